@@ -76,7 +76,7 @@ const (
 // bounds limits the numbers that memory is allocated by.
 func (c *checker) bounds() {
 	j := c.job
-	c.upTo("resources.count", j.Resources.Count, mostMachines)
+	c.upTo("resources.count", j.Resources.Count.Most, mostMachines)
 	c.upTo("resources.vcpu", j.Resources.VCPU, 256*mostMachines)
 	c.upTo("reliable.count", j.Reliable.Count, mostMachines)
 	c.upTo("train.splits", j.Train.Splits, ps.MaxSplits)
@@ -170,7 +170,10 @@ func (c *checker) resources() {
 	case !count && !vcpu && !c.meant["resources.vcpu"]:
 		c.fault("resources.count", "is missing, and so is vcpu: how many transient machines?", "below resources, "+machines)
 	}
-	c.atLeast("resources.count", r.Count, 1)
+	c.atLeast("resources.count", r.Count.Least, 1)
+	if r.Count.Least < r.Count.Most && !c.job.IsProgram() && !c.broken("resources.count") {
+		c.fault("resources.count", "is a range, which is for programs: training takes the machines that it gets", fmt.Sprintf("write count: %d", r.Count.Most))
+	}
 	c.atLeast("resources.vcpu", r.VCPU, 1)
 	c.gpus()
 	if len(r.AnyOf) == 0 && !c.written("resources.gpu") {

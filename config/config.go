@@ -239,8 +239,9 @@ type Alerts struct {
 // Resources are the transient machines: how many, of which kinds, where, and at what price. With CloudNone
 // there are none.
 type Resources struct {
-	// Count of transient machines. Required, or `vcpu`.
-	Count int `yaml:"count"`
+	// Count of transient machines. With `run` it may be a range, such as `1..4`: programs begin on the smaller number and go on with
+	// more (docs/programs.md). Required, or `vcpu`.
+	Count Machines `yaml:"count"`
 	// VCPU asks for this many vCPUs in total, of whichever types. Required, or `count`.
 	VCPU int `yaml:"vcpu"`
 	// AnyOf lists the machines that will do, each by type or by need; the policy chooses among them. Required, or `gpu`.

@@ -109,7 +109,7 @@ func TestLoadGood(t *testing.T) {
 	want := &Job{
 		Name: "demo", Cloud: "local", Provider: "ec2", Security: "plain", Env: map[string]string{},
 		Resources: Resources{
-			Count: 18,
+			Count: Exactly(18),
 			AnyOf: []Machine{
 				{Type: "c3.xlarge"},
 				{CPUs: CPUs{4, true}, Memory: Memory{7680, true}, Arch: "x86_64", MaxPrice: 300_000_000},

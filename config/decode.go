@@ -128,7 +128,7 @@ func (d *decoder) value(path string, n *yaml.Node, target reflect.Value, f field
 
 func isScalar(t reflect.Type) bool {
 	switch t {
-	case reflect.TypeFor[time.Time](), reflect.TypeFor[CPUs](), reflect.TypeFor[Memory](), reflect.TypeFor[GPU]():
+	case reflect.TypeFor[time.Time](), reflect.TypeFor[CPUs](), reflect.TypeFor[Memory](), reflect.TypeFor[GPU](), reflect.TypeFor[Machines]():
 		return true
 	}
 	return t.Kind() != reflect.Struct && t.Kind() != reflect.Slice && t.Kind() != reflect.Map
@@ -218,6 +218,8 @@ func parseScalar(s string, t reflect.Type) (any, *mistake) {
 		return anyOf(parseMemory(s))
 	case reflect.TypeFor[CPUs]():
 		return anyOf(parseCPUs(s))
+	case reflect.TypeFor[Machines]():
+		return anyOf(parseMachines(s))
 	case reflect.TypeFor[GPU]():
 		return anyOf(parseGPU(s))
 	case reflect.TypeFor[Rate]():

@@ -80,6 +80,28 @@ func TestGPUIsShort(t *testing.T) {
 	}
 }
 
+// A number of machines may be a range, for programs.
+func TestRangeOfMachines(t *testing.T) {
+	for text, want := range map[string]Machines{"4": {4, 4}, "1..4": {1, 4}, "2..2": {2, 2}} {
+		job, err := loadGPU(t, "{count: "+text+", any_of: [{type: c3.xlarge}]}", "run: ls")
+		if err != nil || job.Resources.Count != want {
+			t.Errorf("%s: %+v, %v", text, job, err)
+			continue
+		}
+		if again, m := parseMachines(want.String()); m != nil || again != want {
+			t.Errorf("%s is written %s", text, want)
+		}
+	}
+	for text, words := range map[string]string{"4..1": "smaller number first", "0..3": "smaller number first", "1...4": "nor a range", "1..": "nor a range", "few": "not a whole number", "1..100001": "too large"} {
+		if _, err := loadGPU(t, "{count: "+text+", any_of: [{type: c3.xlarge}]}", "run: ls"); err == nil || !strings.Contains(err.Error(), words) {
+			t.Errorf("%s: %v, want %q", text, err, words)
+		}
+	}
+	if _, err := loadGPU(t, "{count: 1..4, any_of: [{type: c3.xlarge}]}", "train: {app: mf, data: r.csv, clocks: 1}"); err == nil || !strings.Contains(err.Error(), "write count: 4") {
+		t.Error(err)
+	}
+}
+
 func TestGPURefusals(t *testing.T) {
 	const run, train = "run: nvidia-smi", "train: {app: mf, data: r.csv, clocks: 1}"
 	for _, c := range []struct{ resources, work, words string }{

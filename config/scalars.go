@@ -11,6 +11,38 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
+// Machines is a number of machines, or from Least to Most.
+type Machines struct{ Least, Most int }
+
+// Exactly is one number of machines.
+func Exactly(n int) Machines { return Machines{n, n} }
+
+// String returns "4" or "1..4".
+func (m Machines) String() string {
+	if m.Least == m.Most {
+		return strconv.Itoa(m.Most)
+	}
+	return fmt.Sprintf("%d..%d", m.Least, m.Most)
+}
+
+// parseMachines reads "4" and "1..4".
+func parseMachines(s string) (Machines, *mistake) {
+	low, high, ranges := strings.Cut(s, "..")
+	if !ranges {
+		n, m := parseInt(s)
+		return Exactly(n), m
+	}
+	least, m := parseInt(low)
+	most, m2 := parseInt(high)
+	switch {
+	case m != nil || m2 != nil:
+		return Machines{}, wrong("write 4, or 1..4", "%q is not a number of machines, nor a range", s)
+	case least < 1 || most < least:
+		return Machines{}, wrong("write the smaller number first, from 1 on, such as 1..4", "%q is no range", s)
+	}
+	return Machines{least, most}, nil
+}
+
 // CPUs is a number of vCPUs, exactly or at least.
 type CPUs struct {
 	Count  int

@@ -80,8 +80,8 @@ func Needs(job *config.Job, types map[string]market.InstanceType) (spot, onDeman
 		}
 	}
 	spot = float64(job.Resources.VCPU)
-	if job.Resources.Count > 0 {
-		spot = float64(job.Resources.Count * most)
+	if job.Resources.Count.Most > 0 {
+		spot = float64(job.Resources.Count.Most * most)
 	}
 	reliable := most
 	if t, ok := types[job.Reliable.Type]; ok {

@@ -53,7 +53,7 @@ func (r *session) placeWorkdir(ctx context.Context) ([]byte, error) {
 		Run: job.Run, Setup: job.Setup, OnNotice: job.OnNotice, Envs: job.Envs, State: job.State.Dir, Marker: job.State.Marker, Line: job.Progress.Line, File: job.Progress.File,
 		Store: store, Ports: job.Ports,
 	}
-	if job.Tasks > 0 || job.Resources.Count == 1 { // a gang is saved in rounds
+	if job.Tasks > 0 || job.Resources.Count.Most == 1 { // a gang is saved in rounds
 		spec.Every = r.cfg.Clock.ToWall(job.State.Every)
 	}
 	if job.Workdir != "" {
@@ -107,7 +107,7 @@ func (r *session) programController(history map[market.Pool]*market.History) (ru
 	}
 	past := p.Past
 	work := programs.Config{
-		Settings: settings, Count: job.Resources.Count, Tasks: job.Tasks, Retries: job.Retries, Of: int64(job.Progress.Of), Length: p.Length,
+		Settings: settings, Count: job.Resources.Count.Most, Least: job.Resources.Count.Least, Tasks: job.Tasks, Retries: job.Retries, Of: int64(job.Progress.Of), Length: p.Length,
 		State: job.State.Dir != "", Spec: r.spec, Secrets: p.Secrets, Heartbeat: job.Heartbeat, OrphanAfter: job.OrphanAfter,
 		Grace: grace, SaveWithin: settings.Market(grace + saveWithin), SaveEvery: job.State.Every, StepEvery: settings.Market(stepLine),
 		FirstID: uint64(r.cfg.Part) << 32, Past: past, TakesOver: r.cfg.Past != nil,
@@ -115,7 +115,7 @@ func (r *session) programController(history map[market.Pool]*market.History) (ru
 	c := restart.Config{
 		Settings: settings, Run: fmt.Sprintf("%s-%d", r.unique(), r.cfg.Part), Want: r.cfg.Choice.Want, Pools: r.pools(history), Policy: policy,
 		Job: bidding.Job{Deadline: job.Deadline, Work: r.vcpuHours(), Budget: job.Budget, PerHour: job.HourlyCeiling(), ValueOfTime: job.ValueOfTime,
-			Undone: p.Undone, Together: job.Tasks == 0 && job.Resources.Count > 1},
+			Undone: p.Undone, Together: job.Tasks == 0 && job.Resources.Count.Most > 1},
 		Restart: r.cfg.RestartTime, SaveEvery: job.State.Every, Past: r.cfg.Past, MaxDuration: job.MaxDuration, Rules: rules,
 		Chooses: job.Resources.ProviderChooses() != "",
 	}

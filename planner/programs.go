@@ -12,6 +12,7 @@ import (
 // Program is what a plan says of a program of the user's own.
 type Program struct {
 	Tasks, Count int
+	Least        int     // machines that a gang begins on
 	Hours        float64 // of one program on a machine of type On, in market time
 	On           string
 	GPUs         string // of the machines that may be bought; empty = none is asked for
@@ -84,6 +85,9 @@ func (p *Plan) writeProgram(b *terminal.Text) {
 		}
 	}
 	what := fmt.Sprintf("one on %s", plural(in.Count, "machine"))
+	if in.Least > 0 && in.Least < in.Count {
+		what += fmt.Sprintf(", begun on %d when no more can be had; these figures are of %d", in.Least, in.Count)
+	}
 	if in.Tasks > 0 {
 		what = fmt.Sprintf("%s, %d at a time", plural(in.Tasks, "task"), min(in.Count, in.Tasks))
 	}

@@ -45,7 +45,7 @@ func Resolve(job *config.Job, offers []Offer, catalog *market.Catalog) (Resolved
 		r.faults.Sort()
 		return Resolved{}, r.faults
 	}
-	r.choice.Want = bidding.Want{Machines: job.Resources.Count, VCPU: job.Resources.VCPU}
+	r.choice.Want = bidding.Want{Machines: job.Resources.Count.Most, VCPU: job.Resources.VCPU}
 	return r.choice, nil
 }
 

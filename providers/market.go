@@ -78,7 +78,7 @@ func WantedTypes(m *local.Market, job *config.Job) (names []string, machines int
 		names, largest = append(names, o.Type.Name), max(largest, o.Type.VCPU)
 	}
 	slices.Sort(names)
-	if machines = job.Resources.Count; machines == 0 {
+	if machines = job.Resources.Count.Most; machines == 0 {
 		machines = (job.Resources.VCPU + largest - 1) / largest
 	}
 	return slices.Compact(names), max(machines, 1)
@@ -97,7 +97,7 @@ func WantedVCPUs(m *local.Market, job *config.Job, region string) (spot, onDeman
 		}
 	}
 	spot = float64(job.Resources.VCPU)
-	if job.Resources.Count > 0 {
+	if job.Resources.Count.Most > 0 {
 		spot = float64(machines * largest)
 	}
 	if t, ok := m.Catalog.Lookup(region, job.Reliable.Type); ok {

@@ -78,7 +78,7 @@ func examine(ctx context.Context, args []string, format string, out io.Writer) e
 			return args[0] + " can be read", nil
 		}})
 		if job = loaded; job != nil {
-			machines = job.Resources.Count + job.Reliable.Count
+			machines = job.Resources.Count.Most + job.Reliable.Count
 		}
 	}
 	checks = append(checks, doctor.Disk(rundir.Root, doctor.FreeBytes), doctor.OpenFiles(machines, doctor.FileLimit),

@@ -34,9 +34,9 @@ func (o *fleetOptions) apply(job *config.Job) error {
 	}
 	switch {
 	case o.vcpu > 0:
-		job.Resources.Count, job.Resources.VCPU = 0, o.vcpu
+		job.Resources.Count, job.Resources.VCPU = config.Machines{}, o.vcpu
 	case o.machines > 0:
-		job.Resources.Count, job.Resources.VCPU = o.machines, 0
+		job.Resources.Count, job.Resources.VCPU = config.Exactly(o.machines), 0
 	}
 	if len(o.types) > 0 {
 		job.Resources.AnyOf, job.Resources.MaxPrice, job.Local.Capacity = nil, 0, nil

@@ -141,7 +141,7 @@ func measureProgram(ctx context.Context, job *config.Job, choice planner.Resolve
 	}
 	f.work = f.hours * perHour * float64(max(job.Tasks, 1))
 	if job.Tasks == 0 {
-		f.work *= float64(job.Resources.Count)
+		f.work *= float64(job.Resources.Count.Most)
 	}
 	return f, nil
 }
@@ -225,13 +225,13 @@ func (f *programFacts) stateEach(job *config.Job) float64 {
 	if f.former == nil {
 		return 0
 	}
-	return float64(f.former.State) / float64(max(job.Tasks, job.Resources.Count, 1))
+	return float64(f.former.State) / float64(max(job.Tasks, job.Resources.Count.Most, 1))
 }
 
 // describe is what the plan says about the program.
 func (f *programFacts) describe(job *config.Job) *planner.Program {
 	p := &planner.Program{
-		Tasks: job.Tasks, Count: job.Resources.Count, Hours: f.hours, On: f.on.Name, Basis: f.basis, Workdir: f.workdir,
+		Tasks: job.Tasks, Count: job.Resources.Count.Most, Least: job.Resources.Count.Least, Hours: f.hours, On: f.on.Name, Basis: f.basis, Workdir: f.workdir,
 		Setup: job.Setup != "", Secrets: len(job.Secrets), State: job.State.Dir, Every: job.State.Every, Rate: assumedRate,
 	}
 	p.Store = "the run's directory"

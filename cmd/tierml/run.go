@@ -302,7 +302,7 @@ func loadJob(o runOptions) (*config.Job, resumption, error) {
 		}
 	}
 	if job.IsProgram() {
-		if from.programs, err = programs.ReadPast(entries, job.Resources.Count, job.Tasks); err != nil {
+		if from.programs, err = programs.ReadPast(entries, job.Resources.Count.Least, job.Resources.Count.Most, job.Tasks); err != nil {
 			return nil, from, fmt.Errorf("%s: %w", filepath.Join(o.resume, rundir.JournalFile), err)
 		}
 	}

@@ -109,7 +109,7 @@ func TestTutorialOnEC2(t *testing.T) {
 		t.Errorf("of the tutorial's calls only %v were made", done)
 	}
 	job, err := config.Load("ratings.yaml")
-	if err != nil || job.Resources.Count != 8 || job.Budget != 5*market.Dollar {
+	if err != nil || job.Resources.Count.Most != 8 || job.Budget != 5*market.Dollar {
 		t.Errorf("the job is %+v, %v", job, err)
 	}
 }

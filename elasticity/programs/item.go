@@ -18,6 +18,9 @@ type item struct {
 
 	ran   time.Duration // of work, as the state that it goes on from holds it
 	since time.Time     // that all ranks run; zero = they do not
+	began time.Time     // the attempt
+	ready time.Time     // since when all its ranks run; zero = they do not
+	whole bool          // a complete state has just been saved
 
 	saveAt    time.Time // of the next round; zero = the machines save by themselves, or nothing
 	round     uint64
@@ -25,6 +28,18 @@ type item struct {
 	why       string    // it is
 	suspected time.Time // by Step.Awake, since when an exit waits for its cause; zero = none does
 	lineAt    time.Time // of the last journal line on its progress
+}
+
+// resize gives a program that waits so many ranks.
+func (it *item) resize(ranks int, cfg *Config) {
+	if ranks == len(it.ranks) {
+		return
+	}
+	it.ranks = make([]rank, ranks)
+	for i := range it.ranks {
+		it.ranks[i].key = Key(cfg.Tasks, it.number+i)
+	}
+	it.kept.resize(ranks)
 }
 
 // rank is what one machine does of a program's attempt.
@@ -102,11 +117,11 @@ func (r *rank) well(state bool) bool {
 	return r.exited && r.code == 0 && !r.asked && r.phase == phaseRun && (r.final || !state)
 }
 
-// worked is how much work is done by now, and how much of it is saved.
-func (it *item) worked(now time.Time) (done, kept time.Duration) {
+// worked is how much work is done by now, and how much of it is saved, in the time that it takes on as many machines as there may be.
+func (it *item) worked(now time.Time, cfg *Config) (done, kept time.Duration) {
 	done, kept = it.ran, it.ran
 	if !it.since.IsZero() {
-		done += now.Sub(it.since)
+		done += now.Sub(it.since) * time.Duration(len(it.ranks)) / time.Duration(cfg.ranks())
 	}
 	return done, kept
 }
@@ -123,7 +138,7 @@ func (it *item) parts(now time.Time, cfg *Config) (done, kept int64) {
 		return 0, 0
 	}
 	of := func(d time.Duration) int64 { return min(int64(float64(d)/float64(cfg.Length)*whole), whole-1) }
-	worked, safe := it.worked(now)
+	worked, safe := it.worked(now, cfg)
 	return of(worked), of(safe)
 }
 

@@ -29,13 +29,16 @@ type PastAttempt struct {
 	Attempt       uint64
 }
 
-// ReadPast reads the lines of a journal that are about programs: of a gang with so many ranks, or of tasks.
-func ReadPast(entries []journal.Entry, count, tasks int) (*Past, error) {
-	ranks := count
+// ReadPast reads the lines of a journal that are about programs: of a gang that had from least to most ranks, or of tasks.
+func ReadPast(entries []journal.Entry, least, most, tasks int) (*Past, error) {
 	if tasks > 0 {
-		ranks = 1
+		least, most = 1, 1
 	}
 	p := &Past{Programs: map[int]PastProgram{}}
+	of, err := ranksOf(entries, least, most, tasks)
+	if err != nil {
+		return nil, err
+	}
 	keepers := map[int]*keeper{}
 	exited := map[int]map[int]bool{} // ranks that have ended well, by program
 	open := map[string]PastAttempt{}
@@ -44,15 +47,18 @@ func ReadPast(entries []journal.Entry, count, tasks int) (*Past, error) {
 		if e.Program == "" {
 			continue
 		}
-		number, rank, err := place(e.Program, tasks, ranks)
+		number, rank, err := place(e.Program, tasks, most)
 		if err != nil {
 			return nil, fmt.Errorf("journal entry %d: %w", i+1, err)
 		}
 		k := keepers[number]
 		if k == nil {
-			fresh := newKeeper(ranks)
+			fresh := newKeeper(of[e.Generation])
 			k, exited[number] = &fresh, map[int]bool{}
 			keepers[number] = k
+		}
+		if of[e.Generation] != len(k.newest) {
+			k.resize(of[e.Generation])
 		}
 		p.Attempt = max(p.Attempt, e.Generation)
 		switch e.Kind {
@@ -74,7 +80,7 @@ func ReadPast(entries []journal.Entry, count, tasks int) (*Past, error) {
 		}
 	}
 	for number, k := range keepers {
-		program := PastProgram{Finished: len(exited[number]) == ranks}
+		program := PastProgram{Finished: len(exited[number]) == len(k.newest)}
 		for _, s := range k.set {
 			program.Resume, program.Digests, program.Steps = append(program.Resume, s.manifest), append(program.Digests, s.digest), append(program.Steps, s.step)
 		}
@@ -86,6 +92,22 @@ func ReadPast(entries []journal.Entry, count, tasks int) (*Past, error) {
 		}
 	}
 	return p, nil
+}
+
+// ranksOf is how many ranks each attempt had. Of one that was cut short, some may have no line.
+func ranksOf(entries []journal.Entry, least, most, tasks int) (map[uint64]int, error) {
+	of := map[uint64]int{}
+	for i, e := range entries {
+		if e.Program == "" {
+			continue
+		}
+		_, rank, err := place(e.Program, tasks, most)
+		if err != nil {
+			return nil, fmt.Errorf("journal entry %d: %w", i+1, err)
+		}
+		of[e.Generation] = max(of[e.Generation], rank+1, least)
+	}
+	return of, nil
 }
 
 // place is the program and the rank that a key names.

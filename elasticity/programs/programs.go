@@ -12,6 +12,7 @@ package programs
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tierml/tierml/elasticity/fleet"
@@ -25,6 +26,7 @@ import (
 type Config struct {
 	tempo.Settings
 	Count   int   // of machines: ranks of a gang, or tasks at a time
+	Least   int   // machines that a gang starts on; 0 = Count
 	Tasks   int   // of an array; 0 = one program on all machines together
 	Retries int   // after failures of a program's own, each
 	Of      int64 // the step at which a program is done; 0 = unknown
@@ -58,10 +60,18 @@ func Of(cfg Config) func(*step.Step, *fleet.Fleet, *fleet.Demand) restart.Work {
 	}
 }
 
-// Ranks is how many machines one program runs on.
+// ranks is how many machines one program runs on at the most.
 func (c *Config) ranks() int {
 	if c.Tasks > 0 {
 		return 1
+	}
+	return c.Count
+}
+
+// least is how many machines a gang starts on.
+func (c *Config) least() int {
+	if c.Least > 0 {
+		return min(c.Least, c.Count)
 	}
 	return c.Count
 }
@@ -92,6 +102,20 @@ func newKeeper(ranks int) keeper {
 	return keeper{newest: make([]saved, ranks), rounds: make([]uint64, ranks), set: make([]saved, ranks)}
 }
 
+// resize makes the next set one of so many ranks. The present one stays until that is complete.
+func (k *keeper) resize(ranks int) {
+	k.newest, k.rounds = make([]saved, ranks), make([]uint64, ranks)
+	copy(k.newest, k.set)
+}
+
+// of is what a rank goes on from: one that is new has nothing.
+func (k *keeper) of(rank int) saved {
+	if rank < len(k.set) {
+		return k.set[rank]
+	}
+	return saved{}
+}
+
 // last is the round of states that are saved when programs have ended.
 const last = 1 << 52
 
@@ -103,7 +127,7 @@ func (k *keeper) keep(rank int, s saved, round uint64) (complete bool) {
 			return false
 		}
 	}
-	copy(k.set, k.newest)
+	k.set = slices.Clone(k.newest)
 	clear(k.rounds)
 	return true
 }

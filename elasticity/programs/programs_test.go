@@ -198,7 +198,7 @@ func TestStopInOrder(t *testing.T) {
 		if w.outcome != "interrupted" {
 			t.Errorf("%s: the run is %q", name, w.outcome)
 		}
-		past, err := programs.ReadPast(w.entries, cfg.Count, cfg.Tasks)
+		past, err := programs.ReadPast(w.entries, cfg.Count, cfg.Count, cfg.Tasks)
 		if err != nil || len(past.Open) > 0 {
 			t.Errorf("%s: %+v, %v", name, past, err)
 		}
@@ -225,4 +225,60 @@ func TestMachinesLeaveWithTheTasks(t *testing.T) {
 	if w.outcome != "finished" || len(w.order) != 3 {
 		t.Errorf("%s with %d machines", w.outcome, len(w.order))
 	}
+}
+
+// A gang with a range starts on the machines that can be had, from its least number on, and again on more when these come: from a
+// complete state, and not before it has run ten times as long as it took to start. It goes on with fewer when one is lost.
+func TestGangGrowsAndShrinks(t *testing.T) {
+	w := newWorldOf(t, programs.Config{Count: 4, Least: 2, State: true, SaveEvery: 5 * time.Second}, 1)
+	w.seconds(8)
+	if n := w.ranks(); n != 0 {
+		t.Fatalf("%d ranks on one machine", n)
+	}
+	w.room = 3
+	w.seconds(10)
+	if n := w.ranks(); n != 3 {
+		t.Fatalf("%d ranks on three machines", n)
+	}
+	before := w.running("rank-0").step
+	w.room = 4
+	w.seconds(14)
+	four := w.running("rank-0")
+	if n := w.ranks(); n != 4 || four.run.Ranks != 4 || four.step < before || w.running("rank-3").run.Resume != "" {
+		t.Fatalf("%d ranks on four machines: %+v", n, four)
+	}
+	w.seconds(6) // a round of four
+	w.room = 3
+	w.end(w.running("rank-1"), market.ByProvider)
+	w.seconds(8)
+	three := w.running("rank-0")
+	if n := w.ranks(); n != 3 || three.run.Ranks != 3 || three.run.Resume == "" {
+		t.Fatalf("%d ranks when one of four is lost: %+v", n, three)
+	}
+	// A controller that has nothing but the journal knows how many there were.
+	past, err := programs.ReadPast(w.entries, 2, 4, 0)
+	if err != nil || len(past.Programs[0].Resume) < 3 || past.Programs[0].Steps[0] == 0 {
+		t.Errorf("%+v, %v", past, err)
+	}
+	w.again()
+	w.seconds(90)
+	if w.outcome != "finished" || w.ranks() != 0 {
+		t.Errorf("%s", w.outcome)
+	}
+	for _, e := range w.lines(journal.ProgramEnd) {
+		if e.Outcome == journal.Stopped && strings.Contains(e.Why, "it goes on with 4 machines in place of 3") {
+			return
+		}
+	}
+	t.Error("no line says why it started again")
+}
+
+// ranks is how many run now.
+func (w *world) ranks() (n int) {
+	for _, m := range w.machines {
+		if m.runs && !m.dead {
+			n++
+		}
+	}
+	return n
 }

@@ -109,7 +109,7 @@ func (w *Work) takeStarted(it *item, r *rank, e tiers.ProgramStarted) {
 		return
 	}
 	r.startedAt = w.Now
-	from := it.kept.set[it.rankNumber(r)]
+	from := it.kept.of(it.rankNumber(r))
 	r.step = max(r.step, e.Step)
 	w.Record(func() journal.Entry {
 		details, _ := json.Marshal(journal.ProgramStartDetails{Fetch: e.Fetch, Setup: e.Setup, Restore: e.Restore}) // numbers alone
@@ -121,7 +121,7 @@ func (w *Work) takeStarted(it *item, r *rank, e tiers.ProgramStarted) {
 			return
 		}
 	}
-	it.since = w.Now
+	it.since, it.ready = w.Now, w.Now
 	w.scheduleSave(it)
 }
 
@@ -173,7 +173,8 @@ func (w *Work) takeSaved(it *item, r *rank, e tiers.ProgramSaved) {
 			Model: e.Manifest, Bytes: e.Bytes, Seconds: e.Seconds}
 	})
 	if it.kept.keep(number, saved{e.Manifest, e.Digest, e.Step}, round) {
-		it.ran, _ = it.worked(w.Now)
+		it.ran, _ = it.worked(w.Now, w.cfg)
+		it.whole = true
 		if !it.since.IsZero() {
 			it.since = w.Now
 		}

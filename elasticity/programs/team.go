@@ -53,14 +53,51 @@ func (w *Work) beginGang() {
 		}
 		team = append(team, x)
 	}
-	if len(team) >= w.cfg.Count {
-		w.start(w.items[0], team[:w.cfg.Count])
+	if len(team) >= w.cfg.least() {
+		team = team[:min(len(team), w.cfg.Count)]
+		w.items[0].resize(len(team), w.cfg)
+		w.start(w.items[0], team)
 	}
+}
+
+// worthGrowing is how many times as long as its last start a gang has run, at the least, before it starts again on more machines: so
+// at most a tenth of its time goes there, and nobody has to know how long it will run.
+const worthGrowing = 10
+
+// grow has a gang start again on more machines, when there are some and a state of all ranks has just been saved.
+func (w *Work) grow() {
+	it := w.items[0]
+	saved := it.whole
+	it.whole = false
+	if w.cfg.Tasks > 0 || !saved || it.ready.IsZero() || !it.winding.IsZero() || len(it.ranks) >= w.cfg.Count || w.fleet.Awaiting() {
+		return
+	}
+	more := 0
+	for _, x := range w.roster {
+		switch {
+		case x.idle():
+			more++
+		case x.Staying() && x.on == nil:
+			return // it boots: all start together
+		}
+	}
+	more = min(more, w.cfg.Count-len(it.ranks))
+	start := it.ready.Sub(it.began)
+	if more == 0 || w.Now.Sub(it.ready) < worthGrowing*start {
+		return
+	}
+	if w.cfg.Length > 0 {
+		now, then := float64(len(it.ranks)), float64(len(it.ranks)+more)
+		if left := float64(max(w.cfg.Length-it.ran, 0)) * float64(w.cfg.Count); left/now-left/then <= float64(start) {
+			return
+		}
+	}
+	w.wind(it, fmt.Sprintf("it goes on with %d machines in place of %d", len(it.ranks)+more, len(it.ranks)))
 }
 
 func (w *Work) start(it *item, team []*worker) {
 	w.attempt++
-	it.attempt = w.attempt
+	it.attempt, it.began = w.attempt, w.Now
 	for i, x := range team {
 		it.ranks[i] = rank{key: it.ranks[i].key, w: x}
 		x.on, x.heard = it, w.Awake.Now() // it sends heartbeats from now on
@@ -70,7 +107,7 @@ func (w *Work) start(it *item, team []*worker) {
 		r := &it.ranks[i]
 		do := tiers.RunProgram{
 			Spec: w.cfg.Spec, Secrets: w.cfg.Secrets, Heartbeat: w.cfg.Heartbeat, OrphanAfter: w.cfg.OrphanAfter,
-			Attempt: it.attempt, Key: r.key, Resume: it.kept.set[i].manifest, ResumeDigest: it.kept.set[i].digest, Rank: i, Ranks: len(it.ranks), Master: team[0].address,
+			Attempt: it.attempt, Key: r.key, Resume: it.kept.of(i).manifest, ResumeDigest: it.kept.of(i).digest, Rank: i, Ranks: len(it.ranks), Master: team[0].address,
 		}
 		if w.cfg.Tasks > 0 {
 			do.Task, do.Tasks = it.number, w.cfg.Tasks
@@ -93,7 +130,7 @@ func (w *Work) join(x *worker) {
 
 // scheduleSave sets the next round of a gang.
 func (w *Work) scheduleSave(it *item) {
-	if it.saveAt = (time.Time{}); w.cfg.State && w.cfg.SaveEvery > 0 && len(it.ranks) > 1 {
+	if it.saveAt = (time.Time{}); w.cfg.State && w.cfg.SaveEvery > 0 && w.cfg.ranks() > 1 {
 		it.saveAt = w.Now.Add(w.cfg.SaveEvery)
 	}
 }
@@ -337,5 +374,6 @@ func (w *Work) free(it *item) {
 	}
 	it.attempt = 0
 	it.since, it.winding, it.suspected, it.lineAt, it.saveAt, it.why = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}, ""
+	it.began, it.ready, it.whole = time.Time{}, time.Time{}, false
 	it.kept.again()
 }

@@ -52,6 +52,10 @@ func newWork(cfg *Config, s *step.Step, f *fleet.Fleet, demand *fleet.Demand) *W
 // recall has a program go on from what an earlier controller has written down.
 func (w *Work) recall(it *item, was PastProgram) {
 	it.over, it.ok = was.Finished, was.Finished
+	if n := len(was.Resume); n > 0 && n < len(it.ranks) { // a gang on fewer machines than there may be
+		it.resize(n, w.cfg)
+		it.kept.set = make([]saved, n)
+	}
 	for i := range min(len(it.ranks), len(was.Resume)) {
 		it.kept.set[i] = saved{was.Resume[i], was.Digests[i], was.Steps[i]}
 	}
@@ -236,6 +240,7 @@ func (w *Work) patience() time.Duration { return max(w.cfg.Lag, w.cfg.BrokenAfte
 
 // Advance does whatever the state asks for now.
 func (w *Work) Advance() {
+	w.grow()
 	w.save()
 	w.windUp()
 	w.judgeExits()

@@ -1,6 +1,7 @@
 package programs_test
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -24,17 +25,20 @@ var (
 	pool  = market.Pool{Provider: "ec2", Region: "r", Zone: "ra", Type: "m", Class: market.Spot}
 )
 
-// always buys what is missing in one pool.
-type always struct{}
+// always buys what is missing in one pool, as far as machines can be had.
+type always struct{ w *world }
 
 func (always) Name() string { return "always" }
 
-func (always) Plan(s bidding.State) bidding.Plan {
-	missing := s.Want.Machines
+func (p always) Plan(s bidding.State) bidding.Plan {
+	missing, held := s.Want.Machines, 0
 	for _, a := range s.Held {
-		if !a.Warned && !a.Draining {
+		if held += a.Count; !a.Warned && !a.Draining {
 			missing -= a.Count
 		}
+	}
+	if p.w.room > 0 {
+		missing = min(missing, p.w.room-held)
 	}
 	if missing <= 0 {
 		return bidding.Plan{}
@@ -57,6 +61,7 @@ type world struct {
 	life     int
 	outcome  string
 	refuses  int // launches
+	room     int // machines that can be had at a time; 0 = any number
 	// exit, if set, says how an attempt ends at a step instead of going on.
 	exit func(run tiers.RunProgram, step int64) (tiers.ProgramExited, bool)
 	old  []elasticity.Reported // reports of the past, told again now and then
@@ -74,8 +79,11 @@ type machine struct {
 
 const of = 40
 
-func newWorld(t *testing.T, cfg programs.Config) *world {
-	w := &world{t: t, cfg: cfg, now: start, machines: map[ps.ServerID]*machine{}, store: map[string]int64{}, attempts: map[uint64]string{}}
+func newWorld(t *testing.T, cfg programs.Config) *world { return newWorldOf(t, cfg, 0) }
+
+// newWorldOf is a world in which so many machines can be had at a time.
+func newWorldOf(t *testing.T, cfg programs.Config, room int) *world {
+	w := &world{t: t, cfg: cfg, room: room, now: start, machines: map[ps.ServerID]*machine{}, store: map[string]int64{}, attempts: map[uint64]string{}}
 	w.again()
 	return w
 }
@@ -91,9 +99,12 @@ func (w *world) again() {
 	c := w.cfg
 	c.Settings = tempo.Settings{Speed: 1, BootWithin: 20 * time.Second, PlanEvery: time.Hour, DeadAfter: 4 * time.Second, BrokenAfter: 2 * time.Second,
 		Lag: 2 * time.Second, RetryCapacity: 5 * time.Second}
+	if w.room > 0 {
+		c.Settings.PlanEvery = 2 * time.Second // it changes
+	}
 	c.Of, c.SaveWithin, c.Heartbeat, c.OrphanAfter, c.FirstID = of, 8*time.Second, time.Second, time.Minute, uint64(w.life)<<32
 	rc := restart.Config{
-		Settings: c.Settings, Run: fmt.Sprintf("run-%d", w.life), Want: bidding.Want{Machines: c.Count}, Policy: always{}, Rules: rules, AskAgain: time.Minute,
+		Settings: c.Settings, Run: fmt.Sprintf("run-%d", w.life), Want: bidding.Want{Machines: c.Count}, Policy: always{w}, Rules: rules, AskAgain: time.Minute,
 		Pools: []elasticity.Pool{{Pool: pool, Type: market.InstanceType{Name: "m", VCPU: 4, OnDemand: market.Dollar},
 			History: market.NewHistory([]market.PricePoint{{At: start, Price: market.Dollar / 4}})}},
 	}
@@ -101,7 +112,7 @@ func (w *world) again() {
 		if rc.Past, err = elasticity.ReadPast(w.entries); err != nil {
 			w.t.Fatal(err)
 		}
-		if c.Past, err = programs.ReadPast(w.entries, c.Count, c.Tasks); err != nil {
+		if c.Past, err = programs.ReadPast(w.entries, cmp.Or(c.Least, c.Count), c.Count, c.Tasks); err != nil {
 			w.t.Fatal(err)
 		}
 		c.TakesOver = true

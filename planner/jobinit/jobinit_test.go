@@ -63,8 +63,8 @@ func TestSuggestions(t *testing.T) {
 		t.Fatal(err)
 	}
 	job := load(t, w)
-	if job.Name != "jester5k" || job.Train.App != "mf" || job.Train.Clocks != 300 || job.Cloud != "local" || job.Resources.Count != 8 {
-		t.Errorf("suggested %s, %s, %d clocks, %s, %d machines", job.Name, job.Train.App, job.Train.Clocks, job.Cloud, job.Resources.Count)
+	if job.Name != "jester5k" || job.Train.App != "mf" || job.Train.Clocks != 300 || job.Cloud != "local" || job.Resources.Count.Most != 8 {
+		t.Errorf("suggested %s, %s, %d clocks, %s, %d machines", job.Name, job.Train.App, job.Train.Clocks, job.Cloud, job.Resources.Count.Most)
 	}
 	if len(job.Resources.AnyOf) != suggested || !slices.Equal(job.Resources.Zones, []string{"us-west-1a"}) || job.Local.Start.IsZero() {
 		t.Errorf("suggested %v in %v from %v", job.Resources.AnyOf, job.Resources.Zones, job.Local.Start)
@@ -82,7 +82,7 @@ func TestAnswers(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	job := load(t, w)
-	if job.Name != "ratings" || job.Train.Clocks != 40 || job.Resources.Count != 5 || job.Budget.String() != "20" ||
+	if job.Name != "ratings" || job.Train.Clocks != 40 || job.Resources.Count.Most != 5 || job.Budget.String() != "20" ||
 		!job.Local.Start.Equal(time.Date(2014, 5, 1, 0, 0, 0, 0, time.UTC)) {
 		t.Errorf("the job is %s\n%s", job.Resolved(), out)
 	}

@@ -82,7 +82,7 @@ func checks(job *config.Job, connect func(context.Context) (examined, error)) []
 		}),
 		with("image", func(ctx context.Context) (string, error) { return checkImage(ctx, account, e, image(job), known) }),
 		with("subnets", func(ctx context.Context) (string, error) {
-			return checkSubnets(ctx, account, e, job.Resources.Count+job.Reliable.Count)
+			return checkSubnets(ctx, account, e, job.Resources.Count.Most+job.Reliable.Count)
 		}),
 		with("security groups", func(ctx context.Context) (string, error) { return checkGroups(ctx, account, e) }),
 		with("a launch", func(ctx context.Context) (string, error) { return checkLaunch(ctx, account, job, known) }),

@@ -79,7 +79,7 @@ func healthy() patient {
 
 func examinedJob() *config.Job {
 	return &config.Job{
-		Cloud: Name, Resources: config.Resources{Count: 8, AnyOf: []config.Machine{{Type: "c5.xlarge"}}, Zones: []string{"us-west-2a"}},
+		Cloud: Name, Resources: config.Resources{Count: config.Exactly(8), AnyOf: []config.Machine{{Type: "c5.xlarge"}}, Zones: []string{"us-west-2a"}},
 		Reliable: config.Reliable{Count: 1},
 		Block: &Block{Installation: config.Installation{Region: "us-west-2", Cluster: "blue"}, Image: "ami-1", Device: "/dev/xvda", Subnets: map[string]string{"us-west-2a": "subnet-a"},
 			SecurityGroups: []string{"sg-1"}},

@@ -115,8 +115,8 @@ func quotaNeeds(job *config.Job, types []market.InstanceType) []quotaNeed {
 	}
 	for codes, vcpu := range largest {
 		wanted := float64(job.Resources.VCPU)
-		if job.Resources.Count > 0 {
-			wanted = float64(job.Resources.Count * vcpu)
+		if job.Resources.Count.Most > 0 {
+			wanted = float64(job.Resources.Count.Most * vcpu)
 		}
 		if job.Policy == (bidding.OnDemand{}).Name() && job.IsProgram() {
 			add(codes.OnDemand, "on-demand", wanted)

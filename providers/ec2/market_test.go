@@ -78,7 +78,7 @@ func (a *amazon) PlacementScores(_ context.Context, machines int, names ...strin
 func ec2Job() *config.Job {
 	return &config.Job{Cloud: Name,
 		Block:     &Block{Installation: config.Installation{Region: "us-west-2"}, Advisor: "testdata/advisor.json", Subnets: map[string]string{"us-west-2b": "subnet-b", "us-west-2a": "subnet-a"}},
-		Resources: config.Resources{Count: 6, AnyOf: []config.Machine{{Type: "c5.xlarge"}, {CPUs: config.CPUs{Count: 4}}}},
+		Resources: config.Resources{Count: config.Exactly(6), AnyOf: []config.Machine{{Type: "c5.xlarge"}, {CPUs: config.CPUs{Count: 4}}}},
 		Reliable:  config.Reliable{Type: "r5.xlarge"},
 		Local:     config.Local{Start: time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)}}
 }
@@ -225,15 +225,15 @@ func TestLimits(t *testing.T) {
 		quotas map[string]float64
 		words  []string
 	}{
-		"enough":   {"c5.xlarge", config.Resources{Count: 8}, map[string]float64{api.QuotaSpotVCPUs: 32, api.QuotaOnDemandVCPUs: 4}, nil},
-		"spot":     {"c5.xlarge", config.Resources{Count: 8}, map[string]float64{api.QuotaSpotVCPUs: 31}, []string{"32 spot vCPUs, and the account's quota L-34B43A08 in us-west-2 is 31", "--desired-value 32"}},
-		"reliable": {"c5.xlarge", config.Resources{Count: 1}, map[string]float64{api.QuotaOnDemandVCPUs: 0}, []string{"4 on-demand vCPUs"}},
+		"enough":   {"c5.xlarge", config.Resources{Count: config.Exactly(8)}, map[string]float64{api.QuotaSpotVCPUs: 32, api.QuotaOnDemandVCPUs: 4}, nil},
+		"spot":     {"c5.xlarge", config.Resources{Count: config.Exactly(8)}, map[string]float64{api.QuotaSpotVCPUs: 31}, []string{"32 spot vCPUs, and the account's quota L-34B43A08 in us-west-2 is 31", "--desired-value 32"}},
+		"reliable": {"c5.xlarge", config.Resources{Count: config.Exactly(1)}, map[string]float64{api.QuotaOnDemandVCPUs: 0}, []string{"4 on-demand vCPUs"}},
 		"vCPUs":    {"c5.xlarge", config.Resources{VCPU: 64}, map[string]float64{api.QuotaSpotVCPUs: 63}, []string{"64 spot vCPUs"}},
-		"P":        {"p4d.24xlarge", config.Resources{Count: 8}, map[string]float64{"L-7212CCBC": 31, "L-417A185B": 4}, []string{"32 spot vCPUs, and the account's quota L-7212CCBC"}},
-		"P5":       {"p5.48xlarge", config.Resources{Count: 8}, map[string]float64{"L-C4BD4855": 31, "L-417A185B": 4}, []string{"32 spot vCPUs, and the account's quota L-C4BD4855"}},
-		"G":        {"gr6.4xlarge", config.Resources{Count: 8}, map[string]float64{"L-3819A6DF": 32, "L-DB2E81BA": 3}, []string{"4 on-demand vCPUs, and the account's quota L-DB2E81BA"}},
-		"others":   {"x1e.xlarge", config.Resources{Count: 8}, map[string]float64{api.QuotaSpotVCPUs: 0}, nil},
-		"not told": {"c5.xlarge", config.Resources{Count: 8}, nil, nil},
+		"P":        {"p4d.24xlarge", config.Resources{Count: config.Exactly(8)}, map[string]float64{"L-7212CCBC": 31, "L-417A185B": 4}, []string{"32 spot vCPUs, and the account's quota L-7212CCBC"}},
+		"P5":       {"p5.48xlarge", config.Resources{Count: config.Exactly(8)}, map[string]float64{"L-C4BD4855": 31, "L-417A185B": 4}, []string{"32 spot vCPUs, and the account's quota L-C4BD4855"}},
+		"G":        {"gr6.4xlarge", config.Resources{Count: config.Exactly(8)}, map[string]float64{"L-3819A6DF": 32, "L-DB2E81BA": 3}, []string{"4 on-demand vCPUs, and the account's quota L-DB2E81BA"}},
+		"others":   {"x1e.xlarge", config.Resources{Count: config.Exactly(8)}, map[string]float64{api.QuotaSpotVCPUs: 0}, nil},
+		"not told": {"c5.xlarge", config.Resources{Count: config.Exactly(8)}, nil, nil},
 	} {
 		c.want.AnyOf = []config.Machine{{Type: c.kind}}
 		m, job := sells("ec2", "us-west-2", c.kind), &config.Job{Block: &Block{Installation: config.Installation{Region: "us-west-2"}}, Resources: c.want, Reliable: config.Reliable{Count: 1}}

@@ -287,7 +287,7 @@ func gpuQuotas(job *config.Job, types []market.InstanceType) (quotas []gpuQuota)
 		most[name+"_GPUS"] = max(most[name+"_GPUS"], t.GPU.Count)
 	}
 	for _, name := range slices.Sorted(maps.Keys(most)) {
-		quotas = append(quotas, gpuQuota{name, float64(most[name] * job.Resources.Count)})
+		quotas = append(quotas, gpuQuota{name, float64(most[name] * job.Resources.Count.Most)})
 	}
 	return quotas
 }

@@ -100,7 +100,7 @@ func TestChecks(t *testing.T) {
 	} {
 		p := project{granted: append(slices.Clone(looks), changes...), status: "READY", private: true, refused: map[string]error{},
 			quotas: []provisioner.Quota{{Name: "CPUS", Limit: 24}, {Name: "PREEMPTIBLE_CPUS", Limit: 100}, {Name: "PREEMPTIBLE_NVIDIA_A100_80GB_GPUS", Limit: 1}}}
-		job := &config.Job{Cloud: Name, Resources: config.Resources{Count: 8, AnyOf: []config.Machine{{Type: "n2-standard-4"}}},
+		job := &config.Job{Cloud: Name, Resources: config.Resources{Count: config.Exactly(8), AnyOf: []config.Machine{{Type: "n2-standard-4"}}},
 			Reliable: config.Reliable{Count: 1}, Block: &Block{Project: "my-project", Installation: config.Installation{Region: "us-central1", Cluster: "blue"}, Subnetwork: "tierml", ServiceAccount: "machines@my-project.iam.gserviceaccount.com"}}
 		c.change(&p, job)
 		doctortest.Examine(t, name, checks(job, func(context.Context) (examined, error) { return p, nil }), c.want...)

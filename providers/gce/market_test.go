@@ -118,7 +118,7 @@ func (a account) PriceList(_ context.Context, page func([]byte) (bool, error)) e
 // not be asked, those of the list, in the plan and in the run.
 func TestGCEMarketOfThePriceList(t *testing.T) {
 	job := &config.Job{Cloud: Name, Block: &Block{Installation: config.Installation{Region: "us-central1"}},
-		Resources: config.Resources{Count: 3, AnyOf: []config.Machine{{Type: "n2-standard-4"}}},
+		Resources: config.Resources{Count: config.Exactly(3), AnyOf: []config.Machine{{Type: "n2-standard-4"}}},
 		Local:     config.Local{Start: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)}}
 	folder := t.TempDir()
 	m, err := soldTo(t.Context(), job, account{spots: provisioner.ErrDenied}, folder)
@@ -191,7 +191,7 @@ func TestHintsOfGCE(t *testing.T) {
 		t.Errorf("denied: %q", m.Sources)
 	}
 	m, job = fresh()
-	job.Resources.Count = 5
+	job.Resources.Count = config.Exactly(5)
 	if forecast(t.Context(), m, job, account{}); len(m.Told)+len(m.Sources) != 0 {
 		t.Errorf("not told: %v", m.Told)
 	}
@@ -330,7 +330,7 @@ func TestLimits(t *testing.T) {
 		"not told": {nil, ""},
 	} {
 		m := sells("gce", "us-central1", "n2-standard-4")
-		job := &config.Job{Block: &Block{Installation: config.Installation{Region: "us-central1"}}, Resources: config.Resources{Count: 8, AnyOf: []config.Machine{{Type: "n2-standard-4"}}}, Reliable: config.Reliable{Count: 1}}
+		job := &config.Job{Block: &Block{Installation: config.Installation{Region: "us-central1"}}, Resources: config.Resources{Count: config.Exactly(8), AnyOf: []config.Machine{{Type: "n2-standard-4"}}}, Reliable: config.Reliable{Count: 1}}
 		warnOfQuotas(t.Context(), m, job, account{quotas: c.quotas})
 		if text := strings.Join(m.Warnings, "\n"); (text == "") != (c.words == "") || !strings.Contains(text, c.words) {
 			t.Errorf("%s: %q, want %q", name, text, c.words)
