@@ -297,6 +297,10 @@ golden: ## rewrite the expected output in testdata and docs/cli.md, to be read b
 	$(GO) test $$(grep -rl --include='*_test.go' 'flag.Bool("update"' . | xargs -n1 dirname | sort -u) -update
 	@git --no-pager diff --stat -- "*testdata*" docs 2>/dev/null || true
 
+.PHONY: hosts
+hosts: ## four jobs on shared hosts, with an eviction and a kill, byte for byte and to the billionth
+	TIERML_TEST_HOSTS=1 $(GO) test ./cmd/tierml -count 1 -run TestJobsShareHosts -v
+
 .PHONY: fuzz
 fuzz: ## fuzz each parser for a short while (FUZZTIME=20s)
 	@grep -rlE --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u | while read -r package; do \

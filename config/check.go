@@ -60,6 +60,13 @@ func (c *checker) atLeast(field string, value, minimum int) {
 	}
 }
 
+// positiveTime objects to a time that is none.
+func (c *checker) positiveTime(field string, d time.Duration) {
+	if d <= 0 && c.written(field) {
+		c.fault(field, "must be above zero", "write a duration, such as 24h, or remove the line")
+	}
+}
+
 // upTo objects to a number above a maximum.
 func (c *checker) upTo(field string, value, maximum int) {
 	if value > maximum {
@@ -271,9 +278,7 @@ func (c *checker) limits() {
 	for field, d := range map[string]time.Duration{
 		"max_duration": j.MaxDuration, "orphan_after": j.OrphanAfter, "heartbeat": j.Heartbeat, "dead_after": j.DeadAfter,
 	} {
-		if d <= 0 && c.written(field) {
-			c.fault(field, "must be above zero", "write a duration, such as 24h, or remove the line")
-		}
+		c.positiveTime(field, d)
 	}
 	if j.DeadAfter < 2*j.Heartbeat && j.Heartbeat > 0 && j.DeadAfter > 0 {
 		c.fault("dead_after", fmt.Sprintf("%v is less than two heartbeats of %v", j.DeadAfter, j.Heartbeat),

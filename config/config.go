@@ -108,6 +108,8 @@ type Job struct {
 	UserProgram
 	// Train is what is trained. Required, or `run`.
 	Train Train `yaml:"train"`
+	// Hosts makes this a file of machines that jobs share, for `tierml hosts` (docs/hosts.md), in place of `train`. Default none: a job.
+	Hosts Hosts `yaml:"hosts"`
 	// Tune looks for better settings while the job trains: who serves and who works (docs/tuner.md). With `deterministic` the
 	// model stays the same, bit for bit. A job that is too short for it is not tuned, and its plan says so. Default false: the
 	// stages decide.

@@ -29,7 +29,7 @@ func LoadWithPolicy(path, policy string) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	return parseFor(path, text, os.LookupEnv, policy, nil)
+	return onlyJob(parseFor(path, text, os.LookupEnv, policy, nil))
 }
 
 // anyJob makes a job of an installation's settings, for those who ask about the cluster only.

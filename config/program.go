@@ -92,6 +92,10 @@ var programFields = []string{"setup", "workdir", "envs", "secrets", "state", "pr
 
 // work checks that the job has one thing to do: a program, or an application.
 func (c *checker) work() {
+	if c.written("hosts") {
+		c.hosts()
+		return
+	}
 	run, train := c.written("run"), c.written("train")
 	switch {
 	case run && train:

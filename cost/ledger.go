@@ -196,6 +196,17 @@ func (l *Ledger) addCharge(e journal.Entry) error {
 	}
 	l.charged += amount
 	l.hasCharges = true
+	m := l.machines[e.Instance]
+	if !l.start.Billed || m == nil {
+		return nil
+	}
+	from, bad := time.Parse(time.RFC3339, e.From)
+	to, badTo := time.Parse(time.RFC3339, e.To)
+	if err := errors.Join(bad, badTo); err != nil {
+		return err
+	}
+	m.billed = append(m.billed, market.Charge{From: from, To: to, Amount: amount, Note: e.Why})
+	m.settled = settled{}
 	return nil
 }
 
@@ -283,6 +294,9 @@ func (l *Ledger) due(m *machine, asOf time.Time) (market.USD, error) {
 func (l *Ledger) charges(m *machine, asOf time.Time) ([]market.Charge, error) {
 	if m.usage.Start.After(asOf) {
 		return nil, nil
+	}
+	if m.billed != nil && !m.usage.End.After(asOf) {
+		return m.billed, nil
 	}
 	charges, err := l.rules.Charges(m.usage, l.history(m.usage.Pool), asOf)
 	if err != nil {

@@ -20,6 +20,7 @@ type machine struct {
 
 	settled settled // what owes rests on
 	owes    market.USD
+	billed  []market.Charge // by the `charge` lines, where they are the bill
 }
 
 // settled is what the bill of a machine that has ended depends on.

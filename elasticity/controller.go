@@ -47,6 +47,7 @@ type Config struct {
 	ValueOfTime market.USD    // of an hour, for the policy; see bidding.Job
 	Rules       market.RuleBook
 	WholeHours  bool // the rule book bills whole hours: what is paid for is worked to its end
+	Billed      bool // the provider says what machines have cost
 	Silent      bool // Step gives no Record, because nobody reads the journal; Totals has the figures
 	// NoHeartbeats: machines send none, as simulated ones. Silence says nothing about them.
 	NoHeartbeats bool
@@ -74,7 +75,7 @@ func (c *Config) fleet() *fleet.Config {
 	f := &fleet.Config{
 		Run: c.Run, Reliable: c.Reliable, Want: c.Want, Pools: c.Pools, Policy: c.Policy,
 		Settings: c.Settings, Substitutes: saved.Place != "" && (saved.Every > 0 || saved.EveryClocks > 0),
-		AskAgain: c.AskAgain, Chooses: c.Chooses, Rules: c.Rules, WholeHours: c.WholeHours,
+		AskAgain: c.AskAgain, Chooses: c.Chooses, Rules: c.Rules, WholeHours: c.WholeHours, Billed: c.Billed,
 		Job: bidding.Job{Deadline: c.Deadline, Budget: c.Budget, PerHour: c.PerHour, Work: c.Job.Work,
 			Upkeep:       market.USD(c.Reliable.Count) * c.Reliable.Type.OnDemand,
 			ValueOfTime:  c.ValueOfTime,

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/tierml/tierml/internal/confine"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/runs"
@@ -81,7 +82,7 @@ func (m *Manager) spawn(cmd *exec.Cmd) error {
 	if err := cmd.Start(); err != nil || m.cfg.JobMemory == 0 {
 		return err
 	}
-	if err := confine(cmd.Process.Pid, m.cfg.JobMemory); err != nil {
+	if err := confine.Memory(cmd.Process.Pid, m.cfg.JobMemory); err != nil {
 		m.cfg.Log.Warn("the memory of a process is not limited", "pid", cmd.Process.Pid, "error", err)
 	}
 	return nil

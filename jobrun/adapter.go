@@ -15,7 +15,9 @@ func (r *session) connect(ctx context.Context, endpoint string) (cloud providers
 	if r.real() != nil {
 		s.Played, s.Poll, s.Expires, s.Minutes = "", realPollNotices, r.expires(), r.powerOffAfter()
 	}
-	if cloud, err = r.provider.Open(ctx, r.cfg.Job, s); err != nil {
+	if directory, shared := hostsDirectory(endpoint); shared {
+		cloud = r.slots(directory)
+	} else if cloud, err = r.provider.Open(ctx, r.cfg.Job, s); err != nil {
 		return nil, fmt.Errorf("connecting to the cloud: %w", err)
 	}
 	if r.cfg.Past != nil {

@@ -63,7 +63,10 @@ type Config struct {
 	Spending <-chan elasticity.BudgetSpoke
 	// Programs makes this a run of programs of the user's own: there is no Program, Dataset or checkpoint then.
 	Programs *Programs
-	// Endpoint is a fake cloud in another process, which launches Agent by itself; empty = a cloud of the run's own.
+	// Hosts makes this a run of hosts that jobs share: there is no Plan, Program, Dataset or checkpoint then.
+	Hosts *Hosts
+	// Endpoint is a fake cloud in another process, which launches Agent by itself, or shared hosts (OnHosts); empty = a cloud of the
+	// run's own.
 	Endpoint string
 }
 
@@ -93,7 +96,7 @@ func New(cfg Config) *Run {
 		cfg: cfg, name: filepath.Base(cfg.Directory),
 		manifests: map[string]bool{checkpoint.Name(cfg.ResumeFrom): true},
 	}
-	if cfg.Programs == nil {
+	if cfg.Program != nil {
 		s.schema = SchemaOf(cfg.Job, cfg.Program)
 	}
 	for _, older := range cfg.ResumeOlder {
@@ -109,7 +112,7 @@ func (r *Run) Drive(ctx context.Context, stop <-chan string) (outcome string, er
 	if s.provider, err = providers.Of(s.cfg.Job); err != nil {
 		return "", err
 	}
-	if s.cfg.Programs == nil {
+	if s.cfg.Program != nil {
 		if err := s.schema.Check(); err != nil {
 			return "", fmt.Errorf("the tables of %s: %w", s.cfg.Job.Train.App, err)
 		}
@@ -151,6 +154,9 @@ func (r *session) writeStart() error {
 	now := r.cfg.Clock.Now().Truncate(time.Millisecond)
 	if err := r.cfg.Journal.Write(journal.Entry{T: now, Kind: journal.Start, Details: details}); err != nil {
 		return fmt.Errorf("starting the journal: %w", err)
+	}
+	if r.cfg.Plan == nil {
+		return nil
 	}
 	plan, err := journal.Pack(r.cfg.Plan.Details())
 	if err != nil {
@@ -212,6 +218,9 @@ func (r *session) drive(ctx context.Context, endpoint string, gone []provisioner
 	history, err := pastPrices(ctx, cloud, pools, from)
 	if err != nil {
 		return "", err
+	}
+	if r.cfg.Hosts != nil {
+		return r.driveHosts(ctx, cloud, endpoint, history, from, pools, gone, stop)
 	}
 	if r.cfg.Programs != nil {
 		r.spec, err = r.placeWorkdir(ctx)

@@ -55,7 +55,7 @@ func (r *session) restartConfig(c elasticity.Config) restart.Config {
 		Job: bidding.Job{Deadline: c.Deadline, Work: c.Job.Work, Budget: c.Budget, PerHour: c.PerHour,
 			SaveTime: r.cfg.SaveTime},
 		Restart: r.cfg.RestartTime, SaveEvery: c.Checkpoints.Every, ResumeAt: r.cfg.ResumeAt, Past: c.Past, AskAgain: c.AskAgain,
-		MaxDuration: c.MaxDuration, Rules: c.Rules,
+		MaxDuration: c.MaxDuration, Rules: c.Rules, Billed: c.Billed,
 	}
 }
 
@@ -98,7 +98,7 @@ func (r *session) controllerConfig(policy bidding.Policy, history map[market.Poo
 		Deadline: job.Deadline, Budget: job.Budget, PerHour: job.HourlyCeiling(), ValueOfTime: job.ValueOfTime,
 		Chooses: job.Resources.ProviderChooses() != "",
 		Rules:   rules, MaxDuration: job.MaxDuration,
-		WholeHours: rules.Terms().Increment > 0,
+		WholeHours: rules.Terms().Increment > 0, Billed: r.billed(),
 	}
 	if job.Tune {
 		known, err := Known(r.settingsFile(), job, &r.schema, choice)
@@ -155,7 +155,7 @@ func (r *session) startDetails() (json.RawMessage, error) {
 		Version: r.cfg.Version, Name: job.Name, Seed: job.Seed, Clock: r.cfg.Clock.String(), Rules: job.Local.Rules,
 		Cloud: job.Cloud, App: job.Train.App, Clocks: int64(job.Train.Clocks), Splits: job.Train.Splits, Partitions: job.Train.Partitions,
 		Want:        journal.Want{Machines: choice.Want.Machines, VCPU: choice.Want.VCPU},
-		OrphanAfter: r.cfg.Clock.ToMarket(job.OrphanAfter).Seconds(),
+		OrphanAfter: r.cfg.Clock.ToMarket(job.OrphanAfter).Seconds(), Billed: r.billed(),
 		Thresholds: journal.Thresholds{
 			Stage2Ratio: job.Stages.TwoAbove, Stage3Ratio: job.Stages.ThreeAbove,
 			SwitchFactor: bidding.DefaultSwitchRatio, SwitchAfter: bidding.DefaultSwitchAfter.Seconds(),
@@ -165,9 +165,12 @@ func (r *session) startDetails() (json.RawMessage, error) {
 	if job.Train.Stop.Loss > 0 {
 		d.TargetLoss = job.Train.Stop.Loss
 	}
-	if r.cfg.Programs != nil {
+	switch {
+	case r.cfg.Hosts != nil:
+		d.App = "hosts"
+	case r.cfg.Programs != nil:
 		r.describeProgram(&d)
-	} else {
+	default:
 		d.Metric = r.cfg.Program.ScoreName()
 	}
 	if choice.Reliable.Count > 0 {

@@ -142,6 +142,7 @@ type Instance struct {
 	EndedBy  market.EndedBy // market.Running until terminated
 	Reason   string         // the provider's words
 	Tags     map[string]string
+	Cost     *market.USD // in all, where Traits.Bills and nothing changes it any more
 }
 
 // NoticeKind says what a notice is about.
@@ -175,6 +176,7 @@ type Traits struct {
 	Leases       bool          // machines carry until when they are wanted
 	Preempts     bool          // takes machines back on demand, notice first
 	Leftovers    bool          // every launch leaves what is no machine: see RemoveLeftovers
+	Bills        bool          // says what each machine has cost: no rule book does
 	MaxLifetime  time.Duration // machines end by themselves after this; 0 = never
 }
 

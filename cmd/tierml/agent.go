@@ -18,6 +18,7 @@ import (
 
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/all"
+	"github.com/tierml/tierml/elasticity/hosts/hostagent"
 	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/internal/heap"
 	"github.com/tierml/tierml/providers"
@@ -90,6 +91,16 @@ func runAgent(ctx context.Context, env func(string) string, logTo io.Writer) err
 	if err != nil {
 		return usageError{err}
 	}
+	if slot := env(hostagent.EnvSlot); slot != "" {
+		machine = hostagent.Slot(slot)
+		go func() { // it ends with this process, or ends it
+			log.Error("the end of the host cannot be seen", "err", hostagent.EndWithHost(os.Stdin))
+		}()
+	} else if data, err := machine.UserData(ctx); err == nil { // else the node asks again
+		if host, shared := hostagent.Decode(data); shared {
+			return runHostAgent(ctx, env, machine, host, flops, log)
+		}
+	}
 	err = node.Run(ctx, node.Config{
 		Machine:     machine,
 		NewServer:   node.NewDataServer,
@@ -107,6 +118,25 @@ func runAgent(ctx context.Context, env func(string) string, logTo io.Writer) err
 		return exitError{exitFenced, err}
 	}
 	return err
+}
+
+// runHostAgent runs the slots of a host that jobs share.
+func runHostAgent(ctx context.Context, env func(string) string, machine node.Machine, host hostagent.UserData, flops float64, log *slog.Logger) error {
+	who, err := machine.Identity(ctx)
+	if err != nil {
+		return fmt.Errorf("finding out which host this is: %w", err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("finding this program, which slots run: %w", err)
+	}
+	home, err := os.MkdirTemp(env("HOME"), "slots-")
+	if err != nil {
+		return fmt.Errorf("making a place for slots: %w", err)
+	}
+	defer os.RemoveAll(home)
+	return hostagent.Run(ctx, hostagent.Config{ID: string(who.Instance), Host: host, Command: []string{self, "agent"}, Home: home,
+		Env: []string{envClock + "=" + env(envClock)}, Flops: flops, Log: log})
 }
 
 func agentEnvironment(env func(string) string) (mapping clock.Mapping, flops float64, err error) {

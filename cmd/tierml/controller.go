@@ -17,6 +17,7 @@ import (
 
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/access"
+	"github.com/tierml/tierml/internal/confine"
 	"github.com/tierml/tierml/jobmanager"
 	"github.com/tierml/tierml/jobrun/budget"
 	"github.com/tierml/tierml/market"
@@ -113,7 +114,7 @@ func (o controllerOptions) memoryOfJobs() int64 {
 	case o.jobMemory < 0:
 		return 0
 	}
-	return jobmanager.HostMemory() / 2
+	return confine.HostMemory() / 2
 }
 
 // allowed are the places that submitted jobs may name, directories from the root on.

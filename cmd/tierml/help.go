@@ -13,7 +13,7 @@ var groups = []cli.Group{
 	{Title: "Intervene", Commands: []string{"exec", "ssh", "scale", "pause", "resume", "stop", "drill"}},
 	{Title: "Markets, and what would have been", Commands: []string{"market", "prices", "dry-run", "calibrate"}},
 	{Title: "Machines on a real cloud", Commands: []string{"leaks", "down"}},
-	{Title: "Serve others", Commands: []string{"controller", "fetch", "fakecloud"}},
+	{Title: "Serve others", Commands: []string{"controller", "hosts", "fetch", "fakecloud"}},
 	{Title: "The tool itself", Commands: []string{"config", "completion", "help", "version"}},
 }
 

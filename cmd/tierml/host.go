@@ -5,7 +5,7 @@ import (
 	"runtime"
 
 	"github.com/tierml/tierml/config"
-	"github.com/tierml/tierml/jobmanager"
+	"github.com/tierml/tierml/internal/confine"
 	"github.com/tierml/tierml/planner"
 )
 
@@ -22,7 +22,7 @@ type host struct {
 	memory int64 // bytes; 0 = not known
 }
 
-func thisHost() host { return host{cores: runtime.NumCPU(), memory: jobmanager.HostMemory()} }
+func thisHost() host { return host{cores: runtime.NumCPU(), memory: confine.HostMemory()} }
 
 // fits is how many machines there is memory for.
 func (h host) fits() int {

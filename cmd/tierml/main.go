@@ -131,6 +131,7 @@ func subcommands() []*cobra.Command {
 		newExecCommand(),
 		newFakecloudCommand(),
 		newFetchCommand(),
+		newHostsCommand(),
 		newInitCommand(),
 		newLogsCommand(),
 		newMarketCommand(),

@@ -125,6 +125,7 @@ type preparedJob struct {
 	dataset apps.Dataset
 	// programs is set for a program of the user's own, which has neither program nor dataset.
 	programs *jobrun.Programs
+	hosts    *jobrun.Hosts // of hosts that jobs share: there is no plan either
 	plan     *planner.Plan
 	sim      sim.Config     // of its own run, calibrated
 	basis    string         // of the calibration

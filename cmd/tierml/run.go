@@ -96,6 +96,7 @@ leaves it running. --here runs it in this process. --controller URL submits any 
 		"a copy of the damaged journal is kept")
 	cmd.Flags().StringVar(&o.endpoint, "endpoint", "", "buy from the fake cloud at this `URL`, run by another process with\n"+
 		"--instance-command 'tierml agent'; it sets time and speed. With --resume: the run's own, or none")
+	cmd.Flags().StringVar(&o.hosts, "hosts", "", "take machines as slots of the shared hosts of this `run` of tierml hosts")
 	cmd.Flags().BoolVarP(&o.detach, "detach", "d", false, "with --controller: do not watch the job")
 	cmd.Flags().BoolVar(&o.here, "here", false, "with cloud: ec2 or gce: run in this process, not on the controller; machines must reach this host")
 	cmd.Flags().StringVar(&o.into, "into", "", "run in this `directory`, which the controller has made")
@@ -113,6 +114,7 @@ type runOptions struct {
 	policy     string // in place of the job's; empty = the job's
 	resume     string
 	endpoint   string // of a fake cloud in another process; empty = one in this process
+	hosts      string // run of shared hosts, in the place of a cloud; empty: machines of the run's own
 	yes, plain bool
 
 	skipDamaged bool // with resume: leave out what cannot be read of the journal
@@ -146,30 +148,9 @@ func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) erro
 	if err != nil {
 		return err
 	}
-	if o.endpoint == "" {
-		o.endpoint = from.state.Endpoint
-	}
-	if o.endpoint == noEndpoint {
-		o.endpoint = ""
-	}
-	if !from.at.IsZero() {
-		job.Local.Start = from.at
-	}
-	mapping := timeOf(job)
-	if o.endpoint != "" && job.Cloud != config.CloudLocal {
-		return usageError{fmt.Errorf("--endpoint is for cloud: local; write %s.endpoint in the job file", job.Cloud)}
-	}
-	if o.endpoint != "" {
-		if mapping, err = jobrun.RemoteClock(ctx, o.endpoint); err != nil {
-			if from.part > 0 {
-				err = fmt.Errorf("%w\nIf that cloud is gone, continue with one in this process: --endpoint %s", err, noEndpoint)
-			}
-			return usageError{err}
-		}
-		job.Local.Start, job.Local.Speed = mapping.Now().Truncate(time.Second), mapping.Speed
-	}
-	if !from.at.IsZero() && !mapping.Wall.IsZero() { // else the market begins anew, there
-		mapping = mapping.NotBefore(from.at)
+	mapping, err := timeAt(ctx, &o, job, from)
+	if err != nil {
+		return err
 	}
 	directory, release, err := runDirectory(job, o)
 	if err != nil {
@@ -225,6 +206,46 @@ func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) erro
 		return fmt.Errorf("%w\nThe run's directory is %s", err, relative(directory))
 	}
 	return conclude(ctx, out, job, directory, outcome)
+}
+
+// timeAt is the time of a run, by the cloud that it has its machines from.
+func timeAt(ctx context.Context, o *runOptions, job *config.Job, from resumption) (mapping clock.Mapping, err error) {
+	if o.endpoint == "" {
+		o.endpoint = from.state.Endpoint
+	}
+	if o.endpoint == noEndpoint {
+		o.endpoint = ""
+	}
+	if !from.at.IsZero() {
+		job.Local.Start = from.at
+	}
+	mapping = timeOf(job)
+	if o.hosts != "" && o.endpoint == "" {
+		dir, err := findRun([]string{o.hosts})
+		if err != nil {
+			return mapping, err
+		}
+		if dir, err = filepath.Abs(dir); err != nil {
+			return mapping, err
+		}
+		o.endpoint = jobrun.OnHosts(dir)
+	}
+	if o.endpoint != "" && job.Cloud != config.CloudLocal {
+		return mapping, usageError{fmt.Errorf("--endpoint is for cloud: local; write %s.endpoint in the job file", job.Cloud)}
+	}
+	if o.endpoint != "" {
+		if mapping, err = jobrun.RemoteClock(ctx, o.endpoint); err != nil {
+			if from.part > 0 {
+				err = fmt.Errorf("%w\nIf that cloud is gone, continue with one in this process: --endpoint %s", err, noEndpoint)
+			}
+			return mapping, usageError{err}
+		}
+		job.Local.Start, job.Local.Speed = mapping.Now().Truncate(time.Second), mapping.Speed
+	}
+	if !from.at.IsZero() && !mapping.Wall.IsZero() { // else the market begins anew, there
+		mapping = mapping.NotBefore(from.at)
+	}
+	return mapping, nil
 }
 
 // runDirectory makes a new run's directory, or finds that of a run that goes on. Release takes a new one away again:
@@ -423,9 +444,8 @@ func drive(ctx context.Context, o runOptions, p *preparedJob, from resumption, m
 	for _, e := range past {
 		told.Recall(e)
 	}
-	r := jobrun.New(jobrun.Config{
-		Programs: p.programs,
-		SaveTime: p.plan.Input.SaveTime, RestartTime: p.plan.Input.RestartTime,
+	cfg := jobrun.Config{
+		Programs: p.programs, Hosts: p.hosts,
 		Job: p.job, Choice: p.choice, Plan: p.plan, Program: p.program, Dataset: p.dataset, Offers: p.offers,
 		Directory: directory, Agent: []string{self, "agent"}, Version: version(), Journal: lines,
 		Clock:      mapping,
@@ -433,8 +453,11 @@ func drive(ctx context.Context, o runOptions, p *preparedJob, from resumption, m
 		Endpoint:   o.endpoint,
 		Log:        log,
 		ResumeFrom: from.checkpoint, ResumeAt: from.clock, ResumeOlder: from.older, Part: from.part, Past: from.past,
-	})
-	outcome, err = r.Drive(ctx, stop)
+	}
+	if p.plan != nil {
+		cfg.SaveTime, cfg.RestartTime = p.plan.Input.SaveTime, p.plan.Input.RestartTime
+	}
+	outcome, err = jobrun.New(cfg).Drive(ctx, stop)
 	_ = view.Close() // what could not be shown, as on a terminal that is gone, is in the journal
 	return outcome, errors.Join(err, lines.Close())
 }

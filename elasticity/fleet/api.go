@@ -204,7 +204,7 @@ func (f *Fleet) NextDue(by func(time.Time)) {
 			by(m.EndedAt)
 			by(f.Awake.Due(m.SawEnd, ChargeWait(f.cfg.Settings)))
 		case m.Draining && !m.Leaving && !m.Lost && !m.Ended:
-			by(f.paidUntil(m).Add(-f.cfg.DrainMargin))
+			by(f.PaidUntil(m).Add(-f.cfg.DrainMargin))
 		}
 	}
 }

@@ -64,11 +64,33 @@ func (a *accounts) spent() (sum market.USD) {
 
 // bill is what a machine has cost until now.
 func (a *accounts) bill(m *Machine) ([]market.Charge, error) {
-	history := a.markets.prices[m.Pool]
-	if m.Pool.Class == market.OnDemand {
-		history = market.Constant(a.markets.typeOf(m.Pool).OnDemand)
+	if m.cost != nil {
+		return []market.Charge{{From: m.Launched, To: m.EndedAt, Amount: *m.cost, Note: "its share of a shared host"}}, nil
 	}
-	return a.cfg.Rules.Charges(m.usage(), history, a.Now)
+	return a.cfg.Rules.Charges(m.usage(), a.history(m), a.Now)
+}
+
+// Due returns a machine's charges as of a time, and whether the prices that they rest on are known. Those of a machine that has ended
+// and whose prices nobody knows are none.
+func (a *accounts) Due(id step.ID, asOf time.Time) (charges []market.Charge, known bool) {
+	m := a.roster.ByID[id]
+	until := asOf
+	if m.Ended {
+		until = m.EndedAt
+	}
+	if m.Pool.Class == market.Spot && a.markets.known.Before(until) {
+		return nil, false
+	}
+	charges, err := a.cfg.Rules.Charges(m.usage(), a.history(m), asOf)
+	return charges, err == nil || m.Ended
+}
+
+// history is the prices of a machine.
+func (a *accounts) history(m *Machine) *market.History {
+	if m.Pool.Class == market.OnDemand {
+		return market.Constant(a.markets.typeOf(m.Pool).OnDemand)
+	}
+	return a.markets.prices[m.Pool]
 }
 
 // charge writes the bill of machines that have ended, once every price that it rests on is known. It reports whether there
@@ -78,10 +100,11 @@ func (a *accounts) charge() (written bool) {
 	var charges []market.Charge
 	var err error
 	for _, m := range a.roster.going {
-		if !m.Ended || m.Charged || a.Now.Before(m.EndedAt) || m.Pool.Class == market.Spot && a.markets.known.Before(m.EndedAt) {
+		if !m.Ended || m.Charged || a.Now.Before(m.EndedAt) || m.Pool.Class == market.Spot && a.markets.known.Before(m.EndedAt) ||
+			a.cfg.Billed && m.cost == nil {
 			continue
 		}
-		if u := m.usage(); !written || u != billed { // machines that came and went together cost the same
+		if u := m.usage(); !written || u != billed || a.cfg.Billed { // machines that came and went together cost the same
 			billed = u
 			charges, err = a.bill(m)
 		}

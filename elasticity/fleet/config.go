@@ -32,6 +32,7 @@ type Config struct {
 	Chooses    bool
 	Rules      market.RuleBook
 	WholeHours bool
+	Billed     bool // the provider says what machines have cost
 
 	// Whole: the work needs the whole fleet at once. So there are no tiers, the policy chooses all machines. It buys one after the
 	// other, as the answer to one purchase is part of what decides the next, and what a plan gives up goes when the purchase in its

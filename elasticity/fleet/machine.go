@@ -31,7 +31,8 @@ type Machine struct {
 	EndedAt    time.Time
 	SawEnd     time.Time // when its end was noted, by Step.Awake
 	EndedBy    market.EndedBy
-	billed     int // lines of its bill that a controller before wrote
+	billed     int         // lines of its bill that a controller before wrote
+	cost       *market.USD // by the provider's word
 }
 
 // endedByItself reports whether a machine that its provider did not take had ended before it was told to. A machine that is

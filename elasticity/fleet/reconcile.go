@@ -48,6 +48,9 @@ func (f *Fleet) takeListed(e Listed) (due bool) {
 func (f *Fleet) compare(i provisioner.Instance) {
 	id := step.ID(i.ID)
 	m := f.Roster.ByID[id]
+	if m != nil {
+		m.cost = i.Cost
+	}
 	switch {
 	case i.State == provisioner.Terminated || i.State == provisioner.Stopping: // of ends, InstanceEnded tells
 	case m != nil && m.Ended, f.Roster.settled(i.ID):
@@ -128,6 +131,7 @@ func (f *Fleet) close(l *launch) {
 func (f *Fleet) account(i provisioner.Instance) {
 	id := step.ID(i.ID)
 	if m := f.Roster.ByID[id]; m != nil {
+		m.cost = i.Cost
 		switch i.State {
 		case provisioner.Terminated:
 			f.takeEnded(i)

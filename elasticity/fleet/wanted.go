@@ -38,15 +38,15 @@ func (f *Fleet) Trim() {
 // Drain ends the work of released machines shortly before they would cost another hour.
 func (f *Fleet) Drain() {
 	for _, m := range f.Roster.going {
-		if m.Draining && !m.Leaving && !m.Lost && !m.Ended && !f.Now.Before(f.paidUntil(m).Add(-f.cfg.DrainMargin)) {
+		if m.Draining && !m.Leaving && !m.Lost && !m.Ended && !f.Now.Before(f.PaidUntil(m).Add(-f.cfg.DrainMargin)) {
 			m.Leaving = true
 			f.work.Rearrange()
 		}
 	}
 }
 
-// paidUntil is the end of the hour that is paid already; without whole-hour billing that is now.
-func (f *Fleet) paidUntil(m *Machine) time.Time {
+// PaidUntil is the end of the hour that is paid already; without whole-hour billing that is now.
+func (f *Fleet) PaidUntil(m *Machine) time.Time {
 	if !f.cfg.WholeHours {
 		return f.Now
 	}

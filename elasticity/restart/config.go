@@ -42,6 +42,7 @@ type Config struct {
 	MaxDuration time.Duration // the run ends in order after this; 0 = never
 	Silent      bool          // nobody reads the journal: Step gives no Record. Totals tells what the run comes to
 	Rules       market.RuleBook
+	Billed      bool // as elasticity.Config has it
 }
 
 // A controller that is started again does not take its fleet over: what was not saved is gone with the controller that knew it.
@@ -51,7 +52,7 @@ const forgotten = "its controller was lost, and the job begins again from its la
 func (c *Config) fleet() *fleet.Config {
 	f := &fleet.Config{
 		Settings: c.Settings, Run: c.Run, Want: c.Want, Pools: c.Pools, Policy: c.Policy, Job: c.Job, Whole: true, Forgotten: forgotten,
-		AskAgain: c.AskAgain, Chooses: c.Chooses, Rules: c.Rules,
+		AskAgain: c.AskAgain, Chooses: c.Chooses, Rules: c.Rules, Billed: c.Billed,
 	}
 	f.Job.Startup, f.Job.Notice, f.Job.Lag, f.Job.SaveEvery = c.Startup-c.Begin+c.Restart, c.Notice, c.Lag, c.SaveEvery
 	f.Job.Leave = c.DrainMargin

@@ -108,6 +108,14 @@ func (r *Runner) Stop(ctx context.Context, why string, now bool) {
 // Budget tells the controller about a limit of what is spent. It may be called from any goroutine while Run goes on.
 func (r *Runner) Budget(ctx context.Context, e elasticity.BudgetSpoke) { r.tell(ctx, e) }
 
+// Nudge has the controller stepped soon. It may be called from any goroutine while Run goes on, and does not wait.
+func (r *Runner) Nudge() {
+	select {
+	case r.events <- elasticity.Wake{}:
+	default: // it is stepped for what is there
+	}
+}
+
 // Run steps the controller until it finishes and gives its outcome. When ctx is done it returns at once and
 // leaves machines behind: use Stop first.
 func (r *Runner) Run(ctx context.Context) (outcome string, err error) {

@@ -67,6 +67,8 @@ var arrows = []arrow{
 		"another training on the same fleet decides over the pure packages, too"},
 	{exactly("elasticity/programs"), either(exactly("market", "bidding", "provisioner", "ps", "tiers", "elasticity", "elasticity/step", "elasticity/fleet", "elasticity/tempo", "elasticity/restart"), tooling),
 		"programs are decided about over values, as training is"},
+	{exactly("elasticity/hosts"), either(exactly("market", "bidding", "provisioner", "elasticity", "elasticity/step", "elasticity/fleet", "elasticity/tempo"), tooling),
+		"which slots jobs have is decided over values, and without knowing what they train"},
 	{exactly("sched"), either(exactly("market", "bidding", "elasticity"), tooling),
 		"sched decides over values only"},
 	{exactly("cost"), either(exactly("market"), tooling),

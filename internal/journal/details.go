@@ -31,7 +31,9 @@ type StartDetails struct {
 	Pools    []string      `json:"pools,omitempty"`
 	// ZoneIDs are the ids of the zones, whose names are an account's own; absent where names are for all, or ids not known.
 	ZoneIDs map[string]string `json:"zone_ids,omitempty"`
-	Want    Want              `json:"want"`
+	// Billed: the `charge` lines are the machines' bills, whatever the rule book says: they are slots of shared hosts.
+	Billed bool `json:"billed,omitempty"`
+	Want   Want `json:"want"`
 
 	Program *ProgramDetails `json:"program,omitempty"` // absent where an application is trained
 

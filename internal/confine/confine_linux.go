@@ -1,4 +1,5 @@
-package jobmanager
+// Package confine limits what processes that were started for others may take of this host. It refuses to know what they do.
+package confine
 
 import (
 	"errors"
@@ -8,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// confine limits the private writable memory (RLIMIT_DATA) of a process, and of each process that it starts from now on. When the
+// Memory limits the private writable memory (RLIMIT_DATA) of a process, and of each process that it starts from now on. When the
 // host's memory runs out, the kernel ends them first.
-func confine(pid int, bytes int64) error {
+func Memory(pid int, bytes int64) error {
 	limit := unix.Rlimit{Cur: uint64(bytes), Max: uint64(bytes)}
 	err := os.NewSyscallError("prlimit", unix.Prlimit(pid, unix.RLIMIT_DATA, &limit, nil))
 	return errors.Join(err, os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid), []byte("800"), 0))

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/tierml/tierml/cost"
+	"github.com/tierml/tierml/elasticity/hosts/desk"
+	"github.com/tierml/tierml/fakecloud"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/market"
+)
+
+const sharedHosts = `name: shared
+cloud: local
+resources: {count: 4, any_of: [{type: c3.2xlarge}]}
+reliable: {type: c3.2xlarge, count: 1}
+policy: tierml-noswitch
+hosts: {wait: 20h}
+max_duration: 1000h
+orphan_after: 1m
+local:
+  prices: prices.csv
+  catalog: catalog.csv
+  start: 2014-04-01T00:00:00Z
+  flops_per_vcpu: 5000
+`
+
+const sharingJob = `name: %s
+cloud: local
+resources: {count: 2, any_of: [{type: c3.large}]}
+reliable: {type: c3.large}
+policy: tierml-noswitch
+orphan_after: 1m
+max_duration: 1000h
+train:
+%s
+  splits: 8
+  partitions: 4
+local:
+  prices: prices.csv
+  catalog: catalog.csv
+  start: 2014-04-01T00:00:00Z
+  flops_per_vcpu: 5000
+`
+
+// classes are points around two places, for jobs that tell them apart.
+func classes() string {
+	random := rand.New(rand.NewPCG(4, 4))
+	var b strings.Builder
+	b.WriteString("x,y,class\n")
+	for i := range 400 {
+		fmt.Fprintf(&b, "%.3f,%.3f,%d\n", random.NormFloat64()+float64(2*(i%2)), random.NormFloat64(), i%2)
+	}
+	return b.String()
+}
+
+// bagOfWords is a bag of words in UCI form: documents of two topics.
+func bagOfWords() string {
+	random := rand.New(rand.NewPCG(5, 5))
+	var b strings.Builder
+	const documents, words, each = 40, 20, 8
+	fmt.Fprintf(&b, "%d\n%d\n%d\n", documents, words, documents*each)
+	for d := range documents {
+		for w := range each {
+			fmt.Fprintf(&b, "%d %d %d\n", d+1, d%2*words/2+w+1, 1+random.IntN(4))
+		}
+	}
+	return b.String()
+}
+
+// Jobs share one reliable host and transient ones; make hosts has four of them. All transient hosts are evicted at once, and while that
+// goes on the process that keeps the hosts is killed and taken over: each model is the same, byte for byte, as that of the job alone in one process, and the jobs' charges and the
+// idle share add up to the cloud's bill, to the billionth.
+func TestJobsShareHosts(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.write("catalog.csv", "region,instance_type,vcpu,memory_gib,linux_ondemand_usd_hour\nus-west-1,c3.large,2,3.75,0.120\nus-west-1,c3.2xlarge,8,15,0.480\n")
+	var prices strings.Builder
+	prices.WriteString("timestamp,zone,instance_type,product,price\n")
+	for _, at := range []string{"2014-03-01T00:00:00Z", "2014-03-31T00:00:00Z", "2014-06-01T00:00:00Z"} {
+		fmt.Fprintf(&prices, "%s,us-west-1a,c3.large,Linux/UNIX,0.025\n%[1]s,us-west-1a,c3.2xlarge,Linux/UNIX,0.1\n", at)
+	}
+	s.write("prices.csv", prices.String())
+	s.write("classes.csv", classes())
+	s.write("docword.two.txt", bagOfWords())
+	s.write("shared.yaml", sharedHosts)
+	trains := map[string]string{ // each for 40 s or more, most of which nobody computes
+		"mf":  "  app: mf\n  clocks: 40\n  data: ratings.csv\n  params: {rank: 4, batches: 4}",
+		"lda": "  app: lda\n  clocks: 25\n  data: docword.two.txt\n  params: {topics: 2}",
+		"mlr": "  app: mlr\n  clocks: 1000\n  data: classes.csv\n  params: {target: class}",
+		"dnn": "  app: dnn\n  clocks: 16\n  data: classes.csv\n  params: {target: class}",
+	}
+	names := []string{"mf", "lda"}
+	if os.Getenv("TIERML_TEST_HOSTS") != "" {
+		names = append(names, "mlr", "dnn")
+	}
+	cloud, endpoint := s.cloud("600", "5000")
+	keeper := s.start("hosts", "-y", "--plain", "--endpoint", endpoint, "shared.yaml")
+	s.poll("the desk", func() bool { _, err := os.Stat(s.path(rundir.Root, "shared-1", desk.DoorFile)); return err == nil })
+	var runs []*process
+	for _, name := range names {
+		s.write(name+".yaml", fmt.Sprintf(sharingJob, name, trains[name]))
+		runs = append(runs, s.start("run", "-y", "--plain", "--hosts", "shared-1", name+".yaml"))
+	}
+	for i, name := range names {
+		s.until(runs[i], name+"-1", "its slots", func(entries []journal.Entry) bool { return count(entries, journal.Join) == 3 })
+	}
+	s.tell(endpoint, "evict all")
+	keeper.signal(syscall.SIGKILL)
+	keeper.wait(-1)
+	keeper = s.start("hosts", "-y", "--plain", "--resume", filepath.Join(rundir.Root, "shared-1"))
+	s.poll("the next process of the shared hosts", func() bool { return count(s.journal("shared-1"), journal.Start) == 2 })
+	s.poll("the end of the transient hosts", func() bool { return count(s.journal("shared-1"), journal.Evicted) > 0 })
+	for _, run := range runs {
+		run.wait(0)
+	}
+	s.start("stop", "shared-1").wait(0)
+	keeper.wait(0)
+
+	var shown hostsView
+	s.command(&shown, "hosts", "ps", "shared-1", "-o", "json")
+	usd := func(text string) market.USD {
+		amount, err := market.ParseUSD(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return amount
+	}
+	pays := map[string]market.USD{}
+	var sum market.USD
+	for _, row := range shown.Bill {
+		name, _, _ := strings.Cut(row.Job, "-")
+		pays[name] = usd(row.USD)
+		sum += usd(row.USD)
+	}
+	if bill := s.billOf(endpoint); bill.Total != sum || bill.Total != usd(shown.Total) || sum == 0 {
+		t.Errorf("jobs and idle share come to $%s, the hosts to $%s, the cloud's bill to $%s", sum, shown.Total, bill.Total)
+	}
+	if len(shown.Hosts) > 0 || len(pays) != len(names)+1 || pays[""] < 0 {
+		t.Errorf("left are %+v; it was paid %v", shown.Hosts, pays)
+	}
+	reliable := 0
+	for _, i := range s.instances(endpoint) {
+		if i.Pool.Class == market.OnDemand {
+			reliable++
+		}
+	}
+	if reliable != 1 {
+		t.Errorf("%d reliable hosts were bought for %d slots that fit on one", reliable, len(names))
+	}
+	for _, name := range names {
+		var report cost.Report
+		s.command(&report, "report", filepath.Join(rundir.Root, name+"-1"), "-o", "json")
+		if report.Totals.Total != pays[name] || pays[name] == 0 {
+			t.Errorf("%s: its report says $%s, the shared hosts $%s", name, report.Totals.Total, pays[name])
+		}
+		warned := 0
+		for _, e := range s.journal(name + "-1") {
+			if e.Instance != "" && strings.Contains(e.Why, "its host i-") {
+				warned++
+			}
+		}
+		if warned == 0 {
+			t.Errorf("%s: no host that went is named in its journal", name)
+		}
+		if !bytes.Equal(s.read(name+"-1", rundir.ModelFile), s.modelOfOneProcess(s.path(name+".yaml"))) {
+			t.Errorf("the model of %s is not that of a single process", name)
+		}
+	}
+	cloud.signal(syscall.SIGTERM)
+	cloud.wait(0)
+	s.nothingRuns()
+}
+
+// billOf is what a cloud in another process has charged.
+func (s *site) billOf(endpoint string) (bill fakecloud.Bill) {
+	s.t.Helper()
+	response, err := http.Get(endpoint + "/_control/bill")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if err := json.NewDecoder(response.Body).Decode(&bill); err != nil {
+		s.t.Fatal(err)
+	}
+	return bill
+}

@@ -1,0 +1,389 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
+	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/elasticity/hosts"
+	"github.com/tierml/tierml/elasticity/hosts/desk"
+	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/internal/table"
+	"github.com/tierml/tierml/jobrun"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/planner"
+)
+
+func newHostsCommand() *cobra.Command {
+	var o runOptions
+	cmd := &cobra.Command{
+		Use:   "hosts HOSTS.yaml",
+		Short: "Buy machines that several jobs share, and give jobs slots of them",
+		Long: `Hosts keeps machines that jobs share: ` + "`tierml run --hosts RUN JOB.yaml`" + ` takes its machines from there, as slots of so many vCPUs and so
+much memory. Hosts are bought when jobs ask for slots and given back when no job has any; Ctrl-C gives all of them back.
+
+HOSTS.yaml is a job file with hosts: in place of train:. Resources and reliable say what may be bought, and the most of it at a time.
+The shared hosts are a run of their own, with a directory runs/NAME-N, a journal and a report. See docs/hosts.md.`,
+		Example: `  tierml hosts examples/hosts.yaml
+  tierml run --hosts shared-1 examples/demo.yaml
+  tierml hosts ps shared-1
+  tierml hosts --resume runs/shared-1`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if o.resume != "" && len(args) > 0 {
+				return errors.New("--resume takes the file from the run's directory; leave it out")
+			}
+			if o.resume == "" && len(args) != 1 {
+				return errors.New("name one file of shared hosts, such as examples/hosts.yaml")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				o.jobFile = args[0]
+			}
+			return runHosts(cmd.Context(), o, cmd.InOrStdin(), cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "proceed without asking")
+	cmd.Flags().BoolVar(&o.plain, "plain", false, "plain lines instead of the live view")
+	cmd.Flags().StringVar(&o.resume, "resume", "", "take over the shared hosts of this `directory`, whose process has ended")
+	cmd.Flags().StringVar(&o.endpoint, "endpoint", "", "buy from the fake cloud at this `URL`, run by another process with\n"+
+		"--instance-command 'tierml agent'; it sets time and speed. With --resume: the run's own, or none")
+	cmd.Flags().StringVar(&o.into, "into", "", "run in this `directory`, which the controller has made")
+	_ = cmd.Flags().MarkHidden("into") // it exists
+	cmd.AddCommand(newHostsPsCommand())
+	return cmd
+}
+
+// runHosts serves slots until it is stopped.
+func runHosts(ctx context.Context, o runOptions, in io.Reader, out io.Writer) error {
+	if o.resume != "" {
+		if err := rundir.Hold(o.resume); err != nil {
+			return usageError{err}
+		}
+	}
+	job, from, shared, err := loadHosts(o)
+	if err != nil {
+		return err
+	}
+	mapping, err := timeAt(ctx, &o, job, from)
+	if err != nil {
+		return err
+	}
+	directory, release, err := runDirectory(job, o)
+	if err != nil {
+		return err
+	}
+	defer func() { release() }()
+	p, err := prepareHosts(ctx, job, shared)
+	if err != nil {
+		return err
+	}
+	if err := describeHosts(out, p); err != nil {
+		return err
+	}
+	if err := confirm(in, out, cli.IsTerminal(in) && cli.IsTerminal(out), o.yes); err != nil {
+		return err
+	}
+	release = func() {}
+	if err := os.WriteFile(filepath.Join(directory, rundir.JobFile), job.Resolved(), 0o644); err != nil {
+		return fmt.Errorf("keeping the file of the shared hosts: %w", err)
+	}
+	fmt.Fprintf(out, "Use      tierml run --hosts %s JOB.yaml\nWatch    tierml hosts ps %[1]s\n", relative(directory))
+	outcome, err := drive(ctx, o, p, from, mapping, directory, out)
+	if err != nil {
+		return fmt.Errorf("%w\nThe run's directory is %s", err, relative(directory))
+	}
+	fmt.Fprintln(out)
+	if err := showHosts(out, directory, table.Text); err != nil {
+		return err
+	}
+	if outcome != journal.Interrupted { // to be stopped is their proper end
+		return exitError{exitFailed, errors.New("the shared hosts failed\nSee " + filepath.Join(relative(directory), rundir.LogsDir))}
+	}
+	return nil
+}
+
+// loadHosts reads the file, and what a process before has left.
+func loadHosts(o runOptions) (*config.Job, resumption, *jobrun.Hosts, error) {
+	if o.resume == "" {
+		job, err := config.LoadHosts(o.jobFile)
+		return job, resumption{}, &jobrun.Hosts{}, err
+	}
+	job, err := config.LoadHosts(filepath.Join(o.resume, rundir.JobFile))
+	if err != nil {
+		return nil, resumption{}, nil, err
+	}
+	var from resumption
+	if from.state, err = jobrun.ReadState(o.resume); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, from, nil, err
+	}
+	entries, _, err := journal.ReadFile(filepath.Join(o.resume, rundir.JournalFile))
+	if err != nil {
+		return nil, from, nil, err
+	}
+	for _, e := range entries {
+		from.at = e.T
+		if e.Kind == journal.Start {
+			from.part++
+		}
+	}
+	lines, err := desk.ReadBook(o.resume)
+	if err != nil {
+		return nil, from, nil, err
+	}
+	bills, err := hosts.ReadHosts(entries)
+	if err == nil {
+		from.past, err = elasticity.ReadPast(entries)
+	}
+	if err != nil {
+		return nil, from, nil, fmt.Errorf("%s: %w", filepath.Join(o.resume, rundir.JournalFile), err)
+	}
+	if len(entries) == 0 {
+		return nil, from, nil, usageError{fmt.Errorf("%s had not begun: start again with its %s", o.resume, rundir.JobFile)}
+	}
+	records, err := readRecords(filepath.Join(o.resume, rundir.CloudFile))
+	if err != nil {
+		return nil, from, nil, err
+	}
+	if last := lastTime(records); last.After(from.at) {
+		from.at = last
+	}
+	return job, from, &jobrun.Hosts{Lines: lines, Bills: bills}, nil
+}
+
+// prepareHosts finds on the market what the shared hosts may be.
+func prepareHosts(ctx context.Context, job *config.Job, shared *jobrun.Hosts) (*preparedJob, error) {
+	prices, err := loadMarket(ctx, job)
+	if err != nil {
+		return nil, err
+	}
+	if err := prices.Admit(job); err != nil {
+		return nil, err
+	}
+	p := &preparedJob{job: job, hosts: shared}
+	p.offers, _ = prices.Offers()
+	if p.choice, err = planner.Resolve(job, p.offers, prices.Catalog); err != nil {
+		return nil, err
+	}
+	shared.Types = prices.Catalog.Types(p.choice.Pools[0].Pool.Region)
+	for _, o := range p.offers { // what has a price and no place in the catalog
+		if !slices.ContainsFunc(shared.Types, func(t market.InstanceType) bool { return t.Name == o.Type.Name }) {
+			shared.Types = append(shared.Types, o.Type)
+		}
+	}
+	return p, nil
+}
+
+// describeHosts says what may be bought.
+func describeHosts(out io.Writer, p *preparedJob) error {
+	var kinds []string
+	for _, pool := range p.choice.Pools {
+		if name := pool.Pool.Type; pool.Pool.Class == market.Spot && !slices.Contains(kinds, name) {
+			kinds = append(kinds, name)
+		}
+	}
+	most := fmt.Sprintf("%d", p.choice.Want.Machines)
+	if p.choice.Want.VCPU > 0 {
+		most = fmt.Sprintf("%d vCPUs", p.choice.Want.VCPU)
+	}
+	_, err := fmt.Fprintf(out, "Shared hosts %s: at most %s of %s on spot by policy %s", p.job.Name, most, strings.Join(kinds, ", "), p.job.Policy)
+	if r := p.choice.Reliable; err == nil && r.Count > 0 {
+		_, err = fmt.Fprintf(out, ",\nand at most %d of %s on demand ($%s an hour each)", r.Count, r.Type.Name, r.Type.OnDemand)
+	}
+	if err == nil {
+		_, err = fmt.Fprint(out, ". Nothing is bought before a job asks for slots.\n")
+	}
+	return err
+}
+
+func newHostsPsCommand() *cobra.Command {
+	var format string
+	cmd := &cobra.Command{
+		Use:   "ps [RUN]",
+		Short: "List shared hosts with the jobs on them, and what each job has cost",
+		Long: `Ps lists the hosts of a run of shared hosts with the jobs that have slots on them, and then what each job's slots have cost so far.
+Amounts of slots that have ended in an hour that is not over follow when it is.
+` + whichRun,
+		Example: `  tierml hosts ps
+  tierml hosts ps shared-1 -o json`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkFormat(format); err != nil {
+				return err
+			}
+			dir, err := findRun(args)
+			if err != nil {
+				return err
+			}
+			return showHosts(cmd.OutOrStdout(), dir, format)
+		},
+	}
+	outputFlag(cmd, &format)
+	return cmd
+}
+
+// hostRow is one host.
+type hostRow struct {
+	Host    string     `json:"host"`
+	Pool    string     `json:"pool"`
+	Tier    string     `json:"tier"`
+	Slots   int        `json:"slots"`
+	Used    hosts.Size `json:"used"`
+	Size    hosts.Size `json:"size"`
+	Jobs    []string   `json:"jobs"`
+	PerHour string     `json:"usd_per_hour"`
+}
+
+// payRow is what a job pays; job "" is the idle share.
+type payRow struct {
+	Job  string `json:"job"`
+	Held int    `json:"slots"`
+	USD  string `json:"usd"`
+}
+
+// hostsView is what is to be known of shared hosts from what they have written down.
+type hostsView struct {
+	Hosts []hostRow `json:"hosts"`
+	Bill  []payRow  `json:"bill"`
+	Total string    `json:"total_usd"` // of hosts that have ended
+}
+
+// viewHosts reads a run of shared hosts, also while it goes on.
+func viewHosts(dir string) (v hostsView, err error) {
+	entries, _, err := journal.ReadFile(filepath.Join(dir, rundir.JournalFile))
+	if err != nil {
+		return v, err
+	}
+	text, err := os.ReadFile(filepath.Join(dir, desk.BookFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return v, usageError{fmt.Errorf("%s is no run of shared hosts: name one that `tierml hosts` has made", relative(dir))}
+	}
+	if err != nil {
+		return v, err
+	}
+	lines, _, err := hosts.ReadLines(text)
+	if err != nil {
+		return v, err
+	}
+	sizes, rates := map[string]hosts.Size{}, map[string]market.USD{}
+	var total market.USD
+	live := map[string]*hostRow{}
+	var order []string
+	for _, e := range entries {
+		switch e.Kind {
+		case journal.Start:
+			d, err := e.StartDetails()
+			if err != nil {
+				return v, err
+			}
+			for _, m := range d.Machines {
+				sizes[m.Name] = hosts.Size{VCPU: m.VCPU, MemoryMiB: m.MemoryMiB}
+				if usd, err := market.ParseUSD(m.OnDemand); err == nil {
+					rates["on-demand "+m.Name] = usd
+				}
+			}
+		case journal.Price:
+			if usd, err := market.ParseUSD(e.USD); err == nil {
+				rates[e.Pool] = usd
+			}
+		case journal.Launch:
+			pool, err := market.ParsePool(e.Pool)
+			if err != nil {
+				return v, err
+			}
+			live[e.Instance] = &hostRow{Host: e.Instance, Pool: e.Pool, Tier: e.Tier, Size: sizes[pool.Type], Jobs: []string{}}
+			order = append(order, e.Instance)
+		case journal.Evicted, journal.Terminated, journal.Failed:
+			if e.Ended != nil {
+				delete(live, e.Instance)
+			}
+		case journal.Charge:
+			usd, err := market.ParseUSD(e.USD)
+			if err != nil {
+				return v, err
+			}
+			total += usd
+		}
+	}
+	book := hosts.NewBook(hosts.Rules{})
+	for _, l := range lines {
+		if err := book.Apply(l); err != nil {
+			return v, err
+		}
+	}
+	held := map[string]int{}
+	for _, id := range order {
+		row := live[id]
+		if row == nil {
+			continue
+		}
+		for _, s := range book.On(step.ID(id)) {
+			row.Slots++
+			held[s.Job]++
+			row.Used = hosts.Size{VCPU: row.Used.VCPU + s.Size.VCPU, MemoryMiB: row.Used.MemoryMiB + s.Size.MemoryMiB}
+			if !slices.Contains(row.Jobs, s.Job) {
+				row.Jobs = append(row.Jobs, s.Job)
+			}
+		}
+		pool, _ := market.ParsePool(row.Pool) // it was read above
+		rate := rates[row.Pool]
+		if pool.Class == market.OnDemand {
+			rate = rates["on-demand "+pool.Type]
+		}
+		row.PerHour = rate.String()
+		v.Hosts = append(v.Hosts, *row)
+	}
+	bill := book.BillOf(total)
+	var jobs []string
+	for job := range bill.Jobs {
+		jobs = append(jobs, job)
+	}
+	slices.Sort(jobs)
+	for _, job := range jobs {
+		v.Bill = append(v.Bill, payRow{job, held[job], bill.Jobs[job].String()})
+	}
+	v.Bill, v.Total = append(v.Bill, payRow{"", 0, bill.Idle.String()}), total.String()
+	return v, nil
+}
+
+// showHosts prints the hosts, and who pays.
+func showHosts(out io.Writer, dir, format string) error {
+	v, err := viewHosts(dir)
+	if err != nil {
+		return err
+	}
+	t := table.Table{Data: v, Columns: []table.Column{
+		{Name: "host", Title: "HOST"}, {Name: "pool", Title: "POOL"}, {Name: "tier", Title: "TIER"}, {Name: "slots", Title: "SLOTS"}, {Name: "vcpu", Title: "VCPU"},
+		{Name: "memory_mib", Title: "MEMORY"}, {Name: "usd_per_hour", Title: "$/HOUR"}, {Name: "jobs", Title: "JOBS"},
+	}}
+	for _, h := range v.Hosts {
+		t.Rows = append(t.Rows, []table.Cell{table.Of(h.Host), table.Of(h.Pool), table.Of(h.Tier), table.Of(h.Slots),
+			{Text: fmt.Sprintf("%d of %d", h.Used.VCPU, h.Size.VCPU), Value: h.Used.VCPU},
+			{Text: fmt.Sprintf("%d of %d MiB", h.Used.MemoryMiB, h.Size.MemoryMiB), Value: h.Used.MemoryMiB},
+			table.Of(h.PerHour), table.Of(strings.Join(h.Jobs, " "))})
+	}
+	if err := t.Write(out, format); err != nil || format == table.JSON || format == table.CSV {
+		return err
+	}
+	fmt.Fprintf(out, "\nHosts that have ended cost $%s:\n", v.Total)
+	for _, row := range v.Bill {
+		if row.Job == "" {
+			row.Job = "idle share"
+		}
+		fmt.Fprintf(out, "  %-24s $%s\n", row.Job, row.USD)
+	}
+	return nil
+}

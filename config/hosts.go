@@ -1,0 +1,62 @@
+package config
+
+import (
+	"os"
+	"time"
+)
+
+// Hosts makes a file describe machines that jobs share, in place of a job: docs/hosts.md.
+type Hosts struct {
+	// Keep is how long a host without slots is kept where it is not paid by the hour. Default 5m.
+	Keep time.Duration `yaml:"keep"`
+	// Wait is how long a slot waits for a host before its job is told that there is none. Default 1h.
+	Wait time.Duration `yaml:"wait"`
+}
+
+// IsHosts reports whether the file describes machines that jobs share.
+func (j *Job) IsHosts() bool { return j.Hosts.Wait > 0 }
+
+// LoadHosts reads a file that describes machines that jobs share: a job file with hosts: in place of train:.
+func LoadHosts(path string) (*Job, error) {
+	text, err := readFile(path)
+	if err != nil {
+		return nil, err
+	}
+	job, err := parse(path, text, os.LookupEnv)
+	if err == nil && !job.IsHosts() {
+		return nil, job.Fault("", "describes a job, not machines that jobs share", "write hosts: {keep: 5m} in place of train: or run:")
+	}
+	return job, err
+}
+
+// onlyJob refuses a file of shared machines where a job is expected.
+func onlyJob(job *Job, err error) (*Job, error) {
+	if err == nil && job.IsHosts() {
+		return nil, job.Fault("hosts", "describes machines that jobs share, not a job", "start them by `tierml hosts`, or write train: or run: in its place")
+	}
+	return job, err
+}
+
+// hosts checks a file of shared machines.
+func (c *checker) hosts() {
+	j := c.job
+	for _, field := range append([]string{"train", "run", "tune", "stages", "deadline"}, programFields...) {
+		if c.written(field) {
+			c.fault(field, "has no meaning with hosts: jobs say what they run", "remove it")
+		}
+	}
+	if j.Cloud != CloudLocal {
+		c.fault("cloud", "hosts that jobs share are processes of this computer so far", "write cloud: local")
+	}
+	if j.Restarts() || j.Policy == Auto {
+		c.fault("policy", j.Policy+" buys for one job's run, and these are machines for many", "write tierml, cost-per-work or capacity")
+	}
+	if j.Reliable.Count > 0 && j.Reliable.Type == "" {
+		c.fault("reliable.type", "is missing: what a reliable host is follows from no model", "write "+example("type")+", or count: 0")
+	}
+	c.positiveTime("hosts.keep", j.Hosts.Keep)
+	c.positiveTime("hosts.wait", j.Hosts.Wait)
+	setDefault(&j.Hosts.Keep, 5*time.Minute, c.written("hosts.keep"))
+	setDefault(&j.Hosts.Wait, time.Hour, c.written("hosts.wait"))
+	j.Train, j.Stages = Train{}, Stages{}
+}

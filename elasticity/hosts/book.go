@@ -1,0 +1,435 @@
+package hosts
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/provisioner"
+)
+
+// What a Line is about.
+const (
+	Asked   = "asked"   // a job's request was granted these slots
+	Placed  = "placed"  // a slot is on a host from now on
+	Leaving = "leaving" // the job has given a slot back
+	Ended   = "ended"   // a slot is over
+	Charged = "charged" // and has cost so much
+)
+
+// Line is one line of the book. Lines are the book: see Apply.
+type Line struct {
+	T       time.Time                `json:"t"`
+	Kind    string                   `json:"kind"`
+	Job     string                   `json:"job,omitempty"`
+	Request *provisioner.Request     `json:"request,omitempty"`
+	Slots   []provisioner.InstanceID `json:"slots,omitempty"`
+	Size    Size                     `json:"size,omitzero"` // of each
+	Slot    provisioner.InstanceID   `json:"slot,omitempty"`
+	Host    step.ID                  `json:"host,omitempty"`
+	By      market.EndedBy           `json:"by,omitempty"`
+	Why     string                   `json:"why,omitempty"`
+	USD     market.USD               `json:"usd,omitzero"`
+}
+
+// Offer is what hosts there are for a tier.
+type Offer struct {
+	Least Size // of the types that may be bought, in each dimension: every slot fits on every host
+	Most  int  // hosts at a time
+}
+
+// Rules of a Book.
+type Rules struct {
+	Provider string          // whose pools jobs name
+	Types    map[string]Size // the types of slots
+	Offers   map[step.Tier]Offer
+}
+
+// request is one that was granted.
+type request struct {
+	of    provisioner.Request
+	slots []*Slot
+}
+
+// Book is all slots. What it decides it adds to its lines before anybody hears of it; Lines gives them to be put on disk.
+type Book struct {
+	rules    Rules
+	slots    []*Slot // in the order in which they were asked for
+	live     []*Slot // of slots, those that are not over
+	owing    []*Slot // of slots, those that are over and not charged
+	byID     map[provisioner.InstanceID]*Slot
+	requests map[string]*request // by job and token
+	hosts    map[step.ID]*Host
+	lines    []Line
+}
+
+// NewBook returns one without slots.
+func NewBook(rules Rules) *Book {
+	return &Book{rules: rules, byID: map[provisioner.InstanceID]*Slot{}, requests: map[string]*request{}, hosts: map[step.ID]*Host{}}
+}
+
+// Apply takes a line in that is on disk.
+func (b *Book) Apply(l Line) error {
+	s := b.byID[l.Slot]
+	if s == nil && l.Kind != Asked {
+		return fmt.Errorf("a line %q is about slot %q, which nobody has asked for", l.Kind, l.Slot)
+	}
+	switch l.Kind {
+	case Asked:
+		return b.applyAsked(l)
+	case Placed:
+		s.Host, s.Placed = l.Host, l.T
+		b.use(s, Size.plus)
+	case Leaving:
+		s.Leaving = true
+	case Ended:
+		if s.over() {
+			return fmt.Errorf("slot %s ends twice", s.ID)
+		}
+		s.Ended, s.EndedBy, s.Why = l.T, l.By, l.Why
+		b.use(s, Size.minus)
+		b.live = slices.DeleteFunc(b.live, func(o *Slot) bool { return o == s })
+		if s.Charged = s.Host == ""; !s.Charged { // else it never had one, and costs nothing
+			b.owing = append(b.owing, s)
+		}
+	case Charged:
+		if s.Charged {
+			return fmt.Errorf("slot %s is charged twice", s.ID)
+		}
+		s.Charged, s.Cost = true, l.USD
+		b.owing = slices.DeleteFunc(b.owing, func(o *Slot) bool { return o == s })
+	default:
+		return fmt.Errorf("a line of the unknown kind %q: a newer version wrote it", l.Kind)
+	}
+	return nil
+}
+
+func (b *Book) applyAsked(l Line) error {
+	if l.Request == nil || len(l.Slots) == 0 {
+		return fmt.Errorf("a line %q lacks its request or its slots", l.Kind)
+	}
+	q := &request{of: *l.Request}
+	for _, id := range l.Slots {
+		if b.byID[id] != nil {
+			return fmt.Errorf("slot %s is granted twice", id)
+		}
+		s := &Slot{ID: id, Job: l.Job, Token: q.of.Token, Pool: q.of.Pool, Tier: tierOf(q.of.Pool.Class), Size: l.Size, Tags: q.of.Tags,
+			UserData: q.of.UserData, Asked: l.T}
+		b.byID[id] = s
+		b.slots, b.live, q.slots = append(b.slots, s), append(b.live, s), append(q.slots, s)
+	}
+	b.requests[key(l.Job, q.of.Token)] = q
+	return nil
+}
+
+func key(job, token string) string { return job + " " + token }
+
+// use adds a slot to what its host has given away, or takes it off.
+func (b *Book) use(s *Slot, change func(Size, Size) Size) {
+	if h := b.hosts[s.Host]; h != nil {
+		h.Used = change(h.Used, s.Size)
+	}
+}
+
+// write adds a line that was decided here, and applies it.
+func (b *Book) write(l Line) {
+	l.T = l.T.UTC().Truncate(time.Second)
+	if err := b.Apply(l); err != nil {
+		panic(fmt.Sprintf("hosts: the book contradicts itself: %v", err)) // each caller has looked
+	}
+	b.lines = append(b.lines, l)
+}
+
+// Limit sets how many hosts of a tier there may be at a time.
+func (b *Book) Limit(tier step.Tier, most int) {
+	offer := b.rules.Offers[tier]
+	offer.Most = most
+	b.rules.Offers[tier] = offer
+}
+
+// Lines returns what was decided since the last call. They must be on disk before anything is answered or done.
+func (b *Book) Lines() []Line {
+	lines := b.lines
+	b.lines = nil
+	return lines
+}
+
+// Traits are those of slots as a provisioner.Cloud: hosts are bid for, slots are not.
+func (b *Book) Traits() provisioner.Traits { return provisioner.Traits{Provider: b.rules.Provider} }
+
+// Ask grants a job slots, as provisioner.Cloud's Launch: the same request again gives the same slots.
+func (b *Book) Ask(now time.Time, job string, r provisioner.Request) ([]provisioner.Instance, error) {
+	if q := b.requests[key(job, r.Token)]; q != nil {
+		if !same(q.of, r) {
+			return nil, fmt.Errorf("asking for slots: %w: the token %q has been used for another request", provisioner.ErrInvalid, r.Token)
+		}
+		return b.instances(q.slots), nil
+	}
+	if err := r.Validate(b.Traits()); err != nil {
+		return nil, fmt.Errorf("asking for slots: %w", err)
+	}
+	tier := tierOf(r.Pool.Class)
+	size, known := b.rules.Types[r.Pool.Type]
+	offer, offered := b.rules.Offers[tier]
+	switch {
+	case !known:
+		return nil, fmt.Errorf("asking for slots: %w: no type %q is on sale here", provisioner.ErrInvalid, r.Pool.Type)
+	case !offered:
+		return nil, fmt.Errorf("asking for slots: %w: there are no %s shared hosts here", provisioner.ErrInvalid, tier)
+	case !size.fits(offer.Least):
+		return nil, fmt.Errorf("asking for slots: %w: a slot of type %s has %s, and the smallest %s host %s: ask for a smaller type",
+			provisioner.ErrInvalid, r.Pool.Type, size, tier, offer.Least)
+	}
+	wanted := make([]*Slot, r.Count)
+	for i := range wanted {
+		wanted[i] = &Slot{Job: job, Tier: tier, Size: size}
+	}
+	got := r.Count
+	for _, s := range b.pack(tier, wanted...).later {
+		if slices.Contains(wanted, s) {
+			got--
+		}
+	}
+	if got == 0 {
+		return nil, fmt.Errorf("asking for slots: %w: the shared hosts are full, and there may be %d %s hosts at most", provisioner.ErrNoCapacity, offer.Most, tier)
+	}
+	r.Tags = maps.Clone(r.Tags)
+	line := Line{T: now, Kind: Asked, Job: job, Request: &r, Size: size}
+	for i := range got {
+		line.Slots = append(line.Slots, provisioner.InstanceID(fmt.Sprintf("slot-%06d", len(b.slots)+i+1)))
+	}
+	b.write(line)
+	return b.instances(b.requests[key(job, r.Token)].slots), nil
+}
+
+// same compares requests as they are on disk, where times have no more than an instant.
+func same(a, b provisioner.Request) bool {
+	left, err1 := json.Marshal(a)
+	right, err2 := json.Marshal(b)
+	return err1 == nil && err2 == nil && bytes.Equal(left, right)
+}
+
+// Return takes slots back, as Terminate: one without a process is over, the others when their process is.
+func (b *Book) Return(now time.Time, job string, ids ...provisioner.InstanceID) {
+	for _, id := range ids {
+		s := b.byID[id]
+		if s == nil || s.Job != job || s.over() || s.Leaving {
+			continue
+		}
+		if s.waiting() {
+			b.end(now, s, market.ByUser, "given back")
+			continue
+		}
+		b.write(Line{T: now, Kind: Leaving, Slot: id})
+	}
+}
+
+// end ends a slot. Times do not go back: a host's own clock may be behind.
+func (b *Book) end(at time.Time, s *Slot, by market.EndedBy, why string) {
+	if at.Before(s.Asked) {
+		at = s.Asked
+	}
+	if at.Before(s.Placed) {
+		at = s.Placed
+	}
+	b.write(Line{T: at, Kind: Ended, Slot: s.ID, By: by, Why: why})
+}
+
+// Gone: a slot's process is no more, as its host's agent reports.
+func (b *Book) Gone(now time.Time, host step.ID, id provisioner.InstanceID, why string) {
+	s := b.byID[id]
+	if s == nil || s.Host != host || s.over() {
+		return
+	}
+	if s.Leaving {
+		why = "given back"
+	}
+	b.end(now, s, market.ByUser, why)
+}
+
+// AddHost has slots placed on a host from now on. Slots that the book has on it already count.
+func (b *Book) AddHost(id step.ID, tier step.Tier, size Size) *Host {
+	h := &Host{ID: id, Tier: tier, Size: size, Stays: true}
+	b.hosts[id] = h
+	for _, s := range b.On(id) {
+		h.Used = h.Used.plus(s.Size)
+	}
+	return h
+}
+
+// EndHost ends all slots of a host that is gone.
+func (b *Book) EndHost(at time.Time, id step.ID, why string) {
+	for _, s := range b.On(id) {
+		by := market.ByProvider
+		if s.Leaving {
+			by = market.ByUser
+		}
+		b.end(at, s, by, fmt.Sprintf("its host %s is gone: %s", id, why))
+	}
+	delete(b.hosts, id)
+}
+
+// Strand ends the slots whose hosts nobody knows: they ended while no process kept the book.
+func (b *Book) Strand(now time.Time) {
+	for _, s := range slices.Clone(b.live) {
+		if s.Host != "" && b.hosts[s.Host] == nil {
+			b.end(now, s, market.ByProvider, fmt.Sprintf("its host %s ended while the shared hosts were without a controller", s.Host))
+		}
+	}
+}
+
+// Expire ends slots that have waited for a host for too long.
+func (b *Book) Expire(now time.Time, patience time.Duration) {
+	for _, s := range slices.Clone(b.live) {
+		if s.waiting() && now.Sub(s.Asked) >= patience {
+			b.end(now, s, market.ByProvider, fmt.Sprintf("no host could be had for it in %s", patience))
+		}
+	}
+}
+
+// Place puts slots that wait on hosts with room, and returns how many new hosts a tier needs for the others.
+func (b *Book) Place(now time.Time, tier step.Tier) (fresh int) {
+	p := b.pack(tier)
+	for _, s := range b.live { // in order: lines do not hang on map order
+		if host, found := p.on[s]; found {
+			b.write(Line{T: now, Kind: Placed, Slot: s.ID, Host: host})
+		}
+	}
+	return p.fresh
+}
+
+// pack packs a tier's slots that wait, and others after them.
+func (b *Book) pack(tier step.Tier, more ...*Slot) packing {
+	var waiting []*Slot
+	for _, s := range b.live {
+		if s.Tier == tier && s.waiting() {
+			waiting = append(waiting, s)
+		}
+	}
+	var there []*Host
+	for _, id := range slices.Sorted(maps.Keys(b.hosts)) {
+		if h := b.hosts[id]; h.Tier == tier && h.Stays {
+			there = append(there, h)
+		}
+	}
+	offer := b.rules.Offers[tier]
+	return pack(append(waiting, more...), there, b.neighbours, offer.Least, max(offer.Most-len(there), 0))
+}
+
+// neighbours reports whether a job has a slot on a host.
+func (b *Book) neighbours(job string, host step.ID) bool {
+	return slices.ContainsFunc(b.On(host), func(s *Slot) bool { return s.Job == job })
+}
+
+// On returns the slots of a host that are not over, in the order in which they were asked for.
+func (b *Book) On(host step.ID) (on []*Slot) {
+	for _, s := range b.live {
+		if s.Host == host {
+			on = append(on, s)
+		}
+	}
+	return on
+}
+
+// Host returns one that slots may be on; nil = it is gone or was never there.
+func (b *Book) Host(id step.ID) *Host { return b.hosts[id] }
+
+// Slots returns all slots, in the order in which they were asked for.
+func (b *Book) Slots() []*Slot { return b.slots }
+
+// Live reports whether any slot is not over.
+func (b *Book) Live() bool { return len(b.live) > 0 }
+
+// Of returns a job's slots as machines, sorted by id: those that it has, and those that have ended.
+func (b *Book) Of(job string) []provisioner.Instance {
+	var own []*Slot
+	for _, s := range b.slots {
+		if s.Job == job {
+			own = append(own, s)
+		}
+	}
+	return b.instances(own)
+}
+
+// Deadlines are the warnings in force for a job: when its slots go with their hosts.
+func (b *Book) Deadlines(job string) map[provisioner.InstanceID]time.Time {
+	deadlines := map[provisioner.InstanceID]time.Time{}
+	for _, s := range b.live {
+		if h := b.hosts[s.Host]; s.Job == job && h != nil && !h.Deadline.IsZero() {
+			deadlines[s.ID] = h.Deadline
+		}
+	}
+	return deadlines
+}
+
+func (b *Book) instances(slots []*Slot) []provisioner.Instance {
+	var all []provisioner.Instance
+	for _, s := range slots {
+		i := provisioner.Instance{ID: s.ID, Pool: s.Pool, Token: s.Token, State: provisioner.Pending, Launched: s.Asked, Tags: maps.Clone(s.Tags)}
+		h := b.hosts[s.Host]
+		switch {
+		case s.over():
+			i.State, i.Ended, i.EndedBy, i.Reason = provisioner.Terminated, s.Ended, s.EndedBy, s.Why
+			if s.Charged {
+				i.Cost = &s.Cost
+			}
+		case s.Leaving:
+			i.State = provisioner.Stopping
+		case h != nil && h.Called:
+			i.State = provisioner.Running
+		}
+		all = append(all, i)
+	}
+	provisioner.SortInstances(all)
+	return all
+}
+
+// Bill is what the hosts have cost, by who pays.
+type Bill struct {
+	Jobs  map[string]market.USD
+	Idle  market.USD // what no slot pays, and what rounding leaves
+	Total market.USD // of the hosts
+}
+
+// BillOf divides what hosts have cost in all. The parts add up to it, whatever happened.
+func (b *Book) BillOf(total market.USD) Bill {
+	bill := Bill{Jobs: map[string]market.USD{}, Idle: total, Total: total}
+	for _, s := range b.slots {
+		bill.Jobs[s.Job] += s.Cost
+		bill.Idle -= s.Cost
+	}
+	return bill
+}
+
+// Settle writes down what slots that have ended cost, as soon as nothing changes it any more. Charges gives a host's charges for its
+// time until then, and false while they are not known for good.
+func (b *Book) Settle(now time.Time, charges func(host step.ID, until time.Time) (Size, []market.Charge, bool)) {
+	for _, s := range slices.Clone(b.owing) {
+		if host, lines, known := charges(s.Host, s.Ended); known {
+			b.write(Line{T: now, Kind: Charged, Slot: s.ID, USD: Share(s.Size, host, s.Placed, s.Ended, lines)})
+		}
+	}
+}
+
+// ReadLines reads a book. A last line that was cut off was never acted upon, and is left out; whole says how many bytes the others have.
+func ReadLines(text []byte) (lines []Line, whole int, err error) {
+	for n := 1; ; n++ {
+		end := bytes.IndexByte(text[whole:], '\n')
+		if end < 0 {
+			return lines, whole, nil
+		}
+		var l Line
+		decoder := json.NewDecoder(strings.NewReader(string(text[whole : whole+end])))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(&l); err != nil {
+			return nil, 0, fmt.Errorf("line %d of the book of slots: %w", n, err)
+		}
+		lines, whole = append(lines, l), whole+end+1
+	}
+}

@@ -1,0 +1,546 @@
+package hosts
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/elasticity/fleet"
+	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/elasticity/tempo"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/provisioner"
+)
+
+// Config configures a Brain. Durations are market time.
+type Config struct {
+	tempo.Settings
+	Run      string
+	Reliable fleet.Reliable // what a reliable host is, and the most of them at a time
+	Most     bidding.Want   // the most transient hosts, or vCPUs of them, at a time
+	Pools    []fleet.Pool   // in which transient hosts are bought
+	Policy   bidding.Policy
+	Types    []market.InstanceType // of slots
+
+	Rules       market.RuleBook
+	WholeHours  bool
+	AskAgain    time.Duration
+	Chooses     bool
+	MaxDuration time.Duration // 0 = never ends by itself
+
+	// Patience is how long a slot waits for a host, KeepEmpty how long a host without slots is kept where it is not paid by the hour.
+	Patience, KeepEmpty time.Duration
+
+	// Past and Lines are what a process before has written; nil = there was none. Bills are its hosts' charges.
+	Past  *elasticity.Past
+	Lines []Line
+	Bills map[step.ID]PastHost
+}
+
+// PastHost is a host whose bill is in the journal.
+type PastHost struct {
+	Pool    market.Pool
+	Charges []market.Charge
+}
+
+// ReadHosts reads what hosts have cost from a journal.
+func ReadHosts(entries []journal.Entry) (map[step.ID]PastHost, error) {
+	all := map[step.ID]PastHost{}
+	for i, e := range entries {
+		if e.Kind != journal.Charge {
+			continue
+		}
+		pool, err := market.ParsePool(e.Pool)
+		usd, badUSD := market.ParseUSD(e.USD)
+		from, badFrom := time.Parse(time.RFC3339, e.From)
+		to, badTo := time.Parse(time.RFC3339, e.To)
+		if err := errors.Join(err, badUSD, badFrom, badTo); err != nil {
+			return nil, fmt.Errorf("journal entry %d: %w", i+1, err)
+		}
+		h := all[step.ID(e.Instance)]
+		h.Pool, h.Charges = pool, append(h.Charges, market.Charge{From: from, To: to, Amount: usd})
+		all[step.ID(e.Instance)] = h
+	}
+	return all, nil
+}
+
+// Brain buys hosts for the slots of its Book. It is stepped as any run's controller is; between steps the Book may be asked. It is not
+// safe for concurrent use.
+type Brain struct {
+	step   *step.Step
+	Book   *Book
+	cfg    Config
+	fleet  *fleet.Fleet
+	demand *fleet.Demand
+
+	machines   map[step.ID]*machine
+	order      []*machine // that are not archived, as they were bought
+	calls      []step.ID  // hosts whose agents were heard since the last step
+	joins      int
+	takingOver bool
+	ended      provisioner.Instance // the end that the fleet is taking in
+	charged    market.USD           // of hosts, by processes before
+}
+
+// machine is a host as a machine of the fleet.
+type machine struct {
+	*step.Machine
+	host   *Host     // nil = it is gone
+	since  time.Time // by Step.Awake: when it was entered, and last heard of
+	called bool
+	empty  time.Time // since when it has had no slot; zero = it has one
+}
+
+// New returns a brain of a book that has the lines of Config.
+func New(cfg Config) (*Brain, error) {
+	least, err := leastOf(&cfg)
+	if err != nil {
+		return nil, err
+	}
+	rules := Rules{Provider: cfg.Reliable.Pool.Provider, Types: map[string]Size{}, Offers: map[step.Tier]Offer{}}
+	if cfg.Reliable.Count > 0 {
+		rules.Offers[step.Reliable] = Offer{Least: SizeOf(cfg.Reliable.Type), Most: cfg.Reliable.Count}
+	}
+	if len(cfg.Pools) > 0 {
+		rules.Provider = cfg.Pools[0].Pool.Provider
+		rules.Offers[step.Transient] = Offer{Least: least, Most: cmp.Or(cfg.Most.Machines, cfg.Most.VCPU/least.VCPU)}
+	}
+	for _, t := range cfg.Types {
+		rules.Types[t.Name] = SizeOf(t)
+	}
+	b := &Brain{step: &step.Step{Awake: step.NewAwake(cfg.DeadAfter), Speed: cfg.Speed}, Book: NewBook(rules), cfg: cfg, demand: &fleet.Demand{},
+		machines: map[step.ID]*machine{}, takingOver: cfg.Past != nil}
+	for i, l := range cfg.Lines {
+		if err := b.Book.Apply(l); err != nil {
+			return nil, fmt.Errorf("line %d of the book of slots: %w", i+1, err)
+		}
+	}
+	for _, h := range cfg.Bills {
+		b.charged += market.Total(h.Charges)
+	}
+	b.step.OnEnd = func(why string) { b.fleet.End(why) }
+	f := &fleet.Config{Settings: cfg.Settings, Run: cfg.Run, Reliable: cfg.Reliable, Want: bidding.Want{VCPU: max(cfg.Most.VCPU, 1)}, Pools: cfg.Pools,
+		Policy: cfg.Policy, AskAgain: cfg.AskAgain, Chooses: cfg.Chooses, Rules: cfg.Rules, WholeHours: cfg.WholeHours}
+	if cfg.Past != nil {
+		f.Past = &cfg.Past.Ledger
+	}
+	b.fleet = fleet.New(f, b.step, b.demand)
+	b.fleet.Serve(b)
+	return b, nil
+}
+
+// leastOf is the smallest transient host, in each dimension.
+func leastOf(cfg *Config) (least Size, err error) {
+	for _, p := range cfg.Pools {
+		size := SizeOf(p.Type)
+		if size.VCPU <= 0 || size.MemoryMiB <= 0 {
+			return least, fmt.Errorf("the vCPUs or the memory of %s are not known: slots cannot be cut from it", p.Type.Name)
+		}
+		if least.VCPU == 0 {
+			least = size
+		}
+		least = Size{min(least.VCPU, size.VCPU), min(least.MemoryMiB, size.MemoryMiB)}
+	}
+	if t := cfg.Reliable.Type; cfg.Reliable.Count > 0 && (t.VCPU <= 0 || t.MemoryMiB <= 0) {
+		return least, fmt.Errorf("the vCPUs or the memory of %s are not known: slots cannot be cut from it", t.Name)
+	}
+	return least, nil
+}
+
+// Ask grants a job slots: see Book.Ask.
+func (b *Brain) Ask(now time.Time, job string, r provisioner.Request) ([]provisioner.Instance, error) {
+	if b.step.Closing() && b.Book.requests[key(job, r.Token)] == nil {
+		return nil, fmt.Errorf("asking for slots: %w: the shared hosts are being given back", provisioner.ErrNoCapacity)
+	}
+	return b.Book.Ask(now, job, r)
+}
+
+// Called: the agent of a launch's host has been heard. What follows is done by the next step. It reports whether the host is one of these.
+func (b *Brain) Called(id step.ID, launch string) bool {
+	m := b.machines[id]
+	if m == nil {
+		return b.fleet.Awaiting() // the answer to its launch may be on its way
+	}
+	if b.fleet.Roster.ByID[id].Token != launch {
+		return false
+	}
+	if !slices.Contains(b.calls, id) {
+		b.calls = append(b.calls, id)
+	}
+	return m.host != nil
+}
+
+// Step takes in events and gives what to do about them, in order. The slice is good until the next Step. Book.Lines must be on disk
+// before.
+func (b *Brain) Step(now time.Time, events ...elasticity.Event) []elasticity.Action {
+	b.step.Begin(now)
+	if b.step.Finished {
+		return nil
+	}
+	if b.step.Started.IsZero() {
+		b.step.Started = now
+		if past := b.cfg.Past; past != nil && !past.Started.IsZero() {
+			b.step.Started = past.Started
+		}
+		for _, m := range b.order { // of processes before
+			m.since = b.step.Awake.Now()
+		}
+		b.fleet.Begin()
+	}
+	b.fleet.View.Stale()
+	for _, e := range events {
+		b.take(e)
+	}
+	b.advance()
+	return b.step.Actions()
+}
+
+func (b *Brain) take(e elasticity.Event) {
+	switch e := e.(type) {
+	case elasticity.StopWanted:
+		b.step.Stop = cmp.Or(b.step.Stop, e.Why)
+		if e.Now && !b.step.Ending {
+			b.step.Outcome = journal.Interrupted
+			b.step.End(e.Why)
+		}
+	case elasticity.ScaleWanted:
+		b.step.Do(elasticity.Scaled{ID: e.ID, Err: errors.New("jobs decide how many slots they have, and the hosts follow; scale a job")})
+	case elasticity.InstanceEnded:
+		b.ended = e.Instance
+		b.fleet.Take(e)
+		b.ended = provisioner.Instance{}
+	case elasticity.Listed:
+		b.fleet.Take(e)
+		if b.takingOver && b.fleet.Surveyed() {
+			b.takingOver = false
+			b.Book.Strand(b.step.Now)
+			b.fleet.TakenOver()
+		}
+	default:
+		b.fleet.Take(e)
+	}
+}
+
+// advance does whatever the state asks for now.
+func (b *Brain) advance() {
+	if b.cfg.MaxDuration > 0 && b.step.Stop == "" && b.step.Now.Sub(b.step.Started) >= b.cfg.MaxDuration {
+		b.step.Stop = "max_duration " + b.cfg.MaxDuration.String() + " is over"
+	}
+	b.takeCalls()
+	b.judge()
+	b.know()
+	if !b.takingOver {
+		b.Book.Expire(b.step.Now, b.cfg.Patience)
+		b.want()
+		b.fleet.Secure()
+		b.fleet.Buy()
+		b.fleet.Drain()
+		b.fleet.Retire()
+		b.giveBack()
+	}
+	b.Book.Settle(b.step.Now, b.charges)
+	b.fleet.Charge()
+	b.end()
+}
+
+// takeCalls takes in which agents were heard.
+func (b *Brain) takeCalls() {
+	for _, id := range b.calls {
+		m := b.machines[id]
+		m.since = b.step.Awake.Now()
+		if m.called || m.host == nil {
+			continue
+		}
+		m.called, m.host.Called = true, true
+		if m.Joined == 0 {
+			b.joins++
+			m.Joined = b.joins
+			b.fleet.Reorder()
+			b.fleet.Joined(m.Machine, func() journal.Entry { return journal.Entry{Why: "it takes slots"} })
+			b.fleet.Progressed()
+		}
+	}
+	b.calls = b.calls[:0]
+}
+
+// judge gives hosts up whose agents do not call, or have fallen silent.
+func (b *Brain) judge() {
+	for _, m := range b.order {
+		switch {
+		case m.Lost || m.Ended:
+		case !m.called && b.step.Awake.Over(m.since, b.cfg.BootWithin):
+			b.fleet.GiveUp(m.Machine, "its agent did not call")
+		case m.called && b.step.Awake.Over(m.since, b.silence()):
+			b.fleet.GiveUp(m.Machine, fmt.Sprintf("no sign of life for %.3g s", b.step.Wall(b.silence())))
+		}
+	}
+}
+
+// silence is how long an agent may be silent: it calls at least every CallEvery.
+func (b *Brain) silence() time.Duration { return b.cfg.DeadAfter + b.cfg.Market(CallEvery) }
+
+// CallEvery is how often a host's agent calls at least, by the wall clock.
+const CallEvery = 2 * time.Second
+
+// know carries what the fleet knows of hosts into the book.
+func (b *Brain) know() {
+	closing := b.step.Stop != "" && !b.step.Ending
+	for _, m := range b.order {
+		if m.host == nil {
+			continue
+		}
+		m.host.Stays = m.Staying() && !b.step.Closing()
+		switch {
+		case m.Warned:
+			m.host.Deadline = m.Deadline
+		case (m.Leaving || closing) && m.host.Deadline.IsZero(): // jobs are warned as by a provider
+			m.host.Deadline = b.step.Now.Add(max(b.cfg.DrainMargin, b.cfg.Notice))
+		}
+		switch {
+		case m.host.Used != (Size{}):
+			m.empty = time.Time{}
+		case m.empty.IsZero():
+			m.empty = b.step.Now
+		}
+	}
+}
+
+// want has hosts bought for the slots that wait.
+func (b *Brain) want() {
+	if b.step.Closing() {
+		return
+	}
+	fresh := map[step.Tier]int{}
+	for _, tier := range []step.Tier{step.Reliable, step.Transient} {
+		fresh[tier] = b.Book.Place(b.step.Now, tier)
+	}
+	reliable, vcpu := fresh[step.Reliable], fresh[step.Transient]*b.Book.rules.Offers[step.Transient].Least.VCPU
+	for _, m := range b.order {
+		switch {
+		case !m.Staying():
+		case m.Tier == step.Reliable:
+			reliable++
+		default:
+			vcpu += m.VCPU
+		}
+	}
+	if reliable != b.demand.Reliable || vcpu != b.demand.Workers.VCPU {
+		b.demand.Reliable, b.demand.Workers = reliable, bidding.Want{VCPU: vcpu}
+		b.fleet.Demanded()
+		b.fleet.View.Stale()
+	}
+}
+
+// giveBack ends hosts without slots when what is paid for them is over.
+func (b *Brain) giveBack() {
+	for _, m := range b.order {
+		if !m.Staying() || m.host == nil || m.host.Used != (Size{}) || m.empty.IsZero() {
+			continue
+		}
+		if !b.step.Now.Before(b.givenBack(m)) {
+			b.fleet.Terminate(m.Machine, "no job has a slot on it, and its paid time is over")
+			b.fleet.View.Stale()
+		}
+	}
+}
+
+func (b *Brain) givenBack(m *machine) time.Time {
+	if b.cfg.WholeHours {
+		return b.fleet.PaidUntil(b.fleet.Roster.ByID[m.ID]).Add(-b.cfg.DrainMargin)
+	}
+	return m.empty.Add(b.cfg.KeepEmpty)
+}
+
+// charges are a host's for its time until then, if nothing changes them any more.
+func (b *Brain) charges(id step.ID, until time.Time) (Size, []market.Charge, bool) {
+	if b.machines[id] == nil {
+		past, known := b.cfg.Bills[id]
+		return b.sizeIn(past.Pool), past.Charges, known || !b.takingOver
+	}
+	m := b.fleet.Roster.ByID[id]
+	asOf := closed(until, m.Launched, m.Pool, b.cfg.Rules.Terms())
+	if m.Ended {
+		asOf = m.EndedAt
+	} else if b.step.Now.Before(asOf) {
+		return Size{}, nil, false
+	}
+	lines, known := b.fleet.Accounts.Due(id, asOf)
+	return b.sizeIn(m.Pool), lines, known
+}
+
+// sizeIn is that of hosts of a pool.
+func (b *Brain) sizeIn(pool market.Pool) Size {
+	for _, p := range b.cfg.Pools {
+		if p.Pool == pool {
+			return SizeOf(p.Type)
+		}
+	}
+	return SizeOf(b.cfg.Reliable.Type)
+}
+
+// SlotPrices are the prices of slots of a type on spot, from since until until, beginning with the one in force at since: their share of
+// the cheapest host.
+func (b *Brain) SlotPrices(kind string, since, until time.Time) (points []market.PricePoint) {
+	size, known := b.Book.rules.Types[kind]
+	if !known {
+		return nil
+	}
+	var times []time.Time
+	var inForce time.Time // of the prices at since, the last to begin
+	for _, p := range b.cfg.Pools {
+		for _, point := range p.History.Points(since, until) {
+			times = append(times, point.At)
+		}
+		if before := p.History.Points(time.Time{}, since); len(before) > 0 && before[len(before)-1].At.After(inForce) {
+			inForce = before[len(before)-1].At
+		}
+	}
+	if !inForce.IsZero() {
+		times = append(times, inForce)
+	}
+	slices.SortFunc(times, time.Time.Compare)
+	for _, at := range slices.CompactFunc(times, time.Time.Equal) {
+		var least market.USD
+		found := false
+		for _, p := range b.cfg.Pools {
+			if price, known := p.History.At(at); known {
+				share := Share(size, SizeOf(p.Type), at, at.Add(time.Hour), []market.Charge{{From: at, To: at.Add(time.Hour), Amount: price}})
+				if !found || share < least {
+					least, found = share, true
+				}
+			}
+		}
+		if found && (len(points) == 0 || points[len(points)-1].Price != least) {
+			points = append(points, market.PricePoint{At: at, Price: least})
+		}
+	}
+	return points
+}
+
+// Bill is what the hosts that have a bill have cost, by who pays.
+func (b *Brain) Bill() Bill { return b.Book.BillOf(b.charged + b.fleet.Accounts.Charged) }
+
+// end finishes once every host is gone and its bill is divided.
+func (b *Brain) end() {
+	if b.step.Stop != "" && !b.step.Ending && !b.takingOver && (!b.Book.Live() || !slices.ContainsFunc(b.order, b.serves)) {
+		b.step.Outcome = journal.Interrupted
+		b.step.End(b.step.Stop)
+	}
+	if !b.step.Ending || !b.fleet.Over() {
+		return
+	}
+	b.step.Finished = true
+	b.step.Record(func() journal.Entry {
+		return journal.Entry{Kind: journal.Done, Outcome: b.step.Outcome, Why: cmp.Or(b.step.FailWhy, b.step.Stop)}
+	})
+	b.step.Do(elasticity.Finish{Outcome: b.step.Outcome})
+}
+
+// serves reports whether a host has slots that still have time.
+func (b *Brain) serves(m *machine) bool {
+	return m.host != nil && m.host.Used != (Size{}) && (m.host.Deadline.IsZero() || b.step.Now.Before(m.host.Deadline))
+}
+
+// NextWake is when Step wants to be called again at the latest. It is always later than the last Step.
+func (b *Brain) NextWake() time.Time {
+	wake := b.step.Now.Add(b.cfg.PlanEvery)
+	by := func(t time.Time) {
+		if t.After(b.step.Now) && t.Before(wake) {
+			wake = t
+		}
+	}
+	by(b.fleet.NextPlan)
+	by(b.step.Awake.NextBeat())
+	b.fleet.NextDue(by)
+	for _, m := range b.order {
+		if m.host == nil {
+			continue
+		}
+		by(m.host.Deadline)
+		if !m.empty.IsZero() {
+			by(b.givenBack(m))
+		}
+	}
+	for _, s := range b.Book.live {
+		if s.waiting() {
+			by(s.Asked.Add(b.cfg.Patience))
+		}
+	}
+	for _, s := range b.Book.owing {
+		if m := b.fleet.Roster.ByID[s.Host]; m != nil && !m.Ended {
+			by(closed(s.Ended, m.Launched, m.Pool, b.cfg.Rules.Terms()))
+		}
+	}
+	return wake
+}
+
+// The part of fleet.Work and fleet.Tiers.
+
+// Need is what the slots need of hosts now: that the policy is asked.
+func (b *Brain) Need() step.Need {
+	return step.Need{Standing: !b.takingOver, Begun: true, TakingOver: b.takingOver}
+}
+
+// Progress is none: slots are not work.
+func (b *Brain) Progress() step.Progress { return step.Progress{} }
+
+// Enter adds a bought host.
+func (b *Brain) Enter(of *step.Machine, _ step.Kind) {
+	m := &machine{Machine: of, since: b.step.Awake.Now(), called: of.Joined > 0}
+	b.machines[of.ID] = m
+	b.order = append(b.order, m)
+	b.joins = max(b.joins, of.Joined)
+	if !of.Lost && !of.Ended {
+		m.host = b.Book.AddHost(of.ID, of.Tier, b.sizeIn(b.fleet.Roster.ByID[of.ID].Pool))
+		m.host.Called = m.called
+	}
+}
+
+// Entered changes nothing: an agent calls again and again.
+func (b *Brain) Entered(*step.Machine) {}
+
+// Warned: know passes it on.
+func (b *Brain) Warned(*step.Machine) bool { return true }
+
+// Lose ends the slots of a host that is gone.
+func (b *Brain) Lose(of *step.Machine) {
+	m := b.machines[of.ID]
+	m.Lost = true
+	at, why := b.step.Now, "it fell silent"
+	if b.ended.ID == provisioner.InstanceID(of.ID) {
+		at, why = b.ended.Ended, b.ended.Reason
+	}
+	b.Book.EndHost(at, of.ID, why)
+	m.host = nil
+	b.fleet.Lost(of, m.called)
+}
+
+// Rearrange changes nothing: slots stay where they are.
+func (b *Brain) Rearrange() {}
+
+// Holds reports whether a host that is to leave has slots whose jobs still have time.
+func (b *Brain) Holds(of *step.Machine) bool { return b.serves(b.machines[of.ID]) }
+
+// Idle reports whether nothing more can come of a host's work: its slots are over with it.
+func (b *Brain) Idle(*step.Machine) bool { return true }
+
+// Talks reports whether a host's agent has been heard of lately.
+func (b *Brain) Talks(of *step.Machine) bool {
+	m := b.machines[of.ID]
+	return m != nil && m.called && !m.Lost
+}
+
+// Archive forgets hosts that are archived.
+func (b *Brain) Archive() {
+	b.order = slices.DeleteFunc(b.order, func(m *machine) bool { return m.Archived })
+}
+
+// Bare, Short and StandAgain are for training: a reliable host keeps nothing that another one must have.
+func (b *Brain) Bare() bool                     { return false }
+func (b *Brain) Short(int, string, int64) error { return nil }
+func (b *Brain) StandAgain(string, int64)       {}

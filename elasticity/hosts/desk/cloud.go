@@ -1,0 +1,194 @@
+package desk
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/tierml/tierml/internal/sameuser"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/provisioner/adapter"
+)
+
+// Cloud is the shared hosts as one job sees them: slots are its machines.
+type Cloud struct {
+	provisioner.Basic
+	client
+	directory, job string
+	poll           time.Duration
+	traits         provisioner.Traits
+	log            *slog.Logger
+}
+
+// Connect returns the slots of a job, whose name is unique among all that have slots, on the shared hosts of a run's directory. Pools
+// are those of a provider; poll is the time between two looks for notices. It does not call yet.
+func Connect(directory, job, provider string, poll time.Duration, log *slog.Logger) *Cloud {
+	return &Cloud{client: newClient(), directory: directory, job: job, poll: poll, log: log,
+		traits: provisioner.Traits{Provider: provider, Bills: true}}
+}
+
+// Traits says what slots can do: nobody bids for them, and each one's cost is told.
+func (c *Cloud) Traits() provisioner.Traits { return c.traits }
+
+// Launch asks for slots.
+func (c *Cloud) Launch(ctx context.Context, r provisioner.Request) ([]provisioner.Instance, error) {
+	if err := r.Validate(c.traits); err != nil {
+		return nil, err
+	}
+	var got shown
+	if err := c.call(ctx, "asking for slots", http.MethodPost, "/launch", r, &got); err != nil {
+		return nil, err
+	}
+	return got.Slots, nil
+}
+
+// Terminate gives slots back.
+func (c *Cloud) Terminate(ctx context.Context, ids ...provisioner.InstanceID) error {
+	return c.call(ctx, "giving slots back", http.MethodPost, "/terminate", ids, &shown{})
+}
+
+// List returns the job's slots.
+func (c *Cloud) List(ctx context.Context) ([]provisioner.Instance, error) {
+	got, err := c.look(ctx)
+	return got.Slots, err
+}
+
+func (c *Cloud) look(ctx context.Context) (got shown, err error) {
+	return got, c.call(ctx, "listing slots", http.MethodGet, "", nil, &got)
+}
+
+// Notify passes on what the hosts of the job's slots were told, and the slots' ends.
+func (c *Cloud) Notify(ctx context.Context, f func(provisioner.Notice)) error {
+	return adapter.Watch(ctx, c.log, c.poll, func(ctx context.Context) (all []adapter.Shown, err error) {
+		got, err := c.look(ctx)
+		for _, i := range got.Slots {
+			all = append(all, adapter.Shown{Instance: i, Deadline: got.Deadlines[i.ID]})
+		}
+		return all, err
+	}, f)
+}
+
+// SpotPrices are the prices of slots: their share of the cheapest host.
+func (c *Cloud) SpotPrices(ctx context.Context, pools []market.Pool, since, until time.Time) (map[market.Pool][]market.PricePoint, error) {
+	var got []poolPrices
+	if err := c.call(ctx, "asking for the prices of slots", http.MethodPost, "/prices", pricesAsked{pools, since, until}, &got); err != nil {
+		return nil, err
+	}
+	all := map[market.Pool][]market.PricePoint{}
+	for _, p := range got {
+		all[p.Pool] = p.Points
+	}
+	return all, nil
+}
+
+// call calls the Desk, wherever it is now: one that was started again may be at another address.
+func (c *Cloud) call(ctx context.Context, doing, method, path string, in, out any) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	at, err := readDoor(c.directory)
+	if err != nil {
+		return fmt.Errorf("%s: %w: %w", doing, provisioner.ErrTemporary, err)
+	}
+	_, err = c.send(ctx, method, "http://"+at.Address+"/jobs/"+url.PathEscape(c.job)+path, at.Key, in, out)
+	if err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	return nil
+}
+
+// client calls a Desk.
+type client struct{ http *http.Client }
+
+func newClient() client {
+	return client{&http.Client{Transport: &http.Transport{DialContext: sameuser.Dial, IdleConnTimeout: time.Minute}}}
+}
+
+// Close gives up idle connections.
+func (c client) Close() { c.http.CloseIdleConnections() }
+
+// send makes one call. An answer that does not come is temporary.
+func (c client) send(ctx context.Context, method, url, key string, in, out any) (status int, err error) {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return 0, err
+	}
+	request, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
+	if err != nil {
+		return 0, err
+	}
+	request.Header.Set("Authorization", "Bearer "+key)
+	answer, err := c.http.Do(request)
+	if err != nil {
+		if ctx.Err() != nil {
+			return 0, ctx.Err()
+		}
+		return 0, fmt.Errorf("%w: %w", provisioner.ErrTemporary, err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		var f failure
+		text, _ := io.ReadAll(io.LimitReader(answer.Body, mostBody)) // what is there is shown
+		if json.Unmarshal(text, &f) != nil {
+			return answer.StatusCode, fmt.Errorf("%w: %s: %s", provisioner.ErrTemporary, answer.Status, text)
+		}
+		if kind := kinds[f.Kind]; kind != nil {
+			return answer.StatusCode, &told{kind, f.Text}
+		}
+		return answer.StatusCode, fmt.Errorf("%w: %s", provisioner.ErrTemporary, f.Text)
+	}
+	if err := json.NewDecoder(answer.Body).Decode(out); err != nil {
+		if ctx.Err() != nil {
+			return answer.StatusCode, ctx.Err()
+		}
+		return answer.StatusCode, fmt.Errorf("%w: %w", provisioner.ErrTemporary, err)
+	}
+	return answer.StatusCode, nil
+}
+
+// told is an error in the Desk's words.
+type told struct {
+	kind error
+	text string
+}
+
+func (t *told) Error() string { return t.text }
+func (t *told) Unwrap() error { return t.kind }
+
+// Host is a host's agent's side.
+type Host struct {
+	client
+	Address string // host:port of the Desk
+	Key     string
+	Launch  string // that bought the host
+	ID      string
+}
+
+// NewHost returns the side of a host's agent. Nothing is called yet.
+func NewHost(address, key, launch, id string) *Host {
+	return &Host{client: newClient(), Address: address, Key: key, Launch: launch, ID: id}
+}
+
+// ErrGone: the host was given up, and nobody pays for its slots any more.
+var ErrGone = errGone
+
+// Call reports which slots' processes have ended, and why, and returns the host's slots when they are others than it has seen, or
+// after a while.
+func (h *Host) Call(ctx context.Context, gone map[provisioner.InstanceID]string, seen string) (out Orders, err error) {
+	status, err := h.send(ctx, http.MethodPost, "http://"+h.Address+"/hosts/"+url.PathEscape(h.ID), h.Key, report{h.Launch, gone, seen}, &out)
+	if status == http.StatusGone {
+		return out, ErrGone
+	}
+	if err != nil && !errors.Is(err, ctx.Err()) {
+		err = fmt.Errorf("calling the shared hosts' desk: %w", err)
+	}
+	return out, err
+}

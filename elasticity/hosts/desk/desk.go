@@ -1,0 +1,212 @@
+// Package desk gives slots of shared hosts to jobs, and tells hosts' agents which slots they have, over HTTP. It keeps the book of slots
+// on disk: nothing is answered or done before the lines that it follows from are.
+//
+// Desk is the side of the shared hosts; it is the controller that their run's driver steps. Cloud is a job's side, a provisioner.Cloud
+// of slots; Host is that of a host's agent. They know where the Desk is from a file in the run's directory, which only its owner reads.
+// The package decides nothing: package hosts does.
+package desk
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/elasticity/hosts"
+	"github.com/tierml/tierml/internal/atomicfile"
+	"github.com/tierml/tierml/internal/clock"
+)
+
+// Files in the directory of the shared hosts' run.
+const (
+	BookFile = "slots.jsonl" // the book's lines, with what jobs give their machines to start with
+	DoorFile = "desk.json"   // where the Desk is, and the key to it
+)
+
+// ReadBook reads what is on disk of a book. A last line that is not whole was acted upon by nobody, and is cut off.
+func ReadBook(directory string) ([]hosts.Line, error) {
+	path := filepath.Join(directory, BookFile)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the book of slots: %w", err)
+	}
+	lines, whole, err := hosts.ReadLines(text)
+	if err == nil && whole < len(text) {
+		err = os.Truncate(path, int64(whole))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", path, err)
+	}
+	return lines, nil
+}
+
+// Config configures a Desk.
+type Config struct {
+	Brain     *hosts.Brain
+	Directory string
+	Clock     clock.Mapping
+	Secret    string // all keys derive from it
+	Log       *slog.Logger
+}
+
+// Desk is a running service. Its methods may be called concurrently.
+type Desk struct {
+	cfg  Config
+	file *os.File
+
+	mu      sync.Mutex
+	brain   *hosts.Brain
+	failed  error         // why nothing is granted or done any more
+	changed chan struct{} // closed and replaced when something may have changed
+	nudge   func()        // has the driver call Step
+}
+
+// Open begins to keep the book of a Brain, which has the lines that are there.
+func Open(cfg Config) (*Desk, error) {
+	file, err := os.OpenFile(filepath.Join(cfg.Directory, BookFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("opening the book of slots: %w", err)
+	}
+	return &Desk{cfg: cfg, file: file, brain: cfg.Brain, changed: make(chan struct{}), nudge: func() {}}, nil
+}
+
+// Nudge sets what has the driver call Step, before anything is served.
+func (d *Desk) Nudge(f func()) { d.nudge = f }
+
+// Close closes the book.
+func (d *Desk) Close() error { return d.file.Close() }
+
+// now is the market time, in the resolution that journals keep.
+func (d *Desk) now() time.Time { return d.cfg.Clock.Now().Truncate(time.Millisecond) }
+
+// Step is a step of the brain; it is for the shared hosts' driver.
+func (d *Desk) Step(now time.Time, events ...elasticity.Event) []elasticity.Action {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	actions := d.brain.Step(now, events...)
+	if !d.keep() { // what is not on disk must not be done: another process goes on from there
+		return []elasticity.Action{elasticity.Finish{Outcome: failed}}
+	}
+	return actions
+}
+
+// NextWake is when Step wants to be called again.
+func (d *Desk) NextWake() time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.brain.NextWake()
+}
+
+// failed is the outcome of a run whose book cannot be written.
+const failed = "failed"
+
+// keep puts what was decided on disk. The lock is held.
+func (d *Desk) keep() bool {
+	lines := d.brain.Book.Lines()
+	close(d.changed)
+	d.changed = make(chan struct{})
+	if len(lines) == 0 || d.failed != nil {
+		return d.failed == nil
+	}
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	for _, l := range lines {
+		d.failed = errors.Join(d.failed, encoder.Encode(l))
+	}
+	if d.failed == nil {
+		_, err := d.file.Write(text.Bytes())
+		d.failed = errors.Join(err, d.file.Sync())
+	}
+	if d.failed != nil {
+		d.failed = fmt.Errorf("the book of slots cannot be written: %w", d.failed)
+		d.cfg.Log.Error("the shared hosts are left to the next controller", "err", d.failed)
+	}
+	return d.failed == nil
+}
+
+// do has something decided, puts it on disk, and has the driver step. The error is f's, or that nothing is decided any more.
+func (d *Desk) do(f func(now time.Time) error) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.failed != nil {
+		return d.failed
+	}
+	err := f(d.now())
+	if !d.keep() {
+		return d.failed
+	}
+	d.nudge()
+	return err
+}
+
+// look reads something. It returns what is closed at the next change.
+func (d *Desk) look(f func()) <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f()
+	return d.changed
+}
+
+// seal derives a key from the secret.
+func seal(secret, of string) string {
+	mac := hmac.New(sha256.New, []byte(secret))
+	_, _ = mac.Write([]byte(of)) // never fails
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+func jobKey(secret string) string { return seal(secret, "slots for jobs") }
+
+// HostKey is the key of the hosts of a launch.
+func HostKey(secret, launch string) string { return seal(secret, "host "+launch) }
+
+// door is DoorFile's content.
+type door struct {
+	Address string `json:"address"` // host:port
+	Key     string `json:"key"`
+	Clock   string `json:"clock"` // clock.Mapping
+}
+
+// Announce writes down where jobs find the Desk. It replaces the file as a whole.
+func (d *Desk) Announce(address string) error {
+	text, err := json.Marshal(door{Address: address, Key: jobKey(d.cfg.Secret), Clock: d.cfg.Clock.String()})
+	if err == nil {
+		err = atomicfile.Write(filepath.Join(d.cfg.Directory, DoorFile), append(text, '\n'), 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("writing where slots are to be had: %w", err)
+	}
+	return nil
+}
+
+func readDoor(directory string) (d door, err error) {
+	text, err := os.ReadFile(filepath.Join(directory, DoorFile))
+	if err == nil {
+		err = json.Unmarshal(text, &d)
+	}
+	if err != nil {
+		return d, fmt.Errorf("finding the shared hosts of %s: %w", directory, err)
+	}
+	return d, nil
+}
+
+// ClockOf is the time of shared hosts, by their run's directory.
+func ClockOf(directory string) (clock.Mapping, error) {
+	d, err := readDoor(directory)
+	if err != nil {
+		return clock.Mapping{}, err
+	}
+	return clock.Parse(d.Clock)
+}

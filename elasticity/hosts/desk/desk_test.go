@@ -1,0 +1,288 @@
+package desk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/elasticity/fleet"
+	"github.com/tierml/tierml/elasticity/hosts"
+	"github.com/tierml/tierml/elasticity/runner"
+	"github.com/tierml/tierml/elasticity/tempo"
+	"github.com/tierml/tierml/internal/clock"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/provisioner/provisionertest"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// site is shared hosts of a provider in memory, with everything but processes: driver, desk, HTTP, and hosts' agents that only say yes.
+type site struct {
+	t      testing.TB
+	memory *provisionertest.Memory
+	cloud  provisioner.Cloud
+	desk   *Desk
+	dir    string
+	spot   market.Pool
+	stay   market.Pool
+}
+
+type quiet struct{}
+
+func (quiet) Send(ps.ServerID, tiers.Command) error { return nil }
+func (quiet) Receive(ctx context.Context, _ func(ps.ServerID, tiers.Report, error)) error {
+	<-ctx.Done()
+	return nil
+}
+
+type lines struct {
+	mu  sync.Mutex
+	all []journal.Entry
+}
+
+func (l *lines) Write(e journal.Entry) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, e)
+	return nil
+}
+
+func (l *lines) SpotPrices(context.Context, []market.Pool, time.Time, time.Time) (map[market.Pool][]market.PricePoint, error) {
+	return nil, nil
+}
+
+const each = 2000 // MiB and two vCPUs: a slot
+
+// open makes a site whose hosts have room for so many slots.
+func open(t testing.TB, slots int) *site {
+	s := &site{t: t, memory: provisionertest.NewMemory(time.Now()), dir: t.TempDir()}
+	s.cloud = s.memory.Cloud("shared")
+	s.spot = market.Pool{Provider: "memory", Region: "r", Zone: "r-a", Type: "host", Class: market.Spot}
+	s.stay = s.spot
+	s.stay.Class = market.OnDemand
+	host := market.InstanceType{Name: "host", VCPU: 2 * slots, MemoryMiB: each * int64(slots), OnDemand: market.Dollar}
+	rules, err := market.Rules("ec2-now")
+	if err != nil {
+		t.Fatal(err)
+	}
+	brain, err := hosts.New(hosts.Config{
+		Settings: tempo.Of(tempo.Place{Speed: 1, Boot: time.Second, Notice: provisionertest.MemoryNotice, DeadAfter: 3 * time.Second}),
+		Run:      "shared", Policy: bidding.TierML{NeverSwitch: true}, Reliable: fleet.Reliable{Pool: s.stay, Type: host, Count: 5},
+		Most: bidding.Want{Machines: 10}, Pools: []fleet.Pool{{Pool: s.spot, Type: host, History: market.Constant(market.Dollar / 4)}},
+		Types: []market.InstanceType{{Name: "slot", VCPU: 2, MemoryMiB: each}}, Rules: rules, Patience: 10 * time.Second, KeepEmpty: time.Hour,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	s.desk, err = Open(Config{Brain: brain, Directory: s.dir, Clock: clock.Real(), Secret: "secret", Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := &lines{}
+	driver := runner.New(runner.Config{Controller: s.desk, Clock: clock.Real(), Cloud: s.cloud, Prices: written, Pools: []market.Pool{s.spot}, Nodes: quiet{},
+		Journal: written, Log: log, Complete: func(r provisioner.Request) provisioner.Request { return r },
+		PollPrices: 50 * time.Millisecond, PollCloud: 50 * time.Millisecond, Calls: time.Second})
+	ctx, cancel := context.WithCancel(context.Background())
+	s.desk.Nudge(driver.Nudge)
+	server := &http.Server{Handler: s.desk.Handler()}
+	if err := s.desk.Announce(listener.Addr().String()); err != nil {
+		t.Fatal(err)
+	}
+	var running sync.WaitGroup
+	running.Go(func() { _ = server.Serve(listener) })
+	running.Go(func() { _, _ = driver.Run(ctx) })
+	running.Go(func() { s.agents(ctx, listener.Addr().String(), &running) })
+	t.Cleanup(func() {
+		cancel()
+		_ = server.Close()
+		running.Wait()
+		if err := s.desk.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// agents call for each host until it is gone, and end the processes of slots that are given back, which there are none of.
+func (s *site) agents(ctx context.Context, address string, running *sync.WaitGroup) {
+	known := map[provisioner.InstanceID]bool{}
+	for ctx.Err() == nil {
+		list, err := s.cloud.List(ctx)
+		if err != nil {
+			return
+		}
+		for _, i := range list {
+			if i.State != provisioner.Terminated && !known[i.ID] {
+				known[i.ID] = true
+				running.Go(func() { s.agent(ctx, address, i) })
+			}
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func (s *site) agent(ctx context.Context, address string, i provisioner.Instance) {
+	h := NewHost(address, HostKey("secret", i.Token), i.Token, string(i.ID))
+	defer h.Close()
+	seen, gone := "", map[provisioner.InstanceID]string{}
+	for ctx.Err() == nil {
+		orders, err := h.Call(ctx, gone, seen)
+		if errors.Is(err, ErrGone) {
+			return
+		}
+		if err != nil {
+			time.Sleep(10 * time.Millisecond)
+			continue
+		}
+		seen, gone = orders.Seen, map[provisioner.InstanceID]string{}
+		for _, o := range orders.Slots {
+			if o.Leaving {
+				gone[o.Slot] = "ended"
+			}
+		}
+	}
+}
+
+func (s *site) job(name string) *Cloud {
+	c := Connect(s.dir, name, "memory", 20*time.Millisecond, slog.New(slog.DiscardHandler))
+	s.t.Cleanup(c.Close)
+	return c
+}
+
+// hostOf waits until a slot is on a host.
+func (s *site) hostOf(id provisioner.InstanceID) (host provisioner.InstanceID) {
+	for deadline := time.Now().Add(10 * time.Second); host == ""; time.Sleep(time.Millisecond) {
+		s.desk.look(func() {
+			for _, slot := range s.desk.brain.Book.Slots() {
+				if slot.ID == id {
+					host = provisioner.InstanceID(slot.Host)
+				}
+			}
+		})
+		if time.Now().After(deadline) {
+			s.t.Fatalf("slot %s has no host", id)
+		}
+	}
+	return host
+}
+
+func (s *site) subject() provisionertest.Subject {
+	pool, stay := s.spot, s.stay
+	pool.Type, stay.Type = "slot", "slot"
+	return provisionertest.Subject{Cloud: s.job("blue"), Other: s.job("red"), Spot: pool, OnDemand: stay, Unknown: "slot-999999", Patience: 10 * time.Second}
+}
+
+// Slots take the exam that all clouds take, over HTTP: alone on their hosts, where hosts can be evicted, killed and used up, and
+// several to a host.
+func TestExam(t *testing.T) {
+	t.Run("Alone", func(t *testing.T) {
+		provisionertest.Run(t, func(t testing.TB) provisionertest.Subject {
+			s := open(t, 1)
+			exam := s.subject()
+			exam.SetFree = func(n int) {
+				s.desk.look(func() { s.desk.brain.Book.Limit(tiers.Transient, n) })
+			}
+			exam.Evict = func(id provisioner.InstanceID) { s.memory.Warn(s.hostOf(id)) }
+			exam.Expire = func(provisioner.InstanceID) { s.memory.Advance(provisionertest.MemoryNotice) }
+			exam.Kill = func(id provisioner.InstanceID) { s.memory.Kill(s.hostOf(id)) }
+			return exam
+		})
+	})
+	t.Run("Shared", func(t *testing.T) {
+		provisionertest.Run(t, func(t testing.TB) provisionertest.Subject { return open(t, 4).subject() })
+	})
+}
+
+// A host's warning reaches the slots of all its jobs, with its deadline, and nobody else's.
+func TestWarningReachesAllJobs(t *testing.T) {
+	s := open(t, 2)
+	pool := s.subject().Spot
+	var slots []provisioner.Instance
+	for _, job := range []string{"a", "b", "c"} {
+		got, err := s.job(job).Launch(t.Context(), provisioner.Request{Token: job, Pool: pool, Count: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		slots = append(slots, got...)
+		s.hostOf(got[0].ID)
+	}
+	host := s.hostOf(slots[0].ID)
+	if s.hostOf(slots[1].ID) != host || s.hostOf(slots[2].ID) == host {
+		t.Fatal("a and b should share a host, and c has another")
+	}
+	s.memory.Warn(host)
+	var deadlines []time.Time
+	for _, job := range []string{"a", "b"} {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		err := s.job(job).Notify(ctx, func(n provisioner.Notice) {
+			deadlines = append(deadlines, n.Deadline)
+			cancel()
+		})
+		cancel()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(deadlines) != 2 || !deadlines[0].Equal(deadlines[1]) || deadlines[0].IsZero() {
+		t.Errorf("warned of %v", deadlines)
+	}
+	if got, err := s.job("c").look(t.Context()); err != nil || len(got.Deadlines) > 0 {
+		t.Errorf("c was warned: %+v, %v", got, err)
+	}
+}
+
+// Keys open what they are for.
+func TestKeys(t *testing.T) {
+	s := open(t, 1)
+	door, err := readDoor(s.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newClient()
+	defer c.Close()
+	for _, call := range []struct{ path, key string }{
+		{"/jobs/a/launch", "wrong"}, {"/jobs/a/launch", HostKey("secret", "x")}, {"/hosts/i-1", door.Key}, {"/hosts/i-1", ""},
+	} {
+		_, err := c.send(t.Context(), http.MethodPost, "http://"+door.Address+call.path, call.key, report{Launch: "y"}, nil)
+		if !errors.Is(err, provisioner.ErrDenied) {
+			t.Errorf("%s with key %q: %v", call.path, call.key, err)
+		}
+	}
+}
+
+// The book on disk is the one that was answered from, and a line that was cut off is none.
+func TestBookIsOnDisk(t *testing.T) {
+	s := open(t, 2)
+	got, err := s.job("a").Launch(t.Context(), provisioner.Request{Token: "one", Pool: s.subject().Spot, Count: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.desk.look(func() { _, err = fmt.Fprint(s.desk.file, `{"t":"2026-01-01T00:`) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		read, err := ReadBook(s.dir)
+		if err != nil || len(read) == 0 || read[0].Kind != hosts.Asked || len(read[0].Slots) != len(got) {
+			t.Fatalf("answered %d slots, on disk %+v: %v", len(got), read, err)
+		}
+	}
+}

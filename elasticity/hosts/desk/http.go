@@ -1,0 +1,239 @@
+package desk
+
+import (
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/elasticity/hosts"
+	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/provisioner"
+)
+
+// What is sent. Jobs are named in the path.
+type (
+	// shown is a job's slots, and when those go that were warned.
+	shown struct {
+		Slots     []provisioner.Instance               `json:"slots"`
+		Deadlines map[provisioner.InstanceID]time.Time `json:"deadlines,omitempty"`
+	}
+	pricesAsked struct {
+		Pools        []market.Pool `json:"pools"`
+		Since, Until time.Time
+	}
+	poolPrices struct {
+		Pool   market.Pool         `json:"pool"`
+		Points []market.PricePoint `json:"points"`
+	}
+	failure struct {
+		Kind string `json:"kind,omitempty"` // the contract's; empty = of no kind
+		Text string `json:"text"`
+	}
+	// report is what a host's agent says, and Orders what it is answered.
+	report struct {
+		Launch string                            `json:"launch"` // of the host
+		Gone   map[provisioner.InstanceID]string `json:"gone,omitempty"`
+		Seen   string                            `json:"seen,omitempty"` // the orders that it has: the answer waits for others
+	}
+)
+
+// Order is one slot, as its host's agent is told.
+type Order struct {
+	Slot     provisioner.InstanceID `json:"slot"`
+	Job      string                 `json:"job"`
+	Type     string                 `json:"type"`
+	Size     hosts.Size             `json:"size"`
+	UserData string                 `json:"user_data"`
+	Leaving  bool                   `json:"leaving,omitempty"` // its process is to end
+	Deadline time.Time              `json:"deadline,omitzero"` // of the host's end; zero = nothing is known of one
+}
+
+// Orders are all slots of a host.
+type Orders struct {
+	Host  hosts.Size `json:"host"`
+	Slots []Order    `json:"slots"`
+	Seen  string     `json:"seen"` // names this state
+}
+
+// kinds are the contract's errors by the words that are sent.
+var kinds = map[string]error{
+	"no-capacity": provisioner.ErrNoCapacity, "limit": provisioner.ErrLimit, "invalid": provisioner.ErrInvalid, "temporary": provisioner.ErrTemporary,
+	"denied": provisioner.ErrDenied,
+}
+
+// errGone answers the agent of a host that was given up: it ends.
+var errGone = errors.New("this host was given up")
+
+// mostBody bounds a message, in bytes: user data are a few kilobytes.
+const mostBody = 1 << 20
+
+// Handler serves jobs and hosts' agents.
+func (d *Desk) Handler() http.Handler {
+	mux := http.NewServeMux()
+	job := func(f func(w http.ResponseWriter, r *http.Request, job string) error) http.HandlerFunc {
+		return d.answering(func(w http.ResponseWriter, r *http.Request) error {
+			if !carries(r, jobKey(d.cfg.Secret)) {
+				return provisioner.ErrDenied
+			}
+			return f(w, r, r.PathValue("job"))
+		})
+	}
+	mux.HandleFunc("POST /jobs/{job}/launch", job(d.serveLaunch))
+	mux.HandleFunc("POST /jobs/{job}/terminate", job(d.serveTerminate))
+	mux.HandleFunc("POST /jobs/{job}/prices", job(d.servePrices))
+	mux.HandleFunc("GET /jobs/{job}", job(d.serveSlots))
+	mux.HandleFunc("POST /hosts/{host}", d.answering(d.serveHost))
+	return mux
+}
+
+// carries reports whether a request has the key.
+func carries(r *http.Request, key string) bool {
+	given, found := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	return found && subtle.ConstantTimeCompare([]byte(given), []byte(key)) == 1
+}
+
+func (d *Desk) answering(f func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, mostBody)
+		err := f(w, r)
+		if err == nil {
+			return
+		}
+		status, out := http.StatusInternalServerError, failure{Text: err.Error()}
+		for word, kind := range kinds {
+			if errors.Is(err, kind) {
+				status, out.Kind = http.StatusConflict, word
+			}
+		}
+		if errors.Is(err, errGone) {
+			status = http.StatusGone
+		}
+		w.WriteHeader(status)
+		_ = json.NewEncoder(w).Encode(out) // a client that is gone needs no answer
+	}
+}
+
+func write(w http.ResponseWriter, v any) error {
+	_ = json.NewEncoder(w).Encode(v) // a client that is gone needs no answer
+	return nil
+}
+
+func read(r *http.Request, v any) error {
+	if err := json.NewDecoder(r.Body).Decode(v); err != nil {
+		return errors.Join(provisioner.ErrInvalid, err)
+	}
+	return nil
+}
+
+func (d *Desk) serveLaunch(w http.ResponseWriter, r *http.Request, job string) error {
+	var of provisioner.Request
+	if err := read(r, &of); err != nil {
+		return err
+	}
+	var got []provisioner.Instance
+	err := d.do(func(now time.Time) (err error) {
+		got, err = d.brain.Ask(now, job, of)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return write(w, shown{Slots: got})
+}
+
+func (d *Desk) serveTerminate(w http.ResponseWriter, r *http.Request, job string) error {
+	var ids []provisioner.InstanceID
+	if err := read(r, &ids); err != nil {
+		return err
+	}
+	err := d.do(func(now time.Time) error { d.brain.Book.Return(now, job, ids...); return nil })
+	if err != nil {
+		return err
+	}
+	return write(w, shown{})
+}
+
+func (d *Desk) serveSlots(w http.ResponseWriter, _ *http.Request, job string) error {
+	var s shown
+	d.look(func() { s = shown{d.brain.Book.Of(job), d.brain.Book.Deadlines(job)} })
+	return write(w, s)
+}
+
+func (d *Desk) servePrices(w http.ResponseWriter, r *http.Request, _ string) error {
+	var asked pricesAsked
+	if err := read(r, &asked); err != nil {
+		return err
+	}
+	var all []poolPrices
+	d.look(func() {
+		for _, p := range asked.Pools {
+			all = append(all, poolPrices{p, d.brain.SlotPrices(p.Type, asked.Since, asked.Until)})
+		}
+	})
+	return write(w, all)
+}
+
+// serveHost takes a host's report, and answers with its slots: at once when they are others than it has seen, else when they change,
+// or when it is time for the next call.
+func (d *Desk) serveHost(w http.ResponseWriter, r *http.Request) error {
+	id := step.ID(r.PathValue("host"))
+	var said report
+	if err := read(r, &said); err != nil {
+		return err
+	}
+	if !carries(r, HostKey(d.cfg.Secret, said.Launch)) {
+		return provisioner.ErrDenied
+	}
+	known := false
+	err := d.do(func(now time.Time) error {
+		known = d.brain.Called(id, said.Launch)
+		for slot, why := range said.Gone {
+			d.brain.Book.Gone(now, id, slot, why)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if !known {
+		return errGone
+	}
+	late := time.After(hosts.CallEvery / 2)
+	for {
+		var out Orders
+		changed := d.look(func() { out = d.orders(id) })
+		if out.Seen != said.Seen {
+			return write(w, out)
+		}
+		select {
+		case <-changed:
+		case <-late:
+			return write(w, out)
+		case <-r.Context().Done():
+			return nil
+		}
+	}
+}
+
+// orders are a host's slots. The lock is held.
+func (d *Desk) orders(id step.ID) (out Orders) {
+	h := d.brain.Book.Host(id)
+	if h == nil {
+		return out
+	}
+	out.Host = h.Size
+	for _, s := range d.brain.Book.On(id) {
+		out.Slots = append(out.Slots, Order{Slot: s.ID, Job: s.Job, Type: s.Pool.Type, Size: s.Size, UserData: s.UserData, Leaving: s.Leaving,
+			Deadline: h.Deadline})
+	}
+	text, err := json.Marshal(out)
+	if err != nil {
+		panic(err) // strings, numbers and times can always be marshalled
+	}
+	out.Seen = seal("", string(text))
+	return out
+}

@@ -1,0 +1,318 @@
+// Package hostagent runs on a shared host. Agent starts one process for each slot that the host has, the one that runs on a machine of
+// its own elsewhere, and ends it with its slot; Slot is what such a process finds in the place of a machine's metadata service.
+//
+// Each process has a directory, a process group, a share of the declared compute rate and a limit on its memory. All of them are the
+// host's user's: processes of one user can read each other's files.
+//
+// The package decides nothing: which slots there are, the desk says.
+package hostagent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/tierml/tierml/elasticity/hosts/desk"
+	"github.com/tierml/tierml/internal/confine"
+	"github.com/tierml/tierml/provisioner"
+)
+
+// UserData are those of a host.
+type UserData struct {
+	Desk   string `json:"desk"` // host:port
+	Key    string `json:"key"`
+	Launch string `json:"launch"`
+	Orphan int    `json:"orphan"` // seconds of the wall clock without the desk after which a host without slots ends
+}
+
+// envelope tells a host's user data from a node's.
+type envelope struct {
+	Host *UserData `json:"shared_host"`
+}
+
+// Encode returns the form that Decode reads.
+func (u UserData) Encode() string {
+	text, err := json.Marshal(envelope{&u})
+	if err != nil {
+		panic(err) // strings and a number can always be marshalled
+	}
+	return string(text)
+}
+
+// Decode reads a machine's user data; false: they are not a shared host's.
+func Decode(text string) (UserData, bool) {
+	var e envelope
+	if json.Unmarshal([]byte(text), &e) != nil || e.Host == nil {
+		return UserData{}, false
+	}
+	return *e.Host, true
+}
+
+// Config configures an Agent. All but Flops is required.
+type Config struct {
+	ID      string // of the host
+	Host    UserData
+	Command []string // that each slot runs
+	Home    string   // each slot's directory is made in it
+	Env     []string // of all slots
+	Flops   float64  // of the whole host; 0 = slots are not held to a rate
+	Log     *slog.Logger
+}
+
+const (
+	grace    = 2 * time.Second // from SIGTERM to SIGKILL
+	callWith = 10 * time.Second
+	lookIn   = 100 * time.Millisecond
+)
+
+// Variables of a slot's process.
+const (
+	EnvSlot  = "TIERML_SLOT"  // its directory
+	envFlops = "TIERML_FLOPS" // as for an agent
+)
+
+// process is a slot's.
+type process struct {
+	group   int // its process group
+	dir     string
+	hold    *os.File // closed with this process, and the slot's process ends then
+	leaving bool
+	ended   chan struct{}
+}
+
+// agent is a host's process.
+type agent struct {
+	cfg     Config
+	desk    *desk.Host
+	running map[provisioner.InstanceID]*process
+	gone    map[provisioner.InstanceID]string // ended, and not reported
+	over    chan end
+	waiting sync.WaitGroup
+}
+
+type end struct {
+	slot provisioner.InstanceID
+	why  string
+}
+
+// Run runs the slots of a host until ctx is done, or the desk has given the host up. No process of a slot is left then.
+func Run(ctx context.Context, cfg Config) error {
+	a := &agent{cfg: cfg, desk: desk.NewHost(cfg.Host.Desk, cfg.Host.Key, cfg.Host.Launch, cfg.ID),
+		running: map[provisioner.InstanceID]*process{}, gone: map[provisioner.InstanceID]string{}, over: make(chan end)}
+	defer a.desk.Close()
+	err := a.follow(ctx)
+	for _, p := range a.running {
+		a.stop(p)
+	}
+	for len(a.running) > 0 {
+		a.forget(<-a.over)
+	}
+	a.waiting.Wait()
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// answer is what a call came to.
+type answer struct {
+	orders desk.Orders
+	sent   map[provisioner.InstanceID]string
+	err    error
+}
+
+// follow does as the desk says.
+func (a *agent) follow(ctx context.Context) error {
+	seen, heard := "", time.Now()
+	for {
+		calling, cancel := context.WithTimeout(ctx, callWith)
+		answers := make(chan answer, 1)
+		sent := a.report()
+		a.waiting.Go(func() {
+			orders, err := a.desk.Call(calling, sent, seen)
+			answers <- answer{orders, sent, err}
+		})
+		var got answer
+		select {
+		case e := <-a.over:
+			a.forget(e)
+			cancel()
+			got = <-answers
+		case got = <-answers:
+			cancel()
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(got.err, desk.ErrGone), errors.Is(got.err, provisioner.ErrDenied):
+			return got.err
+		case got.err != nil && calling.Err() == nil || errors.Is(got.err, context.DeadlineExceeded):
+			if time.Since(heard) > time.Duration(a.cfg.Host.Orphan)*time.Second && len(a.running) == 0 {
+				return fmt.Errorf("no slots, and no desk for %d s: %w", a.cfg.Host.Orphan, got.err)
+			}
+			a.cfg.Log.Warn("the desk cannot be called; trying again", "err", got.err)
+			if err := a.pause(ctx, time.Second); err != nil {
+				return nil
+			}
+		case got.err == nil:
+			heard, seen = time.Now(), got.orders.Seen
+			for slot := range got.sent {
+				delete(a.gone, slot)
+			}
+			a.obey(got.orders, got.sent)
+		}
+	}
+}
+
+// report is a copy of what is to be reported.
+func (a *agent) report() map[provisioner.InstanceID]string {
+	sent := map[provisioner.InstanceID]string{}
+	for slot, why := range a.gone {
+		sent[slot] = why
+	}
+	return sent
+}
+
+// pause waits, and takes ends in meanwhile.
+func (a *agent) pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for {
+		select {
+		case e := <-a.over:
+			a.forget(e)
+		case <-timer.C:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// forget takes in that a process has ended.
+func (a *agent) forget(e end) {
+	p := a.running[e.slot]
+	_ = p.hold.Close() // nobody reads it any more
+	if err := os.RemoveAll(p.dir); err != nil {
+		a.cfg.Log.Warn("a slot's directory cannot be removed", "slot", e.slot, "err", err)
+	}
+	delete(a.running, e.slot)
+	a.gone[e.slot] = e.why
+}
+
+// obey starts and ends processes. What was reported in the same call is over already.
+func (a *agent) obey(orders desk.Orders, reported map[provisioner.InstanceID]string) {
+	wanted := map[provisioner.InstanceID]bool{}
+	for _, o := range orders.Slots {
+		wanted[o.Slot] = true
+		p := a.running[o.Slot]
+		_, ended := a.gone[o.Slot]
+		_, told := reported[o.Slot]
+		switch {
+		case p == nil && !ended && !told && o.Leaving:
+			a.gone[o.Slot] = "it was never started"
+		case p == nil && !ended && !told:
+			if err := a.start(o, orders.Host.VCPU); err != nil {
+				a.cfg.Log.Error("a slot's process cannot be started", "slot", o.Slot, "job", o.Job, "err", err)
+				a.gone[o.Slot] = "its process cannot be started: " + err.Error()
+			}
+		case p != nil && o.Leaving:
+			a.stop(p)
+		case p != nil && !o.Deadline.IsZero():
+			if err := p.warn(o.Deadline); err != nil {
+				a.cfg.Log.Error("a slot cannot be warned", "slot", o.Slot, "err", err)
+			}
+		}
+	}
+	for slot, p := range a.running {
+		if !wanted[slot] {
+			a.stop(p)
+		}
+	}
+}
+
+// start starts a slot's process.
+func (a *agent) start(o desk.Order, hostVCPU int) error {
+	dir := filepath.Join(a.cfg.Home, string(o.Slot))
+	about, err := json.Marshal(about{Slot: o.Slot, Type: o.Type, UserData: o.UserData})
+	if err == nil {
+		err = os.MkdirAll(filepath.Join(dir, "tmp"), 0o700)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, aboutFile), about, 0o600)
+	}
+	if err != nil {
+		return err
+	}
+	tied, hold, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer tied.Close() // the process has its own
+	cmd := exec.Command(a.cfg.Command[0], a.cfg.Command[1:]...)
+	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = dir, tied, os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	memory := o.Size.MemoryMiB << 20
+	cmd.Env = append(a.environment(), "HOME="+dir, "TMPDIR="+filepath.Join(dir, "tmp"), EnvSlot+"="+dir, fmt.Sprintf("GOMEMLIMIT=%d", memory/10*9))
+	if a.cfg.Flops > 0 && hostVCPU > 0 {
+		cmd.Env = append(cmd.Env, envFlops+"="+strconv.FormatFloat(a.cfg.Flops*float64(o.Size.VCPU)/float64(hostVCPU), 'f', -1, 64))
+	}
+	if err := cmd.Start(); err != nil {
+		return errors.Join(err, hold.Close())
+	}
+	if err := confine.Memory(cmd.Process.Pid, memory); err != nil {
+		a.cfg.Log.Warn("a slot's memory is not limited", "slot", o.Slot, "err", err)
+	}
+	a.cfg.Log.Info("a slot's process was started", "slot", o.Slot, "job", o.Job, "pid", cmd.Process.Pid)
+	p := &process{group: -cmd.Process.Pid, dir: dir, hold: hold, ended: make(chan struct{})}
+	a.running[o.Slot] = p
+	a.waiting.Go(func() {
+		err := cmd.Wait()
+		_ = syscall.Kill(p.group, syscall.SIGKILL) // what it has started ends with it
+		close(p.ended)
+		why := "its process ended by itself"
+		if err != nil {
+			why = "its process ended: " + err.Error()
+		}
+		a.over <- end{o.Slot, why}
+	})
+	return nil
+}
+
+// environment is what all slots have: nothing of the host's own secrets.
+func (a *agent) environment() []string {
+	env := append([]string{}, a.cfg.Env...)
+	for _, name := range []string{"PATH", "LANG"} {
+		if v, found := os.LookupEnv(name); found {
+			env = append(env, name+"="+v)
+		}
+	}
+	return env
+}
+
+// stop asks a process to end, and kills it when it does not.
+func (a *agent) stop(p *process) {
+	if p.leaving {
+		return
+	}
+	p.leaving = true
+	_ = syscall.Kill(p.group, syscall.SIGTERM) // it may have ended
+	a.waiting.Go(func() {
+		timer := time.NewTimer(grace)
+		defer timer.Stop()
+		select {
+		case <-p.ended:
+		case <-timer.C:
+			_ = syscall.Kill(p.group, syscall.SIGKILL)
+		}
+	})
+}

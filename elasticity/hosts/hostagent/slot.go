@@ -1,0 +1,101 @@
+package hostagent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/tierml/tierml/internal/atomicfile"
+	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+	"github.com/tierml/tierml/tiers/node"
+)
+
+// Files in a slot's directory.
+const (
+	aboutFile    = "slot.json"
+	deadlineFile = "deadline" // when its host goes; absent: nothing is known
+)
+
+type about struct {
+	Slot     provisioner.InstanceID `json:"slot"`
+	Type     string                 `json:"type"`
+	UserData string                 `json:"user_data"`
+}
+
+// warn leaves word of the host's end. The file is replaced as a whole.
+func (p *process) warn(deadline time.Time) error {
+	return atomicfile.Write(filepath.Join(p.dir, deadlineFile), []byte(deadline.UTC().Format(time.RFC3339Nano)), 0o600)
+}
+
+// Slot is a slot as its process sees it, by its directory; it is a node.Machine.
+type Slot string
+
+func (s Slot) about() (a about, err error) {
+	text, err := os.ReadFile(filepath.Join(string(s), aboutFile))
+	if err == nil {
+		err = json.Unmarshal(text, &a)
+	}
+	if err != nil {
+		return a, fmt.Errorf("reading what slot this is: %w", err)
+	}
+	return a, nil
+}
+
+// Identity is the slot's name and type.
+func (s Slot) Identity(context.Context) (node.Identity, error) {
+	a, err := s.about()
+	return node.Identity{Instance: ps.ServerID(a.Slot), Type: a.Type}, err
+}
+
+// UserData is what the job gives its machines.
+func (s Slot) UserData(context.Context) (string, error) {
+	a, err := s.about()
+	return a.UserData, err
+}
+
+// Watch passes the host's warning on.
+func (s Slot) Watch(ctx context.Context, f func(tiers.Warned)) error {
+	tick := time.NewTicker(lookIn)
+	defer tick.Stop()
+	var last time.Time
+	for {
+		text, err := os.ReadFile(filepath.Join(string(s), deadlineFile))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("looking for warnings: %w", err)
+		}
+		if err == nil {
+			deadline, err := time.Parse(time.RFC3339Nano, string(text))
+			if err != nil {
+				return fmt.Errorf("reading a warning: %w", err)
+			}
+			if !deadline.Equal(last) {
+				last = deadline
+				f(tiers.Warned{Deadline: deadline})
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// EndWithHost kills this process's group when the host's agent is no more: its end of what this process has as standard input is closed
+// then, however it ended. It returns only where that cannot be seen.
+func EndWithHost(stdin io.Reader) error {
+	_, err := io.Copy(io.Discard, stdin)
+	if err == nil {
+		err = syscall.Kill(-syscall.Getpgrp(), syscall.SIGKILL)
+	}
+	return err
+}

@@ -1,0 +1,88 @@
+// Package hosts shares machines among jobs. A host is a machine that the same fleet and the same bidding policies buy as buy a
+// single job's machines, for the demand of all jobs together: reliable hosts on demand, transient hosts on spot. A slot is a part of a
+// host, so many vCPUs and so much memory, that one job has for a while; to the job it is a machine of the type that it asked for.
+//
+//   - Book knows which slots jobs have asked for, on which hosts they are, and what they cost. It is made of Lines, which are on disk
+//     before anything is answered or done: another process reads them and goes on.
+//   - Brain has hosts bought for the slots that wait, places slots on them, passes the hosts' warnings and ends on to the slots, and
+//     gives empty hosts back when what is paid for them is over.
+//   - Share says what a slot pays of its host's bill. What no slot pays is the idle share, which also has what rounding leaves.
+//
+// The package decides over plain values. It refuses to know what jobs compute, how slots reach jobs (package desk) and what runs on
+// a host (package hostagent).
+//
+// Each file uses only those before it: hosts, share, pack, book, brain.
+package hosts
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/provisioner"
+)
+
+// Size is what a slot or a host has.
+type Size struct {
+	VCPU      int   `json:"vcpu"`
+	MemoryMiB int64 `json:"memory_mib"`
+}
+
+// SizeOf is a machine type's.
+func SizeOf(t market.InstanceType) Size { return Size{VCPU: t.VCPU, MemoryMiB: t.MemoryMiB} }
+
+func (s Size) String() string { return fmt.Sprintf("%d vCPUs and %d MiB", s.VCPU, s.MemoryMiB) }
+
+func (s Size) plus(o Size) Size  { return Size{s.VCPU + o.VCPU, s.MemoryMiB + o.MemoryMiB} }
+func (s Size) minus(o Size) Size { return Size{s.VCPU - o.VCPU, s.MemoryMiB - o.MemoryMiB} }
+
+func (s Size) fits(o Size) bool { return s.VCPU <= o.VCPU && s.MemoryMiB <= o.MemoryMiB }
+
+// Slot is a part of a host that a job has, or waits for. Times are whole seconds of market time.
+type Slot struct {
+	ID       provisioner.InstanceID
+	Job      string
+	Token    string // of the job's Request
+	Pool     market.Pool
+	Tier     step.Tier
+	Size     Size
+	Tags     map[string]string
+	UserData string // for the slot's process
+
+	Asked   time.Time
+	Host    step.ID   // empty = it waits for one
+	Placed  time.Time // the job pays from then on
+	Leaving bool      // the job has given it back, and its process is being ended
+
+	Ended   time.Time // zero = it has not
+	EndedBy market.EndedBy
+	Why     string
+
+	Charged bool // Cost is known
+	Cost    market.USD
+}
+
+func (s *Slot) over() bool    { return !s.Ended.IsZero() }
+func (s *Slot) waiting() bool { return s.Host == "" && !s.over() }
+
+// Host is a machine that has slots, as the Brain knows it.
+type Host struct {
+	ID       step.ID
+	Tier     step.Tier
+	Size     Size
+	Called   bool      // its agent has
+	Stays    bool      // it takes new slots
+	Deadline time.Time // it goes then; zero = nothing is known that ends it
+	Used     Size
+}
+
+func (h *Host) free() Size { return h.Size.minus(h.Used) }
+
+// tierOf is the tier of hosts that serves a request: what stays is on demand.
+func tierOf(class market.Class) step.Tier {
+	if class == market.OnDemand {
+		return step.Reliable
+	}
+	return step.Transient
+}

@@ -1,0 +1,63 @@
+package hosts
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/tierml/tierml/elasticity/step"
+)
+
+// packing is where slots that wait go.
+type packing struct {
+	on    map[*Slot]step.ID // on hosts that are there
+	fresh int               // new hosts for others
+	later []*Slot           // no host may be bought for these
+}
+
+// pack places slots, in their order: each on the host on which the least is left over. A second reliable slot of a job goes to another
+// host than the first where there is one with room, as both would be lost together. What finds no room gets new hosts, of one size and
+// at most so many.
+func pack(slots []*Slot, hosts []*Host, neighbours func(job string, host step.ID) bool, fresh Size, most int) packing {
+	p := packing{on: map[*Slot]step.ID{}}
+	used := map[step.ID]Size{}
+	mine := map[step.ID]map[string]bool{} // jobs with a slot placed here
+	var made []Size                       // used of new hosts
+	for _, s := range slots {
+		var best *Host
+		var score [2]float64
+		for _, h := range hosts {
+			free := h.free().minus(used[h.ID])
+			if h.Tier != s.Tier || !h.Stays || !s.Size.fits(free) {
+				continue
+			}
+			left := free.minus(s.Size)
+			now := [2]float64{0, float64(left.VCPU)/float64(h.Size.VCPU) + float64(left.MemoryMiB)/float64(h.Size.MemoryMiB)}
+			if s.Tier == step.Reliable && (mine[h.ID][s.Job] || neighbours(s.Job, h.ID)) {
+				now[0] = 1
+			}
+			if best == nil || slices.Compare(now[:], score[:]) < 0 || now == score && cmp.Less(h.ID, best.ID) {
+				best, score = h, now
+			}
+		}
+		if best != nil {
+			p.on[s] = best.ID
+			used[best.ID] = used[best.ID].plus(s.Size)
+			if mine[best.ID] == nil {
+				mine[best.ID] = map[string]bool{}
+			}
+			mine[best.ID][s.Job] = true
+			continue
+		}
+		i := slices.IndexFunc(made, func(u Size) bool { return s.Size.fits(fresh.minus(u)) })
+		switch {
+		case i >= 0:
+			made[i] = made[i].plus(s.Size)
+		case len(made) < most && s.Size.fits(fresh):
+			made = append(made, s.Size)
+		default:
+			p.later = append(p.later, s)
+		}
+	}
+	p.fresh = len(made)
+	return p
+}

@@ -1,0 +1,49 @@
+package hosts
+
+import (
+	"math/big"
+	"time"
+
+	"github.com/tierml/tierml/market"
+)
+
+// Share is what a slot pays of its host's bill: of each charge, the part of its time in which the slot was there, times the slot's part
+// of the host, which is the mean of its parts of the vCPUs and of the memory. Slots that fit on a host together never have more than
+// the whole. Rounded down to the billionth in each charge: the idle share owns what is left.
+func Share(slot, host Size, from, to time.Time, charges []market.Charge) (sum market.USD) {
+	part := big.NewInt(int64(slot.VCPU)*host.MemoryMiB + slot.MemoryMiB*int64(host.VCPU))
+	whole := big.NewInt(2 * int64(host.VCPU) * host.MemoryMiB)
+	for _, c := range charges {
+		begin, end := c.From, c.To
+		if from.After(begin) {
+			begin = from
+		}
+		if to.Before(end) {
+			end = to
+		}
+		if c.Amount <= 0 || !end.After(begin) {
+			continue
+		}
+		n := big.NewInt(int64(c.Amount))
+		n.Mul(n, part).Mul(n, big.NewInt(int64(end.Sub(begin))))
+		d := big.NewInt(int64(c.To.Sub(c.From)))
+		sum += market.USD(n.Quo(n, d.Mul(d, whole)).Int64())
+	}
+	return sum
+}
+
+// closed is when no later event changes what a machine owes for its time until t, while it lives on: the end of the hour that is billed
+// as a whole, and of the first time that is free where the provider takes the machine back in it.
+func closed(t, launched time.Time, pool market.Pool, terms market.Terms) time.Time {
+	if terms.Increment > 0 {
+		for end := launched; ; end = end.Add(terms.Increment) {
+			if !end.Before(t) {
+				return end
+			}
+		}
+	}
+	if free := launched.Add(terms.FreeWithin); pool.Class == market.Spot && free.After(t) {
+		return free
+	}
+	return t
+}

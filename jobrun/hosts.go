@@ -1,0 +1,170 @@
+package jobrun
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/elasticity/fleet"
+	"github.com/tierml/tierml/elasticity/hosts"
+	"github.com/tierml/tierml/elasticity/hosts/desk"
+	"github.com/tierml/tierml/elasticity/hosts/hostagent"
+	"github.com/tierml/tierml/elasticity/runner"
+	"github.com/tierml/tierml/elasticity/scaling"
+	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/internal/access"
+	"github.com/tierml/tierml/internal/sameuser"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/providers"
+	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
+)
+
+// Shared hosts are a run of their own: with a directory, a journal, a fleet, and a report. In the place of training it has the desk
+// where jobs get slots. A job's run has its machines from there, in the place of a cloud.
+
+// Hosts is what a run of shared hosts has beside its file.
+type Hosts struct {
+	Types []market.InstanceType      // of slots
+	Lines []hosts.Line               // of the book, as it is on disk
+	Bills map[step.ID]hosts.PastHost // of hosts before
+}
+
+// onHosts begins the endpoint of a run whose machines are slots; the directory of the shared hosts' run follows.
+const onHosts = "hosts:"
+
+// OnHosts is the endpoint of a run whose machines are slots of shared hosts, by the directory of their run.
+func OnHosts(directory string) string { return onHosts + directory }
+
+// hostsDirectory is that of the shared hosts' run of an endpoint.
+func hostsDirectory(endpoint string) (directory string, shared bool) {
+	return strings.CutPrefix(endpoint, onHosts)
+}
+
+// slots are the machines of a job on shared hosts, as an account.
+type slots struct{ *desk.Cloud }
+
+func (r *session) slots(directory string) providers.Account {
+	return slots{desk.Connect(directory, r.unique(), r.cfg.Choice.Pools[0].Pool.Provider, pollNotices, r.cfg.Log)}
+}
+
+var errNoController = fmt.Errorf("%w: shared hosts have no machine for a controller", provisioner.ErrInvalid)
+
+// Controllers are none.
+func (slots) Controllers(context.Context) ([]provisioner.Controller, error) { return nil, nil }
+
+// StartController refuses.
+func (slots) StartController(context.Context, provisioner.ControllerRequest) (provisioner.Controller, error) {
+	return provisioner.Controller{}, errNoController
+}
+
+// EndController refuses.
+func (slots) EndController(context.Context, provisioner.Controller) error { return errNoController }
+
+// billed reports whether the run's machines come with their bills.
+func (r *session) billed() bool {
+	_, shared := hostsDirectory(r.cfg.Endpoint)
+	return shared
+}
+
+// driveHosts serves slots until the run is stopped.
+func (r *session) driveHosts(ctx context.Context, cloud providers.Account, endpoint string, history map[market.Pool]*market.History, from time.Time,
+	pools []market.Pool, gone []provisioner.Instance, stop <-chan string) (outcome string, err error) {
+	brain, err := r.hostsBrain(history)
+	if err != nil {
+		return "", err
+	}
+	table, err := desk.Open(desk.Config{Brain: brain, Directory: r.cfg.Directory, Clock: r.cfg.Clock, Secret: r.state.Secret, Log: r.cfg.Log})
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, table.Close()) }()
+	listener, err := r.listen(ctx)
+	if err != nil {
+		return "", fmt.Errorf("listening for jobs and hosts: %w", err)
+	}
+	address := listener.Addr().String()
+	r.state.Controller, r.state.Endpoint, r.state.Cloud = address, r.cfg.Endpoint, endpoint
+	if err := r.state.write(r.cfg.Directory); err != nil { // before any host knows the address
+		return "", errors.Join(err, listener.Close())
+	}
+	pace := r.pace()
+	r.runner = runner.New(runner.Config{
+		Controller: table, Clock: r.cfg.Clock, Cloud: cloud, Prices: cloud, Pools: pools, PricesFrom: from, Nodes: noNodes{}, Journal: r.cfg.Journal,
+		Log: r.cfg.Log, Complete: func(of provisioner.Request) provisioner.Request { return r.completeHost(of, address) },
+		Gone: gone, Renew: r.renew(cloud), RenewEvery: r.lease() / 3, PollPrices: pace.Prices, PollCloud: r.pollInstances(), Calls: pace.Calls,
+	})
+	table.Nudge(r.runner.Nudge)
+	server := access.Server(table.Handler(), r.cfg.Log)
+	var served sync.WaitGroup
+	served.Go(func() {
+		if err := server.Serve(sameuser.Listener(listener, r.cfg.Log)); !errors.Is(err, http.ErrServerClosed) {
+			r.cfg.Log.Error("jobs and hosts cannot be heard any more", "err", err)
+		}
+	})
+	defer served.Wait()
+	defer server.Close()
+	if err := table.Announce(address); err != nil {
+		return "", err
+	}
+	calls, err := scaling.Serve(r.cfg.Directory, r.runner, r.cfg.Log)
+	if err != nil {
+		return "", err
+	}
+	defer calls.Close()
+	return r.runUntilStopped(ctx, stop)
+}
+
+// hostsBrain decides for shared hosts.
+func (r *session) hostsBrain(history map[market.Pool]*market.History) (*hosts.Brain, error) {
+	job, choice := r.cfg.Job, r.cfg.Choice
+	policy, err := bidding.ByName(job.Policy)
+	if err != nil {
+		return nil, err
+	}
+	rules, err := market.Rules(job.Local.Rules)
+	if err != nil {
+		return nil, err
+	}
+	settings := job.Tempo()
+	c := hosts.Config{
+		Settings: settings, Run: fmt.Sprintf("%s-%d", r.unique(), r.cfg.Part), Policy: policy, Most: choice.Want,
+		Reliable: fleet.Reliable{Pool: choice.Reliable.Pool, Type: choice.Reliable.Type, Count: choice.Reliable.Count},
+		Types:    r.cfg.Hosts.Types, Rules: rules, WholeHours: rules.Terms().Increment > 0, MaxDuration: job.MaxDuration,
+		Patience: job.Hosts.Wait, KeepEmpty: job.Hosts.Keep,
+		Past: r.cfg.Past, Lines: r.cfg.Hosts.Lines, Bills: r.cfg.Hosts.Bills,
+	}
+	if r.outlived() {
+		c.AskAgain = settings.Market(askAgain)
+	}
+	for _, p := range r.pools(history) {
+		if p.Pool.Class == market.Spot {
+			c.Pools = append(c.Pools, p)
+		}
+	}
+	return hosts.New(c)
+}
+
+// completeHost adds to a launch of hosts what their agents are started with.
+func (r *session) completeHost(of provisioner.Request, address string) provisioner.Request {
+	of.UserData = hostagent.UserData{Desk: address, Key: desk.HostKey(r.state.Secret, of.Token), Launch: of.Token,
+		Orphan: int(r.cfg.Job.OrphanAfter / time.Second)}.Encode()
+	of.Generation, of.Expires = generationOf(of.Token), r.leaseFrom(of.Intended)
+	return of
+}
+
+// noNodes is in the place of streams to machines: hosts' agents call the desk.
+type noNodes struct{}
+
+func (noNodes) Send(ps.ServerID, tiers.Command) error { return errors.New("hosts take no commands") }
+
+func (noNodes) Receive(ctx context.Context, _ func(ps.ServerID, tiers.Report, error)) error {
+	<-ctx.Done()
+	return nil
+}
