@@ -427,7 +427,7 @@ secrets: {HF_TOKEN: {}, KEY: {file: key}}
 state: {dir: ckpt/}
 progress: {line: 'step (\d+)', of: 1000}
 hours: 1.5
-tasks: 24
+sweep: {envs: {LR: log 1e-4..1, WIDTH: 2..8, KIND: [a, b]}, samples: 24, feedback: [{at: 10, keep: 8}]}
 retries: 2
 ports: [8080]
 checkpoint: {to: store}

@@ -117,6 +117,8 @@ func (d *decoder) value(path string, n *yaml.Node, target reflect.Value, f field
 	case target.Type() == reflect.TypeFor[Reliable]() && n.Kind == yaml.ScalarNode && n.Value == Auto: // reliable: auto, as if nothing was written
 	case target.Kind() == reflect.Struct:
 		d.mapping(path, n, target.Addr().Interface())
+	case target.Type() == reflect.TypeFor[Choices]() && n.Kind == yaml.ScalarNode: // a range
+		target.Set(reflect.ValueOf(Choices{n.Value}))
 	case target.Kind() == reflect.Slice:
 		d.list(path, n, target, f)
 	case target.Kind() == reflect.Map:

@@ -40,6 +40,8 @@ type UserProgram struct {
 	// Tasks makes the program an array: it is run so many times, one to a machine, with TIERML_TASK from 0 on, and
 	// `resources.count` is how many run at a time. Default none: one program on all machines together.
 	Tasks int `yaml:"tasks"`
+	// Sweep makes the tasks trials that differ in their settings; see below. Default none.
+	Sweep Sweep `yaml:"sweep"`
 	// Retries is how often a program that fails by itself is tried again, each task of an array for itself. Evictions do not
 	// count. Default 0.
 	Retries int `yaml:"retries"`
@@ -88,7 +90,7 @@ const (
 func (j *Job) IsProgram() bool { return j.Run != "" }
 
 // programFields are the top fields that have a meaning with `run` only.
-var programFields = []string{"setup", "workdir", "envs", "secrets", "state", "progress", "hours", "tasks", "retries", "on_notice", "ports"}
+var programFields = []string{"setup", "workdir", "envs", "secrets", "state", "progress", "hours", "tasks", "sweep", "retries", "on_notice", "ports"}
 
 // work checks that the job has one thing to do: a program, or an application.
 func (c *checker) work() {
@@ -154,6 +156,7 @@ func (c *checker) userProgram() {
 	c.workdir()
 	c.state()
 	c.progress()
+	c.sweep()
 	c.atLeast("tasks", j.Tasks, 1)
 	c.upTo("tasks", j.Tasks, mostTasks)
 	c.atLeast("retries", j.Retries, 0)
@@ -172,22 +175,24 @@ func (c *checker) userProgram() {
 // ownVariables are those that machines set for programs.
 var ownVariables = regexp.MustCompile(`^(TIERML_.*|RANK|WORLD_SIZE|LOCAL_RANK|MASTER_ADDR|MASTER_PORT|NODE_RANK|NNODES)$`)
 
+// variable checks a name that programs are to have in their environment.
+func (c *checker) variable(field, name string) {
+	switch {
+	case !envName.MatchString(name):
+		c.fault(field, fmt.Sprintf("%q cannot name a variable", name), "use letters, digits and _, not starting with a digit")
+	case ownVariables.MatchString(name):
+		c.fault(field, name+" is set by TierML", "choose another name: docs/programs.md lists those that programs have")
+	}
+}
+
 func (c *checker) environment() {
 	j := c.job
-	name := func(field, name string) {
-		switch {
-		case !envName.MatchString(name):
-			c.fault(field, fmt.Sprintf("%q cannot name a variable", name), "use letters, digits and _, not starting with a digit")
-		case ownVariables.MatchString(name):
-			c.fault(field, name+" is set by TierML", "choose another name: docs/programs.md lists those that programs have")
-		}
-	}
 	for _, v := range slices.Sorted(maps.Keys(j.Envs)) {
-		name("envs."+v, v)
+		c.variable("envs."+v, v)
 	}
 	for _, v := range slices.Sorted(maps.Keys(j.Secrets)) {
 		field, secret := "secrets."+v, j.Secrets[v]
-		name(field, v)
+		c.variable(field, v)
 		if _, twice := j.Envs[v]; twice {
 			c.fault(field, v+" is below envs, too", "keep one")
 		}

@@ -72,8 +72,8 @@ func valueNode(v reflect.Value) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode}
 	for _, name := range slices.Sorted(maps.Keys(stringKeys(v))) {
 		value := v.MapIndex(reflect.ValueOf(name))
-		if value.Kind() == reflect.Struct {
-			n.Content = append(n.Content, textNode(name), structNode(value))
+		if value.Kind() == reflect.Struct || value.Kind() == reflect.Slice {
+			n.Content = append(n.Content, textNode(name), valueNode(value))
 			continue
 		}
 		n.Content = append(n.Content, textNode(name), freeNode(value.Interface()))

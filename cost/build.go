@@ -30,6 +30,9 @@ func (l *Ledger) Report(asOf time.Time) (*Report, error) {
 	l.addPools(r, bills, asOf)
 	l.addTotals(r, bills, asOf)
 	l.addWaste(r, bills, asOf)
+	if r.Programs != nil && l.start.Program.Sweep {
+		r.Programs.Trials = l.trialsOf(bills, asOf)
+	}
 	paid := newMeter(bills, asOf)
 	l.addProgress(r, paid, asOf)
 	l.addEvents(r)

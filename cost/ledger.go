@@ -99,7 +99,7 @@ func (l *Ledger) add(e journal.Entry) error {
 		l.training.rollback(e)
 	case journal.ClockDone:
 		l.training.clock(e)
-	case journal.ProgramStart, journal.ProgramStep, journal.ProgramSaved, journal.ProgramEnd:
+	case journal.ProgramStart, journal.ProgramStep, journal.ProgramSaved, journal.ProgramEnd, journal.ProgramDropped:
 		l.addProgram(e)
 	case journal.Charge:
 		return l.addCharge(e)

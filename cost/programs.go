@@ -31,6 +31,9 @@ type Programs struct {
 	Restore float64 `json:"restore_seconds,omitempty"`
 	// Save is what the last mirrorings of states took on average, in wall-clock seconds.
 	Save float64 `json:"save_seconds,omitempty"`
+	// Trials of a sweep that have begun, the best first.
+	Dropped int     `json:"dropped,omitempty"`
+	Trials  []Trial `json:"trials,omitempty"`
 }
 
 // attempt is one rank's or task's time on a machine.
@@ -53,12 +56,16 @@ type running struct {
 	steps    map[string]int64
 	saves    int
 	took     float64 // wall-clock seconds, by all saves
+	trials   map[string]*trialFacts
 }
 
 func (l *Ledger) addProgram(e journal.Entry) {
 	p := &l.programs
 	if p.newest == nil {
 		p.newest, p.state, p.steps = map[string]*attempt{}, map[string]int64{}, map[string]int64{}
+	}
+	if l.start.Program != nil && l.start.Program.Sweep {
+		p.addTrial(e)
 	}
 	a := p.newest[e.Program]
 	if a != nil && (a.number != e.Generation || !a.ended.IsZero()) && e.Kind != journal.ProgramStep {
@@ -127,8 +134,14 @@ func (a *attempt) useful(asOf time.Time) (useful, wasted interval) {
 	}
 }
 
+// programPiece is a piece with the program that it was used for.
+type programPiece struct {
+	piece
+	program string
+}
+
 // uses are the pieces of a machine's life in which programs were prepared or ran on it.
-func (p *running) uses(m *machine, asOf time.Time) (out []piece) {
+func (p *running) uses(m *machine, asOf time.Time) (out []programPiece) {
 	from := m.usage.Start
 	if len(m.joined) > 0 {
 		from = m.joined[0].from
@@ -142,7 +155,7 @@ func (p *running) uses(m *machine, asOf time.Time) (out []piece) {
 				i.from = from
 			}
 			if i.to.After(i.from) {
-				out = append(out, piece{i, use})
+				out = append(out, programPiece{piece{i, use}, a.program})
 				from = i.to
 			}
 		}
@@ -180,7 +193,7 @@ func (p *running) piecesOf(m *machine, asOf time.Time) []piece {
 	return out
 }
 
-func (m *machine) programUse(t time.Time, uses []piece) int {
+func (m *machine) programUse(t time.Time, uses []programPiece) int {
 	for _, u := range uses {
 		if u.holds(t) {
 			return u.use
@@ -268,6 +281,11 @@ func (l *Ledger) ran(asOf time.Time) *Programs {
 	if ended > 0 {
 		out.WorkEach = all / float64(ended)
 	}
+	for _, f := range p.trials {
+		if f.dropped {
+			out.Dropped++
+		}
+	}
 	if out.Done = ended; d.Tasks == 0 {
 		out.Done = min(ended/max(len(p.newest), 1), 1)
 		for _, step := range p.steps {
@@ -283,6 +301,9 @@ func (p *Programs) words() string {
 	switch {
 	case p.Tasks > 0:
 		text = fmt.Sprintf("%d of %d tasks done", p.Done, p.Tasks)
+		if p.Dropped > 0 {
+			text += fmt.Sprintf(", %d dropped after feedback", p.Dropped)
+		}
 		if p.Failed > 0 {
 			text += fmt.Sprintf(", %d failed", p.Failed)
 		}

@@ -21,6 +21,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	t := &text{w: w}
 	t.head(r)
 	t.totals(r)
+	t.trials(r)
 	t.pools(r)
 	t.instances(r)
 	t.waste(r)
@@ -35,6 +36,7 @@ func (r *Report) WriteSummary(w io.Writer) error {
 	t := &text{w: w}
 	t.head(r)
 	t.totals(r)
+	t.trials(r)
 	t.pools(r)
 	t.waste(r)
 	t.progress(r)

@@ -53,6 +53,12 @@ func (r *session) placeWorkdir(ctx context.Context) ([]byte, error) {
 		Run: job.Run, Setup: job.Setup, OnNotice: job.OnNotice, Envs: job.Envs, State: job.State.Dir, Marker: job.State.Marker, Line: job.Progress.Line, File: job.Progress.File,
 		Store: store, Ports: job.Ports,
 	}
+	if s := job.Trials(); s != nil {
+		spec.Trials = s.Trials()
+		for _, rung := range s.Rungs {
+			spec.Rungs = append(spec.Rungs, rung.At)
+		}
+	}
 	if job.Tasks > 0 || job.Resources.Count.Most == 1 { // a gang is saved in rounds
 		spec.Every = r.cfg.Clock.ToWall(job.State.Every)
 	}
@@ -107,7 +113,7 @@ func (r *session) programController(history map[market.Pool]*market.History) (ru
 	}
 	past := p.Past
 	work := programs.Config{
-		Settings: settings, Count: job.Resources.Count.Most, Least: job.Resources.Count.Least, Tasks: job.Tasks, Retries: job.Retries, Of: int64(job.Progress.Of), Length: p.Length,
+		Settings: settings, Count: job.Resources.Count.Most, Least: job.Resources.Count.Least, Tasks: job.Tasks, Sweep: job.Trials(), Retries: job.Retries, Of: int64(job.Progress.Of), Length: p.Length,
 		State: job.State.Dir != "", Spec: r.spec, Secrets: p.Secrets, Heartbeat: job.Heartbeat, OrphanAfter: job.OrphanAfter,
 		Grace: grace, SaveWithin: settings.Market(grace + saveWithin), SaveEvery: job.State.Every, StepEvery: settings.Market(stepLine),
 		FirstID: uint64(r.cfg.Part) << 32, Past: past, TakesOver: r.cfg.Past != nil,
@@ -148,7 +154,7 @@ func (r *session) describeProgram(d *journal.StartDetails) {
 	job := r.cfg.Job
 	d.App = "program"
 	d.Clocks = cmp.Or(int64(job.Tasks), int64(job.Progress.Of))
-	d.Program = &journal.ProgramDetails{Tasks: job.Tasks, Of: int64(job.Progress.Of)}
+	d.Program = &journal.ProgramDetails{Tasks: job.Tasks, Of: int64(job.Progress.Of), Sweep: job.Trials() != nil}
 	if job.State.Dir != "" {
 		d.Program.SaveEvery = job.State.Every.Seconds()
 	}

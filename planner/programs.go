@@ -13,6 +13,8 @@ import (
 type Program struct {
 	Tasks, Count int
 	Least        int     // machines that a gang begins on
+	Trials       bool    // the tasks are trials of a sweep
+	Share        float64 // of their steps that are done, as some do not go on after feedback
 	Hours        float64 // of one program on a machine of type On, in market time
 	On           string
 	GPUs         string // of the machines that may be bought; empty = none is asked for
@@ -28,6 +30,13 @@ type Program struct {
 	StateBytes int64
 	Rate       float64
 	Notice     time.Duration // wall clock
+}
+
+func (p *Program) unit() string {
+	if p.Trials {
+		return "trial"
+	}
+	return "task"
 }
 
 // Workdir is a folder that is sent to each machine; Packed is its size on the way.
@@ -89,7 +98,10 @@ func (p *Plan) writeProgram(b *terminal.Text) {
 		what += fmt.Sprintf(", begun on %d when no more can be had; these figures are of %d", in.Least, in.Count)
 	}
 	if in.Tasks > 0 {
-		what = fmt.Sprintf("%s, %d at a time", plural(in.Tasks, "task"), min(in.Count, in.Tasks))
+		what = fmt.Sprintf("%s, %d at a time", plural(in.Tasks, in.unit()), min(in.Count, in.Tasks))
+	}
+	if in.Trials && in.Share < 1 {
+		what += fmt.Sprintf(", of which feedback leaves %.0f%% of the steps", 100*in.Share)
 	}
 	row("Program", fmt.Sprintf("%s; each takes %s on one %s, %s", what, short(time.Duration(in.Hours*float64(time.Hour))), in.On, in.Basis))
 	if in.GPUs != "" {

@@ -119,6 +119,7 @@ func (a *attempt) live() Exited {
 	a.id = rand.Text()
 	log := filepath.Join(a.m.config.Dir, "logs", fmt.Sprintf("%s.%d.log", a.start.Key, a.start.Attempt))
 	err := errors.Join(os.RemoveAll(a.path("")), os.MkdirAll(a.path(""), 0o755), a.writeEnter())
+	a.progress.rungs = a.m.config.Spec.Rungs
 	if err == nil {
 		a.output, err = newOutput(log, a.start.Secrets, a.progress.matcher(a.m.config.Spec.Line))
 	}
@@ -386,6 +387,9 @@ func (a *attempt) environment(secrets map[string]string) []string {
 		"NODE_RANK": strconv.Itoa(s.Rank), "NNODES": strconv.Itoa(ranks), "MASTER_ADDR": host, "MASTER_PORT": port,
 	})
 	maps.Copy(env, m.config.Spec.Envs)
+	if t := m.config.Spec.Trials; s.Task < len(t) {
+		maps.Copy(env, t[s.Task])
+	}
 	maps.Copy(env, secrets)
 	resumed := "0"
 	if s.Resume != "" {
@@ -399,6 +403,9 @@ func (a *attempt) environment(secrets map[string]string) []string {
 	})
 	if state := m.state(); state != "" {
 		env["TIERML_STATE"] = state
+	}
+	if rungs := m.config.Spec.Rungs; len(rungs) > 0 {
+		env["TIERML_RUNGS"], env["TIERML_RUNGS_FILE"] = strings.Trim(fmt.Sprint(rungs), "[]"), a.path("rungs")
 	}
 	if s.Tasks > 0 {
 		env["TIERML_TASK"], env["TIERML_TASKS"] = strconv.Itoa(s.Task), strconv.Itoa(s.Tasks)

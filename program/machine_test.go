@@ -226,24 +226,35 @@ while true; do sleep 0.05; done`,
 	}
 }
 
-// A program that ignores SIGTERM is killed early enough for its state to be saved before the deadline.
+// A program that ignores SIGTERM is killed early enough for its state to be saved before the deadline. The margin is half a second: a
+// machine that is too busy for that tries again.
 func TestProgramThatIgnoresSIGTERM(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Spec{Run: `trap '' TERM; echo 1 > state/whole; exec 3> state/half; echo part >&3; echo > ready; while true; do sleep 0.05; echo part >&3; done`, State: "state"})
-	s.begin(Start{Attempt: 1})
-	s.appears("ready")
-	deadline := time.Now().Add(2 * time.Second)
-	s.Notice(deadline, false)
-	e := s.exit(1)
-	if now := time.Now(); now.After(deadline) {
-		t.Errorf("it ended %v after the deadline", now.Sub(deadline))
+	var saved Saved
+	for attempt := uint64(1); saved.Manifest == ""; attempt++ {
+		os.Remove(s.path("ready"))
+		s.begin(Start{Attempt: attempt})
+		s.appears("ready")
+		s.Notice(time.Now().Add(2*time.Second), false)
+		e := s.exit(attempt)
+		if !e.Asked || e.Code != 137 || !strings.Contains(e.Note, "had not ended") {
+			t.Errorf("%+v", e)
+		}
+		for _, event := range s.all() {
+			if is, ok := event.(Saved); ok && is.Attempt == attempt {
+				saved = is
+			}
+		}
+		switch {
+		case attempt == 5:
+			t.Fatalf("five times nothing was saved before the deadline: %+v", s.all())
+		case saved.Manifest != "" && !strings.Contains(e.Note, "half-written and not saved: half"):
+			t.Errorf("%+v", e)
+		}
 	}
-	if !e.Asked || e.Code != 137 || !strings.Contains(e.Note, "had not ended") || !strings.Contains(e.Note, "half-written and not saved: half") {
-		t.Errorf("%+v", e)
-	}
-	saved := wait[Saved](s, nil)
 	again := newSite(t, Spec{Run: "ls state > list; sleep 1000", State: "state", Store: s.store})
-	started := again.begin(Start{Attempt: 2, Resume: saved.Manifest, ResumeDigest: saved.Digest})
+	started := again.begin(Start{Attempt: 9, Resume: saved.Manifest, ResumeDigest: saved.Digest})
 	if got := again.appears("list"); got != "whole\n" || started.Bytes != 2 {
 		t.Errorf("restored: %q, %+v", got, started)
 	}

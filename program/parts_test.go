@@ -33,23 +33,52 @@ func TestProgressFromLinesAndFiles(t *testing.T) {
 		if m := p.matcher(c.expression); m != nil {
 			m(c.line)
 		}
-		step, loss, any := p.get()
-		if any != c.any || any && (step != c.step || loss != c.loss && !math.IsNaN(c.loss)) {
-			t.Errorf("%q in %q: %d %v %v", c.expression, c.line, step, loss, any)
+		got, any := p.get()
+		if any != c.any || any && (got.Step != c.step || got.HasLoss == math.IsNaN(c.loss) || got.HasLoss && got.Loss != c.loss) {
+			t.Errorf("%q in %q: %+v %v", c.expression, c.line, got, any)
 		}
 	}
 	name := filepath.Join(t.TempDir(), "progress")
 	for text, want := range map[string]string{
-		"7\n": "7 NaN", "7 0.5\n": "7 0.5", "1\n2 0.1\n3": "2 0.1", "5": "5 NaN", strings.Repeat("x\n", 4000) + "9 1\n": "9 1", "": "0 0", "words\n": "0 0",
+		"7\n": "{7 false 0}", "7 0.5\n": "{7 true 0.5}", "1\n2 0.1\n3": "{2 true 0.1}", "5": "{5 false 0}", strings.Repeat("x\n", 4000) + "9 1\n": "{9 true 1}",
+		"": "{0 false 0}", "words\n": "{0 false 0}", "3 nan\n": "{3 true NaN}",
 	} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		var p progress
-		p.file(name)
-		if step, loss, _ := p.get(); fmt.Sprint(step, " ", loss) != want {
-			t.Errorf("%.20q: %d %v, want %s", text, step, loss, want)
+		p.files(name, "")
+		if got, _ := p.get(); fmt.Sprint(got) != want {
+			t.Errorf("%.20q: %v, want %s", text, got, want)
 		}
+	}
+}
+
+// The loss at a rung is the first one there, however seldom anybody looks.
+func TestRungs(t *testing.T) {
+	folder := t.TempDir()
+	name, rungs := filepath.Join(folder, "progress"), filepath.Join(folder, "rungs")
+	for file, text := range map[string]string{name: "17 0.1\n", rungs: "5 0.5\n10 nan\n1"} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := progress{rungs: []int64{5, 9, 15}}
+	p.set(Reading{Step: 6}) // without a loss: it says nothing about a rung
+	p.files(name, rungs)
+	if got := fmt.Sprint(p.atRungs()); got != "[{5 true 0.5} {10 true NaN} {17 true 0.1}]" {
+		t.Error(got)
+	}
+	if got := p.atRungs(); len(got) > 0 {
+		t.Errorf("reported again: %v", got)
+	}
+	lines := progress{rungs: []int64{5, 9}}
+	take := lines.matcher(`step (\d+) loss (\S+)`)
+	for step := range 12 {
+		take(fmt.Sprintf("step %d loss 0.%d", step, step))
+	}
+	if got := fmt.Sprint(lines.atRungs()); got != "[{5 true 0.5} {9 true 0.9}]" {
+		t.Error(got)
 	}
 }
 

@@ -14,22 +14,35 @@ import (
 
 // progress is how far a program is.
 type progress struct {
-	mu   sync.Mutex
-	step int64
-	loss float64 // NaN = unknown
-	any  bool
+	mu    sync.Mutex
+	last  Reading
+	any   bool
+	rungs []int64   // to come
+	at    []Reading // at rungs, not reported yet: the first that have a loss there
+	read  int64     // of the file of rungs
 }
 
-func (p *progress) set(step int64, loss float64) {
+func (p *progress) set(r Reading) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.step, p.loss, p.any = step, loss, true
+	p.last, p.any = r, true
+	for r.HasLoss && len(p.rungs) > 0 && r.Step >= p.rungs[0] {
+		p.at, p.rungs = append(p.at, r), p.rungs[1:]
+	}
 }
 
-func (p *progress) get() (step int64, loss float64, any bool) {
+func (p *progress) get() (last Reading, any bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.step, p.loss, p.any
+	return p.last, p.any
+}
+
+// atRungs takes what is to be reported of rungs.
+func (p *progress) atRungs() (at []Reading) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at, p.at = p.at, nil
+	return at
 }
 
 // matcher finds progress in lines: the groups named step and loss, or the first and the second.
@@ -56,37 +69,52 @@ func (p *progress) matcher(expression string) func(line string) {
 			}
 			return ""
 		}
-		p.parse(value(step), value(loss))
+		p.take(value(step), value(loss))
 	}
 }
 
-// parse takes a step and perhaps a loss in.
-func (p *progress) parse(step, loss string) {
+// parse reads a step and perhaps a loss.
+func parse(step, loss string) (r Reading, ok bool) {
 	s, err := strconv.ParseFloat(strings.ReplaceAll(step, ",", ""), 64)
 	if err != nil || math.IsNaN(s) || math.Abs(s) > 1<<53 {
-		return
+		return Reading{}, false
 	}
 	l, err := strconv.ParseFloat(loss, 64)
-	if err != nil {
-		l = math.NaN()
-	}
-	p.set(int64(s), l)
+	return Reading{Step: int64(s), HasLoss: err == nil, Loss: l}, true
 }
 
-// file reads progress from the last whole line of a file: STEP [LOSS].
-func (p *progress) file(name string) {
+func (p *progress) take(step, loss string) {
+	if r, ok := parse(step, loss); ok {
+		p.set(r)
+	}
+}
+
+// files reads progress from a file, and what the Python package has noted at rungs. That was written first: the file that is there always
+// is read before it, so that no later step is taken for the rung's.
+func (p *progress) files(name, rungs string) {
+	r, ok := readingOf(name)
+	if rungs != "" {
+		p.rungFile(rungs)
+	}
+	if ok {
+		p.set(r)
+	}
+}
+
+// readingOf reads the last whole line of a file: STEP [LOSS].
+func readingOf(name string) (r Reading, ok bool) {
 	file, err := os.Open(name)
 	if err != nil {
-		return // none yet
+		return r, false // none yet
 	}
 	defer file.Close()
 	info, err := file.Stat()
 	if err != nil || !info.Mode().IsRegular() {
-		return
+		return r, false
 	}
 	text := make([]byte, min(info.Size(), 4<<10))
 	if _, err := file.ReadAt(text, info.Size()-int64(len(text))); err != nil && err != io.EOF {
-		return
+		return r, false
 	}
 	if i := bytes.LastIndexByte(text, '\n'); i >= 0 && len(bytes.TrimSpace(text[:i])) > 0 {
 		text = text[:i] // the line after may be half written
@@ -94,8 +122,32 @@ func (p *progress) file(name string) {
 	if i := bytes.LastIndexByte(bytes.TrimSpace(text), '\n'); i >= 0 {
 		text = text[i+1:]
 	}
-	if fields := strings.Fields(string(text)); len(fields) > 0 {
-		p.parse(fields[0], strings.Join(fields[1:min(2, len(fields))], ""))
+	fields := strings.Fields(string(text))
+	if len(fields) == 0 {
+		return r, false
+	}
+	return parse(fields[0], strings.Join(fields[1:min(2, len(fields))], ""))
+}
+
+// rungFile reads what was appended to a file: lines of STEP LOSS.
+func (p *progress) rungFile(name string) {
+	file, err := os.Open(name)
+	if err != nil {
+		return // none yet
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.NewSectionReader(file, p.read, 64<<10))
+	if err != nil {
+		return
+	}
+	for line := range bytes.Lines(text) {
+		if !bytes.HasSuffix(line, []byte("\n")) {
+			return // half written
+		}
+		p.read += int64(len(line))
+		if fields := strings.Fields(string(line)); len(fields) == 2 {
+			p.take(fields[0], fields[1])
+		}
 	}
 }
 

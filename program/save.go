@@ -101,7 +101,8 @@ func (s *supervisor) finished(e Event) {
 // saveOnce makes a generation.
 func (s *supervisor) saveOnce(ctx context.Context, what mirror.What, set uint64) Event {
 	began := time.Now()
-	what.Step, _, _ = s.progress.get()
+	now, _ := s.progress.get()
+	what.Step = now.Step
 	what.StepOf = snapshot
 	saved, err := s.mirror.Save(ctx, what)
 	if err != nil {

@@ -24,7 +24,10 @@ type Spec struct {
 	Line          string            `json:"line,omitempty"`   // expression that finds the progress in a line of output
 	File          string            `json:"file,omitempty"`   // file below the folder with the progress
 	Store         string            `json:"store"`            // below it go state and logs
-	Ports         []int             `json:"ports,omitempty"`
+	// Trials are the variables of each task of a sweep, and Rungs the steps at which their losses are compared.
+	Trials []map[string]string `json:"trials,omitempty"`
+	Rungs  []int64             `json:"rungs,omitempty"`
+	Ports  []int               `json:"ports,omitempty"`
 }
 
 // Start is one attempt of one program: a rank of a gang, or a task.
@@ -87,13 +90,17 @@ type Started struct {
 	Note     string        `json:"note,omitempty"`     // why it is another one than was asked for
 }
 
-// Advanced is the program's progress, at most twice a second.
+// Advanced is the program's progress, at most twice a second, and at each rung.
 type Advanced struct {
 	Of
-	Step int64   `json:"step"`
-	Loss float64 `json:"loss"` // NaN = unknown; as JSON, HasLoss is false
-	// HasLoss reports whether there is one.
-	HasLoss bool `json:"has_loss"`
+	Reading
+}
+
+// Reading is what a program says of itself at a step.
+type Reading struct {
+	Step    int64
+	HasLoss bool
+	Loss    float64 // may be no number: it diverged
 }
 
 // Saved is a new generation of the state.

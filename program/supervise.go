@@ -44,10 +44,9 @@ type supervisor struct {
 	request    uint64    // the round that a program that takes snapshots is asked for
 	written    uint64    // and the one in its file
 
-	reported     time.Time
-	reportedStep int64
-	reportedLoss float64
-	reportedAny  bool
+	reportedAt  time.Time
+	reported    Reading
+	reportedAny bool
 }
 
 // supervise looks after the program until it has ended and its state is saved.
@@ -80,21 +79,25 @@ func (a *attempt) supervise(p *process) Exited {
 
 // progressed reports the program's progress.
 func (s *supervisor) progressed(now time.Time, last bool) {
-	s.progress.file(s.path("progress"))
+	s.progress.files(s.path("progress"), s.path("rungs"))
 	if f := s.m.config.Spec.File; f != "" {
-		s.progress.file(filepath.Join(s.m.work(), filepath.FromSlash(f)))
+		s.progress.files(filepath.Join(s.m.work(), filepath.FromSlash(f)), "")
 	}
-	step, loss, any := s.progress.get()
-	same := s.reportedAny && step == s.reportedStep && (loss == s.reportedLoss || math.IsNaN(loss) && math.IsNaN(s.reportedLoss))
-	if !any || same || !last && now.Sub(s.reported) < reportEvery {
+	for _, r := range s.progress.atRungs() {
+		s.advanced(r, now)
+	}
+	if r, any := s.progress.get(); any && (last || now.Sub(s.reportedAt) >= reportEvery) {
+		s.advanced(r, now)
+	}
+}
+
+// advanced reports a reading that is not the last one reported.
+func (s *supervisor) advanced(r Reading, now time.Time) {
+	if s.reportedAny && (r == s.reported || r.Step == s.reported.Step && math.IsNaN(r.Loss) && math.IsNaN(s.reported.Loss)) {
 		return
 	}
-	s.reported, s.reportedStep, s.reportedLoss, s.reportedAny = now, step, loss, true
-	e := Advanced{Of: s.of(), Step: step}
-	if !math.IsNaN(loss) {
-		e.Loss, e.HasLoss = loss, true
-	}
-	s.report(e)
+	s.reportedAt, s.reported, s.reportedAny = now, r, true
+	s.report(Advanced{Of: s.of(), Reading: r})
 }
 
 // warn passes on what was asked for: the notice first, then the signal.

@@ -2,17 +2,21 @@ package sim
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/tierml/tierml/elasticity"
 	"github.com/tierml/tierml/elasticity/programs"
 	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/sched/trials"
 	"github.com/tierml/tierml/tiers"
 )
 
 // Programs is a job of programs of the user's own. Times are market time.
 type Programs struct {
 	Count, Tasks int           // as programs.Config has them
+	Rungs        []trials.Rung // of a sweep whose trials the tasks are; empty = none
+	Of           int64         // the steps of a trial
 	State        bool          // they have state
 	Every        time.Duration // from one mirroring of it to the next
 	// Setup is how long a new machine takes before its first program, Restore how long a state takes to it, and Save how long what
@@ -22,6 +26,9 @@ type Programs struct {
 
 // number is how many machines do each its part of the work once.
 func (p *Programs) number() int { return max(p.Tasks, 1) * p.width() }
+
+// Share is how much of the work of all programs is done, as some trials do not go on.
+func (p *Programs) Share() float64 { return trials.Share(p.Rungs, p.Tasks, p.Of) }
 
 func (p *Programs) width() int {
 	if p.Tasks > 0 {
@@ -53,9 +60,12 @@ func (c *Config) forPrograms() programs.Config {
 	out := programs.Config{Settings: c.Settings, Count: p.Count, Tasks: p.Tasks, State: p.State, SaveWithin: c.Timing.Notice + p.Save + time.Minute,
 		Heartbeat: time.Second, OrphanAfter: time.Second}
 	out.DeadAfter = 100 * 365 * 24 * time.Hour // players send no heartbeats: silence says nothing about them
-	for _, pool := range c.Pools {             // of like machines as the length is declared for
+	if len(p.Rungs) > 0 {
+		out.Of, out.Sweep = p.Of, &trials.Sweep{Samples: p.Tasks, Rungs: p.Rungs}
+	}
+	for _, pool := range c.Pools { // of like machines as the length is declared for
 		if rate := pool.Type.WorkRate(); rate > 0 {
-			out.Length = time.Duration(c.vcpuHours() / float64(p.number()) / rate * float64(time.Hour))
+			out.Length = time.Duration(c.vcpuHours() / p.Share() / float64(p.number()) / rate * float64(time.Hour))
 			break
 		}
 	}
@@ -168,12 +178,31 @@ func (p *player) run(do tiers.RunProgram) {
 		p.works, p.since = true, p.c.w.elapsed
 		p.tell(started)
 		p.later(time.Duration((p.c.each()-p.done)/p.rate)+1, func() { p.end(0, false, cfg.Programs.State) })
+		p.feedback(do.Task)
 		p.mirror()
 	})
 }
 
+// feedback reports a trial's loss at each rung to come. Which trials are the better ones follows from their numbers.
+func (p *player) feedback(task int) {
+	of := p.c.w.cfg.Programs
+	for _, rung := range of.Rungs {
+		at := p.c.each() * float64(rung.At) / float64(of.Of)
+		if at <= p.done {
+			continue
+		}
+		loss := rand.New(rand.NewPCG(uint64(task), 0)).Float64()
+		p.later(time.Duration((at-p.done)/p.rate)+1, func() {
+			p.tell(tiers.ProgramAdvanced{Attempt: p.attempt, Step: rung.At, HasLoss: true, Loss: loss})
+		})
+	}
+}
+
 // each is the work of one program on one machine.
-func (c *cast) each() float64 { return c.w.cfg.Job.Work / float64(c.w.cfg.Programs.number()) }
+func (c *cast) each() float64 {
+	p := c.w.cfg.Programs
+	return c.w.cfg.Job.Work / p.Share() / float64(p.number())
+}
 
 // mirror saves now and then.
 func (p *player) mirror() {

@@ -9,6 +9,7 @@ import (
 	"github.com/tierml/tierml/elasticity"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/sched/trials"
 )
 
 // programRun is a run of programs of six hours each on machines of one type, in a market that never changes.
@@ -114,6 +115,33 @@ func TestProgramsByEveryPolicy(t *testing.T) {
 				}
 				t.Logf("%-9s %-22s %-8s %s in %s, %d machines", what, name, rules, r.Cost.Cents(), r.Runtime, r.Machines)
 			}
+		}
+	}
+}
+
+// Feedback ends most trials of a sweep early: those that go on are as many as the rungs keep, and the work is that share of the whole.
+func TestSweepTakesItsShare(t *testing.T) {
+	sweep := Programs{Count: 3, Tasks: 12, State: true, Every: time.Hour, Of: 100, Rungs: []trials.Rung{{At: 10, Keep: 4}, {At: 50, Keep: 1}}}
+	whole, _ := programRun(t, Programs{Count: 3, Tasks: 12, State: true, Every: time.Hour}, nil)
+	for name, fault := range map[string]Verb{"calm": "", "evicted": Evict, "killed": Kill} {
+		r, entries := programRun(t, sweep, func(c *Config) {
+			c.Job.Work *= sweep.Share()
+			if fault != "" {
+				c.Faults = []Fault{{At: time.Hour, Do: fault, Count: 2}}
+			}
+		})
+		done, dropped := 0, 0
+		for _, e := range entries {
+			switch {
+			case e.Kind == journal.ProgramEnd && e.Outcome == journal.Finished:
+				done++
+			case e.Kind == journal.ProgramDropped:
+				dropped++
+			}
+		}
+		// The last trials run alone: 3 h at 10 steps, then 40 steps of 4 trials on 3 machines, then 50 of one.
+		if done != 1 || dropped != 11 || r.Runtime > whole.Runtime/2 {
+			t.Errorf("%s: %d done, %d dropped after %s; all take %s", name, done, dropped, r.Runtime, whole.Runtime)
 		}
 	}
 }

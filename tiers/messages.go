@@ -250,7 +250,8 @@ type (
 	ProgramAdvanced struct {
 		Attempt uint64
 		Step    int64
-		Loss    float64 // 0 = it has said none
+		HasLoss bool    // it has said one
+		Loss    float64 // may be no number: it diverged
 	}
 	// ProgramSaved says that a program's state is in the run's store, as it was at a step.
 	ProgramSaved struct {

@@ -1,13 +1,16 @@
 package main
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/python/pythontest"
 )
 
@@ -89,7 +92,7 @@ func TestProgramExamples(t *testing.T) {
 			if number(outcome, "lost") == 0 || number(outcome, "stopped") == 0 || number(outcome, "failed") != 0 {
 				t.Errorf("its attempts have come to %v", outcome)
 			}
-			s.resultsOf(name)
+			s.resultsOf(name, 2)
 			logs := s.start("logs", name+"-1").wait(exitDone)
 			found := regexp.MustCompile(ends).FindStringSubmatch(logs)
 			if found == nil {
@@ -98,6 +101,39 @@ func TestProgramExamples(t *testing.T) {
 			if name == "torch-finetune" {
 				s.sameModel(found[0], "300")
 			}
+			if name == "sweep" {
+				s.bestTrialAlone()
+			}
 		})
+	}
+}
+
+// bestTrialAlone checks the sweep's best trial against the same settings in a process that nothing disturbs, and that most were dropped.
+func (s *site) bestTrialAlone() {
+	s.t.Helper()
+	p := s.report("sweep-1").Programs
+	if p.Done != 2 || p.Dropped != 22 || len(p.Trials) != 24 {
+		s.t.Fatalf("%d trials are done and %d dropped, of %d", p.Done, p.Dropped, len(p.Trials))
+	}
+	best, sum := p.Trials[0], market.USD(0)
+	for _, trial := range p.Trials {
+		sum += trial.USD
+	}
+	if total := s.report("sweep-1").Totals.Total; sum > total || sum < total/4 {
+		s.t.Errorf("the trials' shares are $%s of $%s", sum, total)
+	}
+	state := s.t.TempDir()
+	alone := exec.Command("python3", "train.py")
+	alone.Dir = "../../examples/programs/sweep"
+	alone.Env = append(os.Environ(), "PYTHONPATH=../../../python", "PYTHONDONTWRITEBYTECODE=1", "TIERML_STATE="+state)
+	for name, value := range best.Settings {
+		alone.Env = append(alone.Env, name+"="+value)
+	}
+	if out, err := alone.CombinedOutput(); err != nil {
+		s.t.Fatalf("%v: %s", err, out)
+	}
+	undisturbed := string(must(os.ReadFile(filepath.Join(state, "result.json")))(s.t))
+	if got := string(must(os.ReadFile(s.path("results", fmt.Sprintf("task-%d", best.Task), "result.json")))(s.t)); got != undisturbed {
+		s.t.Errorf("the best trial has %s, alone %s", got, undisturbed)
 	}
 }

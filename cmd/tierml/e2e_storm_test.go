@@ -34,7 +34,7 @@ var storms = []storm{
 	{name: "torch-finetune", changes: []string{"envs: {", "envs: {STEPS: 4000, ", "of: 300", "of: 4000"}, step: 100 * time.Millisecond, keeps: true,
 		ends: `the model is ([0-9a-f]{16})`},
 	{name: "inference", code: map[string]string{"classify.py": "time.sleep(0.3)|time.sleep(12)"}, step: 12 * time.Second, ends: `file 10 of 10`},
-	{name: "sweep", code: map[string]string{"train.py": "time.sleep(0.15)|time.sleep(3)"}, step: 3 * time.Second, keeps: true, ends: `'accuracy': `},
+	{name: "sweep", changes: []string{"  feedback: [{at: 5, keep: 8}, {at: 15, keep: 2}]\n", ""}, code: map[string]string{"train.py": "time.sleep(0.15)|time.sleep(3)"}, step: 3 * time.Second, keeps: true, ends: `'accuracy': `},
 }
 
 // disturb evicts or kills a machine of a run at a random moment every 20 to 40 seconds for so long, and waits for the run's end.
@@ -88,7 +88,7 @@ func (o *storm) blow(t *testing.T, long time.Duration) {
 	if found == nil {
 		t.Fatalf("no %q in its output:\n%s\n%s", o.ends, tail(logs, 2000), tail(printed, 2000))
 	}
-	s.resultsOf(o.name)
+	s.resultsOf(o.name, 24)
 	if o.name == "torch-finetune" {
 		s.sameModel(found[0], "4000")
 	}
@@ -177,7 +177,7 @@ func (o *storm) check(t *testing.T, entries []journal.Entry, times int) {
 }
 
 // resultsOf checks that each task of an array has left its result.
-func (s *site) resultsOf(name string) {
+func (s *site) resultsOf(name string, trials int) {
 	s.t.Helper()
 	pattern := map[string]string{"sweep": "result.json", "inference": "*.txt"}[name]
 	if pattern == "" {
@@ -185,7 +185,7 @@ func (s *site) resultsOf(name string) {
 	}
 	s.start("state", name+"-1", "--to", "results").wait(exitDone)
 	files, err := filepath.Glob(s.path("results", "task-*", pattern))
-	if want := map[string]int{"sweep": 24, "inference": 200}[name]; err != nil || len(files) != want {
+	if want := map[string]int{"sweep": trials, "inference": 200}[name]; err != nil || len(files) != want {
 		s.t.Errorf("%d of %d results: %v", len(files), want, err)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/tierml/tierml/jobrun"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/planner"
+	"github.com/tierml/tierml/sched/trials"
 	"github.com/tierml/tierml/sim"
 	"github.com/tierml/tierml/sim/sweep"
 )
@@ -116,6 +117,7 @@ type programFacts struct {
 	on      market.InstanceType
 	basis   string
 	work    float64        // of all, in floating-point operations
+	share   float64        // of a sweep's work that is done, as some trials do not go on
 	former  *cost.Programs // of the run that was measured; nil = there was none
 	workdir planner.Workdir
 }
@@ -142,6 +144,10 @@ func measureProgram(ctx context.Context, job *config.Job, choice planner.Resolve
 	f.work = f.hours * perHour * float64(max(job.Tasks, 1))
 	if job.Tasks == 0 {
 		f.work *= float64(job.Resources.Count.Most)
+	}
+	if s := job.Trials(); s != nil {
+		f.share = trials.Share(s.Rungs, job.Tasks, int64(job.Progress.Of))
+		f.work *= f.share
 	}
 	return f, nil
 }
@@ -231,7 +237,7 @@ func (f *programFacts) stateEach(job *config.Job) float64 {
 // describe is what the plan says about the program.
 func (f *programFacts) describe(job *config.Job) *planner.Program {
 	p := &planner.Program{
-		Tasks: job.Tasks, Count: job.Resources.Count.Most, Least: job.Resources.Count.Least, Hours: f.hours, On: f.on.Name, Basis: f.basis, Workdir: f.workdir,
+		Tasks: job.Tasks, Trials: job.Trials() != nil, Share: f.share, Count: job.Resources.Count.Most, Least: job.Resources.Count.Least, Hours: f.hours, On: f.on.Name, Basis: f.basis, Workdir: f.workdir,
 		Setup: job.Setup != "", Secrets: len(job.Secrets), State: job.State.Dir, Every: job.State.Every, Rate: assumedRate,
 	}
 	p.Store = "the run's directory"

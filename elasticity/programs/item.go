@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/sched/trials"
 )
 
 // item is a program: the gang's, or a task.
@@ -14,6 +15,7 @@ type item struct {
 	attempt  uint64 // 0 = it waits for machines
 	over     bool   // it has ended for good
 	ok       bool   // and well
+	dropped  bool   // as a trial that is not among the best
 	failures int
 
 	ran   time.Duration // of work, as the state that it goes on from holds it
@@ -28,6 +30,9 @@ type item struct {
 	why       string    // it is
 	suspected time.Time // by Step.Awake, since when an exit waits for its cause; zero = none does
 	lineAt    time.Time // of the last journal line on its progress
+
+	losses  []float64 // of a sweep's trial, at each rung that it has come to
+	verdict trials.Verdict
 }
 
 // resize gives a program that waits so many ranks.
@@ -57,6 +62,7 @@ type rank struct {
 	final     bool   // its last state is in the store
 	unsaved   string // why it is not
 	step      int64
+	loss      *float64 // that it reported last, as journals have it
 }
 
 // worker is a machine as programs see it.
@@ -80,7 +86,9 @@ func newItem(number int, cfg *Config) *item {
 }
 
 func (it *item) running() bool { return it.attempt != 0 }
-func (it *item) waiting() bool { return it.attempt == 0 && !it.over }
+func (it *item) waiting() bool {
+	return it.attempt == 0 && !it.over && it.verdict.Decision == trials.Goes
+}
 
 // rankOf is the rank that a machine runs; nil = none.
 func (it *item) rankOf(w *worker) *rank {

@@ -2,6 +2,7 @@ package programs
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -21,6 +22,8 @@ type PastProgram struct {
 	Resume   []string // manifests by rank; empty = none
 	Digests  []string
 	Steps    []int64
+	Dropped  bool
+	Losses   []float64 // at the rungs of a sweep
 }
 
 // PastAttempt is a rank or a task that ran.
@@ -61,12 +64,19 @@ func ReadPast(entries []journal.Entry, least, most, tasks int) (*Past, error) {
 			k.resize(of[e.Generation])
 		}
 		p.Attempt = max(p.Attempt, e.Generation)
+		trial := p.Programs[number]
 		switch e.Kind {
 		case journal.ProgramStart:
 			if _, again := open[e.Program]; !again {
 				order = append(order, e.Program)
 			}
 			open[e.Program] = PastAttempt{Key: e.Program, Instance: e.Instance, Attempt: e.Generation}
+		case journal.ProgramStep:
+			if int(e.Round) == len(trial.Losses)+1 {
+				trial.Losses = append(trial.Losses, lossOf(e.TrainLoss))
+			}
+		case journal.ProgramDropped:
+			trial.Dropped = true
 		case journal.ProgramSaved:
 			k.keep(rank, saved{e.Model, e.Digest, e.Clock}, e.Round)
 		case journal.ProgramEnd:
@@ -78,9 +88,11 @@ func ReadPast(entries []journal.Entry, least, most, tasks int) (*Past, error) {
 			clear(exited[number])
 			k.again()
 		}
+		p.Programs[number] = trial
 	}
 	for number, k := range keepers {
-		program := PastProgram{Finished: len(exited[number]) == len(k.newest)}
+		program := p.Programs[number]
+		program.Finished = len(exited[number]) == len(k.newest)
 		for _, s := range k.set {
 			program.Resume, program.Digests, program.Steps = append(program.Resume, s.manifest), append(program.Digests, s.digest), append(program.Steps, s.step)
 		}
@@ -108,6 +120,14 @@ func ranksOf(entries []journal.Entry, least, most, tasks int) (map[uint64]int, e
 		of[e.Generation] = max(of[e.Generation], rank+1, least)
 	}
 	return of, nil
+}
+
+// lossOf is a loss as the journal has it, where one that is no number is absent.
+func lossOf(loss *float64) float64 {
+	if loss == nil {
+		return math.NaN()
+	}
+	return *loss
 }
 
 // place is the program and the rank that a key names.

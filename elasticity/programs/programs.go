@@ -7,7 +7,7 @@
 // Each start of a program is an attempt with a number of its own. Reports of older attempts are not listened to, so that of two
 // machines that both run rank 0 one counts.
 //
-// Each file uses only those before it: programs, past, item, work, team, reports.
+// Each file uses only those before it: programs, past, item, work, trials, team, reports.
 package programs
 
 import (
@@ -20,16 +20,18 @@ import (
 	"github.com/tierml/tierml/elasticity/step"
 	"github.com/tierml/tierml/elasticity/tempo"
 	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/sched/trials"
 )
 
 // Config configures Work. Durations are market time unless said otherwise.
 type Config struct {
 	tempo.Settings
-	Count   int   // of machines: ranks of a gang, or tasks at a time
-	Least   int   // machines that a gang starts on; 0 = Count
-	Tasks   int   // of an array; 0 = one program on all machines together
-	Retries int   // after failures of a program's own, each
-	Of      int64 // the step at which a program is done; 0 = unknown
+	Count   int           // of machines: ranks of a gang, or tasks at a time
+	Least   int           // machines that a gang starts on; 0 = Count
+	Tasks   int           // of an array; 0 = one program on all machines together
+	Sweep   *trials.Sweep // whose trials the tasks are; nil = they are no trials
+	Retries int           // after failures of a program's own, each
+	Of      int64         // the step at which a program is done; 0 = unknown
 	// Length is how long a program is expected to take; 0 = unknown.
 	Length time.Duration
 	// State: programs have state that is mirrored, and are not done before the last of it is.

@@ -112,7 +112,7 @@ func (w *Work) takeStarted(it *item, r *rank, e tiers.ProgramStarted) {
 	from := it.kept.of(it.rankNumber(r))
 	r.step = max(r.step, e.Step)
 	w.Record(func() journal.Entry {
-		details, _ := json.Marshal(journal.ProgramStartDetails{Fetch: e.Fetch, Setup: e.Setup, Restore: e.Restore}) // numbers alone
+		details, _ := json.Marshal(journal.ProgramStartDetails{Fetch: e.Fetch, Setup: e.Setup, Restore: e.Restore, Settings: w.settingsOf(it)}) // of numbers and texts
 		return journal.Entry{Kind: journal.ProgramStart, OfProgram: journal.OfProgram{Program: r.key}, Instance: string(r.w.ID), Generation: it.attempt, Clock: e.Step,
 			Bytes: e.Bytes, Model: from.manifest, Details: details, Why: step.Printable(e.Note)}
 	})
@@ -139,6 +139,12 @@ func (it *item) rankNumber(of *rank) int {
 func (w *Work) takeAdvanced(it *item, r *rank, e tiers.ProgramAdvanced) {
 	before := it.step()
 	r.step = e.Step
+	if e.HasLoss {
+		r.loss = journal.Loss(e.Loss)
+	}
+	if w.takeFeedback(it, e) {
+		return
+	}
 	at := it.step()
 	last := w.cfg.Of > 0 && at >= w.cfg.Of
 	if at == before || !last && !it.lineAt.IsZero() && w.Now.Sub(it.lineAt) < w.cfg.StepEvery {
@@ -146,11 +152,7 @@ func (w *Work) takeAdvanced(it *item, r *rank, e tiers.ProgramAdvanced) {
 	}
 	it.lineAt = w.Now
 	w.Record(func() journal.Entry {
-		line := journal.Entry{Kind: journal.ProgramStep, OfProgram: journal.OfProgram{Program: r.key}, Generation: it.attempt, Clock: at}
-		if e.Loss != 0 {
-			line.TrainLoss = journal.Loss(e.Loss)
-		}
-		return line
+		return journal.Entry{Kind: journal.ProgramStep, OfProgram: journal.OfProgram{Program: r.key}, Generation: it.attempt, Clock: at, TrainLoss: r.loss}
 	})
 }
 

@@ -20,19 +20,27 @@ func (w *Work) begin() {
 		w.beginGang()
 		return
 	}
-	next := 0
 	for _, x := range w.roster {
 		if !x.idle() {
 			continue
 		}
-		for next < len(w.items) && !w.items[next].waiting() {
-			next++
-		}
-		if next == len(w.items) {
+		next := w.next()
+		if next == nil {
 			return
 		}
-		w.start(w.items[next], []*worker{x})
+		w.start(next, []*worker{x})
 	}
+}
+
+// next is the task that is to run: of a sweep's trials one that has come to the fewest rungs, so that the others need not wait for its
+// feedback.
+func (w *Work) next() (next *item) {
+	for _, it := range w.items {
+		if it.waiting() && (next == nil || len(it.losses) < len(next.losses)) {
+			next = it
+		}
+	}
+	return next
 }
 
 // idle reports whether a machine can be given a program.
@@ -237,7 +245,7 @@ func (w *Work) done(it *item) {
 		r := &it.ranks[i]
 		w.end(it, r, journal.Finished, "")
 	}
-	it.over, it.ok = true, true
+	it.over, it.ok, w.compare = true, true, true
 	w.free(it)
 }
 
@@ -264,7 +272,7 @@ func (w *Work) fail(it *item) {
 		said = bad.lastLines(3)
 	}
 	if !again {
-		it.over = true
+		it.over, w.compare = true, true
 	}
 	w.stop(it, journal.Lost, "the program failed on another machine")
 	switch {
@@ -352,7 +360,7 @@ func (w *Work) stop(it *item, outcome, why string) {
 func (w *Work) end(it *item, r *rank, outcome, why string) {
 	w.Record(func() journal.Entry {
 		e := journal.Entry{Kind: journal.ProgramEnd, OfProgram: journal.OfProgram{Program: r.key}, Instance: string(r.w.ID), Generation: it.attempt, Outcome: outcome,
-			Clock: r.step, Why: why}
+			Clock: r.step, TrainLoss: r.loss, Why: why}
 		if r.exited {
 			e.Code = r.code
 		}

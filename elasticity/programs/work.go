@@ -26,12 +26,14 @@ type Work struct {
 	joins   int
 
 	items      []*item
-	attempt    uint64             // so far, of all programs and controllers
-	command    uint64             // the last one's number
-	early      map[step.ID]string // addresses of agents whose launch is not answered yet
-	takingOver bool               // from a former controller: the results of its launches are not known yet
-	breaks     int                // attempts that ended before their time
-	lost       int64              // steps that they lost
+	settings   []map[string]string // of a sweep's trials
+	compare    bool                // trials have come to a rung, or to their end
+	attempt    uint64              // so far, of all programs and controllers
+	command    uint64              // the last one's number
+	early      map[step.ID]string  // addresses of agents whose launch is not answered yet
+	takingOver bool                // from a former controller: the results of its launches are not known yet
+	breaks     int                 // attempts that ended before their time
+	lost       int64               // steps that they lost
 }
 
 func newWork(cfg *Config, s *step.Step, f *fleet.Fleet, demand *fleet.Demand) *Work {
@@ -39,6 +41,9 @@ func newWork(cfg *Config, s *step.Step, f *fleet.Fleet, demand *fleet.Demand) *W
 		command: cfg.FirstID, takingOver: cfg.Past != nil && cfg.TakesOver}
 	for i := range max(cfg.Tasks, 1) {
 		w.items = append(w.items, newItem(i, cfg))
+	}
+	if cfg.Sweep != nil {
+		w.settings, w.compare = cfg.Sweep.Trials(), true
 	}
 	if p := cfg.Past; p != nil {
 		w.attempt = p.Attempt
@@ -51,7 +56,8 @@ func newWork(cfg *Config, s *step.Step, f *fleet.Fleet, demand *fleet.Demand) *W
 
 // recall has a program go on from what an earlier controller has written down.
 func (w *Work) recall(it *item, was PastProgram) {
-	it.over, it.ok = was.Finished, was.Finished
+	it.over, it.ok, it.dropped = was.Finished || was.Dropped, was.Finished || was.Dropped, was.Dropped
+	it.losses = was.Losses
 	if n := len(was.Resume); n > 0 && n < len(it.ranks) { // a gang on fewer machines than there may be
 		it.resize(n, w.cfg)
 		it.kept.set = make([]saved, n)
@@ -245,6 +251,7 @@ func (w *Work) Advance() {
 	w.windUp()
 	w.judgeExits()
 	w.settle()
+	w.judgeTrials()
 	w.finish()
 	w.want()
 	w.begin()
@@ -273,6 +280,9 @@ func (w *Work) finish() {
 	w.Outcome, w.Enough = journal.Finished, "the program is done"
 	if w.cfg.Tasks > 0 {
 		w.Enough = fmt.Sprintf("all %d tasks are done", w.cfg.Tasks)
+		if dropped := w.count(func(it *item) bool { return it.dropped }); dropped > 0 {
+			w.Enough = fmt.Sprintf("%d of %d trials are done; %d were dropped after feedback", w.cfg.Tasks-dropped, w.cfg.Tasks, dropped)
+		}
 	}
 	w.End("the run is over: " + w.Enough)
 }

@@ -65,10 +65,11 @@ var arrows = []arrow{
 		"elasticity decides over the pure packages; it must not touch the world"},
 	{exactly("elasticity/restart"), either(exactly("market", "bidding", "provisioner", "ps", "tiers", "elasticity", "elasticity/step", "elasticity/fleet", "elasticity/training", "elasticity/tempo"), tooling),
 		"another training on the same fleet decides over the pure packages, too"},
-	{exactly("elasticity/programs"), either(exactly("market", "bidding", "provisioner", "ps", "tiers", "elasticity", "elasticity/step", "elasticity/fleet", "elasticity/tempo", "elasticity/restart"), tooling),
+	{exactly("elasticity/programs"), either(exactly("market", "bidding", "provisioner", "ps", "tiers", "elasticity", "elasticity/step", "elasticity/fleet", "elasticity/tempo", "elasticity/restart", "sched/trials"), tooling),
 		"programs are decided about over values, as training is"},
 	{exactly("elasticity/hosts"), either(exactly("market", "bidding", "provisioner", "elasticity", "elasticity/step", "elasticity/fleet", "elasticity/tempo"), tooling),
 		"which slots jobs have is decided over values, and without knowing what they train"},
+	{below("sched/trials"), tooling, "sweeps are decided about over values only"},
 	{exactly("sched"), either(exactly("market", "bidding", "elasticity"), tooling),
 		"sched decides over values only"},
 	{exactly("cost"), either(exactly("market"), tooling),
@@ -81,7 +82,7 @@ var arrows = []arrow{
 		"adapters translate a provider's words, and know nothing of training"},
 	{below("fakecloud"), either(below("fakecloud", "market"), tooling),
 		"the fake cloud must not share a misunderstanding with our adapter, so it knows neither it nor the trainers"},
-	{exactly("sim"), either(exactly("market", "market/hazard", "bidding", "provisioner", "ps", "tiers", "tiers/agent", "elasticity", "elasticity/restart", "elasticity/programs", "elasticity/tempo", "sched", "cost", "tuner"), tooling),
+	{exactly("sim"), either(exactly("market", "market/hazard", "bidding", "provisioner", "ps", "tiers", "tiers/agent", "elasticity", "elasticity/restart", "elasticity/programs", "elasticity/tempo", "sched", "sched/trials", "cost", "tuner"), tooling),
 		"the simulator runs the deciding packages and never a shell"},
 }
 

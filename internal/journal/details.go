@@ -48,6 +48,7 @@ type StartDetails struct {
 type ProgramDetails struct {
 	Tasks int   `json:"tasks,omitempty"` // of an array
 	Of    int64 `json:"of,omitempty"`    // the step at which a program is done
+	Sweep bool  `json:"sweep,omitempty"` // the tasks are trials of a sweep
 	// SaveEvery is how often state is mirrored, in market seconds; absent without state.
 	SaveEvery float64 `json:"save_every,omitempty"`
 }
@@ -57,6 +58,8 @@ type ProgramStartDetails struct {
 	Fetch   float64 `json:"fetch,omitempty"` // of the workdir
 	Setup   float64 `json:"setup,omitempty"`
 	Restore float64 `json:"restore,omitempty"`
+	// Settings of the sweep's trial.
+	Settings map[string]string `json:"settings,omitempty"`
 }
 
 // MachineType is what the run assumes of one type of machine.

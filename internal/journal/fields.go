@@ -50,10 +50,11 @@ var kinds = []Fields{
 	{Charge, []string{"instance", "pool", "from", "to", "usd"}, nil, false},
 	{Export, nil, []string{"clock", "model", "test_loss", "outcome"}, true},
 	{ProgramStart, []string{"program", "instance"}, []string{"generation", "clock", "bytes", "model", "details"}, false},
-	{ProgramStep, []string{"program"}, []string{"generation", "clock", "train_loss"}, false},
+	{ProgramStep, []string{"program"}, []string{"generation", "clock", "train_loss", "round"}, false},
 	{ProgramSaved, []string{"program", "model"}, []string{"instance", "generation", "clock", "bytes", "seconds", "digest", "round"}, true},
 	{ProgramSaveFailed, []string{"program"}, []string{"instance", "generation"}, false},
-	{ProgramEnd, []string{"program", "outcome"}, []string{"instance", "generation", "clock", "code", "log"}, true},
+	{ProgramEnd, []string{"program", "outcome"}, []string{"instance", "generation", "clock", "train_loss", "code", "log"}, true},
+	{ProgramDropped, []string{"program"}, []string{"clock"}, false},
 	{Done, []string{"outcome"}, []string{"model", "train_loss", "test_loss", "clock", "log"}, true},
 }
 

@@ -48,10 +48,11 @@ const (
 	Done         Kind = "done"              // outcome, model, test_loss
 	// Of programs of the user's own. Program names a rank or a task, Generation its attempt.
 	ProgramStart      Kind = "program-start"       // program, instance, generation, clock (step), bytes, model (state): it runs
-	ProgramStep       Kind = "program-step"        // program, generation, clock (step), train_loss
+	ProgramStep       Kind = "program-step"        // program, generation, clock (step), train_loss, round (the rung of a sweep, from 1)
 	ProgramSaved      Kind = "program-saved"       // program, instance, generation, clock (step), bytes, seconds, model, digest
 	ProgramSaveFailed Kind = "program-save-failed" // program, instance, generation
-	ProgramEnd        Kind = "program-end"         // program, instance, generation, outcome, code, clock (step)
+	ProgramEnd        Kind = "program-end"         // program, instance, generation, outcome, code, clock (step), train_loss
+	ProgramDropped    Kind = "program-dropped"     // program, clock (step): a trial that does not go on after feedback
 )
 
 // What the Outcome of an end can be: of a run the first three, of a program's attempt all but Interrupted.

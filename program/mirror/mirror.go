@@ -60,6 +60,7 @@ type look struct {
 	info  fs.FileInfo
 	at    time.Time
 	entry Entry
+	whole bool // the file did not change while it was read, whatever has its name by now
 }
 
 // claim is the object that says who may write.

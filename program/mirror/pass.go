@@ -192,7 +192,7 @@ func (p *pass) once(ctx context.Context, all map[string]fs.FileInfo) (entries []
 				now = nil
 			}
 		}
-		if l == nil || now == nil || !p.appended(name) && (!unchanged(l.info, now) || p.incomplete(name, now)) {
+		if l == nil || now == nil || !p.appended(name) && !p.replaced(l, now) && (!unchanged(l.info, now) || p.incomplete(name, now)) {
 			p.left, torn = append(p.left, name), torn || l != nil
 			continue
 		}
@@ -209,6 +209,12 @@ func (p *pass) once(ctx context.Context, all map[string]fs.FileInfo) (entries []
 	p.forget(func(name string, _ look) bool { return all[name] == nil })
 	slices.SortFunc(entries, func(a, b Entry) int { return strings.Compare(a.Path, b.Path) })
 	return entries, torn, nil
+}
+
+// replaced reports whether another file has taken the place of one that was read, which is whole: programs write under another name,
+// and rename. One that renames faster than states travel would otherwise never have a new version saved.
+func (p *pass) replaced(l *look, now fs.FileInfo) bool {
+	return p.config.Marker == "" && l.whole && now.Mode().IsRegular() && !os.SameFile(l.info, now)
 }
 
 // look finds out which files are open for writing.
@@ -244,7 +250,6 @@ var buffers = sync.Pool{New: func() any { b := make([]byte, chunkBytes); return 
 // read cuts a file into chunks, which the group hashes and sends. What is hashed is what is sent, whatever happens to the file. Nil = the file has
 // become shorter, or is gone.
 func (p *pass) read(ctx context.Context, group *errgroup.Group, name string, info fs.FileInfo) (*look, error) {
-	l := &look{info: info, at: time.Now(), entry: Entry{Path: name, Mode: uint32(info.Mode().Perm()), Changed: info.ModTime().UTC(), Size: info.Size()}}
 	file, err := os.Open(p.full(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -253,6 +258,14 @@ func (p *pass) read(ctx context.Context, group *errgroup.Group, name string, inf
 		return nil, err
 	}
 	defer file.Close()
+	if opened, err := file.Stat(); err != nil {
+		return nil, err
+	} else if !os.SameFile(opened, info) {
+		if info = opened; !info.Mode().IsRegular() {
+			return nil, nil
+		}
+	}
+	l := &look{info: info, at: time.Now(), entry: Entry{Path: name, Mode: uint32(info.Mode().Perm()), Changed: info.ModTime().UTC(), Size: info.Size()}}
 	l.entry.Chunks = make([]string, (info.Size()+chunkBytes-1)/chunkBytes)
 	for i := range l.entry.Chunks {
 		if ctx.Err() != nil {
@@ -276,6 +289,8 @@ func (p *pass) read(ctx context.Context, group *errgroup.Group, name string, inf
 			return p.send(ctx, hash, part)
 		})
 	}
+	end, err := file.Stat()
+	l.whole = err == nil && unchanged(info, end)
 	return l, nil
 }
 

@@ -84,7 +84,7 @@ class Reporting(Case):
         tierml.progress(8, numpy.float32(0.5))
         self.assertEqual(self.place.read("progress").split(), ["8", "0.5"])
         tierml.progress(9, math.nan)
-        self.assertEqual(self.place.read("progress").split(), ["9"])
+        self.assertEqual(self.place.read("progress").split(), ["9", "nan"])
 
     def test_notice(self):
         self.assertIsNone(tierml.notice())

@@ -23,9 +23,23 @@ def write(step, loss=None):
     fd = _open.get(name)
     if fd is None:
         fd = _open[name] = os.open(name, os.O_CREAT | os.O_WRONLY, 0o600)
-    loss = "" if loss is None or math.isnan(float(loss)) else repr(float(loss))
+    loss = "" if loss is None else repr(float(loss))
+    if loss and _rungs and int(step) >= _rungs[0]:
+        _pass(int(step), loss)
     # One write of always the same length: nobody reads half of it.
     os.pwrite(fd, f"{int(step)} {loss}".ljust(62).encode() + b"\n", 0)
+
+
+# The steps at which the trials of a sweep are compared, those to come.
+_rungs = [int(at) for at in os.environ.get("TIERML_RUNGS", "").split()]
+
+
+def _pass(step, loss):
+    """Note the loss at a rung: the file of progress is looked at only now and then."""
+    while _rungs and step >= _rungs[0]:
+        del _rungs[0]
+    with open(os.environ["TIERML_RUNGS_FILE"], "a", encoding="ascii") as f:
+        f.write(f"{step} {loss}\n")
 
 
 def coming():

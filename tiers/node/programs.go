@@ -126,11 +126,7 @@ func (n *node) reportProgram(e program.Event) {
 		n.report(tiers.ProgramStarted{Attempt: e.Attempt, Fetch: e.Fetch.Seconds(), Setup: e.Setup.Seconds(), Restore: e.Restore.Seconds(), Bytes: e.Bytes,
 			Step: max(e.Step, 0), Note: e.Note})
 	case program.Advanced:
-		advanced := tiers.ProgramAdvanced{Attempt: e.Attempt, Step: max(e.Step, 0)}
-		if e.HasLoss {
-			advanced.Loss = e.Loss
-		}
-		n.report(advanced)
+		n.report(tiers.ProgramAdvanced{Attempt: e.Attempt, Step: max(e.Step, 0), HasLoss: e.HasLoss, Loss: e.Loss})
 	case program.Saved:
 		n.report(tiers.ProgramSaved{Attempt: e.Attempt, Manifest: e.Manifest, Digest: e.Digest, Bytes: e.Bytes, Sent: e.Sent, Step: max(e.Step, 0),
 			Seconds: e.Took.Seconds(), Final: e.Final, Round: e.Round})

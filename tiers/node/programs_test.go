@@ -102,7 +102,7 @@ func TestNodeRunsPrograms(t *testing.T) {
 	}
 	of := program.Of{Attempt: 4, Key: "rank-0"}
 	p.report(program.Started{Of: of, Setup: time.Second, Bytes: 7, Step: 5})
-	p.report(program.Advanced{Of: of, Step: 6, Loss: 0.5, HasLoss: true})
+	p.report(program.Advanced{Of: of, Reading: program.Reading{Step: 6, HasLoss: true, Loss: 0.5}})
 	p.report(program.Saved{Of: of, Manifest: "n", Step: 6, Round: 2, Took: time.Second, Final: true})
 	p.report(program.SaveFailed{Of: of, Reason: "full", Final: true})
 	p.report(program.Exited{Of: of, Code: -1, Signal: "killed", Phase: program.Running, Asked: true})
@@ -124,7 +124,7 @@ func TestNodeRunsPrograms(t *testing.T) {
 		}
 	}
 	want := []tiers.Report{
-		tiers.ProgramStarted{Attempt: 4, Setup: 1, Bytes: 7, Step: 5}, tiers.ProgramAdvanced{Attempt: 4, Step: 6, Loss: 0.5},
+		tiers.ProgramStarted{Attempt: 4, Setup: 1, Bytes: 7, Step: 5}, tiers.ProgramAdvanced{Attempt: 4, Step: 6, HasLoss: true, Loss: 0.5},
 		tiers.ProgramSaved{Attempt: 4, Manifest: "n", Step: 6, Round: 2, Seconds: 1, Final: true}, tiers.ProgramSaveFailed{Attempt: 4, Error: "full", Final: true},
 		tiers.ProgramExited{Attempt: 4, Signal: "killed", Phase: "run", Asked: true},
 	}

@@ -105,7 +105,7 @@ func (s *Status) Feed(e journal.Entry) []words.Line {
 		if e.TestLoss != nil { // that of the result itself, as reports have it
 			s.Test = e.TestLoss
 		}
-	case journal.ProgramStep, journal.ProgramEnd:
+	case journal.ProgramStep, journal.ProgramEnd, journal.ProgramDropped:
 		s.program(e)
 	case journal.Done:
 		s.Outcome, s.Why = e.Outcome, e.Why
@@ -185,7 +185,7 @@ func (s *Status) program(e journal.Entry) {
 	switch d := s.Start.Program; {
 	case d == nil:
 	case d.Tasks > 0:
-		if e.Kind == journal.ProgramEnd && e.Outcome == journal.Finished {
+		if e.Kind == journal.ProgramEnd && e.Outcome == journal.Finished || e.Kind == journal.ProgramDropped {
 			s.Clock++
 		}
 	case e.Clock > 0:

@@ -1,6 +1,5 @@
-"""One setting of 24: a classifier of points in two rings, by stochastic gradient descent with momentum."""
+"""One trial: a classifier of points in two rings, by stochastic gradient descent with momentum."""
 
-import itertools
 import json
 import math
 import os
@@ -9,8 +8,7 @@ import time
 
 import tierml
 
-RATES, MOMENTA, WIDTHS = [0.003, 0.01, 0.03, 0.1], [0.0, 0.9], [2, 4, 8]
-rate, momentum, width = list(itertools.product(RATES, MOMENTA, WIDTHS))[tierml.task() or 0]
+rate, momentum, width = float(os.environ["RATE"]), float(os.environ["MOMENTUM"]), int(os.environ["WIDTH"])
 epochs = 30
 
 

@@ -100,7 +100,7 @@ func text(e journal.Entry, n int) string {
 		return exportText(e)
 	case journal.Done:
 		return doneText(e)
-	case journal.ProgramStart, journal.ProgramSaveFailed, journal.ProgramEnd:
+	case journal.ProgramStart, journal.ProgramSaveFailed, journal.ProgramEnd, journal.ProgramDropped:
 		return programText(e)
 	default:
 		return machinesText(e, n)
@@ -115,6 +115,8 @@ func programText(e journal.Entry) string {
 	switch {
 	case e.Kind == journal.ProgramStart:
 		return fmt.Sprintf("%s runs on %s%s", e.Program, e.Instance, at)
+	case e.Kind == journal.ProgramDropped:
+		return e.Program + " is dropped" + at
 	case e.Kind == journal.ProgramSaveFailed:
 		return "the state of " + e.Program + " could not be saved; the one before counts"
 	case e.Outcome == journal.Finished:

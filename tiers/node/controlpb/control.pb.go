@@ -1804,6 +1804,7 @@ type ProgramAdvanced struct {
 	Attempt       uint64                 `protobuf:"varint,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	Step          int64                  `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`
 	Loss          float64                `protobuf:"fixed64,3,opt,name=loss,proto3" json:"loss,omitempty"`
+	HasLoss       bool                   `protobuf:"varint,4,opt,name=has_loss,json=hasLoss,proto3" json:"has_loss,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1857,6 +1858,13 @@ func (x *ProgramAdvanced) GetLoss() float64 {
 		return x.Loss
 	}
 	return 0
+}
+
+func (x *ProgramAdvanced) GetHasLoss() bool {
+	if x != nil {
+		return x.HasLoss
+	}
+	return false
 }
 
 type ProgramSaved struct {
@@ -4529,11 +4537,12 @@ const file_tiers_node_controlpb_control_proto_rawDesc = "" +
 	"\arestore\x18\x04 \x01(\x01R\arestore\x12\x14\n" +
 	"\x05bytes\x18\x05 \x01(\x03R\x05bytes\x12\x12\n" +
 	"\x04step\x18\x06 \x01(\x03R\x04step\x12\x12\n" +
-	"\x04note\x18\a \x01(\tR\x04note\"S\n" +
+	"\x04note\x18\a \x01(\tR\x04note\"n\n" +
 	"\x0fProgramAdvanced\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\x04R\aattempt\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\x03R\x04step\x12\x12\n" +
-	"\x04loss\x18\x03 \x01(\x01R\x04loss\"\xe0\x01\n" +
+	"\x04loss\x18\x03 \x01(\x01R\x04loss\x12\x19\n" +
+	"\bhas_loss\x18\x04 \x01(\bR\ahasLoss\"\xe0\x01\n" +
 	"\fProgramSaved\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\x04R\aattempt\x12\x1a\n" +
 	"\bmanifest\x18\x02 \x01(\tR\bmanifest\x12\x16\n" +

@@ -33,7 +33,7 @@ func encodeProgram(m *pb.FromNode, r tiers.Report) {
 			Attempt: r.Attempt, Fetch: r.Fetch, Setup: r.Setup, Restore: r.Restore, Bytes: r.Bytes, Step: r.Step,
 			Note: strings.ToValidUTF8(r.Note, "?")}}
 	case tiers.ProgramAdvanced:
-		m.Report = &pb.FromNode_ProgramAdvanced{ProgramAdvanced: &pb.ProgramAdvanced{Attempt: r.Attempt, Step: r.Step, Loss: r.Loss}}
+		m.Report = &pb.FromNode_ProgramAdvanced{ProgramAdvanced: &pb.ProgramAdvanced{Attempt: r.Attempt, Step: r.Step, HasLoss: r.HasLoss, Loss: r.Loss}}
 	case tiers.ProgramSaved:
 		m.Report = &pb.FromNode_ProgramSaved{ProgramSaved: &pb.ProgramSaved{
 			Attempt: r.Attempt, Manifest: strings.ToValidUTF8(r.Manifest, "?"), Digest: r.Digest, Bytes: r.Bytes, Sent: r.Sent, Step: r.Step,
@@ -56,7 +56,7 @@ func decodeProgram(m *pb.FromNode) tiers.Report {
 		return tiers.ProgramStarted{Attempt: s.GetAttempt(), Fetch: s.GetFetch(), Setup: s.GetSetup(), Restore: s.GetRestore(), Bytes: s.GetBytes(),
 			Step: s.GetStep(), Note: s.GetNote()}
 	case *pb.FromNode_ProgramAdvanced:
-		return tiers.ProgramAdvanced{Attempt: r.ProgramAdvanced.GetAttempt(), Step: r.ProgramAdvanced.GetStep(), Loss: r.ProgramAdvanced.GetLoss()}
+		return tiers.ProgramAdvanced{Attempt: r.ProgramAdvanced.GetAttempt(), Step: r.ProgramAdvanced.GetStep(), HasLoss: r.ProgramAdvanced.GetHasLoss(), Loss: r.ProgramAdvanced.GetLoss()}
 	case *pb.FromNode_ProgramSaved:
 		s := r.ProgramSaved
 		return tiers.ProgramSaved{Attempt: s.GetAttempt(), Manifest: s.GetManifest(), Digest: s.GetDigest(), Bytes: s.GetBytes(),

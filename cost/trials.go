@@ -1,0 +1,154 @@
+package cost
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
+)
+
+// Trial is a task of a sweep.
+type Trial struct {
+	Task     int               `json:"task"`
+	Settings map[string]string `json:"settings"`
+	Outcome  string            `json:"outcome"` // done, dropped, failed, or open: it was not decided when the run ended
+	Step     int64             `json:"step,omitempty"`
+	Loss     *float64          `json:"loss,omitempty"` // the last; absent = it reported none, or one that is no number
+	Attempts int               `json:"attempts"`
+	Hours    float64           `json:"hours"` // of machines, with setup and restore
+	USD      market.USD        `json:"usd"`   // its share of their bills: what was paid while nothing ran is no trial's
+}
+
+// trialFacts are what the journal has of a trial beside its attempts.
+type trialFacts struct {
+	settings map[string]string
+	loss     *float64
+	dropped  bool
+}
+
+func (p *running) addTrial(e journal.Entry) {
+	if p.trials == nil {
+		p.trials = map[string]*trialFacts{}
+	}
+	f := p.trials[e.Program]
+	if f == nil {
+		f = &trialFacts{}
+		p.trials[e.Program] = f
+	}
+	switch e.Kind {
+	case journal.ProgramStart:
+		var d journal.ProgramStartDetails
+		if json.Unmarshal(e.Details, &d) == nil {
+			f.settings = d.Settings
+		}
+	case journal.ProgramStep:
+		f.loss = e.TrainLoss
+	case journal.ProgramEnd:
+		if e.Outcome == journal.Finished {
+			f.loss = e.TrainLoss
+		}
+	case journal.ProgramDropped:
+		f.dropped = true
+	}
+}
+
+// trialsOf lists a sweep's trials that have begun, the best first.
+func (l *Ledger) trialsOf(bills []bill, asOf time.Time) (out []Trial) {
+	p := &l.programs
+	byKey := map[string]*Trial{}
+	for _, a := range p.attempts {
+		t := byKey[a.program]
+		if t == nil {
+			t = &Trial{Step: p.steps[a.program], Outcome: "open"}
+			fmt.Sscanf(a.program, "task-%d", &t.Task)
+			if f := p.trials[a.program]; f != nil {
+				t.Settings, t.Loss = f.settings, f.loss
+				if f.dropped {
+					t.Outcome = "dropped"
+				}
+			}
+			byKey[a.program] = t
+		}
+		t.Attempts++
+		switch {
+		case p.newest[a.program] != a:
+		case a.outcome == journal.Finished:
+			t.Outcome = "done"
+		case a.outcome == journal.Failure:
+			t.Outcome = "failed"
+		}
+	}
+	for _, b := range bills {
+		for _, u := range p.uses(b.machine, asOf) {
+			t := byKey[u.program]
+			if t == nil {
+				continue
+			}
+			t.Hours += u.length().Hours()
+			for _, c := range b.charges {
+				paid := interval{c.From, c.To}
+				t.USD += fraction(c.Amount, u.overlap(paid), paid.length())
+			}
+		}
+	}
+	for _, t := range byKey {
+		out = append(out, *t)
+	}
+	slices.SortFunc(out, func(a, b Trial) int {
+		return cmp.Or(cmp.Compare(a.rank(), b.rank()), compareLoss(a.Loss, b.Loss), cmp.Compare(a.Task, b.Task))
+	})
+	return out
+}
+
+// rank orders outcomes.
+func (t *Trial) rank() int {
+	return slices.Index([]string{"done", "open", "dropped", "failed"}, t.Outcome)
+}
+
+func compareLoss(a, b *float64) int {
+	switch {
+	case a == nil && b == nil:
+		return 0
+	case a == nil:
+		return 1
+	case b == nil:
+		return -1
+	}
+	return cmp.Compare(*a, *b)
+}
+
+func (t *Trial) words() string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(t.Settings)) {
+		all = append(all, name+"="+t.Settings[name])
+	}
+	return strings.Join(all, " ")
+}
+
+// trials lists the best of a sweep.
+func (t *text) trials(r *Report) {
+	if r.Programs == nil || len(r.Programs.Trials) == 0 {
+		return
+	}
+	tab := &table{head: []string{"trial", ">loss", ">step", "", ">hours", ">US$", "settings"}}
+	const most = 12
+	all := r.Programs.Trials
+	for _, trial := range all[:min(len(all), most)] {
+		loss := "-"
+		if trial.Loss != nil {
+			loss = fmt.Sprintf("%.5g", *trial.Loss)
+		}
+		tab.add(fmt.Sprintf("task-%d", trial.Task), loss, fmt.Sprint(trial.Step), trial.Outcome, fmt.Sprintf("%.2f", trial.Hours), fmt.Sprintf("%.4f", dollars(trial.USD)), trial.words())
+	}
+	title := "Trials, the best first"
+	if len(all) > most {
+		title += fmt.Sprintf(" (%d of %d; -o json has all)", most, len(all))
+	}
+	t.table(title, tab)
+}

@@ -1,0 +1,108 @@
+// Package trials draws the settings of a sweep's trials, and decides which trials go on after feedback. It decides over plain values:
+// it refuses to know programs, machines, job files, and what a trial computes.
+package trials
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+)
+
+// Sweep is a set of trials of one program.
+type Sweep struct {
+	Ranges  []Range // in the order of their names
+	Grid    bool    // all combinations of the listed values, instead of Samples that are drawn at random
+	Samples int
+	Seed    uint64
+	Rungs   []Rung // in the order of their steps
+}
+
+// Range is what a setting may be: one of Values, or a number from Low to High.
+type Range struct {
+	Name      string
+	Values    []string
+	Low, High float64
+	Log       bool // the logarithm is drawn evenly
+	Whole     bool // whole numbers alone
+}
+
+// ParseRange reads "0.1..0.9", "log 1e-4..1" or, for whole numbers, "2..8".
+func ParseRange(name, text string) (Range, error) {
+	r := Range{Name: name}
+	rest, isLog := strings.CutPrefix(strings.TrimSpace(text), "log ")
+	low, high, found := strings.Cut(rest, "..")
+	if !found {
+		return r, fmt.Errorf("%q is neither a list nor a range", text)
+	}
+	low, high = strings.TrimSpace(low), strings.TrimSpace(high)
+	var noLow, noHigh error
+	r.Log = isLog
+	r.Low, noLow = strconv.ParseFloat(low, 64)
+	r.High, noHigh = strconv.ParseFloat(high, 64)
+	const most = 1e300
+	switch {
+	case noLow != nil || noHigh != nil || !(math.Abs(r.Low) <= most) || !(math.Abs(r.High) <= most):
+		return r, fmt.Errorf("%q has an end that is no number", text)
+	case r.Low >= r.High:
+		return r, fmt.Errorf("%q does not end above its beginning", text)
+	case isLog && r.Low <= 0:
+		return r, fmt.Errorf("%q begins at or below zero, which has no logarithm", text)
+	}
+	_, noLow = strconv.Atoi(low)
+	_, noHigh = strconv.Atoi(high)
+	r.Whole = noLow == nil && noHigh == nil
+	return r, nil
+}
+
+// Number is how many trials there are.
+func (s *Sweep) Number() int {
+	if !s.Grid {
+		return s.Samples
+	}
+	n := 1
+	for _, r := range s.Ranges {
+		n = min(n*len(r.Values), math.MaxInt32) // more than anybody runs
+	}
+	return n
+}
+
+// Trials are the settings of each trial, by name. Equal sweeps give equal trials, and more samples leave the first ones as they are.
+func (s *Sweep) Trials() []map[string]string {
+	trials := make([]map[string]string, s.Number())
+	for i := range trials {
+		trial, chance, rest := map[string]string{}, rand.New(rand.NewPCG(s.Seed, uint64(i))), i
+		for _, r := range s.Ranges {
+			if s.Grid {
+				trial[r.Name] = r.Values[rest%len(r.Values)]
+				rest /= len(r.Values)
+				continue
+			}
+			trial[r.Name] = r.draw(chance)
+		}
+		trials[i] = trial
+	}
+	return trials
+}
+
+func (r *Range) draw(chance *rand.Rand) string {
+	u := chance.Float64()
+	if len(r.Values) > 0 {
+		return r.Values[int(u*float64(len(r.Values)))]
+	}
+	low, high := r.Low, r.High
+	if r.Whole {
+		high++ // the last number is as likely as the others
+	}
+	v := low + u*(high-low)
+	if r.Log {
+		v = math.Exp(math.Log(low) + u*(math.Log(high)-math.Log(low)))
+	}
+	if r.Whole {
+		return strconv.FormatFloat(min(math.Floor(v), r.High), 'f', 0, 64)
+	}
+	// Five digits: people read these numbers and type them again.
+	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 5, 64), 64)
+	return strconv.FormatFloat(min(max(rounded, r.Low), r.High), 'g', -1, 64)
+}
