@@ -23,6 +23,12 @@ type Foreign struct {
 	Allow []string
 }
 
+// AllowPrograms in Allow lets jobs run programs of their own on the host itself, whose processes are the machines of cloud: local.
+const AllowPrograms = "programs"
+
+// programs reports whether commands of somebody else may be run on this host.
+func (f *Foreign) programs() bool { return slices.Contains(f.Allow, AllowPrograms) }
+
 // LoadForeign is Load for a job file of somebody else. The environment of this process is not his: every ${NAME} needs a value
 // in env. Nothing that he may not name is looked at.
 func LoadForeign(file string, f Foreign) (*Job, error) {
@@ -102,6 +108,8 @@ func (c *checker) foreignText(field, text string) {
 	switch {
 	case strings.HasPrefix(field, "env."):
 		// A value: what it becomes a part of is looked at.
+	case slices.Contains([]string{"run", "setup", "on_notice", "progress.line"}, field), strings.HasPrefix(field, "envs."):
+		// The program's own: this host does nothing with it.
 	case slices.Contains([]string{"train.data", "checkpoint.to", c.job.Cloud + ".checkpoints"}, field):
 		// A place: it has been judged.
 	case strings.HasSuffix(field, ".program.url"):

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/program/mirror"
+	"github.com/tierml/tierml/program/pack"
 )
 
 // UserProgram is a program of the user's own, in place of `train`: docs/programs.md.
@@ -125,8 +126,9 @@ func (c *checker) userProgram() {
 	if j.Cloud == CloudNone {
 		c.fault("cloud", "none has no machines to run a program on", "write cloud: local, or start the program by hand")
 	}
-	if c.foreign != nil {
-		c.fault("run", "a controller does not take programs of one's own yet", "use `tierml run --here`, or cloud: local")
+	if c.foreign != nil && j.Cloud == CloudLocal && !c.foreign.programs() {
+		c.fault("run", "would run commands on the controller's own host: machines of cloud: local are processes there",
+			"write another cloud, or start the controller with --allow "+AllowPrograms)
 	}
 	for _, field := range []string{"reliable", "stages"} {
 		if c.written(field) {
@@ -197,6 +199,11 @@ func (c *checker) environment() {
 			c.fault(field, v+" is below envs, too", "keep one")
 		}
 		switch {
+		case c.foreign != nil: // its value comes with the job
+			if secret.File != "" || secret.Env != "" && secret.Env != v {
+				c.fault(field, "names a variable or a file of the controller's host", "submit the job by `tierml run`, which sends the value along")
+			}
+			secret = Secret{Env: v}
 		case secret.Env != "" && secret.File != "":
 			c.fault(field, "has env and file", "keep one: they are two places for the value")
 		case secret.File == "":
@@ -226,12 +233,17 @@ func (c *checker) besideJob(path string) string {
 
 func (c *checker) workdir() {
 	j := c.job
-	if j.Workdir == "" || c.foreign != nil {
+	switch {
+	case j.Workdir == "":
+		return
+	case c.foreign != nil && !c.foreign.file(j.Workdir):
+		c.fault("workdir", "is not among the uploaded files", "submit the job by `tierml run`, which sends the folder along")
 		return
 	}
 	j.Workdir = c.besideJob(j.Workdir)
 	info, err := os.Stat(j.Workdir)
 	switch {
+	case err == nil && info.Mode().IsRegular() && strings.HasSuffix(j.Workdir, pack.Ending):
 	case err != nil:
 		c.fault("workdir", j.Workdir+" cannot be read: "+reason(err), "write the folder that the program runs in, such as workdir: .")
 	case !info.IsDir():

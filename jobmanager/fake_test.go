@@ -206,7 +206,7 @@ func (s *site) submit(files ...string) string {
 	s.t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock() // not started before the files are there
-	id, err := s.submitLocked("job", []byte("name: job\n"))
+	id, err := s.submitLocked("job", []byte("name: job\n"), nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}

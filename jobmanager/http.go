@@ -29,18 +29,19 @@ import (
 func (m *Manager) Handler() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, serve := range map[string]func(http.ResponseWriter, *http.Request) error{
-		"GET /api/v1/jobs":                   m.serveJobs,
-		"POST /api/v1/jobs":                  m.serveSubmit,
-		"POST /api/v1/plan":                  m.servePlan,
-		"GET /api/v1/jobs/{id}":              m.serveJob,
-		"POST /api/v1/jobs/{id}/stop":        m.serveStop,
-		"POST /api/v1/jobs/{id}/resume":      m.serveResume,
-		"POST /api/v1/jobs/{id}/scale":       m.serveScale,
-		"GET /api/v1/jobs/{id}/events":       m.serveEvents,
-		"GET /api/v1/jobs/{id}/logs":         m.serveLogs,
-		"GET /api/v1/jobs/{id}/files/{name}": m.serveFile,
-		"HEAD /api/v1/inputs/{sum}/{name}":   m.inputs.serveHas,
-		"PUT /api/v1/inputs/{sum}/{name}":    m.inputs.serveUpload,
+		"GET /api/v1/jobs":                      m.serveJobs,
+		"POST /api/v1/jobs":                     m.serveSubmit,
+		"POST /api/v1/plan":                     m.servePlan,
+		"GET /api/v1/jobs/{id}":                 m.serveJob,
+		"POST /api/v1/jobs/{id}/stop":           m.serveStop,
+		"POST /api/v1/jobs/{id}/resume":         m.serveResume,
+		"POST /api/v1/jobs/{id}/scale":          m.serveScale,
+		"GET /api/v1/jobs/{id}/events":          m.serveEvents,
+		"GET /api/v1/jobs/{id}/logs":            m.serveLogs,
+		"GET /api/v1/jobs/{id}/files/{name}":    m.serveFile,
+		"GET /api/v1/jobs/{id}/state/{program}": m.serveState,
+		"HEAD /api/v1/inputs/{sum}/{name}":      m.inputs.serveHas,
+		"PUT /api/v1/inputs/{sum}/{name}":       m.inputs.serveUpload,
 		"GET /api/v1/": func(http.ResponseWriter, *http.Request) error {
 			return refuse(http.StatusNotFound, "there is no such call; docs/controller.md lists them")
 		},
@@ -205,11 +206,11 @@ func (m *Manager) serveJob(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (m *Manager) serveSubmit(w http.ResponseWriter, r *http.Request) error {
-	job, text, err := m.accept(w, r)
+	job, text, secrets, err := m.accept(w, r)
 	if err != nil {
 		return err
 	}
-	id, err := m.Submit(job.Name, text)
+	id, err := m.Submit(job.Name, text, secrets)
 	if errors.Is(err, errFull) {
 		return refusal{http.StatusTooManyRequests, err}
 	}

@@ -60,7 +60,7 @@ func TestSubmitOverHTTP(t *testing.T) {
 	s.begin()
 	_, client := s.served()
 	submission, sent := demo(t, client)
-	if again, _ := demo(t, client); sent != 3 || again != submission {
+	if again, _ := demo(t, client); sent != 3 || again.Job != submission.Job {
 		t.Errorf("%d files were sent", sent)
 	}
 	if _, sent := demo(t, client); sent != 0 {

@@ -174,6 +174,9 @@ func (m *Manager) rule(ctx context.Context, j *job, refused string) {
 		j.Ended = &now
 		m.cfg.Notifier.Notify(alert.Alert{Kind: alert.Kind(v.state), Run: j.ID, Why: v.why, At: now.UTC(), Clock: j.Clock})
 	}
+	if v.state == call.Finished {
+		_ = os.Remove(filepath.Join(j.dir, secretsFile)) // a job without secrets has none
+	}
 	j.notBefore = time.Now().Add(backOff(j.Fruitless))
 	m.save(j)
 	if before != j.State || j.Why != "" {
@@ -260,13 +263,13 @@ func (m *Manager) nudge() {
 var errFull = errors.New("the queue is full")
 
 // Submit takes a job in. Text is a job file that is right, with all files in place; name is the job's.
-func (m *Manager) Submit(name string, text []byte) (id string, err error) {
+func (m *Manager) Submit(name string, text []byte, secrets map[string]string) (id string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.submitLocked(name, text)
+	return m.submitLocked(name, text, secrets)
 }
 
-func (m *Manager) submitLocked(name string, text []byte) (id string, err error) {
+func (m *Manager) submitLocked(name string, text []byte, secrets map[string]string) (id string, err error) {
 	waiting := 0
 	for _, j := range m.jobs {
 		if !j.State.Over() && !j.tended {
@@ -281,7 +284,7 @@ func (m *Manager) submitLocked(name string, text []byte) (id string, err error) 
 		return "", err
 	}
 	j := &job{dir: dir, wished: make(chan struct{}), record: record{ID: filepath.Base(dir), Number: m.number + 1, Submitted: m.cfg.Now(), State: call.Queued}}
-	if err = replaceFile(filepath.Join(dir, submittedFile), text); err == nil {
+	if err = errors.Join(keepSecrets(dir, secrets), replaceFile(filepath.Join(dir, submittedFile), text)); err == nil {
 		err = j.write(dir)
 	}
 	if err != nil {

@@ -62,7 +62,7 @@ func (m *Manager) launch(j *job, args []string) (*life, error) {
 	from, _ := output.Seek(0, io.SeekEnd) // 0 reads from the beginning
 	cmd := exec.Command(m.cfg.Command[0], append(m.cfg.Command[1:len(m.cfg.Command):len(m.cfg.Command)], args...)...)
 	cmd.Stdout, cmd.Stderr = output, output
-	cmd.Env = []string{AllowVariable + "=" + strings.Join(m.cfg.Allow, "\n")}
+	cmd.Env = []string{AllowVariable + "=" + strings.Join(m.cfg.Allow, "\n"), SecretsVariable + "=" + j.dir}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := m.spawn(cmd); err != nil {
 		return nil, fmt.Errorf("starting the run: %w", err)
@@ -95,7 +95,7 @@ func (m *Manager) environment() []string {
 		out = append(out, fmt.Sprintf("GOMEMLIMIT=%d", m.cfg.JobMemory/10*9)) // collect garbage rather than end
 	}
 	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "TIERML_CONTROLLER") && !strings.HasPrefix(v, "TIERML_TOKEN") {
+		if !strings.HasPrefix(v, "TIERML_CONTROLLER") && !strings.HasPrefix(v, "TIERML_TOKEN") && !strings.HasPrefix(v, SecretsVariable) {
 			out = append(out, v)
 		}
 	}

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -20,13 +22,32 @@ import (
 
 // Whoever has the token may run jobs, and no more: not read this host's files, fill its disk or have its memory.
 
-// accept reads a submission and gives the job and the file to run it by, with uploaded files in place.
-func (m *Manager) accept(w http.ResponseWriter, r *http.Request) (*config.Job, []byte, error) {
+// accept reads a submission and gives the job, the file to run it by, with uploaded files in place, and its secrets.
+func (m *Manager) accept(w http.ResponseWriter, r *http.Request) (*config.Job, []byte, map[string]string, error) {
 	var s call.Submission
 	if err := read(w, r, &s); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	text, err := m.inputs.inPlace([]byte(s.Job))
+	job, text, err := m.judgeJob(s.Job)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(job.Secrets)) {
+		if s.Secrets[name] == "" {
+			return nil, nil, nil, refuse(http.StatusUnprocessableEntity, "secrets.%s: its value did not come with the job: submit it by `tierml run`", name)
+		}
+	}
+	for name := range s.Secrets {
+		if _, ok := job.Secrets[name]; !ok {
+			return nil, nil, nil, refuse(http.StatusUnprocessableEntity, "the job has no secret %q", name)
+		}
+	}
+	return job, text, s.Secrets, nil
+}
+
+// judgeJob checks the text of a job.
+func (m *Manager) judgeJob(submitted string) (*config.Job, []byte, error) {
+	text, err := m.inputs.inPlace([]byte(submitted))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -55,7 +76,7 @@ const planWithin = 10 * time.Minute
 
 // servePlan has a process of its own make the plan, with this host's files, credentials and prices.
 func (m *Manager) servePlan(w http.ResponseWriter, r *http.Request) error {
-	_, text, err := m.accept(w, r)
+	_, text, secrets, err := m.accept(w, r)
 	if err != nil {
 		return err
 	}
@@ -78,6 +99,10 @@ func (m *Manager) servePlan(w http.ResponseWriter, r *http.Request) error {
 	var out, problems bytes.Buffer
 	cmd := exec.CommandContext(ctx, m.cfg.Command[0], append(m.cfg.Command[1:len(m.cfg.Command):len(m.cfg.Command)], "plan", path)...)
 	cmd.Stdout, cmd.Stderr = &out, &problems
+	if err := keepSecrets(folder, secrets); err != nil {
+		return err
+	}
+	cmd.Env = []string{SecretsVariable + "=" + folder}
 	if err := m.spawn(cmd); err != nil {
 		return fmt.Errorf("planning: %w", err)
 	}

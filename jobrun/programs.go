@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -83,6 +84,9 @@ func (r *session) placeWorkdir(ctx context.Context) ([]byte, error) {
 
 // PackWorkdir packs a job's workdir. Its state stays behind, and so do the directories of runs that lie in it.
 func PackWorkdir(ctx context.Context, job *config.Job, runs string, to io.Writer) (pack.Packed, error) {
+	if info, err := os.Stat(job.Workdir); err == nil && info.Mode().IsRegular() {
+		return pack.Copy(ctx, job.Workdir, to) // packed where it came from
+	}
 	var skip []string
 	if runs, err := filepath.Abs(runs); err == nil {
 		if below, err := filepath.Rel(job.Workdir, runs); err == nil && filepath.IsLocal(below) {

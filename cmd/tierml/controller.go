@@ -71,7 +71,7 @@ The commands below manage a controller's machine on EC2 or Compute Engine.`,
 	cmd.Flags().Int64Var(&o.jobMemory, "job-memory", 0, "memory limit of each process of a job or plan, in MiB (default: half of the host's; -1: unlimited)")
 	cmd.Flags().Int64Var(&o.keepFree, "keep-free", 1024, "refuse uploads that would leave less free disk than this, in MiB")
 	cmd.Flags().StringSliceVar(&o.allow, "allow", nil, "let submitted jobs read files below this `directory`, or use this endpoint of a store or cloud;\n"+
-		"their uploads, s3:// and gs:// are always allowed")
+		"their uploads, s3:// and gs:// are always allowed; programs: let jobs with run: and cloud: local run commands on this host")
 	cmd.Flags().DurationVar(&o.keepInputs, "keep-inputs", 7*24*time.Hour, "remove uploaded files that no job has needed for this `time`; 0: never")
 	cmd.Flags().StringVar(&o.total, "budget", "", "limit in `dollars` for all runs in the directory together")
 	cmd.Flags().StringVar(&o.perHour, "budget-per-hour", "", "limit in `dollars` per hour for all running jobs together")
@@ -120,6 +120,10 @@ func (o controllerOptions) memoryOfJobs() int64 {
 // allowed are the places that submitted jobs may name, directories from the root on.
 func (o controllerOptions) allowed() (out []string, err error) {
 	for _, place := range o.allow {
+		if place == config.AllowPrograms {
+			out = append(out, place)
+			continue
+		}
 		if !strings.Contains(place, "://") {
 			if place, err = filepath.Abs(place); err != nil {
 				return nil, fmt.Errorf("--allow: %w", err)

@@ -16,6 +16,7 @@ import (
 	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/jobmanager"
 	"github.com/tierml/tierml/jobrun"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/planner"
@@ -26,7 +27,11 @@ import (
 
 // prepareProgram finds on the market what a job of programs asks for, makes sure that everything the programs need is here, and plans.
 func prepareProgram(ctx context.Context, job *config.Job) (*preparedJob, error) {
-	secrets, err := job.ReadSecrets(os.LookupEnv)
+	values, err := jobmanager.Secrets(os.LookupEnv)
+	if err != nil {
+		return nil, err
+	}
+	secrets, err := job.ReadSecrets(values)
 	if err != nil {
 		return nil, err
 	}

@@ -19,7 +19,10 @@ import (
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/location"
 	"github.com/tierml/tierml/internal/progress"
+	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/jobmanager/call"
+	"github.com/tierml/tierml/jobrun"
+	"github.com/tierml/tierml/program/pack"
 	"github.com/tierml/tierml/ps"
 )
 
@@ -62,10 +65,14 @@ func (o runOptions) submitted(ctx context.Context, at placed, in io.Reader, out 
 	if err != nil {
 		return "", err
 	}
+	s := call.Submission{}
+	if s.Secrets, err = job.ReadSecrets(os.LookupEnv); err != nil {
+		return "", err
+	}
 	if err := upload(ctx, client, job, out); err != nil {
 		return "", err
 	}
-	s := call.Submission{Job: string(job.Resolved())}
+	s.Job = string(job.Resolved())
 	if err := client.Plan(ctx, s, out); err != nil {
 		return "", err
 	}
@@ -91,6 +98,12 @@ func upload(ctx context.Context, client *call.Client, job *config.Job, out io.Wr
 	if job.Block != nil {
 		job.Block.Shared().Controller = config.Controller{} // it is this host's way to it
 	}
+	for name := range job.Secrets {
+		job.Secrets[name] = config.Secret{} // its value goes beside the job
+	}
+	if err := uploadWorkdir(ctx, client, job, out); err != nil {
+		return err
+	}
 	files := job.Files()
 	for _, field := range slices.Sorted(maps.Keys(files)) {
 		paths := []string{*files[field]}
@@ -110,6 +123,31 @@ func upload(ctx context.Context, client *call.Client, job *config.Job, out io.Wr
 		*files[field] = name
 	}
 	return nil
+}
+
+// uploadWorkdir sends the folder that programs run in, packed.
+func uploadWorkdir(ctx context.Context, client *call.Client, job *config.Job, out io.Writer) error {
+	if job.Workdir == "" {
+		return nil
+	}
+	folder, err := os.MkdirTemp("", "tierml-")
+	if err != nil {
+		return fmt.Errorf("packing the workdir: %w", err)
+	}
+	defer os.RemoveAll(folder)
+	path := filepath.Join(folder, "workdir"+pack.Ending)
+	file, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("packing the workdir: %w", err)
+	}
+	_, err = jobrun.PackWorkdir(ctx, job, rundir.Root, file)
+	if closing := file.Close(); err != nil || closing != nil {
+		return job.Fault("workdir", errors.Join(err, closing).Error(), "")
+	}
+	job.Workdir, err = client.Upload(ctx, []string{path}, func(_ string, bytes int64) {
+		fmt.Fprintf(out, "Uploading %s, %.1f MB packed\n", job.Workdir, float64(bytes)/1e6)
+	})
+	return err
 }
 
 // besides are the files that the application reads beside the training data. It is asked, which also checks the data
@@ -157,6 +195,10 @@ func concludeRemote(ctx context.Context, client *call.Client, id string, out io.
 	}
 	switch call.State(job.State) {
 	case call.Finished:
+		if job.Unit != "" { // of programs
+			fmt.Fprintf(out, "State    tierml state %s --to DIR\n", id)
+			return nil
+		}
 		fmt.Fprintf(out, "Model    tierml fetch %s\n", id)
 		return nil
 	case call.Stopped:

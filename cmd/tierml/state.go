@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,12 +15,15 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/table"
+	"github.com/tierml/tierml/jobmanager/call"
 	"github.com/tierml/tierml/jobrun"
 	"github.com/tierml/tierml/program/mirror"
+	"github.com/tierml/tierml/program/pack"
 )
 
 func newStateCommand() *cobra.Command {
 	var to, format string
+	var at remote
 	cmd := &cobra.Command{
 		Use:   "state [RUN [PROGRAM...]]",
 		Short: "List the programs of a run, and copy their saved state",
@@ -32,6 +36,14 @@ goes on. PROGRAM is a name such as rank-0 or task-17; without it, all.
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkFormat(format); err != nil {
 				return err
+			}
+			client, err := at.client(cmd, args[:min(1, len(args))])
+			if err != nil {
+				return err
+			}
+			if client != nil {
+				defer client.Close()
+				return remoteState(cmd.Context(), client, args, to, format, cmd.OutOrStdout())
 			}
 			dir, err := findRun(args[:min(1, len(args))])
 			if err != nil {
@@ -55,7 +67,34 @@ goes on. PROGRAM is a name such as rank-0 or task-17; without it, all.
 	}
 	cmd.Flags().StringVar(&to, "to", "", "copy the newest states to this `folder`")
 	outputFlag(cmd, &format)
+	at.flags(cmd)
 	return cmd
+}
+
+// remoteState is of a run of a controller.
+func remoteState(ctx context.Context, client *call.Client, args []string, to, format string, out io.Writer) error {
+	ctx, leave := untilInterrupted(ctx)
+	defer leave()
+	job, err := client.Job(ctx, meantJob(args))
+	if err != nil {
+		return err
+	}
+	var entries []journal.Entry
+	if _, err := client.Events(ctx, job.Run, false, 0, func(e journal.Entry) { entries = append(entries, e) }, func() {}); err != nil {
+		return err
+	}
+	rows, err := programsOf(job.Run, entries, args[min(1, len(args)):])
+	if err != nil {
+		return err
+	}
+	if to == "" {
+		return programTable(rows).Write(out, format)
+	}
+	return eachState(rows, to, onTheWay(out, format), func(r *programRow, folder string) error {
+		return client.State(ctx, job.Run, r.Program, r.Manifest, r.Digest, func(packed io.Reader) error {
+			return pack.Unpack(ctx, packed, folder, "", math.MaxInt64)
+		})
+	})
 }
 
 // programRow is one program of a run.
@@ -68,7 +107,8 @@ type programRow struct {
 	Loss     *float64 `json:"loss,omitempty"`
 	Code     int      `json:"exit_code"`
 	Bytes    int64    `json:"state_bytes"`
-	Manifest string   `json:"manifest,omitempty"` // of the newest state
+	Saved    int64    `json:"saved"`              // step of the newest state
+	Manifest string   `json:"manifest,omitempty"` // of that
 	Digest   string   `json:"digest,omitempty"`
 	Why      string   `json:"why,omitempty"`
 }
@@ -130,7 +170,7 @@ func (r *programRow) take(e journal.Entry) {
 	case journal.ProgramStep:
 		r.Step, r.Loss = e.Clock, e.TrainLoss
 	case journal.ProgramSaved:
-		r.Bytes, r.Manifest, r.Digest = e.Bytes, e.Model, e.Digest
+		r.Bytes, r.Saved, r.Manifest, r.Digest = e.Bytes, e.Clock, e.Model, e.Digest
 	case journal.ProgramEnd:
 		r.Status, r.Machine, r.Code, r.Why = e.Outcome, "", e.Code, e.Why
 		if e.Clock > 0 {
@@ -158,6 +198,14 @@ func copyStates(ctx context.Context, dir string, rows []*programRow, to string, 
 	if err != nil {
 		return err
 	}
+	return eachState(rows, to, out, func(r *programRow, folder string) error {
+		_, err := mirror.Copy(ctx, state.Store(), r.Program, r.Manifest, r.Digest, folder)
+		return err
+	})
+}
+
+// eachState copies those that there are, each into a folder of its own.
+func eachState(rows []*programRow, to string, out io.Writer, copyState func(r *programRow, folder string) error) error {
 	some := false
 	for _, r := range rows {
 		if r.Manifest == "" {
@@ -165,11 +213,10 @@ func copyStates(ctx context.Context, dir string, rows []*programRow, to string, 
 		}
 		some = true
 		folder := filepath.Join(to, r.Program)
-		m, err := mirror.Copy(ctx, state.Store(), r.Program, r.Manifest, r.Digest, folder)
-		if err != nil {
+		if err := copyState(r, folder); err != nil {
 			return fmt.Errorf("copying the state of %s: %w", r.Program, err)
 		}
-		fmt.Fprintf(out, "%s: %d bytes of step %d in %s\n", r.Program, m.Bytes(), m.Step, folder)
+		fmt.Fprintf(out, "%s: %d bytes of step %d in %s\n", r.Program, r.Bytes, r.Saved, folder)
 	}
 	if !some {
 		return errors.New("no state is saved yet")

@@ -39,6 +39,8 @@ type Job struct {
 type Submission struct {
 	// Job is a job file. A file of the client's is named by Uploaded.
 	Job string `json:"job"`
+	// Secrets are the values of the job's secrets. They are in no answer, file of the run, or log.
+	Secrets map[string]string `json:"secrets,omitempty"`
 }
 
 // Stop is POST /api/v1/jobs/ID/stop.

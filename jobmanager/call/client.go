@@ -334,6 +334,16 @@ func (c *Client) File(ctx context.Context, id, name string, out io.Writer) error
 	return nil
 }
 
+// State hands over the packed state of a program, as a manifest of its has it.
+func (c *Client) State(ctx context.Context, id, program, manifest, digest string, take func(io.Reader) error) error {
+	response, err := c.ask(ctx, http.MethodGet, nil, url.Values{"manifest": {manifest}, "digest": {digest}}, "jobs", id, "state", program)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	return take(response.Body)
+}
+
 // Logs copies what a job's run and its machines have logged and, with follow, what they log until its end.
 func (c *Client) Logs(ctx context.Context, id string, names []string, follow bool, out io.Writer) error {
 	response, err := c.ask(ctx, http.MethodGet, nil, following(follow, url.Values{"name": names}), "jobs", id, "logs")

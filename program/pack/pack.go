@@ -25,6 +25,9 @@ import (
 // IgnoreFile lists what is not packed, in the syntax of .gitignore.
 const IgnoreFile = ".tierignore"
 
+// Ending is that of packed folders' names.
+const Ending = ".tar.zst"
+
 // Most is the default bound of a folder's size.
 const Most = 2 << 30
 
@@ -35,6 +38,8 @@ var always = []string{".git/", ".hg/", "__pycache__/", ".venv/", ".ipynb_checkpo
 type Options struct {
 	Skip []string // paths below the folder that stay behind, besides what .tierignore names
 	Most int64    // bytes; 0 = the default
+	// Whole: everything is packed, however large, with what stays behind of programs' folders.
+	Whole bool
 }
 
 // Packed is the result of Pack.
@@ -42,6 +47,39 @@ type Packed struct {
 	Digest string // SHA-256 of the packed file
 	Bytes  int64  // of the files, unpacked
 	Files  int
+}
+
+// Copy writes a packed folder as it is, and looks through it meanwhile.
+func Copy(ctx context.Context, name string, to io.Writer) (p Packed, err error) {
+	from, err := os.Open(name)
+	if err != nil {
+		return p, err
+	}
+	defer from.Close()
+	sum := sha256.New()
+	all := io.TeeReader(from, io.MultiWriter(to, sum))
+	z, err := zstd.NewReader(all, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(256<<20))
+	if err != nil {
+		return p, err
+	}
+	defer z.Close()
+	for t := tar.NewReader(z); ; p.Files++ {
+		header, err := t.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err := errors.Join(err, ctx.Err()); err != nil {
+			return p, fmt.Errorf("%s is no packed folder: %w", name, err)
+		}
+		if p.Bytes += header.Size; p.Bytes > Most {
+			return p, fmt.Errorf("the folder in %s has more than the %s that are sent to each machine", name, progress.Size(Most))
+		}
+	}
+	if _, err := io.Copy(io.Discard, all); err != nil {
+		return p, err
+	}
+	p.Digest = hex.EncodeToString(sum.Sum(nil))
+	return p, nil
 }
 
 // file is one that is to be packed.
@@ -64,7 +102,7 @@ func Pack(ctx context.Context, dir string, to io.Writer, o Options) (Packed, err
 	if o.Most == 0 {
 		o.Most = Most
 	}
-	if total > o.Most {
+	if total > o.Most && !o.Whole {
 		return Packed{}, fmt.Errorf("the folder %s has %s, more than the %s that are sent to each machine; the largest: %s. "+
 			"List in %s what the program does not need, and put large data into a bucket", dir, progress.Size(total), progress.Size(o.Most), largest(files), filepath.Join(dir, IgnoreFile))
 	}
@@ -109,7 +147,7 @@ func list(ctx context.Context, dir string, o Options) (files []file, total int64
 			return err
 		}
 		below = filepath.ToSlash(below)
-		if slices.Contains(o.Skip, below) || ignored.match(below, d.IsDir()) {
+		if slices.Contains(o.Skip, below) || !o.Whole && ignored.match(below, d.IsDir()) {
 			if d.IsDir() {
 				return fs.SkipDir
 			}

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"io/fs"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -184,5 +185,30 @@ func TestStrangeArchives(t *testing.T) {
 	}
 	if err := Unpack(t.Context(), strings.NewReader("no archive"), t.TempDir(), "", 0); err == nil {
 		t.Error("something else was unpacked")
+	}
+}
+
+// A packed folder goes on as it is, and what is in it is counted; anything else is refused.
+func TestCopyOfAPackedFolder(t *testing.T) {
+	dir, name := t.TempDir(), filepath.Join(t.TempDir(), "folder"+Ending)
+	if err := os.WriteFile(filepath.Join(dir, "a"), make([]byte, 100_000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var packed, copied bytes.Buffer
+	want, err := Pack(t.Context(), dir, &packed, Options{})
+	if err == nil {
+		err = os.WriteFile(name, packed.Bytes(), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Copy(t.Context(), name, &copied); err != nil || got != want || !bytes.Equal(copied.Bytes(), packed.Bytes()) {
+		t.Errorf("%+v, %v; want %+v", got, err, want)
+	}
+	if err := os.WriteFile(name, packed.Bytes()[:packed.Len()-5], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Copy(t.Context(), name, io.Discard); err == nil {
+		t.Error("half a packed folder was taken")
 	}
 }

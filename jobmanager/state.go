@@ -1,0 +1,55 @@
+package jobmanager
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"github.com/tierml/tierml/jobrun"
+	"github.com/tierml/tierml/program/mirror"
+	"github.com/tierml/tierml/program/pack"
+)
+
+var (
+	programName  = regexp.MustCompile(`^(rank|task)-[0-9]{1,9}$`)
+	manifestName = regexp.MustCompile(`^[0-9]{1,20}-[0-9]{1,20}$`)
+)
+
+// serveState returns the saved state of a program, packed, as its manifest has it.
+func (m *Manager) serveState(w http.ResponseWriter, r *http.Request) error {
+	j, dir, err := m.path(r)
+	if err != nil {
+		return err
+	}
+	program, manifest := r.PathValue("program"), r.FormValue("manifest")
+	if !programName.MatchString(program) || !manifestName.MatchString(manifest) {
+		return refuse(http.StatusBadRequest, "a state is that of a program such as rank-0, with ?manifest= as the journal's line program-saved names it")
+	}
+	state, err := jobrun.ReadState(dir)
+	if err != nil {
+		return fmt.Errorf("finding the state of %s: %w", j.Run, err)
+	}
+	if err := m.inputs.room(0); err != nil {
+		return err
+	}
+	folder, err := os.MkdirTemp(m.cfg.Home, "state-")
+	if err != nil {
+		return fmt.Errorf("copying the state of %s: %w", program, err)
+	}
+	defer os.RemoveAll(folder)
+	copied := filepath.Join(folder, program)
+	if _, err := mirror.Copy(r.Context(), state.Store(), program, manifest, r.FormValue("digest"), copied); errors.Is(err, mirror.ErrDamaged) { // or replaced by newer ones
+		return refuse(http.StatusConflict, "%w; ask for the newest", err)
+	} else if err != nil {
+		return fmt.Errorf("copying the state of %s: %w", program, err)
+	}
+	w.Header().Set("Content-Type", "application/zstd")
+	_, err = pack.Pack(r.Context(), copied, w, pack.Options{Whole: true})
+	if err != nil {
+		m.cfg.Log.Warn("a state was not sent in full", "job", j.Run, "program", program, "error", err) // the client finds a torn archive
+	}
+	return nil
+}
