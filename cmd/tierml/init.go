@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/all"
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/config"
@@ -27,9 +28,13 @@ func newInitCommand() *cobra.Command {
 job file in which every line says what it is. Flags answer questions beforehand; without a terminal they are all that is
 asked. The file is written only when the job can be planned, and one that is there is kept unless --force is given.
 
+With --script, or a script as the answer to the first question, the job runs a program of your own; its setup, state and progress are proposed
+from what the script and its folder have.
+
 Without JOB.yaml the file is called NAME.yaml.`,
 		Example: `  tierml init
   tierml init ratings.yaml --data ratings.csv.gz --app mf --count 16
+  tierml init --script finetune/train.py --hours 3
   tierml init --data docword.nips.txt.gz --cloud none
   tierml init --data s3://BUCKET/ratings.csv.gz --cloud ec2 --settings installation.yaml --types c5.xlarge,m5.xlarge`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -50,6 +55,8 @@ Without JOB.yaml the file is called NAME.yaml.`,
 		},
 	}
 	w := &o.wanted
+	cmd.Flags().StringVar(&w.Script, "script", "", "a program of your own: its `script`, or the folder of one")
+	cmd.Flags().Float64Var(&w.Hours, "hours", 0, "with --script: about how many `hours` it takes on one machine")
 	cmd.Flags().StringVar(&w.Name, "name", "", "the job's `name`")
 	cmd.Flags().StringVar(&w.App, "app", "", "the `application`, such as mf")
 	cmd.Flags().StringVar(&w.Data, "data", "", "`file` of training data, or s3:// or gs://")
@@ -123,11 +130,15 @@ func refuseExisting(path string, force bool) error {
 
 // writeJobFile writes a job file when the job is one that can be planned.
 func writeJobFile(ctx context.Context, path string, w jobinit.Wanted, out io.Writer, next func(...cli.Step)) error {
-	kind, err := all.Registry().Find(w.App)
-	if err != nil {
-		return usageError{err}
+	var params []apps.Param
+	if w.Program == nil {
+		kind, err := all.Registry().Find(w.App)
+		if err != nil {
+			return usageError{err}
+		}
+		params = kind.Params()
 	}
-	text, err := w.Write(filepath.Dir(path), kind.Params())
+	text, err := w.Write(filepath.Dir(path), params)
 	if err != nil {
 		return usageError{err}
 	}

@@ -103,7 +103,11 @@ func (d *Dialogue) ask(given string, q question) (string, error) {
 
 // Fill asks for everything that is not given. What is missing and cannot be asked is one error.
 func (d *Dialogue) Fill(w *Wanted) error {
-	for _, part := range []func(*Wanted) error{d.training, d.cloud} {
+	work := d.training
+	if w.Script != "" {
+		work = d.program
+	}
+	for _, part := range []func(*Wanted) error{work, d.cloud} {
 		if err := part(w); err != nil {
 			return err
 		}
@@ -121,9 +125,18 @@ func (d *Dialogue) Fill(w *Wanted) error {
 }
 
 func (d *Dialogue) training(w *Wanted) (err error) {
-	if w.Data, err = d.ask(w.Data, question{flag: "data", text: "Training data (a file, s3:// or gs://)", suggestion: firstOf(
-		"examples/data/jester5k.csv.gz", "data/jester5k.csv.gz"), check: file}); err != nil {
+	if w.Data, err = d.ask(w.Data, question{flag: "data", text: "Training data (a file, s3:// or gs://), or a script of your own or its folder", suggestion: firstOf(
+		"examples/data/jester5k.csv.gz", "data/jester5k.csv.gz"), check: func(path string) error {
+		if IsProgram(path) {
+			return nil
+		}
+		return file(path)
+	}}); err != nil {
 		return err
+	}
+	if IsProgram(w.Data) {
+		w.Script, w.Data = w.Data, ""
+		return d.program(w)
 	}
 	if w.App, err = d.ask(w.App, question{flag: "app", text: "Application (" + strings.Join(d.Apps, ", ") + ")",
 		suggestion: AppOf(w.Data), check: among(d.Apps)}); err != nil {
@@ -186,7 +199,7 @@ func (d *Dialogue) machines(w *Wanted) error {
 	if len(w.Zones) == 0 {
 		w.Zones = ZonesOf(candidates, w.Types)
 	}
-	count, err := d.ask(number(w.Count), question{flag: "count", text: "How many transient machines", suggestion: "8", check: whole})
+	count, err := d.ask(number(w.Count), question{flag: "count", text: "How many transient machines", suggestion: map[bool]string{true: "1", false: "8"}[w.Program != nil], check: whole})
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"text/template"
 	"time"
@@ -33,6 +34,11 @@ type Wanted struct {
 	Clocks    int
 	StopLoss  float64 // 0 = all clocks are trained
 
+	// Script is a script of the user's own, or the folder of one, in place of an application; Hours is how long it takes. Program follows from it.
+	Script  string
+	Hours   float64
+	Program *Program
+
 	Count    int
 	Types    []string
 	Zones    []string
@@ -54,10 +60,15 @@ func (w Wanted) Write(directory string, params []apps.Param) ([]byte, error) {
 		return nil, err
 	}
 	var b bytes.Buffer
+	form := text
+	if w.Program != nil {
+		form = programText + marketText
+	}
 	err = template.Must(template.New("job").Funcs(template.FuncMap{
 		"path": relative, "list": func(list []string) string { return strings.Join(list, ", ") },
+		"quote":   strconv.Quote, // as YAML has it, for what is in commands
 		"rfc3339": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-	}).Parse(text)).Execute(&b, struct {
+	}).Parse(form)).Execute(&b, struct {
 		Wanted
 		Params       []string
 		Installation string
@@ -208,7 +219,10 @@ train:
   #   {{.}}
 {{- end}}
 {{- end}}
-{{- if eq .Cloud "local"}}
+` + marketText
+
+// marketText ends every file.
+const marketText = `{{- if eq .Cloud "local"}}
 
 local:                     # the market that is replayed
   prices: {{path .Prices}}

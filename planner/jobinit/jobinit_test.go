@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/all"
 	"github.com/tierml/tierml/config"
 	_ "github.com/tierml/tierml/providers/all"
@@ -31,12 +32,16 @@ func dialogue(answers string) (*Dialogue, *bytes.Buffer) {
 // load writes what is wanted to a file and reads it as a job.
 func load(t *testing.T, w Wanted) *config.Job {
 	t.Helper()
-	kind, err := all.Registry().Find(w.App)
-	if err != nil {
-		t.Fatal(err)
+	var params []apps.Param
+	if w.Program == nil {
+		kind, err := all.Registry().Find(w.App)
+		if err != nil {
+			t.Fatal(err)
+		}
+		params = kind.Params()
 	}
 	path := filepath.Join(t.TempDir(), "job.yaml")
-	text, err := w.Write(filepath.Dir(path), kind.Params())
+	text, err := w.Write(filepath.Dir(path), params)
 	if err != nil {
 		t.Fatal(err)
 	}

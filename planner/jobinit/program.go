@@ -1,0 +1,246 @@
+package jobinit
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Program is a program of the user's own, as far as it can be told from its files. Everything in it is a proposal.
+type Program struct {
+	Folder   string // that it runs in, as the caller has it
+	Script   string // in the folder
+	Setup    string // empty = nothing has to be installed
+	Run      string
+	State    string // folder of its state; empty = none was found
+	Line, Of string // progress in its output, and the last step; empty = not found
+	Calls    bool   // it imports the package tierml, which says how far it is
+	Hours    float64
+}
+
+// usualScripts are what the program of a folder is called, the likeliest first.
+var usualScripts = []string{"train.py", "main.py", "run.py", "finetune.py", "train.sh", "run.sh", "main.sh"}
+
+// IsProgram reports whether a path is a script or a folder: no training data.
+func IsProgram(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && (info.IsDir() || interpreter(path) != "")
+}
+
+func interpreter(script string) string {
+	switch filepath.Ext(script) {
+	case ".py":
+		return "python3"
+	case ".sh":
+		return "bash"
+	}
+	return ""
+}
+
+// Inspect looks at a script, or at the folder of one.
+func Inspect(path string) (p Program, err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return p, fmt.Errorf("there is no script or folder %s", path)
+	}
+	p.Folder, p.Script = filepath.Dir(path), filepath.Base(path)
+	if info.IsDir() {
+		p.Folder = path
+		if p.Script, err = scriptOf(path); err != nil {
+			return p, err
+		}
+	}
+	command := interpreter(p.Script)
+	if command == "" {
+		return p, fmt.Errorf("%s is neither a .py nor a .sh: write a script that starts the program", p.Script)
+	}
+	text, err := os.ReadFile(filepath.Join(p.Folder, p.Script))
+	if err != nil {
+		return p, fmt.Errorf("reading the script: %w", err)
+	}
+	if command == "python3" {
+		p.Setup = installs(p.Folder)
+		if p.Setup != "" {
+			command = ".venv/bin/python"
+		}
+	}
+	p.Run = command + " " + shellWord(p.Script)
+	p.read(string(text))
+	return p, nil
+}
+
+// scriptOf is the script of a folder: one with a usual name, or the only one.
+func scriptOf(folder string) (string, error) {
+	for _, name := range usualScripts {
+		if file(filepath.Join(folder, name)) == nil {
+			return name, nil
+		}
+	}
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return "", fmt.Errorf("looking for a script: %w", err)
+	}
+	var all []string
+	for _, e := range entries {
+		if e.Type().IsRegular() && interpreter(e.Name()) != "" && e.Name() != "setup.py" {
+			all = append(all, e.Name())
+		}
+	}
+	switch len(all) {
+	case 0:
+		return "", fmt.Errorf("%s has no script (.py or .sh)", folder)
+	case 1:
+		return all[0], nil
+	}
+	return "", fmt.Errorf("%s has several scripts: name one of %s", folder, strings.Join(all, ", "))
+}
+
+// installs is the setup of a folder in Python.
+func installs(folder string) string {
+	what := ""
+	switch {
+	case file(filepath.Join(folder, "requirements.txt")) == nil:
+		what = "-r requirements.txt"
+	case file(filepath.Join(folder, "pyproject.toml")) == nil:
+		what = "."
+	default:
+		return ""
+	}
+	return "python3 -m venv .venv && .venv/bin/pip install --quiet " + what
+}
+
+var (
+	callsUs = regexp.MustCompile(`(?m)^\s*(import tierml\b|from tierml import)`)
+	keeps   = regexp.MustCompile(`\btierml\.keep\(|TIERML_STATE|\btierml\.state\(`)
+	// A folder of checkpoints: given to a parameter or an option of such a name, or called so.
+	folderGiven  = regexp.MustCompile(`(?:output|checkpoint|ckpt|save)[-_]?(?:dir|path|folder)\s*["']?\s*[,=:][^"'\n]*["'](?:\./)?([A-Za-z0-9_][A-Za-z0-9_.-]*)(?:/[^"']*)?["']`)
+	folderCalled = regexp.MustCompile(`["'](?:\./)?((?:checkpoint|ckpt)s?)(?:/[^"']*)?["']`)
+	folderInBash = regexp.MustCompile(`(?:--(?:output|checkpoint|ckpt|save)[-_](?:dir|path)[ =]|mkdir -p )(?:\./)?([A-Za-z0-9_][A-Za-z0-9_.-]*)`)
+	// A line that is printed with the number of a step.
+	printed = regexp.MustCompile(`(?i)(?:print|info|echo|write)\b[^\n]*?\b(step|epoch|iteration|iter|round)(["']?\s*[:=#]?\s*)(?:\{|["']\s*,|%d|\$)`)
+	stepsOf = regexp.MustCompile(`(?i)(?:for\s+\w*(?:step|epoch|iter|i)\w*\s+in\s+(?:range|trange)\(\s*(?:\w+\s*,\s*)?(\d+)\s*\)|(?:max_steps|num_steps|total_steps|num_epochs|epochs|steps)["']?\s*(?:=|,[^\n]*default\s*=)\s*(\d+)\b)`)
+)
+
+// read finds in a script's text where its state is and how it says how far it is.
+func (p *Program) read(text string) {
+	p.Calls = callsUs.MatchString(text)
+	if keeps.MatchString(text) {
+		p.State = "ckpt"
+	}
+	for _, pattern := range []*regexp.Regexp{folderGiven, folderCalled, folderInBash} {
+		if m := pattern.FindStringSubmatch(text); m != nil && p.State == "" {
+			p.State = m[1]
+		}
+	}
+	if m := printed.FindStringSubmatch(text); m != nil && !strings.Contains(text, "tierml.progress(") {
+		p.Line = "(?i)" + strings.ToLower(m[1]) + `\W*(\d+)`
+		for _, of := range stepsOf.FindAllStringSubmatch(text, -1) {
+			if n, err := strconv.Atoi(cmp.Or(of[1], of[2])); err == nil && n > 0 {
+				p.Of = of[1] + of[2]
+				break
+			}
+		}
+	}
+}
+
+// shellWord quotes a name where a shell needs it.
+func shellWord(name string) string {
+	if plainWord.MatchString(name) {
+		return name
+	}
+	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
+}
+
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./-]+$`)
+
+// program asks what cannot be told from the files.
+func (d *Dialogue) program(w *Wanted) error {
+	p, err := Inspect(w.Script)
+	if err != nil {
+		return fmt.Errorf("--script: %w", err)
+	}
+	w.Program = &p
+	folder, err := filepath.Abs(p.Folder)
+	if err != nil {
+		return err
+	}
+	base := filepath.Base(folder)
+	if stem := strings.TrimSuffix(p.Script, filepath.Ext(p.Script)); !slices.Contains(usualScripts, p.Script) {
+		base = stem
+	}
+	if w.Name, err = d.ask(w.Name, question{flag: "name", text: "Name of the job", suggestion: nameOf(base), check: name}); err != nil {
+		return err
+	}
+	given := ""
+	if w.Hours != 0 {
+		given = fmt.Sprint(w.Hours)
+	}
+	hours, err := d.ask(given, question{flag: "hours", text: "About how many hours it takes on one machine, undisturbed", suggestion: "1", check: figure})
+	if err != nil {
+		return err
+	}
+	p.Hours, err = strconv.ParseFloat(hours, 64)
+	if err != nil {
+		return errors.New("--hours: " + hours + " is not a number")
+	}
+	d.Clouds = slices.DeleteFunc(slices.Clone(d.Clouds), func(cloud string) bool { return cloud == "none" }) // it has no machines
+	return nil
+}
+
+const programText = `# A job of TierML: a program of your own, on machines that may be taken back. Look at it with:  tierml plan FILE
+# docs/programs.md says what the program finds there, docs/job.md describes every field.
+
+name: {{.Name}}                  # runs are called {{.Name}}-1, {{.Name}}-2 and so on
+cloud: {{.Cloud}}
+{{- if eq .Cloud "local"}}               # a cloud on this machine, which replays recorded prices; machines are processes
+{{- if .Plays}}
+provider: {{printf "%-16s" .Provider}} # its machines, terms and API are those of {{.Plays}}
+{{- end}}
+{{- else}}                 # machines are bought there, for real money
+{{- end}}
+
+resources:
+  count: {{.Count}}                 # above 1: as many start together, with ranks; with tasks: N, so many of the tasks run at a time
+  any_of:                  # the cheapest of these, spot or on demand; max_price: $... after a type limits its price
+{{- range .Types}}
+    - {type: {{.}}}
+{{- end}}
+{{- if .Zones}}
+  zones: [{{list .Zones}}]
+{{- end}}
+
+workdir: {{path .Program.Folder}}               # is copied to each machine, without what its .tierignore names
+{{- if .Program.Setup}}
+setup: {{quote .Program.Setup}}   # once on each machine
+{{- end}}
+run: {{quote .Program.Run}}
+# envs: {EPOCHS: "3"}      # variables; secrets: {HF_TOKEN: {}} takes one from your environment, and puts it into no file
+{{- if .Program.State}}
+state: {dir: {{.Program.State}}, every: 10m}   # is there again on the next machine; write files under another name, and rename them
+{{- else}}
+# state: {dir: ckpt, every: 10m}   # a folder that is there again on the next machine: without it, the program begins anew
+{{- end}}
+{{- if .Program.Line}}
+progress: {line: {{quote .Program.Line}}{{if .Program.Of}}, of: {{.Program.Of}}{{end}}}   # the line of its output that says how far it is
+{{- else if .Program.Calls}}
+# progress: comes from tierml.progress(step)
+{{- else}}
+# progress: {line: 'step (\d+)', of: 1000}   # the line of its output that says how far it is
+{{- end}}
+hours: {{.Program.Hours}}                 # a guess at what it takes on one machine, until a run has measured it
+retries: 1                 # how often a failure of its own is tried again; evictions do not count
+
+policy: checkpoint         # how machines are chosen; docs/policies.md compares the others
+{{- if .Budget}}
+budget: {{.Budget}}                # the run ends in order before it costs more
+{{- else}}
+# budget: $20              # the run ends in order before it costs more
+{{- end}}
+max_duration: 24h          # and ends in order after so long
+`
