@@ -11,16 +11,19 @@ import (
 
 // Programs is what a run of programs of the user's own has come to.
 type Programs struct {
-	Tasks    int   `json:"tasks,omitempty"` // of an array; 0 = one program on all machines together
-	Done     int   `json:"done"`            // tasks, or 1
-	Failed   int   `json:"failed,omitempty"`
-	Of       int64 `json:"of,omitempty"` // the step at which a program is done
-	Step     int64 `json:"step,omitempty"`
-	Attempts int   `json:"attempts"`
-	Lost     int   `json:"lost"`     // of them, with machines
-	Stopped  int   `json:"stopped"`  // and in order, with their state saved
-	Failures int   `json:"failures"` // of programs' own
-	Saves    int   `json:"saves,omitempty"`
+	Tasks  int `json:"tasks,omitempty"` // of an array; 0 = one program on all machines together
+	Done   int `json:"done"`            // tasks, or 1
+	Failed int `json:"failed,omitempty"`
+	// Cancelled are tasks that somebody has stopped, and Again attempts beyond the first of each task or rank.
+	Cancelled int   `json:"cancelled,omitempty"`
+	Again     int   `json:"again,omitempty"`
+	Of        int64 `json:"of,omitempty"` // the step at which a program is done
+	Step      int64 `json:"step,omitempty"`
+	Attempts  int   `json:"attempts"`
+	Lost      int   `json:"lost"`     // of them, with machines
+	Stopped   int   `json:"stopped"`  // and in order, with their state saved
+	Failures  int   `json:"failures"` // of programs' own
+	Saves     int   `json:"saves,omitempty"`
 	// State is the size of the newest states together, in bytes.
 	State int64 `json:"state_bytes,omitempty"`
 	// WorkEach is the undisturbed work of one program on one machine, in floating-point operations at the machine's declared rate;
@@ -50,17 +53,25 @@ type attempt struct {
 
 // running are the programs of the user's own that a journal tells of.
 type running struct {
-	attempts []*attempt
-	newest   map[string]*attempt
-	state    map[string]int64 // bytes of the newest, by program
-	steps    map[string]int64
-	saves    int
-	took     float64 // wall-clock seconds, by all saves
-	trials   map[string]*trialFacts
+	attempts  []*attempt
+	newest    map[string]*attempt
+	state     map[string]int64 // bytes of the newest, by program
+	steps     map[string]int64
+	saves     int
+	took      float64 // wall-clock seconds, by all saves
+	trials    map[string]*trialFacts
+	cancelled map[string]bool
 }
 
 func (l *Ledger) addProgram(e journal.Entry) {
 	p := &l.programs
+	if e.Outcome == journal.Cancelled {
+		if p.cancelled == nil {
+			p.cancelled = map[string]bool{}
+		}
+		p.cancelled[e.Program] = true
+		return
+	}
 	if p.newest == nil {
 		p.newest, p.state, p.steps = map[string]*attempt{}, map[string]int64{}, map[string]int64{}
 	}
@@ -245,7 +256,7 @@ func (l *Ledger) ran(asOf time.Time) *Programs {
 		return nil
 	}
 	p := &l.programs
-	out := &Programs{Tasks: d.Tasks, Of: d.Of, Attempts: len(p.attempts), Saves: p.saves}
+	out := &Programs{Tasks: d.Tasks, Of: d.Of, Attempts: len(p.attempts), Saves: p.saves, Cancelled: len(p.cancelled), Again: len(p.attempts) - len(p.newest)}
 	_, each := l.programWork(asOf)
 	ended, all := 0, 0.0
 	var setups, restores mean
@@ -260,7 +271,7 @@ func (l *Ledger) ran(asOf time.Time) *Programs {
 		}
 		setups.add(a.setupSecs)
 		restores.add(a.restoreSecs)
-		if p.newest[a.program] != a {
+		if p.newest[a.program] != a || p.cancelled[a.program] {
 			continue
 		}
 		switch a.outcome {
@@ -306,6 +317,12 @@ func (p *Programs) words() string {
 		}
 		if p.Failed > 0 {
 			text += fmt.Sprintf(", %d failed", p.Failed)
+		}
+		if p.Cancelled > 0 {
+			text += fmt.Sprintf(", %d cancelled", p.Cancelled)
+		}
+		if p.Again > 0 {
+			text += fmt.Sprintf(", %d given out again", p.Again)
 		}
 	case p.Of > 0:
 		text = fmt.Sprintf("step %d of %d", p.Step, p.Of)

@@ -28,7 +28,9 @@ type ScaleWanted struct {
 	Reset    bool
 	// Pause gives up all transient machines and lets training rest, Resume ends that; see pause.go. Numbers may come with a Resume.
 	Pause, Resume bool
-	By            string // requester, for the journal
+	// Cancel names a task of an array of programs that is to end for good; nothing else comes with it.
+	Cancel string
+	By     string // requester, for the journal
 }
 
 // Scaled answers a ScaleWanted; Err is the reason for a refusal. It comes a second time when the numbers are reached
@@ -110,6 +112,8 @@ func (c *Controller) takeScale(e ScaleWanted) {
 func (c *Controller) retarget(e ScaleWanted) (next target, err error) {
 	numbers := e.Workers != 0 || e.Servers != 0 || e.Reliable != 0
 	switch {
+	case e.Cancel != "":
+		return target{}, errors.New("the run trains an application: it has no tasks")
 	case c.closing():
 		return target{}, errors.New("the run is ending")
 	case !c.training.Need().Standing:

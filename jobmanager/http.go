@@ -1,6 +1,7 @@
 package jobmanager
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -229,9 +230,15 @@ func (m *Manager) serveStop(w http.ResponseWriter, r *http.Request) error {
 	if err := errors.Join(read(w, r, &s), who(s.By)); err != nil {
 		return err
 	}
-	j, _, err := m.path(r)
+	j, dir, err := m.path(r)
 	if err != nil {
 		return err
+	}
+	if s.Program != "" {
+		if err := scaling.Cancel(r.Context(), dir, cmp.Or(s.By, "somebody asked"), s.Program); err != nil {
+			return refuse(http.StatusConflict, "%w", err)
+		}
+		return m.serveJob(w, r)
 	}
 	if err := m.Stop(r.Context(), j.Run, s.By, s.Now); err != nil {
 		return err

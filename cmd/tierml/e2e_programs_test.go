@@ -230,6 +230,10 @@ func TestArrayOfTasks(t *testing.T) {
 	s.until(run, "own-1", "the first task", func(e []journal.Entry) bool {
 		return slices.Contains(outcomes(programLines(e, journal.ProgramEnd, "")), "finished")
 	})
+	s.start("stop", "own-1", "--task", "9").wait(exitDone)
+	if out := s.start("stop", "own-1", "--task", "12").wait(exitFailed); !strings.Contains(out, "its tasks are 0 to 11") {
+		t.Errorf("a task too many: %s", out)
+	}
 	s.order("own-1", "evict oldest")
 	s.until(run, "own-1", "more tasks", func(e []journal.Entry) bool { return len(programLines(e, journal.ProgramEnd, "")) >= 5 })
 	s.order("own-1", "kill oldest")
@@ -238,17 +242,17 @@ func TestArrayOfTasks(t *testing.T) {
 	entries := s.journal("own-1")
 	checkEntries(t, entries)
 	all := outcomes(programLines(entries, journal.ProgramEnd, ""))
-	if got := number(all, "finished"); got != 12 || len(all) < 13 || slices.Contains(all, "failed") {
+	if got := number(all, "finished"); got != 11 || len(all) < 13 || slices.Contains(all, "failed") || number(all, "cancelled") != 1 {
 		t.Errorf("%d of 12 are done: %v", got, all)
 	}
-	if !strings.Contains(printed, "12 of 12 tasks done") || !strings.Contains(printed, "all 12 tasks are done") {
+	if !strings.Contains(printed, "11 of 12 tasks done, 1 cancelled, ") || !strings.Contains(printed, "11 of 12 tasks are done, 1 cancelled") {
 		t.Errorf("the run prints:\n%s", printed)
 	}
 	s.addsUp("own-1")
 	var rows []programRow
 	s.command(&rows, "state", "own-1", "-o", "json")
 	for i, row := range rows {
-		if row.Program != fmt.Sprintf("task-%d", i) || row.Status != "finished" || row.Bytes == 0 {
+		if want := map[bool]string{true: "cancelled", false: "finished"}[i == 9]; row.Program != fmt.Sprintf("task-%d", i) || row.Status != want || row.Bytes == 0 && i != 9 {
 			t.Errorf("%+v", row)
 		}
 	}

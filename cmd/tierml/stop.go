@@ -9,7 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tierml/tierml/elasticity/scaling"
 	"github.com/tierml/tierml/internal/progress"
+	"github.com/tierml/tierml/jobmanager/call"
 	"github.com/tierml/tierml/jobrun"
 	"github.com/tierml/tierml/watch/dashboard"
 )
@@ -17,6 +19,7 @@ import (
 func newStopCommand() *cobra.Command {
 	var now bool
 	var format string
+	var task int
 	var at remote
 	cmd := &cobra.Command{
 		Use:   "stop RUN",
@@ -25,8 +28,11 @@ func newStopCommand() *cobra.Command {
 done; Ctrl-C ends only the waiting. --now terminates every machine at once and loses unsaved work. -o json and csv print
 only the result.
 
+--task ends one task of an array of programs, and the others go on: its state is saved, and it is not given out again.
+
 ` + namedRun + `.`,
 		Example: `  tierml stop demo-1
+  tierml stop sweep --task 3
   tierml stop demo --now
   tierml stop demo-1 -o json`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -39,6 +45,9 @@ only the result.
 			if err := checkFormat(format); err != nil {
 				return err
 			}
+			if task >= 0 && now {
+				return usageError{errors.New("--now is for whole runs; a task ends in order")}
+			}
 			ctx, leave := untilInterrupted(cmd.Context())
 			defer leave()
 			client, err := at.client(cmd, args)
@@ -47,19 +56,38 @@ only the result.
 			}
 			if client != nil {
 				defer client.Close()
+				if task >= 0 {
+					job, err := client.Stop(ctx, meantJob(args), call.Stop{By: "tierml stop", Program: taskName(task)})
+					return cancelled(err, job.Run, task, onTheWay(cmd.OutOrStdout(), format))
+				}
 				return remoteStop(ctx, client, args, now, format, cmd.OutOrStdout())
 			}
 			dir, err := findRun(args)
 			if err != nil {
 				return err
 			}
+			if task >= 0 {
+				return cancelled(scaling.Cancel(ctx, dir, "tierml stop", taskName(task)), relative(dir), task, onTheWay(cmd.OutOrStdout(), format))
+			}
 			return stopRun(ctx, dir, now, format, cmd.OutOrStdout())
 		},
 	}
 	cmd.Flags().BoolVar(&now, "now", false, "terminate every machine at once; nothing more is saved")
+	cmd.Flags().IntVar(&task, "task", -1, "end only this `task` of an array of programs, for good")
 	outputFlag(cmd, &format)
 	at.flags(cmd)
 	return cmd
+}
+
+func taskName(task int) string { return fmt.Sprintf("task-%d", task) }
+
+// cancelled says that a task is on its way out.
+func cancelled(err error, run string, task int, out io.Writer) error {
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "%s of %s saves its state and ends for good; `tierml state %[2]s` shows it.\n", taskName(task), run)
+	return err
 }
 
 // stopRun ends a run of this host and says what it came to.

@@ -17,6 +17,7 @@ type item struct {
 	ok       bool   // and well
 	dropped  bool   // as a trial that is not among the best
 	failures int
+	cancel   string // why it is to end for good; empty = it is not
 
 	ran   time.Duration // of work, as the state that it goes on from holds it
 	since time.Time     // that all ranks run; zero = they do not

@@ -18,12 +18,13 @@ type Past struct {
 
 // PastProgram is a task, or the gang's program as number 0.
 type PastProgram struct {
-	Finished bool
-	Resume   []string // manifests by rank; empty = none
-	Digests  []string
-	Steps    []int64
-	Dropped  bool
-	Losses   []float64 // at the rungs of a sweep
+	Finished  bool
+	Resume    []string // manifests by rank; empty = none
+	Digests   []string
+	Steps     []int64
+	Dropped   bool
+	Losses    []float64 // at the rungs of a sweep
+	Cancelled bool      // by somebody
 }
 
 // PastAttempt is a rank or a task that ran.
@@ -44,6 +45,7 @@ func ReadPast(entries []journal.Entry, least, most, tasks int) (*Past, error) {
 	}
 	keepers := map[int]*keeper{}
 	exited := map[int]map[int]bool{} // ranks that have ended well, by program
+	cancelled := map[int]bool{}
 	open := map[string]PastAttempt{}
 	var order []string
 	for i, e := range entries {
@@ -81,6 +83,10 @@ func ReadPast(entries []journal.Entry, least, most, tasks int) (*Past, error) {
 			k.keep(rank, saved{e.Model, e.Digest, e.Clock}, e.Round)
 		case journal.ProgramEnd:
 			delete(open, e.Program)
+			if e.Outcome == journal.Cancelled {
+				cancelled[number] = true
+				break
+			}
 			if e.Outcome == journal.Finished {
 				exited[number][rank] = true
 				break
@@ -93,6 +99,7 @@ func ReadPast(entries []journal.Entry, least, most, tasks int) (*Past, error) {
 	for number, k := range keepers {
 		program := p.Programs[number]
 		program.Finished = len(exited[number]) == len(k.newest)
+		program.Cancelled = cancelled[number]
 		for _, s := range k.set {
 			program.Resume, program.Digests, program.Steps = append(program.Resume, s.manifest), append(program.Digests, s.digest), append(program.Steps, s.step)
 		}

@@ -1,6 +1,8 @@
 package programs_test
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -281,4 +283,43 @@ func (w *world) ranks() (n int) {
 		}
 	}
 	return n
+}
+
+// A task that somebody cancels ends in order, running or not, and is not given out again, by later controllers either; the others are done.
+func TestCancel(t *testing.T) {
+	w := newWorld(t, kinds["tasks"])
+	cancel := func(task, refusal string) {
+		t.Helper()
+		w.answer = errors.New("no answer")
+		w.tell(elasticity.ScaleWanted{ID: 1, Cancel: task, By: "ann"})
+		if got := fmt.Sprint(w.answer); got != refusal {
+			t.Errorf("%s: answered %s, want %s", task, got, refusal)
+		}
+	}
+	const fine = "<nil>"
+	w.seconds(9)
+	at := w.running("task-1").step
+	cancel("task-1", fine)
+	cancel("task-1", fine) // already
+	cancel("task-6", fine)
+	cancel("task-99", "the run has no task-99: its tasks are 0 to 6")
+	w.seconds(5)
+	if got := w.ends("task-1"); !slices.Equal(got, []string{"stopped", "cancelled"}) {
+		t.Errorf("task-1 has come to %v", got)
+	}
+	if saved := w.lines(journal.ProgramSaved); !slices.ContainsFunc(saved, func(e journal.Entry) bool { return e.Program == "task-1" && e.Clock >= at }) {
+		t.Error("its state was not saved")
+	}
+	w.again() // the controller begins anew
+	w.seconds(60)
+	cancel("task-0", "task-0 is done")
+	w.seconds(200)
+	if done := w.entries[len(w.entries)-1]; w.outcome != "finished" || done.Why != "5 of 7 tasks are done, 2 cancelled" {
+		t.Errorf("%+v", done)
+	}
+	if got := w.ends("task-6"); !slices.Equal(got, []string{"cancelled"}) {
+		t.Errorf("task-6 has come to %v", got)
+	}
+	w = newWorld(t, kinds["gang"])
+	cancel("rank-1", "the run is one program and has no tasks; stop the run")
 }

@@ -56,8 +56,11 @@ func newWork(cfg *Config, s *step.Step, f *fleet.Fleet, demand *fleet.Demand) *W
 
 // recall has a program go on from what an earlier controller has written down.
 func (w *Work) recall(it *item, was PastProgram) {
-	it.over, it.ok, it.dropped = was.Finished || was.Dropped, was.Finished || was.Dropped, was.Dropped
+	it.over, it.ok, it.dropped = was.Finished || was.Dropped || was.Cancelled, was.Finished || was.Dropped, was.Dropped
 	it.losses = was.Losses
+	if was.Cancelled {
+		it.cancel = "before"
+	}
 	if n := len(was.Resume); n > 0 && n < len(it.ranks) { // a gang on fewer machines than there may be
 		it.resize(n, w.cfg)
 		it.kept.set = make([]saved, n)
@@ -251,6 +254,7 @@ func (w *Work) Advance() {
 	w.windUp()
 	w.judgeExits()
 	w.settle()
+	w.cancelled()
 	w.judgeTrials()
 	w.finish()
 	w.want()
@@ -264,7 +268,7 @@ func (w *Work) finish() {
 	}
 	var bad []string
 	for _, it := range w.items {
-		if !it.ok {
+		if !it.ok && it.cancel == "" {
 			bad = append(bad, it.ranks[0].key)
 		}
 	}
@@ -280,6 +284,9 @@ func (w *Work) finish() {
 	w.Outcome, w.Enough = journal.Finished, "the program is done"
 	if w.cfg.Tasks > 0 {
 		w.Enough = fmt.Sprintf("all %d tasks are done", w.cfg.Tasks)
+		if gone := w.count(func(it *item) bool { return it.cancel != "" && !it.ok }); gone > 0 {
+			w.Enough = fmt.Sprintf("%d of %d tasks are done, %d cancelled", w.cfg.Tasks-gone, w.cfg.Tasks, gone)
+		}
 		if dropped := w.count(func(it *item) bool { return it.dropped }); dropped > 0 {
 			w.Enough = fmt.Sprintf("%d of %d trials are done; %d were dropped after feedback", w.cfg.Tasks-dropped, w.cfg.Tasks, dropped)
 		}

@@ -61,8 +61,9 @@ type world struct {
 	saves    int
 	life     int
 	outcome  string
-	refuses  int // launches
-	room     int // machines that can be had at a time; 0 = any number
+	answer   error // to the last request
+	refuses  int   // launches
+	room     int   // machines that can be had at a time; 0 = any number
 	// exit, if set, says how an attempt ends at a step instead of going on.
 	exit func(run tiers.RunProgram, step int64) (tiers.ProgramExited, bool)
 	old  []elasticity.Reported // reports of the past, told again now and then
@@ -179,6 +180,8 @@ func (w *world) do(a elasticity.Action) {
 			w.obey(m, a.Command.Do)
 			w.report(m, tiers.Answer{ID: a.Command.ID})
 		}
+	case elasticity.Scaled:
+		w.answer = a.Err
 	case elasticity.Finish:
 		w.outcome = a.Outcome
 	}

@@ -139,7 +139,13 @@ func (c *Controller) take(e elasticity.Event) {
 	case elasticity.BudgetSpoke:
 		c.takeBudget(e)
 	case elasticity.ScaleWanted:
-		c.step.Do(elasticity.Scaled{ID: e.ID, Err: errors.New("a run by kill and restart has the whole fleet or none")})
+		err := errors.New("a run by kill and restart has the whole fleet or none")
+		if work, ok := c.work.(interface {
+			Cancel(program, by string) error
+		}); ok && e.Cancel != "" {
+			err = work.Cancel(e.Cancel, e.By)
+		}
+		c.step.Do(elasticity.Scaled{ID: e.ID, Err: err})
 	default:
 		c.fleet.Take(e)
 		c.work.Take(e)

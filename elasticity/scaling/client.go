@@ -62,6 +62,19 @@ func Stop(ctx context.Context, directory, by string, now bool) error {
 	return nil
 }
 
+// Cancel asks the run in a directory to end one task of an array for good.
+func Cancel(ctx context.Context, directory, by, program string) error {
+	ctx, client, leave, err := reach(ctx, directory)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if _, err := client.Stop(ctx, &pb.End{By: by, Program: program}); err != nil {
+		return explain(directory, err)
+	}
+	return nil
+}
+
 // reach finds the run's controller; the context that it gives carries the run's token.
 func reach(ctx context.Context, directory string) (_ context.Context, _ pb.ElasticClient, leave func(), err error) {
 	text, err := os.ReadFile(filepath.Join(directory, File))

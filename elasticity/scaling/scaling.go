@@ -172,7 +172,14 @@ func (s *service) Resume(w *pb.Wish, to stream) error {
 }
 
 func (s *service) Stop(ctx context.Context, e *pb.End) (*pb.Heard, error) {
-	s.driver.Stop(ctx, cmp.Or(e.By, "somebody asked"), e.Now)
+	by := cmp.Or(e.By, "somebody asked")
+	if e.Program != "" {
+		if err := s.driver.Scale(ctx, elasticity.ScaleWanted{Cancel: e.Program, By: by}, false, func(elasticity.Scale, bool) error { return nil }); err != nil {
+			return nil, refused(ctx, err)
+		}
+		return &pb.Heard{}, nil
+	}
+	s.driver.Stop(ctx, by, e.Now)
 	return &pb.Heard{}, ctx.Err()
 }
 
@@ -196,12 +203,16 @@ func (s *service) change(c *pb.Change, to stream) error {
 			Reliable: uint32(now.Reliable), WantedReliable: uint32(now.WantReliable), Paused: now.Paused,
 		})
 	})
+	return refused(to.Context(), err)
+}
+
+// refused is the status of a request that the driver refuses, unless nobody waits for it any more.
+func refused(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case to.Context().Err() != nil:
-		return status.FromContextError(to.Context().Err()).Err()
-	default:
-		return status.Error(codes.FailedPrecondition, err.Error())
+	case ctx.Err() != nil:
+		return status.FromContextError(ctx.Err()).Err()
 	}
+	return status.Error(codes.FailedPrecondition, err.Error())
 }

@@ -37,7 +37,7 @@ func (d *driver) Scale(_ context.Context, want elasticity.ScaleWanted, wait bool
 	if want.Pause || want.Resume {
 		what = fmt.Sprintf("pause %v resume %v %v %s", want.Pause, want.Resume, wait, want.By)
 	}
-	d.asked = append(d.asked, what)
+	d.asked = append(d.asked, what+want.Cancel)
 	if d.refusal != nil {
 		return d.refusal
 	}
@@ -194,6 +194,13 @@ func TestStop(t *testing.T) {
 	}
 	if want := []string{"stop a person false", "stop a person true"}; !slices.Equal(d.asked, want) {
 		t.Errorf("asked for %q, want %q", d.asked, want)
+	}
+	if err := Cancel(t.Context(), directory, "a person", "task-3"); err != nil || !strings.Contains(d.asked[2], "task-3") {
+		t.Errorf("asked for %q, %v", d.asked, err)
+	}
+	d.refusal = errors.New("task-3 is done")
+	if err := Cancel(t.Context(), directory, "a person", "task-3"); err == nil || err.Error() != "task-3 is done" {
+		t.Error(err)
 	}
 	if err := Stop(t.Context(), t.TempDir(), "", false); !errors.Is(err, ErrNotRunning) {
 		t.Errorf("no run: %v", err)

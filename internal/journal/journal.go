@@ -55,13 +55,14 @@ const (
 	ProgramDropped    Kind = "program-dropped"     // program, clock (step): a trial that does not go on after feedback
 )
 
-// What the Outcome of an end can be: of a run the first three, of a program's attempt all but Interrupted.
+// What the Outcome of an end can be: of a run the first three, of a program's attempt all but Interrupted and Cancelled.
 const (
 	Finished    = "finished"
 	Failure     = "failed"
 	Interrupted = "interrupted"
-	Lost        = "lost"    // with a machine: what was done since its state was saved is done again
-	Stopped     = "stopped" // in order, with its state saved
+	Lost        = "lost"      // with a machine: what was done since its state was saved is done again
+	Stopped     = "stopped"   // in order, with its state saved
+	Cancelled   = "cancelled" // of a task: it is not given out again
 )
 
 // What the To of a Budget line can be.
@@ -120,7 +121,7 @@ type Entry struct {
 	TrainLoss *float64 `json:"train_loss,omitempty"`
 	TestLoss  *float64 `json:"test_loss,omitempty"`
 
-	Outcome string `json:"outcome,omitempty"` // "finished", "interrupted", "failed"; of a program's attempt also "lost", "stopped"
+	Outcome string `json:"outcome,omitempty"` // "finished", "interrupted", "failed"; of a program's attempt also "lost", "stopped"; of a task "cancelled"
 	Model   string `json:"model,omitempty"`
 
 	OfProgram

@@ -47,6 +47,8 @@ type Submission struct {
 type Stop struct {
 	Now bool   `json:"now,omitempty"`
 	By  string `json:"by,omitempty"`
+	// Program is a task of an array, such as task-3: it alone ends, for good.
+	Program string `json:"program,omitempty"`
 }
 
 // Scale is POST /api/v1/jobs/ID/scale; it is answered by lines of Standing.

@@ -27,8 +27,9 @@ const (
 
 type End struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Now           bool                   `protobuf:"varint,1,opt,name=now,proto3" json:"now,omitempty"` // at once; otherwise in order: work is flushed and saved before machines are terminated
-	By            string                 `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`    // who asks, for the journal
+	Now           bool                   `protobuf:"varint,1,opt,name=now,proto3" json:"now,omitempty"`        // at once; otherwise in order: work is flushed and saved before machines are terminated
+	By            string                 `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`           // who asks, for the journal
+	Program       string                 `protobuf:"bytes,3,opt,name=program,proto3" json:"program,omitempty"` // a task of an array, such as task-3: it alone ends, with its state saved, and is not given out again
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -73,6 +74,13 @@ func (x *End) GetNow() bool {
 func (x *End) GetBy() string {
 	if x != nil {
 		return x.By
+	}
+	return ""
+}
+
+func (x *End) GetProgram() string {
+	if x != nil {
+		return x.Program
 	}
 	return ""
 }
@@ -437,10 +445,11 @@ var File_elasticity_scaling_scalingpb_scaling_proto protoreflect.FileDescriptor
 
 const file_elasticity_scaling_scalingpb_scaling_proto_rawDesc = "" +
 	"\n" +
-	"*elasticity/scaling/scalingpb/scaling.proto\x12\x11tierml.scaling.v1\"'\n" +
+	"*elasticity/scaling/scalingpb/scaling.proto\x12\x11tierml.scaling.v1\"A\n" +
 	"\x03End\x12\x10\n" +
 	"\x03now\x18\x01 \x01(\bR\x03now\x12\x0e\n" +
-	"\x02by\x18\x02 \x01(\tR\x02by\"\a\n" +
+	"\x02by\x18\x02 \x01(\tR\x02by\x12\x18\n" +
+	"\aprogram\x18\x03 \x01(\tR\aprogram\"\a\n" +
 	"\x05Heard\"*\n" +
 	"\x04Wish\x12\x12\n" +
 	"\x04wait\x18\x01 \x01(\bR\x04wait\x12\x0e\n" +

@@ -54,7 +54,7 @@ type ElasticClient interface {
 	// Pause gives up all transient machines; the reliable ones keep the solution, and nobody works until Resume.
 	Pause(ctx context.Context, in *Wish, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Standing], error)
 	Resume(ctx context.Context, in *Wish, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Standing], error)
-	// Stop ends the run. It answers when the wish is heard; the run is over when its controller is gone.
+	// Stop ends the run, or one program of it. It answers when the wish is heard; the run is over when its controller is gone.
 	Stop(ctx context.Context, in *End, opts ...grpc.CallOption) (*Heard, error)
 }
 
@@ -266,7 +266,7 @@ type ElasticServer interface {
 	// Pause gives up all transient machines; the reliable ones keep the solution, and nobody works until Resume.
 	Pause(*Wish, grpc.ServerStreamingServer[Standing]) error
 	Resume(*Wish, grpc.ServerStreamingServer[Standing]) error
-	// Stop ends the run. It answers when the wish is heard; the run is over when its controller is gone.
+	// Stop ends the run, or one program of it. It answers when the wish is heard; the run is over when its controller is gone.
 	Stop(context.Context, *End) (*Heard, error)
 	mustEmbedUnimplementedElasticServer()
 }

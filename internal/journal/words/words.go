@@ -123,6 +123,8 @@ func programText(e journal.Entry) string {
 		return e.Program + " is done" + at
 	case e.Outcome == journal.Failure:
 		return e.Program + " failed" + at
+	case e.Outcome == journal.Cancelled:
+		return e.Program + " is cancelled" + at
 	case e.Outcome == journal.Stopped:
 		return e.Program + " is stopped" + at + " with its state saved"
 	}
