@@ -79,6 +79,12 @@ var faultKinds = []faultKind{
 	{"pause", true, true, 15 * time.Second, 0, func(w *world, f fault) { w.pause(f.long, f.who < 0.5) }},
 	{"clocks", true, true, 20 * time.Minute, 0, func(w *world, f fault) { w.setClock(f.who < 0.5, f.long) }},
 	{"silence-all", true, true, 20 * time.Second, 0, func(w *world, f fault) { w.silenceMost(f.who, f.long) }},
+	// Of TestMovesAtRandom.
+	{"move-all", true, false, 0, 0, func(w *world, f fault) {
+		if !w.absent {
+			w.step(ScaleWanted{ID: uint64(len(w.scaled) + 1), MoveAll: []string{InWindow, AtOnce}[int(2*f.who)], By: "somebody"})
+		}
+	}},
 	// Of TestPausesAtRandom.
 	{"rest", false, true, 8 * time.Second, 0, func(w *world, f fault) { w.restFor(f.long) }},
 }
@@ -148,7 +154,7 @@ func (w *world) play(p plan) {
 			if f.do == "kill-reliable" || f.do == "silence-reliable" {
 				class = market.OnDemand
 			}
-			if w.outcome == "" && (!kind.who || f.do == "pause" || f.do == "clocks" || f.do == "silence-all" || f.do == "want" || f.do == "scale" || f.do == "reliable" || len(w.machinesOf(class)) > 0) {
+			if w.outcome == "" && (!kind.who || f.do == "pause" || f.do == "clocks" || f.do == "silence-all" || f.do == "want" || f.do == "scale" || f.do == "move-all" || f.do == "reliable" || len(w.machinesOf(class)) > 0) {
 				kind.do(w, f)
 			}
 		})

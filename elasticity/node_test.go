@@ -53,6 +53,7 @@ type server struct {
 	arrived  map[ps.Partition]moveID // that have brought what is owned
 	newest   map[ps.Partition]moveID // that were heard of
 	moves    int
+	hasty    bool // moves under way wait for nothing
 
 	cut     ps.Clock // named or on its way to the backups; 0 = none
 	offered map[ps.Partition]ps.Clock
@@ -325,6 +326,8 @@ func (n *node) beginGeneration(g ps.Generation) {
 	clear(n.arriving)
 	clear(n.newest)
 }
+
+func (n *node) HurryMoves() { n.hasty = true }
 
 func (n *node) own(p ps.Partition, s *ps.Shard) {
 	for inc := range n.fenced {

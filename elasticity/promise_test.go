@@ -193,7 +193,7 @@ func words(e journal.Entry) string {
 		add("%d of %s", e.Count, short(e.Pool))
 	case journal.Launch:
 		add("%s", short(e.Pool))
-	case journal.Move:
+	case journal.Move, journal.Moved:
 		add("%d partitions", e.Count)
 	case journal.Done:
 		add("%s", e.Outcome)

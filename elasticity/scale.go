@@ -29,9 +29,16 @@ type ScaleWanted struct {
 	// Pause gives up all transient machines and lets training rest, Resume ends that; see pause.go. Numbers may come with a Resume.
 	Pause, Resume bool
 	// Cancel names a task of an array of programs that is to end for good; nothing else comes with it.
-	Cancel string
-	By     string // requester, for the journal
+	Cancel  string
+	MoveAll string // InWindow or AtOnce: every partition goes to another server, for drills
+	By      string // requester, for the journal
 }
+
+// How every partition goes to another server (ScaleWanted.MoveAll).
+const (
+	InWindow = "window"  // between a clock's reads and its contributions, as moves usually go
+	AtOnce   = "at-once" // as from a machine that has little time left
+)
 
 // Scaled answers a ScaleWanted; Err is the reason for a refusal. It comes a second time when the numbers are reached
 // (Reached), or when they will not be (Err).
@@ -102,7 +109,11 @@ func (c *Controller) takeScale(e ScaleWanted) {
 	next.since, next.waiting = c.step.Now, append(c.target.waiting, e.ID)
 	c.target = next
 	c.ask()
-	c.recordScale(from, cmp.Or(e.By, "somebody asked"), 0)
+	why := cmp.Or(e.By, "somebody asked")
+	if e.MoveAll != "" {
+		why = fmt.Sprintf("%s: every partition to another server (%s)", why, e.MoveAll)
+	}
+	c.recordScale(from, why, 0)
 	c.fleet.Demanded()
 	c.training.Rearrange()
 	c.step.Do(Scaled{ID: e.ID, Scale: c.Scale()})
@@ -118,6 +129,8 @@ func (c *Controller) retarget(e ScaleWanted) (next target, err error) {
 		return target{}, errors.New("the run is ending")
 	case !c.training.Need().Standing:
 		return target{}, errors.New("the reliable machines are still on their way; ask again when training has begun")
+	case e.MoveAll != "":
+		return c.moveAll(e, numbers)
 	case e.Pause:
 		return c.pause(e)
 	case c.target.paused != "" && !e.Resume:
@@ -158,6 +171,19 @@ func (c *Controller) retarget(e ScaleWanted) (next target, err error) {
 		next.want, err = c.moreWorkers(next.want, lacking) // servers need machines to be on
 	}
 	return next, err
+}
+
+// moveAll changes no number.
+func (c *Controller) moveAll(e ScaleWanted, numbers bool) (target, error) {
+	switch {
+	case numbers || e.Reset || e.Pause || e.Resume:
+		return target{}, errors.New("either moves or other numbers")
+	case e.MoveAll != InWindow && e.MoveAll != AtOnce:
+		return target{}, fmt.Errorf("moves go %q or %q, not %q", InWindow, AtOnce, e.MoveAll)
+	case c.target.paused != "":
+		return target{}, errors.New("the run is paused: resume it first")
+	}
+	return c.target, c.training.Layout.Turn(e.MoveAll == AtOnce)
 }
 
 func (c *Controller) moreWorkers(want bidding.Want, more int) (bidding.Want, error) {

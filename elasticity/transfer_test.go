@@ -170,6 +170,7 @@ type move struct {
 	generation ps.Generation
 	piece      int
 	attempts   int
+	again      int  // how often rows that had changed were sent again
 	given      bool // the new owner has all of it
 }
 
@@ -186,6 +187,7 @@ func (n *node) moveOut(id uint64, do tiers.MoveOut) {
 		return
 	}
 	n.moves++
+	n.hasty = false
 	m := &move{n: n, command: id, do: do, id: moveID{n.id, n.route.Version, n.moves}, shard: s, generation: n.generation}
 	m.sendRows()
 }
@@ -266,8 +268,33 @@ func (m *move) sendRows() {
 			m.sendRows()
 			return
 		}
-		m.sendFinal()
+		if !m.do.Window || m.n.hasty || !m.n.w.windows {
+			m.sendFinal()
+			return
+		}
+		m.await(m.n.w.rng.IntN(8))
 	})
+}
+
+// await waits for a window, which comes at any moment here.
+func (m *move) await(steps int) {
+	if m.n.hasty || steps == 0 {
+		m.sendAgain()
+		return
+	}
+	m.n.soon(func() { m.await(steps - 1) })
+}
+
+// sendAgain sends what has changed since it was sent, some times, and then the end.
+func (m *move) sendAgain() {
+	switch m.again++; {
+	case m.over():
+		m.giveUp()
+	case !m.n.hasty && m.again < 3 && m.shard.MoveAgain():
+		m.sendRows()
+	default:
+		m.sendFinal()
+	}
 }
 
 // expect begins to receive a partition.
@@ -327,7 +354,7 @@ func (m *move) left() {
 	delete(m.n.shards, p)
 	delete(m.n.leaving, p)
 	m.n.gone[p] = m.do.To
-	m.n.answer(m.command, nil, nil)
+	m.n.answer(m.command, nil, tiers.Moved{Bytes: int64(40 * m.piece), Seconds: 0.02, Waited: 0.001})
 }
 
 // ownArrived puts what a move has brought into service.

@@ -155,6 +155,7 @@ type world struct {
 	computing func(n *node) time.Duration
 	// How long rows take beyond the usual, under BSP.
 	reading func(n *node) time.Duration
+	windows bool                                                     // moves wait for windows
 	longer  time.Duration                                            // that the world may last
 	cutSize func(since time.Duration) (bytes int64, seconds float64) // of a backup's part of a cut
 	dirty   int64                                                    // bytes of each owner that a cut would have to deliver; 0 = as they are

@@ -13,6 +13,9 @@ func (b *Block) Add(k Key, cells []float32) {
 	b.Values = append(b.Values, cells...)
 }
 
+// Bytes is about what the rows take on their way to another server.
+func (b *Block) Bytes() int { return 8*len(b.Keys) + 4*len(b.Values) }
+
 // AddRow appends a whole row, as Stored gives it.
 func (b *Block) AddRow(s *Schema, k Key, row []float32) {
 	b.Keys = append(b.Keys, k)

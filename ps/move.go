@@ -8,7 +8,7 @@ import "slices"
 //
 // The hand-over:
 //  1. BeginMove queues all touched rows. It refuses while a cut is named or outstanding.
-//  2. MoveRows sends them in pieces. The shard goes on serving; touch marks what changes meanwhile.
+//  2. MoveRows sends them in pieces. The shard goes on serving; touch marks what changes meanwhile, and MoveAgain queues that.
 //  3. FinalMove gives the rest in one message: dirty rows, marks, pending and staged work, settled and fenced incarnations.
 //     Until then CancelMove undoes everything; afterwards only the receiver (Incoming.Finish) may serve.
 //
@@ -71,6 +71,27 @@ func (s *Shard) MoveRows(maxBytes int) (rows Block, more bool) {
 		bytes += deliveryBytes(len(cells))
 	}
 	return rows, len(o.queue) > 0
+}
+
+// MoveAgain queues the rows that changed since they were sent, and reports whether there are any.
+func (s *Shard) MoveAgain() bool {
+	o := s.moving
+	if o == nil {
+		return false
+	}
+	for t := range o.dirty {
+		for slot, changed := range o.dirty[t] {
+			if changed {
+				o.queue = append(o.queue, place{TableID(t), uint32(slot)})
+			}
+		}
+	}
+	return len(o.queue) > 0
+}
+
+// Quiet reports whether there is no work here that is not folded, staged or committed.
+func (s *Shard) Quiet() bool {
+	return len(s.staged)+len(s.arriving) == 0 && !slices.ContainsFunc(s.ahead, func(p *pending) bool { return p != nil && p.committed > 0 })
 }
 
 // Moving reports whether a move away from here is under way.

@@ -435,7 +435,7 @@ func (s *schedule) move(t *rapid.T) {
 	if err := s.incoming.Rows(&rows); err != nil {
 		t.Fatal(err)
 	}
-	if more {
+	if more || rapid.Bool().Draw(t, "again") && s.shard.MoveAgain() {
 		return
 	}
 	final, err := s.shard.FinalMove()

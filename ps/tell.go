@@ -72,3 +72,10 @@ func (b *Backup) Tell() BackupHolding {
 	}
 	return h
 }
+
+// Moved is what a move took. Lengths are wall-clock seconds.
+type Moved struct {
+	Bytes   int64   // of rows; those that changed on the way count again
+	Seconds float64 // in which rows travelled
+	Waited  float64 // in which somebody waited for the partition, as neither owner served it
+}

@@ -40,6 +40,9 @@ func (n *node) NameCut(cut ps.Clock) error {
 	return nil
 }
 
+// HurryMoves: moves wait for nothing here.
+func (n *node) HurryMoves() {}
+
 func (n *node) UnnameCut(ps.Clock) error {
 	n.named, n.f.cut = 0, 0
 	return nil

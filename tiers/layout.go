@@ -79,6 +79,8 @@ func Arrange(now Layout, members []Member, stage Stage, serving int) Layout {
 		servers = transient
 		serving = cmp.Or(serving, (len(transient)+1)/2)
 	}
+	serves := now.serve()
+	servers = append(pick(servers, serves), pick(servers, func(m Member) bool { return !serves(m) })...)
 	servers = servers[:min(cmp.Or(serving, len(servers)), len(servers))]
 	if next.Stage == Stage3 {
 		workers = pick(members, func(m Member) bool { return m.Tier == Transient && !m.NoWork })
@@ -88,6 +90,41 @@ func Arrange(now Layout, members []Member, stage Stage, serving int) Layout {
 	next.Route.Backup = spread(now.Route.Backup, dataless(reliable), equally)
 	next.Worker = spread(now.Worker, workers, Member.weight)
 	return next
+}
+
+// serve reports of members whether they own partitions.
+func (l Layout) serve() func(Member) bool {
+	owners := map[ps.ServerID]bool{}
+	for _, id := range l.Route.Owner {
+		owners[id] = true
+	}
+	return func(m Member) bool { return owners[m.ID] }
+}
+
+// Turn returns an owner for each partition that is another than it has in a layout: the next of those that serve or, of a single one,
+// the oldest member of its tier that stays and does not. false: there is no other.
+func Turn(l Layout, members []Member) (owners []ps.ServerID, ok bool) {
+	members = slices.Clone(members)
+	slices.SortFunc(members, func(a, b Member) int {
+		return cmp.Or(cmp.Compare(a.Joined, b.Joined), cmp.Compare(a.ID, b.ID))
+	})
+	serves := l.serve()
+	servers := pick(members, serves)
+	if len(servers) == 1 {
+		others := pick(members, func(m Member) bool { return !serves(m) && m.Tier == servers[0].Tier && !m.Leaving })
+		servers = append(servers, others[:min(1, len(others))]...)
+	}
+	if len(servers) < 2 {
+		return nil, false
+	}
+	next := map[ps.ServerID]ps.ServerID{}
+	for i, m := range servers {
+		next[m.ID] = servers[(i+1)%len(servers)].ID
+	}
+	for _, owner := range l.Route.Owner {
+		owners = append(owners, next[owner])
+	}
+	return owners, true
 }
 
 // dataless forgets the members' splits, which have nothing to do with partitions.

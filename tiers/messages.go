@@ -71,13 +71,18 @@ type (
 	// TakeStock asks what this node holds and works on: a controller that was started again knows nothing. Answered, with
 	// Stock, when no move away from here is under way.
 	TakeStock struct{}
-	// MoveOut hands a partition to another node; answered when that one has all of it and this one serves it no longer. The new owner
-	// serves it as soon as this node or the next route names it the owner.
+	// MoveOut hands a partition to another node; answered, with Moved, when that one has all of it and this one serves it no longer. The
+	// new owner serves it as soon as this node or the next route names it the owner.
 	MoveOut struct {
 		Partition ps.Partition
 		To        ps.ServerID
 		Address   string
+		// Window has it copied and handed over while workers compute, between a clock's reads and its first contribution, so that no
+		// worker notices. It takes longer: a node with little time left moves at once.
+		Window bool
 	}
+	// HurryMoves lets moves away from here wait for no window any more.
+	HurryMoves struct{}
 	// Promote makes this node the owner of partitions that it backs up, at the committed cut.
 	Promote struct {
 		Cut        ps.Clock
@@ -172,6 +177,7 @@ func (CommitCut) command()       {}
 func (SaveCut) command()         {}
 func (TakeStock) command()       {}
 func (MoveOut) command()         {}
+func (HurryMoves) command()      {}
 func (Promote) command()         {}
 func (FenceWorker) command()     {}
 func (SettleWorker) command()    {}
@@ -346,6 +352,8 @@ type (
 	Holdings ps.Holdings
 	// Saved answers SaveCut.
 	Saved struct{ Parts []SavedPart }
+	// Moved answers MoveOut.
+	Moved ps.Moved
 	// Stock answers TakeStock.
 	Stock struct {
 		Generation ps.Generation
@@ -380,4 +388,5 @@ func (Parked) result()    {}
 func (Standings) result() {}
 func (Holdings) result()  {}
 func (Saved) result()     {}
+func (Moved) result()     {}
 func (Stock) result()     {}

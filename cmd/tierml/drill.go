@@ -17,6 +17,9 @@ import (
 
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/elasticity/scaling"
+	pb "github.com/tierml/tierml/elasticity/scaling/scalingpb"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/journal/words"
 	"github.com/tierml/tierml/internal/rundir"
@@ -40,13 +43,18 @@ still and what was lost. --do selects the disturbance:
   evict      an eviction with the usual notice
   evict-now  an eviction without notice
   kill       a crash: no notice, no eviction
+  move       no harm to a machine: every partition of the model moves to another server
 It hits the oldest transient machine, unless --target, --servers or --machine selects others.
 
-The fake cloud can do all four. Real machines can be terminated (--do kill) and, on Compute Engine, evicted by a
+Partitions move while workers compute, between a clock's reads and its contributions. --at-once moves them as from a machine
+that is about to go, for comparison.
+
+The fake cloud can do all of them. Real machines can be terminated (--do kill) and, on Compute Engine, evicted by a
 simulated maintenance event (--do evict); drill asks first.
 ` + whichRun,
 		Example: `  tierml drill
   tierml drill demo-1 --do kill
+  tierml drill demo-1 --do move
   tierml drill demo --do evict-now --servers half
   tierml drill demo --do evict --target all --of us-west-1a/c3.xlarge -o json`,
 		Args: oneRun,
@@ -76,6 +84,7 @@ simulated maintenance event (--do evict); drill asks first.
 	f.StringVar(&o.choice.Servers, "servers", "", "in place of --target: half or all of the transient machines that serve parameters")
 	f.DurationVar(&o.within, "within", 2*time.Minute, "how long to wait for training to continue, wall-clock")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of --target random")
+	f.BoolVar(&o.atOnce, "at-once", false, "with --do move: do not wait for moments in which workers compute")
 	f.BoolVarP(&o.yes, "yes", "y", false, "disturb a real cloud's machines without asking")
 	outputFlag(cmd, &o.format)
 	completeFlag(cmd, "do", drill.Words()...)
@@ -90,6 +99,7 @@ type drillOptions struct {
 	within time.Duration
 	seed   uint64
 	yes    bool
+	atOnce bool
 	format string
 }
 
@@ -103,6 +113,10 @@ func (o drillOptions) check() error {
 		return fmt.Errorf("--target %q: write oldest, newest, random or all", o.choice.Which)
 	case o.choice.Count < 1:
 		return fmt.Errorf("--count %d: write 1 or more", o.choice.Count)
+	case o.atOnce && o.do != drill.Move:
+		return fmt.Errorf("--at-once goes with --do move")
+	case o.do == drill.Move && (len(o.choice.IDs) > 0 || o.choice.Servers != "" || o.choice.Of != "" || o.choice.Count > 1):
+		return errors.New("--do move harms no machine: leave --machine, --servers, --of and --count out")
 	case o.within <= 0:
 		return fmt.Errorf("--within %v: write a time above zero, such as 2m", o.within)
 	}
@@ -126,6 +140,7 @@ func (o drillOptions) run(ctx context.Context, dir string, in io.Reader, out, er
 	defer stop(nil)
 	watch, lines := drill.New(), status.New()
 	begun, clocks := false, 0
+	var refused error
 	show := func(news []words.Line) {
 		for _, l := range news {
 			if begun && forPeople(o.format) {
@@ -147,7 +162,7 @@ func (o drillOptions) run(ctx context.Context, dir string, in io.Reader, out, er
 			}
 			return
 		}
-		machines, err := watch.Choose(o.choice, o.seed)
+		machines, err := o.choose(watch)
 		switch {
 		case watch.Finished():
 			stop(fmt.Errorf("%s ended before anything was done", relative(dir)))
@@ -159,6 +174,10 @@ func (o drillOptions) run(ctx context.Context, dir string, in io.Reader, out, er
 			harm, err := o.harm(dir, in, out)
 			if err == nil {
 				err = harm(ctx, machines)
+			}
+			if err != nil && o.do == drill.Move {
+				refused = err // until there are machines that could serve
+				return
 			}
 			if err != nil {
 				stop(err)
@@ -173,7 +192,10 @@ func (o drillOptions) run(ctx context.Context, dir string, in io.Reader, out, er
 	})
 	cause := context.Cause(ctx)
 	if cause != nil && !errors.Is(cause, errDrilled) && !begun {
-		if _, why := watch.Choose(o.choice, o.seed); why != nil && errors.Is(cause, late) {
+		if refused != nil && errors.Is(cause, late) {
+			return fmt.Errorf("%w: %w", cause, refused)
+		}
+		if _, why := o.choose(watch); why != nil && errors.Is(cause, late) {
 			return fmt.Errorf("%w: %w", cause, why)
 		}
 		return cause
@@ -182,6 +204,22 @@ func (o drillOptions) run(ctx context.Context, dir string, in io.Reader, out, er
 		return err
 	}
 	return o.conclude(watch.Report(), out)
+}
+
+func (o drillOptions) choose(watch *drill.Watch) ([]drill.Machine, error) {
+	if o.do == drill.Move {
+		return nil, nil
+	}
+	return watch.Choose(o.choice, o.seed)
+}
+
+// move has every partition move to another server.
+func (o drillOptions) move(ctx context.Context, dir string) error {
+	change := &pb.Change{MoveAll: elasticity.InWindow, By: "tierml drill"}
+	if o.atOnce {
+		change.MoveAll = elasticity.AtOnce
+	}
+	return scaling.Ask(ctx, dir, change, func(*pb.Standing) {})
 }
 
 func (o drillOptions) conclude(r drill.Report, out io.Writer) error {
@@ -213,6 +251,9 @@ func drillTable(r drill.Report) table.Table {
 
 // harm returns what does it to machines: the control endpoint of a fake cloud, or a real cloud's own API after asking.
 func (o drillOptions) harm(dir string, in io.Reader, out io.Writer) (func(context.Context, []drill.Machine) error, error) {
+	if o.do == drill.Move {
+		return func(ctx context.Context, _ []drill.Machine) error { return o.move(ctx, dir) }, nil
+	}
 	state, err := jobrun.ReadState(dir)
 	if err != nil {
 		return nil, err

@@ -67,6 +67,7 @@ func (t *Training) Advance() {
 	if t.Halt == nil { // else it is under way
 		t.Cuts.planFlush(t.Recovery != nil)
 	}
+	t.Layout.hurryMoves(t.wantsHalt() || t.unsettled())
 	t.advanceHalt()
 	t.advanceBackups()
 	t.advanceMoves()

@@ -166,7 +166,7 @@ func (t *Training) takeAnswer(m *Node, a tiers.Answer) (due bool) {
 		return !t.checkObeyed(m, do, a) || t.Cuts.cutWaited()
 	case tiers.UnnameCut:
 		return t.Cuts.cutWaited()
-	case tiers.SetRoute, tiers.Unpark:
+	case tiers.SetRoute, tiers.Unpark, tiers.HurryMoves:
 		return false
 	}
 	return true

@@ -49,6 +49,9 @@ type layout struct {
 	misplaced  int // splits whose holder is to change
 	Moves      map[ps.Partition]ps.ServerID
 	MoveRetry  time.Time
+	turning    *turn // all partitions are to change places
+	hurried    bool  // those that move wait for no window any more
+	moved      moved // what the moves since the last line about them took
 
 	Due       bool            // the target is out of date
 	Gathering time.Time       // until then notices are gathered before anything is done about them
@@ -134,7 +137,7 @@ func (la *layout) arrange(members []tiers.Member, stage tiers.Stage) {
 	like := func(a, b tiers.Member) bool {
 		return a.ID == b.ID && a.Tier == b.Tier && a.Joined == b.Joined && a.VCPU == b.VCPU && a.Rate == b.Rate && a.Leaving == b.Leaving && a.NoWork == b.NoWork
 	}
-	if was.members != nil && was.stage == stage && was.serving == serving && was.now.Stage == now.Stage &&
+	if la.turning == nil && was.members != nil && was.stage == stage && was.serving == serving && was.now.Stage == now.Stage &&
 		slices.EqualFunc(was.members, members, like) && slices.Equal(was.loads, loads) &&
 		slices.Equal(was.now.Worker, now.Worker) && slices.Equal(was.now.Route.Owner, now.Route.Owner) &&
 		slices.Equal(was.now.Route.Backup, now.Route.Backup) {
@@ -142,7 +145,13 @@ func (la *layout) arrange(members []tiers.Member, stage tiers.Stage) {
 		la.spareLoads, la.spareWorkers = loads, now.Worker
 		return
 	}
-	la.setTarget(tiers.Arrange(now, members, stage, serving))
+	target := tiers.Arrange(now, members, stage, serving)
+	if la.turning != nil {
+		if owners, ok := tiers.Turn(target, members); ok {
+			target.Route.Owner = owners
+		}
+	}
+	la.setTarget(target)
 	now.Route = la.cloneRoute()
 	la.spareLoads, *was = was.loads, arrangement{now: now, members: members, loads: loads, stage: stage, serving: serving}
 }
@@ -337,6 +346,12 @@ func (la *layout) takeMoved(do tiers.MoveOut, a tiers.Answer) {
 	la.Route.Owner[do.Partition] = do.To
 	la.Route.Version++
 	la.routeNews = true
+	if took, ok := a.Result.(tiers.Moved); ok {
+		la.moved.add(took)
+	}
+	if len(la.Moves) == 0 {
+		la.recordMoved()
+	}
 }
 
 // passOn assigns splits that nobody holds to those who should have them, unless some of those wait for something else: it is

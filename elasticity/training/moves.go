@@ -2,6 +2,7 @@ package training
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -48,6 +49,7 @@ func (t *Training) advanceMoves() {
 		!t.Layout.Standing() || t.Ending || t.Now.Before(t.Layout.MoveRetry) || t.Layout.WantsFlush() || t.wantsHalt() {
 		return
 	}
+	hasty := t.Layout.turning.atOnce() || slices.ContainsFunc(t.Nodes.Members(), func(m *Node) bool { return m.Warned })
 	type hop struct{ from, to ps.ServerID }
 	hops := map[hop]int{}
 	room := map[*Node]int{} // partitions that a machine with a warning still hands over in time
@@ -68,7 +70,10 @@ func (t *Training) advanceMoves() {
 		}
 		t.Layout.Moves[ps.Partition(p)] = to
 		hops[hop{owner, to}]++
-		t.Nodes.send(owner, tiers.MoveOut{Partition: ps.Partition(p), To: to, Address: dest.Address})
+		t.Nodes.send(owner, tiers.MoveOut{Partition: ps.Partition(p), To: to, Address: dest.Address, Window: !hasty})
+	}
+	if len(hops) > 0 {
+		t.Layout.turning, t.Layout.hurried = nil, hasty
 	}
 	order := slices.SortedFunc(maps.Keys(hops), func(a, b hop) int {
 		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to))
@@ -79,6 +84,70 @@ func (t *Training) advanceMoves() {
 				Why: fmt.Sprintf("stage %d layout", t.Layout.Target.Stage)}
 		})
 	}
+}
+
+// hurryMoves has moves wait for no window any more when something else waits for their end: a halt, a worker's settlement, or a machine
+// with a notice.
+func (la *layout) hurryMoves(awaited bool) {
+	if len(la.Moves) == 0 || la.hurried {
+		return
+	}
+	owners := map[ps.ServerID]bool{}
+	for p := range la.Moves {
+		owners[la.Route.Owner[p]] = true
+	}
+	members := la.nodes.Members()
+	if !awaited && !slices.ContainsFunc(members, func(m *Node) bool { return m.Warned }) {
+		return
+	}
+	la.hurried = true
+	for _, m := range members {
+		if owners[m.ID] && m.alive() {
+			la.nodes.send(m.ID, tiers.HurryMoves{})
+		}
+	}
+}
+
+// turn is a wish that every partition changes its owner, for drills; nil = there is none.
+type turn struct{ hasty bool }
+
+func (u *turn) atOnce() bool { return u != nil && u.hasty }
+
+// Turn has every partition served by another machine, each between a clock's reads and its contributions or, if it is hasty, as soon as
+// can be. It reports why that cannot be.
+func (la *layout) Turn(hasty bool) error {
+	if _, ok := tiers.Turn(la.Target, la.nodes.tierMembers()); !ok {
+		return errors.New("no other machine could serve: it takes two reliable machines in stage 1, otherwise two transient ones")
+	}
+	la.turning, la.Due = &turn{hasty}, true
+	return nil
+}
+
+// moved is what moves took together.
+type moved struct {
+	partitions int
+	sum        tiers.Moved
+	longest    float64 // that one was waited for
+}
+
+func (m *moved) add(took tiers.Moved) {
+	m.partitions++
+	m.sum.Bytes += took.Bytes
+	m.sum.Seconds += took.Seconds
+	m.sum.Waited += took.Waited
+	m.longest = max(m.longest, took.Waited)
+}
+
+// recordMoved writes down what moves took that are over.
+func (la *layout) recordMoved() {
+	m := la.moved
+	if la.moved = (moved{}); m.partitions == 0 {
+		return
+	}
+	la.Record(func() journal.Entry {
+		details, _ := journal.Pack(journal.MovedDetails{Waited: m.sum.Waited, Longest: m.longest}) // of finite numbers
+		return journal.Entry{Kind: journal.Moved, Count: m.partitions, Bytes: m.sum.Bytes, Seconds: m.sum.Seconds, Details: details}
+	})
 }
 
 // advanceSplits hands splits on: load at the taker, take back from the giver at a clock's end, assign.

@@ -235,6 +235,13 @@ type ScaleDetails struct {
 	Paused string `json:"paused,omitempty"`
 }
 
+// MovedDetails is the Details of a `moved` line: for how long somebody waited for a partition as neither of its owners served it, in
+// wall-clock seconds.
+type MovedDetails struct {
+	Waited  float64 `json:"waited"`  // all partitions together
+	Longest float64 `json:"longest"` // the longest of them
+}
+
 // StageDetails is the Details of a `stage` line where load has had a say: the lowest stage that it allows, how often that
 // fell, which makes the next fall take longer, and why it is what it is.
 type StageDetails struct {
@@ -282,7 +289,7 @@ type TuneClock struct {
 
 // Pack turns details into the Details of an entry. The types hold nothing that JSON
 // cannot, except a number that is not finite, which is a bug in the caller.
-func Pack[D StartDetails | PlanDetails | IntentDetails | ScaleDetails | StageDetails | TuneDetails](d D) (json.RawMessage, error) {
+func Pack[D StartDetails | PlanDetails | IntentDetails | ScaleDetails | MovedDetails | StageDetails | TuneDetails](d D) (json.RawMessage, error) {
 	b, err := json.Marshal(d)
 	if err != nil {
 		return nil, fmt.Errorf("packing the details of a journal line: %w", err)
@@ -301,6 +308,9 @@ func (e Entry) IntentDetails() (IntentDetails, error) { return unpack[IntentDeta
 
 // ScaleDetails reads the details of a `scale` line.
 func (e Entry) ScaleDetails() (ScaleDetails, error) { return unpack[ScaleDetails](e, Scale) }
+
+// MovedDetails reads the details of a `moved` line.
+func (e Entry) MovedDetails() (MovedDetails, error) { return unpack[MovedDetails](e, Moved) }
 
 // StageDetails reads the details of a `stage` line.
 func (e Entry) StageDetails() (StageDetails, error) { return unpack[StageDetails](e, Stage) }

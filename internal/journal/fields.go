@@ -38,6 +38,7 @@ var kinds = []Fields{
 	{Scale, []string{"from", "to"}, []string{"seconds", "clock", "details"}, true},
 	{Tune, nil, []string{"from", "to", "clock", "details"}, false},
 	{Move, []string{"from", "to"}, []string{"count", "partitions", "clock", "bytes", "seconds"}, false},
+	{Moved, nil, []string{"count", "bytes", "seconds", "details"}, false},
 	{Cut, nil, []string{"clock", "generation", "partitions", "bytes", "seconds"}, true},
 	{Checkpoint, []string{"model"}, []string{"clock", "partitions", "bytes", "seconds"}, true},
 	{SaveFailed, nil, []string{"clock"}, false},

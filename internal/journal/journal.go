@@ -34,6 +34,7 @@ const (
 	Scale        Kind = "scale"             // from, to: how many machines are wanted
 	Tune         Kind = "tune"              // from, to (settings), clock
 	Move         Kind = "move"              // count partitions, from, to
+	Moved        Kind = "moved"             // count partitions, bytes, seconds: moves are over
 	Cut          Kind = "cut"               // clock, bytes, seconds: committed
 	Checkpoint   Kind = "checkpoint"        // clock, bytes, seconds, model: a committed cut was saved while training went on
 	SaveFailed   Kind = "checkpoint-failed" // clock

@@ -24,10 +24,11 @@ const (
 	Evict     = "evict"     // take it back with the usual notice
 	EvictNow  = "evict-now" // take it back without
 	Kill      = "kill"      // break it: no notice, no eviction
+	Move      = "move"      // to no machine: every partition goes to another server
 )
 
 // Words are all that can be done.
-func Words() []string { return []string{Rebalance, Evict, EvictNow, Kill} }
+func Words() []string { return []string{Rebalance, Evict, EvictNow, Kill, Move} }
 
 // Machine is a machine that takes part in training.
 type Machine struct {
@@ -83,6 +84,21 @@ type Report struct {
 	Launched int       `json:"launched"` // machines bought since
 	Stages   []string  `json:"stages,omitempty"`
 	Others   int       `json:"others_gone,omitempty"` // machines that went meanwhile and were not meant
+	Moves    Moves     `json:"moves,omitzero"`
+}
+
+// Moves are what moves took that ended after a drill began.
+type Moves struct {
+	Partitions int     `json:"partitions"`
+	Bytes      int64   `json:"bytes"`   // copied, with rows that changed on the way
+	Seconds    float64 `json:"seconds"` // in which rows travelled, of all partitions together
+	// Waited is for how long workers waited for partitions that neither owner served, of all together; Longest, the longest of them.
+	Waited  float64 `json:"waited_seconds"`
+	Longest float64 `json:"longest_waited_seconds"`
+	Hidden  float64 `json:"hidden"` // the share of Seconds in which nobody waited
+	// Added is how much longer than usual the clocks were, all together, from the drill to the end of the clock in which the moves ended.
+	// On a host that has other work, most of it may come from that.
+	Added float64 `json:"added_seconds"`
 }
 
 // kept is how many clocks tell what is usual.
@@ -138,6 +154,19 @@ func (w *Watch) Feed(e journal.Entry) {
 		w.report.Cuts++
 	case journal.Move:
 		w.report.Moved += e.Count
+	case journal.Moved:
+		w.moved(e)
+	}
+}
+
+func (w *Watch) moved(e journal.Entry) {
+	m := &w.report.Moves
+	m.Partitions += e.Count
+	m.Bytes += e.Bytes
+	m.Seconds += e.Seconds
+	if d, err := e.MovedDetails(); err == nil {
+		m.Waited += d.Waited
+		m.Longest = max(m.Longest, d.Longest)
 	}
 }
 
@@ -176,7 +205,12 @@ func (w *Watch) clock(e journal.Entry) {
 		w.gaps = append(w.gaps, gap)
 		w.gaps = w.gaps[max(0, len(w.gaps)-kept):]
 	default:
-		w.report.Longest = max(w.report.Longest, gap)
+		if w.do != Move || !w.report.WentOn {
+			w.report.Longest = max(w.report.Longest, gap)
+		}
+		if !w.report.WentOn {
+			w.report.Moves.Added += gap - w.report.Usual
+		}
 	}
 	w.lastAt = e.T
 	if e.Clock <= w.highest {
@@ -189,7 +223,13 @@ func (w *Watch) clock(e journal.Entry) {
 	}
 }
 
-func (w *Watch) allGone() bool { return w.do == Rebalance || w.report.Gone == len(w.targets) }
+// allGone reports whether what was to be done has been: the machines are gone, or the partitions are elsewhere.
+func (w *Watch) allGone() bool {
+	if w.do == Move {
+		return w.report.Moves.Partitions > 0
+	}
+	return w.do == Rebalance || w.report.Gone == len(w.targets)
+}
 
 // Finished reports whether the run has ended.
 func (w *Watch) Finished() bool { return w.finished }
@@ -290,6 +330,11 @@ func (w *Watch) Now() time.Time { return w.mapping.Now() }
 func (w *Watch) Report() Report {
 	r := w.report
 	r.Still = max(0, r.Longest-r.Usual)
+	if m := &r.Moves; m.Partitions == 0 {
+		*m = Moves{}
+	} else {
+		m.Hidden = 1 - min(m.Waited/m.Seconds, 1)
+	}
 	return r
 }
 

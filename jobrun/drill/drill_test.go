@@ -138,6 +138,36 @@ func TestKill(t *testing.T) {
 	}
 }
 
+// All partitions move: what that took is known with the clock in which it ended.
+func TestMove(t *testing.T) {
+	w := training(t)
+	w.Begin(Move, nil, at(2.1))
+	w.Feed(journal.Entry{T: at(2.2), Kind: journal.ClockDone, Clock: 11})
+	w.Feed(journal.Entry{T: at(2.25), Kind: journal.Move, From: "i-1", To: "i-2", Count: 32})
+	w.Feed(journal.Entry{T: at(2.42), Kind: journal.ClockDone, Clock: 12})
+	if w.Settled() {
+		t.Error("settled before the moves are over")
+	}
+	details, err := journal.Pack(journal.MovedDetails{Waited: 0.04, Longest: 0.002})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Feed(journal.Entry{T: at(2.5), Kind: journal.Moved, Count: 32, Bytes: 4e6, Seconds: 0.4, Details: details})
+	w.Feed(journal.Entry{T: at(2.64), Kind: journal.ClockDone, Clock: 13})
+	w.Feed(journal.Entry{T: at(3.64), Kind: journal.ClockDone, Clock: 14}) // has nothing to do with it
+	r := w.Report()
+	if !w.Settled() || !r.WentOn || r.Lost != 0 || r.Moves.Partitions != 32 || r.Moves.Bytes != 4e6 || r.Moves.Longest != 0.002 {
+		t.Errorf("report %+v", r)
+	}
+	if m := r.Moves; m.Added < 0.0399 || m.Added > 0.0401 || m.Hidden < 0.899 || m.Hidden > 0.901 {
+		t.Errorf("%.4f s added, %.3f hidden", m.Added, m.Hidden)
+	}
+	var text bytes.Buffer
+	if err := r.WriteText(&text); err != nil || !strings.Contains(text.String(), "32 partitions, 4.0 MB in 0.400 s, 90.0 % of them hidden") {
+		t.Errorf("%v:\n%s", err, &text)
+	}
+}
+
 // A rebalance recommendation takes nothing away.
 func TestRebalance(t *testing.T) {
 	w := training(t)

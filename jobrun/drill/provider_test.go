@@ -35,7 +35,7 @@ func TestThroughAProvider(t *testing.T) {
 		false: {Evict: "true notices need an experiment", Rebalance: "recommendations need an experiment"}, true: {Rebalance: "nothing is recommended"},
 	}
 	for preempts, reasons := range undoable {
-		for _, do := range Words() {
+		for _, do := range []string{Rebalance, Evict, EvictNow, Kill} {
 			possible, err := Possible(do, reasons), Through(t.Context(), account{&done, preempts}, do, machines)
 			if (possible == nil) != (err == nil) {
 				t.Errorf("--do %s: %v, but %v", do, possible, err)

@@ -12,11 +12,18 @@ func (r Report) WriteText(w io.Writer) error {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "  %-14s %s\n", name, fmt.Sprintf(format, args...))
 	}
-	fmt.Fprintf(&b, "\n%s of %s, at %s of market time:\n", r.Do, plural(len(r.Targets), "machine"), r.At.UTC().Format("2006-01-02 15:04:05"))
-	if r.Do != Rebalance {
+	of := plural(len(r.Targets), "machine")
+	if r.Do == Move {
+		of = "all partitions"
+	}
+	fmt.Fprintf(&b, "\n%s of %s, at %s of market time:\n", r.Do, of, r.At.UTC().Format("2006-01-02 15:04:05"))
+	if r.Do != Rebalance && r.Do != Move {
 		line("gone", "%d of %d", r.Gone, len(r.Targets))
 	}
 	switch {
+	case r.WentOn && r.Do == Move:
+		r.Moves.write(line)
+		line("clocks", "the longest took %.3f s, usual were %.3f s; all until the moves were over took %.3f s more", r.Longest, r.Usual, max(r.Moves.Added, 0))
 	case r.WentOn:
 		line("stood still", "%.2f s: the longest time between two clocks was %.2f s, usual were %.2f s", r.Still, r.Longest, r.Usual)
 		line("next clock", "a new clock was done %.2f s after it, once they were gone", r.Until)
@@ -28,7 +35,9 @@ func (r Report) WriteText(w io.Writer) error {
 		lost = fmt.Sprintf("%s done again, after %s", plural(int(r.Lost), "clock"), plural(r.Rollback, "roll-back"))
 	}
 	line("lost", "%s", lost)
-	line("moved", "%s of the parameters; %s committed meanwhile", plural(r.Moved, "partition"), plural(r.Cuts, "cut"))
+	if r.Do != Move {
+		line("moved", "%s of the parameters; %s committed meanwhile", plural(r.Moved, "partition"), plural(r.Cuts, "cut"))
+	}
 	if r.Launched > 0 {
 		line("bought", "%s", plural(r.Launched, "machine"))
 	}
@@ -40,6 +49,11 @@ func (r Report) WriteText(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+func (m Moves) write(line func(name, format string, args ...any)) {
+	line("copied", "%s, %.1f MB in %.3f s, %.1f %% of them hidden", plural(m.Partitions, "partition"), float64(m.Bytes)/1e6, m.Seconds, 100*m.Hidden)
+	line("waited", "workers for partitions on their way: %.3f s in all, %.3f s for one", m.Waited, m.Longest)
 }
 
 func plural(n int, what string) string {

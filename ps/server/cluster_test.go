@@ -122,6 +122,7 @@ type cluster struct {
 	schema     ps.Schema
 	dial       wire.Dialer // of servers and clients
 	maxBody    int         // of the frames of servers and clients
+	chunk      int         // of deliveries and moves
 	generation ps.Generation
 	route      ps.Route
 	peers      map[ps.ServerID]string
@@ -142,9 +143,14 @@ type node struct {
 
 // newCluster starts servers; the partitions belong to owners and are backed up by the last server.
 func newCluster(t testing.TB, schema ps.Schema, dial wire.Dialer, ids ...ps.ServerID) *cluster {
+	return newClusterOf(t, schema, dial, 200, ids...)
+}
+
+// newClusterOf is newCluster with deliveries and moves in pieces of so many bytes.
+func newClusterOf(t testing.TB, schema ps.Schema, dial wire.Dialer, chunk int, ids ...ps.ServerID) *cluster {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	c := &cluster{
-		t: t, ctx: ctx, schema: schema, dial: dial, generation: 1, maxBody: maxBody,
+		t: t, ctx: ctx, schema: schema, dial: dial, generation: 1, maxBody: maxBody, chunk: chunk,
 		peers: map[ps.ServerID]string{}, nodes: map[ps.ServerID]*node{}, held: make(chan heldReport, 100),
 	}
 	t.Cleanup(func() {
@@ -181,7 +187,7 @@ func (c *cluster) startIn(id ps.ServerID, generation ps.Generation) *node {
 		c.t.Fatal(err)
 	}
 	srv := server.New(server.Config{
-		Self: id, Schema: c.schema, Job: job, Listener: listener, Dial: c.dial, ChunkBytes: 200, MaxBody: c.maxBody, Generation: generation,
+		Self: id, Schema: c.schema, Job: job, Listener: listener, Dial: c.dial, ChunkBytes: c.chunk, MaxBody: c.maxBody, Generation: generation,
 		OnCutHeld: func(cut ps.Clock, bytes int64, took time.Duration) {
 			if bytes < 0 || took < 0 {
 				c.t.Errorf("cut %d held: %d bytes in %v", cut, bytes, took)
@@ -351,6 +357,12 @@ func (t *team) verify(folded ps.Clock) {
 			t.cluster.t.Fatalf("%d rows of table %d", rows, table)
 		}
 	}
+}
+
+// move hands a partition of one server to another.
+func (c *cluster) move(ctx context.Context, p ps.Partition, from, to ps.ServerID, window bool) error {
+	_, err := c.nodes[from].MoveOut(ctx, server.Move{Partition: p, To: to, Address: c.peers[to], Window: window})
+	return err
 }
 
 // cut names a cut everywhere, waits until the backup holds it and commits it.

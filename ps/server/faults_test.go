@@ -128,13 +128,15 @@ func TestMoveToLostServer(t *testing.T) {
 	address := lost.Addr().String()
 	_ = lost.Close()
 	team.start(c.ctx, 1, 3)
-	if err := c.nodes["a"].MoveOut(c.ctx, 2, "gone", address); err == nil {
+	c.peers["gone"] = address
+	if err := c.move(c.ctx, 2, "a", "gone", true); err == nil {
 		t.Error("moved a partition to nowhere")
 	}
 	if err := team.wait(); err != nil {
 		t.Fatal(err)
 	}
 	team.verify(3)
+	delete(c.peers, "gone")
 	c.cut(3) // nothing of the move is left over
 }
 
@@ -148,15 +150,17 @@ func TestMoveCutOffAtTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	gate := &deafTo{Caller: c.nodes["r"].Local()}
-	address := listen(t, gate)
+	real := c.peers["r"]
+	c.peers["r"] = listen(t, gate)
 	ctx, cancel := context.WithTimeout(c.ctx, 300*time.Millisecond)
 	defer cancel()
-	if err := c.nodes["a"].MoveOut(ctx, 1, "r", address); err == nil {
+	if err := c.move(ctx, 1, "a", "r", false); err == nil {
 		t.Fatal("a move ended well without an acknowledgement")
 	}
 	if !gate.final.Load() {
 		t.Fatal("the last message was never sent: the case was not met")
 	}
+	c.peers["r"] = real
 	if stock := c.nodes["r"].TakeStock(); len(stock.Owned) != 0 || c.nodes["r"].Stats().Owned != 0 {
 		t.Fatalf("the receiver says that it owns %+v", stock.Owned)
 	}
@@ -169,7 +173,7 @@ func TestMoveCutOffAtTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.cut(4)
-	if err := c.nodes["a"].MoveOut(c.ctx, 1, "r", c.peers["r"]); err != nil {
+	if err := c.move(c.ctx, 1, "a", "r", false); err != nil {
 		t.Fatal(err)
 	}
 	team.start(c.ctx, 5, 6)
@@ -324,7 +328,7 @@ func TestWaitingReadFollowsChanges(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- cl.Read(c.ctx, 1, 2, allKeys(&c.schema), &rows) }()
 	for p := range c.route.Owner {
-		if err := c.nodes["a"].MoveOut(c.ctx, ps.Partition(p), "r", c.peers["r"]); err != nil {
+		if err := c.move(c.ctx, ps.Partition(p), "a", "r", false); err != nil {
 			t.Fatal(err)
 		}
 		c.route.Owner[p] = "r"

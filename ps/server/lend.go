@@ -21,6 +21,7 @@ type loan struct {
 	statuses []wire.PartitionStatus
 	stamps   []ps.Stamp
 	pieces   [][]float32
+	lent     bool
 }
 
 var loans = sync.Pool{New: func() any { return new(loan) }}
@@ -44,6 +45,7 @@ func (r *reads) lend(generation ps.Generation, m *wire.Read) wire.Message {
 		l.end()
 		return nil
 	}
+	l.lent = true
 	return wire.LendRows(l.statuses, l.stamps, l.pieces, l.end)
 }
 
@@ -90,12 +92,16 @@ func (l *loan) add(row []float32) {
 // end gives the locks back.
 func (l *loan) end() {
 	for _, slot := range l.slots {
+		if l.lent {
+			slot.answered()
+		}
 		slot.mu.Unlock()
 	}
 	l.places.term.mu.RUnlock()
 	clear(l.slots)
 	clear(l.pieces)
 	l.slots, l.pieces, l.statuses, l.stamps, l.places = l.slots[:0], l.pieces[:0], l.statuses[:0], l.stamps[:0], nil
+	l.lent = false
 	loans.Put(l)
 }
 

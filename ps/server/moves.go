@@ -17,77 +17,105 @@ const (
 	cancelTimeout = time.Second
 )
 
+// Move is a partition that another server is to have.
+type Move struct {
+	Partition ps.Partition
+	To        ps.ServerID
+	Address   string
+	// Window has it copied, and handed over, while workers compute (window), one partition after the other; otherwise as soon as can be.
+	Window bool
+}
+
 // MoveOut hands a partition to another server. It goes on serving while rows travel; only between the last
 // message and its acknowledgement requests wait. Afterwards this server answers `moved`.
 //
 // After an error it owns the partition as before. If the new owner could not be asked to forget what it has,
 // the error says so: the last message may have reached it. It does not use what it has before it is told that it may
 // (MoveDone, or a route that names it), which it never is: the next move of the partition there replaces it.
-func (s *Server) MoveOut(ctx context.Context, p ps.Partition, to ps.ServerID, address string) error {
-	if err := s.moveOut(ctx, p, to, address); err != nil {
-		return fmt.Errorf("move partition %d to %s: %w", p, to, err)
+func (s *Server) MoveOut(ctx context.Context, do Move) (ps.Moved, error) {
+	m, err := s.moveOut(ctx, do)
+	if err != nil {
+		return ps.Moved{}, fmt.Errorf("move partition %d to %s: %w", do.Partition, do.To, err)
 	}
-	return nil
+	return m.took, nil
 }
 
-func (s *Server) moveOut(ctx context.Context, p ps.Partition, to ps.ServerID, address string) error {
-	m, err := s.beginMove(ctx, p, to, address)
-	if err != nil {
-		return err
-	}
+// HurryMoves lets moves out that are under way wait for no window any more.
+func (s *Server) HurryMoves() { s.turns.hurry() }
+
+func (s *Server) moveOut(ctx context.Context, do Move) (*move, error) {
+	m := s.newMove(ctx, do)
 	defer m.end()
-	err = m.sendRows()
+	if m.Window {
+		if err := s.turns.take(m.ctx); err != nil {
+			return m, err
+		}
+		defer s.turns.give()
+	}
+	if err := m.begin(); err != nil {
+		return m, err
+	}
+	err := m.sendAll()
 	if err == nil {
 		err = m.sendFinal()
 	}
 	if err != nil {
-		return errors.Join(err, m.cancel())
+		return m, errors.Join(err, m.cancel())
 	}
 	_ = m.send(&wire.MoveDone{Move: m.id}) // if it cannot be told, the next route tells it
-	return m.left()
+	return m, m.left()
 }
 
 // move is a partition on its way out.
 type move struct {
+	Move
 	server     *Server
 	ctx        context.Context // ends with the generation too: a roll-back cancels moves
 	end        context.CancelFunc
 	generation ps.Generation
+	waits      bool // for windows
 	id         wire.MoveID
-	to         ps.ServerID
-	address    string
 	slot       *slot
 	shard      *ps.Shard
 	pieces     uint64
 	sent       bool // something has been on its way to the new owner
+	took       ps.Moved
 }
 
-func (s *Server) beginMove(ctx context.Context, p ps.Partition, to ps.ServerID, address string) (*move, error) {
+func (s *Server) newMove(ctx context.Context, do Move) *move {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	// Without BSP there is no moment at which nobody reads and nobody writes.
+	m := &move{Move: do, server: s, generation: s.generation, waits: do.Window && s.schema.Bound() == 0}
+	m.ctx, m.end = context.WithCancel(ctx)
+	stop := context.AfterFunc(s.epoch, m.end)
+	end := m.end
+	m.end = func() { stop(); end() }
+	return m
+}
+
+func (m *move) begin() error {
+	s, p := m.server, m.Partition
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
+	case s.generation != m.generation:
+		return wire.ErrStale
 	case int(p) >= len(s.slots) || s.slots[p].state != owned:
-		return nil, fmt.Errorf("%w: it is not served here", ps.ErrInvalid)
-	case to == s.cfg.Self:
-		return nil, fmt.Errorf("%w: it is there already", ps.ErrInvalid)
+		return fmt.Errorf("%w: it is not served here", ps.ErrInvalid)
+	case m.To == s.cfg.Self:
+		return fmt.Errorf("%w: it is there already", ps.ErrInvalid)
 	case s.suspended:
-		return nil, ps.ErrBusy
+		return ps.ErrBusy
 	}
-	slot := s.slots[p]
-	if err := slot.shard.BeginMove(); err != nil {
-		return nil, err
+	m.slot = s.slots[p]
+	m.shard = m.slot.shard
+	if err := m.shard.BeginMove(); err != nil {
+		return err
 	}
 	s.moves++
-	m := &move{
-		server: s, generation: s.generation, to: to, address: address, slot: slot, shard: slot.shard,
-		id: wire.MoveID{From: s.cfg.Self, Version: s.route.Version, Number: s.moves, Partition: p},
-	}
-	m.ctx, m.end = context.WithCancel(ctx)
-	epoch := s.epoch
-	stop := context.AfterFunc(epoch, m.end)
-	end := m.end
-	m.end = func() { stop(); end() }
-	return m, nil
+	m.id = wire.MoveID{From: s.cfg.Self, Version: s.route.Version, Number: s.moves, Partition: p}
+	return nil
 }
 
 // with works on the shard, unless a roll-back has ended the move.
@@ -103,18 +131,87 @@ func (m *move) with(f func() error) error {
 	return f()
 }
 
+// sendAgain is how often rows that have changed meanwhile are sent again before the last message takes what is left.
+const sendAgain = 3
+
+// sendAll copies the rows. In windows it does so until the new owner has all of them as they are here, at a moment that is in one.
+func (m *move) sendAll() error {
+	for again := 0; ; again++ {
+		if err := m.sendRows(); err != nil || !m.waits {
+			return err
+		}
+		if err := m.awaitWindow(); err != nil {
+			return err
+		}
+		changed := false
+		err := m.with(func() error {
+			changed = m.shard.MoveAgain()
+			return nil
+		})
+		if err != nil || !changed || again == sendAgain {
+			return err
+		}
+	}
+}
+
 func (m *move) sendRows() error {
 	for more := true; more; m.pieces++ {
+		if err := m.awaitWindow(); err != nil {
+			return err
+		}
 		message := &wire.MoveRows{Move: m.id, Piece: m.pieces}
 		err := m.with(func() error {
 			message.Rows, more = m.shard.MoveRows(m.server.cfg.ChunkBytes)
 			return nil
 		})
 		if err == nil {
+			m.took.Bytes += int64(message.Rows.Bytes())
 			err = m.send(message)
 		}
 		if err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// awaitWindow waits for one. When none has come for longer than a clock, neither this move nor those behind it wait for any more.
+func (m *move) awaitWindow() error {
+	var late *time.Timer
+	defer func() {
+		if late != nil {
+			late.Stop()
+		}
+	}()
+	for m.waits {
+		hasty := m.server.turns.hurried()
+		select {
+		case <-hasty:
+			m.waits = false
+			return nil
+		default:
+		}
+		var changed <-chan struct{}
+		err := m.with(func() error {
+			if m.slot.open() {
+				return nil
+			}
+			changed = m.slot.wait()
+			if late == nil {
+				late = time.NewTimer(m.slot.window.patience())
+			}
+			return nil
+		})
+		if err != nil || changed == nil {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-hasty:
+		case <-late.C:
+			m.server.turns.hurry()
+		case <-m.ctx.Done():
+			return m.ctx.Err()
 		}
 	}
 	return nil
@@ -127,8 +224,9 @@ func (m *move) sendFinal() error {
 		if err != nil {
 			return err
 		}
+		m.took.Bytes += int64(final.Rows.Bytes())
 		parts = final.Cut(m.server.schema, wire.Piece(m.server.cfg.MaxBody))
-		m.slot.state = leaving
+		m.slot.state, m.slot.missed = leaving, time.Time{}
 		return nil
 	})
 	for i := range parts {
@@ -143,9 +241,11 @@ func (m *move) sendFinal() error {
 // send repeats a message of the move until it is acknowledged: the receiver knows those that it has had.
 func (m *move) send(message wire.Message) error {
 	var pause pause
+	began := time.Now()
+	defer func() { m.took.Seconds += time.Since(began).Seconds() }()
 	for attempt := 1; ; attempt++ {
 		m.sent = true
-		ack, err := askAt[*wire.Ack](m.ctx, &m.server.others, m.address, m.generation, message)
+		ack, err := askAt[*wire.Ack](m.ctx, &m.server.others, m.Address, m.generation, message)
 		if err == nil && len(ack.Partitions) == 1 {
 			err = ack.Partitions[0].Code.Err()
 		}
@@ -161,7 +261,10 @@ func (m *move) send(message wire.Message) error {
 // left makes the move known here.
 func (m *move) left() error {
 	return m.with(func() error {
-		m.slot.leave(m.to, m.address)
+		if missed := m.slot.missed; !missed.IsZero() {
+			m.took.Waited = time.Since(missed).Seconds()
+		}
+		m.slot.leave(m.To, m.Address)
 		return nil
 	})
 }
@@ -173,7 +276,7 @@ func (m *move) cancel() error {
 		ctx, done := context.WithTimeout(context.WithoutCancel(m.ctx), cancelTimeout)
 		defer done()
 		message := &wire.MoveCancel{Move: m.id}
-		if _, err := askAt[*wire.Ack](ctx, &m.server.others, m.address, m.generation, message); err != nil {
+		if _, err := askAt[*wire.Ack](ctx, &m.server.others, m.Address, m.generation, message); err != nil {
 			unheard = fmt.Errorf("it may hold a copy: %w", err)
 		}
 	}

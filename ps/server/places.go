@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/ps/wire"
@@ -99,6 +100,10 @@ func (s *places) try(slot *slot, generation ps.Generation, f func(*slot) (wire.C
 	case owned:
 		if code, wait := f(slot); !wait {
 			return wire.PartitionStatus{Partition: slot.id, Code: code}, nil, nil, nil
+		}
+	case leaving:
+		if slot.missed.IsZero() {
+			slot.missed = time.Now()
 		}
 	}
 	return status, slot.wait(), s.term.epoch, nil

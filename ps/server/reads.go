@@ -51,6 +51,7 @@ func (r *reads) read(ctx context.Context, generation ps.Generation, m *wire.Read
 		rows.Hold(r.answers, room)
 		refusal := r.copyRows(generation, m, rows)
 		if refusal == nil {
+			r.places.answered(rows.Groups)
 			return rows
 		}
 		rows.Release()

@@ -55,7 +55,7 @@ func (s *Server) settleWorker(incarnation ps.Incarnation, sequence uint64, commi
 			failed = append(failed, fmt.Errorf("settle incarnation %d in partition %d: %w", incarnation, slot.id, err))
 		}
 		if folded {
-			slot.wake()
+			slot.fold()
 		}
 	}
 	return errors.Join(failed...)

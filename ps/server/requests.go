@@ -201,7 +201,7 @@ func (s *Server) commit(ctx context.Context, generation ps.Generation, m *wire.C
 		status, refusal := s.serve(ctx, generation, p, func(slot *slot) (wire.Code, bool) {
 			folded, err := slot.shard.Commit(m.Incarnation, m.Sequence)
 			if folded {
-				slot.wake()
+				slot.fold()
 				passed = passed || s.announcer.named != 0 && slot.shard.Passed(s.announcer.named)
 			}
 			s.logInvalid(slot, err)

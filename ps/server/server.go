@@ -69,6 +69,8 @@ type Server struct {
 	// These are guarded by term.mu.
 	moves     uint64   // number of the last move out
 	recovered ps.Clock // the cut that this generation began at
+
+	turns *turns // of moves out
 }
 
 // New returns a server that has nothing yet.
@@ -89,7 +91,7 @@ func New(cfg Config) *Server {
 	if cfg.TLS != nil {
 		cfg.Dial = wire.SecureDialer(cfg.Dial, cfg.TLS)
 	}
-	s := &Server{cfg: cfg, log: cfg.Log, sparse: hasSparse(&cfg.Schema), recovered: -1}
+	s := &Server{cfg: cfg, log: cfg.Log, sparse: hasSparse(&cfg.Schema), recovered: -1, turns: newTurns()}
 	s.term.init(cfg.Generation, cfg.Panicked)
 	s.places.init(&s.cfg.Schema, &s.term)
 	s.others.self, s.others.here = cfg.Self, local{s}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"sync"
+	"time"
 
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/ps/wire"
@@ -29,6 +30,8 @@ type slot struct {
 	newest   wire.MoveID   // newest move of this generation that was heard of
 	arrived  wire.MoveID   // the move that brought it, if one did
 	outgoing *outgoing     // the cut that its backup pulls
+	window   window
+	missed   time.Time // when a request came while it was leaving, the first one; zero = none
 
 	// to and address are where it went from here; "" = it was never here.
 	to      ps.ServerID

@@ -81,7 +81,7 @@ func (c *cluster) moveAround(times int) error {
 		if from == to {
 			continue
 		}
-		if err := c.nodes[from].MoveOut(c.ctx, p, to, c.peers[to]); err != nil {
+		if err := c.move(c.ctx, p, from, to, i%4 == 0); err != nil {
 			return err
 		}
 		c.route.Owner[p] = to
@@ -137,7 +137,7 @@ func TestOwnerDies(t *testing.T) {
 		}
 		c.cut(4)
 		// A partition that has moved since the cut cannot be undone by its owner.
-		if err := c.nodes["a"].MoveOut(c.ctx, 0, "b", c.peers["b"]); err != nil {
+		if err := c.move(c.ctx, 0, "a", "b", false); err != nil {
 			t.Fatal(err)
 		}
 		c.route.Owner[0] = "b"
@@ -518,14 +518,14 @@ func TestCutNames(t *testing.T) {
 	if err := a.NameCut(4); !errors.Is(err, ps.ErrBusy) {
 		t.Errorf("second cut: %v", err)
 	}
-	if err := a.MoveOut(c.ctx, 0, "r", c.peers["r"]); !errors.Is(err, ps.ErrBusy) {
+	if err := c.move(c.ctx, 0, "a", "r", false); !errors.Is(err, ps.ErrBusy) {
 		t.Errorf("move during a cut: %v", err)
 	}
 	if err := a.CommitCut(3); err == nil {
 		t.Error("committed a cut that was not passed")
 	}
 	a.UnnameCut(3)
-	if err := a.MoveOut(c.ctx, 0, "r", c.peers["r"]); err != nil {
+	if err := c.move(c.ctx, 0, "a", "r", false); err != nil {
 		t.Fatal(err)
 	}
 	c.route.Owner[0] = "r"

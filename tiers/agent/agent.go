@@ -25,6 +25,7 @@ type Server interface {
 	NameCut(cut ps.Clock) error
 	UnnameCut(cut ps.Clock) error
 	CommitCut(cut ps.Clock) error
+	HurryMoves()
 	Promote(cut ps.Clock, partitions []ps.Partition) error
 	SettleWorker(inc ps.Incarnation, sequence uint64, commit bool) error
 	FenceGeneration(g ps.Generation) (tiers.Holdings, error)
@@ -106,6 +107,9 @@ func (a *Agent) take(c tiers.Command) (errand tiers.Do, _ tiers.Result, _ error)
 		return nil, nil, a.Server.UnnameCut(do.Cut)
 	case tiers.CommitCut:
 		return nil, nil, a.Server.CommitCut(do.Cut)
+	case tiers.HurryMoves:
+		a.Server.HurryMoves()
+		return nil, nil, nil
 	case tiers.Promote:
 		return nil, nil, a.Server.Promote(do.Cut, do.Partitions)
 	case tiers.SettleWorker:

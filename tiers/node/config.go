@@ -110,7 +110,7 @@ type Server interface {
 	agent.Server
 	// SaveCut writes what is backed up here to a blob store. It calls held, always, once later cuts may be committed.
 	SaveCut(ctx context.Context, do tiers.SaveCut, held func()) ([]tiers.SavedPart, error)
-	MoveOut(ctx context.Context, p ps.Partition, to ps.ServerID, address string) error
+	MoveOut(ctx context.Context, do tiers.MoveOut) (tiers.Moved, error)
 	FenceWorker(inc ps.Incarnation) ([]tiers.Standing, error)
 	// TakeStock returns what is owned and backed up here; the caller adds the worker's part.
 	TakeStock() tiers.Stock

@@ -148,6 +148,11 @@ func (s dataServer) Recover(do tiers.Recover) error {
 	return s.RecoverFrom(do.Generation, do.Cut, do.Route, do.Peers, rows)
 }
 
+func (s dataServer) MoveOut(ctx context.Context, do tiers.MoveOut) (tiers.Moved, error) {
+	took, err := s.Server.MoveOut(ctx, server.Move(do))
+	return tiers.Moved(took), err
+}
+
 func (s dataServer) TakeStock() tiers.Stock {
 	have := s.Server.TakeStock()
 	return tiers.Stock{

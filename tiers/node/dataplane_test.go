@@ -192,14 +192,15 @@ func (s *fakeServer) CommitCut(cut ps.Clock) error {
 		return s.plane.each(func(shard *ps.Shard) error { return shard.CommitCut(cut) })
 	})
 }
-func (s *fakeServer) MoveOut(ctx context.Context, _ ps.Partition, _ ps.ServerID, _ string) error {
+func (s *fakeServer) MoveOut(ctx context.Context, _ tiers.MoveOut) (tiers.Moved, error) {
 	select {
 	case <-s.moving:
-		return ps.ErrBusy
+		return tiers.Moved{}, ps.ErrBusy
 	case <-ctx.Done():
-		return ctx.Err()
+		return tiers.Moved{}, ctx.Err()
 	}
 }
+func (s *fakeServer) HurryMoves()                            {}
 func (s *fakeServer) Promote(ps.Clock, []ps.Partition) error { return nil }
 func (s *fakeServer) FenceWorker(inc ps.Incarnation) ([]tiers.Standing, error) {
 	s.plane.mu.Lock()

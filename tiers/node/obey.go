@@ -93,7 +93,12 @@ func (j *job) moveOut(ctx context.Context, n *node, do tiers.MoveOut, answer fun
 	j.moves = append(slices.DeleteFunc(j.moves, over), ended)
 	n.beside(ctx, func() {
 		defer close(ended)
-		answer(nil, j.server.MoveOut(ctx, do.Partition, do.To, do.Address))
+		took, err := j.server.MoveOut(ctx, do)
+		if err != nil {
+			answer(nil, err)
+			return
+		}
+		answer(took, nil)
 	})
 }
 

@@ -6,6 +6,7 @@
 package journaltest
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -215,7 +216,8 @@ func (t *teller) setStage(stage, why string) {
 	transient, reliable := t.count()
 	t.write(journal.Entry{Kind: journal.Stage, From: t.stage, To: stage, Why: why, Transient: transient, Reliable: reliable, Clock: t.clock})
 	if len(t.live) > 1 {
-		t.write(journal.Entry{Kind: journal.Move, From: t.story.Machines[0].ID, To: t.story.Machines[t.live[1]].ID, Count: 4, Bytes: 180224, Seconds: 0.05})
+		t.write(journal.Entry{Kind: journal.Move, From: t.story.Machines[0].ID, To: t.story.Machines[t.live[1]].ID, Count: 4})
+		t.write(journal.Entry{Kind: journal.Moved, Count: 4, Bytes: 180224, Seconds: 0.05, Details: json.RawMessage(`{"waited":0.004,"longest":0.002}`)})
 	}
 	t.stage = stage
 }

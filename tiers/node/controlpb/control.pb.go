@@ -61,6 +61,7 @@ type ToNode struct {
 	//	*ToNode_RunProgram
 	//	*ToNode_SaveProgram
 	//	*ToNode_StopProgram
+	//	*ToNode_HurryMoves
 	Do            isToNode_Do `protobuf_oneof:"do"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -347,6 +348,15 @@ func (x *ToNode) GetStopProgram() *StopProgram {
 	return nil
 }
 
+func (x *ToNode) GetHurryMoves() *HurryMoves {
+	if x != nil {
+		if x, ok := x.Do.(*ToNode_HurryMoves); ok {
+			return x.HurryMoves
+		}
+	}
+	return nil
+}
+
 type isToNode_Do interface {
 	isToNode_Do()
 }
@@ -447,6 +457,10 @@ type ToNode_StopProgram struct {
 	StopProgram *StopProgram `protobuf:"bytes,28,opt,name=stop_program,json=stopProgram,proto3,oneof"`
 }
 
+type ToNode_HurryMoves struct {
+	HurryMoves *HurryMoves `protobuf:"bytes,29,opt,name=hurry_moves,json=hurryMoves,proto3,oneof"`
+}
+
 func (*ToNode_Welcome) isToNode_Do() {}
 
 func (*ToNode_SetRoute) isToNode_Do() {}
@@ -494,6 +508,8 @@ func (*ToNode_RunProgram) isToNode_Do() {}
 func (*ToNode_SaveProgram) isToNode_Do() {}
 
 func (*ToNode_StopProgram) isToNode_Do() {}
+
+func (*ToNode_HurryMoves) isToNode_Do() {}
 
 type Rule struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2132,6 +2148,7 @@ type MoveOut struct {
 	Partition     uint32                 `protobuf:"varint,1,opt,name=partition,proto3" json:"partition,omitempty"`
 	To            string                 `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
 	Address       string                 `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"`
+	Window        bool                   `protobuf:"varint,4,opt,name=window,proto3" json:"window,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2187,6 +2204,49 @@ func (x *MoveOut) GetAddress() string {
 	return ""
 }
 
+func (x *MoveOut) GetWindow() bool {
+	if x != nil {
+		return x.Window
+	}
+	return false
+}
+
+type HurryMoves struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HurryMoves) Reset() {
+	*x = HurryMoves{}
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HurryMoves) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HurryMoves) ProtoMessage() {}
+
+func (x *HurryMoves) ProtoReflect() protoreflect.Message {
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HurryMoves.ProtoReflect.Descriptor instead.
+func (*HurryMoves) Descriptor() ([]byte, []int) {
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{24}
+}
+
 type Promote struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Cut           int64                  `protobuf:"varint,1,opt,name=cut,proto3" json:"cut,omitempty"`
@@ -2197,7 +2257,7 @@ type Promote struct {
 
 func (x *Promote) Reset() {
 	*x = Promote{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[24]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2209,7 +2269,7 @@ func (x *Promote) String() string {
 func (*Promote) ProtoMessage() {}
 
 func (x *Promote) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[24]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2222,7 +2282,7 @@ func (x *Promote) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Promote.ProtoReflect.Descriptor instead.
 func (*Promote) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{24}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Promote) GetCut() int64 {
@@ -2248,7 +2308,7 @@ type FenceWorker struct {
 
 func (x *FenceWorker) Reset() {
 	*x = FenceWorker{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[25]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2260,7 +2320,7 @@ func (x *FenceWorker) String() string {
 func (*FenceWorker) ProtoMessage() {}
 
 func (x *FenceWorker) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[25]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2273,7 +2333,7 @@ func (x *FenceWorker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceWorker.ProtoReflect.Descriptor instead.
 func (*FenceWorker) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{25}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *FenceWorker) GetIncarnation() uint64 {
@@ -2294,7 +2354,7 @@ type SettleWorker struct {
 
 func (x *SettleWorker) Reset() {
 	*x = SettleWorker{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[26]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2306,7 +2366,7 @@ func (x *SettleWorker) String() string {
 func (*SettleWorker) ProtoMessage() {}
 
 func (x *SettleWorker) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[26]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2319,7 +2379,7 @@ func (x *SettleWorker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleWorker.ProtoReflect.Descriptor instead.
 func (*SettleWorker) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{26}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SettleWorker) GetIncarnation() uint64 {
@@ -2352,7 +2412,7 @@ type FenceGeneration struct {
 
 func (x *FenceGeneration) Reset() {
 	*x = FenceGeneration{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[27]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2364,7 +2424,7 @@ func (x *FenceGeneration) String() string {
 func (*FenceGeneration) ProtoMessage() {}
 
 func (x *FenceGeneration) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[27]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2377,7 +2437,7 @@ func (x *FenceGeneration) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceGeneration.ProtoReflect.Descriptor instead.
 func (*FenceGeneration) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{27}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *FenceGeneration) GetGeneration() uint64 {
@@ -2402,7 +2462,7 @@ type Recover struct {
 
 func (x *Recover) Reset() {
 	*x = Recover{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[28]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2414,7 +2474,7 @@ func (x *Recover) String() string {
 func (*Recover) ProtoMessage() {}
 
 func (x *Recover) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[28]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2427,7 +2487,7 @@ func (x *Recover) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Recover.ProtoReflect.Descriptor instead.
 func (*Recover) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{28}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Recover) GetGeneration() uint64 {
@@ -2488,7 +2548,7 @@ type Load struct {
 
 func (x *Load) Reset() {
 	*x = Load{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[29]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2500,7 +2560,7 @@ func (x *Load) String() string {
 func (*Load) ProtoMessage() {}
 
 func (x *Load) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[29]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2513,7 +2573,7 @@ func (x *Load) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Load.ProtoReflect.Descriptor instead.
 func (*Load) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{29}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Load) GetSplits() []uint32 {
@@ -2532,7 +2592,7 @@ type Assign struct {
 
 func (x *Assign) Reset() {
 	*x = Assign{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[30]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2544,7 +2604,7 @@ func (x *Assign) String() string {
 func (*Assign) ProtoMessage() {}
 
 func (x *Assign) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[30]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2557,7 +2617,7 @@ func (x *Assign) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assign.ProtoReflect.Descriptor instead.
 func (*Assign) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{30}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Assign) GetSplits() []*SplitAt {
@@ -2577,7 +2637,7 @@ type Release struct {
 
 func (x *Release) Reset() {
 	*x = Release{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[31]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2589,7 +2649,7 @@ func (x *Release) String() string {
 func (*Release) ProtoMessage() {}
 
 func (x *Release) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[31]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2602,7 +2662,7 @@ func (x *Release) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Release.ProtoReflect.Descriptor instead.
 func (*Release) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{31}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Release) GetSplits() []uint32 {
@@ -2627,7 +2687,7 @@ type Park struct {
 
 func (x *Park) Reset() {
 	*x = Park{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[32]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2639,7 +2699,7 @@ func (x *Park) String() string {
 func (*Park) ProtoMessage() {}
 
 func (x *Park) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[32]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2652,7 +2712,7 @@ func (x *Park) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Park.ProtoReflect.Descriptor instead.
 func (*Park) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{32}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{33}
 }
 
 type Unpark struct {
@@ -2664,7 +2724,7 @@ type Unpark struct {
 
 func (x *Unpark) Reset() {
 	*x = Unpark{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[33]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2676,7 +2736,7 @@ func (x *Unpark) String() string {
 func (*Unpark) ProtoMessage() {}
 
 func (x *Unpark) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[33]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2689,7 +2749,7 @@ func (x *Unpark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unpark.ProtoReflect.Descriptor instead.
 func (*Unpark) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{33}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Unpark) GetUntil() int64 {
@@ -2709,7 +2769,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[34]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2721,7 +2781,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[34]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2734,7 +2794,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{34}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Stop) GetWhy() string {
@@ -2780,7 +2840,7 @@ type FromNode struct {
 
 func (x *FromNode) Reset() {
 	*x = FromNode{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[35]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2792,7 +2852,7 @@ func (x *FromNode) String() string {
 func (*FromNode) ProtoMessage() {}
 
 func (x *FromNode) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[35]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2805,7 +2865,7 @@ func (x *FromNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FromNode.ProtoReflect.Descriptor instead.
 func (*FromNode) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{35}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *FromNode) GetNumber() uint64 {
@@ -3050,7 +3110,7 @@ type Hello struct {
 
 func (x *Hello) Reset() {
 	*x = Hello{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[36]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3062,7 +3122,7 @@ func (x *Hello) String() string {
 func (*Hello) ProtoMessage() {}
 
 func (x *Hello) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[36]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3075,7 +3135,7 @@ func (x *Hello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hello.ProtoReflect.Descriptor instead.
 func (*Hello) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{36}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Hello) GetToken() string {
@@ -3140,6 +3200,7 @@ type Answer struct {
 	//	*Answer_Holdings
 	//	*Answer_Saved
 	//	*Answer_Stock
+	//	*Answer_Moved
 	Result        isAnswer_Result `protobuf_oneof:"result"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3147,7 +3208,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[37]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3159,7 +3220,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[37]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3172,7 +3233,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{37}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Answer) GetId() uint64 {
@@ -3257,6 +3318,15 @@ func (x *Answer) GetStock() *Stock {
 	return nil
 }
 
+func (x *Answer) GetMoved() *Moved {
+	if x != nil {
+		if x, ok := x.Result.(*Answer_Moved); ok {
+			return x.Moved
+		}
+	}
+	return nil
+}
+
 type isAnswer_Result interface {
 	isAnswer_Result()
 }
@@ -3285,6 +3355,10 @@ type Answer_Stock struct {
 	Stock *Stock `protobuf:"bytes,9,opt,name=stock,proto3,oneof"`
 }
 
+type Answer_Moved struct {
+	Moved *Moved `protobuf:"bytes,10,opt,name=moved,proto3,oneof"`
+}
+
 func (*Answer_Released) isAnswer_Result() {}
 
 func (*Answer_Parked) isAnswer_Result() {}
@@ -3296,6 +3370,8 @@ func (*Answer_Holdings) isAnswer_Result() {}
 func (*Answer_Saved) isAnswer_Result() {}
 
 func (*Answer_Stock) isAnswer_Result() {}
+
+func (*Answer_Moved) isAnswer_Result() {}
 
 type Heartbeat struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3313,7 +3389,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[38]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3325,7 +3401,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[38]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3338,7 +3414,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{38}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Heartbeat) GetFolded() int64 {
@@ -3411,7 +3487,7 @@ type SplitStats struct {
 
 func (x *SplitStats) Reset() {
 	*x = SplitStats{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[39]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3423,7 +3499,7 @@ func (x *SplitStats) String() string {
 func (*SplitStats) ProtoMessage() {}
 
 func (x *SplitStats) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[39]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3436,7 +3512,7 @@ func (x *SplitStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SplitStats.ProtoReflect.Descriptor instead.
 func (*SplitStats) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{39}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *SplitStats) GetSplit() uint32 {
@@ -3493,7 +3569,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[40]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3505,7 +3581,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[40]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3518,7 +3594,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{40}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Progress) GetClock() int64 {
@@ -3560,7 +3636,7 @@ type CutHeld struct {
 
 func (x *CutHeld) Reset() {
 	*x = CutHeld{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[41]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3572,7 +3648,7 @@ func (x *CutHeld) String() string {
 func (*CutHeld) ProtoMessage() {}
 
 func (x *CutHeld) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[41]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3585,7 +3661,7 @@ func (x *CutHeld) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CutHeld.ProtoReflect.Descriptor instead.
 func (*CutHeld) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{41}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *CutHeld) GetCut() int64 {
@@ -3619,7 +3695,7 @@ type Warned struct {
 
 func (x *Warned) Reset() {
 	*x = Warned{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[42]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3631,7 +3707,7 @@ func (x *Warned) String() string {
 func (*Warned) ProtoMessage() {}
 
 func (x *Warned) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[42]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3644,7 +3720,7 @@ func (x *Warned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warned.ProtoReflect.Descriptor instead.
 func (*Warned) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{42}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Warned) GetRebalance() bool {
@@ -3670,7 +3746,7 @@ type Failed struct {
 
 func (x *Failed) Reset() {
 	*x = Failed{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[43]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3682,7 +3758,7 @@ func (x *Failed) String() string {
 func (*Failed) ProtoMessage() {}
 
 func (x *Failed) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[43]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3695,7 +3771,7 @@ func (x *Failed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failed.ProtoReflect.Descriptor instead.
 func (*Failed) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{43}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Failed) GetError() string {
@@ -3715,7 +3791,7 @@ type Crashed struct {
 
 func (x *Crashed) Reset() {
 	*x = Crashed{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[44]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3727,7 +3803,7 @@ func (x *Crashed) String() string {
 func (*Crashed) ProtoMessage() {}
 
 func (x *Crashed) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[44]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3740,7 +3816,7 @@ func (x *Crashed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Crashed.ProtoReflect.Descriptor instead.
 func (*Crashed) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{44}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Crashed) GetError() string {
@@ -3766,7 +3842,7 @@ type Released struct {
 
 func (x *Released) Reset() {
 	*x = Released{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[45]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3778,7 +3854,7 @@ func (x *Released) String() string {
 func (*Released) ProtoMessage() {}
 
 func (x *Released) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[45]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3791,7 +3867,7 @@ func (x *Released) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Released.ProtoReflect.Descriptor instead.
 func (*Released) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{45}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Released) GetSplits() []*SplitAt {
@@ -3810,7 +3886,7 @@ type Parked struct {
 
 func (x *Parked) Reset() {
 	*x = Parked{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[46]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3822,7 +3898,7 @@ func (x *Parked) String() string {
 func (*Parked) ProtoMessage() {}
 
 func (x *Parked) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[46]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3835,7 +3911,7 @@ func (x *Parked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Parked.ProtoReflect.Descriptor instead.
 func (*Parked) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{46}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Parked) GetBegun() int64 {
@@ -3854,7 +3930,7 @@ type Standings struct {
 
 func (x *Standings) Reset() {
 	*x = Standings{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[47]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3866,7 +3942,7 @@ func (x *Standings) String() string {
 func (*Standings) ProtoMessage() {}
 
 func (x *Standings) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[47]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3879,7 +3955,7 @@ func (x *Standings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Standings.ProtoReflect.Descriptor instead.
 func (*Standings) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{47}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Standings) GetPartitions() []*Standing {
@@ -3901,7 +3977,7 @@ type Standing struct {
 
 func (x *Standing) Reset() {
 	*x = Standing{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[48]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3913,7 +3989,7 @@ func (x *Standing) String() string {
 func (*Standing) ProtoMessage() {}
 
 func (x *Standing) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[48]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3926,7 +4002,7 @@ func (x *Standing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Standing.ProtoReflect.Descriptor instead.
 func (*Standing) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{48}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Standing) GetPartition() uint32 {
@@ -3968,7 +4044,7 @@ type Holdings struct {
 
 func (x *Holdings) Reset() {
 	*x = Holdings{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[49]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3980,7 +4056,7 @@ func (x *Holdings) String() string {
 func (*Holdings) ProtoMessage() {}
 
 func (x *Holdings) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[49]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3993,7 +4069,7 @@ func (x *Holdings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holdings.ProtoReflect.Descriptor instead.
 func (*Holdings) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{49}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Holdings) GetOwned() []uint32 {
@@ -4028,7 +4104,7 @@ type BackupHolding struct {
 
 func (x *BackupHolding) Reset() {
 	*x = BackupHolding{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[50]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4040,7 +4116,7 @@ func (x *BackupHolding) String() string {
 func (*BackupHolding) ProtoMessage() {}
 
 func (x *BackupHolding) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[50]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4053,7 +4129,7 @@ func (x *BackupHolding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupHolding.ProtoReflect.Descriptor instead.
 func (*BackupHolding) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{50}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *BackupHolding) GetPartition() uint32 {
@@ -4086,7 +4162,7 @@ type Saved struct {
 
 func (x *Saved) Reset() {
 	*x = Saved{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[51]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4098,7 +4174,7 @@ func (x *Saved) String() string {
 func (*Saved) ProtoMessage() {}
 
 func (x *Saved) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[51]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4111,7 +4187,7 @@ func (x *Saved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Saved.ProtoReflect.Descriptor instead.
 func (*Saved) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{51}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Saved) GetParts() []*SavedPart {
@@ -4119,6 +4195,66 @@ func (x *Saved) GetParts() []*SavedPart {
 		return x.Parts
 	}
 	return nil
+}
+
+type Moved struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Bytes         int64                  `protobuf:"varint,1,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Seconds       float64                `protobuf:"fixed64,2,opt,name=seconds,proto3" json:"seconds,omitempty"`
+	Waited        float64                `protobuf:"fixed64,3,opt,name=waited,proto3" json:"waited,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Moved) Reset() {
+	*x = Moved{}
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[53]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Moved) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Moved) ProtoMessage() {}
+
+func (x *Moved) ProtoReflect() protoreflect.Message {
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[53]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Moved.ProtoReflect.Descriptor instead.
+func (*Moved) Descriptor() ([]byte, []int) {
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{53}
+}
+
+func (x *Moved) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *Moved) GetSeconds() float64 {
+	if x != nil {
+		return x.Seconds
+	}
+	return 0
+}
+
+func (x *Moved) GetWaited() float64 {
+	if x != nil {
+		return x.Waited
+	}
+	return 0
 }
 
 type SavedPart struct {
@@ -4134,7 +4270,7 @@ type SavedPart struct {
 
 func (x *SavedPart) Reset() {
 	*x = SavedPart{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[52]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4146,7 +4282,7 @@ func (x *SavedPart) String() string {
 func (*SavedPart) ProtoMessage() {}
 
 func (x *SavedPart) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[52]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4159,7 +4295,7 @@ func (x *SavedPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SavedPart.ProtoReflect.Descriptor instead.
 func (*SavedPart) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{52}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *SavedPart) GetPartition() uint32 {
@@ -4213,7 +4349,7 @@ type Stock struct {
 
 func (x *Stock) Reset() {
 	*x = Stock{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[53]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4225,7 +4361,7 @@ func (x *Stock) String() string {
 func (*Stock) ProtoMessage() {}
 
 func (x *Stock) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[53]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4238,7 +4374,7 @@ func (x *Stock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stock.ProtoReflect.Descriptor instead.
 func (*Stock) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{53}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Stock) GetGeneration() uint64 {
@@ -4309,7 +4445,7 @@ type OwnedPartition struct {
 
 func (x *OwnedPartition) Reset() {
 	*x = OwnedPartition{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[54]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4321,7 +4457,7 @@ func (x *OwnedPartition) String() string {
 func (*OwnedPartition) ProtoMessage() {}
 
 func (x *OwnedPartition) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[54]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4334,7 +4470,7 @@ func (x *OwnedPartition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnedPartition.ProtoReflect.Descriptor instead.
 func (*OwnedPartition) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{54}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *OwnedPartition) GetPartition() uint32 {
@@ -4369,7 +4505,7 @@ var File_tiers_node_controlpb_control_proto protoreflect.FileDescriptor
 
 const file_tiers_node_controlpb_control_proto_rawDesc = "" +
 	"\n" +
-	"\"tiers/node/controlpb/control.proto\x12\x11tierml.control.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf9\v\n" +
+	"\"tiers/node/controlpb/control.proto\x12\x11tierml.control.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbb\f\n" +
 	"\x06ToNode\x12\x16\n" +
 	"\x06number\x18\x15 \x01(\x04R\x06number\x12\x1a\n" +
 	"\breceived\x18\x16 \x01(\x04R\breceived\x12\x1e\n" +
@@ -4405,7 +4541,9 @@ const file_tiers_node_controlpb_control_proto_rawDesc = "" +
 	"\vrun_program\x18\x1a \x01(\v2\x1d.tierml.control.v1.RunProgramH\x00R\n" +
 	"runProgram\x12C\n" +
 	"\fsave_program\x18\x1b \x01(\v2\x1e.tierml.control.v1.SaveProgramH\x00R\vsaveProgram\x12C\n" +
-	"\fstop_program\x18\x1c \x01(\v2\x1e.tierml.control.v1.StopProgramH\x00R\vstopProgramB\x04\n" +
+	"\fstop_program\x18\x1c \x01(\v2\x1e.tierml.control.v1.StopProgramH\x00R\vstopProgram\x12@\n" +
+	"\vhurry_moves\x18\x1d \x01(\v2\x1d.tierml.control.v1.HurryMovesH\x00R\n" +
+	"hurryMovesB\x04\n" +
 	"\x02do\"\xcc\x01\n" +
 	"\x04Rule\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
@@ -4564,11 +4702,14 @@ const file_tiers_node_controlpb_control_proto_rawDesc = "" +
 	"\x05phase\x18\x04 \x01(\tR\x05phase\x12\x12\n" +
 	"\x04tail\x18\x05 \x01(\tR\x04tail\x12\x12\n" +
 	"\x04note\x18\x06 \x01(\tR\x04note\x12\x14\n" +
-	"\x05asked\x18\a \x01(\bR\x05asked\"Q\n" +
+	"\x05asked\x18\a \x01(\bR\x05asked\"i\n" +
 	"\aMoveOut\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x12\x18\n" +
-	"\aaddress\x18\x03 \x01(\tR\aaddress\";\n" +
+	"\aaddress\x18\x03 \x01(\tR\aaddress\x12\x16\n" +
+	"\x06window\x18\x04 \x01(\bR\x06window\"\f\n" +
+	"\n" +
+	"HurryMoves\";\n" +
 	"\aPromote\x12\x10\n" +
 	"\x03cut\x18\x01 \x01(\x03R\x03cut\x12\x1e\n" +
 	"\n" +
@@ -4641,7 +4782,7 @@ const file_tiers_node_controlpb_control_proto_rawDesc = "" +
 	"\vincarnation\x18\x06 \x01(\x04R\vincarnation\x12\x1e\n" +
 	"\n" +
 	"generation\x18\a \x01(\x04R\n" +
-	"generation\"\x99\x03\n" +
+	"generation\"\xcb\x03\n" +
 	"\x06Answer\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\tR\x04code\x12\x14\n" +
@@ -4651,7 +4792,9 @@ const file_tiers_node_controlpb_control_proto_rawDesc = "" +
 	"\tstandings\x18\x06 \x01(\v2\x1c.tierml.control.v1.StandingsH\x00R\tstandings\x129\n" +
 	"\bholdings\x18\a \x01(\v2\x1b.tierml.control.v1.HoldingsH\x00R\bholdings\x120\n" +
 	"\x05saved\x18\b \x01(\v2\x18.tierml.control.v1.SavedH\x00R\x05saved\x120\n" +
-	"\x05stock\x18\t \x01(\v2\x18.tierml.control.v1.StockH\x00R\x05stockB\b\n" +
+	"\x05stock\x18\t \x01(\v2\x18.tierml.control.v1.StockH\x00R\x05stock\x120\n" +
+	"\x05moved\x18\n" +
+	" \x01(\v2\x18.tierml.control.v1.MovedH\x00R\x05movedB\b\n" +
 	"\x06result\"\xe7\x01\n" +
 	"\tHeartbeat\x12\x16\n" +
 	"\x06folded\x18\x01 \x01(\x03R\x06folded\x12\x14\n" +
@@ -4715,7 +4858,11 @@ const file_tiers_node_controlpb_control_proto_rawDesc = "" +
 	"\x03cut\x18\x02 \x01(\x03R\x03cut\x12\x1c\n" +
 	"\tdelivered\x18\x03 \x01(\x03R\tdelivered\";\n" +
 	"\x05Saved\x122\n" +
-	"\x05parts\x18\x01 \x03(\v2\x1c.tierml.control.v1.SavedPartR\x05parts\"\x8d\x01\n" +
+	"\x05parts\x18\x01 \x03(\v2\x1c.tierml.control.v1.SavedPartR\x05parts\"O\n" +
+	"\x05Moved\x12\x14\n" +
+	"\x05bytes\x18\x01 \x01(\x03R\x05bytes\x12\x18\n" +
+	"\aseconds\x18\x02 \x01(\x01R\aseconds\x12\x16\n" +
+	"\x06waited\x18\x03 \x01(\x01R\x06waited\"\x8d\x01\n" +
 	"\tSavedPart\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x16\n" +
 	"\x06object\x18\x02 \x01(\tR\x06object\x12\x16\n" +
@@ -4753,7 +4900,7 @@ func file_tiers_node_controlpb_control_proto_rawDescGZIP() []byte {
 	return file_tiers_node_controlpb_control_proto_rawDescData
 }
 
-var file_tiers_node_controlpb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
+var file_tiers_node_controlpb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
 var file_tiers_node_controlpb_control_proto_goTypes = []any{
 	(*ToNode)(nil),                // 0: tierml.control.v1.ToNode
 	(*Rule)(nil),                  // 1: tierml.control.v1.Rule
@@ -4779,43 +4926,45 @@ var file_tiers_node_controlpb_control_proto_goTypes = []any{
 	(*ProgramSaveFailed)(nil),     // 21: tierml.control.v1.ProgramSaveFailed
 	(*ProgramExited)(nil),         // 22: tierml.control.v1.ProgramExited
 	(*MoveOut)(nil),               // 23: tierml.control.v1.MoveOut
-	(*Promote)(nil),               // 24: tierml.control.v1.Promote
-	(*FenceWorker)(nil),           // 25: tierml.control.v1.FenceWorker
-	(*SettleWorker)(nil),          // 26: tierml.control.v1.SettleWorker
-	(*FenceGeneration)(nil),       // 27: tierml.control.v1.FenceGeneration
-	(*Recover)(nil),               // 28: tierml.control.v1.Recover
-	(*Load)(nil),                  // 29: tierml.control.v1.Load
-	(*Assign)(nil),                // 30: tierml.control.v1.Assign
-	(*Release)(nil),               // 31: tierml.control.v1.Release
-	(*Park)(nil),                  // 32: tierml.control.v1.Park
-	(*Unpark)(nil),                // 33: tierml.control.v1.Unpark
-	(*Stop)(nil),                  // 34: tierml.control.v1.Stop
-	(*FromNode)(nil),              // 35: tierml.control.v1.FromNode
-	(*Hello)(nil),                 // 36: tierml.control.v1.Hello
-	(*Answer)(nil),                // 37: tierml.control.v1.Answer
-	(*Heartbeat)(nil),             // 38: tierml.control.v1.Heartbeat
-	(*SplitStats)(nil),            // 39: tierml.control.v1.SplitStats
-	(*Progress)(nil),              // 40: tierml.control.v1.Progress
-	(*CutHeld)(nil),               // 41: tierml.control.v1.CutHeld
-	(*Warned)(nil),                // 42: tierml.control.v1.Warned
-	(*Failed)(nil),                // 43: tierml.control.v1.Failed
-	(*Crashed)(nil),               // 44: tierml.control.v1.Crashed
-	(*Released)(nil),              // 45: tierml.control.v1.Released
-	(*Parked)(nil),                // 46: tierml.control.v1.Parked
-	(*Standings)(nil),             // 47: tierml.control.v1.Standings
-	(*Standing)(nil),              // 48: tierml.control.v1.Standing
-	(*Holdings)(nil),              // 49: tierml.control.v1.Holdings
-	(*BackupHolding)(nil),         // 50: tierml.control.v1.BackupHolding
-	(*Saved)(nil),                 // 51: tierml.control.v1.Saved
-	(*SavedPart)(nil),             // 52: tierml.control.v1.SavedPart
-	(*Stock)(nil),                 // 53: tierml.control.v1.Stock
-	(*OwnedPartition)(nil),        // 54: tierml.control.v1.OwnedPartition
-	nil,                           // 55: tierml.control.v1.Welcome.ParamsEntry
-	nil,                           // 56: tierml.control.v1.SetRoute.PeersEntry
-	nil,                           // 57: tierml.control.v1.RunProgram.SecretsEntry
-	nil,                           // 58: tierml.control.v1.Recover.PeersEntry
-	(*durationpb.Duration)(nil),   // 59: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 60: google.protobuf.Timestamp
+	(*HurryMoves)(nil),            // 24: tierml.control.v1.HurryMoves
+	(*Promote)(nil),               // 25: tierml.control.v1.Promote
+	(*FenceWorker)(nil),           // 26: tierml.control.v1.FenceWorker
+	(*SettleWorker)(nil),          // 27: tierml.control.v1.SettleWorker
+	(*FenceGeneration)(nil),       // 28: tierml.control.v1.FenceGeneration
+	(*Recover)(nil),               // 29: tierml.control.v1.Recover
+	(*Load)(nil),                  // 30: tierml.control.v1.Load
+	(*Assign)(nil),                // 31: tierml.control.v1.Assign
+	(*Release)(nil),               // 32: tierml.control.v1.Release
+	(*Park)(nil),                  // 33: tierml.control.v1.Park
+	(*Unpark)(nil),                // 34: tierml.control.v1.Unpark
+	(*Stop)(nil),                  // 35: tierml.control.v1.Stop
+	(*FromNode)(nil),              // 36: tierml.control.v1.FromNode
+	(*Hello)(nil),                 // 37: tierml.control.v1.Hello
+	(*Answer)(nil),                // 38: tierml.control.v1.Answer
+	(*Heartbeat)(nil),             // 39: tierml.control.v1.Heartbeat
+	(*SplitStats)(nil),            // 40: tierml.control.v1.SplitStats
+	(*Progress)(nil),              // 41: tierml.control.v1.Progress
+	(*CutHeld)(nil),               // 42: tierml.control.v1.CutHeld
+	(*Warned)(nil),                // 43: tierml.control.v1.Warned
+	(*Failed)(nil),                // 44: tierml.control.v1.Failed
+	(*Crashed)(nil),               // 45: tierml.control.v1.Crashed
+	(*Released)(nil),              // 46: tierml.control.v1.Released
+	(*Parked)(nil),                // 47: tierml.control.v1.Parked
+	(*Standings)(nil),             // 48: tierml.control.v1.Standings
+	(*Standing)(nil),              // 49: tierml.control.v1.Standing
+	(*Holdings)(nil),              // 50: tierml.control.v1.Holdings
+	(*BackupHolding)(nil),         // 51: tierml.control.v1.BackupHolding
+	(*Saved)(nil),                 // 52: tierml.control.v1.Saved
+	(*Moved)(nil),                 // 53: tierml.control.v1.Moved
+	(*SavedPart)(nil),             // 54: tierml.control.v1.SavedPart
+	(*Stock)(nil),                 // 55: tierml.control.v1.Stock
+	(*OwnedPartition)(nil),        // 56: tierml.control.v1.OwnedPartition
+	nil,                           // 57: tierml.control.v1.Welcome.ParamsEntry
+	nil,                           // 58: tierml.control.v1.SetRoute.PeersEntry
+	nil,                           // 59: tierml.control.v1.RunProgram.SecretsEntry
+	nil,                           // 60: tierml.control.v1.Recover.PeersEntry
+	(*durationpb.Duration)(nil),   // 61: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 62: google.protobuf.Timestamp
 }
 var file_tiers_node_controlpb_control_proto_depIdxs = []int32{
 	6,  // 0: tierml.control.v1.ToNode.welcome:type_name -> tierml.control.v1.Welcome
@@ -4826,72 +4975,74 @@ var file_tiers_node_controlpb_control_proto_depIdxs = []int32{
 	11, // 5: tierml.control.v1.ToNode.unname_cut:type_name -> tierml.control.v1.UnnameCut
 	12, // 6: tierml.control.v1.ToNode.commit_cut:type_name -> tierml.control.v1.CommitCut
 	23, // 7: tierml.control.v1.ToNode.move_out:type_name -> tierml.control.v1.MoveOut
-	24, // 8: tierml.control.v1.ToNode.promote:type_name -> tierml.control.v1.Promote
-	25, // 9: tierml.control.v1.ToNode.fence_worker:type_name -> tierml.control.v1.FenceWorker
-	26, // 10: tierml.control.v1.ToNode.settle_worker:type_name -> tierml.control.v1.SettleWorker
-	27, // 11: tierml.control.v1.ToNode.fence_generation:type_name -> tierml.control.v1.FenceGeneration
-	28, // 12: tierml.control.v1.ToNode.recover:type_name -> tierml.control.v1.Recover
-	29, // 13: tierml.control.v1.ToNode.load:type_name -> tierml.control.v1.Load
-	30, // 14: tierml.control.v1.ToNode.assign:type_name -> tierml.control.v1.Assign
-	31, // 15: tierml.control.v1.ToNode.release:type_name -> tierml.control.v1.Release
-	32, // 16: tierml.control.v1.ToNode.park:type_name -> tierml.control.v1.Park
-	33, // 17: tierml.control.v1.ToNode.unpark:type_name -> tierml.control.v1.Unpark
-	34, // 18: tierml.control.v1.ToNode.stop:type_name -> tierml.control.v1.Stop
+	25, // 8: tierml.control.v1.ToNode.promote:type_name -> tierml.control.v1.Promote
+	26, // 9: tierml.control.v1.ToNode.fence_worker:type_name -> tierml.control.v1.FenceWorker
+	27, // 10: tierml.control.v1.ToNode.settle_worker:type_name -> tierml.control.v1.SettleWorker
+	28, // 11: tierml.control.v1.ToNode.fence_generation:type_name -> tierml.control.v1.FenceGeneration
+	29, // 12: tierml.control.v1.ToNode.recover:type_name -> tierml.control.v1.Recover
+	30, // 13: tierml.control.v1.ToNode.load:type_name -> tierml.control.v1.Load
+	31, // 14: tierml.control.v1.ToNode.assign:type_name -> tierml.control.v1.Assign
+	32, // 15: tierml.control.v1.ToNode.release:type_name -> tierml.control.v1.Release
+	33, // 16: tierml.control.v1.ToNode.park:type_name -> tierml.control.v1.Park
+	34, // 17: tierml.control.v1.ToNode.unpark:type_name -> tierml.control.v1.Unpark
+	35, // 18: tierml.control.v1.ToNode.stop:type_name -> tierml.control.v1.Stop
 	13, // 19: tierml.control.v1.ToNode.save_cut:type_name -> tierml.control.v1.SaveCut
 	14, // 20: tierml.control.v1.ToNode.take_stock:type_name -> tierml.control.v1.TakeStock
 	15, // 21: tierml.control.v1.ToNode.run_program:type_name -> tierml.control.v1.RunProgram
 	16, // 22: tierml.control.v1.ToNode.save_program:type_name -> tierml.control.v1.SaveProgram
 	17, // 23: tierml.control.v1.ToNode.stop_program:type_name -> tierml.control.v1.StopProgram
-	1,  // 24: tierml.control.v1.Table.rule:type_name -> tierml.control.v1.Rule
-	2,  // 25: tierml.control.v1.Schema.tables:type_name -> tierml.control.v1.Table
-	3,  // 26: tierml.control.v1.Welcome.schema:type_name -> tierml.control.v1.Schema
-	55, // 27: tierml.control.v1.Welcome.params:type_name -> tierml.control.v1.Welcome.ParamsEntry
-	59, // 28: tierml.control.v1.Welcome.heartbeat:type_name -> google.protobuf.Duration
-	59, // 29: tierml.control.v1.Welcome.orphan_after:type_name -> google.protobuf.Duration
-	4,  // 30: tierml.control.v1.SetRoute.route:type_name -> tierml.control.v1.Route
-	56, // 31: tierml.control.v1.SetRoute.peers:type_name -> tierml.control.v1.SetRoute.PeersEntry
-	57, // 32: tierml.control.v1.RunProgram.secrets:type_name -> tierml.control.v1.RunProgram.SecretsEntry
-	59, // 33: tierml.control.v1.RunProgram.heartbeat:type_name -> google.protobuf.Duration
-	59, // 34: tierml.control.v1.RunProgram.orphan_after:type_name -> google.protobuf.Duration
-	59, // 35: tierml.control.v1.StopProgram.grace:type_name -> google.protobuf.Duration
-	4,  // 36: tierml.control.v1.Recover.route:type_name -> tierml.control.v1.Route
-	58, // 37: tierml.control.v1.Recover.peers:type_name -> tierml.control.v1.Recover.PeersEntry
-	5,  // 38: tierml.control.v1.Assign.splits:type_name -> tierml.control.v1.SplitAt
-	36, // 39: tierml.control.v1.FromNode.hello:type_name -> tierml.control.v1.Hello
-	37, // 40: tierml.control.v1.FromNode.answer:type_name -> tierml.control.v1.Answer
-	38, // 41: tierml.control.v1.FromNode.heartbeat:type_name -> tierml.control.v1.Heartbeat
-	40, // 42: tierml.control.v1.FromNode.progress:type_name -> tierml.control.v1.Progress
-	41, // 43: tierml.control.v1.FromNode.cut_held:type_name -> tierml.control.v1.CutHeld
-	42, // 44: tierml.control.v1.FromNode.warned:type_name -> tierml.control.v1.Warned
-	43, // 45: tierml.control.v1.FromNode.failed:type_name -> tierml.control.v1.Failed
-	44, // 46: tierml.control.v1.FromNode.crashed:type_name -> tierml.control.v1.Crashed
-	18, // 47: tierml.control.v1.FromNode.program_started:type_name -> tierml.control.v1.ProgramStarted
-	19, // 48: tierml.control.v1.FromNode.program_advanced:type_name -> tierml.control.v1.ProgramAdvanced
-	20, // 49: tierml.control.v1.FromNode.program_saved:type_name -> tierml.control.v1.ProgramSaved
-	21, // 50: tierml.control.v1.FromNode.program_save_failed:type_name -> tierml.control.v1.ProgramSaveFailed
-	22, // 51: tierml.control.v1.FromNode.program_exited:type_name -> tierml.control.v1.ProgramExited
-	45, // 52: tierml.control.v1.Answer.released:type_name -> tierml.control.v1.Released
-	46, // 53: tierml.control.v1.Answer.parked:type_name -> tierml.control.v1.Parked
-	47, // 54: tierml.control.v1.Answer.standings:type_name -> tierml.control.v1.Standings
-	49, // 55: tierml.control.v1.Answer.holdings:type_name -> tierml.control.v1.Holdings
-	51, // 56: tierml.control.v1.Answer.saved:type_name -> tierml.control.v1.Saved
-	53, // 57: tierml.control.v1.Answer.stock:type_name -> tierml.control.v1.Stock
-	39, // 58: tierml.control.v1.Progress.splits:type_name -> tierml.control.v1.SplitStats
-	60, // 59: tierml.control.v1.Warned.deadline:type_name -> google.protobuf.Timestamp
-	5,  // 60: tierml.control.v1.Released.splits:type_name -> tierml.control.v1.SplitAt
-	48, // 61: tierml.control.v1.Standings.partitions:type_name -> tierml.control.v1.Standing
-	50, // 62: tierml.control.v1.Holdings.backups:type_name -> tierml.control.v1.BackupHolding
-	52, // 63: tierml.control.v1.Saved.parts:type_name -> tierml.control.v1.SavedPart
-	54, // 64: tierml.control.v1.Stock.owned:type_name -> tierml.control.v1.OwnedPartition
-	50, // 65: tierml.control.v1.Stock.backups:type_name -> tierml.control.v1.BackupHolding
-	5,  // 66: tierml.control.v1.Stock.splits:type_name -> tierml.control.v1.SplitAt
-	35, // 67: tierml.control.v1.Control.Attach:input_type -> tierml.control.v1.FromNode
-	0,  // 68: tierml.control.v1.Control.Attach:output_type -> tierml.control.v1.ToNode
-	68, // [68:69] is the sub-list for method output_type
-	67, // [67:68] is the sub-list for method input_type
-	67, // [67:67] is the sub-list for extension type_name
-	67, // [67:67] is the sub-list for extension extendee
-	0,  // [0:67] is the sub-list for field type_name
+	24, // 24: tierml.control.v1.ToNode.hurry_moves:type_name -> tierml.control.v1.HurryMoves
+	1,  // 25: tierml.control.v1.Table.rule:type_name -> tierml.control.v1.Rule
+	2,  // 26: tierml.control.v1.Schema.tables:type_name -> tierml.control.v1.Table
+	3,  // 27: tierml.control.v1.Welcome.schema:type_name -> tierml.control.v1.Schema
+	57, // 28: tierml.control.v1.Welcome.params:type_name -> tierml.control.v1.Welcome.ParamsEntry
+	61, // 29: tierml.control.v1.Welcome.heartbeat:type_name -> google.protobuf.Duration
+	61, // 30: tierml.control.v1.Welcome.orphan_after:type_name -> google.protobuf.Duration
+	4,  // 31: tierml.control.v1.SetRoute.route:type_name -> tierml.control.v1.Route
+	58, // 32: tierml.control.v1.SetRoute.peers:type_name -> tierml.control.v1.SetRoute.PeersEntry
+	59, // 33: tierml.control.v1.RunProgram.secrets:type_name -> tierml.control.v1.RunProgram.SecretsEntry
+	61, // 34: tierml.control.v1.RunProgram.heartbeat:type_name -> google.protobuf.Duration
+	61, // 35: tierml.control.v1.RunProgram.orphan_after:type_name -> google.protobuf.Duration
+	61, // 36: tierml.control.v1.StopProgram.grace:type_name -> google.protobuf.Duration
+	4,  // 37: tierml.control.v1.Recover.route:type_name -> tierml.control.v1.Route
+	60, // 38: tierml.control.v1.Recover.peers:type_name -> tierml.control.v1.Recover.PeersEntry
+	5,  // 39: tierml.control.v1.Assign.splits:type_name -> tierml.control.v1.SplitAt
+	37, // 40: tierml.control.v1.FromNode.hello:type_name -> tierml.control.v1.Hello
+	38, // 41: tierml.control.v1.FromNode.answer:type_name -> tierml.control.v1.Answer
+	39, // 42: tierml.control.v1.FromNode.heartbeat:type_name -> tierml.control.v1.Heartbeat
+	41, // 43: tierml.control.v1.FromNode.progress:type_name -> tierml.control.v1.Progress
+	42, // 44: tierml.control.v1.FromNode.cut_held:type_name -> tierml.control.v1.CutHeld
+	43, // 45: tierml.control.v1.FromNode.warned:type_name -> tierml.control.v1.Warned
+	44, // 46: tierml.control.v1.FromNode.failed:type_name -> tierml.control.v1.Failed
+	45, // 47: tierml.control.v1.FromNode.crashed:type_name -> tierml.control.v1.Crashed
+	18, // 48: tierml.control.v1.FromNode.program_started:type_name -> tierml.control.v1.ProgramStarted
+	19, // 49: tierml.control.v1.FromNode.program_advanced:type_name -> tierml.control.v1.ProgramAdvanced
+	20, // 50: tierml.control.v1.FromNode.program_saved:type_name -> tierml.control.v1.ProgramSaved
+	21, // 51: tierml.control.v1.FromNode.program_save_failed:type_name -> tierml.control.v1.ProgramSaveFailed
+	22, // 52: tierml.control.v1.FromNode.program_exited:type_name -> tierml.control.v1.ProgramExited
+	46, // 53: tierml.control.v1.Answer.released:type_name -> tierml.control.v1.Released
+	47, // 54: tierml.control.v1.Answer.parked:type_name -> tierml.control.v1.Parked
+	48, // 55: tierml.control.v1.Answer.standings:type_name -> tierml.control.v1.Standings
+	50, // 56: tierml.control.v1.Answer.holdings:type_name -> tierml.control.v1.Holdings
+	52, // 57: tierml.control.v1.Answer.saved:type_name -> tierml.control.v1.Saved
+	55, // 58: tierml.control.v1.Answer.stock:type_name -> tierml.control.v1.Stock
+	53, // 59: tierml.control.v1.Answer.moved:type_name -> tierml.control.v1.Moved
+	40, // 60: tierml.control.v1.Progress.splits:type_name -> tierml.control.v1.SplitStats
+	62, // 61: tierml.control.v1.Warned.deadline:type_name -> google.protobuf.Timestamp
+	5,  // 62: tierml.control.v1.Released.splits:type_name -> tierml.control.v1.SplitAt
+	49, // 63: tierml.control.v1.Standings.partitions:type_name -> tierml.control.v1.Standing
+	51, // 64: tierml.control.v1.Holdings.backups:type_name -> tierml.control.v1.BackupHolding
+	54, // 65: tierml.control.v1.Saved.parts:type_name -> tierml.control.v1.SavedPart
+	56, // 66: tierml.control.v1.Stock.owned:type_name -> tierml.control.v1.OwnedPartition
+	51, // 67: tierml.control.v1.Stock.backups:type_name -> tierml.control.v1.BackupHolding
+	5,  // 68: tierml.control.v1.Stock.splits:type_name -> tierml.control.v1.SplitAt
+	36, // 69: tierml.control.v1.Control.Attach:input_type -> tierml.control.v1.FromNode
+	0,  // 70: tierml.control.v1.Control.Attach:output_type -> tierml.control.v1.ToNode
+	70, // [70:71] is the sub-list for method output_type
+	69, // [69:70] is the sub-list for method input_type
+	69, // [69:69] is the sub-list for extension type_name
+	69, // [69:69] is the sub-list for extension extendee
+	0,  // [0:69] is the sub-list for field type_name
 }
 
 func init() { file_tiers_node_controlpb_control_proto_init() }
@@ -4924,8 +5075,9 @@ func file_tiers_node_controlpb_control_proto_init() {
 		(*ToNode_RunProgram)(nil),
 		(*ToNode_SaveProgram)(nil),
 		(*ToNode_StopProgram)(nil),
+		(*ToNode_HurryMoves)(nil),
 	}
-	file_tiers_node_controlpb_control_proto_msgTypes[35].OneofWrappers = []any{
+	file_tiers_node_controlpb_control_proto_msgTypes[36].OneofWrappers = []any{
 		(*FromNode_Hello)(nil),
 		(*FromNode_Answer)(nil),
 		(*FromNode_Heartbeat)(nil),
@@ -4940,13 +5092,14 @@ func file_tiers_node_controlpb_control_proto_init() {
 		(*FromNode_ProgramSaveFailed)(nil),
 		(*FromNode_ProgramExited)(nil),
 	}
-	file_tiers_node_controlpb_control_proto_msgTypes[37].OneofWrappers = []any{
+	file_tiers_node_controlpb_control_proto_msgTypes[38].OneofWrappers = []any{
 		(*Answer_Released)(nil),
 		(*Answer_Parked)(nil),
 		(*Answer_Standings)(nil),
 		(*Answer_Holdings)(nil),
 		(*Answer_Saved)(nil),
 		(*Answer_Stock)(nil),
+		(*Answer_Moved)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -4954,7 +5107,7 @@ func file_tiers_node_controlpb_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_tiers_node_controlpb_control_proto_rawDesc), len(file_tiers_node_controlpb_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   59,
+			NumMessages:   61,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -41,7 +41,9 @@ func EncodeCommand(c tiers.Command) (*pb.ToNode, error) {
 		m.Do = &pb.ToNode_TakeStock{TakeStock: &pb.TakeStock{}}
 	case tiers.MoveOut:
 		m.Do = &pb.ToNode_MoveOut{MoveOut: &pb.MoveOut{
-			Partition: uint32(do.Partition), To: string(do.To), Address: do.Address}}
+			Partition: uint32(do.Partition), To: string(do.To), Address: do.Address, Window: do.Window}}
+	case tiers.HurryMoves:
+		m.Do = &pb.ToNode_HurryMoves{HurryMoves: &pb.HurryMoves{}}
 	case tiers.Promote:
 		m.Do = &pb.ToNode_Promote{Promote: &pb.Promote{
 			Cut: int64(do.Cut), Partitions: numbers[uint32](do.Partitions)}}
@@ -108,7 +110,9 @@ func DecodeCommand(m *pb.ToNode) (tiers.Command, error) {
 		c.Do = tiers.TakeStock{}
 	case *pb.ToNode_MoveOut:
 		c.Do = tiers.MoveOut{Partition: ps.Partition(do.MoveOut.GetPartition()),
-			To: ps.ServerID(do.MoveOut.GetTo()), Address: do.MoveOut.GetAddress()}
+			To: ps.ServerID(do.MoveOut.GetTo()), Address: do.MoveOut.GetAddress(), Window: do.MoveOut.GetWindow()}
+	case *pb.ToNode_HurryMoves:
+		c.Do = tiers.HurryMoves{}
 	case *pb.ToNode_Promote:
 		c.Do = tiers.Promote{Cut: ps.Clock(do.Promote.GetCut()),
 			Partitions: numbers[ps.Partition](do.Promote.GetPartitions())}

@@ -102,6 +102,8 @@ func encodeAnswer(a tiers.Answer) (*pb.Answer, error) {
 			Backups: each(result.Backups, encodeBackupHolding)}}
 	case tiers.Saved:
 		m.Result = &pb.Answer_Saved{Saved: &pb.Saved{Parts: each(result.Parts, encodeSavedPart)}}
+	case tiers.Moved:
+		m.Result = &pb.Answer_Moved{Moved: &pb.Moved{Bytes: result.Bytes, Seconds: result.Seconds, Waited: result.Waited}}
 	case tiers.Stock:
 		m.Result = &pb.Answer_Stock{Stock: &pb.Stock{
 			Generation: uint64(result.Generation), Suspended: result.Suspended, Version: result.Version, Named: int64(result.Named),
@@ -128,6 +130,8 @@ func decodeAnswer(m *pb.Answer) tiers.Answer {
 			Backups: each(result.Holdings.GetBackups(), decodeBackupHolding)}
 	case *pb.Answer_Saved:
 		a.Result = tiers.Saved{Parts: each(result.Saved.GetParts(), decodeSavedPart)}
+	case *pb.Answer_Moved:
+		a.Result = tiers.Moved{Bytes: result.Moved.GetBytes(), Seconds: result.Moved.GetSeconds(), Waited: result.Moved.GetWaited()}
 	case *pb.Answer_Stock:
 		s := result.Stock
 		a.Result = tiers.Stock{

@@ -23,7 +23,7 @@ import (
 var (
 	commands = []tiers.Do{
 		tiers.Welcome{}, tiers.SetRoute{}, tiers.Own{}, tiers.BackUp{}, tiers.NameCut{}, tiers.UnnameCut{},
-		tiers.CommitCut{}, tiers.MoveOut{}, tiers.Promote{}, tiers.FenceWorker{}, tiers.SettleWorker{},
+		tiers.CommitCut{}, tiers.MoveOut{}, tiers.HurryMoves{}, tiers.Promote{}, tiers.FenceWorker{}, tiers.SettleWorker{},
 		tiers.FenceGeneration{}, tiers.Recover{}, tiers.Load{}, tiers.Assign{}, tiers.Release{}, tiers.Park{},
 		tiers.Unpark{}, tiers.Stop{}, tiers.SaveCut{}, tiers.TakeStock{},
 		tiers.RunProgram{}, tiers.SaveProgram{}, tiers.StopProgram{},
@@ -33,7 +33,7 @@ var (
 		tiers.ProgramStarted{}, tiers.ProgramAdvanced{}, tiers.ProgramSaved{}, tiers.ProgramSaveFailed{}, tiers.ProgramExited{},
 	}
 	results = []tiers.Result{
-		tiers.Released{}, tiers.Parked{}, tiers.Standings{}, tiers.Holdings{}, tiers.Saved{}, tiers.Stock{},
+		tiers.Released{}, tiers.Parked{}, tiers.Standings{}, tiers.Holdings{}, tiers.Saved{}, tiers.Moved{}, tiers.Stock{},
 	}
 )
 

@@ -1,0 +1,120 @@
+package elasticity
+
+import (
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/ps"
+)
+
+// moveAll asks for every partition to go to another server, and returns what became of it.
+func (w *world) moveAll(how string) Scaled {
+	before := len(w.scaled)
+	w.step(ScaleWanted{ID: uint64(before + 1), MoveAll: how, By: "somebody"})
+	return w.scaled[before]
+}
+
+// Every partition goes to another server, of several and of one, in both ways, and stays there; nothing is done again.
+func TestMoveAll(t *testing.T) {
+	for _, how := range []string{InWindow, AtOnce} {
+		for _, servers := range []int{3, 1} {
+			schedule(t, six(), func(w *world) func() bool {
+				w.windows = true
+				var before, after []ps.ServerID
+				w.settled(func() {
+					if servers < 3 {
+						w.policy.asked = true
+						w.step(ScaleWanted{ID: 1, Servers: servers - 3})
+					}
+					w.when(func() bool { return len(holdersOf(w.ctrl.training.Layout.Route.Owner)) == servers && w.grown(6) }, func() {
+						before = slices.Clone(w.ctrl.training.Layout.Route.Owner)
+						if answer := w.moveAll(how); answer.Err != nil {
+							w.failf("%v", answer.Err)
+						}
+						w.when(func() bool { return w.scaled[len(w.scaled)-1].Reached }, func() {
+							after = slices.Clone(w.ctrl.training.Layout.Route.Owner)
+							w.after(3*time.Second, func() {
+								if !slices.Equal(w.ctrl.training.Layout.Route.Owner, after) && w.outcome == "" {
+									w.failf("partitions moved on: %v, %v", after, w.ctrl.training.Layout.Route.Owner)
+								}
+							})
+						})
+					})
+				})
+				w.neverBack()
+				return func() bool {
+					for p := range after {
+						if before[p] == after[p] {
+							t.Errorf("%s, %d servers: partition %d is still at %s", how, servers, p, after[p])
+						}
+					}
+					return len(after) > 0 && w.count(journal.Moved) > 1
+				}
+			})
+		}
+	}
+}
+
+// Refused: what is no way to move, with other numbers, where nobody else could serve, and in a pause.
+func TestMoveAllRefuses(t *testing.T) {
+	s := six()
+	s.transient = 1
+	w := newWorld(1, s)
+	w.settledIn1(func() {
+		for _, how := range []string{"somehow", InWindow} {
+			if answer := w.moveAll(how); answer.Err == nil {
+				t.Errorf("%q is granted", how)
+			}
+		}
+		w.step(ScaleWanted{ID: uint64(len(w.scaled) + 1), MoveAll: InWindow, Workers: 1})
+		if w.scaled[len(w.scaled)-1].Err == nil {
+			t.Error("moves and another number are granted")
+		}
+	})
+	if err := w.run(); err != nil {
+		t.Fatal(err)
+	}
+	if len(w.scaled) != 3 {
+		t.Errorf("%d answers", len(w.scaled))
+	}
+}
+
+// settledIn1 does f when training goes on with the reliable machine as its only server.
+func (w *world) settledIn1(f func()) {
+	w.when(func() bool { return w.ctrl.training.Clocks.Done >= 3 && len(w.machinesOf(market.OnDemand)) == 1 }, f)
+}
+
+// All partitions move at random moments of a run with faults of all kinds, in both ways: promises are kept.
+func TestMovesAtRandom(t *testing.T) {
+	moved := 0
+	first, seeds := setting("TIERML_FIRST", 0), setting("TIERML_SEEDS", 100)
+	limit, _ := time.ParseDuration(os.Getenv("TIERML_FOR"))
+	began, done := time.Now(), uint64(0)
+	for ; done < seeds && (limit == 0 || time.Since(began) < limit); done++ {
+		seed := first + done
+		r := rand.New(rand.NewPCG(seed, 7))
+		p := drawPlan(rand.New(rand.NewPCG(seed, 2)))
+		for at := time.Duration(r.Int64N(int64(4 * time.Second))); at < 14*time.Second; at += time.Duration(r.Int64N(int64(3 * time.Second))) {
+			p = append(p, drawFault(r, kindOf("move-all"), at))
+		}
+		w := newWorld(seed, drawn(rand.New(rand.NewPCG(seed, 3))))
+		w.windows = true
+		w.play(p)
+		err := w.run()
+		if err == nil {
+			err = w.check(p.outcomes()...)
+		}
+		if err != nil {
+			t.Fatalf("seed %d: %v\nTIERML_TRACE=1 TIERML_SEED=%d TIERML_FAULTS='%s' go test ./elasticity -run TestRandomSchedules", seed, err, seed, p)
+		}
+		moved += w.count(journal.Moved)
+	}
+	if t.Logf("%d worlds, all partitions moved %d times", done, moved); moved < int(done) {
+		t.Errorf("only %d times", moved)
+	}
+}

@@ -1,0 +1,124 @@
+package server
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/tierml/tierml/ps/wire"
+)
+
+// window tells when a partition can change hands without a worker that notices: when a clock's reads are answered and its first
+// contribution has not come. Workers compute then. (Parameter Service, appendix B: the pull-push window.) As nobody tells an owner how
+// many reads there will be, it goes by the clock before. That is a matter of time alone: a move at any other moment is as right.
+//
+// It is guarded as its slot is.
+type window struct {
+	reads  int // answered since the last fold
+	usual  int // between the two folds before
+	folded time.Time
+	clock  time.Duration // between those
+}
+
+// fold begins the next clock, and lets requests that wait look again.
+func (s *slot) fold() {
+	now := time.Now()
+	w := &s.window
+	w.usual, w.reads = w.reads, 0
+	w.clock, w.folded = now.Sub(w.folded), now
+	s.wake()
+}
+
+// answered counts a read.
+func (s *slot) answered() {
+	if s.window.reads++; s.window.reads == s.window.usual && s.state == owned && s.shard.Moving() {
+		s.wake()
+	}
+}
+
+// open reports whether the window is.
+func (s *slot) open() bool { return s.window.reads >= s.window.usual && s.shard.Quiet() }
+
+// Bounds of how long a move waits for a window: half as long again as a clock took.
+const (
+	leastPatience = 50 * time.Millisecond
+	mostPatience  = 10 * time.Second
+)
+
+func (w *window) patience() time.Duration {
+	return min(max(w.clock+w.clock/2, leastPatience), mostPatience)
+}
+
+// answered counts a read of those partitions that are here.
+func (s *places) answered(groups []wire.PartitionStatus) {
+	s.term.mu.RLock()
+	defer s.term.mu.RUnlock()
+	for _, g := range groups {
+		if g.Code != wire.OK {
+			continue
+		}
+		slot := s.slots[g.Partition]
+		slot.mu.Lock()
+		slot.answered()
+		slot.mu.Unlock()
+	}
+}
+
+// turns lets moves in windows go one after the other: a partition that is copied within one window need not be sent again.
+type turns struct {
+	token chan struct{} // there while nobody has it
+
+	mu     sync.Mutex
+	wanted int           // moves that have a turn or wait for one
+	hasty  chan struct{} // closed when these wait for no window any more
+}
+
+func newTurns() *turns {
+	t := &turns{token: make(chan struct{}, 1), hasty: make(chan struct{})}
+	t.token <- struct{}{}
+	return t
+}
+
+// take waits for a turn. Unless it fails, give must follow.
+func (t *turns) take(ctx context.Context) error {
+	t.want(1)
+	select {
+	case <-t.token:
+		return nil
+	case <-ctx.Done():
+		t.want(-1)
+		return ctx.Err()
+	}
+}
+
+func (t *turns) give() {
+	t.want(-1)
+	t.token <- struct{}{}
+}
+
+func (t *turns) want(more int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.wanted += more; t.wanted == 0 {
+		t.hasty = make(chan struct{})
+	}
+}
+
+func (t *turns) hurry() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	select {
+	case <-t.hasty:
+	default:
+		if t.wanted > 0 {
+			close(t.hasty)
+		}
+	}
+}
+
+// hurried returns a channel that is closed when nobody is to wait for windows any more.
+func (t *turns) hurried() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.hasty
+}
