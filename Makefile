@@ -190,6 +190,10 @@ test-programs: python $(CACHE) ## the Python package with torch, and examples/pr
 	TIERML_TORCH=1 .ci/test-without-skips -timeout 10m ./python
 	PATH="$(CURDIR)/$(CACHE)/programs/bin:$$PATH" TIERML_PROGRAMS=1 .ci/test-without-skips -timeout 20m -run ProgramExamples ./cmd/tierml
 
+.PHONY: program-bills
+program-bills: ## the plan's prediction against the bills of programs that are evicted, after one calibration (five minutes)
+	TIERML_PROGRAM_BILLS=1 .ci/test-without-skips -timeout 20m -run ProgramBills ./cmd/tierml
+
 .PHONY: storm-programs
 STORM ?= 10m
 storm-programs: test-programs ## a machine of each of examples/programs goes every 20 to 40 s for STORM=10m (an hour in all)

@@ -29,7 +29,8 @@ type Programs struct {
 	// WorkEach is the undisturbed work of one program on one machine, in floating-point operations at the machine's declared rate;
 	// 0 = none has ended well.
 	WorkEach float64 `json:"work_each,omitempty"`
-	// Setup and Restore are what machines have taken on average, where they did them, in wall-clock seconds.
+	// Fetch (of the workdir), Setup and Restore are what machines have taken on average, where they did them, in wall-clock seconds.
+	Fetch   float64 `json:"fetch_seconds,omitempty"`
 	Setup   float64 `json:"setup_seconds,omitempty"`
 	Restore float64 `json:"restore_seconds,omitempty"`
 	// Save is what the last mirrorings of states took on average, in wall-clock seconds.
@@ -45,10 +46,12 @@ type attempt struct {
 	number                 uint64
 	began                  time.Time // it runs; zero = it never did
 	fetch, setup, restore  time.Duration
-	saved                  time.Time // the last time that its state was
+	saved                  time.Time     // the last time that its state was
+	lastSave               time.Duration // how long that took
 	ended                  time.Time
 	outcome                string
-	setupSecs, restoreSecs float64 // wall clock
+	fetchSecs              float64 // wall clock
+	setupSecs, restoreSecs float64
 }
 
 // running are the programs of the user's own that a journal tells of.
@@ -90,7 +93,7 @@ func (l *Ledger) addProgram(e journal.Entry) {
 		a.began = e.T
 		var d journal.ProgramStartDetails
 		if json.Unmarshal(e.Details, &d) == nil {
-			a.setupSecs, a.restoreSecs = d.Setup, d.Restore
+			a.fetchSecs, a.setupSecs, a.restoreSecs = d.Fetch, d.Setup, d.Restore
 			a.fetch, a.setup, a.restore = l.seconds(d.Fetch), l.seconds(d.Setup), l.seconds(d.Restore)
 		}
 	case journal.ProgramStep:
@@ -100,7 +103,7 @@ func (l *Ledger) addProgram(e journal.Entry) {
 		p.took += e.Seconds
 		p.state[e.Program] = e.Bytes
 		if a != nil {
-			a.saved = e.T
+			a.saved, a.lastSave = e.T, l.seconds(e.Seconds)
 		}
 	case journal.ProgramEnd:
 		if a == nil {
@@ -219,6 +222,15 @@ func (m *machine) programUse(t time.Time, uses []programPiece) int {
 	return idle
 }
 
+// worked is the useful time without what followed it: an attempt that ends saves the last of its state.
+func (a *attempt) worked(asOf time.Time) time.Duration {
+	useful, _ := a.useful(asOf)
+	if (a.outcome == journal.Finished || a.outcome == journal.Stopped) && !a.saved.Before(a.began) {
+		useful.to = a.saved.Add(-a.lastSave)
+	}
+	return max(useful.to.Sub(useful.from), 0)
+}
+
 // programWork is the work that counts, in floating-point operations at the machines' declared rates.
 func (l *Ledger) programWork(asOf time.Time) (sum float64, each map[string]float64) {
 	each = map[string]float64{}
@@ -230,7 +242,7 @@ func (l *Ledger) programWork(asOf time.Time) (sum float64, each map[string]float
 		useful, _ := a.useful(asOf)
 		work := l.clock.ToWall(useful.length()).Seconds() * l.types[m.usage.Pool.Type].FLOPS
 		sum += work
-		each[a.program] += work
+		each[a.program] += l.clock.ToWall(a.worked(asOf)).Seconds() * l.types[m.usage.Pool.Type].FLOPS
 	}
 	return sum, each
 }
@@ -259,7 +271,7 @@ func (l *Ledger) ran(asOf time.Time) *Programs {
 	out := &Programs{Tasks: d.Tasks, Of: d.Of, Attempts: len(p.attempts), Saves: p.saves, Cancelled: len(p.cancelled), Again: len(p.attempts) - len(p.newest)}
 	_, each := l.programWork(asOf)
 	ended, all := 0, 0.0
-	var setups, restores mean
+	var fetches, setups, restores mean
 	for _, a := range p.attempts {
 		switch a.outcome {
 		case journal.Lost:
@@ -269,6 +281,7 @@ func (l *Ledger) ran(asOf time.Time) *Programs {
 		case journal.Failure:
 			out.Failures++
 		}
+		fetches.add(a.fetchSecs)
 		setups.add(a.setupSecs)
 		restores.add(a.restoreSecs)
 		if p.newest[a.program] != a || p.cancelled[a.program] {
@@ -282,7 +295,7 @@ func (l *Ledger) ran(asOf time.Time) *Programs {
 			out.Failed++
 		}
 	}
-	out.Setup, out.Restore = setups.value(), restores.value()
+	out.Fetch, out.Setup, out.Restore = fetches.value(), setups.value(), restores.value()
 	if p.saves > 0 {
 		out.Save = p.took / float64(p.saves)
 	}

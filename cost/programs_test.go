@@ -52,6 +52,7 @@ func TestProgramsSplitTheBill(t *testing.T) {
 	end(460, "a", journal.Failed, market.ByUser)
 	launch(460, "b")
 	add(620, journal.Entry{Kind: journal.ProgramStart, OfProgram: of, Instance: "b", Generation: 2, Clock: 20, Details: pack(journal.ProgramStartDetails{Setup: 80, Restore: 20})})
+	add(1000, journal.Entry{Kind: journal.ProgramSaved, OfProgram: of, Instance: "b", Generation: 2, Model: "m2", Clock: 50, Bytes: 99, Seconds: 5})
 	add(1000, journal.Entry{Kind: journal.ProgramEnd, OfProgram: of, Instance: "b", Generation: 2, Outcome: journal.Finished, Clock: 50})
 	end(1010, "b", journal.Terminated, market.ByUser)
 	add(1010, journal.Entry{Kind: journal.Done, Outcome: "finished"})
@@ -72,7 +73,7 @@ func TestProgramsSplitTheBill(t *testing.T) {
 	if paid != r.Totals.Total || paid != 1010*market.Dollar/10000 {
 		t.Errorf("the parts come to $%s, the bill is $%s", paid, r.Totals.Total)
 	}
-	if p := r.Programs; p == nil || p.Done != 1 || p.Step != 50 || p.Attempts != 2 || p.Lost != 1 || p.WorkEach != 62000 || p.State != 99 || p.Setup != 80 || p.Restore != 15 || p.Save != 2 {
+	if p := r.Programs; p == nil || p.Done != 1 || p.Step != 50 || p.Attempts != 2 || p.Lost != 1 || p.WorkEach != 61500 || p.State != 99 || p.Setup != 80 || p.Restore != 15 || p.Save != 3.5 {
 		t.Errorf("%+v", r.Programs)
 	}
 	if r.Equivalent == nil || r.Equivalent.Work != 62000 {

@@ -344,6 +344,7 @@ func (a *attempt) restore(started *Started) *Exited {
 		a.output.note("%s", started.Note)
 	}
 	started.Manifest, started.Bytes, started.Step = manifest.Name(), manifest.Bytes(), manifest.Step
+	a.progress.from(manifest.Step)
 	return nil
 }
 

@@ -260,6 +260,21 @@ func TestProgramThatIgnoresSIGTERM(t *testing.T) {
 	}
 }
 
+// A state that is saved before the program reports any progress is as far as the one that it has continued from.
+func TestStepOfASaveBeforeProgress(t *testing.T) {
+	s := newSite(t, Spec{Run: `[ $TIERML_RESUMED = 1 ] || echo step 7; echo x > state/n; echo > ready.$TIERML_ATTEMPT; sleep 1000`, State: "state", Line: `step (\d+)`})
+	s.begin(Start{Attempt: 1})
+	wait[Advanced](s, nil)
+	s.Stop(10*time.Second, true)
+	saved := wait[Saved](s, nil)
+	s.begin(Start{Attempt: 2, Resume: saved.Manifest})
+	s.appears("ready.2")
+	s.Stop(10*time.Second, true)
+	if again := wait(s, func(e Saved) bool { return e.Attempt == 2 }); saved.Step != 7 || again.Step != 7 {
+		t.Errorf("saved at step %d, and then at %d", saved.Step, again.Step)
+	}
+}
+
 func TestStopAndStartAgain(t *testing.T) {
 	s := newSite(t, Spec{Run: `cat state/n > seen.$TIERML_ATTEMPT || echo none > seen.$TIERML_ATTEMPT; echo $TIERML_ATTEMPT > state/n; echo > ready.$TIERML_ATTEMPT; sleep 1000`, State: "state"})
 	s.begin(Start{Attempt: 1})

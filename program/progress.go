@@ -22,6 +22,13 @@ type progress struct {
 	read  int64     // of the file of rungs
 }
 
+// from is the step of the state that a program continues from: what is saved before it reports another is as far.
+func (p *progress) from(step int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last = Reading{Step: step}
+}
+
 func (p *progress) set(r Reading) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

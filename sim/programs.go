@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -19,9 +20,9 @@ type Programs struct {
 	Of           int64         // the steps of a trial
 	State        bool          // they have state
 	Every        time.Duration // from one mirroring of it to the next
-	// Setup is how long a new machine takes before its first program, Restore how long a state takes to it, and Save how long what
+	// Fetch is how long a new machine takes for the workdir, 0 = as for splits (Timing.Load); Setup from then to its first program; Restore how long a state takes to it, and Save how long what
 	// has changed of a state takes to the store.
-	Setup, Restore, Save time.Duration
+	Fetch, Setup, Restore, Save time.Duration
 }
 
 // number is how many machines do each its part of the work once.
@@ -169,7 +170,7 @@ func (p *player) run(do tiers.RunProgram) {
 	}
 	if !p.set {
 		p.set = true
-		started.Fetch, started.Setup = takes(cfg.Timing.Load), takes(cfg.Programs.Setup)
+		started.Fetch, started.Setup = takes(cmp.Or(cfg.Programs.Fetch, cfg.Timing.Load)), takes(cfg.Programs.Setup)
 	}
 	if do.Resume != "" {
 		started.Restore = takes(cfg.Programs.Restore)

@@ -303,11 +303,12 @@ func kindsOf(entries []journal.Entry) (out []string) {
 	return out
 }
 
-// A program continues from its state when its run was stopped, and when its controller was killed while the machine lived on.
+// A program continues from its state when its run was stopped. When its controller is killed it runs on, and the next controller takes it over.
 func TestProgramIsResumed(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	job := s.programJob(oneMachine, "run: bash count.sh", "envs: {UNTIL: 80}")
+	job := s.programJob(oneMachine, "run: bash count.sh", "envs: {UNTIL: 160}")
+	s.write(job, strings.Replace(string(must(os.ReadFile(s.path(job)))(t)), "orphan_after: 1500ms", "orphan_after: 5m", 1))
 	cloud, endpoint := s.cloud("60", "50000")
 	run := s.start("run", "-y", "--endpoint", endpoint, job)
 	s.until(run, "own-1", "some steps", reached(8))
@@ -324,9 +325,12 @@ func TestProgramIsResumed(t *testing.T) {
 		t.Errorf("resumed:\n%s", out)
 	}
 	starts := programLines(s.journal("own-1"), journal.ProgramStart, "")
-	first, last := s.counted("own-1", "rank-0.3.log")
-	if len(starts) != 3 || starts[1].Clock != int64(stopped) || starts[2].Clock <= int64(stopped) || last != 80 {
+	first, last := s.counted("own-1", "rank-0.2.log")
+	if len(starts) != 2 || starts[1].Clock != int64(stopped) || first != stopped+1 || last != 160 {
 		t.Errorf("stopped at step %d; %+v; then from %d to %d", stopped, starts, first, last)
+	}
+	if n := number(kindsOf(s.journal("own-1")), "launch"); n != 2 || !strings.Contains(out, "has taken over 1 machine") {
+		t.Errorf("%d machines were bought; resumed:\n%s", n, out)
 	}
 	for _, i := range s.instances(endpoint) {
 		if i.State != "terminated" && i.State != "shutting-down" {

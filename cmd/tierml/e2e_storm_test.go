@@ -31,7 +31,7 @@ var storms = []storm{
 		changes: []string{"of: 300", "of: 1500"}, step: 1800 * time.Millisecond / 5, ends: `\[1500\]`},
 	{name: "sklearn", code: map[string]string{"train.py": "kept.steps(200)|kept.steps(3600)"}, step: 150 * time.Millisecond, keeps: true,
 		ends: `accuracy 0\.9\d* after 3600 batches`},
-	{name: "torch-finetune", changes: []string{"envs: {", "envs: {STEPS: 4000, ", "of: 300", "of: 4000"}, step: 100 * time.Millisecond, keeps: true,
+	{name: "torch-finetune", changes: []string{"envs: {", "envs: {STEPS: 1500, ", "of: 300", "of: 1500"}, step: 100 * time.Millisecond, keeps: true,
 		ends: `the model is ([0-9a-f]{16})`},
 	{name: "inference", code: map[string]string{"classify.py": "time.sleep(0.3)|time.sleep(12)"}, step: 12 * time.Second, ends: `file 10 of 10`},
 	{name: "sweep", changes: []string{"  feedback: [{at: 5, keep: 8}, {at: 15, keep: 2}]\n", ""}, code: map[string]string{"train.py": "time.sleep(0.15)|time.sleep(3)"}, step: 3 * time.Second, keeps: true, ends: `'accuracy': `},
@@ -72,7 +72,7 @@ func TestProgramStorm(t *testing.T) {
 
 func (o *storm) blow(t *testing.T, long time.Duration) {
 	s := newSite(t)
-	job := s.example(o.name, append([]string{"hours: 1 ", "hours: 10 ", "hours: 1\n", "hours: 10\n", "hours: 0.7\n", "hours: 10\n", "hours: 0.1", "hours: 2"}, o.changes...)...)
+	job := s.example(o.name, append([]string{"hours: 1 ", "hours: 10 ", "hours: 1\n", "hours: 10\n", "hours: 0.7\n", "hours: 10\n", "hours: 0.1", "hours: 2", "\nlocal:", "\nmax_duration: 200h\nlocal:"}, o.changes...)...)
 	s.own(o.name, o.code)
 	p := s.start("run", "-y", job)
 	s.until(p, o.name+"-1", "some steps", reached(1))
@@ -90,7 +90,7 @@ func (o *storm) blow(t *testing.T, long time.Duration) {
 	}
 	s.resultsOf(o.name, 24)
 	if o.name == "torch-finetune" {
-		s.sameModel(found[0], "4000")
+		s.sameModel(found[0], "1500")
 	}
 	if t.Failed() {
 		keep := filepath.Join(os.TempDir(), "storm-"+o.name+".journal")

@@ -225,7 +225,7 @@ func (f *programFacts) apply(s *sim.Programs, job *config.Job) {
 	if f.former == nil {
 		return
 	}
-	s.Setup, s.Restore = seconds(f.former.Setup), seconds(f.former.Restore)
+	s.Fetch, s.Setup, s.Restore = seconds(f.former.Fetch), seconds(f.former.Setup), seconds(f.former.Restore)
 	if s.State {
 		s.Save = seconds(cmp.Or(f.former.Save, f.stateEach(job)/assumedRate))
 	}
@@ -285,7 +285,7 @@ func programsGoOn(from resumption, endpoint string) string {
 		text = fmt.Sprintf("Going on: %d programs are done, %d go on from their newest saved state", done, saved)
 	}
 	if from.past != nil && endpoint != "" {
-		text += "\nMachines that still run are ended, as their controller was lost"
+		text += "\nPrograms that still run are taken over"
 	}
 	return text + "\n"
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/tierml/tierml/elasticity/step"
 	"github.com/tierml/tierml/sched/trials"
+	"github.com/tierml/tierml/tiers"
 )
 
 // item is a program: the gang's, or a task.
@@ -76,6 +77,10 @@ type worker struct {
 	broken  time.Time // by Step.Awake, since when its stream is broken; zero = it is not
 	address string
 	on      *item // that it runs; nil = none
+	// While its controller takes over: it has called, the attempt that it named (0 = it runs nothing), and what it has reported since.
+	claims bool
+	claim  uint64
+	aside  []tiers.Report
 }
 
 func newItem(number int, cfg *Config) *item {

@@ -25,12 +25,14 @@ type PastProgram struct {
 	Dropped   bool
 	Losses    []float64 // at the rungs of a sweep
 	Cancelled bool      // by somebody
+	Round     uint64    // the newest in which a gang was saved
 }
 
 // PastAttempt is a rank or a task that ran.
 type PastAttempt struct {
 	Key, Instance string
 	Attempt       uint64
+	Step          int64 // that was written down last
 }
 
 // ReadPast reads the lines of a journal that are about programs: of a gang that had from least to most ranks, or of tasks.
@@ -43,8 +45,8 @@ func ReadPast(entries []journal.Entry, least, most, tasks int) (*Past, error) {
 	if err != nil {
 		return nil, err
 	}
-	keepers := map[int]*keeper{}
-	exited := map[int]map[int]bool{} // ranks that have ended well, by program
+	keepers, rounds := map[int]*keeper{}, map[int]uint64{}
+	exited := map[int]bool{} // by program: a rank has ended well, which is written down once all have
 	cancelled := map[int]bool{}
 	open := map[string]PastAttempt{}
 	var order []string
@@ -59,7 +61,7 @@ func ReadPast(entries []journal.Entry, least, most, tasks int) (*Past, error) {
 		k := keepers[number]
 		if k == nil {
 			fresh := newKeeper(of[e.Generation])
-			k, exited[number] = &fresh, map[int]bool{}
+			k = &fresh
 			keepers[number] = k
 		}
 		if of[e.Generation] != len(k.newest) {
@@ -72,15 +74,22 @@ func ReadPast(entries []journal.Entry, least, most, tasks int) (*Past, error) {
 			if _, again := open[e.Program]; !again {
 				order = append(order, e.Program)
 			}
-			open[e.Program] = PastAttempt{Key: e.Program, Instance: e.Instance, Attempt: e.Generation}
+			open[e.Program] = PastAttempt{Key: e.Program, Instance: e.Instance, Attempt: e.Generation, Step: e.Clock}
 		case journal.ProgramStep:
 			if int(e.Round) == len(trial.Losses)+1 {
 				trial.Losses = append(trial.Losses, lossOf(e.TrainLoss))
+			}
+			if a, runs := open[e.Program]; runs && a.Attempt == e.Generation {
+				a.Step = e.Clock
+				open[e.Program] = a
 			}
 		case journal.ProgramDropped:
 			trial.Dropped = true
 		case journal.ProgramSaved:
 			k.keep(rank, saved{e.Model, e.Digest, e.Clock}, e.Round)
+			if e.Round < last {
+				rounds[number] = max(rounds[number], e.Round)
+			}
 		case journal.ProgramEnd:
 			delete(open, e.Program)
 			if e.Outcome == journal.Cancelled {
@@ -88,18 +97,17 @@ func ReadPast(entries []journal.Entry, least, most, tasks int) (*Past, error) {
 				break
 			}
 			if e.Outcome == journal.Finished {
-				exited[number][rank] = true
+				exited[number] = true
 				break
 			}
-			clear(exited[number])
+			exited[number] = false
 			k.again()
 		}
 		p.Programs[number] = trial
 	}
 	for number, k := range keepers {
 		program := p.Programs[number]
-		program.Finished = len(exited[number]) == len(k.newest)
-		program.Cancelled = cancelled[number]
+		program.Finished, program.Round, program.Cancelled = exited[number], rounds[number], cancelled[number]
 		for _, s := range k.set {
 			program.Resume, program.Digests, program.Steps = append(program.Resume, s.manifest), append(program.Digests, s.digest), append(program.Steps, s.step)
 		}

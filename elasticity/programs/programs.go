@@ -7,7 +7,7 @@
 // Each start of a program is an attempt with a number of its own. Reports of older attempts are not listened to, so that of two
 // machines that both run rank 0 one counts.
 //
-// Each file uses only those before it: programs, past, item, work, trials, team, reports.
+// Each file uses only those before it: programs, past, item, work, trials, team, adopt, reports.
 package programs
 
 import (
@@ -51,7 +51,7 @@ type Config struct {
 	// FirstID is beyond all numbers of commands of earlier controllers.
 	FirstID uint64
 	Past    *Past // nil = the run begins
-	// TakesOver: the controller before did not end in order. Its machines are ended once the provider has listed them.
+	// TakesOver: the controller before did not end in order. What its machines run goes on.
 	TakesOver bool
 }
 

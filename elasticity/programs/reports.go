@@ -14,9 +14,8 @@ import (
 func (w *Work) Take(e step.Event) {
 	switch e := e.(type) {
 	case elasticity.Listed:
-		if w.takingOver {
-			w.takingOver = false
-			w.fleet.TakenOver()
+		if w.listed.IsZero() {
+			w.listed = w.Awake.Now()
 		}
 	case elasticity.Disconnected:
 		if x := w.workers[e.ID]; x != nil && x.called && x.broken.IsZero() {
@@ -34,6 +33,10 @@ func (w *Work) takeReport(id step.ID, report tiers.Report) {
 		return
 	}
 	if x == nil || x.Lost {
+		return
+	}
+	if w.takingOver && x.claim != 0 && ofProgram(report) {
+		x.aside = append(x.aside, report)
 		return
 	}
 	if !x.heard.IsZero() {
@@ -63,6 +66,15 @@ func (w *Work) takeReport(id step.ID, report tiers.Report) {
 	}
 }
 
+// ofProgram reports whether a report is about what a machine runs.
+func ofProgram(r tiers.Report) bool {
+	switch r.(type) {
+	case tiers.ProgramStarted, tiers.ProgramAdvanced, tiers.ProgramSaved, tiers.ProgramSaveFailed, tiers.ProgramExited:
+		return true
+	}
+	return false
+}
+
 // ofAttempt calls f with what a machine runs if that is the attempt which a report is about. Reports of older ones are fenced: what
 // they say of a rank is not true any more.
 func (w *Work) ofAttempt(x *worker, attempt uint64, f func(*item, *rank)) {
@@ -74,9 +86,12 @@ func (w *Work) ofAttempt(x *worker, attempt uint64, f func(*item, *rank)) {
 // takeHello: an agent has called. One that runs nothing although it should has begun anew.
 func (w *Work) takeHello(id step.ID, x *worker, hello tiers.Hello) {
 	if x == nil {
-		w.early[id] = hello.Address
+		w.early[id] = hello
 		w.fleet.Called(id)
 		return
+	}
+	if w.takingOver {
+		w.attempt = max(w.attempt, x.claimed(hello)) // it is not given out again, though it may be in no line
 	}
 	x.address, x.broken = hello.Address, time.Time{}
 	if !x.heard.IsZero() {

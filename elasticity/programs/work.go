@@ -26,18 +26,19 @@ type Work struct {
 	joins   int
 
 	items      []*item
-	settings   []map[string]string // of a sweep's trials
-	compare    bool                // trials have come to a rung, or to their end
-	attempt    uint64              // so far, of all programs and controllers
-	command    uint64              // the last one's number
-	early      map[step.ID]string  // addresses of agents whose launch is not answered yet
-	takingOver bool                // from a former controller: the results of its launches are not known yet
-	breaks     int                 // attempts that ended before their time
-	lost       int64               // steps that they lost
+	settings   []map[string]string     // of a sweep's trials
+	compare    bool                    // trials have come to a rung, or to their end
+	attempt    uint64                  // so far, of all programs and controllers
+	command    uint64                  // the last one's number
+	early      map[step.ID]tiers.Hello // of agents whose launch is not answered yet
+	takingOver bool                    // from a former controller: it is not known yet what its machines run
+	listed     time.Time               // by Step.Awake, when the provider had listed them
+	breaks     int                     // attempts that ended before their time
+	lost       int64                   // steps that they lost
 }
 
 func newWork(cfg *Config, s *step.Step, f *fleet.Fleet, demand *fleet.Demand) *Work {
-	w := &Work{Step: s, cfg: cfg, fleet: f, demand: demand, workers: map[step.ID]*worker{}, early: map[step.ID]string{},
+	w := &Work{Step: s, cfg: cfg, fleet: f, demand: demand, workers: map[step.ID]*worker{}, early: map[step.ID]tiers.Hello{},
 		command: cfg.FirstID, takingOver: cfg.Past != nil && cfg.TakesOver}
 	for i := range max(cfg.Tasks, 1) {
 		w.items = append(w.items, newItem(i, cfg))
@@ -74,17 +75,14 @@ func (w *Work) recall(it *item, was PastProgram) {
 	}
 }
 
-// Begin writes down what has ended with the controller before.
+// Begin takes up machines of the controller before, and writes down what has ended with it.
 func (w *Work) Begin() {
-	if w.cfg.Past == nil {
-		return
+	for _, x := range w.roster {
+		x.since = w.Awake.Now()
+		w.joins = max(w.joins, x.Joined)
 	}
-	for _, a := range w.cfg.Past.Open {
-		w.breaks++
-		w.Record(func() journal.Entry {
-			return journal.Entry{Kind: journal.ProgramEnd, OfProgram: journal.OfProgram{Program: a.Key}, Instance: a.Instance, Generation: a.Attempt, Outcome: journal.Lost,
-				Why: "the controller was started again"}
-		})
+	if w.cfg.Past != nil && !w.takingOver {
+		adoption{w}.forget(func(PastAttempt) bool { return true })
 	}
 }
 
@@ -156,9 +154,9 @@ func (w *Work) Enter(m *step.Machine, _ step.Kind) {
 // Entered: its agent has called before its launch was answered.
 func (w *Work) Entered(m *step.Machine) {
 	x := w.workers[m.ID]
-	x.address = w.early[m.ID]
+	hello := w.early[m.ID]
 	delete(w.early, m.ID)
-	w.takeCall(x)
+	w.takeHello(m.ID, x, hello)
 }
 
 // Warned changes nothing yet: the machine's own agent has heard of the notice, too, and ends its program in order.
@@ -237,6 +235,9 @@ func (w *Work) NextDue(by func(time.Time)) {
 			due(x.heard, w.cfg.DeadAfter)
 		}
 	}
+	if w.takingOver {
+		due(w.listed, w.cfg.adoptWithin())
+	}
 	for _, it := range w.items {
 		by(it.saveAt)
 		due(it.winding, w.cfg.SaveWithin)
@@ -249,6 +250,7 @@ func (w *Work) patience() time.Duration { return max(w.cfg.Lag, w.cfg.BrokenAfte
 
 // Advance does whatever the state asks for now.
 func (w *Work) Advance() {
+	adoption{w}.takeOver()
 	w.grow()
 	w.save()
 	w.windUp()
@@ -263,7 +265,7 @@ func (w *Work) Advance() {
 
 // finish ends the run when all programs have come to an end.
 func (w *Work) finish() {
-	if w.Ending || slices.ContainsFunc(w.items, (*item).unfinished) {
+	if w.Ending || w.takingOver || slices.ContainsFunc(w.items, (*item).unfinished) {
 		return
 	}
 	var bad []string

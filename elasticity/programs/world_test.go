@@ -67,16 +67,23 @@ type world struct {
 	// exit, if set, says how an attempt ends at a step instead of going on.
 	exit func(run tiers.RunProgram, step int64) (tiers.ProgramExited, bool)
 	old  []elasticity.Reported // reports of the past, told again now and then
+
+	killAt   int // the controller is killed after so many actions; 0 = never
+	acted    int
+	advances int // steps of all machines
 }
 
 type machine struct {
 	id          ps.ServerID
 	instance    provisioner.Instance
 	dead, mute  bool
+	anew        bool // its agent has begun anew, and was given nothing since
 	run         tiers.RunProgram
 	runs        bool
 	step        int64
 	saveIn, age int
+	// what the newest attempt has come to, told again to a controller that takes over
+	started, saved, exited tiers.Report
 }
 
 const of = 40
@@ -88,9 +95,15 @@ func newWorld(t *testing.T, cfg programs.Config) *world { return newWorldOf(t, c
 
 // newWorldOf is a world in which so many machines can be had at a time.
 func newWorldOf(t *testing.T, cfg programs.Config, room int) *world {
-	w := &world{t: t, cfg: cfg, room: room, now: start, machines: map[ps.ServerID]*machine{}, store: map[string]int64{}, attempts: map[uint64]string{}}
+	w := emptyWorld(t, cfg)
+	w.room = room
 	w.again()
 	return w
+}
+
+// emptyWorld has no controller yet.
+func emptyWorld(t *testing.T, cfg programs.Config) *world {
+	return &world{t: t, cfg: cfg, now: start, machines: map[ps.ServerID]*machine{}, store: map[string]int64{}, attempts: map[uint64]string{}}
 }
 
 // again starts a controller, the first or one that has nothing but the journal.
@@ -120,24 +133,52 @@ func (w *world) again() {
 		if c.Past, err = programs.ReadPast(w.entries, cmp.Or(c.Least, c.Count), c.Count, c.Tasks); err != nil {
 			w.t.Fatal(err)
 		}
-		c.TakesOver = true
+		c.TakesOver, rc.Adopts = true, true
 	}
 	w.r = restart.NewOf(rc, programs.Of(c))
 	w.tell(elasticity.Wake{})
-	if w.life > 1 {
+	if life := w.life; life > 1 {
 		w.list()
+		for _, id := range slices.Clone(w.order) {
+			m := w.machines[id]
+			w.call(m)
+			for _, r := range []tiers.Report{m.started, m.saved, m.exited} {
+				if r != nil && w.life == life {
+					w.report(m, r)
+				}
+			}
+		}
 	}
 }
 
 func (w *world) tell(e elasticity.Event) {
 	w.now = w.now.Add(time.Millisecond)
+	life := w.life
 	for _, a := range slices.Clone(w.r.Step(w.now, e)) {
+		if w.life != life {
+			return // whoever wanted it is dead
+		}
+		if w.acted++; w.acted == w.killAt {
+			w.again()
+			return
+		}
 		w.do(a)
 	}
 }
 
 func (w *world) report(m *machine, r tiers.Report) {
-	if m.dead || m.mute {
+	if m.dead {
+		return
+	}
+	switch r.(type) {
+	case tiers.ProgramStarted:
+		m.started, m.saved, m.exited = r, nil, nil
+	case tiers.ProgramSaved, tiers.ProgramSaveFailed:
+		m.saved = r
+	case tiers.ProgramExited:
+		m.exited = r
+	}
+	if m.mute {
 		return
 	}
 	e := elasticity.Reported{ID: m.id, Report: r}
@@ -189,7 +230,7 @@ func (w *world) do(a elasticity.Action) {
 
 func (w *world) call(m *machine) {
 	hello := tiers.Hello{Instance: m.id, Address: string(m.id) + ":1"}
-	if m.runs {
+	if m.run.Attempt > 0 && !m.anew {
 		hello.Incarnation = ps.Incarnation(m.run.Attempt)
 	}
 	w.report(m, hello)
@@ -202,7 +243,7 @@ func (w *world) obey(m *machine, do tiers.Do) {
 			w.t.Errorf("attempt %d runs %s and %s", do.Attempt, other, do.Key)
 		}
 		w.attempts[do.Attempt] = w.team(do)
-		m.run, m.runs, m.step, m.saveIn, m.age = do, true, w.store[do.Resume], 5, 0
+		m.run, m.runs, m.anew, m.step, m.saveIn, m.age = do, true, false, w.store[do.Resume], 5, 0
 		if do.Resume != "" && w.store[do.Resume] == 0 {
 			w.t.Errorf("%s resumes from %q, which nobody saved", do.Key, do.Resume)
 		}
@@ -305,6 +346,7 @@ func (w *world) second() {
 func (w *world) advance(m *machine) {
 	m.step++
 	m.age++
+	w.advances++
 	w.report(m, tiers.ProgramAdvanced{Attempt: m.run.Attempt, Step: m.step, HasLoss: true, Loss: lossOfTask(m.run.Task)})
 	if !m.runs {
 		return
@@ -436,7 +478,7 @@ func (w *world) disturb(r *rand.Rand) {
 		}
 	case 9: // an agent that begins anew
 		if m.runs && !m.dead {
-			m.runs = false
+			m.runs, m.anew, m.started, m.saved, m.exited = false, true, nil, nil, nil
 			w.report(m, tiers.Hello{Instance: m.id, Address: "again"})
 		}
 	case 10:

@@ -31,9 +31,11 @@ type Config struct {
 	// SaveEvery is how often checkpoints are taken, whatever the policy's plan says; 0 = as it says.
 	SaveEvery time.Duration
 	// ResumeAt is the clock of the checkpoint that the run continues from; 0 = it begins. Past is what a controller before
-	// has written down that did not end in order: its machines are ended, as all of a fleet goes or nothing.
+	// has written down that did not end in order: its machines are ended, as all of a fleet that trains goes or nothing.
 	ResumeAt ps.Clock
 	Past     *elasticity.Past
+	// Adopts: the machines of the controller before are taken over instead.
+	Adopts bool
 	// AskAgain: a launch that the controller before decided within that time, and has no answer to, is asked for again; 0 = none
 	// is.
 	AskAgain time.Duration
@@ -56,6 +58,9 @@ func (c *Config) fleet() *fleet.Config {
 	}
 	f.Job.Startup, f.Job.Notice, f.Job.Lag, f.Job.SaveEvery = c.Startup-c.Begin+c.Restart, c.Notice, c.Lag, c.SaveEvery
 	f.Job.Leave = c.DrainMargin
+	if c.Adopts {
+		f.Forgotten = ""
+	}
 	if c.Past != nil {
 		f.Past = &c.Past.Ledger
 	}

@@ -75,6 +75,9 @@ func Measure(entries []journal.Entry) (Calibration, error) {
 	if len(m.notices) > 0 {
 		c.NoticeLag = max(0.001, median(m.notices)+milliseconds(notice))
 	}
+	if details.Program != nil { // programs have no clocks: the report tells how long they and their preparations take
+		return c, nil
+	}
 	if len(m.clocks) < fewestClocks {
 		return c, fmt.Errorf("%d clocks of the run can be measured, and %d are needed", len(m.clocks), fewestClocks)
 	}
@@ -172,6 +175,10 @@ func (m *meter) clock(e journal.Entry) {
 
 // Words tell people what was measured.
 func (c Calibration) Words() string {
+	if c.Clocks == 0 {
+		return fmt.Sprintf("%s: a machine starts in %.0f ms after its boot;\nnews come late: notices %.0f ms, ends %.0f ms, prices %.0f ms.",
+			c.Run, c.Start, c.NoticeLag, c.EndLag, c.PriceLag)
+	}
 	clock := fmt.Sprintf("a clock takes %.1f ms beside its work (%d clocks)", c.Clock, c.Clocks)
 	if c.Note != "" {
 		clock = fmt.Sprintf("%s (%d clocks)", c.Note, c.Clocks)

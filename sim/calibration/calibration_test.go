@@ -41,6 +41,21 @@ func run() []journal.Entry {
 	return append(out, journal.Entry{T: at, Kind: journal.Notice, Instance: "a", Pool: spot, Deadline: &deadline})
 }
 
+// A run of programs has no clocks: the rest is measured.
+func TestMeasurePrograms(t *testing.T) {
+	entries := run()
+	entries[0].Details, _ = json.Marshal(journal.StartDetails{Name: "own", Program: &journal.ProgramDetails{},
+		Job: json.RawMessage(`{"local": {"boot": "1s", "notice": "4s", "speed": 10}}`)})
+	entries = append(entries[:4:4], entries[len(entries)-1])
+	c, err := Measure(entries)
+	if err != nil || math.Abs(c.Start-200) > 1e-6 || math.Abs(c.NoticeLag-200) > 1e-6 || c.Clock != 0 {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if text := c.Words(); strings.Contains(text, "clock") || !strings.HasPrefix(text, "own: a machine starts in 200 ms") {
+		t.Error(text)
+	}
+}
+
 func TestMeasure(t *testing.T) {
 	c, err := Measure(run())
 	if err != nil {

@@ -106,7 +106,7 @@ func OnEC2(cfg sim.Config, compute time.Duration) sim.Config {
 			cfg.Checkpoints.Every = cfg.Settings.Wall(cfg.Checkpoints.Every)
 			if cfg.Programs != nil { // as long by the wall clock there
 				there := *cfg.Programs
-				there.Setup, there.Restore, there.Save = cfg.Settings.Wall(there.Setup), cfg.Settings.Wall(there.Restore), cfg.Settings.Wall(there.Save)
+				there.Fetch, there.Setup, there.Restore, there.Save = cfg.Settings.Wall(there.Fetch), cfg.Settings.Wall(there.Setup), cfg.Settings.Wall(there.Restore), cfg.Settings.Wall(there.Save)
 				cfg.Programs = &there
 			}
 		}

@@ -154,6 +154,7 @@ func (n *node) take(greeting *pb.ToNode) *outbox.Line[tiers.Report] {
 		if w := n.warned.Load(); w != nil {
 			n.report(*w)
 		}
+		n.againPrograms()
 	}
 	n.controller = greeting.GetController()
 	return n.reports.Connect(0)

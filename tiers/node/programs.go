@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/tierml/tierml/program"
@@ -31,6 +32,44 @@ type programs struct {
 	machine Programs
 	first   tiers.RunProgram
 	attempt uint64 // the newest; owned by converse
+
+	// What the newest attempt has come to, for a controller that takes over: what the one before has been told it may not have written down.
+	mu                     sync.Mutex
+	started, saved, exited tiers.Report // nil = not yet
+}
+
+// note remembers a report.
+func (p *programs) note(r tiers.Report) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch of := r.(type) {
+	case tiers.ProgramStarted:
+		p.started, p.saved, p.exited = r, nil, nil
+	case tiers.ProgramSaved:
+		p.saved = r
+	case tiers.ProgramSaveFailed:
+		if of.Final {
+			p.saved = r
+		}
+	case tiers.ProgramExited:
+		p.exited = r
+	}
+}
+
+// againPrograms reports what the newest attempt has come to.
+func (n *node) againPrograms() {
+	p := n.programs.Load()
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	all := []tiers.Report{p.started, p.saved, p.exited}
+	p.mu.Unlock()
+	for _, r := range all {
+		if r != nil {
+			n.report(r)
+		}
+	}
 }
 
 // obeyProgram does a command that is about programs. It reports whether it was one.
@@ -121,20 +160,29 @@ func (n *node) beatProgram(ctx context.Context, every time.Duration) error {
 
 // reportProgram passes on what happens to a program.
 func (n *node) reportProgram(e program.Event) {
+	r := reportOf(e)
+	if p := n.programs.Load(); p != nil {
+		p.note(r)
+	}
+	n.report(r)
+}
+
+func reportOf(e program.Event) tiers.Report {
 	switch e := e.(type) {
 	case program.Started:
-		n.report(tiers.ProgramStarted{Attempt: e.Attempt, Fetch: e.Fetch.Seconds(), Setup: e.Setup.Seconds(), Restore: e.Restore.Seconds(), Bytes: e.Bytes,
-			Step: max(e.Step, 0), Note: e.Note})
+		return tiers.ProgramStarted{Attempt: e.Attempt, Fetch: e.Fetch.Seconds(), Setup: e.Setup.Seconds(), Restore: e.Restore.Seconds(), Bytes: e.Bytes,
+			Step: max(e.Step, 0), Note: e.Note}
 	case program.Advanced:
-		n.report(tiers.ProgramAdvanced{Attempt: e.Attempt, Step: max(e.Step, 0), HasLoss: e.HasLoss, Loss: e.Loss})
+		return tiers.ProgramAdvanced{Attempt: e.Attempt, Step: max(e.Step, 0), HasLoss: e.HasLoss, Loss: e.Loss}
 	case program.Saved:
-		n.report(tiers.ProgramSaved{Attempt: e.Attempt, Manifest: e.Manifest, Digest: e.Digest, Bytes: e.Bytes, Sent: e.Sent, Step: max(e.Step, 0),
-			Seconds: e.Took.Seconds(), Final: e.Final, Round: e.Round})
+		return tiers.ProgramSaved{Attempt: e.Attempt, Manifest: e.Manifest, Digest: e.Digest, Bytes: e.Bytes, Sent: e.Sent, Step: max(e.Step, 0),
+			Seconds: e.Took.Seconds(), Final: e.Final, Round: e.Round}
 	case program.SaveFailed:
-		n.report(tiers.ProgramSaveFailed{Attempt: e.Attempt, Error: e.Reason, Final: e.Final})
+		return tiers.ProgramSaveFailed{Attempt: e.Attempt, Error: e.Reason, Final: e.Final}
 	case program.Exited:
-		n.report(tiers.ProgramExited{Attempt: e.Attempt, Code: max(e.Code, 0), Signal: e.Signal, Phase: string(e.Phase), Tail: e.Tail, Note: e.Note, Asked: e.Asked})
+		return tiers.ProgramExited{Attempt: e.Attempt, Code: max(e.Code, 0), Signal: e.Signal, Phase: string(e.Phase), Tail: e.Tail, Note: e.Note, Asked: e.Asked}
 	}
+	panic(fmt.Sprintf("a program's event %T has no report", e))
 }
 
 // noticeProgram has the program on this machine hear of the provider's warning at once; the controller knows what follows.

@@ -81,6 +81,9 @@ func text(e journal.Entry, n int) string {
 	case journal.SaveFailed:
 		return fmt.Sprintf("no checkpoint could be saved at clock %d; training continues", e.Clock)
 	case journal.TakeOver:
+		if e.Clock == 0 {
+			return fmt.Sprintf("a new controller has taken over %s", Number(e.Count, "machine"))
+		}
 		return fmt.Sprintf("a new controller has taken over %s at clock %d", Number(e.Count, "machine"), e.Clock)
 	case journal.Rollback:
 		return fmt.Sprintf("roll-back to the cut at clock %d: %s to do again", e.Clock, Number(int(e.LostClocks), "clock"))

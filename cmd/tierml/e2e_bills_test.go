@@ -1,0 +1,69 @@
+package main
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
+)
+
+// paced is a program whose steps are due by the clock, however busy the host is.
+const paced = `
+stop=
+trap 'stop=1' TERM
+at=$(cat "$TIERML_STATE/at" 2>/dev/null || echo 0)
+due=${EPOCHREALTIME/./}
+while [ -z "$stop" ] && [ "$at" -lt 100 ]; do
+  due=$((due + 250000)) left=$((due - ${EPOCHREALTIME/./}))
+  [ $left -le 0 ] || sleep $(printf 0.%06d $left) || true
+  at=$((at + 1))
+  echo "$at" >"$TIERML_STATE/at.tmp"
+  (trap '' TERM; exec mv "$TIERML_STATE/at.tmp" "$TIERML_STATE/at")
+  echo "step $at of 100"
+done
+[ -z "$stop" ] || exit 143
+`
+
+// After one run that is undisturbed, and calibrated on, the plan predicts within 5 % the bill of a run whose machines a recorded price
+// takes in its middle: make program-bills.
+func TestProgramBills(t *testing.T) {
+	if os.Getenv("TIERML_PROGRAM_BILLS") == "" {
+		t.Skip("it takes minutes: make program-bills")
+	}
+	for shape, resources := range map[string]string{"single": "resources: {count: 1, ", "gang": "resources: {count: 2, ", "array": "tasks: 3\nresources: {count: 2, "} {
+		t.Run(shape, func(t *testing.T) {
+			s := newSite(t)
+			s.write("prices.csv", "timestamp,zone,instance_type,product,price\n"+
+				"2014-03-01T00:00:00Z,us-west-1a,c3.large,Linux/UNIX,0.02\n2014-04-02T00:12:00Z,us-west-1a,c3.large,Linux/UNIX,0.5\n"+
+				"2014-04-02T00:20:00Z,us-west-1a,c3.large,Linux/UNIX,0.025\n2014-04-09T00:00:00Z,us-west-1a,c3.large,Linux/UNIX,0.025\n")
+			job := s.programJob(resources+"any_of: [{type: c3.large, max_price: 0.10}]}", "run: bash paced.sh", "setup: sleep 0.7")
+			s.write("work/paced.sh", paced)
+			change := strings.NewReplacer("of: 160", "of: 100", "  speed:", "  rules: ec2-now\n  speed:", "boot: 100ms", "boot: 300ms")
+			text := change.Replace(string(must(os.ReadFile(s.path(job)))(t)))
+			s.write(job, text)
+			s.start("run", "-y", job).wait(exitDone)
+			s.start("calibrate", "own-1").wait(exitDone)
+			s.write(job, strings.NewReplacer("hours: 0.1\n", "", "2014-04-01T00:00:00Z", "2014-04-02T00:00:00Z").Replace(text))
+			var plan journal.PlanDetails
+			if err := json.Unmarshal([]byte(s.start("plan", "-o", "json", job).wait(exitDone)), &plan); err != nil || plan.Prediction == nil {
+				t.Fatalf("%+v, %v", plan, err)
+			}
+			s.start("run", "-y", job).wait(exitDone)
+			bill := s.report("own-2")
+			said, paid := must(strconv.ParseFloat(plan.Prediction.USD, 64))(t), float64(bill.Totals.Total)/float64(market.Dollar)
+			off := said/paid - 1
+			t.Logf("%s: %s predicted, %s paid: %+.1f %%", shape, plan.Prediction.USD, bill.Totals.Total, 100*off)
+			if math.Abs(off) > 0.05 {
+				t.Errorf("the bill is %s, predicted was %s", bill.Totals.Total, plan.Prediction.USD)
+			}
+			if bill.Programs.Stopped == 0 {
+				t.Errorf("nothing was evicted: %+v", bill.Programs)
+			}
+		})
+	}
+}

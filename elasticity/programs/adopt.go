@@ -1,0 +1,122 @@
+package programs
+
+import (
+	"slices"
+	"time"
+
+	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/tiers"
+)
+
+// A controller that takes a run over adopts what runs: a program goes on where all its machines call and name the attempt that the journal
+// has the beginning of. Anything else begins again from its state, also what was only being prepared. Until all machines have called, or have had
+// their time, nothing is bought or given out, and what they report is put aside.
+
+// adoptWithin is how long machines have to call, from when the provider has listed them: as where a job trains (elasticity/training).
+func (c *Config) adoptWithin() time.Duration { return 3 * max(c.DeadAfter, c.BrokenAfter) }
+
+// claimed takes in a call during a take-over, and returns the attempt that the machine names.
+func (x *worker) claimed(hello tiers.Hello) uint64 {
+	x.claim, x.claims = uint64(hello.Incarnation), true
+	if x.Joined > 0 {
+		x.called, x.met = true, true
+	}
+	return x.claim
+}
+
+// adoption is what a controller does about the programs of the one before.
+type adoption struct{ *Work }
+
+// takeOver ends the take-over once it is known what all machines run.
+func (w adoption) takeOver() {
+	if !w.takingOver || w.listed.IsZero() {
+		return
+	}
+	late := w.Awake.Over(w.listed, w.cfg.adoptWithin())
+	for _, x := range w.roster {
+		if w.Ending || x.Joined == 0 || x.claims || x.Lost || x.Ended || x.Terminating {
+			continue
+		}
+		if !late {
+			return
+		}
+		w.fleet.GiveUp(x.Machine, "it did not call the controller that was started again")
+	}
+	w.takingOver = false
+	w.fleet.TakenOver()
+	open, adopted := map[string]PastAttempt{}, 0
+	for _, a := range w.cfg.Past.Open {
+		open[a.Key] = a
+	}
+	for _, it := range w.items {
+		if w.adopt(it, open) {
+			adopted += len(it.ranks)
+		}
+	}
+	w.forget(func(a PastAttempt) bool {
+		x := w.workers[step.ID(a.Instance)]
+		return x == nil || x.on == nil || x.on.attempt != a.Attempt
+	})
+	w.Record(func() journal.Entry {
+		return journal.Entry{Kind: journal.TakeOver, Count: adopted, Why: "the controller was started again"}
+	})
+	for _, x := range w.roster {
+		aside := x.aside
+		x.aside = nil
+		for _, r := range aside {
+			w.takeReport(x.ID, r)
+		}
+	}
+}
+
+// adopt has a program go on, if all its machines run it.
+func (w adoption) adopt(it *item, open map[string]PastAttempt) bool {
+	first := open[Key(w.cfg.Tasks, it.number)].Attempt
+	for i := range w.cfg.ranks() { // of a gang on fewer machines than there may be, the journal cannot tell whether some rank is missing
+		a, began := open[Key(w.cfg.Tasks, it.number+i)]
+		x := w.workers[step.ID(a.Instance)]
+		if !began || it.over || a.Attempt != first || x == nil || x.Lost || x.Ended || x.Terminating || x.claim != a.Attempt {
+			return false
+		}
+	}
+	it.resize(w.cfg.ranks(), w.cfg)
+	for i := range it.ranks {
+		r := &it.ranks[i]
+		a := open[r.key]
+		x := w.workers[step.ID(a.Instance)]
+		*r = rank{key: r.key, w: x, startedAt: w.Now, step: a.Step}
+		x.on, x.heard = it, w.Awake.Now()
+		it.attempt = a.Attempt
+	}
+	it.began, it.ready, it.since, it.round = w.Now, w.Now, w.Now, w.cfg.Past.Programs[it.number].Round
+	w.scheduleSave(it)
+	return true
+}
+
+// finished reports whether the program of a rank or task had ended well.
+func (p *Past) finished(items []*item, key string) bool {
+	return slices.ContainsFunc(items, func(it *item) bool {
+		return p.Programs[it.number].Finished && slices.ContainsFunc(it.ranks, func(r rank) bool { return r.key == key })
+	})
+}
+
+// forget writes down attempts of the controller before that have ended with it.
+func (w adoption) forget(those func(PastAttempt) bool) {
+	for _, a := range w.cfg.Past.Open {
+		if !those(a) {
+			continue
+		}
+		if !w.cfg.Past.finished(w.items, a.Key) {
+			w.breaks++
+		}
+		w.Record(func() journal.Entry {
+			e := journal.Entry{Kind: journal.ProgramEnd, OfProgram: journal.OfProgram{Program: a.Key}, Instance: a.Instance, Generation: a.Attempt, Outcome: journal.Lost,
+				Clock: a.Step, Why: "the controller was started again"}
+			if w.cfg.Past.finished(w.items, a.Key) { // the others of its gang are written down
+				e.Outcome, e.Why = journal.Finished, ""
+			}
+			return e
+		})
+	}
+}
