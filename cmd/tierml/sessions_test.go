@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -21,7 +22,7 @@ import (
 //
 //	#: NEEDS a b        programs beside bash; without them the session is skipped, in CI it fails
 //	#: TYPE x => y      y is typed where the page has x; the page must have it
-//	#: TABLES           after the blocks, what the first cells of the page's tables have in code style and calls the program
+//	#: TABLES N         after the blocks, what the cells in column N of the page's tables (default 1) have in code style and calls the program
 //	#: AFTER            what follows is run after the page's blocks: it checks the result of them
 func TestSessions(t *testing.T) {
 	if raceDetector {
@@ -48,7 +49,7 @@ type session struct {
 	needs         []string
 	instead       [][2]string
 	before, after string
-	tables        bool
+	tables        int // the column; 0 = none
 }
 
 func readSession(t *testing.T, page string) (s session) {
@@ -74,7 +75,12 @@ func readSession(t *testing.T, page string) (s session) {
 			}
 			s.instead = append(s.instead, [2]string{from, to})
 		case what == "TABLES":
-			s.tables = true
+			if s.tables = 1; argument != "" {
+				var err error
+				if s.tables, err = strconv.Atoi(argument); err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+			}
 		case what == "AFTER":
 			into = &s.after
 		default:
@@ -104,8 +110,8 @@ func typeSession(t *testing.T, page string, blocks []docstest.Block) {
 		}
 		script += fmt.Sprintf("\necho '### %s' >&2\n%s", b, text)
 	}
-	if s.tables {
-		script += "\necho '### tables' >&2\n" + strings.Join(callsInTables(t, page), "\n") + "\n"
+	if s.tables > 0 {
+		script += "\necho '### tables' >&2\n" + strings.Join(callsInTables(t, page, s.tables), "\n") + "\n"
 	}
 	for _, in := range s.instead {
 		if !strings.Contains(script[len(s.before):], in[0]) {
@@ -174,19 +180,20 @@ func prepareSession(t *testing.T, s *site, program string) {
 
 var callInCode = regexp.MustCompile("`(tierml [^`]*)`")
 
-// callsInTables are the program's calls in the first cells of a page's tables.
-func callsInTables(t *testing.T, page string) (calls []string) {
+// callsInTables are the program's calls in a column of a page's tables.
+func callsInTables(t *testing.T, page string, column int) (calls []string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("../..", page))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(text)) {
-		cell, isRow := strings.CutPrefix(line, "| ")
-		if cell, _, _ = strings.Cut(cell, " |"); !isRow {
+		row, isRow := strings.CutPrefix(line, "| ")
+		cells := strings.Split(row, " |")
+		if !isRow || len(cells) <= column {
 			continue
 		}
-		for _, m := range callInCode.FindAllStringSubmatch(cell, -1) {
+		for _, m := range callInCode.FindAllStringSubmatch(cells[column-1], -1) {
 			calls = append(calls, m[1])
 		}
 	}

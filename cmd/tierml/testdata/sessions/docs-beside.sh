@@ -1,0 +1,47 @@
+#: TABLES 2
+#: TYPE tierml run sweep.yaml => tierml run -y --plain sweep.yaml >run.log 2>&1 & until_true grep -q 'task-0 runs' run.log
+#: TYPE tierml events sweep => until_true noticed
+#: TYPE tierml exec sweep --task 0 -- ls => until_true tierml exec sweep --task 0 -- ls
+#: TYPE tierml ssh sweep => until_true tierml ssh sweep
+#: TYPE tierml run --controller URL sweep.yaml => submitted
+export THE_KEY=hush-b1946ac92492d234
+port=$(free_port)
+mkdir finetune
+cat >finetune/train.sh <<'END'
+#!/usr/bin/env bash
+[ ${#KEY} = 21 ] || exit 9
+at=$(cat "$TIERML_STATE/at" 2>/dev/null || echo 0)
+while [ "$at" -lt "$UNTIL" ]; do
+  at=$((at + 1))
+  echo "$at" >"$TIERML_STATE/at.tmp"
+  mv "$TIERML_STATE/at.tmp" "$TIERML_STATE/at"
+  echo "step $at"
+  sleep 0.2
+done
+END
+noticed() { tierml events sweep | grep 'eviction notice' >/dev/null; }
+# The same job on a controller of this host.
+submitted() {
+  serve tierml controller --listen localhost:$port --directory work --allow programs
+  tierml run -y --detach --controller http://localhost:$port --token-file work/token sweep.yaml
+  local at="--controller http://localhost:$port --token-file work/token"
+  until_true eval "tierml state sweep $at -o json | jq -e 'any(.state_bytes > 0)'"
+  tierml state sweep $at --to elsewhere
+  test -s elsewhere/task-0/at || test -s elsewhere/task-1/at
+  tierml stop sweep $at --task 3
+  tierml stop sweep $at
+  tierml ps $at | grep stopped >/dev/null
+  unserve
+}
+#: AFTER
+wait
+grep -q '1 cancelled' run.log
+test -s results/task-0/at
+tierml logs sweep | grep 'step 5' >/dev/null
+# The secret is in one file, of the controller's stopped job, which only its user can read.
+if grep -rl "$THE_KEY" . | grep -v -e session.sh -e '/secrets.json$'; then
+  echo 'the secret is in these files' >&2
+  false
+fi
+test "$(stat -c %a work/runs/sweep-1/secrets.json)" = 600
+tierml state sweep | grep cancelled >/dev/null
