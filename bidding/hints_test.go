@@ -114,10 +114,10 @@ func TestTierMLHearsOfEvictions(t *testing.T) {
 		dearer float64
 		want   string
 	}{
-		"frail":           {frail: 0.3, dearer: 1.05, want: "b"},
-		"as good":         {frail: 0.051, dearer: 1.05, want: "a"},
-		"much cheaper":    {frail: 0.3, dearer: 1.5, want: "a"},
-		"bids are made":   {terms: market.Terms{MaxBid: 10}, frail: 0.3, dearer: 1.05, want: "a"},
+		"frail":               {frail: 0.3, dearer: 1.05, want: "b"},
+		"as good":             {frail: 0.051, dearer: 1.05, want: "a"},
+		"much cheaper":        {frail: 0.3, dearer: 1.5, want: "a"},
+		"bids are made":       {terms: market.Terms{MaxBid: 10}, frail: 0.3, dearer: 1.05, want: "a"},
 		"nothing is reported": {dearer: 1.05, want: "a"},
 	} {
 		a, b := calmIn("xlarge", "a", 0.3), calmIn("xlarge", "b", 0.3*c.dearer)

@@ -108,7 +108,7 @@ func (w *world) point() {
 func (w *world) guarded(f func()) {
 	defer func() {
 		if r := recover(); r != nil {
-			if r != errCrash {
+			if err, ok := r.(error); !ok || !errors.Is(err, errCrash) {
 				panic(r)
 			}
 			w.crashed = true
