@@ -9,7 +9,7 @@ import (
 type Hosts struct {
 	// Keep is how long a host without slots is kept where it is not paid by the hour. Default 5m.
 	Keep time.Duration `yaml:"keep"`
-	// Wait is how long a slot waits for a host before its job is told that there is none. Default 1h.
+	// Wait is how long a slot waits for a host before its launch fails. Default 1h.
 	Wait time.Duration `yaml:"wait"`
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // Secrets of a job come with its submission and are in a file of their own beside it (mode 0600), until the job has finished: its run may be
-// started again at any time. The run's process is told the folder, and machines get them from it.
+// started again at any time. The run's process gets the folder, and machines get them from it.
 
 // secretsFile is in a job's directory.
 const secretsFile = "secrets.json"

@@ -180,7 +180,7 @@ func (r *resolver) noMachine(i int, m config.Machine) {
 	})))
 }
 
-// noGPU reports that no machine has the GPUs that are asked for, with those that there are.
+// noGPU reports that no machine has the GPUs that are asked for, with a list of the GPUs on offer.
 func (r *resolver) noGPU(field string, m config.Machine) {
 	var with []string
 	for _, o := range r.offers {

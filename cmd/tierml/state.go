@@ -204,7 +204,7 @@ func copyStates(ctx context.Context, dir string, rows []*programRow, to string, 
 	})
 }
 
-// eachState copies those that there are, each into a folder of its own.
+// eachState copies the states that exist, each into a folder of its own.
 func eachState(rows []*programRow, to string, out io.Writer, copyState func(r *programRow, folder string) error) error {
 	some := false
 	for _, r := range rows {

@@ -275,7 +275,7 @@ func (b *Book) EndHost(at time.Time, id step.ID, why string) {
 	delete(b.hosts, id)
 }
 
-// Strand ends the slots whose hosts nobody knows: they ended while no process kept the book.
+// Strand ends the slots of unknown hosts, which ended while no process kept the book.
 func (b *Book) Strand(now time.Time) {
 	for _, s := range slices.Clone(b.live) {
 		if s.Host != "" && b.hosts[s.Host] == nil {

@@ -156,7 +156,7 @@ func (b *Block) spotPrices(job *config.Job, spots *trace.Trace, pool market.Pool
 	return points
 }
 
-// typesOf are the types of nodes that will do, sorted: those that the job names, or those that there are.
+// typesOf are the types of nodes that will do, sorted: those that the job names, or all.
 func typesOf(job *config.Job, nodes []api.Node, catalog *market.Catalog) []string {
 	names := map[string]bool{}
 	for _, name := range append(providers.NamedTypes(job), job.Reliable.Type) {

@@ -41,7 +41,7 @@ type (
 	}
 )
 
-// Order is one slot, as its host's agent is told.
+// Order is one slot, as its host's agent receives it.
 type Order struct {
 	Slot     provisioner.InstanceID `json:"slot"`
 	Job      string                 `json:"job"`

@@ -87,7 +87,7 @@ func (c *Cloud) Holdings(ctx context.Context) ([]provisioner.Holding, error) {
 	return live, nil
 }
 
-// each does something with each pod once, and goes on with the others when one fails. Pods that nobody knows are no failure.
+// each does something with each pod once, and goes on with the others when one fails. Unknown pods are no failure.
 func each(ctx context.Context, doing string, ids []provisioner.InstanceID, do func(name string) error) error {
 	if err := ctx.Err(); err != nil {
 		return failure(ctx, doing, err)
