@@ -119,7 +119,7 @@ func (s *site) bestTrialAlone() {
 	for _, trial := range p.Trials {
 		sum += trial.USD
 	}
-	if total := s.report("sweep-1").Totals.Total; sum > total || sum < total/4 {
+	if total := s.report("sweep-1").Totals.Total; sum > total || sum == 0 { // most of a paid hour may lie beyond the end
 		s.t.Errorf("the trials' shares are $%s of $%s", sum, total)
 	}
 	state := s.t.TempDir()
