@@ -176,8 +176,8 @@ func (t *Training) Rearrange() { t.Layout.Due = true }
 // Warned: a machine has an eviction notice. It reports whether there is more to do than when others have one already.
 func (t *Training) Warned(m *step.Machine) (due bool) {
 	la := t.Layout
-	// While notices are being gathered, one for a machine that only works joins them.
-	due = !la.Due || !t.Now.Before(la.Gathering) || m.Joined == 0 || m.Tier == step.Reliable || la.OwnsAny(m.ID)
+	// While notices are being gathered, one for a machine that only works joins them, unless moves are to hurry because of it.
+	due = !la.Due || !t.Now.Before(la.Gathering) || m.Joined == 0 || m.Tier == step.Reliable || la.OwnsAny(m.ID) || len(la.Moves) > 0 && !la.hurried
 	la.Due = true
 	if m.Tier == step.Reliable { // what it holds is saved
 		t.Cuts.SaveNow()
