@@ -141,13 +141,19 @@ func playGCE(c *Config) {
 
 func refusedToNeighbours(t *testing.T, c *testCloud, requests []string) {
 	t.Helper()
-	before := fmt.Sprint(c.Instances())
+	machines := func() (states string) {
+		for _, i := range c.Instances() {
+			states += fmt.Sprintln(i.ID, i.State)
+		}
+		return states
+	}
+	before := machines()
 	for n, answer := range askAs(t, nobody, requests) {
 		if !strings.HasPrefix(answer, "no answer: ") {
 			t.Errorf("another user is answered %s\nto %s", answer, requests[n])
 		}
 	}
-	if after := fmt.Sprint(c.Instances()); after != before {
+	if after := machines(); after != before {
 		t.Errorf("another user has changed the machines: before\n%s\nafter\n%s", before, after)
 	}
 	for n, answer := range askAs(t, 0, requests) {

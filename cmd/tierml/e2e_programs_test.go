@@ -28,7 +28,7 @@ at=$(cat "$TIERML_STATE/at" 2>/dev/null || echo 0)
 while [ -z "$stop" ] && [ "$at" -lt "$UNTIL" ]; do
   at=$((at + 1))
   echo "$at" >"$TIERML_STATE/at.tmp"
-  (trap '' TERM; exec mv "$TIERML_STATE/at.tmp" "$TIERML_STATE/at")
+  while [ -e "$TIERML_STATE/at.tmp" ]; do mv "$TIERML_STATE/at.tmp" "$TIERML_STATE/at"; done # SIGTERM ends mv, too
   echo "step $at of $UNTIL"
   sleep 0.05
 done

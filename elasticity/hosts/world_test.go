@@ -183,7 +183,7 @@ func (w *world) end(id provisioner.InstanceID, by market.EndedBy, why string) {
 	}
 }
 
-// agents are what runs on hosts: each has the slots that it is told of.
+// agents are what runs on hosts: each has the slots that it was given.
 func (w *world) agents() {
 	for _, i := range w.rented {
 		id := step.ID(i.ID)

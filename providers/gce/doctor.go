@@ -254,7 +254,7 @@ func checkQuotas(ctx context.Context, project examined, job *config.Job, types m
 		have, told := limit[q.name]
 		switch {
 		case !told: // those of newer models are not among a region's
-			return "", doctor.Doubt("look at the console: IAM, Quotas, GPUs", "%s, and no quota %s is told", said, q.name)
+			return "", doctor.Doubt("look at the console: IAM, Quotas, GPUs", "%s, and quota %s is not listed", said, q.name)
 		case have.Limit-have.Used < q.wanted:
 			return "", doctor.Wrong("ask for more in the console: IAM, Quotas, "+q.name+" in "+of(job).Region+", and GPUS_ALL_REGIONS", "%s: %.0f of %.0f are free; the job may want %.0f",
 				q.name, have.Limit-have.Used, have.Limit, q.wanted)

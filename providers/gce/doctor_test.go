@@ -94,7 +94,7 @@ func TestChecks(t *testing.T) {
 		"GPUs": {func(p *project, j *config.Job) { wantGPUs(j, "A100"); p.quotas[2].Limit = 16 }, []doctortest.Expectation{doctortest.Want("machine types", doctor.OK, "2 in"),
 			doctortest.Want("quotas", doctor.OK, "PREEMPTIBLE_NVIDIA_A100_80GB_GPUS: 16 of 16 are free, 16 wanted")}},
 		"few GPUs":     {func(_ *project, j *config.Job) { wantGPUs(j, "A100") }, []doctortest.Expectation{doctortest.Want("quotas", doctor.Failed, "GPUS_ALL_REGIONS")}},
-		"no GPU quota": {func(p *project, j *config.Job) { wantGPUs(j, "A100"); p.quotas = p.quotas[:2] }, []doctortest.Expectation{doctortest.Want("quotas", doctor.Warning, "no quota PREEMPTIBLE_NVIDIA_A100_80GB_GPUS is told")}},
+		"no GPU quota": {func(p *project, j *config.Job) { wantGPUs(j, "A100"); p.quotas = p.quotas[:2] }, []doctortest.Expectation{doctortest.Want("quotas", doctor.Warning, "quota PREEMPTIBLE_NVIDIA_A100_80GB_GPUS is not listed")}},
 		"no such GPUs": {func(_ *project, j *config.Job) { wantGPUs(j, "H200") }, []doctortest.Expectation{doctortest.Want("machine types", doctor.Failed, "gpu: H200:2")}},
 		"shared quota": {func(p *project, _ *config.Job) { p.quotas = p.quotas[:1] }, []doctortest.Expectation{doctortest.Want("quotas", doctor.Failed, "CPUS: 24 of 24 are free; the job may want 36")}},
 	} {

@@ -2,7 +2,6 @@ package api
 
 import (
 	"crypto/sha256"
-	"encoding/base32"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tierml/tierml/internal/cloudname"
 	"github.com/tierml/tierml/provisioner"
 )
 
@@ -20,32 +20,17 @@ import (
 // the token, and a number. The same request always means the same names, and Compute Engine refuses a name that is taken:
 // a launch that is repeated after hours, when no request id is remembered any more, cannot buy again.
 
-var lowerBase32 = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
-
-func digest(length int, parts ...string) string {
-	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
-	return lowerBase32.EncodeToString(sum[:])[:length]
-}
-
 // readable is how much of a cluster's name is kept in names of machines, which have at most 63 characters.
 const readable = 24
 
-// notInNames are the characters that names of machines cannot have.
-var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
-
 // clusterPrefix begins the names of all machines of a cluster, and of no other's.
 func clusterPrefix(cluster string) string {
-	slug := strings.Trim(notInNames.ReplaceAllString(strings.ToLower(cluster), "-"), "-")
-	if slug == "" || slug[0] < 'a' || slug[0] > 'z' {
-		slug = "t" + slug
-	}
-	slug = strings.TrimRight(slug[:min(len(slug), readable)], "-")
-	return slug + "-" + digest(6, cluster) + "-"
+	return cloudname.Slug(cluster, readable) + "-" + cloudname.Digest(6, cluster) + "-"
 }
 
 // tokenPrefix begins the names of all machines of a launch.
 func tokenPrefix(cluster, token string) string {
-	return clusterPrefix(cluster) + digest(10, cluster, token) + "-"
+	return clusterPrefix(cluster) + cloudname.Digest(10, cluster, token) + "-"
 }
 
 // machineNames are those of a request's machines.
@@ -100,7 +85,7 @@ func labelValue(text string) string {
 	if labelText.MatchString(text) {
 		return text
 	}
-	mark := "_" + digest(8, text)
+	mark := "_" + cloudname.Digest(8, text)
 	like := notInLabels.ReplaceAllString(strings.ToLower(text), "-")
 	return like[:min(len(like), longestLabel-len(mark))] + mark
 }
@@ -152,7 +137,7 @@ func noteOf(r provisioner.Request) note {
 	for _, name := range r.TagNames() {
 		parts = append(parts, name, r.Tags[name])
 	}
-	return note{Token: r.Token, Tags: r.Tags, Mark: digest(16, parts...)}
+	return note{Token: r.Token, Tags: r.Tags, Mark: cloudname.Digest(16, parts...)}
 }
 
 func (n note) text() string {

@@ -124,7 +124,7 @@ func everything(t *testing.T, client kubernetes.Interface) (all []string) {
 	return all
 }
 
-// A pod that a queue holds back waits: it has not failed, and nothing is told of it.
+// A pod that a queue holds back waits: it has not failed, and nothing is reported of it.
 func TestGatedPodsWait(t *testing.T) {
 	client := newClientset()
 	startNodes(t, client, "")
@@ -276,7 +276,7 @@ func TestTaintOfANode(t *testing.T) {
 	}
 }
 
-// A watch that has expired is begun again from a list: what happened meanwhile is told.
+// A watch that has expired is begun again from a list: what happened meanwhile is reported.
 func TestExpiredWatch(t *testing.T) {
 	client := newClientset()
 	startNodes(t, client, "")

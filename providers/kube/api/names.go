@@ -3,14 +3,12 @@
 package api
 
 import (
-	"crypto/sha256"
-	"encoding/base32"
 	"encoding/json"
 	"fmt"
 	"regexp"
-	"strings"
 	"time"
 
+	"github.com/tierml/tierml/internal/cloudname"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
 )
@@ -34,33 +32,17 @@ const (
 	noteOwner      = "tierml.dev/owner"
 )
 
-var lowerBase32 = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
-
-func digest(length int, parts ...string) string {
-	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
-	return lowerBase32.EncodeToString(sum[:])[:length]
-}
-
 // readable is how much of a run's name is kept in names of pods, which are host names of at most 63 characters.
 const readable = 32
 
-var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
-
-// slug begins names: what can be read of a run's name, so that kubectl's lists can be read, too.
-func slug(name string) string {
-	s := strings.Trim(notInNames.ReplaceAllString(strings.ToLower(name), "-"), "-")
-	if s == "" || s[0] < 'a' || s[0] > 'z' {
-		s = "t" + s
-	}
-	return strings.TrimRight(s[:min(len(s), readable)], "-")
-}
-
 // ownerName is a run's ConfigMap.
-func ownerName(cluster, run string) string { return slug(run) + "-" + digest(6, cluster, run) }
+func ownerName(cluster, run string) string {
+	return cloudname.Slug(run, readable) + "-" + cloudname.Digest(6, cluster, run)
+}
 
 // launchName is a launch's Secret, and begins the names of its pods.
 func launchName(cluster, run, token string) string {
-	return slug(run) + "-" + digest(12, cluster, run, token)
+	return cloudname.Slug(run, readable) + "-" + cloudname.Digest(12, cluster, run, token)
 }
 
 func podName(launch string, number int) string { return fmt.Sprintf("%s-%d", launch, number) }
@@ -72,7 +54,7 @@ func labelValue(text string) string {
 	if labelText.MatchString(text) {
 		return text
 	}
-	return slug(text) + "-" + digest(10, text)
+	return cloudname.Slug(text, readable) + "-" + cloudname.Digest(10, text)
 }
 
 // note is what a Secret and its pods keep of a request, so that List can tell it to a later process.
@@ -89,7 +71,7 @@ func noteOf(r provisioner.Request) note {
 	for _, name := range r.TagNames() {
 		parts = append(parts, name, r.Tags[name])
 	}
-	return note{Token: r.Token, Pool: r.Pool.String(), Count: r.Count, Tags: r.Tags, Mark: digest(16, parts...)}
+	return note{Token: r.Token, Pool: r.Pool.String(), Count: r.Count, Tags: r.Tags, Mark: cloudname.Digest(16, parts...)}
 }
 
 func (n note) text() string {

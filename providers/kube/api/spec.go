@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tierml/tierml/internal/cloudname"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
 )
@@ -121,7 +122,7 @@ func (c *Cloud) pod(r provisioner.Request, launch string, number int, owner meta
 // meta is what a launch's objects have in common.
 func (c *Cloud) meta(r provisioner.Request, name string, owner metav1.OwnerReference) metav1.ObjectMeta {
 	m := c.ownerMeta(name)
-	m.Labels[labelToken], m.Labels[labelClass] = digest(12, r.Token), string(r.Pool.Class)
+	m.Labels[labelToken], m.Labels[labelClass] = cloudname.Digest(12, r.Token), string(r.Pool.Class)
 	m.Annotations[noteRequest] = noteOf(r).text()
 	m.OwnerReferences = []metav1.OwnerReference{owner}
 	return m

@@ -92,6 +92,18 @@ func newClientset() *fake.Clientset {
 			doom(p, seconds)
 		})
 	})
+	client.PrependReactor("update", "pods", func(a clientgo.Action) (bool, runtime.Object, error) {
+		if a.GetSubresource() != "status" {
+			return false, nil, nil
+		}
+		u := a.(clientgo.UpdateAction).GetObject().(*corev1.Pod) // an API server takes its status only: a pod stays doomed
+		return true, u, change(a.GetNamespace(), u.Name, func(p *corev1.Pod) {
+			evicted := p.Status.Conditions // which the reader of an older version does not know
+			if p.Status = u.Status; len(u.Status.Conditions) < len(evicted) {
+				p.Status.Conditions = evicted
+			}
+		})
+	})
 	client.PrependReactor("delete", "configmaps", func(a clientgo.Action) (bool, runtime.Object, error) { // the garbage collector
 		for resource, kind := range map[string]string{"secrets": "Secret", "pods": "Pod"} {
 			of := corev1.SchemeGroupVersion.WithResource(resource)
