@@ -103,6 +103,9 @@ func Open(cfg Config) (*Manager, error) {
 		return nil, err
 	}
 	m.board.ManagedBy(m.says)
+	m.board.Offers(dashboard.Acts{Stop: func(ctx context.Context, dir string) error {
+		return m.Stop(ctx, filepath.Base(dir), "the dashboard", false)
+	}})
 	for _, r := range records {
 		m.jobs[r.ID] = &job{record: r, dir: filepath.Join(root, r.ID), wished: make(chan struct{})}
 		m.number = max(m.number, r.Number)

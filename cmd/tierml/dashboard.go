@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,14 +11,18 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tierml/tierml/elasticity/scaling"
 	"github.com/tierml/tierml/internal/access"
 	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/internal/table"
+	"github.com/tierml/tierml/jobrun/drill"
 	"github.com/tierml/tierml/watch/dashboard"
 )
 
@@ -77,6 +82,7 @@ func serveDashboard(ctx context.Context, d dashboardOptions, out, errOut io.Writ
 	board := dashboard.New(d.root, time.Now, log)
 	handler := board.Handler()
 	if d.tokenFile != "" {
+		board.Offers(dashboard.Acts{Stop: stopInOrder, Drill: drillFromPage})
 		token, err := ensureToken(d.tokenFile, out)
 		if err != nil {
 			return err
@@ -96,6 +102,23 @@ func serveDashboard(ctx context.Context, d dashboardOptions, out, errOut io.Writ
 	stop()
 	following.Wait()
 	return err
+}
+
+// stopInOrder has a run end, and does not wait for it.
+func stopInOrder(ctx context.Context, dir string) error {
+	return scaling.Stop(ctx, dir, "the dashboard", false)
+}
+
+// drillFromPage disturbs a run's oldest transient machine, and returns what `tierml drill` prints. A real cloud's machines are left alone: only a
+// terminal can be asked whether that is meant.
+func drillFromPage(ctx context.Context, dir, do string) (string, error) {
+	o := drillOptions{do: do, choice: drill.Aim{Which: "oldest", Count: 1}, within: time.Minute, format: table.Plain}
+	if err := o.check(); err != nil {
+		return "", err
+	}
+	var out bytes.Buffer
+	err := o.run(ctx, dir, strings.NewReader(""), &out, io.Discard)
+	return out.String(), err
 }
 
 func (d *doorFlags) scheme() string {

@@ -75,7 +75,15 @@ type Live struct {
 	Paused                           string // why nothing is bought now
 	Fleet                            []Fleet
 	Events                           string // link to all events, with a filter
+	Logs                             string // link to the logs
 	Files                            []File
+	Acts                             *Acts // nil where the page only shows
+}
+
+// Acts are what a page offers to do to its run: more or fewer workers always.
+type Acts struct {
+	Link        string // where the forms go
+	Stop, Drill bool
 }
 
 // File is one that belongs to the run.

@@ -2,7 +2,7 @@
 // the journals below a directory, so it runs in any process, is started and stopped at any time, and shows what the
 // report of the run will say.
 //
-// It shows and changes nothing, and refuses to know how runs are made.
+// It shows runs and refuses to know how they are made. Behind a token its pages also stop, scale and drill them, by Acts.
 package dashboard
 
 import (
@@ -10,6 +10,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -35,6 +36,7 @@ type Board struct {
 	now  func() time.Time
 
 	manager func() Manager // nil where no controller keeps the runs
+	acts    Acts
 	listed  kept
 	places  chan struct{} // of runs that are being read for the first time
 
@@ -123,6 +125,9 @@ func (b *Board) lookAround(ctx context.Context, following *sync.WaitGroup) {
 
 // name is that of the run's directory.
 func (r *run) name() string { return filepath.Base(r.dir) }
+
+// link is that of the run's page.
+func (r *run) link() string { return "/runs/" + url.PathEscape(r.name()) }
 
 // heard is how many lines were read, and whether more may come.
 func (r *run) heard() (lines int, going bool) {

@@ -37,7 +37,7 @@ func (b *Board) events(w http.ResponseWriter, request *http.Request) {
 		unavailable(w, r, err)
 		return
 	}
-	v := eventsView{frame: newFrame(live.Running), Run: r.name(), Link: "/runs/" + url.PathEscape(r.name()), Q: request.FormValue("q"),
+	v := eventsView{frame: newFrame(live.Running), Run: r.name(), Link: r.link(), Q: request.FormValue("q"),
 		Kind: request.FormValue("kind"), All: len(report.Events)}
 	var match []cost.Event
 	for _, e := range slices.Backward(report.Events) {

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -28,7 +27,9 @@ const refresh = 2 * time.Second
 //	GET /                        the list of runs (list.go: q, state, sort, page)
 //	GET /runs/NAME               a run's page
 //	GET /runs/NAME/events        its events, filtered (events.go: q, kind, page)
+//	GET /runs/NAME/logs          the end of a log (logs.go: of)
 //	GET /runs/NAME/files/FILE    one of its files (files.go)
+//	POST /runs/NAME/act          stop, scale or drill it, behind a token only (act.go)
 //	GET /api/runs                the list as JSON: an array of Summary
 //	GET /api/runs/NAME           a run's report as JSON, as of now: what `tierml report -o json` prints
 //	GET /metrics                 for Prometheus
@@ -37,17 +38,21 @@ const refresh = 2 * time.Second
 // read them. That is for a board on loopback; elsewhere Guarded serves behind a token.
 func (b *Board) Handler() http.Handler { return access.LocalHost(b.serve(false)) }
 
-// Guarded is Handler behind access.Gate: clients with the token may also fetch the models.
+// Guarded is Handler behind access.Gate: clients with the token may also fetch the models, and stop, scale and drill runs.
 func (b *Board) Guarded() http.Handler { return b.serve(true) }
 
-func (b *Board) serve(models bool) http.Handler {
+func (b *Board) serve(trusted bool) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(b)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", b.list)
-	mux.HandleFunc("GET /runs/{name}", func(w http.ResponseWriter, r *http.Request) { b.page(w, r, models) })
+	mux.HandleFunc("GET /runs/{name}", func(w http.ResponseWriter, r *http.Request) { b.page(w, r, trusted) })
 	mux.HandleFunc("GET /runs/{name}/events", b.events)
-	mux.HandleFunc("GET /runs/{name}/files/{file}", func(w http.ResponseWriter, r *http.Request) { b.file(w, r, models) })
+	mux.HandleFunc("GET /runs/{name}/logs", b.logs)
+	if trusted {
+		mux.HandleFunc("POST /runs/{name}/act", b.act)
+	}
+	mux.HandleFunc("GET /runs/{name}/files/{file}", func(w http.ResponseWriter, r *http.Request) { b.file(w, r, trusted) })
 	mux.HandleFunc("GET /api/runs", b.listJSON)
 	mux.HandleFunc("GET /api/runs/{name}", b.report)
 	mux.HandleFunc("GET /favicon.ico", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
@@ -79,18 +84,21 @@ func (b *Board) report(w http.ResponseWriter, request *http.Request) {
 	answer(w, request, report)
 }
 
-func (b *Board) page(w http.ResponseWriter, request *http.Request, models bool) {
+func (b *Board) page(w http.ResponseWriter, request *http.Request, trusted bool) {
 	r := b.named(w, request)
 	if r == nil {
 		return
 	}
 	lines, going := r.heard()
-	is, err := r.shown.get(pageKey(models, going, lines), !going, func() (*content, error) {
+	is, err := r.shown.get(pageKey(trusted, going, lines), !going, func() (*content, error) {
 		report, live, err := b.reportOf(request.Context(), r)
 		if err != nil {
 			return nil, err
 		}
-		live.Files = files(r.dir, models)
+		live.Files = files(r.dir, trusted)
+		if trusted && live.Running {
+			live.Acts = &page.Acts{Link: r.link() + "/act", Stop: b.acts.Stop != nil, Drill: b.acts.Drill != nil}
+		}
 		var text bytes.Buffer
 		if err := page.WriteLive(&text, report, live); err != nil {
 			return nil, err
@@ -105,11 +113,11 @@ func (b *Board) page(w http.ResponseWriter, request *http.Request, models bool) 
 }
 
 // pageKey is what a page that is kept was made of: of a running run any lines will do for a moment.
-func pageKey(models, going bool, lines int) string {
+func pageKey(trusted, going bool, lines int) string {
 	if going {
 		lines = -1
 	}
-	return fmt.Sprint(models, lines)
+	return fmt.Sprint(trusted, lines)
 }
 
 // named is the run that a request names; without one the request is answered, and it is nil.
@@ -177,7 +185,7 @@ func (r *run) report(now time.Time) (*cost.Report, *page.Live, error) {
 func (r *run) live(now time.Time, spent market.USD) *page.Live {
 	s := r.status
 	l := &page.Live{Name: r.name(), Runs: "/", Refresh: refresh, State: r.state(), Running: r.state() == "running", Stage: s.Stage, Clock: s.Clock,
-		Clocks: s.Start.Clocks, ClockSeconds: s.Seconds, Left: s.LeftText(), PerHour: s.Ledger.Rate(now), Events: "/runs/" + url.PathEscape(r.name()) + "/events"}
+		Clocks: s.Start.Clocks, ClockSeconds: s.Seconds, Left: s.LeftText(), PerHour: s.Ledger.Rate(now), Events: r.link() + "/events", Logs: r.link() + "/logs"}
 	if l.Running {
 		l.Paused = s.Why
 		if o, ok := s.Outlook(now); ok {

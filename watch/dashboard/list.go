@@ -19,7 +19,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-//go:embed list.html events.html trouble.html
+//go:embed done.html events.html list.html logs.html trouble.html
 var texts embed.FS
 
 var pages = template.Must(template.New("").Funcs(template.FuncMap{

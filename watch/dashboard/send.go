@@ -28,7 +28,7 @@ func strict(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
-		w.Header().Set("Referrer-Policy", "no-referrer")
+		w.Header().Set("Referrer-Policy", "same-origin") // with no-referrer a form's Origin would be null, and the gate refuse it
 		w.Header().Set("Content-Security-Policy", policy)
 		next.ServeHTTP(w, r)
 	})

@@ -1,0 +1,78 @@
+package dashboard
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/tierml/tierml/elasticity/scaling"
+	pb "github.com/tierml/tierml/elasticity/scaling/scalingpb"
+)
+
+// Acts are what the pages of running runs offer to clients with the token, beside more and fewer machines. What is nil is not offered.
+type Acts struct {
+	// Stop has the run in a directory end in order, and does not wait for the end.
+	Stop func(ctx context.Context, dir string) error
+	// Drill disturbs the run, waits until it continues, and returns the report.
+	Drill func(ctx context.Context, dir, do string) (string, error)
+}
+
+// Offers sets what pages behind a token offer. It is to be called before the board serves.
+func (b *Board) Offers(a Acts) { b.acts = a }
+
+// by names the dashboard in journals.
+const by = "the dashboard"
+
+// act does what a form of a run's page asks for, and shows the result. Only Guarded serves it: the gate before it admits a browser's POST
+// from our own pages alone.
+func (b *Board) act(w http.ResponseWriter, request *http.Request) {
+	r := b.named(w, request)
+	if r == nil {
+		return
+	}
+	request.Body = http.MaxBytesReader(w, request.Body, 4096)
+	var title, text string
+	var err error
+	switch what := request.PostFormValue("act"); {
+	case what == "stop" && b.acts.Stop != nil:
+		title, text = "Stopping "+r.name(), "It saves its work and ends its machines. Its page shows when it has ended."
+		err = b.acts.Stop(request.Context(), r.dir)
+	case what == "scale":
+		title = "Machines of " + r.name()
+		text, err = scale(request.Context(), r.dir, request.PostFormValue("workers"))
+	case what == "drill" && b.acts.Drill != nil:
+		title = "Drill of " + r.name()
+		text, err = b.acts.Drill(request.Context(), r.dir, request.PostFormValue("do"))
+	default:
+		trouble(w, http.StatusBadRequest, "Not done", fmt.Sprintf("A page of %s does not offer %q.", r.name(), what))
+		return
+	}
+	b.log.Info("a page was used", "run", r.name(), "act", request.PostFormValue("act"), "error", err)
+	if err != nil {
+		trouble(w, http.StatusConflict, "Not done", err.Error())
+		return
+	}
+	show(w, request, "done.html", struct {
+		frame
+		Title, Text, Run, Link string
+	}{newFrame(false), title, text, r.name(), r.link()})
+}
+
+// scale asks a run for so many more workers, or fewer, and returns in words what it wants then.
+func scale(ctx context.Context, dir, workers string) (string, error) {
+	n, err := strconv.ParseInt(workers, 10, 32)
+	if err != nil || n == 0 {
+		return "", fmt.Errorf("%q is no number of workers to add; write one such as 2 or -1", workers)
+	}
+	var last *pb.Standing
+	err = scaling.Ask(ctx, dir, &pb.Change{Workers: int32(n), By: by}, func(s *pb.Standing) { last = s })
+	if err != nil || last == nil {
+		return "", err
+	}
+	wanted := fmt.Sprintf("%d transient machines are wanted", last.WantedMachines)
+	if last.WantedVcpus > 0 {
+		wanted = fmt.Sprintf("transient machines with %d vCPUs are wanted", last.WantedVcpus)
+	}
+	return fmt.Sprintf("%d workers train now, and %s. The policy chooses what is bought.", last.Workers, wanted), nil
+}

@@ -1,0 +1,90 @@
+package dashboard
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/internal/terminal"
+)
+
+// logShown is how much of a log's end is on a page, in bytes.
+const logShown = 32 << 10
+
+// logsView is what logs.html sees.
+type logsView struct {
+	frame
+	Run, Link string
+	Names     []string // of all logs, the controller's first
+	Of        string   // the one shown
+	Text      string   // its end
+	Cut       bool     // it has more before
+}
+
+// logs serves the end of one log of a run: of the controller, or of the machine in of.
+func (b *Board) logs(w http.ResponseWriter, request *http.Request) {
+	r := b.named(w, request)
+	if r == nil {
+		return
+	}
+	_, going := r.heard()
+	v := logsView{frame: newFrame(going), Run: r.name(), Link: r.link(), Of: request.FormValue("of")}
+	found, err := os.ReadDir(filepath.Join(r.dir, rundir.LogsDir))
+	if err != nil && !os.IsNotExist(err) {
+		trouble(w, http.StatusServiceUnavailable, "Not now", fmt.Sprintf("The logs of %s cannot be listed: %v.", r.name(), err))
+		return
+	}
+	for _, f := range found {
+		name, isLog := strings.CutSuffix(f.Name(), ".log")
+		switch {
+		case !isLog || !f.Type().IsRegular():
+		case name == "controller":
+			v.Names = slices.Insert(v.Names, 0, name)
+		default:
+			v.Names = append(v.Names, name)
+		}
+	}
+	if v.Of == "" && len(v.Names) > 0 {
+		v.Of = v.Names[0]
+	}
+	if v.Of != "" && !slices.Contains(v.Names, v.Of) { // the request's words name no file but these
+		trouble(w, http.StatusNotFound, "No such log", fmt.Sprintf("The run %s has no log of %q.", r.name(), v.Of))
+		return
+	}
+	if v.Of != "" {
+		v.Text, v.Cut, err = tail(filepath.Join(r.dir, rundir.LogsDir, v.Of+".log"), logShown)
+		if err != nil {
+			trouble(w, http.StatusServiceUnavailable, "Not now", fmt.Sprintf("The log of %s cannot be read: %v.", v.Of, err))
+			return
+		}
+	}
+	show(w, request, "logs.html", v)
+}
+
+// tail returns the whole lines in the last bytes of a file, and whether there is more before them.
+func tail(path string, most int64) (text string, cut bool, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", false, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return "", false, err
+	}
+	from := max(0, info.Size()-most)
+	end, err := io.ReadAll(io.NewSectionReader(f, from, most))
+	if err != nil {
+		return "", false, err
+	}
+	if from > 0 {
+		_, end, _ = bytes.Cut(end, []byte("\n"))
+	}
+	return terminal.Clean(string(end)), from > 0, nil
+}
