@@ -38,14 +38,16 @@ func launch(script, dir, id string, env []string, out io.Writer) (*process, erro
 	cmd.Dir, cmd.Env = dir, append(env, identity+"="+id)
 	cmd.Stdout, cmd.Stderr = writes, writes
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	guard := newGuard(id) // first: the agent may die at any moment
 	err = cmd.Start()
 	_ = writes.Close() // the program's is another
 	if err != nil {
+		guard.dismiss()
 		_ = reads.Close()
 		return nil, err
 	}
-	p := &process{cmd: cmd, id: id, output: reads, ended: make(chan struct{}), drained: make(chan struct{})}
-	p.guard = newGuard(cmd.Process.Pid, id)
+	guard.watch(cmd.Process.Pid)
+	p := &process{cmd: cmd, id: id, guard: guard, output: reads, ended: make(chan struct{}), drained: make(chan struct{})}
 	go func() {
 		defer close(p.drained)
 		_, _ = io.Copy(out, reads) // until all ends are closed, or finish sets a deadline
@@ -109,21 +111,25 @@ func (p *process) status() (code int, name string) {
 	return code, name
 }
 
-// guard ends a program whose agent has died: nobody would mirror its state or end it. It is a shell that waits for the end of a pipe.
+// guard ends a program whose agent has died: nobody would mirror its state or end it. It is a shell that waits for the end of a pipe, through
+// which it learns the program's group.
 type guard struct {
 	cmd  *exec.Cmd
 	hold io.WriteCloser
 }
 
-const guardScript = `read -r dismissed && exit 0
-kill -KILL -- "-$1" 2>/dev/null
+const guardScript = `while read -r word; do
+  [ "$word" != dismissed ] || exit 0
+  group=$word
+done
+[ -z "${group-}" ] || kill -KILL -- "-$group" 2>/dev/null
 for n in 1 2 3; do # one that is being born has no environment yet
-  for e in $(grep -lsz "^` + identity + `=$2\$" /proc/[0-9]*/environ 2>/dev/null); do p=${e#/proc/}; kill -KILL "${p%/environ}" 2>/dev/null; done
+  for e in $(grep -lsz "^` + identity + `=$1\$" /proc/[0-9]*/environ 2>/dev/null); do p=${e#/proc/}; kill -KILL "${p%/environ}" 2>/dev/null; done
   sleep 0.2
 done`
 
-func newGuard(group int, id string) *guard {
-	cmd := exec.Command("bash", "-c", guardScript, "tierml-guard", fmt.Sprint(group), id)
+func newGuard(id string) *guard {
+	cmd := exec.Command("bash", "-c", guardScript, "tierml-guard", id)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
 	hold, err := cmd.StdinPipe()
@@ -137,12 +143,17 @@ func newGuard(group int, id string) *guard {
 	return &guard{cmd: cmd, hold: hold}
 }
 
+func (g *guard) watch(group int) {
+	if g != nil {
+		_, _ = fmt.Fprintln(g.hold, group) // a guard that has ended is as good as none
+	}
+}
+
 func (g *guard) dismiss() {
 	if g == nil {
 		return
 	}
-	_, err := io.Copy(g.hold, bytes.NewReader([]byte("dismissed\n")))
-	if err != nil {
+	if _, err := fmt.Fprintln(g.hold, "dismissed"); err != nil {
 		_ = g.cmd.Process.Kill()
 	}
 	_ = g.hold.Close()
