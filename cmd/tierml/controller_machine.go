@@ -56,21 +56,31 @@ func realJob(file string) (*config.Job, error) {
 	return job, err
 }
 
-func startController(ctx context.Context, file string, yes bool, note func(string), in io.Reader, out io.Writer) error {
+// findControllers opens the account of a job's cluster, which the caller closes, and lists its controllers.
+func findControllers(ctx context.Context, file string) (*config.Job, providers.Account, []provisioner.Controller, error) {
 	job, err := realJob(file)
 	if err != nil {
-		return err
+		return nil, nil, nil, err
 	}
-	at := job.Installation()
 	account, err := openAccount(ctx, job, "")
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	found, err := account.Controllers(ctx)
+	if err != nil {
+		account.Close()
+		return nil, nil, nil, providers.Advice(job, err)
+	}
+	return job, account, found, nil
+}
+
+func startController(ctx context.Context, file string, yes bool, note func(string), in io.Reader, out io.Writer) error {
+	job, account, found, err := findControllers(ctx, file)
 	if err != nil {
 		return err
 	}
 	defer account.Close()
-	found, err := account.Controllers(ctx)
-	if err != nil {
-		return providers.Advice(job, err)
-	}
+	at := job.Installation()
 	shelf, err := reach.UserShelf()
 	if err != nil {
 		return err
@@ -211,20 +221,12 @@ answer, unless --force is given.`,
 }
 
 func stopController(ctx context.Context, file string, yes, force bool, note func(string), in io.Reader, out io.Writer) error {
-	job, err := realJob(file)
-	if err != nil {
-		return err
-	}
-	at := job.Installation()
-	account, err := openAccount(ctx, job, "")
+	job, account, found, err := findControllers(ctx, file)
 	if err != nil {
 		return err
 	}
 	defer account.Close()
-	found, err := account.Controllers(ctx)
-	if err != nil {
-		return providers.Advice(job, err)
-	}
+	at := job.Installation()
 	shelf, err := reach.UserShelf()
 	if err != nil {
 		return err

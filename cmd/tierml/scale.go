@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,8 +19,6 @@ import (
 func newScaleCommand() *cobra.Command {
 	change := &pb.Change{By: "tierml scale"}
 	var workers, servers, reliable int
-	var format string
-	var at remote
 	cmd := &cobra.Command{
 		Use:   "scale RUN",
 		Short: "Add or remove workers, servers and reliable machines of a running job",
@@ -38,46 +37,64 @@ hold the job alone.
   tierml scale demo --reliable +1
   tierml scale demo --workers +2 --wait -o json
   tierml scale demo --restore`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return errors.New("name one run: its directory, such as runs/demo-1, or the job's name")
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkFormat(format); err != nil {
-				return err
-			}
-			change.Workers, change.Servers, change.Reliable = int32(workers), int32(servers), int32(reliable)
-			switch asked := workers != 0 || servers != 0 || reliable != 0; {
-			case !asked && !change.Restore:
-				return usageError{errors.New("say what to change: --workers +4, --servers -1, --reliable +1, several of them, or --restore")}
-			case asked && change.Restore:
-				return usageError{errors.New("--restore gives the job's own numbers back; leave --workers, --servers and --reliable out")}
-			}
-			ctx, stop := untilInterrupted(cmd.Context())
-			defer stop()
-			client, err := at.client(cmd, args)
-			if err != nil {
-				return err
-			}
-			said := &standings{out: cmd.OutOrStdout(), format: format}
-			if client != nil {
-				defer client.Close()
-				return remoteScale(ctx, client, meantJob(args), call.Scale{Workers: change.Workers, Servers: change.Servers, Reliable: change.Reliable,
-					Restore: change.Restore, Wait: change.Wait, By: change.By}, said)
-			}
-			if err := scale(ctx, args[0], change, said); err != nil {
-				return err
-			}
-			cli.Next(cmd, cli.Step{Command: "tierml top " + args[0], Why: "watch it"}, cli.Step{Command: "tierml scale " + args[0] + " --restore", Why: "return to the job's own numbers"})
-			return nil
-		},
 	}
 	cmd.Flags().IntVar(&workers, "workers", 0, "add (+4) or remove (-4) transient machines")
 	cmd.Flags().IntVar(&servers, "servers", 0, "add (+1) or remove (-1) machines that serve parameters")
 	cmd.Flags().IntVar(&reliable, "reliable", 0, "add (+1) or remove (-1) reliable machines")
 	cmd.Flags().BoolVar(&change.Restore, "restore", false, "return to the job's own numbers")
+	return newChangeCommand(change, cmd, func() error {
+		change.Workers, change.Servers, change.Reliable = int32(workers), int32(servers), int32(reliable)
+		switch asked := workers != 0 || servers != 0 || reliable != 0; {
+		case !asked && !change.Restore:
+			return usageError{errors.New("say what to change: --workers +4, --servers -1, --reliable +1, several of them, or --restore")}
+		case asked && change.Restore:
+			return usageError{errors.New("--restore gives the job's own numbers back; leave --workers, --servers and --reliable out")}
+		}
+		return nil
+	}, cli.Step{Command: "tierml top RUN", Why: "watch it"}, cli.Step{Command: "tierml scale RUN --restore", Why: "return to the job's own numbers"})
+}
+
+// newChangeCommand completes a command that asks a run for a change. Complete, if any, makes the change from the command's own flags. RUN
+// in the next steps stands for the run.
+func newChangeCommand(change *pb.Change, cmd *cobra.Command, complete func() error, next ...cli.Step) *cobra.Command {
+	var format string
+	var at remote
+	cmd.Args = func(_ *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return errors.New("name one run: its directory, such as runs/demo-1, or the job's name")
+		}
+		return nil
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := checkFormat(format); err != nil {
+			return err
+		}
+		if complete != nil {
+			if err := complete(); err != nil {
+				return err
+			}
+		}
+		ctx, stop := untilInterrupted(cmd.Context())
+		defer stop()
+		client, err := at.client(cmd, args)
+		if err != nil {
+			return err
+		}
+		said := &standings{out: cmd.OutOrStdout(), format: format}
+		if client != nil {
+			defer client.Close()
+			return remoteScale(ctx, client, meantJob(args), call.Scale{Workers: change.Workers, Servers: change.Servers, Reliable: change.Reliable,
+				Restore: change.Restore, Pause: change.Pause, Resume: change.Resume, Wait: change.Wait, By: change.By}, said)
+		}
+		if err := scale(ctx, args[0], change, said); err != nil {
+			return err
+		}
+		for i := range next {
+			next[i].Command = strings.Replace(next[i].Command, "RUN", args[0], 1)
+		}
+		cli.Next(cmd, next...)
+		return nil
+	}
 	cmd.Flags().BoolVar(&change.Wait, "wait", false, "wait until it is done")
 	outputFlag(cmd, &format)
 	at.flags(cmd)

@@ -2,8 +2,7 @@ package shapes
 
 import (
 	_ "embed"
-	"encoding/csv"
-	"fmt"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,23 +48,11 @@ var gpuTable = sync.OnceValue(func() map[string]market.GPU {
 })
 
 func readGPUs(text string) (map[string]market.GPU, error) {
-	rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()
-	if err != nil {
-		return nil, err
-	}
-	types := make(map[string]market.GPU, len(rows))
-	for _, row := range rows[1:] {
-		count, err := strconv.Atoi(row[2])
-		if err != nil {
-			return nil, fmt.Errorf("shapes: %s: %w", row[0], err)
-		}
-		memory, err := strconv.ParseInt(row[3], 10, 64)
-		if err != nil {
-			return nil, fmt.Errorf("shapes: %s: %w", row[0], err)
-		}
-		types[row[0]] = market.GPU{Name: GPUModel(row[1]), Count: count, MemoryMiB: memory}
-	}
-	return types, nil
+	return readTable(text, func(row []string) (g market.GPU, err error) {
+		err = errors.Join(set(&g.Count, row[2], strconv.Atoi), set(&g.MemoryMiB, row[3], parseInt64))
+		g.Name = GPUModel(row[1])
+		return g, err
+	})
 }
 
 // GPUOf returns the GPUs of a machine type of EC2 or Compute Engine. Of a type that is not known it has none.

@@ -7,6 +7,7 @@ package shapes
 import (
 	_ "embed"
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -33,28 +34,31 @@ var ofEC2 = sync.OnceValue(func() map[string]market.InstanceType {
 })
 
 func read(text string) (map[string]market.InstanceType, error) {
+	return readTable(text, func(row []string) (t market.InstanceType, err error) {
+		var mbps float64
+		err = errors.Join(set(&t.VCPU, row[1], strconv.Atoi), set(&t.MemoryMiB, row[2], parseInt64), set(&mbps, row[4], parseFloat64))
+		t.Name, t.Arch, t.Bandwidth = row[0], row[3], mbps*megabit
+		return t, err
+	})
+}
+
+// readTable reads CSV with a line of headings: what each line says, by its first cell.
+func readTable[T any](text string, read func(row []string) (T, error)) (map[string]T, error) {
 	rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()
 	if err != nil {
 		return nil, err
 	}
-	types := make(map[string]market.InstanceType, len(rows))
+	table := make(map[string]T, len(rows))
 	for _, row := range rows[1:] {
-		t := market.InstanceType{Name: row[0], Arch: row[3]}
-		var mbps float64
-		for i, err := range []error{
-			1: set(&t.VCPU, row[1], strconv.Atoi),
-			2: set(&t.MemoryMiB, row[2], func(s string) (int64, error) { return strconv.ParseInt(s, 10, 64) }),
-			4: set(&mbps, row[4], func(s string) (float64, error) { return strconv.ParseFloat(s, 64) }),
-		} {
-			if err != nil {
-				return nil, fmt.Errorf("shapes: %s, column %d: %w", row[0], i+1, err)
-			}
+		if table[row[0]], err = read(row); err != nil {
+			return nil, fmt.Errorf("shapes: %s: %w", row[0], err)
 		}
-		t.Bandwidth = mbps * megabit
-		types[t.Name] = t
 	}
-	return types, nil
+	return table, nil
 }
+
+func parseInt64(s string) (int64, error)     { return strconv.ParseInt(s, 10, 64) }
+func parseFloat64(s string) (float64, error) { return strconv.ParseFloat(s, 64) }
 
 func set[T any](to *T, text string, parse func(string) (T, error)) (err error) {
 	*to, err = parse(text)

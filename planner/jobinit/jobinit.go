@@ -164,13 +164,7 @@ func describe(params []apps.Param) (lines []string) {
 const text = `# A job of TierML: what to train, and on which machines. {{if eq .Cloud "none"}}Run it with:  tierml train FILE{{else}}Look at it with:  tierml plan FILE{{end}}
 # docs/job.md describes every field, also those that are not here.
 
-name: {{.Name}}                  # runs are called {{.Name}}-1, {{.Name}}-2 and so on
-cloud: {{.Cloud}}
-{{- if eq .Cloud "local"}}               # a cloud on this machine, which replays recorded prices; machines are processes
-{{- if .Plays}}
-provider: {{printf "%-16s" .Provider}} # its machines, terms and API are those of {{.Plays}}
-{{- end}}
-{{- else if eq .Cloud "none"}}                # no machines are bought: "tierml train" trains in one process
+` + cloudText + `{{- else if eq .Cloud "none"}}                # no machines are bought: "tierml train" trains in one process
 {{- else}}                 # machines are bought there, for real money
 {{- end}}
 {{- if ne .Cloud "none"}}
@@ -178,13 +172,7 @@ provider: {{printf "%-16s" .Provider}} # its machines, terms and API are those o
 resources:                 # transient machines, which do most of the work and may be taken back at any time
   count: {{.Count}}
   any_of:                  # the policy chooses among these; max_price: $... after a type limits its price
-{{- range .Types}}
-    - {type: {{.}}}
-{{- end}}
-{{- if .Zones}}
-  zones: [{{list .Zones}}]
-{{- end}}
-
+` + typesText + `
 {{- if .Reliable}}
 reliable:                  # on demand; they hold the model and stay when all others are gone
   type: {{.Reliable}}
@@ -194,13 +182,7 @@ reliable: auto             # on demand; they hold the model and stay when all ot
 {{- end}}
 
 policy: tierml             # how machines are chosen; docs/policies.md compares the others
-{{- if .Budget}}
-budget: {{.Budget}}                # the run ends in order before it costs more
-{{- else}}
-# budget: $20              # the run ends in order before it costs more
-{{- end}}
-max_duration: 24h          # and ends in order after so long
-{{- end}}
+` + limitsText + `{{- end}}
 
 train:
   app: {{.App}}
@@ -220,6 +202,31 @@ train:
 {{- end}}
 {{- end}}
 ` + marketText
+
+// What files of both kinds have: the beginning, the end of resources, and limits.
+const (
+	cloudText = `name: {{.Name}}                  # runs are called {{.Name}}-1, {{.Name}}-2 and so on
+cloud: {{.Cloud}}
+{{- if eq .Cloud "local"}}               # a cloud on this machine, which replays recorded prices; machines are processes
+{{- if .Plays}}
+provider: {{printf "%-16s" .Provider}} # its machines, terms and API are those of {{.Plays}}
+{{- end}}
+`
+	typesText = `{{- range .Types}}
+    - {type: {{.}}}
+{{- end}}
+{{- if .Zones}}
+  zones: [{{list .Zones}}]
+{{- end}}
+`
+	limitsText = `{{- if .Budget}}
+budget: {{.Budget}}                # the run ends in order before it costs more
+{{- else}}
+# budget: $20              # the run ends in order before it costs more
+{{- end}}
+max_duration: 24h          # and ends in order after so long
+`
+)
 
 // marketText ends every file.
 const marketText = `{{- if eq .Cloud "local"}}

@@ -196,25 +196,13 @@ func (d *Dialogue) program(w *Wanted) error {
 const programText = `# A job of TierML: a program of your own, on machines that may be taken back. Look at it with:  tierml plan FILE
 # docs/programs.md says what the program finds there, docs/job.md describes every field.
 
-name: {{.Name}}                  # runs are called {{.Name}}-1, {{.Name}}-2 and so on
-cloud: {{.Cloud}}
-{{- if eq .Cloud "local"}}               # a cloud on this machine, which replays recorded prices; machines are processes
-{{- if .Plays}}
-provider: {{printf "%-16s" .Provider}} # its machines, terms and API are those of {{.Plays}}
-{{- end}}
-{{- else}}                 # machines are bought there, for real money
+` + cloudText + `{{- else}}                 # machines are bought there, for real money
 {{- end}}
 
 resources:
   count: {{.Count}}                 # above 1: as many start together, with ranks; with tasks: N, so many of the tasks run at a time
   any_of:                  # the cheapest of these, spot or on demand; max_price: $... after a type limits its price
-{{- range .Types}}
-    - {type: {{.}}}
-{{- end}}
-{{- if .Zones}}
-  zones: [{{list .Zones}}]
-{{- end}}
-
+` + typesText + `
 workdir: {{path .Program.Folder}}               # is copied to each machine, without what its .tierignore names
 {{- if .Program.Setup}}
 setup: {{quote .Program.Setup}}   # once on each machine
@@ -237,10 +225,4 @@ hours: {{.Program.Hours}}                 # a guess at what it takes on one mach
 retries: 1                 # how often a failure of its own is tried again; evictions do not count
 
 policy: checkpoint         # how machines are chosen; docs/policies.md compares the others
-{{- if .Budget}}
-budget: {{.Budget}}                # the run ends in order before it costs more
-{{- else}}
-# budget: $20              # the run ends in order before it costs more
-{{- end}}
-max_duration: 24h          # and ends in order after so long
-`
+` + limitsText + ``
