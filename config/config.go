@@ -62,42 +62,34 @@ type Job struct {
 	// Reliable are the machines that stay. Default one of the cheapest.
 	Reliable Reliable `yaml:"reliable"`
 
-	// Policy is how pools and bids are chosen. `tierml` bids the on-demand price in the pool that keeps machines
-	// longest, and moves to a better one before it is evicted; `tierml-noswitch` never moves before it is evicted;
-	// `tierml-aggressive` bids little above the present price. `cost-per-work` buys, keeps and gives back by the
-	// expected cost of the work. `capacity` is for markets without bids: cheapest work by price and measured
-	// evictions, spread over pools. `on-demand` buys no transient machines. `checkpoint`, `checkpoint-aggressive`,
-	// `deadline` and `uniform-progress` do without reliable machines, by kill and restart (docs/policies.md). All but `tierml` and its
-	// variants run programs of one's own. `auto` takes the one that was best for `prefer` when the plan simulates the job in the
+	// Policy chooses pools and bids (docs/policies.md). `tierml` bids the on-demand price in the pool that keeps machines longest.
+	// `on-demand` buys no transient machines. `auto` takes the one that was best for `prefer` when the plan simulates the job in the
 	// weeks before. Default `tierml`, the paper's; `checkpoint` with `run`.
 	Policy string `yaml:"policy"`
-	// Prefer is what the job optimises. `cost`: the least bill. `time`: the least run time. `balanced`: between them. An hour
-	// is worth nothing, four times the hourly price of the on-demand fleet, or a quarter of it; `auto`, `cost-per-work` and
-	// `capacity` keep to that. Default `cost`.
+	// Prefer is what `auto`, `cost-per-work` and `capacity` optimise: the bill, the run time, or between them. An hour is worth
+	// nothing, four times the hourly price of the on-demand fleet, or a quarter of it. Default `cost`.
 	Prefer string `yaml:"prefer"`
 	// ValueOfTime is what it is worth to be done an hour earlier, in place of `prefer`. Default as `prefer` says.
 	ValueOfTime market.USD `yaml:"value_of_time"`
 	// Budget is the most that the run may cost, reliable machines included. Default no limit.
 	Budget market.USD `yaml:"budget"`
-	// Limits are the bounds on what the run may spend in an hour, and what happens there and at the budget. Default none.
+	// Limits bound what the run may spend in an hour, and say what happens there and at the budget. Default none.
 	Limits Limits `yaml:"limits"`
 	// Alerts are sent to a webhook. Default none.
 	Alerts Alerts `yaml:"alerts"`
-	// MaxDuration ends the run in order after this much market time. Default 24h: a forgotten job should
-	// not buy machines for ever.
+	// MaxDuration ends the run in order after this much market time. Default 24h: a forgotten job should not buy machines forever.
 	MaxDuration time.Duration `yaml:"max_duration"`
-	// Deadline is the market time by which training should be done; the plan warns when it looks out of
-	// reach. Default none.
+	// Deadline is the market time by which training should be done; the plan warns when it looks out of reach. Default none.
 	Deadline time.Time `yaml:"deadline"`
-	// OrphanAfter is how long, in wall-clock time, machines train on without their controller before they stop
-	// themselves. Default 10s on `local`, else 15m.
+	// OrphanAfter is how long, in wall-clock time, machines train without their controller before they stop themselves. Default 10s
+	// on `local`, else 15m.
 	OrphanAfter time.Duration `yaml:"orphan_after"`
-	// Heartbeat is how often, in wall-clock time, machines report that they are alive. Default 500ms on `local`, else 2s.
+	// Heartbeat is how often, in wall-clock time, machines report. Default 500ms on `local`, else 2s.
 	Heartbeat time.Duration `yaml:"heartbeat"`
-	// DeadAfter is how long, in wall-clock time, a machine may be silent before it is given up; at least two
-	// heartbeats. Default 3s on `local`, else 30s.
+	// DeadAfter is how long, in wall-clock time, a machine may be silent before it is given up: at least two heartbeats. Default 3s
+	// on `local`, else 30s.
 	DeadAfter time.Duration `yaml:"dead_after"`
-	// Seed of every random stream of the run. Default 1, so that runs can be repeated.
+	// Seed of all random numbers of the run. Default 1.
 	Seed uint64 `yaml:"seed" job:"zero"`
 
 	// Checkpoint says where and how often the state of training is saved, and declares what saving and restarting cost
@@ -110,9 +102,8 @@ type Job struct {
 	Train Train `yaml:"train"`
 	// Hosts makes this a file of machines that jobs share, for `tierml hosts` (docs/hosts.md), in place of `train`. Default none: a job.
 	Hosts Hosts `yaml:"hosts"`
-	// Tune looks for better settings while the job trains: who serves and who works (docs/tuner.md). With `deterministic` the
-	// model stays the same, bit for bit. A job that is too short for it is not tuned, and its plan says so. Default false: the
-	// stages decide.
+	// Tune looks for better settings while the job trains (docs/tuner.md); with `deterministic` the model stays the same. Default
+	// false.
 	Tune bool `yaml:"tune"`
 	// Stages are the ratios at which training changes stage. Default those of the paper.
 	Stages Stages `yaml:"stages"`
@@ -214,17 +205,17 @@ const (
 
 // Limits are what a run may spend. They need a market.
 type Limits struct {
-	// PerHour is the most that all machines may cost in an hour, at present prices. Unless `over_hour` is `warn`, only so
-	// many machines are bought as stay a twentieth below it. Default no limit.
+	// PerHour is the most that all machines may cost in an hour, at present prices. Unless `over_hour` is `warn`, purchases stay a
+	// twentieth below it. Default no limit.
 	PerHour market.USD `yaml:"per_hour"`
-	// OverHour is what happens above `per_hour`. `warn` records it and sends an alert. `shrink` (formerly `pause`) gives the
-	// transient machines up until they would fit again, while the reliable ones train on; a run without reliable machines ends
-	// in order instead. `stop` ends the run in order. Default shrink.
+	// OverHour is what happens above `per_hour`. `warn` records it and sends an alert. `shrink` (formerly `pause`) gives up
+	// transient machines until they would fit again; a run without reliable machines ends in order instead. `stop` ends the run in
+	// order. Default shrink.
 	OverHour string `yaml:"over_hour"`
-	// OverBudget is what happens above the job's budget: `stop` ends the run in order before it costs more, `warn` lets it
-	// continue. Default stop.
+	// OverBudget is what happens above `budget`: `stop` ends the run in order before it costs more, `warn` lets it continue. Default
+	// stop.
 	OverBudget string `yaml:"over_budget"`
-	// WarnAt is the share of a limit at which there is a warning. Default 0.8; 1 and more: none.
+	// WarnAt is the share of a limit that causes a warning. Default 0.8; 1 and more: none.
 	WarnAt float64 `yaml:"warn_at"`
 }
 
@@ -244,20 +235,19 @@ type Resources struct {
 	// Count of transient machines. With `run` it may be a range, such as `1..4`: programs begin on the smaller number and go on with
 	// more (docs/programs.md). Required, or `vcpu`.
 	Count Machines `yaml:"count"`
-	// VCPU asks for this many vCPUs in total, of whichever types. Required, or `count`.
+	// VCPU asks for so many vCPUs in total, of any type. Required, or `count`.
 	VCPU int `yaml:"vcpu"`
-	// AnyOf lists the machines that will do, each by type or by need; the policy chooses among them. Required, or `gpu`.
+	// AnyOf lists machines that will do, by type or by need. Required, or `gpu`.
 	AnyOf []Machine `yaml:"any_of"`
-	// GPU is short for `any_of` with nothing but GPUs: `gpu: L40S:1`, or `gpu: [L40S:1, A10G:1]`. Only with `run`. Default none.
+	// GPU is short for `any_of` with nothing but GPUs. Only with `run`. Default none.
 	GPU []GPU `yaml:"gpu"`
 	// Zones that may be used. Default every zone that has prices.
 	Zones []string `yaml:"zones"`
 	// MaxPrice is the highest price per hour of one machine. Default the type's on-demand price.
 	MaxPrice market.USD `yaml:"max_price"`
-	// Allocation is how EC2 chooses among pools that the policy finds equally good (docs/policies.md). `one-pool`: not at all, each
-	// purchase is from one pool. `price-capacity-optimized`: the cheapest of those with most capacity. `capacity-optimized`: those with
-	// most capacity, at any price up to the bid. Only for machines of EC2. Default `price-capacity-optimized` with `cloud: ec2`,
-	// otherwise `one-pool`.
+	// Allocation is how EC2 chooses among pools that the policy finds equally good (docs/policies.md): `one-pool` (not at all),
+	// `price-capacity-optimized` (the cheapest of those with most capacity) or `capacity-optimized` (most capacity, at any price up
+	// to the bid). Default `price-capacity-optimized` on `ec2`, else `one-pool`.
 	Allocation string `yaml:"allocation"`
 }
 
@@ -280,34 +270,34 @@ func (r Resources) ProviderChooses() string {
 type Machine struct {
 	// Type by the provider's name. Required, or a need: `cpus`, `memory`, `arch` or `gpu`.
 	Type string `yaml:"type"`
-	// CPUs: every type with so many vCPUs; `4+` means at least. Default any.
+	// CPUs: every type with so many vCPUs. Default any.
 	CPUs CPUs `yaml:"cpus"`
-	// Memory: every type with so much; `8GB+` means at least. Default any.
+	// Memory: every type with so much. Default any.
 	Memory Memory `yaml:"memory"`
-	// Arch: every type of this processor architecture. Default any.
+	// Arch: every type of this architecture. Default any.
 	Arch string `yaml:"arch"`
-	// GPU: every type with such GPUs: `L40S:1` (model and number), `A100:80GB:8` (with so much memory each, at least), `24GB:1` (any
+	// GPU: every type with such GPUs: `L40S:1` (model and number), `A100:80GB:8` (each with at least so much memory), `24GB:1` (any
 	// model); `1+` means at least one. Only with `run`. Default any.
 	GPU GPU `yaml:"gpu"`
-	// Rate is the work that one such machine does in an hour, in vCPU hours of a reference machine. It makes families and
-	// architectures comparable. Default its number of vCPUs, or of GPUs in a job that asks for them.
+	// Rate is the work that one machine does in an hour, in vCPU hours of a reference machine, which makes families comparable.
+	// Default its number of vCPUs, or of GPUs where the job asks for them.
 	Rate float64 `yaml:"rate"`
-	// MaxPrice is the highest price per hour of one such machine. Default `resources.max_price`.
+	// MaxPrice is the highest price per hour of one machine. Default `resources.max_price`.
 	MaxPrice market.USD `yaml:"max_price"`
 }
 
 // Reliable are the on-demand machines that hold the solution and stay for the whole run.
 type Reliable struct {
-	// Type by the provider's name, or `auto`. Default `auto`, as is `reliable: auto`: the cheapest of the region that can hold the model and
-	// take in its cuts, or where that is not known the cheapest of `resources.any_of` ([cost](cost.md#the-reliable-machines)).
+	// Type by the provider's name, or `auto`. Default `auto`: the cheapest that can hold the model and take in its cuts
+	// ([cost](cost.md#the-reliable-machines)).
 	Type string `yaml:"type"`
-	// Count of reliable machines. With 0 the spot machine with the highest MTTF serves in their place, with checkpoints, and an
-	// on-demand machine where no spot machine can be had (docs/training.md). Default 1; with type `auto` as many as cost least.
+	// Count of reliable machines. With 0 the spot machine with the highest MTTF serves in their place, with checkpoints
+	// ([training](training.md)). Default 1; with type `auto` as many as cost least.
 	Count int `yaml:"count" job:"zero"`
 	// Zone they run in; one of `resources.zones`. Default the first zone in use.
 	Zone string `yaml:"zone"`
-	// Bandwidth is the capacity of each machine's network link in one direction. The stage of training and the pace of
-	// cuts follow from it (docs/training.md). Default what the catalog says; without a number it decides nothing.
+	// Bandwidth is the capacity of each machine's network link in one direction, from which the stage and the pace of cuts follow
+	// (docs/training.md). Default the catalog's.
 	Bandwidth Bandwidth `yaml:"bandwidth"`
 }
 
@@ -319,45 +309,38 @@ func (r Reliable) Auto() bool { return r.Type == "" }
 
 // Train is what is trained, on what, for how long.
 type Train struct {
-	// App is the application: `mf` (matrix factorisation of ratings), `mlr` (softmax regression), `dnn` (multi-layer
-	// perceptron), `lda` (topics of documents), `linear` (any loss and penalty), or with its usual loss and penalty
-	// `ridge`, `lasso`, `robust` (Huber), `logistic`, `svm`. Required.
+	// App is the application (docs/applications.md): `mf` (matrix factorisation of ratings), `mlr` (softmax regression), `dnn`
+	// (multi-layer perceptron), `lda` (topics of documents), or a linear model: `linear`, `ridge`, `lasso`, `robust` (Huber),
+	// `logistic`, `svm`. Required.
 	App string `yaml:"app" job:"required"`
-	// Data is the training data. `mf`: ratings as CSV or MovieLens `u.data` or `ratings.dat`. `lda`: a bag of words in
-	// UCI form (`docword.NAME.txt`; the vocabulary is found beside it as `vocab.NAME.txt`). The others: LIBSVM, a CSV
-	// table with a header, or IDX images (MNIST; the labels are found beside them). Plain, gzip or zstd. Required.
+	// Data is the training data, plain, gzip or zstd ([formats](applications.md#data)). Required.
 	Data string `yaml:"data" job:"required,env,path"`
-	// Holdout is the share of the examples that is kept back to measure the test loss. Default 0.1.
+	// Holdout is the share of the examples that measures the test loss. Default 0.1.
 	Holdout float64 `yaml:"holdout" job:"zero"`
 	// Clocks are the rounds of work: in each, every split processes one batch. Required.
 	Clocks int `yaml:"clocks" job:"required"`
-	// Splits is the number of pieces of training data, the unit in which work moves between machines.
-	// Default 64, or as many as there are examples, users or documents to train on, where those are fewer.
+	// Splits is the number of pieces of training data, the unit in which work moves between machines. Default 64, or as many as
+	// there are examples, users or documents, where those are fewer.
 	Splits int `yaml:"splits"`
-	// Partitions is the number of pieces of the parameters, the unit in which they move between servers.
-	// Default 32: a few for each server.
+	// Partitions is the number of pieces of the parameters, the unit in which they move between servers. Default 32.
 	Partitions int `yaml:"partitions"`
-	// Consistency bounds how old the parameters may be that work of clock c reads. `bsp`: they hold all updates of earlier
-	// clocks. `ssp`: they may miss those of the last `staleness` clocks. `asp`: nobody waits, up to 4096 clocks. With `ssp` and
-	// `asp`, workers of `mlr`, `dnn` and linear models with a rule at the servers keep within 1 clock of the slowest. With `asp` and
-	// machines of unequal speed, pending updates can take much memory. Default `bsp`, or `ssp` with a `staleness`.
+	// Consistency bounds the age of the parameters that work of a clock reads. `bsp`: all updates of earlier clocks. `ssp`: without
+	// those of the last `staleness` clocks at most. `asp`: nobody waits, up to 4096 clocks; pending updates can take much memory.
+	// Default `bsp`, or `ssp` with a `staleness`.
 	Consistency string `yaml:"consistency"`
-	// Staleness s lets work of clock c read parameters that miss the last s clocks, with `ssp`. Default 0, and 1 where
-	// `consistency: ssp` is written without it.
+	// Staleness is how many of the last clocks may be missing with `ssp`. Default 0; 1 where `consistency: ssp` is written without
+	// it.
 	Staleness int `yaml:"staleness"`
-	// Deterministic makes the model the same, bit for bit, whatever happens to the machines. It needs `bsp`. Without
-	// it `mf` trains several times as fast, to as good a model (docs/performance.md). Default true with `bsp`, else
-	// false.
+	// Deterministic makes the model the same, bit for bit, whatever happens to the machines. It needs `bsp`. Without it `mf` trains
+	// several times as fast (docs/performance.md). Default true with `bsp`, else false.
 	Deterministic bool `yaml:"deterministic" job:"zero"`
-	// EvaluateEvery is the number of clocks between two measurements of the test loss. Default 10.
+	// EvaluateEvery is how many clocks lie between two measurements of the test loss. Default 10.
 	EvaluateEvery int `yaml:"evaluate_every"`
 	// Stop ends training before all clocks are done; see below. Default none.
 	Stop Stop `yaml:"stop"`
-	// MaxBadLines is how many bad lines of the data may be left out; one more is an error with its file, line and
-	// reason. Default 0.
+	// MaxBadLines is how many bad lines of the data may be left out. Default 0.
 	MaxBadLines int `yaml:"max_bad_lines"`
-	// Params are the application's own settings, numbers or texts: docs/applications.md lists them, and the
-	// application checks them. Default none.
+	// Params are the application's own settings (docs/applications.md). Default none.
 	Params map[string]any `yaml:"params"`
 }
 
@@ -366,10 +349,9 @@ type Train struct {
 type Stop struct {
 	// Loss ends training when the figure is at or below it. Default none.
 	Loss float64 `yaml:"loss"`
-	// MinImprovement ends training when the figure has not become smaller by this share for more than `patience`
-	// clocks. Default none.
+	// MinImprovement ends training when the figure has not improved by this share for more than `patience` clocks. Default none.
 	MinImprovement float64 `yaml:"min_improvement"`
-	// Patience is a number of clocks. Default 0: every measurement must be an improvement.
+	// Patience is a number of clocks. Default 0: every measurement must improve.
 	Patience int `yaml:"patience"`
 	// Time ends training after so long: market time where there is a market, else wall-clock time. Default none.
 	Time time.Duration `yaml:"time"`
@@ -388,26 +370,24 @@ func (s Stop) Rules() stopping.Rules {
 // held it, or was killed, goes on from there. Model and what follows it declare what saving and restarting cost where
 // there is no reliable tier; nothing declared: the dry run says what it assumes (sim.OnStorage).
 type Checkpoint struct {
-	// To is where: a directory, `file:///PATH`, `s3://BUCKET/PREFIX` or `gs://BUCKET/PREFIX`. A run makes a folder of
-	// its own in it. Default the run's directory.
+	// To is where: a directory, `file:///PATH`, `s3://BUCKET/PREFIX` or `gs://BUCKET/PREFIX`, in which a run makes a folder. Default
+	// the run's directory.
 	To string `yaml:"to" job:"env"`
-	// Every is the wall-clock time from one to the next; 0s: not by time. Default 10s on `local`, else 5m; none with
+	// Every is how long, in wall-clock time, it is from one to the next; 0s: not by time. Default 10s on `local`, else 5m; none with
 	// `every_clocks`; the policy's interval by kill and restart.
 	Every time.Duration `yaml:"every" job:"zero"`
-	// EveryClocks is how many clocks from one to the next. Default none: not by clocks.
+	// EveryClocks is how many clocks it is from one to the next. Default none.
 	EveryClocks int `yaml:"every_clocks"`
-	// Keep is how many are kept; older ones are removed once a newer one is complete. Default 2, in
-	// case one is damaged.
+	// Keep is how many are kept. Default 2, in case one is damaged.
 	Keep int `yaml:"keep"`
 	// Model is how much a checkpoint holds. Default 2GB, on EC2's timing.
 	Model Memory `yaml:"model"`
-	// Bandwidth is that between storage and the whole fleet, in bytes per second of market time. Default 100M, on
-	// EC2's timing.
+	// Bandwidth is that between storage and the whole fleet, in bytes per second of market time. Default 100M, on EC2's timing.
 	Bandwidth Rate `yaml:"bandwidth"`
 	// Save is how long training stands still for a checkpoint, in market time. Default `model` / `bandwidth`.
 	Save time.Duration `yaml:"save"`
-	// Restart is the time from when a fleet is complete until it works, in market time. Default starting processes and
-	// loading data (30 s on EC2's timing), and `model` / `bandwidth`.
+	// Restart is how long a complete fleet takes until it works, in market time. Default what starting and loading data takes (30 s
+	// on EC2's timing), and `model` / `bandwidth`.
 	Restart time.Duration `yaml:"restart"`
 	// Overhead is the share by which work on spot machines takes longer, apart from the stops: 0.17 is 17 %. Default 0.
 	Overhead float64 `yaml:"overhead"`
@@ -422,38 +402,32 @@ const (
 
 // Stages are the ratios of transient to reliable machines at which training changes stage.
 type Stages struct {
-	// TwoAbove is the ratio of transient to reliable machines above which parameters are served from transient
-	// machines. Default 1, as in TierML (CMU-PDL-16-102), section 3.2.
+	// TwoAbove is the ratio of transient to reliable machines above which transient machines serve parameters. Default 1.
 	TwoAbove float64 `yaml:"two_above" job:"zero"`
-	// ThreeAbove is the ratio above which reliable machines stop computing. Default 15, as there.
+	// ThreeAbove is the ratio above which reliable machines stop computing. Default 15.
 	ThreeAbove float64 `yaml:"three_above" job:"zero"`
-	// ServerBytes is how many bytes of the model's rows are worth a server: a small model is served by fewer than half of the transient
-	// machines (docs/training.md). With 0 half of them always serve. Default 131072.
+	// ServerBytes is how many bytes of the model are worth a server: fewer than half of the transient machines serve a small model
+	// (docs/training.md). With 0 half of them always serve. Default 131072.
 	ServerBytes int `yaml:"server_bytes" job:"zero"`
 }
 
 // Local describes the fake cloud: which market it replays, how fast, and how its machines behave.
 type Local struct {
 	// Prices are the recorded spot prices: CSV (`timestamp,zone,instance_type,product,price`), the JSON of `aws ec2
-	// describe-spot-price-history`, or a price store of `tierml prices`; may be gzipped. Required.
+	// describe-spot-price-history`, or a price store of `tierml prices`. Required.
 	Prices string `yaml:"prices" job:"env,path"`
-	// Catalog lists the machine types with their on-demand prices: CSV
-	// (`region,instance_type,vcpu,memory_gib,linux_ondemand_usd_hour,network`); may be gzipped. vCPUs that are missing
-	// follow from EC2's sizes (`large` 2, `xlarge` 4, `Nxlarge` 4 N); of bare metal, smaller sizes, `hpc` and families
-	// of before 2013 they stay unknown. Required.
-	Catalog string `yaml:"catalog" job:"env,path"`
-	// Advisor is what Amazon's Spot Instance Advisor says of interruptions, per region and type: its
-	// `spot-advisor-data.json`; may be gzipped. The policy `capacity` starts from it. Default none.
-	Advisor string `yaml:"advisor" job:"env,path"`
-	// Rules is the rule book that bills. `ec2-2017`: bids, whole hours, an hour that the provider interrupts is free.
-	// `ec2-now`: per second. `ec2-pay-bid`: as `ec2-2017`, but an hour costs the bid. `gce-spot`, `gce-preemptible`:
-	// per second; with the latter, and `provider: gce`, machines are bought as preemptible ones, which the provider
-	// takes back after 24 hours. Behind the name: what disk, address and traffic between zones cost, as in
-	// `ec2-now+disk=20x0.08+address=0.005+traffic=5x0.01@us-east-1a` (docs/cost.md). Default `ec2-2017`; `gce-spot`
-	// with `provider: gce`.
-	Rules string `yaml:"rules"`
-	// Start is the market time at which the run begins; prices before it are the history that decisions may use.
+	// Catalog lists machine types with their on-demand prices: CSV
+	// (`region,instance_type,vcpu,memory_gib,linux_ondemand_usd_hour,network`). vCPUs that are missing follow from EC2's sizes.
 	// Required.
+	Catalog string `yaml:"catalog" job:"env,path"`
+	// Advisor is a `spot-advisor-data.json` of Amazon's Spot Instance Advisor, for the policy `capacity`. Default none.
+	Advisor string `yaml:"advisor" job:"env,path"`
+	// Rules is the rule book that bills ([cost](cost.md)). `ec2-2017`: bids and whole hours; an hour that the provider interrupts is
+	// free. `ec2-now`: per second. `ec2-pay-bid`: as `ec2-2017`, but an hour costs the bid. `gce-spot`, `gce-preemptible`: per
+	// second; the latter takes machines back after 24 hours. Prices of disk, address and traffic may follow the name. Default
+	// `ec2-2017`; `gce-spot` with `provider: gce`.
+	Rules string `yaml:"rules"`
+	// Start is the market time at which the run begins; decisions may use prices before it. Required.
 	Start time.Time `yaml:"start"`
 	// Speed is how many market seconds pass in one wall-clock second. Default 600: an hour in 6 seconds.
 	Speed float64 `yaml:"speed"`
@@ -461,13 +435,12 @@ type Local struct {
 	Notice time.Duration `yaml:"notice" job:"zero"`
 	// Boot is how long a machine takes to start, in wall-clock time. Default 500ms.
 	Boot time.Duration `yaml:"boot" job:"zero"`
-	// FlopsPerVCPU is the declared compute rate of one vCPU, in floating-point operations per wall-clock second, to
-	// which every machine is held. Default 400k: so low that one laptop can play many machines: 32 for each core and one for
-	// each 64 MB, beyond which plans warn.
+	// FlopsPerVCPU is the compute rate to which each vCPU is held, in floating-point operations per wall-clock second. Default 400k:
+	// so low that a laptop can play many machines, 32 for each core.
 	FlopsPerVCPU Rate `yaml:"flops_per_vcpu"`
 	// Capacity is the most machines of a type that a zone has. Default no limits.
 	Capacity map[string]int `yaml:"capacity"`
-	// Script lists events to inject beside the market's own. Default nothing.
+	// Script lists events beside the market's own. Default nothing.
 	Script []Action `yaml:"script"`
 }
 
@@ -484,20 +457,19 @@ const (
 
 // Action is one thing that the fake cloud is made to do.
 type Action struct {
-	// At is when, in market time since `local.start`. Required.
+	// At is when, counted from `local.start`. Required.
 	At time.Duration `yaml:"at" job:"required,zero"`
 	// Do is what; see below. Required.
 	Do string `yaml:"do" job:"required"`
-	// Target is which transient machines, with `evict`, `evict-now`, `kill` and `rebalance`. Default `oldest`.
+	// Target is which transient machines. Default `oldest`.
 	Target string `yaml:"target"`
 	// Count of machines, with any target but `all`. Default 1.
 	Count int `yaml:"count"`
 	// Of limits the action to a type, a zone, or `zone/type`. Default no limit.
 	Of string `yaml:"of"`
-	// For is how long it lasts, in market time: required for `no-capacity` and `throttle`. Default for `slow-start`:
-	// to the end.
+	// For is how long it lasts; `no-capacity` and `throttle` require it. Default for `slow-start`: to the end.
 	For time.Duration `yaml:"for"`
-	// Boot is the time to start meanwhile, in wall-clock time, with `slow-start`, which requires it. Default none.
+	// Boot is the time to start meanwhile, in wall-clock time, which `slow-start` requires. Default none.
 	Boot time.Duration `yaml:"boot"`
 }
 

@@ -9,27 +9,26 @@ import (
 // Controller is where the controller of an installation is, how people reach it, and what one is made of that `tierml
 // controller start` launches.
 type Controller struct {
-	// Instance is the controller's instance id on EC2, its name on Compute Engine. Default: found by its tag
-	// `tierml:controller-of`, or its label `tierml-controller-of`.
+	// Instance is its instance id on EC2, its name on Compute Engine. Default: found by its tag or label.
 	Instance string `yaml:"instance"`
 	// Zone is its zone, which Compute Engine's tunnel needs. Default: found with it.
 	Zone string `yaml:"zone"`
-	// URL is its address, where no tunnel is needed: https, or on this host. Default: through a tunnel.
+	// URL is its address, where no tunnel is needed. Default: through a tunnel.
 	URL string `yaml:"url"`
 	// Port is where it listens on its own host. Default 7071.
 	Port int `yaml:"port"`
-	// Tunnel is the command that opens a tunnel to it, in words without quoting; {local} and {port} are the tunnel's two
-	// ends, {instance}, {zone}, {region} and {project} say whose. Default Session Manager's or Identity-Aware Proxy's.
+	// Tunnel is the command that opens a tunnel to it, in words without quoting, with {local}, {port}, {instance}, {zone}, {region}
+	// and {project}. Default Session Manager's or Identity-Aware Proxy's.
 	Tunnel string `yaml:"tunnel"`
 	// Token is the command that prints its token, likewise. Default `cat` by the same way.
 	Token string `yaml:"token"`
-	// Type is the machine type of one that is started. Default `t3.small`, or `e2-small`.
+	// Type of the machine that `tierml controller start` buys. Default `t3.small`, or `e2-small`.
 	Type string `yaml:"type"`
 	// Role is whom it acts as: an instance profile, or a service account. Required to start one.
 	Role string `yaml:"role"`
 	// Network are its security groups, or its network tags. Default those of the machines.
 	Network []string `yaml:"network"`
-	// Disk is the size of its disk, which holds journals and models. Default 30GB.
+	// Disk is the size of its disk. Default 30GB.
 	Disk Memory `yaml:"disk"`
 }
 

@@ -110,28 +110,26 @@ func Played() []string { return names(func(p Provider) bool { return p.Play != n
 type Installation struct {
 	// Region of the machines. Required: it is never guessed.
 	Region string `yaml:"region"`
-	// Cluster is the mark of the installation's machines, a tag or label, by which permissions are given and they are found. Default
-	// `tierml`, shared by all that name none.
+	// Cluster is the mark of the installation's machines, a tag or label. Default `tierml`, shared by all that name none.
 	Cluster string `yaml:"cluster"`
-	// Owner becomes a tag or label of every machine: whom to ask about it. Default none.
+	// Owner becomes a tag or label of every machine. Default none.
 	Owner string `yaml:"owner"`
-	// Program is what machines run: this program, for their system. Required.
+	// Program is what machines run: this program, built for their system. Required.
 	Program Program `yaml:"program"`
 	// Checkpoints is where splits and checkpoints go. Required without `checkpoint.to`.
 	Checkpoints string `yaml:"checkpoints"`
-	// Catalog lists the machine types with their on-demand prices, as `local.catalog`. Default the provider's price list is
-	// asked, once a day.
+	// Catalog lists machine types with their on-demand prices, as `local.catalog`. Default the provider's price list, read once a
+	// day.
 	Catalog string `yaml:"catalog" job:"env,path"`
 	// Disk is the size of a machine's disk. Default 16GB.
 	Disk Memory `yaml:"disk"`
 	// Controller is where `tierml run` puts the job from elsewhere. Default: found by its tag or label.
 	Controller Controller `yaml:"controller"`
-	// Listen is the address at which machines reach this controller, host:port. Default: this machine's own address, and
-	// any port.
+	// Listen is the address at which machines reach this controller. Default: this machine's own, at any port.
 	Listen string `yaml:"listen"`
-	// Endpoint is another place that speaks the provider's protocol: https, or on this host. Default the provider's own.
+	// Endpoint is another place that speaks the provider's protocol. Default the provider's own.
 	Endpoint string `yaml:"endpoint"`
-	// FlopsPerVCPU is what one vCPU is taken to compute in a second, for plans; nobody is held to it. Default 1G.
+	// FlopsPerVCPU is what plans take one vCPU to compute in a second. Default 1G.
 	FlopsPerVCPU Rate `yaml:"flops_per_vcpu"`
 
 	// What follows is not read but known: how long a machine may wait for its place before it boots; the field that says it all,
@@ -147,9 +145,9 @@ func (i *Installation) Shared() *Installation { return i }
 
 // Program is a program to fetch.
 type Program struct {
-	// URL is where it is: `https://HOST/PATH`, or in the provider's store, such as `s3://BUCKET/KEY` or `gs://BUCKET/KEY`. Required.
+	// URL is where it is: `https://HOST/PATH`, or in the provider's store, such as `s3://BUCKET/KEY`. Required.
 	URL string `yaml:"url"`
-	// SHA256 is what `sha256sum` prints of it, in hexadecimal digits; a machine runs nothing else. Required.
+	// SHA256 is what `sha256sum` prints of it. Required.
 	SHA256 string `yaml:"sha256"`
 }
 

@@ -141,8 +141,11 @@ func describe(comment string) (text, fallback string) {
 		text = strings.ToLower(text[:1]) + text[1:]
 	}
 	link := func(s string) string { return pageName.ReplaceAllString(s, "[$1]($1.md)") }
-	return link(strings.TrimSuffix(text, ".")), link(fallback)
+	return link(strings.TrimSuffix(whatTime.ReplaceAllString(text, ""), ".")), link(fallback)
 }
+
+// whatTime is what the column of values says of a duration.
+var whatTime = regexp.MustCompile(`,? in (?:wall-clock|market) time,?`)
 
 // valueOf says what to write, by the field's type.
 func valueOf(path string, f field, t reflect.Type, comment string) string {
@@ -156,6 +159,11 @@ func valueOf(path string, f field, t reflect.Type, comment string) string {
 	if l, ok := limits[path]; ok {
 		kind += ", " + l.text
 	}
+	if _, shown, _ := strings.Cut(example(path), ": "); forms[path] != "" && kind[0] != '`' && !strings.HasSuffix(kind, "URL") && !strings.HasPrefix(kind, "lines") || kind == "list" {
+		kind += ": `" + strings.TrimSpace(shown) + "`"
+	} else if kind == "text" {
+		kind = "`" + shown + "`"
+	}
 	return kind
 }
 
@@ -165,7 +173,7 @@ func kindName(f field, t reflect.Type, comment string) string {
 		if wallClock.MatchString(comment) {
 			return "duration, wall-clock"
 		}
-		return "duration, market time"
+		return "duration"
 	case reflect.TypeFor[time.Time]():
 		return "time"
 	case reflect.TypeFor[market.USD]():
@@ -241,12 +249,13 @@ func everyField(t *testing.T) (all []described) {
 }
 
 // tableOf is the table of one part of the job: "the job" is what is in no section, "gce beyond ec2" names fields that ec2 has with
-// the same text in a line below the table.
-func tableOf(part string, all []described) string {
+// the same text in a line below the table. A part with a heading of its own on the page needs no line of the table.
+func tableOf(part string, all []described, page string) string {
 	var b strings.Builder
 	part, like, _ := strings.Cut(part, " beyond ")
+	headed := strings.Contains(page, "\n## `"+part+"`")
 	var alike []string
-	b.WriteString("| field | value | default | what it is | example |\n|---|---|---|---|---|\n")
+	b.WriteString("| field | value | default | what it is |\n|---|---|---|---|\n")
 	sections := map[string]bool{}
 	for _, d := range all {
 		if name, _, below := strings.Cut(d.path, "."); below {
@@ -257,13 +266,16 @@ func tableOf(part string, all []described) string {
 		name, _, _ := strings.Cut(d.path, ".")
 		name = strings.TrimSuffix(name, "[]")
 		if twin := strings.Replace(d.path, part+".", like+".", 1); like != "" && name == part && slices.ContainsFunc(all, func(o described) bool {
-			return o.path == twin && o.text == d.text && o.value == d.value && o.fallback == d.fallback
+			return o.path == twin && o.text == d.text && o.fallback == d.fallback
 		}) {
 			alike = append(alike, "`"+d.path+"`")
 			continue
 		}
+		if headed && d.path == part {
+			continue
+		}
 		if name == part || part == "the job" && !sections[name] {
-			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | `%s` |\n", d.path, cell(d.value), cell(d.fallback), cell(d.text), d.example)
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", d.path, cell(d.value), cell(d.fallback), cell(d.text))
 		}
 	}
 	if len(alike) > 0 {
@@ -287,7 +299,7 @@ func TestFieldTables(t *testing.T) {
 	all := everyField(t)
 	made := tableMark.ReplaceAllStringFunc(string(page), func(old string) string {
 		part := tableMark.FindStringSubmatch(old)[1]
-		return fmt.Sprintf("<!-- fields of %s; made from the structs of config by `make golden` -->\n%s<!-- end -->", part, tableOf(part, all))
+		return fmt.Sprintf("<!-- fields of %s -->\n%s<!-- end -->", part, tableOf(part, all, string(page)))
 	})
 	if *update {
 		if err := os.WriteFile(referencePage, []byte(made), 0o644); err != nil {
@@ -299,7 +311,8 @@ func TestFieldTables(t *testing.T) {
 		t.Error("the tables of docs/job.md are out of date: write them by `make golden`, and read the difference")
 	}
 	for _, d := range all {
-		if !strings.Contains(made, "\n| `"+d.path+"` | ") && !strings.Contains(made, ", `"+d.path+"`") && !strings.Contains(made, ": `"+d.path+"`") {
+		if !strings.Contains(made, "\n| `"+d.path+"` | ") && !strings.Contains(made, ", `"+d.path+"`") && !strings.Contains(made, ": `"+d.path+"`") &&
+			!strings.Contains(made, "\n## `"+d.path+"`") {
 			t.Errorf("%s is in no table of docs/job.md", d.path)
 		}
 	}

@@ -13,20 +13,20 @@ const Name = "ec2"
 // Block is what a job needs to know of an installation on EC2. The names are those of the Terraform module's output settings.
 type Block struct {
 	config.Installation
-	// Image is the machine image (AMI), a Linux with bash, curl and, for a program in S3, the AWS command line, such
-	// as Amazon Linux 2023. Required, but for jobs that ask for GPUs.
+	// Image is the machine image (AMI), a Linux with bash, curl and, for a program in S3, the AWS command line. Required, but for
+	// jobs that ask for GPUs.
 	Image string `yaml:"image"`
-	// GPUImage is that of jobs that ask for GPUs, with their drivers: an AMI, or `resolve:ssm:` and a parameter of Systems Manager that
-	// names one. Default the newest AWS Deep Learning Base AMI for Amazon Linux 2023.
+	// GPUImage is that of jobs that ask for GPUs, with drivers: an AMI, or `resolve:ssm:` and a parameter of Systems Manager.
+	// Default the newest AWS Deep Learning Base AMI for Amazon Linux 2023.
 	GPUImage string `yaml:"gpu_image"`
-	// Subnets gives the subnet in each zone. Default each zone's default subnet.
+	// Subnets gives the subnet in each zone. Default the zone's default subnet.
 	Subnets map[string]string `yaml:"subnets"`
-	// SecurityGroups are those of the machines, which must reach each other and the controller at any port from 1024.
-	// Default the default group.
+	// SecurityGroups are those of the machines, which must reach each other and the controller at any port from 1024. Default the
+	// default group.
 	SecurityGroups []string `yaml:"security_groups"`
 	// InstanceProfile is the role of the machines: they read `program`, splits and checkpoints. Default none.
 	InstanceProfile string `yaml:"instance_profile"`
-	// Advisor is a file of Amazon's Spot Instance Advisor, as `local.advisor`. Default its page is asked, once a day.
+	// Advisor is a file of Amazon's Spot Instance Advisor. Default its page, read once a day.
 	Advisor string `yaml:"advisor" job:"env,path"`
 	// Device is how the image names its root volume. Default `/dev/xvda`.
 	Device string `yaml:"device"`

@@ -18,12 +18,12 @@ type Block struct {
 	config.Installation
 	// Project is the id of the project that pays. Required.
 	Project string `yaml:"project"`
-	// Labels are what every machine and its disk carries beside TierML's own. Default none.
+	// Labels are what every machine and its disk carries. Default none.
 	Labels map[string]string `yaml:"labels"`
 	// Image is what machines boot from, a Linux with bash and curl. Default the newest Debian 12.
 	Image string `yaml:"image"`
-	// GPUImage is that of jobs that ask for GPUs, with their drivers. Default the newest Deep Learning VM image with CUDA 12.9 and
-	// driver 580.
+	// GPUImage is that of jobs that ask for GPUs, with drivers. Default the newest Deep Learning VM image with CUDA 12.9 and driver
+	// 580.
 	GPUImage string `yaml:"gpu_image"`
 	// Network of the machines, where `subnetwork` does not say it. Default `default`.
 	Network string `yaml:"network"`
@@ -36,16 +36,15 @@ type Block struct {
 	ExternalIP bool `yaml:"external_ip"`
 	// ServiceAccount is whom machines act as: they read `program`, splits and checkpoints. Default none.
 	ServiceAccount string `yaml:"service_account"`
-	// Prices are Spot prices, as `local.prices`, such as a price store that a price list was imported into; those of a
-	// region hold in each of its zones. Default Compute Engine is asked, or where it does not tell, its price list.
+	// Prices are Spot prices, as `local.prices`; those of a region hold in each of its zones. Default Compute Engine's, or its price
+	// list.
 	Prices string `yaml:"prices" job:"env,path"`
 	// DiskType is the disk's type. Default `pd-balanced`.
 	DiskType string `yaml:"disk_type"`
-	// SecureBoot lets machines run signed kernels and drivers only. Default true; false for jobs that ask for GPUs, whose drivers
-	// need not be signed.
+	// SecureBoot lets machines run signed kernels and drivers only. Default true; false for jobs that ask for GPUs.
 	SecureBoot bool `yaml:"secure_boot" job:"zero"`
-	// ExtraNotice is by how much earlier Spot machines shall be warned of a preemption than 30 seconds before the end,
-	// in wall-clock time. Default none.
+	// ExtraNotice is how much earlier than 30 seconds before the end Spot machines shall be warned, in wall-clock time. Default
+	// none.
 	ExtraNotice time.Duration `yaml:"extra_notice"`
 }
 
