@@ -47,10 +47,10 @@ func newControllerCommand() *cobra.Command {
 		Use:   "controller",
 		Short: "Accept jobs over HTTP, queue and run them, and resume them after a restart",
 		Long: `Controller accepts jobs from ` + "`tierml run --controller URL`" + `, queues them and runs each in its own process, below --directory. Jobs
-survive the controller: the next one finds running jobs and resumes killed ones. It serves the dashboard at the same address.
+survive it: the next controller resumes them. It serves the dashboard at the same address.
 
-Every request needs the token from the file that the first start creates. To reach loopback from elsewhere, open a tunnel:
-ssh -N -L 7071:localhost:7071 HOST. Other addresses need TLS. See docs/controller.md.
+Every request needs the token from the file that the first start creates. From elsewhere, use a tunnel
+(ssh -N -L 7071:localhost:7071 HOST) or TLS. See docs/controller.md.
 
 The commands below manage a controller's machine on EC2 or Compute Engine.`,
 		Example: `  tierml controller

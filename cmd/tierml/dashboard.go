@@ -34,9 +34,9 @@ func newDashboardCommand() *cobra.Command {
 		Long: `Dashboard serves pages about the runs below ./runs until Ctrl-C, from their journals. /metrics is for Prometheus, /api/runs
 for programs.
 
-On loopback everybody on this host sees everything, unless --token-file asks for a token. From elsewhere use a tunnel:
+On loopback everybody on this host sees everything, unless --token-file is given. From elsewhere use a tunnel:
   ssh -L 7070:localhost:7070 HOST
-Another address than loopback needs TLS, and always asks for the token.`,
+Other addresses than loopback need TLS and a token.`,
 		Example: `  tierml dashboard
   tierml dashboard --listen localhost:9000 --runs other/runs
   tierml dashboard --listen :7070 --tls-cert cert.pem --tls-key key.pem --token-file token`,

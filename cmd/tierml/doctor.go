@@ -29,10 +29,8 @@ func newDoctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor [JOB.yaml]",
 		Short: "Check that everything a job needs is present, and how to fix what is not",
-		Long: `Doctor checks this host (free disk, open files, ports, the clock) and, with a job file, everything that the job needs:
-prices and catalog, training data, and on a real cloud the network, credentials, permissions, machine types, image, subnets,
-security groups, quotas and the place of checkpoints. Permissions are tried by calls that change nothing (EC2's DryRun, Google's
-testIamPermissions). It buys nothing; it writes one small object to the place of checkpoints, and removes it.
+		Long: `Doctor checks this host and, with a job file, what the job needs: prices, data, and on a real cloud credentials, permissions,
+machine types, image, network, quotas and the place of checkpoints, where it writes one small object and removes it. It buys nothing.
 
 The exit code is 1 when a check has failed; warnings do not count.`,
 		Example: `  tierml doctor

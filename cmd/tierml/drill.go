@@ -37,8 +37,7 @@ func newDrillCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "drill [RUN]",
 		Short: "Warn, evict or kill machines of a run, and measure how long training stands still",
-		Long: `Drill disturbs a running run on purpose, prints events until training continues, and reports how long training stood
-still and what was lost. --do selects the disturbance:
+		Long: `Drill disturbs a run, prints events until training continues, and reports how long it stood still and what was lost:
   rebalance  a recommendation to leave
   evict      an eviction with the usual notice
   evict-now  an eviction without notice
@@ -46,11 +45,7 @@ still and what was lost. --do selects the disturbance:
   move       no harm to a machine: every partition of the model moves to another server
 It hits the oldest transient machine, unless --target, --servers or --machine selects others.
 
-Partitions move while workers compute, between a clock's reads and its contributions. --at-once moves them as from a machine
-that is about to go, for comparison.
-
-The fake cloud can do all of them. Real machines can be terminated (--do kill) and, on Compute Engine, evicted by a
-simulated maintenance event (--do evict); drill asks first.
+Real machines can only be terminated (--do kill) and, on Compute Engine, evicted (--do evict); drill asks first.
 ` + whichRun,
 		Example: `  tierml drill
   tierml drill demo-1 --do kill

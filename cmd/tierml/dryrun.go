@@ -54,18 +54,14 @@ func newDryRunCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dry-run JOB.yaml",
 		Short: "Compute what a job would have cost by each policy, from many starts in recorded prices",
-		Long: `Dry-run drives the controller and the policies that ` + "`tierml run`" + ` uses through recorded prices in simulated time, from
-many starts, and prints the distributions of cost, run time and evictions. Nothing is started.
+		Long: `Dry-run drives the controller and the policies of ` + "`tierml run`" + ` through recorded prices in simulated time, and prints the
+distributions of cost, run time and evictions (docs/dry-run.md). Without --hours the job is simulated from its own start; with
+--hours its work is scaled to so many hours of the on-demand fleet.
 
-Without --hours the job is simulated as ` + "`tierml run`" + ` would run it, from its own start. With --hours its work is scaled to so
-many hours of the on-demand fleet, with its cloud's timing. Prices are the job's, or for a real cloud its latest ones;
---trace names others. docs/dry-run.md explains what is simulated.
+-o wide has one line per policy and length with all figures, -o csv one row per start, -o html the report of a single start.
 
--o wide has one line per policy and length with all figures, -o json the same as objects, -o csv one row per start, -o html
-the report of a single start.
-
-With --availability there is no job file: one fleet does --hours of work (24) by a deadline, on recordings of when spot
-machines were available. With --jobs there is none either: many jobs share machines, and --scheduler compares who gets how many.`,
+--availability and --jobs take no job file: one fleet works to a deadline on recordings of when spot machines were available, or
+many jobs share machines by --scheduler.`,
 		Example: `  tierml dry-run examples/demo.yaml
   tierml dry-run examples/demo.yaml --hours 2,8,20 --starts 200
   tierml dry-run job.yaml --trace prices.csv.gz --rules ec2-now --policy tierml --hours 8 --starts every -o json

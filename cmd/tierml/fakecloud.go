@@ -132,11 +132,8 @@ func newFakecloudCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fakecloud --prices FILE --catalog FILE",
 		Short: "Run a cloud on this machine that speaks EC2's or Compute Engine's API and replays a spot market",
-		Long: `Runs the fake cloud until Ctrl-C. Any EC2 client can use it, with --provider gce any client of Compute Engine:
-instances are processes of this machine, spot prices are replayed from a file, and each instance has a metadata endpoint that
-announces evictions. It listens on a loopback port for processes of the same user and does not check signatures.
-
-Paths below /_control/ show the cloud's state and inject events:
+		Long: `Runs the fake cloud until Ctrl-C, for any client of EC2 or, with --provider gce, of Compute Engine. Instances are processes of
+this machine; each has a metadata endpoint that announces evictions. Signatures are not checked. Control it by:
 
   curl ENDPOINT/_control/instances     every instance, with the address of its metadata endpoint
   curl ENDPOINT/_control/bill          the bill until now

@@ -42,12 +42,10 @@ const exitCodesPage = `Scripts may rely on these:
 
 ` + exitCodes + `
 
-Commands that only look give 1 when they found something that needs a hand: tierml doctor when a check has failed,
-tierml leaks when a machine is there that nobody wants any more.`
+tierml doctor also gives 1 when a check has failed, tierml leaks when a machine is past its lease.`
 
-const environmentPage = `Every flag that the command line leaves out takes its value from a variable, else from the settings file, else it has its
-default; tierml config shows all of them, with the variables' names: TIERML_ and the command and the flag, such as
-TIERML_DRY_RUN_STARTS. Beside those there are:
+const environmentPage = `A flag that the command line leaves out takes its value from a variable such as TIERML_DRY_RUN_STARTS, else from the settings
+file; tierml config shows all. Other variables:
 
   TIERML_CONFIG     the settings file; default: tierml/config.yaml in the user's directory of configurations
   TIERML_PRICES     the price store of tierml prices and tierml market

@@ -24,14 +24,11 @@ func newInitCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init [JOB.yaml]",
 		Short: "Write a first job file, by asking",
-		Long: `Init asks what to train and on which machines, suggests answers from the prices and the catalog at hand, and writes a
-job file in which every line says what it is. Flags answer questions beforehand; without a terminal they are all that is
-asked. The file is written only when the job can be planned, and one that is there is kept unless --force is given.
+		Long: `Init asks what to train and on which machines, suggests answers, and writes a job file in which every line is explained. Flags
+answer questions beforehand; without a terminal nothing is asked. The file, NAME.yaml unless JOB.yaml is given, is written only
+when the job can be planned.
 
-With --script, or a script as the answer to the first question, the job runs a program of your own; its setup, state and progress are proposed
-from what the script and its folder have.
-
-Without JOB.yaml the file is called NAME.yaml.`,
+With --script, or a script as the first answer, the job runs a program of your own; init proposes its setup, state and progress.`,
 		Example: `  tierml init
   tierml init ratings.yaml --data ratings.csv.gz --app mf --count 16
   tierml init --script finetune/train.py --hours 3

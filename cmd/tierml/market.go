@@ -38,12 +38,11 @@ func newMarketCommand() *cobra.Command {
 		Use:   "market",
 		Short: "Show what each pool costs now and how long its machines can be expected to stay",
 		Long: `Market prints for each pool the price, the saving against on demand, the price per vCPU, the mean time until the price
-exceeds the bid (MTTF), and the probability of that within an hour and within --hours, all from past prices. "-" is
-unknown; ">" before an MTTF means that the price never exceeded the bid in that time. These figures suit markets with
-bids (EC2 until the end of 2017). For others --advisor adds the share of machines interrupted in a month.
+exceeds the bid (MTTF), and the probability of that within an hour and within --hours, from past prices. "-" is unknown; ">"
+means that the price never exceeded the bid in that time. For markets without bids --advisor adds the share of machines
+interrupted in a month.
 
-Prices come from the price store (see ` + "`tierml prices`" + `) or from the files that --trace names. "Now" is the last known
-price, or --at.`,
+Prices come from the price store (see ` + "`tierml prices`" + `) or from --trace.`,
 		Example: `  tierml market --catalog catalog.csv --zones us-east-1a
   tierml market --trace prices.csv.gz --catalog catalog.csv --at 2016-03-10T12:00:00Z --hours 8 -o wide
   tierml market --trace prices.csv.gz --catalog catalog.csv --types c3.xlarge --chart`,

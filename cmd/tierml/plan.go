@@ -40,10 +40,8 @@ func newPlanCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan JOB.yaml",
 		Short: "Show what a job would buy, cost and take, without starting anything",
-		Long: `Plan prints the pools that a job allows, the chosen ones with reasons, the expected cost and run time with their
-ranges, and the cost of the same work on demand. Nothing is started.
-
-docs/job.md describes the job file; tierml init writes one. -o wide gives a reason for every pool, -o csv the pools alone.`,
+		Long: `Plan prints the pools that a job allows, the chosen ones with reasons, the expected cost and run time, and the cost of the
+same work on demand. -o wide gives a reason for every pool, -o csv the pools alone. docs/job.md describes the job file.`,
 		Example: `  tierml plan examples/demo.yaml
   tierml plan examples/demo.yaml -o json`,
 		Args: oneJobFile,

@@ -130,13 +130,11 @@ func newPricesImportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import FILE...",
 		Short: "Add price-history files to the store",
-		Long: `Import reads price histories and adds them to the price store: CSV with the columns timestamp, zone, instance_type,
-product, price, or the JSON of ` + "`aws ec2 describe-spot-price-history`" + `, plain or compressed with gzip or Zstandard. A price
-list of Compute Engine (the Cloud Billing Catalog API's services/6F81-5844-456A/skus) gives the Spot prices of its
-predefined types, and with --catalog their shapes and on-demand prices.
+		Long: `Import adds price histories to the price store: CSV with the columns timestamp, zone, instance_type, product, price, or the
+JSON of ` + "`aws ec2 describe-spot-price-history`" + `, plain, gzip or Zstandard; or a price list of Compute Engine (the Cloud Billing
+Catalog API's services/6F81-5844-456A/skus).
 
-Doubtful rows are reported: repetitions, contradictions, absurd prices, silences longer than 25 hours. A line that cannot be
-parsed ends the import, and nothing of its file is kept. Importing a file again changes nothing; the last import wins.`,
+Doubtful rows are reported. A line that cannot be parsed ends the import, and nothing of its file is kept. The last import wins.`,
 		Example: `  tierml prices import prices-2016.csv.gz
   aws ec2 describe-spot-price-history --start-time 2026-10-01 > october.json; tierml prices import october.json`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -278,8 +276,8 @@ func newPricesFetchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fetch",
 		Short: "Fetch spot prices from EC2 and add them to the store",
-		Long: `Fetch adds the Linux spot prices of a region to the price store. EC2 keeps 90 days; run it by cron to keep more. It needs the
-permission ec2:DescribeSpotPriceHistory and finds credentials as the AWS command line does.`,
+		Long: `Fetch adds the Linux spot prices of a region. EC2 keeps 90 days; run it by cron to keep more. It needs the permission
+ec2:DescribeSpotPriceHistory.`,
 		Example: `  tierml prices fetch --region us-east-1 --types c5.xlarge,c5.4xlarge
   tierml prices fetch --region us-east-1 --since 24h`,
 		Args: cobra.NoArgs,

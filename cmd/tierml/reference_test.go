@@ -66,7 +66,7 @@ func TestReference(t *testing.T) {
 	}
 	for _, want := range []string{
 		"\nWork: [work](#tool-work), [parts](#tool-parts), [parts show](#tool-parts-show),", "## Work\n", "### tool parts show\n", "```sh\ntool work a\ntool work b\n```",
-		"- `-n, --number many` (`3`): so many\n", "- `--kind string`: which | kind\n", "Usage: `tool work FILE [flags]`", "## What the tides do",
+		"- `-n, --number many` (`3`): so many\n", "- `--kind string`: which | kind\n", "Usage: `tool work FILE`", "## What the tides do",
 		"- `-q, --quiet`: say less\n", "### tool parts two\n", "[Common flags](#flags-of-several-commands): `--dry`\n",
 	} {
 		if !strings.Contains(out.String(), want) {
@@ -150,7 +150,7 @@ func describe(b *strings.Builder, cmd *cobra.Command, common map[string]int) {
 	// The help's text is laid out for terminals, with columns: it stays as it is, but for what the page says once.
 	long := strings.NewReplacer(whichRun+"\n", "", whichRun, "", namedRun+".\n\n", "", namedRun+".", "").Replace(cmd.Long)
 	fmt.Fprintf(b, "```text\n%s\n```\n\n```sh\n%s\n```\n\n", strings.TrimSpace(long), unindent(cmd.Example))
-	fmt.Fprintf(b, "Usage: `%s`\n", cmd.UseLine())
+	fmt.Fprintf(b, "Usage: `%s`\n", strings.TrimSuffix(cmd.UseLine(), " [flags]"))
 	var shared []string
 	var own string
 	for _, row := range flagRows(cmd.LocalFlags()) {
@@ -168,7 +168,7 @@ func describe(b *strings.Builder, cmd *cobra.Command, common map[string]int) {
 	}
 }
 
-// commonFlags are the rows of flags that at least four commands have alike.
+// commonFlags are the rows of flags that several commands have alike.
 func commonFlags(commands []*cobra.Command) map[string]int {
 	count := map[string]int{}
 	for _, cmd := range commands {
@@ -176,7 +176,7 @@ func commonFlags(commands []*cobra.Command) map[string]int {
 			count[row.text]++
 		}
 	}
-	maps.DeleteFunc(count, func(_ string, n int) bool { return n < 4 })
+	maps.DeleteFunc(count, func(_ string, n int) bool { return n < 2 })
 	return count
 }
 

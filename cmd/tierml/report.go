@@ -32,11 +32,9 @@ func newReportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report [RUN...]",
 		Short: "Report what a run cost, what it would have cost on demand, and where the difference went",
-		Long: `Report makes the report of a run from its journal, also of one that still runs or was killed.
+		Long: `Report works from the journal, also of a run that continues or was killed.
 ` + whichRun + `
-RUN may also be the path of a journal. Several runs are shown side by side. -o csv has a row per machine, -o html is a web page.
-
-With cloud: local the bill is compared with the fake cloud's own records, which also complete the journal of a killed run.`,
+RUN may also be the path of a journal. Several runs are shown side by side. -o csv has a row per machine, -o html is a web page.`,
 		Example: `  tierml report
   tierml report demo-1
   tierml report demo-1 demo-2

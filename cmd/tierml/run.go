@@ -41,15 +41,13 @@ func newRunCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run JOB.yaml",
 		Short: "Train a job on machines that come and go, and report what it cost",
-		Long: `Run prints the job's plan, asks whether to proceed, buys machines and trains. The run's directory, runs/NAME-N, has the
-journal, the model, the reports and the machines' logs.
+		Long: `Run prints the plan, asks whether to proceed, buys machines and trains. runs/NAME-N gets the journal, the model, the reports
+and the logs.
 
-Ctrl-C ends the run in order: work is saved, every machine is terminated. A second Ctrl-C terminates every machine at
-once. --resume continues a run that was stopped or killed: it takes over machines that still run, or starts from the
-newest checkpoint.
+Ctrl-C saves the work and terminates every machine; a second Ctrl-C terminates them at once. --resume continues a run that was
+stopped or killed: it takes over machines that still run, or starts from the newest checkpoint.
 
-A job with cloud: ec2 or gce is submitted to its cluster's controller, with its input files, and watched; Ctrl-C
-leaves it running. --here runs it in this process. --controller URL submits any job to a controller.`,
+A job with cloud: ec2 or gce is submitted to its cluster's controller and watched; Ctrl-C leaves it running.`,
 		Example: `  tierml run examples/demo.yaml
   tierml run -y examples/demo.yaml
   tierml run --policy checkpoint examples/demo.yaml

@@ -22,16 +22,15 @@ func newScaleCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "scale RUN",
 		Short: "Add or remove workers, servers and reliable machines of a running job",
-		Long: `Scale changes, during training, how many transient machines a run has (workers), how many machines serve its parameters
-(servers) and how many are reliable.
+		Long: `Scale changes how many transient machines a run has (workers), how many serve its parameters (servers) and how many are
+reliable.
 
 ` + namedRun + `.
 
-Numbers are relative to what is wanted now and hold until the next change; the policy still chooses what to buy. --restore
-returns to the job's own numbers. Servers without a machine bring one along. The remaining reliable machines must be able to
-hold the job alone.
+Numbers are relative to what is wanted now and hold until the next change. Servers without a machine bring one along. The
+remaining reliable machines must be able to hold the job alone.
 
--o json and csv print only the result: the numbers that are wanted and those present when the command ends.`,
+-o json and csv print the numbers that are wanted and those present when the command ends.`,
 		Example: `  tierml scale demo --workers +4
   tierml scale runs/demo-1 --workers +4 --servers -1 --wait
   tierml scale demo --reliable +1

@@ -213,8 +213,7 @@ func newConfigCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config [COMMAND]",
 		Short: "Show the settings of all commands and the source of each value",
-		Long: `Every flag that is not on the command line takes its value from the environment, else from the settings file, else it
-has its default. A setting is named as its command and flag, for example
+		Long: `A flag that is not on the command line takes its value from the environment, else from the settings file, for example
 
   dashboard:
     listen: localhost:9000
@@ -222,8 +221,7 @@ has its default. A setting is named as its command and flag, for example
 in the file, or TIERML_DASHBOARD_LISTEN=localhost:9000 in the environment. The file is tierml/config.yaml in the user's
 directory of configurations (on Linux ~/.config), or what ` + settingsVariable + ` names.
 
-Config shows every value and whether it is from a flag, the environment, the file, or the default: of all commands, or of one,
-also as it would be called with flags, which are written behind --.`,
+Config shows every value and its source, of all commands or of one, also with flags that follow --.`,
 		Example: `  tierml config
   tierml config --changed
   TIERML_DRY_RUN_STARTS=500 tierml config dry-run

@@ -33,12 +33,8 @@ func newTrainCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "train JOB.yaml",
 		Short: "Train a job in this process alone: no cloud, no markets, all cores",
-		Long: `Train trains a job in one process, whatever its cloud, and saves the model in runs/NAME-N or in --model. Applications
-that can update the parameters in place do, which is many times faster. With --deterministic the model equals that of
-a deterministic run on machines, bit for bit, with any number of threads.
-
-It stops after train.clocks clocks, or earlier by train.stop or the flags below. Figures are measured every
-train.evaluate_every clocks, before the clock's updates. Ctrl-C saves the model as it is.`,
+		Long: `Train trains a job in one process, whatever its cloud, and saves the model in runs/NAME-N or in --model. It stops after
+train.clocks clocks, or earlier by train.stop or the flags below. Ctrl-C saves the model as it is.`,
 		Example: `  tierml train job.yaml
   tierml train job.yaml --model model.safetensors --until-loss 0.92 --max-time 10m`,
 		Args: oneJobFile,

@@ -61,8 +61,7 @@ func newTopCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top [RUN]",
 		Short: "Watch a run from another terminal",
-		Long: `Top shows the live view of a run. Leaving it (q or Ctrl-C) does not affect the run. With --once it prints the present
-or last state; -o wide, csv and json have the forms of tierml ps.
+		Long: `Top shows the live view of a run; q or Ctrl-C leaves it. With --once it prints the state, with -o as tierml ps does.
 ` + whichRun,
 		Example: `  tierml top
   tierml top demo-1
@@ -161,8 +160,7 @@ func newEventsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "events [RUN]",
 		Short: "Show what happened in a run, and why: launches, notices, evictions, stages, roll-backs",
-		Long: `Events prints important events with market time and reason; -o json prints all lines of the journal, -o wide the kind of
-each.
+		Long: `Events prints important events with market time and reason; -o json prints all lines of the journal.
 ` + whichRun,
 		Example: `  tierml events demo-1
   tierml events -f

@@ -17,8 +17,7 @@ func CompletionCommand(program string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion SHELL",
 		Short: "Print the completion script of bash, zsh, fish or powershell",
-		Long: strings.ReplaceAll(`Completion prints a script for a shell. With it, the Tab key completes commands, flags and what they take: names of runs and
-machines, job files, policies. For a try, in the shell that is open:
+		Long: strings.ReplaceAll(`With the script, the Tab key completes commands, flags, names of runs and machines, job files, policies. In the open shell:
 
   bash   source <(PROGRAM completion bash)      (needs the package bash-completion)
   zsh    autoload -U compinit; compinit; source <(PROGRAM completion zsh)
