@@ -42,6 +42,10 @@ build: ## build bin/tierml
 demo: build ## build, then train a model on a replayed spot market (70 seconds; the first build takes minutes)
 	bin/tierml run -y examples/demo.yaml
 
+.PHONY: demo-render
+demo-render: build ## 20 machine hours of pictures on 16 spot machines, played in two minutes (needs python3)
+	bin/tierml run -y examples/programs/render.yaml
+
 .PHONY: test
 test: ## run all tests that need Go alone
 	@echo "testing; the first time also compiles the EC2 SDK, which takes some minutes"
@@ -63,6 +67,13 @@ growth: $(CACHE) ## how bytes, clocks, plans and dry runs grow, beside build 103
 quality: ## held-out quality of every application by default, and the same loss for any workers and consistency (minutes)
 	TIERML_ALL_APPLICATIONS=1 $(GO) test -count=1 -v -timeout 60m -run 'Quality|Accuracy|Objective|Perplexity|LossDependsOnNeither|StaleDefaults|OldestReads' \
 	  ./apps/... ./tiers/node | grep -E '_test.go:[0-9]+: |^ *--- |^(ok|FAIL)'
+
+.PHONY: defaults
+SEEDS_OF_DEFAULTS ?= 5
+defaults: build $(CACHE) ## jobs of `tierml init`, untouched, beside scikit-learn on twelve data sets (installs it in .cache; DATA=folder, a quarter of an hour)
+	@[ -x $(CACHE)/defaults/bin/pip ] || python3 -m venv $(CACHE)/defaults
+	@$(CACHE)/defaults/bin/pip install --quiet --disable-pip-version-check scikit-learn pandas safetensors
+	$(CACHE)/defaults/bin/python test/defaults/defaults.py $(CURDIR)/bin/tierml $(abspath $(DATA))/ml $(SEEDS_OF_DEFAULTS)
 
 .PHONY: cells
 cells: ## cost-per-work beside tierml in every market of recordings: make cells CELLS="TRACE=CATALOG ..."
@@ -239,6 +250,10 @@ test-metrics: ## alert rules and metrics against Prometheus's own checker, and a
 .PHONY: test-browser
 test-browser: $(CACHE) ## the report pages of the last run and of the tests' story in a browser (installs Debian's chromium if it can)
 	@.ci/test-browser $(CACHE)/pictures $$(ls -t runs/*/report.json 2>/dev/null | head -1)
+
+.PHONY: pictures
+pictures: build $(CACHE) ## the README's film and pictures, of runs made for them (five minutes, a quiet machine; installs asciinema in .cache)
+	@.ci/pictures $(CACHE) docs/images
 
 .PHONY: paper
 paper: STARTS ?= 40
