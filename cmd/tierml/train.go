@@ -19,6 +19,7 @@ import (
 	"github.com/tierml/tierml/apps/local"
 	"github.com/tierml/tierml/apps/splitmem"
 	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/internal/atomicfile"
 	"github.com/tierml/tierml/internal/heap"
 	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/internal/rundir"
@@ -309,6 +310,9 @@ func newTrainPlace(o trainOptions, job *config.Job) (trainPlace, error) {
 	}
 	if info, err := os.Stat(filepath.Dir(o.output)); err != nil || !info.IsDir() {
 		return trainPlace{}, usageError{fmt.Errorf("--model %s: there is no folder %s", o.output, filepath.Dir(o.output))}
+	}
+	if err := atomicfile.Replaceable(o.output); err != nil {
+		return trainPlace{}, usageError{fmt.Errorf("--model: %w; name a file", err)}
 	}
 	splits, err := os.MkdirTemp("", "tierml-train-")
 	if err != nil {

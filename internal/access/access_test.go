@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -228,5 +229,17 @@ func TestOthersAreLetIn(t *testing.T) {
 		if _, err := ParseSum(bad); err == nil {
 			t.Errorf("%q is taken", bad)
 		}
+	}
+}
+
+func TestTakenPort(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	_, err = Door{Address: taken.Addr().String()}.Listen()
+	if err == nil || !strings.Contains(err.Error(), taken.Addr().String()) || !strings.Contains(err.Error(), "another --listen address may be free") {
+		t.Errorf("a taken port: %v", err)
 	}
 }

@@ -4,6 +4,7 @@ package atomicfile
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -21,8 +22,12 @@ func Write(path string, contents []byte, mode fs.FileMode) error {
 	})
 }
 
-// WriteTo is Write for contents that a function writes. When that fails, the file stays as it was.
+// WriteTo is Write for contents that a function writes. When that fails, the file stays as it was. What is there and no file is refused: a
+// rename would replace a device by a file.
 func WriteTo(path string, mode fs.FileMode, write func(io.Writer) error) (err error) {
+	if err := Replaceable(path); err != nil {
+		return err
+	}
 	file, err := os.CreateTemp(filepath.Dir(path), Unfinished)
 	if err != nil {
 		return err
@@ -39,6 +44,18 @@ func WriteTo(path string, mode fs.FileMode, write func(io.Writer) error) (err er
 		return err
 	}
 	return SyncDirectory(filepath.Dir(path))
+}
+
+// Replaceable refuses a path at which something is that is no file.
+func Replaceable(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil || info.Mode().IsRegular(): // whatever else is wrong, writing finds out
+		return nil
+	case info.IsDir():
+		return fmt.Errorf("%s is a folder", path)
+	}
+	return fmt.Errorf("%s is a device or a pipe, not a file", path)
 }
 
 // SyncDirectory makes the names in a directory durable.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 )
 
@@ -41,5 +42,25 @@ func TestWriteReplaces(t *testing.T) {
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
 		t.Errorf("its mode is %v: %v", info.Mode(), err)
+	}
+}
+
+// A rename over a device or a pipe would make it a file.
+func TestOnlyFilesAreReplaced(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{pipe, t.TempDir()} {
+		before, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := Write(path, []byte("x"), 0o600); err == nil {
+			t.Errorf("%s was written", path)
+		}
+		if after, err := os.Stat(path); err != nil || after.Mode() != before.Mode() {
+			t.Errorf("%s is %v now: %v", path, after.Mode(), err)
+		}
 	}
 }
