@@ -8,11 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/elasticity/hosts/desk"
 	"github.com/tierml/tierml/elasticity/scaling"
 	"github.com/tierml/tierml/internal/access"
 	"github.com/tierml/tierml/internal/journal"
@@ -60,6 +62,10 @@ func fakeTierml(args []string) int {
 	if there("die") {
 		return 1
 	}
+	_ = os.WriteFile(filepath.Join(dir, "args"), []byte(strings.Join(args, " ")), 0o600)
+	if args[0] == "hosts" {
+		_ = os.WriteFile(filepath.Join(dir, desk.DoorFile), nil, 0o600)
+	}
 	return train(dir, args[at] == "--resume", there)
 }
 
@@ -101,6 +107,7 @@ func train(dir string, resume bool, there func(string) bool) int {
 		clock = max(clock, e.Clock)
 	}
 	write := func(e journal.Entry) { e.T = time.Now(); _ = lines.Write(e) }
+	write(journal.Entry{Kind: journal.Start})
 	write(journal.Entry{Kind: journal.Cut, Clock: clock})
 	run := fakeRun{make(chan string, 1)}
 	door, err := scaling.Serve(dir, run, slog.New(slog.DiscardHandler))
@@ -145,6 +152,11 @@ func newSite(t *testing.T) *site {
 		t.Fatal(err)
 	}
 	s := &site{t: t, home: t.TempDir(), end: func() {}}
+	for _, name := range []string{"prices.csv", "catalog.csv"} {
+		if err := os.WriteFile(filepath.Join(s.home, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	s.cfg = Config{Home: s.home, Command: []string{self}, MaxRunning: 2, MaxQueued: 10, MaxUpload: 8 << 20,
 		Log: slog.New(slog.DiscardHandler), Now: time.Now}
 	t.Cleanup(s.endAll)
@@ -201,12 +213,21 @@ func (s *site) endAll() {
 	}
 }
 
+// localJob is a job file.
+const localJob = `name: job
+cloud: local
+resources: {count: 8, any_of: [{type: c3.large}]}
+reliable: {type: c3.large}
+train: {app: mf, clocks: 10, data: HOME/prices.csv, params: {rank: 4}}
+local: {prices: HOME/prices.csv, catalog: HOME/catalog.csv, start: 2014-04-01T00:00:00Z}
+`
+
 // submit hands a job over, whose run is told files from its start on.
 func (s *site) submit(files ...string) string {
 	s.t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock() // not started before the files are there
-	id, err := s.submitLocked("job", []byte("name: job\n"), nil)
+	id, err := s.submitLocked("job", []byte(strings.ReplaceAll(localJob, "HOME", s.home)), nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -122,7 +122,7 @@ func (m *Manager) list() []call.Job {
 	slices.SortFunc(out, func(a, b call.Job) int { return runs.Compare(a.Run, b.Run) })
 	place := 0
 	for _, j := range m.inOrder() {
-		if j.State != call.Queued {
+		if j.State != call.Queued || j.Hosts {
 			continue
 		}
 		place++
@@ -148,7 +148,7 @@ func (m *Manager) tell(s dashboard.Summary) call.Job {
 	if j == nil {
 		return out
 	}
-	out.State, out.Submitted, out.Starts = string(j.State), &j.Submitted, j.Starts
+	out.State, out.Submitted, out.Starts, out.Hosts = string(j.State), &j.Submitted, j.Starts, j.Hosts
 	if why := m.waitsFor(j); why != "" {
 		out.Why = why
 	}

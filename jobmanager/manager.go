@@ -21,6 +21,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/runs"
 	"github.com/tierml/tierml/jobmanager/call"
@@ -34,6 +35,7 @@ import (
 type Config struct {
 	Home       string   // the directory that holds runs and inputs
 	Command    []string // begins every command of tierml: the program
+	Hosts      string   // a file of machines that jobs with cloud: local share; empty = each has its own
 	MaxRunning int      // jobs at a time
 	MaxQueued  int      // jobs that wait; more are refused
 	MaxUpload  int64    // bytes of one input file
@@ -67,6 +69,7 @@ type Manager struct {
 	tending sync.WaitGroup
 	said    budget.Decision // about the limits, last
 	held    string          // why nothing that waits is started
+	hosts   *job            // the shared hosts; nil = there are none
 }
 
 // job is one that was submitted.
@@ -109,6 +112,10 @@ func Open(cfg Config) (*Manager, error) {
 	for _, r := range records {
 		m.jobs[r.ID] = &job{record: r, dir: filepath.Join(root, r.ID), wished: make(chan struct{})}
 		m.number = max(m.number, r.Number)
+	}
+	if err := m.keepHosts(); err != nil {
+		release()
+		return nil, err
 	}
 	return m, nil
 }
@@ -202,6 +209,15 @@ func (m *Manager) look(ctx context.Context, j *job) (f facts, clock int64) {
 	if run.State != "killed" && run.State != "running" {
 		f.outcome, f.why = run.State, run.Why
 	}
+	if j.Hosts { // they have no clocks: each time that they begin is progress
+		entries, _, _ := journal.ReadFile(filepath.Join(j.dir, rundir.JournalFile)) // as above
+		for _, e := range entries {
+			if e.Kind == journal.Start {
+				clock++
+			}
+		}
+		return f, clock
+	}
 	return f, run.Clock
 }
 
@@ -230,7 +246,7 @@ func (m *Manager) startDue(ctx context.Context) time.Duration {
 	const idle = time.Minute
 	next, running := idle, 0
 	for _, j := range m.jobs {
-		if j.tended {
+		if j.tended && !j.Hosts {
 			running++
 		}
 	}
@@ -242,10 +258,16 @@ func (m *Manager) startDue(ctx context.Context) time.Duration {
 			next = min(next, wait)
 			continue
 		}
-		if running >= m.cfg.MaxRunning && j.State != call.Stopping { // what is to end does not wait for others
+		switch {
+		case j.State == call.Stopping: // what is to end does not wait for others
+		case m.held != "":
 			continue
-		}
-		if m.held != "" && j.State != call.Stopping {
+		case j.Hosts:
+			running-- // they are no job
+		case running >= m.cfg.MaxRunning:
+			continue
+		case m.lacksHosts(j) != "":
+			next = min(next, lookAgain)
 			continue
 		}
 		running++
@@ -275,29 +297,40 @@ func (m *Manager) Submit(name string, text []byte, secrets map[string]string) (i
 func (m *Manager) submitLocked(name string, text []byte, secrets map[string]string) (id string, err error) {
 	waiting := 0
 	for _, j := range m.jobs {
-		if !j.State.Over() && !j.tended {
+		if !j.State.Over() && !j.tended && !j.Hosts {
 			waiting++
 		}
 	}
 	if waiting >= m.cfg.MaxQueued {
 		return "", fmt.Errorf("%w: %d jobs wait already; stop one of them, or start the controller with a larger --max-queued", errFull, waiting)
 	}
-	dir, err := rundir.NewBelow(m.root, name)
+	j, err := m.enter(name, text, secrets, record{})
 	if err != nil {
 		return "", err
 	}
-	j := &job{dir: dir, wished: make(chan struct{}), record: record{ID: filepath.Base(dir), Number: m.number + 1, Submitted: m.cfg.Now(), State: call.Queued}}
-	if err = errors.Join(keepSecrets(dir, secrets), replaceFile(filepath.Join(dir, submittedFile), text)); err == nil {
-		err = j.write(dir)
-	}
-	if err != nil {
-		return "", errors.Join(err, os.RemoveAll(dir)) // nothing has happened in it
-	}
-	m.number++
-	m.jobs[j.ID] = j
 	m.cfg.Log.Info("a job was submitted", "job", j.ID)
 	m.nudge()
 	return j.ID, nil
+}
+
+// enter makes a job's directory and its record. It needs the lock.
+func (m *Manager) enter(name string, text []byte, secrets map[string]string, r record) (*job, error) {
+	dir, err := rundir.NewBelow(m.root, name)
+	if err != nil {
+		return nil, err
+	}
+	r.ID, r.Number, r.Submitted, r.State = filepath.Base(dir), m.number+1, m.cfg.Now(), call.Queued
+	j := &job{dir: dir, wished: make(chan struct{}), record: r}
+	if err = errors.Join(keepSecrets(dir, secrets), replaceFile(filepath.Join(dir, submittedFile), text)); err == nil {
+		m.giveSlots(j)
+		err = j.write(dir)
+	}
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir)) // nothing has happened in it
+	}
+	m.number++
+	m.jobs[j.ID] = j
+	return j, nil
 }
 
 // Stop asks for a job's end, in order or at once. The wish is on disk before it returns.

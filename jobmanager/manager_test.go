@@ -22,6 +22,9 @@ func (s *site) kill(id string) {
 	s.mu.Lock()
 	pid := s.jobs[id].pid
 	s.mu.Unlock()
+	if pid == 0 {
+		s.t.Fatalf("%s was not started by this manager", id) // 0 would be this process's group
+	}
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		s.t.Fatal(err)
 	}

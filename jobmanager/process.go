@@ -30,12 +30,7 @@ type life struct {
 // start starts a job's run, or has it go on. It needs the lock.
 func (m *Manager) start(ctx context.Context, j *job) {
 	began := began(j.dir)
-	args := []string{"run", "--yes", "--plain", "--controller", "none"}
-	if began {
-		args = append(args, "--resume", j.dir)
-	} else {
-		args = append(args, "--into", j.dir, filepath.Join(j.dir, submittedFile))
-	}
+	args := m.command(j, began)
 	j.Starts++
 	j.Fruitless++ // until it has got further
 	j.Again = false
@@ -51,6 +46,21 @@ func (m *Manager) start(ctx context.Context, j *job) {
 	m.tend(ctx, j, l)
 }
 
+// command is how a job's run is started, or goes on. It needs the lock.
+func (m *Manager) command(j *job, began bool) []string {
+	args := []string{"run", "--yes", "--plain", "--controller", "none"}
+	switch {
+	case j.Hosts:
+		args = []string{"hosts", "--yes", "--plain"}
+	case j.Slots && m.hosts != nil:
+		args = append(args, "--hosts", m.hosts.dir)
+	}
+	if began {
+		return append(args, "--resume", j.dir)
+	}
+	return append(args, "--into", j.dir, filepath.Join(j.dir, submittedFile))
+}
+
 // launch starts a process in a session of its own, so that signals to this one's group are not for it, with its output
 // in a file, so that this one's end breaks nothing.
 func (m *Manager) launch(j *job, args []string) (*life, error) {
@@ -62,7 +72,9 @@ func (m *Manager) launch(j *job, args []string) (*life, error) {
 	from, _ := output.Seek(0, io.SeekEnd) // 0 reads from the beginning
 	cmd := exec.Command(m.cfg.Command[0], append(m.cfg.Command[1:len(m.cfg.Command):len(m.cfg.Command)], args...)...)
 	cmd.Stdout, cmd.Stderr = output, output
-	cmd.Env = []string{AllowVariable + "=" + strings.Join(m.cfg.Allow, "\n"), SecretsVariable + "=" + j.dir}
+	if !j.Hosts { // which are the operator's own
+		cmd.Env = []string{AllowVariable + "=" + strings.Join(m.cfg.Allow, "\n"), SecretsVariable + "=" + j.dir}
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := m.spawn(cmd); err != nil {
 		return nil, fmt.Errorf("starting the run: %w", err)

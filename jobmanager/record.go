@@ -34,6 +34,8 @@ type record struct {
 	State     call.State `json:"state"`
 	Why       string     `json:"why,omitempty"`
 	Ended     *time.Time `json:"ended,omitempty"`
+	Hosts     bool       `json:"hosts,omitempty"` // shared hosts, not a job
+	Slots     bool       `json:"slots,omitempty"` // its machines are slots of shared hosts
 }
 
 // write replaces the record as a whole, on disk before it returns.

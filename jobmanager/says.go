@@ -10,6 +10,9 @@ func (m *Manager) says() dashboard.Manager {
 	out := dashboard.Manager{MaxRunning: m.cfg.MaxRunning, MaxQueued: m.cfg.MaxQueued, Budget: m.cfg.Limits.Total, PerHour: m.cfg.Limits.PerHour}
 	for _, j := range m.list() {
 		out.Jobs = append(out.Jobs, dashboard.Job{Summary: j.Summary, Place: j.Place})
+		if j.Hosts {
+			continue
+		}
 		switch call.State(j.State) {
 		case call.Running, call.Stopping:
 			out.Running++

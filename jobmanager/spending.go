@@ -13,9 +13,19 @@ import (
 // lookAtSpending is how often the limits of all jobs are looked at.
 const lookAtSpending = 5 * time.Second
 
-// totals are what all runs of the directory have cost, and cost an hour now, by their journals.
+// totals are what all runs of the directory have cost, and cost an hour now, by their journals. What jobs on shared hosts pay is part of
+// what the hosts cost.
 func (m *Manager) totals() (spent, rate market.USD) {
+	slots := map[string]bool{}
+	m.mu.Lock()
+	for id, j := range m.jobs {
+		slots[id] = j.Slots
+	}
+	m.mu.Unlock()
 	for _, s := range m.board.Summaries() {
+		if slots[s.Run] {
+			continue
+		}
 		if usd, err := market.ParseUSD(s.Spent); err == nil {
 			spent += usd
 		}
@@ -80,6 +90,9 @@ func (m *Manager) keepTo(ctx context.Context, d budget.Decision) {
 func (m *Manager) waitsFor(j *job) string {
 	if j.State == call.Queued && m.held != "" {
 		return "held: " + m.held
+	}
+	if why := m.lacksHosts(j); why != "" && j.State == call.Queued {
+		return why
 	}
 	return j.Why
 }

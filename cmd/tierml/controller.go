@@ -28,6 +28,7 @@ type controllerOptions struct {
 	home       string
 	tokenFile  string
 	accept     []string
+	hosts      string
 	maxRunning int
 	maxQueued  int
 	maxUpload  int64
@@ -65,6 +66,7 @@ The commands below manage a controller's machine on EC2 or Compute Engine.`,
 	cmd.Flags().StringVar(&o.home, "directory", ".", "the `directory` that holds runs and inputs")
 	cmd.Flags().StringVar(&o.tokenFile, "token-file", "", "the `file` with the token (default: token in the directory)")
 	cmd.Flags().StringSliceVar(&o.accept, "accept-sha256", nil, "also accept tokens with these SHA-256 `sums`")
+	cmd.Flags().StringVar(&o.hosts, "hosts", "", "keep the shared machines of this `file` (see tierml hosts); jobs with cloud: local have slots of them")
 	cmd.Flags().IntVar(&o.maxRunning, "max-running", 2, "number of jobs that run at a time; others wait")
 	cmd.Flags().IntVar(&o.maxQueued, "max-queued", 100, "number of jobs that wait; more are refused")
 	cmd.Flags().Int64Var(&o.maxUpload, "max-upload", 4096, "largest accepted input file, in MiB")
@@ -170,7 +172,7 @@ func serveController(ctx context.Context, o controllerOptions, out, errOut io.Wr
 	}
 	defer notifier.Close()
 	manager, err := jobmanager.Open(jobmanager.Config{
-		Home: o.home, Command: []string{self}, MaxRunning: o.maxRunning, MaxQueued: o.maxQueued, MaxUpload: o.maxUpload << 20, Log: log, Now: time.Now,
+		Home: o.home, Command: []string{self}, Hosts: o.hosts, MaxRunning: o.maxRunning, MaxQueued: o.maxQueued, MaxUpload: o.maxUpload << 20, Log: log, Now: time.Now,
 		EndExpiredMachines: func(ctx context.Context, file string) error { return endExpired(ctx, file, log) },
 		Notifier:           notifier, Limits: limits, KeepInputs: o.keepInputs, KeepFree: o.keepFree << 20, Allow: allow, JobMemory: o.memoryOfJobs(),
 	})

@@ -33,6 +33,7 @@ type Job struct {
 	Submitted *time.Time `json:"submitted,omitempty"`
 	Place     int        `json:"place,omitempty"`  // in the queue, from 1
 	Starts    int        `json:"starts,omitempty"` // of its run
+	Hosts     bool       `json:"hosts,omitempty"`  // machines that jobs share, not a job
 }
 
 // Submission is a job to be run: POST /api/v1/jobs, or to be planned: POST /api/v1/plan.

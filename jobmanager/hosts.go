@@ -1,0 +1,66 @@
+package jobmanager
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/elasticity/hosts/desk"
+	"github.com/tierml/tierml/jobmanager/call"
+)
+
+// Shared hosts are a run like a job's: started, found, resumed and stopped by the same rules. Only the command is another, they have no
+// place in the queue, and jobs wait until they take requests.
+
+// keepHosts finds the shared hosts of a manager before, or enters those of Config.Hosts.
+func (m *Manager) keepHosts() error {
+	for _, j := range m.inOrder() {
+		if j.Hosts && !j.State.Over() {
+			m.hosts = j
+		}
+	}
+	if m.cfg.Hosts == "" {
+		return nil
+	}
+	file, err := config.LoadHosts(m.cfg.Hosts)
+	if err != nil {
+		return err
+	}
+	text := file.Resolved()
+	if m.hosts == nil {
+		m.hosts, err = m.enter(file.Name, text, nil, record{Hosts: true})
+		return err
+	}
+	if before, err := os.ReadFile(filepath.Join(m.hosts.dir, submittedFile)); err != nil || !bytes.Equal(before, text) {
+		m.cfg.Log.Warn("the shared hosts go on as they were begun: to have others, stop them and start the controller again", "hosts", m.hosts.ID, "file", m.cfg.Hosts)
+	}
+	return nil
+}
+
+// giveSlots decides whether a new job's machines are slots of the shared hosts: these are for jobs of the same cloud. It needs the lock.
+func (m *Manager) giveSlots(j *job) {
+	if m.hosts == nil || j.Hosts {
+		return
+	}
+	file, err := config.Load(filepath.Join(j.dir, submittedFile))
+	j.Slots = err == nil && file.Cloud == config.CloudLocal // what cannot be read is refused by its run
+}
+
+// lacksHosts is why a job's slots cannot be asked for yet; empty = they can. It needs the lock.
+func (m *Manager) lacksHosts(j *job) string {
+	if !j.Slots {
+		return ""
+	}
+	if m.hosts == nil {
+		return "the shared hosts have ended: start the controller with --hosts to have others"
+	}
+	switch _, err := os.Stat(filepath.Join(m.hosts.dir, desk.DoorFile)); {
+	case m.hosts.State.Over():
+		return fmt.Sprintf("the shared hosts, %s, have ended (%s): start the controller again to have others", m.hosts.ID, m.hosts.Why)
+	case err != nil || m.hosts.State != call.Running:
+		return fmt.Sprintf("the shared hosts, %s, are being started", m.hosts.ID)
+	}
+	return ""
+}

@@ -1,0 +1,103 @@
+package jobmanager
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/jobmanager/call"
+)
+
+const hostsFile = `name: shared
+cloud: local
+resources: {count: 4, any_of: [{type: c3.2xlarge}]}
+reliable: {type: c3.2xlarge, count: 1}
+policy: tierml-noswitch
+hosts: {wait: 20h}
+local: {prices: prices.csv, catalog: catalog.csv, start: 2014-04-01T00:00:00Z}
+`
+
+// args are how a run was started last.
+func (s *site) args(id string) string {
+	text, _ := os.ReadFile(filepath.Join(s.dir(id), "args"))
+	return string(text)
+}
+
+// begun waits until a run has begun so often.
+func (s *site) begun(id string, times int) {
+	s.t.Helper()
+	s.when(id, "begun", func(record) bool {
+		entries, _, err := journal.ReadFile(filepath.Join(s.dir(id), rundir.JournalFile))
+		starts := 0
+		for _, e := range entries {
+			if e.Kind == journal.Start {
+				starts++
+			}
+		}
+		return err == nil && starts >= times
+	})
+}
+
+// keepHosts has the next manager keep shared hosts.
+func (s *site) keepHosts() {
+	s.t.Helper()
+	s.cfg.Hosts = filepath.Join(s.home, "shared.yaml")
+	if err := os.WriteFile(s.cfg.Hosts, []byte(hostsFile), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// The manager keeps shared hosts, and jobs with cloud: local have slots there. The next manager finds the same hosts, whose process
+// went on, and those that were killed are started again; jobs wait for them.
+func TestSharedHosts(t *testing.T) {
+	s := newSite(t)
+	s.keepHosts()
+	s.cfg.MaxRunning = 1 // the hosts are no job
+	s.begin()
+	id := s.submit()
+	s.clocks(id, 1)
+	if args := s.args("shared-1"); !strings.HasPrefix(args, "hosts ") || !strings.Contains(args, "--into") {
+		t.Errorf("the hosts were started by %q", args)
+	}
+	if args := s.args(id); !strings.Contains(args, "--hosts "+s.dir("shared-1")) {
+		t.Errorf("the job was started by %q", args)
+	}
+	for kills := 1; kills <= 2; kills++ {
+		s.begun("shared-1", kills)
+		s.kill("shared-1")
+		r := s.when("shared-1", "started again", func(r record) bool { return r.Starts > kills && r.State == call.Running })
+		if r.Fruitless > 1 {
+			t.Errorf("hosts that began again and again are given up after %d starts", patience)
+		}
+	}
+	s.begun("shared-1", 3)
+	s.begin()
+	if r := s.until("shared-1", call.Running); r.Starts != 3 {
+		t.Errorf("the hosts were started %d times", r.Starts)
+	}
+	if _, err := os.Stat(s.dir("shared-2")); err == nil {
+		t.Error("there are other hosts beside those that go on")
+	}
+	s.tell(id, "finish")
+	s.until(id, call.Finished)
+
+	if err := s.Stop(t.Context(), "shared-1", "me", false); err != nil {
+		t.Fatal(err)
+	}
+	s.until("shared-1", call.Stopped)
+	waits := s.submit()
+	s.mu.Lock()
+	why := s.waitsFor(s.jobs[waits])
+	s.mu.Unlock()
+	if !strings.Contains(why, "have ended (me)") {
+		t.Errorf("a job without hosts waits for %q", why)
+	}
+	s.begin()
+	s.clocks(waits, 1)
+	if args := s.args(waits); !strings.Contains(args, "--hosts "+filepath.Join(s.home, rundir.Root, "shared-2")) {
+		t.Errorf("the job was started by %q", args)
+	}
+}
