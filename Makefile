@@ -232,8 +232,22 @@ exam-kube: ## cloud: kubernetes (-tags kube): vet, its tests, and the exam on cl
 	$(GO) vet -tags kube ./providers/kube/... ./fakecloud/kubelet ./providers/all ./test/kube ./cmd/tierml
 	$(GO) test -tags kube -timeout 10m ./providers/kube/...
 
+.PHONY: manifests
+# Helm's own place is .ci/with-kube's, too.
+HELM := $(CACHE)/kube/helm
+CHART := deploy/kubernetes/chart
+manifests: $(HELM) ## deploy/kubernetes/*.yaml from the chart, for those who have no Helm
+	@sum=$$(find $(CHART) -type f | LC_ALL=C sort | xargs cat | sha256sum | cut -d' ' -f1); \
+	for one in 'tierml --set=namespace.create=true --set=controller.enabled=false' 'controller --set=image=registry.example.com/tierml:latest --show-only=templates/controller.yaml'; do \
+	  call="template tierml $(CHART) --namespace=tierml $${one#* }"; \
+	  { echo "# helm $$call"; echo "# Made by \`make manifests\` of the chart $$sum; change that."; $(HELM) $$call; } >deploy/kubernetes/$${one%% *}.yaml; done
+
+$(HELM): | $(CACHE)
+	@echo "building helm; it takes some minutes, once"
+	@$(GO) -C tools/helm build -ldflags '-s -w' -o $(CURDIR)/$@ helm.sh/helm/v3/cmd/helm
+
 .PHONY: test-kube
-test-kube: ## the same on a real kube-apiserver with etcd (builds them in .cache: a quarter of an hour of processor time and 2.5 GB, once)
+test-kube: $(HELM) ## the same on a real kube-apiserver with etcd (builds them in .cache: a quarter of an hour of processor time and 2.5 GB, once)
 	@GO="$(GO)" .ci/with-kube $(CACHE) $(GO) test -tags kube -count=1 -v -p 1 -timeout 20m -run Real ./providers/kube/api ./test/kube
 
 .PHONY: test-terraform

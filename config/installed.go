@@ -38,12 +38,17 @@ func (c *checker) listen(path, address string) {
 	if address == "" {
 		return
 	}
-	if host, _, err := net.SplitHostPort(address); err != nil || net.ParseIP(host) == nil {
+	host, _, err := net.SplitHostPort(address)
+	ip := net.ParseIP(host)
+	if err != nil || ip == nil && !hostName.MatchString(host) {
 		c.fault(path, fmt.Sprintf("%q is not an address and a port", address), "write one such as 10.0.0.5:7071")
-	} else if net.ParseIP(host).IsUnspecified() {
+	} else if ip.IsUnspecified() {
 		c.fault(path, address+" is every address: machines must know one", "write the one by which they reach this host")
 	}
 }
+
+// hostName is one that is no misspelt address: its last part begins with a letter.
+var hostName = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?\.)*[A-Za-z]([A-Za-z0-9-]*[A-Za-z0-9])?$`)
 
 func loopback(host string) bool {
 	ip := net.ParseIP(host)

@@ -87,7 +87,7 @@ func (r *session) complete(of provisioner.Request) provisioner.Request {
 // userData is what the machines of a launch are started with.
 func (r *session) userData(of provisioner.Request) string {
 	u := node.UserData{
-		Controller: r.door.listener.Addr().String(), Job: r.dataPlane(), Listen: "127.0.0.1:0", VCPU: r.vcpu(of.Pool),
+		Controller: r.state.Controller, Job: r.dataPlane(), Listen: "127.0.0.1:0", VCPU: r.vcpu(of.Pool),
 		SplitBytes: r.splitBytesOf(of),
 	}
 	if r.door.own == nil {

@@ -85,11 +85,10 @@ func (r *session) driveHosts(ctx context.Context, cloud providers.Account, endpo
 		return "", err
 	}
 	defer func() { err = errors.Join(err, table.Close()) }()
-	listener, err := r.listen(ctx)
+	listener, address, err := r.listen(ctx)
 	if err != nil {
 		return "", fmt.Errorf("listening for jobs and hosts: %w", err)
 	}
-	address := listener.Addr().String()
 	r.state.Controller, r.state.Endpoint, r.state.Cloud = address, r.cfg.Endpoint, endpoint
 	if err := r.state.write(r.cfg.Directory); err != nil { // before any host knows the address
 		return "", errors.Join(err, listener.Close())

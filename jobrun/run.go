@@ -236,11 +236,11 @@ func (r *session) drive(ctx context.Context, endpoint string, gone []provisioner
 	}
 	pace := r.pace()
 
-	listener, err := r.listen(ctx)
+	listener, called, err := r.listen(ctx)
 	if err != nil {
 		return "", fmt.Errorf("listening for machines: %w", err)
 	}
-	r.state.Controller, r.state.Endpoint, r.state.Dataset = listener.Addr().String(), r.cfg.Endpoint, &r.cfg.Dataset
+	r.state.Controller, r.state.Endpoint, r.state.Dataset = called, r.cfg.Endpoint, &r.cfg.Dataset
 	r.state.Cloud = endpoint
 	if err := r.state.write(r.cfg.Directory); err != nil { // before any machine knows the address
 		return "", errors.Join(err, listener.Close())

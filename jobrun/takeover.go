@@ -102,27 +102,41 @@ func lastLives(records []fakecloud.Record) []provisioner.Instance {
 // listenWithin is how long the address of the controller before may take to become free.
 const listenWithin = 3 * time.Second
 
-// listen listens for machines: where those that run call already, or else anywhere.
-func (r *session) listen(ctx context.Context) (net.Listener, error) {
+// listen listens for machines, where those that run call already, or else anywhere, and returns the address that machines call.
+func (r *session) listen(ctx context.Context) (listener net.Listener, called string, err error) {
 	anywhere, err := r.listenAt()
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if r.cfg.Past == nil || !r.outlived() || r.state.Controller == "" {
-		return net.Listen("tcp", anywhere)
+		return listenAs(anywhere)
 	}
 	ctx, cancel := context.WithTimeout(ctx, listenWithin)
 	defer cancel()
 	for {
-		listener, err := net.Listen("tcp", r.state.Controller)
+		listener, called, err := listenAs(r.state.Controller)
 		if err == nil {
-			return listener, nil
+			return listener, called, nil
 		}
 		select {
 		case <-time.After(50 * time.Millisecond):
 		case <-ctx.Done():
 			r.cfg.Log.Error("the address that the machines call is taken: they will be replaced", "address", r.state.Controller, "err", err)
-			return net.Listen("tcp", anywhere)
+			return listenAs(anywhere)
 		}
 	}
+}
+
+// listenAs listens at an address, and returns it with the port that was given. A name stays a name: machines look it up at each call,
+// so the next controller may listen on a host with another address and the same name.
+func listenAs(address string) (listener net.Listener, called string, err error) {
+	if listener, err = net.Listen("tcp", address); err != nil {
+		return nil, "", err
+	}
+	called = listener.Addr().String()
+	if host, _, err := net.SplitHostPort(address); err == nil && host != "" && net.ParseIP(host) == nil {
+		_, port, _ := net.SplitHostPort(called) // the listener's own
+		called = net.JoinHostPort(host, port)
+	}
+	return listener, called, nil
 }

@@ -1,6 +1,7 @@
 package jobrun
 
 import (
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -103,4 +104,29 @@ func TestCheckpointsHaveAPlaceOfTheirOwn(t *testing.T) {
 	if own := newState("/somewhere/runs/demo-1", &config.Job{}); own.Checkpoints != "/somewhere/runs/demo-1/checkpoints" {
 		t.Errorf("%s", own.Checkpoints)
 	}
+}
+
+// Machines call a controller by the name that it was given; its port is found again by the next one.
+func TestAControllerIsCalledByItsName(t *testing.T) {
+	first, called, err := listenAs("localhost:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(first.Addr().String())
+	if called != "localhost:"+port {
+		t.Errorf("machines call %s, want localhost:%s", called, port)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	next, again, err := listenAs(called)
+	if err != nil || again != called {
+		t.Fatalf("the next controller is called at %s, want %s (%v)", again, called, err)
+	}
+	_ = next.Close()
+	other, called, err := listenAs("127.0.0.1:0")
+	if err != nil || called != other.Addr().String() {
+		t.Fatalf("%s, %v", called, err)
+	}
+	_ = other.Close()
 }

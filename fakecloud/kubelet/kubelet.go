@@ -205,13 +205,16 @@ func (k *Kubelet) start(ctx context.Context, pod *corev1.Pod) {
 	now := metav1.Now()
 	k.report(ctx, pod, corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &now, ContainerStatuses: []corev1.ContainerStatus{{
 		Name: pod.Spec.Containers[0].Name, Image: pod.Spec.Containers[0].Image, Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}}}}})
-	k.all.Go(func() { k.attend(context.WithoutCancel(ctx), pod.DeepCopy(), r) })
+	k.all.Go(func() { k.attend(ctx, pod.DeepCopy(), r) })
 }
 
-// attend waits for a process, and reports how it has ended.
+// attend waits for a process, and reports how it has ended. A node that has stopped reports nothing any more.
 func (k *Kubelet) attend(ctx context.Context, pod *corev1.Pod, r *running) {
 	code := r.process.Wait()
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	if ctx.Err() != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	ended := &corev1.ContainerStateTerminated{ExitCode: code, Reason: "Completed", StartedAt: pod.CreationTimestamp, FinishedAt: metav1.Now()}
 	status := corev1.PodStatus{Phase: corev1.PodSucceeded}

@@ -3,6 +3,8 @@
 package kube
 
 import (
+	"cmp"
+	"os"
 	"regexp"
 	"time"
 
@@ -86,6 +88,7 @@ func (b *Block) Check(c *config.Checker) {
 	config.Default(c, "wait", &b.Wait, 20*time.Minute)
 	config.Default(c, "notice", &b.Notice, defaultNotice)
 	config.Default(c, "prices_of", &b.PricesOf, "ec2")
+	b.Listen = cmp.Or(b.Listen, os.Getenv(api.EnvListen))
 	c.Required("image", b.Image)
 	c.Required("nodes", b.Nodes)
 	c.File("kubeconfig", &b.Kubeconfig)

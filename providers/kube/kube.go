@@ -89,11 +89,11 @@ func (a account) SpotPrices(_ context.Context, pools []market.Pool, since, until
 	return prices, nil
 }
 
-// Controllers are not started by the command here: deploy/helm installs one.
+// Controllers are not started by the command here: the chart installs one.
 func (account) Controllers(context.Context) ([]provisioner.Controller, error) { return nil, nil }
 
 func (account) StartController(context.Context, provisioner.ControllerRequest) (provisioner.Controller, error) {
-	return provisioner.Controller{}, fmt.Errorf("%w: on Kubernetes a controller is installed with the chart in deploy/helm: docs/kubernetes.md", provisioner.ErrInvalid)
+	return provisioner.Controller{}, fmt.Errorf("%w: on Kubernetes a controller is installed with the chart in deploy/kubernetes/chart: docs/kubernetes.md", provisioner.ErrInvalid)
 }
 
 func (account) EndController(context.Context, provisioner.Controller) error { return nil }

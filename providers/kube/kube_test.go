@@ -4,7 +4,10 @@ package kube
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -217,6 +220,28 @@ func TestRole(t *testing.T) {
 	for kind, want := range map[string][]api.Right{"Role": api.Rights, "ClusterRole": api.NodeRights} {
 		if !slices.Equal(sorted(given[kind]), sorted(want)) {
 			t.Errorf("%s gives %v, used are %v", kind, sorted(given[kind]), sorted(want))
+		}
+	}
+}
+
+// The manifests were made of the chart as it is. TestRealChart compares them with what Helm makes of it.
+func TestManifestsAreOfTheChart(t *testing.T) {
+	sum := sha256.New()
+	err := filepath.WalkDir("../../deploy/kubernetes/chart", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		sum.Write(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{"tierml.yaml", "controller.yaml"} {
+		text, err := os.ReadFile("../../deploy/kubernetes/" + file)
+		if err != nil || !strings.Contains(string(text), fmt.Sprintf("of the chart %x;", sum.Sum(nil))) {
+			t.Errorf("%s is of another chart: run `make manifests` (%v)", file, err)
 		}
 	}
 }

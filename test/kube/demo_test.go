@@ -31,14 +31,41 @@ type world struct {
 	client  kubernetes.Interface
 	server  string // its address
 	binary  string
+	runtime kubelet.Processes
+	nodes   map[string]context.CancelFunc // each returns when the node has stopped
 	example string
 }
 
-func newWorld(t *testing.T) *world {
+// binary is this program, built once for all tests.
+var binary = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(os.TempDir(), fmt.Sprintf("tierml-of-test-kube-%d", os.Getpid()))
+	if out, err := exec.Command("go", "build", "-tags", "kube", "-o", path, "github.com/tierml/tierml/cmd/tierml").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w\n%s", err, out)
+	}
+	return path, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if os.Getenv("TIERML_KUBE_RESTART") != "" {
+		if path, err := binary(); err == nil {
+			_ = os.Remove(path)
+		}
+	}
+	os.Exit(code)
+}
+
+// beside skips a test without the API server of make test-kube.
+func beside(t *testing.T) {
 	t.Helper()
 	if os.Getenv("TIERML_KUBE_RESTART") == "" {
 		t.Skip("make test-kube runs it beside a real API server")
 	}
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	beside(t)
 	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
 	if err != nil {
 		t.Fatal(err)
@@ -47,29 +74,38 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{T: t, client: client, server: config.Host, binary: filepath.Join(t.TempDir(), "tierml")}
-	w.command("go", "build", "-tags", "kube", "-o", w.binary, "github.com/tierml/tierml/cmd/tierml")
+	w := &world{T: t, client: client, server: config.Host, nodes: map[string]context.CancelFunc{}}
+	if w.binary, err = binary(); err != nil {
+		t.Fatal(err)
+	}
 	w.kubectl("apply", "-f", "../../deploy/kubernetes/tierml.yaml")
 	text, err := os.ReadFile("../../examples/demo-kube.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.example = string(text)
-	ctx, cancel := context.WithCancel(context.Background())
-	var nodes sync.WaitGroup
-	t.Cleanup(func() { cancel(); nodes.Wait() })
-	pods := t.TempDir()
+	w.runtime = kubelet.Processes{Client: client, Folder: t.TempDir(), Paths: map[string]string{"/tierml": w.binary}}
 	for _, class := range []string{"spot", "on-demand"} {
-		k := kubelet.New(kubelet.Config{Client: client, Node: "demo-" + class, CPU: 32, Memory: 64 << 30, Look: 200 * time.Millisecond,
-			Labels:  map[string]string{corev1.LabelTopologyZone: "us-central1-a", corev1.LabelInstanceTypeStable: "n2-standard-4", "karpenter.sh/capacity-type": class},
-			Runtime: kubelet.Processes{Client: client, Folder: pods, Paths: map[string]string{"/tierml": w.binary}}})
-		nodes.Go(func() {
-			if err := k.Run(ctx); err != nil && ctx.Err() == nil {
-				t.Error(err)
-			}
-		})
+		w.startNode("demo-"+class, class)
 	}
 	return w
+}
+
+// startNode starts a node, which stops with the test, or by its function in w.nodes.
+func (w *world) startNode(name, class string) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	stop := sync.OnceFunc(func() { cancel(); <-ended })
+	k := kubelet.New(kubelet.Config{Client: w.client, Node: name, CPU: 32, Memory: 64 << 30, Look: 200 * time.Millisecond, Runtime: w.runtime,
+		Labels: map[string]string{corev1.LabelTopologyZone: "us-central1-a", corev1.LabelInstanceTypeStable: "n2-standard-4", "karpenter.sh/capacity-type": class}})
+	go func() {
+		defer close(ended)
+		if err := k.Run(ctx); err != nil && ctx.Err() == nil {
+			w.Error(err)
+		}
+	}()
+	w.nodes[name] = stop
+	w.Cleanup(stop)
 }
 
 func (w *world) command(name string, arguments ...string) string {
@@ -188,7 +224,7 @@ func (w *world) checkEmpty() {
 func TestRealEvictionOfFourJobs(t *testing.T) {
 	w := newWorld(t)
 	const jobs = 4
-	w.example = strings.Replace(w.example, "clocks: 60", "clocks: 3000", 1) // long enough to be in the middle of it
+	w.example = strings.Replace(w.example, "clocks: 60", "clocks: 8000", 1) // long enough to be in the middle of it
 	w.example = strings.Replace(w.example, "max_duration: 2h", "max_duration: 2h\ncheckpoint: {every: 10m}", 1)
 	dirs, errs := make([]string, jobs), make([]error, jobs)
 	var runs sync.WaitGroup

@@ -141,6 +141,7 @@ type node struct {
 
 	// Owned by converse.
 	controller string      // the controller process that we talk to
+	reached    string      // where other machines reach the data plane; empty = not found yet
 	agent      agent.Agent // its Worker is guarded by the worker's lock
 	job        *job        // nil before the first Welcome
 	obeyed     map[uint64]struct{}

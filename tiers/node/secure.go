@@ -101,8 +101,11 @@ func (n *node) token() string {
 }
 
 // address is where other machines reach the data plane. A machine that listens everywhere is reached where its way to the
-// controller begins; nothing is sent to find that out.
+// controller begins; nothing is sent to find that out. It is found once: the controller's name may have no address later.
 func (n *node) address() string {
+	if n.reached != "" {
+		return n.reached
+	}
 	own, ok := n.listener.Addr().(*net.TCPAddr)
 	if !ok || !own.IP.IsUnspecified() {
 		return n.listener.Addr().String()
@@ -117,5 +120,6 @@ func (n *node) address() string {
 	if err != nil {
 		return own.String()
 	}
-	return net.JoinHostPort(host, strconv.Itoa(own.Port))
+	n.reached = net.JoinHostPort(host, strconv.Itoa(own.Port))
+	return n.reached
 }

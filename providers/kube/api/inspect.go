@@ -76,7 +76,7 @@ func rights(resource string, verbs ...string) (all []Right) {
 	return all
 }
 
-// Rights are what a controller needs in its namespace, each used by a method of Cloud; deploy/kubernetes gives them.
+// Rights are what a controller needs in its namespace, each used by a method of Cloud; the chart gives them.
 var Rights = concat(
 	rights("configmaps", "create", "delete", "get", "list"),
 	rights("secrets", "create", "get", "patch"),
