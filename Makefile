@@ -319,10 +319,13 @@ jobs: ## EPS's figures 14-18 and Dorm's 6-9 over ten seeds, with intervals (JOBS
 	TIERML_SEEDS=$(JOBS) $(GO) test ./sim/jobs -run 'TestFiguresOf(EPS|Dorm)' -v -count=1 -timeout 60m
 
 .PHONY: paces
-paces: ## what each setting does to the clocks of mf and dnn on six machines with links of 100 Mbit/s (root; DATA=folder)
+paces: ## what each setting does to the clocks of mf, dnn and mlr on six machines with links of 100 Mbit/s (root; DATA=folder)
 	rm -f $(CACHE)/paces.csv
 	$(GO) run ./test/trials paces -app mf -to $(CACHE)/paces.csv
 	$(GO) run ./test/trials paces -app dnn -params '{"hidden": 64}' -data $(DATA)/ml/mlr/mnist-t10k-images-idx3-ubyte.gz -to $(CACHE)/paces.csv
+	{ gunzip -c $(DATA)/ml/lda/labels.20news-train.txt.gz; gunzip -c $(DATA)/ml/lda/docword.20news-train.txt.gz | tail -n +4; } | \
+	  awk 'NF == 1 {label[++n] = $$1} NF == 3 {if ($$1 != doc) {if (doc) print ""; doc = $$1; printf "%s", label[doc]}; printf " %s:%s", $$2, $$3} END {print ""}' >$(CACHE)/20news.libsvm
+	$(GO) run ./test/trials paces -app mlr -params '{}' -data $(CACHE)/20news.libsvm -to $(CACHE)/paces.csv
 	cp $(CACHE)/paces.csv elasticity/tuning/testdata/paces.csv
 
 .PHONY: golden
