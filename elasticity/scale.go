@@ -30,14 +30,15 @@ type ScaleWanted struct {
 	Pause, Resume bool
 	// Cancel names a task of an array of programs that is to end for good; nothing else comes with it.
 	Cancel  string
-	MoveAll string // InWindow or AtOnce: every partition goes to another server, for drills
+	MoveAll string // InWindow, AtOnce or FaultIn: every partition goes to another server, for drills
 	By      string // requester, for the journal
 }
 
 // How every partition goes to another server (ScaleWanted.MoveAll).
 const (
-	InWindow = "window"  // between a clock's reads and its contributions, as moves usually go
-	AtOnce   = "at-once" // as from a machine that has little time left
+	InWindow = "window"   // between a clock's reads and its contributions, as moves usually go
+	AtOnce   = "at-once"  // as from a machine that has little time left
+	FaultIn  = "fault-in" // the new owner serves in the window, and fetches rows as they are needed (decision 16)
 )
 
 // Scaled answers a ScaleWanted; Err is the reason for a refusal. It comes a second time when the numbers are reached
@@ -178,12 +179,12 @@ func (c *Controller) moveAll(e ScaleWanted, numbers bool) (target, error) {
 	switch {
 	case numbers || e.Reset || e.Pause || e.Resume:
 		return target{}, errors.New("either moves or other numbers")
-	case e.MoveAll != InWindow && e.MoveAll != AtOnce:
-		return target{}, fmt.Errorf("moves go %q or %q, not %q", InWindow, AtOnce, e.MoveAll)
+	case e.MoveAll != InWindow && e.MoveAll != AtOnce && e.MoveAll != FaultIn:
+		return target{}, fmt.Errorf("moves go %q, %q or %q, not %q", InWindow, AtOnce, FaultIn, e.MoveAll)
 	case c.target.paused != "":
 		return target{}, errors.New("the run is paused: resume it first")
 	}
-	return c.target, c.training.Layout.Turn(e.MoveAll == AtOnce)
+	return c.target, c.training.Layout.Turn(e.MoveAll == AtOnce, e.MoveAll == FaultIn)
 }
 
 func (c *Controller) moreWorkers(want bidding.Want, more int) (bidding.Want, error) {

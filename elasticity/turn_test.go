@@ -21,7 +21,7 @@ func (w *world) moveAll(how string) Scaled {
 
 // Every partition goes to another server, of several and of one, in both ways, and stays there; nothing is done again.
 func TestMoveAll(t *testing.T) {
-	for _, how := range []string{InWindow, AtOnce} {
+	for _, how := range []string{InWindow, AtOnce, FaultIn} {
 		for _, servers := range []int{3, 1} {
 			schedule(t, six(), func(w *world) func() bool {
 				w.windows = true

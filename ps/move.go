@@ -21,6 +21,9 @@ type outgoing struct {
 	queue []place // rows not sent yet
 	// dirty rows changed after they were sent, or appeared during the move; those still in the queue may be there, too.
 	dirty [][]bool // by table and slot
+	// lazy: the last message went first, without rows. The shard does not change any more, and each row is sent once.
+	lazy bool
+	sent [][]bool // by table and slot
 }
 
 // place is where a row is.
@@ -29,8 +32,9 @@ type place struct {
 	slot  uint32
 }
 
-func (o *outgoing) touch(t TableID, slot int) {
-	flags := &o.dirty[t]
+func (o *outgoing) touch(t TableID, slot int) { mark(&o.dirty[t], slot) }
+
+func mark(flags *[]bool, slot int) {
 	if slot >= len(*flags) {
 		*flags = append(*flags, make([]bool, max(slot+1, 2*len(*flags))-len(*flags))...)
 	}
@@ -63,6 +67,12 @@ func (s *Shard) MoveRows(maxBytes int) (rows Block, more bool) {
 	for bytes := 0; len(o.queue) > 0 && bytes < maxBytes; {
 		t, slot := &s.rows.tables[o.queue[0].table], int(o.queue[0].slot)
 		o.queue = o.queue[1:]
+		if o.lazy {
+			if sent := o.sent[t.id]; slot < len(sent) && sent[slot] {
+				continue
+			}
+			mark(&o.sent[t.id], slot)
+		}
 		if o.isDirty(t.id, slot) {
 			o.dirty[t.id][slot] = false
 		}
@@ -137,6 +147,43 @@ func (s *Shard) FinalMove() (*Final, error) {
 	for _, at := range s.moving.queue {
 		s.moving.touch(at.table, int(at.slot))
 	}
+	return s.final()
+}
+
+// FirstMove is FinalMove before any row was sent, and has none: the receiver serves reads of rows that have come. MoveRows gives
+// all rows then, those before the others that MoveFirst is asked for. The shard must not change until CancelMove.
+func (s *Shard) FirstMove() (*Final, error) {
+	if s.moving == nil {
+		return nil, invalid("partition %d is not moving", s.id)
+	}
+	s.moving.lazy, s.moving.sent = true, make([][]bool, len(s.rows.tables))
+	return s.final()
+}
+
+// MoveFirst has rows sent before the others. Those that were never touched are not sent, and wait for the end of the move.
+func (s *Shard) MoveFirst(keys []Key) {
+	if s.moving == nil {
+		return
+	}
+	var first []place
+	for _, k := range keys {
+		t := &s.rows.tables[k.Table]
+		if slot := t.find(k.Row); slot >= 0 && t.touched[slot] {
+			first = append(first, place{k.Table, uint32(slot)})
+		}
+	}
+	s.moving.queue = append(first, s.moving.queue...)
+}
+
+// Arrived reports whether a row has come of a partition whose last message came first.
+func (s *Shard) Arrived(k Key) bool {
+	t := &s.rows.tables[k.Table]
+	slot := t.find(k.Row)
+	return slot >= 0 && t.touched[slot]
+}
+
+// final is the last message of a move, with the rows that are dirty.
+func (s *Shard) final() (*Final, error) {
 	f := &Final{
 		Folded: s.folded,
 		Marks:  s.marks,

@@ -80,6 +80,8 @@ type (
 		// Window has it copied and handed over while workers compute, between a clock's reads and its first contribution, so that no
 		// worker notices. It takes longer: a node with little time left moves at once.
 		Window bool
+		// FaultIn has the new owner serve at once and fetch rows as they are needed, for comparison (drills).
+		FaultIn bool
 	}
 	// HurryMoves lets moves away from here wait for no window any more.
 	HurryMoves struct{}

@@ -80,6 +80,7 @@ Real machines can only be terminated (--do kill) and, on Compute Engine, evicted
 	f.DurationVar(&o.within, "within", 2*time.Minute, "how long to wait for training to continue, wall-clock")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of --target random")
 	f.BoolVar(&o.atOnce, "at-once", false, "with --do move: do not wait for moments in which workers compute")
+	f.BoolVar(&o.faultIn, "fault-in", false, "with --do move: the new owner serves at once, and fetches rows as they are needed")
 	f.BoolVarP(&o.yes, "yes", "y", false, "disturb a real cloud's machines without asking")
 	outputFlag(cmd, &o.format)
 	completeFlag(cmd, "do", drill.Words()...)
@@ -95,7 +96,9 @@ type drillOptions struct {
 	seed   uint64
 	yes    bool
 	atOnce bool
-	format string
+	// faultIn: as elasticity.FaultIn
+	faultIn bool
+	format  string
 }
 
 func (o drillOptions) check() error {
@@ -110,6 +113,10 @@ func (o drillOptions) check() error {
 		return fmt.Errorf("--count %d: write 1 or more", o.choice.Count)
 	case o.atOnce && o.do != drill.Move:
 		return fmt.Errorf("--at-once goes with --do move")
+	case o.faultIn && o.do != drill.Move:
+		return errors.New("--fault-in goes with --do move")
+	case o.faultIn && o.atOnce:
+		return errors.New("--fault-in and --at-once exclude each other")
 	case o.do == drill.Move && (len(o.choice.IDs) > 0 || o.choice.Servers != "" || o.choice.Of != "" || o.choice.Count > 1):
 		return errors.New("--do move harms no machine: leave --machine, --servers, --of and --count out")
 	case o.within <= 0:
@@ -211,8 +218,11 @@ func (o drillOptions) choose(watch *drill.Watch) ([]drill.Machine, error) {
 // move has every partition move to another server.
 func (o drillOptions) move(ctx context.Context, dir string) error {
 	change := &pb.Change{MoveAll: elasticity.InWindow, By: "tierml drill"}
-	if o.atOnce {
+	switch {
+	case o.atOnce:
 		change.MoveAll = elasticity.AtOnce
+	case o.faultIn:
+		change.MoveAll = elasticity.FaultIn
 	}
 	return scaling.Ask(ctx, dir, change, func(*pb.Standing) {})
 }

@@ -341,6 +341,10 @@ func (la *layout) takeMoved(do tiers.MoveOut, a tiers.Answer) {
 	delete(la.Moves, do.Partition)
 	if a.Code != tiers.CodeOK {
 		la.MoveRetry = la.Now.Add(la.cfg.BrokenAfter)
+		if do.FaultIn { // workers may have been sent to the one that is not the owner after all
+			la.Route.Version++
+			la.routeNews = true
+		}
 		return
 	}
 	la.Route.Owner[do.Partition] = do.To

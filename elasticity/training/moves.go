@@ -49,7 +49,8 @@ func (t *Training) advanceMoves() {
 		!t.Layout.Standing() || t.Ending || t.Now.Before(t.Layout.MoveRetry) || t.Layout.WantsFlush() || t.wantsHalt() {
 		return
 	}
-	hasty := t.Layout.turning.atOnce() || slices.ContainsFunc(t.Nodes.Members(), func(m *Node) bool { return m.Warned })
+	turning := t.Layout.turning
+	hasty := turning != nil && turning.hasty || slices.ContainsFunc(t.Nodes.Members(), func(m *Node) bool { return m.Warned })
 	type hop struct{ from, to ps.ServerID }
 	hops := map[hop]int{}
 	room := map[*Node]int{} // partitions that a machine with a warning still hands over in time
@@ -70,7 +71,7 @@ func (t *Training) advanceMoves() {
 		}
 		t.Layout.Moves[ps.Partition(p)] = to
 		hops[hop{owner, to}]++
-		t.Nodes.send(owner, tiers.MoveOut{Partition: ps.Partition(p), To: to, Address: dest.Address, Window: !hasty})
+		t.Nodes.send(owner, tiers.MoveOut{Partition: ps.Partition(p), To: to, Address: dest.Address, Window: !hasty, FaultIn: turning != nil && turning.faultIn})
 	}
 	if len(hops) > 0 {
 		t.Layout.turning, t.Layout.hurried = nil, hasty
@@ -109,17 +110,15 @@ func (la *layout) hurryMoves(awaited bool) {
 }
 
 // turn is a wish that every partition changes its owner, for drills; nil = there is none.
-type turn struct{ hasty bool }
-
-func (u *turn) atOnce() bool { return u != nil && u.hasty }
+type turn struct{ hasty, faultIn bool }
 
 // Turn has every partition served by another machine, each between a clock's reads and its contributions or, if it is hasty, as soon as
-// can be. It reports why that cannot be.
-func (la *layout) Turn(hasty bool) error {
+// can be; with faultIn it serves before its rows have come. It reports why that cannot be.
+func (la *layout) Turn(hasty, faultIn bool) error {
 	if _, ok := tiers.Turn(la.Target, la.nodes.tierMembers()); !ok {
 		return errors.New("no other machine could serve: it takes two reliable machines in stage 1, otherwise two transient ones")
 	}
-	la.turning, la.Due = &turn{hasty}, true
+	la.turning, la.Due = &turn{hasty, faultIn}, true
 	return nil
 }
 

@@ -141,7 +141,7 @@ func (c *Client) SetRoute(generation ps.Generation, route ps.Route, peers map[ps
 // view is what is known at one moment.
 type view struct {
 	owners  []server
-	changed <-chan struct{}
+	changed chan struct{} // closed with the next route
 }
 
 // look waits until there is a route of a generation, and copies it into owners.
@@ -168,11 +168,12 @@ func (c *Client) look(ctx context.Context, generation ps.Generation, owners []se
 	}
 }
 
-// learn takes up where a partition has moved, as told by from; unless a route has come meanwhile.
-func (c *Client) learn(p ps.Partition, from, to server) {
+// learn takes up where a partition has moved, by an answer to b; unless a route has come since b was sent, which may name the server
+// that answered because the move was taken back.
+func (c *Client) learn(p ps.Partition, b batch, to server) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.owners[p] == from {
+	if c.changed == b.changed && c.owners[p] == b.to {
 		c.owners[p] = to
 	}
 }

@@ -136,7 +136,7 @@ func (k *contribution) stageBatch(ctx context.Context, b batch) (outcome, error)
 		request := &wire.Contribute{Stage: k.stage}
 		request.Partitions = k.fill(left)
 		last := request.Partitions[len(request.Partitions)-1]
-		part := batch{to: b.to, partitions: left[:len(request.Partitions)]}
+		part := batch{to: b.to, partitions: left[:len(request.Partitions)], changed: b.changed}
 		var message wire.Message = &request.Stage
 		if len(request.Partitions) == len(k.sums) && last.Piece == 0 && !last.More { // all of it: the server can commit at once
 			message = request

@@ -228,7 +228,7 @@ func (c *Client) readBatch(
 	var spans []span
 	for left := b.partitions; len(left) > 0; {
 		spans = l.spans(c, stored, dst.Keys, left, from, spans[:0])
-		o, err := c.readSpans(ctx, generation, clock, stored, l, batch{to: b.to, partitions: left[:len(spans)]}, spans, dst)
+		o, err := c.readSpans(ctx, generation, clock, stored, l, batch{to: b.to, partitions: left[:len(spans)], changed: b.changed}, spans, dst)
 		worst = max(worst, o)
 		if err != nil || o == setback {
 			return worst, err

@@ -16,6 +16,7 @@ import (
 type batch struct {
 	to         server
 	partitions []ps.Partition
+	changed    chan struct{} // view.changed
 }
 
 // round groups partitions by server and lets do ask all of the servers at the same time. Partitions is put in
@@ -29,7 +30,7 @@ func (c *Client) round(
 	})
 	prepare()
 	if n := len(partitions); n > 0 && v.owners[partitions[0]] == v.owners[partitions[n-1]] { // the usual case of one server
-		return do(batch{to: v.owners[partitions[0]], partitions: partitions})
+		return do(batch{to: v.owners[partitions[0]], partitions: partitions, changed: v.changed})
 	}
 	return c.askAll(v, partitions, do)
 }
@@ -57,7 +58,7 @@ func (c *Client) askAll(v view, partitions []ps.Partition, do func(b batch) (out
 		for n < len(partitions) && v.owners[partitions[n]] == to {
 			n++
 		}
-		b := batch{to: to, partitions: partitions[:n:n]}
+		b := batch{to: to, partitions: partitions[:n:n], changed: v.changed}
 		partitions = partitions[n:]
 		if len(partitions) == 0 { // the last one needs no goroutine
 			ask(b)
@@ -99,7 +100,7 @@ func (c *Client) settle(b batch, statuses []wire.PartitionStatus, done func(p ps
 		case wire.OK, wire.Committed, wire.NotStaged:
 			done(status.Partition, status.Code)
 		case wire.Moved:
-			c.learn(status.Partition, b.to, server{id: status.To, address: status.Address})
+			c.learn(status.Partition, b, server{id: status.To, address: status.Address})
 			worst = max(worst, followed)
 		case wire.Retry:
 			worst = setback

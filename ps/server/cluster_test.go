@@ -359,9 +359,13 @@ func (t *team) verify(folded ps.Clock) {
 	}
 }
 
+// ways are those in which a partition can move.
+var ways = []server.Move{{}, {Window: true}, {FaultIn: true}, {Window: true, FaultIn: true}}
+
 // move hands a partition of one server to another.
-func (c *cluster) move(ctx context.Context, p ps.Partition, from, to ps.ServerID, window bool) error {
-	_, err := c.nodes[from].MoveOut(ctx, server.Move{Partition: p, To: to, Address: c.peers[to], Window: window})
+func (c *cluster) move(ctx context.Context, p ps.Partition, from, to ps.ServerID, way server.Move) error {
+	way.Partition, way.To, way.Address = p, to, c.peers[to]
+	_, err := c.nodes[from].MoveOut(ctx, way)
 	return err
 }
 

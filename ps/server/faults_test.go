@@ -16,6 +16,7 @@ import (
 
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/ps/client"
+	"github.com/tierml/tierml/ps/server"
 	"github.com/tierml/tierml/ps/wire"
 )
 
@@ -129,8 +130,10 @@ func TestMoveToLostServer(t *testing.T) {
 	_ = lost.Close()
 	team.start(c.ctx, 1, 3)
 	c.peers["gone"] = address
-	if err := c.move(c.ctx, 2, "a", "gone", true); err == nil {
-		t.Error("moved a partition to nowhere")
+	for _, way := range ways {
+		if err := c.move(c.ctx, 2, "a", "gone", way); err == nil {
+			t.Errorf("%+v: moved a partition to nowhere", way)
+		}
 	}
 	if err := team.wait(); err != nil {
 		t.Fatal(err)
@@ -154,7 +157,7 @@ func TestMoveCutOffAtTheEnd(t *testing.T) {
 	c.peers["r"] = listen(t, gate)
 	ctx, cancel := context.WithTimeout(c.ctx, 300*time.Millisecond)
 	defer cancel()
-	if err := c.move(ctx, 1, "a", "r", false); err == nil {
+	if err := c.move(ctx, 1, "a", "r", server.Move{}); err == nil {
 		t.Fatal("a move ended well without an acknowledgement")
 	}
 	if !gate.final.Load() {
@@ -173,7 +176,7 @@ func TestMoveCutOffAtTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.cut(4)
-	if err := c.move(c.ctx, 1, "a", "r", false); err != nil {
+	if err := c.move(c.ctx, 1, "a", "r", server.Move{}); err != nil {
 		t.Fatal(err)
 	}
 	team.start(c.ctx, 5, 6)
@@ -328,7 +331,7 @@ func TestWaitingReadFollowsChanges(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- cl.Read(c.ctx, 1, 2, allKeys(&c.schema), &rows) }()
 	for p := range c.route.Owner {
-		if err := c.move(c.ctx, ps.Partition(p), "a", "r", false); err != nil {
+		if err := c.move(c.ctx, ps.Partition(p), "a", "r", server.Move{}); err != nil {
 			t.Fatal(err)
 		}
 		c.route.Owner[p] = "r"

@@ -184,7 +184,7 @@ func (h *hand) final(p ps.Partition) ps.Final {
 
 // message is the next request.
 func (h *hand) message() wire.Message {
-	switch h.byte() % 13 {
+	switch h.byte() % 14 {
 	case 0, 1:
 		m := &wire.Read{Stored: h.byte()%4 == 0, Clock: h.clock(), Incarnation: h.incarnation()}
 		for range h.count() {
@@ -223,6 +223,9 @@ func (h *hand) message() wire.Message {
 		return m
 	case 11:
 		return &wire.MoveDone{Move: h.move()}
+	case 12:
+		id := h.move()
+		return &wire.MoveFill{Move: id, Piece: h.number(3), Rows: h.block(id.Partition)}
 	default:
 		return &wire.MoveCancel{Move: h.move()}
 	}

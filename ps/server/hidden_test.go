@@ -17,11 +17,11 @@ import (
 // and changes a quarter of the rows and computes for a while. Extra is by how much the longest clock exceeds the usual one.
 func BenchmarkMoveAll(b *testing.B) {
 	for _, megabytes := range []int{3, 128} {
-		for _, window := range []bool{false, true} {
-			b.Run(fmt.Sprintf("%dMB/window=%v", megabytes, window), func(b *testing.B) {
+		for name, way := range map[string]server.Move{"atOnce": {}, "window": {Window: true}, "faultIn": {Window: true, FaultIn: true}} {
+			b.Run(fmt.Sprintf("%dMB/%s", megabytes, name), func(b *testing.B) {
 				m := newMover(b, megabytes<<20, time.Second)
 				for b.Loop() {
-					m.moveAll(b, window)
+					m.moveAll(b, way)
 				}
 				m.end()
 			})
@@ -99,7 +99,7 @@ func gaps(times []time.Time) (out []time.Duration) {
 }
 
 // moveAll has every partition change places, and reports what became of the clocks.
-func (m *mover) moveAll(b *testing.B, window bool) {
+func (m *mover) moveAll(b *testing.B, way server.Move) {
 	m.wait(8)
 	before := m.clocks()
 	usual := slices.Sorted(slices.Values(gaps(before[max(0, len(before)-7):])))
@@ -113,7 +113,9 @@ func (m *mover) moveAll(b *testing.B, window bool) {
 		}
 		moves.Go(func() {
 			var err error
-			if took[p], err = m.nodes[from].MoveOut(m.ctx, server.Move{Partition: ps.Partition(p), To: to, Address: m.peers[to], Window: window}); err != nil {
+			do := way
+			do.Partition, do.To, do.Address = ps.Partition(p), to, m.peers[to]
+			if took[p], err = m.nodes[from].MoveOut(m.ctx, do); err != nil {
 				b.Error(err)
 			}
 		})

@@ -24,6 +24,8 @@ type Move struct {
 	Address   string
 	// Window has it copied, and handed over, while workers compute (window), one partition after the other; otherwise as soon as can be.
 	Window bool
+	// FaultIn has the new owner answer reads at once, and fetch rows as they are needed: see faultin.go.
+	FaultIn bool
 }
 
 // MoveOut hands a partition to another server. It goes on serving while rows travel; only between the last
@@ -55,11 +57,11 @@ func (s *Server) moveOut(ctx context.Context, do Move) (*move, error) {
 	if err := m.begin(); err != nil {
 		return m, err
 	}
-	err := m.sendAll()
-	if err == nil {
-		err = m.sendFinal()
+	send := m.copyThenFinal
+	if m.FaultIn {
+		send = m.finalThenRows
 	}
-	if err != nil {
+	if err := send(); err != nil {
 		return m, errors.Join(err, m.cancel())
 	}
 	_ = m.send(&wire.MoveDone{Move: m.id}) // if it cannot be told, the next route tells it
@@ -217,10 +219,17 @@ func (m *move) awaitWindow() error {
 	return nil
 }
 
-func (m *move) sendFinal() error {
+func (m *move) copyThenFinal() error {
+	if err := m.sendAll(); err != nil {
+		return err
+	}
+	return m.sendFinal(m.shard.FinalMove)
+}
+
+func (m *move) sendFinal(last func() (*ps.Final, error)) error {
 	var parts []*ps.Final
 	err := m.with(func() error {
-		final, err := m.shard.FinalMove()
+		final, err := last()
 		if err != nil {
 			return err
 		}
@@ -240,15 +249,22 @@ func (m *move) sendFinal() error {
 
 // send repeats a message of the move until it is acknowledged: the receiver knows those that it has had.
 func (m *move) send(message wire.Message) error {
+	return m.repeat(func() error {
+		ack, err := askAt[*wire.Ack](m.ctx, &m.server.others, m.Address, m.generation, message)
+		if err == nil && len(ack.Partitions) == 1 {
+			err = ack.Partitions[0].Code.Err()
+		}
+		return err
+	})
+}
+
+func (m *move) repeat(ask func() error) error {
 	var pause pause
 	began := time.Now()
 	defer func() { m.took.Seconds += time.Since(began).Seconds() }()
 	for attempt := 1; ; attempt++ {
 		m.sent = true
-		ack, err := askAt[*wire.Ack](m.ctx, &m.server.others, m.Address, m.generation, message)
-		if err == nil && len(ack.Partitions) == 1 {
-			err = ack.Partitions[0].Code.Err()
-		}
+		err := ask()
 		if err == nil || errors.Is(err, ps.ErrInvalid) || errors.Is(err, wire.ErrRefused) {
 			return err
 		}
@@ -261,9 +277,7 @@ func (m *move) send(message wire.Message) error {
 // left makes the move known here.
 func (m *move) left() error {
 	return m.with(func() error {
-		if missed := m.slot.missed; !missed.IsZero() {
-			m.took.Waited = time.Since(missed).Seconds()
-		}
+		m.took.Waited += m.slot.met()
 		m.slot.leave(m.To, m.Address)
 		return nil
 	})
@@ -283,8 +297,7 @@ func (m *move) cancel() error {
 	// A roll-back that came first has reset the shard.
 	_ = m.with(func() error {
 		m.shard.CancelMove()
-		m.slot.state = owned
-		m.slot.wake()
+		m.slot.stay()
 		return nil
 	})
 	return unheard
@@ -340,6 +353,7 @@ func (s *slot) expect(schema *ps.Schema, id wire.MoveID) error {
 		return fmt.Errorf("%w: a move of partition %d that is over", ps.ErrInvalid, s.id)
 	}
 	s.newest = id
+	s.wake() // of those that wait for rows of a former one
 	s.arrival = &arrival{move: id, rows: ps.NewIncoming(schema, s.id)}
 	return nil
 }
@@ -406,6 +420,7 @@ func (s *Server) moveCancel(generation ps.Generation, m *wire.MoveCancel) wire.M
 	return s.receive(generation, m.Move, func(slot *slot) error {
 		if slot.arrival != nil && slot.arrival.move == m.Move {
 			slot.arrival = nil
+			slot.wake()
 		}
 		if m.Move.After(slot.newest) { // its first message may still come
 			slot.newest = m.Move

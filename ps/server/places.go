@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/ps/wire"
@@ -62,12 +61,25 @@ func (s *places) restore(p ps.Partition, cut ps.Clock, rows map[ps.Partition]*ps
 func (s *places) serve(ctx context.Context, generation ps.Generation, p ps.Partition,
 	f func(*slot) (status wire.Code, wait bool),
 ) (wire.PartitionStatus, *wire.Error) {
+	return s.serveOr(ctx, generation, p, false, f)
+}
+
+// serveRead is serve for f that only reads, of slot.readable: a partition that is being received may do, too.
+func (s *places) serveRead(ctx context.Context, generation ps.Generation, p ps.Partition,
+	f func(*slot) (status wire.Code, wait bool),
+) (wire.PartitionStatus, *wire.Error) {
+	return s.serveOr(ctx, generation, p, true, f)
+}
+
+func (s *places) serveOr(ctx context.Context, generation ps.Generation, p ps.Partition, reads bool,
+	f func(*slot) (status wire.Code, wait bool),
+) (wire.PartitionStatus, *wire.Error) {
 	if int(p) >= len(s.slots) {
 		return wire.PartitionStatus{Partition: p, Code: wire.Invalid}, nil
 	}
 	slot := s.slots[p]
 	for {
-		status, changed, epoch, refusal := s.try(slot, generation, f)
+		status, changed, epoch, refusal := s.try(slot, generation, reads, f)
 		if changed == nil || refusal != nil {
 			return status, refusal
 		}
@@ -84,7 +96,7 @@ func (s *places) serve(ctx context.Context, generation ps.Generation, p ps.Parti
 }
 
 // try is one attempt of serve. It gives channels to wait for when another is needed.
-func (s *places) try(slot *slot, generation ps.Generation, f func(*slot) (wire.Code, bool)) (
+func (s *places) try(slot *slot, generation ps.Generation, reads bool, f func(*slot) (wire.Code, bool)) (
 	status wire.PartitionStatus, changed <-chan struct{}, epoch context.Context, refusal *wire.Error,
 ) {
 	s.term.mu.RLock()
@@ -94,17 +106,15 @@ func (s *places) try(slot *slot, generation ps.Generation, f func(*slot) (wire.C
 	}
 	slot.mu.Lock()
 	defer slot.mu.Unlock()
-	switch slot.state {
-	case absent:
+	switch filling := slot.filling(); {
+	case slot.state == absent && !filling, slot.state == leaving && slot.to != "":
 		return slot.elsewhere(), nil, nil, nil
-	case owned:
+	case slot.state == owned, filling && reads:
 		if code, wait := f(slot); !wait {
 			return wire.PartitionStatus{Partition: slot.id, Code: code}, nil, nil, nil
 		}
-	case leaving:
-		if slot.missed.IsZero() {
-			slot.missed = time.Now()
-		}
+	default:
+		slot.miss()
 	}
 	return status, slot.wait(), s.term.epoch, nil
 }

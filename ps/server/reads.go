@@ -63,9 +63,12 @@ func (r *reads) read(ctx context.Context, generation ps.Generation, m *wire.Read
 
 // await waits until each group can be read, or is elsewhere.
 func (r *reads) await(ctx context.Context, generation ps.Generation, m *wire.Read) *wire.Error {
+	keys := m.Keys
 	for _, g := range m.Groups {
-		_, refusal := r.places.serve(ctx, generation, g.Partition, func(slot *slot) (wire.Code, bool) {
-			return wire.OK, !slot.shard.CanRead(m.Clock)
+		group := keys[:g.Keys]
+		keys = keys[g.Keys:]
+		_, refusal := r.places.serveRead(ctx, generation, g.Partition, func(slot *slot) (wire.Code, bool) {
+			return wire.OK, slot.readable(m.Clock, group) == nil
 		})
 		if refusal != nil {
 			return refusal
@@ -82,14 +85,15 @@ func (r *reads) copyRows(generation ps.Generation, m *wire.Read, rows *wire.Rows
 	for i, g := range m.Groups {
 		group := keys[:g.Keys]
 		keys = keys[g.Keys:]
-		status, refusal := r.places.serve(noWait, generation, g.Partition, func(slot *slot) (wire.Code, bool) {
-			if !slot.shard.CanRead(m.Clock) {
+		status, refusal := r.places.serveRead(noWait, generation, g.Partition, func(slot *slot) (wire.Code, bool) {
+			shard := slot.readable(m.Clock, group)
+			if shard == nil {
 				return 0, true
 			}
 			for _, k := range group {
-				filled = r.readRow(slot.shard, k, m.Stored, rows.Values, filled)
+				filled = r.readRow(shard, k, m.Stored, rows.Values, filled)
 			}
-			rows.Stamps[i] = slot.shard.Stamp(m.Incarnation)
+			rows.Stamps[i] = shard.Stamp(m.Incarnation)
 			return wire.OK, false
 		})
 		if refusal != nil {

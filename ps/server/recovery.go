@@ -90,7 +90,7 @@ func (s *Server) FenceGeneration(generation ps.Generation) ps.Holdings {
 		s.suspended = true
 		for _, slot := range s.slots {
 			if slot.state == leaving {
-				slot.state = owned
+				slot.stay()
 			}
 			if slot.shard != nil {
 				slot.shard.CancelMove()

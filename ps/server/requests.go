@@ -92,6 +92,8 @@ func (s *Server) handle(ctx context.Context, generation ps.Generation, request w
 		return s.moveCancel(generation, m)
 	case *wire.MoveDone:
 		return s.moveDone(generation, m)
+	case *wire.MoveFill:
+		return s.moveFill(generation, m)
 	default:
 		return &wire.Error{Code: wire.Invalid, Text: fmt.Sprintf("type %d is not a request", m.Type())}
 	}

@@ -14,7 +14,9 @@ type state int
 const (
 	absent state = iota
 	owned
-	leaving // the last message of a move is on its way: neither side serves until it is acknowledged
+	// leaving: the last message of a move is on its way, and neither side serves until it is acknowledged. If that message went first
+	// (Move.FaultIn), the new owner answers requests from then on, to is set, and the rows here do not change.
+	leaving
 )
 
 // slot is the place of one partition. Everything in it is guarded by term.mu held for writing, or for
@@ -33,7 +35,7 @@ type slot struct {
 	window   window
 	missed   time.Time // when a request came while it was leaving, the first one; zero = none
 
-	// to and address are where it went from here; "" = it was never here.
+	// to and address are where it went from here, or goes by a move whose last message went first; "" = it was never here.
 	to      ps.ServerID
 	address string
 }
@@ -49,6 +51,7 @@ type arrival struct {
 	// shard is all of it, once the last message has come. It serves when the sender is known to have given it up: until then the
 	// sender may go on as before, unheard, and this is a copy that counts for nothing.
 	shard *ps.Shard
+	fill  *fill // of a move whose last message came first; nil: it does not serve
 }
 
 // wait returns a channel that is closed when it is time to look again.
@@ -78,6 +81,21 @@ func (s *slot) clear() {
 func (s *slot) leave(to ps.ServerID, address string) {
 	s.clear()
 	s.to, s.address = to, address
+}
+
+// stay makes the slot as if no move had begun.
+func (s *slot) stay() {
+	s.state, s.to, s.address = owned, "", ""
+	s.wake()
+}
+
+// met is for how many seconds requests have waited for a partition that nobody serves.
+func (s *slot) met() (seconds float64) {
+	if !s.missed.IsZero() {
+		seconds = time.Since(s.missed).Seconds()
+	}
+	s.missed = time.Time{}
+	return seconds
 }
 
 // elsewhere is the answer for a partition that is not here.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/ps/client"
+	"github.com/tierml/tierml/ps/server"
 	"github.com/tierml/tierml/ps/wire"
 )
 
@@ -81,7 +82,7 @@ func (c *cluster) moveAround(times int) error {
 		if from == to {
 			continue
 		}
-		if err := c.move(c.ctx, p, from, to, i%4 == 0); err != nil {
+		if err := c.move(c.ctx, p, from, to, ways[i%len(ways)]); err != nil {
 			return err
 		}
 		c.route.Owner[p] = to
@@ -137,7 +138,7 @@ func TestOwnerDies(t *testing.T) {
 		}
 		c.cut(4)
 		// A partition that has moved since the cut cannot be undone by its owner.
-		if err := c.move(c.ctx, 0, "a", "b", false); err != nil {
+		if err := c.move(c.ctx, 0, "a", "b", server.Move{}); err != nil {
 			t.Fatal(err)
 		}
 		c.route.Owner[0] = "b"
@@ -518,14 +519,14 @@ func TestCutNames(t *testing.T) {
 	if err := a.NameCut(4); !errors.Is(err, ps.ErrBusy) {
 		t.Errorf("second cut: %v", err)
 	}
-	if err := c.move(c.ctx, 0, "a", "r", false); !errors.Is(err, ps.ErrBusy) {
+	if err := c.move(c.ctx, 0, "a", "r", server.Move{}); !errors.Is(err, ps.ErrBusy) {
 		t.Errorf("move during a cut: %v", err)
 	}
 	if err := a.CommitCut(3); err == nil {
 		t.Error("committed a cut that was not passed")
 	}
 	a.UnnameCut(3)
-	if err := c.move(c.ctx, 0, "a", "r", false); err != nil {
+	if err := c.move(c.ctx, 0, "a", "r", server.Move{}); err != nil {
 		t.Fatal(err)
 	}
 	c.route.Owner[0] = "r"

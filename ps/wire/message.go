@@ -27,6 +27,8 @@ const (
 	typeReadStored  Type = 14
 	typeContribute  Type = 15
 	typeMoveDone    Type = 16
+	typeMoveFill    Type = 17
+	typeMoveWanted  Type = 18
 )
 
 // Message is one of the structs of this package with a Type. Those with a Release method lie in pooled memory.
@@ -45,7 +47,8 @@ func (t Type) kept() bool { return t == typeStage || t == typeMoveFinal || t == 
 // isRequest reports whether a server answers messages of the type.
 func (t Type) isRequest() bool {
 	switch t {
-	case typeRead, typeReadStored, typeStage, typeContribute, typeCommit, typeCutReady, typePullCut, typeMoveRows, typeMoveFinal, typeMoveCancel, typeMoveDone:
+	case typeRead, typeReadStored, typeStage, typeContribute, typeCommit, typeCutReady, typePullCut, typeMoveRows, typeMoveFinal, typeMoveCancel, typeMoveDone,
+		typeMoveFill:
 		return true
 	}
 	return false
@@ -83,6 +86,10 @@ func newMessage(t Type) Message {
 		return new(MoveCancel)
 	case typeMoveDone:
 		return new(MoveDone)
+	case typeMoveFill:
+		return new(MoveFill)
+	case typeMoveWanted:
+		return new(MoveWanted)
 	case typeContribute:
 		return newContribute()
 	}

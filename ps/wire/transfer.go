@@ -318,3 +318,48 @@ type MoveDone struct{ Move MoveID }
 func (*MoveDone) Type() Type          { return typeMoveDone }
 func (m *MoveDone) encode(e *encoder) { e.move(&m.Move) }
 func (m *MoveDone) decode(d *decoder) { m.Move = d.move() }
+
+// MoveFill carries rows to a new owner that has had the last message already, and answers reads of those that have come. Pieces are
+// numbered from 0. The answer is MoveWanted.
+type MoveFill struct {
+	Move   MoveID
+	Piece  uint64
+	Rows   ps.Block
+	buffer *Buffer
+}
+
+func (*MoveFill) Type() Type       { return typeMoveFill }
+func (m *MoveFill) hold(b *Buffer) { m.buffer = b }
+func (m *MoveFill) Release()       { m.buffer.Release(); m.buffer = nil }
+
+func (m *MoveFill) encode(e *encoder) {
+	e.move(&m.Move)
+	e.u64(m.Piece)
+	e.block(&m.Rows)
+}
+
+func (m *MoveFill) decode(d *decoder) {
+	m.Move = d.move()
+	m.Piece = d.u64()
+	d.block(&m.Rows)
+}
+
+// MoveWanted lists rows that reads wait for, to be sent next. Waited is for how many microseconds requests have waited at the
+// new owner since the move began.
+type MoveWanted struct {
+	Waited uint64
+	Keys   []ps.Key
+}
+
+func (*MoveWanted) Type() Type { return typeMoveWanted }
+
+func (m *MoveWanted) encode(e *encoder) {
+	e.u64(m.Waited)
+	e.u64(uint64(len(m.Keys)))
+	e.keys(m.Keys)
+}
+
+func (m *MoveWanted) decode(d *decoder) {
+	m.Waited = d.u64()
+	m.Keys = d.keys(d.count(8), nil)
+}

@@ -106,7 +106,7 @@ var asMessages = cmp.Options{
 	cmpopts.EquateEmpty(),
 	cmpopts.IgnoreFields(Read{}, "Into"),
 	cmpopts.IgnoreFields(Rows{}, "Placed"),
-	cmpopts.IgnoreUnexported(Read{}, Rows{}, Contribute{}, Delivery{}, PullCut{}, MoveRows{}, ps.Contribution{}, ps.PendingClock{}),
+	cmpopts.IgnoreUnexported(Read{}, Rows{}, Contribute{}, Delivery{}, PullCut{}, MoveRows{}, MoveFill{}, ps.Contribution{}, ps.PendingClock{}),
 }
 
 func TestEveryMessageComesBack(t *testing.T) {

@@ -177,6 +177,7 @@ func (j *Job) steps() []step {
 		{rule: "who is parked takes splits over", do: tiers.Assign{Splits: at(6, splits)}},
 		{rule: "a move whose new owner is lost before FINAL leaves the old one as it was", do: tiers.MoveOut{Partition: partitions[0], To: "nobody", Address: "127.0.0.1:1"}, code: failed},
 		{rule: "a move whose new owner is lost leaves the old one as it was, in a window as well", do: tiers.MoveOut{Partition: partitions[0], To: "nobody", Address: "127.0.0.1:1", Window: true}, code: failed},
+		{rule: "a fault-in move whose new owner is lost leaves the old one as it was", do: tiers.MoveOut{Partition: partitions[0], To: "nobody", Address: "127.0.0.1:1", FaultIn: true}, code: failed},
 		{rule: "moves are hurried, though there is none", do: tiers.HurryMoves{}},
 		{rule: "who is parked begins nothing", do: tiers.Park{}, want: tiers.Parked{Begun: 5}},
 

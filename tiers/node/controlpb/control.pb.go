@@ -2149,6 +2149,7 @@ type MoveOut struct {
 	To            string                 `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
 	Address       string                 `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"`
 	Window        bool                   `protobuf:"varint,4,opt,name=window,proto3" json:"window,omitempty"`
+	FaultIn       bool                   `protobuf:"varint,5,opt,name=fault_in,json=faultIn,proto3" json:"fault_in,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2207,6 +2208,13 @@ func (x *MoveOut) GetAddress() string {
 func (x *MoveOut) GetWindow() bool {
 	if x != nil {
 		return x.Window
+	}
+	return false
+}
+
+func (x *MoveOut) GetFaultIn() bool {
+	if x != nil {
+		return x.FaultIn
 	}
 	return false
 }
@@ -4702,12 +4710,13 @@ const file_tiers_node_controlpb_control_proto_rawDesc = "" +
 	"\x05phase\x18\x04 \x01(\tR\x05phase\x12\x12\n" +
 	"\x04tail\x18\x05 \x01(\tR\x04tail\x12\x12\n" +
 	"\x04note\x18\x06 \x01(\tR\x04note\x12\x14\n" +
-	"\x05asked\x18\a \x01(\bR\x05asked\"i\n" +
+	"\x05asked\x18\a \x01(\bR\x05asked\"\x84\x01\n" +
 	"\aMoveOut\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x12\x18\n" +
 	"\aaddress\x18\x03 \x01(\tR\aaddress\x12\x16\n" +
-	"\x06window\x18\x04 \x01(\bR\x06window\"\f\n" +
+	"\x06window\x18\x04 \x01(\bR\x06window\x12\x19\n" +
+	"\bfault_in\x18\x05 \x01(\bR\afaultIn\"\f\n" +
 	"\n" +
 	"HurryMoves\";\n" +
 	"\aPromote\x12\x10\n" +

@@ -41,7 +41,7 @@ func EncodeCommand(c tiers.Command) (*pb.ToNode, error) {
 		m.Do = &pb.ToNode_TakeStock{TakeStock: &pb.TakeStock{}}
 	case tiers.MoveOut:
 		m.Do = &pb.ToNode_MoveOut{MoveOut: &pb.MoveOut{
-			Partition: uint32(do.Partition), To: string(do.To), Address: do.Address, Window: do.Window}}
+			Partition: uint32(do.Partition), To: string(do.To), Address: do.Address, Window: do.Window, FaultIn: do.FaultIn}}
 	case tiers.HurryMoves:
 		m.Do = &pb.ToNode_HurryMoves{HurryMoves: &pb.HurryMoves{}}
 	case tiers.Promote:
@@ -110,7 +110,7 @@ func DecodeCommand(m *pb.ToNode) (tiers.Command, error) {
 		c.Do = tiers.TakeStock{}
 	case *pb.ToNode_MoveOut:
 		c.Do = tiers.MoveOut{Partition: ps.Partition(do.MoveOut.GetPartition()),
-			To: ps.ServerID(do.MoveOut.GetTo()), Address: do.MoveOut.GetAddress(), Window: do.MoveOut.GetWindow()}
+			To: ps.ServerID(do.MoveOut.GetTo()), Address: do.MoveOut.GetAddress(), Window: do.MoveOut.GetWindow(), FaultIn: do.MoveOut.GetFaultIn()}
 	case *pb.ToNode_HurryMoves:
 		c.Do = tiers.HurryMoves{}
 	case *pb.ToNode_Promote:
