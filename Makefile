@@ -201,6 +201,11 @@ test-programs: python $(CACHE) ## the Python package with torch, and examples/pr
 	TIERML_TORCH=1 .ci/test-without-skips -timeout 10m ./python
 	PATH="$(CURDIR)/$(CACHE)/programs/bin:$$PATH" TIERML_PROGRAMS=1 .ci/test-without-skips -timeout 20m -run ProgramExamples ./cmd/tierml
 
+.PHONY: test-containers
+test-containers: ## programs with an image in real containers (installs Debian's podman if it can)
+	@.ci/install podman podman runc
+	TIERML_CONTAINERS=1 .ci/test-without-skips -timeout 10m -run Podman ./program
+
 .PHONY: program-bills
 program-bills: ## the plan's prediction against the bills of programs that are evicted, after one calibration (five minutes)
 	TIERML_PROGRAM_BILLS=1 .ci/test-without-skips -timeout 20m -run ProgramBills ./cmd/tierml

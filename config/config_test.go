@@ -430,6 +430,7 @@ hours: 1.5
 sweep: {envs: {LR: log 1e-4..1, WIDTH: 2..8, KIND: [a, b]}, samples: 24, feedback: [{at: 10, keep: 8}]}
 retries: 2
 ports: [8080]
+image: docker:team/train:7
 checkpoint: {to: store}
 local: {prices: p.csv, catalog: c.csv, start: 2014-03-11T12:00:00Z}
 `

@@ -23,6 +23,9 @@ type UserProgram struct {
 	Run string `yaml:"run"`
 	// Setup is run once on each machine before the first program: lines of bash. Default none.
 	Setup string `yaml:"setup"`
+	// Image is a container image that setup, program and `on_notice` run in, by Docker or Podman where the machine has one. It needs bash.
+	// Default none: the machine's own system.
+	Image string `yaml:"image"`
 	// Workdir is the folder that programs run in: it is copied to each machine once, without what its `.tierignore` names. Default
 	// none: an empty folder.
 	Workdir string `yaml:"workdir"`
@@ -48,7 +51,7 @@ type UserProgram struct {
 	Retries int `yaml:"retries"`
 	// OnNotice is run when the machine is about to be reclaimed, while the program gets SIGTERM: lines of bash. Default none.
 	OnNotice string `yaml:"on_notice"`
-	// Ports that the program listens on. Default none.
+	// Ports that the program listens on: `tierml forward` takes them. They are not opened to the outside. Default none.
 	Ports []int `yaml:"ports"`
 }
 
@@ -91,7 +94,7 @@ const (
 func (j *Job) IsProgram() bool { return j.Run != "" }
 
 // programFields are the top fields that have a meaning with `run` only.
-var programFields = []string{"setup", "workdir", "envs", "secrets", "state", "progress", "hours", "tasks", "sweep", "retries", "on_notice", "ports"}
+var programFields = []string{"setup", "image", "workdir", "envs", "secrets", "state", "progress", "hours", "tasks", "sweep", "retries", "on_notice", "ports"}
 
 // work checks that the job has one thing to do: a program, or an application.
 func (c *checker) work() {
@@ -154,6 +157,7 @@ func (c *checker) userProgram() {
 	}
 	j.Reliable, j.Train, j.Stages = Reliable{}, Train{}, Stages{}
 	j.Checkpoint.Keep, j.Checkpoint.Every = 0, 0
+	c.image()
 	c.environment()
 	c.workdir()
 	c.state()
@@ -171,6 +175,17 @@ func (c *checker) userProgram() {
 		if port < 1 || port > 65535 {
 			c.fault(field, fmt.Sprintf("%d is not a port", port), "write 1 to 65535")
 		}
+	}
+}
+
+// imageName is the form of an image's name. It cannot be taken for an option.
+var imageName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`)
+
+func (c *checker) image() {
+	j := c.job
+	j.Image = strings.TrimPrefix(j.Image, "docker:") // as SkyPilot has it
+	if c.written("image") && !imageName.MatchString(j.Image) {
+		c.fault("image", fmt.Sprintf("%q cannot name a container image", j.Image), "write a name such as python:3.12-slim, or registry.example.com/team/train:7")
 	}
 }
 

@@ -52,7 +52,7 @@ func (r *session) placeWorkdir(ctx context.Context) ([]byte, error) {
 	job, store := r.cfg.Job, r.state.Store()
 	spec := program.Spec{
 		Run: job.Run, Setup: job.Setup, OnNotice: job.OnNotice, Envs: job.Envs, State: job.State.Dir, Marker: job.State.Marker, Line: job.Progress.Line, File: job.Progress.File,
-		Store: store, Ports: job.Ports,
+		Store: store, Image: job.Image,
 	}
 	if s := job.Trials(); s != nil {
 		spec.Trials = s.Trials()

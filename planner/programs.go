@@ -20,6 +20,7 @@ type Program struct {
 	GPUs         string // of the machines that may be bought; empty = none is asked for
 	Pretended    bool   // machines have the type and its price, not the device
 	Basis        string // of Hours
+	Image        string // of the container; empty = none
 	Workdir      Workdir
 	Setup        bool
 	Secrets      int
@@ -110,6 +111,9 @@ func (p *Plan) writeProgram(b *terminal.Text) {
 			text += "; machines of the local cloud are processes of this computer: they have the type and its price, and no GPU but its own"
 		}
 		row("GPUs", text)
+	}
+	if in.Image != "" {
+		row("Image", in.Image+"; each machine gets it once, by its own Docker or Podman")
 	}
 	if w := in.Workdir; w.Path != "" {
 		row("Workdir", fmt.Sprintf("%s in %s of %s go to %s, and once to each machine (%s packed)", progress.Size(w.Bytes), plural(w.Files, "file"), w.Path, in.Store, progress.Size(w.Packed)))

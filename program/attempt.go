@@ -190,7 +190,7 @@ func (a *attempt) phases() Exited {
 		return a.failed(Running, err)
 	}
 	a.m.used = true
-	p, err := launch(a.path("run"), a.m.work(), a.id, a.environment(a.start.Secrets), a.output)
+	p, err := launch(a.m.container, a.path("run"), a.m.work(), a.id, a.environment(a.start.Secrets), a.output)
 	if err != nil {
 		return a.failed(Running, fmt.Errorf("start the program: %w", err))
 	}
@@ -272,10 +272,17 @@ func (m *Machine) unpack(ctx context.Context, only string) error {
 // setup prepares the machine, once for each combination of folder and script.
 func (a *attempt) setup(*Started) *Exited {
 	spec := a.m.config.Spec
+	if err := a.contain(); err != nil {
+		return a.failure(SettingUp, err)
+	}
 	if strings.TrimSpace(spec.Setup) == "" {
 		return nil
 	}
-	sum := sha256.Sum256([]byte(spec.WorkdirDigest + "\n" + spec.Setup))
+	prepared := spec.WorkdirDigest + "\n" + spec.Setup
+	if c := a.m.container; c != nil {
+		prepared += "\n" + c.name
+	}
+	sum := sha256.Sum256([]byte(prepared))
 	stamp := filepath.Join(a.m.config.Dir, "setup-"+hex.EncodeToString(sum[:8]))
 	if _, err := os.Stat(stamp); err == nil {
 		return nil
@@ -283,7 +290,7 @@ func (a *attempt) setup(*Started) *Exited {
 	if err := write(a.path("setup"), spec.Setup); err != nil {
 		return a.failure(SettingUp, err)
 	}
-	p, err := launch(a.path("setup"), a.m.work(), a.id, a.environment(a.start.Secrets), a.output)
+	p, err := launch(a.m.container, a.path("setup"), a.m.work(), a.id, a.environment(a.start.Secrets), a.output)
 	if err != nil {
 		return a.failure(SettingUp, fmt.Errorf("start setup: %w", err))
 	}
@@ -309,6 +316,20 @@ func (a *attempt) setup(*Started) *Exited {
 		return a.failure(SettingUp, err)
 	}
 	return nil
+}
+
+// contain has a container that runs, if the job names an image.
+func (a *attempt) contain() error {
+	m := a.m
+	if m.config.Spec.Image == "" || m.container != nil && !m.container.over() {
+		return nil
+	}
+	c, err := openContainer(a.prepares, m.config.Spec.Image, m.config.Dir, a.output)
+	if err != nil {
+		return err
+	}
+	m.container = c
+	return a.writeEnter()
 }
 
 // restore claims the state and puts it into its place.
@@ -367,7 +388,11 @@ func (a *attempt) anew(state string) error {
 func (a *attempt) environment(secrets map[string]string) []string {
 	s, m := a.start, a.m
 	env := map[string]string{}
-	for _, one := range m.config.Environ {
+	inherited := m.config.Environ
+	if m.config.Spec.Image != "" {
+		inherited = nil // the image has its own
+	}
+	for _, one := range inherited {
 		if name, value, ok := strings.Cut(one, "="); ok && !strings.HasPrefix(name, "TIERML_") {
 			env[name] = value
 		}

@@ -13,14 +13,21 @@ const EnterScript = "enter"
 // writeEnter replaces the script.
 func (a *attempt) writeEnter() error {
 	var b strings.Builder
-	b.WriteString("#!/usr/bin/env bash\ncd " + quote(a.m.work()) + "\n")
+	name := filepath.Join(a.m.config.Dir, EnterScript)
+	b.WriteString("#!/usr/bin/env bash\n")
+	switch c := a.m.container; {
+	case c != nil && !c.over():
+		b.WriteString(c.enter(name))
+	case a.m.config.Spec.Image != "":
+		b.WriteString("echo 'the container of the program is being prepared; try again' >&2; exit 1\n")
+	}
+	b.WriteString("cd " + quote(a.m.work()) + "\n")
 	for _, one := range a.environment(nil) {
 		if name, value, _ := strings.Cut(one, "="); shellName(name) {
 			b.WriteString("export " + name + "=" + quote(value) + "\n")
 		}
 	}
 	b.WriteString("[ $# -gt 0 ] || set -- bash\nexec \"$@\"\n")
-	name := filepath.Join(a.m.config.Dir, EnterScript)
 	if err := os.WriteFile(name+".new", []byte(b.String()), 0o700); err != nil {
 		return err
 	}

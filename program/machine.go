@@ -35,6 +35,8 @@ type Machine struct {
 	// Used by the attempt that runs, one after the other.
 	fetched bool // the folder is there
 	used    bool // an attempt has run in it
+	// container is where programs run; nil = none yet, or the job names no image.
+	container *container
 }
 
 // New makes a machine ready. Close ends it.
@@ -142,6 +144,9 @@ func (m *Machine) Close() {
 	}
 	m.mu.Unlock()
 	m.attempts.Wait()
+	if m.container != nil {
+		m.container.close()
+	}
 	m.notices.close()
 }
 

@@ -19,6 +19,7 @@ type process struct {
 	cmd     *exec.Cmd
 	id      string
 	guard   *guard
+	within  *container    // nil = the machine itself; else cmd is of its runtime
 	output  *os.File      // what they write
 	ended   chan struct{} // the script's shell has
 	drained chan struct{} // nobody can write any more
@@ -28,14 +29,19 @@ type process struct {
 // end at once, and the command would be left alone; if bash ignored the signal, so would the command.
 const prelude = `trap 'exit 143' TERM; . "$0"`
 
-// launch starts a script. Its output goes to a writer until drained is closed.
-func launch(script, dir, id string, env []string, out io.Writer) (*process, error) {
+// launch starts a script, on the machine or within a container. Its output goes to a writer until drained is closed.
+func launch(within *container, script, dir, id string, env []string, out io.Writer) (*process, error) {
 	reads, writes, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command("bash", "-euo", "pipefail", "-c", prelude, script)
-	cmd.Dir, cmd.Env = dir, append(env, identity+"="+id)
+	var cmd *exec.Cmd
+	if within != nil {
+		cmd = within.command(script, dir, id, env)
+	} else {
+		cmd = exec.Command("bash", "-euo", "pipefail", "-c", prelude, script)
+		cmd.Dir, cmd.Env = dir, append(env, identity+"="+id)
+	}
 	cmd.Stdout, cmd.Stderr = writes, writes
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	guard := newGuard(id) // first: the agent may die at any moment
@@ -47,7 +53,7 @@ func launch(script, dir, id string, env []string, out io.Writer) (*process, erro
 		return nil, err
 	}
 	guard.watch(cmd.Process.Pid)
-	p := &process{cmd: cmd, id: id, guard: guard, output: reads, ended: make(chan struct{}), drained: make(chan struct{})}
+	p := &process{cmd: cmd, id: id, guard: guard, within: within, output: reads, ended: make(chan struct{}), drained: make(chan struct{})}
 	go func() {
 		defer close(p.drained)
 		_, _ = io.Copy(out, reads) // until all ends are closed, or finish sets a deadline
@@ -59,16 +65,32 @@ func launch(script, dir, id string, env []string, out io.Writer) (*process, erro
 	return p, nil
 }
 
-// leader is the script's process, and the number of its session and group.
-func (p *process) leader() int { return p.cmd.Process.Pid }
+// noSession is none: that of the kernel's own processes is 0.
+const noSession = -1
 
-// signal sends a signal to the group.
-func (p *process) signal(s syscall.Signal) { _ = syscall.Kill(-p.leader(), s) }
+// members are the script's processes and all that they started.
+func (p *process) members() []int {
+	if p.within != nil {
+		return members(noSession, p.id) // those of the runtime's command end with them
+	}
+	return members(p.cmd.Process.Pid, p.id)
+}
+
+// signal sends a signal to the script's group; within a container, whose groups have other numbers, to all.
+func (p *process) signal(s syscall.Signal) {
+	if p.within == nil {
+		_ = syscall.Kill(-p.cmd.Process.Pid, s)
+		return
+	}
+	for _, pid := range p.members() {
+		_ = syscall.Kill(pid, s)
+	}
+}
 
 // kill ends everything that the script started, also what has left the group.
 func (p *process) kill() {
 	p.signal(syscall.SIGKILL)
-	for _, pid := range members(p.leader(), p.id) {
+	for _, pid := range p.members() {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 }
@@ -83,8 +105,15 @@ const (
 // finish kills what is left and waits until it is gone.
 func (p *process) finish() {
 	p.kill()
+	if p.within != nil { // the runtime's command ends with the script's processes, or its daemon hangs
+		select {
+		case <-p.ended:
+		case <-time.After(mostLinger):
+			_ = p.cmd.Process.Kill()
+		}
+	}
 	<-p.ended
-	for until := time.Now().Add(mostLinger); len(members(p.leader(), p.id)) > 0 && time.Now().Before(until); {
+	for until := time.Now().Add(mostLinger); len(p.members()) > 0 && time.Now().Before(until); {
 		time.Sleep(5 * time.Millisecond)
 		p.kill() // somebody may have been born meanwhile
 	}

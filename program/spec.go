@@ -27,7 +27,7 @@ type Spec struct {
 	// Trials are the variables of each task of a sweep, and Rungs the steps at which their losses are compared.
 	Trials []map[string]string `json:"trials,omitempty"`
 	Rungs  []int64             `json:"rungs,omitempty"`
-	Ports  []int               `json:"ports,omitempty"`
+	Image  string              `json:"image,omitempty"` // of the container that everything runs in; empty = none
 }
 
 // Start is one attempt of one program: a rank of a gang, or a task.

@@ -161,7 +161,7 @@ func (s *supervisor) terminate() {
 
 // writing are the state's files that the program has open for writing.
 func (s *supervisor) writing() map[string]bool {
-	return openFiles(members(s.p.leader(), s.id), s.state)
+	return openFiles(s.p.members(), s.state)
 }
 
 func (s *supervisor) callHook() {
@@ -169,7 +169,7 @@ func (s *supervisor) callHook() {
 		s.output.note("on_notice: %v", err)
 		return
 	}
-	hook, err := launch(s.path("on_notice"), s.m.work(), s.id, s.environment(s.start.Secrets), s.output)
+	hook, err := launch(s.m.container, s.path("on_notice"), s.m.work(), s.id, s.environment(s.start.Secrets), s.output)
 	if err != nil {
 		s.output.note("on_notice: %v", err)
 		return
@@ -180,7 +180,7 @@ func (s *supervisor) callHook() {
 // over reports whether nothing of the program is to run any more.
 func (s *supervisor) over(now time.Time, gone bool) bool {
 	if gone && !s.ends {
-		if n := len(members(s.p.leader(), s.id)); n > 0 {
+		if n := len(s.p.members()); n > 0 {
 			s.note = fmt.Sprintf("%d processes that the program had started were still running when it ended, and were killed: let it wait for them", n)
 		}
 		return true
@@ -188,7 +188,7 @@ func (s *supervisor) over(now time.Time, gone bool) bool {
 	if !s.ends {
 		return false
 	}
-	if gone && len(members(s.p.leader(), s.id)) == 0 {
+	if gone && len(s.p.members()) == 0 {
 		return true
 	}
 	kill := s.end.kill
@@ -268,7 +268,7 @@ func (s *supervisor) halfWritten(gone bool) func(string) bool {
 	half := map[string]bool{}
 	if !gone || s.ends {
 		// It is about to be killed: first let nobody move.
-		for _, pid := range members(s.p.leader(), s.id) {
+		for _, pid := range s.p.members() {
 			_ = syscall.Kill(pid, syscall.SIGSTOP)
 		}
 		for name, appends := range s.writing() {

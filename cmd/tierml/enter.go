@@ -110,40 +110,54 @@ func (o *entry) flags(cmd *cobra.Command) {
 	o.at.flags(cmd)
 }
 
+// meant is the machine that is meant.
+type meant struct {
+	run     string
+	job     []byte // its job file
+	machine lived
+	place   reach.Place
+	cloud   string // where a fake cloud of this host answers
+}
+
 // enter runs a command on a machine; none: a shell.
 func (o *entry) enter(cmd *cobra.Command, run, command []string) error {
+	m, err := o.find(cmd, run)
+	switch {
+	case err != nil:
+		return err
+	case m.place.Cloud != config.CloudLocal:
+		return enterElsewhere(m.place, command, cmd.OutOrStdout())
+	}
+	return enterHere(cmd.Context(), m.cloud, m.machine, command)
+}
+
+// find finds the machine, which is one of a provider's or a process of this host.
+func (o *entry) find(cmd *cobra.Command, run []string) (m meant, err error) {
 	ctx := cmd.Context()
 	client, err := o.at.client(cmd, run)
 	if err != nil {
-		return err
+		return m, err
 	}
-	var name, cloud string
-	var job []byte
 	var entries []journal.Entry
 	if client != nil {
 		defer client.Close()
-		name, job, entries, err = readElsewhere(ctx, client, run)
+		m.run, m.job, entries, err = readElsewhere(ctx, client, run)
 	} else {
-		name, cloud, job, entries, err = readHere(run)
+		m.run, m.cloud, m.job, entries, err = readHere(run)
 	}
 	if err != nil {
-		return err
+		return m, err
 	}
-	machine, err := o.choose(name, entries)
-	if err != nil {
-		return usageError{err}
+	if m.machine, err = o.choose(m.run, entries); err != nil {
+		return m, usageError{err}
 	}
-	place, err := placeOfMachine(job, machine)
-	if err != nil {
-		return err
+	if m.place, err = placeOfMachine(m.job, m.machine); err != nil {
+		return m, err
 	}
-	switch {
-	case place.Cloud != config.CloudLocal:
-		return enterElsewhere(place, command, cmd.OutOrStdout())
-	case client != nil:
-		return usageError{fmt.Errorf("the machines of %s are processes of the controller's host: run tierml there, in the controller's directory", name)}
+	if client != nil && m.place.Cloud == config.CloudLocal {
+		return m, usageError{fmt.Errorf("the machines of %s are processes of the controller's host: run tierml there, in the controller's directory", m.run)}
 	}
-	return enterHere(ctx, cloud, machine, command)
+	return m, nil
 }
 
 // readHere reads what must be known of a run of this host. Cloud is where its fake cloud answers.
@@ -322,9 +336,8 @@ func enterElsewhere(p reach.Place, command []string, out io.Writer) error {
 	if len(words) == 0 {
 		return fmt.Errorf("this program does not know how machines of %s are entered", p.Cloud)
 	}
-	if missing := p.Missing(words); len(missing) > 0 {
-		fmt.Fprintf(out, "Machine %s is entered by\n  %s\n", p.Instance, shellLine(words))
-		return errors.New(strings.Join(missing, "\ntierml: "))
+	if err := missing(p, words, out); err != nil {
+		return err
 	}
 	if len(command) == 0 || !codeless {
 		return runFor(words, os.Stdout)
@@ -332,6 +345,16 @@ func enterElsewhere(p reach.Place, command []string, out io.Writer) error {
 	mark := "tierml-" + rand.Text()
 	words, _ = p.MachineCommand(fmt.Sprintf("printf %s; %s; printf '%s%%d.' $?", mark, line, mark), false)
 	return marked(words, mark, os.Stdout)
+}
+
+// missing shows a provider's command where programs that it needs are not here, and says where to get them.
+func missing(p reach.Place, words []string, out io.Writer) error {
+	missing := p.Missing(words)
+	if len(missing) == 0 {
+		return nil
+	}
+	fmt.Fprintf(out, "Machine %s is entered by\n  %s\n", p.Instance, shellLine(words))
+	return errors.New(strings.Join(missing, "\ntierml: "))
 }
 
 // marked runs a command that prints a mark, then what counts, then the mark again with an exit code and a dot.

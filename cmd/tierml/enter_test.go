@@ -15,7 +15,8 @@ import (
 
 // playedTools stand for the command lines of providers and for the machine behind them: they run what they are given here, in place of the machine's script.
 var playedTools = map[string]string{
-	"aws": `for last; do :; done
+	"aws": `case $* in *portNumber*) echo "$*" >"$CALLED"; exit ;; esac
+for last; do :; done
 printf '%s ' "${@:1:$# - 1}" >"$CALLED"
 line=${last#'{"command":["'}; line=${line%'"]}'}; line=${line//\\\"/\"}; line=${line//\\\\/\\}
 printf '\nStarting session with SessionId: ann-0\n'
@@ -23,6 +24,7 @@ bash -c "$line"
 printf '\n\nExiting session with sessionId: ann-0.\n'`,
 	"session-manager-plugin": `exit 1`,
 	"gcloud": `printf '%s ' "$@" >"$CALLED"
+case $* in *ExitOnForwardFailure*) exit ;; esac
 while [ "$1" != --command ]; do shift; done
 bash -c "$2"`,
 	"sudo": `[ "$1 $2 $3 $4" = "bash -c exec bash /var/lib/tierml/.tierml/*/enter \"\$@\" enter" ] || { echo "sudo $*" >&2; exit 99; }
@@ -71,6 +73,15 @@ func TestExecElsewhere(t *testing.T) {
 		if out, code := call(with, "exec", "own-1", "--machine", "i-1", "--", "true"); out != "" || code != 0 {
 			t.Errorf("%s: exit code %d, %q", cloud, code, out)
 		}
+		for words, ends := range map[string]map[string]string{
+			"forward own-1":                   {"ec2": "--parameters portNumber=6006,localPortNumber=6006\n", "gce": "-L 127.0.0.1:6006:localhost:6006 "},
+			"forward own-1 8080 --local 9090": {"ec2": "--parameters portNumber=8080,localPortNumber=9090\n", "gce": "-L 127.0.0.1:9090:localhost:8080 "},
+		} {
+			out, code := call(with, strings.Fields(words)...)
+			if called, err := os.ReadFile(filepath.Join(dir, "called")); err != nil || code != 0 || !strings.HasSuffix(string(called), ends[cloud]) {
+				t.Errorf("%s: %s: exit code %d, %q, %q, %v", cloud, words, code, out, called, err)
+			}
+		}
 		// Without the tools the command is printed, with where to get them.
 		out, code = call(filepath.Dir(builtBinary(t)), "ssh", "own-1")
 		tool := strings.Fields(want)[0]
@@ -82,6 +93,7 @@ func TestExecElsewhere(t *testing.T) {
 			{"exec own-1 --machine i-9 -- ls", "has no machine i-9; it has i-1 (rank-0)"},
 			{"exec own-1 --machine i-0 -- ls", "machine i-0 of runs/own-1 is gone (evicted); it has i-1 (rank-0)"},
 			{"exec own-1", "name a run and a command"},
+			{"forward own-1 0", "0 is not a port"},
 		} {
 			if out, code := call(with, strings.Fields(c.words)...); code != exitUsage || !strings.Contains(out, c.want) {
 				t.Errorf("%s: exit code %d, %q", c.words, code, out)
@@ -101,7 +113,7 @@ func runElsewhere(t *testing.T, dir, cloud string) {
 		}
 	}
 	must(os.MkdirAll(at, 0o755))
-	must(os.WriteFile(filepath.Join(at, rundir.JobFile), []byte("name: own\ncloud: "+cloud+"\nworkdir: /nowhere\n"+cloud+": {region: us-west-2, project: my-project}\n"), 0o600))
+	must(os.WriteFile(filepath.Join(at, rundir.JobFile), []byte("name: own\ncloud: "+cloud+"\nworkdir: /nowhere\nports: [6006]\n"+cloud+": {region: us-west-2, project: my-project}\n"), 0o600))
 	must(os.WriteFile(filepath.Join(at, "state.json"), []byte("{}"), 0o600))
 	lines, err := journal.Create(filepath.Join(at, rundir.JournalFile), func(journal.Entry) {})
 	must(err)

@@ -10,7 +10,7 @@ import (
 var groups = []cli.Group{
 	{Title: "Begin", Commands: []string{"init", "doctor", "plan", "run", "train", "predict"}},
 	{Title: "Watch", Commands: []string{"ps", "top", "events", "logs", "state", "dashboard", "report"}},
-	{Title: "Intervene", Commands: []string{"exec", "ssh", "scale", "pause", "resume", "stop", "drill"}},
+	{Title: "Intervene", Commands: []string{"exec", "ssh", "forward", "scale", "pause", "resume", "stop", "drill"}},
 	{Title: "Markets, and what would have been", Commands: []string{"market", "prices", "dry-run", "calibrate"}},
 	{Title: "Machines on a real cloud", Commands: []string{"leaks", "down"}},
 	{Title: "Serve others", Commands: []string{"controller", "hosts", "fetch", "fakecloud"}},
@@ -34,6 +34,7 @@ var otherWords = map[string][]string{
 	"prices": {"price", "pricing", "history"}, "dry-run": {"dryrun", "simulate", "sim", "backtest"},
 	"leaks": {"leak", "orphans", "machines", "instances"}, "down": {"destroy", "delete", "teardown", "terminate", "rm", "cleanup"},
 	"ssh":        {"shell", "connect", "login"},
+	"forward":    {"port", "ports", "tunnel", "port-forward"},
 	"controller": {"server", "daemon"}, "fetch": {"download", "cp", "pull"},
 	"config": {"settings", "configure", "env"},
 }

@@ -145,6 +145,7 @@ func subcommands() []*cobra.Command {
 		newRunCommand(),
 		newScaleCommand(),
 		newSSHCommand(),
+		newForwardCommand(),
 		newStateCommand(),
 		newPauseCommand(),
 		newResumeCommand(),

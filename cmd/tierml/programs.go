@@ -20,6 +20,7 @@ import (
 	"github.com/tierml/tierml/jobrun"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/planner"
+	"github.com/tierml/tierml/program"
 	"github.com/tierml/tierml/sched/trials"
 	"github.com/tierml/tierml/sim"
 	"github.com/tierml/tierml/sim/sweep"
@@ -92,6 +93,17 @@ func prepareProgram(ctx context.Context, job *config.Job) (*preparedJob, error) 
 	}
 	p.plan.Choice = decision
 	return p, nil
+}
+
+// containersHere checks that programs can run in containers where this host's processes are the machines.
+func containersHere(ctx context.Context, job *config.Job) error {
+	if job.Image == "" || job.Installation() != nil {
+		return nil
+	}
+	if err := program.HasRuntime(ctx); err != nil {
+		return job.Fault("image", err.Error(), "install Podman or Docker here")
+	}
+	return nil
 }
 
 // simulationOfPrograms makes the simulation of the job's own run.
@@ -242,7 +254,7 @@ func (f *programFacts) stateEach(job *config.Job) float64 {
 // describe is what the plan says about the program.
 func (f *programFacts) describe(job *config.Job) *planner.Program {
 	p := &planner.Program{
-		Tasks: job.Tasks, Trials: job.Trials() != nil, Share: f.share, Count: job.Resources.Count.Most, Least: job.Resources.Count.Least, Hours: f.hours, On: f.on.Name, Basis: f.basis, Workdir: f.workdir,
+		Tasks: job.Tasks, Trials: job.Trials() != nil, Share: f.share, Count: job.Resources.Count.Most, Least: job.Resources.Count.Least, Hours: f.hours, On: f.on.Name, Basis: f.basis, Image: job.Image, Workdir: f.workdir,
 		Setup: job.Setup != "", Secrets: len(job.Secrets), State: job.State.Dir, Every: job.State.Every, Rate: assumedRate,
 	}
 	p.Store = "the run's directory"

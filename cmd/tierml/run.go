@@ -185,6 +185,9 @@ func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) erro
 	if err := thisHost().admit(job, crowd(job, p.choice)); err != nil {
 		return err
 	}
+	if err := containersHere(ctx, job); err != nil {
+		return err
+	}
 	if _, err := hookOf(job.Alerts); err != nil {
 		return usageError{err}
 	}

@@ -3,6 +3,8 @@
 #: TYPE tierml events sweep => until_true noticed
 #: TYPE tierml exec sweep --task 0 -- ls => until_true tierml exec sweep --task 0 -- ls
 #: TYPE tierml ssh sweep => until_true tierml ssh sweep
+#: TYPE tierml forward sweep => until_true tierml forward sweep --task 0
+#: TYPE tierml plan examples/programs/gpu.yaml => tierml plan examples/programs/gpu.yaml | grep "^  GPUs "
 #: TYPE tierml run --controller URL sweep.yaml => submitted
 export THE_KEY=hush-b1946ac92492d234
 port=$(free_port)
@@ -35,6 +37,11 @@ submitted() {
 }
 #: AFTER
 wait
+# Job words of the table that the job does not have.
+sed -e '/^tasks:/d' -e 's/^run:/image: python:3.12-slim\nrun:/' sweep.yaml >words.yaml
+tierml plan words.yaml >words
+grep -q '^  Program  .*one on 2 machines' words
+grep -q '^  Image  .*python:3.12-slim' words
 grep -q '1 cancelled' run.log
 test -s results/task-0/at
 tierml logs sweep | grep 'step 5' >/dev/null
