@@ -96,7 +96,7 @@ func (p *Plan) writeProgram(b *terminal.Text) {
 	}
 	what := fmt.Sprintf("one on %s", plural(in.Count, "machine"))
 	if in.Least > 0 && in.Least < in.Count {
-		what += fmt.Sprintf(", begun on %d when no more can be had; these figures are of %d", in.Least, in.Count)
+		what += fmt.Sprintf(", begun on %d when no more can be had", in.Least)
 	}
 	if in.Tasks > 0 {
 		what = fmt.Sprintf("%s, %d at a time", plural(in.Tasks, in.unit()), min(in.Count, in.Tasks))

@@ -16,6 +16,7 @@ import (
 // Programs is a job of programs of the user's own. Times are market time.
 type Programs struct {
 	Count, Tasks int           // as programs.Config has them
+	Least        int           // likewise
 	Rungs        []trials.Rung // of a sweep whose trials the tasks are; empty = none
 	Of           int64         // the steps of a trial
 	State        bool          // they have state
@@ -58,7 +59,7 @@ func (c *Config) Undone() time.Duration {
 // forPrograms configures what decides about them.
 func (c *Config) forPrograms() programs.Config {
 	p := c.Programs
-	out := programs.Config{Settings: c.Settings, Count: p.Count, Tasks: p.Tasks, State: p.State, SaveWithin: c.Timing.Notice + p.Save + time.Minute,
+	out := programs.Config{Settings: c.Settings, Count: p.Count, Least: p.Least, Tasks: p.Tasks, State: p.State, SaveWithin: c.Timing.Notice + p.Save + time.Minute,
 		Heartbeat: time.Second, OrphanAfter: time.Second}
 	out.DeadAfter = 100 * 365 * 24 * time.Hour // players send no heartbeats: silence says nothing about them
 	if len(p.Rungs) > 0 {
@@ -77,8 +78,11 @@ func (c *Config) forPrograms() programs.Config {
 type cast struct {
 	w      *world
 	all    map[ps.ServerID]*player
-	stored map[string]float64 // work, in floating-point operations, by manifest
+	stored map[string]float64 // how much of a program is done, from 0 to 1, by manifest
 	saves  int
+	// What rank 0 of the newest gang began with: a rank that is new gets its state from there.
+	gang  uint64 // the attempt
+	begun float64
 }
 
 // player is a machine that runs one program after the other.
@@ -91,7 +95,8 @@ type player struct {
 	round   int  // counts beginnings and ends: what was scheduled in an older one is void
 	attempt uint64
 	works   bool
-	done    float64 // operations, at since
+	each    float64 // operations of this machine's part of the program
+	done    float64 // of these, at since
 	since   time.Duration
 }
 
@@ -161,7 +166,8 @@ func (c *cast) settleInstant()                           {}
 func (p *player) run(do tiers.RunProgram) {
 	cfg := &p.c.w.cfg
 	p.round++
-	p.attempt, p.works, p.done = do.Attempt, false, p.c.stored[do.Resume]
+	p.attempt, p.works, p.each = do.Attempt, false, p.c.each()*float64(cfg.Programs.width())/float64(max(do.Ranks, 1))
+	p.done = p.c.begin(do) * p.each
 	started := tiers.ProgramStarted{Attempt: p.attempt}
 	wait := cfg.Timing.Reply
 	takes := func(d time.Duration) (wall float64) {
@@ -178,7 +184,7 @@ func (p *player) run(do tiers.RunProgram) {
 	p.later(wait, func() {
 		p.works, p.since = true, p.c.w.elapsed
 		p.tell(started)
-		p.later(time.Duration((p.c.each()-p.done)/p.rate)+1, func() { p.end(0, false, cfg.Programs.State) })
+		p.later(time.Duration((p.each-p.done)/p.rate)+1, func() { p.end(0, false, cfg.Programs.State) })
 		p.feedback(do.Task)
 		p.mirror()
 	})
@@ -188,7 +194,7 @@ func (p *player) run(do tiers.RunProgram) {
 func (p *player) feedback(task int) {
 	of := p.c.w.cfg.Programs
 	for _, rung := range of.Rungs {
-		at := p.c.each() * float64(rung.At) / float64(of.Of)
+		at := p.each * float64(rung.At) / float64(of.Of)
 		if at <= p.done {
 			continue
 		}
@@ -199,7 +205,18 @@ func (p *player) feedback(task int) {
 	}
 }
 
-// each is the work of one program on one machine.
+// begin is how much of a program is done as a rank begins.
+func (c *cast) begin(do tiers.RunProgram) float64 {
+	if do.Rank == 0 {
+		c.gang, c.begun = do.Attempt, c.stored[do.Resume]
+	}
+	if do.Resume == "" && do.Attempt == c.gang {
+		return c.begun
+	}
+	return c.stored[do.Resume]
+}
+
+// each is the work of one program on one machine, of as many as there may be.
 func (c *cast) each() float64 {
 	p := c.w.cfg.Programs
 	return c.w.cfg.Job.Work / p.Share() / float64(p.number())
@@ -219,7 +236,7 @@ func (p *player) mirror() {
 func (p *player) count() {
 	if p.works {
 		now := p.c.w.elapsed
-		p.done, p.since = min(p.done+p.rate*float64(now-p.since), p.c.each()), now
+		p.done, p.since = min(p.done+p.rate*float64(now-p.since), p.each), now
 	}
 }
 
@@ -227,7 +244,7 @@ func (p *player) count() {
 func (p *player) save(final bool) {
 	p.count()
 	p.c.saves++
-	manifest, done, attempt := fmt.Sprint(p.c.saves), p.done, p.attempt
+	manifest, done, attempt := fmt.Sprint(p.c.saves), p.done/p.each, p.attempt
 	p.later(p.c.w.cfg.Programs.Save, func() {
 		p.c.stored[manifest] = done
 		p.tell(tiers.ProgramSaved{Attempt: attempt, Manifest: manifest, Final: final})

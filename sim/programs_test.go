@@ -77,6 +77,35 @@ func TestProgramsTakeTheirTime(t *testing.T) {
 	}
 }
 
+// A gang of two to four machines begins on two when no more can be had, and takes twice as long; when more can be had later it goes on with four, and each of
+// the new ranks begins with what the others have done.
+func TestProgramsOfARange(t *testing.T) {
+	gang := Programs{Count: 4, Least: 2, State: true, Every: 30 * time.Minute}
+	two, _ := programRun(t, gang, func(c *Config) { c.Capacity = map[market.Pool]int{c.Pools[0].Pool: 2} })
+	if two.Runtime < 12*time.Hour || two.Runtime > 12*time.Hour+45*time.Minute || two.Machines != 2 {
+		t.Errorf("with two machines of four: %+v", two)
+	}
+	// Two of four are taken after an hour, and for two more no others can be had: 4 + 2*2 of 24 machine hours are done by then.
+	grown, entries := programRun(t, gang, func(c *Config) {
+		c.Faults = []Fault{{At: time.Hour, Do: Evict, Count: 2}, {At: time.Hour, Do: NoCapacity, For: 2 * time.Hour}}
+	})
+	if grown.Runtime < 7*time.Hour || grown.Runtime > 8*time.Hour+30*time.Minute || grown.Machines != 6 {
+		t.Errorf("with two machines of four for two hours: %+v", grown)
+	}
+	var ranks []int
+	for _, e := range entries {
+		if e.Kind == journal.ProgramStart && e.Program == "rank-0" {
+			ranks = append(ranks, 0)
+		}
+		if e.Kind == journal.ProgramStart {
+			ranks[len(ranks)-1]++
+		}
+	}
+	if !slices.Equal(ranks, []int{4, 2, 4}) {
+		t.Errorf("its attempts had %v ranks", ranks)
+	}
+}
+
 // Every policy that serves programs brings them to their end through a price that exceeds all bids, evictions that prices do not tell of and a
 // machine lost without notice; and a pool that nobody should want changes nothing of it.
 func TestProgramsByEveryPolicy(t *testing.T) {

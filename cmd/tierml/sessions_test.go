@@ -159,12 +159,15 @@ func prepareSession(t *testing.T, s *site, program string) {
 	if err != nil || len(data) == 0 {
 		t.Fatalf("no data: %v", err)
 	}
-	for _, file := range data {
-		file, err := filepath.Abs(file)
+	for _, file := range append(data, "../../examples/programs") {
+		below, err := filepath.Rel("../..", file)
+		if err == nil {
+			file, err = filepath.Abs(file)
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Symlink(file, s.path("examples", "data", filepath.Base(file))); err != nil {
+		if err := os.Symlink(file, s.path(below)); err != nil {
 			t.Fatal(err)
 		}
 	}
