@@ -105,7 +105,9 @@ func TestPythonPage(t *testing.T) {
 		slow := strings.Replace(code, "losses.append", "import time; time.sleep(0.01); losses.append", 1)
 		cmd, _ := s.start(t, interpreter, slow)
 		s.notice(t, "9")
-		_ = cmd.Wait() // 143, or 0 from a Trainer
+		if err := cmd.Wait(); err == nil || err.Error() != "exit status 143" {
+			t.Errorf("%s: after a notice %v", b, err)
+		}
 		if err := os.Remove(filepath.Join(s.dir, "notice")); err != nil {
 			t.Fatal(err)
 		}

@@ -227,20 +227,16 @@ class Kept:
             reporting.write(self.step)
         if not self._dir:
             return
-        mine = _NOTICE if self._noticed() else self._wanted()
+        mine = _NOTICE if reporting.ending() else self._wanted()
         wanted = self._agree(mine)
         if wanted <= self._round:
             return
         self._snapshot(wanted)
         if wanted == _NOTICE:
             # The other ranks end when they are asked to: this one's machine goes.
-            while mine != _NOTICE and not self._noticed():
+            while mine != _NOTICE and not reporting.ending():
                 time.sleep(0.02)
             sys.exit(143)  # as after SIGTERM
-
-    def _noticed(self):
-        came = reporting.coming()
-        return came is not None and came[0]["kind"] != "rebalance"
 
     def _wanted(self):
         """The round of the snapshot that the machine wants."""

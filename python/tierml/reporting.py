@@ -54,6 +54,12 @@ def coming():
         return None
 
 
+def ending():
+    """Whether the machine goes or the program is to stop: a rebalance recommendation does not count."""
+    came = coming()
+    return came is not None and came[0]["kind"] != "rebalance"
+
+
 def notice():
     """Seconds until the machine goes or the program is stopped; None as long as neither is to come.
 

@@ -18,6 +18,9 @@ class TrainerCallback:
     def on_step_end(self, args, state, control, **kwargs):
         pass
 
+    def on_train_end(self, args, state, control, **kwargs):
+        pass
+
 
 class TrainingArguments:
     def __init__(self, output_dir, max_steps, save_steps):
@@ -43,6 +46,8 @@ class Trainer:
                 callback.on_step_end(self.args, state, control, model=self.model)
             if control.should_save:
                 self.save(state)
+        for callback in self.callbacks:
+            callback.on_train_end(self.args, state, control, model=self.model)
 
     def save(self, state):
         folder = os.path.join(self.args.output_dir, f"tmp-checkpoint-{state.global_step}")
