@@ -175,6 +175,9 @@ func (k *Checker) path(field string) string { return k.block + "." + field }
 // Written reports whether the file mentions the field.
 func (k *Checker) Written(field string) bool { return k.c.written(k.path(field)) }
 
+// FaultOfGPUs objects to the GPUs that the job asks for.
+func (k *Checker) FaultOfGPUs(problem, instead string) { k.c.fault("resources", problem, instead) }
+
 // Fault objects to a field.
 func (k *Checker) Fault(field, problem, instead string) { k.c.fault(k.path(field), problem, instead) }
 

@@ -20,8 +20,9 @@ var gpusOfEC2 string
 // words are EC2's names of GPU models where they are not what people type.
 var words = map[string]string{"RTX PRO Server 6000": "RTX-PRO-6000"}
 
-// attached are Compute Engine's types with GPUs of their own: how many there are by the type's name, or by its vCPUs (its
-// documentation, "GPU machine types"). The memory is what EC2 says of the same model.
+// attached are Compute Engine's types with GPUs of their own: how many there are by the type's name, or by its vCPUs. From its
+// documentation, "GPU machine types", and checked against lists of those who ask its API: SkyPilot's catalog (v8, gcp/vms.csv), dstack's gpuhunt.
+// The memory is what EC2 says of the same model.
 var attached = []struct {
 	prefix string
 	each   market.GPU
@@ -61,7 +62,7 @@ func GPUOf(name string) market.GPU {
 		return g
 	}
 	for _, a := range attached {
-		rest, is := strings.CutPrefix(name, a.prefix)
+		rest, is := strings.CutPrefix(strings.TrimSuffix(name, "-nolssd"), a.prefix)
 		if !is {
 			continue
 		}

@@ -3,6 +3,7 @@ package gce
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -105,6 +106,23 @@ func (b *Block) Check(c *config.Checker) {
 		c.Fault("extra_notice", b.ExtraNotice.String()+" is no warning that Compute Engine gives", "write whole seconds up to "+config.Duration(longestNotice))
 	}
 	c.Job.Local.Notice += b.ExtraNotice
+	checkGPUs(c)
+}
+
+// forN1 are models that Compute Engine attaches to N1 machines: no type has them of its own (its documentation, "GPU machine types").
+var forN1 = []string{"K80", "T4", "V100"}
+
+// checkGPUs refuses a job that could do with such models alone.
+func checkGPUs(c *config.Checker) {
+	wanted := slices.Clone(c.Job.Resources.GPU)
+	for _, m := range c.Job.Resources.AnyOf {
+		wanted = append(wanted, m.GPU)
+	}
+	if len(wanted) == 0 || slices.ContainsFunc(wanted, func(g config.GPU) bool { return !slices.Contains(forN1, g.Model) }) {
+		return
+	}
+	c.FaultOfGPUs(wanted[0].Model+" is attached to N1 machines on Compute Engine, and TierML buys types that have GPUs of their own",
+		"write one that they have: L4, A100, H100, H200, B200 or RTX-PRO-6000; or cloud: ec2")
 }
 
 // checkLabels checks what becomes a label, or a part of a name.

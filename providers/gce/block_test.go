@@ -89,3 +89,19 @@ func TestGCEMistakes(t *testing.T) {
 		}
 	}
 }
+
+// GPUs that are attached to N1 machines are refused with a sentence, unless others would do as well.
+func TestGPUsForN1(t *testing.T) {
+	dir := t.TempDir()
+	for gpus, refused := range map[string]bool{"V100:1": true, "[T4:1, K80:2]": true, "[T4:1, L4:1]": false} {
+		name := filepath.Join(dir, "job.yaml")
+		text := "name: own\ncloud: gce\nrun: 'true'\nresources: {count: 1, gpu: " + gpus + ", zones: [us-central1-a]}\ngce: {project: p, region: us-central1, cluster: c, checkpoints: gs://b/c, program: {url: gs://b/p, sha256: " + strings.Repeat("0a", 32) + "}}\n"
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := config.Load(name)
+		if got := err != nil && strings.Contains(err.Error(), "is attached to N1 machines on Compute Engine"); got != refused || !refused && err != nil {
+			t.Errorf("%s: %v", gpus, err)
+		}
+	}
+}
