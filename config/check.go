@@ -248,7 +248,7 @@ func (c *checker) reliable() {
 			"write count: 1, or say in checkpoint: how often to save, such as {to: s3://BUCKET/PREFIX, every: 5m}")
 	}
 	if r.Count == 0 && !c.job.Restarts() {
-		for _, field := range []string{"reliable.type", "reliable.zone", "reliable.bandwidth"} {
+		for _, field := range []string{"reliable.type", "reliable.zone", "reliable.bandwidth", "reliable.committed"} {
 			if c.written(field) {
 				c.fault(field, "has no effect with count: 0, where machines of resources serve", "remove it, or write count: 1")
 			}
@@ -256,6 +256,10 @@ func (c *checker) reliable() {
 		if c.job.Policy == (bidding.OnDemand{}).Name() {
 			c.fault("reliable.count", "0 leaves policy on-demand without machines: it buys no transient ones", "write count: 1 or more, or another policy")
 		}
+	}
+	c.positive("reliable.committed", r.Committed)
+	if r.Committed > 0 && r.Auto() && !c.faultyBelow("reliable.type") {
+		c.fault("reliable.committed", "names no machine type: a commitment covers machines of one", "write reliable.type, such as m5.large")
 	}
 	c.zone("reliable.zone", r.Zone)
 	zones := c.job.Resources.Zones

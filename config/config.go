@@ -7,7 +7,9 @@
 package config
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tierml/tierml/bidding"
@@ -186,6 +188,15 @@ func (j *Job) Place() tempo.Place {
 // Tempo is what the job's plan, dry run and run are decided by.
 func (j *Job) Tempo() tempo.Settings { return tempo.Of(j.Place()) }
 
+// Rules is the rule book that bills, with what a commitment covers.
+func (j *Job) Rules() (market.RuleBook, error) {
+	name := j.Local.Rules
+	if r := j.Reliable; r.Committed > 0 && !strings.Contains(name, "+committed=") {
+		name += fmt.Sprintf("+committed=%s@%s", r.Type, r.Committed)
+	}
+	return market.Rules(name)
+}
+
 // HourlyCeiling is what purchases keep to: limits.per_hour, unless a warning is all that it is for. 0 = no limit.
 func (j *Job) HourlyCeiling() market.USD {
 	if j.Limits.OverHour == LimitWarn {
@@ -299,6 +310,10 @@ type Reliable struct {
 	// Bandwidth is the capacity of each machine's network link in one direction, from which the stage and the pace of cuts follow
 	// (docs/training.md). Default the catalog's.
 	Bandwidth Bandwidth `yaml:"bandwidth"`
+	// Committed is what an hour of such a machine costs under a Savings Plan, a reservation or a committed use discount, which is paid
+	// anyway: the machines add nothing to the bill ([cost](cost.md#savings-plans-and-reservations)). Needs `type`, one that workers
+	// cannot be. Default none.
+	Committed market.USD `yaml:"committed"`
 }
 
 // Auto is written for the policy and for the reliable machines that a plan chooses.

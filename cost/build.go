@@ -170,6 +170,11 @@ func (l *Ledger) addTotals(r *Report, bills []bill, asOf time.Time) {
 	for _, b := range bills {
 		sum := market.Total(b.charges)
 		t.Total += sum
+		for _, c := range b.charges {
+			if c.Note == market.CommittedNote {
+				t.Committed += c.Rate.PerHour(c.To.Sub(c.From))
+			}
+		}
 		if b.usage.Pool.Class == market.Spot {
 			t.Spot += sum
 		} else {

@@ -206,6 +206,20 @@ func TestReportUnderOtherRules(t *testing.T) {
 	}
 }
 
+// A reliable machine under a commitment adds nothing; what the commitment had to pay stands apart.
+func TestReportWithACommitment(t *testing.T) {
+	entries := append(small(t, "ec2-2017+committed=c3.xlarge@0.15"), launch("r", onDemand, "", 0), launch("a", spot, "0.3", 0),
+		end(journal.Terminated, "a", 30, "user"), end(journal.Terminated, "r", 90, "user"))
+	r := report(t, feed(t, entries...))
+	if got := r.Totals; got.Total != usd("0.1") || got.OnDemand != 0 || got.Committed != usd("0.3") {
+		t.Errorf("total $%s, on demand $%s, committed $%s; want 0.1, 0 and two hours at 0.15", got.Total, got.OnDemand, got.Committed)
+	}
+	var text strings.Builder
+	if err := r.WriteSummary(&text); err != nil || !strings.Contains(text.String(), "paid anyway, for reliable machines; not in the total") {
+		t.Errorf("%v\n%s", err, &text)
+	}
+}
+
 // The journal of a killed run: what is due as of the last entry.
 func TestReportOfAKilledRun(t *testing.T) {
 	entries := append(small(t, "ec2-2017"), launch("r", onDemand, "", 0), launch("a", spot, "0.3", 0),

@@ -57,6 +57,8 @@ type Totals struct {
 	Total    market.USD `json:"total"`
 	Spot     market.USD `json:"spot"`
 	OnDemand market.USD `json:"on_demand"` // reliable machines
+	// Committed is what a commitment, which is paid anyway, had to pay for the reliable machines. It is not in the total.
+	Committed market.USD `json:"committed,omitempty"`
 	// Equivalent, Saving and SavingPercent compare with the on-demand equivalent. A saving may be negative.
 	Equivalent    market.USD `json:"equivalent"`
 	Saving        market.USD `json:"saving"`

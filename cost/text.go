@@ -116,6 +116,9 @@ func (t *text) totals(r *Report) {
 	tab.add("spot machines", money(r.Totals.Spot), fmt.Sprintf("%.1f machine hours of all kinds, %s",
 		r.Totals.MachineHours, words.Number(r.Totals.Evictions, "eviction")))
 	tab.add("reliable machines", money(r.Totals.OnDemand), "")
+	if c := r.Totals.Committed; c > 0 {
+		tab.add("committed", money(c), "paid anyway, for reliable machines; not in the total")
+	}
 	tab.add("total", money(r.Totals.Total), "exactly $"+r.Totals.Total.String())
 	if e := r.Equivalent; e != nil {
 		tab.add("on-demand equivalent", money(e.USD),

@@ -72,12 +72,16 @@ type configs struct {
 // fleet is the part about machines.
 func (c *Config) fleet() *fleet.Config {
 	saved := c.Checkpoints
+	upkeep := market.USD(c.Reliable.Count) * c.Reliable.Type.OnDemand
+	if c.Rules != nil {
+		upkeep = c.Rules.Terms().Fees.Due(c.Reliable.Pool, upkeep)
+	}
 	f := &fleet.Config{
 		Run: c.Run, Reliable: c.Reliable, Want: c.Want, Pools: c.Pools, Policy: c.Policy,
 		Settings: c.Settings, Substitutes: saved.Place != "" && (saved.Every > 0 || saved.EveryClocks > 0),
 		AskAgain: c.AskAgain, Chooses: c.Chooses, Rules: c.Rules, WholeHours: c.WholeHours, Billed: c.Billed,
 		Job: bidding.Job{Deadline: c.Deadline, Budget: c.Budget, PerHour: c.PerHour, Work: c.Job.Work,
-			Upkeep:       market.USD(c.Reliable.Count) * c.Reliable.Type.OnDemand,
+			Upkeep:       upkeep,
 			ValueOfTime:  c.ValueOfTime,
 			ReliableRate: float64(c.Reliable.Count) * c.Reliable.Type.WorkRate(),
 			Startup:      c.Startup, Notice: c.Notice, Handover: c.JoinWait + c.NoticeWait, Leave: c.DrainMargin},

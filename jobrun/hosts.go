@@ -127,7 +127,7 @@ func (r *session) hostsBrain(history map[market.Pool]*market.History) (*hosts.Br
 	if err != nil {
 		return nil, err
 	}
-	rules, err := market.Rules(job.Local.Rules)
+	rules, err := job.Rules()
 	if err != nil {
 		return nil, err
 	}

@@ -106,7 +106,7 @@ func (r *session) programController(history map[market.Pool]*market.History) (ru
 	if err != nil {
 		return nil, err
 	}
-	rules, err := market.Rules(job.Local.Rules)
+	rules, err := job.Rules()
 	if err != nil {
 		return nil, err
 	}

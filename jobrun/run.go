@@ -172,7 +172,7 @@ func (r *session) region() string { return r.cfg.Choice.Pools[0].Pool.Region }
 
 func (r *session) startCloud() (*fakecloud.Cloud, error) {
 	job := r.cfg.Job
-	rules, err := market.Rules(job.Local.Rules)
+	rules, err := job.Rules()
 	if err != nil {
 		return nil, err
 	}

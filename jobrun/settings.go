@@ -69,7 +69,7 @@ func (r *session) controllerConfig(policy bidding.Policy, history map[market.Poo
 	for name, value := range job.Train.Params {
 		params[name] = fmt.Sprint(value)
 	}
-	rules, err := market.Rules(job.Local.Rules)
+	rules, err := job.Rules()
 	if err != nil {
 		return elasticity.Config{}, err
 	}
@@ -151,8 +151,12 @@ func (r *session) startDetails() (json.RawMessage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("writing the resolved job down: %w", err)
 	}
+	rules, err := job.Rules()
+	if err != nil {
+		return nil, err
+	}
 	d := journal.StartDetails{
-		Version: r.cfg.Version, Name: job.Name, Seed: job.Seed, Clock: r.cfg.Clock.String(), Rules: job.Local.Rules,
+		Version: r.cfg.Version, Name: job.Name, Seed: job.Seed, Clock: r.cfg.Clock.String(), Rules: rules.Name(),
 		Cloud: job.Cloud, App: job.Train.App, Clocks: int64(job.Train.Clocks), Splits: job.Train.Splits, Partitions: job.Train.Partitions,
 		Want:        journal.Want{Machines: choice.Want.Machines, VCPU: choice.Want.VCPU},
 		OrphanAfter: r.cfg.Clock.ToMarket(job.OrphanAfter).Seconds(), Billed: r.billed(),

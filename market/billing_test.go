@@ -247,6 +247,50 @@ func TestFees(t *testing.T) {
 	}
 }
 
+// TestCommitment: EC2's Savings Plans User Guide: a commitment is an hourly spend that is charged "for the duration of the term
+// ... regardless of usage". So covered machines add nothing, and other machines are billed as ever.
+func TestCommitment(t *testing.T) {
+	for _, base := range []string{"ec2-2017", "ec2-now"} {
+		book, plain := rules(t, base+"+committed=m5.large@0.0613"), rules(t, base)
+		if book.Name() != base+"+committed=m5.large@0.0613" {
+			t.Error(book.Name())
+		}
+		covered := Usage{Pool: Pool{Zone: "us-east-1a", Type: "m5.large", Class: OnDemand}, Start: at(0), End: at(90), EndedBy: ByUser}
+		h := Constant(96_000_000)
+		charges, err := book.Charges(covered, h, at(90))
+		if err != nil {
+			t.Fatal(err)
+		}
+		without, err := plain.Charges(covered, h, at(90))
+		if err != nil || Total(without) == 0 {
+			t.Fatal(without, err)
+		}
+		if Total(charges) != 0 || len(charges) != len(without) {
+			t.Errorf("%s: %+v", base, charges)
+		}
+		for i, c := range charges {
+			if !c.From.Equal(without[i].From) || !c.To.Equal(without[i].To) || c.Rate != 61_300_000 || !c.Free || c.Note != CommittedNote {
+				t.Errorf("%s: %+v beside %+v", base, c, without[i])
+			}
+		}
+		for _, other := range []Usage{
+			{Pool: Pool{Zone: "us-east-1a", Type: "m5.large", Class: Spot}, Bid: 96_000_000, Start: at(0), End: at(90), EndedBy: ByUser},
+			{Pool: Pool{Zone: "us-east-1a", Type: "m5.xlarge", Class: OnDemand}, Start: at(0), End: at(90), EndedBy: ByUser},
+		} {
+			got, err := book.Charges(other, h, at(90))
+			want, _ := plain.Charges(other, h, at(90))
+			if diff := cmp.Diff(want, got); diff != "" || err != nil {
+				t.Error(err, diff)
+			}
+		}
+	}
+	for _, text := range []string{"ec2-now+committed=m5.large", "ec2-now+committed=@1", "ec2-now+committed=m5.large@x", "ec2-now+committed=m5.large@-1"} {
+		if _, err := Rules(text); err == nil {
+			t.Errorf("%s is accepted", text)
+		}
+	}
+}
+
 // TestTrafficBetweenZones: EC2's On-Demand Pricing page, "Data Transfer within the same AWS Region": data to and from other
 // availability zones costs 0.01 dollars per GB in each direction. 5 GB an hour for two hours: 2 x 5 x 2 x 0.01 = 0.2 dollars, for
 // machines outside of the zone that was named only, whoever ends them and whatever is free.

@@ -19,7 +19,27 @@ type Fees struct {
 	TrafficMB int
 	TrafficGB USD // per gigabyte and direction
 	Home      string
+	// Committed is the type of which a Savings Plan, a reservation or a committed use discount covers the machines on demand, and
+	// CommittedPrice what an hour of one costs under it. That is paid whether they run or not: a bill shows it and adds nothing.
+	Committed      string
+	CommittedPrice USD
 }
+
+// Covers reports whether a commitment pays for a pool's machines.
+func (f Fees) Covers(p Pool) bool {
+	return p.Class == OnDemand && f.Committed != "" && p.Type == f.Committed
+}
+
+// Due is what an hour of a pool's machines adds to a bill at a price.
+func (f Fees) Due(p Pool, price USD) USD {
+	if f.Covers(p) {
+		return 0
+	}
+	return price
+}
+
+// CommittedNote marks the lines of a bill that a commitment pays. Their rate is the commitment's, their amount 0.
+const CommittedNote = "committed: paid anyway"
 
 // hoursAMonth is what providers' price pages reckon with.
 const hoursAMonth = 730
@@ -51,6 +71,9 @@ func (f Fees) String() string {
 	if f.TrafficMB > 0 {
 		s += fmt.Sprintf("+traffic=%sx%s@%s", strconv.FormatFloat(float64(f.TrafficMB)/1000, 'f', -1, 64), f.TrafficGB, f.Home)
 	}
+	if f.Committed != "" {
+		s += fmt.Sprintf("+committed=%s@%s", f.Committed, f.CommittedPrice)
+	}
 	return s
 }
 
@@ -69,10 +92,13 @@ func parseFees(text string) (f Fees, err error) {
 			f.Address, err = ParseUSD(value)
 		case "traffic":
 			err = f.parseTraffic(value)
+		case "committed":
+			err = f.parseCommitted(value)
 		default:
-			err = errors.New("want disk=GIBxPRICE, address=PRICE or traffic=GBxPRICE@ZONE")
+			err = errors.New("want disk=GIBxPRICE, address=PRICE, traffic=GBxPRICE@ZONE or committed=TYPE@PRICE")
 		}
-		if err == nil && (f.DiskGiBMonth < 0 || f.Address < 0 || f.TrafficGB < 0 || f.DiskGiBMonth > 1000*Dollar || f.TrafficGB > 1000*Dollar) {
+		if err == nil && (f.DiskGiBMonth < 0 || f.Address < 0 || f.TrafficGB < 0 || f.CommittedPrice < 0 || f.DiskGiBMonth > 1000*Dollar || f.TrafficGB > 1000*Dollar ||
+			f.CommittedPrice > 1000*Dollar) {
 			err = errors.New("the price is out of range")
 		}
 		if err != nil {
@@ -96,6 +122,17 @@ func (f *Fees) parseTraffic(text string) error {
 	return err
 }
 
+// parseCommitted reads "m5.large@0.0613".
+func (f *Fees) parseCommitted(value string) (err error) {
+	kind, price, _ := strings.Cut(value, "@")
+	if kind == "" || price == "" {
+		return errors.New("want a machine type and what an hour of one costs under the commitment, such as committed=m5.large@0.0613")
+	}
+	f.Committed = kind
+	f.CommittedPrice, err = ParseUSD(price)
+	return err
+}
+
 // withFees is a rule book with fees beside it.
 type withFees struct {
 	RuleBook
@@ -115,6 +152,11 @@ func (b withFees) Charges(u Usage, h *History, asOf time.Time) ([]Charge, error)
 	charges, err := b.RuleBook.Charges(u, h, asOf)
 	if err != nil || len(charges) == 0 {
 		return charges, err
+	}
+	if b.fees.Covers(u.Pool) {
+		for i := range charges {
+			charges[i].Rate, charges[i].Amount, charges[i].Free, charges[i].Note = b.fees.CommittedPrice, 0, true, CommittedNote
+		}
 	}
 	u, asOf, err = settle(u, asOf)
 	if err != nil {

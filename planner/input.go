@@ -6,7 +6,6 @@ import (
 
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/config"
-	"github.com/tierml/tierml/market"
 )
 
 // ForLocal puts together what a plan for the local cloud rests on. Work is the whole job's, in floating-point
@@ -23,7 +22,7 @@ func ForLocal(job *config.Job, choice Resolved, work float64) (Input, error) {
 				"add deadline: and a market time, such as "+job.Local.Start.Add(24*time.Hour).Format(time.RFC3339))
 		}
 	}
-	rules, err := market.Rules(job.Local.Rules)
+	rules, err := job.Rules()
 	if err != nil {
 		return Input{}, fmt.Errorf("planning %s: %w", job.Name, err)
 	}

@@ -198,7 +198,7 @@ func (in Input) job(started time.Time, done float64) bidding.Job {
 	s := in.Tempo
 	j := bidding.Job{
 		Started: started, Deadline: in.Deadline, Budget: in.Budget, PerHour: in.PerHour, Work: vcpuHours(in.Work), Done: vcpuHours(done),
-		Upkeep:       market.USD(reliable.Count) * reliable.Type.OnDemand,
+		Upkeep:       in.Rules.Terms().Fees.Due(reliable.Pool, market.USD(reliable.Count)*reliable.Type.OnDemand),
 		ValueOfTime:  in.ValueOfTime,
 		ReliableRate: float64(reliable.Count) * reliable.Type.WorkRate(),
 		Startup:      s.Startup, Notice: s.Notice, Terms: in.Rules.Terms(),

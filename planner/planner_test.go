@@ -118,6 +118,23 @@ func TestCalmMarket(t *testing.T) {
 	}
 }
 
+// A commitment is paid anyway: the reliable machines' hours count for nothing, and the plan says what they cost.
+func TestCommittedReliableMachines(t *testing.T) {
+	in := calm(t)
+	in.Reliable.Pool.Type, in.Reliable.Type.Name = "m5.large", "m5.large"
+	before := in.job(now, 0).Upkeep
+	var err error
+	if in.Rules, err = market.Rules(in.Rules.Name() + "+committed=m5.large@0.0613"); err != nil {
+		t.Fatal(err)
+	}
+	if after := in.job(now, 0).Upkeep; before == 0 || after != 0 {
+		t.Errorf("an hour of the reliable machines counts %s without a commitment, %s with one", before, after)
+	}
+	if title := plan(t, in).title(); !strings.Contains(title, "m5.large in us-west-1a, committed at $0.0613 an hour each, paid anyway") {
+		t.Error(title)
+	}
+}
+
 // stormy has a cheap pool that is evicted every 7 hours for 20 minutes, and a dearer calm one.
 func stormy(t *testing.T) Input {
 	in := calm(t)

@@ -243,6 +243,10 @@ func (r *resolver) reliable() {
 			"write a type that is, such as "+r.choice.Pools[0].Type.Name)
 		return
 	}
+	if want.Committed > 0 && slices.ContainsFunc(r.choice.OnDemand, func(o OnDemandType) bool { return o.Type.Name == t.Name }) {
+		r.fault("reliable.committed", "workers may be "+t.Name+" on demand, too, and which of them the commitment would pay for is open",
+			"take "+t.Name+" out of resources.any_of, or remove the line")
+	}
 	for _, o := range r.choice.OnDemand { // a declared rate is that of the type, whatever its machines are for
 		if o.Type.Name == t.Name && o.Type.Rate > 0 {
 			t.Rate = o.Type.Rate

@@ -113,6 +113,8 @@ func TestResolveFaults(t *testing.T) {
 		"no such zone": {"{count: 2, zones: [us-east-1a], any_of: [{cpus: 1+}]}", "", "us-east-1a has no prices in this market; there are prices of us-west-1a, us-west-1c"},
 		"no such reliable type": {"{count: 2, any_of: [{cpus: 1+}]}", "reliable: {type: c4.large}",
 			"reliable.type: c4.large is not in the catalog of us-west-1; write a type that is, such as c3.2xlarge"},
+		"commitment for workers, too": {"{count: 2, any_of: [{cpus: 1+}]}", "reliable: {type: c3.xlarge, committed: 0.1}",
+			"reliable.committed: workers may be c3.xlarge on demand, too"},
 		"no such reliable zone": {"{count: 2, any_of: [{cpus: 1+}]}", "reliable: {zone: us-west-1b}", "reliable.zone: us-west-1b has no prices"},
 		"capacity of nothing": {"{count: 2, any_of: [{cpus: 1+}]}",
 			"local: {prices: p.csv, catalog: c.csv, start: 2014-04-01T00:00:00Z, capacity: {c9.xlarge: 3}}", "local.capacity.c9.xlarge: c9.xlarge has no prices"},

@@ -116,9 +116,13 @@ func (p *Plan) title() string {
 		return fmt.Sprintf("Plan for %s at %s: %s by policy %s,\nand no reliable machine: the most reliable spot machine serves, with checkpoints, or one on demand where there is none",
 			in.Name, in.Now.UTC().Format(timeForm), want, in.Policy.Name())
 	}
-	return fmt.Sprintf("Plan for %s at %s: %s by policy %s,\nand %s on demand (%s in %s, $%s an hour each)",
+	price := fmt.Sprintf("$%s an hour each", in.Reliable.Type.OnDemand)
+	if fees := in.Rules.Terms().Fees; fees.Covers(in.Reliable.Pool) {
+		price = fmt.Sprintf("committed at $%s an hour each, paid anyway", fees.CommittedPrice)
+	}
+	return fmt.Sprintf("Plan for %s at %s: %s by policy %s,\nand %s on demand (%s in %s, %s)",
 		in.Name, in.Now.UTC().Format(timeForm), want, in.Policy.Name(),
-		plural(in.Reliable.Count, "reliable machine"), in.Reliable.Type.Name, in.Reliable.Pool.Zone, in.Reliable.Type.OnDemand)
+		plural(in.Reliable.Count, "reliable machine"), in.Reliable.Type.Name, in.Reliable.Pool.Zone, price)
 }
 
 func plural(n int, noun string) string {

@@ -43,6 +43,14 @@ type Config struct {
 	Forgotten string
 }
 
+// due is what an hour of a machine that costs so much adds to the bill.
+func (c *Config) due(pool market.Pool, price market.USD) market.USD {
+	if c.Rules == nil {
+		return price
+	}
+	return c.Rules.Terms().Fees.Due(pool, price)
+}
+
 // Reliable is the reliable tier: on-demand machines.
 type Reliable struct {
 	Pool  market.Pool

@@ -116,7 +116,7 @@ func (v *view) jobState() bidding.Job {
 func (v *view) reliableRate() (sum market.USD) {
 	price := func(pool market.Pool, bid market.USD) market.USD {
 		if pool.Class == market.OnDemand {
-			return v.markets.typeOf(pool).OnDemand
+			return v.cfg.due(pool, v.markets.typeOf(pool).OnDemand)
 		}
 		if h := v.markets.prices[pool]; h != nil {
 			if p, known := h.At(v.Now); known {

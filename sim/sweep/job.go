@@ -26,7 +26,7 @@ func ForJob(job *config.Job, choice planner.Resolved, work float64, servers int)
 	if err != nil {
 		return sim.Config{}, nil, err
 	}
-	rules, err := market.Rules(job.Local.Rules)
+	rules, err := job.Rules()
 	if err != nil {
 		return sim.Config{}, nil, err
 	}

@@ -246,7 +246,7 @@ func foresight(cfg *sim.Config, kind sight, starts []time.Time) oracle.Config {
 	}
 	if kind.tiered {
 		c.Reliable = oracle.Reliable{
-			PerHour: cfg.Reliable.Type.OnDemand * market.USD(cfg.Reliable.Count),
+			PerHour: c.Terms.Fees.Due(cfg.Reliable.Pool, cfg.Reliable.Type.OnDemand*market.USD(cfg.Reliable.Count)),
 			Rate:    cfg.Reliable.Type.WorkRate() * float64(cfg.Reliable.Count), Stand: t.Launch + t.Boot,
 		}
 	}
