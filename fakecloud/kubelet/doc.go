@@ -2,6 +2,6 @@
 // process of this host, or as nothing at all. It speaks to a real API server, so that the rest of the cluster is the real one. It
 // refuses to know who makes pods and why.
 //
-// What it leaves out of a real kubelet and scheduler: images, probes, volumes but Secrets and claims, init containers, restarts, and the
+// What it leaves out of a real kubelet and scheduler: images, probes, volumes but Secrets, init containers, restarts, and the
 // fairness of a scheduler.
 package kubelet

@@ -56,9 +56,6 @@ func (p Processes) Start(ctx context.Context, pod *corev1.Pod) (Process, error) 
 		return nil, err
 	}
 	command := slices.Concat(c.Command, c.Args)
-	for i, text := range command {
-		command[i] = mounted.local(text)
-	}
 	if on := p.Paths[command[0]]; on != "" {
 		command[0] = on
 	}
@@ -78,15 +75,18 @@ func (p Processes) Start(ctx context.Context, pod *corev1.Pod) (Process, error) 
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = root, log, log, attributes
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH")}, p.Env...)
-	var before []string // $(NAME) of variables before, with their values
 	for _, v := range c.Env {
 		value := v.Value
 		if v.ValueFrom != nil && v.ValueFrom.FieldRef != nil && v.ValueFrom.FieldRef.FieldPath == "metadata.name" {
 			value = pod.Name
 		}
-		value = strings.NewReplacer(before...).Replace(value)
-		before = append(before, "$("+v.Name+")", value)
-		cmd.Env = append(cmd.Env, v.Name+"="+mounted.local(value))
+		for path, on := range mounted {
+			if value == path || strings.HasPrefix(value, path+"/") {
+				value = on + strings.TrimPrefix(value, path)
+				break
+			}
+		}
+		cmd.Env = append(cmd.Env, v.Name+"="+value)
 	}
 	if err := cmd.Start(); err != nil {
 		return nil, err
@@ -94,36 +94,11 @@ func (p Processes) Start(ctx context.Context, pod *corev1.Pod) (Process, error) 
 	return process{cmd}, nil
 }
 
-// mounts are paths in a pod, and where they are on this host.
-type mounts map[string]string
-
-// local returns a path, or a flag with one, as it is on this host.
-func (m mounts) local(text string) string {
-	flag := ""
-	if i := strings.Index(text, "=/"); i > 0 && strings.HasPrefix(text, "--") {
-		flag, text = text[:i+1], text[i+1:]
-	}
-	for path, on := range m {
-		if text == path || strings.HasPrefix(text, path+"/") {
-			return flag + on + strings.TrimPrefix(text, path)
-		}
-	}
-	return flag + text
-}
-
-// Claim is where a persistent volume is on this host: it outlives its pods.
-func (p Processes) Claim(name string) string { return filepath.Join(p.Folder, "claim-"+name) }
-
-// mount makes the folders of a pod's volumes.
-func (p Processes) mount(ctx context.Context, pod *corev1.Pod, root string) (mounts, error) {
-	mounted := mounts{}
+// mount makes the folders of a pod's volumes: paths in the pod, and where they are.
+func (p Processes) mount(ctx context.Context, pod *corev1.Pod, root string) (map[string]string, error) {
+	mounted := map[string]string{}
 	for _, m := range pod.Spec.Containers[0].VolumeMounts {
 		on := filepath.Join(root, filepath.FromSlash(m.MountPath))
-		for _, v := range pod.Spec.Volumes {
-			if v.Name == m.Name && v.PersistentVolumeClaim != nil {
-				on = p.Claim(v.PersistentVolumeClaim.ClaimName)
-			}
-		}
 		if err := os.MkdirAll(on, 0o700); err != nil {
 			return nil, err
 		}

@@ -98,6 +98,9 @@ func (b *Block) Check(c *config.Checker) {
 			c.Fault(f.field, `"`+f.value+`" is not the name of an object`, "write small letters, digits and dashes, at most 63")
 		}
 	}
+	if c.Job.WantsGPUs() {
+		c.Fault("image", "runs in pods without GPUs, and the job asks for some", "remove gpu, or run the job on EC2 or Compute Engine")
+	}
 	if b.CPU < 1 || b.CPU > 1024 {
 		c.Fault("cpu", "is no number of vCPUs for a pod", "write how many vCPUs a pod gets, such as cpu: 4")
 	}

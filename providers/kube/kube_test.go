@@ -89,6 +89,24 @@ func TestBlock(t *testing.T) {
 	}
 }
 
+// Pods have no GPUs: a job that asks for them is refused before it is planned.
+func TestGPUsAreRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "job.yaml")
+	text := "name: g\ncloud: kubernetes\nrun: ./train\nresources: {count: 1, gpu: L40S:1}\nkubernetes: {region: us-central1, image: i, nodes: gke, checkpoints: s3://b/c, cpu: 2, memory: 4GB}\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := config.Load(path); err == nil || !strings.Contains(err.Error(), "kubernetes.image: runs in pods without GPUs") {
+		t.Errorf("%v", err)
+	}
+	if err := os.WriteFile(path, []byte(strings.Replace(text, ", gpu: L40S:1", ", any_of: [{type: n2-standard-4}]", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := config.Load(path); err != nil {
+		t.Errorf("without GPUs: %v", err)
+	}
+}
+
 // The page has the block's fields, as the reference of job files is without this provider.
 func TestFieldsOnThePage(t *testing.T) {
 	page, err := os.ReadFile("../../docs/kubernetes.md")
@@ -302,11 +320,11 @@ func TestJobOfThePage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, onPage, found := strings.Cut(string(page), "```yaml\n")
+	_, onPage, found := strings.Cut(string(page), "```yaml\nname: ratings\n")
 	if onPage, _, _ = strings.Cut(onPage, "```"); !found {
 		t.Fatal("no job on the page")
 	}
-	for name, text := range map[string]string{"page": onPage, "example": strings.Replace(string(example), "data/jester5k.csv.gz", "ratings.csv", 1)} {
+	for name, text := range map[string]string{"page": "name: ratings\n" + onPage, "example": strings.Replace(string(example), "data/jester5k.csv.gz", "ratings.csv", 1)} {
 		dir := t.TempDir()
 		if err := errors.Join(os.WriteFile(filepath.Join(dir, "job.yaml"), []byte(text), 0o600), os.WriteFile(filepath.Join(dir, "ratings.csv"), nil, 0o600)); err != nil {
 			t.Fatal(err)

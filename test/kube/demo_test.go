@@ -63,7 +63,8 @@ func beside(t *testing.T) {
 	}
 }
 
-func newWorld(t *testing.T) *world {
+// newWorld makes one whose pods run as adjusted.
+func newWorld(t *testing.T, adjust ...func(*kubelet.Processes)) *world {
 	t.Helper()
 	beside(t)
 	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
@@ -85,6 +86,9 @@ func newWorld(t *testing.T) *world {
 	}
 	w.example = string(text)
 	w.runtime = kubelet.Processes{Client: client, Folder: t.TempDir(), Paths: map[string]string{"/tierml": w.binary}}
+	for _, f := range adjust {
+		f(&w.runtime)
+	}
 	for _, class := range []string{"spot", "on-demand"} {
 		w.startNode("demo-"+class, class)
 	}
@@ -284,8 +288,7 @@ func TestRealEvictionOfFourJobs(t *testing.T) {
 func (w *world) inTheMiddle(name, dir string) string {
 	w.Helper()
 	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
-		text, _ := os.ReadFile(filepath.Join(dir, rundir.Root, name+"-1", rundir.JournalFile))
-		if bytes.Count(text, []byte(`"kind":"clock"`)) < 100 {
+		if w.clocks(dir, name+"-1") < 100 {
 			continue
 		}
 		list, err := w.client.CoreV1().Pods("tierml").List(w.Context(), metav1.ListOptions{LabelSelector: "tierml.dev/class=spot"})

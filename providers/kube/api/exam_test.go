@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	clientgo "k8s.io/client-go/testing"
 
+	"github.com/tierml/tierml/fakecloud/kubelet"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/providers/kube/api"
 	"github.com/tierml/tierml/provisioner"
@@ -320,4 +321,73 @@ func TestExpiredWatch(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
+}
+
+// A node that comes back under another name has lost its pods: the collector of orphaned pods ends them, which is the cluster's doing.
+// Their launch makes no others, and another launch goes to the node.
+func TestRenamedNode(t *testing.T) {
+	client := newClientset()
+	node := func(name string) (stop func()) {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		k := kubelet.New(kubelet.Config{Client: client, Runtime: kubelet.Nothing{}, Node: name, CPU: 64, Memory: 256 << 30, Look: 20 * time.Millisecond,
+			Labels: map[string]string{corev1.LabelTopologyZone: "us-central1-a", corev1.LabelInstanceTypeStable: "n2-standard-4", "karpenter.sh/capacity-type": "spot"}})
+		go func() { defer close(ended); _ = k.Run(ctx) }()
+		return func() { cancel(); <-ended }
+	}
+	stop := node("before")
+	cloud := newCloud(t, client, "run")
+	got, err := cloud.Launch(t.Context(), request(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := func(state provisioner.State) (n int) {
+		list, err := cloud.List(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range list {
+			if i.State == state {
+				n++
+			}
+		}
+		return n
+	}
+	until(t, "running", func() bool { return count(provisioner.Running) == 2 })
+	stop()
+	if err := client.CoreV1().Nodes().Delete(t.Context(), "before", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	stop = node("after")
+	defer stop()
+	now := int64(0)
+	for _, i := range got { // as the collector does
+		pod, err := client.CoreV1().Pods(namespace).Get(t.Context(), string(i.ID), metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pod.Status.Phase = corev1.PodFailed
+		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByPodGC"})
+		if _, err := client.CoreV1().Pods(namespace).UpdateStatus(t.Context(), pod, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := client.CoreV1().Pods(namespace).Delete(t.Context(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again, err := cloud.Launch(t.Context(), request(2))
+	if err != nil || len(again) != 2 {
+		t.Fatalf("%v, %v", again, err)
+	}
+	for _, i := range again {
+		if i.State != provisioner.Terminated || i.EndedBy != market.ByProvider {
+			t.Errorf("%+v, want an end by the cluster", i)
+		}
+	}
+	other := request(2)
+	other.Token = "other"
+	if _, err := cloud.Launch(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "others run", func() bool { return count(provisioner.Running) == 2 && count(provisioner.Terminated) == 2 })
 }
