@@ -168,10 +168,12 @@ func (o drillOptions) run(ctx context.Context, dir string, in io.Reader, out, er
 		switch {
 		case watch.Finished():
 			stop(fmt.Errorf("%s ended before anything was done", relative(dir)))
-		case clocks < enoughClocks || err != nil && len(o.choice.IDs) == 0 && o.choice.Of == "":
+		case clocks < enoughClocks && !watch.Runs() || err != nil && len(o.choice.IDs) == 0 && o.choice.Of == "":
 			return // it has hardly begun
 		case err != nil:
 			stop(usageError{err})
+		case watch.Runs() && o.do == drill.Move:
+			stop(usageError{fmt.Errorf("%s runs a program of its own, which has no partitions to move", relative(dir))})
 		default:
 			harm, err := o.harm(dir, in, out)
 			if err == nil {

@@ -58,6 +58,7 @@ type Watch struct {
 	highest  int64
 	gaps     []float64 // wall-clock seconds of the last clocks
 	finished bool
+	of       programs
 
 	began   bool
 	at      time.Time
@@ -85,6 +86,8 @@ type Report struct {
 	Stages   []string  `json:"stages,omitempty"`
 	Others   int       `json:"others_gone,omitempty"` // machines that went meanwhile and were not meant
 	Moves    Moves     `json:"moves,omitzero"`
+	Programs int       `json:"programs,omitempty"`    // that ran on the targets
+	Steps    int64     `json:"steps_again,omitempty"` // of theirs that are done again
 }
 
 // Moves are what moves took that ended after a drill began.
@@ -106,7 +109,7 @@ const kept = 20
 
 // New knows nothing yet.
 func New() *Watch {
-	return &Watch{mapping: clock.Real(), pending: map[string]Machine{}, owned: map[string]int{}}
+	return &Watch{mapping: clock.Real(), pending: map[string]Machine{}, owned: map[string]int{}, of: programs{runs: map[string]string{}, ended: map[string]int64{}, hit: map[string]bool{}}}
 }
 
 // Feed takes an entry in, in order.
@@ -139,6 +142,10 @@ func (w *Watch) Feed(e journal.Entry) {
 		w.finished = true
 	case journal.ClockDone:
 		w.clock(e)
+	case journal.ProgramStart:
+		w.programStarts(e)
+	case journal.ProgramEnd:
+		w.of.ended[e.Program] = e.Clock
 	case journal.Move:
 		w.owned[e.To] += e.Count
 		w.owned[e.From] -= min(e.Count, w.owned[e.From])
@@ -317,7 +324,9 @@ func (w *Watch) Begin(do string, machines []Machine, at time.Time) {
 	for _, m := range machines {
 		w.targets[m.ID] = false
 		w.report.Targets = append(w.report.Targets, m.ID)
+		w.of.struck(m.ID)
 	}
+	w.report.Programs = len(w.of.hit)
 }
 
 // Settled reports whether all is known: the machines are gone, and training continues.

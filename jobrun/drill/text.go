@@ -20,6 +20,18 @@ func (r Report) WriteText(w io.Writer) error {
 	if r.Do != Rebalance && r.Do != Move {
 		line("gone", "%d of %d", r.Gone, len(r.Targets))
 	}
+	if r.Programs > 0 {
+		if r.WentOn {
+			line("programs", "%s went on elsewhere %.2f s after it; %s done again", plural(r.Programs, "program"), r.Until, plural(int(r.Steps), "step"))
+		} else {
+			line("programs", "have NOT gone on elsewhere")
+		}
+		if r.Launched > 0 {
+			line("bought", "%s", plural(r.Launched, "machine"))
+		}
+		_, err := io.WriteString(w, b.String())
+		return err
+	}
 	switch {
 	case r.WentOn && r.Do == Move:
 		r.Moves.write(line)

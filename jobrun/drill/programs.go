@@ -1,0 +1,37 @@
+package drill
+
+import "github.com/tierml/tierml/internal/journal"
+
+// programs is what a watch knows of a run of programs of one's own.
+type programs struct {
+	runs  map[string]string // the machine of each program
+	ended map[string]int64  // how far each was when its last attempt ended
+	hit   map[string]bool   // those whose machines are harmed, and have not started elsewhere
+}
+
+// Runs reports whether programs of one's own run, or have run.
+func (w *Watch) Runs() bool { return len(w.of.runs) > 0 }
+
+// struck notes a harmed machine.
+func (p *programs) struck(machine string) {
+	for name, on := range p.runs {
+		if on == machine {
+			p.hit[name] = true
+		}
+	}
+}
+
+// programStarts notes an attempt. Training continues when all programs of the harmed machines run on others.
+func (w *Watch) programStarts(e journal.Entry) {
+	w.of.runs[e.Program] = e.Instance
+	_, target := w.targets[e.Instance]
+	if !w.of.hit[e.Program] || target {
+		return
+	}
+	delete(w.of.hit, e.Program)
+	w.report.Steps += max(0, w.of.ended[e.Program]-e.Clock)
+	if len(w.of.hit) == 0 {
+		w.report.WentOn = true
+		w.report.Until = w.mapping.ToWall(e.T.Sub(w.at)).Seconds()
+	}
+}
