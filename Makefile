@@ -306,7 +306,7 @@ recovery: ## how long training stands still when half of the ActivePSs go, kille
 	$(GO) run ./test/trials recovery -rounds $(ROUNDS)
 
 .PHONY: elastic
-elastic: ## one server and one worker of 3 + 3 machines replaced: elastically, and by kill and restart (ROUNDS=n)
+elastic: ## what a change of machines or settings costs, and moves in each way, beside save, kill and restart (ROUNDS=n)
 	$(GO) run ./test/trials elastic -rounds $(ROUNDS)
 
 .PHONY: agents

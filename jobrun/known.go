@@ -100,6 +100,11 @@ func (r *session) writeRemembered() error {
 		return nil
 	}
 	file := r.settingsFile()
+	release, err := rundir.Alone(filepath.Dir(file)) // jobs of a service end at the same time
+	if err != nil {
+		return err
+	}
+	defer release()
 	all, err := readRemembered(file)
 	if err != nil {
 		return err
@@ -112,7 +117,7 @@ func (r *session) writeRemembered() error {
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", file, err)
 	}
-	if err := atomicfile.Write(file, append(text, '\n'), 0o644); err != nil { // two runs may end at once: the last one's file stays
+	if err := atomicfile.Write(file, append(text, '\n'), 0o644); err != nil {
 		return fmt.Errorf("writing %s: %w", file, err)
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -94,5 +95,25 @@ func TestSettingsAreRemembered(t *testing.T) {
 	}
 	if _, err := Known(first.settingsFile(), first.cfg.Job, &first.schema, first.cfg.Choice); err == nil {
 		t.Error("a damaged file is no error")
+	}
+}
+
+// Jobs of a service share the file, and none loses what another writes as both end.
+func TestSettingsOfJobsThatEndTogether(t *testing.T) {
+	root := t.TempDir()
+	var jobs []*session
+	for i := range 8 {
+		jobs = append(jobs, tunedRun(t, root, fmt.Sprintf("a-%d", i), "c3.xlarge", uint64(10+i), map[int]float64{2: 1.5, 4: .9}))
+	}
+	var ending sync.WaitGroup
+	for _, job := range jobs {
+		ending.Go(job.remember)
+	}
+	ending.Wait()
+	for _, job := range jobs {
+		known, err := Known(job.settingsFile(), job.cfg.Job, &job.schema, job.cfg.Choice)
+		if err != nil || len(known) != 1 || known[0].Setting["servers"] != 4 {
+			t.Errorf("%s: known are %v, %v", job.cfg.Directory, known, err)
+		}
 	}
 }

@@ -93,6 +93,18 @@ func Hold(dir string) error {
 	return err
 }
 
+// Alone waits until no other process changes the files beside the runs below a root, and keeps others out until release is called.
+func Alone(root string) (release func(), err error) {
+	dir, err := os.Open(root)
+	if err == nil {
+		err = syscall.Flock(int(dir.Fd()), syscall.LOCK_EX)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("waiting for %s: %w", root, err)
+	}
+	return func() { _ = dir.Close() }, nil // which ends the lock
+}
+
 // HoldUntil is Hold until release is called.
 func HoldUntil(dir string) (release func(), err error) {
 	handle, err := syscall.Open(dir, syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)

@@ -43,6 +43,7 @@ func newMover(t testing.TB, bytes int, computing time.Duration) *mover {
 	schema := benchSchema(false, bytes)
 	schema.Splits = workers
 	m := &mover{cluster: newClusterOf(t, schema, nil, 1<<20, "a", "b", "r")}
+	m.ctx = t.Context() // however slow the host is
 	keys := allKeys(&schema)
 	left := map[int]int{}
 	for w := range workers {

@@ -34,9 +34,11 @@ type change struct {
 // matrix factorisation, three of them serve; one that serves and one that only works are replaced. Kill and restart has the
 // best case: it is told beforehand and loses no work. A third way is what a scheduler does with `tierml scale`: a server and a
 // worker more, and then fewer again, during which nobody has more work than usual, so that whatever a clock takes longer is
-// waiting.
+// waiting. The last ways are what a change of settings by the tuner takes: one server more and fewer on the same machines, and, by
+// `tierml drill --do move`, all partitions in each way in which they can move ("Towards self-tuning parameter servers", table V).
 func elastic(f *flag.FlagSet) func(context.Context, place) error {
 	rounds := f.Int("rounds", 3, "how often each way is tried; medians count")
+	rank := f.Int("rank", 16, "of the model; more makes partitions larger")
 	data := f.String("data", "examples/data/jester5k.csv.gz", "ratings to train on")
 	return func(ctx context.Context, at place) error {
 		path, err := filepath.Abs(*data)
@@ -47,12 +49,14 @@ func elastic(f *flag.FlagSet) func(context.Context, place) error {
 		ways := []struct {
 			name string
 			do   func(*trial, context.Context, int) (rollbacksMayBe bool, err error)
-		}{{"elastic", (*trial).replace}, {"kill and restart", (*trial).restart}, {"more and fewer by tierml scale", (*trial).moreAndFewer}}
+		}{{"elastic", (*trial).replace}, {"kill and restart", (*trial).restart}, {"more and fewer by tierml scale", (*trial).moreAndFewer},
+			{"a setting: one server more, then fewer", (*trial).servers},
+			{"all partitions move in windows", moves()}, {"all partitions move at once", moves("--at-once")}, {"all partitions move, fault-in", moves("--fault-in")}}
 		var medians []change
 		for i, w := range ways {
 			var costs []change
 			for n := range *rounds {
-				c, err := at.elastic(ctx, fmt.Sprintf("%d-%d", i, n), path, w.do)
+				c, err := at.elastic(ctx, fmt.Sprintf("%d-%d", i, n), path, *rank, w.do)
 				if err != nil {
 					return fmt.Errorf("%s: %w", w.name, err)
 				}
@@ -72,6 +76,11 @@ func elastic(f *flag.FlagSet) func(context.Context, place) error {
 			100*share, replaced.wait.Round(time.Millisecond), waitLimit)
 		fmt.Fprintf(at.out, "%s: the longest clock takes %v longer than usual (at most %v)\n", ways[2].name, asked.worst.Round(time.Millisecond), waitLimit)
 		var errs []error
+		for i := 3; i < 5; i++ { // those after them are there to compare
+			if share := medians[i].lost.Seconds() / restarted.lost.Seconds(); share > 0.2 {
+				errs = append(errs, fmt.Errorf("%s: loses %.2f of what kill and restart loses", ways[i].name, share))
+			}
+		}
 		if asked.worst > waitLimit {
 			errs = append(errs, fmt.Errorf("%s: a clock takes %v longer than usual", ways[2].name, asked.worst))
 		}
@@ -91,9 +100,9 @@ func (c change) line(name string) string {
 }
 
 // elastic measures one way once.
-func (at place) elastic(ctx context.Context, name, data string, do func(*trial, context.Context, int) (bool, error)) (c change, err error) {
+func (at place) elastic(ctx context.Context, name, data string, rank int, do func(*trial, context.Context, int) (bool, error)) (c change, err error) {
 	j := usual("elastic", "mf")
-	j.Data, j.Params, j.Machines, j.Consistency = data, "{rank: 16, batches: 8}", elasticMachines, ""
+	j.Data, j.Params, j.Machines, j.Consistency = data, fmt.Sprintf("{rank: %d, batches: 8}", rank), elasticMachines, ""
 	j.Clocks, j.Splits, j.Partitions, j.Evaluate = 100_000, elasticSplits, 24, 1000
 	j.ThreeAbove, j.Boot, j.Notice, j.Dead, j.FlopsPerVCPU = 15, time.Second, 10*time.Second, 10*time.Second, 900_000
 	t, err := begin(filepath.Join(at.dir, name), at.binary, j, at.out)
@@ -202,6 +211,36 @@ func (t *trial) moreAndFewer(ctx context.Context, changed int) (bool, error) {
 	}
 	last := max(len(ticks(entries)), changed+clocksAfter) + 1
 	return false, t.await(ctx, func(entries []journal.Entry) bool { return len(ticks(entries)) > last })
+}
+
+// servers has one transient machine more serve, and then one fewer: what the tuner does.
+func (t *trial) servers(ctx context.Context, changed int) (bool, error) {
+	for _, more := range []string{"+1", "-1"} {
+		if printed, err := t.scale("--servers", more, "--wait"); err != nil {
+			return false, fmt.Errorf("%w: %s", err, printed)
+		}
+	}
+	return false, t.await(ctx, func(entries []journal.Entry) bool { return len(ticks(entries)) > changed+clocksAfter })
+}
+
+// moves has every partition change places.
+func moves(how ...string) func(*trial, context.Context, int) (bool, error) {
+	return func(t *trial, ctx context.Context, changed int) (bool, error) {
+		printed, err := t.ask(append([]string{"drill", t.folder(), "--do", "move", "-o", "csv"}, how...)...)
+		if err != nil {
+			return false, fmt.Errorf("%w: %s", err, printed)
+		}
+		entries, err := t.journal()
+		if err != nil {
+			return false, err
+		}
+		for _, e := range entries {
+			if d, err := e.MovedDetails(); err == nil && e.Kind == journal.Moved && e.Seconds > 0 {
+				fmt.Fprintf(t.out, "  %d partitions, %d bytes, %.3f s on their way in all; workers waited %.3f s in all, %.3f s at most\n", e.Count, e.Bytes, e.Seconds, d.Waited, d.Longest)
+			}
+		}
+		return false, t.await(ctx, func(entries []journal.Entry) bool { return len(ticks(entries)) > changed+clocksAfter })
+	}
 }
 
 // restart saves, ends everything and begins again with other machines.
