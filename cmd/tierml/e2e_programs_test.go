@@ -20,12 +20,18 @@ import (
 )
 
 // counting is a program whose state is how far it has counted.
-// What it says and what it has saved are the same step, whenever SIGTERM comes.
+// What it says and what it has saved are the same step, whenever SIGTERM comes. With GATE it does not count beyond the number in that file
+// (gate): what a test does comes before the program's end, however busy this machine is.
 const counting = `
 stop=
 trap 'stop=1' TERM
 at=$(cat "$TIERML_STATE/at" 2>/dev/null || echo 0)
 while [ -z "$stop" ] && [ "$at" -lt "$UNTIL" ]; do
+  if [ -n "$GATE" ]; then
+    upto=0
+    read -r upto <"$GATE" || true
+    [ "$at" -lt "${upto:-0}" ] || { sleep 0.05; continue; }
+  fi
   at=$((at + 1))
   echo "$at" >"$TIERML_STATE/at.tmp"
   while [ -e "$TIERML_STATE/at.tmp" ]; do mv "$TIERML_STATE/at.tmp" "$TIERML_STATE/at"; done # SIGTERM ends mv, too
@@ -54,6 +60,13 @@ local:
 `
 	s.write("own.yaml", text)
 	return "own.yaml"
+}
+
+// gate lets counting programs count up to a step. What it returns is their variable for it.
+func (s *site) gate(step int) string {
+	s.t.Helper()
+	s.write("gate", strconv.Itoa(step)+"\n")
+	return "GATE: '" + s.path("gate") + "'"
 }
 
 const oneMachine = "resources: {count: 1, any_of: [{type: c3.large, max_price: 0.10}]}"
@@ -96,7 +109,7 @@ func TestProgramThroughEvictions(t *testing.T) {
 	const canary = "hush-7d865e959b2466"
 	s := newSite(t)
 	job := s.programJob(oneMachine, "run: |\n  test ${#KEY} = "+fmt.Sprint(len(canary))+"\n  bash count.sh", "setup: echo ready >setup-done",
-		"envs: {UNTIL: 160}", "secrets: {KEY: {env: THE_KEY}}")
+		"envs: {UNTIL: 160, "+s.gate(80)+"}", "secrets: {KEY: {env: THE_KEY}}")
 	if out := s.start("run", "-y", job).wait(exitUsage); !strings.Contains(out, "own.yaml:") || !strings.Contains(out, "export THE_KEY=") {
 		t.Errorf("without its secret: %s", out)
 	}
@@ -110,11 +123,13 @@ func TestProgramThroughEvictions(t *testing.T) {
 		t.Errorf("executed: %s", out)
 	}
 	s.order("own-1", "evict oldest")
+	s.gate(150)
 	s.until(run, "own-1", "the second attempt", func(e []journal.Entry) bool {
 		starts := programLines(e, journal.ProgramStart, "")
 		return len(starts) == 2 && len(programLines(e, journal.ProgramSaved, "")) > 2 && reached(starts[1].Clock+5)(e)
 	})
 	s.order("own-1", "kill newest")
+	s.gate(160)
 	printed := run.wait(exitDone)
 	s.nothingRuns()
 
@@ -225,12 +240,14 @@ func TestArrayOfTasks(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	job := s.programJob("resources: {count: 3, any_of: [{type: c3.large, max_price: 0.10}]}", "tasks: 12",
-		"run: bash count.sh && echo $TIERML_TASK of $TIERML_TASKS >$TIERML_STATE/result", "envs: {UNTIL: 25}")
+		"run: '[ $TIERML_TASK -ge 6 ] || unset GATE; bash count.sh && echo $TIERML_TASK of $TIERML_TASKS >$TIERML_STATE/result'",
+		"envs: {UNTIL: 25, "+s.gate(5)+"}")
 	run := s.start("run", "-y", job)
 	s.until(run, "own-1", "the first task", func(e []journal.Entry) bool {
 		return slices.Contains(outcomes(programLines(e, journal.ProgramEnd, "")), "finished")
 	})
 	s.start("stop", "own-1", "--task", "9").wait(exitDone)
+	s.gate(25)
 	if out := s.start("stop", "own-1", "--task", "12").wait(exitFailed); !strings.Contains(out, "its tasks are 0 to 11") {
 		t.Errorf("a task too many: %s", out)
 	}
@@ -307,7 +324,7 @@ func kindsOf(entries []journal.Entry) (out []string) {
 func TestProgramIsResumed(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	job := s.programJob(oneMachine, "run: bash count.sh", "envs: {UNTIL: 160}")
+	job := s.programJob(oneMachine, "run: bash count.sh", "envs: {UNTIL: 160, "+s.gate(60)+"}")
 	s.write(job, strings.Replace(string(must(os.ReadFile(s.path(job)))(t)), "orphan_after: 1500ms", "orphan_after: 5m", 1))
 	cloud, endpoint := s.cloud("60", "50000")
 	run := s.start("run", "-y", "--endpoint", endpoint, job)
@@ -316,10 +333,12 @@ func TestProgramIsResumed(t *testing.T) {
 	run.wait(exitInterrupted)
 	_, stopped := s.counted("own-1", "rank-0.1.log")
 
+	s.gate(150)
 	again := s.start("run", "-y", "--resume", filepath.Join(rundir.Root, "own-1"))
 	s.until(again, "own-1", "more steps", reached(int64(stopped)+15))
 	again.signal(syscall.SIGKILL)
 	again.wait(-1)
+	s.gate(160)
 	out := s.start("run", "-y", "--resume", filepath.Join(rundir.Root, "own-1")).wait(exitDone)
 	if !strings.Contains(out, "Going on from the newest saved state") {
 		t.Errorf("resumed:\n%s", out)
@@ -348,12 +367,13 @@ func TestGang(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	job := s.programJob("resources: {count: 2, any_of: [{type: c3.large, max_price: 0.10}]}",
-		"run: |\n  echo rank $RANK of $WORLD_SIZE at $MASTER_ADDR:$MASTER_PORT\n  bash count.sh", "envs: {UNTIL: 50}")
+		"run: |\n  echo rank $RANK of $WORLD_SIZE at $MASTER_ADDR:$MASTER_PORT\n  bash count.sh", "envs: {UNTIL: 50, "+s.gate(40)+"}")
 	run := s.start("run", "-y", job)
 	s.until(run, "own-1", "a saved round", func(e []journal.Entry) bool {
 		return len(programLines(e, journal.ProgramSaved, "rank-0")) > 1 && len(programLines(e, journal.ProgramSaved, "rank-1")) > 1 && reached(12)(e)
 	})
 	s.order("own-1", "evict newest")
+	s.gate(50)
 	run.wait(exitDone)
 	s.nothingRuns()
 	entries := s.journal("own-1")

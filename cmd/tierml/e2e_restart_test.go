@@ -23,7 +23,7 @@ func TestRunByKillAndRestart(t *testing.T) {
 	s.until(run, "small-1", "a checkpoint", func(e []journal.Entry) bool { return count(e, journal.Checkpoint) > 0 })
 	s.order("small-1", "evict-now oldest")
 	s.until(run, "small-1", "the fleet whole again", func(e []journal.Entry) bool {
-		return count(e, journal.Rollback) == 1 && count(e, journal.Join) >= 8
+		return count(e, journal.Rollback) >= 1 && count(e, journal.Join) >= 8
 	})
 	s.order("small-1", "kill newest")
 	printed := run.wait(0)

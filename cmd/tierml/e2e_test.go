@@ -49,16 +49,17 @@ func runThroughEvictions(t *testing.T, slower int) (inTime bool) {
 	alone := c
 	alone.Policy, alone.Flops = "on-demand", 10*c.Flops
 	undisturbed := s.start("run", "-y", s.job(alone))
+	const victimsRoles = "worker, ActivePS"
 	s.until(disturbed, "small-1", "clock 30 after the eviction", func(entries []journal.Entry) bool {
-		return clockIs(30)(entries) && count(entries, journal.Evicted) == 4 || !startedInTime(entries)
+		return clockIs(30)(entries) && count(entries, journal.Evicted) == 4 && (rejoined(entries, victimsRoles) || clockIs(40)(entries)) || !startedInTime(entries)
 	})
-	if !startedInTime(s.journal("small-1")) {
+	if entries := s.journal("small-1"); !startedInTime(entries) || !rejoined(entries, victimsRoles) {
 		disturbed.abandon()
 		undisturbed.abandon()
 		s.nothingRuns()
 		return false
 	}
-	victim := joined(t, s.journal("small-1"), "worker, ActivePS")
+	victim := joined(t, s.journal("small-1"), victimsRoles)
 	s.order("small-1", "kill "+victim)
 	printed := disturbed.wait(0)
 	undisturbed.wait(0)
@@ -97,6 +98,19 @@ func startedInTime(entries []journal.Entry) bool {
 		}
 	}
 	return true // there is a notice, which checkEvictions insists on
+}
+
+// rejoined reports whether a machine has joined with these roles since the last eviction.
+func rejoined(entries []journal.Entry, roles string) bool {
+	for _, e := range slices.Backward(entries) {
+		if e.Kind == journal.Evicted {
+			return false
+		}
+		if e.Kind == journal.Join && strings.HasSuffix(e.Why, ": "+roles) {
+			return true
+		}
+	}
+	return false
 }
 
 func count(entries []journal.Entry, kind journal.Kind) (n int) {
@@ -297,7 +311,7 @@ func clockIs(n int64) func([]journal.Entry) bool {
 func TestCtrlCAndResume(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	job := s.job(choices{Clocks: 30, Speed: 120})
+	job := s.job(choices{Clocks: 80, Speed: 120}) // long enough that a busy machine interrupts it in time
 	run := s.start("run", "-y", job)
 	s.until(run, "small-1", "clock 8", clockIs(8))
 	run.signal(os.Interrupt)
@@ -375,7 +389,9 @@ func TestMachinesDisturbed(t *testing.T) {
 			s := newSite(t)
 			job := s.job(choices{Clocks: 40, Flops: 20_000})
 			run := s.start("run", "-y", job)
-			s.until(run, "small-1", "clock 12", clockIs(12))
+			s.until(run, "small-1", "clock 12 and all machines", func(entries []journal.Entry) bool {
+				return clockIs(12)(entries) && has(journal.Join, 5)(entries)
+			})
 			victim := joined(t, s.journal("small-1"), c.role)
 			c.disturb(s, s.machine("small-1", victim))
 			run.wait(0)
@@ -419,7 +435,7 @@ func TestReliableMachineLost(t *testing.T) {
 			job := s.job(choices{Clocks: 40, Policy: c.policy, Flops: 20_000, Limits: "checkpoint: {every_clocks: 3}"})
 			run := s.start("run", "-y", job)
 			s.until(run, "small-1", "clock 12 and a checkpoint", func(entries []journal.Entry) bool {
-				return clockIs(12)(entries) && has(journal.Checkpoint, 1)(entries)
+				return clockIs(12)(entries) && has(journal.Checkpoint, 1)(entries) && (c.policy == "on-demand" || ownedElsewhere(entries))
 			})
 			victim := ""
 			for _, e := range s.journal("small-1") {
@@ -443,6 +459,24 @@ func TestReliableMachineLost(t *testing.T) {
 			}
 		})
 	}
+}
+
+// ownedElsewhere reports whether all machines are there, the partitions have moved to the transient ones, and a cut was committed since.
+func ownedElsewhere(entries []journal.Entry) bool {
+	moved, cut, stage := false, false, ""
+	for _, e := range entries {
+		switch e.Kind {
+		case journal.Stage:
+			cut, stage = false, e.To
+		case journal.Move:
+			moved, cut = false, false
+		case journal.Moved:
+			moved = true
+		case journal.Cut:
+			cut = moved
+		}
+	}
+	return cut && stage == "3" && has(journal.Join, 5)(entries)
 }
 
 // A journal that cannot be written ends the run: what is not in it cannot be accounted for.

@@ -66,7 +66,7 @@ train:
   app: mf
   data: ratings.csv
   holdout: 0.2
-  clocks: 60
+  clocks: 120
   splits: 12
   partitions: 8
   evaluate_every: 5
@@ -206,7 +206,7 @@ func TestLaptopIsClosed(t *testing.T) {
 	says(laptop("controller", "stop", "-y", "job.yaml").wait(exitUsage), "small-1: not over yet", "tierml stop small-1")
 	says(laptop("down", "-y", "--expired", "job.yaml").wait(0), "is the cluster's controller and left alone", "0 of")
 	watching := laptop("top", "small")
-	s.poll("the last clock", func() bool { return clock() >= 60 })
+	s.poll("the last clock", func() bool { return clock() >= 120 })
 	ended := func() (done bool) {
 		for _, journalFile := range homes() {
 			entries, _, _ := journal.ReadFile(journalFile)
@@ -215,7 +215,7 @@ func TestLaptopIsClosed(t *testing.T) {
 		return done
 	}
 	s.poll("the end", ended) // the bill is made when the minute's prices are known
-	says(watching.wait(0), "in us-west-1 ...", "finished at clock 60")
+	says(watching.wait(0), "in us-west-1 ...", "finished at clock 120")
 	if clock() <= at {
 		t.Errorf("it stood still at clock %d", at)
 	}

@@ -27,7 +27,7 @@ import (
 )
 
 // patience is how long a test waits for what must happen. Nothing is proved by speed: it is long.
-const patience = 2 * time.Minute
+const patience = 4 * time.Minute
 
 // binary is the program as a user has it: machines are processes of it, so a test's own binary will not do.
 var binary struct {
@@ -202,7 +202,7 @@ func (s *site) startCommand(cmd *exec.Cmd) *process {
 	if cmd.Stdout == nil {
 		cmd.Stdout = &p.out
 	}
-	cmd.WaitDelay = 5 * time.Second // whoever holds the output longer than the program lives is a leak
+	cmd.WaitDelay = 20 * time.Second // whoever holds the output longer than the program lives is a leak
 	if err := cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
