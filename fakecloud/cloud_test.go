@@ -151,7 +151,7 @@ func (c *testCloud) log(id string) string {
 // await polls until the condition holds.
 func await(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for !condition() {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain until %s", what)

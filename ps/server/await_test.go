@@ -9,7 +9,7 @@ import (
 // await polls until a condition holds.
 func await(t *testing.T, condition func() bool) {
 	t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for !condition() {

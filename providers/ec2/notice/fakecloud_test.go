@@ -93,7 +93,7 @@ func launchOne(t *testing.T, fake *fakecloud.Cloud, pool market.Pool) fakecloud.
 	if response.StatusCode != http.StatusOK {
 		t.Fatalf("launching: %s", response.Status)
 	}
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(2 * time.Millisecond) {
 		if all := fake.Instances(); len(all) == 1 && all[0].Metadata != "" && all[0].State == "running" {
 			return all[0]
 		}
