@@ -6,7 +6,7 @@ type OnDemand struct{}
 // Name returns "on-demand".
 func (OnDemand) Name() string { return "on-demand" }
 
-// Plan acquires nothing, and lets spot machines that are held for another reason be.
+// Plan buys no spot machines, and keeps those that are held for another reason.
 func (OnDemand) Plan(s State) Plan {
 	const why = "policy on-demand buys no spot machines"
 	plan := Plan{Why: why}

@@ -92,7 +92,7 @@ func TestAWSCommandLine(t *testing.T) {
 	}
 	told, err := time.Parse(time.RFC3339, get(v, "SpotInstanceRequests", 0, "Status", "UpdateTime").(string))
 	if err != nil || !told.Equal(c.instance(id).Ended) {
-		t.Errorf("the end is told as %v, it was %v", told, c.instance(id).Ended)
+		t.Errorf("the end is reported as %v, it was %v", told, c.instance(id).Ended)
 	}
 	if _, stderr := aws("terminate-instances", "--instance-ids", "i-0123456789abcdef0"); !strings.Contains(stderr, "(InvalidInstanceID.NotFound)") {
 		t.Errorf("unknown instance: %s", stderr)

@@ -24,7 +24,7 @@ type machine struct {
 	kind     region.Type
 	term     chan struct{} // closed: end the process
 	kill     chan struct{} // closed: at once
-	clock    string        // the mapping that the machine is told
+	clock    string        // the mapping given to the machine
 	endpoint string        // of the metadata; guarded by Cloud.mu
 	home     string        // its HOME; likewise
 }

@@ -193,7 +193,7 @@ func realOf(cloud string) string {
 	return cloud
 }
 
-// sameDecisions tells the run's controller everything that the simulated one is told, and compares what they do about it.
+// sameDecisions gives the run's controller every event of the simulated one, and compares their actions.
 func sameDecisions(t *testing.T, name string, cfg sim.Config, run elasticity.Config) {
 	t.Helper()
 	like := cfg.Controller()
@@ -209,7 +209,7 @@ type stepper interface {
 	Step(time.Time, ...elasticity.Event) []elasticity.Action
 }
 
-// follow simulates a run and tells another controller what its own is told.
+// follow simulates a run and gives its events to another controller, too.
 func follow(t *testing.T, name string, cfg sim.Config, other stepper) {
 	t.Helper()
 	cfg.Faults = []sim.Fault{{At: cfg.Settings.Market(3 * time.Second), Do: sim.Kill, Target: "random", Count: 1},

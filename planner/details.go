@@ -66,7 +66,7 @@ func (p Pool) details() journal.PlanPool {
 	return d
 }
 
-// hints returns what a policy is told beside prices, so that what it decides can be worked out again.
+// hints returns what a policy knows beside prices, so that its decision can be reproduced.
 func hints(h bidding.Hints) *journal.PoolHints {
 	one := func(h bidding.Hint) *journal.PoolHint {
 		if !h.Known() {

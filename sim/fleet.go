@@ -380,7 +380,7 @@ func (f *fleet) report(n *node) {
 	n.tell(f.w.cfg.Timing.Reply, reports, n.progress(f.complete, took))
 }
 
-// begin lets idle workers begin their parts of the next clock.
+// begin starts idle workers on their parts of the next clock.
 func (f *fleet) begin() {
 	clock := f.complete + 1
 	beside := time.Duration(0)
@@ -412,7 +412,7 @@ func (n *node) start(clock ps.Clock) bool {
 	return n.load > 0
 }
 
-// set lets a node begin its load of a clock.
+// set starts a node on its load of a clock.
 func (f *fleet) set(n *node, clock ps.Clock, beside time.Duration) {
 	length := time.Duration(n.load*f.w.workPerSplit()/n.rate*float64(time.Second)) + beside
 	n.busy, n.load, n.begun = true, 0, f.w.elapsed

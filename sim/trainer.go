@@ -108,7 +108,7 @@ func (t *trainer) tellNow(time.Duration) []elasticity.Event { return nil }
 func (t *trainer) tellAll()                                 {}
 func (t *trainer) settleInstant()                           {}
 
-// train lets a team begin once it has read the checkpoint.
+// train starts a team once it has read the checkpoint.
 func (t *trainer) train(a elasticity.Train) {
 	t.rest()
 	t.team = nil

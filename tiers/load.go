@@ -35,7 +35,7 @@ func DefaultLoadRule() LoadRule {
 }
 
 // Gauge turns load into the lowest stage that it allows, with hysteresis. Ratios of machines give the stage that a job
-// begins with (StageFor); load raises it above that and lets it fall back, never below.
+// begins with (StageFor); load raises it above that, and back to it, never below.
 //
 // It does not flap. Between the two thresholds nothing changes; a stage falls only when the stage below would have
 // room; and each fall takes twice as many calm clocks as the one before it. So n clocks of any load see at most

@@ -125,7 +125,7 @@ type (
 	}
 	// Park stops the worker from beginning further clocks. Answer: the highest clock begun.
 	Park struct{}
-	// Unpark lets the worker begin clocks up to Until.
+	// Unpark allows the worker to begin clocks up to Until.
 	Unpark struct{ Until ps.Clock }
 	// RunProgram starts a program of the user's own on the machine, in place of the one that runs there. Answered when the machine
 	// has taken it on; ProgramStarted follows when it runs.

@@ -1,5 +1,5 @@
 // Package input reads data files that people have: compressed or not, with a header or not, and with
-// mistakes. Every fault is told with file, line and reason. It knows formats of files, not what the
+// mistakes. Every fault is reported with file, line and reason. It knows formats of files, not what the
 // numbers in them are for.
 package input
 

@@ -181,7 +181,7 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// The images file is told by its bytes, its labels by its name.
+// The images file is recognised by its bytes, its labels by its name.
 func TestImages(t *testing.T) {
 	images := "\x00\x00\x08\x03\x00\x00\x00\x03\x00\x00\x00\x01\x00\x00\x00\x02" + "\x00\xff" + "\x33\x00" + "\x00\x00"
 	labels := "\x00\x00\x08\x01\x00\x00\x00\x03\x07\x01\x07"

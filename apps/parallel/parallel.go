@@ -139,7 +139,7 @@ func (r *graphRun) work(do func(task int)) {
 	}
 }
 
-// unlocked does a task without the lock. If it panics the other threads are told to stop.
+// unlocked does a task without the lock. If it panics, the other threads stop.
 func (r *graphRun) unlocked(task int, do func(task int)) {
 	r.lock.Unlock()
 	done := false

@@ -56,7 +56,7 @@ func metadata(t *testing.T, user node.UserData) *httptest.Server {
 	return s
 }
 
-// An agent finds its controller by the metadata service, takes part, passes the notice on and stops when it is told to.
+// An agent finds its controller by the metadata service, takes part, passes the notice on and stops on request.
 func TestAgent(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

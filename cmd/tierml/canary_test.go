@@ -108,7 +108,7 @@ func TestTerminalsAreNotSteered(t *testing.T) {
 				return // its table has columns of figures alone
 			}
 			if all := out.String() + errOut.String(); !strings.Contains(all, `\u001b`) && !strings.Contains(all, `\x1b`) && !strings.Contains(all, `\e[2J`) {
-				t.Errorf("nothing of a canary is told:\n%s", tail(all, 2000))
+				t.Errorf("nothing is reported of a canary:\n%s", tail(all, 2000))
 			}
 			if len(args) > 2 && args[2] == "json" && code == 0 && !validJSON(out.Bytes()) {
 				t.Errorf("no JSON:\n%s", tail(out.String(), 2000))

@@ -72,7 +72,7 @@ func serveDashboard(ctx context.Context, d dashboardOptions, out, errOut io.Writ
 		return usageError{err}
 	}
 	if d.tokenFile == "" && !d.door.Private() {
-		return usageError{fmt.Errorf("--listen %s: others than this host can reach it; add --token-file FILE, and only who has the token sees "+
+		return usageError{fmt.Errorf("--listen %s: others than this host can reach it; add --token-file FILE, then only holders of the token see "+
 			"anything", d.door.Address)}
 	}
 	if info, err := os.Stat(d.root); d.root != rundir.Root && (err != nil || !info.IsDir()) {

@@ -23,7 +23,7 @@ func dryRunOf(t *testing.T, args ...string) (code int, out, errOut string) {
 	return code, o.String(), e.String()
 }
 
-// Mistakes in what flags name are told by the flag: the job file has no part in them.
+// Mistakes in what a flag names are reported by the flag, not by the job file.
 func TestDryRunBlamesTheFlag(t *testing.T) {
 	bad := filepath.Join(t.TempDir(), "bad.csv")
 	if err := os.WriteFile(bad, []byte("hello,world\n"), 0o600); err != nil {

@@ -174,7 +174,7 @@ func TestComputeEngine(t *testing.T) {
 	s.until(lost, "small-2", "the notice", has(journal.Notice, 1))
 	for _, e := range s.journal("small-2") {
 		if e.Kind == journal.Notice && (e.Deadline == nil || e.Deadline.Sub(e.T) > 31*time.Second) {
-			t.Errorf("a preemption with 30 s of notice is told as %+v", e)
+			t.Errorf("a preemption with 30 s of notice is reported as %+v", e)
 		}
 	}
 	lost.signal(syscall.SIGKILL)

@@ -51,7 +51,7 @@ func TestPausedRun(t *testing.T) {
 				rests++
 			}
 		case e.Kind == journal.TakeOver:
-			resting = false // the next controller looks, lets a clock or two be done, and pauses again
+			resting = false // the next controller takes stock, allows a clock or two, and pauses again
 		case e.Kind == journal.ClockDone && resting:
 			t.Errorf("clock %d is done in a pause", e.Clock)
 		case e.Kind == journal.Rollback && count(entries, journal.Failed) == 0:

@@ -83,7 +83,7 @@ func scaleWhileTraining(t *testing.T, clocks int) (inTime bool) {
 	return true
 }
 
-// refusals asks the run under way for what cannot be.
+// refusals makes impossible requests to the run under way.
 func (s *site) refusals() {
 	s.t.Helper()
 	for want, flags := range map[string][]string{

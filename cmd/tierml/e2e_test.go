@@ -540,7 +540,7 @@ func TestBudget(t *testing.T) {
 	s.nothingRuns()
 }
 
-// Nothing is started, and no directory made, by what cannot be run.
+// A job that cannot be run starts nothing and makes no directory.
 func TestRunRefuses(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

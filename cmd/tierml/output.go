@@ -21,7 +21,7 @@ func outputFlag(cmd *cobra.Command, format *string, more ...string) {
 	completeFlag(cmd, "output", forms...)
 }
 
-// checkFormat is for before the work: what cannot be printed need not be done.
+// checkFormat refuses an unknown format before any work is done.
 func checkFormat(format string, more ...string) error {
 	forms := append(table.Formats(), more...)
 	if slices.Contains(forms, format) || format == table.Text { // another word for table, as some commands had it

@@ -194,7 +194,7 @@ func (r *remote) forJob(cmd *cobra.Command, o runOptions) (placed, error) {
 	}
 	job, err := config.LoadWithPolicy(o.jobFile, o.policy)
 	if err != nil || reach.IsHere(job.Installation(), reach.OnController()) {
-		return placed{}, nil // what is wrong with the job file is told by who runs it
+		return placed{}, nil // the command that runs the job file reports its faults
 	}
 	p, err := findPlace(cmd.Context(), job)
 	if err != nil {

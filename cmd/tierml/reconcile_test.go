@@ -12,7 +12,7 @@ import (
 	"github.com/tierml/tierml/internal/journal/journaltest"
 )
 
-// A provider's record that says the same agrees, and one that does not is told apart hour by hour.
+// A provider's record that says the same agrees, and for one that does not the difference is shown hour by hour.
 func TestReconcile(t *testing.T) {
 	story := journaltest.New(1)
 	dir := writeRun(t, story, len(story.Entries), story.Entries[len(story.Entries)-1].T)

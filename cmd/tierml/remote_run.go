@@ -26,7 +26,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// submitJob has a controller run a job, and shows it unless it is told not to.
+// submitJob submits a job to a controller, and shows it unless the user detaches.
 func submitJob(ctx context.Context, at placed, o runOptions, in io.Reader, out io.Writer) error {
 	client := at.client
 	if o.endpoint != "" || o.into != "" {

@@ -210,7 +210,7 @@ func printEvents(ctx context.Context, from source, follow bool, format string, o
 	encoder.SetEscapeHTML(false)
 	asJSON, rows := format == "json", csv.NewWriter(out)
 	if format == "csv" {
-		_ = rows.Write([]string{"time", "event"}) // what fails is told by its next call
+		_ = rows.Write([]string{"time", "event"}) // its next call reports the error
 	}
 	failed := func(err error) {
 		if err != nil {

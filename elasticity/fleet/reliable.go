@@ -97,7 +97,7 @@ func (f *Fleet) putOffReliable() {
 	}
 }
 
-// trimReliable lets reliable machines go that are more than should be, the youngest first, once those that stay hold what
+// trimReliable releases surplus reliable machines, the youngest first, once those that stay hold what
 // they are to hold.
 func (f *Fleet) trimReliable() {
 	if need := f.work.Need(); !need.Standing || f.Closing() || need.Done || need.Recovering || f.tiers.Bare() {

@@ -283,7 +283,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// TestBudget: what cannot be paused ends in order, with what was saved.
+// TestBudget: a run that cannot be paused ends in order, with its work saved.
 func TestBudget(t *testing.T) {
 	zone := "ra"
 	d, _ := trains(t, &zone)

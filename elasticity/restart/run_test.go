@@ -140,7 +140,7 @@ func (th *theatre) do(a elasticity.Action) {
 	}
 }
 
-// call lets an agent begin.
+// call makes an agent begin.
 func (th *theatre) call(id ps.ServerID) {
 	a := th.agents[id]
 	a.lives++

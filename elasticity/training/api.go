@@ -140,7 +140,7 @@ func (t *Training) Enter(m *step.Machine, kind step.Kind) {
 	}
 }
 
-// Entered lets a machine's first call count that came before it was known.
+// Entered counts a first call of a machine that came before the machine was known.
 func (t *Training) Entered(m *step.Machine) {
 	hello, called := t.Nodes.callers[m.ID]
 	delete(t.Nodes.callers, m.ID)

@@ -114,7 +114,7 @@ type adoption struct {
 //
 //  1. haltParking: every reachable machine is sent Park and answers with the highest clock it has begun. The splits of dead
 //     workers are settled first, since what they committed counts.
-//  2. haltCutting: the highest answer is the clock of the cut. Unpark lets those behind come up to it.
+//  2. haltCutting: the highest answer is the clock of the cut. Unpark allows workers that are behind to reach it.
 //  3. The cut is committed. Flush: haltPromoting makes the backups owners of what warned machines served. ending: haltExporting
 //     saves the model, and retries while the machines may hold its only copy. pausing: as Flush, for what any transient machine served.
 //  4. Flush: when all backups have answered, the route is announced and work continues in stage 1. pausing: it does not.

@@ -99,10 +99,10 @@ func TestAnotherUser(t *testing.T) {
 		return run(uid, "exec 3<>/dev/tcp/127.0.0.1/"+port+"; echo connected; timeout 60 cat <&3")
 	}
 	if got := said(65534); got != "connected " {
-		t.Errorf("another user is told %q", got)
+		t.Errorf("another user gets %q", got)
 	}
 	if got := said(0); got != "connected hello" {
-		t.Errorf("the same user is told %q", got)
+		t.Errorf("the same user gets %q", got)
 	}
 	const crowd = 4 * loglimit.LinesAMinute
 	if got := run(65534, "for i in {1.."+strconv.Itoa(crowd)+"}; do exec 3<>/dev/tcp/127.0.0.1/"+port+" && read -r -u 3 -t 60 || echo no; done 2>/dev/null"); strings.Count(got, "no") != crowd {

@@ -159,7 +159,7 @@ func shellWord(name string) string {
 
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./-]+$`)
 
-// program asks what cannot be told from the files.
+// program asks for what the files do not show.
 func (d *Dialogue) program(w *Wanted) error {
 	p, err := Inspect(w.Script)
 	if err != nil {

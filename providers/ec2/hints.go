@@ -21,7 +21,7 @@ import (
 )
 
 // This file queries what EC2 publishes about capacity: priors of the policies until a job has seen for itself. Nothing of it has to be there:
-// what cannot be asked is said among the plan's sources, and unknown.
+// Anything that could not be queried is unknown, and the plan's sources say so.
 
 // adviceTime is how long the Spot Instance Advisor is waited for: plans can do without.
 const adviceTime = 10 * time.Second

@@ -245,8 +245,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// A job that asks for GPUs is sold the types that have them, by DescribeInstanceTypes, at the prices of the lists; one that asks for others
-// is told what there is.
+// A job that asks for GPUs is sold the types that have them, by DescribeInstanceTypes, at the prices of the lists; one that asks for other
+// GPUs gets an error that names those that exist.
 func TestGPUMarket(t *testing.T) {
 	job := ec2Job()
 	job.Run, job.Reliable = "nvidia-smi", config.Reliable{}

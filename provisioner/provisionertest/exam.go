@@ -33,12 +33,12 @@ type Subject struct {
 
 	// SetFree leaves so many free machines in the Spot pool; nil = it cannot be done.
 	SetFree func(n int)
-	// Evict lets the provider take a machine back with its usual notice; nil = it cannot be done.
+	// Evict makes the provider reclaim a machine with its usual notice; nil = it cannot be done.
 	Evict func(provisioner.InstanceID)
 	// Expire lets the notice of an evicted machine run out at once; nil = it runs out by itself, within
 	// Patience.
 	Expire func(provisioner.InstanceID)
-	// Kill lets the provider take a machine back without notice; nil = it cannot be done.
+	// Kill makes the provider reclaim a machine without notice; nil = it cannot be done.
 	Kill func(provisioner.InstanceID)
 
 	// Lacks names parts of the exam that this cloud is known to fail, each with the reason: for emulators

@@ -16,7 +16,7 @@ import (
 const MemoryNotice = 2 * time.Minute
 
 // Memory is a provider in memory that passes the exam, for tests of what is built on clouds. Its clock only
-// moves when it is told to, and nothing happens by itself.
+// moves on Advance alone, and nothing happens by itself.
 type Memory struct {
 	mu        sync.Mutex
 	now       time.Time

@@ -565,7 +565,7 @@ func (l one) Accept() (net.Conn, error) {
 	return conn, nil
 }
 
-// A panic while a connection is served is told, and is not silent.
+// A panic while a connection is served is reported.
 func TestPanicsAreTold(t *testing.T) {
 	told := make(chan any, 1)
 	listener := one{nobody{}, make(chan net.Conn, 1)}

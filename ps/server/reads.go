@@ -14,7 +14,7 @@ import (
 // wait for those before them to be read, or for their connections to time out.
 const answerBytes = 128 << 20
 
-// reads answers workers' requests for rows, and lets those wait whose clock has not been reached yet.
+// reads answers workers' requests for rows; requests whose clock has not been reached wait.
 //
 // Locks: it has none. Only the semaphore ever changes, and it is waited for with no lock held.
 type reads struct {

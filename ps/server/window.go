@@ -64,7 +64,7 @@ func (s *places) answered(groups []wire.PartitionStatus) {
 	}
 }
 
-// turns lets moves in windows go one after the other: a partition that is copied within one window need not be sent again.
+// turns makes moves in windows follow each other: a partition that is copied within one window need not be sent again.
 type turns struct {
 	token chan struct{} // there while nobody has it
 

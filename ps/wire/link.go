@@ -186,7 +186,7 @@ func (l *Link) help(f func()) {
 	l.helpers.Go(l.telling(f)) // Close marks the link broken first; f ends at once then
 }
 
-// telling is f whose panic is told.
+// telling returns f with its panic reported.
 func (l *Link) telling(f func()) func() {
 	return func() {
 		defer l.panicked.Tell()

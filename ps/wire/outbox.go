@@ -17,7 +17,7 @@ type outbox struct {
 	idle    sync.Cond // nobody writes, or less is queued
 	queue   []outgoingFrame
 	queued  int             // bytes in queue and batch
-	most    int             // above it add waits for who writes; 0: it never does
+	most    int             // above it add waits for the writer; 0: it never does
 	batch   []outgoingFrame // being written
 	vector  [][]byte        // scratch of the writer
 	writing bool
@@ -198,7 +198,7 @@ func (o *outbox) lend(f outgoingFrame) error {
 	return o.flush(nil) // what others have added meanwhile
 }
 
-// writeLent is lend for who writes.
+// writeLent is lend for the writer.
 func (o *outbox) writeLent(to eager, f outgoingFrame) error {
 	o.vector = f.appendTo(o.vector[:0])
 	rest, err := o.writeSwiftly(to, o.vector)

@@ -23,7 +23,7 @@ func (b broken) HandleNow(ps.Generation, Message) Message {
 
 func (broken) Handle(context.Context, ps.Generation, Message) Message { panic("broken later") }
 
-// A panic of a handler, in whichever goroutine, is told with its stack before it ends the process.
+// A panic of a handler, in whichever goroutine, is reported with its stack before it ends the process.
 func TestPanicsAreTold(t *testing.T) {
 	for _, want := range []string{"broken now", "broken later"} {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -34,7 +34,7 @@ func ReadRecording(file, pool string, spotShare float64) (r Recording, err error
 		return r, fmt.Errorf("%w: %w", ErrNoPool, err)
 	}
 	if r.Type.OnDemand == 0 {
-		r.Type.OnDemand = market.Dollar // costs are told in hours on demand
+		r.Type.OnDemand = market.Dollar // costs are in hours on demand
 	}
 	begin := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 	if at, err := time.Parse("01-02-2006", recordedOn.FindString(file)); err == nil {

@@ -264,7 +264,7 @@ func (r *reach) settle(lambda float64, hours int) (gain float64) {
 	return gain
 }
 
-// least is what an hour of work costs in the long run, to whom nothing is told but the odds.
+// least is what an hour of work costs in the long run, to a policy that knows the odds alone.
 func (r *reach) least() float64 {
 	r.now = r.empty()
 	low, high := 0.0, dollars(r.onDemand)+r.upkeep

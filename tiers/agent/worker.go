@@ -219,7 +219,7 @@ func (w *Worker) park() ps.Clock {
 	return w.Begun
 }
 
-// unpark lets it begin clocks up to until.
+// unpark allows it to begin clocks up to until.
 func (w *Worker) unpark(until ps.Clock) {
 	w.parked, w.Until = false, until
 	if w.Round != nil && w.Round.Clock > until {
@@ -291,7 +291,7 @@ func (w *Worker) recover(g ps.Generation, cut ps.Clock, ids []ps.Split) (missing
 	return missing
 }
 
-// Stop lets no further round be chosen.
+// Stop ends the choice of rounds.
 func (w *Worker) Stop() {
 	w.stopping = true
 	w.breakOff()

@@ -268,7 +268,7 @@ func TestEnds(t *testing.T) {
 			}
 			if !strings.HasSuffix(got.TransitionReason(), "initiated (2014-04-01 00:05:00 GMT)") ||
 				!got.Request.UpdatedAt.Equal(after(5*time.Minute)) {
-				t.Errorf("the end is told as %q and %v", got.TransitionReason(), got.Request.UpdatedAt)
+				t.Errorf("the end is reported as %q and %v", got.TransitionReason(), got.Request.UpdatedAt)
 			}
 			if changes, err := r.Terminate(now, []string{i.ID}); err != nil || say(r.Effects()) != "" {
 				t.Errorf("ending it again: %v, %v", changes, err)

@@ -92,7 +92,7 @@ type PriceQuery struct {
 }
 
 // PriceHistory returns the spot prices of a region until now, each pool's in time order. EC2 answers in pages: progress
-// is told the number of prices after each.
+// gets the number of prices after each.
 func (m *Market) PriceHistory(ctx context.Context, q PriceQuery, progress func(prices int)) (map[market.Pool][]market.PricePoint, error) {
 	doing := "asking for spot prices in " + m.config.Region
 	input := &ec2.DescribeSpotPriceHistoryInput{

@@ -86,7 +86,7 @@ const (
 
 func at(minute int) time.Time { return time.Date(2014, 3, 1, 12, minute, 0, 0, time.UTC) }
 
-// watch collects what is told until the path has been asked for so often.
+// watch collects notices until the path has been requested so often.
 func watch(t *testing.T, m *metadata, path string, looks int) (notices []provisioner.Notice, reports []string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)

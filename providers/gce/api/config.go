@@ -148,7 +148,7 @@ func (c Config) validate() error {
 		fault("region %q: name one, such as us-central1", c.Region)
 	}
 	if !clusterName.MatchString(c.Cluster) {
-		fault("cluster name %q: want up to 64 letters, digits and .-_ (machines are told apart by it)", c.Cluster)
+		fault("cluster name %q: want up to 64 letters, digits and .-_ (it distinguishes machines)", c.Cluster)
 	}
 	if c.MaxRun != 0 && (c.MaxRun < minRun || c.MaxRun > maxRun) {
 		fault("longest run %s: Compute Engine takes %s to %s", c.MaxRun, minRun, maxRun)

@@ -129,7 +129,7 @@ func TestNobodyAnswers(t *testing.T) {
 	}
 }
 
-// TestConfig: every fault is told, before anything is asked.
+// TestConfig: every fault is reported, before any request.
 func TestConfig(t *testing.T) {
 	good := gce.Config{Project: "my-project", Endpoint: "http://127.0.0.1:1", Region: "us-central1", Cluster: "blue"}
 	for _, c := range []struct {

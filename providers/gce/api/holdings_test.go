@@ -75,7 +75,7 @@ func TestHoldings(t *testing.T) {
 	}
 }
 
-// A machine that has powered itself off is told of, for its disk costs on; the job's filter is in the request.
+// A machine that has powered itself off is listed, because its disk still costs money; the job's filter is in the request.
 func TestHoldingsOfStoppedMachines(t *testing.T) {
 	s := newServer(t, func(r request) (int, string) {
 		return 200, `{"items": {"zones/us-central1-a": {"instances": [

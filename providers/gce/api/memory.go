@@ -22,7 +22,7 @@ type remembered struct {
 	over   time.Time // wall-clock: when its end was seen; zero = it was not
 }
 
-// keepEnded is how long machines that have ended are told of, wall-clock, as EC2 does.
+// keepEnded is how long ended machines are listed, wall-clock, as EC2 does.
 const keepEnded = time.Hour
 
 // add remembers machines that are listed now.

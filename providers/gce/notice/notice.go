@@ -42,7 +42,7 @@ const DefaultLength = 30 * time.Second
 
 // Config of the metadata client.
 type Config struct {
-	// Clock maps wall-clock to market time, in which deadlines are told (default: they are the same).
+	// Clock maps wall-clock to market time, in which deadlines are reported (default: they are the same).
 	Clock clock.Mapping
 	// Pause is the time between two tries after a failure, wall-clock (default 1 s).
 	Pause time.Duration

@@ -137,7 +137,7 @@ func TestLengths(t *testing.T) {
 	}
 }
 
-// TestOnceEach: what is in force at the start is told, and nothing twice.
+// TestOnceEach: a notice in force at the start is reported, and none twice.
 func TestOnceEach(t *testing.T) {
 	s := newServer(t, machine("instance/preempted", "TRUE"))
 	told := watch(t, notice.Config{})
