@@ -119,6 +119,7 @@ func (c *checker) check() {
 	if c.cloud() {
 		c.provided()
 		c.resources()
+		c.sharing()
 		c.reliable()
 		c.limits()
 		c.spending()
@@ -178,9 +179,6 @@ func (c *checker) resources() {
 		c.fault("resources.count", "is missing, and so is vcpu: how many transient machines?", "below resources, "+machines)
 	}
 	c.atLeast("resources.count", r.Count.Least, 1)
-	if r.Count.Least < r.Count.Most && !c.job.IsProgram() && !c.broken("resources.count") {
-		c.fault("resources.count", "is a range, which is for programs: training takes the machines that it gets", fmt.Sprintf("write count: %d", r.Count.Most))
-	}
 	c.atLeast("resources.vcpu", r.VCPU, 1)
 	c.gpus()
 	if len(r.AnyOf) == 0 && !c.written("resources.gpu") {

@@ -98,6 +98,8 @@ type Job struct {
 	// policies by kill and restart. Not with `cloud: none`. Default see below.
 	Checkpoint Checkpoint `yaml:"checkpoint"`
 
+	// Sharing is what a scheduler looks at.
+	Sharing
 	// UserProgram is one of the user's own, in place of Train.
 	UserProgram
 	// Train is what is trained. Required, or `run`.
@@ -243,8 +245,8 @@ type Alerts struct {
 // Resources are the transient machines: how many, of which kinds, where, and at what price. With CloudNone
 // there are none.
 type Resources struct {
-	// Count of transient machines. With `run` it may be a range, such as `1..4`: programs begin on the smaller number and go on with
-	// more (docs/programs.md). Required, or `vcpu`.
+	// Count of transient machines, or a range such as `1..4`. Programs begin on the smaller number and go on with more
+	// (docs/programs.md). Training asks for the larger, and a scheduler grants it no fewer than the smaller (docs/scheduler.md). Required, or `vcpu`.
 	Count Machines `yaml:"count"`
 	// VCPU asks for so many vCPUs in total, of any type. Required, or `count`.
 	VCPU int `yaml:"vcpu"`

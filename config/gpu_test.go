@@ -97,8 +97,9 @@ func TestRangeOfMachines(t *testing.T) {
 			t.Errorf("%s: %v, want %q", text, err, words)
 		}
 	}
-	if _, err := loadGPU(t, "{count: 1..4, any_of: [{type: c3.xlarge}]}", "train: {app: mf, data: r.csv, clocks: 1}"); err == nil || !strings.Contains(err.Error(), "write count: 4") {
-		t.Error(err)
+	if _, err := loadGPU(t, "{count: 1..4, any_of: [{type: c3.xlarge}]}", "train: {app: mf, data: r.csv, clocks: 1}\nweight: 0"); err == nil || strings.Contains(err.Error(), "count") ||
+		!strings.Contains(err.Error(), "weight") {
+		t.Errorf("a range of workers, and a weight of nothing: %v", err)
 	}
 }
 

@@ -18,6 +18,7 @@ var examples = map[string]string{
 	"max_duration": "max_duration: 24h", "per_hour": "per_hour: $3", "over_hour": "over_hour: shrink", "over_budget": "over_budget: warn",
 	"tune": "tune: true", "warn_at": "warn_at: 0.9", "alerts.url": "url: https://example.com/hook", "url_file": "url_file: hook-url", "secret_file": "secret_file: hook-secret",
 	"limits": "limits: {per_hour: $3}", "alerts": "alerts: {url: https://example.com/hook}", "deadline": "deadline: 2014-04-02T00:00:00Z", "orphan_after": "orphan_after: 10s",
+	"weight": "weight: 2", "priority": "priority: 5", "group": "group: vision",
 	"heartbeat": "heartbeat: 500ms", "dead_after": "dead_after: 3s",
 	"seed": "seed: 1", "resources": "resources:", "resources.count": "count: 18", "resources.vcpu": "vcpu: 72",
 	"resources.any_of": "any_of: [{type: c3.xlarge}]", "resources.any_of[]": "type: c3.xlarge, or a need such as cpus: 4+",

@@ -18,7 +18,7 @@ import (
 // layout who serves. Purchases, moves, hand-overs and retirements follow as at any other time, and training never stops.
 
 // ScaleWanted asks for more or fewer machines, counted from the numbers wanted now, or (Reset) for the job's own numbers
-// again. Workers are transient machines; whether reliable ones work depends on the stage.
+// again; both together count from the job's own numbers. Workers are transient machines; whether reliable ones work depends on the stage.
 type ScaleWanted struct {
 	ID      uint64 // of the request
 	Workers int
@@ -138,20 +138,21 @@ func (c *Controller) retarget(e ScaleWanted) (next target, err error) {
 		return target{}, errors.New("the run is paused: resume it first")
 	case c.target.paused == "" && e.Resume:
 		return target{}, errors.New("the run is not paused")
-	case e.Reset && numbers:
-		return target{}, errors.New("either the job's own numbers or others")
 	case e.Resume && !e.Reset && !numbers:
 		next = c.target
 		next.paused = ""
 		return next, nil
 	case !e.Reset && !numbers:
 		return target{}, errors.New("nothing was asked for: how many workers, servers or reliable machines more or fewer?")
-	case e.Reset:
+	case e.Reset && !numbers:
 		return target{}, c.admit(max(c.cfg.Reliable.Count, 1))
+	case e.Reset: // counted from the job's own numbers: asked twice it is the same
+		next.want = c.cfg.Want
+	default:
+		next = c.target
+		next.paused = ""
+		next.want = c.wanted()
 	}
-	next = c.target
-	next.paused = ""
-	next.want = c.wanted()
 	next.asked = next.asked || e.Workers != 0 || e.Servers != 0
 	if e.Reliable != 0 {
 		if next.reliable, err = c.moreReliable(e.Reliable); err != nil {

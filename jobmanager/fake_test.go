@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/elasticity"
 	"github.com/tierml/tierml/elasticity/hosts/desk"
 	"github.com/tierml/tierml/elasticity/scaling"
@@ -69,9 +70,17 @@ func fakeTierml(args []string) int {
 	return train(dir, args[at] == "--resume", there)
 }
 
-type fakeRun struct{ stop chan string }
+type fakeRun struct {
+	stop  chan string
+	scale func(to, why string) // of requests that count from the job's own numbers, as a scheduler's do
+	own   int
+}
 
 func (f fakeRun) Scale(_ context.Context, want elasticity.ScaleWanted, wait bool, told func(elasticity.Scale, bool) error) error {
+	if want.Reset {
+		f.scale(fmt.Sprintf("%d%+d", f.own, want.Workers), want.By)
+		return told(elasticity.Scale{}, false)
+	}
 	if want.Workers < -8 {
 		return errors.New("9 workers cannot be removed")
 	}
@@ -109,7 +118,11 @@ func train(dir string, resume bool, there func(string) bool) int {
 	write := func(e journal.Entry) { e.T = time.Now(); _ = lines.Write(e) }
 	write(journal.Entry{Kind: journal.Start})
 	write(journal.Entry{Kind: journal.Cut, Clock: clock})
-	run := fakeRun{make(chan string, 1)}
+	own := 0
+	if job, err := config.Load(filepath.Join(dir, "granted.yaml")); err == nil {
+		own = job.Resources.Count.Most
+	}
+	run := fakeRun{make(chan string, 1), func(to, why string) { write(journal.Entry{Kind: journal.Scale, To: to, Why: why}) }, own}
 	door, err := scaling.Serve(dir, run, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return 1
@@ -216,7 +229,7 @@ func (s *site) endAll() {
 // localJob is a job file.
 const localJob = `name: job
 cloud: local
-resources: {count: 8, any_of: [{type: c3.large}]}
+resources: {count: 1..16, any_of: [{type: c3.large}]}
 reliable: {type: c3.large}
 train: {app: mf, clocks: 10, data: HOME/prices.csv, params: {rank: 4}}
 local: {prices: HOME/prices.csv, catalog: HOME/catalog.csv, start: 2014-04-01T00:00:00Z}

@@ -37,6 +37,7 @@ func (m *Manager) Handler() http.Handler {
 		"POST /api/v1/jobs/{id}/stop":           m.serveStop,
 		"POST /api/v1/jobs/{id}/resume":         m.serveResume,
 		"POST /api/v1/jobs/{id}/scale":          m.serveScale,
+		"GET /api/v1/jobs/{id}/why":             m.serveWhy,
 		"GET /api/v1/jobs/{id}/events":          m.serveEvents,
 		"GET /api/v1/jobs/{id}/logs":            m.serveLogs,
 		"GET /api/v1/jobs/{id}/files/{name}":    m.serveFile,
@@ -244,6 +245,19 @@ func (m *Manager) serveStop(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return m.serveJob(w, r)
+}
+
+func (m *Manager) serveWhy(w http.ResponseWriter, r *http.Request) error {
+	j, _, err := m.path(r)
+	if err != nil {
+		return err
+	}
+	why, err := m.scheduler.why(m, j.Run)
+	if err != nil {
+		return refuse(http.StatusConflict, "%w", err)
+	}
+	answer(w, http.StatusOK, why)
+	return nil
 }
 
 func (m *Manager) serveResume(w http.ResponseWriter, r *http.Request) error {

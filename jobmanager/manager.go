@@ -27,19 +27,22 @@ import (
 	"github.com/tierml/tierml/jobmanager/call"
 	"github.com/tierml/tierml/jobrun"
 	"github.com/tierml/tierml/jobrun/budget"
+	"github.com/tierml/tierml/sched"
+	"github.com/tierml/tierml/sched/grants"
 	"github.com/tierml/tierml/watch/alert"
 	"github.com/tierml/tierml/watch/dashboard"
 )
 
 // Config is what a Manager needs to know.
 type Config struct {
-	Home       string   // the directory that holds runs and inputs
-	Command    []string // begins every command of tierml: the program
-	Hosts      string   // a file of machines that jobs with cloud: local share; empty = each has its own
-	MaxRunning int      // jobs at a time
-	MaxQueued  int      // jobs that wait; more are refused
-	MaxUpload  int64    // bytes of one input file
-	JobMemory  int64    // the most memory of each process of a job or plan, in bytes; 0 = unlimited
+	Home       string       // the directory that holds runs and inputs
+	Command    []string     // begins every command of tierml: the program
+	Hosts      string       // a file of machines that jobs with cloud: local share; empty = each has its own
+	Scheduler  sched.Policy // shares the slots among jobs; nil = first come, first served
+	MaxRunning int          // jobs at a time
+	MaxQueued  int          // jobs that wait; more are refused
+	MaxUpload  int64        // bytes of one input file
+	JobMemory  int64        // the most memory of each process of a job or plan, in bytes; 0 = unlimited
 	// EndExpiredMachines ends machines that nobody wants any more, of the cluster that a job file names; nil = nobody does.
 	EndExpiredMachines func(ctx context.Context, file string) error
 	KeepInputs         time.Duration // how long inputs are kept that no job needs; 0 = for ever
@@ -63,13 +66,14 @@ type Manager struct {
 	// release gives the directory to the next manager.
 	release func()
 
-	mu      sync.Mutex
-	jobs    map[string]*job // by id
-	number  int64           // of the newest
-	tending sync.WaitGroup
-	said    budget.Decision // about the limits, last
-	held    string          // why nothing that waits is started
-	hosts   *job            // the shared hosts; nil = there are none
+	mu        sync.Mutex
+	jobs      map[string]*job // by id
+	number    int64           // of the newest
+	tending   sync.WaitGroup
+	said      budget.Decision // about the limits, last
+	held      string          // why nothing that waits is started
+	hosts     *job            // the shared hosts; nil = there are none
+	scheduler *scheduler      // nil = there is none
 }
 
 // job is one that was submitted.
@@ -80,6 +84,7 @@ type job struct {
 	notBefore time.Time     // it is not started again, by the time of this process, which nobody sets: not Config.Now's
 	pid       int           // of the run that was started here
 	wished    chan struct{} // closed when its end is asked for, or asked for more strongly
+	asked     *grants.Asked // of a scheduler; nil = not read yet
 }
 
 // Open takes a directory, which no other manager may have, and reads what is known of its jobs.
@@ -113,7 +118,7 @@ func Open(cfg Config) (*Manager, error) {
 		m.jobs[r.ID] = &job{record: r, dir: filepath.Join(root, r.ID), wished: make(chan struct{})}
 		m.number = max(m.number, r.Number)
 	}
-	if err := m.keepHosts(); err != nil {
+	if err := errors.Join(m.keepHosts(), openScheduler(m)); err != nil {
 		release()
 		return nil, err
 	}
@@ -126,6 +131,9 @@ func (m *Manager) Run(ctx context.Context) {
 	var following sync.WaitGroup
 	following.Go(func() { m.board.Run(ctx) })
 	following.Go(func() { m.guard(ctx) })
+	if m.scheduler != nil {
+		following.Go(func() { m.scheduler.run(ctx) })
+	}
 	following.Go(func() { m.inputs.tidy(ctx, m.neededInputs) })
 	following.Go(func() { m.endExpiredMachines(ctx) })
 	m.find(ctx)
@@ -265,6 +273,8 @@ func (m *Manager) startDue(ctx context.Context) time.Duration {
 		case j.Hosts:
 			running-- // they are no job
 		case running >= m.cfg.MaxRunning:
+			continue
+		case m.scheduler.holds(j):
 			continue
 		case m.lacksHosts(j) != "":
 			next = min(next, lookAgain)

@@ -30,12 +30,15 @@ type life struct {
 // start starts a job's run, or has it go on. It needs the lock.
 func (m *Manager) start(ctx context.Context, j *job) {
 	began := began(j.dir)
-	args := m.command(j, began)
 	j.Starts++
 	j.Fruitless++ // until it has got further
 	j.Again = false
 	m.save(j) // before the start: whoever is started again counts it
-	l, err := m.launch(j, args)
+	file, err := m.scheduler.grantedFile(j)
+	var l *life
+	if err == nil {
+		l, err = m.launch(j, m.command(j, file, began))
+	}
 	if err != nil {
 		m.cfg.Log.Error("a run cannot be started", "job", j.ID, "error", err)
 		m.rule(ctx, j, "")
@@ -47,7 +50,7 @@ func (m *Manager) start(ctx context.Context, j *job) {
 }
 
 // command is how a job's run is started, or goes on. It needs the lock.
-func (m *Manager) command(j *job, began bool) []string {
+func (m *Manager) command(j *job, file string, began bool) []string {
 	args := []string{"run", "--yes", "--plain", "--controller", "none"}
 	switch {
 	case j.Hosts:
@@ -58,7 +61,7 @@ func (m *Manager) command(j *job, began bool) []string {
 	if began {
 		return append(args, "--resume", j.dir)
 	}
-	return append(args, "--into", j.dir, filepath.Join(j.dir, submittedFile))
+	return append(args, "--into", j.dir, file)
 }
 
 // launch starts a process in a session of its own, so that signals to this one's group are not for it, with its output

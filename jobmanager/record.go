@@ -34,8 +34,9 @@ type record struct {
 	State     call.State `json:"state"`
 	Why       string     `json:"why,omitempty"`
 	Ended     *time.Time `json:"ended,omitempty"`
-	Hosts     bool       `json:"hosts,omitempty"` // shared hosts, not a job
-	Slots     bool       `json:"slots,omitempty"` // its machines are slots of shared hosts
+	Hosts     bool       `json:"hosts,omitempty"`   // shared hosts, not a job
+	Slots     bool       `json:"slots,omitempty"`   // its machines are slots of shared hosts
+	Granted   int        `json:"granted,omitempty"` // workers that its run begins with, by the scheduler; 0 = none yet
 }
 
 // write replaces the record as a whole, on disk before it returns.

@@ -1,6 +1,7 @@
 package jobmanager
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -90,6 +91,9 @@ func (m *Manager) keepTo(ctx context.Context, d budget.Decision) {
 func (m *Manager) waitsFor(j *job) string {
 	if j.State == call.Queued && m.held != "" {
 		return "held: " + m.held
+	}
+	if m.scheduler.holds(j) && j.State == call.Queued {
+		return cmp.Or(m.scheduler.last.Of(j.ID).Why, "waits for the scheduler")
 	}
 	if why := m.lacksHosts(j); why != "" && j.State == call.Queued {
 		return why

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -21,6 +22,7 @@ import (
 	"github.com/tierml/tierml/jobmanager"
 	"github.com/tierml/tierml/jobrun/budget"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/sched"
 )
 
 type controllerOptions struct {
@@ -29,6 +31,7 @@ type controllerOptions struct {
 	tokenFile  string
 	accept     []string
 	hosts      string
+	scheduler  string
 	maxRunning int
 	maxQueued  int
 	maxUpload  int64
@@ -67,7 +70,9 @@ The commands below manage a controller's machine on EC2 or Compute Engine.`,
 	cmd.Flags().StringVar(&o.tokenFile, "token-file", "", "the `file` with the token (default: token in the directory)")
 	cmd.Flags().StringSliceVar(&o.accept, "accept-sha256", nil, "also accept tokens with these SHA-256 `sums`")
 	cmd.Flags().StringVar(&o.hosts, "hosts", "", "keep the shared machines of this `file` (see tierml hosts); jobs with cloud: local have slots of them")
-	cmd.Flags().IntVar(&o.maxRunning, "max-running", 2, "number of jobs that run at a time; others wait")
+	cmd.Flags().StringVar(&o.scheduler, "scheduler", "", "with --hosts: the `policy` that grants jobs their slots, "+strings.Join(jobmanager.Schedulers, ", ")+" (docs/scheduler.md);\n"+
+		"default: first come, first served")
+	cmd.Flags().IntVar(&o.maxRunning, "max-running", 0, "number of jobs that run at a time; others wait (default 2; with --scheduler 32)")
 	cmd.Flags().IntVar(&o.maxQueued, "max-queued", 100, "number of jobs that wait; more are refused")
 	cmd.Flags().Int64Var(&o.maxUpload, "max-upload", 4096, "largest accepted input file, in MiB")
 	cmd.Flags().Int64Var(&o.jobMemory, "job-memory", 0, "memory limit of each process of a job or plan, in MiB (default: half of the host's; -1: unlimited)")
@@ -108,6 +113,19 @@ func (o controllerOptions) limits() (c budget.Cluster, err error) {
 	return c, nil
 }
 
+// policy is the scheduler's; nil = there is none.
+func (o controllerOptions) policy() (sched.Policy, error) {
+	if o.scheduler == "" {
+		return nil, nil
+	}
+	policy, err := sched.ByName(o.scheduler)
+	if err == nil && !slices.Contains(jobmanager.Schedulers, o.scheduler) {
+		err = fmt.Errorf("--scheduler %s needs early feedback or a pace, which running jobs do not give yet; write %s, or see it in `tierml dry-run --jobs`",
+			o.scheduler, strings.Join(jobmanager.Schedulers, ", "))
+	}
+	return policy, err
+}
+
 // memoryOfJobs is the most memory of each process of a job, in bytes; 0 = unlimited, also where the host's memory is unknown.
 func (o controllerOptions) memoryOfJobs() int64 {
 	switch {
@@ -144,6 +162,12 @@ func serveController(ctx context.Context, o controllerOptions, out, errOut io.Wr
 	if err != nil {
 		return err
 	}
+	if o.maxRunning == 0 {
+		o.maxRunning = 2
+		if o.scheduler != "" { // jobs that have no slots wait by themselves
+			o.maxRunning = 32
+		}
+	}
 	if o.maxRunning < 1 || o.maxQueued < 1 || o.maxUpload < 1 || o.keepFree < 0 {
 		return usageError{fmt.Errorf("--max-running, --max-queued and --max-upload are 1 or more")}
 	}
@@ -161,6 +185,10 @@ func serveController(ctx context.Context, o controllerOptions, out, errOut io.Wr
 	if err != nil {
 		return err
 	}
+	policy, err := o.policy()
+	if err != nil {
+		return usageError{err}
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("finding this program, which runs the jobs: %w", err)
@@ -172,7 +200,7 @@ func serveController(ctx context.Context, o controllerOptions, out, errOut io.Wr
 	}
 	defer notifier.Close()
 	manager, err := jobmanager.Open(jobmanager.Config{
-		Home: o.home, Command: []string{self}, Hosts: o.hosts, MaxRunning: o.maxRunning, MaxQueued: o.maxQueued, MaxUpload: o.maxUpload << 20, Log: log, Now: time.Now,
+		Home: o.home, Command: []string{self}, Hosts: o.hosts, Scheduler: policy, MaxRunning: o.maxRunning, MaxQueued: o.maxQueued, MaxUpload: o.maxUpload << 20, Log: log, Now: time.Now,
 		EndExpiredMachines: func(ctx context.Context, file string) error { return endExpired(ctx, file, log) },
 		Notifier:           notifier, Limits: limits, KeepInputs: o.keepInputs, KeepFree: o.keepFree << 20, Allow: allow, JobMemory: o.memoryOfJobs(),
 	})

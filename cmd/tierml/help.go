@@ -10,7 +10,7 @@ import (
 var groups = []cli.Group{
 	{Title: "Begin", Commands: []string{"init", "doctor", "plan", "run", "train", "predict"}},
 	{Title: "Watch", Commands: []string{"ps", "top", "events", "logs", "state", "dashboard", "report"}},
-	{Title: "Intervene", Commands: []string{"exec", "ssh", "forward", "scale", "pause", "resume", "stop", "drill"}},
+	{Title: "Intervene", Commands: []string{"exec", "ssh", "forward", "why", "scale", "pause", "resume", "stop", "drill"}},
 	{Title: "Markets, and what would have been", Commands: []string{"market", "prices", "dry-run", "calibrate"}},
 	{Title: "Machines on a real cloud", Commands: []string{"leaks", "down"}},
 	{Title: "Serve others", Commands: []string{"controller", "hosts", "fetch", "fakecloud"}},
@@ -26,7 +26,7 @@ var otherWords = map[string][]string{
 	"train":  {"fit", "learn"}, "predict": {"infer", "inference", "score", "evaluate"},
 	"ps":     {"ls", "list", "status", "jobs", "queue", "get", "runs"},
 	"top":    {"watch", "attach", "monitor", "show"},
-	"events": {"event", "history", "journal", "describe", "why"},
+	"events": {"event", "history", "journal", "describe"},
 	"logs":   {"log", "tail"}, "dashboard": {"ui", "web", "serve"},
 	"report": {"cost", "costs", "cost-report", "bill", "summary", "compare"},
 	"scale":  {"resize", "autoscale"}, "stop": {"cancel", "kill", "abort", "end"},

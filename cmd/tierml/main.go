@@ -148,6 +148,7 @@ func subcommands() []*cobra.Command {
 		newForwardCommand(),
 		newStateCommand(),
 		newPauseCommand(),
+		newWhyCommand(),
 		newResumeCommand(),
 		newStopCommand(),
 		newTopCommand(),

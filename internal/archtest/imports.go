@@ -70,6 +70,7 @@ var arrows = []arrow{
 	{exactly("elasticity/hosts"), either(exactly("market", "bidding", "provisioner", "elasticity", "elasticity/step", "elasticity/fleet", "elasticity/tempo"), tooling),
 		"which slots jobs have is decided over values, and without knowing what they train"},
 	{below("sched/trials"), tooling, "sweeps are decided about over values only"},
+	{exactly("sched/grants"), either(exactly("sched"), tooling), "grants are decided about over values only"},
 	{exactly("sched"), either(exactly("market", "bidding", "elasticity"), tooling),
 		"sched decides over values only"},
 	{exactly("cost"), either(exactly("market"), tooling),

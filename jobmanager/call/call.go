@@ -7,6 +7,7 @@ package call
 import (
 	"time"
 
+	"github.com/tierml/tierml/sched/grants"
 	"github.com/tierml/tierml/watch/dashboard"
 )
 
@@ -34,6 +35,20 @@ type Job struct {
 	Place     int        `json:"place,omitempty"`  // in the queue, from 1
 	Starts    int        `json:"starts,omitempty"` // of its run
 	Hosts     bool       `json:"hosts,omitempty"`  // machines that jobs share, not a job
+}
+
+// Why is what a scheduler granted a job, the reason, and what else could be had: GET /api/v1/jobs/ID/why.
+type Why struct {
+	grants.Grant
+	Policy  string         `json:"policy"`
+	At      time.Time      `json:"at"`             // of the decision
+	Plan    string         `json:"plan,omitempty"` // of the decision as a whole
+	Held    int            `json:"held"`           // slots that it has or waits for now
+	Least   int            `json:"least"`          // workers, as its file says
+	Most    int            `json:"most"`
+	Refused string         `json:"refused,omitempty"` // why its run does not have the grant yet
+	Else    map[string]int `json:"else"`              // workers that other schedulers would grant it, from nothing
+	Jobs    []grants.Grant `json:"jobs"`              // of all jobs, in the same decision
 }
 
 // Submission is a job to be run: POST /api/v1/jobs, or to be planned: POST /api/v1/plan.

@@ -182,6 +182,11 @@ func (c *Client) Job(ctx context.Context, id string) (job Job, err error) {
 	return job, c.exchange(ctx, http.MethodGet, nil, &job, "jobs", id)
 }
 
+// Why is what the controller's scheduler decided about a job.
+func (c *Client) Why(ctx context.Context, id string) (why Why, err error) {
+	return why, c.exchange(ctx, http.MethodGet, nil, &why, "jobs", id, "why")
+}
+
 // Submit hands a job over.
 func (c *Client) Submit(ctx context.Context, s Submission) (job Job, err error) {
 	return job, c.exchange(ctx, http.MethodPost, s, &job, "jobs")

@@ -237,7 +237,7 @@ type Change struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Workers       int32                  `protobuf:"varint,1,opt,name=workers,proto3" json:"workers,omitempty"` // more, or fewer if below 0
 	Servers       int32                  `protobuf:"varint,2,opt,name=servers,proto3" json:"servers,omitempty"`
-	Restore       bool                   `protobuf:"varint,3,opt,name=restore,proto3" json:"restore,omitempty"` // the job's own numbers again
+	Restore       bool                   `protobuf:"varint,3,opt,name=restore,proto3" json:"restore,omitempty"` // the job's own numbers again; with numbers, these are counted from the job's own
 	Wait          bool                   `protobuf:"varint,4,opt,name=wait,proto3" json:"wait,omitempty"`
 	By            string                 `protobuf:"bytes,5,opt,name=by,proto3" json:"by,omitempty"`
 	Reliable      int32                  `protobuf:"varint,6,opt,name=reliable,proto3" json:"reliable,omitempty"`

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tierml/tierml/internal/table"
+	"github.com/tierml/tierml/jobmanager/call"
+)
+
+func newWhyCommand() *cobra.Command {
+	var format string
+	var at remote
+	cmd := &cobra.Command{
+		Use:   "why JOB",
+		Short: "Explain how many machines a scheduler grants a job, and what else could be had",
+		Long: `Why prints the last decision of a controller's scheduler about a job: how many workers it has from then on, how many it had before,
+the reason, what all other jobs have by the same decision, and what other schedulers would grant it.
+
+The controller must have been started with --scheduler. See docs/scheduler.md.`,
+		Example: `  tierml why --controller http://localhost:7071 demo
+  tierml why demo -o json`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return errors.New("name one job: its run, such as demo-1, or its name")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if format != table.Text && format != table.JSON {
+				return usageError{fmt.Errorf("-o %s does not exist here; write text or json", format)}
+			}
+			client, err := at.client(cmd, args)
+			if err != nil {
+				return err
+			}
+			if client == nil {
+				return usageError{errors.New("a run of this host has no scheduler; name the job's controller with --controller URL")}
+			}
+			defer client.Close()
+			why, err := client.Why(cmd.Context(), meantJob(args))
+			if err != nil {
+				return err
+			}
+			if format == table.JSON {
+				encoder := json.NewEncoder(cmd.OutOrStdout())
+				encoder.SetIndent("", "  ")
+				return encoder.Encode(why)
+			}
+			return showWhy(cmd.OutOrStdout(), why)
+		},
+	}
+	cmd.Flags().StringVarP(&format, "output", "o", table.Text, "`format`: text or json")
+	at.flags(cmd)
+	return cmd
+}
+
+// showWhy prints an explanation for people.
+func showWhy(out io.Writer, w call.Why) error {
+	fmt.Fprintf(out, "%s: %s, %d workers after %d (asked for: %s; slots now: %d)\n", w.Job, w.Action, w.Workers, w.Was, rangeOf(w.Least, w.Most), w.Held)
+	fmt.Fprintf(out, "  %s\n", w.Grant.Why)
+	if w.Refused != "" {
+		fmt.Fprintf(out, "  not carried out yet: %s\n", w.Refused)
+	}
+	fmt.Fprintf(out, "Decided by %s at %s", w.Policy, w.At.UTC().Format("2006-01-02 15:04:05"))
+	if w.Plan != "" {
+		fmt.Fprintf(out, ": %s", w.Plan)
+	}
+	fmt.Fprint(out, "\n\n")
+	t := table.Table{Columns: []table.Column{{Title: "JOB"}, {Title: "ACTION"}, {Title: "WORKERS"}, {Title: "WHY"}}}
+	for _, g := range w.Jobs {
+		t.Rows = append(t.Rows, []table.Cell{table.Of(g.Job), table.Of(string(g.Action)), table.Of(g.Workers), table.Of(g.Why)})
+	}
+	if err := t.Write(out, table.Text); err != nil {
+		return err
+	}
+	var others []string
+	for _, name := range slices.Sorted(maps.Keys(w.Else)) {
+		others = append(others, fmt.Sprintf("%s %d", name, w.Else[name]))
+	}
+	_, err := fmt.Fprintf(out, "\nWorkers by other schedulers, if all jobs came now: %s\n", cmp.Or(strings.Join(others, ", "), "none, as the job is over"))
+	return err
+}
+
+func rangeOf(least, most int) string {
+	if least == most {
+		return fmt.Sprint(most)
+	}
+	return fmt.Sprintf("%d..%d", least, most)
+}

@@ -1,0 +1,405 @@
+package jobmanager
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/elasticity/hosts"
+	"github.com/tierml/tierml/elasticity/hosts/desk"
+	"github.com/tierml/tierml/elasticity/scaling"
+	pb "github.com/tierml/tierml/elasticity/scaling/scalingpb"
+	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/jobmanager/call"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/planner"
+	"github.com/tierml/tierml/planner/local"
+	"github.com/tierml/tierml/sched"
+	"github.com/tierml/tierml/sched/grants"
+)
+
+// ScheduleFile has a line for each decision of the scheduler. It is in the manager's directory.
+const ScheduleFile = "schedule.jsonl"
+
+// lookAtGrants is how often the scheduler looks at jobs and slots.
+const lookAtGrants = 250 * time.Millisecond
+
+// scheduler shares the slots of the shared hosts among jobs. It is used by one goroutine at a time, with the manager's lock.
+type scheduler struct {
+	m      *Manager
+	policy sched.Policy
+	hosts  []sched.Host // as many as there may be
+	types  []market.InstanceType
+	file   *os.File
+	last   grants.Decision
+	slots  slotBook
+	told   map[string]int    // workers that a run was asked to have, and took
+	said   map[string]string // the refusal of a run, logged once
+}
+
+// openScheduler reads the last decision of a manager before.
+func openScheduler(m *Manager) (err error) {
+	if m.cfg.Scheduler == nil {
+		return nil
+	}
+	if m.hosts == nil {
+		return errors.New("a scheduler shares hosts among jobs: name their file with --hosts")
+	}
+	s := &scheduler{m: m, policy: m.cfg.Scheduler, told: map[string]int{}, said: map[string]string{}, slots: slotBook{path: filepath.Join(m.hosts.dir, desk.BookFile)}}
+	if s.hosts, s.types, err = mostHosts(filepath.Join(m.hosts.dir, submittedFile)); err != nil {
+		return err
+	}
+	path := filepath.Join(m.cfg.Home, ScheduleFile)
+	whole, err := s.readLast(path)
+	if err == nil {
+		s.file, err = os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
+	}
+	if err == nil {
+		_, err = s.file.Seek(whole, io.SeekStart)
+		err = errors.Join(err, s.file.Truncate(whole)) // of a line that is not whole nothing was done
+	}
+	if err != nil {
+		return fmt.Errorf("opening the scheduler's decisions: %w", err)
+	}
+	m.scheduler = s
+	return nil
+}
+
+// readLast reads the last decision, and returns where the next line goes.
+func (s *scheduler) readLast(path string) (whole int64, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, err
+	}
+	end := bytes.LastIndexByte(text, '\n')
+	if end < 0 {
+		return 0, nil
+	}
+	if err := json.Unmarshal(text[bytes.LastIndexByte(text[:end], '\n')+1:end], &s.last); err != nil {
+		return 0, fmt.Errorf("the last line of %s: %w", path, err)
+	}
+	return int64(end + 1), nil
+}
+
+// mostHosts are the transient hosts that a file of shared hosts allows at a time, each as large as the smallest of them, and the types
+// of slots.
+func mostHosts(file string) (all []sched.Host, types []market.InstanceType, err error) {
+	job, err := config.LoadHosts(file)
+	if err != nil {
+		return nil, nil, err
+	}
+	prices, err := local.Load(job)
+	if err != nil {
+		return nil, nil, err
+	}
+	offers, _ := prices.Offers()
+	found, err := planner.Resolve(job, offers, prices.Catalog)
+	if err != nil {
+		return nil, nil, err
+	}
+	least := found.Pools[0].Type
+	for _, p := range found.Pools {
+		least.VCPU, least.MemoryMiB = min(least.VCPU, p.Type.VCPU), min(least.MemoryMiB, p.Type.MemoryMiB)
+	}
+	most := found.Want.Machines
+	if most == 0 {
+		most = found.Want.VCPU / max(least.VCPU, 1)
+	}
+	for i := range most {
+		all = append(all, sched.Host{ID: fmt.Sprintf("host-%d", i+1), Capacity: unitOf(least)})
+	}
+	types = prices.Catalog.Types(found.Pools[0].Pool.Region)
+	for _, o := range offers {
+		types = append(types, o.Type)
+	}
+	return all, types, nil
+}
+
+// unitOf is what a machine of a type takes: vCPUs, and memory in MiB.
+func unitOf(t market.InstanceType) sched.Resources {
+	return sched.Resources{float64(t.VCPU), float64(t.MemoryMiB)}
+}
+
+// asked is what a job's file asks for. What cannot be read asks for one vCPU: its run says what is wrong.
+func (s *scheduler) asked(file string) grants.Asked {
+	job, err := config.Load(file)
+	if err != nil {
+		return grants.Asked{Least: 1, Most: 1, Unit: sched.Resources{1, 1}, Fixed: true}
+	}
+	var largest market.InstanceType
+	for _, m := range job.Resources.AnyOf {
+		var fits []market.InstanceType
+		for _, t := range s.types {
+			if m.Type == t.Name || m.Type == "" && m.CPUs.Admits(t.VCPU) && m.Memory.Admits(t.MemoryMiB) {
+				fits = append(fits, t)
+			}
+		}
+		if len(fits) > 0 {
+			t := slices.MinFunc(fits, func(a, b market.InstanceType) int { return slices.Compare(unitOf(a), unitOf(b)) })
+			largest.VCPU, largest.MemoryMiB = max(largest.VCPU, t.VCPU), max(largest.MemoryMiB, t.MemoryMiB)
+		}
+	}
+	count := job.Resources.Count
+	if v := job.Resources.VCPU; v > 0 {
+		count = config.Exactly((v + max(largest.VCPU, 1) - 1) / max(largest.VCPU, 1))
+	}
+	return grants.Asked{Group: job.Group, Weight: job.Weight, Priority: job.Priority, Least: count.Least, Most: count.Most, Unit: unitOf(largest),
+		Fixed: job.IsProgram() || job.Restarts()}
+}
+
+// run decides and has it carried out until the context ends.
+func (s *scheduler) run(ctx context.Context) {
+	for {
+		for _, c := range s.decide() {
+			s.carryOut(ctx, c)
+		}
+		select {
+		case <-ctx.Done():
+			_ = s.file.Close() // each line was synced
+			return
+		case <-time.After(lookAtGrants):
+		}
+	}
+}
+
+// decide keeps a decision on disk where one is due, has jobs started, and returns what to ask of others.
+func (s *scheduler) decide() (calls []grants.Call) {
+	m := s.m
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	jobs, err := s.jobs()
+	if err != nil {
+		m.cfg.Log.Warn("the slots that jobs have cannot be read", "error", err)
+		return nil
+	}
+	if grants.Due(s.policy, jobs, s.last) {
+		d := grants.Decide(s.policy, m.cfg.Now(), s.hosts, jobs, s.last)
+		if err := s.keep(d); err != nil {
+			m.cfg.Log.Error("a decision of the scheduler cannot be kept, and is not carried out", "error", err)
+			return nil
+		}
+		for _, g := range d.Grants {
+			m.cfg.Log.Info("a grant", "job", g.Job, "action", string(g.Action), "was", g.Was, "workers", g.Workers, "why", g.Why)
+		}
+	}
+	for _, c := range grants.Calls(s.last, s.hosts, jobs) {
+		if !c.Start {
+			calls = append(calls, c)
+			continue
+		}
+		j := m.jobs[c.Job]
+		j.Granted = c.Workers
+		m.save(j) // its run is started with so many, also by the next manager
+		m.nudge()
+	}
+	return calls
+}
+
+// keep puts a decision on disk.
+func (s *scheduler) keep(d grants.Decision) error {
+	text, err := json.Marshal(d)
+	if err == nil {
+		_, err = s.file.Write(append(text, '\n'))
+	}
+	if err = errors.Join(err, s.file.Sync()); err == nil {
+		s.last = d
+	}
+	return err
+}
+
+// jobs are those among which slots are shared, in the order of submission. It needs the lock.
+func (s *scheduler) jobs() (all []grants.Job, err error) {
+	held, err := s.slots.held()
+	if err != nil {
+		return nil, err
+	}
+	for _, j := range s.m.inOrder() {
+		if !j.Slots || j.State.Over() {
+			delete(s.told, j.ID)
+			continue
+		}
+		if j.asked == nil {
+			asked := s.asked(filepath.Join(j.dir, submittedFile))
+			j.asked = &asked
+		}
+		told, known := s.told[j.ID]
+		if !known {
+			told = -1
+		}
+		all = append(all, grants.Job{ID: j.ID, Arrived: float64(j.Submitted.UnixMilli()) / 1000, Asked: *j.asked, Began: j.Granted > 0, Held: held[j.ID], Told: told})
+	}
+	return all, nil
+}
+
+// holds reports whether a job's run is not started yet because it has no slots. It needs the lock.
+func (s *scheduler) holds(j *job) bool { return s != nil && j.Slots && j.Granted == 0 }
+
+// carryOut asks a run for what was decided. One that cannot be asked yet is asked again.
+func (s *scheduler) carryOut(ctx context.Context, c grants.Call) {
+	m := s.m
+	m.mu.Lock()
+	j := m.jobs[c.Job]
+	fixed, granted := j.asked.Fixed, j.Granted
+	m.mu.Unlock()
+	var err error
+	if !fixed { // what cannot be resized has what it was started with
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		err = tell(ctx, j.dir, c, granted)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err == nil {
+		s.told[c.Job] = c.Workers
+		delete(s.said, c.Job)
+	} else if s.said[c.Job] != err.Error() {
+		s.said[c.Job] = err.Error()
+		m.cfg.Log.Info("a run cannot be given what was decided yet", "job", c.Job, "workers", c.Workers, "error", err)
+	}
+}
+
+// tell asks a run for so many workers, or to pause; asked twice it is the same. Own is the number that it was started with.
+func tell(ctx context.Context, dir string, c grants.Call, own int) error {
+	ignore := func(*pb.Standing) {}
+	if c.Workers == 0 {
+		return scaling.Ask(ctx, dir, &pb.Change{Pause: true, By: c.Why}, ignore)
+	}
+	change := &pb.Change{Restore: true, Workers: int32(c.Workers - own), By: c.Why}
+	err := scaling.Ask(ctx, dir, change, ignore)
+	if err != nil && pausedByScheduler(dir) { // what a person has paused stays so
+		change.Resume = true
+		err = scaling.Ask(ctx, dir, change, ignore)
+	}
+	return err
+}
+
+func pausedByScheduler(dir string) bool {
+	entries, _, _ := journal.ReadFile(filepath.Join(dir, rundir.JournalFile)) // a bad line is the run's to complain of
+	for _, e := range slices.Backward(entries) {
+		if e.Kind == journal.Scale {
+			d, err := e.ScaleDetails()
+			return err == nil && strings.HasPrefix(d.Paused, "scheduler ")
+		}
+	}
+	return false
+}
+
+// grantedFile is a job's file with the number of workers that its run begins with.
+func (s *scheduler) grantedFile(j *job) (string, error) {
+	submitted := filepath.Join(j.dir, submittedFile)
+	if s == nil || j.Granted == 0 {
+		return submitted, nil
+	}
+	job, err := config.Load(submitted)
+	if err != nil {
+		return submitted, nil // its run says what is wrong
+	}
+	least := j.Granted
+	if job.IsProgram() {
+		least = min(job.Resources.Count.Least, least)
+	}
+	job.Resources.Count, job.Resources.VCPU = config.Machines{Least: least, Most: j.Granted}, 0
+	path := filepath.Join(j.dir, "granted.yaml")
+	return path, replaceFile(path, job.Resolved())
+}
+
+// slotBook follows the book of slots of the shared hosts.
+type slotBook struct {
+	path string
+	at   int64 // bytes read
+	book *hosts.Book
+}
+
+// held is how many transient slots each job has or waits for.
+func (b *slotBook) held() (map[string]int, error) {
+	file, err := os.Open(b.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	if info, err := file.Stat(); b.book == nil || err == nil && info.Size() < b.at {
+		b.book, b.at = hosts.NewBook(hosts.Rules{}), 0
+	}
+	text, err := io.ReadAll(io.NewSectionReader(file, b.at, 1<<40))
+	if err != nil {
+		return nil, err
+	}
+	lines, whole, err := hosts.ReadLines(text)
+	for _, l := range lines {
+		err = errors.Join(err, b.book.Apply(l))
+	}
+	if err != nil {
+		b.book = nil
+		return nil, err
+	}
+	b.at += int64(whole)
+	held := map[string]int{}
+	for _, s := range b.book.Slots() {
+		if s.Ended.IsZero() && s.Tier == step.Transient {
+			held[runOf(s.Job)]++
+		}
+	}
+	return held, nil
+}
+
+// runOf is the run of a job as slots name it: with eight digits that tell runs of one name apart.
+func runOf(name string) string {
+	if run, digits, cut := cutLast(name); cut && len(digits) == 8 {
+		return run
+	}
+	return name
+}
+
+// why is what a job was granted, the reason, and what else could be had.
+func (s *scheduler) why(m *Manager, id string) (call.Why, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	j := m.jobs[id]
+	switch {
+	case s == nil:
+		return call.Why{}, errors.New("the controller has no scheduler: jobs get slots first come, first served; start it with --scheduler")
+	case j == nil || !j.Slots:
+		return call.Why{}, fmt.Errorf("%s has no slots of shared hosts: nobody schedules it", id)
+	case s.last.Of(id).Job == "":
+		return call.Why{}, fmt.Errorf("nothing is decided about %s: it is over, or came just now", id)
+	}
+	jobs, err := s.jobs()
+	if err != nil {
+		return call.Why{}, err
+	}
+	w := call.Why{Policy: s.last.Policy, At: s.last.T, Plan: s.last.Why, Jobs: s.last.Grants, Refused: s.said[id]}
+	for _, g := range s.last.Grants {
+		if g.Job == id {
+			w.Grant = g
+		}
+	}
+	if i := slices.IndexFunc(jobs, func(o grants.Job) bool { return o.ID == id }); i >= 0 {
+		w.Held, w.Least, w.Most = jobs[i].Held, jobs[i].Least, jobs[i].Most
+		var others []sched.Policy
+		for _, name := range Schedulers {
+			if p, err := sched.ByName(name); err == nil && name != s.last.Policy {
+				others = append(others, p)
+			}
+		}
+		w.Else = grants.Else(others, s.last.T, s.hosts, jobs, id)
+	}
+	return w, nil
+}
+
+// Schedulers are the policies of sched that can share slots among jobs that run: those that need neither early feedback nor a pace.
+var Schedulers = []string{"dorm", "drf", "fifo", "priority"}

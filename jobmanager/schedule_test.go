@@ -1,0 +1,83 @@
+package jobmanager
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/jobmanager/call"
+	"github.com/tierml/tierml/sched"
+)
+
+// market is a market of one type, four of which make the shared hosts of keepHosts: with eight slots of localJob each.
+func (s *site) market() {
+	s.t.Helper()
+	for name, text := range map[string]string{
+		"catalog.csv": "region,instance_type,vcpu,memory_gib,linux_ondemand_usd_hour\nus-west-1,c3.large,2,3.75,0.120\nus-west-1,c3.2xlarge,8,15,0.480\n",
+		"prices.csv": "timestamp,zone,instance_type,product,price\n2014-03-01T00:00:00Z,us-west-1a,c3.large,Linux/UNIX,0.025\n" +
+			"2014-03-01T00:00:00Z,us-west-1a,c3.2xlarge,Linux/UNIX,0.1\n2014-06-01T00:00:00Z,us-west-1a,c3.2xlarge,Linux/UNIX,0.1\n",
+	} {
+		if err := os.WriteFile(filepath.Join(s.home, name), []byte(text), 0o600); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// asked waits until a run was last asked for so many workers.
+func (s *site) asked(id, want string) {
+	s.t.Helper()
+	s.when(id, "asked for "+want, func(record) bool {
+		entries, _, err := journal.ReadFile(filepath.Join(s.dir(id), rundir.JournalFile))
+		last := ""
+		for _, e := range entries {
+			if e.Kind == journal.Scale {
+				last = e.To + " " + e.Why
+			}
+		}
+		return err == nil && strings.HasPrefix(last, want+" scheduler drf: ")
+	})
+}
+
+// A scheduler grants jobs slots: one that comes waits until the one before has been asked to give back, and the next manager goes on with
+// the last decision.
+func TestScheduler(t *testing.T) {
+	s := newSite(t)
+	s.market()
+	s.keepHosts()
+	s.cfg.Scheduler, s.cfg.MaxRunning = sched.DRF{}, 10
+	s.begin()
+	a := s.submit()
+	s.asked(a, "16+0")
+	if args := s.args(a); !strings.Contains(args, "granted.yaml") {
+		t.Errorf("it was started by %q", args)
+	}
+	b := s.submit()
+	s.asked(a, "16-8")
+	s.asked(b, "8+0")
+	s.begin()
+	c := s.submit()
+	s.asked(c, "5+0")
+	for id, want := range map[string]string{a: "16-10", b: "8-3"} {
+		s.asked(id, want)
+	}
+	why, err := s.scheduler.why(s.Manager, c)
+	if err != nil || why.Workers != 5 || why.Action != sched.Start || why.Most != 16 || why.Else["fifo"] != 0 || len(why.Jobs) != 3 ||
+		!strings.Contains(why.Grant.Why, "dominant share") {
+		t.Errorf("why: %+v, %v", why, err)
+	}
+	s.tell(a, "finish")
+	s.until(a, call.Finished)
+	s.asked(b, "8+0")
+	s.asked(c, "5+3")
+	for id, starts := range map[string]int{a: 1, b: 1, c: 1} {
+		if r := s.when(id, "there", func(record) bool { return true }); r.Starts != starts {
+			t.Errorf("%s was started %d times", id, r.Starts)
+		}
+	}
+	if _, err := s.scheduler.why(s.Manager, "shared-1"); err == nil {
+		t.Error("hosts are granted something")
+	}
+}

@@ -1,0 +1,247 @@
+package grants
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/sched"
+)
+
+// world is shared hosts with runs, and one process after another that schedules them.
+type world struct {
+	t     *testing.T
+	hosts []sched.Host
+	disk  []byte         // the last decision
+	runs  map[string]int // workers that each run was asked to have
+	held  map[string]int // slots
+	began map[string]int // how often each was started
+	over  map[string]bool
+	asked map[string]Asked
+	came  []string
+	steps int // effects so far
+	crash int // the effect before which the process is killed; 0 = it is not
+}
+
+func newWorld(t *testing.T, crash int) *world {
+	w := &world{t: t, runs: map[string]int{}, held: map[string]int{}, began: map[string]int{}, over: map[string]bool{}, asked: map[string]Asked{}, crash: crash}
+	for i := range 2 {
+		w.hosts = append(w.hosts, sched.Host{ID: fmt.Sprint("host-", i), Capacity: sched.Resources{8, 16}})
+	}
+	return w
+}
+
+// crashes reports whether the process is killed instead of its next effect.
+func (w *world) crashes() bool {
+	w.steps++
+	return w.steps == w.crash
+}
+
+func (w *world) jobs(told map[string]int) (all []Job) {
+	for i, id := range w.came {
+		if w.over[id] {
+			continue
+		}
+		n, known := told[id]
+		if !known {
+			n = -1
+		}
+		all = append(all, Job{ID: id, Arrived: float64(i), Asked: w.asked[id], Began: w.began[id] > 0, Held: w.held[id], Told: n})
+	}
+	return all
+}
+
+// process schedules until nothing is to be done, or until it is killed.
+func (w *world) process(p sched.Policy) (done bool) {
+	told := map[string]int{}
+	for range 100 {
+		var last Decision
+		if len(w.disk) > 0 {
+			if err := json.Unmarshal(w.disk, &last); err != nil {
+				w.t.Fatal(err)
+			}
+		}
+		quiet := true
+		if jobs := w.jobs(told); Due(p, jobs, last) {
+			quiet = false
+			last = Decide(p, time.Unix(1000, 0), w.hosts, jobs, last)
+			if w.crashes() {
+				return false
+			}
+			text, err := json.Marshal(last)
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			w.disk = text
+		}
+		for _, c := range Calls(last, w.hosts, w.jobs(told)) {
+			quiet = false
+			if w.crashes() { // before the run hears of it
+				return false
+			}
+			if c.Start {
+				w.began[c.Job]++
+			} else {
+				told[c.Job] = c.Workers
+			}
+			w.runs[c.Job] = c.Workers
+			w.check()
+			if w.crashes() { // after it
+				return false
+			}
+		}
+		if w.settle() && quiet {
+			return true
+		}
+	}
+	w.t.Fatal("it never comes to rest")
+	return false
+}
+
+// settle is what runs do: those with too many slots give one back, those with too few take one. It reports whether nobody did.
+func (w *world) settle() (still bool) {
+	still = true
+	for _, id := range slices.Sorted(maps.Keys(w.runs)) {
+		switch want := w.runs[id]; {
+		case w.held[id] > want:
+			w.held[id]--
+			still = false
+		case w.held[id] < want:
+			w.held[id]++
+			still = false
+		}
+	}
+	w.check()
+	return still
+}
+
+// check: what runs have, or may take at any moment, fits on the hosts; and no run is started twice.
+func (w *world) check() {
+	w.t.Helper()
+	sum := 0
+	for id, n := range w.runs {
+		sum += max(n, w.held[id]) * int(w.asked[id].Unit[0])
+	}
+	if sum > 16 {
+		w.t.Fatalf("crash %d: slots are granted twice: runs were asked to have %v, and hold %v", w.crash, w.runs, w.held)
+	}
+	for id, n := range w.began {
+		if n > 1 {
+			w.t.Fatalf("crash %d: %s was started %d times", w.crash, id, n)
+		}
+	}
+}
+
+// story has three jobs come and one end; the process that schedules is killed once, before effect crash. It returns how many there were.
+func story(t *testing.T, p sched.Policy, crash int) int {
+	w := newWorld(t, crash)
+	for i, id := range []string{"a", "b", "c"} {
+		w.came = append(w.came, id)
+		w.asked[id] = Asked{Weight: float64(int(1) << i), Least: 1, Most: 7, Unit: sched.Resources{2, 4}}
+		for !w.process(p) {
+		}
+	}
+	if p.Name() == "drf" {
+		want := map[string]int{"a": 1, "b": 2, "c": 4} // 8 slots by weights 1, 2, 4 are 1.14, 2.29 and 4.57
+		for id, n := range want {
+			if got := w.held[id]; got < n || got > n+1 {
+				t.Errorf("crash %d: %s has %d slots, and its fair share is %d or one more", crash, id, got, n)
+			}
+		}
+	}
+	for _, id := range []string{"b", "a", "c"} { // whoever waits gets its turn
+		if w.held[id] == 0 {
+			t.Errorf("crash %d: %s has no slots before it ends: %+v", crash, id, w.held)
+		}
+		w.over[id] = true
+		delete(w.runs, id)
+		delete(w.held, id)
+		for !w.process(p) {
+		}
+		left := 0
+		for id, n := range w.held {
+			if w.over[id] {
+				t.Errorf("crash %d: %s is over and has %d slots", crash, id, n)
+			}
+			left += n
+		}
+		if len(w.held) > 0 && left == 0 {
+			t.Errorf("crash %d: nobody has anything after %s", crash, id)
+		}
+	}
+	return w.steps
+}
+
+// The process is killed before and after everything that it does, and another one goes on: no job is lost, none is started twice, and no
+// slot is granted twice.
+func TestEveryCrashPoint(t *testing.T) {
+	for _, p := range []sched.Policy{sched.DRF{}, sched.Dorm{Theta1: -1, Theta2: 1}} {
+		all := story(t, p, 0)
+		if all < 10 {
+			t.Fatalf("%s: only %d effects", p.Name(), all)
+		}
+		for crash := 1; crash <= all+5; crash++ {
+			story(t, p, crash)
+		}
+	}
+}
+
+// Growth waits until slots are free, though the decision is made at once.
+func TestGrowthWaitsForSlots(t *testing.T) {
+	hosts := []sched.Host{{ID: "h", Capacity: sched.Resources{8}}}
+	of := Asked{Least: 1, Most: 8, Unit: sched.Resources{1}}
+	d := Decide(sched.DRF{}, time.Unix(0, 0), hosts, []Job{{ID: "a", Asked: of, Told: -1}}, Decision{})
+	if g := d.Of("a"); g.Workers != 8 || g.Action != sched.Start {
+		t.Fatalf("%+v", g)
+	}
+	for _, c := range []struct {
+		held, told int
+		calls      string
+	}{
+		{8, 8, "[{a 4}]"}, // first the one that has too much is asked
+		{7, 4, "[{b 1}]"}, // then what it has given back is free
+		{4, 4, "[{b 4}]"},
+		{8, -1, "[{a 4}]"},
+		{4, -1, "[{a 4} {b 4}]"},
+	} {
+		jobs := []Job{{ID: "a", Asked: of, Began: true, Held: c.held, Told: c.told}, {ID: "b", Arrived: 1, Asked: of, Told: -1}}
+		next := Decide(sched.DRF{}, time.Unix(1, 0), hosts, jobs, d)
+		var got []struct {
+			Job     string
+			Workers int
+		}
+		for _, call := range Calls(next, hosts, jobs) {
+			got = append(got, struct {
+				Job     string
+				Workers int
+			}{call.Job, call.Workers})
+		}
+		if fmt.Sprint(got) != c.calls {
+			t.Errorf("a holds %d and was told %d: %v instead of %s", c.held, c.told, got, c.calls)
+		}
+	}
+}
+
+// A job that cannot be resized keeps what it began with, whoever comes.
+func TestFixedJobsKeepWhatTheyHave(t *testing.T) {
+	hosts := []sched.Host{{ID: "h", Capacity: sched.Resources{8}}}
+	fixed := Asked{Least: 6, Most: 6, Unit: sched.Resources{1}, Fixed: true}
+	jobs := []Job{{ID: "gang", Asked: fixed, Told: -1}}
+	d := Decide(sched.DRF{}, time.Unix(0, 0), hosts, jobs, Decision{})
+	jobs[0].Began, jobs[0].Held, jobs[0].Told = true, 6, 6
+	for i := range 6 {
+		jobs = append(jobs, Job{ID: fmt.Sprint("x", i), Arrived: float64(cmp.Or(i, 1)), Asked: Asked{Least: 1, Most: 4, Unit: sched.Resources{1}}, Told: -1})
+	}
+	d = Decide(sched.DRF{}, time.Unix(1, 0), hosts, jobs, d)
+	sum := 0
+	for _, g := range d.Grants {
+		sum += g.Workers
+	}
+	if d.Of("gang").Workers != 6 || sum != 8 {
+		t.Errorf("%+v", d.Grants)
+	}
+}
