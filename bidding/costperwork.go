@@ -355,7 +355,9 @@ func dollarText(billionths float64) string { return fmt.Sprintf("%.4f", billiont
 // leave, and before that early enough for others to take their place.
 func (b *budgeting) renew() {
 	b.plan.Why = "what is held is paid for"
-	for _, h := range b.Held {
+	held := slices.Clone(b.Held) // only the first can be replaced now, and who that is must not follow from the names of zones
+	slices.SortStableFunc(held, func(x, y Allocation) int { return cmp.Or(b.last(x).Compare(b.last(y)), cmp.Compare(y.Count, x.Count)) })
+	for _, h := range held {
 		candidate := b.candidate(h.Pool)
 		if h.Draining || h.Warned || h.Count == 0 || candidate < 0 || b.Now.Before(b.last(h).Add(-b.Job.Startup)) {
 			continue
