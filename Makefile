@@ -275,7 +275,7 @@ pictures: build $(CACHE) ## the README's film and pictures, of runs made for the
 	@.ci/pictures $(CACHE) docs/images
 
 .PHONY: paper
-paper: STARTS ?= 40
+paper: STARTS ?= 20
 # Another market goes to another page: make paper PAPER="-trace a.csv.gz -catalog types.csv.gz -o page.md".
 PAPER ?= -o docs/papers/paper.md
 paper: ## TierML's analysis on recorded prices beside the paper's figures (DATA=folder, STARTS=every|N, PAPER=flags; docs/papers/paper.md)

@@ -192,8 +192,8 @@ func between(h *market.History, from, to time.Time) *market.History {
 type fleet struct{ machines, reliable int }
 
 // config is the run of a fleet that has as many vCPUs as so many machines of the larger type, beside the reliable ones.
-func (c cell) config(f fleet, transient int) (sim.Config, error) {
-	rules, err := market.Rules("ec2-2017")
+func (c cell) config(f fleet, transient int, book string) (sim.Config, error) {
+	rules, err := market.Rules(book)
 	if err != nil {
 		return sim.Config{}, err
 	}

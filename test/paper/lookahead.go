@@ -55,7 +55,7 @@ func foretell(ctx context.Context, pool bidding.Candidate, f fleet, starts int, 
 
 // alone is cost-per-work in the simulator, in one pool and on demand, with reliable machines that do not work.
 func alone(ctx context.Context, pool bidding.Candidate, f fleet, starts int, seed uint64) (sweep.Summary, error) {
-	cfg, err := cell{pools: []bidding.Candidate{pool, pool}}.config(f, f.machines-f.reliable)
+	cfg, err := cell{pools: []bidding.Candidate{pool, pool}}.config(f, f.machines-f.reliable, "ec2-2017")
 	if err != nil {
 		return sweep.Summary{}, err
 	}

@@ -1,6 +1,6 @@
 // Command paper runs TierML's analysis (CMU-PDL-16-102, figures 1 and 12 and section 4.6) on recorded prices and prints
-// it beside the paper's figures, and after it what the newer policies come to: `make paper`. It knows which recordings,
-// machine types and fleets belong to it, and drives sim/sweep as `tierml dry-run` does; it decides nothing.
+// it beside the paper's figures: `make paper`. It knows which recordings, machine types and fleets belong to it, and drives
+// sim/sweep as `tierml dry-run` does; it decides nothing.
 package main
 
 import (
@@ -19,8 +19,11 @@ import (
 	"github.com/tierml/tierml/sim/sweep"
 )
 
+// controlStarts are how many starts the control of switching has.
+const controlStarts = 200
+
 func main() {
-	if err := run(); err != nil {
+	if err := analyse(); err != nil {
 		fmt.Fprintln(os.Stderr, "paper:", err)
 		os.Exit(1)
 	}
@@ -28,18 +31,17 @@ func main() {
 
 // options are what people say.
 type options struct {
-	data, starts, out, results          string
-	traces, catalog, pairs, zones       string
-	from, to, hours                     string
-	seed                                uint64
-	machines, reliable                  int
-	noOracle, onlyPrices, kept          bool
-	deadlineStarts, layouts, perLayouts int
-	lookahead                           int
+	data, starts, out, results    string
+	traces, catalog, pairs, zones string
+	from, to, hours               string
+	seed                          uint64
+	machines, reliable            int
+	kept                          bool
+	lookahead                     int
 }
 
 func (o *options) parse() {
-	flag.StringVar(&o.data, "data", "../shared/data", "`folder` with spot/, catalog/ and availability/")
+	flag.StringVar(&o.data, "data", "../shared/data", "`folder` with spot/ and catalog/")
 	flag.StringVar(&o.traces, "trace", "", "other price recordings: `files`, separated by commas, in place of those of -data")
 	flag.StringVar(&o.catalog, "catalog", "", "with -trace: `file` of machine types with on-demand prices")
 	flag.StringVar(&o.pairs, "pairs", "", "with -trace: `SMALL/LARGE,...` types; default: neighbours in size of each family")
@@ -47,15 +49,10 @@ func (o *options) parse() {
 	flag.StringVar(&o.from, "from", "", "with -trace: `date` from which prices count, such as 2016-01-01")
 	flag.StringVar(&o.to, "to", "", "with -trace: `date` until which they count")
 	flag.StringVar(&o.hours, "hours", "2,4,8,20", "of work, on the fleet undisturbed")
-	flag.StringVar(&o.starts, "starts", "40", "starts of each cell: every (minute), or a number")
+	flag.StringVar(&o.starts, "starts", "20", "starts of each cell: every (minute), or a number")
 	flag.Uint64Var(&o.seed, "seed", 1, "of the choice of starts")
 	flag.IntVar(&o.machines, "machines", 64, "of the larger type")
-	flag.IntVar(&o.reliable, "reliable", 4, "of them that TierML has on demand")
-	flag.BoolVar(&o.noOracle, "no-oracle", false, "leave the oracle out, which takes most of the time of -starts every")
-	flag.BoolVar(&o.onlyPrices, "only-prices", false, "leave out deadlines and capacity, which rest on other recordings")
-	flag.IntVar(&o.deadlineStarts, "deadline-starts", 100, "starts of each recording with a deadline; 0 = every tick")
-	flag.IntVar(&o.layouts, "layouts", 10, "ways to lay recordings of availability over pools")
-	flag.IntVar(&o.perLayouts, "layout-starts", 3, "starts of each of them")
+	flag.IntVar(&o.reliable, "reliable", 1, "of them that TierML has on demand")
 	flag.IntVar(&o.lookahead, "lookahead", 0, "what foresight is worth (docs/oracle.md), and nothing else, in so many `pools`: those that are dearer than on demand most often")
 	flag.StringVar(&o.results, "results", "", "keep what is done in this `file`, and do not do again what it holds: a run can be broken off")
 	flag.BoolVar(&o.kept, "kept", false, "of prices, print what -results holds, and run no more")
@@ -123,7 +120,7 @@ func (o *options) lengths() (out []time.Duration, err error) {
 	return out, nil
 }
 
-func run() error {
+func analyse() error {
 	var o options
 	o.parse()
 	when, err := sweep.ParseStarts(o.starts, o.seed)
@@ -145,7 +142,7 @@ func run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	began := time.Now()
-	s := study{fleet: fleet{o.machines, o.reliable}, hours: hours, when: when, starts: o.starts, oracle: !o.noOracle, kept: o.kept,
+	s := study{fleet: fleet{o.machines, o.reliable}, hours: hours, when: when, starts: o.starts, kept: o.kept,
 		told: func(line string) { fmt.Fprintln(os.Stderr, line) }}
 	var cells []cell
 	for _, r := range recordings {
@@ -166,42 +163,14 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	p := &page{hours: hours}
-	p.prices(results, &o)
-	if o.traces == "" && !o.onlyPrices {
-		if err := p.others(ctx, &o); err != nil {
-			return err
-		}
+	turning, err := inTurns(ctx, s.fleet, controlStarts)
+	if err != nil {
+		return err
 	}
-	p.reading(results, &o)
-	p.cells(results)
+	p := &page{hours: hours}
+	p.write(results, &o, turning)
 	fmt.Fprintf(os.Stderr, "all of it took %s\n", time.Since(began).Round(time.Second))
 	return write(o.out, p.String())
-}
-
-// others adds the studies that rest on recordings of availability, where these are there.
-func (p *page) others(ctx context.Context, o *options) error {
-	files, err := availability(o.data)
-	if err != nil || len(files) == 0 {
-		return err
-	}
-	began := time.Now()
-	byDeadline, err := deadlines(ctx, files, o.deadlineStarts, o.seed)
-	if err != nil {
-		return err
-	}
-	p.deadlines(byDeadline, time.Since(began))
-	pools, err := capacityPools(o.data)
-	if err != nil || len(pools) == 0 {
-		return err
-	}
-	began = time.Now()
-	choices, err := capacity(ctx, pools, files, o.layouts, o.perLayouts, o.seed)
-	if err != nil {
-		return err
-	}
-	p.capacity(choices, o.layouts, time.Since(began))
-	return nil
 }
 
 // write prints to standard output and, when a path is given, to a file.
