@@ -168,7 +168,7 @@ func analyse() error {
 		return err
 	}
 	p := &page{hours: hours}
-	p.write(results, &o, turning)
+	p.write(results, len(cells), &o, turning)
 	fmt.Fprintf(os.Stderr, "all of it took %s\n", time.Since(began).Round(time.Second))
 	return write(o.out, p.String())
 }

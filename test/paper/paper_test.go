@@ -96,9 +96,9 @@ func TestPage(t *testing.T) {
 		results = append(results, result{Recording: "x", Zone: "z", Pair: "a, b", Hours: hours.Hours(), Crossings: 12, Policies: runs()})
 	}
 	results = append(results, result{Recording: "x", Zone: "calm", Pair: "a, b", Hours: 4, Policies: runs()})
-	p.write(results, &options{starts: "10", machines: 64, reliable: 1}, control{cost: -0.2, time: -0.05, starts: 7})
+	p.write(results, 3, &options{starts: "10", machines: 64, reliable: 1}, control{cost: -0.2, time: -0.05, starts: 7})
 	for _, want := range []string{
-		"2 cells", "10 starts of each cell", "270 runs", "## All cells: 1", "## Restless cells: 1",
+		"2 of 3 cells", "10 starts of each cell", "270 runs", "## All cells: 1", "## Restless cells: 1",
 		"on demand | 74-78 % | 75 ± 5 % | 75 ± 3 % |",                                // .25, deviation .07 of 10 and of 20 runs
 		"| of machines on demand that start, and pay whole hours |  | 77 % | 77 % |", // .25 / 1.1
 		"| its P95 is below on demand by | 59 % | 55 % | 55 % |",                     // 2 x .25 / 1.1

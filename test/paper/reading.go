@@ -13,7 +13,7 @@ func (p *page) reading(results []result, o *options, c control) {
 	one := 1 / float64(o.machines)
 	p.line("- **The baseline.** `checkpoint` costs %.3f of on demand here. The paper's two savings imply .46: as if it had bought on demand in %.0f %%", share("checkpoint"),
 		100*(0.46-share("checkpoint"))/(1-share("checkpoint")))
-	p.line("  of its time. Its pools were dear for longer than any here. With the same cost of saving as in section 4.7, 18 %%, `checkpoint` costs %.3f, with", share(overheads[0].String()))
+	p.line("  of its time. Its pools seem to have been dear for longer than any here. With the same cost of saving as in section 4.7, 18 %%, `checkpoint` costs %.3f, with", share(overheads[0].String()))
 	p.line("  50 %% %.3f. Ours is 20 s for 2 GB at 100 MB/s by Young's interval: runs take %.1f %% longer in all. Measure yours, and declare it (`--checkpoint`).", share(overheads[1].String()),
 		100*longer(some, "checkpoint"))
 	p.line("- **The reliable tier.** A reliable machine costs %.3f of on demand, %.0f %% of what `tierml` pays, and works little in stage 3. The paper has 1 in 64 as well;", one, 100*one/share("tierml"))
@@ -23,8 +23,8 @@ func (p *page) reading(results []result, o *options, c control) {
 		p.line("- **Whole hours and starts** make %g hours on demand cost %.2f of their undisturbed price, %g hours %.2f. Against what can be bought, savings are higher.", p.hours[0].Hours(), x,
 			hours.Hours(), share("on-demand"))
 	}
-	p.line("- **Switching** needs pools that are restless in turn. In two that are calm for 12 hours and cross the on-demand price every hour for the next 12, one")
-	p.line("  after the other, it changes the cost by %s and the run time by %s (%d starts, 8 hours). Recorded pairs are restless together, or seldom.", precise(c.cost), precise(c.time), c.starts)
+	p.line("- **Switching** gains next to nothing, even where pools are restless in turn. In two that are calm for 12 hours and cross the on-demand price every hour for the next 12, one")
+	p.line("  after the other, it changes the cost by %s and the run time by %s (%d starts, 8 hours). A move pays a begun hour twice.", precise(c.cost), precise(c.time), c.starts)
 	p.line("- **P95** is that of all starts of all cells together. Of single cells with few starts it is the dearest start.")
 	p.line("- **`cost-per-work`** has the lower bill, since it waits: runs take %.1f times the undisturbed time.", 1+longer(some, "cost-per-work"))
 	p.heading("Run it yourself")

@@ -77,23 +77,21 @@ func saves(some []result, policy, than string) float64 {
 	return 1 - a/b
 }
 
-// write prints the page.
-func (p *page) write(results []result, o *options, c control) {
+// write prints the page: results are those of some cells, of so many.
+func (p *page) write(results []result, of int, o *options, c control) {
 	cells, starts := map[string]bool{}, map[int]bool{}
-	runs, took := 0, 0.0
+	runs := 0
 	for _, r := range results {
 		cells[r.name()] = true
 		starts[len(r.Policies["tierml"])] = true
-		for _, of := range r.Policies {
-			runs += len(of)
+		for _, all := range r.Policies {
+			runs += len(all)
 		}
-		took += r.Took
 	}
 	p.line("# TierML's analysis on recorded prices\n")
 	p.line("For people who know CMU-PDL-16-102 and ask whether its figures hold: its figures 1 and 12 and section 4.6 beside simulations by")
-	p.line("the same controller and policies that run jobs. `make paper STARTS=%s` wrote this page: %d cells (a pair of types in one zone) of recorded", o.starts, len(cells))
-	p.line("prices, %s starts of each cell and length, %d runs in %s. A cell is *restless* when its prices exceed on-demand %d times or more.", startsText(starts), runs,
-		(time.Duration(took * float64(time.Second))).Round(time.Second), restless)
+	p.line("the same controller and policies that run jobs. `make paper STARTS=%s` wrote this page: %d of %d cells (a pair of types in one zone) of recorded", o.starts, len(cells), of)
+	p.line("prices, %s starts of each cell and length, %d runs. A cell is *restless* when its prices exceed on-demand %d times or more.", startsText(starts), runs, restless)
 	p.line("The fleet is %d machines of the larger type, or as many vCPUs of the smaller; TierML has %d of them on demand. Billing is `ec2-2017`; *aggressive* bids are", o.machines, o.reliable)
 	p.line("paid as bid (`ec2-pay-bid`), as the paper does. The paper's own recording (c4.xlarge and c4.2xlarge, January to March 2016) is published nowhere that we know.")
 	p.table("All cells", results, false)
