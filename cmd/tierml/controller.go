@@ -62,6 +62,9 @@ The commands below manage a controller's machine on EC2 or Compute Engine.`,
   tierml run --controller http://localhost:7071 examples/demo.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.scheduler != "" && !cmd.Flags().Changed("max-running") {
+				o.maxRunning = 32 // jobs without slots wait by themselves
+			}
 			return serveController(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -72,7 +75,7 @@ The commands below manage a controller's machine on EC2 or Compute Engine.`,
 	cmd.Flags().StringVar(&o.hosts, "hosts", "", "keep the shared machines of this `file` (see tierml hosts); jobs with cloud: local have slots of them")
 	cmd.Flags().StringVar(&o.scheduler, "scheduler", "", "with --hosts: the `policy` that grants jobs their slots, "+strings.Join(jobmanager.Schedulers, ", ")+" (docs/scheduler.md);\n"+
 		"default: first come, first served")
-	cmd.Flags().IntVar(&o.maxRunning, "max-running", 0, "number of jobs that run at a time; others wait (default 2; with --scheduler 32)")
+	cmd.Flags().IntVar(&o.maxRunning, "max-running", 2, "number of jobs that run at a time; others wait; with --scheduler by default 32")
 	cmd.Flags().IntVar(&o.maxQueued, "max-queued", 100, "number of jobs that wait; more are refused")
 	cmd.Flags().Int64Var(&o.maxUpload, "max-upload", 4096, "largest accepted input file, in MiB")
 	cmd.Flags().Int64Var(&o.jobMemory, "job-memory", 0, "memory limit of each process of a job or plan, in MiB (default: half of the host's; -1: unlimited)")
@@ -161,12 +164,6 @@ func serveController(ctx context.Context, o controllerOptions, out, errOut io.Wr
 	allow, err := o.allowed()
 	if err != nil {
 		return err
-	}
-	if o.maxRunning == 0 {
-		o.maxRunning = 2
-		if o.scheduler != "" { // jobs that have no slots wait by themselves
-			o.maxRunning = 32
-		}
 	}
 	if o.maxRunning < 1 || o.maxQueued < 1 || o.maxUpload < 1 || o.keepFree < 0 {
 		return usageError{fmt.Errorf("--max-running, --max-queued and --max-upload are 1 or more")}

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -39,7 +40,7 @@ func (g *fillGate) Handle(ctx context.Context, generation ps.Generation, request
 		g.came <- &copied
 	}
 	answer, err := g.Call(ctx, generation, request)
-	if refusal, failed := err.(*wire.Error); failed {
+	if refusal := (*wire.Error)(nil); errors.As(err, &refusal) {
 		return refusal
 	}
 	return answer
