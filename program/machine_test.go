@@ -174,7 +174,7 @@ func TestFailures(t *testing.T) {
 		"store":       {Spec{Run: "true", State: "s", Store: "/dev/null/x"}, Restoring, -1, "who writes the state of rank-0", ""},
 		"not-found":   {Spec{Run: "no-such-command-here"}, Running, 127, "", "command not found"},
 		"leftovers":   {Spec{Run: "sleep 1000 & sleep 1000 & exit 3"}, Running, 3, "2 processes that the program had started were still running", ""},
-		"escaped":     {Spec{Run: "setsid sleep 1000 & sleep 0.1; exit 3"}, Running, 3, "1 processes that the program had started were still running", ""},
+		"escaped":     {Spec{Run: "setsid sh -c 'echo >born; exec sleep 1000' & until [ -e born ]; do sleep 0.01; done; exit 3"}, Running, 3, "1 processes that the program had started were still running", ""},
 		"half-failed": {Spec{Run: "echo half > ckpt/model; exit 3", State: "ckpt"}, Running, 3, "half-written and not saved: model", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

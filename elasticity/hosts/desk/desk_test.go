@@ -169,7 +169,7 @@ func (s *site) job(name string) *Cloud {
 
 // hostOf waits until a slot is on a host.
 func (s *site) hostOf(id provisioner.InstanceID) (host provisioner.InstanceID) {
-	for deadline := time.Now().Add(10 * time.Second); host == ""; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); host == ""; time.Sleep(time.Millisecond) {
 		s.desk.look(func() {
 			for _, slot := range s.desk.brain.Book.Slots() {
 				if slot.ID == id {
