@@ -124,10 +124,13 @@ func TestJobsShareHosts(t *testing.T) {
 	for _, run := range runs {
 		run.wait(0)
 	}
+	var shown hostsView
+	s.command(&shown, "hosts", "ps", "shared-1", "-o", "json")
+	if idle := shown.Bill[len(shown.Bill)-1]; len(shown.Hosts) == 0 || strings.HasPrefix(idle.USD, "-") {
+		t.Errorf("while hosts run the idle share is $%s: %+v", idle.USD, shown.Hosts)
+	}
 	s.start("stop", "shared-1").wait(0)
 	keeper.wait(0)
-
-	var shown hostsView
 	s.command(&shown, "hosts", "ps", "shared-1", "-o", "json")
 	usd := func(text string) market.USD {
 		amount, err := market.ParseUSD(text)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/elasticity"
 	"github.com/tierml/tierml/elasticity/hosts"
 	"github.com/tierml/tierml/elasticity/hosts/desk"
@@ -279,10 +280,13 @@ func viewHosts(dir string) (v hostsView, err error) {
 		return v, err
 	}
 	sizes, rates := map[string]hosts.Size{}, map[string]market.USD{}
-	var total market.USD
+	var ledger cost.Ledger
 	live := map[string]*hostRow{}
 	var order []string
 	for _, e := range entries {
+		if err := ledger.Add(e); err != nil {
+			return v, err
+		}
 		switch e.Kind {
 		case journal.Start:
 			d, err := e.StartDetails()
@@ -310,13 +314,11 @@ func viewHosts(dir string) (v hostsView, err error) {
 			if e.Ended != nil {
 				delete(live, e.Instance)
 			}
-		case journal.Charge:
-			usd, err := market.ParseUSD(e.USD)
-			if err != nil {
-				return v, err
-			}
-			total += usd
 		}
+	}
+	total, err := ledger.Spent(ledger.AsOf()) // with what running hosts owe: slots may be settled before their hosts are
+	if err != nil {
+		return v, err
 	}
 	book := hosts.NewBook(hosts.Rules{})
 	for _, l := range lines {
