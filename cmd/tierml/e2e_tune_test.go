@@ -1,0 +1,36 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/rundir"
+)
+
+// A job whose settings are tried and changed while it trains, and one of whose machines is evicted, has the model of a single process.
+func TestTunedModel(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	job := s.job(choices{Clocks: 300, Speed: 60, Flops: 2_000_000, Limits: "tune: true", Orphan: "2m"})
+	run := s.start("run", "-y", job)
+	s.until(run, "small-1", "three answers of the tuner", has(journal.Tune, 3))
+	s.order("small-1", "evict oldest")
+	run.wait(0)
+	s.nothingRuns()
+	entries := s.journal("small-1")
+	checkEntries(t, entries)
+	if !bytes.Equal(s.read("small-1", rundir.ModelFile), s.modelOfOneProcess(s.path(job))) {
+		t.Error("the model is not that of a single process")
+	}
+	settings := map[string]bool{}
+	for _, e := range entries {
+		if e.Kind == journal.Tune {
+			settings[fmt.Sprint(must(e.TuneDetails())(t).Setting)] = true
+		}
+	}
+	if len(settings) < 3 {
+		t.Errorf("it has had the settings %v only", settings)
+	}
+}
