@@ -100,10 +100,10 @@ func startedInTime(entries []journal.Entry) bool {
 	return true // there is a notice, which checkEvictions insists on
 }
 
-// rejoined reports whether a machine has joined with these roles since the last eviction.
+// rejoined reports whether a machine has joined with these roles since the last notice: that the cloud took the machines is known later.
 func rejoined(entries []journal.Entry, roles string) bool {
 	for _, e := range slices.Backward(entries) {
-		if e.Kind == journal.Evicted {
+		if e.Kind == journal.Notice {
 			return false
 		}
 		if e.Kind == journal.Join && strings.HasSuffix(e.Why, ": "+roles) {

@@ -35,8 +35,8 @@ The controller must have been started with --scheduler. See docs/scheduler.md.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if format != table.Text && format != table.JSON {
-				return usageError{fmt.Errorf("-o %s does not exist here; write text or json", format)}
+			if err := checkFormat(format); err != nil {
+				return err
 			}
 			client, err := at.client(cmd, args)
 			if err != nil {
@@ -55,16 +55,23 @@ The controller must have been started with --scheduler. See docs/scheduler.md.`,
 				encoder.SetIndent("", "  ")
 				return encoder.Encode(why)
 			}
-			return showWhy(cmd.OutOrStdout(), why)
+			return showWhy(cmd.OutOrStdout(), why, format)
 		},
 	}
-	cmd.Flags().StringVarP(&format, "output", "o", table.Text, "`format`: text or json")
+	outputFlag(cmd, &format)
 	at.flags(cmd)
 	return cmd
 }
 
-// showWhy prints an explanation for people.
-func showWhy(out io.Writer, w call.Why) error {
+// showWhy prints an explanation for people, or as CSV the decision about all jobs.
+func showWhy(out io.Writer, w call.Why, format string) error {
+	t := table.Table{Columns: []table.Column{{Title: "JOB"}, {Title: "ACTION"}, {Title: "WORKERS"}, {Title: "WHY"}}}
+	for _, g := range w.Jobs {
+		t.Rows = append(t.Rows, []table.Cell{table.Of(g.Job), table.Of(string(g.Action)), table.Of(g.Workers), table.Of(g.Why)})
+	}
+	if format == table.CSV {
+		return t.Write(out, format)
+	}
 	fmt.Fprintf(out, "%s: %s, %d workers after %d (asked for: %s; slots now: %d)\n", w.Job, w.Action, w.Workers, w.Was, rangeOf(w.Least, w.Most), w.Held)
 	fmt.Fprintf(out, "  %s\n", w.Grant.Why)
 	if w.Refused != "" {
@@ -75,11 +82,7 @@ func showWhy(out io.Writer, w call.Why) error {
 		fmt.Fprintf(out, ": %s", w.Plan)
 	}
 	fmt.Fprint(out, "\n\n")
-	t := table.Table{Columns: []table.Column{{Title: "JOB"}, {Title: "ACTION"}, {Title: "WORKERS"}, {Title: "WHY"}}}
-	for _, g := range w.Jobs {
-		t.Rows = append(t.Rows, []table.Cell{table.Of(g.Job), table.Of(string(g.Action)), table.Of(g.Workers), table.Of(g.Why)})
-	}
-	if err := t.Write(out, table.Text); err != nil {
+	if err := t.Write(out, format); err != nil {
 		return err
 	}
 	var others []string
