@@ -17,11 +17,12 @@ func (t *Training) stand() {
 	t.Layout.Route.Version = 1
 	t.Layout.Route.Owner = slices.Clone(t.Layout.Target.Route.Owner)
 	t.Layout.Route.Backup = slices.Clone(t.Layout.Target.Route.Backup)
+	news := t.Layout.setRoute()
 	for _, m := range t.Nodes.reachable() {
 		if t.Layout.Stood {
 			t.Nodes.send(m.ID, tiers.Recover{
-				Generation: t.Layout.Generation, Cut: t.cfg.Job.ResumeAt, Checkpoint: t.cfg.Job.ResumeFrom, Initial: t.cfg.Job.ResumeFrom == "",
-				Route: t.Layout.cloneRoute(), Peers: t.Nodes.peers(),
+				Generation: news.Generation, Cut: t.cfg.Job.ResumeAt, Checkpoint: t.cfg.Job.ResumeFrom, Initial: t.cfg.Job.ResumeFrom == "",
+				Route: news.Route, Peers: news.Peers,
 			})
 			continue
 		}

@@ -122,15 +122,15 @@ func (r *recovery) goBack(t *Training) {
 		t.Layout.askNoMore(ps.Split(i))
 	}
 	r.returning = true
+	held := map[ps.ServerID][]ps.Split{}
+	for i := range t.Layout.Splits {
+		holder := t.Layout.Splits[i].Holder
+		held[holder] = append(held[holder], ps.Split(i))
+	}
+	news := t.Layout.setRoute() // one for all: thousands of machines with a list of all others each would be gigabytes
 	for _, m := range t.Nodes.reachable() {
-		var mine []ps.Split
-		for i := range t.Layout.Splits {
-			if t.Layout.Splits[i].Holder == m.ID {
-				mine = append(mine, ps.Split(i))
-			}
-		}
 		t.Nodes.send(m.ID, tiers.Recover{
-			Generation: t.Layout.Generation, Cut: t.Cuts.Committed, Route: t.Layout.cloneRoute(), Peers: t.Nodes.peers(), Splits: mine,
+			Generation: news.Generation, Cut: t.Cuts.Committed, Route: news.Route, Peers: news.Peers, Splits: held[m.ID],
 		})
 	}
 	t.Layout.routeNews = false

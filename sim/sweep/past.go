@@ -32,6 +32,9 @@ type Past struct {
 // it belongs to the job's own start.
 func (p Past) Estimate(in planner.Input) (planner.Forecast, error) {
 	cfg := p.Job
+	if n := fleet(&cfg); TooLarge(&cfg) {
+		return planner.Forecast{Basis: fmt.Sprintf("past starts are not simulated for %d machines: above %d a plan would take minutes; `tierml dry-run` does it", n, mostPlanned)}, nil
+	}
 	every, lookback := cmp.Or(p.Every, betweenStarts(&cfg)), cmp.Or(p.Lookback, 7*24*time.Hour)
 	cfg.Faults, cfg.MaxDuration, cfg.Record = nil, 0, nil
 	cfg.Pools = slices.Clone(cfg.Pools)
@@ -71,15 +74,25 @@ func told(f planner.Forecast, cfg *sim.Config, unrecorded int) planner.Forecast 
 	return f
 }
 
+// mostPlanned is how many machines a plan simulates: a restless run of 10,000 with 20,000 splits took more than 20 minutes.
+const mostPlanned = 4096
+
+// TooLarge reports whether a job wants more machines than are simulated while somebody waits for a plan.
+func TooLarge(cfg *sim.Config) bool { return fleet(cfg) > mostPlanned }
+
 // betweenStarts is an hour for fleets of which a week of hourly starts is simulated in a second or two. A start takes time that grows
 // a little faster than the number of machines.
 func betweenStarts(cfg *sim.Config) time.Duration {
 	const quick = 128 // machines
-	most := 0
+	return time.Hour * time.Duration(min(max(fleet(cfg)/quick, 1), 12))
+}
+
+// fleet is the most machines that the job may want, of any of its types.
+func fleet(cfg *sim.Config) (most int) {
 	for _, p := range cfg.Pools {
 		most = max(most, machines(cfg, p.Type))
 	}
-	return time.Hour * time.Duration(min(max(most/quick, 1), 12))
+	return most
 }
 
 // machines is how many of a type the job wants.

@@ -84,6 +84,15 @@ func TestPastNeedsHistory(t *testing.T) {
 	}
 }
 
+// A plan of more machines than can be simulated while somebody waits says so, at once.
+func TestPastOfTooManyMachines(t *testing.T) {
+	cfg, in := pastJob(t, always)
+	cfg.Want = bidding.Want{Machines: mostPlanned + 1}
+	if f := estimate(t, cfg, in); f.Cost.Known || f.Time.Known || !strings.Contains(f.Basis, "not simulated for 4097 machines") {
+		t.Errorf("%+v", f)
+	}
+}
+
 // TestPastCountsWhatDidNotFinish: where nothing can be bought the reliable machine works alone, and later starts are cut off
 // by the end of what is known.
 func TestPastCountsWhatDidNotFinish(t *testing.T) {
