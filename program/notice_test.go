@@ -65,17 +65,17 @@ while true; do sleep 0.01; done`})
 			t.Fatal(err)
 		}
 	}
-	if n.Deadline == nil || !n.Deadline.Equal(deadline) || n.Seconds == nil || *n.Seconds > 30 || *n.Seconds < 5 {
+	if n.Deadline == nil || !n.Deadline.Equal(deadline) || n.Seconds == nil || *n.Seconds > 30 || *n.Seconds < 20 {
 		t.Errorf("%+v", n)
 	}
 	nanoseconds, err := strconv.ParseInt(strings.TrimSpace(s.appears("term")), 10, 64)
 	if err != nil {
 		t.Fatal(err)
 	}
-	took := time.Unix(0, nanoseconds).Sub(warned) // a few milliseconds, on a host with nothing else to do
-	t.Logf("SIGTERM came %v after the notice", took)
-	if took > 15*time.Second {
-		t.Error("that is too late")
+	if took := time.Unix(0, nanoseconds).Sub(warned); took > time.Second {
+		t.Errorf("SIGTERM came %v after the notice", took)
+	} else {
+		t.Logf("SIGTERM came %v after the notice", took)
 	}
 	s.exit(1)
 }

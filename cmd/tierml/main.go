@@ -87,10 +87,8 @@ func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "tierml",
 		Short: "Train machine-learning models on machines that can be taken back",
-		Long: `TierML trains machine-learning models on a mix of few reliable machines and many cheap ones that their
-provider may take back at any time. It chooses and buys the machines, moves work and parameters away from those
-that leave, and reports what it cost and what it would have cost.
-
+		Long: `TierML trains models and runs programs on few reliable machines and many cheap ones that may vanish at any minute.
+It buys them, keeps the work safe, and reports what it cost and what it would have cost on demand.
 New here? Take the examples below, in their order: they cost nothing, as the machines are processes of this host.`,
 		Example: `  tierml init job.yaml       # asks what to train, and writes a job file
   tierml plan job.yaml       # says what the job would buy, cost and take; starts nothing
