@@ -47,7 +47,8 @@ func TestPausedRun(t *testing.T) {
 	for _, e := range entries {
 		switch {
 		case e.Kind == journal.Scale:
-			if resting = e.From == e.To && strings.HasSuffix(e.To, "paused"); resting {
+			// Asking again for a pause changes nothing either: only this line says that the run rests.
+			if resting = strings.HasSuffix(e.To, "paused") && e.Why == "everything is as it was asked for"; resting {
 				rests++
 			}
 		case e.Kind == journal.TakeOver:
