@@ -138,8 +138,10 @@ type target struct {
 	// reliable is how many reliable machines there should be; 0 = as many as the job says.
 	reliable int
 	paused   string // by whom; empty = it is not
-	since    time.Time
-	waiting  []uint64 // requests to answer when the numbers are reached
+	// scheduled: a scheduler has paused it. It resumes only that.
+	scheduled bool
+	since     time.Time
+	waiting   []uint64 // requests to answer when the numbers are reached
 }
 
 // crashLoop is the end of a run whose agents keep ending by themselves.

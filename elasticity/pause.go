@@ -3,6 +3,7 @@ package elasticity
 import (
 	"cmp"
 	"errors"
+	"fmt"
 
 	"github.com/tierml/tierml/tiers"
 )
@@ -20,8 +21,21 @@ func (c *Controller) pause(e ScaleWanted) (target, error) {
 		return target{}, errors.New("a run without reliable machines has nowhere to keep its state: end it in order, and continue from its checkpoint with --resume")
 	}
 	next := c.target
-	next.paused = cmp.Or(next.paused, e.By, "somebody asked")
+	switch {
+	case next.paused == "":
+		next.paused, next.scheduled = cmp.Or(e.By, "somebody asked"), e.Scheduled
+	case next.scheduled && !e.Scheduled: // a person's pause holds until a person resumes it
+		next.paused, next.scheduled = cmp.Or(e.By, "somebody asked"), false
+	}
 	return next, nil
+}
+
+// errOthersPause refuses to resume a run that somebody else has paused.
+func errOthersPause(t target) error {
+	if t.scheduled {
+		return fmt.Errorf("a scheduler has paused the run (%s) and will resume it; to pause it until you resume it, pause it yourself", t.paused)
+	}
+	return fmt.Errorf("the run was paused by somebody else than a scheduler (%s): it stays so until that is taken back", t.paused)
 }
 
 // atRest reports whether a pause is complete: training rests, and every transient machine was sent away. An unanswered launch may

@@ -143,6 +143,59 @@ func TestPausedForTwoReasons(t *testing.T) {
 	}
 }
 
+// A scheduler resumes what a scheduler has paused, and a person what a person has, also a person who paused it again; another controller
+// knows whose pause it is, from journals without the field, too.
+func TestWhosePause(t *testing.T) {
+	person, scheduler := ScaleWanted{By: "ann"}, ScaleWanted{By: "drf", Scheduled: true}
+	ask := func(who ScaleWanted, pause bool) ScaleWanted {
+		who.Pause, who.Resume = pause, !pause
+		return who
+	}
+	for _, c := range []struct {
+		asks    []ScaleWanted
+		refused int // of asks, from the first; -1 = none
+		paused  bool
+	}{
+		{[]ScaleWanted{ask(scheduler, true), ask(scheduler, false)}, -1, false},
+		{[]ScaleWanted{ask(scheduler, true), ask(person, false)}, 1, true},
+		{[]ScaleWanted{ask(person, true), ask(scheduler, false)}, 1, true},
+		{[]ScaleWanted{ask(person, true), ask(scheduler, true), ask(scheduler, false)}, 2, true},
+		{[]ScaleWanted{ask(scheduler, true), ask(person, true), ask(person, false)}, -1, false},
+		{[]ScaleWanted{ask(scheduler, false)}, -1, false}, // asked twice it is the same
+	} {
+		w := newElastic(2, elastic(), func(w *world) {
+			for _, a := range c.asks {
+				w.request(a)
+			}
+			if got := w.ctrl.Scale().Paused; got != c.paused {
+				t.Errorf("%+v: paused is %v", c.asks, got)
+			}
+			past, err := ReadPast(w.entries)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if next := targetOf(past.Target); next.paused != w.ctrl.target.paused || next.scheduled != w.ctrl.target.scheduled {
+				t.Errorf("%+v: another controller goes on with %+v instead of %+v", c.asks, next, w.ctrl.target)
+			}
+			if c.paused {
+				w.request(ask(person, true))
+				w.request(ask(person, false))
+			}
+		})
+		finish(t, w, "finished")
+		for i, answer := range w.scaled {
+			if i < len(c.asks) && (answer.Err != nil) != (i == c.refused) {
+				t.Errorf("%+v: answer %d is %v", c.asks, i, answer.Err)
+			}
+		}
+	}
+	for former, scheduled := range map[string]bool{`{"paused":"scheduler drf: waits"}`: true, `{"paused":"ann"}`: false} {
+		if d, err := (journal.Entry{Kind: journal.Scale, Details: []byte(former)}).ScaleDetails(); err != nil || targetOf(d).scheduled != scheduled {
+			t.Errorf("a former journal's %s: by a scheduler is %v (%v)", former, d.Scheduled, err)
+		}
+	}
+}
+
 // A reliable machine that is lost in a pause is replaced; what its loss undid is repeated when the run goes on.
 func TestLossInAPause(t *testing.T) {
 	for _, reliable := range []int{1, 2} {

@@ -28,6 +28,8 @@ type ScaleWanted struct {
 	Reset    bool
 	// Pause gives up all transient machines and lets training rest, Resume ends that; see pause.go. Numbers may come with a Resume.
 	Pause, Resume bool
+	// Scheduled: a scheduler asks. Its Resume lifts no other pause than a scheduler's, and changes nothing where there is none.
+	Scheduled bool
 	// Cancel names a task of an array of programs that is to end for good; nothing else comes with it.
 	Cancel  string
 	MoveAll string // InWindow, AtOnce or FaultIn: every partition goes to another server, for drills
@@ -136,11 +138,13 @@ func (c *Controller) retarget(e ScaleWanted) (next target, err error) {
 		return c.pause(e)
 	case c.target.paused != "" && !e.Resume:
 		return target{}, errors.New("the run is paused: resume it first")
-	case c.target.paused == "" && e.Resume:
+	case c.target.paused == "" && e.Resume && !e.Scheduled:
 		return target{}, errors.New("the run is not paused")
+	case e.Resume && c.target.paused != "" && c.target.scheduled != e.Scheduled:
+		return target{}, errOthersPause(c.target)
 	case e.Resume && !e.Reset && !numbers:
 		next = c.target
-		next.paused = ""
+		next.paused, next.scheduled = "", false
 		return next, nil
 	case !e.Reset && !numbers:
 		return target{}, errors.New("nothing was asked for: how many workers, servers or reliable machines more or fewer?")
@@ -150,7 +154,7 @@ func (c *Controller) retarget(e ScaleWanted) (next target, err error) {
 		next.want = c.cfg.Want
 	default:
 		next = c.target
-		next.paused = ""
+		next.paused, next.scheduled = "", false
 		next.want = c.wanted()
 	}
 	next.asked = next.asked || e.Workers != 0 || e.Servers != 0
@@ -317,7 +321,7 @@ func (c *Controller) recordScale(from, why string, seconds float64) {
 
 // details is what a later controller must know of a target.
 func (t *target) details() json.RawMessage {
-	d := journal.ScaleDetails{Servers: t.servers, Reliable: t.reliable, Paused: t.paused}
+	d := journal.ScaleDetails{Servers: t.servers, Reliable: t.reliable, Paused: t.paused, Scheduled: t.scheduled}
 	if t.asked {
 		d.Want = &journal.Want{Machines: t.want.Machines, VCPU: t.want.VCPU}
 	}
@@ -327,7 +331,7 @@ func (t *target) details() json.RawMessage {
 
 // targetOf is what a controller before was asked for.
 func targetOf(d journal.ScaleDetails) (t target) {
-	t = target{servers: d.Servers, reliable: d.Reliable, paused: d.Paused}
+	t = target{servers: d.Servers, reliable: d.Reliable, paused: d.Paused, scheduled: d.Scheduled}
 	if d.Want != nil {
 		t.asked, t.want = true, bidding.Want{Machines: d.Want.Machines, VCPU: d.Want.VCPU}
 	}

@@ -2,6 +2,7 @@ package jobmanager
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -137,6 +138,15 @@ func train(dir string, resume bool, there func(string) bool) int {
 			return 130
 		case <-time.After(20 * time.Millisecond):
 		}
+		if text, err := os.ReadFile(filepath.Join(dir, "say")); err == nil { // lines for its journal
+			_ = os.Remove(filepath.Join(dir, "say"))
+			for line := range strings.Lines(string(text)) {
+				var e journal.Entry
+				if json.Unmarshal([]byte(line), &e) == nil {
+					write(e)
+				}
+			}
+		}
 		for file, outcome := range map[string]string{"finish": "finished", "fail": "failed", "reboot": "interrupted"} {
 			if there(file) {
 				_ = os.Remove(filepath.Join(dir, file))
@@ -255,6 +265,15 @@ func (s *site) dir(id string) string { return filepath.Join(s.home, rundir.Root,
 func (s *site) tell(id, file string) {
 	s.t.Helper()
 	if err := os.WriteFile(filepath.Join(s.dir(id), file), nil, 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// says has a run write lines into its journal, as one whole.
+func (s *site) says(id string, lines ...string) {
+	s.t.Helper()
+	file := filepath.Join(s.dir(id), "say")
+	if err := errors.Join(os.WriteFile(file+".new", []byte(strings.Join(lines, "\n")), 0o600), os.Rename(file+".new", file)); err != nil {
 		s.t.Fatal(err)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/tierml/tierml/config"
@@ -20,8 +19,6 @@ import (
 	"github.com/tierml/tierml/elasticity/scaling"
 	pb "github.com/tierml/tierml/elasticity/scaling/scalingpb"
 	"github.com/tierml/tierml/elasticity/step"
-	"github.com/tierml/tierml/internal/journal"
-	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/jobmanager/call"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/planner"
@@ -38,15 +35,18 @@ const lookAtGrants = 250 * time.Millisecond
 
 // scheduler shares the slots of the shared hosts among jobs. It is used by one goroutine at a time, with the manager's lock.
 type scheduler struct {
-	m      *Manager
-	policy sched.Policy
-	hosts  []sched.Host // as many as there may be
-	types  []market.InstanceType
-	file   *os.File
-	last   grants.Decision
-	slots  slotBook
-	told   map[string]int    // workers that a run was asked to have, and took
-	said   map[string]string // the refusal of a run, logged once
+	m        *Manager
+	policy   sched.Policy
+	types    []market.InstanceType // of slots
+	file     *os.File
+	last     grants.Decision
+	slots    slotBook
+	hosts    follower
+	supply   supply
+	progress map[string]*progress // by job
+	past     grants.Past
+	told     map[string]int    // workers that a run was asked to have, and took
+	said     map[string]string // the refusal of a run, logged once
 }
 
 // openScheduler reads the last decision of a manager before.
@@ -57,8 +57,9 @@ func openScheduler(m *Manager) (err error) {
 	if m.hosts == nil {
 		return errors.New("a scheduler shares hosts among jobs: name their file with --hosts")
 	}
-	s := &scheduler{m: m, policy: m.cfg.Scheduler, told: map[string]int{}, said: map[string]string{}, slots: slotBook{path: filepath.Join(m.hosts.dir, desk.BookFile)}}
-	if s.hosts, s.types, err = mostHosts(filepath.Join(m.hosts.dir, submittedFile)); err != nil {
+	s := &scheduler{m: m, policy: m.cfg.Scheduler, told: map[string]int{}, said: map[string]string{}, progress: map[string]*progress{},
+		slots: slotBook{path: filepath.Join(m.hosts.dir, desk.BookFile)}}
+	if s.supply, s.types, err = supplyOf(filepath.Join(m.hosts.dir, submittedFile)); err != nil {
 		return err
 	}
 	path := filepath.Join(m.cfg.Home, ScheduleFile)
@@ -93,38 +94,36 @@ func (s *scheduler) readLast(path string) (whole int64, err error) {
 	return int64(end + 1), nil
 }
 
-// mostHosts are the transient hosts that a file of shared hosts allows at a time, each as large as the smallest of them, and the types
-// of slots.
-func mostHosts(file string) (all []sched.Host, types []market.InstanceType, err error) {
+// supplyOf is what a file of shared hosts allows, and the types of slots.
+func supplyOf(file string) (s supply, types []market.InstanceType, err error) {
 	job, err := config.LoadHosts(file)
 	if err != nil {
-		return nil, nil, err
+		return s, nil, err
 	}
 	prices, err := local.Load(job)
 	if err != nil {
-		return nil, nil, err
+		return s, nil, err
 	}
 	offers, _ := prices.Offers()
 	found, err := planner.Resolve(job, offers, prices.Catalog)
 	if err != nil {
-		return nil, nil, err
+		return s, nil, err
 	}
+	s = supply{sizes: map[string]sched.Resources{}, there: map[string]sched.Resources{}, most: found.Want.Machines}
 	least := found.Pools[0].Type
 	for _, p := range found.Pools {
+		s.sizes[p.Type.Name] = unitOf(p.Type)
 		least.VCPU, least.MemoryMiB = min(least.VCPU, p.Type.VCPU), min(least.MemoryMiB, p.Type.MemoryMiB)
 	}
-	most := found.Want.Machines
-	if most == 0 {
-		most = found.Want.VCPU / max(least.VCPU, 1)
-	}
-	for i := range most {
-		all = append(all, sched.Host{ID: fmt.Sprintf("host-%d", i+1), Capacity: unitOf(least)})
+	s.least = unitOf(least)
+	if s.most == 0 {
+		s.most = found.Want.VCPU / max(least.VCPU, 1)
 	}
 	types = prices.Catalog.Types(found.Pools[0].Pool.Region)
 	for _, o := range offers {
 		types = append(types, o.Type)
 	}
-	return all, types, nil
+	return s, types, nil
 }
 
 // unitOf is what a machine of a type takes: vCPUs, and memory in MiB.
@@ -168,6 +167,10 @@ func (s *scheduler) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			_ = s.file.Close() // each line was synced
+			s.hosts.close()
+			for _, p := range s.progress {
+				p.close()
+			}
 			return
 		case <-time.After(lookAtGrants):
 		}
@@ -180,21 +183,27 @@ func (s *scheduler) decide() (calls []grants.Call) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	jobs, err := s.jobs()
+	var hosts []sched.Host
+	if err == nil {
+		hosts, err = s.shared(jobs)
+	}
 	if err != nil {
-		m.cfg.Log.Warn("the slots that jobs have cannot be read", "error", err)
+		m.cfg.Log.Warn("what jobs have cannot be read", "error", err)
 		return nil
 	}
-	if grants.Due(s.policy, jobs, s.last) {
-		d := grants.Decide(s.policy, m.cfg.Now(), s.hosts, jobs, s.last)
+	if grants.Due(s.policy, hosts, jobs, s.last) {
+		d := grants.Decide(s.policy, m.cfg.Now(), hosts, jobs, s.past, s.last)
 		if err := s.keep(d); err != nil {
 			m.cfg.Log.Error("a decision of the scheduler cannot be kept, and is not carried out", "error", err)
 			return nil
 		}
 		for _, g := range d.Grants {
-			m.cfg.Log.Info("a grant", "job", g.Job, "action", string(g.Action), "was", g.Was, "workers", g.Workers, "why", g.Why)
+			if g.Action != sched.Keep {
+				m.cfg.Log.Info("a grant", "job", g.Job, "action", string(g.Action), "was", g.Was, "workers", g.Workers, "why", g.Why)
+			}
 		}
 	}
-	for _, c := range grants.Calls(s.last, s.hosts, jobs) {
+	for _, c := range grants.Calls(s.last, jobs) {
 		if !c.Start {
 			calls = append(calls, c)
 			continue
@@ -205,6 +214,20 @@ func (s *scheduler) decide() (calls []grants.Call) {
 		m.nudge()
 	}
 	return calls
+}
+
+// shared are the hosts that jobs share now.
+func (s *scheduler) shared(jobs []grants.Job) ([]sched.Host, error) {
+	if err := s.hosts.read(s.m.hosts.dir, s.supply.take); err != nil {
+		return nil, fmt.Errorf("the shared hosts' journal: %w", err)
+	}
+	unit := s.supply.least
+	for _, j := range jobs {
+		if slices.Compare(j.Unit, unit) < 0 {
+			unit = j.Unit
+		}
+	}
+	return s.supply.hosts(time.Now(), s.slots.waiting, unit, s.last.Hosts), nil
 }
 
 // keep puts a decision on disk.
@@ -225,20 +248,32 @@ func (s *scheduler) jobs() (all []grants.Job, err error) {
 	if err != nil {
 		return nil, err
 	}
+	s.past = grants.Past{}
 	for _, j := range s.m.inOrder() {
-		if !j.Slots || j.State.Over() {
-			delete(s.told, j.ID)
+		if !j.Slots {
 			continue
 		}
 		if j.asked == nil {
 			asked := s.asked(filepath.Join(j.dir, submittedFile))
 			j.asked = &asked
 		}
+		if j.State.Over() {
+			delete(s.told, j.ID)
+			if err := s.recall(j); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		told, known := s.told[j.ID]
 		if !known {
 			told = -1
 		}
-		all = append(all, grants.Job{ID: j.ID, Arrived: float64(j.Submitted.UnixMilli()) / 1000, Asked: *j.asked, Began: j.Granted > 0, Held: held[j.ID], Told: told})
+		is, err := s.progressOf(j)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, grants.Job{ID: j.ID, Arrived: float64(j.Submitted.UnixMilli()) / 1000, Asked: *j.asked, Progress: is, Began: j.Granted > 0,
+			Held: held[j.ID].slots, Where: held[j.ID].where, Told: told})
 	}
 	return all, nil
 }
@@ -254,7 +289,10 @@ func (s *scheduler) carryOut(ctx context.Context, c grants.Call) {
 	fixed, granted := j.asked.Fixed, j.Granted
 	m.mu.Unlock()
 	var err error
-	if !fixed { // what cannot be resized has what it was started with
+	switch {
+	case c.Stop:
+		err = m.Stop(ctx, c.Job, c.Why, false)
+	case !fixed: // what cannot be resized has what it was started with
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
 		err = tell(ctx, j.dir, c, granted)
@@ -262,7 +300,9 @@ func (s *scheduler) carryOut(ctx context.Context, c grants.Call) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err == nil {
-		s.told[c.Job] = c.Workers
+		if !c.Stop {
+			s.told[c.Job] = c.Workers
+		}
 		delete(s.said, c.Job)
 	} else if s.said[c.Job] != err.Error() {
 		s.said[c.Job] = err.Error()
@@ -272,28 +312,11 @@ func (s *scheduler) carryOut(ctx context.Context, c grants.Call) {
 
 // tell asks a run for so many workers, or to pause; asked twice it is the same. Own is the number that it was started with.
 func tell(ctx context.Context, dir string, c grants.Call, own int) error {
-	ignore := func(*pb.Standing) {}
-	if c.Workers == 0 {
-		return scaling.Ask(ctx, dir, &pb.Change{Pause: true, By: c.Why}, ignore)
+	change := &pb.Change{Pause: true, Scheduled: true, By: c.Why}
+	if c.Workers > 0 { // the run refuses when a person has paused it
+		change = &pb.Change{Restore: true, Workers: int32(c.Workers - own), Resume: true, Scheduled: true, By: c.Why}
 	}
-	change := &pb.Change{Restore: true, Workers: int32(c.Workers - own), By: c.Why}
-	err := scaling.Ask(ctx, dir, change, ignore)
-	if err != nil && pausedByScheduler(dir) { // what a person has paused stays so
-		change.Resume = true
-		err = scaling.Ask(ctx, dir, change, ignore)
-	}
-	return err
-}
-
-func pausedByScheduler(dir string) bool {
-	entries, _, _ := journal.ReadFile(filepath.Join(dir, rundir.JournalFile)) // a bad line is the run's to complain of
-	for _, e := range slices.Backward(entries) {
-		if e.Kind == journal.Scale {
-			d, err := e.ScaleDetails()
-			return err == nil && strings.HasPrefix(d.Paused, "scheduler ")
-		}
-	}
-	return false
+	return scaling.Ask(ctx, dir, change, func(*pb.Standing) {})
 }
 
 // grantedFile is a job's file with the number of workers that its run begins with.
@@ -317,13 +340,20 @@ func (s *scheduler) grantedFile(j *job) (string, error) {
 
 // slotBook follows the book of slots of the shared hosts.
 type slotBook struct {
-	path string
-	at   int64 // bytes read
-	book *hosts.Book
+	path    string
+	at      int64 // bytes read
+	book    *hosts.Book
+	waiting bool // slots wait for a transient host
+}
+
+// holding is what a job has of the transient hosts.
+type holding struct {
+	slots int           // that it has or waits for
+	where []sched.Place // of those that are on hosts, and stay
 }
 
 // held is how many transient slots each job has or waits for.
-func (b *slotBook) held() (map[string]int, error) {
+func (b *slotBook) held() (map[string]holding, error) {
 	file, err := os.Open(b.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -348,11 +378,19 @@ func (b *slotBook) held() (map[string]int, error) {
 		return nil, err
 	}
 	b.at += int64(whole)
-	held := map[string]int{}
+	held := map[string]holding{}
+	b.waiting = false
 	for _, s := range b.book.Slots() {
-		if s.Ended.IsZero() && s.Tier == step.Transient {
-			held[runOf(s.Job)]++
+		if !s.Ended.IsZero() || s.Tier != step.Transient {
+			continue
 		}
+		h := held[runOf(s.Job)]
+		h.slots++
+		b.waiting = b.waiting || s.Host == ""
+		if s.Host != "" && !s.Leaving {
+			h.where = append(h.where, sched.Place{Host: string(s.Host), Workers: 1})
+		}
+		held[runOf(s.Job)] = h
 	}
 	return held, nil
 }
@@ -396,7 +434,7 @@ func (s *scheduler) why(m *Manager, id string) (call.Why, error) {
 				others = append(others, p)
 			}
 		}
-		w.Else = grants.Else(others, s.last.T, s.hosts, jobs, id)
+		w.Else = grants.Else(others, s.last.T, s.last.Hosts, jobs, id)
 	}
 	return w, nil
 }

@@ -1,6 +1,7 @@
 package jobmanager
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -67,6 +68,32 @@ func TestScheduler(t *testing.T) {
 	if err != nil || why.Workers != 5 || why.Action != sched.Start || why.Most != 16 || why.Else["fifo"] != 0 || len(why.Jobs) != 3 ||
 		!strings.Contains(why.Grant.Why, "dominant share") {
 		t.Errorf("why: %+v, %v", why, err)
+	}
+	// A host of four is taken, and another one is bought later.
+	launch := `{"kind":"launch","instance":"i-%d","tier":"transient","pool":"ec2/us-west-1/us-west-1a/c3.2xlarge/spot"}`
+	s.says("shared-1", fmt.Sprintf(launch, 1), fmt.Sprintf(launch, 2), fmt.Sprintf(launch, 3), fmt.Sprintf(launch, 4),
+		`{"kind":"notice","instance":"i-4","deadline":"2014-04-01T01:00:00Z"}`)
+	for id, want := range map[string]string{a: "16-11", b: "8-4", c: "5-1"} { // 12 slots, and one that brings another host
+		s.asked(id, want)
+	}
+	s.says("shared-1", fmt.Sprintf(launch, 5))
+	for id, want := range map[string]string{a: "16-10", b: "8-3", c: "5+0"} {
+		s.asked(id, want)
+	}
+	// A person pauses a job: others have its slots until it is resumed.
+	s.says(c, `{"kind":"scale","to":"paused","details":{"paused":"ann"}}`)
+	for id, want := range map[string]string{a: "16-8", b: "8+0"} {
+		s.asked(id, want)
+	}
+	if why, err := s.scheduler.why(s.Manager, c); err != nil || why.Workers != 0 || !strings.Contains(why.Grant.Why, "ann") {
+		t.Errorf("why of a paused job: %+v, %v", why, err)
+	}
+	s.says(c, `{"kind":"scale","to":"resumed"}`) // it wants as many as before: nobody has to ask it
+	for id, want := range map[string]string{a: "16-10", b: "8-3"} {
+		s.asked(id, want)
+	}
+	if why, err := s.scheduler.why(s.Manager, c); err != nil || why.Workers != 5 {
+		t.Errorf("why of a job that was resumed: %+v, %v", why, err)
 	}
 	s.tell(a, "finish")
 	s.until(a, call.Finished)

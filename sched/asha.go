@@ -56,9 +56,9 @@ func (a ASHA) Plan(s State) Plan {
 	return d.plan(s)
 }
 
-// rank is a trial's place among all that have come to its rung, those that are no longer there included; a loss that is no number is last.
-func (d *drafts) rank(c *draft, past [][]float64) (rank, of int) {
-	rung := len(c.Rungs) - 1
+// rank is a trial's place among all of its sweep that have come to its rung, those that are no longer there included; a loss that is no number is last.
+func (d *drafts) rank(c *draft, pasts map[string][][]float64) (rank, of int) {
+	rung, past := len(c.Rungs)-1, pasts[c.Sweep]
 	own := c.Rungs[rung]
 	before := func(loss float64) bool { return loss < own || math.IsNaN(own) && !math.IsNaN(loss) }
 	if rung < len(past) {
@@ -68,7 +68,7 @@ func (d *drafts) rank(c *draft, past [][]float64) (rank, of int) {
 		}
 	}
 	for _, j := range d.jobs {
-		if len(j.Rungs) > rung {
+		if j.Sweep == c.Sweep && len(j.Rungs) > rung {
 			of++
 			loss := j.Rungs[rung]
 			rank += boolean(before(loss) || j != c && !before(loss) && !(own < loss) && !(math.IsNaN(loss) && !math.IsNaN(own)) && j.ID < c.ID)

@@ -3,6 +3,7 @@ package sched
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 )
@@ -39,6 +40,7 @@ type drafts struct {
 type draft struct {
 	Job
 	host   []place // parallel to the hosts
+	place  float64 // in its sweep by early feedback, from 0, the worst, to below 1
 	killed bool
 	why    string
 }
@@ -71,6 +73,11 @@ func begin(s State) *drafts {
 		d.jobs = append(d.jobs, c)
 	}
 	slices.SortFunc(d.jobs, func(a, b *draft) int { return cmp.Compare(a.ID, b.ID) })
+	for _, trials := range d.sweeps(Training, Paused) {
+		for i, c := range trials {
+			c.place = float64(i) / float64(len(trials))
+		}
+	}
 	return d
 }
 
@@ -273,6 +280,19 @@ func (d *drafts) inPhase(phases ...Phase) []*draft {
 	return found
 }
 
+// sweeps are the jobs in these phases by sweep, in the order of names, the worst of each first.
+func (d *drafts) sweeps(phases ...Phase) (sweeps [][]*draft) {
+	bySweep := map[string][]*draft{}
+	for _, c := range d.inPhase(phases...) {
+		bySweep[c.Sweep] = append(bySweep[c.Sweep], c)
+	}
+	for _, name := range slices.Sorted(maps.Keys(bySweep)) {
+		slices.SortStableFunc(bySweep[name], worseLoss)
+		sweeps = append(sweeps, bySweep[name])
+	}
+	return sweeps
+}
+
 func numbers(workers, servers int) string {
 	return fmt.Sprintf("%d workers and %d servers", workers, servers)
 }
@@ -286,15 +306,16 @@ func (d *drafts) startAsSubmitted(c *draft) bool {
 	return true
 }
 
-// keepBest kills the worst jobs in training while there are more than most of them: EPS, section 6 ("when the number of running jobs is
-// larger than the threshold, the one with the worst early feedback is killed").
+// keepBest kills the worst jobs in training while there are more than most of them in a sweep: EPS, section 6 ("when the number of running
+// jobs is larger than the threshold, the one with the worst early feedback is killed").
 func (d *drafts) keepBest(most int, phases ...Phase) {
-	training := d.inPhase(phases...)
-	slices.SortStableFunc(training, worse)
-	for _, c := range training[:max(len(training)-most, 0)] {
-		d.release(c)
-		c.killed = true
-		c.why = fmt.Sprintf("killed: its early feedback, %.4g, is the worst of %d, and at most %d go on", c.Loss, len(training), most)
+	for _, training := range d.sweeps(phases...) {
+		keep := cmp.Or(training[0].Keep, most)
+		for i, c := range training[:max(len(training)-keep, 0)] {
+			d.release(c)
+			c.killed = true
+			c.why = fmt.Sprintf("killed: its early feedback, %.4g, is number %d of the %d that are there, and the best %d go on", c.Loss, len(training)-i, len(training), keep)
+		}
 	}
 }
 

@@ -58,9 +58,12 @@ type Job struct {
 	Workers, Servers int     // it has now
 	Where            []Place // on which hosts
 	Done, Total      float64 // clocks
-	// Loss is its early feedback: of held-out examples at a clock that is the same for all. Lower is better; NaN, a diverged
+	// Loss is its early feedback: of held-out examples at a clock that is the same for all of its sweep. Lower is better; NaN, a diverged
 	// trial, is the worst. It counts in phases Training and Paused.
 	Loss float64
+	// Sweep is whose losses its own is compared with. Jobs of different sweeps compare by their places in them.
+	Sweep string
+	Keep  int // how many of its sweep go on after feedback; 0 = as many as the policy keeps
 	// asha: the loss at each rung that it has come to, and the rung that it may run to, as the last plan has it.
 	Rungs []float64
 	Until int
@@ -79,7 +82,8 @@ type State struct {
 	Seed  uint64  // for policies that draw lots
 	Hosts []Host
 	Jobs  []Job
-	Past  [][]float64 // asha: by rung, the losses of trials that are no longer among the jobs
+	// Past is for asha: by sweep and rung, the losses of trials that are no longer among the jobs.
+	Past map[string][][]float64
 }
 
 // Action is what becomes of a job.
@@ -165,8 +169,11 @@ func (j Job) leastServers() int {
 // runs reports whether it holds units.
 func (j Job) runs() bool { return j.Phase == Feedback || j.Phase == Training }
 
-// worse orders jobs by early feedback, the worst first: a loss that is no number, then the highest.
-func worse(a, b *draft) int {
+// worse orders jobs by early feedback, the worst first: by their places in their sweeps, where the last is a loss that is no number, and then
+// the highest.
+func worse(a, b *draft) int { return cmp.Or(cmp.Compare(a.place, b.place), worseLoss(a, b)) }
+
+func worseLoss(a, b *draft) int {
 	return cmp.Or(boolean(b.Loss != b.Loss)-boolean(a.Loss != a.Loss), cmp.Compare(b.Loss, a.Loss), cmp.Compare(b.Arrived, a.Arrived), cmp.Compare(b.ID, a.ID))
 }
 

@@ -195,7 +195,7 @@ func (s *service) change(c *pb.Change, to stream) error {
 			return status.Errorf(codes.InvalidArgument, "%d machines cannot be meant", n)
 		}
 	}
-	want := elasticity.ScaleWanted{Workers: int(c.Workers), Servers: int(c.Servers), Reliable: int(c.Reliable), Reset: c.Restore, Pause: c.Pause, Resume: c.Resume, MoveAll: c.MoveAll, By: c.By}
+	want := elasticity.ScaleWanted{Workers: int(c.Workers), Servers: int(c.Servers), Reliable: int(c.Reliable), Reset: c.Restore, Pause: c.Pause, Resume: c.Resume, MoveAll: c.MoveAll, Scheduled: c.Scheduled, By: c.By}
 	err := s.driver.Scale(to.Context(), want, c.Wait, func(now elasticity.Scale, reached bool) error {
 		return to.Send(&pb.Standing{
 			Reached: reached, Workers: uint32(now.Workers), Servers: uint32(now.Servers),

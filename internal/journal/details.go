@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -233,6 +234,8 @@ type ScaleDetails struct {
 	Reliable int `json:"reliable,omitempty"`
 	// Paused is who wanted it so; empty = the run goes on.
 	Paused string `json:"paused,omitempty"`
+	// Scheduled: a scheduler has paused it, and nobody else.
+	Scheduled bool `json:"scheduled,omitempty"`
 }
 
 // MovedDetails is the Details of a `moved` line: for how long somebody waited for a partition as neither of its owners served it, in
@@ -306,8 +309,12 @@ func (e Entry) PlanDetails() (PlanDetails, error) { return unpack[PlanDetails](e
 // IntentDetails reads the details of an `intent` line.
 func (e Entry) IntentDetails() (IntentDetails, error) { return unpack[IntentDetails](e, Intent) }
 
-// ScaleDetails reads the details of a `scale` line.
-func (e Entry) ScaleDetails() (ScaleDetails, error) { return unpack[ScaleDetails](e, Scale) }
+// ScaleDetails reads the details of a `scale` line. Where they do not say whose a pause is, as in former journals, its words do.
+func (e Entry) ScaleDetails() (ScaleDetails, error) {
+	d, err := unpack[ScaleDetails](e, Scale)
+	d.Scheduled = d.Scheduled || strings.HasPrefix(d.Paused, "scheduler ")
+	return d, err
+}
 
 // MovedDetails reads the details of a `moved` line.
 func (e Entry) MovedDetails() (MovedDetails, error) { return unpack[MovedDetails](e, Moved) }

@@ -43,8 +43,14 @@ const pieces = 1 << 20
 // More returns entries that are there and were not given yet; done is true when there are no more for now. A bad line is an
 // error that names it, with the entries before it.
 func (r *Reader) More() (entries []journal.Entry, done bool, err error) {
-	if info, err := r.file.Stat(); err == nil && info.Size() < r.at { // the torn last line of a killed run was cut off
+	info, err := r.file.Stat()
+	switch {
+	case err != nil:
+		return nil, true, fmt.Errorf("reading the journal: %w", err)
+	case info.Size() < r.at: // the torn last line of a killed run was cut off
 		r.at, r.rest = r.at-int64(len(r.rest)), nil
+	case info.Size() == r.at:
+		return nil, true, nil
 	}
 	piece := make([]byte, pieces)
 	n, err := r.file.ReadAt(piece, r.at)

@@ -22,10 +22,12 @@ type Job struct {
 	ID      string
 	Arrived float64 // seconds
 	Asked
+	Progress
 	// Began: its run was started, and has or will have slots.
 	Began bool
-	// Held is how many slots it has or waits for.
-	Held int
+	// Held is how many slots it has or waits for, and Where they are that are on hosts.
+	Held  int
+	Where []sched.Place
 	// Told is how many workers its run was asked to have by this process; below 0 = none was yet.
 	Told int
 }
@@ -36,16 +38,46 @@ type Asked struct {
 	Weight      float64 // 0 = 1
 	Priority    int
 	Least, Most int             // workers
+	Start       int             // workers, as submitted, where a scheduler starts jobs so
 	Unit        sched.Resources // of one worker
 	Fixed       bool            // it cannot be resized while it runs
+	Clocks      int64
+	Feedback
+}
+
+// Feedback makes a job a trial. Its losses at these clocks are compared with those of its sweep's other trials.
+type Feedback struct {
+	Sweep string
+	At    []int64
+	Keep  int // how many of the sweep go on after the first
+}
+
+// Progress is how far a job's run is, by its journal.
+type Progress struct {
+	PausedBy string    // by whom, if not by the scheduler; empty = it is not
+	Done     int64     // clocks
+	Rungs    []float64 // its losses at the clocks of Feedback that it has come to
+	Pace     sched.Pace
+}
+
+// seen is what a policy's decision looks at of this.
+func (j Job) seen(p sched.Policy) Seen {
+	seen := Seen{Away: j.PausedBy != "", Rungs: len(j.Rungs)}
+	switch p.(type) {
+	case sched.DRF, sched.Dorm, sched.FIFO, sched.Priority, sched.ASHA: // no pace
+	default:
+		seen.Sizes = len(j.Pace)
+	}
+	return seen
 }
 
 // Decision is what all jobs have from a time on.
 type Decision struct {
-	T      time.Time `json:"t"`
-	Policy string    `json:"policy"`
-	Why    string    `json:"why,omitempty"` // of the decision as a whole
-	Grants []Grant   `json:"grants"`        // by job
+	T      time.Time    `json:"t"`
+	Policy string       `json:"policy"`
+	Why    string       `json:"why,omitempty"`   // of the decision as a whole
+	Hosts  []sched.Host `json:"hosts,omitempty"` // that there are, or may be bought
+	Grants []Grant      `json:"grants"`          // by job
 }
 
 // Grant is a job's.
@@ -56,6 +88,15 @@ type Grant struct {
 	Workers int           `json:"workers"` // 0 = it waits, or is paused
 	Why     string        `json:"why"`
 	Where   []sched.Place `json:"where,omitempty"`
+	Until   int           `json:"until,omitempty"` // asha: the rung that it may run to
+	Seen    Seen          `json:"seen,omitzero"`
+}
+
+// Seen is what a decision looked at of a job's progress: it is due again when this changes.
+type Seen struct {
+	Away  bool `json:"away,omitempty"`  // a person has paused it
+	Rungs int  `json:"rungs,omitempty"` // losses known
+	Sizes int  `json:"sizes,omitempty"` // numbers of workers whose pace is known
 }
 
 // Of is a job's grant; the zero Grant when it has none.
@@ -68,66 +109,163 @@ func (d Decision) Of(job string) Grant {
 	return Grant{}
 }
 
-// Due reports whether there is something to decide since the last decision: jobs have come or ended, or the policy is another.
-func Due(p sched.Policy, jobs []Job, last Decision) bool {
-	if last.Policy != p.Name() || len(jobs) != len(last.Grants) {
+// Due reports whether there is something to decide since the last decision: jobs have come or ended, hosts have, a person has paused a job or
+// resumed it, a trial has given feedback, a pace was measured, or the policy is another.
+func Due(p sched.Policy, hosts []sched.Host, jobs []Job, last Decision) bool {
+	if last.Policy != p.Name() || len(jobs) != len(last.Grants) || !sameHosts(hosts, last.Hosts) {
 		return true
 	}
-	return slices.ContainsFunc(jobs, func(j Job) bool { return last.Of(j.ID).Job == "" })
+	return slices.ContainsFunc(jobs, func(j Job) bool {
+		g := last.Of(j.ID)
+		return g.Job == "" || g.Seen != j.seen(p)
+	})
 }
 
+func sameHosts(a, b []sched.Host) bool {
+	return slices.EqualFunc(a, b, func(x, y sched.Host) bool { return x.ID == y.ID && slices.Equal(x.Capacity, y.Capacity) })
+}
+
+// Past is by sweep and feedback the losses of trials that are over.
+type Past map[string][][]float64
+
 // Decide asks a policy what each job gets on these hosts, after the last decision.
-func Decide(p sched.Policy, now time.Time, hosts []sched.Host, jobs []Job, last Decision) Decision {
-	s, fixed := stateOf(now, hosts, jobs, last)
+func Decide(p sched.Policy, now time.Time, hosts []sched.Host, jobs []Job, past Past, last Decision) Decision {
+	s, settled := stateOf(p, now, hosts, jobs, last)
+	s.Past = past
 	plan := p.Plan(s)
-	d := Decision{T: now, Policy: p.Name(), Why: plan.Why}
+	d := Decision{T: now, Policy: p.Name(), Why: plan.Why, Hosts: hosts, Grants: settled}
 	for _, g := range plan.Grants {
-		d.Grants = append(d.Grants, Grant{g.Job, g.Action, last.Of(g.Job).Workers, g.Workers, g.Why, g.Where})
-	}
-	for _, g := range fixed {
-		d.Grants = append(d.Grants, Grant{g.Job, sched.Keep, g.Workers, g.Workers, "keeps what it began with: such a job cannot be resized", g.Where})
+		d.Grants = append(d.Grants, Grant{Job: g.Job, Action: g.Action, Workers: g.Workers, Why: g.Why, Where: g.Where, Until: g.Until})
 	}
 	slices.SortFunc(d.Grants, func(a, b Grant) int { return cmp.Compare(a.Job, b.Job) })
+	for i := range d.Grants {
+		g := &d.Grants[i]
+		g.Was = last.Of(g.Job).Workers
+		g.Seen = jobs[slices.IndexFunc(jobs, func(j Job) bool { return j.ID == g.Job })].seen(p)
+	}
 	return d
 }
 
-// stateOf is what a policy looks at. Fixed jobs that run are no longer decided about: what they have is taken off the hosts.
-func stateOf(now time.Time, hosts []sched.Host, jobs []Job, last Decision) (s sched.State, fixed []Grant) {
+// stateOf is what a policy looks at, and the grants that it does not decide about: jobs that a person has paused have nothing, killed ones
+// end, and fixed ones that run keep what they have, which is taken off the hosts.
+func stateOf(p sched.Policy, now time.Time, hosts []sched.Host, jobs []Job, last Decision) (s sched.State, settled []Grant) {
 	s = sched.State{Now: float64(now.Unix()), Seed: uint64(now.UnixNano())}
 	for _, h := range hosts {
 		s.Hosts = append(s.Hosts, sched.Host{ID: h.ID, Capacity: slices.Clone(h.Capacity)})
 	}
+	where := locate(hosts, jobs, last)
 	for _, j := range jobs {
 		g := last.Of(j.ID)
-		if j.Fixed && j.Began && g.Workers > 0 {
-			fixed = append(fixed, g)
-			for _, at := range g.Where {
-				for i := range s.Hosts {
-					if s.Hosts[i].ID == at.Host {
-						add(s.Hosts[i].Capacity, j.Unit, -at.Workers)
-					}
-				}
-			}
-			continue
-		}
-		of := sched.Job{ID: j.ID, Group: j.Group, Phase: sched.Queued, Arrived: j.Arrived, Weight: j.Weight, Priority: j.Priority, Demand: j.Unit,
-			WantWorkers: j.Most, LeastWorkers: j.Least, MostWorkers: j.Most, Workers: g.Workers, Where: g.Where}
 		switch {
-		case g.Workers > 0:
-			of.Phase = sched.Training
-		case j.Began:
-			of.Phase = sched.Paused
+		case g.Action == sched.Kill:
+			g.Workers, g.Where = 0, nil
+			settled = append(settled, g)
+		case j.Fixed && j.Began && g.Workers > 0:
+			settled = append(settled, Grant{Job: j.ID, Action: sched.Keep, Workers: g.Workers, Where: where[j.ID],
+				Why: "keeps what it began with: such a job cannot be resized"})
+			for _, at := range where[j.ID] {
+				i := slices.IndexFunc(s.Hosts, func(h sched.Host) bool { return h.ID == at.Host })
+				add(s.Hosts[i].Capacity, j.Unit, -at.Workers)
+			}
+		case j.PausedBy != "":
+			settled = append(settled, Grant{Job: j.ID, Action: sched.Pause, Why: fmt.Sprintf("paused by %s: others have its slots until it is resumed", j.PausedBy)})
+		default:
+			s.Jobs = append(s.Jobs, j.state(p, last, where[j.ID]))
 		}
-		s.Jobs = append(s.Jobs, of)
 	}
-	return s, fixed
+	return s, settled
+}
+
+// state is what a policy looks at of a job. A job that gives no feedback is a sweep by itself, of which nothing is better.
+func (j Job) state(p sched.Policy, last Decision, where []sched.Place) sched.Job {
+	g := last.Of(j.ID)
+	of := sched.Job{ID: j.ID, Group: j.Group, Phase: sched.Training, Arrived: j.Arrived, Weight: j.Weight, Priority: j.Priority, Demand: j.Unit,
+		WantWorkers: cmp.Or(j.Start, j.Most), LeastWorkers: j.Least, MostWorkers: j.Most, Where: where, Workers: unitsOf(where),
+		Done: float64(j.Done), Total: float64(j.Clocks), Sweep: j.ID, Loss: math.Inf(-1), Rungs: j.Rungs, Until: g.Until, Pace: j.Pace}
+	if len(j.At) > 0 {
+		of.Sweep, of.Keep, of.Phase = j.Sweep+"/", j.Keep, sched.Feedback // no job's name ends so
+	}
+	if len(j.Rungs) > 0 {
+		of.Phase, of.Loss = sched.Training, j.Rungs[0]
+	}
+	lost := of.Workers < g.Workers
+	switch {
+	case g.Action == sched.Pause && !g.Seen.Away && last.Policy == p.Name():
+		of.Phase = sched.Paused
+	case g.Workers == 0 || of.Workers < max(j.Least, 1) || lost && (of.Phase == sched.Feedback && asSubmitted(p) || static(p)):
+		of.Phase, of.Workers, of.Where = sched.Queued, 0, nil // its state is kept, and it waits for its turn
+	}
+	return of
+}
+
+// static reports whether a policy resizes no job that runs.
+func static(p sched.Policy) bool {
+	switch p.(type) {
+	case sched.FIFO, sched.ASHA:
+		return true
+	}
+	return false
+}
+
+// asSubmitted reports whether a policy has jobs give feedback with as many workers as they were submitted with.
+func asSubmitted(p sched.Policy) bool {
+	switch p.(type) {
+	case sched.H, sched.KillWorst, sched.Priority, sched.EarlyFeedback:
+		return true
+	}
+	return static(p)
+}
+
+func unitsOf(where []sched.Place) (n int) {
+	for _, at := range where {
+		n += at.Workers
+	}
+	return n
+}
+
+// locate says where what jobs were granted last is: on hosts where they have slots, and the rest, which is on its way, where there is room.
+// What finds none was lost with its host.
+func locate(hosts []sched.Host, jobs []Job, last Decision) map[string][]sched.Place {
+	free := map[string]sched.Resources{}
+	for _, h := range hosts {
+		free[h.ID] = slices.Clone(h.Capacity)
+	}
+	where, missing := map[string][]sched.Place{}, map[string]int{}
+	put := func(j Job, host string, most int) {
+		room, there := free[host]
+		n := min(most, missing[j.ID], units(room, j.Unit))
+		if !there || n < 1 {
+			return
+		}
+		add(room, j.Unit, -n)
+		missing[j.ID] -= n
+		if i := slices.IndexFunc(where[j.ID], func(at sched.Place) bool { return at.Host == host }); i >= 0 {
+			where[j.ID][i].Workers += n
+			return
+		}
+		where[j.ID] = append(where[j.ID], sched.Place{Host: host, Workers: n})
+	}
+	for _, j := range jobs {
+		if g := last.Of(j.ID); g.Action != sched.Kill && j.PausedBy == "" {
+			missing[j.ID] = g.Workers
+		}
+		for _, at := range j.Where {
+			put(j, at.Host, at.Workers)
+		}
+	}
+	for _, j := range jobs {
+		for _, h := range hosts {
+			put(j, h.ID, missing[j.ID])
+		}
+	}
+	return where
 }
 
 // Else is how many workers each of other policies would grant a job now, from nothing: what else could be had.
 func Else(policies []sched.Policy, now time.Time, hosts []sched.Host, jobs []Job, job string) map[string]int {
 	all := map[string]int{}
 	for _, p := range policies {
-		all[p.Name()] = Decide(p, now, hosts, jobs, Decision{}).Of(job).Workers
+		all[p.Name()] = Decide(p, now, hosts, jobs, nil, Decision{}).Of(job).Workers
 	}
 	return all
 }
@@ -136,15 +274,16 @@ func Else(policies []sched.Policy, now time.Time, hosts []sched.Host, jobs []Job
 type Call struct {
 	Job     string
 	Start   bool // its run is started, with so many workers
+	Stop    bool // its run ends
 	Workers int  // from now on; 0 = it is paused
 	Why     string
 }
 
 // Calls are what to ask now, so that jobs come to have what was decided: first of those that get less. Those that get more are asked as
-// slots become free, and asked again for the rest later.
-func Calls(d Decision, hosts []sched.Host, jobs []Job) (calls []Call) {
+// slots become free, and asked again for the rest later. Nobody asks anything of a job that a person has paused.
+func Calls(d Decision, jobs []Job) (calls []Call) {
 	var free sched.Resources
-	for _, h := range hosts {
+	for _, h := range d.Hosts {
 		for len(free) < len(h.Capacity) {
 			free = append(free, 0)
 		}
@@ -155,11 +294,14 @@ func Calls(d Decision, hosts []sched.Host, jobs []Job) (calls []Call) {
 	}
 	call := func(j Job, g Grant, workers int) {
 		if workers != j.Told || !j.Began {
-			calls = append(calls, Call{Job: j.ID, Start: !j.Began, Workers: workers, Why: fmt.Sprintf("scheduler %s: %s", d.Policy, g.Why)})
+			calls = append(calls, Call{Job: j.ID, Start: !j.Began, Workers: workers, Why: why(d, g)})
 		}
 	}
 	for _, j := range jobs {
-		if g := d.Of(j.ID); j.Began && g.Job != "" && g.Workers <= j.has() {
+		switch g := d.Of(j.ID); {
+		case g.Action == sched.Kill:
+			calls = append(calls, Call{Job: j.ID, Stop: true, Why: why(d, g)})
+		case j.Began && g.Job != "" && g.Workers <= j.has() && !g.Seen.Away:
 			call(j, g, g.Workers)
 		}
 	}
@@ -181,8 +323,15 @@ func Calls(d Decision, hosts []sched.Host, jobs []Job) (calls []Call) {
 	return calls
 }
 
+func why(d Decision, g Grant) string { return fmt.Sprintf("scheduler %s: %s", d.Policy, g.Why) }
+
 // has is how many slots a job is known to have, or to be asking for.
-func (j Job) has() int { return max(j.Held, j.Told) }
+func (j Job) has() int {
+	if j.PausedBy != "" { // it will ask for them again when it is resumed
+		return j.Held
+	}
+	return max(j.Held, j.Told)
+}
 
 // reserved is how many slots nobody else may have. A run that this process has not asked for anything may be doing what was decided.
 func (j Job) reserved(g Grant) int {

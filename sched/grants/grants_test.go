@@ -21,14 +21,17 @@ type world struct {
 	held  map[string]int // slots
 	began map[string]int // how often each was started
 	over  map[string]bool
+	away  map[string]bool // paused by a person
+	back  map[string]bool // resumed by a person, and not asked for another number since: its slots wait in the book
 	asked map[string]Asked
+	rungs map[string][]float64
 	came  []string
 	steps int // effects so far
 	crash int // the effect before which the process is killed; 0 = it is not
 }
 
 func newWorld(t *testing.T, crash int) *world {
-	w := &world{t: t, runs: map[string]int{}, held: map[string]int{}, began: map[string]int{}, over: map[string]bool{}, asked: map[string]Asked{}, crash: crash}
+	w := &world{t: t, runs: map[string]int{}, held: map[string]int{}, began: map[string]int{}, over: map[string]bool{}, away: map[string]bool{}, back: map[string]bool{}, asked: map[string]Asked{}, rungs: map[string][]float64{}, crash: crash}
 	for i := range 2 {
 		w.hosts = append(w.hosts, sched.Host{ID: fmt.Sprint("host-", i), Capacity: sched.Resources{8, 16}})
 	}
@@ -50,9 +53,29 @@ func (w *world) jobs(told map[string]int) (all []Job) {
 		if !known {
 			n = -1
 		}
-		all = append(all, Job{ID: id, Arrived: float64(i), Asked: w.asked[id], Began: w.began[id] > 0, Held: w.held[id], Told: n})
+		j := Job{ID: id, Arrived: float64(i), Asked: w.asked[id], Began: w.began[id] > 0, Held: w.held[id], Where: w.where(id), Told: n}
+		if j.Rungs = w.rungs[id]; w.away[id] {
+			j.PausedBy = "ann"
+		}
+		all = append(all, j)
 	}
 	return all
+}
+
+// where are a job's slots: jobs fill the hosts one after the other.
+func (w *world) where(job string) (where []sched.Place) {
+	before := 0
+	for _, id := range w.came[:slices.Index(w.came, job)] {
+		before += w.held[id]
+	}
+	for _, h := range w.hosts {
+		room := units(h.Capacity, w.asked[job].Unit)
+		if n := min(before+w.held[job], room) - min(before, room); n > 0 {
+			where = append(where, sched.Place{Host: h.ID, Workers: n})
+		}
+		before, room = max(before-room, 0), 0
+	}
+	return where
 }
 
 // process schedules until nothing is to be done, or until it is killed.
@@ -66,9 +89,9 @@ func (w *world) process(p sched.Policy) (done bool) {
 			}
 		}
 		quiet := true
-		if jobs := w.jobs(told); Due(p, jobs, last) {
+		if jobs := w.jobs(told); Due(p, w.hosts, jobs, last) {
 			quiet = false
-			last = Decide(p, time.Unix(1000, 0), w.hosts, jobs, last)
+			last = Decide(p, time.Unix(1000, 0), w.hosts, jobs, nil, last)
 			if w.crashes() {
 				return false
 			}
@@ -78,17 +101,25 @@ func (w *world) process(p sched.Policy) (done bool) {
 			}
 			w.disk = text
 		}
-		for _, c := range Calls(last, w.hosts, w.jobs(told)) {
+		for _, c := range Calls(last, w.jobs(told)) {
 			quiet = false
 			if w.crashes() { // before the run hears of it
 				return false
 			}
-			if c.Start {
+			switch {
+			case c.Stop:
+				w.end(c.Job)
+				continue
+			case c.Start:
 				w.began[c.Job]++
-			} else {
+			default:
 				told[c.Job] = c.Workers
 			}
+			if w.away[c.Job] {
+				w.t.Errorf("crash %d: %+v of a job that a person has paused", w.crash, c)
+			}
 			w.runs[c.Job] = c.Workers
+			delete(w.back, c.Job)
 			w.check()
 			if w.crashes() { // after it
 				return false
@@ -102,6 +133,27 @@ func (w *world) process(p sched.Policy) (done bool) {
 	return false
 }
 
+// end ends a job, and gives its slots back.
+func (w *world) end(id string) {
+	w.over[id] = true
+	delete(w.runs, id)
+	delete(w.held, id)
+}
+
+// lose takes the last host away, and what was on it.
+func (w *world) lose() (lost sched.Host) {
+	lost = w.hosts[len(w.hosts)-1]
+	for _, id := range w.came {
+		for _, at := range w.where(id) {
+			if at.Host == lost.ID {
+				defer func() { w.held[id] -= at.Workers }()
+			}
+		}
+	}
+	w.hosts = w.hosts[:len(w.hosts)-1]
+	return lost
+}
+
 // settle is what runs do: those with too many slots give one back, those with too few take one. It reports whether nobody did.
 func (w *world) settle() (still bool) {
 	still = true
@@ -110,7 +162,7 @@ func (w *world) settle() (still bool) {
 		case w.held[id] > want:
 			w.held[id]--
 			still = false
-		case w.held[id] < want:
+		case w.held[id] < want && w.room(id):
 			w.held[id]++
 			still = false
 		}
@@ -119,11 +171,27 @@ func (w *world) settle() (still bool) {
 	return still
 }
 
+// room reports whether a slot of a job's is free: others wait for a host.
+func (w *world) room(job string) bool {
+	used := 0.
+	for id, n := range w.held {
+		used += float64(n) * w.asked[id].Unit[0]
+	}
+	all := 0.
+	for _, h := range w.hosts {
+		all += h.Capacity[0]
+	}
+	return used+w.asked[job].Unit[0] <= all
+}
+
 // check: what runs have, or may take at any moment, fits on the hosts; and no run is started twice.
 func (w *world) check() {
 	w.t.Helper()
 	sum := 0
 	for id, n := range w.runs {
+		if w.back[id] {
+			n = 0
+		}
 		sum += max(n, w.held[id]) * int(w.asked[id].Unit[0])
 	}
 	if sum > 16 {
@@ -153,23 +221,49 @@ func story(t *testing.T, p sched.Policy, crash int) int {
 			}
 		}
 	}
+	rest := func() {
+		for !w.process(p) {
+		}
+	}
+	total := func() (n int) {
+		for _, held := range w.held {
+			n += held
+		}
+		return n
+	}
+	host := w.lose()
+	rest()
+	asked := 0
+	for _, n := range w.runs {
+		asked += n
+	}
+	if n := total(); n != 4 || asked != 4 {
+		t.Errorf("crash %d: on one host of two are %d slots of 4, and runs were asked to have %v", crash, n, w.runs)
+	}
+	w.hosts = append(w.hosts, host)
+	w.away["c"], w.runs["c"] = true, 0
+	rest()
+	if n := total(); n != 8 || w.held["c"] > 0 {
+		t.Errorf("crash %d: while c is paused, %v", crash, w.held)
+	}
+	delete(w.away, "c")
+	w.runs["c"], w.back["c"] = 5, true
+	rest()
+	if n := total(); n != 8 || w.held["c"] == 0 && p.Name() == "drf" {
+		t.Errorf("crash %d: when c was resumed, %v", crash, w.held)
+	}
 	for _, id := range []string{"b", "a", "c"} { // whoever waits gets its turn
 		if w.held[id] == 0 {
 			t.Errorf("crash %d: %s has no slots before it ends: %+v", crash, id, w.held)
 		}
-		w.over[id] = true
-		delete(w.runs, id)
-		delete(w.held, id)
-		for !w.process(p) {
-		}
-		left := 0
+		w.end(id)
+		rest()
 		for id, n := range w.held {
 			if w.over[id] {
 				t.Errorf("crash %d: %s is over and has %d slots", crash, id, n)
 			}
-			left += n
 		}
-		if len(w.held) > 0 && left == 0 {
+		if len(w.held) > 0 && total() == 0 {
 			t.Errorf("crash %d: nobody has anything after %s", crash, id)
 		}
 	}
@@ -194,7 +288,7 @@ func TestEveryCrashPoint(t *testing.T) {
 func TestGrowthWaitsForSlots(t *testing.T) {
 	hosts := []sched.Host{{ID: "h", Capacity: sched.Resources{8}}}
 	of := Asked{Least: 1, Most: 8, Unit: sched.Resources{1}}
-	d := Decide(sched.DRF{}, time.Unix(0, 0), hosts, []Job{{ID: "a", Asked: of, Told: -1}}, Decision{})
+	d := Decide(sched.DRF{}, time.Unix(0, 0), hosts, []Job{{ID: "a", Asked: of, Told: -1}}, nil, Decision{})
 	if g := d.Of("a"); g.Workers != 8 || g.Action != sched.Start {
 		t.Fatalf("%+v", g)
 	}
@@ -209,12 +303,12 @@ func TestGrowthWaitsForSlots(t *testing.T) {
 		{4, -1, "[{a 4} {b 4}]"},
 	} {
 		jobs := []Job{{ID: "a", Asked: of, Began: true, Held: c.held, Told: c.told}, {ID: "b", Arrived: 1, Asked: of, Told: -1}}
-		next := Decide(sched.DRF{}, time.Unix(1, 0), hosts, jobs, d)
+		next := Decide(sched.DRF{}, time.Unix(1, 0), hosts, jobs, nil, d)
 		var got []struct {
 			Job     string
 			Workers int
 		}
-		for _, call := range Calls(next, hosts, jobs) {
+		for _, call := range Calls(next, jobs) {
 			got = append(got, struct {
 				Job     string
 				Workers int
@@ -231,12 +325,12 @@ func TestFixedJobsKeepWhatTheyHave(t *testing.T) {
 	hosts := []sched.Host{{ID: "h", Capacity: sched.Resources{8}}}
 	fixed := Asked{Least: 6, Most: 6, Unit: sched.Resources{1}, Fixed: true}
 	jobs := []Job{{ID: "gang", Asked: fixed, Told: -1}}
-	d := Decide(sched.DRF{}, time.Unix(0, 0), hosts, jobs, Decision{})
+	d := Decide(sched.DRF{}, time.Unix(0, 0), hosts, jobs, nil, Decision{})
 	jobs[0].Began, jobs[0].Held, jobs[0].Told = true, 6, 6
 	for i := range 6 {
 		jobs = append(jobs, Job{ID: fmt.Sprint("x", i), Arrived: float64(cmp.Or(i, 1)), Asked: Asked{Least: 1, Most: 4, Unit: sched.Resources{1}}, Told: -1})
 	}
-	d = Decide(sched.DRF{}, time.Unix(1, 0), hosts, jobs, d)
+	d = Decide(sched.DRF{}, time.Unix(1, 0), hosts, jobs, nil, d)
 	sum := 0
 	for _, g := range d.Grants {
 		sum += g.Workers

@@ -64,7 +64,7 @@ type world struct {
 	hosts   []sched.Host
 	fleet   *fleet // nil = the hosts are fixed
 	total   sched.Resources
-	past    [][]float64
+	past    [][]float64 // by rung
 	rungs   bool
 	planned float64 // when the last plan was made
 	planAt  float64 // when the next one is due
@@ -312,7 +312,7 @@ func (j *job) measure() {
 }
 
 func (w *world) state() sched.State {
-	s := sched.State{Now: w.now, Seed: w.cfg.Seed, Hosts: w.hosts, Past: w.past}
+	s := sched.State{Now: w.now, Seed: w.cfg.Seed, Hosts: w.hosts, Past: map[string][][]float64{"": w.past}}
 	for _, j := range w.present {
 		j.state.Done = j.done
 		s.Jobs = append(s.Jobs, j.state)

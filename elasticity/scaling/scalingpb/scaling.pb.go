@@ -244,6 +244,7 @@ type Change struct {
 	Pause         bool                   `protobuf:"varint,7,opt,name=pause,proto3" json:"pause,omitempty"` // without other numbers
 	Resume        bool                   `protobuf:"varint,8,opt,name=resume,proto3" json:"resume,omitempty"`
 	MoveAll       string                 `protobuf:"bytes,9,opt,name=move_all,json=moveAll,proto3" json:"move_all,omitempty"` // how every partition goes to another server, for drills: "window" or "at-once"; without other numbers
+	Scheduled     bool                   `protobuf:"varint,10,opt,name=scheduled,proto3" json:"scheduled,omitempty"`          // by a scheduler: its pause is its own, and it resumes no run that a person has paused
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -339,6 +340,13 @@ func (x *Change) GetMoveAll() string {
 		return x.MoveAll
 	}
 	return ""
+}
+
+func (x *Change) GetScheduled() bool {
+	if x != nil {
+		return x.Scheduled
+	}
+	return false
 }
 
 type Standing struct {
@@ -465,7 +473,7 @@ const file_elasticity_scaling_scalingpb_scaling_proto_rawDesc = "" +
 	"\bMachines\x12\x14\n" +
 	"\x05count\x18\x01 \x01(\rR\x05count\x12\x12\n" +
 	"\x04wait\x18\x02 \x01(\bR\x04wait\x12\x0e\n" +
-	"\x02by\x18\x03 \x01(\tR\x02by\"\xdf\x01\n" +
+	"\x02by\x18\x03 \x01(\tR\x02by\"\xfd\x01\n" +
 	"\x06Change\x12\x18\n" +
 	"\aworkers\x18\x01 \x01(\x05R\aworkers\x12\x18\n" +
 	"\aservers\x18\x02 \x01(\x05R\aservers\x12\x18\n" +
@@ -475,7 +483,9 @@ const file_elasticity_scaling_scalingpb_scaling_proto_rawDesc = "" +
 	"\breliable\x18\x06 \x01(\x05R\breliable\x12\x14\n" +
 	"\x05pause\x18\a \x01(\bR\x05pause\x12\x16\n" +
 	"\x06resume\x18\b \x01(\bR\x06resume\x12\x19\n" +
-	"\bmove_all\x18\t \x01(\tR\amoveAll\"\xa8\x02\n" +
+	"\bmove_all\x18\t \x01(\tR\amoveAll\x12\x1c\n" +
+	"\tscheduled\x18\n" +
+	" \x01(\bR\tscheduled\"\xa8\x02\n" +
 	"\bStanding\x12\x18\n" +
 	"\areached\x18\x01 \x01(\bR\areached\x12\x18\n" +
 	"\aworkers\x18\x02 \x01(\rR\aworkers\x12\x18\n" +

@@ -1,0 +1,148 @@
+package jobmanager
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"slices"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/runs"
+	"github.com/tierml/tierml/sched"
+	"github.com/tierml/tierml/sched/grants"
+)
+
+// follower reads the journal of a run that goes on, as it grows, and hands over each line once.
+type follower struct {
+	lines *runs.Reader
+}
+
+// read hands over what has come since the last call. A journal that is not there yet has no lines.
+func (f *follower) read(dir string, take func(journal.Entry)) error {
+	if f.lines == nil {
+		lines, err := runs.Open(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		f.lines = lines
+	}
+	for {
+		entries, done, err := f.lines.More()
+		for _, e := range entries {
+			take(e)
+		}
+		if err != nil || done {
+			return err
+		}
+	}
+}
+
+func (f *follower) close() {
+	if f.lines != nil {
+		_ = f.lines.Close() // it was only read
+		f.lines = nil
+	}
+}
+
+// progress is how far a job is, for a scheduler.
+type progress struct {
+	follower
+	at      []int64 // the clocks of its feedback
+	is      grants.Progress
+	seconds map[int][]float64 // of its last clocks, by workers
+	workers int               // of the last clock
+	alike   int               // clocks in a row with as many
+	over    bool              // the run had ended when it was read
+}
+
+// settling clocks after another number of workers do not count, and of those after them the last ones of a number do.
+const (
+	settling  = 2
+	lastOnes  = 8
+	leastOnes = 3
+)
+
+// take takes in a line of the run's journal.
+func (p *progress) take(e journal.Entry) {
+	switch e.Kind {
+	case journal.Scale:
+		p.is.PausedBy = ""
+		if d, err := e.ScaleDetails(); err == nil && !d.Scheduled {
+			p.is.PausedBy = d.Paused
+		}
+	case journal.ClockDone:
+		p.is.Done = e.Clock
+		if n := len(p.is.Rungs); n < len(p.at) && e.Clock >= p.at[n] {
+			loss := math.NaN() // it diverged: the loss was no number
+			if figure := cmp.Or(e.TestLoss, e.TrainLoss); figure != nil {
+				loss = *figure
+			}
+			p.is.Rungs = append(p.is.Rungs, loss)
+		}
+		if e.Transient != p.workers {
+			p.workers, p.alike = e.Transient, 0
+		}
+		if p.alike++; p.alike > settling && e.Transient > 0 && e.Seconds > 0 && !e.Redone {
+			last := append(p.seconds[e.Transient], e.Seconds)
+			p.seconds[e.Transient] = last[max(len(last)-lastOnes, 0):]
+		}
+	}
+}
+
+// pace is the median speed by workers.
+func (p *progress) pace() (pace sched.Pace) {
+	for workers, seconds := range p.seconds {
+		if len(seconds) >= leastOnes {
+			sorted := slices.Sorted(slices.Values(seconds))
+			pace = append(pace, sched.Measured{Workers: workers, Speed: 1 / sorted[len(sorted)/2]})
+		}
+	}
+	slices.SortFunc(pace, func(a, b sched.Measured) int { return cmp.Compare(a.Workers, b.Workers) })
+	return pace
+}
+
+// recall keeps what a trial that is over came to.
+func (s *scheduler) recall(j *job) error {
+	if len(j.asked.At) == 0 {
+		if p := s.progress[j.ID]; p != nil {
+			p.close()
+			delete(s.progress, j.ID)
+		}
+		return nil
+	}
+	if p := s.progress[j.ID]; p == nil || !p.over {
+		if _, err := s.progressOf(j); err != nil {
+			return err
+		}
+		s.progress[j.ID].close()
+		s.progress[j.ID].over = true
+	}
+	past := s.past[j.asked.Sweep+"/"]
+	for rung, loss := range s.progress[j.ID].is.Rungs {
+		if rung == len(past) {
+			past = append(past, nil)
+		}
+		past[rung] = append(past[rung], loss)
+	}
+	s.past[j.asked.Sweep+"/"] = past
+	return nil
+}
+
+// progressOf reads on in a job's journal.
+func (s *scheduler) progressOf(j *job) (grants.Progress, error) {
+	p := s.progress[j.ID]
+	if p == nil || p.over { // a job that was over goes on
+		p = &progress{at: j.asked.At, seconds: map[int][]float64{}}
+		s.progress[j.ID] = p
+	}
+	if err := p.read(j.dir, p.take); err != nil {
+		return p.is, fmt.Errorf("%s: %w", j.ID, err)
+	}
+	p.is.Pace = p.pace()
+	return p.is, nil
+}

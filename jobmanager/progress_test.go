@@ -1,0 +1,43 @@
+package jobmanager
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/tierml/tierml/internal/journal"
+)
+
+// A job's progress is read from its journal: clocks, the losses at the clocks of its feedback, its pace by workers, and whether a person
+// has paused it.
+func TestProgress(t *testing.T) {
+	p := &progress{at: []int64{5, 10}, seconds: map[int][]float64{}}
+	clock := func(n int64, workers int, seconds float64, loss *float64) {
+		p.take(journal.Entry{Kind: journal.ClockDone, Clock: n, Transient: workers, Seconds: seconds, TestLoss: loss})
+	}
+	for n := range int64(5) {
+		loss := 1 / float64(n+1)
+		clock(n+1, 2, 2, &loss)
+	}
+	clock(6, 4, 99, nil) // the first ones after a change do not count
+	clock(7, 4, 99, nil)
+	for n := int64(8); n <= 12; n++ {
+		clock(n, 4, 1, nil) // diverged: the loss was no number
+	}
+	if got := fmt.Sprint(p.is.Done, p.is.Rungs, p.pace()); got != "12 [0.2 NaN] [{2 0 0.5} {4 0 1}]" {
+		t.Error(got)
+	}
+	if !math.IsNaN(p.is.Rungs[1]) {
+		t.Error(p.is.Rungs)
+	}
+	for _, c := range []struct {
+		details journal.ScaleDetails
+		want    string
+	}{{journal.ScaleDetails{Paused: "ann"}, "ann"}, {journal.ScaleDetails{}, ""}, {journal.ScaleDetails{Paused: "drf", Scheduled: true}, ""}} {
+		text, _ := json.Marshal(c.details)
+		if p.take(journal.Entry{Kind: journal.Scale, Details: text}); p.is.PausedBy != c.want {
+			t.Errorf("%+v: paused by %q", c.details, p.is.PausedBy)
+		}
+	}
+}

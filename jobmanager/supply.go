@@ -1,0 +1,94 @@
+package jobmanager
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/sched"
+)
+
+// supply is which transient hosts jobs can share: those that there are, by the journal of the shared hosts, and those that may be bought.
+// Where the market takes a host or sells none, those that there are count, and one slot more: as it is asked for, a host is bought as soon as
+// the market sells one.
+type supply struct {
+	sizes map[string]sched.Resources // by machine type
+	least sched.Resources            // of a host that may be bought
+	most  int                        // hosts at a time
+
+	there   map[string]sched.Resources // by instance; those that stay
+	refused bool                       // the market sells no host now
+	since   time.Time                  // it has refused, or slots have waited, since then; zero = not known yet
+}
+
+// marketPatience is how long slots wait before the market is taken to refuse, and believed is how long that is believed.
+const (
+	marketPatience = 15 * time.Second
+	believed       = time.Minute
+)
+
+// take takes in what the shared hosts' journal says.
+func (s *supply) take(e journal.Entry) {
+	_, there := s.there[e.Instance]
+	switch e.Kind {
+	case journal.Launch:
+		if pool, err := market.ParsePool(e.Pool); err == nil && e.Tier == "transient" {
+			size, known := s.sizes[pool.Type]
+			if !known {
+				size = s.least
+			}
+			s.there[e.Instance] = size
+			s.refused, s.since = false, time.Time{}
+		}
+	case journal.Notice:
+		if there && e.Deadline != nil {
+			s.lose(e.Instance)
+		}
+	case journal.Evicted, journal.Failed:
+		if there {
+			s.lose(e.Instance)
+		}
+	case journal.Terminated: // as nobody had a slot on it
+		delete(s.there, e.Instance)
+	case journal.LaunchFailed:
+		if e.Tier == "transient" {
+			s.refused, s.since = true, time.Time{}
+		}
+	}
+}
+
+func (s *supply) lose(instance string) {
+	delete(s.there, instance)
+	s.refused, s.since = true, time.Time{}
+}
+
+// hosts are what jobs can share now. Waiting: slots wait for a host. Unit is the smallest slot of a job, and last what jobs shared before.
+func (s *supply) hosts(now time.Time, waiting bool, unit sched.Resources, last []sched.Host) (all []sched.Host) {
+	switch {
+	case !s.refused && !waiting:
+		s.since = time.Time{}
+	case s.since.IsZero():
+		s.since = now
+	case s.refused && now.Sub(s.since) >= believed:
+		s.refused, s.since = false, now
+	case !s.refused && now.Sub(s.since) >= marketPatience:
+		s.refused, s.since = true, now
+	}
+	if s.refused && len(s.there) == 0 && len(last) > 0 {
+		return last // jobs work on their reliable machines, and their slots wait: that is better than to pause them
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.there)) {
+		all = append(all, sched.Host{ID: id, Capacity: s.there[id]})
+	}
+	more, capacity := s.most-len(all), s.least
+	if s.refused {
+		more, capacity = min(more, 1), unit
+	}
+	for i := range more {
+		all = append(all, sched.Host{ID: fmt.Sprintf("next-%d", i+1), Capacity: capacity})
+	}
+	return all
+}
