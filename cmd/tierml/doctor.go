@@ -28,7 +28,7 @@ func newDoctorCommand() *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:   "doctor [JOB.yaml]",
-		Short: "Check that everything a job needs is present, and how to fix what is not",
+		Short: "Check that everything a job needs is present, and say how to fix what is not",
 		Long: `Doctor checks this host and, with a job file, what the job needs: prices, data, and on a real cloud credentials, permissions,
 machine types, image, network, quotas and the place of checkpoints, where it writes one small object and removes it. It buys nothing.
 

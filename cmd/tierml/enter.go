@@ -35,22 +35,19 @@ import (
 	"github.com/tierml/tierml/providers"
 )
 
-const howItEnters = `It starts in the program's folder on its machine, with the program's variables but without its secrets. On EC2 this is a session of
-Session Manager, on Compute Engine SSH through Identity-Aware Proxy, by the provider's own command line; where that is not installed,
-the command is printed. On the fake cloud machines are processes of this host, and so is this.
+const howItEnters = `It starts in the program's folder, with the program's variables but without its secrets. It uses Session Manager on EC2 and SSH through
+Identity-Aware Proxy on Compute Engine, by the provider's command line; if that is not installed, the command is printed.
 
 ` + whichMachine
 
-const whichMachine = `Which machine: the one of --rank, of --task, or of --machine, of which the beginning of its name is enough. Without them that of rank 0,
-or of the only task that runs.`
+const whichMachine = `The default machine is that of rank 0, or of the only task that runs. --machine also takes the beginning of a name.`
 
 func newExecCommand() *cobra.Command {
 	var o entry
 	cmd := &cobra.Command{
 		Use:   "exec RUN -- CMD...",
 		Short: "Run a command on the machine of a program, where the program runs",
-		Long: `Exec runs a command on a machine of a run of one's own program (run: in the job file), and ends with its exit code. A line of a
-shell needs one: -- bash -c 'ls | wc -l'.
+		Long: `Exec runs a command on a machine of a job with run:, and exits with its code. For a line of shell, write -- bash -c 'ls | wc -l'.
 
 ` + howItEnters,
 		Example: `  tierml exec finetune -- nvidia-smi
@@ -73,9 +70,9 @@ func newSSHCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ssh RUN",
 		Short: "Open a shell on the machine of a program, where the program runs",
-		Long: `Ssh opens a shell on a machine of a run of one's own program (run: in the job file), and ends with its exit code.
+		Long: `Ssh opens a shell on a machine of a job with run:. It is tierml exec of a shell.
 
-` + howItEnters,
+` + whichMachine,
 		Example: `  tierml ssh finetune
   tierml ssh sweep --task 3`,
 		Args: func(_ *cobra.Command, args []string) error {

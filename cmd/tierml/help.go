@@ -11,7 +11,7 @@ var groups = []cli.Group{
 	{Title: "Begin", Commands: []string{"init", "doctor", "plan", "run", "train", "predict"}},
 	{Title: "Watch", Commands: []string{"ps", "top", "events", "logs", "state", "dashboard", "report"}},
 	{Title: "Intervene", Commands: []string{"exec", "ssh", "forward", "why", "scale", "pause", "resume", "stop", "drill"}},
-	{Title: "Markets, and what would have been", Commands: []string{"market", "prices", "dry-run", "calibrate"}},
+	{Title: "Markets and simulations", Commands: []string{"market", "prices", "dry-run", "calibrate"}},
 	{Title: "Machines on a real cloud", Commands: []string{"leaks", "down"}},
 	{Title: "Serve others", Commands: []string{"controller", "hosts", "fetch", "fakecloud"}},
 	{Title: "The tool itself", Commands: []string{"config", "completion", "help", "version"}},

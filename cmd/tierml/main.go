@@ -87,13 +87,13 @@ func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "tierml",
 		Short: "Train machine-learning models on machines that can be taken back",
-		Long: `TierML trains models and runs programs on few reliable machines and many cheap ones that may vanish at any minute.
+		Long: `TierML trains models and runs programs on a few reliable machines and many cheap ones that can vanish at any minute.
 It buys them, keeps the work safe, and reports what it cost and what it would have cost on demand.
-New here? Take the examples below, in their order: they cost nothing, as the machines are processes of this host.`,
+New here? Run the examples below in order. They cost nothing: machines are processes on this host.`,
 		Example: `  tierml init job.yaml       # asks what to train, and writes a job file
-  tierml plan job.yaml       # says what the job would buy, cost and take; starts nothing
+  tierml plan job.yaml       # shows what it would buy, cost and take; starts nothing
   tierml run job.yaml        # trains it, on machines that come and go
-  tierml report              # says what that cost, and what it would have cost on demand`,
+  tierml report              # shows what that cost, and what it would have cost on demand`,
 		Version:       version(),
 		SilenceErrors: true, // printed once, by run
 		SilenceUsage:  true, // an error says what to write instead

@@ -32,7 +32,7 @@ func newReportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report [RUN...]",
 		Short: "Report what a run cost, what it would have cost on demand, and where the difference went",
-		Long: `Report works from the journal, also of a run that continues or was killed.
+		Long: `Report works from the journal, also for runs that are still running or were killed.
 ` + whichRun + `
 RUN may also be the path of a journal. Several runs are shown side by side. -o csv has a row per machine, -o html is a web page.`,
 		Example: `  tierml report

@@ -28,7 +28,7 @@ func newStopCommand() *cobra.Command {
 done; Ctrl-C ends only the waiting. --now terminates every machine at once and loses unsaved work. -o json and csv print
 only the result.
 
---task ends one task of an array of programs, and the others go on: its state is saved, and it is not given out again.
+--task ends one task of an array of programs, for good, with its state saved; the others continue.
 
 ` + namedRun + `.`,
 		Example: `  tierml stop demo-1

@@ -21,9 +21,8 @@ func newWhyCommand() *cobra.Command {
 	var at remote
 	cmd := &cobra.Command{
 		Use:   "why JOB",
-		Short: "Explain how many machines a scheduler grants a job, and what else could be had",
-		Long: `Why prints the last decision of a controller's scheduler about a job: how many workers it has from then on, how many it had before,
-the reason, what all other jobs have by the same decision, and what other schedulers would grant it.
+		Short: "Explain how many machines a scheduler grants a job, and what other schedulers would grant it",
+		Long: `Why prints the last decision of a controller's scheduler about a job: its workers before and after, the reason, and what the other jobs got.
 
 The controller must have been started with --scheduler. See docs/scheduler.md.`,
 		Example: `  tierml why --controller http://localhost:7071 demo
