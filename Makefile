@@ -229,8 +229,8 @@ CERTIFICATES ?= /etc/ssl/certs/ca-certificates.crt
 PLATFORMS ?= linux/amd64 linux/arm64
 image: $(CACHE) ## a container image with cloud: kubernetes, from scratch and without Docker: an OCI layout in dist/image (PLATFORMS=)
 	@for p in $(PLATFORMS); do echo "building for $$p"; \
-	  GOFLAGS= GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build -tags kube -trimpath -buildvcs=false $(BUILD) -o "$(CACHE)/image/$$p" ./cmd/tierml; done
-	@GOFLAGS= $(GO) run ./cmd/image "$(CURDIR)/dist/image" "$(CERTIFICATES)" $(foreach p,$(PLATFORMS),$(p)=$(CURDIR)/$(CACHE)/image/$(p))
+	  GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build -tags kube $(BUILD) -o "$(CACHE)/image/$$p" ./cmd/tierml; done
+	@$(GO) run ./cmd/image "$(CURDIR)/dist/image" "$(CERTIFICATES)" $(foreach p,$(PLATFORMS),$(p)=$(CURDIR)/$(CACHE)/image/$(p))
 
 .PHONY: exam-kube
 exam-kube: ## cloud: kubernetes (-tags kube): vet, its tests, and the exam on client-go's fake API server
@@ -253,7 +253,7 @@ $(HELM): | $(CACHE)
 
 .PHONY: test-kube
 test-kube: $(HELM) ## the same on a real kube-apiserver with etcd (builds them in .cache: a quarter of an hour of processor time and 2.5 GB, once)
-	@GO="$(GO)" .ci/with-kube $(CACHE) $(GO) test -tags kube -count=1 -v -p 1 -timeout 20m -run Real ./providers/kube/api ./test/kube
+	@GO="$(GO)" .ci/with-kube $(CACHE) .ci/with-versitygw $(CACHE) $(GO) test -tags kube -count=1 -v -p 1 -timeout 30m -run Real ./providers/kube/api ./test/kube
 
 .PHONY: test-terraform
 test-terraform: ## the Terraform modules against the providers' schemas, with made-up answers (needs terraform, node and npm)

@@ -3,7 +3,7 @@
 //
 //	image OUTPUT CERTIFICATES linux/amd64=PROGRAM linux/arm64=PROGRAM
 //
-// Each image has its PROGRAM as /tierml, and the file CERTIFICATES where programs look for those of authorities.
+// Each image has its PROGRAM, which must be static, as /tierml, and the file CERTIFICATES where programs look for those of authorities.
 package main
 
 import (
@@ -11,12 +11,14 @@ import (
 	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
+	"debug/elf"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -54,6 +56,9 @@ func run(args []string) error {
 		if err != nil {
 			return err
 		}
+		if err := runsFrom(text, arch); err != nil {
+			return fmt.Errorf("%s: %w", program, err)
+		}
 		one, err := l.image(system, arch, text, certificates)
 		if err != nil {
 			return err
@@ -73,6 +78,24 @@ func run(args []string) error {
 	}
 	return errors.Join(os.WriteFile(filepath.Join(args[0], "index.json"), top, 0o644),
 		os.WriteFile(filepath.Join(args[0], "oci-layout"), []byte(`{"imageLayoutVersion":"1.0.0"}`), 0o644))
+}
+
+// machines are the processors of ELF files, by Go's names.
+var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
+
+// runsFrom checks that a program runs on a processor and needs nothing beside itself: images have no libraries.
+func runsFrom(program []byte, arch string) error {
+	f, err := elf.NewFile(bytes.NewReader(program))
+	if err != nil {
+		return fmt.Errorf("no program for Linux: %w", err)
+	}
+	if m, known := machines[arch]; !known || f.Machine != m {
+		return fmt.Errorf("a program for %s, not for %s", f.Machine, arch)
+	}
+	if slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
+		return errors.New("not static: build it with CGO_ENABLED=0")
+	}
+	return nil
 }
 
 // layout is the folder of an image layout.

@@ -4,6 +4,8 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"debug/elf"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"io"
@@ -33,6 +35,21 @@ func decode(t *testing.T, text []byte, v any) {
 	}
 }
 
+// program is the header of an ELF file, of one that has an interpreter if it is dynamic, and a word.
+func program(t *testing.T, machine elf.Machine, dynamic bool, word string) string {
+	t.Helper()
+	h := elf.Header64{Type: uint16(elf.ET_EXEC), Machine: uint16(machine), Version: uint32(elf.EV_CURRENT), Ehsize: 64, Phoff: 64, Phentsize: 56}
+	copy(h.Ident[:], append([]byte(elf.ELFMAG), byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)))
+	if dynamic {
+		h.Phnum = 1
+	}
+	var b bytes.Buffer
+	if err := errors.Join(binary.Write(&b, binary.LittleEndian, h), binary.Write(&b, binary.LittleEndian, elf.Prog64{Type: uint32(elf.PT_INTERP)})); err != nil {
+		t.Fatal(err)
+	}
+	return b.String() + word
+}
+
 // An image can be read as the specification says, has the program and the certificates, and is the same when it is made again.
 func TestImage(t *testing.T) {
 	dir := t.TempDir()
@@ -42,7 +59,8 @@ func TestImage(t *testing.T) {
 		}
 		return filepath.Join(dir, name)
 	}
-	args := []string{filepath.Join(dir, "out"), write("ca", "certificates"), "linux/amd64=" + write("a", "for amd64"), "linux/arm64=" + write("b", "for arm64")}
+	amd64, arm64 := program(t, elf.EM_X86_64, false, "for amd64"), program(t, elf.EM_AARCH64, false, "for arm64")
+	args := []string{filepath.Join(dir, "out"), write("ca", "certificates"), "linux/amd64=" + write("a", amd64), "linux/arm64=" + write("b", arm64)}
 	var before []byte
 	for range 2 {
 		if err := run(args); err != nil {
@@ -58,7 +76,7 @@ func TestImage(t *testing.T) {
 	var top, index struct{ Manifests []descriptor }
 	decode(t, before, &top)
 	decode(t, l.read(t, top.Manifests[0]), &index)
-	for i, want := range []struct{ arch, program string }{{"amd64", "for amd64"}, {"arm64", "for arm64"}} {
+	for i, want := range []struct{ arch, program string }{{"amd64", amd64}, {"arm64", arm64}} {
 		m := index.Manifests[i]
 		if m.Platform == nil || m.Platform.Architecture != want.arch {
 			t.Errorf("%+v", m)
@@ -108,7 +126,14 @@ func TestImage(t *testing.T) {
 			t.Errorf("%v", files)
 		}
 	}
-	if err := run(append(args, "linux")); err == nil || !strings.Contains(err.Error(), "is not OS/ARCH=PROGRAM") {
-		t.Error(err)
+	for wrong, says := range map[string]string{
+		"linux":                            "is not OS/ARCH=PROGRAM",
+		"linux/amd64=" + write("c", arm64): "a program for EM_AARCH64, not for amd64",
+		"linux/amd64=" + write("d", program(t, elf.EM_X86_64, true, "")): "not static",
+		"linux/amd64=" + write("e", "#!/bin/sh"):                         "no program for Linux",
+	} {
+		if err := run(append(args, wrong)); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want %q", wrong, err, says)
+		}
 	}
 }
