@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -38,7 +39,8 @@ func TestMain(m *testing.M) {
 }
 
 // fakeTierml behaves as `tierml run` does towards its directory: it holds it, writes a journal, can be asked to end. What it
-// does beside that is told by files in the directory: finish, fail, refuse, prepare (it begins when that is gone).
+// does beside that is told by files in the directory: finish, fail, refuse, prepare (it begins when that is gone), keeps (it ends no
+// machine while that is there).
 func fakeTierml(args []string) int {
 	if args[0] == "plan" {
 		fmt.Println("a plan for", filepath.Base(args[1]))
@@ -75,10 +77,12 @@ type fakeRun struct {
 	stop  chan string
 	scale func(to, why string) // of requests that count from the job's own numbers, as a scheduler's do
 	own   int
+	want  *atomic.Int64 // machines
 }
 
 func (f fakeRun) Scale(_ context.Context, want elasticity.ScaleWanted, wait bool, told func(elasticity.Scale, bool) error) error {
 	if want.Reset {
+		f.want.Store(int64(f.own + want.Workers))
 		f.scale(fmt.Sprintf("%d%+d", f.own, want.Workers), want.By)
 		return told(elasticity.Scale{}, false)
 	}
@@ -119,11 +123,13 @@ func train(dir string, resume bool, there func(string) bool) int {
 	write := func(e journal.Entry) { e.T = time.Now(); _ = lines.Write(e) }
 	write(journal.Entry{Kind: journal.Start})
 	write(journal.Entry{Kind: journal.Cut, Clock: clock})
-	own := 0
+	own, bought := 0, 0
+	var live []string
 	if job, err := config.Load(filepath.Join(dir, "granted.yaml")); err == nil {
 		own = job.Resources.Count.Most
 	}
-	run := fakeRun{make(chan string, 1), func(to, why string) { write(journal.Entry{Kind: journal.Scale, To: to, Why: why}) }, own}
+	run := fakeRun{make(chan string, 1), func(to, why string) { write(journal.Entry{Kind: journal.Scale, To: to, Why: why}) }, own, &atomic.Int64{}}
+	run.want.Store(int64(own))
 	door, err := scaling.Serve(dir, run, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return 1
@@ -132,6 +138,13 @@ func train(dir string, resume bool, there func(string) bool) int {
 	for {
 		clock++
 		write(journal.Entry{Kind: journal.ClockDone, Clock: clock})
+		for want := int(run.want.Load()); len(live) < want; bought++ {
+			live = append(live, fmt.Sprint("m-", bought))
+			write(journal.Entry{Kind: journal.Launch, Instance: live[len(live)-1], Tier: "transient"})
+		}
+		for want := int(run.want.Load()); len(live) > want && !there("keeps"); live = live[1:] {
+			write(journal.Entry{Kind: journal.Terminated, Instance: live[0]})
+		}
 		select {
 		case why := <-run.stop:
 			write(journal.Entry{Kind: journal.Done, Outcome: "interrupted", Why: why})

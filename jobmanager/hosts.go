@@ -39,9 +39,10 @@ func (m *Manager) keepHosts() error {
 	return nil
 }
 
-// giveSlots decides whether a new job's machines are slots of the shared hosts: these are for jobs of the same cloud. It needs the lock.
+// giveSlots decides whether a new job's machines are slots of the shared hosts: these are for jobs of the same cloud. Or all jobs' own
+// machines count. It needs the lock.
 func (m *Manager) giveSlots(j *job) {
-	if m.hosts == nil || j.Hosts {
+	if j.Counted = m.cfg.Slots > 0 && !j.Hosts; m.hosts == nil || j.Hosts {
 		return
 	}
 	file, err := config.Load(filepath.Join(j.dir, submittedFile))

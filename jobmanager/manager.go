@@ -38,6 +38,7 @@ type Config struct {
 	Home       string       // the directory that holds runs and inputs
 	Command    []string     // begins every command of tierml: the program
 	Hosts      string       // a file of machines that jobs with cloud: local share; empty = each has its own
+	Slots      int          // how many transient machines of their own all jobs have, by the Scheduler; 0 = it shares the Hosts
 	Scheduler  sched.Policy // shares the slots among jobs; nil = first come, first served
 	MaxRunning int          // jobs at a time
 	MaxQueued  int          // jobs that wait; more are refused

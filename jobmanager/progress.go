@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/tierml/tierml/elasticity/step"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/runs"
 	"github.com/tierml/tierml/sched"
@@ -55,6 +56,7 @@ type progress struct {
 	at      []int64 // the clocks of its feedback
 	is      grants.Progress
 	seconds map[int][]float64 // of its last clocks, by workers
+	live    map[string]bool   // transient machines that were launched and have not ended
 	workers int               // of the last clock
 	alike   int               // clocks in a row with as many
 	over    bool              // the run had ended when it was read
@@ -70,6 +72,16 @@ const (
 // take takes in a line of the run's journal.
 func (p *progress) take(e journal.Entry) {
 	switch e.Kind {
+	case journal.Launch:
+		if e.Tier == string(step.Transient) {
+			p.live[e.Instance] = true
+		}
+	case journal.Evicted, journal.Terminated:
+		delete(p.live, e.Instance)
+	case journal.Failed:
+		if e.Ended != nil {
+			delete(p.live, e.Instance)
+		}
 	case journal.Scale:
 		p.is.PausedBy = ""
 		if d, err := e.ScaleDetails(); err == nil && !d.Scheduled {
@@ -137,7 +149,7 @@ func (s *scheduler) recall(j *job) error {
 func (s *scheduler) progressOf(j *job) (grants.Progress, error) {
 	p := s.progress[j.ID]
 	if p == nil || p.over { // a job that was over goes on
-		p = &progress{at: j.asked.At, seconds: map[int][]float64{}}
+		p = &progress{at: j.asked.At, seconds: map[int][]float64{}, live: map[string]bool{}}
 		s.progress[j.ID] = p
 	}
 	if err := p.read(j.dir, p.take); err != nil {

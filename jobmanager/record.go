@@ -36,6 +36,7 @@ type record struct {
 	Ended     *time.Time `json:"ended,omitempty"`
 	Hosts     bool       `json:"hosts,omitempty"`   // shared hosts, not a job
 	Slots     bool       `json:"slots,omitempty"`   // its machines are slots of shared hosts
+	Counted   bool       `json:"counted,omitempty"` // its own transient machines count, as Config.Slots
 	Granted   int        `json:"granted,omitempty"` // workers that its run begins with, by the scheduler; 0 = none yet
 }
 

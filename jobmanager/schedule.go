@@ -33,7 +33,7 @@ const ScheduleFile = "schedule.jsonl"
 // lookAtGrants is how often the scheduler looks at jobs and slots.
 const lookAtGrants = 250 * time.Millisecond
 
-// scheduler shares the slots of the shared hosts among jobs. It is used by one goroutine at a time, with the manager's lock.
+// scheduler shares the slots of the shared hosts among jobs, or Config.Slots: machines of their own, wherever those are. It is used by one goroutine at a time, with the manager's lock.
 type scheduler struct {
 	m        *Manager
 	policy   sched.Policy
@@ -54,13 +54,18 @@ func openScheduler(m *Manager) (err error) {
 	if m.cfg.Scheduler == nil {
 		return nil
 	}
-	if m.hosts == nil {
-		return errors.New("a scheduler shares hosts among jobs: name their file with --hosts")
-	}
-	s := &scheduler{m: m, policy: m.cfg.Scheduler, told: map[string]int{}, said: map[string]string{}, progress: map[string]*progress{},
-		slots: slotBook{path: filepath.Join(m.hosts.dir, desk.BookFile)}}
-	if s.supply, s.types, err = supplyOf(filepath.Join(m.hosts.dir, submittedFile)); err != nil {
-		return err
+	s := &scheduler{m: m, policy: m.cfg.Scheduler, told: map[string]int{}, said: map[string]string{}, progress: map[string]*progress{}}
+	switch {
+	case m.cfg.Slots > 0 && m.hosts != nil:
+		return fmt.Errorf("the shared hosts %s are there: stop them first, or schedule their slots with --hosts in place of --slots", m.hosts.ID)
+	case m.cfg.Slots > 0:
+	case m.hosts == nil:
+		return errors.New("a scheduler shares machines among jobs: name hosts with --hosts, or say with --slots how many machines of their own all jobs have")
+	default:
+		s.slots.path = filepath.Join(m.hosts.dir, desk.BookFile)
+		if s.supply, s.types, err = supplyOf(filepath.Join(m.hosts.dir, submittedFile)); err != nil {
+			return err
+		}
 	}
 	path := filepath.Join(m.cfg.Home, ScheduleFile)
 	whole, err := s.readLast(path)
@@ -154,7 +159,11 @@ func (s *scheduler) asked(file string) grants.Asked {
 	if v := job.Resources.VCPU; v > 0 {
 		count = config.Exactly((v + max(largest.VCPU, 1) - 1) / max(largest.VCPU, 1))
 	}
-	return grants.Asked{Group: job.Group, Weight: job.Weight, Priority: job.Priority, Least: count.Least, Most: count.Most, Unit: unitOf(largest),
+	unit := unitOf(largest)
+	if s.m.cfg.Slots > 0 {
+		unit = sched.Resources{1} // whatever it is
+	}
+	return grants.Asked{Group: job.Group, Weight: job.Weight, Priority: job.Priority, Least: count.Least, Most: count.Most, Unit: unit,
 		Fixed: job.IsProgram() || job.Restarts()}
 }
 
@@ -218,6 +227,9 @@ func (s *scheduler) decide() (calls []grants.Call) {
 
 // shared are the hosts that jobs share now.
 func (s *scheduler) shared(jobs []grants.Job) ([]sched.Host, error) {
+	if n := s.m.cfg.Slots; n > 0 {
+		return []sched.Host{{ID: "slots", Capacity: sched.Resources{float64(n)}}}, nil
+	}
 	if err := s.hosts.read(s.m.hosts.dir, s.supply.take); err != nil {
 		return nil, fmt.Errorf("the shared hosts' journal: %w", err)
 	}
@@ -250,7 +262,7 @@ func (s *scheduler) jobs() (all []grants.Job, err error) {
 	}
 	s.past = grants.Past{}
 	for _, j := range s.m.inOrder() {
-		if !j.Slots {
+		if !s.shares(j) {
 			continue
 		}
 		if j.asked == nil {
@@ -272,14 +284,26 @@ func (s *scheduler) jobs() (all []grants.Job, err error) {
 		if err != nil {
 			return nil, err
 		}
+		has := held[j.ID]
+		if j.Counted {
+			has.slots = len(s.progress[j.ID].live)
+		}
 		all = append(all, grants.Job{ID: j.ID, Arrived: float64(j.Submitted.UnixMilli()) / 1000, Asked: *j.asked, Progress: is, Began: j.Granted > 0,
-			Held: held[j.ID].slots, Where: held[j.ID].where, Told: told})
+			Held: has.slots, Where: has.where, Told: told})
 	}
 	return all, nil
 }
 
+// shares reports whether a job is one of those that the scheduler decides about.
+func (s *scheduler) shares(j *job) bool {
+	if s.m.cfg.Slots > 0 {
+		return j.Counted
+	}
+	return j.Slots
+}
+
 // holds reports whether a job's run is not started yet because it has no slots. It needs the lock.
-func (s *scheduler) holds(j *job) bool { return s != nil && j.Slots && j.Granted == 0 }
+func (s *scheduler) holds(j *job) bool { return s != nil && s.shares(j) && j.Granted == 0 }
 
 // carryOut asks a run for what was decided. One that cannot be asked yet is asked again.
 func (s *scheduler) carryOut(ctx context.Context, c grants.Call) {
@@ -411,8 +435,8 @@ func (s *scheduler) why(m *Manager, id string) (call.Why, error) {
 	switch {
 	case s == nil:
 		return call.Why{}, errors.New("the controller has no scheduler: jobs get slots first come, first served; start it with --scheduler")
-	case j == nil || !j.Slots:
-		return call.Why{}, fmt.Errorf("%s has no slots of shared hosts: nobody schedules it", id)
+	case j == nil || !s.shares(j):
+		return call.Why{}, fmt.Errorf("%s came before the scheduler, or has no slots: nobody schedules it", id)
 	case s.last.Of(id).Job == "":
 		return call.Why{}, fmt.Errorf("nothing is decided about %s: it is over, or came just now", id)
 	}

@@ -108,3 +108,53 @@ func TestScheduler(t *testing.T) {
 		t.Error("hosts are granted something")
 	}
 }
+
+// Jobs with machines of their own share a number of them: one that comes waits until the one before has ended as many as it was asked to,
+// which its journal tells, also to the next manager.
+func TestSchedulerOfOwnMachines(t *testing.T) {
+	s := newSite(t)
+	s.cfg.Scheduler, s.cfg.Slots, s.cfg.MaxRunning = sched.DRF{}, 16, 10
+	s.begin()
+	a := s.submit("keeps")
+	s.asked(a, "16+0")
+	b := s.submit()
+	s.asked(a, "16-8")
+	s.begin()
+	s.asked(a, "16-8")
+	s.mu.Lock()
+	jobs, err := s.scheduler.jobs()
+	s.mu.Unlock()
+	if err != nil || len(jobs) != 2 || jobs[0].Held != 16 || jobs[1].Began {
+		t.Errorf("%s keeps its machines, and the scheduler sees %+v, %v", a, jobs, err)
+	}
+	if err := os.Remove(filepath.Join(s.dir(a), "keeps")); err != nil {
+		t.Fatal(err)
+	}
+	s.asked(b, "8+0")
+	s.tell(a, "finish")
+	s.until(a, call.Finished)
+	s.asked(b, "8+8")
+	if args := s.args(b); strings.Contains(args, "--hosts") {
+		t.Errorf("it was started by %q", args)
+	}
+}
+
+func TestSchedulerNeedsMachines(t *testing.T) {
+	s := newSite(t)
+	s.cfg.Scheduler = sched.DRF{}
+	if _, err := Open(s.cfg); err == nil || !strings.Contains(err.Error(), "--slots") {
+		t.Errorf("a scheduler of nothing: %v", err)
+	}
+	s.market()
+	s.keepHosts()
+	s.cfg.Slots = 4
+	if _, err := Open(s.cfg); err == nil || !strings.Contains(err.Error(), "the shared hosts shared-1 are there") {
+		t.Errorf("a scheduler of hosts and of slots: %v", err)
+	}
+	s.cfg.Hosts, s.cfg.Allow = "", []string{s.home}
+	submitted := strings.Replace(strings.ReplaceAll(localJob, "HOME", s.home), "count: 1..16", "vcpu: 16", 1)
+	m := &Manager{cfg: s.cfg, inputs: inputs{s.cfg, filepath.Join(s.home, inputsDir)}}
+	if _, _, err := m.judgeJob(submitted); err == nil || !strings.Contains(err.Error(), "write count") {
+		t.Errorf("a job of vCPUs: %v", err)
+	}
+}

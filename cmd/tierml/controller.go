@@ -32,6 +32,7 @@ type controllerOptions struct {
 	accept     []string
 	hosts      string
 	scheduler  string
+	slots      int
 	maxRunning int
 	maxQueued  int
 	maxUpload  int64
@@ -73,8 +74,10 @@ The commands below manage a controller's machine on EC2 or Compute Engine.`,
 	cmd.Flags().StringVar(&o.tokenFile, "token-file", "", "the `file` with the token (default: token in the directory)")
 	cmd.Flags().StringSliceVar(&o.accept, "accept-sha256", nil, "also accept tokens with these SHA-256 `sums`")
 	cmd.Flags().StringVar(&o.hosts, "hosts", "", "keep the shared machines of this `file` (see tierml hosts); jobs with cloud: local have slots of them")
-	cmd.Flags().StringVar(&o.scheduler, "scheduler", "", "with --hosts: the `policy` that grants jobs their slots, "+strings.Join(jobmanager.Schedulers, ", ")+" (docs/scheduler.md);\n"+
+	cmd.Flags().StringVar(&o.scheduler, "scheduler", "", "with --hosts or --slots: the `policy` that grants jobs their slots, "+strings.Join(jobmanager.Schedulers, ", ")+" (docs/scheduler.md);\n"+
 		"default: first come, first served")
+	cmd.Flags().IntVar(&o.slots, "slots", 0, "with --scheduler, without --hosts: `number` of transient machines of their own that all jobs have together, such as pods of\n"+
+		"a Kubernetes cluster")
 	cmd.Flags().IntVar(&o.maxRunning, "max-running", 2, "number of jobs that run at a time; others wait; with --scheduler by default 32")
 	cmd.Flags().IntVar(&o.maxQueued, "max-queued", 100, "number of jobs that wait; more are refused")
 	cmd.Flags().Int64Var(&o.maxUpload, "max-upload", 4096, "largest accepted input file, in MiB")
@@ -186,6 +189,9 @@ func serveController(ctx context.Context, o controllerOptions, out, errOut io.Wr
 	if err != nil {
 		return usageError{err}
 	}
+	if o.slots < 0 || o.slots > 0 && (policy == nil || o.hosts != "") {
+		return usageError{fmt.Errorf("--slots %d is how many machines of their own jobs have by a --scheduler, and with --hosts they have none: write --slots 16 --scheduler drf", o.slots)}
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("finding this program, which runs the jobs: %w", err)
@@ -197,7 +203,7 @@ func serveController(ctx context.Context, o controllerOptions, out, errOut io.Wr
 	}
 	defer notifier.Close()
 	manager, err := jobmanager.Open(jobmanager.Config{
-		Home: o.home, Command: []string{self}, Hosts: o.hosts, Scheduler: policy, MaxRunning: o.maxRunning, MaxQueued: o.maxQueued, MaxUpload: o.maxUpload << 20, Log: log, Now: time.Now,
+		Home: o.home, Command: []string{self}, Hosts: o.hosts, Slots: o.slots, Scheduler: policy, MaxRunning: o.maxRunning, MaxQueued: o.maxQueued, MaxUpload: o.maxUpload << 20, Log: log, Now: time.Now,
 		EndExpiredMachines: func(ctx context.Context, file string) error { return endExpired(ctx, file, log) },
 		Notifier:           notifier, Limits: limits, KeepInputs: o.keepInputs, KeepFree: o.keepFree << 20, Allow: allow, JobMemory: o.memoryOfJobs(),
 	})
