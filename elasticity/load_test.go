@@ -72,9 +72,10 @@ func TestNetworkLoadChangesTheStage(t *testing.T) {
 func TestStragglersAmongTheReliableMachines(t *testing.T) {
 	s := even()
 	s.transient = 8
-	// Clocks are of random lengths here. In some worlds, as in that of seed 1, those after the change happen to be the longer ones, and
-	// it is taken back.
-	for _, seed := range []uint64{0, 2, 3, 4} {
+	// Clocks are of random lengths here. In some worlds those after the change happen to be the longer ones, and it is taken back.
+	const seeds, mayGoBack = 20, 4
+	back := 0
+	for seed := range uint64(seeds) {
 		w := newWorld(seed, s)
 		w.seconds = func(n *node, splits int) float64 {
 			if w.reliable(n) {
@@ -85,13 +86,21 @@ func TestStragglersAmongTheReliableMachines(t *testing.T) {
 		w.traffic = func(*node) (in, out float64) { return 1, 1 } // nobody's bottleneck
 		w.neverBack()
 		finish(t, w, "finished")
-		if got := strings.Join(w.stages(), ", "); !strings.HasSuffix(got, "2 to 3") {
+		got := strings.Join(w.stages(), ", ")
+		if strings.HasSuffix(got, "2 to 3, 3 to 2") {
+			back++
+			continue
+		}
+		if !strings.HasSuffix(got, "2 to 3") {
 			t.Errorf("seed %d: stages changed %s", seed, got)
 		}
 		last := w.lines(journal.Stage)[w.count(journal.Stage)-1]
 		if !strings.Contains(last.Why, "takes 2.00 times as long as the median transient one") {
 			t.Errorf("because %q", last.Why)
 		}
+	}
+	if back > mayGoBack {
+		t.Errorf("in %d of %d worlds stage 3 was left again", back, seeds)
 	}
 }
 

@@ -259,23 +259,26 @@ func (la *layout) askNoMore(split ps.Split) {
 	la.Splits[split].releasing = false
 }
 
-// outrunBy is how many times a reliable machine's rate that of the other workers must be for the clock that it has begun to be
-// discarded when they take its splits: half of its clock is left in the mean, which is then no less than all of theirs.
-const outrunBy = 2
-
-// outruns reports whether a clock that a machine has begun costs less to do again elsewhere than to wait for. Only reliable machines
-// can be so much slower than what takes their place: in stage 1 they had all splits.
+// outruns reports whether the clock that a machine has begun is better done again than waited for, now that some of its splits were
+// asked for. Half of that clock is left in the mean: neither what the machine keeps nor what the others take may need longer. Only
+// reliable machines can be so much slower than what takes their place: in stage 1 they had all splits.
 func (la *layout) outruns(m *Node) bool {
 	if m.Tier != tiers.Reliable || m.kind.Rate <= 0 {
 		return false
 	}
-	others := 0.0
+	given, others := 0, 0.0
+	for i := range la.Splits {
+		if s := &la.Splits[i]; s.by == m && s.releasing {
+			given++
+		}
+	}
 	for _, id := range holdersOf(la.Target.Worker) {
 		if n := la.nodes.ByID[id]; n != nil && n != m {
 			others += n.kind.Rate
 		}
 	}
-	return others >= outrunBy*m.kind.Rate
+	half := float64(m.Splits) / (2 * m.kind.Rate)
+	return float64(m.Splits-given)/m.kind.Rate <= half && float64(given)/others <= half
 }
 
 // HandingOver reports whether a split is between two holders.

@@ -247,6 +247,7 @@ func (w *Worker) discard(ids []ps.Split) {
 	if r := w.Round; r != nil && r.Begun && !w.Overlap && slices.ContainsFunc(ids, r.has) {
 		r.drop()
 		w.Round = nil
+		w.releases = slices.DeleteFunc(w.releases, w.hand) // may have waited for it
 	}
 }
 
