@@ -1,14 +1,20 @@
 package elasticity
 
 import (
+	"slices"
 	"time"
 )
 
 // checkRest is the slow twin of what the controller keeps, before every step of every world of these tests: counts are
-// right, and a controller
+// right, the policy sees the machines as they are, and a controller
 // that rests has nothing to do when it looks at everything all the same.
 func (w *world) checkRest() {
 	c := w.ctrl
+	kept := slices.Clone(c.State().Held)
+	c.fleet.View.Stale()
+	if seen := c.State().Held; !slices.Equal(kept, seen) {
+		w.failf("the policy sees %+v held, and there is %+v", kept, seen)
+	}
 	for id, m := range c.training.Nodes.ByID {
 		held := 0
 		for _, s := range c.training.Layout.Splits {

@@ -7,6 +7,7 @@ import (
 	"github.com/tierml/tierml/elasticity/fleet"
 	"github.com/tierml/tierml/elasticity/step"
 	"github.com/tierml/tierml/elasticity/training"
+	"github.com/tierml/tierml/tiers"
 )
 
 // New returns a controller; its first Step launches the reliable machines.
@@ -41,12 +42,11 @@ func (c *Controller) Step(now time.Time, events ...Event) []Action {
 		c.begin()
 	}
 	for _, e := range events {
-		if _, price := e.(PriceChanged); !price {
+		due := c.take(e)
+		if due || !leavesMachines(e) {
 			c.fleet.View.Stale()
 		}
-		if c.take(e) {
-			c.step.Pending = true
-		}
+		c.step.Pending = c.step.Pending || due
 	}
 	if c.step.Pending || !now.Before(c.step.RestUntil) {
 		c.advance()
@@ -54,6 +54,19 @@ func (c *Controller) Step(now time.Time, events ...Event) []Action {
 		c.plan()
 	}
 	return c.step.Actions()
+}
+
+// leavesMachines reports whether an event that brings nothing due leaves every machine as it was. The policy is asked every minute, and
+// looking at a thousand machines costs more than its answer.
+func leavesMachines(e Event) bool {
+	switch e := e.(type) {
+	case PriceChanged, Wake:
+		return true
+	case Reported:
+		_, progress := e.Report.(tiers.Progress)
+		return progress
+	}
+	return false
 }
 
 func (c *Controller) begin() {

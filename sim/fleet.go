@@ -38,9 +38,10 @@ type fleet struct {
 	died      bool          // some of nodes are dead: see bury
 	soonest   time.Duration // no node is done with its part of a clock before
 
-	calm   calm
-	untold []clocks           // in the order in which they are to be told
-	stats  []tiers.SplitStats // of any clock
+	calm    calm
+	untold  []clocks           // in the order in which they are to be told
+	telling time.Duration      // when the next clock of a calm was last scheduled to be told: see tellAll
+	stats   []tiers.SplitStats // of any clock
 }
 
 type split struct {
@@ -165,7 +166,7 @@ func (n *node) take(c tiers.Command) {
 	}
 	n.delay = t.Reply
 	n.busy = n.busy && (n.round == nil || !n.round.Dropped) // the clock under way may be done again elsewhere
-	if !aside {
+	if _, named := c.Do.(tiers.NameCut); named || !aside {
 		f.offerCut()
 	}
 }
@@ -223,6 +224,8 @@ func (n *node) aside(do tiers.Do) bool {
 		return !n.employed && !n.f.overdue()
 	case tiers.SetRoute:
 		return do.Generation <= n.generation && !n.f.overdue()
+	case tiers.NameCut:
+		return n.f.calm.limit > 0 && !n.f.overdue()
 	case tiers.Load, tiers.CommitCut:
 		return !n.f.overdue()
 	}
@@ -456,7 +459,7 @@ func (f *fleet) schedule() {
 // offerCut delivers the named cut when all owners have its name and have passed it.
 func (f *fleet) offerCut() {
 	cut := f.cut
-	if cut == 0 || f.complete < cut || f.delivered >= cut {
+	if cut == 0 || f.done() < cut || f.delivered >= cut {
 		return
 	}
 	for _, o := range f.owner {

@@ -33,10 +33,14 @@ func (n *node) BackUp(do tiers.BackUp) error {
 }
 
 func (n *node) NameCut(cut ps.Clock) error {
-	if n.f.complete > cut {
+	if n.f.done() > cut {
 		return ps.ErrPassed
 	}
-	n.named, n.f.cut = cut, cut
+	n.named = cut
+	if n.f.cut != cut {
+		n.f.cut = cut
+		n.f.expectCut()
+	}
 	return nil
 }
 

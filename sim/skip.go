@@ -11,8 +11,8 @@ import (
 
 // As long as nothing happens one clock is like the other: all machines begin it together and are done after the same
 // times. When nobody reads a journal such clocks are not gone through one by one: a calm begins, in which how far the work
-// has come is a matter of the time that has passed. It ends when a machine gets a command, or ends, or a clock comes that
-// is not like the others. Meanwhile the controller, at rest, hears of clocks only before another event. So a
+// has come is a matter of the time that has passed. It ends when a machine gets a command about its work, or ends, or a clock comes that
+// is not like the others; cuts do not end it. Meanwhile the controller, at rest, hears of clocks only before another event. So a
 // start costs as much as there are events that change something, and comes to the same.
 
 // calm is a time in which clocks follow each other evenly.
@@ -35,16 +35,12 @@ type clocks struct {
 // lazily reports whether the controller may hear later of clocks.
 func (f *fleet) lazily() bool { return f.w.cfg.Record == nil && f.ctrl.Resting() }
 
-// settle begins a calm, if all that changes for some clocks is their number. It ends before the last clock, and before one
-// at which a cut was named.
+// settle begins a calm, if all that changes for some clocks is their number. It ends before the last clock.
 func (f *fleet) settle() bool {
 	if !f.lazily() {
 		return false
 	}
 	last, count := f.steady(), f.w.cfg.Job.Clocks-f.complete-1
-	if f.cut > 0 {
-		count = min(count, f.cut-f.complete-1)
-	}
 	if last == nil || count < 1 {
 		return false
 	}
@@ -55,7 +51,25 @@ func (f *fleet) settle() bool {
 	}}
 	f.due = f.w.elapsed + time.Duration(count)*length
 	f.w.queue.push(f.due, reports, f.tick)
+	f.expectCut()
 	return true
+}
+
+// done is the clock that is complete by now, also in a calm.
+func (f *fleet) done() ps.Clock {
+	c := &f.calm
+	if c.limit == 0 {
+		return f.complete
+	}
+	return f.complete + ps.Clock(min(c.limit, int((f.w.elapsed-c.since)/c.length)))
+}
+
+// expectCut has the named cut offered when a calm comes to its clock.
+func (f *fleet) expectCut() {
+	c := &f.calm
+	if n := int(f.cut - f.complete); n > 0 && n <= c.limit {
+		f.w.queue.push(max(c.since+time.Duration(n)*c.length, f.w.elapsed), reports, f.offerCut)
+	}
 }
 
 // rouse ends a calm: clocks that are over by now are done, and will be told in time.
@@ -64,10 +78,9 @@ func (f *fleet) rouse() {
 	if c.limit == 0 {
 		return
 	}
-	f.calm = calm{}
-	done := min(c.limit, int((f.w.elapsed-c.since)/c.length))
-	told := int(c.from - f.complete - 1)
-	f.complete += ps.Clock(done)
+	now := f.done()
+	done, told := int(now-f.complete), int(c.from-f.complete-1)
+	f.calm, f.complete = calm{}, now
 	for i := range f.splits {
 		f.splits[i].next += ps.Clock(done)
 	}
@@ -79,6 +92,7 @@ func (f *fleet) rouse() {
 	}
 	if c.count = done - told; c.count > 0 {
 		f.untold = append(f.untold, c.clocks)
+		f.tellAll()
 	}
 }
 
@@ -141,13 +155,10 @@ func (f *fleet) tell(c *clocks, now time.Duration, say func(time.Duration, elast
 	c.from, c.count, c.first = c.from+ps.Clock(n), c.count-n, c.first+time.Duration(n)*c.length
 }
 
-// tellAll reports all clocks to the controller in time, once it does not rest any longer.
+// tellAll reports all clocks to the controller in time, once it does not rest any longer: those of a calm one by one, as it may rest again.
 func (f *fleet) tellAll() {
 	if f.ctrl.Resting() {
 		return
-	}
-	if f.calm.limit > 0 {
-		f.advance()
 	}
 	for _, u := range f.untold {
 		for i := range u.count {
@@ -155,6 +166,14 @@ func (f *fleet) tellAll() {
 		}
 	}
 	f.untold = f.untold[:0]
+	if c := &f.calm; c.count > 0 && f.telling != c.first {
+		f.telling = c.first
+		f.w.queue.push(c.first, reports, func() {
+			if f.calm.count > 0 {
+				f.tell(&f.calm.clocks, f.w.elapsed, func(_ time.Duration, e elasticity.Event) { f.w.step(e) })
+			}
+		})
+	}
 }
 
 // progress tells of a clock for all splits.

@@ -98,6 +98,7 @@ func (p *preparedJob) predict(ctx context.Context) error {
 	if sweep.TooLarge(&p.sim) {
 		return nil // the forecast says so
 	}
+	defer littleGarbage()()
 	bar := progress.Start(ctx, "Simulating the run", 0, progress.Things)
 	run, err := sweep.Predict(p.sim)
 	bar.Done()

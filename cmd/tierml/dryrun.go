@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -124,7 +123,7 @@ func dryRun(ctx context.Context, jobFile string, o dryRunOptions, out, errOut io
 	defer stop()
 	bar := progress.Start(ctx, "Simulating runs", 0, progress.Things)
 	defer bar.Done()
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // simulations live on little memory and throw much away
+	defer littleGarbage()()
 	results := newDryRunResults(out, o.format)
 	err = sweep.Stream(ctx, plan, results.add, bar.Set)
 	bar.Done()

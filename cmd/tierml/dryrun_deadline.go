@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -83,7 +82,7 @@ func simulating[T any](ctx context.Context, what string, run func(context.Contex
 	defer stop()
 	bar := progress.Start(ctx, what, 0, progress.Things)
 	defer bar.Done()
-	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	defer littleGarbage()()
 	cells, err := run(ctx, bar.Set)
 	if errors.Is(err, context.Canceled) {
 		return nil, exitError{exitInterrupted, errors.New("interrupted")}

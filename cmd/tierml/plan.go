@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -219,6 +220,7 @@ func prepareJobWith(ctx context.Context, job *config.Job, bytes func() int64, pr
 		}
 	}
 	input.SaveTime, input.RestartTime = p.sim.Checkpoints.Times(p.sim.Timing)
+	defer littleGarbage()()
 	bar = progress.Start(ctx, "Simulating past starts", 0, progress.Things)
 	defer bar.Done()
 	if p.plan, err = planner.Make(input, p.estimator(bar.Set)); err != nil {
@@ -226,6 +228,12 @@ func prepareJobWith(ctx context.Context, job *config.Job, bytes func() int64, pr
 	}
 	p.plan.Memory, p.plan.Sizing, p.plan.Choice = memory, sizing, decision
 	return p, nil
+}
+
+// littleGarbage has garbage collected less often until its result is called: simulations live on little memory and throw much away.
+func littleGarbage() (end func()) {
+	before := debug.SetGCPercent(400)
+	return func() { debug.SetGCPercent(before) }
 }
 
 // simulation makes the simulation of the job's own run.
