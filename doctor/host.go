@@ -185,6 +185,27 @@ func Fetchable(name, url string, client *http.Client) Check {
 	}}
 }
 
+// Containers looks for what runs a job's image on this host, where its machines are processes.
+func Containers(runtime func(context.Context) (string, error)) Check {
+	return Check{Name: "containers", Look: func(ctx context.Context) (string, error) {
+		found, err := runtime(ctx)
+		if err != nil {
+			return "", Wrong("install Podman or Docker here, or leave image out", "%v", err)
+		}
+		return found + " works here", nil
+	}}
+}
+
+// ContainersOn is the check of machines of a provider, of which nothing is seen before one has booted from its system. Known systems have Docker.
+func ContainersOn(system string, known bool) Check {
+	return Check{Name: "containers", Look: func(context.Context) (string, error) {
+		if !known {
+			return "", Doubt("boot one from it and type docker ps; Amazon Linux 2023 and Debian 12 have neither", "whether %s has Docker or Podman cannot be seen from here", system)
+		}
+		return system + " has Docker", nil
+	}}
+}
+
 // Store checks whether small objects can be written to a place, read and removed.
 type Store struct {
 	Write  func(ctx context.Context, name string, write func(io.Writer) error) error

@@ -22,6 +22,7 @@ import (
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/runs"
 	"github.com/tierml/tierml/jobmanager/call"
+	"github.com/tierml/tierml/jobrun"
 	"github.com/tierml/tierml/watch/dashboard"
 )
 
@@ -200,11 +201,15 @@ func (m *Manager) serveJobs(w http.ResponseWriter, _ *http.Request) error {
 }
 
 func (m *Manager) serveJob(w http.ResponseWriter, r *http.Request) error {
-	j, _, err := m.path(r)
-	if err == nil {
-		answer(w, http.StatusOK, j)
+	j, dir, err := m.path(r)
+	if err != nil {
+		return err
 	}
-	return err
+	if state, err := jobrun.ReadState(dir); err == nil { // else it has not begun
+		j.Cloud = state.Cloud
+	}
+	answer(w, http.StatusOK, j)
+	return nil
 }
 
 func (m *Manager) serveSubmit(w http.ResponseWriter, r *http.Request) error {

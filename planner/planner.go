@@ -283,9 +283,11 @@ func wholeSeconds(d time.Duration) time.Duration {
 // warn says what the plan's middle estimate cannot meet.
 func (p *Plan) warn() []string {
 	var warnings []string
-	if p.Input.Program != nil {
-		if large := p.Input.Program.tooLarge(); large != "" {
-			warnings = append(warnings, large)
+	if of := p.Input.Program; of != nil {
+		for _, doubt := range []string{of.tooLarge(), of.beyondMemory(p.Input.Pools)} {
+			if doubt != "" {
+				warnings = append(warnings, doubt)
+			}
 		}
 	}
 	in, cost, duration := p.Input, p.Forecast.Cost, p.Forecast.Time

@@ -2,9 +2,11 @@ package planner
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/internal/terminal"
 )
@@ -31,6 +33,8 @@ type Program struct {
 	StateBytes int64
 	Rate       float64
 	Notice     time.Duration // wall clock
+	// Disk is what a machine has of it for state, in bytes; 0 = unknown.
+	Disk int64
 }
 
 func (p *Program) unit() string {
@@ -60,6 +64,29 @@ func (p *Program) tooLarge() string {
 	return fmt.Sprintf("the state in %s, %s, takes about %s to the store if all of it has changed, longer than the notice of %s: what does not fit is lost at an "+
 		"eviction, up to %s of work; mirror more often, so that less is left to send", p.State, progress.Size(p.StateBytes), p.flush().Round(time.Second),
 		p.Notice, short(p.Every))
+}
+
+// Overflow says that a state does not fit on a machine's disk; empty = it does, or nobody knows.
+func (p *Program) Overflow() string {
+	if p.Disk == 0 || p.StateBytes <= p.Disk {
+		return ""
+	}
+	return fmt.Sprintf("the state in %s was %s in the last run, and a machine's disk has %s", p.State, progress.Size(p.StateBytes), progress.Size(p.Disk))
+}
+
+// beyondMemory says that a state is larger than the memory of machines that may be bought; empty = it is not, or nobody knows.
+func (p *Program) beyondMemory(pools []bidding.Candidate) string {
+	var small []string
+	for _, c := range pools {
+		if t := c.Type; t.MemoryMiB > 0 && p.StateBytes > t.MemoryMiB<<20 && !slices.Contains(small, t.Name) {
+			small = append(small, t.Name)
+		}
+	}
+	if len(small) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("the state in %s, %s, is larger than the memory of %s: a program that loads all of it at once is killed there", p.State, progress.Size(p.StateBytes),
+		strings.Join(small, ", "))
 }
 
 // S3's published prices in US East and West (Oregon), 2026: per 1000 requests that write, and per GB and month.

@@ -5,7 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/internal/terminal"
+	"github.com/tierml/tierml/market"
 )
 
 // The plan says what is run, what is sent where and what that costs, and that a state does not fit into a notice.
@@ -35,5 +37,24 @@ func TestPlanOfAProgram(t *testing.T) {
 	}
 	if said := large.tooLarge(); !strings.Contains(said, "96.0 GB, takes about 16m0s to the store") || !strings.Contains(said, "longer than the notice of 2m0s") {
 		t.Error(said)
+	}
+	// Larger than a machine: than its disk, than the memory of some types.
+	pools := []bidding.Candidate{{Type: market.InstanceType{Name: "c3.xlarge", MemoryMiB: 7680}}, {Type: market.InstanceType{Name: "x1.32xlarge", MemoryMiB: 1952 << 10}},
+		{Type: market.InstanceType{Name: "unknown"}}, {Type: market.InstanceType{Name: "c3.xlarge", MemoryMiB: 7680}}}
+	if said := large.beyondMemory(pools); !strings.Contains(said, "96.0 GB, is larger than the memory of c3.xlarge:") {
+		t.Error(said)
+	}
+	if said := small.beyondMemory(pools); said != "" {
+		t.Error(said)
+	}
+	if said := large.Overflow(); said != "" {
+		t.Errorf("on an unknown disk: %s", said)
+	}
+	large.Disk = 16 << 30
+	if said := large.Overflow(); said != "the state in ckpt was 96.0 GB in the last run, and a machine's disk has 17.2 GB" {
+		t.Error(said)
+	}
+	if large.Disk = 96e9; large.Overflow() != "" {
+		t.Error(large.Overflow())
 	}
 }

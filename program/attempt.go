@@ -340,7 +340,7 @@ func (a *attempt) restore(started *Started) *Exited {
 	}
 	var err error
 	a.mirror, err = mirror.Open(a.prepares, mirror.Config{
-		Store: a.m.config.Spec.Store, Key: a.start.Key, Attempt: a.start.Attempt, Dir: state, Marker: a.m.config.Spec.Marker,
+		Store: a.m.config.Spec.Store, Key: a.start.Key, Attempt: a.start.Attempt, Dir: state, Marker: a.m.config.Spec.Marker, Room: a.m.room,
 	})
 	if err != nil {
 		return a.failure(Restoring, err)
@@ -443,9 +443,19 @@ func (a *attempt) environment(secrets map[string]string) []string {
 	return all
 }
 
+// room reports whether the disk has room for a state; where that is unknown it may.
+func (m *Machine) room(state int64) error {
+	free, total, err := m.space(m.config.Dir)
+	if err != nil || uint64(state) <= free {
+		return nil
+	}
+	return fmt.Errorf("the state of %d MB does not fit on the machine's disk, of which %d MB of %d MB are free: take machines with larger disks, or keep less in the state",
+		state/1e6, free/1e6, total/1e6)
+}
+
 // disk says how full the disk is.
 func (m *Machine) disk() string {
-	free, total, err := space(m.config.Dir)
+	free, total, err := m.space(m.config.Dir)
 	if err != nil {
 		return "the machine's disk is full"
 	}

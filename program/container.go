@@ -40,7 +40,7 @@ const (
 
 // openContainer gets the image, if it is not there, and starts a container of it. What the runtime says about that goes to out.
 func openContainer(ctx context.Context, image, dir string, out io.Writer) (*container, error) {
-	program, err := findRuntime(ctx)
+	program, err := Runtime(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("the job's image cannot run on this machine: %w; let machines boot from a system with Docker or Podman, or leave image out", err)
 	}
@@ -82,8 +82,8 @@ func openContainer(ctx context.Context, image, dir string, out io.Writer) (*cont
 	}
 }
 
-// findRuntime returns the first runtime that is there and answers.
-func findRuntime(ctx context.Context) (string, error) {
+// Runtime returns the first container runtime of this machine that works, or why programs with an image cannot run here.
+func Runtime(ctx context.Context) (string, error) {
 	if runtime.GOOS != "linux" {
 		return "", errors.New("containers of programs need Linux")
 	}
@@ -101,12 +101,6 @@ func findRuntime(ctx context.Context) (string, error) {
 	}
 	return "", fmt.Errorf("no container runtime is here: %s",
 		strings.Join(faults, ", "))
-}
-
-// HasRuntime explains why programs with an image cannot run on this machine; nil = they can.
-func HasRuntime(ctx context.Context) error {
-	_, err := findRuntime(ctx)
-	return err
 }
 
 func lastWords(said []byte, err error) string {

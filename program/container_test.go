@@ -1,6 +1,7 @@
 package program
 
 import (
+	"crypto/rand"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -160,6 +161,20 @@ func TestContainerKilled(t *testing.T) {
 	}
 }
 
+// A hook that the runtime has not begun yet has no process, and is waited for all the same.
+func TestHookOfASlowRuntime(t *testing.T) {
+	now, hook := time.Now(), &process{ended: make(chan struct{})}
+	s := &supervisor{attempt: &attempt{}, p: &process{id: rand.Text(), within: &container{}}, hook: hook, ends: true, termed: now,
+		end: ending{kind: evicted, deadline: now.Add(time.Minute)}}
+	if s.over(now, true) {
+		t.Error("the hook is not waited for")
+	}
+	close(hook.ended)
+	if !s.over(now, true) {
+		t.Error("an ended hook is waited for")
+	}
+}
+
 func TestNoRuntime(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "docker"), []byte("#!/bin/sh\necho Cannot connect to the Docker daemon. >&2; exit 1\n"), 0o755); err != nil {
@@ -190,7 +205,7 @@ func TestPodman(t *testing.T) {
 	if os.Getenv("TIERML_CONTAINERS") == "" {
 		t.Skip("it needs Podman or Docker: make test-containers")
 	}
-	program, err := findRuntime(t.Context())
+	program, err := Runtime(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

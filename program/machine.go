@@ -25,6 +25,7 @@ type Config struct {
 type Machine struct {
 	config  Config
 	notices *noticeServer
+	space   func(dir string) (free, total uint64, err error)
 
 	attempts sync.WaitGroup
 	mu       sync.Mutex
@@ -65,7 +66,7 @@ func New(config Config) (*Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Machine{config: config, notices: b}, nil
+	return &Machine{config: config, notices: b, space: space}, nil
 }
 
 // Start begins an attempt, after the one before has ended: it is killed, and its state not saved. The same attempt again is the same message again.

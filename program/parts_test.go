@@ -269,3 +269,24 @@ func TestDamagedState(t *testing.T) {
 		t.Errorf("%q %+v", got, started)
 	}
 }
+
+// A state that is larger than the machine's disk is not begun to be restored, and the sentence says by how much.
+func TestStateLargerThanTheDisk(t *testing.T) {
+	t.Parallel()
+	spec := Spec{State: "state", Run: `head -c 2000000 /dev/zero > state/n`, Store: filepath.Join(t.TempDir(), "store")}
+	s := newSite(t, spec)
+	s.begin(Start{Attempt: 1})
+	saved := wait(s, func(e Saved) bool { return e.Final })
+	small := newSite(t, spec)
+	small.space = func(string) (free, total uint64, err error) { return 1_500_000, 9_000_000, nil }
+	if err := small.Start(Start{Attempt: 2, Key: "rank-0", Resume: saved.Manifest, ResumeDigest: saved.Digest}); err != nil {
+		t.Fatal(err)
+	}
+	if e := small.exit(2); e.Phase != Restoring || e.Asked || !strings.Contains(e.Note, "the state of 2 MB does not fit on the machine's disk, of which 1 MB of 9 MB are free") {
+		t.Errorf("%+v", e)
+	}
+	large := newSite(t, spec)
+	if started := large.begin(Start{Attempt: 3, Resume: saved.Manifest, ResumeDigest: saved.Digest}); started.Bytes != 2_000_000 {
+		t.Errorf("%+v", started)
+	}
+}

@@ -177,6 +177,19 @@ func (s *supervisor) callHook() {
 	s.hook = hook
 }
 
+// hooked reports whether the hook runs. In a container it has no process yet when it has just been started.
+func (s *supervisor) hooked() bool {
+	if s.hook == nil {
+		return false
+	}
+	select {
+	case <-s.hook.ended:
+		return false
+	default:
+		return true
+	}
+}
+
 // over reports whether nothing of the program is to run any more.
 func (s *supervisor) over(now time.Time, gone bool) bool {
 	if gone && !s.ends {
@@ -188,7 +201,7 @@ func (s *supervisor) over(now time.Time, gone bool) bool {
 	if !s.ends {
 		return false
 	}
-	if gone && len(s.p.members()) == 0 {
+	if gone && len(s.p.members()) == 0 && !s.hooked() {
 		return true
 	}
 	kill := s.end.kill

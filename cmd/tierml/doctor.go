@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
@@ -18,9 +19,11 @@ import (
 	"github.com/tierml/tierml/doctor"
 	"github.com/tierml/tierml/internal/blob"
 	"github.com/tierml/tierml/internal/location"
+	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/planner/local"
+	"github.com/tierml/tierml/program"
 	"github.com/tierml/tierml/providers"
 )
 
@@ -30,7 +33,8 @@ func newDoctorCommand() *cobra.Command {
 		Use:   "doctor [JOB.yaml]",
 		Short: "Check that everything a job needs is present, and say how to fix what is not",
 		Long: `Doctor checks this host and, with a job file, what the job needs: prices, data, and on a real cloud credentials, permissions,
-machine types, image, network, quotas and the place of checkpoints, where it writes one small object and removes it. It buys nothing.
+machine types, image, network, quotas and the place of checkpoints, where it writes one small object and removes it; of a program its
+workdir, secrets and, with an image, a container runtime. It buys nothing.
 
 The exit code is 1 when a check has failed; warnings do not count.`,
 		Example: `  tierml doctor
@@ -106,7 +110,13 @@ func examine(ctx context.Context, args []string, format string, out io.Writer) e
 
 // checksOf are those of a job.
 func checksOf(job *config.Job) []doctor.Check {
-	checks := []doctor.Check{doctor.Readable("training data", job.Train.Data, blob.Open)}
+	var checks []doctor.Check
+	if job.IsProgram() {
+		checks = checksOfProgram(job)
+	}
+	if job.Train.Data != "" {
+		checks = append(checks, doctor.Readable("training data", job.Train.Data, blob.Open))
+	}
 	if job.Cloud == config.CloudLocal {
 		return append(checks, doctor.Prices(job, local.Load))
 	}
@@ -142,6 +152,31 @@ func checksOf(job *config.Job) []doctor.Check {
 	if job.Checkpoint.To != "" {
 		store := doctor.Store{Write: blob.Write, Open: blob.Open, Remove: blob.Remove, Join: location.Join}
 		checks = append(checks, store.Check(job.Checkpoint.To, rand.Text()[:8]))
+	}
+	return checks
+}
+
+// checksOfProgram are those of a program of the user's own: what it brings along.
+func checksOfProgram(job *config.Job) (checks []doctor.Check) {
+	if job.Workdir != "" {
+		checks = append(checks, doctor.Check{Name: "workdir", Look: func(ctx context.Context) (string, error) {
+			w, err := measureWorkdir(ctx, job)
+			if err != nil {
+				return "", doctor.Wrong("name in its .tierignore what the program does not need", "%v", err)
+			}
+			return fmt.Sprintf("%s in %d files, %s packed", progress.Size(w.Bytes), w.Files, progress.Size(w.Packed)), nil
+		}})
+	}
+	if len(job.Secrets) > 0 {
+		checks = append(checks, doctor.Check{Name: "secrets", Look: func(context.Context) (string, error) {
+			if _, err := job.ReadSecrets(os.LookupEnv); err != nil {
+				return "", doctor.Wrong("give each a value where tierml run is started, or a file", "%v", err)
+			}
+			return fmt.Sprintf("%d have values", len(job.Secrets)), nil
+		}})
+	}
+	if job.Image != "" && job.Installation() == nil {
+		checks = append(checks, doctor.Containers(program.Runtime))
 	}
 	return checks
 }

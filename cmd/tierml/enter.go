@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -27,6 +29,7 @@ import (
 	"github.com/tierml/tierml/fakecloud"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/internal/sameuser"
 	"github.com/tierml/tierml/jobmanager/call"
 	"github.com/tierml/tierml/jobmanager/reach"
 	"github.com/tierml/tierml/jobrun"
@@ -113,7 +116,7 @@ type meant struct {
 	job     []byte // its job file
 	machine lived
 	place   reach.Place
-	cloud   string // where a fake cloud of this host answers
+	home    string // the machine's folder on this host; empty = it is a provider's
 }
 
 // enter runs a command on a machine; none: a shell.
@@ -125,7 +128,7 @@ func (o *entry) enter(cmd *cobra.Command, run, command []string) error {
 	case m.place.Cloud != config.CloudLocal:
 		return enterElsewhere(m.place, command, cmd.OutOrStdout())
 	}
-	return enterHere(cmd.Context(), m.cloud, m.machine, command)
+	return enterHere(m, command)
 }
 
 // find finds the machine, which is one of a provider's or a process of this host.
@@ -136,11 +139,12 @@ func (o *entry) find(cmd *cobra.Command, run []string) (m meant, err error) {
 		return m, err
 	}
 	var entries []journal.Entry
+	var cloud string
 	if client != nil {
 		defer client.Close()
-		m.run, m.job, entries, err = readElsewhere(ctx, client, run)
+		m.run, cloud, m.job, entries, err = readElsewhere(ctx, client, run)
 	} else {
-		m.run, m.cloud, m.job, entries, err = readHere(run)
+		m.run, cloud, m.job, entries, err = readHere(run)
 	}
 	if err != nil {
 		return m, err
@@ -148,13 +152,14 @@ func (o *entry) find(cmd *cobra.Command, run []string) (m meant, err error) {
 	if m.machine, err = o.choose(m.run, entries); err != nil {
 		return m, usageError{err}
 	}
-	if m.place, err = placeOfMachine(m.job, m.machine); err != nil {
+	if m.place, err = placeOfMachine(m.job, m.machine); err != nil || m.place.Cloud != config.CloudLocal {
 		return m, err
 	}
-	if client != nil && m.place.Cloud == config.CloudLocal {
-		return m, usageError{fmt.Errorf("the machines of %s are processes of the controller's host: run tierml there, in the controller's directory", m.run)}
+	m.home, err = homeOf(ctx, cloud, m.machine.id)
+	if client != nil && errors.Is(err, errNotHere) {
+		err = usageError{fmt.Errorf("the machines of %s are processes of the controller's host and user: run tierml there", m.run)}
 	}
-	return m, nil
+	return m, err
 }
 
 // readHere reads what must be known of a run of this host. Cloud is where its fake cloud answers.
@@ -179,20 +184,20 @@ func readHere(args []string) (name, cloud string, job []byte, entries []journal.
 }
 
 // readElsewhere reads it of a controller's.
-func readElsewhere(ctx context.Context, client *call.Client, args []string) (name string, job []byte, entries []journal.Entry, err error) {
+func readElsewhere(ctx context.Context, client *call.Client, args []string) (name, cloud string, job []byte, entries []journal.Entry, err error) {
 	found, err := client.Job(ctx, meantJob(args))
 	if err != nil {
-		return "", nil, nil, err
+		return "", "", nil, nil, err
 	}
 	if ended(found) {
-		return "", nil, nil, over(found.Run)
+		return "", "", nil, nil, over(found.Run)
 	}
 	var text bytes.Buffer
 	if err := client.File(ctx, found.Run, rundir.JobFile, &text); err != nil {
-		return "", nil, nil, err
+		return "", "", nil, nil, err
 	}
 	_, err = client.Events(ctx, found.Run, false, 0, func(e journal.Entry) { entries = append(entries, e) }, func() {})
-	return found.Run, text.Bytes(), entries, err
+	return found.Run, found.Cloud, text.Bytes(), entries, err
 }
 
 func over(run string) error {
@@ -407,33 +412,56 @@ func (b *betweenMarks) code() (int, bool) {
 }
 
 // enterHere goes into a machine of a fake cloud: a folder of this host.
-func enterHere(ctx context.Context, cloud string, m lived, command []string) error {
+func enterHere(m meant, command []string) error {
+	scripts, err := filepath.Glob(filepath.Join(m.home, ".tierml", "*", program.EnterScript))
+	if err != nil || len(scripts) == 0 {
+		return fmt.Errorf("machine %s was given no program yet", m.machine.id)
+	}
+	return runFor(append([]string{"bash", scripts[0]}, command...), os.Stdout)
+}
+
+// errNotHere is for a machine that no fake cloud of this host and user has.
+var errNotHere = errors.New("the cloud does not have it on this host")
+
+// homeOf asks a fake cloud of this host for the folder of a machine. A controller elsewhere tells an address of its own host: whatever this user has
+// there does not know the machine.
+func homeOf(ctx context.Context, cloud, id string) (string, error) {
+	if !onLoopback(cloud) {
+		return "", fmt.Errorf("machine %s: %w", id, errNotHere)
+	}
 	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, cloud+"/_control/instances", nil)
 	if err != nil {
-		return fmt.Errorf("asking the cloud for its machines: %w", err)
+		return "", fmt.Errorf("asking the cloud for its machines: %w", err)
 	}
-	response, err := http.DefaultClient.Do(request)
+	client := http.Client{Transport: &http.Transport{DialContext: sameuser.Dial, DisableKeepAlives: true}}
+	response, err := client.Do(request)
 	if err != nil {
-		return fmt.Errorf("asking the cloud for its machines: %w", err)
+		return "", fmt.Errorf("asking the cloud for its machines: %w: %w", errNotHere, err)
 	}
 	defer response.Body.Close()
 	var there []fakecloud.InstanceView
 	if err := json.NewDecoder(response.Body).Decode(&there); err != nil {
-		return fmt.Errorf("asking the cloud for its machines: %w", err)
+		return "", fmt.Errorf("asking the cloud for its machines: %w: %w", errNotHere, err)
 	}
-	for _, i := range there {
-		if i.ID != m.id || i.Home == "" {
-			continue
-		}
-		scripts, err := filepath.Glob(filepath.Join(i.Home, ".tierml", "*", program.EnterScript))
-		if err != nil || len(scripts) == 0 {
-			return fmt.Errorf("machine %s was given no program yet", m.id)
-		}
-		return runFor(append([]string{"bash", scripts[0]}, command...), os.Stdout)
+	i := slices.IndexFunc(there, func(i fakecloud.InstanceView) bool { return i.ID == id })
+	switch {
+	case i < 0:
+		return "", fmt.Errorf("machine %s: %w", id, errNotHere)
+	case there[i].Home == "":
+		return "", fmt.Errorf("machine %s has just gone; another one is on its way", id)
 	}
-	return fmt.Errorf("machine %s has just gone; another one is on its way", m.id)
+	return there[i].Home, nil
+}
+
+func onLoopback(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil {
+		return false
+	}
+	at, err := netip.ParseAddr(u.Hostname())
+	return u.Hostname() == "localhost" || err == nil && at.IsLoopback()
 }
 
 // runFor runs a command with this process's terminal; what is typed there, a Ctrl-C too, is for the command. Its exit code is passed on.

@@ -21,8 +21,8 @@ func newForwardCommand() *cobra.Command {
 		Long: `Forward connects a port of this host with one that a program of a run listens on, such as TensorBoard's, until Ctrl-C or until
 the machine goes. PORT may be left out when the job's ports: has one.
 
-Nothing is opened to the outside: the connection is made as by tierml exec. On the fake cloud, where machines are processes of this
-host, the port's address is printed.
+Nothing is opened to the outside: the connection is made as by tierml exec. On the fake cloud, where machines are processes of the
+run's host, the port's address there is printed.
 
 ` + whichMachine,
 		Example: `  tierml forward finetune 6006

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/cost"
+	"github.com/tierml/tierml/doctor"
 	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/jobmanager"
@@ -82,6 +84,13 @@ func prepareProgram(ctx context.Context, job *config.Job) (*preparedJob, error) 
 		input.Warnings = append(slices.Clone(input.Warnings), warning)
 	}
 	input.Program = known.describe(job)
+	if overflow := input.Program.Overflow(); overflow != "" {
+		field, instead := "state.dir", "make room where machines of this host have their folders, in "+os.TempDir()+", or keep less in the state"
+		if at := job.Installation(); at != nil {
+			field, instead = at.Block+".disk", "write a larger disk, such as disk: 200GB, or keep less in the state"
+		}
+		return nil, job.Fault(field, overflow, instead)
+	}
 	if job.WantsGPUs() {
 		input.Program.GPUs, input.Program.Pretended = p.choice.GPUs(), job.Installation() == nil
 	}
@@ -100,7 +109,7 @@ func containersHere(ctx context.Context, job *config.Job) error {
 	if job.Image == "" || job.Installation() != nil {
 		return nil
 	}
-	if err := program.HasRuntime(ctx); err != nil {
+	if _, err := program.Runtime(ctx); err != nil {
 		return job.Fault("image", err.Error(), "install Podman or Docker here")
 	}
 	return nil
@@ -270,7 +279,20 @@ func (f *programFacts) describe(job *config.Job) *planner.Program {
 		}
 	}
 	p.Notice = job.Tempo().Wall(job.Tempo().Notice)
+	p.Disk = diskOfMachine(job)
 	return p
+}
+
+// diskOfMachine is what a machine has of its disk at the most, in bytes; 0 = unknown. Machines of this host have folders that go with them.
+func diskOfMachine(job *config.Job) int64 {
+	if at := job.Installation(); at != nil {
+		return at.Disk.MiB << 20
+	}
+	free, err := doctor.FreeBytes(os.TempDir())
+	if err != nil {
+		return 0
+	}
+	return int64(min(free, math.MaxInt64)) / int64(max(job.Resources.Count.Most, 1))
 }
 
 // programsGoOn says from where programs go on.

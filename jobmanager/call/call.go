@@ -35,6 +35,8 @@ type Job struct {
 	Place     int        `json:"place,omitempty"`  // in the queue, from 1
 	Starts    int        `json:"starts,omitempty"` // of its run
 	Hosts     bool       `json:"hosts,omitempty"`  // machines that jobs share, not a job
+	// Cloud is where the fake cloud of a run with cloud: local answers, on the controller's host. Lists of jobs do not have it.
+	Cloud string `json:"cloud,omitempty"`
 }
 
 // Why is what a scheduler granted a job, the reason, and what else could be had: GET /api/v1/jobs/ID/why.

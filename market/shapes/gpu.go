@@ -21,8 +21,8 @@ var gpusOfEC2 string
 var words = map[string]string{"RTX PRO Server 6000": "RTX-PRO-6000"}
 
 // attached are Compute Engine's types with GPUs of their own: how many there are by the type's name, or by its vCPUs. From its
-// documentation, "GPU machine types", and checked against lists of those who ask its API: SkyPilot's catalog (v8, gcp/vms.csv), dstack's gpuhunt.
-// The memory is what EC2 says of the same model.
+// documentation, "GPU machine types". SkyPilot (sky/catalog/gcp_catalog.py) has the same models and counts for all but G4 and a3-edgegpu, which
+// it does not have; its catalog (v8, gcp/vms.csv) has a3-edgegpu and the names in -nolssd. The memory is what EC2 says of the same model.
 var attached = []struct {
 	prefix string
 	each   market.GPU
@@ -99,7 +99,8 @@ var GPUModels = sync.OnceValue(func() (names []string) {
 	return slices.Compact(names)
 })
 
-// accelerators are Compute Engine's words for the GPUs of its machine types (its documentation, "GPU machine types").
+// accelerators are Compute Engine's words for the GPUs of its machine types (its documentation, "GPU machine types"). dstack's gpuhunt
+// (src/gpuhunt/providers/gcp.py) has the same models for those of L4, A100 and H100, and no others.
 var accelerators = map[string]market.GPU{
 	"nvidia-l4": {Name: "L4", MemoryMiB: 22888}, "nvidia-rtx-pro-6000": {Name: "RTX-PRO-6000", MemoryMiB: 98304},
 	"nvidia-tesla-a100": {Name: "A100", MemoryMiB: 40960}, "nvidia-a100-80gb": {Name: "A100", MemoryMiB: 81920},

@@ -38,7 +38,9 @@ type Config struct {
 	Key     string // whose state it is below the store
 	Attempt uint64 // of the program that writes; newer ones take over
 	Dir     string
-	Marker  string // if set, only directories that hold a file of this name are complete, and only while nothing in them is newer than it
+	// Room returns an error where the disk of Dir does not have so many bytes; nil = nobody looks before a restore.
+	Room   func(bytes int64) error
+	Marker string // if set, only directories that hold a file of this name are complete, and only while nothing in them is newer than it
 }
 
 // Mirror writes the generations of one attempt. One goroutine saves at a time.

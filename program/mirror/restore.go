@@ -30,6 +30,11 @@ func (m *Mirror) Restore(ctx context.Context, name, digest string) (*Manifest, e
 	if manifest.Attempt > m.config.Attempt {
 		return nil, fmt.Errorf("%w: manifest %s of %s is newer than attempt %d", ErrTakenOver, name, m.config.Key, m.config.Attempt)
 	}
+	if m.config.Room != nil {
+		if err := m.config.Room(manifest.Bytes()); err != nil {
+			return nil, err
+		}
+	}
 	scratch := filepath.Join(filepath.Dir(m.config.Dir), ".tierml-restore-"+filepath.Base(m.config.Dir))
 	if err := errors.Join(os.RemoveAll(scratch), os.MkdirAll(scratch, 0o755)); err != nil {
 		return nil, err

@@ -92,6 +92,9 @@ func checks(job *config.Job, connect func(context.Context) (examined, error)) []
 		with("on-demand prices", func(ctx context.Context) (string, error) { return checkOnDemand(ctx, account, job, types) }),
 		with("quotas", func(ctx context.Context) (string, error) { return checkQuotas(ctx, account, job, known) }),
 	}
+	if job.Image != "" {
+		checks = append(checks, doctor.ContainersOn(image(job), image(job) == deepLearning(job)))
+	}
 	if job.Resources.ProviderChooses() == "" {
 		checks = slices.DeleteFunc(checks, func(c doctor.Check) bool { return c.Name == "fleets" })
 	}

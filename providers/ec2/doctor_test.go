@@ -141,6 +141,12 @@ func TestChecks(t *testing.T) {
 		}, []doctortest.Expectation{doctortest.Want("fleets", doctor.Warning, "allocation: one-pool")}},
 		"GPUs": {func(_ *patient, j *config.Job) { wantGPUs(j, "L40S") }, []doctortest.Expectation{doctortest.Want("machine types", doctor.OK, "with the job's GPUs, in us-west-2: g6e.xlarge (L40S:1)"),
 			doctortest.Want("image", doctor.OK, "parameter /aws/service/x"), doctortest.Want("a launch", doctor.OK, "g6e.xlarge in us-west-2a"), doctortest.Want("quotas", doctor.OK, "L-3819A6DF: 256 spot vCPUs (32 wanted)")}},
+		"containers": {func(_ *patient, j *config.Job) { j.Image = "python:3.12" }, []doctortest.Expectation{doctortest.Want("containers", doctor.Warning, "whether ami-1 has Docker or Podman cannot be seen")}},
+		"on GPUs": {func(_ *patient, j *config.Job) {
+			wantGPUs(j, "L40S")
+			j.Image, of(j).GPUImage = "python:3.12", deepLearning(j)
+		},
+			[]doctortest.Expectation{doctortest.Want("containers", doctor.OK, "has Docker")}},
 		"few G":        {func(a *patient, j *config.Job) { wantGPUs(j, "L40S"); a.quota = 0 }, []doctortest.Expectation{doctortest.Want("quotas", doctor.Failed, "--quota-code L-3819A6DF --desired-value 32")}},
 		"no such GPUs": {func(_ *patient, j *config.Job) { wantGPUs(j, "H200") }, []doctortest.Expectation{doctortest.Want("machine types", doctor.Failed, "EC2 has no type in us-west-2 with gpu: H200:1")}},
 		"nothing sold": {func(a *patient, _ *config.Job) { a.prices = nil }, []doctortest.Expectation{doctortest.Want("prices", doctor.Failed, "no spot prices")}},

@@ -107,6 +107,10 @@ func (b *Block) Check(c *config.Checker) {
 	}
 	c.Job.Local.Notice += b.ExtraNotice
 	checkGPUs(c)
+	if c.Job.Image != "" && image(c.Job) == debian {
+		c.Fault("image", "is "+debian+", which has neither Docker nor Podman; the job's programs run in containers of "+c.Job.Image,
+			"write a system that has one, or remove the job's image")
+	}
 }
 
 // forN1 are models that Compute Engine attaches to N1 machines: no type has them of its own (its documentation, "GPU machine types").

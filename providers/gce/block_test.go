@@ -90,18 +90,44 @@ func TestGCEMistakes(t *testing.T) {
 	}
 }
 
+// programOnGCE loads a job of a program.
+func programOnGCE(t *testing.T, fields, block string) error {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "job.yaml")
+	text := "name: own\ncloud: gce\nrun: 'true'\n" + fields + "\ngce: {project: p, region: us-central1, cluster: c, checkpoints: gs://b/c, program: {url: gs://b/p, sha256: " +
+		strings.Repeat("0a", 32) + "}" + block + "}\n"
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := config.Load(name)
+	return err
+}
+
 // GPUs that are attached to N1 machines are refused with a sentence, unless others would do as well.
 func TestGPUsForN1(t *testing.T) {
-	dir := t.TempDir()
 	for gpus, refused := range map[string]bool{"V100:1": true, "[T4:1, K80:2]": true, "[T4:1, L4:1]": false} {
-		name := filepath.Join(dir, "job.yaml")
-		text := "name: own\ncloud: gce\nrun: 'true'\nresources: {count: 1, gpu: " + gpus + ", zones: [us-central1-a]}\ngce: {project: p, region: us-central1, cluster: c, checkpoints: gs://b/c, program: {url: gs://b/p, sha256: " + strings.Repeat("0a", 32) + "}}\n"
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		_, err := config.Load(name)
+		err := programOnGCE(t, "resources: {count: 1, gpu: "+gpus+", zones: [us-central1-a]}", "")
 		if got := err != nil && strings.Contains(err.Error(), "is attached to N1 machines on Compute Engine"); got != refused || !refused && err != nil {
 			t.Errorf("%s: %v", gpus, err)
+		}
+	}
+}
+
+// Containers are refused on the system that machines boot from by default, which could not run them.
+func TestContainersOnGCE(t *testing.T) {
+	const types, gpus = "resources: {count: 1, any_of: [{type: n2-standard-4}]}", "resources: {count: 1, gpu: L4:1}"
+	for _, c := range []struct {
+		fields, block string
+		refused       bool
+	}{
+		{types, "", false},
+		{types + "\nimage: python:3.12-slim", "", true},
+		{types + "\nimage: python:3.12-slim", ", image: projects/p/global/images/family/with-docker", false},
+		{gpus + "\nimage: python:3.12-slim", "", false},
+	} {
+		err := programOnGCE(t, c.fields, c.block)
+		if got := err != nil && strings.Contains(err.Error(), "gce.image: is projects/debian-cloud/global/images/family/debian-12, which has neither Docker nor Podman"); got != c.refused || !c.refused && err != nil {
+			t.Errorf("%s%s: %v", c.fields, c.block, err)
 		}
 	}
 }

@@ -61,7 +61,7 @@ func checks(job *config.Job, connect func(context.Context) (examined, error)) []
 	}
 	known := map[string]market.InstanceType{}
 	var zones []string
-	return []doctor.Check{
+	checks := []doctor.Check{
 		{Name: "credentials", Look: func(ctx context.Context) (found string, err error) {
 			if project, err = connect(ctx); err != nil {
 				return "", doctor.Denied(err, credentialsAdvice)
@@ -99,6 +99,10 @@ func checks(job *config.Job, connect func(context.Context) (examined, error)) []
 			return fmt.Sprintf("%d of the cluster %s are there: see tierml leaks", len(live), g.Cluster), nil
 		}),
 	}
+	if job.Image != "" {
+		checks = append(checks, doctor.ContainersOn(image(job), image(job) == deepLearning))
+	}
+	return checks
 }
 
 func granted(ctx context.Context, project examined) (string, error) {

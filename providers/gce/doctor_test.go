@@ -93,6 +93,7 @@ func TestChecks(t *testing.T) {
 		"small quota":  {func(p *project, _ *config.Job) { p.quotas[1].Used = 90 }, []doctortest.Expectation{doctortest.Want("quotas", doctor.Failed, "PREEMPTIBLE_CPUS: 10 of 100")}},
 		"GPUs": {func(p *project, j *config.Job) { wantGPUs(j, "A100"); p.quotas[2].Limit = 16 }, []doctortest.Expectation{doctortest.Want("machine types", doctor.OK, "2 in"),
 			doctortest.Want("quotas", doctor.OK, "PREEMPTIBLE_NVIDIA_A100_80GB_GPUS: 16 of 16 are free, 16 wanted")}},
+		"containers":   {func(_ *project, j *config.Job) { j.Image, of(j).Image = "python:3.12", "projects/p/own" }, []doctortest.Expectation{doctortest.Want("containers", doctor.Warning, "projects/p/own has Docker or Podman cannot be seen")}},
 		"few GPUs":     {func(_ *project, j *config.Job) { wantGPUs(j, "A100") }, []doctortest.Expectation{doctortest.Want("quotas", doctor.Failed, "GPUS_ALL_REGIONS")}},
 		"no GPU quota": {func(p *project, j *config.Job) { wantGPUs(j, "A100"); p.quotas = p.quotas[:2] }, []doctortest.Expectation{doctortest.Want("quotas", doctor.Warning, "quota PREEMPTIBLE_NVIDIA_A100_80GB_GPUS is not listed")}},
 		"no such GPUs": {func(_ *project, j *config.Job) { wantGPUs(j, "H200") }, []doctortest.Expectation{doctortest.Want("machine types", doctor.Failed, "gpu: H200:2")}},

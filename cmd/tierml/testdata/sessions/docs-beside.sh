@@ -28,6 +28,10 @@ submitted() {
   tierml run -y --detach --controller http://localhost:$port --token-file work/token sweep.yaml
   local at="--controller http://localhost:$port --token-file work/token"
   until_true eval "tierml state sweep $at -o json | jq -e 'any(.state_bytes > 0)'"
+  # Its machines are processes of this host, whoever bought them.
+  test "$(tierml exec sweep $at --task 0 -- bash -c 'echo $TIERML_TASK of $TIERML_TASKS, ${KEY-no secret}')" = '0 of 4, no secret'
+  echo 'echo $TIERML_RUN' | tierml ssh sweep $at --task 0 | grep '^sweep-1'
+  tierml forward sweep $at --task 0 | grep 'its port 6006 is at'
   tierml state sweep $at --to elsewhere
   test -s elsewhere/task-0/at || test -s elsewhere/task-1/at
   tierml stop sweep $at --task 3

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// doctor looks at what a program brings along: its folder, its secrets and what its image needs. It asks for no training data.
+func TestDoctorOfAProgram(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	job := s.programJob(oneMachine, "run: bash count.sh", "secrets: {KEY: {env: THE_KEY}}", "image: python:3.12-slim")
+	tools := t.TempDir() // without a runtime, whatever this host has
+	if err := os.WriteFile(filepath.Join(tools, "podman"), []byte("#!/bin/sh\necho no user namespaces >&2; exit 1\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	doctor := func(want int, environment ...string) string {
+		t.Helper()
+		cmd := exec.Command(builtBinary(t), "doctor", job)
+		cmd.Env = append(os.Environ(), environment...)
+		return strings.Join(strings.Fields(s.startCommand(cmd).wait(want)), " ")
+	}
+	says := func(out string, words ...string) {
+		t.Helper()
+		for _, w := range words {
+			if !strings.Contains(out, w) {
+				t.Errorf("%q is not in: %s", w, out)
+			}
+		}
+	}
+	out := doctor(exitFailed, "PATH="+tools, "THE_KEY=hush-17")
+	says(out, "✓ workdir", "in 1 files", "✓ secrets 1 have values", "✗ containers no container runtime is here: docker is not installed, podman does not work: no user namespaces",
+		"1 of ")
+	if strings.Contains(out, "hush-17") {
+		t.Errorf("the secret is in: %s", out)
+	}
+	if err := os.WriteFile(filepath.Join(tools, "podman"), []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	says(doctor(exitDone, "PATH="+tools, "THE_KEY=hush-17"), "✓ containers podman works here")
+	says(doctor(exitFailed, "PATH="+tools), "✗ secrets", "the environment does not set THE_KEY")
+
+	// A folder beyond what is sent is refused with what made it so, here and by the plan.
+	large, err := os.Create(s.path("work", "model.bin"))
+	if err == nil {
+		err = large.Truncate(3 << 30) // it takes no room
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	const words = "has 3.2 GB, more than the 2.1 GB that are sent to each machine; the largest: model.bin"
+	says(doctor(exitFailed, "PATH="+tools, "THE_KEY=hush-17"), "✗ workdir", words)
+	plan := exec.Command(builtBinary(t), "plan", job)
+	plan.Env = append(os.Environ(), "THE_KEY=hush-17")
+	says(strings.Join(strings.Fields(s.startCommand(plan).wait(exitUsage)), " "), words, ".tierignore")
+	s.write("work/.tierignore", "*.bin\n")
+	says(doctor(exitDone, "PATH="+tools, "THE_KEY=hush-17"), "✓ workdir")
+}
