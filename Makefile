@@ -253,7 +253,7 @@ $(HELM): | $(CACHE)
 
 .PHONY: test-kube
 test-kube: $(HELM) ## the same on a real kube-apiserver with etcd (builds them in .cache: a quarter of an hour of processor time and 2.5 GB, once)
-	@GO="$(GO)" .ci/with-kube $(CACHE) .ci/with-versitygw $(CACHE) $(GO) test -tags kube -count=1 -v -p 1 -timeout 30m -run Real ./providers/kube/api ./test/kube
+	@GO="$(GO)" .ci/with-kube $(CACHE) .ci/with-versitygw $(CACHE) $(GO) test -tags kube -count=1 -v -p 1 -timeout 60m -run Real ./providers/kube/api ./test/kube
 
 .PHONY: test-terraform
 test-terraform: ## the Terraform modules against the providers' schemas, with made-up answers (needs terraform, node and npm)

@@ -3,11 +3,13 @@
 package kubelet
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -35,90 +37,114 @@ func (*nothing) Terminate()    {} // like a program that ignores the signal
 func (n *nothing) Kill()       { n.once.Do(func() { close(n.done) }) }
 func (n *nothing) Wait() int32 { <-n.done; return 137 }
 
-// Processes runs pods as processes of this host, each in a folder of its own. There is no file system of theirs: paths at which a
-// pod mounts volumes are folders below its own, in its environment too.
+// Processes runs pods as processes of this host, each in a folder of its own. Without Image there is no file system of theirs: paths at
+// which a pod mounts volumes are folders below its own, in its environment too.
 type Processes struct {
 	Client kubernetes.Interface
-	Folder string            // of all pods
+	Folder string            // of all pods, and of the volumes that claims are bound to
 	Paths  map[string]string // programs of images: where they are on this host
 	Env    []string          // beside the pod's
-	// Hosts is the file that pods have as /etc/hosts. With it each pod has mounts and process numbers of its own, as containers have,
-	// so that all its processes end with the first; that takes Linux and root.
-	Hosts string
+	// Image makes pods containers (container.go), which takes Linux and root.
+	Image *Image
 }
 
 // Start starts a pod's container.
 func (p Processes) Start(ctx context.Context, pod *corev1.Pod) (Process, error) {
 	c := pod.Spec.Containers[0]
 	root := filepath.Join(p.Folder, pod.Name+"-"+string(pod.UID))
-	mounted, err := p.mount(ctx, pod, root)
+	mounted, err := p.volumes(ctx, pod, root)
 	if err != nil {
 		return nil, err
 	}
-	command := slices.Concat(c.Command, c.Args)
-	if on := p.Paths[command[0]]; on != "" {
-		command[0] = on
-	}
-	attributes := &syscall.SysProcAttr{Setpgid: true}
-	if p.Hosts != "" {
-		if err := isolate(attributes); err != nil {
-			return nil, err
+	cmd := &exec.Cmd{Dir: root, Env: append([]string{"PATH=" + os.Getenv("PATH")}, p.Env...), SysProcAttr: &syscall.SysProcAttr{Setpgid: true}}
+	values := map[string]string{}
+	for _, v := range c.Env {
+		value := v.Value
+		if v.ValueFrom != nil && v.ValueFrom.FieldRef != nil && v.ValueFrom.FieldRef.FieldPath == "metadata.name" {
+			value = pod.Name
 		}
-		const enter = `mount --make-rprivate / && mount --bind "$0" /etc/hosts && mount -t proc proc /proc && exec "$@"`
-		command = append([]string{"/bin/sh", "-c", enter, p.Hosts}, command...)
+		values[v.Name] = variable.ReplaceAllStringFunc(value, func(of string) string { return cmp.Or(values[of[2:len(of)-1]], of) })
+		cmd.Env = append(cmd.Env, v.Name+"="+values[v.Name])
+	}
+	cmd.Args = slices.Concat(c.Command, c.Args)
+	if p.Image != nil {
+		err = p.contain(ctx, cmd, pod, root, mounted)
+	} else {
+		p.replacePaths(cmd, mounted)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if cmd.Path, err = exec.LookPath(cmd.Args[0]); err != nil {
+		return nil, err
 	}
 	log, err := os.Create(filepath.Join(root, "log"))
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close() // the process has its own
-	cmd := exec.Command(command[0], command[1:]...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = root, log, log, attributes
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH")}, p.Env...)
-	for _, v := range c.Env {
-		value := v.Value
-		if v.ValueFrom != nil && v.ValueFrom.FieldRef != nil && v.ValueFrom.FieldRef.FieldPath == "metadata.name" {
-			value = pod.Name
-		}
-		for path, on := range mounted {
-			if value == path || strings.HasPrefix(value, path+"/") {
-				value = on + strings.TrimPrefix(value, path)
-				break
-			}
-		}
-		cmd.Env = append(cmd.Env, v.Name+"="+value)
-	}
+	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
 	return process{cmd}, nil
 }
 
-// mount makes the folders of a pod's volumes: paths in the pod, and where they are.
-func (p Processes) mount(ctx context.Context, pod *corev1.Pod, root string) (map[string]string, error) {
+// variable is one that Kubernetes expands in others' values.
+var variable = regexp.MustCompile(`\$\([A-Za-z_][A-Za-z0-9_]*\)`)
+
+// replacePaths puts where things are on this host in place of where they would be in the pod.
+func (p Processes) replacePaths(cmd *exec.Cmd, mounted map[string]string) {
+	if on := p.Paths[cmd.Args[0]]; on != "" {
+		cmd.Args[0] = on
+	}
+	for i, v := range cmd.Env {
+		name, value, _ := strings.Cut(v, "=")
+		for path, on := range mounted {
+			if value == path || strings.HasPrefix(value, path+"/") {
+				cmd.Env[i] = name + "=" + on + strings.TrimPrefix(value, path)
+				break
+			}
+		}
+	}
+}
+
+// volumes makes the folders of a pod's volumes: paths in the pod, and where they are. That of a claim is there after the pod.
+func (p Processes) volumes(ctx context.Context, pod *corev1.Pod, root string) (map[string]string, error) {
 	mounted := map[string]string{}
 	for _, m := range pod.Spec.Containers[0].VolumeMounts {
+		at := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name })
+		if at < 0 {
+			return nil, fmt.Errorf("there is no volume %s", m.Name)
+		}
+		v := pod.Spec.Volumes[at]
 		on := filepath.Join(root, filepath.FromSlash(m.MountPath))
+		if v.PersistentVolumeClaim != nil {
+			on = p.Claim(pod.Namespace, v.PersistentVolumeClaim.ClaimName)
+		}
 		if err := os.MkdirAll(on, 0o700); err != nil {
 			return nil, err
 		}
 		mounted[m.MountPath] = on
-		for _, v := range pod.Spec.Volumes {
-			if v.Name != m.Name || v.Secret == nil {
-				continue
-			}
-			secret, err := p.Client.CoreV1().Secrets(pod.Namespace).Get(ctx, v.Secret.SecretName, metav1.GetOptions{})
-			if err != nil {
-				return nil, fmt.Errorf("mounting secret %s: %w", v.Secret.SecretName, err)
-			}
-			for name, data := range secret.Data {
-				if err := os.WriteFile(filepath.Join(on, name), data, 0o600); err != nil {
-					return nil, err
-				}
+		if v.Secret == nil {
+			continue
+		}
+		secret, err := p.Client.CoreV1().Secrets(pod.Namespace).Get(ctx, v.Secret.SecretName, metav1.GetOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("mounting secret %s: %w", v.Secret.SecretName, err)
+		}
+		for name, data := range secret.Data {
+			if err := os.WriteFile(filepath.Join(on, name), data, 0o600); err != nil {
+				return nil, err
 			}
 		}
 	}
 	return mounted, os.MkdirAll(root, 0o700)
+}
+
+// Claim is the folder of the volume that a claim is bound to.
+func (p Processes) Claim(namespace, name string) string {
+	return filepath.Join(p.Folder, "claims", namespace, name)
 }
 
 type process struct{ cmd *exec.Cmd }

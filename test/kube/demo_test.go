@@ -22,18 +22,20 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/tierml/tierml/fakecloud/kubelet"
+	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/rundir"
 )
 
 // world is an API server with a spot node and an on-demand one.
 type world struct {
 	*testing.T
-	client  kubernetes.Interface
-	server  string // its address
-	binary  string
-	runtime kubelet.Processes
-	nodes   map[string]context.CancelFunc // each returns when the node has stopped
-	example string
+	client    kubernetes.Interface
+	server    string // its address
+	binary    string
+	runtime   kubelet.Processes
+	nodes     map[string]context.CancelFunc // each returns when the node has stopped
+	example   string
+	namespace string // of the jobs' pods
 }
 
 // binary is this program, built once for all tests.
@@ -63,6 +65,9 @@ func beside(t *testing.T) {
 	}
 }
 
+// store is the address of an object store, with a bucket tierml, whose keys are in the environment.
+func store() string { return os.Getenv("TIERML_VERSITYGW_ENDPOINT") }
+
 // newWorld makes one whose pods run as adjusted.
 func newWorld(t *testing.T, adjust ...func(*kubelet.Processes)) *world {
 	t.Helper()
@@ -71,11 +76,12 @@ func newWorld(t *testing.T, adjust ...func(*kubelet.Processes)) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
+	config.QPS, config.Burst = 50, 100 // for all nodes together
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{T: t, client: client, server: config.Host, nodes: map[string]context.CancelFunc{}}
+	w := &world{T: t, client: client, server: config.Host, nodes: map[string]context.CancelFunc{}, namespace: "tierml"}
 	if w.binary, err = binary(); err != nil {
 		t.Fatal(err)
 	}
@@ -86,6 +92,9 @@ func newWorld(t *testing.T, adjust ...func(*kubelet.Processes)) *world {
 	}
 	w.example = string(text)
 	w.runtime = kubelet.Processes{Client: client, Folder: t.TempDir(), Paths: map[string]string{"/tierml": w.binary}}
+	for _, key := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} { // as EKS or GKE give them to a service account
+		w.runtime.Env = append(w.runtime.Env, key+"="+os.Getenv(key))
+	}
 	for _, f := range adjust {
 		f(&w.runtime)
 	}
@@ -126,8 +135,8 @@ func (w *world) kubectl(arguments ...string) string {
 	return w.command(os.Getenv("TIERML_KUBECTL"), arguments...)
 }
 
-// job writes the example with what differs on this host, and returns its folder.
-func (w *world) job(name string) string {
+// job writes the example with what differs on this host, and with other replacements, and returns its folder.
+func (w *world) job(name string, more ...string) string {
 	w.Helper()
 	dir := w.TempDir()
 	data, err := filepath.Abs("../../examples/data/jester5k.csv.gz")
@@ -138,13 +147,14 @@ func (w *world) job(name string) string {
 	for from, to := range map[string]string{
 		"name: demo-kube\n":                    "name: " + name + "\n",
 		"data/jester5k.csv.gz":                 data,
-		"checkpoints: s3://BUCKET/checkpoints": fmt.Sprintf("checkpoints: %s\n  endpoint: %s\n  listen: 127.0.0.1:0", filepath.Join(dir, "saved"), w.server),
+		"checkpoints: s3://BUCKET/checkpoints": fmt.Sprintf("checkpoints: s3://tierml/%s?region=us-east-1&endpoint=%s\n  endpoint: %s\n  listen: 127.0.0.1:0", name, store(), w.server),
 	} {
 		if !strings.Contains(text, from) {
 			w.Fatalf("the example has no %q", from)
 		}
 		text = strings.Replace(text, from, to, 1)
 	}
+	text = strings.NewReplacer(more...).Replace(text)
 	if err := os.WriteFile(filepath.Join(dir, "job.yaml"), []byte(text), 0o600); err != nil {
 		w.Fatal(err)
 	}
@@ -162,17 +172,14 @@ func (w *world) tierml(dir string, arguments ...string) (string, error) {
 	return string(out), err
 }
 
-func (w *world) model(dir, run string) []byte {
-	w.Helper()
-	bytes, err := os.ReadFile(filepath.Join(dir, rundir.Root, run, rundir.ModelFile))
-	if err != nil {
-		w.Error(err)
-	}
-	return bytes
-}
-
 // checkAsOneProcess compares a run's model with that of one process.
 func (w *world) checkAsOneProcess(dir, run string) {
+	w.Helper()
+	w.checkModel(dir, filepath.Join(dir, rundir.Root, run))
+}
+
+// checkModel compares the model in a run's directory with what one process makes of the job in a folder.
+func (w *world) checkModel(dir, run string) {
 	w.Helper()
 	alone := filepath.Join(dir, "alone.safetensors")
 	if out, err := w.tierml(dir, "train", "--deterministic", "--model", alone, "job.yaml"); err != nil {
@@ -182,8 +189,8 @@ func (w *world) checkAsOneProcess(dir, run string) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	if got := w.model(dir, run); !bytes.Equal(got, want) {
-		w.Errorf("the model of %s has other bytes than that of one process: %d and %d", run, len(got), len(want))
+	if got, err := os.ReadFile(filepath.Join(run, rundir.ModelFile)); err != nil || !bytes.Equal(got, want) {
+		w.Errorf("the model of %s has other bytes than that of one process: %d and %d (%v)", run, len(got), len(want), err)
 	}
 }
 
@@ -214,7 +221,7 @@ func TestRealDemo(t *testing.T) {
 func (w *world) checkEmpty() {
 	w.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(200 * time.Millisecond) {
-		left := w.kubectl("--namespace", "tierml", "get", "pods,secrets,configmaps", "--selector", "app.kubernetes.io/managed-by=tierml", "--output", "name")
+		left := w.kubectl("--namespace", w.namespace, "get", "pods,secrets,configmaps", "--selector", "tierml.dev/run", "--output", "name")
 		if left == "" {
 			return
 		}
@@ -287,20 +294,41 @@ func TestRealEvictionOfFourJobs(t *testing.T) {
 // inTheMiddle waits until a job trains on all its pods, and returns one of them on a spot node.
 func (w *world) inTheMiddle(name, dir string) string {
 	w.Helper()
-	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
-		if w.clocks(dir, name+"-1") < 100 {
-			continue
-		}
-		list, err := w.client.CoreV1().Pods("tierml").List(w.Context(), metav1.ListOptions{LabelSelector: "tierml.dev/class=spot"})
-		if err != nil {
-			w.Fatal(err)
-		}
-		for _, p := range list.Items {
-			if strings.HasPrefix(p.Name, name+"-1-") && p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
-				return p.Name
-			}
+	var spot []string
+	w.until(name+" trains on all its pods", func() bool {
+		spot = w.spotPods(name + "-1")
+		return len(spot) == 3 && w.lines(dir, name+"-1", journal.Join) >= 4 && w.lines(dir, name+"-1", journal.ClockDone) >= 100
+	})
+	return spot[0]
+}
+
+// spotPods are the pods of a run that run on spot nodes and will go on.
+func (w *world) spotPods(run string) (names []string) {
+	w.Helper()
+	list, err := w.client.CoreV1().Pods(w.namespace).List(w.Context(), metav1.ListOptions{LabelSelector: "tierml.dev/class=spot"})
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, p := range list.Items {
+		if strings.HasPrefix(p.Name, run+"-") && p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
+			names = append(names, p.Name)
 		}
 	}
-	w.Fatalf("%s has not come to clock 100 within 5 minutes", name)
-	return ""
+	return names
+}
+
+// until waits for a state that must come.
+func (w *world) until(what string, done func() bool) {
+	w.Helper()
+	for deadline := time.Now().Add(10 * time.Minute); !done(); time.Sleep(200 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			w.Fatalf("not within 10 minutes: %s", what)
+		}
+	}
+}
+
+// lines counts a run's journal lines of a kind.
+func (w *world) lines(dir, run string, kind journal.Kind) int {
+	text, _ := os.ReadFile(filepath.Join(dir, rundir.Root, run, rundir.JournalFile)) // none yet
+	return bytes.Count(text, []byte(`"kind":"`+string(kind)+`"`))
 }

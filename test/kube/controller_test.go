@@ -1,0 +1,121 @@
+//go:build kube
+
+package kube_test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/tierml/tierml/internal/blob"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/jobrun"
+)
+
+// The controller as the chart deploys it: a pod of its StatefulSet, with the rights of its account and its volume, runs a job that keeps its
+// splits and checkpoints in an object store. Its node is drained, and the pod comes up on another one with another address and the same
+// name and volume: the job's pods work on for it, and the model is that of one process.
+func TestRealControllerOfTheChart(t *testing.T) {
+	w := newContainers(t)
+	w.namespace = "charted"
+	const name = "tierml-controller-0.tierml-controller.charted.svc.cluster.local"
+	w.resolve("127.0.0.2", name)
+	w.startNode("demo-other", "on-demand")
+	w.kubectl("create", "namespace", w.namespace)
+	w.kubectl("label", "namespace", w.namespace, "pod-security.kubernetes.io/enforce=restricted")
+	token := rand.Text()
+	w.kubectl("--namespace", w.namespace, "create", "secret", "generic", "tierml-token", "--from-literal", "token="+token)
+	address := freeAddress(t)
+	if out, err := helm(t, "install", "tierml", chart, "--namespace", w.namespace, "--set=image=registry.example.com/tierml:latest,clusterObjects=false",
+		fmt.Sprintf(`--set-json=controller.args=["--listen=%s","--allow=%s"]`, address, store())); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	dir := w.job("charted", "clocks: 60", "clocks: 12000", "namespace: tierml", "namespace: "+w.namespace, "  endpoint: "+w.server+"\n", "", "  listen: 127.0.0.1:0\n", "")
+	if err := os.WriteFile(filepath.Join(dir, "token"), []byte(token+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ask := func(arguments ...string) (string, error) {
+		return w.tierml(dir, append(arguments, "--controller=http://"+address, "--token-file=token")...)
+	}
+	w.until("the controller answers", func() bool { _, err := ask("ps"); return err == nil })
+	if out, err := ask("run", "-y", "--detach", "job.yaml"); err != nil {
+		t.Fatal(out, err)
+	}
+	volume := w.runtime.Claim(w.namespace, "jobs-tierml-controller-0")
+	w.inTheMiddle("charted", volume)
+	before, node := w.machines(), w.controllersNode()
+	state, err := jobrun.ReadState(filepath.Join(volume, rundir.Root, "charted-1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.resolve("127.0.0.3", name)
+	w.kubectl("cordon", node)
+	w.kubectl("--namespace", w.namespace, "delete", "pod/tierml-controller-0")
+	former, err := net.Listen("tcp", strings.Replace(state.Controller, name, "127.0.0.2", 1)) // which is somebody else's now
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer former.Close()
+	w.until("the controller runs elsewhere", func() bool { now := w.controllersNode(); return now != "" && now != node })
+	w.until("the next one takes over", func() bool { return w.lines(volume, "charted-1", journal.TakeOver) > 0 })
+	clocks := w.lines(volume, "charted-1", journal.ClockDone)
+	w.until("training goes on", func() bool { return w.lines(volume, "charted-1", journal.ClockDone) > clocks+300 })
+	if now := w.machines(); !slices.Equal(now, before) || len(now) != 4 {
+		t.Errorf("machines were %v, and are %v", before, now)
+	}
+	saved, err := blob.List(t.Context(), "s3://tierml/charted?region=us-east-1&endpoint="+store())
+	if err != nil || len(saved) == 0 {
+		t.Errorf("the store has %v, %v", saved, err)
+	}
+	t.Logf("%d objects in the store; the controller was on %s, and is on %s", len(saved), node, w.controllersNode())
+	w.until("the job has finished", func() bool {
+		text, _ := os.ReadFile(filepath.Join(volume, rundir.Root, "charted-1", rundir.JournalFile))
+		return bytes.Contains(text, []byte(`"outcome":"finished"`))
+	})
+	if out, err := ask("fetch", "charted", "--into", "fetched"); err != nil {
+		t.Fatal(out, err)
+	}
+	w.checkModel(dir, filepath.Join(dir, "fetched", "charted-1"))
+	info, err := os.Stat(filepath.Join(volume, rundir.Root, "charted-1"))
+	if s, ok := info.Sys().(*syscall.Stat_t); err != nil || !ok || s.Uid != 65532 {
+		t.Errorf("the run's directory is %+v's (%v), want 65532's", s, err)
+	}
+	w.checkEmpty()
+	w.kubectl("uncordon", node)
+	if out, err := helm(t, "uninstall", "tierml", "--namespace", w.namespace); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	w.until("the controller has ended", func() bool { return w.controllersNode() == "" })
+}
+
+// machines are the pods of runs.
+func (w *world) machines() []string {
+	names := strings.Fields(w.kubectl("--namespace", w.namespace, "get", "pods", "--selector=tierml.dev/run", "--output=name"))
+	slices.Sort(names)
+	return names
+}
+
+// controllersNode is where the controller's pod runs; empty = nowhere.
+func (w *world) controllersNode() string {
+	return strings.TrimSpace(w.kubectl("--namespace", w.namespace, "get", "pods", "--selector=app.kubernetes.io/name=tierml-controller",
+		"--field-selector=status.phase=Running", "--output=jsonpath={.items[*].spec.nodeName}"))
+}
+
+// freeAddress is one of this host on which nobody listens now.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
