@@ -302,7 +302,7 @@ func (w *world) inTheMiddle(name, dir string) string {
 	return spot[0]
 }
 
-// spotPods are the pods of a run that run on spot nodes and will go on.
+// spotPods are the pods of a run, or of all, that run on spot nodes and will go on.
 func (w *world) spotPods(run string) (names []string) {
 	w.Helper()
 	list, err := w.client.CoreV1().Pods(w.namespace).List(w.Context(), metav1.ListOptions{LabelSelector: "tierml.dev/class=spot"})
@@ -310,7 +310,7 @@ func (w *world) spotPods(run string) (names []string) {
 		w.Fatal(err)
 	}
 	for _, p := range list.Items {
-		if strings.HasPrefix(p.Name, run+"-") && p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
+		if (run == "" || strings.HasPrefix(p.Name, run+"-")) && p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
 			names = append(names, p.Name)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -77,7 +78,39 @@ func kubectl(t *testing.T, arguments ...string) string {
 	return string(out)
 }
 
-// The API server itself says what is missing; with the role of deploy/kubernetes nothing is, and with each verb taken away exactly that.
+// Without each right the API server denies what it is for, and nothing else is missing.
+func TestRealDeniedVerbs(t *testing.T) {
+	client := realClient(t)
+	kubectl(t, "create", "rolebinding", "denied", "--namespace", namespace, "--role", "denied", "--user", "limited")
+	roles := client.RbacV1().Roles(namespace)
+	role, err := roles.Create(t.Context(), &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "denied"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range uses {
+		role.Rules = nil
+		for _, right := range api.Rights {
+			if right != c.right {
+				role.Rules = append(role.Rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{right.Resource}, Verbs: []string{right.Verb}})
+			}
+		}
+		if role, err = roles.Update(t.Context(), role, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		cloud := newCloud(t, limitedClient(t), freshRun())
+		until(t, "the role counts", func() bool {
+			missing, err := cloud.Missing(t.Context(), api.Rights)
+			return err == nil && slices.Equal(missing, []api.Right{c.right})
+		})
+		err := c.do(t.Context(), cloud)
+		denied(t, c.right, c.says, err)
+		t.Log(err)
+	}
+	kubectl(t, "--namespace", namespace, "delete", "rolebinding/denied", "role/denied")
+	kubectl(t, "--namespace", namespace, "delete", "configmaps", "--wait=false", "--selector", "tierml.dev/cluster=exam")
+}
+
+// The API server itself says what is missing; with the role of deploy/kubernetes nothing is.
 func TestRealRights(t *testing.T) {
 	client := realClient(t)
 	kubectl(t, "apply", "-f", "../../../deploy/kubernetes/tierml.yaml")
