@@ -342,6 +342,10 @@ golden: ## rewrite the expected output in testdata and docs/cli.md, to be read b
 hosts: ## four jobs on shared hosts, with an eviction and a kill, byte for byte and to the billionth
 	TIERML_TEST_HOSTS=1 $(GO) test ./cmd/tierml -count 1 -run TestJobsShareHosts -v
 
+.PHONY: sweep
+sweep: ## twelve trials on six shared slots by three schedulers, with hosts that are taken (needs a9a; minutes)
+	TIERML_TEST_SWEEP=1 $(GO) test ./cmd/tierml -count 1 -timeout 90m -run TestSweepOfRates -v
+
 .PHONY: fuzz
 fuzz: ## fuzz each parser for a short while (FUZZTIME=20s)
 	@grep -rlE --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u | while read -r package; do \

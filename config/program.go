@@ -44,7 +44,7 @@ type UserProgram struct {
 	// Tasks makes the program an array: it is run so many times, one to a machine, with TIERML_TASK from 0 on, and
 	// `resources.count` is how many run at a time. Default none: one program on all machines together.
 	Tasks int `yaml:"tasks"`
-	// Sweep makes the tasks trials that differ in their settings; see below. Default none.
+	// Sweep makes trials that differ in their settings: the tasks of a program, or jobs of an application; see below. Default none.
 	Sweep Sweep `yaml:"sweep"`
 	// Retries is how often a program that fails by itself is tried again, each task of an array for itself. Evictions do not
 	// count. Default 0.
@@ -111,12 +111,13 @@ func (c *checker) work() {
 	}
 	if !run {
 		for _, field := range programFields {
-			if c.written(field) {
+			if c.written(field) && !(field == "sweep" && train) {
 				c.fault(field, "has no meaning without run", "add run: and the program, or remove it")
 			}
 		}
 		if train {
 			c.train()
+			c.sweepOfApp()
 		}
 		return
 	}

@@ -1,5 +1,7 @@
 package config
 
+import "fmt"
+
 // Sharing is what a scheduler of many jobs looks at: docs/scheduler.md. Elsewhere it changes nothing.
 type Sharing struct {
 	// Weight of the job's fair share of shared hosts: a job of weight 2 gets twice the share of a job of weight 1. Default 1.
@@ -8,6 +10,12 @@ type Sharing struct {
 	Priority int `yaml:"priority"`
 	// Group of the job: shares are fair among groups first, then among a group's jobs. Default none: jobs without one are a group.
 	Group string `yaml:"group"`
+	// StartWith is how many workers the job begins with, of a range in `resources.count`, where a scheduler starts jobs as submitted.
+	// Default the most of the range.
+	StartWith int `yaml:"start_with"`
+	// Feedback makes the job a trial: at these clocks its test loss is compared with those of the jobs of the same name. Default none; the trials
+	// of a `sweep` have the sweep's.
+	Feedback []Feedback `yaml:"feedback"`
 }
 
 // sharing checks what a scheduler looks at.
@@ -15,4 +23,15 @@ func (c *checker) sharing() {
 	if j := c.job; j.Weight < 0 || j.Weight == 0 && c.written("weight") {
 		c.fault("weight", "must be above zero", "write 1, or 2 for twice the share")
 	}
+	if n, count := c.job.StartWith, c.job.Resources.Count; c.written("start_with") && (n < count.Least || n > count.Most) {
+		c.fault("start_with", fmt.Sprintf("%d has no meaning with resources.count %d to %d", n, count.Least, count.Most), "write a number of workers of that range")
+	}
+	if !c.written("feedback") {
+		return
+	}
+	if c.job.IsProgram() {
+		c.fault("feedback", "is for applications: trials of programs are tasks of one job", "write it below sweep")
+		return
+	}
+	comparisons(c, "feedback", c.job.Feedback, mostTrials)
 }

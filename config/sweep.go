@@ -5,14 +5,19 @@ import (
 	"maps"
 	"slices"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/tierml/tierml/sched/trials"
 )
 
-// Sweep is an array of trials of one program, each with its own settings in its environment.
+// Sweep is trials of one program or application, each with its own settings. Trials of a program are tasks of one job, those of an
+// application are jobs.
 type Sweep struct {
-	// Envs are the settings: variables of which each trial has its own value, from a list such as `[16, 32]`, between two numbers
-	// (`0.1..0.9`; whole numbers from `2..8`), or between two numbers with an even logarithm (`log 1e-4..1`). Required with `sweep`.
+	// Envs are the settings of a program: variables of which each trial has its own value, from a list such as `[16, 32]`, between two numbers
+	// (`0.1..0.9`; whole numbers from `2..8`), or between two numbers with an even logarithm (`log 1e-4..1`). Required with `run`.
 	Envs map[string]Choices `yaml:"envs"`
+	// Params are the settings of an application, likewise: each trial has its own value in `train.params`. Required with `train`.
+	Params map[string]Choices `yaml:"params"`
 	// Search is how settings are chosen: `random` draws them, `grid` makes one trial of each combination of lists. Default random.
 	Search string `yaml:"search"`
 	// Samples is the number of trials with `random`. Default 16.
@@ -30,7 +35,7 @@ type Choices []string
 // Feedback is a comparison of all trials that have come so far. A trial rests there, with its state saved, until it is certain whether
 // it goes on.
 type Feedback struct {
-	// At is the step, as the program reports it with its loss. Required.
+	// At is the step, as the program reports it with its loss; of an application a clock at which its test loss is measured. Required.
 	At int `yaml:"at" job:"required"`
 	// Keep is how many trials go on: those with the lowest loss. Required.
 	Keep int `yaml:"keep" job:"required"`
@@ -49,33 +54,110 @@ func (j *Job) Trials() *trials.Sweep {
 	if len(j.Sweep.Envs) == 0 {
 		return nil
 	}
-	s := &trials.Sweep{Grid: j.Sweep.Search == SearchGrid, Samples: j.Sweep.Samples, Seed: j.Sweep.Seed}
-	for _, name := range slices.Sorted(maps.Keys(j.Sweep.Envs)) {
-		choices := j.Sweep.Envs[name]
+	return j.Sweep.of(j.Sweep.Envs)
+}
+
+// of is the sweep over these settings.
+func (s *Sweep) of(settings map[string]Choices) *trials.Sweep {
+	sweep := &trials.Sweep{Grid: s.Search == SearchGrid, Samples: s.Samples, Seed: s.Seed}
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		choices := settings[name]
 		r := trials.Range{Name: name, Values: choices}
 		if len(choices) == 1 {
 			if parsed, err := trials.ParseRange(name, choices[0]); err == nil {
 				r = parsed
 			}
 		}
-		s.Ranges = append(s.Ranges, r)
+		sweep.Ranges = append(sweep.Ranges, r)
 	}
-	for _, f := range j.Sweep.Feedback {
-		s.Rungs = append(s.Rungs, trials.Rung{At: int64(f.At), Keep: f.Keep})
+	for _, f := range s.Feedback {
+		sweep.Rungs = append(sweep.Rungs, trials.Rung{At: int64(f.At), Keep: f.Keep})
 	}
-	return s
+	return sweep
 }
 
-// sweep checks the sweep, and makes its trials the job's tasks.
+// TrialJobs are the jobs of an application's sweep, one for each trial: the job with the trial's settings, and the sweep's feedback. None: it
+// has no such sweep.
+func (j *Job) TrialJobs() (jobs []*Job) {
+	if len(j.Sweep.Params) == 0 {
+		return nil
+	}
+	for _, settings := range j.Sweep.of(j.Sweep.Params).Trials() {
+		trial := *j
+		trial.Sweep, trial.Feedback = Sweep{}, j.Sweep.Feedback
+		trial.Train.Params = maps.Clone(j.Train.Params)
+		if trial.Train.Params == nil {
+			trial.Train.Params = map[string]any{}
+		}
+		for name, value := range settings {
+			var v any
+			_ = yaml.Unmarshal([]byte(value), &v) // a scalar: it was one in the file, or a number that was drawn
+			trial.Train.Params[name] = v
+		}
+		jobs = append(jobs, &trial)
+	}
+	return jobs
+}
+
+// sweep checks a program's sweep, and makes its trials the job's tasks.
 func (c *checker) sweep() {
 	j, s := c.job, &c.job.Sweep
 	if !c.written("sweep") {
+		return
+	}
+	if len(s.Params) > 0 {
+		c.fault("sweep.params", "has no meaning with run", "write envs: the program reads them from its environment")
 		return
 	}
 	if len(s.Envs) == 0 {
 		c.fault("sweep", "has no settings", "write sweep: {envs: {RATE: log 1e-4..1}}")
 		return
 	}
+	if c.drawn("envs", s.Envs); c.broken("sweep") {
+		return
+	}
+	n := j.Trials().Number()
+	c.upTo("sweep.envs", n, mostTrials)
+	if c.written("tasks") && j.Tasks != n {
+		c.fault("tasks", fmt.Sprintf("is %d, and the sweep has %d trials", j.Tasks, n), "remove it: each trial is a task")
+	}
+	j.Tasks = n
+	c.feedback(n)
+}
+
+// sweepOfApp checks an application's sweep. Which settings there are is checked with the data.
+func (c *checker) sweepOfApp() {
+	s := &c.job.Sweep
+	if !c.written("sweep") {
+		return
+	}
+	switch {
+	case len(s.Envs) > 0:
+		c.fault("sweep.envs", "has no meaning with train", "write params: an application has its settings in train.params")
+		return
+	case len(s.Params) == 0:
+		c.fault("sweep", "has no settings", "write sweep: {params: {step: log 0.01..10}}")
+		return
+	case c.written("feedback"):
+		c.fault("feedback", "is below sweep, too, or belongs there", "write it below sweep")
+		return
+	}
+	if c.drawn("params", s.Params); c.broken("sweep") {
+		return
+	}
+	n := s.of(s.Params).Number()
+	c.upTo("sweep.params", n, mostJobs)
+	if len(s.Feedback) > 0 {
+		comparisons(c, "sweep.feedback", s.Feedback, n)
+	}
+}
+
+// mostJobs bounds the trials that are jobs of their own.
+const mostJobs = 1000
+
+// drawn checks how settings are chosen.
+func (c *checker) drawn(field string, settings map[string]Choices) {
+	s, home := &c.job.Sweep, map[string]string{"envs": "envs", "params": "train.params"}[field]
 	setDefault(&s.Search, SearchRandom, c.written("sweep.search"))
 	setDefault(&s.Seed, 1, c.written("sweep.seed"))
 	c.oneOf("sweep.search", s.Search, SearchRandom, SearchGrid)
@@ -88,27 +170,22 @@ func (c *checker) sweep() {
 		c.atLeast("sweep.samples", s.Samples, 1)
 		c.upTo("sweep.samples", s.Samples, mostTrials)
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.Envs)) {
-		c.setting(name, s.Envs[name])
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		below := "sweep." + field + "." + name
+		if field == "envs" {
+			c.variable(below, name)
+		}
+		_, inEnvs := c.job.Envs[name]
+		_, inParams := c.job.Train.Params[name]
+		if inEnvs || inParams {
+			c.fault(below, name+" is below "+home+", too", "keep one")
+		}
+		c.setting(below, settings[name], home)
 	}
-	if c.broken("sweep") {
-		return
-	}
-	n := j.Trials().Number()
-	c.upTo("sweep.envs", n, mostTrials)
-	if c.written("tasks") && j.Tasks != n {
-		c.fault("tasks", fmt.Sprintf("is %d, and the sweep has %d trials", j.Tasks, n), "remove it: each trial is a task")
-	}
-	j.Tasks = n
-	c.feedback(n)
 }
 
-func (c *checker) setting(name string, choices Choices) {
-	field := "sweep.envs." + name
-	c.variable(field, name)
-	if _, twice := c.job.Envs[name]; twice {
-		c.fault(field, name+" is below envs, too", "keep one")
-	}
+// setting checks what a setting may be; one with a single value belongs to its home.
+func (c *checker) setting(field string, choices Choices, home string) {
 	if len(choices) == 0 {
 		c.fault(field, "has no values", "write a list such as [16, 32], or a range such as log 1e-4..1")
 		return
@@ -116,10 +193,31 @@ func (c *checker) setting(name string, choices Choices) {
 	if len(choices) > 1 {
 		return
 	}
-	if _, err := trials.ParseRange(name, choices[0]); err != nil {
-		c.fault(field, err.Error(), "write a list such as [16, 32], a range such as 0.1..0.9 or log 1e-4..1, or move it to envs")
+	if _, err := trials.ParseRange(field, choices[0]); err != nil {
+		c.fault(field, err.Error(), "write a list such as [16, 32], a range such as 0.1..0.9 or log 1e-4..1, or move it to "+home)
 	} else if c.job.Sweep.Search == SearchGrid {
 		c.fault(field, "is a range, and a grid is made of lists", "write a list such as [16, 32], or search: random")
+	}
+}
+
+// comparisons checks the clocks at which trials of an application are compared, of so many.
+func comparisons(c *checker, field string, all []Feedback, trials int) {
+	t := &c.job.Train
+	before := Feedback{Keep: trials}
+	for i, f := range all {
+		at := fmt.Sprintf("%s[%d]", field, i)
+		switch {
+		case f.At <= before.At:
+			c.fault(at+".at", fmt.Sprintf("%d is not above %d", f.At, before.At), "write clocks that grow, such as 10 and 30")
+		case f.At >= t.Clocks:
+			c.fault(at+".at", fmt.Sprintf("%d is not before the end, after %d clocks", f.At, t.Clocks), "write a smaller clock")
+		case t.EvaluateEvery > 0 && f.At%t.EvaluateEvery != 0:
+			c.fault(at+".at", fmt.Sprintf("at clock %d no test loss is measured: train.evaluate_every is %d", f.At, t.EvaluateEvery),
+				fmt.Sprintf("write a multiple of %d, or another train.evaluate_every", t.EvaluateEvery))
+		case f.Keep < 1 || f.Keep >= before.Keep:
+			c.fault(at+".keep", fmt.Sprintf("%d of %d trials", f.Keep, before.Keep), fmt.Sprintf("write 1 to %d", max(before.Keep-1, 1)))
+		}
+		before = f
 	}
 }
 

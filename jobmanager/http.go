@@ -217,15 +217,16 @@ func (m *Manager) serveSubmit(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	id, err := m.Submit(job.Name, text, secrets)
+	ids, err := m.submitAll(job, text, secrets)
 	if errors.Is(err, errFull) {
 		return refusal{http.StatusTooManyRequests, err}
 	}
 	if err != nil {
 		return err
 	}
-	j, err := m.findJob(id)
+	j, err := m.findJob(ids[0])
 	if err == nil {
+		j.Trials = ids[1:]
 		answer(w, http.StatusCreated, j)
 	}
 	return err

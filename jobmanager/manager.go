@@ -15,12 +15,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/runs"
@@ -305,15 +307,50 @@ func (m *Manager) Submit(name string, text []byte, secrets map[string]string) (i
 	return m.submitLocked(name, text, secrets)
 }
 
-func (m *Manager) submitLocked(name string, text []byte, secrets map[string]string) (id string, err error) {
+// submitAll takes in a job, or the trials of its sweep, and gives their ids.
+func (m *Manager) submitAll(job *config.Job, text []byte, secrets map[string]string) (ids []string, err error) {
+	texts := [][]byte{text}
+	if trials := job.TrialJobs(); len(trials) > 0 {
+		if m.scheduler == nil || m.cfg.Slots == 0 && job.Cloud != config.CloudLocal {
+			return nil, refuse(http.StatusUnprocessableEntity, "sweep: makes a job of each trial, for a controller with --scheduler: by --hosts for cloud: local, or by --slots")
+		}
+		texts = nil
+		for _, trial := range trials {
+			texts = append(texts, trial.Resolved())
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := admit(m, len(texts)); err != nil {
+		return nil, err
+	}
+	for _, text := range texts {
+		id, err := m.submitLocked(job.Name, text, secrets)
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
+
+// admit refuses jobs beyond the most that may wait. It needs the lock.
+func admit(m *Manager, jobs int) error {
 	waiting := 0
 	for _, j := range m.jobs {
 		if !j.State.Over() && !j.tended && !j.Hosts {
 			waiting++
 		}
 	}
-	if waiting >= m.cfg.MaxQueued {
-		return "", fmt.Errorf("%w: %d jobs wait already; stop one of them, or start the controller with a larger --max-queued", errFull, waiting)
+	if waiting+jobs > m.cfg.MaxQueued {
+		return fmt.Errorf("%w: %d jobs wait already; stop one of them, or start the controller with a larger --max-queued", errFull, waiting)
+	}
+	return nil
+}
+
+func (m *Manager) submitLocked(name string, text []byte, secrets map[string]string) (id string, err error) {
+	if err := admit(m, 1); err != nil {
+		return "", err
 	}
 	j, err := m.enter(name, text, secrets, record{})
 	if err != nil {

@@ -163,8 +163,15 @@ func (s *scheduler) asked(file string) grants.Asked {
 	if s.m.cfg.Slots > 0 {
 		unit = sched.Resources{1} // whatever it is
 	}
-	return grants.Asked{Group: job.Group, Weight: job.Weight, Priority: job.Priority, Least: count.Least, Most: count.Most, Unit: unit,
-		Fixed: job.IsProgram() || job.Restarts()}
+	a := grants.Asked{Group: job.Group, Weight: job.Weight, Priority: job.Priority, Least: count.Least, Most: count.Most, Start: job.StartWith,
+		Unit: unit, Fixed: job.IsProgram() || job.Restarts(), Clocks: int64(job.Train.Clocks)}
+	for i, f := range job.Feedback {
+		if i == 0 {
+			a.Sweep, a.Keep = job.Name, f.Keep
+		}
+		a.At = append(a.At, int64(f.At))
+	}
+	return a
 }
 
 // run decides and has it carried out until the context ends.
@@ -233,13 +240,15 @@ func (s *scheduler) shared(jobs []grants.Job) ([]sched.Host, error) {
 	if err := s.hosts.read(s.m.hosts.dir, s.supply.take); err != nil {
 		return nil, fmt.Errorf("the shared hosts' journal: %w", err)
 	}
-	unit := s.supply.least
-	for _, j := range jobs {
-		if slices.Compare(j.Unit, unit) < 0 {
-			unit = j.Unit
+	wish := s.supply.least
+	if !slices.ContainsFunc(jobs, func(j grants.Job) bool { return s.last.Of(j.ID).Workers == 0 }) {
+		for _, j := range jobs {
+			if slices.Compare(j.Unit, wish) < 0 {
+				wish = j.Unit
+			}
 		}
 	}
-	return s.supply.hosts(time.Now(), s.slots.waiting, unit, s.last.Hosts), nil
+	return s.supply.hosts(time.Now(), s.slots.waiting, wish, s.last.Hosts), nil
 }
 
 // keep puts a decision on disk.
@@ -463,5 +472,5 @@ func (s *scheduler) why(m *Manager, id string) (call.Why, error) {
 	return w, nil
 }
 
-// Schedulers are the policies of sched that can share slots among jobs that run: those that need neither early feedback nor a pace.
-var Schedulers = []string{"dorm", "drf", "fifo", "priority"}
+// Schedulers are the policies of sched that can share slots among jobs that run.
+var Schedulers = []string{"asha", "dorm", "drf", "feedback", "fifo", "h", "kill", "marginal", "priority"}

@@ -12,7 +12,7 @@ import (
 )
 
 // supply is which transient hosts jobs can share: those that there are, by the journal of the shared hosts, and those that may be bought.
-// Where the market takes a host or sells none, those that there are count, and one slot more: as it is asked for, a host is bought as soon as
+// Where the market takes a host or sells none, those that there are count, and a little more: as that is asked for, a host is bought as soon as
 // the market sells one.
 type supply struct {
 	sizes map[string]sched.Resources // by machine type
@@ -65,8 +65,9 @@ func (s *supply) lose(instance string) {
 	s.refused, s.since = true, time.Time{}
 }
 
-// hosts are what jobs can share now. Waiting: slots wait for a host. Unit is the smallest slot of a job, and last what jobs shared before.
-func (s *supply) hosts(now time.Time, waiting bool, unit sched.Resources, last []sched.Host) (all []sched.Host) {
+// hosts are what jobs can share now. Waiting: slots wait for a host. Wish is what counts as there though the market has refused, and last what
+// jobs shared before.
+func (s *supply) hosts(now time.Time, waiting bool, wish sched.Resources, last []sched.Host) (all []sched.Host) {
 	switch {
 	case !s.refused && !waiting:
 		s.since = time.Time{}
@@ -85,7 +86,7 @@ func (s *supply) hosts(now time.Time, waiting bool, unit sched.Resources, last [
 	}
 	more, capacity := s.most-len(all), s.least
 	if s.refused {
-		more, capacity = min(more, 1), unit
+		more, capacity = min(more, 1), wish
 	}
 	for i := range more {
 		all = append(all, sched.Host{ID: fmt.Sprintf("next-%d", i+1), Capacity: capacity})

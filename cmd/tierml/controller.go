@@ -126,7 +126,7 @@ func (o controllerOptions) policy() (sched.Policy, error) {
 	}
 	policy, err := sched.ByName(o.scheduler)
 	if err == nil && !slices.Contains(jobmanager.Schedulers, o.scheduler) {
-		err = fmt.Errorf("--scheduler %s needs early feedback or a pace, which running jobs do not give yet; write %s, or see it in `tierml dry-run --jobs`",
+		err = fmt.Errorf("--scheduler %s is for dry runs only (`tierml dry-run --jobs`): jobs' deadlines are in market time; write %s",
 			o.scheduler, strings.Join(jobmanager.Schedulers, ", "))
 	}
 	return policy, err

@@ -51,6 +51,9 @@ same work on demand. -o wide gives a reason for every pool, -o csv the pools alo
 				return err
 			}
 			job, err := config.Load(args[0])
+			if err == nil {
+				job, err = firstTrial(job, cmd.OutOrStdout(), format)
+			}
 			if err != nil {
 				return err
 			}
@@ -74,6 +77,27 @@ same work on demand. -o wide gives a reason for every pool, -o csv the pools alo
 	}
 	outputFlag(cmd, &format)
 	return cmd
+}
+
+// firstTrial is the first one of an application's sweep, after a look at the settings of all; the job itself when it has none.
+func firstTrial(job *config.Job, out io.Writer, format string) (*config.Job, error) {
+	trials := job.TrialJobs()
+	if len(trials) == 0 {
+		return job, nil
+	}
+	kind, err := all.Registry().Find(job.Train.App)
+	if err != nil {
+		return nil, job.Fault("train.app", err.Error(), "docs/applications.md lists the applications")
+	}
+	for _, trial := range trials {
+		if _, err := apps.Params(trial.Train.Params).Resolve(kind.Params()); err != nil {
+			return nil, job.Fault("sweep.params", err.Error(), "")
+		}
+	}
+	if format != table.JSON && format != table.CSV {
+		fmt.Fprintf(out, "%d trials, each of them a job; the plan of the first:\n\n", len(trials))
+	}
+	return trials[0], nil
 }
 
 // oneJobFile wants the path of a job file.
@@ -254,6 +278,10 @@ func vcpuHours(job *config.Job, work float64) float64 {
 // prepare cuts the job's data into splits, which go to create, and makes the application. What the application
 // refuses is reported as config.Faults.
 func prepare(ctx context.Context, job *config.Job, create apps.Create) (apps.Program, apps.Dataset, error) {
+	if len(job.Sweep.Params) > 0 {
+		return nil, apps.Dataset{}, job.Fault("sweep", "makes a job of each trial, for a controller that shares machines among jobs",
+			"start tierml controller --hosts HOSTS.yaml --scheduler feedback, and submit it by tierml run --controller URL")
+	}
 	kind, err := all.Registry().Find(job.Train.App)
 	if err != nil {
 		return nil, apps.Dataset{}, job.Fault("train.app", err.Error(), "docs/applications.md lists the applications")

@@ -32,14 +32,19 @@ func submitJob(ctx context.Context, at placed, o runOptions, in io.Reader, out i
 	if o.endpoint != "" || o.into != "" {
 		return usageError{errors.New("--endpoint is for runs of this host; leave it out, or write --controller none")}
 	}
-	id, err := o.submitted(ctx, at, in, out)
+	job, err := o.submitted(ctx, at, in, out)
 	if err != nil {
 		return err
 	}
+	id := job.Run
 	if err := at.keep(id); err != nil { // the job runs all the same
 		fmt.Fprintf(out, "%v; name the controller with --controller %s from now on\n", err, o.jobFile)
 	}
 	fmt.Fprintf(out, "%s is at the controller; closing this changes nothing.\n", id)
+	if n := len(job.Trials); n > 0 {
+		fmt.Fprintf(out, "It is the first of %d trials, up to %s.\nWatch    tierml ps\n", n+1, job.Trials[n-1])
+		return nil
+	}
 	if o.detach {
 		fmt.Fprintf(out, "Watch    tierml top %s\nEnd      tierml stop %[1]s\n", id)
 		return nil
@@ -52,36 +57,34 @@ func submitJob(ctx context.Context, at placed, o runOptions, in io.Reader, out i
 }
 
 // submitted hands a job over, or has one go on, and gives its id.
-func (o runOptions) submitted(ctx context.Context, at placed, in io.Reader, out io.Writer) (string, error) {
+func (o runOptions) submitted(ctx context.Context, at placed, in io.Reader, out io.Writer) (none call.Job, err error) {
 	client := at.client
 	if o.resume != "" {
-		job, err := client.Resume(ctx, filepath.Base(o.resume))
-		return job.Run, err
+		return client.Resume(ctx, filepath.Base(o.resume))
 	}
 	if _, err := bidding.ByName(cmp.Or(o.policy, "tierml")); err != nil {
-		return "", usageError{fmt.Errorf("--policy: %w", err)}
+		return none, usageError{fmt.Errorf("--policy: %w", err)}
 	}
 	job, err := config.LoadWithPolicy(o.jobFile, o.policy)
 	if err != nil {
-		return "", err
+		return none, err
 	}
 	s := call.Submission{}
 	if s.Secrets, err = job.ReadSecrets(os.LookupEnv); err != nil {
-		return "", err
+		return none, err
 	}
 	if err := upload(ctx, client, job, out); err != nil {
-		return "", err
+		return none, err
 	}
 	s.Job = string(job.Resolved())
 	if err := client.Plan(ctx, s, out); err != nil {
-		return "", err
+		return none, err
 	}
 	fmt.Fprintf(out, "\n%s\nIt is run at %s.\n", whatMachinesAre(job), at.where)
 	if err := confirm(in, out, cli.IsTerminal(in) && cli.IsTerminal(out), o.yes); err != nil {
-		return "", err
+		return none, err
 	}
-	submitted, err := client.Submit(ctx, s)
-	return submitted.Run, err
+	return client.Submit(ctx, s)
 }
 
 // upload sends the files of this host that a job names, unless the controller has them, and puts their names there into the

@@ -35,6 +35,7 @@ type Job struct {
 	Place     int        `json:"place,omitempty"`  // in the queue, from 1
 	Starts    int        `json:"starts,omitempty"` // of its run
 	Hosts     bool       `json:"hosts,omitempty"`  // machines that jobs share, not a job
+	Trials    []string   `json:"trials,omitempty"` // of a sweep that was just submitted: its other trials
 	// Cloud is where the fake cloud of a run with cloud: local answers, on the controller's host. Lists of jobs do not have it.
 	Cloud string `json:"cloud,omitempty"`
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -14,20 +15,21 @@ import (
 
 // world is shared hosts with runs, and one process after another that schedules them.
 type world struct {
-	t     *testing.T
-	hosts []sched.Host
-	disk  []byte         // the last decision
-	runs  map[string]int // workers that each run was asked to have
-	held  map[string]int // slots
-	began map[string]int // how often each was started
-	over  map[string]bool
-	away  map[string]bool // paused by a person
-	back  map[string]bool // resumed by a person, and not asked for another number since: its slots wait in the book
-	asked map[string]Asked
-	rungs map[string][]float64
-	came  []string
-	steps int // effects so far
-	crash int // the effect before which the process is killed; 0 = it is not
+	t       *testing.T
+	hosts   []sched.Host
+	disk    []byte         // the last decision
+	runs    map[string]int // workers that each run was asked to have
+	held    map[string]int // slots
+	began   map[string]int // how often each was started
+	over    map[string]bool
+	away    map[string]bool // paused by a person
+	back    map[string]bool // resumed by a person, and not asked for another number since: its slots wait in the book
+	asked   map[string]Asked
+	rungs   map[string][]float64
+	came    []string
+	stopped []string // by the scheduler
+	steps   int      // effects so far
+	crash   int      // the effect before which the process is killed; 0 = it is not
 }
 
 func newWorld(t *testing.T, crash int) *world {
@@ -109,6 +111,7 @@ func (w *world) process(p sched.Policy) (done bool) {
 			switch {
 			case c.Stop:
 				w.end(c.Job)
+				w.stopped = append(w.stopped, c.Job)
 				continue
 			case c.Start:
 				w.began[c.Job]++
@@ -281,6 +284,55 @@ func TestEveryCrashPoint(t *testing.T) {
 		for crash := 1; crash <= all+5; crash++ {
 			story(t, p, crash)
 		}
+	}
+}
+
+// sweep has six trials come; those that run give feedback, one after the other, and those that have and run on end. It returns the number of
+// effects, and which trials came to their end.
+func sweep(t *testing.T, p sched.Policy, crash int) (effects int, finished []string) {
+	w := newWorld(t, crash)
+	losses := map[string]float64{"a": .5, "b": .2, "c": math.NaN(), "d": .1, "e": .3, "f": .4}
+	for _, id := range slices.Sorted(maps.Keys(losses)) {
+		w.came = append(w.came, id)
+		w.asked[id] = Asked{Least: 1, Most: 8, Start: 2, Unit: sched.Resources{2, 4}, Feedback: Feedback{Sweep: "s", At: []int64{10}, Keep: 2}}
+	}
+	for round := 0; len(finished)+len(w.stopped) < len(losses); round++ {
+		if round > 100 {
+			t.Fatalf("%s, crash %d: it does not end: %v have, %v were stopped, and %v are held", p.Name(), crash, finished, w.stopped, w.held)
+		}
+		for !w.process(p) {
+		}
+		running := slices.DeleteFunc(slices.Clone(w.came), func(id string) bool { return w.over[id] || w.held[id] == 0 })
+		fresh := slices.IndexFunc(running, func(id string) bool { return w.rungs[id] == nil })
+		switch {
+		case len(running) == 0:
+			t.Fatalf("%s, crash %d: nobody runs, and %v are over", p.Name(), crash, w.over)
+		case fresh >= 0:
+			w.rungs[running[fresh]] = []float64{losses[running[fresh]]}
+		default:
+			w.end(running[0])
+			finished = append(finished, running[0])
+		}
+	}
+	slices.Sort(finished)
+	return w.steps, finished
+}
+
+// Schedulers that look at early feedback have the best trials go on and stop the others, wherever the process is killed.
+func TestSweepAtEveryCrashPoint(t *testing.T) {
+	for _, p := range []sched.Policy{sched.EarlyFeedback{}, sched.H{}} {
+		all, want := sweep(t, p, 0)
+		if p.Name() == "feedback" && fmt.Sprint(want) != "[b d]" {
+			t.Errorf("%v went on, and the best are b and d", want)
+		}
+		for crash := 1; crash <= all+5; crash++ {
+			if _, finished := sweep(t, p, crash); !slices.Contains(finished, "d") || p.Name() == "feedback" && !slices.Equal(finished, want) {
+				t.Errorf("%s, crash %d: %v went on", p.Name(), crash, finished)
+			}
+		}
+	}
+	if _, finished := sweep(t, sched.FIFO{}, 0); len(finished) != 6 {
+		t.Errorf("fifo: %v went on", finished)
 	}
 }
 

@@ -1,0 +1,307 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/jobmanager"
+	"github.com/tierml/tierml/jobmanager/call"
+	"github.com/tierml/tierml/sched/grants"
+)
+
+// sixSlots are three hosts with two slots each, of which the market takes some, and one reliable host for all trials.
+const sixSlots = `name: shared
+cloud: local
+resources: {count: 3, any_of: [{type: c3.xlarge}]}
+reliable: {type: c3.8xlarge, count: 1}
+policy: tierml-noswitch
+hosts: {wait: 100h}
+max_duration: 1000h
+orphan_after: 2m
+local:
+  prices: prices.csv
+  catalog: catalog.csv
+  start: 2014-04-01T00:00:00Z
+  flops_per_vcpu: 100k
+  script:
+    - {at: 4h, do: evict}
+    - {at: 9h, do: kill}
+    - {at: 15h, do: evict}
+`
+
+const sweepOfRates = `name: rates
+cloud: local
+resources: {count: 1..6, any_of: [{type: c3.large}]}
+start_with: 2
+reliable: {type: c3.large}
+policy: tierml-noswitch
+orphan_after: 2m
+max_duration: 1000h
+train: {app: logistic, data: %s, clocks: 40, evaluate_every: 5, splits: 12, partitions: 4}
+sweep: {params: {step: log 1e-3..10}, samples: 12, feedback: [{at: 10, keep: 3}]}
+local:
+  prices: prices.csv
+  catalog: catalog.csv
+  start: 2014-04-01T00:00:00Z
+  flops_per_vcpu: 100k
+`
+
+// sharing is a controller with a scheduler, in the folder work.
+type sharing struct {
+	*site
+	controller *process
+	address    string
+}
+
+func (s *site) controllerOf(scheduler string, more ...string) sharing {
+	s.t.Helper()
+	s.t.Cleanup(s.killBelow)
+	if err := os.MkdirAll(s.path("work"), 0o755); err != nil {
+		s.t.Fatal(err)
+	}
+	c := sharing{site: s, address: "127.0.0.1:" + strconv.Itoa(freePort(s.t))}
+	c.begin(scheduler, more...)
+	return c
+}
+
+// begin starts a controller in the folder, and waits until it answers.
+func (c *sharing) begin(scheduler string, more ...string) {
+	c.t.Helper()
+	c.controller = c.start(append([]string{"controller", "--directory", "work", "--listen", c.address, "--hosts", "shared.yaml", "--scheduler", scheduler}, more...)...)
+	c.poll("the controller", func() bool {
+		response, err := http.Get("http://" + c.address + "/login")
+		if err != nil {
+			return false
+		}
+		_ = response.Body.Close()
+		return true
+	})
+}
+
+// ask runs a command of a client.
+func (c *sharing) ask(args ...string) *process {
+	return c.start(append(args, "--controller", "http://"+c.address, "--token-file", filepath.Join("work", "token"))...)
+}
+
+// jobs are the controller's, without the shared hosts.
+func (c *sharing) jobs() (jobs []call.Job) {
+	c.t.Helper()
+	text := c.ask("ps", "-q", "-o", "json").wait(0)
+	if err := json.Unmarshal([]byte(text), &jobs); err != nil {
+		c.t.Fatalf("%v: %s", err, text)
+	}
+	return slices.DeleteFunc(jobs, func(j call.Job) bool { return j.Hosts })
+}
+
+// over waits until all jobs are.
+func (c *sharing) over(within time.Duration) (jobs []call.Job) {
+	c.t.Helper()
+	for deadline := time.Now().Add(within); ; time.Sleep(time.Second) {
+		if jobs = c.jobs(); !slices.ContainsFunc(jobs, func(j call.Job) bool { return !call.State(j.State).Over() }) {
+			return jobs
+		}
+		if time.Now().After(deadline) {
+			c.t.Fatalf("after %s not all jobs are over: %+v", within, jobs)
+		}
+	}
+}
+
+// decisions are the scheduler's.
+func (c *sharing) decisions() (all []grants.Decision) {
+	c.t.Helper()
+	text, err := os.ReadFile(c.path("work", jobmanager.ScheduleFile))
+	if err != nil && !os.IsNotExist(err) {
+		c.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		var d grants.Decision
+		if !strings.HasSuffix(line, "\n") {
+			break // it is being written
+		}
+		if err := json.Unmarshal([]byte(line), &d); err != nil {
+			c.t.Fatal(err)
+		}
+		all = append(all, d)
+	}
+	return all
+}
+
+func (c *sharing) linesOf(run string) []journal.Entry {
+	c.t.Helper()
+	entries, _, err := journal.ReadFile(c.path("work", rundir.Root, run, rundir.JournalFile))
+	if err != nil && !os.IsNotExist(err) {
+		c.t.Fatal(err)
+	}
+	return entries
+}
+
+// finish gives the hosts back and ends the controller.
+func (c *sharing) finish() {
+	c.t.Helper()
+	c.ask("stop", "shared-1").wait(0)
+	c.poll("the end of the shared hosts", func() bool { return count(c.linesOf("shared-1"), journal.Done) > 0 })
+	c.controller.signal(syscall.SIGTERM)
+	c.controller.wait(0)
+	c.nothingRuns()
+}
+
+// Twelve trials over four decades of rates share six slots, of which hosts are taken, by three schedulers: feedback comes sooner than with
+// kill, and that sooner than with fifo; and the trial that is best has the model that it has alone, byte for byte, and is the best of all twelve
+// trials alone. make sweep runs it: it needs data that are not part of the repository, and minutes.
+func TestSweepOfRates(t *testing.T) {
+	if os.Getenv("TIERML_TEST_SWEEP") == "" {
+		t.Skip("make sweep runs it")
+	}
+	data, err := filepath.Abs("../../../shared/data/ml/linear/a9a.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(data); err != nil {
+		t.Skip("a9a of the LIBSVM data sets is not there")
+	}
+	means := map[string]float64{}
+	schedulers := []string{"feedback", "kill", "fifo"}
+	if only := os.Getenv("TIERML_TEST_SWEEP"); only != "1" {
+		schedulers = strings.Split(only, ",")
+	}
+	for _, scheduler := range schedulers {
+		s := newSite(t)
+		s.write("catalog.csv", "region,instance_type,vcpu,memory_gib,linux_ondemand_usd_hour\nus-west-1,c3.large,2,3.75,0.120\nus-west-1,c3.xlarge,4,7.5,0.240\nus-west-1,c3.8xlarge,32,60,1.92\n")
+		var prices strings.Builder
+		prices.WriteString("timestamp,zone,instance_type,product,price\n")
+		for _, at := range []string{"2014-03-01T00:00:00Z", "2014-03-31T00:00:00Z", "2014-06-01T00:00:00Z"} {
+			fmt.Fprintf(&prices, "%s,us-west-1a,c3.large,Linux/UNIX,0.025\n%[1]s,us-west-1a,c3.xlarge,Linux/UNIX,0.05\n", at)
+		}
+		s.write("prices.csv", prices.String())
+		s.write("shared.yaml", sixSlots)
+		s.write("rates.yaml", fmt.Sprintf(sweepOfRates, data))
+		c := s.controllerOf(scheduler)
+		if printed := c.ask("run", "-y", "rates.yaml").wait(0); !strings.Contains(printed, "the first of 12 trials, up to rates-12") {
+			t.Errorf("the sweep was submitted:\n%s", printed)
+		}
+		began := time.Now()
+		jobs := c.over(30 * time.Minute)
+		took := time.Since(began)
+		first := map[string]float64{} // seconds to the feedback, as the scheduler saw it
+		for _, d := range c.decisions() {
+			for _, g := range d.Grants {
+				i := slices.IndexFunc(jobs, func(j call.Job) bool { return j.Run == g.Job })
+				if _, known := first[g.Job]; !known && g.Seen.Rungs > 0 && i >= 0 {
+					first[g.Job] = d.T.Sub(*jobs[i].Submitted).Seconds()
+					means[scheduler] += first[g.Job] / 12
+				}
+			}
+		}
+		if len(jobs) != 12 || len(first) != 12 {
+			t.Fatalf("%s: %d trials, and %d have given feedback", scheduler, len(jobs), len(first))
+		}
+		hosts := c.linesOf("shared-1")
+		lost := count(hosts, journal.Evicted) + count(hosts, journal.Failed)
+		if lost == 0 {
+			t.Errorf("%s: no host was taken", scheduler)
+		}
+		finished, redone, slots := 0, 0, 0.
+		best, least := "", math.Inf(1)
+		for _, j := range jobs {
+			for _, e := range c.linesOf(j.Run) {
+				if e.Kind == journal.ClockDone {
+					redone += map[bool]int{true: 1}[e.Redone]
+					slots += e.Seconds * float64(e.Transient) / 3600
+				}
+				if e.Kind == journal.Done && e.Outcome == journal.Finished {
+					finished++
+					if e.TestLoss != nil && *e.TestLoss < least {
+						best, least = j.Run, *e.TestLoss
+					}
+				}
+			}
+		}
+		t.Logf("%s: feedback after %.0f s on average, all over after %.0f s; %d trials finished, %.2f slot hours in clocks, %d hosts lost, %d clocks redone; the best is %s with %.5f; %s",
+			scheduler, means[scheduler], took.Seconds(), finished, slots, lost, redone, best, least, c.standstill(jobs))
+		if want := map[string]int{"fifo": 12}[scheduler]; finished < 3 || want > 0 && finished != want {
+			t.Errorf("%s: %d trials finished", scheduler, finished)
+		}
+		alone, lowest := c.bestAlone(jobs)
+		if best != alone {
+			t.Errorf("%s: the best trial is %s with %g; alone it is %s with %g", scheduler, best, least, alone, lowest)
+		}
+		dir := c.path("work", rundir.Root, best)
+		model, err := os.ReadFile(filepath.Join(dir, rundir.ModelFile))
+		if err != nil || !bytes.Equal(model, c.modelOfOneProcess(filepath.Join(dir, "submitted.yaml"))) {
+			t.Errorf("%s: the model of %s is not that of the trial alone (%v)", scheduler, best, err)
+		}
+		c.finish()
+	}
+	for i, scheduler := range schedulers[1:] {
+		if sooner := schedulers[i]; means[sooner] >= means[scheduler] {
+			t.Errorf("feedback comes after %.0f s with %s, and after %.0f s with %s", means[sooner], sooner, means[scheduler], scheduler)
+		}
+	}
+}
+
+var testLine = regexp.MustCompile(`(?m)^Test +error rate ([0-9.]+)`)
+
+// bestAlone trains each trial in one process, and gives the best.
+func (c *sharing) bestAlone(jobs []call.Job) (best string, least float64) {
+	c.t.Helper()
+	least = math.Inf(1)
+	for _, j := range jobs {
+		printed := c.start("train", "-q", "--deterministic", "--model", "alone.safetensors", c.path("work", rundir.Root, j.Run, "submitted.yaml")).wait(0)
+		found := testLine.FindStringSubmatch(printed)
+		if found == nil {
+			c.t.Fatalf("tierml train printed:\n%s", printed)
+		}
+		if loss, _ := strconv.ParseFloat(found[1], 64); loss < least {
+			best, least = j.Run, loss
+		}
+	}
+	return best, least
+}
+
+// standstill is the share of the runs' time that went into changes of numbers: from the request until it was so, as far as clocks took longer
+// then than the median of those with as many workers.
+func (c *sharing) standstill(jobs []call.Job) string {
+	changes, lost, all := 0, 0., 0.
+	for _, j := range jobs {
+		entries := c.linesOf(j.Run)
+		bySize := map[int][]float64{}
+		for _, e := range entries {
+			if e.Kind == journal.ClockDone {
+				bySize[e.Transient] = append(bySize[e.Transient], e.Seconds)
+			}
+		}
+		for _, seconds := range bySize {
+			slices.Sort(seconds)
+		}
+		changing := 0 // clocks after a request that count as disturbed by it
+		for _, e := range entries {
+			switch e.Kind {
+			case journal.Scale:
+				if e.Seconds == 0 {
+					changes, changing = changes+1, 2
+				}
+			case journal.ClockDone:
+				all += e.Seconds
+				if typical := bySize[e.Transient]; changing > 0 {
+					lost += max(0, e.Seconds-typical[len(typical)/2])
+					changing--
+				}
+			}
+		}
+	}
+	return fmt.Sprintf("%d changes of numbers, of all clocks' time %.2f %% beyond the median in the two clocks after one", changes, 100*lost/all)
+}
