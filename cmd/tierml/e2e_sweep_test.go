@@ -222,7 +222,7 @@ func TestSweepOfRates(t *testing.T) {
 					redone += map[bool]int{true: 1}[e.Redone]
 					slots += e.Seconds * float64(e.Transient) / 3600
 				}
-				if e.Kind == journal.Done && e.Outcome == journal.Finished {
+				if e.Kind == journal.Export && e.Outcome == journal.Finished {
 					finished++
 					if e.TestLoss != nil && *e.TestLoss < least {
 						best, least = j.Run, *e.TestLoss
