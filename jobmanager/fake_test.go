@@ -130,6 +130,13 @@ func train(dir string, resume bool, there func(string) bool) int {
 	}
 	run := fakeRun{make(chan string, 1), func(to, why string) { write(journal.Entry{Kind: journal.Scale, To: to, Why: why}) }, own, &atomic.Int64{}}
 	run.want.Store(int64(own))
+	buy := func() {
+		for ; len(live) < int(run.want.Load()); bought++ {
+			live = append(live, fmt.Sprint("m-", bought))
+			write(journal.Entry{Kind: journal.Launch, Instance: live[len(live)-1], Tier: "transient"})
+		}
+	}
+	buy() // before anybody can ask for fewer
 	door, err := scaling.Serve(dir, run, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return 1
@@ -138,10 +145,7 @@ func train(dir string, resume bool, there func(string) bool) int {
 	for {
 		clock++
 		write(journal.Entry{Kind: journal.ClockDone, Clock: clock})
-		for want := int(run.want.Load()); len(live) < want; bought++ {
-			live = append(live, fmt.Sprint("m-", bought))
-			write(journal.Entry{Kind: journal.Launch, Instance: live[len(live)-1], Tier: "transient"})
-		}
+		buy()
 		for want := int(run.want.Load()); len(live) > want && !there("keeps"); live = live[1:] {
 			write(journal.Entry{Kind: journal.Terminated, Instance: live[0]})
 		}
