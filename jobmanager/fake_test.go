@@ -257,6 +257,7 @@ func (s *site) endAll() {
 const localJob = `name: job
 cloud: local
 resources: {count: 1..16, any_of: [{type: c3.large}]}
+start_with: 12
 reliable: {type: c3.large}
 train: {app: mf, clocks: 10, data: HOME/prices.csv, params: {rank: 4}}
 local: {prices: HOME/prices.csv, catalog: HOME/catalog.csv, start: 2014-04-01T00:00:00Z}

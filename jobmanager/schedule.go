@@ -366,7 +366,7 @@ func (s *scheduler) grantedFile(j *job) (string, error) {
 	if job.IsProgram() {
 		least = min(job.Resources.Count.Least, least)
 	}
-	job.Resources.Count, job.Resources.VCPU = config.Machines{Least: least, Most: j.Granted}, 0
+	job.Resources.Count, job.Resources.VCPU, job.StartWith = config.Machines{Least: least, Most: j.Granted}, 0, 0
 	path := filepath.Join(j.dir, "granted.yaml")
 	return path, replaceFile(path, job.Resolved())
 }

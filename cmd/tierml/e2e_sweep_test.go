@@ -207,7 +207,7 @@ func TestSweepOfRates(t *testing.T) {
 			}
 		}
 		if len(jobs) != 12 || len(first) != 12 {
-			t.Fatalf("%s: %d trials, and %d have given feedback", scheduler, len(jobs), len(first))
+			t.Fatalf("%s: %d trials, and %d have given feedback: %+v", scheduler, len(jobs), len(first), jobs)
 		}
 		hosts := c.linesOf("shared-1")
 		lost := count(hosts, journal.Evicted) + count(hosts, journal.Failed)
