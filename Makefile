@@ -277,8 +277,8 @@ pictures: build $(CACHE) ## the README's film and pictures, of runs made for the
 .PHONY: paper
 paper: STARTS ?= 20
 # Another market goes to another page: make paper PAPER="-trace a.csv.gz -catalog types.csv.gz -o page.md".
-PAPER ?= -o docs/papers/paper.md
-paper: ## TierML's analysis on recorded prices beside the paper's figures (DATA=folder, STARTS=every|N, PAPER=flags; docs/papers/paper.md)
+PAPER ?= -o test/papers/paper.md
+paper: ## TierML's analysis on recorded prices beside the paper's figures (DATA=folder, STARTS=every|N, PAPER=flags; test/papers/paper.md)
 	$(GO) run ./test/paper -data $(DATA) -starts $(STARTS) $(PAPER)
 
 .PHONY: explore
@@ -315,12 +315,12 @@ agents: ## what a clock costs as machines are added and the work stays the same:
 
 .PHONY: figures
 FIGURES ?=
-figures: ## figures 7-11 of the paper: up to 64 machines in network namespaces with shaped links (root; FIGURES=flags, docs/papers/figures.md)
+figures: ## figures 7-11 of the paper: up to 64 machines in network namespaces with shaped links (root; FIGURES=flags, test/papers/figures.md)
 	$(GO) run ./test/trials figures $(FIGURES)
 
 .PHONY: jobs
 JOBS ?= 10
-jobs: ## EPS's figures 14-18 and Dorm's 6-9 over ten seeds, with intervals (JOBS=n seeds; docs/papers/schedulers.md)
+jobs: ## EPS's figures 14-18 and Dorm's 6-9 over ten seeds, with intervals (JOBS=n seeds; test/papers/schedulers.md)
 	TIERML_SEEDS=$(JOBS) $(GO) test ./sim/jobs -run 'TestFiguresOf(EPS|Dorm)' -v -count=1 -timeout 60m
 
 .PHONY: paces

@@ -12,11 +12,11 @@ import (
 	"github.com/tierml/tierml/market/trace"
 )
 
-// The table of docs/papers/measured.md that says how well pools are ranked is measured here, on the trace that is shipped,
+// The table of test/papers/measured.md that says how well pools are ranked is measured here, on the trace that is shipped,
 // and compared with the page.
 func TestRankingTable(t *testing.T) {
 	pools := shippedPools(t)
-	page, err := os.ReadFile("../../docs/papers/measured.md")
+	page, err := os.ReadFile("../../test/papers/measured.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +24,7 @@ func TestRankingTable(t *testing.T) {
 		scores := rankingScores(pools, share)
 		for _, s := range scores {
 			if row := s.row(share); !strings.Contains(string(page), row) {
-				t.Errorf("docs/papers/measured.md lacks the row as measured:\n%s", row)
+				t.Errorf("test/papers/measured.md lacks the row as measured:\n%s", row)
 			}
 		}
 	}

@@ -18,7 +18,7 @@ import (
 
 // This file is section 5.2.3, figure 11: the servers that jobs of a cluster's trace ask for, beside the aggregators that serve them.
 //
-// The trace has arrivals and GPUs. The rest is assumed, and stated in docs/papers/schedulers.md: run times are those of other jobs with as many
+// The trace has arrivals and GPUs. The rest is assumed, and stated in test/papers/schedulers.md: run times are those of other jobs with as many
 // GPUs; a job asks for a server for each four GPUs; and its model is one of four, whose iteration and use of a server are what figures
 // 3 and 4 let one read.
 
@@ -149,7 +149,7 @@ func TestFigure11OnGeneratedJobs(t *testing.T) {
 	}
 }
 
-// TestFigure11OnPhilly prints the table of docs/papers/schedulers.md: `make aggregation`.
+// TestFigure11OnPhilly prints the table of test/papers/schedulers.md: `make aggregation`.
 func TestFigure11OnPhilly(t *testing.T) {
 	dir := os.Getenv("TIERML_AGGREGATION_DATA")
 	if dir == "" {

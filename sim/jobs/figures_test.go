@@ -13,7 +13,7 @@ import (
 	"github.com/tierml/tierml/sched"
 )
 
-// The papers' figures over several seeds: `make jobs` prints them for ten, and docs/papers/schedulers.md has them. TIERML_SEEDS is how many.
+// The papers' figures over several seeds: `make jobs` prints them for ten, and test/papers/schedulers.md has them. TIERML_SEEDS is how many.
 
 func seeds(t *testing.T, otherwise int) int {
 	t.Helper()

@@ -69,7 +69,7 @@ func (o *options) recordings() ([]recording, error) {
 		all := shipped(o.data)
 		if files := missing(all); len(files) > 0 {
 			return nil, fmt.Errorf("these recordings are not there: %s; name their folder, make paper DATA=folder, or others with "+
-				"-trace; docs/papers/paper.md says where they come from", strings.Join(files, ", "))
+				"-trace; test/papers/paper.md says where they come from", strings.Join(files, ", "))
 		}
 		for i := range all {
 			all[i].zones = split(o.zones)

@@ -11,7 +11,7 @@ import (
 // restless is how often prices of a cell must exceed on-demand so that policies differ.
 const restless = 10
 
-// page is docs/papers/paper.md.
+// page is test/papers/paper.md.
 type page struct {
 	strings.Builder
 	hours []time.Duration
