@@ -17,7 +17,7 @@ func (p *page) reading(results []result, o *options, c control) {
 	p.line("  50 %% %.3f. Ours is 20 s for 2 GB at 100 MB/s by Young's interval: runs take %.1f %% longer in all. Measure yours, and declare it (`--checkpoint`).", share(overheads[1].String()),
 		100*longer(some, "checkpoint"))
 	p.line("- **The reliable tier.** A reliable machine costs %.3f of on demand, %.0f %% of what `tierml` pays, and works little in stage 3. The paper has 1 in 64 as well;", one, 100*one/share("tierml"))
-	p.line("  [smaller ones](../cost.md#the-reliable-machines) do.")
+	p.line("  [smaller ones](../../docs/cost.md#the-reliable-machines) do.")
 	if first := of(results, p.hours[0], false); len(first) > 0 {
 		x, _ := cost(first, "on-demand")
 		p.line("- **Whole hours and starts** make %g hours on demand cost %.2f of their undisturbed price, %g hours %.2f. Against what can be bought, savings are higher.", p.hours[0].Hours(), x,
