@@ -14,6 +14,9 @@ import (
 // December 2017, and Compute Engine. It estimates the cost of work in each pool from the price and the
 // rate of evictions, by the provider's hints, watched availability and our own machines; spreads the fleet over pools that cost
 // about the same, so that one bulk eviction takes a part of it; and leaves a pool when another has become clearly cheaper. The zero value has the defaults.
+//
+// Dropped: spreading over all pools within 1 % of the cheapest, which cost more than the cheapest zone alone, and eviction rates by the age
+// of a pool's spell, as Deadline uses them: half as many evictions again at the same cost (test/papers/measured.md).
 type Capacity struct {
 	// BulkLoss is how much of the whole fleet's working time is lost when all of it is taken at once, beside what each
 	// machine loses with its own eviction: so much may be paid to spread it. 0 = 30 s.

@@ -106,6 +106,12 @@ func (c *Config) ForTraining() *training.Config {
 
 // Controller is the state of a run: its fleet, its training, and the demand on both. It is not safe for concurrent use: one
 // driver steps it.
+//
+// Invariant: what it does follows from its configuration and the events with their times. So equal events give equal actions in a
+// cloud, on a laptop and in simulated time, and a recorded run can be replayed.
+//
+// Replaced: one state with 76 fields for machines and training. Fleet and training now know each other by Need and by a machine's
+// arrival, warning and loss alone, and other trainings use the same fleet.
 type Controller struct {
 	step     *step.Step
 	cfg      Config

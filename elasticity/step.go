@@ -31,8 +31,12 @@ func New(cfg Config) *Controller {
 	return c
 }
 
-// Step takes in events and gives what to do about them, in order. The slice is good until the next Step. Time never goes back,
-// and may leap: the driver was stopped. What has come together is best told together: a thousand notices are one decision.
+// Step takes events and returns what to do about them, in order. The slice is good until the next Step. Time never goes back, and
+// may leap: the driver was stopped. Events that came together belong in one step: a thousand notices are one decision.
+//
+//  1. take hands each event to the fleet or to training, which note it and report whether something may be due.
+//  2. If so, or when something falls due by time, advance does what is due, once for all events.
+//  3. Otherwise the policy is asked, if that is due. Most steps end here (rest.go), which makes dry runs fast.
 func (c *Controller) Step(now time.Time, events ...Event) []Action {
 	c.step.Begin(now)
 	if c.step.Finished {

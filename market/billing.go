@@ -32,7 +32,13 @@ type Charge struct {
 	Note     string // for example "interrupted hour"
 }
 
-// RuleBook is how a provider bills in one period of its history. Prices of the usage's own pool are
+// RuleBook is how a provider bills in one period of its history.
+//
+// Invariant: charges are a function of the usage, the prices and asOf. Each is rounded once, by USD.PerHour, half up to the billionth of a
+// dollar, and sums are of rounded charges: so journal, report and the fake cloud's bill agree to the billionth. (A slot's share of a
+// host's charge is rounded down, so that shares never exceed it.)
+//
+// Prices of the usage's own pool are
 // read from h; an on-demand pool's history is its constant price. A still running machine is billed
 // for what is due at asOf. It is an error when a needed price is unknown.
 type RuleBook interface {

@@ -2,6 +2,11 @@ package ps
 
 // Backup is one partition at its BackupPS: the last committed cut, and the delivery of the next one
 // until that commits.
+//
+// Invariant: unless it is lacking, the committed cut is complete, and can be served or sent from here at any moment. A delivery counts
+// when it has come as a whole and builds on that cut; it replaces the cut only by Commit. Delivering or committing again has no effect.
+//
+// Not done: applying rows as they come. A sender that dies in between would leave neither cut.
 type Backup struct {
 	schema   *Schema
 	id       Partition

@@ -62,9 +62,17 @@ func (t Thresholds) Serving(transient int) int {
 }
 
 // Arrange returns the layout of a stage on the members, with so many servers (0 = the stage's own number: all reliable
-// machines, or half of the transient ones). What can stay where it is stays: partitions and splits move only off
-// members that may not have them any longer, or to keep the counts even. It is a pure function: the same arguments
-// give the same layout.
+// machines, or half of the transient ones).
+//
+// Invariant: it is a pure function, and of the order of members only their age counts. Each partition has an owner and, where there
+// are reliable members, a backup.
+//
+//  1. Members are sorted by age; those that leave serve nothing.
+//  2. Servers are the stage's tier (the transient one where there is no reliable member): first those that serve now, then the oldest.
+//  3. spread gives out partitions and backups in equal numbers, splits by rate. An item moves only off a member that may not have it
+//     any longer, or to even out the numbers.
+//
+// Not done: placing by hash. It needs no earlier layout, but leaves shares uneven, and a clock takes as long as its fullest server.
 func Arrange(now Layout, members []Member, stage Stage, serving int) Layout {
 	members = slices.Clone(members)
 	slices.SortFunc(members, func(a, b Member) int {

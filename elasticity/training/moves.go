@@ -42,8 +42,14 @@ func (t *Training) advanceBackups() {
 	t.Cuts.Due = t.Now // as soon as can be: without it only the owners hold the state
 }
 
-// advanceMoves starts the moves that lead to the target. Moves and cuts exclude each other: a partition
-// changes in one way at a time.
+// advanceMoves starts the moves that lead to the target.
+//
+// Invariant: moves and cuts exclude each other, so a partition changes in one way at a time (decision 3). The old owner serves until the new
+// one has everything (but in drills with FaultIn), so a move that fails leaves all as it was.
+//
+//  1. Every partition whose owner is not the target's gets a move, grouped by pairs of machines.
+//  2. Machines with a notice hand over as many as fit into the time left; the last committed cut has the rest.
+//  3. When all moves have ended, the route is announced and a cut may follow.
 func (t *Training) advanceMoves() {
 	if t.Recovery != nil || t.Cuts.Cut != nil || t.Halt != nil || t.Settle != nil || len(t.Layout.Moves) > 0 ||
 		!t.Layout.Standing() || t.Ending || t.Now.Before(t.Layout.MoveRetry) || t.Layout.WantsFlush() || t.wantsHalt() {

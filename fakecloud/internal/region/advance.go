@@ -6,9 +6,13 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Advance carries out, in the order of their times, all boots, notices and evictions due until now. Each
-// bears the time for which it was due, not the time of the query. Time never goes back: an
-// earlier now is taken as the latest seen.
+// Advance carries out, in the order of their times, all boots, notices and evictions due until now, and tries again what waits. This
+// is how the market clears: a machine runs while its pool's price is at most its bid.
+//
+// Invariant: each event bears the time for which it was due, so bills do not depend on when the cloud is queried. Time never goes
+// back: an earlier now is taken as the latest seen.
+//
+// Not done: a ticker. Its period would show in every notice and bill of a market that is replayed faster.
 func (r *Region) Advance(now time.Time) {
 	for {
 		at, next := r.nextDue()
