@@ -22,7 +22,7 @@ type checker struct {
 	dir    string          // of the job file; paths are relative to it
 	meant  map[string]bool // see decoder
 	faults Faults
-	// foreign: the job is somebody else's; nil: it is not.
+	// foreign: the job was submitted; nil: it was not.
 	foreign *Foreign
 }
 

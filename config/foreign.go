@@ -15,7 +15,7 @@ import (
 	"github.com/tierml/tierml/internal/location"
 )
 
-// Foreign bounds what a job file that somebody else has sent may name of the host that runs it. Whatever it names is read,
+// Foreign bounds what a submitted job file may name of the host that runs it. Whatever it names is read,
 // written or asked with this host's rights: without bounds a job whose data is /etc/shadow says in its complaint what is in it.
 type Foreign struct {
 	// Allow lists what may be named: directories, whose files may be read, and addresses, which may be asked, with all that
@@ -26,10 +26,10 @@ type Foreign struct {
 // AllowPrograms in Allow lets jobs run programs of their own on the host itself, whose processes are the machines of cloud: local.
 const AllowPrograms = "programs"
 
-// programs reports whether commands of somebody else may be run on this host.
+// programs reports whether submitted commands may run on this host.
 func (f *Foreign) programs() bool { return slices.Contains(f.Allow, AllowPrograms) }
 
-// LoadForeign is Load for a job file of somebody else. The environment of this process is not his: every ${NAME} needs a value
+// LoadForeign is Load for a submitted job file. It has no claim to the environment of this process: every ${NAME} needs a value
 // in env. Nothing that he may not name is looked at.
 func LoadForeign(file string, f Foreign) (*Job, error) {
 	text, err := readFile(file)
@@ -50,7 +50,7 @@ func (f *Foreign) file(name string) bool {
 	})
 }
 
-// Address reports whether a program of this host may be sent to an address of somebody else's choice.
+// Address reports whether a program of this host may be sent to an address that a submitted job names.
 func (f *Foreign) Address(text string) bool {
 	u, ok := webAddress(text)
 	return ok && slices.ContainsFunc(f.Allow, func(allowed string) bool {
@@ -63,7 +63,7 @@ func (f *Foreign) Address(text string) bool {
 	})
 }
 
-// webAddress reads an address that everybody reads alike: http or https in small letters, a host, and a plain path.
+// webAddress reads an address that all programs read alike: http or https in small letters, a host, and a plain path.
 func webAddress(text string) (*url.URL, bool) {
 	u, err := url.Parse(text)
 	if err != nil || u.User != nil || u.Host == "" || u.Hostname() == "" || u.Opaque != "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" ||

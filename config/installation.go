@@ -55,7 +55,7 @@ func (j *Job) Endpoints() (out []string, err error) {
 			continue
 		}
 		if _, plain := webAddress(address); !plain || !plainEndpoint.MatchString(address) {
-			return nil, j.Fault(field, "names an endpoint that a controller cannot be told to allow", "write https://HOST, with a port if there is one")
+			return nil, j.Fault(field, "names an endpoint that a controller cannot allow", "write https://HOST, with a port if there is one")
 		}
 		out = append(out, address)
 	}

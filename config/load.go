@@ -83,7 +83,7 @@ func parse(path string, text []byte, lookup func(string) (string, bool)) (*Job, 
 	return parseFor(path, text, lookup, "", nil)
 }
 
-// parseFor is parse with another policy than the file's, unless it is empty, for somebody else, unless foreign is nil.
+// parseFor is parse with another policy than the file's, unless it is empty, for a submitted job, unless foreign is nil.
 func parseFor(path string, text []byte, lookup func(string) (string, bool), policy string, foreign *Foreign) (*Job, error) {
 	root, err := document(path, text)
 	if err != nil {

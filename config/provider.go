@@ -11,7 +11,7 @@ import (
 	"github.com/tierml/tierml/internal/location"
 )
 
-// Provider is what a job file has to know of somebody who sells machines. Everything in it is data but New: a provider's own
+// Provider is what a job file has to know of a provider. Everything in it is data but New: a provider's own
 // checks are its block's.
 type Provider struct {
 	// Name is the word in `cloud:`, and the name of its block.

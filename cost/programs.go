@@ -14,7 +14,7 @@ type Programs struct {
 	Tasks  int `json:"tasks,omitempty"` // of an array; 0 = one program on all machines together
 	Done   int `json:"done"`            // tasks, or 1
 	Failed int `json:"failed,omitempty"`
-	// Cancelled are tasks that somebody has stopped, and Again attempts beyond the first of each task or rank.
+	// Cancelled are tasks that a user has stopped, and Again attempts beyond the first of each task or rank.
 	Cancelled int   `json:"cancelled,omitempty"`
 	Again     int   `json:"again,omitempty"`
 	Of        int64 `json:"of,omitempty"` // the step at which a program is done

@@ -120,7 +120,7 @@ func TestExportWithoutABackup(t *testing.T) {
 			if e.Kind == journal.Rollback {
 				w.when(func() bool { return w.ctrl.training.Recovery == nil }, func() {
 					bare = w.ctrl.training.Layout.Bare()
-					w.step(StopWanted{Why: "somebody asked"})
+					w.step(StopWanted{Why: "a user asked"})
 				})
 			}
 		}

@@ -68,7 +68,7 @@ var faultKinds = []faultKind{
 	{"full-disk", false, true, 3 * time.Second, 2, func(w *world, f fault) { w.store.full = w.now.Add(f.long) }},
 	{"no-controller", false, true, 4 * time.Second, 2, func(w *world, f fault) { w.killController(f.long) }},
 	{"restart", true, true, time.Second, 2, func(w *world, f fault) { w.nodes[w.one(w.spot(), f.who)].restart(f.long) }},
-	{"stop", false, false, 0, 0, func(w *world, _ fault) { w.step(StopWanted{Why: "somebody asked"}) }},
+	{"stop", false, false, 0, 0, func(w *world, _ fault) { w.step(StopWanted{Why: "a user asked"}) }},
 	{"stop-now", false, false, 0, 0, func(w *world, _ fault) { w.step(StopWanted{Why: "somebody insists", Now: true}) }},
 	{"kill-reliable", true, false, 0, 2, func(w *world, f fault) { w.kill(w.one(w.machinesOf(market.OnDemand), f.who)) }},
 	{"silence-reliable", true, true, 12 * time.Second, 2, func(w *world, f fault) { w.nodes[w.one(w.machinesOf(market.OnDemand), f.who)].fallSilent(f.long) }},

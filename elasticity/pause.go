@@ -23,9 +23,9 @@ func (c *Controller) pause(e ScaleWanted) (target, error) {
 	next := c.target
 	switch {
 	case next.paused == "":
-		next.paused, next.scheduled = cmp.Or(e.By, "somebody asked"), e.Scheduled
+		next.paused, next.scheduled = cmp.Or(e.By, "a user asked"), e.Scheduled
 	case next.scheduled && !e.Scheduled: // a person's pause holds until a person resumes it
-		next.paused, next.scheduled = cmp.Or(e.By, "somebody asked"), false
+		next.paused, next.scheduled = cmp.Or(e.By, "a user asked"), false
 	}
 	return next, nil
 }

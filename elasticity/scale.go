@@ -112,7 +112,7 @@ func (c *Controller) takeScale(e ScaleWanted) {
 	next.since, next.waiting = c.step.Now, append(c.target.waiting, e.ID)
 	c.target = next
 	c.ask()
-	why := cmp.Or(e.By, "somebody asked")
+	why := cmp.Or(e.By, "a user asked")
 	if e.MoveAll != "" {
 		why = fmt.Sprintf("%s: every partition to another server (%s)", why, e.MoveAll)
 	}

@@ -26,7 +26,7 @@ import (
 	"github.com/tierml/tierml/watch/dashboard"
 )
 
-// Handler serves the API below /api/v1, and the dashboard everywhere else. access.Gate must stand before it: whoever gets
+// Handler serves the API below /api/v1, and the dashboard everywhere else. access.Gate must stand before it: a request that gets
 // through may run jobs.
 func (m *Manager) Handler() http.Handler {
 	mux := http.NewServeMux()
@@ -242,7 +242,7 @@ func (m *Manager) serveStop(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if s.Program != "" {
-		if err := scaling.Cancel(r.Context(), dir, cmp.Or(s.By, "somebody asked"), s.Program); err != nil {
+		if err := scaling.Cancel(r.Context(), dir, cmp.Or(s.By, "a user asked"), s.Program); err != nil {
 			return refuse(http.StatusConflict, "%w", err)
 		}
 		return m.serveJob(w, r)

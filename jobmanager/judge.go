@@ -11,8 +11,8 @@ import (
 // facts are what can be known of a job, also by a controller that has just been started: from its record, its run's journal,
 // and whether a process holds the run's directory.
 type facts struct {
-	stop      bool   // somebody wants it to end
-	again     bool   // somebody wants it to go on after its end
+	stop      bool   // a user wants it to end
+	again     bool   // a user wants it resumed after its end
 	held      bool   // its run goes on
 	began     bool   // its journal has a line
 	outcome   string // the journal's last word; empty: none, the run was killed or has not begun
@@ -39,7 +39,7 @@ func judge(f facts) verdict {
 	case f.held:
 		return verdict{state: call.Running}
 	case f.again && !f.stop:
-		return verdict{state: call.Queued, why: "goes on where it was saved", start: true}
+		return verdict{state: call.Queued, why: "resumes from its saved state", start: true}
 	case f.outcome == "finished":
 		return verdict{state: call.Finished, why: f.why}
 	case f.outcome == "failed":
@@ -47,7 +47,7 @@ func judge(f facts) verdict {
 	case f.outcome != "" && f.stop:
 		return verdict{state: call.Stopped, why: f.why}
 	case f.outcome != "" && systemsWish(f.why): // a reboot is nobody's wish for this job's end
-		return verdict{state: call.Queued, why: "ended by " + f.why + "; goes on where it was saved", start: true}
+		return verdict{state: call.Queued, why: "ended by " + f.why + "; resumes from its saved state", start: true}
 	case f.outcome != "":
 		return verdict{state: call.Stopped, why: f.why}
 	case f.refused != "":
@@ -60,7 +60,7 @@ func judge(f facts) verdict {
 	case f.stop: // killed meanwhile: its machines may be there still, and ending them takes a run
 		return verdict{state: call.Stopping, why: "its run was killed; it is started again to end what is left of it", start: true}
 	case f.began:
-		return verdict{state: call.Queued, why: "its run was killed; goes on from its journal and checkpoints", start: true}
+		return verdict{state: call.Queued, why: "its run was killed; resumes from its journal and checkpoints", start: true}
 	}
 	return verdict{state: call.Queued, start: true}
 }

@@ -39,7 +39,7 @@ func (m *Manager) endLeaks(ctx context.Context, known map[string]cluster) {
 		}
 		done[c] = true
 		if err := m.cfg.EndExpiredMachines(ctx, file); err != nil && ctx.Err() == nil {
-			m.cfg.Log.Warn("machines that nobody wants any more were not ended", "cluster", c.name, "err", err)
+			m.cfg.Log.Warn("machines past their lease could not be ended", "cluster", c.name, "err", err)
 		}
 	}
 }

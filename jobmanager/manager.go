@@ -162,7 +162,7 @@ func (m *Manager) find(ctx context.Context) {
 			continue
 		}
 		if rundir.Held(j.dir) {
-			m.cfg.Log.Info("a run of a controller before goes on", "job", j.ID)
+			m.cfg.Log.Info("a run of an earlier controller continues", "job", j.ID)
 			m.tend(ctx, j, nil)
 			continue
 		}
@@ -293,7 +293,7 @@ func (m *Manager) startDue(ctx context.Context) time.Duration {
 func (m *Manager) nudge() {
 	select {
 	case m.wake <- struct{}{}:
-	default: // it is told already
+	default: // a signal is pending already
 	}
 }
 
@@ -392,7 +392,7 @@ func (m *Manager) Stop(ctx context.Context, id, by string, now bool) error {
 	if j.State.Over() || j.Stop && (j.Now || !now) {
 		return nil
 	}
-	j.Stop, j.Now, j.By = true, now, cmp.Or(by, "somebody asked")
+	j.Stop, j.Now, j.By = true, now, cmp.Or(by, "a user asked")
 	m.cfg.Log.Info("a job shall end", "job", id, "by", j.By, "now", now)
 	if !j.tended {
 		m.rule(ctx, j, "")
@@ -412,7 +412,7 @@ func (m *Manager) stopForeign(ctx context.Context, id, by string, now bool) erro
 	if !rundir.Held(dir) {
 		return nil
 	}
-	ctx = context.WithoutCancel(ctx) // whoever asked does not wait for it
+	ctx = context.WithoutCancel(ctx) // the client does not wait for it
 	m.tending.Go(func() {
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
@@ -423,27 +423,27 @@ func (m *Manager) stopForeign(ctx context.Context, id, by string, now bool) erro
 	return nil
 }
 
-// errOver and errGoesOn refuse a wish that makes no sense now.
+// errFinished and errGoesOn refuse to resume a job that cannot be resumed.
 var (
-	errFinished = errors.New("it is finished: there is nothing to go on with")
-	errGoesOn   = errors.New("it goes on already")
+	errFinished = errors.New("it is finished: there is nothing to resume")
+	errGoesOn   = errors.New("it is queued or running")
 )
 
-// Resume has a job go on that was stopped or has failed.
+// Resume queues a job again that was stopped or has failed.
 func (m *Manager) Resume(id string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	j := m.jobs[id]
 	switch {
 	case j == nil:
-		return fmt.Errorf("%s was not submitted: go on with it by `tierml run --resume` on the controller's host", id)
+		return fmt.Errorf("%s was not submitted: resume it by `tierml run --resume` on the controller's host", id)
 	case j.State == call.Finished:
 		return errFinished
 	case !j.State.Over():
 		return errGoesOn
 	}
 	j.Stop, j.Now, j.By, j.Again, j.Fruitless, j.Ended = false, false, "", true, 0, nil
-	j.State, j.Why, j.notBefore = call.Queued, "goes on where it was saved", time.Time{}
+	j.State, j.Why, j.notBefore = call.Queued, "resumes from its saved state", time.Time{}
 	m.save(j)
 	m.nudge()
 	return nil

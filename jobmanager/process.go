@@ -33,7 +33,7 @@ func (m *Manager) start(ctx context.Context, j *job) {
 	j.Starts++
 	j.Fruitless++ // until it has got further
 	j.Again = false
-	m.save(j) // before the start: whoever is started again counts it
+	m.save(j) // before the start: a restarted controller counts it
 	file, err := m.scheduler.grantedFile(j)
 	var l *life
 	if err == nil {
@@ -87,7 +87,7 @@ func (m *Manager) launch(j *job, args []string) (*life, error) {
 	return l, nil
 }
 
-// AllowVariable tells a run that its job is somebody else's, and what that may name.
+// AllowVariable tells a run that its job was submitted, and what it may name.
 const AllowVariable = "TIERML_FOREIGN_ALLOW"
 
 // spawn starts a process in the controller's directory, with its environment beside that of the command. The memory of the

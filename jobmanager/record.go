@@ -24,7 +24,7 @@ type record struct {
 	ID        string     `json:"id"`     // the name of the run's directory
 	Number    int64      `json:"number"` // in the order of submission
 	Submitted time.Time  `json:"submitted"`
-	Stop      bool       `json:"stop,omitempty"` // somebody wants it to end
+	Stop      bool       `json:"stop,omitempty"` // a user wants it to end
 	Now       bool       `json:"now,omitempty"`  // at once
 	By        string     `json:"by,omitempty"`   // who
 	Again     bool       `json:"again,omitempty"`

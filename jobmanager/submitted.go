@@ -20,7 +20,7 @@ import (
 	"github.com/tierml/tierml/jobmanager/call"
 )
 
-// Whoever has the token may run jobs, and no more: not read this host's files, fill its disk or have its memory.
+// The token grants the right to run jobs, and no more: not to read this host's files, fill its disk or use up its memory.
 
 // accept reads a submission and gives the job, the file to run it by, with uploaded files in place, and its secrets.
 func (m *Manager) accept(w http.ResponseWriter, r *http.Request) (*config.Job, []byte, map[string]string, error) {

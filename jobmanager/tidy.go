@@ -24,7 +24,7 @@ func (in *inputs) tidy(ctx context.Context, needed func() (map[string]bool, erro
 	for {
 		removed, err := in.removeUnneeded(in.cfg.KeepInputs, needed)
 		if err != nil {
-			in.cfg.Log.Warn("inputs that nobody needs cannot all be removed", "error", err)
+			in.cfg.Log.Warn("not all unused inputs could be removed", "error", err)
 		}
 		for _, sum := range removed {
 			in.cfg.Log.Info("an input that no job needs any more was removed", "input", sum)

@@ -14,7 +14,7 @@ type AvailabilityPoint struct {
 
 // Availability is how many machines of a pool could be had over time: what decides on markets whose prices no longer
 // move with demand. It is a step function like History, made from probes of a provider. Before its first point nothing is
-// known, and of a recording nothing from its end on; what is being watched holds until something else is told. A nil
+// known, and of a recording nothing from its end on; what is being watched holds until the next report. A nil
 // Availability knows nothing.
 //
 // Points once in an Availability never change, so views of it (Until) share them.
@@ -94,7 +94,7 @@ func (a *Availability) FirstBelow(t time.Time, count int) (time.Time, bool) {
 // over reports whether a recording has ended.
 func (a *Availability) over(t time.Time) bool { return !a.end.IsZero() && !t.Before(a.end) }
 
-// Until returns what was known at t, without copying it, as somebody who watches has seen it: what a decision may rest on.
+// Until returns what was known at t, without copying it, as a watcher has seen it: what a decision may rest on.
 func (a *Availability) Until(t time.Time) *Availability {
 	if a == nil {
 		return nil

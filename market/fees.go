@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Fees are what a machine costs beside itself, from its launch to its end, whoever ends it. They are not free when the
+// Fees are what a machine costs beside itself, from its launch to its end, by either side. They are not free when the
 // machine is: a disk and an address are sold apart.
 type Fees struct {
 	DiskGiB      int // of one machine

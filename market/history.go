@@ -32,7 +32,7 @@ type Hole struct {
 	From, To time.Time
 }
 
-// SetHoles says for which times the history was not recorded, in order. Whoever reads a recording does so before anybody else
+// SetHoles sets the times for which the history was not recorded, in order. The reader of a recording calls it before anyone else
 // uses the history.
 func (h *History) SetHoles(holes []Hole) { h.holes = holes }
 
@@ -172,7 +172,7 @@ func (h *History) FirstAbove(from time.Time, limit USD) (time.Time, bool) {
 	}
 	later := h.all()[h.countUntil(from):]
 	if h != nil && h.book != nil {
-		if c := h.book.find(limit); c != nil { // somebody has asked what to expect at this bid
+		if c := h.book.find(limit); c != nil { // the expectation at this bid was asked before
 			i := c.nextCrossing(len(h.points) - len(later))
 			if i < len(h.points) {
 				return h.points[i].At, true

@@ -37,7 +37,7 @@ func (p Pool) String() string {
 }
 
 // TakesBids reports whether machines of the pool are bought at a highest price. Some providers take none (their adapters' traits
-// say so, too): there a job's own limit decides whether to buy, and nothing that is told to the provider.
+// say so, too): there a job's own limit decides whether to buy, and nothing that the provider learns.
 func (p Pool) TakesBids() bool { return p.Class == Spot && !withoutBids[p.Provider] }
 
 // ParsePool reads what Pool.String wrote.

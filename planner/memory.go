@@ -13,7 +13,7 @@ type Memory struct {
 	Need   tiers.Memory
 	Usable int64 // of each reliable machine; 0 = the catalog does not tell
 	Splits int64 // of all training data, which each reliable machine keeps in memory where it fits, else on its disk
-	Sparse bool  // there are tables of which nobody knows the size beforehand
+	Sparse bool  // there are tables whose size is unknown beforehand
 }
 
 // AdmitMemory reports whether the reliable tier alone is enough to go on: a job whose model and cuts exceed its memory is

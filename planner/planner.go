@@ -191,7 +191,7 @@ func (in Input) restarts() bool {
 	return restarts
 }
 
-// job is what the policy is told of the job, when it was started at a time and some work is done.
+// job is the policy's view of the job, when it was started at a time and some work is done.
 func (in Input) job(started time.Time, done float64) bidding.Job {
 	vcpuHours := func(work float64) float64 { return work / in.RatePerVCPU / time.Hour.Seconds() }
 	reliable := in.Reliable
@@ -237,7 +237,7 @@ func span(seconds float64) time.Duration {
 	return time.Duration(seconds * float64(time.Second))
 }
 
-// machines is how many of a type satisfy what the job wants; 0 when that cannot be told.
+// machines is how many of a type satisfy what the job wants; 0 when that is unknown.
 func (in Input) machines(t market.InstanceType) int {
 	if in.Want.VCPU == 0 {
 		return in.Want.Machines

@@ -76,7 +76,7 @@ func SizeReliable(job *config.Job, choice *Resolved, catalog *market.Catalog, ne
 	case !SizesReliable(job):
 		return Sizing{}, nil
 	case need.Schema.HasSparse():
-		return Sizing{Why: "the cheapest type of resources.any_of: the model has sparse tables, of which nobody knows the size beforehand; declare reliable.type"}, nil
+		return Sizing{Why: "the cheapest type of resources.any_of: the model has sparse tables, whose size is unknown beforehand; declare reliable.type"}, nil
 	}
 	s := sizer{job: job, choice: choice, need: need, tempo: job.Tempo(), notice: job.Local.Notice}
 	s.market()

@@ -38,6 +38,6 @@ func TuningText(job *config.Job, choice Resolved, known []tuning.Known) string {
 	if why := tuning.Why(*o, machines); why != "" {
 		return why + tuning.Anyway(*o)
 	}
-	return fmt.Sprintf("who serves and who works is sought while training goes on, for the least time: at first %d settings for %d clocks each",
+	return fmt.Sprintf("the division of serving and working is tuned during training: at first %d settings for %d clocks each",
 		tuning.First(*o, machines), tuning.Every(*o))
 }

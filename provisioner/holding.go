@@ -10,5 +10,5 @@ type Holding struct {
 	Expires    time.Time // when nobody wants it any more; zero = its tags do not say
 }
 
-// Overdue reports whether nobody wants a machine any more. Whoever ends it asks for the earliest that now may be (clock.Between).
+// Overdue reports whether a machine's lease is over. Callers that end it pass the earliest that now may be (clock.Between).
 func (h Holding) Overdue(now time.Time) bool { return !h.Expires.IsZero() && now.After(h.Expires) }

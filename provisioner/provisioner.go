@@ -1,4 +1,4 @@
-// Package provisioner is the contract of a cloud: launch, terminate, list, be told. It buys what it is told
+// Package provisioner is the contract of a cloud: launch, terminate, list, notify. It buys what it is asked
 // to buy and refuses to know why: what to buy, where and at what bid is bidding's business, and what to do
 // about a notice is elasticity's.
 //

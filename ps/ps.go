@@ -105,7 +105,7 @@ func (s *Schema) Bound() Clock {
 	return s.Staleness
 }
 
-// Check reports whether the schema can be served. Everybody who makes one asks.
+// Check reports whether the schema can be served. All makers of schemas call it.
 func (s *Schema) Check() error {
 	if s.Partitions > MaxPartitions || s.Splits > MaxSplits || s.Staleness > MaxStaleness && s.Staleness != Unbounded {
 		return invalid("%d partitions, %d splits, staleness %d; the most are %d, %d and %d", s.Partitions, s.Splits, s.Staleness,

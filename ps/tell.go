@@ -77,5 +77,5 @@ func (b *Backup) Tell() BackupHolding {
 type Moved struct {
 	Bytes   int64   // of rows; those that changed on the way count again
 	Seconds float64 // in which rows travelled
-	Waited  float64 // in which somebody waited for the partition, as neither owner served it
+	Waited  float64 // in which a worker waited because neither owner served
 }

@@ -29,7 +29,7 @@ type fleet struct {
 
 	owner, backup []*node // Index: Partition; nil before the job stands
 	committed     ps.Clock
-	recovered     ps.Generation // to whose cut everybody's progress was taken back last
+	recovered     ps.Generation // to whose cut all progress was taken back last
 	cut           ps.Clock      // the named cut; 0 = none
 	delivered     ps.Clock      // the newest cut that the backups hold
 
@@ -39,7 +39,7 @@ type fleet struct {
 	soonest   time.Duration // no node is done with its part of a clock before
 
 	calm    calm
-	untold  []clocks           // in the order in which they are to be told
+	untold  []clocks           // in the order in which they are to be reported
 	telling time.Duration      // when the next clock of a calm was last scheduled to be told: see tellAll
 	stats   []tiers.SplitStats // of any clock
 }

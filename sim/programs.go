@@ -251,7 +251,7 @@ func (p *player) save(final bool) {
 	})
 }
 
-// stop ends what runs because somebody asked for it.
+// stop ends what runs, by a user's request.
 func (p *player) stop(save bool) {
 	if !p.works {
 		if p.alive && p.attempt > 0 {

@@ -13,7 +13,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// Recording is what a real run's controller was told by its provider and its machines, and when, as its journal has it. A
+// Recording is what a real run's controller learned from its provider and its machines, and when, by its journal. A
 // simulation of the same job that gets the same events at the same times must decide the same: what the record says takes the
 // place of the model of the provider and of the pace of the work, and no fault is injected. What it has no word of, such as
 // when commands are answered, is simulated.
@@ -151,7 +151,7 @@ func (t *Recording) clock(c ps.Clock, now time.Time) (time.Time, bool) {
 	return times[min(i, len(times)-1)], true // one that the record had done by now is done at once
 }
 
-// price is when a price change was told.
+// price is when a price change was reported.
 func (t *Recording) price(pool market.Pool, at time.Time) (time.Time, bool) {
 	if t == nil {
 		return time.Time{}, false

@@ -33,7 +33,7 @@ type staff interface {
 	// do carries out what the brain wants of training.
 	do(elasticity.Action)
 	// tellBefore gives the brain, before other events, what it should have heard of before; tellNow returns what it is to hear of
-	// now, and tellAll schedules what is left after it. Where nothing waits to be told they do nothing.
+	// now, and tellAll schedules what is left after it. Where no report waits they do nothing.
 	tellBefore(now time.Duration)
 	tellNow(now time.Duration) []elasticity.Event
 	tellAll()

@@ -11,7 +11,7 @@ import (
 // longestText bounds names, addresses and the words of errors in reports, in bytes.
 const longestText = 256 << 10
 
-// CheckReport reports whether the numbers of a report are within a job's bounds: whoever works with it uses them as indices and
+// CheckReport reports whether the numbers of a report are within a job's bounds: its readers use them as indices and
 // counts. The schema is nil before there is one.
 func CheckReport(s *ps.Schema, r Report) error { return check(s, reflect.ValueOf(r), true) }
 

@@ -102,7 +102,7 @@ type (
 	FenceGeneration struct{ Generation ps.Generation }
 	// Recover returns to a committed cut under the fenced generation: owners by their undo or, where the route
 	// makes a backup owner, from the backup. Workers restart at the clock after the cut with these splits.
-	// Checkpoint (or Initial, at clock 0): nobody holds the cut any more; whoever the route names reads it from there.
+	// Checkpoint (or Initial, at clock 0): no machine holds the cut any more; those that the route names read it from there.
 	Recover struct {
 		Generation ps.Generation
 		Cut        ps.Clock

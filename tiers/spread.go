@@ -7,7 +7,7 @@ import (
 )
 
 // spread gives each item to a member, as even as their weights allow, and moves as few as that takes. A new member gets
-// one item from each of the others in turn, round-robin, and whoever gets an item gets one whose data it has, if there is
+// one item from each of the others in turn, round-robin, and a member that gets an item gets one whose data it has, if there is
 // one. With no members every item has none.
 func spread(now []ps.ServerID, members []Member, weight func(Member) float64) []ps.ServerID {
 	next := make([]ps.ServerID, len(now))

@@ -119,7 +119,7 @@ ended, unless --cluster tierml, --run or --expired is given. Settings of terrafo
 	return cmd
 }
 
-// endExpired ends a cluster's machines that nobody wants any more.
+// endExpired ends a cluster's machines whose lease is over.
 func endExpired(ctx context.Context, file string, log *slog.Logger) error {
 	left, err := openHoldings(ctx, file, "", "")
 	if err != nil {
@@ -146,7 +146,7 @@ type holdings struct {
 	job         *config.Job
 	name, where string
 	format      string // of lists; empty = a table
-	// others is what the cluster is named by default, and by everybody who names none; empty = whoever asked has named it, or a run
+	// others is what the cluster is named by default, and by every job that names none; empty = the user has named it, or a run
 	// of it, and means all its machines. Otherwise only the owner's are meant.
 	others, owner string
 }
@@ -217,7 +217,7 @@ func (l *holdings) tellOfControllers(ctx context.Context, file string, out io.Wr
 	}
 }
 
-// ours keeps the machines that whoever asks can be taken to mean, and tells whose the others are.
+// ours keeps the machines that the user can be taken to mean, and returns the owners of the others.
 func (l *holdings) ours(live []provisioner.Holding, out io.Writer) []provisioner.Holding {
 	if l.others == "" {
 		return live
@@ -244,7 +244,7 @@ func (l *holdings) ours(live []provisioner.Holding, out io.Writer) []provisioner
 	return own
 }
 
-// overdue returns those that nobody wants any more. A controller runs for months, and its host's clock may be set meanwhile.
+// overdue returns those whose lease is over. A controller runs for months, and its host's clock may be set meanwhile.
 func overdue(live []provisioner.Holding) []provisioner.Holding {
 	now, _ := clock.Between()
 	return slices.DeleteFunc(slices.Clone(live), func(h provisioner.Holding) bool { return !h.Overdue(now) })

@@ -11,7 +11,7 @@ import (
 	"github.com/tierml/tierml/jobrun/budget"
 )
 
-// stopTakes is how long before a new hour begins, by the wall clock, a run must be told to stop in order not to pay it.
+// stopTakes is how long before a new hour begins, by the wall clock, a run must begin to stop in order not to pay it.
 const stopTakes = 2 * time.Second
 
 // spending passes what a run's limits ask for on to the run.

@@ -33,7 +33,7 @@ const (
 	// crashesToHold is beyond one process that happens to be killed.
 	crashesToHold = 2
 	// roundsTold and roundsUntold are enough: with reasons from agents themselves, and without. An agent that was killed from
-	// outside, or by its kernel for want of memory, ends without a word, and bad luck does that, too.
+	// outside, or by its kernel when memory runs out, reports no reason, and neither does one with bad luck.
 	roundsTold, roundsUntold = 2, 3
 )
 
@@ -94,7 +94,7 @@ func (c *Crashes) Loop() (why string, example Crash, loop bool) {
 		len(c.since), example.ID, example.Why), example, true
 }
 
-// endedByItself reports whether a machine that its provider did not take had ended before it was told to. Its end is by the
+// endedByItself reports whether a machine that its provider did not take had ended before we ended it. Its end is by the
 // provider's clock, to the second.
 func endedByItself(at time.Time, terminating bool, terminated time.Time) bool {
 	return !terminating || at.Add(time.Second).Before(terminated)

@@ -35,7 +35,7 @@ type Machine struct {
 	cost       *market.USD // by the provider's word
 }
 
-// endedByItself reports whether a machine that its provider did not take had ended before it was told to. A machine that is
+// endedByItself reports whether a machine that its provider did not take had ended before we ended it. A machine that is
 // taken over may have waited in vain for its controller.
 func (m *Machine) endedByItself(at time.Time) bool {
 	return !m.recalled && !m.Warned && endedByItself(at, m.Terminating, m.terminated)

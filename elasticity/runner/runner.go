@@ -50,7 +50,7 @@ type Config struct {
 	// WriteManifest completes a checkpoint and removes old ones. Trouble is what went wrong without harm to it.
 	WriteManifest func(context.Context, elasticity.WriteManifest) (manifest, trouble string, err error)
 
-	// Renew tells the cloud that machines are still wanted, every RenewEvery of wall clock; nil = it need not be told.
+	// Renew tells the cloud that machines are still wanted, every RenewEvery of wall clock; nil = it needs no renewal.
 	Renew      func(context.Context, ...provisioner.InstanceID) error
 	RenewEvery time.Duration
 

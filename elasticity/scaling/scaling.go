@@ -172,7 +172,7 @@ func (s *service) Resume(w *pb.Wish, to stream) error {
 }
 
 func (s *service) Stop(ctx context.Context, e *pb.End) (*pb.Heard, error) {
-	by := cmp.Or(e.By, "somebody asked")
+	by := cmp.Or(e.By, "a user asked")
 	if e.Program != "" {
 		if err := s.driver.Scale(ctx, elasticity.ScaleWanted{Cancel: e.Program, By: by}, false, func(elasticity.Scale, bool) error { return nil }); err != nil {
 			return nil, refused(ctx, err)

@@ -190,11 +190,11 @@ func (a *adoption) putTogether(t *Training) *findings {
 	f.route.Version++
 	for p := range f.route.Owner {
 		if f.route.Owner[p] == "" {
-			f.doubts(true, "nobody owns partition %d", p)
+			f.doubts(true, "no machine owns partition %d", p)
 			f.route.Owner[p] = f.route.Backup[p]
 		}
 		if f.route.Backup[p] == "" {
-			f.doubts(false, "nobody backs partition %d up", p)
+			f.doubts(false, "no machine backs up partition %d", p)
 		}
 	}
 	f.readUnclaimed(t, highest)
@@ -246,7 +246,7 @@ func (f *findings) readWork(m *Node, stock tiers.Stock) {
 
 // readUnclaimed looks at splits that nobody works on: they were changing hands, or their worker is lost. Of a worker that
 // is lost it is not known what it has under way. Otherwise nobody adds to them any more, and the owners' marks tell how far
-// they have come, if the owners were asked after everybody had said that he does not work on them.
+// they have come, if the owners were asked after all machines had answered that they do not work on them.
 func (f *findings) readUnclaimed(t *Training, highest []ps.Clock) {
 	for i := range f.splits {
 		if f.splits[i].Holder != "" {

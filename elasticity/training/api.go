@@ -194,7 +194,7 @@ func (t *Training) CutShort() {
 	clear(t.Layout.Moves)
 }
 
-// Park has everybody finish what they have begun, and saves the committed cut if that can be.
+// Park lets all workers finish what they have begun, and saves the committed cut if possible.
 func (t *Training) Park() {
 	for _, m := range t.Nodes.reachable() {
 		t.Nodes.send(m.ID, tiers.Park{})

@@ -80,7 +80,7 @@ func (cu *cuts) advance() {
 //   - The name of a cut was taken back when a run was taken over (UnnameCut). Named again, the same clock would be dropped after
 //     its owner was told that it is there; and the word that it is held may be of before.
 //
-// A halt lets everybody park before it names a cut: they have heard all of it by then.
+// A halt parks all workers before it names a cut: they have heard all of it by then.
 func (cu *cuts) backupBehind() bool {
 	return waiting[tiers.BackUp](cu.nodes) || waiting[tiers.CommitCut](cu.nodes) || cu.unnamed && waiting[tiers.UnnameCut](cu.nodes)
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // Pausing lets a run rest: it stops at a committed cut that the reliable machines hold, with all splits. A halt brings it there: it
-// parks everybody, and the backups take over what transient machines served, so that no partition has to be copied; then these hand over
+// parks all workers, and the backups take over what transient machines served, so that no partition has to be copied; then these hand over
 // their splits, which no longer change, and go. Nobody begins a clock beyond the cut until Why is empty again.
 //
 // Invariant: while AtRest, every member's worker is bounded by the committed cut. Whatever breaks that wakes training up: a
@@ -42,7 +42,7 @@ func (la *layout) away(p ps.Partition) bool {
 	return m != nil && m.Tier != tiers.Reliable && m.ID != la.Route.Backup[p] && la.Route.Backup[p] != ""
 }
 
-// rest: everybody stands at the committed cut, which is saved where checkpoints are taken and the cut is fresh.
+// rest: all workers stand at the committed cut, which is saved where checkpoints are taken and the cut is fresh.
 func (p *Pausing) rest(fresh bool) {
 	p.AtRest = true
 	if how := &p.t.cfg.Checkpoints; fresh && (how.Every > 0 || how.EveryClocks > 0) {
@@ -51,7 +51,7 @@ func (p *Pausing) rest(fresh bool) {
 	p.t.layOut()
 }
 
-// wake lets everybody work again.
+// wake resumes work.
 func (p *Pausing) wake() {
 	if !p.AtRest {
 		return

@@ -113,7 +113,7 @@ func (r *recovery) goBack(t *Training) {
 			Partitions: len(t.Layout.Route.Owner) - kept,
 		}
 	})
-	// The dead hold no splits. Everybody else keeps theirs; the rest go where the layout wants them.
+	// The dead hold no splits. The others keep theirs; the rest go where the layout wants them.
 	for i := range t.Layout.Splits {
 		if m := t.Nodes.ByID[t.Layout.Splits[i].Holder]; m == nil || !m.Member() || m.Warned {
 			t.Layout.hand(ps.Split(i), "")

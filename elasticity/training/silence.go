@@ -34,9 +34,9 @@ type silence struct {
 	layout   *layout
 
 	outage *outage   // most machines have fallen silent together
-	Next   time.Time // nobody is silent for too long before
+	Next   time.Time // no machine is silent for too long before
 
-	// Whoever was heard first of all decides about Next: as long as nothing more is heard of them, it is not looked for again.
+	// Next follows from the machines heard longest ago: it stays as it is until one of them is heard again.
 	Stale         bool // others may
 	called, quiet heard
 	broken        bool // a stream was

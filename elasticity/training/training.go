@@ -102,8 +102,8 @@ type adoption struct {
 	since   time.Time // by Step.Awake
 	stocks  map[ps.ServerID]tiers.Stock
 	members []ps.ServerID // that took part by what is written down
-	asked   int           // how often everybody was asked again
-	// Everybody was asked after everybody had answered. Before that, an owner may have answered while a split was still with a
+	asked   int           // how often all machines were asked again
+	// All machines were asked again after all had answered. Before that, an owner may have answered while a split was still with a
 	// worker that answered later and had released the split meanwhile: the owner's mark may miss that worker's last clock.
 	confirmed bool
 }

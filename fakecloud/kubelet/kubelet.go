@@ -169,7 +169,7 @@ func (k *Kubelet) look(ctx context.Context, pod *corev1.Pod) {
 	case r == nil && !over:
 		k.start(ctx, pod)
 	case ended:
-	case over: // somebody else says so: the node is taken for lost
+	case over: // said by another process: the node is taken for lost
 		r.process.Kill()
 	case pod.DeletionTimestamp != nil && r.killAt.IsZero():
 		r.killAt = pod.DeletionTimestamp.Time

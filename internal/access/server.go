@@ -88,7 +88,7 @@ func (c *crowd) state(conn net.Conn, to http.ConnState) {
 	}
 }
 
-// cut closes a connection at once: TLS would say goodbye first, to somebody who may not listen.
+// cut closes a connection at once: TLS would say goodbye first, to a client that may not listen.
 func cut(conn net.Conn) {
 	if over, ok := conn.(*tls.Conn); ok {
 		conn = over.NetConn()
@@ -120,7 +120,7 @@ func welcome(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Slowly gives whoever sends a request's body another while for the next piece of it.
+// Slowly extends the deadline of a request's body for its next piece.
 func Slowly(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyPatience))
 }
@@ -128,7 +128,7 @@ func Slowly(w http.ResponseWriter) {
 // AllRead says that a request's body has come: what is answered may take its time.
 func AllRead(w http.ResponseWriter) { _ = http.NewResponseController(w).SetReadDeadline(time.Time{}) }
 
-// Answering gives whoever reads an answer that comes in pieces a while for the next one.
+// Answering extends the deadline of an answer in pieces for the next one.
 func Answering(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerPatience))
 }

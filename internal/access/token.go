@@ -40,7 +40,7 @@ func (t Token) Is(given string) bool {
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1 && t.secret != ""
 }
 
-// SHA256 is what may be told of a token to those who shall take it: of a random one nobody finds the token by it.
+// SHA256 identifies a token to a server that shall accept it: a random token cannot be found from its sum.
 func (t Token) SHA256() string {
 	sum := sha256.Sum256([]byte(t.secret))
 	return hex.EncodeToString(sum[:])
@@ -67,7 +67,7 @@ func (s Sum) Is(given string) bool {
 // Random makes a token of 130 bits.
 func Random() Token { return Token{rand.Text()} }
 
-// shortest is below what somebody can guess by trying, and long beyond a mistake.
+// shortest is the fewest characters that cannot be guessed by trying; more than longest is a mistake.
 const shortest, longest = 16, 1024
 
 // Parse takes what a token file or a variable holds.
@@ -117,7 +117,7 @@ func Ensure(path string) (token Token, made bool, err error) {
 	}
 	token = Random()
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if errors.Is(err, fs.ErrExist) { // somebody made it just now
+	if errors.Is(err, fs.ErrExist) { // another process made it just now
 		token, err = Read(path)
 		return token, false, err
 	}

@@ -192,7 +192,7 @@ func checkComments(sources []*source) []Violation {
 	return violations
 }
 
-// machinePaths start what only exists on somebody's machine.
+// machinePaths begin paths that exist on one machine only.
 var machinePaths = [][]byte{
 	[]byte("/work" + "/"), []byte("/home" + "/"), []byte("/Users" + "/"), []byte("/root" + "/"), []byte("C:" + `\`),
 }

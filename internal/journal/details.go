@@ -199,7 +199,7 @@ type PoolHints struct {
 	Placement   *PoolHint `json:"placement,omitempty"`   // score from 1 to 10 of a launch
 }
 
-// PoolHint is a figure, and when it was told.
+// PoolHint is a figure, and when it was reported.
 type PoolHint struct {
 	Value float64   `json:"value"`
 	At    time.Time `json:"at"`
@@ -238,7 +238,7 @@ type ScaleDetails struct {
 	Scheduled bool `json:"scheduled,omitempty"`
 }
 
-// MovedDetails is the Details of a `moved` line: for how long somebody waited for a partition as neither of its owners served it, in
+// MovedDetails is the Details of a `moved` line: for how long a worker waited for a partition because neither owner served it, in
 // wall-clock seconds.
 type MovedDetails struct {
 	Waited  float64 `json:"waited"`  // all partitions together

@@ -70,7 +70,7 @@ func (k Kind) Durable() bool {
 
 // Validate says what is wrong with an entry: an unknown kind, a missing field, or a field that its kind does
 // not carry. The Writer does not insist on it, because a fact with a field too many is better than none;
-// tests of whoever writes entries should.
+// tests of writers should.
 func (e Entry) Validate() error {
 	i := slices.IndexFunc(kinds, func(f Fields) bool { return f.Kind == e.Kind })
 	switch {

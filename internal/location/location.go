@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Place is where a name leads to. Parse alone makes one: whoever decides about a name decides about its Place, and keeps String of it,
+// Place is where a name leads to. Parse alone makes one: code that decides about a name decides about its Place, and keeps String of it,
 // which leads nowhere else.
 type Place struct {
 	scheme string // "" is a path on this machine
@@ -62,7 +62,7 @@ func Parse(name string) (Place, error) {
 	return p, nil
 }
 
-// settings reads those of a store in a form that everybody reads alike: one value for each name.
+// settings reads those of a store in a form that all programs read alike: one value for each name.
 func settings(query string) (url.Values, error) {
 	q, err := url.ParseQuery(query)
 	if err != nil {
@@ -102,7 +102,7 @@ func (p Place) File() (path string, ok bool) { return p.key, p.scheme == "" }
 // Settings are those of the store.
 func (p Place) Settings() url.Values { return p.query }
 
-// Signed reports whether requests for the place are signed with somebody's credentials.
+// Signed reports whether requests for the place are signed with credentials.
 func (p Place) Signed() bool { return p.scheme != "" && p.query.Get("anonymous") != "true" }
 
 // Scheme is the store's, s3 or gs; empty = a path on this machine.

@@ -55,7 +55,7 @@ func New(out io.Writer) *Meter {
 
 type key struct{}
 
-// With lets whoever gets the context show bars on a meter.
+// With lets functions that get the context show bars on a meter.
 func With(ctx context.Context, m *Meter) context.Context { return context.WithValue(ctx, key{}, m) }
 
 // From is the meter of a context; nil when there is none.

@@ -14,7 +14,7 @@ const (
 	lookAgain   = 20 * time.Millisecond // at the most
 )
 
-// errClosed: the other end has closed the connection, whoever that was.
+// errClosed: the other end, of any user, has closed the connection.
 var errClosed = errors.New("it was closed at once")
 
 // Dial connects to a TCP address. On the loopback interface it is sure to reach a process of this user or of root: a port is

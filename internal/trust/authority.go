@@ -29,7 +29,7 @@ import (
 	"github.com/tierml/tierml/internal/atomicfile"
 )
 
-// AuthorityFile has the authority's certificate and its private key: whoever reads it may do everything in the run.
+// AuthorityFile has the authority's certificate and its private key: a reader of it may do everything in the run.
 const AuthorityFile = "authority.pem"
 
 // Role is what a certificate lets its holder be; it is the name in it.

@@ -156,7 +156,7 @@ func (g *Gate) refuse(conn net.Conn, why error) {
 	g.quiet.Warn(g.log, "refused a connection", "from", conn.RemoteAddr(), "error", why)
 }
 
-// config asks everybody for a certificate but those who say that they want to join; from them one is taken if they have it.
+// config requires a certificate of all clients but those that announce that they want to join; theirs is taken if there is one.
 func (g *Gate) config() *tls.Config {
 	strict := g.own.Config(Machine)
 	strict.NextProtos = []string{grpcProtocol}

@@ -33,7 +33,7 @@ var (
 
 // Tokens issues one-time tokens and takes them in. The machines of one launch have the same user data, so a token counts
 // once for each of them. It belongs to the keys that come with it first: with the same key it may come again, since an answer
-// can be lost and an agent be started again. Whoever has copied the token lacks the key.
+// can be lost and an agent be started again. One who has copied the token lacks the key.
 type Tokens struct {
 	secret []byte
 	now    func() time.Time

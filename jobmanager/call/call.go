@@ -21,10 +21,10 @@ const (
 	Stopping State = "stopping" // its run saves its work and ends its machines
 	Finished State = "finished"
 	Failed   State = "failed"
-	Stopped  State = "stopped" // ended before it was done: somebody asked, or a budget or max_duration is used up
+	Stopped  State = "stopped" // ended before it was done: by a user's request, or a budget or max_duration is used up
 )
 
-// Over says that nothing happens any more unless somebody asks.
+// Over reports whether nothing more happens without a user's request.
 func (s State) Over() bool { return s == Finished || s == Failed || s == Stopped }
 
 // Job is a job as the controller tells of it: its run in a line (dashboard.Summary, of which State is the job's), and what

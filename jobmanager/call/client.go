@@ -31,7 +31,7 @@ type Client struct {
 	token access.Token
 	http  *http.Client
 	close func() // what the client owns; nil = nothing
-	// patience is how long nobody may answer whom somebody follows.
+	// patience is how long a controller that is followed may stay silent.
 	patience time.Duration
 }
 

@@ -1,5 +1,5 @@
 // Package reach finds the way from here to the controller that keeps a cluster's jobs, and holds it open: the command that
-// opens a tunnel, kept running for as long as somebody needs it, the controller's token, and which job went where.
+// opens a tunnel, kept running for as long as it is needed, the controller's token, and which job went where.
 //
 // It refuses to know what is said on that way, and whose API tells where controllers are.
 package reach

@@ -48,7 +48,7 @@ func Request(job *config.Job, script string) (provisioner.ControllerRequest, err
 	return r, nil
 }
 
-// Goes are the jobs that are not over, which somebody must stop before their controller can go.
+// Goes are the jobs that are not over, which a user must stop before their controller can go.
 func Goes(jobs []call.Job) (names []string) {
 	for _, j := range jobs {
 		if j.Submitted != nil && !call.State(j.State).Over() || j.Submitted == nil && j.State == "running" {

@@ -26,7 +26,7 @@ const (
 	answerIn   = 10 * time.Second       // for a look
 	unhealthy  = 3                      // looks without an answer, after which it is opened again
 	pauseAgain = 2 * time.Second        // before a tunnel that broke is opened again
-	endWithin  = 2 * time.Second        // for the command to end when it is told to
+	endWithin  = 2 * time.Second        // for the command to end after a signal
 )
 
 // Tunnel is a command that connects a port of this host with the controller. While it is open it is started again when it
@@ -62,7 +62,7 @@ func OpenTunnel(ctx context.Context, p Place, note func(string)) (*Tunnel, error
 	if err != nil {
 		return nil, err
 	}
-	keeping, cancel := context.WithCancel(context.WithoutCancel(ctx)) // whoever has it closes it
+	keeping, cancel := context.WithCancel(context.WithoutCancel(ctx)) // its holder closes it
 	t.cancel = cancel
 	go func() { defer close(t.over); t.keep(keeping, first) }()
 	return t, nil
@@ -96,7 +96,7 @@ func freePort() (int, error) {
 	return listener.Addr().(*net.TCPAddr).Port, listener.Close()
 }
 
-// open starts the command and waits until somebody answers.
+// open starts the command and waits for an answer.
 func (t *Tunnel) open(ctx context.Context) (*child, error) {
 	ctx, cancel := context.WithTimeout(ctx, openWithin)
 	defer cancel()
@@ -163,7 +163,7 @@ func (t *Tunnel) tend(ctx context.Context, c *child) {
 			return
 		case <-c.ended:
 			if ctx.Err() == nil {
-				t.note(fmt.Sprintf("The tunnel broke: %s; opening it again. The job goes on.", c.words()))
+				t.note(fmt.Sprintf("The tunnel broke: %s; opening it again. The job continues.", c.words()))
 			}
 			return
 		case <-time.After(healthy):
@@ -172,7 +172,7 @@ func (t *Tunnel) tend(ctx context.Context, c *child) {
 			silent = 0
 		}
 	}
-	t.note("Nothing comes through the tunnel any more; opening it again. The job goes on.")
+	t.note("Nothing comes through the tunnel any more; opening it again. The job continues.")
 }
 
 // child is a command under way, in a process group of its own: a Ctrl-C is for this program, which ends it in its own time.

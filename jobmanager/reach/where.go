@@ -32,8 +32,8 @@ func IsHere(at *config.Installation, onController bool) bool {
 	return at.Listen != ""
 }
 
-// Meant parts the controllers that a job file means from those that may be somebody else's. A file that names its cluster or its
-// controller means whatever is found. The default cluster is everybody's who names none: there only those of the file's owner are
+// Meant parts the controllers that a job file means from those that may be another user's. A file that names its cluster or its
+// controller means whatever is found. The default cluster is shared by all jobs that name none: there only those of the file's owner are
 // meant, and those that this user has started or put jobs on.
 func Meant(at *config.Installation, found []provisioner.Controller, known []Known) (meant, others []provisioner.Controller) {
 	for _, c := range found {
@@ -47,7 +47,7 @@ func Meant(at *config.Installation, found []provisioner.Controller, known []Know
 	return meant, others
 }
 
-// Stranger refuses a controller that may be somebody else's, and says how to mean it, or one's own.
+// Stranger refuses a controller that may be another user's, and explains how to name it, or one's own.
 func Stranger(at *config.Installation, c provisioner.Controller, file string) error {
 	whose := "has no owner"
 	if c.Owner != "" {

@@ -66,7 +66,7 @@ type Guard struct {
 	lookedTotal, lookedHour time.Time
 	warnedTotal             bool
 	warnedHour              time.Time
-	over                    string // why the run was told to end
+	over                    string // why the run must end
 	exceeded                bool   // the total, with Warn
 
 	prices map[market.Pool]market.USD
@@ -83,7 +83,7 @@ func New(limits Limits) *Guard {
 	return &Guard{limits: limits, prices: map[market.Pool]market.USD{}, held: map[string]market.Pool{}}
 }
 
-// Over says why the run was told to end; empty: it was not.
+// Over returns why the run must end; empty: it need not.
 func (g *Guard) Over() string { return g.over }
 
 // Recall takes an entry of the past in: what was done about it then is in the journal. A total that was used up then still is,

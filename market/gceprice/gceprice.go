@@ -323,7 +323,7 @@ func later(a, b time.Time) time.Time {
 }
 
 // IsList reports whether a file is a price list, by its beginning, and gives the file from its start, as it was: whoever reads it
-// unpacks it, once. What cannot be unpacked is none.
+// unpacks it, once. A file that cannot be unpacked is none.
 func IsList(r io.Reader) (whole io.Reader, is bool) {
 	buffered := bufio.NewReaderSize(r, firstBlock)
 	packed, _ := buffered.Peek(firstBlock)

@@ -3,7 +3,7 @@
 //
 // It works on readers and writers and refuses to know where files are. A line that it cannot read is an
 // error with its number; what it can read but not believe (duplicates, contradictions, absurd prices, times that
-// were not recorded) it reports in a Summary, so that nothing is dropped in silence. Whoever reads prices, from a file or a
+// were not recorded) it reports in a Summary, so that nothing is dropped silently. Readers of prices, from a file or a
 // store, says to people what Doubts says.
 package trace
 

@@ -1,4 +1,4 @@
-// Package jobinit writes the first job file of somebody who has none: what was not said is asked, or suggested from the
+// Package jobinit writes the first job file of a new user: what was not given is asked, or suggested from the
 // prices and the catalog at hand, and every line of the file says what it is.
 //
 // It refuses to know where answers come from (a terminal, flags, a test), and whether the file is a good one: that is for

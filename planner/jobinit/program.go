@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Program is a program of the user's own, as far as it can be told from its files. Everything in it is a proposal.
+// Program is a program of the user's own, as far as its files show. Everything in it is a proposal.
 type Program struct {
 	Folder   string // that it runs in, as the caller has it
 	Script   string // in the folder

@@ -11,7 +11,7 @@ import (
 
 // Controller is the first script of a machine that is to be a controller: it fetches the program, compares it with its
 // SHA-256, and runs `tierml controller` as a service beside a timer that ends leaks, as units describe. Settings are the installation's, and
-// allow the endpoints that it names. The token that it shall take is told by its SHA-256 alone: neither it nor anything else in the
+// allow the endpoints that it names. It gets only the SHA-256 of the token that it accepts: neither it nor anything else in the
 // script is a secret.
 func Controller(at *config.Installation, b providers.Boot, settings string, allow []string, units []terraform.Unit, tokenSHA256 string) string {
 	arguments := fmt.Sprintf("--listen localhost:%d --accept-sha256 %s", at.Controller.Port, tokenSHA256)

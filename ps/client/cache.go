@@ -63,7 +63,7 @@ const CacheBytes = 256 << 20
 func NewCache(schema *ps.Schema, bytes int) *Cache {
 	c := &Cache{schema: schema, bound: schema.Bound(), limit: bytes / 4, reuse: (schema.Staleness + 1) / 2}
 	if schema.Staleness == ps.Unbounded {
-		c.reuse = 0 // nobody waits, and everybody sees the news
+		c.reuse = 0 // no worker waits, and all see new values
 	}
 	c.empty()
 	return c

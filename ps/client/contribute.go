@@ -38,7 +38,7 @@ type contribution struct {
 }
 
 // Contribute makes the updates of a set of splits for one clock count, all of them or none: every partition
-// holds its part, unseen, before the first one is told that it counts. Every partition of the schema takes
+// holds its part, unseen, before it is committed at the first one. Every partition of the schema takes
 // part, with rows or without, since each counts the splits that have finished a clock.
 //
 // It returns when all have committed. It may be called again with the same arguments after an error: a

@@ -32,7 +32,7 @@ type Move struct {
 // message and its acknowledgement requests wait. Afterwards this server answers `moved`.
 //
 // After an error it owns the partition as before. If the new owner could not be asked to forget what it has,
-// the error says so: the last message may have reached it. It does not use what it has before it is told that it may
+// the error says so: the last message may have reached it. It does not use what it has until it learns that it may
 // (MoveDone, or a route that names it), which it never is: the next move of the partition there replaces it.
 func (s *Server) MoveOut(ctx context.Context, do Move) (ps.Moved, error) {
 	m, err := s.moveOut(ctx, do)
@@ -64,7 +64,7 @@ func (s *Server) moveOut(ctx context.Context, do Move) (*move, error) {
 	if err := send(); err != nil {
 		return m, errors.Join(err, m.cancel())
 	}
-	_ = m.send(&wire.MoveDone{Move: m.id}) // if it cannot be told, the next route tells it
+	_ = m.send(&wire.MoveDone{Move: m.id}) // if this fails, the next route does the same
 	return m, m.left()
 }
 

@@ -1,7 +1,7 @@
 // Package server runs the partitions of one process: it owns shards and backups, answers the data plane, pulls
 // cuts to where they are backed up and hands partitions over to other servers.
 //
-// It does what it is told: which partitions it owns, when a cut is named and when everything returns to one is
+// It obeys the controller: which partitions it owns, when a cut is named and when everything returns to one is
 // decided elsewhere. It refuses to know about machines, tiers and workers' computations.
 package server
 
@@ -37,7 +37,7 @@ type Config struct {
 	MaxBody int
 	// Dial connects to other servers; default TCP, or a Unix socket where they are on this host.
 	Dial wire.Dialer
-	// TLS is asked of everybody who connects, and spoken to other servers; nil: none. It has the certificates of both
+	// TLS is required of all clients, and used to other servers; nil: none. It has the certificates of both
 	// roles. With it, everything goes by TCP.
 	TLS *tls.Config
 	// OnCutHeld is called, from a goroutine of the server, when every partition that is backed up here holds the

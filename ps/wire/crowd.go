@@ -22,7 +22,7 @@ const (
 	// bodyPatience and bodyRate say how long a body may take to arrive: its memory is claimed meanwhile.
 	bodyPatience = 30 * time.Second
 	bodyRate     = 1 << 20 // bytes a second
-	// waitingBytes bounds the requests that wait, of all connections together, with waitingCost for each one; more are told
+	// waitingBytes bounds the requests that wait, of all connections together, with waitingCost for each one; more are answered
 	// to come again.
 	waitingBytes = 256 << 20
 	waitingCost  = 16 << 10

@@ -10,7 +10,7 @@ import (
 )
 
 // Workers reach a server of their own host by a Unix socket beside its TCP port, which is faster for small messages. Its
-// name follows from the job and the TCP address, so nobody has to be told: it is in Linux's abstract name space, which is
+// name follows from the job and the TCP address, so it need not be communicated: it is in Linux's abstract name space, which is
 // one for each network name space, just like addresses. Both ends make sure that the other belongs to the same user.
 
 // nearName is the Unix socket beside a TCP address.

@@ -55,7 +55,7 @@ func (c *corked) Read(b []byte) (int, error) {
 	return c.reader.Read(b)
 }
 
-// moreWriter is a connection that can be told that more follows at once, and when it is all there.
+// moreWriter is a connection with hints: more follows at once, and everything is there.
 type moreWriter interface {
 	eager
 	writeMore(pieces [][]byte) (int64, error)

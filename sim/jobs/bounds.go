@@ -11,7 +11,7 @@ import (
 	"github.com/tierml/tierml/sched"
 )
 
-// needs are what some clocks of a job take at the least, whoever schedules it.
+// needs are what some clocks of a job take at the least, under any scheduler.
 type needs struct {
 	seconds float64         // with the best numbers on hosts that are all its own
 	area    sched.Resources // seconds of each kind of resource, with the numbers that take the least of it

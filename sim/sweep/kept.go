@@ -116,7 +116,7 @@ func (k *keptTrials) recall(c *Chooser, of *candidate, samples []planner.Sample)
 	}
 }
 
-// keep writes the trials of the last decision. What cannot be written is simulated again the next time.
+// keep writes the trials of the last decision. A trial that could not be written is simulated again next time.
 func (k *keptTrials) keep(c *Chooser, samples []planner.Sample) {
 	if k == nil {
 		return

@@ -77,7 +77,7 @@ func told(f planner.Forecast, cfg *sim.Config, unrecorded int) planner.Forecast 
 // mostPlanned is how many machines a plan simulates: a restless run of 10,000 with 20,000 splits took more than 20 minutes.
 const mostPlanned = 4096
 
-// TooLarge reports whether a job wants more machines than are simulated while somebody waits for a plan.
+// TooLarge reports whether a job wants more machines than are simulated while a user waits for a plan.
 func TooLarge(cfg *sim.Config) bool { return fleet(cfg) > mostPlanned }
 
 // betweenStarts is an hour for fleets of which a week of hourly starts is simulated in a second or two. A start takes time that grows

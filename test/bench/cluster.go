@@ -54,7 +54,7 @@ type cluster struct {
 const (
 	clusterServer     ps.ServerID = "server"
 	clusterPartitions int         = 32 // a job file's default
-	// clusterPatience is how long a machine may take for anything that it is told.
+	// clusterPatience is how long a machine may take for any command.
 	clusterPatience = time.Minute
 )
 

@@ -31,7 +31,7 @@ func main() {
 	exit(err)
 }
 
-// children are what this program runs of itself, as processes of their own.
+// children are the parts of this program that it runs as processes of their own.
 var children = map[string]func(args []string) error{"ps-server": serveRows, "ps-client": askRows, "lda-train": sweepTopics, "machine": runMachine}
 
 func childName() string {

@@ -11,7 +11,7 @@ import (
 // paramServer compares push and pull: the vector of a size is added to the server's, then read back.
 var paramServer = Group{Name: "parameter-server", Title: "Push + pull through client and server", Pairs: 15, Open: openParamServer}
 
-// pushPull is somebody's server and client.
+// pushPull is one implementation's server and client.
 type pushPull struct {
 	client *Process
 	pids   []string // of both, for their processor time

@@ -71,7 +71,7 @@ func measure(s shape) (r result, err error) {
 	return r, nil
 }
 
-// gather starts everybody and introduces them to each other.
+// gather starts all processes and connects them.
 func (c *cast) gather() error {
 	var peers []string
 	add := func(list *[]*process, role string, i int) error {

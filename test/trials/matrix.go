@@ -25,7 +25,7 @@ var modes = []mode{{"bsp", "deterministic: true"}, {"ssp1", "staleness: 1"}, {"s
 // disturbance is what happens in a cell of the matrix.
 type disturbance struct {
 	name string
-	// lossless: everybody who goes is warned in time, so no clock is done twice.
+	// lossless: every machine that goes is warned in time, so no clock is done twice.
 	lossless bool
 	clock    time.Duration // that a clock takes undisturbed; 0 = smallClock
 	tune     func(*job)    // nil = as usual

@@ -1,5 +1,5 @@
 // Package agent decides for one node of a job: the controller's commands go in, and answers, rounds of work and errands come out. It
-// is pure, and everybody who plays a node has it: tiers/node on a machine, the simulator, and the worlds in which the controller is
+// is pure, and everything that plays a node uses it: tiers/node on a machine, the simulator, and the worlds in which the controller is
 // tested. agenttest is the exam that all of them pass.
 //
 // An Agent has two parts. The Worker decides which clocks of which splits are worked on. The Server owns partitions and backs others

@@ -27,7 +27,7 @@ import (
 //	PLACE/clock-000000120-1.1/i-0a1b2c.rows     the partitions that a machine backs up
 //	PLACE/clock-000000120-1.1-SHA256.json       the manifest
 //
-// The manifest's name has the SHA-256 of its content, and the manifest that of each part. So whoever was told a name, by the run's
+// The manifest's name has the SHA-256 of its content, and the manifest that of each part. So a reader that has a name, from the run's
 // journal or its controller, reads what was written, or nothing: others may have rights to write in the same store.
 
 // manifestForm is the form of manifests and parts.
@@ -271,7 +271,7 @@ func Newest(ctx context.Context, place string, known func(name string) bool) (fo
 	return nil, doubts, nil
 }
 
-// List returns the complete checkpoints below a place whose manifests' names are known (nil: all), the newest first. What cannot be read, or lacks a part, is none;
+// List returns the complete checkpoints below a place whose manifests' names are known (nil: all), the newest first. One that cannot be read, or lacks a part, is none;
 // doubts says why.
 func List(ctx context.Context, place string, known func(name string) bool) (found []Found, doubts []error, err error) {
 	objects, err := blob.List(ctx, place)

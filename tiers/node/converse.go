@@ -70,7 +70,7 @@ func (n *node) dial() (*grpc.ClientConn, error) {
 	switch {
 	case n.cfg.Dial != nil:
 		options = append(options, grpc.WithContextDialer(n.cfg.Dial))
-	case n.own == nil: // on this host; the controller may be gone and its port somebody else's
+	case n.own == nil: // on this host; the controller may be gone and its port another process's
 		options = append(options, grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
 			return sameuser.Dial(ctx, "tcp", address)
 		}))

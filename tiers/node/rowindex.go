@@ -12,7 +12,7 @@ import (
 const mostDense = 1 << 22
 
 // rowIndex collects rows, each once, and numbers them: a row's number is its slot. Slots are in the order of partitions,
-// then of tables and rows, whoever asked first, so that what belongs to one server lies together here and in the same
+// then of tables and rows, whichever split asked first, so that what belongs to one server lies together here and in the same
 // order there.
 type rowIndex struct {
 	schema *ps.Schema

@@ -91,7 +91,7 @@ func NewWatch(run string) *Watch {
 // Recall takes an entry of the past in: it causes no alert.
 func (w *Watch) Recall(e journal.Entry, now time.Time) { w.Feed(e, now) }
 
-// Feed takes an entry in, at a time by the wall clock, and gives what is to be told.
+// Feed takes an entry at a wall-clock time, and returns the alerts that follow.
 func (w *Watch) Feed(e journal.Entry, now time.Time) (out []Alert) {
 	w.market = e.T
 	if w.lastClock.IsZero() || e.Kind == journal.Start {

@@ -109,7 +109,7 @@ func (c *counts) Collect(out chan<- prometheus.Metric) {
 // Gauges, read off the runs at each scrape.
 var (
 	infoGauge     = describe("run_info", "Always 1; what a run is.", "run", "job", "app", "rules")
-	runningGauge  = describe("run_running", "1 while a run goes on, 0 after its end.", "run")
+	runningGauge  = describe("run_running", "1 while a run is running, 0 after its end.", "run")
 	pausedGauge   = describe("run_paused", "1 while a limit by the hour keeps a run from having transient machines.", "run")
 	clockGauge    = describe("run_clock", "The clock at which the model stands; falls at a roll-back.", "run")
 	goalGauge     = describe("run_clocks_wanted", "Clocks that the job asks for.", "run")

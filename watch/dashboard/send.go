@@ -14,7 +14,7 @@ import (
 	"github.com/tierml/tierml/cost/page"
 )
 
-// policy is what browsers are told: nothing from elsewhere, and of scripts and styles only our own two, by their hashes.
+// policy is the Content-Security-Policy: nothing from elsewhere, and of scripts and styles only our own two, by their hashes.
 var policy = "default-src 'none'; style-src '" + hash(page.Style) + "'; script-src '" + hash(page.LiveScript) +
 	"'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 

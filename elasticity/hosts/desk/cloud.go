@@ -65,7 +65,7 @@ func (c *Cloud) look(ctx context.Context) (got shown, err error) {
 	return got, c.call(ctx, "listing slots", http.MethodGet, "", nil, &got)
 }
 
-// Notify passes on what the hosts of the job's slots were told, and the slots' ends.
+// Notify passes on notices of the hosts of the job's slots, and the slots' ends.
 func (c *Cloud) Notify(ctx context.Context, f func(provisioner.Notice)) error {
 	return adapter.Watch(ctx, c.log, c.poll, func(ctx context.Context) (all []adapter.Shown, err error) {
 		got, err := c.look(ctx)

@@ -8,7 +8,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// trouble is what a region was told to suffer.
+// trouble is the faults that a script has ordered.
 type trouble struct {
 	outages   []outage
 	slow      []slowdown

@@ -139,7 +139,7 @@ func budgetText(e journal.Entry) string {
 	case journal.Paused:
 		return "paused: transient machines are given up, and the reliable ones train on"
 	case journal.GoesOn:
-		return "goes on with transient machines"
+		return "transient machines are bought again"
 	}
 	return "budget warning"
 }

@@ -18,7 +18,7 @@ import (
 // A fleet's launch template lives for the length of a call. Who dies between the calls leaves it: it costs nothing, but its user
 // data holds a machine's one-time token, and an account may have 5,000 of them.
 
-// Somebody else has removed it.
+// Another process has removed it.
 const (
 	codeTemplateNameNotFound = "InvalidLaunchTemplateName.NotFoundException"
 	codeTemplateIDNotFound   = "InvalidLaunchTemplateId.NotFound"

@@ -68,7 +68,7 @@ type watcher struct {
 	tell       func(provisioner.Notice)
 	self       provisioner.InstanceID // "" until known
 	rebalanced bool                   // has been reported
-	deadline   time.Time              // of the eviction that was told; zero = none
+	deadline   time.Time              // of the announced eviction; zero = none
 	complaint  string                 // the last failure, so that it is reported once
 }
 

@@ -70,7 +70,7 @@ type Config struct {
 	AttemptTimeout time.Duration
 	// PollInterval is how often Notify looks, wall-clock (default 5 s; a machine's own notice.Watch is faster).
 	PollInterval time.Duration
-	// ShutdownTime is from the start of a preemption, when a machine is told to shut down, to its end, wall-clock
+	// ShutdownTime is from the start of a preemption, when a machine begins to shut down, to its end, wall-clock
 	// (default 30 s).
 	ShutdownTime time.Duration
 	// Settle is how long a machine may be missing from lists without anything said of its end, wall-clock

@@ -1,4 +1,4 @@
-// Package agenttest is the exam of everybody who plays a node: commands in an order, and what a node must answer, with the rules of the
+// Package agenttest is the exam of all that play a node: commands in an order, and what a node must answer, with the rules of the
 // training runtime (docs/training.md) that say so. One node has a job to itself, so that nothing depends on the order in
 // which machines do things. It knows no network, and not how long anything takes.
 package agenttest

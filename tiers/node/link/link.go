@@ -136,7 +136,7 @@ func Listen(ctx context.Context, cfg Config) (*Link, error) {
 	pb.RegisterControlServer(l.server, &control{link: l})
 	l.goroutines.Go(func() {
 		listener := cfg.Listener
-		if !cfg.TLS { // with TLS everybody has shown a certificate of the run
+		if !cfg.TLS { // with TLS every client has shown a certificate of the run
 			listener = &bounded{Listener: listener, log: cfg.Log}
 		}
 		if err := l.server.Serve(listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
