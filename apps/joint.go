@@ -20,7 +20,7 @@ type Joint interface {
 	// Needs and EvalNeeds list the rows of all of the splits, as theirs do.
 	Needs(c ps.Clock, keys []ps.Key) []ps.Key
 	EvalNeeds(keys []ps.Key) []ps.Key
-	// Run does the work of a clock of all of the splits, and gives what each measured, in their order. What is unknown
+	// Run does the work of a clock of all of the splits, and returns what each measured, in their order. What is unknown
 	// apart, such as the loss of steps that take turns, is shared out by examples.
 	Run(c ps.Clock, rows SharedRows, evaluate bool) ([]Stats, error)
 	// Weights says by how much each change of a table's rows counts in the clock that was Run last, by row; nil: all of

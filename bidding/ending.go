@@ -77,7 +77,7 @@ func (e *ending) far(left float64) bool {
 	return left > 2*max(rate, float64(e.Want.total())*e.unitRate)*e.Job.Terms.Increment.Hours()
 }
 
-// count takes in the time for which machines are paid.
+// count adds the time for which machines are paid.
 func (e *ending) count(i int) {
 	h := &e.Held[i]
 	c := e.candidate(h.Pool)

@@ -347,7 +347,7 @@ func TestDefaultsInTables(t *testing.T) {
 	}
 }
 
-// refuses loads a job with one more field and gives what is said about it.
+// refuses loads a job with one more field and returns what is said about it.
 func refuses(t *testing.T, path, line string) (faults Faults) {
 	t.Helper()
 	var job map[string]any

@@ -12,7 +12,7 @@ import (
 // Event is something that happened: one of the structs below. Telling the same event again is harmless.
 type Event = step.Event
 
-// What the fleet and training hear.
+// The events of the fleet and of training.
 type (
 	PriceChanged    = fleet.PriceChanged
 	PricesKnown     = fleet.PricesKnown

@@ -66,7 +66,7 @@ func (p *Past) Unwritten(pool market.Pool, known *market.History) []market.Price
 	return p.Ledger.Unwritten(pool, known)
 }
 
-// read takes in what was asked for.
+// read takes what was asked for.
 func (p *Past) read(e journal.Entry) (err error) {
 	switch {
 	case e.Kind == journal.Budget && e.To == journal.Paused:

@@ -17,7 +17,7 @@ import (
 // The schedules that the rules of the training runtime exist for, each by its name. Every one is forced to happen at
 // the very step of the protocol where it hurts, in many worlds of different luck, and each test makes sure that it did.
 
-// schedule runs a schedule in many worlds. arrange sets it up and gives what must have happened by the end.
+// schedule runs a schedule in many worlds. arrange sets it up and returns what must have happened by the end.
 func schedule(t *testing.T, s shape, arrange func(w *world) (happened func() bool), outcomes ...string) {
 	t.Helper()
 	hits := 0

@@ -48,7 +48,7 @@ type Config struct {
 	JobMemory  int64        // the most memory of each process of a job or plan, in bytes; 0 = unlimited
 	// EndExpiredMachines ends machines that nobody wants any more, of the cluster that a job file names; nil = nobody does.
 	EndExpiredMachines func(ctx context.Context, file string) error
-	KeepInputs         time.Duration // how long inputs are kept that no job needs; 0 = for ever
+	KeepInputs         time.Duration // how long inputs are kept that no job needs; 0 = forever
 	Log                *slog.Logger
 	Now                func() time.Time                // the wall clock
 	Limits             budget.Cluster                  // of all jobs together

@@ -156,7 +156,7 @@ func (l *spellLearner) earliest(until time.Time) (at time.Time, ok bool) {
 	return at, ok
 }
 
-// tell takes in all points of an instant together: which of them comes first means nothing.
+// tell takes all points of an instant together: which of them comes first means nothing.
 func (l *spellLearner) tell(at time.Time) {
 	lost, any := 0, false
 	for i, a := range l.pools {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A checkpoint gives back the rows, at its clock, to an owner and to its backup alike.
+// A checkpoint returns the rows, at its clock, to an owner and to its backup alike.
 func TestRestore(t *testing.T) {
 	schema := smallSchema(true, 0)
 	const at = Clock(7)

@@ -78,7 +78,7 @@ func (g *Gauge) Undone() int { return g.undone }
 // Floor is the lowest stage that the load so far allows.
 func (g *Gauge) Floor() Stage { return max(g.floor, Stage1) }
 
-// Clock takes in the load of a clock that was done in a stage. When the floor changes it says why, with the figures;
+// Clock takes the load of a clock that was done in a stage. When the floor changes it says why, with the figures;
 // otherwise it gives "".
 func (g *Gauge) Clock(at Stage, u Usage, r LoadRule) (why string) {
 	switch {
@@ -113,7 +113,7 @@ func (g *Gauge) try(floor Stage) {
 	g.floor = floor
 }
 
-// Timed takes in the length of a clock that a fleet has done in its layout; equal fleets do equal work in it. A change of floor
+// Timed takes the length of a clock that a fleet has done in its layout; equal fleets do equal work in it. A change of floor
 // after which clocks take longer is taken back, and Timed says why; otherwise it gives "". Clocks of different fleets are not
 // compared: machines that come or go meanwhile end the trial.
 func (g *Gauge) Timed(seconds, fleet float64, r LoadRule) (why string) {

@@ -186,7 +186,7 @@ func shrink(x, threshold float32) float32 {
 	return 0
 }
 
-// learn sums up the gradient of all examples at the point and gives what they cost there.
+// learn sums up the gradient of all examples at the point and returns what they cost there.
 func (s *split) learn() (loss float64) {
 	p, e := s.program, s.train.examples
 	var biasGradient float32

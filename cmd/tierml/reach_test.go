@@ -41,7 +41,7 @@ func TestControllersOfOthersAreLeftAlone(t *testing.T) {
 		}
 		return c.ID
 	}
-	// call gives what a command prints, and to which machines it opened a tunnel.
+	// call returns what a command prints, and to which machines it opened a tunnel.
 	call := func(settings string, args ...string) (code int, printed, reached string) {
 		t.Helper()
 		dir := t.TempDir()

@@ -8,7 +8,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// takeLaunchFailed hears that a launch gave no machine.
+// takeLaunchFailed records that a launch gave no machine.
 func (f *Fleet) takeLaunchFailed(e LaunchFailed) {
 	l := f.buys.open[e.Token]
 	if l == nil || l.answered {
@@ -35,7 +35,7 @@ func (f *Fleet) takeLaunchFailed(e LaunchFailed) {
 	f.checkStrangers()
 }
 
-// takeLaunched hears what a launch gave.
+// takeLaunched records what a launch gave.
 func (f *Fleet) takeLaunched(e Launched) {
 	l := f.buys.open[e.Token]
 	switch {

@@ -11,7 +11,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// takeEnded hears that a machine is gone.
+// takeEnded records that a machine is gone.
 func (f *Fleet) takeEnded(i provisioner.Instance) {
 	m := f.Roster.ByID[step.ID(i.ID)]
 	if m == nil {
@@ -151,7 +151,7 @@ func (f *Fleet) hear(id step.ID) *early {
 	return f.early[id]
 }
 
-// strangerEnded hears that a machine is gone that is not known. As long as a launch is unanswered it may be its.
+// strangerEnded records that a machine is gone that is not known. As long as a launch is unanswered it may be its.
 func (f *Fleet) strangerEnded(i provisioner.Instance) {
 	if l := f.buys.refused[i.Token]; l != nil && !f.Roster.settled(i.ID) {
 		f.enter(l, i)

@@ -8,7 +8,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// What a fleet hears. Hearing the same again is harmless.
+// The events of a fleet. A repeated event is harmless.
 type (
 	// PriceChanged: a pool's price per hour is Price from At on.
 	PriceChanged struct {

@@ -74,7 +74,7 @@ func (mk *markets) takePrice(e PriceChanged) bool {
 	return true
 }
 
-// takeCapacity takes in how many machines a pool gives, where that is watched. What it had refused is out of date.
+// takeCapacity takes how many machines a pool gives, where that is watched. What it had refused is out of date.
 func (mk *markets) takeCapacity(e CapacityChanged) (news bool) {
 	for i := range mk.cfg.Pools {
 		p := &mk.cfg.Pools[i]

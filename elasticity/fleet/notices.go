@@ -11,7 +11,7 @@ import (
 // LongestNotice is more than any provider gives, on the wall clock.
 const LongestNotice = 2 * time.Minute
 
-// takeWarned hears that a machine will go. It reports whether there may be something to do about it.
+// takeWarned records that a machine will go. It reports whether there may be something to do about it.
 func (f *Fleet) takeWarned(e Warned) (due bool) {
 	m := f.Roster.ByID[e.ID]
 	if m == nil {

@@ -239,7 +239,7 @@ func (a *Attempts) train() {
 	a.trainer.Begin(team, a.saved)
 }
 
-// Trained hears how far the team has come, first when it begins. It reports whether that is news.
+// Trained records how far the team has come, first when it begins. It reports whether that is news.
 func (a *Attempts) Trained(clock ps.Clock, pace time.Duration) (news bool) {
 	now := a.now
 	if now == nil || clock < now.clock {
@@ -308,7 +308,7 @@ func (t *attempt) parting() bool {
 	return slices.ContainsFunc(t.team, func(w *Worker) bool { return w.Leaving })
 }
 
-// Saved takes in the requested checkpoint. Where saving is continuous it comes when a team is lost.
+// Saved takes the requested checkpoint. Where saving is continuous it comes when a team is lost.
 func (a *Attempts) Saved(clock ps.Clock, err error) {
 	if err == nil {
 		if clock > a.saved {

@@ -95,7 +95,7 @@ func (a attempting) Judge() {
 	a.trainer.Advance()
 }
 
-// Step takes in events and gives what to do about them, in order. The slice is good until the next Step.
+// Step takes events and returns what to do about them, in order. The slice is good until the next Step.
 func (c *Controller) Step(now time.Time, events ...elasticity.Event) []elasticity.Action {
 	c.step.Begin(now)
 	if c.step.Finished {

@@ -203,7 +203,7 @@ func (a *adoption) putTogether(t *Training) *findings {
 	return f
 }
 
-// readServed takes in what a machine owns and backs up.
+// readServed takes what a machine owns and backs up.
 func (f *findings) readServed(t *Training, m *Node, stock tiers.Stock, highest []ps.Clock) {
 	stray := func(cut ps.Clock) {
 		if cut > t.Cuts.Committed {
@@ -234,7 +234,7 @@ func (f *findings) readServed(t *Training, m *Node, stock tiers.Stock, highest [
 	}
 }
 
-// readWork takes in what a machine works on.
+// readWork takes what a machine works on.
 func (f *findings) readWork(m *Node, stock tiers.Stock) {
 	for _, s := range stock.Splits {
 		if f.splits[s.Split].Holder != "" {

@@ -32,7 +32,7 @@ func (cl *clocks) ahead() ps.Clock {
 	return max(slices.Max(cl.Marks)-cl.Done-1, 0)
 }
 
-// take takes in what a worker reports. It reports whether that was news.
+// take takes what a worker reports. It reports whether that was news.
 func (cl *clocks) take(m *Node, r tiers.Progress) bool {
 	p := cl.progress
 	if r.Generation != cl.layout.Generation || r.Clock <= p.Done {

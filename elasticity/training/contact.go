@@ -22,7 +22,7 @@ func checkpointOf(do tiers.Do) string {
 	return ""
 }
 
-// TakeReport takes in what a node says. It reports whether there may be something to do about it.
+// TakeReport takes what a node says. It reports whether there may be something to do about it.
 func (t *Training) TakeReport(id ps.ServerID, r tiers.Report) (due bool) {
 	m := t.Nodes.ByID[id]
 	if m == nil {
@@ -220,7 +220,7 @@ func (t *Training) Lose(lost *step.Machine) {
 	}
 }
 
-// takeProgress takes in what a worker reports after a commit.
+// takeProgress takes what a worker reports after a commit.
 func (t *Training) takeProgress(m *Node, r tiers.Progress) {
 	if t.Recovery == nil && t.Clocks.take(m, r) {
 		t.Cuts.checkClock()

@@ -5,7 +5,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// What training hears. Hearing the same again is harmless.
+// The events of training. A repeated event is harmless.
 type (
 	// Reported: a node said something; its first report is tiers.Hello.
 	Reported struct {

@@ -12,7 +12,7 @@ import (
 //
 // It counts only where all servers go: then what the reliable machines do not hold by the first deadline is lost. The plan takes the first that
 // fits into the time left: FlushAll (finish everything begun, and deliver it), CutOnly (deliver the clock under way now), GiveUpRest (the last
-// committed cut serves). It is made anew while warnings last, because deliveries may be slower than earlier ones; what was given up comes back
+// committed cut serves). It is made again while warnings last, because deliveries may be slower than earlier ones; what was given up comes back
 // only with a fifth more time than it needs, or plans would waver with their figures.
 //
 // Not done: delivering clocks beyond the cut as they are. A backup holds one state per partition at one clock, and without a common clock there

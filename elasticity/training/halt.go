@@ -185,7 +185,7 @@ func (c *Config) exportPatience() time.Duration {
 	return max(c.Market(exportWithin), 4*c.DeadAfter)
 }
 
-// TakeExported hears whether the model is saved.
+// TakeExported records whether the model is saved.
 func (t *Training) TakeExported(e Exported) {
 	h := t.Halt
 	if h == nil || h.phase != haltExporting || e.Generation != t.Layout.Generation {

@@ -105,7 +105,7 @@ func (sv *saves) takeSaved(m *Node, do tiers.SaveCut, a tiers.Answer) {
 	}
 }
 
-// TakeManifest hears whether a checkpoint is complete.
+// TakeManifest records whether a checkpoint is complete.
 func (sv *saves) TakeManifest(e ManifestWritten) {
 	s := sv.Current
 	switch {

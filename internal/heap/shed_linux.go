@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Shed gives back what only the start of a process needed: garbage, and pages of the program itself. Starting runs the
+// Shed releases what only the start of a process needed: garbage, and pages of the program itself. Starting runs the
 // initialization of every package, cloud SDKs among them, and so maps half of a large program, of which an agent then uses a small
 // part. Pages that are used again come back from the page cache within microseconds. Where something fails they stay.
 func Shed() {

@@ -4,5 +4,5 @@ package heap
 
 import "runtime/debug"
 
-// Shed gives back the garbage of a process's start.
+// Shed releases the garbage of a process's start.
 func Shed() { debug.FreeOSMemory() }

@@ -274,7 +274,7 @@ func recorded(w *Wanted) ([]planner.Offer, error) {
 	return offers, nil
 }
 
-// beginning asks when in the recording to start, and gives what is sold then.
+// beginning asks when in the recording to start, and returns what is sold then.
 func (d *Dialogue) beginning(w *Wanted, offers []planner.Offer) ([]Candidate, error) {
 	usual, _ := Start(offers)
 	given := ""

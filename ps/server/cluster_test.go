@@ -209,7 +209,7 @@ func (c *cluster) startIn(id ps.ServerID, generation ps.Generation) *node {
 	return n
 }
 
-// kill ends a server without a word.
+// kill ends a server without notice.
 func (c *cluster) kill(id ps.ServerID) {
 	c.nodes[id].stop()
 	delete(c.nodes, id)
@@ -325,7 +325,7 @@ func (t *team) start(ctx context.Context, from, to ps.Clock) {
 
 func (t *team) wait() error { return errors.Join(t.errors()...) }
 
-// errors waits, and gives what each worker ended with.
+// errors waits, and returns what each worker ended with.
 func (t *team) errors() (errs []error) {
 	t.running.Wait()
 	for _, m := range t.members {

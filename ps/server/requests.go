@@ -45,7 +45,7 @@ type noWaitKey struct{}
 // mustWait is what handle gives when it would have to wait, but is not to.
 var mustWait wire.Message = &wire.Error{Code: wire.Retry, Text: "it has to wait"}
 
-// release gives back a request's memory, unless a shard may keep some of it: of what is staged, and in sparse tables also
+// release frees a request's memory, unless a shard may keep some of it: of what is staged, and in sparse tables also
 // of what is committed.
 func (s *Server) release(request, answer wire.Message) {
 	if _, ok := request.(*wire.Contribute); ok {

@@ -97,7 +97,7 @@ func (f *frameReader) newBuffer(size int) *Buffer {
 // more reports whether the next frame has begun to arrive, so that next will not have to wait for its header.
 func (f *frameReader) more() bool { return f.end-f.start >= headerSize }
 
-// drop gives back the memory of a frame that was never completed.
+// drop releases the memory of a frame that was never completed.
 func (f *frameReader) drop() {
 	f.body.Release()
 	f.body = nil

@@ -452,7 +452,7 @@ func (l *Link) deliver(id uint64, m Message) {
 // Dialer opens connections.
 type Dialer func(ctx context.Context, address string) (net.Conn, error)
 
-// dialTimeout bounds one attempt: a machine that is gone without a word must not hold its caller up.
+// dialTimeout bounds one attempt: a machine that is gone without notice must not hold its caller up.
 const dialTimeout = 3 * time.Second
 
 // DialTCP is the usual Dialer. On this host it reaches processes of the same user only.

@@ -239,7 +239,7 @@ const (
 	lendGrace = 200 * time.Microsecond
 )
 
-// writeSwiftly writes for as long as the other end takes the bytes about as fast as they could be copied, and gives what is
+// writeSwiftly writes for as long as the other end takes the bytes about as fast as they could be copied, and returns what is
 // left: what is lent is needed by others.
 func (o *outbox) writeSwiftly(to eager, pieces [][]byte) (rest [][]byte, err error) {
 	began, written := time.Now(), 0

@@ -6,7 +6,7 @@ import "runtime/debug"
 // locked and half changed. Nil: it is not reported.
 type Panicked func(value any, stack []byte)
 
-// Tell is deferred by goroutines, first of all, so that a panic does not end the process without a word.
+// Tell is deferred by goroutines, first of all, so that a panic does not end the process without a report.
 func (to Panicked) Tell() {
 	if to == nil {
 		return

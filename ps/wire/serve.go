@@ -193,7 +193,7 @@ func (c *connection) read(ctx context.Context) error {
 	}
 }
 
-// handle answers a request on a goroutine of its own: it may have to wait. Release gives back the room of its body.
+// handle answers a request on a goroutine of its own: it may have to wait. Release frees the room of its body.
 func (c *connection) handle(ctx context.Context, slots chan struct{}, h header, request Message, release func()) error {
 	cost := int64(2*h.length + waitingCost) // keys take twice as much as on their way
 	if !c.crowd.waiting.TryAcquire(cost) {

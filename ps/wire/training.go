@@ -38,7 +38,7 @@ func newRead(stored bool) *Read {
 	return m
 }
 
-// Release gives back a Read that came over the network.
+// Release frees a Read that came over the network.
 func (m *Read) Release() {
 	if m.pooled {
 		m.pooled = false

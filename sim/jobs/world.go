@@ -186,7 +186,7 @@ func (w *world) pass(until float64) {
 	w.now = until
 }
 
-// happen takes in all that happens now.
+// happen takes all that happens now.
 func (w *world) happen() error {
 	changed := false
 	for len(w.coming) > 0 && w.coming[0].of.Arrives <= w.now+instant {

@@ -230,7 +230,7 @@ func checkGuarantees(t *testing.T, runs []guarantee) {
 }
 
 // run makes a run and says what is wrong with it. One that would leave its spot machines for the sake of the deadline is made again
-// by an adversary, who takes them without a word: shortly before, or when the machines that are to take their place are there and wait for
+// by an adversary, who takes them without notice: shortly before, or when the machines that are to take their place are there and wait for
 // a checkpoint.
 func (g *guarantee) run() string {
 	wrong, left := g.once()

@@ -282,7 +282,7 @@ func (r *reach) least() float64 {
 // advice is what is bid next on a path of which some steps are known.
 type advice struct{ idle, end int }
 
-// follow goes back over the steps of a path that are known, from its last, behind which nothing is. It gives what to bid at
+// follow goes back over the steps of a path that are known, from its last, behind which nothing is. It returns what to bid at
 // each of them, the last one excepted; the first `keep` of them are enough.
 func (r *reach) follow(path []int, keep int, scratch *[2]outcome) []advice {
 	out := make([]advice, min(keep, len(path)-1))

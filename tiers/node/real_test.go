@@ -70,7 +70,7 @@ func onTheRealDataPlane(t *testing.T, s *secured) {
 		}
 		w.awaitClock(cut + 4)
 
-		machines["i-2"].cancel() // without a word to anybody
+		machines["i-2"].cancel() // without notice to anybody
 		<-machines["i-2"].ended
 		holdings := w.do("i-1", tiers.FenceGeneration{Generation: 1}).(tiers.Holdings)
 		if len(holdings.Backups) != 5 || holdings.Backups[0].Cut != cut {

@@ -199,7 +199,7 @@ func oversizedFrame(t *testing.T, like []byte) []byte {
 	return b
 }
 
-// knock connects, says something and gives what comes back before the other end hangs up.
+// knock connects, says something and returns what comes back before the other end hangs up.
 func knock(t *testing.T, address string, config *tls.Config, say []byte) []byte {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
@@ -261,7 +261,7 @@ func TestPlaintextStaysOnThisHost(t *testing.T) {
 	}
 }
 
-// A machine that the controller does not know says so and ends; it does not ask for ever.
+// A machine that the controller does not know says so and ends; it does not ask forever.
 func TestAMachineThatIsRefusedEnds(t *testing.T) {
 	real(t, newSecured(t), func(t *testing.T, w *world) {
 		m := w.start("i-1", func(m *machine) { m.user.Token = "another" })

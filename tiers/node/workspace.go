@@ -101,7 +101,7 @@ func (w *workspace) begin(t team, c ps.Clock, evaluate bool) {
 	}
 }
 
-// compute runs one clock of all splits of the team, some at the same time, and adds up what they changed. It gives what
+// compute runs one clock of all splits of the team, some at the same time, and adds up what they changed. It returns what
 // each measured; of an error, which split's it is, if it is that of one.
 func (w *workspace) compute(ctx context.Context, t team, c ps.Clock, evaluate bool) (stats []apps.Stats, at int, err error) {
 	if t.joint != nil {

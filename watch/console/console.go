@@ -115,7 +115,7 @@ func (c *Console) Feed(e journal.Entry) {
 	}
 }
 
-// Recall takes in an entry of an earlier part of the run: it counts, and is not shown again.
+// Recall takes an entry of an earlier part of the run: it counts, and is not shown again.
 func (c *Console) Recall(e journal.Entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -2,7 +2,7 @@ package fast
 
 import "math"
 
-// Exp returns e to the power of x to about six digits, for x from -80 to 80; beyond it gives what it gives there.
+// Exp returns e to the power of x to about six digits, for x from -80 to 80; beyond it returns what it gives there.
 func Exp(x float32) float32 {
 	x = min(max(x, -80), 80)
 	// exp(x) = 2^whole * exp(rest), |rest| up to half of ln 2, by Taylor's series.
