@@ -172,7 +172,7 @@ func (l *Ledger) addTotals(r *Report, bills []bill, asOf time.Time) {
 		t.Total += sum
 		for _, c := range b.charges {
 			if c.Note == market.CommittedNote {
-				t.Committed += c.Rate.PerHour(c.To.Sub(c.From))
+				t.Committed += c.Rate.For(c.To.Sub(c.From))
 			}
 		}
 		if b.usage.Pool.Class == market.Spot {

@@ -84,7 +84,7 @@ func (l *Ledger) sameMachines(asOf time.Time) market.USD {
 	var sum market.USD
 	for _, m := range l.order {
 		if t, ok := l.types[m.usage.Pool.Type]; ok {
-			sum += t.price.PerHour(m.life(asOf).length())
+			sum += t.price.For(m.life(asOf).length())
 		}
 	}
 	return sum

@@ -488,7 +488,7 @@ func TestBillOfAMachineThatEndsInTheFuture(t *testing.T) {
 	}
 	actions := step(2*time.Minute, Wake{})
 	charge := pick[Record](actions)[0].Entry
-	if want := (market.Dollar / 4).PerHour(2 * time.Minute).String(); charge.Kind != journal.Charge || charge.USD != want {
+	if want := (market.Dollar / 4).For(2 * time.Minute).String(); charge.Kind != journal.Charge || charge.USD != want {
 		t.Errorf("%+v, want %s", charge, want)
 	}
 	if len(pick[Finish](actions)) != 1 {

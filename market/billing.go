@@ -34,7 +34,7 @@ type Charge struct {
 
 // RuleBook is how a provider bills in one period of its history.
 //
-// Invariant: charges are a function of the usage, the prices and asOf. Each is rounded once, by USD.PerHour, half up to the billionth of a
+// Invariant: charges are a function of the usage, the prices and asOf. Each is rounded once, by USD.For, half up to the billionth of a
 // dollar, and sums are of rounded charges: so journal, report and the fake cloud's bill agree to the billionth. (A slot's share of a
 // host's charge is rounded down, so that shares never exceed it.)
 //

@@ -60,7 +60,7 @@ var (
 // an hour pays for machines of that type on demand. See Fees.
 //
 // In all of them a spot machine never costs more than its bid. Every line's amount is its rate for the time
-// from From to To (rounded half up to the billionth, see USD.PerHour), or nothing when it is Free.
+// from From to To (rounded half up to the billionth, see USD.For), or nothing when it is Free.
 func Rules(name string) (RuleBook, error) {
 	base, extra, some := strings.Cut(name, "+")
 	for _, book := range ruleBooks {
@@ -161,7 +161,7 @@ func hourCharge(u Usage, from time.Time, rate USD) Charge {
 	case cutShort:
 		c.Note = "begun hour paid in full"
 	}
-	c.Amount = rate.PerHour(c.To.Sub(c.From))
+	c.Amount = rate.For(c.To.Sub(c.From))
 	return c
 }
 
@@ -214,7 +214,7 @@ func (b perSecond) Charges(u Usage, h *History, asOf time.Time) ([]Charge, error
 	}
 	for i := range charges {
 		if c := &charges[i]; !c.Free {
-			c.Amount = c.Rate.PerHour(c.To.Sub(c.From))
+			c.Amount = c.Rate.For(c.To.Sub(c.From))
 		}
 	}
 	return charges, nil

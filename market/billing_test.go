@@ -230,7 +230,7 @@ func TestFees(t *testing.T) {
 		case at(10):
 			life = time.Minute // at least
 		}
-		if fee := charges[0]; fee.Amount != USD(2_191_781+5_000_000).PerHour(life) || !fee.To.Equal(u.Start.Add(life)) {
+		if fee := charges[0]; fee.Amount != USD(2_191_781+5_000_000).For(life) || !fee.To.Equal(u.Start.Add(life)) {
 			t.Errorf("%+v: %+v", u, fee)
 		}
 	}
@@ -440,7 +440,7 @@ func TestChargesFacts(t *testing.T) {
 		}
 		next := u.Start
 		for _, c := range ended {
-			amount := c.Rate.PerHour(c.To.Sub(c.From))
+			amount := c.Rate.For(c.To.Sub(c.From))
 			if c.Free {
 				amount = 0
 			}

@@ -175,7 +175,7 @@ func (b withFees) Charges(u Usage, h *History, asOf time.Time) ([]Charge, error)
 		{Rate: b.fees.TrafficPerHour(u.Pool.Zone), Note: "traffic between zones, as declared"},
 	} {
 		if fee.Rate > 0 {
-			fee.From, fee.To, fee.Amount = u.Start, end, fee.Rate.PerHour(end.Sub(u.Start))
+			fee.From, fee.To, fee.Amount = u.Start, end, fee.Rate.For(end.Sub(u.Start))
 			fees = append(fees, fee)
 		}
 	}

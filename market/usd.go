@@ -77,9 +77,9 @@ func (u USD) Cents() string {
 	return fmt.Sprintf("%s$%d.%02d", sign, cents/100, cents%100)
 }
 
-// PerHour returns what a time costs at u per hour: u x d / 1 h, rounded half up to the billionth (amounts
+// For returns what a time costs at the price u per hour: u x d / 1 h, rounded half up to the billionth (amounts
 // below zero mirror those above). Whole hours are exact. It panics when the amount does not fit.
-func (u USD) PerHour(d time.Duration) USD {
+func (u USD) For(d time.Duration) USD {
 	_, price := u.split()
 	_, nanoseconds := USD(d).split()
 	hi, lo := bits.Mul64(price, nanoseconds)

@@ -86,7 +86,7 @@ func TestCents(t *testing.T) {
 	}
 }
 
-func TestPerHour(t *testing.T) {
+func TestFor(t *testing.T) {
 	for _, c := range []struct {
 		price USD
 		d     time.Duration
@@ -103,31 +103,31 @@ func TestPerHour(t *testing.T) {
 		{0, time.Hour, 0},
 		{Dollar, 0, 0},
 	} {
-		if got := c.price.PerHour(c.d); got != c.want {
+		if got := c.price.For(c.d); got != c.want {
 			t.Errorf("%s per hour for %s is %s, want %s", c.price, c.d, got, c.want)
 		}
 	}
 }
 
-// TestPerHourAgainstBig compares with arithmetic that cannot overflow.
-func TestPerHourAgainstBig(t *testing.T) {
+// TestForAgainstBig compares with arithmetic that cannot overflow.
+func TestForAgainstBig(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		price := rapid.Int64Range(0, int64(1000*Dollar)).Draw(t, "price")
 		d := rapid.Int64Range(0, int64(1e5*time.Hour)).Draw(t, "d")
 		n := new(big.Int).Mul(big.NewInt(price), big.NewInt(d))
 		n.Add(n, big.NewInt(int64(time.Hour)/2))
 		n.Div(n, big.NewInt(int64(time.Hour)))
-		if got := USD(price).PerHour(time.Duration(d)); got != USD(n.Int64()) {
+		if got := USD(price).For(time.Duration(d)); got != USD(n.Int64()) {
 			t.Fatalf("%d per hour for %d is %d, want %s", price, d, got, n)
 		}
 	})
 }
 
-func TestPerHourPanicsRatherThanLie(t *testing.T) {
+func TestForPanicsRatherThanLie(t *testing.T) {
 	defer func() {
 		if recover() == nil {
 			t.Error("an amount that does not fit was given")
 		}
 	}()
-	t.Log(USD(math.MaxInt64).PerHour(2 * time.Hour))
+	t.Log(USD(math.MaxInt64).For(2 * time.Hour))
 }

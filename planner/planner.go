@@ -263,7 +263,7 @@ func (in Input) cheapestOnDemand() (OnDemand, error) {
 			Fleet: Fleet{Pool: candidate.Pool, Type: t, Count: count},
 			Time:  in.workTime(float64(count) * t.WorkRate()),
 		}
-		o.Cost = t.OnDemand.PerHour(wholeSeconds(o.Time)) * market.USD(count)
+		o.Cost = t.OnDemand.For(wholeSeconds(o.Time)) * market.USD(count)
 		// Of fleets that cost the same, the first by pool, as OnDemand is sorted.
 		if best.Fleet.Count == 0 || o.Cost < best.Cost {
 			best = o

@@ -207,21 +207,6 @@ func (cu *cuts) checkClock() {
 	}
 }
 
-// What is saved of the work of servers that have warnings is planned by bytes and seconds left: what cannot finish in time
-// is not started (docs/training.md, Warned eviction). In this order, the first that fits:
-//
-//	flush   everything that has begun is finished and delivered; nothing is lost
-//	cut     the clock under way is delivered as an ordinary cut; with staleness, what is begun beyond it is given up
-//	serve   the last committed cut serves; what came after it is given up and will be repeated
-type Rescue int
-
-const (
-	undecided Rescue = iota
-	FlushAll
-	CutOnly
-	GiveUpRest
-)
-
 // soonest orders owners for a cut: those with the least time left are asked, and deliver, first.
 func soonest(a, b *Node) int {
 	switch {

@@ -176,7 +176,7 @@ func PerHour(cfg *sim.Config) market.USD {
 // OnDemandCost is what the undisturbed work costs on the on-demand fleet, without start-up, waiting or rounding up
 // of hours: what `tierml report` compares with, too.
 func OnDemandCost(cfg *sim.Config) market.USD {
-	return cfg.Equivalent.Type.OnDemand.PerHour(ComputeTime(cfg)) * market.USD(cfg.Equivalent.Count)
+	return cfg.Equivalent.Type.OnDemand.For(ComputeTime(cfg)) * market.USD(cfg.Equivalent.Count)
 }
 
 // withPolicy returns the run by another policy. On demand, all machines are reliable ones, the whole on-demand fleet, and
