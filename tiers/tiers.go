@@ -1,6 +1,6 @@
 // Package tiers assigns roles to machines: it turns the members of a job into a Layout
-// (TierML, CMU-PDL-16-102, section 3) and defines what the controller and the machines say to each other.
-// It is pure; tiers/node makes it so on a machine. It does not know why machines come and go.
+// (TierML, CMU-PDL-16-102, section 3) and defines the messages between the controller and the machines.
+// It is pure; tiers/node carries it out on a machine. It does not know why machines come and go.
 package tiers
 
 import "github.com/tierml/tierml/ps"

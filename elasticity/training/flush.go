@@ -8,22 +8,11 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// Rescue is what is saved of the work of servers that all have warnings: the first that fits into the time left. What cannot finish
-// in time is not started.
-type Rescue int
-
-const (
-	undecided  Rescue = iota
-	FlushAll          // everything that has begun is finished and delivered; nothing is lost
-	CutOnly           // the clock under way is delivered as an ordinary cut; with staleness, what is begun beyond it is given up
-	GiveUpRest        // the last committed cut serves; what came after it is given up and will be repeated
-)
-
 // endOfLife is a plan of what to save before evictions, with its figures in wall-clock seconds.
 //
 // It counts only where all servers go: then what the reliable machines do not hold by the first deadline is lost. The plan takes the first
-// Rescue that fits into the time left. It is made again while warnings last, because deliveries may be slower than earlier ones; what was given up comes back
-// only with a fifth more time than it needs, or plans would waver with their figures.
+// Rescue that fits into the time left. It is made again while warnings last, because deliveries may be slower than earlier ones; what was
+// given up comes back only with a fifth more time than it needs, or plans would waver with their figures.
 //
 // Not done: delivering clocks beyond the cut as they are. A backup holds one state per partition at one clock, and without a common clock there
 // is nothing to return to.
