@@ -245,7 +245,7 @@ type Alerts struct {
 // Resources are the transient machines: how many, of which kinds, where, and at what price. With CloudNone
 // there are none.
 type Resources struct {
-	// Count of transient machines, or a range such as `1..4`. Programs begin on the smaller number and go on with more
+	// Count of transient machines, or a range such as `1..4`. Programs begin on the smaller number and continue with more
 	// (docs/programs.md). Training asks for the larger, and a scheduler grants it no fewer than the smaller (docs/scheduler.md). Required, or `vcpu`.
 	Count Machines `yaml:"count"`
 	// VCPU asks for so many vCPUs in total, of any type. Required, or `count`.

@@ -34,7 +34,7 @@ type UserProgram struct {
 	// Secrets are variables whose values are in no file of the run: each comes from a variable of the environment of `tierml run`
 	// (`env`) or from a file (`file`). Default none.
 	Secrets map[string]Secret `yaml:"secrets"`
-	// State is what a program goes on from; see below. Default none: it begins anew on every machine.
+	// State is what a program resumes from; see below. Default none: it starts over on every machine.
 	State State `yaml:"state"`
 	// Progress is how a program says how far it is; see below. Default none.
 	Progress Progress `yaml:"progress"`

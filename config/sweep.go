@@ -24,7 +24,7 @@ type Sweep struct {
 	Samples int `yaml:"samples"`
 	// Seed of the draws. Default 1.
 	Seed uint64 `yaml:"seed"`
-	// Feedback are steps at which trials are compared by their loss, so that only the best go on; see below. Default none: all
+	// Feedback are steps at which trials are compared by their loss, so that only the best continue; see below. Default none: all
 	// trials run to their end.
 	Feedback []Feedback `yaml:"feedback"`
 }
@@ -37,7 +37,7 @@ type Choices []string
 type Feedback struct {
 	// At is the step, as the program reports it with its loss; of an application a clock at which its test loss is measured. Required.
 	At int `yaml:"at" job:"required"`
-	// Keep is how many trials go on: those with the lowest loss. Required.
+	// Keep is how many trials continue: those with the lowest loss. Required.
 	Keep int `yaml:"keep" job:"required"`
 }
 

@@ -104,7 +104,7 @@ func TestSubmitOverHTTP(t *testing.T) {
 	}
 	s.tell("demo-1", "finish")
 	s.until("demo-1", call.Finished)
-	if _, err := client.Resume(t.Context(), "demo-1"); err == nil || !strings.Contains(err.Error(), "nothing to go on with") {
+	if _, err := client.Resume(t.Context(), "demo-1"); err == nil || !strings.Contains(err.Error(), "nothing to resume") {
 		t.Error(err)
 	}
 }
