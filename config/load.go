@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -146,6 +147,11 @@ var yamlLine = regexp.MustCompile(`^yaml: (?:line ([0-9]+): )?(.*)$`)
 
 // syntaxFault puts the YAML library's words into our form and adds what usually lies behind them.
 func syntaxFault(path string, text []byte, err error) error {
+	for i, content := range bytes.Split(text, []byte("\n")) {
+		if !utf8.Valid(content) {
+			return Faults{{File: path, Line: i + 1, Column: 1, Problem: "is not text in UTF-8", Instead: "save the file as UTF-8, or name the job file if this is another"}}
+		}
+	}
 	line, words := 1, err.Error()
 	if m := yamlLine.FindStringSubmatch(words); m != nil {
 		words = m[2]

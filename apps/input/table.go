@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -189,9 +190,18 @@ func (c *columnReader) parse(field string) (value float32, reason string) {
 	return float32(x), ""
 }
 
+// separated is a number with a decimal comma, or with separators of thousands.
+var separated = regexp.MustCompile(`^[+-]?([0-9]+,[0-9]+|[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?|[0-9]{1,3}(\.[0-9]{3})+,[0-9]+)$`)
+
 func (c *columnReader) word(field string) (value float32, reason string) {
 	place, known := c.places[field]
 	if !known {
+		switch {
+		case separated.MatchString(field):
+			return 0, fmt.Sprintf("%q is written with a comma: write numbers as 1234.5", field)
+		case strings.IndexByte(field, 0) >= 0:
+			return 0, fmt.Sprintf("%q has a zero byte: the file is damaged, or not text", field)
+		}
 		if place = len(c.places); place == maxWords {
 			return 0, fmt.Sprintf("%q is the word number %d: this is free text, take the column out", field, maxWords+1)
 		}

@@ -314,12 +314,22 @@ func newTrainPlace(o trainOptions, job *config.Job) (trainPlace, error) {
 	if err := atomicfile.Replaceable(o.output); err != nil {
 		return trainPlace{}, usageError{fmt.Errorf("--model: %w; name a file", err)}
 	}
+	if sameFile(o.output, job.Train.Data) {
+		return trainPlace{}, usageError{fmt.Errorf("--model %s: the job's data would be lost; name another file", o.output)}
+	}
 	splits, err := os.MkdirTemp("", "tierml-train-")
 	if err != nil {
 		return trainPlace{}, fmt.Errorf("making a folder for the splits: %w", err)
 	}
 	model, err := filepath.Abs(o.output)
 	return trainPlace{model: model, splits: splits, remove: splits}, err
+}
+
+// sameFile reports whether both paths lead to one file that exists.
+func sameFile(a, b string) bool {
+	x, errA := os.Stat(a)
+	y, errB := os.Stat(b)
+	return errA == nil && errB == nil && os.SameFile(x, y)
 }
 
 // close removes what was only needed meanwhile, and a run directory in which no run came about.

@@ -178,6 +178,11 @@ func TestDoors(t *testing.T) {
 		{Door{Address: ":7071", Cert: "c", Key: "k"}, ""},
 		{Door{Address: ":7071", Cert: "c"}, "belong together"},
 		{Door{Address: "7071"}, "write it as localhost:7070"},
+		{Door{Address: ""}, `--listen "": missing port`},
+		{Door{Address: "localhost:"}, `"" is not a port; write a number from 1 to 65535, or 0 for any free one`},
+		{Door{Address: "localhost:99999"}, `"99999" is not a port`},
+		{Door{Address: "localhost:-1"}, `"-1" is not a port`},
+		{Door{Address: "localhost:80x"}, `"80x" is not a port`},
 	} {
 		err := c.door.Check("the dashboard")
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
@@ -239,7 +244,7 @@ func TestTakenPort(t *testing.T) {
 	}
 	defer taken.Close()
 	_, err = Door{Address: taken.Addr().String()}.Listen()
-	if err == nil || !strings.Contains(err.Error(), taken.Addr().String()) || !strings.Contains(err.Error(), "another --listen address may be free") {
+	if err == nil || !strings.Contains(err.Error(), taken.Addr().String()) || !strings.Contains(err.Error(), "end the program that has it, or choose another port with --listen") {
 		t.Errorf("a taken port: %v", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"syscall"
 )
 
 // Door is where something is served and what protects it.
@@ -19,7 +20,10 @@ type Door struct {
 func (d Door) Check(what string) error {
 	host, port, err := net.SplitHostPort(d.Address)
 	if err != nil {
-		return fmt.Errorf("--listen %s: %w; write it as localhost:7070", d.Address, err)
+		return fmt.Errorf("--listen %q: %w; write it as localhost:7070", d.Address, err)
+	}
+	if _, err := net.LookupPort("tcp", port); err != nil || port == "" {
+		return fmt.Errorf("--listen %s: %q is not a port; write a number from 1 to 65535, or 0 for any free one", d.Address, port)
 	}
 	if (d.Cert == "") != (d.Key == "") {
 		return errors.New("--tls-cert and --tls-key belong together: name both files, or none")
@@ -41,8 +45,11 @@ func (d Door) TLS() bool { return d.Cert != "" }
 // Listen opens the door.
 func (d Door) Listen() (net.Listener, error) {
 	listener, err := net.Listen("tcp", d.Address)
-	if err != nil {
-		return nil, fmt.Errorf("%w; another --listen address may be free", err)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("%w; end the program that has it, or choose another port with --listen; 0 takes any free one", err)
+	case err != nil:
+		return nil, fmt.Errorf("%w; choose another address with --listen", err)
 	}
 	if !d.TLS() {
 		return listener, nil

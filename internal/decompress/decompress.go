@@ -136,5 +136,21 @@ func unpack(r io.Reader) (io.ReadCloser, error) {
 		}
 		return z.IOReadCloser(), nil
 	}
+	for _, f := range foreign {
+		if bytes.HasPrefix(magic, []byte(f.magic)) {
+			return nil, errors.New(f.what)
+		}
+	}
 	return asIs{buffered}, nil
+}
+
+// foreign are the first bytes of files that nobody here reads, and what to do instead.
+var foreign = []struct{ magic, what string }{
+	{"PK\x03\x04", "it is a zip archive, as spreadsheets are too: unpack it, or save the sheet as CSV"},
+	{"\xff\xfe", "it is text in UTF-16: save it as UTF-8"},
+	{"\xfe\xff", "it is text in UTF-16: save it as UTF-8"},
+	{"PAR1", "it is a Parquet file: write it as CSV"},
+	{"%PDF", "it is a PDF: write its table as CSV"},
+	{"\xfd7zX", "it is compressed by xz: unpack it, or use gzip or zstd"},
+	{"BZh", "it is compressed by bzip2: unpack it, or use gzip or zstd"},
 }

@@ -66,6 +66,22 @@ func TestReader(t *testing.T) {
 }
 
 // Few bytes that become many short lines end, too; lines that differ from each other do not.
+// Files of known other kinds are called what they are, and those that only begin alike are read.
+func TestForeign(t *testing.T) {
+	for in, want := range map[string]string{
+		"PK\x03\x04rest": "zip archive", "\xff\xfea\x00,\x00": "UTF-16", "PAR1....": "Parquet", "\xfd7zXZ\x00": "by xz", "BZh91AY": "by bzip2", "%PDF-1.7": "PDF",
+	} {
+		if _, err := Reader(strings.NewReader(in)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", in, err)
+		}
+	}
+	for _, in := range []string{"PARTY,COUNT\n", "PK,a\n", "%,a\n", "\xff"} {
+		if _, err := Reader(strings.NewReader(in)); err != nil {
+			t.Errorf("%q: %v", in, err)
+		}
+	}
+}
+
 func TestManyLinesEnd(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	same, different := strings.Repeat("1\n", 4<<20), make([]byte, 8<<20)

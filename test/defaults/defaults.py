@@ -5,7 +5,8 @@
 #
 # Every seed splits each data set anew, four fifths to train on; both sides get the same part. tierml splits off its own tenth of that to
 # know when to stop. Figures are means over the seeds.
-import gzip, io, os, subprocess, sys, tempfile
+import gzip, io, os, subprocess, sys, tempfile, time
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # threads that spin for systems of ten equations take minutes of a busy host
 import numpy as np, pandas as pd
 from sklearn import datasets
 from sklearn.compose import make_column_transformer, make_column_selector as columns
@@ -19,6 +20,11 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from scipy.sparse import csr_matrix
 
 tierml, data, seeds, names = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4:]
+
+
+def scored(name, seed, ours, theirs):
+    """Says how far it has come: some data sets take minutes."""
+    print(f"{time.strftime('%H:%M:%S')} {name} seed {seed}: {ours[-1]:.4f}, other {theirs[-1]:.4f}", file=sys.stderr, flush=True)
 
 
 def run(folder, *words):
@@ -83,6 +89,7 @@ def table(name, app):
         q = m.predict(b.drop(columns="target"))
         score = root_mean_squared_error if number else accuracy_score
         ours.append(score(b.target, p)), theirs.append(score(b.target, q))
+        scored(name, seed, ours, theirs)
     return np.mean(ours), np.mean(theirs), "RMSE" if number else "accuracy", "Ridge" if number else "LogisticRegression"
 
 
@@ -102,6 +109,7 @@ def ratings(name):
             p = predictions(folder, "test.csv")
             ours.append(root_mean_squared_error(b.rating, p.iloc[:, -1]))
         theirs.append(root_mean_squared_error(b.rating, als(a, b, seed)))
+        scored(name, seed, ours, theirs)
     return np.mean(ours), np.mean(theirs), "RMSE", "ALS, rank 10"
 
 
@@ -177,6 +185,7 @@ def topics(name, count=20):
             ours.append(perplexity(phi, float(meta["alpha"])))
         m = LatentDirichletAllocation(phi.shape[1], learning_method="online", random_state=seed, n_jobs=2).fit(x)
         theirs.append(perplexity((m.components_ / m.components_.sum(1, keepdims=True)).T, m.doc_topic_prior_))
+        scored(name, seed, ours, theirs)
     return np.mean(ours), np.mean(theirs), "perplexity", "LatentDirichletAllocation (online)"
 
 
