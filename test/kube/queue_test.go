@@ -5,6 +5,7 @@ package kube_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,6 +41,13 @@ func TestRealQueue(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.kubectl("apply", "-f", policy)
+	trial := filepath.Join(t.TempDir(), "pod.yaml")
+	if err := os.WriteFile(trial, []byte(`{apiVersion: v1, kind: Pod, metadata: {name: trial, labels: {kueue.x-k8s.io/queue-name: research}}, spec: {containers: [{name: it, image: it}]}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.until("the policy counts", func() bool { // the API server takes a moment to compile it
+		return strings.Contains(w.kubectl("--namespace=default", "create", "--dry-run=server", "--output=yaml", "-f", trial), "kueue.x-k8s.io/admission")
+	})
 	dir := w.job("queued", "clocks: 60", "clocks: 4000", "  nodes: karpenter", "  queue: research\n  nodes: karpenter")
 	done := make(chan error, 1)
 	go func() { _, err := w.tierml(dir, "run", "-y", "--here", "job.yaml"); done <- err }()
