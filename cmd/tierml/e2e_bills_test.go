@@ -29,37 +29,53 @@ done
 [ -z "$stop" ] || exit 143
 `
 
-// After one run that is undisturbed, and calibrated on, the plan predicts within 5 % the bill of a run whose machines a recorded price
-// takes in its middle: make program-bills.
+// After one run that is undisturbed, and calibrated on, the plan predicts within 5 % the bill of a run whose machines are taken in its middle, by a recorded
+// price or by the job's script, and so does the dry run from its start: make program-bills.
 func TestProgramBills(t *testing.T) {
 	if os.Getenv("TIERML_PROGRAM_BILLS") == "" {
 		t.Skip("it takes minutes: make program-bills")
 	}
-	for shape, resources := range map[string]string{"single": "resources: {count: 1, ", "gang": "resources: {count: 2, ", "array": "tasks: 3\nresources: {count: 2, "} {
-		t.Run(shape, func(t *testing.T) {
+	const (
+		steady = "timestamp,zone,instance_type,product,price\n2014-03-01T00:00:00Z,us-west-1a,c3.large,Linux/UNIX,0.02\n"
+		peak   = "2014-04-02T00:12:00Z,us-west-1a,c3.large,Linux/UNIX,0.5\n2014-04-02T00:20:00Z,us-west-1a,c3.large,Linux/UNIX,0.025\n"
+		last   = "2014-04-09T00:00:00Z,us-west-1a,c3.large,Linux/UNIX,0.025\n"
+	)
+	for _, c := range []struct{ name, resources, prices, script string }{
+		{"single", "resources: {count: 1, ", steady + peak + last, ""},
+		{"gang", "resources: {count: 2, ", steady + peak + last, ""},
+		{"array", "tasks: 3\nresources: {count: 2, ", steady + peak + last, ""},
+		{"orders", "resources: {count: 1, ", steady + last, "  script: [{at: 8m, do: evict, target: oldest}, {at: 16m, do: kill, target: oldest}]\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
 			s := newSite(t)
-			s.write("prices.csv", "timestamp,zone,instance_type,product,price\n"+
-				"2014-03-01T00:00:00Z,us-west-1a,c3.large,Linux/UNIX,0.02\n2014-04-02T00:12:00Z,us-west-1a,c3.large,Linux/UNIX,0.5\n"+
-				"2014-04-02T00:20:00Z,us-west-1a,c3.large,Linux/UNIX,0.025\n2014-04-09T00:00:00Z,us-west-1a,c3.large,Linux/UNIX,0.025\n")
-			job := s.programJob(resources+"any_of: [{type: c3.large, max_price: 0.10}]}", "run: bash paced.sh", "setup: sleep 0.7")
+			s.write("prices.csv", c.prices)
+			job := s.programJob(c.resources+"any_of: [{type: c3.large, max_price: 0.10}]}", "run: bash paced.sh", "setup: sleep 0.7")
 			s.write("work/paced.sh", paced)
 			change := strings.NewReplacer("of: 160", "of: 100", "  speed:", "  rules: ec2-now\n  speed:", "boot: 100ms", "boot: 300ms")
 			text := change.Replace(string(must(os.ReadFile(s.path(job)))(t)))
 			s.write(job, text)
 			s.start("run", "-y", job).wait(exitDone)
 			s.start("calibrate", "own-1").wait(exitDone)
-			s.write(job, strings.NewReplacer("hours: 0.1\n", "", "2014-04-01T00:00:00Z", "2014-04-02T00:00:00Z").Replace(text))
+			s.write(job, strings.NewReplacer("hours: 0.1\n", "", "2014-04-01T00:00:00Z", "2014-04-02T00:00:00Z").Replace(text)+c.script)
 			var plan journal.PlanDetails
 			if err := json.Unmarshal([]byte(s.start("plan", "-o", "json", job).wait(exitDone)), &plan); err != nil || plan.Prediction == nil {
 				t.Fatalf("%+v, %v", plan, err)
 			}
+			var dry []struct {
+				Mean float64 `json:"cost_mean"`
+			}
+			if err := json.Unmarshal([]byte(s.start("dry-run", "--policy", "checkpoint", "-o", "json", job).wait(exitDone)), &dry); err != nil || len(dry) != 1 {
+				t.Fatalf("%+v, %v", dry, err)
+			}
 			s.start("run", "-y", job).wait(exitDone)
 			bill := s.report("own-2")
-			said, paid := must(strconv.ParseFloat(plan.Prediction.USD, 64))(t), float64(bill.Totals.Total)/float64(market.Dollar)
-			off := said/paid - 1
-			t.Logf("%s: %s predicted, %s paid: %+.1f %%", shape, plan.Prediction.USD, bill.Totals.Total, 100*off)
-			if math.Abs(off) > 0.05 {
-				t.Errorf("the bill is %s, predicted was %s", bill.Totals.Total, plan.Prediction.USD)
+			paid := float64(bill.Totals.Total) / float64(market.Dollar)
+			for who, said := range map[string]float64{"plan": must(strconv.ParseFloat(plan.Prediction.USD, 64))(t), "dry run": dry[0].Mean} {
+				off := said/paid - 1
+				t.Logf("%s: %.6f predicted by the %s, %s paid: %+.1f %%", c.name, said, who, bill.Totals.Total, 100*off)
+				if math.Abs(off) > 0.05 {
+					t.Errorf("the bill is %s, predicted by the %s was %v", bill.Totals.Total, who, said)
+				}
 			}
 			if bill.Programs.Stopped == 0 {
 				t.Errorf("nothing was evicted: %+v", bill.Programs)

@@ -235,7 +235,9 @@ local:                     # the market that is replayed
   prices: {{path .Prices}}
   catalog: {{path .Catalog}}
   start: {{rfc3339 .Start}}
-  speed: 600               # market seconds in a second: an hour in six seconds
+  speed: {{if .Program}}60                # market seconds in a second: a minute here is an hour, also of the program's hours
+{{- else}}600               # market seconds in a second: an hour in six seconds
+{{- end}}
 {{- end}}
 {{- if .Installation}}
 

@@ -66,7 +66,7 @@ func TestProgramOfAScript(t *testing.T) {
 				t.Fatal(err)
 			}
 			job := load(t, w)
-			if job.Run != c.want.Run || job.Setup != c.want.Setup || job.State.Dir != c.want.State || job.Progress.Line != c.want.Line || job.Workdir != dir || job.Hours != 1 ||
+			if job.Run != c.want.Run || job.Setup != c.want.Setup || job.State.Dir != c.want.State || job.Progress.Line != c.want.Line || job.Workdir != dir || job.Hours != 1 || job.Local.Speed != 60 ||
 				job.Resources.Count.String() != "1" {
 				t.Errorf("%+v", job.UserProgram)
 			}

@@ -189,7 +189,9 @@ func withPolicy(cfg sim.Config, policy bidding.Policy) sim.Config {
 		cfg.Pools, cfg.Faults, cfg.Hazard = nil, nil, nil
 	case bidding.ByRestart:
 		cfg.Reliable = elasticity.Reliable{}
-		cfg.Pools = withOnDemand(cfg.Pools)
+		if cfg.Programs == nil { // runs of programs keep to max_price, and the candidates have what it allows
+			cfg.Pools = withOnDemand(cfg.Pools)
+		}
 	}
 	return cfg
 }
