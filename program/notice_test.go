@@ -1,6 +1,7 @@
 package program
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -143,39 +144,47 @@ func TestKillAt(t *testing.T) {
 	}
 }
 
-// Nobody looks after a program whose agent was killed: it ends as well, with everything that it started.
+// Nobody looks after a program whose agent was killed, or has crashed: it ends as well, with everything that it started. What a crash prints has none of
+// its secrets.
 func TestAgentDies(t *testing.T) {
 	if dir := os.Getenv("TIERML_PROGRAM_CHILD"); dir != "" {
 		m, err := New(Config{Spec: Spec{Run: "setsid sleep 1000 & echo $$ > pids; echo $! >> pids; sleep 1000", Store: filepath.Join(dir, "store")}, Dir: dir, Report: func(Event) {}})
 		if err == nil {
-			err = m.Start(Start{Attempt: 1, Key: "rank-0", Ranks: 1})
+			err = m.Start(Start{Attempt: 1, Key: "rank-0", Ranks: 1, Secrets: map[string]string{"TOKEN": canary}})
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 		select {} // until it is killed
 	}
-	dir := t.TempDir()
-	agent := exec.Command(os.Args[0], "-test.run", "^TestAgentDies$")
-	agent.Env = append(os.Environ(), "TIERML_PROGRAM_CHILD="+dir)
-	if err := agent.Start(); err != nil {
-		t.Fatal(err)
-	}
-	var pids []string
-	for until := time.Now().Add(patience); len(pids) < 2; time.Sleep(5 * time.Millisecond) {
-		text, _ := os.ReadFile(filepath.Join(dir, "work", "pids"))
-		pids = strings.Fields(string(text))
-		if time.Now().After(until) {
-			t.Fatal("the program did not start")
+	for _, by := range []syscall.Signal{syscall.SIGKILL, syscall.SIGQUIT} {
+		dir := t.TempDir()
+		agent := exec.Command(os.Args[0], "-test.run", "^TestAgentDies$")
+		agent.Env = append(os.Environ(), "TIERML_PROGRAM_CHILD="+dir, "GOTRACEBACK=all")
+		var dump bytes.Buffer
+		agent.Stdout, agent.Stderr = &dump, &dump
+		if err := agent.Start(); err != nil {
+			t.Fatal(err)
 		}
-	}
-	_ = agent.Process.Signal(syscall.SIGKILL)
-	_ = agent.Wait() // it was killed
-	for _, pid := range pids {
-		for until := time.Now().Add(patience); running(pid); time.Sleep(5 * time.Millisecond) {
+		var pids []string
+		for until := time.Now().Add(patience); len(pids) < 2; time.Sleep(5 * time.Millisecond) {
+			text, _ := os.ReadFile(filepath.Join(dir, "work", "pids"))
+			pids = strings.Fields(string(text))
 			if time.Now().After(until) {
-				t.Fatalf("process %s is still there", pid)
+				t.Fatal("the program did not start")
 			}
+		}
+		_ = agent.Process.Signal(by)
+		_ = agent.Wait() // it was killed
+		for _, pid := range pids {
+			for until := time.Now().Add(patience); running(pid); time.Sleep(5 * time.Millisecond) {
+				if time.Now().After(until) {
+					t.Fatalf("%s: process %s is still there", by, pid)
+				}
+			}
+		}
+		if text := dump.String(); strings.Contains(text, canary) || strings.Contains(text, "goroutine ") != (by == syscall.SIGQUIT) {
+			t.Errorf("%s prints: %s", by, text)
 		}
 	}
 }

@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"io/fs"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/jobrun"
 	"github.com/tierml/tierml/market"
 )
 
@@ -118,6 +121,7 @@ func TestProgramThroughEvictions(t *testing.T) {
 	run := s.startCommand(cmd)
 	s.until(run, "own-1", "some steps", reached(10))
 	s.inNoCommandLine(canary)
+	s.inNoUserData("own-1", canary)
 	if out := s.start("exec", "own-1", "--", "bash", "-c", `cat setup-done "$TIERML_STATE/at"; echo "${KEY-no secret}"; exit 5`).wait(5); !strings.HasPrefix(out, "ready\n") ||
 		!strings.Contains(out, "no secret") {
 		t.Errorf("executed: %s", out)
@@ -232,6 +236,33 @@ func (s *site) inNoCommandLine(canary string) {
 		if text, err := os.ReadFile(path); err == nil && bytes.Contains(text, []byte(canary)) {
 			s.t.Errorf("the secret is in the command line %q", text)
 		}
+	}
+}
+
+// inNoUserData asks the metadata service of each machine that runs for what the machine was launched with.
+func (s *site) inNoUserData(run, canary string) {
+	s.t.Helper()
+	state := must(jobrun.ReadState(s.path(rundir.Root, run)))(s.t)
+	ask := func(method, url, header, value string) string {
+		request := must(http.NewRequest(method, url, nil))(s.t)
+		request.Header.Set(header, value)
+		response := must(http.DefaultClient.Do(request))(s.t)
+		defer response.Body.Close()
+		return string(must(io.ReadAll(response.Body))(s.t))
+	}
+	seen := 0
+	for _, i := range s.instances(state.Cloud) {
+		if i.Metadata == "" {
+			continue
+		}
+		token := ask(http.MethodPut, i.Metadata+"/latest/api/token", "X-aws-ec2-metadata-token-ttl-seconds", "60")
+		data := ask(http.MethodGet, i.Metadata+"/latest/user-data", "X-aws-ec2-metadata-token", token)
+		if seen++; !strings.Contains(data, `"controller":`) || strings.Contains(data, canary) {
+			s.t.Errorf("the user data of %s: %s", i.ID, data)
+		}
+	}
+	if seen == 0 {
+		s.t.Error("no machine was asked for its user data")
 	}
 }
 
