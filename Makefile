@@ -207,7 +207,7 @@ test-containers: ## programs with an image in real containers (installs Debian's
 	TIERML_CONTAINERS=1 .ci/test-without-skips -timeout 10m -run Podman ./program
 
 .PHONY: program-bills
-program-bills: ## the plan's prediction against the bills of programs that are evicted, after one calibration (five minutes)
+program-bills: ## the predictions of plan and dry run against the bills of programs that are evicted, after one calibration (five minutes)
 	TIERML_PROGRAM_BILLS=1 .ci/test-without-skips -timeout 20m -run ProgramBills ./cmd/tierml
 
 .PHONY: storm-programs

@@ -83,7 +83,11 @@ func (d *decoder) entries(path string, n *yaml.Node, visit func(key, content *ya
 		return seen // "train:" with nothing below is the same as no entry
 	}
 	if n.Kind != yaml.MappingNode {
-		d.fault(path, n, "is "+kindOf(n)+" but has fields of its own", "write them below it, indented, one `name: value` a line")
+		instead := "write them below it, indented, one `name: value` a line"
+		if text, known := examples[path]; known && strings.Contains(text, "{") {
+			instead = "write " + text
+		}
+		d.fault(path, n, "is "+kindOf(n)+" but has fields of its own", instead)
 		return seen
 	}
 	first := map[string]int{}
