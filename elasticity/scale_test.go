@@ -167,6 +167,25 @@ func TestARequestHoldsUntilItIsChanged(t *testing.T) {
 	}
 }
 
+// Asking for the job's own numbers again ends the machines beyond them.
+func TestResetEndsTheSurplus(t *testing.T) {
+	for seed := range uint64(4) {
+		var reset Scale
+		w := newElastic(seed, elastic(), func(w *world) {
+			w.ask(2, 0)
+			w.when(func() bool { return w.grown(8) && len(w.scaled) == 2 }, func() {
+				w.step(ScaleWanted{ID: 9, Reset: true})
+				w.when(func() bool { return len(w.scaled) == 4 }, func() { reset = w.ctrl.Scale() })
+			})
+		})
+		w.neverBack()
+		finish(t, w, "finished")
+		if reset.Workers != 6 || reset.Want != w.ctrl.cfg.Want {
+			t.Errorf("seed %d: after the reset %+v, want the job's 6", seed, reset)
+		}
+	}
+}
+
 // A request that cannot be met before the run ends gets that as its answer.
 func TestARequestThatIsNeverReached(t *testing.T) {
 	w := newElastic(1, elastic(), func(w *world) {

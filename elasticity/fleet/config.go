@@ -73,7 +73,7 @@ type Pool struct {
 type Demand struct {
 	Workers  bidding.Want // transient machines
 	Asked    bool         // for so many, in place of the job's own number: those beyond it go at once
-	Awaited  bool         // a caller waits until there are so many
+	Awaited  bool         // a caller waits until there are so many: those beyond it go as well
 	Paused   string       // why there are to be no transient machines for now
 	Reliable int
 }

@@ -12,7 +12,7 @@ import (
 func (f *Fleet) Trim() {
 	f.trimReliable()
 	need := f.work.Need()
-	if !f.demand.Asked && f.demand.Paused == "" || f.Switching != nil || !need.Standing || f.Closing() || need.Done {
+	if !f.demand.Asked && !f.demand.Awaited && f.demand.Paused == "" || f.Switching != nil || !need.Standing || f.Closing() || need.Done {
 		return
 	}
 	want := f.demand.want()
