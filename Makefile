@@ -346,6 +346,10 @@ hosts: ## four jobs on shared hosts, with an eviction and a kill, byte for byte 
 sweep: ## twelve trials on six shared slots by three schedulers, with hosts that are taken (needs a9a; minutes)
 	TIERML_TEST_SWEEP=1 $(GO) test ./cmd/tierml -count 1 -timeout 90m -run TestSweepOfRates -v
 
+.PHONY: shares
+shares: ## how soon three jobs of weights 1, 2 and 4 have fair shares of eight slots (a quiet computer)
+	TIERML_TEST_SHARES=1 $(GO) test ./cmd/tierml -count 1 -run TestSharesByWeight -v
+
 .PHONY: fuzz
 fuzz: ## fuzz each parser for a short while (FUZZTIME=20s)
 	@grep -rlE --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u | while read -r package; do \
