@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 }
 
 // fakeTierml behaves as `tierml run` does towards its directory: it holds it, writes a journal, can be asked to end. What it
-// does beside that is told by files in the directory: finish, fail, refuse, prepare (it begins when that is gone), keeps (it ends no
+// does beside that follows from files in the directory: finish, fail, refuse, prepare (it begins when that is gone), keeps (it ends no
 // machine while that is there).
 func fakeTierml(args []string) int {
 	if args[0] == "plan" {

@@ -11,8 +11,8 @@ import (
 	"github.com/tierml/tierml/sched"
 )
 
-// supply is which transient hosts jobs can share: those that there are, by the journal of the shared hosts, and those that may be bought.
-// Where the market takes a host or sells none, those that there are count, and a little more: as that is asked for, a host is bought as soon as
+// supply is which transient hosts jobs can share: the present ones, by the journal of the shared hosts, and those that may be bought.
+// Where the market takes a host or sells none, the present ones count, and a little more: as that is asked for, a host is bought as soon as
 // the market sells one.
 type supply struct {
 	sizes map[string]sched.Resources // by machine type
