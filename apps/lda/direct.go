@@ -15,9 +15,20 @@ import (
 // 2015, section 4). Only the topics' totals are shared: a meeting works on its own copy, and at the end of the round
 // the changes are summed. What comes out does not depend on the number of threads.
 
-// meetings is how many groups there are of each. More than the cores of most machines; and the documents of an eighth
-// of a collection stay nearer to the processor than all of them.
-const meetings = 8
+// A word is opened once for each group of documents that it meets, so groups pay only where a word has enough tokens in each
+// of them: with 3 tokens an opening took a third of the time. More groups than maxGroups would need more cores than machines
+// have.
+const (
+	tokensOfMeeting = 5
+	minGroups       = 2
+	maxGroups       = 16
+)
+
+// groupsFor returns how many groups of documents and of words there are. It depends on the data alone, so that the model does not
+// depend on the machine.
+func groupsFor(tokens, words int64, batches int) int {
+	return int(min(max(tokens/(tokensOfMeeting*max(words, 1)*int64(batches)), minGroups), maxGroups))
+}
 
 // direct is the training in one process. It is an apps.DirectTrainer.
 type direct struct {
@@ -26,14 +37,15 @@ type direct struct {
 	totals  []int32
 	words   [][]wordCount // by word: counts that are not zero
 	batches []directBatch
+	groups  int // of documents and of words
 	test    []text
 	threads []*directThread
 }
 
 // directBatch is what a clock works on: the documents of one batch of every split.
 type directBatch struct {
-	documents [meetings][]document
-	meets     [meetings][meetings]meeting // by group of documents, then of words
+	documents [][]document // by group
+	meets     [][]meeting  // by group of documents, then of words
 }
 
 // meeting is the tokens of a group of documents whose words are of one group.
@@ -68,12 +80,12 @@ func (p *Program) NewDirect(open apps.Open, seed uint64, threads int) (apps.Dire
 	if err != nil {
 		return nil, err
 	}
-	groups := d.dealWords(texts)
+	groupOf := d.dealWords(texts)
 	for i := range d.batches {
-		d.batches[i].fill(p, texts[i], groups)
+		d.batches[i].fill(p, texts[i], groupOf, d.groups)
 	}
 	d.start()
-	for range min(max(threads, 1), meetings) {
+	for range min(max(threads, 1), d.groups) {
 		t := &directThread{totals: make([]int32, p.topics), row: make([]int32, p.topics)}
 		t.sampler = newSampler(p.alpha, p.beta, p.corpus.Words, t.totals, apps.Stream{})
 		d.threads = append(d.threads, t)
@@ -90,7 +102,7 @@ func dealTexts(texts []text, groups int) [][]int {
 	return deal(places, groups, func(i int) int64 { return texts[i].tokens() })
 }
 
-// dealWords makes room for the words' counts and gives the group of each word, even in tokens.
+// dealWords decides how many groups there are, makes room for the words' counts and returns the group of each word, even in tokens.
 func (d *direct) dealWords(texts [][]text) (group []uint8) {
 	tokens := make([]int64, len(d.words))
 	for _, list := range texts {
@@ -100,19 +112,22 @@ func (d *direct) dealWords(texts [][]text) (group []uint8) {
 			}
 		}
 	}
-	room := 0
+	all, used, room := int64(0), int64(0), 0
 	places := make([]int, len(tokens))
 	for w, n := range tokens {
 		places[w] = w
 		room += min(int(n), d.program.topics)
+		all += n
+		used += min(n, 1)
 	}
+	d.groups = groupsFor(all, used, d.program.batches)
 	memory := make([]wordCount, room)
 	for w, n := range tokens {
 		n := min(int(n), d.program.topics)
 		d.words[w], memory = memory[:0:n], memory[n:]
 	}
 	group = make([]uint8, len(tokens))
-	for g, members := range deal(places, meetings, func(w int) int64 { return tokens[w] }) {
+	for g, members := range deal(places, d.groups, func(w int) int64 { return tokens[w] }) {
 		for _, w := range members {
 			group[w] = uint8(g)
 		}
@@ -121,8 +136,10 @@ func (d *direct) dealWords(texts [][]text) (group []uint8) {
 }
 
 // fill deals the documents of a batch into groups and each group's tokens into meetings.
-func (b *directBatch) fill(p *Program, texts []text, group []uint8) {
-	for g, members := range dealTexts(texts, meetings) {
+func (b *directBatch) fill(p *Program, texts []text, group []uint8, groups int) {
+	b.documents, b.meets = make([][]document, groups), make([][]meeting, groups)
+	for g, members := range dealTexts(texts, groups) {
+		b.meets[g] = make([]meeting, groups)
 		all := newBatch(texts, members)
 		for _, w := range all.words {
 			m := &b.meets[g][group[w.word]]
@@ -198,12 +215,12 @@ func (d *direct) Step(c ps.Clock, evaluate bool) (apps.Stats, error) {
 		stats.TestCount, stats.TestLoss = d.evaluate()
 	}
 	b := &d.batches[uint64(c-1)%uint64(len(d.batches))]
-	for round := range meetings {
-		d.each(meetings, func(t *directThread, g int) {
-			d.meet(t, b, g, (g+round)%meetings, apps.NewStream(d.seed, ps.Split(g*meetings+round), c))
+	for round := range d.groups {
+		d.each(d.groups, func(t *directThread, g int) {
+			d.meet(t, b, g, (g+round)%d.groups, apps.NewStream(d.seed, ps.Split(g*d.groups+round), c))
 		})
-		for g := range meetings {
-			m := &b.meets[g][(g+round)%meetings]
+		for g := range d.groups {
+			m := &b.meets[g][(g+round)%d.groups]
 			for k, n := range m.changes {
 				d.totals[k] += n
 			}

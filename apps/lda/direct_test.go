@@ -47,18 +47,30 @@ func TestDirectCounts(t *testing.T) {
 	}
 }
 
+// A word has enough tokens in each of its groups, within bounds.
+func TestGroupsFollowTheData(t *testing.T) {
+	for _, c := range []struct {
+		tokens, words int64
+		batches, want int
+	}{{450_000, 20_000, 1, 4}, {450_000, 20_000, 2, 2}, {3_000_000, 60_000, 1, 10}, {100_000_000, 100_000, 1, 16}, {0, 0, 1, 2}} {
+		if got := groupsFor(c.tokens, c.words, c.batches); got != c.want {
+			t.Errorf("%+v: %d groups", c, got)
+		}
+	}
+}
+
 func checkDirect(t *testing.T, d *direct) {
 	t.Helper()
 	topics := d.program.topics
 	words, totals := make([]int32, len(d.words)*topics), make([]int32, topics)
 	tokens := int64(0)
 	for i := range d.batches {
-		for g := range meetings {
+		for g := range d.groups {
 			inDocuments := make([][]int32, len(d.batches[i].documents[g]))
 			for at := range inDocuments {
 				inDocuments[at] = make([]int32, topics)
 			}
-			for j := range meetings {
+			for j := range d.groups {
 				m := &d.batches[i].meets[g][j]
 				for _, w := range m.words {
 					for t := w.from; t < w.to; t++ {

@@ -34,20 +34,25 @@ type sampler struct {
 	betaSum     float64 // V*beta
 	beta32      float32
 
-	totals  []int32   // n_k
-	inverse []float32 // 1 / (n_k + V*beta)
-	weights []float32 // q_k of the present word
+	totals []int32 // n_k
+	topics []topicState
 
 	smoothing float64   // sum of inverse
 	blocks    []float64 // the same, by block
 
-	row      []int32 // n_kw of the present word
-	scratch  []int32 // zeros, for words that are lists
+	row      []int32 // where the present word's counts go when it is closed; nil: it is a list
 	wordPart float64 // sum of n_kw * inverse
 	active   []int32 // topics that the word has, or had since it was opened
-	listed   []bool  // by topic: in active
 
 	stream apps.Stream
+}
+
+// topicState is a topic for the present word, in one piece: a token's change needs all of it.
+type topicState struct {
+	inverse float32 // 1 / (n_k + V*beta)
+	weight  float32 // q_k
+	count   int32   // n_kw; 0 while no word is open
+	listed  bool    // in active
 }
 
 // newSampler takes the topics' totals, which it changes as topics change.
@@ -55,11 +60,9 @@ func newSampler(alpha, beta float64, words int, totals []int32, stream apps.Stre
 	topics := len(totals)
 	s := &sampler{
 		alpha: alpha, beta: beta, betaSum: float64(words) * beta, beta32: float32(beta),
-		inverse: make([]float32, topics),
-		weights: make([]float32, topics),
-		blocks:  make([]float64, (topics+smoothingBlock-1)/smoothingBlock),
-		active:  make([]int32, 0, topics),
-		listed:  make([]bool, topics),
+		topics: make([]topicState, topics),
+		blocks: make([]float64, (topics+smoothingBlock-1)/smoothingBlock),
+		active: make([]int32, 0, topics),
 	}
 	s.begin(totals, stream)
 	return s
@@ -71,8 +74,7 @@ func (s *sampler) begin(totals []int32, stream apps.Stream) {
 	clear(s.blocks)
 	for k := range totals {
 		inverse := s.inverseOf(totals[k])
-		s.inverse[k] = inverse
-		s.weights[k] = s.beta32 * inverse
+		s.topics[k] = topicState{inverse: inverse, weight: s.beta32 * inverse}
 		s.blocks[k/smoothingBlock] += float64(inverse)
 		s.smoothing += float64(inverse)
 	}
@@ -83,30 +85,36 @@ func (s *sampler) inverseOf(total int32) float32 {
 	return float32(1 / (float64(max(total, 0)) + s.betaSum))
 }
 
-// open takes a word's row, which is changed as topics change.
+// open takes a word's row, which has the counts again once the word is closed.
 func (s *sampler) open(row []int32) {
 	s.row, s.wordPart = row, 0
 	for k, n := range row {
-		if n > 0 {
+		if n != 0 {
 			s.activate(int32(k), n)
 		}
 	}
 }
 
-// activate makes a topic that the word has one of those that are looked at.
+// activate makes a topic that the word has one of those that are looked at. A count that was read while others changed it may
+// be negative; it weighs nothing.
 func (s *sampler) activate(k, n int32) {
-	s.listed[k] = true
+	t := &s.topics[k]
+	part := float32(max(n, 0)) * t.inverse
+	t.count, t.listed = n, true
+	t.weight = part + float32(s.beta32*t.inverse)
 	s.active = append(s.active, k)
-	part := float32(n) * s.inverse[k]
-	s.weights[k] = part + float32(s.beta32*s.inverse[k])
 	s.wordPart += float64(part)
 }
 
 // close forgets the word.
 func (s *sampler) close() {
 	for _, k := range s.active {
-		s.listed[k] = false
-		s.weights[k] = s.beta32 * s.inverse[k]
+		t := &s.topics[k]
+		if s.row != nil {
+			s.row[k] = t.count
+		}
+		t.count, t.listed = 0, false
+		t.weight = s.beta32 * t.inverse
 	}
 	s.active = s.active[:0]
 }
@@ -116,14 +124,17 @@ type wordCount struct{ topic, count int32 }
 
 // openList is open for a word whose counts are a list of those that are not zero.
 func (s *sampler) openList(list []wordCount) {
-	if s.scratch == nil {
-		s.scratch = make([]int32, len(s.totals))
+	topics, beta, wordPart := s.topics, s.beta32, 0.0
+	active := s.active[:len(list)]
+	for i, n := range list {
+		t := &topics[n.topic]
+		part := float32(n.count) * t.inverse
+		t.count, t.listed = n.count, true
+		t.weight = part + float32(beta*t.inverse)
+		active[i] = n.topic
+		wordPart += float64(part)
 	}
-	s.row, s.wordPart = s.scratch, 0
-	for _, n := range list {
-		s.row[n.topic] = n.count
-		s.activate(n.topic, n.count)
-	}
+	s.row, s.active, s.wordPart = nil, active, wordPart
 }
 
 // closeList is close, and gives the word's list in the memory of the one before. It has room, as a word has no more
@@ -131,9 +142,8 @@ func (s *sampler) openList(list []wordCount) {
 func (s *sampler) closeList(list []wordCount) []wordCount {
 	list = list[:0]
 	for _, k := range s.active {
-		if n := s.row[k]; n > 0 {
+		if n := s.topics[k].count; n > 0 {
 			list = append(list, wordCount{k, n})
-			s.row[k] = 0
 		}
 	}
 	s.close()
@@ -142,19 +152,20 @@ func (s *sampler) closeList(list []wordCount) []wordCount {
 
 // change adds n, 1 or -1, to the counts of the present word and topic k.
 func (s *sampler) change(k int32, n int32) {
-	before, beforeCount := s.inverse[k], max(s.row[k], 0)
-	s.row[k] += n
+	t := &s.topics[k]
 	s.totals[k] += n
-	after, count := s.inverseOf(s.totals[k]), max(s.row[k], 0)
-	part := float32(count) * after
-	s.inverse[k] = after
-	s.weights[k] = part + float32(s.beta32*after)
-	s.wordPart += float64(part) - float64(float32(beforeCount)*before)
+	before, after := t.inverse, s.inverseOf(s.totals[k])
+	partBefore := float32(max(t.count, 0)) * before
+	t.count += n
+	part := float32(max(t.count, 0)) * after
+	t.inverse = after
+	t.weight = part + float32(s.beta32*after)
+	s.wordPart += float64(part) - float64(partBefore)
 	difference := float64(after) - float64(before)
 	s.smoothing += difference
 	s.blocks[k/smoothingBlock] += difference
-	if !s.listed[k] {
-		s.listed[k] = true
+	if !t.listed {
+		t.listed = true
 		s.active = append(s.active, k)
 	}
 }
@@ -217,16 +228,16 @@ func (d *document) addAt(at int) {
 // and products are rounded before they are added, so that all machines get the same bits.
 func (s *sampler) sum(counts []topicCount) float32 {
 	var a, b, c, e float32
-	q := s.weights
+	topics := s.topics
 	for len(counts) >= 4 {
-		a += float32(counts[0].count * q[counts[0].topic])
-		b += float32(counts[1].count * q[counts[1].topic])
-		c += float32(counts[2].count * q[counts[2].topic])
-		e += float32(counts[3].count * q[counts[3].topic])
+		a += float32(counts[0].count * topics[counts[0].topic].weight)
+		b += float32(counts[1].count * topics[counts[1].topic].weight)
+		c += float32(counts[2].count * topics[counts[2].topic].weight)
+		e += float32(counts[3].count * topics[counts[3].topic].weight)
 		counts = counts[4:]
 	}
 	for _, n := range counts {
-		a += float32(n.count * q[n.topic])
+		a += float32(n.count * topics[n.topic].weight)
 	}
 	return (a + b) + (c + e)
 }
@@ -257,9 +268,9 @@ func (s *sampler) draw(d *document) (topic int32, probability float64) {
 // drawFromDocument returns the place at which the running sum of weights passes u. Sums in another order than before
 // may differ in the last bits; the last place takes what is left.
 func (s *sampler) drawFromDocument(counts []topicCount, u float32) int {
-	q := s.weights
+	topics := s.topics
 	for i, n := range counts {
-		if u -= float32(n.count * q[n.topic]); u < 0 {
+		if u -= float32(n.count * topics[n.topic].weight); u < 0 {
 			return i
 		}
 	}
@@ -269,11 +280,11 @@ func (s *sampler) drawFromDocument(counts []topicCount, u float32) int {
 func (s *sampler) drawFromWord(u float64) int32 {
 	last := s.active[0]
 	for _, k := range s.active {
-		n := s.row[k]
-		if n <= 0 {
+		t := &s.topics[k]
+		if t.count <= 0 {
 			continue
 		}
-		if u -= float64(float32(n) * s.inverse[k]); u < 0 {
+		if u -= float64(float32(t.count) * t.inverse); u < 0 {
 			return k
 		}
 		last = k
@@ -288,9 +299,9 @@ func (s *sampler) drawFromSmoothing(u float64) int32 {
 		block++
 	}
 	first := block * smoothingBlock
-	inside := s.inverse[first:min(first+smoothingBlock, len(s.inverse))]
-	for i, w := range inside {
-		if u -= float64(w); u < 0 {
+	inside := s.topics[first:min(first+smoothingBlock, len(s.topics))]
+	for i := range inside {
+		if u -= float64(inside[i].inverse); u < 0 {
 			return int32(first + i)
 		}
 	}

@@ -101,7 +101,7 @@ func TestKeptSumsAreTheCounts(t *testing.T) {
 			s.document[k]++
 			if rapid.Bool().Draw(t, "remove") {
 				k = d.counts[rapid.IntRange(0, len(d.counts)-1).Draw(t, "place")].topic
-				if sampler.row[k] > 0 {
+				if sampler.topics[k].count > 0 {
 					d.remove(k)
 					sampler.change(k, -1)
 					s.document[k]--
@@ -112,8 +112,8 @@ func TestKeptSumsAreTheCounts(t *testing.T) {
 		for k, n := range sampler.totals {
 			inverse := 1 / (float64(n) + 100*0.01)
 			smoothing += inverse
-			wordPart += float64(sampler.row[k]) * inverse
-			near(t, "weight", float64(sampler.weights[k]), (float64(sampler.row[k])+0.01)*inverse)
+			wordPart += float64(sampler.topics[k].count) * inverse
+			near(t, "weight", float64(sampler.topics[k].weight), (float64(sampler.topics[k].count)+0.01)*inverse)
 			place := int(d.places[k]) - 1
 			switch {
 			case s.document[k] == 0 && place >= 0:
@@ -125,8 +125,8 @@ func TestKeptSumsAreTheCounts(t *testing.T) {
 		near(t, "smoothing", sampler.smoothing, smoothing)
 		near(t, "word part", sampler.wordPart, wordPart)
 		sampler.close()
-		for k := range sampler.weights {
-			near(t, "closed weight", float64(sampler.weights[k]), 0.01*float64(sampler.inverse[k]))
+		for k := range sampler.topics {
+			near(t, "closed weight", float64(sampler.topics[k].weight), 0.01*float64(sampler.topics[k].inverse))
 		}
 	})
 }
