@@ -117,7 +117,7 @@ func (n *node) takeStock(id uint64) {
 	}
 	s := tiers.Stock{Generation: n.generation, Suspended: n.suspended, Version: n.route.Version, Named: n.cut}
 	for _, p := range n.owned() {
-		s.Owned = append(s.Owned, n.shards[p].Tell())
+		s.Owned = append(s.Owned, n.shards[p].Status())
 	}
 	s.Backups = n.holdings()
 	s.Splits = n.agent.Stock()

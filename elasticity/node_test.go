@@ -394,7 +394,7 @@ func (n *node) FenceGeneration(g ps.Generation) (tiers.Holdings, error) {
 func (n *node) holdings() (list []ps.BackupHolding) {
 	for p := range n.w.schema.Partitions {
 		if b := n.backups[ps.Partition(p)]; b != nil {
-			list = append(list, b.Tell())
+			list = append(list, b.Holding())
 		}
 	}
 	return list

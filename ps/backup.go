@@ -14,7 +14,7 @@ type Backup struct {
 	lacking  bool // holds no cut at all: came after the job's start and has had no full delivery yet
 	rows     rows
 	incoming *Delivery
-	held     *Held // being read; nil = nobody reads
+	held     *Held // being read; nil = it is not
 }
 
 // NewBackup returns a backup that holds cut 0, the initial state, which takes no rows.

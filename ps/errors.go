@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Errors that a shard answers with; callers tell them apart.
+// Errors that a shard answers with; callers handle each in its own way.
 var (
 	// ErrFenced: the sender's incarnation was given up; it must rejoin empty.
 	ErrFenced = errors.New("incarnation is fenced")

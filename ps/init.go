@@ -25,7 +25,7 @@ func mix(z uint64) uint64 {
 
 // InitRow sets dst to the values that a row has at clock 0, before any update. They depend on the job's
 // seed, the table, the row and the column only, so that any server can make any row at any time, and a
-// row that nobody has touched need not be stored, moved or backed up. Dst has the table's columns.
+// row that was never changed need not be stored, moved or backed up. Dst has the table's columns.
 func InitRow(seed uint64, table Table, id TableID, row RowID, dst []float32) {
 	low, high := table.Init.Low, table.Init.High
 	if low == 0 && high == 0 {

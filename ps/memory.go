@@ -1,7 +1,7 @@
 package ps
 
 // StateBytes is what the rows of all dense tables take, with what rules keep beside them, once every row has been
-// touched. Sparse tables are left out: how many of their cells are not 0 is known by nobody beforehand.
+// touched. Sparse tables are left out: the number of their non-zero cells is not known beforehand.
 func (s *Schema) StateBytes() int64 {
 	var bytes int64
 	for i := range s.Tables {

@@ -140,7 +140,7 @@ func (s *Shard) Read(k Key, dst []float32) {
 	}
 }
 
-// View returns a row as Read or, if stored, Stored would copy it, in the shard's own memory: nobody may change it, and it is
+// View returns a row as Read or, if stored, Stored would copy it, in the shard's own memory: it must not be changed, and it is
 // good until the shard changes. Its capacity ends no later than that memory. Nil: there is no such memory.
 func (s *Shard) View(k Key, stored bool) []float32 {
 	t := &s.rows.tables[k.Table]

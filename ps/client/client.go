@@ -113,7 +113,7 @@ func (c *Client) Traffic() (in, out int64) { return c.traffic.In.Load(), c.traff
 // Requests is how many requests went out over the network.
 func (c *Client) Requests() int64 { return c.traffic.Requests.Load() }
 
-// SetRoute tells who serves, and where. Requests that are under way to servers that have been replaced are sent
+// SetRoute sets which server owns each partition, and the servers' addresses. Requests that are under way to servers that have been replaced are sent
 // again to the new ones. A route that is older than what is known is ignored.
 func (c *Client) SetRoute(generation ps.Generation, route ps.Route, peers map[ps.ServerID]string) {
 	c.mu.Lock()

@@ -64,7 +64,7 @@ func (c *Client) askAll(v view, partitions []ps.Partition, do func(b batch) (out
 			ask(b)
 		} else {
 			asking.Go(func() {
-				defer c.cfg.Panicked.Tell()
+				defer c.cfg.Panicked.Report()
 				ask(b)
 			})
 		}

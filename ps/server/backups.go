@@ -80,14 +80,14 @@ func (b *backup) commit(c ps.Clock) error {
 type backups struct {
 	cfg    *Config
 	term   *term
-	others *neighbours
+	others *peers
 	said   *loglimit.Limit
 	all    []*backup     // Index: Partition
 	pulls  chan struct{} // one token for each delivery that is coming in
 	held   heldCut
 }
 
-func newBackups(cfg *Config, t *term, others *neighbours, said *loglimit.Limit) *backups {
+func newBackups(cfg *Config, t *term, others *peers, said *loglimit.Limit) *backups {
 	s := &backups{
 		cfg: cfg, term: t, others: others, said: said,
 		all:   make([]*backup, cfg.Schema.Partitions),
@@ -218,7 +218,7 @@ func (s *backups) holdings() (list []ps.BackupHolding) {
 		if b.rows == nil {
 			continue
 		}
-		if h := b.rows.Tell(); h.Cut != ps.NoCut || h.Delivered > 0 {
+		if h := b.rows.Holding(); h.Cut != ps.NoCut || h.Delivered > 0 {
 			list = append(list, h)
 		}
 	}

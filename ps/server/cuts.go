@@ -15,7 +15,7 @@ func (s *Server) NameCut(c ps.Clock) error {
 	if err := s.nameCut(c); err != nil {
 		return err
 	}
-	s.announcer.tellBackups() // some may stand at the clock already
+	s.announcer.notifyBackups() // some may stand at the clock already
 	return nil
 }
 

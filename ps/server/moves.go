@@ -87,7 +87,7 @@ type move struct {
 func (s *Server) newMove(ctx context.Context, do Move) *move {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	// Without BSP there is no moment at which nobody reads and nobody writes.
+	// Without BSP there is no moment without reads and writes.
 	m := &move{Move: do, server: s, generation: s.generation, waits: do.Window && s.schema.Bound() == 0}
 	m.ctx, m.end = context.WithCancel(ctx)
 	stop := context.AfterFunc(s.epoch, m.end)
@@ -285,13 +285,13 @@ func (m *move) left() error {
 
 // cancel goes on as before.
 func (m *move) cancel() error {
-	var unheard error
+	var unanswered error
 	if m.sent {
 		ctx, done := context.WithTimeout(context.WithoutCancel(m.ctx), cancelTimeout)
 		defer done()
 		message := &wire.MoveCancel{Move: m.id}
 		if _, err := askAt[*wire.Ack](ctx, &m.server.others, m.Address, m.generation, message); err != nil {
-			unheard = fmt.Errorf("it may hold a copy: %w", err)
+			unanswered = fmt.Errorf("it may hold a copy: %w", err)
 		}
 	}
 	// A roll-back that came first has reset the shard.
@@ -300,7 +300,7 @@ func (m *move) cancel() error {
 		m.slot.stay()
 		return nil
 	})
-	return unheard
+	return unanswered
 }
 
 // receive works on a slot for a message of a move.
@@ -399,7 +399,7 @@ func (a *arrival) takeFinal(m *wire.MoveFinal) (err error) {
 func (s *Server) moveDone(generation ps.Generation, m *wire.MoveDone) wire.Message {
 	return s.receive(generation, m.Move, func(slot *slot) error {
 		if slot.state == owned && slot.arrived == m.Move {
-			return nil // sent again, or a route has told of it
+			return nil // sent again, or a route has named it
 		}
 		if a := slot.arrival; slot.state != absent || a == nil || a.move != m.Move || a.shard == nil {
 			return fmt.Errorf("%w: a partition is handed over that has not arrived", ps.ErrInvalid)

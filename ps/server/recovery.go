@@ -38,7 +38,7 @@ func (s *Server) fenceWorker(incarnation ps.Incarnation) (standings []ps.OwnerSt
 // SettleWorker ends what a fenced incarnation has staged here: it counts, or is dropped.
 func (s *Server) SettleWorker(incarnation ps.Incarnation, sequence uint64, commit bool) error {
 	err := s.settleWorker(incarnation, sequence, commit)
-	s.announcer.tellBackups()
+	s.announcer.notifyBackups()
 	return err
 }
 
@@ -112,7 +112,7 @@ func (s *Server) Recover(
 	return s.recoverBy(generation, cut, route, peers, s.returnTo)
 }
 
-// RecoverFrom is Recover when nobody holds the cut any more: everything here is dropped, and what the route gives to this
+// RecoverFrom is Recover when no server holds the cut any more: everything here is dropped, and what the route gives to this
 // server, to own and to back up, comes from a checkpoint. Rows has it by partition; nil is the initial state, at clock 0.
 func (s *Server) RecoverFrom(
 	generation ps.Generation, cut ps.Clock, route ps.Route, peers map[ps.ServerID]string, rows map[ps.Partition]*ps.Block,

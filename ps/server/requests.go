@@ -215,7 +215,7 @@ func (s *Server) commit(ctx context.Context, generation ps.Generation, m *wire.C
 		ack.Partitions = append(ack.Partitions, status)
 	}
 	if passed {
-		s.announcer.tellBackups()
+		s.announcer.notifyBackups()
 	}
 	return ack
 }

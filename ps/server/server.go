@@ -50,7 +50,7 @@ type Config struct {
 // Server serves the partitions of one process.
 //
 // It decides what its parts share: the term, and which partitions are owned and backed up. Each part says what its lock guards.
-// Locks are taken in this order: term.mu, then announcer.mu or heldCut.mu, then that of a slot or of a backup, then neighbours.mu.
+// Locks are taken in this order: term.mu, then announcer.mu or heldCut.mu, then that of a slot or of a backup, then peers.mu.
 // Nobody holds a slot's together with a backup's.
 type Server struct {
 	cfg     Config
@@ -61,7 +61,7 @@ type Server struct {
 
 	term
 	places
-	others    neighbours
+	others    peers
 	reads     *reads
 	backups   *backups
 	announcer *announcer
@@ -98,7 +98,7 @@ func New(cfg Config) *Server {
 	s.others.links = wire.Links{Dial: cfg.Dial, Job: cfg.Job, Traffic: &s.traffic, MaxBody: cfg.MaxBody, Panicked: cfg.Panicked}
 	s.reads = newReads(&s.places)
 	s.backups = newBackups(&s.cfg, &s.term, &s.others, &s.said)
-	s.announcer = &announcer{term: &s.term, places: &s.places, others: &s.others, log: cfg.Log}
+	s.announcer = &announcer{term: &s.term, places: &s.places, peers: &s.others, log: cfg.Log}
 	s.announcer.reset()
 	return s
 }
@@ -106,7 +106,7 @@ func New(cfg Config) *Server {
 // Serve answers the data plane until ctx is done. All goroutines of the server have ended when it returns, and
 // it cannot be started again.
 func (s *Server) Serve(ctx context.Context) error {
-	stop := context.AfterFunc(ctx, s.die) // wakes requests that wait
+	stop := context.AfterFunc(ctx, s.end) // wakes requests that wait
 	defer stop()
 	answering := wire.Server{
 		Job: s.cfg.Job, Handler: s, Log: s.log, Traffic: &s.traffic, TLS: s.cfg.TLS, MaxBody: s.cfg.MaxBody, Panicked: s.cfg.Panicked,
@@ -115,9 +115,9 @@ func (s *Server) Serve(ctx context.Context) error {
 	err := answering.Serve(ctx, s.cfg.Listener)
 	stopNear()
 	s.mu.Lock()
-	s.die() // no errand begins after this
+	s.end() // no errand begins after this
 	s.mu.Unlock()
-	s.errands.Wait()
+	s.tasks.Wait()
 	s.others.links.Close()
 	return err
 }
@@ -127,7 +127,7 @@ func (s *Server) serveNear(ctx context.Context, answering *wire.Server) (stop fu
 	if s.cfg.TLS != nil {
 		return func() {}
 	}
-	near, err := wire.ListenNear(s.cfg.Job, s.cfg.Listener.Addr())
+	local, err := wire.ListenLocal(s.cfg.Job, s.cfg.Listener.Addr())
 	if err != nil {
 		s.log.Debug("callers on this host come by TCP", "error", err)
 		return func() {}
@@ -135,15 +135,15 @@ func (s *Server) serveNear(ctx context.Context, answering *wire.Server) (stop fu
 	ctx, cancel := context.WithCancel(ctx)
 	var serving sync.WaitGroup
 	serving.Go(func() {
-		defer s.cfg.Panicked.Tell()
-		if err := answering.Serve(ctx, near); err != nil {
+		defer s.cfg.Panicked.Report()
+		if err := answering.Serve(ctx, local); err != nil {
 			s.log.Warn("callers on this host come by TCP from now on", "error", err)
 		}
 	})
 	return func() { cancel(); serving.Wait() }
 }
 
-// SetRoute tells who serves, and where. One that is older than what is known is ignored.
+// SetRoute sets which server owns each partition, and the servers' addresses. A route older than the present one is ignored.
 func (s *Server) SetRoute(generation ps.Generation, route ps.Route, peers map[ps.ServerID]string) {
 	s.mu.Lock()
 	if generation < s.generation || s.routed && generation == s.generation && route.Version < s.route.Version {
@@ -161,7 +161,7 @@ func (s *Server) SetRoute(generation ps.Generation, route ps.Route, peers map[ps
 		addresses[address] = true
 	}
 	s.others.links.Keep(addresses)
-	s.announcer.tellBackups()
+	s.announcer.notifyBackups()
 	s.mu.RLock()
 	s.run(s.backups.reportHeld)
 	s.mu.RUnlock()

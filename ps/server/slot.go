@@ -29,7 +29,7 @@ type slot struct {
 	shard    *ps.Shard     // unless absent
 	changed  chan struct{} // closed when a request that waits should look again; nil: none waits
 	arrival  *arrival      // while it is being received, or is here and may not be used yet
-	newest   wire.MoveID   // newest move of this generation that was heard of
+	newest   wire.MoveID   // newest move of this generation that a message was about
 	arrived  wire.MoveID   // the move that brought it, if one did
 	outgoing *outgoing     // the cut that its backup pulls
 	window   window
@@ -49,7 +49,7 @@ type arrival struct {
 	final *ps.Final
 	parts uint64
 	// shard is all of it, once the last message has come. It serves when the sender is known to have given it up: until then the
-	// sender may go on as before, unheard, and this is a copy that counts for nothing.
+	// sender may go on as before without this server's knowledge, and this is a copy that counts for nothing.
 	shard *ps.Shard
 	fill  *fill // of a move whose last message came first; nil: it does not serve
 }
@@ -89,7 +89,7 @@ func (s *slot) stay() {
 	s.wake()
 }
 
-// met is for how many seconds requests have waited for a partition that nobody serves.
+// met returns for how many seconds requests have waited for a partition that no server served.
 func (s *slot) met() (seconds float64) {
 	if !s.missed.IsZero() {
 		seconds = time.Since(s.missed).Seconds()

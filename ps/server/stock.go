@@ -12,13 +12,13 @@ type Stock struct {
 	Backups    []ps.BackupHolding
 }
 
-// TakeStock says what is here.
+// TakeStock returns what is here.
 func (s *Server) TakeStock() Stock {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := Stock{Generation: s.generation, Suspended: s.suspended, Version: s.route.Version, Named: s.announcer.named, Backups: s.backups.holdings()}
 	for _, shard := range s.owned() {
-		out.Owned = append(out.Owned, shard.Tell())
+		out.Owned = append(out.Owned, shard.Status())
 	}
 	return out
 }

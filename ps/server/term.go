@@ -25,15 +25,15 @@ type term struct {
 
 	// life ends with Serve; epoch ends with it and with the generation. Only epoch changes.
 	life     context.Context
-	die      context.CancelFunc
+	end      context.CancelFunc
 	epoch    context.Context
 	endEpoch context.CancelFunc
-	errands  sync.WaitGroup // goroutines that tell backups of cuts and pull deliveries
+	tasks    sync.WaitGroup // goroutines that notify backups of cuts and pull deliveries
 }
 
 func (t *term) init(generation ps.Generation, panicked wire.Panicked) {
 	t.generation, t.panicked = generation, panicked
-	t.life, t.die = context.WithCancel(context.Background())
+	t.life, t.end = context.WithCancel(context.Background())
 	t.epoch, t.endEpoch = context.WithCancel(t.life)
 }
 
@@ -47,8 +47,8 @@ func (t *term) begin(generation ps.Generation) {
 // run starts a goroutine that Serve waits for. The caller holds mu, for reading or writing.
 func (t *term) run(errand func()) {
 	if t.life.Err() == nil {
-		t.errands.Go(func() {
-			defer t.panicked.Tell()
+		t.tasks.Go(func() {
+			defer t.panicked.Report()
 			errand()
 		})
 	}

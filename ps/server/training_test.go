@@ -72,7 +72,7 @@ func TestPartitionsMoveWhileTraining(t *testing.T) {
 	})
 }
 
-// moveAround moves partitions at random, and tells of it only now and then.
+// moveAround moves partitions at random, and announces it only now and then.
 func (c *cluster) moveAround(times int) error {
 	random := rand.New(rand.NewPCG(1, 2))
 	ids := []ps.ServerID{"a", "b", "r"}
@@ -161,7 +161,7 @@ func TestOwnerDies(t *testing.T) {
 		}
 		c.route.Version++
 		for id, n := range c.nodes {
-			for range 2 { // told twice
+			for range 2 { // a notification comes twice
 				if err := n.Recover(c.generation, 4, c.copyRoute(), c.peers); err != nil {
 					t.Fatalf("%s: %v", id, err)
 				}

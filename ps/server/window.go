@@ -8,9 +8,9 @@ import (
 	"github.com/tierml/tierml/ps/wire"
 )
 
-// window tells when a partition can change hands without a worker that notices: when a clock's reads are answered and its first
-// contribution has not come. Workers compute then. (Parameter Service, appendix B: the pull-push window.) As nobody tells an owner how
-// many reads there will be, it goes by the clock before. That is a matter of time alone: a move at any other moment is as right.
+// window is when a partition can change hands without delaying a worker: a clock's reads are answered, its first contribution has not
+// come, and workers compute. (Parameter Service, appendix B: the pull-push window.) An owner does not know how many reads there
+// will be, so it expects as many as in the clock before. That affects time alone: a move at any other moment is as correct.
 //
 // It is guarded as its slot is.
 type window struct {
@@ -66,7 +66,7 @@ func (s *places) answered(groups []wire.PartitionStatus) {
 
 // turns makes moves in windows follow each other: a partition that is copied within one window need not be sent again.
 type turns struct {
-	token chan struct{} // there while nobody has it
+	token chan struct{} // there while no move has it
 
 	mu     sync.Mutex
 	wanted int           // moves that have a turn or wait for one
@@ -116,7 +116,7 @@ func (t *turns) hurry() {
 	}
 }
 
-// hurried returns a channel that is closed when nobody is to wait for windows any more.
+// hurried returns a channel that is closed when moves are to stop waiting for windows.
 func (t *turns) hurried() <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()

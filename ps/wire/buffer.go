@@ -77,7 +77,7 @@ func (b *Buffer) Floats() []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(&b.words[0])), 2*len(b.words))[:b.size/4]
 }
 
-// Release gives the memory back; nobody may use it afterwards. Releasing nil is harmless.
+// Release gives the memory back. It must not be used afterwards. Releasing nil is harmless.
 func (b *Buffer) Release() {
 	if b == nil {
 		return

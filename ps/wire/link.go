@@ -44,9 +44,9 @@ var ErrClosed = errors.New("connection closed")
 
 // Link is the asking end of a connection. Any number of requests may be under way at once.
 //
-// It has no goroutine of its own: who waits for an answer reads the connection when nobody else does, and hands others
-// theirs; who sends writes what others have to send as well. So a lone caller takes its answer from the kernel itself,
-// and many share system calls. Invariant: while an answer is outstanding, a goroutine waits to read it. Where the caller
+// It has no goroutine of its own. One of the callers that wait for answers reads the connection and delivers the others'
+// answers; one of those that send writes the others' frames as well. So a lone caller takes its answer from the kernel itself, and
+// many share system calls. Invariant: while an answer is outstanding, a goroutine waits to read it. Where the caller
 // has gone away that is a goroutine that ends with the last such answer.
 type Link struct {
 	conn    net.Conn
@@ -67,7 +67,7 @@ type Link struct {
 	calls       map[uint64]*call
 	abandoned   int // calls whose caller has gone
 	draining    bool
-	reader      *call // who reads; nil: nobody, or the goroutine that drains
+	reader      *call // the call that reads; nil: none, or the goroutine that drains
 	interrupted bool  // the read deadline has passed, to stop the reader
 	err         error
 }
@@ -183,13 +183,13 @@ func (l *Link) broken(err error) error {
 func (l *Link) help(f func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.helpers.Go(l.telling(f)) // Close marks the link broken first; f ends at once then
+	l.helpers.Go(l.reportingPanics(f)) // Close marks the link broken first; f ends at once then
 }
 
-// telling returns f with its panic reported.
-func (l *Link) telling(f func()) func() {
+// reportingPanics returns f with its panic reported.
+func (l *Link) reportingPanics(f func()) func() {
 	return func() {
-		defer l.panicked.Tell()
+		defer l.panicked.Report()
 		f()
 	}
 }
@@ -219,12 +219,12 @@ func (l *Link) end(c *call) {
 	_, unanswered := l.calls[c.id]
 	delete(l.calls, c.id)
 	l.mu.Unlock()
-	if !unanswered && len(c.answered) == 0 { // nobody else knows it
+	if !unanswered && len(c.answered) == 0 { // no other goroutine knows it
 		calls.Put(c)
 	}
 }
 
-// await waits for the answer, and reads the connection when nobody else does. Without an answer it gives the reason.
+// await waits for the answer, and reads the connection unless another call does. Without an answer it returns the reason.
 func (l *Link) await(ctx context.Context, c *call) (a answer, answered bool) {
 	for {
 		select { // what is there already comes first
@@ -310,7 +310,7 @@ func (l *Link) leave(c *call) {
 	}
 	if l.out.beingWritten(c.id) || l.beingPlaced(c) {
 		l.fail(context.Canceled)
-		l.reading <- struct{}{} // nobody uses the caller's memory after that
+		l.reading <- struct{}{} // the caller's memory is not used after that
 		<-l.reading
 	}
 	if l.Broken() {
@@ -328,7 +328,7 @@ func (l *Link) leave(c *call) {
 	l.abandoned++
 	if !l.draining && l.err == nil {
 		l.draining = true
-		l.helpers.Go(l.telling(l.drain))
+		l.helpers.Go(l.reportingPanics(l.drain))
 	}
 }
 
@@ -351,7 +351,7 @@ func (l *Link) drain() {
 	}
 }
 
-// readAbandoned reads one answer, if one is still to come that nobody waits for.
+// readAbandoned reads one answer, if one is still to come for a caller that has gone.
 func (l *Link) readAbandoned() {
 	l.mu.Lock()
 	needed := l.abandoned > 0

@@ -80,7 +80,7 @@ func (s *Links) dial(ctx context.Context, address string) (*Link, error) {
 	}
 	dial := s.Dial
 	if dial == nil {
-		dial = DialNear(s.Job)
+		dial = DialLocal(s.Job)
 	}
 	conn, err := dial(ctx, address)
 

@@ -201,5 +201,5 @@ func (m *Error) Error() string {
 	return fmt.Sprintf("%s: %s", m.Code, m.Text)
 }
 
-// Unwrap lets errors.Is tell codes apart.
+// Unwrap lets errors.Is distinguish codes.
 func (m *Error) Unwrap() error { return m.Code.Err() }

@@ -14,7 +14,7 @@ type outbox struct {
 	before  func() error // called before each write; nil: nothing
 
 	mu      sync.Mutex
-	idle    sync.Cond // nobody writes, or less is queued
+	idle    sync.Cond // there is no writer, or less is queued
 	queue   []outgoingFrame
 	queued  int             // bytes in queue and batch
 	most    int             // above it add waits for the writer; 0: it never does
@@ -92,8 +92,8 @@ func (o *outbox) size() int {
 	return o.queued
 }
 
-// flush writes what is in the queue, or leaves it to who is writing now. Handover is called with the rest when this has
-// taken long; nil: it never has.
+// flush writes what is in the queue, or leaves it to the present writer. After maxBatches it passes the rest to handOver; nil: it
+// writes everything itself.
 func (o *outbox) flush(handOver func(rest func())) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -136,7 +136,7 @@ func (o *outbox) writeBatch() {
 
 	o.mu.Lock()
 	o.queued -= written
-	o.idle.Broadcast() // who waits for nobody to write looks again
+	o.idle.Broadcast() // for those that wait for the writer to stop
 	clear(o.batch)
 	o.batch = o.batch[:0]
 	if err != nil {
@@ -161,10 +161,10 @@ func (o *outbox) writeFrames() error {
 	return err
 }
 
-// eager is a vectorWriter that can take as much as is possible without waiting, and say how much that was. AwaitRoom waits
+// nonblockingWriter is a vectorWriter that can take as much as is possible without waiting, and say how much that was. AwaitRoom waits
 // until there is room for more, and reports whether there is. Settle waits until what was taken is written; nothing else is
 // written before.
-type eager interface {
+type nonblockingWriter interface {
 	writeNow(pieces [][]byte) (int, error)
 	awaitRoom(timeout time.Duration) bool
 	settle() error
@@ -174,7 +174,7 @@ type eager interface {
 // once is copied.
 func (o *outbox) lend(f outgoingFrame) error {
 	o.mu.Lock()
-	to, able := o.to.(eager)
+	to, able := o.to.(nonblockingWriter)
 	if !able || o.writing || len(o.queue) > 0 || o.err != nil {
 		o.mu.Unlock()
 		f.copied()
@@ -199,9 +199,9 @@ func (o *outbox) lend(f outgoingFrame) error {
 }
 
 // writeLent is lend for the writer.
-func (o *outbox) writeLent(to eager, f outgoingFrame) error {
+func (o *outbox) writeLent(to nonblockingWriter, f outgoingFrame) error {
 	o.vector = f.appendTo(o.vector[:0])
-	rest, err := o.writeSwiftly(to, o.vector)
+	rest, err := o.writeWhileFast(to, o.vector)
 	if err != nil || len(rest) == 0 {
 		clear(o.vector)
 		f.done()
@@ -239,9 +239,9 @@ const (
 	lendGrace = 200 * time.Microsecond
 )
 
-// writeSwiftly writes for as long as the other end takes the bytes about as fast as they could be copied, and returns what is
+// writeWhileFast writes for as long as the other end takes the bytes about as fast as they could be copied, and returns what is
 // left: what is lent is needed by others.
-func (o *outbox) writeSwiftly(to eager, pieces [][]byte) (rest [][]byte, err error) {
+func (o *outbox) writeWhileFast(to nonblockingWriter, pieces [][]byte) (rest [][]byte, err error) {
 	began, written := time.Now(), 0
 	for rest = pieces; ; {
 		n, err := to.writeNow(rest)

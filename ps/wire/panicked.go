@@ -6,8 +6,8 @@ import "runtime/debug"
 // locked and half changed. Nil: it is not reported.
 type Panicked func(value any, stack []byte)
 
-// Tell is deferred by goroutines, first of all, so that a panic does not end the process without a report.
-func (to Panicked) Tell() {
+// Report is deferred by goroutines, first of all, so that a panic does not end the process without a report.
+func (to Panicked) Report() {
 	if to == nil {
 		return
 	}

@@ -63,6 +63,6 @@ func TestPanicsGoOn(t *testing.T) {
 			t.Errorf("recovered %v", value)
 		}
 	}()
-	defer Panicked(func(any, []byte) {}).Tell()
+	defer Panicked(func(any, []byte) {}).Report()
 	panic("broken")
 }

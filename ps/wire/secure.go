@@ -15,7 +15,7 @@ type secured struct {
 	below *corked
 }
 
-// handshakeTimeout bounds the handshake: a stranger who connects and says nothing holds a connection no longer.
+// handshakeTimeout bounds the handshake: a client that connects and sends nothing is dropped after it.
 const handshakeTimeout = 10 * time.Second
 
 // secure does the handshake and gives the connection to use.

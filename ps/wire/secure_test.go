@@ -64,11 +64,11 @@ func TestSecuredWrites(t *testing.T) {
 			written := make(chan error, 1)
 			send := func() { _, err := writer.writeVector(append([][]byte{}, pieces...)); written <- err }
 			if atOnce {
-				n, err := writer.(eager).writeNow(append([][]byte{}, pieces...)) // nobody reads yet
+				n, err := writer.(nonblockingWriter).writeNow(append([][]byte{}, pieces...)) // nobody reads yet
 				if err != nil || n != len(want) {
 					t.Fatalf("%d: took %d of %d bytes, %v", sizes, n, len(want), err)
 				}
-				send = func() { written <- writer.(eager).settle() }
+				send = func() { written <- writer.(nonblockingWriter).settle() }
 			}
 			go send()
 			got := make([]byte, len(want))

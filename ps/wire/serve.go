@@ -36,8 +36,8 @@ type Server struct {
 	// Panicked is called for panics in the server's goroutines, the handler's among them.
 	Panicked Panicked
 
-	crowd crowd
-	said  loglimit.Limit
+	admission admission
+	warnings  loglimit.Limit
 }
 
 const (
@@ -59,7 +59,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = listener.Close() })
 	defer stop()
-	s.crowd.begin()
+	s.admission.init()
 	pause := time.Millisecond
 	for {
 		conn, err := listener.Accept()
@@ -82,17 +82,17 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		}
 		pause = time.Millisecond
 		conn = newSocket(conn)
-		at, closed := s.crowd.enter(conn)
+		at, closed := s.admission.admit(conn)
 		if closed != nil {
 			_ = closed.Close()
-			s.said.Warn(s.Log, "closed a connection: there are too many", "from", closed.RemoteAddr())
+			s.warnings.Warn(s.Log, "closed a connection: there are too many", "from", closed.RemoteAddr())
 		}
 		if at == nil {
 			continue
 		}
 		connections.Go(func() {
-			defer s.Panicked.Tell()
-			defer s.crowd.leave(at)
+			defer s.Panicked.Report()
+			defer s.admission.leave(at)
 			s.serve(ctx, conn, at)
 		})
 	}
@@ -101,10 +101,10 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 // connection is one asker.
 type connection struct {
 	*Server
-	conn     net.Conn
-	out      *outbox
-	requests sync.WaitGroup
-	heard    func() // called with the first frame
+	conn       net.Conn
+	out        *outbox
+	requests   sync.WaitGroup
+	firstFrame func() // called with the first frame
 }
 
 func (s *Server) serve(ctx context.Context, conn net.Conn, at *list.Element) {
@@ -116,7 +116,7 @@ func (s *Server) serve(ctx context.Context, conn net.Conn, at *list.Element) {
 	if s.TLS != nil {
 		over, err := secure(ctx, conn, tls.Server, s.TLS)
 		if err != nil {
-			s.said.Warn(s.Log, "refused a connection", "error", err)
+			s.warnings.Warn(s.Log, "refused a connection", "error", err)
 			return
 		}
 		conn = over
@@ -125,7 +125,7 @@ func (s *Server) serve(ctx context.Context, conn net.Conn, at *list.Element) {
 	c.out.most = unsentBytes
 	quiet := time.AfterFunc(silence, func() { _ = conn.Close() })
 	defer quiet.Stop()
-	c.heard = sync.OnceFunc(func() { quiet.Stop(); s.crowd.heard(at) })
+	c.firstFrame = sync.OnceFunc(func() { quiet.Stop(); s.admission.active(at) })
 	c.out.before = func() error { return conn.SetWriteDeadline(time.Now().Add(answerTimeout)) }
 	defer func() { c.out.close(net.ErrClosed) }()
 	defer c.requests.Wait()
@@ -134,7 +134,7 @@ func (s *Server) serve(ctx context.Context, conn net.Conn, at *list.Element) {
 	err := c.read(ctx)
 	var refusal *Error
 	if errors.As(err, &refusal) {
-		s.said.Warn(s.Log, "refused a connection", "from", conn.RemoteAddr(), "error", err)
+		s.warnings.Warn(s.Log, "refused a connection", "from", conn.RemoteAddr(), "error", err)
 		c.refuse(refusal)
 	}
 }
@@ -145,10 +145,10 @@ func (c *connection) read(ctx context.Context) error {
 	frames := newFrameReader(newReader(c.conn), c.Job)
 	frames.most = c.MaxBody
 	defer frames.drop()
-	room := reception{crowd: &c.crowd, conn: c.conn}
+	room := bodyRoom{admission: &c.admission, conn: c.conn}
 	defer func() { room.arrived()() }()
 	frames.room = func(h header) error {
-		c.heard()
+		c.firstFrame()
 		if h.answer || h.request == 0 || !h.kind.isRequest() {
 			return refused("a frame of type %d that is no request, or has no number", h.kind)
 		}
@@ -158,7 +158,7 @@ func (c *connection) read(ctx context.Context) error {
 	for unsent := 0; ; {
 		if unsent > 0 && (unsent >= batchFrames || c.out.size() > unsentBytes/2 || !frames.more()) {
 			unsent = 0
-			if err := c.out.flush(c.beside); err != nil {
+			if err := c.out.flush(c.spawn); err != nil {
 				return err
 			}
 		}
@@ -196,10 +196,10 @@ func (c *connection) read(ctx context.Context) error {
 // handle answers a request on a goroutine of its own: it may have to wait. Release frees the room of its body.
 func (c *connection) handle(ctx context.Context, slots chan struct{}, h header, request Message, release func()) error {
 	cost := int64(2*h.length + waitingCost) // keys take twice as much as on their way
-	if !c.crowd.waiting.TryAcquire(cost) {
+	if !c.admission.waiting.TryAcquire(cost) {
 		release()
 		Release(request)
-		c.said.Warn(c.Log, "refused a request: too many wait", "from", c.conn.RemoteAddr())
+		c.warnings.Warn(c.Log, "refused a request: too many wait", "from", c.conn.RemoteAddr())
 		c.answer(h, &Error{Code: Retry, Text: "too many requests wait here"})
 		return nil
 	}
@@ -207,22 +207,22 @@ func (c *connection) handle(ctx context.Context, slots chan struct{}, h header, 
 	select {
 	case slots <- struct{}{}:
 	case <-ctx.Done():
-		c.crowd.waiting.Release(cost)
+		c.admission.waiting.Release(cost)
 		return ctx.Err()
 	}
-	c.beside(func() {
+	c.spawn(func() {
 		defer func() { <-slots }()
 		answer := c.Handler.Handle(ctx, h.generation, request)
-		c.crowd.waiting.Release(cost)
+		c.admission.waiting.Release(cost)
 		c.answer(h, answer)
 	})
 	return nil
 }
 
-// beside runs a goroutine that the connection waits for.
-func (c *connection) beside(f func()) {
+// spawn runs a goroutine that the connection waits for.
+func (c *connection) spawn(f func()) {
 	c.requests.Go(func() {
-		defer c.Panicked.Tell()
+		defer c.Panicked.Report()
 		f()
 	})
 }

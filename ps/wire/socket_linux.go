@@ -18,15 +18,15 @@ import (
 
 // socket is a stream socket that the runtime's poller does not know. The poller wakes a thread for every arrival, also
 // while another thread is waiting for the same bytes, as a blocking C program would; two wake-ups where one is needed
-// cost more than a small request. So a reader here waits in the call that reads, for patience at most. Then it dozes until the
-// porter rings, and the next time, when waits have been long, it does so at once.
+// cost more than a small request. So a reader here waits in the call that reads, for patience at most. Then it is idle until
+// idlePoller wakes it; after a long wait the next one is idle at once.
 //
 // One goroutine reads and one writes at a time.
 type socket struct {
 	net.Conn // the original, closed: for its addresses
 	fd       int
-	bell     chan struct{} // a token in it ends a doze
-	dozing   bool          // the last wait was long: the reader's
+	readable chan struct{} // a token in it ends waitIdle
+	idle     bool          // the last wait was long: the reader's
 
 	using  sync.RWMutex // held for reading while the descriptors are in use
 	closed atomic.Bool
@@ -69,22 +69,22 @@ func newSocket(conn net.Conn) net.Conn {
 	if err != nil || fd < 0 {
 		return conn
 	}
-	if err := house.enter(); err != nil {
+	if err := idle.add(); err != nil {
 		_ = unix.Close(fd)
 		return conn
 	}
 	_ = conn.Close() // takes it out of the poller; the connection lives on in fd
-	s := &socket{Conn: conn, fd: fd, bell: make(chan struct{}, 1)}
+	s := &socket{Conn: conn, fd: fd, readable: make(chan struct{}, 1)}
 	if err := s.block(); err != nil {
 		_ = s.Close()
 	}
-	s.unpace()
+	s.disablePacing()
 	return s
 }
 
-// unpace spares a TCP connection within this host an algorithm that measures the network and paces what it sends by timers,
+// disablePacing spares a TCP connection within this host an algorithm that measures the network and paces what it sends by timers,
 // such as BBR, where that is the system's choice: there is no network to be kept from overflowing.
-func (s *socket) unpace() {
+func (s *socket) disablePacing() {
 	local, ok := s.LocalAddr().(*net.TCPAddr)
 	remote, _ := s.RemoteAddr().(*net.TCPAddr)
 	if ok && remote != nil && local.IP.Equal(remote.IP) {
@@ -107,14 +107,14 @@ func (s *socket) Close() error {
 		return net.ErrClosed
 	}
 	_ = unix.Shutdown(s.fd, unix.SHUT_RDWR)
-	s.ring()
-	s.using.Lock() // until nobody uses them
+	s.wake()
+	s.using.Lock() // until they are unused
 	defer s.using.Unlock()
-	house.leave(s)
+	idle.remove(s)
 	return os.NewSyscallError("close", unix.Close(s.fd))
 }
 
-// CloseWrite tells the other end that nothing more comes.
+// CloseWrite shuts down the sending side: the other end reads EOF.
 func (s *socket) CloseWrite() error {
 	s.using.RLock()
 	defer s.using.RUnlock()
@@ -124,9 +124,9 @@ func (s *socket) CloseWrite() error {
 	return os.NewSyscallError("shutdown", unix.Shutdown(s.fd, unix.SHUT_WR))
 }
 
-func (s *socket) ring() {
+func (s *socket) wake() {
 	select {
-	case s.bell <- struct{}{}:
+	case s.readable <- struct{}{}:
 	default: // it has rung already
 	}
 }
@@ -139,7 +139,7 @@ func (s *socket) SetReadDeadline(t time.Time) error {
 		return net.ErrClosed
 	}
 	s.readDeadline.Store(nanoseconds(t))
-	s.ring()
+	s.wake()
 	return nil
 }
 
@@ -156,14 +156,14 @@ func nanoseconds(t time.Time) int64 {
 	return max(t.UnixNano(), 1)
 }
 
-// forEver is how long there is without a deadline.
-const forEver = time.Duration(math.MaxInt64)
+// noDeadline is how long there is without a deadline.
+const noDeadline = time.Duration(math.MaxInt64)
 
 // untilDeadline says how much time is left; not above 0: none.
 func untilDeadline(deadline *atomic.Int64) time.Duration {
 	at := deadline.Load()
 	if at == 0 {
-		return forEver
+		return noDeadline
 	}
 	return time.Duration(at - time.Now().UnixNano())
 }
@@ -220,13 +220,13 @@ func (s *socket) readVector(pieces [][]byte) (int, error) {
 		}
 		s.yield()
 		flags := uintptr(0)
-		if s.dozing {
+		if s.idle {
 			flags = unix.MSG_DONTWAIT
 		}
 		n, err := s.incoming.call(unix.SYS_RECVFROM, unix.SYS_RECVMSG, s.fd, pieces, flags)
 		switch {
 		case err == unix.EAGAIN:
-			if err := s.doze(left); err != nil {
+			if err := s.waitIdle(left); err != nil {
 				return 0, err
 			}
 		case err == unix.EINTR:
@@ -251,23 +251,23 @@ func (s *socket) yield() {
 	}
 }
 
-// doze returns when there is something to read, or to look at again. It learns whether that took long.
-func (s *socket) doze(left time.Duration) error {
-	if err := house.rouse(s); err != nil {
+// waitIdle returns when there is something to read, or to look at again. It learns whether that took long.
+func (s *socket) waitIdle(left time.Duration) error {
+	if err := idle.arm(s); err != nil {
 		return os.NewSyscallError("epoll_ctl", err)
 	}
 	var late <-chan time.Time
-	if left != forEver {
+	if left != noDeadline {
 		timer := time.NewTimer(left)
 		defer timer.Stop()
 		late = timer.C
 	}
 	began := time.Now()
 	select {
-	case <-s.bell:
+	case <-s.readable:
 	case <-late:
 	}
-	s.dozing = time.Since(began) > patience
+	s.idle = time.Since(began) > patience
 	return nil
 }
 

@@ -8,7 +8,7 @@ import (
 
 // Messages between servers: cuts on their way to a backup, and moves.
 
-// CutReady tells a backup that partitions have passed a cut, which it may pull now.
+// CutReady notifies a backup that partitions have passed a cut, which it may pull now.
 type CutReady struct {
 	From       ps.ServerID
 	Cut        ps.Clock
@@ -91,7 +91,7 @@ func (m *Delivery) Own() *Delivery {
 
 func (m *Delivery) hold(b *Buffer) { m.buffer = b }
 
-// Memory is that of a piece that came, for another pull once nobody has its rows any more. Nil: there is none.
+// Memory is that of a piece that came, for another pull once its rows are unused. Nil: there is none.
 func (m *Delivery) Memory() *Buffer { return m.buffer }
 
 // Release gives the memory back of a piece that was made by NewDelivery.

@@ -36,7 +36,7 @@ type corked struct {
 	sent   int       // how much of that is the kernel's
 	pieces [1][]byte // scratch
 	corked bool
-	// eager says that nothing is to be waited for: what the kernel does not take at once is held.
+	// nonblockingWriter says that nothing is to be waited for: what the kernel does not take at once is held.
 	eager bool
 }
 
@@ -57,7 +57,7 @@ func (c *corked) Read(b []byte) (int, error) {
 
 // moreWriter is a connection with hints: more follows at once, and everything is there.
 type moreWriter interface {
-	eager
+	nonblockingWriter
 	writeMore(pieces [][]byte) (int64, error)
 	writeMoreNow(pieces [][]byte) (int, error)
 	push() error

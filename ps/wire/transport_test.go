@@ -59,13 +59,13 @@ func TestCallersOfThisHostUseAUnixSocket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	near, err := ListenNear(1, tcp.Addr())
+	local, err := ListenLocal(1, tcp.Addr())
 	if err != nil {
 		t.Skipf("%v: run it on Linux", err)
 	}
 	serveOn(t, tcp, nil)
-	serveOn(t, near, nil)
-	conn, err := DialNear(1)(t.Context(), tcp.Addr().String())
+	serveOn(t, local, nil)
+	conn, err := DialLocal(1)(t.Context(), tcp.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestCallersOfThisHostUseAUnixSocket(t *testing.T) {
 	if err := askOnce(t, links, tcp.Addr().String()); err != nil {
 		t.Error(err)
 	}
-	if conn, err = DialNear(2)(t.Context(), tcp.Addr().String()); err != nil { // nobody is beside for this job
+	if conn, err = DialLocal(2)(t.Context(), tcp.Addr().String()); err != nil { // no local listener for this job
 		t.Fatal(err)
 	}
 	if conn.RemoteAddr().Network() != "tcp" {

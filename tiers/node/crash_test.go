@@ -135,7 +135,7 @@ func (panicking) Contribute(context.Context, ps.Generation, ps.Incarnation, uint
 func (w *world) panicIn(value any, tell func(value any, stack []byte)) {
 	w.done.Go(func() {
 		defer func() { _ = recover() }() // in place of the process's end
-		defer wire.Panicked(tell).Tell()
+		defer wire.Panicked(tell).Report()
 		panic(value)
 	})
 }

@@ -53,8 +53,8 @@ func HoldingsOf(owned []*Shard, backups []BackupHolding) Holdings {
 	return h
 }
 
-// Tell says what the shard knows.
-func (s *Shard) Tell() OwnedPartition {
+// Status says what the shard knows.
+func (s *Shard) Status() OwnedPartition {
 	base, _ := s.Base()
 	return OwnedPartition{Partition: s.id, Base: base, Folded: s.folded, Marks: slices.Clone(s.marks)}
 }
@@ -64,8 +64,8 @@ func (s *Shard) TellOf(inc Incarnation) OwnerStanding {
 	return OwnerStanding{Partition: s.id, Standing: s.Fence(inc), Marks: slices.Clone(s.marks)}
 }
 
-// Tell says what the backup holds.
-func (b *Backup) Tell() BackupHolding {
+// Status says what the backup holds.
+func (b *Backup) Holding() BackupHolding {
 	h := BackupHolding{Partition: b.id, Cut: b.cut, Delivered: b.Delivered()}
 	if b.lacking {
 		h.Cut = NoCut

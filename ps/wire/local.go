@@ -13,16 +13,16 @@ import (
 // name follows from the job and the TCP address, so it need not be communicated: it is in Linux's abstract name space, which is
 // one for each network name space, just like addresses. Both ends make sure that the other belongs to the same user.
 
-// nearName is the Unix socket beside a TCP address.
-func nearName(job uint64, address string) string {
+// localName is the Unix socket beside a TCP address.
+func localName(job uint64, address string) string {
 	return fmt.Sprintf("@tierml-%016x-%s", job, address)
 }
 
-var errStranger = errors.New("the other end of the socket belongs to another user")
+var errOtherUser = errors.New("the other end of the socket belongs to another user")
 
-// ListenNear listens beside a TCP listener for callers on this host. Where there are no such sockets it gives an error, and
+// ListenLocal listens beside a TCP listener for callers on this host. Where there are no such sockets it gives an error, and
 // callers come by TCP.
-func ListenNear(job uint64, beside net.Addr) (net.Listener, error) {
+func ListenLocal(job uint64, beside net.Addr) (net.Listener, error) {
 	tcp, ok := beside.(*net.TCPAddr)
 	if !ok || runtime.GOOS != "linux" {
 		return nil, fmt.Errorf("listen beside %s: %w", beside, errors.ErrUnsupported)
@@ -31,17 +31,17 @@ func ListenNear(job uint64, beside net.Addr) (net.Listener, error) {
 	if tcp.IP.IsUnspecified() {
 		address = fmt.Sprintf(":%d", tcp.Port)
 	}
-	listener, err := net.Listen("unix", nearName(job, address))
+	listener, err := net.Listen("unix", localName(job, address))
 	if err != nil {
 		return nil, fmt.Errorf("listen beside %s: %w", beside, err)
 	}
-	return nearListener{listener}, nil
+	return localListener{listener}, nil
 }
 
-// nearListener accepts connections of this user only.
-type nearListener struct{ net.Listener }
+// localListener accepts connections of this user only.
+type localListener struct{ net.Listener }
 
-func (l nearListener) Accept() (net.Conn, error) {
+func (l localListener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
 		if err != nil || ownUser(conn) {
@@ -51,8 +51,8 @@ func (l nearListener) Accept() (net.Conn, error) {
 	}
 }
 
-// DialNear dials by a Unix socket when the address is of this host and a server of the job listens there, otherwise by TCP.
-func DialNear(job uint64) Dialer {
+// DialLocal dials by a Unix socket when the address is of this host and a server of the job listens there, otherwise by TCP.
+func DialLocal(job uint64) Dialer {
 	return func(ctx context.Context, address string) (net.Conn, error) {
 		if conn, err := dialUnix(ctx, job, address); err == nil {
 			return conn, nil
@@ -67,15 +67,15 @@ func dialUnix(ctx context.Context, job uint64, address string) (net.Conn, error)
 		return nil, errors.ErrUnsupported
 	}
 	var d net.Dialer
-	conn, err := d.DialContext(ctx, "unix", nearName(job, address))
+	conn, err := d.DialContext(ctx, "unix", localName(job, address))
 	if err != nil {
-		if conn, err = d.DialContext(ctx, "unix", nearName(job, ":"+port)); err != nil {
+		if conn, err = d.DialContext(ctx, "unix", localName(job, ":"+port)); err != nil {
 			return nil, err
 		}
 	}
 	if !ownUser(conn) {
 		_ = conn.Close()
-		return nil, errStranger
+		return nil, errOtherUser
 	}
 	return conn, nil
 }

@@ -8,25 +8,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// porter waits for the sockets whose readers have long to wait, all in one place that the runtime's poller knows: an epoll
+// idlePoller waits for the sockets whose readers have long to wait, all in one place that the runtime's poller knows: an epoll
 // instance. A reader that blocks in a system call keeps a thread, and as long as one does, a thread of the runtime wakes up every
-// 20 microseconds at first, and every 10 ms at last, to see whether its processor can be put to use: in a crowd of idle processes
-// that was a third of all processor time. A socket is watched only while its reader dozes, so an arrival never wakes two.
+// 20 microseconds at first, and every 10 ms at last, to see whether its processor can be put to use: among many idle processes
+// that was a third of all processor time. A socket is watched only while its reader is idle, so an arrival never wakes two.
 //
 // Its goroutine runs while there are sockets; the last one to leave waits for it.
-type porter struct {
-	mu       sync.Mutex
-	sockets  int
-	epoll    *os.File
-	raw      syscall.RawConn
-	ended    chan struct{}
-	sleepers map[int32]*socket // that have dozed: they are in epoll
+type idlePoller struct {
+	mu      sync.Mutex
+	sockets int
+	epoll   *os.File
+	raw     syscall.RawConn
+	ended   chan struct{}
+	armed   map[int32]*socket // sockets that have been idle: they are in epoll
 }
 
-var house porter
+var idle idlePoller
 
-// enter is for a new socket. An error means that it cannot doze.
-func (p *porter) enter() error {
+// add is for a new socket. After an error it cannot wait idly.
+func (p *idlePoller) add() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.sockets == 0 {
@@ -44,18 +44,18 @@ func (p *porter) enter() error {
 			_ = file.Close()
 			return err
 		}
-		p.epoll, p.raw, p.ended, p.sleepers = file, raw, make(chan struct{}), map[int32]*socket{}
-		go p.watch(raw, p.ended)
+		p.epoll, p.raw, p.ended, p.armed = file, raw, make(chan struct{}), map[int32]*socket{}
+		go p.run(raw, p.ended)
 	}
 	p.sockets++
 	return nil
 }
 
-// leave is for one that is about to be closed.
-func (p *porter) leave(s *socket) {
+// remove is for one that is about to be closed.
+func (p *idlePoller) remove(s *socket) {
 	p.mu.Lock()
-	if p.sleepers[int32(s.fd)] == s {
-		delete(p.sleepers, int32(s.fd))
+	if p.armed[int32(s.fd)] == s {
+		delete(p.armed, int32(s.fd))
 	}
 	p.sockets--
 	if p.sockets > 0 {
@@ -69,16 +69,16 @@ func (p *porter) leave(s *socket) {
 	<-ended
 }
 
-// rouse has a socket rung once when it can be read.
-func (p *porter) rouse(s *socket) (err error) {
+// arm makes idlePoller wake a socket once, when it can be read.
+func (p *idlePoller) arm(s *socket) (err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.raw == nil {
 		return os.ErrClosed
 	}
 	operation := unix.EPOLL_CTL_MOD
-	if p.sleepers[int32(s.fd)] != s {
-		operation, p.sleepers[int32(s.fd)] = unix.EPOLL_CTL_ADD, s
+	if p.armed[int32(s.fd)] != s {
+		operation, p.armed[int32(s.fd)] = unix.EPOLL_CTL_ADD, s
 	}
 	event := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLONESHOT, Fd: int32(s.fd)}
 	failed := p.raw.Control(func(epoll uintptr) { err = unix.EpollCtl(int(epoll), operation, s.fd, &event) })
@@ -86,13 +86,13 @@ func (p *porter) rouse(s *socket) (err error) {
 		err = failed
 	}
 	if err != nil {
-		delete(p.sleepers, int32(s.fd))
+		delete(p.armed, int32(s.fd))
 	}
 	return err
 }
 
-// watch rings those that can be read, until the last socket has left.
-func (p *porter) watch(raw syscall.RawConn, ended chan struct{}) {
+// run wakes the sockets that can be read, until the last one has left.
+func (p *idlePoller) run(raw syscall.RawConn, ended chan struct{}) {
 	defer close(ended)
 	var events [64]unix.EpollEvent
 	_ = raw.Read(func(epoll uintptr) bool {
@@ -106,8 +106,8 @@ func (p *porter) watch(raw syscall.RawConn, ended chan struct{}) {
 			}
 			p.mu.Lock()
 			for _, e := range events[:n] {
-				if s := p.sleepers[e.Fd]; s != nil {
-					s.ring()
+				if s := p.armed[e.Fd]; s != nil {
+					s.wake()
 				}
 			}
 			p.mu.Unlock()

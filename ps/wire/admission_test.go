@@ -8,15 +8,15 @@ import (
 
 // The oldest connection that has shown nothing makes room for a new one; those that have are never closed for others.
 func TestCrowdOfConnections(t *testing.T) {
-	var c crowd
+	var c admission
 	enter := func() (*list.Element, net.Conn, net.Conn) {
 		mine, other := net.Pipe()
 		_ = other.Close()
-		at, closed := c.enter(mine)
+		at, closed := c.admit(mine)
 		return at, mine, closed
 	}
 	known, _, _ := enter()
-	c.heard(known)
+	c.active(known)
 	_, oldest, _ := enter()
 	var rest []*list.Element
 	for range maxConnections - 2 {
@@ -33,11 +33,11 @@ func TestCrowdOfConnections(t *testing.T) {
 	c.leave(known) // the closed one leaves, too, in its own time
 	c.count--
 	for _, at := range append(rest, newest) {
-		c.heard(at)
+		c.active(at)
 	}
 	for range maxConnections - c.count {
 		at, _, _ := enter()
-		c.heard(at)
+		c.active(at)
 	}
 	if at, mine, closed := enter(); at != nil || closed != mine {
 		t.Error("a connection was closed that had shown a frame")

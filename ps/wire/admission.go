@@ -30,9 +30,9 @@ const (
 	unsentBytes = 8 << 20
 )
 
-// crowd bounds what connections may take together. A connection that has shown no frame yet is silent; where there are too
+// admission bounds what connections may take together. A connection that has shown no frame yet is silent; where there are too
 // many connections the oldest silent one makes room.
-type crowd struct {
+type admission struct {
 	once    sync.Once
 	bodies  *semaphore.Weighted
 	waiting *semaphore.Weighted
@@ -42,13 +42,13 @@ type crowd struct {
 	silent list.List // of net.Conn, the oldest first
 }
 
-func (c *crowd) begin() {
+func (c *admission) init() {
 	c.once.Do(func() { c.bodies, c.waiting = semaphore.NewWeighted(heldBytes), semaphore.NewWeighted(waitingBytes) })
 }
 
-// enter takes a connection in. It gives the one that is to be closed for it, which may be itself; at is nil
+// admit takes a connection in. It gives the one that is to be closed for it, which may be itself; at is nil
 // then.
-func (c *crowd) enter(conn net.Conn) (at *list.Element, closed net.Conn) {
+func (c *admission) admit(conn net.Conn) (at *list.Element, closed net.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.count >= maxConnections {
@@ -62,34 +62,34 @@ func (c *crowd) enter(conn net.Conn) (at *list.Element, closed net.Conn) {
 	return c.silent.PushBack(conn), closed
 }
 
-// heard notes that a connection has shown a frame.
-func (c *crowd) heard(at *list.Element) {
+// active notes that a connection has shown a frame.
+func (c *admission) active(at *list.Element) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.silent.Remove(at) // harmless when it is not there any more
 }
 
-func (c *crowd) leave(at *list.Element) {
+func (c *admission) leave(at *list.Element) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.silent.Remove(at)
 	c.count--
 }
 
-// reception is the room that a connection has for the body that it receives.
-type reception struct {
-	crowd *crowd
-	conn  net.Conn
-	held  int64
-	timer *time.Timer
+// bodyRoom is the room that a connection has for the body that it receives.
+type bodyRoom struct {
+	admission *admission
+	conn      net.Conn
+	held      int64
+	timer     *time.Timer
 }
 
 // claim waits for room for a body. It has to arrive in time.
-func (r *reception) claim(ctx context.Context, bytes int) error {
+func (r *bodyRoom) claim(ctx context.Context, bytes int) error {
 	if bytes <= shortBytes {
 		return nil
 	}
-	if err := r.crowd.bodies.Acquire(ctx, int64(bytes)); err != nil {
+	if err := r.admission.bodies.Acquire(ctx, int64(bytes)); err != nil {
 		return err
 	}
 	r.held = int64(bytes)
@@ -98,12 +98,12 @@ func (r *reception) claim(ctx context.Context, bytes int) error {
 }
 
 // arrived says that the body is there. Its room is given back by release.
-func (r *reception) arrived() (release func()) {
+func (r *bodyRoom) arrived() (release func()) {
 	if r.timer == nil {
 		return func() {}
 	}
 	r.timer.Stop()
 	held := r.held
 	r.timer, r.held = nil, 0
-	return func() { r.crowd.bodies.Release(held) }
+	return func() { r.admission.bodies.Release(held) }
 }

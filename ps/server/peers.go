@@ -12,10 +12,10 @@ import (
 	"github.com/tierml/tierml/ps/wire"
 )
 
-// neighbours are the servers that this one asks: the others, at the addresses that the last route came with, and itself.
+// peers are the servers that this one asks: the others, at the addresses that the last route came with, and itself.
 //
 // Locks: mu guards the addresses alone. It comes after every other lock.
-type neighbours struct {
+type peers struct {
 	self  ps.ServerID
 	here  wire.Caller // reaches this server
 	links wire.Links
@@ -25,14 +25,14 @@ type neighbours struct {
 }
 
 // set takes over the addresses of a route.
-func (n *neighbours) set(addresses map[ps.ServerID]string) {
+func (n *peers) set(addresses map[ps.ServerID]string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.addresses = maps.Clone(addresses)
 }
 
 // caller reaches a server, also this one.
-func (n *neighbours) caller(ctx context.Context, to ps.ServerID) (wire.Caller, error) {
+func (n *peers) caller(ctx context.Context, to ps.ServerID) (wire.Caller, error) {
 	if to == n.self {
 		return n.here, nil
 	}
@@ -47,7 +47,7 @@ func (n *neighbours) caller(ctx context.Context, to ps.ServerID) (wire.Caller, e
 
 // ask asks another server, or this one.
 func ask[T wire.Message](
-	ctx context.Context, n *neighbours, to ps.ServerID, generation ps.Generation, request wire.Message,
+	ctx context.Context, n *peers, to ps.ServerID, generation ps.Generation, request wire.Message,
 ) (T, error) {
 	caller, err := n.caller(ctx, to)
 	if err != nil {
@@ -59,7 +59,7 @@ func ask[T wire.Message](
 
 // askAt asks the server at an address, which need not be in the route yet.
 func askAt[T wire.Message](
-	ctx context.Context, n *neighbours, address string, generation ps.Generation, request wire.Message,
+	ctx context.Context, n *peers, address string, generation ps.Generation, request wire.Message,
 ) (T, error) {
 	link, err := n.links.To(ctx, address)
 	if err != nil {
