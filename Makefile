@@ -342,6 +342,24 @@ golden: ## rewrite the expected output in testdata and docs/cli.md, to be read b
 hosts: ## four jobs on shared hosts, with an eviction and a kill, byte for byte and to the billionth
 	TIERML_TEST_HOSTS=1 $(GO) test ./cmd/tierml -count 1 -run TestJobsShareHosts -v
 
+.PHONY: clocks
+clocks: ## the clocks of four jobs on shared hosts beside those of each alone (a quiet computer)
+	TIERML_TEST_CLOCKS=1 $(GO) test ./cmd/tierml -count 1 -run TestClocksOnSharedHosts -v -timeout 20m
+
+.PHONY: pool
+POOL ?= 1
+pool: ## twenty jobs on shared hosts of a controller, and thirty random faults (POOL=seed, minutes)
+	TIERML_TEST_POOL=$(POOL) $(GO) test ./cmd/tierml -count 1 -timeout 60m -run TestTwentyJobsAndThirtyFaults -v
+
+.PHONY: pool-costs
+pool-costs: STARTS ?= 100
+pool-costs: ## what four jobs on shared hosts cost beside four apart, in four markets (DATA=DIR STARTS=n)
+	@TIERML_POOL_STARTS=$(STARTS) TIERML_POOL_DATA="$(abspath $(DATA))" $(GO) test ./sim/sweep -run 'PoolCosts|QuarterOfAReliable' -v -count=1 -timeout 0
+
+.PHONY: isolation
+isolation: ## two users on shared hosts try to read what is the other's: memory, files, logs, sockets, slots (root on Linux)
+	TIERML_TEST_USERS=1 $(GO) test ./cmd/tierml -count 1 -run TestTwoUsersShareHosts -v
+
 .PHONY: sweep
 sweep: ## twelve trials on six shared slots by three schedulers, with hosts that are taken (needs a9a; minutes)
 	TIERML_TEST_SWEEP=1 $(GO) test ./cmd/tierml -count 1 -timeout 90m -run TestSweepOfRates -v

@@ -11,7 +11,15 @@ type Hosts struct {
 	Keep time.Duration `yaml:"keep"`
 	// Wait is how long a slot waits for a host before its launch fails. Default 1h.
 	Wait time.Duration `yaml:"wait"`
+	// Users are other users of this computer, by number, who may ask for slots: their slots' processes are theirs. It needs root, and Linux.
+	// Default none.
+	Users Machines `yaml:"users"`
+	// Door is a folder that they can read, where their runs find the hosts: `tierml run --hosts DOOR`. Default none.
+	Door string `yaml:"door"`
 }
+
+// Admits reports whether another user of this computer may ask for slots.
+func (h Hosts) Admits(uid int) bool { return uid >= h.Users.Least && uid <= h.Users.Most && uid > 0 }
 
 // IsHosts reports whether the file describes machines that jobs share.
 func (j *Job) IsHosts() bool { return j.Hosts.Wait > 0 }
@@ -53,6 +61,9 @@ func (c *checker) hosts() {
 	}
 	if j.Reliable.Count > 0 && j.Reliable.Type == "" {
 		c.fault("reliable.type", "is missing: what a reliable host is follows from no model", "write "+example("type")+", or count: 0")
+	}
+	if (j.Hosts.Users.Most > 0) != (j.Hosts.Door != "") {
+		c.fault("hosts", "has only one of users and door", "write users: 20000..20099 and door: /srv/tierml, or neither")
 	}
 	c.positiveTime("hosts.keep", j.Hosts.Keep)
 	c.positiveTime("hosts.wait", j.Hosts.Wait)

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -101,15 +103,16 @@ func (r *session) driveHosts(ctx context.Context, cloud providers.Account, endpo
 	})
 	table.Nudge(r.runner.Nudge)
 	server := access.Server(table.Handler(), r.cfg.Log)
+	server.ConnContext = marked(server.ConnContext)
 	var served sync.WaitGroup
 	served.Go(func() {
-		if err := server.Serve(sameuser.Listener(listener, r.cfg.Log)); !errors.Is(err, http.ErrServerClosed) {
+		if err := server.Serve(sameuser.ListenerFor(listener, r.cfg.Job.Hosts.Admits, r.cfg.Log)); !errors.Is(err, http.ErrServerClosed) {
 			r.cfg.Log.Error("jobs and hosts cannot be heard any more", "err", err)
 		}
 	})
 	defer served.Wait()
 	defer server.Close()
-	if err := table.Announce(address); err != nil {
+	if err := table.Announce(address, r.cfg.Job.Hosts.Door); err != nil {
 		return "", err
 	}
 	calls, err := scaling.Serve(r.cfg.Directory, r.runner, r.cfg.Log)
@@ -119,6 +122,27 @@ func (r *session) driveHosts(ctx context.Context, cloud providers.Account, endpo
 	defer calls.Close()
 	return r.runUntilStopped(ctx, stop)
 }
+
+// marked marks connections of other users of this computer for the desk.
+func marked(next func(context.Context, net.Conn) context.Context) func(context.Context, net.Conn) context.Context {
+	return func(ctx context.Context, conn net.Conn) context.Context {
+		ctx = next(ctx, conn)
+		if !sameuser.Supported {
+			return ctx
+		}
+		uid, err := sameuser.User(conn)
+		switch {
+		case err != nil:
+			return desk.OfUser(ctx, noUser)
+		case uid != 0 && uid != os.Geteuid():
+			return desk.OfUser(ctx, uid)
+		}
+		return ctx
+	}
+}
+
+// noUser has no slots: the connection was closed before the kernel said whose it was.
+const noUser = -1
 
 // hostsBrain decides for shared hosts.
 func (r *session) hostsBrain(history map[market.Pool]*market.History) (*hosts.Brain, error) {

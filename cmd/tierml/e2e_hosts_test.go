@@ -78,12 +78,9 @@ func bagOfWords() string {
 	return b.String()
 }
 
-// Jobs share one reliable host and transient ones; make hosts has four of them. All transient hosts are evicted at once, and while that
-// goes on the process that keeps the hosts is killed and taken over: each model is the same, byte for byte, as that of the job alone in one process, and the jobs' charges and the
-// idle share add up to the cloud's bill, to the billionth.
-func TestJobsShareHosts(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
+// sharedMarket writes a market of hosts and slots, and data for jobs of four kinds.
+func (s *site) sharedMarket() {
+	s.t.Helper()
 	s.write("catalog.csv", "region,instance_type,vcpu,memory_gib,linux_ondemand_usd_hour\nus-west-1,c3.large,2,3.75,0.120\nus-west-1,c3.2xlarge,8,15,0.480\n")
 	var prices strings.Builder
 	prices.WriteString("timestamp,zone,instance_type,product,price\n")
@@ -93,6 +90,15 @@ func TestJobsShareHosts(t *testing.T) {
 	s.write("prices.csv", prices.String())
 	s.write("classes.csv", classes())
 	s.write("docword.two.txt", bagOfWords())
+}
+
+// Jobs share one reliable host and transient ones; make hosts has four of them. All transient hosts are evicted at once, and while that
+// goes on the process that keeps the hosts is killed and taken over: each model is the same, byte for byte, as that of the job alone in one process, and the jobs' charges and the
+// idle share add up to the cloud's bill, to the billionth.
+func TestJobsShareHosts(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.sharedMarket()
 	s.write("shared.yaml", sharedHosts)
 	trains := map[string]string{ // each for 40 s or more, most of which nobody computes
 		"mf":  "  app: mf\n  clocks: 40\n  data: ratings.csv\n  params: {rank: 4, batches: 4}",

@@ -351,16 +351,23 @@ func (s *site) order(run, step string) {
 // tell is order for a cloud whose address is known.
 func (s *site) tell(endpoint, step string) {
 	s.t.Helper()
+	if err := tellCloud(endpoint, step); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func tellCloud(endpoint, step string) error {
 	body, err := json.Marshal(map[string]string{"step": step})
 	if err != nil {
-		s.t.Fatal(err)
+		return err
 	}
 	response, err := http.Post(endpoint+"/_control/do", "application/json", bytes.NewReader(body))
 	if err != nil {
-		s.t.Fatal(err)
+		return err
 	}
 	answer, _ := io.ReadAll(response.Body)
 	if err := response.Body.Close(); err != nil || response.StatusCode != http.StatusOK {
-		s.t.Fatalf("%s: %s: %s", step, response.Status, answer)
+		return fmt.Errorf("%s: %s: %s", step, response.Status, answer)
 	}
+	return nil
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/tierml/tierml/elasticity/step"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/internal/sameuser"
 	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/jobrun"
 	"github.com/tierml/tierml/market"
@@ -79,6 +80,9 @@ func runHosts(ctx context.Context, o runOptions, in io.Reader, out io.Writer) er
 	job, from, shared, err := loadHosts(o)
 	if err != nil {
 		return err
+	}
+	if job.Hosts.Door != "" && (os.Geteuid() != 0 || !sameuser.Supported) {
+		return usageError{errors.New("hosts.users needs root on Linux, which starts processes of other users: leave users and door out")}
 	}
 	mapping, err := timeAt(ctx, &o, job, from)
 	if err != nil {

@@ -24,6 +24,7 @@ import (
 	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/cost/page"
 	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/elasticity/hosts/desk"
 	"github.com/tierml/tierml/elasticity/programs"
 	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/internal/journal"
@@ -222,9 +223,11 @@ func timeAt(ctx context.Context, o *runOptions, job *config.Job, from resumption
 	}
 	mapping = timeOf(job)
 	if o.hosts != "" && o.endpoint == "" {
-		dir, err := findRun([]string{o.hosts})
-		if err != nil {
-			return mapping, err
+		dir, err := o.hosts, error(nil)
+		if _, absent := os.Stat(filepath.Join(dir, desk.DoorFile)); absent != nil { // else it is a door
+			if dir, err = findRun([]string{o.hosts}); err != nil {
+				return mapping, err
+			}
 		}
 		if dir, err = filepath.Abs(dir); err != nil {
 			return mapping, err

@@ -28,6 +28,7 @@ type Line struct {
 	T       time.Time                `json:"t"`
 	Kind    string                   `json:"kind"`
 	Job     string                   `json:"job,omitempty"`
+	User    int                      `json:"user,omitempty"` // of the host's system, who asks; 0 = the hosts' own
 	Request *provisioner.Request     `json:"request,omitempty"`
 	Slots   []provisioner.InstanceID `json:"slots,omitempty"`
 	Size    Size                     `json:"size,omitzero"` // of each
@@ -119,7 +120,7 @@ func (b *Book) applyAsked(l Line) error {
 		if b.byID[id] != nil {
 			return fmt.Errorf("slot %s is granted twice", id)
 		}
-		s := &Slot{ID: id, Job: l.Job, Token: q.of.Token, Pool: q.of.Pool, Tier: tierOf(q.of.Pool.Class), Size: l.Size, Tags: q.of.Tags,
+		s := &Slot{ID: id, Job: l.Job, User: l.User, Token: q.of.Token, Pool: q.of.Pool, Tier: tierOf(q.of.Pool.Class), Size: l.Size, Tags: q.of.Tags,
 			UserData: q.of.UserData, Asked: l.T}
 		b.byID[id] = s
 		b.slots, b.live, q.slots = append(b.slots, s), append(b.live, s), append(q.slots, s)
@@ -163,8 +164,8 @@ func (b *Book) Lines() []Line {
 // Traits are those of slots as a provisioner.Cloud: hosts are bid for, slots are not.
 func (b *Book) Traits() provisioner.Traits { return provisioner.Traits{Provider: b.rules.Provider} }
 
-// Ask grants a job slots, as provisioner.Cloud's Launch: the same request again gives the same slots.
-func (b *Book) Ask(now time.Time, job string, r provisioner.Request) ([]provisioner.Instance, error) {
+// Ask grants a job of a user slots, as provisioner.Cloud's Launch: the same request again gives the same slots.
+func (b *Book) Ask(now time.Time, user int, job string, r provisioner.Request) ([]provisioner.Instance, error) {
 	if q := b.requests[key(job, r.Token)]; q != nil {
 		if !same(q.of, r) {
 			return nil, fmt.Errorf("asking for slots: %w: the token %q has been used for another request", provisioner.ErrInvalid, r.Token)
@@ -200,12 +201,17 @@ func (b *Book) Ask(now time.Time, job string, r provisioner.Request) ([]provisio
 		return nil, fmt.Errorf("asking for slots: %w: the shared hosts are full, and there may be %d %s hosts at most", provisioner.ErrNoCapacity, offer.Most, tier)
 	}
 	r.Tags = maps.Clone(r.Tags)
-	line := Line{T: now, Kind: Asked, Job: job, Request: &r, Size: size}
+	line := Line{T: now, Kind: Asked, User: user, Job: job, Request: &r, Size: size}
 	for i := range got {
 		line.Slots = append(line.Slots, provisioner.InstanceID(fmt.Sprintf("slot-%06d", len(b.slots)+i+1)))
 	}
 	b.write(line)
 	return b.instances(b.requests[key(job, r.Token)].slots), nil
+}
+
+// Admits reports whether a user of the host's system may ask about a job: it is not another's.
+func (b *Book) Admits(user int, job string) bool {
+	return !slices.ContainsFunc(b.slots, func(s *Slot) bool { return s.Job == job && s.User != user })
 }
 
 // same compares requests as they are on disk, where times have no more than an instant.

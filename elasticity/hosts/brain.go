@@ -153,11 +153,11 @@ func leastOf(cfg *Config) (least Size, err error) {
 }
 
 // Ask grants a job slots: see Book.Ask.
-func (b *Brain) Ask(now time.Time, job string, r provisioner.Request) ([]provisioner.Instance, error) {
+func (b *Brain) Ask(now time.Time, user int, job string, r provisioner.Request) ([]provisioner.Instance, error) {
 	if b.step.Closing() && b.Book.requests[key(job, r.Token)] == nil {
 		return nil, fmt.Errorf("asking for slots: %w: the shared hosts are being given back", provisioner.ErrNoCapacity)
 	}
-	return b.Book.Ask(now, job, r)
+	return b.Book.Ask(now, user, job, r)
 }
 
 // Called: the agent of a launch's host has been heard. What follows is done by the next step. It reports whether the host is one of these.

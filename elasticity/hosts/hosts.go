@@ -43,6 +43,7 @@ func (s Size) fits(o Size) bool { return s.VCPU <= o.VCPU && s.MemoryMiB <= o.Me
 type Slot struct {
 	ID       provisioner.InstanceID
 	Job      string
+	User     int    // whose process it is; 0 = the hosts' own
 	Token    string // of the job's Request
 	Pool     market.Pool
 	Tier     step.Tier

@@ -256,7 +256,7 @@ func (w *world) ask(job, token string, class market.Class, count int) (got []pro
 	for range 3 {
 		done := false
 		w.guarded(func() {
-			got, err = w.brain.Ask(w.now, job, provisioner.Request{Token: token, Pool: pool, Count: count, UserData: job, Intended: start})
+			got, err = w.brain.Ask(w.now, 0, job, provisioner.Request{Token: token, Pool: pool, Count: count, UserData: job, Intended: start})
 			w.keep()
 			done = true
 		})
@@ -550,7 +550,7 @@ func TestRefusals(t *testing.T) {
 	w := newWorld(t, "ec2-2017", 0)
 	pool := spotPool
 	pool.Type = "slot.giant"
-	_, err := w.brain.Ask(w.now, "a", provisioner.Request{Token: "1", Pool: pool, Count: 1})
+	_, err := w.brain.Ask(w.now, 0, "a", provisioner.Request{Token: "1", Pool: pool, Count: 1})
 	if !errors.Is(err, provisioner.ErrInvalid) {
 		t.Errorf("an unknown type: %v", err)
 	}

@@ -20,6 +20,11 @@ var errUnsupported = errors.New("this operating system does not tell whose a con
 // Listener accepts connections of the user that this process runs as, and of root, and closes all others. Each refusal is
 // logged, as far as loglimit lets it. Where the system does not tell (anything but Linux) it accepts all and warns once.
 func Listener(l net.Listener, log *slog.Logger) net.Listener {
+	return ListenerFor(l, func(int) bool { return false }, log)
+}
+
+// ListenerFor is a Listener that also accepts connections of the users that admits reports. What is served must look at User then.
+func ListenerFor(l net.Listener, admits func(uid int) bool, log *slog.Logger) net.Listener {
 	if _, tcp := l.Addr().(*net.TCPAddr); !tcp {
 		return l
 	}
@@ -27,11 +32,12 @@ func Listener(l net.Listener, log *slog.Logger) net.Listener {
 		log.Warn("every user of this host can use this port", "address", l.Addr(), "err", errUnsupported)
 		return l
 	}
-	return &listener{Listener: l, log: log}
+	return &listener{Listener: l, admits: admits, log: log}
 }
 
 type listener struct {
 	net.Listener
+	admits   func(uid int) bool
 	log      *slog.Logger
 	refusals loglimit.Limit
 }
@@ -42,7 +48,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := Check(conn); err != nil {
+		if err := check(conn, l.admits); err != nil {
 			_ = conn.Close()
 			l.refusals.Warn(l.log, "connection refused", "address", l.Addr(), "err", err)
 			continue
@@ -52,18 +58,25 @@ func (l *listener) Accept() (net.Conn, error) {
 }
 
 // Check returns an error unless the other end of a TCP connection within this host is a socket of our user or of root.
-func Check(conn net.Conn) error {
+func Check(conn net.Conn) error { return check(conn, func(int) bool { return false }) }
+
+func check(conn net.Conn, admits func(uid int) bool) error {
+	uid, err := User(conn)
+	if err != nil {
+		return fmt.Errorf("connection from %v: %w", conn.RemoteAddr(), err)
+	}
+	if uid != 0 && uid != os.Geteuid() && !admits(uid) {
+		return fmt.Errorf("connection from %v: it is of user %d, not of user %d", conn.RemoteAddr(), uid, os.Geteuid())
+	}
+	return nil
+}
+
+// User returns the user of the socket at the other end of a TCP connection within this host.
+func User(conn net.Conn) (uid int, err error) {
 	ours, ok1 := conn.LocalAddr().(*net.TCPAddr)
 	theirs, ok2 := conn.RemoteAddr().(*net.TCPAddr)
 	if !ok1 || !ok2 {
-		return fmt.Errorf("connection from %v: not TCP", conn.RemoteAddr())
+		return 0, errors.New("not TCP")
 	}
-	uid, err := owner(theirs.AddrPort(), ours.AddrPort())
-	if err != nil {
-		return fmt.Errorf("connection from %v: %w", theirs, err)
-	}
-	if uid != 0 && uid != os.Geteuid() {
-		return fmt.Errorf("connection from %v: it is of user %d, not of user %d", theirs, uid, os.Geteuid())
-	}
-	return nil
+	return owner(theirs.AddrPort(), ours.AddrPort())
 }

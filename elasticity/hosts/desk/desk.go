@@ -175,20 +175,32 @@ func HostKey(secret, launch string) string { return seal(secret, "host "+launch)
 // door is DoorFile's content.
 type door struct {
 	Address string `json:"address"` // host:port
-	Key     string `json:"key"`
+	Key     string `json:"key,omitempty"`
 	Clock   string `json:"clock"` // clock.Mapping
 }
 
-// Announce writes down where jobs find the Desk. It replaces the file as a whole.
-func (d *Desk) Announce(address string) error {
-	text, err := json.Marshal(door{Address: address, Key: jobKey(d.cfg.Secret), Clock: d.cfg.Clock.String()})
-	if err == nil {
-		err = atomicfile.Write(filepath.Join(d.cfg.Directory, DoorFile), append(text, '\n'), 0o600)
+// Announce writes down where jobs find the Desk, and in the folder open, unless it is empty, where those of other users do. It replaces the
+// files as a whole.
+func (d *Desk) Announce(address, open string) error {
+	at := door{Address: address, Clock: d.cfg.Clock.String()}
+	var err error
+	if open != "" { // nothing in it is secret: the kernel vouches for who calls
+		err = at.write(open, 0o644)
 	}
+	at.Key = jobKey(d.cfg.Secret)
+	err = errors.Join(err, at.write(d.cfg.Directory, 0o600))
 	if err != nil {
 		return fmt.Errorf("writing where slots are to be had: %w", err)
 	}
 	return nil
+}
+
+func (d door) write(directory string, mode fs.FileMode) error {
+	text, err := json.Marshal(d)
+	if err == nil {
+		err = atomicfile.Write(filepath.Join(directory, DoorFile), append(text, '\n'), mode)
+	}
+	return err
 }
 
 func readDoor(directory string) (d door, err error) {

@@ -2,11 +2,14 @@ package desk
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -103,7 +106,7 @@ func open(t testing.TB, slots int) *site {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.desk.Nudge(driver.Nudge)
 	server := &http.Server{Handler: s.desk.Handler()}
-	if err := s.desk.Announce(listener.Addr().String()); err != nil {
+	if err := s.desk.Announce(listener.Addr().String(), ""); err != nil {
 		t.Fatal(err)
 	}
 	var running sync.WaitGroup
@@ -283,6 +286,47 @@ func TestBookIsOnDisk(t *testing.T) {
 		read, err := ReadBook(s.dir)
 		if err != nil || len(read) == 0 || read[0].Kind != hosts.Asked || len(read[0].Slots) != len(got) {
 			t.Fatalf("answered %d slots, on disk %+v: %v", len(got), read, err)
+		}
+	}
+}
+
+// Another user of the computer needs no key, and sees and ends their own slots only; they are no host either.
+func TestSlotsOfOthers(t *testing.T) {
+	s := open(t, 2)
+	pool := s.stay
+	pool.Type = "slot"
+	text, err := json.Marshal(provisioner.Request{Token: "a", Pool: pool, Count: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	launch := string(text)
+	ask := func(uid int, method, path, body string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(method, path, strings.NewReader(body))
+		if uid != 0 {
+			r = r.WithContext(OfUser(r.Context(), uid))
+		}
+		w := httptest.NewRecorder()
+		s.desk.Handler().ServeHTTP(w, r)
+		return w
+	}
+	if w := ask(20001, "POST", "/jobs/mine/launch", launch); w.Code != http.StatusOK {
+		t.Fatalf("asking for a slot of one's own: %d %s", w.Code, w.Body)
+	}
+	for _, c := range []struct {
+		uid                int
+		method, path, body string
+		want               string
+	}{
+		{20001, "GET", "/jobs/mine", "", "slot-000001"},
+		{20002, "GET", "/jobs/mine", "", "denied"},
+		{20002, "POST", "/jobs/mine/launch", launch, "denied"},
+		{20002, "POST", "/jobs/mine/terminate", `["slot-000001"]`, "denied"},
+		{20002, "GET", "/jobs/theirs", "", `"slots":null`},
+		{20002, "POST", "/hosts/i-1", `{}`, "denied"},
+		{0, "GET", "/jobs/mine", "", "denied"}, // without the key
+	} {
+		if w := ask(c.uid, c.method, c.path, c.body); !strings.Contains(w.Body.String(), c.want) {
+			t.Errorf("user %d: %s %s: %d %s, want %s", c.uid, c.method, c.path, w.Code, w.Body, c.want)
 		}
 	}
 }

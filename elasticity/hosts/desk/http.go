@@ -1,6 +1,7 @@
 package desk
 
 import (
+	"context"
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
@@ -45,6 +46,7 @@ type (
 type Order struct {
 	Slot     provisioner.InstanceID `json:"slot"`
 	Job      string                 `json:"job"`
+	User     int                    `json:"user,omitempty"` // whose process it is; 0 = the agent's own
 	Type     string                 `json:"type"`
 	Size     hosts.Size             `json:"size"`
 	UserData string                 `json:"user_data"`
@@ -76,7 +78,7 @@ func (d *Desk) Handler() http.Handler {
 	mux := http.NewServeMux()
 	job := func(f func(w http.ResponseWriter, r *http.Request, job string) error) http.HandlerFunc {
 		return d.answering(func(w http.ResponseWriter, r *http.Request) error {
-			if !carries(r, jobKey(d.cfg.Secret)) {
+			if !d.admits(r) {
 				return provisioner.ErrDenied
 			}
 			return f(w, r, r.PathValue("job"))
@@ -88,6 +90,31 @@ func (d *Desk) Handler() http.Handler {
 	mux.HandleFunc("GET /jobs/{job}", job(d.serveSlots))
 	mux.HandleFunc("POST /hosts/{host}", d.answering(d.serveHost))
 	return mux
+}
+
+// userKey is where a connection's context has its user.
+type userKey struct{}
+
+// OfUser marks a connection as one of a user of this host's system other than the Desk's own.
+func OfUser(ctx context.Context, uid int) context.Context {
+	return context.WithValue(ctx, userKey{}, uid)
+}
+
+// userOf is the user of a request; 0 = the Desk's own.
+func userOf(r *http.Request) int {
+	uid, _ := r.Context().Value(userKey{}).(int)
+	return uid
+}
+
+// admits reports whether a request about a job may be answered. The kernel vouches for other users, who see their own jobs only; processes of
+// the Desk's user show the key.
+func (d *Desk) admits(r *http.Request) (admitted bool) {
+	user := userOf(r)
+	if user == 0 {
+		return carries(r, jobKey(d.cfg.Secret))
+	}
+	d.look(func() { admitted = d.brain.Book.Admits(user, r.PathValue("job")) })
+	return admitted
 }
 
 // carries reports whether a request has the key.
@@ -136,7 +163,7 @@ func (d *Desk) serveLaunch(w http.ResponseWriter, r *http.Request, job string) e
 	}
 	var got []provisioner.Instance
 	err := d.do(func(now time.Time) (err error) {
-		got, err = d.brain.Ask(now, job, of)
+		got, err = d.brain.Ask(now, userOf(r), job, of)
 		return err
 	})
 	if err != nil {
@@ -227,7 +254,7 @@ func (d *Desk) orders(id step.ID) (out Orders) {
 	}
 	out.Host = h.Size
 	for _, s := range d.brain.Book.On(id) {
-		out.Slots = append(out.Slots, Order{Slot: s.ID, Job: s.Job, Type: s.Pool.Type, Size: s.Size, UserData: s.UserData, Leaving: s.Leaving,
+		out.Slots = append(out.Slots, Order{Slot: s.ID, Job: s.Job, User: s.User, Type: s.Pool.Type, Size: s.Size, UserData: s.UserData, Leaving: s.Leaving,
 			Deadline: h.Deadline})
 	}
 	text, err := json.Marshal(out)

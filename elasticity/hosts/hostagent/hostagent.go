@@ -1,8 +1,8 @@
 // Package hostagent runs on a shared host. Agent starts one process for each slot that the host has, the one that runs on a machine of
 // its own elsewhere, and ends it with its slot; Slot is what such a process finds in the place of a machine's metadata service.
 //
-// Each process has a directory, a process group, a share of the declared compute rate and a limit on its memory. All of them are the
-// host's user's: processes of one user can read each other's files.
+// Each process has a directory, a process group, a share of the declared compute rate and a limit on its memory. It is the process of the user
+// whose job it is, where the agent is root; else all of them are the agent's user's, and can read each other's files.
 //
 // The package decides nothing: which slots there are, the desk says.
 package hostagent
@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -62,7 +63,7 @@ type Config struct {
 	ID      string // of the host
 	Host    UserData
 	Command []string // that each slot runs
-	Home    string   // each slot's directory is made in it
+	Home    string   // each slot's directory is made in it; other users' slots have theirs among the system's temporary files
 	Env     []string // of all slots
 	Flops   float64  // of the whole host; 0 = slots are not held to a rate
 	Log     *slog.Logger
@@ -93,6 +94,7 @@ type process struct {
 type agent struct {
 	cfg     Config
 	desk    *desk.Host
+	open    string // in which other users' slots have their directories; empty = there are none yet
 	running map[provisioner.InstanceID]*process
 	gone    map[provisioner.InstanceID]string // ended, and not reported
 	over    chan end
@@ -117,6 +119,9 @@ func Run(ctx context.Context, cfg Config) error {
 		a.forget(<-a.over)
 	}
 	a.waiting.Wait()
+	if a.open != "" {
+		err = errors.Join(err, os.RemoveAll(a.open))
+	}
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -242,14 +247,7 @@ func (a *agent) obey(orders desk.Orders, reported map[provisioner.InstanceID]str
 
 // start starts a slot's process.
 func (a *agent) start(o desk.Order, hostVCPU int) error {
-	dir := filepath.Join(a.cfg.Home, string(o.Slot))
-	about, err := json.Marshal(about{Slot: o.Slot, Type: o.Type, UserData: o.UserData})
-	if err == nil {
-		err = os.MkdirAll(filepath.Join(dir, "tmp"), 0o700)
-	}
-	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, aboutFile), about, 0o600)
-	}
+	dir, err := a.directory(o)
 	if err != nil {
 		return err
 	}
@@ -261,6 +259,12 @@ func (a *agent) start(o desk.Order, hostVCPU int) error {
 	cmd := exec.Command(a.cfg.Command[0], a.cfg.Command[1:]...)
 	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = dir, tied, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if o.User != 0 {
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(o.User), Gid: uint32(o.User)}
+		// Through a pipe: a process could open the file that is its output anew, and read in it what other jobs' processes have said.
+		said := struct{ io.Writer }{os.Stdout}
+		cmd.Stdout, cmd.Stderr, cmd.WaitDelay = said, said, grace
+	}
 	memory := o.Size.MemoryMiB << 20
 	cmd.Env = append(a.environment(), "HOME="+dir, "TMPDIR="+filepath.Join(dir, "tmp"), EnvSlot+"="+dir, fmt.Sprintf("GOMEMLIMIT=%d", memory/10*9))
 	if a.cfg.Flops > 0 && hostVCPU > 0 {
@@ -286,6 +290,35 @@ func (a *agent) start(o desk.Order, hostVCPU int) error {
 		a.over <- end{o.Slot, why}
 	})
 	return nil
+}
+
+// directory makes a slot's directory, closed to others.
+func (a *agent) directory(o desk.Order) (dir string, err error) {
+	home := a.cfg.Home
+	if o.User != 0 {
+		if a.open == "" {
+			if a.open, err = os.MkdirTemp("", "tierml-slots-"); err != nil {
+				return "", err
+			}
+		}
+		if err := os.Chmod(a.open, 0o711); err != nil { // to be passed, not listed
+			return "", err
+		}
+		home = a.open
+	}
+	dir = filepath.Join(home, string(o.Slot))
+	temporary := filepath.Join(dir, "tmp")
+	about, err := json.Marshal(about{Slot: o.Slot, Type: o.Type, UserData: o.UserData})
+	if err == nil {
+		err = os.MkdirAll(temporary, 0o700)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, aboutFile), about, 0o644) // in a closed directory
+	}
+	if err == nil && o.User != 0 {
+		err = errors.Join(os.Chown(temporary, o.User, o.User), os.Chown(dir, o.User, o.User))
+	}
+	return dir, err
 }
 
 // environment is what all slots have: nothing of the host's own secrets.

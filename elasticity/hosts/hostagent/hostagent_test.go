@@ -60,7 +60,7 @@ func TestSlotsOfAHost(t *testing.T) {
 	server := httptest.NewServer(table.Handler())
 	defer server.Close()
 	address := strings.TrimPrefix(server.URL, "http://")
-	if err := table.Announce(address); err != nil {
+	if err := table.Announce(address, ""); err != nil {
 		t.Fatal(err)
 	}
 	step := func(events ...elasticity.Event) []elasticity.Action { return table.Step(time.Now(), events...) }

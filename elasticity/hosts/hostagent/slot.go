@@ -33,7 +33,7 @@ type about struct {
 
 // warn leaves word of the host's end. The file is replaced as a whole.
 func (p *process) warn(deadline time.Time) error {
-	return atomicfile.Write(filepath.Join(p.dir, deadlineFile), []byte(deadline.UTC().Format(time.RFC3339Nano)), 0o600)
+	return atomicfile.Write(filepath.Join(p.dir, deadlineFile), []byte(deadline.UTC().Format(time.RFC3339Nano)), 0o644) // in a closed directory
 }
 
 // Slot is a slot as its process sees it, by its directory; it is a node.Machine.

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/cost"
+	"github.com/tierml/tierml/elasticity/hosts"
+	"github.com/tierml/tierml/elasticity/hosts/desk"
+	"github.com/tierml/tierml/elasticity/hosts/hostagent"
+	"github.com/tierml/tierml/fakecloud"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/jobmanager/call"
+	"github.com/tierml/tierml/market"
+)
+
+// kinds of processes of a pool.
+const (
+	ofHost   = "a host"
+	ofSlot   = "a slot"
+	ofJob    = "a job's run"
+	ofKeeper = "the process of the shared hosts"
+)
+
+// processesOf are the program's that are there, of one kind, in the order of their numbers.
+func (c *sharing) processesOf(kind string) (pids []int) {
+	all, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range all {
+		pid, err := strconv.Atoi(filepath.Base(dir))
+		if exe, _ := os.Readlink(filepath.Join(dir, "exe")); err != nil || exe != builtBinary(c.t) {
+			continue
+		}
+		text, _ := os.ReadFile(filepath.Join(dir, "cmdline")) // it may end meanwhile
+		args := strings.Split(string(text), "\x00")
+		environment, _ := os.ReadFile(filepath.Join(dir, "environ"))
+		is := ""
+		switch inSlot := bytes.Contains(environment, []byte("\x00"+hostagent.EnvSlot+"=")); {
+		case len(args) > 1 && args[1] == "agent" && inSlot:
+			is = ofSlot
+		case len(args) > 1 && args[1] == "agent":
+			is = ofHost
+		case len(args) > 1 && args[1] == "hosts" && slices.Contains(args, "--plain"):
+			is = ofKeeper
+		case len(args) > 1 && args[1] == "run" && slices.Contains(args, "--controller") && slices.Contains(args, "none"):
+			is = ofJob
+		}
+		if is == kind || kind == "" {
+			pids = append(pids, pid)
+		}
+	}
+	slices.Sort(pids)
+	return pids
+}
+
+// kill kills one of a kind, if there is one.
+func (c *sharing) kill(random *rand.Rand, kind string) string {
+	pids := c.processesOf(kind)
+	if len(pids) == 0 {
+		return "no " + kind
+	}
+	pid := pids[random.IntN(len(pids))]
+	_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+	return fmt.Sprintf("kill %d, %s", pid, kind)
+}
+
+// fault does something bad to the pool, and says what.
+func (c *sharing) fault(random *rand.Rand) string {
+	switch n := random.IntN(30); {
+	case n < 8:
+		order := []string{"evict random", "evict all"}[random.IntN(2)]
+		log, _ := os.ReadFile(c.path("work", rundir.Root, "shared-1", rundir.LogsDir, "controller.log"))
+		at := bytes.LastIndex(log, []byte("endpoint=http://"))
+		if at < 0 {
+			return "no cloud yet"
+		}
+		endpoint := strings.Fields(string(log[at+len("endpoint="):]))[0]
+		if err := tellCloud(endpoint, order); err != nil {
+			return order + " failed: " + err.Error()
+		}
+		return order
+	case n < 14:
+		return c.kill(random, ofHost)
+	case n < 18:
+		return c.kill(random, ofSlot)
+	case n < 24:
+		return c.kill(random, ofJob)
+	case n < 28:
+		c.controller.signal(syscall.SIGKILL)
+		c.controller.wait(-1)
+		c.begin("fifo")
+		return "kill the controller"
+	}
+	return c.kill(random, ofKeeper)
+}
+
+// Twenty jobs are submitted at once to a controller with shared hosts, and thirty random faults happen to its hosts, their slots, the jobs'
+// runs, the controller and the process of the shared hosts. All jobs finish with the models that they have alone, byte for byte; no process, host
+// or slot is left; the jobs' reports, the idle share and the cloud's bill agree to the billionth. make pool runs it.
+func TestTwentyJobsAndThirtyFaults(t *testing.T) {
+	seed, err := strconv.ParseUint(os.Getenv("TIERML_TEST_POOL"), 10, 64)
+	if err != nil {
+		t.Skip("make pool runs it")
+	}
+	const jobs, faults = 20, 30
+	s := newSite(t)
+	s.sharedMarket()
+	shared := strings.NewReplacer("count: 4", "count: 2", "type: c3.2xlarge, count: 1", "type: c3.2xlarge, count: 2").Replace(sharedHosts)
+	s.write("shared.yaml", shared)
+	trains := []struct{ name, train string }{
+		{"mf", "  app: mf\n  clocks: 40\n  data: ratings.csv\n  params: {rank: 4, batches: 4}"},
+		{"lda", "  app: lda\n  clocks: 25\n  data: docword.two.txt\n  params: {topics: 2}"},
+		{"mlr", "  app: mlr\n  clocks: 800\n  data: classes.csv\n  params: {target: class}"},
+		{"dnn", "  app: dnn\n  clocks: 16\n  data: classes.csv\n  params: {target: class}"},
+	}
+	c := s.controllerOf("fifo")
+	for i := range jobs {
+		of := trains[i%len(trains)]
+		name := fmt.Sprintf("%s%d", of.name, i)
+		s.write(name+".yaml", fmt.Sprintf(sharingJob, name, of.train))
+		c.ask("run", "-y", "--detach", name+".yaml").wait(0)
+	}
+	random := rand.New(rand.NewPCG(seed, 20))
+	began := time.Now()
+	for n := range faults {
+		time.Sleep(2*time.Second + time.Duration(random.IntN(8000))*time.Millisecond)
+		t.Logf("%4.0f s: fault %d: %s", time.Since(began).Seconds(), n+1, c.fault(random))
+	}
+	all := c.over(30 * time.Minute)
+	t.Logf("all over after %.0f s", time.Since(began).Seconds())
+	starts := 0
+	for _, j := range all {
+		starts += j.Starts
+		if j.State != string(call.Finished) {
+			t.Errorf("%s is %s: %s", j.Run, j.State, j.Why)
+			continue
+		}
+		dir := c.path("work", rundir.Root, j.Run)
+		model, err := os.ReadFile(filepath.Join(dir, rundir.ModelFile))
+		if err != nil || !bytes.Equal(model, s.modelOfOneProcess(filepath.Join(dir, "submitted.yaml"))) {
+			t.Errorf("the model of %s is not that of a single process (%v)", j.Run, err)
+		}
+	}
+	if len(all) != jobs {
+		t.Errorf("%d jobs of %d", len(all), jobs)
+	}
+	c.ask("stop", "shared-1").wait(0)
+	c.poll("the end of the shared hosts", func() bool { return count(c.linesOf("shared-1"), journal.Done) > 0 })
+	c.controller.signal(syscall.SIGTERM)
+	c.controller.wait(0)
+	c.poll("the end of all processes", func() bool { return len(c.processesOf("")) == 0 })
+	c.billsAddUp(all)
+	t.Logf("%d jobs, %d faults, %d starts of runs", len(all), faults, starts)
+}
+
+// billsAddUp compares the jobs' reports, the shared hosts' bill and the cloud's own.
+func (c *sharing) billsAddUp(jobs []call.Job) {
+	c.t.Helper()
+	root := filepath.Join("work", rundir.Root)
+	lines, err := desk.ReadBook(c.path(root, "shared-1"))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	book := hosts.NewBook(hosts.Rules{})
+	for _, l := range lines {
+		if err := book.Apply(l); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	for _, s := range book.Slots() {
+		if s.Ended.IsZero() || !s.Charged {
+			c.t.Errorf("slot %s of %s is left or not charged: %+v", s.ID, s.Job, s)
+		}
+	}
+	var shown hostsView
+	c.command(&shown, "hosts", "ps", filepath.Join(root, "shared-1"), "-o", "json")
+	if len(shown.Hosts) > 0 {
+		c.t.Errorf("hosts are left: %+v", shown.Hosts)
+	}
+	usd := func(text string) market.USD {
+		amount, err := market.ParseUSD(text)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		return amount
+	}
+	pays := map[string]market.USD{}
+	var sum market.USD
+	for _, row := range shown.Bill {
+		name, _, _ := cutLastDash(row.Job)
+		pays[name] += usd(row.USD)
+		sum += usd(row.USD)
+	}
+	for _, j := range jobs {
+		var report cost.Report
+		c.command(&report, "report", filepath.Join(root, j.Run), "-o", "json")
+		if report.Totals.Total != pays[j.Run] {
+			c.t.Errorf("%s: its report says $%s, the shared hosts $%s", j.Run, report.Totals.Total, pays[j.Run])
+		}
+	}
+	var bill fakecloud.Bill
+	c.command(&bill, "fakecloud", "bill", filepath.Join(root, "shared-1", rundir.CloudFile), "--prices", "prices.csv", "--catalog", "catalog.csv", "-o", "json")
+	if bill.Total != sum || sum != usd(shown.Total) || sum == 0 || pays[""] < 0 {
+		c.t.Errorf("jobs and idle share come to $%s, the hosts to $%s, the cloud's bill to $%s; idle $%s", sum, shown.Total, bill.Total, pays[""])
+	}
+	c.t.Logf("%d slots; the cloud's bill, $%s, is the sum of %d jobs' and the idle share, $%s", len(book.Slots()), bill.Total, len(jobs), pays[""])
+}
+
+// cutLastDash cuts the eight digits off that tell runs of one name apart.
+func cutLastDash(job string) (run, digits string, found bool) {
+	if i := strings.LastIndexByte(job, '-'); i >= 0 {
+		return job[:i], job[i+1:], true
+	}
+	return job, "", false
+}
