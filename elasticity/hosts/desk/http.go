@@ -96,6 +96,7 @@ func (d *Desk) Handler() http.Handler {
 type userKey struct{}
 
 // OfUser marks a connection as one of a user of this host's system other than the Desk's own.
+// A negative number is nobody's.
 func OfUser(ctx context.Context, uid int) context.Context {
 	return context.WithValue(ctx, userKey{}, uid)
 }
@@ -112,6 +113,9 @@ func (d *Desk) admits(r *http.Request) (admitted bool) {
 	user := userOf(r)
 	if user == 0 {
 		return carries(r, jobKey(d.cfg.Secret))
+	}
+	if user < 0 {
+		return false
 	}
 	d.look(func() { admitted = d.brain.Book.Admits(user, r.PathValue("job")) })
 	return admitted
