@@ -7,15 +7,15 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// BudgetSpoke reports that spending is near a limit, above it, or below it again. jobrun/budget watches the limits; here it is
+// BudgetChanged reports that spending is near a limit, above it, or below it again. jobrun/budget watches the limits; here it is
 // decided what follows for the machines. A limit that ends the run is a StopWanted.
-type BudgetSpoke struct {
+type BudgetChanged struct {
 	Do  BudgetStep
 	Why string
 	USD market.USD // the figure that was compared
 }
 
-func (BudgetSpoke) Event() {}
+func (BudgetChanged) Event() {}
 
 // BudgetStep is what is to be done about a limit.
 type BudgetStep int
@@ -30,7 +30,7 @@ const (
 	BudgetGoesOn
 )
 
-func (c *Controller) takeBudget(e BudgetSpoke) {
+func (c *Controller) takeBudget(e BudgetChanged) {
 	to := journal.Warned
 	switch {
 	case c.closing():

@@ -15,7 +15,7 @@ func TestBudgetPauses(t *testing.T) {
 		paused, back := false, false
 		w := newElastic(seed, elastic(), func(w *world) {
 			before := w.ctrl.training.Clocks.Done
-			w.step(BudgetSpoke{Do: BudgetPauses, Why: "too dear", USD: market.Dollar})
+			w.step(BudgetChanged{Do: BudgetPauses, Why: "too dear", USD: market.Dollar})
 			w.when(func() bool {
 				for _, m := range w.ctrl.training.Nodes.Roster {
 					if m.Tier == tiers.Transient && !m.Ended {
@@ -28,8 +28,8 @@ func TestBudgetPauses(t *testing.T) {
 				if s := w.ctrl.Scale(); s.Reliable == 0 || s.Want.Machines != 6 {
 					t.Errorf("seed %d: in the pause %+v", seed, s)
 				}
-				w.step(BudgetSpoke{Do: BudgetPauses, Why: "again"}) // it is already
-				w.step(BudgetSpoke{Do: BudgetGoesOn, Why: "cheap again"})
+				w.step(BudgetChanged{Do: BudgetPauses, Why: "again"}) // it is already
+				w.step(BudgetChanged{Do: BudgetGoesOn, Why: "cheap again"})
 				w.when(func() bool { return w.ctrl.Scale().Workers == 6 }, func() { back = true })
 			})
 		})

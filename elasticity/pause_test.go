@@ -125,14 +125,14 @@ func TestPausedForTwoReasons(t *testing.T) {
 	w := newElastic(3, elastic(), func(w *world) {
 		w.request(ScaleWanted{Pause: true})
 		w.when(w.atRest, func() {
-			w.step(BudgetSpoke{Do: BudgetPauses, Why: "too dear", USD: market.Dollar})
+			w.step(BudgetChanged{Do: BudgetPauses, Why: "too dear", USD: market.Dollar})
 			w.request(ScaleWanted{Resume: true})
 			clock := w.ctrl.training.Clocks.Done
 			w.when(func() bool { return w.ctrl.training.Clocks.Done > clock+2 }, func() {
 				if len(w.spot()) > 0 {
 					t.Error("it is resumed, and too dear: the reliable machine trains alone")
 				}
-				w.step(BudgetSpoke{Do: BudgetGoesOn, Why: "cheap again"})
+				w.step(BudgetChanged{Do: BudgetGoesOn, Why: "cheap again"})
 			})
 		})
 	})

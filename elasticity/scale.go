@@ -189,7 +189,7 @@ func (c *Controller) moveAll(e ScaleWanted, numbers bool) (target, error) {
 	case c.target.paused != "":
 		return target{}, errors.New("the run is paused: resume it first")
 	}
-	return c.target, c.training.Layout.Turn(e.MoveAll == AtOnce, e.MoveAll == FaultIn)
+	return c.target, c.training.Layout.Rotate(e.MoveAll == AtOnce, e.MoveAll == FaultIn)
 }
 
 func (c *Controller) moreWorkers(want bidding.Want, more int) (bidding.Want, error) {

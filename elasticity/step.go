@@ -102,7 +102,7 @@ func (c *Controller) take(e Event) (due bool) {
 		}
 	case ScaleWanted:
 		c.takeScale(e)
-	case BudgetSpoke:
+	case BudgetChanged:
 		c.takeBudget(e)
 	case Exported:
 		c.training.TakeExported(e)

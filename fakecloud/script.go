@@ -259,7 +259,7 @@ func (s Script) schedule(start time.Time, r *region.Region) ([]step, error) {
 		if err := st.check(); err != nil {
 			return nil, fmt.Errorf("script step %q: %w", st, err)
 		}
-		if !r.Known(region.Where(st.Of)) {
+		if !r.Known(region.Scope(st.Of)) {
 			return nil, fmt.Errorf("script step %q: no pool is called %q here", st, st.Of)
 		}
 		at := st.Time
@@ -278,7 +278,7 @@ func sortSteps(steps []step) {
 
 // do carries the step out and names the machines that it was for.
 func (s Step) do(r *region.Region, m clock.Mapping, now time.Time) (targets []string, err error) {
-	of := region.Where(s.Of)
+	of := region.Scope(s.Of)
 	if s.Target != "" {
 		targets = r.Pick(now, s.Target, s.Count, of)
 	}

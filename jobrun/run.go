@@ -60,7 +60,7 @@ type Config struct {
 	// Part is how often the run was begun before: it keeps the tokens of launches unique.
 	Part int
 	// Spending are decisions of jobrun/budget, except an end, which is a wish to stop; nil = there are none.
-	Spending <-chan elasticity.BudgetSpoke
+	Spending <-chan elasticity.BudgetChanged
 	// Programs makes this a run of programs of the user's own: there is no Program, Dataset or checkpoint then.
 	Programs *Programs
 	// Hosts makes this a run of hosts that jobs share: there is no Plan, Program, Dataset or checkpoint then.

@@ -87,8 +87,8 @@ type curve struct {
 
 // sums are those of the steps within the bid, or of those in one band, up to an instant.
 type sums struct {
-	exposure int64 // of lengths, in nanoseconds
-	squares  wide  // of the square of each step's end less that of its beginning
+	exposure int64  // of lengths, in nanoseconds
+	squares  int128 // of the square of each step's end less that of its beginning
 }
 
 // every stands for all bands together, behind the indices of the single ones.
@@ -105,7 +105,7 @@ type crossing struct {
 	at     int64
 	before [bands + 1]sums
 	// ends sums up, for each step before, its length times twice the instant of the first crossing after it.
-	ends [bands + 1]wide
+	ends [bands + 1]int128
 }
 
 func (s sums) plus(from, to int64) sums {

@@ -60,7 +60,7 @@ func (w *window) inForce(at int64) int {
 // window's end, has x - t left; over the step that is x (b - a) - (b² - a²) / 2.
 func (w *window) tally(band int) (t tally) {
 	begin, end := w.until(w.from, w.first, band), w.until(w.to, w.last, band)
-	closed, twice := begin, wide{}
+	closed, twice := begin, int128{}
 	if n := len(w.crossings); n > 0 {
 		first, last := &w.crossings[0], &w.crossings[n-1]
 		closed = last.before[band]

@@ -109,9 +109,9 @@ func (l Layout) serve() func(Member) bool {
 	return func(m Member) bool { return owners[m.ID] }
 }
 
-// Turn returns an owner for each partition that is another than it has in a layout: the next of those that serve or, of a single one,
+// Rotate returns for each partition another owner than it has in a layout: the next of those that serve or, of a single one,
 // the oldest member of its tier that stays and does not. false: there is no other.
-func Turn(l Layout, members []Member) (owners []ps.ServerID, ok bool) {
+func Rotate(l Layout, members []Member) (owners []ps.ServerID, ok bool) {
 	members = slices.Clone(members)
 	slices.SortFunc(members, func(a, b Member) int {
 		return cmp.Or(cmp.Compare(a.Joined, b.Joined), cmp.Compare(a.ID, b.ID))

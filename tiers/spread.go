@@ -70,15 +70,15 @@ type load struct {
 
 func (l *load) hold(items int) { l.now, l.next = float64(items)/l.weight, float64(items+1)/l.weight }
 
-// homeless are items that no member holds.
-type homeless struct {
+// orphans are items that no member holds.
+type orphans struct {
 	is    []bool // Index: item
 	left  int
 	first int // there is none before
 }
 
 // take takes out the first item of those with some data, or the first of all.
-func (h *homeless) take(data SplitSet) int {
+func (h *orphans) take(data SplitSet) int {
 	for !h.is[h.first] {
 		h.first++
 	}
@@ -96,7 +96,7 @@ func (h *homeless) take(data SplitSet) int {
 }
 
 // holdings returns the items that each member holds, and those that none does.
-func holdings(now []ps.ServerID, members []Member) (held [][]int, none homeless) {
+func holdings(now []ps.ServerID, members []Member) (held [][]int, none orphans) {
 	index := make(map[ps.ServerID]int, len(members))
 	for i, m := range members {
 		index[m.ID] = i

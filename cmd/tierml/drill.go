@@ -304,21 +304,21 @@ func (o drillOptions) harm(dir string, in io.Reader, out io.Writer) (func(contex
 			return err
 		}
 		defer left.cloud.Close()
-		if err := drill.Through(ctx, harmed{left.cloud}, o.do, machines); err != nil {
+		if err := drill.Through(ctx, cloudFaults{left.cloud}, o.do, machines); err != nil {
 			return providers.Advice(left.job, err)
 		}
 		return nil
 	}, nil
 }
 
-// harmed is a provider's account to a drill.
-type harmed struct{ cloud provisioner.Cloud }
+// cloudFaults is a provider's account to a drill.
+type cloudFaults struct{ cloud provisioner.Cloud }
 
-func (h harmed) Terminate(ctx context.Context, machines []string) error {
+func (h cloudFaults) Terminate(ctx context.Context, machines []string) error {
 	return h.cloud.Terminate(ctx, named(machines)...)
 }
 
-func (h harmed) Preempt(ctx context.Context, machines []string) error {
+func (h cloudFaults) Preempt(ctx context.Context, machines []string) error {
 	return h.cloud.Preempt(ctx, named(machines)...)
 }
 

@@ -46,7 +46,7 @@ Identity-Aware Proxy on Compute Engine, by the provider's command line; if that 
 const whichMachine = `The default machine is that of rank 0, or of the only task that runs. --machine also takes the beginning of a name.`
 
 func newExecCommand() *cobra.Command {
-	var o entry
+	var o machineSelector
 	cmd := &cobra.Command{
 		Use:   "exec RUN -- CMD...",
 		Short: "Run a command on the machine of a program, where the program runs",
@@ -69,7 +69,7 @@ func newExecCommand() *cobra.Command {
 }
 
 func newSSHCommand() *cobra.Command {
-	var o entry
+	var o machineSelector
 	cmd := &cobra.Command{
 		Use:   "ssh RUN",
 		Short: "Open a shell on the machine of a program, where the program runs",
@@ -95,14 +95,14 @@ type passedCode int
 
 func (c passedCode) Error() string { return "exit code " + strconv.Itoa(int(c)) }
 
-// entry says which machine of a run is meant.
-type entry struct {
+// machineSelector has the flags that select a machine of a run.
+type machineSelector struct {
 	at         remote
 	rank, task int // below 0: not said
 	machine    string
 }
 
-func (o *entry) flags(cmd *cobra.Command) {
+func (o *machineSelector) flags(cmd *cobra.Command) {
 	cmd.Flags().IntVar(&o.rank, "rank", -1, "the machine of this `rank` of a gang")
 	cmd.Flags().IntVar(&o.task, "task", -1, "the machine that runs this `task` of an array")
 	cmd.Flags().StringVar(&o.machine, "machine", "", "the machine of this `name`, whatever it runs")
@@ -110,17 +110,17 @@ func (o *entry) flags(cmd *cobra.Command) {
 	o.at.flags(cmd)
 }
 
-// meant is the machine that is meant.
-type meant struct {
+// selectedMachine is what they select.
+type selectedMachine struct {
 	run     string
 	job     []byte // its job file
-	machine lived
+	machine listedMachine
 	place   reach.Place
 	home    string // the machine's folder on this host; empty = it is a provider's
 }
 
 // enter runs a command on a machine; none: a shell.
-func (o *entry) enter(cmd *cobra.Command, run, command []string) error {
+func (o *machineSelector) enter(cmd *cobra.Command, run, command []string) error {
 	m, err := o.find(cmd, run)
 	switch {
 	case err != nil:
@@ -132,7 +132,7 @@ func (o *entry) enter(cmd *cobra.Command, run, command []string) error {
 }
 
 // find finds the machine, which is one of a provider's or a process of this host.
-func (o *entry) find(cmd *cobra.Command, run []string) (m meant, err error) {
+func (o *machineSelector) find(cmd *cobra.Command, run []string) (m selectedMachine, err error) {
 	ctx := cmd.Context()
 	client, err := o.at.client(cmd, run)
 	if err != nil {
@@ -204,8 +204,8 @@ func over(run string) error {
 	return usageError{fmt.Errorf("%s does not go on: its machines are gone. `tierml state %[1]s --to DIR` copies what its programs have saved, `tierml logs %[1]s` has what they printed", run)}
 }
 
-// lived is a machine as a journal has it.
-type lived struct {
+// listedMachine is a machine as a journal has it.
+type listedMachine struct {
 	id   string
 	pool market.Pool
 	gone string // how it ended; empty = it is there
@@ -213,10 +213,10 @@ type lived struct {
 }
 
 // choose finds the machine that is meant.
-func (o *entry) choose(run string, entries []journal.Entry) (lived, error) {
+func (o *machineSelector) choose(run string, entries []journal.Entry) (listedMachine, error) {
 	rows, err := programsOf(run, entries, nil)
 	if err != nil {
-		return lived{}, err
+		return listedMachine{}, err
 	}
 	machines := machinesOf(entries, rows)
 	if o.machine != "" {
@@ -233,29 +233,29 @@ func (o *entry) choose(run string, entries []journal.Entry) (lived, error) {
 	for _, r := range rows {
 		switch {
 		case r.Program == wanted && r.Machine == "":
-			return lived{}, fmt.Errorf("%s of %s is %s: no machine runs it now; `tierml state %[2]s` lists those that run", wanted, run, r.Status)
+			return listedMachine{}, fmt.Errorf("%s of %s is %s: no machine runs it now; `tierml state %[2]s` lists those that run", wanted, run, r.Status)
 		case r.Machine != "" && (wanted == "" || r.Program == wanted):
 			running = append(running, r.Program)
 		}
 	}
 	switch {
 	case len(running) == 0 && wanted != "" && !slices.ContainsFunc(rows, func(r *programRow) bool { return r.Program == wanted }):
-		return lived{}, fmt.Errorf("%s has no %s that has run; `tierml state %[1]s` lists its programs", run, wanted)
+		return listedMachine{}, fmt.Errorf("%s has no %s that has run; `tierml state %[1]s` lists its programs", run, wanted)
 	case len(running) == 0:
-		return lived{}, fmt.Errorf("no program of %s runs now: machines are bought or prepared; --machine enters one of %s", run, listMachines(machines))
+		return listedMachine{}, fmt.Errorf("no program of %s runs now: machines are bought or prepared; --machine enters one of %s", run, listMachines(machines))
 	case len(running) > 1 && strings.HasPrefix(running[0], "task-"):
-		return lived{}, fmt.Errorf("%s runs %d tasks now; name one, such as --task %s, of %s", run, len(running), strings.TrimPrefix(running[0], "task-"), strings.Join(running, ", "))
+		return listedMachine{}, fmt.Errorf("%s runs %d tasks now; name one, such as --task %s, of %s", run, len(running), strings.TrimPrefix(running[0], "task-"), strings.Join(running, ", "))
 	}
 	for _, m := range machines {
 		if m.runs == running[0] && m.gone == "" {
 			return m, nil
 		}
 	}
-	return lived{}, fmt.Errorf("the machine of %s has just gone; another one is on its way", running[0])
+	return listedMachine{}, fmt.Errorf("the machine of %s has just gone; another one is on its way", running[0])
 }
 
-func chooseMachine(run, name string, machines []lived) (lived, error) {
-	var fit []lived
+func chooseMachine(run, name string, machines []listedMachine) (listedMachine, error) {
+	var fit []listedMachine
 	for _, m := range machines {
 		if strings.HasPrefix(m.id, name) {
 			fit = append(fit, m)
@@ -263,23 +263,23 @@ func chooseMachine(run, name string, machines []lived) (lived, error) {
 	}
 	switch {
 	case len(fit) == 0:
-		return lived{}, fmt.Errorf("%s has no machine %s; it has %s", run, name, listMachines(machines))
+		return listedMachine{}, fmt.Errorf("%s has no machine %s; it has %s", run, name, listMachines(machines))
 	case len(fit) > 1:
-		return lived{}, fmt.Errorf("%s means several machines of %s: %s", name, run, listMachines(fit))
+		return listedMachine{}, fmt.Errorf("%s means several machines of %s: %s", name, run, listMachines(fit))
 	case fit[0].gone != "":
-		return lived{}, fmt.Errorf("machine %s of %s is gone (%s); it has %s", fit[0].id, run, fit[0].gone, listMachines(machines))
+		return listedMachine{}, fmt.Errorf("machine %s of %s is gone (%s); it has %s", fit[0].id, run, fit[0].gone, listMachines(machines))
 	}
 	return fit[0], nil
 }
 
 // machinesOf are all that a journal tells of, in the order of their launches.
-func machinesOf(entries []journal.Entry, rows []*programRow) (machines []lived) {
+func machinesOf(entries []journal.Entry, rows []*programRow) (machines []listedMachine) {
 	for _, e := range entries {
 		switch e.Kind {
 		case journal.Launch:
 			pool, err := market.ParsePool(e.Pool)
 			if err == nil {
-				machines = append(machines, lived{id: e.Instance, pool: pool})
+				machines = append(machines, listedMachine{id: e.Instance, pool: pool})
 			}
 		case journal.Evicted, journal.Failed, journal.Terminated:
 			for i := range machines {
@@ -300,7 +300,7 @@ func machinesOf(entries []journal.Entry, rows []*programRow) (machines []lived) 
 }
 
 // listMachines names those that are there.
-func listMachines(machines []lived) string {
+func listMachines(machines []listedMachine) string {
 	var names []string
 	for _, m := range machines {
 		if m.gone == "" {
@@ -311,7 +311,7 @@ func listMachines(machines []lived) string {
 }
 
 // placeOfMachine is where a machine is, by its job and its pool. Nothing else of the job is looked at: its files may be another host's.
-func placeOfMachine(text []byte, m lived) (reach.Place, error) {
+func placeOfMachine(text []byte, m listedMachine) (reach.Place, error) {
 	var job struct {
 		Cloud  string               `yaml:"cloud"`
 		Blocks map[string]yaml.Node `yaml:",inline"`
@@ -412,7 +412,7 @@ func (b *betweenMarks) code() (int, bool) {
 }
 
 // enterHere goes into a machine of a fake cloud: a folder of this host.
-func enterHere(m meant, command []string) error {
+func enterHere(m selectedMachine, command []string) error {
 	scripts, err := filepath.Glob(filepath.Join(m.home, ".tierml", "*", program.EnterScript))
 	if err != nil || len(scripts) == 0 {
 		return fmt.Errorf("machine %s was given no program yet", m.machine.id)

@@ -23,8 +23,8 @@ import (
 	"github.com/tierml/tierml/market/trace"
 )
 
-// goods are the flags that say what the fake cloud sells; both of its commands have them.
-type goods struct {
+// offerFlags are the flags that say what the fake cloud sells; both of its commands have them.
+type offerFlags struct {
 	provider string
 	prices   string
 	catalog  string
@@ -32,7 +32,7 @@ type goods struct {
 	rules    string
 }
 
-func (g *goods) bind(cmd *cobra.Command) {
+func (g *offerFlags) bind(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&g.prices, "prices", "", "`file` of spot prices (CSV or AWS JSON, may be compressed)")
 	f.StringVar(&g.catalog, "catalog", "", "CSV `file` of machine types and on-demand prices (may be compressed with gzip)")
@@ -46,7 +46,7 @@ func (g *goods) bind(cmd *cobra.Command) {
 }
 
 // load reads the files into a configuration.
-func (g *goods) load(log io.Writer) (fakecloud.Config, error) {
+func (g *offerFlags) load(log io.Writer) (fakecloud.Config, error) {
 	c := fakecloud.Config{Provider: g.provider}
 	if _, err := fakecloud.KindNamed(c.Provider); err != nil {
 		return c, fmt.Errorf("--%w", err)
@@ -77,7 +77,7 @@ func (g *goods) load(log io.Writer) (fakecloud.Config, error) {
 	return c, nil
 }
 
-func (g *goods) chooseRegion(prices *trace.Trace) (string, error) {
+func (g *offerFlags) chooseRegion(prices *trace.Trace) (string, error) {
 	var regions []string
 	for _, m := range prices.Markets {
 		if !slices.Contains(regions, m.Pool.Region) {
@@ -115,7 +115,7 @@ func readFile[T any](path string, read func(io.Reader) (T, error)) (result T, er
 
 // fakecloudFlags are those of `tierml fakecloud`.
 type fakecloudFlags struct {
-	goods
+	offerFlags
 	config       fakecloud.Config // what flags set directly
 	start        string
 	speed        float64
@@ -299,7 +299,7 @@ func (o *fakecloudFlags) run(cmd *cobra.Command) error {
 }
 
 func newFakecloudBillCommand() *cobra.Command {
-	var g goods
+	var g offerFlags
 	var output string
 	cmd := &cobra.Command{
 		Use:   "bill RECORDS --prices FILE --catalog FILE",
@@ -331,7 +331,7 @@ alive.`,
 	return cmd
 }
 
-func billOf(path string, g goods) (fakecloud.Bill, error) {
+func billOf(path string, g offerFlags) (fakecloud.Bill, error) {
 	records, err := readFile(path, fakecloud.ReadRecords)
 	if err != nil {
 		return fakecloud.Bill{}, err

@@ -13,7 +13,7 @@ import (
 )
 
 func newForwardCommand() *cobra.Command {
-	var o entry
+	var o machineSelector
 	var local int
 	cmd := &cobra.Command{
 		Use:   "forward RUN [PORT]",
@@ -40,7 +40,7 @@ run's host, the port's address there is printed.
 	return cmd
 }
 
-func (o *entry) forward(cmd *cobra.Command, args []string, local int) error {
+func (o *machineSelector) forward(cmd *cobra.Command, args []string, local int) error {
 	m, err := o.find(cmd, args[:1])
 	if err != nil {
 		return err
@@ -70,7 +70,7 @@ func (o *entry) forward(cmd *cobra.Command, args []string, local int) error {
 }
 
 // portOf is the port that was named, or the job's only one.
-func portOf(m meant, named []string) (int, error) {
+func portOf(m selectedMachine, named []string) (int, error) {
 	if len(named) > 0 {
 		port, err := strconv.Atoi(named[0])
 		if err != nil || port < 1 || port > 65535 {

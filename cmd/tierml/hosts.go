@@ -123,16 +123,16 @@ func runHosts(ctx context.Context, o runOptions, in io.Reader, out io.Writer) er
 }
 
 // loadHosts reads the file, and what a process before has left.
-func loadHosts(o runOptions) (*config.Job, resumption, *jobrun.Hosts, error) {
+func loadHosts(o runOptions) (*config.Job, resumePoint, *jobrun.Hosts, error) {
 	if o.resume == "" {
 		job, err := config.LoadHosts(o.jobFile)
-		return job, resumption{}, &jobrun.Hosts{}, err
+		return job, resumePoint{}, &jobrun.Hosts{}, err
 	}
 	job, err := config.LoadHosts(filepath.Join(o.resume, rundir.JobFile))
 	if err != nil {
-		return nil, resumption{}, nil, err
+		return nil, resumePoint{}, nil, err
 	}
-	var from resumption
+	var from resumePoint
 	if from.state, err = jobrun.ReadState(o.resume); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, from, nil, err
 	}

@@ -296,7 +296,7 @@ func diskOfMachine(job *config.Job) int64 {
 }
 
 // programsGoOn says from where programs go on.
-func programsGoOn(from resumption, endpoint string) string {
+func programsGoOn(from resumePoint, endpoint string) string {
 	text := ""
 	saved, done := 0, 0
 	for _, p := range from.programs.Programs {

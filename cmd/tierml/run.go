@@ -119,8 +119,8 @@ type runOptions struct {
 	skipDamaged bool // with resume: leave out what cannot be read of the journal
 }
 
-// resumption is where an earlier run was saved.
-type resumption struct {
+// resumePoint is where an earlier run was saved.
+type resumePoint struct {
 	checkpoint string // empty = none: from the beginning
 	clock      ps.Clock
 	at         time.Time        // market time at which it ended
@@ -211,7 +211,7 @@ func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) erro
 }
 
 // timeAt is the time of a run, by the cloud that it has its machines from.
-func timeAt(ctx context.Context, o *runOptions, job *config.Job, from resumption) (mapping clock.Mapping, err error) {
+func timeAt(ctx context.Context, o *runOptions, job *config.Job, from resumePoint) (mapping clock.Mapping, err error) {
 	if o.endpoint == "" {
 		o.endpoint = from.state.Endpoint
 	}
@@ -279,25 +279,25 @@ func keepReliable(job *config.Job, start journal.Entry) {
 	}
 }
 
-func loadJob(o runOptions) (*config.Job, resumption, error) {
+func loadJob(o runOptions) (*config.Job, resumePoint, error) {
 	if o.resume == "" {
 		if _, err := bidding.ByName(cmp.Or(o.policy, "tierml")); err != nil && o.policy != config.Auto {
-			return nil, resumption{}, usageError{fmt.Errorf("--policy: %w", err)}
+			return nil, resumePoint{}, usageError{fmt.Errorf("--policy: %w", err)}
 		}
 		job, err := config.LoadWithPolicy(o.jobFile, o.policy)
-		return job, resumption{}, err
+		return job, resumePoint{}, err
 	}
 	job, err := config.Load(filepath.Join(o.resume, rundir.JobFile))
 	if err != nil {
-		return nil, resumption{}, err
+		return nil, resumePoint{}, err
 	}
 	var skipped []journal.Damaged
 	if o.skipDamaged {
 		if skipped, err = journal.Mend(filepath.Join(o.resume, rundir.JournalFile)); err != nil {
-			return nil, resumption{}, err
+			return nil, resumePoint{}, err
 		}
 	}
-	var from resumption
+	var from resumePoint
 	saved, err := jobrun.Checkpoint(o.resume)
 	from.checkpoint, from.clock, from.doubts, from.older = saved.Path, saved.Clock, saved.Doubts, saved.Older
 	switch {
@@ -366,7 +366,7 @@ func allOf(job *config.Job) string {
 }
 
 // words say where a run goes on.
-func (from resumption) words(job *config.Job, endpoint string) string {
+func (from resumePoint) words(job *config.Job, endpoint string) string {
 	if job.IsProgram() {
 		return programsGoOn(from, endpoint)
 	}
@@ -392,7 +392,7 @@ func (from resumption) words(job *config.Job, endpoint string) string {
 const noEndpoint = "none"
 
 // drive runs a prepared job and shows it.
-func drive(ctx context.Context, o runOptions, p *preparedJob, from resumption, mapping clock.Mapping, directory string, out io.Writer) (
+func drive(ctx context.Context, o runOptions, p *preparedJob, from resumePoint, mapping clock.Mapping, directory string, out io.Writer) (
 	outcome string, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -411,7 +411,7 @@ func drive(ctx context.Context, o runOptions, p *preparedJob, from resumption, m
 
 	stop := make(chan string, 8)
 	if !cli.IsTerminal(out) {
-		out = &listened{Writer: out, stop: stop}
+		out = &stoppingWriter{Writer: out, stop: stop}
 	}
 	view := console.New(out, console.Options{Plain: o.plain, OnInterrupt: func() { wish(stop, "Ctrl-C") }})
 	defer view.Close()
@@ -516,15 +516,15 @@ func passSignals(stop chan<- string) (release func()) {
 	}
 }
 
-// listened is the output of a run that is no terminal, such as a pipe whose reader may go away. Then the run ends in
+// stoppingWriter is the output of a run that is no terminal, such as a pipe whose reader may go away. Then the run ends in
 // order: it is taken for a wish of the reader.
-type listened struct {
+type stoppingWriter struct {
 	io.Writer
 	stop   chan<- string
 	broken bool
 }
 
-func (l *listened) Write(p []byte) (int, error) {
+func (l *stoppingWriter) Write(p []byte) (int, error) {
 	if l.broken {
 		return len(p), nil
 	}

@@ -17,7 +17,7 @@ const stopTakes = 2 * time.Second
 // spending passes what a run's limits ask for on to the run.
 type spending struct {
 	guard *budget.Guard
-	said  chan elasticity.BudgetSpoke
+	said  chan elasticity.BudgetChanged
 	stop  chan<- string
 }
 
@@ -26,13 +26,13 @@ func watchSpending(job *config.Job, mapping clock.Mapping, stop chan<- string) *
 		Total: job.Budget, PerHour: job.Limits.PerHour, WarnAt: cmp.Or(job.Limits.WarnAt, 0.8), StopTakes: mapping.ToMarket(stopTakes),
 		OverTotal: budget.Do(cmp.Or(job.Limits.OverBudget, config.LimitStop)), OverHour: budget.Do(cmp.Or(job.Limits.OverHour, config.LimitShrink)),
 	}
-	return &spending{budget.New(limits), make(chan elasticity.BudgetSpoke, 64), stop}
+	return &spending{budget.New(limits), make(chan elasticity.BudgetChanged, 64), stop}
 }
 
 // feed is called with every entry, in order, by the journal's writer: it must not wait.
 func (s *spending) feed(e journal.Entry) {
 	for _, d := range s.guard.Feed(e) {
-		said := elasticity.BudgetSpoke{Why: d.Why, USD: d.USD}
+		said := elasticity.BudgetChanged{Why: d.Why, USD: d.USD}
 		switch d.Do {
 		case budget.Stop:
 			wish(s.stop, d.Why)

@@ -136,7 +136,7 @@ func (c *Controller) take(e elasticity.Event) {
 			c.step.Outcome = "interrupted"
 			c.step.End(e.Why)
 		}
-	case elasticity.BudgetSpoke:
+	case elasticity.BudgetChanged:
 		c.takeBudget(e)
 	case elasticity.ScaleWanted:
 		err := errors.New("a run by kill and restart has the whole fleet or none")
@@ -153,7 +153,7 @@ func (c *Controller) take(e elasticity.Event) {
 }
 
 // takeBudget: without a reliable tier nothing can be kept that trains on, so a pause is an end in order.
-func (c *Controller) takeBudget(e elasticity.BudgetSpoke) {
+func (c *Controller) takeBudget(e elasticity.BudgetChanged) {
 	if e.Do == elasticity.BudgetWarns {
 		c.step.Record(func() journal.Entry {
 			return journal.Entry{Kind: journal.Budget, To: journal.Warned, USD: e.USD.String(), Why: e.Why}

@@ -287,11 +287,11 @@ func TestStop(t *testing.T) {
 func TestBudget(t *testing.T) {
 	zone := "ra"
 	d, _ := trains(t, &zone)
-	d.step(time.Minute, elasticity.BudgetSpoke{Do: elasticity.BudgetWarns, Why: "near"})
+	d.step(time.Minute, elasticity.BudgetChanged{Do: elasticity.BudgetWarns, Why: "near"})
 	if d.c.step.Stop != "" {
 		t.Error("a warning ends the run")
 	}
-	d.step(time.Minute, elasticity.BudgetSpoke{Do: elasticity.BudgetPauses, Why: "too dear"})
+	d.step(time.Minute, elasticity.BudgetChanged{Do: elasticity.BudgetPauses, Why: "too dear"})
 	one[elasticity.Save](d)
 	d.step(time.Second, elasticity.Saved{Clock: 1})
 	if len(done[elasticity.Terminate](d)) != 2 || d.c.step.Outcome != "interrupted" || d.c.step.Stop != "too dear" {

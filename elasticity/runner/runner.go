@@ -106,7 +106,7 @@ func (r *Runner) Stop(ctx context.Context, why string, now bool) {
 }
 
 // Budget tells the controller about a limit of what is spent. It may be called from any goroutine while Run goes on.
-func (r *Runner) Budget(ctx context.Context, e elasticity.BudgetSpoke) { r.tell(ctx, e) }
+func (r *Runner) Budget(ctx context.Context, e elasticity.BudgetChanged) { r.tell(ctx, e) }
 
 // Nudge has the controller stepped soon. It may be called from any goroutine while Run goes on, and does not wait.
 func (r *Runner) Nudge() {

@@ -13,14 +13,14 @@ import (
 // maxAsked is how often machines are asked again whose answers do not fit together: a move may end between them.
 const maxAsked = 3
 
-// findings are the machines' answers, taken together (see adoption).
+// survey sums up the machines' answers (see adoption).
 //
 // They agree when each partition has one owner and one backup at the committed cut, all are in one generation, and each split is held by one
 // worker or is between two. A split that nobody holds was changing hands: its first clock not begun is the highest mark of the owners, and these
 // are asked again after all have answered, because an early answer may lack the old worker's last clock. doubt is the first contradiction;
 // again: it may be a move that ended between two answers, so asking again may resolve it. Any doubt that stays returns everything to the
 // committed cut, which never depends on what machines say beyond it.
-type findings struct {
+type survey struct {
 	members int
 	route   ps.Route
 	splits  []splitState
@@ -31,7 +31,7 @@ type findings struct {
 	again   bool       // asking again may help
 }
 
-func (f *findings) doubts(again bool, format string, args ...any) {
+func (f *survey) doubts(again bool, format string, args ...any) {
 	if f.doubt == "" {
 		f.doubt, f.again = fmt.Sprintf(format, args...), again
 	}
@@ -168,8 +168,8 @@ func (t *Training) takeOverRun() {
 	}
 }
 
-func (a *adoption) putTogether(t *Training) *findings {
-	f := &findings{splits: make([]splitState, len(t.Layout.Splits)), marks: make([]ps.Clock, len(t.Layout.Splits))}
+func (a *adoption) putTogether(t *Training) *survey {
+	f := &survey{splits: make([]splitState, len(t.Layout.Splits)), marks: make([]ps.Clock, len(t.Layout.Splits))}
 	f.route.Owner = make([]ps.ServerID, len(t.Layout.Route.Owner))
 	f.route.Backup = make([]ps.ServerID, len(t.Layout.Route.Backup))
 	highest := slices.Clone(f.marks)
@@ -204,7 +204,7 @@ func (a *adoption) putTogether(t *Training) *findings {
 }
 
 // readServed takes what a machine owns and backs up.
-func (f *findings) readServed(t *Training, m *Node, stock tiers.Stock, highest []ps.Clock) {
+func (f *survey) readServed(t *Training, m *Node, stock tiers.Stock, highest []ps.Clock) {
 	stray := func(cut ps.Clock) {
 		if cut > t.Cuts.Committed {
 			f.strays = append(f.strays, cut)
@@ -235,7 +235,7 @@ func (f *findings) readServed(t *Training, m *Node, stock tiers.Stock, highest [
 }
 
 // readWork takes what a machine works on.
-func (f *findings) readWork(m *Node, stock tiers.Stock) {
+func (f *survey) readWork(m *Node, stock tiers.Stock) {
 	for _, s := range stock.Splits {
 		if f.splits[s.Split].Holder != "" {
 			f.doubts(true, "two machines work on split %d", s.Split)
@@ -247,7 +247,7 @@ func (f *findings) readWork(m *Node, stock tiers.Stock) {
 // readUnclaimed looks at splits that nobody works on: they were changing hands, or their worker is lost. Of a worker that
 // is lost it is not known what it has under way. Otherwise nobody adds to them any more, and the owners' marks tell how far
 // they have come, if the owners were asked after all machines had answered that they do not work on them.
-func (f *findings) readUnclaimed(t *Training, highest []ps.Clock) {
+func (f *survey) readUnclaimed(t *Training, highest []ps.Clock) {
 	for i := range f.splits {
 		if f.splits[i].Holder != "" {
 			continue
@@ -272,7 +272,7 @@ func (a *adoption) missing(t *Training) bool {
 }
 
 // goOn takes the state up as the machines say that it is: nothing is repeated.
-func (f *findings) goOn(t *Training) {
+func (f *survey) goOn(t *Training) {
 	t.Layout.Route = f.route
 	for i, s := range f.splits {
 		t.Layout.hand(ps.Split(i), s.Holder)

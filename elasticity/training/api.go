@@ -30,7 +30,7 @@ func New(cfg *Config, s *step.Step, machines Machines) *Training {
 	t.Saves = &saves{Step: s, cfg: cfg, nodes: t.Nodes, layout: t.Layout}
 	t.Cuts = &cuts{Step: s, cfg: cfg, machines: machines, nodes: t.Nodes, layout: t.Layout, load: t.Load, clocks: t.Clocks, saves: t.Saves,
 		Committed: cfg.Job.ResumeAt}
-	t.Silence = &silence{Step: s, cfg: cfg, machines: machines, nodes: t.Nodes, layout: t.Layout}
+	t.Silence = &failureDetector{Step: s, cfg: cfg, machines: machines, nodes: t.Nodes, layout: t.Layout}
 	t.Clocks.after = func(clock ps.Clock, loss *float64) { t.tuned.clock(t, clock, loss) }
 	if cfg.Tune != nil && !s.Silent {
 		t.tuned.brain = tuning.New(*cfg.Tune)

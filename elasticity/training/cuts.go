@@ -33,11 +33,11 @@ type cut struct {
 	bytes   int64                // to all backups
 	busiest int64                // to the one that took most
 	since   time.Time
-	rest    *rest // all work rests at it; nil = work continues
+	rest    *restPoint // all work rests at it; nil = work continues
 }
 
-// rest follows when a cut at which all work rests is committed.
-type rest struct {
+// restPoint is a cut at which all work rests, and what follows once it is committed.
+type restPoint struct {
 	why     string
 	reached func() // the cut is committed
 }
@@ -88,7 +88,7 @@ func (cu *cuts) backupBehind() bool {
 // cutWaited reports whether a cut that is due has waited for the answer at hand.
 func (cu *cuts) cutWaited() bool { return !cu.Now.Before(cu.Due) && !cu.backupBehind() }
 
-func (cu *cuts) nameCut(clock ps.Clock, rest *rest) {
+func (cu *cuts) nameCut(clock ps.Clock, rest *restPoint) {
 	cu.Cut = &cut{Clock: clock, rest: rest, Naming: map[ps.ServerID]bool{}, holding: map[ps.ServerID]bool{}, since: cu.Now}
 	for _, m := range cu.nodes.members(cu.layout.Route.Backup) {
 		cu.Cut.holding[m.ID] = true

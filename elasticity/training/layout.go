@@ -49,9 +49,9 @@ type layout struct {
 	misplaced  int // splits whose holder is to change
 	Moves      map[ps.Partition]ps.ServerID
 	MoveRetry  time.Time
-	turning    *turn // all partitions are to change places
-	hurried    bool  // those that move wait for no window any more
-	moved      moved // what the moves since the last line about them took
+	rotating   *rotation // all partitions are to change places
+	hurried    bool      // those that move wait for no window any more
+	moved      moved     // what the moves since the last line about them took
 
 	Due       bool            // the target is out of date
 	Gathering time.Time       // until then notices are gathered before anything is done about them
@@ -137,7 +137,7 @@ func (la *layout) arrange(members []tiers.Member, stage tiers.Stage) {
 	like := func(a, b tiers.Member) bool {
 		return a.ID == b.ID && a.Tier == b.Tier && a.Joined == b.Joined && a.VCPU == b.VCPU && a.Rate == b.Rate && a.Leaving == b.Leaving && a.NoWork == b.NoWork
 	}
-	if la.turning == nil && was.members != nil && was.stage == stage && was.serving == serving && was.now.Stage == now.Stage &&
+	if la.rotating == nil && was.members != nil && was.stage == stage && was.serving == serving && was.now.Stage == now.Stage &&
 		slices.EqualFunc(was.members, members, like) && slices.Equal(was.loads, loads) &&
 		slices.Equal(was.now.Worker, now.Worker) && slices.Equal(was.now.Route.Owner, now.Route.Owner) &&
 		slices.Equal(was.now.Route.Backup, now.Route.Backup) {
@@ -146,8 +146,8 @@ func (la *layout) arrange(members []tiers.Member, stage tiers.Stage) {
 		return
 	}
 	target := tiers.Arrange(now, members, stage, serving)
-	if la.turning != nil {
-		if owners, ok := tiers.Turn(target, members); ok {
+	if la.rotating != nil {
+		if owners, ok := tiers.Rotate(target, members); ok {
 			target.Route.Owner = owners
 		}
 	}

@@ -55,7 +55,7 @@ func (t *Training) advanceMoves() {
 		!t.Layout.Standing() || t.Ending || t.Now.Before(t.Layout.MoveRetry) || t.Layout.WantsFlush() || t.wantsHalt() {
 		return
 	}
-	turning := t.Layout.turning
+	turning := t.Layout.rotating
 	hasty := turning != nil && turning.hasty || slices.ContainsFunc(t.Nodes.Members(), func(m *Node) bool { return m.Warned })
 	type hop struct{ from, to ps.ServerID }
 	hops := map[hop]int{}
@@ -80,7 +80,7 @@ func (t *Training) advanceMoves() {
 		t.Nodes.send(owner, tiers.MoveOut{Partition: ps.Partition(p), To: to, Address: dest.Address, Window: !hasty, FaultIn: turning != nil && turning.faultIn})
 	}
 	if len(hops) > 0 {
-		t.Layout.turning, t.Layout.hurried = nil, hasty
+		t.Layout.rotating, t.Layout.hurried = nil, hasty
 	}
 	order := slices.SortedFunc(maps.Keys(hops), func(a, b hop) int {
 		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to))
@@ -115,16 +115,16 @@ func (la *layout) hurryMoves(awaited bool) {
 	}
 }
 
-// turn is a wish that every partition changes its owner, for drills; nil = there is none.
-type turn struct{ hasty, faultIn bool }
+// rotation is a request that every partition changes its owner, for drills; nil = there is none.
+type rotation struct{ hasty, faultIn bool }
 
-// Turn has every partition served by another machine, each between a clock's reads and its contributions or, if it is hasty, as soon as
+// Rotate has every partition served by another machine, each between a clock's reads and its contributions or, if it is hasty, as soon as
 // can be; with faultIn it serves before its rows have come. It reports why that cannot be.
-func (la *layout) Turn(hasty, faultIn bool) error {
-	if _, ok := tiers.Turn(la.Target, la.nodes.tierMembers()); !ok {
+func (la *layout) Rotate(hasty, faultIn bool) error {
+	if _, ok := tiers.Rotate(la.Target, la.nodes.tierMembers()); !ok {
 		return errors.New("no other machine could serve: it takes two reliable machines in stage 1, otherwise two transient ones")
 	}
-	la.turning, la.Due = &turn{hasty, faultIn}, true
+	la.rotating, la.Due = &rotation{hasty, faultIn}, true
 	return nil
 }
 

@@ -25,7 +25,7 @@ type Training struct {
 	Clocks  *clocks
 	Saves   *saves
 	Cuts    *cuts
-	Silence *silence
+	Silence *failureDetector
 
 	// What is under way; nil = it is not.
 	Halt     *Halting

@@ -11,11 +11,11 @@ import (
 // does: partitions move while they serve, and splits change hands between two clocks.
 type tuned struct {
 	brain *tuning.Brain
-	at    mark // at the end of the last clock
+	at    disturbances // at the end of the last clock
 }
 
-// mark changes with all that disturbs a clock and is over before it is.
-type mark struct {
+// disturbances changes with all that disturbs a clock and is over before it is.
+type disturbances struct {
 	generation ps.Generation
 	route      uint64
 	handed     int
@@ -23,8 +23,8 @@ type mark struct {
 	committed  ps.Clock
 }
 
-func markOf(t *Training) mark {
-	return mark{t.Layout.Generation, t.Layout.Route.Version, t.Layout.handed, t.Nodes.joins, t.Cuts.Committed}
+func disturbancesOf(t *Training) disturbances {
+	return disturbances{t.Layout.Generation, t.Layout.Route.Version, t.Layout.handed, t.Nodes.joins, t.Cuts.Committed}
 }
 
 // resume takes up what an earlier controller has decided.
@@ -55,7 +55,7 @@ func (u *tuned) clock(t *Training, clock ps.Clock, loss *float64) {
 
 // report is what the brain has to know of a clock.
 func (u *tuned) report(t *Training, clock ps.Clock, loss *float64) tuning.Report {
-	before, now := u.at, markOf(t)
+	before, now := u.at, disturbancesOf(t)
 	u.at = now
 	members := t.Nodes.tierMembers()
 	transient, reliable := tiers.Count(members)

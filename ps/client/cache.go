@@ -22,7 +22,7 @@ type Cache struct {
 
 	mu         sync.Mutex
 	generation ps.Generation
-	shelves    []shelf // by table
+	shelves    []tableRows // by table
 	cells      int
 	round      uint64
 	batch      uint64 // of rows that came together
@@ -32,8 +32,8 @@ type Cache struct {
 	saved      int64    // cells
 }
 
-// shelf is the rows of a table.
-type shelf struct {
+// tableRows is the rows of a table.
+type tableRows struct {
 	table *ps.Table
 	slots rowIndex
 	rows  []ps.RowID
@@ -73,10 +73,10 @@ func NewCache(schema *ps.Schema, bytes int) *Cache {
 func (c *Cache) ReadLate() { c.reuse = 0 }
 
 func (c *Cache) empty() {
-	c.shelves = make([]shelf, len(c.schema.Tables))
+	c.shelves = make([]tableRows, len(c.schema.Tables))
 	for i := range c.shelves {
 		t := &c.schema.Tables[i]
-		c.shelves[i] = shelf{table: t, slots: newRowIndex(t.Rows)}
+		c.shelves[i] = tableRows{table: t, slots: newRowIndex(t.Rows)}
 	}
 	c.cells, c.own = 0, nil
 }
@@ -295,12 +295,12 @@ func (c *Cache) Saved() int64 {
 	return 4 * c.saved
 }
 
-func (s *shelf) row(slot int) []float32 {
+func (s *tableRows) row(slot int) []float32 {
 	at := slot * s.table.Cols
 	return s.cells[at : at+s.table.Cols]
 }
 
-func (s *shelf) add(row ps.RowID) (slot int) {
+func (s *tableRows) add(row ps.RowID) (slot int) {
 	slot = len(s.rows)
 	s.slots.put(row, slot)
 	s.rows, s.state = append(s.rows, row), append(s.state, rowState{})
@@ -309,7 +309,7 @@ func (s *shelf) add(row ps.RowID) (slot int) {
 }
 
 // sweep keeps the rows that were used in a round or later ones, in their order.
-func (s *shelf) sweep(since uint64) {
+func (s *tableRows) sweep(since uint64) {
 	kept := 0
 	for slot, row := range s.rows {
 		if s.state[slot].used < since {

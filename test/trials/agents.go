@@ -49,8 +49,8 @@ func agents(f *flag.FlagSet) func(context.Context, place) error {
 	}
 }
 
-// crowd is what a clock of many machines costs.
-type crowd struct {
+// agentLoad is what a clock costs with many agents.
+type agentLoad struct {
 	servers             int
 	rate                float64 // clocks a second
 	busy                float64 // seconds of processor time of a clock, of all processes
@@ -58,7 +58,7 @@ type crowd struct {
 	resident, private   float64 // MiB of the median agent
 }
 
-func (at place) agents(ctx context.Context, machines int, data, consistency string, long time.Duration) (c crowd, err error) {
+func (at place) agents(ctx context.Context, machines int, data, consistency string, long time.Duration) (c agentLoad, err error) {
 	j := usual("agents", "mf")
 	j.Data, j.Params, j.Machines, j.Consistency = data, "{rank: 8, batches: 8}", machines, consistency
 	j.FewServers = true
@@ -101,14 +101,14 @@ func (at place) agents(ctx context.Context, machines int, data, consistency stri
 	return c, t.traffic(&c)
 }
 
-// spent is how far a trial has come, and the processor time that its processes have taken, in seconds.
-type spent struct {
+// usage is how far a trial has come, and the processor time that its processes have taken, in seconds.
+type usage struct {
 	at    time.Time
 	clock int64
 	busy  float64
 }
 
-func (t *trial) spent() (s spent, err error) {
+func (t *trial) spent() (s usage, err error) {
 	entries, err := t.journal()
 	if err != nil {
 		return s, err
@@ -174,7 +174,7 @@ var (
 )
 
 // traffic reads from the machines' logs what their workers have sent and received.
-func (t *trial) traffic(c *crowd) error {
+func (t *trial) traffic(c *agentLoad) error {
 	logs, err := filepath.Glob(t.path(machineLogs, "*.log"))
 	if err != nil {
 		return err

@@ -30,38 +30,38 @@ func newShared(schema *ps.Schema) *shared {
 	return s
 }
 
-// team is the splits of one round. With staleness two rounds are in flight, and their splits may differ: each has a team
-// of its own, a value that nothing replaces.
-type team struct {
+// roundSplits is the splits of one round. With staleness two rounds are in flight, and their splits may differ, so each round has a
+// value of its own.
+type roundSplits struct {
 	splits []apps.Split
 	joint  apps.Joint // nil: the splits work on their own
 }
 
 // team joins splits, if they can be. Laying a joint out takes long, so the last one is kept for the rounds to come of the
 // same splits.
-func (w *workspace) team(splits []apps.Split) team {
+func (w *workspace) team(splits []apps.Split) roundSplits {
 	if w.joining == nil || w.shares == nil {
-		return team{splits: splits}
+		return roundSplits{splits: splits}
 	}
 	if w.last.joint == nil || !slices.Equal(w.last.splits, splits) {
 		splits = slices.Clone(splits)
-		w.last = team{splits, w.joining.Join(splits, w.threads, w.schema.Staleness)}
+		w.last = roundSplits{splits, w.joining.Join(splits, w.threads, w.schema.Staleness)}
 	}
 	return w.last
 }
 
-// needer is a split, or several as one joint.
-type needer interface {
+// rowNeeds is what a split, or several as one joint, needs of the rows.
+type rowNeeds interface {
 	Needs(c ps.Clock, keys []ps.Key) []ps.Key
 	EvalNeeds(keys []ps.Key) []ps.Key
 }
 
 // members are what the team's rows are asked of.
-func (t team) members() []needer {
+func (t roundSplits) members() []rowNeeds {
 	if t.joint != nil {
-		return []needer{t.joint}
+		return []rowNeeds{t.joint}
 	}
-	all := make([]needer, len(t.splits))
+	all := make([]rowNeeds, len(t.splits))
 	for i, split := range t.splits {
 		all[i] = split
 	}
@@ -69,7 +69,7 @@ func (t team) members() []needer {
 }
 
 // needs appends the rows that a clock needs; some may be named more than once.
-func needs(n needer, c ps.Clock, evaluate bool, keys []ps.Key) []ps.Key {
+func needs(n rowNeeds, c ps.Clock, evaluate bool, keys []ps.Key) []ps.Key {
 	keys = n.Needs(c, keys)
 	if evaluate {
 		keys = n.EvalNeeds(keys)

@@ -128,8 +128,8 @@ func TestThreads(t *testing.T) {
 	}
 	w := newWorkspace(&spaceSchema, nil, 4)
 	group[7] = failing{scripted{needs: []ps.Key{row}}, fault}
-	w.begin(team{splits: group}, 1, false)
-	if _, at, err := w.compute(t.Context(), team{splits: group}, 1, false); at != 7 || !errors.Is(err, fault) {
+	w.begin(roundSplits{splits: group}, 1, false)
+	if _, at, err := w.compute(t.Context(), roundSplits{splits: group}, 1, false); at != 7 || !errors.Is(err, fault) {
 		t.Errorf("split %d: %v; want split 7's error", at, err)
 	}
 }

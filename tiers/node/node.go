@@ -135,7 +135,7 @@ type node struct {
 	own      *trust.Credential // nil = plaintext
 	recent   tail              // of the log
 
-	reports  *outbox.Box[tiers.Report]
+	reports  *outbox.Queue[tiers.Report]
 	attached atomic.Bool                  // the controller hears us
 	warned   atomic.Pointer[tiers.Warned] // the last eviction warning, for a controller that comes later
 

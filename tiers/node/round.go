@@ -46,7 +46,7 @@ func (w *worker) readAhead(life context.Context, r *round) {
 }
 
 // runSplits computes the round's splits and holds them to the declared rate.
-func (w *worker) runSplits(ctx context.Context, r *round, t team) ([]tiers.SplitStats, error) {
+func (w *worker) runSplits(ctx context.Context, r *round, t roundSplits) ([]tiers.SplitStats, error) {
 	started := time.Now()
 	measured, at, err := w.space.compute(ctx, t, r.Clock, r.evaluate)
 	switch {

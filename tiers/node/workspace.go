@@ -29,7 +29,7 @@ type workspace struct {
 
 	joining apps.Joining // nil: the application is not for sharing
 	shares  *shared      // nil: the schema is not
-	last    team         // joined last; nothing but team looks at it
+	last    roundSplits  // joined last; only team looks at it
 
 	ruled   bool // some table has a rule
 	threads int
@@ -70,7 +70,7 @@ func newWorkspace(schema *ps.Schema, app apps.App, threads int) *workspace {
 
 // begin collects the rows that a clock of the team needs: keys, to be read into given. What follows until the next begin
 // is for the same team and clock.
-func (w *workspace) begin(t team, c ps.Clock, evaluate bool) {
+func (w *workspace) begin(t roundSplits, c ps.Clock, evaluate bool) {
 	w.rows.clear()
 	members := t.members()
 	w.asked = resized(w.asked, len(members))
@@ -103,7 +103,7 @@ func (w *workspace) begin(t team, c ps.Clock, evaluate bool) {
 
 // compute runs one clock of all splits of the team, some at the same time, and adds up what they changed. It returns what
 // each measured; of an error, which split's it is, if it is that of one.
-func (w *workspace) compute(ctx context.Context, t team, c ps.Clock, evaluate bool) (stats []apps.Stats, at int, err error) {
+func (w *workspace) compute(ctx context.Context, t roundSplits, c ps.Clock, evaluate bool) (stats []apps.Stats, at int, err error) {
 	if t.joint != nil {
 		w.shares.spread(w.given)
 		stats, err = t.joint.Run(c, w.shares, evaluate)
@@ -206,7 +206,7 @@ func (w *workspace) sumCounts(c *copies, slot int) error {
 
 // updates returns the team's sums, one entry per partition. If keep is set they share no memory with the workspace, or
 // else they are good until the next begin.
-func (w *workspace) updates(t team, keep bool) []ps.Sums {
+func (w *workspace) updates(t roundSplits, keep bool) []ps.Sums {
 	if t.joint != nil {
 		return w.shares.updates(w, t.joint, keep)
 	}

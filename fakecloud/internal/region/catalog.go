@@ -128,7 +128,7 @@ func (c *Catalog) pool(zone, typeName string, class market.Class) market.Pool {
 }
 
 // Known reports whether any pool of the region could be meant.
-func (c *Catalog) Known(w Where) bool {
+func (c *Catalog) Known(w Scope) bool {
 	for _, zone := range c.zones {
 		for name := range c.types {
 			for _, class := range []market.Class{market.Spot, market.OnDemand} {

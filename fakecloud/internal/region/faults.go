@@ -8,8 +8,8 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// trouble is the faults that a script has ordered.
-type trouble struct {
+// faults are those that a script has ordered.
+type faults struct {
 	outages   []outage
 	slow      []slowdown
 	throttled time.Time // no request is answered before
@@ -17,54 +17,54 @@ type trouble struct {
 
 // outage is a time in which pools sell nothing.
 type outage struct {
-	where Where
+	where Scope
 	until time.Time
 }
 
 // slowdown is a time in which machines boot slower.
 type slowdown struct {
-	where  Where
+	where  Scope
 	until  time.Time // zero = forever
 	boot   time.Duration
 	factor float64
 }
 
-// Where limits something to some pools: an instance type, a zone, "zone/type", or a whole pool. "" is all.
-type Where string
+// Scope limits something to some pools: an instance type, a zone, "zone/type", or a whole pool. "" is all.
+type Scope string
 
 // Matches reports whether a pool is meant.
-func (w Where) Matches(pool market.Pool) bool {
+func (w Scope) Matches(pool market.Pool) bool {
 	switch w {
-	case "", Where(pool.Type), Where(pool.Zone), Where(pool.Zone + "/" + pool.Type), Where(pool.String()):
+	case "", Scope(pool.Type), Scope(pool.Zone), Scope(pool.Zone + "/" + pool.Type), Scope(pool.String()):
 		return true
 	}
 	return false
 }
 
 // RunOut makes pools sell nothing for a time; what runs there runs on.
-func (r *Region) RunOut(now time.Time, where Where, length time.Duration) {
+func (r *Region) RunOut(now time.Time, where Scope, length time.Duration) {
 	r.Advance(now)
-	r.trouble.outages = append(r.trouble.outages, outage{where: where, until: r.now.Add(length)})
+	r.faults.outages = append(r.faults.outages, outage{where: where, until: r.now.Add(length)})
 }
 
 // outOf reports whether a pool sells nothing.
-func (t *trouble) outOf(pool market.Pool, now time.Time) bool {
+func (t *faults) outOf(pool market.Pool, now time.Time) bool {
 	return slices.ContainsFunc(t.outages, func(o outage) bool { return o.where.Matches(pool) && o.until.After(now) })
 }
 
 // SlowStart makes later launches boot slower: in `boot`, or `factor` times as slowly as configured when boot
 // is 0. Length 0 is forever. Of several, the latest counts.
-func (r *Region) SlowStart(now time.Time, where Where, boot time.Duration, factor float64, length time.Duration) {
+func (r *Region) SlowStart(now time.Time, where Scope, boot time.Duration, factor float64, length time.Duration) {
 	r.Advance(now)
 	s := slowdown{where: where, boot: boot, factor: factor}
 	if length > 0 {
 		s.until = r.now.Add(length)
 	}
-	r.trouble.slow = append(r.trouble.slow, s)
+	r.faults.slow = append(r.faults.slow, s)
 }
 
 // bootTime is how long a machine of a pool takes to start that usually takes so long.
-func (t *trouble) bootTime(pool market.Pool, usual time.Duration, now time.Time) time.Duration {
+func (t *faults) bootTime(pool market.Pool, usual time.Duration, now time.Time) time.Duration {
 	for _, s := range slices.Backward(t.slow) {
 		if !s.where.Matches(pool) || !s.until.IsZero() && !s.until.After(now) {
 			continue
@@ -80,13 +80,13 @@ func (t *trouble) bootTime(pool market.Pool, usual time.Duration, now time.Time)
 // Throttle refuses every request for a time.
 func (r *Region) Throttle(now time.Time, length time.Duration) {
 	r.Advance(now)
-	r.trouble.throttled = r.now.Add(length)
+	r.faults.throttled = r.now.Add(length)
 }
 
 // Throttled reports whether requests are refused.
 func (r *Region) Throttled(now time.Time) bool {
 	r.Advance(now)
-	return r.trouble.throttled.After(r.now)
+	return r.faults.throttled.After(r.now)
 }
 
 // Evict gives machines the notice and then takes them back, whatever the price. One that has a notice
@@ -149,7 +149,7 @@ func (r *Region) Sample(ids []string, count int) []string {
 
 // Pick names machines: one by its id, or by "oldest", "newest", "random" up to count, or "all", among the
 // spot machines that are alive and, where it can be, have no notice yet.
-func (r *Region) Pick(now time.Time, target string, count int, where Where) []string {
+func (r *Region) Pick(now time.Time, target string, count int, where Scope) []string {
 	r.Advance(now)
 	if Named(target) {
 		return []string{target}

@@ -198,7 +198,7 @@ func (r *Region) Room(pool market.Pool, want int) int {
 // inPool is available, as far as the pool's capacity goes.
 func (r *Region) inPool(pool market.Pool, want int) (int, *Error) {
 	capacity, limited := r.config.Capacity[pool]
-	if r.trouble.outOf(pool, r.now) {
+	if r.faults.outOf(pool, r.now) {
 		capacity, limited = 0, true
 	}
 	if !limited {
@@ -237,7 +237,7 @@ func count(list []*Instance, match func(market.Pool) bool) int {
 // create sells machines.
 func (r *Region) create(o offer, q LaunchRequest, count int) Reservation {
 	v := Reservation{ID: r.names.next("r")}
-	boot := r.trouble.bootTime(o.pool, r.config.Boot, r.now)
+	boot := r.faults.bootTime(o.pool, r.config.Boot, r.now)
 	for n := range count {
 		i := &Instance{
 			ID: r.names.next("i"), Reservation: v.ID, Index: n, Number: len(r.order) + 1, Token: q.Token, Image: q.Image,

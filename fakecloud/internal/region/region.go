@@ -27,7 +27,7 @@ type Region struct {
 	waiting   []*Waiting // spot requests, in order of time
 	fleets    []*Fleet   // in order of time
 	retryAt   time.Time  // when waiting requests and fleets are tried again; zero = nothing is short
-	trouble   trouble
+	faults    faults
 	effects   []Effect
 }
 

@@ -355,7 +355,7 @@ func TestPick(t *testing.T) {
 	for _, tt := range []struct {
 		target string
 		count  int
-		where  Where
+		where  Scope
 		want   []string
 	}{
 		{"oldest", 0, "", all[1:2]}, // the first has its notice already

@@ -65,7 +65,7 @@ func (r *Region) Start(now time.Time, ids []string) ([]Change, error) {
 		change := Change{ID: id, Previous: i.State}
 		if i.State == Stopped {
 			i.State, i.Launched, i.Ended, i.Cause = Pending, seconds(r.now), time.Time{}, Cause{}
-			i.BootAt = r.now.Add(r.trouble.bootTime(i.Pool, r.config.Boot, r.now))
+			i.BootAt = r.now.Add(r.faults.bootTime(i.Pool, r.config.Boot, r.now))
 			r.emit(Launched{Instance: i.clone()})
 		}
 		change.Current = i.State

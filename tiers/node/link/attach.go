@@ -67,12 +67,12 @@ func (s *control) Attach(grpcStream pb.Control_AttachServer) error {
 
 // enter makes a stream its machine's present one: the stream before it is ended, and everything that it said
 // has been handed on when enter returns.
-func (l *Link) enter(id ps.ServerID, cancel context.CancelCauseFunc) (*conversation, *stream) {
+func (l *Link) enter(id ps.ServerID, cancel context.CancelCauseFunc) (*session, *stream) {
 	mine := &stream{cancel: cancel, ended: make(chan struct{})}
 	l.mu.Lock()
 	node := l.nodes[id]
 	if node == nil {
-		node = &conversation{commands: outbox.New[tiers.Command](l.cfg.Backlog)}
+		node = &session{commands: outbox.New[tiers.Command](l.cfg.Backlog)}
 		l.nodes[id] = node
 	}
 	before := node.present
@@ -87,7 +87,7 @@ func (l *Link) enter(id ps.ServerID, cancel context.CancelCauseFunc) (*conversat
 
 // begin takes the conversation up where it was, or starts over if the machine's process is a new one: commands for the
 // old one are of no use to it.
-func (n *conversation) begin(first *pb.FromNode) *outbox.Line[tiers.Command] {
+func (n *session) begin(first *pb.FromNode) *outbox.Line[tiers.Command] {
 	if n.process != first.GetProcess() {
 		if n.process != "" {
 			n.commands.Forget(func(tiers.Command) bool { return false })
@@ -118,7 +118,7 @@ func sendAll(ctx context.Context, to pb.Control_AttachServer, line *outbox.Line[
 }
 
 // receiveAll hands on what the node says, until the stream ends or is replaced; it gives the reason.
-func (l *Link) receiveAll(ctx context.Context, from pb.Control_AttachServer, id ps.ServerID, node *conversation) error {
+func (l *Link) receiveAll(ctx context.Context, from pb.Control_AttachServer, id ps.ServerID, node *session) error {
 	messages, failed := make(chan *pb.FromNode), make(chan error, 1)
 	l.goroutines.Go(func() { // ends when Attach has returned at the latest: Recv fails then
 		for {

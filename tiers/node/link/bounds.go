@@ -19,22 +19,22 @@ import (
 	"github.com/tierml/tierml/tiers/node/wire"
 )
 
-// bounded is a listener whose connections are not more than so many at a time.
-type bounded struct {
+// limitedListener refuses connections beyond mostConnections at a time.
+type limitedListener struct {
 	net.Listener
 	log   *slog.Logger
 	said  loglimit.Limit
 	count atomic.Int64
 }
 
-func (b *bounded) Accept() (net.Conn, error) {
+func (b *limitedListener) Accept() (net.Conn, error) {
 	for {
 		conn, err := b.Listener.Accept()
 		if err != nil {
 			return nil, err
 		}
 		if b.count.Add(1) <= mostConnections {
-			return &counted{Conn: conn, left: sync.OnceFunc(func() { b.count.Add(-1) })}, nil
+			return &limitedConn{Conn: conn, left: sync.OnceFunc(func() { b.count.Add(-1) })}, nil
 		}
 		b.count.Add(-1)
 		_ = conn.Close()
@@ -42,13 +42,13 @@ func (b *bounded) Accept() (net.Conn, error) {
 	}
 }
 
-// counted is a connection that counts until it is closed.
-type counted struct {
+// limitedConn counts towards the limit until it is closed.
+type limitedConn struct {
 	net.Conn
 	left func()
 }
 
-func (c *counted) Close() error {
+func (c *limitedConn) Close() error {
 	c.left()
 	return c.Conn.Close()
 }

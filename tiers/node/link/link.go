@@ -96,7 +96,7 @@ type Link struct {
 	refused    loglimit.Limit
 
 	mu    sync.Mutex
-	nodes map[ps.ServerID]*conversation
+	nodes map[ps.ServerID]*session
 }
 
 // Listen starts to accept nodes. It ends with ctx or with Close, whichever is first; Close must be called either way.
@@ -104,7 +104,7 @@ func Listen(ctx context.Context, cfg Config) (*Link, error) {
 	if cfg.Listener == nil || cfg.Accept == nil || cfg.Log == nil {
 		return nil, errors.New("link: Listener, Accept and Log must be set")
 	}
-	options := []grpc.ServerOption{grpc.Creds(shaken{insecure.NewCredentials()})}
+	options := []grpc.ServerOption{grpc.Creds(verifiedTLS{insecure.NewCredentials()})}
 	if !cfg.TLS {
 		options = nil
 	}
@@ -122,7 +122,7 @@ func Listen(ctx context.Context, cfg Config) (*Link, error) {
 		name:    rand.Text(),
 		reports: make(chan FromNode),
 		closing: make(chan struct{}),
-		nodes:   map[ps.ServerID]*conversation{},
+		nodes:   map[ps.ServerID]*session{},
 		server: grpc.NewServer(append(options,
 			grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingAfter, Timeout: pingTimeout, MaxConnectionIdle: idle}),
 			grpc.ConnectionTimeout(patience),
@@ -137,7 +137,7 @@ func Listen(ctx context.Context, cfg Config) (*Link, error) {
 	l.goroutines.Go(func() {
 		listener := cfg.Listener
 		if !cfg.TLS { // with TLS every client has shown a certificate of the run
-			listener = &bounded{Listener: listener, log: cfg.Log}
+			listener = &limitedListener{Listener: listener, log: cfg.Log}
 		}
 		if err := l.server.Serve(listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 			cfg.Log.Error("the control plane stopped listening", "error", err)
@@ -218,9 +218,9 @@ func (l *Link) emit(r FromNode) bool {
 	}
 }
 
-// conversation is what is between this link and one machine, over all its streams.
-type conversation struct {
-	commands *outbox.Box[tiers.Command]
+// session is what is between this link and one machine, over all its streams.
+type session struct {
+	commands *outbox.Queue[tiers.Command]
 
 	// Guarded by Link.mu.
 	present *stream

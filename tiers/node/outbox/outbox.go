@@ -15,7 +15,7 @@ var ErrReplaced = errors.New("replaced by a later connection")
 // broken connection what it does not have is sent again.
 //
 // Invariant: waiting[i] has number dropped+1+i, and the first `sent` of waiting went out on this connection.
-type Box[M any] struct {
+type Queue[M any] struct {
 	limit int
 
 	mu      sync.Mutex
@@ -30,12 +30,12 @@ type Box[M any] struct {
 }
 
 // New returns an empty box for at most limit unacknowledged messages; 0 = no limit.
-func New[M any](limit int) *Box[M] {
-	return &Box[M]{limit: limit, wake: make(chan struct{}, 1), empty: make(chan struct{})}
+func New[M any](limit int) *Queue[M] {
+	return &Queue[M]{limit: limit, wake: make(chan struct{}, 1), empty: make(chan struct{})}
 }
 
 // Put adds a message; false when the box is full.
-func (b *Box[M]) Put(m M) bool {
+func (b *Queue[M]) Put(m M) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.limit > 0 && len(b.waiting) >= b.limit {
@@ -47,7 +47,7 @@ func (b *Box[M]) Put(m M) bool {
 }
 
 // Connect begins a new connection: the other side has everything up to received, and gets the rest again.
-func (b *Box[M]) Connect(received uint64) *Line[M] {
+func (b *Queue[M]) Connect(received uint64) *Line[M] {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.drop(received)
@@ -58,13 +58,13 @@ func (b *Box[M]) Connect(received uint64) *Line[M] {
 }
 
 // Acknowledged forgets messages that the other side has.
-func (b *Box[M]) Acknowledged(received uint64) {
+func (b *Queue[M]) Acknowledged(received uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.drop(received)
 }
 
-func (b *Box[M]) drop(received uint64) {
+func (b *Queue[M]) drop(received uint64) {
 	if received <= b.dropped {
 		return
 	}
@@ -81,7 +81,7 @@ func (b *Box[M]) drop(received uint64) {
 
 // Received notes a number from the other side and reports whether it is new; repeated ones are to be ignored.
 // Number 0 stands for messages that are not counted, and is never new.
-func (b *Box[M]) Received(number uint64) bool {
+func (b *Queue[M]) Received(number uint64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if number == 0 {
@@ -97,7 +97,7 @@ func (b *Box[M]) Received(number uint64) bool {
 }
 
 // Got is the highest number received.
-func (b *Box[M]) Got() uint64 {
+func (b *Queue[M]) Got() uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.got
@@ -105,7 +105,7 @@ func (b *Box[M]) Got() uint64 {
 
 // Forget starts over with a new other side: what the old one sent is forgotten, and of what waited for it only what
 // keep wants stays.
-func (b *Box[M]) Forget(keep func(M) bool) {
+func (b *Queue[M]) Forget(keep func(M) bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var kept []M
@@ -117,19 +117,19 @@ func (b *Box[M]) Forget(keep func(M) bool) {
 	b.waiting, b.dropped, b.sent, b.line, b.got, b.owed = kept, 0, 0, nil, 0, false
 }
 
-// Letter is what Next gives: a message, or with number 0 none, only the acknowledgement Got.
-type Letter[M any] struct {
+// Envelope is what Next gives: a message, or with number 0 none, only the acknowledgement Got.
+type Envelope[M any] struct {
 	Number  uint64
 	Message M
 	Got     uint64
 }
 
 // Line is one connection's view of a box.
-type Line[M any] struct{ box *Box[M] }
+type Line[M any] struct{ box *Queue[M] }
 
 // Next waits for the next thing to send. One goroutine at a time may call it. Once a later connection has begun it
 // gives ErrReplaced.
-func (l *Line[M]) Next(ctx context.Context) (Letter[M], error) {
+func (l *Line[M]) Next(ctx context.Context) (Envelope[M], error) {
 	for {
 		if letter, ok, err := l.box.take(l); ok || err != nil {
 			return letter, err
@@ -137,12 +137,12 @@ func (l *Line[M]) Next(ctx context.Context) (Letter[M], error) {
 		select {
 		case <-l.box.wake:
 		case <-ctx.Done():
-			return Letter[M]{}, context.Cause(ctx)
+			return Envelope[M]{}, context.Cause(ctx)
 		}
 	}
 }
 
-func (b *Box[M]) take(line *Line[M]) (l Letter[M], ok bool, err error) {
+func (b *Queue[M]) take(line *Line[M]) (l Envelope[M], ok bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if line != b.line {
@@ -163,7 +163,7 @@ func (b *Box[M]) take(line *Line[M]) (l Letter[M], ok bool, err error) {
 }
 
 // Drain waits until the other side has everything.
-func (b *Box[M]) Drain(ctx context.Context) error {
+func (b *Queue[M]) Drain(ctx context.Context) error {
 	b.mu.Lock()
 	empty, done := b.empty, len(b.waiting) == 0
 	b.mu.Unlock()
@@ -178,7 +178,7 @@ func (b *Box[M]) Drain(ctx context.Context) error {
 	}
 }
 
-func (b *Box[M]) signal() {
+func (b *Queue[M]) signal() {
 	select {
 	case b.wake <- struct{}{}:
 	default:

@@ -18,7 +18,7 @@ func TestEveryMessageArrivesOnce(t *testing.T) {
 		sender, receiver := New[int](0), New[int](0)
 		line := sender.Connect(0)
 		var put, got []int
-		receive := func(l Letter[int]) {
+		receive := func(l Envelope[int]) {
 			if receiver.Received(l.Number) {
 				got = append(got, l.Message)
 			}

@@ -25,8 +25,8 @@ type outage struct {
 	since time.Time // by Step.Awake
 }
 
-// silence judges machines by how long nothing was heard of them.
-type silence struct {
+// failureDetector gives machines up that have been silent for too long.
+type failureDetector struct {
 	*step.Step
 	cfg      *Config
 	machines Machines
@@ -38,25 +38,25 @@ type silence struct {
 
 	// Next follows from the machines heard longest ago: it stays as it is until one of them is heard again.
 	Stale         bool // others may
-	called, quiet heard
+	called, quiet longestSilent
 	broken        bool // a stream was
 }
 
-// heard is the machine that was heard first of some, and when; nil = there is none.
-type heard struct {
+// longestSilent is the machine that has been silent longest, and since when; nil = there is none.
+type longestSilent struct {
 	of *Node
 	at time.Time
 }
 
-// stands reports whether that is still so.
-func (h heard) stands(called bool) bool {
+// holds reports whether it still has been.
+func (h longestSilent) holds(called bool) bool {
 	return h.of == nil || !h.of.Lost && !h.of.Ended && (h.of.Address == "") == called && h.of.Heard.Equal(h.at)
 }
 
 // before takes another machine in.
-func (h *heard) before(m *Node) {
+func (h *longestSilent) before(m *Node) {
 	if h.of == nil || m.Heard.Before(h.at) {
-		*h = heard{m, m.Heard}
+		*h = longestSilent{m, m.Heard}
 	}
 }
 
@@ -64,10 +64,10 @@ func (h *heard) before(m *Node) {
 // meanwhile, as at any time.
 const OutageFor = 10
 
-func (si *silence) outageFor() time.Duration { return OutageFor * si.cfg.DeadAfter }
+func (si *failureDetector) outageFor() time.Duration { return OutageFor * si.cfg.DeadAfter }
 
 // GiveUp gives up the machines that are silent for too long.
-func (si *silence) GiveUp() {
+func (si *failureDetector) GiveUp() {
 	if si.outage == nil && si.Now.Before(si.Next) {
 		return
 	}
@@ -102,7 +102,7 @@ func (si *silence) GiveUp() {
 }
 
 // why is why a machine that has called is to be given up for its silence; empty = it is not.
-func (si *silence) why(m *Node) string {
+func (si *failureDetector) why(m *Node) string {
 	switch {
 	case !m.BrokenAt.IsZero() && si.Awake.Over(m.BrokenAt, si.brokenPatience(m)):
 		return "its stream broke and did not come back"
@@ -114,12 +114,12 @@ func (si *silence) why(m *Node) string {
 
 // hangUpWithin is how long a machine may have been silent when its stream breaks, for that to be the end of its process, which
 // its host tells. The controller's own end breaks streams that are silent for longer, which is no news.
-func (si *silence) hangUpWithin() time.Duration {
+func (si *failureDetector) hangUpWithin() time.Duration {
 	return si.cfg.Market(min(3*si.cfg.Job.Heartbeat, 8*time.Second))
 }
 
 // inOutage reports whether most machines are silent, so that none is given up for it. Silent: one is silent for too long.
-func (si *silence) inOutage(silent bool) bool {
+func (si *failureDetector) inOutage(silent bool) bool {
 	h := si.outage
 	if h == nil && !silent {
 		return false
@@ -158,12 +158,12 @@ func (si *silence) inOutage(silent bool) bool {
 	return true
 }
 
-func (si *silence) recordOutage(to string, unheard int, why string) {
+func (si *failureDetector) recordOutage(to string, unheard int, why string) {
 	si.Record(func() journal.Entry { return journal.Entry{Kind: journal.Silence, To: to, Count: unheard, Why: why} })
 }
 
 // brokenPatience is how long a machine may take to come back whose stream broke.
-func (si *silence) brokenPatience(m *Node) time.Duration {
+func (si *failureDetector) brokenPatience(m *Node) time.Duration {
 	if si.Awake.JustWoke(m.BrokenAt) {
 		return max(si.cfg.BrokenAfter, si.cfg.DeadAfter)
 	}
@@ -173,7 +173,7 @@ func (si *silence) brokenPatience(m *Node) time.Duration {
 // patience is how long a machine may be silent. One that alone holds partitions, as owner and backup, takes all work since
 // the last checkpoint with it: on a busy host, waiting for it costs less. (A broken stream, and what the provider says, end it
 // as soon as any other machine.)
-func (si *silence) patience(m *Node) time.Duration {
+func (si *failureDetector) patience(m *Node) time.Duration {
 	if m.Tier == tiers.Reliable && si.layout.Standing() {
 		for p, owner := range si.layout.Route.Owner {
 			// A backup that was just named has nothing before the next cut: keeps.
@@ -186,7 +186,7 @@ func (si *silence) patience(m *Node) time.Duration {
 }
 
 // next is when giveUpSilent may next give a machine up, if nothing is heard until then.
-func (si *silence) next() time.Time {
+func (si *failureDetector) next() time.Time {
 	if si.outage != nil {
 		return si.Awake.NextBeat()
 	}
@@ -199,8 +199,8 @@ func (si *silence) next() time.Time {
 			next = at
 		}
 	}
-	if si.Stale || si.broken || !si.called.stands(true) || !si.quiet.stands(false) {
-		si.Stale, si.broken, si.called, si.quiet = false, false, heard{}, heard{}
+	if si.Stale || si.broken || !si.called.holds(true) || !si.quiet.holds(false) {
+		si.Stale, si.broken, si.called, si.quiet = false, false, longestSilent{}, longestSilent{}
 		for _, m := range si.nodes.Roster {
 			switch {
 			case m.Lost || m.Ended:
@@ -228,7 +228,7 @@ func (si *silence) next() time.Time {
 }
 
 // lookAgain schedules the next check for silent machines.
-func (si *silence) lookAgain(by time.Time) {
+func (si *failureDetector) lookAgain(by time.Time) {
 	if by.Before(si.Next) {
 		si.Next = by
 	}
@@ -238,7 +238,7 @@ func (si *silence) lookAgain(by time.Time) {
 }
 
 // Disconnected: a machine's stream broke.
-func (si *silence) Disconnected(id step.ID) {
+func (si *failureDetector) Disconnected(id step.ID) {
 	if m := si.nodes.ByID[id]; m != nil && m.BrokenAt.IsZero() {
 		si.Stale = true
 		m.BrokenAt, m.hungUp = si.Awake.Now(), !si.Awake.Over(m.Heard, si.hangUpWithin())

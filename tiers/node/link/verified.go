@@ -13,12 +13,12 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// shaken are the credentials of connections whose handshake the listener has done.
-type shaken struct {
+// verifiedTLS are the credentials of connections whose handshake the listener has done.
+type verifiedTLS struct {
 	credentials.TransportCredentials
 }
 
-func (shaken) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (verifiedTLS) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	over, ok := conn.(*tls.Conn)
 	if !ok || !over.ConnectionState().HandshakeComplete {
 		return nil, nil, errors.New("link: the listener gave a connection without TLS")
@@ -27,7 +27,7 @@ func (shaken) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, er
 		CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}}, nil
 }
 
-func (s shaken) Clone() credentials.TransportCredentials { return s }
+func (s verifiedTLS) Clone() credentials.TransportCredentials { return s }
 
 // named wants the certificate of a stream's other end to be that of the machine which it says it is.
 func named(ctx context.Context, machine ps.ServerID) error {

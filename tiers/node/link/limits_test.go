@@ -44,7 +44,7 @@ func (a *accepting) Accept() (net.Conn, error) {
 // The control plane without TLS has no more connections than a run can have machines; one that ends makes room.
 func TestConnectionsToTheControlPlaneAreBounded(t *testing.T) {
 	below := &accepting{&pipes{}, mostConnections + 3}
-	b := &bounded{Listener: below, log: slog.New(slog.DiscardHandler)}
+	b := &limitedListener{Listener: below, log: slog.New(slog.DiscardHandler)}
 	var first net.Conn
 	for i := range mostConnections {
 		conn, err := b.Accept()
