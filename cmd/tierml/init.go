@@ -53,24 +53,24 @@ With --script, or a script as the first answer, the job runs a program of your o
 	}
 	w := &o.wanted
 	cmd.Flags().StringVar(&w.Script, "script", "", "a program of your own: its `script`, or the folder of one")
-	cmd.Flags().Float64Var(&w.Hours, "hours", 0, "with --script: about how many `hours` it takes on one machine")
+	cmd.Flags().Float64Var(&w.Hours, "hours", 0, "with --script: about how many `hours` the program runs on one machine")
 	cmd.Flags().StringVar(&w.Name, "name", "", "the job's `name`")
 	cmd.Flags().StringVar(&w.App, "app", "", "the `application`, such as mf")
 	cmd.Flags().StringVar(&w.Data, "data", "", "`file` of training data, or s3:// or gs://")
 	cmd.Flags().IntVar(&w.Clocks, "clocks", 0, "`rounds` of work")
 	cmd.Flags().Float64Var(&w.StopLoss, "stop-loss", 0, "stop earlier when the test `figure` is at or below this")
 	cmd.Flags().StringVar(&w.Cloud, "cloud", "", "where machines come from: local, ec2, gce or none")
-	cmd.Flags().StringVar(&w.Provider, "provider", "", "whose cloud the local one plays: ec2 or gce")
-	cmd.Flags().StringSliceVar(&w.Types, "types", nil, "machine `types` that will do, such as c3.xlarge,c3.2xlarge")
+	cmd.Flags().StringVar(&w.Provider, "provider", "", "cloud that the local one imitates: ec2 or gce")
+	cmd.Flags().StringSliceVar(&w.Types, "types", nil, "acceptable machine `types`, such as c3.xlarge,c3.2xlarge")
 	cmd.Flags().StringSliceVar(&w.Zones, "zones", nil, "`zones` that may be used; default: those of the region that sell the types")
-	cmd.Flags().IntVar(&w.Count, "count", 0, "how `many` transient machines")
-	cmd.Flags().StringVar(&w.Reliable, "reliable", "", "`type` of the reliable machine; default: the cheapest that will do")
+	cmd.Flags().IntVar(&w.Count, "count", 0, "number of transient `machines`")
+	cmd.Flags().StringVar(&w.Reliable, "reliable", "", "`type` of the reliable machine; default: the cheapest that suffices")
 	cmd.Flags().StringVar(&w.Budget, "budget", "", "the most that a run may cost, such as `$20`")
 	cmd.Flags().StringVar(&w.Prices, "prices", "", "`file` of recorded spot prices, for the cloud on this machine")
 	cmd.Flags().StringVar(&w.Catalog, "catalog", "", "`file` of machine types and on-demand prices")
 	cmd.Flags().StringVar(&o.start, "start", "", "`time` in the recording to begin at, such as 2014-04-01T00:00:00Z")
 	cmd.Flags().StringVar(&o.settings, "settings", "", "`file` of the installation's settings, as terraform output -raw settings prints them")
-	cmd.Flags().BoolVar(&o.force, "force", false, "replace a file that is there")
+	cmd.Flags().BoolVar(&o.force, "force", false, "replace an existing file")
 	return cmd
 }
 
@@ -120,7 +120,7 @@ func refuseExisting(path string, force bool) error {
 		return nil
 	}
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		return usageError{fmt.Errorf("%s is there already; name another file, or add --force to replace it", path)}
+		return usageError{fmt.Errorf("%s exists already; name another file, or add --force to replace it", path)}
 	}
 	return nil
 }

@@ -265,7 +265,11 @@ func (v *view) addFigure(id string, c chart, full bool, table template.HTML) {
 	f.Narrow = c.svg(id+"-narrow", "narrow", 340, 260)
 	for _, l := range c.lines {
 		if !l.hidden && len(l.points) > 0 {
-			f.Legend = append(f.Legend, key{l.name, fmt.Sprintf("k%d", l.colour)})
+			class := fmt.Sprintf("k%d", l.colour)
+			if l.faint {
+				class += " faint"
+			}
+			f.Legend = append(f.Legend, key{l.name, class})
 		}
 	}
 	if id == "price" && v.Bids() {

@@ -183,7 +183,7 @@ func (d *Dialogue) machines(w *Wanted) error {
 	for i, c := range candidates {
 		known[i] = c.Type.Name
 	}
-	answer, err := d.ask(strings.Join(w.Types, ","), question{flag: "types", text: "Machine types that will do", suggestion: strings.Join(types, ","),
+	answer, err := d.ask(strings.Join(w.Types, ","), question{flag: "types", text: "Acceptable machine types", suggestion: strings.Join(types, ","),
 		check: func(text string) error {
 			for _, t := range splitList(text) {
 				if err := among(known)(t); err != nil && len(known) > 0 { // the cloud itself will say so later

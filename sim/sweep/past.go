@@ -21,7 +21,7 @@ import (
 // planner.Estimator, and the same engine as the dry run's.
 type Past struct {
 	Job      sim.Config    // as ForJob makes it
-	Every    time.Duration // between two starts; 0 = 1h, and up to 12h for fleets so large that a plan would take minutes
+	Every    time.Duration // between two starts; 0 = 1h, and up to 7h for fleets so large that a plan would take minutes
 	Lookback time.Duration // from the first start to the last; 0 = 7 days: one of each weekday
 	// Progress, if not nil, is called from several goroutines with the number of starts that are done.
 	Progress func(done, total int)
@@ -81,10 +81,10 @@ const mostPlanned = 4096
 func TooLarge(cfg *sim.Config) bool { return fleet(cfg) > mostPlanned }
 
 // betweenStarts is an hour for fleets of which a week of hourly starts is simulated in a second or two. A start takes time that grows
-// a little faster than the number of machines.
+// a little faster than the number of machines. Seven hours leave a week the starts that a forecast needs (planner.MinStarts).
 func betweenStarts(cfg *sim.Config) time.Duration {
 	const quick = 128 // machines
-	return time.Hour * time.Duration(min(max(fleet(cfg)/quick, 1), 12))
+	return time.Hour * time.Duration(min(max(fleet(cfg)/quick, 1), 7))
 }
 
 // fleet is the most machines that the job may want, of any of its types.
@@ -144,24 +144,24 @@ func simulate(cfg sim.Config, starts []time.Time, until time.Time, progress func
 }
 
 // undisturbed is the time with the wanted machines of the type with which it takes longest, or with the reliable ones where
-// nothing else is wanted.
+// nothing else is wanted. It includes what each clock takes beside computing, which decides with many machines on one host.
 func undisturbed(cfg *sim.Config) time.Duration {
-	rate := func(machines int, work float64) float64 {
-		return float64(machines) * work * cfg.FLOPSPerVCPU / cfg.Timing.Speed
+	t := &cfg.Timing
+	with := func(machines int, work float64) float64 {
+		rate := float64(machines) * work * cfg.FLOPSPerVCPU / t.Speed
+		return cfg.Job.Work/rate + float64(machines)*float64(cfg.Job.Clocks)*t.Clock.Seconds()
 	}
-	least := 0.0
+	longest := 0.0
 	for _, p := range cfg.Pools {
-		if r := rate(machines(cfg, p.Type), p.Type.WorkRate()); r > 0 && (least == 0 || r < least) {
-			least = r
+		if n := machines(cfg, p.Type); n > 0 && p.Type.WorkRate() > 0 {
+			longest = max(longest, with(n, p.Type.WorkRate()))
 		}
 	}
-	if least == 0 {
-		least = rate(cfg.Reliable.Count, cfg.Reliable.Type.WorkRate())
+	if longest == 0 {
+		longest = with(cfg.Reliable.Count, cfg.Reliable.Type.WorkRate())
 	}
-	const longest = 100 * 365 * 24 * time.Hour
-	t := &cfg.Timing
-	seconds := min(cfg.Job.Work/least, longest.Seconds())
-	return 2*(t.Launch+t.Boot+t.Start+t.Load) + time.Duration(seconds*float64(time.Second)) // the reliable machines come first
+	const most = 100 * 365 * 24 * time.Hour
+	return 2*(t.Launch+t.Boot+t.Start+t.Load) + time.Duration(min(longest, most.Seconds())*float64(time.Second)) // the reliable machines come first
 }
 
 func anyPriceAt(pools []bidding.Candidate, at time.Time) bool {

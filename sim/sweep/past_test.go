@@ -93,6 +93,28 @@ func TestPastOfTooManyMachines(t *testing.T) {
 	}
 }
 
+// Past starts of large fleets lie farther apart, but never too far for a forecast.
+func TestStartsOfEveryFleetSuffice(t *testing.T) {
+	cfg, _ := pastJob(t, always)
+	for machines := 1; machines <= mostPlanned; machines *= 2 {
+		cfg.Want = bidding.Want{Machines: machines}
+		if n := int(7*24*time.Hour/betweenStarts(&cfg)) + 1; n < planner.MinStarts {
+			t.Errorf("%d machines: %d starts", machines, n)
+		}
+	}
+}
+
+// What clocks take beside computing counts: where it makes a run longer than the recorded past, nothing is simulated.
+func TestPastOfMostlyOverhead(t *testing.T) {
+	cfg, in := pastJob(t, always)
+	cfg.Timing.Clock = 6 * time.Hour // for each of 4 machines and 40 clocks: 40 days
+	began := false
+	f, err := Past{Job: cfg, Progress: func(int, int) { began = true }}.Estimate(in)
+	if err != nil || began || f.Cost.Known || !strings.Contains(f.Basis, "no price history goes back far enough") {
+		t.Errorf("%+v, %v; simulated: %v", f, err, began)
+	}
+}
+
 // TestPastCountsWhatDidNotFinish: where nothing can be bought the reliable machine works alone, and later starts are cut off
 // by the end of what is known.
 func TestPastCountsWhatDidNotFinish(t *testing.T) {

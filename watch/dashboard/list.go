@@ -186,12 +186,13 @@ var sorts = []struct {
 	{"run", "run", false, func(a, b Job) int { return runs.Compare(a.Run, b.Run) }},
 	{"state", "state", false, func(a, b Job) int { return cmp.Compare(a.State, b.State) }},
 	{"clock", "clock", true, func(a, b Job) int { return cmp.Compare(a.Clock, b.Clock) }},
-	{"test", "test loss", true, func(a, b Job) int { return cmp.Compare(value(a.Test), value(b.Test)) }},
-	{"stage", "stage", true, func(a, b Job) int { return cmp.Compare(a.Stage, b.Stage) }},
-	{"machines", "machines", true, func(a, b Job) int { return cmp.Compare(a.Reliable+a.Transient, b.Reliable+b.Transient) }},
-	{"hour", "per hour", true, func(a, b Job) int { return cmp.Compare(dollars(a.PerHour), dollars(b.PerHour)) }},
+	{"left", "time left", true, func(a, b Job) int { return cmp.Compare(a.TimeLeft, b.TimeLeft) }},
 	{"spent", "spent", true, func(a, b Job) int { return cmp.Compare(dollars(a.Spent), dollars(b.Spent)) }},
+	{"end", "at the end", true, func(a, b Job) int { return cmp.Compare(dollars(a.Expected), dollars(b.Expected)) }},
+	{"hour", "per hour", true, func(a, b Job) int { return cmp.Compare(dollars(a.PerHour), dollars(b.PerHour)) }},
 	{"saved", "saved", true, func(a, b Job) int { return cmp.Compare(dollars(a.Saved), dollars(b.Saved)) }},
+	{"machines", "machines", true, func(a, b Job) int { return cmp.Compare(a.Reliable+a.Transient, b.Reliable+b.Transient) }},
+	{"test", "test loss", true, func(a, b Job) int { return cmp.Compare(value(a.Test), value(b.Test)) }},
 	{"began", "began (market time)", false, func(a, b Job) int { return a.Began.Compare(b.Began) }},
 }
 
