@@ -79,7 +79,10 @@ func (o Outlook) Cost() string {
 
 // Time is how long the run will go on, in words, and what was planned for all of it; empty where there was no plan.
 func (o Outlook) Time() (left, planned string) {
-	left = words.Duration(o.Left.Seconds())
+	left = "0 s" // all clocks are done, and machines are being released
+	if o.Left > 0 {
+		left = words.Duration(o.Left.Seconds())
+	}
 	if p := o.PlannedSeconds; p.High > 0 {
 		planned = fmt.Sprintf("plan: %s to %s in all", words.Duration(p.Low), words.Duration(p.High))
 	}

@@ -69,3 +69,10 @@ func TestMarks(t *testing.T) {
 		t.Errorf("%s a clock, not a second", got)
 	}
 }
+
+// When all clocks are done the time left is none, not unknown.
+func TestNoTimeLeft(t *testing.T) {
+	if left, _ := (Outlook{}).Time(); left != "0 s" {
+		t.Errorf("%q", left)
+	}
+}
