@@ -19,13 +19,18 @@ TYPES = {"t1.micro": (1, 0.6), "t2.nano": (1, 0.5), "t2.micro": (1, 1), "t2.smal
          "m1.small": (1, 1.7), "m1.medium": (1, 3.7), "m1.large": (2, 7.5), "c3.large": (2, 3.75), "c4.large": (2, 3.75), "c5.large": (2, 4),
          "m5.large": (2, 8), "m5.xlarge": (4, 16), "m4.large": (2, 8), "r5.large": (2, 16)}
 
-# The endpoint is read when moto is imported.
+# The endpoint is read when moto is imported, below.
 with socket.socket() as s:
     s.bind(("127.0.0.1", 0))
     PORT = s.getsockname()[1]
 os.environ.update({
     "TEST_SERVER_MODE": "true", "TEST_SERVER_MODE_ENDPOINT": f"http://127.0.0.1:{PORT}", "MOTO_CALL_RESET_API": "false", "MOTO_ACCOUNT_ID": "000000000000",
-    "AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "any", "AWS_DEFAULT_REGION": "us-east-1", "AWS_MAX_ATTEMPTS": "1"})
+    "AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "any", "AWS_DEFAULT_REGION": "us-east-1", "AWS_MAX_ATTEMPTS": "2"})
+
+
+import moto.core  # noqa: E402
+
+moto.core.DEFAULT_ACCOUNT_ID = os.environ["MOTO_ACCOUNT_ID"]  # tests take the number from here
 
 
 def market(region):

@@ -16,7 +16,10 @@ type key struct {
 	param  string
 	filter string // the filter that has the same values
 	code   string // of the refusal when there is no such thing
-	what   string // "vpc ID"
+	what   string // "vpc ID '%s'"
+	// Optional.
+	prefix string                           // that ids begin with; others are malformed
+	exists func(c *call, value string) bool // also things that the list leaves out
 }
 
 // describe makes a Describe action: a list whose elements are filtered by the fields that bear a tag `filter:"name,..."`, and
@@ -55,8 +58,12 @@ func describe[T any](set string, list func(c *call) []T, keys ...key) action {
 		}
 		for n, k := range keys {
 			for _, w := range wanted[n] {
-				if !slices.ContainsFunc(all, func(t T) bool { return slices.Contains(names[k.filter](t), w) }) {
-					return nil, region.Errorf(k.code, "The %s '%s' does not exist", k.what, w)
+				if !strings.HasPrefix(w, k.prefix) {
+					return nil, region.Errorf(strings.Replace(k.code, "NotFound", "Malformed", 1), "Invalid id: \"%s\" (expecting \"%s...\")", w, k.prefix)
+				}
+				listed := slices.ContainsFunc(all, func(t T) bool { return slices.Contains(names[k.filter](t), w) })
+				if !listed && (k.exists == nil || !k.exists(c, w)) {
+					return nil, region.Errorf(k.code, "The "+k.what+" does not exist", w)
 				}
 			}
 			if len(wanted[n]) > 0 {

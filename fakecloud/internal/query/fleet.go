@@ -2,6 +2,7 @@ package query
 
 import (
 	"cmp"
+	"errors"
 
 	"github.com/tierml/tierml/fakecloud/internal/region"
 )
@@ -42,16 +43,24 @@ func createLaunchTemplate(c *call) (answer, error) {
 func deleteLaunchTemplate(c *call) (answer, error) {
 	id, name := c.text("LaunchTemplateId"), c.text("LaunchTemplateName")
 	if id == "" && name == "" {
-		c.fail(region.Errorf("MissingParameter", "The request must contain the parameter LaunchTemplateId or LaunchTemplateName"))
+		c.fail(region.Errorf("MissingParameter", "The request must contain the parameter launch template ID or launch template name"))
 	}
 	if err := c.ready(); err != nil {
 		return nil, err
 	}
 	t, err := c.region.DeleteTemplate(id, name)
 	if err != nil {
-		return nil, err
+		return nil, inPlural(err)
 	}
 	return &templateAnswer{Template: templateShape(t)}, nil
+}
+
+// inPlural is what lists and deletions answer to an unknown name, unlike launches.
+func inPlural(err error) error {
+	if e, ok := errors.AsType[*region.Error](err); ok && e.Code == "InvalidLaunchTemplateName.NotFoundException" {
+		return region.Errorf(e.Code, "At least one of the launch templates specified in the request does not exist.")
+	}
+	return err
 }
 
 // templateFields are the filters of DescribeLaunchTemplates.
@@ -78,7 +87,7 @@ func describeLaunchTemplates(c *call) (answer, error) {
 		for _, name := range names {
 			t, err := c.region.Template("", name)
 			if err != nil {
-				return nil, err
+				return nil, inPlural(err)
 			}
 			list = append(list, t)
 		}

@@ -101,7 +101,7 @@ func describeFleets(c *call) (answer, error) {
 			}
 		}
 		return list
-	}, key{"FleetId", "fleet-id", "InvalidFleetId.NotFound", "fleet ID"})(c)
+	}, key{param: "FleetId", filter: "fleet-id", code: "InvalidFleetId.NotFound", what: "fleet ID '%s'"})(c)
 }
 
 func describeFleetInstances(c *call) (answer, error) {

@@ -68,31 +68,34 @@ type instance struct {
 	Image string        `xml:"imageId"`
 	State instanceState `xml:"instanceState"`
 	addresses
-	TransitionReason string          `xml:"reason"`
-	LaunchIndex      int             `xml:"amiLaunchIndex"`
-	ProductCodes     set[string]     `xml:"productCodes"`
-	Type             string          `xml:"instanceType"`
-	Launched         stamp           `xml:"launchTime"`
-	Placement        placement       `xml:"placement"`
-	Monitoring       enabledState    `xml:"monitoring"`
-	KeyName          string          `xml:"keyName,omitempty"`
-	Groups           set[groupRef]   `xml:"groupSet"`
-	StateReason      *stateReason    `xml:"stateReason"`
-	Architecture     string          `xml:"architecture"`
-	RootDeviceType   string          `xml:"rootDeviceType"`
-	RootDevice       string          `xml:"rootDeviceName"`
-	BlockDevices     set[string]     `xml:"blockDeviceMapping"`
-	Virtualization   string          `xml:"virtualizationType"`
-	Lifecycle        string          `xml:"instanceLifecycle,omitempty"`
-	SpotRequest      string          `xml:"spotInstanceRequestId,omitempty"`
-	Token            string          `xml:"clientToken"`
-	Tags             *set[tag]       `xml:"tagSet"`
-	Hypervisor       string          `xml:"hypervisor"`
-	Interfaces       set[string]     `xml:"networkInterfaceSet"`
-	EBSOptimized     bool            `xml:"ebsOptimized"`
-	CPU              cpuOptions      `xml:"cpuOptions"`
-	Metadata         metadataOptions `xml:"metadataOptions"`
-	PlatformDetails  string          `xml:"platformDetails"`
+	TransitionReason string        `xml:"reason"`
+	LaunchIndex      int           `xml:"amiLaunchIndex"`
+	ProductCodes     set[string]   `xml:"productCodes"`
+	Type             string        `xml:"instanceType"`
+	Launched         stamp         `xml:"launchTime"`
+	Placement        placement     `xml:"placement"`
+	Monitoring       enabledState  `xml:"monitoring"`
+	KeyName          string        `xml:"keyName,omitempty"`
+	Groups           set[groupRef] `xml:"groupSet"`
+	StateReason      *stateReason  `xml:"stateReason"`
+	Architecture     string        `xml:"architecture"`
+	RootDeviceType   string        `xml:"rootDeviceType"`
+	RootDevice       string        `xml:"rootDeviceName"`
+	BlockDevices     set[disk]     `xml:"blockDeviceMapping"`
+	Virtualization   string        `xml:"virtualizationType"`
+	Lifecycle        string        `xml:"instanceLifecycle,omitempty"`
+	SpotRequest      string        `xml:"spotInstanceRequestId,omitempty"`
+	Token            string        `xml:"clientToken"`
+	Tags             *set[tag]     `xml:"tagSet"`
+	Hypervisor       string        `xml:"hypervisor"`
+	Interfaces       set[card]     `xml:"networkInterfaceSet"`
+	EBSOptimized     bool          `xml:"ebsOptimized"`
+	Hibernation      struct {
+		Configured bool `xml:"configured"`
+	} `xml:"hibernationOptions"`
+	CPU             cpuOptions      `xml:"cpuOptions"`
+	Metadata        metadataOptions `xml:"metadataOptions"`
+	PlatformDetails string          `xml:"platformDetails"`
 }
 
 func (c *call) instance(i region.Instance) instance {
@@ -100,11 +103,14 @@ func (c *call) instance(i region.Instance) instance {
 	v := instance{
 		ID: i.ID, Image: i.Image, State: stateOf(i.State), TransitionReason: i.TransitionReason(), LaunchIndex: i.Index,
 		Type: i.Pool.Type, Launched: stamp(i.Launched), Placement: placement{Zone: i.Pool.Zone, Tenancy: "default"},
-		Monitoring: enabledState{"disabled"}, Architecture: t.Arch, RootDeviceType: "ebs", RootDevice: "/dev/xvda",
+		Monitoring: enabledState{"disabled"}, EBSOptimized: i.EBSOptimized, Architecture: t.Arch, RootDeviceType: "ebs", RootDevice: rootDevice,
 		Virtualization: "hvm", SpotRequest: i.Request.ID, KeyName: i.KeyName, Token: i.Token, Tags: tagSet(i.Tags), Hypervisor: "xen",
 		CPU:             cpuOptions{max(1, t.VCPU), 1},
 		Metadata:        metadataOptions{"applied", "required", 1, "enabled", "disabled", "enabled"},
 		PlatformDetails: "Linux/UNIX",
+	}
+	if v.Hibernation.Configured = i.Hibernation; i.Monitored {
+		v.Monitoring.State = "enabled"
 	}
 	if i.Pool.Class == market.Spot {
 		v.Lifecycle = "spot"
@@ -112,6 +118,7 @@ func (c *call) instance(i region.Instance) instance {
 	if i.State != region.ShuttingDown && i.State != region.Terminated {
 		v.PrivateIP, v.PrivateDNS = PrivateIP(i), PrivateDNS(i)
 		v.VPC, v.Subnet, v.Groups.Items = c.first(region.VPC), c.subnetOf(i.Pool.Zone), c.groupRefs(i)
+		v.BlockDevices.Items, v.Interfaces.Items = []disk{rootDisk(i)}, []card{networkCard(i, &v)}
 	}
 	if i.State.Alive() {
 		v.PublicIP = PublicIP(i)
@@ -191,6 +198,13 @@ func describeInstances(c *call) (answer, error) {
 	}
 	fields := maps.Clone(instanceFields)
 	fields["subnet-id"] = one(func(i region.Instance) string { return c.subnetOf(i.Pool.Zone) })
+	fields["owner-id"] = one(func(region.Instance) string { return Account })
+	fields["instance.group-name"] = func(i region.Instance) (names []string) {
+		for _, g := range c.groupRefs(i) {
+			names = append(names, g.Name)
+		}
+		return names
+	}
 	fields["vpc-id"] = one(func(region.Instance) string { return c.first(region.VPC) })
 	fields["architecture"] = one(func(i region.Instance) string { return c.region.TypeOf(i).Arch })
 	if list, err = selectBy(list, filters, instanceTags, fields); err != nil {
@@ -215,11 +229,15 @@ func pickInstances(list []region.Instance, ids []string) ([]region.Instance, err
 		byID[i.ID] = i
 	}
 	wanted := make(map[string]bool)
+	var missing []string
 	for _, id := range ids {
 		if _, ok := byID[id]; !ok {
-			return nil, region.Errorf("InvalidInstanceID.NotFound", "The instance ID '%s' does not exist", id)
+			missing = append(missing, id)
 		}
 		wanted[id] = true
+	}
+	if len(missing) > 0 {
+		return nil, region.NotFound(missing...)
 	}
 	var picked []region.Instance
 	for _, i := range list {
@@ -253,7 +271,7 @@ func terminateInstances(c *call) (answer, error) {
 	c.ignore("Force", "SkipOsShutdown")
 	list := c.instanceIDs("InstanceId")
 	if len(list) == 0 {
-		c.fail(region.Errorf("MissingParameter", "The request must contain the parameter InstanceId"))
+		c.fail(region.Errorf("InvalidParameterCombination", "No instances specified"))
 	}
 	if err := c.ready(); err != nil {
 		return nil, err

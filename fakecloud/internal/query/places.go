@@ -159,16 +159,18 @@ func describeAvailabilityZones(c *call) (answer, error) {
 	}{Zones: set[zone]{list}}, nil
 }
 
-// zoneID makes ids in the form of EC2's: "usw1-az1" for the first zone of us-west-1.
+// zoneID makes ids in the form of EC2's: "usw1-az1" for the first zone of us-west-1, "apse2-az1" for that of ap-southeast-2.
 func zoneID(region string, n int) string {
-	short := ""
-	for _, part := range strings.Split(region, "-") {
-		switch part {
-		case "us", "eu", "ap", "sa", "ca", "me", "af":
-			short += part
-		default:
-			short += part[:min(1, len(part))]
+	parts := strings.Split(region, "-")
+	short := parts[0]
+	for _, part := range parts[1:] {
+		second := ""
+		for _, side := range []string{"east", "west"} { // of northeast, southwest, ...
+			if len(part) > len(side) && strings.HasSuffix(part, side) {
+				second = side[:1]
+			}
 		}
+		short += part[:min(1, len(part))] + second
 	}
 	return short + "-az" + strconv.Itoa(n+1)
 }

@@ -11,13 +11,16 @@ import (
 // withoutEffect are the parameters of a launch that mean nothing on one machine.
 var withoutEffect = []string{
 	"AdditionalInfo", "BlockDeviceMapping", "CapacityReservationSpecification", "CpuOptions", "CreditSpecification",
-	"DisableApiStop", "DisableApiTermination", "EbsOptimized", "EnclaveOptions", "HibernationOptions",
+	"DisableApiStop", "DisableApiTermination", "EnclaveOptions",
 	"IamInstanceProfile", "InstanceInitiatedShutdownBehavior", "KernelId", "LicenseSpecification",
-	"MaintenanceOptions", "MetadataOptions", "Monitoring", "NetworkInterface", "PrivateDnsNameOptions",
+	"MaintenanceOptions", "MetadataOptions", "NetworkInterface", "PrivateDnsNameOptions",
 	"PrivateIpAddress", "RamdiskId", "RamDiskId",
 }
 
 var placementWithoutEffect = []string{"Tenancy", "GroupName", "Affinity"}
+
+// defaultType is EC2's.
+const defaultType = "m1.small"
 
 // spotOptions reads the market that is asked for: InstanceMarketOptions below prefix.
 func (c *call) spotOptions(prefix string) (spot bool, maxPrice market.USD) {
@@ -61,6 +64,8 @@ func (c *call) templateData(prefix string) region.TemplateData {
 		Subnet:   c.text(prefix + "SubnetId"),
 		Groups:   append(c.list(prefix+"SecurityGroupId"), c.list(prefix+"SecurityGroup")...),
 	}
+	d.Shown = region.Shown{EBSOptimized: c.boolean(prefix + "EbsOptimized"), Monitored: c.boolean(prefix + "Monitoring.Enabled"),
+		Hibernation: c.boolean(prefix + "HibernationOptions.Configured")}
 	for _, n := range c.indices(prefix + "NetworkInterface") {
 		card := item(prefix+"NetworkInterface", n)
 		d.Subnet = cmp.Or(d.Subnet, c.text(card+".SubnetId"))
@@ -88,9 +93,7 @@ func runInstances(c *call) (answer, error) {
 	if d.Image == "" {
 		c.fail(region.Errorf("MissingParameter", "The request must contain the parameter ImageId"))
 	}
-	if d.Type == "" {
-		d.Type = "m1.small" // EC2's default
-	}
+	d.Type = cmp.Or(d.Type, defaultType)
 	q, err := c.launchRequest(d)
 	if err != nil {
 		return nil, err
@@ -127,7 +130,7 @@ func (c *call) launchRequest(d region.TemplateData) (region.LaunchRequest, error
 	}
 	q := region.LaunchRequest{
 		Type: d.Type, Zone: d.Zone, Image: image, Spot: d.Spot, MaxPrice: d.MaxPrice, UserData: d.UserData, Tags: d.Tags,
-		RequestTags: d.RequestTags, KeyName: d.KeyName,
+		RequestTags: d.RequestTags, KeyName: d.KeyName, Shown: d.Shown,
 	}
 	if d.Subnet != "" {
 		s, ok := c.region.Resource(region.Subnet, d.Subnet)
@@ -200,6 +203,9 @@ func overlay(base, over region.TemplateData) region.TemplateData {
 	if over.Tags != nil {
 		base.Tags = over.Tags
 	}
+	base.EBSOptimized = base.EBSOptimized || over.EBSOptimized
+	base.Monitored = base.Monitored || over.Monitored
+	base.Hibernation = base.Hibernation || over.Hibernation
 	if over.RequestTags != nil {
 		base.RequestTags = over.RequestTags
 	}

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -43,7 +44,7 @@ func createTags(c *call) (answer, error) {
 	resources := c.list("ResourceId")
 	tags := c.tags("Tag")
 	if len(resources) == 0 {
-		c.fail(region.Errorf("MissingParameter", "The request must contain the parameter ResourceId"))
+		c.fail(region.Errorf("MissingParameter", "The request must contain the parameter resourceIdSet"))
 	}
 	if len(tags) == 0 {
 		c.fail(region.Errorf("MissingParameter", "The request must contain the parameter Tag"))
@@ -61,7 +62,7 @@ func createTags(c *call) (answer, error) {
 func deleteTags(c *call) (answer, error) {
 	resources := c.list("ResourceId")
 	if len(resources) == 0 {
-		c.fail(region.Errorf("MissingParameter", "The request must contain the parameter ResourceId"))
+		c.fail(region.Errorf("MissingParameter", "The request must contain the parameter resourceIdSet"))
 	}
 	drop := make(map[string]*string)
 	for _, n := range c.indices("Tag") {
@@ -109,6 +110,11 @@ type stateFields struct {
 type check struct {
 	Name   string `xml:"name"`
 	Status string `xml:"status" filter:"reachability"`
+}
+
+func isInstance(c *call, id string) bool {
+	_, err := pickInstances(c.region.Instances(c.now), []string{id})
+	return err == nil
 }
 
 // statuses are of the machines that run, or of all: a machine passes its checks as soon as it runs.
@@ -167,7 +173,7 @@ func change(act func(c *call, ids []string) ([]region.Change, error)) action {
 	return func(c *call) (answer, error) {
 		list := c.instanceIDs("InstanceId")
 		if len(list) == 0 {
-			c.fail(region.Errorf("MissingParameter", "The request must contain the parameter InstanceId"))
+			c.fail(region.Errorf("InvalidParameterCombination", "No instances specified"))
 		}
 		c.ignore("AdditionalInfo", "SkipOsShutdown")
 		force, hibernate := c.boolean("Force"), c.boolean("Hibernate")
@@ -207,6 +213,7 @@ func startInstances(c *call, ids []string) ([]region.Change, error) {
 func requestSpotInstances(c *call) (answer, error) {
 	const launch = "LaunchSpecification."
 	d := c.templateData(launch)
+	d.Type = cmp.Or(d.Type, defaultType)
 	q, err := c.launchRequest(d)
 	if err != nil {
 		return nil, err

@@ -169,10 +169,14 @@ type Change struct {
 // Terminate ends machines for their user. When one is unknown, none is ended.
 func (r *Region) Terminate(now time.Time, ids []string) ([]Change, error) {
 	r.Advance(now)
+	var missing []string
 	for _, id := range ids {
 		if _, ok := r.instances[id]; !ok {
-			return nil, notFound(id)
+			missing = append(missing, id)
 		}
+	}
+	if len(missing) > 0 {
+		return nil, NotFound(missing...)
 	}
 	changes := make([]Change, 0, len(ids))
 	for _, id := range ids {

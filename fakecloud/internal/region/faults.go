@@ -124,7 +124,7 @@ func (r *Region) each(now time.Time, targets []string, spotOnly bool, do func(*I
 		i, ok := r.instances[id]
 		switch {
 		case !ok:
-			return notFound(id)
+			return NotFound(id)
 		case spotOnly && i.Pool.Class != market.Spot:
 			return Errorf("InvalidParameterValue", "Instance %s is not a spot instance.", id)
 		}

@@ -33,6 +33,7 @@ type TemplateData struct {
 	MaxPrice    market.USD
 	Tags        map[string]string
 	RequestTags map[string]string
+	Shown
 }
 
 // Override is one kind of machine that a fleet may take.
@@ -158,7 +159,7 @@ func (r *Region) survey(q FleetRequest, class market.Class) (plan []purchase, re
 		request := LaunchRequest{
 			Type: cmp.Or(o.Type, data.Type), Zone: cmp.Or(o.Zone, data.Zone), Image: cmp.Or(o.Image, data.Image), Spot: class == market.Spot,
 			MaxPrice: cmp.Or(o.MaxPrice, data.MaxPrice), Min: 1, Max: 1,
-			UserData: data.UserData, Tags: data.Tags, RequestTags: data.RequestTags, KeyName: data.KeyName, Groups: data.Groups,
+			UserData: data.UserData, Tags: data.Tags, RequestTags: data.RequestTags, KeyName: data.KeyName, Groups: data.Groups, Shown: data.Shown,
 		}
 		chosen, err := r.choose(request)
 		var short *Error

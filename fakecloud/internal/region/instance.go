@@ -52,6 +52,7 @@ type Instance struct {
 	Deadline    time.Time // when the machine is taken back; zero without a notice
 	RebalanceAt time.Time // of the rebalance recommendation; zero without one
 
+	Shown
 	Request SpotRequest // of spot instances
 	Terms   Terms       // of instances of Compute Engine
 
@@ -60,6 +61,9 @@ type Instance struct {
 	lifeOver  time.Time // when the notice comes because its life is over; zero when it never does
 	visibleAt time.Time
 }
+
+// Shown is what a caller can ask for that is shown without effect.
+type Shown struct{ EBSOptimized, Monitored, Hibernation bool }
 
 // Terms are what a caller of Compute Engine can ask for beside. Lengths are market lengths; 0 = none.
 type Terms struct {
@@ -189,6 +193,9 @@ func (r *Region) Instance(now time.Time, id string) (Instance, bool) {
 	return i.clone(), true
 }
 
+// mostTags is how many tags a thing may have.
+const mostTags = 50
+
 // ChangeTags changes the tags of anything that has an id. When one is unknown, none is changed.
 func (r *Region) ChangeTags(now time.Time, resources []string, change func(map[string]string)) error {
 	r.Advance(now)
@@ -197,17 +204,22 @@ func (r *Region) ChangeTags(now time.Time, resources []string, change func(map[s
 		target := r.tagsOf(id)
 		if target == nil {
 			if strings.HasPrefix(id, "i-") {
-				return notFound(id)
+				return NotFound(id)
 			}
 			return Errorf("InvalidID", "The ID '%s' is not valid", id)
 		}
 		targets = append(targets, target)
 	}
-	for _, target := range targets {
-		if *target == nil {
-			*target = make(map[string]string)
+	changed := make([]map[string]string, len(targets))
+	for n, target := range targets {
+		changed[n] = make(map[string]string)
+		maps.Copy(changed[n], *target)
+		if change(changed[n]); len(changed[n]) > mostTags {
+			return Errorf("TagLimitExceeded", "The maximum number of Tags for a resource has been reached.")
 		}
-		change(*target)
+	}
+	for n, target := range targets {
+		*target = changed[n]
 	}
 	return nil
 }
@@ -217,7 +229,7 @@ func (r *Region) SetGroups(now time.Time, id string, groups []string) error {
 	r.Advance(now)
 	i, ok := r.instances[id]
 	if !ok {
-		return notFound(id)
+		return NotFound(id)
 	}
 	i.Groups = slices.Clone(groups)
 	return nil
@@ -251,6 +263,10 @@ func (r *Region) tagsOf(id string) *map[string]string {
 	return r.Account.tags(id)
 }
 
-func notFound(id string) *Error {
-	return Errorf("InvalidInstanceID.NotFound", "The instance ID '%s' does not exist", id)
+// NotFound is EC2's answer to ids of instances that do not exist.
+func NotFound(ids ...string) *Error {
+	if len(ids) > 1 {
+		return Errorf("InvalidInstanceID.NotFound", "The instance IDs '%s' do not exist", strings.Join(ids, ", "))
+	}
+	return Errorf("InvalidInstanceID.NotFound", "The instance ID '%s' does not exist", ids[0])
 }

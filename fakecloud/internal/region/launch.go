@@ -22,8 +22,9 @@ type LaunchRequest struct {
 	RequestTags map[string]string // of the spot requests
 	KeyName     string
 	Groups      []string // ids of security groups
-	Token       string   // "" = none
-	Fingerprint string   // of all parameters: the same token must come with the same
+	Shown
+	Token       string // "" = none
+	Fingerprint string // of all parameters: the same token must come with the same
 
 	// On Compute Engine callers choose the names, one for each of Max, and spot machines have no bid.
 	Names []string
@@ -243,7 +244,7 @@ func (r *Region) create(o offer, q LaunchRequest, count int) Reservation {
 			ID: r.names.next("i"), Reservation: v.ID, Index: n, Number: len(r.order) + 1, Token: q.Token, Image: q.Image,
 			Pool: o.pool, Bid: o.bid, UserData: q.UserData, Tags: maps.Clone(q.Tags),
 			State: Pending, Launched: seconds(r.now), BootAt: r.now.Add(boot), visibleAt: r.now.Add(r.config.Visible),
-			Terms: q.Terms, KeyName: q.KeyName, Groups: slices.Clone(q.Groups), Fleet: q.fleet, Weight: q.weight,
+			Terms: q.Terms, KeyName: q.KeyName, Shown: q.Shown, Groups: slices.Clone(q.Groups), Fleet: q.fleet, Weight: q.weight,
 		}
 		if len(q.Names) > 0 {
 			i.ID = q.Names[n]

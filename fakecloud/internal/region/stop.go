@@ -14,7 +14,7 @@ func (r *Region) Stop(now time.Time, ids []string, force bool) ([]Change, error)
 		i, ok := r.instances[id]
 		switch {
 		case !ok:
-			return nil, notFound(id)
+			return nil, NotFound(id)
 		case i.Pool.Class == market.Spot:
 			return nil, Errorf("UnsupportedOperation", "You can't stop the Spot Instance '%s' because it is associated with a one-time "+
 				"Spot Instance request. You can only stop Spot Instances associated with persistent Spot Instance requests.", id)
@@ -47,7 +47,7 @@ func (r *Region) Start(now time.Time, ids []string) ([]Change, error) {
 		i, ok := r.instances[id]
 		switch {
 		case !ok:
-			return nil, notFound(id)
+			return nil, NotFound(id)
 		case i.State.Alive():
 			continue
 		case i.State != Stopped:

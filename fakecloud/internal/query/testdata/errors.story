@@ -231,8 +231,8 @@
 <Response>
     <Errors>
         <Error>
-            <Code>MissingParameter</Code>
-            <Message>The request must contain the parameter InstanceId</Message>
+            <Code>InvalidParameterCombination</Code>
+            <Message>No instances specified</Message>
         </Error>
     </Errors>
     <RequestID>00000000-0000-4000-8000-000000000014</RequestID>

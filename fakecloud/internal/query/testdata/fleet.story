@@ -168,7 +168,17 @@
                     <architecture>x86_64</architecture>
                     <rootDeviceType>ebs</rootDeviceType>
                     <rootDeviceName>/dev/xvda</rootDeviceName>
-                    <blockDeviceMapping></blockDeviceMapping>
+                    <blockDeviceMapping>
+                        <item>
+                            <deviceName>/dev/xvda</deviceName>
+                            <ebs>
+                                <volumeId>vol-744d22802f05affaf</volumeId>
+                                <status>attached</status>
+                                <attachTime>2014-04-01T00:00:00.000Z</attachTime>
+                                <deleteOnTermination>true</deleteOnTermination>
+                            </ebs>
+                        </item>
+                    </blockDeviceMapping>
                     <virtualizationType>hvm</virtualizationType>
                     <instanceLifecycle>spot</instanceLifecycle>
                     <spotInstanceRequestId>sir-x9d5gq3h</spotInstanceRequestId>
@@ -184,8 +194,51 @@
                         </item>
                     </tagSet>
                     <hypervisor>xen</hypervisor>
-                    <networkInterfaceSet></networkInterfaceSet>
+                    <networkInterfaceSet>
+                        <item>
+                            <networkInterfaceId>eni-744d22802f05affaf</networkInterfaceId>
+                            <subnetId>subnet-87c923e4aee875bb8</subnetId>
+                            <vpcId>vpc-d53106ac209bc96f4</vpcId>
+                            <ownerId>000000000000</ownerId>
+                            <status>in-use</status>
+                            <interfaceType>interface</interfaceType>
+                            <privateIpAddress>172.31.32.4</privateIpAddress>
+                            <privateDnsName>ip-172-31-32-4.us-west-1.compute.internal</privateDnsName>
+                            <sourceDestCheck>true</sourceDestCheck>
+                            <groupSet>
+                                <item>
+                                    <groupId>sg-cee7fd4c2282bddc6</groupId>
+                                    <groupName>default</groupName>
+                                </item>
+                            </groupSet>
+                            <attachment>
+                                <attachmentId>eni-attach-744d22802f05affaf</attachmentId>
+                                <deviceIndex>0</deviceIndex>
+                                <status>attached</status>
+                                <attachTime>2014-04-01T00:00:00.000Z</attachTime>
+                                <deleteOnTermination>true</deleteOnTermination>
+                            </attachment>
+                            <association>
+                                <publicIp>127.0.0.1</publicIp>
+                                <ipOwnerId>amazon</ipOwnerId>
+                            </association>
+                            <privateIpAddressesSet>
+                                <item>
+                                    <privateIpAddress>172.31.32.4</privateIpAddress>
+                                    <privateDnsName>ip-172-31-32-4.us-west-1.compute.internal</privateDnsName>
+                                    <primary>true</primary>
+                                    <association>
+                                        <publicIp>127.0.0.1</publicIp>
+                                        <ipOwnerId>amazon</ipOwnerId>
+                                    </association>
+                                </item>
+                            </privateIpAddressesSet>
+                        </item>
+                    </networkInterfaceSet>
                     <ebsOptimized>false</ebsOptimized>
+                    <hibernationOptions>
+                        <configured>false</configured>
+                    </hibernationOptions>
                     <cpuOptions>
                         <coreCount>4</coreCount>
                         <threadsPerCore>1</threadsPerCore>
@@ -252,12 +305,65 @@
             <architecture>arm64</architecture>
             <rootDeviceType>ebs</rootDeviceType>
             <rootDeviceName>/dev/xvda</rootDeviceName>
-            <blockDeviceMapping></blockDeviceMapping>
+            <blockDeviceMapping>
+                <item>
+                    <deviceName>/dev/xvda</deviceName>
+                    <ebs>
+                        <volumeId>vol-c70072df1850012e2</volumeId>
+                        <status>attached</status>
+                        <attachTime>2014-04-01T00:00:00.000Z</attachTime>
+                        <deleteOnTermination>true</deleteOnTermination>
+                    </ebs>
+                </item>
+            </blockDeviceMapping>
             <virtualizationType>hvm</virtualizationType>
             <clientToken></clientToken>
             <hypervisor>xen</hypervisor>
-            <networkInterfaceSet></networkInterfaceSet>
+            <networkInterfaceSet>
+                <item>
+                    <networkInterfaceId>eni-c70072df1850012e2</networkInterfaceId>
+                    <subnetId>subnet-52093ebd783d07b9b</subnetId>
+                    <vpcId>vpc-d53106ac209bc96f4</vpcId>
+                    <ownerId>000000000000</ownerId>
+                    <status>in-use</status>
+                    <interfaceType>interface</interfaceType>
+                    <privateIpAddress>172.31.0.6</privateIpAddress>
+                    <privateDnsName>ip-172-31-0-6.us-west-1.compute.internal</privateDnsName>
+                    <sourceDestCheck>true</sourceDestCheck>
+                    <groupSet>
+                        <item>
+                            <groupId>sg-cee7fd4c2282bddc6</groupId>
+                            <groupName>default</groupName>
+                        </item>
+                    </groupSet>
+                    <attachment>
+                        <attachmentId>eni-attach-c70072df1850012e2</attachmentId>
+                        <deviceIndex>0</deviceIndex>
+                        <status>attached</status>
+                        <attachTime>2014-04-01T00:00:00.000Z</attachTime>
+                        <deleteOnTermination>true</deleteOnTermination>
+                    </attachment>
+                    <association>
+                        <publicIp>127.0.0.3</publicIp>
+                        <ipOwnerId>amazon</ipOwnerId>
+                    </association>
+                    <privateIpAddressesSet>
+                        <item>
+                            <privateIpAddress>172.31.0.6</privateIpAddress>
+                            <privateDnsName>ip-172-31-0-6.us-west-1.compute.internal</privateDnsName>
+                            <primary>true</primary>
+                            <association>
+                                <publicIp>127.0.0.3</publicIp>
+                                <ipOwnerId>amazon</ipOwnerId>
+                            </association>
+                        </item>
+                    </privateIpAddressesSet>
+                </item>
+            </networkInterfaceSet>
             <ebsOptimized>false</ebsOptimized>
+            <hibernationOptions>
+                <configured>false</configured>
+            </hibernationOptions>
             <cpuOptions>
                 <coreCount>2</coreCount>
                 <threadsPerCore>1</threadsPerCore>
@@ -301,7 +407,7 @@
     <Errors>
         <Error>
             <Code>InvalidLaunchTemplateName.NotFoundException</Code>
-            <Message>The specified launch template, with template name worker, does not exist.</Message>
+            <Message>At least one of the launch templates specified in the request does not exist.</Message>
         </Error>
     </Errors>
     <RequestID>00000000-0000-4000-8000-000000000008</RequestID>

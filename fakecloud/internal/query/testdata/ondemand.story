@@ -46,12 +46,65 @@
             <architecture>arm64</architecture>
             <rootDeviceType>ebs</rootDeviceType>
             <rootDeviceName>/dev/xvda</rootDeviceName>
-            <blockDeviceMapping></blockDeviceMapping>
+            <blockDeviceMapping>
+                <item>
+                    <deviceName>/dev/xvda</deviceName>
+                    <ebs>
+                        <volumeId>vol-1da0d28a326013512</volumeId>
+                        <status>attached</status>
+                        <attachTime>2014-04-01T00:00:00.000Z</attachTime>
+                        <deleteOnTermination>true</deleteOnTermination>
+                    </ebs>
+                </item>
+            </blockDeviceMapping>
             <virtualizationType>hvm</virtualizationType>
             <clientToken></clientToken>
             <hypervisor>xen</hypervisor>
-            <networkInterfaceSet></networkInterfaceSet>
+            <networkInterfaceSet>
+                <item>
+                    <networkInterfaceId>eni-1da0d28a326013512</networkInterfaceId>
+                    <subnetId>subnet-52093ebd783d07b9b</subnetId>
+                    <vpcId>vpc-d53106ac209bc96f4</vpcId>
+                    <ownerId>000000000000</ownerId>
+                    <status>in-use</status>
+                    <interfaceType>interface</interfaceType>
+                    <privateIpAddress>172.31.0.4</privateIpAddress>
+                    <privateDnsName>ip-172-31-0-4.us-west-1.compute.internal</privateDnsName>
+                    <sourceDestCheck>true</sourceDestCheck>
+                    <groupSet>
+                        <item>
+                            <groupId>sg-cee7fd4c2282bddc6</groupId>
+                            <groupName>default</groupName>
+                        </item>
+                    </groupSet>
+                    <attachment>
+                        <attachmentId>eni-attach-1da0d28a326013512</attachmentId>
+                        <deviceIndex>0</deviceIndex>
+                        <status>attached</status>
+                        <attachTime>2014-04-01T00:00:00.000Z</attachTime>
+                        <deleteOnTermination>true</deleteOnTermination>
+                    </attachment>
+                    <association>
+                        <publicIp>127.0.0.1</publicIp>
+                        <ipOwnerId>amazon</ipOwnerId>
+                    </association>
+                    <privateIpAddressesSet>
+                        <item>
+                            <privateIpAddress>172.31.0.4</privateIpAddress>
+                            <privateDnsName>ip-172-31-0-4.us-west-1.compute.internal</privateDnsName>
+                            <primary>true</primary>
+                            <association>
+                                <publicIp>127.0.0.1</publicIp>
+                                <ipOwnerId>amazon</ipOwnerId>
+                            </association>
+                        </item>
+                    </privateIpAddressesSet>
+                </item>
+            </networkInterfaceSet>
             <ebsOptimized>false</ebsOptimized>
+            <hibernationOptions>
+                <configured>false</configured>
+            </hibernationOptions>
             <cpuOptions>
                 <coreCount>2</coreCount>
                 <threadsPerCore>1</threadsPerCore>
@@ -105,12 +158,65 @@
             <architecture>arm64</architecture>
             <rootDeviceType>ebs</rootDeviceType>
             <rootDeviceName>/dev/xvda</rootDeviceName>
-            <blockDeviceMapping></blockDeviceMapping>
+            <blockDeviceMapping>
+                <item>
+                    <deviceName>/dev/xvda</deviceName>
+                    <ebs>
+                        <volumeId>vol-dd8a70c6660ff8bec</volumeId>
+                        <status>attached</status>
+                        <attachTime>2014-04-01T00:00:00.000Z</attachTime>
+                        <deleteOnTermination>true</deleteOnTermination>
+                    </ebs>
+                </item>
+            </blockDeviceMapping>
             <virtualizationType>hvm</virtualizationType>
             <clientToken></clientToken>
             <hypervisor>xen</hypervisor>
-            <networkInterfaceSet></networkInterfaceSet>
+            <networkInterfaceSet>
+                <item>
+                    <networkInterfaceId>eni-dd8a70c6660ff8bec</networkInterfaceId>
+                    <subnetId>subnet-52093ebd783d07b9b</subnetId>
+                    <vpcId>vpc-d53106ac209bc96f4</vpcId>
+                    <ownerId>000000000000</ownerId>
+                    <status>in-use</status>
+                    <interfaceType>interface</interfaceType>
+                    <privateIpAddress>172.31.0.5</privateIpAddress>
+                    <privateDnsName>ip-172-31-0-5.us-west-1.compute.internal</privateDnsName>
+                    <sourceDestCheck>true</sourceDestCheck>
+                    <groupSet>
+                        <item>
+                            <groupId>sg-cee7fd4c2282bddc6</groupId>
+                            <groupName>default</groupName>
+                        </item>
+                    </groupSet>
+                    <attachment>
+                        <attachmentId>eni-attach-dd8a70c6660ff8bec</attachmentId>
+                        <deviceIndex>0</deviceIndex>
+                        <status>attached</status>
+                        <attachTime>2014-04-01T00:00:00.000Z</attachTime>
+                        <deleteOnTermination>true</deleteOnTermination>
+                    </attachment>
+                    <association>
+                        <publicIp>127.0.0.2</publicIp>
+                        <ipOwnerId>amazon</ipOwnerId>
+                    </association>
+                    <privateIpAddressesSet>
+                        <item>
+                            <privateIpAddress>172.31.0.5</privateIpAddress>
+                            <privateDnsName>ip-172-31-0-5.us-west-1.compute.internal</privateDnsName>
+                            <primary>true</primary>
+                            <association>
+                                <publicIp>127.0.0.2</publicIp>
+                                <ipOwnerId>amazon</ipOwnerId>
+                            </association>
+                        </item>
+                    </privateIpAddressesSet>
+                </item>
+            </networkInterfaceSet>
             <ebsOptimized>false</ebsOptimized>
+            <hibernationOptions>
+                <configured>false</configured>
+            </hibernationOptions>
             <cpuOptions>
                 <coreCount>2</coreCount>
                 <threadsPerCore>1</threadsPerCore>
@@ -207,6 +313,9 @@
                     <hypervisor>xen</hypervisor>
                     <networkInterfaceSet></networkInterfaceSet>
                     <ebsOptimized>false</ebsOptimized>
+                    <hibernationOptions>
+                        <configured>false</configured>
+                    </hibernationOptions>
                     <cpuOptions>
                         <coreCount>2</coreCount>
                         <threadsPerCore>1</threadsPerCore>

@@ -46,14 +46,67 @@
             <architecture>x86_64</architecture>
             <rootDeviceType>ebs</rootDeviceType>
             <rootDeviceName>/dev/xvda</rootDeviceName>
-            <blockDeviceMapping></blockDeviceMapping>
+            <blockDeviceMapping>
+                <item>
+                    <deviceName>/dev/xvda</deviceName>
+                    <ebs>
+                        <volumeId>vol-1da0d28a326013512</volumeId>
+                        <status>attached</status>
+                        <attachTime>2014-04-01T00:00:00.000Z</attachTime>
+                        <deleteOnTermination>true</deleteOnTermination>
+                    </ebs>
+                </item>
+            </blockDeviceMapping>
             <virtualizationType>hvm</virtualizationType>
             <instanceLifecycle>spot</instanceLifecycle>
             <spotInstanceRequestId>sir-835uv43x</spotInstanceRequestId>
             <clientToken></clientToken>
             <hypervisor>xen</hypervisor>
-            <networkInterfaceSet></networkInterfaceSet>
+            <networkInterfaceSet>
+                <item>
+                    <networkInterfaceId>eni-1da0d28a326013512</networkInterfaceId>
+                    <subnetId>subnet-87c923e4aee875bb8</subnetId>
+                    <vpcId>vpc-d53106ac209bc96f4</vpcId>
+                    <ownerId>000000000000</ownerId>
+                    <status>in-use</status>
+                    <interfaceType>interface</interfaceType>
+                    <privateIpAddress>172.31.32.4</privateIpAddress>
+                    <privateDnsName>ip-172-31-32-4.us-west-1.compute.internal</privateDnsName>
+                    <sourceDestCheck>true</sourceDestCheck>
+                    <groupSet>
+                        <item>
+                            <groupId>sg-cee7fd4c2282bddc6</groupId>
+                            <groupName>default</groupName>
+                        </item>
+                    </groupSet>
+                    <attachment>
+                        <attachmentId>eni-attach-1da0d28a326013512</attachmentId>
+                        <deviceIndex>0</deviceIndex>
+                        <status>attached</status>
+                        <attachTime>2014-04-01T00:00:00.000Z</attachTime>
+                        <deleteOnTermination>true</deleteOnTermination>
+                    </attachment>
+                    <association>
+                        <publicIp>127.0.0.1</publicIp>
+                        <ipOwnerId>amazon</ipOwnerId>
+                    </association>
+                    <privateIpAddressesSet>
+                        <item>
+                            <privateIpAddress>172.31.32.4</privateIpAddress>
+                            <privateDnsName>ip-172-31-32-4.us-west-1.compute.internal</privateDnsName>
+                            <primary>true</primary>
+                            <association>
+                                <publicIp>127.0.0.1</publicIp>
+                                <ipOwnerId>amazon</ipOwnerId>
+                            </association>
+                        </item>
+                    </privateIpAddressesSet>
+                </item>
+            </networkInterfaceSet>
             <ebsOptimized>false</ebsOptimized>
+            <hibernationOptions>
+                <configured>false</configured>
+            </hibernationOptions>
             <cpuOptions>
                 <coreCount>4</coreCount>
                 <threadsPerCore>1</threadsPerCore>
