@@ -364,6 +364,12 @@ isolation: ## two users on shared hosts try to read what is the other's: memory,
 sweep: ## twelve trials on six shared slots by three schedulers, with hosts that are taken (needs a9a; minutes)
 	TIERML_TEST_SWEEP=1 $(GO) test ./cmd/tierml -count 1 -timeout 90m -run TestSweepOfRates -v
 
+.PHONY: promotions
+promotions: $(CACHE) ## asha's promotions beside Syne Tune's on the same recorded losses (installs it in .cache; needs a9a in DATA)
+	@[ -x $(CACHE)/promotions/bin/pip ] || python3 -m venv $(CACHE)/promotions
+	@$(CACHE)/promotions/bin/pip install --quiet --disable-pip-version-check "syne-tune==0.13.0" "numpy<2" # later ones only stop trials
+	$(GO) run ./test/trials promotions -python $(CACHE)/promotions/bin/python -data $(DATA)/ml/linear/a9a.gz
+
 .PHONY: shares
 shares: ## how soon three jobs of weights 1, 2 and 4 have fair shares of eight slots (a quiet computer)
 	TIERML_TEST_SHARES=1 $(GO) test ./cmd/tierml -count 1 -run TestSharesByWeight -v

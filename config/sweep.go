@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/sched/trials"
 )
 
@@ -27,6 +29,10 @@ type Sweep struct {
 	// Feedback are steps at which trials are compared by their loss, so that only the best continue; see below. Default none: all
 	// trials run to their end.
 	Feedback []Feedback `yaml:"feedback"`
+	// Budget is the most that all trials of an application may cost together: above it all are stopped in order. Default no limit.
+	Budget market.USD `yaml:"budget"`
+	// MaxDuration stops all trials of an application in order so much market time after the first began. Default no limit.
+	MaxDuration time.Duration `yaml:"max_duration"`
 }
 
 // Choices are what a setting may be: a list, or one text with a range.
@@ -113,6 +119,11 @@ func (c *checker) sweep() {
 		c.fault("sweep", "has no settings", "write sweep: {envs: {RATE: log 1e-4..1}}")
 		return
 	}
+	for _, field := range []string{"budget", "max_duration"} {
+		if c.written("sweep." + field) {
+			c.fault("sweep."+field, "has no meaning with run: all trials are one job", "write "+field+" at the top of the file")
+		}
+	}
 	if c.drawn("envs", s.Envs); c.broken("sweep") {
 		return
 	}
@@ -144,6 +155,10 @@ func (c *checker) sweepOfApp() {
 	}
 	if c.drawn("params", s.Params); c.broken("sweep") {
 		return
+	}
+	c.positive("sweep.budget", s.Budget)
+	if s.MaxDuration <= 0 && c.written("sweep.max_duration") {
+		c.fault("sweep.max_duration", "must be above zero", "write max_duration: 3h")
 	}
 	n := s.of(s.Params).Number()
 	c.upTo("sweep.params", n, mostJobs)

@@ -15,7 +15,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -83,11 +82,13 @@ type Manager struct {
 type job struct {
 	record
 	dir       string
-	tended    bool          // a process of its run is there, or its end is being judged
-	notBefore time.Time     // it is not started again, by the time of this process, which nobody sets: not Config.Now's
-	pid       int           // of the run that was started here
-	wished    chan struct{} // closed when its end is asked for, or asked for more strongly
-	asked     *grants.Asked // of a scheduler; nil = not read yet
+	tended    bool           // a process of its run is there, or its end is being judged
+	notBefore time.Time      // it is not started again, by the time of this process, which nobody sets: not Config.Now's
+	pid       int            // of the run that was started here
+	wished    chan struct{}  // closed when its end is asked for, or asked for more strongly
+	asked     *grants.Asked  // of a scheduler; nil = not read yet
+	sweep     *config.Job    // of a sweep's first trial: the sweep as submitted; nil = not read yet
+	params    map[string]any // of a trial; nil = not read yet
 }
 
 // Open takes a directory, which no other manager may have, and reads what is known of its jobs.
@@ -109,6 +110,9 @@ func Open(cfg Config) (*Manager, error) {
 		inputs: inputs{cfg, filepath.Join(home, inputsDir)}, release: release}
 	m.inputs.removeHalves()
 	records, err := readRecords(root)
+	if err == nil {
+		records, err = removeHalfSweeps(root, records)
+	}
 	if err != nil {
 		release()
 		return nil, err
@@ -134,6 +138,7 @@ func (m *Manager) Run(ctx context.Context) {
 	var following sync.WaitGroup
 	following.Go(func() { m.board.Run(ctx) })
 	following.Go(func() { m.guard(ctx) })
+	following.Go(func() { m.guardSweeps(ctx) })
 	if m.scheduler != nil {
 		following.Go(func() { m.scheduler.run(ctx) })
 	}
@@ -257,7 +262,7 @@ func (m *Manager) startDue(ctx context.Context) time.Duration {
 	const idle = time.Minute
 	next, running := idle, 0
 	for _, j := range m.jobs {
-		if j.tended && !j.Hosts {
+		if j.placed() {
 			running++
 		}
 	}
@@ -273,9 +278,8 @@ func (m *Manager) startDue(ctx context.Context) time.Duration {
 		case j.State == call.Stopping: // what is to end does not wait for others
 		case m.held != "":
 			continue
-		case j.Hosts:
-			running-- // they are no job
-		case running >= m.cfg.MaxRunning:
+		case j.Hosts: // they are no job
+		case running >= m.cfg.MaxRunning && !j.placed():
 			continue
 		case m.scheduler.holds(j):
 			continue
@@ -283,10 +287,17 @@ func (m *Manager) startDue(ctx context.Context) time.Duration {
 			next = min(next, lookAgain)
 			continue
 		}
-		running++
+		if !j.placed() && !j.Hosts {
+			running++
+		}
 		m.start(ctx, j)
 	}
 	return next
+}
+
+// placed reports whether a job is one of those that run at a time: it has a run, or was granted slots to begin with.
+func (j *job) placed() bool {
+	return !j.Hosts && (j.tended || j.Granted > 0 && j.Starts == 0 && !j.State.Over())
 }
 
 // nudge has Run look what is due.
@@ -305,33 +316,6 @@ func (m *Manager) Submit(name string, text []byte, secrets map[string]string) (i
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.submitLocked(name, text, secrets)
-}
-
-// submitAll takes in a job, or the trials of its sweep, and gives their ids.
-func (m *Manager) submitAll(job *config.Job, text []byte, secrets map[string]string) (ids []string, err error) {
-	texts := [][]byte{text}
-	if trials := job.TrialJobs(); len(trials) > 0 {
-		if m.scheduler == nil || m.cfg.Slots == 0 && job.Cloud != config.CloudLocal {
-			return nil, refuse(http.StatusUnprocessableEntity, "sweep: makes a job of each trial, for a controller with --scheduler: by --hosts for cloud: local, or by --slots")
-		}
-		texts = nil
-		for _, trial := range trials {
-			texts = append(texts, trial.Resolved())
-		}
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := admit(m, len(texts)); err != nil {
-		return nil, err
-	}
-	for _, text := range texts {
-		id, err := m.submitLocked(job.Name, text, secrets)
-		if err != nil {
-			return nil, err
-		}
-		ids = append(ids, id)
-	}
-	return ids, nil
 }
 
 // admit refuses jobs beyond the most that may wait. It needs the lock.
@@ -368,6 +352,9 @@ func (m *Manager) enter(name string, text []byte, secrets map[string]string, r r
 		return nil, err
 	}
 	r.ID, r.Number, r.Submitted, r.State = filepath.Base(dir), m.number+1, m.cfg.Now(), call.Queued
+	if r.Trials > 0 {
+		r.Sweep = cmp.Or(r.Sweep, r.ID)
+	}
 	j := &job{dir: dir, wished: make(chan struct{}), record: r}
 	if err = errors.Join(keepSecrets(dir, secrets), replaceFile(filepath.Join(dir, submittedFile), text)); err == nil {
 		m.giveSlots(j)

@@ -134,14 +134,7 @@ func (s *scheduler) recall(j *job) error {
 		s.progress[j.ID].close()
 		s.progress[j.ID].over = true
 	}
-	past := s.past[j.asked.Sweep+"/"]
-	for rung, loss := range s.progress[j.ID].is.Rungs {
-		if rung == len(past) {
-			past = append(past, nil)
-		}
-		past[rung] = append(past[rung], loss)
-	}
-	s.past[j.asked.Sweep+"/"] = past
+	s.others.Over = append(s.others.Over, grants.Over(j.ID, j.arrived(), j.asked.Feedback, s.progress[j.ID].is.Rungs))
 	return nil
 }
 

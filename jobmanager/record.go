@@ -38,6 +38,10 @@ type record struct {
 	Slots     bool       `json:"slots,omitempty"`   // its machines are slots of shared hosts
 	Counted   bool       `json:"counted,omitempty"` // its own transient machines count, as Config.Slots
 	Granted   int        `json:"granted,omitempty"` // workers that its run begins with, by the scheduler; 0 = none yet
+	Sweep     string     `json:"sweep,omitempty"`   // the first trial of the sweep that it came with; empty = it is no trial of one
+	Trials    int        `json:"trials,omitempty"`  // of that sweep
+	Over      string     `json:"over,omitempty"`    // of a sweep's first trial: the limit of the sweep for which all trials were stopped
+	Half      bool       `json:"half,omitempty"`    // of a sweep's first trial: not all of the sweep has been submitted
 }
 
 // write replaces the record as a whole, on disk before it returns.

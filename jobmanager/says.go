@@ -8,7 +8,9 @@ import (
 // says is what the dashboard's list shows of this controller.
 func (m *Manager) says() dashboard.Manager {
 	out := dashboard.Manager{MaxRunning: m.cfg.MaxRunning, MaxQueued: m.cfg.MaxQueued, Budget: m.cfg.Limits.Total, PerHour: m.cfg.Limits.PerHour}
-	for _, j := range m.list() {
+	jobs := m.list()
+	out.Sweeps = m.sweeps(jobs)
+	for _, j := range jobs {
 		out.Jobs = append(out.Jobs, dashboard.Job{Summary: j.Summary, Place: j.Place})
 		if j.Hosts {
 			continue

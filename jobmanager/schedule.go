@@ -44,7 +44,7 @@ type scheduler struct {
 	hosts    follower
 	supply   supply
 	progress map[string]*progress // by job
-	past     grants.Past
+	others   grants.Others
 	told     map[string]int    // workers that a run was asked to have, and took
 	said     map[string]string // the refusal of a run, logged once
 }
@@ -165,11 +165,8 @@ func (s *scheduler) asked(file string) grants.Asked {
 	}
 	a := grants.Asked{Group: job.Group, Weight: job.Weight, Priority: job.Priority, Least: count.Least, Most: count.Most, Start: job.StartWith,
 		Unit: unit, Fixed: job.IsProgram() || job.Restarts(), Clocks: int64(job.Train.Clocks)}
-	for i, f := range job.Feedback {
-		if i == 0 {
-			a.Sweep, a.Keep = job.Name, f.Keep
-		}
-		a.At = append(a.At, int64(f.At))
+	for _, f := range job.Feedback {
+		a.Sweep, a.At, a.Keep = job.Name, append(a.At, int64(f.At)), append(a.Keep, f.Keep)
 	}
 	return a
 }
@@ -208,7 +205,7 @@ func (s *scheduler) decide() (calls []grants.Call) {
 		return nil
 	}
 	if grants.Due(s.policy, hosts, jobs, s.last) {
-		d := grants.Decide(s.policy, m.cfg.Now(), hosts, jobs, s.past, s.last)
+		d := grants.Decide(s.policy, m.cfg.Now(), hosts, jobs, s.others, s.last)
 		if err := s.keep(d); err != nil {
 			m.cfg.Log.Error("a decision of the scheduler cannot be kept, and is not carried out", "error", err)
 			return nil
@@ -269,13 +266,20 @@ func (s *scheduler) jobs() (all []grants.Job, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s.past = grants.Past{}
+	s.others = grants.Others{}
+	most := s.m.cfg.MaxRunning
 	for _, j := range s.m.inOrder() {
 		if !s.shares(j) {
+			if j.placed() {
+				most--
+			}
 			continue
 		}
 		if j.asked == nil {
 			asked := s.asked(filepath.Join(j.dir, submittedFile))
+			if j.Sweep != "" {
+				asked.Sweep, asked.Trials = j.Sweep, j.Trials
+			}
 			j.asked = &asked
 		}
 		if j.State.Over() {
@@ -297,11 +301,23 @@ func (s *scheduler) jobs() (all []grants.Job, err error) {
 		if j.Counted {
 			has.slots = len(s.progress[j.ID].live)
 		}
-		all = append(all, grants.Job{ID: j.ID, Arrived: float64(j.Submitted.UnixMilli()) / 1000, Asked: *j.asked, Progress: is, Began: j.Granted > 0,
+		all = append(all, grants.Job{ID: j.ID, Arrived: j.arrived(), Asked: *j.asked, Progress: is, Began: j.Granted > 0,
 			Held: has.slots, Where: has.where, Told: told})
 	}
+	all, s.others.Waiting = grants.Admit(all, most)
 	return all, nil
 }
+
+// leftOut is why a job about which nothing is decided waits; empty = it does not wait for others to end.
+func (s *scheduler) leftOut() string {
+	if s.others.Waiting == 0 {
+		return ""
+	}
+	return fmt.Sprintf("waits for the end of another job: %d jobs at a time, paused ones included (--max-running)", s.m.cfg.MaxRunning)
+}
+
+// arrived is when a job was submitted, in seconds.
+func (j *job) arrived() float64 { return float64(j.Submitted.UnixMilli()) / 1000 }
 
 // shares reports whether a job is one of those that the scheduler decides about.
 func (s *scheduler) shares(j *job) bool {

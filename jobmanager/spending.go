@@ -93,7 +93,7 @@ func (m *Manager) waitsFor(j *job) string {
 		return "held: " + m.held
 	}
 	if m.scheduler.holds(j) && j.State == call.Queued {
-		return cmp.Or(m.scheduler.last.Of(j.ID).Why, "waits for the scheduler")
+		return cmp.Or(m.scheduler.last.Of(j.ID).Why, m.scheduler.leftOut(), "waits for the scheduler")
 	}
 	if why := m.lacksHosts(j); why != "" && j.State == call.Queued {
 		return why

@@ -1,15 +1,20 @@
 package sched
 
 import (
+	"cmp"
 	"fmt"
-	"math"
 	"slices"
 )
 
 // ASHA is asynchronous successive halving (MLSys 2020, algorithm 2) with pause and promotion: a trial is paused at each rung, and goes on
 // when its loss is in the best 1/Factor of those that have come to the rung. A rung's clocks are the driver's to count.
+//
+// Of a sweep whose number of trials is known, a paused trial is killed once it cannot be among the best whatever those to come report; and
+// where all have come and the best 1/Factor are none, the best one goes on.
 type ASHA struct {
 	Factor int // 0 = 3
+	// Ceil rounds the best 1/Factor up once two trials are at a rung, as Syne Tune does by quantiles; the paper rounds down.
+	Ceil bool
 }
 
 // Name returns "asha".
@@ -22,30 +27,40 @@ func (a ASHA) Plan(s State) Plan {
 		factor = 3
 	}
 	d := begin(s)
+	ranks := d.ranks(s.Past, func(there int) int {
+		if a.Ceil && there > 1 {
+			there += factor - 1
+		}
+		return there / factor
+	})
 	var promotable []*draft
 	for _, c := range d.jobs {
 		reached := len(c.Rungs)
 		if c.Phase == Queued || reached <= c.Until {
 			continue
 		}
-		rank, of := d.rank(c, s.Past)
+		r := ranks[c.ID]
+		if r.out {
+			d.kill(c, fmt.Sprintf("killed at rung %d: %d of %d there, and %d more can come", reached-1, r.rank+1, r.of, r.toCome))
+			continue
+		}
 		if c.runs() {
 			d.release(c)
 		}
-		c.why = fmt.Sprintf("paused at rung %d: %d of %d there, and the best %d go on", reached-1, rank+1, of, of/factor)
-		if rank < of/factor {
+		c.why = fmt.Sprintf("paused at rung %d: %d of %d there, and the best %d go on", reached-1, r.rank+1, r.of, r.best)
+		if r.rank < r.best {
 			promotable = append(promotable, c)
 		}
 	}
-	slices.SortStableFunc(promotable, func(x, y *draft) int { return len(y.Rungs) - len(x.Rungs) })
+	slices.SortStableFunc(promotable, func(x, y *draft) int { return cmp.Or(len(y.Rungs)-len(x.Rungs), ranks[x.ID].rank-ranks[y.ID].rank) })
 	for _, c := range promotable {
-		rank, of := d.rank(c, s.Past)
+		r := ranks[c.ID]
 		if !d.resize(c, c.WantWorkers, c.WantServers) {
-			c.why = fmt.Sprintf("waits at rung %d, though it is %d of %d there: nothing is free", len(c.Rungs)-1, rank+1, of)
+			c.why = fmt.Sprintf("waits at rung %d, though it is %d of %d there: nothing is free", len(c.Rungs)-1, r.rank+1, r.of)
 			continue
 		}
 		c.Until = len(c.Rungs)
-		c.why = fmt.Sprintf("goes on from rung %d: %d of %d there, and the best %d do", len(c.Rungs)-1, rank+1, of, of/factor)
+		c.why = fmt.Sprintf("goes on from rung %d: %d of %d there, and the best %d do", len(c.Rungs)-1, r.rank+1, r.of, r.best)
 	}
 	for _, c := range d.queued() {
 		if !d.startAsSubmitted(c) {
@@ -53,26 +68,77 @@ func (a ASHA) Plan(s State) Plan {
 			break
 		}
 	}
+	if s.Waiting > 0 {
+		d.makeRoom()
+	}
 	return d.plan(s)
 }
 
-// rank is a trial's place among all of its sweep that have come to its rung, those that are no longer there included; a loss that is no number is last.
-func (d *drafts) rank(c *draft, pasts map[string][][]float64) (rank, of int) {
-	rung, past := len(c.Rungs)-1, pasts[c.Sweep]
-	own := c.Rungs[rung]
-	before := func(loss float64) bool { return loss < own || math.IsNaN(own) && !math.IsNaN(loss) }
-	if rung < len(past) {
-		for _, loss := range past[rung] {
-			of++
-			rank += boolean(before(loss))
+// makeRoom is for the case that nothing runs and others wait for the end of a paused trial: the worst is killed, or the only one goes on.
+func (d *drafts) makeRoom() {
+	var worst *draft
+	paused := 0
+	for _, c := range d.jobs {
+		if c.killed || c.Workers > 0 || len(c.Rungs) == 0 {
+			return
+		}
+		paused++
+		if worst == nil || cmp.Or(cmp.Compare(len(c.Rungs), len(worst.Rungs)), worseOf(&c.Job, &worst.Job, c.Rungs[len(c.Rungs)-1], worst.Rungs[len(worst.Rungs)-1])) < 0 {
+			worst = c
 		}
 	}
-	for _, j := range d.jobs {
-		if j.Sweep == c.Sweep && len(j.Rungs) > rung {
-			of++
-			loss := j.Rungs[rung]
-			rank += boolean(before(loss) || j != c && !before(loss) && !(own < loss) && !(math.IsNaN(loss) && !math.IsNaN(own)) && j.ID < c.ID)
+	switch {
+	case paused > 1:
+		d.kill(worst, "killed: every job with a run is paused, other trials wait for the end of one, and it is the worst")
+	case paused == 1 && d.resize(worst, worst.WantWorkers, worst.WantServers):
+		worst.Until, worst.why = len(worst.Rungs), "goes on: other trials wait for its end, and none is there to compare it with"
+	}
+}
+
+// rank is a trial's place at the last rung that it has come to, from 0, the best.
+type rank struct {
+	rank, of int  // of all of its sweep that have come there, those that are over included
+	best     int  // so many of them go on
+	toCome   int  // at most, where the number of trials is known
+	out      bool // it cannot go on
+}
+
+// ranks are the ranks of all trials that have come to a rung, of which so many go on by their number there.
+func (d *drafts) ranks(past []Job, goOn func(there int) int) map[string]rank {
+	all := map[string]rank{}
+	done := map[string]bool{}
+	for _, c := range d.jobs {
+		if len(c.Rungs) == 0 || done[c.Sweep] {
+			continue
+		}
+		done[c.Sweep] = true
+		trials := d.trialsOf(c.Sweep, past)
+		// Those of which another loss can come, at this rung or at one before: hidden ones, and jobs that are not out.
+		toCome := c.Trials - len(trials)
+		for _, j := range trials {
+			toCome += boolean(len(j.Rungs) == 0 && d.draftOf(j.ID) != nil)
+		}
+		for rung := 0; ; rung++ {
+			there := trials.at(rung)
+			if len(there) == 0 {
+				break
+			}
+			best := goOn(len(there))
+			if c.Trials > 0 && toCome <= 0 {
+				best = max(best, 1)
+			}
+			more := toCome
+			for i, j := range there {
+				r := rank{rank: len(there) - 1 - i, of: len(there), best: best, toCome: toCome}
+				r.out = c.Trials > 0 && r.rank >= max(goOn(len(there)+toCome), 1)
+				if len(j.Rungs) > rung+1 {
+					continue
+				}
+				all[j.ID] = r
+				more += boolean(!r.out && d.draftOf(j.ID) != nil)
+			}
+			toCome = more
 		}
 	}
-	return rank, of
+	return all
 }

@@ -56,7 +56,7 @@ func (Priority) Name() string { return "priority" }
 func (p Priority) Plan(s State) Plan {
 	d := begin(s)
 	if p.Most > 0 {
-		d.keepBest(p.Most, Training)
+		d.keepBest(p.Most, s.Past, Training)
 	}
 	for _, c := range d.queued() {
 		if d.startAsSubmitted(c) {
@@ -114,7 +114,7 @@ func (k KillWorst) Plan(s State) Plan {
 	if most == 0 {
 		most = d.threshold()
 	}
-	d.keepBest(most, Training)
+	d.keepBest(most, s.Past, Training)
 	waiting := false
 	halved := map[string]bool{}
 	for _, c := range d.queued() {

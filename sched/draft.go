@@ -307,16 +307,74 @@ func (d *drafts) startAsSubmitted(c *draft) bool {
 }
 
 // keepBest kills the worst jobs in training while there are more than most of them in a sweep: EPS, section 6 ("when the number of running
-// jobs is larger than the threshold, the one with the worst early feedback is killed").
-func (d *drafts) keepBest(most int, phases ...Phase) {
+// jobs is larger than the threshold, the one with the worst early feedback is killed"). Of a sweep that says how many go on, others are killed.
+func (d *drafts) keepBest(most int, past []Job, phases ...Phase) {
 	for _, training := range d.sweeps(phases...) {
-		keep := cmp.Or(training[0].Keep, most)
-		for i, c := range training[:max(len(training)-keep, 0)] {
-			d.release(c)
-			c.killed = true
-			c.why = fmt.Sprintf("killed: its early feedback, %.4g, is number %d of the %d that are there, and the best %d go on", c.Loss, len(training)-i, len(training), keep)
+		if len(training[0].Keeps) > 0 {
+			d.keepAtRungs(training[0].Sweep, training[0].Keeps, past)
+			continue
+		}
+		for i, c := range training[:max(len(training)-most, 0)] {
+			d.kill(c, fmt.Sprintf("killed: its early feedback, %.4g, is number %d of the %d that are there, and the best %d go on", c.Loss, len(training)-i, len(training), most))
 		}
 	}
+}
+
+// keepAtRungs kills the trials of a sweep that are not among the best of a rung, whatever those to come there report. Trials that are over
+// count, so it makes no difference when one ends; one that is out at a rung counts at no later one.
+func (d *drafts) keepAtRungs(sweep string, keeps []int, past []Job) {
+	trials := d.trialsOf(sweep, past)
+	for rung, keep := range keeps {
+		out := trials.at(rung)
+		out = out[:max(len(out)-keep, 0)]
+		for i, j := range out {
+			if c := d.draftOf(j.ID); c != nil && !c.killed {
+				d.kill(c, fmt.Sprintf("killed: its loss, %.4g, is number %d of the %d that have come to feedback %d, and the best %d go on", j.Rungs[rung], len(out)+keep-i, len(out)+keep, rung+1, keep))
+			}
+		}
+		trials = slices.DeleteFunc(trials, func(j *Job) bool { return slices.Contains(out, j) })
+	}
+}
+
+func (d *drafts) kill(c *draft, why string) {
+	d.release(c)
+	c.killed, c.why = true, why
+}
+
+// trialList are trials of one sweep, those that are over included.
+type trialList []*Job
+
+func (d *drafts) trialsOf(sweep string, past []Job) (all trialList) {
+	for i := range past {
+		if past[i].Sweep == sweep {
+			all = append(all, &past[i])
+		}
+	}
+	for _, c := range d.jobs {
+		if c.Sweep == sweep {
+			all = append(all, &c.Job)
+		}
+	}
+	return all
+}
+
+// at are the trials that have come to a rung, the worst there first.
+func (t trialList) at(rung int) (there trialList) {
+	for _, j := range t {
+		if len(j.Rungs) > rung {
+			there = append(there, j)
+		}
+	}
+	slices.SortFunc(there, func(a, b *Job) int { return worseOf(a, b, a.Rungs[rung], b.Rungs[rung]) })
+	return there
+}
+
+func (d *drafts) draftOf(job string) *draft {
+	i, found := slices.BinarySearchFunc(d.jobs, job, func(c *draft, id string) int { return cmp.Compare(c.ID, id) })
+	if !found {
+		return nil // it is over
+	}
+	return d.jobs[i]
 }
 
 // threshold is how many jobs as the first one fit as submitted: 11 = floor(144/13) in EPS.

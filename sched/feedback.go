@@ -22,7 +22,7 @@ func (f EarlyFeedback) Plan(s State) Plan {
 	if most == 0 {
 		most = d.threshold()
 	}
-	d.keepBest(most, Training, Paused)
+	d.keepBest(most, s.Past, Training, Paused)
 	for _, c := range d.inPhase(Training) {
 		d.slower(c)
 	}

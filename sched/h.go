@@ -23,7 +23,7 @@ func (h H) Plan(s State) Plan {
 	if most == 0 {
 		most = d.threshold()
 	}
-	d.keepBest(most, Training)
+	d.keepBest(most, s.Past, Training)
 	for _, c := range d.inPhase(Training) {
 		d.slower(c)
 	}

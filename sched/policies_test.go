@@ -276,3 +276,72 @@ func cluster(count int, capacity ...float64) []Host {
 	}
 	return hosts
 }
+
+// Of a sweep with feedback at two clocks, the best of each go on, whichever of them are over; a trial that was out at the first counts at no later one.
+func TestTrialsAreComparedAtEachFeedback(t *testing.T) {
+	trial := func(id string, rungs ...float64) Job {
+		return Job{ID: id, Sweep: "s", Phase: Training, Demand: Resources{1}, WantWorkers: 1, Workers: 1, Where: []Place{{Host: "h000", Workers: 1}},
+			Keeps: []int{3, 1}, Rungs: rungs, Loss: rungs[0], Total: 100}
+	}
+	s := State{Hosts: cluster(1, 8), Jobs: []Job{trial("a", .1, .4), trial("b", .2, .3), trial("c", .3), trial("d", .4, .01)}}
+	killed := func(s State) (ids []string) {
+		for _, p := range []Policy{H{}, KillWorst{}, EarlyFeedback{}} {
+			plan := p.Plan(s)
+			if err := Check(s, plan); err != nil {
+				t.Fatal(err)
+			}
+			var these []string
+			for _, g := range plan.Grants {
+				if g.Action == Kill {
+					these = append(these, g.Job)
+				}
+			}
+			if ids != nil && !slices.Equal(ids, these) {
+				t.Errorf("%s kills %v, and the one before %v", p.Name(), these, ids)
+			}
+			ids = these
+		}
+		return ids
+	}
+	if got := killed(s); fmt.Sprint(got) != "[a d]" {
+		t.Errorf("%v are killed: d is the worst of four at the first feedback, a is worse than b at the second", got)
+	}
+	s.Past = []Job{{ID: "e", Sweep: "s", Rungs: []float64{.15, .2}}, {ID: "other", Sweep: "r", Rungs: []float64{0, 0}}}
+	if got := killed(s); fmt.Sprint(got) != "[a b c d]" {
+		t.Errorf("%v are killed, and e, which is over, is the best at the second feedback", got)
+	}
+	s.Past[0].Rungs = []float64{.9, .01} // it was out at the first
+	if got := killed(s); fmt.Sprint(got) != "[a d]" {
+		t.Errorf("%v are killed", got)
+	}
+}
+
+// A sweep whose number of trials is known comes to an end: a paused trial that cannot be among the best is stopped, and where the best third of
+// those that have come are none, the best one goes on.
+func TestASHAEndsSweeps(t *testing.T) {
+	paused := func(id string, rungs ...float64) Job {
+		return Job{ID: id, Sweep: "s", Phase: Paused, Demand: Resources{1}, WantWorkers: 1, Rungs: rungs, Until: len(rungs) - 1, Trials: 8}
+	}
+	s := State{Hosts: cluster(1, 8), Jobs: []Job{paused("a", .3), paused("b", .2), paused("c", .1)}}
+	actions := func() (text string) {
+		p := ASHA{}.Plan(s)
+		if err := Check(s, p); err != nil {
+			t.Fatal(err)
+		}
+		for _, g := range p.Grants {
+			text += g.Job + " " + string(g.Action) + ", "
+		}
+		return text
+	}
+	if got := actions(); got != "a kill, b pause, c resume, " { // of eight, two go on
+		t.Error(got)
+	}
+	s.Past = []Job{{ID: "d", Sweep: "s", Rungs: []float64{.05}}, {ID: "e", Sweep: "s", Rungs: []float64{.06}}, {ID: "f", Sweep: "s"}, {ID: "g", Sweep: "s"}, {ID: "h", Sweep: "s"}}
+	if got := actions(); got != "a kill, b kill, c kill, " { // five have come, three never will
+		t.Error(got)
+	}
+	s.Jobs, s.Past = []Job{paused("a", .3, .3), paused("b", .2, .2)}, append(s.Past, Job{ID: "c", Sweep: "s", Rungs: []float64{.9}})
+	if got := actions(); got != "a kill, b resume, " {
+		t.Error(got)
+	}
+}

@@ -63,11 +63,12 @@ type Job struct {
 	Loss float64
 	// Sweep is whose losses its own is compared with. Jobs of different sweeps compare by their places in them.
 	Sweep string
-	Keep  int // how many of its sweep go on after feedback; 0 = as many as the policy keeps
-	// asha: the loss at each rung that it has come to, and the rung that it may run to, as the last plan has it.
-	Rungs []float64
-	Until int
-	Pace  Pace
+	// Keeps is how many of its sweep go on after each rung; none = as many as the policy keeps.
+	Keeps  []int
+	Trials int       // of its sweep in all, also those to come; 0 = unknown
+	Rungs  []float64 // its loss at each rung that it has come to
+	Until  int       // asha: the rung that it may run to, as the last plan has it
+	Pace   Pace
 }
 
 // Place is how many of a job's units are on a host.
@@ -82,8 +83,10 @@ type State struct {
 	Seed  uint64  // for policies that draw lots
 	Hosts []Host
 	Jobs  []Job
-	// Past is for asha: by sweep and rung, the losses of trials that are no longer among the jobs.
-	Past map[string][][]float64
+	// Past are trials that are over: their ID, Sweep, Arrived and Rungs.
+	Past []Job
+	// Waiting is how many more jobs there are, which cannot begin before one of Jobs ends.
+	Waiting int
 }
 
 // Action is what becomes of a job.
@@ -173,8 +176,10 @@ func (j Job) runs() bool { return j.Phase == Feedback || j.Phase == Training }
 // the highest.
 func worse(a, b *draft) int { return cmp.Or(cmp.Compare(a.place, b.place), worseLoss(a, b)) }
 
-func worseLoss(a, b *draft) int {
-	return cmp.Or(boolean(b.Loss != b.Loss)-boolean(a.Loss != a.Loss), cmp.Compare(b.Loss, a.Loss), cmp.Compare(b.Arrived, a.Arrived), cmp.Compare(b.ID, a.ID))
+func worseLoss(a, b *draft) int { return worseOf(&a.Job, &b.Job, a.Loss, b.Loss) }
+
+func worseOf(a, b *Job, lossA, lossB float64) int {
+	return cmp.Or(boolean(lossB != lossB)-boolean(lossA != lossA), cmp.Compare(lossB, lossA), cmp.Compare(b.Arrived, a.Arrived), cmp.Compare(b.ID, a.ID))
 }
 
 func boolean(b bool) int {

@@ -38,9 +38,9 @@ local:
   start: 2014-04-01T00:00:00Z
   flops_per_vcpu: 100k
   script:
-    - {at: 4h, do: evict}
-    - {at: 9h, do: kill}
-    - {at: 15h, do: evict}
+    - {at: 2h, do: evict}
+    - {at: 4h30m, do: kill}
+    - {at: 7h30m, do: evict}
 `
 
 const sweepOfRates = `name: rates
@@ -51,8 +51,8 @@ reliable: {type: c3.large}
 policy: tierml-noswitch
 orphan_after: 2m
 max_duration: 1000h
-train: {app: logistic, data: %s, clocks: 40, evaluate_every: 5, splits: 12, partitions: 4}
-sweep: {params: {step: log 1e-3..10}, samples: 12, feedback: [{at: 10, keep: 3}]}
+train: {app: logistic, data: %s, clocks: 20, evaluate_every: 5, splits: 12, partitions: 4}
+sweep: {params: {step: log 1e-3..10}, samples: 12, feedback: [{at: 5, keep: 3}]}
 local:
   prices: prices.csv
   catalog: catalog.csv

@@ -9,7 +9,7 @@ import (
 // groups are the commands as the first screen has them: in the order in which a newcomer meets them.
 var groups = []cli.Group{
 	{Title: "Begin", Commands: []string{"init", "doctor", "plan", "run", "train", "predict"}},
-	{Title: "Watch", Commands: []string{"ps", "top", "events", "logs", "state", "dashboard", "report"}},
+	{Title: "Watch", Commands: []string{"ps", "top", "events", "logs", "sweep", "state", "dashboard", "report"}},
 	{Title: "Intervene", Commands: []string{"exec", "ssh", "forward", "why", "scale", "pause", "resume", "stop", "drill"}},
 	{Title: "Markets and simulations", Commands: []string{"market", "prices", "dry-run", "calibrate"}},
 	{Title: "Machines on a real cloud", Commands: []string{"leaks", "down"}},

@@ -147,6 +147,7 @@ func subcommands() []*cobra.Command {
 		newStateCommand(),
 		newPauseCommand(),
 		newWhyCommand(),
+		newSweepCommand(),
 		newResumeCommand(),
 		newStopCommand(),
 		newTopCommand(),

@@ -23,6 +23,7 @@ import (
 	"github.com/tierml/tierml/internal/access"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/progress"
+	"github.com/tierml/tierml/watch/dashboard"
 )
 
 // Client talks to one controller.
@@ -185,6 +186,11 @@ func (c *Client) Job(ctx context.Context, id string) (job Job, err error) {
 // Why is what the controller's scheduler decided about a job.
 func (c *Client) Why(ctx context.Context, id string) (why Why, err error) {
 	return why, c.exchange(ctx, http.MethodGet, nil, &why, "jobs", id, "why")
+}
+
+// Sweep is the trials of a sweep: the one of that name, of a trial or a job of that name, or the latest.
+func (c *Client) Sweep(ctx context.Context, id string) (sweep dashboard.Sweep, err error) {
+	return sweep, c.exchange(ctx, http.MethodGet, nil, &sweep, "sweeps", id)
 }
 
 // Submit hands a job over.

@@ -47,9 +47,10 @@ type Asked struct {
 
 // Feedback makes a job a trial. Its losses at these clocks are compared with those of its sweep's other trials.
 type Feedback struct {
-	Sweep string
-	At    []int64
-	Keep  int // how many of the sweep go on after the first
+	Sweep  string
+	At     []int64
+	Keep   []int // how many of the sweep go on after each
+	Trials int   // of the sweep in all; 0 = unknown
 }
 
 // Progress is how far a job's run is, by its journal.
@@ -125,13 +126,45 @@ func sameHosts(a, b []sched.Host) bool {
 	return slices.EqualFunc(a, b, func(x, y sched.Host) bool { return x.ID == y.ID && slices.Equal(x.Capacity, y.Capacity) })
 }
 
-// Past is by sweep and feedback the losses of trials that are over.
-type Past map[string][][]float64
+// Admit leaves out jobs that have not begun beyond the most that may have a run at a time, the last ones by priority and arrival. Paused jobs
+// count, as their runs go on. So no slot is kept for a job that cannot be started while the paused wait for it.
+func Admit(jobs []Job, most int) (admitted []Job, left int) {
+	var waiting []*Job
+	for i := range jobs {
+		if jobs[i].Began {
+			most--
+		} else {
+			waiting = append(waiting, &jobs[i])
+		}
+	}
+	slices.SortStableFunc(waiting, func(a, b *Job) int {
+		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Arrived, b.Arrived), cmp.Compare(a.ID, b.ID))
+	})
+	out := map[string]bool{}
+	for _, j := range waiting[min(max(most, 0), len(waiting)):] {
+		out[j.ID] = true
+	}
+	return slices.DeleteFunc(slices.Clone(jobs), func(j Job) bool { return out[j.ID] }), len(out)
+}
+
+// Others are jobs that nothing is decided about.
+type Others struct {
+	Over    []sched.Job // trials that are over
+	Waiting int         // jobs that Admit has left out
+}
+
+// Over is a trial that is over, as later ones of its sweep are compared with it.
+func Over(id string, arrived float64, f Feedback, rungs []float64) sched.Job {
+	return sched.Job{ID: id, Sweep: f.Sweep + ofTrials, Arrived: arrived, Rungs: rungs}
+}
+
+// ofTrials ends the name of a sweep of trials: no job's name ends so.
+const ofTrials = "/"
 
 // Decide asks a policy what each job gets on these hosts, after the last decision.
-func Decide(p sched.Policy, now time.Time, hosts []sched.Host, jobs []Job, past Past, last Decision) Decision {
+func Decide(p sched.Policy, now time.Time, hosts []sched.Host, jobs []Job, others Others, last Decision) Decision {
 	s, settled := stateOf(p, now, hosts, jobs, last)
-	s.Past = past
+	s.Past, s.Waiting = others.Over, others.Waiting
 	plan := p.Plan(s)
 	d := Decision{T: now, Policy: p.Name(), Why: plan.Why, Hosts: hosts, Grants: settled}
 	for _, g := range plan.Grants {
@@ -183,7 +216,7 @@ func (j Job) state(p sched.Policy, last Decision, where []sched.Place) sched.Job
 		WantWorkers: cmp.Or(j.Start, j.Most), LeastWorkers: j.Least, MostWorkers: j.Most, Where: where, Workers: unitsOf(where),
 		Done: float64(j.Done), Total: float64(j.Clocks), Sweep: j.ID, Loss: math.Inf(-1), Rungs: j.Rungs, Until: g.Until, Pace: j.Pace}
 	if len(j.At) > 0 {
-		of.Sweep, of.Keep, of.Phase = j.Sweep+"/", j.Keep, sched.Feedback // no job's name ends so
+		of.Sweep, of.Keeps, of.Trials, of.Phase = j.Sweep+ofTrials, j.Keep, j.Trials, sched.Feedback
 	}
 	if len(j.Rungs) > 0 {
 		of.Phase, of.Loss = sched.Training, j.Rungs[0]
@@ -265,7 +298,7 @@ func locate(hosts []sched.Host, jobs []Job, last Decision) map[string][]sched.Pl
 func Else(policies []sched.Policy, now time.Time, hosts []sched.Host, jobs []Job, job string) map[string]int {
 	all := map[string]int{}
 	for _, p := range policies {
-		all[p.Name()] = Decide(p, now, hosts, jobs, nil, Decision{}).Of(job).Workers
+		all[p.Name()] = Decide(p, now, hosts, jobs, Others{}, Decision{}).Of(job).Workers
 	}
 	return all
 }

@@ -28,6 +28,7 @@ type world struct {
 	rungs   map[string][]float64
 	came    []string
 	stopped []string // by the scheduler
+	most    int      // runs at a time; 0 = no limit
 	steps   int      // effects so far
 	crash   int      // the effect before which the process is killed; 0 = it is not
 }
@@ -46,9 +47,10 @@ func (w *world) crashes() bool {
 	return w.steps == w.crash
 }
 
-func (w *world) jobs(told map[string]int) (all []Job) {
+func (w *world) jobs(told map[string]int) (all []Job, others Others) {
 	for i, id := range w.came {
 		if w.over[id] {
+			others.Over = append(others.Over, Over(id, float64(i), w.asked[id].Feedback, w.rungs[id]))
 			continue
 		}
 		n, known := told[id]
@@ -61,7 +63,8 @@ func (w *world) jobs(told map[string]int) (all []Job) {
 		}
 		all = append(all, j)
 	}
-	return all
+	all, others.Waiting = Admit(all, cmp.Or(w.most, len(all)))
+	return all, others
 }
 
 // where are a job's slots: jobs fill the hosts one after the other.
@@ -91,9 +94,9 @@ func (w *world) process(p sched.Policy) (done bool) {
 			}
 		}
 		quiet := true
-		if jobs := w.jobs(told); Due(p, w.hosts, jobs, last) {
+		if jobs, others := w.jobs(told); Due(p, w.hosts, jobs, last) {
 			quiet = false
-			last = Decide(p, time.Unix(1000, 0), w.hosts, jobs, nil, last)
+			last = Decide(p, time.Unix(1000, 0), w.hosts, jobs, others, last)
 			if w.crashes() {
 				return false
 			}
@@ -103,7 +106,8 @@ func (w *world) process(p sched.Policy) (done bool) {
 			}
 			w.disk = text
 		}
-		for _, c := range Calls(last, w.jobs(told)) {
+		jobs, _ := w.jobs(told)
+		for _, c := range Calls(last, jobs) {
 			quiet = false
 			if w.crashes() { // before the run hears of it
 				return false
@@ -287,14 +291,16 @@ func TestEveryCrashPoint(t *testing.T) {
 	}
 }
 
-// sweep has six trials come; those that run give feedback, one after the other, and those that have and run on end. It returns the number of
-// effects, and which trials came to their end.
-func sweep(t *testing.T, p sched.Policy, crash int) (effects int, finished []string) {
+// sweep has six trials come, of which most have a run at a time; those that run come to their next feedback, one after the other, and those
+// that have given it all end. It returns the number of effects, and which trials came to their end.
+func sweep(t *testing.T, p sched.Policy, crash, most int) (effects int, finished []string) {
 	w := newWorld(t, crash)
-	losses := map[string]float64{"a": .5, "b": .2, "c": math.NaN(), "d": .1, "e": .3, "f": .4}
+	w.most = most
+	losses := map[string][]float64{"a": {.5, .5}, "b": {.2, .1}, "c": {math.NaN(), .4}, "d": {.1, .2}, "e": {.3, .05}, "f": {.4, .4}}
+	feedback := Feedback{Sweep: "s", At: []int64{10, 20}, Keep: []int{3, 1}, Trials: len(losses)}
 	for _, id := range slices.Sorted(maps.Keys(losses)) {
 		w.came = append(w.came, id)
-		w.asked[id] = Asked{Least: 1, Most: 8, Start: 2, Unit: sched.Resources{2, 4}, Feedback: Feedback{Sweep: "s", At: []int64{10}, Keep: 2}}
+		w.asked[id] = Asked{Least: 1, Most: 8, Start: 2, Unit: sched.Resources{2, 4}, Feedback: feedback}
 	}
 	for round := 0; len(finished)+len(w.stopped) < len(losses); round++ {
 		if round > 100 {
@@ -303,36 +309,60 @@ func sweep(t *testing.T, p sched.Policy, crash int) (effects int, finished []str
 		for !w.process(p) {
 		}
 		running := slices.DeleteFunc(slices.Clone(w.came), func(id string) bool { return w.over[id] || w.held[id] == 0 })
-		fresh := slices.IndexFunc(running, func(id string) bool { return w.rungs[id] == nil })
-		switch {
-		case len(running) == 0:
-			t.Fatalf("%s, crash %d: nobody runs, and %v are over", p.Name(), crash, w.over)
-		case fresh >= 0:
-			w.rungs[running[fresh]] = []float64{losses[running[fresh]]}
-		default:
-			w.end(running[0])
-			finished = append(finished, running[0])
+		if len(running) == 0 {
+			if len(finished)+len(w.stopped) < len(losses) {
+				t.Fatalf("%s, crash %d: nobody runs, and %v are over", p.Name(), crash, w.over)
+			}
+			break
 		}
+		next := slices.MinFunc(running, func(a, b string) int { return len(w.rungs[a]) - len(w.rungs[b]) })
+		if given := len(w.rungs[next]); given < len(losses[next]) {
+			w.rungs[next] = losses[next][:given+1]
+			continue
+		}
+		w.end(next)
+		finished = append(finished, next)
 	}
 	slices.Sort(finished)
 	return w.steps, finished
 }
 
-// Schedulers that look at early feedback have the best trials go on and stop the others, wherever the process is killed.
+// Schedulers that look at early feedback have the best trials go on at each and stop the others, wherever the process is killed, and however
+// few may have a run at a time. Trials that are over count.
 func TestSweepAtEveryCrashPoint(t *testing.T) {
-	for _, p := range []sched.Policy{sched.EarlyFeedback{}, sched.H{}} {
-		all, want := sweep(t, p, 0)
-		if p.Name() == "feedback" && fmt.Sprint(want) != "[b d]" {
-			t.Errorf("%v went on, and the best are b and d", want)
+	for _, p := range []sched.Policy{sched.EarlyFeedback{}, sched.H{}, sched.KillWorst{}, sched.ASHA{}} {
+		all, want := sweep(t, p, 0, 6)
+		if p.Name() == "feedback" && fmt.Sprint(want) != "[e]" {
+			t.Errorf("%v came to their ends, and e is the best of b, d and e, the best three", want)
 		}
 		for crash := 1; crash <= all+5; crash++ {
-			if _, finished := sweep(t, p, crash); !slices.Contains(finished, "d") || p.Name() == "feedback" && !slices.Equal(finished, want) {
-				t.Errorf("%s, crash %d: %v went on", p.Name(), crash, finished)
+			if _, finished := sweep(t, p, crash, 6); len(finished) == 0 || p.Name() == "feedback" && !slices.Equal(finished, want) {
+				t.Errorf("%s, crash %d: %v came to their ends", p.Name(), crash, finished)
+			}
+		}
+		for most := 1; most < 6; most++ {
+			if _, finished := sweep(t, p, 0, most); len(finished) == 0 {
+				t.Errorf("%s, %d at a time: none came to its end", p.Name(), most)
 			}
 		}
 	}
-	if _, finished := sweep(t, sched.FIFO{}, 0); len(finished) != 6 {
-		t.Errorf("fifo: %v went on", finished)
+	if _, finished := sweep(t, sched.FIFO{}, 0, 6); len(finished) != 6 {
+		t.Errorf("fifo: %v came to their ends", finished)
+	}
+}
+
+// Of waiting jobs the first by priority and arrival are admitted; what has begun stays.
+func TestAdmit(t *testing.T) {
+	jobs := []Job{{ID: "a", Arrived: 1}, {ID: "b", Arrived: 2, Began: true}, {ID: "c", Arrived: 3}, {ID: "d", Arrived: 4, Asked: Asked{Priority: 1}}}
+	for most, want := range []string{"b 3", "b 3", "bd 2", "abd 1", "abcd 0", "abcd 0"} {
+		admitted, left := Admit(jobs, most)
+		got := ""
+		for _, j := range admitted {
+			got += j.ID
+		}
+		if got = fmt.Sprint(got, " ", left); got != want {
+			t.Errorf("%d at a time: %s, not %s", most, got, want)
+		}
 	}
 }
 
@@ -340,7 +370,7 @@ func TestSweepAtEveryCrashPoint(t *testing.T) {
 func TestGrowthWaitsForSlots(t *testing.T) {
 	hosts := []sched.Host{{ID: "h", Capacity: sched.Resources{8}}}
 	of := Asked{Least: 1, Most: 8, Unit: sched.Resources{1}}
-	d := Decide(sched.DRF{}, time.Unix(0, 0), hosts, []Job{{ID: "a", Asked: of, Told: -1}}, nil, Decision{})
+	d := Decide(sched.DRF{}, time.Unix(0, 0), hosts, []Job{{ID: "a", Asked: of, Told: -1}}, Others{}, Decision{})
 	if g := d.Of("a"); g.Workers != 8 || g.Action != sched.Start {
 		t.Fatalf("%+v", g)
 	}
@@ -355,7 +385,7 @@ func TestGrowthWaitsForSlots(t *testing.T) {
 		{4, -1, "[{a 4} {b 4}]"},
 	} {
 		jobs := []Job{{ID: "a", Asked: of, Began: true, Held: c.held, Told: c.told}, {ID: "b", Arrived: 1, Asked: of, Told: -1}}
-		next := Decide(sched.DRF{}, time.Unix(1, 0), hosts, jobs, nil, d)
+		next := Decide(sched.DRF{}, time.Unix(1, 0), hosts, jobs, Others{}, d)
 		var got []struct {
 			Job     string
 			Workers int
@@ -377,12 +407,12 @@ func TestFixedJobsKeepWhatTheyHave(t *testing.T) {
 	hosts := []sched.Host{{ID: "h", Capacity: sched.Resources{8}}}
 	fixed := Asked{Least: 6, Most: 6, Unit: sched.Resources{1}, Fixed: true}
 	jobs := []Job{{ID: "gang", Asked: fixed, Told: -1}}
-	d := Decide(sched.DRF{}, time.Unix(0, 0), hosts, jobs, nil, Decision{})
+	d := Decide(sched.DRF{}, time.Unix(0, 0), hosts, jobs, Others{}, Decision{})
 	jobs[0].Began, jobs[0].Held, jobs[0].Told = true, 6, 6
 	for i := range 6 {
 		jobs = append(jobs, Job{ID: fmt.Sprint("x", i), Arrived: float64(cmp.Or(i, 1)), Asked: Asked{Least: 1, Most: 4, Unit: sched.Resources{1}}, Told: -1})
 	}
-	d = Decide(sched.DRF{}, time.Unix(1, 0), hosts, jobs, nil, d)
+	d = Decide(sched.DRF{}, time.Unix(1, 0), hosts, jobs, Others{}, d)
 	sum := 0
 	for _, g := range d.Grants {
 		sum += g.Workers

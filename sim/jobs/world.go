@@ -64,7 +64,7 @@ type world struct {
 	hosts   []sched.Host
 	fleet   *fleet // nil = the hosts are fixed
 	total   sched.Resources
-	past    [][]float64 // by rung
+	past    []sched.Job // trials that are over
 	rungs   bool
 	planned float64 // when the last plan was made
 	planAt  float64 // when the next one is due
@@ -247,11 +247,8 @@ func (w *world) leave() {
 		if math.IsNaN(j.out.Ended) {
 			return false
 		}
-		for rung, loss := range j.state.Rungs {
-			if rung == len(w.past) {
-				w.past = append(w.past, nil)
-			}
-			w.past[rung] = append(w.past[rung], loss)
+		if len(j.state.Rungs) > 0 {
+			w.past = append(w.past, j.state)
 		}
 		return true
 	})
@@ -312,7 +309,7 @@ func (j *job) measure() {
 }
 
 func (w *world) state() sched.State {
-	s := sched.State{Now: w.now, Seed: w.cfg.Seed, Hosts: w.hosts, Past: map[string][][]float64{"": w.past}}
+	s := sched.State{Now: w.now, Seed: w.cfg.Seed, Hosts: w.hosts, Past: w.past}
 	for _, j := range w.present {
 		j.state.Done = j.done
 		s.Jobs = append(s.Jobs, j.state)

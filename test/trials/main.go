@@ -9,6 +9,7 @@
 //	agents    what a clock costs as machines are added and the work stays the same
 //	paces     what each setting of a job does to its clocks, on machines whose network is shaped
 //	figures   how long clocks take on up to 64 machines whose network is the bottleneck
+//	promotions  asha's promotions beside Syne Tune's on the same recorded losses
 package main
 
 import (
@@ -31,7 +32,7 @@ type place struct {
 
 // commands define their flags and return what they do.
 var commands = map[string]func(*flag.FlagSet) func(context.Context, place) error{
-	"soak": soak, "chaos": chaos, "recovery": recovery, "elastic": elastic, "agents": agents,
+	"soak": soak, "chaos": chaos, "recovery": recovery, "elastic": elastic, "agents": agents, "promotions": promotions,
 	"figures": func(f *flag.FlagSet) func(context.Context, place) error {
 		run := figures.Flags(f)
 		return func(ctx context.Context, at place) error { return run(ctx, at.out) }
@@ -59,7 +60,7 @@ func command(args []string) error {
 	}
 	define := commands[name]
 	if define == nil {
-		return fmt.Errorf("%q: there are soak, chaos, recovery, elastic, agents, paces and figures; -h behind one shows its flags", name)
+		return fmt.Errorf("%q: there are soak, chaos, recovery, elastic, agents, paces, figures and promotions; -h behind one shows its flags", name)
 	}
 	f := flag.NewFlagSet("trials "+name, flag.ExitOnError)
 	run := define(f)

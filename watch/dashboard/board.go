@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/runs"
@@ -38,6 +39,7 @@ type Board struct {
 	manager func() Manager // nil where no controller keeps the runs
 	acts    Acts
 	listed  kept
+	swept   kept
 	places  chan struct{} // of runs that are being read for the first time
 
 	wholeMu sync.Mutex
@@ -66,6 +68,7 @@ type run struct {
 	brief  *Summary
 	start  journal.StartDetails // kept with it
 	counts *counts
+	tests  []cost.LossPoint // nil = nobody asked
 	going  bool
 	caught bool // all that was there has been read
 	// written is when the journal of a run that does not go on was written to last.

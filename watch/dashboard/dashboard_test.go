@@ -271,7 +271,9 @@ func TestNamedMetricsExist(t *testing.T) {
 	if err := syscall.Flock(int(holder.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil { // it goes on
 		t.Fatal(err)
 	}
-	b, server := boardWith(t, root, clockOf(story[:len(story)/2]), func() Manager { return Manager{Budget: 1, PerHour: 1} })
+	b, server := boardWith(t, root, clockOf(story[:len(story)/2]), func() Manager {
+		return Manager{Budget: 1, PerHour: 1, Sweeps: []Sweep{{ID: "rates-1", Budget: "5", Trials: []Trial{{State: "running"}}}}}
+	})
 	await(t, b, 1)
 	there := get(t, server, "/metrics", http.StatusOK)
 	name := regexp.MustCompile(`tierml_[a-z_]+`)

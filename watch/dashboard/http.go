@@ -30,6 +30,8 @@ const refresh = 2 * time.Second
 //	GET /runs/NAME/logs          the end of a log (logs.go: of)
 //	GET /runs/NAME/files/FILE    one of its files (files.go)
 //	POST /runs/NAME/act          stop, scale or drill it, behind a token only (act.go)
+//	GET /sweeps/NAME             the trials of a controller's sweep (sweep.go)
+//	GET /api/sweeps/NAME         the same as JSON: a Sweep
 //	GET /api/runs                the list as JSON: an array of Summary
 //	GET /api/runs/NAME           a run's report as JSON, as of now: what `tierml report -o json` prints
 //	GET /metrics                 for Prometheus
@@ -53,6 +55,12 @@ func (b *Board) serve(trusted bool) http.Handler {
 		mux.HandleFunc("POST /runs/{name}/act", b.act)
 	}
 	mux.HandleFunc("GET /runs/{name}/files/{file}", func(w http.ResponseWriter, r *http.Request) { b.file(w, r, trusted) })
+	mux.HandleFunc("GET /sweeps/{name}", b.sweep)
+	mux.HandleFunc("GET /api/sweeps/{name}", func(w http.ResponseWriter, r *http.Request) {
+		if s, found := b.sweepOf(w, r); found {
+			answer(w, r, s)
+		}
+	})
 	mux.HandleFunc("GET /api/runs", b.listJSON)
 	mux.HandleFunc("GET /api/runs/{name}", b.report)
 	mux.HandleFunc("GET /favicon.ico", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })

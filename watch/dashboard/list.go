@@ -19,7 +19,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-//go:embed done.html events.html list.html logs.html trouble.html
+//go:embed done.html events.html list.html logs.html sweep.html trouble.html
 var texts embed.FS
 
 var pages = template.Must(template.New("").Funcs(template.FuncMap{
@@ -89,6 +89,7 @@ type Manager struct {
 	Budget, PerHour     market.USD // the limits; 0 = none
 	Held                string     // why nothing that waits is started
 	Jobs                []Job      // all of them, those without a journal too, in order
+	Sweeps              []Sweep    // the newest first
 }
 
 // Job is a run of a controller. State and Why of its Summary are the job's.

@@ -272,6 +272,9 @@ var (
 	allSpentGauge    = describe("controller_spent_dollars", "What all runs of the controller have cost.")
 	allBudgetGauge   = describe("controller_budget_dollars", "What they may cost together.")
 	allHourGauge     = describe("controller_dollars_per_hour", "What the machines of all its runs cost in an hour.")
+	trialsGauge      = describe("sweep_trials", "Trials of a sweep by their state, until all are over.", "sweep", "state")
+	sweptGauge       = describe("sweep_spent_dollars", "What the trials of a sweep have cost.", "sweep")
+	sweepLimitGauge  = describe("sweep_budget_dollars", "What they may cost together.", "sweep")
 	allLimitGauge    = describe("controller_limit_dollars_per_hour", "What they may cost in an hour together.")
 	controllerStates = []string{"queued", "running", "stopping", "finished", "failed", "stopped"}
 )
@@ -286,6 +289,19 @@ func collectKeeper(out chan<- prometheus.Metric, k Manager) {
 	}
 	for _, state := range controllerStates {
 		set(jobsGauge, float64(count[state]), state)
+	}
+	for _, s := range k.Sweeps {
+		trials := s.states()
+		if trials["queued"]+trials["running"]+trials["stopping"] == 0 {
+			continue // the number of series does not grow with the years
+		}
+		for _, state := range controllerStates {
+			set(trialsGauge, float64(trials[state]), s.ID, state)
+		}
+		set(sweptGauge, float64(dollars(s.Spent))/1e9, s.ID)
+		if s.Budget != "" {
+			set(sweepLimitGauge, float64(dollars(s.Budget))/1e9, s.ID)
+		}
 	}
 	set(allSpentGauge, float64(k.Spent)/1e9)
 	set(allHourGauge, float64(k.Rate)/1e9)

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tierml/tierml/internal/journal/words"
+	"github.com/tierml/tierml/internal/table"
+	"github.com/tierml/tierml/watch/dashboard"
+)
+
+func newSweepCommand() *cobra.Command {
+	var format string
+	var at remote
+	cmd := &cobra.Command{
+		Use:   "sweep [SWEEP]",
+		Short: "List the trials of a sweep with their settings, losses and cost, the best first",
+		Long: `Sweep lists the trials of a sweep that was submitted to a controller: settings, state, the loss at each feedback, what they cost, and where the
+best model is. Without a name it lists those of the newest sweep. A sweep has the name of its first trial.
+
+The trials of a program are in its report. See docs/scheduler.md.`,
+		Example: `  tierml sweep --controller http://localhost:7071
+  tierml sweep rates -o wide
+  tierml sweep rates-1 -o json`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return errors.New("name one sweep: its job, such as rates, or one of its trials, such as rates-1")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkFormat(format); err != nil {
+				return err
+			}
+			client, err := at.client(cmd, args)
+			if err != nil {
+				return err
+			}
+			if client == nil {
+				return usageError{errors.New("trials are jobs of a controller; name it with --controller URL")}
+			}
+			defer client.Close()
+			sweep, err := client.Sweep(cmd.Context(), meantJob(args))
+			if err != nil {
+				return err
+			}
+			if format == table.JSON {
+				encoder := json.NewEncoder(cmd.OutOrStdout())
+				encoder.SetIndent("", "  ")
+				return encoder.Encode(sweep)
+			}
+			return showSweep(cmd.OutOrStdout(), sweep, format)
+		},
+	}
+	outputFlag(cmd, &format)
+	at.flags(cmd)
+	return cmd
+}
+
+// showSweep lists a sweep's trials, and for people what it came to.
+func showSweep(out io.Writer, s dashboard.Sweep, format string) error {
+	t := table.Table{Columns: []table.Column{{Name: "trial", Title: "TRIAL"}, {Name: "settings", Title: "SETTINGS"}, {Name: "state", Title: "STATE"}}}
+	for _, clock := range s.Feedback {
+		t.Columns = append(t.Columns, table.Column{Name: fmt.Sprintf("loss_%d", clock), Title: fmt.Sprintf("LOSS AT %d", clock)})
+	}
+	t.Columns = append(t.Columns, table.Column{Name: "test_loss", Title: "TEST"}, table.Column{Name: "clock", Title: "CLOCK"}, table.Column{Name: "clocks"},
+		table.Column{Name: "spent_usd", Title: "SPENT"}, table.Column{Name: "market_seconds", Title: "MARKET TIME"}, table.Column{Name: "why", Title: "WHY", Wide: true})
+	for _, trial := range s.Trials {
+		row := []table.Cell{table.Of(trial.Run), table.Of(trial.Settings()), table.Of(trial.State)}
+		for i := range s.Feedback {
+			row = append(row, table.Of(orMinus(trial.LossAt(i))))
+		}
+		t.Rows = append(t.Rows, append(row, figureCell(trial.Test), table.Cell{Text: ofAll(trial.Clock, trial.Clocks), Value: trial.Clock}, table.Of(trial.Clocks),
+			money(trial.Spent), table.Cell{Text: words.Duration(trial.Seconds), Value: trial.Seconds}, table.Of(orMinus(trial.Why))))
+	}
+	if err := t.Write(out, format); err != nil || format == table.CSV {
+		return err
+	}
+	limit := func(text, of string) string {
+		if of == "" {
+			return text
+		}
+		return text + " of " + of
+	}
+	longest := ""
+	if s.Longest > 0 {
+		longest = words.Duration(s.Longest)
+	}
+	fmt.Fprintf(out, "\n%d trials: %s. %s spent in %s of market time.\n", s.Of, s.Counts(), limit(cmp.Or(cents(s.Spent), "Nothing"), cents(s.Budget)), limit(words.Duration(s.Seconds), longest))
+	if s.Why != "" {
+		fmt.Fprintf(out, "All were stopped: %s\n", s.Why)
+	}
+	if s.Best != "" {
+		fmt.Fprintf(out, "The best is %s; its model: %s\n", s.Best, orMinus(s.Model))
+	}
+	return nil
+}

@@ -1,0 +1,200 @@
+package dashboard
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/tierml/tierml/cost"
+	"github.com/tierml/tierml/cost/page"
+	"github.com/tierml/tierml/internal/runs"
+)
+
+// Sweep is the trials of one job file, as a controller tells of them. Money is a decimal string of US dollars, seconds are market time.
+type Sweep struct {
+	ID       string  `json:"sweep"` // its first trial
+	Job      string  `json:"job"`
+	Metric   string  `json:"metric,omitempty"`
+	Of       int     `json:"of"`                 // trials in all
+	Feedback []int64 `json:"feedback,omitempty"` // clocks
+	Trials   []Trial `json:"trials"`             // the best first
+	Best     string  `json:"best,omitempty"`     // the trial that has finished with the lowest test loss
+	Model    string  `json:"model,omitempty"`    // its file, on the controller's host
+	Spent    string  `json:"spent"`
+	Budget   string  `json:"budget,omitempty"`
+	Seconds  float64 `json:"seconds"` // since its first trial began
+	Longest  float64 `json:"max_seconds,omitempty"`
+	Why      string  `json:"why,omitempty"` // all trials were stopped
+}
+
+// Trial is one of a sweep.
+type Trial struct {
+	Run    string         `json:"run"`
+	Params map[string]any `json:"params"`
+	State  string         `json:"state"` // the job's
+	Why    string         `json:"why,omitempty"`
+	// Losses are at the clocks of feedback that it has come to; null is a loss that was no number.
+	Losses  []*float64 `json:"losses"`
+	Test    *float64   `json:"test_loss,omitempty"` // the last
+	Clock   int64      `json:"clock"`
+	Clocks  int64      `json:"clocks,omitempty"`
+	Spent   string     `json:"spent,omitempty"`
+	Seconds float64    `json:"seconds"`
+}
+
+// Rank puts trials in order, the best first: those that have finished, by their last test loss, then by the loss at the last feedback; and it
+// names the best of those that have finished.
+func (s *Sweep) Rank() {
+	loss := func(t Trial) float64 {
+		switch {
+		case t.State == "finished" && t.Test != nil:
+			return *t.Test
+		case len(t.Losses) > 0 && t.Losses[len(t.Losses)-1] != nil:
+			return *t.Losses[len(t.Losses)-1]
+		}
+		return math.Inf(1)
+	}
+	finished := func(t Trial) int {
+		if t.State == "finished" {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(s.Trials, func(a, b Trial) int {
+		return cmp.Or(finished(b)-finished(a), cmp.Compare(len(b.Losses), len(a.Losses)), cmp.Compare(loss(a), loss(b)), runs.Compare(a.Run, b.Run))
+	})
+	if len(s.Trials) > 0 && s.Trials[0].State == "finished" && s.Trials[0].Test != nil {
+		s.Best = s.Trials[0].Run
+	}
+}
+
+// Settings are a trial's parameters in words.
+func (t Trial) Settings() string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(t.Params)) {
+		all = append(all, fmt.Sprintf("%s %v", name, t.Params[name]))
+	}
+	return strings.Join(all, ", ")
+}
+
+// LossAt is the loss at a feedback, for people.
+func (t Trial) LossAt(feedback int) string {
+	switch {
+	case feedback >= len(t.Losses):
+		return ""
+	case t.Losses[feedback] == nil:
+		return "no number"
+	}
+	return fmt.Sprintf("%.4f", *t.Losses[feedback])
+}
+
+// Counts says how many trials are in each state.
+func (s Sweep) Counts() string {
+	count := s.states()
+	var all []string
+	for _, state := range controllerStates {
+		if n := count[state]; n > 0 {
+			all = append(all, fmt.Sprintf("%d %s", n, state))
+		}
+	}
+	if rest := s.Of - len(s.Trials); rest > 0 {
+		all = append(all, fmt.Sprintf("%d to come", rest))
+	}
+	return strings.Join(all, ", ")
+}
+
+// states are how many trials are in each state.
+func (s Sweep) states() map[string]int {
+	count := map[string]int{}
+	for _, t := range s.Trials {
+		count[t.State]++
+	}
+	return count
+}
+
+// Link is that of its page.
+func (s Sweep) Link() string { return "/sweeps/" + url.PathEscape(s.ID) }
+
+// sweepOf is the sweep that a request names; without one the request is answered, and false returned.
+func (b *Board) sweepOf(w http.ResponseWriter, r *http.Request) (Sweep, bool) {
+	name := r.PathValue("name")
+	if b.manager != nil {
+		for _, s := range b.manager().Sweeps {
+			if s.ID == name {
+				return s, true
+			}
+		}
+	}
+	trouble(w, http.StatusNotFound, "No such sweep", fmt.Sprintf("There is no sweep %q here.", name))
+	return Sweep{}, false
+}
+
+// sweep shows a sweep's trials in a table and in two drawings.
+func (b *Board) sweep(w http.ResponseWriter, r *http.Request) {
+	s, found := b.sweepOf(w, r)
+	if !found {
+		return
+	}
+	is, err := b.swept.get(s.ID, false, func() (*content, error) {
+		v := struct {
+			frame
+			Sweep
+			Charts []page.Drawing
+		}{newFrame(true), s, page.DrawTrials(cmp.Or(s.Metric, "loss"), b.curvesOf(r.Context(), s), s.Best)}
+		var text bytes.Buffer
+		if err := pages.ExecuteTemplate(&text, "sweep.html", v); err != nil {
+			return nil, err
+		}
+		return pack("text/html; charset=utf-8", text.Bytes()), nil
+	})
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	is.send(w, r)
+}
+
+// curvesOf are the test losses of a sweep's trials that have some.
+func (b *Board) curvesOf(ctx context.Context, s Sweep) (all []page.Trial) {
+	for _, t := range slices.Backward(s.Trials) { // the best is drawn last, above the others
+		run := b.find(t.Run)
+		if run == nil {
+			continue
+		}
+		all = append(all, page.Trial{Name: t.Run, Points: b.tests(ctx, run)})
+	}
+	return all
+}
+
+// tests are a run's test losses. Those of a run that has ended are kept: its journal is read once for them.
+func (b *Board) tests(ctx context.Context, r *run) (points []cost.LossPoint) {
+	r.mu.Lock()
+	points, going := r.tests, r.going
+	r.mu.Unlock()
+	if points != nil && !going {
+		return points
+	}
+	report, _, err := b.reportOf(ctx, r)
+	if err != nil {
+		return nil // its page tells why
+	}
+	points = []cost.LossPoint{}
+	for _, p := range report.Series.Loss {
+		if p.Test != nil {
+			points = append(points, p)
+		}
+	}
+	if !going {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.tests = points
+	}
+	return points
+}
