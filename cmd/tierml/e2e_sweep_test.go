@@ -272,36 +272,84 @@ func (c *sharing) bestAlone(jobs []call.Job) (best string, least float64) {
 	return best, least
 }
 
-// standstill is the share of the runs' time that went into changes of numbers: from the request until it was so, as far as clocks took longer
-// then than the median of those with as many workers.
+// standstill says what changes of numbers cost: how much longer clocks took from a request until two clocks after it was done than other clocks
+// with as many workers. All trials have the same work, so their clocks are compared with each other, and as longer and shorter ones both count, what a
+// busy computer adds to any clock cancels out. The clock in which a trial was paused or resumed is left out: its length is the pause's. The interval
+// is two standard errors.
 func (c *sharing) standstill(jobs []call.Job) string {
-	changes, lost, all := 0, 0., 0.
+	const disturbed = 2
+	type clock struct {
+		workers int
+		seconds float64
+		after   int // 1: fewer workers were asked for; 2: more; 0: nothing was
+	}
+	var clocks []clock
+	changes := [3]int{}
+	all := 0.
 	for _, j := range jobs {
-		entries := c.linesOf(j.Run)
-		bySize := map[int][]float64{}
-		for _, e := range entries {
-			if e.Kind == journal.ClockDone {
-				bySize[e.Transient] = append(bySize[e.Transient], e.Seconds)
-			}
-		}
-		for _, seconds := range bySize {
-			slices.Sort(seconds)
-		}
-		changing := 0 // clocks after a request that count as disturbed by it
-		for _, e := range entries {
+		kind, left, workers, wanted, pending, skip := 0, 0, 0, 0, false, false
+		for _, e := range c.linesOf(j.Run) {
 			switch e.Kind {
 			case journal.Scale:
-				if e.Seconds == 0 {
-					changes, changing = changes+1, 2
+				if workers == 0 { // asked before it had begun
+					continue
 				}
+				if e.Seconds > 0 { // done
+					pending, left = false, disturbed
+					continue
+				}
+				want := 0 // it is paused
+				if d, err := e.ScaleDetails(); err == nil && d.Paused == "" && d.Want != nil {
+					want = d.Want.Machines
+				}
+				if want == wanted {
+					continue
+				}
+				if kind, pending = 2, true; want < wanted {
+					kind = 1
+				}
+				skip = skip || want == 0 || wanted == 0
+				wanted = want
+				changes[kind]++
 			case journal.ClockDone:
-				all += e.Seconds
-				if typical := bySize[e.Transient]; changing > 0 {
-					lost += max(0, e.Seconds-typical[len(typical)/2])
-					changing--
+				first := workers == 0
+				workers = e.Transient
+				if first {
+					wanted = workers
 				}
+				if e.Redone || first || skip {
+					skip = false
+					continue
+				}
+				at := clock{e.Transient, e.Seconds, 0}
+				if pending || left > 0 {
+					at.after = kind
+				}
+				if !pending {
+					left--
+				}
+				clocks, all = append(clocks, at), all+e.Seconds
 			}
 		}
 	}
-	return fmt.Sprintf("%d changes of numbers, of all clocks' time %.2f %% beyond the median in the two clocks after one", changes, 100*lost/all)
+	sum, squares, number := map[int]float64{}, map[int]float64{}, map[int]float64{}
+	for _, at := range clocks {
+		if at.after == 0 {
+			sum[at.workers] += at.seconds
+			squares[at.workers] += at.seconds * at.seconds
+			number[at.workers]++
+		}
+	}
+	var lost, spread [3]float64
+	for _, at := range clocks {
+		if n := number[at.workers]; at.after > 0 && n > 1 {
+			mean := sum[at.workers] / n
+			lost[at.after] += at.seconds - mean
+			spread[at.after] += (squares[at.workers]/n - mean*mean) * (1 + 1/n)
+		}
+	}
+	share := 100 * (lost[1] + lost[2]) / all
+	return fmt.Sprintf("%d changes of numbers, %.1f per hour of training, take %.2f ± %.2f %% of it; a removal %.2f ± %.2f s (of %d)", changes[1]+changes[2],
+		3600*float64(changes[1]+changes[2])/all, share, 200*math.Sqrt(spread[1]+spread[2])/all, lost[1]/max(float64(changes[1]), 1),
+		2*math.Sqrt(spread[1])/max(float64(changes[1]), 1), changes[1])
 }
