@@ -39,7 +39,7 @@ func (m *Manager) Handler() http.Handler {
 		"POST /api/v1/jobs/{id}/resume":         m.serveResume,
 		"POST /api/v1/jobs/{id}/scale":          m.serveScale,
 		"GET /api/v1/jobs/{id}/why":             m.serveWhy,
-		"GET /api/v1/sweeps/{id}":               m.serveSweep,
+		"GET /api/v1/sweeps/{id}":               sweeps{m}.serve,
 		"GET /api/v1/jobs/{id}/events":          m.serveEvents,
 		"GET /api/v1/jobs/{id}/logs":            m.serveLogs,
 		"GET /api/v1/jobs/{id}/files/{name}":    m.serveFile,
@@ -218,7 +218,7 @@ func (m *Manager) serveSubmit(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ids, err := m.submitAll(job, text, secrets)
+	ids, err := sweeps{m}.submit(job, text, secrets)
 	if errors.Is(err, errFull) {
 		return refusal{http.StatusTooManyRequests, err}
 	}

@@ -138,7 +138,7 @@ func (m *Manager) Run(ctx context.Context) {
 	var following sync.WaitGroup
 	following.Go(func() { m.board.Run(ctx) })
 	following.Go(func() { m.guard(ctx) })
-	following.Go(func() { m.guardSweeps(ctx) })
+	following.Go(func() { sweeps{m}.guard(ctx) })
 	if m.scheduler != nil {
 		following.Go(func() { m.scheduler.run(ctx) })
 	}

@@ -9,7 +9,7 @@ import (
 func (m *Manager) says() dashboard.Manager {
 	out := dashboard.Manager{MaxRunning: m.cfg.MaxRunning, MaxQueued: m.cfg.MaxQueued, Budget: m.cfg.Limits.Total, PerHour: m.cfg.Limits.PerHour}
 	jobs := m.list()
-	out.Sweeps = m.sweeps(jobs)
+	out.Sweeps = sweeps{m}.all(jobs)
 	for _, j := range jobs {
 		out.Jobs = append(out.Jobs, dashboard.Job{Summary: j.Summary, Place: j.Place})
 		if j.Hosts {

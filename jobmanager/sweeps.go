@@ -21,11 +21,14 @@ import (
 
 // A sweep is jobs that were submitted by one file, a job for each trial. Its name is that of its first trial.
 
+// sweeps are what a manager does with them.
+type sweeps struct{ *Manager }
+
 // sweepFile is a sweep's file as it was submitted, in the directory of its first trial.
 const sweepFile = "sweep.yaml"
 
-// submitAll takes in a job, or the trials of its sweep, and gives their ids.
-func (m *Manager) submitAll(job *config.Job, text []byte, secrets map[string]string) (ids []string, err error) {
+// submit takes in a job, or the trials of its sweep, and gives their ids.
+func (m sweeps) submit(job *config.Job, text []byte, secrets map[string]string) (ids []string, err error) {
 	trials := job.TrialJobs()
 	if len(trials) == 0 {
 		id, err := m.Submit(job.Name, text, secrets)
@@ -36,15 +39,15 @@ func (m *Manager) submitAll(job *config.Job, text []byte, secrets map[string]str
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := admit(m, len(trials)); err != nil {
+	if err := admit(m.Manager, len(trials)); err != nil {
 		return nil, err
 	}
-	return m.enterSweep(job.Name, text, trials, secrets)
+	return m.enterAll(job.Name, text, trials, secrets)
 }
 
-// enterSweep takes in all trials of a sweep or none, also when this process is killed: until the last one is there the first is marked, and the
+// enterAll takes in all trials of a sweep or none, also when this process is killed: until the last one is there the first is marked, and the
 // next manager removes what it finds of a marked sweep. Nothing of it is started before the lock is released. It needs the lock.
-func (m *Manager) enterSweep(name string, text []byte, trials []*config.Job, secrets map[string]string) (ids []string, err error) {
+func (m sweeps) enterAll(name string, text []byte, trials []*config.Job, secrets map[string]string) (ids []string, err error) {
 	var all []*job
 	for i, trial := range trials {
 		r := record{Trials: len(trials), Half: i == 0}
@@ -72,7 +75,7 @@ func (m *Manager) enterSweep(name string, text []byte, trials []*config.Job, sec
 }
 
 // remove takes back trials of a sweep that could not be submitted as a whole, the first one last. It needs the lock.
-func (m *Manager) remove(trials []*job) (err error) {
+func (m sweeps) remove(trials []*job) (err error) {
 	for i, j := range slices.Backward(trials) {
 		delete(m.jobs, j.ID)
 		if i > 0 || err == nil {
@@ -111,8 +114,8 @@ func removeHalfSweeps(root string, records []record) (left []record, err error) 
 	return left, nil
 }
 
-// sweeps are those of which there are trials, the newest first.
-func (m *Manager) sweeps(jobs []call.Job) (all []dashboard.Sweep) {
+// all are those of which there are trials, the newest first.
+func (m sweeps) all(jobs []call.Job) (all []dashboard.Sweep) {
 	summaries := map[string]dashboard.Summary{}
 	for _, j := range jobs {
 		summaries[j.Run] = j.Summary
@@ -130,11 +133,11 @@ func (m *Manager) sweeps(jobs []call.Job) (all []dashboard.Sweep) {
 		if !known {
 			i = len(all)
 			index[j.Sweep] = i
-			all = append(all, m.sweepOf(j))
+			all = append(all, m.of(j))
 		}
 		s := summaries[j.ID]
 		all[i].Metric = cmp.Or(all[i].Metric, s.Metric)
-		all[i].Trials = append(all[i].Trials, m.trialOf(j, all[i], s))
+		all[i].Trials = append(all[i].Trials, m.trial(j, all[i], s))
 		if usd, err := market.ParseUSD(s.Spent); err == nil {
 			spent[j.Sweep] += usd
 		}
@@ -163,8 +166,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// sweepOf is a trial's sweep, as its file says. It needs the lock.
-func (m *Manager) sweepOf(j *job) dashboard.Sweep {
+// of is a trial's sweep, as its file says. It needs the lock.
+func (m sweeps) of(j *job) dashboard.Sweep {
 	name, _, _ := cutLast(j.Sweep)
 	s := dashboard.Sweep{ID: j.Sweep, Job: name, Of: j.Trials}
 	first := m.jobs[j.Sweep]
@@ -188,8 +191,8 @@ func (m *Manager) sweepOf(j *job) dashboard.Sweep {
 	return s
 }
 
-// trialOf is a trial as lists show it. It needs the lock.
-func (m *Manager) trialOf(j *job, of dashboard.Sweep, s dashboard.Summary) dashboard.Trial {
+// trial is a trial as lists show it. It needs the lock.
+func (m sweeps) trial(j *job, of dashboard.Sweep, s dashboard.Summary) dashboard.Trial {
 	if j.params == nil {
 		j.params = map[string]any{}
 		if file, err := config.Load(filepath.Join(j.dir, submittedFile)); err == nil {
@@ -222,9 +225,9 @@ func (m *Manager) trialOf(j *job, of dashboard.Sweep, s dashboard.Summary) dashb
 	return t
 }
 
-// serveSweep returns the sweep that a client means: by its name, by that of one of its trials, the newest of a job's name, or the latest.
-func (m *Manager) serveSweep(w http.ResponseWriter, r *http.Request) error {
-	meant, all := r.PathValue("id"), m.sweeps(m.list())
+// serve returns the sweep that a client means: by its name, by that of one of its trials, the newest of a job's name, or the latest.
+func (m sweeps) serve(w http.ResponseWriter, r *http.Request) error {
+	meant, all := r.PathValue("id"), m.all(m.list())
 	for _, s := range all {
 		if meant == "latest" || s.ID == meant || s.Job == meant || slices.ContainsFunc(s.Trials, func(t dashboard.Trial) bool { return t.Run == meant }) {
 			answer(w, http.StatusOK, s)
@@ -237,12 +240,12 @@ func (m *Manager) serveSweep(w http.ResponseWriter, r *http.Request) error {
 // lookAtSweeps is how often the limits of sweeps are looked at.
 const lookAtSweeps = time.Second
 
-// guardSweeps stops the trials of sweeps that are above their limits, until the context ends.
-func (m *Manager) guardSweeps(ctx context.Context) {
+// guard stops the trials of sweeps that are above their limits, until the context ends.
+func (m sweeps) guard(ctx context.Context) {
 	for {
-		if m.limitedSweeps() {
-			for _, s := range m.sweeps(m.list()) {
-				m.keepToSweep(ctx, s)
+		if m.limited() {
+			for _, s := range m.all(m.list()) {
+				m.keepTo(ctx, s)
 			}
 		}
 		select {
@@ -253,24 +256,24 @@ func (m *Manager) guardSweeps(ctx context.Context) {
 	}
 }
 
-// limitedSweeps reports whether a trial that is not over belongs to a sweep with limits.
-func (m *Manager) limitedSweeps() bool {
+// limited reports whether a trial that is not over belongs to a sweep with limits.
+func (m sweeps) limited() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, j := range m.jobs {
 		if j.Sweep == "" || j.State.Over() {
 			continue
 		}
-		if s := m.sweepOf(j); s.Budget != "" || s.Longest > 0 {
+		if s := m.of(j); s.Budget != "" || s.Longest > 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// keepToSweep stops all trials of a sweep that is above its limits. The reason is on disk first: trials that are still to be stopped after a
+// keepTo stops all trials of a sweep that is above its limits. The reason is on disk first: trials that are still to be stopped after a
 // restart are found above the limit again.
-func (m *Manager) keepToSweep(ctx context.Context, s dashboard.Sweep) {
+func (m sweeps) keepTo(ctx context.Context, s dashboard.Sweep) {
 	why := aboveLimits(s)
 	if why == "" || !slices.ContainsFunc(s.Trials, func(t dashboard.Trial) bool { return !call.State(t.State).Over() }) {
 		return

@@ -27,7 +27,7 @@ func (s *site) sweepOfJobs(trials int, more string) []string {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	ids, err := s.submitAll(job, job.Resolved(), nil)
+	ids, err := sweeps{s.Manager}.submit(job, job.Resolved(), nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestSweepOfMoreTrialsThanRuns(t *testing.T) {
 		loss(id, .5-.1*float64(i))
 	}
 	sweep := func() dashboard.Sweep {
-		all := s.sweeps(s.list())
+		all := sweeps{s.Manager}.all(s.list())
 		if len(all) != 1 {
 			t.Fatalf("%+v", all)
 		}
@@ -147,7 +147,7 @@ func TestSweepLimits(t *testing.T) {
 	for _, id := range ids {
 		s.until(id, call.Stopped)
 	}
-	got := s.sweeps(s.list())[0]
+	got := sweeps{s.Manager}.all(s.list())[0]
 	if !strings.Contains(got.Why, "max_duration of 1s") || len(got.Trials) != 3 {
 		t.Errorf("%+v", got)
 	}
