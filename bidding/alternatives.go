@@ -3,7 +3,7 @@ package bidding
 import "fmt"
 
 // Where the provider chooses (State.Chooses), a purchase names beside the best pool those that are as good by the policy's own
-// rule. A provider knows how deep its pools are, which prices do not tell; a policy only knows its own order, and how exact the
+// rule. A provider knows how deep its pools are, which prices do not show; a policy only knows its own order, and how exact the
 // estimates are that it rests on.
 
 const (

@@ -68,7 +68,7 @@ type Job struct {
 	// what the controller is set to, which waits for machines that are nearly ready so that work moves once.
 	Handover time.Duration
 	// SaveTime is how long training stops for a checkpoint, where it is by checkpoints that a job outlives its
-	// machines; 0 = it goes on meanwhile.
+	// machines; 0 = it continues meanwhile.
 	SaveTime time.Duration
 	// SaveEvery is how often checkpoints are taken, whatever the plan says; 0 = as it says.
 	SaveEvery time.Duration
@@ -192,7 +192,7 @@ type Considered struct {
 	MTTF     market.Estimate
 	ByHints  bool // MTTF is until an eviction for capacity, by hints and observation; else until the price exceeds the bid
 	Count    int  // machines of this pool that would satisfy Want alone; 0 = unknown
-	Chosen   bool // the job is or goes on in this pool when the plan is done
+	Chosen   bool // the job is, or will be, in this pool when the plan is done
 	Why      string
 }
 
@@ -204,7 +204,7 @@ type ByRestart interface {
 	ByRestart()
 }
 
-// ByPrices is a policy that goes by prices alone: its plan depends on the time, past prices, the provider's terms and what it tells,
+// ByPrices is a policy that goes by prices alone: its plan depends on the time, past prices, the provider's terms and what it reports,
 // refusals of capacity, and what is held since when; not on money, deadlines, progress, or which machines are ready. So runs that hold the same machines
 // decide the same at a price change.
 type ByPrices interface {

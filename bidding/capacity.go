@@ -66,7 +66,7 @@ func (p Capacity) Plan(s State) Plan {
 }
 
 // EvictionRate returns the evictions per machine hour to expect of a pool: the mean of a Gamma distribution whose prior is
-// what the provider tells, worth one eviction, and to which our own machines and what was watched of the pool add.
+// what the provider reports, worth one eviction, and to which our own machines and what was watched of the pool add.
 func EvictionRate(c *Candidate, count int, now time.Time) float64 {
 	rate := c.Hints.evictionPrior()
 	evictions, hours := priorWeight, priorWeight/rate

@@ -62,7 +62,7 @@ func (p CostPerWork) withDefaults() CostPerWork {
 	return p
 }
 
-// Plan fills up what is missing when that is worth it, and decides about machines whose paid time is nearly over. Where nobody bids
+// Plan fills up what is missing when that is worth it, and decides about machines whose paid time is nearly over. Where there are no bids
 // there is nothing to choose a bid for: the cost of work follows from the rate of evictions, as Capacity has it.
 func (p CostPerWork) Plan(s State) Plan {
 	if s.Job.Terms.Increment <= 0 {
@@ -87,7 +87,7 @@ type budgeting struct {
 	fleet fleet
 
 	forecast *forecast
-	offers   []offer  // Index: candidate; those that cannot tell how many machines they need have none
+	offers   []offer  // Index: candidate; those for which the number of machines is unknown have none
 	options  []option // the best of each candidate that can be bought from now
 }
 
@@ -280,7 +280,7 @@ func (b *budgeting) least() float64 {
 	return -float64(b.Job.hour()) * betterSoon.Hours()
 }
 
-// hurried reports whether the job must go on whatever it costs: for its deadline, or because cheap times are too long in
+// hurried reports whether the job must continue whatever it costs: for its deadline, or because cheap times are too long in
 // coming.
 func (b *budgeting) hurried() bool {
 	left, known := b.Job.WorkLeft()

@@ -55,7 +55,7 @@ func (Deadline) Name() string { return "deadline" }
 // ByRestart says that no reliable tier stands behind it.
 func (Deadline) ByRestart() {}
 
-// Plan decides where the job goes on.
+// Plan decides where the job continues.
 func (p Deadline) Plan(s State) Plan {
 	c := newCourse(s)
 	affordable := c.affordable(1)
@@ -178,7 +178,7 @@ func (c *course) spotPrice(spots []int) float64 {
 	return float64(int(best/c.perWork(c.demand)*parts+0.5)) / parts
 }
 
-// availability is a candidate's as it is watched, or else as its price tells: machines can be had and kept while it is
+// availability is a candidate's as it is watched, or else as its price shows: machines can be had and kept while it is
 // within the bid.
 func (c *course) availability(candidate int) *market.Availability {
 	p, seen := &c.Pools[candidate], &c.plan.Considered[candidate]

@@ -46,7 +46,7 @@ const (
 	launchAgain = 5 * time.Minute
 )
 
-// EvictionsTold returns the evictions per machine hour that follow from what the provider tells, if it tells anything.
+// EvictionsTold returns the evictions per machine hour that follow from the provider's reports, if there are any.
 func (h Hints) EvictionsTold() (rate float64, told bool) {
 	if share := h.Interruptions; share.Known() && share.Value >= 0 && share.Value < 1 {
 		rate, told = max(-math.Log1p(-share.Value), 1e-4)/hoursInMonth, true

@@ -10,7 +10,7 @@ import (
 
 // priceOdds is what the past of a pool says about the next billing increment, given the present price: the moments of the
 // lookback at which the price was about the same, and how far it then rose, and when. Prices count as multiples of the
-// price of the moment, so that a moment at another level still tells something.
+// price of the moment, so that a moment at another level still counts.
 type priceOdds struct {
 	moments  []moment
 	rises    []rise      // of all moments, one after the other
@@ -42,7 +42,7 @@ const (
 	// momentEvery is the distance of moments. Prices change a few times an hour in busy markets.
 	momentEvery = 15 * time.Minute
 	// likeness is how near, in the logarithm, prices must be to count as about the same: the standard deviation of a
-	// Gaussian weight. A tenth tells the levels of a market apart, and is more than its noise.
+	// Gaussian weight. A tenth separates the levels of a market, and is more than its noise.
 	likeness = 0.1
 	// unlike is the weight of moments at any other price, so that a price never seen before still has an priceOdds.
 	unlike = 0.02

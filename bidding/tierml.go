@@ -33,7 +33,7 @@ type TierML struct {
 	Bids BidRule
 	// Estimator measures MTTF.
 	Estimator market.Estimator
-	told      bool // nobody bids, and providers tell how often they evict: see measure
+	told      bool // there are no bids, and providers report how often they evict: see measure
 }
 
 // Defaults of a TierML policy.
@@ -67,7 +67,7 @@ func (p TierML) withDefaults() TierML {
 	return p
 }
 
-// measure returns a pool's MTTF at a bid. Where nobody bids, machines are evicted at the rate that the provider tells, too. Our own
+// measure returns a pool's MTTF at a bid. Where there are no bids, machines are also evicted at the rate that the provider reports. Our own
 // evictions are left out: a bulk eviction is one event, and after it another pool would look better for no other reason.
 func (p TierML) measure(c *Candidate, at time.Time, bid market.USD) market.Estimate {
 	e := p.Estimator.MTTF(c.History, at, bid)
@@ -214,7 +214,7 @@ func (r *round) perWork(i int) (float64, bool) {
 
 // price leaves those spot pools out of the ranking whose work costs more than on demand, on the type where that is cheapest, or more
 // than PriceFactor times the cheapest work. A switch must save as well as avoid an eviction (TierML, CMU-PDL-16-102, section 4.6), and
-// of MTTF alone the paper's two types, at one price per core, tell nothing. Without it one more pool, dear and calm, took the fleet.
+// by MTTF alone the paper's two types, at one price per core, are no guide. Without it one more pool, dear and calm, took the fleet.
 func (r *round) price() {
 	onDemand, cheapest := math.Inf(1), math.Inf(1)
 	for i := range r.Pools {
@@ -458,7 +458,7 @@ func (r *round) whyBest() string {
 	return what + mttfText(c.MTTF) + " at bid $" + c.Bid.String()
 }
 
-// name tells pools of one provider apart in a sentence.
+// name distinguishes pools of one provider in a sentence.
 func (r *round) name(candidate int) string {
 	p := r.Pools[candidate].Pool
 	return p.Zone + " " + p.Type

@@ -150,7 +150,7 @@ func (v *values) all() []*spellValues {
 	return out
 }
 
-// next is the expected value a step later: of a spell that goes on, or ends with some chance and gives way to the first
+// next is the expected value a step later: of a spell that continues, or ends with some chance and gives way to the first
 // phase of another.
 func (s *solver) next(ends float32, same *spellValues, k int, other float32) float32 {
 	later := same[k]

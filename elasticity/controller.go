@@ -48,7 +48,7 @@ type Config struct {
 	Rules       market.RuleBook
 	WholeHours  bool // the rule book bills whole hours: what is paid for is worked to its end
 	Billed      bool // the provider says what machines have cost
-	Silent      bool // Step gives no Record, because nobody reads the journal; Totals has the figures
+	Silent      bool // Step returns no Record, because the journal has no reader; Totals has the figures
 	// NoHeartbeats: machines send none, as simulated ones. Silence says nothing about them.
 	NoHeartbeats bool
 	Tune         *tuning.Options // of a job that is tuned while it trains; nil = it is not

@@ -30,7 +30,7 @@ func (c *Controller) pause(e ScaleWanted) (target, error) {
 	return next, nil
 }
 
-// errOthersPause refuses to resume a run that somebody else has paused.
+// errOthersPause refuses to resume a run that another party paused.
 func errOthersPause(t target) error {
 	if t.scheduled {
 		return fmt.Errorf("a scheduler has paused the run (%s) and will resume it; to pause it until you resume it, pause it yourself", t.paused)

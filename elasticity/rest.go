@@ -47,7 +47,7 @@ func (c *Controller) advance() {
 	}
 }
 
-// Resting reports whether the next event may find nothing to do. A driver may then tell later of progress that does not
+// Resting reports whether the next event may find nothing to do. A driver may then delay reports of progress that does not
 // complete the job, as of the time when it was reported: nothing follows from it by itself.
 func (c *Controller) Resting() bool { return c.training.Resting() }
 

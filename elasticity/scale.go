@@ -86,7 +86,7 @@ func (c *Controller) wantReliable() int {
 	return cmp.Or(c.target.reliable, max(c.cfg.Reliable.Count, 1))
 }
 
-// Scale tells how many machines work and serve.
+// Scale is how many machines work and serve.
 func (c *Controller) Scale() Scale {
 	s := Scale{Want: c.wanted(), Servers: c.training.Layout.Serving(), WantServers: c.target.servers, WantReliable: c.wantReliable(),
 		Paused: c.target.paused != ""}
@@ -246,7 +246,7 @@ func (c *Controller) admit(reliable int) error {
 // closing reports whether the run is about to end.
 func (c *Controller) closing() bool { return c.step.Closing() || c.training.Need().Done }
 
-// advanceScale tells those who wait when what they asked for is so.
+// advanceScale answers requests that have been fulfilled.
 func (c *Controller) advanceScale() {
 	if len(c.target.waiting) == 0 {
 		return

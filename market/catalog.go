@@ -83,8 +83,8 @@ const (
 //	region,instance_type,vcpu,memory_gib,ecu,linux_ondemand_usd_hour,network
 //
 // or only region, instance_type and linux_ondemand_usd_hour. Where the vCPUs are missing they are those of EC2's naming of
-// sizes (VCPUOf), and 0, that is unknown, where it tells none; memory that is missing is 0, unknown. The network is
-// known where it says a number, such as "10 Gigabit"; of "Moderate" or "Up to 10 Gigabit" nobody can plan with a figure.
+// sizes (VCPUOf), and 0, that is unknown, where it has none; memory that is missing is 0, unknown. The network is
+// known where it says a number, such as "10 Gigabit"; "Moderate" and "Up to 10 Gigabit" give no figure to plan with.
 // The architecture is in the column arch, and where that is missing in the name (ArchOf). Other columns are not read.
 func ReadCatalog(r io.Reader) (*Catalog, error) {
 	rows := csv.NewReader(r)

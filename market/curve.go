@@ -113,7 +113,7 @@ func (s sums) plus(from, to int64) sums {
 }
 
 func unixNano(t time.Time) int64 {
-	if t.Unix() < 0 { // a price that has always held; nobody looks back that far
+	if t.Unix() < 0 { // a price that has always held
 		return 0
 	}
 	return t.UnixNano()

@@ -19,7 +19,7 @@ type PricePoint struct {
 //
 // Points once in a History never change, so views of it (Until) share them, and what has been reckoned from them:
 // Append only adds behind what every view can see. A view that is given again what its history was extended with, as
-// replays do, goes on sharing. Many may read a History at a time while nobody appends to it.
+// replays do, keeps sharing. Concurrent reads are safe while there is no Append.
 type History struct {
 	points []PricePoint // sorted by At, no two at the same instant
 	ahead  []PricePoint // of a view: all points of its history, of which it sees the first; nil of others

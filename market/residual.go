@@ -6,7 +6,7 @@ import (
 )
 
 // Bands of price relative to the bid, in eighths of it: up to 1/8, 1/4, 1/2, 3/4 and all of it. Calm markets
-// sit in the low bands; the high ones tell a rising price early.
+// sit in the low bands; the high ones show a rising price early.
 var bandEighths = [bands]USD{1, 2, 4, 6, 8}
 
 const (
@@ -128,7 +128,7 @@ func (e Estimator) estimate(o observation) Estimate {
 	return Estimate{Known: true, Mean: toDuration(left / ended), Episodes: o.crossings}
 }
 
-// shareWithin returns the share of instants that a crossing followed within horizon, of those that can tell, in
+// shareWithin returns the share of instants that a crossing followed within horizon, of those that are old enough, in
 // the same blend. There is at least one crossing.
 func (e Estimator) shareWithin(w *window, horizon time.Duration, o observation) float64 {
 	weight := float64(e.Prior) / float64(o.all.exposure)

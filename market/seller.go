@@ -8,7 +8,7 @@ import (
 // Seller is what prices and bills have to know of a provider, as data.
 type Seller struct {
 	Name   string
-	NoBids bool       // spot machines have a price, and nobody bids
+	NoBids bool       // spot machines have a price, and there are no bids
 	Books  []RuleBook // its own, beside those of this package
 }
 

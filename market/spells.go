@@ -97,7 +97,7 @@ func (c *SpellCounts) Rates() (rates SpellRates) {
 	return rates
 }
 
-// Left is the expected rest of a spell of an age, in hours, if it goes on by these rates.
+// Left is the expected rest of a spell of an age, in hours, at these rates.
 func (r *SpellRates) Left(age time.Duration) float64 {
 	left, alive := 0.0, 1.0
 	for phase := SpellPhase(age); ; phase++ {
@@ -136,7 +136,7 @@ func LearnSpells(pools []*Availability, count int, until time.Time) (all Spells,
 type spellLearner struct {
 	pools []*Availability
 	count int
-	next  []int // of each pool, the first point that was not told
+	next  []int // of each pool, the first point that was not learned
 	one   []spellWatch
 	union spellWatch
 

@@ -65,7 +65,7 @@ func (a *attempt) end(e ending) {
 func (a *attempt) warnEarly() {
 	a.mu.Lock()
 	a.early = true
-	a.asked = a.start.Ranks <= 1 // several ranks save together, when somebody asks all of them
+	a.asked = a.start.Ranks <= 1 // several ranks save together, when the controller asks all of them
 	a.mu.Unlock()
 	a.ring()
 }

@@ -100,7 +100,7 @@ func compareKeys(a, b string) int {
 	return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
 }
 
-// CopyLog writes an attempt's log from a byte on, as far as it is in the store, and returns where it goes on.
+// CopyLog writes an attempt's log from a byte on, as far as it is in the store, and returns the offset of what follows.
 func CopyLog(ctx context.Context, to io.Writer, store string, l LogName, from int64) (next int64, err error) {
 	folder := logFolder(store, l)
 	pieces, err := blob.List(ctx, folder)

@@ -169,7 +169,7 @@ type ending struct {
 	save     bool
 }
 
-// and merges a later wish: the earlier times hold, and a state that somebody does not want is not saved.
+// and merges a later request: the earlier times hold, and the state is saved only if both want it.
 func (e ending) and(later ending) ending {
 	earliest := func(a, b time.Time) time.Time {
 		if a.IsZero() || !b.IsZero() && b.Before(a) {

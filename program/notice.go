@@ -16,7 +16,7 @@ import (
 // Kinds of notices.
 const (
 	evicted   = "eviction"  // the machine goes at the deadline
-	rebalance = "rebalance" // it is likely to go, nobody knows when
+	rebalance = "rebalance" // it is likely to go, at an unknown time
 	stopped   = "stop"      // the program is ended at the deadline, the machine stays
 )
 

@@ -22,7 +22,7 @@ type process struct {
 	within  *container    // nil = the machine itself; else cmd is of its runtime
 	output  *os.File      // what they write
 	ended   chan struct{} // the script's shell has
-	drained chan struct{} // nobody can write any more
+	drained chan struct{} // closed when no writer is left
 }
 
 // prelude runs a script so that, on SIGTERM, bash waits for the command at hand, which gets the signal as well, and then ends. Without the trap it would
@@ -115,7 +115,7 @@ func (p *process) finish() {
 	<-p.ended
 	for until := time.Now().Add(mostLinger); len(p.members()) > 0 && time.Now().Before(until); {
 		time.Sleep(5 * time.Millisecond)
-		p.kill() // somebody may have been born meanwhile
+		p.kill() // a child may have been born meanwhile
 	}
 	_ = p.output.SetReadDeadline(time.Now().Add(drainTime))
 	<-p.drained
@@ -140,7 +140,7 @@ func (p *process) status() (code int, name string) {
 	return code, name
 }
 
-// guard ends a program whose agent has died: nobody would mirror its state or end it. It is a shell that waits for the end of a pipe, through
+// guard ends a program whose agent has died and can neither mirror its state nor end it. It is a shell that waits for the end of a pipe, through
 // which it learns the program's group.
 type guard struct {
 	cmd  *exec.Cmd

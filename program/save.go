@@ -116,7 +116,7 @@ func (s *supervisor) saveOnce(ctx context.Context, what mirror.What, set uint64)
 		Took: time.Since(began), Final: what.Last, Left: saved.Left}
 }
 
-// saveLast saves what the program has left, before the deadline if there is one, which may come while this goes on.
+// saveLast saves what the program has left, before the deadline if there is one, which may come during the save.
 func (s *supervisor) saveLast(half func(string) bool) (left []string) {
 	if s.saving != nil {
 		if s.ends && !s.end.deadline.IsZero() {

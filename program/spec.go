@@ -1,4 +1,4 @@
-// Package program runs a program of somebody's own on a machine that may be taken away: it fetches the folder, prepares the machine once, starts the
+// Package program runs a user's program on a machine that may be reclaimed: it fetches the folder, prepares the machine once, starts the
 // program in a session of its own, warns it, mirrors its state, and says how it ended. It refuses to know controllers, providers, prices, and other machines.
 package program
 
@@ -96,7 +96,7 @@ type Advanced struct {
 	Reading
 }
 
-// Reading is what a program says of itself at a step.
+// Reading is what a program reports at a step.
 type Reading struct {
 	Step    int64
 	HasLoss bool

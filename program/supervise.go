@@ -280,7 +280,7 @@ func (s *supervisor) halfWritten(gone bool) func(string) bool {
 	}
 	half := map[string]bool{}
 	if !gone || s.ends {
-		// It is about to be killed: first let nobody move.
+		// It is about to be killed: first stop every process.
 		for _, pid := range s.p.members() {
 			_ = syscall.Kill(pid, syscall.SIGSTOP)
 		}

@@ -12,7 +12,7 @@ import (
 // Variable names the provider in the environment of a machine.
 const Variable = "TIERML_PROVIDER"
 
-// Machine is this machine as its provider tells of it: whoever is named in the environment, or whose cloud of this program has
+// Machine is this machine as its provider describes it: the provider named in the environment, or the one whose cloud of this program has
 // started it, or the first that there is.
 func Machine(env func(string) string, m clock.Mapping, log *slog.Logger) (node.Machine, error) {
 	if name := env(Variable); name != "" {

@@ -84,7 +84,7 @@ func WantedTypes(m *local.Market, job *config.Job) (names []string, machines int
 	return slices.Compact(names), max(machines, 1)
 }
 
-// WantedVCPUs is how many vCPUs a job takes at most, on spot and on demand. A run meets a quota as a lack of capacity and goes on
+// WantedVCPUs is how many vCPUs a job takes at most, on spot and on demand. To a run an exhausted quota is a lack of capacity, and it continues
 // with fewer machines: a plan warns of it. tierml doctor reports missing rights to read quotas; plans do not.
 func WantedVCPUs(m *local.Market, job *config.Job, region string) (spot, onDemand float64) {
 	_, machines := WantedTypes(m, job)

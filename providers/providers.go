@@ -92,7 +92,7 @@ type Boot struct {
 // Facts are what differs between providers as data.
 type Facts struct {
 	config.Provider // for job files
-	// NoBids: spot machines have a price, and nobody bids. Books are rule books beside those of package market.
+	// NoBids: spot machines have a price, and there are no bids. Books are rule books beside those of package market.
 	NoBids bool
 	Books  []market.RuleBook
 	// Bills are the forms in which it says what machines have cost.

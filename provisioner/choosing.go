@@ -25,7 +25,7 @@ type Refusal struct {
 	Err  error // wraps one of the contract's, as errors of Launch do
 }
 
-// Choose launches, and tells which pools refused where the Cloud does.
+// Choose launches, and returns which pools refused where the Cloud reports it.
 func Choose(ctx context.Context, c Cloud, r Request) ([]Instance, []Refusal, error) {
 	if len(r.Or) > 0 && c.Traits().Chooses {
 		return c.Choose(ctx, r)

@@ -2,7 +2,7 @@ package provisioner
 
 import "errors"
 
-// Errors that callers tell apart (errors.Is); adapters wrap the provider's own words with them.
+// Errors that callers distinguish (errors.Is); adapters wrap the provider's own words with them.
 var (
 	// ErrNoCapacity: the pool has no machine left now. Another pool may.
 	ErrNoCapacity = errors.New("no capacity")

@@ -7,7 +7,7 @@ import "time"
 type Holding struct {
 	Instance
 	Job, Owner string
-	Expires    time.Time // when nobody wants it any more; zero = its tags do not say
+	Expires    time.Time // when its lease ends; zero = its tags do not say
 }
 
 // Overdue reports whether a machine's lease is over. Callers that end it pass the earliest that now may be (clock.Between).

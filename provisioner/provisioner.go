@@ -31,12 +31,12 @@ type Cloud interface {
 	// ErrPriceTooLow, ErrLimit, ErrInvalid, ErrNotFound (an image, say), ErrDenied.
 	Launch(ctx context.Context, r Request) ([]Instance, error)
 	// Terminate ends machines. It asks for the end and does not wait for it. Ending a machine that has ended
-	// already, or that nobody knows, is not an error.
+	// already, or that is unknown, is not an error.
 	Terminate(ctx context.Context, ids ...InstanceID) error
 	// List returns every machine of the cluster that runs or ended recently, sorted by id. A machine that
 	// Launch returned is in it, even if the provider takes a while to know of its own machines everywhere.
 	List(ctx context.Context) ([]Instance, error)
-	// Notify calls f for each change that the provider tells of (warned, ended), beginning with those in
+	// Notify calls f for each change that the provider reports (warned, ended), beginning with those in
 	// force, until ctx is done: then it returns nil. Failures that pass do not end it. A notice may come
 	// more than once; f is never called concurrently by one Notify, nor after it has returned.
 	Notify(ctx context.Context, f func(Notice)) error
@@ -48,16 +48,16 @@ type Cloud interface {
 // Optional is what only some providers can do, as Traits say. It is part of every Cloud, so that a Cloud around another, which
 // embeds it, does all that the inner one does. Basic is for a Cloud that does none of it.
 type Optional interface {
-	// Choose is Launch of a Request with Or, and tells beside the machines, or the error, which pools refused; as far as the
+	// Choose is Launch of a Request with Or, and returns beside the machines, or the error, which pools refused; as far as the
 	// provider says so. Only where Traits.Chooses.
 	Choose(ctx context.Context, r Request) ([]Instance, []Refusal, error)
 	// Renew puts the leases of machines off: until when they are wanted. Their controller renews them as long as there is one, and
-	// who finds a machine whose lease is over may end it. Machines that have ended, or that nobody knows, are not an error. Where
+	// who finds a machine whose lease is over may end it. Machines that have ended, or are unknown, are not an error. Where
 	// Traits.Leases is false it does nothing.
 	Renew(ctx context.Context, generation string, until time.Time, ids ...InstanceID) error
 	// Holdings returns the machines of the cluster that cost money, with what their tags say. Only where Traits.Leases.
 	Holdings(ctx context.Context) ([]Holding, error)
-	// Recall tells of a machine that an earlier process has bought and written down, for providers that forget those that have
+	// Recall adds a machine that an earlier process bought and wrote down, for providers that forget those that have
 	// ended.
 	Recall(i Instance)
 	// Preempt has the provider take machines back as it does by itself, notice first: for drills. Only where Traits.Preempts.
@@ -104,7 +104,7 @@ type Request struct {
 	// that they will last and be cheap. Only where Traits.Chooses.
 	Or []Choice
 
-	Intended   time.Time // when it was decided, as it is written down; zero = nobody has written it down
+	Intended   time.Time // when it was decided, as it is written down; zero = it is not written down
 	Generation string    // the controller of the run that decided it; empty = unknown
 	Expires    time.Time // the lease's end, unless it is renewed; zero = unknown
 }
@@ -157,7 +157,7 @@ const (
 	Ended NoticeKind = "ended"
 )
 
-// Notice is something that the provider tells about a machine.
+// Notice is what the provider reports of a machine.
 type Notice struct {
 	Kind     NoticeKind
 	ID       InstanceID

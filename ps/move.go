@@ -8,7 +8,7 @@ import "slices"
 //
 // The hand-over:
 //  1. BeginMove queues all touched rows. It refuses while a cut is named or outstanding.
-//  2. MoveRows sends them in pieces. The shard goes on serving; touch marks what changes meanwhile, and MoveAgain queues that.
+//  2. MoveRows sends them in pieces. The shard keeps serving; touch marks what changes meanwhile, and MoveAgain queues that.
 //  3. FinalMove gives the rest in one message: dirty rows, marks, pending and staged work, settled and fenced incarnations.
 //     Until then CancelMove undoes everything; afterwards only the receiver (Incoming.Finish) may serve.
 //

@@ -60,7 +60,7 @@ func (k Key) Before(other Key) bool {
 	return k.Table < other.Table || k.Table == other.Table && k.Row < other.Row
 }
 
-// follow reports whether keys ascend, and go on after those before them.
+// follow reports whether keys ascend, beginning above those before them.
 func follow(before, keys []Key) bool {
 	if len(before) > 0 {
 		before = before[len(before)-1:]

@@ -61,7 +61,7 @@ type closure struct {
 	until time.Time
 }
 
-// followPrices tells of each price change of a pool, one after the other.
+// followPrices reports each price change of a pool, one after the other.
 func (c *cloud) followPrices(pool market.Pool, points []market.PricePoint) {
 	if len(points) == 0 {
 		return
@@ -78,7 +78,7 @@ func (c *cloud) followPrices(pool market.Pool, points []market.PricePoint) {
 	})
 }
 
-// followAvailability tells of each change of what a pool gives, and takes back what it no longer does: the newest first,
+// followAvailability reports each change of what a pool gives, and takes back what it no longer does: the newest first,
 // as they are the ones that a fleet which is whole has least use for. The notice comes before the change.
 func (c *cloud) followAvailability(pool market.Pool, points []market.AvailabilityPoint) {
 	if len(points) == 0 {
@@ -245,7 +245,7 @@ func (c *cloud) terminate(ids []provisioner.InstanceID) {
 	}
 }
 
-// end takes a machine off the bill; the broken stream tells at once, the provider a little later.
+// end takes a machine off the bill; the broken stream shows it at once, the provider a little later.
 func (c *cloud) end(m *machine, by market.EndedBy, reason string) {
 	if m.gone {
 		return

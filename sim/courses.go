@@ -24,7 +24,7 @@ import (
 // Every other start is simulated, and so is the first of each course. Not for concurrent use.
 type Courses struct {
 	policy  bidding.ByPrices
-	asked   time.Duration // from the start until the policy is asked first; 0 = nobody knows yet
+	asked   time.Duration // from the start until the policy is asked first; 0 = not known yet
 	known   []*course
 	changes []change // of all prices, in order of time
 	idle    []*idleness
@@ -308,7 +308,7 @@ func viewOf(cfg *Config, now time.Time, late []int, held []bidding.Allocation) b
 	return s
 }
 
-// idleness says of a fleet that nobody has bought just now at which price changes the policy finds nothing to do, until the
+// idleness finds, for a fleet without a purchase just now, the price changes at which the policy finds nothing to do, until the
 // next: that does not depend on when a run started.
 type idleness struct {
 	held  bidding.Allocation

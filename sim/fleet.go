@@ -17,7 +17,7 @@ import (
 // clock takes its work over the machine's rate, and a clock is over when every split's part is.
 //
 // Two simplifications keep a start at milliseconds. All partitions of a clock become complete at the same instant,
-// and one report tells of a clock for all splits; real workers report each for itself.
+// and one report covers a clock of all splits; real workers report each for itself.
 type fleet struct {
 	w     *world
 	ctrl  *elasticity.Controller
@@ -40,7 +40,7 @@ type fleet struct {
 
 	calm    calm
 	untold  []clocks           // in the order in which they are to be reported
-	telling time.Duration      // when the next clock of a calm was last scheduled to be told: see tellAll
+	telling time.Duration      // when the next clock of a calm was last scheduled to be reported: see tellAll
 	stats   []tiers.SplitStats // of any clock
 }
 
@@ -53,7 +53,7 @@ type split struct {
 type node struct {
 	// What the work's course asks for comes first: it fits into one line of a cache.
 	alive, busy        bool
-	told               bool          // at this instant, to do something
+	told               bool          // commanded to do something at this instant
 	employed           bool          // it has been given splits or partitions
 	generation, fenced ps.Generation // service for generations below fenced is refused
 	begun, finish      time.Duration // of the clock under way
@@ -192,7 +192,7 @@ func (n *node) prepare(do tiers.Do) {
 	}
 }
 
-// settleInstant lets work go on after all commands of the instant: a thousand machines are sent theirs at one.
+// settleInstant resumes work after all commands of the instant: a thousand machines are sent theirs at one.
 func (f *fleet) settleInstant() {
 	if f.unsettled {
 		f.advance()
@@ -373,7 +373,7 @@ func (f *fleet) commit() {
 	}
 }
 
-// report tells of the clock that is complete.
+// report reports the clock that is complete.
 func (f *fleet) report(n *node) {
 	took := (n.finish - n.begun).Seconds() / f.w.cfg.Timing.Speed
 	if f.lazily() && f.complete < f.w.cfg.Job.Clocks {

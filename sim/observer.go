@@ -44,7 +44,7 @@ func (o *observer) Plan(s bidding.State) bidding.Plan {
 	return plan
 }
 
-// before and after tell the observer of each step of a controller.
+// before and after report each step of a controller to the observer.
 func (o *observer) before(c *elasticity.Controller, events []elasticity.Event) {
 	for _, e := range events {
 		if _, wake := e.(elasticity.Wake); wake && !o.awake && c.NeedsFullStep(o.w.now()) {

@@ -29,7 +29,7 @@ type Programs struct {
 // number is how many machines do each its part of the work once.
 func (p *Programs) number() int { return max(p.Tasks, 1) * p.width() }
 
-// Share is how much of the work of all programs is done, as some trials do not go on.
+// Share is how much of the work of all programs is done, as some trials are dropped.
 func (p *Programs) Share() float64 { return trials.Share(p.Rungs, p.Tasks, p.Of) }
 
 func (p *Programs) width() int {
@@ -42,7 +42,7 @@ func (p *Programs) width() int {
 // Together reports whether all machines run one program.
 func (p *Programs) Together() bool { return p.Tasks == 0 && p.Count > 1 }
 
-// Again is how long a machine whose agent has called takes until a program goes on there.
+// Again is how long a machine whose agent has called takes until a program runs there.
 func (c *Config) Again() time.Duration { return c.Programs.Setup + c.Programs.Restore + c.Timing.Start }
 
 // Undone is how much of a machine's work an eviction undoes at the most. The last of a state that fits into the notice is saved.
@@ -240,7 +240,7 @@ func (p *player) count() {
 	}
 }
 
-// save mirrors the state as it is now; the program goes on meanwhile.
+// save mirrors the state as it is now; the program continues meanwhile.
 func (p *player) save(final bool) {
 	p.count()
 	p.c.saves++

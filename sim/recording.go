@@ -25,7 +25,7 @@ type Recording struct {
 	prices   map[recordedPrice]time.Time
 }
 
-// recordedLaunch is what came of a purchase.
+// recordedLaunch is the result of a purchase.
 type recordedLaunch struct {
 	pool     market.Pool
 	machines []*recordedMachine

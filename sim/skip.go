@@ -10,7 +10,7 @@ import (
 )
 
 // As long as nothing happens one clock is like the other: all machines begin it together and are done after the same
-// times. When nobody reads a journal such clocks are not gone through one by one: a calm begins, in which how far the work
+// times. Without a journal such clocks are not simulated one by one: a calm begins, in which how far the work
 // has come is a matter of the time that has passed. It ends when a machine gets a command about its work, or ends, or a clock comes that
 // is not like the others; cuts do not end it. Meanwhile the controller, at rest, hears of clocks only before another event. So a
 // start costs as much as there are events that change something, and comes to the same.
@@ -24,7 +24,7 @@ type calm struct {
 
 // clocks are some that are done, one every length from first on; they were not reported yet.
 type clocks struct {
-	node   *node // that tells of them
+	node   *node // that reports them
 	from   ps.Clock
 	count  int
 	first  time.Duration // when the controller is to hear of the first
@@ -72,7 +72,7 @@ func (f *fleet) expectCut() {
 	}
 }
 
-// rouse ends a calm: clocks that are over by now are done, and will be told in time.
+// rouse ends a calm: clocks that are over by now are done, and will be reported in time.
 func (f *fleet) rouse() {
 	c := f.calm
 	if c.limit == 0 {
@@ -116,7 +116,7 @@ func (f *fleet) steady() (last *node) {
 	return last
 }
 
-// tellBefore tells the controller of clocks that it should have heard of before a time.
+// tellBefore reports to the controller the clocks that are due before a time.
 func (f *fleet) tellBefore(now time.Duration) {
 	f.tellUntil(now-1, func(at time.Duration, e elasticity.Event) { f.w.do(f.ctrl.Step(f.w.cfg.Start.Add(at), e)) })
 }
@@ -139,7 +139,7 @@ func (f *fleet) tellUntil(now time.Duration, say func(time.Duration, elasticity.
 	}
 }
 
-// tell tells of those clocks that are due: of the last, and of the one before, from which the controller has the length of
+// tell reports those clocks that are due: the last, and the one before, from which the controller has the length of
 // the last.
 func (f *fleet) tell(c *clocks, now time.Duration, say func(time.Duration, elasticity.Event)) {
 	if c.first > now {
@@ -176,7 +176,7 @@ func (f *fleet) tellAll() {
 	}
 }
 
-// progress tells of a clock for all splits.
+// progress reports a clock for all splits.
 func (n *node) progress(clock ps.Clock, took float64) tiers.Progress {
 	f := n.f
 	if f.stats == nil {

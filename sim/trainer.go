@@ -37,11 +37,11 @@ type staff interface {
 	tellBefore(now time.Duration)
 	tellNow(now time.Duration) []elasticity.Event
 	tellAll()
-	// settleInstant is called before time goes on.
+	// settleInstant is called before time advances.
 	settleInstant()
 }
 
-// trainer is training by kill and restart: one team works as long as all of it lives. Its work goes on evenly, so that
+// trainer is training by kill and restart: one team works as long as all of it lives. Its work advances evenly, so that
 // nothing happens between a beginning and an end but checkpoints.
 type trainer struct {
 	w     *world
@@ -49,7 +49,7 @@ type trainer struct {
 	round int // counts beginnings and ends: what was scheduled in an older one is void
 
 	team   []*recruit
-	done   float64 // clocks, when the team began or went on
+	done   float64 // clocks, when the team began or resumed
 	since  time.Duration
 	rate   float64 // clocks per nanosecond; 0 = nothing trains
 	saving bool    // which keeps the team from working
@@ -131,7 +131,7 @@ func (t *trainer) train(a elasticity.Train) {
 	})
 }
 
-// work lets the team work from now on, and tells.
+// work lets the team work from now on, and reports it.
 func (t *trainer) work() {
 	t.round++
 	job, clocks := &t.w.cfg.Job, float64(t.w.cfg.Job.Clocks)

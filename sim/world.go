@@ -52,7 +52,7 @@ type Config struct {
 	Timing       Timing
 	Settings     tempo.Settings // of the controller
 	Faults       []Fault
-	// Hazard is the evictions that prices do not tell of; nil = none. A run that is replayed has its own.
+	// Hazard is the evictions that prices do not show; nil = none. A run that is replayed has its own.
 	Hazard *hazard.Hazard
 	// Recording replays a real run: nil = everything is simulated.
 	Recording *Recording
@@ -71,7 +71,7 @@ type Config struct {
 
 	// Watch, if not nil, gets the events of each step and the controller's actions, when there is a Record.
 	Watch func(time.Time, []elasticity.Event, []elasticity.Action)
-	// Record gets every journal entry, in order. When it is nil nobody reads the journal, and none is written: the
+	// Record gets every journal entry, in order. When it is nil no journal is written: the
 	// same run takes a fraction of the time.
 	Record func(journal.Entry)
 }
@@ -118,8 +118,8 @@ type world struct {
 	cloud        cloud
 	staff        staff
 	ledger       cost.Ledger
-	observer     *observer          // nil = nobody watches
-	news, told   []elasticity.Event // at this instant, to be decided about; told is kept for its memory
+	observer     *observer          // nil = none
+	news, told   []elasticity.Event // of this instant, to be decided about; told is kept for its memory
 	early        int                // of news, how many come before what machines report at the same instant
 	result       Result
 	err          error
@@ -205,7 +205,7 @@ func (c *Config) byRestart() bool {
 	return ok
 }
 
-// begin writes the journal's first lines and tells what is known at the start.
+// begin writes the journal's first lines and reports what is known at the start.
 func (w *world) begin() error {
 	for _, p := range w.cfg.Pools {
 		if p.Type.VCPU < 1 {
@@ -262,7 +262,7 @@ func (w *world) rate(p market.Pool) float64 {
 	return 0
 }
 
-// step tells the controller of an event, with all others of its instant: a thousand machines that are taken together are one
+// step passes the controller an event, with all others of its instant: a thousand machines that are taken together are one
 // decision, as they are to a real controller (elasticity/runner).
 func (w *world) step(e elasticity.Event) {
 	if w.rank < reports {
@@ -271,7 +271,7 @@ func (w *world) step(e elasticity.Event) {
 	w.news = append(w.news, e)
 }
 
-// decide tells the controller what has happened at this instant, and does what it says.
+// decide passes the instant's events to the controller, and carries out its actions.
 func (w *world) decide() {
 	events, early := w.news, w.early
 	w.news, w.told, w.early = w.told[:0], events, 0
@@ -328,7 +328,7 @@ func (w *world) act(a elasticity.Action) {
 }
 
 // scheduleWake calls the controller when it wants to be called. A wish that is put off by a later step costs one event
-// that looks and goes on waiting.
+// that looks and waits again.
 func (w *world) scheduleWake() {
 	at := max(w.wake.Sub(w.cfg.Start), w.elapsed+1)
 	if w.wakeAt > w.elapsed && w.wakeAt <= at {
@@ -349,7 +349,7 @@ func (w *world) scheduleWake() {
 	})
 }
 
-// pricesKnown tells that prices until now are known, once they are: bills wait for it.
+// pricesKnown reports that prices until now are known, once they are: bills wait for it.
 func (w *world) pricesKnown() {
 	if w.knownPast == w.elapsed {
 		return

@@ -2,7 +2,7 @@ package tiers
 
 import "github.com/tierml/tierml/ps"
 
-// Memory is what the reliable tier needs to go on alone (docs/training.md, Data and memory), in bytes on the machine that
+// Memory is what the reliable tier needs to continue alone (docs/training.md, State), in bytes on the machine that
 // has most of it. It then owns every partition and backs every one up:
 //
 //	owner  = state + undo layer (every row may have changed) + pending (a sum for each clock that may be open)
@@ -12,7 +12,7 @@ import "github.com/tierml/tierml/ps"
 // The worker beside it is not in Total: what its splits touch is known when they have been loaded. Worker is its rows and sums if
 // that is everything.
 //
-// Slots of rules belong to the state. Sparse tables are not in it: nobody knows beforehand how much of them is not 0.
+// Slots of rules belong to the state. Sparse tables are not in it: how many of their cells are not 0 is not known beforehand.
 type Memory struct {
 	State   int64 // of all machines together, once
 	Share   float64
@@ -30,7 +30,7 @@ func (m Memory) Total() int64 { return m.Rows + m.Undo + m.Pending + m.Staged + 
 // usableShare is the part of a machine's memory that training may take; the rest is the system's.
 const usableShare = 0.85
 
-// UsableMemory is what training may take of a machine's memory, in bytes; 0 = the catalog does not tell.
+// UsableMemory is what training may take of a machine's memory, in bytes; 0 = the catalog does not say.
 func UsableMemory(mib int64) int64 { return int64(usableShare * float64(mib<<20)) }
 
 // rowOverhead is what a stored row takes beside its cells, in bytes: its key, its place in the index and its tags.

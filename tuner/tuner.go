@@ -289,7 +289,7 @@ func (t *Tuner) seconds(v, left float64) float64 {
 }
 
 // trialCost is what it is expected to cost that a new setting, if it is worse than the best, is used until the next question. The
-// paper weighs the change alone (III-C). Near the end of a job that goes on trying bad settings for gains that can no longer come.
+// paper weighs the change alone (III-C). Near the end of a job that keeps trying bad settings for gains that can no longer come.
 func (t *Tuner) trialCost(next, best candidate, left float64) float64 {
 	least := math.Exp(best.mean)
 	worse := math.Exp(next.mean+next.variance/2) - least + saving(next.mean, next.variance, least) // E max(0, f - least)

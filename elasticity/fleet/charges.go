@@ -71,7 +71,7 @@ func (a *accounts) bill(m *Machine) ([]market.Charge, error) {
 }
 
 // Due returns a machine's charges as of a time, and whether the prices that they rest on are known. Those of a machine that has ended
-// and whose prices nobody knows are none.
+// and whose prices are unknown are none.
 func (a *accounts) Due(id step.ID, asOf time.Time) (charges []market.Charge, known bool) {
 	m := a.roster.ByID[id]
 	until := asOf

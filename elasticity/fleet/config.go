@@ -64,7 +64,7 @@ type Pool struct {
 	Type     market.InstanceType
 	MaxPrice market.USD    // 0 = no limit of the job's own
 	Hints    bidding.Hints // from providers and earlier runs
-	// Availability is up to now; CapacityChanged adds to it. nil = nobody watches it.
+	// Availability is up to now; CapacityChanged adds to it. nil = it is not watched.
 	Availability *market.Availability
 	History      *market.History // up to now; the fleet appends to it. Of an on-demand pool: its constant price
 }
@@ -102,7 +102,7 @@ type Work interface {
 	Archive()
 }
 
-// Tiers is what the reliable tier's machines do for Work; nobody asks where the fleet is needed whole.
+// Tiers is what the reliable tier's machines do for Work; not called where the fleet is needed whole.
 type Tiers interface {
 	// Bare reports whether something has no second copy.
 	Bare() bool

@@ -68,7 +68,7 @@ func (c *Crashes) Progressed() (held bool) {
 // reliable tier alone, show first that work can be done.
 func (c *Crashes) Hold() bool { return len(c.since) >= crashesToHold }
 
-// Loop reports whether it is a crash loop, in words, with the crash that tells most about it.
+// Loop reports whether it is a crash loop, in words, with the most informative crash.
 func (c *Crashes) Loop() (why string, example Crash, loop bool) {
 	rounds, told := 0, 0
 	var opened time.Time

@@ -87,7 +87,7 @@ func (f *Fleet) enter(l *launch, i provisioner.Instance) *Machine {
 	if m := f.Roster.ByID[id]; m != nil || f.Roster.settled(i.ID) {
 		return m
 	}
-	f.bought++ // the journal tells, too
+	f.bought++ // also in the journal
 	kind := f.markets.typeOf(i.Pool)
 	m := &Machine{
 		Machine: step.Machine{ID: id, Tier: l.tierIn(i.Pool), VCPU: kind.VCPU, Number: f.bought, Entered: f.Now},
@@ -127,7 +127,7 @@ func (f *Fleet) enter(l *launch, i provisioner.Instance) *Machine {
 	return m
 }
 
-// adopt takes up a machine of a launch that was said to have failed. It is on the bill, but nobody counts on it any
+// adopt takes up a machine of a launch that was said to have failed. It is on the bill, but no longer part of the plan
 // more.
 func (f *Fleet) adopt(l *launch, i provisioner.Instance) {
 	if m := f.enter(l, i); m != nil && m.Joined == 0 {

@@ -9,7 +9,7 @@ import (
 )
 
 // Unwritten returns the prices of a pool that a controller writes down when it begins. Reports make bills from the journal's
-// prices, so a controller that takes a run over writes all those of the time when nobody watched; the first one of a run
+// prices, so a controller that takes a run over writes all those of the time without a controller; the first one of a run
 // writes the price that is in force.
 func (p *Ledger) Unwritten(pool market.Pool, known *market.History) []market.PricePoint {
 	last, ok := known.Last()

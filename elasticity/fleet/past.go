@@ -26,7 +26,7 @@ func (f *Fleet) remember(p *Ledger) {
 		f.recall(was)
 	}
 	if s := p.Switch; s != nil && s.Token != "" {
-		// Its machines may still be on their way, or be there with nobody told that those of the old pool may go.
+		// Its machines may still be on their way, or be there while those of the old pool were not released yet.
 		f.Switching = &switchover{from: s.From, to: s.To, token: s.Token}
 		if f.buys.open[s.Token] == nil { // until its machines have joined or gone
 			f.buys.open[s.Token] = &launch{token: s.Token, tier: step.Transient, pool: s.To, answered: true,

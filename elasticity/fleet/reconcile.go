@@ -52,7 +52,7 @@ func (f *Fleet) compare(i provisioner.Instance) {
 		m.cost = i.Cost
 	}
 	switch {
-	case i.State == provisioner.Terminated || i.State == provisioner.Stopping: // of ends, InstanceEnded tells
+	case i.State == provisioner.Terminated || i.State == provisioner.Stopping: // ends are reported by InstanceEnded
 	case m != nil && m.Ended, f.Roster.settled(i.ID):
 		f.Do(Terminate{IDs: []provisioner.InstanceID{i.ID}, Why: listedAgain})
 	case m != nil:
@@ -127,7 +127,7 @@ func (f *Fleet) close(l *launch) {
 	f.closeLaunch(l.token)
 }
 
-// account enters a machine that was bought and not written down; one that nobody bought is sent away.
+// account enters a machine that was bought and not written down; one without a launch is terminated.
 func (f *Fleet) account(i provisioner.Instance) {
 	id := step.ID(i.ID)
 	if m := f.Roster.ByID[id]; m != nil {

@@ -19,7 +19,7 @@ const MaxReliableTries = 5
 const spotTries = 2
 
 // Secure asks for reliable machines that are missing, until the tier stands: after failures, but also when one is
-// lost on its way. Once it has stood, those that are left go on meanwhile, and it asks for as long as it takes.
+// lost on its way. Once it was complete, the remaining machines continue meanwhile, and it asks for as long as it takes.
 func (f *Fleet) Secure() {
 	need := f.work.Need()
 	if need.Standing && !f.Reliable.lost || need.Done || need.TakingOver || f.Closing() || need.Outage || f.Now.Before(f.Reliable.After) {

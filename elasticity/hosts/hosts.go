@@ -3,7 +3,7 @@
 // host, so many vCPUs and so much memory, that one job has for a while; to the job it is a machine of the type that it asked for.
 //
 //   - Book knows which slots jobs have asked for, on which hosts they are, and what they cost. It is made of Lines, which are on disk
-//     before anything is answered or done: another process reads them and goes on.
+//     before anything is answered or done: a successor reads them and continues.
 //   - Brain has hosts bought for the slots that wait, places slots on them, passes the hosts' warnings and ends on to the slots, and
 //     gives empty hosts back when what is paid for them is over.
 //   - Share says what a slot pays of its host's bill. What no slot pays is the idle share, which also has what rounding leaves.

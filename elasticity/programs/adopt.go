@@ -9,7 +9,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// A controller that takes a run over adopts what runs: a program goes on where all its machines call and name the attempt that the journal
+// A controller that takes a run over adopts what runs: a program continues where all its machines call and name the attempt that the journal
 // has the beginning of. Anything else begins again from its state, also what was only being prepared. Until all machines have called, or have had
 // their time, nothing is bought or given out, and what they report is put aside.
 
@@ -70,10 +70,10 @@ func (w adoption) takeOver() {
 	}
 }
 
-// adopt has a program go on, if all its machines run it.
+// adopt lets a program continue if all its machines run it.
 func (w adoption) adopt(it *item, open map[string]PastAttempt) bool {
 	first := open[Key(w.cfg.Tasks, it.number)].Attempt
-	for i := range w.cfg.ranks() { // of a gang on fewer machines than there may be, the journal cannot tell whether some rank is missing
+	for i := range w.cfg.ranks() { // of a gang on fewer machines than there may be, the journal does not show whether a rank is missing
 		a, began := open[Key(w.cfg.Tasks, it.number+i)]
 		x := w.workers[step.ID(a.Instance)]
 		if !began || it.over || a.Attempt != first || x == nil || x.Lost || x.Ended || x.Terminating || x.claim != a.Attempt {

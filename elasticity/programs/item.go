@@ -20,7 +20,7 @@ type item struct {
 	failures int
 	cancel   string // why it is to end for good; empty = it is not
 
-	ran   time.Duration // of work, as the state that it goes on from holds it
+	ran   time.Duration // of work, in the state that it resumes from
 	since time.Time     // that all ranks run; zero = they do not
 	began time.Time     // the attempt
 	ready time.Time     // since when all its ranks run; zero = they do not

@@ -13,7 +13,7 @@ import (
 type Past struct {
 	Attempt  uint64 // the highest
 	Programs map[int]PastProgram
-	Open     []PastAttempt // that nobody has written the end of
+	Open     []PastAttempt // without an end in the journal
 }
 
 // PastProgram is a task, or the gang's program as number 0.
@@ -24,7 +24,7 @@ type PastProgram struct {
 	Steps     []int64
 	Dropped   bool
 	Losses    []float64 // at the rungs of a sweep
-	Cancelled bool      // by somebody
+	Cancelled bool      // by a user
 	Round     uint64    // the newest in which a gang was saved
 }
 

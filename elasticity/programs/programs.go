@@ -51,7 +51,7 @@ type Config struct {
 	// FirstID is beyond all numbers of commands of earlier controllers.
 	FirstID uint64
 	Past    *Past // nil = the run begins
-	// TakesOver: the controller before did not end in order. What its machines run goes on.
+	// TakesOver: the controller before did not end in order. What its machines run continues.
 	TakesOver bool
 }
 
@@ -110,7 +110,7 @@ func (k *keeper) resize(ranks int) {
 	copy(k.newest, k.set)
 }
 
-// of is what a rank goes on from: one that is new has nothing.
+// of is what a rank resumes from: a new one has nothing.
 func (k *keeper) of(rank int) saved {
 	if rank < len(k.set) {
 		return k.set[rank]

@@ -175,7 +175,7 @@ func (w *Work) takeSaved(it *item, r *rank, e tiers.ProgramSaved) {
 	r.final = r.final || e.Final
 	number := it.rankNumber(r)
 	if it.kept.newest[number].manifest == e.Manifest {
-		return // told again
+		return // a repeated report
 	}
 	round := e.Round
 	switch {

@@ -69,7 +69,7 @@ func (w *Work) beginGang() {
 }
 
 // worthGrowing is how many times as long as its last start a gang has run, at the least, before it starts again on more machines: so
-// at most a tenth of its time goes there, and nobody has to know how long it will run.
+// at most a tenth of its time goes there, without an estimate of how long it will run.
 const worthGrowing = 10
 
 // grow has a gang start again on more machines, when there are some and a state of all ranks has just been saved.
@@ -197,7 +197,7 @@ func (w *Work) wind(it *item, why string) {
 	}
 }
 
-// judgeExits decides what an exit means that nobody asked for: when a machine of the program is going or gone it is part of that,
+// judgeExits decides what an unrequested exit means: when a machine of the program is going or gone it is part of that,
 // otherwise it is the program's own failure.
 func (w *Work) judgeExits() {
 	for _, it := range w.items {

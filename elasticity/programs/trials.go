@@ -29,7 +29,7 @@ func (w *Work) takeFeedback(it *item, e tiers.ProgramAdvanced) bool {
 	return true
 }
 
-// judgeTrials has trials rest at their rungs until it is certain that they go on, and drops those that cannot.
+// judgeTrials pauses trials at their rungs until it is certain that they continue, and drops those that cannot.
 func (w *Work) judgeTrials() {
 	if w.cfg.Sweep == nil || len(w.cfg.Sweep.Rungs) == 0 || w.Closing() {
 		return

@@ -55,7 +55,7 @@ func newWork(cfg *Config, s *step.Step, f *fleet.Fleet, demand *fleet.Demand) *W
 	return w
 }
 
-// recall has a program go on from what an earlier controller has written down.
+// recall resumes a program from an earlier controller's journal.
 func (w *Work) recall(it *item, was PastProgram) {
 	it.over, it.ok, it.dropped = was.Finished || was.Dropped || was.Cancelled, was.Finished || was.Dropped, was.Dropped
 	it.losses = was.Losses

@@ -42,7 +42,7 @@ type Config struct {
 
 	Chooses     bool          // a purchase may name several pools: see elasticity.Config
 	MaxDuration time.Duration // the run ends in order after this; 0 = never
-	Silent      bool          // nobody reads the journal: Step gives no Record. Totals tells what the run comes to
+	Silent      bool          // Step returns no Record, because the journal has no reader; Totals has the run's figures
 	Rules       market.RuleBook
 	Billed      bool // as elasticity.Config has it
 }

@@ -41,7 +41,7 @@ func (q *requests) answer(a elasticity.Scaled) {
 }
 
 // Scale asks the controller for other numbers of machines. Told is called with what that came to and, with wait, once more
-// when it is so; the error says why it is not done, or will not be. It may be called from any goroutine while Run goes on.
+// when it is so; the error says why it is not done, or will not be. It may be called from any goroutine while Run runs.
 func (r *Runner) Scale(ctx context.Context, want elasticity.ScaleWanted, wait bool, told func(elasticity.Scale, bool) error) error {
 	id, answers := r.requests.begin()
 	defer r.requests.end(id)

@@ -41,7 +41,7 @@ func insist(ctx context.Context, f func() error, failed func(err error, again ti
 	}
 }
 
-// renewLeases renews the leases of all machines that the cloud has of this run: those that nobody wants are ended, not left to
+// renewLeases renews the leases of all machines that the cloud has of this run: unwanted ones are terminated, not left to
 // run out. A renewal that fails is tried again long before the next one is due.
 func (r *Runner) renewLeases(ctx context.Context) {
 	if r.cfg.Renew == nil {

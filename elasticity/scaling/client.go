@@ -21,7 +21,7 @@ import (
 	"github.com/tierml/tierml/internal/sameuser"
 )
 
-// ErrNotRunning: nobody answers for the run.
+// ErrNotRunning: no process answers for the run.
 var ErrNotRunning = errors.New("the run is not running: no controller answers for it")
 
 // Ask changes the numbers of the run in a directory, and calls told with each answer: what it came to and, with Wait, when

@@ -206,7 +206,7 @@ func (s *service) change(c *pb.Change, to stream) error {
 	return refused(to.Context(), err)
 }
 
-// refused is the status of a request that the driver refuses, unless nobody waits for it any more.
+// refused is the status of a request that the driver refuses, unless the caller has gone.
 func refused(ctx context.Context, err error) error {
 	switch {
 	case err == nil:

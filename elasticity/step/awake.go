@@ -3,7 +3,7 @@ package step
 import "time"
 
 // Awake is a clock that stops while its owner is not stepped: stopped, swapped out, asleep with its laptop. The silence
-// of others is measured by it, because silence that nobody listened to proves nothing. The zero value is invalid: see NewAwake.
+// of others is measured by it, because silence proves nothing while the controller was not listening. The zero value is invalid: see NewAwake.
 type Awake struct {
 	patience time.Duration // the shortest silence that is judged by this clock
 	last     time.Time     // the owner's time at its last step

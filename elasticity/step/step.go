@@ -27,7 +27,7 @@ type Step struct {
 	Now     time.Time
 	Awake   Awake   // measures the silence of others
 	Speed   float64 // market seconds per wall-clock second
-	Silent  bool    // nobody reads the journal
+	Silent  bool    // the journal has no reader
 	Acts    uint64  // actions so far, but for lines in the journal
 
 	Pending   bool      // the last step may have left something to do: the next one looks

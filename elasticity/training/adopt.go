@@ -16,7 +16,7 @@ const maxAsked = 3
 // survey sums up the machines' answers (see adoption).
 //
 // They agree when each partition has one owner and one backup at the committed cut, all are in one generation, and each split is held by one
-// worker or is between two. A split that nobody holds was changing hands: its first clock not begun is the highest mark of the owners, and these
+// worker or is between two. A split without a holder was changing hands: its first clock not begun is the highest mark of the owners, and these
 // are asked again after all have answered, because an early answer may lack the old worker's last clock. doubt is the first contradiction;
 // again: it may be a move that ended between two answers, so asking again may resolve it. Any doubt that stays returns everything to the
 // committed cut, which never depends on what machines say beyond it.
@@ -27,7 +27,7 @@ type survey struct {
 	marks   []ps.Clock // committed in every partition. Index: Split
 	behind  bool       // a machine does not know that the cut is committed
 	strays  []ps.Clock // cuts that were named and will not be committed
-	doubt   string     // why training cannot just go on
+	doubt   string     // why training cannot simply continue
 	again   bool       // asking again may help
 }
 
@@ -85,8 +85,8 @@ func (t *Training) takeStock(m *Node, a tiers.Answer) {
 	}
 }
 
-// rejoin takes up a machine that the controller before had let join and did not live to write it down. When the run has gone on
-// without it, nobody has told it of that: it is no use any more.
+// rejoin takes up a machine that the previous controller admitted without writing it down. When the run has continued
+// without it, the machine was never notified of that, and is of no use any more.
 func (t *Training) rejoin(m *Node) bool {
 	if t.adopting == nil {
 		t.machines.GiveUp(m.Machine, "it had joined, which was not written down, and the run has gone on without it")
@@ -244,8 +244,8 @@ func (f *survey) readWork(m *Node, stock tiers.Stock) {
 	}
 }
 
-// readUnclaimed looks at splits that nobody works on: they were changing hands, or their worker is lost. Of a worker that
-// is lost it is not known what it has under way. Otherwise nobody adds to them any more, and the owners' marks tell how far
+// readUnclaimed looks at splits without a worker: they were changing hands, or their worker is lost. Of a worker that
+// is lost it is not known what it has under way. Otherwise no worker adds to them any more, and the owners' marks show how far
 // they have come, if the owners were asked after all machines had answered that they do not work on them.
 func (f *survey) readUnclaimed(t *Training, highest []ps.Clock) {
 	for i := range f.splits {

@@ -55,7 +55,7 @@ func (cl *clocks) reached(split ps.Split, clock ps.Clock) {
 	cl.Marks[split] = max(cl.Marks[split], clock)
 }
 
-// advance goes on to every clock that is done.
+// advance passes every complete clock.
 func (cl *clocks) advance() {
 	for cl.Done < slices.Min(cl.Marks) {
 		cl.clockDone(cl.Done + 1)

@@ -161,7 +161,7 @@ func (t *Training) takeAnswer(m *Node, a tiers.Answer) (due bool) {
 	case tiers.Promote, tiers.Recover, tiers.SettleWorker:
 		t.checkObeyed(m, do, a)
 	case tiers.Own, tiers.Assign:
-		return !t.checkObeyed(m, do, a) // nobody waits for it
+		return !t.checkObeyed(m, do, a) // no answer is awaited
 	case tiers.BackUp, tiers.CommitCut:
 		return !t.checkObeyed(m, do, a) || t.Cuts.cutWaited()
 	case tiers.UnnameCut:

@@ -189,7 +189,7 @@ func (cu *cuts) cutReached() {
 	cu.checkClock()
 }
 
-// dropFromCut goes on without a machine that owned nothing; the loss of an owner takes the cut with it.
+// dropFromCut continues without a machine that owned nothing; the loss of an owner takes the cut with it.
 func (cu *cuts) dropFromCut(id ps.ServerID) {
 	if cu.Cut == nil || !cu.Cut.Naming[id] && !cu.Cut.holding[id] {
 		return
@@ -199,7 +199,7 @@ func (cu *cuts) dropFromCut(id ps.ServerID) {
 	cu.checkCut()
 }
 
-// checkClock goes on to the clocks that are done, and commits a cut that has waited for one.
+// checkClock advances to the last complete clock, and commits a cut that has waited for one.
 func (cu *cuts) checkClock() {
 	cu.clocks.advance()
 	if cu.bareCut() {

@@ -12,7 +12,7 @@ import (
 // Machines are judged by silence: a stream that broke and did not come back, or one that is open and says nothing. Silence is no
 // proof. Three rules keep it from being taken for one:
 //
-//   - Only silence that was listened to counts (Awake). A controller that was stopped has heard nobody.
+//   - Silence counts only while the controller was listening (Awake): one that was stopped has received nothing.
 //   - After an absence, a machine whose stream broke has as long as any other to call again: agents end streams that do not
 //     answer, too.
 //   - Machines fail one by one, or by evictions, which the provider reports, or their hosts end their streams. When most just

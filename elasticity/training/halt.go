@@ -115,7 +115,7 @@ func (t *Training) advanceHalt() {
 		h.Purpose, h.why = pausing, "paused: "+t.Pause.Why
 	}
 	t.Halt = h
-	// Who works on nothing parks too: splits of a worker that dies now may go to it, and nobody may begin a clock
+	// Idle workers park too: splits of a worker that dies now may go to one, and no worker may begin a clock
 	// beyond the one at which all rests.
 	for _, m := range t.Nodes.reachable() {
 		h.parking[m.ID] = true
@@ -160,7 +160,7 @@ func (h *Halting) promoteBackups(t *Training) (any bool) {
 	return len(promoted) > 0
 }
 
-// takeOver lets the work go on when all backups serve. Not before: a backup that has not heard of it yet sends workers
+// takeOver resumes work when all backups serve. Not before: a backup that does not know the route yet sends workers
 // to the machine that it had handed the partition to, and what is done there is lost.
 func (h *Halting) takeOver(t *Training) {
 	t.Layout.Route.Version++

@@ -12,9 +12,9 @@ import (
 
 // splitState is who works on a split.
 type splitState struct {
-	Holder    ps.ServerID // nobody while it changes hands
+	Holder    ps.ServerID // none while it changes hands
 	by        *Node       // the holder; nil = none, or an unknown one
-	next      ps.Clock    // first clock not begun; known while nobody holds it
+	next      ps.Clock    // first clock not begun; known while it has no holder
 	releasing bool        // its holder was asked for it
 }
 
@@ -45,7 +45,7 @@ type layout struct {
 	Route      ps.Route
 	routeNews  bool // owners changed since the last broadcast
 	Splits     []splitState
-	between    int // splits that nobody holds, or that their holder was asked for
+	between    int // splits without a holder, or that their holder was asked for
 	misplaced  int // splits whose holder is to change
 	Moves      map[ps.Partition]ps.ServerID
 	MoveRetry  time.Time
@@ -60,7 +60,7 @@ type layout struct {
 	tunedFor  int             // transient machines that it is for
 	handed    int             // how often a split has changed hands
 	Target    tiers.Layout
-	takers    []*Node     // Index: Split; those of Target.Worker, nil where nobody is known
+	takers    []*Node     // Index: Split; those of Target.Worker, nil where unknown
 	arranged  arrangement // what the target was made of
 	// Kept for their memory.
 	spareLoads   []int
@@ -199,7 +199,7 @@ func (la *layout) cloneRoute() ps.Route {
 	return ps.Route{Version: la.Route.Version, Owner: slices.Clone(la.Route.Owner), Backup: slices.Clone(la.Route.Backup)}
 }
 
-// broadcast tells every member who serves now.
+// broadcast sends every member the present route.
 func (la *layout) broadcast() {
 	la.routeNews = false
 	route := la.setRoute()
@@ -218,7 +218,7 @@ func splitsOf(holders []ps.ServerID, id ps.ServerID) []ps.Split {
 	return out
 }
 
-// hand gives a split to a machine, or to nobody. It alone changes holders, and keeps the machines' counts.
+// hand gives a split to a machine, or to none. It alone changes holders, and keeps the machines' counts.
 func (la *layout) hand(split ps.Split, to ps.ServerID) {
 	s := &la.Splits[split]
 	la.handed++
@@ -327,7 +327,7 @@ func (la *layout) OwnsAny(id ps.ServerID) bool {
 	if slices.Contains(la.Route.Owner, id) {
 		return true
 	}
-	// A move to it may have passed its FINAL: the answer would have told.
+	// A move to it may have passed its FINAL: the answer would have shown it.
 	for _, to := range la.Moves {
 		if to == id {
 			return true
@@ -361,7 +361,7 @@ func (la *layout) takeMoved(do tiers.MoveOut, a tiers.Answer) {
 	}
 }
 
-// passOn assigns splits that nobody holds to those who should have them, unless some of those wait for something else: it is
+// passOn assigns splits without a holder to their target workers, unless some of those wait for something else: it is
 // what advanceSplits would do, which looks at all splits, and is due at each of hundreds of answers when a fleet comes or goes.
 func (la *layout) passOn(splits []tiers.SplitAt) bool {
 	var takers []*Node

@@ -14,7 +14,7 @@ import (
 // the controller that takes a paused run over.
 type Pausing struct {
 	t      *Training
-	Why    string // empty = the run goes on
+	Why    string // empty = the run is not paused
 	AtRest bool
 }
 

@@ -58,7 +58,7 @@ func (f *figures) add(s tiers.SplitStats) {
 	f.splits[s.Split] = s
 }
 
-// sum adds the splits up. Work that nobody has reported is taken to be as much as that of the others.
+// sum adds the splits up. Unreported work counts as the mean of the others'.
 func (f *figures) sum() (sum tiers.SplitStats) {
 	for i := range f.splits { // in order: sums of floats depend on it
 		s := &f.splits[i]
@@ -74,7 +74,7 @@ func (f *figures) sum() (sum tiers.SplitStats) {
 	return sum
 }
 
-// next goes on to the clock after done.
+// next advances to the clock after done.
 func (p *progress) next() {
 	p.Done++
 	p.furthest = max(p.furthest, p.Done)

@@ -68,7 +68,7 @@ func (t *Training) advanceRecovery() {
 		return
 	}
 	if r.again {
-		r.fence(t) // perhaps there is nobody left to ask
+		r.fence(t) // perhaps no machine is left to ask
 	}
 	if len(r.fencing) > 0 {
 		return
@@ -149,7 +149,7 @@ func (r *recovery) holder(t *Training, p ps.Partition) ps.ServerID {
 	return ""
 }
 
-// startOver begins again from the newest checkpoint or the initial state, because nobody holds the committed cut. The
+// startOver begins again from the newest checkpoint or the initial state, because no machine holds the committed cut. The
 // remaining machines are fenced at this generation and wait until the reliable tier stands again (secure, stand).
 func (t *Training) startOver(why string) {
 	from := t.Saves.Newest
@@ -166,7 +166,7 @@ func (t *Training) startOver(why string) {
 	t.Cuts.Cut, t.Halt, t.Recovery, t.Settle, t.Pause.AtRest = nil, nil, nil, nil, false
 	clear(t.Layout.Moves)
 	if len(t.Nodes.Members()) == 0 {
-		t.Layout.Generation++ // nobody was fenced
+		t.Layout.Generation++ // no machine was fenced
 	}
 	t.Cuts.bare = false
 	t.Cuts.Committed, t.Layout.Stage = at, max(t.Layout.Stage, tiers.Stage1)

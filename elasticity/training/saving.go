@@ -143,7 +143,7 @@ func (sv *saves) doubt(checkpoint string) {
 	}
 }
 
-// saveFailed says that a checkpoint could not be taken. The run goes on: what was saved before stays.
+// saveFailed records that a checkpoint could not be taken. The run continues; earlier checkpoints stay.
 func (sv *saves) saveFailed(why string) {
 	s := sv.Current
 	sv.Current = nil
@@ -152,7 +152,7 @@ func (sv *saves) saveFailed(why string) {
 	})
 }
 
-// dropFromSave goes on without a machine.
+// dropFromSave continues without a machine.
 func (sv *saves) dropFromSave(id ps.ServerID) {
 	if sv.Current != nil && sv.Current.asked[id] {
 		sv.saveFailed("machine " + string(id) + " is gone")

@@ -82,7 +82,7 @@ func (t *Training) wantsHalt() bool {
 	return t.Layout.Standing() && (t.Stop != "" || t.Clocks.Over() || t.Cuts.flushesAll() || t.Pause.wanted())
 }
 
-// DeadHolder is the first lost machine whose splits nobody has taken over; nil when there is none.
+// DeadHolder is the first lost machine whose splits have no new worker yet; nil when there is none.
 func (t *Training) DeadHolder() *Node { return t.Nodes.deadHolder() }
 
 func (t *Training) layOut() {
@@ -95,7 +95,7 @@ func (t *Training) layOut() {
 // A controller that takes a run over knows what the one before has written down (Past). What is true now it asks the
 // provider, who says which machines there are, and the machines, who call it as soon as it listens and say what they
 // hold: they have trained on meanwhile. When they agree on one state, training continues from it and nothing is repeated.
-// When they do not, everything returns to the committed cut; when nobody holds that any more, to a checkpoint.
+// When they do not, everything returns to the committed cut; when no machine holds that any more, to a checkpoint.
 
 // adoption is a run being taken over.
 type adoption struct {
@@ -140,7 +140,7 @@ type purpose int
 const (
 	Flush   purpose = iota // end-of-life: the reliable machines take over from the cut
 	ending                 // the run ends here, finished or not
-	pausing                // the reliable machines take over from the cut, and nobody works
+	pausing                // the reliable machines take over from the cut, and workers rest
 )
 
 type haltPhase int
@@ -159,7 +159,7 @@ const (
 //  1. fence: the generation grows, and every reachable machine stops serving older ones and reports what it holds. Answers to
 //     earlier commands no longer count.
 //  2. goBack chooses who serves each partition: its owner, if it lives, is not warned and can undo to the cut; otherwise a
-//     backup that holds the cut, committed or delivered. If nobody does, startOver returns to the newest checkpoint.
+//     backup that holds the cut, committed or delivered. If none does, startOver returns to the newest checkpoint.
 //  3. The rollback line is written, and all are sent Recover.
 //  4. When all have answered, ordinary moves spread the partitions again.
 //

@@ -38,7 +38,7 @@ type Report struct {
 	Seconds float64
 	Loss    float64 // after it; 0 = unknown
 	Fleet
-	// Default is what the job would train with on these machines if nobody tuned it.
+	// Default is what the job would train with on these machines without tuning.
 	Default Setting
 	// Disturbed: there was an eviction, a loss, an arrival, a roll-back or a halt, or one is under way.
 	Disturbed bool
@@ -255,7 +255,7 @@ func (b *Brain) clocks() []tuner.Clock {
 	return clocks[max(len(clocks)-max(mostClocks, 2*b.options.Every), 0):]
 }
 
-// ask tells the tuner what the setting in use did, and asks what comes next.
+// ask reports the results of the current setting to the tuner, and asks for the next one.
 func (b *Brain) ask(clock int64) Decision {
 	s := b.sample
 	s.Setting, s.Clocks, s.Done = b.now.vector(b.setting), b.clocks(), int(clock-b.now.from)

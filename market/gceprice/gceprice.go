@@ -70,7 +70,7 @@ var families = map[string]family{
 		map[string]float64{"standard": 4, "highmem": 8, "highcpu": 2}, []int{4, 8, 22, 44, 88, 176}},
 	"t2d": {"T2D AMD Instance Core", "T2D AMD Instance Ram", market.ArchX86,
 		map[string]float64{"standard": 4}, []int{1, 2, 4, 8, 16, 32, 48, 60}},
-	// Of these the shapes are for others to know: compute.machineTypes tells them.
+	// Their shapes are not in price lists: compute.machineTypes has them.
 	"g2":  {"G2 Instance Core", "G2 Instance Ram", market.ArchX86, nil, nil},
 	"a2":  {"A2 Instance Core", "A2 Instance Ram", market.ArchX86, nil, nil},
 	"a3":  {"A3 Instance Core", "A3 Instance Ram", market.ArchX86, nil, nil},

@@ -2,7 +2,7 @@ package hazard
 
 import "fmt"
 
-// What is assumed of machines whose provider tells nothing.
+// What is assumed of machines whose provider reports nothing.
 const (
 	// ec2Month is the mean of the middles of the bands of the Spot Instance Advisor of June 2025 over the 894 Linux types of us-east-1:
 	// 192 below 5 %, 138 to 10 %, 81 to 15 %, 82 to 20 %, and 401 above, which count as 28 %.

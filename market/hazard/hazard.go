@@ -1,4 +1,4 @@
-// Package hazard draws the evictions that prices do not tell of. Since bids are gone, a provider takes machines back when it needs
+// Package hazard draws the evictions that prices do not show. Since bids are gone, a provider takes machines back when it needs
 // their capacity: now and then one, now and then many of a pool at once.
 //
 // Events follow from a seed, a start and rates alone: not from what a policy does, nor from which other pools a job allows. So

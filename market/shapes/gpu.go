@@ -11,7 +11,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// gpusOfEC2 has EC2's virtual types with whole GPUs of NVIDIA's, as GpuInfo of DescribeInstanceTypes tells of them. Made by
+// gpusOfEC2 has EC2's virtual types with whole GPUs of NVIDIA's, as GpuInfo of DescribeInstanceTypes has them. Made by
 // `make shapes` from moto 5 and, for the retired families g3, p2 and p3, moto 4 (Apache-2.0), which keep copies.
 //
 //go:embed gpus.csv

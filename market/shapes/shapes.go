@@ -1,5 +1,5 @@
 // Package shapes knows what machine types can do for as long as they run: sustained network and, of burstable types, the share of
-// their vCPUs that is theirs always. Price lists and spot prices tell neither.
+// their vCPUs that is theirs always. Price lists and spot prices have neither.
 //
 // It refuses to guess: a type that it does not know stays unknown.
 package shapes
@@ -17,7 +17,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// ec2 has EC2's virtual types as DescribeInstanceTypes tells of them, the baseline bandwidth of all network cards together. Made by
+// ec2 has EC2's virtual types as DescribeInstanceTypes has them, the baseline bandwidth of all network cards together. Made by
 // `make shapes` from moto 5 (Apache-2.0), which keeps a copy; the facts are Amazon's.
 //
 //go:embed ec2.csv
@@ -105,7 +105,7 @@ var steps = map[string][]struct{ vcpu, gigabits int }{
 }
 
 // Complete fills in what a type has for as long as it runs and its catalog left open: vCPUs, memory, network, and the rate of what has
-// but a part of its vCPUs. What the catalog tells stays. Known reports whether the type's network is known then.
+// but a part of its vCPUs. What the catalog has stays. Known reports whether the type's network is known then.
 func Complete(t market.InstanceType) (complete market.InstanceType, known bool) {
 	of, found := ofEC2()[t.Name]
 	if found {
@@ -130,7 +130,7 @@ func Complete(t market.InstanceType) (complete market.InstanceType, known bool) 
 	return t, t.VCPU > 0 && t.MemoryMiB > 0 && t.Bandwidth > 0
 }
 
-// step is what a family's table tells of a type's network.
+// step is a row of a family's table of networks.
 func step(t market.InstanceType) (of market.InstanceType) {
 	family, _, gce := strings.Cut(t.Name, "-")
 	if !gce {

@@ -111,7 +111,7 @@ var probed = map[string]market.InstanceType{
 	"intel_64": {Name: "r5.16xlarge", VCPU: 64, OnDemand: 4032 * market.Dollar / 1000},
 }
 
-// ProbedPool tells the pool from a file's name, such as us-west-2a_v100_1.json.gz. The type of one that is not known is
+// ProbedPool derives the pool from a file's name, such as us-west-2a_v100_1.json.gz. The type of one that is not known is
 // what the name has after the zone, with no price.
 func ProbedPool(file string) (market.Pool, market.InstanceType, error) {
 	file = file[strings.LastIndexAny(file, `/\`)+1:]

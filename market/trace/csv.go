@@ -79,7 +79,7 @@ func Write(w io.Writer, product string, markets []Market) error {
 		return a.pool.Compare(b.pool)
 	})
 	rows := csv.NewWriter(w)
-	// Errors stay with the writer until Flush; Error tells the first.
+	// Errors stay with the writer until Flush; Error returns the first.
 	rows.Write(header)
 	for _, e := range entries {
 		rows.Write([]string{e.point.At.UTC().Format(time.RFC3339Nano), e.pool.Zone, e.pool.Type, product, e.point.Price.String()})

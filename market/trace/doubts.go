@@ -30,9 +30,9 @@ type region struct {
 	silences int       // of a pool, longer than maxSilence
 }
 
-// findHoles finds the holes of all markets, the longest first, and tells the histories. What a hole is depends on the
+// findHoles finds the holes of all markets, the longest first, and marks them in the histories. What a hole is depends on the
 // recording. Where it repeats unchanged prices, as EC2's history does, each pool is judged by itself: it has a hole wherever it is
-// silent for more than maxSilence, also at its end, when others go on. Where it has changes alone, a silent pool may be a calm
+// silent for more than maxSilence, also at its end, while others continue. Where it has changes alone, a silent pool may be a calm
 // one, so that a hole is a time in which no pool of the region has a price: more than maxSilence, and more than ten times what
 // nine of ten intervals in the region keep to.
 func findHoles(markets []Market) (holes []Hole) {

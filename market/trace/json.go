@@ -187,7 +187,7 @@ func (j *jsonReader) fault(err error) error {
 	return &LineError{Line: line, Err: err}
 }
 
-// lineCounter tells the line of an offset, asked in rising order, in what was read through it.
+// lineCounter returns the line of an offset, asked in rising order, in what was read through it.
 type lineCounter struct {
 	r    io.Reader
 	read int64   // bytes so far

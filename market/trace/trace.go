@@ -90,7 +90,7 @@ func New(markets []Market, rows Summary) *Trace {
 	return t
 }
 
-// Merge puts traces together. Where they contradict each other, the last one holds, and the summary tells of it.
+// Merge puts traces together. Where they contradict each other, the last one holds, and the summary reports it.
 func Merge(traces ...*Trace) *Trace {
 	if len(traces) == 1 {
 		return traces[0]

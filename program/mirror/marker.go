@@ -10,7 +10,7 @@ import (
 )
 
 // With a marker, a directory counts as a whole: once a file of that name is in it that is as new as everything beside and below it. Until then
-// what the generation before has of the directory goes on counting, and a directory that never had a marker does not count.
+// what the previous generation has of the directory still counts, and a directory that never had a marker does not count.
 
 // marked sorts the directories that hold the marker: complete ones, and those in which something is newer than it.
 func (p *pass) marked(all map[string]fs.FileInfo) (complete, torn []string) {

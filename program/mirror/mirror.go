@@ -38,7 +38,7 @@ type Config struct {
 	Key     string // whose state it is below the store
 	Attempt uint64 // of the program that writes; newer ones take over
 	Dir     string
-	// Room returns an error where the disk of Dir does not have so many bytes; nil = nobody looks before a restore.
+	// Room returns an error where the disk of Dir does not have so many bytes; nil = not checked before a restore.
 	Room   func(bytes int64) error
 	Marker string // if set, only directories that hold a file of this name are complete, and only while nothing in them is newer than it
 }
@@ -46,7 +46,7 @@ type Config struct {
 // Mirror writes the generations of one attempt. One goroutine saves at a time.
 type Mirror struct {
 	config Config
-	writer string // tells two writers of the same attempt apart
+	writer string // distinguishes two writers of the same attempt
 	number uint64
 	kept   []*Manifest // generations in the store that count, newest first, at most two
 	swept  bool        // what earlier attempts left behind is gone
@@ -86,7 +86,7 @@ func Open(ctx context.Context, config Config) (*Mirror, error) {
 	return m, nil
 }
 
-// claim checks that nobody newer writes. A claim of an older attempt is replaced: two that started at the same time may have
+// claim checks that there is no newer writer. A claim of an older attempt is replaced: two that started at the same time may have
 // written theirs in any order.
 func (m *Mirror) claim(ctx context.Context, first bool) error {
 	name := location.Join(m.config.Store, "state", m.config.Key, "claim.json")

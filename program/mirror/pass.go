@@ -231,7 +231,7 @@ func (p *pass) full(name string) string {
 // appended reports whether a file only becomes longer: its beginning is good at any time.
 func (p *pass) appended(name string) bool { return p.open[p.full(name)] }
 
-// incomplete reports whether somebody is in the middle of writing a file.
+// incomplete reports whether a file is being written.
 func (p *pass) incomplete(name string, info fs.FileInfo) bool {
 	if p.config.Marker != "" {
 		return false // it is in a directory whose marker is newer

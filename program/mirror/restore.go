@@ -176,7 +176,7 @@ func (m *Mirror) RestoreNewest(ctx context.Context, name, digest string) (manife
 	return nil, "", fmt.Errorf("%w; no other generation is whole either", err)
 }
 
-// Copy puts a generation into a directory for somebody who only looks at it: who writes stays the writer.
+// Copy puts a generation into a directory for a reader: the writer stays the same.
 func Copy(ctx context.Context, store, key, name, digest, dir string) (*Manifest, error) {
 	m := &Mirror{config: Config{Store: store, Key: key, Attempt: math.MaxUint64, Dir: dir}, stored: map[string]bool{}, looked: map[string]look{}}
 	return m.Restore(ctx, name, digest)

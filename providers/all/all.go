@@ -8,6 +8,6 @@ import (
 )
 
 func init() {
-	providers.Register(ec2.Provider{}) // the first is meant where nobody says which
+	providers.Register(ec2.Provider{}) // the first is the default
 	providers.Register(gce.Provider{})
 }

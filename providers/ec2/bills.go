@@ -24,7 +24,7 @@ var bills = []invoice.Form{
 	{Name: "AWS Spot data feed", Looks: "an AWS Spot data feed (#Version ...)", First: "#", Read: spotDataFeed},
 }
 
-// isMachine tells machines from volumes.
+// isMachine distinguishes machines from volumes.
 func isMachine(name string) bool { return strings.HasPrefix(name, "i-") }
 
 // spotDataFeed reads lines of fields, with tabs between, that a comment names. Each is an hour, or what was used of it, that

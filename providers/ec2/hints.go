@@ -136,7 +136,7 @@ func quotaNeeds(job *config.Job, types []market.InstanceType) []quotaNeed {
 	return slices.SortedFunc(maps.Values(needs), func(a, b quotaNeed) int { return strings.Compare(a.code, b.code) })
 }
 
-// warnOfQuotas warns where the account's quotas are below what the job may want. Service Quotas does not tell how much of one is
+// warnOfQuotas warns where the account's quotas are below what the job may want. Service Quotas does not report how much of one is
 // in use.
 func warnOfQuotas(ctx context.Context, m *local.Market, job *config.Job, account shop) {
 	var types []market.InstanceType

@@ -144,7 +144,7 @@ func startupScript(at *config.Installation, minutes int) string {
 	return boot.Machine(Provider{}.Boot(at), "", at.Program.SHA256, minutes)
 }
 
-// Place is that of the machines. Zones are not told.
+// Place is that of the machines. Zones are not included.
 func (Provider) Place(job *config.Job) (network, zones []string) { return of(job).NetworkTags, nil }
 
 // Metadata is what Compute Engine's metadata server, or one that speaks like it, says. It names no deadline: that is reckoned

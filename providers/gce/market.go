@@ -36,7 +36,7 @@ type shop interface {
 const lookBack = 90 * 24 * time.Hour
 
 // soldTo is what Compute Engine sells to a job: on-demand prices of the job's own catalog, or else of Google's price list, which
-// is kept for a day in a folder; Spot prices of the job's own list, or what its API tells, or else of the price list, too.
+// is kept for a day in a folder; Spot prices come from the job's own list, from the API, or else from the price list.
 func soldTo(ctx context.Context, job *config.Job, account shop, folder string) (*local.Market, error) {
 	if of(job).Endpoint != "" {
 		folder = "" // what is there may sell at other prices than Google

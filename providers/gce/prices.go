@@ -29,7 +29,7 @@ func (o *orListed) SpotPrices(ctx context.Context, pools []market.Pool, since, u
 	return o.list.SpotPrices(ctx, pools, since, until)
 }
 
-// listed tells the prices of a list in place of the provider's answers.
+// listed answers from a price list in place of the provider.
 type listed struct {
 	providers.Account
 	history map[market.Pool]*market.History

@@ -68,7 +68,7 @@ func open(job *config.Job, s providers.Session) (*api.Cloud, error) {
 	})
 }
 
-// account is a run's access to a cluster, with the prices of its plan: a cluster tells none.
+// account is a run's access to a cluster, with the prices of its plan: a cluster reports none.
 type account struct {
 	*api.Cloud
 	prices map[market.Pool]*market.History

@@ -15,7 +15,7 @@ type Shown struct {
 	Deadline time.Time // by when the provider takes it back; zero = nothing says that it will
 }
 
-// Watch looks every so often and tells each change once, in the order in which machines are shown: an eviction that a
+// Watch polls, and reports each change once, in the order in which machines are shown: an eviction that a
 // machine has been warned of, and its end. A look that fails is logged, and the next one follows; one that was denied or
 // refused ends the watch, as it will not pass.
 func Watch(ctx context.Context, log *slog.Logger, every time.Duration, look func(context.Context) ([]Shown, error), f func(provisioner.Notice)) error {

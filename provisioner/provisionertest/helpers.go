@@ -14,7 +14,7 @@ import (
 // pollEvery is the time between two looks at something that is to happen.
 const pollEvery = 20 * time.Millisecond
 
-// request asks for count spot machines with a token that nobody else has, also not an earlier run.
+// request asks for count spot machines with a unique token, also among earlier runs.
 func (s Subject) request(count int) provisioner.Request {
 	return provisioner.Request{
 		Token:    "exam-" + rand.Text(),

@@ -60,13 +60,13 @@ func (m *Memory) change(f func()) {
 	m.changed = make(chan struct{})
 }
 
-// SetPrice sets a pool's price. It evicts nobody: see Warn.
+// SetPrice sets a pool's price. It evicts no machine: see Warn.
 func (m *Memory) SetPrice(p market.Pool, price market.USD) { m.change(func() { m.price[p] = price }) }
 
 // SetFree leaves n free machines in a pool.
 func (m *Memory) SetFree(p market.Pool, n int) { m.change(func() { m.free[p] = n }) }
 
-// Warn tells a machine that it will be taken back after MemoryNotice.
+// Warn warns a machine of its eviction after MemoryNotice.
 func (m *Memory) Warn(id provisioner.InstanceID) {
 	m.change(func() {
 		if i := m.instances[id]; i != nil && i.State == provisioner.Running && i.deadline.IsZero() {
@@ -219,7 +219,7 @@ func (c *memoryCloud) Notify(ctx context.Context, f func(provisioner.Notice)) er
 	}
 }
 
-// news returns what has not been told, and what is closed at the next change.
+// news returns what has not been reported, and what is closed at the next change.
 func (c *memoryCloud) news(warned, ended map[provisioner.InstanceID]bool) ([]provisioner.Notice, <-chan struct{}) {
 	c.m.mu.Lock()
 	defer c.m.mu.Unlock()

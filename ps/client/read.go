@@ -186,7 +186,7 @@ type span struct {
 // spanBytes is about what an answer has of a partition beside its rows.
 const spanBytes = 40
 
-// spans appends what one message asks for: whole partitions that fit it, or a piece of one. It goes on behind from.
+// spans appends what one message asks for: whole partitions that fit it, or a piece of one. It begins behind from.
 func (l *layout) spans(c *Client, stored bool, keys []ps.Key, partitions []ps.Partition, from int, to []span) []span {
 	room := wire.Piece(c.cfg.MaxBody)
 	for i, p := range partitions {

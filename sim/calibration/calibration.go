@@ -75,7 +75,7 @@ func Measure(entries []journal.Entry) (Calibration, error) {
 	if len(m.notices) > 0 {
 		c.NoticeLag = max(0.001, median(m.notices)+milliseconds(notice))
 	}
-	if details.Program != nil { // programs have no clocks: the report tells how long they and their preparations take
+	if details.Program != nil { // programs have no clocks: the report has how long they and their preparations take
 		return c, nil
 	}
 	if len(m.clocks) < fewestClocks {
@@ -173,7 +173,7 @@ func (m *meter) clock(e journal.Entry) {
 	m.clocks, m.working = append(m.clocks, took-work), append(m.working, working)
 }
 
-// Words tell people what was measured.
+// Words describes what was measured.
 func (c Calibration) Words() string {
 	if c.Clocks == 0 {
 		return fmt.Sprintf("%s: a machine starts in %.0f ms after its boot;\nnews come late: notices %.0f ms, ends %.0f ms, prices %.0f ms.",

@@ -20,10 +20,10 @@ type Arrival struct {
 	Group string
 	At    float64 // seconds
 	Units int
-	Runs  float64 // seconds; 0 = the recording does not tell
+	Runs  float64 // seconds; 0 = unknown
 }
 
-// Runtime is how long some job ran with so many units; 0 units = the recording does not tell.
+// Runtime is how long some job ran with so many units; 0 units = unknown.
 type Runtime struct {
 	Seconds float64
 	Units   int

@@ -19,7 +19,7 @@ import (
 type Market struct {
 	Start time.Time // second 0
 	Pools []bidding.Candidate
-	// Policy buys in them; nil = machines of OnDemand, which nobody takes back.
+	// Policy buys in them; nil = machines of OnDemand, which are never taken back.
 	Policy   bidding.Policy
 	OnDemand Offer
 	Rules    market.RuleBook

@@ -60,7 +60,7 @@ type Config struct {
 	Known bool
 	// Horizon is when the simulation is given up, in seconds; 0 = never.
 	Horizon float64
-	// Saw is called for each grant that changes something; nil = nobody looks.
+	// Saw is called for each grant that changes something; nil = not called.
 	Saw func(now float64, g sched.Grant)
 }
 

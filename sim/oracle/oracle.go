@@ -30,7 +30,7 @@ type Config struct {
 	Terms   market.Terms
 	// Startup is the least time from the launch of a machine until it works.
 	Startup time.Duration
-	// Notice is how long machines go on after the price has exceeded their bid.
+	// Notice is how long machines continue after the price has exceeded their bid.
 	Notice time.Duration
 	// LowerBids lets each machine be bought at any bid up to its option's, so that any rise of the price may interrupt it.
 	LowerBids bool

@@ -21,7 +21,7 @@ import (
 // book, and takes what planner.Choose makes of that. A simulation is made once, however many decisions look at it.
 //
 // A decision at a time looks only at what was known then: past starts lie on a grid, and each run is given up a fixed time after
-// its start (patience), so that what came of it is a function of prices before the decision. Safe for concurrent use.
+// its start (patience), so that its result is a function of prices before the decision. Safe for concurrent use.
 type Chooser struct {
 	job  sim.Config
 	wish planner.Wish
@@ -37,7 +37,7 @@ type Chooser struct {
 	choices map[time.Time]planner.Choice
 }
 
-// candidate is a policy and what came of it.
+// candidate is a policy and its result.
 type candidate struct {
 	name    string
 	cfg     sim.Config
@@ -184,7 +184,7 @@ func (c *Chooser) last(now time.Time) time.Time {
 	return now.UTC().Truncate(pastEvery).Add(-c.patience).Truncate(pastEvery)
 }
 
-// standard is the policy that is taken when the past tells nothing.
+// standard is the policy that is taken when the past is no guide.
 func (c *Chooser) standard() string {
 	if c.job.Programs != nil {
 		return bidding.Checkpoint{}.Name()

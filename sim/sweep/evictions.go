@@ -15,7 +15,7 @@ import (
 	"github.com/tierml/tierml/sim"
 )
 
-// Evictions says how often machines are taken where prices do not tell, as nobody bids. The zero value goes by what is known of
+// Evictions is how often machines are taken where there are no bids and prices do not show it. The zero value goes by what is known of
 // each pool.
 type Evictions struct {
 	None  bool
@@ -62,7 +62,7 @@ func (e Evictions) Impose(cfg *sim.Config) error {
 		return err
 	}
 	h := &hazard.Hazard{Seed: cfg.Seed}
-	all, pools := 0, map[string]int{} // by who tells of them
+	all, pools := 0, map[string]int{} // by source
 	cfg.Pools = slices.Clone(cfg.Pools)
 	for i := range cfg.Pools {
 		c := &cfg.Pools[i]
@@ -125,7 +125,7 @@ func (e Evictions) lay(cfg *sim.Config) (err error) {
 	return nil
 }
 
-// rate is how often a machine of a pool is evicted in an hour, and who tells so.
+// rate is how often a machine of a pool is evicted in an hour, and the source.
 func (e Evictions) rate(c *bidding.Candidate) (perHour float64, says string) {
 	if e.Month > 0 {
 		return hazard.OfMonth(e.Month), fmt.Sprintf("%.4g %% of machines a month, as asked for", 100*e.Month)

@@ -68,7 +68,7 @@ func digestOf(job sim.Config, version string) string {
 	return hex.EncodeToString(hash.Sum(nil)[:16])
 }
 
-// key names a trial: what came of it depends on nothing else.
+// key names a trial: its result depends on nothing else.
 func (k *keptTrials) key(c *Chooser, policy string, start time.Time) string {
 	hash := sha256.New()
 	for at := start.Add(-keptReach); at.Before(start.Add(c.patience)); at = at.Add(pastEvery) {

@@ -1,4 +1,4 @@
-// Package sweep runs one job from many starts, by many policies, on all cores, and sums up what came of it. It knows
+// Package sweep runs one job from many starts, by many policies, on all cores, and sums up the results. It knows
 // how a job file becomes a simulation; it refuses to know what a screen looks like.
 package sweep
 
@@ -280,7 +280,7 @@ func (p Experiment) policy(name string) (bidding.Policy, error) {
 	return bidding.ByName(name)
 }
 
-// lengths are the jobs to run. All go on until their work is done, or to their horizon: costs of runs that max_duration has
+// lengths are the jobs to run. All continue until their work is done, or to their horizon: costs of runs that max_duration has
 // cut short are those of unequal work.
 func (p Experiment) lengths() []sim.Config {
 	if len(p.Hours) == 0 {
@@ -303,7 +303,7 @@ func (p Experiment) longest() (longest time.Duration) {
 	return longest
 }
 
-// Single simulates the only run of a plan and tells every entry of its journal. It keeps the job's max_duration, as the report
+// Single simulates the only run of a plan and passes on every entry of its journal. It keeps the job's max_duration, as the report
 // is that of a run as it would have been.
 func (p Experiment) Single(tell func(journal.Entry) error) error {
 	lengths := p.lengths()

@@ -251,7 +251,7 @@ func (w *Worker) discard(ids []ps.Split) {
 	}
 }
 
-// Drop ends the rounds under way, whatever they are doing. They may take a while to notice, but nobody waits for them, and
+// Drop ends the rounds under way, whatever they are doing. They may take a while to notice, but are not awaited, and
 // their clocks say nothing about the splits.
 func (w *Worker) Drop() {
 	for _, r := range []*Round{w.Round, w.Sending} {
@@ -277,7 +277,7 @@ func (w *Worker) enter(g ps.Generation) {
 	}
 }
 
-// recover goes on in a generation with these splits, all of them at the clock after the cut, and returns those whose data has
+// recover continues in a generation with these splits, all of them at the clock after the cut, and returns those whose data has
 // to be loaded first. What was parked or bounded before is so no longer.
 func (w *Worker) recover(g ps.Generation, cut ps.Clock, ids []ps.Split) (missing []ps.Split) {
 	w.GiveUp()
@@ -303,8 +303,8 @@ func (w *Worker) Over() bool { return w.stopping && w.Round == nil && w.Sending 
 
 // Stock returns the splits that this worker holds, each with its first clock that does not count yet. A controller asks that has just
 // been started: releases that wait for a round were asked for by the one before. They are dropped, since the splits are named
-// here and nobody would hear that they were given away. Splits whose data is not here yet are dropped as well: nothing of them has
-// begun, and nobody would hear if they cannot be loaded.
+// here and no machine would learn that they were given away. Splits whose data is not here yet are dropped as well: nothing of them has
+// begun, and no machine would learn if they cannot be loaded.
 func (w *Worker) Stock() (held []tiers.SplitAt) {
 	w.forgetReleases(errNewController)
 	w.splits = slices.DeleteFunc(w.splits, func(h holding) bool { return h.data == nil })

@@ -76,7 +76,7 @@ type Identity struct {
 	Type     string
 }
 
-// Errors of the data plane that a worker tells apart.
+// Errors of the data plane that a worker distinguishes.
 var (
 	// ErrStale: the generation is over. The worker waits for a Recover.
 	ErrStale = errors.New("generation is over")

@@ -137,7 +137,7 @@ func (n *node) open(ctx, patience context.Context, control pb.ControlClient) (_ 
 	return s, greeting, err
 }
 
-// take makes a greeting's controller the one that we talk to. A new one knows nothing of what went on before: answers
+// take makes a greeting's controller the one that we talk to. A new one knows nothing of what happened before: answers
 // to another's commands would only confuse it.
 func (n *node) take(greeting *pb.ToNode) *outbox.Line[tiers.Report] {
 	if n.controller == greeting.GetController() {

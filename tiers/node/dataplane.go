@@ -223,7 +223,7 @@ func (d *dataClient) Close() error {
 	return nil
 }
 
-// translated gives the errors that a worker tells apart the names that it knows.
+// translated maps the data plane's errors to those that a worker distinguishes.
 func translated(err error) error {
 	switch {
 	case errors.Is(err, client.ErrStale):

@@ -227,7 +227,7 @@ func (n *node) putOff(ctx context.Context) error {
 	}
 }
 
-// watchNotices passes the provider's warnings on at once. The node itself goes on: the controller knows what fits
+// watchNotices passes the provider's warnings on at once. The node itself continues: the controller knows what fits
 // into the time that is left.
 func (n *node) watchNotices(ctx context.Context) error {
 	err := n.cfg.Machine.Watch(ctx, func(w tiers.Warned) {

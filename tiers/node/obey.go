@@ -13,7 +13,7 @@ import (
 )
 
 // obey does one command. Those that change what the node is are done when it returns, so that they happen in the
-// order in which they were sent. Those that take long go on beside the next ones and answer later.
+// order in which they were sent. Those that take long run beside the next ones and answer later.
 func (n *node) obey(ctx context.Context, c tiers.Command) {
 	n.log.Debug("command", "id", c.ID, "kind", fmt.Sprintf("%T", c.Do))
 	if n.obeyProgram(ctx, c) {
@@ -169,7 +169,7 @@ func openIn(cfg Config, url string) func(ps.Split) (io.ReadCloser, error) {
 func (n *node) stop(ctx context.Context, do tiers.Stop, answer func(tiers.Result, error)) {
 	n.log.Info("asked to stop", "why", do.Why, "again", do.Again)
 	j := n.job
-	if do.Again { // nobody waits for what it has begun
+	if do.Again { // what it has begun is not awaited
 		n.tasks.Go(func() error { return errAgain })
 		return
 	}

@@ -33,7 +33,7 @@ type programs struct {
 	first   tiers.RunProgram
 	attempt uint64 // the newest; owned by converse
 
-	// What the newest attempt has come to, for a controller that takes over: what the one before has been told it may not have written down.
+	// What the newest attempt has come to, for a controller that takes over: the one before may not have written down what it received.
 	mu                     sync.Mutex
 	started, saved, exited tiers.Report // nil = not yet
 }

@@ -16,7 +16,7 @@ import (
 // holds nothing of the round before, which may be on its way to the servers, or of the next one, which is read ahead.
 //
 // The team's rows are read once into given. Every split then works on its own copy of them: it sees its own
-// updates of the clock and nobody else's, so that the result does not depend on which splits share a worker. Its
+// updates of the clock and no other's, so that the result does not depend on which splits share a worker. Its
 // differences are summed up by row. Outside of deterministic mode applications may allow one copy for all (joint.go).
 type workspace struct {
 	schema *ps.Schema

@@ -177,7 +177,7 @@ func NewHost(address, key, launch, id string) *Host {
 	return &Host{client: newClient(), Address: address, Key: key, Launch: launch, ID: id}
 }
 
-// ErrGone: the host was given up, and nobody pays for its slots any more.
+// ErrGone: the host was given up, and its slots cost nothing any more.
 var ErrGone = errGone
 
 // Call reports which slots' processes have ended, and why, and returns the host's slots when they are others than it has seen, or

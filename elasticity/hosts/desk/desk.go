@@ -1,4 +1,4 @@
-// Package desk gives slots of shared hosts to jobs, and tells hosts' agents which slots they have, over HTTP. It keeps the book of slots
+// Package desk serves slots of shared hosts to jobs, and each host's slots to its agent, over HTTP. It keeps the book of slots
 // on disk: nothing is answered or done before the lines that it follows from are.
 //
 // Desk is the side of the shared hosts; it is the controller that their run's driver steps. Cloud is a job's side, a provisioner.Cloud
@@ -33,7 +33,7 @@ const (
 	DoorFile = "desk.json"   // where the Desk is, and the key to it
 )
 
-// ReadBook reads what is on disk of a book. A last line that is not whole was acted upon by nobody, and is cut off.
+// ReadBook reads what is on disk of a book. An incomplete last line was never acted upon, and is cut off.
 func ReadBook(directory string) ([]hosts.Line, error) {
 	path := filepath.Join(directory, BookFile)
 	text, err := os.ReadFile(path)
@@ -97,7 +97,7 @@ func (d *Desk) Step(now time.Time, events ...elasticity.Event) []elasticity.Acti
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	actions := d.brain.Step(now, events...)
-	if !d.keep() { // what is not on disk must not be done: another process goes on from there
+	if !d.keep() { // what is not on disk must not be done: a successor resumes from there
 		return []elasticity.Action{elasticity.Finish{Outcome: failed}}
 	}
 	return actions

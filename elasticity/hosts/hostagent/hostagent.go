@@ -35,7 +35,7 @@ type UserData struct {
 	Orphan int    `json:"orphan"` // seconds of the wall clock without the desk after which a host without slots ends
 }
 
-// envelope tells a host's user data from a node's.
+// envelope distinguishes a host's user data from a node's.
 type envelope struct {
 	Host *UserData `json:"shared_host"`
 }
@@ -206,7 +206,7 @@ func (a *agent) pause(ctx context.Context, d time.Duration) error {
 // forget takes in that a process has ended.
 func (a *agent) forget(e end) {
 	p := a.running[e.slot]
-	_ = p.hold.Close() // nobody reads it any more
+	_ = p.hold.Close() // it has no reader any more
 	if err := os.RemoveAll(p.dir); err != nil {
 		a.cfg.Log.Warn("a slot's directory cannot be removed", "slot", e.slot, "err", err)
 	}

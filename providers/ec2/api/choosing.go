@@ -82,7 +82,7 @@ func (m *Market) Zones(ctx context.Context) ([]Zone, error) {
 const scoredTypes = 3
 
 // PlacementScores asks how likely a spot request for so many machines of any of these types is to be met in each zone now: 10 is
-// highly likely, 1 is not. EC2 answers an account some questions a day only, and tells nothing of how long machines are kept. It
+// highly likely, 1 is not. EC2 answers few requests of an account per day, and the score does not say how long machines are kept. It
 // advises to name three types at least; with fewer, all says so.
 func (m *Market) PlacementScores(ctx context.Context, machines int, names ...string) (zones []Zone, all bool, err error) {
 	zones, err = m.Zones(ctx)

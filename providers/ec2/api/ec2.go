@@ -55,7 +55,7 @@ type client struct {
 	http   *http.Client
 }
 
-// Market is what EC2 sells in the region: its zones, its types and their prices, whoever's cluster asks.
+// Market is what EC2 sells in the region: its zones, its types and their prices, the same for every cluster.
 type Market struct{ *client }
 
 // Account is what a cluster finds there that it did not buy: image, networks, rights and quotas. It only looks.

@@ -57,8 +57,8 @@ func (c *Cloud) setEnd(m *machine, i *types.Instance, request *types.SpotInstanc
 }
 
 // endedBy reads who ended a machine: codes begin with "Server." where EC2 did it and with "Client." where the
-// account did, or the machine shut itself down. Without a code the spot request's status tells. Without any
-// reason it is the user: nobody then promises a free hour that the bill does not have.
+// account did, or the machine shut itself down. Without a code the spot request's status decides. Without any
+// reason it is the user, so that no free hour is promised that the bill does not have.
 func endedBy(code, status string) market.EndedBy {
 	switch {
 	case strings.HasPrefix(code, "Server."):
@@ -74,7 +74,7 @@ func endedBy(code, status string) market.EndedBy {
 // transitionDate is in "User initiated (2014-03-01 12:34:56 GMT)".
 var transitionDate = regexp.MustCompile(`\((\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}) (?:GMT|UTC)\)`)
 
-// endTime reads when a machine ended, and whether EC2 told.
+// endTime reads when a machine ended, and reports whether EC2 said so.
 func endTime(transition string, request *types.SpotInstanceRequest) (time.Time, bool) {
 	if found := transitionDate.FindStringSubmatch(transition); found != nil {
 		if t, err := time.Parse(time.DateTime, found[1]); err == nil {
@@ -98,7 +98,7 @@ func firstNonEmpty(texts ...string) string {
 	return ""
 }
 
-// observedEnds remembers when machines were first seen to have ended of which EC2 does not tell it, so that
+// observedEnds remembers when machines whose end EC2 does not date were first seen to have ended, so that
 // their end does not move with every look.
 type observedEnds struct {
 	mu    sync.Mutex

@@ -262,7 +262,7 @@ func fleetFailure(doing string, errs []types.CreateFleetError, refused []provisi
 		if n := slices.Index(fleetRanks, kindOf(code)); n >= 0 && n < rank {
 			kind, rank = fleetRanks[n], n
 		}
-		if len(refused) == 0 { // of pools that nobody asked for, by what it says
+		if len(refused) == 0 { // of pools that were not in the request
 			text += code + ": " + aws.ToString(errs[i].ErrorMessage) + "; "
 		}
 	}

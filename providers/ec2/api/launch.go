@@ -38,7 +38,7 @@ func (c *Cloud) Launch(ctx context.Context, r provisioner.Request) ([]provisione
 	return instances, err
 }
 
-// Choose is Launch, and tells which pools of a fleet had too few machines.
+// Choose is Launch that also returns which pools of a fleet had too few machines.
 func (c *Cloud) Choose(ctx context.Context, r provisioner.Request) ([]provisioner.Instance, []provisioner.Refusal, error) {
 	doing := fmt.Sprintf("launching %d of %s", r.Count, r.Pool)
 	if err := c.validateRequest(r); err != nil {

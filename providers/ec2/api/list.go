@@ -33,7 +33,7 @@ func (c *Cloud) List(ctx context.Context) ([]provisioner.Instance, error) {
 	return instances, nil
 }
 
-// machine is an instance with what its spot request tells beside.
+// machine is an instance with the facts of its spot request.
 type machine struct {
 	provisioner.Instance
 	warned time.Time // when it was marked for termination; zero = it is not

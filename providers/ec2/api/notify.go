@@ -8,7 +8,7 @@ import (
 	"github.com/tierml/tierml/provisioner/adapter"
 )
 
-// Notify polls the state of machines and of their spot requests, and tells each change once, in the order of ids. EC2's
+// Notify polls the state of machines and of their spot requests, and reports each change once, in the order of ids. EC2's
 // warning is in the spot request's status some seconds after it is in the machine's own metadata (see notice), so this
 // is the second source: for machines whose agent does not answer, and the only one that reports ends. Raised
 // risk (rebalance) is not in this API at all.

@@ -20,7 +20,7 @@ import (
 	"github.com/tierml/tierml/provisioner/adapter"
 )
 
-// This file asks the AWS Price List API for on-demand prices, which EC2's own API does not tell
+// This file asks the AWS Price List API for on-demand prices, which EC2's own API does not have
 // (https://docs.aws.amazon.com/aws-cost-management/latest/APIReference/API_pricing_GetProducts.html).
 
 const (

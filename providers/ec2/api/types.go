@@ -16,7 +16,7 @@ import (
 const typesChunk = 100
 
 // Types returns what the named types have, sorted by name; without names, all types of the region. A name that
-// EC2 does not know is provisioner.ErrInvalid. EC2 does not tell prices by this way: OnDemand is 0, and a
+// EC2 does not know is provisioner.ErrInvalid. This call returns no prices: OnDemand is 0, and a
 // catalog (market.Catalog) must fill it in. GPUs have EC2's names.
 func (m *Market) Types(ctx context.Context, names ...string) ([]market.InstanceType, error) {
 	wanted := make([]types.InstanceType, 0, len(names))

@@ -1,4 +1,4 @@
-// Package notice is what a machine on EC2 can learn of itself from the instance metadata service: that it
+// Package notice is what a machine on EC2 can learn about itself from the instance metadata service: that it
 // will be taken back, who it is, and what it was given to do. It runs inside the machine and needs no
 // credentials. It refuses to know the EC2 API, whose client is very large; providers/ec2/api has that.
 //
@@ -72,7 +72,7 @@ type watcher struct {
 	complaint  string                 // the last failure, so that it is reported once
 }
 
-// look asks once for everything and tells what is new.
+// look queries everything once and reports what is new.
 func (w *watcher) look(ctx context.Context) {
 	var complaints []string
 	check := func(err error) {

@@ -45,7 +45,7 @@ type service struct {
 // newService makes a client that tries so often; close it after use. It must be twice at least: an outdated
 // session token shows by a refusal.
 func newService(c Config, attempts int) *service {
-	transport := &http.Transport{ // no proxy: nobody else can answer for this machine
+	transport := &http.Transport{ // no proxy: the service is this machine's own
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 			defer cancel()

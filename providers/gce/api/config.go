@@ -43,7 +43,7 @@ type Config struct {
 	ExternalIP bool
 	// NetworkTags are what firewall rules aim at.
 	NetworkTags []string
-	// ServiceAccount is whom machines act as; none = nobody.
+	// ServiceAccount is the account that machines act as; empty = none.
 	ServiceAccount string
 	// Scopes of the service account's tokens (default cloud-platform: what it may do is for its roles to say).
 	Scopes []string
@@ -55,7 +55,7 @@ type Config struct {
 
 	// Preemptible launches machines of class spot on Compute Engine's older terms: they end after 24 hours.
 	Preemptible bool
-	// ExtraNotice is how much earlier than its shutdown a Spot machine's metadata shall tell of a preemption, such as 120 s
+	// ExtraNotice is how much earlier than its shutdown a Spot machine's metadata announce a preemption, such as 120 s
 	// (default 0; scheduling.preemptionNoticeDuration).
 	ExtraNotice time.Duration
 	// MaxRun is how long machines may run until Compute Engine itself deletes them, whatever has become of us

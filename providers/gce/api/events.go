@@ -56,7 +56,7 @@ func (e event) endedBy() market.EndedBy {
 	return market.ByUser
 }
 
-// take adds what one operation tells.
+// take adds the facts of one operation.
 func (e *event) take(op *computepb.Operation) {
 	began := firstTime(op.GetStartTime(), op.GetInsertTime())
 	done := op.GetStatus() == computepb.Operation_DONE

@@ -30,7 +30,7 @@ func (c *Cloud) Launch(ctx context.Context, r provisioner.Request) ([]provisione
 		return nil, failure(ctx, doing, err)
 	}
 	defer l.leave()
-	if !l.unanswered { // else the same call, with the same id, is what tells most
+	if !l.unanswered { // else repeating the call with the same id is more informative
 		if bought, err := c.bought(ctx, doing, r); err != nil || len(bought) > 0 {
 			return bought, err
 		}

@@ -28,12 +28,12 @@ func (c *Cloud) List(ctx context.Context) ([]provisioner.Instance, error) {
 	return instances, nil
 }
 
-// machine is an instance with what Compute Engine tells beside.
+// machine is an instance with what Compute Engine's operations add.
 type machine struct {
 	provisioner.Instance
 	zone   string
 	mark   string        // of the request that made it (note.Mark)
-	extra  time.Duration // by which metadata tell earlier of a preemption than the shutdown begins
+	extra  time.Duration // how much earlier than the shutdown the metadata announce a preemption
 	warned time.Time     // when its preemption began; zero = it did not
 	there  bool          // it is listed, be it as a stopped one
 	labels map[string]string
@@ -70,7 +70,7 @@ func (c *Cloud) look(ctx context.Context) ([]machine, error) {
 	return listed, nil
 }
 
-// read adds to a machine that is listed what the operations tell.
+// read adds the facts of the operations to a listed machine.
 func (m *machine) read(e event) {
 	if !e.preempted.IsZero() && m.State != provisioner.Terminated && e.endedBy() == market.ByProvider {
 		m.warned = e.preempted

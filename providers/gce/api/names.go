@@ -62,7 +62,7 @@ const (
 	labelOwner      = "tierml-owner"
 	labelJob        = "tierml-job"
 	labelGeneration = "tierml-generation"
-	labelExpiry     = "tierml-expiry" // unix time after which nobody wants it: see Renew
+	labelExpiry     = "tierml-expiry" // unix time when the lease ends: see Renew
 )
 
 // Keys of a machine's metadata.
@@ -125,7 +125,7 @@ func (c *Cloud) labels(r provisioner.Request) map[string]string {
 
 func expiry(t time.Time) string { return strconv.FormatInt(t.Unix(), 10) }
 
-// note is what a machine's metadata keep of its request, so that List can tell it, also to a later process.
+// note is what a machine's metadata keep of its request, so that List can return it, also to a later process.
 type note struct {
 	Token string            `json:"token"`
 	Tags  map[string]string `json:"tags,omitempty"`

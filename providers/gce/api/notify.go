@@ -8,7 +8,7 @@ import (
 	"github.com/tierml/tierml/provisioner/adapter"
 )
 
-// Notify polls the machines and the project's operations, and tells each change once, in the order of ids. It is the second
+// Notify polls the machines and the project's operations, and reports each change once, in the order of ids. It is the second
 // source: a machine's own metadata reports a preemption at once (see notice). It also deletes machines that have stopped by
 // themselves: their disks would cost on.
 func (c *Cloud) Notify(ctx context.Context, f func(provisioner.Notice)) error {

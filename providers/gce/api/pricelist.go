@@ -12,7 +12,7 @@ import (
 	"github.com/tierml/tierml/provisioner/adapter"
 )
 
-// This file asks the Cloud Billing Catalog API for the prices of Compute Engine, which its own API tells for Spot machines only
+// This file asks the Cloud Billing Catalog API for the prices of Compute Engine, which its own API has for Spot machines only
 // (https://docs.cloud.google.com/billing/v1/how-tos/catalog-api).
 
 const (

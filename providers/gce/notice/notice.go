@@ -1,4 +1,4 @@
-// Package notice is what a machine on Compute Engine can learn of itself from its metadata server: that it will be taken
+// Package notice is what a machine on Compute Engine can learn about itself from its metadata server: that it will be taken
 // back, who it is, and what it was given to do. It runs inside the machine and needs no credentials. It refuses to know
 // the Compute Engine API, whose client is large; providers/gce/api has that.
 //
@@ -70,7 +70,7 @@ type service struct {
 }
 
 func newService() *service {
-	transport := &http.Transport{ // no proxy: nobody else can answer for this machine
+	transport := &http.Transport{ // no proxy: the server is this machine's own
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			ctx, cancel := context.WithTimeout(ctx, time.Second)
 			defer cancel()

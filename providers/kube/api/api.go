@@ -34,7 +34,7 @@ type Config struct {
 	CPU            int    // whole vCPUs that a pod requests
 	MemoryMiB      int64
 	DiskMiB        int64
-	Nodes          Nodes  // how nodes' labels tell types, zones and terms
+	Nodes          Nodes  // which labels of nodes have types, zones and terms
 	Queue          string // Kueue's local queue; empty = none
 	Notice         time.Duration
 	Expires        time.Time // after which the cluster itself ends pods (activeDeadlineSeconds); zero = never
@@ -51,7 +51,7 @@ type Cloud struct {
 	tokens tokens
 }
 
-// resync is how often the pods are listed though the watch tells of no change.
+// resync is how often the pods are listed when the watch reports no change.
 const resync = time.Minute
 
 // New makes a Cloud. It calls no API.

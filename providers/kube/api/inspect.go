@@ -18,7 +18,7 @@ import (
 
 // Node is what a plan needs to know of one.
 type Node struct {
-	Zone, Type, Arch string // AnyZone and AnyType where labels do not tell
+	Zone, Type, Arch string // AnyZone and AnyType where labels are missing
 	VCPU             int    // whole ones that pods can have
 	MemoryMiB        int64
 }

@@ -54,7 +54,7 @@ func (c *Cloud) look(ctx context.Context) (machines []machine, version string, e
 	}
 	listed := map[provisioner.InstanceID]bool{}
 	for i := range list.Items {
-		if m := c.read(&list.Items[i]); m.Token != "" { // else somebody's who has copied the labels
+		if m := c.read(&list.Items[i]); m.Token != "" { // else another user's, with the labels copied
 			listed[m.ID] = true
 			machines = append(machines, c.seen.note(m))
 		}
@@ -87,7 +87,7 @@ func (c *Cloud) Holdings(ctx context.Context) ([]provisioner.Holding, error) {
 	return live, nil
 }
 
-// each does something with each pod once, and goes on with the others when one fails. Unknown pods are no failure.
+// each calls f once for each pod, also after one fails. Unknown pods are no failure.
 func each(ctx context.Context, doing string, ids []provisioner.InstanceID, do func(name string) error) error {
 	if err := ctx.Err(); err != nil {
 		return failure(ctx, doing, err)

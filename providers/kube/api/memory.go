@@ -49,7 +49,7 @@ func (m *memory) note(seen machine) machine {
 func (m *memory) take(seen machine, now time.Time) machine {
 	before, known := m.known[seen.ID]
 	if known && before.State == provisioner.Terminated {
-		return before // an end stays as it was first told
+		return before // the first report of an end holds
 	}
 	if seen.State == provisioner.Terminated {
 		if m.asked[seen.ID] {

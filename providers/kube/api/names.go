@@ -57,7 +57,7 @@ func labelValue(text string) string {
 	return cloudname.Slug(text, readable) + "-" + cloudname.Digest(10, text)
 }
 
-// note is what a Secret and its pods keep of a request, so that List can tell it to a later process.
+// note is what a Secret and its pods keep of a request, so that List can return it to a later process.
 type note struct {
 	Token string            `json:"token"`
 	Pool  string            `json:"pool"`
@@ -82,7 +82,7 @@ func (n note) text() string {
 	return string(text)
 }
 
-// readNote is empty where there is none, or one that somebody has changed.
+// readNote is empty where there is none, or where it was edited.
 func readNote(text string) (n note, pool market.Pool) {
 	if json.Unmarshal([]byte(text), &n) != nil {
 		return note{}, market.Pool{}

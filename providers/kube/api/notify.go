@@ -18,7 +18,7 @@ import (
 // gather is how long after a change others are waited for: a list follows, and a node that goes takes several pods along.
 const gather = 100 * time.Millisecond
 
-// Notify tells of pods that will end and that have ended. Truth is what a list says; the watch tells when to list again, and of
+// Notify reports pods that will end or have ended. Lists are authoritative; the watch signals when to list again, and reports
 // pods that were gone before the next list. So a watch that breaks, expires (410) or skips something costs time only, at most Resync.
 func (c *Cloud) Notify(ctx context.Context, f func(provisioner.Notice)) error {
 	w := &watcher{cloud: c}
@@ -128,7 +128,7 @@ func (w *watcher) wait(ctx context.Context) {
 	}
 }
 
-// take takes an event in, and reports whether it may change what is to be told.
+// take records an event, and reports whether it may cause a notice.
 func (w *watcher) take(e watch.Event, open bool) bool {
 	if !open || e.Type == watch.Error { // also 410: the next look lists, and watches from there
 		w.stop()
@@ -148,7 +148,7 @@ func (w *watcher) take(e watch.Event, open bool) bool {
 	case *corev1.Node:
 		if e.Type == watch.Deleted {
 			w.cloud.seen.doom(object.Name, false, time.Time{})
-			return false // its pods tell
+			return false // its pods have events of their own
 		}
 		return w.see(object)
 	}

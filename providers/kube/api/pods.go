@@ -21,17 +21,17 @@ type machine struct {
 	run, owner string
 	expires    time.Time
 	node       string    // that it is bound to; empty = it waits
-	deleted    time.Time // by when it will be gone; zero = nobody has asked for its end
+	deleted    time.Time // by when it will be gone; zero = no deletion was requested
 	disrupted  string    // why the cluster takes it back; empty = it does not
 }
 
-// read translates a pod. It is a pure function: what only earlier looks have told is memory's.
+// read translates a pod. It is a pure function: what only earlier lists showed is in memory.
 func (c *Cloud) read(pod *corev1.Pod) machine {
 	n, pool := readNote(pod.Annotations[noteRequest])
 	m := machine{run: pod.Annotations[noteRun], owner: pod.Annotations[noteOwner], node: pod.Spec.NodeName, disrupted: disruption(pod),
 		Instance: provisioner.Instance{ID: provisioner.InstanceID(pod.Name), Pool: pool, Token: n.Token, Tags: n.Tags,
 			Launched: wholeSeconds(pod.CreationTimestamp.Time), State: provisioner.Pending, Reason: waiting(pod)}}
-	m.expires, _ = time.Parse(time.RFC3339, pod.Annotations[noteExpires]) // zero where somebody has changed it
+	m.expires, _ = time.Parse(time.RFC3339, pod.Annotations[noteExpires]) // zero where it was edited
 	if pod.DeletionTimestamp != nil {
 		m.deleted = pod.DeletionTimestamp.UTC()
 	}

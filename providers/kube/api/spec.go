@@ -15,7 +15,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// Nodes is how a cluster's nodes tell on which terms they are sold.
+// Nodes is how a cluster labels nodes with the terms on which they are sold.
 type Nodes string
 
 // The kinds of clusters.
@@ -60,7 +60,7 @@ const (
 	EnvListen = "TIERML_LISTEN"
 )
 
-// user is nobody's: images need no user of that number.
+// user is an arbitrary id: images need not define it.
 const user = 65532
 
 func (c *Cloud) pod(r provisioner.Request, launch string, number int, owner metav1.OwnerReference) *corev1.Pod {
@@ -178,7 +178,7 @@ func (c *Cloud) affinity(p market.Pool) *corev1.NodeAffinity {
 }
 
 // lostNode is how long pods stay bound to a node that does not answer. Kubernetes would wait for five minutes, and training stands
-// still meanwhile only where nobody notices by himself: agents' heartbeats do.
+// still meanwhile only where nothing else notices: agents' heartbeats do.
 const lostNode = int64(30)
 
 func (c *Cloud) tolerations(class market.Class) []corev1.Toleration {

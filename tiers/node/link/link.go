@@ -153,7 +153,7 @@ func Listen(ctx context.Context, cfg Config) (*Link, error) {
 	return l, nil
 }
 
-// Reports returns what nodes say. Nodes wait while nobody reads. The channel is closed by Close.
+// Reports returns what nodes say. Nodes wait while there is no reader. The channel is closed by Close.
 func (l *Link) Reports() <-chan FromNode { return l.reports }
 
 // Receive hands out what nodes say, until ctx is done or the link is closed.

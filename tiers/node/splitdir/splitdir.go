@@ -32,7 +32,7 @@ func Create(directory string) apps.Create {
 	}
 }
 
-// CreateTemporary is Create for files that nobody wants after a crash: they are not waited for until the disk has them.
+// CreateTemporary is Create for files that are useless after a crash: it does not wait for the disk.
 func CreateTemporary(directory string) apps.Create {
 	return func(id ps.Split) (io.WriteCloser, error) {
 		return os.Create(filepath.Join(directory, Name(id)))
