@@ -55,7 +55,7 @@ type Rows interface {
 // Counts returns the working copy of a row of an Int32 table: what Row gives, as integers. A count that leaves the range
 // of int32 at the servers is an error that ends the job, so counts are exact or not there at all.
 //
-// A state of its own that a split must find again wherever it goes on (such as a topic for each of its tokens) is a
+// A state of its own that a split must find again wherever it continues (such as a topic for each of its tokens) is a
 // row that no other split touches, in a table with a row for each split: written in the same contribution as
 // everything else of the clock, it moves and is rolled back with it.
 func Counts(rows Rows, k ps.Key) []int32 { return ps.Ints(rows.Row(k)) }

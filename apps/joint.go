@@ -10,7 +10,7 @@ import (
 // worker sends one difference for each row.
 type Joining interface {
 	App
-	// Join takes splits of LoadSplit, which nobody else uses meanwhile, how many threads to work with, and the job's
+	// Join takes splits of LoadSplit, which it uses alone meanwhile, how many threads to work with, and the job's
 	// staleness.
 	Join(splits []Split, threads int, staleness ps.Clock) Joint
 }
@@ -31,7 +31,7 @@ type Joint interface {
 
 // SharedRows are the rows that a Joint asked for.
 type SharedRows interface {
-	// Table returns a table's rows by their number; changing one is the update. Those that nobody asked for are nil. Each row
+	// Table returns a table's rows by their number; changing one is the update. Rows that were not asked for are nil. Each row
 	// has room for Room(columns) numbers (its capacity): those behind its columns are 0 and must stay so. The rows, but
 	// not the list, stay good until Run returns.
 	Table(t ps.TableID) [][]float32

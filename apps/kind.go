@@ -24,8 +24,8 @@ type Kind interface {
 	New(params Params, data Dataset) (Program, error)
 }
 
-// Stale is a Kind whose usual way does not suit stale reads: these settings take the place of the defaults, where nobody
-// wrote any, in jobs whose work may read parameters that miss updates of earlier clocks.
+// Stale is a Kind whose usual way does not suit stale reads: these settings replace the defaults that the job did not
+// set, in jobs whose work may read parameters that miss updates of earlier clocks.
 type Stale interface {
 	Kind
 	StaleDefaults() Params

@@ -14,7 +14,7 @@ type Predictor interface {
 type Predictions struct {
 	Columns []string
 	Rows    int
-	// Row appends the cells of one row. An empty cell says that the model cannot tell.
+	// Row appends the cells of one row. An empty cell means that the model has no answer.
 	Row func(i int, cells []string) []string
 	// Figure compares them with what the file has, such as "accuracy 0.93 on 120 examples"; empty if it has nothing to compare with.
 	Figure   string

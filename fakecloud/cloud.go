@@ -250,7 +250,7 @@ func (c *Cloud) carryOut() {
 	}
 }
 
-// record writes a launch record. A cloud whose bill would be wrong must not go on.
+// record writes a launch record. A cloud whose bill would be wrong must end.
 func (c *Cloud) record(r Record) {
 	if err := c.records.write(r); err != nil {
 		c.failLocked(fmt.Errorf("launch records: %w", err))

@@ -67,7 +67,7 @@ type Config struct {
 	// Command is the instance's process. Empty = "sleep infinity".
 	Command []string
 	// Env is added to the instance's environment, which is otherwise PATH, LANG, TMPDIR, an empty HOME of its own
-	// and what the cloud tells: AWS_EC2_METADATA_SERVICE_ENDPOINT or GCE_METADATA_HOST, TIERML_CLOCK, TIERML_FLOPS.
+	// and the cloud's own: AWS_EC2_METADATA_SERVICE_ENDPOINT or GCE_METADATA_HOST, TIERML_CLOCK, TIERML_FLOPS.
 	Env []string
 	// Dir is the working directory of the instances. "" = that of the cloud.
 	Dir string

@@ -14,7 +14,7 @@ import (
 //
 //	GET  /_control/healthz    "ok"
 //	GET  /_control/clock      market time and the mapping
-//	GET  /_control/instances  every instance, with what EC2 would not tell
+//	GET  /_control/instances  every instance, with what EC2 would not show
 //	GET  /_control/bill       the bill until now
 //	GET  /_control/script     the steps still to come
 //	POST /_control/do         {"step": "evict oldest 2"}, or a list in "steps"; answers with the targets

@@ -13,7 +13,7 @@ import (
 // lookAgain is how often a run that shall end is looked at.
 const lookAgain = 100 * time.Millisecond
 
-// ErrEnded: nobody holds the run's directory.
+// ErrEnded: no process holds the run's directory.
 var ErrEnded = errors.New("the run does not go on")
 
 // End asks the run in a directory to end, in order or at once, and waits until its controller is gone. Heard is called once

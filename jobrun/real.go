@@ -42,13 +42,13 @@ func (r *session) unique() string {
 	return r.name + "-" + hex.EncodeToString(sum[:4])
 }
 
-// dataPlane names this run on the data plane. Runs of one name differ, and nobody else can tell the name.
+// dataPlane names this run on the data plane. Runs of one name differ, and the name cannot be guessed.
 func (r *session) dataPlane() string {
 	sum := sha256.Sum256([]byte("data plane " + r.state.Secret))
 	return r.name + "-" + hex.EncodeToString(sum[:8])
 }
 
-// expires is when nobody wants machines any more that this controller buys.
+// expires is when the leases of machines that this controller buys end.
 func (r *session) expires() time.Time {
 	_, latest := clock.Between()
 	return latest.Add(r.cfg.Job.MaxDuration + forgotten).UTC().Truncate(time.Second)

@@ -64,7 +64,7 @@ func ReadState(directory string) (State, error) {
 	return s, nil
 }
 
-// openState returns the state of a run that begins or goes on.
+// openState returns the state of a run that begins or resumes.
 func openState(directory string, job *config.Job) (State, error) {
 	s, err := ReadState(directory)
 	if errors.Is(err, fs.ErrNotExist) {

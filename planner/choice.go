@@ -22,7 +22,7 @@ type Wish struct {
 	Budget market.USD
 }
 
-// Trial is what came of a candidate from one start in the past.
+// Trial is a candidate's result from one start in the past.
 type Trial struct {
 	Cost  float64 // dollars
 	Hours float64
@@ -30,7 +30,7 @@ type Trial struct {
 	GivenUp bool `json:",omitempty"`
 }
 
-// Trials are what came of one candidate, from the same starts for all of them.
+// Trials are one candidate's results, from the same starts for all candidates.
 type Trials struct {
 	Policy  string
 	Runs    []Trial

@@ -54,7 +54,7 @@ func (p Pool) details() journal.PlanPool {
 	if p.Pool.TakesBids() || p.Pool.Class == market.OnDemand {
 		d.Bid = p.Bid.String()
 	} else if !p.ByHints {
-		d.MTTF, d.MTTFCensored = 0, false // of a limit that is never told: nothing is lost at it
+		d.MTTF, d.MTTFCensored = 0, false // a limit that the provider never sees: nothing is lost at it
 	}
 	if p.HasPrice {
 		d.Price = p.Price.String()

@@ -23,7 +23,7 @@ type Range[T cmp.Ordered] struct {
 	HighOpen bool
 }
 
-// Run is what came of one start.
+// Run is the result of one start.
 type Run struct {
 	Time     time.Duration
 	Cost     market.USD

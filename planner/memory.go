@@ -8,15 +8,15 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// Memory is what the reliable machines need in order to go on alone, and what they have. The zero value is not known.
+// Memory is what the reliable machines need in order to continue alone, and what they have. The zero value is not known.
 type Memory struct {
 	Need   tiers.Memory
-	Usable int64 // of each reliable machine; 0 = the catalog does not tell
+	Usable int64 // of each reliable machine; 0 = the catalog does not say
 	Splits int64 // of all training data, which each reliable machine keeps in memory where it fits, else on its disk
 	Sparse bool  // there are tables whose size is unknown beforehand
 }
 
-// AdmitMemory reports whether the reliable tier alone is enough to go on: a job whose model and cuts exceed its memory is
+// AdmitMemory reports whether the reliable tier alone can continue: a job whose model and cuts exceed its memory is
 // refused, with the figures, and so is one with tables that no server can have.
 func AdmitMemory(job *config.Job, reliable Fleet, schema *ps.Schema) (Memory, error) {
 	if err := schema.Check(); err != nil {

@@ -55,7 +55,7 @@ type Input struct {
 	MaxDuration time.Duration // market time; 0 = none
 	Deadline    time.Time     // market time; zero = none
 
-	// Tuning says what is tuned while training goes on, or why nothing is; empty = the job does not ask for it.
+	// Tuning says what is tuned during training, or why nothing is; empty = the job does not ask for it.
 	Tuning string
 
 	// Sources says where the prices come from and how old they are, for people.

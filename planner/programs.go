@@ -16,7 +16,7 @@ type Program struct {
 	Tasks, Count int
 	Least        int     // machines that a gang begins on
 	Trials       bool    // the tasks are trials of a sweep
-	Share        float64 // of their steps that are done, as some do not go on after feedback
+	Share        float64 // of their steps that are done, as some are dropped after feedback
 	Hours        float64 // of one program on a machine of type On, in market time
 	On           string
 	GPUs         string // of the machines that may be bought; empty = none is asked for
@@ -56,7 +56,7 @@ func (p *Program) flush() time.Duration {
 	return time.Duration(float64(p.StateBytes) / p.Rate * float64(time.Second))
 }
 
-// tooLarge says that a state does not fit into a notice; empty = it does, or nobody knows.
+// tooLarge says that a state does not fit into a notice; empty = it does, or that is unknown.
 func (p *Program) tooLarge() string {
 	if p.State == "" || p.StateBytes == 0 || p.flush() < p.Notice {
 		return ""
@@ -66,7 +66,7 @@ func (p *Program) tooLarge() string {
 		p.Notice, short(p.Every))
 }
 
-// Overflow says that a state does not fit on a machine's disk; empty = it does, or nobody knows.
+// Overflow says that a state does not fit on a machine's disk; empty = it does, or that is unknown.
 func (p *Program) Overflow() string {
 	if p.Disk == 0 || p.StateBytes <= p.Disk {
 		return ""
@@ -74,7 +74,7 @@ func (p *Program) Overflow() string {
 	return fmt.Sprintf("the state in %s was %s in the last run, and a machine's disk has %s", p.State, progress.Size(p.StateBytes), progress.Size(p.Disk))
 }
 
-// beyondMemory says that a state is larger than the memory of machines that may be bought; empty = it is not, or nobody knows.
+// beyondMemory says that a state is larger than the memory of machines that may be bought; empty = it is not, or that is unknown.
 func (p *Program) beyondMemory(pools []bidding.Candidate) string {
 	var small []string
 	for _, c := range pools {

@@ -154,7 +154,7 @@ func (p *Plan) writePools(b *terminal.Text, s Style) {
 	for _, pool := range shown {
 		rows = append(rows, pool.cells())
 	}
-	if !bids { // what a policy would pay at most is not told to anybody
+	if !bids { // a policy's limit is not sent to the provider
 		for i := range rows {
 			rows[i] = slices.Delete(rows[i], bidColumn, bidColumn+1)
 		}
@@ -233,7 +233,7 @@ func (p Pool) cells() []string {
 	if share, ok := p.Saving(); ok {
 		saving = fmt.Sprintf("%.0f%%", share*100)
 	}
-	if p.MTTF.Known && (p.ByHints || p.Pool.TakesBids() || p.Pool.Class == market.OnDemand) { // else prices tell nothing of how long machines stay
+	if p.MTTF.Known && (p.ByHints || p.Pool.TakesBids() || p.Pool.Class == market.OnDemand) { // else prices do not show how long machines stay
 		mttf = short(p.MTTF.Mean)
 		if p.MTTF.Censored {
 			mttf = "≥ " + mttf // no crossing was seen

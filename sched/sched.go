@@ -138,7 +138,7 @@ var policies = []Policy{
 
 // ByName is the policy of that name, with its defaults:
 //
-//   - asha: successive halving without waiting: a trial is paused at each rung and goes on when it is among the best third there.
+//   - asha: successive halving without waiting: a trial is paused at each rung and continues when it is among the best third there.
 //   - deadline: ours: the fewest units with which each deadline is met, and the rest as in marginal.
 //   - dorm: Dorm's (P2): the most of all resources used, with bounds on unfairness and on the jobs resized at once.
 //   - drf: weighted dominant resource fairness, among groups and then among their jobs.

@@ -3,7 +3,7 @@
 // (softmax). With no hidden layer it is softmax regression, also called multinomial logistic regression, which is the
 // application mlr.
 //
-// One clock is one step of mini-batch gradient descent, by momentum (Polyak's heavy ball) unless told otherwise. The
+// One clock is one step of mini-batch gradient descent, by momentum (Polyak's heavy ball) unless set otherwise. The
 // batch of a clock is drawn from all splits together (see package labelled), and every split adds its examples' part of
 // the batch's mean gradient, all taken at the same weights. The servers apply the rule of the optimizer to the sum
 // (ps.Rule), once for each row. So a clock is the very step that one machine would take, for any number of splits. The

@@ -24,7 +24,7 @@ var (
 	usualStepsHidden = [...]float64{momentum: 0.2, plain: 0.5, adaGrad: 0.02, adam: 0.002}
 )
 
-// Figures of Adam that nobody changes (Kingma and Ba, section 2), and what keeps AdaGrad from dividing by 0.
+// Adam's usual constants (Kingma and Ba, section 2), and what keeps AdaGrad from dividing by 0.
 const (
 	beta1, beta2 = 0.9, 0.999
 	epsilon      = 1e-8

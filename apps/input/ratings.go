@@ -165,7 +165,7 @@ func (r *ratingsReader) field(line []byte) (field, rest []byte, more bool) {
 	return line, nil, false
 }
 
-// recognise tells the format from the first line, and whether that line is a header.
+// recognise detects the format from the first line, and whether that line is a header.
 func (r *ratingsReader) recognise(first string) (header bool, err error) {
 	first = strings.TrimPrefix(first, "\ufeff")
 	if strings.Count(first, "\t") == 3 {

@@ -8,7 +8,7 @@
 // One clock is one pass over the data and one step of Nesterov's accelerated dual averaging for composite objectives
 // (Tseng, "On accelerated proximal gradient methods for convex-concave optimization", 2008, algorithm 3; Xiao, "Dual
 // averaging methods for regularized stochastic learning and online optimization", JMLR 11, 2010). It was chosen
-// because it fits a parameter server that can only add up. All that splits tell each other is
+// because it fits a parameter server that can only add up. All that splits exchange is
 //
 //	G += a_k * gradient at x_k        a sum over examples, hence over splits, in any order
 //

@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// direct is plain stochastic gradient descent on the tables themselves. Since nobody else's differences are added to
+// direct is plain stochastic gradient descent on the tables themselves. Since no other differences are added to
 // an item's, its steps need no bound (item_step_sum).
 type direct struct {
 	program *Program

@@ -15,7 +15,7 @@ import (
 //
 // Unlike there, which block comes after which is fixed: a block is ready when the block before it with the same users
 // and the one before it with the same items are done. So the result does not depend on how many threads there are or
-// which is faster, and nobody waits for all others.
+// which is faster, and no thread waits for all others.
 type grid struct {
 	users, items int             // groups
 	blocks       [][][]fast.Cell // by batch and task

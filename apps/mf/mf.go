@@ -46,7 +46,7 @@ func (Kind) Name() string { return "mf" }
 //     passes at rank 100, not 0.736).
 //   - l2 0.06: 0.93, too close a fit. bias_l2 from 0.01 to 0.05 is the same.
 //   - item_step_sum 2 slows convergence with many splits, 4 diverges (Jester).
-//   - the same init at any rank: above 32, what factors nobody needs keep of it is noise.
+//   - the same init at any rank: above 32, what unneeded factors keep of it is noise.
 func (Kind) Params() []apps.Param {
 	return []apps.Param{
 		{Name: "rank", Default: 32, Min: 1, Max: 4096, Whole: true, Unit: "factors",

@@ -33,7 +33,7 @@ type Panic struct {
 	Stack []byte
 }
 
-// String implements fmt.Stringer: it is what the runtime prints of a panic that nobody recovers.
+// String implements fmt.Stringer: it is what the runtime prints of an unrecovered panic.
 func (p *Panic) String() string { return fmt.Sprintf("%v\n\n%s", p.Value, p.Stack) }
 
 // onThreads runs a function once on each thread, one of which is the caller's.
@@ -107,7 +107,7 @@ func (g *Graph) Run(threads int, do func(task int)) {
 type graphRun struct {
 	graph *Graph
 	lock  sync.Mutex
-	// Change tells waiting threads that a task is ready or that none is left.
+	// Change wakes waiting threads: a task is ready or none is left.
 	change sync.Cond
 	wants  []int
 	ready  []int // first in, first out

@@ -20,7 +20,7 @@ func (f Files) Create(id ps.Split) (io.WriteCloser, error) {
 	return file{f[id]}, nil
 }
 
-// Open reads a split's file from its beginning; fs.ErrNotExist where nobody has created it.
+// Open reads a split's file from its beginning; fs.ErrNotExist where it was not created.
 func (f Files) Open(id ps.Split) (io.ReadCloser, error) {
 	b := f[id]
 	if b == nil {

@@ -15,7 +15,7 @@ import (
 var errDeclined = exitError{exitFailed, errors.New("stopped before anything was started, as you said no")}
 
 // confirm asks on out and reads the answer from in; yes skips the question. It returns errDeclined for no. When
-// nobody can answer (interactive is false), that is an error, not a hang.
+// there is no terminal (interactive is false), that is an error, not a hang.
 func confirm(in io.Reader, out io.Writer, interactive, yes bool) error {
 	if yes {
 		return nil

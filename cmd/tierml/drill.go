@@ -125,7 +125,7 @@ func (o drillOptions) check() error {
 	return checkFormat(o.format)
 }
 
-// enoughClocks is how many clocks tell what is usual.
+// enoughClocks is how many clocks show what is usual.
 const enoughClocks = 8
 
 var errDrilled = errors.New("all is known")
@@ -344,7 +344,7 @@ func controlled(endpoint string) bool {
 	return err == nil && response.StatusCode == http.StatusOK && string(text) == "ok\n"
 }
 
-// order tells a fake cloud what to do to machines.
+// order has a fake cloud do something to machines.
 func (o drillOptions) order(ctx context.Context, endpoint string, machines []drill.Machine) error {
 	var steps []string
 	for _, m := range machines {

@@ -308,7 +308,7 @@ func (o dryRunOptions) simulation(ctx context.Context, job *config.Job, ownWork 
 	return cfg, skipped, recorded.Doubts(choice.Pools), err
 }
 
-// market reads prices and catalog; those of several traces are put together. A real cloud is asked for what no file tells.
+// market reads prices and catalog; those of several traces are put together. A real cloud is queried for what no file has.
 func (o dryRunOptions) market(ctx context.Context, job *config.Job) (*local.Market, error) {
 	at := job.Installation()
 	if at != nil {

@@ -228,7 +228,7 @@ func writeDeadlineTable(out io.Writer, cells []sweep.Cell) error {
 
 func columnWidth(policy string) int { return max(len(policy), 14) }
 
-// shorten keeps the end of a name, which tells more.
+// shorten keeps the end of a name, which differs more.
 func shorten(s string, most int) string {
 	if len(s) <= most {
 		return s

@@ -423,7 +423,7 @@ func enterHere(m selectedMachine, command []string) error {
 // errNotHere is for a machine that no fake cloud of this host and user has.
 var errNotHere = errors.New("the cloud does not have it on this host")
 
-// homeOf asks a fake cloud of this host for the folder of a machine. A controller elsewhere tells an address of its own host: whatever this user has
+// homeOf asks a fake cloud of this host for the folder of a machine. A controller elsewhere names an address of its own host: whatever this user has
 // there does not know the machine.
 func homeOf(ctx context.Context, cloud, id string) (string, error) {
 	if !onLoopback(cloud) {

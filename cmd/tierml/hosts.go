@@ -266,7 +266,7 @@ type hostsView struct {
 	Total string    `json:"total_usd"` // of hosts that have ended
 }
 
-// viewHosts reads a run of shared hosts, also while it goes on.
+// viewHosts reads a run of shared hosts, also while it is active.
 func viewHosts(dir string) (v hostsView, err error) {
 	entries, _, err := journal.ReadFile(filepath.Join(dir, rundir.JournalFile))
 	if err != nil {

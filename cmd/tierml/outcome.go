@@ -60,10 +60,10 @@ func standingTable(s call.Standing) table.Table {
 type ending struct {
 	dashboard.Summary
 	Before    bool `json:"ended_before"` // anybody asked
-	Resumable bool `json:"resumable"`    // it can go on
+	Resumable bool `json:"resumable"`    // it can be resumed
 }
 
-// say tells it; dir is the run as commands take it.
+// say prints it; dir is the run as commands take it.
 func (e ending) say(out io.Writer, dir, format string) error {
 	if !forPeople(format) {
 		if err := e.table().Write(out, format); err != nil {

@@ -14,7 +14,7 @@ import (
 // formatHTML is the form of what has a page.
 const formatHTML = "html"
 
-// outputFlag gives a command that lists or tells something the flag -o; more are forms that others do not have.
+// outputFlag gives a command that lists something the flag -o; more are forms that others do not have.
 func outputFlag(cmd *cobra.Command, format *string, more ...string) {
 	forms := append(table.Formats(), more...)
 	cmd.Flags().StringVarP(format, "output", "o", table.Plain, "output `format`: "+strings.Join(forms, ", "))

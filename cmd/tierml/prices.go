@@ -343,7 +343,7 @@ func (o fetchOptions) fetch(ctx context.Context, path string, now time.Time, out
 	return nil
 }
 
-// keeper is the first provider that tells past prices of all it sells.
+// keeper is the first provider that has past prices of all it sells.
 func keeper() (providers.Facts, error) {
 	for _, p := range providers.All() {
 		if f := p.Facts(); f.Past != nil {

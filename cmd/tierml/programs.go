@@ -143,7 +143,7 @@ type programFacts struct {
 	on      market.InstanceType
 	basis   string
 	work    float64        // of all, in floating-point operations
-	share   float64        // of a sweep's work that is done, as some trials do not go on
+	share   float64        // of a sweep's work that is done, as some trials are dropped
 	former  *cost.Programs // of the run that was measured; nil = there was none
 	workdir planner.Workdir
 }

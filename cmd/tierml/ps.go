@@ -60,7 +60,7 @@ func newPsCommand() *cobra.Command {
 			if err := writePs(cmd.OutOrStdout(), rows, format); err != nil {
 				return err
 			}
-			for _, row := range rows { // of the first that goes on; else of the last
+			for _, row := range rows { // of the first active one; else of the last
 				if row.State == "running" {
 					cli.Next(cmd, cli.Step{Command: "tierml top " + row.Run, Why: "watch it"}, cli.Step{Command: "tierml stop " + row.Run, Why: "end it in order"})
 					return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/tierml/tierml/providers"
 )
 
-// loadMarket returns the market of a job: what is recorded, or what its cloud tells.
+// loadMarket returns the market of a job: what is recorded, or what its cloud reports.
 func loadMarket(ctx context.Context, job *config.Job) (*local.Market, error) {
 	if job.Installation() != nil && job.Local.Start.IsZero() {
 		job.Local.Start = time.Now().UTC().Truncate(time.Second)

@@ -228,7 +228,7 @@ func remoteStop(ctx context.Context, client *call.Client, args []string, now boo
 	return ending{job.Summary, before, call.State(job.State) == call.Stopped}.say(out, job.Run, format)
 }
 
-// ended reports whether nothing of a job goes on, also of one that was not submitted.
+// ended reports whether nothing of a job runs, also of one that was not submitted.
 func ended(job call.Job) bool {
 	return call.State(job.State).Over() || job.Submitted == nil && job.State != "running"
 }

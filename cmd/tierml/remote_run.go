@@ -56,7 +56,7 @@ func submitJob(ctx context.Context, at placed, o runOptions, in io.Reader, out i
 	return concludeRemote(ctx, client, id, out)
 }
 
-// submitted hands a job over, or has one go on, and gives its id.
+// submitted hands a job over, or resumes one, and gives its id.
 func (o runOptions) submitted(ctx context.Context, at placed, in io.Reader, out io.Writer) (none call.Job, err error) {
 	client := at.client
 	if o.resume != "" {

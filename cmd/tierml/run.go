@@ -134,7 +134,7 @@ type resumePoint struct {
 }
 
 func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) error {
-	if o.resume != "" { // nobody else must write in it, nor may what is read of it change
+	if o.resume != "" { // no other process may write in it, nor may what is read of it change
 		if info, err := os.Stat(filepath.Join(o.resume, rundir.JobFile)); err != nil || info.IsDir() {
 			return usageError{fmt.Errorf("--resume %s: it is no run's directory, as there is no %s in it; name one such as runs/demo-1: `tierml ps` lists runs",
 				o.resume, rundir.JobFile)}
@@ -252,7 +252,7 @@ func timeAt(ctx context.Context, o *runOptions, job *config.Job, from resumePoin
 	return mapping, nil
 }
 
-// runDirectory makes a new run's directory, or finds that of a run that goes on. Release takes a new one away again:
+// runDirectory makes a new run's directory, or finds that of a run that resumes. Release takes a new one away again:
 // nothing has happened in it.
 func runDirectory(job *config.Job, o runOptions) (directory string, release func(), err error) {
 	if o.resume != "" {
@@ -270,7 +270,7 @@ func runDirectory(job *config.Job, o runOptions) (directory string, release func
 	return directory, func() { _ = os.RemoveAll(directory) }, rundir.Hold(directory)
 }
 
-// keepReliable goes on with the reliable tier that the run began with, where the job leaves it open.
+// keepReliable keeps the reliable tier that the run began with, where the job leaves it open.
 func keepReliable(job *config.Job, start journal.Entry) {
 	d, err := start.StartDetails()
 	pool, poolErr := market.ParsePool(d.Reliable.Pool)
@@ -398,7 +398,7 @@ func drive(ctx context.Context, o runOptions, p *preparedJob, from resumePoint, 
 	if err != nil {
 		return "", fmt.Errorf("finding this program, which is also the agent: %w", err)
 	}
-	logs := filepath.Join(directory, rundir.LogsDir) // of a run that goes on, people may have removed them
+	logs := filepath.Join(directory, rundir.LogsDir) // of a resumed run they may have been removed
 	if err := os.MkdirAll(logs, 0o755); err != nil {
 		return "", fmt.Errorf("keeping a log: %w", err)
 	}
@@ -466,7 +466,7 @@ func drive(ctx context.Context, o runOptions, p *preparedJob, from resumePoint, 
 	return outcome, errors.Join(err, lines.Close())
 }
 
-// openJournal starts a journal, or goes on with one and gives its past.
+// openJournal starts a journal, or continues one and gives its past.
 func openJournal(path string, resume bool, observe func(journal.Entry)) (lines *journal.Writer, past []journal.Entry, err error) {
 	if resume {
 		return journal.Resume(path, observe)

@@ -54,7 +54,7 @@ type Kubelet struct {
 // running is a pod of this node.
 type running struct {
 	process Process
-	killAt  time.Time // zero = nobody has asked for its end
+	killAt  time.Time // zero = no deletion was requested
 	ended   bool      // and reported; guarded by the Kubelet's lock
 }
 
@@ -183,7 +183,7 @@ func (k *Kubelet) look(ctx context.Context, pod *corev1.Pod) {
 	}
 }
 
-// forget tells the API server that a pod which is to be deleted has ended.
+// forget reports to the API server that a pod which is to be deleted has ended.
 func (k *Kubelet) forget(ctx context.Context, pod *corev1.Pod) {
 	none := int64(0)
 	err := k.config.Client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &none, Preconditions: &metav1.Preconditions{UID: &pod.UID}})

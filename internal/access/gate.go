@@ -47,7 +47,7 @@ func (g *Gate) Accept(others ...Sum) { g.others = append(g.others, others...) }
 func (g *Gate) takes(given string) bool {
 	taken := g.token.Is(given)
 	for _, s := range g.others {
-		taken = s.Is(given) || taken // all are compared: the time tells nothing
+		taken = s.Is(given) || taken // all are compared: the time reveals nothing
 	}
 	return taken
 }

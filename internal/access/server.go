@@ -146,8 +146,8 @@ func (c *crowd) Handle(ctx context.Context, r slog.Record) error {
 	return nil
 }
 
-// WithAttrs is that of slog.Handler; nobody uses it.
+// WithAttrs is required by slog.Handler, and unused.
 func (c *crowd) WithAttrs([]slog.Attr) slog.Handler { return c }
 
-// WithGroup is that of slog.Handler; nobody uses it.
+// WithGroup is required by slog.Handler, and unused.
 func (c *crowd) WithGroup(string) slog.Handler { return c }

@@ -82,7 +82,7 @@ func Parse(text string) (Token, error) {
 	return Token{secret}, nil
 }
 
-// Read takes the token from a file, which nobody but its owner may read.
+// Read takes the token from a file, which only its owner may be able to read.
 func Read(path string) (Token, error) {
 	file, err := os.Open(path)
 	if err != nil {

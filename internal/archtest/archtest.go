@@ -210,7 +210,7 @@ func checkPaths(name string, text []byte) []Violation {
 	return violations
 }
 
-// wordByte tells a path that starts here from one that is the end of a longer path.
+// wordByte distinguishes a path that starts here from the end of a longer path.
 func wordByte(b byte) bool {
 	return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || b == '_' || b == '-' || b == '.' || b == '}' || b == ')'
 }

@@ -42,7 +42,7 @@ func Write(ctx context.Context, name string, write func(io.Writer) error) error 
 	return nil
 }
 
-// stopped refuses to go on when nobody wants it any more.
+// stopped returns the context's error.
 type stopped struct {
 	ctx context.Context
 	to  io.Writer

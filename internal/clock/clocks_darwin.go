@@ -2,4 +2,4 @@ package clock
 
 import "golang.org/x/sys/unix"
 
-const sleepless = unix.CLOCK_MONOTONIC // of Darwin's clocks it is the one that goes on while the host sleeps
+const sleepless = unix.CLOCK_MONOTONIC // Darwin's clock that runs while the host sleeps

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// clocks reads the host's time of day and the clock that nobody sets, which goes on while the host sleeps, in that order.
+// clocks reads the host's time of day and the clock that cannot be set, which runs while the host sleeps, in that order.
 func clocks() (day, steady time.Duration, ok bool) {
 	var d, s unix.Timespec
 	ok = unix.ClockGettime(unix.CLOCK_REALTIME, &d) == nil && unix.ClockGettime(sleepless, &s) == nil

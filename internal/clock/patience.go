@@ -6,7 +6,7 @@ import (
 )
 
 // WithPatience returns a context that ends with a cause when this process has waited for that long. Time in which the process was
-// stopped or the host slept is no waiting: nobody could have been heard.
+// stopped or the host slept is no waiting: nothing could have been heard.
 func WithPatience(ctx context.Context, patience time.Duration, cause error) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	beat := min(max(patience/20, time.Millisecond), time.Second)

@@ -6,12 +6,12 @@ import (
 )
 
 // Wall is the time of day, as the host's clock had it when the process started and as it has gone on since, also while the host
-// slept. Setting the host's clock does not change it: nobody is judged, billed or ended by an hour that never was. What the host
+// slept. Setting the host's clock does not change it: no machine is judged, billed or ended by an hour that never was. What the host
 // corrects little by little it follows.
 func Wall() time.Time { return host.wall() }
 
 // Between returns the earliest and the latest that the time of day may be: as the clock has gone on since the process started (Wall), and
-// as the host has it now. They differ once it was set, and nobody here knows which is right. What others end machines by counts from the
+// as the host has it now. They differ once it was set, and which is right is unknown. What others end machines by counts from the
 // latest; who ends them waits for the earliest.
 func Between() (earliest, latest time.Time) { return host.between() }
 
@@ -20,7 +20,7 @@ var host = newSource(time.Now, clocks)
 // source is a host's time of day without the leaps that it makes when it is set.
 type source struct {
 	now    func() time.Time
-	clocks func() (day, steady time.Duration, ok bool) // steady: nobody sets it, and it goes on while the host sleeps
+	clocks func() (day, steady time.Duration, ok bool) // steady: it cannot be set, and runs while the host sleeps
 
 	mu    sync.Mutex
 	known bool          // ahead is

@@ -1,4 +1,4 @@
-// Package decompress gives the plain bytes of a stream that may be compressed, which it tells from the first bytes:
+// Package decompress gives the plain bytes of a stream that may be compressed. It goes by the first bytes:
 // people's files carry the wrong names. It refuses to know where streams come from and what is in them.
 package decompress
 
@@ -144,7 +144,7 @@ func unpack(r io.Reader) (io.ReadCloser, error) {
 	return asIs{buffered}, nil
 }
 
-// foreign are the first bytes of files that nobody here reads, and what to do instead.
+// foreign are the first bytes of unsupported files, and what to do instead.
 var foreign = []struct{ magic, what string }{
 	{"PK\x03\x04", "it is a zip archive, as spreadsheets are too: unpack it, or save the sheet as CSV"},
 	{"\xff\xfe", "it is text in UTF-16: save it as UTF-8"},

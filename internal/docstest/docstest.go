@@ -1,4 +1,4 @@
-// Package docstest keeps the pages true where a machine can tell: links lead somewhere, and what a page names in
+// Package docstest keeps the pages true where a machine can check them: links lead somewhere, and what a page names in
 // code style (make targets, commands and flags of tierml, Go identifiers, tests, files) exists.
 //
 // It reads text and Go syntax with the standard library alone, so it needs no build. It refuses to judge

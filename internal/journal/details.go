@@ -185,14 +185,14 @@ type PlanPool struct {
 	MTTF         float64 `json:"mttf,omitempty"`
 	MTTFCensored bool    `json:"mttf_censored,omitempty"` // no crossing was seen: MTTF is only a lower bound
 	Capacity     string  `json:"capacity,omitempty"`      // what is known of it, in words
-	// Hints are what the provider told of the pool beside prices; absent where it told nothing, and on intent lines.
+	// Hints are what the provider reported of the pool beside prices; absent where there was nothing, and on intent lines.
 	Hints  *PoolHints `json:"hints,omitempty"`
 	Count  int        `json:"count,omitempty"` // machines that satisfy the job
 	Chosen bool       `json:"chosen,omitempty"`
 	Why    string     `json:"why,omitempty"`
 }
 
-// PoolHints are what a provider tells of how long machines of a pool are kept, and whether they are to be had.
+// PoolHints are a provider's reports of how long machines of a pool are kept, and whether they are available.
 type PoolHints struct {
 	Interrupted *PoolHint `json:"interrupted,omitempty"` // share of machines that were interrupted within a month
 	Uptime      *PoolHint `json:"uptime,omitempty"`      // hours that most machines run at least
@@ -232,9 +232,9 @@ type ScaleDetails struct {
 	Servers int   `json:"servers,omitempty"` // 0 = as many as the stage has
 	// Reliable machines; 0 = as many as the job says.
 	Reliable int `json:"reliable,omitempty"`
-	// Paused is who wanted it so; empty = the run goes on.
+	// Paused is who wanted it so; empty = the run is not paused.
 	Paused string `json:"paused,omitempty"`
-	// Scheduled: a scheduler has paused it, and nobody else.
+	// Scheduled: only a scheduler has paused it.
 	Scheduled bool `json:"scheduled,omitempty"`
 }
 

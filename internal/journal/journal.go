@@ -36,7 +36,7 @@ const (
 	Move         Kind = "move"              // count partitions, from, to
 	Moved        Kind = "moved"             // count partitions, bytes, seconds: moves are over
 	Cut          Kind = "cut"               // clock, bytes, seconds: committed
-	Checkpoint   Kind = "checkpoint"        // clock, bytes, seconds, model: a committed cut was saved while training went on
+	Checkpoint   Kind = "checkpoint"        // clock, bytes, seconds, model: a committed cut was saved during training
 	SaveFailed   Kind = "checkpoint-failed" // clock
 	TakeOver     Kind = "takeover"          // count (machines taken over), clock, generation: a new controller
 	Flush        Kind = "flush"             // clock (committed), bytes, seconds (left): what is saved of servers that go
@@ -53,7 +53,7 @@ const (
 	ProgramSaved      Kind = "program-saved"       // program, instance, generation, clock (step), bytes, seconds, model, digest
 	ProgramSaveFailed Kind = "program-save-failed" // program, instance, generation
 	ProgramEnd        Kind = "program-end"         // program, instance, generation, outcome, code, clock (step), train_loss
-	ProgramDropped    Kind = "program-dropped"     // program, clock (step): a trial that does not go on after feedback
+	ProgramDropped    Kind = "program-dropped"     // program, clock (step): a trial that is dropped after feedback
 )
 
 // What the Outcome of an end can be: of a run the first three, of a program's attempt all but Interrupted and Cancelled.

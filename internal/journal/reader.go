@@ -23,7 +23,7 @@ func (t Torn) String() string {
 	return fmt.Sprintf("line %d was torn when its writer was killed (%d bytes lost)", t.Line, t.Bytes)
 }
 
-// Reader reads a journal from its beginning. One torn last line is tolerated, and Torn tells of it; any
+// Reader reads a journal from its beginning. One torn last line is tolerated and reported by Torn; any
 // other bad line is an error that names its number. Kinds and fields that it does not know are no error: a
 // newer program may have written them.
 type Reader struct {
@@ -129,7 +129,7 @@ func (r *Reader) All() iter.Seq2[Entry, error] {
 // Line is the number of the line that was read last, counted from 1.
 func (r *Reader) Line() int { return r.line }
 
-// Torn tells of a torn last line; it is nil until the end was reached, and if there was none.
+// Torn reports a torn last line; it is nil until the end was reached, and if there was none.
 func (r *Reader) Torn() *Torn { return r.torn }
 
 // ReadFile reads a whole journal.

@@ -38,7 +38,7 @@ type Bar struct {
 // Add counts more.
 func (b *Bar) Add(n int64) { b.done.Add(n) }
 
-// Set says how much is done of how much, as callbacks tell it.
+// Set takes how much is done of how much, as callbacks report it.
 func (b *Bar) Set(done, total int) {
 	b.total.Store(int64(total))
 	for before := b.done.Load(); before < int64(done); before = b.done.Load() { // callbacks of several goroutines overtake each other

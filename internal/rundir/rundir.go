@@ -129,7 +129,7 @@ func HoldUntil(dir string) (release func(), err error) {
 	return func() { _ = syscall.Close(handle) }, nil
 }
 
-// Held reports whether a run goes on in this directory: whether a process holds it.
+// Held reports whether a run is active in this directory: whether a process holds it.
 func Held(dir string) bool {
 	handle, err := syscall.Open(dir, syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
 	if err != nil {

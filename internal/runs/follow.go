@@ -75,13 +75,13 @@ func (r *Reader) More() (entries []journal.Entry, done bool, err error) {
 	return entries, n == 0, nil
 }
 
-// Follow hands over all entries of a run in order, and those that come, until the context ends or nobody holds the run's
+// Follow hands over all entries of a run in order, and those that come, until the context ends or no process holds the run's
 // directory any longer. Caught is called each time when there is nothing more for now.
 func Follow(ctx context.Context, dir string, take func(journal.Entry), caught func()) error {
 	return FollowWhile(ctx, dir, func() bool { return rundir.Held(dir) }, take, caught)
 }
 
-// FollowWhile is Follow for as long as going says so: a run may be killed and go on.
+// FollowWhile is Follow for as long as going says so: a run may be killed and resumed.
 func FollowWhile(ctx context.Context, dir string, going func() bool, take func(journal.Entry), caught func()) error {
 	r, err := Open(dir)
 	if err != nil {

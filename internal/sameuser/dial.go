@@ -18,7 +18,7 @@ const (
 var errClosed = errors.New("it was closed at once")
 
 // Dial connects to a TCP address. On the loopback interface it is sure to reach a process of this user or of root: a port is
-// anybody's as soon as its server has ended. Other hosts' addresses, and systems that do not tell whose a connection is, are
+// anybody's as soon as its server has ended. Other hosts' addresses, and systems that do not know a connection's owner, are
 // dialled and nothing else.
 func Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	var d net.Dialer
@@ -36,7 +36,7 @@ func Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	return conn, nil
 }
 
-// awaitOwn checks a connection that this process has opened. The kernel tells whose its other end is once the server has taken it up.
+// awaitOwn checks a connection that this process has opened. The kernel knows the owner of its other end once the server has accepted it.
 func awaitOwn(ctx context.Context, conn net.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, takenWithin)
 	defer cancel()

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Supported reports whether this system tells whose a connection is.
+// Supported reports whether this system knows the owner of a connection.
 const Supported = true
 
 // The kernel's tables of TCP sockets. A client may have used an IPv6 socket for an IPv4 address.

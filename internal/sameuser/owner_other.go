@@ -7,7 +7,7 @@ import (
 	"net/netip"
 )
 
-// Supported reports whether this system tells whose a connection is.
+// Supported reports whether this system knows the owner of a connection.
 const Supported = false
 
 // Never used: nothing is asked where it is not supported.

@@ -18,7 +18,7 @@ import (
 var errUnsupported = errors.New("this operating system does not tell whose a connection is")
 
 // Listener accepts connections of the user that this process runs as, and of root, and closes all others. Each refusal is
-// logged, as far as loglimit lets it. Where the system does not tell (anything but Linux) it accepts all and warns once.
+// logged, as far as loglimit lets it. Where the system does not say (anything but Linux) it accepts all and warns once.
 func Listener(l net.Listener, log *slog.Logger) net.Listener {
 	return ListenerFor(l, func(int) bool { return false }, log)
 }

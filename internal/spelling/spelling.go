@@ -43,7 +43,7 @@ func Names[T Named](among []T) (names []string) {
 	return names
 }
 
-// normal makes spellings alike that people do not tell apart.
+// normal maps spellings that people confuse to one.
 func normal(s string) string {
 	return strings.NewReplacer("-", "_", " ", "_").Replace(strings.ToLower(s))
 }

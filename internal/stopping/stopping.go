@@ -31,7 +31,7 @@ type Watch struct {
 	since int64   // and its clock
 }
 
-// Elapsed applies the rule of time alone. An empty answer means: go on.
+// Elapsed applies the rule of time alone. An empty answer means: continue.
 func (r Rules) Elapsed(elapsed time.Duration) (why string) {
 	if r.Time > 0 && elapsed >= r.Time {
 		return fmt.Sprintf("the training time of %v is over", r.Time)
@@ -39,7 +39,7 @@ func (r Rules) Elapsed(elapsed time.Duration) (why string) {
 	return ""
 }
 
-// Measured takes the figure of a clock in; clocks ascend. An empty answer means: go on. Name is what people call the
+// Measured takes the figure of a clock in; clocks ascend. An empty answer means: continue. Name is what people call the
 // figure.
 func (w *Watch) Measured(r Rules, clock int64, name string, figure float64) (why string) {
 	if math.IsNaN(figure) {

@@ -67,7 +67,7 @@ func cut(lines [][]string, widths []int) {
 	}
 }
 
-// records tells a table that is too wide for its terminal: each row as lines of a title and a cell.
+// records prints a table that is too wide for its terminal: each row as lines of a title and a cell.
 func records(w io.Writer, lines [][]string) error {
 	widest := 0
 	for _, title := range lines[0] {

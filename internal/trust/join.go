@@ -85,7 +85,7 @@ func (j Joining) Renew(ctx context.Context, c *Credential) error {
 	return nil
 }
 
-// ask says what it says to nobody but the run's own controller.
+// ask sends its request only to the run's own controller.
 func (j Joining) ask(ctx context.Context, request joinRequest, own []tls.Certificate) (authority *x509.Certificate, answer joinAnswer, err error) {
 	raw, err := j.Dial(ctx, j.Address)
 	if err != nil {

@@ -46,7 +46,7 @@ type Tokens struct {
 
 // joined is a line of JoinedFile.
 type joined struct {
-	Token   string `json:"token"` // its hash: the file gives nobody a token
+	Token   string `json:"token"` // its hash: the file reveals no token
 	Machine string `json:"machine"`
 	Key     string `json:"key"` // the public key's hash
 }

@@ -14,7 +14,7 @@ import (
 // State is where a job stands.
 type State string
 
-// The states of a job. The last three are its end; a stopped or failed job can be made to go on.
+// The states of a job. The last three are its end; a stopped or failed job can be resumed.
 const (
 	Queued   State = "queued"   // waits for its turn, or for its run to be started again
 	Running  State = "running"  // its run goes on

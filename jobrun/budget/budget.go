@@ -1,5 +1,5 @@
 // Package budget watches what a run spends: in all, and per hour at the prices of the moment. It is fed the journal's
-// entries and says when something is to be done: warn, shrink, go on, stop, each with its figures.
+// entries and says when something is to be done: warn, shrink, continue, stop, each with its figures.
 //
 // It is a plain value: its time is that of the entries, and the same entries give the same decisions. It refuses to know how
 // a run is paused or stopped.
@@ -61,7 +61,7 @@ const (
 type Guard struct {
 	limits Limits
 	ledger cost.Ledger
-	broken bool // the journal tells nothing about money any more
+	broken bool // the journal has no usable figures any more
 
 	lookedTotal, lookedHour time.Time
 	warnedTotal             bool

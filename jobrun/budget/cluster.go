@@ -9,7 +9,7 @@ import (
 // Cluster are the limits of all jobs of a controller together. A zero limit is none.
 type Cluster struct {
 	Total   market.USD // of all runs in the controller's directory, those that have ended included
-	PerHour market.USD // of those that go on
+	PerHour market.USD // of those that continue
 	WarnAt  float64    // the share of a limit at which there is a warning
 	// Over is what is done above a limit: Warn, Pause (what waits is not started) or Stop (what runs is ended in order, too,
 	// above the total).

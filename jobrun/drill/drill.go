@@ -20,7 +20,7 @@ import (
 
 // What can be done to machines, in the fake cloud's words.
 const (
-	Rebalance = "rebalance" // tell it that it may soon be taken back
+	Rebalance = "rebalance" // warn it that it may soon be reclaimed
 	Evict     = "evict"     // take it back with the usual notice
 	EvictNow  = "evict-now" // take it back without
 	Kill      = "kill"      // break it: no notice, no eviction
@@ -98,13 +98,13 @@ type Moves struct {
 	// Waited is for how long workers waited for partitions that neither owner served, of all together; Longest, the longest of them.
 	Waited  float64 `json:"waited_seconds"`
 	Longest float64 `json:"longest_waited_seconds"`
-	Hidden  float64 `json:"hidden"` // the share of Seconds in which nobody waited
+	Hidden  float64 `json:"hidden"` // the share of Seconds without a waiting worker
 	// Added is how much longer than usual the clocks were, all together, from the drill to the end of the clock in which the moves ended.
 	// On a host that has other work, most of it may come from that.
 	Added float64 `json:"added_seconds"`
 }
 
-// kept is how many clocks tell what is usual.
+// kept is how many clocks show what is usual.
 const kept = 20
 
 // New knows nothing yet.

@@ -56,7 +56,7 @@ func Candidates(offers []planner.Offer, at time.Time) []Candidate {
 	return all
 }
 
-// OfCatalog are the types that a region sells on demand, for a cloud that tells its spot prices only later.
+// OfCatalog are the types that a region sells on demand, for a cloud that has spot prices only later.
 func OfCatalog(catalog *market.Catalog, region string) (all []Candidate) {
 	for _, t := range catalog.Types(region) {
 		all = append(all, Candidate{Type: t, Region: region})
@@ -156,7 +156,7 @@ var (
 	numeral = regexp.MustCompile(`^[+-]?[0-9.eE+-]+$`)
 )
 
-// looked is how many lines tell what a file is: enough to meet each of a few classes, also where they are sorted.
+// looked is how many lines show what a file is: enough to meet each of a few classes, also where they are sorted.
 const looked = 5000
 
 // mostClasses is how many different whole numbers still look like classes.

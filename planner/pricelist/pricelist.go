@@ -1,4 +1,4 @@
-// Package pricelist keeps what a cloud's own price list told of a region's machine types: shapes, on-demand prices and, where
+// Package pricelist caches what a cloud's own price list has of a region's machine types: shapes, on-demand prices and, where
 // the list has them, Spot prices. An answer holds for a day, so that plans are made at once and the provider is asked seldom;
 // one that is older stands in, and says so, when the provider cannot be asked.
 //
@@ -35,7 +35,7 @@ const (
 // Offer is a machine type on sale.
 type Offer struct {
 	market.InstanceType
-	Spot     market.USD // per hour; 0 = not told by this list, or not sold
+	Spot     market.USD // per hour; 0 = not in this list, or not sold
 	SpotFrom time.Time  // since when that holds
 }
 
@@ -50,7 +50,7 @@ type Book struct {
 	Ask func(ctx context.Context, names []string) ([]Offer, error)
 }
 
-// Answer is what a book told.
+// Answer is a book's answer.
 type Answer struct {
 	Offers []Offer   // sorted by name
 	Asked  time.Time // when the oldest of them was asked for
@@ -91,8 +91,8 @@ func (b *Book) Look(ctx context.Context, names []string, now time.Time) (*Answer
 	return a, nil
 }
 
-// answer makes an answer of what is kept since a time; nil = that does not tell all. A type that the whole list did not have
-// when it was asked for is told by that, too.
+// answer makes an answer of what is kept since a time; nil = that is incomplete. A type that the whole list did not have
+// when it was asked for counts as known.
 func (b *Book) answer(kept []row, names []string, since, now time.Time) *Answer {
 	current := func(r row) bool { return !r.asked.Before(since) && !r.asked.After(now) }
 	whole := slices.ContainsFunc(kept, func(r row) bool { return r.whole && current(r) })

@@ -42,7 +42,7 @@ type Quote struct {
 	Pool     market.Pool `json:"pool"`
 	VCPU     int         `json:"vcpu,omitempty"`
 	Price    *market.USD `json:"price"`     // per hour
-	PriceAge *Seconds    `json:"price_age"` // since the point that tells it
+	PriceAge *Seconds    `json:"price_age"` // since the point that has it
 	OnDemand *market.USD `json:"on_demand"`
 	Saving   *float64    `json:"saving"` // share of the on-demand price
 	PerVCPU  *market.USD `json:"per_vcpu_hour"`

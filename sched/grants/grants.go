@@ -1,7 +1,7 @@
 // Package grants runs a scheduler over jobs that exist: Decide asks a sched.Policy what each job gets and why, and Calls says what to ask of
-// the jobs so that they have it. A Decision is on disk before anything is asked for; another process reads the last one and goes on.
+// the jobs so that they have it. A Decision is on disk before anything is asked for; a successor reads the last one and continues.
 //
-// A job is asked for more workers only when nobody holds the slots for them. So no slot is granted twice, whenever the process that
+// A job is asked for more workers only when the slots for them are free. So no slot is granted twice, whenever the process that
 // schedules is killed: what it had asked for is seen in the slots, and asking again for the same number changes nothing.
 //
 // The package decides over values. It refuses to know processes, files, networks, clocks and machines.
@@ -366,7 +366,7 @@ func (j Job) has() int {
 	return max(j.Held, j.Told)
 }
 
-// reserved is how many slots nobody else may have. A run that this process has not asked for anything may be doing what was decided.
+// reserved is how many slots no other job may have. A run that this process has not asked for anything may be doing what was decided.
 func (j Job) reserved(g Grant) int {
 	if j.Began && j.Told < 0 {
 		return max(j.Held, g.Workers)

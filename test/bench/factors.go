@@ -81,7 +81,7 @@ func compileLIBMF(ctx context.Context, env *Env) (program, skip string) {
 // penalty is LIBMF's and ours for the generated ratings; at LIBMF's default of 0.1 it learns less.
 const penalty = 0.05
 
-// ourRatings returns ratings per second over some passes; the trainer goes on from measurement to measurement.
+// ourRatings returns ratings per second over some passes; the trainer continues from measurement to measurement.
 func ourRatings(path string, rank, threads, passes int) Measure {
 	var trainer *local.Direct
 	const batches = 4

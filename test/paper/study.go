@@ -29,7 +29,7 @@ type result struct {
 	Policies  map[string][]run `json:"policies"` // by variant, start by start
 }
 
-// run is what came of a start.
+// run is the result of a start.
 type run struct {
 	Cost  float64 `json:"cost"` // as a share of undisturbed work on demand
 	Hours float64 `json:"hours"`

@@ -32,7 +32,7 @@ func (f fault) String() string {
 
 // kind is one of the ways in which runs are disturbed: how often it is drawn for a storm, how long it may last (the silence
 // of a machine in multiples of the time after which it is given up), and what it does. It returns what it was done to, or
-// nothing when there was nobody.
+// nothing when there was no such machine.
 type kind struct {
 	name        string
 	weight      int
@@ -198,7 +198,7 @@ func (t *trial) scale(wish ...string) (answer string, err error) {
 	return t.ask(append([]string{"scale", t.folder()}, wish...)...)
 }
 
-// scaleSomehow draws a wish. One that cannot be is refused, and then nobody has met anything.
+// scaleSomehow draws a request. An impossible one is refused, and then nothing was disturbed.
 func (t *trial) scaleSomehow(f fault) (string, error) {
 	wishes := []string{"--restore", "--restore", "--workers +2", "--workers -2", "--workers -1 --servers -1",
 		"--servers +1", "--servers -1", "--workers +1 --servers +1"}

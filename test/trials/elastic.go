@@ -33,7 +33,7 @@ type change struct {
 // by kill and restart: save a checkpoint, end every process, start the job again on other machines. Six transient machines train
 // matrix factorisation, three of them serve; one that serves and one that only works are replaced. Kill and restart has the
 // best case: it knows beforehand and loses no work. A third way is what a scheduler does with `tierml scale`: a server and a
-// worker more, and then fewer again, during which nobody has more work than usual, so that whatever a clock takes longer is
+// worker more, and then fewer again, during which no worker has more work than usual, so that whatever a clock takes longer is
 // waiting. The last ways are what a change of settings by the tuner takes: one server more and fewer on the same machines, and, by
 // `tierml drill --do move`, all partitions in each way in which they can move ("Towards self-tuning parameter servers", table V).
 func elastic(f *flag.FlagSet) func(context.Context, place) error {

@@ -1,6 +1,6 @@
 // Command trials runs whole jobs from outside: the program as a user has it, a fake cloud in a process of its own, and real
 // processes for machines. It disturbs them and reads from the journal, the model file, the bill and the process table what
-// became of them. It knows nothing of what goes on inside the processes.
+// became of them. It knows nothing of what happens inside the processes.
 //
 //	soak      applications x consistencies x disturbances, one short run each, and storms of random disturbances
 //	chaos     one long storm over one run, every promise checked afterwards

@@ -128,7 +128,7 @@ func checkJournal(entries []journal.Entry) error {
 	return errors.Join(errs...)
 }
 
-// nothingRedone holds where nobody was lost without a warning in time.
+// nothingRedone holds where no machine was lost without a warning in time.
 func nothingRedone(entries []journal.Entry) error {
 	for i, e := range entries {
 		if e.Kind == journal.Rollback || e.Redone {

@@ -180,7 +180,7 @@ func (t *trial) journal() ([]journal.Entry, error) {
 	return entries, err
 }
 
-// progress tells a run that gets on from one that is stuck.
+// progress distinguishes a run that advances from one that is stuck.
 type progress struct {
 	clocks int
 	since  time.Time

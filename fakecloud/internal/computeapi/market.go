@@ -150,7 +150,7 @@ type preemptionRecord struct {
 	Rate     float64  `json:"preemptionRate"`
 }
 
-// capacityHistory tells what a pool's Spot machines cost, and how many of those that ended here were preempted.
+// capacityHistory answers what a pool's Spot machines cost, and how many of those that ended here were preempted.
 func capacityHistory(c *call) (any, error) {
 	var body historyBody
 	if err := decode(c.body, &body); err != nil {

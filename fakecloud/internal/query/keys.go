@@ -62,7 +62,7 @@ func (c *call) addKey(name, public, fingerprint string, tags map[string]string) 
 	return v, nil
 }
 
-// createKeyPair makes a real one, which nobody but the client can use.
+// createKeyPair makes a real one, which only the client can use.
 func createKeyPair(c *call) (answer, error) {
 	name, kind, format := c.required("KeyName"), c.text("KeyType"), c.text("KeyFormat")
 	tags := c.tagSpecifications("TagSpecification", "key-pair")["key-pair"]

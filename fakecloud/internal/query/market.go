@@ -140,7 +140,7 @@ func describeSpotInstanceRequests(c *call) (answer, error) {
 	}{Requests: setOf(list, requestShape), NextToken: next}, nil
 }
 
-// unknownRequest tells a wrong id from a malformed one.
+// unknownRequest distinguishes a wrong id from a malformed one.
 func unknownRequest(id string) error {
 	if !strings.HasPrefix(id, "sir-") {
 		return region.Errorf("InvalidSpotInstanceRequestID.Malformed", "Invalid id: \"%s\" (expecting \"sir-...\")", id)

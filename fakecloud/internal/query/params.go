@@ -45,7 +45,7 @@ func (p *params) fail(e *region.Error) {
 	}
 }
 
-// finish returns the first fault, or the first parameter in order of name that nobody read.
+// finish returns the first fault, or the first parameter in order of name that was not read.
 func (p *params) finish() error {
 	if p.err != nil {
 		return p.err

@@ -44,7 +44,7 @@ func tagSet(tags map[string]string) *set[tag] {
 	return s
 }
 
-// done is the answer of actions that have nothing to tell.
+// done is the answer of actions without a result.
 type done struct {
 	header
 	Return bool `xml:"return"`

@@ -141,7 +141,7 @@ func (r *Region) close(at time.Time, i *Instance, why Cause) {
 	}
 }
 
-// Gone tells that the process of a machine has ended. A machine that was not being shut down has shut itself
+// Gone reports that the process of a machine has ended. A machine that was not being shut down has shut itself
 // down.
 func (r *Region) Gone(now time.Time, id string) {
 	r.Advance(now)
@@ -214,7 +214,7 @@ func (r *Region) TerminateAll(now time.Time) {
 	}
 }
 
-// CancelRequests cancels spot requests. As on EC2, the instances that came of them run on.
+// CancelRequests cancels spot requests. As on EC2, their instances run on.
 func (r *Region) CancelRequests(now time.Time, ids []string) ([]SpotRequest, error) {
 	r.Advance(now)
 	var found []*SpotRequest

@@ -101,7 +101,7 @@ type (
 	Boot struct{ Instance Instance }
 	// Ended: the machine is off the bill; write it down.
 	Ended struct{ Instance Instance }
-	// Halt: end the machine's process, at once when Force, and tell Gone when it is.
+	// Halt: end the machine's process, at once when Force, and call Gone when it has ended.
 	Halt struct {
 		ID    string
 		Force bool

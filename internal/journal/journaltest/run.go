@@ -67,7 +67,7 @@ const (
 	flops        = 40e6
 )
 
-// New tells the story; the seed makes the prices, names and losses.
+// New makes the story; the seed makes the prices, names and losses.
 func New(seed uint64) Story {
 	t := &teller{rand: rand.New(rand.NewPCG(seed, 0)), now: Began, price: map[string]float64{}}
 	t.calm = map[string]float64{FirstPool: 0.0324, BetterPool: 0.0662, OtherPool: 0.0171}
@@ -314,7 +314,7 @@ func (t *teller) kill(i int) {
 	t.end(i, "ended by the provider", "provider")
 }
 
-// train goes on for a tick.
+// train advances by a tick.
 func (t *teller) train() {
 	const seconds = 0.1
 	t.sinceWall += seconds

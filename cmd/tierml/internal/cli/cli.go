@@ -32,7 +32,7 @@ type Step struct {
 	Why     string // what it does; may be empty
 }
 
-// Next tells a person what can be done next, one line a step. It goes to standard error and only to a terminal, so that
+// Next suggests what to do next, one line a step. It goes to standard error and only to a terminal, so that
 // neither programs nor files get it.
 func Next(cmd *cobra.Command, steps ...Step) {
 	if out := cmd.ErrOrStderr(); !Quiet(cmd) && IsTerminal(out) {
