@@ -42,7 +42,7 @@ func Write(ctx context.Context, name string, write func(io.Writer) error) error 
 	return nil
 }
 
-// stopped returns the context's error.
+// stopped is a writer that fails once its context has ended.
 type stopped struct {
 	ctx context.Context
 	to  io.Writer
