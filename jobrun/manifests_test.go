@@ -3,6 +3,7 @@ package jobrun
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -26,7 +27,7 @@ func (noRows) Next(int) (ps.Block, error) { return ps.Block{}, nil }
 func saveAt(t *testing.T, place string, clock ps.Clock) string {
 	t.Helper()
 	schema := ps.Schema{Tables: []ps.Table{{Name: "x", Rows: 1, Cols: 1}}, Partitions: 1}
-	folder := checkpoint.FolderName(clock, "1.1")
+	folder := fmt.Sprintf("clock-%09d-1.1", clock)
 	parts, err := checkpoint.SaveParts(t.Context(), location.Join(place, folder), "i-1.rows", []checkpoint.Source{{Partition: 0, Rows: noRows{}}})
 	if err != nil {
 		t.Fatal(err)

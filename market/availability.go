@@ -77,20 +77,6 @@ func (a *Availability) At(t time.Time) (count int, known bool) {
 	return a.points[i-1].Count, true
 }
 
-// FirstBelow returns the first instant at or after t at which fewer than count machines are left.
-func (a *Availability) FirstBelow(t time.Time, count int) (time.Time, bool) {
-	i := a.countUntil(t)
-	if i > 0 && a.points[i-1].Count < count {
-		return t, true
-	}
-	for ; a != nil && i < len(a.points); i++ {
-		if a.points[i].Count < count {
-			return a.points[i].At, true
-		}
-	}
-	return time.Time{}, false
-}
-
 // over reports whether a recording has ended.
 func (a *Availability) over(t time.Time) bool { return !a.end.IsZero() && !t.Before(a.end) }
 

@@ -39,15 +39,6 @@ func TestAvailability(t *testing.T) {
 			t.Errorf("minute %d: %d, %v", c.minute, n, known)
 		}
 	}
-	if at, ok := a.FirstBelow(minute(5), 2); !ok || !at.Equal(minute(20)) {
-		t.Errorf("first below 2: %s, %v", at, ok)
-	}
-	if at, ok := a.FirstBelow(minute(25), 2); !ok || !at.Equal(minute(25)) {
-		t.Errorf("first below 2 while it is: %s, %v", at, ok)
-	}
-	if _, ok := a.FirstBelow(minute(40), 2); ok {
-		t.Error("it never is below 2 again")
-	}
 	if up, since, known := a.Spell(minute(35), 2); up || !known || !since.Equal(minute(20)) {
 		t.Errorf("spell of less than 2: %v since %s", up, since)
 	}

@@ -153,17 +153,6 @@ func (h *History) Changes(from, to time.Time) []PricePoint {
 	return changes
 }
 
-// NextChange returns the first point after t at which the price becomes another one (or becomes known).
-func (h *History) NextChange(t time.Time) (PricePoint, bool) {
-	price, known := h.At(t)
-	for _, p := range h.all()[h.countUntil(t):] {
-		if !known || p.Price != price {
-			return p, true
-		}
-	}
-	return PricePoint{}, false
-}
-
 // FirstAbove returns the first instant at or after from at which the price is above limit: from itself when
 // the price in force then is.
 func (h *History) FirstAbove(from time.Time, limit USD) (time.Time, bool) {

@@ -151,12 +151,6 @@ func TestHistoryChanges(t *testing.T) {
 			t.Errorf("changes in (%d, %d]: %s", c.from, c.to, diff)
 		}
 	}
-	if p, ok := h.NextChange(at(20)); !ok || p.At != at(40) {
-		t.Errorf("next change after 20: %v, %v", p, ok)
-	}
-	if p, ok := h.NextChange(at(40)); ok {
-		t.Errorf("next change after 40: %v", p)
-	}
 }
 
 // TestHistoryAgainstList compares with a list searched from end to end.

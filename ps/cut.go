@@ -346,9 +346,6 @@ func (s *Shard) Rollback(c Clock) error {
 // Base is the newest cut known to be committed, and whether this shard can return to it by itself.
 func (s *Shard) Base() (cut Clock, undo bool) { return s.layers[0].cut, !s.layers[0].keysOnly }
 
-// NeedFull makes the next delivery carry all rows: the partition has a new backup.
-func (s *Shard) NeedFull() { s.layers[0].full = true }
-
 // CanRollback reports whether Rollback to a cut would succeed.
 func (s *Shard) CanRollback(c Clock) bool {
 	for _, l := range s.layers {

@@ -218,7 +218,7 @@ func (o importOptions) file(ctx context.Context, s *store.Store, file string, no
 	bar.Done()
 	bar = progress.Start(ctx, "Adding its prices to the store", 0, progress.Things)
 	defer bar.Done()
-	done, err := s.Import(markets, file, now)
+	done, err := s.Import(markets, file)
 	bar.Done()
 	if err != nil {
 		return err
@@ -333,7 +333,7 @@ func (o fetchOptions) fetch(ctx context.Context, path string, now time.Time, out
 	defer s.Close()
 	bar = progress.Start(ctx, "Adding them to the store", 0, progress.Things)
 	defer bar.Done()
-	done, err := s.Import(trace.Of(prices), facts.Title+" "+o.region, now)
+	done, err := s.Import(trace.Of(prices), facts.Title+" "+o.region)
 	if err != nil {
 		return err
 	}

@@ -72,7 +72,7 @@ func keep(t *testing.T, markets []trace.Market) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if _, err := s.Import(markets, "fuzzed", now); err != nil {
+	if _, err := s.Import(markets, "fuzzed"); err != nil {
 		return
 	}
 	got, err := s.Trace(func(market.Pool) bool { return true })

@@ -27,9 +27,8 @@ import (
 )
 
 var (
-	pricesBucket  = []byte("prices")
-	importsBucket = []byte("imports")
-	indexKey      = []byte("index")
+	pricesBucket = []byte("prices")
+	indexKey     = []byte("index")
 )
 
 // A bbolt file has its magic number behind the header of its first page.
@@ -60,13 +59,11 @@ type Entry struct {
 
 // Import is what a call of Import came to.
 type Import struct {
-	At     time.Time `json:"at"`
-	Source string    `json:"source"`
-	Pools  int       `json:"pools"`
-	Points int       `json:"points"` // given
-	New    int       `json:"new"`    // of them not held before
+	Pools  int
+	Points int // given
+	New    int // of them not held before
 	// Conflicts are points that gave another price for a pool and an instant than the store held; the given one holds.
-	Conflicts int `json:"conflicts"`
+	Conflicts int
 }
 
 // Open opens the file for reading and writing, and makes it, with its folder, when there is none.
@@ -110,9 +107,9 @@ func IsStore(head []byte) bool {
 // Close closes the file.
 func (s *Store) Close() error { return s.db.Close() }
 
-// Import adds prices, in one transaction, and notes where they came from.
-func (s *Store) Import(markets []trace.Market, source string, now time.Time) (Import, error) {
-	done := Import{At: now.UTC(), Source: source, Pools: len(markets)}
+// Import adds prices, in one transaction. Source is for its error.
+func (s *Store) Import(markets []trace.Market, source string) (Import, error) {
+	done := Import{Pools: len(markets)}
 	err := s.db.Update(func(tx *bolt.Tx) error {
 		prices, err := tx.CreateBucketIfNotExists(pricesBucket)
 		if err != nil {
@@ -123,7 +120,7 @@ func (s *Store) Import(markets []trace.Market, source string, now time.Time) (Im
 				return fmt.Errorf("%s: %w", m.Pool, err)
 			}
 		}
-		return done.note(tx)
+		return nil
 	})
 	if err != nil {
 		return Import{}, fmt.Errorf("importing prices from %s into %s: %w", source, s.path, err)
@@ -164,23 +161,6 @@ func (d *Import) add(prices *bolt.Bucket, m trace.Market) error {
 	return bucket.Put(indexKey, text)
 }
 
-// note keeps the import in the list of imports.
-func (d *Import) note(tx *bolt.Tx) error {
-	imports, err := tx.CreateBucketIfNotExists(importsBucket)
-	if err != nil {
-		return err
-	}
-	number, err := imports.NextSequence()
-	if err != nil {
-		return err
-	}
-	text, err := json.Marshal(d)
-	if err != nil {
-		return err
-	}
-	return imports.Put(fmt.Appendf(nil, "%012d", number), text)
-}
-
 // describe makes a pool's entry of all its points.
 func describe(pool market.Pool, bucket *bolt.Bucket) (Entry, error) {
 	e := Entry{Pool: pool}
@@ -215,7 +195,7 @@ func eachPoint(bucket *bolt.Bucket, f func(market.PricePoint)) error {
 // Entries lists the pools, sorted.
 func (s *Store) Entries() ([]Entry, error) {
 	var entries []Entry
-	err := s.view(pricesBucket, func(prices *bolt.Bucket) error {
+	err := s.view(func(prices *bolt.Bucket) error {
 		return prices.ForEachBucket(func(name []byte) error {
 			var e Entry
 			if err := json.Unmarshal(prices.Bucket(name).Get(indexKey), &e); err != nil {
@@ -229,26 +209,10 @@ func (s *Store) Entries() ([]Entry, error) {
 	return entries, err
 }
 
-// Imports lists the imports, the oldest first.
-func (s *Store) Imports() ([]Import, error) {
-	var list []Import
-	err := s.view(importsBucket, func(imports *bolt.Bucket) error {
-		return imports.ForEach(func(key, value []byte) error {
-			var d Import
-			if err := json.Unmarshal(value, &d); err != nil {
-				return fmt.Errorf("import %s: %w", key, err)
-			}
-			list = append(list, d)
-			return nil
-		})
-	})
-	return list, err
-}
-
 // History returns the prices of a pool; nil, which knows no price, when the store has none of it.
 func (s *Store) History(pool market.Pool) (*market.History, error) {
 	var points []market.PricePoint
-	err := s.view(pricesBucket, func(prices *bolt.Bucket) error {
+	err := s.view(func(prices *bolt.Bucket) error {
 		bucket := prices.Bucket([]byte(pool.String()))
 		if bucket == nil {
 			return nil
@@ -288,10 +252,10 @@ func (s *Store) Trace(want func(market.Pool) bool) (*trace.Trace, error) {
 	return trace.New(markets, trace.Summary{}), nil
 }
 
-// view reads a bucket; one that does not exist yet is empty.
-func (s *Store) view(name []byte, f func(*bolt.Bucket) error) error {
+// view reads the prices; a bucket that does not exist yet is empty.
+func (s *Store) view(f func(*bolt.Bucket) error) error {
 	err := s.db.View(func(tx *bolt.Tx) error {
-		if bucket := tx.Bucket(name); bucket != nil {
+		if bucket := tx.Bucket(pricesBucket); bucket != nil {
 			return f(bucket)
 		}
 		return nil

@@ -66,7 +66,7 @@ func TestImportsInAnyOrder(t *testing.T) {
 				}
 				model[at] = price
 			}
-			done, err := s.Import([]trace.Market{{Pool: pool("a"), History: market.NewHistory(points)}}, "test", now)
+			done, err := s.Import([]trace.Market{{Pool: pool("a"), History: market.NewHistory(points)}}, "test")
 			if err != nil || done.New != fresh || done.Conflicts != conflicts || done.Points != len(given) {
 				r.Fatalf("%+v %v; want %d new, %d conflicts of %d", done, err, fresh, conflicts, len(given))
 			}
@@ -95,17 +95,13 @@ func TestStore(t *testing.T) {
 		t.Fatal("an empty store", entries, err)
 	}
 	for _, kind := range []string{"b", "a"} {
-		if _, err := s.Import([]trace.Market{{Pool: pool(kind), History: history}}, kind+".csv", now); err != nil {
+		if _, err := s.Import([]trace.Market{{Pool: pool(kind), History: history}}, kind+".csv"); err != nil {
 			t.Fatal(err)
 		}
 	}
 	entries, err := s.Entries()
 	if err != nil || len(entries) != 2 || entries[0].Pool != pool("a") || entries[0].LongestGap != 38*24*time.Hour || !entries[0].GapFrom.Equal(at(2)) {
 		t.Errorf("%+v %v", entries, err)
-	}
-	imports, err := s.Imports()
-	if err != nil || len(imports) != 2 || imports[1].Source != "a.csv" || imports[1].New != 3 || !imports[0].At.Equal(now) {
-		t.Errorf("%+v %v", imports, err)
 	}
 	both, err := s.Trace(func(market.Pool) bool { return true })
 	if err != nil || len(both.Markets) != 2 || both.Summary.Kept != 6 || !reflect.DeepEqual(both.History(pool("b")), history) {
@@ -115,7 +111,7 @@ func TestStore(t *testing.T) {
 		t.Error("a pool that is not there", none, err)
 	}
 	late := market.NewHistory([]market.PricePoint{{At: time.Date(2500, 1, 1, 0, 0, 0, 0, time.UTC), Price: 1}})
-	if _, err := s.Import([]trace.Market{{Pool: pool("a"), History: late}}, "x", now); err == nil || !strings.Contains(err.Error(), "2261") {
+	if _, err := s.Import([]trace.Market{{Pool: pool("a"), History: late}}, "x"); err == nil || !strings.Contains(err.Error(), "2261") {
 		t.Error("a year that cannot be held", err)
 	}
 }
@@ -178,7 +174,7 @@ func FuzzReadBlock(f *testing.F) {
 func BenchmarkImport(b *testing.B) {
 	markets := year()
 	for b.Loop() {
-		if _, err := newStore(b).Import(markets, "bench", now); err != nil {
+		if _, err := newStore(b).Import(markets, "bench"); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -187,7 +183,7 @@ func BenchmarkImport(b *testing.B) {
 
 func BenchmarkOpen(b *testing.B) {
 	s := newStore(b)
-	if _, err := s.Import(year(), "bench", now); err != nil {
+	if _, err := s.Import(year(), "bench"); err != nil {
 		b.Fatal(err)
 	}
 	s.Close()

@@ -167,7 +167,7 @@ func recordedAs(t *testing.T, form int, markets []trace.Market) []trace.Market {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		if _, err := s.Import(markets, "drawn", time.Time{}); err != nil {
+		if _, err := s.Import(markets, "drawn"); err != nil {
 			t.Fatal(err)
 		}
 		read, err := s.Trace(func(market.Pool) bool { return true })

@@ -1,10 +1,11 @@
 // Package stores_test carries what a run keeps in object stores there and back: the program, splits, checkpoints. The stores
-// are programs that nobody here wrote.
+// are independent programs.
 package stores_test
 
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"math/rand/v2"
@@ -168,7 +169,7 @@ func checkpoints(t *testing.T, place string) {
 	all := []ps.Partition{0, 1, 2, 3}
 	blocks := checkpoint.Partitions(schema, [][]float32{values}, all)
 	for clock := ps.Clock(10); clock <= 30; clock += 10 {
-		folder := checkpoint.FolderName(clock, "1.1")
+		folder := fmt.Sprintf("clock-%09d-1.1", clock)
 		var sources []checkpoint.Source
 		for _, p := range all {
 			sources = append(sources, checkpoint.Source{Partition: p, Rows: &whole{blocks[p]}})

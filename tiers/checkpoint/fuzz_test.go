@@ -50,7 +50,7 @@ func FuzzCheckpoint(f *testing.F) {
 	for i, b := range Partitions(schema, values, all) {
 		sources = append(sources, Source{all[i], &list{schema: &schema, rows: *b}})
 	}
-	dir, folder := f.TempDir(), FolderName(42, "1.1")
+	dir, folder := f.TempDir(), "clock-000000042-1.1"
 	parts, err := SaveParts(f.Context(), filepath.Join(dir, folder), "a.rows", sources)
 	if err != nil {
 		f.Fatal(err)

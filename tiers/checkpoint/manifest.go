@@ -60,10 +60,6 @@ func schemaOf(s *ps.Schema) Schema {
 	return Schema{Tables: s.Tables, Partitions: s.Partitions, Seed: s.Seed}
 }
 
-// FolderName is that of a checkpoint at a clock. Life sets it apart from others at the same clock: before a roll-back, or
-// of another start of the run.
-func FolderName(clock ps.Clock, life string) string { return fmt.Sprintf("clock-%09d-%s", clock, life) }
-
 // IsManifest reports whether a checkpoint's name is that of a manifest, not of a single file (Save).
 func IsManifest(name string) bool {
 	name, _, _ = strings.Cut(name, "?")

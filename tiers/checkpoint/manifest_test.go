@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -41,7 +42,7 @@ func save(t *testing.T, place string, clock ps.Clock, life string) (schema ps.Sc
 	schema, values := example()
 	all := []ps.Partition{0, 1, 2, 3}
 	blocks = Partitions(schema, values, all)
-	folder := FolderName(clock, life)
+	folder := fmt.Sprintf("clock-%09d-%s", clock, life)
 	var parts []Part
 	for object, mine := range map[string][]ps.Partition{"b.rows": {2, 0}, "a.rows": {1, 3}} {
 		var sources []Source

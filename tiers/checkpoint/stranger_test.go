@@ -51,7 +51,7 @@ func TestCheckpointsOfSomebodyElse(t *testing.T) {
 	for i, b := range Partitions(other, values, all) {
 		sources = append(sources, Source{all[i], &list{schema: &other, rows: *b}})
 	}
-	folder := FolderName(42, "1.1")
+	folder := "clock-000000042-1.1"
 	parts, err := SaveParts(t.Context(), filepath.Join(theirs, folder), "a.rows", sources)
 	if err != nil {
 		t.Fatal(err)

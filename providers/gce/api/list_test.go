@@ -212,10 +212,7 @@ func TestTerminate(t *testing.T) {
 
 // TestPrices: the capacity history, in the API's own words.
 func TestPrices(t *testing.T) {
-	s := newServer(t, func(r request) (int, string) {
-		if strings.Contains(r.body, "PREEMPTION") {
-			return 200, `{"preemptionHistory": [{"interval": {"startTime": "2026-03-01T00:00:00Z", "endTime": "2026-03-02T00:00:00Z"}, "preemptionRate": 0.25}]}`
-		}
+	s := newServer(t, func(request) (int, string) {
 		return 200, `{"priceHistory": [
   {"interval": {"startTime": "2026-03-03T00:00:00Z"}, "listPrice": {"currencyCode": "USD", "nanos": 47000000}},
   {"interval": {"startTime": "2026-03-01T00:00:00Z", "endTime": "2026-03-03T00:00:00Z"}, "listPrice": {"currencyCode": "USD", "units": "1", "nanos": 500000000}},
@@ -235,8 +232,4 @@ func TestPrices(t *testing.T) {
 	var sent computepb.CapacityHistoryRequest
 	wantBody(t, r.body, `{"types": ["PRICE"], "instanceProperties": {"machineType": "n2-standard-2", "scheduling": {"provisioningModel": "SPOT"}},
   "locationPolicy": {"location": "projects/my-project/zones/us-central1-a"}}`, &sent)
-	history, err := cloud.PreemptionHistory(t.Context(), spotPool())
-	if err != nil || len(history) != 1 || history[0].Share != 0.25 || !history[0].To.Equal(day(2)) {
-		t.Errorf("got %v, %v", history, err)
-	}
 }

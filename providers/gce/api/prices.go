@@ -18,7 +18,7 @@ import (
 func (m *Market) SpotPrices(ctx context.Context, pools []market.Pool, since, until time.Time) (map[market.Pool][]market.PricePoint, error) {
 	prices := map[market.Pool][]market.PricePoint{}
 	for _, p := range pools {
-		answer, err := m.history(ctx, p, computepb.CapacityHistoryRequest_PRICE)
+		answer, err := m.history(ctx, p)
 		if isNotFound(err) {
 			continue
 		}
@@ -64,28 +64,7 @@ func between(points []market.PricePoint, since, until time.Time) []market.PriceP
 	return slices.DeleteFunc(points[first:], func(p market.PricePoint) bool { return p.At.After(until) })
 }
 
-// Preemptions is how many of the Spot machines of a pool that stopped in a time were preempted.
-type Preemptions struct {
-	From, To time.Time
-	Share    float64 // of 0 to 1
-}
-
-// PreemptionHistory returns a pool's preemptions as Compute Engine reports them, in time order.
-func (m *Market) PreemptionHistory(ctx context.Context, pool market.Pool) ([]Preemptions, error) {
-	answer, err := m.history(ctx, pool, computepb.CapacityHistoryRequest_PREEMPTION)
-	if err != nil {
-		return nil, err
-	}
-	var list []Preemptions
-	for _, r := range answer.GetPreemptionHistory() {
-		list = append(list, Preemptions{From: firstTime(r.GetInterval().GetStartTime()), To: firstTime(r.GetInterval().GetEndTime()),
-			Share: r.GetPreemptionRate()})
-	}
-	slices.SortStableFunc(list, func(a, b Preemptions) int { return a.From.Compare(b.From) })
-	return list, nil
-}
-
-func (m *Market) history(ctx context.Context, p market.Pool, kind computepb.CapacityHistoryRequest_Types) (answer *computepb.CapacityHistoryResponse, err error) {
+func (m *Market) history(ctx context.Context, p market.Pool) (answer *computepb.CapacityHistoryResponse, err error) {
 	doing := "asking for the history of " + p.String()
 	if p.Provider != Provider || p.Region != m.config.Region || p.Class != market.Spot {
 		return nil, fmt.Errorf("%s: %w: it is no Spot pool of Compute Engine in %s", doing, provisioner.ErrInvalid, m.config.Region)
@@ -94,7 +73,7 @@ func (m *Market) history(ctx context.Context, p market.Pool, kind computepb.Capa
 		answer, err = m.advice.CapacityHistory(ctx, &computepb.CapacityHistoryAdviceRequest{
 			Project: m.config.Project, Region: m.config.Region,
 			CapacityHistoryRequestResource: &computepb.CapacityHistoryRequest{
-				Types: []string{kind.String()},
+				Types: []string{computepb.CapacityHistoryRequest_PRICE.String()},
 				InstanceProperties: &computepb.CapacityHistoryRequestInstanceProperties{MachineType: &p.Type,
 					Scheduling: &computepb.CapacityHistoryRequestInstancePropertiesScheduling{ProvisioningModel: proto.String("SPOT")}},
 				LocationPolicy: &computepb.CapacityHistoryRequestLocationPolicy{
