@@ -204,15 +204,6 @@ type ByRestart interface {
 	ByRestart()
 }
 
-// ByPrices is a policy that goes by prices alone: its plan depends on the time, past prices, the provider's terms and what it reports,
-// refusals of capacity, and what is held since when; not on money, deadlines, progress, or which machines are ready. So runs that hold the same machines
-// decide the same at a price change.
-type ByPrices interface {
-	Policy
-	// Settles is the age beyond which a machine's age no longer matters.
-	Settles() time.Duration
-}
-
 // SortHeld puts allocations in the order of State.Held.
 func SortHeld(held []Allocation) {
 	slices.SortStableFunc(held, func(a, b Allocation) int {

@@ -15,8 +15,7 @@ import (
 //	n = sqrt(R N)
 //
 // is where one machine more would make the run dearer by the same share as it makes it shorter. (Before any work is done every n is: then
-// there are as many as the job wants.) It does not depend on prices, so that runs which
-// hold the same machines end alike (ByPrices).
+// there are as many as the job wants.) It does not depend on prices.
 
 // leaves is how many times as long as a machine's leave an hour must be: where leaving takes a good part of it, as on a market that is
 // replayed at hundreds of times its speed, going a little earlier wins nothing.

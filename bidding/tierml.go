@@ -56,9 +56,6 @@ func (p TierML) Name() string {
 	return name
 }
 
-// Settles makes it a policy by prices: machines are too new to leave for as long as SwitchAfter.
-func (p TierML) Settles() time.Duration { return p.withDefaults().SwitchAfter }
-
 func (p TierML) withDefaults() TierML {
 	p.SwitchRatio = cmp.Or(p.SwitchRatio, DefaultSwitchRatio)
 	p.SwitchAfter = cmp.Or(p.SwitchAfter, DefaultSwitchAfter)

@@ -51,12 +51,6 @@ func (c *Controller) advance() {
 // complete the job, as of the time when it was reported: nothing follows from it by itself.
 func (c *Controller) Resting() bool { return c.training.Resting() }
 
-// NeedsFullStep reports whether an event at a time, whatever it is, makes the controller look at everything: what an event does that
-// finds it otherwise is that event's doing alone.
-func (c *Controller) NeedsFullStep(at time.Time) bool {
-	return c.step.Pending || !at.Before(c.step.RestUntil) || c.fleet.WantPlan && c.fleet.MayBuy()
-}
-
 // plan asks the policy while everything else rests.
 func (c *Controller) plan() {
 	acts, relayout := c.step.Acts, c.training.Layout.Due

@@ -118,7 +118,6 @@ type world struct {
 	cloud        cloud
 	staff        staff
 	ledger       cost.Ledger
-	observer     *observer          // nil = none
 	news, told   []elasticity.Event // of this instant, to be decided about; told is kept for its memory
 	early        int                // of news, how many come before what machines report at the same instant
 	result       Result
@@ -136,19 +135,14 @@ const endless = 100 * 24 * time.Hour
 const maxEvents = 5_000_000
 
 // Run simulates a run to its end.
-func Run(cfg Config) (Result, error) { return runObserved(cfg, nil) }
-
-func runObserved(cfg Config, o *observer) (Result, error) {
+func Run(cfg Config) (Result, error) {
 	if err := cfg.check(); err != nil {
 		return Result{}, fmt.Errorf("simulating %s: %w", cfg.Name, err)
 	}
 	w := &world{
 		cfg: cfg, random: rand.New(rand.NewPCG(cfg.Seed, 1)),
 		history: map[market.Pool]*market.History{}, availability: map[market.Pool]*market.Availability{},
-		result: Result{Start: cfg.Start}, observer: o,
-	}
-	if o != nil {
-		o.w, w.cfg.Policy = w, o
+		result: Result{Start: cfg.Start},
 	}
 	w.cloud = cloud{w: w, byID: map[instanceID]*machine{}, places: map[market.Pool][]*machine{}}
 	if err := w.begin(); err != nil {
@@ -278,21 +272,13 @@ func (w *world) decide() {
 	if w.result.Outcome != "" || w.err != nil || len(events) == 0 {
 		return
 	}
-	c, trains := w.ctrl.(*elasticity.Controller)
 	w.staff.tellBefore(w.elapsed)
 	events = slices.Insert(events, early, w.staff.tellNow(w.elapsed)...)
-	watched := trains && w.observer != nil
-	if watched {
-		w.observer.before(c, events)
-	}
 	actions := w.ctrl.Step(w.now(), events...)
 	if w.cfg.Watch != nil {
 		w.cfg.Watch(w.now(), events, actions)
 	}
 	w.do(actions)
-	if watched {
-		w.observer.after(c)
-	}
 	w.staff.tellAll()
 	w.wake = w.ctrl.NextWake()
 	w.scheduleWake()
@@ -312,12 +298,7 @@ func (w *world) act(a elasticity.Action) {
 		if w.cloud.replay(a.Request) {
 			return
 		}
-		w.after(w.cfg.Timing.Launch, arrivals, func() {
-			if w.observer != nil {
-				w.observer.launch(a.Request)
-			}
-			w.cloud.launch(a.Request)
-		})
+		w.after(w.cfg.Timing.Launch, arrivals, func() { w.cloud.launch(a.Request) })
 	case elasticity.Terminate:
 		w.after(w.cfg.Timing.Reply, losses, func() { w.cloud.terminate(a.IDs) })
 	case elasticity.Finish:

@@ -258,7 +258,7 @@ func (c *Chooser) simulate(ctx context.Context, candidates []*candidate, samples
 		}
 	}
 	for len(c.workers) < min(runtime.GOMAXPROCS(0), len(tasks)) {
-		c.workers = append(c.workers, &pastWorker{recalled: newRecollection(c.patience + blockLength*pastEvery), courses: map[string]*sim.Courses{}, same: map[string]planner.Trial{}})
+		c.workers = append(c.workers, &pastWorker{recalled: newRecollection(c.patience + blockLength*pastEvery), same: map[string]planner.Trial{}})
 	}
 	var next, finished atomic.Int64
 	var busy sync.WaitGroup
@@ -299,7 +299,6 @@ func (c *Chooser) simulate(ctx context.Context, candidates []*candidate, samples
 // pastWorker is one of those that share the trials of a chooser.
 type pastWorker struct {
 	recalled *recollection
-	courses  map[string]*sim.Courses  // by policy
 	same     map[string]planner.Trial // of policies for which all starts are the same
 }
 
@@ -308,13 +307,10 @@ func (w *pastWorker) run(k *candidate, start time.Time) (planner.Trial, error) {
 	if trial, known := w.same[k.name]; known {
 		return trial, nil
 	}
-	if w.courses[k.name] == nil {
-		w.courses[k.name] = &sim.Courses{}
-	}
 	cfg := k.cfg
 	cfg.Policy = remembering(cfg.Policy, w.recalled)
 	b := block{cfg: cfg, within: k.within}
-	r, err := b.simulate(start, w.courses[k.name].Run)
+	r, err := b.simulate(start)
 	if err != nil {
 		return planner.Trial{}, fmt.Errorf("by %s: %w", k.name, err)
 	}

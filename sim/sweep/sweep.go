@@ -30,9 +30,6 @@ type Experiment struct {
 	// Hours are the lengths, in compute time on the on-demand fleet, on EC2's timing; none = the job as it stands.
 	Hours  []time.Duration
 	Starts Starts
-	// Separately simulates each start by itself, also those from which everything goes as it went from another: see
-	// sim.Courses. The rows are the same.
-	Separately bool
 	// Budget is for Auto to keep to, as the job's deadline is; 0 = none.
 	Budget market.USD
 	// Regret asks for Row.Oracle, also when the oracle is not among the policies.
@@ -104,7 +101,7 @@ func Stream(ctx context.Context, p Experiment, take func(Row) error, progress fu
 	var workers sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(blocks)) {
 		workers.Go(func() {
-			w := worker{recalled: newRecollection(p.longest()), courses: map[way]*sim.Courses{}, same: map[way]sim.Result{}, separately: p.Separately}
+			w := worker{recalled: newRecollection(p.longest()), same: map[way]sim.Result{}}
 			for i, b := out.next(ctx); b != nil; i, b = out.next(ctx) {
 				rows, err := w.work(ctx, b, func() { progress(int(finished.Add(1)), total) })
 				if err = errors.Join(err, out.finish(i, rows)); err != nil {
@@ -122,10 +119,8 @@ func Stream(ctx context.Context, p Experiment, take func(Row) error, progress fu
 
 // worker is one of those that share the blocks of a plan.
 type worker struct {
-	recalled   *recollection
-	courses    map[way]*sim.Courses
-	same       map[way]sim.Result // of blocks whose starts are all the same
-	separately bool
+	recalled *recollection
+	same     map[way]sim.Result // of blocks whose starts are all the same
 }
 
 // way is a policy and length, and by which policy Auto went it.
@@ -174,28 +169,21 @@ func (w *worker) simulate(ctx context.Context, b *block, start time.Time) (r sim
 		known.Start = start
 		return known, nil
 	}
-	run := sim.Run
-	if !w.separately {
-		if w.courses[key] == nil {
-			w.courses[key] = &sim.Courses{}
-		}
-		run = w.courses[key].Run
-	}
 	one := *by
 	one.cfg.Policy = remembering(one.cfg.Policy, w.recalled)
-	if r, err = one.simulate(start, run); err == nil && by.same {
+	if r, err = one.simulate(start); err == nil && by.same {
 		w.same[key] = r
 	}
 	return r, err
 }
 
-func (b *block) simulate(start time.Time, run func(sim.Config) (sim.Result, error)) (sim.Result, error) {
+func (b *block) simulate(start time.Time) (sim.Result, error) {
 	cfg := b.cfg
 	cfg.Start = start
 	if _, ok := cfg.Policy.(bidding.ByRestart); ok || !cfg.Deadline.IsZero() {
 		cfg.Deadline = start.Add(b.within)
 	}
-	return run(cfg)
+	return sim.Run(cfg)
 }
 
 // blocks cuts a plan into pieces of work, those of the oracle first.
@@ -332,7 +320,7 @@ func (p Experiment) Single(tell func(journal.Entry) error) error {
 	b.cfg.Policy = remembering(b.cfg.Policy, newRecollection(p.longest()))
 	b.cfg.MaxDuration = b.limit
 	b.cfg.Record = func(e journal.Entry) { told = errors.Join(told, tell(e)) }
-	if _, err := b.simulate(starts[0], sim.Run); err != nil {
+	if _, err := b.simulate(starts[0]); err != nil {
 		return err
 	}
 	return told

@@ -35,11 +35,6 @@ func TestCoresDoNotMatter(t *testing.T) {
 	if err != nil || len(many) != 2*2*8 || done.Load() != 2*2*8 {
 		t.Fatal(len(many), done.Load(), err)
 	}
-	p.Separately = true
-	if alone, err := Run(t.Context(), p, func(int, int) {}); err != nil || !reflect.DeepEqual(alone, many) {
-		t.Errorf("each start by itself comes to something else (%v)", err)
-	}
-	p.Separately = false
 	before := runtime.GOMAXPROCS(1)
 	defer runtime.GOMAXPROCS(before)
 	one, err := Run(t.Context(), p, func(int, int) {})
