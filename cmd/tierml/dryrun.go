@@ -96,7 +96,7 @@ many jobs share machines by --scheduler.`,
 	f.StringVar(&o.rules, "rules", "", "rule `book` that bills; default: the job's local.rules")
 	f.StringSliceVar(&o.policies, "policy", append(config.Policies(), sweep.OracleFullBid, sweep.Clairvoyant), "policies to compare; oracle, oracle-full-bid, oracle-any-bid, oracle-one-fleet and clairvoyant know the future; REGRET is measured against the first of them")
 	f.BoolVar(&o.noOracle, "no-oracle", false, "omit the oracle, which takes most of the time of many starts")
-	f.StringSliceVar(&o.evict, "evictions", []string{"auto"}, "how often machines are taken where nobody bids: `auto` (by what is known of each pool), none, a share of machines in a month such as 10%, or recordings of availability")
+	f.StringSliceVar(&o.evict, "evictions", []string{"auto"}, "how often machines are taken where there are no bids: `auto` (by what is known of each pool), none, a share of machines in a month such as 10%, or recordings of availability")
 	o.fleet.flags(f)
 	f.StringVar(&o.starts, "starts", "", "`when` to start: every (minute), a number, or a time; default: the job's start; 100 with --hours, or for a real cloud")
 	f.StringToStringVar(&o.checkpoint, "checkpoint", nil, "costs of saving and restarting, as `FIELD=VALUE,...` of the job file's checkpoint: model=2GB,bandwidth=100M,save=30s,restart=1m,overhead=0.17; every=10m for jobs without reliable machines")

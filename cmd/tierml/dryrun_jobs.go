@@ -60,8 +60,8 @@ func (o *jobsOptions) addFlags(cmd *cobra.Command) {
 	f.Float64Var(&o.stretch, "stretch", 4, "with --jobs: a recorded job can use so many times what it asked for")
 	f.Float64Var(&o.serial, "serial", .1, "with --jobs: `share` of a recorded job's clock that more workers do not shorten")
 	f.Float64Var(&o.widen, "widen", 0, "with --jobs: buy what jobs could use while a pool costs at most this `share` of its on-demand price; 0: what they asked for")
-	f.DurationVar(&o.resize, "resize", 46*time.Second, "with --jobs: how long a job stands still when it is resized; the default is that of a published measurement (docs/scheduler.md)")
-	f.DurationVar(&o.restart, "restart", 370*time.Second, "with --jobs: the same by checkpoint and restart, as fifo and kill do it; the default is that of a published measurement (docs/scheduler.md)")
+	f.DurationVar(&o.resize, "resize", 46*time.Second, "with --jobs: how long a job stands still when it is resized; default: a published measurement")
+	f.DurationVar(&o.restart, "restart", 370*time.Second, "with --jobs: the same by checkpoint and restart, as fifo and kill do it; default: a published measurement")
 	f.DurationVar(&o.planEvery, "plan-every", time.Minute, "with --jobs: least time between two plans of a scheduler")
 }
 
