@@ -209,7 +209,7 @@ func takeSettings(cmd *cobra.Command, _ []string) error {
 
 func newConfigCommand() *cobra.Command {
 	var format string
-	var all, changed bool
+	var changed bool
 	cmd := &cobra.Command{
 		Use:   "config [COMMAND]",
 		Short: "Show the settings of all commands and the source of each value",
@@ -248,8 +248,6 @@ Config shows every value and its source, of all commands or of one, also with fl
 	}
 	outputFlag(cmd, &format)
 	cmd.Flags().BoolVar(&changed, "changed", false, "only settings that do not have their defaults")
-	cmd.Flags().BoolVar(&all, "all", false, "also settings that have their defaults")
-	_ = cmd.Flags().MarkHidden("all") // which is so without it, by now
 	return cmd
 }
 

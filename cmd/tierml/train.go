@@ -54,8 +54,6 @@ train.clocks clocks, or earlier by train.stop or the flags below. Ctrl-C saves t
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.output, "model", "", "save the model in this `file` and keep nothing else")
-	flags.StringVarP(&o.output, "output", "o", "", "save the model in this `file`")
-	_ = flags.MarkHidden("output") // as it was called once; elsewhere -o is a format
 	flags.IntVar(&o.threads, "threads", runtime.GOMAXPROCS(0), "number of `threads`")
 	flags.Lookup("threads").DefValue = "all cores"
 	flags.BoolVar(&o.deterministic, "deterministic", false, "use the arithmetic of a run on machines: the same model, bit for bit, but slower")

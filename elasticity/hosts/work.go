@@ -1,0 +1,74 @@
+package hosts
+
+import (
+	"slices"
+
+	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/provisioner"
+)
+
+// The part of fleet.Work and fleet.Tiers.
+
+// Need is what the slots need of hosts now: that the policy is asked.
+func (b *Brain) Need() step.Need {
+	return step.Need{Standing: !b.takingOver, Begun: true, TakingOver: b.takingOver}
+}
+
+// Progress is none: slots are not work.
+func (b *Brain) Progress() step.Progress { return step.Progress{} }
+
+// Enter adds a bought host.
+func (b *Brain) Enter(of *step.Machine, _ step.Kind) {
+	m := &machine{Machine: of, since: b.step.Awake.Now(), called: of.Joined > 0}
+	b.machines[of.ID] = m
+	b.order = append(b.order, m)
+	b.joins = max(b.joins, of.Joined)
+	if !of.Lost && !of.Ended {
+		m.host = b.Book.AddHost(of.ID, of.Tier, b.sizeIn(b.fleet.Roster.ByID[of.ID].Pool))
+		m.host.Called = m.called
+	}
+}
+
+// Entered changes nothing: an agent calls again and again.
+func (b *Brain) Entered(*step.Machine) {}
+
+// Warned: know passes it on.
+func (b *Brain) Warned(*step.Machine) bool { return true }
+
+// Lose ends the slots of a host that is gone.
+func (b *Brain) Lose(of *step.Machine) {
+	m := b.machines[of.ID]
+	m.Lost = true
+	at, why := b.step.Now, "it fell silent"
+	if b.ended.ID == provisioner.InstanceID(of.ID) {
+		at, why = b.ended.Ended, b.ended.Reason
+	}
+	b.Book.EndHost(at, of.ID, why)
+	m.host = nil
+	b.fleet.Lost(of, m.called)
+}
+
+// Rearrange changes nothing: slots stay where they are.
+func (b *Brain) Rearrange() {}
+
+// Holds reports whether a host that is to leave has slots whose jobs still have time.
+func (b *Brain) Holds(of *step.Machine) bool { return b.serves(b.machines[of.ID]) }
+
+// Idle reports whether nothing more can come of a host's work: its slots are over with it.
+func (b *Brain) Idle(*step.Machine) bool { return true }
+
+// Talks reports whether a host's agent has been heard of lately.
+func (b *Brain) Talks(of *step.Machine) bool {
+	m := b.machines[of.ID]
+	return m != nil && m.called && !m.Lost
+}
+
+// Archive forgets hosts that are archived.
+func (b *Brain) Archive() {
+	b.order = slices.DeleteFunc(b.order, func(m *machine) bool { return m.Archived })
+}
+
+// Bare, Short and StandAgain are for training: a reliable host keeps nothing that another one must have.
+func (b *Brain) Bare() bool                     { return false }
+func (b *Brain) Short(int, string, int64) error { return nil }
+func (b *Brain) StandAgain(string, int64)       {}
