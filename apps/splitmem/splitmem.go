@@ -1,4 +1,5 @@
-// Package splitmem keeps split files in memory: for training in one process, tests and measurements of applications.
+// Package splitmem keeps split files in memory: for training in one process, tests and measurements of applications. It refuses to
+// know what is in them.
 package splitmem
 
 import (

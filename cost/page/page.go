@@ -1,6 +1,6 @@
 // Package page renders a cost.Report as one HTML file that needs nothing else: no network, no script, no
 // font. It serves light and dark, wide and narrow screens, keyboards and screen readers; each chart has a
-// table beside it.
+// table beside it. It computes nothing: package cost does.
 package page
 
 import (

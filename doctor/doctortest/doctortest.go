@@ -1,4 +1,4 @@
-// Package doctortest helps the tests of those who have checks for doctor: it makes them and compares what they found.
+// Package doctortest tests checks for doctor: it makes them and compares what they found. It knows no provider.
 package doctortest
 
 import (

@@ -1,4 +1,4 @@
-// Package fakecloudtest runs fake clouds for tests of what talks to clouds.
+// Package fakecloudtest runs fake clouds for tests of their clients. It knows no client.
 package fakecloudtest
 
 import (

@@ -1,4 +1,4 @@
-// Package spelling finds what a misspelt name most likely means.
+// Package spelling finds what a misspelt name most likely means. It refuses to know what they name.
 package spelling
 
 import (

@@ -1,4 +1,4 @@
-// Package terminal keeps text that others have written from steering the terminal on which it is shown: names, log lines and
+// Package terminal keeps text from other sources from controlling the terminal on which it is shown: names, log lines and
 // messages may hold escape sequences, which move the cursor, rewrite what was printed, or answer in the reader's place.
 //
 // The program's two output streams are Writers, so whatever is printed is escaped, whether it goes to a terminal or through a pipe to

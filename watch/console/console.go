@@ -1,8 +1,8 @@
-// Package console shows a run while it goes on. Everything that it shows comes from journal entries, which
+// Package console shows a run while it is active. Everything that it shows comes from journal entries, which
 // it is fed as they are written; so what a person sees and what the journal says cannot differ. On a terminal
 // it is a live view, elsewhere plain lines, one for each thing worth knowing.
 //
-// It only shows: it decides nothing, and hands a wish to stop to its owner.
+// It only shows: it decides nothing, and passes a request to stop to its owner.
 package console
 
 import (

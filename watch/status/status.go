@@ -1,4 +1,4 @@
-// Package status says where a run stands, from the entries of its journal so far: machines, stage, clock, losses, money,
+// Package status computes where a run stands, from the entries of its journal so far: machines, stage, clock, losses, money,
 // the last events in words. Console, dashboard and metrics all use it, so that they show the same.
 //
 // It is a plain value: no clock, no file, no screen.

@@ -1,5 +1,5 @@
 // Package desk serves slots of shared hosts to jobs, and each host's slots to its agent, over HTTP. It keeps the book of slots
-// on disk: nothing is answered or done before the lines that it follows from are.
+// on disk: nothing is answered or done before the lines that it follows from are. It decides nothing: package hosts does.
 //
 // Desk is the side of the shared hosts; it is the controller that their run's driver steps. Cloud is a job's side, a provisioner.Cloud
 // of slots; Host is that of a host's agent. They know where the Desk is from a file in the run's directory, which only its owner reads.

@@ -1,5 +1,6 @@
 // Package gcemeta is the metadata server of one machine of Compute Engine: values below /computeMetadata/v1/ for those who
-// say Metadata-Flavor: Google, with ETags, and calls that wait until a value has changed.
+// say Metadata-Flavor: Google, with ETags, and calls that wait until a value has changed. It decides
+// nothing: package region does.
 package gcemeta
 
 import (

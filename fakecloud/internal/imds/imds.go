@@ -1,6 +1,6 @@
 // Package imds is the metadata endpoint of one instance, version 2 of the protocol only: a session token by
 // PUT, then metadata by GET, as on EC2. Times in its answers are market times; how long a token lives is
-// wall-clock time, because clients count it so.
+// wall-clock time, because clients count it so. It decides nothing: package region does.
 package imds
 
 import (
