@@ -102,9 +102,6 @@ func toldOf(s *State) bool {
 func (p TierML) Plan(s State) Plan {
 	p = p.withDefaults()
 	p.told = toldOf(&s)
-	if s.StepsOnly && p.settled(&s) {
-		return Plan{}
-	}
 	fleet := fleetOf(s)
 	if s.StepsOnly && p.NeverSwitch && fleet.total() >= s.Want.total() && !fleet.anyOnDemand(s) {
 		return Plan{} // nothing is missing, and nothing held is to be left
@@ -115,50 +112,6 @@ func (p TierML) Plan(s State) Plan {
 	}
 	r.stay()
 	return r.plan
-}
-
-// settled reports whether a whole fleet in one spot pool, the usual state, stays as it is: no other pool has a clearly higher
-// MTTF just now. False means that Plan has to look closer. It keeps the thousands of price changes cheap.
-func (p TierML) settled(s *State) bool {
-	h := holding{candidate: -1, since: -1, newest: -1}
-	for j := range s.Held {
-		a := &s.Held[j]
-		if a.Warned || a.Draining || a.Count <= 0 || a.Pool != s.Held[0].Pool {
-			return false
-		}
-		if j == 0 {
-			h.candidate = slices.IndexFunc(s.Pools, func(c Candidate) bool { return c.Pool == a.Pool })
-			if h.candidate < 0 || s.Pools[h.candidate].OnDemand() {
-				return false
-			}
-		}
-		h.add(s.Held, j, s.Want.each(s.Pools[h.candidate].Type))
-	}
-	if h.candidate < 0 || h.units < s.Want.total() {
-		return false
-	}
-	if p.NeverSwitch || s.Now.Sub(s.Held[h.since].Launch) < p.SwitchAfter {
-		return true
-	}
-	own := &s.Pools[h.candidate]
-	if h.bid == 0 {
-		h.bid = own.defaultBid()
-	}
-	here := p.measure(own, s.Now, h.bid)
-	if !here.Known || here.Expected() == 0 {
-		return true
-	}
-	for i := range s.Pools {
-		c := &s.Pools[i]
-		if i == h.candidate || c.OnDemand() {
-			continue
-		}
-		price, known := c.History.At(s.Now)
-		if bid := p.Bids.Bid(c, price); known && bid > 0 && price <= bid && p.clearlyLonger(p.measure(c, s.Now, bid), here) {
-			return false
-		}
-	}
-	return true
 }
 
 // clearlyLonger reports whether an MTTF is SwitchRatio times another.
