@@ -272,7 +272,7 @@ func chooseMachine(run, name string, machines []listedMachine) (listedMachine, e
 	return fit[0], nil
 }
 
-// machinesOf are all that a journal tells of, in the order of their launches.
+// machinesOf are all machines of a journal, in the order of their launches.
 func machinesOf(entries []journal.Entry, rows []*programRow) (machines []listedMachine) {
 	for _, e := range entries {
 		switch e.Kind {

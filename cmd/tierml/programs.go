@@ -295,7 +295,7 @@ func diskOfMachine(job *config.Job) int64 {
 	return int64(min(free, math.MaxInt64)) / int64(max(job.Resources.Count.Most, 1))
 }
 
-// programsGoOn says from where programs go on.
+// programsGoOn says from where programs resume.
 func programsGoOn(from resumePoint, endpoint string) string {
 	text := ""
 	saved, done := 0, 0

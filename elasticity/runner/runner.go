@@ -50,7 +50,7 @@ type Config struct {
 	// WriteManifest completes a checkpoint and removes old ones. Trouble is what went wrong without harm to it.
 	WriteManifest func(context.Context, elasticity.WriteManifest) (manifest, trouble string, err error)
 
-	// Renew tells the cloud that machines are still wanted, every RenewEvery of wall clock; nil = it needs no renewal.
+	// Renew renews machines' leases, every RenewEvery of wall clock; nil = leases need no renewal.
 	Renew      func(context.Context, ...provisioner.InstanceID) error
 	RenewEvery time.Duration
 
@@ -59,7 +59,7 @@ type Config struct {
 	Calls      time.Duration // wall clock, the most that one call to the cloud may take
 }
 
-// PriceSource tells price changes.
+// PriceSource returns price changes.
 type PriceSource interface {
 	// SpotPrices gives, per pool, the changes after since up to until, oldest first.
 	SpotPrices(ctx context.Context, pools []market.Pool, since, until time.Time) (map[market.Pool][]market.PricePoint, error)
@@ -100,15 +100,15 @@ func New(cfg Config) *Runner {
 }
 
 // Stop asks for an orderly end or, with now, for an end at once. It may be called from any goroutine while
-// Run goes on.
+// Run runs.
 func (r *Runner) Stop(ctx context.Context, why string, now bool) {
 	r.tell(ctx, elasticity.StopWanted{Why: why, Now: now})
 }
 
-// Budget tells the controller about a limit of what is spent. It may be called from any goroutine while Run goes on.
+// Budget passes the controller an event about a spending limit. It may be called from any goroutine while Run runs.
 func (r *Runner) Budget(ctx context.Context, e elasticity.BudgetChanged) { r.tell(ctx, e) }
 
-// Nudge has the controller stepped soon. It may be called from any goroutine while Run goes on, and does not wait.
+// Nudge has the controller stepped soon. It may be called from any goroutine while Run runs, and does not wait.
 func (r *Runner) Nudge() {
 	select {
 	case r.events <- elasticity.Wake{}:
@@ -221,7 +221,7 @@ func (r *Runner) export(ctx context.Context, a elasticity.Export) {
 	})
 }
 
-// write keeps the journal. A run whose journal cannot be written must not go on spending money unseen.
+// write keeps the journal. A run whose journal cannot be written must not spend money unseen.
 func (r *Runner) write(ctx context.Context, e journal.Entry) {
 	err := r.cfg.Journal.Write(e)
 	if err == nil || r.failed != nil {
@@ -281,7 +281,7 @@ func (r *Runner) terminate(ctx context.Context, a elasticity.Terminate) {
 	r.list(ctx)
 }
 
-// list tells the controller of machines that have ended.
+// list reports the provider's list, and machines that have ended, to the controller.
 func (r *Runner) list(ctx context.Context) {
 	call, cancel := context.WithTimeout(ctx, r.cfg.Calls)
 	defer cancel()

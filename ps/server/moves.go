@@ -28,7 +28,7 @@ type Move struct {
 	FaultIn bool
 }
 
-// MoveOut hands a partition to another server. It goes on serving while rows travel; only between the last
+// MoveOut hands a partition to another server. It keeps serving while rows travel; only between the last
 // message and its acknowledgement requests wait. Afterwards this server answers `moved`.
 //
 // After an error it owns the partition as before. If the new owner could not be asked to forget what it has,
@@ -283,7 +283,7 @@ func (m *move) left() error {
 	})
 }
 
-// cancel goes on as before.
+// cancel resumes serving.
 func (m *move) cancel() error {
 	var unanswered error
 	if m.sent {

@@ -305,7 +305,7 @@ func (d *decoder) final(f *ps.Final) {
 	f.Dirty = d.keys(d.count(8), nil)
 }
 
-// MoveCancel says that the sender goes on owning the partition: whatever the receiver has of the move goes.
+// MoveCancel says that the sender keeps the partition: the receiver drops what it has of the move.
 type MoveCancel struct{ Move MoveID }
 
 func (*MoveCancel) Type() Type          { return typeMoveCancel }
