@@ -44,6 +44,7 @@ demo: build ## build, then train a model on a replayed spot market (70 seconds; 
 
 .PHONY: demo-render
 demo-render: build ## 20 machine hours of pictures on 16 spot machines, played in two minutes (needs python3)
+	@command -v python3 >/dev/null || { echo "the scenes are drawn by python3, which is not installed" >&2; exit 1; }
 	bin/tierml run -y examples/programs/render.yaml
 
 .PHONY: test
