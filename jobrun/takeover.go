@@ -108,7 +108,8 @@ func (r *session) listen(ctx context.Context) (listener net.Listener, called str
 	if err != nil {
 		return nil, "", err
 	}
-	if r.cfg.Past == nil || !r.outlived() || r.state.Controller == "" {
+	// Hosts of a cloud that has ended with its process are told here that they were given up.
+	if r.cfg.Past == nil || !r.outlived() && r.cfg.Hosts == nil || r.state.Controller == "" {
 		return listenAs(anywhere)
 	}
 	ctx, cancel := context.WithTimeout(ctx, listenWithin)

@@ -158,6 +158,7 @@ func TestTwentyJobsAndThirtyFaults(t *testing.T) {
 	c.controller.signal(syscall.SIGTERM)
 	c.controller.wait(0)
 	c.poll("the end of all processes", func() bool { return len(c.processesOf("")) == 0 })
+	t.Log("no process is left")
 	c.billsAddUp(all)
 	t.Logf("%d jobs, %d faults, %d starts of runs", len(all), faults, starts)
 }

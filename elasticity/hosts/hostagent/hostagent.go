@@ -160,7 +160,8 @@ func (a *agent) follow(ctx context.Context) error {
 			return nil
 		case errors.Is(got.err, desk.ErrGone), errors.Is(got.err, provisioner.ErrDenied):
 			return got.err
-		case got.err != nil && calling.Err() == nil || errors.Is(got.err, context.DeadlineExceeded):
+		case errors.Is(got.err, context.Canceled): // for the end of a process, which the next call reports
+		case got.err != nil:
 			if time.Since(heard) > time.Duration(a.cfg.Host.Orphan)*time.Second && len(a.running) == 0 {
 				return fmt.Errorf("no slots, and no desk for %d s: %w", a.cfg.Host.Orphan, got.err)
 			}
@@ -168,7 +169,7 @@ func (a *agent) follow(ctx context.Context) error {
 			if err := a.pause(ctx, time.Second); err != nil {
 				return nil
 			}
-		case got.err == nil:
+		default:
 			heard, seen = time.Now(), got.orders.Seen
 			for slot := range got.sent {
 				delete(a.gone, slot)

@@ -144,3 +144,13 @@ func TestSlotsOfAHost(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A host whose desk has gone for good ends by itself: nobody would give it back.
+func TestNoDesk(t *testing.T) {
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	err := Run(t.Context(), Config{ID: "i-1", Host: UserData{Desk: gone.Listener.Addr().String(), Orphan: 1}, Home: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	if err == nil || !strings.Contains(err.Error(), "no desk for 1 s") {
+		t.Errorf("it ended by %v", err)
+	}
+}
