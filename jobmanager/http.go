@@ -46,6 +46,10 @@ func (m *Manager) Handler() http.Handler {
 		"GET /api/v1/jobs/{id}/state/{program}": m.serveState,
 		"HEAD /api/v1/inputs/{sum}/{name}":      m.inputs.serveHas,
 		"PUT /api/v1/inputs/{sum}/{name}":       m.inputs.serveUpload,
+		"GET /api/v1/groups": func(w http.ResponseWriter, _ *http.Request) error {
+			answer(w, http.StatusOK, groupsOf(m).answered(m))
+			return nil
+		},
 		"GET /api/v1/": func(http.ResponseWriter, *http.Request) error {
 			return refuse(http.StatusNotFound, "there is no such call; docs/controller.md lists them")
 		},

@@ -28,6 +28,7 @@ import (
 	"github.com/tierml/tierml/jobmanager/call"
 	"github.com/tierml/tierml/jobrun"
 	"github.com/tierml/tierml/jobrun/budget"
+	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/sched"
 	"github.com/tierml/tierml/sched/grants"
 	"github.com/tierml/tierml/watch/alert"
@@ -51,6 +52,7 @@ type Config struct {
 	Log                *slog.Logger
 	Now                func() time.Time                // the wall clock
 	Limits             budget.Cluster                  // of all jobs together
+	Budgets            map[string]market.USD           // of all jobs of a group together, ended ones included
 	Notifier           *alert.Notifier                 // for all jobs; nil = no alerts
 	Allow              []string                        // what submitted jobs may name beside what is uploaded: see config.Foreign
 	KeepFree           int64                           // bytes of the disk that uploads leave
@@ -72,10 +74,9 @@ type Manager struct {
 	jobs      map[string]*job // by id
 	number    int64           // of the newest
 	tending   sync.WaitGroup
-	said      budget.Decision // about the limits, last
-	held      string          // why nothing that waits is started
-	hosts     *job            // the shared hosts; nil = there are none
-	scheduler *scheduler      // nil = there is none
+	decided   map[limited]budget.Decision // about the limits, last
+	hosts     *job                        // the shared hosts; nil = there are none
+	scheduler *scheduler                  // nil = there is none
 }
 
 // job is one that was submitted.
@@ -106,7 +107,7 @@ func Open(cfg Config) (*Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("another controller has the directory %s: end it, or name another --directory", home)
 	}
-	m := &Manager{cfg: cfg, root: root, board: dashboard.New(root, cfg.Now, cfg.Log), wake: make(chan struct{}, 1), plans: make(chan struct{}, plansAtOnce), jobs: map[string]*job{},
+	m := &Manager{cfg: cfg, root: root, board: dashboard.New(root, cfg.Now, cfg.Log), wake: make(chan struct{}, 1), plans: make(chan struct{}, plansAtOnce), jobs: map[string]*job{}, decided: map[limited]budget.Decision{},
 		inputs: inputs{cfg, filepath.Join(home, inputsDir)}, release: release}
 	m.inputs.removeHalves()
 	records, err := readRecords(root)
@@ -276,7 +277,7 @@ func (m *Manager) startDue(ctx context.Context) time.Duration {
 		}
 		switch {
 		case j.State == call.Stopping: // what is to end does not wait for others
-		case m.held != "":
+		case heldBy(m, j) != "":
 			continue
 		case j.Hosts: // they are no job
 		case running >= m.cfg.MaxRunning && !j.placed():
@@ -358,6 +359,7 @@ func (m *Manager) enter(name string, text []byte, secrets map[string]string, r r
 	j := &job{dir: dir, wished: make(chan struct{}), record: r}
 	if err = errors.Join(keepSecrets(dir, secrets), replaceFile(filepath.Join(dir, submittedFile), text)); err == nil {
 		m.giveSlots(j)
+		j.Group = groupOf(dir)
 		err = j.write(dir)
 	}
 	if err != nil {

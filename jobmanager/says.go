@@ -25,6 +25,6 @@ func (m *Manager) says() dashboard.Manager {
 	out.Spent, out.Rate = m.totals()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	out.Held = m.held
+	out.Held = withheld(m.decided[limited{all: true}])
 	return out
 }

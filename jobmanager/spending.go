@@ -3,6 +3,8 @@ package jobmanager
 import (
 	"cmp"
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/tierml/tierml/jobmanager/call"
@@ -37,13 +39,18 @@ func (m *Manager) totals() (spent, rate market.USD) {
 	return spent, rate
 }
 
-// guard keeps to the limits of all jobs until the context ends.
+// guard keeps to the limits of all jobs, and of groups, until the context ends.
 func (m *Manager) guard(ctx context.Context) {
-	if m.cfg.Limits.Total == 0 && m.cfg.Limits.PerHour == 0 {
+	if m.cfg.Limits.Total == 0 && m.cfg.Limits.PerHour == 0 && len(m.cfg.Budgets) == 0 {
 		return
 	}
 	for {
 		m.keepTo(ctx, m.cfg.Limits.Judge(m.totals()))
+		spent := groupsOf(m).spent()
+		for _, group := range slices.Sorted(maps.Keys(m.cfg.Budgets)) {
+			limit := budget.Cluster{Of: "group " + group, Total: m.cfg.Budgets[group], WarnAt: m.cfg.Limits.WarnAt, Over: m.cfg.Limits.Over}
+			keepWithin(ctx, m, limited{group: group}, limit.Judge(spent[group], 0))
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -52,25 +59,50 @@ func (m *Manager) guard(ctx context.Context) {
 	}
 }
 
-// keepTo does what a decision asks for, and tells of each change.
-func (m *Manager) keepTo(ctx context.Context, d budget.Decision) {
-	m.mu.Lock()
-	before := m.said.Do
-	m.said = d
-	held := m.held
-	m.held = ""
+// limited are the jobs that a limit is for: all of them, or those of a group.
+type limited struct {
+	all   bool
+	group string
+}
+
+func (l limited) has(j *job) bool { return l.all || l.group == j.Group && !j.Hosts }
+
+// withheld is why a decision has nothing more start; empty = it does not.
+func withheld(d budget.Decision) string {
 	if d.Do == budget.Pause || d.Do == budget.Stop {
-		m.held = d.Why
+		return d.Why
 	}
-	free := held != "" && m.held == ""
+	return ""
+}
+
+// heldBy is the limit for which a job that waits is not started; empty = there is none. It needs the lock.
+func heldBy(m *Manager, j *job) string {
+	why := withheld(m.decided[limited{all: true}])
+	if why == "" && !j.Hosts {
+		why = withheld(m.decided[limited{group: j.Group}])
+	}
+	return why
+}
+
+// keepTo does what a decision about all jobs asks for.
+func (m *Manager) keepTo(ctx context.Context, d budget.Decision) {
+	keepWithin(ctx, m, limited{all: true}, d)
+}
+
+// keepWithin does what a decision asks for, and tells of each change.
+func keepWithin(ctx context.Context, m *Manager, of limited, d budget.Decision) {
+	m.mu.Lock()
+	before := m.decided[of]
+	m.decided[of] = d
+	free := withheld(before) != "" && withheld(d) == ""
 	var running []string
 	for _, j := range m.inOrder() {
-		if j.tended && !j.Stop {
+		if j.tended && !j.Stop && of.has(j) {
 			running = append(running, j.ID)
 		}
 	}
 	m.mu.Unlock()
-	if d.Do != before && d.Do != "" {
+	if d.Do != before.Do && d.Do != "" {
 		m.cfg.Log.Warn("a limit of the controller", "do", string(d.Do), "why", d.Why)
 		m.cfg.Notifier.Notify(alert.Alert{Kind: alert.Budget, Run: "controller", Why: string(d.Do) + ": " + d.Why, At: m.cfg.Now().UTC()})
 	}
@@ -89,8 +121,8 @@ func (m *Manager) keepTo(ctx context.Context, d budget.Decision) {
 
 // waitsFor is why a job that waits is not started. It needs the lock.
 func (m *Manager) waitsFor(j *job) string {
-	if j.State == call.Queued && m.held != "" {
-		return "held: " + m.held
+	if why := heldBy(m, j); j.State == call.Queued && why != "" {
+		return "held: " + why
 	}
 	if m.scheduler.holds(j) && j.State == call.Queued {
 		return cmp.Or(m.scheduler.last.Of(j.ID).Why, m.scheduler.leftOut(), "waits for the scheduler")

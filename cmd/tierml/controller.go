@@ -42,6 +42,7 @@ type controllerOptions struct {
 	keepInputs time.Duration
 	alerts     config.Alerts
 	total      string
+	groups     map[string]string
 	perHour    string
 	over       string
 }
@@ -87,6 +88,7 @@ The commands below manage a controller's machine on EC2 or Compute Engine.`,
 		"their uploads, s3:// and gs:// are always allowed; programs: let jobs with run: and cloud: local run commands on this host")
 	cmd.Flags().DurationVar(&o.keepInputs, "keep-inputs", 7*24*time.Hour, "remove uploaded files that no job has needed for this `time`; 0: never")
 	cmd.Flags().StringVar(&o.total, "budget", "", "limit in `dollars` for all runs in the directory together")
+	cmd.Flags().StringToStringVar(&o.groups, "group-budget", nil, "limit in dollars for all jobs of a group together, such as `vision=200`; once for each group")
 	cmd.Flags().StringVar(&o.perHour, "budget-per-hour", "", "limit in `dollars` per hour for all running jobs together")
 	cmd.Flags().StringVar(&o.over, "over-budget", config.LimitStop, "above a limit: warn, pause (start no waiting jobs) or stop (above the budget, also end\n"+
 		"running jobs in order)")
@@ -117,6 +119,19 @@ func (o controllerOptions) limits() (c budget.Cluster, err error) {
 		*to = usd
 	}
 	return c, nil
+}
+
+// budgets are those of groups.
+func (o controllerOptions) budgets() (map[string]market.USD, error) {
+	all := map[string]market.USD{}
+	for group, text := range o.groups {
+		usd, err := market.ParseUSD(strings.TrimPrefix(text, "$"))
+		if err != nil || usd <= 0 || group == "" {
+			return nil, usageError{fmt.Errorf("--group-budget %s=%s is not an amount of dollars for a group; write vision=200", group, text)}
+		}
+		all[group] = usd
+	}
+	return all, nil
 }
 
 // policy is the scheduler's; nil = there is none.
@@ -185,6 +200,10 @@ func serveController(ctx context.Context, o controllerOptions, out, errOut io.Wr
 	if err != nil {
 		return err
 	}
+	budgets, err := o.budgets()
+	if err != nil {
+		return err
+	}
 	policy, err := o.policy()
 	if err != nil {
 		return usageError{err}
@@ -205,7 +224,7 @@ func serveController(ctx context.Context, o controllerOptions, out, errOut io.Wr
 	manager, err := jobmanager.Open(jobmanager.Config{
 		Home: o.home, Command: []string{self}, Hosts: o.hosts, Slots: o.slots, Scheduler: policy, MaxRunning: o.maxRunning, MaxQueued: o.maxQueued, MaxUpload: o.maxUpload << 20, Log: log, Now: time.Now,
 		EndExpiredMachines: func(ctx context.Context, file string) error { return endExpired(ctx, file, log) },
-		Notifier:           notifier, Limits: limits, KeepInputs: o.keepInputs, KeepFree: o.keepFree << 20, Allow: allow, JobMemory: o.memoryOfJobs(),
+		Notifier:           notifier, Limits: limits, Budgets: budgets, KeepInputs: o.keepInputs, KeepFree: o.keepFree << 20, Allow: allow, JobMemory: o.memoryOfJobs(),
 	})
 	if err != nil {
 		return usageError{err}

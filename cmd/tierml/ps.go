@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -23,6 +24,7 @@ import (
 
 func newPsCommand() *cobra.Command {
 	var format string
+	var groups bool
 	var at remote
 	cmd := &cobra.Command{
 		Use:   "ps",
@@ -42,7 +44,13 @@ func newPsCommand() *cobra.Command {
 			}
 			if client != nil {
 				defer client.Close()
+				if groups {
+					return psOfGroups(cmd.Context(), client, format, cmd.OutOrStdout())
+				}
 				return remotePs(cmd.Context(), client, format, cmd.OutOrStdout())
+			}
+			if groups {
+				return usageError{errors.New("--groups is for jobs of a controller: name it with --controller")}
 			}
 			dirs, err := runs.List(rundir.Root)
 			if err != nil {
@@ -72,9 +80,31 @@ func newPsCommand() *cobra.Command {
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&groups, "groups", false, "with a controller: what the jobs of each group have, have cost, and may cost")
 	outputFlag(cmd, &format)
 	at.flags(cmd)
 	return cmd
+}
+
+// psOfGroups shows what the jobs of each group of a controller have and have cost, which add up with the idle share to the total.
+func psOfGroups(ctx context.Context, client *call.Client, format string, out io.Writer) error {
+	account, err := client.Groups(ctx)
+	if err != nil {
+		return err
+	}
+	t := table.Table{Data: account, Columns: []table.Column{
+		{Name: "group", Title: "GROUP"}, {Name: "jobs", Title: "JOBS"}, {Name: "running", Title: "RUNNING"}, {Name: "machines", Title: "MACHINES"},
+		{Name: "usd_per_hour", Title: "$/HOUR"}, {Name: "spent_usd", Title: "SPENT"}, {Name: "budget_usd", Title: "BUDGET"}, {Name: "held", Title: "HELD"},
+	}}
+	row := func(group string, jobs, running, machines any, perHour, spent, budget, held string) {
+		t.Rows = append(t.Rows, []table.Cell{{Text: orMinus(group), Value: group}, table.Of(jobs), table.Of(running), table.Of(machines), money(perHour), money(spent), money(budget), table.Of(orMinus(held))})
+	}
+	for _, g := range account.Groups {
+		row(g.Group, g.Jobs, g.Running, g.Machines, g.PerHour, g.Spent, g.Budget, g.Held)
+	}
+	row("(idle share)", "", "", "", account.IdlePerHour, account.Idle, "", "")
+	row("(total)", "", "", "", account.PerHour, account.Total, "", "")
+	return t.Write(out, format)
 }
 
 // remotePs lists the jobs of a controller: as those of this host, with what is to be known of those that wait or have failed.

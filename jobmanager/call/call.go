@@ -54,6 +54,28 @@ type Why struct {
 	Jobs    []grants.Grant `json:"jobs"`              // of all jobs, in the same decision
 }
 
+// Account is what the jobs of each group have and have cost: GET /api/v1/groups. The groups and the idle share of shared hosts add up to the
+// total.
+type Account struct {
+	Groups      []Group `json:"groups"`
+	Idle        string  `json:"idle_usd"` // of shared hosts: what no job pays (yet)
+	IdlePerHour string  `json:"idle_usd_per_hour"`
+	Total       string  `json:"total_usd"`
+	PerHour     string  `json:"usd_per_hour"`
+}
+
+// Group is the jobs of a group; group "" has those that name none.
+type Group struct {
+	Group    string `json:"group"`
+	Jobs     int    `json:"jobs"`
+	Running  int    `json:"running"`
+	Machines int    `json:"machines"`
+	PerHour  string `json:"usd_per_hour"`
+	Spent    string `json:"spent_usd"`
+	Budget   string `json:"budget_usd,omitempty"`
+	Held     string `json:"held,omitempty"` // why nothing of the group is started
+}
+
 // Submission is a job to be run: POST /api/v1/jobs, or to be planned: POST /api/v1/plan.
 type Submission struct {
 	// Job is a job file. A file of the client's is named by Uploaded.

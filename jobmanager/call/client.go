@@ -178,6 +178,11 @@ func (c *Client) Jobs(ctx context.Context) (jobs []Job, err error) {
 	return jobs, c.exchange(ctx, http.MethodGet, nil, &jobs, "jobs")
 }
 
+// Groups is what the jobs of each group have cost.
+func (c *Client) Groups(ctx context.Context) (account Account, err error) {
+	return account, c.exchange(ctx, http.MethodGet, nil, &account, "groups")
+}
+
 // Job tells of one: ID may be a job's name, which means its newest run, or "latest".
 func (c *Client) Job(ctx context.Context, id string) (job Job, err error) {
 	return job, c.exchange(ctx, http.MethodGet, nil, &job, "jobs", id)

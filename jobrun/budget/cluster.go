@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/tierml/tierml/market"
@@ -8,6 +9,7 @@ import (
 
 // Cluster are the limits of all jobs of a controller together. A zero limit is none.
 type Cluster struct {
+	Of      string     // whose jobs; empty = the controller's
 	Total   market.USD // of all runs in the controller's directory, those that have ended included
 	PerHour market.USD // of those that continue
 	WarnAt  float64    // the share of a limit at which there is a warning
@@ -20,16 +22,18 @@ type Cluster struct {
 func (c Cluster) Judge(spent, rate market.USD) Decision {
 	switch {
 	case c.Total > 0 && spent >= c.Total:
-		return Decision{c.Over, fmt.Sprintf("the budget of the controller, %s, is used up: %s are spent", c.Total.Cents(), spent.Cents()), spent}
+		return Decision{c.Over, fmt.Sprintf("the budget of %s, %s, is used up: %s are spent", c.of(), c.Total.Cents(), spent.Cents()), spent}
 	case c.PerHour > 0 && rate > c.PerHour:
-		return Decision{c.overHour(), fmt.Sprintf("the jobs of the controller cost %s an hour, above its limit, %s", rate.Cents(), c.PerHour.Cents()), rate}
+		return Decision{c.overHour(), fmt.Sprintf("the jobs of %s cost %s an hour, above its limit, %s", c.of(), rate.Cents(), c.PerHour.Cents()), rate}
 	case c.Total > 0 && c.WarnAt > 0 && float64(spent) >= c.WarnAt*float64(c.Total):
-		return Decision{Warn, fmt.Sprintf("%s of the controller's budget of %s are spent", spent.Cents(), c.Total.Cents()), spent}
+		return Decision{Warn, fmt.Sprintf("%s of the budget of %s, %s, are spent", spent.Cents(), c.of(), c.Total.Cents()), spent}
 	case c.PerHour > 0 && c.WarnAt > 0 && float64(rate) >= c.WarnAt*float64(c.PerHour):
-		return Decision{Warn, fmt.Sprintf("the jobs of the controller cost %s of its limit of %s an hour", rate.Cents(), c.PerHour.Cents()), rate}
+		return Decision{Warn, fmt.Sprintf("the jobs of %s cost %s of its limit of %s an hour", c.of(), rate.Cents(), c.PerHour.Cents()), rate}
 	}
 	return Decision{}
 }
+
+func (c Cluster) of() string { return cmp.Or(c.Of, "the controller") }
 
 // overHour is Over for a rate, which falls again by itself: nothing is ended for it.
 func (c Cluster) overHour() Do {

@@ -1,0 +1,113 @@
+package jobmanager
+
+import (
+	"cmp"
+	"path/filepath"
+	"slices"
+
+	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/jobmanager/call"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/watch/dashboard"
+)
+
+// groupOf is the group that a job's file names. A file that cannot be read is refused by its run.
+func groupOf(dir string) string {
+	job, err := config.Load(filepath.Join(dir, submittedFile))
+	if err != nil {
+		return ""
+	}
+	return job.Group
+}
+
+// account is what jobs have and have cost by group, which add up with the idle share to what all have cost.
+type account struct {
+	groups     map[string]*groupAccount
+	idle, rest market.USD // of the shared hosts: what no job pays, and an hour now
+	total      market.USD
+	perHour    market.USD
+}
+
+type groupAccount struct {
+	jobs, running, machines int
+	spent, perHour          market.USD
+}
+
+func (a account) spent() map[string]market.USD {
+	all := map[string]market.USD{}
+	for group, of := range a.groups {
+		all[group] = of.spent
+	}
+	return all
+}
+
+// groupsOf sums up what the journals of all runs say. Runs that were started by hand are of no group, as are jobs that name none.
+func groupsOf(m *Manager) account {
+	jobs := map[string]job{}
+	m.mu.Lock()
+	for id, j := range m.jobs {
+		jobs[id] = *j
+	}
+	m.mu.Unlock()
+	a := account{groups: map[string]*groupAccount{}}
+	for group := range m.cfg.Budgets {
+		a.groups[group] = &groupAccount{}
+	}
+	seen := map[string]bool{}
+	for _, s := range m.board.Summaries() {
+		seen[s.Run] = true
+		a.add(jobs[s.Run], s)
+	}
+	for id, j := range jobs {
+		if !seen[id] && !j.Hosts { // it has not begun
+			a.of(j.Group).jobs++
+		}
+	}
+	return a
+}
+
+func (a *account) of(group string) *groupAccount {
+	if a.groups[group] == nil {
+		a.groups[group] = &groupAccount{}
+	}
+	return a.groups[group]
+}
+
+func (a *account) add(j job, s dashboard.Summary) {
+	spent, _ := market.ParseUSD(cmp.Or(s.Spent, "0")) // a run that has cost nothing yet has no figures
+	perHour, _ := market.ParseUSD(cmp.Or(s.PerHour, "0"))
+	if !j.Slots { // whose share is in what the hosts cost
+		a.total, a.perHour = a.total+spent, a.perHour+perHour
+	}
+	if j.Hosts {
+		a.idle, a.rest = a.idle+spent, a.rest+perHour
+		return
+	}
+	if j.Slots {
+		a.idle, a.rest = a.idle-spent, a.rest-perHour
+	}
+	of := a.of(j.Group)
+	of.jobs++
+	of.spent, of.perHour = of.spent+spent, of.perHour+perHour
+	if s.State == "running" {
+		of.running++
+		of.machines += s.Reliable + s.Transient
+	}
+}
+
+// answered is the account as clients have it.
+func (a account) answered(m *Manager) call.Account {
+	out := call.Account{Groups: []call.Group{}, Idle: a.idle.String(), IdlePerHour: a.rest.String(), Total: a.total.String(), PerHour: a.perHour.String()}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for group, of := range a.groups {
+		g := call.Group{Group: group, Jobs: of.jobs, Running: of.running, Machines: of.machines, Spent: of.spent.String(), PerHour: of.perHour.String(),
+			Held: withheld(m.decided[limited{group: group}])}
+		if usd := m.cfg.Budgets[group]; usd > 0 {
+			g.Budget = usd.String()
+		}
+		out.Groups = append(out.Groups, g)
+	}
+	slices.SortFunc(out.Groups, func(a, b call.Group) int { return cmp.Compare(a.Group, b.Group) })
+	return out
+}
