@@ -30,6 +30,7 @@ type controllerOptions struct {
 	home       string
 	tokenFile  string
 	accept     []string
+	watch      []string
 	hosts      string
 	scheduler  string
 	slots      int
@@ -74,6 +75,7 @@ The commands below manage a controller's machine on EC2 or Compute Engine.`,
 	cmd.Flags().StringVar(&o.home, "directory", ".", "the `directory` that holds runs and inputs")
 	cmd.Flags().StringVar(&o.tokenFile, "token-file", "", "the `file` with the token (default: token in the directory)")
 	cmd.Flags().StringSliceVar(&o.accept, "accept-sha256", nil, "also accept tokens with these SHA-256 `sums`")
+	cmd.Flags().StringSliceVar(&o.watch, "watch-sha256", nil, "accept tokens with these SHA-256 `sums` for what only reads: tierml ps, top, events, logs, report, fetch")
 	cmd.Flags().StringVar(&o.hosts, "hosts", "", "keep the shared machines of this `file` (see tierml hosts); jobs with cloud: local have slots of them")
 	cmd.Flags().StringVar(&o.scheduler, "scheduler", "", "with --hosts or --slots: the `policy` that grants jobs their slots, "+strings.Join(jobmanager.Schedulers, ", ")+" (docs/scheduler.md);\n"+
 		"default: first come, first served")
@@ -175,6 +177,18 @@ func (o controllerOptions) allowed() (out []string, err error) {
 	return out, nil
 }
 
+// sumsOf reads the sums of tokens that a flag gives.
+func sumsOf(flag string, texts []string) (sums []access.Sum, err error) {
+	for _, text := range texts {
+		sum, err := access.ParseSum(text)
+		if err != nil {
+			return nil, usageError{fmt.Errorf("--%s %s: %w", flag, text, err)}
+		}
+		sums = append(sums, sum)
+	}
+	return sums, nil
+}
+
 func serveController(ctx context.Context, o controllerOptions, out, errOut io.Writer) error {
 	if err := o.door.Check("the controller"); err != nil {
 		return usageError{err}
@@ -189,12 +203,13 @@ func serveController(ctx context.Context, o controllerOptions, out, errOut io.Wr
 	if o.keepInputs != 0 && o.keepInputs < leastKept {
 		return usageError{fmt.Errorf("--keep-inputs %s is too short for a submission; write %s or more, or 0 to keep them forever", o.keepInputs, leastKept)}
 	}
-	accepted := make([]access.Sum, len(o.accept))
-	for i, text := range o.accept {
-		var err error
-		if accepted[i], err = access.ParseSum(text); err != nil {
-			return usageError{fmt.Errorf("--accept-sha256 %s: %w", text, err)}
-		}
+	accepted, err := sumsOf("accept-sha256", o.accept)
+	if err != nil {
+		return err
+	}
+	readers, err := sumsOf("watch-sha256", o.watch)
+	if err != nil {
+		return err
 	}
 	limits, err := o.limits()
 	if err != nil {
@@ -252,6 +267,7 @@ func serveController(ctx context.Context, o controllerOptions, out, errOut io.Wr
 		address, o.tokenFile)
 	gate := access.NewGate(token, o.door.TLS(), time.Now, log)
 	gate.Accept(accepted...)
+	gate.AcceptReaders(readers...)
 	err = serveUntil(ctx, access.Server(gate.Handler(manager.Handler()), log), listener)
 	stop()
 	keeping.Wait()

@@ -230,6 +230,19 @@ func TestOthersAreLetIn(t *testing.T) {
 			t.Errorf("%s: %d", name, w.Code)
 		}
 	}
+	seer := Random()
+	if sum, err = ParseSum(seer.SHA256()); err != nil {
+		t.Fatal(err)
+	}
+	g.AcceptReaders(sum)
+	for method, want := range map[string]int{http.MethodGet: http.StatusOK, http.MethodHead: http.StatusOK, http.MethodPost: http.StatusForbidden,
+		http.MethodPut: http.StatusForbidden, http.MethodDelete: http.StatusForbidden} {
+		r := httptest.NewRequest(method, "/api/v1/jobs", nil)
+		r.Header.Set("Authorization", seer.Bearer())
+		if w := ask(handler, r); w.Code != want {
+			t.Errorf("a reader's %s: %d", method, w.Code)
+		}
+	}
 	for _, bad := range []string{"", "0a", strings.Repeat("x", 64)} {
 		if _, err := ParseSum(bad); err == nil {
 			t.Errorf("%q is taken", bad)

@@ -28,6 +28,7 @@ const LoginPath = "/login"
 type Gate struct {
 	token  Token
 	others []Sum
+	seers  []Sum // of tokens that only read
 	log    *slog.Logger
 	now    func() time.Time
 	secure bool // the cookie is for TLS only
@@ -43,13 +44,21 @@ func NewGate(token Token, secure bool, now func() time.Time, log *slog.Logger) *
 // Accept lets others in as well, whose tokens are known by their SHA-256 only. It is called before Handler's first request.
 func (g *Gate) Accept(others ...Sum) { g.others = append(g.others, others...) }
 
+// AcceptReaders lets others in for requests that only read: programs alone, with GET and HEAD. It is called before Handler's first request.
+func (g *Gate) AcceptReaders(others ...Sum) { g.seers = append(g.seers, others...) }
+
 // takes reports whether a token is one of those that open.
 func (g *Gate) takes(given string) bool {
-	taken := g.token.Is(given)
-	for _, s := range g.others {
-		taken = s.Is(given) || taken // all are compared: the time reveals nothing
+	own := g.token.Is(given)
+	return isOne(g.others, given) || own
+}
+
+// isOne reports whether a token is one of those with these sums.
+func isOne(sums []Sum, given string) (is bool) {
+	for _, s := range sums {
+		is = s.Is(given) || is // all are compared: the time reveals nothing
 	}
-	return taken
+	return is
 }
 
 // Handler serves the page that asks for the token, and hands what shows it on to next.
@@ -61,6 +70,11 @@ func (g *Gate) Handler(next http.Handler) http.Handler {
 		case g.admitted(r):
 			welcome(w, r)
 			next.ServeHTTP(w, r)
+		case isOne(g.seers, bearer(r)):
+			w.Header().Set("Connection", "close")
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusForbidden)
+			_ = json.NewEncoder(w).Encode(map[string]string{"error": "this token only reads; what changes something needs the controller's own"}) // as below
 		default:
 			g.refuse(w, r)
 		}
@@ -70,15 +84,27 @@ func (g *Gate) Handler(next http.Handler) http.Handler {
 // admitted reports whether a request shows the token. A request of a browser that another site has it make does not count,
 // unless it only reads: the cookie is SameSite=Strict, and this does not rely on it alone.
 func (g *Gate) admitted(r *http.Request) bool {
-	if given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
-		return g.takes(given)
+	if given := bearer(r); given != "" {
+		return g.takes(given) || reads(r) && isOne(g.seers, given)
 	}
 	cookie, err := r.Cookie(cookieName)
 	if err != nil || !hmac.Equal([]byte(cookie.Value), []byte(g.cookie())) || g.token.Zero() {
 		return false
 	}
-	return r.Method == http.MethodGet || r.Method == http.MethodHead || sameOrigin(r)
+	return reads(r) || sameOrigin(r)
 }
+
+// bearer is the token of a program's request; empty = it has none.
+func bearer(r *http.Request) string {
+	given, found := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !found {
+		return ""
+	}
+	return given
+}
+
+// reads reports whether a request changes nothing.
+func reads(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
 func sameOrigin(r *http.Request) bool {
 	origin, err := url.Parse(r.Header.Get("Origin"))
