@@ -90,6 +90,7 @@ type job struct {
 	asked     *grants.Asked  // of a scheduler; nil = not read yet
 	sweep     *config.Job    // of a sweep's first trial: the sweep as submitted; nil = not read yet
 	params    map[string]any // of a trial; nil = not read yet
+	deadline  time.Time      // in market time, read with asked; zero = none
 }
 
 // Open takes a directory, which no other manager may have, and reads what is known of its jobs.

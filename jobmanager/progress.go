@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/runs"
 	"github.com/tierml/tierml/sched"
@@ -60,6 +61,7 @@ type progress struct {
 	workers int               // of the last clock
 	alike   int               // clocks in a row with as many
 	over    bool              // the run had ended when it was read
+	market  *clock.Mapping    // nil = not known yet
 }
 
 // settling clocks after another number of workers do not count, and of those after them the last ones of a number do.
@@ -72,6 +74,8 @@ const (
 // take takes in a line of the run's journal.
 func (p *progress) take(e journal.Entry) {
 	switch e.Kind {
+	case journal.Start:
+		p.market = cmp.Or(marketClock(e), p.market)
 	case journal.Launch:
 		if e.Tier == string(step.Transient) {
 			p.live[e.Instance] = true

@@ -2,6 +2,7 @@ package jobmanager
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,6 +20,8 @@ import (
 	"github.com/tierml/tierml/elasticity/scaling"
 	pb "github.com/tierml/tierml/elasticity/scaling/scalingpb"
 	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/internal/clock"
+	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/jobmanager/call"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/planner"
@@ -42,6 +45,7 @@ type scheduler struct {
 	last     grants.Decision
 	slots    slotBook
 	hosts    follower
+	market   *clock.Mapping // of the shared hosts; nil = not known yet
 	supply   supply
 	progress map[string]*progress // by job
 	others   grants.Others
@@ -136,11 +140,11 @@ func unitOf(t market.InstanceType) sched.Resources {
 	return sched.Resources{float64(t.VCPU), float64(t.MemoryMiB)}
 }
 
-// asked is what a job's file asks for. What cannot be read asks for one vCPU: its run says what is wrong.
-func (s *scheduler) asked(file string) grants.Asked {
+// asked is what a job's file asks for, and its deadline in market time. What cannot be read asks for one vCPU: its run says what is wrong.
+func (s *scheduler) asked(file string) (grants.Asked, time.Time) {
 	job, err := config.Load(file)
 	if err != nil {
-		return grants.Asked{Least: 1, Most: 1, Unit: sched.Resources{1, 1}, Fixed: true}
+		return grants.Asked{Least: 1, Most: 1, Unit: sched.Resources{1, 1}, Fixed: true}, time.Time{}
 	}
 	var largest market.InstanceType
 	for _, m := range job.Resources.AnyOf {
@@ -168,7 +172,7 @@ func (s *scheduler) asked(file string) grants.Asked {
 	for _, f := range job.Feedback {
 		a.Sweep, a.At, a.Keep = job.Name, append(a.At, int64(f.At)), append(a.Keep, f.Keep)
 	}
-	return a
+	return a, job.Deadline
 }
 
 // run decides and has it carried out until the context ends.
@@ -234,7 +238,11 @@ func (s *scheduler) shared(jobs []grants.Job) ([]sched.Host, error) {
 	if n := s.m.cfg.Slots; n > 0 {
 		return []sched.Host{{ID: "slots", Capacity: sched.Resources{float64(n)}}}, nil
 	}
-	if err := s.hosts.read(s.m.hosts.dir, s.supply.take); err != nil {
+	take := func(e journal.Entry) {
+		s.market = cmp.Or(marketClock(e), s.market)
+		s.supply.take(e)
+	}
+	if err := s.hosts.read(s.m.hosts.dir, take); err != nil {
 		return nil, fmt.Errorf("the shared hosts' journal: %w", err)
 	}
 	wish := s.supply.least
@@ -276,7 +284,8 @@ func (s *scheduler) jobs() (all []grants.Job, err error) {
 			continue
 		}
 		if j.asked == nil {
-			asked := s.asked(filepath.Join(j.dir, submittedFile))
+			var asked grants.Asked
+			asked, j.deadline = s.asked(filepath.Join(j.dir, submittedFile))
 			if j.Sweep != "" {
 				asked.Sweep, asked.Trials = j.Sweep, j.Trials
 			}
@@ -301,11 +310,40 @@ func (s *scheduler) jobs() (all []grants.Job, err error) {
 		if j.Counted {
 			has.slots = len(s.progress[j.ID].live)
 		}
-		all = append(all, grants.Job{ID: j.ID, Arrived: j.arrived(), Asked: *j.asked, Progress: is, Began: j.Granted > 0,
+		all = append(all, grants.Job{ID: j.ID, Arrived: j.arrived(), Deadline: s.deadline(j), Asked: *j.asked, Progress: is, Began: j.Granted > 0,
 			Held: has.slots, Where: has.where, Told: told})
 	}
 	all, s.others.Waiting = grants.Admit(all, most)
 	return all, nil
+}
+
+// deadline is a job's by the clock on the wall, in seconds; 0 = it has none, or how fast its market time passes is not known yet: by its own
+// run, or by the shared hosts before that.
+func (s *scheduler) deadline(j *job) float64 {
+	passes := s.progress[j.ID].market
+	if passes == nil && j.Slots {
+		passes = s.market
+	}
+	if j.deadline.IsZero() || passes == nil {
+		return 0
+	}
+	return float64(passes.WallAt(j.deadline).UnixMilli()) / 1000
+}
+
+// marketClock is how market time passes for a run, by the line with which it began; nil = another line.
+func marketClock(e journal.Entry) *clock.Mapping {
+	if e.Kind != journal.Start {
+		return nil
+	}
+	d, err := e.StartDetails()
+	if err != nil {
+		return nil
+	}
+	m, err := clock.Parse(d.Clock)
+	if err != nil {
+		return nil
+	}
+	return &m
 }
 
 // leftOut is why a job about which nothing is decided waits; empty = it does not wait for others to end.
@@ -489,4 +527,4 @@ func (s *scheduler) why(m *Manager, id string) (call.Why, error) {
 }
 
 // Schedulers are the policies of sched that can share slots among jobs that run.
-var Schedulers = []string{"asha", "dorm", "drf", "feedback", "fifo", "h", "kill", "marginal", "priority"}
+var Schedulers = []string{"asha", "deadline", "dorm", "drf", "feedback", "fifo", "h", "kill", "marginal", "priority"}

@@ -6,7 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/jobmanager/call"
@@ -174,5 +176,32 @@ func TestSchedulerNeedsMachines(t *testing.T) {
 	m := &Manager{cfg: s.cfg, inputs: inputs{s.cfg, filepath.Join(s.home, inputsDir)}}
 	if _, _, err := m.judgeJob(submitted); err == nil || !strings.Contains(err.Error(), "write count") {
 		t.Errorf("a job of vCPUs: %v", err)
+	}
+}
+
+// A job's deadline is in market time: by its run's clock, 500 s are left for 1000 clocks that take a second each with four workers. So it gets more.
+func TestSchedulerByDeadlines(t *testing.T) {
+	s := newSite(t)
+	s.cfg.Scheduler, s.cfg.Slots = sched.Deadline{}, 16
+	s.begin()
+	text := strings.ReplaceAll(localJob, "HOME", s.home)
+	for old, replacement := range map[string]string{"start_with: 12": "start_with: 4\ndeadline: 2014-04-04T11:20:00Z", "clocks: 10,": "clocks: 1000,"} {
+		text = strings.Replace(text, old, replacement, 1)
+	}
+	id, err := s.Submit("job", []byte(text), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.wanted(id, 4)
+	passes := clock.Mapping{Wall: time.Now(), Market: time.Date(2014, 4, 1, 0, 0, 0, 0, time.UTC), Speed: 600}
+	lines := []string{fmt.Sprintf(`{"kind":"start","details":{"clock":%q}}`, passes)}
+	for range 6 {
+		lines = append(lines, `{"kind":"clock","clock":1,"transient":4,"seconds":1}`)
+	}
+	s.says(id, lines...)
+	s.wanted(id, 8)
+	why, err := s.scheduler.why(s.Manager, id)
+	if err != nil || !strings.Contains(why.Grant.Why, "is late by its pace with 4 workers") {
+		t.Errorf("why: %+v, %v", why, err)
 	}
 }

@@ -43,11 +43,11 @@ func (Deadline) Plan(s State) Plan {
 // meet gives a job the fewest units with which it ends by its deadline: the best split of each number into workers and servers. False = no
 // number that fits does, or its pace is not known.
 func (t *targets) meet(c *draft, now float64) bool {
+	within := (c.Deadline - now) / max(c.Total-c.Done, 1e-9) // seconds a clock
 	fit, ok := c.Pace.Fit()
 	if !ok {
-		return false
+		return t.try(c, within)
 	}
-	within := (c.Deadline - now) / max(c.Total-c.Done, 1e-9) // seconds a clock
 	least := c.leastWorkers() + c.leastServers()
 	for units := least; t.fits(c, units+c.Overhead); units++ {
 		workers, servers, best := 0, 0, math.Inf(1)
@@ -65,6 +65,33 @@ func (t *targets) meet(c *draft, now float64) bool {
 				best*(c.Total-c.Done), c.Deadline-now)
 			return true
 		}
+	}
+	return false
+}
+
+// try is for a job that was measured with one number of units: it keeps them where they do for its deadline, else it gets up to twice as many
+// workers, which tells what more are good for. False = nothing was measured, or there is no room.
+func (t *targets) try(c *draft, within float64) bool {
+	if len(c.Pace) == 0 {
+		return false
+	}
+	m := c.Pace[len(c.Pace)-1]
+	workers, late := m.Workers, 1/m.Speed > within
+	if late {
+		workers *= 2
+	}
+	if c.MostWorkers > 0 {
+		workers = min(workers, c.MostWorkers)
+	}
+	for ; workers >= max(m.Workers, c.leastWorkers()); workers-- {
+		if !t.set(c, workers, m.Servers) {
+			continue
+		}
+		c.why = fmt.Sprintf("ends by its deadline with %s", numbers(workers, m.Servers))
+		if late {
+			c.why = fmt.Sprintf("is late by its pace with %s, and has %s", numbers(m.Workers, m.Servers), numbers(workers, m.Servers))
+		}
+		return true
 	}
 	return false
 }

@@ -131,6 +131,12 @@ func TestDeadline(t *testing.T) {
 	if got := counts(Deadline{}.Plan(s)); !strings.HasPrefix(got, "a 1+0, b 7+0") {
 		t.Error(got)
 	}
+	early, late := job("early", 1100), job("late", 900) // measured with one worker, with which they take 1000 s
+	early.Pace, late.Pace = early.Pace[:1], late.Pace[:1]
+	p = Deadline{}.Plan(State{Hosts: cluster(8, 1), Jobs: []Job{early, late}})
+	if got := counts(p); got != "early 1+0, late 2+0" || !strings.Contains(p.Grants[1].Why, "is late by its pace") {
+		t.Errorf("%s: %+v", got, p)
+	}
 }
 
 // Algorithm 2 of ASHA with pauses: nine trials on two places, factor 3. At each rung the best third of those that came to it goes on.

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -141,12 +140,7 @@ func (o controllerOptions) policy() (sched.Policy, error) {
 	if o.scheduler == "" {
 		return nil, nil
 	}
-	policy, err := sched.ByName(o.scheduler)
-	if err == nil && !slices.Contains(jobmanager.Schedulers, o.scheduler) {
-		err = fmt.Errorf("--scheduler %s is for dry runs only (`tierml dry-run --jobs`): jobs' deadlines are in market time; write %s",
-			o.scheduler, strings.Join(jobmanager.Schedulers, ", "))
-	}
-	return policy, err
+	return sched.ByName(o.scheduler)
 }
 
 // memoryOfJobs is the most memory of each process of a job, in bytes; 0 = unlimited, also where the host's memory is unknown.

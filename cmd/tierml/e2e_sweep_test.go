@@ -36,7 +36,7 @@ local:
   prices: prices.csv
   catalog: catalog.csv
   start: 2014-04-01T00:00:00Z
-  flops_per_vcpu: 100k
+  flops_per_vcpu: 200k
   script:
     - {at: 2h, do: evict}
     - {at: 4h30m, do: kill}
@@ -51,13 +51,13 @@ reliable: {type: c3.large}
 policy: tierml-noswitch
 orphan_after: 2m
 max_duration: 1000h
-train: {app: logistic, data: %s, clocks: 20, evaluate_every: 5, splits: 12, partitions: 4}
-sweep: {params: {step: log 1e-3..10}, samples: 12, feedback: [{at: 5, keep: 3}]}
+train: {app: logistic, data: %s, clocks: 40, evaluate_every: 5, splits: 12, partitions: 4}
+sweep: {params: {step: log 1e-3..10}, samples: 12, feedback: [{at: 10, keep: 3}]}
 local:
   prices: prices.csv
   catalog: catalog.csv
   start: 2014-04-01T00:00:00Z
-  flops_per_vcpu: 100k
+  flops_per_vcpu: 200k
 `
 
 // sharing is a controller with a scheduler, in the folder work.

@@ -21,6 +21,8 @@ import (
 type Job struct {
 	ID      string
 	Arrived float64 // seconds
+	// Deadline is in seconds by the clock of Arrived; 0 = none, or not known yet.
+	Deadline float64
 	Asked
 	Progress
 	// Began: its run was started, and has or will have slots.
@@ -69,6 +71,9 @@ func (j Job) seen(p sched.Policy) Seen {
 	default:
 		seen.Sizes = len(j.Pace)
 	}
+	if _, due := p.(sched.Deadline); due && j.Deadline > 0 && j.Clocks > 0 {
+		seen.Due, seen.Tenths = true, int(10*j.Done/j.Clocks)
+	}
 	return seen
 }
 
@@ -98,6 +103,9 @@ type Seen struct {
 	Away  bool `json:"away,omitempty"`  // a person has paused it
 	Rungs int  `json:"rungs,omitempty"` // losses known
 	Sizes int  `json:"sizes,omitempty"` // numbers of workers whose pace is known
+	// By deadlines: one is known, and so many tenths of the clocks are done.
+	Due    bool `json:"due,omitempty"`
+	Tenths int  `json:"tenths,omitempty"`
 }
 
 // Of is a job's grant; the zero Grant when it has none.
@@ -212,7 +220,7 @@ func stateOf(p sched.Policy, now time.Time, hosts []sched.Host, jobs []Job, last
 // state is what a policy looks at of a job. A job that gives no feedback is a sweep by itself, of which nothing is better.
 func (j Job) state(p sched.Policy, last Decision, where []sched.Place) sched.Job {
 	g := last.Of(j.ID)
-	of := sched.Job{ID: j.ID, Group: j.Group, Phase: sched.Training, Arrived: j.Arrived, Weight: j.Weight, Priority: j.Priority, Demand: j.Unit,
+	of := sched.Job{ID: j.ID, Group: j.Group, Phase: sched.Training, Arrived: j.Arrived, Deadline: j.Deadline, Weight: j.Weight, Priority: j.Priority, Demand: j.Unit,
 		WantWorkers: cmp.Or(j.Start, j.Most), LeastWorkers: j.Least, MostWorkers: j.Most, Where: where, Workers: unitsOf(where),
 		Done: float64(j.Done), Total: float64(j.Clocks), Sweep: j.ID, Loss: math.Inf(-1), Rungs: j.Rungs, Until: g.Until, Pace: j.Pace}
 	if len(j.At) > 0 {
