@@ -354,8 +354,8 @@ pool: ## twenty jobs on shared hosts of a controller, and thirty random faults (
 
 .PHONY: pool-costs
 pool-costs: STARTS ?= 100
-pool-costs: ## what four jobs on shared hosts cost beside four apart, in four markets (DATA=DIR STARTS=n)
-	@TIERML_POOL_STARTS=$(STARTS) TIERML_POOL_DATA="$(abspath $(DATA))" $(GO) test ./sim/sweep -run 'PoolCosts|QuarterOfAReliable' -v -count=1 -timeout 0
+pool-costs: ## what four jobs on shared hosts cost beside four apart, in four markets (DATA=DIR STARTS=n ONLY=part of a market)
+	@TIERML_POOL_STARTS=$(STARTS) TIERML_POOL_ONLY="$(ONLY)" TIERML_POOL_DATA="$(abspath $(DATA))" $(GO) test ./sim/sweep -run 'PoolCosts|QuarterOfAReliable' -v -count=1 -timeout 0
 
 .PHONY: isolation
 isolation: ## two users on shared hosts try to read what is the other's: memory, files, logs, sockets, slots (root on Linux)
