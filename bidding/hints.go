@@ -69,7 +69,7 @@ func (h Hints) evictionPrior() float64 {
 }
 
 // launchWait returns for how long launches are tried in the mean before one is met, by the provider's score. The score weighs
-// less with every hour, and nothing from when on a machine of our own was seen in the pool: then its refusals tell more
+// less with every hour, and nothing from when on a machine of our own was seen in the pool: then its refusals are better evidence
 // (Candidate.NoCapacityUntil).
 func (h Hints) launchWait(now time.Time) time.Duration {
 	told := h.Placement

@@ -11,7 +11,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Report tells of the run as of a time; a zero time means AsOf, all that the journal knows. Machines whose
+// Report reports the run as of a time; a zero time means AsOf, all that the journal knows. Machines whose
 // end is not known are still running then and owe what is due. It is an error when a price that the bill
 // needs is not in the journal.
 func (l *Ledger) Report(asOf time.Time) (*Report, error) {

@@ -76,7 +76,7 @@ func (o Option) rank() float64 {
 	return o.PerVCPU
 }
 
-// pricesAt is what the journal knows of an intent that does not tell what was considered: the prices of then.
+// pricesAt is what the journal knows of an intent without what was considered: the prices of then.
 func (l *Ledger) pricesAt(e journal.Entry) (seen []journal.PlanPool) {
 	for _, pool := range l.prices.pools() {
 		p := journal.PlanPool{Pool: pool.String(), Chosen: pool.String() == e.Pool}

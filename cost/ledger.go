@@ -308,7 +308,7 @@ func (l *Ledger) charges(m *machine, asOf time.Time) ([]market.Charge, error) {
 // Rules is the rule book that bills; nil before the first entry.
 func (l *Ledger) Rules() market.RuleBook { return l.rules }
 
-// History is what the journal tells of a pool's price; nil, which knows nothing, for a pool that it does not
+// History is a pool's price in the journal; nil, which knows nothing, for a pool that it does not
 // mention.
 func (l *Ledger) History(pool market.Pool) *market.History { return l.history(pool) }
 

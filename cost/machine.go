@@ -15,7 +15,7 @@ type machine struct {
 	joined   []interval // the last one is open while the machine takes part
 	noticed  time.Time
 	failed   time.Time
-	end      journal.Kind // the kind that told of the end
+	end      journal.Kind // the kind that reported the end
 	why      string       // of the end
 
 	settled settled // what owes rests on

@@ -7,7 +7,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// priceBook keeps the prices of all pools that the journal tells of.
+// priceBook keeps the prices of all pools in the journal.
 type priceBook map[market.Pool]*poolPrices
 
 // poolPrices makes a history of the points only when it is asked for and they have changed.

@@ -54,7 +54,7 @@ type attempt struct {
 	setupSecs, restoreSecs float64
 }
 
-// running are the programs of the user's own that a journal tells of.
+// running are a journal's programs of the user's own.
 type running struct {
 	attempts  []*attempt
 	newest    map[string]*attempt

@@ -10,14 +10,14 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Fact is a machine's life as the provider's own records tell it.
+// Fact is a machine's life in the provider's own records.
 type Fact struct {
 	Instance string
 	Usage    market.Usage
 	Why      string // of its end
 }
 
-// Supplement tells what a killed run's journal was missing.
+// Supplement lists what a killed run's journal was missing.
 type Supplement struct {
 	JournalEnds time.Time `json:"journal_ends"`
 	Launches    int       `json:"launches"`

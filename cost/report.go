@@ -22,7 +22,7 @@ type Report struct {
 	Events     []Event     `json:"events"`    // in the order of the journal
 	Series     Series      `json:"series"`
 
-	// Supplement tells what the journal of a killed run was missing, and Reconciliation how the total compares
+	// Supplement lists what the journal of a killed run was missing, and Reconciliation how the total compares
 	// with the provider's own bill. Both are absent when there are no records of the provider to look at.
 	Supplement     *Supplement     `json:"supplement,omitempty"`
 	Reconciliation *Reconciliation `json:"reconciliation,omitempty"`
@@ -45,7 +45,7 @@ type Run struct {
 	Log      string    `json:"log,omitempty"` // of the agent whose crash says most about a run that was given up
 	Model    string    `json:"model,omitempty"`
 	Began    time.Time `json:"began"`
-	AsOf     time.Time `json:"as_of"` // the time that the report tells of
+	AsOf     time.Time `json:"as_of"` // the time of the report
 	Speed    float64   `json:"speed"` // market seconds per wall-clock second
 	Seconds  float64   `json:"seconds"`
 	// ZoneIDs are the ids of the run's zones, whose names are an account's own; absent where they are not known.

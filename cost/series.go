@@ -46,7 +46,7 @@ func thin(points []clockPoint, n int) []clockPoint {
 	return out
 }
 
-// machineSteps tells who takes part, by joins and leaves, and in which stage.
+// machineSteps is who takes part, by joins and leaves, and in which stage.
 func (l *Ledger) machineSteps(asOf time.Time) []MachineStep {
 	type change struct {
 		at                  time.Time
@@ -107,7 +107,7 @@ func countsOf(held map[PoolCount]int) []PoolCount {
 	return out
 }
 
-// meter tells what was paid until a time when each line of the bill counts evenly over the part of the
+// meter computes what was paid until a time when each line of the bill counts evenly over the part of the
 // machine's life that it pays for. Seen from the end of the run it never falls, although a bill may: an hour
 // that is due when it begins becomes free when the machine is taken back in it.
 type meter struct {

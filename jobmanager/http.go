@@ -110,7 +110,7 @@ func read(w http.ResponseWriter, r *http.Request, into any) error {
 	return nil
 }
 
-// list tells of all jobs and of runs that were started by hand, in the order of names.
+// list answers with all jobs and runs that were started by hand, in the order of names.
 func (m *Manager) list() []call.Job {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -438,6 +438,6 @@ func (s *stream) json(v any) {
 
 func (s *stream) flush() {
 	if s.begun {
-		_ = http.NewResponseController(s.w).Flush() // the next write tells
+		_ = http.NewResponseController(s.w).Flush() // the next write reports an error
 	}
 }

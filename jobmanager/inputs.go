@@ -176,7 +176,7 @@ func (in *inputs) removeHalves() {
 const lookAtRoom = 16 << 20
 
 // incoming is the body of an upload: it may come slowly, but not stall, and ends before the disk is full. Journals and
-// checkpoints of runs that go on need the room that is left.
+// checkpoints of active runs need the room that is left.
 type incoming struct {
 	from    io.Reader
 	w       http.ResponseWriter

@@ -13,7 +13,7 @@ import (
 type facts struct {
 	stop      bool   // a user wants it to end
 	again     bool   // a user wants it resumed after its end
-	held      bool   // its run goes on
+	held      bool   // its run is active
 	began     bool   // its journal has a line
 	outcome   string // the journal's last word; empty: none, the run was killed or has not begun
 	why       string // and its reason
@@ -21,7 +21,7 @@ type facts struct {
 	refused   string // why its run did not start and will not; only who started it knows
 }
 
-// verdict is what a job's state is, and whether its run must be started: for the first time, or to go on.
+// verdict is what a job's state is, and whether its run must be started or resumed.
 type verdict struct {
 	state call.State
 	why   string
@@ -46,7 +46,7 @@ func judge(f facts) verdict {
 		return verdict{state: call.Failed, why: f.why}
 	case f.outcome != "" && f.stop:
 		return verdict{state: call.Stopped, why: f.why}
-	case f.outcome != "" && systemsWish(f.why): // a reboot is nobody's wish for this job's end
+	case f.outcome != "" && systemsWish(f.why): // a reboot is no request to end this job
 		return verdict{state: call.Queued, why: "ended by " + f.why + "; resumes from its saved state", start: true}
 	case f.outcome != "":
 		return verdict{state: call.Stopped, why: f.why}

@@ -56,7 +56,7 @@ func (m *Manager) submittedFiles() (files []string) {
 	return files
 }
 
-// cluster tells clusters apart. None is the zero value.
+// cluster identifies a cluster. None is the zero value.
 type cluster struct{ cloud, project, region, name, endpoint string }
 
 func clusterOf(file string) cluster {

@@ -1,5 +1,5 @@
 // Package jobmanager runs jobs for others: it accepts them over HTTP, runs each as `tierml run` does, in a process of its own,
-// and goes on with them after it was killed or the machine was started again.
+// and resumes them after it was killed or the machine was started again.
 //
 // The processes are not its children for long: they live in sessions of their own, so that its end, however it comes, is
 // not theirs. All that it must know to find them again is on disk: a job's record in its run's directory, the run's
@@ -46,7 +46,7 @@ type Config struct {
 	MaxQueued  int          // jobs that wait; more are refused
 	MaxUpload  int64        // bytes of one input file
 	JobMemory  int64        // the most memory of each process of a job or plan, in bytes; 0 = unlimited
-	// EndExpiredMachines ends machines that nobody wants any more, of the cluster that a job file names; nil = nobody does.
+	// EndExpiredMachines ends machines with expired leases, of the cluster that a job file names; nil = they are left.
 	EndExpiredMachines func(ctx context.Context, file string) error
 	KeepInputs         time.Duration // how long inputs are kept that no job needs; 0 = forever
 	Log                *slog.Logger
@@ -84,7 +84,7 @@ type job struct {
 	record
 	dir       string
 	tended    bool           // a process of its run is there, or its end is being judged
-	notBefore time.Time      // it is not started again, by the time of this process, which nobody sets: not Config.Now's
+	notBefore time.Time      // it is not started again, by the time of this process, which cannot be set: not Config.Now's
 	pid       int            // of the run that was started here
 	wished    chan struct{}  // closed when its end is asked for, or asked for more strongly
 	asked     *grants.Asked  // of a scheduler; nil = not read yet
@@ -134,7 +134,7 @@ func Open(cfg Config) (*Manager, error) {
 	return m, nil
 }
 
-// Run starts what waits, tends what runs, and finds runs of a manager before it, until the context ends. Runs go on then.
+// Run starts what waits, tends what runs, and finds runs of a manager before it, until the context ends. Runs continue then.
 func (m *Manager) Run(ctx context.Context) {
 	defer m.release()
 	var following sync.WaitGroup
@@ -187,7 +187,7 @@ func (m *Manager) inOrder() []*job {
 	return all
 }
 
-// rule takes over what judge says of a job whose run does not go on. It needs the lock.
+// rule applies judge's verdict on a job without an active run. It needs the lock.
 func (m *Manager) rule(ctx context.Context, j *job, refused string) {
 	f, clock := m.look(ctx, j)
 	if clock > j.Clock {
@@ -212,7 +212,7 @@ func (m *Manager) rule(ctx context.Context, j *job, refused string) {
 	}
 }
 
-// look gathers the facts about a job whose run does not go on.
+// look gathers the facts about a job without an active run.
 func (m *Manager) look(ctx context.Context, j *job) (f facts, clock int64) {
 	f = facts{stop: j.Stop, again: j.Again}
 	if !began(j.dir) {
@@ -239,7 +239,7 @@ func (m *Manager) look(ctx context.Context, j *job) (f facts, clock int64) {
 	return f, run.Clock
 }
 
-// began reports whether a run's journal has a line: then it goes on with --resume, else it starts.
+// began reports whether a run's journal has a line: then it resumes with --resume, else it starts.
 func began(dir string) bool {
 	r, err := runs.Open(dir)
 	if err != nil {

@@ -27,7 +27,7 @@ type life struct {
 	from    int64      // where its output begins in the file
 }
 
-// start starts a job's run, or has it go on. It needs the lock.
+// start starts or resumes a job's run. It needs the lock.
 func (m *Manager) start(ctx context.Context, j *job) {
 	began := began(j.dir)
 	j.Starts++
@@ -49,7 +49,7 @@ func (m *Manager) start(ctx context.Context, j *job) {
 	m.tend(ctx, j, l)
 }
 
-// command is how a job's run is started, or goes on. It needs the lock.
+// command is how a job's run is started or resumed. It needs the lock.
 func (m *Manager) command(j *job, file string, began bool) []string {
 	args := []string{"run", "--yes", "--plain", "--controller", "none"}
 	switch {
@@ -83,11 +83,11 @@ func (m *Manager) launch(j *job, args []string) (*life, error) {
 		return nil, fmt.Errorf("starting the run: %w", err)
 	}
 	l := &life{cmd.Process, make(chan error, 1), from}
-	go func() { l.ended <- cmd.Wait() }() // its owner is tend, or nobody once this process ends
+	go func() { l.ended <- cmd.Wait() }() // its owner is tend, until this process ends
 	return l, nil
 }
 
-// AllowVariable tells a run that its job was submitted, and what it may name.
+// AllowVariable marks a run as a submitted job's, and has what it may name.
 const AllowVariable = "TIERML_FOREIGN_ALLOW"
 
 // spawn starts a process in the controller's directory, with its environment beside that of the command. The memory of the
@@ -134,7 +134,7 @@ func (m *Manager) tend(ctx context.Context, j *job, l *life) {
 		<-over
 		<-watched
 		if err != nil {
-			return // this process ends; the run goes on
+			return // this process ends; the run continues
 		}
 		m.mu.Lock()
 		defer m.mu.Unlock()
@@ -144,7 +144,7 @@ func (m *Manager) tend(ctx context.Context, j *job, l *life) {
 	})
 }
 
-// watch sends alerts for what a run's journal says while it goes on. Of its end rule tells, as it may come while nobody watches.
+// watch sends alerts for what an active run's journal says. Rule reports its end, which may come while nothing watches.
 func (m *Manager) watch(ctx context.Context, j *job) {
 	if m.cfg.Notifier == nil {
 		return
@@ -171,10 +171,10 @@ func (m *Manager) watch(ctx context.Context, j *job) {
 	}
 }
 
-// look again at a run that was found, as nothing tells of its end.
+// look again at a run that was found, as its end is not signalled.
 const lookAgain = 200 * time.Millisecond
 
-// wait returns when nobody runs the job any more; its error is the context's. Refused is why a run that was started here has
+// wait returns when no process runs the job any more; its error is the context's. Refused is why a run that was started here has
 // not begun and will not.
 func (m *Manager) wait(ctx context.Context, j *job, l *life) (refused string, err error) {
 	if l != nil {
@@ -201,14 +201,14 @@ const usageExit = 2
 // refusal reports why a run was refused: the last lines that it printed. Empty: it was not.
 func (m *Manager) refusal(j *job, l *life, err error) string {
 	coded, ok := errors.AsType[*exec.ExitError](err)
-	if !ok || coded.ExitCode() != usageExit || rundir.Held(j.dir) { // held: there was another one, which goes on
+	if !ok || coded.ExitCode() != usageExit || rundir.Held(j.dir) { // held: there was another one, which continues
 		return ""
 	}
 	said := outputFrom(filepath.Join(j.dir, rundir.LogsDir, outputFile), l.from)
 	switch why := crash(said, m.cfg.JobMemory); {
 	case why == "":
 		return "refused: " + lastLines(said)
-	case began(j.dir): // it goes on, as after any other end
+	case began(j.dir): // it is resumed, as after any other end
 		m.cfg.Log.Warn("a run crashed", "job", j.ID, "why", why)
 		return ""
 	default:
@@ -276,7 +276,7 @@ func (m *Manager) pass(ctx context.Context, j *job, l *life) {
 	}
 }
 
-// ask tells a run to end; false: try again.
+// ask requests a run's end; false: try again.
 func (m *Manager) ask(ctx context.Context, j *job, l *life, by string, now bool) (heard bool) {
 	if l != nil && !began(j.dir) { // it is being prepared and has bought nothing
 		_ = l.process.Signal(os.Interrupt) // it may be gone

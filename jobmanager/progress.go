@@ -16,7 +16,7 @@ import (
 	"github.com/tierml/tierml/sched/grants"
 )
 
-// follower reads the journal of a run that goes on, as it grows, and hands over each line once.
+// follower reads the journal of an active run, as it grows, and hands over each line once.
 type follower struct {
 	lines *runs.Reader
 }
@@ -145,7 +145,7 @@ func (s *scheduler) recall(j *job) error {
 // progressOf reads on in a job's journal.
 func (s *scheduler) progressOf(j *job) (grants.Progress, error) {
 	p := s.progress[j.ID]
-	if p == nil || p.over { // a job that was over goes on
+	if p == nil || p.over { // a job that was over is resumed
 		p = &progress{at: j.asked.At, seconds: map[int][]float64{}, live: map[string]bool{}}
 		s.progress[j.ID] = p
 	}

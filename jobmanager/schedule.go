@@ -49,7 +49,7 @@ type scheduler struct {
 	supply   supply
 	progress map[string]*progress // by job
 	others   grants.Others
-	told     map[string]int    // workers that a run was asked to have, and took
+	told     map[string]int    // workers that a run was asked to have, and accepted
 	said     map[string]string // the refusal of a run, logged once
 }
 
@@ -482,7 +482,7 @@ func (b *slotBook) held() (map[string]holding, error) {
 	return held, nil
 }
 
-// runOf is the run of a job as slots name it: with eight digits that tell runs of one name apart.
+// runOf is the run of a job as slots name it: with eight digits that distinguish runs of one name.
 func runOf(name string) string {
 	if run, digits, cut := cutLast(name); cut && len(digits) == 8 {
 		return run

@@ -89,7 +89,7 @@ func (m *Manager) keepTo(ctx context.Context, d budget.Decision) {
 	keepWithin(ctx, m, limited{all: true}, d)
 }
 
-// keepWithin does what a decision asks for, and tells of each change.
+// keepWithin carries out a decision, and reports each change.
 func keepWithin(ctx context.Context, m *Manager, of limited, d budget.Decision) {
 	m.mu.Lock()
 	before := m.decided[of]

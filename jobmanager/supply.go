@@ -51,7 +51,7 @@ func (s *supply) take(e journal.Entry) {
 		if there {
 			s.lose(e.Instance)
 		}
-	case journal.Terminated: // as nobody had a slot on it
+	case journal.Terminated: // as it had no slots
 		delete(s.there, e.Instance)
 	case journal.LaunchFailed:
 		if e.Tier == "transient" {

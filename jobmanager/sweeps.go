@@ -85,8 +85,8 @@ func (m sweeps) remove(trials []*job) (err error) {
 	return err
 }
 
-// removeHalfSweeps removes the trials of sweeps whose submission was cut short: nobody was told of them, and none was started. The first one,
-// which tells of it, goes last.
+// removeHalfSweeps removes the trials of sweeps whose submission was cut short: they were never reported, and none was started. The first one,
+// which marks the sweep, goes last.
 func removeHalfSweeps(root string, records []record) (left []record, err error) {
 	half := map[string]bool{}
 	for _, r := range records {

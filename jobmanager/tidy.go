@@ -13,10 +13,10 @@ import (
 	"github.com/tierml/tierml/jobmanager/call"
 )
 
-// lookAtInputs is how often inputs are looked through for those that nobody needs.
+// lookAtInputs is how often unneeded inputs are searched for.
 const lookAtInputs = time.Hour
 
-// tidy removes inputs that nobody needs, from time to time, until the context ends.
+// tidy removes unneeded inputs, from time to time, until the context ends.
 func (in *inputs) tidy(ctx context.Context, needed func() (map[string]bool, error)) {
 	if in.cfg.KeepInputs <= 0 {
 		return
@@ -37,8 +37,8 @@ func (in *inputs) tidy(ctx context.Context, needed func() (map[string]bool, erro
 	}
 }
 
-// removeUnneeded removes each folder of inputs that nobody has uploaded, asked about or named for so long, unless a job
-// names it that is not finished: it may go on. A submission that is under way touches what it names (use), so that nothing
+// removeUnneeded removes each folder of inputs that was not uploaded, asked about or named for so long, unless a job
+// names it that is not finished: it may be resumed. A submission that is under way touches what it names (use), so that nothing
 // goes between its check and its record; keep is much longer than that.
 func (in *inputs) removeUnneeded(keep time.Duration, needed func() (map[string]bool, error)) (removed []string, errs error) {
 	folders, err := os.ReadDir(in.dir)

@@ -40,7 +40,7 @@ type Form struct {
 	Read  func(*bufio.Reader) ([]Line, error)
 }
 
-// Read reads a file, plain or compressed, in one of the forms, and tells its name. Lines without a machine (volumes, traffic,
+// Read reads a file, plain or compressed, in one of the forms, and returns the form's name. Lines without a machine (volumes, traffic,
 // taxes) are left out.
 func Read(r io.Reader, forms []Form) (lines []Line, form string, err error) {
 	plain, err := decompress.Reader(r)

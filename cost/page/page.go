@@ -69,7 +69,7 @@ type Live struct {
 	ClockSeconds  float64
 	Left          string // clocks to the job's target, in words; empty when that is not estimated
 	PerHour       market.USD
-	// What the run will have cost, and how long it will go on, in words; empty while that is not known.
+	// What the run will have cost, and how long it will take, in words; empty while that is not known.
 	CostLater, TimeLeft, TimePlanned string
 	Budget                           string // in words, empty without limits
 	Paused                           string // why nothing is bought now
@@ -148,7 +148,7 @@ var (
 	livish = limits{events: 100, machines: 100, decisions: 20, rows: 100} // it is sent again and again
 )
 
-// decision and event have an id where a script puts the page anew: it tells which is which.
+// decision and event have an id where a script redraws the page: it identifies them.
 type decision struct {
 	cost.Decision
 	ID string

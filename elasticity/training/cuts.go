@@ -78,7 +78,7 @@ func (cu *cuts) advance() {
 //   - Of a partition that it is to back up from now on (BackUp) it knows nothing, so that what it backs up besides is all to it.
 //   - A cut that was committed is to it one that was delivered (CommitCut), which the next delivery replaces.
 //   - The name of a cut was taken back when a run was taken over (UnnameCut). Named again, the same clock would be dropped after
-//     its owner was told that it is there; and the word that it is held may be of before.
+//     its owner was notified that it is there; and the word that it is held may be of before.
 //
 // A halt parks all workers before it names a cut: they have heard all of it by then.
 func (cu *cuts) backupBehind() bool {

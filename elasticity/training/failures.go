@@ -113,7 +113,7 @@ func (si *failureDetector) why(m *Node) string {
 }
 
 // hangUpWithin is how long a machine may have been silent when its stream breaks, for that to be the end of its process, which
-// its host tells. The controller's own end breaks streams that are silent for longer, which is no news.
+// its host reports it. The controller's own end breaks streams that are silent for longer, which is no news.
 func (si *failureDetector) hangUpWithin() time.Duration {
 	return si.cfg.Market(min(3*si.cfg.Job.Heartbeat, 8*time.Second))
 }

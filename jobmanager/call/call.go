@@ -17,7 +17,7 @@ type State string
 // The states of a job. The last three are its end; a stopped or failed job can be resumed.
 const (
 	Queued   State = "queued"   // waits for its turn, or for its run to be started again
-	Running  State = "running"  // its run goes on
+	Running  State = "running"  // its run is active
 	Stopping State = "stopping" // its run saves its work and ends its machines
 	Finished State = "finished"
 	Failed   State = "failed"
@@ -27,7 +27,7 @@ const (
 // Over reports whether nothing more happens without a user's request.
 func (s State) Over() bool { return s == Finished || s == Failed || s == Stopped }
 
-// Job is a job as the controller tells of it: its run in a line (dashboard.Summary, of which State is the job's), and what
+// Job is a job as the controller reports it: its run in a line (dashboard.Summary, of which State is the job's), and what
 // only the controller knows. A run that was started by hand in the controller's directory has no Submitted.
 type Job struct {
 	dashboard.Summary

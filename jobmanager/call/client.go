@@ -91,7 +91,7 @@ type Refused struct {
 
 func (r Refused) Error() string { return r.text }
 
-// Temporary says that the same call may succeed later: nobody answered, or not the controller itself.
+// Temporary means that the same call may succeed later: there was no answer, or not the controller's.
 func Temporary(err error) bool {
 	refused, ok := errors.AsType[Refused](err)
 	return err != nil && (!ok || refused.Status >= 500)
@@ -183,7 +183,7 @@ func (c *Client) Groups(ctx context.Context) (account Account, err error) {
 	return account, c.exchange(ctx, http.MethodGet, nil, &account, "groups")
 }
 
-// Job tells of one: ID may be a job's name, which means its newest run, or "latest".
+// Job returns one: ID may be a job's name, which means its newest run, or "latest".
 func (c *Client) Job(ctx context.Context, id string) (job Job, err error) {
 	return job, c.exchange(ctx, http.MethodGet, nil, &job, "jobs", id)
 }
@@ -225,7 +225,7 @@ func (c *Client) Stop(ctx context.Context, id string, s Stop) (job Job, err erro
 	return job, c.exchange(ctx, http.MethodPost, s, &job, "jobs", id, "stop")
 }
 
-// Resume has a stopped or failed job go on.
+// Resume resumes a stopped or failed job.
 func (c *Client) Resume(ctx context.Context, id string) (job Job, err error) {
 	return job, c.exchange(ctx, http.MethodPost, nil, &job, "jobs", id, "resume")
 }
@@ -444,7 +444,7 @@ const (
 	again          = time.Second
 )
 
-// Patient calls f again for as long as nobody answers, within reason.
+// Patient calls f again for as long as there is no answer, within reason.
 func (c *Client) Patient(ctx context.Context, f func() error) error {
 	for last := time.Now(); ; {
 		err := f()

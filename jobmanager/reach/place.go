@@ -1,7 +1,7 @@
 // Package reach finds the way from here to the controller that keeps a cluster's jobs, and holds it open: the command that
 // opens a tunnel, kept running for as long as it is needed, the controller's token, and which job went where.
 //
-// It refuses to know what is said on that way, and whose API tells where controllers are.
+// It refuses to know what is said on that way, and whose API lists controllers.
 package reach
 
 import (
@@ -49,7 +49,7 @@ func (p Place) Complete() bool {
 	return p.Instance != "" && (p.Zone != "" || !p.usual().NeedsZone)
 }
 
-// Name tells places apart, and is one of a folder.
+// Name distinguishes places, and is valid as a folder's name.
 func (p Place) Name() string {
 	parts := []string{p.Cloud, p.Project, p.Region, p.Cluster}
 	var there []string

@@ -35,7 +35,7 @@ type Tunnel struct {
 	place Place
 	local int
 	http  *http.Client
-	note  func(string) // tells the user what happens meanwhile
+	note  func(string) // shows the user what happens meanwhile
 
 	cancel context.CancelFunc
 	over   chan struct{}
@@ -87,7 +87,7 @@ func (t *Tunnel) Close() {
 	t.http.CloseIdleConnections()
 }
 
-// freePort is one that nobody listens on now.
+// freePort is one without a listener now.
 func freePort() (int, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -194,7 +194,7 @@ func start(command []string) (*child, error) {
 	}
 	started := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // its death is what the kernel tells the child of (apart)
+		runtime.LockOSThread() // its death is what the kernel signals to the child (apart)
 		defer runtime.UnlockOSThread()
 		err := c.cmd.Start()
 		started <- err
