@@ -21,6 +21,7 @@ import (
 	"github.com/tierml/tierml/jobmanager"
 	"github.com/tierml/tierml/jobmanager/call"
 	"github.com/tierml/tierml/sched/grants"
+	"github.com/tierml/tierml/watch/dashboard"
 )
 
 // sixSlots are three hosts with two slots each, of which the market takes some, and one reliable host for all trials.
@@ -235,6 +236,12 @@ func TestSweepOfRates(t *testing.T) {
 		if want := map[string]int{"fifo": 12}[scheduler]; finished < 3 || want > 0 && finished != want {
 			t.Errorf("%s: %d trials finished", scheduler, finished)
 		}
+		var listed dashboard.Sweep
+		text := c.ask("sweep", "-q", "rates", "-o", "json").wait(0)
+		if err := json.Unmarshal([]byte(text), &listed); err != nil || len(listed.Trials) != 12 || listed.Best != best || listed.Model == "" || len(listed.Trials[0].Losses) != 1 {
+			t.Errorf("%s: %v in the list of trials:\n%s", scheduler, err, text)
+		}
+		t.Logf("%s", c.ask("sweep", "-q", "rates").wait(0))
 		alone, lowest := c.bestAlone(jobs)
 		if best != alone {
 			t.Errorf("%s: the best trial is %s with %g; alone it is %s with %g", scheduler, best, least, alone, lowest)
