@@ -80,13 +80,26 @@ func (s *spy) processes() {
 	}
 }
 
-// files looks into all files of the owner below a folder.
+// files looks into all files of the owner below a folder, on its file system.
 func (s *spy) files(root string) {
+	var top syscall.Stat_t
+	if err := syscall.Stat(root, &top); err != nil {
+		s.Fatal(err)
+	}
 	_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() && s.owned(path) {
+		if err != nil {
+			return nil // files come and go
+		}
+		if d.IsDir() {
+			var here syscall.Stat_t
+			if syscall.Lstat(path, &here) != nil || here.Dev != top.Dev {
+				return fs.SkipDir // such as /proc, mounted once more
+			}
+		}
+		if d.Type().IsRegular() && s.owned(path) {
 			s.cat("file", path)
 		}
-		return nil // files come and go
+		return nil
 	})
 }
 
