@@ -225,6 +225,8 @@ func TestPrepareRefuses(t *testing.T) {
 		{"hello\n", apps.Cut{Splits: 1}, "small:1: the format is not known: want LIBSVM"},
 		{"", apps.Cut{Splits: 1}, "small:1: the format is not known"},
 		{"a\n1\n", apps.Cut{Splits: 1}, "small:1: the format is not known"},
+		{"a;b\n1;2\n", apps.Cut{Splits: 1}, "small:1: the cells are separated by semicolons: save the table with commas"},
+		{"a\tb\n1\t2\n", apps.Cut{Splits: 1}, "small:1: the cells are separated by tabs"},
 		{"1 1:1\n1 x\n", apps.Cut{Splits: 1}, "small:2: "},
 		{"a,b\n1\n", apps.Cut{Splits: 1}, "small:2: 1 columns"},
 		{"\x00\x00\x08\x01\x00\x00\x00\x01\x01", apps.Cut{Splits: 1}, "small: one-dimensional"},

@@ -109,8 +109,16 @@ func readAs(in apps.Input, images func(apps.Input, io.Reader) (*source, error)) 
 		return readSparse(in, buffered)
 	case bytes.ContainsRune(line, ','):
 		return readTable(in, buffered)
+	case bytes.ContainsRune(line, ';'):
+		return nil, separated(in, "semicolons")
+	case bytes.ContainsRune(line, '\t'):
+		return nil, separated(in, "tabs")
 	}
 	return nil, &input.LineError{File: in.Name, Line: 1, Reason: "the format is not known: " + wantedFormats}
+}
+
+func separated(in apps.Input, by string) error {
+	return &input.LineError{File: in.Name, Line: 1, Reason: "the cells are separated by " + by + ": save the table with commas, and numbers as 1234.5"}
 }
 
 // looksSparse reports whether the first line with something in it starts as a LIBSVM file does: a number, then

@@ -167,6 +167,7 @@ func TestAppOf(t *testing.T) {
 		"24.5 1:0.5 7:1\n11 2:0.25\n3 3:1\n":                              "ridge",
 		"1 1:0.5\n2 2:0.25\n3 3:1\n1 1:1\n":                               "mlr",
 		"x,class,z\n1,yes,2\n2,no,3\n4,yes,5\n":                           "logistic",
+		"x;class;z\n1;yes;2\n2;no;3\n4;yes;5\n":                           "logistic",
 		"\ufeffx,z,kind\r\n1,2,a\r\n2,3,b\r\n4,5,c\r\n":                   "mlr",
 		"x,z,price\n1,2,0.5\n2,3,1.25\n4,5,7\n":                           "ridge",
 		"x,z,count\n" + strings.Repeat("1,2,3\n", 100) + "1,1,4\n1,1,5\n": "mlr",

@@ -167,9 +167,17 @@ func appOfLines(r io.Reader) string {
 	lines.Buffer(nil, 1<<20)
 	var targets []string
 	column := -1 // of a table's target
+	separator := ","
 	for n := 0; n < looked && lines.Scan(); n++ {
 		line := strings.TrimSpace(strings.TrimPrefix(lines.Text(), "\ufeff"))
-		fields := strings.Split(line, ",")
+		if n == 0 && !strings.Contains(line, separator) { // the data will be refused by name, instead of the question here
+			for _, other := range []string{";", "\t"} {
+				if strings.Contains(line, other) {
+					separator = other
+				}
+			}
+		}
+		fields := strings.Split(line, separator)
 		switch {
 		case n < 2 && strings.HasPrefix(line, "\x00\x00\x08"): // images
 			return "mlr"
