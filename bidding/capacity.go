@@ -83,7 +83,7 @@ func fleetLosses(c *Candidate, machines int, now time.Time) float64 {
 	if ends > 0 && up > 0 {
 		return ends / up // of whole fleets
 	}
-	rate, told := c.Hints.EvictionsTold()
+	rate, told := c.Hints.EvictionRate()
 	switch own := c.Hints.Lifetimes; {
 	case told:
 		rate = EvictionRate(c, machines, now)

@@ -81,7 +81,7 @@ func (g *gamble) run() {
 // market lets spot machines come and go.
 func (g *gamble) market() {
 	for len(g.next) > 0 && !g.next[0].At.After(g.now) {
-		if err := g.past.Tell(market.AvailabilityPoint{At: g.now, Count: g.next[0].Count}); err != nil {
+		if err := g.past.Add(market.AvailabilityPoint{At: g.now, Count: g.next[0].Count}); err != nil {
 			g.t.Fatal(err)
 		}
 		g.next = g.next[1:]

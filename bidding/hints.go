@@ -46,8 +46,8 @@ const (
 	launchAgain = 5 * time.Minute
 )
 
-// EvictionsTold returns the evictions per machine hour that follow from the provider's reports, if there are any.
-func (h Hints) EvictionsTold() (rate float64, told bool) {
+// EvictionRate returns the evictions per machine hour that follow from the provider's reports, if there are any.
+func (h Hints) EvictionRate() (rate float64, told bool) {
 	if share := h.Interruptions; share.Known() && share.Value >= 0 && share.Value < 1 {
 		rate, told = max(-math.Log1p(-share.Value), 1e-4)/hoursInMonth, true
 	}
@@ -62,7 +62,7 @@ func (h Hints) EvictionsTold() (rate float64, told bool) {
 
 // evictionPrior returns the evictions per machine hour that are expected before anything was watched.
 func (h Hints) evictionPrior() float64 {
-	if rate, told := h.EvictionsTold(); told {
+	if rate, told := h.EvictionRate(); told {
 		return rate
 	}
 	return unknownRate

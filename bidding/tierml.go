@@ -75,10 +75,10 @@ func (p TierML) measure(c *Candidate, at time.Time, bid market.USD) market.Estim
 	return market.Estimate{Known: true, Mean: time.Duration(float64(time.Hour) / rate), Episodes: e.Episodes}
 }
 
-// toldOf reports whether evictions for capacity count and a provider reports any.
-func toldOf(s *State) bool {
+// hasRates reports whether evictions for capacity count and a provider reports any.
+func hasRates(s *State) bool {
 	return s.Job.Terms.MaxBid == 0 && slices.ContainsFunc(s.Pools, func(c Candidate) bool {
-		_, told := c.Hints.EvictionsTold()
+		_, told := c.Hints.EvictionRate()
 		return told
 	})
 }
@@ -101,7 +101,7 @@ func toldOf(s *State) bool {
 // run get the same answers.
 func (p TierML) Plan(s State) Plan {
 	p = p.withDefaults()
-	p.told = toldOf(&s)
+	p.told = hasRates(&s)
 	fleet := fleetOf(s)
 	if s.StepsOnly && p.NeverSwitch && fleet.total() >= s.Want.total() && !fleet.anyOnDemand(s) {
 		return Plan{} // nothing is missing, and nothing held is to be left

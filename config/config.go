@@ -148,11 +148,11 @@ func (j *Job) Settle(policy string, fleet market.USD) {
 			j.Checkpoint.Every = 0 // as its policy wants
 		}
 	}
-	j.ValueOfTime, j.Prefer = j.HourIsWorth(fleet), ""
+	j.ValueOfTime, j.Prefer = j.ValueOfHour(fleet), ""
 }
 
-// HourIsWorth is what it is worth to be done an hour earlier, where the fleet costs so much an hour on demand.
-func (j *Job) HourIsWorth(fleet market.USD) market.USD {
+// ValueOfHour is what finishing an hour earlier is worth for a fleet of this cost per hour on demand.
+func (j *Job) ValueOfHour(fleet market.USD) market.USD {
 	switch {
 	case j.ValueOfTime > 0:
 		return j.ValueOfTime

@@ -60,8 +60,8 @@ func Wrong(advice, format string, args ...any) error {
 	return &Problem{What: fmt.Sprintf(format, args...), Advice: advice}
 }
 
-// Doubt is a warning, with what to do about it.
-func Doubt(advice, format string, args ...any) error {
+// Warning is a warning, with what to do about it.
+func Warn(advice, format string, args ...any) error {
 	return &Problem{What: fmt.Sprintf(format, args...), Advice: advice, Mild: true}
 }
 

@@ -39,13 +39,13 @@ func Disk(dir string, free func(string) (uint64, error)) Check {
 		}
 		room, err := free(dir)
 		if err != nil {
-			return "", Doubt("", "the free space is unknown: %v", err)
+			return "", Warn("", "the free space is unknown: %v", err)
 		}
 		switch {
 		case room < enoughDisk:
 			return "", Wrong("make room: a run keeps its data's splits, checkpoints and logs there", "only %s are free in %s", bytesText(room), dir)
 		case room < scarceDisk:
-			return "", Doubt("make room, or write checkpoint.to: s3://BUCKET/PREFIX", "only %s are free in %s", bytesText(room), dir)
+			return "", Warn("make room, or write checkpoint.to: s3://BUCKET/PREFIX", "only %s are free in %s", bytesText(room), dir)
 		}
 		return bytesText(room) + " free in " + dir, nil
 	}}
@@ -72,7 +72,7 @@ func OpenFiles(machines int, limit func() (uint64, error)) Check {
 	return Check{Name: "open files", Look: func(context.Context) (string, error) {
 		most, err := limit()
 		if err != nil {
-			return "", Doubt("", "the limit is unknown: %v", err)
+			return "", Warn("", "the limit is unknown: %v", err)
 		}
 		if needed := uint64(baseFiles + perMachine*machines); most < needed {
 			return "", Wrong(fmt.Sprintf("raise it: ulimit -n %d (in a systemd unit: LimitNOFILE=%[1]d)", needed), "%d files may be open; %d machines take up to %d",
@@ -141,7 +141,7 @@ func Endpoint(url string, client *http.Client, now func() time.Time) Check {
 			if skew.Abs() > severeSkew {
 				return "", Wrong(set, "%s: signatures will be refused", text)
 			}
-			return "", Doubt(set, "%s", text)
+			return "", Warn(set, "%s", text)
 		}
 		return fmt.Sprintf("%s answers in %v; clocks agree within %v", url, took.Round(time.Millisecond), max(skew.Abs(), time.Second)), nil
 	}}
@@ -200,7 +200,7 @@ func Containers(runtime func(context.Context) (string, error)) Check {
 func ContainersOn(system string, known bool) Check {
 	return Check{Name: "containers", Look: func(context.Context) (string, error) {
 		if !known {
-			return "", Doubt("boot one from it and type docker ps; Amazon Linux 2023 and Debian 12 have neither", "whether %s has Docker or Podman cannot be seen from here", system)
+			return "", Warn("boot one from it and type docker ps; Amazon Linux 2023 and Debian 12 have neither", "whether %s has Docker or Podman cannot be seen from here", system)
 		}
 		return system + " has Docker", nil
 	}}
@@ -232,7 +232,7 @@ func (s Store) Check(place, mark string) Check {
 			return "", Wrong(advice, "%s gives back something else than was written: %v", place, err)
 		}
 		if err := s.Remove(ctx, object); err != nil {
-			return "", Doubt(advice+"; remove "+object, "%s: objects cannot be removed, so that old checkpoints would stay: %v", place, err)
+			return "", Warn(advice+"; remove "+object, "%s: objects cannot be removed, so that old checkpoints would stay: %v", place, err)
 		}
 		return place + " takes objects, gives them back and lets them go", nil
 	}}

@@ -61,7 +61,7 @@ func covered(job *config.Job, offers []planner.Offer, pools int) (string, error)
 	case known == 0:
 		return "", Wrong("write a later local.start", "no price is known at the start, %s", start.Format(time.RFC3339))
 	case long == 0:
-		return "", Doubt("write a later local.start, so that a week of prices lies before it", "less than %v of prices before the start: estimates will be vague", enoughHistory)
+		return "", Warn("write a later local.start, so that a week of prices lies before it", "less than %v of prices before the start: estimates will be vague", enoughHistory)
 	}
 	return fmt.Sprintf("pools with prices at the start: %d; the job may buy from %d", known, pools), nil
 }

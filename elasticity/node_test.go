@@ -360,7 +360,7 @@ func (n *node) fenceWorker(id uint64, inc ps.Incarnation) {
 	n.fenced[inc] = true
 	var st tiers.Standings
 	for _, p := range n.owned() {
-		st.Partitions = append(st.Partitions, n.shards[p].TellOf(inc))
+		st.Partitions = append(st.Partitions, n.shards[p].StatusOf(inc))
 	}
 	n.answer(id, nil, st)
 }

@@ -151,12 +151,12 @@ func TestMovesThatDoNotFit(t *testing.T) {
 	c.training.Cuts.Pace.Rate = state                                                             // one a second
 	for left, want := range map[time.Duration]int{8 * time.Second: 4, 4 * time.Second: 3, time.Second: 0, -time.Second: 0} {
 		m.Warned, m.Deadline = true, c.step.Now.Add(left)
-		if got := c.training.Cuts.LeavesInTime(m, 4); got != want {
+		if got := c.training.Cuts.DrainsInTime(m, 4); got != want {
 			t.Errorf("with %v left: %d partitions, want %d", left, got, want)
 		}
 	}
 	m.Warned = false
-	if got := c.training.Cuts.LeavesInTime(m, 4); got != 4 {
+	if got := c.training.Cuts.DrainsInTime(m, 4); got != 4 {
 		t.Errorf("without a warning: %d partitions", got)
 	}
 }

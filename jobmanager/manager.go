@@ -119,7 +119,7 @@ func Open(cfg Config) (*Manager, error) {
 		release()
 		return nil, err
 	}
-	m.board.ManagedBy(m.says)
+	m.board.ManagedBy(m.summary)
 	m.board.Offers(dashboard.Acts{Stop: func(ctx context.Context, dir string) error {
 		return m.Stop(ctx, filepath.Base(dir), "the dashboard", false)
 	}})
@@ -170,7 +170,7 @@ func (m *Manager) find(ctx context.Context) {
 		}
 		if rundir.Held(j.dir) {
 			m.cfg.Log.Info("a run of an earlier controller continues", "job", j.ID)
-			m.tend(ctx, j, nil)
+			m.supervise(ctx, j, nil)
 			continue
 		}
 		m.rule(ctx, j, "")

@@ -20,8 +20,8 @@ import (
 	"github.com/tierml/tierml/watch/alert"
 )
 
-// life is a run's process that was started here.
-type life struct {
+// runProcess is a run's process that was started here.
+type runProcess struct {
 	process *os.Process
 	ended   chan error // what Wait gave
 	from    int64      // where its output begins in the file
@@ -35,7 +35,7 @@ func (m *Manager) start(ctx context.Context, j *job) {
 	j.Again = false
 	m.save(j) // before the start: a restarted controller counts it
 	file, err := m.scheduler.grantedFile(j)
-	var l *life
+	var l *runProcess
 	if err == nil {
 		l, err = m.launch(j, m.command(j, file, began))
 	}
@@ -46,7 +46,7 @@ func (m *Manager) start(ctx context.Context, j *job) {
 	}
 	m.cfg.Log.Info("a run was started", "job", j.ID, "resumed", began, "starts", j.Starts, "pid", l.process.Pid)
 	j.pid = l.process.Pid
-	m.tend(ctx, j, l)
+	m.supervise(ctx, j, l)
 }
 
 // command is how a job's run is started or resumed. It needs the lock.
@@ -66,7 +66,7 @@ func (m *Manager) command(j *job, file string, began bool) []string {
 
 // launch starts a process in a session of its own, so that signals to this one's group are not for it, with its output
 // in a file, so that this one's end breaks nothing.
-func (m *Manager) launch(j *job, args []string) (*life, error) {
+func (m *Manager) launch(j *job, args []string) (*runProcess, error) {
 	output, err := os.OpenFile(filepath.Join(j.dir, rundir.LogsDir, outputFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("keeping the run's output: %w", err)
@@ -82,8 +82,8 @@ func (m *Manager) launch(j *job, args []string) (*life, error) {
 	if err := m.spawn(cmd); err != nil {
 		return nil, fmt.Errorf("starting the run: %w", err)
 	}
-	l := &life{cmd.Process, make(chan error, 1), from}
-	go func() { l.ended <- cmd.Wait() }() // its owner is tend, until this process ends
+	l := &runProcess{cmd.Process, make(chan error, 1), from}
+	go func() { l.ended <- cmd.Wait() }() // its owner is supervise, until this process ends
 	return l, nil
 }
 
@@ -117,9 +117,9 @@ func (m *Manager) environment() []string {
 	return out
 }
 
-// tend waits for the end of a job's run, passes wishes on to it, and has its end judged. L is nil when the run was found. It
+// supervise waits for the end of a job's run, passes wishes on to it, and has its end judged. L is nil when the run was found. It
 // needs the lock.
-func (m *Manager) tend(ctx context.Context, j *job, l *life) {
+func (m *Manager) supervise(ctx context.Context, j *job, l *runProcess) {
 	j.tended = true
 	j.State, j.Why = judge(facts{held: true, stop: j.Stop}).state, ""
 	m.save(j)
@@ -176,7 +176,7 @@ const lookAgain = 200 * time.Millisecond
 
 // wait returns when no process runs the job any more; its error is the context's. Refused is why a run that was started here has
 // not begun and will not.
-func (m *Manager) wait(ctx context.Context, j *job, l *life) (refused string, err error) {
+func (m *Manager) wait(ctx context.Context, j *job, l *runProcess) (refused string, err error) {
 	if l != nil {
 		select {
 		case err := <-l.ended:
@@ -199,7 +199,7 @@ func (m *Manager) wait(ctx context.Context, j *job, l *life) (refused string, er
 const usageExit = 2
 
 // refusal reports why a run was refused: the last lines that it printed. Empty: it was not.
-func (m *Manager) refusal(j *job, l *life, err error) string {
+func (m *Manager) refusal(j *job, l *runProcess, err error) string {
 	coded, ok := errors.AsType[*exec.ExitError](err)
 	if !ok || coded.ExitCode() != usageExit || rundir.Held(j.dir) { // held: there was another one, which continues
 		return ""
@@ -257,7 +257,7 @@ func lastLines(text string) string {
 }
 
 // pass hands wishes for a job's end on to its run, for as long as there is one.
-func (m *Manager) pass(ctx context.Context, j *job, l *life) {
+func (m *Manager) pass(ctx context.Context, j *job, l *runProcess) {
 	told, toldNow := false, false
 	for ctx.Err() == nil {
 		m.mu.Lock()
@@ -277,7 +277,7 @@ func (m *Manager) pass(ctx context.Context, j *job, l *life) {
 }
 
 // ask requests a run's end; false: try again.
-func (m *Manager) ask(ctx context.Context, j *job, l *life, by string, now bool) (heard bool) {
+func (m *Manager) ask(ctx context.Context, j *job, l *runProcess, by string, now bool) (heard bool) {
 	if l != nil && !began(j.dir) { // it is being prepared and has bought nothing
 		_ = l.process.Signal(os.Interrupt) // it may be gone
 	}

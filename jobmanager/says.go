@@ -5,8 +5,8 @@ import (
 	"github.com/tierml/tierml/watch/dashboard"
 )
 
-// says is what the dashboard's list shows of this controller.
-func (m *Manager) says() dashboard.Manager {
+// summary is what the dashboard's list shows of this controller.
+func (m *Manager) summary() dashboard.Manager {
 	out := dashboard.Manager{MaxRunning: m.cfg.MaxRunning, MaxQueued: m.cfg.MaxQueued, Budget: m.cfg.Limits.Total, PerHour: m.cfg.Limits.PerHour}
 	jobs := m.list()
 	out.Sweeps = sweeps{m}.all(jobs)

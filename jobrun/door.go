@@ -16,9 +16,9 @@ import (
 	"github.com/tierml/tierml/tiers/node/link"
 )
 
-// door is where machines connect. It admits those that this run's controllers launched: with security: tls by certificate, else by
+// machineListener is where machines connect. It admits those that this run's controllers launched: with security: tls by certificate, else by
 // a secret in their user data.
-type door struct {
+type machineListener struct {
 	listener  net.Listener
 	admission admission
 	schema    ps.Schema
@@ -31,8 +31,8 @@ type door struct {
 }
 
 // openDoor takes the listener over when it succeeds: what link gives closes it.
-func (r *session) openDoor(listener net.Listener) (*door, error) {
-	d := &door{listener: listener, admission: r.admission, schema: r.schema, log: r.cfg.Log}
+func (r *session) openDoor(listener net.Listener) (*machineListener, error) {
+	d := &machineListener{listener: listener, admission: r.admission, schema: r.schema, log: r.cfg.Log}
 	if r.cfg.Job.Security != config.SecurityTLS {
 		return d, nil
 	}
@@ -50,7 +50,7 @@ func (r *session) openDoor(listener net.Listener) (*door, error) {
 	return d, nil
 }
 
-func (d *door) close() {
+func (d *machineListener) close() {
 	_ = d.listener.Close() // closed already where the link has had it
 	if d.tokens != nil {
 		if err := d.tokens.Close(); err != nil {
@@ -59,7 +59,7 @@ func (d *door) close() {
 	}
 }
 
-func (d *door) link() link.Config {
+func (d *machineListener) link() link.Config {
 	c := link.Config{Listener: d.listener, Accept: d.admission.accept, Schema: &d.schema, Log: d.log}
 	if d.own != nil {
 		c.TLS = true
@@ -69,7 +69,7 @@ func (d *door) link() link.Config {
 }
 
 // dataTLS is for the controller's own reading of the model; nil = plaintext.
-func (d *door) dataTLS() *tls.Config {
+func (d *machineListener) dataTLS() *tls.Config {
 	if d.own == nil {
 		return nil
 	}

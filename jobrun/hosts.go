@@ -97,7 +97,7 @@ func (r *session) driveHosts(ctx context.Context, cloud providers.Account, endpo
 	}
 	pace := r.pace()
 	r.runner = runner.New(runner.Config{
-		Controller: table, Clock: r.cfg.Clock, Cloud: cloud, Prices: cloud, Pools: pools, PricesFrom: from, Nodes: noNodes{}, Journal: r.cfg.Journal,
+		Controller: table, Clock: r.cfg.Clock, Cloud: cloud, Prices: cloud, Pools: pools, PricesFrom: from, Nodes: noStreams{}, Journal: r.cfg.Journal,
 		Log: r.cfg.Log, Complete: func(of provisioner.Request) provisioner.Request { return r.completeHost(of, address) },
 		Gone: gone, Renew: r.renew(cloud), RenewEvery: r.lease() / 3, PollPrices: pace.Prices, PollCloud: r.pollInstances(), Calls: pace.Calls,
 	})
@@ -182,12 +182,12 @@ func (r *session) completeHost(of provisioner.Request, address string) provision
 	return of
 }
 
-// noNodes is in the place of streams to machines: hosts' agents call the desk.
-type noNodes struct{}
+// noStreams stands in for streams to machines: hosts' agents call the desk.
+type noStreams struct{}
 
-func (noNodes) Send(ps.ServerID, tiers.Command) error { return errors.New("hosts take no commands") }
+func (noStreams) Send(ps.ServerID, tiers.Command) error { return errors.New("hosts take no commands") }
 
-func (noNodes) Receive(ctx context.Context, _ func(ps.ServerID, tiers.Report, error)) error {
+func (noStreams) Receive(ctx context.Context, _ func(ps.ServerID, tiers.Report, error)) error {
 	<-ctx.Done()
 	return nil
 }

@@ -20,9 +20,9 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// remembered is a setting that served a run best. It is of use to runs of the same application, shape of the model and type of
+// savedSetting is a setting that served a run best. It is of use to runs of the same application, shape of the model and type of
 // machine.
-type remembered struct {
+type savedSetting struct {
 	App     string    `json:"app"`
 	Shape   string    `json:"shape"`
 	Machine string    `json:"machine"`
@@ -42,7 +42,7 @@ func (r *session) settingsFile() string {
 }
 
 // kinOf is what runs have in common that know each other's settings.
-func kinOf(job *config.Job, schema *ps.Schema, choice planner.Resolved) remembered {
+func kinOf(job *config.Job, schema *ps.Schema, choice planner.Resolved) savedSetting {
 	var shape, types []string
 	for _, t := range schema.Tables {
 		shape = append(shape, fmt.Sprintf("%s %dx%d", t.Name, t.Rows, t.Width()))
@@ -54,10 +54,10 @@ func kinOf(job *config.Job, schema *ps.Schema, choice planner.Resolved) remember
 		}
 	}
 	slices.Sort(types)
-	return remembered{App: job.Train.App, Shape: strings.Join(shape, "; "), Machine: strings.Join(types, " ")}
+	return savedSetting{App: job.Train.App, Shape: strings.Join(shape, "; "), Machine: strings.Join(types, " ")}
 }
 
-func (m remembered) like(other remembered) bool {
+func (m savedSetting) like(other savedSetting) bool {
 	return m.App == other.App && m.Shape == other.Shape && m.Machine == other.Machine
 }
 
@@ -73,8 +73,8 @@ func Known(file string, job *config.Job, schema *ps.Schema, choice planner.Resol
 	return known, err
 }
 
-// remember keeps what served this run best for those to come. A file that is lost costs them some trials.
-func (r *session) remember() {
+// saveSetting keeps what served this run best for those to come. A file that is lost costs them some trials.
+func (r *session) saveSetting() {
 	if err := r.writeRemembered(); err != nil {
 		r.cfg.Log.Warn("the settings of this run are not kept", "error", err)
 	}
@@ -111,7 +111,7 @@ func (r *session) writeRemembered() error {
 	}
 	m := kinOf(r.cfg.Job, &r.schema, r.cfg.Choice)
 	m.Run, m.At, m.Known, m.Pace, m.Default = filepath.Base(r.cfg.Directory), time.Now().UTC().Truncate(time.Second), best.Known, best.Pace, best.Default
-	all = slices.DeleteFunc(all, func(o remembered) bool { return o.like(m) && o.Machines == m.Machines })
+	all = slices.DeleteFunc(all, func(o savedSetting) bool { return o.like(m) && o.Machines == m.Machines })
 	all = append(all, m)
 	text, err := json.MarshalIndent(all[max(len(all)-mostRemembered, 0):], "", "  ")
 	if err != nil {
@@ -123,7 +123,7 @@ func (r *session) writeRemembered() error {
 	return nil
 }
 
-func readRemembered(file string) (all []remembered, err error) {
+func readRemembered(file string) (all []savedSetting, err error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

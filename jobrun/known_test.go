@@ -67,7 +67,7 @@ func TestSettingsAreRemembered(t *testing.T) {
 	if got := known(first); got != "[]" {
 		t.Errorf("known before any run: %s", got)
 	}
-	first.remember()
+	first.saveSetting()
 	if got, want := known(first), "[{8 map[servers:4]}]"; got != want {
 		t.Errorf("known are %s, want %s", got, want)
 	}
@@ -77,15 +77,15 @@ func TestSettingsAreRemembered(t *testing.T) {
 		if got := known(other); got != "[]" {
 			t.Errorf("%s knows %s of another kind", other.cfg.Directory, got)
 		}
-		other.remember() // nothing was tuned
+		other.saveSetting() // nothing was tuned
 	}
 	again := tunedRun(t, root, "a-4", "c3.xlarge", 10, map[int]float64{2: .5, 4: .9})
-	again.remember()
+	again.saveSetting()
 	if got, want := known(first), "[{8 map[servers:2]}]"; got != want {
 		t.Errorf("known are %s, want %s", got, want)
 	}
 	for i := range mostRemembered + 5 {
-		tunedRun(t, root, fmt.Sprintf("b-%d", i), "c3.xlarge", uint64(100+i), map[int]float64{1: 1, 2: 2}).remember()
+		tunedRun(t, root, fmt.Sprintf("b-%d", i), "c3.xlarge", uint64(100+i), map[int]float64{1: 1, 2: 2}).saveSetting()
 	}
 	if all, err := readRemembered(first.settingsFile()); err != nil || len(all) != mostRemembered {
 		t.Errorf("%d are remembered, %v", len(all), err)
@@ -107,7 +107,7 @@ func TestSettingsOfJobsThatEndTogether(t *testing.T) {
 	}
 	var ending sync.WaitGroup
 	for _, job := range jobs {
-		ending.Go(job.remember)
+		ending.Go(job.saveSetting)
 	}
 	ending.Wait()
 	for _, job := range jobs {

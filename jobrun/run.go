@@ -80,7 +80,7 @@ type session struct {
 	splitsURL string // where machines read splits
 	spec      []byte // of programs, in place of splits
 	admission admission
-	door      *door
+	door      *machineListener
 	runner    *runner.Runner
 	manifests map[string]bool // names of this run's; the place may hold those of others
 }
@@ -267,7 +267,7 @@ func (r *session) drive(ctx context.Context, endpoint string, gone []provisioner
 	}
 	defer calls.Close()
 	if r.cfg.Job.Tune {
-		defer r.remember()
+		defer r.saveSetting()
 	}
 	if r.cfg.Programs != nil {
 		defer r.fetchOutputs(ctx)()

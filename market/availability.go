@@ -98,9 +98,9 @@ func (a *Availability) Points(from, to time.Time) []AvailabilityPoint {
 	return a.points[first:last:last]
 }
 
-// Tell adds that so many machines can be had from an instant on, which is known then. Telling what is known already is
+// Add adds that so many machines can be had from an instant on, which is known then. Telling what is known already is
 // harmless; going back in time is an error, as decisions may rest on it.
-func (a *Availability) Tell(p AvailabilityPoint) error {
+func (a *Availability) Add(p AvailabilityPoint) error {
 	n := len(a.points)
 	if n > 0 && !p.At.After(a.points[n-1].At) {
 		if last := a.points[n-1]; p.At.Equal(last.At) && p.Count == last.Count {

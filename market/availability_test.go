@@ -61,13 +61,13 @@ func TestAvailabilityUntil(t *testing.T) {
 	if n, _ := view.At(minute(35)); n != 1 {
 		t.Error("the view knows the future")
 	}
-	if err := view.Tell(AvailabilityPoint{At: minute(27), Count: 3}); err != nil {
+	if err := view.Add(AvailabilityPoint{At: minute(27), Count: 3}); err != nil {
 		t.Fatal(err)
 	}
-	if err := view.Tell(AvailabilityPoint{At: minute(27), Count: 3}); err != nil {
+	if err := view.Add(AvailabilityPoint{At: minute(27), Count: 3}); err != nil {
 		t.Errorf("told again: %v", err)
 	}
-	if view.Tell(AvailabilityPoint{At: minute(26), Count: 3}) == nil {
+	if view.Add(AvailabilityPoint{At: minute(26), Count: 3}) == nil {
 		t.Error("going back in time is accepted")
 	}
 	if n, _ := a.At(minute(27)); n != 1 {
@@ -136,12 +136,12 @@ func TestLearnSpells(t *testing.T) {
 	b := counted(t, 0, 0, 60, 1, 90, 0)
 	all, each := LearnSpells([]*Availability{a, b}, 1, minute(120))
 	var union, first spellWatch
-	union.tell(minute(0), true)
-	union.tell(minute(90), false)
-	union.tell(minute(120), true)
-	first.tell(minute(0), true)
-	first.tell(minute(60), false)
-	first.tell(minute(120), true)
+	union.observe(minute(0), true)
+	union.observe(minute(90), false)
+	union.observe(minute(120), true)
+	first.observe(minute(0), true)
+	first.observe(minute(60), false)
+	first.observe(minute(120), true)
 	if want := union.spells(minute(120)); all.Up != want.Up || all.Down != want.Down {
 		t.Errorf("together %+v, want %+v", all, want)
 	}

@@ -120,7 +120,7 @@ func LearnSpells(pools []*Availability, count int, until time.Time) (all Spells,
 		if !ok {
 			break
 		}
-		l.tell(at)
+		l.observe(at)
 	}
 	all = l.union.spells(until)
 	if len(pools) > 1 {
@@ -156,8 +156,8 @@ func (l *spellLearner) earliest(until time.Time) (at time.Time, ok bool) {
 	return at, ok
 }
 
-// tell takes all points of an instant together: which of them comes first means nothing.
-func (l *spellLearner) tell(at time.Time) {
+// observe takes all points of an instant together: which of them comes first means nothing.
+func (l *spellLearner) observe(at time.Time) {
 	lost, any := 0, false
 	for i, a := range l.pools {
 		w := &l.one[i]
@@ -167,11 +167,11 @@ func (l *spellLearner) tell(at time.Time) {
 			if w.begun && w.up && !up {
 				lost++
 			}
-			w.tell(at, up)
+			w.observe(at, up)
 		}
 		any = any || w.begun && w.up
 	}
-	l.union.tell(at, any)
+	l.union.observe(at, any)
 	l.lost += lost
 	if any {
 		l.rescued += lost
@@ -193,7 +193,7 @@ func (w *spellWatch) counts() *SpellCounts {
 	return &w.dns
 }
 
-func (w *spellWatch) tell(at time.Time, up bool) {
+func (w *spellWatch) observe(at time.Time, up bool) {
 	if w.begun && w.up == up {
 		return
 	}

@@ -34,8 +34,8 @@ func Choose(ctx context.Context, c Cloud, r Request) ([]Instance, []Refusal, err
 	return instances, nil, err
 }
 
-// SayRefusals is what people read of refusals: pools that refuse for the same reason are named together.
-func SayRefusals(refusals []Refusal) string {
+// RefusalText words refusals for people: pools that refuse for the same reason are named together.
+func RefusalText(refusals []Refusal) string {
 	type group struct {
 		why   string
 		pools []string

@@ -59,8 +59,8 @@ func (s *Shard) Status() OwnedPartition {
 	return OwnedPartition{Partition: s.id, Base: base, Folded: s.folded, Marks: slices.Clone(s.marks)}
 }
 
-// TellOf fences an incarnation and says what is known of it.
-func (s *Shard) TellOf(inc Incarnation) OwnerStanding {
+// StatusOf fences an incarnation and returns what is known of it.
+func (s *Shard) StatusOf(inc Incarnation) OwnerStanding {
 	return OwnerStanding{Partition: s.id, Standing: s.Fence(inc), Marks: slices.Clone(s.marks)}
 }
 

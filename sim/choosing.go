@@ -12,7 +12,7 @@ import (
 )
 
 // lot is what a pool has for a purchase, and what is taken of it.
-type lot struct {
+type stock struct {
 	request provisioner.Request // for the one pool
 	price   market.USD
 	room    int
@@ -22,11 +22,11 @@ type lot struct {
 
 // sell takes a purchase's machines from its pools, as an instant fleet of EC2 does: the best pool by the allocation gives all that
 // it has, then the next. Where several pools are named, refused says which of them had too few.
-func (c *cloud) sell(r provisioner.Request) (sold []lot, refused []provisioner.Refusal, err error) {
+func (c *cloud) sell(r provisioner.Request) (sold []stock, refused []provisioner.Refusal, err error) {
 	if len(r.Or) == 0 {
-		l := lot{request: r}
+		l := stock{request: r}
 		l.count, err = c.available(r)
-		return []lot{l}, nil, err
+		return []stock{l}, nil, err
 	}
 	lots := c.survey(r)
 	missing := r.Count
@@ -52,27 +52,27 @@ func (c *cloud) sell(r provisioner.Request) (sold []lot, refused []provisioner.R
 		refused = append(refused, provisioner.Refusal{Pool: l.request.Pool, Err: l.err})
 	}
 	if len(sold) == 0 {
-		err = fmt.Errorf("%w: %s", kind, provisioner.SayRefusals(refused))
+		err = fmt.Errorf("%w: %s", kind, provisioner.RefusalText(refused))
 	}
 	return sold, refused, err
 }
 
 // survey asks each pool of a purchase what it has, in the order in which they are taken from: by price where the allocation goes by
 // price and capacity, since what has room here is as deep as anything; by room where it goes by capacity alone.
-func (c *cloud) survey(r provisioner.Request) []lot {
+func (c *cloud) survey(r provisioner.Request) []stock {
 	one := r
 	one.Or, one.Count = nil, math.MaxInt32
-	lots := []lot{{request: one}}
+	lots := []stock{{request: one}}
 	for _, choice := range r.Or {
 		one.Pool, one.Bid = choice.Pool, choice.Bid
-		lots = append(lots, lot{request: one})
+		lots = append(lots, stock{request: one})
 	}
 	for i := range lots {
 		l := &lots[i]
 		l.room, l.err = c.available(l.request)
 		l.price = c.w.price(l.request.Pool)
 	}
-	slices.SortStableFunc(lots, func(a, b lot) int {
+	slices.SortStableFunc(lots, func(a, b stock) int {
 		if c.w.cfg.Allocation == provisioner.CapacityOptimized && r.Pool.Class == market.Spot {
 			return b.room - a.room
 		}

@@ -151,7 +151,7 @@ func (c *cloud) launch(r provisioner.Request) {
 }
 
 // make returns a pool's machines.
-func (c *cloud) make(l lot, launched time.Time, sold []provisioner.Instance) []provisioner.Instance {
+func (c *cloud) make(l stock, launched time.Time, sold []provisioner.Instance) []provisioner.Instance {
 	r := l.request
 	back, taken := c.takenBack(r, launched)
 	for range l.count {

@@ -38,7 +38,7 @@ type fleet struct {
 	died      bool          // some of nodes are dead: see bury
 	soonest   time.Duration // no node is done with its part of a clock before
 
-	calm    calm
+	calm    steadyPeriod
 	untold  []clocks           // in the order in which they are to be reported
 	telling time.Duration      // when the next clock of a calm was last scheduled to be reported: see tellAll
 	stats   []tiers.SplitStats // of any clock
@@ -96,7 +96,7 @@ func (f *fleet) do(a elasticity.Action) {
 
 func (f *fleet) hire(id ps.ServerID, vcpus float64) process {
 	n := &node{f: f, id: id, rate: vcpus * f.w.cfg.FLOPSPerVCPU / f.w.cfg.Timing.Speed, alive: true, delay: f.w.cfg.Timing.Reply}
-	n.agent.Server, n.agent.Report = n, func(r tiers.Report) { n.tell(n.delay, answers, r) }
+	n.agent.Server, n.agent.Report = n, func(r tiers.Report) { n.report(n.delay, answers, r) }
 	f.nodes, f.byID[id] = append(f.nodes, n), n
 	return n
 }
@@ -110,7 +110,7 @@ func (n *node) boot() {
 // die ends the machine. What it had committed by now counts.
 func (n *node) die() {
 	n.f.bringUp()
-	n.f.tellBefore(n.f.w.elapsed)
+	n.f.deliverBefore(n.f.w.elapsed)
 	n.alive, n.busy = false, false
 	for _, id := range n.agent.Splits() {
 		n.f.splits[id].left = 1
@@ -118,12 +118,12 @@ func (n *node) die() {
 	n.f.died, n.f.unsettled = true, true
 }
 
-// tell reports after a delay, unless the machine is dead by then.
-func (n *node) tell(delay time.Duration, r rank, report tiers.Report) {
-	n.tellAt(n.f.w.elapsed+delay, r, report)
+// report reports after a delay, unless the machine is dead by then.
+func (n *node) report(delay time.Duration, r rank, report tiers.Report) {
+	n.reportAt(n.f.w.elapsed+delay, r, report)
 }
 
-func (n *node) tellAt(at time.Duration, r rank, report tiers.Report) {
+func (n *node) reportAt(at time.Duration, r rank, report tiers.Report) {
 	n.f.w.queue.push(at, r, func() {
 		if n.alive {
 			n.f.w.step(elasticity.Reported{ID: n.id, Report: report})
@@ -206,8 +206,8 @@ func (f *fleet) bringUp() {
 	}
 }
 
-// bury forgets the dead.
-func (f *fleet) bury() {
+// removeEnded removes machines that have ended.
+func (f *fleet) removeEnded() {
 	if f.died {
 		f.nodes = slices.DeleteFunc(f.nodes, func(n *node) bool { return !n.alive })
 		f.died = false
@@ -309,7 +309,7 @@ func (f *fleet) tick() {
 
 // catchUp does what advance does, but for seeing that it is called again. It reports whether there is work.
 func (f *fleet) catchUp() bool {
-	f.bury()
+	f.removeEnded()
 	f.rouse()
 	if !f.serving() {
 		return false
@@ -380,7 +380,7 @@ func (f *fleet) report(n *node) {
 		f.untold = append(f.untold, clocks{node: n, from: f.complete, count: 1, first: f.w.elapsed + f.w.cfg.Timing.Reply, took: took})
 		return
 	}
-	n.tell(f.w.cfg.Timing.Reply, reports, n.progress(f.complete, took))
+	n.report(f.w.cfg.Timing.Reply, reports, n.progress(f.complete, took))
 }
 
 // begin starts idle workers on their parts of the next clock.
@@ -470,7 +470,7 @@ func (f *fleet) offerCut() {
 	f.delivered, f.cut = cut, 0
 	for i, b := range f.backup {
 		if b != nil && !slices.Contains(f.backup[:i], b) {
-			b.tell(f.w.cfg.Timing.Cut, reports, tiers.CutHeld{
+			b.report(f.w.cfg.Timing.Cut, reports, tiers.CutHeld{
 				Cut: cut, Bytes: 1, Seconds: f.w.cfg.Timing.Cut.Seconds() / f.w.cfg.Timing.Speed,
 			})
 		}

@@ -74,10 +74,10 @@ func (c *Config) forPrograms() programs.Config {
 	return out
 }
 
-// cast is all machines that run programs, and the store.
-type cast struct {
+// programWorld is all machines that run programs, and the store.
+type programWorld struct {
 	w      *world
-	all    map[ps.ServerID]*player
+	all    map[ps.ServerID]*programMachine
 	stored map[string]float64 // how much of a program is done, from 0 to 1, by manifest
 	saves  int
 	// What rank 0 of the newest gang began with: a rank that is new gets its state from there.
@@ -85,9 +85,9 @@ type cast struct {
 	begun float64
 }
 
-// player is a machine that runs one program after the other.
-type player struct {
-	c       *cast
+// programMachine is a machine that runs one program after the other.
+type programMachine struct {
+	c       *programWorld
 	id      ps.ServerID
 	rate    float64 // operations per nanosecond
 	alive   bool
@@ -100,32 +100,32 @@ type player struct {
 	since   time.Duration
 }
 
-func newCast(w *world) *cast {
-	return &cast{w: w, all: map[ps.ServerID]*player{}, stored: map[string]float64{}}
+func newCast(w *world) *programWorld {
+	return &programWorld{w: w, all: map[ps.ServerID]*programMachine{}, stored: map[string]float64{}}
 }
 
-func (c *cast) hire(id ps.ServerID, rate float64) process {
+func (c *programWorld) hire(id ps.ServerID, rate float64) process {
 	cfg := &c.w.cfg
-	p := &player{c: c, id: id, alive: true, rate: rate * cfg.FLOPSPerVCPU / cfg.Timing.Speed / float64(time.Second)}
+	p := &programMachine{c: c, id: id, alive: true, rate: rate * cfg.FLOPSPerVCPU / cfg.Timing.Speed / float64(time.Second)}
 	c.all[id] = p
 	return p
 }
 
-func (p *player) boot() {
+func (p *programMachine) boot() {
 	if p.alive {
-		p.tell(tiers.Hello{Instance: p.id, Address: string(p.id)})
+		p.report(tiers.Hello{Instance: p.id, Address: string(p.id)})
 	}
 }
 
-func (p *player) die() { p.alive, p.works, p.round = false, false, p.round+1 }
+func (p *programMachine) die() { p.alive, p.works, p.round = false, false, p.round+1 }
 
 // warned: the machine hears of its end by itself, and its program ends in order.
-func (p *player) warned() { p.stop(p.c.w.cfg.Programs.State) }
+func (p *programMachine) warned() { p.stop(p.c.w.cfg.Programs.State) }
 
-func (p *player) tell(r tiers.Report) { p.c.w.step(elasticity.Reported{ID: p.id, Report: r}) }
+func (p *programMachine) report(r tiers.Report) { p.c.w.step(elasticity.Reported{ID: p.id, Report: r}) }
 
 // later does something of the present round.
-func (p *player) later(d time.Duration, f func()) {
+func (p *programMachine) later(d time.Duration, f func()) {
 	round := p.round
 	p.c.w.after(d, reports, func() {
 		if p.alive && p.round == round {
@@ -134,7 +134,7 @@ func (p *player) later(d time.Duration, f func()) {
 	})
 }
 
-func (c *cast) do(a elasticity.Action) {
+func (c *programWorld) do(a elasticity.Action) {
 	send, ok := a.(elasticity.Send)
 	if !ok {
 		return
@@ -157,13 +157,13 @@ func (c *cast) do(a elasticity.Action) {
 	}
 }
 
-func (c *cast) tellBefore(time.Duration)                 {}
-func (c *cast) tellNow(time.Duration) []elasticity.Event { return nil }
-func (c *cast) tellAll()                                 {}
-func (c *cast) settleInstant()                           {}
+func (c *programWorld) deliverBefore(time.Duration)                 {}
+func (c *programWorld) deliverNow(time.Duration) []elasticity.Event { return nil }
+func (c *programWorld) deliverAll()                                 {}
+func (c *programWorld) settleInstant()                              {}
 
 // run starts a program once the machine has what it needs.
-func (p *player) run(do tiers.RunProgram) {
+func (p *programMachine) run(do tiers.RunProgram) {
 	cfg := &p.c.w.cfg
 	p.round++
 	p.attempt, p.works, p.each = do.Attempt, false, p.c.each()*float64(cfg.Programs.width())/float64(max(do.Ranks, 1))
@@ -183,7 +183,7 @@ func (p *player) run(do tiers.RunProgram) {
 	}
 	p.later(wait, func() {
 		p.works, p.since = true, p.c.w.elapsed
-		p.tell(started)
+		p.report(started)
 		p.later(time.Duration((p.each-p.done)/p.rate)+1, func() { p.end(0, false, cfg.Programs.State) })
 		p.feedback(do.Task)
 		p.mirror()
@@ -191,7 +191,7 @@ func (p *player) run(do tiers.RunProgram) {
 }
 
 // feedback reports a trial's loss at each rung to come. Which trials are the better ones follows from their numbers.
-func (p *player) feedback(task int) {
+func (p *programMachine) feedback(task int) {
 	of := p.c.w.cfg.Programs
 	for _, rung := range of.Rungs {
 		at := p.each * float64(rung.At) / float64(of.Of)
@@ -200,13 +200,13 @@ func (p *player) feedback(task int) {
 		}
 		loss := rand.New(rand.NewPCG(uint64(task), 0)).Float64()
 		p.later(time.Duration((at-p.done)/p.rate)+1, func() {
-			p.tell(tiers.ProgramAdvanced{Attempt: p.attempt, Step: rung.At, HasLoss: true, Loss: loss})
+			p.report(tiers.ProgramAdvanced{Attempt: p.attempt, Step: rung.At, HasLoss: true, Loss: loss})
 		})
 	}
 }
 
 // begin is how much of a program is done as a rank begins.
-func (c *cast) begin(do tiers.RunProgram) float64 {
+func (c *programWorld) begin(do tiers.RunProgram) float64 {
 	if do.Rank == 0 {
 		c.gang, c.begun = do.Attempt, c.stored[do.Resume]
 	}
@@ -217,13 +217,13 @@ func (c *cast) begin(do tiers.RunProgram) float64 {
 }
 
 // each is the work of one program on one machine, of as many as there may be.
-func (c *cast) each() float64 {
+func (c *programWorld) each() float64 {
 	p := c.w.cfg.Programs
 	return c.w.cfg.Job.Work / p.Share() / float64(p.number())
 }
 
 // mirror saves now and then.
-func (p *player) mirror() {
+func (p *programMachine) mirror() {
 	if s := p.c.w.cfg.Programs; s.State && s.Every > 0 {
 		p.later(s.Every, func() {
 			p.save(false)
@@ -233,7 +233,7 @@ func (p *player) mirror() {
 }
 
 // count adds what was done since it was counted last.
-func (p *player) count() {
+func (p *programMachine) count() {
 	if p.works {
 		now := p.c.w.elapsed
 		p.done, p.since = min(p.done+p.rate*float64(now-p.since), p.each), now
@@ -241,22 +241,22 @@ func (p *player) count() {
 }
 
 // save mirrors the state as it is now; the program continues meanwhile.
-func (p *player) save(final bool) {
+func (p *programMachine) save(final bool) {
 	p.count()
 	p.c.saves++
 	manifest, done, attempt := fmt.Sprint(p.c.saves), p.done/p.each, p.attempt
 	p.later(p.c.w.cfg.Programs.Save, func() {
 		p.c.stored[manifest] = done
-		p.tell(tiers.ProgramSaved{Attempt: attempt, Manifest: manifest, Final: final})
+		p.report(tiers.ProgramSaved{Attempt: attempt, Manifest: manifest, Final: final})
 	})
 }
 
 // stop ends what runs, by a user's request.
-func (p *player) stop(save bool) {
+func (p *programMachine) stop(save bool) {
 	if !p.works {
 		if p.alive && p.attempt > 0 {
 			p.round++
-			p.later(p.c.w.cfg.Timing.Reply, func() { p.tell(tiers.ProgramExited{Attempt: p.attempt, Phase: "setup", Asked: true}) })
+			p.later(p.c.w.cfg.Timing.Reply, func() { p.report(tiers.ProgramExited{Attempt: p.attempt, Phase: "setup", Asked: true}) })
 		}
 		return
 	}
@@ -264,14 +264,14 @@ func (p *player) stop(save bool) {
 }
 
 // end ends the program; the last of its state is saved before the end is reported.
-func (p *player) end(code int, asked, save bool) {
+func (p *programMachine) end(code int, asked, save bool) {
 	p.count()
 	p.round++
 	p.works = false
 	if save {
 		p.save(true)
-		p.later(p.c.w.cfg.Programs.Save, func() { p.tell(tiers.ProgramExited{Attempt: p.attempt, Code: code, Phase: "run", Asked: asked}) })
+		p.later(p.c.w.cfg.Programs.Save, func() { p.report(tiers.ProgramExited{Attempt: p.attempt, Code: code, Phase: "run", Asked: asked}) })
 		return
 	}
-	p.later(p.c.w.cfg.Timing.Reply, func() { p.tell(tiers.ProgramExited{Attempt: p.attempt, Code: code, Phase: "run", Asked: asked}) })
+	p.later(p.c.w.cfg.Timing.Reply, func() { p.report(tiers.ProgramExited{Attempt: p.attempt, Code: code, Phase: "run", Asked: asked}) })
 }

@@ -15,8 +15,8 @@ import (
 // is not like the others; cuts do not end it. Meanwhile the controller, at rest, hears of clocks only before another event. So a
 // start costs as much as there are events that change something, and comes to the same.
 
-// calm is a time in which clocks follow each other evenly.
-type calm struct {
+// steadyPeriod is a time in which clocks follow each other evenly.
+type steadyPeriod struct {
 	clocks               // those that are to be done in it and were not reported
 	since  time.Duration // when the first of all was begun
 	limit  int           // how many there are at most; 0 = there is no calm
@@ -45,7 +45,7 @@ func (f *fleet) settle() bool {
 		return false
 	}
 	length := last.finish - f.w.elapsed
-	f.calm = calm{since: f.w.elapsed, limit: int(count), clocks: clocks{
+	f.calm = steadyPeriod{since: f.w.elapsed, limit: int(count), clocks: clocks{
 		node: last, from: f.complete + 1, count: int(count), first: last.finish + f.w.cfg.Timing.Reply, length: length,
 		took: length.Seconds() / f.w.cfg.Timing.Speed,
 	}}
@@ -80,7 +80,7 @@ func (f *fleet) rouse() {
 	}
 	now := f.done()
 	done, told := int(now-f.complete), int(c.from-f.complete-1)
-	f.calm, f.complete = calm{}, now
+	f.calm, f.complete = steadyPeriod{}, now
 	for i := range f.splits {
 		f.splits[i].next += ps.Clock(done)
 	}
@@ -92,7 +92,7 @@ func (f *fleet) rouse() {
 	}
 	if c.count = done - told; c.count > 0 {
 		f.untold = append(f.untold, c.clocks)
-		f.tellAll()
+		f.deliverAll()
 	}
 }
 
@@ -116,32 +116,32 @@ func (f *fleet) steady() (last *node) {
 	return last
 }
 
-// tellBefore reports to the controller the clocks that are due before a time.
-func (f *fleet) tellBefore(now time.Duration) {
-	f.tellUntil(now-1, func(at time.Duration, e elasticity.Event) { f.w.do(f.ctrl.Step(f.w.cfg.Start.Add(at), e)) })
+// deliverBefore reports to the controller the clocks that are due before a time.
+func (f *fleet) deliverBefore(now time.Duration) {
+	f.deliverUntil(now-1, func(at time.Duration, e elasticity.Event) { f.w.do(f.ctrl.Step(f.w.cfg.Start.Add(at), e)) })
 }
 
-// tellNow adds reports of clocks that it is to hear of at a time, when it has heard of those before.
-func (f *fleet) tellNow(now time.Duration) (news []elasticity.Event) {
-	f.tellUntil(now, func(_ time.Duration, e elasticity.Event) { news = append(news, e) })
+// deliverNow returns the reports of clocks that are due at a time, once those before have been delivered.
+func (f *fleet) deliverNow(now time.Duration) (news []elasticity.Event) {
+	f.deliverUntil(now, func(_ time.Duration, e elasticity.Event) { news = append(news, e) })
 	return news
 }
 
-func (f *fleet) tellUntil(now time.Duration, say func(time.Duration, elasticity.Event)) {
+func (f *fleet) deliverUntil(now time.Duration, say func(time.Duration, elasticity.Event)) {
 	for len(f.untold) > 0 {
-		if f.tell(&f.untold[0], now, say); f.untold[0].count > 0 {
+		if f.deliver(&f.untold[0], now, say); f.untold[0].count > 0 {
 			return
 		}
 		f.untold = slices.Delete(f.untold, 0, 1)
 	}
 	if f.calm.count > 0 {
-		f.tell(&f.calm.clocks, now, say)
+		f.deliver(&f.calm.clocks, now, say)
 	}
 }
 
-// tell reports those clocks that are due: the last, and the one before, from which the controller has the length of
+// deliver reports those clocks that are due: the last, and the one before, from which the controller has the length of
 // the last.
-func (f *fleet) tell(c *clocks, now time.Duration, say func(time.Duration, elasticity.Event)) {
+func (f *fleet) deliver(c *clocks, now time.Duration, say func(time.Duration, elasticity.Event)) {
 	if c.first > now {
 		return
 	}
@@ -155,14 +155,14 @@ func (f *fleet) tell(c *clocks, now time.Duration, say func(time.Duration, elast
 	c.from, c.count, c.first = c.from+ps.Clock(n), c.count-n, c.first+time.Duration(n)*c.length
 }
 
-// tellAll reports all clocks to the controller in time, once it does not rest any longer: those of a calm one by one, as it may rest again.
-func (f *fleet) tellAll() {
+// deliverAll reports all clocks to the controller in time, once it does not rest any longer: those of a steady period one by one, as it may rest again.
+func (f *fleet) deliverAll() {
 	if f.ctrl.Resting() {
 		return
 	}
 	for _, u := range f.untold {
 		for i := range u.count {
-			u.node.tellAt(u.first+time.Duration(i)*u.length, reports, u.node.progress(u.from+ps.Clock(i), u.took))
+			u.node.reportAt(u.first+time.Duration(i)*u.length, reports, u.node.progress(u.from+ps.Clock(i), u.took))
 		}
 	}
 	f.untold = f.untold[:0]
@@ -170,7 +170,7 @@ func (f *fleet) tellAll() {
 		f.telling = c.first
 		f.w.queue.push(c.first, reports, func() {
 			if f.calm.count > 0 {
-				f.tell(&f.calm.clocks, f.w.elapsed, func(_ time.Duration, e elasticity.Event) { f.w.step(e) })
+				f.deliver(&f.calm.clocks, f.w.elapsed, func(_ time.Duration, e elasticity.Event) { f.w.step(e) })
 			}
 		})
 	}

@@ -26,17 +26,17 @@ type process interface {
 	die()
 }
 
-// staff is all agents together: what training is made of.
-type staff interface {
+// agents is all agents together: what training is made of.
+type agents interface {
 	// hire returns a new machine's agent, which does so many vCPU hours of work per hour.
 	hire(id ps.ServerID, rate float64) process
 	// do carries out what the brain wants of training.
 	do(elasticity.Action)
-	// tellBefore gives the brain, before other events, what it should have heard of before; tellNow returns what it is to hear of
+	// deliverBefore gives the brain, before other events, what it should have heard of before; deliverNow returns what is due
 	// now, and tellAll schedules what is left after it. Where no report waits they do nothing.
-	tellBefore(now time.Duration)
-	tellNow(now time.Duration) []elasticity.Event
-	tellAll()
+	deliverBefore(now time.Duration)
+	deliverNow(now time.Duration) []elasticity.Event
+	deliverAll()
 	// settleInstant is called before time advances.
 	settleInstant()
 }
@@ -45,10 +45,10 @@ type staff interface {
 // nothing happens between a beginning and an end but checkpoints.
 type trainer struct {
 	w     *world
-	crew  map[ps.ServerID]*recruit
+	crew  map[ps.ServerID]*simNode
 	round int // counts beginnings and ends: what was scheduled in an older one is void
 
-	team   []*recruit
+	team   []*simNode
 	done   float64 // clocks, when the team began or resumed
 	since  time.Duration
 	rate   float64 // clocks per nanosecond; 0 = nothing trains
@@ -56,8 +56,8 @@ type trainer struct {
 	saved  float64
 }
 
-// recruit is a machine of a trainer.
-type recruit struct {
+// simNode is a machine of a trainer.
+type simNode struct {
 	t     *trainer
 	id    ps.ServerID
 	rate  float64
@@ -65,22 +65,22 @@ type recruit struct {
 	alive bool
 }
 
-func newTrainer(w *world) *trainer { return &trainer{w: w, crew: map[ps.ServerID]*recruit{}} }
+func newTrainer(w *world) *trainer { return &trainer{w: w, crew: map[ps.ServerID]*simNode{}} }
 
 func (t *trainer) hire(id ps.ServerID, rate float64) process {
-	r := &recruit{t: t, id: id, rate: rate, spot: t.w.cloud.byID[instanceID(id)].Pool.Class == market.Spot, alive: true}
+	r := &simNode{t: t, id: id, rate: rate, spot: t.w.cloud.byID[instanceID(id)].Pool.Class == market.Spot, alive: true}
 	t.crew[id] = r
 	return r
 }
 
-func (r *recruit) boot() {
+func (r *simNode) boot() {
 	if r.alive {
 		r.t.w.step(elasticity.Reported{ID: r.id, Report: tiers.Hello{Instance: r.id, Address: string(r.id)}})
 	}
 }
 
 // die ends the machine, and with it the team's work.
-func (r *recruit) die() {
+func (r *simNode) die() {
 	r.alive = false
 	t := r.t
 	if !slices.Contains(t.team, r) {
@@ -103,10 +103,10 @@ func (t *trainer) do(a elasticity.Action) {
 	}
 }
 
-func (t *trainer) tellBefore(time.Duration)                 {}
-func (t *trainer) tellNow(time.Duration) []elasticity.Event { return nil }
-func (t *trainer) tellAll()                                 {}
-func (t *trainer) settleInstant()                           {}
+func (t *trainer) deliverBefore(time.Duration)                 {}
+func (t *trainer) deliverNow(time.Duration) []elasticity.Event { return nil }
+func (t *trainer) deliverAll()                                 {}
+func (t *trainer) settleInstant()                              {}
 
 // train starts a team once it has read the checkpoint.
 func (t *trainer) train(a elasticity.Train) {
@@ -184,7 +184,7 @@ func (t *trainer) save() {
 }
 
 // newBrain returns what decides by the run's policy, and the training that it decides about.
-func newBrain(w *world) (brain, staff) {
+func newBrain(w *world) (brain, agents) {
 	if w.cfg.Programs != nil {
 		return restart.NewOf(w.cfg.Restarter(), programs.Of(w.cfg.forPrograms())), newCast(w)
 	}

@@ -116,7 +116,7 @@ type world struct {
 	availability map[market.Pool]*market.Availability
 	ctrl         brain
 	cloud        cloud
-	staff        staff
+	staff        agents
 	ledger       cost.Ledger
 	news, told   []elasticity.Event // of this instant, to be decided about; told is kept for its memory
 	early        int                // of news, how many come before what machines report at the same instant
@@ -272,14 +272,14 @@ func (w *world) decide() {
 	if w.result.Outcome != "" || w.err != nil || len(events) == 0 {
 		return
 	}
-	w.staff.tellBefore(w.elapsed)
-	events = slices.Insert(events, early, w.staff.tellNow(w.elapsed)...)
+	w.staff.deliverBefore(w.elapsed)
+	events = slices.Insert(events, early, w.staff.deliverNow(w.elapsed)...)
 	actions := w.ctrl.Step(w.now(), events...)
 	if w.cfg.Watch != nil {
 		w.cfg.Watch(w.now(), events, actions)
 	}
 	w.do(actions)
-	w.staff.tellAll()
+	w.staff.deliverAll()
 	w.wake = w.ctrl.NextWake()
 	w.scheduleWake()
 }

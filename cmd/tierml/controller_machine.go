@@ -77,7 +77,7 @@ func startController(ctx context.Context, file string, yes bool, note func(strin
 	}
 	defer account.Close()
 	at := job.Installation()
-	shelf, err := reach.UserShelf()
+	shelf, err := reach.UserRegistry()
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func startController(ctx context.Context, file string, yes bool, note func(strin
 	case len(meant) > 0 && (!begun || len(meant) > 1):
 		return usageError{fmt.Errorf("cluster %s has a controller: %s, %s; `tierml run %s` uses it", at.Cluster, meant[0].ID, meant[0].State, file)}
 	case len(others) > 0 && !begun: // a start that was begun asks for the same machine again, which may be one of them
-		return usageError{reach.Stranger(at, others[0], file)}
+		return usageError{reach.Foreign(at, others[0], file)}
 	}
 	if !begun {
 		token = access.Random()
@@ -139,7 +139,7 @@ func startController(ctx context.Context, file string, yes bool, note func(strin
 }
 
 // beginning returns the token of a start that was begun and did not see its end: asked for again with it, the machine is the same.
-func beginning(shelf reach.Shelf, p reach.Place) (token access.Token, begun bool) {
+func beginning(shelf reach.Registry, p reach.Place) (token access.Token, begun bool) {
 	known, err := shelf.Known()
 	if err != nil {
 		return token, false
@@ -169,7 +169,7 @@ func hourly(at *config.Installation, kind string) string {
 // provider's agent must report before a session can be opened.
 const controllerWithin = 10 * time.Minute
 
-func awaitController(ctx context.Context, shelf reach.Shelf, p reach.Place, token access.Token, note func(string)) error {
+func awaitController(ctx context.Context, shelf reach.Registry, p reach.Place, token access.Token, note func(string)) error {
 	ctx, cancel := context.WithTimeout(ctx, controllerWithin)
 	defer cancel()
 	for said := ""; ; {
@@ -222,7 +222,7 @@ func stopController(ctx context.Context, file string, yes, force bool, note func
 	}
 	defer account.Close()
 	at := job.Installation()
-	shelf, err := reach.UserShelf()
+	shelf, err := reach.UserRegistry()
 	if err != nil {
 		return err
 	}
@@ -233,7 +233,7 @@ func stopController(ctx context.Context, file string, yes, force bool, note func
 	}
 	meant, others := reach.Meant(at, found, knownHere())
 	if len(meant) == 0 {
-		return usageError{reach.Stranger(at, others[0], file)}
+		return usageError{reach.Foreign(at, others[0], file)}
 	}
 	found = meant
 	if p, err = reach.Choose(p, found, file); err != nil && (len(found) > 1 || !force) {
@@ -337,7 +337,7 @@ known cluster works in place of the job file.`,
 				return err
 			}
 			defer client.Close()
-			shelf, err := reach.UserShelf()
+			shelf, err := reach.UserRegistry()
 			if err != nil {
 				return err
 			}

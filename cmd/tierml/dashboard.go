@@ -58,7 +58,7 @@ type dashboardOptions struct {
 }
 
 // doorFlags are the flags of what serves.
-type doorFlags struct{ access.Door }
+type doorFlags struct{ access.Endpoint }
 
 func (d *doorFlags) flags(cmd *cobra.Command, address string) {
 	cmd.Flags().StringVar(&d.Address, "listen", address, "`address` to serve on; port 0 takes any free one")

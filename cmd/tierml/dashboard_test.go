@@ -46,7 +46,7 @@ func TestStrangersAtTheDashboard(t *testing.T) {
 	var out lineBuffer
 	var served sync.WaitGroup
 	served.Go(func() {
-		if err := serveDashboard(ctx, dashboardOptions{door: doorFlags{access.Door{Address: "127.0.0.1:0"}}, root: t.TempDir()}, &out, io.Discard); err != nil {
+		if err := serveDashboard(ctx, dashboardOptions{door: doorFlags{access.Endpoint{Address: "127.0.0.1:0"}}, root: t.TempDir()}, &out, io.Discard); err != nil {
 			t.Error(err)
 		}
 	})

@@ -201,7 +201,7 @@ func (o dryRunOptions) plan(ctx context.Context, jobFile string, errOut io.Write
 		return p, err
 	}
 	p.Job.Seed, p.Budget = o.seed, job.Budget
-	if err := evictions.Impose(&p.Job); err != nil {
+	if err := evictions.Apply(&p.Job); err != nil {
 		return p, fmt.Errorf("--evictions: %w", err)
 	}
 	if o.fleet.resized() && len(p.Hours) > 0 {
@@ -212,7 +212,7 @@ func (o dryRunOptions) plan(ctx context.Context, jobFile string, errOut io.Write
 			return p, err
 		}
 	}
-	sayDoubts(errOut, append(doubts, p.LeftOut()...))
+	printDoubts(errOut, append(doubts, p.LeftOut()...))
 	if len(skipped) > 0 && len(p.Hours) == 0 {
 		fmt.Fprintf(errOut, "tierml: left out of the job's script, as it is not simulated: %s\n", strings.Join(skipped, ", "))
 	}

@@ -71,7 +71,7 @@ func writeDryRunTable(out io.Writer, p sweep.Experiment, tally *sweep.Tally) err
 			fmt.Fprintf(&b, " to %s", tally.Last.UTC().Format(form))
 		}
 		b.WriteString("\n")
-		if why := sweep.WhyEvicted(&p.Job); why != "" {
+		if why := sweep.EvictionSource(&p.Job); why != "" {
 			writeWrapped(&b, why)
 		}
 	}
@@ -102,7 +102,7 @@ func writeDryRunTable(out io.Writer, p sweep.Experiment, tally *sweep.Tally) err
 		if freedom := p.Freedom(oracle); freedom != "" {
 			writeWrapped(&b, "That oracle may, beside what tierml may: "+freedom+".")
 		}
-		if lower := p.Undercutting(oracle); len(lower) > 0 {
+		if lower := p.BelowOracle(oracle); len(lower) > 0 {
 			writeWrapped(&b, "It bids as much as the job allows. These bid less, for interrupted hours that are free, and may cost less than it: "+strings.Join(lower, ", ")+".")
 		}
 	}

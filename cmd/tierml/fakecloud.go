@@ -67,7 +67,7 @@ func (g *offerFlags) load(log io.Writer) (fakecloud.Config, error) {
 	for _, t := range catalog.Types(c.Region) {
 		c.Types = append(c.Types, fakecloud.InstanceType{InstanceType: t})
 	}
-	sayDoubts(log, prices.Doubts(func(p market.Pool) bool { return p.Region == c.Region }))
+	printDoubts(log, prices.Doubts(func(p market.Pool) bool { return p.Region == c.Region }))
 	c.Prices = make(map[market.Pool]*market.History)
 	for _, m := range prices.Markets {
 		if m.Pool.Region == c.Region {

@@ -48,7 +48,7 @@ Machines past their lease (tag tierml:expires, label tierml-expiry) are leaks; t
 				return err
 			}
 			if format == table.Plain || format == table.Wide {
-				left.tellOfControllers(cmd.Context(), args[0], cmd.OutOrStdout())
+				left.printControllers(cmd.Context(), args[0], cmd.OutOrStdout())
 				left.ours(live, cmd.OutOrStdout())
 			}
 			if expired := len(overdue(live)); expired > 0 {
@@ -90,7 +90,7 @@ ended, unless --cluster tierml, --run or --expired is given. Settings of terrafo
 			in, out := cmd.InOrStdin(), cmd.OutOrStdout()
 			live, err := left.list(ctx, out)
 			if err == nil {
-				left.tellOfControllers(ctx, args[0], out)
+				left.printControllers(ctx, args[0], out)
 			}
 			switch {
 			case err == nil && expired:
@@ -205,8 +205,8 @@ func (l *holdings) list(ctx context.Context, out io.Writer) ([]provisioner.Holdi
 	return live, t.Write(out, cmp.Or(l.format, table.Plain))
 }
 
-// tellOfControllers names the machines of the cluster's controllers, which are no leaks: who wants them is not known here.
-func (l *holdings) tellOfControllers(ctx context.Context, file string, out io.Writer) {
+// printControllers lists the machines of the cluster's controllers, which are not leaks: whether they are still wanted is unknown here.
+func (l *holdings) printControllers(ctx context.Context, file string, out io.Writer) {
 	found, err := l.cloud.Controllers(ctx)
 	if err != nil {
 		fmt.Fprintf(out, "Whether the cluster has a controller is not known: %v\n", err)

@@ -101,7 +101,7 @@ func (o marketOptions) show(cmd *cobra.Command) error {
 	if query.At.IsZero() {
 		query.At = t.Summary.Last
 	}
-	sayDoubts(cmd.ErrOrStderr(), t.Doubts(o.has))
+	printDoubts(cmd.ErrOrStderr(), t.Doubts(o.has))
 	quotes := quote.Make(markets, query)
 	out := cmd.OutOrStdout()
 	if forPeople(o.format) {
@@ -173,8 +173,8 @@ func (o marketOptions) prices(cmd *cobra.Command) (t *trace.Trace, where string,
 	return trace.Merge(all...), strings.Join(names, ", "), nil
 }
 
-// sayDoubts prints what makes prices doubtful.
-func sayDoubts(errOut io.Writer, doubts []string) {
+// printDoubts prints why prices are doubtful.
+func printDoubts(errOut io.Writer, doubts []string) {
 	for _, text := range doubts {
 		fmt.Fprintln(errOut, "tierml: "+text)
 	}

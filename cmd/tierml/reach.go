@@ -20,10 +20,10 @@ import (
 	"github.com/tierml/tierml/providers"
 )
 
-// remembered returns the controller that a command means that names none: the one on which its run was put, unless this host
+// known returns the controller of a command that names none: the one on which its run was put, unless this host
 // has a run of that very name; without a name the one that was used last, unless this directory has runs.
-func (r *remote) remembered(args []string) (p reach.Place, found bool, err error) {
-	shelf, err := reach.UserShelf()
+func (r *remote) known(args []string) (p reach.Place, found bool, err error) {
+	shelf, err := reach.UserRegistry()
 	if err != nil {
 		return p, false, nil // a system user without a home has put no job anywhere
 	}
@@ -58,7 +58,7 @@ func meantPlace(ctx context.Context, name string) (reach.Place, error) {
 		}
 		return findPlace(ctx, job)
 	}
-	shelf, err := reach.UserShelf()
+	shelf, err := reach.UserRegistry()
 	if err != nil {
 		return reach.Place{}, err
 	}
@@ -90,7 +90,7 @@ func lookFor(ctx context.Context, job *config.Job, p reach.Place) (reach.Place, 
 	}
 	meant, others := reach.Meant(job.Installation(), found, knownHere())
 	if len(meant) == 0 && len(others) > 0 {
-		return p, usageError{reach.Stranger(job.Installation(), others[0], job.File())}
+		return p, usageError{reach.Foreign(job.Installation(), others[0], job.File())}
 	}
 	p, err = reach.Choose(p, meant, job.File())
 	if err != nil {
@@ -101,7 +101,7 @@ func lookFor(ctx context.Context, job *config.Job, p reach.Place) (reach.Place, 
 
 // knownHere are the controllers that this user has started or put jobs on. A user whose directory cannot be read knows none.
 func knownHere() []reach.Known {
-	shelf, err := reach.UserShelf()
+	shelf, err := reach.UserRegistry()
 	if err != nil {
 		return nil
 	}
@@ -111,7 +111,7 @@ func knownHere() []reach.Known {
 
 // connect opens the way to a controller.
 func (r *remote) connect(ctx context.Context, p reach.Place, note func(string)) (*call.Client, error) {
-	shelf, err := reach.UserShelf()
+	shelf, err := reach.UserRegistry()
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +157,7 @@ func (r *remote) client(cmd *cobra.Command, args []string) (*call.Client, error)
 		}
 		return r.connect(cmd.Context(), p, notes(cmd))
 	}
-	p, found, err := r.remembered(args)
+	p, found, err := r.known(args)
 	if err != nil || !found {
 		return nil, err
 	}
@@ -205,7 +205,7 @@ func (r *remote) forJob(cmd *cobra.Command, o runOptions) (placed, error) {
 		return placed{}, why(cmd.Context(), job, p, err)
 	}
 	return placed{client, p.String(), func(run string) error {
-		shelf, err := reach.UserShelf()
+		shelf, err := reach.UserRegistry()
 		if err != nil {
 			return err
 		}

@@ -86,7 +86,7 @@ func TestControllersOfOthersAreLeftAlone(t *testing.T) {
 	}
 
 	// Whoever started one, or put a job on it, finds it again without a name or an owner.
-	shelf, err := reach.UserShelf()
+	shelf, err := reach.UserRegistry()
 	if err != nil {
 		t.Fatal(err)
 	}

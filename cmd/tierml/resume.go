@@ -58,7 +58,7 @@ func loadJob(o runOptions) (*config.Job, resumePoint, error) {
 	}
 	var skipped []journal.Damaged
 	if o.skipDamaged {
-		if skipped, err = journal.Mend(filepath.Join(o.resume, rundir.JournalFile)); err != nil {
+		if skipped, err = journal.Repair(filepath.Join(o.resume, rundir.JournalFile)); err != nil {
 			return nil, resumePoint{}, err
 		}
 	}

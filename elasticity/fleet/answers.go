@@ -59,7 +59,7 @@ func (f *Fleet) takeLaunched(e Launched) {
 	if missing > 0 {
 		why := fmt.Sprintf("the provider gave %d of %d", len(e.Instances), l.asked)
 		if len(e.Refused) > 0 {
-			why += ": " + provisioner.SayRefusals(e.Refused)
+			why += ": " + provisioner.RefusalText(e.Refused)
 		}
 		f.refuse(l, missing, why, e.Refused)
 	}

@@ -29,7 +29,7 @@ func (f *Fleet) Serve(work Work) {
 	f.work, f.View.work = work, work
 	f.tiers, _ = work.(Tiers)
 	if f.cfg.Past != nil {
-		f.remember(f.cfg.Past)
+		f.restore(f.cfg.Past)
 	}
 }
 

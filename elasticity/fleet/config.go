@@ -94,10 +94,10 @@ type Work interface {
 	// Rearrange announces that other machines stay than before.
 	Rearrange()
 	// Holds reports whether a machine that is to leave still has something that others need, Idle whether it has no work, and
-	// Talks whether it has been heard of lately.
+	// Connected reports whether its agent has been heard of lately.
 	Holds(m *step.Machine) bool
 	Idle(m *step.Machine) bool
-	Talks(m *step.Machine) bool
+	Connected(m *step.Machine) bool
 	// Archive forgets machines that are archived.
 	Archive()
 }
@@ -108,8 +108,8 @@ type Tiers interface {
 	Bare() bool
 	// Short returns why the remaining reliable machines, each with at least so much memory, cannot hold the job; nil if they can.
 	Short(wanted int, name string, memoryMiB int64) error
-	// StandAgain lets the remaining reliable machines resume the job.
-	StandAgain(name string, memoryMiB int64)
+	// Rejoin lets the remaining reliable machines resume the job.
+	Rejoin(name string, memoryMiB int64)
 }
 
 // Ledger is what the journal of earlier controllers has about machines.

@@ -47,8 +47,8 @@ func (c *Crashes) Add(crash Crash) {
 	c.since = append(c.since, crash)
 }
 
-// Excuse takes a machine's crash back: the provider says that it took the machine.
-func (c *Crashes) Excuse(id step.ID) {
+// Exclude takes a machine's crash back: the provider says that it took the machine.
+func (c *Crashes) Exclude(id step.ID) {
 	for i := range c.since {
 		if c.since[i].ID == id {
 			c.since = append(c.since[:i], c.since[i+1:]...)

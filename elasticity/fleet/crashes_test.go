@@ -47,7 +47,7 @@ func TestCrashLoop(t *testing.T) {
 				case '.':
 					crashes.Progressed()
 				case '-':
-					crashes.Excuse(last)
+					crashes.Exclude(last)
 				default:
 					last = step.ID(fmt.Sprint("i-", i))
 					crash := Crash{ID: last, Entered: entered, At: now, Why: "a reason", Told: letter == 'A'}

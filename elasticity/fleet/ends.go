@@ -15,7 +15,7 @@ import (
 func (f *Fleet) takeEnded(i provisioner.Instance) {
 	m := f.Roster.ByID[step.ID(i.ID)]
 	if m == nil {
-		f.strangerEnded(i)
+		f.unknownEnded(i)
 		return
 	}
 	if m.Ended {
@@ -37,7 +37,7 @@ func (f *Fleet) takeEnded(i provisioner.Instance) {
 	}
 	switch {
 	case i.EndedBy == market.ByProvider:
-		f.crashes.Excuse(m.ID)
+		f.crashes.Exclude(m.ID)
 	case m.endedByItself(i.Ended):
 		f.crashes.Add(Crash{ID: m.ID, Entered: m.Entered, At: f.Now, Why: "it ended by itself: " + cmp.Or(m.Why, i.Reason)})
 	}
@@ -143,28 +143,28 @@ func (f *Fleet) Awaiting() bool {
 	return f.buys.awaited()
 }
 
-// hear keeps what is heard of a machine that is not known.
-func (f *Fleet) hear(id step.ID) *early {
+// earlyReports returns where reports of an unknown machine are kept.
+func (f *Fleet) earlyReports(id step.ID) *early {
 	if f.early[id] == nil {
 		f.early[id] = &early{}
 	}
 	return f.early[id]
 }
 
-// strangerEnded records that a machine is gone that is not known. As long as a launch is unanswered it may be its.
-func (f *Fleet) strangerEnded(i provisioner.Instance) {
+// unknownEnded records the end of an unknown machine. It may belong to a launch that is still unanswered.
+func (f *Fleet) unknownEnded(i provisioner.Instance) {
 	if l := f.buys.refused[i.Token]; l != nil && !f.Roster.settled(i.ID) {
 		f.enter(l, i)
 		f.takeEnded(i)
 	} else if f.Awaiting() {
-		f.hear(step.ID(i.ID)).ended = &i
+		f.earlyReports(step.ID(i.ID)).ended = &i
 	}
 }
 
 // Called: a machine has called that is not known. As long as a launch is unanswered it may be its; one that calls when none is
 // was bought by a launch that was said to have failed, and costs money for nothing.
 func (f *Fleet) Called(id step.ID) {
-	f.hear(id).called = true
+	f.earlyReports(id).called = true
 	f.checkStrangers()
 }
 

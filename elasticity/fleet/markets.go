@@ -81,7 +81,7 @@ func (mk *markets) takeCapacity(e CapacityChanged) (news bool) {
 		if p.Pool != e.Pool || p.Availability == nil {
 			continue
 		}
-		if p.Availability.Tell(market.AvailabilityPoint{At: e.At, Count: e.Count}) == nil {
+		if p.Availability.Add(market.AvailabilityPoint{At: e.At, Count: e.Count}) == nil {
 			delete(mk.deferred, e.Pool)
 			news = true
 		}

@@ -16,7 +16,7 @@ func (f *Fleet) takeWarned(e Warned) (due bool) {
 	m := f.Roster.ByID[e.ID]
 	if m == nil {
 		if f.Awaiting() {
-			f.hear(e.ID).warned = &e
+			f.earlyReports(e.ID).warned = &e
 		}
 		return true
 	}

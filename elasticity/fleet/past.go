@@ -10,8 +10,8 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// remember takes up what is written down.
-func (f *Fleet) remember(p *Ledger) {
+// restore takes up what is written down.
+func (f *Fleet) restore(p *Ledger) {
 	f.bought = p.Bought
 	for _, life := range p.Lives {
 		f.markets.outlived(life)
@@ -23,7 +23,7 @@ func (f *Fleet) remember(p *Ledger) {
 		f.buys.refused[l.Token] = l.launch()
 	}
 	for _, was := range p.Machines {
-		f.recall(was)
+		f.restoreMachine(was)
 	}
 	if s := p.Switch; s != nil && s.Token != "" {
 		// Its machines may still be on their way, or be there while those of the old pool were not released yet.
@@ -39,8 +39,8 @@ func (l PastLaunch) launch() *launch {
 	return &launch{token: l.Token, tier: l.Tier, pool: l.Pool, bid: l.Bid, or: l.Or, count: l.Count, asked: l.Asked, why: l.Why, at: l.At, inherited: true}
 }
 
-// recall takes a machine of the past up.
-func (f *Fleet) recall(was PastMachine) {
+// restoreMachine takes a machine of the past up.
+func (f *Fleet) restoreMachine(was PastMachine) {
 	i := was.Instance
 	m := &Machine{
 		Machine: step.Machine{ID: step.ID(i.ID), Tier: was.Tier, VCPU: f.markets.typeOf(i.Pool).VCPU, Number: was.Number, Joined: was.Joined,

@@ -61,7 +61,7 @@ func (f *Fleet) compare(i provisioner.Instance) {
 		f.adopt(f.buys.open[i.Token], i)
 	case f.buys.refused[i.Token] != nil:
 		f.adopt(f.buys.refused[i.Token], i)
-	case !f.hear(id).terminated:
+	case !f.earlyReports(id).terminated:
 		f.early[id].terminated = true
 		f.Do(Terminate{IDs: []provisioner.InstanceID{i.ID}, Why: noLaunch})
 	}
@@ -71,7 +71,7 @@ func (f *Fleet) compare(i provisioner.Instance) {
 // says nothing either.
 func (f *Fleet) miss(m *Machine, there bool, asked time.Time) {
 	switch {
-	case there || f.work.Talks(&m.Machine) || !m.Entered.Before(asked):
+	case there || f.work.Connected(&m.Machine) || !m.Entered.Before(asked):
 		m.missing = time.Time{}
 	case m.missing.IsZero():
 		m.missing = f.Now

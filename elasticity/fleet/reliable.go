@@ -56,7 +56,7 @@ func (f *Fleet) Secure() {
 		f.buyReliable(missing)
 	}
 	kind := f.LeastReliable()
-	f.tiers.StandAgain(kind.Name, kind.MemoryMiB)
+	f.tiers.Rejoin(kind.Name, kind.MemoryMiB)
 }
 
 // Where no reliable machine can be had, the most reliable available serves, with checkpoints (TierML, footnote 7). It is of

@@ -57,8 +57,8 @@ func (b *Brain) Holds(of *step.Machine) bool { return b.serves(b.machines[of.ID]
 // Idle reports whether nothing more can come of a host's work: its slots are over with it.
 func (b *Brain) Idle(*step.Machine) bool { return true }
 
-// Talks reports whether a host's agent has been heard of lately.
-func (b *Brain) Talks(of *step.Machine) bool {
+// Connected reports whether a host's agent has been heard of lately.
+func (b *Brain) Connected(of *step.Machine) bool {
 	m := b.machines[of.ID]
 	return m != nil && m.called && !m.Lost
 }
@@ -68,7 +68,7 @@ func (b *Brain) Archive() {
 	b.order = slices.DeleteFunc(b.order, func(m *machine) bool { return m.Archived })
 }
 
-// Bare, Short and StandAgain are for training: a reliable host keeps nothing that another one must have.
+// Bare, Short and Rejoin are for training: a reliable host keeps nothing that another one must have.
 func (b *Brain) Bare() bool                     { return false }
 func (b *Brain) Short(int, string, int64) error { return nil }
-func (b *Brain) StandAgain(string, int64)       {}
+func (b *Brain) Rejoin(string, int64)           {}

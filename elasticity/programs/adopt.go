@@ -71,7 +71,7 @@ func (w adoption) takeOver() {
 }
 
 // adopt lets a program continue if all its machines run it.
-func (w adoption) adopt(it *item, open map[string]PastAttempt) bool {
+func (w adoption) adopt(it *unit, open map[string]PastAttempt) bool {
 	first := open[Key(w.cfg.Tasks, it.number)].Attempt
 	for i := range w.cfg.ranks() { // of a gang on fewer machines than there may be, the journal does not show whether a rank is missing
 		a, began := open[Key(w.cfg.Tasks, it.number+i)]
@@ -95,8 +95,8 @@ func (w adoption) adopt(it *item, open map[string]PastAttempt) bool {
 }
 
 // finished reports whether the program of a rank or task had ended well.
-func (p *Past) finished(items []*item, key string) bool {
-	return slices.ContainsFunc(items, func(it *item) bool {
+func (p *Past) finished(items []*unit, key string) bool {
+	return slices.ContainsFunc(items, func(it *unit) bool {
 		return p.Programs[it.number].Finished && slices.ContainsFunc(it.ranks, func(r rank) bool { return r.key == key })
 	})
 }

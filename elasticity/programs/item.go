@@ -8,11 +8,11 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// item is a program: the gang's, or a task.
-type item struct {
+// unit is a program: the gang's, or a task.
+type unit struct {
 	number   int
 	ranks    []rank
-	kept     keeper
+	kept     savedStates
 	attempt  uint64 // 0 = it waits for machines
 	over     bool   // it has ended for good
 	ok       bool   // and well
@@ -38,7 +38,7 @@ type item struct {
 }
 
 // resize gives a program that waits so many ranks.
-func (it *item) resize(ranks int, cfg *Config) {
+func (it *unit) resize(ranks int, cfg *Config) {
 	if ranks == len(it.ranks) {
 		return
 	}
@@ -76,28 +76,28 @@ type worker struct {
 	heard   time.Time // by Step.Awake; zero = it was given no program yet, and sends no heartbeats
 	broken  time.Time // by Step.Awake, since when its stream is broken; zero = it is not
 	address string
-	on      *item // that it runs; nil = none
+	on      *unit // that it runs; nil = none
 	// While its controller takes over: it has called, the attempt that it named (0 = it runs nothing), and what it has reported since.
 	claims bool
 	claim  uint64
 	aside  []tiers.Report
 }
 
-func newItem(number int, cfg *Config) *item {
-	it := &item{number: number, ranks: make([]rank, cfg.ranks()), kept: newKeeper(cfg.ranks())}
+func newItem(number int, cfg *Config) *unit {
+	it := &unit{number: number, ranks: make([]rank, cfg.ranks()), kept: newKeeper(cfg.ranks())}
 	for i := range it.ranks {
 		it.ranks[i].key = Key(cfg.Tasks, number+i)
 	}
 	return it
 }
 
-func (it *item) running() bool { return it.attempt != 0 }
-func (it *item) waiting() bool {
+func (it *unit) running() bool { return it.attempt != 0 }
+func (it *unit) waiting() bool {
 	return it.attempt == 0 && !it.over && it.verdict.Decision == trials.Goes
 }
 
 // rankOf is the rank that a machine runs; nil = none.
-func (it *item) rankOf(w *worker) *rank {
+func (it *unit) rankOf(w *worker) *rank {
 	for i := range it.ranks {
 		if it.ranks[i].w == w {
 			return &it.ranks[i]
@@ -107,7 +107,7 @@ func (it *item) rankOf(w *worker) *rank {
 }
 
 // some reports whether a machine of the attempt is so.
-func (it *item) some(of func(*worker) bool) bool {
+func (it *unit) some(of func(*worker) bool) bool {
 	for i := range it.ranks {
 		if w := it.ranks[i].w; w != nil && of(w) {
 			return true
@@ -117,7 +117,7 @@ func (it *item) some(of func(*worker) bool) bool {
 }
 
 // step is how far the attempt is: the least of the ranks that count any.
-func (it *item) step() (least int64) {
+func (it *unit) step() (least int64) {
 	for i := range it.ranks {
 		if s := it.ranks[i].step; s > 0 && (least == 0 || s < least) {
 			least = s
@@ -132,7 +132,7 @@ func (r *rank) well(state bool) bool {
 }
 
 // worked is how much work is done by now, and how much of it is saved, in the time that it takes on as many machines as there may be.
-func (it *item) worked(now time.Time, cfg *Config) (done, kept time.Duration) {
+func (it *unit) worked(now time.Time, cfg *Config) (done, kept time.Duration) {
 	done, kept = it.ran, it.ran
 	if !it.since.IsZero() {
 		done += now.Sub(it.since) * time.Duration(len(it.ranks)) / time.Duration(cfg.ranks())
@@ -141,7 +141,7 @@ func (it *item) worked(now time.Time, cfg *Config) (done, kept time.Duration) {
 }
 
 // parts are how much of a program is done and saved, in millionths.
-func (it *item) parts(now time.Time, cfg *Config) (done, kept int64) {
+func (it *unit) parts(now time.Time, cfg *Config) (done, kept int64) {
 	if it.over {
 		return whole, whole
 	}

@@ -45,7 +45,7 @@ func ReadPast(entries []journal.Entry, least, most, tasks int) (*Past, error) {
 	if err != nil {
 		return nil, err
 	}
-	keepers, rounds := map[int]*keeper{}, map[int]uint64{}
+	keepers, rounds := map[int]*savedStates{}, map[int]uint64{}
 	exited := map[int]bool{} // by program: a rank has ended well, which is written down once all have
 	cancelled := map[int]bool{}
 	open := map[string]PastAttempt{}

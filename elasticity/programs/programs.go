@@ -93,25 +93,25 @@ type saved struct {
 	step     int64
 }
 
-// keeper knows the newest state of a program that all its ranks have saved.
-type keeper struct {
+// savedStates tracks the newest state of a program that all its ranks have saved.
+type savedStates struct {
 	newest []saved  // of each rank
 	rounds []uint64 // in which they were saved since the set; 0 = they were not
 	set    []saved
 }
 
-func newKeeper(ranks int) keeper {
-	return keeper{newest: make([]saved, ranks), rounds: make([]uint64, ranks), set: make([]saved, ranks)}
+func newKeeper(ranks int) savedStates {
+	return savedStates{newest: make([]saved, ranks), rounds: make([]uint64, ranks), set: make([]saved, ranks)}
 }
 
 // resize makes the next set one of so many ranks. The present one stays until that is complete.
-func (k *keeper) resize(ranks int) {
+func (k *savedStates) resize(ranks int) {
 	k.newest, k.rounds = make([]saved, ranks), make([]uint64, ranks)
 	copy(k.newest, k.set)
 }
 
 // of is what a rank resumes from: a new one has nothing.
-func (k *keeper) of(rank int) saved {
+func (k *savedStates) of(rank int) saved {
 	if rank < len(k.set) {
 		return k.set[rank]
 	}
@@ -122,7 +122,7 @@ func (k *keeper) of(rank int) saved {
 const last = 1 << 52
 
 // keep notes a rank's state of a round, and reports whether the ranks have a complete new set by it.
-func (k *keeper) keep(rank int, s saved, round uint64) (complete bool) {
+func (k *savedStates) keep(rank int, s saved, round uint64) (complete bool) {
 	k.newest[rank], k.rounds[rank] = s, round
 	for _, other := range k.rounds {
 		if other != round {
@@ -135,10 +135,10 @@ func (k *keeper) keep(rank int, s saved, round uint64) (complete bool) {
 }
 
 // again forgets what an attempt that is over had saved beyond the set.
-func (k *keeper) again() { clear(k.rounds) }
+func (k *savedStates) again() { clear(k.rounds) }
 
 // step is the one that the set holds: the least of the ranks that count any.
-func (k *keeper) step() (least int64) {
+func (k *savedStates) step() (least int64) {
 	for _, s := range k.set {
 		if s.step > 0 && (least == 0 || s.step < least) {
 			least = s.step

@@ -54,15 +54,15 @@ func (w *Work) takeReport(id step.ID, report tiers.Report) {
 	case tiers.Warned:
 		w.fleet.Warned(id, r.Deadline, r.Rebalance)
 	case tiers.ProgramStarted:
-		w.ofAttempt(x, r.Attempt, func(it *item, rank *rank) { w.takeStarted(it, rank, r) })
+		w.ofAttempt(x, r.Attempt, func(it *unit, rank *rank) { w.takeStarted(it, rank, r) })
 	case tiers.ProgramAdvanced:
-		w.ofAttempt(x, r.Attempt, func(it *item, rank *rank) { w.takeAdvanced(it, rank, r) })
+		w.ofAttempt(x, r.Attempt, func(it *unit, rank *rank) { w.takeAdvanced(it, rank, r) })
 	case tiers.ProgramSaved:
-		w.ofAttempt(x, r.Attempt, func(it *item, rank *rank) { w.takeSaved(it, rank, r) })
+		w.ofAttempt(x, r.Attempt, func(it *unit, rank *rank) { w.takeSaved(it, rank, r) })
 	case tiers.ProgramSaveFailed:
-		w.ofAttempt(x, r.Attempt, func(it *item, rank *rank) { w.takeSaveFailed(it, rank, r) })
+		w.ofAttempt(x, r.Attempt, func(it *unit, rank *rank) { w.takeSaveFailed(it, rank, r) })
 	case tiers.ProgramExited:
-		w.ofAttempt(x, r.Attempt, func(it *item, rank *rank) { w.takeExited(it, rank, r) })
+		w.ofAttempt(x, r.Attempt, func(it *unit, rank *rank) { w.takeExited(it, rank, r) })
 	}
 }
 
@@ -77,7 +77,7 @@ func ofProgram(r tiers.Report) bool {
 
 // ofAttempt calls f with what a machine runs if that is the attempt which a report is about. Reports of older ones are fenced: what
 // they say of a rank is not true any more.
-func (w *Work) ofAttempt(x *worker, attempt uint64, f func(*item, *rank)) {
+func (w *Work) ofAttempt(x *worker, attempt uint64, f func(*unit, *rank)) {
 	if it := x.on; it != nil && it.attempt == attempt {
 		f(it, it.rankOf(x))
 	}
@@ -119,7 +119,7 @@ func (w *Work) takeCall(x *worker) {
 }
 
 // takeStarted: a rank runs. Work counts from when all do.
-func (w *Work) takeStarted(it *item, r *rank, e tiers.ProgramStarted) {
+func (w *Work) takeStarted(it *unit, r *rank, e tiers.ProgramStarted) {
 	if !r.startedAt.IsZero() {
 		return
 	}
@@ -140,7 +140,7 @@ func (w *Work) takeStarted(it *item, r *rank, e tiers.ProgramStarted) {
 	w.scheduleSave(it)
 }
 
-func (it *item) rankNumber(of *rank) int {
+func (it *unit) rankNumber(of *rank) int {
 	for i := range it.ranks {
 		if &it.ranks[i] == of {
 			return i
@@ -151,7 +151,7 @@ func (it *item) rankNumber(of *rank) int {
 
 // takeAdvanced writes a line now and then: programs may count thousands of steps a second. A program may go on from before its state's
 // step, as it saves by itself now and then.
-func (w *Work) takeAdvanced(it *item, r *rank, e tiers.ProgramAdvanced) {
+func (w *Work) takeAdvanced(it *unit, r *rank, e tiers.ProgramAdvanced) {
 	before := it.step()
 	r.step = e.Step
 	if e.HasLoss {
@@ -171,7 +171,7 @@ func (w *Work) takeAdvanced(it *item, r *rank, e tiers.ProgramAdvanced) {
 	})
 }
 
-func (w *Work) takeSaved(it *item, r *rank, e tiers.ProgramSaved) {
+func (w *Work) takeSaved(it *unit, r *rank, e tiers.ProgramSaved) {
 	r.final = r.final || e.Final
 	number := it.rankNumber(r)
 	if it.kept.newest[number].manifest == e.Manifest {
@@ -200,7 +200,7 @@ func (w *Work) takeSaved(it *item, r *rank, e tiers.ProgramSaved) {
 }
 
 // takeSaveFailed: the machine tries again at its next interval, unless the program has ended.
-func (w *Work) takeSaveFailed(it *item, r *rank, e tiers.ProgramSaveFailed) {
+func (w *Work) takeSaveFailed(it *unit, r *rank, e tiers.ProgramSaveFailed) {
 	w.Record(func() journal.Entry {
 		return journal.Entry{Kind: journal.ProgramSaveFailed, OfProgram: journal.OfProgram{Program: r.key}, Instance: string(r.w.ID), Generation: it.attempt,
 			Why: step.Printable(e.Error)}
@@ -210,7 +210,7 @@ func (w *Work) takeSaveFailed(it *item, r *rank, e tiers.ProgramSaveFailed) {
 	}
 }
 
-func (w *Work) takeExited(it *item, r *rank, e tiers.ProgramExited) {
+func (w *Work) takeExited(it *unit, r *rank, e tiers.ProgramExited) {
 	if r.exited {
 		return
 	}

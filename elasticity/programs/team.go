@@ -34,7 +34,7 @@ func (w *Work) begin() {
 
 // next is the task that is to run: of a sweep's trials one that has come to the fewest rungs, so that the others need not wait for its
 // feedback.
-func (w *Work) next() (next *item) {
+func (w *Work) next() (next *unit) {
 	for _, it := range w.items {
 		if it.waiting() && (next == nil || len(it.losses) < len(next.losses)) {
 			next = it
@@ -103,7 +103,7 @@ func (w *Work) grow() {
 	w.wind(it, fmt.Sprintf("it goes on with %d machines in place of %d", len(it.ranks)+more, len(it.ranks)))
 }
 
-func (w *Work) start(it *item, team []*worker) {
+func (w *Work) start(it *unit, team []*worker) {
 	w.attempt++
 	it.attempt, it.began = w.attempt, w.Now
 	for i, x := range team {
@@ -137,7 +137,7 @@ func (w *Work) join(x *worker) {
 }
 
 // scheduleSave sets the next round of a gang.
-func (w *Work) scheduleSave(it *item) {
+func (w *Work) scheduleSave(it *unit) {
 	if it.saveAt = (time.Time{}); w.cfg.State && w.cfg.SaveEvery > 0 && w.cfg.ranks() > 1 {
 		it.saveAt = w.Now.Add(w.cfg.SaveEvery)
 	}
@@ -159,9 +159,9 @@ func (w *Work) save() {
 	}
 }
 
-// windUp stops programs in order that are to go elsewhere, or when the run is to end: their state is saved, and they begin again
+// stopInOrder stops programs in order that are to go elsewhere, or when the run is to end: their state is saved, and they begin again
 // from it.
-func (w *Work) windUp() {
+func (w *Work) stopInOrder() {
 	for _, it := range w.items {
 		if !it.running() || !it.winding.IsZero() {
 			continue
@@ -178,7 +178,7 @@ func (w *Work) windUp() {
 }
 
 // asked reports whether a rank has ended because of a notice.
-func (it *item) asked() bool {
+func (it *unit) asked() bool {
 	for i := range it.ranks {
 		if it.ranks[i].exited && it.ranks[i].asked {
 			return true
@@ -188,7 +188,7 @@ func (it *item) asked() bool {
 }
 
 // wind begins to stop a program.
-func (w *Work) wind(it *item, why string) {
+func (w *Work) wind(it *unit, why string) {
 	it.winding, it.why = w.Awake.Now(), why
 	for i := range it.ranks {
 		if r := &it.ranks[i]; !r.exited {
@@ -239,7 +239,7 @@ func (w *Work) settle() {
 }
 
 // done: a program has ended well.
-func (w *Work) done(it *item) {
+func (w *Work) done(it *unit) {
 	w.fleet.Progressed()
 	for i := range it.ranks {
 		r := &it.ranks[i]
@@ -250,7 +250,7 @@ func (w *Work) done(it *item) {
 }
 
 // fail: a program has failed by itself. It is tried again, as often as the job allows.
-func (w *Work) fail(it *item) {
+func (w *Work) fail(it *unit) {
 	it.failures++
 	bad := it.failed()
 	why := bad.words()
@@ -312,7 +312,7 @@ func (r *rank) lastLines(most int) string {
 var beside = regexp.MustCompile(`^(\[notice\]|WARNING: |hint: |note: This (is|error) |npm notice|╰─> See |[-=╰╭│─> ]*$)`)
 
 // failed is the rank whose exit is the failure: the first that ended by itself.
-func (it *item) failed() *rank {
+func (it *unit) failed() *rank {
 	for i := range it.ranks {
 		if r := &it.ranks[i]; r.exited && (r.code != 0 || r.phase != phaseRun || r.unsaved != "") {
 			return r
@@ -335,7 +335,7 @@ func (r *rank) words() string {
 }
 
 // stop ends an attempt: what was done since the state that is saved is lost. Machines that stay are free for others.
-func (w *Work) stop(it *item, outcome, why string) {
+func (w *Work) stop(it *unit, outcome, why string) {
 	if outcome == journal.Lost {
 		w.breaks++
 		if at, safe := it.step(), it.kept.step(); at > safe {
@@ -357,7 +357,7 @@ func (w *Work) stop(it *item, outcome, why string) {
 }
 
 // end writes down that a rank's attempt is over.
-func (w *Work) end(it *item, r *rank, outcome, why string) {
+func (w *Work) end(it *unit, r *rank, outcome, why string) {
 	w.Record(func() journal.Entry {
 		e := journal.Entry{Kind: journal.ProgramEnd, OfProgram: journal.OfProgram{Program: r.key}, Instance: string(r.w.ID), Generation: it.attempt, Outcome: outcome,
 			Clock: r.step, TrainLoss: r.loss, Why: why}
@@ -373,7 +373,7 @@ func (w *Work) end(it *item, r *rank, outcome, why string) {
 }
 
 // free makes a program wait, or leaves it at its end.
-func (w *Work) free(it *item) {
+func (w *Work) free(it *unit) {
 	for i := range it.ranks {
 		if x := it.ranks[i].w; x != nil {
 			x.on = nil

@@ -7,7 +7,7 @@ import (
 )
 
 // settingsOf are those of a sweep's trial; nil = it is none.
-func (w *Work) settingsOf(it *item) map[string]string {
+func (w *Work) settingsOf(it *unit) map[string]string {
 	if w.cfg.Sweep == nil {
 		return nil
 	}
@@ -15,7 +15,7 @@ func (w *Work) settingsOf(it *item) map[string]string {
 }
 
 // takeFeedback writes down a trial's loss when it has come to its next rung: the first that it reports there.
-func (w *Work) takeFeedback(it *item, e tiers.ProgramAdvanced) bool {
+func (w *Work) takeFeedback(it *unit, e tiers.ProgramAdvanced) bool {
 	if s := w.cfg.Sweep; s == nil || !e.HasLoss || len(it.losses) == len(s.Rungs) || e.Step < s.Rungs[len(it.losses)].At {
 		return false
 	}

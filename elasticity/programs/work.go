@@ -25,7 +25,7 @@ type Work struct {
 	roster  []*worker // those that are not archived, in the order in which they were bought
 	joins   int
 
-	items      []*item
+	items      []*unit
 	settings   []map[string]string     // of a sweep's trials
 	compare    bool                    // trials have come to a rung, or to their end
 	attempt    uint64                  // so far, of all programs and controllers
@@ -56,7 +56,7 @@ func newWork(cfg *Config, s *step.Step, f *fleet.Fleet, demand *fleet.Demand) *W
 }
 
 // recall resumes a program from an earlier controller's journal.
-func (w *Work) recall(it *item, was PastProgram) {
+func (w *Work) recall(it *unit, was PastProgram) {
 	it.over, it.ok, it.dropped = was.Finished || was.Dropped || was.Cancelled, was.Finished || was.Dropped, was.Dropped
 	it.losses = was.Losses
 	if was.Cancelled {
@@ -97,7 +97,7 @@ func (w *Work) CutShort() {
 
 // Busy reports whether an end in order has to wait.
 func (w *Work) Busy() bool {
-	return w.takingOver || slices.ContainsFunc(w.items, (*item).running)
+	return w.takingOver || slices.ContainsFunc(w.items, (*unit).running)
 }
 
 // Clock is nothing: programs count in steps and tasks.
@@ -107,7 +107,7 @@ func (w *Work) Clock() ps.Clock { return 0 }
 func (w *Work) Sum(t *elasticity.Totals) {
 	t.Rollbacks, t.Lost = w.breaks, clock(w.lost)
 	if w.cfg.Tasks > 0 {
-		t.Clocks = clock(int64(w.count(func(it *item) bool { return it.over && it.ok })))
+		t.Clocks = clock(int64(w.count(func(it *unit) bool { return it.over && it.ok })))
 		return
 	}
 	t.Clocks = clock(max(w.items[0].kept.step(), 0))
@@ -116,7 +116,7 @@ func (w *Work) Sum(t *elasticity.Totals) {
 	}
 }
 
-func (w *Work) count(of func(*item) bool) (n int) {
+func (w *Work) count(of func(*unit) bool) (n int) {
 	for _, it := range w.items {
 		if of(it) {
 			n++
@@ -125,13 +125,13 @@ func (w *Work) count(of func(*item) bool) (n int) {
 	return n
 }
 
-func (it *item) unfinished() bool { return !it.over }
+func (it *unit) unfinished() bool { return !it.over }
 
 // The part of fleet.Work.
 
 // Need is what the work needs of its machines now.
 func (w *Work) Need() step.Need {
-	return step.Need{Standing: !w.takingOver, Begun: true, TakingOver: w.takingOver, Done: !slices.ContainsFunc(w.items, (*item).unfinished)}
+	return step.Need{Standing: !w.takingOver, Begun: true, TakingOver: w.takingOver, Done: !slices.ContainsFunc(w.items, (*unit).unfinished)}
 }
 
 // Progress is how far the work has come, in millionths of programs.
@@ -173,7 +173,7 @@ func (w *Work) Lose(m *step.Machine) {
 }
 
 // leave ends an attempt of which a machine is gone, unless the machine had done its part.
-func (w *Work) leave(it *item, x *worker) {
+func (w *Work) leave(it *unit, x *worker) {
 	if r := it.rankOf(x); r.exited && !it.winding.IsZero() {
 		return // the others still come to their end
 	}
@@ -189,8 +189,8 @@ func (w *Work) Holds(m *step.Machine) bool { return w.workers[m.ID].on != nil }
 // Idle reports whether a machine has no work: one that is lost has none.
 func (w *Work) Idle(*step.Machine) bool { return true }
 
-// Talks reports whether a machine's agent has been heard of lately.
-func (w *Work) Talks(m *step.Machine) bool {
+// Connected reports whether a machine's agent has been heard of lately.
+func (w *Work) Connected(m *step.Machine) bool {
 	x := w.workers[m.ID]
 	return x != nil && x.called && x.broken.IsZero() && !x.Lost
 }
@@ -200,8 +200,8 @@ func (w *Work) Archive() {
 	w.roster = slices.DeleteFunc(w.roster, func(x *worker) bool { return x.Archived })
 }
 
-// Judge gives up machines that do not call, or have fallen silent.
-func (w *Work) Judge() {
+// CheckSilence gives up machines that do not call, or have fallen silent.
+func (w *Work) CheckSilence() {
 	for _, x := range w.roster {
 		if x.Lost || x.Ended {
 			continue
@@ -253,7 +253,7 @@ func (w *Work) Advance() {
 	adoption{w}.takeOver()
 	w.grow()
 	w.save()
-	w.windUp()
+	w.stopInOrder()
 	w.judgeExits()
 	w.settle()
 	w.cancelled()
@@ -265,7 +265,7 @@ func (w *Work) Advance() {
 
 // finish ends the run when all programs have come to an end.
 func (w *Work) finish() {
-	if w.Ending || w.takingOver || slices.ContainsFunc(w.items, (*item).unfinished) {
+	if w.Ending || w.takingOver || slices.ContainsFunc(w.items, (*unit).unfinished) {
 		return
 	}
 	var bad []string
@@ -286,10 +286,10 @@ func (w *Work) finish() {
 	w.Outcome, w.Enough = journal.Finished, "the program is done"
 	if w.cfg.Tasks > 0 {
 		w.Enough = fmt.Sprintf("all %d tasks are done", w.cfg.Tasks)
-		if gone := w.count(func(it *item) bool { return it.cancel != "" && !it.ok }); gone > 0 {
+		if gone := w.count(func(it *unit) bool { return it.cancel != "" && !it.ok }); gone > 0 {
 			w.Enough = fmt.Sprintf("%d of %d tasks are done, %d cancelled", w.cfg.Tasks-gone, w.cfg.Tasks, gone)
 		}
-		if dropped := w.count(func(it *item) bool { return it.dropped }); dropped > 0 {
+		if dropped := w.count(func(it *unit) bool { return it.dropped }); dropped > 0 {
 			w.Enough = fmt.Sprintf("%d of %d trials are done; %d were dropped after feedback", w.cfg.Tasks-dropped, w.cfg.Tasks, dropped)
 		}
 	}
@@ -301,7 +301,7 @@ func (w *Work) want() {
 	if w.cfg.Tasks == 0 || w.Closing() || w.takingOver {
 		return
 	}
-	left := min(w.cfg.Count, w.count((*item).unfinished))
+	left := min(w.cfg.Count, w.count((*unit).unfinished))
 	if w.demand.Workers.Machines != left {
 		w.demand.Workers.Machines = left
 		w.fleet.Replan()

@@ -30,8 +30,8 @@ type Trainer interface {
 	// nothing happens.
 	Advance()
 	NextDue(by func(time.Time))
-	// Talks reports whether a machine has been heard of lately.
-	Talks(id step.ID) bool
+	// Connected reports whether a machine has been heard of lately.
+	Connected(id step.ID) bool
 }
 
 // Worker is a machine as attempts see it.
@@ -150,8 +150,8 @@ func (a *Attempts) Holds(m *step.Machine) bool {
 // Idle reports whether a machine has no work: one that is lost has none.
 func (a *Attempts) Idle(*step.Machine) bool { return true }
 
-// Talks reports whether a machine's agent has been heard of lately.
-func (a *Attempts) Talks(m *step.Machine) bool { return a.trainer.Talks(m.ID) }
+// Connected reports whether a machine's agent has been heard of lately.
+func (a *Attempts) Connected(m *step.Machine) bool { return a.trainer.Connected(m.ID) }
 
 // Archive forgets machines that are archived.
 func (a *Attempts) Archive() {

@@ -57,4 +57,4 @@ func (d *driven) Take(e step.Event) {
 func (d *driven) Stop([]*Worker)          {}
 func (d *driven) Advance()                {}
 func (d *driven) NextDue(func(time.Time)) {}
-func (d *driven) Talks(step.ID) bool      { return false }
+func (d *driven) Connected(step.ID) bool  { return false }

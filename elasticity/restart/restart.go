@@ -31,9 +31,9 @@ type Work interface {
 	CutShort()
 	// Take takes an event in.
 	Take(e step.Event)
-	// Judge gives up machines that fail the work. Advance does whatever else the state asks for now, after purchases; NextDue calls
+	// CheckSilence gives up machines that fail the work. Advance does whatever else the state asks for now, after purchases; NextDue calls
 	// by with each time at which there is something to do although nothing happens.
-	Judge()
+	CheckSilence()
 	Advance()
 	NextDue(by func(time.Time))
 	// Busy reports whether an end in order has to wait: something is saved, or machines of an earlier controller are unknown yet.
@@ -90,7 +90,7 @@ func (a attempting) Sum(totals *elasticity.Totals) {
 	totals.Rollbacks, totals.Lost, totals.Clocks = a.rollbacks, a.lost, a.saved
 }
 
-func (a attempting) Judge() {
+func (a attempting) CheckSilence() {
 	a.giveUp()
 	a.trainer.Advance()
 }
@@ -170,7 +170,7 @@ func (c *Controller) advance() {
 	if c.cfg.MaxDuration > 0 && c.step.Stop == "" && c.step.Now.Sub(c.step.Started) >= c.cfg.MaxDuration {
 		c.step.Stop = "max_duration " + c.cfg.MaxDuration.String() + " is over"
 	}
-	c.work.Judge()
+	c.work.CheckSilence()
 	if why, crash, loop := c.fleet.Crashes().Loop(); loop && !c.step.Ending { // what was saved before stays
 		c.crashLog = crash.Log
 		c.step.Fail(why)

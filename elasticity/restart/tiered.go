@@ -233,13 +233,13 @@ func (t *tiered) NextDue(by func(time.Time)) {
 	}
 }
 
-// Talks reports whether a machine of the team has been heard of lately.
-func (t *tiered) Talks(id step.ID) bool {
+// Connected reports whether a machine of the team has been heard of lately.
+func (t *tiered) Connected(id step.ID) bool {
 	if t.team == nil {
 		return false
 	}
 	m := t.team.machines[id]
-	return m != nil && t.team.Talks(m)
+	return m != nil && t.team.Connected(m)
 }
 
 // takeLine passes the training's lines on that count for the run, with what they mean for the attempt.

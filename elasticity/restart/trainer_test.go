@@ -65,9 +65,9 @@ func (c *commands) Take(e step.Event) {
 	}
 }
 
-func (c *commands) Advance()                {}
-func (c *commands) NextDue(func(time.Time)) {}
-func (c *commands) Talks(id step.ID) bool   { return slices.Contains(c.running, id) }
+func (c *commands) Advance()                  {}
+func (c *commands) NextDue(func(time.Time))   {}
+func (c *commands) Connected(id step.ID) bool { return slices.Contains(c.running, id) }
 
 // two wants two machines.
 type two struct{ pool market.Pool }

@@ -102,11 +102,11 @@ func New(cfg Config) *Runner {
 // Stop asks for an orderly end or, with now, for an end at once. It may be called from any goroutine while
 // Run runs.
 func (r *Runner) Stop(ctx context.Context, why string, now bool) {
-	r.tell(ctx, elasticity.StopWanted{Why: why, Now: now})
+	r.handle(ctx, elasticity.StopWanted{Why: why, Now: now})
 }
 
 // Budget passes the controller an event about a spending limit. It may be called from any goroutine while Run runs.
-func (r *Runner) Budget(ctx context.Context, e elasticity.BudgetChanged) { r.tell(ctx, e) }
+func (r *Runner) Budget(ctx context.Context, e elasticity.BudgetChanged) { r.handle(ctx, e) }
 
 // Nudge has the controller stepped soon. It may be called from any goroutine while Run runs, and does not wait.
 func (r *Runner) Nudge() {
@@ -166,7 +166,7 @@ func (r *Runner) waiting(first elasticity.Event) []elasticity.Event {
 // now is the market time, in the resolution that the journal keeps.
 func (r *Runner) now() time.Time { return r.cfg.Clock.Now().Truncate(time.Millisecond) }
 
-func (r *Runner) tell(ctx context.Context, e elasticity.Event) {
+func (r *Runner) handle(ctx context.Context, e elasticity.Event) {
 	select {
 	case r.events <- e:
 	case <-ctx.Done():
@@ -183,7 +183,7 @@ func (r *Runner) do(ctx context.Context, a elasticity.Action) {
 		}
 	case elasticity.Launch:
 		if r.failed != nil { // its intent is not on disk: who comes after a crash would not know of it
-			r.jobs.Go(func() { r.tell(ctx, elasticity.LaunchFailed{Token: a.Request.Token, Err: errUnwritten}) })
+			r.jobs.Go(func() { r.handle(ctx, elasticity.LaunchFailed{Token: a.Request.Token, Err: errUnwritten}) })
 			return
 		}
 		r.jobs.Go(func() { r.launch(ctx, a.Request) })
@@ -196,7 +196,7 @@ func (r *Runner) do(ctx context.Context, a elasticity.Action) {
 	case elasticity.WriteManifest:
 		r.jobs.Go(func() {
 			manifest, trouble, err := r.cfg.WriteManifest(ctx, a)
-			r.tell(ctx, elasticity.ManifestWritten{Folder: a.Folder, Manifest: manifest, Trouble: trouble, Err: err})
+			r.handle(ctx, elasticity.ManifestWritten{Folder: a.Folder, Manifest: manifest, Trouble: trouble, Err: err})
 		})
 	}
 }
@@ -217,7 +217,7 @@ func (r *Runner) export(ctx context.Context, a elasticity.Export) {
 			<-before
 		}
 		model, loss, err := r.cfg.Export(ctx, a)
-		r.tell(ctx, elasticity.Exported{Generation: a.Generation, Model: model, TestLoss: loss, Err: err})
+		r.handle(ctx, elasticity.Exported{Generation: a.Generation, Model: model, TestLoss: loss, Err: err})
 	})
 }
 
@@ -247,10 +247,10 @@ func (r *Runner) launch(ctx context.Context, req provisioner.Request) {
 		cancel()
 		switch lost := provisioner.Retryable(err) || errors.Is(err, context.DeadlineExceeded); {
 		case err == nil:
-			r.tell(ctx, elasticity.Launched{Token: req.Token, Instances: instances, Refused: refused})
+			r.handle(ctx, elasticity.Launched{Token: req.Token, Instances: instances, Refused: refused})
 			return
 		case !lost || try == launchTries || ctx.Err() != nil:
-			r.tell(ctx, elasticity.LaunchFailed{Token: req.Token, Err: err, Refused: refused, Unsure: unsure})
+			r.handle(ctx, elasticity.LaunchFailed{Token: req.Token, Err: err, Refused: refused, Unsure: unsure})
 			return
 		}
 		unsure = true
@@ -297,10 +297,10 @@ func (r *Runner) list(ctx context.Context) {
 	if r.listed.CompareAndSwap(false, true) {
 		all = append(slices.Clone(instances), r.cfg.Gone...)
 	}
-	r.tell(ctx, elasticity.Listed{Instances: all, Asked: asked})
+	r.handle(ctx, elasticity.Listed{Instances: all, Asked: asked})
 	for _, i := range instances {
 		if i.State == provisioner.Terminated {
-			r.tell(ctx, elasticity.InstanceEnded{Instance: i})
+			r.handle(ctx, elasticity.InstanceEnded{Instance: i})
 		}
 	}
 }
@@ -312,10 +312,10 @@ func (r *Runner) watchCloud(ctx context.Context) {
 func (r *Runner) watchNodes(ctx context.Context) {
 	err := r.cfg.Nodes.Receive(ctx, func(id ps.ServerID, report tiers.Report, broken error) {
 		if broken != nil {
-			r.tell(ctx, elasticity.Disconnected{ID: id})
+			r.handle(ctx, elasticity.Disconnected{ID: id})
 			return
 		}
-		r.tell(ctx, elasticity.Reported{ID: id, Report: report})
+		r.handle(ctx, elasticity.Reported{ID: id, Report: report})
 	})
 	if err != nil && ctx.Err() == nil {
 		r.cfg.Log.Error("the nodes cannot be heard", "err", err)

@@ -76,21 +76,21 @@ func (r *Runner) renew(ctx context.Context) error {
 // watchNotices follows the provider's notices. Who is denied them may be given them again: credentials expire in the middle of
 // a run. Meanwhile machines report their own evictions, and listings the ends.
 func (r *Runner) watchNotices(ctx context.Context) {
-	insist(ctx, func() error { return r.cfg.Cloud.Notify(ctx, func(n provisioner.Notice) { r.tellNotice(ctx, n) }) },
+	insist(ctx, func() error { return r.cfg.Cloud.Notify(ctx, func(n provisioner.Notice) { r.handleNotice(ctx, n) }) },
 		func(err error, again time.Duration) {
 			r.cfg.Log.Error("the provider's notices cannot be followed; machines tell of their own; trying again", "in", again, "err", err)
 		})
 }
 
-func (r *Runner) tellNotice(ctx context.Context, n provisioner.Notice) {
+func (r *Runner) handleNotice(ctx context.Context, n provisioner.Notice) {
 	id := ps.ServerID(n.ID)
 	switch n.Kind {
 	case provisioner.Ended:
-		r.tell(ctx, elasticity.InstanceEnded{Instance: n.Instance})
+		r.handle(ctx, elasticity.InstanceEnded{Instance: n.Instance})
 	case provisioner.Eviction:
-		r.tell(ctx, elasticity.Warned{ID: id, Deadline: n.Deadline})
+		r.handle(ctx, elasticity.Warned{ID: id, Deadline: n.Deadline})
 	case provisioner.Rebalance:
-		r.tell(ctx, elasticity.Warned{ID: id, Rebalance: true})
+		r.handle(ctx, elasticity.Warned{ID: id, Rebalance: true})
 	}
 }
 
@@ -116,11 +116,11 @@ func (r *Runner) watchPrices(ctx context.Context) {
 			for _, p := range prices[pool] {
 				if p.At.After(told[pool]) {
 					told[pool] = p.At
-					r.tell(ctx, elasticity.PriceChanged{Pool: pool, At: p.At, Price: p.Price})
+					r.handle(ctx, elasticity.PriceChanged{Pool: pool, At: p.At, Price: p.Price})
 				}
 			}
 		}
 		since = until
-		r.tell(ctx, elasticity.PricesKnown{At: until})
+		r.handle(ctx, elasticity.PricesKnown{At: until})
 	})
 }

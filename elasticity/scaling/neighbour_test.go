@@ -10,7 +10,7 @@ import (
 
 // The port of a run that is gone may be another user's by now: its token is not shown there.
 func TestAnotherUserIsNoRun(t *testing.T) {
-	address, heard := sameusertest.Hear(t)
+	address, heard := sameusertest.Record(t)
 	directory := t.TempDir()
 	if err := (door{Address: address, Token: "secret"}).write(filepath.Join(directory, File)); err != nil {
 		t.Fatal(err)

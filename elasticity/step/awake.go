@@ -8,7 +8,7 @@ type Awake struct {
 	patience time.Duration // the shortest silence that is judged by this clock
 	last     time.Time     // the owner's time at its last step
 	now      time.Time     // this clock's time
-	woke     time.Time     // this clock's time at the end of the last absence; zero = there was none
+	resumed  time.Time     // this clock's time at the end of the last absence; zero = there was none
 }
 
 // NewAwake returns a clock to judge silence of that length by.
@@ -25,13 +25,13 @@ func (a *Awake) Step(now time.Time) {
 	gap := now.Sub(a.last)
 	a.last, a.now = now, a.now.Add(max(min(gap, a.beat()), 0))
 	// An owner that is absent again and again must still detect the dead.
-	if gap > a.beat() && (a.woke.IsZero() || a.now.Sub(a.woke) >= 2*a.patience) {
-		a.woke = a.now
+	if gap > a.beat() && (a.resumed.IsZero() || a.now.Sub(a.resumed) >= 2*a.patience) {
+		a.resumed = a.now
 	}
 }
 
-// Wake has waiting begin anew, as after an absence.
-func (a *Awake) Wake() { a.woke = a.now }
+// Resume has waiting begin anew, as after an absence.
+func (a *Awake) Resume() { a.resumed = a.now }
 
 // Now is this clock's time, which Over counts from.
 func (a *Awake) Now() time.Time { return a.now }
@@ -43,15 +43,15 @@ func (a *Awake) Over(t time.Time, d time.Duration) bool { return !a.now.Before(a
 
 func (a *Awake) end(t time.Time, d time.Duration) time.Time {
 	end := t.Add(d)
-	if again := a.woke.Add(min(d, a.patience)); t.Before(a.woke) && again.After(end) {
+	if again := a.resumed.Add(min(d, a.patience)); t.Before(a.resumed) && again.After(end) {
 		end = again
 	}
 	return end
 }
 
-// JustWoke reports whether an absence has ended within the patience before a time of this clock.
-func (a *Awake) JustWoke(t time.Time) bool {
-	return !a.woke.IsZero() && t.Before(a.woke.Add(a.patience))
+// JustResumed reports whether an absence has ended within the patience before a time of this clock.
+func (a *Awake) JustResumed(t time.Time) bool {
+	return !a.resumed.IsZero() && t.Before(a.resumed.Add(a.patience))
 }
 
 // Due is the owner's time before which a wait is not over.

@@ -37,8 +37,8 @@ func (f *survey) doubts(again bool, format string, args ...any) {
 	}
 }
 
-// remember takes up what is written down.
-func (t *Training) remember(p *Log) {
+// restore takes up what is written down.
+func (t *Training) restore(p *Log) {
 	t.Layout.Generation, t.Nodes.joins = max(p.Generation, 1), p.Joins
 	t.Cuts.Committed, t.Cuts.furthest, t.Layout.Stood = p.Committed, p.Committed, p.Stage != 0
 	if t.Layout.Stood {

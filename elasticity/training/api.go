@@ -36,7 +36,7 @@ func New(cfg *Config, s *step.Step, machines Machines) *Training {
 		t.tuned.brain = tuning.New(*cfg.Tune)
 	}
 	if cfg.Past != nil {
-		t.remember(cfg.Past)
+		t.restore(cfg.Past)
 	}
 	return t
 }
@@ -164,8 +164,8 @@ func (t *Training) Holds(m *step.Machine) bool {
 	return n.Joined > 0 && (t.Layout.OwnsAny(n.ID) || n.Splits > 0 || n.Keeps || slices.Contains(t.Layout.Route.Backup, n.ID))
 }
 
-// Talks reports whether a machine's agent has been heard of lately.
-func (t *Training) Talks(m *step.Machine) bool {
+// Connected reports whether a machine's agent has been heard of lately.
+func (t *Training) Connected(m *step.Machine) bool {
 	n := t.Nodes.ByID[m.ID]
 	return !n.Lost && n.Address != "" && !t.Awake.Over(n.Heard, t.cfg.DeadAfter)
 }

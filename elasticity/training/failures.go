@@ -154,7 +154,7 @@ func (si *failureDetector) inOutage(silent bool) bool {
 		return false
 	}
 	si.recordOutage(journal.Heard, unheard, fmt.Sprintf("most machines are no longer silent, after another %.1f s: %d of %d are", waited, unheard, all))
-	si.Awake.Wake() // the others have time to call, too
+	si.Awake.Resume() // the others have time to call, too
 	return true
 }
 
@@ -164,7 +164,7 @@ func (si *failureDetector) recordOutage(to string, unheard int, why string) {
 
 // brokenPatience is how long a machine may take to come back whose stream broke.
 func (si *failureDetector) brokenPatience(m *Node) time.Duration {
-	if si.Awake.JustWoke(m.BrokenAt) {
+	if si.Awake.JustResumed(m.BrokenAt) {
 		return max(si.cfg.BrokenAfter, si.cfg.DeadAfter)
 	}
 	return si.cfg.BrokenAfter

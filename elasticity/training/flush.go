@@ -103,9 +103,9 @@ func (cu *cuts) moveTime(partitions int) float64 {
 	return float64(cu.cfg.Job.Schema.StateBytes()) / float64(len(cu.layout.Route.Owner)) * float64(partitions) / cu.Pace.Rate
 }
 
-// LeavesInTime returns how many of its partitions a machine with a warning can still hand over: those that cannot finish in
+// DrainsInTime returns how many of its partitions a machine with a warning can still hand over: those that cannot finish in
 // time are not started. A machine without a warning hands over all.
-func (cu *cuts) LeavesInTime(m *Node, partitions int) int {
+func (cu *cuts) DrainsInTime(m *Node, partitions int) int {
 	if !m.Warned {
 		return partitions
 	}

@@ -136,8 +136,8 @@ func (t *Training) Short(wanted int, name string, memoryMiB int64) error {
 	return nil
 }
 
-// StandAgain has the reliable machines that are left take the job up again, from the checkpoint that everything went back to.
-func (t *Training) StandAgain(name string, memoryMiB int64) {
+// Rejoin has the reliable machines that are left take the job up again, from the checkpoint that everything went back to.
+func (t *Training) Rejoin(name string, memoryMiB int64) {
 	left := len(t.Nodes.ReliableMembers())
 	if !t.Layout.Standing() && t.Layout.Stood && t.Recovery == nil && left > 0 && t.Admit(left, name, memoryMiB) == nil {
 		t.stand()

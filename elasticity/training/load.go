@@ -58,7 +58,7 @@ func (ld *load) Measure() {
 	if !ld.metered {
 		return
 	}
-	if len(ld.layout.Moves) > 0 || ld.held() || ld.Awake.JustWoke(ld.Awake.Now()) {
+	if len(ld.layout.Moves) > 0 || ld.held() || ld.Awake.JustResumed(ld.Awake.Now()) {
 		ld.meterAgain()
 		return
 	}

@@ -70,7 +70,7 @@ func (t *Training) advanceMoves() {
 			continue
 		}
 		if _, known := room[from]; !known {
-			room[from] = t.Cuts.LeavesInTime(from, len(partitionsOf(t.Layout.Route.Owner, owner)))
+			room[from] = t.Cuts.DrainsInTime(from, len(partitionsOf(t.Layout.Route.Owner, owner)))
 		}
 		if room[from]--; room[from] < 0 {
 			continue // it would not be there in time: the last committed cut serves

@@ -69,7 +69,7 @@ func (u *tuned) report(t *Training, clock ps.Clock, loss *float64) tuning.Report
 		Clock: int64(clock), Seconds: t.Clocks.Seconds, Fleet: fleet, Default: t.Load.untuned(transient, reliable),
 		Disturbed: now.generation != before.generation || now.joins != before.joins || t.Layout.Servers > 0 || t.Recovery != nil || t.Halt != nil ||
 			t.unsettled() || t.adopting != nil || t.Now.Before(t.Layout.Gathering) || t.Layout.WantsFlush() || t.Silence.outage != nil ||
-			t.Awake.JustWoke(t.Awake.Now()),
+			t.Awake.JustResumed(t.Awake.Now()),
 		Moving: now.route != before.route || now.handed != before.handed || !t.Settled() || !t.Layout.inPlace(),
 		Cut:    t.Cuts.Cut != nil || now.committed != before.committed || t.Saves.Current != nil,
 	}

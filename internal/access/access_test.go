@@ -165,24 +165,24 @@ func TestLogIsBounded(t *testing.T) {
 
 func TestDoors(t *testing.T) {
 	for _, c := range []struct {
-		door Door
+		door Endpoint
 		want string // part of the refusal; empty = fine
 	}{
-		{Door{Address: "localhost:0"}, ""},
-		{Door{Address: "127.0.0.1:0"}, ""},
-		{Door{Address: "[::1]:0"}, ""},
-		{Door{Address: ":7071"}, "--tls-cert"},
-		{Door{Address: "0.0.0.0:7071"}, "ssh -L 7071:localhost:7071"},
-		{Door{Address: "example.com:80"}, "others than this host"},
-		{Door{Address: ":7071", Plaintext: true}, ""},
-		{Door{Address: ":7071", Cert: "c", Key: "k"}, ""},
-		{Door{Address: ":7071", Cert: "c"}, "belong together"},
-		{Door{Address: "7071"}, "write it as localhost:7070"},
-		{Door{Address: ""}, `--listen "": missing port`},
-		{Door{Address: "localhost:"}, `"" is not a port; write a number from 1 to 65535, or 0 for any free one`},
-		{Door{Address: "localhost:99999"}, `"99999" is not a port`},
-		{Door{Address: "localhost:-1"}, `"-1" is not a port`},
-		{Door{Address: "localhost:80x"}, `"80x" is not a port`},
+		{Endpoint{Address: "localhost:0"}, ""},
+		{Endpoint{Address: "127.0.0.1:0"}, ""},
+		{Endpoint{Address: "[::1]:0"}, ""},
+		{Endpoint{Address: ":7071"}, "--tls-cert"},
+		{Endpoint{Address: "0.0.0.0:7071"}, "ssh -L 7071:localhost:7071"},
+		{Endpoint{Address: "example.com:80"}, "others than this host"},
+		{Endpoint{Address: ":7071", Plaintext: true}, ""},
+		{Endpoint{Address: ":7071", Cert: "c", Key: "k"}, ""},
+		{Endpoint{Address: ":7071", Cert: "c"}, "belong together"},
+		{Endpoint{Address: "7071"}, "write it as localhost:7070"},
+		{Endpoint{Address: ""}, `--listen "": missing port`},
+		{Endpoint{Address: "localhost:"}, `"" is not a port; write a number from 1 to 65535, or 0 for any free one`},
+		{Endpoint{Address: "localhost:99999"}, `"99999" is not a port`},
+		{Endpoint{Address: "localhost:-1"}, `"-1" is not a port`},
+		{Endpoint{Address: "localhost:80x"}, `"80x" is not a port`},
 	} {
 		err := c.door.Check("the dashboard")
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
@@ -256,7 +256,7 @@ func TestTakenPort(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	_, err = Door{Address: taken.Addr().String()}.Listen()
+	_, err = Endpoint{Address: taken.Addr().String()}.Listen()
 	if err == nil || !strings.Contains(err.Error(), taken.Addr().String()) || !strings.Contains(err.Error(), "end the program that has it, or choose another port with --listen") {
 		t.Errorf("a taken port: %v", err)
 	}

@@ -68,7 +68,7 @@ func (g *Gate) Handler(next http.Handler) http.Handler {
 		case r.URL.Path == LoginPath:
 			g.login(w, r)
 		case g.admitted(r):
-			welcome(w, r)
+			identified(w, r)
 			next.ServeHTTP(w, r)
 		case isOne(g.seers, bearer(r)):
 			w.Header().Set("Connection", "close")
@@ -158,7 +158,7 @@ func (g *Gate) note(r *http.Request) {
 	g.said.WarnAt(g.now(), g.log, "a request without the token was refused", "from", r.RemoteAddr, "method", brief(r.Method))
 }
 
-// brief keeps what strangers say short in the log.
+// brief keeps what clients send short in the log.
 func brief(s string) string {
 	if len(s) > 16 {
 		return s[:16] + "..."

@@ -9,15 +9,15 @@ import (
 	"syscall"
 )
 
-// Door is where something is served and what protects it.
-type Door struct {
+// Endpoint is an address to serve at and what protects it.
+type Endpoint struct {
 	Address   string // host:port
 	Cert, Key string // files in PEM; empty = no TLS
 	Plaintext bool   // also beyond loopback: something in front of it speaks TLS
 }
 
-// Check says why a door must not be opened; what names the thing served. It looks at nothing but the words.
-func (d Door) Check(what string) error {
+// Check returns why an endpoint must not be opened; what names the thing served. It looks at nothing but the words.
+func (d Endpoint) Check(what string) error {
 	host, port, err := net.SplitHostPort(d.Address)
 	if err != nil {
 		return fmt.Errorf("--listen %q: %w; write it as localhost:7070", d.Address, err)
@@ -36,14 +36,14 @@ func (d Door) Check(what string) error {
 	return nil
 }
 
-// Private says that only this host can reach the door.
-func (d Door) Private() bool { return loopback(hostOf(d.Address)) }
+// Private reports whether only this host can reach the endpoint.
+func (d Endpoint) Private() bool { return loopback(hostOf(d.Address)) }
 
-// TLS says that the door speaks it.
-func (d Door) TLS() bool { return d.Cert != "" }
+// TLS reports whether the endpoint speaks it.
+func (d Endpoint) TLS() bool { return d.Cert != "" }
 
-// Listen opens the door.
-func (d Door) Listen() (net.Listener, error) {
+// Listen opens the endpoint.
+func (d Endpoint) Listen() (net.Listener, error) {
 	listener, err := net.Listen("tcp", d.Address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):

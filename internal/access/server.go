@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// strangers bounds the connections that have not shown the token. One more, and the oldest of them is closed: however many
+	// maxAnonymous bounds the connections that have not shown the token. One more, and the oldest of them is closed: however many
 	// come and stay, a newcomer is heard.
-	strangers = 256
+	maxAnonymous = 256
 	// patience is how long a stranger may take for a whole request, its body included.
 	patience = 10 * time.Second
 	// bodyPatience is how long the body of a request with the token may take, unless who reads it gives more.
@@ -28,55 +28,55 @@ const (
 	longestHeader  = 32 << 10
 )
 
-// Server makes a server that strangers cannot keep from others: what they may take of time, memory and connections is bounded.
+// Server makes a server that clients without the token cannot keep from others: what they take of time, memory and connections is bounded.
 // Requests that a Gate lets through may take their time.
 func Server(handler http.Handler, log *slog.Logger) *http.Server {
-	c := &crowd{most: strangers, byConn: map[net.Conn]*guest{}, log: log, now: time.Now}
+	c := &anonymous{most: maxAnonymous, byConn: map[net.Conn]*anonymousConn{}, log: log, now: time.Now}
 	return &http.Server{
 		Handler: handler, ReadHeaderTimeout: patience, ReadTimeout: patience, WriteTimeout: answerPatience, IdleTimeout: idlePatience,
 		MaxHeaderBytes: longestHeader, ErrorLog: slog.NewLogLogger(c, slog.LevelWarn), ConnState: c.state, ConnContext: c.context,
 	}
 }
 
-// crowd knows the connections that have not shown the token, oldest first.
-type crowd struct {
+// anonymous tracks the connections that have not shown the token, oldest first.
+type anonymous struct {
 	most int
 	log  *slog.Logger
 	now  func() time.Time
 
 	mu     sync.Mutex
-	order  list.List // of *guest
-	byConn map[net.Conn]*guest
+	order  list.List // of *anonymousConn
+	byConn map[net.Conn]*anonymousConn
 	said   loglimit.Limit
 }
 
-// guest is a connection of the crowd; at is its place in the order, nil once it is no stranger.
-type guest struct {
-	crowd *crowd
-	conn  net.Conn
-	at    *list.Element
+// anonymousConn is a connection; at is its place in the order, nil once it has shown the token.
+type anonymousConn struct {
+	all  *anonymous
+	conn net.Conn
+	at   *list.Element
 }
 
-type guestKey struct{}
+type connKey struct{}
 
 // context takes a new connection in.
-func (c *crowd) context(ctx context.Context, conn net.Conn) context.Context {
+func (c *anonymous) context(ctx context.Context, conn net.Conn) context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	g := &guest{crowd: c, conn: conn}
+	g := &anonymousConn{all: c, conn: conn}
 	g.at = c.order.PushBack(g)
 	c.byConn[conn] = g
 	if c.order.Len() > c.most {
-		oldest := c.order.Front().Value.(*guest)
+		oldest := c.order.Front().Value.(*anonymousConn)
 		oldest.leave()
 		cut(oldest.conn)
 		c.said.WarnAt(c.now(), c.log, "a connection was closed: too many have not shown who they are", "from", oldest.conn.RemoteAddr())
 	}
-	return context.WithValue(ctx, guestKey{}, g)
+	return context.WithValue(ctx, connKey{}, g)
 }
 
 // state lets a connection go that has ended.
-func (c *crowd) state(conn net.Conn, to http.ConnState) {
+func (c *anonymous) state(conn net.Conn, to http.ConnState) {
 	if to != http.StateClosed && to != http.StateHijacked {
 		return
 	}
@@ -97,19 +97,19 @@ func cut(conn net.Conn) {
 }
 
 // leave needs the lock.
-func (g *guest) leave() {
+func (g *anonymousConn) leave() {
 	if g.at != nil {
-		g.crowd.order.Remove(g.at)
+		g.all.order.Remove(g.at)
 		g.at = nil
 	}
 }
 
-// welcome notes that a request has shown the token, and gives it time.
-func welcome(w http.ResponseWriter, r *http.Request) {
-	if g, ok := r.Context().Value(guestKey{}).(*guest); ok {
-		g.crowd.mu.Lock()
+// identified records that a request has shown the token, and lifts its deadlines.
+func identified(w http.ResponseWriter, r *http.Request) {
+	if g, ok := r.Context().Value(connKey{}).(*anonymousConn); ok {
+		g.all.mu.Lock()
 		g.leave()
-		g.crowd.mu.Unlock()
+		g.all.mu.Unlock()
 	}
 	at := http.NewResponseController(w) // where there are no deadlines, none need to be moved
 	_ = at.SetWriteDeadline(time.Time{})
@@ -134,10 +134,10 @@ func Answering(w http.ResponseWriter) {
 }
 
 // Enabled is that of slog.Handler: the lines that net/http logs about connections, such as failed handshakes, come this way.
-func (c *crowd) Enabled(context.Context, slog.Level) bool { return true }
+func (c *anonymous) Enabled(context.Context, slog.Level) bool { return true }
 
-// Handle keeps them few, as strangers cause as many as they like. A handler that panicked is our own fault, and never left out.
-func (c *crowd) Handle(ctx context.Context, r slog.Record) error {
+// Handle keeps them few, as clients without the token cause as many as they like. A handler that panicked is our own fault, and never left out.
+func (c *anonymous) Handle(ctx context.Context, r slog.Record) error {
 	if strings.Contains(r.Message, "panic serving") {
 		c.log.Error("a request failed", "error", r.Message)
 		return nil
@@ -147,7 +147,7 @@ func (c *crowd) Handle(ctx context.Context, r slog.Record) error {
 }
 
 // WithAttrs is required by slog.Handler, and unused.
-func (c *crowd) WithAttrs([]slog.Attr) slog.Handler { return c }
+func (c *anonymous) WithAttrs([]slog.Attr) slog.Handler { return c }
 
 // WithGroup is required by slog.Handler, and unused.
-func (c *crowd) WithGroup(string) slog.Handler { return c }
+func (c *anonymous) WithGroup(string) slog.Handler { return c }

@@ -50,7 +50,7 @@ func newHouse(t *testing.T, handler http.Handler, quick time.Duration) *house {
 	if quick > 0 {
 		server.ReadHeaderTimeout, server.ReadTimeout, server.WriteTimeout = quick, quick, quick
 	}
-	listener, err := Door{Address: "127.0.0.1:0"}.Listen()
+	listener, err := Endpoint{Address: "127.0.0.1:0"}.Listen()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestSlowStrangers(t *testing.T) {
 	gone, asked := make(chan struct{}), make(chan struct{})
 	h := newHouse(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		close(asked)
-		<-gone // strangers' time was over meanwhile
+		<-gone // maxAnonymous' time was over meanwhile
 		_, _ = io.WriteString(w, "inside")
 	}), 50*time.Millisecond)
 	honest := h.connect("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: " + h.token.Bearer() + "\r\n\r\n")
@@ -138,13 +138,13 @@ func TestCrowd(t *testing.T) {
 	reader := bufio.NewReader(known)
 	ask(known, reader)
 	var silent []net.Conn
-	for range 3 * strangers {
+	for range 3 * maxAnonymous {
 		silent = append(silent, h.connect(""))
 	}
 	fresh := h.connect("")
 	ask(fresh, bufio.NewReader(fresh))
 	ask(known, reader)
-	for _, conn := range silent[:2*strangers] { // in the order of coming
+	for _, conn := range silent[:2*maxAnonymous] { // in the order of coming
 		h.answer(conn)
 	}
 	if lines := strings.Count(h.log.String(), "too many"); lines == 0 || lines > loglimit.LinesAMinute {

@@ -23,7 +23,7 @@ func TestMend(t *testing.T) {
 			if err := os.WriteFile(path, []byte(c.before), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			damaged, err := Mend(path)
+			damaged, err := Repair(path)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -50,7 +50,7 @@ func TestMend(t *testing.T) {
 	if err := os.WriteFile(path, []byte("garbage\n"+clock), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Mend(path); err == nil || !strings.Contains(err.Error(), "first line") {
+	if _, err := Repair(path); err == nil || !strings.Contains(err.Error(), "first line") {
 		t.Errorf("a journal without its first line: %v", err)
 	}
 }

@@ -221,7 +221,7 @@ func (g *Gate) admit(s tls.ConnectionState, r joinRequest) ([]byte, error) {
 	return g.authority.issue(Machine, r.Machine, csr.PublicKey)
 }
 
-// brief keeps what strangers say short in the log.
+// brief keeps what clients send short in the log.
 func brief(s string) string {
 	if len(s) > 64 {
 		return s[:64] + "..."

@@ -90,7 +90,7 @@ type site struct {
 	token   access.Token
 	place   Place
 	folder  string // of the tunnels' process numbers
-	shelf   Shelf
+	shelf   Registry
 	mu      sync.Mutex
 	lines   []string
 	changed chan struct{} // has room for the news that there are more
@@ -98,7 +98,7 @@ type site struct {
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	s := &site{token: access.Random(), folder: t.TempDir(), shelf: NewShelf(filepath.Join(t.TempDir(), "controllers")), changed: make(chan struct{}, 1)}
+	s := &site{token: access.Random(), folder: t.TempDir(), shelf: NewRegistry(filepath.Join(t.TempDir(), "controllers")), changed: make(chan struct{}, 1)}
 	gate := access.NewGate(s.token, false, time.Now, slog.New(slog.DiscardHandler))
 	server := httptest.NewServer(gate.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "[]") })))
 	t.Cleanup(server.Close)
@@ -310,7 +310,7 @@ func TestCommands(t *testing.T) {
 
 // What was put where is found by the run's name and by the job's, the newest controller first.
 func TestShelf(t *testing.T) {
-	shelf := NewShelf(filepath.Join(t.TempDir(), "controllers"))
+	shelf := NewRegistry(filepath.Join(t.TempDir(), "controllers"))
 	if all, err := shelf.Known(); err != nil || len(all) > 0 {
 		t.Errorf("%v, %v", all, err)
 	}

@@ -20,9 +20,9 @@ import (
 	"github.com/tierml/tierml/internal/atomicfile"
 )
 
-// Shelf is the folder in which a user keeps what is known of controllers: for each a folder with its place, its token (mode
+// Registry is the folder in which a user keeps what is known of controllers: for each a folder with its place, its token (mode
 // 0600), and the names of the jobs that were put on it.
-type Shelf struct{ dir string }
+type Registry struct{ dir string }
 
 // Files of a controller's folder.
 const (
@@ -31,23 +31,23 @@ const (
 	jobsFile  = "jobs" // a name in each line, the newest last
 )
 
-// NewShelf is the one in a directory, which need not exist.
-func NewShelf(dir string) Shelf { return Shelf{dir} }
+// NewRegistry is the one in a directory, which need not exist.
+func NewRegistry(dir string) Registry { return Registry{dir} }
 
-// UserShelf is the user's own.
-func UserShelf() (Shelf, error) {
+// UserRegistry is the user's own.
+func UserRegistry() (Registry, error) {
 	dir, err := os.UserConfigDir()
 	if err != nil {
-		return Shelf{}, fmt.Errorf("finding the directory of configurations, where tokens of controllers are kept: %w", err)
+		return Registry{}, fmt.Errorf("finding the directory of configurations, where tokens of controllers are kept: %w", err)
 	}
-	return NewShelf(filepath.Join(dir, "tierml", "controllers")), nil
+	return NewRegistry(filepath.Join(dir, "tierml", "controllers")), nil
 }
 
 // TokenFile is where a controller's token is, once it is known.
-func (s Shelf) TokenFile(p Place) string { return filepath.Join(s.dir, p.Name(), tokenFile) }
+func (s Registry) TokenFile(p Place) string { return filepath.Join(s.dir, p.Name(), tokenFile) }
 
 // Keep remembers a place, and the run that was put there; empty: none.
-func (s Shelf) Keep(p Place, run string) error {
+func (s Registry) Keep(p Place, run string) error {
 	folder := filepath.Join(s.dir, p.Name())
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return fmt.Errorf("remembering %s: %w", p, err)
@@ -74,7 +74,7 @@ func (s Shelf) Keep(p Place, run string) error {
 }
 
 // Forget removes all that is known of a place, its token included.
-func (s Shelf) Forget(p Place) error { return os.RemoveAll(filepath.Join(s.dir, p.Name())) }
+func (s Registry) Forget(p Place) error { return os.RemoveAll(filepath.Join(s.dir, p.Name())) }
 
 // Known is a place that is remembered, with the runs that were put there, the oldest first.
 type Known struct {
@@ -84,7 +84,7 @@ type Known struct {
 }
 
 // Known returns all places that are remembered, the one used last first. A folder that cannot be read is none.
-func (s Shelf) Known() ([]Known, error) {
+func (s Registry) Known() ([]Known, error) {
 	entries, err := os.ReadDir(s.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -112,7 +112,7 @@ func (s Shelf) Known() ([]Known, error) {
 }
 
 // FindRun returns the place of a run that was put there, by its name or its job's, of which the newest counts; false: none.
-func (s Shelf) FindRun(meant string) (Place, bool, error) {
+func (s Registry) FindRun(meant string) (Place, bool, error) {
 	all, err := s.Known()
 	for _, k := range all {
 		for _, run := range slices.Backward(k.Runs) {
@@ -125,7 +125,7 @@ func (s Shelf) FindRun(meant string) (Place, bool, error) {
 }
 
 // FindPlace returns the place that a name means: its cluster's, or Name.
-func (s Shelf) FindPlace(name string) (Place, error) {
+func (s Registry) FindPlace(name string) (Place, error) {
 	all, err := s.Known()
 	if err != nil {
 		return Place{}, err
@@ -155,7 +155,7 @@ type Way struct {
 
 // Connect opens the way to a controller, and gets its token once: from then on it is in TokenFile. Own is a token that the
 // user has named; the zero one: none. Note gets lines about what happens meanwhile.
-func (s Shelf) Connect(ctx context.Context, p Place, own access.Token, note func(string)) (w *Way, err error) {
+func (s Registry) Connect(ctx context.Context, p Place, own access.Token, note func(string)) (w *Way, err error) {
 	w = &Way{Address: p.URL, Close: func() {}}
 	if p.URL == "" {
 		t, err := OpenTunnel(ctx, p, note)
@@ -189,7 +189,7 @@ func (s Shelf) Connect(ctx context.Context, p Place, own access.Token, note func
 }
 
 // KeepToken keeps a controller's token, which only its owner can read.
-func (s Shelf) KeepToken(p Place, token access.Token) error {
+func (s Registry) KeepToken(p Place, token access.Token) error {
 	if err := os.MkdirAll(filepath.Dir(s.TokenFile(p)), 0o700); err != nil {
 		return fmt.Errorf("keeping the token: %w", err)
 	}

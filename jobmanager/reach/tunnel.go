@@ -138,7 +138,7 @@ func (t *Tunnel) answers(ctx context.Context) bool {
 // keep starts the command again as often as it ends, until the context does.
 func (t *Tunnel) keep(ctx context.Context, c *child) {
 	for ctx.Err() == nil {
-		t.tend(ctx, c)
+		t.watch(ctx, c)
 		for broken := time.Now(); ctx.Err() == nil; {
 			select {
 			case <-ctx.Done():
@@ -154,8 +154,8 @@ func (t *Tunnel) keep(ctx context.Context, c *child) {
 	}
 }
 
-// tend gives when a command has ended; it ends one through which nothing comes, and at the context's end.
-func (t *Tunnel) tend(ctx context.Context, c *child) {
+// watch waits for a command to end. It ends one that passes nothing on, and any at the context's end.
+func (t *Tunnel) watch(ctx context.Context, c *child) {
 	defer c.end()
 	for silent := 0; silent < unhealthy; {
 		select {

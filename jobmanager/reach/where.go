@@ -47,8 +47,8 @@ func Meant(at *config.Installation, found []provisioner.Controller, known []Know
 	return meant, others
 }
 
-// Stranger refuses a controller that may be another user's, and explains how to name it, or one's own.
-func Stranger(at *config.Installation, c provisioner.Controller, file string) error {
+// Foreign returns the refusal of a controller that may be another user's, and explains how to name it, or one's own.
+func Foreign(at *config.Installation, c provisioner.Controller, file string) error {
 	whose := "has no owner"
 	if c.Owner != "" {
 		whose = "belongs to " + c.Owner

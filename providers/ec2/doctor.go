@@ -152,7 +152,7 @@ func checkImage(ctx context.Context, account examined, e *Block, name string, ty
 	image, err := account.Image(ctx)
 	switch {
 	case unseen(err):
-		return "", doctor.Doubt("let the role do ec2:DescribeImages if doctor shall look at it; runs do without", "%v", err)
+		return "", doctor.Warn("let the role do ec2:DescribeImages if doctor shall look at it; runs do without", "%v", err)
 	case err != nil:
 		return "", doctor.Wrong("write an image of "+e.Region+" in ec2.image: aws ssm get-parameter --name /aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64", "%v", err)
 	case image.State != "available":
@@ -171,12 +171,12 @@ func checkImage(ctx context.Context, account examined, e *Block, name string, ty
 
 func checkSubnets(ctx context.Context, account examined, e *Block, machines int) (string, error) {
 	if len(e.Subnets) == 0 {
-		return "", doctor.Doubt("write ec2.subnets when the region has no default network", "none are named: each zone's default subnet is used")
+		return "", doctor.Warn("write ec2.subnets when the region has no default network", "none are named: each zone's default subnet is used")
 	}
 	subnets, err := account.Subnets(ctx)
 	switch {
 	case unseen(err):
-		return "", doctor.Doubt("let the role do ec2:DescribeSubnets if doctor shall look at them; runs do without", "%v", err)
+		return "", doctor.Warn("let the role do ec2:DescribeSubnets if doctor shall look at them; runs do without", "%v", err)
 	case err != nil:
 		return "", doctor.Wrong("write subnets of "+e.Region+" in ec2.subnets", "%v", err)
 	}
@@ -188,7 +188,7 @@ func checkSubnets(ctx context.Context, account examined, e *Block, machines int)
 		case subnets[at].Zone != zone:
 			return "", doctor.Wrong("correct ec2.subnets", "%s is in %s, not in %s", id, subnets[at].Zone, zone)
 		case subnets[at].Free < machines:
-			return "", doctor.Doubt("use a larger subnet, or fewer machines", "%s in %s has %d free addresses; the job may want %d", id, zone, subnets[at].Free, machines)
+			return "", doctor.Warn("use a larger subnet, or fewer machines", "%s in %s has %d free addresses; the job may want %d", id, zone, subnets[at].Free, machines)
 		}
 	}
 	return fmt.Sprintf("%d, with enough free addresses", len(subnets)), nil
@@ -196,12 +196,12 @@ func checkSubnets(ctx context.Context, account examined, e *Block, machines int)
 
 func checkGroups(ctx context.Context, account examined, e *Block) (string, error) {
 	if len(e.SecurityGroups) == 0 {
-		return "", doctor.Doubt("write ec2.security_groups when the default group was changed", "none are named: the network's default group is used, which lets its machines reach each other")
+		return "", doctor.Warn("write ec2.security_groups when the default group was changed", "none are named: the network's default group is used, which lets its machines reach each other")
 	}
 	groups, err := account.SecurityGroups(ctx)
 	switch {
 	case unseen(err):
-		return "", doctor.Doubt("let the role do ec2:DescribeSecurityGroups if doctor shall look at them; runs do without", "%v", err)
+		return "", doctor.Warn("let the role do ec2:DescribeSecurityGroups if doctor shall look at them; runs do without", "%v", err)
 	case err != nil:
 		return "", doctor.Wrong("write groups of "+e.Region+" in ec2.security_groups", "%v", err)
 	}
@@ -220,7 +220,7 @@ func checkGroups(ctx context.Context, account examined, e *Block) (string, error
 func checkLaunch(ctx context.Context, account examined, job *config.Job, known map[string]market.InstanceType) (string, error) {
 	kind, zone := firstOf(job, known)
 	if kind == "" || zone == "" {
-		return "", doctor.Doubt("tierml plan tries what it would buy", "the job names no type or no zone, so that none was tried")
+		return "", doctor.Warn("tierml plan tries what it would buy", "the job names no type or no zone, so that none was tried")
 	}
 	for _, class := range []market.Class{market.Spot, market.OnDemand} {
 		pool := market.Pool{Provider: Name, Region: of(job).Region, Zone: zone, Type: kind, Class: class}
@@ -235,21 +235,21 @@ func checkLaunch(ctx context.Context, account examined, job *config.Job, known m
 func checkFleet(ctx context.Context, account examined, job *config.Job, known map[string]market.InstanceType) (string, error) {
 	kind, zone := firstOf(job, known)
 	if kind == "" || zone == "" {
-		return "", doctor.Doubt("a purchase tells", "the job names no type or no zone, so that none was tried")
+		return "", doctor.Warn("a purchase tells", "the job names no type or no zone, so that none was tried")
 	}
 	pool := market.Pool{Provider: Name, Region: of(job).Region, Zone: zone, Type: kind, Class: market.Spot}
 	rights, err := account.TryFleet(ctx, provisioner.Request{Token: "doctor", Pool: pool, Count: 1})
 	const instead = "; or write resources.allocation: " + config.AllocationOnePool
 	switch {
 	case unseen(err):
-		return "", doctor.Doubt("write resources.allocation: "+config.AllocationOnePool+" where there are no fleets", "%v", err)
+		return "", doctor.Warn("write resources.allocation: "+config.AllocationOnePool+" where there are no fleets", "%v", err)
 	case err != nil:
 		return "", doctor.Denied(err, roleAdvice+instead)
 	case len(rights.Denied) > 0:
 		return "", doctor.Wrong("let the role do it: apply terraform/aws again, which has them"+instead, "resources.allocation: %s takes fleets; not allowed: %s",
 			job.Resources.Allocation, strings.Join(append(rights.Denied, rights.Unsure...), ", "))
 	case len(rights.Unsure) > 0:
-		return "", doctor.Doubt("nothing is to be done when the role is that of terraform/aws; else let it do them"+instead,
+		return "", doctor.Warn("nothing is to be done when the role is that of terraform/aws; else let it do them"+instead,
 			"refused for a launch template that does not exist: %s; a role that may use the cluster's own only is refused so, too", strings.Join(rights.Unsure, ", "))
 	}
 	return fmt.Sprintf("EC2 would make a fleet of %s in %s, and its launch template (DryRun)", kind, zone), nil
@@ -309,7 +309,7 @@ func checkOnDemand(ctx context.Context, account examined, job *config.Job, types
 		return "of the job's own catalog", nil
 	}
 	if len(types) == 0 {
-		return "", doctor.Doubt("tierml plan asks for the types that meet a need", "the job names no type, so that none was asked for")
+		return "", doctor.Warn("tierml plan asks for the types that meet a need", "the job names no type, so that none was asked for")
 	}
 	found, missing, err := account.OnDemand(ctx, types...)
 	const instead = "name a CSV file in ec2.catalog; docs/prices.md says what it looks like"
@@ -327,7 +327,7 @@ func checkQuotas(ctx context.Context, account examined, job *config.Job, types m
 	for _, q := range quotaNeeds(job, slices.Collect(maps.Values(types))) {
 		limit, err := account.Quota(ctx, of(job).Endpoint, q.code)
 		if err != nil {
-			return "", doctor.Doubt("let the role do servicequotas:GetServiceQuota, or look at the console: Service Quotas, EC2, "+q.code, "%v", err)
+			return "", doctor.Warn("let the role do servicequotas:GetServiceQuota, or look at the console: Service Quotas, EC2, "+q.code, "%v", err)
 		}
 		if limit < q.wanted {
 			return "", doctor.Wrong("ask for more: aws service-quotas request-service-quota-increase --service-code ec2 --quota-code "+q.code+
@@ -336,7 +336,7 @@ func checkQuotas(ctx context.Context, account examined, job *config.Job, types m
 		said = append(said, fmt.Sprintf("%s: %.0f %s vCPUs (%.0f wanted)", q.code, limit, q.what, q.wanted))
 	}
 	if len(said) == 0 {
-		return "", doctor.Doubt("tierml plan asks for the types that meet a need", "the job names no type, so that none was asked for")
+		return "", doctor.Warn("tierml plan asks for the types that meet a need", "the job names no type, so that none was asked for")
 	}
 	return strings.Join(said, ", "), nil
 }

@@ -108,7 +108,7 @@ func checks(job *config.Job, connect func(context.Context) (examined, error)) []
 func granted(ctx context.Context, project examined) (string, error) {
 	has, err := project.Granted(ctx, "", append(slices.Clone(looks), changes...))
 	if err != nil {
-		return "", doctor.Doubt("turn the Resource Manager's API on, or look by hand: gcloud services enable cloudresourcemanager.googleapis.com", "%v", err)
+		return "", doctor.Warn("turn the Resource Manager's API on, or look by hand: gcloud services enable cloudresourcemanager.googleapis.com", "%v", err)
 	}
 	lacks := func(wanted []string) (missing []string) {
 		for _, p := range wanted {
@@ -122,7 +122,7 @@ func granted(ctx context.Context, project examined) (string, error) {
 		return "", doctor.Wrong(roleAdvice, "not granted on the project: %s", strings.Join(missing, ", "))
 	}
 	if missing := lacks(changes); len(missing) > 0 {
-		return "", doctor.Doubt("nothing, when they are granted for the cluster's names only, as terraform/gcp does; else "+roleAdvice,
+		return "", doctor.Warn("nothing, when they are granted for the cluster's names only, as terraform/gcp does; else "+roleAdvice,
 			"the project does not tell whether these are granted: %s", strings.Join(missing, ", "))
 	}
 	return fmt.Sprintf("all %d are granted on the project", len(looks)+len(changes)), nil
@@ -132,7 +132,7 @@ func granted(ctx context.Context, project examined) (string, error) {
 func checkAPIs(ctx context.Context, project examined) (string, error) {
 	states, err := project.Services(ctx, "", services)
 	if err != nil {
-		return "", doctor.Doubt("let the service account do serviceusage.services.get, or look by hand: gcloud services list --enabled", "%v", err)
+		return "", doctor.Warn("let the service account do serviceusage.services.get, or look by hand: gcloud services list --enabled", "%v", err)
 	}
 	var off []string
 	for _, name := range services {
@@ -148,14 +148,14 @@ func checkAPIs(ctx context.Context, project examined) (string, error) {
 
 func checkServiceAccount(ctx context.Context, project examined, g *Block) (string, error) {
 	if g.ServiceAccount == "" {
-		return "", doctor.Doubt("write gce.service_account: machines read the program, splits and checkpoints as it", "none is named: machines act as nobody")
+		return "", doctor.Warn("write gce.service_account: machines read the program, splits and checkpoints as it", "none is named: machines act as nobody")
 	}
 	may, err := project.MayActAs(ctx, "")
 	switch {
 	case errors.Is(err, provisioner.ErrNotFound):
 		return "", doctor.Wrong("write gce.service_account: NAME@"+g.Project+".iam.gserviceaccount.com; gcloud iam service-accounts list shows them", "there is no %s", g.ServiceAccount)
 	case err != nil:
-		return "", doctor.Doubt("turn IAM's API on, or look by hand: gcloud services enable iam.googleapis.com", "%v", err)
+		return "", doctor.Warn("turn IAM's API on, or look by hand: gcloud services enable iam.googleapis.com", "%v", err)
 	case !may:
 		return "", doctor.Wrong("give the controller roles/iam.serviceAccountUser on it: gcloud iam service-accounts add-iam-policy-binding "+g.ServiceAccount,
 			"machines may not be launched as %s (iam.serviceAccounts.actAs)", g.ServiceAccount)
@@ -194,12 +194,12 @@ func checkTypes(ctx context.Context, project examined, job *config.Job, zones []
 
 func checkNetwork(ctx context.Context, project examined, g *Block) (string, error) {
 	if g.Subnetwork == "" {
-		return "", doctor.Doubt("write gce.subnetwork when the project has no network called default", "no subnetwork is named")
+		return "", doctor.Warn("write gce.subnetwork when the project has no network called default", "no subnetwork is named")
 	}
 	addresses, private, err := project.SubnetworkRange(ctx)
 	switch {
 	case errors.Is(err, provisioner.ErrDenied):
-		return "", doctor.Doubt("let the service account do compute.subnetworks.get if doctor shall look at it; runs do without", "%v", err)
+		return "", doctor.Warn("let the service account do compute.subnetworks.get if doctor shall look at it; runs do without", "%v", err)
 	case err != nil:
 		return "", doctor.Wrong("write a subnetwork of "+g.Region, "%v", err)
 	case !private && !g.ExternalIP:
@@ -209,7 +209,7 @@ func checkNetwork(ctx context.Context, project examined, g *Block) (string, erro
 	missing, err := project.MayUseSubnetwork(ctx)
 	switch {
 	case err != nil:
-		return "", doctor.Doubt("look by hand: gcloud compute networks subnets get-iam-policy", "%v", err)
+		return "", doctor.Warn("look by hand: gcloud compute networks subnets get-iam-policy", "%v", err)
 	case len(missing) > 0:
 		return "", doctor.Wrong("give the controller roles/compute.networkUser on the subnetwork, as terraform/gcp does", "not granted on it: %s", strings.Join(missing, ", "))
 	}
@@ -232,7 +232,7 @@ func checkList(ctx context.Context, project examined, g *Block) (string, error) 
 func checkQuotas(ctx context.Context, project examined, job *config.Job, types map[string]market.InstanceType) (string, error) {
 	quotas, err := project.Quotas(ctx)
 	if err != nil {
-		return "", doctor.Doubt("let the service account do compute.regions.get, or look at the console: IAM, Quotas", "%v", err)
+		return "", doctor.Warn("let the service account do compute.regions.get, or look at the console: IAM, Quotas", "%v", err)
 	}
 	limit := map[string]provisioner.Quota{}
 	for _, q := range quotas {
@@ -258,7 +258,7 @@ func checkQuotas(ctx context.Context, project examined, job *config.Job, types m
 		have, told := limit[q.name]
 		switch {
 		case !told: // those of newer models are not among a region's
-			return "", doctor.Doubt("look at the console: IAM, Quotas, GPUs", "%s, and quota %s is not listed", said, q.name)
+			return "", doctor.Warn("look at the console: IAM, Quotas, GPUs", "%s, and quota %s is not listed", said, q.name)
 		case have.Limit-have.Used < q.wanted:
 			return "", doctor.Wrong("ask for more in the console: IAM, Quotas, "+q.name+" in "+of(job).Region+", and GPUS_ALL_REGIONS", "%s: %.0f of %.0f are free; the job may want %.0f",
 				q.name, have.Limit-have.Used, have.Limit, q.wanted)

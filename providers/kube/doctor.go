@@ -60,7 +60,7 @@ func checks(job *config.Job, connect func() (examined, error)) []doctor.Check {
 				return "", doctor.Denied(err, roleAdvice)
 			}
 			if len(missing) > 0 {
-				return "", doctor.Doubt("bind the cluster role of deploy/kubernetes; without it pods are warned when they are deleted, not when their node is tainted",
+				return "", doctor.Warn("bind the cluster role of deploy/kubernetes; without it pods are warned when they are deleted, not when their node is tainted",
 					"not allowed: %s", words(missing))
 			}
 			nodes, err := cluster.Nodes(ctx)
@@ -105,10 +105,10 @@ func words(rights []api.Right) string {
 // checkNodes looks whether a node that is there could take a pod. An autoscaler may make others.
 func checkNodes(b *Block, nodes []api.Node) (string, error) {
 	if len(nodes) == 0 {
-		return "", doctor.Doubt("nothing, when the autoscaler makes nodes as pods wait", "the cluster has no nodes now")
+		return "", doctor.Warn("nothing, when the autoscaler makes nodes as pods wait", "the cluster has no nodes now")
 	}
 	if !slices.ContainsFunc(nodes, func(n api.Node) bool { return n.VCPU >= b.CPU && n.MemoryMiB >= b.Memory.MiB }) {
-		return "", doctor.Doubt("want smaller pods, unless the autoscaler makes larger nodes", "none of the %d nodes can take a pod of %d vCPUs and %s", len(nodes), b.CPU, b.Memory)
+		return "", doctor.Warn("want smaller pods, unless the autoscaler makes larger nodes", "none of the %d nodes can take a pod of %d vCPUs and %s", len(nodes), b.CPU, b.Memory)
 	}
 	return fmt.Sprintf("%d, some of which can take such a pod", len(nodes)), nil
 }

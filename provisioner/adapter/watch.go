@@ -30,7 +30,7 @@ func Watch(ctx context.Context, log *slog.Logger, every time.Duration, look func
 		case err != nil:
 			log.Warn("looking for notices", "err", err)
 		default:
-			told = tell(machines, told, f)
+			told = deliver(machines, told, f)
 		}
 		if Pause(ctx, every) != nil {
 			return nil
@@ -44,8 +44,8 @@ type notice struct {
 	id   provisioner.InstanceID
 }
 
-// tell calls f for what is new, and returns what has been reported of the machines that are still listed.
-func tell(machines []Shown, before map[notice]bool, f func(provisioner.Notice)) map[notice]bool {
+// deliver calls f for what is new, and returns what has been reported of the machines that are still listed.
+func deliver(machines []Shown, before map[notice]bool, f func(provisioner.Notice)) map[notice]bool {
 	after := map[notice]bool{}
 	for _, m := range machines {
 		if n := (notice{provisioner.Eviction, m.ID}); before[n] || !m.Deadline.IsZero() {

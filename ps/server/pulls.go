@@ -146,7 +146,7 @@ func (s *backups) pull(ctx context.Context, generation ps.Generation, b *backup,
 		case err == nil:
 			p.full = true
 			continue
-		case errors.Is(err, ps.ErrInvalid) && b.toldAgain():
+		case errors.Is(err, ps.ErrInvalid) && b.notifiedAgain():
 			continue
 		case errors.Is(err, ps.ErrInvalid):
 			s.said.Warn(s.cfg.Log, "a cut is not to be had any more", "cut", cut, "partition", b.id, "from", from, "error", err)
@@ -160,8 +160,8 @@ func (s *backups) pull(ctx context.Context, generation ps.Generation, b *backup,
 	}
 }
 
-// toldAgain reports whether there was news of what is being pulled: its owner may have refused it before, and have it now.
-func (b *backup) toldAgain() bool {
+// notifiedAgain reports whether a notification of what is being pulled has come meanwhile: its owner may have refused it before, and have it now.
+func (b *backup) notifiedAgain() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	again := b.again

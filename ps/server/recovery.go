@@ -29,7 +29,7 @@ func (s *Server) fenceWorker(incarnation ps.Incarnation) (standings []ps.OwnerSt
 		case leaving:
 			return nil, slot.wait()
 		case owned:
-			standings = append(standings, slot.shard.TellOf(incarnation))
+			standings = append(standings, slot.shard.StatusOf(incarnation))
 		}
 	}
 	return standings, nil

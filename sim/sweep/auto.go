@@ -298,7 +298,7 @@ func (c *Chooser) simulate(ctx context.Context, candidates []*candidate, samples
 
 // pastWorker is one of those that share the trials of a chooser.
 type pastWorker struct {
-	recalled *recollection
+	recalled *pastCache
 	same     map[string]planner.Trial // of policies for which all starts are the same
 }
 
@@ -308,7 +308,7 @@ func (w *pastWorker) run(k *candidate, start time.Time) (planner.Trial, error) {
 		return trial, nil
 	}
 	cfg := k.cfg
-	cfg.Policy = remembering(cfg.Policy, w.recalled)
+	cfg.Policy = caching(cfg.Policy, w.recalled)
 	b := block{cfg: cfg, within: k.within}
 	r, err := b.simulate(start)
 	if err != nil {

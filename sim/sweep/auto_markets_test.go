@@ -87,7 +87,7 @@ func autoMarkets(t *testing.T, data string) (out []cell) {
 			n += crossings(p)
 		}
 		job.Checkpoints.Every = 5 * time.Minute
-		if err := (Evictions{}).Impose(&job); err != nil {
+		if err := (Evictions{}).Apply(&job); err != nil {
 			t.Fatal(err)
 		}
 		out = append(out, cell{name: m.name(), crossings: n, job: job})

@@ -46,7 +46,7 @@ func TestAutoSpeed(t *testing.T) {
 	job.Reliable = elasticity.Reliable{Pool: at, Type: small, Count: 1}
 	job.Equivalent.Count = 64 / job.Equivalent.Type.VCPU
 	job.Checkpoints.Every = 5 * time.Minute
-	if err := (Evictions{}).Impose(&job); err != nil {
+	if err := (Evictions{}).Apply(&job); err != nil {
 		t.Fatal(err)
 	}
 	job = OnEC2(job, 8*time.Hour)

@@ -51,9 +51,9 @@ func ParseEvictions(words []string) (e Evictions, err error) {
 	return e, nil
 }
 
-// Impose sets the evictions of a job's simulation. Pools whose availability is recorded have those of the recording. What is
+// Apply sets the evictions of a job's simulation. Pools whose availability is recorded have those of the recording. What is
 // told of all machines policies know as the Spot Instance Advisor's word.
-func (e Evictions) Impose(cfg *sim.Config) error {
+func (e Evictions) Apply(cfg *sim.Config) error {
 	cfg.Hazard = nil
 	if e.None || cfg.Rules.Terms().MaxBid > 0 { // where prices evict
 		return nil
@@ -130,7 +130,7 @@ func (e Evictions) rate(c *bidding.Candidate) (perHour float64, says string) {
 	if e.Month > 0 {
 		return hazard.OfMonth(e.Month), fmt.Sprintf("%.4g %% of machines a month, as asked for", 100*e.Month)
 	}
-	if rate, told := c.Hints.EvictionsTold(); told {
+	if rate, told := c.Hints.EvictionRate(); told {
 		return rate, "by the provider's word of each pool"
 	}
 	return hazard.Assumed(c.Pool.Provider)
@@ -144,8 +144,8 @@ func placesOf(cfg *sim.Config, c *bidding.Candidate) int {
 	return cmp.Or(cfg.Want.Machines, 1)
 }
 
-// WhyEvicted says in a sentence why and how often machines are taken in a simulation; empty where prices alone decide.
-func WhyEvicted(cfg *sim.Config) string {
+// EvictionSource says in a sentence why and how often machines are taken in a simulation; empty where prices alone decide.
+func EvictionSource(cfg *sim.Config) string {
 	switch {
 	case cfg.Hazard != nil && len(cfg.Hazard.Says) > 0:
 		return "Evictions for capacity: " + strings.Join(cfg.Hazard.Says, "; ") + "."

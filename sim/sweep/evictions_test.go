@@ -68,18 +68,18 @@ func TestEvictionsByWhatIsKnown(t *testing.T) {
 	job := calmJob(t, "ec2-now")
 	spot := slices.IndexFunc(job.Pools, func(c bidding.Candidate) bool { return !c.OnDemand() })
 	job.Pools[spot].Hints.Interruptions = bidding.Hint{Value: 0.025, At: time.Date(2021, 3, 1, 0, 0, 0, 0, time.UTC)}
-	if err := (Evictions{}).Impose(&job); err != nil {
+	if err := (Evictions{}).Apply(&job); err != nil {
 		t.Fatal(err)
 	}
 	if h := job.Hazard; h == nil || len(h.Pools) != 2 || h.Pools[0].PerHour > h.Pools[1].PerHour/5 || h.Pools[0].Places != 16 {
 		t.Errorf("%+v", h)
 	}
-	if why := WhyEvicted(&job); !strings.Contains(why, "provider's word") || !strings.Contains(why, "17.5 % of machines a month") || !strings.Contains(why, "(1 of 2 pools)") {
+	if why := EvictionSource(&job); !strings.Contains(why, "provider's word") || !strings.Contains(why, "17.5 % of machines a month") || !strings.Contains(why, "(1 of 2 pools)") {
 		t.Error(why)
 	}
 	for name, e := range map[string]Evictions{"none": {None: true}, "bids": {}} {
 		job := calmJob(t, map[string]string{"none": "gce-spot", "bids": "ec2-2017"}[name])
-		if err := e.Impose(&job); err != nil || job.Hazard != nil {
+		if err := e.Apply(&job); err != nil || job.Hazard != nil {
 			t.Errorf("%s: %+v, %v", name, job.Hazard, err)
 		}
 	}
@@ -93,7 +93,7 @@ func TestPoliciesMeetTheSameEvictions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := e.Impose(&job); err != nil {
+		if err := e.Apply(&job); err != nil {
 			t.Fatal(err)
 		}
 		policies := []string{"tierml", "cost-per-work", "checkpoint", "on-demand", Clairvoyant}

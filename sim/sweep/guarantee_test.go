@@ -261,7 +261,7 @@ func (g *guarantee) once() (wrong string, left []time.Duration) {
 		if e.Kind == journal.Intent && strings.HasPrefix(e.Why, "safety net: losing") {
 			left = append(left, e.T.Sub(cfg.Start))
 		}
-	}, remembering(cfg.Policy, newRecollection(48*time.Hour))
+	}, caching(cfg.Policy, newRecollection(48*time.Hour))
 	r, err := sim.Run(cfg)
 	switch {
 	case err != nil:

@@ -47,7 +47,7 @@ func ForJob(job *config.Job, choice planner.Resolved, work float64, servers int)
 	if cfg.Equivalent, err = cheapestOnDemand(&cfg, choice); err != nil {
 		return sim.Config{}, nil, err
 	}
-	if err := (Evictions{}).Impose(&cfg); err != nil {
+	if err := (Evictions{}).Apply(&cfg); err != nil {
 		return sim.Config{}, nil, err
 	}
 	if job.IsProgram() {
@@ -57,7 +57,7 @@ func ForJob(job *config.Job, choice planner.Resolved, work float64, servers int)
 			cfg.Programs.Rungs, cfg.Programs.Of = s.Rungs, int64(job.Progress.Of)
 		}
 	}
-	cfg.ValueOfTime = job.HourIsWorth(PerHour(&cfg))
+	cfg.ValueOfTime = job.ValueOfHour(PerHour(&cfg))
 	for _, a := range job.Local.Script {
 		switch do := sim.Verb(a.Do); do {
 		case sim.Evict, sim.EvictNow, sim.Kill, sim.Rebalance, sim.NoCapacity:

@@ -6,10 +6,10 @@ import (
 	"github.com/tierml/tierml/bidding"
 )
 
-// recollection keeps what a policy makes of the past alone: starts a minute apart look at the same past. It rests on
+// pastCache keeps what a policy makes of the past alone: starts a minute apart look at the same past. It rests on
 // History being the same for all starts as far back as policies look. It forgets the oldest first: a forecast of a busy market
 // takes some 200 kB, and starts that lie days apart share none.
-type recollection struct {
+type pastCache struct {
 	most       int // values that are kept
 	known      map[any]any
 	order      []any // keys of known, the oldest first
@@ -17,12 +17,12 @@ type recollection struct {
 }
 
 // newRecollection has room for the forecasts of a run of some length, one an hour: the next start looks at the same ones.
-func newRecollection(longest time.Duration) *recollection {
-	return &recollection{most: int(longest/time.Hour) + 2, known: map[any]any{}, strategies: bidding.NewStrategies()}
+func newRecollection(longest time.Duration) *pastCache {
+	return &pastCache{most: int(longest/time.Hour) + 2, known: map[any]any{}, strategies: bidding.NewStrategies()}
 }
 
 // Recall returns what is known by that key, or makes it.
-func (r *recollection) Recall(key any, make func() any) any {
+func (r *pastCache) Recall(key any, make func() any) any {
 	if v, ok := r.known[key]; ok {
 		return v
 	}
@@ -35,9 +35,9 @@ func (r *recollection) Recall(key any, make func() any) any {
 	return v
 }
 
-// remembering returns a policy that asks the recollection, where it can. Nobody else may use it at the same time: each worker
+// caching returns a policy that uses the cache where it can. It is not safe for concurrent use: each worker
 // has a recollection of its own.
-func remembering(p bidding.Policy, r *recollection) bidding.Policy {
+func caching(p bidding.Policy, r *pastCache) bidding.Policy {
 	switch p := p.(type) {
 	case bidding.CostPerWork:
 		if p.Memo == nil {
@@ -45,7 +45,7 @@ func remembering(p bidding.Policy, r *recollection) bidding.Policy {
 		}
 		return p
 	case bidding.RolledBack:
-		p.Policy = remembering(p.Policy, r)
+		p.Policy = caching(p.Policy, r)
 		return p
 	case bidding.Deadline:
 		if p.Known == nil {

@@ -36,8 +36,8 @@ var Oracles = []string{OracleFullBid, Oracle, OracleAnyBid, OracleOneFleet, Clai
 // IsOracle reports whether a policy is none, but an oracle.
 func IsOracle(policy string) bool { return slices.Contains(Oracles, policy) }
 
-// sight is the kind of an oracle.
-type sight struct {
+// oracleKind distinguishes the oracles.
+type oracleKind struct {
 	tiered    bool // has the job's reliable tier
 	lowerBids bool // bids anything up to what the job allows
 	atEnds    bool // replaces a fleet that is paid by the hour only when its hour ends
@@ -46,11 +46,11 @@ type sight struct {
 }
 
 // sightOf is the oracle that bounds a policy.
-func sightOf(p bidding.Policy) sight {
-	s := sight{tiered: true}
+func sightOf(p bidding.Policy) oracleKind {
+	s := oracleKind{tiered: true}
 	switch p := p.(type) {
 	case bidding.OnDemand:
-		return sight{}
+		return oracleKind{}
 	case bidding.CostPerWork:
 		s.lowerBids, s.atEnds = true, true
 	case bidding.TierML:
@@ -65,14 +65,14 @@ func sightOf(p bidding.Policy) sight {
 }
 
 // sights are those of a row: one for a policy, for Auto those of its candidates, and for Oracle those of all policies that it is compared with.
-func (p Experiment) sights(name string) (out []sight, err error) {
+func (p Experiment) sights(name string) (out []oracleKind, err error) {
 	switch name {
 	case Clairvoyant:
-		return []sight{{clairvoyant: true}}, nil
+		return []oracleKind{{clairvoyant: true}}, nil
 	case OracleAnyBid:
-		return []sight{{tiered: true, lowerBids: true}}, nil
+		return []oracleKind{{tiered: true, lowerBids: true}}, nil
 	case OracleOneFleet:
-		return []sight{{tiered: true, atEnds: true}}, nil
+		return []oracleKind{{tiered: true, atEnds: true}}, nil
 	case Oracle, OracleFullBid:
 		for _, other := range p.Policies {
 			if IsOracle(other) {
@@ -92,7 +92,7 @@ func (p Experiment) sights(name string) (out []sight, err error) {
 			}
 		}
 		if len(out) == 0 {
-			out = []sight{{tiered: true}}
+			out = []oracleKind{{tiered: true}}
 		}
 		return out, nil
 	case Auto:
@@ -111,7 +111,7 @@ func (p Experiment) sights(name string) (out []sight, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return []sight{sightOf(policy)}, nil
+	return []oracleKind{sightOf(policy)}, nil
 }
 
 // Freedom says what an oracle of a comparison may do beside what TierML does, and for whose sake; "" = nothing.
@@ -127,8 +127,8 @@ func (p Experiment) Freedom(oracle string) string {
 	return strings.Join(parts, "; ")
 }
 
-// Undercutting names the policies that an oracle of a comparison does not bound, because they bid less than it does.
-func (p Experiment) Undercutting(oracle string) []string {
+// BelowOracle names the policies that an oracle of a comparison does not bound, because they bid less than it does.
+func (p Experiment) BelowOracle(oracle string) []string {
 	if _, lower := p.exceptions(); oracle == OracleFullBid || oracle == OracleOneFleet {
 		return lower
 	}
@@ -142,10 +142,10 @@ func (p Experiment) exceptions() (tierless, lower []string) {
 			continue
 		}
 		if kinds, err := p.sights(name); err == nil {
-			if slices.ContainsFunc(kinds, func(s sight) bool { return !s.tiered }) {
+			if slices.ContainsFunc(kinds, func(s oracleKind) bool { return !s.tiered }) {
 				tierless = append(tierless, name)
 			}
-			if slices.ContainsFunc(kinds, func(s sight) bool { return s.lowerBids }) {
+			if slices.ContainsFunc(kinds, func(s oracleKind) bool { return s.lowerBids }) {
 				lower = append(lower, name)
 			}
 		}
@@ -166,7 +166,7 @@ const seeLength = 240
 // foresee cuts the question what each start of a length costs at least into blocks. There are none when the oracle does
 // not know the market, nor where one of the machines serves in place of a reliable one, of any pool, beside those that work:
 // the oracle holds machines of one pool at a time.
-func foresee(cfg *sim.Config, kind sight, starts []time.Time) (*bounds, []block, error) {
+func foresee(cfg *sim.Config, kind oracleKind, starts []time.Time) (*bounds, []block, error) {
 	b := &bounds{costs: make([]market.USD, len(starts)), known: make([]bool, len(starts))}
 	work := ComputeTime(cfg).Hours() * cfg.Equivalent.Type.WorkRate() * float64(cfg.Equivalent.Count)
 	switch {
@@ -238,7 +238,7 @@ func (b *block) compare(rows []Row) {
 }
 
 // foresight is what the oracle knows of a job: of runs with its reliable tier, or of those without one.
-func foresight(cfg *sim.Config, kind sight, starts []time.Time) oracle.Config {
+func foresight(cfg *sim.Config, kind oracleKind, starts []time.Time) oracle.Config {
 	t := &cfg.Timing
 	c := oracle.Config{
 		LowerBids: kind.lowerBids, Terms: cfg.Rules.Terms(), Startup: t.Launch + t.Boot + t.Start, Notice: t.Notice,

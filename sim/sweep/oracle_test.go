@@ -58,16 +58,16 @@ func TestNoPolicyBeatsTheOracle(t *testing.T) {
 func TestFreedom(t *testing.T) {
 	for _, c := range []struct {
 		policies []string
-		want     []sight
+		want     []oracleKind
 		freedom  string
 	}{
-		{[]string{Oracle}, []sight{{tiered: true}}, ""},
-		{[]string{"tierml", "tierml-noswitch", Oracle}, []sight{{tiered: true}}, ""},
-		{[]string{"tierml", "cost-per-work", Oracle}, []sight{{tiered: true}, {tiered: true, lowerBids: true, atEnds: true}},
+		{[]string{Oracle}, []oracleKind{{tiered: true}}, ""},
+		{[]string{"tierml", "tierml-noswitch", Oracle}, []oracleKind{{tiered: true}}, ""},
+		{[]string{"tierml", "cost-per-work", Oracle}, []oracleKind{{tiered: true}, {tiered: true, lowerBids: true, atEnds: true}},
 			"bid less than on demand, as cost-per-work may"},
-		{[]string{"checkpoint-aggressive", Oracle}, []sight{{lowerBids: true}},
+		{[]string{"checkpoint-aggressive", Oracle}, []oracleKind{{lowerBids: true}},
 			"go without reliable machines, as checkpoint-aggressive must; bid less than on demand, as checkpoint-aggressive may"},
-		{[]string{"on-demand", "deadline", Oracle}, []sight{{}}, "go without reliable machines, as on-demand, deadline must"},
+		{[]string{"on-demand", "deadline", Oracle}, []oracleKind{{}}, "go without reliable machines, as on-demand, deadline must"},
 	} {
 		p := Experiment{Policies: c.policies}
 		got, err := p.sights(Oracle)

@@ -68,7 +68,7 @@ func told(f planner.Forecast, cfg *sim.Config, unrecorded int) planner.Forecast 
 	if unrecorded > 0 {
 		f.Basis += fmt.Sprintf("; %d starts are left out, as prices were not recorded while they would have run", unrecorded)
 	}
-	if why := WhyEvicted(cfg); why != "" {
+	if why := EvictionSource(cfg); why != "" {
 		f.Basis += ". " + strings.TrimSuffix(why, ".")
 	}
 	return f
@@ -119,7 +119,7 @@ func simulate(cfg sim.Config, starts []time.Time, until time.Time, progress func
 	for range min(runtime.GOMAXPROCS(0), len(starts)) {
 		workers.Go(func() {
 			cfg := cfg
-			cfg.Policy = remembering(cfg.Policy, newRecollection(until.Sub(starts[len(starts)-1]))) // one worker's
+			cfg.Policy = caching(cfg.Policy, newRecollection(until.Sub(starts[len(starts)-1]))) // one worker's
 			for i := next.Add(1) - 1; i < int64(len(starts)); i = next.Add(1) - 1 {
 				one := cfg
 				one.Start, one.Horizon = starts[i], until.Sub(starts[i])

@@ -119,7 +119,7 @@ func Stream(ctx context.Context, p Experiment, take func(Row) error, progress fu
 
 // worker is one of those that share the blocks of a plan.
 type worker struct {
-	recalled *recollection
+	recalled *pastCache
 	same     map[way]sim.Result // of blocks whose starts are all the same
 }
 
@@ -170,7 +170,7 @@ func (w *worker) simulate(ctx context.Context, b *block, start time.Time) (r sim
 		return known, nil
 	}
 	one := *by
-	one.cfg.Policy = remembering(one.cfg.Policy, w.recalled)
+	one.cfg.Policy = caching(one.cfg.Policy, w.recalled)
 	if r, err = one.simulate(start); err == nil && by.same {
 		w.same[key] = r
 	}
@@ -194,7 +194,7 @@ func (p Experiment) blocks() (out []block, total int, err error) {
 		if err != nil {
 			return nil, 0, err
 		}
-		known := map[sight]*bounds{}
+		known := map[oracleKind]*bounds{}
 		for i, name := range p.Policies {
 			run, err := p.run(cfg, name)
 			if err != nil {
@@ -317,7 +317,7 @@ func (p Experiment) Single(tell func(journal.Entry) error) error {
 		b = *b.by[choice.Policy]
 	}
 	var told error
-	b.cfg.Policy = remembering(b.cfg.Policy, newRecollection(p.longest()))
+	b.cfg.Policy = caching(b.cfg.Policy, newRecollection(p.longest()))
 	b.cfg.MaxDuration = b.limit
 	b.cfg.Record = func(e journal.Entry) { told = errors.Join(told, tell(e)) }
 	if _, err := b.simulate(starts[0]); err != nil {

@@ -65,7 +65,7 @@ func parseRoute(s *shape, text string) (ps.Route, map[ps.ServerID]string) {
 	return route, peers
 }
 
-type obedient func(word, rest string) (answer string, err error)
+type fixedSource func(word, rest string) (answer string, err error)
 
 type heldCut struct {
 	cut   ps.Clock
@@ -73,7 +73,7 @@ type heldCut struct {
 }
 
 // serve is an owner or a backup.
-func serve(_ string, self ps.ServerID, s *shape) (obey obedient, end func(), err error) {
+func serve(_ string, self ps.ServerID, s *shape) (obey fixedSource, end func(), err error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, nil, err
@@ -118,7 +118,7 @@ func serve(_ string, self ps.ServerID, s *shape) (obey obedient, end func(), err
 }
 
 // work is a worker that adds to every parameter in every clock.
-func work(_ string, self ps.ServerID, s *shape) (obey obedient, end func(), err error) {
+func work(_ string, self ps.ServerID, s *shape) (obey fixedSource, end func(), err error) {
 	var number int
 	if _, err := fmt.Sscanf(string(self), "w%d", &number); err != nil {
 		return nil, nil, err

@@ -73,8 +73,8 @@ func (t *trial) victim(f fault, classes ...market.Class) (machine, bool, error) 
 	return list[int(f.place*float64(len(list)))], true, nil
 }
 
-// toVictim does something to one machine of some classes.
-func toVictim(do func(t *trial, f fault, m machine) (string, error), classes ...market.Class) func(*trial, fault) (string, error) {
+// onMachine does something to one machine of some classes.
+func onMachine(do func(t *trial, f fault, m machine) (string, error), classes ...market.Class) func(*trial, fault) (string, error) {
 	return func(t *trial, f fault) (string, error) {
 		m, ok, err := t.victim(f, classes...)
 		if !ok || err != nil {
@@ -86,7 +86,7 @@ func toVictim(do func(t *trial, f fault, m machine) (string, error), classes ...
 
 // kill kills a process with SIGKILL, which breaks its connections. A reliable machine dies with the backups that it holds.
 func kill(classes ...market.Class) func(*trial, fault) (string, error) {
-	return toVictim(func(_ *trial, _ fault, m machine) (string, error) {
+	return onMachine(func(_ *trial, _ fault, m machine) (string, error) {
 		_ = syscall.Kill(m.pid, syscall.SIGKILL) // it may have ended
 		return m.id, nil
 	}, classes...)
@@ -110,7 +110,7 @@ func (t *trial) killHalf(f fault) (string, error) {
 // freeze stops a process for a while, with its connections open. One that was given up meanwhile wakes up with work in its
 // hands.
 func freeze(classes ...market.Class) func(*trial, fault) (string, error) {
-	return toVictim(func(t *trial, f fault, m machine) (string, error) { return t.stop(m, f.long) }, classes...)
+	return onMachine(func(t *trial, f fault, m machine) (string, error) { return t.stop(m, f.long) }, classes...)
 }
 
 func (t *trial) stop(m machine, long time.Duration) (string, error) {
@@ -149,7 +149,7 @@ func (t *trial) slowStart(f fault) (string, error) {
 
 // evictTwice: the notice comes twice.
 func (t *trial) evictTwice(f fault) (string, error) {
-	return toVictim(func(t *trial, f fault, m machine) (string, error) {
+	return onMachine(func(t *trial, f fault, m machine) (string, error) {
 		_, err := t.do("evict %s", m.id)
 		t.later(f.long, func() error {
 			_, err := t.do("evict %s", m.id)
@@ -161,7 +161,7 @@ func (t *trial) evictTwice(f fault) (string, error) {
 
 // evictLate: neither the machine nor the controller gets the notice until most of its time is over.
 func (t *trial) evictLate(f fault) (string, error) {
-	return toVictim(func(t *trial, f fault, m machine) (string, error) {
+	return onMachine(func(t *trial, f fault, m machine) (string, error) {
 		if _, err := forAWhile("throttle")(t, f); err != nil {
 			return "", err
 		}
@@ -213,7 +213,7 @@ func (t *trial) scaleSomehow(f fault) (string, error) {
 
 // drop breaks connections of a machine: about half of them, to its controller and to other machines.
 func (t *trial) drop(f fault) (string, error) {
-	return toVictim(func(_ *trial, f fault, m machine) (string, error) {
+	return onMachine(func(_ *trial, f fault, m machine) (string, error) {
 		broken := 0
 		for i, c := range connectionsOf(m.pid) {
 			if (i+int(f.place*10))%2 == 0 {

@@ -28,12 +28,12 @@ func (m *lateMachine) Identity(context.Context) (Identity, error) {
 func TestMetadataIsLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &lateMachine{}
-		if _, _, err := whoAmI(t.Context(), m); m.asked != 4 || errors.Is(err, context.DeadlineExceeded) {
+		if _, _, err := identify(t.Context(), m); m.asked != 4 || errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("asked %d times: %v", m.asked, err)
 		}
 		m = &lateMachine{err: errors.New("never")}
 		began := time.Now()
-		if _, _, err := whoAmI(t.Context(), m); !errors.Is(err, m.err) || time.Since(began) > metadataWithin+20*time.Second {
+		if _, _, err := identify(t.Context(), m); !errors.Is(err, m.err) || time.Since(began) > metadataWithin+20*time.Second {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 	})

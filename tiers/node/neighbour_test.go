@@ -11,7 +11,7 @@ import (
 // The port of a controller that is gone may be taken by another user of the host. An agent without TLS does not say its secret
 // there, and obeys nobody.
 func TestAnotherUserIsNoController(t *testing.T) {
-	address, heard := sameusertest.Hear(t)
+	address, heard := sameusertest.Record(t)
 	n := &node{user: UserData{Controller: address, Token: "the secret of a launch"}}
 	conn, err := n.dial()
 	if err != nil {

@@ -63,7 +63,7 @@ func Run(ctx context.Context, cfg Config) error {
 
 // live is one life.
 func live(ctx context.Context, cfg Config, own **trust.Credential) error {
-	identity, user, err := whoAmI(ctx, cfg.Machine)
+	identity, user, err := identify(ctx, cfg.Machine)
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func live(ctx context.Context, cfg Config, own **trust.Credential) error {
 	return err
 }
 
-func whoAmI(ctx context.Context, m Machine) (Identity, UserData, error) {
+func identify(ctx context.Context, m Machine) (Identity, UserData, error) {
 	patience, cancel := clock.WithPatience(ctx, metadataWithin, context.DeadlineExceeded)
 	defer cancel()
 	identity, err := insist(patience, m.Identity)

@@ -141,7 +141,7 @@ func (c client) send(ctx context.Context, method, url, key string, in, out any) 
 			return answer.StatusCode, fmt.Errorf("%w: %s: %s", provisioner.ErrTemporary, answer.Status, text)
 		}
 		if kind := kinds[f.Kind]; kind != nil {
-			return answer.StatusCode, &told{kind, f.Text}
+			return answer.StatusCode, &deskError{kind, f.Text}
 		}
 		return answer.StatusCode, fmt.Errorf("%w: %s", provisioner.ErrTemporary, f.Text)
 	}
@@ -154,14 +154,14 @@ func (c client) send(ctx context.Context, method, url, key string, in, out any) 
 	return answer.StatusCode, nil
 }
 
-// told is an error in the Desk's words.
-type told struct {
+// deskError is an error in the Desk's words.
+type deskError struct {
 	kind error
 	text string
 }
 
-func (t *told) Error() string { return t.text }
-func (t *told) Unwrap() error { return t.kind }
+func (t *deskError) Error() string { return t.text }
+func (t *deskError) Unwrap() error { return t.kind }
 
 // Host is a host's agent's side.
 type Host struct {

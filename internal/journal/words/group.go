@@ -30,7 +30,7 @@ type groupKey struct {
 // Add takes the next entry and gives the lines that are complete now.
 func (g *Grouper) Add(e journal.Entry) []Line {
 	lines := g.closeUntil(e.T.Add(-g.Window))
-	if !Noteworthy(e) {
+	if !Important(e) {
 		return lines
 	}
 	if !aboutMachines(e.Kind) {

@@ -31,9 +31,9 @@ func (l Line) String() string {
 	return l.Text + " (" + l.Why + ")"
 }
 
-// Noteworthy reports whether a line is worth a person's attention on its own. Clocks, moves, prices and the cuts that
+// Important reports whether a line is worth a person's attention on its own. Clocks, moves, prices and the cuts that
 // are merely due are too many; they show in figures instead.
-func Noteworthy(e journal.Entry) bool {
+func Important(e journal.Entry) bool {
 	switch e.Kind {
 	case journal.Cut:
 		return e.Why != ""

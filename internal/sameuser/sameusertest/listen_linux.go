@@ -31,8 +31,8 @@ func Listen(t testing.TB, address string) net.Listener {
 	return listener{l}
 }
 
-// Hear takes the part of another user who has taken a port of this host. Whatever anybody says there is in heard, which ends it.
-func Hear(t testing.TB) (address string, heard func() string) {
+// Record plays another user who has taken a port of this host. Heard returns everything that was sent there, and ends it.
+func Record(t testing.TB) (address string, heard func() string) {
 	t.Helper()
 	l := Listen(t, "127.0.0.1:0")
 	var said bytes.Buffer

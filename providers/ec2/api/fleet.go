@@ -255,7 +255,7 @@ func fleetFailure(doing string, errs []types.CreateFleetError, refused []provisi
 	if len(errs) == 0 {
 		return fmt.Errorf("%s: %w: EC2 gave no machine", doing, provisioner.ErrNoCapacity)
 	}
-	text := provisioner.SayRefusals(refused)
+	text := provisioner.RefusalText(refused)
 	kind, rank := error(nil), len(fleetRanks)
 	for i := range errs {
 		code := aws.ToString(errs[i].ErrorCode)

@@ -92,12 +92,12 @@ func (w *watcher) look(ctx context.Context) {
 		check(err)
 	}
 	if w.self != "" {
-		w.tellNew(evicted, deadline, rebalance)
+		w.reportNew(evicted, deadline, rebalance)
 	}
 	w.complain(strings.Join(complaints, "; "))
 }
 
-func (w *watcher) tellNew(evicted bool, deadline time.Time, rebalance bool) {
+func (w *watcher) reportNew(evicted bool, deadline time.Time, rebalance bool) {
 	if evicted && (w.deadline.IsZero() || deadline.Before(w.deadline)) {
 		w.deadline = deadline
 		w.tell(provisioner.Notice{Kind: provisioner.Eviction, ID: w.self, Deadline: deadline})

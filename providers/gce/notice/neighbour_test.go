@@ -10,7 +10,7 @@ import (
 // A machine that is a process does not ask another user of its host who it is and what to do, if the port of its metadata server
 // has become his.
 func TestAnotherUserIsNoMetadataServer(t *testing.T) {
-	address, heard := sameusertest.Hear(t)
+	address, heard := sameusertest.Record(t)
 	conn, err := newService().transport.DialContext(t.Context(), "tcp", address)
 	if err == nil {
 		_ = conn.Close()

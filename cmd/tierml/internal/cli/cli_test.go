@@ -64,8 +64,7 @@ Flags:
 
 More help:
   tool help tides        What the tides do
-
-"tool COMMAND --help" says more of a command, with examples.
+  tool COMMAND --help    More about a command, with examples
 `
 	if text != want {
 		t.Errorf("printed\n%s\nwant\n%s", text, want)

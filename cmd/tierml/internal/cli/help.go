@@ -70,8 +70,7 @@ Flags of all commands:
 
 More help:{{range .Commands}}{{if .IsAdditionalHelpTopicCommand}}
   {{.Parent.CommandPath}} help {{rpad .Name 11}}  {{.Short}}{{end}}{{end}}{{end}}{{if .HasAvailableSubCommands}}
-
-"{{.CommandPath}} COMMAND --help" says more of a command, with examples.{{end}}
+  {{.CommandPath}} COMMAND --help    More about a command, with examples{{end}}
 `
 
 // Topic is a page of help that is no command.

@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// Damaged is a line of a journal that cannot be read, and is not a torn last one. Mend leaves such lines out.
+// Damaged is a line of a journal that cannot be read, and is not a torn last one. Repair leaves such lines out.
 type Damaged struct {
 	Line int // counted from 1
 	Err  error
@@ -20,10 +20,10 @@ func (d *Damaged) Error() string { return fmt.Sprintf("journal line %d is damage
 // Unwrap returns what is wrong with the line.
 func (d *Damaged) Unwrap() error { return d.Err }
 
-// Mend leaves damaged lines out of the journal at path and returns them. The journal as it was is kept beside it, under the
+// Repair leaves damaged lines out of the journal at path and returns them. The journal as it was is kept beside it, under the
 // same name with ".damaged" behind it. The first line must be whole, as it says what the run is. A journal without damage is
 // left alone; a torn last line is Resume's business.
-func Mend(path string) ([]Damaged, error) {
+func Repair(path string) ([]Damaged, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("mending the journal: %w", err)
