@@ -38,11 +38,16 @@ func toySchema(s shape) ps.Schema {
 	return schema
 }
 
-// update is what a split adds to a row at a clock in the deterministic toy.
-func update(split ps.Split, clock ps.Clock, row []float32) []float32 {
+// update is what one of several splits adds to a row at a clock in the deterministic toy, whose rows stay in bounds however many there
+// are.
+func update(split ps.Split, of int, clock ps.Clock, row []float32) []float32 {
 	out := make([]float32, len(row))
+	gain := float32(0.01)
+	if of > 12 {
+		gain = 0.12 / float32(of)
+	}
 	for i, v := range row {
-		out[i] = float32(v*0.01) + float32(int(split+1)*(int(clock)%7-3))*0.001
+		out[i] = float32(v*gain) + float32(int(split+1)*(int(clock)%7-3))*0.001
 	}
 	return out
 }
@@ -56,7 +61,7 @@ func (w *world) addUpdates(total []int64, key ps.Key, splits []ps.Split, clock p
 			total[int(key.Row)%3] += int64(s + 1) // few columns: the rows are sparse
 			continue
 		}
-		if err := ps.AddDifference(total, update(s, clock, row)); err != nil {
+		if err := ps.AddDifference(total, update(s, w.schema.Splits, clock, row)); err != nil {
 			panic(err)
 		}
 	}

@@ -181,6 +181,8 @@ type world struct {
 	// refuse says why a node cannot do a command; empty: it can.
 	refuse func(*node, tiers.Do) string
 	trace  func(format string, args ...any)
+	// stepped is called with the wall time of each of the controller's steps.
+	stepped func(took time.Duration)
 }
 
 // failure is a promise that was broken.
@@ -214,21 +216,27 @@ func (w *world) reach(point string, n *node) {
 
 // step drives the controller as a driver must: it does the actions in order and wakes it when it asked to be woken,
 // and at no other time.
-func (w *world) step(e Event) {
+func (w *world) step(events ...Event) {
 	switch {
 	case w.absent:
 		return
 	case w.stopped:
-		w.missed = append(w.missed, e)
+		w.missed = append(w.missed, events...)
 		return
 	}
 	if w.trace != nil {
-		w.trace("%v event %T %+v", w.now.Sub(epoch), e, e)
+		for _, e := range events {
+			w.trace("%v event %T %+v", w.now.Sub(epoch), e, e)
+		}
 	}
 	w.checkRest()
-	actions := w.ctrl.Step(w.time(), e)
+	began := time.Now()
+	actions := w.ctrl.Step(w.time(), events...)
+	if w.stepped != nil {
+		w.stepped(time.Since(began))
+	}
 	if w.outcome != "" && len(actions) > 0 {
-		w.failf("after the end: %T leads to %T", e, actions[0])
+		w.failf("after the end: %T leads to %T", events, actions[0])
 	}
 	for _, a := range actions {
 		if w.crashes(a, false) {
@@ -240,7 +248,7 @@ func (w *world) step(e Event) {
 		}
 	}
 	if c := w.ctrl; c.step.Ending && (c.training.Recovery != nil || c.training.Halt != nil || c.training.Cuts.Cut != nil || c.training.Settle != nil || len(c.training.Layout.Moves) > 0) {
-		w.failf("after the end was decided: %T begins something", e)
+		w.failf("after the end was decided: %T begins something", events)
 	}
 	if w.outcome != "" {
 		return
