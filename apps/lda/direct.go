@@ -19,7 +19,7 @@ import (
 // of them: with 3 tokens an opening took a third of the time. More groups than maxGroups would need more cores than machines
 // have.
 const (
-	tokensOfMeeting = 5
+	tokensOfMeeting = 7
 	minGroups       = 2
 	maxGroups       = 16
 )

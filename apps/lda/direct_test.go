@@ -52,7 +52,7 @@ func TestGroupsFollowTheData(t *testing.T) {
 	for _, c := range []struct {
 		tokens, words int64
 		batches, want int
-	}{{450_000, 20_000, 1, 4}, {450_000, 20_000, 2, 2}, {3_000_000, 60_000, 1, 10}, {100_000_000, 100_000, 1, 16}, {0, 0, 1, 2}} {
+	}{{450_000, 20_000, 1, 3}, {450_000, 20_000, 2, 2}, {3_000_000, 60_000, 1, 7}, {100_000_000, 100_000, 1, 16}, {0, 0, 1, 2}} {
 		if got := groupsFor(c.tokens, c.words, c.batches); got != c.want {
 			t.Errorf("%+v: %d groups", c, got)
 		}
