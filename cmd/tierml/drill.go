@@ -233,9 +233,7 @@ func (o drillOptions) conclude(r drill.Report, out io.Writer) error {
 	var err error
 	switch o.format {
 	case table.JSON:
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		err = encoder.Encode(r)
+		err = writeJSON(out, r)
 	case table.CSV:
 		err = drillTable(r).Write(out, table.CSV)
 	default:

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -50,9 +49,7 @@ func (d *dryRunResults) write(p sweep.Experiment) error {
 		d.csv.Flush()
 		return d.csv.Error()
 	case table.JSON:
-		encoder := json.NewEncoder(d.out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(d.tally.Summaries())
+		return writeJSON(d.out, d.tally.Summaries())
 	case table.Wide:
 		return writeDryRunWide(d.out, d.tally.Summaries())
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -114,9 +113,7 @@ func remotePs(ctx context.Context, client *call.Client, format string, out io.Wr
 		return err
 	}
 	if format == table.JSON {
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(jobs)
+		return writeJSON(out, jobs)
 	}
 	if len(jobs) == 0 && format != table.CSV {
 		_, err := fmt.Fprintf(out, "No jobs at %s yet; submit one with `tierml run JOB.yaml`.\n", client.Address())

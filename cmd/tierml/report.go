@@ -151,10 +151,7 @@ func compareRuns(ctx context.Context, out io.Writer, paths []string, format, htm
 	if forPeople(format) {
 		return cost.WriteComparison(out, runs)
 	}
-	encoder := json.NewEncoder(out)
-	encoder.SetIndent("", "  ")
-	encoder.SetEscapeHTML(false)
-	return encoder.Encode(runs)
+	return writeJSON(out, runs)
 }
 
 // reportWriter returns the form of a report by its name.
@@ -165,7 +162,7 @@ func reportWriter(format string) (func(io.Writer, *cost.Report) error, error) {
 	case table.CSV:
 		return func(w io.Writer, r *cost.Report) error { return machinesTable(r).Write(w, table.CSV) }, nil
 	case "json":
-		return writeReportJSON, nil
+		return func(w io.Writer, r *cost.Report) error { return writeJSON(w, r) }, nil
 	case "html":
 		return page.Write, nil
 	}
@@ -189,11 +186,12 @@ func machinesTable(r *cost.Report) table.Table {
 	return t
 }
 
-func writeReportJSON(w io.Writer, r *cost.Report) error {
+// writeJSON prints a value as commands do with -o json.
+func writeJSON(w io.Writer, v any) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
 	encoder.SetEscapeHTML(false)
-	return encoder.Encode(r)
+	return encoder.Encode(v)
 }
 
 func writeReportFile(path string, r *cost.Report, write func(io.Writer, *cost.Report) error) error {

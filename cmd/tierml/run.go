@@ -399,7 +399,7 @@ func conclude(ctx context.Context, out io.Writer, job *config.Job, directory, ou
 		return err
 	}
 	if err := errors.Join(
-		writeReportFile(filepath.Join(directory, rundir.ReportJSON), report, func(w io.Writer, r *cost.Report) error { return writeReportJSON(w, r) }),
+		writeReportFile(filepath.Join(directory, rundir.ReportJSON), report, func(w io.Writer, r *cost.Report) error { return writeJSON(w, r) }),
 		writeReportFile(filepath.Join(directory, rundir.ReportHTML), report, page.Write),
 	); err != nil {
 		return err

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -50,9 +49,7 @@ The trials of a program are in its report. See docs/scheduler.md.`,
 				return err
 			}
 			if format == table.JSON {
-				encoder := json.NewEncoder(cmd.OutOrStdout())
-				encoder.SetIndent("", "  ")
-				return encoder.Encode(sweep)
+				return writeJSON(cmd.OutOrStdout(), sweep)
 			}
 			return showSweep(cmd.OutOrStdout(), sweep, format)
 		},

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -50,9 +49,7 @@ The controller must have been started with --scheduler. See docs/scheduler.md.`,
 				return err
 			}
 			if format == table.JSON {
-				encoder := json.NewEncoder(cmd.OutOrStdout())
-				encoder.SetIndent("", "  ")
-				return encoder.Encode(why)
+				return writeJSON(cmd.OutOrStdout(), why)
 			}
 			return showWhy(cmd.OutOrStdout(), why, format)
 		},

@@ -184,7 +184,7 @@ type door struct {
 func (d *Desk) Announce(address, open string) error {
 	at := door{Address: address, Clock: d.cfg.Clock.String()}
 	var err error
-	if open != "" { // nothing in it is secret: the kernel vouches for who calls
+	if open != "" { // nothing in it is secret: the kernel identifies the caller
 		err = at.write(open, 0o644)
 	}
 	at.Key = jobKey(d.cfg.Secret)
