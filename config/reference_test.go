@@ -55,7 +55,7 @@ var limits = map[string]struct{ text, inside, outside string }{
 var forms = map[string]string{
 	"train.data": "path or URL", "checkpoint.to": "path or URL", "checkpoint.bandwidth": "bytes a second", "reliable.bandwidth": "bits or bytes a second",
 	"alerts.url": "URL", "ec2.program.url": "URL", "gce.program.url": "URL", "ec2.endpoint": "URL", "ec2.controller.url": "URL", "gce.controller.url": "URL", "gce.endpoint": "URL", "ec2.checkpoints": "URL", "gce.checkpoints": "URL",
-	"ec2.listen": "address:port", "gce.listen": "address:port", "env": "names with values", "envs": "names with values", "sweep.envs": "names with lists or ranges", "sweep.params": "names with lists or ranges", "sweep.search": "`random` `grid`", "secrets": "names with `env` or `file`", "run": "lines of bash", "setup": "lines of bash",
+	"ec2.listen": "address:port", "gce.listen": "address:port", "env": "names with values", "envs": "names with values", "sweep.envs": "names with lists or ranges", "sweep.params": "names with lists or ranges", "sweep.search": "`random` `grid` `tpe`", "secrets": "names with `env` or `file`", "run": "lines of bash", "setup": "lines of bash",
 	"on_notice": "lines of bash", "workdir": "path", "resources.count": "number or range", "resources.gpu": "list of GPUs", "resources.any_of[].gpu": "MODEL:COUNT", "train.params": "names with values",
 	"local.capacity": "types with whole numbers", "ec2.subnets": "zones with subnets", "gce.labels": "names with values",
 }

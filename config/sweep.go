@@ -20,9 +20,10 @@ type Sweep struct {
 	Envs map[string]Choices `yaml:"envs"`
 	// Params are the settings of an application, likewise: each trial has its own value in `train.params`. Required with `train`.
 	Params map[string]Choices `yaml:"params"`
-	// Search is how settings are chosen: `random` draws them, `grid` makes one trial of each combination of lists. Default random.
+	// Search is how settings are chosen: `random` draws them, `grid` makes one trial of each combination of lists, `tpe` draws those of an
+	// application from the losses of earlier trials. Default random.
 	Search string `yaml:"search"`
-	// Samples is the number of trials with `random`. Default 16.
+	// Samples is the number of trials with `random` and `tpe`. Default 16.
 	Samples int `yaml:"samples"`
 	// Seed of the draws. Default 1.
 	Seed uint64 `yaml:"seed"`
@@ -51,6 +52,7 @@ type Feedback struct {
 const (
 	SearchRandom = "random"
 	SearchGrid   = "grid"
+	SearchTPE    = "tpe"
 )
 
 const mostTrials = 10_000
@@ -65,7 +67,7 @@ func (j *Job) Trials() *trials.Sweep {
 
 // of is the sweep over these settings.
 func (s *Sweep) of(settings map[string]Choices) *trials.Sweep {
-	sweep := &trials.Sweep{Grid: s.Search == SearchGrid, Samples: s.Samples, Seed: s.Seed}
+	sweep := &trials.Sweep{Grid: s.Search == SearchGrid, TPE: s.Search == SearchTPE, Samples: s.Samples, Seed: s.Seed}
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		choices := settings[name]
 		r := trials.Range{Name: name, Values: choices}
@@ -82,27 +84,41 @@ func (s *Sweep) of(settings map[string]Choices) *trials.Sweep {
 	return sweep
 }
 
-// TrialJobs are the jobs of an application's sweep, one for each trial: the job with the trial's settings, and the sweep's feedback. None: it
-// has no such sweep.
-func (j *Job) TrialJobs() (jobs []*Job) {
+// TrialsOfParams is an application's sweep; nil = the job has none.
+func (j *Job) TrialsOfParams() *trials.Sweep {
 	if len(j.Sweep.Params) == 0 {
 		return nil
 	}
-	for _, settings := range j.Sweep.of(j.Sweep.Params).Trials() {
-		trial := *j
-		trial.Sweep, trial.Feedback = Sweep{}, j.Sweep.Feedback
-		trial.Train.Params = maps.Clone(j.Train.Params)
-		if trial.Train.Params == nil {
-			trial.Train.Params = map[string]any{}
-		}
-		for name, value := range settings {
-			var v any
-			_ = yaml.Unmarshal([]byte(value), &v) // a scalar: it was one in the file, or a number that was drawn
-			trial.Train.Params[name] = v
-		}
-		jobs = append(jobs, &trial)
+	return j.Sweep.of(j.Sweep.Params)
+}
+
+// TrialJobs are the jobs of an application's sweep, one for each trial. None: it has no such sweep. With `search: tpe` the settings of those
+// after the first ones are only examples.
+func (j *Job) TrialJobs() (jobs []*Job) {
+	sweep := j.TrialsOfParams()
+	if sweep == nil {
+		return nil
+	}
+	for _, settings := range sweep.Trials() {
+		jobs = append(jobs, j.Trial(settings))
 	}
 	return jobs
+}
+
+// Trial is the job of one trial: this one with the trial's settings, and the sweep's feedback.
+func (j *Job) Trial(settings map[string]string) *Job {
+	trial := *j
+	trial.Sweep, trial.Feedback = Sweep{}, j.Sweep.Feedback
+	trial.Train.Params = maps.Clone(j.Train.Params)
+	if trial.Train.Params == nil {
+		trial.Train.Params = map[string]any{}
+	}
+	for name, value := range settings {
+		var v any
+		_ = yaml.Unmarshal([]byte(value), &v) // a scalar: it was one in the file, or a number that was drawn
+		trial.Train.Params[name] = v
+	}
+	return &trial
 }
 
 // sweep checks a program's sweep, and makes its trials the job's tasks.
@@ -123,6 +139,10 @@ func (c *checker) sweep() {
 		if c.written("sweep." + field) {
 			c.fault("sweep."+field, "has no meaning with run: all trials are one job", "write "+field+" at the top of the file")
 		}
+	}
+	if s.Search == SearchTPE {
+		c.fault("sweep.search", "has no meaning with run: settings of a program's trials are drawn before it starts", "write search: random, or search: grid")
+		return
 	}
 	if c.drawn("envs", s.Envs); c.broken("sweep") {
 		return
@@ -175,7 +195,7 @@ func (c *checker) drawn(field string, settings map[string]Choices) {
 	s, home := &c.job.Sweep, map[string]string{"envs": "envs", "params": "train.params"}[field]
 	setDefault(&s.Search, SearchRandom, c.written("sweep.search"))
 	setDefault(&s.Seed, 1, c.written("sweep.seed"))
-	c.oneOf("sweep.search", s.Search, SearchRandom, SearchGrid)
+	c.oneOf("sweep.search", s.Search, SearchRandom, SearchGrid, SearchTPE)
 	if s.Search == SearchGrid {
 		if c.written("sweep.samples") {
 			c.fault("sweep.samples", "has no meaning with a grid, which has all combinations", "remove it, or write search: random")

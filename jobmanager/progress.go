@@ -61,6 +61,8 @@ type progress struct {
 	workers int               // of the last clock
 	alike   int               // clocks in a row with as many
 	over    bool              // the run had ended when it was read
+	loss    float64           // the last test loss, or the last loss where none is measured; no number = it diverged, or has none yet
+	tested  bool              // a test loss was measured
 	market  *clock.Mapping    // nil = not known yet
 }
 
@@ -93,6 +95,7 @@ func (p *progress) take(e journal.Entry) {
 		}
 	case journal.ClockDone:
 		p.is.Done = e.Clock
+		p.takeLoss(e)
 		if n := len(p.is.Rungs); n < len(p.at) && e.Clock >= p.at[n] {
 			loss := math.NaN() // it diverged: the loss was no number
 			if figure := cmp.Or(e.TestLoss, e.TrainLoss); figure != nil {
@@ -110,6 +113,18 @@ func (p *progress) take(e journal.Entry) {
 	}
 }
 
+// takeLoss takes in the losses of a clock. A loss that is no number is absent in journals.
+func (p *progress) takeLoss(e journal.Entry) {
+	switch {
+	case e.TestLoss != nil:
+		p.loss, p.tested = *e.TestLoss, true
+	case e.TrainLoss == nil:
+		p.loss = math.NaN()
+	case !p.tested:
+		p.loss = *e.TrainLoss
+	}
+}
+
 // pace is the median speed by workers.
 func (p *progress) pace() (pace sched.Pace) {
 	for workers, seconds := range p.seconds {
@@ -124,7 +139,7 @@ func (p *progress) pace() (pace sched.Pace) {
 
 // recall keeps what a trial that is over came to.
 func (s *scheduler) recall(j *job) error {
-	if len(j.asked.At) == 0 {
+	if len(j.asked.At) == 0 && j.Sweep == "" {
 		if p := s.progress[j.ID]; p != nil {
 			p.close()
 			delete(s.progress, j.ID)
@@ -138,6 +153,9 @@ func (s *scheduler) recall(j *job) error {
 		s.progress[j.ID].close()
 		s.progress[j.ID].over = true
 	}
+	if len(j.asked.At) == 0 {
+		return nil
+	}
 	s.others.Over = append(s.others.Over, grants.Over(j.ID, j.arrived(), j.asked.Feedback, s.progress[j.ID].is.Rungs))
 	return nil
 }
@@ -146,7 +164,7 @@ func (s *scheduler) recall(j *job) error {
 func (s *scheduler) progressOf(j *job) (grants.Progress, error) {
 	p := s.progress[j.ID]
 	if p == nil || p.over { // a job that was over is resumed
-		p = &progress{at: j.asked.At, seconds: map[int][]float64{}, live: map[string]bool{}}
+		p = &progress{at: j.asked.At, loss: math.NaN(), seconds: map[int][]float64{}, live: map[string]bool{}}
 		s.progress[j.ID] = p
 	}
 	if err := p.read(j.dir, p.take); err != nil {

@@ -41,3 +41,29 @@ func TestProgress(t *testing.T) {
 		}
 	}
 }
+
+// The loss at a job's end is its last test loss, or the last one of any kind where none is measured. One that diverges after that has none.
+func TestLossAtTheEnd(t *testing.T) {
+	loss := func(figures ...float64) float64 { // of training and test in turn; 0 = absent
+		p := &progress{loss: math.NaN(), seconds: map[int][]float64{}}
+		for i := 0; i < len(figures); i += 2 {
+			e := journal.Entry{Kind: journal.ClockDone, TrainLoss: &figures[i], TestLoss: &figures[i+1]}
+			if figures[i] == 0 {
+				e.TrainLoss = nil
+			}
+			if figures[i+1] == 0 {
+				e.TestLoss = nil
+			}
+			p.take(e)
+		}
+		return p.loss
+	}
+	for _, c := range []struct{ got, want float64 }{{loss(3, 0, 2, 0), 2}, {loss(3, 4, 2, 0), 4}, {loss(3, 4, 2, 5), 5}} {
+		if c.got != c.want {
+			t.Errorf("%g, not %g", c.got, c.want)
+		}
+	}
+	if got := loss(3, 4, 0, 0); !math.IsNaN(got) || !math.IsNaN(loss()) {
+		t.Errorf("it diverged: %g", got)
+	}
+}

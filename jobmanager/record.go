@@ -41,8 +41,11 @@ type record struct {
 	Granted   int        `json:"granted,omitempty"` // workers that its run begins with, by the scheduler; 0 = none yet
 	Sweep     string     `json:"sweep,omitempty"`   // the first trial of the sweep that it came with; empty = it is no trial of one
 	Trials    int        `json:"trials,omitempty"`  // of that sweep
+	Awaits    bool       `json:"awaits,omitempty"`  // of a trial: the results from which its settings will be drawn
 	Over      string     `json:"over,omitempty"`    // of a sweep's first trial: the limit of the sweep for which all trials were stopped
-	Half      bool       `json:"half,omitempty"`    // of a sweep's first trial: not all of the sweep has been submitted
+	// Settings are those of a trial from whose result others are drawn; nil = it awaits results itself, or belongs to no such sweep.
+	Settings map[string]string `json:"settings,omitempty"`
+	Half     bool              `json:"half,omitempty"` // of a sweep's first trial: not all of the sweep has been submitted
 }
 
 // write replaces the record as a whole, on disk before it returns.

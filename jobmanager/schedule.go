@@ -15,11 +15,9 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/config"
-	"github.com/tierml/tierml/elasticity/hosts"
 	"github.com/tierml/tierml/elasticity/hosts/desk"
 	"github.com/tierml/tierml/elasticity/scaling"
 	pb "github.com/tierml/tierml/elasticity/scaling/scalingpb"
-	"github.com/tierml/tierml/elasticity/step"
 	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/jobmanager/call"
@@ -202,6 +200,7 @@ func (s *scheduler) decide() (calls []grants.Call) {
 	jobs, err := s.jobs()
 	var hosts []sched.Host
 	if err == nil {
+		sweeps{m}.search()
 		hosts, err = s.shared(jobs)
 	}
 	if err != nil {
@@ -281,6 +280,9 @@ func (s *scheduler) jobs() (all []grants.Job, err error) {
 			if j.placed() {
 				most--
 			}
+			continue
+		}
+		if j.Awaits && !j.State.Over() {
 			continue
 		}
 		if j.asked == nil {
@@ -425,71 +427,6 @@ func (s *scheduler) grantedFile(j *job) (string, error) {
 	return path, replaceFile(path, job.Resolved())
 }
 
-// slotBook follows the book of slots of the shared hosts.
-type slotBook struct {
-	path    string
-	at      int64 // bytes read
-	book    *hosts.Book
-	waiting bool // slots wait for a transient host
-}
-
-// holding is what a job has of the transient hosts.
-type holding struct {
-	slots int           // that it has or waits for
-	where []sched.Place // of those that are on hosts, and stay
-}
-
-// held is how many transient slots each job has or waits for.
-func (b *slotBook) held() (map[string]holding, error) {
-	file, err := os.Open(b.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	if info, err := file.Stat(); b.book == nil || err == nil && info.Size() < b.at {
-		b.book, b.at = hosts.NewBook(hosts.Rules{}), 0
-	}
-	text, err := io.ReadAll(io.NewSectionReader(file, b.at, 1<<40))
-	if err != nil {
-		return nil, err
-	}
-	lines, whole, err := hosts.ReadLines(text)
-	for _, l := range lines {
-		err = errors.Join(err, b.book.Apply(l))
-	}
-	if err != nil {
-		b.book = nil
-		return nil, err
-	}
-	b.at += int64(whole)
-	held := map[string]holding{}
-	b.waiting = false
-	for _, s := range b.book.Slots() {
-		if !s.Ended.IsZero() || s.Tier != step.Transient {
-			continue
-		}
-		h := held[runOf(s.Job)]
-		h.slots++
-		b.waiting = b.waiting || s.Host == ""
-		if s.Host != "" && !s.Leaving {
-			h.where = append(h.where, sched.Place{Host: string(s.Host), Workers: 1})
-		}
-		held[runOf(s.Job)] = h
-	}
-	return held, nil
-}
-
-// runOf is the run of a job as slots name it: with eight digits that distinguish runs of one name.
-func runOf(name string) string {
-	if run, digits, cut := cutLast(name); cut && len(digits) == 8 {
-		return run
-	}
-	return name
-}
-
 // why is what a job was granted, the reason, and what else could be had.
 func (s *scheduler) why(m *Manager, id string) (call.Why, error) {
 	m.mu.Lock()
@@ -500,6 +437,8 @@ func (s *scheduler) why(m *Manager, id string) (call.Why, error) {
 		return call.Why{}, errors.New("the controller has no scheduler: jobs get slots first come, first served; start it with --scheduler")
 	case j == nil || !s.shares(j):
 		return call.Why{}, fmt.Errorf("%s came before the scheduler, or has no slots: nobody schedules it", id)
+	case j.Awaits:
+		return call.Why{}, fmt.Errorf("%s waits: %s", id, awaits)
 	case s.last.Of(id).Job == "":
 		return call.Why{}, fmt.Errorf("nothing is decided about %s: it is over, or came just now", id)
 	}

@@ -124,6 +124,9 @@ func (m *Manager) waitsFor(j *job) string {
 	if why := heldBy(m, j); j.State == call.Queued && why != "" {
 		return "held: " + why
 	}
+	if j.Awaits && j.State == call.Queued {
+		return awaits
+	}
 	if m.scheduler.holds(j) && j.State == call.Queued {
 		return cmp.Or(m.scheduler.last.Of(j.ID).Why, m.scheduler.leftOut(), "waits for the scheduler")
 	}

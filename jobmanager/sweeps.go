@@ -29,8 +29,8 @@ const sweepFile = "sweep.yaml"
 
 // submit takes in a job, or the trials of its sweep, and gives their ids.
 func (m sweeps) submit(job *config.Job, text []byte, secrets map[string]string) (ids []string, err error) {
-	trials := job.TrialJobs()
-	if len(trials) == 0 {
+	search := job.TrialsOfParams()
+	if search == nil {
 		id, err := m.Submit(job.Name, text, secrets)
 		return []string{id}, err
 	}
@@ -39,22 +39,26 @@ func (m sweeps) submit(job *config.Job, text []byte, secrets map[string]string) 
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := admit(m.Manager, len(trials)); err != nil {
+	if err := admit(m.Manager, search.Number()); err != nil {
 		return nil, err
 	}
-	return m.enterAll(job.Name, text, trials, secrets)
+	return m.enterAll(job, text, search.Trials(), secrets)
 }
 
 // enterAll takes in all trials of a sweep or none, also when this process is killed: until the last one is there the first is marked, and the
 // next manager removes what it finds of a marked sweep. Nothing of it is started before the lock is released. It needs the lock.
-func (m sweeps) enterAll(name string, text []byte, trials []*config.Job, secrets map[string]string) (ids []string, err error) {
+func (m sweeps) enterAll(of *config.Job, text []byte, trials []map[string]string, secrets map[string]string) (ids []string, err error) {
 	var all []*job
-	for i, trial := range trials {
+	search := of.TrialsOfParams()
+	for i, settings := range trials {
 		r := record{Trials: len(trials), Half: i == 0}
+		if r.Awaits = !search.Ready(i, 0); search.TPE && !r.Awaits {
+			r.Settings = settings
+		}
 		if i > 0 {
 			r.Sweep = all[0].ID
 		}
-		j, err := m.enter(name, trial.Resolved(), secrets, r)
+		j, err := m.enter(of.Name, of.Trial(settings).Resolved(), secrets, r)
 		if err == nil {
 			all, ids = append(all, j), append(ids, j.ID)
 		}
@@ -195,7 +199,7 @@ func (m sweeps) of(j *job) dashboard.Sweep {
 func (m sweeps) trial(j *job, of dashboard.Sweep, s dashboard.Summary) dashboard.Trial {
 	if j.params == nil {
 		j.params = map[string]any{}
-		if file, err := config.Load(filepath.Join(j.dir, submittedFile)); err == nil {
+		if file, err := config.Load(filepath.Join(j.dir, submittedFile)); err == nil && !j.Awaits {
 			var drawn map[string]config.Choices
 			if first := m.jobs[of.ID]; first != nil {
 				drawn = first.sweep.Sweep.Params

@@ -3,8 +3,10 @@ package jobmanager
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/jobmanager/call"
 	"github.com/tierml/tierml/sched"
+	"github.com/tierml/tierml/sched/trials"
 	"github.com/tierml/tierml/watch/dashboard"
 )
 
@@ -161,6 +164,106 @@ func TestSweepLimits(t *testing.T) {
 	} {
 		if why := aboveLimits(dashboard.Sweep{Spent: c.spent, Budget: c.budget}); why != c.want {
 			t.Errorf("%s of %s: %q", c.spent, c.budget, why)
+		}
+	}
+}
+
+// With search: tpe the first quarter of trials starts at once, and the others as results come. A manager that is killed at any point of drawing leaves
+// trials that the next one draws in the same way; none is started without its settings, and none twice.
+func TestSweepByResults(t *testing.T) {
+	s := newSite(t)
+	s.cfg.Scheduler, s.cfg.Slots, s.cfg.MaxRunning = sched.FIFO{}, 24, 8
+	s.begin()
+	ids := s.sweepOfJobs(5, ", search: tpe, feedback: [{at: 500000, keep: 1}]")
+	file, err := config.Load(filepath.Join(s.dir(ids[0]), sweepFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	search := file.TrialsOfParams()
+	results := make([]trials.Result, 2, 5)
+	for i := range results {
+		s.clocks(ids[i], 1)
+		results[i].Settings = search.Trials()[i]
+	}
+	s.says(ids[0], `{"kind":"clock","clock":500000,"test_loss":0.5}`)
+	var listed []dashboard.Trial
+	s.when(ids[0], "compared", func(record) bool {
+		listed = sweeps{s.Manager}.all(s.list())[0].Trials
+		return len(listed[0].Losses) == 1
+	})
+	for _, trial := range listed {
+		if waits := trial.Run != ids[0] && trial.Run != ids[1]; waits != (trial.Why == awaits) || waits != (len(trial.Params) == 0) || trial.Params == nil {
+			t.Errorf("after one result: %+v", trial)
+		}
+	}
+	if _, err := s.scheduler.why(s.Manager, ids[2]); err == nil || !strings.Contains(err.Error(), awaits) {
+		t.Errorf("why of a trial without settings: %v", err)
+	}
+	s.says(ids[1], `{"kind":"clock","clock":500000}`) // it diverged
+	results[0].Loss, results[1].Loss = .5, math.NaN()
+	drawn := func(i int) {
+		t.Helper()
+		r := s.when(ids[i], "drawn", func(r record) bool { return !r.Awaits })
+		want := search.Next(i, results)
+		trial, err := config.Load(filepath.Join(s.dir(ids[i]), submittedFile))
+		if err != nil || r.Settings["step"] != want["step"] || fmt.Sprint(trial.Train.Params["step"]) != want["step"] {
+			t.Errorf("trial %d has %v in its record and %v in its file, not %v: %v", i, r.Settings, trial.Train.Params, want, err)
+		}
+	}
+	drawn(2)
+	drawn(3)
+	// The record of trial 2 was not on disk yet, and of trial 3 not even the file.
+	s.end()
+	r := s.when(ids[4], "waiting", func(record) bool { return true })
+	if !r.Awaits {
+		t.Errorf("after two results: %+v", r)
+	}
+	other := s.jobs[ids[4]].dir
+	for _, i := range []int{2, 3} {
+		r := s.jobs[ids[i]].record
+		r.Awaits, r.Settings = true, nil
+		if err := r.write(s.dir(ids[i])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(other, submittedFile))
+	if err == nil {
+		err = replaceFile(filepath.Join(s.dir(ids[3]), submittedFile), text)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.begin()
+	drawn(2)
+	drawn(3)
+	s.tell(ids[0], "fail") // after its feedback: what it has reported counts
+	s.tell(ids[1], "finish")
+	for _, i := range []int{2, 3} {
+		s.clocks(ids[i], 1)
+		s.says(ids[i], fmt.Sprintf(`{"kind":"clock","clock":500000,"test_loss":%g}`, .1*float64(i)))
+	}
+	s.when(ids[4], "drawn", func(r record) bool { return !r.Awaits })
+	matches := false
+	for _, more := range [][]int{{2}, {3}, {2, 3}} { // the last trial needs three results, whichever come first
+		with := slices.Clone(results)
+		for _, i := range more {
+			with = append(with, trials.Result{Settings: search.Next(i, results), Loss: .1 * float64(i)})
+		}
+		s.mu.Lock()
+		matches = matches || search.Next(4, with)["step"] == s.jobs[ids[4]].Settings["step"]
+		s.mu.Unlock()
+	}
+	if !matches {
+		t.Errorf("the last trial has %v", s.jobs[ids[4]].Settings)
+	}
+	for i, id := range ids {
+		if i > 1 {
+			s.clocks(id, 1)
+			s.tell(id, "finish")
+			s.until(id, call.Finished)
+		}
+		if r := s.when(id, "there", func(record) bool { return true }); r.Starts != 1 {
+			t.Errorf("%s was started %d times", id, r.Starts)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 type Sweep struct {
 	Ranges  []Range // in the order of their names
 	Grid    bool    // all combinations of the listed values, instead of Samples that are drawn at random
+	TPE     bool    // of the samples, First are drawn at random and Next draws the others
 	Samples int
 	Seed    uint64
 	Rungs   []Rung // in the order of their steps
@@ -68,7 +69,8 @@ func (s *Sweep) Number() int {
 	return n
 }
 
-// Trials are the settings of each trial, by name. Equal sweeps give equal trials, and more samples leave the first ones as they are.
+// Trials are the settings of each trial, by name. Equal sweeps give equal trials, and more samples leave the first ones as they are. With TPE only
+// the First are final.
 func (s *Sweep) Trials() []map[string]string {
 	trials := make([]map[string]string, s.Number())
 	for i := range trials {
@@ -91,18 +93,43 @@ func (r *Range) draw(chance *rand.Rand) string {
 	if len(r.Values) > 0 {
 		return r.Values[int(u*float64(len(r.Values)))]
 	}
-	low, high := r.Low, r.High
+	low, high := r.scale()
+	return r.text(low + u*(high-low))
+}
+
+// scale are the ends between which a setting is drawn evenly: logarithms where the range says so.
+func (r *Range) scale() (low, high float64) {
+	low, high = r.Low, r.High
 	if r.Whole {
 		high++ // the last number is as likely as the others
 	}
-	v := low + u*(high-low)
 	if r.Log {
-		v = math.Exp(math.Log(low) + u*(math.Log(high)-math.Log(low)))
+		low, high = math.Log(low), math.Log(high)
+	}
+	return low, high
+}
+
+// text is the setting at a point of the scale.
+func (r *Range) text(at float64) string {
+	if r.Log {
+		at = math.Exp(at)
 	}
 	if r.Whole {
-		return strconv.FormatFloat(min(math.Floor(v), r.High), 'f', 0, 64)
+		return strconv.FormatFloat(min(math.Floor(at), r.High), 'f', 0, 64)
 	}
 	// Five digits: people read these numbers and type them again.
-	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 5, 64), 64)
+	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(at, 'g', 5, 64), 64)
 	return strconv.FormatFloat(min(max(rounded, r.Low), r.High), 'g', -1, 64)
+}
+
+// point is where a setting lies on the scale: a whole number in the middle of the part that is rounded to it.
+func (r *Range) point(text string) (float64, error) {
+	at, err := strconv.ParseFloat(text, 64)
+	if r.Whole {
+		at += .5
+	}
+	if r.Log {
+		at = math.Log(at)
+	}
+	return at, err
 }

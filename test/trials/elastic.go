@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"time"
@@ -35,11 +36,13 @@ type change struct {
 // best case: it knows beforehand and loses no work. A third way is what a scheduler does with `tierml scale`: a server and a
 // worker more, and then fewer again, during which no worker has more work than usual, so that whatever a clock takes longer is
 // waiting. The last ways are what a change of settings by the tuner takes: one server more and fewer on the same machines, and, by
-// `tierml drill --do move`, all partitions in each way in which they can move ("Towards self-tuning parameter servers", table V).
+// `tierml drill --do move`, all partitions in each way in which they can move ("Towards self-tuning parameter servers", table V). Beside them one
+// run has a worker come and go many times, for a narrower interval of what a scheduler's removal costs.
 func elastic(f *flag.FlagSet) func(context.Context, place) error {
 	rounds := f.Int("rounds", 3, "how often each way is tried; medians count")
 	rank := f.Int("rank", 16, "of the model; more makes partitions larger")
 	data := f.String("data", "examples/data/jester5k.csv.gz", "ratings to train on")
+	removals := f.Int("removals", 30, "how many removals of a worker are measured, one after the other; 0: none")
 	return func(ctx context.Context, at place) error {
 		path, err := filepath.Abs(*data)
 		if err != nil {
@@ -71,6 +74,15 @@ func elastic(f *flag.FlagSet) func(context.Context, place) error {
 			fmt.Fprintln(at.out, medians[i].line(w.name))
 		}
 		replaced, restarted, asked := medians[0], medians[1], medians[2]
+		if *removals > 1 {
+			lost, err := at.removals(ctx, path, *rank, *removals)
+			if err != nil {
+				return fmt.Errorf("removals: %w", err)
+			}
+			mean, half := interval(lost)
+			fmt.Fprintf(at.out, "%d removals of a worker by tierml scale: each makes the job later by %.3f ± %.3f s (two standard errors), %.1f %% of kill and restart\n",
+				len(lost), mean, half, 100*mean/restarted.lost.Seconds())
+		}
 		share := replaced.lost.Seconds() / restarted.lost.Seconds()
 		fmt.Fprintf(at.out, "elastic loses %.1f %% of what kill and restart loses (at most 20 %%); no worker waits more than %v longer than usual (at most %v)\n",
 			100*share, replaced.wait.Round(time.Millisecond), waitLimit)
@@ -99,20 +111,98 @@ func (c change) line(name string) string {
 		elasticMachines*c.lost.Seconds(), c.worst.Round(time.Millisecond), c.wait.Round(time.Millisecond))
 }
 
-// elastic measures one way once.
-func (at place) elastic(ctx context.Context, name, data string, rank int, do func(*trial, context.Context, int) (bool, error)) (c change, err error) {
+// training is a job whose clocks are regular, on all of its machines.
+func (at place) training(ctx context.Context, name, data string, rank int) (*trial, error) {
 	j := usual("elastic", "mf")
 	j.Data, j.Params, j.Machines, j.Consistency = data, fmt.Sprintf("{rank: %d, batches: 8}", rank), elasticMachines, ""
 	j.Clocks, j.Splits, j.Partitions, j.Evaluate = 100_000, elasticSplits, 24, 1000
 	j.ThreeAbove, j.Boot, j.Notice, j.Dead, j.FlopsPerVCPU = 15, time.Second, 10*time.Second, 10*time.Second, 900_000
 	t, err := begin(filepath.Join(at.dir, name), at.binary, j, at.out)
+	if err != nil {
+		return t, err
+	}
+	return t, t.await(ctx, func(entries []journal.Entry) bool {
+		return clocksSince(entries, journal.Join) >= clocksBefore+2 && count(entries, journal.Join) > elasticMachines
+	})
+}
+
+// removals has a worker come and go, so many times, and gives the seconds by which each removal made the job later.
+func (at place) removals(ctx context.Context, data string, rank, times int) (lost []float64, err error) {
+	t, err := at.training(ctx, "removals", data, rank)
 	defer t.abandon()
 	if err != nil {
-		return c, err
+		return nil, err
 	}
-	if err := t.await(ctx, func(entries []journal.Entry) bool {
-		return clocksSince(entries, journal.Join) >= clocksBefore+2 && count(entries, journal.Join) > elasticMachines
-	}); err != nil {
+	scale := func(more string) (asked, done int, err error) { // clocks that were done before
+		entries, err := t.journal()
+		if err != nil {
+			return 0, 0, err
+		}
+		asked = len(ticks(entries))
+		if printed, err := t.scale("--workers", more, "--wait"); err != nil {
+			return 0, 0, fmt.Errorf("%w: %s", err, printed)
+		}
+		if entries, err = t.journal(); err != nil {
+			return 0, 0, err
+		}
+		done = len(ticks(entries))
+		return asked, done, t.await(ctx, func(entries []journal.Entry) bool { return len(ticks(entries)) > done+settles+besideRemoval })
+	}
+	for range times {
+		if _, _, err := scale("+1"); err != nil {
+			return nil, err
+		}
+		asked, done, err := scale("-1")
+		if err != nil {
+			return nil, err
+		}
+		entries, err := t.journal()
+		if err != nil {
+			return nil, err
+		}
+		lost = append(lost, removal(ticks(entries), asked, done))
+	}
+	return lost, nil
+}
+
+const (
+	settles       = 3  // clocks after a removal that it may still make longer
+	besideRemoval = 12 // undisturbed clocks before a removal, and after it, with which its own are compared
+)
+
+// removal is how many seconds longer the clocks from a request to its end, and those after it, took than those just before and after with as many
+// machines: so what a busy computer adds is in both.
+func removal(at []tick, asked, done int) (seconds float64) {
+	mean := func(from, to int) float64 { return (at[to-1].at - at[from-1].at).Seconds() / float64(to-from) }
+	before, after := mean(asked-besideRemoval, asked), mean(done+settles, done+settles+besideRemoval)
+	for i := asked; i < done+settles; i++ {
+		seconds += (at[i].at - at[i-1].at).Seconds()
+		if at[i].machines == at[asked-1].machines {
+			seconds -= before
+		} else {
+			seconds -= after
+		}
+	}
+	return seconds
+}
+
+// interval is a mean, and two standard errors of it.
+func interval(values []float64) (mean, half float64) {
+	n := float64(len(values))
+	for _, v := range values {
+		mean += v / n
+	}
+	for _, v := range values {
+		half += (v - mean) * (v - mean) / (n - 1)
+	}
+	return mean, 2 * math.Sqrt(half/n)
+}
+
+// elastic measures one way once.
+func (at place) elastic(ctx context.Context, name, data string, rank int, do func(*trial, context.Context, int) (bool, error)) (c change, err error) {
+	t, err := at.training(ctx, name, data, rank)
+	defer t.abandon()
+	if err != nil {
 		return c, err
 	}
 	entries, err := t.journal()

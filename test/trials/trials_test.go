@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"slices"
@@ -91,5 +92,29 @@ func TestDraw(t *testing.T) {
 		if seen[k.name] == slices.Contains(s.without, k.name) {
 			t.Errorf("%s: drawn %v", k.name, seen[k.name])
 		}
+	}
+}
+
+// A removal costs what its clocks took beyond those beside them with as many machines, whatever their length is.
+func TestCostOfARemoval(t *testing.T) {
+	var at []tick
+	now := time.Duration(0)
+	add := func(clocks, machines int, each time.Duration) {
+		for range clocks {
+			now += each
+			at = append(at, tick{now, machines})
+		}
+	}
+	add(20, 8, 100*time.Millisecond)
+	asked := len(at)
+	add(1, 8, 130*time.Millisecond)
+	add(1, 7, 170*time.Millisecond)
+	done := len(at)
+	add(20, 7, 120*time.Millisecond)
+	if got := removal(at, asked, done); math.Abs(got-.08) > 1e-9 {
+		t.Errorf("%g s, not .08", got)
+	}
+	if mean, half := interval([]float64{1, 2, 3}); mean != 2 || math.Abs(half-2/math.Sqrt(3)) > 1e-9 {
+		t.Errorf("%g ± %g", mean, half)
 	}
 }

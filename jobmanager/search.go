@@ -1,0 +1,85 @@
+package jobmanager
+
+import (
+	"math"
+	"path/filepath"
+
+	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/jobmanager/call"
+	"github.com/tierml/tierml/sched/trials"
+)
+
+// awaits is why a trial waits that has no settings yet.
+const awaits = "search: tpe draws its settings from the results of earlier trials"
+
+// search draws the settings of trials that await the results of earlier ones (`search: tpe`), as soon as there are enough. It reads records and
+// journals only, so the next manager draws the same settings from the same results. It needs the lock, and the progress of all jobs.
+func (m sweeps) search() {
+	before, waits := map[string][]*job{}, map[string]bool{} // by sweep
+	for _, j := range m.inOrder() {
+		if j.Sweep == "" {
+			continue
+		}
+		if j.Awaits && !j.State.Over() && !waits[j.Sweep] {
+			waits[j.Sweep] = !m.draw(j, before[j.Sweep]) // those after it need more results
+		}
+		before[j.Sweep] = append(before[j.Sweep], j)
+	}
+}
+
+// draw reports whether a trial has settings now, by the results of those before it. The file is on disk before the record: a manager
+// that is killed in between leaves a trial that still awaits its settings.
+func (m sweeps) draw(j *job, before []*job) bool {
+	m.of(j) // reads the sweep's file
+	var file *config.Job
+	var search *trials.Sweep
+	if first := m.jobs[j.Sweep]; first != nil {
+		file, search = first.sweep, first.sweep.TrialsOfParams()
+	}
+	if search == nil {
+		m.cfg.Log.Warn("a sweep's file is gone: the trial runs with random settings", "job", j.ID)
+		m.settle(j, nil)
+		return true
+	}
+	results, ended := m.results(before)
+	if !search.Ready(len(before), ended) {
+		return false
+	}
+	settings := search.Next(len(before), results)
+	if err := replaceFile(filepath.Join(j.dir, submittedFile), file.Trial(settings).Resolved()); err != nil {
+		m.cfg.Log.Error("the settings of a trial cannot be kept, and it is not started", "job", j.ID, "error", err)
+		return false
+	}
+	m.cfg.Log.Info("settings of a trial", "job", j.ID, "settings", settings, "results", len(results))
+	m.settle(j, settings)
+	return true
+}
+
+// settle lets a trial start with the settings in its file.
+func (m sweeps) settle(j *job, settings map[string]string) {
+	j.Awaits, j.Settings, j.params = false, settings, nil
+	m.save(j)
+}
+
+// results are the losses of trials at their first feedback, or at their end where there is none, and how many trials nobody waits for any more. One
+// that failed is the worst; one that was stopped earlier has no result.
+func (m sweeps) results(of []*job) (results []trials.Result, ended int) {
+	for _, j := range of {
+		loss, known := math.NaN(), j.State == call.Failed
+		if p := m.scheduler.progress[j.ID]; p != nil {
+			switch {
+			case len(p.is.Rungs) > 0:
+				loss, known = p.is.Rungs[0], true
+			case len(p.at) == 0 && j.State == call.Finished:
+				loss, known = p.loss, true
+			}
+		}
+		if known && j.Settings != nil {
+			results = append(results, trials.Result{Settings: j.Settings, Loss: loss})
+		}
+		if known || j.State.Over() {
+			ended++
+		}
+	}
+	return results, ended
+}
