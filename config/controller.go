@@ -35,7 +35,7 @@ type Controller struct {
 // ControllerPort is where controllers listen.
 const ControllerPort = 7071
 
-// Named says that the job file tells which controller is meant, and how it is reached.
+// Named reports whether the job file names a controller, and how to reach it.
 func (k Controller) Named() bool { return k.Instance != "" || k.URL != "" || k.Tunnel != "" }
 
 // controller checks a block `controller`, and fills in what is usual.

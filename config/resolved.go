@@ -18,7 +18,7 @@ import (
 
 // Resolved prints the job with every default filled in and every ${NAME} replaced, as a job file that loads
 // to the same job wherever it is kept (paths are absolute). Env is left out: nothing refers to it any more,
-// and its values may be nobody else's business. So are fields whose value means "none".
+// and its values may be private. So are fields whose value means "none".
 func (j *Job) Resolved() []byte {
 	var b bytes.Buffer
 	encoder := yaml.NewEncoder(&b)

@@ -77,7 +77,7 @@ type Config struct {
 	// memory only.
 	Records string
 	// Listen is the address of the API, which is on the loopback interface. "" = a free port of 127.0.0.1. Requests
-	// are not authenticated: connections of other users are closed where the system tells whose they are
+	// are not authenticated: connections of other users are closed where the system reports their owner
 	// (internal/sameuser).
 	Listen string
 

@@ -20,8 +20,8 @@ func newServer(handler http.Handler) *http.Server {
 	return &http.Server{Handler: ownPrograms(handler), ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: longestHeader}
 }
 
-// ownPrograms refuses browsers: those that name the page that asks, or say that it is another site's, and those that were told
-// that another name is this host (DNS rebinding). EC2's protocol is that of web forms, so without this any page could launch.
+// ownPrograms refuses browsers: requests that carry an origin or are marked as cross-site, and requests for
+// another host's name (DNS rebinding). EC2's protocol is that of web forms, so without this any page could launch.
 func ownPrograms(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		site := r.Header.Get("Sec-Fetch-Site")

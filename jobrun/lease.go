@@ -38,7 +38,7 @@ func (r *session) renew(cloud providers.Account) func(context.Context, ...provis
 	}
 }
 
-// generationOf tells which controller of a run has decided a launch, from 1. Its token says it: see controllerConfig.
+// generationOf returns which controller of a run decided a launch, counted from 1, from the launch's token: see controllerConfig.
 func generationOf(token string) string {
 	parts := strings.Split(token, "-")
 	if len(parts) < 2 {

@@ -108,7 +108,7 @@ func (r *session) listen(ctx context.Context) (listener net.Listener, called str
 	if err != nil {
 		return nil, "", err
 	}
-	// Hosts of a cloud that has ended with its process are told here that they were given up.
+	// Hosts of a cloud that ended with its process learn here that they were given up.
 	if r.cfg.Past == nil || !r.outlived() && r.cfg.Hosts == nil || r.state.Controller == "" {
 		return listenAs(anywhere)
 	}

@@ -39,7 +39,7 @@ func (b *book) keep(c *curve) {
 	}
 }
 
-// add continues with all curves. Nobody else may use the history meanwhile, as with all appending.
+// add continues with all curves. The history must not be used concurrently, as with all appending.
 func (b *book) add(points []PricePoint) {
 	if list := b.curves.Load(); list != nil {
 		for _, c := range *list {

@@ -47,7 +47,7 @@ var errNotAtOnce = errors.New("not to be folded at once")
 // are rows that the contribution does not have; foldNext folds those. The contribution counts only after its own rows are
 // done: an error before that is fatal to the job.
 //
-// Replaced: adding every contribution to the sums. That copied each row that nobody else had changed, and took another
+// Replaced: adding every contribution to the sums. That copied each row that no other contribution had changed, and took another
 // pass over memory for the rest.
 func (s *Shard) foldWith(c *Contribution) error {
 	var waiting *pending

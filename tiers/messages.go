@@ -32,7 +32,7 @@ type (
 		Heartbeat   time.Duration     // wall clock
 		OrphanAfter time.Duration     // wall clock: without a controller for so long, the node stops
 	}
-	// SetRoute tells who serves, and where.
+	// SetRoute announces which machines serve, and their addresses.
 	SetRoute struct {
 		Generation ps.Generation
 		Route      ps.Route
@@ -195,11 +195,11 @@ func (SaveProgram) command()     {}
 func (StopProgram) command()     {}
 func (Stop) command()            {}
 
-// Report is what a node tells the controller: one of the structs below.
+// Report is a message from a node to the controller: one of the structs below.
 type Report interface{ report() }
 
 type (
-	// Hello is the first report on every connection. A node whose controller came back tells what it holds.
+	// Hello is the first report on every connection. A node whose controller returned reports what it holds.
 	Hello struct {
 		Token       string // from the user data: proves that the controller launched this machine
 		Instance    ps.ServerID
@@ -378,7 +378,7 @@ type SavedPart struct {
 	SHA256    string // of these bytes, hexadecimal
 }
 
-// What servers tell of their partitions.
+// What servers report about their partitions.
 type (
 	OwnedPartition = ps.OwnedPartition
 	Standing       = ps.OwnerStanding

@@ -90,7 +90,7 @@ type Tuner struct {
 	costs   costs
 	inUse   Setting
 	unsure  bool // the last sample was disturbed
-	clocks  int  // told
+	clocks  int  // measured
 	left    float64
 	loss    float64
 	losses  scaling

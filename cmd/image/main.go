@@ -23,7 +23,7 @@ import (
 	"time"
 )
 
-// user runs the program: nobody's number, as the pods of providers/kube ask for.
+// user runs the program: an unprivileged user's number, as the pods of providers/kube ask for.
 const user = "65532:65532"
 
 func main() {

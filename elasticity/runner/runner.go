@@ -229,7 +229,7 @@ func (r *Runner) write(ctx context.Context, e journal.Entry) {
 	}
 	r.failed = fmt.Errorf("writing the journal: %w", err)
 	r.cfg.Log.Error("the journal cannot be written: the run ends", "err", err)
-	// Told from a goroutine of its own: this one is the one that takes events.
+	// Called from another goroutine, because this one receives the events.
 	r.jobs.Go(func() { r.Stop(ctx, "the journal cannot be written", true) })
 }
 

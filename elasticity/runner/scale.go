@@ -40,8 +40,8 @@ func (q *requests) answer(a elasticity.Scaled) {
 	}
 }
 
-// Scale asks the controller for other numbers of machines. Told is called with what that came to and, with wait, once more
-// when it is so; the error says why it is not done, or will not be. It may be called from any goroutine while Run runs.
+// Scale asks the controller for other numbers of machines. Told is called with the numbers that were accepted and, with wait, again
+// when they are reached; the error says why the request is refused or cannot be met. It may be called from any goroutine while Run runs.
 func (r *Runner) Scale(ctx context.Context, want elasticity.ScaleWanted, wait bool, told func(elasticity.Scale, bool) error) error {
 	id, answers := r.requests.begin()
 	defer r.requests.end(id)

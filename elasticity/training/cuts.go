@@ -154,7 +154,7 @@ func (cu *cuts) commitCut() {
 	done := cu.Cut
 	cu.Cut = nil
 	cu.Committed, cu.bare = done.Clock, false
-	if done.Clock > cu.furthest { // one that was committed before, and lost with its holders, gets nobody further
+	if done.Clock > cu.furthest { // a cut that was committed before and lost with its holders is no progress
 		cu.furthest = done.Clock
 		cu.machines.Progressed()
 	}

@@ -5,9 +5,9 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// Pausing lets a run rest: it stops at a committed cut that the reliable machines hold, with all splits. A halt brings it there: it
+// Pausing stops a run at a committed cut that the reliable machines hold, with all splits. A halt brings it there: it
 // parks all workers, and the backups take over what transient machines served, so that no partition has to be copied; then these hand over
-// their splits, which no longer change, and go. Nobody begins a clock beyond the cut until Why is empty again.
+// their splits, which no longer change, and go. No worker begins a clock beyond the cut until Why is empty again.
 //
 // Invariant: while AtRest, every member's worker is bounded by the committed cut. Whatever breaks that wakes training up: a
 // roll-back, a machine that joins, a partition without its backup. It works on until all is in order, and a new halt follows. So does

@@ -168,7 +168,7 @@ func (p *plan) costOf(c *change) float64 {
 	return max(c.seconds-float64(c.clocks)*p.last, 1e-3)
 }
 
-// told takes a sample's pace in and is what the journal has of it.
+// told records a sample's pace and returns its form in the journal.
 func (p *plan) told(s tuner.Sample, clock int64) *journal.TuneSample {
 	t := &journal.TuneSample{Setting: p.values(p.setting(s.Setting)), Loss: s.Loss, Change: s.Change, Clock: clock}
 	for _, c := range s.Clocks {

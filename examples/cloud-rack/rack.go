@@ -96,7 +96,7 @@ func (c cluster) Launch(ctx context.Context, q provisioner.Request) ([]provision
 	return c.list(func(m *machine) bool { return m.Token == q.Token }), nil
 }
 
-// Terminate switches machines off. One that has ended, or that nobody knows, is no error: the caller may have asked before.
+// Terminate switches machines off. An ended or unknown machine is no error: the caller may be repeating a request.
 func (c cluster) Terminate(ctx context.Context, ids ...provisioner.InstanceID) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -164,7 +164,7 @@ func (c cluster) list(pass func(*machine) bool) (list []provisioner.Instance) {
 	return list
 }
 
-// wake tells those who watch; the lock is held.
+// wake notifies the watchers; the lock is held.
 func (r *Rack) wake() {
 	close(r.changed)
 	r.changed = make(chan struct{})

@@ -82,7 +82,7 @@ func meets(r corev1.NodeSelectorRequirement, labels map[string]string) bool {
 	case corev1.NodeSelectorOpDoesNotExist:
 		return !has
 	}
-	return false // numbers: nobody here compares them
+	return false // comparisons of numbers are not used here
 }
 
 func bears(tolerations []corev1.Toleration, taints []corev1.Taint) bool {

@@ -23,8 +23,8 @@ import (
 
 // Dialogue fills in what is wanted.
 type Dialogue struct {
-	// In has the answers, and Out shows the questions; In is nil when nobody can answer: then what was not said is what is
-	// suggested, and what cannot be suggested is an error that names its flag.
+	// In has the answers, and Out shows the questions; In is nil without a terminal: then missing answers are those
+	// suggested, and one without a suggestion is an error that names its flag.
 	In  io.Reader
 	Out io.Writer
 	// Apps are the applications' names.
@@ -261,7 +261,7 @@ func listed(cloud string) bool { return slices.Contains(config.RealClouds(), clo
 
 func recorded(w *Wanted) ([]planner.Offer, error) {
 	m, err := local.Load(&config.Job{Provider: w.Provider, Local: config.Local{Prices: w.Prices, Catalog: w.Catalog}})
-	if faults, ok := errors.AsType[config.Faults](err); ok { // of a job that nobody has written
+	if faults, ok := errors.AsType[config.Faults](err); ok { // of a job that init composed
 		return nil, fmt.Errorf("--%s: %s; %s", strings.TrimPrefix(faults[0].Field, "local."), faults[0].Problem, faults[0].Instead)
 	}
 	if err != nil {

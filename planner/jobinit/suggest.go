@@ -204,7 +204,7 @@ func targetOf(header []string) int {
 	return len(header) - 1
 }
 
-// appOfTargets tells classes from measured numbers.
+// appOfTargets distinguishes classes from measured numbers.
 func appOfTargets(targets []string) string {
 	different, words, fractions := map[string]bool{}, false, false
 	for _, t := range targets {

@@ -31,7 +31,7 @@ type Market struct {
 	// Advice is what the Spot Instance Advisor said at AdvisedAt; nil = it was not asked.
 	Advice    *advisor.Table
 	AdvisedAt time.Time
-	// Told is what the provider reports of each pool beside that; nil = nothing.
+	// Told is what else the provider reports of each pool; nil = nothing.
 	Told map[market.Pool]bidding.Hints
 	// ZoneIDs are the ids of zones, whose names are an account's own; nil = they are not known, or names are for all.
 	ZoneIDs map[string]string

@@ -58,7 +58,7 @@ func made(cloud *api.Cloud, err error) (engine, error) {
 // longestLeash is the longest that Compute Engine takes.
 const longestLeash = 120 * 24 * time.Hour
 
-// leash is after how long Compute Engine deletes a machine by itself, should nobody be left to do it: some minutes, as the
+// leash is after how long Compute Engine deletes a machine by itself, should no controller be left to do it: some minutes, as the
 // clock on the wall goes, after the run would have been ended.
 func leash(run, after time.Duration) time.Duration {
 	return min(max(run.Round(time.Second)+after.Round(time.Second), time.Minute), longestLeash)

@@ -51,7 +51,7 @@ type Config struct {
 //
 // It decides what its parts share: the term, and which partitions are owned and backed up. Each part says what its lock guards.
 // Locks are taken in this order: term.mu, then announcer.mu or heldCut.mu, then that of a slot or of a backup, then peers.mu.
-// Nobody holds a slot's together with a backup's.
+// A slot's lock is never held together with a backup's.
 type Server struct {
 	cfg     Config
 	log     *slog.Logger

@@ -301,7 +301,7 @@ func (l *Link) interrupt(c *call) {
 }
 
 // leave gives up a call. Its frame may still be in the queue, or on its way, or the answer on its way to the caller's
-// memory: one that is cut short would break the link, so that is what happens then. Nobody looks at the request's arrays
+// memory: one that is cut short would break the link, so that is what happens then. The request's arrays are not read
 // afterwards.
 func (l *Link) leave(c *call) {
 	if l.out.withdraw(c.id) {
@@ -427,7 +427,7 @@ func (l *Link) readOne() error {
 	return nil
 }
 
-// deliver hands an answer over. Nobody may be waiting for it any more.
+// deliver hands an answer to its caller, who may no longer be waiting.
 func (l *Link) deliver(id uint64, m Message) {
 	a := answer{message: m}
 	if refusal, isError := m.(*Error); isError {

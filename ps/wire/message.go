@@ -121,7 +121,7 @@ func decode(t Type, body *Buffer) (Message, error) {
 	return m, nil
 }
 
-// Release frees the pooled memory of a message, if it has any. Nobody may use its arrays afterwards.
+// Release frees the pooled memory of a message, if it has any. Its arrays must not be used afterwards.
 func Release(m Message) {
 	if r, ok := m.(interface{ Release() }); ok {
 		r.Release()

@@ -51,8 +51,8 @@ func ParseEvictions(words []string) (e Evictions, err error) {
 	return e, nil
 }
 
-// Apply sets the evictions of a job's simulation. Pools whose availability is recorded have those of the recording. What is
-// told of all machines policies know as the Spot Instance Advisor's word.
+// Apply sets the evictions of a job's simulation. Pools whose availability is recorded have those of the recording. A rate
+// given for all machines reaches policies as the Spot Instance Advisor's.
 func (e Evictions) Apply(cfg *sim.Config) error {
 	cfg.Hazard = nil
 	if e.None || cfg.Rules.Terms().MaxBid > 0 { // where prices evict

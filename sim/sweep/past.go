@@ -63,7 +63,7 @@ func (p Past) Estimate(in planner.Input) (planner.Forecast, error) {
 	return told(planner.Summarize(runs, starts[len(starts)-1], starts[0], every)), nil
 }
 
-// told adds to a forecast what it omits, and why machines are taken in it.
+// told adds to a forecast's description what it omits, and why machines are taken in it.
 func told(f planner.Forecast, cfg *sim.Config, unrecorded int) planner.Forecast {
 	if unrecorded > 0 {
 		f.Basis += fmt.Sprintf("; %d starts are left out, as prices were not recorded while they would have run", unrecorded)

@@ -304,7 +304,7 @@ func manifests(objects []blob.Object, known func(name string) bool) (names []str
 	return names
 }
 
-// writtenAt tells the order of manifests: by the start of the run, its generation, and the clock.
+// writtenAt is the order of manifests: by the start of the run, its generation, and the clock.
 func writtenAt(name string) []int {
 	var clock, start, generation int
 	_, _ = fmt.Sscanf(name, "clock-%d-%d.%d", &clock, &start, &generation) // names of another form are the oldest

@@ -161,7 +161,7 @@ func wrongChecksum(got, want string) error {
 
 func digest(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
 
-// readErrors tells a store that fails from an object that is not what it should be.
+// readErrors distinguishes a failing store from a damaged object.
 type readErrors struct {
 	from   io.Reader
 	failed error

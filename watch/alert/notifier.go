@@ -147,7 +147,7 @@ func (b *Notifier) Notify(a Alert) {
 	}
 }
 
-// Close tells what waits, but not for long.
+// Close sends the waiting alerts, within a short time limit.
 func (b *Notifier) Close() {
 	if b == nil {
 		return

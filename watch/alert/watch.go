@@ -178,7 +178,7 @@ func because(why string) string {
 	return ": " + why
 }
 
-// Away tells that this process itself was stopped for a time, in which it has heard nobody.
+// Away records that this process itself was stopped for a time and received nothing.
 func (w *Watch) Away(d time.Duration) { w.lastClock = w.lastClock.Add(d) }
 
 // Tick checks whether a run that says nothing is stuck.

@@ -68,7 +68,7 @@ func (s screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return s, nil
 }
 
-// interrupt tells the owner; the view goes on until the owner closes it.
+// interrupt notifies the owner; the view continues until the owner closes it.
 func (s screen) interrupt() tea.Msg {
 	if f := s.console.opts.OnInterrupt; f != nil {
 		s.interrupts <- struct{}{}

@@ -68,7 +68,7 @@ type run struct {
 	brief  *Summary
 	start  journal.StartDetails // kept with it
 	counts *counts
-	tests  []cost.LossPoint // nil = nobody asked
+	tests  []cost.LossPoint // nil = not requested
 	going  bool
 	caught bool // all that was there has been read
 	// written is when the journal of a run that does not go on was written to last.
@@ -145,7 +145,7 @@ func (r *run) followed() bool {
 	return r.going
 }
 
-// read takes a run's journal in until nobody writes it any longer.
+// read follows a run's journal until it is no longer being written.
 func (b *Board) read(ctx context.Context, r *run) {
 	select {
 	case b.places <- struct{}{}:

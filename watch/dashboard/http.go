@@ -160,7 +160,7 @@ func (b *Board) reportOf(ctx context.Context, r *run) (*cost.Report, *page.Live,
 	}
 	r.mu.Lock()
 	if r.status == nil {
-		r.status = again.status // nobody else has it
+		r.status = again.status // not shared with another goroutine
 	}
 	r.mu.Unlock()
 	b.remember(r)

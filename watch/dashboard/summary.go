@@ -21,7 +21,7 @@ type Summary struct {
 	Run    string   `json:"run"`           // its directory's name
 	Job    string   `json:"job"`           // its job's
 	App    string   `json:"app"`           //
-	State  string   `json:"state"`         // "running", "finished", "interrupted", "failed", or "killed": no last line, nobody there
+	State  string   `json:"state"`         // "running", "finished", "interrupted", "failed", or "killed": no last line, and its process is gone
 	Why    string   `json:"why,omitempty"` // it has ended, or is paused by a limit
 	Paused bool     `json:"paused,omitempty"`
 	Clock  int64    `json:"clock"`

@@ -17,7 +17,7 @@ import (
 	"github.com/tierml/tierml/internal/runs"
 )
 
-// Sweep is the trials of one job file, as a controller tells of them. Money is a decimal string of US dollars, seconds are market time.
+// Sweep is the trials of one job file, as a controller reports them. Money is a decimal string of US dollars, seconds are market time.
 type Sweep struct {
 	ID       string  `json:"sweep"` // its first trial
 	Job      string  `json:"job"`
@@ -183,7 +183,7 @@ func (b *Board) tests(ctx context.Context, r *run) (points []cost.LossPoint) {
 	}
 	report, _, err := b.reportOf(ctx, r)
 	if err != nil {
-		return nil // its page tells why
+		return nil // its page shows why
 	}
 	points = []cost.LossPoint{}
 	for _, p := range report.Series.Loss {

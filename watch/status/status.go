@@ -377,7 +377,7 @@ func (s *Status) LeftText() string {
 	return text
 }
 
-// Money is what is due and what was saved at a market time; false when the journal does not tell.
+// Money is what is due and what was saved at a market time; false when the journal does not have it.
 func (s *Status) Money(now time.Time) (spent, saved market.USD, ok bool) {
 	if s.broken != nil {
 		return 0, 0, false

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Listen skips the test: this system does not tell whose a connection is.
+// Listen skips the test: this system does not report a connection's user.
 func Listen(t testing.TB, _ string) net.Listener {
 	t.Helper()
 	t.Skip("this system does not tell whose a connection is: run it on Linux")

@@ -107,7 +107,7 @@ func (y *memory) fix(m machine, now time.Time) provisioner.Instance {
 }
 
 // settle says what has become of a machine that is not listed. An end that was reported once stays as it was. Without an
-// operation that tells of it, it is waited for a while, for lists can be behind, and then taken to have been ended when
+// operation that reports it, it is waited for a while, for lists can be behind, and then taken to have been ended when
 // it was missed, so that no free minute is promised that the bill does not have.
 func (y *memory) settle(id provisioner.InstanceID, e event, s endSettings) machine {
 	y.mu.Lock()

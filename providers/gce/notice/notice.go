@@ -110,7 +110,7 @@ type watcher struct {
 	service *service
 	config  Config
 
-	mu        sync.Mutex // held while tell is called
+	mu        sync.Mutex // held while tell runs
 	tell      func(provisioner.Notice)
 	warned    bool
 	raised    bool

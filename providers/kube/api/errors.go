@@ -20,7 +20,7 @@ import (
 // This file alone knows the API server's reasons (metav1.StatusReason).
 
 // kindOf sorts a refusal; nil = unknown. A quota of the namespace, a missing service account and a namespace that is being
-// deleted are all told as Forbidden.
+// deleted are all reported as Forbidden.
 func kindOf(err error) (hint string, kind error) {
 	text := err.Error()
 	switch {
