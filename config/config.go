@@ -40,23 +40,21 @@ const (
 // The struct tags are the schema: `yaml` is the field's name; `job` adds "required" (there is no default),
 // "env" (${NAME} is replaced), "path" (a file that must exist) and "zero" (0 is a value, not "none").
 type Job struct {
-	// Name names the run directory runs/NAME-N and tags its machines. Required: letters, digits and dashes, so that it
-	// can be a directory and a tag everywhere.
+	// Name names the run directory runs/NAME-N and tags its machines. Required: letters, digits and dashes.
 	Name string `yaml:"name" job:"required,env"`
-	// Cloud is where machines come from. `local`: processes on this machine, bought from a cloud on a loopback port
-	// that replays a recorded spot market. `ec2`: Amazon EC2, for real money (docs/ec2.md). `gce`: Google Compute
-	// Engine, for real money (docs/gce.md). `none`: no machines; `tierml train` trains in this process. Required: a
-	// job that may spend money should say where.
+	// Cloud is where machines come from. `local`: processes on this machine, on a replayed spot market. `ec2`: Amazon EC2, for real
+	// money (docs/ec2.md). `gce`: Google Compute Engine, for real money (docs/gce.md). `none`: no machines; `tierml train` trains in
+	// this process. Required.
 	Cloud string `yaml:"cloud" job:"required"`
 	// Security is how the processes of a run communicate. `tls`: mutual TLS with the run's own authority; machines join
 	// by one-time tokens (docs/security.md). `plain`: plaintext, on the loopback interface only. Default `plain` on
 	// `local`, where nothing leaves this host, else `tls`.
 	Security string `yaml:"security"`
-	// Provider is the cloud whose API the local one speaks. `gce`: Compute Engine, whose prices do not move within a run
-	// and which takes no bids: `max_price` is then this job's own limit only. Only with `cloud: local`. Default `ec2`.
+	// Provider is the cloud whose API the local one speaks. `gce`: Compute Engine, which takes no bids: `max_price` only limits this
+	// job. Only with `cloud: local`. Default `ec2`.
 	Provider string `yaml:"provider"`
-	// Env gives the values of `${NAME}`. A name without a value takes it from the environment of the command that starts
-	// the job. Values are not passed to machines and not kept in the journal. Default none.
+	// Env gives the values of `${NAME}`. A name without a value takes it from the environment of the command that starts the job.
+	// Machines and journal do not get them. Default none.
 	Env map[string]string `yaml:"env"`
 
 	// Resources are the machines that the provider may take back. Required, but with `cloud: none`.
@@ -65,13 +63,13 @@ type Job struct {
 	Reliable Reliable `yaml:"reliable"`
 
 	// Policy chooses pools and bids (docs/policies.md). `tierml` bids the on-demand price in the pool that keeps machines longest.
-	// `on-demand` buys no transient machines. `auto` takes the one that was best for `prefer` when the plan simulates the job in the
-	// weeks before. Default `tierml`, the paper's; `checkpoint` with `run`.
+	// `on-demand` buys no transient machines. `auto` takes the best for `prefer` in simulations of the weeks before. Default
+	// `tierml`, the paper's; `checkpoint` with `run`.
 	Policy string `yaml:"policy"`
 	// Prefer is what `auto`, `cost-per-work` and `capacity` optimise: the bill, the run time, or between them. An hour is worth
 	// nothing, four times the hourly price of the on-demand fleet, or a quarter of it. Default `cost`.
 	Prefer string `yaml:"prefer"`
-	// ValueOfTime is what it is worth to be done an hour earlier, in place of `prefer`. Default as `prefer` says.
+	// ValueOfTime is the worth of finishing an hour earlier, in place of `prefer`. Default as `prefer` says.
 	ValueOfTime market.USD `yaml:"value_of_time"`
 	// Budget is the most that the run may cost, reliable machines included. Default no limit.
 	Budget market.USD `yaml:"budget"`
@@ -79,9 +77,9 @@ type Job struct {
 	Limits Limits `yaml:"limits"`
 	// Alerts are sent to a webhook. Default none.
 	Alerts Alerts `yaml:"alerts"`
-	// MaxDuration ends the run in order after this much market time. Default 24h: a forgotten job should not buy machines forever.
+	// MaxDuration ends the run in order after this much market time. Default 24h.
 	MaxDuration time.Duration `yaml:"max_duration"`
-	// Deadline is the market time by which training should be done; the plan warns when it looks out of reach. Default none.
+	// Deadline is the market time by which training should be done; the plan warns if that is unlikely. Default none.
 	Deadline time.Time `yaml:"deadline"`
 	// OrphanAfter is how long, in wall-clock time, machines train without their controller before they stop themselves. Default 10s
 	// on `local`, else 15m.
@@ -222,8 +220,8 @@ type Limits struct {
 	// twentieth below it. Default no limit.
 	PerHour market.USD `yaml:"per_hour"`
 	// OverHour is what happens above `per_hour`. `warn` records it and sends an alert. `shrink` (formerly `pause`) gives up
-	// transient machines until they would fit again; a run without reliable machines ends in order instead. `stop` ends the run in
-	// order. Default shrink.
+	// transient machines until the rest fits; a run without reliable machines ends in order instead. `stop` ends the run in order.
+	// Default shrink.
 	OverHour string `yaml:"over_hour"`
 	// OverBudget is what happens above `budget`: `stop` ends the run in order before it costs more, `warn` lets it continue. Default
 	// stop.
@@ -248,9 +246,9 @@ type Resources struct {
 	// Count of transient machines, or a range such as `1..4`. Programs begin on the smaller number and continue with more
 	// (docs/programs.md). Training asks for the larger, and a scheduler grants it no fewer than the smaller (docs/scheduler.md). Required, or `vcpu`.
 	Count Machines `yaml:"count"`
-	// VCPU asks for so many vCPUs in total, of any type. Required, or `count`.
+	// VCPU is the number of transient vCPUs, of any type. Required, or `count`.
 	VCPU int `yaml:"vcpu"`
-	// AnyOf lists machines that will do, by type or by need. Required, or `gpu`.
+	// AnyOf lists acceptable machines, by type or by need. Required, or `gpu`.
 	AnyOf []Machine `yaml:"any_of"`
 	// GPU is short for `any_of` with nothing but GPUs. Only with `run`. Default none.
 	GPU []GPU `yaml:"gpu"`
@@ -283,17 +281,17 @@ func (r Resources) ProviderChooses() string {
 type Machine struct {
 	// Type by the provider's name. Required, or a need: `cpus`, `memory`, `arch` or `gpu`.
 	Type string `yaml:"type"`
-	// CPUs: every type with so many vCPUs. Default any.
+	// CPUs: every type with this number of vCPUs. Default any.
 	CPUs CPUs `yaml:"cpus"`
-	// Memory: every type with so much. Default any.
+	// Memory: every type with this memory. Default any.
 	Memory Memory `yaml:"memory"`
 	// Arch: every type of this architecture. Default any.
 	Arch string `yaml:"arch"`
-	// GPU: every type with such GPUs: `L40S:1` (model and number), `A100:80GB:8` (each with at least so much memory), `24GB:1` (any
+	// GPU: every type with such GPUs: `L40S:1` (model and number), `A100:80GB:8` (each with at least this memory), `24GB:1` (any
 	// model); `1+` means at least one. Only with `run`. Default any.
 	GPU GPU `yaml:"gpu"`
-	// Rate is the work that one machine does in an hour, in vCPU hours of a reference machine, which makes families comparable.
-	// Default its number of vCPUs, or of GPUs where the job asks for them.
+	// Rate is a machine's work per hour, in vCPU hours of a reference machine. Default its number of vCPUs, or of GPUs where the job
+	// asks for them.
 	Rate float64 `yaml:"rate"`
 	// MaxPrice is the highest price per hour of one machine. Default `resources.max_price`.
 	MaxPrice market.USD `yaml:"max_price"`
@@ -309,12 +307,11 @@ type Reliable struct {
 	Count int `yaml:"count" job:"zero"`
 	// Zone they run in; one of `resources.zones`. Default the first zone in use.
 	Zone string `yaml:"zone"`
-	// Bandwidth is the capacity of each machine's network link in one direction, from which the stage and the pace of cuts follow
+	// Bandwidth is each machine's network capacity in one direction, which the stage and the pace of cuts depend on
 	// (docs/training.md). Default the catalog's.
 	Bandwidth Bandwidth `yaml:"bandwidth"`
-	// Committed is what an hour of such a machine costs under a Savings Plan, a reservation or a committed use discount, which is paid
-	// anyway: the machines add nothing to the bill ([cost](cost.md#savings-plans-and-reservations)). Needs `type`, one that workers
-	// cannot be. Default none.
+	// Committed is the cost of such a machine's hour under a Savings Plan, reservation or committed use discount. It adds nothing to
+	// the bill ([cost](cost.md#savings-plans-and-reservations)). Needs `type`, one that workers cannot be. Default none.
 	Committed market.USD `yaml:"committed"`
 }
 
@@ -336,26 +333,25 @@ type Train struct {
 	Holdout float64 `yaml:"holdout" job:"zero"`
 	// Clocks are the rounds of work: in each, every split processes one batch. Required.
 	Clocks int `yaml:"clocks" job:"required"`
-	// Splits is the number of pieces of training data, the unit in which work moves between machines. Default 64, or as many as
-	// there are examples, users or documents, where those are fewer.
+	// Splits is the number of pieces of training data, the unit in which work moves between machines. Default 64, or the number of
+	// examples, users or documents if lower.
 	Splits int `yaml:"splits"`
 	// Partitions is the number of pieces of the parameters, the unit in which they move between servers. Default 32.
 	Partitions int `yaml:"partitions"`
 	// Consistency bounds the age of the parameters that work of a clock reads. `bsp`: all updates of earlier clocks. `ssp`: without
-	// those of the last `staleness` clocks at most. `asp`: nobody waits, up to 4096 clocks; pending updates can take much memory.
-	// Default `bsp`, or `ssp` with a `staleness`.
+	// those of the last `staleness` clocks at most. `asp`: workers do not wait, up to 4096 clocks; pending updates can take much
+	// memory. Default `bsp`, or `ssp` with a `staleness`.
 	Consistency string `yaml:"consistency"`
-	// Staleness is how many of the last clocks may be missing with `ssp`. Default 0; 1 where `consistency: ssp` is written without
-	// it.
+	// Staleness is how many of the last clocks may be missing with `ssp`. Default 0; 1 with `consistency: ssp`.
 	Staleness int `yaml:"staleness"`
 	// Deterministic makes the model the same, bit for bit, whatever happens to the machines. It needs `bsp`. Without it `mf` trains
 	// several times as fast (docs/performance.md). Default true with `bsp`, else false.
 	Deterministic bool `yaml:"deterministic" job:"zero"`
-	// EvaluateEvery is how many clocks lie between two measurements of the test loss. Default 10.
+	// EvaluateEvery is the number of clocks from one measurement of the test loss to the next. Default 10.
 	EvaluateEvery int `yaml:"evaluate_every"`
 	// Stop ends training before all clocks are done; see below. Default none.
 	Stop Stop `yaml:"stop"`
-	// MaxBadLines is how many bad lines of the data may be left out. Default 0.
+	// MaxBadLines is how many bad lines of the data may be skipped. Default 0.
 	MaxBadLines int `yaml:"max_bad_lines"`
 	// Params are the application's own settings (docs/applications.md). Default none.
 	Params map[string]any `yaml:"params"`
@@ -370,7 +366,7 @@ type Stop struct {
 	MinImprovement float64 `yaml:"min_improvement"`
 	// Patience is a number of clocks. Default 0: every measurement must improve.
 	Patience int `yaml:"patience"`
-	// Time ends training after so long: market time where there is a market, else wall-clock time. Default none.
+	// Time ends training after this market time, or without a market this wall-clock time. Default none.
 	Time time.Duration `yaml:"time"`
 }
 
@@ -397,16 +393,16 @@ type Checkpoint struct {
 	EveryClocks int `yaml:"every_clocks"`
 	// Keep is how many are kept. Default 2, in case one is damaged.
 	Keep int `yaml:"keep"`
-	// Model is how much a checkpoint holds. Default 2GB, on EC2's timing.
+	// Model is the size of a checkpoint. Default 2GB, on EC2's timing.
 	Model Memory `yaml:"model"`
-	// Bandwidth is that between storage and the whole fleet, in bytes per second of market time. Default 100M, on EC2's timing.
+	// Bandwidth is that between storage and the whole fleet, per second of market time. Default 100M, on EC2's timing.
 	Bandwidth Rate `yaml:"bandwidth"`
 	// Save is how long training stands still for a checkpoint, in market time. Default `model` / `bandwidth`.
 	Save time.Duration `yaml:"save"`
-	// Restart is how long a complete fleet takes until it works, in market time. Default what starting and loading data takes (30 s
-	// on EC2's timing), and `model` / `bandwidth`.
+	// Restart is how long a complete fleet takes until it works, in market time. Default 30 s on EC2's timing, and `model` /
+	// `bandwidth`.
 	Restart time.Duration `yaml:"restart"`
-	// Overhead is the share by which work on spot machines takes longer, apart from the stops: 0.17 is 17 %. Default 0.
+	// Overhead is the share by which work on spot machines takes longer, stops excluded: 0.17 is 17 %. Default 0.
 	Overhead float64 `yaml:"overhead"`
 }
 
@@ -423,7 +419,7 @@ type Stages struct {
 	TwoAbove float64 `yaml:"two_above" job:"zero"`
 	// ThreeAbove is the ratio above which reliable machines stop computing. Default 15.
 	ThreeAbove float64 `yaml:"three_above" job:"zero"`
-	// ServerBytes is how many bytes of the model are worth a server: fewer than half of the transient machines serve a small model
+	// ServerBytes is the size of a server's part of the model: fewer than half of the transient machines serve a small model
 	// (docs/training.md). With 0 half of them always serve. Default 131072.
 	ServerBytes int `yaml:"server_bytes" job:"zero"`
 }

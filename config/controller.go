@@ -24,7 +24,7 @@ type Controller struct {
 	Token string `yaml:"token"`
 	// Type of the machine that `tierml controller start` buys. Default `t3.small`, or `e2-small`.
 	Type string `yaml:"type"`
-	// Role is whom it acts as: an instance profile, or a service account. Required to start one.
+	// Role is its instance profile, or service account. Required to start one.
 	Role string `yaml:"role"`
 	// Network are its security groups, or its network tags. Default those of the machines.
 	Network []string `yaml:"network"`

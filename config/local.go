@@ -15,8 +15,7 @@ type Local struct {
 	// describe-spot-price-history`, or a price store of `tierml prices`. Required.
 	Prices string `yaml:"prices" job:"env,path"`
 	// Catalog lists machine types with their on-demand prices: CSV
-	// (`region,instance_type,vcpu,memory_gib,linux_ondemand_usd_hour,network`). vCPUs that are missing follow from EC2's sizes.
-	// Required.
+	// (`region,instance_type,vcpu,memory_gib,linux_ondemand_usd_hour,network`). Missing vCPUs follow from EC2's sizes. Required.
 	Catalog string `yaml:"catalog" job:"env,path"`
 	// Advisor is a `spot-advisor-data.json` of Amazon's Spot Instance Advisor, for the policy `capacity`. Default none.
 	Advisor string `yaml:"advisor" job:"env,path"`
@@ -34,7 +33,7 @@ type Local struct {
 	// Boot is how long a machine takes to start, in wall-clock time. Default 500ms.
 	Boot time.Duration `yaml:"boot" job:"zero"`
 	// FlopsPerVCPU is the compute rate to which each vCPU is held, in floating-point operations per wall-clock second. Default 400k:
-	// so low that a laptop can play many machines, 32 for each core.
+	// a core can play 32 machines.
 	FlopsPerVCPU Rate `yaml:"flops_per_vcpu"`
 	// Capacity is the most machines of a type that a zone has. Default no limits.
 	Capacity map[string]int `yaml:"capacity"`
@@ -67,7 +66,7 @@ type Action struct {
 	Of string `yaml:"of"`
 	// For is how long it lasts; `no-capacity` and `throttle` require it. Default for `slow-start`: to the end.
 	For time.Duration `yaml:"for"`
-	// Boot is the time to start meanwhile, in wall-clock time, which `slow-start` requires. Default none.
+	// Boot is the time to start, in wall-clock time, with `slow-start`. Default none.
 	Boot time.Duration `yaml:"boot"`
 }
 

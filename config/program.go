@@ -19,39 +19,38 @@ import (
 
 // UserProgram is a program of the user's own, in place of `train`: docs/programs.md.
 type UserProgram struct {
-	// Run is the program: a command or several lines of bash, which are run by `bash -euo pipefail` in the workdir. Required, or `train`.
+	// Run is the program: lines of bash, run by `bash -euo pipefail` in the workdir. Required, or `train`.
 	Run string `yaml:"run"`
 	// Setup is run once on each machine before the first program: lines of bash. Default none.
 	Setup string `yaml:"setup"`
-	// Image is a container image that setup, program and `on_notice` run in, by Docker or Podman where the machine has one. It needs bash.
-	// Default none: the machine's own system.
+	// Image is a container image with bash for setup, program and `on_notice`, run by Docker or Podman. Default none: the machine's
+	// own system.
 	Image string `yaml:"image"`
-	// Workdir is the folder that programs run in: it is copied to each machine once, without what its `.tierignore` names. Default
-	// none: an empty folder.
+	// Workdir is the folder that programs run in, copied to each machine without what its `.tierignore` names. Default none: an
+	// empty folder.
 	Workdir string `yaml:"workdir"`
-	// Envs are variables of the environment of setup and program. Default none.
+	// Envs are environment variables of setup and program. Default none.
 	Envs map[string]string `yaml:"envs"`
-	// Secrets are variables whose values are in no file of the run: each comes from a variable of the environment of `tierml run`
-	// (`env`) or from a file (`file`). Default none.
+	// Secrets are variables whose values are in no file of the run: each comes from the environment of `tierml run` (`env`) or a
+	// file (`file`). Default none.
 	Secrets map[string]Secret `yaml:"secrets"`
 	// State is what a program resumes from; see below. Default none: it starts over on every machine.
 	State State `yaml:"state"`
 	// Progress is how a program says how far it is; see below. Default none.
 	Progress Progress `yaml:"progress"`
-	// Hours is how long the program, or one task of an array, would take undisturbed on the first machine of `resources.any_of`, in
-	// market time. Plans rest on it. Default what a former run of the same name took; required before there is one.
+	// Hours is how long the program, or one task, takes undisturbed on the first machine of `resources.any_of`, in market time.
+	// Plans rest on it. Default what a former run of the same name took; required before there is one.
 	Hours float64 `yaml:"hours"`
-	// Tasks makes the program an array: it is run so many times, one to a machine, with TIERML_TASK from 0 on, and
-	// `resources.count` is how many run at a time. Default none: one program on all machines together.
+	// Tasks makes the program an array of this many, with TIERML_TASK from 0 on, one to a machine; `resources.count` run at a time.
+	// Default none: one program on all machines together.
 	Tasks int `yaml:"tasks"`
 	// Sweep makes trials that differ in their settings: the tasks of a program, or jobs of an application; see below. Default none.
 	Sweep Sweep `yaml:"sweep"`
-	// Retries is how often a program that fails by itself is tried again, each task of an array for itself. Evictions do not
-	// count. Default 0.
+	// Retries is how often a program, or each task, that fails by itself is tried again. Evictions do not count. Default 0.
 	Retries int `yaml:"retries"`
 	// OnNotice is run when the machine is about to be reclaimed, while the program gets SIGTERM: lines of bash. Default none.
 	OnNotice string `yaml:"on_notice"`
-	// Ports that the program listens on: `tierml forward` takes them. They are not opened to the outside. Default none.
+	// Ports that the program listens on, for `tierml forward`. They are not opened to the outside. Default none.
 	Ports []int `yaml:"ports"`
 }
 
@@ -70,8 +69,8 @@ type State struct {
 	Dir string `yaml:"dir"`
 	// Every is the time from one mirroring to the next. Default 10m.
 	Every time.Duration `yaml:"every"`
-	// Marker is the name of a file that the program writes last: a folder with it counts when nothing in it is newer, and until then as it was
-	// saved before. Default none: each file counts by itself.
+	// Marker is a file that the program writes last: a folder with it counts when nothing in it is newer; until then its last saved
+	// version does. Default none: each file counts by itself.
 	Marker string `yaml:"marker"`
 }
 

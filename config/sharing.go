@@ -10,8 +10,8 @@ type Sharing struct {
 	Priority int `yaml:"priority"`
 	// Group of the job: shares are fair among groups first, then among a group's jobs. Default none: jobs without one are a group.
 	Group string `yaml:"group"`
-	// StartWith is how many workers the job begins with, of a range in `resources.count`, where a scheduler starts jobs as submitted.
-	// Default the most of the range.
+	// StartWith is the number of workers, of a range in `resources.count`, that the job begins with where a scheduler starts jobs as
+	// submitted. Default the largest.
 	StartWith int `yaml:"start_with"`
 	// Feedback makes the job a trial: at these clocks its test loss is compared with those of the jobs of the same name. Default none; the trials
 	// of a `sweep` have the sweep's.

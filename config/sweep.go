@@ -30,9 +30,9 @@ type Sweep struct {
 	// Feedback are steps at which trials are compared by their loss, so that only the best continue; see below. Default none: all
 	// trials run to their end.
 	Feedback []Feedback `yaml:"feedback"`
-	// Budget is the most that all trials of an application may cost together: above it all are stopped in order. Default no limit.
+	// Budget is the most that all trials of an application may cost together; above it they are stopped in order. Default no limit.
 	Budget market.USD `yaml:"budget"`
-	// MaxDuration stops all trials of an application in order so much market time after the first began. Default no limit.
+	// MaxDuration stops all trials of an application in order this market time after the first began. Default no limit.
 	MaxDuration time.Duration `yaml:"max_duration"`
 }
 

@@ -34,11 +34,10 @@ func newHostsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "hosts HOSTS.yaml",
 		Short: "Buy machines that several jobs share, and give jobs slots of them",
-		Long: `Hosts keeps machines that jobs share: ` + "`tierml run --hosts RUN JOB.yaml`" + ` takes its machines from there, as slots of so many vCPUs and so
-much memory. Hosts are bought when jobs ask for slots and given back when no job has any; Ctrl-C gives all of them back.
+		Long: `Hosts keeps machines that jobs share: ` + "`tierml run --hosts RUN JOB.yaml`" + ` gets parts of them, its slots. Hosts are bought when
+jobs ask for slots and released when no job has any; Ctrl-C releases all.
 
-HOSTS.yaml is a job file with hosts: in place of train:. Resources and reliable say what may be bought, and the most of it at a time.
-The shared hosts are a run of their own, with a directory runs/NAME-N, a journal and a report. See docs/hosts.md.`,
+HOSTS.yaml is a job file with hosts: in place of train:. The shared hosts are a run of their own, in runs/NAME-N. See docs/hosts.md.`,
 		Example: `  tierml hosts examples/hosts.yaml
   tierml run --hosts shared-1 examples/demo.yaml
   tierml hosts ps shared-1
@@ -220,8 +219,8 @@ func newHostsPsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ps [RUN]",
 		Short: "List shared hosts with the jobs on them, and what each job has cost",
-		Long: `Ps lists the hosts of a run of shared hosts with the jobs that have slots on them, and then what each job's slots have cost so far.
-Amounts of slots that have ended in an hour that is not over follow when it is.
+		Long: `Ps lists shared hosts with the jobs on them, and what each job's slots have cost so far. The cost of a slot that has ended is
+known at the end of its host's paid hour.
 ` + whichRun,
 		Example: `  tierml hosts ps
   tierml hosts ps shared-1 -o json`,

@@ -38,9 +38,8 @@ func newMarketCommand() *cobra.Command {
 		Use:   "market",
 		Short: "Show what each pool costs now and how long its machines can be expected to stay",
 		Long: `Market prints for each pool the price, the saving against on demand, the price per vCPU, the mean time until the price
-exceeds the bid (MTTF), and the probability of that within an hour and within --hours, from past prices. "-" is unknown; ">"
-means that the price never exceeded the bid in that time. For markets without bids --advisor adds the share of machines
-interrupted in a month.
+exceeds the bid (MTTF), and the probability of that within an hour and within --hours. "-" is unknown; ">" means that the
+price never exceeded the bid in that time.
 
 Prices come from the price store (see ` + "`tierml prices`" + `) or from --trace.`,
 		Example: `  tierml market --catalog catalog.csv --zones us-east-1a

@@ -22,8 +22,7 @@ func newScaleCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "scale RUN",
 		Short: "Add or remove workers, servers and reliable machines of a running job",
-		Long: `Scale changes how many transient machines a run has (workers), how many serve its parameters (servers) and how many are
-reliable.
+		Long: `Scale changes a run's numbers of transient machines (workers), of those that serve parameters (servers) and of reliable machines.
 
 ` + namedRun + `.
 

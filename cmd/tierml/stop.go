@@ -25,10 +25,7 @@ func newStopCommand() *cobra.Command {
 		Use:   "stop RUN",
 		Short: "End a run in order: save its work and terminate its machines",
 		Long: `Stop ends a run as Ctrl-C does: work is saved, every machine is terminated, the report is written. It waits until that is
-done; Ctrl-C ends only the waiting. --now terminates every machine at once and loses unsaved work. -o json and csv print
-only the result.
-
---task ends one task of an array of programs, for good, with its state saved; the others continue.
+done; Ctrl-C ends only the waiting. -o json and csv print only the result.
 
 ` + namedRun + `.`,
 		Example: `  tierml stop demo-1

@@ -19,8 +19,8 @@ func newSweepCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sweep [SWEEP]",
 		Short: "List the trials of a sweep with their settings, losses and cost, the best first",
-		Long: `Sweep lists the trials of a sweep that was submitted to a controller: settings, state, the loss at each feedback, what they cost, and where the
-best model is. Without a name it lists those of the newest sweep. A sweep has the name of its first trial.
+		Long: `Sweep lists the trials of a sweep on a controller, and the best model's place. SWEEP is the name of its first trial; default: the
+newest sweep.
 
 The trials of a program are in its report. See docs/scheduler.md.`,
 		Example: `  tierml sweep --controller http://localhost:7071

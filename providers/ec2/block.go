@@ -13,7 +13,7 @@ const Name = "ec2"
 // Block is what a job needs to know of an installation on EC2. The names are those of the Terraform module's output settings.
 type Block struct {
 	config.Installation
-	// Image is the machine image (AMI), a Linux with bash, curl and, for a program in S3, the AWS command line. Required, but for
+	// Image is the machine image (AMI), a Linux with bash, curl and, for a program in S3, the AWS command line. Required, except for
 	// jobs that ask for GPUs.
 	Image string `yaml:"image"`
 	// GPUImage is that of jobs that ask for GPUs, with drivers: an AMI, or `resolve:ssm:` and a parameter of Systems Manager.

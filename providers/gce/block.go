@@ -19,23 +19,23 @@ type Block struct {
 	config.Installation
 	// Project is the id of the project that pays. Required.
 	Project string `yaml:"project"`
-	// Labels are what every machine and its disk carries. Default none.
+	// Labels are put on every machine and its disk. Default none.
 	Labels map[string]string `yaml:"labels"`
 	// Image is what machines boot from, a Linux with bash and curl. Default the newest Debian 12.
 	Image string `yaml:"image"`
 	// GPUImage is that of jobs that ask for GPUs, with drivers. Default the newest Deep Learning VM image with CUDA 12.9 and driver
 	// 580.
 	GPUImage string `yaml:"gpu_image"`
-	// Network of the machines, where `subnetwork` does not say it. Default `default`.
+	// Network of the machines, unless `subnetwork` names it. Default `default`.
 	Network string `yaml:"network"`
 	// Subnetwork of the machines, which must reach each other and the controller at any port from 1024. Default the
 	// network's own.
 	Subnetwork string `yaml:"subnetwork"`
-	// NetworkTags are what firewall rules aim at. Default none.
+	// NetworkTags are matched by firewall rules. Default none.
 	NetworkTags []string `yaml:"network_tags"`
 	// ExternalIP gives machines public addresses. Without, the subnetwork needs Private Google Access. Default false.
 	ExternalIP bool `yaml:"external_ip"`
-	// ServiceAccount is whom machines act as: they read `program`, splits and checkpoints. Default none.
+	// ServiceAccount is that of the machines: they read `program`, splits and checkpoints. Default none.
 	ServiceAccount string `yaml:"service_account"`
 	// Prices are Spot prices, as `local.prices`; those of a region hold in each of its zones. Default Compute Engine's, or its price
 	// list.
