@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/internal/access"
 	"github.com/tierml/tierml/jobmanager/call"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/watch/dashboard"
@@ -18,6 +19,16 @@ func groupOf(dir string) string {
 		return ""
 	}
 	return job.Group
+}
+
+// groupOfJob is the group of a job or run.
+func groupOfJob(m *Manager, id string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if j := m.jobs[id]; j != nil {
+		return j.Group
+	}
+	return ""
 }
 
 // account is what jobs have and have cost by group, which add up with the idle share to what all have cost.
@@ -51,6 +62,9 @@ func groupsOf(m *Manager) account {
 	m.mu.Unlock()
 	a := account{groups: map[string]*groupAccount{}}
 	for group := range m.cfg.Budgets {
+		a.groups[group] = &groupAccount{}
+	}
+	for group := range m.cfg.Quotas {
 		a.groups[group] = &groupAccount{}
 	}
 	seen := map[string]bool{}
@@ -95,17 +109,24 @@ func (a *account) add(j job, s dashboard.Summary) {
 	}
 }
 
-// answered is the account as clients have it.
-func (a account) answered(m *Manager) call.Account {
-	out := call.Account{Groups: []call.Group{}, Idle: a.idle.String(), IdlePerHour: a.rest.String(), Total: a.total.String(), PerHour: a.perHour.String()}
+// answered is the account as a client has it: of the groups that it may see, and of all together if it may see all.
+func (a account) answered(m *Manager, c access.Client) call.Account {
+	out := call.Account{Groups: []call.Group{}}
+	if seesAll(c) {
+		out.Idle, out.IdlePerHour, out.Total, out.PerHour = a.idle.String(), a.rest.String(), a.total.String(), a.perHour.String()
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for group, of := range a.groups {
+		if c.Right(group) < access.Watch {
+			continue
+		}
 		g := call.Group{Group: group, Jobs: of.jobs, Running: of.running, Machines: of.machines, Spent: of.spent.String(), PerHour: of.perHour.String(),
 			Held: withheld(m.decided[limited{group: group}])}
 		if usd := m.cfg.Budgets[group]; usd > 0 {
 			g.Budget = usd.String()
 		}
+		g.QuotaJobs, g.QuotaMachines = m.cfg.Quotas[group].Jobs, m.cfg.Quotas[group].Machines
 		out.Groups = append(out.Groups, g)
 	}
 	slices.SortFunc(out.Groups, func(a, b call.Group) int { return cmp.Compare(a.Group, b.Group) })

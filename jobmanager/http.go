@@ -23,46 +23,63 @@ import (
 	"github.com/tierml/tierml/internal/runs"
 	"github.com/tierml/tierml/jobmanager/call"
 	"github.com/tierml/tierml/jobrun"
+	"github.com/tierml/tierml/sched"
+	"github.com/tierml/tierml/sched/grants"
 	"github.com/tierml/tierml/watch/dashboard"
 )
 
-// Handler serves the API below /api/v1, and the dashboard everywhere else. access.Gate must stand before it: a request that gets
-// through may run jobs.
+// served is a call of the API: the right to some group that its client needs at least, and what serves it.
+type served struct {
+	least access.Right
+	by    func(http.ResponseWriter, *http.Request) error
+}
+
+// calls are those of the API, by their patterns.
+func calls(m *Manager) map[string]served {
+	return map[string]served{
+		"GET /api/v1/jobs":                      {access.Watch, m.serveJobs},
+		"POST /api/v1/jobs":                     {access.Submit, m.serveSubmit},
+		"POST /api/v1/plan":                     {access.Submit, m.servePlan},
+		"GET /api/v1/jobs/{id}":                 {access.Watch, m.serveJob},
+		"POST /api/v1/jobs/{id}/stop":           {access.Submit, m.serveStop},
+		"POST /api/v1/jobs/{id}/resume":         {access.Submit, m.serveResume},
+		"POST /api/v1/jobs/{id}/scale":          {access.Submit, m.serveScale},
+		"GET /api/v1/jobs/{id}/why":             {access.Watch, m.serveWhy},
+		"GET /api/v1/sweeps/{id}":               {access.Watch, sweeps{m}.serve},
+		"GET /api/v1/jobs/{id}/events":          {access.Watch, m.serveEvents},
+		"GET /api/v1/jobs/{id}/logs":            {access.Watch, m.serveLogs},
+		"GET /api/v1/jobs/{id}/files/{name}":    {access.Watch, m.serveFile},
+		"GET /api/v1/jobs/{id}/state/{program}": {access.Watch, m.serveState},
+		"HEAD /api/v1/inputs/{sum}/{name}":      {access.Submit, m.inputs.serveHas},
+		"PUT /api/v1/inputs/{sum}/{name}":       {access.Submit, m.inputs.serveUpload},
+		"GET /api/v1/groups": {access.Watch, func(w http.ResponseWriter, r *http.Request) error {
+			answer(w, http.StatusOK, groupsOf(m).answered(m, access.ClientOf(r.Context())))
+			return nil
+		}},
+		"GET /api/v1/": {access.Watch, func(http.ResponseWriter, *http.Request) error {
+			return refuse(http.StatusNotFound, "there is no such call; docs/controller.md lists them")
+		}},
+	}
+}
+
+// Handler serves the API below /api/v1, and the dashboard everywhere else. access.Gate must stand before it: without one clients have no
+// rights.
 func (m *Manager) Handler() http.Handler {
 	mux := http.NewServeMux()
-	for pattern, serve := range map[string]func(http.ResponseWriter, *http.Request) error{
-		"GET /api/v1/jobs":                      m.serveJobs,
-		"POST /api/v1/jobs":                     m.serveSubmit,
-		"POST /api/v1/plan":                     m.servePlan,
-		"GET /api/v1/jobs/{id}":                 m.serveJob,
-		"POST /api/v1/jobs/{id}/stop":           m.serveStop,
-		"POST /api/v1/jobs/{id}/resume":         m.serveResume,
-		"POST /api/v1/jobs/{id}/scale":          m.serveScale,
-		"GET /api/v1/jobs/{id}/why":             m.serveWhy,
-		"GET /api/v1/sweeps/{id}":               sweeps{m}.serve,
-		"GET /api/v1/jobs/{id}/events":          m.serveEvents,
-		"GET /api/v1/jobs/{id}/logs":            m.serveLogs,
-		"GET /api/v1/jobs/{id}/files/{name}":    m.serveFile,
-		"GET /api/v1/jobs/{id}/state/{program}": m.serveState,
-		"HEAD /api/v1/inputs/{sum}/{name}":      m.inputs.serveHas,
-		"PUT /api/v1/inputs/{sum}/{name}":       m.inputs.serveUpload,
-		"GET /api/v1/groups": func(w http.ResponseWriter, _ *http.Request) error {
-			answer(w, http.StatusOK, groupsOf(m).answered(m))
-			return nil
-		},
-		"GET /api/v1/": func(http.ResponseWriter, *http.Request) error {
-			return refuse(http.StatusNotFound, "there is no such call; docs/controller.md lists them")
-		},
-	} {
+	for pattern, c := range calls(m) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Cache-Control", "no-store")
 			w.Header().Set("X-Content-Type-Options", "nosniff")
-			if err := serve(w, r); err != nil && r.Context().Err() == nil {
+			err := demand(c.least, r)
+			if err == nil {
+				err = c.by(w, r)
+			}
+			if err != nil && r.Context().Err() == nil {
 				m.complain(w, r, err)
 			}
 		})
 	}
-	mux.Handle("/", m.board.Guarded())
+	mux.Handle("/", guardPages(m.board.Guarded()))
 	return mux
 }
 
@@ -155,7 +172,7 @@ func (m *Manager) tell(s dashboard.Summary) call.Job {
 	if j == nil {
 		return out
 	}
-	out.State, out.Submitted, out.Starts, out.Hosts = string(j.State), &j.Submitted, j.Starts, j.Hosts
+	out.State, out.Submitted, out.Starts, out.Hosts, out.Group = string(j.State), &j.Submitted, j.Starts, j.Hosts, j.Group
 	if why := m.waitsFor(j); why != "" {
 		out.Why = why
 	}
@@ -165,9 +182,10 @@ func (m *Manager) tell(s dashboard.Summary) call.Job {
 	return out
 }
 
-// find gives the job or run that a client means: its id, the name of a job, of which it takes the newest, or "latest".
-func (m *Manager) findJob(meant string) (call.Job, error) {
-	all := m.list()
+// findJob gives the job or run that a client means, of those that it may see: its id, the name of a job, of which it takes the newest, or
+// "latest".
+func (m *Manager) findJob(c access.Client, meant string) (call.Job, error) {
+	all := seen(c, m.list())
 	for _, j := range slices.Backward(all) {
 		if name, _, _ := cutLast(j.Run); j.Run == meant || name == meant {
 			return j, nil
@@ -184,6 +202,9 @@ func (m *Manager) findJob(meant string) (call.Job, error) {
 	if there == "" {
 		there = "none yet"
 	}
+	if !seesAll(c) {
+		return call.Job{}, refuse(http.StatusNotFound, "there is no job %q that this token may watch; there are %s, as it has %s", meant, there, c)
+	}
 	return call.Job{}, refuse(http.StatusNotFound, "there is no job %q here; there are %s", meant, there)
 }
 
@@ -196,12 +217,12 @@ func newest(j call.Job) (t time.Time) {
 
 // path finds the job of a request, and the directory of its run.
 func (m *Manager) path(r *http.Request) (call.Job, string, error) {
-	j, err := m.findJob(r.PathValue("id"))
+	j, err := m.findJob(access.ClientOf(r.Context()), r.PathValue("id"))
 	return j, filepath.Join(m.root, j.Run), err
 }
 
-func (m *Manager) serveJobs(w http.ResponseWriter, _ *http.Request) error {
-	answer(w, http.StatusOK, append([]call.Job{}, m.list()...))
+func (m *Manager) serveJobs(w http.ResponseWriter, r *http.Request) error {
+	answer(w, http.StatusOK, append([]call.Job{}, seen(access.ClientOf(r.Context()), m.list())...))
 	return nil
 }
 
@@ -222,14 +243,15 @@ func (m *Manager) serveSubmit(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ids, err := sweeps{m}.submit(job, text, secrets)
+	client := access.ClientOf(r.Context())
+	ids, err := sweeps{m}.submit(job, text, secrets, client.ID())
 	if errors.Is(err, errFull) {
 		return refusal{http.StatusTooManyRequests, err}
 	}
 	if err != nil {
 		return err
 	}
-	j, err := m.findJob(ids[0])
+	j, err := m.findJob(client, ids[0])
 	if err == nil {
 		j.Trials = ids[1:]
 		answer(w, http.StatusCreated, j)
@@ -242,7 +264,7 @@ func (m *Manager) serveStop(w http.ResponseWriter, r *http.Request) error {
 	if err := errors.Join(read(w, r, &s), who(s.By)); err != nil {
 		return err
 	}
-	j, dir, err := m.path(r)
+	j, dir, err := toChange(m, r)
 	if err != nil {
 		return err
 	}
@@ -263,16 +285,33 @@ func (m *Manager) serveWhy(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if why := waiting(m, j.Run); why.Grant.Why != "" {
+		answer(w, http.StatusOK, why)
+		return nil
+	}
 	why, err := m.scheduler.why(m, j.Run)
 	if err != nil {
 		return refuse(http.StatusConflict, "%w", err)
 	}
+	client := access.ClientOf(r.Context())
+	why.Jobs = slices.DeleteFunc(slices.Clone(why.Jobs), func(g grants.Grant) bool { return client.Right(groupOfJob(m, g.Job)) < access.Watch })
 	answer(w, http.StatusOK, why)
 	return nil
 }
 
+// waiting is why a job is not started that no scheduler decides about: for a budget or a quota. Its reason is empty where that is not so.
+func waiting(m *Manager, id string) (w call.Why) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if j := m.jobs[id]; j != nil && j.State == call.Queued {
+		w.Grant = grants.Grant{Job: id, Action: sched.Wait, Why: cmp.Or(heldBy(m, j), overQuota(m, j))}
+		w.At, w.Most, w.Jobs = m.cfg.Now(), j.machines(), []grants.Grant{}
+	}
+	return w
+}
+
 func (m *Manager) serveResume(w http.ResponseWriter, r *http.Request) error {
-	j, _, err := m.path(r)
+	j, _, err := toChange(m, r)
 	if err != nil {
 		return err
 	}
@@ -287,7 +326,10 @@ func (m *Manager) serveScale(w http.ResponseWriter, r *http.Request) error {
 	if err := errors.Join(read(w, r, &s), who(s.By)); err != nil {
 		return err
 	}
-	_, dir, err := m.path(r)
+	j, dir, err := toChange(m, r)
+	if err == nil {
+		err = addsBeyond(m, j.Group, s.Workers)
+	}
 	if err != nil {
 		return err
 	}

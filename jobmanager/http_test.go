@@ -38,6 +38,16 @@ func (s *site) served() (address string, client *call.Client) {
 	return server.URL, client
 }
 
+// open is the manager's handler for a client that may do everything.
+func (s *site) open() http.Handler {
+	token := access.Random()
+	gate := access.NewGate(token, false, time.Now, slog.New(slog.DiscardHandler)).Handler(s.Handler())
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Header.Set("Authorization", token.Bearer())
+		gate.ServeHTTP(w, r)
+	})
+}
+
 // demo is a job whose files are uploaded.
 func demo(t *testing.T, client *call.Client) (submission call.Submission, sent int) {
 	t.Helper()
@@ -241,7 +251,7 @@ func TestOddRequests(t *testing.T) {
 func TestUploadIsWhatItIsSaidToBe(t *testing.T) {
 	s := newSite(t)
 	s.begin()
-	handler := s.Handler()
+	handler := s.open()
 	sum := "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824" // of "hello"
 	put := func(path, body string) int {
 		w := httptest.NewRecorder()

@@ -53,6 +53,7 @@ type Config struct {
 	Now                func() time.Time                // the wall clock
 	Limits             budget.Cluster                  // of all jobs together
 	Budgets            map[string]market.USD           // of all jobs of a group together, ended ones included
+	Quotas             map[string]Quota                // of groups
 	Notifier           *alert.Notifier                 // for all jobs; nil = no alerts
 	Allow              []string                        // what submitted jobs may name beside what is uploaded: see config.Foreign
 	KeepFree           int64                           // bytes of the disk that uploads leave
@@ -91,6 +92,7 @@ type job struct {
 	sweep     *config.Job    // of a sweep's first trial: the sweep as submitted; nil = not read yet
 	params    map[string]any // of a trial; nil = not read yet
 	deadline  time.Time      // in market time, read with asked; zero = none
+	most      *int           // transient machines, as its file says; nil = not read yet
 }
 
 // Open takes a directory, which no other manager may have, and reads what is known of its jobs.
@@ -119,9 +121,11 @@ func Open(cfg Config) (*Manager, error) {
 		release()
 		return nil, err
 	}
-	m.board.ManagedBy(m.summary)
+	m.board.ManagedBy(m.summary, pageRights(m))
 	m.board.Offers(dashboard.Acts{Stop: func(ctx context.Context, dir string) error {
 		return m.Stop(ctx, filepath.Base(dir), "the dashboard", false)
+	}, Scaling: func(dir string, workers int32) error {
+		return addsBeyond(m, groupOfJob(m, filepath.Base(dir)), workers)
 	}})
 	for _, r := range records {
 		m.jobs[r.ID] = &job{record: r, dir: filepath.Join(root, r.ID), wished: make(chan struct{})}
@@ -283,7 +287,7 @@ func (m *Manager) startDue(ctx context.Context) time.Duration {
 		case j.Hosts: // they are no job
 		case running >= m.cfg.MaxRunning && !j.placed():
 			continue
-		case m.scheduler.holds(j):
+		case m.scheduler.holds(j), overQuota(m, j) != "":
 			continue
 		case m.lacksHosts(j) != "":
 			next = min(next, lookAgain)
@@ -313,11 +317,11 @@ func (m *Manager) nudge() {
 // errFull is the refusal of a job too many.
 var errFull = errors.New("the queue is full")
 
-// Submit takes a job in. Text is a job file that is right, with all files in place; name is the job's.
-func (m *Manager) Submit(name string, text []byte, secrets map[string]string) (id string, err error) {
+// Submit takes a job in. Text is a job file that is right, with all files in place; name is the job's, client who submits it.
+func (m *Manager) Submit(name string, text []byte, secrets map[string]string, client string) (id string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.submitLocked(name, text, secrets)
+	return m.submitLocked(name, text, secrets, client)
 }
 
 // admit refuses jobs beyond the most that may wait. It needs the lock.
@@ -334,11 +338,11 @@ func admit(m *Manager, jobs int) error {
 	return nil
 }
 
-func (m *Manager) submitLocked(name string, text []byte, secrets map[string]string) (id string, err error) {
+func (m *Manager) submitLocked(name string, text []byte, secrets map[string]string, client string) (id string, err error) {
 	if err := admit(m, 1); err != nil {
 		return "", err
 	}
-	j, err := m.enter(name, text, secrets, record{})
+	j, err := m.enter(name, text, secrets, record{Client: client})
 	if err != nil {
 		return "", err
 	}

@@ -1,14 +1,21 @@
 package jobmanager
 
 import (
+	"net/http"
+
+	"github.com/tierml/tierml/internal/access"
 	"github.com/tierml/tierml/jobmanager/call"
+	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/watch/dashboard"
 )
 
-// summary is what the dashboard's list shows of this controller.
-func (m *Manager) summary() dashboard.Manager {
+// summary is what the dashboard's list shows of this controller to a client: of its jobs those that the client may see. Without a request it is all.
+func (m *Manager) summary(r *http.Request) dashboard.Manager {
 	out := dashboard.Manager{MaxRunning: m.cfg.MaxRunning, MaxQueued: m.cfg.MaxQueued, Budget: m.cfg.Limits.Total, PerHour: m.cfg.Limits.PerHour}
 	jobs := m.list()
+	if r != nil {
+		jobs = seen(access.ClientOf(r.Context()), jobs)
+	}
 	out.Sweeps = sweeps{m}.all(jobs)
 	for _, j := range jobs {
 		out.Jobs = append(out.Jobs, dashboard.Job{Summary: j.Summary, Place: j.Place})
@@ -22,9 +29,23 @@ func (m *Manager) summary() dashboard.Manager {
 			out.Queued++
 		}
 	}
-	out.Spent, out.Rate = m.totals()
+	if out.Spent, out.Rate = m.totals(); r != nil && !seesAll(access.ClientOf(r.Context())) {
+		out.Spent, out.Rate = spentBy(jobs)
+		out.Budget, out.PerHour = 0, 0
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	out.Held = withheld(m.decided[limited{all: true}])
 	return out
+}
+
+// spentBy is what these jobs have cost, and cost an hour now.
+func spentBy(jobs []call.Job) (spent, perHour market.USD) {
+	for _, j := range jobs {
+		usd, _ := market.ParseUSD(j.Spent) // what is not known yet is 0
+		spent += usd
+		usd, _ = market.ParseUSD(j.PerHour)
+		perHour += usd
+	}
+	return spent, perHour
 }

@@ -274,7 +274,7 @@ func (s *scheduler) jobs() (all []grants.Job, err error) {
 		return nil, err
 	}
 	s.others = grants.Others{}
-	most := s.m.cfg.MaxRunning
+	most, blocked := s.m.cfg.MaxRunning, 0
 	for _, j := range s.m.inOrder() {
 		if !s.shares(j) {
 			if j.placed() {
@@ -300,6 +300,10 @@ func (s *scheduler) jobs() (all []grants.Job, err error) {
 			}
 			continue
 		}
+		if overQuota(s.m, j) != "" {
+			blocked++
+			continue
+		}
 		told, known := s.told[j.ID]
 		if !known {
 			told = -1
@@ -316,6 +320,7 @@ func (s *scheduler) jobs() (all []grants.Job, err error) {
 			Held: has.slots, Where: has.where, Told: told})
 	}
 	all, s.others.Waiting = grants.Admit(all, most)
+	s.others.Waiting += blocked
 	return all, nil
 }
 

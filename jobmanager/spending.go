@@ -127,6 +127,9 @@ func (m *Manager) waitsFor(j *job) string {
 	if j.Awaits && j.State == call.Queued {
 		return awaits
 	}
+	if why := overQuota(m, j); why != "" {
+		return why
+	}
 	if m.scheduler.holds(j) && j.State == call.Queued {
 		return cmp.Or(m.scheduler.last.Of(j.ID).Why, m.scheduler.leftOut(), "waits for the scheduler")
 	}

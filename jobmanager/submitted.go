@@ -17,6 +17,7 @@ import (
 	"unicode"
 
 	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/internal/access"
 	"github.com/tierml/tierml/jobmanager/call"
 )
 
@@ -31,6 +32,17 @@ func (m *Manager) accept(w http.ResponseWriter, r *http.Request) (*config.Job, [
 	job, text, err := m.judgeJob(s.Job)
 	if err != nil {
 		return nil, nil, nil, err
+	}
+	group, err := submitsTo(access.ClientOf(r.Context()), job.Group)
+	if err == nil {
+		err = fitsQuota(m.cfg.Quotas[group], group, job)
+	}
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if group != job.Group {
+		job.Group = group
+		text = job.Resolved()
 	}
 	for _, name := range slices.Sorted(maps.Keys(job.Secrets)) {
 		if s.Secrets[name] == "" {

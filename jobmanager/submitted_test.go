@@ -82,7 +82,7 @@ func TestBombs(t *testing.T) {
 			t.Errorf("%s: %.200v", what, err)
 		}
 	}
-	handler := s.Handler()
+	handler := s.open()
 	for what, body := range map[string]string{
 		"deep JSON": strings.Repeat(`{"job":`, 100_000), "a number without an end": `{"job": ` + strings.Repeat("9", 1<<20), "two": `{"job": ""} {"job": ""}`, "null": "null",
 	} {
@@ -131,7 +131,7 @@ func TestUploadsLeaveRoom(t *testing.T) {
 		t.Errorf("half an upload stays: %v", err)
 	}
 	w := httptest.NewRecorder()
-	s.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodPut, "/api/v1/inputs/"+strings.Repeat("1", 64)+"/x.csv", zeros(512<<20)))
+	s.open().ServeHTTP(w, httptest.NewRequest(http.MethodPut, "/api/v1/inputs/"+strings.Repeat("1", 64)+"/x.csv", zeros(512<<20)))
 	if w.Code != http.StatusInsufficientStorage || !strings.Contains(w.Body.String(), "stay free") {
 		t.Errorf("%d: %s", w.Code, w.Body)
 	}

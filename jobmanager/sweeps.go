@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/internal/access"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/jobmanager/call"
 	"github.com/tierml/tierml/market"
@@ -28,10 +29,10 @@ type sweeps struct{ *Manager }
 const sweepFile = "sweep.yaml"
 
 // submit takes in a job, or the trials of its sweep, and gives their ids.
-func (m sweeps) submit(job *config.Job, text []byte, secrets map[string]string) (ids []string, err error) {
+func (m sweeps) submit(job *config.Job, text []byte, secrets map[string]string, client string) (ids []string, err error) {
 	search := job.TrialsOfParams()
 	if search == nil {
-		id, err := m.Submit(job.Name, text, secrets)
+		id, err := m.Submit(job.Name, text, secrets, client)
 		return []string{id}, err
 	}
 	if m.scheduler == nil || m.cfg.Slots == 0 && job.Cloud != config.CloudLocal {
@@ -42,16 +43,16 @@ func (m sweeps) submit(job *config.Job, text []byte, secrets map[string]string) 
 	if err := admit(m.Manager, search.Number()); err != nil {
 		return nil, err
 	}
-	return m.enterAll(job, text, search.Trials(), secrets)
+	return m.enterAll(job, text, search.Trials(), secrets, client)
 }
 
 // enterAll takes in all trials of a sweep or none, also when this process is killed: until the last one is there the first is marked, and the
 // next manager removes what it finds of a marked sweep. Nothing of it is started before the lock is released. It needs the lock.
-func (m sweeps) enterAll(of *config.Job, text []byte, trials []map[string]string, secrets map[string]string) (ids []string, err error) {
+func (m sweeps) enterAll(of *config.Job, text []byte, trials []map[string]string, secrets map[string]string, client string) (ids []string, err error) {
 	var all []*job
 	search := of.TrialsOfParams()
 	for i, settings := range trials {
-		r := record{Trials: len(trials), Half: i == 0}
+		r := record{Trials: len(trials), Half: i == 0, Client: client}
 		if r.Awaits = !search.Ready(i, 0); search.TPE && !r.Awaits {
 			r.Settings = settings
 		}
@@ -118,7 +119,7 @@ func removeHalfSweeps(root string, records []record) (left []record, err error) 
 	return left, nil
 }
 
-// all are those of which there are trials, the newest first.
+// all are those of which there are trials among these jobs, the newest first.
 func (m sweeps) all(jobs []call.Job) (all []dashboard.Sweep) {
 	summaries := map[string]dashboard.Summary{}
 	for _, j := range jobs {
@@ -130,7 +131,8 @@ func (m sweeps) all(jobs []call.Job) (all []dashboard.Sweep) {
 	began, last := map[string]time.Time{}, map[string]time.Time{}
 	spent := map[string]market.USD{}
 	for _, j := range m.inOrder() {
-		if j.Sweep == "" {
+		s, among := summaries[j.ID]
+		if j.Sweep == "" || !among {
 			continue
 		}
 		i, known := index[j.Sweep]
@@ -139,7 +141,6 @@ func (m sweeps) all(jobs []call.Job) (all []dashboard.Sweep) {
 			index[j.Sweep] = i
 			all = append(all, m.of(j))
 		}
-		s := summaries[j.ID]
 		all[i].Metric = cmp.Or(all[i].Metric, s.Metric)
 		all[i].Trials = append(all[i].Trials, m.trial(j, all[i], s))
 		if usd, err := market.ParseUSD(s.Spent); err == nil {
@@ -231,7 +232,7 @@ func (m sweeps) trial(j *job, of dashboard.Sweep, s dashboard.Summary) dashboard
 
 // serve returns the sweep that a client means: by its name, by that of one of its trials, the newest of a job's name, or the latest.
 func (m sweeps) serve(w http.ResponseWriter, r *http.Request) error {
-	meant, all := r.PathValue("id"), m.all(m.list())
+	meant, all := r.PathValue("id"), m.all(seen(access.ClientOf(r.Context()), m.list()))
 	for _, s := range all {
 		if meant == "latest" || s.ID == meant || s.Job == meant || slices.ContainsFunc(s.Trials, func(t dashboard.Trial) bool { return t.Run == meant }) {
 			answer(w, http.StatusOK, s)

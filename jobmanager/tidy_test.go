@@ -61,7 +61,7 @@ func TestInputsThatNobodyNeeds(t *testing.T) {
 	}
 	s.until(stopped, call.Stopped)
 	asked := httptest.NewRecorder() // by somebody who is about to submit a job with it
-	if s.Handler().ServeHTTP(asked, httptest.NewRequest(http.MethodHead, "/api/v1/inputs/"+sum("d")+"/data.csv", nil)); asked.Code != http.StatusOK {
+	if s.open().ServeHTTP(asked, httptest.NewRequest(http.MethodHead, "/api/v1/inputs/"+sum("d")+"/data.csv", nil)); asked.Code != http.StatusOK {
 		t.Error(asked.Code)
 	}
 	removed, err := s.inputs.removeUnneeded(keep, s.neededInputs)

@@ -43,6 +43,7 @@ type controllerOptions struct {
 	alerts     config.Alerts
 	total      string
 	groups     map[string]string
+	groupFile  string
 	perHour    string
 	over       string
 }
@@ -75,6 +76,7 @@ The commands below manage a controller's machine on EC2 or Compute Engine.`,
 	cmd.Flags().StringVar(&o.tokenFile, "token-file", "", "the `file` with the token (default: token in the directory)")
 	cmd.Flags().StringSliceVar(&o.accept, "accept-sha256", nil, "also accept tokens with these SHA-256 `sums`")
 	cmd.Flags().StringSliceVar(&o.watch, "watch-sha256", nil, "accept tokens with these SHA-256 `sums` for what only reads: tierml ps, top, events, logs, report, fetch")
+	cmd.Flags().StringVar(&o.groupFile, "groups", "", "a `file` of groups: their tokens to watch, submit and administer jobs, their quotas and budgets (docs/controller.md#groups)")
 	cmd.Flags().StringVar(&o.hosts, "hosts", "", "keep the shared machines of this `file` (see tierml hosts); jobs with cloud: local have slots of them")
 	cmd.Flags().StringVar(&o.scheduler, "scheduler", "", "with --hosts or --slots: the `policy` that grants jobs their slots, "+strings.Join(jobmanager.Schedulers, ", ")+" (docs/scheduler.md);\n"+
 		"default: first come, first served")
@@ -122,13 +124,21 @@ func (o controllerOptions) limits() (c budget.Cluster, err error) {
 	return c, nil
 }
 
-// budgets are those of groups.
-func (o controllerOptions) budgets() (map[string]market.USD, error) {
+// budgets are those of groups, by the file of groups and the flag.
+func (o controllerOptions) budgets(groups map[string]jobmanager.Group) (map[string]market.USD, error) {
 	all := map[string]market.USD{}
+	for name, g := range groups {
+		if g.Budget > 0 {
+			all[name] = g.Budget
+		}
+	}
 	for group, text := range o.groups {
 		usd, err := market.ParseUSD(strings.TrimPrefix(text, "$"))
 		if err != nil || usd <= 0 || group == "" {
 			return nil, usageError{fmt.Errorf("--group-budget %s=%s is not an amount of dollars for a group; write vision=200", group, text)}
+		}
+		if all[group] > 0 {
+			return nil, usageError{fmt.Errorf("--group-budget %s=%s: %s has a budget of that group; leave one of them out", group, text, o.groupFile)}
 		}
 		all[group] = usd
 	}
@@ -209,7 +219,19 @@ func serveController(ctx context.Context, o controllerOptions, out, errOut io.Wr
 	if err != nil {
 		return err
 	}
-	budgets, err := o.budgets()
+	groups := map[string]jobmanager.Group{}
+	if o.groupFile != "" {
+		if groups, err = jobmanager.ReadGroups(o.groupFile); err != nil {
+			return usageError{err}
+		}
+	}
+	quotas := map[string]jobmanager.Quota{}
+	for name, g := range groups {
+		if g.Quota != (jobmanager.Quota{}) {
+			quotas[name] = g.Quota
+		}
+	}
+	budgets, err := o.budgets(groups)
 	if err != nil {
 		return err
 	}
@@ -233,7 +255,7 @@ func serveController(ctx context.Context, o controllerOptions, out, errOut io.Wr
 	manager, err := jobmanager.Open(jobmanager.Config{
 		Home: o.home, Command: []string{self}, Hosts: o.hosts, Slots: o.slots, Scheduler: policy, MaxRunning: o.maxRunning, MaxQueued: o.maxQueued, MaxUpload: o.maxUpload << 20, Log: log, Now: time.Now,
 		EndExpiredMachines: func(ctx context.Context, file string) error { return endExpired(ctx, file, log) },
-		Notifier:           notifier, Limits: limits, Budgets: budgets, KeepInputs: o.keepInputs, KeepFree: o.keepFree << 20, Allow: allow, JobMemory: o.memoryOfJobs(),
+		Notifier:           notifier, Limits: limits, Budgets: budgets, Quotas: quotas, KeepInputs: o.keepInputs, KeepFree: o.keepFree << 20, Allow: allow, JobMemory: o.memoryOfJobs(),
 	})
 	if err != nil {
 		return usageError{err}
@@ -260,8 +282,13 @@ func serveController(ctx context.Context, o controllerOptions, out, errOut io.Wr
 	fmt.Fprintf(out, "The controller and its dashboard are at %s until Ctrl-C, which ends no job.\nSubmit   tierml run --controller %[1]s --token-file %s JOB.yaml\n",
 		address, o.tokenFile)
 	gate := access.NewGate(token, o.door.TLS(), time.Now, log)
-	gate.Accept(accepted...)
-	gate.AcceptReaders(readers...)
+	gate.Grant(access.Administer, access.All, accepted...)
+	gate.Grant(access.Watch, access.All, readers...)
+	for name, g := range groups {
+		for right, sums := range g.Tokens {
+			gate.Grant(right, name, sums...)
+		}
+	}
 	err = serveUntil(ctx, access.Server(gate.Handler(manager.Handler()), log), listener)
 	stop()
 	keeping.Wait()

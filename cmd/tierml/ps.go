@@ -16,6 +16,7 @@ import (
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/runs"
 	"github.com/tierml/tierml/internal/table"
+	"github.com/tierml/tierml/jobmanager"
 	"github.com/tierml/tierml/jobmanager/call"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/watch/dashboard"
@@ -93,16 +94,19 @@ func psOfGroups(ctx context.Context, client *call.Client, format string, out io.
 	}
 	t := table.Table{Data: account, Columns: []table.Column{
 		{Name: "group", Title: "GROUP"}, {Name: "jobs", Title: "JOBS"}, {Name: "running", Title: "RUNNING"}, {Name: "machines", Title: "MACHINES"},
-		{Name: "usd_per_hour", Title: "$/HOUR"}, {Name: "spent_usd", Title: "SPENT"}, {Name: "budget_usd", Title: "BUDGET"}, {Name: "held", Title: "HELD"},
+		{Name: "usd_per_hour", Title: "$/HOUR"}, {Name: "spent_usd", Title: "SPENT"}, {Name: "budget_usd", Title: "BUDGET"}, {Name: "quota_jobs"}, {Name: "quota_machines"}, {Title: "QUOTA"}, {Name: "held", Title: "HELD"},
 	}}
-	row := func(group string, jobs, running, machines any, perHour, spent, budget, held string) {
-		t.Rows = append(t.Rows, []table.Cell{{Text: orMinus(group), Value: group}, table.Of(jobs), table.Of(running), table.Of(machines), money(perHour), money(spent), money(budget), table.Of(orMinus(held))})
+	row := func(group string, jobs, running, machines any, perHour, spent, budget string, quota jobmanager.Quota, held string) {
+		t.Rows = append(t.Rows, []table.Cell{{Text: orMinus(group), Value: group}, table.Of(jobs), table.Of(running), table.Of(machines), money(perHour), money(spent), money(budget),
+			table.Of(quota.Jobs), table.Of(quota.Machines), table.Of(orMinus(quota.String())), table.Of(orMinus(held))})
 	}
 	for _, g := range account.Groups {
-		row(g.Group, g.Jobs, g.Running, g.Machines, g.PerHour, g.Spent, g.Budget, g.Held)
+		row(g.Group, g.Jobs, g.Running, g.Machines, g.PerHour, g.Spent, g.Budget, jobmanager.Quota{Jobs: g.QuotaJobs, Machines: g.QuotaMachines}, g.Held)
 	}
-	row("(idle share)", "", "", "", account.IdlePerHour, account.Idle, "", "")
-	row("(total)", "", "", "", account.PerHour, account.Total, "", "")
+	if account.Total != "" { // the token may see what all have cost
+		row("(idle share)", "", "", "", account.IdlePerHour, account.Idle, "", jobmanager.Quota{}, "")
+		row("(total)", "", "", "", account.PerHour, account.Total, "", jobmanager.Quota{}, "")
+	}
 	return t.Write(out, format)
 }
 

@@ -23,7 +23,8 @@ func newWhyCommand() *cobra.Command {
 		Short: "Explain how many machines a scheduler grants a job, and what other schedulers would grant it",
 		Long: `Why prints the last decision of a controller's scheduler about a job: its workers before and after, the reason, and what the other jobs got.
 
-The controller must have been started with --scheduler. See docs/scheduler.md.`,
+Of a job that is not started because of a budget or a quota of its group it prints that. For everything else the controller must have been
+started with --scheduler. See docs/scheduler.md.`,
 		Example: `  tierml why --controller http://localhost:7071 demo
   tierml why demo -o json`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -67,6 +68,10 @@ func showWhy(out io.Writer, w call.Why, format string) error {
 	}
 	if format == table.CSV {
 		return t.Write(out, format)
+	}
+	if w.Policy == "" {
+		_, err := fmt.Fprintf(out, "%s is not started: %s\n", w.Job, w.Grant.Why)
+		return err
 	}
 	fmt.Fprintf(out, "%s: %s, %d workers after %d (asked for: %s; slots now: %d)\n", w.Job, w.Action, w.Workers, w.Was, rangeOf(w.Least, w.Most), w.Held)
 	fmt.Fprintf(out, "  %s\n", w.Grant.Why)

@@ -67,15 +67,19 @@ func TestTokenIsNotPrinted(t *testing.T) {
 
 func TestIs(t *testing.T) {
 	token := Random()
+	sum, err := ParseSum(token.SHA256())
+	if err != nil {
+		t.Fatal(err)
+	}
 	for given, want := range map[string]bool{
 		token.secret: true, "": false, token.secret + "x": false, token.secret[:len(token.secret)-1]: false, strings.ToLower(token.secret): false,
 	} {
-		if token.Is(given) != want {
+		if sum.Is(given) != want {
 			t.Errorf("%d characters: %v", len(given), !want)
 		}
 	}
-	if (Token{}).Is("") {
-		t.Error("no token opens for nothing")
+	if _, err := ParseSum(Token{}.SHA256()); err == nil {
+		t.Error("the sum of no token opens for nothing")
 	}
 }
 
@@ -102,7 +106,7 @@ func TestWhoGetsIn(t *testing.T) {
 		"the token":       {"Authorization", g.token.Bearer(), http.StatusOK},
 		"another token":   {"Authorization", Random().Bearer(), http.StatusUnauthorized},
 		"not a bearer":    {"Authorization", g.token.secret, http.StatusUnauthorized},
-		"the cookie":      {"Cookie", cookieName + "=" + g.cookie(), http.StatusOK},
+		"the cookie":      {"Cookie", cookieName + "=" + g.cookie(g.holders[0]), http.StatusOK},
 		"another cookie":  {"Cookie", cookieName + "=" + strings.Repeat("0", 64), http.StatusUnauthorized},
 		"token as cookie": {"Cookie", cookieName + "=" + g.token.secret, http.StatusUnauthorized},
 		"in the address":  {"Referer", "http://x/?token=" + g.token.secret, http.StatusUnauthorized},
@@ -207,40 +211,63 @@ func TestCheckURL(t *testing.T) {
 	}
 }
 
-// A token that is known by its SHA-256 opens; what is known of it does not.
+// A token that is known by its SHA-256 opens, with the rights that it was given; what is known of it does not.
 func TestOthersAreLetIn(t *testing.T) {
-	g, handler, _ := gate(t)
-	other := Random()
-	sum, err := ParseSum(other.SHA256())
-	if err != nil {
-		t.Fatal(err)
-	}
-	g.Accept(sum)
-	for name, c := range map[string]struct {
-		bearer string
-		want   int
-	}{
-		"the gate's own": {g.token.Bearer(), http.StatusOK}, "the other": {other.Bearer(), http.StatusOK},
-		"a third": {Random().Bearer(), http.StatusUnauthorized}, "the sum": {"Bearer " + other.SHA256(), http.StatusUnauthorized},
-		"nothing": {"Bearer ", http.StatusUnauthorized},
-	} {
-		r := httptest.NewRequest(http.MethodGet, "/api/v1/jobs", nil)
-		r.Header.Set("Authorization", c.bearer)
-		if w := ask(handler, r); w.Code != c.want {
-			t.Errorf("%s: %d", name, w.Code)
+	g, _, _ := gate(t)
+	var client Client
+	handler := g.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { client = ClientOf(r.Context()) }))
+	granted := func(right Right, groups ...string) Token {
+		token := Random()
+		sum, err := ParseSum(token.SHA256())
+		if err != nil {
+			t.Fatal(err)
 		}
+		for _, group := range groups {
+			g.Grant(right, group, sum)
+		}
+		return token
 	}
-	seer := Random()
-	if sum, err = ParseSum(seer.SHA256()); err != nil {
-		t.Fatal(err)
+	other, seer := granted(Administer, All), granted(Watch, All, "vision")
+	both := granted(Submit, "vision")
+	sum, _ := ParseSum(both.SHA256()) // it is one
+	g.Grant(Watch, "vision", sum)     // takes nothing away
+	g.Grant(Watch, "speech", sum)
+	login := func(token Token) (out *http.Cookie) {
+		r := httptest.NewRequest(http.MethodPost, LoginPath, strings.NewReader(url.Values{"token": {token.secret}}.Encode()))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		if cookies := ask(handler, r).Result().Cookies(); len(cookies) == 1 {
+			out = cookies[0]
+		}
+		return out
 	}
-	g.AcceptReaders(sum)
-	for method, want := range map[string]int{http.MethodGet: http.StatusOK, http.MethodHead: http.StatusOK, http.MethodPost: http.StatusForbidden,
-		http.MethodPut: http.StatusForbidden, http.MethodDelete: http.StatusForbidden} {
-		r := httptest.NewRequest(method, "/api/v1/jobs", nil)
-		r.Header.Set("Authorization", seer.Bearer())
-		if w := ask(handler, r); w.Code != want {
-			t.Errorf("a reader's %s: %d", method, w.Code)
+	for name, c := range map[string]struct {
+		token                Token
+		code                 int
+		vision, speech, none Right
+		words                string
+	}{
+		"the gate's own": {g.token, http.StatusOK, Administer, Administer, Administer, "administer of all groups"},
+		"the other":      {other, http.StatusOK, Administer, Administer, Administer, "administer of all groups"},
+		"one that reads": {seer, http.StatusOK, Watch, Watch, Watch, "watch of all groups, watch of vision"},
+		"of two groups":  {both, http.StatusOK, Submit, Watch, None, "submit of vision, watch of speech"},
+		"a third":        {Random(), http.StatusUnauthorized, None, None, None, "no right"},
+		"the sum":        {Token{both.SHA256()}, http.StatusUnauthorized, None, None, None, "no right"},
+		"nothing":        {Token{}, http.StatusUnauthorized, None, None, None, "no right"},
+	} {
+		for _, browser := range []bool{false, true} {
+			client = Client{}
+			r := httptest.NewRequest(http.MethodGet, "/api/v1/jobs", nil)
+			if browser {
+				if cookie := login(c.token); cookie != nil {
+					r.AddCookie(cookie)
+				}
+			} else {
+				r.Header.Set("Authorization", c.token.Bearer())
+			}
+			code := ask(handler, r).Code
+			if code != c.code || client.Right("vision") != c.vision || client.Right("speech") != c.speech || client.Right("") != c.none || client.String() != c.words {
+				t.Errorf("%s, in a browser %v: %d, %s", name, browser, code, client)
+			}
 		}
 	}
 	for _, bad := range []string{"", "0a", strings.Repeat("x", 64)} {

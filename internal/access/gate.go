@@ -1,6 +1,7 @@
 package access
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	_ "embed"
@@ -23,75 +24,57 @@ const cookieName = "tierml"
 // LoginPath is where a browser gives the token.
 const LoginPath = "/login"
 
-// Gate lets requests through that show the token: programs in the Authorization header, browsers in a cookie that they get
-// for it on a page. It logs who is refused, at most some lines a minute.
+// Gate lets requests through that show a token: programs in the Authorization header, browsers in a cookie that they get
+// for it on a page. Handlers behind it find the token's rights by ClientOf. It logs who is refused, at most some lines a minute.
 type Gate struct {
-	token  Token
-	others []Sum
-	seers  []Sum // of tokens that only read
-	log    *slog.Logger
-	now    func() time.Time
-	secure bool // the cookie is for TLS only
+	token   Token
+	holders []holder
+	log     *slog.Logger
+	now     func() time.Time
+	secure  bool // the cookie is for TLS only
 
 	said loglimit.Limit
 }
 
-// NewGate makes a gate; secure says that it is reached by TLS.
+// NewGate makes a gate whose own token grants everything; secure says that it is reached by TLS.
 func NewGate(token Token, secure bool, now func() time.Time, log *slog.Logger) *Gate {
-	return &Gate{token: token, log: log, now: now, secure: secure}
-}
-
-// Accept lets others in as well, whose tokens are known by their SHA-256 only. It is called before Handler's first request.
-func (g *Gate) Accept(others ...Sum) { g.others = append(g.others, others...) }
-
-// AcceptReaders lets others in for requests that only read: programs alone, with GET and HEAD. It is called before Handler's first request.
-func (g *Gate) AcceptReaders(others ...Sum) { g.seers = append(g.seers, others...) }
-
-// takes reports whether a token is one of those that open.
-func (g *Gate) takes(given string) bool {
-	own := g.token.Is(given)
-	return isOne(g.others, given) || own
-}
-
-// isOne reports whether a token is one of those with these sums.
-func isOne(sums []Sum, given string) (is bool) {
-	for _, s := range sums {
-		is = s.Is(given) || is // all are compared: the time reveals nothing
+	g := &Gate{token: token, log: log, now: now, secure: secure}
+	if !token.Zero() {
+		g.Grant(Administer, All, sha256.Sum256([]byte(token.secret)))
 	}
-	return is
+	return g
 }
 
 // Handler serves the page that asks for the token, and hands what shows it on to next.
 func (g *Gate) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case r.URL.Path == LoginPath:
+		if r.URL.Path == LoginPath {
 			g.login(w, r)
-		case g.admitted(r):
-			identified(w, r)
-			next.ServeHTTP(w, r)
-		case isOne(g.seers, bearer(r)):
-			w.Header().Set("Connection", "close")
-			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(http.StatusForbidden)
-			_ = json.NewEncoder(w).Encode(map[string]string{"error": "this token only reads; what changes something needs the controller's own"}) // as below
-		default:
-			g.refuse(w, r)
+			return
 		}
+		client, ok := g.admitted(r)
+		if !ok {
+			g.refuse(w, r)
+			return
+		}
+		identified(w, r)
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), clientKey{}, client)))
 	})
 }
 
-// admitted reports whether a request shows the token. A request of a browser that another site has it make does not count,
+// admitted is whose token a request shows. A request of a browser that another site has it make does not count,
 // unless it only reads: the cookie is SameSite=Strict, and this does not rely on it alone.
-func (g *Gate) admitted(r *http.Request) bool {
+func (g *Gate) admitted(r *http.Request) (Client, bool) {
 	if given := bearer(r); given != "" {
-		return g.takes(given) || reads(r) && isOne(g.seers, given)
+		h, ok := g.holding(func(h holder) bool { return h.sum.Is(given) })
+		return h.Client, ok
 	}
 	cookie, err := r.Cookie(cookieName)
-	if err != nil || !hmac.Equal([]byte(cookie.Value), []byte(g.cookie())) || g.token.Zero() {
-		return false
+	if err != nil || g.token.Zero() || !reads(r) && !sameOrigin(r) {
+		return Client{}, false
 	}
-	return reads(r) || sameOrigin(r)
+	h, ok := g.holding(func(h holder) bool { return hmac.Equal([]byte(cookie.Value), []byte(g.cookie(h))) })
+	return h.Client, ok
 }
 
 // bearer is the token of a program's request; empty = it has none.
@@ -111,10 +94,11 @@ func sameOrigin(r *http.Request) bool {
 	return err == nil && origin.Host == r.Host && origin.Host != ""
 }
 
-// cookie is not the token, so that who reads a browser's cookies cannot use it elsewhere.
-func (g *Gate) cookie() string {
+// cookie is a holder's in a browser. It is not the token, so that who reads a browser's cookies cannot use it elsewhere.
+func (g *Gate) cookie(h holder) string {
 	mac := hmac.New(sha256.New, []byte(g.token.secret))
 	mac.Write([]byte("tierml: cookie of a browser"))
+	mac.Write(h.sum[:])
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
@@ -126,8 +110,9 @@ func (g *Gate) login(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'")
 	if r.Method == http.MethodPost {
 		r.Body = http.MaxBytesReader(w, r.Body, 4*longest)
-		if g.takes(strings.TrimSpace(r.PostFormValue("token"))) {
-			http.SetCookie(w, &http.Cookie{Name: cookieName, Value: g.cookie(), Path: "/", HttpOnly: true, Secure: g.secure,
+		given := strings.TrimSpace(r.PostFormValue("token"))
+		if h, ok := g.holding(func(h holder) bool { return h.sum.Is(given) }); ok {
+			http.SetCookie(w, &http.Cookie{Name: cookieName, Value: g.cookie(h), Path: "/", HttpOnly: true, Secure: g.secure,
 				SameSite: http.SameSiteStrictMode})
 			http.Redirect(w, r, "/", http.StatusSeeOther)
 			return

@@ -34,12 +34,6 @@ func (t Token) Zero() bool { return t.secret == "" }
 // Bearer is the value of the Authorization header that shows the token.
 func (t Token) Bearer() string { return "Bearer " + t.secret }
 
-// Is compares without telling by the time it takes where the difference is. Nothing is no token.
-func (t Token) Is(given string) bool {
-	a, b := sha256.Sum256([]byte(t.secret)), sha256.Sum256([]byte(given)) // of one length, whatever is given
-	return subtle.ConstantTimeCompare(a[:], b[:]) == 1 && t.secret != ""
-}
-
 // SHA256 identifies a token to a server that shall accept it: a random token cannot be found from its sum.
 func (t Token) SHA256() string {
 	sum := sha256.Sum256([]byte(t.secret))
@@ -55,7 +49,10 @@ func ParseSum(text string) (s Sum, err error) {
 	if err != nil || len(raw) != len(s) {
 		return s, errors.New("a token's SHA-256 has 64 hexadecimal digits")
 	}
-	return Sum(raw), nil
+	if s = Sum(raw); s.Is("") {
+		return s, errors.New("it is the SHA-256 of nothing: was the token's file empty?")
+	}
+	return s, nil
 }
 
 // Is reports whether a token is the one that is meant, in the same time whatever is given.

@@ -55,13 +55,13 @@ type Why struct {
 }
 
 // Account is what the jobs of each group have and have cost: GET /api/v1/groups. The groups and the idle share of shared hosts add up to the
-// total.
+// total. For a token that may not watch all groups it has no more than its groups.
 type Account struct {
 	Groups      []Group `json:"groups"`
-	Idle        string  `json:"idle_usd"` // of shared hosts: what no job pays (yet)
-	IdlePerHour string  `json:"idle_usd_per_hour"`
-	Total       string  `json:"total_usd"`
-	PerHour     string  `json:"usd_per_hour"`
+	Idle        string  `json:"idle_usd,omitempty"` // of shared hosts: what no job pays (yet)
+	IdlePerHour string  `json:"idle_usd_per_hour,omitempty"`
+	Total       string  `json:"total_usd,omitempty"`
+	PerHour     string  `json:"usd_per_hour,omitempty"`
 }
 
 // Group is the jobs of a group; group "" has those that name none.
@@ -73,7 +73,10 @@ type Group struct {
 	PerHour  string `json:"usd_per_hour"`
 	Spent    string `json:"spent_usd"`
 	Budget   string `json:"budget_usd,omitempty"`
-	Held     string `json:"held,omitempty"` // why nothing of the group is started
+	// What its jobs may have at a time; 0 = no bound.
+	QuotaJobs     int    `json:"quota_jobs,omitempty"`
+	QuotaMachines int    `json:"quota_machines,omitempty"`
+	Held          string `json:"held,omitempty"` // why nothing of the group is started
 }
 
 // Submission is a job to be run: POST /api/v1/jobs, or to be planned: POST /api/v1/plan.

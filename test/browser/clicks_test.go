@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -92,7 +93,7 @@ func serveKept(t *testing.T) (url string) {
 		k.Jobs = append(k.Jobs, j)
 	}
 	board := dashboard.New(t.TempDir(), time.Now, slog.New(slog.DiscardHandler))
-	board.ManagedBy(func() dashboard.Manager { return k })
+	board.ManagedBy(func(*http.Request) dashboard.Manager { return k }, nil)
 	server := httptest.NewServer(board.Handler())
 	t.Cleanup(server.Close)
 	return server.URL

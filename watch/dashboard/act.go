@@ -14,6 +14,8 @@ import (
 type Acts struct {
 	// Stop has the run in a directory end in order, and does not wait for the end.
 	Stop func(ctx context.Context, dir string) error
+	// Scaling refuses more or fewer workers of the run in a directory; nil = none is refused.
+	Scaling func(dir string, workers int32) error
 	// Drill disturbs the run, waits until it continues, and returns the report.
 	Drill func(ctx context.Context, dir, do string) (string, error)
 }
@@ -31,6 +33,10 @@ func (b *Board) act(w http.ResponseWriter, request *http.Request) {
 	if r == nil {
 		return
 	}
+	if _, changes := b.may(request, r.summary(b.now())); !changes {
+		trouble(w, http.StatusForbidden, "Not done", fmt.Sprintf("You may see %s, and not change it: that needs the token with which it was submitted, or the right to administer its group.", r.name()))
+		return
+	}
 	request.Body = http.MaxBytesReader(w, request.Body, 4096)
 	var title, text string
 	var err error
@@ -40,7 +46,7 @@ func (b *Board) act(w http.ResponseWriter, request *http.Request) {
 		err = b.acts.Stop(request.Context(), r.dir)
 	case what == "scale":
 		title = "Machines of " + r.name()
-		text, err = scale(request.Context(), r.dir, request.PostFormValue("workers"))
+		text, err = b.scale(request.Context(), r.dir, request.PostFormValue("workers"))
 	case what == "drill" && b.acts.Drill != nil:
 		title = "Drill of " + r.name()
 		text, err = b.acts.Drill(request.Context(), r.dir, request.PostFormValue("do"))
@@ -60,10 +66,15 @@ func (b *Board) act(w http.ResponseWriter, request *http.Request) {
 }
 
 // scale asks a run for so many more workers, or fewer, and returns in words what it wants then.
-func scale(ctx context.Context, dir, workers string) (string, error) {
+func (b *Board) scale(ctx context.Context, dir, workers string) (string, error) {
 	n, err := strconv.ParseInt(workers, 10, 32)
 	if err != nil || n == 0 {
 		return "", fmt.Errorf("%q is no number of workers to add; write one such as 2 or -1", workers)
+	}
+	if b.acts.Scaling != nil {
+		if err := b.acts.Scaling(dir, int32(n)); err != nil {
+			return "", err
+		}
 	}
 	var last *pb.Standing
 	err = scaling.Ask(ctx, dir, &pb.Change{Workers: int32(n), By: by}, func(s *pb.Standing) { last = s })

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -36,7 +37,8 @@ type Board struct {
 	log  *slog.Logger
 	now  func() time.Time
 
-	manager func() Manager // nil where no controller keeps the runs
+	manager func(*http.Request) Manager                           // nil where no controller keeps the runs
+	rights  func(r *http.Request, s Summary) (sees, changes bool) // nil = every client sees and changes everything
 	acts    Acts
 	listed  kept
 	swept   kept
@@ -49,8 +51,19 @@ type Board struct {
 	runs map[string]*run // by the name of the directory
 }
 
-// ManagedBy has the list show what a controller says of its jobs. It is to be called before the board serves.
-func (b *Board) ManagedBy(says func() Manager) { b.manager = says }
+// ManagedBy has the list show what a controller says of its jobs to a client (nil: to metrics, which are of all), and limits which runs a client
+// sees and changes; nil rights are those to everything. It is to be called before the board serves.
+func (b *Board) ManagedBy(says func(*http.Request) Manager, rights func(r *http.Request, s Summary) (sees, changes bool)) {
+	b.manager, b.rights = says, rights
+}
+
+// may is what a client sees and changes.
+func (b *Board) may(r *http.Request, s Summary) (sees, changes bool) {
+	if b.rights == nil {
+		return true, true
+	}
+	return b.rights(r, s)
+}
 
 // New makes a board; Run fills it. Now is the wall clock.
 func New(root string, now func() time.Time, log *slog.Logger) *Board {

@@ -61,7 +61,9 @@ func board(t *testing.T, root string) (*Board, *httptest.Server) {
 func boardWith(t *testing.T, root string, now func() time.Time, manager func() Manager) (*Board, *httptest.Server) {
 	t.Helper()
 	b := New(root, now, slog.New(slog.DiscardHandler))
-	b.ManagedBy(manager)
+	if manager != nil {
+		b.ManagedBy(func(*http.Request) Manager { return manager() }, nil)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var following sync.WaitGroup
 	following.Go(func() { b.Run(ctx) })

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -77,7 +78,15 @@ func (b *Board) Summaries() []Summary {
 	return rows
 }
 
-func (b *Board) listJSON(w http.ResponseWriter, r *http.Request) { answer(w, r, b.Summaries()) }
+func (b *Board) listJSON(w http.ResponseWriter, r *http.Request) { answer(w, r, b.seen(r)) }
+
+// seen are the runs that a client sees.
+func (b *Board) seen(r *http.Request) []Summary {
+	return slices.DeleteFunc(b.Summaries(), func(s Summary) bool {
+		sees, _ := b.may(r, s)
+		return !sees
+	})
+}
 
 func (b *Board) report(w http.ResponseWriter, request *http.Request) {
 	r := b.named(w, request)
@@ -98,13 +107,14 @@ func (b *Board) page(w http.ResponseWriter, request *http.Request, trusted bool)
 		return
 	}
 	lines, going := r.heard()
-	is, err := r.shown.get(pageKey(trusted, going, lines), !going, func() (*content, error) {
+	_, changes := b.may(request, r.summary(b.now()))
+	is, err := r.shown.get(pageKey(trusted, changes, going, lines), !going, func() (*content, error) {
 		report, live, err := b.reportOf(request.Context(), r)
 		if err != nil {
 			return nil, err
 		}
 		live.Files = files(r.dir, trusted)
-		if trusted && live.Running {
+		if trusted && changes && live.Running {
 			live.Acts = &page.Acts{Link: r.link() + "/act", Stop: b.acts.Stop != nil, Drill: b.acts.Drill != nil}
 		}
 		var text bytes.Buffer
@@ -121,17 +131,22 @@ func (b *Board) page(w http.ResponseWriter, request *http.Request, trusted bool)
 }
 
 // pageKey is what a page that is kept was made of: of a running run any lines will do for a moment.
-func pageKey(trusted, going bool, lines int) string {
+func pageKey(trusted, changes, going bool, lines int) string {
 	if going {
 		lines = -1
 	}
-	return fmt.Sprint(trusted, lines)
+	return fmt.Sprint(trusted, changes, lines)
 }
 
-// named is the run that a request names; without one the request is answered, and it is nil.
+// named is the run that a request names and whose client sees it; without one the request is answered, and it is nil.
 func (b *Board) named(w http.ResponseWriter, request *http.Request) *run {
 	name := request.PathValue("name")
 	r := b.find(name)
+	if r != nil {
+		if sees, _ := b.may(request, r.summary(b.now())); !sees {
+			r = nil
+		}
+	}
 	if r == nil {
 		trouble(w, http.StatusNotFound, "No such run", fmt.Sprintf("There is no run %q here.", name))
 	}

@@ -12,6 +12,7 @@ import (
 
 // promise is what a job, in its own words, says of its run beforehand.
 type promise struct {
+	Group  string
 	Budget string
 	Limits struct {
 		PerHour    string `json:"per_hour"`

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/cost/page"
+	"github.com/tierml/tierml/internal/access"
 	"github.com/tierml/tierml/internal/journal/words"
 	"github.com/tierml/tierml/internal/runs"
 	"github.com/tierml/tierml/market"
@@ -210,13 +211,14 @@ func dollars(text string) market.USD {
 }
 
 func (b *Board) list(w http.ResponseWriter, r *http.Request) {
-	is, err := b.listed.get(r.URL.RawQuery, false, func() (*content, error) {
+	create := func() (*content, error) {
 		var text bytes.Buffer
 		if err := pages.ExecuteTemplate(&text, "list.html", b.listView(r)); err != nil {
 			return nil, err
 		}
 		return pack("text/html; charset=utf-8", text.Bytes()), nil
-	})
+	}
+	is, err := b.listed.get(access.ClientOf(r.Context()).ID()+"?"+r.URL.RawQuery, false, create)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
@@ -228,10 +230,10 @@ func (b *Board) listView(r *http.Request) listView {
 	v := listView{frame: newFrame(true), Root: b.root, Q: r.FormValue("q"), State: r.FormValue("state")}
 	var all []Job
 	if b.manager != nil {
-		k := b.manager()
+		k := b.manager(r)
 		v.Manager, all = &k, k.Jobs
 	} else {
-		for _, s := range b.Summaries() {
+		for _, s := range b.seen(r) {
 			all = append(all, Job{Summary: s})
 		}
 	}

@@ -147,7 +147,7 @@ func (r *run) exposed(now time.Time) bool {
 // Collect is called at each scrape.
 func (b *Board) Collect(out chan<- prometheus.Metric) {
 	if b.manager != nil {
-		collectKeeper(out, b.manager())
+		collectKeeper(out, b.manager(nil))
 	}
 	for _, r := range b.all() {
 		summary := r.summary(b.now())

@@ -67,11 +67,11 @@ func TestList(t *testing.T) {
 // Of a controller, the list shows queue, limits and jobs without a journal.
 func TestListOfAController(t *testing.T) {
 	b := New(t.TempDir(), time.Now, slog.New(slog.DiscardHandler))
-	b.ManagedBy(func() Manager {
+	b.ManagedBy(func(*http.Request) Manager {
 		return Manager{Running: 1, MaxRunning: 2, Queued: 1, MaxQueued: 100, Spent: 1250 * market.Dollar / 100, Budget: 50 * market.Dollar,
 			Rate: 3 * market.Dollar, PerHour: 4 * market.Dollar, Held: "the jobs cost $3.00 an hour",
 			Jobs: []Job{{Summary: Summary{Run: "a-1", State: "running", Began: journaltest.Began}}, {Summary: Summary{Run: "b-1", State: "queued", Why: "waits"}, Place: 1}}}
-	})
+	}, nil)
 	server := httptest.NewServer(b.Handler())
 	defer server.Close()
 	text := get(t, server, "/", http.StatusOK)

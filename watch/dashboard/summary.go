@@ -18,9 +18,10 @@ import (
 // Summary is a run in a line. Times are market time; money is a decimal string of US dollars, empty when the journal does
 // not tell.
 type Summary struct {
-	Run    string   `json:"run"`           // its directory's name
-	Job    string   `json:"job"`           // its job's
-	App    string   `json:"app"`           //
+	Run    string   `json:"run"` // its directory's name
+	Job    string   `json:"job"` // its job's
+	App    string   `json:"app"` //
+	Group  string   `json:"group,omitempty"`
 	State  string   `json:"state"`         // "running", "finished", "interrupted", "failed", or "killed": no last line, and its process is gone
 	Why    string   `json:"why,omitempty"` // it has ended, or is paused by a limit
 	Paused bool     `json:"paused,omitempty"`
@@ -115,6 +116,7 @@ func (r *run) summary(now time.Time) Summary {
 		Run: filepath.Base(r.dir), Job: s.Start.Name, App: s.Start.App, State: r.state(), Why: s.Why, Clock: s.Clock, Clocks: s.Start.Clocks,
 		Metric: s.Start.Metric, Train: s.Train, Test: s.Test, Stage: s.Stage, Began: s.Began, AsOf: r.asOf(now),
 	}
+	out.Group = promiseOf(s.Start.Job).Group
 	out.Started = s.Started
 	out.Curve = curve(s.Tests)
 	if s.Start.Program != nil {

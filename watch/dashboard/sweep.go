@@ -14,6 +14,7 @@ import (
 
 	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/cost/page"
+	"github.com/tierml/tierml/internal/access"
 	"github.com/tierml/tierml/internal/runs"
 )
 
@@ -126,7 +127,7 @@ func (s Sweep) Link() string { return "/sweeps/" + url.PathEscape(s.ID) }
 func (b *Board) sweepOf(w http.ResponseWriter, r *http.Request) (Sweep, bool) {
 	name := r.PathValue("name")
 	if b.manager != nil {
-		for _, s := range b.manager().Sweeps {
+		for _, s := range b.manager(r).Sweeps {
 			if s.ID == name {
 				return s, true
 			}
@@ -142,7 +143,7 @@ func (b *Board) sweep(w http.ResponseWriter, r *http.Request) {
 	if !found {
 		return
 	}
-	is, err := b.swept.get(s.ID, false, func() (*content, error) {
+	is, err := b.swept.get(access.ClientOf(r.Context()).ID()+"/"+s.ID, false, func() (*content, error) {
 		v := struct {
 			frame
 			Sweep

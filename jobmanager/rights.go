@@ -1,0 +1,95 @@
+package jobmanager
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/tierml/tierml/internal/access"
+	"github.com/tierml/tierml/jobmanager/call"
+	"github.com/tierml/tierml/watch/dashboard"
+)
+
+// Rights are those of tokens to the jobs of groups (access.Right). A job that a client may not see is not there for it: it is in no list, and a
+// call that names it is answered as for a name that no job has.
+
+// demand refuses a call for which no group gives its client the right. Which jobs the client may see and change is checked job by job.
+func demand(least access.Right, r *http.Request) error {
+	if c := access.ClientOf(r.Context()); c.Highest() < least {
+		return refuse(http.StatusForbidden, "this call needs the right %q of a group; this token has %s", least, c)
+	}
+	return nil
+}
+
+// seen are those jobs that a client may see.
+func seen(c access.Client, all []call.Job) []call.Job {
+	return slices.DeleteFunc(all, func(j call.Job) bool { return c.Right(j.Group) < access.Watch })
+}
+
+// seesAll reports whether a client may see what all groups have together.
+func seesAll(c access.Client) bool { return c.Right(access.All) >= access.Watch }
+
+// changes reports whether a client may change a job: as it may all of the job's group, or as it submitted it.
+func changes(m *Manager, c access.Client, run, group string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	j := m.jobs[run]
+	return c.Right(group) >= access.Administer || c.Right(group) == access.Submit && j != nil && j.Client == c.ID()
+}
+
+// toChange is Manager.path for a call that changes the job.
+func toChange(m *Manager, r *http.Request) (call.Job, string, error) {
+	j, dir, err := m.path(r)
+	if c := access.ClientOf(r.Context()); err == nil && !changes(m, c, j.Run, j.Group) {
+		err = refuse(http.StatusForbidden, "changing %s needs the right %q of %s, or the token with which it was submitted; this token has %s",
+			j.Run, access.Administer, groupText(j.Group), c)
+	}
+	return j, dir, err
+}
+
+// groupText names a group.
+func groupText(group string) string {
+	if group == "" {
+		return "all groups, as the job is of none"
+	}
+	return "group " + group
+}
+
+// submitsTo gives the group of a job that a client submits: a client that may submit to one group only need not name it.
+func submitsTo(c access.Client, named string) (group string, err error) {
+	if may := c.Groups(access.Submit); named == "" && len(may) == 1 && may[0] != access.All {
+		named = may[0]
+	}
+	if c.Right(named) >= access.Submit {
+		return named, nil
+	}
+	if named == "" {
+		return "", refuse(http.StatusForbidden, "a job without a group needs the right %q of all groups; this token has %s: write group: with one of these", access.Submit, c)
+	}
+	return "", refuse(http.StatusForbidden, "a job of group %s needs the right %q of that group; this token has %s", named, access.Submit, c)
+}
+
+// pageRights is what a client sees and changes of the dashboard's runs.
+func pageRights(m *Manager) func(r *http.Request, s dashboard.Summary) (sees, change bool) {
+	return func(r *http.Request, s dashboard.Summary) (sees, change bool) {
+		m.mu.Lock()
+		if j := m.jobs[s.Run]; j != nil {
+			s.Group = j.Group
+		}
+		m.mu.Unlock()
+		c := access.ClientOf(r.Context())
+		return c.Right(s.Group) >= access.Watch, changes(m, c, s.Run, s.Group)
+	}
+}
+
+// guardPages has the dashboard's metrics, which are those of all runs, need a right to all.
+func guardPages(pages http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := access.ClientOf(r.Context())
+		if r.URL.Path == "/metrics" && !seesAll(c) {
+			http.Error(w, fmt.Sprintf("metrics are those of all jobs: they need the right %q of all groups; this token has %s", access.Watch, c), http.StatusForbidden)
+			return
+		}
+		pages.ServeHTTP(w, r)
+	})
+}
