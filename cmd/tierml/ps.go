@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -143,20 +144,24 @@ func writePs(w io.Writer, rows []dashboard.Summary, format string) error {
 		_, err := fmt.Fprintf(w, "No runs in %s yet; start one with `tierml run JOB.yaml`.\n", filepath.Join(".", rundir.Root))
 		return err
 	}
+	group := table.Column{Name: "group"}
+	if slices.ContainsFunc(rows, func(r dashboard.Summary) bool { return r.Group != "" }) {
+		group.Title = "GROUP"
+	}
 	t := table.Table{Data: rows, Columns: []table.Column{
 		{Name: "run", Title: "RUN"}, {Name: "state", Title: "STATE"}, {Name: "clock", Title: "CLOCK"}, {Name: "clocks"},
 		{Name: "test", Title: "TEST"}, {Name: "stage", Title: "STAGE"}, {Name: "machines", Title: "MACHINES"},
 		{Name: "usd_per_hour", Title: "$/HOUR"}, {Name: "spent_usd", Title: "SPENT"}, {Name: "saved_usd", Title: "SAVED"},
 		{Name: "market_seconds", Title: "MARKET TIME"}, {Name: "app", Title: "APP", Wide: true}, {Name: "train", Title: "TRAIN", Wide: true},
 		{Name: "began", Title: "BEGAN", Wide: true}, {Name: "as_of", Title: "AS OF", Wide: true},
-		{Name: "why", Title: "WHY", Wide: true},
+		{Name: "why", Title: "WHY", Wide: true}, group,
 	}}
 	for _, r := range rows {
 		t.Rows = append(t.Rows, []table.Cell{
 			table.Of(r.Run), table.Of(r.State), {Text: ofAll(r.Clock, r.Clocks), Value: r.Clock}, table.Of(r.Clocks),
 			figureCell(r.Test), table.Of(orMinus(r.Stage)), {Text: machinesText(r), Value: r.Reliable + r.Transient},
 			money(r.PerHour), money(r.Spent), money(r.Saved), {Text: words.Duration(r.Seconds), Value: r.Seconds},
-			table.Of(r.App), figureCell(r.Train), minute(r.Began), minute(r.AsOf), table.Of(orMinus(r.Why)),
+			table.Of(r.App), figureCell(r.Train), minute(r.Began), minute(r.AsOf), table.Of(orMinus(r.Why)), {Text: orMinus(r.Group), Value: r.Group},
 		})
 	}
 	return t.Write(w, format)
