@@ -16,14 +16,14 @@ type Quota struct {
 	Machines int // transient ones, as many as the jobs' files allow
 }
 
-// String is the quota in words; empty = there is none.
+// String is the quota in the words of the file; empty = there is none.
 func (q Quota) String() string {
 	var all []string
 	if q.Jobs > 0 {
-		all = append(all, fmt.Sprintf("%d jobs", q.Jobs))
+		all = append(all, fmt.Sprintf("jobs: %d", q.Jobs))
 	}
 	if q.Machines > 0 {
-		all = append(all, fmt.Sprintf("%d machines", q.Machines))
+		all = append(all, fmt.Sprintf("machines: %d", q.Machines))
 	}
 	return strings.Join(all, ", ")
 }
@@ -61,9 +61,9 @@ func overQuota(m *Manager, j *job) string {
 	}
 	switch {
 	case q.Jobs > 0 && jobs >= q.Jobs:
-		return fmt.Sprintf("waits for the quota of group %s: %d jobs at a time", j.Group, q.Jobs)
+		return fmt.Sprintf("waits for the quota of group %s (jobs: %d)", j.Group, q.Jobs)
 	case q.Machines > 0 && machines+j.machines() > q.Machines:
-		return fmt.Sprintf("waits for the quota of group %s: %d machines at a time, of which jobs before it may have %d, and it %d",
+		return fmt.Sprintf("waits for the quota of group %s (machines: %d): jobs before it may have %d, and it %d",
 			j.Group, q.Machines, machines, j.machines())
 	}
 	return ""

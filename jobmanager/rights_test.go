@@ -214,8 +214,8 @@ func TestQuotas(t *testing.T) {
 			s.clocks(id, 1)
 		}
 		for id, want := range map[string]string{
-			vision[1]: "waits for the quota of group vision: 1 jobs at a time", vision[2]: "waits for the quota of group vision: 1 jobs at a time",
-			speech[2]: "waits for the quota of group speech: 40 machines at a time, of which jobs before it may have 32, and it 16",
+			vision[1]: "waits for the quota of group vision (jobs: 1)", vision[2]: "waits for the quota of group vision (jobs: 1)",
+			speech[2]: "waits for the quota of group speech (machines: 40): jobs before it may have 32, and it 16",
 		} {
 			job, err := client.Job(t.Context(), id)
 			why, whyErr := client.Why(t.Context(), id)

@@ -358,7 +358,7 @@ func (s *scheduler) leftOut() string {
 	if s.others.Waiting == 0 {
 		return ""
 	}
-	return fmt.Sprintf("waits for the end of another job: %d jobs at a time, paused ones included (--max-running)", s.m.cfg.MaxRunning)
+	return fmt.Sprintf("waits for the end of another job: %d at a time, paused ones included (--max-running)", s.m.cfg.MaxRunning)
 }
 
 // arrived is when a job was submitted, in seconds.
