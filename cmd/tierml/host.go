@@ -35,9 +35,9 @@ func (h host) fits() int {
 // plays is how many machines the host can play at once.
 func (h host) plays() int { return min(h.cores*machinesPerCore, h.fits()) }
 
-// crowd is how many machines a job has at once at the most, where this host plays them; 0 = it does not. (A switch to another pool has
+// localMachines is how many machines a job has at once at the most, where this host plays them; 0 = it does not. (A switch to another pool has
 // both for a while.)
-func crowd(job *config.Job, choice planner.Resolved) int {
+func localMachines(job *config.Job, choice planner.Resolved) int {
 	if job.Cloud != config.CloudLocal {
 		return 0
 	}

@@ -33,10 +33,10 @@ func TestMachinesOfThisHost(t *testing.T) {
 	}
 	choice := planner.Resolved{Want: bidding.Want{VCPU: 100}, Reliable: planner.Fleet{Count: 1},
 		Pools: []bidding.Candidate{{Type: market.InstanceType{VCPU: 16}}, {Type: market.InstanceType{VCPU: 8}}}}
-	if got := crowd(&config.Job{Cloud: config.CloudLocal}, choice); got != 14 {
+	if got := localMachines(&config.Job{Cloud: config.CloudLocal}, choice); got != 14 {
 		t.Errorf("%d machines, want 13 of 8 vCPUs and a reliable one", got)
 	}
-	if got := crowd(&config.Job{Cloud: "ec2"}, choice); got != 0 {
+	if got := localMachines(&config.Job{Cloud: "ec2"}, choice); got != 0 {
 		t.Errorf("%d machines of a cloud are played here", got)
 	}
 }

@@ -80,7 +80,7 @@ func prepareProgram(ctx context.Context, job *config.Job) (*preparedJob, error) 
 		return nil, err
 	}
 	input.Sources, input.ZoneIDs, input.Warnings = prices.Sources, prices.ZoneIDs, append(prices.Doubts(p.choice.Pools), prices.Warnings...)
-	if warning := thisHost().warn(crowd(job, p.choice)); warning != "" {
+	if warning := thisHost().warn(localMachines(job, p.choice)); warning != "" {
 		input.Warnings = append(slices.Clone(input.Warnings), warning)
 	}
 	input.Program = known.describe(job)

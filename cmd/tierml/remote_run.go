@@ -80,7 +80,7 @@ func (o runOptions) submitted(ctx context.Context, at placed, in io.Reader, out 
 	if err := client.Plan(ctx, s, out); err != nil {
 		return none, err
 	}
-	fmt.Fprintf(out, "\n%s\nIt is run at %s.\n", whatMachinesAre(job), at.where)
+	fmt.Fprintf(out, "\n%s\nIt runs at %s.\n", whatMachinesAre(job), at.where)
 	if err := confirm(in, out, cli.IsTerminal(in) && cli.IsTerminal(out), o.yes); err != nil {
 		return none, err
 	}

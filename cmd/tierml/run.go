@@ -161,7 +161,7 @@ func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) erro
 	if err := printPlan(out, p.plan, job, "text"); err != nil {
 		return err
 	}
-	if err := thisHost().admit(job, crowd(job, p.choice)); err != nil {
+	if err := thisHost().admit(job, localMachines(job, p.choice)); err != nil {
 		return err
 	}
 	if err := containersHere(ctx, job); err != nil {

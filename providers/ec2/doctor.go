@@ -16,8 +16,8 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// examined is an account to look at.
-type examined interface {
+// doctorAPI is what the doctor asks of an account.
+type doctorAPI interface {
 	May(ctx context.Context, action string) error
 	MayTerminate(context.Context, provisioner.InstanceID) error
 	Try(context.Context, provisioner.Request) error
@@ -38,8 +38,8 @@ const (
 )
 
 // checks are those of a job with cloud: ec2. Account is made when the first is looked at, as that needs credentials.
-func checks(job *config.Job, connect func(context.Context) (examined, error)) []doctor.Check {
-	var account examined
+func checks(job *config.Job, connect func(context.Context) (doctorAPI, error)) []doctor.Check {
+	var account doctorAPI
 	e := of(job)
 	with := func(name string, look func(context.Context) (string, error)) doctor.Check {
 		return doctor.Check{Name: name, Needs: "credentials", Look: look}
@@ -107,7 +107,7 @@ func unseen(err error) bool {
 	return errors.Is(err, provisioner.ErrDenied) || err != nil && strings.Contains(err.Error(), "InvalidAction")
 }
 
-func checkPermissions(ctx context.Context, account examined) (string, error) {
+func checkPermissions(ctx context.Context, account doctorAPI) (string, error) {
 	var refused []string
 	for _, action := range api.Actions() {
 		if err := account.May(ctx, action); errors.Is(err, provisioner.ErrDenied) {
@@ -123,7 +123,7 @@ func checkPermissions(ctx context.Context, account examined) (string, error) {
 }
 
 // checkGPUs looks which types have the GPUs that a job asks for.
-func checkGPUs(ctx context.Context, account examined, job *config.Job, known map[string]market.InstanceType) (string, error) {
+func checkGPUs(ctx context.Context, account doctorAPI, job *config.Job, known map[string]market.InstanceType) (string, error) {
 	gpus, err := gpuTypes(ctx, account, job)
 	if err != nil {
 		return "", doctor.Denied(err, roleAdvice)
@@ -145,7 +145,7 @@ func checkGPUs(ctx context.Context, account examined, job *config.Job, known map
 	return fmt.Sprintf("with the job's GPUs, in %s: %s", of(job).Region, strings.Join(found, ", ")), nil
 }
 
-func checkImage(ctx context.Context, account examined, e *Block, name string, types map[string]market.InstanceType) (string, error) {
+func checkImage(ctx context.Context, account doctorAPI, e *Block, name string, types map[string]market.InstanceType) (string, error) {
 	if parameter, is := strings.CutPrefix(name, bySSM); is {
 		return "EC2 looks it up at each launch, in Systems Manager's parameter " + parameter + ": see the check a launch", nil
 	}
@@ -169,7 +169,7 @@ func checkImage(ctx context.Context, account examined, e *Block, name string, ty
 	return fmt.Sprintf("%s is available, for %s", name, image.Architecture), nil
 }
 
-func checkSubnets(ctx context.Context, account examined, e *Block, machines int) (string, error) {
+func checkSubnets(ctx context.Context, account doctorAPI, e *Block, machines int) (string, error) {
 	if len(e.Subnets) == 0 {
 		return "", doctor.Warn("write ec2.subnets when the region has no default network", "none are named: each zone's default subnet is used")
 	}
@@ -194,7 +194,7 @@ func checkSubnets(ctx context.Context, account examined, e *Block, machines int)
 	return fmt.Sprintf("%d, with enough free addresses", len(subnets)), nil
 }
 
-func checkGroups(ctx context.Context, account examined, e *Block) (string, error) {
+func checkGroups(ctx context.Context, account doctorAPI, e *Block) (string, error) {
 	if len(e.SecurityGroups) == 0 {
 		return "", doctor.Warn("write ec2.security_groups when the default group was changed", "none are named: the network's default group is used, which lets its machines reach each other")
 	}
@@ -217,7 +217,7 @@ func checkGroups(ctx context.Context, account examined, e *Block) (string, error
 }
 
 // checkLaunch asks whether a machine of the first type could be launched: image, network, role and permissions together.
-func checkLaunch(ctx context.Context, account examined, job *config.Job, known map[string]market.InstanceType) (string, error) {
+func checkLaunch(ctx context.Context, account doctorAPI, job *config.Job, known map[string]market.InstanceType) (string, error) {
 	kind, zone := firstOf(job, known)
 	if kind == "" || zone == "" {
 		return "", doctor.Warn("tierml plan tries what it would buy", "the job names no type or no zone, so that none was tried")
@@ -232,7 +232,7 @@ func checkLaunch(ctx context.Context, account examined, job *config.Job, known m
 }
 
 // checkFleet asks whether the role may what fleets take beside launches.
-func checkFleet(ctx context.Context, account examined, job *config.Job, known map[string]market.InstanceType) (string, error) {
+func checkFleet(ctx context.Context, account doctorAPI, job *config.Job, known map[string]market.InstanceType) (string, error) {
 	kind, zone := firstOf(job, known)
 	if kind == "" || zone == "" {
 		return "", doctor.Warn("a purchase tells", "the job names no type or no zone, so that none was tried")
@@ -278,7 +278,7 @@ func firstOf(job *config.Job, known map[string]market.InstanceType) (kind, zone 
 	return kind, zone
 }
 
-func checkTerminations(ctx context.Context, account examined) (string, error) {
+func checkTerminations(ctx context.Context, account doctorAPI) (string, error) {
 	live, err := account.Holdings(ctx)
 	if err != nil {
 		return "", doctor.Denied(err, roleAdvice)
@@ -292,7 +292,7 @@ func checkTerminations(ctx context.Context, account examined) (string, error) {
 	return fmt.Sprintf("EC2 would terminate %s, one of %d that run: see tierml leaks", live[0].ID, len(live)), nil
 }
 
-func checkPrices(ctx context.Context, account examined, job *config.Job, types []string) (string, error) {
+func checkPrices(ctx context.Context, account doctorAPI, job *config.Job, types []string) (string, error) {
 	prices, err := account.PriceHistory(ctx, api.PriceQuery{Types: types, Zones: job.Resources.Zones, Since: time.Now().Add(-24 * time.Hour)}, func(int) {})
 	if err != nil {
 		return "", doctor.Denied(err, roleAdvice)
@@ -304,7 +304,7 @@ func checkPrices(ctx context.Context, account examined, job *config.Job, types [
 }
 
 // checkOnDemand asks the price list, unless the job brings a catalog along.
-func checkOnDemand(ctx context.Context, account examined, job *config.Job, types []string) (string, error) {
+func checkOnDemand(ctx context.Context, account doctorAPI, job *config.Job, types []string) (string, error) {
 	if of(job).Catalog != "" {
 		return "of the job's own catalog", nil
 	}
@@ -322,7 +322,7 @@ func checkOnDemand(ctx context.Context, account examined, job *config.Job, types
 	return fmt.Sprintf("of %d types, by the AWS Price List", len(found)), nil
 }
 
-func checkQuotas(ctx context.Context, account examined, job *config.Job, types map[string]market.InstanceType) (string, error) {
+func checkQuotas(ctx context.Context, account doctorAPI, job *config.Job, types map[string]market.InstanceType) (string, error) {
 	var said []string
 	for _, q := range quotaNeeds(job, slices.Collect(maps.Values(types))) {
 		limit, err := account.Quota(ctx, of(job).Endpoint, q.code)

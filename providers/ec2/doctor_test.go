@@ -153,9 +153,9 @@ func TestChecks(t *testing.T) {
 	} {
 		a, job := healthy(), examinedJob()
 		c.change(&a, job)
-		doctortest.Examine(t, name, checks(job, func(context.Context) (examined, error) { return a, nil }), c.want...)
+		doctortest.Examine(t, name, checks(job, func(context.Context) (doctorAPI, error) { return a, nil }), c.want...)
 	}
-	refused := func(context.Context) (examined, error) { return nil, provisioner.ErrDenied }
+	refused := func(context.Context) (doctorAPI, error) { return nil, provisioner.ErrDenied }
 	doctortest.Examine(t, "no credentials", checks(examinedJob(), refused), doctortest.Want("credentials", doctor.Failed, "aws configure"), doctortest.Want("image", doctor.Skipped, ""))
 }
 

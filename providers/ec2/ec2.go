@@ -130,7 +130,7 @@ func (Provider) Try(ctx context.Context, job *config.Job, pools []market.Pool) (
 
 // Checks are those of a job with cloud: ec2.
 func (Provider) Checks(job *config.Job) []doctor.Check {
-	return checks(job, func(ctx context.Context) (examined, error) { return api.New(ctx, configOf(job)) })
+	return checks(job, func(ctx context.Context) (doctorAPI, error) { return api.New(ctx, configOf(job)) })
 }
 
 // Pace is EC2's: it limits calls, and answers at once.

@@ -57,7 +57,7 @@ func takeAdvice(m *local.Market, ask func() (*advisor.Table, time.Time, error)) 
 }
 
 // placed asks EC2 for the zones' ids and how likely a request for all of the job's machines is to be met in each.
-func placed(ctx context.Context, m *local.Market, job *config.Job, account shop) {
+func placed(ctx context.Context, m *local.Market, job *config.Job, account marketAPI) {
 	zones, err := account.Zones(ctx)
 	if err != nil {
 		m.Sources = append(m.Sources, "Ids of zones: unknown; "+providers.FirstLine(err)+".")
@@ -138,7 +138,7 @@ func quotaNeeds(job *config.Job, types []market.InstanceType) []quotaNeed {
 
 // warnOfQuotas warns where the account's quotas are below what the job may want. Service Quotas does not report how much of one is
 // in use.
-func warnOfQuotas(ctx context.Context, m *local.Market, job *config.Job, account shop) {
+func warnOfQuotas(ctx context.Context, m *local.Market, job *config.Job, account marketAPI) {
 	var types []market.InstanceType
 	for _, t := range m.Catalog.Types(of(job).Region) {
 		if t.Name == job.Reliable.Type || doctor.Buys(job, t) {

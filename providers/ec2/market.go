@@ -21,8 +21,8 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// shop is EC2 as far as a plan asks it.
-type shop interface {
+// marketAPI is what a plan asks of EC2.
+type marketAPI interface {
 	TypesFor(context.Context, api.Need) ([]string, error)
 	Types(ctx context.Context, names ...string) ([]market.InstanceType, error)
 	PriceHistory(context.Context, api.PriceQuery, func(prices int)) (map[market.Pool][]market.PricePoint, error)
@@ -34,7 +34,7 @@ type shop interface {
 
 // soldTo is what EC2 sells to a job: spot prices of its last 90 days, and on-demand prices of the job's own catalog, or else
 // of the AWS Price List, which are kept for a day in a folder.
-func soldTo(ctx context.Context, job *config.Job, account shop, folder string) (*local.Market, error) {
+func soldTo(ctx context.Context, job *config.Job, account marketAPI, folder string) (*local.Market, error) {
 	if of(job).Endpoint != "" {
 		folder = "" // what is there may sell at other prices than EC2
 	}
@@ -76,7 +76,7 @@ func soldTo(ctx context.Context, job *config.Job, account shop, folder string) (
 }
 
 // book is the AWS Price List of a region.
-func book(account shop, region, folder string) *pricelist.Book {
+func book(account marketAPI, region, folder string) *pricelist.Book {
 	return &pricelist.Book{Name: "AWS Price List", Provider: Name, Region: region, Folder: folder,
 		Ask: func(ctx context.Context, names []string) ([]pricelist.Offer, error) {
 			types, _, err := account.OnDemand(ctx, names...)
@@ -168,7 +168,7 @@ func noGPU(job *config.Job, i int, gpus map[string]market.InstanceType) error {
 }
 
 // priceQuery asks for what the job may buy, as far back as EC2 remembers.
-func priceQuery(ctx context.Context, cloud shop, job *config.Job, gpus map[string]market.InstanceType) (api.PriceQuery, error) {
+func priceQuery(ctx context.Context, cloud marketAPI, job *config.Job, gpus map[string]market.InstanceType) (api.PriceQuery, error) {
 	q := api.PriceQuery{Zones: job.Resources.Zones, Since: job.Local.Start.Add(-90 * 24 * time.Hour)}
 	if len(q.Zones) == 0 {
 		q.Zones = slices.Sorted(maps.Keys(of(job).Subnets))

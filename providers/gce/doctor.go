@@ -16,8 +16,8 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// examined is a project to look at.
-type examined interface {
+// doctorAPI is what the doctor asks of a project.
+type doctorAPI interface {
 	Zones(context.Context) ([]string, error)
 	Types(ctx context.Context, zone string) ([]market.InstanceType, error)
 	Granted(ctx context.Context, endpoint string, permissions []string) ([]string, error)
@@ -53,8 +53,8 @@ const (
 )
 
 // checks are those of a job with cloud: gce.
-func checks(job *config.Job, connect func(context.Context) (examined, error)) []doctor.Check {
-	var project examined
+func checks(job *config.Job, connect func(context.Context) (doctorAPI, error)) []doctor.Check {
+	var project doctorAPI
 	g := of(job)
 	with := func(name string, look func(context.Context) (string, error)) doctor.Check {
 		return doctor.Check{Name: name, Needs: "credentials", Look: look}
@@ -105,7 +105,7 @@ func checks(job *config.Job, connect func(context.Context) (examined, error)) []
 	return checks
 }
 
-func granted(ctx context.Context, project examined) (string, error) {
+func granted(ctx context.Context, project doctorAPI) (string, error) {
 	has, err := project.Granted(ctx, "", append(slices.Clone(looks), changes...))
 	if err != nil {
 		return "", doctor.Warn("turn the Resource Manager's API on, or look by hand: gcloud services enable cloudresourcemanager.googleapis.com", "%v", err)
@@ -129,7 +129,7 @@ func granted(ctx context.Context, project examined) (string, error) {
 }
 
 // checkAPIs checks whether the services are on. Compute Engine's is, as it has answered.
-func checkAPIs(ctx context.Context, project examined) (string, error) {
+func checkAPIs(ctx context.Context, project doctorAPI) (string, error) {
 	states, err := project.Services(ctx, "", services)
 	if err != nil {
 		return "", doctor.Warn("let the service account do serviceusage.services.get, or look by hand: gcloud services list --enabled", "%v", err)
@@ -146,7 +146,7 @@ func checkAPIs(ctx context.Context, project examined) (string, error) {
 	return strings.Join(services, ", ") + " are on", nil
 }
 
-func checkServiceAccount(ctx context.Context, project examined, g *Block) (string, error) {
+func checkServiceAccount(ctx context.Context, project doctorAPI, g *Block) (string, error) {
 	if g.ServiceAccount == "" {
 		return "", doctor.Warn("write gce.service_account: machines read the program, splits and checkpoints as it", "none is named: machines act as nobody")
 	}
@@ -163,7 +163,7 @@ func checkServiceAccount(ctx context.Context, project examined, g *Block) (strin
 	return "machines act as " + g.ServiceAccount, nil
 }
 
-func checkTypes(ctx context.Context, project examined, job *config.Job, zones []string, known map[string]market.InstanceType) (string, error) {
+func checkTypes(ctx context.Context, project doctorAPI, job *config.Job, zones []string, known map[string]market.InstanceType) (string, error) {
 	wanted := job.Resources.Zones
 	if len(wanted) == 0 {
 		wanted = zones
@@ -192,7 +192,7 @@ func checkTypes(ctx context.Context, project examined, job *config.Job, zones []
 	return fmt.Sprintf("%d in %s, those of the job among them", len(known), strings.Join(wanted, ", ")), nil
 }
 
-func checkNetwork(ctx context.Context, project examined, g *Block) (string, error) {
+func checkNetwork(ctx context.Context, project doctorAPI, g *Block) (string, error) {
 	if g.Subnetwork == "" {
 		return "", doctor.Warn("write gce.subnetwork when the project has no network called default", "no subnetwork is named")
 	}
@@ -217,7 +217,7 @@ func checkNetwork(ctx context.Context, project examined, g *Block) (string, erro
 }
 
 // checkList checks whether Google's price list can be had, unless the job brings a catalog along.
-func checkList(ctx context.Context, project examined, g *Block) (string, error) {
+func checkList(ctx context.Context, project doctorAPI, g *Block) (string, error) {
 	if g.Catalog != "" {
 		return "on-demand prices are of the job's own catalog", nil
 	}
@@ -229,7 +229,7 @@ func checkList(ctx context.Context, project examined, g *Block) (string, error) 
 
 // checkQuotas looks at the vCPUs of all families together; PREEMPTIBLE_CPUS is that of Spot machines, unless it is 0: then they
 // count against CPUS.
-func checkQuotas(ctx context.Context, project examined, job *config.Job, types map[string]market.InstanceType) (string, error) {
+func checkQuotas(ctx context.Context, project doctorAPI, job *config.Job, types map[string]market.InstanceType) (string, error) {
 	quotas, err := project.Quotas(ctx)
 	if err != nil {
 		return "", doctor.Warn("let the service account do compute.regions.get, or look at the console: IAM, Quotas", "%v", err)

@@ -104,6 +104,6 @@ func TestChecks(t *testing.T) {
 		job := &config.Job{Cloud: Name, Resources: config.Resources{Count: config.Exactly(8), AnyOf: []config.Machine{{Type: "n2-standard-4"}}},
 			Reliable: config.Reliable{Count: 1}, Block: &Block{Project: "my-project", Installation: config.Installation{Region: "us-central1", Cluster: "blue"}, Subnetwork: "tierml", ServiceAccount: "machines@my-project.iam.gserviceaccount.com"}}
 		c.change(&p, job)
-		doctortest.Examine(t, name, checks(job, func(context.Context) (examined, error) { return p, nil }), c.want...)
+		doctortest.Examine(t, name, checks(job, func(context.Context) (doctorAPI, error) { return p, nil }), c.want...)
 	}
 }

@@ -54,8 +54,8 @@ func (Provider) Facts() providers.Facts {
 // engine is Compute Engine for all that is done with it.
 type engine interface {
 	providers.Account
-	shop
-	examined
+	marketAPI
+	doctorAPI
 }
 
 // Open makes the adapter, by the SDK's own way to find credentials.
@@ -102,7 +102,7 @@ func (Provider) Try(ctx context.Context, job *config.Job, pools []market.Pool) (
 
 // Checks are those of a job with cloud: gce.
 func (Provider) Checks(job *config.Job) []doctor.Check {
-	return checks(job, func(ctx context.Context) (examined, error) { return open(ctx, job, providers.Session{}) })
+	return checks(job, func(ctx context.Context) (doctorAPI, error) { return open(ctx, job, providers.Session{}) })
 }
 
 // Pace is Compute Engine's. A launch is an operation that is waited for; a renewal of a lease is one, too, and whoever looks for the

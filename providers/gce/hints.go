@@ -19,7 +19,7 @@ import (
 const maxAsked = 24
 
 // forecast asks Compute Engine what would become of a request for all of the job's machines in each pool.
-func forecast(ctx context.Context, m *local.Market, job *config.Job, account shop) {
+func forecast(ctx context.Context, m *local.Market, job *config.Job, account marketAPI) {
 	names, machines := providers.WantedTypes(m, job)
 	m.Told = map[market.Pool]bidding.Hints{}
 	asked, few := 0, 0
@@ -57,7 +57,7 @@ func forecast(ctx context.Context, m *local.Market, job *config.Job, account sho
 
 // warnOfQuotas warns where less of the project's quotas is free than the job may want. Spot machines count against
 // PREEMPTIBLE_CPUS, and where that is 0 against CPUS.
-func warnOfQuotas(ctx context.Context, m *local.Market, job *config.Job, account shop) {
+func warnOfQuotas(ctx context.Context, m *local.Market, job *config.Job, account marketAPI) {
 	quotas, err := account.Quotas(ctx)
 	if err != nil {
 		return

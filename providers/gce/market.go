@@ -22,8 +22,8 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// shop is Compute Engine as far as a plan asks it.
-type shop interface {
+// marketAPI is what a plan asks of Compute Engine.
+type marketAPI interface {
 	SpotPrices(ctx context.Context, pools []market.Pool, since, until time.Time) (map[market.Pool][]market.PricePoint, error)
 	Zones(context.Context) ([]string, error)
 	Types(ctx context.Context, zone string) ([]market.InstanceType, error)
@@ -37,7 +37,7 @@ const lookBack = 90 * 24 * time.Hour
 
 // soldTo is what Compute Engine sells to a job: on-demand prices of the job's own catalog, or else of Google's price list, which
 // is kept for a day in a folder; Spot prices come from the job's own list, from the API, or else from the price list.
-func soldTo(ctx context.Context, job *config.Job, account shop, folder string) (*local.Market, error) {
+func soldTo(ctx context.Context, job *config.Job, account marketAPI, folder string) (*local.Market, error) {
 	if of(job).Endpoint != "" {
 		folder = "" // what is there may sell at other prices than Google
 	}
@@ -77,7 +77,7 @@ func soldTo(ctx context.Context, job *config.Job, account shop, folder string) (
 }
 
 // book is Google's price list of a region, for the machine types that some of its zones have.
-func book(account shop, region string, zones []string, folder string) *pricelist.Book {
+func book(account marketAPI, region string, zones []string, folder string) *pricelist.Book {
 	return &pricelist.Book{Name: "Cloud Billing Catalog", Provider: Name, Region: region, Folder: folder,
 		Ask: func(ctx context.Context, _ []string) ([]pricelist.Offer, error) { // it comes as a whole
 			var pages bytes.Buffer
@@ -169,7 +169,7 @@ func ownPrices(job *config.Job, zones []string) (*trace.Trace, error) {
 }
 
 // history asks the API what the Spot prices of the types that will do were.
-func history(ctx context.Context, job *config.Job, account shop, catalog *market.Catalog, zones []string) (*trace.Trace, error) {
+func history(ctx context.Context, job *config.Job, account marketAPI, catalog *market.Catalog, zones []string) (*trace.Trace, error) {
 	var pools []market.Pool
 	for _, kind := range catalog.Types(of(job).Region) {
 		if !slices.ContainsFunc(job.Resources.AnyOf, func(m config.Machine) bool { return planner.Admits(m, kind) }) {
@@ -202,7 +202,7 @@ func history(ctx context.Context, job *config.Job, account shop, catalog *market
 
 // try checks whether every pool's machine type is sold in its zone. Compute Engine has no trial of a launch: permissions,
 // image and network are not looked at, nor capacity and quotas.
-func try(ctx context.Context, account shop, pools []market.Pool) error {
+func try(ctx context.Context, account marketAPI, pools []market.Pool) error {
 	sold := map[string][]market.InstanceType{}
 	for _, p := range pools {
 		if sold[p.Zone] == nil {

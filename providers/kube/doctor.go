@@ -15,9 +15,9 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// examined is a cluster to look at.
-type examined interface {
-	shop
+// doctorAPI is what the doctor asks of a cluster.
+type doctorAPI interface {
+	marketAPI
 	Version(context.Context) (string, error)
 	Missing(ctx context.Context, rights []api.Right) ([]api.Right, error)
 	Try(context.Context, market.Pool) error
@@ -27,8 +27,8 @@ type examined interface {
 const roleAdvice = "bind the role of deploy/kubernetes to the account that runs the controller"
 
 // checks are those of a job with cloud: kubernetes.
-func checks(job *config.Job, connect func() (examined, error)) []doctor.Check {
-	var cluster examined
+func checks(job *config.Job, connect func() (doctorAPI, error)) []doctor.Check {
+	var cluster doctorAPI
 	b := of(job)
 	with := func(name string, look func(context.Context) (string, error)) doctor.Check {
 		return doctor.Check{Name: name, Needs: "credentials", Look: look}

@@ -128,7 +128,7 @@ func (Provider) Try(ctx context.Context, job *config.Job, pools []market.Pool) (
 
 // Checks are those of a job with cloud: kubernetes.
 func (Provider) Checks(job *config.Job) []doctor.Check {
-	return checks(job, func() (examined, error) { return open(job, providers.Session{}) })
+	return checks(job, func() (doctorAPI, error) { return open(job, providers.Session{}) })
 }
 
 // Pace: the API server is near, and prices are those of the plan.

@@ -184,7 +184,7 @@ func TestChecks(t *testing.T) {
 	}
 	look := func(c cluster) map[string]doctor.Result {
 		all := map[string]doctor.Result{}
-		for _, r := range doctor.Run(t.Context(), checks(job, func() (examined, error) { return c, nil }), func(doctor.Result) {}) {
+		for _, r := range doctor.Run(t.Context(), checks(job, func() (doctorAPI, error) { return c, nil }), func(doctor.Result) {}) {
 			all[r.Check] = r
 		}
 		return all

@@ -21,8 +21,8 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// shop is a cluster as far as a plan asks it.
-type shop interface {
+// marketAPI is what a plan asks of a cluster.
+type marketAPI interface {
 	Nodes(context.Context) ([]api.Node, error)
 }
 
@@ -31,7 +31,7 @@ const lookBack = 90 * 24 * time.Hour
 
 // soldTo is what a cluster sells to a job: pods of one size, on the types of nodes that the job names or the cluster has. A pod costs
 // what the job file says, or else its share of its node. A type without a price is not offered, and named.
-func soldTo(ctx context.Context, job *config.Job, cluster shop) (*local.Market, error) {
+func soldTo(ctx context.Context, job *config.Job, cluster marketAPI) (*local.Market, error) {
 	b, m := of(job), &local.Market{}
 	nodes, err := cluster.Nodes(ctx)
 	if errors.Is(err, provisioner.ErrDenied) {
