@@ -105,12 +105,14 @@ func comments(t *testing.T) map[string]string {
 }
 
 var (
-	goName    = regexp.MustCompile(`^[A-Z]\w* (?:is|are|says?|gives?|asks? for|lists|becomes?|names) `)
-	goVerb    = regexp.MustCompile(`^[A-Z]\w*[a-z][A-Z]\w* |^(?:VCPU|CPUs|URL|SHA256) `)
-	goLabel   = regexp.MustCompile(`^[A-Z]\w*: `)
-	sentence  = regexp.MustCompile(`(?:^|[.;] )(Default|Required)(?:$|[ :.,])`)
-	pageName  = regexp.MustCompile(`docs/(\w+)\.md`)
-	wallClock = regexp.MustCompile(`wall-clock`)
+	goName   = regexp.MustCompile(`^[A-Z]\w* (?:is|are|says?|gives?|asks? for|lists|becomes?|names) `)
+	goVerb   = regexp.MustCompile(`^[A-Z]\w*[a-z][A-Z]\w* |^(?:VCPU|CPUs|URL|SHA256) `)
+	goLabel  = regexp.MustCompile(`^[A-Z]\w*: `)
+	sentence = regexp.MustCompile(`(?:^|[.;] )(Default|Required)(?:$|[ :.,])`)
+	pageName = regexp.MustCompile(`docs/(\w+)\.md`)
+	// preposition begins what a field is of, rather than what it does.
+	preposition = regexp.MustCompile(`^(?:of|by|in|on|to|from|with|that|they|or) `)
+	wallClock   = regexp.MustCompile(`wall-clock`)
 )
 
 // describe splits a comment into what a field is and what it is by default.
@@ -228,6 +230,9 @@ func everyField(t *testing.T) (all []described) {
 			}
 			d := described{path: path, value: valueOf(path, f.field, ft, comment)}
 			d.text, d.fallback = describe(comment)
+			if verb, ok := strings.CutPrefix(d.text, strings.ReplaceAll(f.name, "_", "")+" "); ok && !preposition.MatchString(verb) { // the field itself does so
+				d.text = verb
+			}
 			d.example, _, _ = strings.Cut(example(path), ", and below it")
 			if comment == "" || d.text == "" {
 				t.Errorf("%s has no comment that says what it is", path)
@@ -265,7 +270,7 @@ func tableOf(part string, all []described, page string) string {
 	for _, d := range all {
 		name, _, _ := strings.Cut(d.path, ".")
 		name = strings.TrimSuffix(name, "[]")
-		if twin := strings.Replace(d.path, part+".", like+".", 1); like != "" && name == part && slices.ContainsFunc(all, func(o described) bool {
+		if twin := like + strings.TrimPrefix(d.path, part); like != "" && name == part && slices.ContainsFunc(all, func(o described) bool {
 			return o.path == twin && o.text == d.text && o.fallback == d.fallback
 		}) {
 			alike = append(alike, "`"+d.path+"`")
@@ -275,7 +280,11 @@ func tableOf(part string, all []described, page string) string {
 			continue
 		}
 		if name == part || part == "the job" && !sections[name] {
-			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", d.path, cell(d.value), cell(d.fallback), cell(d.text))
+			fallback := d.fallback
+			if fallback == "none" { // the page says that an empty one is
+				fallback = ""
+			}
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", d.path, cell(d.value), cell(fallback), cell(d.text))
 		}
 	}
 	if len(alike) > 0 {
@@ -286,7 +295,7 @@ func tableOf(part string, all []described, page string) string {
 
 func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
 
-var tableMark = regexp.MustCompile(`(?s)<!-- fields of ([\w ]+)(?:;[^>]*)? -->\n.*?<!-- end -->`)
+var tableMark = regexp.MustCompile(`(?s)<!-- fields of ([\w. ]+)(?:;[^>]*)? -->\n.*?<!-- end -->`)
 
 //go:generate go test -run TestFieldTables . -update
 

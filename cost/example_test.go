@@ -9,7 +9,7 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// A journal in, a bill out: the worked example of docs/cost.md. One reliable machine and two spot machines train for
+// A journal in, a bill out, as a worked example. One reliable machine and two spot machines train for
 // two and a half hours of a market that is replayed 60 times as fast; the rise of the price at 13:30 evicts one of them.
 func ExampleLedger() {
 	const (

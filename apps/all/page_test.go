@@ -65,28 +65,22 @@ func TestSettingsOnThePage(t *testing.T) {
 	}
 }
 
-// settings leaves out what is known with the same default.
+// settings leaves out what is known with the same default. Limits are left to the messages of who is beyond them.
 func settings(params, known []apps.Param) []byte {
 	var b bytes.Buffer
-	b.WriteString("| setting | default | limits | what it is |\n|---|---|---|---|\n")
+	b.WriteString("| setting | default | what it is |\n|---|---|---|\n")
 	for _, p := range params {
 		if slices.ContainsFunc(known, func(k apps.Param) bool { return k.Name == p.Name && k.Default == p.Default }) {
 			continue
 		}
-		usual, limits := strconv.FormatFloat(p.Default, 'g', -1, 64), ""
+		usual, why := strconv.FormatFloat(p.Default, 'g', -1, 64), p.Why
 		switch {
 		case len(p.Choices) > 0:
-			usual, limits = "`"+p.Choices[int(p.Default)]+"`", "`"+strings.Join(p.Choices, "` `")+"`"
-		case p.Column:
-			limits = "a column's name, or its number"
-		default:
-			limits = fmt.Sprintf("%v to %v", p.Min, p.Max)
-			if p.Whole {
-				limits += ", whole"
-			}
-			limits += "; " + p.Unit
+			usual, why = "`"+p.Choices[int(p.Default)]+"`", "`"+strings.Join(p.Choices, "` `")+"`: "+p.Why
+		case !p.Column && p.Default != 0:
+			usual += " " + p.Unit
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", p.Name, usual, limits, p.Why)
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", p.Name, usual, why)
 	}
 	return b.Bytes()
 }

@@ -12,38 +12,44 @@ import (
 )
 
 var (
-	kindSection = regexp.MustCompile("(?s)### `([a-z-]+)`( \\(durable\\))?\n(.*?)(?:\n### |\\z)")
-	fieldsLine  = regexp.MustCompile(`(?m)^Fields: (none|[^.]+)\.(?: Optional: ([^.]+)\.)?$`)
-	jsonBlock   = regexp.MustCompile("(?s)```json\n(.*?)```")
-	quoted      = regexp.MustCompile("`([a-z_]+)`")
+	kindRow   = regexp.MustCompile("(?m)^\\| `([a-z-]+)`( \\(durable\\))? \\| ([^|]*)\\| ([^|]*)\\| [^|]+ \\|$")
+	jsonBlock = regexp.MustCompile("(?s)```json\n(.*?)```")
+	quoted    = regexp.MustCompile("`([a-z_]+)`")
 )
 
-// docs/journal.md describes exactly the kinds and fields that there are, and its examples are lines of a
-// journal.
+// docs/journal.md describes exactly the kinds and fields that there are; its examples and those of testdata, at least one of each
+// kind, are lines of a journal.
 func TestDocumentation(t *testing.T) {
 	page, err := os.ReadFile("../../docs/journal.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	doc := string(page)
-	var documented []Kind
-	for rest := doc; ; {
-		m := kindSection.FindStringSubmatchIndex(rest)
-		if m == nil {
-			break
-		}
-		section := rest[m[6]:m[7]]
-		kind := Kind(rest[m[2]:m[3]])
-		documented = append(documented, kind)
-		checkSection(t, kind, section, m[4] >= 0)
-		rest = rest[m[7]:]
+	_, table, _ := strings.Cut(doc, "\n## Kinds\n")
+	table, _, _ = strings.Cut(table, "\n## ")
+	var documented, want []Kind
+	for _, m := range kindRow.FindAllStringSubmatch(table, -1) {
+		documented = append(documented, Kind(m[1]))
+		checkRow(t, Kind(m[1]), m[2] != "", names(m[3]), names(m[4]))
 	}
-	var want []Kind
 	for _, f := range kinds {
 		want = append(want, f.Kind)
 	}
 	if !slices.Equal(documented, want) {
 		t.Errorf("documented kinds\n%v\nwant\n%v", documented, want)
+	}
+	for _, block := range jsonBlock.FindAllStringSubmatch(doc, -1) {
+		checkExamples(t, block[1])
+	}
+	examples, err := os.ReadFile("testdata/examples.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := checkExamples(t, string(examples))
+	for _, kind := range want {
+		if !shown[kind] {
+			t.Errorf("%s: no example", kind)
+		}
 	}
 	for _, typ := range []reflect.Type{
 		reflect.TypeFor[Entry](), reflect.TypeFor[StartDetails](), reflect.TypeFor[PlanDetails](),
@@ -61,7 +67,7 @@ func TestDocumentation(t *testing.T) {
 	}
 }
 
-func checkSection(t *testing.T, kind Kind, section string, durable bool) {
+func checkRow(t *testing.T, kind Kind, durable bool, required, optional []string) {
 	i := slices.IndexFunc(kinds, func(f Fields) bool { return f.Kind == kind })
 	if i < 0 {
 		t.Errorf("kind %q is documented and does not exist", kind)
@@ -70,30 +76,26 @@ func checkSection(t *testing.T, kind Kind, section string, durable bool) {
 	if durable != kinds[i].Durable {
 		t.Errorf("%s: documented as durable: %v, want %v", kind, durable, kinds[i].Durable)
 	}
-	if m := fieldsLine.FindStringSubmatch(section); m == nil {
-		t.Errorf("%s: no line with its fields", kind)
-	} else if !slices.Equal(names(m[1]), kinds[i].Required) || !slices.Equal(names(m[2]), kinds[i].Optional) {
-		t.Errorf("%s: fields %v optional %v, want %v and %v", kind, names(m[1]), names(m[2]), kinds[i].Required, kinds[i].Optional)
+	if !slices.Equal(required, kinds[i].Required) || !slices.Equal(optional, kinds[i].Optional) {
+		t.Errorf("%s: fields %v optional %v, want %v and %v", kind, required, optional, kinds[i].Required, kinds[i].Optional)
 	}
-	examples := 0
-	for _, block := range jsonBlock.FindAllStringSubmatch(section, -1) {
-		for e, err := range NewReader(strings.NewReader(block[1])).All() {
-			if err != nil {
-				t.Errorf("%s: example: %v", kind, err)
-				break
-			}
-			if examples++; e.Kind != kind {
-				t.Errorf("%s: example of kind %q", kind, e.Kind)
-			}
-			if err := e.Validate(); err != nil {
-				t.Errorf("%s: example: %v", kind, err)
-			}
-			checkDetails(t, e)
+}
+
+// checkExamples returns the kinds of the lines.
+func checkExamples(t *testing.T, lines string) map[Kind]bool {
+	shown := map[Kind]bool{}
+	for e, err := range NewReader(strings.NewReader(lines)).All() {
+		if err != nil {
+			t.Errorf("example: %v", err)
+			break
 		}
+		shown[e.Kind] = true
+		if err := e.Validate(); err != nil {
+			t.Errorf("%s: example: %v", e.Kind, err)
+		}
+		checkDetails(t, e)
 	}
-	if examples == 0 {
-		t.Errorf("%s: no example", kind)
-	}
+	return shown
 }
 
 // checkDetails wants the details of an example to be known to the last field.
