@@ -371,6 +371,12 @@ promotions: $(CACHE) ## asha's promotions beside Syne Tune's on the same recorde
 	@$(CACHE)/promotions/bin/pip install --quiet --disable-pip-version-check "syne-tune==0.13.0" "numpy<2" # later ones only stop trials
 	$(GO) run ./test/trials promotions -python $(CACHE)/promotions/bin/python -data $(DATA)/ml/linear/a9a.gz
 
+.PHONY: tpe
+tpe: $(CACHE) ## `search: tpe` beside Optuna's TPESampler on the same functions (installs it in .cache; six minutes)
+	@[ -x $(CACHE)/optuna/bin/pip ] || python3 -m venv $(CACHE)/optuna
+	@$(CACHE)/optuna/bin/pip install --quiet --disable-pip-version-check "optuna==5.0.0"
+	TIERML_TEST_OPTUNA=$(CURDIR)/$(CACHE)/optuna/bin/python $(GO) test ./sched/trials -count 1 -run TestTPEBesideOptuna -timeout 30m -v
+
 .PHONY: shares
 shares: ## how soon three jobs of weights 1, 2 and 4 have fair shares of eight slots (a quiet computer)
 	TIERML_TEST_SHARES=1 $(GO) test ./cmd/tierml -count 1 -run TestSharesByWeight -v

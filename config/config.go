@@ -42,19 +42,16 @@ const (
 type Job struct {
 	// Name names the run directory runs/NAME-N and tags its machines. Required: letters, digits and dashes.
 	Name string `yaml:"name" job:"required,env"`
-	// Cloud is where machines come from. `local`: processes on this machine, on a replayed spot market. `ec2`: Amazon EC2, for real
-	// money (docs/ec2.md). `gce`: Google Compute Engine, for real money (docs/gce.md). `none`: no machines; `tierml train` trains in
-	// this process. Required.
+	// Cloud is where machines come from. `local`: processes of this machine, on a replayed spot market. `ec2`, `gce`: Amazon's and
+	// Google's, for real money. `none`: no machines, for `tierml train`. Required.
 	Cloud string `yaml:"cloud" job:"required"`
-	// Security is how the processes of a run communicate. `tls`: mutual TLS with the run's own authority; machines join
-	// by one-time tokens (docs/security.md). `plain`: plaintext, on the loopback interface only. Default `plain` on
-	// `local`, where nothing leaves this host, else `tls`.
+	// Security is how the processes of a run communicate (docs/security.md). `tls`: mutual TLS with the run's own authority.
+	// `plain`: plaintext, on the loopback interface only. Default `plain` on `local`, where nothing leaves this host, else `tls`.
 	Security string `yaml:"security"`
-	// Provider is the cloud whose API the local one speaks. `gce`: Compute Engine, which takes no bids: `max_price` only limits this
-	// job. Only with `cloud: local`. Default `ec2`.
+	// Provider is the cloud whose API the local one speaks. Only with `cloud: local`. Default `ec2`.
 	Provider string `yaml:"provider"`
-	// Env gives the values of `${NAME}`. A name without a value takes it from the environment of the command that starts the job.
-	// Machines and journal do not get them. Default none.
+	// Env gives the values of `${NAME}`. A name without a value takes it from the environment of the command. Machines do not get
+	// them. Default none.
 	Env map[string]string `yaml:"env"`
 
 	// Resources are the machines that the provider may take back. Required, but with `cloud: none`.
@@ -62,12 +59,10 @@ type Job struct {
 	// Reliable are the machines that stay. Default one of the cheapest.
 	Reliable Reliable `yaml:"reliable"`
 
-	// Policy chooses pools and bids (docs/policies.md). `tierml` bids the on-demand price in the pool that keeps machines longest.
-	// `on-demand` buys no transient machines. `auto` takes the best for `prefer` in simulations of the weeks before. Default
-	// `tierml`, the paper's; `checkpoint` with `run`.
+	// Policy chooses pools and bids (docs/policies.md). Default `tierml`, the paper's; `checkpoint` with `run`.
 	Policy string `yaml:"policy"`
-	// Prefer is what `auto`, `cost-per-work` and `capacity` optimise: the bill, the run time, or between them. An hour is worth
-	// nothing, four times the hourly price of the on-demand fleet, or a quarter of it. Default `cost`.
+	// Prefer is what `auto`, `cost-per-work` and `capacity` optimise: the bill (`cost`), the run time, or between them
+	// (docs/policies.md). Default `cost`.
 	Prefer string `yaml:"prefer"`
 	// ValueOfTime is the worth of finishing an hour earlier, in place of `prefer`. Default as `prefer` says.
 	ValueOfTime market.USD `yaml:"value_of_time"`
@@ -219,9 +214,8 @@ type Limits struct {
 	// PerHour is the most that all machines may cost in an hour, at present prices. Unless `over_hour` is `warn`, purchases stay a
 	// twentieth below it. Default no limit.
 	PerHour market.USD `yaml:"per_hour"`
-	// OverHour is what happens above `per_hour`. `warn` records it and sends an alert. `shrink` (formerly `pause`) gives up
-	// transient machines until the rest fits; a run without reliable machines ends in order instead. `stop` ends the run in order.
-	// Default shrink.
+	// OverHour is what happens above `per_hour`. `warn` sends an alert, `shrink` gives up transient machines until the rest fits
+	// (or ends a run without reliable ones), `stop` ends the run in order. Default shrink.
 	OverHour string `yaml:"over_hour"`
 	// OverBudget is what happens above `budget`: `stop` ends the run in order before it costs more, `warn` lets it continue. Default
 	// stop.
@@ -243,8 +237,8 @@ type Alerts struct {
 // Resources are the transient machines: how many, of which kinds, where, and at what price. With CloudNone
 // there are none.
 type Resources struct {
-	// Count of transient machines, or a range such as `1..4`. Programs begin on the smaller number and continue with more
-	// (docs/programs.md). Training asks for the larger, and a scheduler grants it no fewer than the smaller (docs/scheduler.md). Required, or `vcpu`.
+	// Count of transient machines, or a range such as `1..4`: programs begin on the smaller number (docs/programs.md), training
+	// asks for the larger, and a scheduler grants a number between (docs/scheduler.md). Required, or `vcpu`.
 	Count Machines `yaml:"count"`
 	// VCPU is the number of transient vCPUs, of any type. Required, or `count`.
 	VCPU int `yaml:"vcpu"`
@@ -257,8 +251,8 @@ type Resources struct {
 	// MaxPrice is the highest price per hour of one machine. Default the type's on-demand price.
 	MaxPrice market.USD `yaml:"max_price"`
 	// Allocation is how EC2 chooses among pools that the policy finds equally good (docs/policies.md): `one-pool` (not at all),
-	// `price-capacity-optimized` (the cheapest of those with most capacity) or `capacity-optimized` (most capacity, at any price up
-	// to the bid). Default `price-capacity-optimized` on `ec2`, else `one-pool`.
+	// `price-capacity-optimized` or `capacity-optimized` (at any price up to the bid). Default `price-capacity-optimized` on `ec2`,
+	// else `one-pool`.
 	Allocation string `yaml:"allocation"`
 }
 
@@ -338,14 +332,14 @@ type Train struct {
 	Splits int `yaml:"splits"`
 	// Partitions is the number of pieces of the parameters, the unit in which they move between servers. Default 32.
 	Partitions int `yaml:"partitions"`
-	// Consistency bounds the age of the parameters that work of a clock reads. `bsp`: all updates of earlier clocks. `ssp`: without
-	// those of the last `staleness` clocks at most. `asp`: workers do not wait, up to 4096 clocks; pending updates can take much
-	// memory. Default `bsp`, or `ssp` with a `staleness`.
+	// Consistency bounds the age of the parameters that work of a clock reads. `bsp`: all updates of earlier clocks. `ssp`: all but
+	// those of the last `staleness` clocks. `asp`: workers do not wait, up to 4096 clocks. Default `bsp`, or `ssp` with a
+	// `staleness`.
 	Consistency string `yaml:"consistency"`
 	// Staleness is how many of the last clocks may be missing with `ssp`. Default 0; 1 with `consistency: ssp`.
 	Staleness int `yaml:"staleness"`
 	// Deterministic makes the model the same, bit for bit, whatever happens to the machines. It needs `bsp`. Without it `mf` trains
-	// several times as fast (docs/performance.md). Default true with `bsp`, else false.
+	// several times as fast. Default true with `bsp`, else false.
 	Deterministic bool `yaml:"deterministic" job:"zero"`
 	// EvaluateEvery is the number of clocks from one measurement of the test loss to the next. Default 10.
 	EvaluateEvery int `yaml:"evaluate_every"`
@@ -419,8 +413,8 @@ type Stages struct {
 	TwoAbove float64 `yaml:"two_above" job:"zero"`
 	// ThreeAbove is the ratio above which reliable machines stop computing. Default 15.
 	ThreeAbove float64 `yaml:"three_above" job:"zero"`
-	// ServerBytes is the size of a server's part of the model: fewer than half of the transient machines serve a small model
-	// (docs/training.md). With 0 half of them always serve. Default 131072.
+	// ServerBytes is the size of a server's part of the model: a small model has fewer servers. With 0 half of the transient
+	// machines always serve. Default 131072.
 	ServerBytes int `yaml:"server_bytes" job:"zero"`
 }
 

@@ -19,9 +19,7 @@ type Local struct {
 	Catalog string `yaml:"catalog" job:"env,path"`
 	// Advisor is a `spot-advisor-data.json` of Amazon's Spot Instance Advisor, for the policy `capacity`. Default none.
 	Advisor string `yaml:"advisor" job:"env,path"`
-	// Rules is the rule book that bills ([cost](cost.md)). `ec2-2017`: bids and whole hours; an hour that the provider interrupts is
-	// free. `ec2-now`: per second. `ec2-pay-bid`: as `ec2-2017`, but an hour costs the bid. `gce-spot`, `gce-preemptible`: per
-	// second; the latter takes machines back after 24 hours. Prices of disk, address and traffic may follow the name. Default
+	// Rules is the rule book that bills ([cost](cost.md)). Prices of disk, address and traffic may follow the name. Default
 	// `ec2-2017`; `gce-spot` with `provider: gce`.
 	Rules string `yaml:"rules"`
 	// Start is the market time at which the run begins; decisions may use prices before it. Required.

@@ -26,8 +26,8 @@ type UserProgram struct {
 	// Image is a container image with bash for setup, program and `on_notice`, run by Docker or Podman. Default none: the machine's
 	// own system.
 	Image string `yaml:"image"`
-	// Workdir is the folder that programs run in, copied to each machine without what its `.tierignore` names. Default none: an
-	// empty folder.
+	// Workdir is the folder that programs run in, copied to each machine without what its `.tierignore` names, 2 GiB at most. Default
+	// none: an empty folder.
 	Workdir string `yaml:"workdir"`
 	// Envs are environment variables of setup and program. Default none.
 	Envs map[string]string `yaml:"envs"`
@@ -44,7 +44,7 @@ type UserProgram struct {
 	// Tasks makes the program an array of this many, with TIERML_TASK from 0 on, one to a machine; `resources.count` run at a time.
 	// Default none: one program on all machines together.
 	Tasks int `yaml:"tasks"`
-	// Sweep makes trials that differ in their settings: the tasks of a program, or jobs of an application; see below. Default none.
+	// Sweep makes trials that differ in their settings; see below. Default none.
 	Sweep Sweep `yaml:"sweep"`
 	// Retries is how often a program, or each task, that fails by itself is tried again. Evictions do not count. Default 0.
 	Retries int `yaml:"retries"`

@@ -4,14 +4,14 @@ import "fmt"
 
 // Sharing is what a scheduler of many jobs looks at: docs/scheduler.md. Elsewhere it changes nothing.
 type Sharing struct {
-	// Weight of the job's fair share of shared hosts: a job of weight 2 gets twice the share of a job of weight 1. Default 1.
+	// Weight of the job's fair share of shared hosts. Default 1.
 	Weight float64 `yaml:"weight"`
 	// Priority of the job in a queue: higher goes first. Default 0.
 	Priority int `yaml:"priority"`
 	// Group of the job: shares are fair among groups first, then among a group's jobs. Default none: jobs without one are a group.
 	Group string `yaml:"group"`
-	// StartWith is the number of workers, of a range in `resources.count`, that the job begins with where a scheduler starts jobs as
-	// submitted. Default the largest.
+	// StartWith is the number of workers, of a range, that the job begins with where a scheduler starts jobs as submitted. Default
+	// the largest.
 	StartWith int `yaml:"start_with"`
 	// Feedback makes the job a trial: at these clocks its test loss is compared with those of the jobs of the same name. Default none; the trials
 	// of a `sweep` have the sweep's.

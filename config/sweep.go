@@ -15,13 +15,13 @@ import (
 // Sweep is trials of one program or application, each with its own settings. Trials of a program are tasks of one job, those of an
 // application are jobs.
 type Sweep struct {
-	// Envs are the settings of a program: variables of which each trial has its own value, from a list such as `[16, 32]`, between two numbers
-	// (`0.1..0.9`; whole numbers from `2..8`), or between two numbers with an even logarithm (`log 1e-4..1`). Required with `run`.
+	// Envs are the settings of a program: variables with a value for each trial, from a list (`[16, 32]`), from a range
+	// (`0.1..0.9`, `2..8`), or from one with an even logarithm (`log 1e-4..1`). Required with `run`.
 	Envs map[string]Choices `yaml:"envs"`
-	// Params are the settings of an application, likewise: each trial has its own value in `train.params`. Required with `train`.
+	// Params are the settings of an application, likewise. Required with `train`.
 	Params map[string]Choices `yaml:"params"`
-	// Search is how settings are chosen: `random` draws them, `grid` makes one trial of each combination of lists, `tpe` draws those of an
-	// application from the losses of earlier trials. Default random.
+	// Search is how settings are chosen: at random, one trial of each combination of lists (`grid`), or from the losses of
+	// earlier trials (`tpe`). Default random.
 	Search string `yaml:"search"`
 	// Samples is the number of trials with `random` and `tpe`. Default 16.
 	Samples int `yaml:"samples"`
@@ -30,7 +30,7 @@ type Sweep struct {
 	// Feedback are steps at which trials are compared by their loss, so that only the best continue; see below. Default none: all
 	// trials run to their end.
 	Feedback []Feedback `yaml:"feedback"`
-	// Budget is the most that all trials of an application may cost together; above it they are stopped in order. Default no limit.
+	// Budget is the most that all trials of an application may cost together; above it they are stopped. Default no limit.
 	Budget market.USD `yaml:"budget"`
 	// MaxDuration stops all trials of an application in order this market time after the first began. Default no limit.
 	MaxDuration time.Duration `yaml:"max_duration"`
@@ -42,7 +42,8 @@ type Choices []string
 // Feedback is a comparison of all trials that have come so far. A trial rests there, with its state saved, until it is certain whether
 // it goes on.
 type Feedback struct {
-	// At is the step, as the program reports it with its loss; of an application a clock at which its test loss is measured. Required.
+	// At is the step that the program reports with its loss; of an application a clock at which its test loss is measured.
+	// Required.
 	At int `yaml:"at" job:"required"`
 	// Keep is how many trials continue: those with the lowest loss. Required.
 	Keep int `yaml:"keep" job:"required"`
@@ -140,10 +141,6 @@ func (c *checker) sweep() {
 			c.fault("sweep."+field, "has no meaning with run: all trials are one job", "write "+field+" at the top of the file")
 		}
 	}
-	if s.Search == SearchTPE {
-		c.fault("sweep.search", "has no meaning with run: settings of a program's trials are drawn before it starts", "write search: random, or search: grid")
-		return
-	}
 	if c.drawn("envs", s.Envs); c.broken("sweep") {
 		return
 	}
@@ -153,6 +150,10 @@ func (c *checker) sweep() {
 		c.fault("tasks", fmt.Sprintf("is %d, and the sweep has %d trials", j.Tasks, n), "remove it: each trial is a task")
 	}
 	j.Tasks = n
+	if first, most := j.Trials().First(), j.Resources.Count.Most; s.Search == SearchTPE && most > first {
+		c.fault("resources.count", fmt.Sprintf("is %d, and search: tpe runs a quarter of the trials at a time, which is %d", most, first),
+			fmt.Sprintf("write count: %d, or at least samples: %d", first, 4*most-3))
+	}
 	c.feedback(n)
 }
 

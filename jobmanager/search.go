@@ -41,16 +41,15 @@ func (m sweeps) draw(j *job, before []*job) bool {
 		m.settle(j, nil)
 		return true
 	}
-	results, ended := m.results(before)
-	if !search.Ready(len(before), ended) {
+	settings, ready := search.Draw(m.outcomes(before))
+	if !ready {
 		return false
 	}
-	settings := search.Next(len(before), results)
 	if err := replaceFile(filepath.Join(j.dir, submittedFile), file.Trial(settings).Resolved()); err != nil {
 		m.cfg.Log.Error("the settings of a trial cannot be kept, and it is not started", "job", j.ID, "error", err)
 		return false
 	}
-	m.cfg.Log.Info("settings of a trial", "job", j.ID, "settings", settings, "results", len(results))
+	m.cfg.Log.Info("settings of a trial", "job", j.ID, "settings", settings)
 	m.settle(j, settings)
 	return true
 }
@@ -61,25 +60,14 @@ func (m sweeps) settle(j *job, settings map[string]string) {
 	m.save(j)
 }
 
-// results are the losses of trials at their first feedback, or at their end where there is none, and how many trials nobody waits for any more. One
-// that failed is the worst; one that was stopped earlier has no result.
-func (m sweeps) results(of []*job) (results []trials.Result, ended int) {
+// outcomes are how far trials have come.
+func (m sweeps) outcomes(of []*job) (all []trials.Trial) {
 	for _, j := range of {
-		loss, known := math.NaN(), j.State == call.Failed
+		t := trials.Trial{Settings: j.Settings, Ended: j.State.Over(), Failed: j.State == call.Failed, Stopped: j.State == call.Stopped, Last: math.NaN()}
 		if p := m.scheduler.progress[j.ID]; p != nil {
-			switch {
-			case len(p.is.Rungs) > 0:
-				loss, known = p.is.Rungs[0], true
-			case len(p.at) == 0 && j.State == call.Finished:
-				loss, known = p.loss, true
-			}
+			t.Losses, t.Last = p.is.Rungs, p.loss
 		}
-		if known && j.Settings != nil {
-			results = append(results, trials.Result{Settings: j.Settings, Loss: loss})
-		}
-		if known || j.State.Over() {
-			ended++
-		}
+		all = append(all, t)
 	}
-	return results, ended
+	return all
 }

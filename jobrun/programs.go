@@ -55,7 +55,6 @@ func (r *session) placeWorkdir(ctx context.Context) ([]byte, error) {
 		Store: store, Image: job.Image,
 	}
 	if s := job.Trials(); s != nil {
-		spec.Trials = s.Trials()
 		for _, rung := range s.Rungs {
 			spec.Rungs = append(spec.Rungs, rung.At)
 		}

@@ -413,9 +413,7 @@ func (a *attempt) environment(secrets map[string]string) []string {
 		"NODE_RANK": strconv.Itoa(s.Rank), "NNODES": strconv.Itoa(ranks), "MASTER_ADDR": host, "MASTER_PORT": port,
 	})
 	maps.Copy(env, m.config.Spec.Envs)
-	if t := m.config.Spec.Trials; s.Task < len(t) {
-		maps.Copy(env, t[s.Task])
-	}
+	maps.Copy(env, s.Settings)
 	maps.Copy(env, secrets)
 	resumed := "0"
 	if s.Resume != "" {

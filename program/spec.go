@@ -24,10 +24,8 @@ type Spec struct {
 	Line          string            `json:"line,omitempty"`   // expression that finds the progress in a line of output
 	File          string            `json:"file,omitempty"`   // file below the folder with the progress
 	Store         string            `json:"store"`            // below it go state and logs
-	// Trials are the variables of each task of a sweep, and Rungs the steps at which their losses are compared.
-	Trials []map[string]string `json:"trials,omitempty"`
-	Rungs  []int64             `json:"rungs,omitempty"`
-	Image  string              `json:"image,omitempty"` // of the container that everything runs in; empty = none
+	Rungs         []int64           `json:"rungs,omitempty"`  // steps at which the losses of a sweep's trials are compared
+	Image         string            `json:"image,omitempty"`  // of the container that everything runs in; empty = none
 }
 
 // Start is one attempt of one program: a rank of a gang, or a task.
@@ -42,6 +40,7 @@ type Start struct {
 	Master       string            `json:"master,omitempty"`        // HOST:PORT at which the ranks meet
 	Resume       string            `json:"resume,omitempty"`        // manifest to begin with; empty = anew
 	ResumeDigest string            `json:"resume_digest,omitempty"` // of the manifest, if known
+	Settings     map[string]string `json:"settings,omitempty"`      // environment variables of a sweep's trial
 	Secrets      map[string]string `json:"-"`                       // environment variables
 }
 

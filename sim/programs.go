@@ -18,6 +18,7 @@ type Programs struct {
 	Count, Tasks int           // as programs.Config has them
 	Least        int           // likewise
 	Rungs        []trials.Rung // of a sweep whose trials the tasks are; empty = none
+	TPE          bool          // trials wait for the results of earlier ones, as trials.Sweep has it
 	Of           int64         // the steps of a trial
 	State        bool          // they have state
 	Every        time.Duration // from one mirroring of it to the next
@@ -62,8 +63,8 @@ func (c *Config) forPrograms() programs.Config {
 	out := programs.Config{Settings: c.Settings, Count: p.Count, Least: p.Least, Tasks: p.Tasks, State: p.State, SaveWithin: c.Timing.Notice + p.Save + time.Minute,
 		Heartbeat: time.Second, OrphanAfter: time.Second}
 	out.DeadAfter = 100 * 365 * 24 * time.Hour // players send no heartbeats: silence says nothing about them
-	if len(p.Rungs) > 0 {
-		out.Of, out.Sweep = p.Of, &trials.Sweep{Samples: p.Tasks, Rungs: p.Rungs}
+	if len(p.Rungs) > 0 || p.TPE {
+		out.Of, out.Sweep = p.Of, &trials.Sweep{Samples: p.Tasks, Rungs: p.Rungs, TPE: p.TPE}
 	}
 	for _, pool := range c.Pools { // of like machines as the length is declared for
 		if rate := pool.Type.WorkRate(); rate > 0 {

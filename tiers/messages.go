@@ -142,6 +142,7 @@ type (
 		// Resume is the manifest of the state to begin with, by its digest; empty = none.
 		Resume       string
 		ResumeDigest string
+		Settings     map[string]string // environment variables of a sweep's trial
 		// Secrets travel here alone: they are in no file of the run.
 		Secrets     map[string]string
 		Heartbeat   time.Duration // wall clock, as in a Welcome

@@ -85,7 +85,7 @@ func (w adoption) adopt(it *unit, open map[string]PastAttempt) bool {
 		r := &it.ranks[i]
 		a := open[r.key]
 		x := w.workers[step.ID(a.Instance)]
-		*r = rank{key: r.key, w: x, startedAt: w.Now, step: a.Step}
+		*r = rank{key: r.key, w: x, startedAt: w.Now, step: a.Step, loss: r.loss}
 		x.on, x.heard = it, w.Awake.Now()
 		it.attempt = a.Attempt
 	}

@@ -40,7 +40,7 @@ func (w *Work) cancelled() {
 		if it.cancel == "" || !it.waiting() {
 			continue
 		}
-		it.over = true
+		it.over, w.compare = true, true
 		w.fleet.Progressed()
 		w.Record(func() journal.Entry {
 			return journal.Entry{Kind: journal.ProgramEnd, OfProgram: journal.OfProgram{Program: it.ranks[0].key}, Clock: it.kept.step(), Outcome: journal.Cancelled, Why: it.cancel}

@@ -64,7 +64,7 @@ type rank struct {
 	final     bool   // its last state is in the store
 	unsaved   string // why it is not
 	step      int64
-	loss      *float64 // that it reported last, as journals have it
+	loss      *float64 // that it reported last, in whichever attempt, as journals have it
 }
 
 // worker is a machine as programs see it.

@@ -1,6 +1,7 @@
 package programs
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"strconv"
@@ -23,9 +24,11 @@ type PastProgram struct {
 	Digests   []string
 	Steps     []int64
 	Dropped   bool
-	Losses    []float64 // at the rungs of a sweep
-	Cancelled bool      // by a user
-	Round     uint64    // the newest in which a gang was saved
+	Losses    []float64         // at the rungs of a sweep
+	Last      *float64          // loss of a task, as the journal has it
+	Settings  map[string]string // of a sweep's trial that has begun
+	Cancelled bool              // by a user
+	Round     uint64            // the newest in which a gang was saved
 }
 
 // PastAttempt is a rank or a task that ran.
@@ -75,7 +78,12 @@ func ReadPast(entries []journal.Entry, least, most, tasks int) (*Past, error) {
 				order = append(order, e.Program)
 			}
 			open[e.Program] = PastAttempt{Key: e.Program, Instance: e.Instance, Attempt: e.Generation, Step: e.Clock}
+			var d journal.ProgramStartDetails
+			if json.Unmarshal(e.Details, &d) == nil && d.Settings != nil {
+				trial.Settings = d.Settings
+			}
 		case journal.ProgramStep:
+			trial.Last = e.TrainLoss
 			if int(e.Round) == len(trial.Losses)+1 {
 				trial.Losses = append(trial.Losses, lossOf(e.TrainLoss))
 			}
@@ -97,7 +105,7 @@ func ReadPast(entries []journal.Entry, least, most, tasks int) (*Past, error) {
 				break
 			}
 			if e.Outcome == journal.Finished {
-				exited[number] = true
+				exited[number], trial.Last = true, e.TrainLoss
 				break
 			}
 			exited[number] = false

@@ -127,7 +127,7 @@ func (w *Work) takeStarted(it *unit, r *rank, e tiers.ProgramStarted) {
 	from := it.kept.of(it.rankNumber(r))
 	r.step = max(r.step, e.Step)
 	w.Record(func() journal.Entry {
-		details, _ := json.Marshal(journal.ProgramStartDetails{Fetch: e.Fetch, Setup: e.Setup, Restore: e.Restore, Settings: w.settingsOf(it)}) // of numbers and texts
+		details, _ := json.Marshal(journal.ProgramStartDetails{Fetch: e.Fetch, Setup: e.Setup, Restore: e.Restore, Settings: w.settings[it.number]}) // of numbers and texts
 		return journal.Entry{Kind: journal.ProgramStart, OfProgram: journal.OfProgram{Program: r.key}, Instance: string(r.w.ID), Generation: it.attempt, Clock: e.Step,
 			Bytes: e.Bytes, Model: from.manifest, Details: details, Why: step.Printable(e.Note)}
 	})

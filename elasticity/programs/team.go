@@ -32,11 +32,11 @@ func (w *Work) begin() {
 	}
 }
 
-// next is the task that is to run: of a sweep's trials one that has come to the fewest rungs, so that the others need not wait for its
-// feedback.
+// next is the task that is to run: of a sweep's trials that have settings one that has come to the fewest rungs, so that the others need not
+// wait for its feedback.
 func (w *Work) next() (next *unit) {
 	for _, it := range w.items {
-		if it.waiting() && (next == nil || len(it.losses) < len(next.losses)) {
+		if drawn := w.cfg.Sweep == nil || w.settings[it.number] != nil; drawn && it.waiting() && (next == nil || len(it.losses) < len(next.losses)) {
 			next = it
 		}
 	}
@@ -107,7 +107,7 @@ func (w *Work) start(it *unit, team []*worker) {
 	w.attempt++
 	it.attempt, it.began = w.attempt, w.Now
 	for i, x := range team {
-		it.ranks[i] = rank{key: it.ranks[i].key, w: x}
+		it.ranks[i] = rank{key: it.ranks[i].key, w: x, loss: it.ranks[i].loss}
 		x.on, x.heard = it, w.Awake.Now() // it sends heartbeats from now on
 		w.join(x)
 	}
@@ -115,7 +115,7 @@ func (w *Work) start(it *unit, team []*worker) {
 		r := &it.ranks[i]
 		do := tiers.RunProgram{
 			Spec: w.cfg.Spec, Secrets: w.cfg.Secrets, Heartbeat: w.cfg.Heartbeat, OrphanAfter: w.cfg.OrphanAfter,
-			Attempt: it.attempt, Key: r.key, Resume: it.kept.of(i).manifest, ResumeDigest: it.kept.of(i).digest, Rank: i, Ranks: len(it.ranks), Master: team[0].address,
+			Attempt: it.attempt, Key: r.key, Settings: w.settings[it.number], Resume: it.kept.of(i).manifest, ResumeDigest: it.kept.of(i).digest, Rank: i, Ranks: len(it.ranks), Master: team[0].address,
 		}
 		if w.cfg.Tasks > 0 {
 			do.Task, do.Tasks = it.number, w.cfg.Tasks
@@ -378,7 +378,7 @@ func (w *Work) free(it *unit) {
 		if x := it.ranks[i].w; x != nil {
 			x.on = nil
 		}
-		it.ranks[i] = rank{key: it.ranks[i].key}
+		it.ranks[i] = rank{key: it.ranks[i].key, loss: it.ranks[i].loss}
 	}
 	it.attempt = 0
 	it.since, it.winding, it.suspected, it.lineAt, it.saveAt, it.why = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}, ""

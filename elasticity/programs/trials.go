@@ -6,14 +6,6 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// settingsOf are those of a sweep's trial; nil = it is none.
-func (w *Work) settingsOf(it *unit) map[string]string {
-	if w.cfg.Sweep == nil {
-		return nil
-	}
-	return w.settings[it.number]
-}
-
 // takeFeedback writes down a trial's loss when it has come to its next rung: the first that it reports there.
 func (w *Work) takeFeedback(it *unit, e tiers.ProgramAdvanced) bool {
 	if s := w.cfg.Sweep; s == nil || !e.HasLoss || len(it.losses) == len(s.Rungs) || e.Step < s.Rungs[len(it.losses)].At {
@@ -29,14 +21,19 @@ func (w *Work) takeFeedback(it *unit, e tiers.ProgramAdvanced) bool {
 	return true
 }
 
-// judgeTrials pauses trials at their rungs until it is certain that they continue, and drops those that cannot.
+// judgeTrials pauses trials at their rungs until it is certain that they continue, and drops those that cannot. It draws the settings of
+// later trials where they rest on results.
 func (w *Work) judgeTrials() {
-	if w.cfg.Sweep == nil || len(w.cfg.Sweep.Rungs) == 0 || w.Closing() {
+	if w.cfg.Sweep == nil || w.Closing() {
 		return
 	}
 	if w.compare {
 		w.compare = false
-		w.compareTrials()
+		all := w.outcomes()
+		for i, v := range trials.Decide(w.cfg.Sweep.Rungs, all) {
+			w.items[i].verdict = v
+		}
+		w.draw(all)
 	}
 	for _, it := range w.items {
 		switch v := it.verdict; {
@@ -52,12 +49,27 @@ func (w *Work) judgeTrials() {
 	}
 }
 
-func (w *Work) compareTrials() {
+// outcomes are how far trials have come.
+func (w *Work) outcomes() []trials.Trial {
 	all := make([]trials.Trial, len(w.items))
 	for i, it := range w.items {
-		all[i] = trials.Trial{Losses: it.losses, Ended: it.over && !it.dropped, Failed: it.over && !it.ok}
+		all[i] = trials.Trial{Settings: w.settings[i], Losses: it.losses, Ended: it.over && !it.dropped, Failed: it.over && !it.ok && it.cancel == "",
+			Stopped: it.over && !it.ok && it.cancel != "", Last: lossOf(it.ranks[0].loss)}
 	}
-	for i, v := range trials.Decide(w.cfg.Sweep.Rungs, all) {
-		w.items[i].verdict = v
+	return all
+}
+
+// draw gives settings to the trials that have none yet, in their order, as far as there are results for them. Settings are in the journal once
+// a trial has begun; one that has not may get others from the next controller, which knows more results.
+func (w *Work) draw(all []trials.Trial) {
+	for i, settings := range w.settings {
+		if settings != nil {
+			continue
+		}
+		settings, ready := w.cfg.Sweep.Draw(all[:i])
+		if !ready {
+			return // those after it need more results
+		}
+		w.settings[i] = settings
 	}
 }

@@ -26,7 +26,7 @@ type Work struct {
 	joins   int
 
 	items      []*unit
-	settings   []map[string]string     // of a sweep's trials
+	settings   []map[string]string     // of programs: a sweep's trials have some; nil = none, or they are not drawn yet
 	compare    bool                    // trials have come to a rung, or to their end
 	attempt    uint64                  // so far, of all programs and controllers
 	command    uint64                  // the last one's number
@@ -43,8 +43,14 @@ func newWork(cfg *Config, s *step.Step, f *fleet.Fleet, demand *fleet.Demand) *W
 	for i := range max(cfg.Tasks, 1) {
 		w.items = append(w.items, newItem(i, cfg))
 	}
-	if cfg.Sweep != nil {
-		w.settings, w.compare = cfg.Sweep.Trials(), true
+	w.settings = make([]map[string]string, len(w.items))
+	if s := cfg.Sweep; s != nil {
+		w.compare = true
+		for i, settings := range s.Trials() {
+			if s.Ready(i, 0) {
+				w.settings[i] = settings
+			}
+		}
 	}
 	if p := cfg.Past; p != nil {
 		w.attempt = p.Attempt
@@ -59,6 +65,12 @@ func newWork(cfg *Config, s *step.Step, f *fleet.Fleet, demand *fleet.Demand) *W
 func (w *Work) recall(it *unit, was PastProgram) {
 	it.over, it.ok, it.dropped = was.Finished || was.Dropped || was.Cancelled, was.Finished || was.Dropped, was.Dropped
 	it.losses = was.Losses
+	if w.cfg.Tasks > 0 {
+		it.ranks[0].loss = was.Last
+	}
+	if was.Settings != nil {
+		w.settings[it.number] = was.Settings
+	}
 	if was.Cancelled {
 		it.cancel = "before"
 	}

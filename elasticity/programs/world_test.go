@@ -2,6 +2,7 @@ package programs_test
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -58,6 +59,7 @@ type world struct {
 	entries  []journal.Entry
 	store    map[string]int64 // steps by manifest
 	attempts map[uint64]string
+	settings map[uint64]map[string]string // that attempts began with
 	saves    int
 	life     int
 	outcome  string
@@ -103,7 +105,8 @@ func newWorldOf(t *testing.T, cfg programs.Config, room int) *world {
 
 // emptyWorld has no controller yet.
 func emptyWorld(t *testing.T, cfg programs.Config) *world {
-	return &world{t: t, cfg: cfg, now: start, machines: map[ps.ServerID]*machine{}, store: map[string]int64{}, attempts: map[uint64]string{}}
+	return &world{t: t, cfg: cfg, now: start, machines: map[ps.ServerID]*machine{}, store: map[string]int64{}, attempts: map[uint64]string{},
+		settings: map[uint64]map[string]string{}}
 }
 
 // again starts a controller, the first or one that has nothing but the journal.
@@ -242,7 +245,7 @@ func (w *world) obey(m *machine, do tiers.Do) {
 		if other, used := w.attempts[do.Attempt]; used && (do.Ranks == 1 || other != w.team(do)) {
 			w.t.Errorf("attempt %d runs %s and %s", do.Attempt, other, do.Key)
 		}
-		w.attempts[do.Attempt] = w.team(do)
+		w.attempts[do.Attempt], w.settings[do.Attempt] = w.team(do), do.Settings
 		m.run, m.runs, m.anew, m.step, m.saveIn, m.age = do, true, false, w.store[do.Resume], 5, 0
 		if do.Resume != "" && w.store[do.Resume] == 0 {
 			w.t.Errorf("%s resumes from %q, which nobody saved", do.Key, do.Resume)
@@ -409,11 +412,15 @@ func (w *world) ends(key string) (out []string) {
 	return out
 }
 
+var rates = []trials.Range{{Name: "RATE", Low: 1e-4, High: 1, Log: true}}
+
 var kinds = map[string]programs.Config{
 	"one":          {Count: 1, State: true},
 	"gang":         {Count: 3, State: true, SaveEvery: 5 * time.Second},
 	"tasks":        {Count: 3, Tasks: 7, State: true},
 	"without":      {Count: 2, Tasks: 4},
+	"tpe":          {Count: 2, Tasks: 7, State: true, Sweep: &trials.Sweep{TPE: true, Samples: 7, Ranges: rates}},
+	"tpe sweep":    {Count: 3, Tasks: 9, State: true, Sweep: &trials.Sweep{TPE: true, Samples: 9, Ranges: rates, Rungs: []trials.Rung{{At: 10, Keep: 4}, {At: 20, Keep: 2}}}},
 	"sweep":        {Count: 3, Tasks: 9, State: true, Sweep: &trials.Sweep{Samples: 9, Rungs: []trials.Rung{{At: 10, Keep: 4}, {At: 20, Keep: 2}}}},
 	"gang without": {Count: 2},
 }
@@ -529,6 +536,9 @@ func (w *world) check() {
 			w.t.Errorf("%s has no bill", id)
 		}
 	}
+	if w.cfg.Sweep != nil {
+		w.checkSettings()
+	}
 	number := w.cfg.Tasks
 	if number == 0 {
 		number = w.cfg.Count
@@ -540,7 +550,7 @@ func (w *world) check() {
 	for i := range number {
 		key := programs.Key(w.cfg.Tasks, i)
 		ends := w.ends(key)
-		if w.cfg.Sweep != nil && lossOfTask(i) > lossOfTask(0) {
+		if w.cfg.Sweep != nil && len(w.cfg.Sweep.Rungs) > 0 && lossOfTask(i) > lossOfTask(0) {
 			if !dropped[key] || slices.Contains(ends, journal.Finished) {
 				w.t.Errorf("%s is not among the best, and has come to %v", key, ends)
 			}
@@ -551,6 +561,38 @@ func (w *world) check() {
 		}
 		if w.cfg.State && newest[key] != of {
 			w.t.Errorf("the last state of %s is of step %d", key, newest[key])
+		}
+	}
+}
+
+// checkSettings: each trial has its settings from its first start to its last, which a machine got, too; with TPE no trial begins before there are
+// enough results.
+func (w *world) checkSettings() {
+	w.t.Helper()
+	s, of, results := w.cfg.Sweep, map[string]string{}, map[string]bool{}
+	for _, e := range w.entries {
+		switch e.Kind {
+		case journal.ProgramStep:
+			if e.Round > 0 {
+				results[e.Program] = true
+			}
+		case journal.ProgramEnd:
+			if e.Outcome == journal.Finished {
+				results[e.Program] = true
+			}
+		case journal.ProgramStart:
+			var d journal.ProgramStartDetails
+			if err := json.Unmarshal(e.Details, &d); err != nil || len(d.Settings) != len(s.Ranges) {
+				w.t.Errorf("%s begins with %s: %v", e.Program, e.Details, err)
+			}
+			settings, began := of[e.Program]
+			if of[e.Program] = fmt.Sprint(d.Settings); began && settings != of[e.Program] || fmt.Sprint(w.settings[e.Generation]) != of[e.Program] {
+				w.t.Errorf("%s has %v, and had %v before; its machine has %v", e.Program, d.Settings, settings, w.settings[e.Generation])
+			}
+			var i int
+			if fmt.Sscanf(e.Program, "task-%d", &i); !s.Ready(i, len(results)) {
+				w.t.Errorf("%s begins after %d results", e.Program, len(results))
+			}
 		}
 	}
 }

@@ -15,9 +15,12 @@ type Rung struct {
 
 // Trial is how far a trial has come.
 type Trial struct {
-	Losses []float64 // at each rung that it has come to; lower is better, and one that is no number is the worst
-	Ended  bool      // no more losses will come: it has ended well, before the rungs to come, or failed
-	Failed bool
+	Settings map[string]string // nil = unknown
+	Losses   []float64         // at each rung that it has come to; lower is better, and one that is no number is the worst
+	Ended    bool              // no more losses will come: it has ended well, before the rungs to come, or failed, or was stopped
+	Failed   bool
+	Stopped  bool    // before its end, by somebody
+	Last     float64 // at its end, of one that has ended well
 }
 
 // Verdict is what becomes of a trial.
@@ -76,13 +79,13 @@ func verdict(rung Rung, k, rank, entrants, toCome int) Verdict {
 	return v
 }
 
-// compare orders trials at a rung, the best first: those that failed before it are last, then losses that are no numbers.
+// compare orders trials at a rung, the best first: those that failed or were stopped before it are last, then losses that are no numbers.
 func (t *Trial) compare(o *Trial, rung int) int {
 	a, b := t.at(rung), o.at(rung)
-	return cmp.Or(less(t.failed(rung), o.failed(rung)), less(math.IsNaN(a), math.IsNaN(b)), cmp.Compare(a, b))
+	return cmp.Or(less(t.broke(rung), o.broke(rung)), less(math.IsNaN(a), math.IsNaN(b)), cmp.Compare(a, b))
 }
 
-func (t *Trial) failed(rung int) bool { return t.Failed && len(t.Losses) <= rung }
+func (t *Trial) broke(rung int) bool { return (t.Failed || t.Stopped) && len(t.Losses) <= rung }
 
 // at is the loss at a rung; of a trial that ended before it, the last one.
 func (t *Trial) at(rung int) float64 {

@@ -33,6 +33,38 @@ func (s *Sweep) Ready(i, results int) bool {
 	return !s.TPE || i < s.First() || results >= max(s.First(), i-s.First()+1)
 }
 
+// Draw draws the settings of the trial after these ones (TPE), once so many of them have a result that it is Ready. A result is the loss at the
+// first rung; without rungs it is the loss at the end. One that failed before is the worst, one that was stopped before has none.
+func (s *Sweep) Draw(before []Trial) (settings map[string]string, ready bool) {
+	var results []Result
+	ended := 0
+	for _, t := range before {
+		loss, known := t.result(len(s.Rungs) > 0)
+		if known && t.Settings != nil {
+			results = append(results, Result{t.Settings, loss})
+		}
+		if known || t.Ended {
+			ended++
+		}
+	}
+	if !s.Ready(len(before), ended) {
+		return nil, false
+	}
+	return s.Next(len(before), results), true
+}
+
+func (t *Trial) result(rungs bool) (loss float64, known bool) {
+	switch {
+	case len(t.Losses) > 0:
+		return t.Losses[0], true
+	case t.Failed:
+		return math.NaN(), true
+	case !rungs && t.Ended && !t.Stopped:
+		return t.Last, true
+	}
+	return 0, false
+}
+
 // Next draws the settings of trial i from the results of those before it, which come in the order of trials. The same results
 // give the same settings. Trials that run are not looked at: draws from l differ (section 5).
 func (s *Sweep) Next(i int, results []Result) map[string]string {

@@ -53,8 +53,11 @@ func ForJob(job *config.Job, choice planner.Resolved, work float64, servers int)
 	if job.IsProgram() {
 		cfg.Job.Clocks, cfg.Job.Splits, cfg.Job.Partitions = 1, 1, 1
 		cfg.Programs = &sim.Programs{Count: job.Resources.Count.Most, Least: job.Resources.Count.Least, Tasks: job.Tasks, State: job.State.Dir != "", Every: job.State.Every}
-		if s := job.Trials(); s != nil && job.Progress.Of > 0 {
-			cfg.Programs.Rungs, cfg.Programs.Of = s.Rungs, int64(job.Progress.Of)
+		if s := job.Trials(); s != nil {
+			cfg.Programs.TPE = s.TPE
+			if job.Progress.Of > 0 {
+				cfg.Programs.Rungs, cfg.Programs.Of = s.Rungs, int64(job.Progress.Of)
+			}
 		}
 	}
 	cfg.ValueOfTime = job.ValueOfHour(PerHour(&cfg))

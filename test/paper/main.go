@@ -53,7 +53,7 @@ func (o *options) parse() {
 	flag.Uint64Var(&o.seed, "seed", 1, "of the choice of starts")
 	flag.IntVar(&o.machines, "machines", 64, "of the larger type")
 	flag.IntVar(&o.reliable, "reliable", 1, "of them that TierML has on demand")
-	flag.IntVar(&o.lookahead, "lookahead", 0, "what foresight is worth (docs/oracle.md), and nothing else, in so many `pools`: those that are dearer than on demand most often")
+	flag.IntVar(&o.lookahead, "lookahead", 0, "what foresight is worth (docs/dry-run.md), and nothing else, in so many `pools`: those that are dearer than on demand most often")
 	flag.StringVar(&o.results, "results", "", "keep what is done in this `file`, and do not do again what it holds: a run can be broken off")
 	flag.BoolVar(&o.kept, "kept", false, "of prices, print what -results holds, and run no more")
 	flag.StringVar(&o.out, "o", "", "write to this `file`, too")

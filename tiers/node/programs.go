@@ -34,8 +34,8 @@ type programs struct {
 	attempt uint64 // the newest; owned by converse
 
 	// What the newest attempt has come to, for a controller that takes over: the one before may not have written down what it received.
-	mu                     sync.Mutex
-	started, saved, exited tiers.Report // nil = not yet
+	mu                               sync.Mutex
+	started, advanced, saved, exited tiers.Report // nil = not yet
 }
 
 // note remembers a report.
@@ -44,7 +44,9 @@ func (p *programs) note(r tiers.Report) {
 	defer p.mu.Unlock()
 	switch of := r.(type) {
 	case tiers.ProgramStarted:
-		p.started, p.saved, p.exited = r, nil, nil
+		p.started, p.advanced, p.saved, p.exited = r, nil, nil, nil
+	case tiers.ProgramAdvanced:
+		p.advanced = r
 	case tiers.ProgramSaved:
 		p.saved = r
 	case tiers.ProgramSaveFailed:
@@ -63,7 +65,7 @@ func (n *node) againPrograms() {
 		return
 	}
 	p.mu.Lock()
-	all := []tiers.Report{p.started, p.saved, p.exited}
+	all := []tiers.Report{p.started, p.advanced, p.saved, p.exited}
 	p.mu.Unlock()
 	for _, r := range all {
 		if r != nil {
@@ -104,7 +106,7 @@ func (n *node) runProgram(ctx context.Context, do tiers.RunProgram) error {
 	p.attempt = do.Attempt
 	return p.machine.Start(program.Start{
 		Attempt: do.Attempt, Rank: do.Rank, Ranks: do.Ranks, Task: do.Task, Tasks: do.Tasks, Master: do.Master, Resume: do.Resume, ResumeDigest: do.ResumeDigest, Key: do.Key,
-		Secrets: do.Secrets, Run: n.user.Job,
+		Settings: do.Settings, Secrets: do.Secrets, Run: n.user.Job,
 	})
 }
 

@@ -73,11 +73,11 @@ func TestNodeRunsPrograms(t *testing.T) {
 		t.Fatal(err)
 	}
 	run := tiers.RunProgram{Spec: spec, Attempt: 3, Key: "rank-0", Ranks: 2, Resume: "m", ResumeDigest: "d", Secrets: map[string]string{"K": "v"},
-		Heartbeat: time.Hour, OrphanAfter: time.Minute}
+		Settings: map[string]string{"RATE": "0.1"}, Heartbeat: time.Hour, OrphanAfter: time.Minute}
 	if !do(run) || n.hello().Incarnation != 3 || n.orphanAfter() != time.Minute {
 		t.Errorf("%+v", n.hello())
 	}
-	if p.spec.Run != "true" || len(p.starts) != 1 || p.starts[0].Resume != "m" || p.starts[0].ResumeDigest != "d" || p.starts[0].Secrets["K"] != "v" || p.starts[0].Run != "run-1" {
+	if p.spec.Run != "true" || len(p.starts) != 1 || p.starts[0].Resume != "m" || p.starts[0].ResumeDigest != "d" || p.starts[0].Secrets["K"] != "v" || p.starts[0].Settings["RATE"] != "0.1" || p.starts[0].Run != "run-1" {
 		t.Errorf("%+v, %+v", p.spec, p.starts)
 	}
 	if again, err := net.Listen("tcp", listener.Addr().String()); err != nil {
@@ -136,8 +136,8 @@ func TestNodeRunsPrograms(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("reported\n%+v\nwant\n%+v", got, want)
 	}
-	// The next controller hears again how the newest attempt began and ended: the first may not have written it down.
-	if got := hears("second", 3); !slices.Equal(got, []tiers.Report{want[0], want[3], want[4]}) {
+	// The next controller hears again how the newest attempt began, advanced and ended: the first may not have written it down.
+	if got := hears("second", 4); !slices.Equal(got, []tiers.Report{want[0], want[1], want[3], want[4]}) {
 		t.Errorf("reported again\n%+v", got)
 	}
 	stop()

@@ -1486,6 +1486,7 @@ type RunProgram struct {
 	Heartbeat     *durationpb.Duration   `protobuf:"bytes,12,opt,name=heartbeat,proto3" json:"heartbeat,omitempty"`
 	OrphanAfter   *durationpb.Duration   `protobuf:"bytes,13,opt,name=orphan_after,json=orphanAfter,proto3" json:"orphan_after,omitempty"`
 	ResumeDigest  string                 `protobuf:"bytes,14,opt,name=resume_digest,json=resumeDigest,proto3" json:"resume_digest,omitempty"`
+	Settings      map[string]string      `protobuf:"bytes,15,rep,name=settings,proto3" json:"settings,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1609,6 +1610,13 @@ func (x *RunProgram) GetResumeDigest() string {
 		return x.ResumeDigest
 	}
 	return ""
+}
+
+func (x *RunProgram) GetSettings() map[string]string {
+	if x != nil {
+		return x.Settings
+	}
+	return nil
 }
 
 type SaveProgram struct {
@@ -4649,7 +4657,7 @@ const file_tiers_node_controlpb_control_proto_rawDesc = "" +
 	"partitions\x12\x14\n" +
 	"\x05place\x18\x03 \x01(\tR\x05place\x12\x16\n" +
 	"\x06folder\x18\x04 \x01(\tR\x06folder\"\v\n" +
-	"\tTakeStock\"\xf4\x03\n" +
+	"\tTakeStock\"\xfa\x04\n" +
 	"\n" +
 	"RunProgram\x12\x12\n" +
 	"\x04spec\x18\x01 \x01(\fR\x04spec\x12\x18\n" +
@@ -4665,8 +4673,12 @@ const file_tiers_node_controlpb_control_proto_rawDesc = "" +
 	"\asecrets\x18\v \x03(\v2*.tierml.control.v1.RunProgram.SecretsEntryR\asecrets\x127\n" +
 	"\theartbeat\x18\f \x01(\v2\x19.google.protobuf.DurationR\theartbeat\x12<\n" +
 	"\forphan_after\x18\r \x01(\v2\x19.google.protobuf.DurationR\vorphanAfter\x12#\n" +
-	"\rresume_digest\x18\x0e \x01(\tR\fresumeDigest\x1a:\n" +
+	"\rresume_digest\x18\x0e \x01(\tR\fresumeDigest\x12G\n" +
+	"\bsettings\x18\x0f \x03(\v2+.tierml.control.v1.RunProgram.SettingsEntryR\bsettings\x1a:\n" +
 	"\fSecretsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a;\n" +
+	"\rSettingsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b\x02\x10\x03\"=\n" +
 	"\vSaveProgram\x12\x18\n" +
@@ -4909,7 +4921,7 @@ func file_tiers_node_controlpb_control_proto_rawDescGZIP() []byte {
 	return file_tiers_node_controlpb_control_proto_rawDescData
 }
 
-var file_tiers_node_controlpb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
+var file_tiers_node_controlpb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 62)
 var file_tiers_node_controlpb_control_proto_goTypes = []any{
 	(*ToNode)(nil),                // 0: tierml.control.v1.ToNode
 	(*Rule)(nil),                  // 1: tierml.control.v1.Rule
@@ -4971,9 +4983,10 @@ var file_tiers_node_controlpb_control_proto_goTypes = []any{
 	nil,                           // 57: tierml.control.v1.Welcome.ParamsEntry
 	nil,                           // 58: tierml.control.v1.SetRoute.PeersEntry
 	nil,                           // 59: tierml.control.v1.RunProgram.SecretsEntry
-	nil,                           // 60: tierml.control.v1.Recover.PeersEntry
-	(*durationpb.Duration)(nil),   // 61: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 62: google.protobuf.Timestamp
+	nil,                           // 60: tierml.control.v1.RunProgram.SettingsEntry
+	nil,                           // 61: tierml.control.v1.Recover.PeersEntry
+	(*durationpb.Duration)(nil),   // 62: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 63: google.protobuf.Timestamp
 }
 var file_tiers_node_controlpb_control_proto_depIdxs = []int32{
 	6,  // 0: tierml.control.v1.ToNode.welcome:type_name -> tierml.control.v1.Welcome
@@ -5005,53 +5018,54 @@ var file_tiers_node_controlpb_control_proto_depIdxs = []int32{
 	2,  // 26: tierml.control.v1.Schema.tables:type_name -> tierml.control.v1.Table
 	3,  // 27: tierml.control.v1.Welcome.schema:type_name -> tierml.control.v1.Schema
 	57, // 28: tierml.control.v1.Welcome.params:type_name -> tierml.control.v1.Welcome.ParamsEntry
-	61, // 29: tierml.control.v1.Welcome.heartbeat:type_name -> google.protobuf.Duration
-	61, // 30: tierml.control.v1.Welcome.orphan_after:type_name -> google.protobuf.Duration
+	62, // 29: tierml.control.v1.Welcome.heartbeat:type_name -> google.protobuf.Duration
+	62, // 30: tierml.control.v1.Welcome.orphan_after:type_name -> google.protobuf.Duration
 	4,  // 31: tierml.control.v1.SetRoute.route:type_name -> tierml.control.v1.Route
 	58, // 32: tierml.control.v1.SetRoute.peers:type_name -> tierml.control.v1.SetRoute.PeersEntry
 	59, // 33: tierml.control.v1.RunProgram.secrets:type_name -> tierml.control.v1.RunProgram.SecretsEntry
-	61, // 34: tierml.control.v1.RunProgram.heartbeat:type_name -> google.protobuf.Duration
-	61, // 35: tierml.control.v1.RunProgram.orphan_after:type_name -> google.protobuf.Duration
-	61, // 36: tierml.control.v1.StopProgram.grace:type_name -> google.protobuf.Duration
-	4,  // 37: tierml.control.v1.Recover.route:type_name -> tierml.control.v1.Route
-	60, // 38: tierml.control.v1.Recover.peers:type_name -> tierml.control.v1.Recover.PeersEntry
-	5,  // 39: tierml.control.v1.Assign.splits:type_name -> tierml.control.v1.SplitAt
-	37, // 40: tierml.control.v1.FromNode.hello:type_name -> tierml.control.v1.Hello
-	38, // 41: tierml.control.v1.FromNode.answer:type_name -> tierml.control.v1.Answer
-	39, // 42: tierml.control.v1.FromNode.heartbeat:type_name -> tierml.control.v1.Heartbeat
-	41, // 43: tierml.control.v1.FromNode.progress:type_name -> tierml.control.v1.Progress
-	42, // 44: tierml.control.v1.FromNode.cut_held:type_name -> tierml.control.v1.CutHeld
-	43, // 45: tierml.control.v1.FromNode.warned:type_name -> tierml.control.v1.Warned
-	44, // 46: tierml.control.v1.FromNode.failed:type_name -> tierml.control.v1.Failed
-	45, // 47: tierml.control.v1.FromNode.crashed:type_name -> tierml.control.v1.Crashed
-	18, // 48: tierml.control.v1.FromNode.program_started:type_name -> tierml.control.v1.ProgramStarted
-	19, // 49: tierml.control.v1.FromNode.program_advanced:type_name -> tierml.control.v1.ProgramAdvanced
-	20, // 50: tierml.control.v1.FromNode.program_saved:type_name -> tierml.control.v1.ProgramSaved
-	21, // 51: tierml.control.v1.FromNode.program_save_failed:type_name -> tierml.control.v1.ProgramSaveFailed
-	22, // 52: tierml.control.v1.FromNode.program_exited:type_name -> tierml.control.v1.ProgramExited
-	46, // 53: tierml.control.v1.Answer.released:type_name -> tierml.control.v1.Released
-	47, // 54: tierml.control.v1.Answer.parked:type_name -> tierml.control.v1.Parked
-	48, // 55: tierml.control.v1.Answer.standings:type_name -> tierml.control.v1.Standings
-	50, // 56: tierml.control.v1.Answer.holdings:type_name -> tierml.control.v1.Holdings
-	52, // 57: tierml.control.v1.Answer.saved:type_name -> tierml.control.v1.Saved
-	55, // 58: tierml.control.v1.Answer.stock:type_name -> tierml.control.v1.Stock
-	53, // 59: tierml.control.v1.Answer.moved:type_name -> tierml.control.v1.Moved
-	40, // 60: tierml.control.v1.Progress.splits:type_name -> tierml.control.v1.SplitStats
-	62, // 61: tierml.control.v1.Warned.deadline:type_name -> google.protobuf.Timestamp
-	5,  // 62: tierml.control.v1.Released.splits:type_name -> tierml.control.v1.SplitAt
-	49, // 63: tierml.control.v1.Standings.partitions:type_name -> tierml.control.v1.Standing
-	51, // 64: tierml.control.v1.Holdings.backups:type_name -> tierml.control.v1.BackupHolding
-	54, // 65: tierml.control.v1.Saved.parts:type_name -> tierml.control.v1.SavedPart
-	56, // 66: tierml.control.v1.Stock.owned:type_name -> tierml.control.v1.OwnedPartition
-	51, // 67: tierml.control.v1.Stock.backups:type_name -> tierml.control.v1.BackupHolding
-	5,  // 68: tierml.control.v1.Stock.splits:type_name -> tierml.control.v1.SplitAt
-	36, // 69: tierml.control.v1.Control.Attach:input_type -> tierml.control.v1.FromNode
-	0,  // 70: tierml.control.v1.Control.Attach:output_type -> tierml.control.v1.ToNode
-	70, // [70:71] is the sub-list for method output_type
-	69, // [69:70] is the sub-list for method input_type
-	69, // [69:69] is the sub-list for extension type_name
-	69, // [69:69] is the sub-list for extension extendee
-	0,  // [0:69] is the sub-list for field type_name
+	62, // 34: tierml.control.v1.RunProgram.heartbeat:type_name -> google.protobuf.Duration
+	62, // 35: tierml.control.v1.RunProgram.orphan_after:type_name -> google.protobuf.Duration
+	60, // 36: tierml.control.v1.RunProgram.settings:type_name -> tierml.control.v1.RunProgram.SettingsEntry
+	62, // 37: tierml.control.v1.StopProgram.grace:type_name -> google.protobuf.Duration
+	4,  // 38: tierml.control.v1.Recover.route:type_name -> tierml.control.v1.Route
+	61, // 39: tierml.control.v1.Recover.peers:type_name -> tierml.control.v1.Recover.PeersEntry
+	5,  // 40: tierml.control.v1.Assign.splits:type_name -> tierml.control.v1.SplitAt
+	37, // 41: tierml.control.v1.FromNode.hello:type_name -> tierml.control.v1.Hello
+	38, // 42: tierml.control.v1.FromNode.answer:type_name -> tierml.control.v1.Answer
+	39, // 43: tierml.control.v1.FromNode.heartbeat:type_name -> tierml.control.v1.Heartbeat
+	41, // 44: tierml.control.v1.FromNode.progress:type_name -> tierml.control.v1.Progress
+	42, // 45: tierml.control.v1.FromNode.cut_held:type_name -> tierml.control.v1.CutHeld
+	43, // 46: tierml.control.v1.FromNode.warned:type_name -> tierml.control.v1.Warned
+	44, // 47: tierml.control.v1.FromNode.failed:type_name -> tierml.control.v1.Failed
+	45, // 48: tierml.control.v1.FromNode.crashed:type_name -> tierml.control.v1.Crashed
+	18, // 49: tierml.control.v1.FromNode.program_started:type_name -> tierml.control.v1.ProgramStarted
+	19, // 50: tierml.control.v1.FromNode.program_advanced:type_name -> tierml.control.v1.ProgramAdvanced
+	20, // 51: tierml.control.v1.FromNode.program_saved:type_name -> tierml.control.v1.ProgramSaved
+	21, // 52: tierml.control.v1.FromNode.program_save_failed:type_name -> tierml.control.v1.ProgramSaveFailed
+	22, // 53: tierml.control.v1.FromNode.program_exited:type_name -> tierml.control.v1.ProgramExited
+	46, // 54: tierml.control.v1.Answer.released:type_name -> tierml.control.v1.Released
+	47, // 55: tierml.control.v1.Answer.parked:type_name -> tierml.control.v1.Parked
+	48, // 56: tierml.control.v1.Answer.standings:type_name -> tierml.control.v1.Standings
+	50, // 57: tierml.control.v1.Answer.holdings:type_name -> tierml.control.v1.Holdings
+	52, // 58: tierml.control.v1.Answer.saved:type_name -> tierml.control.v1.Saved
+	55, // 59: tierml.control.v1.Answer.stock:type_name -> tierml.control.v1.Stock
+	53, // 60: tierml.control.v1.Answer.moved:type_name -> tierml.control.v1.Moved
+	40, // 61: tierml.control.v1.Progress.splits:type_name -> tierml.control.v1.SplitStats
+	63, // 62: tierml.control.v1.Warned.deadline:type_name -> google.protobuf.Timestamp
+	5,  // 63: tierml.control.v1.Released.splits:type_name -> tierml.control.v1.SplitAt
+	49, // 64: tierml.control.v1.Standings.partitions:type_name -> tierml.control.v1.Standing
+	51, // 65: tierml.control.v1.Holdings.backups:type_name -> tierml.control.v1.BackupHolding
+	54, // 66: tierml.control.v1.Saved.parts:type_name -> tierml.control.v1.SavedPart
+	56, // 67: tierml.control.v1.Stock.owned:type_name -> tierml.control.v1.OwnedPartition
+	51, // 68: tierml.control.v1.Stock.backups:type_name -> tierml.control.v1.BackupHolding
+	5,  // 69: tierml.control.v1.Stock.splits:type_name -> tierml.control.v1.SplitAt
+	36, // 70: tierml.control.v1.Control.Attach:input_type -> tierml.control.v1.FromNode
+	0,  // 71: tierml.control.v1.Control.Attach:output_type -> tierml.control.v1.ToNode
+	71, // [71:72] is the sub-list for method output_type
+	70, // [70:71] is the sub-list for method input_type
+	70, // [70:70] is the sub-list for extension type_name
+	70, // [70:70] is the sub-list for extension extendee
+	0,  // [0:70] is the sub-list for field type_name
 }
 
 func init() { file_tiers_node_controlpb_control_proto_init() }
@@ -5116,7 +5130,7 @@ func file_tiers_node_controlpb_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_tiers_node_controlpb_control_proto_rawDesc), len(file_tiers_node_controlpb_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   61,
+			NumMessages:   62,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
