@@ -56,6 +56,13 @@ func calls(m *Manager) map[string]served {
 			answer(w, http.StatusOK, groupsOf(m).answered(m, access.ClientOf(r.Context())))
 			return nil
 		}},
+		"GET /api/v1/hosts": {access.Watch, func(w http.ResponseWriter, r *http.Request) error {
+			views, err := m.board.Hosts(r)
+			if err == nil {
+				answer(w, http.StatusOK, views)
+			}
+			return err
+		}},
 		"GET /api/v1/": {access.Watch, func(http.ResponseWriter, *http.Request) error {
 			return refuse(http.StatusNotFound, "there is no such call; docs/controller.md lists them")
 		}},

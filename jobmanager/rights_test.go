@@ -14,9 +14,11 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/internal/access"
+	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/jobmanager/call"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/sched"
+	"github.com/tierml/tierml/watch/shared/sharedtest"
 )
 
 // grouped submits a job of a group, for a client.
@@ -74,7 +76,20 @@ func TestRightsOfGroups(t *testing.T) {
 		handler.ServeHTTP(w, r)
 		return w.Code, w.Body.String()
 	}
+	sharing := []string{}
 	for _, id := range jobs {
+		sharing = append(sharing, id)
+	}
+	hosts := s.dir("shared-1") // which somebody keeps beside the manager
+	if err := sharedtest.Write(hosts, sharing...); err != nil {
+		t.Fatal(err)
+	}
+	leave, err := rundir.HoldUntil(hosts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leave()
+	for _, id := range sharing {
 		s.clocks(id, 1)
 		for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) { // until the board has found it
 			if code, _ := ask("administer all", http.MethodGet, "/runs/"+id+"/files/journal.jsonl", ""); code == http.StatusOK {
@@ -83,6 +98,14 @@ func TestRightsOfGroups(t *testing.T) {
 			if time.Now().After(deadline) {
 				t.Fatal("no page of", id)
 			}
+		}
+	}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) { // until the board has read of the hosts
+		if _, text := ask("administer all", http.MethodGet, "/api/v1/hosts", ""); strings.Contains(text, sharedtest.Transient) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the shared hosts are not shown")
 		}
 	}
 	submitted := func(group string) string {
@@ -103,7 +126,7 @@ func TestRightsOfGroups(t *testing.T) {
 		"GET /runs/{id}": {see, ""}, "GET /runs/{id}/events": {see, ""}, "GET /runs/{id}/logs": {see, ""}, "GET /runs/{id}/files/{name}": {see, ""}, "GET /sweeps/{id}": {see, ""},
 		"GET /api/runs/{id}": {see, ""}, "GET /api/sweeps/{id}": {see, ""}, "POST /runs/{id}/act": {change, "act=nothing"}, "GET /metrics": {all, ""},
 	}
-	lists := []string{"GET /api/v1/jobs", "GET /api/v1/groups", "GET /api/v1/"} // below
+	lists := []string{"GET /api/v1/jobs", "GET /api/v1/groups", "GET /api/v1/hosts", "GET /api/v1/"} // below
 	for pattern := range calls(s.Manager) {
 		if _, is := probes[pattern]; !is && !slices.Contains(lists, pattern) {
 			t.Errorf("nobody has tried %s with each right", pattern)
@@ -139,7 +162,7 @@ func TestRightsOfGroups(t *testing.T) {
 				}
 			}
 		}
-		for _, list := range []string{"/api/v1/jobs", "/", "/api/runs"} {
+		for _, list := range []string{"/api/v1/jobs", "/", "/api/runs", "/api/v1/hosts", "/hosts", "/api/hosts"} {
 			_, text := ask(token, http.MethodGet, list, "")
 			for whose, id := range jobs {
 				if strings.Contains(text, id) != slices.Contains(strings.Fields(may[see]), whose) {
@@ -147,7 +170,11 @@ func TestRightsOfGroups(t *testing.T) {
 				}
 			}
 		}
-		_, text := ask(token, http.MethodGet, "/api/v1/groups", "")
+		_, text := ask(token, http.MethodGet, "/api/v1/hosts", "")
+		if hidden := strings.Count(text, `"other_jobs":2`); hidden != map[bool]int{true: 0, false: 2}[may[see] == everyone] || strings.Count(text, `"slots":4`) != 2 {
+			t.Errorf("%s: on the shared hosts are %s", token, text)
+		}
+		_, text = ask(token, http.MethodGet, "/api/v1/groups", "")
 		if sees := may[see] == everyone; strings.Contains(text, "speech") != sees || strings.Contains(text, "total_usd") != sees || !strings.Contains(text, "vision") {
 			t.Errorf("%s: %s", token, text)
 		}

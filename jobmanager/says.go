@@ -2,6 +2,7 @@ package jobmanager
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/tierml/tierml/internal/access"
 	"github.com/tierml/tierml/jobmanager/call"
@@ -35,7 +36,16 @@ func (m *Manager) summary(r *http.Request) dashboard.Manager {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.scheduler != nil {
+		out.Granted = map[string]string{}
+		for _, g := range m.scheduler.last.Grants {
+			out.Granted[g.Job] = g.Why
+		}
+	}
 	out.Held = withheld(m.decided[limited{all: true}])
+	if m.scheduler != nil {
+		out.Grants = m.scheduler.standing(time.Now())
+	}
 	return out
 }
 

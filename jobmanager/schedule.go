@@ -26,6 +26,7 @@ import (
 	"github.com/tierml/tierml/planner/local"
 	"github.com/tierml/tierml/sched"
 	"github.com/tierml/tierml/sched/grants"
+	"github.com/tierml/tierml/watch/dashboard"
 )
 
 // ScheduleFile has a line for each decision of the scheduler. It is in the manager's directory.
@@ -64,7 +65,7 @@ func openScheduler(m *Manager) (err error) {
 	case m.hosts == nil:
 		return errors.New("a scheduler shares machines among jobs: name hosts with --hosts, or say with --slots how many machines of their own all jobs have")
 	default:
-		s.slots.path = filepath.Join(m.hosts.dir, desk.BookFile)
+		s.slots.reader = desk.NewReader(m.hosts.dir)
 		if s.supply, s.types, err = supplyOf(filepath.Join(m.hosts.dir, submittedFile)); err != nil {
 			return err
 		}
@@ -322,6 +323,25 @@ func (s *scheduler) jobs() (all []grants.Job, err error) {
 	all, s.others.Waiting = grants.Admit(all, most)
 	s.others.Waiting += blocked
 	return all, nil
+}
+
+// standing is what the last decision comes to. It needs the lock.
+func (s *scheduler) standing(now time.Time) *dashboard.Grants {
+	out := &dashboard.Grants{}
+	for _, j := range s.m.jobs {
+		if !s.shares(j) || j.State.Over() || j.Awaits {
+			continue
+		}
+		workers := s.last.Of(j.ID).Workers
+		out.Workers += workers
+		switch {
+		case j.Granted == 0 && workers == 0:
+			out.Longest = max(out.Longest, now.Sub(j.Submitted))
+		case workers == 0:
+			out.Paused++
+		}
+	}
+	return out
 }
 
 // deadline is a job's by the clock on the wall, in seconds; 0 = it has none, or how fast its market time passes is not known yet: by its own

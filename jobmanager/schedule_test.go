@@ -104,6 +104,9 @@ func TestScheduler(t *testing.T) {
 	for id, want := range map[string]string{a: "16-8", b: "8+0"} {
 		s.asked(id, want)
 	}
+	if got := s.summary(nil).Grants; got.Workers != 16 || got.Paused != 1 || got.Longest != 0 {
+		t.Errorf("in all: %+v", got)
+	}
 	if why, err := s.scheduler.why(s.Manager, c); err != nil || why.Workers != 0 || !strings.Contains(why.Grant.Why, "ann") {
 		t.Errorf("why of a paused job: %+v, %v", why, err)
 	}
@@ -113,6 +116,9 @@ func TestScheduler(t *testing.T) {
 	}
 	if why, err := s.scheduler.why(s.Manager, c); err != nil || why.Workers != 5 {
 		t.Errorf("why of a job that was resumed: %+v, %v", why, err)
+	}
+	if got := s.summary(nil).Grants; got.Workers != 16 || got.Paused != 0 || got.Longest != 0 {
+		t.Errorf("in all: %+v", got)
 	}
 	s.tell(a, "finish")
 	s.until(a, call.Finished)

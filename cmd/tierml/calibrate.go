@@ -27,8 +27,7 @@ func newCalibrateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "calibrate [RUN]",
 		Short: "Measure this computer's overhead on a run, for predictions",
-		Long: `Calibrate keeps this computer's overhead, measured on a run's journal, in ` + calibrationFile + `, for the predictions of
-tierml plan, run and dry-run. Remove the file to return to the shipped figures.
+		Long: `The result is kept in ` + calibrationFile + `, for tierml plan, run and dry-run. Remove the file to return to the shipped figures.
 ` + whichRun,
 		Example: `  tierml calibrate demo-1
   tierml calibrate -o json`,

@@ -53,13 +53,11 @@ func newControllerCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "controller",
 		Short: "Accept jobs over HTTP, queue and run them, and resume them after a restart",
-		Long: `Controller accepts jobs from ` + "`tierml run --controller URL`" + `, queues them and runs each in its own process, below --directory. Jobs
-survive it: the next controller resumes them. It serves the dashboard at the same address.
+		Long: `Each job runs in its own process, below --directory, and survives the controller: the next one resumes it. The dashboard is at the
+same address. See docs/controller.md.
 
 Every request needs the token from the file that the first start creates. From elsewhere, use a tunnel
-(ssh -N -L 7071:localhost:7071 HOST) or TLS. See docs/controller.md.
-
-The commands below manage a controller's machine on EC2 or Compute Engine.`,
+(ssh -N -L 7071:localhost:7071 HOST) or TLS.`,
 		Example: `  tierml controller
   tierml controller --directory work --max-running 4
   tierml run --controller http://localhost:7071 examples/demo.yaml`,

@@ -28,8 +28,8 @@ func newControllerStartCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "start JOB.yaml",
 		Short: "Start an on-demand machine with a controller for a job's cluster",
-		Long: `Start launches one on-demand machine with a controller, as controller in the job file says, and waits until it answers. From
-then on tierml run submits the cluster's jobs to it. It costs money until tierml controller stop, also while no job runs.`,
+		Long: `It waits until the controller answers. From then on tierml run submits the cluster's jobs to it. It costs money until tierml
+controller stop, also while no job runs.`,
 		Example: `  tierml controller start ratings.yaml
   tierml run ratings.yaml`,
 		Args: oneJobFile,
@@ -199,8 +199,8 @@ func newControllerStopCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stop JOB.yaml",
 		Short: "End the machine of a cluster's controller",
-		Long: `Stop terminates the machine of the cluster's controller, after asking, and its disk with journals, reports and models: copy
-them with tierml fetch. It refuses while a job is not over or the controller does not answer, unless --force is given.`,
+		Long: `It asks first, and deletes the disk with journals, reports and models: copy them with tierml fetch. It refuses while a job is not
+over or the controller does not answer, unless --force is given.`,
 		Example: `  tierml fetch ratings
   tierml controller stop ratings.yaml`,
 		Args: oneJobFile,
@@ -315,8 +315,7 @@ func newControllerTunnelCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tunnel JOB.yaml",
 		Short: "Open a tunnel to a cluster's controller, until Ctrl-C",
-		Long: `Tunnel prints the address, where a browser finds the dashboard, and the file with the token that it asks for. The name of a
-known cluster works in place of the job file.`,
+		Long:  `It prints the address of the dashboard and the file with its token. The name of a known cluster works in place of the job file.`,
 		Example: `  tierml controller tunnel ratings.yaml
   tierml controller tunnel tierml`,
 		Args: func(_ *cobra.Command, args []string) error {

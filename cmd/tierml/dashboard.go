@@ -31,12 +31,10 @@ func newDashboardCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dashboard",
 		Short: "Serve runs to a browser, and their metrics to Prometheus",
-		Long: `Dashboard serves pages about the runs below ./runs until Ctrl-C, from their journals. /metrics is for Prometheus, /api/runs
-for programs.
+		Long: `It reads the journals below ./runs. /metrics is for Prometheus, /api/runs for programs. See docs/watching.md.
 
-On loopback everybody on this host sees everything, unless --token-file is given. From elsewhere use a tunnel:
-  ssh -L 7070:localhost:7070 HOST
-Other addresses than loopback need TLS and a token.`,
+On loopback everybody on this host sees everything, unless --token-file is given. From elsewhere use a tunnel
+(ssh -L 7070:localhost:7070 HOST). Other addresses than loopback need TLS and a token.`,
 		Example: `  tierml dashboard
   tierml dashboard --listen localhost:9000 --runs other/runs
   tierml dashboard --listen :7070 --tls-cert cert.pem --tls-key key.pem --token-file token`,

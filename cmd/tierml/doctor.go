@@ -32,11 +32,8 @@ func newDoctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor [JOB.yaml]",
 		Short: "Check that everything a job needs is present, and say how to fix what is not",
-		Long: `Doctor checks this host and, with a job file, what the job needs: prices, data, and on a real cloud credentials, permissions,
-machine types, image, network, quotas and the place of checkpoints, where it writes one small object and removes it; of a program its
-workdir, secrets and, with an image, a container runtime. It buys nothing.
-
-The exit code is 1 when a check has failed; warnings do not count.`,
+		Long: `Without a job file it checks this host. It buys nothing; on a real cloud it writes one small object where checkpoints go, and
+removes it. The exit code is 1 when a check has failed; warnings do not count.`,
 		Example: `  tierml doctor
   tierml doctor job.yaml
   tierml doctor job.yaml -o json`,

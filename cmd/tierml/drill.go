@@ -37,15 +37,13 @@ func newDrillCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "drill [RUN]",
 		Short: "Warn, evict or kill machines of a run, and measure how long training stands still",
-		Long: `Drill disturbs a run, prints events until training continues, and reports how long it stood still and what was lost:
+		Long: `It prints events until training continues. The disturbances:
   rebalance  a recommendation to leave
   evict      an eviction with the usual notice
   evict-now  an eviction without notice
   kill       a crash: no notice, no eviction
   move       no harm to a machine: every partition of the model moves to another server
-It hits the oldest transient machine, unless --target, --servers or --machine selects others.
-
-Real machines can only be terminated (--do kill) and, on Compute Engine, evicted (--do evict); drill asks first.
+Real machines can only be killed and, on Compute Engine, evicted; drill asks first.
 ` + whichRun,
 		Example: `  tierml drill
   tierml drill demo-1 --do kill

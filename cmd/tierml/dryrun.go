@@ -53,9 +53,8 @@ func newDryRunCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dry-run JOB.yaml",
 		Short: "Compute what a job would have cost by each policy, from many starts in recorded prices",
-		Long: `Dry-run drives the controller and the policies of ` + "`tierml run`" + ` through recorded prices in simulated time, and prints the
-distributions of cost, run time and evictions (docs/dry-run.md). Without --hours the job is simulated from its own start; with
---hours its work is scaled to so many hours of the on-demand fleet.
+		Long: `It drives the controller and the policies of tierml run through recorded prices in simulated time (docs/dry-run.md). Without --hours
+the job is simulated from its own start; with it, its work is scaled.
 
 -o wide has one line per policy and length with all figures, -o csv one row per start, -o html the report of a single start.
 

@@ -89,7 +89,7 @@ func writeDryRunTable(out io.Writer, p sweep.Experiment, tally *sweep.Tally) err
 		b.WriteString("\n")
 		note := "DONE: starts from which all the work was done. BEATS: share that cost less than on demand, undisturbed. SAVES: of the mean. P5, P50, P95: percentiles."
 		if oracle != "" {
-			note += " REGRET: what the mean is above that of " + oracle + ", by docs/oracle.md."
+			note += " REGRET: what the mean is above that of " + oracle + ", by docs/dry-run.md."
 		}
 		writeWrapped(&b, note)
 		if slices.Contains(p.Policies, sweep.Clairvoyant) {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,6 +19,8 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/watch/dashboard"
+	"github.com/tierml/tierml/watch/shared"
 )
 
 const sharedHosts = `name: shared
@@ -121,6 +124,24 @@ func TestJobsShareHosts(t *testing.T) {
 	for i, name := range names {
 		s.until(runs[i], name+"-1", "its slots", func(entries []journal.Entry) bool { return count(entries, journal.Join) == 3 })
 	}
+	var shown shared.View
+	s.command(&shown, "hosts", "ps", "shared-1", "-o", "json")
+	rest := usd(t, shown.PerHour) - usd(t, shown.Idle)
+	for _, j := range shown.Jobs {
+		if rest -= usd(t, j.PerHour); j.Slots != 3 || len(j.Hosts) < 2 || !slices.Contains(names, strings.TrimSuffix(j.Run(), "-1")) {
+			t.Errorf("on the hosts is %+v", j)
+		}
+	}
+	if len(shown.Jobs) != len(names) || rest != 0 {
+		t.Errorf("shares and the idle part do not add up to the hosts' price: $%s of %+v", rest, shown)
+	}
+	var rows []dashboard.Summary
+	s.command(&rows, "ps", "-o", "json")
+	for _, row := range rows {
+		if on := len(row.On) > 0; on != (row.Run != "shared-1") {
+			t.Errorf("%s is on the shared hosts %v", row.Run, row.On)
+		}
+	}
 	s.tell(endpoint, "evict all")
 	keeper.signal(syscall.SIGKILL)
 	keeper.wait(-1)
@@ -130,7 +151,6 @@ func TestJobsShareHosts(t *testing.T) {
 	for _, run := range runs {
 		run.wait(0)
 	}
-	var shown hostsView
 	s.command(&shown, "hosts", "ps", "shared-1", "-o", "json")
 	if idle := shown.Bill[len(shown.Bill)-1]; strings.HasPrefix(idle.USD, "-") {
 		t.Errorf("before the hosts end, the idle share is $%s: %+v", idle.USD, shown)
@@ -138,21 +158,14 @@ func TestJobsShareHosts(t *testing.T) {
 	s.start("stop", "shared-1").wait(0)
 	keeper.wait(0)
 	s.command(&shown, "hosts", "ps", "shared-1", "-o", "json")
-	usd := func(text string) market.USD {
-		amount, err := market.ParseUSD(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return amount
-	}
 	pays := map[string]market.USD{}
 	var sum market.USD
 	for _, row := range shown.Bill {
 		name, _, _ := strings.Cut(row.Job, "-")
-		pays[name] = usd(row.USD)
-		sum += usd(row.USD)
+		pays[name] = usd(t, row.USD)
+		sum += usd(t, row.USD)
 	}
-	if bill := s.billOf(endpoint); bill.Total != sum || bill.Total != usd(shown.Total) || sum == 0 {
+	if bill := s.billOf(endpoint); bill.Total != sum || bill.Total != usd(t, shown.Total) || sum == 0 {
 		t.Errorf("jobs and idle share come to $%s, the hosts to $%s, the cloud's bill to $%s", sum, shown.Total, bill.Total)
 	}
 	if len(shown.Hosts) > 0 || len(pays) != len(names)+1 || pays[""] < 0 {
@@ -196,6 +209,16 @@ func TestJobsShareHosts(t *testing.T) {
 	cloud.signal(syscall.SIGTERM)
 	cloud.wait(0)
 	s.nothingRuns()
+}
+
+// usd parses an amount.
+func usd(t *testing.T, text string) market.USD {
+	t.Helper()
+	amount, err := market.ParseUSD(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return amount
 }
 
 // billOf is what a cloud in another process has charged.

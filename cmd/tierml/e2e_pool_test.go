@@ -22,6 +22,7 @@ import (
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/jobmanager/call"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/watch/shared"
 )
 
 // kinds of processes of a pool.
@@ -182,24 +183,17 @@ func (c *sharing) billsAddUp(jobs []call.Job) {
 			c.t.Errorf("slot %s of %s is left or not charged: %+v", s.ID, s.Job, s)
 		}
 	}
-	var shown hostsView
+	var shown shared.View
 	c.command(&shown, "hosts", "ps", filepath.Join(root, "shared-1"), "-o", "json")
 	if len(shown.Hosts) > 0 {
 		c.t.Errorf("hosts are left: %+v", shown.Hosts)
-	}
-	usd := func(text string) market.USD {
-		amount, err := market.ParseUSD(text)
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		return amount
 	}
 	pays := map[string]market.USD{}
 	var sum market.USD
 	for _, row := range shown.Bill {
 		name, _, _ := cutLastDash(row.Job)
-		pays[name] += usd(row.USD)
-		sum += usd(row.USD)
+		pays[name] += usd(c.t, row.USD)
+		sum += usd(c.t, row.USD)
 	}
 	for _, j := range jobs {
 		var report cost.Report
@@ -210,7 +204,7 @@ func (c *sharing) billsAddUp(jobs []call.Job) {
 	}
 	var bill fakecloud.Bill
 	c.command(&bill, "fakecloud", "bill", filepath.Join(root, "shared-1", rundir.CloudFile), "--prices", "prices.csv", "--catalog", "catalog.csv", "-o", "json")
-	if bill.Total != sum || sum != usd(shown.Total) || sum == 0 || pays[""] < 0 {
+	if bill.Total != sum || sum != usd(c.t, shown.Total) || sum == 0 || pays[""] < 0 {
 		c.t.Errorf("jobs and idle share come to $%s, the hosts to $%s, the cloud's bill to $%s; idle $%s", sum, shown.Total, bill.Total, pays[""])
 	}
 	c.t.Logf("%d slots; the cloud's bill, $%s, is the sum of %d jobs' and the idle share, $%s", len(book.Slots()), bill.Total, len(jobs), pays[""])

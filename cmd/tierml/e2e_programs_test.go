@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"io/fs"
@@ -16,10 +17,12 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/jobrun"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/sched/trials"
 )
 
 // counting is a program whose state is how far it has counted.
@@ -266,12 +269,13 @@ func (s *site) inNoUserData(run, canary string) {
 	}
 }
 
-// An array of tasks: machines are taken while they work, their tasks are given out again, and each is done once.
+// An array of tasks, trials of a sweep that draws later settings from earlier losses: machines are taken while they work, their tasks are given out
+// again with the same settings, and each is done once.
 func TestArrayOfTasks(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	job := s.programJob("resources: {count: 3, any_of: [{type: c3.large, max_price: 0.10}]}", "tasks: 12",
-		"run: '[ $TIERML_TASK -ge 6 ] || unset GATE; bash count.sh && echo $TIERML_TASK of $TIERML_TASKS >$TIERML_STATE/result'",
+	job := s.programJob("resources: {count: 3, any_of: [{type: c3.large, max_price: 0.10}]}", "tasks: 12", "sweep: {envs: {RATE: log 1e-4..1}, samples: 12, search: tpe}",
+		`run: '[ $TIERML_TASK -ge 6 ] || unset GATE; bash count.sh && echo $TIERML_TASK of $TIERML_TASKS at $RATE >$TIERML_STATE/result && echo 25 $RATE >$TIERML_PROGRESS_FILE'`,
 		"envs: {UNTIL: 25, "+s.gate(5)+"}")
 	run := s.start("run", "-y", job)
 	s.until(run, "own-1", "the first task", func(e []journal.Entry) bool {
@@ -304,13 +308,49 @@ func TestArrayOfTasks(t *testing.T) {
 			t.Errorf("%+v", row)
 		}
 	}
+	settings := s.drawnFromResults("own-1", must(config.Load(s.path(job)))(t).Trials())
 	s.start("state", "own-1", "task-7", "task-11", "--to", "saved").wait(exitDone)
 	for _, task := range []int{7, 11} {
 		text, err := os.ReadFile(s.path("saved", fmt.Sprintf("task-%d", task), "result"))
-		if err != nil || string(text) != fmt.Sprintf("%d of 12\n", task) {
-			t.Errorf("task %d has left %q, %v", task, text, err)
+		if err != nil || string(text) != fmt.Sprintf("%d of 12 at %s\n", task, settings[task]) {
+			t.Errorf("task %d with %s has left %q, %v", task, settings[task], text, err)
 		}
 	}
+}
+
+// drawnFromResults are the settings of a sweep's trials, of which each begins once there are results enough, has the same settings at each start, and
+// has them as its loss.
+func (s *site) drawnFromResults(run string, sweep *trials.Sweep) (settings map[int]string) {
+	s.t.Helper()
+	settings = map[int]string{}
+	ended := 0
+	for _, e := range s.journal(run) {
+		switch e.Kind {
+		case journal.ProgramEnd:
+			if e.Outcome == journal.Finished || e.Outcome == journal.Cancelled {
+				ended++
+			}
+		case journal.ProgramStart:
+			var d journal.ProgramStartDetails
+			var task int
+			fmt.Sscanf(e.Program, "task-%d", &task)
+			if err := json.Unmarshal(e.Details, &d); err != nil || settings[task] != "" && settings[task] != d.Settings["RATE"] || !sweep.Ready(task, ended) {
+				s.t.Errorf("%s begins with %s after %d are over, had %s: %v", e.Program, e.Details, ended, settings[task], err)
+			}
+			settings[task] = d.Settings["RATE"]
+		}
+	}
+	for i, drawn := range sweep.Trials() {
+		if first := i < sweep.First(); settings[i] != "" && first != (settings[i] == drawn["RATE"]) {
+			s.t.Errorf("trial %d has %s; at random it would have %s", i, settings[i], drawn["RATE"])
+		}
+	}
+	for _, trial := range s.report(run).Programs.Trials {
+		if trial.Outcome == "done" && (trial.Loss == nil || fmt.Sprint(*trial.Loss) != settings[trial.Task]) {
+			s.t.Errorf("%+v", trial)
+		}
+	}
+	return settings
 }
 
 // A program that fails by itself is tried again as often as the job says, on the same machine; the run says what it said last. Setup

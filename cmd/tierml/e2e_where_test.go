@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -21,8 +23,10 @@ import (
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
+	"github.com/tierml/tierml/internal/access"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/jobmanager/call"
 )
 
 // playTunnel is what this test's program does as a tunnel's command: it connects two ports of this host until its input is
@@ -263,7 +267,7 @@ func freePort(t *testing.T) int {
 }
 
 // The controller is killed, and the run; the client that watches goes on watching, a new controller finds the job, and the model
-// is that of a single process.
+// is that of a single process. The job is of the group of the client's token; the token of another group neither sees nor stops it.
 func TestControllerAndRunKilled(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -274,7 +278,7 @@ func TestControllerAndRunKilled(t *testing.T) {
 	}
 	address := "127.0.0.1:" + strconv.Itoa(freePort(t))
 	serve := func() *process {
-		p := s.start("controller", "--directory", "work", "--listen", address)
+		p := s.start("controller", "--directory", "work", "--listen", address, "--groups", "groups.yaml")
 		s.poll("the controller's token and door", func() bool {
 			_, err := os.Stat(s.path("work", "token"))
 			if err != nil {
@@ -289,8 +293,23 @@ func TestControllerAndRunKilled(t *testing.T) {
 		})
 		return p
 	}
+	sum := func(group string) string {
+		secret := rand.Text()
+		if err := os.WriteFile(s.path(group+".token"), []byte(secret), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		token, err := access.Parse(secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return token.SHA256()
+	}
+	s.write("groups.yaml", fmt.Sprintf("vision: {submit: %s, quota: {jobs: 2}}\nspeech: {administer: %s, budget: $5}\n", sum("vision"), sum("speech")))
 	manager := serve()
-	client := s.start("run", "-y", "--plain", "--controller", "http://"+address, "--token-file", filepath.Join("work", "token"), job)
+	ask := func(token string, args ...string) *process {
+		return s.start(append(args, "--controller", "http://"+address, "--token-file", token)...)
+	}
+	client := ask("vision.token", "run", "-y", "--plain", job)
 	entries := func() []journal.Entry {
 		all, _, _ := journal.ReadFile(s.path("work", rundir.Root, "small-1", rundir.JournalFile))
 		return all
@@ -303,6 +322,12 @@ func TestControllerAndRunKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := serve()
+	if seen := ask("speech.token", "ps", "-q", "-o", "json").wait(0); strings.TrimSpace(seen) != "[]" {
+		t.Errorf("another group sees %s", seen)
+	}
+	if refused := ask("speech.token", "stop", "small-1").wait(exitFailed); !strings.Contains(refused, `no job "small-1" that this token may watch`) {
+		t.Errorf("another group stops the job: %s", refused)
+	}
 	s.poll("the last clock", func() bool { return clockIs(40)(entries()) })
 	printed := client.wait(0) // it waits for a controller to answer, and watches on
 	for _, words := range []string{"small-1 is at the controller", "small: finished", "Model    tierml fetch small-1"} {
@@ -318,6 +343,22 @@ func TestControllerAndRunKilled(t *testing.T) {
 	model, err := os.ReadFile(s.path("work", rundir.Root, "small-1", rundir.ModelFile))
 	if err != nil || !bytes.Equal(model, s.modelOfOneProcess(s.path(job))) {
 		t.Errorf("the model is not that of a single process: %v", err)
+	}
+	for token, want := range map[string]string{"vision.token": "vision", filepath.Join("work", "token"): "speech,vision"} {
+		var account call.Account
+		var groups []string
+		if err := json.Unmarshal([]byte(ask(token, "ps", "-q", "--groups", "-o", "json").wait(0)), &account); err != nil {
+			t.Fatal(err)
+		}
+		for _, g := range account.Groups {
+			groups = append(groups, g.Group)
+			if g.Group == "vision" && (g.Jobs != 1 || g.QuotaJobs != 2) {
+				t.Errorf("the group has %+v", g)
+			}
+		}
+		if all := strings.Join(groups, ","); all != want {
+			t.Errorf("%s shows the groups %s; want %s", token, all, want)
+		}
 	}
 	again.signal(os.Interrupt)
 	again.wait(0)

@@ -50,7 +50,7 @@ func newExecCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "exec RUN -- CMD...",
 		Short: "Run a command on the machine of a program, where the program runs",
-		Long: `Exec runs a command on a machine of a job with run:, and exits with its code. For a line of shell, write -- bash -c 'ls | wc -l'.
+		Long: `It exits with the command's code. For a line of shell, write -- bash -c 'ls | wc -l'.
 
 ` + howItEnters,
 		Example: `  tierml exec finetune -- nvidia-smi
@@ -73,9 +73,7 @@ func newSSHCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ssh RUN",
 		Short: "Open a shell on the machine of a program, where the program runs",
-		Long: `Ssh opens a shell on a machine of a job with run:. It is tierml exec of a shell.
-
-` + whichMachine,
+		Long:  whichMachine,
 		Example: `  tierml ssh finetune
   tierml ssh sweep --task 3`,
 		Args: func(_ *cobra.Command, args []string) error {

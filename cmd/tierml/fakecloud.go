@@ -132,8 +132,8 @@ func newFakecloudCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fakecloud --prices FILE --catalog FILE",
 		Short: "Run a cloud on this machine that speaks EC2's or Compute Engine's API and replays a spot market",
-		Long: `Runs the fake cloud until Ctrl-C, for any client of EC2 or, with --provider gce, of Compute Engine. Instances are processes of
-this machine; each has a metadata endpoint that announces evictions. Signatures are not checked. Control it by:
+		Long: `Instances are processes of this machine; each has a metadata endpoint that announces evictions. Signatures are not checked. Control
+it by:
 
   curl ENDPOINT/_control/instances     every instance, with the address of its metadata endpoint
   curl ENDPOINT/_control/bill          the bill until now
@@ -304,8 +304,7 @@ func newFakecloudBillCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bill RECORDS --prices FILE --catalog FILE",
 		Short: "Print what the instances in a fake cloud's launch records cost",
-		Long: `Makes the bill from the fake cloud's launch records; for a cloud that was killed, as of the last time it was known to be
-alive.`,
+		Long:  `The bill of a cloud that was killed is as of the last time it was known to be alive.`,
 		Example: `  tierml fakecloud bill cloud.jsonl --prices prices.csv.gz --catalog types.csv.gz
   tierml fakecloud bill runs/demo-1/cloud.jsonl --prices prices.csv.gz --catalog types.csv.gz -o csv`,
 		Args: func(_ *cobra.Command, args []string) error {

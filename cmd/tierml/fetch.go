@@ -24,8 +24,7 @@ func newFetchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fetch RUN",
 		Short: "Copy the model and the report of a controller's job to this host",
-		Long: `Fetch copies the model, the reports and the journal, as far as they exist, into a directory named as the run. tierml report
-then works here as well.`,
+		Long:  `They go into a directory named as the run, where tierml report works too.`,
 		Example: `  tierml fetch demo-1 --controller http://localhost:7071
   tierml fetch demo-1 --into results --file model.safetensors`,
 		Args: func(_ *cobra.Command, args []string) error {

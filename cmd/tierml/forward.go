@@ -18,9 +18,8 @@ func newForwardCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "forward RUN [PORT]",
 		Short: "Connect a port of this host with one that a program listens on",
-		Long: `Forward connects a port of this host with one that a program listens on, such as TensorBoard's, until Ctrl-C or until the machine
-goes. PORT may be left out when the job's ports: has one. Nothing is opened to the outside. On the fake cloud it prints the port's
-address on the run's host.
+		Long: `It lasts until Ctrl-C or until the machine goes. PORT may be left out when the job's ports: has one. Nothing is opened to the outside.
+On the fake cloud it prints the port's address on the run's host.
 
 ` + whichMachine,
 		Example: `  tierml forward finetune 6006

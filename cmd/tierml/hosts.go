@@ -15,18 +15,19 @@ import (
 
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/config"
-	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/elasticity"
 	"github.com/tierml/tierml/elasticity/hosts"
 	"github.com/tierml/tierml/elasticity/hosts/desk"
-	"github.com/tierml/tierml/elasticity/step"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/sameuser"
 	"github.com/tierml/tierml/internal/table"
+	"github.com/tierml/tierml/jobmanager/call"
 	"github.com/tierml/tierml/jobrun"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/planner"
+	"github.com/tierml/tierml/watch/dashboard"
+	"github.com/tierml/tierml/watch/shared"
 )
 
 func newHostsCommand() *cobra.Command {
@@ -34,10 +35,8 @@ func newHostsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "hosts HOSTS.yaml",
 		Short: "Buy machines that several jobs share, and give jobs slots of them",
-		Long: `Hosts keeps machines that jobs share: ` + "`tierml run --hosts RUN JOB.yaml`" + ` gets parts of them, its slots. Hosts are bought when
-jobs ask for slots and released when no job has any; Ctrl-C releases all.
-
-HOSTS.yaml is a job file with hosts: in place of train:. The shared hosts are a run of their own, in runs/NAME-N. See docs/hosts.md.`,
+		Long: `HOSTS.yaml is a job file with hosts: in place of train:. The shared hosts are a run of their own, in runs/NAME-N: bought when jobs
+ask for slots, released when no job has any. Ctrl-C releases all. See docs/hosts.md.`,
 		Example: `  tierml hosts examples/hosts.yaml
   tierml run --hosts shared-1 examples/demo.yaml
   tierml hosts ps shared-1
@@ -112,7 +111,11 @@ func runHosts(ctx context.Context, o runOptions, in io.Reader, out io.Writer) er
 		return fmt.Errorf("%w\nThe run's directory is %s", err, relative(directory))
 	}
 	fmt.Fprintln(out)
-	if err := showHosts(out, directory, table.Text); err != nil {
+	view, err := dashboard.ReadHosts(context.WithoutCancel(ctx), directory)
+	if err == nil {
+		err = showHosts(out, view, table.Text)
+	}
+	if err != nil {
 		return err
 	}
 	if outcome != journal.Interrupted { // to be stopped is their proper end
@@ -216,174 +219,98 @@ func describeHosts(out io.Writer, p *preparedJob) error {
 
 func newHostsPsCommand() *cobra.Command {
 	var format string
+	var at remote
 	cmd := &cobra.Command{
 		Use:   "ps [RUN]",
-		Short: "List shared hosts with the jobs on them, and what each job has cost",
-		Long: `Ps lists shared hosts with the jobs on them, and what each job's slots have cost so far. The cost of a slot that has ended is
-known at the end of its host's paid hour.
+		Short: "List shared hosts with the jobs on them, why jobs have their slots, and what each has cost",
+		Long: `The cost of a slot that has ended is known at the end of its host's paid hour. At a controller with --groups, jobs that the token
+may not watch are counted, not named.
 ` + whichRun,
 		Example: `  tierml hosts ps
-  tierml hosts ps shared-1 -o json`,
+  tierml hosts ps shared-1 -o json
+  tierml hosts ps --controller http://localhost:7071`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkFormat(format); err != nil {
 				return err
+			}
+			client, err := at.client(cmd, args)
+			if err != nil {
+				return err
+			}
+			if client != nil {
+				defer client.Close()
+				view, err := remoteHosts(cmd.Context(), client, args)
+				if err != nil {
+					return err
+				}
+				return showHosts(cmd.OutOrStdout(), view, format)
 			}
 			dir, err := findRun(args)
 			if err != nil {
 				return err
 			}
-			return showHosts(cmd.OutOrStdout(), dir, format)
+			view, err := dashboard.ReadHosts(cmd.Context(), dir)
+			if err != nil {
+				return usageError{err}
+			}
+			return showHosts(cmd.OutOrStdout(), view, format)
 		},
 	}
 	outputFlag(cmd, &format)
+	at.flags(cmd)
 	return cmd
 }
 
-// hostRow is one host.
-type hostRow struct {
-	Host    string     `json:"host"`
-	Pool    string     `json:"pool"`
-	Tier    string     `json:"tier"`
-	Slots   int        `json:"slots"`
-	Used    hosts.Size `json:"used"`
-	Size    hosts.Size `json:"size"`
-	Jobs    []string   `json:"jobs"`
-	PerHour string     `json:"usd_per_hour"`
+// remoteHosts are the shared hosts of a controller that are meant: those named, or the only ones.
+func remoteHosts(ctx context.Context, client *call.Client, args []string) (shared.View, error) {
+	views, err := client.Hosts(ctx)
+	if err != nil {
+		return shared.View{}, err
+	}
+	var names []string
+	for _, v := range views {
+		if len(args) == 0 || v.Run == meantJob(args) {
+			return v, nil
+		}
+		names = append(names, v.Run)
+	}
+	if len(names) == 0 {
+		return shared.View{}, usageError{fmt.Errorf("the controller at %s keeps no shared hosts now: it does when started with --hosts", client.Address())}
+	}
+	return shared.View{}, usageError{fmt.Errorf("the controller at %s keeps no shared hosts %q now; it keeps %s", client.Address(), args[0], strings.Join(names, ", "))}
 }
 
-// payRow is what a job pays; job "" is the idle share.
-type payRow struct {
-	Job  string `json:"job"`
-	Held int    `json:"slots"`
-	USD  string `json:"usd"`
-}
-
-// hostsView is what is to be known of shared hosts from what they have written down.
-type hostsView struct {
-	Hosts []hostRow `json:"hosts"`
-	Bill  []payRow  `json:"bill"`
-	Total string    `json:"total_usd"` // of hosts that have ended
-}
-
-// viewHosts reads a run of shared hosts, also while it is active.
-func viewHosts(dir string) (v hostsView, err error) {
-	entries, _, err := journal.ReadFile(filepath.Join(dir, rundir.JournalFile))
-	if err != nil {
-		return v, err
-	}
-	text, err := os.ReadFile(filepath.Join(dir, desk.BookFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return v, usageError{fmt.Errorf("%s is no run of shared hosts: name one that `tierml hosts` has made", relative(dir))}
-	}
-	if err != nil {
-		return v, err
-	}
-	lines, _, err := hosts.ReadLines(text)
-	if err != nil {
-		return v, err
-	}
-	sizes, rates := map[string]hosts.Size{}, map[string]market.USD{}
-	var ledger cost.Ledger
-	live := map[string]*hostRow{}
-	var order []string
-	for _, e := range entries {
-		if err := ledger.Add(e); err != nil {
-			return v, err
-		}
-		switch e.Kind {
-		case journal.Start:
-			d, err := e.StartDetails()
-			if err != nil {
-				return v, err
-			}
-			for _, m := range d.Machines {
-				sizes[m.Name] = hosts.Size{VCPU: m.VCPU, MemoryMiB: m.MemoryMiB}
-				if usd, err := market.ParseUSD(m.OnDemand); err == nil {
-					rates["on-demand "+m.Name] = usd
-				}
-			}
-		case journal.Price:
-			if usd, err := market.ParseUSD(e.USD); err == nil {
-				rates[e.Pool] = usd
-			}
-		case journal.Launch:
-			pool, err := market.ParsePool(e.Pool)
-			if err != nil {
-				return v, err
-			}
-			live[e.Instance] = &hostRow{Host: e.Instance, Pool: e.Pool, Tier: e.Tier, Size: sizes[pool.Type], Jobs: []string{}}
-			order = append(order, e.Instance)
-		case journal.Evicted, journal.Terminated, journal.Failed:
-			if e.Ended != nil {
-				delete(live, e.Instance)
-			}
-		}
-	}
-	total, err := ledger.Spent(ledger.AsOf()) // with what running hosts owe: slots may be settled before their hosts are
-	if err != nil {
-		return v, err
-	}
-	book := hosts.NewBook(hosts.Rules{})
-	for _, l := range lines {
-		if err := book.Apply(l); err != nil {
-			return v, err
-		}
-	}
-	held := map[string]int{}
-	for _, id := range order {
-		row := live[id]
-		if row == nil {
-			continue
-		}
-		for _, s := range book.On(step.ID(id)) {
-			row.Slots++
-			held[s.Job]++
-			row.Used = hosts.Size{VCPU: row.Used.VCPU + s.Size.VCPU, MemoryMiB: row.Used.MemoryMiB + s.Size.MemoryMiB}
-			if !slices.Contains(row.Jobs, s.Job) {
-				row.Jobs = append(row.Jobs, s.Job)
-			}
-		}
-		pool, _ := market.ParsePool(row.Pool) // it was read above
-		rate := rates[row.Pool]
-		if pool.Class == market.OnDemand {
-			rate = rates["on-demand "+pool.Type]
-		}
-		row.PerHour = rate.String()
-		v.Hosts = append(v.Hosts, *row)
-	}
-	bill := book.BillOf(total)
-	var jobs []string
-	for job := range bill.Jobs {
-		jobs = append(jobs, job)
-	}
-	slices.Sort(jobs)
-	for _, job := range jobs {
-		v.Bill = append(v.Bill, payRow{job, held[job], bill.Jobs[job].String()})
-	}
-	v.Bill, v.Total = append(v.Bill, payRow{"", 0, bill.Idle.String()}), total.String()
-	return v, nil
-}
-
-// showHosts prints the hosts, and who pays.
-func showHosts(out io.Writer, dir, format string) error {
-	v, err := viewHosts(dir)
-	if err != nil {
-		return err
-	}
+// showHosts prints the hosts, what jobs have of them, and who pays.
+func showHosts(out io.Writer, v shared.View, format string) error {
 	t := table.Table{Data: v, Columns: []table.Column{
 		{Name: "host", Title: "HOST"}, {Name: "pool", Title: "POOL"}, {Name: "tier", Title: "TIER"}, {Name: "slots", Title: "SLOTS"}, {Name: "vcpu", Title: "VCPU"},
 		{Name: "memory_mib", Title: "MEMORY"}, {Name: "usd_per_hour", Title: "$/HOUR"}, {Name: "jobs", Title: "JOBS"},
 	}}
 	for _, h := range v.Hosts {
+		names := strings.Join(h.Jobs, " ")
 		t.Rows = append(t.Rows, []table.Cell{table.Of(h.Host), table.Of(h.Pool), table.Of(h.Tier), table.Of(h.Slots),
 			{Text: fmt.Sprintf("%d of %d", h.Used.VCPU, h.Size.VCPU), Value: h.Used.VCPU},
 			{Text: fmt.Sprintf("%d of %d MiB", h.Used.MemoryMiB, h.Size.MemoryMiB), Value: h.Used.MemoryMiB},
-			table.Of(h.PerHour), table.Of(strings.Join(h.Jobs, " "))})
+			table.Of(h.PerHour), {Text: strings.TrimSpace(names + " " + h.OthersText()), Value: names}})
 	}
 	if err := t.Write(out, format); err != nil || format == table.JSON || format == table.CSV {
 		return err
 	}
-	fmt.Fprintf(out, "\nHosts that have ended cost $%s:\n", v.Total)
+	jobs := table.Table{Columns: []table.Column{{Title: "JOB"}, {Title: "SLOTS"}, {Title: "WAITING"}, {Title: "$/HOUR"}, {Title: "WHY"}, {Title: "ON"}}}
+	for _, j := range v.Jobs {
+		jobs.Rows = append(jobs.Rows, []table.Cell{table.Of(j.Job), table.Of(j.Slots), table.Of(j.Waiting), money(j.PerHour), table.Of(j.Why), table.Of(orMinus(strings.Join(j.Hosts, " ")))})
+	}
+	if len(v.Jobs) > 0 {
+		fmt.Fprintln(out)
+		if err := jobs.Write(out, format); err != nil {
+			return err
+		}
+	}
+	if v.Total != "" {
+		fmt.Fprintf(out, "\nHosts have cost $%s so far:\n", v.Total)
+	} else if len(v.Bill) > 0 {
+		fmt.Fprintln(out, "\nSlots have cost so far:")
+	}
 	for _, row := range v.Bill {
 		if row.Job == "" {
 			row.Job = "idle share"

@@ -24,11 +24,10 @@ func newInitCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init [JOB.yaml]",
 		Short: "Write a first job file, by asking",
-		Long: `Init asks what to train and on which machines, suggests answers, and writes a job file in which every line is explained. Flags
-answer questions beforehand; without a terminal nothing is asked. The file, NAME.yaml unless JOB.yaml is given, is written only
-when the job can be planned.
+		Long: `It asks what to train and on which machines, suggests answers, and explains every line. Flags answer questions beforehand; without a
+terminal nothing is asked. NAME.yaml, unless JOB.yaml is given, is written only when the job can be planned.
 
-With --script, or a script as the first answer, the job runs a program of your own; init proposes its setup, state and progress.`,
+With --script, or a script as the first answer, the job runs a program of your own.`,
 		Example: `  tierml init
   tierml init ratings.yaml --data ratings.csv.gz --app mf --count 16
   tierml init --script finetune/train.py --hours 3

@@ -28,8 +28,8 @@ func newLeaksCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "leaks JOB.yaml",
 		Short: "List the machines of a job's cluster that still cost money on EC2 or Compute Engine",
-		Long: `Leaks lists every machine with the cluster's tag that has not ended, and on Compute Engine stopped ones, whose disks cost money.
-Machines past their lease (tag tierml:expires, label tierml-expiry) are leaks; the exit code is then 1. tierml down ends machines.`,
+		Long: `Machines past their lease (tag tierml:expires, label tierml-expiry) are leaks; the exit code is then 1. On Compute Engine stopped
+machines are listed, too: their disks cost money. tierml down ends machines.`,
 		Example: `  tierml leaks job.yaml
   tierml leaks job.yaml -o json`,
 		Args: oneJobFile,
@@ -70,11 +70,11 @@ func newDownCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "down JOB.yaml",
 		Short: "Terminate the machines of a job's cluster on EC2 or Compute Engine",
-		Long: `Down lists every machine with the cluster's tag that TierML launched, asks, terminates them, and waits until all have ended.
-Stop a run before you end its machines, or it buys others. --expired is safe at any time, also by a timer with -y.
+		Long: `It asks first, and waits until all have ended. Stop a run before you end its machines, or it buys others. --expired is safe at any
+time, also by a timer with -y. Settings of terraform output work in place of a job file.
 
-A job file without cluster uses the default one, tierml, which others may share: then only machines of the job file's owner are
-ended, unless --cluster tierml, --run or --expired is given. Settings of terraform output work in place of a job file.`,
+In the default cluster, tierml, which others may share, only machines of the job file's owner are ended, unless --cluster tierml,
+--run or --expired is given.`,
 		Example: `  tierml down job.yaml
   tierml down --expired -y job.yaml
   tierml down --run ratings-1-0a1b2c3d -y job.yaml`,

@@ -20,7 +20,7 @@ func newLogsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "logs [RUN [MACHINE...]]",
 		Short: "Print the logs of a run's controller and machines",
-		Long: `Logs prints each line with its source: "controller" or a machine, of which the beginning of the name is enough.
+		Long: `Each line has its source: "controller" or a machine, of which the beginning of the name is enough.
 ` + whichRun,
 		Example: `  tierml logs
   tierml logs demo-1 controller -f

@@ -37,11 +37,8 @@ func newMarketCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "market",
 		Short: "Show what each pool costs now and how long its machines can be expected to stay",
-		Long: `Market prints for each pool the price, the saving against on demand, the price per vCPU, the mean time until the price
-exceeds the bid (MTTF), and the probability of that within an hour and within --hours. "-" is unknown; ">" means that the
-price never exceeded the bid in that time.
-
-Prices come from the price store (see ` + "`tierml prices`" + `) or from --trace.`,
+		Long: `IN 1H and IN JOB are the probabilities of an eviction within an hour and within --hours. "-" is unknown; ">" means that the price
+never exceeded the bid in that time. Prices come from the price store (see tierml prices) or from --trace.`,
 		Example: `  tierml market --catalog catalog.csv --zones us-east-1a
   tierml market --trace prices.csv.gz --catalog catalog.csv --at 2016-03-10T12:00:00Z --hours 8 -o wide
   tierml market --trace prices.csv.gz --catalog catalog.csv --types c3.xlarge --chart`,

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -43,7 +44,7 @@ func TestEndingInForms(t *testing.T) {
 		t.Fatal(err)
 	}
 	var back ending
-	if err := json.Unmarshal(out.Bytes(), &back); err != nil || back != stopped || !strings.Contains(out.String(), `"ended_before": false`) {
+	if err := json.Unmarshal(out.Bytes(), &back); err != nil || !reflect.DeepEqual(back, stopped) || !strings.Contains(out.String(), `"ended_before": false`) {
 		t.Errorf("%v, %s", err, &out)
 	}
 	out.Reset()

@@ -11,8 +11,8 @@ func newPauseCommand() *cobra.Command {
 	return newChangeCommand(&pb.Change{Pause: true, By: "tierml pause"}, &cobra.Command{
 		Use:   "pause RUN",
 		Short: "Release the transient machines of a run, and keep its state on the reliable ones",
-		Long: `Pause stops training after the clock that has begun and gives up all transient machines. The reliable ones keep the state and
-cost what they cost. No clock is repeated. A run without reliable machines cannot be paused: tierml stop ends it with a checkpoint.
+		Long: `Training stops after the clock that has begun; no clock is repeated. A run without reliable machines cannot be paused: tierml stop
+ends it with a checkpoint.
 
 ` + namedRun + `.`,
 		Example: `  tierml pause demo
@@ -25,7 +25,7 @@ func newResumeCommand() *cobra.Command {
 	return newChangeCommand(&pb.Change{Resume: true, By: "tierml resume RUN"}, &cobra.Command{
 		Use:   "resume RUN",
 		Short: "Resume a paused run",
-		Long: `Resume ends a pause and buys as many transient machines as before. A run that has ended is continued by tierml run --resume.
+		Long: `It buys as many transient machines as before. A run that has ended is continued by tierml run --resume.
 
 ` + namedRun + `.`,
 		Example: `  tierml resume demo

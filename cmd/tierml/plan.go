@@ -41,8 +41,7 @@ func newPlanCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan JOB.yaml",
 		Short: "Show what a job would buy, cost and take, without starting anything",
-		Long: `Plan prints the pools that a job allows, the chosen ones with reasons, the expected cost and run time, and the cost of the
-same work on demand. -o wide gives a reason for every pool, -o csv the pools alone. docs/job.md describes the job file.`,
+		Long:  `-o wide gives a reason for every pool, -o csv the pools alone. docs/job.md describes the job file.`,
 		Example: `  tierml plan examples/demo.yaml
   tierml plan examples/demo.yaml -o json`,
 		Args: oneJobFile,

@@ -33,11 +33,8 @@ func newPricesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prices",
 		Short: "Keep spot-price history: import files, fetch it from EC2, show and export it",
-		Long: `Prices keeps the history of spot prices in one file, the price store, for ` + "`tierml market`" + ` and for --trace of
-` + "`tierml dry-run`" + `. EC2 itself keeps 90 days.
-
-The store is the file that --store names, or else the environment variable ` + storeVariable + `, or else
-tierml/prices.db in the user's data folder.`,
+		Long: `The price store is one file, for tierml market and for --trace of tierml dry-run: the one that --store names, or else the variable
+` + storeVariable + `, or else tierml/prices.db in the user's data folder. EC2 itself keeps 90 days.`,
 		Example: `  tierml prices import prices-2016.csv.gz
   tierml prices show`,
 		Args: cobra.NoArgs,
@@ -130,9 +127,8 @@ func newPricesImportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import FILE...",
 		Short: "Add price-history files to the store",
-		Long: `Import adds price histories to the price store: CSV with the columns timestamp, zone, instance_type, product, price, or the
-JSON of ` + "`aws ec2 describe-spot-price-history`" + `, plain, gzip or Zstandard; or a price list of Compute Engine (the Cloud Billing
-Catalog API's services/6F81-5844-456A/skus).
+		Long: `Files are CSV with the columns timestamp, zone, instance_type, product, price, or the JSON of aws ec2 describe-spot-price-history,
+plain, gzip or Zstandard; or a price list of Compute Engine (the Cloud Billing Catalog API's services/6F81-5844-456A/skus).
 
 Doubtful rows are reported. A line that cannot be parsed ends the import, and nothing of its file is kept. The last import wins.`,
 		Example: `  tierml prices import prices-2016.csv.gz
@@ -276,8 +272,7 @@ func newPricesFetchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fetch",
 		Short: "Fetch spot prices from EC2 and add them to the store",
-		Long: `Fetch adds the Linux spot prices of a region. EC2 keeps 90 days; run it by cron to keep more. It needs the permission
-ec2:DescribeSpotPriceHistory.`,
+		Long:  `EC2 keeps the prices of 90 days; run it by cron to keep more. It needs the permission ec2:DescribeSpotPriceHistory.`,
 		Example: `  tierml prices fetch --region us-east-1 --types c5.xlarge,c5.4xlarge
   tierml prices fetch --region us-east-1 --since 24h`,
 		Args: cobra.NoArgs,

@@ -18,7 +18,7 @@ func newPricesShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "List what the store holds",
-		Long:  "Show lists the pools of the price store with how many prices they have, from when to when, and their longest silence.",
+		Long:  "Each pool has its number of prices, from when to when they are, and the longest silence.",
 		Example: `  tierml prices show
   tierml prices show --zones us-east-1 --types m4.4xlarge -o json`,
 		Args: cobra.NoArgs,
@@ -96,7 +96,7 @@ func newPricesExportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "export",
 		Short:   "Write prices of the store as CSV",
-		Long:    "Export writes prices in the CSV form that `tierml prices import` and --trace read: columns timestamp, zone, instance_type, product, price.",
+		Long:    "tierml prices import and --trace read it: columns timestamp, zone, instance_type, product, price.",
 		Example: `  tierml prices export --zones us-east-1a --types c3.xlarge,c3.4xlarge --file prices.csv`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,6 +22,7 @@ import (
 	"github.com/tierml/tierml/jobmanager/call"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/watch/dashboard"
+	"github.com/tierml/tierml/watch/shared"
 )
 
 func newPsCommand() *cobra.Command {
@@ -30,7 +32,6 @@ func newPsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ps",
 		Short: "List the runs of this directory with their progress, machines and cost",
-		Long:  `Ps lists running and ended runs below ./runs, from their journals.`,
 		Example: `  tierml ps
   tierml ps -o wide
   tierml ps -o json`,
@@ -65,6 +66,15 @@ func newPsCommand() *cobra.Command {
 					continue
 				}
 				rows = append(rows, row)
+			}
+			for _, row := range rows {
+				if row.App == shared.App && row.State == "running" {
+					view, err := dashboard.ReadHosts(cmd.Context(), filepath.Join(rundir.Root, row.Run))
+					if err != nil {
+						fmt.Fprintf(cmd.ErrOrStderr(), "tierml: which jobs are on %s is not known: %v\n", row.Run, err)
+					}
+					dashboard.Place(rows, view)
+				}
 			}
 			if err := writePs(cmd.OutOrStdout(), rows, format); err != nil {
 				return err
@@ -148,13 +158,17 @@ func writePs(w io.Writer, rows []dashboard.Summary, format string) error {
 	if slices.ContainsFunc(rows, func(r dashboard.Summary) bool { return r.Group != "" }) {
 		group.Title = "GROUP"
 	}
+	on := table.Column{Name: "on_hosts"}
+	if slices.ContainsFunc(rows, func(r dashboard.Summary) bool { return len(r.On) > 0 }) {
+		on.Title = "HOSTS"
+	}
 	t := table.Table{Data: rows, Columns: []table.Column{
 		{Name: "run", Title: "RUN"}, {Name: "state", Title: "STATE"}, {Name: "clock", Title: "CLOCK"}, {Name: "clocks"},
 		{Name: "test", Title: "TEST"}, {Name: "stage", Title: "STAGE"}, {Name: "machines", Title: "MACHINES"},
 		{Name: "usd_per_hour", Title: "$/HOUR"}, {Name: "spent_usd", Title: "SPENT"}, {Name: "saved_usd", Title: "SAVED"},
 		{Name: "market_seconds", Title: "MARKET TIME"}, {Name: "app", Title: "APP", Wide: true}, {Name: "train", Title: "TRAIN", Wide: true},
 		{Name: "began", Title: "BEGAN", Wide: true}, {Name: "as_of", Title: "AS OF", Wide: true},
-		{Name: "why", Title: "WHY", Wide: true}, group,
+		{Name: "why", Title: "WHY", Wide: true}, group, on,
 	}}
 	for _, r := range rows {
 		t.Rows = append(t.Rows, []table.Cell{
@@ -162,6 +176,7 @@ func writePs(w io.Writer, rows []dashboard.Summary, format string) error {
 			figureCell(r.Test), table.Of(orMinus(r.Stage)), {Text: machinesText(r), Value: r.Reliable + r.Transient},
 			money(r.PerHour), money(r.Spent), money(r.Saved), {Text: words.Duration(r.Seconds), Value: r.Seconds},
 			table.Of(r.App), figureCell(r.Train), minute(r.Began), minute(r.AsOf), table.Of(orMinus(r.Why)), {Text: orMinus(r.Group), Value: r.Group},
+			{Text: orMinus(someOf(r.On)), Value: strings.Join(r.On, " ")},
 		})
 	}
 	return t.Write(w, format)
@@ -195,6 +210,15 @@ func machinesText(r dashboard.Summary) string {
 		return "-"
 	}
 	return fmt.Sprintf("%d reliable, %d transient", r.Reliable, r.Transient)
+}
+
+// someOf names the first ones.
+func someOf(names []string) string {
+	const most = 2
+	if len(names) <= most {
+		return strings.Join(names, " ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], " "), len(names)-most)
 }
 
 func orMinus(text string) string { return cmp.Or(text, "-") }

@@ -26,7 +26,7 @@ func TestGroupsOfRuns(t *testing.T) {
 	if text := shown(table.Plain, none, one); !strings.Contains(text, "GROUP") || !strings.Contains(text, "vision") {
 		t.Error(text)
 	}
-	if text := shown(table.CSV, none, one); !strings.Contains(text, ",group\n") || !strings.Contains(text, ",vision\n") {
+	if text := shown(table.CSV, none, one); !strings.Contains(text, ",group,") || !strings.Contains(text, ",vision,") {
 		t.Error(text)
 	}
 	if text := shown(table.JSON, one); !strings.Contains(text, `"group": "vision"`) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -21,7 +22,7 @@ const referencePage = `# Commands
 
 <!-- made from the commands themselves by make golden; change their help, not this page -->
 
-For people who look up a command: ` + "`tierml COMMAND --help`" + ` of all commands on one page. Every flag can also be set by a variable or in
+For people who look up a command or a flag; ` + "`tierml COMMAND --help`" + ` says more, with examples. Every flag can also be set by a variable or in
 a file: see [the environment](#what-variables-and-files-it-reads). RUN is a run's directory, its name below ./runs, or the name of a job,
 which means its latest run; where it may be left out, the run whose journal was written last. Defaults are in parentheses.
 `
@@ -48,7 +49,7 @@ func TestReference(t *testing.T) {
 	var out bytes.Buffer
 	root := &cobra.Command{Use: "tool"}
 	root.PersistentFlags().BoolP("quiet", "q", false, "say less")
-	work := &cobra.Command{Use: "work FILE", Short: "Work on a file", Long: "Work works.", Example: "  tool work a\n  tool work b", Run: func(*cobra.Command, []string) {}}
+	work := &cobra.Command{Use: "work FILE", Short: "Work on a file", Run: func(*cobra.Command, []string) {}}
 	work.Flags().IntP("number", "n", 3, "so `many`")
 	work.Flags().String("kind", "", "which | kind")
 	parts := &cobra.Command{Use: "parts", Short: "Parts of it"}
@@ -65,9 +66,9 @@ func TestReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"\nWork: [work](#tool-work), [parts](#tool-parts), [parts show](#tool-parts-show),", "## Work\n", "### tool parts show\n", "```sh\ntool work a\ntool work b\n```",
-		"- `-n, --number many` (`3`): so many\n", "- `--kind string`: which | kind\n", "Usage: `tool work FILE`", "## What the tides do",
-		"- `-q, --quiet`: say less\n", "### tool parts two\n", "[Common flags](#flags-of-several-commands): `--dry`\n",
+		"\nWork: [work](#tool-work), [parts](#tool-parts), [parts show](#tool-parts-show),", "## Work\n", "### tool parts show\n",
+		"### tool work\n\n`tool work FILE`\n\nWork on a file.\n\n- `--kind string`: which | kind\n", "- `-n, --number many` (`3`): so many\n", "## What the tides do",
+		"- `-q, --quiet`: say less\n", "### tool parts two\n\nPart two.\n", "`parts one`, `parts two`, `parts three`, `parts four`:\n\n- `--dry`: change nothing\n",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing", want)
@@ -84,7 +85,7 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// writeReference writes a page in Markdown about every command that is shown, by group, and every topic: what its help says.
+// writeReference writes a page in Markdown about every command that is shown, by group, with its flags, and every topic.
 func writeReference(w io.Writer, root *cobra.Command, introduction string) error {
 	var b strings.Builder
 	b.WriteString(introduction)
@@ -98,6 +99,14 @@ func writeReference(w io.Writer, root *cobra.Command, introduction string) error
 		fmt.Fprintf(&b, "\n%s: %s\n", group.Title, strings.Join(links, ", "))
 	}
 	common := commonFlags(shown(root))
+	if len(common) > 0 {
+		b.WriteString("\n## Flags of several commands\n")
+		writeCommon(&b, common)
+	}
+	b.WriteString("\n## Flags of all commands\n\n")
+	for _, row := range flagRows(root.PersistentFlags()) {
+		b.WriteString(row.text)
+	}
 	for _, group := range root.Groups() {
 		fmt.Fprintf(&b, "\n## %s\n", group.Title)
 		for _, cmd := range shown(root) {
@@ -105,16 +114,6 @@ func writeReference(w io.Writer, root *cobra.Command, introduction string) error
 				describe(&b, cmd, common)
 			}
 		}
-	}
-	if len(common) > 0 {
-		b.WriteString("\n## Flags of several commands\n\n")
-		for _, row := range slices.Sorted(maps.Keys(common)) {
-			b.WriteString(row)
-		}
-	}
-	b.WriteString("\n## Flags of all commands\n\n")
-	for _, row := range flagRows(root.PersistentFlags()) {
-		b.WriteString(row.text)
 	}
 	for _, cmd := range root.Commands() {
 		if cmd.IsAdditionalHelpTopicCommand() {
@@ -145,47 +144,48 @@ func groupOf(cmd *cobra.Command) string {
 	return ""
 }
 
-func describe(b *strings.Builder, cmd *cobra.Command, common map[string]int) {
-	fmt.Fprintf(b, "\n### %s\n\n%s.\n\n", cmd.CommandPath(), cmd.Short)
-	// The help's text is laid out for terminals, with columns: it stays as it is, but for what the page says once.
-	long := strings.NewReplacer(whichRun+"\n", "", whichRun, "", namedRun+".\n\n", "", namedRun+".", "").Replace(cmd.Long)
-	fmt.Fprintf(b, "```text\n%s\n```\n\n```sh\n%s\n```\n\n", strings.TrimSpace(long), unindent(cmd.Example))
-	fmt.Fprintf(b, "Usage: `%s`\n", strings.TrimSuffix(cmd.UseLine(), " [flags]"))
-	var shared []string
+func describe(b *strings.Builder, cmd *cobra.Command, common map[string][]string) {
+	fmt.Fprintf(b, "\n### %s\n\n", cmd.CommandPath())
+	if usage := strings.TrimSuffix(cmd.UseLine(), " [flags]"); usage != cmd.CommandPath() {
+		fmt.Fprintf(b, "`%s`\n\n", usage)
+	}
+	fmt.Fprintf(b, "%s.\n", cmd.Short)
 	var own string
 	for _, row := range flagRows(cmd.LocalFlags()) {
-		if common[row.text] > 0 {
-			shared = append(shared, "`--"+row.name+"`")
-		} else {
+		if common[row.text] == nil {
 			own += row.text
 		}
-	}
-	if len(shared) > 0 {
-		fmt.Fprintf(b, "\n[Common flags](#flags-of-several-commands): %s\n", strings.Join(shared, ", "))
 	}
 	if own != "" {
 		b.WriteString("\n" + own)
 	}
 }
 
-// commonFlags are the rows of flags that several commands have alike.
-func commonFlags(commands []*cobra.Command) map[string]int {
-	count := map[string]int{}
+// commonFlags has the rows of flags that several commands have alike, and these commands.
+func commonFlags(commands []*cobra.Command) map[string][]string {
+	of := map[string][]string{}
 	for _, cmd := range commands {
+		_, name, _ := strings.Cut(cmd.CommandPath(), " ")
 		for _, row := range flagRows(cmd.LocalFlags()) {
-			count[row.text]++
+			of[row.text] = append(of[row.text], "`"+name+"`")
 		}
 	}
-	maps.DeleteFunc(count, func(_ string, n int) bool { return n < 2 })
-	return count
+	maps.DeleteFunc(of, func(_ string, names []string) bool { return len(names) < 2 })
+	return of
 }
 
-func unindent(text string) string {
-	var lines []string
-	for line := range strings.Lines(text) {
-		lines = append(lines, strings.TrimSpace(line))
+// writeCommon writes flags below the commands that have them, those of most commands first.
+func writeCommon(b *strings.Builder, common map[string][]string) {
+	rows, size := map[string]string{}, map[string]int{}
+	for _, row := range slices.Sorted(maps.Keys(common)) {
+		names := strings.Join(common[row], ", ")
+		rows[names], size[names] = rows[names]+row, len(common[row])
 	}
-	return strings.Join(lines, "\n")
+	for _, names := range slices.SortedFunc(maps.Keys(rows), func(x, y string) int {
+		return cmp.Or(cmp.Compare(size[y], size[x]), strings.Compare(x, y))
+	}) {
+		fmt.Fprintf(b, "\n%s:\n\n%s", names, rows[names])
+	}
 }
 
 // flagRow is a flag and its line in a list.

@@ -32,9 +32,10 @@ func newReportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report [RUN...]",
 		Short: "Report what a run cost, what it would have cost on demand, and where the difference went",
-		Long: `Report works from the journal, also for runs that are still running or were killed.
+		Long: `It works for runs that are still running or were killed, too. Several runs are shown side by side. -o csv has a row per machine, -o
+html is a web page.
 ` + whichRun + `
-RUN may also be the path of a journal. Several runs are shown side by side. -o csv has a row per machine, -o html is a web page.`,
+RUN may also be the path of a journal.`,
 		Example: `  tierml report
   tierml report demo-1
   tierml report demo-1 demo-2

@@ -34,8 +34,7 @@ func newRunCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run JOB.yaml",
 		Short: "Train a job on machines that come and go, and report what it cost",
-		Long: `Run prints the plan, asks whether to proceed, buys machines and trains. runs/NAME-N gets the journal, the model, the reports
-and the logs.
+		Long: `It prints the plan and asks before it buys. runs/NAME-N gets the journal, the model, the reports and the logs.
 
 Ctrl-C saves the work and terminates every machine; a second Ctrl-C terminates them at once. --resume continues a run that was
 stopped or killed: it takes over machines that still run, or starts from the newest checkpoint.

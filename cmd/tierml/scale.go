@@ -22,14 +22,12 @@ func newScaleCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "scale RUN",
 		Short: "Add or remove workers, servers and reliable machines of a running job",
-		Long: `Scale changes a run's numbers of transient machines (workers), of those that serve parameters (servers) and of reliable machines.
+		Long: `Workers are transient machines; servers are those of them that serve parameters, and bring a machine along where none is free. The
+remaining reliable machines must be able to hold the job alone. Numbers are relative, and hold until the next change.
 
-` + namedRun + `.
+-o json and csv print the numbers that are wanted and those present when the command ends.
 
-Numbers are relative to what is wanted now and hold until the next change. Servers without a machine bring one along. The
-remaining reliable machines must be able to hold the job alone.
-
--o json and csv print the numbers that are wanted and those present when the command ends.`,
+` + namedRun + `.`,
 		Example: `  tierml scale demo --workers +4
   tierml scale runs/demo-1 --workers +4 --servers -1 --wait
   tierml scale demo --reliable +1

@@ -213,15 +213,13 @@ func newConfigCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config [COMMAND]",
 		Short: "Show the settings of all commands and the source of each value",
-		Long: `A flag that is not on the command line takes its value from the environment, else from the settings file, for example
+		Long: `A flag that is not on the command line takes its value from the environment, else from the settings file: tierml/config.yaml in the
+user's directory of configurations (on Linux ~/.config), or what ` + settingsVariable + ` names. For example
 
   dashboard:
     listen: localhost:9000
 
-in the file, or TIERML_DASHBOARD_LISTEN=localhost:9000 in the environment. The file is tierml/config.yaml in the user's
-directory of configurations (on Linux ~/.config), or what ` + settingsVariable + ` names.
-
-Config shows every value and its source, of all commands or of one, also with flags that follow --.`,
+in the file, or TIERML_DASHBOARD_LISTEN=localhost:9000 in the environment. Flags that follow -- count, too.`,
 		Example: `  tierml config
   tierml config --changed
   TIERML_DRY_RUN_STARTS=500 tierml config dry-run

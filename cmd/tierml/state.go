@@ -27,8 +27,7 @@ func newStateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "state [RUN [PROGRAM...]]",
 		Short: "List the programs of a run, and copy their saved state",
-		Long: `State lists the programs of a job with run:, the ranks of a gang or the tasks of an array, with their progress and end. With --to
-it copies their newest saved states to a folder, also while the run continues. PROGRAM is a name such as rank-0 or task-17.
+		Long: `PROGRAM is a name such as rank-0 or task-17. --to copies also while the run continues.
 ` + whichRun,
 		Example: `  tierml state sweep-1
   tierml state sweep-1 task-3 --to results`,

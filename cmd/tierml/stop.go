@@ -24,8 +24,8 @@ func newStopCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stop RUN",
 		Short: "End a run in order: save its work and terminate its machines",
-		Long: `Stop ends a run as Ctrl-C does: work is saved, every machine is terminated, the report is written. It waits until that is
-done; Ctrl-C ends only the waiting. -o json and csv print only the result.
+		Long: `It does what Ctrl-C does, writes the report, and waits until that is done; Ctrl-C ends only the waiting. -o json and csv print only
+the result.
 
 ` + namedRun + `.`,
 		Example: `  tierml stop demo-1

@@ -19,10 +19,7 @@ func newSweepCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sweep [SWEEP]",
 		Short: "List the trials of a sweep with their settings, losses and cost, the best first",
-		Long: `Sweep lists the trials of a sweep on a controller, and the best model's place. SWEEP is the name of its first trial; default: the
-newest sweep.
-
-The trials of a program are in its report. See docs/scheduler.md.`,
+		Long:  `SWEEP is the name of its first trial; default: the newest sweep. The trials of a program are in its report. See docs/scheduler.md.`,
 		Example: `  tierml sweep --controller http://localhost:7071
   tierml sweep rates -o wide
   tierml sweep rates-1 -o json`,

@@ -34,8 +34,8 @@ func newTrainCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "train JOB.yaml",
 		Short: "Train a job in this process alone: no cloud, no markets, all cores",
-		Long: `Train trains a job in one process, whatever its cloud, and saves the model in runs/NAME-N or in --model. It stops after
-train.clocks clocks, or earlier by train.stop or the flags below. Ctrl-C saves the model as it is.`,
+		Long: `The model is saved in runs/NAME-N or in --model. It stops after train.clocks clocks, or earlier by train.stop or the flags below.
+Ctrl-C saves the model as it is.`,
 		Example: `  tierml train job.yaml
   tierml train job.yaml --model model.safetensors --until-loss 0.92 --max-time 10m`,
 		Args: oneJobFile,

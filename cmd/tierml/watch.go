@@ -61,7 +61,7 @@ func newTopCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top [RUN]",
 		Short: "Watch a run from another terminal",
-		Long: `Top shows the live view of a run; q or Ctrl-C leaves it. With --once it prints the state, with -o as tierml ps does.
+		Long: `q or Ctrl-C leaves it. With --once it prints the state, with -o as tierml ps does.
 ` + whichRun,
 		Example: `  tierml top
   tierml top demo-1
@@ -160,7 +160,7 @@ func newEventsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "events [RUN]",
 		Short: "Show what happened in a run, and why: launches, notices, evictions, stages, roll-backs",
-		Long: `Events prints important events with market time and reason; -o json prints all lines of the journal.
+		Long: `-o json prints all lines of the journal.
 ` + whichRun,
 		Example: `  tierml events demo-1
   tierml events -f

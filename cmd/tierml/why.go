@@ -21,10 +21,8 @@ func newWhyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "why JOB",
 		Short: "Explain how many machines a scheduler grants a job, and what other schedulers would grant it",
-		Long: `Why prints the last decision of a controller's scheduler about a job: its workers before and after, the reason, and what the other jobs got.
-
-Of a job that is not started because of a budget or a quota of its group it prints that. For everything else the controller must have been
-started with --scheduler. See docs/scheduler.md.`,
+		Long: `It prints the scheduler's last decision about the job, with the reason and what the other jobs got, or the budget or quota of its
+group for which it is not started. The first needs a controller with --scheduler. See docs/scheduler.md.`,
 		Example: `  tierml why --controller http://localhost:7071 demo
   tierml why demo -o json`,
 		Args: func(_ *cobra.Command, args []string) error {

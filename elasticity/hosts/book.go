@@ -86,7 +86,7 @@ func (b *Book) Apply(l Line) error {
 		return b.applyAsked(l)
 	case Placed:
 		s.Host, s.Placed = l.Host, l.T
-		b.use(s, Size.plus)
+		b.use(s, Size.Plus)
 	case Leaving:
 		s.Leaving = true
 	case Ended:
@@ -94,7 +94,7 @@ func (b *Book) Apply(l Line) error {
 			return fmt.Errorf("slot %s ends twice", s.ID)
 		}
 		s.Ended, s.EndedBy, s.Why = l.T, l.By, l.Why
-		b.use(s, Size.minus)
+		b.use(s, Size.Minus)
 		b.live = slices.DeleteFunc(b.live, func(o *Slot) bool { return o == s })
 		if s.Charged = s.Host == ""; !s.Charged { // else it never had one, and costs nothing
 			b.owing = append(b.owing, s)
@@ -264,7 +264,7 @@ func (b *Book) AddHost(id step.ID, tier step.Tier, size Size) *Host {
 	h := &Host{ID: id, Tier: tier, Size: size, Stays: true}
 	b.hosts[id] = h
 	for _, s := range b.On(id) {
-		h.Used = h.Used.plus(s.Size)
+		h.Used = h.Used.Plus(s.Size)
 	}
 	return h
 }

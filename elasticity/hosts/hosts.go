@@ -34,8 +34,11 @@ func SizeOf(t market.InstanceType) Size { return Size{VCPU: t.VCPU, MemoryMiB: t
 
 func (s Size) String() string { return fmt.Sprintf("%d vCPUs and %d MiB", s.VCPU, s.MemoryMiB) }
 
-func (s Size) plus(o Size) Size  { return Size{s.VCPU + o.VCPU, s.MemoryMiB + o.MemoryMiB} }
-func (s Size) minus(o Size) Size { return Size{s.VCPU - o.VCPU, s.MemoryMiB - o.MemoryMiB} }
+// Plus is both together.
+func (s Size) Plus(o Size) Size { return Size{s.VCPU + o.VCPU, s.MemoryMiB + o.MemoryMiB} }
+
+// Minus is what is left of one without the other.
+func (s Size) Minus(o Size) Size { return Size{s.VCPU - o.VCPU, s.MemoryMiB - o.MemoryMiB} }
 
 func (s Size) fits(o Size) bool { return s.VCPU <= o.VCPU && s.MemoryMiB <= o.MemoryMiB }
 
@@ -78,7 +81,7 @@ type Host struct {
 	Used     Size
 }
 
-func (h *Host) free() Size { return h.Size.minus(h.Used) }
+func (h *Host) free() Size { return h.Size.Minus(h.Used) }
 
 // tierOf is the tier of hosts that serves a request: what stays is on demand.
 func tierOf(class market.Class) step.Tier {

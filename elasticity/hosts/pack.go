@@ -26,11 +26,11 @@ func pack(slots []*Slot, hosts []*Host, neighbours func(job string, host step.ID
 		var best *Host
 		var score [2]float64
 		for _, h := range hosts {
-			free := h.free().minus(used[h.ID])
+			free := h.free().Minus(used[h.ID])
 			if h.Tier != s.Tier || !h.Stays || !s.Size.fits(free) {
 				continue
 			}
-			left := free.minus(s.Size)
+			left := free.Minus(s.Size)
 			now := [2]float64{0, float64(left.VCPU)/float64(h.Size.VCPU) + float64(left.MemoryMiB)/float64(h.Size.MemoryMiB)}
 			if s.Tier == step.Reliable && (mine[h.ID][s.Job] || neighbours(s.Job, h.ID)) {
 				now[0] = 1
@@ -41,17 +41,17 @@ func pack(slots []*Slot, hosts []*Host, neighbours func(job string, host step.ID
 		}
 		if best != nil {
 			p.on[s] = best.ID
-			used[best.ID] = used[best.ID].plus(s.Size)
+			used[best.ID] = used[best.ID].Plus(s.Size)
 			if mine[best.ID] == nil {
 				mine[best.ID] = map[string]bool{}
 			}
 			mine[best.ID][s.Job] = true
 			continue
 		}
-		i := slices.IndexFunc(made, func(u Size) bool { return s.Size.fits(fresh.minus(u)) })
+		i := slices.IndexFunc(made, func(u Size) bool { return s.Size.fits(fresh.Minus(u)) })
 		switch {
 		case i >= 0:
-			made[i] = made[i].plus(s.Size)
+			made[i] = made[i].Plus(s.Size)
 		case len(made) < most && s.Size.fits(fresh):
 			made = append(made, s.Size)
 		default:

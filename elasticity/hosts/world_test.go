@@ -288,7 +288,7 @@ func (w *world) check() {
 	for id, h := range w.brain.Book.hosts {
 		used := Size{}
 		for _, s := range w.brain.Book.On(id) {
-			used = used.plus(s.Size)
+			used = used.Plus(s.Size)
 		}
 		if used != h.Used || !h.Used.fits(h.Size) {
 			w.t.Fatalf("host %s of %s has given away %s, its slots add up to %s", id, h.Size, h.Used, used)
@@ -521,7 +521,7 @@ func TestFullHostIsPaidWhole(t *testing.T) {
 			}
 			cut := start.Add(time.Duration(r.Int64N(int64(length))))
 			paid += Share(part, host, start.Add(-time.Hour), cut, charges) + Share(part, host, cut, start.Add(length+time.Hour), charges)
-			left = left.minus(part)
+			left = left.Minus(part)
 		}
 		if total := market.Total(charges); paid > total || paid < total-market.USD(4*slots) {
 			t.Fatalf("%d slots of a full host pay %s of %s", slots, paid, total)

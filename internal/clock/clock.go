@@ -1,7 +1,6 @@
 // Package clock maps wall-clock time to market time: t = t0 + speed x elapsed. On a real cloud the two are
 // the same; on the fake cloud a recorded market is replayed faster. Every time on the wire, in the journal,
-// on a bill and in a decision is market time; only notices, heartbeats and boot keep wall-clock lengths
-// (docs/determinism.md).
+// on a bill and in a decision is market time; only notices, heartbeats and boot keep wall-clock lengths.
 package clock
 
 import (

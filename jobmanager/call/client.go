@@ -24,6 +24,7 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/watch/dashboard"
+	"github.com/tierml/tierml/watch/shared"
 )
 
 // Client talks to one controller.
@@ -181,6 +182,11 @@ func (c *Client) Jobs(ctx context.Context) (jobs []Job, err error) {
 // Groups is what the jobs of each group have cost.
 func (c *Client) Groups(ctx context.Context) (account Account, err error) {
 	return account, c.exchange(ctx, http.MethodGet, nil, &account, "groups")
+}
+
+// Hosts are the shared hosts with the jobs on them.
+func (c *Client) Hosts(ctx context.Context) (views []shared.View, err error) {
+	return views, c.exchange(ctx, http.MethodGet, nil, &views, "hosts")
 }
 
 // Job returns one: ID may be a job's name, which means its newest run, or "latest".

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/cost"
+	"github.com/tierml/tierml/elasticity/hosts/desk"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/runs"
@@ -42,6 +43,7 @@ type Board struct {
 	acts    Acts
 	listed  kept
 	swept   kept
+	hosted  kept
 	places  chan struct{} // of runs that are being read for the first time
 
 	wholeMu sync.Mutex
@@ -81,6 +83,7 @@ type run struct {
 	brief  *Summary
 	start  journal.StartDetails // kept with it
 	counts *counts
+	book   *desk.Reader     // of slots, where the run is of shared hosts
 	tests  []cost.LossPoint // nil = not requested
 	going  bool
 	caught bool // all that was there has been read
@@ -91,7 +94,7 @@ type run struct {
 }
 
 func newRun(dir string, going bool) *run {
-	return &run{dir: dir, status: status.New(), counts: newCounts(filepath.Base(dir)), going: going, follow: func() {}}
+	return &run{dir: dir, status: status.New(), counts: newCounts(filepath.Base(dir)), book: desk.NewReader(dir), going: going, follow: func() {}}
 }
 
 // Run follows until the context ends.

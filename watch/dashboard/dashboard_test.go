@@ -274,7 +274,7 @@ func TestNamedMetricsExist(t *testing.T) {
 		t.Fatal(err)
 	}
 	b, server := boardWith(t, root, clockOf(story[:len(story)/2]), func() Manager {
-		return Manager{Budget: 1, PerHour: 1, Sweeps: []Sweep{{ID: "rates-1", Budget: "5", Trials: []Trial{{State: "running"}}}}}
+		return Manager{Budget: 1, PerHour: 1, Sweeps: []Sweep{{ID: "rates-1", Budget: "5", Trials: []Trial{{State: "running"}}}}, Grants: &Grants{}}
 	})
 	await(t, b, 1)
 	there := get(t, server, "/metrics", http.StatusOK)

@@ -33,6 +33,8 @@ const refresh = 2 * time.Second
 //	POST /runs/NAME/act          stop, scale or drill it, behind a token only (act.go)
 //	GET /sweeps/NAME             the trials of a controller's sweep (sweep.go)
 //	GET /api/sweeps/NAME         the same as JSON: a Sweep
+//	GET /hosts                   shared hosts with the jobs on them (hosts.go)
+//	GET /api/hosts               the same as JSON: an array of shared.View
 //	GET /api/runs                the list as JSON: an array of Summary
 //	GET /api/runs/NAME           a run's report as JSON, as of now: what `tierml report -o json` prints
 //	GET /metrics                 for Prometheus
@@ -62,6 +64,8 @@ func (b *Board) serve(trusted bool) http.Handler {
 			answer(w, r, s)
 		}
 	})
+	mux.HandleFunc("GET /hosts", b.hostsPage)
+	mux.HandleFunc("GET /api/hosts", b.hostsJSON)
 	mux.HandleFunc("GET /api/runs", b.listJSON)
 	mux.HandleFunc("GET /api/runs/{name}", b.report)
 	mux.HandleFunc("GET /favicon.ico", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
@@ -75,6 +79,8 @@ func (b *Board) Summaries() []Summary {
 	for _, r := range b.all() {
 		rows = append(rows, r.summary(b.now()))
 	}
+	views, _ := b.views(nil) // the page of hosts has what is wrong
+	Place(rows, views...)
 	return rows
 }
 

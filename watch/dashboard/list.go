@@ -18,9 +18,10 @@ import (
 	"github.com/tierml/tierml/internal/journal/words"
 	"github.com/tierml/tierml/internal/runs"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/watch/shared"
 )
 
-//go:embed done.html events.html list.html logs.html sweep.html trouble.html
+//go:embed done.html events.html hosts.html list.html logs.html sweep.html trouble.html
 var texts embed.FS
 
 var pages = template.Must(template.New("").Funcs(template.FuncMap{
@@ -37,6 +38,7 @@ var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	"second": page.Stamp,
 	"iso":    func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	"path":   url.PathEscape,
+	"runOf":  shared.RunOf,
 }).ParseFS(texts, "*.html"))
 
 // frame is what all pages have.
@@ -86,11 +88,20 @@ const rowsAtATime = 100
 type Manager struct {
 	Running, MaxRunning int
 	Queued, MaxQueued   int
-	Spent, Rate         market.USD // of all jobs: so far, and per hour now
-	Budget, PerHour     market.USD // the limits; 0 = none
-	Held                string     // why nothing that waits is started
-	Jobs                []Job      // all of them, those without a journal too, in order
-	Sweeps              []Sweep    // the newest first
+	Spent, Rate         market.USD        // of all jobs: so far, and per hour now
+	Budget, PerHour     market.USD        // the limits; 0 = none
+	Held                string            // why nothing that waits is started
+	Jobs                []Job             // all of them, those without a journal too, in order
+	Granted             map[string]string // why running jobs have the slots that they have, by a scheduler
+	Sweeps              []Sweep           // the newest first
+	Grants              *Grants           // nil = no scheduler
+}
+
+// Grants are what a scheduler has decided last.
+type Grants struct {
+	Workers int           // granted to all jobs
+	Paused  int           // jobs without workers that had some
+	Longest time.Duration // since the arrival of the job that has waited longest for its first workers, by the wall clock
 }
 
 // Job is a run of a controller. State and Why of its Summary are the job's.
@@ -104,6 +115,7 @@ type listView struct {
 	frame
 	Root      string
 	Manager   *Manager
+	Hosts     bool // there are shared hosts
 	Attention []attention
 	Days      []day
 	Rows      []Job
@@ -237,7 +249,7 @@ func (b *Board) listView(r *http.Request) listView {
 			all = append(all, Job{Summary: s})
 		}
 	}
-	v.All = len(all)
+	v.All, v.Hosts = len(all), len(b.sharing()) > 0
 	v.overview(all)
 	for _, j := range all {
 		if !slices.Contains(v.States, j.State) {

@@ -275,6 +275,9 @@ var (
 	trialsGauge      = describe("sweep_trials", "Trials of a sweep by their state, until all are over.", "sweep", "state")
 	sweptGauge       = describe("sweep_spent_dollars", "What the trials of a sweep have cost.", "sweep")
 	sweepLimitGauge  = describe("sweep_budget_dollars", "What they may cost together.", "sweep")
+	grantedGauge     = describe("scheduler_workers", "Workers that the scheduler has granted to all jobs.")
+	restingGauge     = describe("scheduler_paused_jobs", "Jobs without workers that had some.")
+	longestGauge     = describe("scheduler_longest_wait_seconds", "Wall-clock time since the arrival of the job that has waited longest for its first workers.")
 	allLimitGauge    = describe("controller_limit_dollars_per_hour", "What they may cost in an hour together.")
 	controllerStates = []string{"queued", "running", "stopping", "finished", "failed", "stopped"}
 )
@@ -302,6 +305,11 @@ func collectKeeper(out chan<- prometheus.Metric, k Manager) {
 		if s.Budget != "" {
 			set(sweepLimitGauge, float64(dollars(s.Budget))/1e9, s.ID)
 		}
+	}
+	if s := k.Grants; s != nil {
+		set(grantedGauge, float64(s.Workers))
+		set(restingGauge, float64(s.Paused))
+		set(longestGauge, s.Longest.Seconds())
 	}
 	set(allSpentGauge, float64(k.Spent)/1e9)
 	set(allHourGauge, float64(k.Rate)/1e9)

@@ -36,9 +36,11 @@ type Summary struct {
 	Stage     string `json:"stage,omitempty"`
 	Reliable  int    `json:"reliable"`  // machines in training
 	Transient int    `json:"transient"` //
-	PerHour   string `json:"usd_per_hour,omitempty"`
-	Spent     string `json:"spent,omitempty"`
-	Saved     string `json:"saved,omitempty"`
+	// On are the shared hosts on which it has slots.
+	On      []string `json:"on_hosts,omitempty"`
+	PerHour string   `json:"usd_per_hour,omitempty"`
+	Spent   string   `json:"spent,omitempty"`
+	Saved   string   `json:"saved,omitempty"`
 	// What the run is expected to have cost at its end, and market seconds until then, while it goes on.
 	Expected string    `json:"expected_usd,omitempty"`
 	TimeLeft float64   `json:"seconds_left,omitempty"`

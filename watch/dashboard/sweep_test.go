@@ -24,7 +24,9 @@ func TestSweepPage(t *testing.T) {
 	if s.Best != "rates-1" || s.Trials[0].Run != "rates-1" || s.Trials[1].Run != "rates-2" || s.Counts() != "1 queued, 1 finished, 1 stopped, 1 to come" {
 		t.Errorf("%s, %s: %+v", s.Best, s.Counts(), s.Trials)
 	}
-	b, server := boardWith(t, root, time.Now, func() Manager { return Manager{Sweeps: []Sweep{s}} })
+	b, server := boardWith(t, root, time.Now, func() Manager {
+		return Manager{Sweeps: []Sweep{s}, Grants: &Grants{Workers: 5, Paused: 2, Longest: time.Minute}}
+	})
 	await(t, b, 1)
 	page := get(t, server, "/sweeps/rates-1", 200)
 	for _, want := range []string{"rank 8, step 0.125", "waits for &lt;its&gt; turn", "loss at 20", "no number", "$1.25", "of a budget of $5.00", `href="/runs/rates-1"`, "over dollars", "over hours", "<path class=\"line s0"} {
@@ -41,7 +43,8 @@ func TestSweepPage(t *testing.T) {
 		t.Error("the list does not name the sweep")
 	}
 	metrics := get(t, server, "/metrics", 200)
-	for _, want := range []string{`tierml_sweep_trials{state="queued",sweep="rates-1"} 1`, `tierml_sweep_spent_dollars{sweep="rates-1"} 1.25`, `tierml_sweep_budget_dollars{sweep="rates-1"} 5`} {
+	for _, want := range []string{`tierml_sweep_trials{state="queued",sweep="rates-1"} 1`, `tierml_sweep_spent_dollars{sweep="rates-1"} 1.25`, `tierml_sweep_budget_dollars{sweep="rates-1"} 5`,
+		"tierml_scheduler_workers 5", "tierml_scheduler_paused_jobs 2", "tierml_scheduler_longest_wait_seconds 60"} {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("no metric %s", want)
 		}

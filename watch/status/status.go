@@ -295,6 +295,23 @@ func (s *Status) Groups() []Group {
 	return out
 }
 
+// Machine is one that has not ended.
+type Machine struct {
+	ID, Tier, Pool, Price string // Price is of now, empty when it is unknown
+	Leaving               bool
+}
+
+// Machines are in the order of tier (reliable first), pool and id.
+func (s *Status) Machines() (all []Machine) {
+	for id, m := range s.machines {
+		all = append(all, Machine{ID: id, Tier: m.tier, Pool: m.pool, Price: s.price(m.pool), Leaving: m.state == leaving})
+	}
+	slices.SortFunc(all, func(a, b Machine) int {
+		return cmp.Or(cmp.Compare(a.Tier, b.Tier), cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.ID, b.ID))
+	})
+	return all
+}
+
 // price is what a machine of the pool costs per hour now.
 func (s *Status) price(pool string) string {
 	if p, ok := s.Prices[pool]; ok {

@@ -46,7 +46,16 @@ func Arrange(root *cobra.Command, groups []Group) {
 		root.AddCommand(cmd)
 	}
 	root.SetUsageTemplate(usage)
+	root.SetHelpTemplate(help)
 }
+
+// help is what a command is for in one sentence, and then the rest: a long text does not repeat the short one. The first screen
+// and topics have only a long text.
+const help = `{{if and .HasParent (not .IsAdditionalHelpTopicCommand)}}{{.Short}}.
+
+{{end}}{{with .Long}}{{. | trimTrailingWhitespaces}}
+
+{{end}}{{if or .Runnable .HasSubCommands}}{{.UsageString}}{{end}}`
 
 // usage is what help and usage show below the long text. A command of its own words first how it is called, then examples.
 const usage = `{{if .HasAvailableSubCommands}}Usage:

@@ -1,0 +1,132 @@
+package dashboard
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/tierml/tierml/internal/access"
+	"github.com/tierml/tierml/watch/shared"
+)
+
+// ReadHosts views the run of shared hosts in a directory.
+func ReadHosts(ctx context.Context, dir string) (shared.View, error) {
+	r, err := readOnce(ctx, dir)
+	if err != nil {
+		return shared.View{}, err
+	}
+	v, err := r.view(time.Now(), nil)
+	if err == nil && v == nil {
+		err = fmt.Errorf("%s is not a run of shared hosts: name one that `tierml hosts` has made", filepath.Base(dir))
+	}
+	if err != nil {
+		return shared.View{}, err
+	}
+	return *v, nil
+}
+
+// view is nil unless the run is of shared hosts.
+func (r *run) view(now time.Time, granted map[string]string) (*shared.View, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.status == nil || r.status.Start.App != shared.App {
+		return nil, nil
+	}
+	book, err := r.book.Book()
+	if err != nil || book == nil {
+		return nil, err
+	}
+	v, err := shared.New(r.name(), r.status, book, r.asOf(now), granted)
+	return &v, err
+}
+
+// views are those of shared hosts that are kept now.
+func (b *Board) views(granted map[string]string) (all []shared.View, err error) {
+	for _, r := range b.sharing() {
+		v, err := r.view(b.now(), granted)
+		if err != nil {
+			return nil, fmt.Errorf("the shared hosts %s: %w", r.name(), err)
+		}
+		if v != nil {
+			all = append(all, *v)
+		}
+	}
+	return all, nil
+}
+
+// sharing are the running runs of shared hosts.
+func (b *Board) sharing() []*run {
+	return slices.DeleteFunc(b.all(), func(r *run) bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return !r.going || r.status == nil || r.status.Start.App != shared.App || r.status.Outcome != ""
+	})
+}
+
+// Hosts are the shared hosts as a client sees them: jobs that it may not see are counted, not named.
+func (b *Board) Hosts(request *http.Request) ([]shared.View, error) {
+	var granted map[string]string
+	if b.manager != nil {
+		granted = b.manager(request).Granted
+	}
+	all, err := b.views(granted)
+	sees := func(run string) bool {
+		s := Summary{Run: run}
+		if r := b.find(run); r != nil {
+			s = r.summary(b.now())
+		}
+		sees, _ := b.may(request, s)
+		return sees
+	}
+	out := []shared.View{}
+	for _, v := range all {
+		out = append(out, v.For(sees))
+	}
+	return out, err
+}
+
+// Place notes in rows on which shared hosts running jobs have slots.
+func Place(rows []Summary, views ...shared.View) {
+	for _, v := range views {
+		for _, j := range v.Jobs {
+			for i := range rows {
+				if rows[i].Run == j.Run() && rows[i].State == "running" {
+					rows[i].On = append(rows[i].On, j.Hosts...)
+				}
+			}
+		}
+	}
+}
+
+func (b *Board) hostsPage(w http.ResponseWriter, r *http.Request) {
+	is, err := b.hosted.get(access.ClientOf(r.Context()).ID(), false, func() (*content, error) {
+		views, err := b.Hosts(r)
+		if err != nil {
+			return nil, err
+		}
+		var text bytes.Buffer
+		err = pages.ExecuteTemplate(&text, "hosts.html", struct {
+			frame
+			Views []shared.View
+		}{newFrame(true), views})
+		return pack("text/html; charset=utf-8", text.Bytes()), err
+	})
+	if err != nil {
+		trouble(w, http.StatusServiceUnavailable, "Not now", err.Error()+".")
+		return
+	}
+	is.send(w, r)
+}
+
+func (b *Board) hostsJSON(w http.ResponseWriter, r *http.Request) {
+	views, err := b.Hosts(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	answer(w, r, views)
+}

@@ -1,0 +1,250 @@
+// Package shared shows machines that jobs share: hosts with the jobs on them, what is free, dollars per hour, who pays, and why each job
+// has what it has. `tierml hosts ps`, the controller's API and the dashboard show the same View. It follows from the journal of the shared
+// hosts' run and their book of slots.
+//
+// It is plain values: no clock, no file, no screen. It refuses to know how slots are granted.
+package shared
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/elasticity/hosts"
+	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/internal/runs"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/watch/status"
+)
+
+// App is what a run of shared hosts has as its application in its journal.
+const App = "hosts"
+
+// View is a run of shared hosts at a time. Money is a decimal string of US dollars, empty where it is unknown or not for the client.
+type View struct {
+	Run   string `json:"run"`
+	Hosts []Host `json:"hosts"` // that have not ended
+	Jobs  []Job  `json:"jobs"`  // that have slots, or wait for some
+	Bill  []Pay  `json:"bill"`
+	Total string `json:"total_usd"` // of all hosts so far
+	// PerHour is what the hosts cost an hour now, Idle the part of it that no slot pays.
+	PerHour string `json:"usd_per_hour"`
+	Idle    string `json:"idle_usd_per_hour"`
+}
+
+// Host is a machine that jobs share.
+type Host struct {
+	Host    string     `json:"host"`
+	Pool    string     `json:"pool"`
+	Tier    string     `json:"tier"`
+	Leaving bool       `json:"leaving,omitempty"` // it has notice, or is being ended
+	Slots   int        `json:"slots"`
+	Used    hosts.Size `json:"used"`
+	Free    hosts.Size `json:"free"`
+	Size    hosts.Size `json:"size"`
+	Jobs    []string   `json:"jobs"`                 // sorted
+	Others  int        `json:"other_jobs,omitempty"` // jobs whose names are not for the client
+	PerHour string     `json:"usd_per_hour"`
+}
+
+// OthersText counts the jobs without names.
+func (h Host) OthersText() string {
+	switch {
+	case h.Others == 0:
+		return ""
+	case len(h.Jobs) > 0:
+		return fmt.Sprintf("and %d more", h.Others)
+	case h.Others == 1:
+		return "1 job of others"
+	}
+	return fmt.Sprintf("%d jobs of others", h.Others)
+}
+
+// Job is what a job has of the hosts.
+type Job struct {
+	Job     string   `json:"job"`
+	Slots   int      `json:"slots"`             // on hosts
+	Waiting int      `json:"waiting,omitempty"` // slots that wait for a host
+	Hosts   []string `json:"hosts"`
+	PerHour string   `json:"usd_per_hour"` // its share of the hosts' price now
+	Why     string   `json:"why"`
+}
+
+// Run is the run that a job is, on the host of its process.
+func (j Job) Run() string { return RunOf(j.Job) }
+
+// Pay is what a job has paid; job "" is the idle share.
+type Pay struct {
+	Job  string `json:"job"`
+	Held int    `json:"slots"`
+	USD  string `json:"usd"`
+}
+
+// RunOf is the run of a job as slots name it: with eight digits that distinguish runs of one name.
+func RunOf(job string) string {
+	if i := strings.LastIndexByte(job, '-'); i >= 0 && len(job)-i-1 == 8 {
+		return job[:i]
+	}
+	return job
+}
+
+// Size is that of all hosts together.
+func (v View) Size() (sum hosts.Size) {
+	for _, h := range v.Hosts {
+		sum = sum.Plus(h.Size)
+	}
+	return sum
+}
+
+// Free is what no slot has of the hosts that stay.
+func (v View) Free() (sum hosts.Size) {
+	for _, h := range v.Hosts {
+		if !h.Leaving {
+			sum = sum.Plus(h.Free)
+		}
+	}
+	return sum
+}
+
+// New views shared hosts at a market time, by their run's status and book. Granted are the reasons of a scheduler, by run.
+func New(run string, s *status.Status, book *hosts.Book, at time.Time, granted map[string]string) (View, error) {
+	v := View{Run: run, Hosts: []Host{}, Jobs: []Job{}, Bill: []Pay{}}
+	sizes := map[string]hosts.Size{}
+	for _, m := range s.Start.Machines {
+		sizes[m.Name] = hosts.Size{VCPU: m.VCPU, MemoryMiB: m.MemoryMiB}
+	}
+	jobs := map[string]*holder{}
+	of := func(slot *hosts.Slot) *holder {
+		if jobs[slot.Job] == nil {
+			jobs[slot.Job] = &holder{Job: Job{Job: slot.Job, Hosts: []string{}}}
+		}
+		return jobs[slot.Job]
+	}
+	var perHour, idle price
+	for _, m := range s.Machines() {
+		pool, err := market.ParsePool(m.Pool)
+		if err != nil {
+			return v, err
+		}
+		h := Host{Host: m.ID, Pool: m.Pool, Tier: m.Tier, Leaving: m.Leaving, Size: sizes[pool.Type], Jobs: []string{}}
+		h.Free = h.Size
+		rate := parsed(m.Price)
+		rest := rate
+		for _, slot := range book.On(step.ID(m.ID)) {
+			h.Slots++
+			h.Used, h.Free = h.Used.Plus(slot.Size), h.Free.Minus(slot.Size)
+			j, share := of(slot), rate.share(slot.Size, h.Size)
+			j.Slots++
+			j.perHour.add(share)
+			rest.add(price{-share.usd, share.unknown})
+			h.Jobs, j.Hosts = append(h.Jobs, slot.Job), append(j.Hosts, m.ID)
+		}
+		slices.Sort(h.Jobs)
+		h.Jobs, h.PerHour = slices.Compact(h.Jobs), rate.String()
+		perHour.add(rate)
+		idle.add(rest)
+		v.Hosts = append(v.Hosts, h)
+	}
+	v.PerHour, v.Idle = perHour.String(), idle.String()
+	for _, slot := range book.Slots() {
+		if slot.Ended.IsZero() && slot.Host == "" {
+			j := of(slot)
+			j.Waiting++
+			j.asked = slot
+		}
+	}
+	for _, j := range jobs {
+		slices.Sort(j.Hosts)
+		j.Hosts, j.PerHour, j.Why = slices.Compact(j.Hosts), j.perHour.String(), j.why(granted[j.Run()])
+		v.Jobs = append(v.Jobs, j.Job)
+	}
+	slices.SortFunc(v.Jobs, func(a, b Job) int { return cmp.Or(runs.Compare(a.Run(), b.Run()), cmp.Compare(a.Job, b.Job)) })
+
+	total, err := s.Ledger.Spent(at) // with what running hosts owe: slots may be settled before their hosts are
+	if err != nil {
+		return v, err
+	}
+	bill := book.BillOf(total)
+	for _, job := range slices.Sorted(maps.Keys(bill.Jobs)) {
+		pay := Pay{Job: job, USD: bill.Jobs[job].String()}
+		if j := jobs[job]; j != nil {
+			pay.Held = j.Slots
+		}
+		v.Bill = append(v.Bill, pay)
+	}
+	v.Bill, v.Total = append(v.Bill, Pay{USD: bill.Idle.String()}), total.String()
+	return v, nil
+}
+
+// holder is a Job in the making.
+type holder struct {
+	Job
+	perHour price
+	asked   *hosts.Slot // one that waits, the last that was asked for
+}
+
+// why gives the reason for what a job has, a scheduler's if there is one, and what is missing.
+func (j *holder) why(granted string) string {
+	why := cmp.Or(granted, "all slots that it asked for")
+	if j.Waiting > 0 {
+		missing := fmt.Sprintf("%d %s slots (%s each) wait for a host with room", j.Waiting, j.asked.Tier, j.asked.Size)
+		if j.Waiting == 1 {
+			missing = fmt.Sprintf("a %s slot (%s) waits for a host with room", j.asked.Tier, j.asked.Size)
+		}
+		why = strings.TrimPrefix(granted+"; "+missing, "; ")
+	}
+	return why
+}
+
+// For is the view as a client has it who may see the jobs of some runs: others are counted, not named, and their reasons and costs are left
+// out. Who sees the run "" sees all.
+func (v View) For(sees func(run string) bool) View {
+	hidden := func(job string) bool { return !sees(RunOf(job)) }
+	out := v
+	out.Hosts = []Host{}
+	for _, h := range v.Hosts {
+		all := len(h.Jobs)
+		h.Jobs = slices.DeleteFunc(slices.Clone(h.Jobs), hidden)
+		h.Others = all - len(h.Jobs)
+		out.Hosts = append(out.Hosts, h)
+	}
+	out.Jobs = slices.DeleteFunc(slices.Clone(v.Jobs), func(j Job) bool { return hidden(j.Job) })
+	out.Bill = slices.DeleteFunc(slices.Clone(v.Bill), func(p Pay) bool { return hidden(p.Job) })
+	if !sees("") {
+		out.Total, out.Idle = "", ""
+	}
+	return out
+}
+
+// price is dollars per hour, unless any part of it is unknown.
+type price struct {
+	usd     market.USD
+	unknown bool
+}
+
+func parsed(text string) price {
+	usd, err := market.ParseUSD(text)
+	return price{usd, err != nil}
+}
+
+func (p *price) add(o price) { p.usd, p.unknown = p.usd+o.usd, p.unknown || o.unknown }
+
+// share is what a slot pays of a host's hour.
+func (p price) share(slot, host hosts.Size) price {
+	if p.unknown || host.VCPU == 0 || host.MemoryMiB == 0 {
+		return price{unknown: true}
+	}
+	from := time.Time{}
+	to := from.Add(time.Hour)
+	return price{usd: hosts.Share(slot, host, from, to, []market.Charge{{From: from, To: to, Amount: p.usd}})}
+}
+
+func (p price) String() string {
+	if p.unknown {
+		return ""
+	}
+	return p.usd.String()
+}
