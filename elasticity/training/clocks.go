@@ -19,6 +19,7 @@ type clocks struct {
 	layout *layout
 	load   *load
 	Watch  stopping.Watch
+	behind int                                 // a split that held the clock back when it was last looked for
 	after  func(clock ps.Clock, loss *float64) // is called for each clock that is done
 }
 
@@ -55,9 +56,14 @@ func (cl *clocks) reached(split ps.Split, clock ps.Clock) {
 	cl.Marks[split] = max(cl.Marks[split], clock)
 }
 
-// advance passes every complete clock.
+// advance passes every complete clock. It is called for every report, so it looks at all splits only when the one that held
+// the clock back no longer does.
 func (cl *clocks) advance() {
-	for cl.Done < slices.Min(cl.Marks) {
+	for cl.Marks[cl.behind] > cl.Done {
+		if i := slices.IndexFunc(cl.Marks, func(c ps.Clock) bool { return c <= cl.Done }); i >= 0 {
+			cl.behind = i
+			return
+		}
 		cl.clockDone(cl.Done + 1)
 	}
 }
