@@ -1,7 +1,7 @@
 // Package bidding decides which pools to hold, at what bid, and when to switch. A Policy maps a State to a Plan; it never buys
 // (provisioner does) and keeps no memory between calls.
 //
-// It refuses to know how machines are bought and what runs on them.
+// It knows nothing about how machines are bought and what runs on them.
 package bidding
 
 import (

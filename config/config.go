@@ -1,7 +1,7 @@
 // Package config reads the job file: strict YAML, where every mistake is one clear error with file, line,
 // column, what is wrong and what to write instead. All mistakes are reported at once.
 //
-// It knows what a job may say and what is plainly impossible. It refuses to know which applications exist
+// It knows what a job may say and what is plainly impossible. It knows nothing about which applications exist
 // and what their parameters mean, what a market offers, or what follows from a job: those who do know
 // report their objections through Job.Fault, so that they look the same. docs/job.md is the reference.
 package config

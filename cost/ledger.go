@@ -3,7 +3,7 @@
 // them, by the market's rule book that the journal names; so the same code reports on a real run, a run on
 // one machine and a simulated one, finished or killed.
 //
-// It refuses to know where the journal is, who wrote it and what a screen looks like: Report is plain data,
+// It knows nothing about where the journal is, who wrote it and what a screen looks like: Report is plain data,
 // WriteText a plain rendering of it, and cost/page makes a web page of it.
 package cost
 

@@ -51,7 +51,7 @@ func (f Fees) PerHour() USD {
 
 // TrafficPerHour is what a machine in a zone pays for traffic per hour, rounded half up to the billionth. EC2 asks $0.01 per
 // GB "in each direction" between zones of a region (EC2 On-Demand Pricing, "Data Transfer within the same AWS Region"), and
-// so pays who has both machines twice; Compute Engine $0.01 per GiB that leaves (VPC network pricing), so half of it.
+// so the owner of both machines pays twice; Compute Engine $0.01 per GiB that leaves (VPC network pricing), so half of it.
 func (f Fees) TrafficPerHour(zone string) USD {
 	if zone == f.Home {
 		return 0

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/internal/journal/words"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
 )
@@ -34,7 +35,7 @@ func AdmitMemory(job *config.Job, reliable Fleet, schema *ps.Schema) (Memory, er
 	}
 	n := m.Need
 	problem := fmt.Sprintf("the reliable machines must be able to go on alone, and %s of %s cannot: each needs up to %s (state %s, undo %s, pending sums %s, contributions %s, two cuts %s) and has %s for it",
-		plural(reliable.Count, "machine"), reliable.Type.Name, Bytes(n.Total()), Bytes(n.Rows), Bytes(n.Undo), Bytes(n.Pending), Bytes(n.Staged), Bytes(n.Cuts), Bytes(m.Usable))
+		words.Number(reliable.Count, "machine"), reliable.Type.Name, Bytes(n.Total()), Bytes(n.Rows), Bytes(n.Undo), Bytes(n.Pending), Bytes(n.Staged), Bytes(n.Cuts), Bytes(m.Usable))
 	instead := "choose a reliable.type with more memory"
 	for count := reliable.Count + 1; count <= schema.Partitions; count++ {
 		if tiers.ReliableMemory(schema, count).Total() <= m.Usable {
@@ -45,7 +46,7 @@ func AdmitMemory(job *config.Job, reliable Fleet, schema *ps.Schema) (Memory, er
 	return m, job.Fault("reliable.count", problem, instead)
 }
 
-// line says in words what is needed and what there is.
+// line describes the memory that is needed and the memory that there is.
 func (m Memory) line() (value, detail string) {
 	value = Bytes(m.Need.Total())
 	detail = "of unknown memory, on each reliable machine"

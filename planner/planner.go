@@ -2,8 +2,8 @@
 // what the run will cost and how long it will take (with a range and what the range rests on), and what the
 // same work would cost on demand.
 //
-// It is plain arithmetic over values. Pools are chosen by the very bidding.Policy that the run will use; the
-// planner only shows its answer. It refuses to know where prices come from and what an application computes:
+// It is plain arithmetic over values. The bidding.Policy that the run will use chooses the pools; the
+// planner only shows its answer. It knows nothing about where prices come from and what an application computes:
 // it is given histories, an amount of work and a rate.
 package planner
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/internal/journal/words"
 	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/internal/terminal"
 )
@@ -121,12 +122,12 @@ func (p *Plan) writeProgram(b *terminal.Text) {
 			fmt.Fprintf(b, "  %-16s  %s\n", name, line)
 		}
 	}
-	what := fmt.Sprintf("one on %s", plural(in.Count, "machine"))
+	what := fmt.Sprintf("one on %s", words.Number(in.Count, "machine"))
 	if in.Least > 0 && in.Least < in.Count {
 		what += fmt.Sprintf(", begun on %d when no more can be had", in.Least)
 	}
 	if in.Tasks > 0 {
-		what = fmt.Sprintf("%s, %d at a time", plural(in.Tasks, in.unit()), min(in.Count, in.Tasks))
+		what = fmt.Sprintf("%s, %d at a time", words.Number(in.Tasks, in.unit()), min(in.Count, in.Tasks))
 	}
 	if in.Trials && in.Share < 1 {
 		what += fmt.Sprintf(", of which feedback leaves %.0f%% of the steps", 100*in.Share)
@@ -143,7 +144,7 @@ func (p *Plan) writeProgram(b *terminal.Text) {
 		row("Image", in.Image+"; each machine gets it once, by its own Docker or Podman")
 	}
 	if w := in.Workdir; w.Path != "" {
-		row("Workdir", fmt.Sprintf("%s in %s of %s go to %s, and once to each machine (%s packed)", progress.Size(w.Bytes), plural(w.Files, "file"), w.Path, in.Store, progress.Size(w.Packed)))
+		row("Workdir", fmt.Sprintf("%s in %s of %s go to %s, and once to each machine (%s packed)", progress.Size(w.Bytes), words.Number(w.Files, "file"), w.Path, in.Store, progress.Size(w.Packed)))
 	}
 	switch {
 	case in.State == "":

@@ -13,6 +13,7 @@ import (
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/elasticity/tempo"
 	"github.com/tierml/tierml/elasticity/training"
+	"github.com/tierml/tierml/internal/journal/words"
 	"github.com/tierml/tierml/internal/terminal"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/market/shapes"
@@ -244,7 +245,7 @@ func (s *sizer) refusal(most int) error {
 		}
 	}
 	return s.job.Fault("reliable", fmt.Sprintf("no type of %s on sale can be the reliable tier: of %s, the nearest, %s",
-		s.choice.Reliable.Pool.Region, plural(nearest.Count, "machine"), nearest.Type.Name+", "+nearest.Refused),
+		s.choice.Reliable.Pool.Region, words.Number(nearest.Count, "machine"), nearest.Type.Name+", "+nearest.Refused),
 		"write a reliable.count above "+fmt.Sprint(nearest.Count)+", choose a smaller model, or declare reliable.type")
 }
 

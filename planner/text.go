@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/tierml/tierml/internal/journal/words"
 	"github.com/tierml/tierml/internal/terminal"
 	"github.com/tierml/tierml/market"
 )
@@ -100,7 +101,7 @@ func (p *Plan) writeSources(b *terminal.Text, s Style) {
 
 func (p *Plan) title() string {
 	in := p.Input
-	want := plural(in.Want.Machines, "transient machine")
+	want := words.Number(in.Want.Machines, "transient machine")
 	if in.Want.VCPU > 0 {
 		want = fmt.Sprintf("transient machines with %d vCPUs in total", in.Want.VCPU)
 	}
@@ -122,15 +123,9 @@ func (p *Plan) title() string {
 	}
 	return fmt.Sprintf("Plan for %s at %s: %s by policy %s,\nand %s on demand (%s in %s, %s)",
 		in.Name, in.Now.UTC().Format(timeForm), want, in.Policy.Name(),
-		plural(in.Reliable.Count, "reliable machine"), in.Reliable.Type.Name, in.Reliable.Pool.Zone, price)
+		words.Number(in.Reliable.Count, "reliable machine"), in.Reliable.Type.Name, in.Reliable.Pool.Zone, price)
 }
 
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
 
 var header = []string{"", "TYPE", "ZONE", "SPOT $/H", "ON-DEMAND", "SAVING", "BID $/H", "MTTF", "CAPACITY", "MACHINES"}
 

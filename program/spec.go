@@ -1,5 +1,5 @@
 // Package program runs a user's program on a machine that may be reclaimed: it fetches the folder, prepares the machine once, starts the
-// program in a session of its own, warns it, mirrors its state, and says how it ended. It refuses to know controllers, providers, prices, and other machines.
+// program in a session of its own, warns it, mirrors its state, and says how it ended. It knows nothing about controllers, providers, prices, and other machines.
 package program
 
 import (

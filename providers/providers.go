@@ -3,7 +3,7 @@
 // data; nothing else in the tree asks which provider it is.
 //
 // A provider's folder has its block of the job file, market, rule book, API client (a provisioner.Cloud), doctor's checks, and
-// its machines' metadata. This package refuses to know any one of them.
+// its machines' metadata. This package knows nothing about any one of them.
 package providers
 
 import (

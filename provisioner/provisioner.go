@@ -1,5 +1,5 @@
 // Package provisioner is the contract of a cloud: launch, terminate, list, notify. It buys what it is asked
-// to buy and refuses to know why: what to buy, where and at what bid is bidding's business, and what to do
+// to buy and knows nothing about why: what to buy, where and at what bid is bidding's business, and what to do
 // about a notice is elasticity's.
 //
 // Adapters over the providers' SDKs are in the providers' folders (providers/ec2/api); provisionertest is the exam that every cloud

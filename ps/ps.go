@@ -1,6 +1,6 @@
 // Package ps is the parameter server's pure core: tables, rows, updates, clocks, partitions, cuts and routes. A Shard is one
 // partition at its owner; a Backup is one at its BackupPS. Both are plain values with methods: no goroutine, lock, socket or
-// clock. ps/server, ps/client and ps/wire put them on a network. It refuses to know machines, and who owns what (tiers).
+// clock. ps/server, ps/client and ps/wire put them on a network. It knows nothing about machines, and who owns what (tiers).
 // docs/training.md is its contract.
 package ps
 

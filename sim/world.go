@@ -2,7 +2,7 @@
 // driven by a queue of events in market time, with simulated machines that take as long as rates say. It answers
 // "what would this job have cost" in milliseconds, and the same inputs give the same journal, byte for byte.
 //
-// It knows how a provider sells and takes back, and how long work takes. It refuses to know what is trained, where
+// It knows how a provider sells and takes back, and how long work takes. It knows nothing about what is trained, where
 // prices come from and what is done with the results; sim/sweep runs many starts.
 package sim
 

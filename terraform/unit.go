@@ -1,6 +1,6 @@
 // Package terraform holds what Terraform's modules and this program both give to a controller's machine: its services.
 //
-// It refuses to know how machines are made.
+// It knows nothing about how machines are made.
 package terraform
 
 import _ "embed"

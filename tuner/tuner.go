@@ -3,7 +3,7 @@
 // the space, then what a Gaussian process expects to save the most time, if that is more than the change costs. Every answer has its
 // reason in words.
 //
-// It decides over plain numbers. It refuses to know machines, clouds, wires and files, how a setting is applied, and what disturbs a clock:
+// It decides over plain numbers. It knows nothing about machines, clouds, wires and files, how a setting is applied, and what disturbs a clock:
 // the driver marks disturbed clocks, because the market must not teach the tuner.
 package tuner
 

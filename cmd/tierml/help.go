@@ -48,7 +48,7 @@ tierml doctor also gives 1 when a check has failed, tierml leaks when a machine 
 const environmentPage = `A flag that the command line leaves out takes its value from a variable such as TIERML_DRY_RUN_STARTS, else from the settings
 file; tierml config shows all. Other variables:
 
-  TIERML_CONFIG     the settings file; default: tierml/config.yaml in the user's directory of configurations
+  TIERML_CONFIG     the settings file; default: tierml/config.yaml in the user's configuration directory
   TIERML_PRICES     the price store of tierml prices and tierml market
   TIERML_TOKEN      the token of the controller that --controller names, in place of a file with it
   TIERML_QUIET      1: no hints at what to do next, and no bars

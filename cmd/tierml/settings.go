@@ -214,7 +214,7 @@ func newConfigCommand() *cobra.Command {
 		Use:   "config [COMMAND]",
 		Short: "Show the settings of all commands and the source of each value",
 		Long: `A flag that is not on the command line takes its value from the environment, else from the settings file: tierml/config.yaml in the
-user's directory of configurations (on Linux ~/.config), or what ` + settingsVariable + ` names. For example
+user's configuration directory (on Linux ~/.config), or what ` + settingsVariable + ` names. For example
 
   dashboard:
     listen: localhost:9000

@@ -1,7 +1,7 @@
 // Package invoice reads what providers themselves say that machines have cost and compares it with what was reckoned, machine by
 // machine and hour by hour.
 //
-// It refuses to know rule books: which of the two is right is for the reader to say; and in which forms providers write, which
+// It knows nothing about rule books: which of the two is right is for the reader to say; and in which forms providers write, which
 // they bring along.
 package invoice
 

@@ -1,6 +1,6 @@
 // Package fleet decides which machines a run has: it asks the policy (bidding), buys and terminates machines, follows the
 // provider's reports of them, bills them, and finds them again after a restart of the controller. Demand sets how many there
-// should be; Work reports when one may go. It refuses to know what the machines do: no layout, no clock, no cut.
+// should be; Work reports when one may go. It knows nothing about what the machines do: no layout, no clock, no cut.
 //
 // Each file uses only those before it: events, crashes, config, machine, considered, markets, charges, launches, view, fleet,
 // buying, reliable, wanted, past, notices, ends, reconcile, answers, api.

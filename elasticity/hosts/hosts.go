@@ -8,7 +8,7 @@
 //     gives empty hosts back when what is paid for them is over.
 //   - Share says what a slot pays of its host's bill. What no slot pays is the idle share, which also has what rounding leaves.
 //
-// The package decides over plain values. It refuses to know what jobs compute, how slots reach jobs (package desk) and what runs on
+// The package decides over plain values. It knows nothing about what jobs compute, how slots reach jobs (package desk) and what runs on
 // a host (package hostagent).
 //
 // Each file uses only those before it: hosts, share, pack, book, brain.

@@ -1,6 +1,6 @@
 // Package programs runs programs of the user's own on machines that come and go: one program on all machines together (a gang), or
 // an array of tasks, one to a machine. A program begins again from its newest state when a machine of it is lost. It decides which
-// machine runs what, what an exit means, and when a program has failed. It refuses to know what a program computes, how its state
+// machine runs what, what an exit means, and when a program has failed. It knows nothing about what a program computes, how its state
 // gets to the store and back (package program does), and which machines there are: that is elasticity/fleet's, under
 // elasticity/restart's controller.
 //

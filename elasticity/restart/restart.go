@@ -2,7 +2,7 @@
 // fleet trains, saves a checkpoint now and then, and when any machine of it goes, all training stops until the fleet is whole
 // again and the last checkpoint has been read. TierML (CMU-PDL-16-102, section 4) compares itself with it.
 //
-// Attempts is that training: teams, checkpoints, and what is repeated. It refuses to know how a team trains and what a
+// Attempts is that training: teams, checkpoints, and what is repeated. It knows nothing about how a team trains and what a
 // checkpoint is made of, which is its Trainer's: one acts by elasticity/training, another leaves it to the driver. Machines are
 // elasticity/fleet's, as of any run. Controller puts these together, in the words of elasticity.Controller; it takes any Work in the
 // place of Attempts.

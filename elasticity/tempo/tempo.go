@@ -1,7 +1,7 @@
 // Package tempo has the controller's timing: how long it waits, and how often it acts. Plan, dry run and run of a job use the
 // same Settings, which Of derives from where the job runs.
 //
-// It refuses to know how long things really take (sim models that) and who the provider is.
+// It knows nothing about how long things really take (sim models that) and who the provider is.
 package tempo
 
 import "time"

@@ -1,6 +1,6 @@
 // Package training decides how machines train: which serve and which work (layout), when to cut, halt and save, how to recover
 // from losses, and how to continue after a restart of the controller. The fleet announces machines; training requests none. It
-// refuses to know what machines cost, where they come from and why they go: no pool, no price.
+// knows nothing about what machines cost, where they come from and why they go: no pool, no price.
 //
 // Each file uses only those before it: pace, progress, events, past, config, nodes, layout, load, saving, clocks, cuts, flush,
 // silence, training, tune, join, settling, halt, recovery, adopt, moves, contact, api.

@@ -3,7 +3,7 @@
 // leaves out the clocks that the market disturbed, and asks the tuner, one for each fleet, as a setting that is good for sixteen
 // machines says little about four.
 //
-// It refuses to know machines, layouts and messages: training carries a setting out, and reports when it is in place.
+// It knows nothing about machines, layouts and messages: training carries a setting out, and reports when it is in place.
 package tuning
 
 import (

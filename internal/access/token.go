@@ -1,8 +1,7 @@
-// Package access says who may use what this program serves over HTTP: who has the token, over a connection that others
-// cannot read. It makes and reads token files, lets requests with the token through, and refuses to listen where the token
+// Package access controls access to what this program serves over HTTP: callers show a token, over an encrypted connection. It makes and reads token files, lets requests with the token through, and refuses to listen where the token
 // would travel in the clear.
 //
-// It refuses to know what is served.
+// It knows nothing about what is served.
 package access
 
 import (

@@ -2,7 +2,7 @@
 // pure, and a few house rules, each with its reason. `go test` runs it over the whole tree.
 //
 // It reads source text with the standard library alone, so that it works on code that does not compile. It
-// refuses to know types: a rule that needs them does not belong here.
+// knows nothing about types: a rule that needs them does not belong here.
 package archtest
 
 import (
@@ -186,7 +186,7 @@ func checkComments(sources []*source) []Violation {
 	for dir, file := range first {
 		if !commented[dir] {
 			violations = append(violations, Violation{File: file, Breach: "its package has no comment",
-				Reason: "the package comment says what a package is for and what it refuses to know; write one in one of its files"})
+				Reason: "the package comment says what a package is for and what it knows nothing about; write one in one of its files"})
 		}
 	}
 	return violations

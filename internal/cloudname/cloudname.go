@@ -1,5 +1,5 @@
 // Package cloudname makes names of machines from names that people chose: a readable beginning and digests. Equal parts give equal
-// names, so that a provider which refuses a taken name cannot launch the same request twice. It refuses to know providers.
+// names, so that a provider which refuses a taken name cannot launch the same request twice. It knows nothing about providers.
 package cloudname
 
 import (

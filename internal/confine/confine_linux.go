@@ -1,4 +1,4 @@
-// Package confine limits what processes that were started for others may take of this host. It refuses to know what they do.
+// Package confine limits what processes that were started for others may take of this host. It knows nothing about what they do.
 package confine
 
 import (

@@ -1,5 +1,5 @@
 // Package decompress gives the plain bytes of a stream that may be compressed. It goes by the first bytes:
-// people's files carry the wrong names. It refuses to know where streams come from and what is in them.
+// people's files carry the wrong names. It knows nothing about where streams come from and what is in them.
 package decompress
 
 import (

@@ -2,7 +2,7 @@
 // it collects, which is right for small heaps of many pointers. A server's heap is rows, large pieces of memory without a pointer:
 // a collection costs next to nothing there, and as much garbage as rows would double what a machine must have.
 //
-// It refuses to know what is in the heap.
+// It knows nothing about what is in the heap.
 package heap
 
 import (

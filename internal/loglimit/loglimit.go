@@ -1,4 +1,4 @@
-// Package loglimit keeps short what others can do to a log: some lines a minute, and the number of the rest. It refuses to know
+// Package loglimit keeps short what others can do to a log: some lines a minute, and the number of the rest. It knows nothing about
 // what the lines are about.
 package loglimit
 

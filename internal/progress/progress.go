@@ -1,5 +1,5 @@
 // Package progress shows a person how far a long operation has come: one line on a terminal, with a bar, a count and the time
-// that is left, which is gone when the thing is done. It refuses to know what is done, and shows nothing where there is no viewer:
+// that is left, which is gone when the thing is done. It knows nothing about what is done, and shows nothing where there is no viewer:
 // in pipes, logs and dumb terminals.
 //
 // What is over within a second is never shown, so callers start a bar for everything that may take longer.

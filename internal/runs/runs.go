@@ -1,7 +1,7 @@
 // Package runs finds the directories of runs and reads their journals while they grow. It only reads: a run needs no
 // server to be looked at, and looking does not disturb it.
 //
-// It refuses to know what the entries mean.
+// It knows nothing about what the entries mean.
 package runs
 
 import (

@@ -1,4 +1,4 @@
-// Package spelling finds what a misspelt name most likely means. It refuses to know what they name.
+// Package spelling finds what a misspelt name most likely means. It knows nothing about what they name.
 package spelling
 
 import (

@@ -1,5 +1,5 @@
 // Package trust decides who belongs to a run: a certificate authority of its own, one-time tokens by which machines join,
-// certificates that live briefly and are renewed, and the TLS settings that follow. It refuses to know what is said over
+// certificates that live briefly and are renewed, and the TLS settings that follow. It knows nothing about what is said over
 // the connections, who launched a machine, and why.
 //
 // Everything about a run's trust is in its directory (AuthorityFile, JoinedFile), readable for its owner alone, so that a

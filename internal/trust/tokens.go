@@ -64,7 +64,7 @@ func OpenTokens(directory, secret string, now func() time.Time) (*Tokens, error)
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("opening the list of who has joined: %w", err)
+		return nil, fmt.Errorf("opening the list of joined machines: %w", err)
 	}
 	return t, nil
 }
@@ -165,13 +165,13 @@ func (t *Tokens) spend(token, machine string, key []byte) error {
 func (t *Tokens) keep(j joined) error {
 	var b bytes.Buffer
 	if err := json.NewEncoder(&b).Encode(j); err != nil {
-		return fmt.Errorf("keeping who has joined: %w", err)
+		return fmt.Errorf("writing the list of joined machines: %w", err)
 	}
 	if _, err := t.file.Write(b.Bytes()); err != nil {
-		return fmt.Errorf("keeping who has joined: %w", err)
+		return fmt.Errorf("writing the list of joined machines: %w", err)
 	}
 	if err := t.file.Sync(); err != nil {
-		return fmt.Errorf("keeping who has joined: %w", err)
+		return fmt.Errorf("writing the list of joined machines: %w", err)
 	}
 	return nil
 }

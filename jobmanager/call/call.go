@@ -1,7 +1,7 @@
 // Package call is what clients and the controller say to each other, HTTP and JSON: requests, answers, and a client that
 // makes them. docs/controller.md is the reference.
 //
-// It refuses to know how jobs are kept and run.
+// It knows nothing about how jobs are kept and run.
 package call
 
 import (

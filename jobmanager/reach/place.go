@@ -1,7 +1,7 @@
 // Package reach finds the way from here to the controller that keeps a cluster's jobs, and holds it open: the command that
 // opens a tunnel, kept running for as long as it is needed, the controller's token, and which job went where.
 //
-// It refuses to know what is said on that way, and whose API lists controllers.
+// It knows nothing about what is said on that way, and whose API lists controllers.
 package reach
 
 import (

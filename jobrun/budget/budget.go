@@ -1,7 +1,7 @@
 // Package budget watches what a run spends: in all, and per hour at the prices of the moment. It is fed the journal's
 // entries and says when something is to be done: warn, shrink, continue, stop, each with its figures.
 //
-// It is a plain value: its time is that of the entries, and the same entries give the same decisions. It refuses to know how
+// It is a plain value: its time is that of the entries, and the same entries give the same decisions. It knows nothing about how
 // a run is paused or stopped.
 package budget
 

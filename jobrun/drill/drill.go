@@ -1,7 +1,7 @@
 // Package drill chooses machines of a run for something bad to happen to, and says from the run's journal what became of
 // it: how long training stood still, what was lost, and how it continued.
 //
-// It reads entries and does sums. It refuses to know how machines are harmed (a control endpoint, a provider's API) and
+// It reads entries and does sums. It knows nothing about how machines are harmed (a control endpoint, a provider's API) and
 // where the journal is.
 package drill
 

@@ -4,15 +4,17 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/tierml/tierml/internal/journal/words"
 )
 
-// WriteText says in words what became of a drill.
+// WriteText describes a drill's outcome.
 func (r Report) WriteText(w io.Writer) error {
 	var b strings.Builder
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "  %-14s %s\n", name, fmt.Sprintf(format, args...))
 	}
-	of := plural(len(r.Targets), "machine")
+	of := words.Number(len(r.Targets), "machine")
 	if r.Do == Move {
 		of = "all partitions"
 	}
@@ -22,12 +24,12 @@ func (r Report) WriteText(w io.Writer) error {
 	}
 	if r.Programs > 0 {
 		if r.WentOn {
-			line("programs", "%s went on elsewhere %.2f s after it; %s done again", plural(r.Programs, "program"), r.Until, plural(int(r.Steps), "step"))
+			line("programs", "%s went on elsewhere %.2f s after it; %s done again", words.Number(r.Programs, "program"), r.Until, words.Number(int(r.Steps), "step"))
 		} else {
 			line("programs", "have NOT gone on elsewhere")
 		}
 		if r.Launched > 0 {
-			line("bought", "%s", plural(r.Launched, "machine"))
+			line("bought", "%s", words.Number(r.Launched, "machine"))
 		}
 		_, err := io.WriteString(w, b.String())
 		return err
@@ -44,33 +46,27 @@ func (r Report) WriteText(w io.Writer) error {
 	}
 	lost := "nothing: no clock was done again"
 	if r.Rollback > 0 {
-		lost = fmt.Sprintf("%s done again, after %s", plural(int(r.Lost), "clock"), plural(r.Rollback, "roll-back"))
+		lost = fmt.Sprintf("%s done again, after %s", words.Number(int(r.Lost), "clock"), words.Number(r.Rollback, "roll-back"))
 	}
 	line("lost", "%s", lost)
 	if r.Do != Move {
-		line("moved", "%s of the parameters; %s committed meanwhile", plural(r.Moved, "partition"), plural(r.Cuts, "cut"))
+		line("moved", "%s of the parameters; %s committed meanwhile", words.Number(r.Moved, "partition"), words.Number(r.Cuts, "cut"))
 	}
 	if r.Launched > 0 {
-		line("bought", "%s", plural(r.Launched, "machine"))
+		line("bought", "%s", words.Number(r.Launched, "machine"))
 	}
 	if len(r.Stages) > 0 {
 		line("stages", "%s", strings.Join(r.Stages, ", "))
 	}
 	if r.Others > 0 {
-		line("beside", "%s that were not meant left meanwhile", plural(r.Others, "machine"))
+		line("beside", "%s that were not meant left meanwhile", words.Number(r.Others, "machine"))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
 func (m Moves) write(line func(name, format string, args ...any)) {
-	line("copied", "%s, %.1f MB in %.3f s, %.1f %% of them hidden", plural(m.Partitions, "partition"), float64(m.Bytes)/1e6, m.Seconds, 100*m.Hidden)
+	line("copied", "%s, %.1f MB in %.3f s, %.1f %% of them hidden", words.Number(m.Partitions, "partition"), float64(m.Bytes)/1e6, m.Seconds, 100*m.Hidden)
 	line("waited", "workers for partitions on their way: %.3f s in all, %.3f s for one", m.Waited, m.Longest)
 }
 
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}

@@ -2,7 +2,7 @@
 // in the month before, in bands, and the mean saving against on demand. It is the only word of a provider about how
 // long spot machines live since prices stopped telling, and coarse: a band per type, not per zone.
 //
-// It refuses to know where the file comes from and how old it is; that is its caller's to say.
+// It knows nothing about where the file comes from and how old it is; that is its caller's to say.
 package advisor
 
 import (

@@ -5,7 +5,7 @@
 // policies that are compared meet the same events. Those at a lower rate are a part of those at a higher one, and those of a
 // shorter time a part of those of a longer one.
 //
-// It refuses to know where rates come from, and what an eviction does.
+// It knows nothing about where rates come from, and what an eviction does.
 package hazard
 
 import (

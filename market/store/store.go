@@ -2,7 +2,7 @@
 // imported once need not be read from its sources again.
 //
 // The file is a bbolt database: an import is one transaction, which a crash leaves done or not begun, and a second
-// process that wants to write waits and then says so. It refuses to know where prices come from (market/trace reads
+// process that wants to write waits and then says so. It knows nothing about where prices come from (market/trace reads
 // files) and what they are for.
 //
 // Bucket "prices" has one bucket for each pool, named as market.Pool prints it. In it, key "index" is the pool's

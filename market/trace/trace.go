@@ -1,7 +1,7 @@
 // Package trace reads and writes price-history files: the CSV form of this project and the JSON of
 // `aws ec2 describe-spot-price-history`, plain or compressed with gzip or Zstandard.
 //
-// It works on readers and writers and refuses to know where files are. A line that it cannot read is an
+// It works on readers and writers and knows nothing about where files are. A line that it cannot read is an
 // error with its number; what it can read but not believe (duplicates, contradictions, absurd prices, times that
 // were not recorded) it reports in a Summary, so that nothing is dropped silently. Readers of prices, from a file or a
 // store, says to people what Doubts says.

@@ -1,7 +1,7 @@
 // Package jobinit writes the first job file of a new user: what was not given is asked, or suggested from the
 // prices and the catalog at hand, and every line of the file says what it is.
 //
-// It refuses to know where answers come from (a terminal, flags, a test), and whether the file is a good one: that is for
+// It knows nothing about where answers come from (a terminal, flags, a test), and whether the file is a good one: that is for
 // config and the planner to say.
 package jobinit
 

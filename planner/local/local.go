@@ -1,5 +1,5 @@
 // Package local reads the recorded market that a job with cloud: local replays: spot prices and the catalog of
-// machine types, from the files that the job names. It starts nothing and refuses to know what is done with
+// machine types, from the files that the job names. It starts nothing and knows nothing about what is done with
 // them.
 package local
 

@@ -2,7 +2,7 @@
 // the list has them, Spot prices. An answer holds for a day, so that plans are made at once and the provider is asked seldom;
 // one that is older stands in, and says so, when the provider cannot be asked.
 //
-// It refuses to know how a provider is asked: that is its caller's function. It reads no clock.
+// It knows nothing about how a provider is asked: that is its caller's function. It reads no clock.
 package pricelist
 
 import (

@@ -1,6 +1,6 @@
 // Package mirror keeps copies of a directory in a store: incremental, by content, and in generations. Files are cut into chunks that are named
 // by their SHA-256; what the store has is not sent again. A generation is a manifest that lists every file, and counts once the manifest is written,
-// after all of its chunks. The two newest are kept. It refuses to know what is in the files and who writes them.
+// after all of its chunks. The two newest are kept. It knows nothing about what is in the files and who writes them.
 //
 // In the store, below state/KEY:
 //

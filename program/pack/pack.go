@@ -1,5 +1,5 @@
 // Package pack makes one file of a directory and a directory of it again: the folder that a program runs in, on its way to the machines. What
-// .tierignore names stays behind. It refuses to know where the file goes.
+// .tierignore names stays behind. It knows nothing about where the file goes.
 package pack
 
 import (

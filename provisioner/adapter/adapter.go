@@ -1,7 +1,7 @@
 // Package adapter is what the adapters of providers have in common: notices found by looking again and again, errors as
 // providers answer them, and where an endpoint may be.
 //
-// It refuses to know any provider: codes, hints and calls are the adapters' own.
+// It knows nothing about any provider: codes, hints and calls are the adapters' own.
 package adapter
 
 import (

@@ -4,7 +4,7 @@
 // of capacity, evict) is a knob of the Subject that may be missing; the parts that need it are then skipped
 // and say so. Memory is a small cloud that passes, for the tests of what is built on clouds.
 //
-// The exam refuses to know any provider.
+// The exam knows nothing about any provider.
 package provisionertest
 
 import (

@@ -1,7 +1,7 @@
 // Package client is how a worker process reaches the parameter servers: it reads rows that are fresh enough,
 // and contributes a clock's updates so that they count once or not at all, whatever moves or fails meanwhile.
 //
-// It follows routes and never makes one. It refuses to know what the numbers mean.
+// It follows routes and never makes one. It knows nothing about what the numbers mean.
 package client
 
 import (

@@ -2,7 +2,7 @@
 // cuts to where they are backed up and hands partitions over to other servers.
 //
 // It obeys the controller: which partitions it owns, when a cut is named and when everything returns to one is
-// decided elsewhere. It refuses to know about machines, tiers and workers' computations.
+// decided elsewhere. It knows nothing about machines, tiers and workers' computations.
 package server
 
 import (

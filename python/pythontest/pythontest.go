@@ -1,4 +1,4 @@
-// Package pythontest finds a Python for tests. It refuses to know what they run with it.
+// Package pythontest finds a Python for tests. It knows nothing about what they run with it.
 package pythontest
 
 import (

@@ -4,7 +4,7 @@
 // A job is asked for more workers only when the slots for them are free. So no slot is granted twice, whenever the process that
 // schedules is killed: what it had asked for is seen in the slots, and asking again for the same number changes nothing.
 //
-// The package decides over values. It refuses to know processes, files, networks, clocks and machines.
+// The package decides over values. It knows nothing about processes, files, networks, clocks and machines.
 package grants
 
 import (

@@ -1,5 +1,5 @@
 // Package calibration measures on the journal of a real run what a simulation of the next one must know: how long things
-// take on this computer beside the declared work. It refuses to know what a run costs; sim works that out.
+// take on this computer beside the declared work. It knows nothing about what a run costs; sim works that out.
 package calibration
 
 import (

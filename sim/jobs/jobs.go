@@ -1,7 +1,7 @@
 // Package jobs runs many jobs on shared machines in simulated time: the policies of sched on arrivals, on a fixed cluster or on machines
 // that a policy of bidding buys at recorded prices, and the least that any scheduler could have needed. Weeks take seconds.
 //
-// A job is a rate model: the seconds of a clock by its workers and servers. The package refuses to know what a clock computes, how
+// A job is a rate model: the seconds of a clock by its workers and servers. The package knows nothing about what a clock computes, how
 // a job is resized, and who prints the results.
 package jobs
 

@@ -2,7 +2,7 @@
 // so that policies have something to be measured against. It is a lower bound, not a plan: a relaxation of what the
 // simulator allows, solved exactly, with every rounding in its own favour. README.md has the model.
 //
-// It knows recorded prices, a provider's terms and how long a machine takes to start. It refuses to know policies,
+// It knows recorded prices, a provider's terms and how long a machine takes to start. It knows nothing about policies,
 // controllers and clocks of training.
 package oracle
 

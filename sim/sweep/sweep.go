@@ -1,5 +1,5 @@
 // Package sweep runs one job from many starts, by many policies, on all cores, and sums up the results. It knows
-// how a job file becomes a simulation; it refuses to know what a screen looks like.
+// how a job file becomes a simulation; it knows nothing about what a screen looks like.
 package sweep
 
 import (

@@ -4,7 +4,7 @@
 //
 // With the word growth it compares this build with a former one (`make growth`).
 //
-// A comparison is a Row, rows that share processes are a Group. It refuses to know how anything works: it measures
+// A comparison is a Row, rows that share processes are a Group. It knows nothing about how anything works: it measures
 // through what users and other programs call.
 package main
 

@@ -2,7 +2,7 @@
 // how fast cuts travel between them. Owner, backup and workers are processes of their own on this host, with the real
 // ps/server and ps/client; `make growth` runs it for this build and for a former one, test/bench/results.md has the figures.
 //
-// Every worker changes every row in every clock, the most that a model can ask of its servers. It refuses to know how anything is
+// Every worker changes every row in every clock, the most that a model can ask of its servers. It knows nothing about how anything is
 // stored: it reads what the kernel says of each process (VmHWM).
 package main
 

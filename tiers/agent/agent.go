@@ -5,7 +5,7 @@
 // An Agent has two parts. The Worker decides which clocks of which splits are worked on. The Server owns partitions and backs others
 // up, with real rows or, in the simulator, without any.
 //
-// It refuses to know rows, updates and how they travel, how long anything takes, and where splits and checkpoints lie: its user
+// It knows nothing about rows, updates and how they travel, how long anything takes, and where splits and checkpoints lie: its user
 // carries that out, and calls when a round has its rows, is computed, and counts.
 package agent
 

@@ -1,6 +1,6 @@
 // Package node is the agent on each machine of a job. At the controller's commands it serves partitions, backs others up and
 // works on splits; it reports progress, heartbeats and the provider's warnings. tiers/agent decides what a command and the end of a
-// round come to, and this package carries it out. It refuses to know the reasons for its commands,
+// round come to, and this package carries it out. It knows nothing about the reasons for its commands,
 // what a machine costs, and anything about other machines but their addresses.
 //
 // A role is the lifetime of one function: the machine is a worker while worker.run runs and a server while Server.Serve does.

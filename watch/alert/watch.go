@@ -2,7 +2,7 @@
 // (budget, an eviction storm, no progress, the end), and posts it to a webhook.
 //
 // Watching (Watch) is a plain value: its time is an argument. Notifying (Notifier) never waits: an alert that cannot be delivered is logged and
-// dropped. It refuses to know how runs are made.
+// dropped. It knows nothing about how runs are made.
 package alert
 
 import (

@@ -2,7 +2,7 @@
 // the journals below a directory, so it runs in any process, is started and stopped at any time, and shows what the
 // report of the run will say.
 //
-// It shows runs and refuses to know how they are made. Behind a token its pages also stop, scale and drill them, by Acts.
+// It shows runs and knows nothing about how they are made. Behind a token its pages also stop, scale and drill them, by Acts.
 package dashboard
 
 import (

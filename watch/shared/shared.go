@@ -2,7 +2,7 @@
 // has what it has. `tierml hosts ps`, the controller's API and the dashboard show the same View. It follows from the journal of the shared
 // hosts' run and their book of slots.
 //
-// It is plain values: no clock, no file, no screen. It refuses to know how slots are granted.
+// It is plain values: no clock, no file, no screen. It knows nothing about how slots are granted.
 package shared
 
 import (

@@ -3,7 +3,7 @@
 // Engine is said where it does.
 //
 // It is plain: every method takes the market time `now`, nothing waits, and what the world has to do follows
-// as Effects that the caller carries out. It refuses to know HTTP, XML, processes, files and wall-clock time;
+// as Effects that the caller carries out. It knows nothing about HTTP, XML, processes, files and wall-clock time;
 // the lengths that it is given are market lengths.
 package region
 

@@ -2,7 +2,7 @@
 // imports the SDK's EC2 client, which is very large.
 //
 // It translates and nothing more: requests into API calls, the API's machines into provisioner.Instance, its
-// error codes into the contract's errors (errors.go). It refuses to know what a machine is for, and it cannot
+// error codes into the contract's errors (errors.go). It knows nothing about what a machine is for, and it cannot
 // tell EC2 from anything else that speaks its protocol: the fake cloud is one Config.Endpoint away.
 //
 // EC2 answers from many copies of its state, which need some seconds to agree. Two things follow for a

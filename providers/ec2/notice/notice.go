@@ -1,6 +1,6 @@
 // Package notice is what a machine on EC2 can learn about itself from the instance metadata service: that it
 // will be taken back, who it is, and what it was given to do. It runs inside the machine and needs no
-// credentials. It refuses to know the EC2 API, whose client is very large; providers/ec2/api has that.
+// credentials. It knows nothing about the EC2 API, whose client is very large; providers/ec2/api has that.
 //
 // The service is found as the AWS SDK does it: AWS_EC2_METADATA_SERVICE_ENDPOINT in the environment, else
 // the link-local address of EC2. Only version 2 of its protocol (with session tokens) is spoken.

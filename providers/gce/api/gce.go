@@ -2,7 +2,7 @@
 // package that imports that client, which is large.
 //
 // It translates and nothing more: requests into API calls, the API's machines into provisioner.Instance, its error codes
-// into the contract's errors (errors.go). It refuses to know what a machine is for, and it cannot distinguish Compute Engine from
+// into the contract's errors (errors.go). It knows nothing about what a machine is for, and it cannot distinguish Compute Engine from
 // anything else that speaks its protocol: the fake cloud is one Config.Endpoint away.
 //
 // Three things are other than on EC2, and shape the code. Machines have names that we choose: they are made of the token,

@@ -1,5 +1,5 @@
 // Package notice is what a machine on Compute Engine can learn about itself from its metadata server: that it will be taken
-// back, who it is, and what it was given to do. It runs inside the machine and needs no credentials. It refuses to know
+// back, who it is, and what it was given to do. It runs inside the machine and needs no credentials. It knows nothing about
 // the Compute Engine API, whose client is large; providers/gce/api has that.
 //
 // The server is found as Google's client does it: GCE_METADATA_HOST in the environment, else the link-local address.

@@ -1,5 +1,5 @@
 // Package api is a Kubernetes cluster as a provisioner.Cloud: machines are bare pods, which the cluster's scheduler places and
-// its autoscaler finds nodes for. It refuses to know prices, plans and training.
+// its autoscaler finds nodes for. It knows nothing about prices, plans and training.
 //
 // What a run has in its namespace:
 //

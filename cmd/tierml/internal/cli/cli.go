@@ -1,6 +1,6 @@
 // Package cli is the manners of a command-line tool: a first screen with commands in groups, help topics, what was probably
 // meant by a misspelt command or flag, hints at what to do next, completion for shells, and the reference page made from all
-// of that. It knows cobra and refuses to know what the commands do.
+// of that. It knows cobra and knows nothing about what the commands do.
 package cli
 
 import (
