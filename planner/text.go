@@ -126,7 +126,6 @@ func (p *Plan) title() string {
 		words.Number(in.Reliable.Count, "reliable machine"), in.Reliable.Type.Name, in.Reliable.Pool.Zone, price)
 }
 
-
 var header = []string{"", "TYPE", "ZONE", "SPOT $/H", "ON-DEMAND", "SAVING", "BID $/H", "MTTF", "CAPACITY", "MACHINES"}
 
 const bidColumn = 6

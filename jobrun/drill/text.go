@@ -69,4 +69,3 @@ func (m Moves) write(line func(name, format string, args ...any)) {
 	line("copied", "%s, %.1f MB in %.3f s, %.1f %% of them hidden", words.Number(m.Partitions, "partition"), float64(m.Bytes)/1e6, m.Seconds, 100*m.Hidden)
 	line("waited", "workers for partitions on their way: %.3f s in all, %.3f s for one", m.Waited, m.Longest)
 }
-
