@@ -195,7 +195,9 @@ func (p *Pool) Recycle() (c Change) {
 	return c
 }
 
-// empty moves all tasks of an aggregator to others, or none.
+// empty moves all tasks of an aggregator to others, or none, each to the best fit. A search that also let a task take the place of a
+// smaller one, which looked for another, was tried and dropped: of 10,000 small pools 84 in place of 132 had an aggregator too many, on
+// Philly's jobs it saved as much, for 40 times the time.
 func (p *Pool) empty(c *Change, of *aggregator) bool {
 	others := slices.DeleteFunc(slices.Clone(p.aggregators), func(a *aggregator) bool { return a == of })
 	type placed struct {
