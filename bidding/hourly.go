@@ -39,6 +39,11 @@ func Ask(p Policy, s State) Plan {
 	return plan
 }
 
+// Room reports whether the hourly limit has room for something that costs so much an hour.
+func Room(s State, perHour market.USD) bool {
+	return s.Job.PerHour <= 0 || perHour <= s.Job.PerHour-s.Job.PerHour/Margin-s.rate()
+}
+
 // rate is what all machines cost an hour now: also those that are warned or draining, until they are gone.
 func (s *State) rate() market.USD {
 	sum := max(s.Job.Upkeep, s.Job.Reliable)

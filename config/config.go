@@ -297,7 +297,8 @@ type Reliable struct {
 	// ([cost](cost.md#the-reliable-machines)).
 	Type string `yaml:"type"`
 	// Count of reliable machines. With 0 the spot machine with the highest MTTF serves in their place, with checkpoints
-	// ([training](training.md)). Default 1; with type `auto` as many as cost least.
+	// ([training](training.md)). Default 1; with type `auto` as many as cost least, and more or fewer
+	// [as cuts take](cost.md#the-reliable-machines).
 	Count int `yaml:"count" job:"zero"`
 	// Zone they run in; one of `resources.zones`. Default the first zone in use.
 	Zone string `yaml:"zone"`

@@ -31,6 +31,9 @@ type Config struct {
 	Policy   bidding.Policy
 	Stages   tiers.Thresholds
 	Load     tiers.LoadRule // zero = the default
+	// Grows: the count of reliable machines follows the measured time of cuts, by Count (zero = the default).
+	Grows bool
+	Count tiers.CountRule
 
 	Checkpoints Checkpoints // of committed cuts, while training continues
 	// Past makes this a controller that takes a run over; nil = the run begins.
@@ -123,6 +126,8 @@ type Controller struct {
 	target     target
 	overBudget string     // why there are no transient machines, by a limit on what is spent
 	crashLoop  *crashLoop // the run ends because of it
+	count      tiers.Counter
+	judged     ps.Clock // of the cut that count has seen last
 }
 
 // Totals are a run's figures so far.
@@ -143,6 +148,7 @@ type target struct {
 	servers int          // 0 = as many as the stage has
 	// reliable is how many reliable machines there should be; 0 = as many as the job says.
 	reliable int
+	measured bool   // by what was measured, and not as somebody asked
 	paused   string // by whom; empty = it is not
 	// scheduled: a scheduler has paused it. It resumes only that.
 	scheduled bool

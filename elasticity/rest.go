@@ -28,6 +28,7 @@ func (c *Controller) advance() {
 		return
 	}
 	t.AdvanceAdoption()
+	c.advanceCount()
 	f.Secure()
 	f.Buy()
 	t.Join()

@@ -162,6 +162,7 @@ func (c *Controller) retarget(e ScaleWanted) (next target, err error) {
 		if next.reliable, err = c.moreReliable(e.Reliable); err != nil {
 			return target{}, err
 		}
+		next.measured = false
 	}
 	if next.want, err = c.moreWorkers(next.want, e.Workers); err != nil {
 		return target{}, err
@@ -321,7 +322,7 @@ func (c *Controller) recordScale(from, why string, seconds float64) {
 
 // details is what a later controller must know of a target.
 func (t *target) details() json.RawMessage {
-	d := journal.ScaleDetails{Servers: t.servers, Reliable: t.reliable, Paused: t.paused, Scheduled: t.scheduled}
+	d := journal.ScaleDetails{Servers: t.servers, Reliable: t.reliable, Measured: t.measured, Paused: t.paused, Scheduled: t.scheduled}
 	if t.asked {
 		d.Want = &journal.Want{Machines: t.want.Machines, VCPU: t.want.VCPU}
 	}
@@ -331,7 +332,7 @@ func (t *target) details() json.RawMessage {
 
 // targetOf is what a controller before was asked for.
 func targetOf(d journal.ScaleDetails) (t target) {
-	t = target{servers: d.Servers, reliable: d.Reliable, paused: d.Paused, scheduled: d.Scheduled}
+	t = target{servers: d.Servers, reliable: d.Reliable, measured: d.Measured, paused: d.Paused, scheduled: d.Scheduled}
 	if d.Want != nil {
 		t.asked, t.want = true, bidding.Want{Machines: d.Want.Machines, VCPU: d.Want.VCPU}
 	}

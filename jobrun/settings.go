@@ -81,6 +81,7 @@ func (r *session) controllerConfig(policy bidding.Policy, history map[market.Poo
 		Want:     choice.Want,
 		Stages:   tiers.Thresholds{TwoAbove: job.Stages.TwoAbove, ThreeAbove: job.Stages.ThreeAbove, MostServers: tiers.ServersFor(&r.schema, int64(job.Stages.ServerBytes))},
 		Reliable: elasticity.Reliable{Pool: choice.Reliable.Pool, Type: choice.Reliable.Type, Count: choice.Reliable.Count},
+		Grows:    r.state.Grows,
 		Job: elasticity.Job{
 			Schema: r.schema, App: job.Train.App, Params: params, Dataset: dataset, SplitsURL: r.splitsURL,
 			Clocks: ps.Clock(job.Train.Clocks), Work: r.vcpuHours(), EvalEvery: ps.Clock(job.Train.EvaluateEvery),

@@ -18,6 +18,7 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/location"
 	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/planner"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers/checkpoint"
 )
@@ -38,13 +39,16 @@ type State struct {
 	Cloud string `json:"cloud,omitempty"`
 	// Defaults is apps.Defaults of when the run began.
 	Defaults int `json:"defaults,omitempty"`
+	// Grows: the job leaves the reliable tier open, and its count follows measured load.
+	Grows bool `json:"grows,omitempty"`
 	// Dataset is what was learned about the data when it was cut into splits. Null: they may not be whole.
 	Dataset *apps.Dataset `json:"dataset,omitempty"`
 }
 
 // newState is that of a run that begins.
 func newState(directory string, job *config.Job) State {
-	s := State{Checkpoints: filepath.Join(directory, rundir.CheckpointsDir), Secret: rand.Text(), Defaults: apps.Defaults}
+	s := State{Checkpoints: filepath.Join(directory, rundir.CheckpointsDir), Secret: rand.Text(), Defaults: apps.Defaults,
+		Grows: planner.SizesReliable(job) && !job.Written("reliable.count")}
 	if job.Checkpoint.To != "" { // other runs, of other working directories too, may save there
 		s.Checkpoints = location.Join(job.Checkpoint.To, filepath.Base(directory)+"-"+rand.Text()[:6])
 	}

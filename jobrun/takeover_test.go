@@ -94,6 +94,29 @@ func TestAdmissionOutlivesTheController(t *testing.T) {
 	}
 }
 
+// A reliable tier that the job leaves open follows load for as long as the run lasts, also when a later controller has its type and count
+// from the journal; a declared one never.
+func TestWhichTiersGrow(t *testing.T) {
+	dir := t.TempDir()
+	open := &config.Job{Policy: "tierml", Reliable: config.Reliable{Count: 1}}
+	first, err := openState(dir, open)
+	if err == nil {
+		err = first.write(dir)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared := &config.Job{Policy: "tierml", Reliable: config.Reliable{Count: 1, Type: "m5.large"}}
+	if later, err := openState(dir, declared); err != nil || !first.Grows || !later.Grows {
+		t.Errorf("left open: %v, later %v, %v", first.Grows, later.Grows, err)
+	}
+	for _, job := range []*config.Job{declared, {Policy: "tierml"}, {Policy: "on-demand", Reliable: config.Reliable{Count: 1}}} {
+		if newState(t.TempDir(), job).Grows {
+			t.Errorf("the tier of %+v grows", job.Reliable)
+		}
+	}
+}
+
 // Two runs of one name that save in one place do not meet there.
 func TestCheckpointsHaveAPlaceOfTheirOwn(t *testing.T) {
 	job := &config.Job{Checkpoint: config.Checkpoint{To: "s3://bucket/some?region=x"}}

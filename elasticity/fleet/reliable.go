@@ -109,17 +109,23 @@ func (f *Fleet) trimReliable() {
 			surplus++
 		}
 	}
-	for i := len(f.Roster.reliable) - 1; surplus > 0; i-- {
-		m := f.Roster.reliable[i]
-		if !m.Member() || !m.Staying() {
-			continue
-		}
-		surplus--
+	for ; surplus > 0; surplus-- {
+		m := f.Roster.Youngest()
 		m.Leaving, m.Why = true, "fewer reliable machines were asked for"
 		f.Roster.Goes(m)
 		f.work.Rearrange()
 		f.WantPlan = true
 	}
+}
+
+// Youngest is the reliable machine that would go first; nil when none takes part and stays.
+func (r *roster) Youngest() *Machine {
+	for i := len(r.reliable) - 1; i >= 0; i-- {
+		if m := r.reliable[i]; m.Member() && m.Staying() {
+			return m
+		}
+	}
+	return nil
 }
 
 // LeastReliable is the type of the reliable machine with the least memory: machines of a run that is taken over may have other types than the job's.

@@ -36,6 +36,13 @@ type cut struct {
 	rest    *restPoint // all work rests at it; nil = work continues
 }
 
+// Taken is what a committed cut has shown, in wall-clock seconds: how long the busiest backup takes its part in, and how long it may. The plan
+// sizes the reliable tier by the same two bounds (planner.SizeReliable), there of a cut of every row at the declared rate.
+type Taken struct {
+	Clock                    ps.Clock
+	Seconds, Interval, Flush float64 // Flush: 0 = none is in time, however little there is to deliver
+}
+
 // restPoint is a cut at which all work rests, and what follows once it is committed.
 type restPoint struct {
 	why     string
@@ -60,6 +67,7 @@ type cuts struct {
 	unnamed   bool // cuts of the controller before were taken back
 	bare      bool // a backup was named since the newest cut was committed, and does not hold it
 	Pace      pace
+	Newest    Taken
 	rescue    Rescue // of the work of servers that are about to go
 }
 
@@ -159,6 +167,7 @@ func (cu *cuts) commitCut() {
 		cu.machines.Progressed()
 	}
 	cu.cutReached()
+	cu.Newest = cu.taken(done)
 	why := cu.nextCut(done.busiest) // otherwise it was due
 	if done.rest != nil {
 		why = done.rest.why
@@ -179,6 +188,18 @@ func (cu *cuts) commitCut() {
 	} else if !cu.clocks.Over() {
 		cu.saves.saveCut(cu.Committed)
 	}
+}
+
+// taken is what a cut has shown. Next to nothing takes no time.
+func (cu *cuts) taken(c *cut) Taken {
+	out := Taken{Clock: c.Clock, Interval: MostShare * cu.Wall(cu.cfg.CutEvery)}
+	if notice := cu.Wall(cu.cfg.Notice); notice > 0 {
+		out.Flush = max(FlushMargin*notice-cu.clocks.Seconds, 0)
+	}
+	if cu.Pace.Rate > 0 && c.busiest >= tellingBytes {
+		out.Seconds = float64(c.busiest) / cu.Pace.Rate
+	}
+	return out
 }
 
 // cutReached: every split has committed what a committed cut holds, even if its worker did not live to say so.

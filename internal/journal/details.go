@@ -232,6 +232,8 @@ type ScaleDetails struct {
 	Servers int   `json:"servers,omitempty"` // 0 = as many as the stage has
 	// Reliable machines; 0 = as many as the job says.
 	Reliable int `json:"reliable,omitempty"`
+	// Measured: the number of reliable machines follows measured load, and nobody has asked for it.
+	Measured bool `json:"measured,omitempty"`
 	// Paused is who wanted it so; empty = the run is not paused.
 	Paused string `json:"paused,omitempty"`
 	// Scheduled: only a scheduler has paused it.
