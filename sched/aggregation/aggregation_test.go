@@ -133,6 +133,35 @@ func TestPaperRecyclesTheLeastLoaded(t *testing.T) {
 	p.holds(t)
 }
 
+// Section 3.3.3: a job goes to the cluster with the least free processor time that suffices. Where none has enough, ours is the one with
+// the most.
+func TestPaperForwardsToTheBestFitCluster(t *testing.T) {
+	c := NewClusters(3, Limits{Loss: 0.1})
+	for i, busy := range []time.Duration{7 * s, 5 * s, 8 * s} { // of 10 s
+		arrive(t, c.pools[i], "first", 10*s, busy)
+	}
+	for _, step := range []struct {
+		id      string
+		exec    time.Duration // of 10 s
+		cluster int
+		size    int // of all clusters
+	}{{"a", 3 * s, 0, 3}, {"b", 4 * s, 1, 3}, {"c", 2 * s, 2, 3}, {"d", 6 * s, 1, 4}} {
+		cluster, _, err := c.Arrive(Job{ID: step.id, Iteration: 10 * s, Tasks: []Task{{Exec: step.exec}}})
+		if err != nil || cluster != step.cluster || c.Size() != step.size {
+			t.Errorf("%s: cluster %d, %d aggregators in all, %v; want %d and %d", step.id, cluster, c.Size(), err, step.cluster, step.size)
+		}
+		for _, p := range c.pools {
+			p.holds(t)
+		}
+	}
+	for _, id := range []string{"a", "b", "c", "d", "unknown"} {
+		c.Leave(id)
+	}
+	if c.Recycle(); c.Size() != 3 || math.Abs(c.Busy()-2) > 1e-9 {
+		t.Errorf("%d aggregators, %.2f busy", c.Size(), c.Busy())
+	}
+}
+
 // Section 5.2.2: after a hundred iterations a job that lost more than the limit is placed again, with an aggregator more, until it
 // does not. Figure 10 has the same course.
 func TestPaperRevertsWhatProvesSlow(t *testing.T) {

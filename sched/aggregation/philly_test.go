@@ -70,8 +70,11 @@ func (f figure11) saved() float64  { return 1 - f.had/f.asked }
 func (f figure11) bound() float64  { return 1 - f.needed/f.asked }
 func (f figure11) wholes() float64 { return 1 - f.whole/f.asked }
 
+// alone is one cluster with LossLimit.
+func alone(limit float64) *Clusters { return NewClusters(1, Limits{Loss: limit}) }
+
 // replay has jobs come and go. Aggregators are given back whenever a job has left or, with a period, every so many seconds.
-func replay(t *testing.T, jobs []submitted, limits Limits, period float64) (f figure11) {
+func replay(t *testing.T, jobs []submitted, p *Clusters, period float64) (f figure11) {
 	t.Helper()
 	type event struct {
 		at     float64
@@ -83,7 +86,7 @@ func replay(t *testing.T, jobs []submitted, limits Limits, period float64) (f fi
 		events = append(events, event{j.at, i, false}, event{j.at + j.runs, i, true})
 	}
 	slices.SortFunc(events, func(a, b event) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.job, b.job)) })
-	p, asked, last, due := NewPool(limits), 0, 0.0, period
+	asked, last, due := 0, 0.0, period
 	pass := func(to float64) {
 		busy := p.Busy()
 		f.asked, f.had = f.asked+float64(asked)*(to-last), f.had+float64(p.Size())*(to-last)
@@ -101,7 +104,11 @@ func replay(t *testing.T, jobs []submitted, limits Limits, period float64) (f fi
 		}
 		last = to
 	}
-	recycle := func() { f.moves += len(p.Recycle().Moves) }
+	recycle := func() {
+		for _, c := range p.Recycle() {
+			f.moves += len(c.Moves)
+		}
+	}
 	for _, e := range events {
 		for period > 0 && due <= e.at {
 			pass(due)
@@ -111,7 +118,7 @@ func replay(t *testing.T, jobs []submitted, limits Limits, period float64) (f fi
 		pass(e.at)
 		j := jobs[e.job]
 		if !e.leaves {
-			if _, err := p.Arrive(j.of); err != nil {
+			if _, _, err := p.Arrive(j.of); err != nil {
 				t.Fatal(err)
 			}
 			f.jobs++
@@ -139,11 +146,14 @@ func TestFigure11OnGeneratedJobs(t *testing.T) {
 			at += 600 * r.ExpFloat64()
 			jobs = append(jobs, draw(r, fmt.Sprint(i), at, 3600+36000*r.ExpFloat64(), 2<<r.IntN(4), 1))
 		}
-		for _, period := range []float64{0, 3600} {
-			f := replay(t, jobs, Limits{Loss: DefaultLoss}, period)
-			t.Logf("seed %d, period %.0f s: %.1f %% saved of at most %.1f, ratio below 1 in %.1f %% of the time", seed, period, 100*f.saved(), 100*f.bound(), 100*f.below/f.within)
+		for _, c := range []struct {
+			clusters int
+			period   float64
+		}{{1, 0}, {1, 3600}, {4, 3600}} {
+			f := replay(t, jobs, NewClusters(c.clusters, Limits{Loss: DefaultLoss}), c.period)
+			t.Logf("seed %d, %+v: %.1f %% saved of at most %.1f, ratio below 1 in %.1f %% of the time", seed, c, 100*f.saved(), 100*f.bound(), 100*f.below/f.within)
 			if f.saved() < 0.9*f.bound() {
-				t.Errorf("seed %d, period %.0f s: %.3f saved, %.3f is the bound", seed, period, f.saved(), f.bound())
+				t.Errorf("seed %d, %+v: %.3f saved, %.3f is the bound", seed, c, f.saved(), f.bound())
 			}
 		}
 	}
@@ -190,13 +200,17 @@ func TestFigure11OnPhilly(t *testing.T) {
 	t.Log("| clusters, LossLimit, use of servers, recycled | jobs | saved % | bound % | reached | of whole servers | ratio < 1, % of time | > 1 | worst | peak | $ saved |")
 	const all = ""
 	for _, limit := range []float64{0.05, 0.1, 0.2} {
-		line(fmt.Sprintf("all from time 0, %.2f, 1, at once", limit), replay(t, jobs(1, 1, all, 0), Limits{Loss: limit}, 0))
+		line(fmt.Sprintf("all from time 0, %.2f, 1, at once", limit), replay(t, jobs(1, 1, all, 0), alone(limit), 0))
 	}
 	for _, use := range []float64{1.5, 1.67, 2} {
-		line(fmt.Sprintf("all from time 0, 0.10, %.2f, at once", use), replay(t, jobs(1, use, all, 0), Limits{Loss: 0.1}, 0))
+		line(fmt.Sprintf("all from time 0, 0.10, %.2f, at once", use), replay(t, jobs(1, use, all, 0), alone(0.1), 0))
 	}
 	for _, period := range []float64{0, 600, 3600, 6 * 3600} {
-		line(fmt.Sprintf("all, shifted by up to 30 days, 0.10, 1, every %.0f min", period/60), replay(t, jobs(1, 1, all, 30*86400), Limits{Loss: 0.1}, period))
+		line(fmt.Sprintf("all, shifted by up to 30 days, 0.10, 1, every %.0f min", period/60), replay(t, jobs(1, 1, all, 30*86400), alone(0.1), period))
+	}
+	for _, n := range []int{2, 4, 8, 16} {
+		line(fmt.Sprintf("all in %d clusters, shifted by up to 30 days, 0.10, 1, every 60 min", n),
+			replay(t, jobs(1, 1, all, 30*86400), NewClusters(n, Limits{Loss: 0.1}), 3600))
 	}
 	var names []string
 	for _, row := range arrivals {
@@ -204,7 +218,7 @@ func TestFigure11OnPhilly(t *testing.T) {
 	}
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
-		if f := replay(t, jobs(1, 1, name, 0), Limits{Loss: 0.1}, 3600); f.jobs > 0 {
+		if f := replay(t, jobs(1, 1, name, 0), alone(0.1), 3600); f.jobs > 0 {
 			line(name+", 0.10, 1, every 60 min", f)
 		}
 	}
