@@ -276,7 +276,8 @@ func TestNamedMetricsExist(t *testing.T) {
 	b, server := boardWith(t, root, clockOf(story[:len(story)/2]), func() Manager {
 		return Manager{Budget: 1, PerHour: 1, Sweeps: []Sweep{{ID: "rates-1", Budget: "5", Trials: []Trial{{State: "running"}}}}, Grants: &Grants{}}
 	})
-	await(t, b, 1)
+	shareHosts(t, root, "a-1")
+	await(t, b, 2)
 	there := get(t, server, "/metrics", http.StatusOK)
 	name := regexp.MustCompile(`tierml_[a-z_]+`)
 	for _, file := range []string{"deploy/prometheus/alerts.yml", "deploy/grafana/tierml.json", "docs/watching.md"} {

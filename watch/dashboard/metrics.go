@@ -7,9 +7,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tierml/tierml/elasticity/hosts"
 	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/watch/shared"
 	"github.com/tierml/tierml/watch/status"
 )
 
@@ -149,6 +151,10 @@ func (b *Board) Collect(out chan<- prometheus.Metric) {
 	if b.manager != nil {
 		collectKeeper(out, b.manager(nil))
 	}
+	views, _ := b.views(nil) // the page of hosts has what is wrong
+	for _, v := range views {
+		collectHosts(gauges{out, v.Run}, v)
+	}
 	for _, r := range b.all() {
 		summary := r.summary(b.now())
 		r.mu.Lock()
@@ -263,6 +269,48 @@ func (g gauges) market(groups []status.Group, prices map[string]string) {
 	}
 	for pool, price := range prices {
 		g.dollars(priceGauge, price, pool)
+	}
+}
+
+// Gauges of machines that jobs share.
+var (
+	hostCPUsGauge   = describe("hosts_vcpus", "vCPUs of shared hosts that stay: held by slots, or free.", "run", "tier", "state")
+	hostMemoryGauge = describe("hosts_memory_bytes", "Memory of shared hosts that stay: held by slots, or free.", "run", "tier", "state")
+	hostSlotsGauge  = describe("hosts_slots", "Slots that jobs have asked for: held on a host, or waiting for one.", "run", "state")
+	hostJobsGauge   = describe("hosts_jobs", "Jobs that hold slots of shared hosts or wait for some.", "run")
+	hostWaitGauge   = describe("hosts_longest_wait_seconds", "Market time since the slot was asked for that has waited longest for a host.", "run")
+	hostHourGauge   = describe("hosts_dollars_per_hour", "What shared hosts cost in an hour.", "run")
+	hostIdleGauge   = describe("hosts_idle_dollars_per_hour", "What shared hosts cost in an hour and no slot pays.", "run")
+	idleGauge       = describe("hosts_idle_dollars", "What shared hosts have cost so far and no job pays (yet).", "run")
+)
+
+func collectHosts(g gauges, v shared.View) {
+	used, free := map[string]hosts.Size{}, map[string]hosts.Size{}
+	held, waiting := 0, 0
+	for _, h := range v.Hosts {
+		if held += h.Slots; !h.Leaving {
+			used[h.Tier], free[h.Tier] = used[h.Tier].Plus(h.Used), free[h.Tier].Plus(h.Free)
+		}
+	}
+	for tier := range used {
+		for state, size := range map[string]hosts.Size{"held": used[tier], "free": free[tier]} {
+			g.set(hostCPUsGauge, float64(size.VCPU), tier, state)
+			g.set(hostMemoryGauge, float64(size.MemoryMiB)*(1<<20), tier, state)
+		}
+	}
+	for _, j := range v.Jobs {
+		waiting += j.Waiting
+	}
+	g.set(hostSlotsGauge, float64(held), "held")
+	g.set(hostSlotsGauge, float64(waiting), "waiting")
+	g.set(hostJobsGauge, float64(len(v.Jobs)))
+	g.set(hostWaitGauge, v.Waited)
+	g.dollars(hostHourGauge, v.PerHour)
+	g.dollars(hostIdleGauge, v.Idle)
+	for _, p := range v.Bill {
+		if p.Job == "" {
+			g.dollars(idleGauge, p.USD)
+		}
 	}
 }
 

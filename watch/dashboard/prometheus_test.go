@@ -44,8 +44,9 @@ func TestPrometheusScrapesARun(t *testing.T) {
 	if err := syscall.Flock(int(holder.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil { // it goes on
 		t.Fatal(err)
 	}
+	shareHosts(t, root, "a-1")
 	b, server := boardWith(t, root, clockOf(story[:len(story)/2]), func() Manager { return Manager{Budget: 1, PerHour: 1} })
-	await(t, b, 1)
+	await(t, b, 2)
 	p := startPrometheus(t, program, strings.TrimPrefix(server.URL, "http://"))
 
 	p.until("the run's clocks", func() bool { return p.value(`tierml_clocks_total{run="demo-1"}`) > 0 })

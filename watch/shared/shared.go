@@ -33,6 +33,8 @@ type View struct {
 	// PerHour is what the hosts cost an hour now, Idle the part of it that no slot pays.
 	PerHour string `json:"usd_per_hour"`
 	Idle    string `json:"idle_usd_per_hour"`
+	// Waited is how long the slot that has waited longest for a host has, in seconds of market time.
+	Waited float64 `json:"longest_wait_seconds,omitempty"`
 }
 
 // Host is a machine that jobs share.
@@ -153,6 +155,7 @@ func New(run string, s *status.Status, book *hosts.Book, at time.Time, granted m
 		if slot.Ended.IsZero() && slot.Host == "" {
 			j := of(slot)
 			j.Waiting++
+			v.Waited = max(v.Waited, at.Sub(slot.Asked).Seconds())
 			j.asked = slot
 		}
 	}
@@ -214,7 +217,7 @@ func (v View) For(sees func(run string) bool) View {
 	out.Jobs = slices.DeleteFunc(slices.Clone(v.Jobs), func(j Job) bool { return hidden(j.Job) })
 	out.Bill = slices.DeleteFunc(slices.Clone(v.Bill), func(p Pay) bool { return hidden(p.Job) })
 	if !sees("") {
-		out.Total, out.Idle = "", ""
+		out.Total, out.Idle, out.Waited = "", "", 0
 	}
 	return out
 }

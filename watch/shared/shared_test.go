@@ -87,6 +87,10 @@ func TestSlotsThatWait(t *testing.T) {
 			!strings.HasSuffix(last.Why, "slots (2 vCPUs and 3840 MiB each) wait for a host with room") {
 			t.Errorf("%+v", last)
 		}
+		if later, err := shared.New("shared-1", s, book, s.Now.Add(time.Hour), nil); err != nil || later.Waited < 3600 || later.Waited > v.Waited+3600 ||
+			later.For(func(run string) bool { return run != "" }).Waited != 0 {
+			t.Errorf("after an hour the longest wait is %v s, %v", later.Waited, err)
+		}
 		if v.Idle != "0" || v.Hosts[0].Free != (hosts.Size{}) {
 			t.Errorf("full hosts have %s free, and $%s an hour idle", v.Hosts[0].Free, v.Idle)
 		}

@@ -1,0 +1,37 @@
+package dashboard
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/watch/shared/sharedtest"
+)
+
+// Shared hosts have gauges of their own: two hosts that are full, and a fifth job that waits for two slots.
+func TestMetricsOfSharedHosts(t *testing.T) {
+	root := t.TempDir()
+	shareHosts(t, root, "a-1", "b-1", "c-1", "d-1", "e-1")
+	b, server := boardWith(t, root, time.Now, nil)
+	await(t, b, 1)
+	metrics := get(t, server, "/metrics", 200)
+	for _, want := range []string{`tierml_hosts_vcpus{run="shared-1",state="held",tier="transient"} 8`, `tierml_hosts_vcpus{run="shared-1",state="free",tier="reliable"} 0`,
+		`tierml_hosts_memory_bytes{run="shared-1",state="held",tier="reliable"} 1.610612736e+10`, `tierml_hosts_slots{run="shared-1",state="held"} 8`,
+		`tierml_hosts_slots{run="shared-1",state="waiting"} 2`, `tierml_hosts_jobs{run="shared-1"} 5`, `tierml_hosts_longest_wait_seconds{run="shared-1"} 6`,
+		`tierml_hosts_idle_dollars_per_hour{run="shared-1"} 0`, `tierml_hosts_idle_dollars{run="shared-1"} 0.`, `tierml_hosts_dollars_per_hour{run="shared-1"} 0.58`} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("no metric %s", want)
+		}
+	}
+}
+
+// shareHosts has jobs share the hosts of a run that goes on.
+func shareHosts(t *testing.T, root string, jobs ...string) {
+	t.Helper()
+	dir := filepath.Join(root, "shared-1")
+	if err := sharedtest.Write(dir, jobs...); err != nil {
+		t.Fatal(err)
+	}
+	hold(t, dir)
+}
