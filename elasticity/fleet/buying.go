@@ -54,7 +54,7 @@ func (f *Fleet) release(m *Machine, why string) {
 func (f *Fleet) PlanDue() bool { return f.WantPlan || !f.Now.Before(f.NextPlan) }
 
 // Buy asks the policy what to hold and does as it says. Spot machines are bought once the reliable tier
-// stands: before that they would have nothing to do.
+// stands: before that they would have nothing to do, and nothing has shown that the job starts (decision 19).
 func (f *Fleet) Buy() {
 	if !f.PlanDue() || !f.MayBuy() {
 		return
