@@ -273,10 +273,10 @@ func TestNamedMetricsExist(t *testing.T) {
 	if err := syscall.Flock(int(holder.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil { // it goes on
 		t.Fatal(err)
 	}
+	shareHosts(t, root, "a-1") // before the board looks: without its lock the run would have been killed
 	b, server := boardWith(t, root, clockOf(story[:len(story)/2]), func() Manager {
 		return Manager{Budget: 1, PerHour: 1, Sweeps: []Sweep{{ID: "rates-1", Budget: "5", Trials: []Trial{{State: "running"}}}}, Grants: &Grants{}}
 	})
-	shareHosts(t, root, "a-1")
 	await(t, b, 2)
 	there := get(t, server, "/metrics", http.StatusOK)
 	name := regexp.MustCompile(`tierml_[a-z_]+`)
