@@ -13,8 +13,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/bidding"
-	"github.com/tierml/tierml/program/mirror"
-	"github.com/tierml/tierml/program/pack"
+	"github.com/tierml/tierml/program/filenames"
 )
 
 // UserProgram is a program of the user's own, in place of `train`: docs/programs.md.
@@ -258,7 +257,7 @@ func (c *checker) workdir() {
 	j.Workdir = c.besideJob(j.Workdir)
 	info, err := os.Stat(j.Workdir)
 	switch {
-	case err == nil && info.Mode().IsRegular() && strings.HasSuffix(j.Workdir, pack.Ending):
+	case err == nil && info.Mode().IsRegular() && strings.HasSuffix(j.Workdir, filenames.PackedEnding):
 	case err != nil:
 		c.fault("workdir", j.Workdir+" cannot be read: "+reason(err), "write the folder that the program runs in, such as workdir: .")
 	case !info.IsDir():
@@ -278,7 +277,7 @@ func (c *checker) state() {
 		c.fault("state.dir", fmt.Sprintf("%q is not a folder below the workdir", s.Dir), "write a name such as ckpt; TIERML_STATE has its full name")
 	}
 	s.Dir = filepath.ToSlash(filepath.Clean(s.Dir))
-	if m := s.Marker; m != "" && (m != filepath.Base(m) || m == "." || m == ".." || !mirror.Wanted(m)) {
+	if m := s.Marker; m != "" && (m != filepath.Base(m) || m == "." || m == ".." || !filenames.Complete(m)) {
 		c.fault("state.marker", fmt.Sprintf("%q cannot name the file", m), "write a name such as DONE, without folders, that does not end in .tmp or .part")
 	}
 	if s.Every <= 0 && c.written("state.every") {

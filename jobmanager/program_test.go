@@ -16,6 +16,7 @@ import (
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/jobmanager/call"
 	"github.com/tierml/tierml/jobrun"
+	"github.com/tierml/tierml/program/filenames"
 	"github.com/tierml/tierml/program/mirror"
 	"github.com/tierml/tierml/program/pack"
 )
@@ -24,7 +25,7 @@ import (
 func programOf(t *testing.T, client *call.Client) call.Submission {
 	t.Helper()
 	work := t.TempDir()
-	packed := filepath.Join(t.TempDir(), "workdir"+pack.Ending)
+	packed := filepath.Join(t.TempDir(), "workdir"+filenames.PackedEnding)
 	file, err := os.Create(packed)
 	if err == nil {
 		err = os.WriteFile(filepath.Join(work, "train.py"), []byte("print('https://example.com')\n"), 0o600)

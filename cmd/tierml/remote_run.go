@@ -22,7 +22,7 @@ import (
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/jobmanager/call"
 	"github.com/tierml/tierml/jobrun"
-	"github.com/tierml/tierml/program/pack"
+	"github.com/tierml/tierml/program/filenames"
 	"github.com/tierml/tierml/ps"
 )
 
@@ -138,7 +138,7 @@ func uploadWorkdir(ctx context.Context, client *call.Client, job *config.Job, ou
 		return fmt.Errorf("packing the workdir: %w", err)
 	}
 	defer os.RemoveAll(folder)
-	path := filepath.Join(folder, "workdir"+pack.Ending)
+	path := filepath.Join(folder, "workdir"+filenames.PackedEnding)
 	file, err := os.Create(path)
 	if err != nil {
 		return fmt.Errorf("packing the workdir: %w", err)

@@ -126,6 +126,7 @@ func checkSources(sources []*source) []Violation {
 	violations = append(violations, checkComments(sources)...)
 	violations = append(violations, checkSingleImporters(sources)...)
 	violations = append(violations, checkSizes(sources)...)
+	violations = append(violations, checkReach(sources)...)
 	said := map[string]bool{} // what has a reason of its own needs no other
 	for _, v := range violations {
 		said[fmt.Sprint(v.File, v.Line)] = true

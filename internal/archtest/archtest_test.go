@@ -63,6 +63,12 @@ func TestBreachesAreFound(t *testing.T) {
 		"fake cloud uses the SDK": {map[string]string{"fakecloud/a.go": file("fakecloud", "", ec2+"/types")}, "minutes and gigabytes"},
 		"sim starts a shell":      {map[string]string{"sim/a.go": file("sim", "", Module+"/elasticity/runner")}, "never a shell"},
 		"a run asks sim":          {map[string]string{"jobrun/a.go": file("jobrun", "", Module+"/sim/sweep")}, "must not rest on a simulation"},
+		"config reaches stores": {map[string]string{
+			"config/a.go":            file("config", "", Module+"/program/pack"),
+			"program/pack/a.go":      file("program/pack", "", Module+"/internal/blob", Module+"/internal/progress"),
+			"program/pack/a_test.go": file("program/pack", "", Module+"/internal/blob"),
+			"internal/blob/a.go":     file("internal/blob", ""),
+		}, "program/pack/a.go:4: config -> program/pack -> internal/blob"},
 		"SDK in two packages": {map[string]string{
 			"providers/ec2/api/a.go":   file("providers/ec2/api", "", ec2),
 			"providers/ec2/api/x/a.go": file("providers/ec2/api/x", "", ec2),

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/tierml/tierml/program/filenames"
 )
 
 const (
@@ -30,14 +32,6 @@ const (
 	// files open for hours.
 	quiet = 10 * time.Second
 )
-
-// unwanted reports whether a name is, by convention, of something incomplete: a program writes under such a name, and renames.
-func unwanted(name string) bool {
-	return strings.HasSuffix(name, ".tmp") || strings.HasSuffix(name, ".part") || strings.HasPrefix(name, ".tierml-")
-}
-
-// Wanted reports whether files of a name are mirrored.
-func Wanted(name string) bool { return !unwanted(name) }
 
 // pass is one look through the directory, repeated a few times until nothing changes meanwhile.
 type pass struct {
@@ -92,7 +86,7 @@ func (p *pass) list() (map[string]fs.FileInfo, error) {
 		if full == p.config.Dir {
 			return nil
 		}
-		if unwanted(d.Name()) {
+		if !filenames.Complete(d.Name()) {
 			if d.IsDir() {
 				return fs.SkipDir
 			}

@@ -25,9 +25,6 @@ import (
 // IgnoreFile lists what is not packed, in the syntax of .gitignore.
 const IgnoreFile = ".tierignore"
 
-// Ending is that of packed folders' names.
-const Ending = ".tar.zst"
-
 // Most is the default bound of a folder's size.
 const Most = 2 << 30
 

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/tierml/tierml/program/filenames"
 )
 
 func put(t *testing.T, dir string, files map[string]string) {
@@ -190,7 +192,7 @@ func TestStrangeArchives(t *testing.T) {
 
 // A packed folder goes on as it is, and what is in it is counted; anything else is refused.
 func TestCopyOfAPackedFolder(t *testing.T) {
-	dir, name := t.TempDir(), filepath.Join(t.TempDir(), "folder"+Ending)
+	dir, name := t.TempDir(), filepath.Join(t.TempDir(), "folder"+filenames.PackedEnding)
 	if err := os.WriteFile(filepath.Join(dir, "a"), make([]byte, 100_000), 0o600); err != nil {
 		t.Fatal(err)
 	}
