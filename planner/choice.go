@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tierml/tierml/internal/journal"
@@ -35,6 +36,7 @@ type Trials struct {
 	Policy  string
 	Runs    []Trial
 	Refused string // why it cannot run the job; "" = it can
+	Dropped string // why it was simulated from fewer starts than others (RuledOut); "" = it was not
 }
 
 // Sample is a start in the past, and how much it counts.
@@ -48,18 +50,21 @@ type Choice struct {
 	Policy     string
 	Why        string
 	Wish       Wish
-	Candidates []Judged // the best first, those that cannot run the job last
+	Candidates []Judged // the best first, then those that were dropped early, and those that cannot run the job last
 }
 
-// Judged is a candidate with its figures: weighted means and percentiles over past starts.
+// Judged is a candidate with its figures: weighted means and percentiles over its past starts.
 type Judged struct {
-	Policy            string
-	Starts            int
-	Cost, CostP95     float64 // dollars
-	Hours, HoursP95   float64
-	Mean              float64 // dollars, of cost + value of time x hours
-	Against, StdError float64 // mean difference of that from the default's, and its standard error, as shares of the default's mean
-	Why               string  // why it is not chosen, where that is not for its mean
+	Policy          string
+	Starts          int
+	Cost, CostP95   float64 // dollars
+	Hours, HoursP95 float64
+	Mean            float64 // dollars, of cost + value of time x hours
+	// Against is the mean difference of that from the chosen policy's over the starts that both have, and StdError its standard
+	// error, as shares of the chosen one's mean there.
+	Against, StdError float64
+	Dropped           bool   // it was simulated from fewer starts than the chosen policy: its means are not comparable with others
+	Why               string // why it is not chosen, where that is not for its mean
 }
 
 // of is the figure that candidates are compared by, in dollars.
@@ -78,78 +83,111 @@ const (
 // them. Samples are those of all runs; candidates that were dropped early have fewer.
 func Choose(w Wish, standard string, samples []Sample, candidates []Trials) Choice {
 	c := Choice{Policy: standard, Wish: w}
-	var base *Trials
+	base := -1
 	for i := range candidates {
 		if candidates[i].Policy == standard && candidates[i].Refused == "" {
-			base = &candidates[i]
+			base = i
 		}
 	}
-	if len(samples) < MinTrials || base == nil {
+	if len(samples) < MinTrials || base < 0 {
 		c.Why = fmt.Sprintf("%s, the default: %s", standard, tooFew(len(samples), MinTrials))
 		return c
 	}
+	most := 0
 	for i := range candidates {
-		c.Candidates = append(c.Candidates, judge(w, &candidates[i], base, samples))
+		most = max(most, len(candidates[i].Runs))
+		c.Candidates = append(c.Candidates, judge(w, &candidates[i], samples))
 	}
-	c.pick(standard, samples)
+	chosen := -1
+	for i, j := range c.Candidates {
+		if j.Why == "" && j.Starts == most && (chosen < 0 || j.Mean < c.Candidates[chosen].Mean) {
+			chosen = i
+		}
+	}
+	c.tell(chosen, standard, samples[:most])
+	if chosen < 0 {
+		chosen = base
+	}
+	for i := range candidates {
+		j := &c.Candidates[i]
+		j.Against, j.StdError = against(w, &candidates[i], &candidates[chosen], samples)
+		if j.Dropped = j.Starts > 0 && j.Starts < most; j.Dropped {
+			j.Why = cmp.Or(candidates[i].Dropped, j.Why)
+		}
+	}
+	c.sort()
 	return c
 }
 
-// Promising are the candidates that the first starts do not rule out: those whose mean is not above the best one's by three standard
-// errors or more. The best is one that keeps to the wish's bounds, where any does. All are promising, where the starts are too few.
-func Promising(w Wish, samples []Sample, candidates []Trials) map[string]bool {
-	keep := map[string]bool{}
+// RuledOut says of candidates, by name, why the first starts rule them out: their means are above the best one's by three standard
+// errors or more. The best is one that keeps to the wish's bounds, where any does. None is, where the starts are too few. Candidates that
+// cannot run the job, or were ruled out before, are not looked at.
+func RuledOut(w Wish, samples []Sample, candidates []Trials) map[string]string {
+	out := map[string]string{}
+	if len(samples) < MinTrials {
+		return out
+	}
 	var best *Trials
 	var least Judged
 	for i := range candidates {
 		t := &candidates[i]
-		if keep[t.Policy] = t.Refused == ""; !keep[t.Policy] || len(t.Runs) < len(samples) {
+		if t.Refused != "" || len(t.Runs) < len(samples) {
 			continue
 		}
-		j := judge(w, t, t, samples)
+		j := judge(w, t, samples)
 		if best == nil || least.Why != "" && j.Why == "" || (least.Why == "") == (j.Why == "") && j.Mean < least.Mean {
 			best, least = t, j
 		}
 	}
 	for i := range candidates {
 		t := &candidates[i]
-		if len(samples) >= MinTrials && best != nil && keep[t.Policy] {
-			j := judge(w, t, best, samples)
-			keep[t.Policy] = len(t.Runs) == len(samples) && (t == best || j.Against < sure*j.StdError)
+		if t == best || t.Refused != "" || len(t.Runs) < len(samples) {
+			continue
+		}
+		if more, err := against(w, t, best, samples); more >= sure*err {
+			out[t.Policy] = fmt.Sprintf("%.1f ± %.1f %% dearer in %d starts than %s", 100*more, 100*err, len(samples), best.Policy)
+			if more == 0 {
+				out[t.Policy] = fmt.Sprintf("the same in %d starts as %s", len(samples), best.Policy)
+			}
 		}
 	}
-	return keep
+	return out
 }
 
-// judge works out a candidate's figures, from the starts that it has in common with another.
-func judge(w Wish, t, base *Trials, samples []Sample) Judged {
-	j := Judged{Policy: t.Policy, Why: t.Refused}
-	n := min(len(t.Runs), len(base.Runs))
-	if t.Refused != "" || n == 0 {
-		return j
+// against is the weighted mean difference of a candidate from another over the starts that both have, and its standard error, as
+// shares of the other's mean.
+func against(w Wish, t, other *Trials, samples []Sample) (share, stdError float64) {
+	n := min(len(t.Runs), len(other.Runs))
+	var difference, weights, base float64
+	for i, s := range samples[:n] {
+		weights += s.Weight
+		difference += s.Weight * (w.of(t.Runs[i]) - w.of(other.Runs[i]))
+		base += s.Weight * w.of(other.Runs[i])
 	}
-	j.Starts = len(t.Runs)
-	var sum, standard float64
-	for i, r := range t.Runs[:n] {
-		weight := samples[i].Weight
-		sum += weight
-		j.Against += weight * (w.of(r) - w.of(base.Runs[i]))
-		standard += weight * w.of(base.Runs[i])
+	if base <= 0 {
+		return 0, 0
 	}
-	mean := j.Against / sum
+	mean := difference / weights
 	// Starts of one day meet the same prices: days are what varies independently.
 	days := map[int64]float64{}
-	for i, r := range t.Runs[:n] {
-		days[samples[i].Start.Unix()/86400] += samples[i].Weight * (w.of(r) - w.of(base.Runs[i]) - mean)
+	for i, s := range samples[:n] {
+		days[s.Start.Unix()/86400] += s.Weight * (w.of(t.Runs[i]) - w.of(other.Runs[i]) - mean)
 	}
 	variance := 0.0
 	for _, day := range slices.Sorted(maps.Keys(days)) {
 		variance += days[day] * days[day]
 	}
-	if standard > 0 {
-		j.Against, j.StdError = j.Against/standard, math.Sqrt(variance)/standard
+	return difference / base, math.Sqrt(variance) / base
+}
+
+// judge works out a candidate's own figures.
+func judge(w Wish, t *Trials, samples []Sample) Judged {
+	j := Judged{Policy: t.Policy, Why: t.Refused, Starts: len(t.Runs)}
+	if t.Refused != "" || len(t.Runs) == 0 {
+		j.Starts = 0
+		return j
 	}
-	sum = 0
+	sum := 0.0
 	for i, r := range t.Runs {
 		weight := samples[i].Weight
 		sum += weight
@@ -187,35 +225,35 @@ func weighted(runs []Trial, samples []Sample, figure func(Trial) float64) float6
 	return entries[len(entries)-1].figure
 }
 
-// pick names the best and says why.
-func (c *Choice) pick(standard string, samples []Sample) {
-	most := 0
-	var best *Judged
-	for i := range c.Candidates {
-		most = max(most, c.Candidates[i].Starts)
-	}
-	for i := range c.Candidates {
-		if j := &c.Candidates[i]; j.Why == "" && j.Starts == most && (best == nil || j.Mean < best.Mean) {
-			best = j
-		}
-	}
+// tell names the chosen candidate and says why it is; -1 = none keeps the wish's bounds.
+func (c *Choice) tell(chosen int, standard string, samples []Sample) {
 	first, last := samples[0].Start, samples[0].Start
-	for _, s := range samples[:most] {
+	for _, s := range samples {
 		if s.Start.Before(first) {
 			first = s.Start
 		} else if s.Start.After(last) {
 			last = s.Start
 		}
 	}
-	basis := fmt.Sprintf("by %d past starts from %s to %s, in the rules and prices of this job", most, first.UTC().Format(timeForm),
+	basis := fmt.Sprintf("by %d past starts from %s to %s, in the rules and prices of this job", len(samples), first.UTC().Format(timeForm),
 		last.UTC().Format(timeForm))
-	if best != nil {
-		c.Policy, c.Why = best.Policy, "the best "+basis
+	if chosen >= 0 {
+		c.Policy, c.Why = c.Candidates[chosen].Policy, "the best "+basis
 	} else {
 		c.Why = "no policy keeps the deadline and the budget in 19 of 20 cases; " + standard + " is the default, " + basis
 	}
+}
+
+// sort puts the best first, then what was dropped, later ones before earlier ones, and last what cannot run the job.
+func (c *Choice) sort() {
 	slices.SortStableFunc(c.Candidates, func(a, b Judged) int {
-		return cmp.Or(compareBool(a.Starts == 0, b.Starts == 0), cmp.Compare(b.Starts, a.Starts), cmp.Compare(a.Mean, b.Mean))
+		figure := func(j Judged) float64 {
+			if j.Dropped {
+				return j.Against
+			}
+			return j.Mean
+		}
+		return cmp.Or(compareBool(a.Starts == 0, b.Starts == 0), cmp.Compare(b.Starts, a.Starts), cmp.Compare(figure(a), figure(b)))
 	})
 }
 
@@ -230,7 +268,7 @@ func (c *Choice) details() *journal.PlanAuto {
 	}
 	for _, j := range c.Candidates {
 		a.Candidates = append(a.Candidates, journal.PlanCandidate{Policy: j.Policy, Starts: j.Starts, Cost: j.Cost, CostP95: j.CostP95, Hours: j.Hours,
-			HoursP95: j.HoursP95, Against: j.Against, StdError: j.StdError, Chosen: j.Policy == c.Policy, Why: j.Why})
+			HoursP95: j.HoursP95, Against: j.Against, StdError: j.StdError, Chosen: j.Policy == c.Policy, Dropped: j.Dropped, Why: j.Why})
 	}
 	return a
 }
@@ -245,27 +283,39 @@ func (p *Plan) writeChoice(b *terminal.Text, s Style) {
 		b.WriteString("  " + line + "\n")
 	}
 	if len(c.Candidates) > 0 {
-		s.paint(b, "", faint, fmt.Sprintf("     %-22s %10s %9s %8s %8s %7s  %s", "POLICY", "MEAN COST", "P95", "HOURS", "P95", "STARTS", "AGAINST THE DEFAULT"))
+		s.paint(b, "", faint, fmt.Sprintf("     %-22s %10s %9s %8s %8s  AGAINST %s", "POLICY", "MEAN COST", "P95", "HOURS", "P95", strings.ToUpper(c.Policy)))
+		var out []Judged
 		for _, j := range c.Candidates {
-			mark, code := " ", ""
+			if j.Dropped || j.Starts == 0 {
+				out = append(out, j)
+				continue
+			}
+			mark, code, difference := " ", "", fmt.Sprintf("%+.1f %% ± %.1f", 100*j.Against, 100*j.StdError)
 			if j.Policy == c.Policy {
-				mark, code = "✓", green
+				mark, code, difference = "✓", green, ""
 			}
-			line := fmt.Sprintf("   %s %-22s", mark, j.Policy)
-			if j.Starts > 0 {
-				line += fmt.Sprintf(" %10s %9s %8.1f %8.1f %7d  %+.1f %% ± %.1f", "$"+fmt.Sprintf("%.2f", j.Cost), fmt.Sprintf("$%.2f", j.CostP95), j.Hours, j.HoursP95,
-					j.Starts, 100*j.Against, 100*j.StdError)
+			s.paint(b, "", code, strings.TrimRight(fmt.Sprintf("   %s %-22s %10s %9s %8.1f %8.1f  %s", mark, j.Policy, fmt.Sprintf("$%.2f", j.Cost),
+				fmt.Sprintf("$%.2f", j.CostP95), j.Hours, j.HoursP95, difference), " "))
+			writeWhy(b, s, j.Why)
+		}
+		for _, j := range out {
+			line := "     " + j.Policy
+			if j.Dropped {
+				line = fmt.Sprintf("     %-22s %-38s  %+.1f %% ± %.1f", j.Policy, fmt.Sprintf("dropped after %d starts, there", j.Starts), 100*j.Against, 100*j.StdError)
 			}
-			s.paint(b, "", code, line)
-			if j.Why != "" {
-				for _, text := range wrap(j.Why, Width-8) {
-					s.paint(b, "        ", faint, text)
-				}
-			}
+			s.paint(b, "", "", line)
+			writeWhy(b, s, j.Why)
 		}
 		if c.Wish.ValueOfTime > 0 {
 			s.paint(b, "  ", faint, "An hour counts "+c.Wish.ValueOfTime.Cents()+".")
 		}
 	}
 	b.WriteString("\n")
+}
+
+// writeWhy says under a candidate why it is not chosen.
+func writeWhy(b *terminal.Text, s Style, why string) {
+	for _, text := range wrap(why, Width-8) {
+		s.paint(b, "        ", faint, text)
+	}
 }

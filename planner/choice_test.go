@@ -2,9 +2,11 @@ package planner
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/tierml/tierml/internal/terminal"
 	"github.com/tierml/tierml/market"
 )
 
@@ -79,15 +81,15 @@ func TestChooseByTheLatest(t *testing.T) {
 	}
 }
 
-func TestPromising(t *testing.T) {
+func TestRuledOut(t *testing.T) {
 	all := []Trials{trialsOf("default", 12, same(30, 8)), trialsOf("a", 12, same(10, 8)), trialsOf("b", 12, same(10.1, 8)),
 		trialsOf("c", 12, func(i int) Trial { return Trial{Cost: 9.8 + 0.5*float64((i+3)/4%2), Hours: 8} }), trialsOf("d", 12, func(i int) Trial { return Trial{Cost: 10 + float64(20*(i/11)), Hours: 8} })}
-	keep := Promising(Wish{}, evenly(12), all)
-	if keep["default"] || !keep["a"] || keep["b"] || !keep["c"] || !keep["d"] {
-		t.Errorf("%v: the default and b are surely dearer", keep)
+	out := RuledOut(Wish{}, evenly(12), all)
+	if out["default"] != "200.0 ± 0.0 % dearer in 12 starts than a" || out["b"] == "" || len(out) != 2 {
+		t.Errorf("%v: the default and b are surely dearer", out)
 	}
-	if keep := Promising(Wish{Within: 7 * time.Hour}, evenly(12), append(all, trialsOf("in time", 12, same(40, 6)))); !keep["in time"] {
-		t.Errorf("%v: the only one that keeps the deadline is dropped", keep)
+	if out := RuledOut(Wish{Within: 7 * time.Hour}, evenly(12), append(all, trialsOf("in time", 12, same(40, 6)))); out["in time"] != "" {
+		t.Errorf("%v: the only one that keeps the deadline is dropped", out)
 	}
 }
 
@@ -96,8 +98,37 @@ func TestDroppedEarly(t *testing.T) {
 	later := func(cost float64) func(int) Trial { // dearer from the 20th start on
 		return func(i int) Trial { return Trial{Cost: 10 + cost*float64(i/20), Hours: 8} }
 	}
-	c := Choose(Wish{}, "default", evenly(40), []Trials{trialsOf("default", 20, same(5, 8)), trialsOf("a", 40, later(3)), trialsOf("b", 40, later(2))})
+	early := trialsOf("default", 20, same(11, 8))
+	early.Dropped = "it was dear"
+	c := Choose(Wish{}, "default", evenly(40), []Trials{early, trialsOf("a", 40, later(3)), trialsOf("b", 40, later(2))})
 	if c.Policy != "b" || c.Candidates[0].Policy != "b" || c.Candidates[0].Starts != 40 {
 		t.Errorf("%+v", c)
+	}
+	// Over all its starts b costs 11 in the mean, over the 20 that the default has, 10.
+	if last := c.Candidates[2]; last.Policy != "default" || !last.Dropped || last.Why != "it was dear" || math.Abs(last.Against-0.1) > 1e-9 {
+		t.Errorf("%+v; want it 10 %% dearer than the chosen one in the starts of both", last)
+	}
+	var b terminal.Text
+	(&Plan{Choice: &c}).writeChoice(&b, Style{})
+	_, table, _ := strings.Cut(b.String(), "AGAINST ")
+	want := `B
+   ✓ b                          $11.00    $12.00      8.0      8.0
+     a                          $11.50    $13.00      8.0      8.0  +4.5 % ± 1.4
+     default                dropped after 20 starts, there          +10.0 % ± 0.0
+        it was dear
+
+`
+	if table != want {
+		t.Errorf("%s\nwant\n%s", table, want)
+	}
+}
+
+// Nothing is dearer than what was chosen, in the starts of both and in its mean, unless it misses a bound.
+func TestChosenIsTheYardstick(t *testing.T) {
+	c := Choose(Wish{}, "default", evenly(40), []Trials{trialsOf("default", 40, same(10, 8)), trialsOf("a", 40, same(8, 8)), trialsOf("b", 40, same(9, 8))})
+	for i, j := range c.Candidates {
+		if want := j.Cost/8 - 1; math.Abs(j.Against-want) > 1e-9 || i == 0 && j.Policy != "a" {
+			t.Errorf("%+v: against %v", j, want)
+		}
 	}
 }

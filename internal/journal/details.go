@@ -145,12 +145,13 @@ type PlanCandidate struct {
 	CostP95  float64 `json:"cost_p95"`
 	Hours    float64 `json:"hours"`
 	HoursP95 float64 `json:"hours_p95"`
-	// Against is how much dearer it is than the default policy, cost and value of time together, as a share; StdError is its
-	// standard error.
+	// Against is how much dearer it is than the chosen policy over the starts that both have, cost and value of time together, as a
+	// share; StdError is its standard error.
 	Against  float64 `json:"against"`
 	StdError float64 `json:"std_error"`
 	Chosen   bool    `json:"chosen,omitempty"`
-	Why      string  `json:"why,omitempty"` // why it cannot be chosen
+	Dropped  bool    `json:"dropped,omitempty"` // it has fewer starts than the chosen one, so that its means are not comparable
+	Why      string  `json:"why,omitempty"`     // why it is not chosen, where that is not for its mean
 }
 
 // PlanReliable is a type for the reliable tier, with what each machine needs and has: bytes, and bytes a second.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"runtime"
 	"slices"
@@ -119,7 +120,7 @@ func (c *Chooser) At(ctx context.Context, now time.Time) (planner.Choice, error)
 	for _, k := range c.candidates {
 		c.kept.recall(c, k, samples)
 	}
-	seen, left := map[*candidate]int{}, c.candidates
+	seen, dropped, left := map[*candidate]int{}, map[string]string{}, c.candidates
 	for _, n := range rounds(len(samples)) {
 		if err := c.simulate(ctx, left, samples[:n]); err != nil {
 			return planner.Choice{}, err
@@ -127,14 +128,17 @@ func (c *Chooser) At(ctx context.Context, now time.Time) (planner.Choice, error)
 		for _, k := range left {
 			seen[k] = n
 		}
-		keep := planner.Promising(c.wish, samples[:n], c.trials(seen, samples))
-		left = slices.DeleteFunc(slices.Clone(left), func(k *candidate) bool { return !keep[k.name] })
+		if n == len(samples) {
+			break
+		}
+		maps.Copy(dropped, planner.RuledOut(c.wish, samples[:n], c.trials(seen, dropped, samples)))
+		left = slices.DeleteFunc(slices.Clone(left), func(k *candidate) bool { return dropped[k.name] != "" || k.refused != nil })
 		if len(left) == 1 {
 			break // more starts would change nothing
 		}
 	}
 	c.kept.keep(c, samples)
-	choice := planner.Choose(c.wish, c.standard(), samples, c.trials(seen, samples))
+	choice := planner.Choose(c.wish, c.standard(), samples, c.trials(seen, dropped, samples))
 	c.choices[now] = choice
 	return choice, nil
 }
@@ -192,12 +196,12 @@ func (c *Chooser) standard() string {
 	return bidding.CostPerWork{}.Name()
 }
 
-// trials are those of the candidates, each from as many of the first starts as it is judged by.
-func (c *Chooser) trials(judgedBy map[*candidate]int, samples []planner.Sample) []planner.Trials {
+// trials are those of the candidates, each from as many of the first starts as it is judged by, with the reasons why some were dropped.
+func (c *Chooser) trials(judgedBy map[*candidate]int, dropped map[string]string, samples []planner.Sample) []planner.Trials {
 	out := make([]planner.Trials, len(c.candidates))
 	for i, k := range c.candidates {
 		t := &out[i]
-		if t.Policy = k.name; k.refused != nil {
+		if t.Policy, t.Dropped = k.name, dropped[k.name]; k.refused != nil {
 			t.Refused = k.refused.Error()
 			continue
 		}
