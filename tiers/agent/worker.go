@@ -167,9 +167,6 @@ func (w *Worker) release(command uint64, ids []ps.Split, drop bool) {
 		w.report(answer(command, nil, errRolledBack))
 		return
 	}
-	if drop {
-		w.discard(ids)
-	}
 	l := &release{command: command, waiting: ids}
 	for _, id := range ids {
 		if w.Round.has(id) {
@@ -178,6 +175,9 @@ func (w *Worker) release(command uint64, ids []ps.Split, drop bool) {
 		if h := w.get(id); h != nil {
 			h.leaving = true
 		}
+	}
+	if drop {
+		w.discard()
 	}
 	if !w.hand(l) {
 		w.releases = append(w.releases, l)
@@ -241,14 +241,23 @@ func (w *Worker) GiveUp() {
 	w.forgetReleases(errRolledBack)
 }
 
-// discard ends the round that is being computed, if it has one of these splits: nothing of it has left this machine, and what it
-// comes to does not depend on who computes it. Where rounds overlap it is left to end.
-func (w *Worker) discard(ids []ps.Split) {
-	if r := w.Round; r != nil && r.Begun && !w.Overlap && slices.ContainsFunc(ids, r.has) {
-		r.drop()
-		w.Round = nil
-		w.releases = slices.DeleteFunc(w.releases, w.hand) // may have waited for it
+// discard ends the round that is being computed, if any of its splits is leaving: nothing of it has left this machine, and what it
+// comes to does not depend on who computes it. Splits that an earlier Release asked for count as well. The controller asks for splits
+// as their takers become ready, and can tell only by the last of them that waiting costs more; looking at those alone let a machine
+// that computes a hundred times slower hold up the fleet for a whole clock. Where rounds overlap the round is left to end.
+func (w *Worker) discard() {
+	r := w.Round
+	if r == nil || !r.Begun || w.Overlap || !slices.ContainsFunc(r.Splits, w.leaving) {
+		return
 	}
+	r.drop()
+	w.Round = nil
+	w.releases = slices.DeleteFunc(w.releases, w.hand) // may have waited for it
+}
+
+func (w *Worker) leaving(id ps.Split) bool {
+	h := w.get(id)
+	return h != nil && h.leaving
 }
 
 // Drop ends the rounds under way, whatever they are doing. They may take a while to notice, but are not awaited, and

@@ -352,6 +352,35 @@ func TestReleaseMayDropTheClockUnderWay(t *testing.T) {
 	})
 }
 
+// Takers become ready one after the other. What the first of them waits for is dropped as soon as a later release may drop it.
+func TestALaterReleaseDropsWhatAnEarlierWaitsFor(t *testing.T) {
+	simulate(t, func(t *testing.T, w *world) {
+		slow := &slowApp{toy: toy{work: testWork}, computing: make(chan struct{}), goOn: make(chan struct{})}
+		w.app = slow
+		waited, late := []ps.Split{0, 1, 2}, []ps.Split{3, 4, 5}
+		first, second := w.join("i-1", 1, 5), w.join("i-2", 2, 5)
+		w.do("i-1", tiers.Load{Splits: slices.Concat(waited, late)})
+		w.do("i-1", tiers.Assign{Splits: all(waited...)})
+		<-slow.computing
+		w.do("i-1", tiers.Assign{Splits: all(late...)}) // not in the round under way
+		asked := time.Now()
+		earlier := w.order("i-1", tiers.Release{Splits: waited})
+		released := w.do("i-1", tiers.Release{Splits: late, Drop: true}).(tiers.Released)
+		before := w.answer("i-1", earlier).Result.(tiers.Released)
+		if !slices.Equal(before.Splits, all(waited...)) || !slices.Equal(released.Splits, all(late...)) || time.Since(asked) > 0 {
+			t.Errorf("released %v and %v after %v", before.Splits, released.Splits, time.Since(asked))
+		}
+		w.do("i-2", tiers.Assign(before))
+		w.do("i-2", tiers.Assign(released))
+		close(slow.goOn)
+		w.awaitClock(5)
+		w.sameAsUndisturbed(5)
+		if err := errors.Join(first.end(), second.end()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // slowApp is a toy whose split 0 computes until it is let go.
 type slowApp struct {
 	toy
