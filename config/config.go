@@ -240,7 +240,8 @@ type Resources struct {
 	// Count of transient machines, or a range such as `1..4`: programs begin on the smaller number (docs/programs.md), training
 	// asks for the larger, and a scheduler grants a number between (docs/scheduler.md). Required, or `vcpu`.
 	Count Machines `yaml:"count"`
-	// VCPU is the number of transient vCPUs, of any type. Required, or `count`.
+	// VCPU is the number of transient vCPUs, of any type: what to ask for where types differ in size, as a count of machines then is more
+	// work and cost of one type than of another. Plans warn of that. Required, or `count`.
 	VCPU int `yaml:"vcpu"`
 	// AnyOf lists acceptable machines, by type or by need. Required, or `gpu`.
 	AnyOf []Machine `yaml:"any_of"`

@@ -8,7 +8,9 @@
 package planner
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tierml/tierml/bidding"
@@ -290,6 +292,9 @@ func (p *Plan) warn() []string {
 			}
 		}
 	}
+	if uneven := p.uneven(); uneven != "" {
+		warnings = append(warnings, uneven)
+	}
 	in, cost, duration := p.Input, p.Forecast.Cost, p.Forecast.Time
 	if in.Budget > 0 && cost.Known && cost.Middle > in.Budget {
 		warnings = append(warnings, fmt.Sprintf(
@@ -309,6 +314,24 @@ func (p *Plan) warn() []string {
 			"the expected cost, %s, is no less than on demand, %s", cost.Middle.Cents(), p.OnDemand.Cost.Cents()))
 	}
 	return warnings
+}
+
+// uneven warns of machines that are counted though their types differ in size: the same count is a fleet twice as fast, and twice as dear, of
+// one type as of another. Programs count machines for a reason: ranks, or tasks at a time.
+func (p *Plan) uneven() string {
+	n := p.Input.Want.Machines
+	if n == 0 || p.Input.Program != nil || len(p.Input.Pools) == 0 {
+		return ""
+	}
+	size := func(a, b bidding.Candidate) int {
+		return cmp.Or(cmp.Compare(a.Type.VCPU, b.Type.VCPU), cmp.Compare(a.Type.Name, b.Type.Name))
+	}
+	small, large := slices.MinFunc(p.Input.Pools, size).Type, slices.MaxFunc(p.Input.Pools, size).Type
+	if small.VCPU == 0 || small.VCPU == large.VCPU {
+		return ""
+	}
+	return fmt.Sprintf("resources.count: %d is %d vCPUs of %s and %d of %s; resources.vcpu: %d in its place buys as much of every type",
+		n, n*small.VCPU, small.Name, n*large.VCPU, large.Name, n*small.VCPU)
 }
 
 const timeForm = "2006-01-02 15:04"

@@ -166,6 +166,23 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
+// A count of machines of unequal types is as many vCPUs as the provider's prices make of it.
+func TestCountOfUnequalTypes(t *testing.T) {
+	in := stormy(t)
+	in.Want = bidding.Want{Machines: 10}
+	const want = "resources.count: 10 is 40 vCPUs of c3.xlarge and 80 of c3.2xlarge; resources.vcpu: 40 in its place buys as much of every type"
+	if got := plan(t, in).Warnings; !slices.Contains(got, want) {
+		t.Errorf("warnings %q", got)
+	}
+	for name, change := range map[string]func(){"vCPUs": func() { in.Want = bidding.Want{VCPU: 40} },
+		"one type": func() { in.Want, in.Pools = bidding.Want{Machines: 10}, in.Pools[:1] }} {
+		change()
+		if got := plan(t, in).Warnings; slices.Contains(got, want) {
+			t.Errorf("%s: warnings %q", name, got)
+		}
+	}
+}
+
 // Ten machines at $0.04 and a reliable one at $0.24 would cost $0.64 an hour, of which a twentieth is to stay free.
 func TestHourlyLimit(t *testing.T) {
 	for limit, want := range map[market.USD][]string{

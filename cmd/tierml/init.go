@@ -62,7 +62,7 @@ With --script, or a script as the first answer, the job runs a program of your o
 	cmd.Flags().StringVar(&w.Provider, "provider", "", "cloud that the local one imitates: ec2 or gce")
 	cmd.Flags().StringSliceVar(&w.Types, "types", nil, "acceptable machine `types`, such as c3.xlarge,c3.2xlarge")
 	cmd.Flags().StringSliceVar(&w.Zones, "zones", nil, "`zones` that may be used; default: those of the region that sell the types")
-	cmd.Flags().IntVar(&w.Count, "count", 0, "number of transient `machines`")
+	cmd.Flags().IntVar(&w.Count, "count", 0, "number of transient `machines`; of types that differ in size, as many vCPUs as so many of the smallest")
 	cmd.Flags().StringVar(&w.Reliable, "reliable", "", "`type` of the reliable machine; default: the cheapest that suffices")
 	cmd.Flags().StringVar(&w.Budget, "budget", "", "the most that a run may cost, such as `$20`")
 	cmd.Flags().StringVar(&w.Prices, "prices", "", "`file` of recorded spot prices, for the cloud on this machine")

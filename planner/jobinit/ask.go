@@ -199,11 +199,18 @@ func (d *Dialogue) machines(w *Wanted) error {
 	if len(w.Zones) == 0 {
 		w.Zones = ZonesOf(candidates, w.Types)
 	}
-	count, err := d.ask(number(w.Count), question{flag: "count", text: "How many transient machines", suggestion: map[bool]string{true: "1", false: "8"}[w.Program != nil], check: whole})
+	text := "How many transient machines"
+	if vcpusOf(candidates, w.Types, 1) > 0 && w.Script == "" {
+		text += " of the smallest type (of others as many as have its vCPUs)"
+	}
+	count, err := d.ask(number(w.Count), question{flag: "count", text: text, suggestion: map[bool]string{true: "1", false: "8"}[w.Program != nil], check: whole})
 	if err != nil {
 		return err
 	}
 	w.Count, _ = strconv.Atoi(count)
+	if w.Script == "" { // of programs, machines are ranks
+		w.VCPU = vcpusOf(candidates, w.Types, w.Count)
+	}
 	w.Budget, err = d.ask(w.Budget, question{flag: "budget", text: "The most that a run may cost, such as $20", optional: true, check: func(text string) error {
 		if v, err := market.ParseUSD(strings.TrimPrefix(text, "$")); err != nil || v <= 0 {
 			return fmt.Errorf("%q is not an amount of money; write one such as $20", text)

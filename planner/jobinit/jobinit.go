@@ -40,6 +40,7 @@ type Wanted struct {
 	Program *Program
 
 	Count    int
+	VCPU     int // of Count machines of the smallest type, where types differ in size; 0 = they do not
 	Types    []string
 	Zones    []string
 	Reliable string // a type; empty = as the planner chooses
@@ -170,7 +171,11 @@ const text = `# A job of TierML: what to train, and on which machines. {{if eq .
 {{- if ne .Cloud "none"}}
 
 resources:                 # transient machines, which do most of the work and may be taken back at any time
+{{- if .VCPU}}
+  vcpu: {{printf "%-16d" .VCPU}} # as many machines of any type as have them; count: {{.Count}} would be so many of whatever size
+{{- else}}
   count: {{.Count}}
+{{- end}}
   any_of:                  # the policy chooses among these; max_price: $... after a type limits its price
 ` + typesText + `
 {{- if .Reliable}}

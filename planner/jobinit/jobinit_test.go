@@ -68,14 +68,27 @@ func TestSuggestions(t *testing.T) {
 		t.Fatal(err)
 	}
 	job := load(t, w)
-	if job.Name != "jester5k" || job.Train.App != "mf" || job.Train.Clocks != 300 || job.Cloud != "local" || job.Resources.Count.Most != 8 {
-		t.Errorf("suggested %s, %s, %d clocks, %s, %d machines", job.Name, job.Train.App, job.Train.Clocks, job.Cloud, job.Resources.Count.Most)
+	if job.Name != "jester5k" || job.Train.App != "mf" || job.Train.Clocks != 300 || job.Cloud != "local" || job.Resources.VCPU != 32 || job.Resources.Count.Most != 0 {
+		t.Errorf("suggested %s, %s, %d clocks, %s, %d vCPUs; want those of 8 c3.xlarge", job.Name, job.Train.App, job.Train.Clocks, job.Cloud, job.Resources.VCPU)
 	}
 	if len(job.Resources.AnyOf) != suggested || !slices.Equal(job.Resources.Zones, []string{"us-west-1a"}) || job.Local.Start.IsZero() {
 		t.Errorf("suggested %v in %v from %v", job.Resources.AnyOf, job.Resources.Zones, job.Local.Start)
 	}
 	if filepath.Base(job.Train.Data) != "jester5k.csv.gz" {
 		t.Errorf("data %s", job.Train.Data)
+	}
+}
+
+// Of one size, machines are counted: vCPUs are written only where they differ.
+func TestCountOfOneSize(t *testing.T) {
+	w := given()
+	w.Types, w.Count = []string{"c3.2xlarge"}, 4
+	d, _ := dialogue("")
+	if err := d.Fill(&w); err != nil {
+		t.Fatal(err)
+	}
+	if job := load(t, w); job.Resources.VCPU != 0 || job.Resources.Count.Most != 4 {
+		t.Errorf("the job is %s", job.Resolved())
 	}
 }
 
@@ -87,7 +100,7 @@ func TestAnswers(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	job := load(t, w)
-	if job.Name != "ratings" || job.Train.Clocks != 40 || job.Resources.Count.Most != 5 || job.Budget.String() != "20" ||
+	if job.Name != "ratings" || job.Train.Clocks != 40 || job.Resources.VCPU != 20 || job.Budget.String() != "20" ||
 		!job.Local.Start.Equal(time.Date(2014, 5, 1, 0, 0, 0, 0, time.UTC)) {
 		t.Errorf("the job is %s\n%s", job.Resolved(), out)
 	}

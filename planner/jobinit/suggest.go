@@ -105,6 +105,27 @@ func ZonesOf(all []Candidate, types []string) (zones []string) {
 	return slices.Compact(zones)
 }
 
+// vcpusOf are those of a count of machines of the smallest of some types, where the types differ in size; 0 = they do not, or the size of
+// one is unknown.
+func vcpusOf(all []Candidate, types []string, count int) int {
+	least, most := 0, 0
+	for _, name := range types {
+		i := slices.IndexFunc(all, func(c Candidate) bool { return c.Type.Name == name })
+		if i < 0 || all[i].Type.VCPU == 0 {
+			return 0
+		}
+		size := all[i].Type.VCPU
+		most = max(most, size)
+		if least == 0 || size < least {
+			least = size
+		}
+	}
+	if least == most {
+		return 0
+	}
+	return count * least
+}
+
 // Start is a time to begin at in recorded prices: with a month of them before it, or a third of what there is.
 func Start(offers []planner.Offer) (at time.Time, ok bool) {
 	var first, last time.Time
