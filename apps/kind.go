@@ -47,6 +47,20 @@ type Program interface {
 	Export(tables Rows, open Open) (model.Model, error)
 }
 
+// Dense is a Program that reads some rows whatever the data are.
+type Dense interface {
+	// LeastRows is how many rows of each table a split reads at least, in some clock. A worker that cannot hold them cannot work.
+	LeastRows() []uint64
+}
+
+// LeastRows are those of a Program that says so; of others none.
+func LeastRows(p Program) []uint64 {
+	if dense, ok := p.(Dense); ok {
+		return dense.LeastRows()
+	}
+	return make([]uint64, len(p.Tables()))
+}
+
 // Input is a data file to be read once. Compression is recognised by its first bytes, not from its name.
 type Input struct {
 	Name string // for messages

@@ -15,11 +15,13 @@ type Memory struct {
 	Usable int64 // of each reliable machine; 0 = the catalog does not say
 	Splits int64 // of all training data, which each reliable machine keeps in memory where it fits, else on its disk
 	Sparse bool  // there are tables whose size is unknown beforehand
+	Least  int64 // that a worker beside the server takes, whatever the data are
 }
 
-// AdmitMemory reports whether the reliable tier alone can continue: a job whose model and cuts exceed its memory is
-// refused, with the figures, and so is one with tables that no server can have.
-func AdmitMemory(job *config.Job, reliable Fleet, schema *ps.Schema) (Memory, error) {
+// AdmitMemory reports whether the reliable tier alone can continue: a job whose model and cuts, and what its worker certainly reads (least,
+// Index: TableID), exceed its memory is refused, with the figures, and so is one with tables that no server can have. Without reliable
+// machines it is AdmitMachines that refuses.
+func AdmitMemory(job *config.Job, reliable Fleet, schema *ps.Schema, least []uint64) (Memory, error) {
 	if err := schema.Check(); err != nil {
 		return Memory{}, job.Fault("train", "the tables of "+job.Train.App+": "+err.Error(), "choose a smaller model, or rows of fewer columns")
 	}
@@ -28,22 +30,30 @@ func AdmitMemory(job *config.Job, reliable Fleet, schema *ps.Schema) (Memory, er
 	}
 	m := Memory{
 		Need: tiers.ReliableMemory(schema, reliable.Count), Sparse: schema.HasSparse(),
-		Usable: tiers.UsableMemory(reliable.Type.MemoryMiB),
+		Usable: tiers.UsableMemory(reliable.Type.MemoryMiB), Least: tiers.WorkerMemory(schema, least),
 	}
-	if m.Usable == 0 || m.Need.Total() <= m.Usable {
+	if m.Usable == 0 || m.Need.Total()+m.Least <= m.Usable {
 		return m, nil
 	}
 	n := m.Need
-	problem := fmt.Sprintf("the reliable machines must be able to go on alone, and %s of %s cannot: each needs up to %s (state %s, undo %s, pending sums %s, contributions %s, two cuts %s) and has %s for it",
-		words.Number(reliable.Count, "machine"), reliable.Type.Name, Bytes(n.Total()), Bytes(n.Rows), Bytes(n.Undo), Bytes(n.Pending), Bytes(n.Staged), Bytes(n.Cuts), Bytes(m.Usable))
+	problem := fmt.Sprintf("the reliable machines must be able to go on alone, and %s of %s cannot: each needs up to %s (state %s, undo %s, pending sums %s, contributions %s, two cuts %s%s) and has %s for it",
+		words.Number(reliable.Count, "machine"), reliable.Type.Name, Bytes(n.Total()+m.Least), Bytes(n.Rows), Bytes(n.Undo), Bytes(n.Pending), Bytes(n.Staged), Bytes(n.Cuts), m.working(), Bytes(m.Usable))
 	instead := "choose a reliable.type with more memory"
 	for count := reliable.Count + 1; count <= schema.Partitions; count++ {
-		if tiers.ReliableMemory(schema, count).Total() <= m.Usable {
+		if tiers.ReliableMemory(schema, count).Total()+m.Least <= m.Usable {
 			instead = fmt.Sprintf("write count: %d, or a type with more memory", count)
 			break
 		}
 	}
 	return m, job.Fault("reliable.count", problem, instead)
+}
+
+// working is what its worker takes, where that is much.
+func (m Memory) working() string {
+	if m.Least*100 < m.Need.Total() {
+		return ""
+	}
+	return ", a worker " + Bytes(m.Least)
 }
 
 // line describes the memory that is needed and the memory that there is.

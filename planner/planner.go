@@ -240,15 +240,7 @@ func span(seconds float64) time.Duration {
 }
 
 // machines is how many of a type satisfy what the job wants; 0 when that is unknown.
-func (in Input) machines(t market.InstanceType) int {
-	if in.Want.VCPU == 0 {
-		return in.Want.Machines
-	}
-	if t.VCPU < 1 {
-		return 0
-	}
-	return (in.Want.VCPU + t.VCPU - 1) / t.VCPU
-}
+func (in Input) machines(t market.InstanceType) int { return wanted(in.Want, t) }
 
 // cheapestOnDemand looks for the type on which the undisturbed work costs least: as many machines as the job wants
 // as transient ones, computing all the time, without start-up, communication or rounding to hours. That is less than a

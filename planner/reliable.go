@@ -36,6 +36,7 @@ const (
 // ReliableNeed is what the reliable tier has to do, beside what its count decides.
 type ReliableNeed struct {
 	Schema *ps.Schema
+	Worker int64   // bytes that its worker takes, whatever the data are
 	Data   int64   // of all splits, in bytes, which each machine loads before the job stands; 0 = unknown
 	Work   float64 // the whole job's, in vCPU hours; 0 = unknown
 }
@@ -190,7 +191,7 @@ func (s *sizer) option(t market.InstanceType, known bool, count int) ReliableOpt
 	o := ReliableOption{
 		Fleet:   Fleet{Pool: pool, Type: t, Count: count},
 		PerHour: t.OnDemand * market.USD(count),
-		Memory:  memory.Total(), HasMemory: max(min(tiers.UsableMemory(t.MemoryMiB), (t.MemoryMiB-systemMiB)<<20), 0),
+		Memory:  memory.Total() + s.need.Worker, HasMemory: max(min(tiers.UsableMemory(t.MemoryMiB), (t.MemoryMiB-systemMiB)<<20), 0),
 		Network: s.network(float64(memory.Rows)), HasNetwork: t.Bandwidth,
 	}
 	o.score = s.score(&o)

@@ -33,6 +33,9 @@ const usableShare = 0.85
 // UsableMemory is what training may take of a machine's memory, in bytes; 0 = the catalog does not say.
 func UsableMemory(mib int64) int64 { return int64(usableShare * float64(mib<<20)) }
 
+// MemoryFor is how much memory a machine has of which training may take so much.
+func MemoryFor(bytes int64) int64 { return int64(float64(bytes) / usableShare) }
+
 // rowOverhead is what a stored row takes beside its cells, in bytes: its key, its place in the index and its tags.
 const rowOverhead = 24
 
@@ -40,7 +43,23 @@ const rowOverhead = 24
 const unboundedClocks = 2
 
 // ReliableMemory returns the peak of a reliable machine among so many that hold a job alone.
-func ReliableMemory(s *ps.Schema, reliable int) Memory {
+func ReliableMemory(s *ps.Schema, reliable int) Memory { return memoryOf(s, nil, reliable) }
+
+// WorkerMemory is what a worker holds that reads so many rows of each table in a clock: the rows as they are, a working copy,
+// and the sums of what it changes. Index: TableID; nil = all rows.
+func WorkerMemory(s *ps.Schema, rows []uint64) int64 { return memoryOf(s, rows, 1).Worker }
+
+// ServingMemory is what a transient server among so many holds of rows that are changed in every clock: its share of them, their undo, and
+// of two workers the sums of one and the contribution of the other. Cuts are the backups'.
+func ServingMemory(s *ps.Schema, rows []uint64, servers int) int64 {
+	bsp := *s
+	bsp.Staleness = 0 // more clocks may be open, but need not be
+	m := memoryOf(&bsp, rows, servers)
+	return m.Total() - m.Cuts
+}
+
+// memoryOf is ReliableMemory for so many rows of each table, nil = all.
+func memoryOf(s *ps.Schema, rows []uint64, machines int) Memory {
 	var state, sums, read float64
 	clocks := float64(s.Bound() + 1)
 	if s.Bound() == ps.Unbounded {
@@ -51,17 +70,20 @@ func ReliableMemory(s *ps.Schema, reliable int) Memory {
 		if t.Sparse {
 			continue
 		}
-		rows := float64(t.Rows)
-		state += rows * (4*float64(t.Width()) + rowOverhead)
+		n := float64(t.Rows)
+		if rows != nil {
+			n = float64(rows[i])
+		}
+		state += n * (4*float64(t.Width()) + rowOverhead)
 		cell := 4.0
 		if s.Deterministic || t.Kind == ps.Int32 {
 			cell = 8 // sums are 64-bit integers, which add the same in any order
 		}
-		sums += rows * (cell*float64(t.Cols) + rowOverhead)
-		read += rows * (4*float64(t.Cols) + rowOverhead)
+		sums += n * (cell*float64(t.Cols) + rowOverhead)
+		read += n * (4*float64(t.Cols) + rowOverhead)
 	}
-	reliable = max(reliable, 1)
-	most := (s.Partitions + reliable - 1) / reliable
+	machines = max(machines, 1)
+	most := (s.Partitions + machines - 1) / machines
 	share := float64(most) / float64(max(s.Partitions, 1))
 	return Memory{
 		State: int64(state), Share: share,

@@ -36,3 +36,19 @@ func TestReliableMemory(t *testing.T) {
 		t.Errorf("slots: %+v", got)
 	}
 }
+
+func TestMemoryOfAWorkerAndAServer(t *testing.T) {
+	schema := ps.Schema{Tables: []ps.Table{{Rows: 1000, Cols: 94}, {Rows: 1000, Cols: 94}}, Partitions: 8, Staleness: 3}
+	if got := WorkerMemory(&schema, nil); got != 2_400_000 {
+		t.Errorf("a worker that reads everything: %d bytes", got)
+	}
+	if got := WorkerMemory(&schema, []uint64{0, 1000}); got != 1_200_000 {
+		t.Errorf("a worker that reads one table: %d bytes", got)
+	}
+	if got := ServingMemory(&schema, []uint64{0, 1000}, 4); got != 400_000 { // rows, undo, sums and a contribution of 2 of 8 partitions
+		t.Errorf("a server: %d bytes", got)
+	}
+	if usable := UsableMemory(MemoryFor(85<<20) >> 20); usable > 85<<20 || usable < 84<<20 {
+		t.Errorf("of the memory for 85 MiB %d bytes may be used", usable)
+	}
+}

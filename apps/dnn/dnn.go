@@ -190,6 +190,17 @@ func (p *Program) Tables() []ps.Table {
 // biasRow is the row of a layer's biases.
 func (p *Program) biasRow(layer int) int { return p.sizes[layer] }
 
+// LeastRows implements apps.Dense: the rows of the features of a mean example, or those that a split keeps, and all of further layers.
+func (p *Program) LeastRows() []uint64 {
+	rows := make([]uint64, p.layers())
+	for layer := 1; layer < len(rows); layer++ {
+		rows[layer] = uint64(p.biasRow(layer)) + 1
+	}
+	features := uint64(p.task.Entries / max(p.task.Size(), 1))
+	rows[0] = max(features, uint64(len(p.keptBy(0, 0)))) + 1
+	return rows
+}
+
 // keptBy lists the rows of a layer that a split is the keeper of: those to which it adds the penalty. Biases have none.
 func (p *Program) keptBy(id ps.Split, layer int) []int {
 	if p.l2 == 0 {

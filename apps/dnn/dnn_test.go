@@ -416,3 +416,42 @@ func TestFormer(t *testing.T) {
 		}
 	}
 }
+
+// No split is asked for fewer rows than LeastRows says in all of its clocks.
+func TestLeastRows(t *testing.T) {
+	files, dataset := prepare(t, Networks(), rings(60), 3)
+	made, err := Networks().New(apps.Params{"hidden": 20, "hidden_2": 12, "batches": 2}, dataset)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := made.(*Program)
+	most := make([]uint64, p.layers())
+	for id := range 3 {
+		file, err := files.Open(ps.Split(id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := p.LoadSplit(ps.Split(id), file, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for c := range ps.Clock(2) {
+			asked := make([]uint64, p.layers())
+			for _, k := range s.Needs(c+1, nil) {
+				asked[k.Table]++
+			}
+			for table, n := range asked {
+				most[table] = max(most[table], n)
+			}
+		}
+	}
+	least := p.LeastRows()
+	if least[1] != 21 || least[2] != 13 || least[0] < 2 {
+		t.Errorf("at least %d rows", least)
+	}
+	for table := range least {
+		if most[table] < least[table] {
+			t.Errorf("table %d: at least %d rows, but splits ask for %d", table, least[table], most[table])
+		}
+	}
+}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/config"
@@ -298,7 +299,7 @@ func (o dryRunOptions) simulation(ctx context.Context, job *config.Job, ownWork 
 		if ownWork {
 			servers = tiers.ServersFor(&schema, int64(job.Stages.ServerBytes))
 		}
-		need := planner.ReliableNeed{Schema: &schema, Data: bytes.Load(), Work: vcpuHours(job, work)}
+		need := planner.ReliableNeed{Schema: &schema, Worker: tiers.WorkerMemory(&schema, apps.LeastRows(program)), Data: bytes.Load(), Work: vcpuHours(job, work)}
 		if _, err := planner.SizeReliable(job, &choice, recorded.Catalog, need); err != nil {
 			return cfg, nil, nil, o.blame(err)
 		}

@@ -30,6 +30,7 @@ import (
 	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/jobrun"
 	"github.com/tierml/tierml/planner"
+	"github.com/tierml/tierml/planner/local"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/sim"
 	"github.com/tierml/tierml/sim/sweep"
@@ -198,8 +199,9 @@ func prepareJobWith(ctx context.Context, job *config.Job, bytes func() int64, pr
 	}
 	schema := jobrun.SchemaOf(job, p.program)
 	work := p.program.WorkPerClock() * float64(job.Train.Clocks)
-	need := planner.ReliableNeed{Schema: &schema, Data: bytes(), Work: vcpuHours(job, work)}
-	sizing, err := planner.SizeReliable(job, &p.choice, market.Catalog, need)
+	least := apps.LeastRows(p.program)
+	need := planner.ReliableNeed{Schema: &schema, Worker: tiers.WorkerMemory(&schema, least), Data: bytes(), Work: vcpuHours(job, work)}
+	sizing, tight, err := p.admit(market, need, least)
 	if err != nil {
 		return nil, err
 	}
@@ -214,14 +216,14 @@ func prepareJobWith(ctx context.Context, job *config.Job, bytes func() int64, pr
 		if p.choice, err = planner.Resolve(job, p.offers, market.Catalog); err != nil {
 			return nil, err
 		}
-		if sizing, err = planner.SizeReliable(job, &p.choice, market.Catalog, need); err != nil {
+		if sizing, tight, err = p.admit(market, need, least); err != nil {
 			return nil, err
 		}
 		if err := p.simulation(work, &schema); err != nil {
 			return nil, err
 		}
 	}
-	memory, err := planner.AdmitMemory(job, p.choice.Reliable, &schema)
+	memory, err := planner.AdmitMemory(job, p.choice.Reliable, &schema, least)
 	if err != nil {
 		return nil, err
 	}
@@ -236,7 +238,7 @@ func prepareJobWith(ctx context.Context, job *config.Job, bytes func() int64, pr
 		}
 		input.Tuning = planner.TuningText(job, p.choice, known)
 	}
-	input.Sources, input.ZoneIDs, input.Warnings = market.Sources, market.ZoneIDs, append(market.Doubts(p.choice.Pools), market.Warnings...)
+	input.Sources, input.ZoneIDs, input.Warnings = market.Sources, market.ZoneIDs, slices.Concat(tight, market.Doubts(p.choice.Pools), market.Warnings)
 	for _, warning := range []string{idle(job, mostMachines(p.choice)), thisHost().warn(localMachines(job, p.choice))} {
 		if warning != "" {
 			input.Warnings = append(slices.Clone(input.Warnings), warning)
@@ -251,6 +253,19 @@ func prepareJobWith(ctx context.Context, job *config.Job, bytes func() int64, pr
 	}
 	p.plan.Memory, p.plan.Sizing, p.plan.Choice = memory, sizing, decision
 	return p, nil
+}
+
+// admit chooses the reliable tier where the job leaves it open, and drops pools of machines with too little memory, of which it warns.
+func (p *preparedJob) admit(sold *local.Market, need planner.ReliableNeed, least []uint64) (sizing planner.Sizing, warnings []string, err error) {
+	if sizing, err = planner.SizeReliable(p.job, &p.choice, sold.Catalog, need); err != nil {
+		return sizing, nil, err
+	}
+	pools := len(p.choice.Pools)
+	if warnings, err = planner.AdmitMachines(p.job, &p.choice, need.Schema, least); err != nil || len(p.choice.Pools) == pools {
+		return sizing, warnings, err
+	}
+	sizing, err = planner.SizeReliable(p.job, &p.choice, sold.Catalog, need) // the tier is sized beside what will be bought
+	return sizing, warnings, err
 }
 
 // littleGarbage has garbage collected less often until its result is called: simulations live on little memory and throw much away.
