@@ -97,8 +97,8 @@ evictions: $(CACHE) ## costs by policy as machines are evicted more often, on re
 
 .PHONY: auto
 auto: STARTS ?= 100
-auto: ## policy: auto beside the best fixed policy in hindsight, and prefer: time, in markets of DATA's recordings (STARTS=n, ONLY=part of a name)
-	@TIERML_AUTO_STARTS=$(STARTS) TIERML_AUTO_DATA="$(abspath $(DATA))" TIERML_AUTO_ONLY="$(ONLY)" \
+auto: ## policy: auto beside the best fixed policy in hindsight, checkpoint and the clairvoyant, on DATA's recordings (STARTS=n, ONLY=part of a name, KEPT=file to continue)
+	@TIERML_AUTO_STARTS=$(STARTS) TIERML_AUTO_DATA="$(abspath $(DATA))" TIERML_AUTO_ONLY="$(ONLY)" TIERML_AUTO_KEPT="$(abspath $(KEPT))" \
 	  $(GO) test ./sim/sweep -run AutoOnRecordings -v -count=1 -timeout 0
 
 .PHONY: auto-speed
@@ -112,7 +112,7 @@ bound: ## no policy beats the oracle: all policies and rule books in twelve mark
 
 .PHONY: guarantees
 guarantees: STARTS ?= 50
-guarantees: ## every start finishes, none is late, nobody pays for machines that wait: on drawn markets and recordings (STARTS= SEED= GUARANTEED=)
+guarantees: ## every start finishes, none is late, none costs over 1.5 times on demand, nobody pays for machines that wait: on drawn markets and recordings (STARTS= SEED= GUARANTEED=)
 	TIERML_GUARANTEES=$(STARTS) TIERML_GUARANTEES_SEED=$(SEED) TIERML_GUARANTEES_DATA="$(abspath $(DATA))" TIERML_GUARANTEES_POLICIES="$(GUARANTEED)" \
 	  $(GO) test ./sim/sweep -run Guarantees -v -count=1 -timeout 0
 

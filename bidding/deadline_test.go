@@ -317,6 +317,20 @@ func TestPaperUniformProgress(t *testing.T) {
 	}
 }
 
+// TestUniformProgressUsesPaidHours: on demand by the second it leaves for spot once it is ahead, after 48 minutes and 5 seconds; by the hour at the end of
+// the hour.
+func TestUniformProgressUsesPaidHours(t *testing.T) {
+	for increment, want := range map[time.Duration]time.Duration{0: 49 * time.Minute, time.Hour: time.Hour} {
+		g := newGamble(t, UniformProgress{}, 10*time.Hour, 10*time.Hour, 12*time.Minute,
+			[]market.AvailabilityPoint{{At: start, Count: 0}, {At: start.Add(5 * time.Minute), Count: 1}})
+		g.job.Terms.Increment = increment
+		g.run()
+		if left := g.bought.Sub(start); left > want || left < want-time.Minute || len(g.choices) != 2 {
+			t.Errorf("billed by %s: on demand for %s, then %v", increment, left, g.choices)
+		}
+	}
+}
+
 // TestDeadlineUnderABudget: on demand is not bought when the budget does not allow to finish there.
 func TestDeadlineUnderABudget(t *testing.T) {
 	never := []market.AvailabilityPoint{{At: start, Count: 0}, {At: start.Add(9 * time.Hour), Count: 1}}

@@ -7,7 +7,8 @@ import "time"
 // it, the job buys on demand, and stays there until it is ahead by two changeovers, cp(t) >= ep(t + 2d) (hysteresis).
 // Spot is taken whenever it can be had otherwise, even when behind, and kept until it is taken away. The safety net goes
 // first: an idle job whose time left is less than the work left and two changeovers buys on demand to the end. Of several
-// spot pools the cheapest is taken.
+// spot pools the cheapest is taken. Where on-demand machines are billed by the hour, they stay for the hour that is paid: a short job
+// that left them sooner paid for two hours in place of one.
 type UniformProgress struct{}
 
 // Name returns "uniform-progress".
@@ -57,6 +58,8 @@ func (c *course) uniformOnDemand() Plan {
 			c.starting+time.Duration(float64(-ahead)/(1-share)))
 	case c.starting > 0:
 		return c.stay("on demand, starting", c.starting)
+	case c.paid() > c.ending()+c.margin(): // ours: the paper's machines are billed by the second
+		return c.stay("on demand, to the end of the time that is paid for", c.paid()-c.ending()-c.margin())
 	case c.spot >= 0:
 		return c.goTo(c.spot, "ahead of uniform progress by two changeovers, and spot can be had")
 	}

@@ -62,7 +62,7 @@ func (o runOptions) submitted(ctx context.Context, at placed, in io.Reader, out 
 	if o.resume != "" {
 		return client.Resume(ctx, filepath.Base(o.resume))
 	}
-	if _, err := bidding.ByName(cmp.Or(o.policy, "tierml")); err != nil {
+	if _, err := bidding.ByName(cmp.Or(o.policy, "tierml")); err != nil && o.policy != config.Auto {
 		return none, usageError{fmt.Errorf("--policy: %w", err)}
 	}
 	job, err := config.LoadWithPolicy(o.jobFile, o.policy)

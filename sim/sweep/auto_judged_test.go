@@ -13,8 +13,9 @@ import (
 )
 
 // TestAutoOnRecordings judges `policy: auto` in markets of recordings, 8 and 20 hours of work each, against the fixed policy that was
-// cheapest in hindsight, against checkpoint, and with `prefer: time`. Recordings are not shipped: `make auto DATA=DIR`. Ratios are of
-// means over the same starts, with bootstrap intervals of 95 % over starts; a bar is missed where the whole interval lies above it.
+// cheapest in hindsight, against checkpoint and the clairvoyant, and with `prefer: time`. Recordings are not shipped: `make auto DATA=DIR`.
+// Ratios are of means over the same starts, with bootstrap intervals of 95 % over starts; a bar is missed where the whole interval lies
+// beyond it. TIERML_AUTO_KEPT names a file that keeps the results: what it holds is not done again.
 func TestAutoOnRecordings(t *testing.T) {
 	data := os.Getenv("TIERML_AUTO_DATA")
 	if data == "" {
@@ -24,54 +25,66 @@ func TestAutoOnRecordings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	kept := openKeptJudged(t, os.Getenv("TIERML_AUTO_KEPT"))
 	var total autoTotals
-	fmt.Printf("%-74s %2s %3s | %-14s %5s | %5s %5s %-15s | %5s %5s | %5s %-15s | %5s %5s\n", "market", "h", "x", "best fixed", "cost", "auto", "/best", "95 %",
-		"P95/", "hours", "/chk", "95 %", "t:h/u", "$/tml")
-	for _, m := range autoMarkets(t, data) {
-		if !strings.Contains(m.name, os.Getenv("TIERML_AUTO_ONLY")) {
-			continue
-		}
-		for _, hours := range []time.Duration{8 * time.Hour, 20 * time.Hour} {
-			judged, err := judgeAuto(t.Context(), m, hours, count)
-			if err != nil {
-				t.Logf("%s, %.0f h: %v", m.name, hours.Hours(), err) // a short history
+	fmt.Println(autoHeader)
+	markets := autoMarkets(t, data)
+	for _, hours := range []float64{8, 20} { // the shorter ones first, so that what is broken off has met all markets
+		for _, m := range markets {
+			if !strings.Contains(m.name, os.Getenv("TIERML_AUTO_ONLY")) {
 				continue
 			}
-			total.add(judged)
+			judged, known := kept.find(m.name, hours, count)
+			if !known {
+				if judged, err = judgeAuto(t.Context(), m, hours, count); err != nil {
+					t.Logf("%s, %.0f h: %v", m.name, hours, err) // a short history
+					continue
+				}
+				kept.add(judged)
+			}
+			total.all = append(total.all, judged)
 			fmt.Println(judged)
 		}
 	}
 	total.report(t)
 }
 
-// autoJudged is one market and length. Costs are shares of on-demand.
+// autoJudged is one market and length. Costs are shares of undisturbed work on demand.
 type autoJudged struct {
-	name             string
-	hours            time.Duration
-	crossings        int
-	best             string
-	bestCost, auto   float64
-	overBest         ratio
-	p95              float64 // of auto, over the best policy's
-	runtime          float64 // hours
-	overCheckpoint   ratio
-	p95Checkpoint    float64
-	slow, overTierML float64 // prefer: time: run time over undisturbed, cost over tierml's
+	Market            string
+	Hours             float64
+	Starts, Crossings int
+	Best              string
+	BestCost, Auto    float64
+	OverBest          ratio
+	P95               float64 // of auto, over the best policy's
+	Runtime           float64 // hours
+	OverCheckpoint    ratio
+	P95Checkpoint     float64
+	Clairvoyant       float64
+	KeptOfClairvoyant ratio   // auto's saving against on demand over the clairvoyant's
+	BestKept          float64 // the same of the best policy
+	Slow, OverTierML  float64 // prefer: time: run time over undisturbed, cost over tierml's
 }
 
+const autoHeader = "market                                                                      h   x | best fixed      cost |  auto /best 95 %            P95/ hours |  /chk 95 %" +
+	"            P95/ | clair  kept 95 %             best | t:h/u $/tml"
+
 func (j autoJudged) String() string {
-	return fmt.Sprintf("%-74s %2.0f %3d | %-14s %.3f | %.3f %.3f %s | %.3f %5.1f | %.3f %s | %.3f %.3f", j.name, j.hours.Hours(), j.crossings, j.best, j.bestCost,
-		j.auto, j.overBest.mean, j.overBest, j.p95, j.runtime, j.overCheckpoint.mean, j.overCheckpoint, j.slow, j.overTierML)
+	return fmt.Sprintf("%-74s %2.0f %3d | %-14s %.3f | %.3f %.3f %s %.3f %5.1f | %.3f %s %.3f | %.3f %.3f %s %.3f | %.3f %.3f", j.Market, j.Hours, j.Crossings, j.Best, j.BestCost,
+		j.Auto, j.OverBest.Mean, j.OverBest, j.P95, j.Runtime, j.OverCheckpoint.Mean, j.OverCheckpoint, j.P95Checkpoint,
+		j.Clairvoyant, j.KeptOfClairvoyant.Mean, j.KeptOfClairvoyant, j.BestKept, j.Slow, j.OverTierML)
 }
 
 // ratio is one of means, with its bootstrap interval.
-type ratio struct{ mean, low, high float64 }
+type ratio struct{ Mean, Low, High float64 }
 
-func (r ratio) String() string { return fmt.Sprintf("[%.3f, %.3f]", r.low, r.high) }
+func (r ratio) String() string { return fmt.Sprintf("[%.3f, %.3f]", r.Low, r.High) }
 
-func judgeAuto(ctx context.Context, m cell, hours time.Duration, count int) (j autoJudged, err error) {
+func judgeAuto(ctx context.Context, m cell, hours float64, count int) (j autoJudged, err error) {
+	length := time.Duration(hours * float64(time.Hour))
 	run := func(p Experiment) (map[string][]Row, error) {
-		p.Hours, p.Starts = []time.Duration{hours}, Starts{Count: count, Seed: 1}
+		p.Hours, p.Starts = []time.Duration{length}, Starts{Count: count, Seed: 1}
 		rows, err := Run(ctx, p, func(int, int) {})
 		by := map[string][]Row{}
 		for _, r := range rows {
@@ -79,7 +92,7 @@ func judgeAuto(ctx context.Context, m cell, hours time.Duration, count int) (j a
 		}
 		return by, err
 	}
-	rows, err := run(Experiment{Job: m.job, Policies: append(Candidates(false), Auto)})
+	rows, err := run(Experiment{Job: m.job, Policies: append(Candidates(false), Auto, Clairvoyant)})
 	if err != nil {
 		return j, err
 	}
@@ -92,35 +105,45 @@ func judgeAuto(ctx context.Context, m cell, hours time.Duration, count int) (j a
 	costs := func(rows []Row) (out []float64) {
 		for _, r := range rows {
 			cost := dollars(r.Cost) / r.OnDemand
-			if !r.Finished() { // given up at the horizon: the rest on demand
-				cost += 1 - float64(r.Clocks)/float64(max(1, hours/clockLength))
+			if r.Policy == Clairvoyant {
+				cost = dollars(r.Oracle) / r.OnDemand
+			} else if !r.Finished() { // given up at the horizon: the rest on demand
+				cost += 1 - float64(r.Clocks)/float64(max(1, length/clockLength))
 			}
 			out = append(out, cost)
 		}
 		return out
 	}
-	j = autoJudged{name: m.name, hours: hours, crossings: m.crossings}
+	j = autoJudged{Market: m.name, Hours: hours, Starts: count, Crossings: m.crossings}
 	for _, name := range Candidates(false) {
-		if c := mean(costs(rows[name])); j.best == "" || c < j.bestCost {
-			j.best, j.bestCost = name, c
+		if c := mean(costs(rows[name])); j.Best == "" || c < j.BestCost {
+			j.Best, j.BestCost = name, c
 		}
 	}
-	auto := costs(rows[Auto])
-	j.auto = mean(auto)
-	j.overBest = bootstrap(auto, costs(rows[j.best]))
-	j.overCheckpoint = bootstrap(auto, costs(rows["checkpoint"]))
-	j.p95 = p95(auto) / p95(costs(rows[j.best]))
-	j.p95Checkpoint = p95(auto) / p95(costs(rows["checkpoint"]))
+	auto, best, checkpoint, clairvoyant := costs(rows[Auto]), costs(rows[j.Best]), costs(rows["checkpoint"]), costs(rows[Clairvoyant])
+	j.Auto, j.Clairvoyant = mean(auto), mean(clairvoyant)
+	j.OverBest, j.OverCheckpoint = bootstrap(auto, best), bootstrap(auto, checkpoint)
+	j.P95, j.P95Checkpoint = p95(auto)/p95(best), p95(auto)/p95(checkpoint)
+	j.KeptOfClairvoyant = bootstrap(savings(auto), savings(clairvoyant))
+	j.BestKept = mean(savings(best)) / mean(savings(clairvoyant))
 	times := func(rows []Row) (out []float64) {
 		for _, r := range rows {
 			out = append(out, r.Runtime.Hours())
 		}
 		return out
 	}
-	j.runtime = mean(times(rows[Auto]))
-	j.slow = mean(times(timely[Auto])) / hours.Hours()
-	j.overTierML = mean(costs(timely[Auto])) / mean(costs(rows["tierml"]))
+	j.Runtime = mean(times(rows[Auto]))
+	j.Slow = mean(times(timely[Auto])) / hours
+	j.OverTierML = mean(costs(timely[Auto])) / mean(costs(rows["tierml"]))
 	return j, nil
+}
+
+// savings are those of shares of the on-demand cost.
+func savings(costs []float64) (out []float64) {
+	for _, c := range costs {
+		out = append(out, 1-c)
+	}
+	return out
 }
 
 func mean(x []float64) (sum float64) {
@@ -151,50 +174,4 @@ func bootstrap(a, b []float64) ratio {
 	}
 	slices.Sort(all)
 	return ratio{mean(a) / mean(b), all[rounds/40], all[rounds-1-rounds/40]}
-}
-
-// autoTotals are those of all markets.
-type autoTotals struct{ all []autoJudged }
-
-func (a *autoTotals) add(j autoJudged) { a.all = append(a.all, j) }
-
-// report prints the means over markets, and fails for bars that are missed.
-func (a *autoTotals) report(t *testing.T) {
-	if len(a.all) == 0 {
-		t.Fatal("no market was judged")
-	}
-	var auto, best, over, slow, overTierML, p95, restless, restlessP95 []float64
-	for _, j := range a.all {
-		auto, best, over = append(auto, j.auto), append(best, j.bestCost), append(over, j.overBest.mean)
-		slow, overTierML, p95 = append(slow, j.slow), append(overTierML, j.overTierML), append(p95, j.p95)
-		if j.crossings >= 10 {
-			restless, restlessP95 = append(restless, j.overCheckpoint.mean), append(restlessP95, j.p95Checkpoint)
-		}
-		name := fmt.Sprintf("%s, %.0f h", j.name, j.hours.Hours())
-		if j.overBest.low > 1.10 {
-			t.Errorf("%s: auto costs %.3f %s times what %s does", name, j.overBest.mean, j.overBest, j.best)
-		}
-		if j.p95 > 1.10 {
-			t.Errorf("%s: the 95th percentile of auto is %.3f times that of %s", name, j.p95, j.best)
-		}
-		if j.overCheckpoint.low > 1.01 {
-			t.Errorf("%s: auto costs %.3f %s times what checkpoint does", name, j.overCheckpoint.mean, j.overCheckpoint)
-		}
-	}
-	all := bootstrap(auto, best)
-	fmt.Printf("\nmean over %d cells: auto %.3f of on-demand, the best fixed policy in hindsight %.3f: ratio of means %.3f %s (markets drawn), mean of ratios %.3f, "+
-		"worst %.3f; P95 %.3f\n", len(auto), mean(auto), mean(best), all.mean, all, mean(over), slices.Max(over), mean(p95))
-	fmt.Printf("prefer: time: run time %.3f of undisturbed, at worst %.3f; cost %.3f of tierml's\n", mean(slow), slices.Max(slow), mean(overTierML))
-	if len(restless) > 0 {
-		fmt.Printf("%d restless cells (10 crossings or more): %.3f of checkpoint's cost, %.3f of its P95\n", len(restless), mean(restless), mean(restlessP95))
-	}
-	if all.mean > 1.03 {
-		t.Errorf("over all markets auto costs %.3f times the best fixed policy", all.mean)
-	}
-	if m := mean(slow); m > 1.05 {
-		t.Errorf("with prefer: time runs take %.3f times the undisturbed time", m)
-	}
-	if m := mean(overTierML); m > 1 {
-		t.Errorf("with prefer: time auto costs %.3f times what tierml does", m)
-	}
 }

@@ -23,7 +23,8 @@ import (
 )
 
 // What is promised wherever on-demand machines can be bought, whatever spot prices do: every start finishes, nobody pays for
-// machines that wait for others, and the policy deadline meets every deadline that can be met. Tried on markets that are drawn at
+// machines that wait for others, no run is dearer than dearest times the same work on on-demand machines by the same rules, and the policy
+// deadline meets every deadline that can be met. Tried on markets that are drawn at
 // random, of the characters of characters_test.go, too, and, where they are there, on all recordings; `make guarantees` tries more.
 
 // guaranteesWanted tells how many starts of each market, 0 = as few as the tests of a build need, and a seed.
@@ -75,6 +76,7 @@ type guarantee struct {
 	market string
 	cfg    sim.Config
 	late   time.Duration // over the least time that the deadline must leave
+	demand market.USD    // what a run on demand costs from the same start
 	when   float64       // the adversary comes, from 0 to 1: see run
 }
 
@@ -143,12 +145,13 @@ func drawGuarantees(r *rand.Rand, c cell, starts int) (runs []guarantee) {
 			return runs
 		}
 		cfg.Start = first.Add(time.Duration(r.Int64N(int64(last.Sub(first)) + 1)).Truncate(time.Second))
+		demand := onDemandRun(cfg)
 		for _, name := range guaranteed() {
 			policy, err := bidding.ByName(name)
 			if err != nil {
 				panic(err)
 			}
-			g := guarantee{market: c.name, cfg: withPolicy(cfg, policy), when: r.Float64()}
+			g := guarantee{market: c.name, cfg: withPolicy(cfg, policy), when: r.Float64(), demand: demand}
 			if _, byRestart := policy.(bidding.ByRestart); byRestart {
 				g.late = time.Duration(r.Float64() * r.Float64() * float64(compute))
 				g.cfg.Deadline = cfg.Start.Add(leastTime(&g.cfg) + g.late)
@@ -157,6 +160,23 @@ func drawGuarantees(r *rand.Rand, c cell, starts int) (runs []guarantee) {
 		}
 	}
 	return runs
+}
+
+// dearest is how many times the cost of a run on demand a run may cost.
+const dearest = 1.5
+
+// onDemandRun is what a run costs on demand: the fleet that is cheapest for the work, from its start to the end of what is billed. State is
+// loaded and saved once, as it is by whoever keeps it in storage.
+func onDemandRun(cfg sim.Config) market.USD {
+	save, restart := cfg.Checkpoints.Times(cfg.Timing)
+	cfg = withPolicy(cfg, bidding.OnDemand{})
+	cfg.PerHour, cfg.Deadline = 0, time.Time{}
+	cfg.Job.Work += fleetRate(&cfg) * (save + restart).Seconds()
+	r, err := sim.Run(cfg)
+	if err != nil || !r.Finished() {
+		panic(fmt.Sprint("a run on demand: ", err, r.Outcome))
+	}
+	return r.Cost
 }
 
 // vary draws what else a job may ask for: a reliable tier, pools that the provider chooses among, a limit by the hour that has room
@@ -209,11 +229,12 @@ func leastTime(cfg *sim.Config) time.Duration {
 func checkGuarantees(t *testing.T, runs []guarantee) {
 	t.Helper()
 	var all sync.WaitGroup
+	var dear dearness
 	next := make(chan *guarantee)
 	for range runtime.GOMAXPROCS(0) {
 		all.Go(func() {
 			for g := range next {
-				if wrong := g.run(); wrong != "" {
+				if wrong := g.run(&dear); wrong != "" {
 					c := &g.cfg
 					t.Errorf("%s, %s, %s from %s: %s (%+v, reliable %d, %q, limit $%s, %+v)", g.market, c.Rules.Name(), c.Policy.Name(),
 						c.Start.Format(time.RFC3339), wrong, c.Checkpoints, c.Reliable.Count, c.Allocation, c.PerHour, c.Timing)
@@ -226,14 +247,45 @@ func checkGuarantees(t *testing.T, runs []guarantee) {
 	}
 	close(next)
 	all.Wait()
-	t.Logf("%s: %d runs", runs[0].market, len(runs))
+	t.Logf("%s: %d runs; %s", runs[0].market, len(runs), dear.String())
+}
+
+// dearness is how dear the runs are beside those on demand.
+type dearness struct {
+	mu       sync.Mutex
+	over     []float64
+	worst    float64
+	worstRun string
+}
+
+func (d *dearness) add(g *guarantee, cost market.USD) (over float64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	over = float64(cost) / float64(g.demand)
+	if d.over = append(d.over, over); over > d.worst {
+		d.worst, d.worstRun = over, g.cfg.Policy.Name()
+	}
+	return over
+}
+
+func (d *dearness) String() string {
+	above := 0
+	for _, x := range d.over {
+		if x > 1 {
+			above++
+		}
+	}
+	return fmt.Sprintf("%d dearer than on demand, at most %.3f times (%s)", above, d.worst, d.worstRun)
 }
 
 // run makes a run and says what is wrong with it. One that would leave its spot machines for the sake of the deadline is made again
 // by an adversary, who takes them without notice: shortly before, or when the machines that are to take their place are there and wait for
-// a checkpoint.
-func (g *guarantee) run() string {
-	wrong, left := g.once()
+// a checkpoint. Only the first counts for the cost: the same faults do not meet the fleet on demand.
+func (g *guarantee) run(dear *dearness) string {
+	wrong, left, cost := g.once()
+	if over := dear.add(g, cost); wrong == "" && over > dearest {
+		wrong = fmt.Sprintf("$%s, %.2f times the $%s of a run on demand", cost, over, g.demand)
+	}
 	for i, at := range left {
 		if wrong != "" || i == 3 {
 			break
@@ -245,7 +297,7 @@ func (g *guarantee) run() string {
 			at += t.Launch + t.Boot + time.Duration(g.when*float64(save+5*time.Second))
 		}
 		g.cfg.Faults = []sim.Fault{{At: at, Do: sim.EvictNow, Target: "all"}}
-		if wrong, _ = g.once(); wrong != "" {
+		if wrong, _, _ = g.once(); wrong != "" {
 			wrong += fmt.Sprintf(", its spot machines being taken %s after the start", at)
 		}
 	}
@@ -253,7 +305,7 @@ func (g *guarantee) run() string {
 }
 
 // once tells, too, when spot machines were left for on-demand ones, so that the deadline be met.
-func (g *guarantee) once() (wrong string, left []time.Duration) {
+func (g *guarantee) once() (wrong string, left []time.Duration, cost market.USD) {
 	cfg, idle := g.cfg, idleness{alive: map[string]time.Time{}}
 	_, idle.byRestart = cfg.Policy.(bidding.ByRestart)
 	cfg.Record, cfg.Policy = func(e journal.Entry) {
@@ -265,15 +317,15 @@ func (g *guarantee) once() (wrong string, left []time.Duration) {
 	r, err := sim.Run(cfg)
 	switch {
 	case err != nil:
-		return err.Error(), left
+		return err.Error(), left, 0
 	case !r.Finished():
-		return fmt.Sprintf("%s after %s, at a cost of $%s; on demand it is $%s", r.Outcome, r.Runtime, r.Cost, OnDemandCost(&cfg)), left
+		return fmt.Sprintf("%s after %s, at a cost of $%s; on demand it is $%s", r.Outcome, r.Runtime, r.Cost, OnDemandCost(&cfg)), left, r.Cost
 	case cfg.Policy.Name() == "deadline" && cfg.Start.Add(r.Runtime).After(cfg.Deadline):
-		return fmt.Sprintf("late by %s; the deadline left %s more than it must", cfg.Start.Add(r.Runtime).Sub(cfg.Deadline), g.late), left
+		return fmt.Sprintf("late by %s; the deadline left %s more than it must", cfg.Start.Add(r.Runtime).Sub(cfg.Deadline), g.late), left, r.Cost
 	case idle.longest > longestIdle:
-		return fmt.Sprintf("machines waited for %s until %s", idle.longest, idle.at.Format(time.RFC3339)), left
+		return fmt.Sprintf("machines waited for %s until %s", idle.longest, idle.at.Format(time.RFC3339)), left, r.Cost
 	}
-	return "", left
+	return "", left, r.Cost
 }
 
 // longestIdle is how long machines may wait: for others to start, and to the end of an hour that is paid.
