@@ -1,6 +1,9 @@
 package ps
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // What servers report about their partitions.
 
@@ -10,6 +13,14 @@ type OwnedPartition struct {
 	Base      Clock // newest cut known to be committed
 	Folded    Clock
 	Marks     []Clock // Index: Split
+}
+
+// Serving is what a server has done for a partition since it began, whether it owned the partition all the time or not: the time that it
+// took to hold contributions and to fold them, by the wall clock, and how many clocks were folded. Reads and messages are not in it.
+type Serving struct {
+	Partition Partition
+	Took      time.Duration
+	Clocks    int64
 }
 
 // OwnerStanding is one partition's knowledge of an incarnation.

@@ -227,6 +227,7 @@ type (
 		BytesSaved int64   // rows that the worker did not read because its cache had them, since start
 		Waited     float64 // seconds that the worker has waited for rows, since start
 		Generation ps.Generation
+		Serving    []ps.Serving // of the owned partitions, in order
 	}
 	// Progress says that splits have committed a clock.
 	Progress struct {

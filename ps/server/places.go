@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/ps/wire"
@@ -16,13 +17,14 @@ type places struct {
 	term   *term
 	slots  []*slot // Index: Partition
 	fenced map[ps.Incarnation]bool
+	now    func() time.Time // measures serving
 }
 
 func (s *places) init(schema *ps.Schema, t *term) {
-	s.schema, s.term = schema, t
+	s.schema, s.term, s.now = schema, t, time.Now
 	s.slots, s.fenced = make([]*slot, schema.Partitions), map[ps.Incarnation]bool{}
 	for i := range s.slots {
-		s.slots[i] = &slot{id: ps.Partition(i)}
+		s.slots[i] = &slot{id: ps.Partition(i), serving: ps.Serving{Partition: ps.Partition(i)}}
 	}
 }
 

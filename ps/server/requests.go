@@ -141,7 +141,9 @@ func (s *Server) stage(ctx context.Context, generation ps.Generation, m *wire.St
 				Updates:     part.Sums,
 				Given:       given,
 			}
+			began := s.now()
 			committed, err := slot.shard.StagePiece(contribution, int(part.Piece), part.More)
+			slot.serving.Took += s.now().Sub(began)
 			if committed {
 				return wire.Committed, false
 			}
@@ -201,7 +203,10 @@ func (s *Server) commit(ctx context.Context, generation ps.Generation, m *wire.C
 	passed := false
 	for _, p := range m.Partitions {
 		status, refusal := s.serve(ctx, generation, p, func(slot *slot) (wire.Code, bool) {
+			began, before := s.now(), slot.shard.Folded()
 			folded, err := slot.shard.Commit(m.Incarnation, m.Sequence)
+			slot.serving.Took += s.now().Sub(began)
+			slot.serving.Clocks += int64(slot.shard.Folded() - before)
 			if folded {
 				slot.fold()
 				passed = passed || s.announcer.named != 0 && slot.shard.Passed(s.announcer.named)

@@ -261,6 +261,7 @@ type Stats struct {
 	BytesIn    int64 // data plane, since start
 	BytesOut   int64
 	Generation ps.Generation
+	Serving    []ps.Serving // of the owned partitions, in order
 }
 
 // Stats returns the server's figures.
@@ -276,6 +277,7 @@ func (s *Server) Stats() Stats {
 			}
 			out.Owned++
 			out.CutBytes += int64(slot.shard.CutBytes())
+			out.Serving = append(out.Serving, slot.serving)
 		}
 		slot.mu.Unlock()
 	}

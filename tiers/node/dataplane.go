@@ -170,7 +170,8 @@ func (s dataServer) FenceGeneration(g ps.Generation) (tiers.Holdings, error) {
 
 func (s dataServer) Stats() tiers.Heartbeat {
 	f := s.Server.Stats()
-	return tiers.Heartbeat{Folded: f.Folded, Owned: f.Owned, CutBytes: f.CutBytes, BytesIn: f.BytesIn, BytesOut: f.BytesOut}
+	return tiers.Heartbeat{Folded: f.Folded, Owned: f.Owned, CutBytes: f.CutBytes, BytesIn: f.BytesIn, BytesOut: f.BytesOut,
+		Serving: f.Serving}
 }
 
 // dataClient is a ps/client for one worker.

@@ -3399,6 +3399,7 @@ type Heartbeat struct {
 	Generation    uint64                 `protobuf:"varint,6,opt,name=generation,proto3" json:"generation,omitempty"`
 	BytesSaved    int64                  `protobuf:"varint,7,opt,name=bytes_saved,json=bytesSaved,proto3" json:"bytes_saved,omitempty"`
 	Waited        float64                `protobuf:"fixed64,8,opt,name=waited,proto3" json:"waited,omitempty"`
+	Serving       []*Serving             `protobuf:"bytes,9,rep,name=serving,proto3" json:"serving,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3489,6 +3490,73 @@ func (x *Heartbeat) GetWaited() float64 {
 	return 0
 }
 
+func (x *Heartbeat) GetServing() []*Serving {
+	if x != nil {
+		return x.Serving
+	}
+	return nil
+}
+
+type Serving struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Partition     uint32                 `protobuf:"varint,1,opt,name=partition,proto3" json:"partition,omitempty"`
+	Nanos         int64                  `protobuf:"varint,2,opt,name=nanos,proto3" json:"nanos,omitempty"`
+	Clocks        int64                  `protobuf:"varint,3,opt,name=clocks,proto3" json:"clocks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Serving) Reset() {
+	*x = Serving{}
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Serving) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Serving) ProtoMessage() {}
+
+func (x *Serving) ProtoReflect() protoreflect.Message {
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Serving.ProtoReflect.Descriptor instead.
+func (*Serving) Descriptor() ([]byte, []int) {
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *Serving) GetPartition() uint32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *Serving) GetNanos() int64 {
+	if x != nil {
+		return x.Nanos
+	}
+	return 0
+}
+
+func (x *Serving) GetClocks() int64 {
+	if x != nil {
+		return x.Clocks
+	}
+	return 0
+}
+
 type SplitStats struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Split         uint32                 `protobuf:"varint,1,opt,name=split,proto3" json:"split,omitempty"`
@@ -3503,7 +3571,7 @@ type SplitStats struct {
 
 func (x *SplitStats) Reset() {
 	*x = SplitStats{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[40]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3515,7 +3583,7 @@ func (x *SplitStats) String() string {
 func (*SplitStats) ProtoMessage() {}
 
 func (x *SplitStats) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[40]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3528,7 +3596,7 @@ func (x *SplitStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SplitStats.ProtoReflect.Descriptor instead.
 func (*SplitStats) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{40}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *SplitStats) GetSplit() uint32 {
@@ -3585,7 +3653,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[41]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3597,7 +3665,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[41]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3610,7 +3678,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{41}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Progress) GetClock() int64 {
@@ -3652,7 +3720,7 @@ type CutHeld struct {
 
 func (x *CutHeld) Reset() {
 	*x = CutHeld{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[42]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3664,7 +3732,7 @@ func (x *CutHeld) String() string {
 func (*CutHeld) ProtoMessage() {}
 
 func (x *CutHeld) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[42]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3677,7 +3745,7 @@ func (x *CutHeld) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CutHeld.ProtoReflect.Descriptor instead.
 func (*CutHeld) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{42}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *CutHeld) GetCut() int64 {
@@ -3711,7 +3779,7 @@ type Warned struct {
 
 func (x *Warned) Reset() {
 	*x = Warned{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[43]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3723,7 +3791,7 @@ func (x *Warned) String() string {
 func (*Warned) ProtoMessage() {}
 
 func (x *Warned) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[43]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3736,7 +3804,7 @@ func (x *Warned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warned.ProtoReflect.Descriptor instead.
 func (*Warned) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{43}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Warned) GetRebalance() bool {
@@ -3762,7 +3830,7 @@ type Failed struct {
 
 func (x *Failed) Reset() {
 	*x = Failed{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[44]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3774,7 +3842,7 @@ func (x *Failed) String() string {
 func (*Failed) ProtoMessage() {}
 
 func (x *Failed) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[44]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3787,7 +3855,7 @@ func (x *Failed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failed.ProtoReflect.Descriptor instead.
 func (*Failed) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{44}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Failed) GetError() string {
@@ -3807,7 +3875,7 @@ type Crashed struct {
 
 func (x *Crashed) Reset() {
 	*x = Crashed{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[45]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3819,7 +3887,7 @@ func (x *Crashed) String() string {
 func (*Crashed) ProtoMessage() {}
 
 func (x *Crashed) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[45]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3832,7 +3900,7 @@ func (x *Crashed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Crashed.ProtoReflect.Descriptor instead.
 func (*Crashed) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{45}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Crashed) GetError() string {
@@ -3858,7 +3926,7 @@ type Released struct {
 
 func (x *Released) Reset() {
 	*x = Released{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[46]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3870,7 +3938,7 @@ func (x *Released) String() string {
 func (*Released) ProtoMessage() {}
 
 func (x *Released) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[46]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3883,7 +3951,7 @@ func (x *Released) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Released.ProtoReflect.Descriptor instead.
 func (*Released) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{46}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Released) GetSplits() []*SplitAt {
@@ -3902,7 +3970,7 @@ type Parked struct {
 
 func (x *Parked) Reset() {
 	*x = Parked{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[47]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3914,7 +3982,7 @@ func (x *Parked) String() string {
 func (*Parked) ProtoMessage() {}
 
 func (x *Parked) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[47]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3927,7 +3995,7 @@ func (x *Parked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Parked.ProtoReflect.Descriptor instead.
 func (*Parked) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{47}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Parked) GetBegun() int64 {
@@ -3946,7 +4014,7 @@ type Standings struct {
 
 func (x *Standings) Reset() {
 	*x = Standings{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[48]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3958,7 +4026,7 @@ func (x *Standings) String() string {
 func (*Standings) ProtoMessage() {}
 
 func (x *Standings) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[48]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3971,7 +4039,7 @@ func (x *Standings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Standings.ProtoReflect.Descriptor instead.
 func (*Standings) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{48}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Standings) GetPartitions() []*Standing {
@@ -3993,7 +4061,7 @@ type Standing struct {
 
 func (x *Standing) Reset() {
 	*x = Standing{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[49]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4005,7 +4073,7 @@ func (x *Standing) String() string {
 func (*Standing) ProtoMessage() {}
 
 func (x *Standing) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[49]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4018,7 +4086,7 @@ func (x *Standing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Standing.ProtoReflect.Descriptor instead.
 func (*Standing) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{49}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Standing) GetPartition() uint32 {
@@ -4060,7 +4128,7 @@ type Holdings struct {
 
 func (x *Holdings) Reset() {
 	*x = Holdings{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[50]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4072,7 +4140,7 @@ func (x *Holdings) String() string {
 func (*Holdings) ProtoMessage() {}
 
 func (x *Holdings) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[50]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4085,7 +4153,7 @@ func (x *Holdings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holdings.ProtoReflect.Descriptor instead.
 func (*Holdings) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{50}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Holdings) GetOwned() []uint32 {
@@ -4120,7 +4188,7 @@ type BackupHolding struct {
 
 func (x *BackupHolding) Reset() {
 	*x = BackupHolding{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[51]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4132,7 +4200,7 @@ func (x *BackupHolding) String() string {
 func (*BackupHolding) ProtoMessage() {}
 
 func (x *BackupHolding) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[51]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4145,7 +4213,7 @@ func (x *BackupHolding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupHolding.ProtoReflect.Descriptor instead.
 func (*BackupHolding) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{51}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *BackupHolding) GetPartition() uint32 {
@@ -4178,7 +4246,7 @@ type Saved struct {
 
 func (x *Saved) Reset() {
 	*x = Saved{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[52]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4190,7 +4258,7 @@ func (x *Saved) String() string {
 func (*Saved) ProtoMessage() {}
 
 func (x *Saved) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[52]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4203,7 +4271,7 @@ func (x *Saved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Saved.ProtoReflect.Descriptor instead.
 func (*Saved) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{52}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Saved) GetParts() []*SavedPart {
@@ -4224,7 +4292,7 @@ type Moved struct {
 
 func (x *Moved) Reset() {
 	*x = Moved{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[53]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4236,7 +4304,7 @@ func (x *Moved) String() string {
 func (*Moved) ProtoMessage() {}
 
 func (x *Moved) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[53]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4249,7 +4317,7 @@ func (x *Moved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Moved.ProtoReflect.Descriptor instead.
 func (*Moved) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{53}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Moved) GetBytes() int64 {
@@ -4286,7 +4354,7 @@ type SavedPart struct {
 
 func (x *SavedPart) Reset() {
 	*x = SavedPart{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[54]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4298,7 +4366,7 @@ func (x *SavedPart) String() string {
 func (*SavedPart) ProtoMessage() {}
 
 func (x *SavedPart) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[54]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4311,7 +4379,7 @@ func (x *SavedPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SavedPart.ProtoReflect.Descriptor instead.
 func (*SavedPart) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{54}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *SavedPart) GetPartition() uint32 {
@@ -4365,7 +4433,7 @@ type Stock struct {
 
 func (x *Stock) Reset() {
 	*x = Stock{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[55]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4377,7 +4445,7 @@ func (x *Stock) String() string {
 func (*Stock) ProtoMessage() {}
 
 func (x *Stock) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[55]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4390,7 +4458,7 @@ func (x *Stock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stock.ProtoReflect.Descriptor instead.
 func (*Stock) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{55}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Stock) GetGeneration() uint64 {
@@ -4461,7 +4529,7 @@ type OwnedPartition struct {
 
 func (x *OwnedPartition) Reset() {
 	*x = OwnedPartition{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[56]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4473,7 +4541,7 @@ func (x *OwnedPartition) String() string {
 func (*OwnedPartition) ProtoMessage() {}
 
 func (x *OwnedPartition) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[56]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4486,7 +4554,7 @@ func (x *OwnedPartition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnedPartition.ProtoReflect.Descriptor instead.
 func (*OwnedPartition) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{56}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *OwnedPartition) GetPartition() uint32 {
@@ -4816,7 +4884,7 @@ const file_tiers_node_controlpb_control_proto_rawDesc = "" +
 	"\x05stock\x18\t \x01(\v2\x18.tierml.control.v1.StockH\x00R\x05stock\x120\n" +
 	"\x05moved\x18\n" +
 	" \x01(\v2\x18.tierml.control.v1.MovedH\x00R\x05movedB\b\n" +
-	"\x06result\"\xe7\x01\n" +
+	"\x06result\"\x9d\x02\n" +
 	"\tHeartbeat\x12\x16\n" +
 	"\x06folded\x18\x01 \x01(\x03R\x06folded\x12\x14\n" +
 	"\x05owned\x18\x02 \x01(\x03R\x05owned\x12\x1b\n" +
@@ -4828,7 +4896,12 @@ const file_tiers_node_controlpb_control_proto_rawDesc = "" +
 	"generation\x12\x1f\n" +
 	"\vbytes_saved\x18\a \x01(\x03R\n" +
 	"bytesSaved\x12\x16\n" +
-	"\x06waited\x18\b \x01(\x01R\x06waited\"\xa2\x01\n" +
+	"\x06waited\x18\b \x01(\x01R\x06waited\x124\n" +
+	"\aserving\x18\t \x03(\v2\x1a.tierml.control.v1.ServingR\aserving\"U\n" +
+	"\aServing\x12\x1c\n" +
+	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x14\n" +
+	"\x05nanos\x18\x02 \x01(\x03R\x05nanos\x12\x16\n" +
+	"\x06clocks\x18\x03 \x01(\x03R\x06clocks\"\xa2\x01\n" +
 	"\n" +
 	"SplitStats\x12\x14\n" +
 	"\x05split\x18\x01 \x01(\rR\x05split\x12\x1a\n" +
@@ -4921,7 +4994,7 @@ func file_tiers_node_controlpb_control_proto_rawDescGZIP() []byte {
 	return file_tiers_node_controlpb_control_proto_rawDescData
 }
 
-var file_tiers_node_controlpb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 62)
+var file_tiers_node_controlpb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 63)
 var file_tiers_node_controlpb_control_proto_goTypes = []any{
 	(*ToNode)(nil),                // 0: tierml.control.v1.ToNode
 	(*Rule)(nil),                  // 1: tierml.control.v1.Rule
@@ -4963,30 +5036,31 @@ var file_tiers_node_controlpb_control_proto_goTypes = []any{
 	(*Hello)(nil),                 // 37: tierml.control.v1.Hello
 	(*Answer)(nil),                // 38: tierml.control.v1.Answer
 	(*Heartbeat)(nil),             // 39: tierml.control.v1.Heartbeat
-	(*SplitStats)(nil),            // 40: tierml.control.v1.SplitStats
-	(*Progress)(nil),              // 41: tierml.control.v1.Progress
-	(*CutHeld)(nil),               // 42: tierml.control.v1.CutHeld
-	(*Warned)(nil),                // 43: tierml.control.v1.Warned
-	(*Failed)(nil),                // 44: tierml.control.v1.Failed
-	(*Crashed)(nil),               // 45: tierml.control.v1.Crashed
-	(*Released)(nil),              // 46: tierml.control.v1.Released
-	(*Parked)(nil),                // 47: tierml.control.v1.Parked
-	(*Standings)(nil),             // 48: tierml.control.v1.Standings
-	(*Standing)(nil),              // 49: tierml.control.v1.Standing
-	(*Holdings)(nil),              // 50: tierml.control.v1.Holdings
-	(*BackupHolding)(nil),         // 51: tierml.control.v1.BackupHolding
-	(*Saved)(nil),                 // 52: tierml.control.v1.Saved
-	(*Moved)(nil),                 // 53: tierml.control.v1.Moved
-	(*SavedPart)(nil),             // 54: tierml.control.v1.SavedPart
-	(*Stock)(nil),                 // 55: tierml.control.v1.Stock
-	(*OwnedPartition)(nil),        // 56: tierml.control.v1.OwnedPartition
-	nil,                           // 57: tierml.control.v1.Welcome.ParamsEntry
-	nil,                           // 58: tierml.control.v1.SetRoute.PeersEntry
-	nil,                           // 59: tierml.control.v1.RunProgram.SecretsEntry
-	nil,                           // 60: tierml.control.v1.RunProgram.SettingsEntry
-	nil,                           // 61: tierml.control.v1.Recover.PeersEntry
-	(*durationpb.Duration)(nil),   // 62: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 63: google.protobuf.Timestamp
+	(*Serving)(nil),               // 40: tierml.control.v1.Serving
+	(*SplitStats)(nil),            // 41: tierml.control.v1.SplitStats
+	(*Progress)(nil),              // 42: tierml.control.v1.Progress
+	(*CutHeld)(nil),               // 43: tierml.control.v1.CutHeld
+	(*Warned)(nil),                // 44: tierml.control.v1.Warned
+	(*Failed)(nil),                // 45: tierml.control.v1.Failed
+	(*Crashed)(nil),               // 46: tierml.control.v1.Crashed
+	(*Released)(nil),              // 47: tierml.control.v1.Released
+	(*Parked)(nil),                // 48: tierml.control.v1.Parked
+	(*Standings)(nil),             // 49: tierml.control.v1.Standings
+	(*Standing)(nil),              // 50: tierml.control.v1.Standing
+	(*Holdings)(nil),              // 51: tierml.control.v1.Holdings
+	(*BackupHolding)(nil),         // 52: tierml.control.v1.BackupHolding
+	(*Saved)(nil),                 // 53: tierml.control.v1.Saved
+	(*Moved)(nil),                 // 54: tierml.control.v1.Moved
+	(*SavedPart)(nil),             // 55: tierml.control.v1.SavedPart
+	(*Stock)(nil),                 // 56: tierml.control.v1.Stock
+	(*OwnedPartition)(nil),        // 57: tierml.control.v1.OwnedPartition
+	nil,                           // 58: tierml.control.v1.Welcome.ParamsEntry
+	nil,                           // 59: tierml.control.v1.SetRoute.PeersEntry
+	nil,                           // 60: tierml.control.v1.RunProgram.SecretsEntry
+	nil,                           // 61: tierml.control.v1.RunProgram.SettingsEntry
+	nil,                           // 62: tierml.control.v1.Recover.PeersEntry
+	(*durationpb.Duration)(nil),   // 63: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 64: google.protobuf.Timestamp
 }
 var file_tiers_node_controlpb_control_proto_depIdxs = []int32{
 	6,  // 0: tierml.control.v1.ToNode.welcome:type_name -> tierml.control.v1.Welcome
@@ -5017,55 +5091,56 @@ var file_tiers_node_controlpb_control_proto_depIdxs = []int32{
 	1,  // 25: tierml.control.v1.Table.rule:type_name -> tierml.control.v1.Rule
 	2,  // 26: tierml.control.v1.Schema.tables:type_name -> tierml.control.v1.Table
 	3,  // 27: tierml.control.v1.Welcome.schema:type_name -> tierml.control.v1.Schema
-	57, // 28: tierml.control.v1.Welcome.params:type_name -> tierml.control.v1.Welcome.ParamsEntry
-	62, // 29: tierml.control.v1.Welcome.heartbeat:type_name -> google.protobuf.Duration
-	62, // 30: tierml.control.v1.Welcome.orphan_after:type_name -> google.protobuf.Duration
+	58, // 28: tierml.control.v1.Welcome.params:type_name -> tierml.control.v1.Welcome.ParamsEntry
+	63, // 29: tierml.control.v1.Welcome.heartbeat:type_name -> google.protobuf.Duration
+	63, // 30: tierml.control.v1.Welcome.orphan_after:type_name -> google.protobuf.Duration
 	4,  // 31: tierml.control.v1.SetRoute.route:type_name -> tierml.control.v1.Route
-	58, // 32: tierml.control.v1.SetRoute.peers:type_name -> tierml.control.v1.SetRoute.PeersEntry
-	59, // 33: tierml.control.v1.RunProgram.secrets:type_name -> tierml.control.v1.RunProgram.SecretsEntry
-	62, // 34: tierml.control.v1.RunProgram.heartbeat:type_name -> google.protobuf.Duration
-	62, // 35: tierml.control.v1.RunProgram.orphan_after:type_name -> google.protobuf.Duration
-	60, // 36: tierml.control.v1.RunProgram.settings:type_name -> tierml.control.v1.RunProgram.SettingsEntry
-	62, // 37: tierml.control.v1.StopProgram.grace:type_name -> google.protobuf.Duration
+	59, // 32: tierml.control.v1.SetRoute.peers:type_name -> tierml.control.v1.SetRoute.PeersEntry
+	60, // 33: tierml.control.v1.RunProgram.secrets:type_name -> tierml.control.v1.RunProgram.SecretsEntry
+	63, // 34: tierml.control.v1.RunProgram.heartbeat:type_name -> google.protobuf.Duration
+	63, // 35: tierml.control.v1.RunProgram.orphan_after:type_name -> google.protobuf.Duration
+	61, // 36: tierml.control.v1.RunProgram.settings:type_name -> tierml.control.v1.RunProgram.SettingsEntry
+	63, // 37: tierml.control.v1.StopProgram.grace:type_name -> google.protobuf.Duration
 	4,  // 38: tierml.control.v1.Recover.route:type_name -> tierml.control.v1.Route
-	61, // 39: tierml.control.v1.Recover.peers:type_name -> tierml.control.v1.Recover.PeersEntry
+	62, // 39: tierml.control.v1.Recover.peers:type_name -> tierml.control.v1.Recover.PeersEntry
 	5,  // 40: tierml.control.v1.Assign.splits:type_name -> tierml.control.v1.SplitAt
 	37, // 41: tierml.control.v1.FromNode.hello:type_name -> tierml.control.v1.Hello
 	38, // 42: tierml.control.v1.FromNode.answer:type_name -> tierml.control.v1.Answer
 	39, // 43: tierml.control.v1.FromNode.heartbeat:type_name -> tierml.control.v1.Heartbeat
-	41, // 44: tierml.control.v1.FromNode.progress:type_name -> tierml.control.v1.Progress
-	42, // 45: tierml.control.v1.FromNode.cut_held:type_name -> tierml.control.v1.CutHeld
-	43, // 46: tierml.control.v1.FromNode.warned:type_name -> tierml.control.v1.Warned
-	44, // 47: tierml.control.v1.FromNode.failed:type_name -> tierml.control.v1.Failed
-	45, // 48: tierml.control.v1.FromNode.crashed:type_name -> tierml.control.v1.Crashed
+	42, // 44: tierml.control.v1.FromNode.progress:type_name -> tierml.control.v1.Progress
+	43, // 45: tierml.control.v1.FromNode.cut_held:type_name -> tierml.control.v1.CutHeld
+	44, // 46: tierml.control.v1.FromNode.warned:type_name -> tierml.control.v1.Warned
+	45, // 47: tierml.control.v1.FromNode.failed:type_name -> tierml.control.v1.Failed
+	46, // 48: tierml.control.v1.FromNode.crashed:type_name -> tierml.control.v1.Crashed
 	18, // 49: tierml.control.v1.FromNode.program_started:type_name -> tierml.control.v1.ProgramStarted
 	19, // 50: tierml.control.v1.FromNode.program_advanced:type_name -> tierml.control.v1.ProgramAdvanced
 	20, // 51: tierml.control.v1.FromNode.program_saved:type_name -> tierml.control.v1.ProgramSaved
 	21, // 52: tierml.control.v1.FromNode.program_save_failed:type_name -> tierml.control.v1.ProgramSaveFailed
 	22, // 53: tierml.control.v1.FromNode.program_exited:type_name -> tierml.control.v1.ProgramExited
-	46, // 54: tierml.control.v1.Answer.released:type_name -> tierml.control.v1.Released
-	47, // 55: tierml.control.v1.Answer.parked:type_name -> tierml.control.v1.Parked
-	48, // 56: tierml.control.v1.Answer.standings:type_name -> tierml.control.v1.Standings
-	50, // 57: tierml.control.v1.Answer.holdings:type_name -> tierml.control.v1.Holdings
-	52, // 58: tierml.control.v1.Answer.saved:type_name -> tierml.control.v1.Saved
-	55, // 59: tierml.control.v1.Answer.stock:type_name -> tierml.control.v1.Stock
-	53, // 60: tierml.control.v1.Answer.moved:type_name -> tierml.control.v1.Moved
-	40, // 61: tierml.control.v1.Progress.splits:type_name -> tierml.control.v1.SplitStats
-	63, // 62: tierml.control.v1.Warned.deadline:type_name -> google.protobuf.Timestamp
-	5,  // 63: tierml.control.v1.Released.splits:type_name -> tierml.control.v1.SplitAt
-	49, // 64: tierml.control.v1.Standings.partitions:type_name -> tierml.control.v1.Standing
-	51, // 65: tierml.control.v1.Holdings.backups:type_name -> tierml.control.v1.BackupHolding
-	54, // 66: tierml.control.v1.Saved.parts:type_name -> tierml.control.v1.SavedPart
-	56, // 67: tierml.control.v1.Stock.owned:type_name -> tierml.control.v1.OwnedPartition
-	51, // 68: tierml.control.v1.Stock.backups:type_name -> tierml.control.v1.BackupHolding
-	5,  // 69: tierml.control.v1.Stock.splits:type_name -> tierml.control.v1.SplitAt
-	36, // 70: tierml.control.v1.Control.Attach:input_type -> tierml.control.v1.FromNode
-	0,  // 71: tierml.control.v1.Control.Attach:output_type -> tierml.control.v1.ToNode
-	71, // [71:72] is the sub-list for method output_type
-	70, // [70:71] is the sub-list for method input_type
-	70, // [70:70] is the sub-list for extension type_name
-	70, // [70:70] is the sub-list for extension extendee
-	0,  // [0:70] is the sub-list for field type_name
+	47, // 54: tierml.control.v1.Answer.released:type_name -> tierml.control.v1.Released
+	48, // 55: tierml.control.v1.Answer.parked:type_name -> tierml.control.v1.Parked
+	49, // 56: tierml.control.v1.Answer.standings:type_name -> tierml.control.v1.Standings
+	51, // 57: tierml.control.v1.Answer.holdings:type_name -> tierml.control.v1.Holdings
+	53, // 58: tierml.control.v1.Answer.saved:type_name -> tierml.control.v1.Saved
+	56, // 59: tierml.control.v1.Answer.stock:type_name -> tierml.control.v1.Stock
+	54, // 60: tierml.control.v1.Answer.moved:type_name -> tierml.control.v1.Moved
+	40, // 61: tierml.control.v1.Heartbeat.serving:type_name -> tierml.control.v1.Serving
+	41, // 62: tierml.control.v1.Progress.splits:type_name -> tierml.control.v1.SplitStats
+	64, // 63: tierml.control.v1.Warned.deadline:type_name -> google.protobuf.Timestamp
+	5,  // 64: tierml.control.v1.Released.splits:type_name -> tierml.control.v1.SplitAt
+	50, // 65: tierml.control.v1.Standings.partitions:type_name -> tierml.control.v1.Standing
+	52, // 66: tierml.control.v1.Holdings.backups:type_name -> tierml.control.v1.BackupHolding
+	55, // 67: tierml.control.v1.Saved.parts:type_name -> tierml.control.v1.SavedPart
+	57, // 68: tierml.control.v1.Stock.owned:type_name -> tierml.control.v1.OwnedPartition
+	52, // 69: tierml.control.v1.Stock.backups:type_name -> tierml.control.v1.BackupHolding
+	5,  // 70: tierml.control.v1.Stock.splits:type_name -> tierml.control.v1.SplitAt
+	36, // 71: tierml.control.v1.Control.Attach:input_type -> tierml.control.v1.FromNode
+	0,  // 72: tierml.control.v1.Control.Attach:output_type -> tierml.control.v1.ToNode
+	72, // [72:73] is the sub-list for method output_type
+	71, // [71:72] is the sub-list for method input_type
+	71, // [71:71] is the sub-list for extension type_name
+	71, // [71:71] is the sub-list for extension extendee
+	0,  // [0:71] is the sub-list for field type_name
 }
 
 func init() { file_tiers_node_controlpb_control_proto_init() }
@@ -5130,7 +5205,7 @@ func file_tiers_node_controlpb_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_tiers_node_controlpb_control_proto_rawDesc), len(file_tiers_node_controlpb_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   62,
+			NumMessages:   63,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -29,7 +30,8 @@ func EncodeReport(r tiers.Report) (*pb.FromNode, error) {
 	case tiers.Heartbeat:
 		m.Report = &pb.FromNode_Heartbeat{Heartbeat: &pb.Heartbeat{
 			Folded: int64(r.Folded), Owned: int64(r.Owned), CutBytes: r.CutBytes,
-			BytesIn: r.BytesIn, BytesOut: r.BytesOut, BytesSaved: r.BytesSaved, Waited: r.Waited, Generation: uint64(r.Generation)}}
+			BytesIn: r.BytesIn, BytesOut: r.BytesOut, BytesSaved: r.BytesSaved, Waited: r.Waited, Generation: uint64(r.Generation),
+			Serving: each(r.Serving, encodeServing)}}
 	case tiers.Progress:
 		m.Report = &pb.FromNode_Progress{Progress: &pb.Progress{
 			Generation: uint64(r.Generation), Clock: int64(r.Clock), Splits: each(r.Splits, encodeSplitStats), Seconds: r.Seconds}}
@@ -66,7 +68,8 @@ func DecodeReport(m *pb.FromNode) (tiers.Report, error) {
 		h := r.Heartbeat
 		return tiers.Heartbeat{
 			Folded: ps.Clock(h.GetFolded()), Owned: int(h.GetOwned()), CutBytes: h.GetCutBytes(),
-			BytesIn: h.GetBytesIn(), BytesOut: h.GetBytesOut(), BytesSaved: h.GetBytesSaved(), Waited: h.GetWaited(), Generation: ps.Generation(h.GetGeneration())}, nil
+			BytesIn: h.GetBytesIn(), BytesOut: h.GetBytesOut(), BytesSaved: h.GetBytesSaved(), Waited: h.GetWaited(), Generation: ps.Generation(h.GetGeneration()),
+			Serving: each(h.GetServing(), decodeServing)}, nil
 	case *pb.FromNode_Progress:
 		return tiers.Progress{Generation: ps.Generation(r.Progress.GetGeneration()), Clock: ps.Clock(r.Progress.GetClock()),
 			Splits: each(r.Progress.GetSplits(), decodeSplitStats), Seconds: r.Progress.GetSeconds()}, nil
@@ -165,6 +168,14 @@ func decodeBackupHolding(m *pb.BackupHolding) tiers.BackupHolding {
 func encodeSplitStats(s tiers.SplitStats) *pb.SplitStats {
 	return &pb.SplitStats{Split: uint32(s.Split), Examples: s.Examples, Loss: s.Loss,
 		TestCount: s.TestCount, TestLoss: s.TestLoss, Work: s.Work}
+}
+
+func encodeServing(s ps.Serving) *pb.Serving {
+	return &pb.Serving{Partition: uint32(s.Partition), Nanos: int64(s.Took), Clocks: s.Clocks}
+}
+
+func decodeServing(m *pb.Serving) ps.Serving {
+	return ps.Serving{Partition: ps.Partition(m.GetPartition()), Took: time.Duration(m.GetNanos()), Clocks: m.GetClocks()}
 }
 
 func decodeSplitStats(m *pb.SplitStats) tiers.SplitStats {

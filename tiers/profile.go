@@ -1,0 +1,114 @@
+package tiers
+
+import (
+	"slices"
+	"time"
+
+	"github.com/tierml/tierml/ps"
+)
+
+// Profile is what it takes to serve a job's model (Parameter Service, section 3.2): the length of a clock, D_j, and of each partition the
+// time per clock in which its owner adds up and folds contributions, e_t. Both are by the wall clock, so that on a busy host they
+// are longer than alone.
+type Profile struct {
+	Clock   time.Duration   // the median
+	Serving []time.Duration // Index: ps.Partition
+}
+
+// Known reports whether there is a profile.
+func (p Profile) Known() bool { return p.Clock > 0 }
+
+// Whole is the time per clock of all partitions together.
+func (p Profile) Whole() (sum time.Duration) {
+	for _, t := range p.Serving {
+		sum += t
+	}
+	return sum
+}
+
+// Cores is how much of a core serving takes.
+func (p Profile) Cores() float64 {
+	if !p.Known() {
+		return 0
+	}
+	return float64(p.Whole()) / float64(p.Clock)
+}
+
+// Equal reports whether two profiles are the same.
+func (p Profile) Equal(o Profile) bool {
+	return p.Clock == o.Clock && slices.Equal(p.Serving, o.Serving)
+}
+
+// notable is by which share a profile changes at least for the change to be worth acting upon: clocks of one setting differ by a few percent.
+const notable = 0.25
+
+// near reports whether two profiles call for the same decisions.
+func (p Profile) near(o Profile) bool {
+	close := func(a, b time.Duration) bool { return float64(max(a, b)) <= (1+notable)*float64(min(a, b)) }
+	return p.Known() == o.Known() && len(p.Serving) == len(o.Serving) && close(p.Clock, o.Clock) && close(p.Whole(), o.Whole())
+}
+
+// Sizes of a window, in clocks.
+const (
+	profiled      = 32           // that a profile is made of
+	leastServed   = profiled / 4 // of which a partition's owner has reported so many: heartbeats come later than clocks
+	longestWindow = 8 * profiled // without a report of some partition: an agent of a former version sends none
+)
+
+// Profiler makes profiles of what is measured, one after another: each of the clocks since the last. A profile of all clocks so far would
+// not follow a job that grows.
+type Profiler struct {
+	known   Profile
+	lengths []time.Duration
+	served  []ps.Serving // Index: Partition; since the last profile
+}
+
+// NewProfiler returns one for a job of so many partitions, whose profile so far is given; the zero Profile = there is none.
+func NewProfiler(partitions int, known Profile) *Profiler {
+	return &Profiler{known: known, served: make([]ps.Serving, partitions)}
+}
+
+// Profile is the last that was notably different.
+func (p *Profiler) Profile() Profile { return p.known }
+
+// Served adds what a partition's owner has done.
+func (p *Profiler) Served(s ps.Serving) {
+	if int(s.Partition) < len(p.served) && s.Took >= 0 && s.Clocks >= 0 {
+		p.served[s.Partition].Took += s.Took
+		p.served[s.Partition].Clocks += s.Clocks
+	}
+}
+
+// Clock adds the length of a clock that is done. It reports whether the profile is notably another now.
+func (p *Profiler) Clock(length time.Duration) (news bool) {
+	if length <= 0 {
+		return false
+	}
+	p.lengths = append(p.lengths, length)
+	if len(p.lengths) < profiled {
+		return false
+	}
+	if slices.ContainsFunc(p.served, func(s ps.Serving) bool { return s.Clocks < leastServed }) {
+		if len(p.lengths) >= longestWindow {
+			p.begin()
+		}
+		return false
+	}
+	slices.Sort(p.lengths)
+	now := Profile{Clock: p.lengths[len(p.lengths)/2], Serving: make([]time.Duration, len(p.served))}
+	for i, s := range p.served {
+		now.Serving[i] = s.Took / time.Duration(s.Clocks)
+	}
+	p.begin()
+	if now.near(p.known) {
+		return false
+	}
+	p.known = now
+	return true
+}
+
+// begin begins a window.
+func (p *Profiler) begin() {
+	p.lengths = p.lengths[:0]
+	clear(p.served)
+}

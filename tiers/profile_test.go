@@ -1,0 +1,69 @@
+package tiers
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/ps"
+)
+
+// clocks feeds a profiler clocks of one length, in each of which every partition but those left out takes its time.
+func clocks(p *Profiler, n int, length time.Duration, serving []time.Duration, silent ...ps.Partition) (news int) {
+	for range n {
+		for i, took := range serving {
+			if id := ps.Partition(i); !slices.Contains(silent, id) {
+				p.Served(ps.Serving{Partition: id, Took: took, Clocks: 1})
+			}
+		}
+		if p.Clock(length) {
+			news++
+		}
+	}
+	return news
+}
+
+// A profile is known after a window of clocks, and is news again when it has changed by more than a quarter.
+func TestProfileFollowsWhatIsMeasured(t *testing.T) {
+	p := NewProfiler(2, Profile{})
+	serving := []time.Duration{30 * time.Millisecond, 20 * time.Millisecond}
+	if n := clocks(p, profiled-1, time.Second, serving); n != 0 || p.Profile().Known() {
+		t.Fatalf("%d profiles of too few clocks: %+v", n, p.Profile())
+	}
+	p.Served(ps.Serving{Partition: 2, Took: time.Hour, Clocks: 1}) // a node that lies harms nothing
+	p.Served(ps.Serving{Partition: 0, Took: -time.Hour, Clocks: 1})
+	if n := clocks(p, 1, time.Hour, serving); n != 1 { // one long clock is no trend
+		t.Fatalf("%d profiles of a whole window", n)
+	}
+	want := Profile{Clock: time.Second, Serving: serving}
+	if got := p.Profile(); !got.Equal(want) || got.Cores() != 0.05 {
+		t.Fatalf("profile %+v of %.3f cores, want %+v", got, got.Cores(), want)
+	}
+	if n := clocks(p, 3*profiled, 1200*time.Millisecond, serving); n != 0 || !p.Profile().Equal(want) {
+		t.Errorf("%d profiles after a change of a fifth", n)
+	}
+	serving[1] *= 2
+	if n := clocks(p, 3*profiled, time.Second, serving); n != 1 || p.Profile().Serving[1] != 40*time.Millisecond {
+		t.Errorf("%d profiles after serving has grown by two fifths: %+v", n, p.Profile())
+	}
+	if n := clocks(NewProfiler(2, p.Profile()), profiled, time.Second, serving); n != 0 {
+		t.Errorf("a successor repeats what is written")
+	}
+}
+
+// An agent that does not measure leaves the job without a profile, and the profiler without a growing list.
+func TestNoProfileWithoutEveryPartition(t *testing.T) {
+	p := NewProfiler(2, Profile{})
+	serving := []time.Duration{time.Millisecond, time.Millisecond}
+	for range 1000 {
+		if n := clocks(p, 1, time.Second, serving, 1); n != 0 {
+			t.Fatalf("a profile of half of the model: %+v", p.Profile())
+		}
+		if len(p.lengths) > longestWindow {
+			t.Fatalf("%d lengths are kept", len(p.lengths))
+		}
+	}
+	if n := clocks(p, longestWindow, time.Second, serving); n != 1 {
+		t.Errorf("%d profiles once all partitions are measured", n)
+	}
+}
