@@ -98,6 +98,24 @@ func (l *Ledger) trained() Training {
 	if best, ok := t.best(); ok {
 		out.BestTestLoss, out.BestClock = best.test, best.clock
 	}
+	out.Serving = l.served()
+	return out
+}
+
+// served is what the last profile says; nil = there is none.
+func (l *Ledger) served() *Serving {
+	if l.profile == nil || l.profile.Seconds <= 0 {
+		return nil
+	}
+	d, err := l.profile.ProfileDetails()
+	if err != nil {
+		return nil // add has looked
+	}
+	out := &Serving{Clock: l.profile.Clock, ClockSeconds: l.profile.Seconds}
+	for _, nanos := range d.Serving {
+		out.Seconds += float64(nanos) / 1e9
+	}
+	out.Cores = out.Seconds / out.ClockSeconds
 	return out
 }
 

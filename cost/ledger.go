@@ -36,6 +36,7 @@ type Ledger struct {
 	programs    running
 	stages      []stageChange
 	tuning      []TuneStep
+	profile     *journal.Entry // the last one
 	export      *journal.Entry // the last one that saved a model
 	done        *journal.Entry
 
@@ -95,6 +96,12 @@ func (l *Ledger) add(e journal.Entry) error {
 		l.stages = append(l.stages, stageChange{at: e.T, to: e.To, why: e.Why})
 	case journal.Tune:
 		return l.addTuning(e)
+	case journal.Profile:
+		if _, err := e.ProfileDetails(); err != nil {
+			return err
+		}
+		profile := e
+		l.profile = &profile
 	case journal.Rollback:
 		l.training.rollback(e)
 	case journal.ClockDone:

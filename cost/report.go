@@ -82,6 +82,15 @@ type Training struct {
 	TestLoss     *float64 `json:"test_loss,omitempty"` // the last measured
 	BestTestLoss *float64 `json:"best_test_loss,omitempty"`
 	BestClock    int64    `json:"best_clock,omitempty"`
+	Serving      *Serving `json:"serving,omitempty"` // absent when it was not measured
+}
+
+// Serving is what it took to serve the model, by the wall clock, at a clock: all partitions together.
+type Serving struct {
+	Clock        int64   `json:"clock"`
+	ClockSeconds float64 `json:"clock_seconds"` // the median length of a clock
+	Seconds      float64 `json:"seconds"`       // per clock, to add contributions up and to fold them
+	Cores        float64 `json:"cores"`         // the share of a core that this is
 }
 
 // Progress is the price of getting on. A line of the bill counts evenly over the time that it pays for.

@@ -26,6 +26,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	t.instances(r)
 	t.waste(r)
 	t.progress(r)
+	t.serving(r)
 	t.events(r)
 	t.notes(r)
 	return t.err
@@ -231,6 +232,12 @@ func (t *text) progress(r *Report) {
 			words.Duration(u.Seconds), u.Note)
 	}
 	t.table("Price of progress", tab)
+}
+
+func (t *text) serving(r *Report) {
+	if s := r.Training.Serving; s != nil {
+		t.line("\nServing the model took %.3f of a core: %.2f ms in a clock of %.0f ms, as of clock %d", s.Cores, 1000*s.Seconds, 1000*s.ClockSeconds, s.Clock)
+	}
 }
 
 func (t *text) events(r *Report) {

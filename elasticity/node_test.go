@@ -1,6 +1,7 @@
 package elasticity
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -116,6 +117,9 @@ func (n *node) beat() {
 		for _, s := range n.shards {
 			h.CutBytes += int64(s.CutBytes())
 		}
+		for _, p := range slices.Sorted(maps.Keys(n.shards)) {
+			h.Serving = append(h.Serving, ps.Serving{Partition: p, Took: time.Duration(n.shards[p].Folded()) * servingOf(p), Clocks: int64(n.shards[p].Folded())})
+		}
 		if n.w.dirty > 0 && len(n.shards) > 0 {
 			h.CutBytes = n.w.dirty
 		}
@@ -128,6 +132,9 @@ func (n *node) beat() {
 	}
 	n.w.after(beatEvery, n.beat)
 }
+
+// servingOf is what a clock of a partition takes its owner.
+func servingOf(p ps.Partition) time.Duration { return time.Duration(p+1) * 100 * time.Microsecond }
 
 const beatEvery = 400 * time.Millisecond
 

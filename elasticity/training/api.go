@@ -31,7 +31,15 @@ func New(cfg *Config, s *step.Step, machines Machines) *Training {
 	t.Cuts = &cuts{Step: s, cfg: cfg, machines: machines, nodes: t.Nodes, layout: t.Layout, load: t.Load, clocks: t.Clocks, saves: t.Saves,
 		Committed: cfg.Job.ResumeAt}
 	t.Silence = &failureDetector{Step: s, cfg: cfg, machines: machines, nodes: t.Nodes, layout: t.Layout}
-	t.Clocks.after = func(clock ps.Clock, loss *float64) { t.tuned.clock(t, clock, loss) }
+	var known tiers.Profile
+	if cfg.Past != nil {
+		known = cfg.Past.Profile
+	}
+	t.profile = profile{Step: s, of: tiers.NewProfiler(schema.Partitions, known)}
+	t.Clocks.after = func(clock ps.Clock, loss *float64) {
+		t.profile.clockDone(clock, t.Clocks.Seconds)
+		t.tuned.clock(t, clock, loss)
+	}
 	if cfg.Tune != nil && !s.Silent {
 		t.tuned.brain = tuning.New(*cfg.Tune)
 	}

@@ -3,7 +3,7 @@
 // knows nothing about what machines cost, where they come from and why they go: no pool, no price.
 //
 // Each file uses only those before it: pace, progress, events, past, config, nodes, layout, load, saving, clocks, cuts, flush,
-// silence, training, tune, join, settling, halt, recovery, adopt, moves, contact, api.
+// silence, profile, training, tune, join, settling, halt, recovery, adopt, moves, contact, api.
 package training
 
 import (

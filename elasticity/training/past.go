@@ -3,6 +3,7 @@ package training
 import (
 	"cmp"
 	"strconv"
+	"time"
 
 	"github.com/tierml/tierml/elasticity/tuning"
 	"github.com/tierml/tierml/internal/journal"
@@ -21,6 +22,7 @@ type Log struct {
 	Load       journal.StageDetails // what load asks of the stage
 	Figures    []PastFigure         // that stopping rules are about, by clock
 	Tuned      []tuning.Past
+	Profile    tiers.Profile
 	Finished   bool // the model is saved: there is nothing more to train
 }
 
@@ -44,6 +46,9 @@ func (p *Log) Read(e journal.Entry) (err error) {
 		d, err := e.TuneDetails()
 		p.Tuned = append(p.Tuned, tuning.Past{Clock: e.Clock, Details: d})
 		return err
+	case journal.Profile:
+		p.Profile, err = profileOf(e)
+		return err
 	case journal.Export:
 		p.Finished = e.Outcome == "finished"
 	case journal.Cut:
@@ -59,4 +64,14 @@ func (p *Log) Read(e journal.Entry) (err error) {
 		p.Furthest = max(p.Furthest, p.Done)
 	}
 	return nil
+}
+
+// profileOf is the profile of a line of the journal.
+func profileOf(e journal.Entry) (of tiers.Profile, err error) {
+	d, err := e.ProfileDetails()
+	of.Clock = time.Duration(e.Seconds * float64(time.Second))
+	for _, n := range d.Serving {
+		of.Serving = append(of.Serving, time.Duration(n))
+	}
+	return of, err
 }

@@ -34,6 +34,7 @@ type Training struct {
 	Recovery *recovery
 	adopting *adoption // a run is being taken over
 	tuned    tuned
+	profile  profile
 
 	ReadySince time.Time // when the first of the machines that wait to join was ready
 	coming     int       // machines that were on their way when that was last looked at, less those that are ready since

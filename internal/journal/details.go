@@ -248,6 +248,12 @@ type MovedDetails struct {
 	Longest float64 `json:"longest"` // the longest of them
 }
 
+// ProfileDetails is the Details of a `profile` line: of each partition, in order, the nanoseconds per clock that its owner takes to add up
+// contributions and to fold them, by the wall clock.
+type ProfileDetails struct {
+	Serving []int64 `json:"serving"`
+}
+
 // StageDetails is the Details of a `stage` line where load has had a say: the lowest stage that it allows, how often that
 // fell, which makes the next fall take longer, and why it is what it is.
 type StageDetails struct {
@@ -295,7 +301,7 @@ type TuneClock struct {
 
 // Pack turns details into the Details of an entry. The types hold nothing that JSON
 // cannot, except a number that is not finite, which is a bug in the caller.
-func Pack[D StartDetails | PlanDetails | IntentDetails | ScaleDetails | MovedDetails | StageDetails | TuneDetails](d D) (json.RawMessage, error) {
+func Pack[D StartDetails | PlanDetails | IntentDetails | ScaleDetails | MovedDetails | ProfileDetails | StageDetails | TuneDetails](d D) (json.RawMessage, error) {
 	b, err := json.Marshal(d)
 	if err != nil {
 		return nil, fmt.Errorf("packing the details of a journal line: %w", err)
@@ -321,6 +327,9 @@ func (e Entry) ScaleDetails() (ScaleDetails, error) {
 
 // MovedDetails reads the details of a `moved` line.
 func (e Entry) MovedDetails() (MovedDetails, error) { return unpack[MovedDetails](e, Moved) }
+
+// ProfileDetails reads the details of a `profile` line.
+func (e Entry) ProfileDetails() (ProfileDetails, error) { return unpack[ProfileDetails](e, Profile) }
 
 // StageDetails reads the details of a `stage` line.
 func (e Entry) StageDetails() (StageDetails, error) { return unpack[StageDetails](e, Stage) }

@@ -55,7 +55,7 @@ func TestDocumentation(t *testing.T) {
 		reflect.TypeFor[Entry](), reflect.TypeFor[StartDetails](), reflect.TypeFor[PlanDetails](),
 		reflect.TypeFor[MachineType](), reflect.TypeFor[Fleet](), reflect.TypeFor[Want](), reflect.TypeFor[Thresholds](),
 		reflect.TypeFor[PlanPool](), reflect.TypeFor[Estimate](), reflect.TypeFor[OnDemandPlan](), reflect.TypeFor[Prediction](), reflect.TypeFor[PlanAuto](), reflect.TypeFor[PlanCandidate](),
-		reflect.TypeFor[IntentDetails](), reflect.TypeFor[ScaleDetails](), reflect.TypeFor[StageDetails](),
+		reflect.TypeFor[IntentDetails](), reflect.TypeFor[ScaleDetails](), reflect.TypeFor[StageDetails](), reflect.TypeFor[ProfileDetails](),
 		reflect.TypeFor[TuneDetails](), reflect.TypeFor[TuneSample](), reflect.TypeFor[TuneClock](),
 		reflect.TypeFor[ProgramDetails](), reflect.TypeFor[PlanProgram](), reflect.TypeFor[ProgramStartDetails](),
 	} {

@@ -48,6 +48,7 @@ var kinds = []Fields{
 	{Switch, []string{"from", "to"}, []string{"from_mttf", "to_mttf", "count", "bid"}, false},
 	{Release, []string{"instance", "pool"}, []string{"tier"}, false},
 	{ClockDone, nil, []string{"clock", "train_loss", "test_loss", "seconds", "count", "transient", "reliable", "work", "redone"}, false},
+	{Profile, []string{"details"}, []string{"clock", "seconds"}, false},
 	{Charge, []string{"instance", "pool", "from", "to", "usd"}, nil, false},
 	{Export, nil, []string{"clock", "model", "test_loss", "outcome"}, true},
 	{ProgramStart, []string{"program", "instance"}, []string{"generation", "clock", "bytes", "model", "details"}, false},

@@ -44,6 +44,7 @@ const (
 	Switch       Kind = "switch"            // from, to (pools), from_mttf, to_mttf
 	Release      Kind = "release"           // instance, pool: works to the end of what is paid, and goes then
 	ClockDone    Kind = "clock"             // clock, train_loss, test_loss, seconds, machines, work, redone
+	Profile      Kind = "profile"           // clock, seconds (median of a clock), details: what serving the model takes
 	Charge       Kind = "charge"            // instance, pool, from, to (times), usd: a billed line
 	Export       Kind = "export"            // clock, model, test_loss: parameters saved, as the result or to resume from
 	Done         Kind = "done"              // outcome, model, test_loss

@@ -342,6 +342,9 @@ func (t *teller) train() {
 		e.TestLoss = journal.Loss(4.31 + 1.3*math.Exp(-float64(t.clock)/80) + 0.004*t.rand.NormFloat64())
 	}
 	t.write(e)
+	if t.clock == 32 {
+		t.write(journal.Entry{Kind: journal.Profile, Clock: t.clock, Seconds: 0.21, Details: json.RawMessage(`{"serving":[2100000,2200000,2000000,2100000]}`)})
+	}
 	if t.clock%10 == 0 {
 		t.write(journal.Entry{Kind: journal.Cut, Clock: t.clock, Partitions: 32, Bytes: 1441792, Seconds: 0.12})
 		t.write(t.checkpoint())
