@@ -185,7 +185,7 @@ func words(e journal.Entry) string {
 		add("%s -> %s", short(e.From), short(e.To))
 	}
 	switch e.Kind {
-	case journal.ClockDone, journal.Cut, journal.Export:
+	case journal.ClockDone, journal.Cut, journal.Export, journal.Profile:
 		add("%d", e.Clock)
 	case journal.Rollback:
 		add("generation %d to cut %d, %d clocks lost", e.Generation, e.Clock, e.LostClocks)
