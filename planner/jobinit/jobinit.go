@@ -186,7 +186,7 @@ reliable:                  # on demand; they hold the model and stay when all ot
 reliable: auto             # on demand; they hold the model and stay when all others are gone: as small as that allows
 {{- end}}
 
-policy: tierml             # how machines are chosen; docs/policies.md compares the others
+policy: auto               # how machines are chosen: as cost least in the weeks before; docs/policies.md has the others
 ` + limitsText + `{{- end}}
 
 train:
