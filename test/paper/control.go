@@ -15,34 +15,53 @@ type control struct {
 	starts     int
 }
 
-// turns are two types of the same price per vCPU on demand. Each is calm for 12 hours, at a fifth of that price; then, for 12 hours, it is at two
-// fifths, and above it for 10 minutes of every hour. While one is calm the other is not.
-func turns() cell {
-	const days = 30
-	c := cell{recording: "control"}
-	for i, t := range []market.InstanceType{{Name: "c4.xlarge", VCPU: 4, OnDemand: 209_000_000}, {Name: "c4.2xlarge", VCPU: 8, OnDemand: 418_000_000}} {
-		begin := time.Date(2016, 1, 1, 0, 0, 0, 0, time.UTC)
-		low, high := t.OnDemand/5, t.OnDemand*3/2
-		points := []market.PricePoint{{At: begin, Price: low}}
-		for day := range days {
-			noon := begin.Add(time.Duration(24*day+12*i) * time.Hour)
-			for hour := range 12 {
-				at := noon.Add(time.Duration(hour) * time.Hour)
-				points = append(points, market.PricePoint{At: at.Add(time.Minute), Price: 2 * low}, market.PricePoint{At: at.Add(30 * time.Minute), Price: high},
-					market.PricePoint{At: at.Add(40 * time.Minute), Price: 2 * low})
+// inTurn is a market of two types with the same price per vCPU on demand, each calm and restless in turn. Calm, they cost a fifth of that price. In a restless
+// spell they cost a share of it, and once in a while one and a half of it.
+type inTurn struct {
+	spell, every, above time.Duration // how long it is calm; the time between crossings; how long one lasts
+	restless            float64
+}
+
+// usual is the market of the page.
+var usual = inTurn{spell: 12 * time.Hour, every: time.Hour, above: 10 * time.Minute, restless: 0.4}
+
+// others are the markets in which switching was looked for that pays.
+func others() (all []inTurn) {
+	for _, spell := range []time.Duration{6 * time.Hour, 12 * time.Hour} {
+		for _, m := range []inTurn{{every: time.Hour, above: 10 * time.Minute}, {every: 90 * time.Minute, above: 20 * time.Minute},
+			{every: 3 * time.Hour, above: time.Hour}, {every: 5 * time.Hour, above: 2 * time.Hour}} {
+			for _, m.restless = range []float64{0.21, 0.4, 0.8} {
+				m.spell = spell
+				all = append(all, m)
 			}
-			points = append(points, market.PricePoint{At: noon.Add(12 * time.Hour), Price: low})
 		}
-		points = append(points, market.PricePoint{At: begin.Add((days + 1) * 24 * time.Hour), Price: low})
+	}
+	return all
+}
+
+func (m inTurn) cell() cell {
+	c := cell{recording: "control"}
+	begin := time.Date(2016, 1, 1, 0, 0, 0, 0, time.UTC)
+	end := begin.Add(31 * 24 * time.Hour)
+	for i, t := range []market.InstanceType{{Name: "c4.xlarge", VCPU: 4, OnDemand: 209_000_000}, {Name: "c4.2xlarge", VCPU: 8, OnDemand: 418_000_000}} {
+		price := func(share float64) market.USD { return market.USD(share * float64(t.OnDemand)) }
+		points := []market.PricePoint{{At: begin, Price: price(0.2)}}
+		for from := begin.Add(time.Duration(i) * m.spell); from.Before(end); from = from.Add(2 * m.spell) {
+			for at := from; at.Before(from.Add(m.spell)); at = at.Add(m.every) {
+				points = append(points, market.PricePoint{At: at.Add(time.Minute), Price: price(m.restless)}, market.PricePoint{At: at.Add(m.every / 2), Price: price(1.5)},
+					market.PricePoint{At: at.Add(m.every/2 + m.above), Price: price(m.restless)})
+			}
+			points = append(points, market.PricePoint{At: from.Add(m.spell), Price: price(0.2)})
+		}
 		pool := market.Pool{Provider: "ec2", Region: "us-east-1", Zone: "us-east-1a", Type: t.Name, Class: market.Spot}
 		c.pools = append(c.pools, bidding.Candidate{Pool: pool, Type: t, History: market.NewHistory(points)})
 	}
 	return c
 }
 
-// inTurns runs the control.
-func inTurns(ctx context.Context, f fleet, starts int) (control, error) {
-	cfg, err := turns().config(f, f.machines-f.reliable, "ec2-2017")
+// run says what switching is worth there.
+func (m inTurn) run(ctx context.Context, f fleet, starts int) (control, error) {
+	cfg, err := m.cell().config(f, f.machines-f.reliable, "ec2-2017")
 	if err != nil {
 		return control{}, err
 	}

@@ -163,7 +163,7 @@ func analyse() error {
 	if err != nil {
 		return err
 	}
-	turning, err := inTurns(ctx, s.fleet, controlStarts)
+	turning, err := usual.run(ctx, s.fleet, controlStarts)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -118,16 +119,28 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestSwitchingPaysInTurns: where pools are restless in turn, switching saves.
-func TestSwitchingPaysInTurns(t *testing.T) {
-	c, err := inTurns(t.Context(), fleet{machines: 64, reliable: 1}, 12)
-	if err != nil {
-		t.Fatal(err)
+// TestSwitchingBuysTime: where pools are restless in turn, switching makes runs shorter, at a cost of a few per cent. TIERML_SWITCHING=1 looks for
+// a market in which it saves money.
+func TestSwitchingBuysTime(t *testing.T) {
+	markets := []inTurn{usual}
+	if os.Getenv("TIERML_SWITCHING") != "" {
+		markets = others()
 	}
-	if c.cost >= 0 && c.time >= 0 {
-		t.Errorf("switching changes the cost by %+.3f and the time by %+.3f", c.cost, c.time)
+	saves := 0
+	for _, m := range markets {
+		c, err := m.run(t.Context(), fleet{machines: 64, reliable: 1}, 12)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%+v: cost %s, run time %s", m, precise(c.cost), precise(c.time))
+		if m == usual && (c.time >= 0 || c.cost > 0.05) {
+			t.Errorf("switching changes the cost by %+.3f and the time by %+.3f", c.cost, c.time)
+		}
+		if c.cost < -0.005 {
+			saves++
+		}
 	}
-	t.Logf("%+v", c)
+	t.Logf("switching saves money in %d of %d markets", saves, len(markets))
 }
 
 // TestResultsAreKept: what is kept is found by its question, and only by it.

@@ -23,12 +23,27 @@ func (p *page) reading(results []result, o *options, c control) {
 		p.line("- **Whole hours and starts** make %g hours on demand cost %.2f of their undisturbed price, %g hours %.2f. Against what can be bought, savings are higher.", p.hours[0].Hours(), x,
 			hours.Hours(), share("on-demand"))
 	}
-	p.line("- **Switching** gains next to nothing, even where pools are restless in turn. In two that are calm for 12 hours and cross the on-demand price every hour for the next 12, one")
-	p.line("  after the other, it changes the cost by %s and the run time by %s (%d starts, 8 hours). A move pays a begun hour twice.", precise(c.cost), precise(c.time), c.starts)
+	p.line("- **Switching** buys a little time and saves no money, even where pools are restless in turn. In two that are calm for 12 hours and cross the on-demand price every")
+	p.line("  hour for the next 12, one after the other, it changes the cost by %s and the run time by %s (%d starts, 8 hours). A move pays a begun hour twice, and an", precise(c.cost), precise(c.time), c.starts)
+	p.line("  eviction in its place makes that hour free. Of %d such markets it saves money in none (`TIERML_SWITCHING=1 go test ./test/paper -run Switching -v`).", len(others()))
 	p.line("- **P95** is that of all starts of all cells together. Of single cells with few starts it is the dearest start.")
 	p.line("- **`cost-per-work`** has the lower bill, since it waits: runs take %.1f times the undisturbed time.", 1+longer(some, "cost-per-work"))
+	p.later(some)
 	p.heading("Run it yourself")
 	p.WriteString(again)
+}
+
+// later compares with what was published after the paper. The figures are of other markets and other work: they tell the order of size.
+func (p *page) later(some []result) {
+	saved, _ := cost(some, "cost-per-work")
+	p.heading("Beside later papers")
+	p.line("Their figures are from their abstracts, of other markets and other work.\n\n| | published | here |\n|---|---|---|")
+	p.line("| Proteus (EuroSys 2017) saves, of machines that are not transient | 85 %% | %s: `cost-per-work` |", percent(1-saved))
+	p.line("| of earlier approaches | 43 %% | %s: of `checkpoint` |", percent(saves(some, "cost-per-work", "checkpoint")))
+	p.line("| its run time, at best | -37 %% | %s: it waits for cheap hours |", signed(longer(some, "cost-per-work")))
+	p.line("| Can't Be Late on SkyPilot (NSDI 2024) saves, of on demand | 27-84 %% | 37 %%: `uniform-progress`; 44 %%: `deadline` ([126 cells](measured.md#deadline-against-uniform-progress)) |")
+	p.line("| Tributary (CMU-PDL-18-102) saves, of machines that are not preemptible | 81-86 %% | services with response times: nothing here does that |")
+	p.line("| SkyNomad (arXiv 2601.06520) is cheaper, over several regions | 1.25-3.96 times | one region at a time here |")
 }
 
 const again = "" +
