@@ -322,7 +322,8 @@ figures: ## figures 7-11 of the paper: up to 64 machines in network namespaces w
 .PHONY: jobs
 JOBS ?= 10
 jobs: ## EPS's figures 14-18 and Dorm's 6-9 over ten seeds, with intervals (JOBS=n seeds; test/papers/schedulers.md)
-	TIERML_SEEDS=$(JOBS) $(GO) test ./sim/jobs -run 'TestFiguresOf(EPS|Dorm)' -v -count=1 -timeout 60m
+	TIERML_SEEDS=$(JOBS) $(GO) test ./sim/jobs -run 'TestFiguresOf(EPS|Dorm)|TestPrices' -v -count=1 -timeout 60m
+	TIERML_SEEDS=$(JOBS) $(GO) test ./sched -run TestFeedbackBesideH -v -count=1
 
 .PHONY: paces
 paces: ## what each setting does to the clocks of mf, dnn and mlr on six machines with links of 100 Mbit/s (root; DATA=folder)

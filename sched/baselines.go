@@ -46,7 +46,7 @@ func (d *drafts) hold(c *draft, why string) {
 // Priority is Litz's as EPS compares with it (section 6): a submitted job takes random numbers of workers from random jobs that have
 // given feedback and no higher priority. Servers stay. Where a number was too small more are drawn; where it was too large units stay idle.
 type Priority struct {
-	Most int // the worst in training beyond it are killed; 0 = none is
+	Most int // as in H
 }
 
 // Name returns "priority".
@@ -55,9 +55,7 @@ func (Priority) Name() string { return "priority" }
 // Plan lets waiting jobs in.
 func (p Priority) Plan(s State) Plan {
 	d := begin(s)
-	if p.Most > 0 {
-		d.keepBest(p.Most, s.Past, Training)
-	}
+	d.keepBest(p.Most, s.Past, Training)
 	for _, c := range d.queued() {
 		if d.startAsSubmitted(c) {
 			continue
@@ -110,11 +108,7 @@ func (KillWorst) Name() string { return "kill" }
 // Plan is H's with one victim in place of many.
 func (k KillWorst) Plan(s State) Plan {
 	d := begin(s)
-	most := k.Most
-	if most == 0 {
-		most = d.threshold()
-	}
-	d.keepBest(most, s.Past, Training)
+	d.keepBest(k.Most, s.Past, Training)
 	waiting := false
 	halved := map[string]bool{}
 	for _, c := range d.queued() {

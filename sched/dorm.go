@@ -1,9 +1,12 @@
 package sched
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 )
 
 // Dorm is Dorm's utilisation-fairness optimizer (section IV-B, P2): the most of all resources used, while the jobs' distance from their fair
@@ -17,8 +20,39 @@ type Dorm struct {
 	Ceil bool
 }
 
-// Name returns "dorm".
-func (Dorm) Name() string { return "dorm" }
+// Name returns "dorm", and the bounds where they are others than Dorm-3's.
+func (o Dorm) Name() string {
+	if o.Theta1 == 0 && o.Theta2 == 0 {
+		return "dorm"
+	}
+	return fmt.Sprintf("dorm:%g,%g", theta(o.Theta1), theta(o.Theta2))
+}
+
+// with reads THETA1,THETA2.
+func (o Dorm) with(settings string) (Policy, error) {
+	parts := strings.Split(settings, ",")
+	if len(parts) != 2 {
+		return nil, errors.New("write THETA1,THETA2, such as dorm:0.1,0.2")
+	}
+	for i, to := range []*float64{&o.Theta1, &o.Theta2} {
+		x, err := strconv.ParseFloat(parts[i], 64)
+		if err != nil || !(x >= 0 && x <= 1) {
+			return nil, fmt.Errorf("%q is no number from 0 to 1", parts[i])
+		}
+		if *to = x; x == 0 {
+			*to = -1 // nothing is allowed; 0 would be the default
+		}
+	}
+	return o, nil
+}
+
+// theta is a bound as written: 0 = the default, and less = 0.
+func theta(x float64) float64 {
+	if x == 0 {
+		x = .1
+	}
+	return max(x, 0)
+}
 
 // Plan solves P2. Where there is no answer the newest waiting job goes on waiting, and so on; then everything stays as it is (IV-B).
 func (o Dorm) Plan(s State) Plan {
@@ -102,17 +136,11 @@ func (o Dorm) problem(d *drafts, out map[string]bool) *problem {
 		}
 		p.apps = append(p.apps, a)
 	}
-	part := func(theta float64) float64 {
-		if theta == 0 {
-			theta = .1
-		}
-		return max(theta, 0)
-	}
-	p.unfair = part(o.Theta1) * 2 * float64(len(p.total))
+	p.unfair = theta(o.Theta1) * 2 * float64(len(p.total))
 	if o.Ceil {
 		p.unfair = math.Ceil(p.unfair - rounding)
 	}
-	p.resize = int(math.Ceil(part(o.Theta2)*float64(old) - rounding))
+	p.resize = int(math.Ceil(theta(o.Theta2)*float64(old) - rounding))
 	p.fairShares()
 	return p
 }

@@ -34,15 +34,18 @@ type drafts struct {
 	total Resources
 	free  []Resources // of each host
 	jobs  []*draft    // by ID
+	sold  int         // slots that there may be; 0 = the hosts are what there is
 }
 
 // draft is what a job has so far, and why.
 type draft struct {
 	Job
-	host   []place // parallel to the hosts
-	place  float64 // in its sweep by early feedback, from 0, the worst, to below 1
-	killed bool
-	why    string
+	host  []place // parallel to the hosts
+	place float64 // in its sweep by early feedback, from 0, the worst, to below 1
+	// compared is how many jobs are in its sweep, by which place goes; 0 = it has given no feedback.
+	compared int
+	killed   bool
+	why      string
 }
 
 type place struct{ workers, servers, overhead int }
@@ -51,7 +54,7 @@ func (p place) units() int { return p.workers + p.servers + p.overhead }
 
 // begin makes drafts of what there is now.
 func begin(s State) *drafts {
-	d := &drafts{hosts: s.Hosts, total: totalOf(s.Hosts, s.Jobs)}
+	d := &drafts{hosts: s.Hosts, total: totalOf(s.Hosts, s.Jobs), sold: s.Market.most()}
 	for _, h := range s.Hosts {
 		d.free = append(d.free, slices.Clone(h.Capacity))
 	}
@@ -75,7 +78,7 @@ func begin(s State) *drafts {
 	slices.SortFunc(d.jobs, func(a, b *draft) int { return cmp.Compare(a.ID, b.ID) })
 	for _, trials := range d.sweeps(Training, Paused) {
 		for i, c := range trials {
-			c.place = float64(i) / float64(len(trials))
+			c.place, c.compared = float64(i)/float64(len(trials)), len(trials)
 		}
 	}
 	return d
@@ -307,8 +310,11 @@ func (d *drafts) startAsSubmitted(c *draft) bool {
 }
 
 // keepBest kills the worst jobs in training while there are more than most of them in a sweep: EPS, section 6 ("when the number of running
-// jobs is larger than the threshold, the one with the worst early feedback is killed"). Of a sweep that says how many go on, others are killed.
+// jobs is larger than the threshold, the one with the worst early feedback is killed"); 0 = as many as fit as submitted. Of a sweep that says how many go on, others are killed.
 func (d *drafts) keepBest(most int, past []Job, phases ...Phase) {
+	if most == 0 {
+		most = d.threshold()
+	}
 	for _, training := range d.sweeps(phases...) {
 		if len(training[0].Keeps) > 0 {
 			d.keepAtRungs(training[0].Sweep, training[0].Keeps, past)
@@ -377,7 +383,7 @@ func (d *drafts) draftOf(job string) *draft {
 	return d.jobs[i]
 }
 
-// threshold is how many jobs as the first one fit as submitted: 11 = floor(144/13) in EPS.
+// threshold is how many jobs as the first one fit as submitted, on all machines that there may be: 11 = floor(144/13) in EPS.
 func (d *drafts) threshold() int {
 	if len(d.jobs) == 0 {
 		return 0
@@ -392,6 +398,9 @@ func (d *drafts) threshold() int {
 			}
 		}
 		slots += int(min(fits, 1e9))
+	}
+	if len(c.Demand) > 0 && c.Demand[0] > 0 {
+		slots = max(slots, int(float64(d.sold)/c.Demand[0]))
 	}
 	return max(slots/max(c.WantWorkers+c.WantServers+c.Overhead, 1), 1)
 }

@@ -7,68 +7,111 @@ import (
 
 // EarlyFeedback is ours: every trial comes to its early feedback as soon as it can, as submitted, and the best go on. Where H takes a worker and
 // a server from every job that has given feedback, the worst of them is paused, which costs nothing while its state is kept; and paused
-// trials come back, the best first, before anybody gets more than was submitted. It knows no prices yet.
+// trials come back, the best first, before anybody gets more than was submitted.
+//
+// With a market the best are those that promise the most for a dollar, and a job in training is worth more slots the less they cost
+// (market.go).
 type EarlyFeedback struct {
-	Most int // as in H; paused trials count
+	Most     int  // as in H; paused trials count
+	Unpriced bool // it looks at no market
 }
 
-// Name returns "feedback".
-func (EarlyFeedback) Name() string { return "feedback" }
+// Name returns "feedback", or "feedback:unpriced".
+func (f EarlyFeedback) Name() string {
+	if f.Unpriced {
+		return "feedback:unpriced"
+	}
+	return "feedback"
+}
+
+func (f EarlyFeedback) with(settings string) (Policy, error) {
+	if settings != "unpriced" {
+		return nil, fmt.Errorf("its only setting is unpriced, and not %q", settings)
+	}
+	f.Unpriced = true
+	return f, nil
+}
 
 // Plan kills the worst beyond the threshold, lets waiting trials in, resumes paused ones, and gives what is free then to those in training.
 func (f EarlyFeedback) Plan(s State) Plan {
-	d := begin(s)
-	most := f.Most
-	if most == 0 {
-		most = d.threshold()
+	d, prices := begin(s), pricesOf(s.Market)
+	if f.Unpriced {
+		prices = nil
 	}
-	d.keepBest(most, s.Past, Training, Paused)
+	d.keepBestOfAll(f.Most, s.Past)
 	for _, c := range d.inPhase(Training) {
 		d.slower(c)
 	}
 	waiting := false
 	for _, c := range d.queued() {
-		if waiting = !d.startAsSubmitted(c) && !d.pauseFor(c); waiting {
+		if waiting = !d.startAsSubmitted(c) && !d.pauseFor(c, prices); waiting {
 			d.hold(c, "waits: trials before their feedback have everything")
 			break
 		}
 	}
 	if !waiting {
-		d.resumeBest()
+		d.resumeBest(prices)
+		d.widen(prices)
 		d.running()
 	}
-	return d.plan(s)
+	p := d.plan(s)
+	p.Supply = prices.supply(d.jobs)
+	return p
+}
+
+// keepBestOfAll stops trials that are not among the best of all of their sweep that have given feedback, those that are over included: one that
+// has ended is still better than a new one that is worse.
+func (d *drafts) keepBestOfAll(most int, past []Job) {
+	if most == 0 {
+		most = d.threshold()
+	}
+	for _, trials := range d.sweeps(Training, Paused) {
+		keeps := trials[0].Keeps
+		if len(keeps) == 0 {
+			keeps = []int{most}
+		}
+		d.keepAtRungs(trials[0].Sweep, keeps, past)
+	}
+}
+
+// giveBack takes from jobs what they have beyond what they asked for until another one fits as submitted.
+func (d *drafts) giveBack(to *draft) {
+	for _, j := range d.inPhase(Feedback, Training) {
+		if !d.fitsAsSubmitted(to) && j.Workers+j.Servers > j.WantWorkers+j.WantServers {
+			d.resize(j, min(j.Workers, j.WantWorkers), min(j.Servers, j.WantServers))
+			j.why = fmt.Sprintf("gives back what it had beyond %s, for %s", numbers(j.WantWorkers, j.WantServers), to.ID)
+		}
+	}
 }
 
 // pauseFor pauses trials that have given feedback, the worst first, until a new one fits.
-func (d *drafts) pauseFor(c *draft) bool {
-	training := d.inPhase(Training)
-	slices.SortStableFunc(training, worse)
+func (d *drafts) pauseFor(c *draft, prices *pricing) bool {
 	before := d.snapshot()
+	d.giveBack(c)
+	training := d.inPhase(Training)
+	slices.SortStableFunc(training, prices.worse)
 	for _, j := range training {
+		if d.fitsAsSubmitted(c) {
+			break
+		}
 		d.release(j)
 		j.Phase, j.why = Paused, fmt.Sprintf("paused: %s has not given feedback yet, and of the %d that have this is the worst", c.ID, len(training))
-		if d.startAsSubmitted(c) {
-			return true
-		}
+	}
+	if d.startAsSubmitted(c) {
+		return true
 	}
 	d.restore(before)
 	return false
 }
 
 // resumeBest brings paused trials back, the best first, where they fit; what others have beyond what they asked for goes to them.
-func (d *drafts) resumeBest() {
+func (d *drafts) resumeBest(prices *pricing) {
 	paused := d.inPhase(Paused)
-	slices.SortStableFunc(paused, func(a, b *draft) int { return worse(b, a) })
+	slices.SortStableFunc(paused, func(a, b *draft) int { return prices.worse(b, a) })
 	for at, c := range paused {
 		before := d.snapshot()
-		for _, j := range d.inPhase(Training) {
-			if !d.fitsAsSubmitted(c) && j.Workers+j.Servers > j.WantWorkers+j.WantServers {
-				d.resize(j, min(j.Workers, j.WantWorkers), min(j.Servers, j.WantServers))
-				j.why = fmt.Sprintf("gives back what it had beyond %s, for %s", numbers(j.WantWorkers, j.WantServers), c.ID)
-			}
-		}
-		if !d.fitsAsSubmitted(c) || !d.resize(c, c.WantWorkers, c.WantServers) {
+		d.giveBack(c)
+		if !d.resize(c, c.WantWorkers, c.WantServers) {
 			d.restore(before)
 			for _, behind := range paused[at:] {
 				behind.why = fmt.Sprintf("stays paused: %d better trials or new ones have everything", at)

@@ -19,11 +19,7 @@ func (H) Name() string { return "h" }
 // training.
 func (h H) Plan(s State) Plan {
 	d := begin(s)
-	most := h.Most
-	if most == 0 {
-		most = d.threshold()
-	}
-	d.keepBest(most, s.Past, Training)
+	d.keepBest(h.Most, s.Past, Training)
 	for _, c := range d.inPhase(Training) {
 		d.slower(c)
 	}

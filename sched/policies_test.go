@@ -270,6 +270,16 @@ func TestByName(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, p, err)
 		}
 	}
+	for name, want := range map[string]Policy{"dorm:0.2,1": Dorm{Theta1: .2, Theta2: 1}, "dorm:0,0.5": Dorm{Theta1: -1, Theta2: .5}, "feedback:unpriced": EarlyFeedback{Unpriced: true}} {
+		if p, err := ByName(name); err != nil || p != want || p.Name() != name {
+			t.Errorf("%s: %+v, %v", name, p, err)
+		}
+	}
+	for name, want := range map[string]string{"dorm:": "write THETA1,THETA2", "dorm:.1,2": "from 0 to 1", "dorm:x,.1": `"x"`, "feedback:cheap": "unpriced", "drf:1": "has no settings"} {
+		if _, err := ByName(name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", name, err, want)
+		}
+	}
 	if _, err := ByName("fifa"); err == nil || !strings.Contains(err.Error(), "did you mean fifo?") {
 		t.Error(err)
 	}

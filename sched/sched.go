@@ -7,7 +7,9 @@ package sched
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/tierml/tierml/internal/spelling"
 )
@@ -69,6 +71,7 @@ type Job struct {
 	Rungs  []float64 // its loss at each rung that it has come to
 	Until  int       // asha: the rung that it may run to, as the last plan has it
 	Pace   Pace
+	Spent  float64 // dollars so far; 0 = unknown
 }
 
 // Place is how many of a job's units are on a host.
@@ -87,6 +90,8 @@ type State struct {
 	Past []Job
 	// Waiting is how many more jobs there are, which cannot begin before one of Jobs ends.
 	Waiting int
+	// Market is where slots can be bought; nil = the hosts are what there is.
+	Market *Market
 }
 
 // Action is what becomes of a job.
@@ -120,6 +125,8 @@ type Plan struct {
 	// Value is the objective that the policy maximised, and Bound what no plan can exceed; 0 = the policy has none.
 	Value, Bound float64
 	Why          string // of the plan as a whole
+	// Supply is what to buy and to give back; nil = whoever buys decides, as of all policies but feedback.
+	Supply *Supply
 }
 
 // Grant is a job's; false = it is not in the plan.
@@ -142,13 +149,35 @@ var policies = []Policy{
 //   - deadline: ours: the fewest units with which each deadline is met, and the rest as in marginal.
 //   - dorm: Dorm's (P2): the most of all resources used, with bounds on unfairness and on the jobs resized at once.
 //   - drf: weighted dominant resource fairness, among groups and then among their jobs.
-//   - feedback: ours for sweeps: early feedback first, the worst paused for it; then the best resume, and h's running mode.
+//   - feedback: ours for sweeps: early feedback first, the worst paused for it; then the best resume, and h's running mode. It says how many
+//     slots are worth their price.
 //   - fifo: first come, first served, as submitted: the parameter server as it was before EPS.
 //   - h: EPS's H-scheduler (algorithm 1): a new job takes a worker and a server at a time from those that have given feedback.
 //   - kill: Optimus's as EPS compares with it: the worst job is checkpointed and shares what it had with the new one.
 //   - marginal: Optimus's: a unit goes to the job whose time left it shortens the most.
 //   - priority: Litz's: a new job takes random numbers of workers from random jobs of lower priority.
-func ByName(name string) (Policy, error) { return spelling.Find("scheduler", name, policies) }
+//
+// Some take settings behind a colon: dorm:THETA1,THETA2, and feedback:unpriced,
+// which looks at no market.
+func ByName(name string) (Policy, error) {
+	plain, settings, has := strings.Cut(name, ":")
+	p, err := spelling.Find("scheduler", plain, policies)
+	if err != nil || !has {
+		return p, err
+	}
+	if s, takes := p.(settable); takes {
+		if p, err = s.with(settings); err == nil {
+			return p, nil
+		}
+		return nil, fmt.Errorf("scheduler %s: %w", name, err)
+	}
+	return nil, fmt.Errorf("scheduler %s: %s has no settings", name, plain)
+}
+
+// settable is a policy with settings behind its name.
+type settable interface {
+	with(settings string) (Policy, error)
+}
 
 // Names lists the names that ByName knows, sorted.
 func Names() []string { return spelling.Names(policies) }

@@ -104,7 +104,7 @@ func (o dryRunOptions) jobsStudy(errOut io.Writer) (s *jobs.Study, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range j.schedulers {
+	for _, name := range withSettings(j.schedulers) {
 		if _, err := jobs.Scheduler(name, s.Sweep); err != nil {
 			return nil, usageError{fmt.Errorf("--scheduler: %w", err)}
 		}
@@ -117,6 +117,18 @@ func (o dryRunOptions) jobsStudy(errOut io.Writer) (s *jobs.Study, err error) {
 		return s, err
 	}
 	return s, o.buyers(s, errOut)
+}
+
+// withSettings joins settings with commas, as of dorm:0.1,0.2, that the list of schedulers was split at.
+func withSettings(parts []string) (names []string) {
+	for _, part := range parts {
+		if _, err := strconv.ParseFloat(part, 64); err == nil && len(names) > 0 && strings.Contains(names[len(names)-1], ":") {
+			names[len(names)-1] += "," + part
+			continue
+		}
+		names = append(names, part)
+	}
+	return names
 }
 
 // sweep reads sweep:TRIALS:APART.
@@ -431,9 +443,9 @@ func writeJobsTable(out io.Writer, s *jobs.Study, cells []jobs.Cell) error {
 			times = fmt.Sprintf("%d times, with 95 %% intervals", s.Runs)
 		}
 		fmt.Fprintf(&b, "%s jobs on the machines of %s, %s\n\n", short(part[0].Jobs.Mean), part[0].Buyer, times)
-		fmt.Fprintf(&b, "  %-9s %13s %13s %9s %13s %9s\n", "SCHEDULER", "MEAN H", "P95 H", "BOUND", "FEEDBACK H", "BOUND")
+		fmt.Fprintf(&b, "  %-17s %11s %11s %8s %11s %8s\n", "SCHEDULER", "MEAN H", "P95 H", "BOUND", "FEEDBACK H", "BOUND")
 		for _, c := range part {
-			fmt.Fprintf(&b, "  %-9s %13s %13s %9s %13s %9s\n", c.Scheduler, figureText(c.Completion), figureText(c.CompletionP95), short(c.Least.Mean), figureText(c.Feedback), short(c.LeastFeedback.Mean))
+			fmt.Fprintf(&b, "  %-17s %11s %11s %8s %11s %8s\n", c.Scheduler, figureText(c.Completion), figureText(c.CompletionP95), short(c.Least.Mean), figureText(c.Feedback), short(c.LeastFeedback.Mean))
 		}
 		fmt.Fprintf(&b, "\n  %-9s %13s %8s %12s %6s %10s %10s\n", "SCHEDULER", "$", "BOUND $", "UNFAIR", "USED", "RESIZES", "EVICTIONS")
 		for _, c := range part {

@@ -27,6 +27,16 @@ func TestDryRunOfASweep(t *testing.T) {
 			t.Errorf("a line of %d columns: %s", len([]rune(line)), line)
 		}
 	}
+	_, out, _ = sharedJobs("sweep:3:3m", "--hosts", "10x4", "--scheduler", "fifo,dorm:0.1,0.5,h")
+	for _, name := range []string{"  fifo ", "  dorm:0.1,0.5 ", "  h "} {
+		if strings.Count(out, name) != 2 {
+			t.Errorf("no two rows of %q: %s", name, out)
+		}
+	}
+}
+
+func TestDryRunOfASweepTwice(t *testing.T) {
+	_, out, _ := sharedJobs("sweep:12:3m", "--hosts", "10x4", "--scheduler", "fifo,h", "--starts", "3", "--seed", "4")
 	if _, again, _ := sharedJobs("sweep:12:3m", "--hosts", "10x4", "--scheduler", "fifo,h", "--starts", "3", "--seed", "4"); again != out {
 		t.Error("the second time it prints something else")
 	}

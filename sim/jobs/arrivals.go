@@ -232,8 +232,9 @@ func (t *Traced) Jobs(seed uint64) ([]Job, error) {
 			seconds = min(seconds, t.Longest)
 		}
 		clock := seconds / tracedClocks
+		id := fmt.Sprintf("j%05d", i) // a sweep of its own: nobody stops it for another's better loss
 		all = append(all, Job{
-			ID: fmt.Sprintf("j%05d", i), Group: a.Group, Arrives: a.At - first, Demand: sched.Resources{t.Slot}, Workers: a.Units,
+			ID: id, Group: a.Group, Sweep: id, Arrives: a.At - first, Demand: sched.Resources{t.Slot}, Workers: a.Units,
 			MostWorkers: max(int(math.Round(t.Stretch*float64(a.Units))), a.Units),
 			Clock:       sched.Fit{(1 - t.Serial) * clock * float64(a.Units), t.Serial * clock},
 			Feedback:    tracedFeedback, Total: tracedClocks, Loss: r.Float64(),

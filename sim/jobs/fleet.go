@@ -13,8 +13,9 @@ import (
 	"github.com/tierml/tierml/sched"
 )
 
-// Market is where the machines of all jobs together come from. How many vCPUs are wanted follows one rule: as many as the jobs that are
-// there asked for, or as they could use while a vCPU costs at most Widen of the on-demand price; at least Least and at most Most.
+// Market is where the machines of all jobs together come from. How many vCPUs are wanted is the scheduler's to say (sched.Supply). Where it
+// does not, there is one rule: as many as the jobs that are there asked for, or as they could use while a vCPU costs at most Widen of the
+// on-demand price. There are at least Least and at most Most.
 // Which pools they come from, and at what bids, is the policy's. A machine that is too many goes when its paid time ends.
 type Market struct {
 	Start time.Time // second 0
@@ -60,10 +61,18 @@ type machine struct {
 	up      bool    // it works
 }
 
+func (m *machine) tier() sched.Tier {
+	if m.usage.Bid == 0 {
+		return sched.Reliable
+	}
+	return sched.Transient
+}
+
 type fleet struct {
 	*Market
 	machines []*machine // not gone; in the order of purchase
 	asked    float64    // when the policy is asked again
+	told     int        // vCPUs that the scheduler wants; below 0 = it does not say
 	want     int
 	bill     Bill
 }
@@ -75,7 +84,7 @@ func newFleet(m *Market) (*fleet, error) {
 	if m.Policy == nil && m.OnDemand.Type.VCPU < 1 {
 		return nil, errors.New("the market has no on-demand machines")
 	}
-	return &fleet{Market: m}, nil
+	return &fleet{Market: m, told: -1}, nil
 }
 
 func (f *fleet) at(second float64) time.Time {
@@ -122,14 +131,71 @@ func (f *fleet) step(now float64, demand func() (asked, most float64)) (lost map
 	}
 	f.machines = stay
 	if want := f.wanted(now, demand); want != f.want || f.asked <= now+instant {
+		changed = changed || f.told >= 0 // other prices, another plan
 		f.want = want
 		f.ask(now)
 	}
 	return lost, changed, nil
 }
 
+// follow buys and gives back what a plan says.
+func (f *fleet) follow(now float64, s *sched.Supply) {
+	if s == nil {
+		f.told = -1
+		return
+	}
+	f.told = f.held() + s.Acquire - s.Release
+	if want := f.wanted(now, nil); want != f.want {
+		f.want = want
+		f.ask(now)
+	}
+}
+
+// prices are what the scheduler may look at.
+func (f *fleet) prices(now float64) *sched.Market {
+	m := &sched.Market{Wait: f.Boot.Seconds()}
+	offer := func(t market.InstanceType, price market.USD, onDemand bool) {
+		tier := sched.Transient
+		if onDemand {
+			tier = sched.Reliable
+		}
+		m.Offers = append(m.Offers, sched.Offer{Tier: tier, Slots: f.Most, Price: perVCPU(price, t) / float64(market.Dollar)})
+	}
+	offer(f.OnDemand.Type, f.OnDemand.Type.OnDemand, true)
+	for i := range f.Pools {
+		c := &f.Pools[i]
+		price, known := c.Type.OnDemand, true
+		if !c.OnDemand() {
+			price, known = c.History.At(f.at(now))
+		}
+		if known && f.Policy != nil {
+			offer(c.Type, price, c.OnDemand())
+		}
+	}
+	for _, x := range f.machines {
+		if price, known := x.history.At(f.at(now)); known && math.IsInf(x.leaves, 1) {
+			m.Held = append(m.Held, sched.Offer{Tier: x.tier(), Slots: x.kind.VCPU, Price: perVCPU(price, x.kind) / float64(market.Dollar)})
+		}
+	}
+	return m
+}
+
+// rate is what a vCPU that works costs an hour now, in dollars.
+func (f *fleet) rate(now float64) float64 {
+	cost, vcpus := 0., 0
+	for _, m := range f.machines {
+		if price, known := m.history.At(f.at(now)); known && m.up {
+			cost, vcpus = cost+dollars(price), vcpus+m.kind.VCPU
+		}
+	}
+	return cost / float64(max(vcpus, 1))
+}
+
 // wanted is how many vCPUs there should be.
 func (f *fleet) wanted(now float64, demand func() (asked, most float64)) int {
+	if f.told >= 0 {
+		return min(max(f.told, f.Least), f.Most)
+	}
 	asked, most := demand()
 	if f.Widen > 0 && most > asked && f.cheap(now) {
 		asked = most

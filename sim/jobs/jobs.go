@@ -14,6 +14,7 @@ import (
 // Job is what happens to one job, and how fast it is. Policies do not know all of it.
 type Job struct {
 	ID, Group string
+	Sweep     string          // whose losses its own is compared with
 	Arrives   float64         // seconds
 	Demand    sched.Resources // of one worker, server or other unit
 

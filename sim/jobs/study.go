@@ -109,17 +109,7 @@ func Scheduler(name string, sweep bool) (sched.Policy, error) {
 	if err != nil || sweep {
 		return p, err
 	}
-	switch p := p.(type) {
-	case sched.H:
-		p.Most = math.MaxInt
-		return p, nil
-	case sched.KillWorst:
-		p.Most = math.MaxInt
-		return p, nil
-	case sched.EarlyFeedback:
-		p.Most = math.MaxInt
-		return p, nil
-	case sched.ASHA:
+	if _, stops := p.(sched.ASHA); stops {
 		return nil, fmt.Errorf("scheduler %s stops trials of a search, and these jobs are to end: it is for sweeps", name)
 	}
 	return p, nil

@@ -87,7 +87,7 @@ func newWorld(cfg *Config) (*world, error) {
 		out := &w.result.Outcomes[i]
 		*out = Outcome{Job: j, Began: math.NaN(), Feedback: math.NaN(), Ended: math.NaN()}
 		w.byID[j.ID] = &job{of: j, out: out, state: sched.Job{
-			ID: j.ID, Group: j.Group, Phase: sched.Queued, Arrived: j.Arrives, Deadline: j.Deadline, Weight: j.Weight, Priority: j.Priority,
+			ID: j.ID, Group: j.Group, Sweep: j.Sweep, Phase: sched.Queued, Arrived: j.Arrives, Deadline: j.Deadline, Weight: j.Weight, Priority: j.Priority,
 			Demand: j.Demand, Overhead: j.Overhead, WantWorkers: j.Workers, WantServers: j.Servers, LeastWorkers: j.LeastWorkers, MostWorkers: j.MostWorkers, Total: j.Total,
 		}}
 		x := w.byID[j.ID]
@@ -144,7 +144,7 @@ func (j *job) target() float64 {
 }
 
 func (j *job) due(now float64) float64 {
-	if !j.runs() || len(j.state.Rungs) > j.state.Until { // at a rung it stands until the policy has spoken
+	if !j.runs() || len(j.rungs) > 0 && len(j.state.Rungs) > j.state.Until { // at a rung it stands until the policy has spoken
 		return math.Inf(1)
 	}
 	return now + j.still + max(0, j.target()-j.done)*j.clock
@@ -171,9 +171,16 @@ const instant = 1e-6
 // pass lets time go by.
 func (w *world) pass(until float64) {
 	seconds := until - w.now
+	rate := 0.
+	if w.fleet != nil {
+		rate = w.fleet.rate(w.now) / 3600
+	}
 	for _, j := range w.present {
 		if !j.runs() {
 			continue
+		}
+		if len(j.of.Demand) > 0 {
+			j.state.Spent += seconds * rate * j.of.Demand[0] * float64(j.state.Workers+j.state.Servers+j.of.Overhead)
 		}
 		still := min(seconds, j.still)
 		j.still -= still
@@ -232,6 +239,9 @@ func (w *world) reach(j *job) {
 	if !j.fedUp {
 		j.fedUp, j.out.Feedback = true, w.now
 		j.state.Phase, j.state.Loss = sched.Training, j.of.Loss
+		if !w.rungs {
+			j.state.Rungs = []float64{j.of.Loss}
+		}
 		if !j.of.Leaves {
 			return
 		}
@@ -323,6 +333,9 @@ func (w *world) plan() error {
 	}
 	w.planned, w.planAt = w.now, math.Inf(1)
 	s := w.state()
+	if w.fleet != nil {
+		s.Market = w.fleet.prices(w.now)
+	}
 	p := w.cfg.Policy.Plan(s)
 	if err := sched.Check(s, p); err != nil {
 		return fmt.Errorf("%s at second %.0f: %w", w.cfg.Policy.Name(), w.now, err)
@@ -345,6 +358,9 @@ func (w *world) plan() error {
 		w.apply(w.byID[g.Job], g, wait)
 	}
 	w.leave()
+	if w.fleet != nil {
+		w.fleet.follow(w.now, p.Supply)
+	}
 	w.mark()
 	return nil
 }

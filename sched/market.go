@@ -1,0 +1,207 @@
+package sched
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Market is what slots cost. A slot is one of a host's first resource, such as a vCPU.
+type Market struct {
+	Offers []Offer // what can be bought, with how many slots there may be in all
+	Held   []Offer // what is held or on its way, at what it costs now
+	Wait   float64 // seconds until a slot that is bought works
+}
+
+// Tier is what a slot's machine promises.
+type Tier string
+
+// Reliable slots stay, and transient ones may be taken back.
+const (
+	Reliable  Tier = "reliable"
+	Transient Tier = "transient"
+)
+
+// Offer is a number of slots at a price.
+type Offer struct {
+	Tier  Tier
+	Slots int
+	Price float64 // dollars for a slot and hour
+}
+
+// Supply is how many slots a policy wants bought and given back.
+type Supply struct {
+	Acquire, Release int
+	Why              string
+}
+
+// held is the number of slots held.
+func (m *Market) held() (slots int) {
+	for _, o := range m.Held {
+		slots += o.Slots
+	}
+	return slots
+}
+
+// most is how many slots there may be; 0 = there is no market.
+func (m *Market) most() (slots int) {
+	if m == nil {
+		return 0
+	}
+	for _, o := range m.Offers {
+		slots = max(slots, o.Slots)
+	}
+	return slots
+}
+
+// cheapest is the lowest price of a tier, and of any when the tier is empty; false = it is not for sale.
+func (m *Market) cheapest(tier Tier) (price float64, ok bool) {
+	price = math.Inf(1)
+	for _, o := range m.Offers {
+		if o.Slots > 0 && o.Price > 0 && (tier == "" || o.Tier == tier) {
+			price, ok = min(price, o.Price), true
+		}
+	}
+	return price, ok
+}
+
+// discount is how many times the best price goes into that of reliable slots: 1 where one of them is not for sale, and never less.
+func (m *Market) discount() float64 {
+	best, sold := m.cheapest("")
+	reliable, known := m.cheapest(Reliable)
+	if !sold || !known {
+		return 1
+	}
+	return reliable / best
+}
+
+// pricing weighs what jobs may bring against what they cost. It is nil without a market: then trials go by early feedback alone.
+type pricing struct {
+	*Market
+	discount float64
+}
+
+func pricesOf(m *Market) *pricing {
+	if m == nil {
+		return nil
+	}
+	return &pricing{m, m.discount()}
+}
+
+// promise is a job's rank among the trials of its sweep that have given feedback: 1 for the best, and for one that is compared with none.
+func (c *draft) promise() float64 { return c.place + 1/float64(max(c.compared, 1)) }
+
+// perDollar is a job's expected improvement for a dollar that it still costs, in units of no meaning. The better half of trials is taken to have
+// the better half of chances, and so on; what it still costs follows from what its clocks have cost. One that has cost nothing yet is first.
+func (p *pricing) perDollar(c *draft) float64 {
+	if p == nil || !(c.Spent > 0 && c.Done > 0) {
+		return math.Inf(1)
+	}
+	return c.promise() / (c.Spent / c.Done * max(c.Total-c.Done, 1e-9))
+}
+
+// worse orders jobs by expected improvement for a dollar, the least first, and then by early feedback.
+func (p *pricing) worse(a, b *draft) int {
+	return cmp.Or(cmp.Compare(p.perDollar(a), p.perDollar(b)), worse(a, b))
+}
+
+// size is how many workers and servers a job is worth at this price, and never fewer than submitted.
+//
+// An hour of a job is worth what its units as submitted, n, cost in an hour on reliable machines, by its weight and promise. With u units a
+// clock takes a/u + b seconds and costs in proportion to a + b u. So one more saves a/u² seconds for the price of b, and is worth it
+// while u² is at most n times the discount times a/b. Where the pace tells no a and b, twice as many are tried, which tells.
+func (p *pricing) size(c *draft) (workers, servers int) {
+	asked := c.WantWorkers + c.WantServers
+	if n := len(c.Pace); n > 0 && c.Total-c.Done < p.Wait*c.Pace[n-1].Speed {
+		return c.WantWorkers, c.WantServers // it ends before they come
+	}
+	times := 2.
+	if a, b, known := c.Pace.amdahl(); known {
+		times = math.Sqrt(p.discount * c.weight() * c.promise() * a / b / float64(asked))
+	}
+	times = min(max(times, 1), mostTimes)
+	workers, servers = int(float64(c.WantWorkers)*times+rounding), int(float64(c.WantServers)*times+rounding)
+	if c.MostWorkers > 0 {
+		workers = max(min(workers, c.MostWorkers), c.WantWorkers)
+	}
+	return workers, servers
+}
+
+// mostTimes bounds what a job is worth to so many times what it asked for, where its pace shows no bound.
+const mostTimes = 64
+
+// amdahl splits a clock into a part that units share and one that they do not, by the paces with the fewest and the most; false = it was
+// measured with one number of units only.
+func (p Pace) amdahl() (shared, rest float64, known bool) {
+	var least, most Measured
+	for _, m := range p {
+		if !(m.Speed > 0) {
+			continue
+		}
+		if least.Speed == 0 || m.Workers+m.Servers <= least.Workers+least.Servers {
+			least = m
+		}
+		if m.Workers+m.Servers >= most.Workers+most.Servers {
+			most = m
+		}
+	}
+	few, many := 1/float64(least.Workers+least.Servers), 1/float64(most.Workers+most.Servers)
+	if least.Speed == 0 || few == many {
+		return 0, 0, false
+	}
+	shared = max((1/least.Speed-1/most.Speed)/(few-many), 0)
+	return shared, max(1/most.Speed-shared*many, 0), true
+}
+
+// slowerWith reports whether a job was measured to be slower with these numbers than with what it has.
+func (c *draft) slowerWith(workers, servers int) bool {
+	now, known := c.Pace.at(c.Workers, c.Servers)
+	then, tried := c.Pace.at(workers, servers)
+	return known && tried && then < now
+}
+
+// supply is how many slots all jobs are worth together, beside what is held.
+func (p *pricing) supply(jobs []*draft) *Supply {
+	if p == nil {
+		return nil
+	}
+	worth, asked := 0., 0.
+	for _, c := range jobs {
+		if c.killed || len(c.Demand) == 0 {
+			continue
+		}
+		workers, servers := c.WantWorkers, c.WantServers
+		asked += float64(workers+servers+c.Overhead) * c.Demand[0]
+		if c.Phase != Paused {
+			workers, servers = p.size(c)
+		}
+		worth += float64(workers+servers+c.Overhead) * c.Demand[0]
+	}
+	held, want := p.held(), int(math.Ceil(worth-rounding))
+	s := &Supply{Acquire: max(want-held, 0), Release: max(held-want, 0)}
+	s.Why = fmt.Sprintf("%d slots are worth their price, and %.0f were asked for: the best price is that of reliable slots divided by %.3g; %d are held", want, asked, p.discount, held)
+	return s
+}
+
+// widen gives jobs that run what they are worth at the market's prices, those first that promise the most for a dollar.
+func (d *drafts) widen(p *pricing) {
+	if p == nil {
+		return
+	}
+	running := d.inPhase(Feedback, Training)
+	slices.SortStableFunc(running, func(a, b *draft) int { return p.worse(b, a) })
+	for _, c := range running {
+		workers, servers := p.size(c)
+		workers, servers = max(workers, c.Workers), max(servers, c.Servers)
+		if c.slowerWith(workers, servers) {
+			continue
+		}
+		free := d.slots(c.Demand)
+		addServers := min(servers-c.Servers, free)
+		addWorkers := min(workers-c.Workers, free-addServers)
+		if addWorkers+addServers > 0 && d.resize(c, c.Workers+addWorkers, c.Servers+addServers) {
+			c.why = fmt.Sprintf("gets %s that are worth their price, the reliable one divided by %.3g; it has cost $%.4g", numbers(addWorkers, addServers), p.discount, c.Spent)
+		}
+	}
+}

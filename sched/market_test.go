@@ -1,0 +1,127 @@
+package sched
+
+import (
+	"math"
+	"strings"
+	"testing"
+)
+
+// sold is a market of 100 slots at a price, beside reliable ones for 40 cents, with so many held.
+func sold(price float64, held int) *Market {
+	return &Market{Wait: 180, Held: []Offer{{Transient, held, price}},
+		Offers: []Offer{{Reliable, 100, .4}, {Transient, 100, price}}}
+}
+
+// alone is a job that is compared with none, 4 workers of which take 10 s for a clock: 8 s shared by them and 2 s not.
+func alone(id string, workers int, pace ...int) Job {
+	j := Job{ID: id, Sweep: id, Phase: Training, Demand: Resources{1}, WantWorkers: 4, Workers: workers, Total: 1000, Done: 100}
+	for _, w := range pace {
+		j.Pace = append(j.Pace, Measured{Workers: w, Speed: 1 / (32/float64(w) + 2)})
+	}
+	return j
+}
+
+// One more of u workers saves 32/u² s of a clock and costs 2 s of a worker. With 4 workers' reliable price for the value of time that is
+// worth it up to the root of 4 x 16 x the discount: 8 workers at the reliable price, 16 at a quarter of it.
+func TestJobsGrowWhilePricesAreLow(t *testing.T) {
+	for _, c := range []struct {
+		price float64
+		job   Job
+		want  Supply
+	}{
+		{.4, alone("a", 8, 4, 8), Supply{}},
+		{.1, alone("a", 8, 4, 8), Supply{Acquire: 8}},
+		{.8, alone("a", 8, 4, 8), Supply{}}, // dearer than reliable slots, which are for sale
+		{.1, alone("a", 4, 4), Supply{}},    // nothing is known yet: twice as many are tried
+		{.1, alone("a", 8), Supply{}},       // not even this
+		{.1, Job{ID: "a", Phase: Queued, Demand: Resources{2}, WantWorkers: 4}, Supply{Acquire: 8}}, // units of two slots
+	} {
+		s := onHosts(8, c.job)
+		s.Market = sold(c.price, 8)
+		p := EarlyFeedback{}.Plan(s)
+		if err := Check(s, p); err != nil {
+			t.Error(err)
+		}
+		if p.Supply == nil || p.Supply.Acquire != c.want.Acquire || p.Supply.Release != c.want.Release || !strings.Contains(p.Supply.Why, "are held") {
+			t.Errorf("%+v at $%v: %+v, want %+v", c.job, c.price, p.Supply, c.want)
+		}
+	}
+	s := onHosts(8, alone("a", 8, 4, 8))
+	if p := (EarlyFeedback{}).Plan(s); p.Supply != nil {
+		t.Errorf("without a market: %+v", p.Supply)
+	}
+	s.Market = sold(.1, 8)
+	if p := (EarlyFeedback{Unpriced: true}).Plan(s); p.Supply != nil {
+		t.Errorf("without prices: %+v", p.Supply)
+	}
+}
+
+// What nobody can use goes back, and so does what a job would get that ends before it comes, or whose weight says that it can wait.
+func TestIdleSlotsGoBack(t *testing.T) {
+	s := onHosts(20)
+	s.Market = sold(.1, 20)
+	if p := (EarlyFeedback{}).Plan(s); p.Supply.Release != 20 || p.Supply.Acquire != 0 {
+		t.Errorf("no jobs: %+v", p.Supply)
+	}
+	ends, light, limited := alone("a", 8, 4, 8), alone("a", 8, 4, 8), alone("a", 8, 4, 8)
+	ends.Done = ends.Total - 10
+	light.Weight = .25
+	limited.MostWorkers = 6
+	limited.Workers = 6
+	for _, c := range []struct {
+		job  Job
+		back int
+	}{{ends, 16}, {light, 12}, {limited, 14}} {
+		s := onHosts(20, c.job)
+		s.Market = sold(.1, 20)
+		if p := (EarlyFeedback{}).Plan(s); p.Supply.Release != c.back {
+			t.Errorf("%+v: %+v, want %d back", c.job, p.Supply, c.back)
+		}
+	}
+}
+
+// Of two trials the one with a little worse feedback goes on when it costs much less to its end, and by feedback alone the other one does.
+func TestImprovementPerDollar(t *testing.T) {
+	better, cheaper := running("better", 0, 0, .1), running("cheaper", 0, 0, .2)
+	for _, j := range []*Job{&better, &cheaper} {
+		j.Phase, j.Total, j.Spent = Paused, 400, 1
+	}
+	better.Done, cheaper.Done = 100, 300
+	s := onHosts(12, better, cheaper)
+	s.Market = sold(.1, 12)
+	if got := counts(EarlyFeedback{}.Plan(s)); got != "better 0+0, cheaper 8+4" {
+		t.Error(got)
+	}
+	s.Market = nil
+	if got := counts(EarlyFeedback{}.Plan(s)); got != "better 8+4, cheaper 0+0" {
+		t.Error(got)
+	}
+}
+
+// A trial is stopped once as many better ones as go on have given feedback, also when those have ended; and new ones take from others what
+// they did not ask for before anybody is paused.
+func TestFeedbackCountsTrialsThatAreOver(t *testing.T) {
+	late := running("late", 8, 4, .5)
+	late.Rungs = []float64{.5}
+	s := onHosts(24, late)
+	s.Past = []Job{{ID: "past", Rungs: []float64{.4}}}
+	for most, want := range map[int]Action{1: Kill, 2: Grow} {
+		if g := (EarlyFeedback{Most: most}).Plan(s).Grants[0]; g.Action != want {
+			t.Errorf("of %d: %+v", most, g)
+		}
+	}
+	s = onHosts(30, running("a", 20, 10, .5), submitted(8, 4))
+	if got := counts(EarlyFeedback{}.Plan(s)); got != "a 9+5, new 8+4" {
+		t.Error(got)
+	}
+}
+
+func TestAmdahl(t *testing.T) {
+	shared, rest, known := alone("a", 8, 4, 8, 16).Pace.amdahl()
+	if !known || math.Abs(shared-32) > 1e-9 || math.Abs(rest-2) > 1e-9 {
+		t.Error(shared, rest, known)
+	}
+	if _, _, known := (Pace{{4, 0, 1}, {4, 0, 2}}).amdahl(); known {
+		t.Error("one number of workers tells nothing")
+	}
+}
