@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/elasticity/hosts/desk"
+	"github.com/tierml/tierml/elasticity/step"
 	"github.com/tierml/tierml/fakecloud"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/rundir"
@@ -95,9 +97,10 @@ func (s *site) sharedMarket() {
 	s.write("docword.two.txt", bagOfWords())
 }
 
-// Jobs share one reliable host and transient ones; make hosts has four of them. All transient hosts are evicted at once, and while that
-// goes on the process that keeps the hosts is killed and taken over: each model is the same, byte for byte, as that of the job alone in one process, and the jobs' charges and the
-// idle share add up to the cloud's bill, to the billionth.
+// Jobs share one reliable host and transient ones; make hosts has four of them. The agent of a transient host is killed, and the journal of each
+// of its jobs names the host. Later all transient hosts are evicted at once, and while that goes on the process that keeps the hosts is killed
+// and taken over. Each model is the same, byte for byte, as that of the job alone in one process, and the jobs' charges and the idle share
+// add up to the cloud's bill, to the billionth.
 func TestJobsShareHosts(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -142,6 +145,7 @@ func TestJobsShareHosts(t *testing.T) {
 			t.Errorf("%s is on the shared hosts %v", row.Run, row.On)
 		}
 	}
+	s.killHost(shown)
 	s.tell(endpoint, "evict all")
 	keeper.signal(syscall.SIGKILL)
 	keeper.wait(-1)
@@ -209,6 +213,36 @@ func TestJobsShareHosts(t *testing.T) {
 	cloud.signal(syscall.SIGTERM)
 	cloud.wait(0)
 	s.nothingRuns()
+}
+
+// killHost kills the agent of the transient host with the most jobs. The journal of each of them names the host, and each gets as many slots
+// elsewhere.
+func (s *site) killHost(shown shared.View) {
+	s.t.Helper()
+	victim := slices.MaxFunc(shown.Hosts, func(a, b shared.Host) int {
+		return cmp.Or(strings.Compare(a.Tier, b.Tier), len(a.Jobs)-len(b.Jobs), strings.Compare(a.Host, b.Host))
+	})
+	if victim.Tier != string(step.Transient) || len(victim.Jobs) == 0 {
+		s.t.Fatalf("no transient host has a job: %+v", shown.Hosts)
+	}
+	joined := map[string]int{}
+	for _, job := range victim.Jobs {
+		joined[job] = count(s.journal(shared.RunOf(job)), journal.Join)
+	}
+	if err := syscall.Kill(s.logging("cloudlogs", victim.Host+".log"), syscall.SIGKILL); err != nil {
+		s.t.Fatal(err)
+	}
+	for _, job := range victim.Jobs {
+		s.poll(job+"'s slots elsewhere, with the name of the host that went", func() bool {
+			entries, lost := s.journal(shared.RunOf(job)), map[string]bool{}
+			for _, e := range entries {
+				if strings.Contains(e.Why, "its host "+victim.Host+" is gone") {
+					lost[e.Instance] = true
+				}
+			}
+			return len(lost) > 0 && count(entries, journal.Join) >= joined[job]+len(lost)
+		})
+	}
 }
 
 // usd parses an amount.

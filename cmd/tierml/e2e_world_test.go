@@ -289,16 +289,21 @@ func (s *site) processes() (pids []int) {
 	return pids
 }
 
-// machine is the process of an instance, known by the log that it writes.
+// machine is the process of an instance of a run's cloud.
 func (s *site) machine(run, instance string) int {
 	s.t.Helper()
+	return s.logging(rundir.Root, run, rundir.LogsDir, instance+".log")
+}
+
+// logging is the process that writes a log.
+func (s *site) logging(path ...string) int {
+	s.t.Helper()
 	for _, pid := range s.processes() {
-		log, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/2", pid))
-		if log == s.path(rundir.Root, run, rundir.LogsDir, instance+".log") {
+		if log, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/2", pid)); log == s.path(path...) {
 			return pid
 		}
 	}
-	s.t.Fatalf("instance %s has no process", instance)
+	s.t.Fatalf("no process writes %s", filepath.Join(path...))
 	return 0
 }
 
