@@ -63,56 +63,100 @@ func (c *sharing) processesOf(kind string) (pids []int) {
 	return pids
 }
 
-// kill kills one of a kind, if there is one.
-func (c *sharing) kill(random *rand.Rand, kind string) string {
+// kill kills one of a kind. done: there was one, and it had not ended.
+func (c *sharing) kill(random *rand.Rand, kind string) (what string, done bool) {
 	pids := c.processesOf(kind)
 	if len(pids) == 0 {
-		return "no " + kind
+		return "there is no " + kind, false
 	}
 	pid := pids[random.IntN(len(pids))]
-	_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
-	return fmt.Sprintf("kill %d, %s", pid, kind)
+	return fmt.Sprintf("kill %d, %s", pid, kind), syscall.Kill(pid, syscall.SIGKILL) == nil
 }
 
-// fault does something bad to the pool, and says what.
-func (c *sharing) fault(random *rand.Rand) string {
-	switch n := random.IntN(30); {
-	case n < 8:
-		order := []string{"evict random", "evict all"}[random.IntN(2)]
-		log, _ := os.ReadFile(c.path("work", rundir.Root, "shared-1", rundir.LogsDir, "controller.log"))
-		at := bytes.LastIndex(log, []byte("endpoint=http://"))
-		if at < 0 {
-			return "no cloud yet"
-		}
-		endpoint := strings.Fields(string(log[at+len("endpoint="):]))[0]
-		if err := tellCloud(endpoint, order); err != nil {
-			return order + " failed: " + err.Error()
-		}
-		return order
-	case n < 14:
-		return c.kill(random, ofHost)
-	case n < 18:
-		return c.kill(random, ofSlot)
-	case n < 24:
-		return c.kill(random, ofJob)
-	case n < 28:
+// evict tells the cloud of the shared hosts to take machines. done: there was a transient one.
+func (c *sharing) evict(order string) (what string, done bool) {
+	log, _ := os.ReadFile(c.path("work", rundir.Root, "shared-1", rundir.LogsDir, "controller.log"))
+	at := bytes.LastIndex(log, []byte("endpoint=http://"))
+	if at < 0 {
+		return "there is no cloud yet", false
+	}
+	endpoint := strings.Fields(string(log[at+len("endpoint="):]))[0]
+	if err := tellCloud(endpoint, order); err != nil {
+		return order + " failed: " + err.Error(), false
+	}
+	return order, true
+}
+
+// fault is a kind of bad thing that happens to a pool.
+type fault struct {
+	name  string
+	often int // in thirty
+	do    func(*sharing, *rand.Rand) (what string, done bool)
+}
+
+var faults = []fault{
+	{"eviction", 8, func(c *sharing, random *rand.Rand) (string, bool) {
+		return c.evict([]string{"evict random", "evict all"}[random.IntN(2)])
+	}},
+	{"host", 6, func(c *sharing, random *rand.Rand) (string, bool) { return c.kill(random, ofHost) }},
+	{"slot", 4, func(c *sharing, random *rand.Rand) (string, bool) { return c.kill(random, ofSlot) }},
+	{"job", 6, func(c *sharing, random *rand.Rand) (string, bool) { return c.kill(random, ofJob) }},
+	{"controller", 4, func(c *sharing, _ *rand.Rand) (string, bool) {
 		c.controller.signal(syscall.SIGKILL)
 		c.controller.wait(-1)
 		c.begin("fifo")
-		return "kill the controller"
-	}
-	return c.kill(random, ofKeeper)
+		return "kill the controller", true
+	}},
+	{"keeper", 2, func(c *sharing, random *rand.Rand) (string, bool) { return c.kill(random, ofKeeper) }},
 }
 
-// Twenty jobs are submitted at once to a controller with shared hosts, and thirty random faults happen to its hosts, their slots, the jobs'
-// runs, the controller and the process of the shared hosts. All jobs finish with the models that they have alone, byte for byte; no process, host
+// drawFaults returns faults in a random order, each kind at least once.
+func drawFaults(random *rand.Rand, n int) []fault {
+	drawn := slices.Clone(faults)
+	var weighted []fault
+	for _, f := range faults {
+		weighted = append(weighted, slices.Repeat([]fault{f}, f.often)...)
+	}
+	for len(drawn) < n {
+		drawn = append(drawn, weighted[random.IntN(len(weighted))])
+	}
+	random.Shuffle(len(drawn), func(a, b int) { drawn[a], drawn[b] = drawn[b], drawn[a] })
+	return drawn
+}
+
+// cause has a fault take effect, as soon as there is something that it can disturb.
+func (c *sharing) cause(random *rand.Rand, f fault) (what string) {
+	c.poll("something that a fault can disturb: "+f.name, func() (done bool) {
+		what, done = f.do(c, random)
+		return done
+	})
+	return what
+}
+
+// Each kind of fault is drawn for every seed.
+func TestDrawFaults(t *testing.T) {
+	for seed := range uint64(200) {
+		drawn := drawFaults(rand.New(rand.NewPCG(seed, 20)), 30)
+		if len(drawn) != 30 {
+			t.Fatalf("seed %d: %d faults", seed, len(drawn))
+		}
+		for _, f := range faults {
+			if !slices.ContainsFunc(drawn, func(d fault) bool { return d.name == f.name }) {
+				t.Errorf("seed %d: no fault of the kind %s", seed, f.name)
+			}
+		}
+	}
+}
+
+// Twenty jobs are submitted at once to a controller with shared hosts, and thirty random faults take effect on its hosts, their slots, the jobs'
+// runs, the controller and the process of the shared hosts, each kind at least once. All jobs finish with the models that they have alone, byte for byte; no process, host
 // or slot is left; the jobs' reports, the idle share and the cloud's bill agree to the billionth. make pool runs it.
 func TestTwentyJobsAndThirtyFaults(t *testing.T) {
 	seed, err := strconv.ParseUint(os.Getenv("TIERML_TEST_POOL"), 10, 64)
 	if err != nil {
 		t.Skip("make pool runs it")
 	}
-	const jobs, faults = 20, 30
+	const jobs, disturbed = 20, 30
 	s := newSite(t)
 	s.sharedMarket()
 	shared := strings.NewReplacer("count: 4", "count: 2", "type: c3.2xlarge, count: 1", "type: c3.2xlarge, count: 2").Replace(sharedHosts)
@@ -132,9 +176,10 @@ func TestTwentyJobsAndThirtyFaults(t *testing.T) {
 	}
 	random := rand.New(rand.NewPCG(seed, 20))
 	began := time.Now()
-	for n := range faults {
+	for n, f := range drawFaults(random, disturbed) {
 		time.Sleep(2*time.Second + time.Duration(random.IntN(8000))*time.Millisecond)
-		t.Logf("%4.0f s: fault %d: %s", time.Since(began).Seconds(), n+1, c.fault(random))
+		what := c.cause(random, f)
+		t.Logf("%4.0f s: fault %d: %s", time.Since(began).Seconds(), n+1, what)
 	}
 	all := c.over(30 * time.Minute)
 	t.Logf("all over after %.0f s", time.Since(began).Seconds())
@@ -161,7 +206,7 @@ func TestTwentyJobsAndThirtyFaults(t *testing.T) {
 	c.poll("the end of all processes", func() bool { return len(c.processesOf("")) == 0 })
 	t.Log("no process is left")
 	c.billsAddUp(all)
-	t.Logf("%d jobs, %d faults, %d starts of runs", len(all), faults, starts)
+	t.Logf("%d jobs, %d faults, %d starts of runs", len(all), disturbed, starts)
 }
 
 // billsAddUp compares the jobs' reports, the shared hosts' bill and the cloud's own.
