@@ -33,6 +33,15 @@ func LoadWithPolicy(path, policy string) (*Job, error) {
 	return onlyJob(parseFor(path, text, os.LookupEnv, policy, nil))
 }
 
+// LoadAny reads a job file, or one that describes machines that jobs share: IsHosts tells which.
+func LoadAny(path string) (*Job, error) {
+	text, err := readFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return parse(path, text, os.LookupEnv)
+}
+
 // anyJob makes a job of an installation's settings, for those who ask about the cluster only.
 const anyJob = `
 name: any

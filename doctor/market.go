@@ -63,7 +63,11 @@ func covered(job *config.Job, offers []planner.Offer, pools int) (string, error)
 	case long == 0:
 		return "", Warn("write a later local.start, so that a week of prices lies before it", "less than %v of prices before the start: estimates will be vague", enoughHistory)
 	}
-	return fmt.Sprintf("pools with prices at the start: %d; the job may buy from %d", known, pools), nil
+	who := "the job"
+	if job.IsHosts() {
+		who = "shared hosts"
+	}
+	return fmt.Sprintf("pools with prices at the start: %d; %s may buy from %d", known, who, pools), nil
 }
 
 // Buys reports whether a job may buy machines of a type.

@@ -32,7 +32,7 @@ func newDoctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor [JOB.yaml]",
 		Short: "Check that everything a job needs is present, and say how to fix what is not",
-		Long: `Without a job file it checks this host. It buys nothing; on a real cloud it writes one small object where checkpoints go, and
+		Long: `Without a job file it checks this host. The file may also describe shared hosts (docs/hosts.md). It buys nothing; on a real cloud it writes one small object where checkpoints go, and
 removes it. The exit code is 1 when a check has failed; warnings do not count.`,
 		Example: `  tierml doctor
   tierml doctor job.yaml
@@ -69,7 +69,7 @@ func examine(ctx context.Context, args []string, format string, out io.Writer) e
 	machines := 0
 	var job *config.Job
 	if len(args) == 1 {
-		loaded, err := config.Load(args[0])
+		loaded, err := config.LoadAny(args[0])
 		checks = append(checks, doctor.Check{Name: "job file", Look: func(context.Context) (string, error) {
 			if err != nil {
 				return "", &doctor.Problem{What: err.Error(), Advice: "tierml plan " + args[0] + " shows all mistakes; docs/job.md has every field"}
@@ -108,6 +108,9 @@ func examine(ctx context.Context, args []string, format string, out io.Writer) e
 // checksOf are those of a job.
 func checksOf(job *config.Job) []doctor.Check {
 	var checks []doctor.Check
+	if job.IsHosts() {
+		return checksOfHosts(job)
+	}
 	if job.IsProgram() {
 		checks = checksOfProgram(job)
 	}

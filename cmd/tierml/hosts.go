@@ -20,7 +20,6 @@ import (
 	"github.com/tierml/tierml/elasticity/hosts/desk"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/rundir"
-	"github.com/tierml/tierml/internal/sameuser"
 	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/jobmanager/call"
 	"github.com/tierml/tierml/jobrun"
@@ -79,8 +78,8 @@ func runHosts(ctx context.Context, o runOptions, in io.Reader, out io.Writer) er
 	if err != nil {
 		return err
 	}
-	if job.Hosts.Door != "" && (os.Geteuid() != 0 || !sameuser.Supported) {
-		return usageError{errors.New("hosts.users needs root on Linux, which starts processes of other users: leave users and door out")}
+	if err := otherUsers(job); err != nil {
+		return usageError{err}
 	}
 	mapping, err := timeAt(ctx, &o, job, from)
 	if err != nil {

@@ -42,7 +42,8 @@ func newPlanCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan JOB.yaml",
 		Short: "Show what a job would buy, cost and take, without starting anything",
-		Long:  `-o wide gives a reason for every pool, -o csv the pools alone. docs/job.md describes the job file.`,
+		Long: `-o wide gives a reason for every pool, -o csv the pools alone. docs/job.md describes the job file. For a file of shared hosts
+(docs/hosts.md) it shows what may be bought at most, and what an hour of that costs.`,
 		Example: `  tierml plan examples/demo.yaml
   tierml plan examples/demo.yaml -o json`,
 		Args: oneJobFile,
@@ -50,7 +51,14 @@ func newPlanCommand() *cobra.Command {
 			if err := checkFormat(format); err != nil {
 				return err
 			}
-			job, err := config.Load(args[0])
+			job, err := config.LoadAny(args[0])
+			if err == nil && job.IsHosts() {
+				if err := showHostsPlan(cmd.Context(), job, cmd.OutOrStdout(), format); err != nil {
+					return err
+				}
+				cli.Next(cmd, cli.Step{Command: "tierml hosts " + args[0], Why: "shows what may be bought, and asks before it begins"})
+				return nil
+			}
 			if err == nil {
 				job, err = firstTrial(job, cmd.OutOrStdout(), format)
 			}
