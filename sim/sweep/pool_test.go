@@ -56,6 +56,12 @@ var poolMarkets = []poolMarket{
 		"{type: c5.xlarge}, {type: c5.2xlarge}", "2021-04-01T00:00:00Z", 64},
 }
 
+// pageStarts are those of the table in test/papers/measured.md, and dearer the rows in which the pool costs more there.
+const pageStarts = 100
+
+var dearer = []string{"us-east-1 2015, c3, cost-per-work, 1.0 MB", "us-east-1 2016, m4, cost-per-work, 1.0 MB",
+	"us-east-1 2021, c5, tierml, 5.4 GB", "us-east-1 2021, c5, cost-per-work, 5.4 GB"}
+
 // sized are one job's simulation by its own reliable tier, and the tier that holds the models of all four.
 type sized struct {
 	job       sim.Config
@@ -280,12 +286,15 @@ func (s sized) row(t *testing.T, name string, cfg sim.Config, count int) {
 	aMean, _, _, _, aHigh := distribution(apart)
 	pMean, _, _, _, pHigh := distribution(pool)
 	saved := 1 - dollars(hosts)/dollars(own)
+	row := name + ", " + planner.Bytes(s.modelSize)
 	fleet := func(f planner.Fleet) string {
 		return fmt.Sprintf("%d %s, %.3f", f.Count, f.Type.Name, dollars(f.Type.OnDemand)*float64(f.Count))
 	}
-	missed := "" // a finding about the market and the catalog, not a fault of the program
+	missed := "" // a finding about the market and the catalog, not a fault of the program; but what the page says to be met stays met
 	if pMean > aMean || pHigh > aHigh {
-		missed = "no dearer"
+		if missed = "no dearer"; count >= pageStarts && !slices.Contains(dearer, row) {
+			t.Errorf("%s: $%.2f (%.2f) in place of %.2f (%.2f), and test/papers/measured.md says that it is no dearer", row, pMean, pHigh, aMean, aHigh)
+		}
 	}
 	if s.share >= forced && saved < 0.5 {
 		missed = strings.TrimPrefix(missed+", half saved", ", ")
