@@ -33,6 +33,7 @@ type Limits struct {
 	Loss      float64 // LossLimit, the share of its speed that a job may lose
 	Memory    int64   // bytes
 	Bandwidth float64 // bytes a second that the machine sustains
+	Moves     int     // tasks that a repack moves at most for each aggregator that it frees
 }
 
 // DefaultLoss is the paper's LossLimit.

@@ -48,9 +48,14 @@ func (c *Clusters) Leave(id string) {
 }
 
 // Recycle has each cluster give back what it does not need.
-func (c *Clusters) Recycle() (changes []Change) {
+func (c *Clusters) Recycle() []Change { return c.each((*Pool).Recycle) }
+
+// Repack has each cluster pack its tasks anew.
+func (c *Clusters) Repack() []Change { return c.each((*Pool).Repack) }
+
+func (c *Clusters) each(do func(*Pool) Change) (changes []Change) {
 	for _, p := range c.pools {
-		changes = append(changes, p.Recycle())
+		changes = append(changes, do(p))
 	}
 	return changes
 }

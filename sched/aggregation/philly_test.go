@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/tierml/tierml/sim/jobs"
 )
 
 // This file is section 5.2.3, figure 11: the servers that jobs of a cluster's trace ask for, beside the aggregators that serve them.
@@ -70,10 +72,30 @@ func (f figure11) saved() float64  { return 1 - f.had/f.asked }
 func (f figure11) bound() float64  { return 1 - f.needed/f.asked }
 func (f figure11) wholes() float64 { return 1 - f.whole/f.asked }
 
+// met are the virtual clusters that reach the aim when what is too much is given back every ten minutes.
+var met = []string{"b436b2", "ee9e8c"}
+
+// autops is what another program for the same rules, autops.py, saves of the same arrivals by LossLimit, with random numbers of its own.
+var autops = map[float64]float64{0.05: 0.669, 0.1: 0.705}
+
+// aim is the share of the bound's saving that is aimed at.
+const aim = 0.95
+
+// verdict compares a cluster with the aim. What whole servers cannot reach, no packing can.
+func (f figure11) verdict() string {
+	switch {
+	case f.saved() >= aim*f.bound():
+		return "met"
+	case f.wholes() < aim*f.bound():
+		return "not to be had with whole servers"
+	}
+	return "missed"
+}
+
 // alone is one cluster with LossLimit.
 func alone(limit float64) *Clusters { return NewClusters(1, Limits{Loss: limit}) }
 
-// replay has jobs come and go. Aggregators are given back whenever a job has left or, with a period, every so many seconds.
+// replay has jobs come and go. Aggregators are given back whenever a job has left or, with a period, packed anew every so many seconds.
 func replay(t *testing.T, jobs []submitted, p *Clusters, period float64) (f figure11) {
 	t.Helper()
 	type event struct {
@@ -104,15 +126,15 @@ func replay(t *testing.T, jobs []submitted, p *Clusters, period float64) (f figu
 		}
 		last = to
 	}
-	recycle := func() {
-		for _, c := range p.Recycle() {
+	recycle := func(do func() []Change) {
+		for _, c := range do() {
 			f.moves += len(c.Moves)
 		}
 	}
 	for _, e := range events {
 		for period > 0 && due <= e.at {
 			pass(due)
-			recycle()
+			recycle(p.Repack)
 			due += period
 		}
 		pass(e.at)
@@ -128,7 +150,7 @@ func replay(t *testing.T, jobs []submitted, p *Clusters, period float64) (f figu
 			p.Leave(j.of.ID)
 			asked -= j.servers
 			if period == 0 {
-				recycle()
+				recycle(p.Recycle)
 			}
 		}
 		f.peak = max(f.peak, p.Size())
@@ -172,7 +194,7 @@ func TestFigure11OnPhilly(t *testing.T) {
 	}
 	arrivals := rows(t, filepath.Join(dir, "philly-arrivals-by-vc.csv.gz"))
 	// jobs of some virtual clusters, each beginning at an offset of its own of at most so many seconds
-	jobs := func(seed uint64, use float64, only string, offset float64) (out []submitted) {
+	philly := func(seed uint64, use float64, only string, offset float64) (out []submitted) {
 		r, begins := rand.New(rand.NewPCG(seed, 11)), map[string]float64{}
 		for i, row := range arrivals {
 			if _, known := begins[row[0]]; !known {
@@ -194,34 +216,65 @@ func TestFigure11OnPhilly(t *testing.T) {
 		return out
 	}
 	line := func(what string, f figure11) {
-		t.Logf("| %s | %d | %.1f | %.1f | %.3f | %.3f | %.1f | %.2f | %.2f | %d | %.0f |", what, f.jobs, 100*f.saved(), 100*f.bound(), f.saved()/f.bound(),
-			f.saved()/f.wholes(), 100*f.below/f.within, 100*f.above/f.within, f.worst, f.peak, serverUSD*(f.asked-f.had)/3600)
+		t.Logf("| %s | %d | %.1f | %.1f | %.3f | %.3f | %s | %.1f | %.2f | %.2f | %d | %d of %d | %.0f |", what, f.jobs, 100*f.saved(), 100*f.bound(), f.saved()/f.bound(),
+			f.wholes()/f.bound(), f.verdict(), 100*f.below/f.within, 100*f.above/f.within, f.worst, f.peak, f.moves, f.moved, serverUSD*(f.asked-f.had)/3600)
 	}
-	t.Log("| clusters, LossLimit, use of servers, recycled | jobs | saved % | bound % | reached | of whole servers | ratio < 1, % of time | > 1 | worst | peak | $ saved |")
+	t.Log("| clusters, LossLimit, use of servers, recycled | jobs | saved % | bound % | reached | ceil | at least .95 | ratio < 1, % of time | > 1 | worst | peak | tasks moved | $ saved |")
 	const all = ""
 	for _, limit := range []float64{0.05, 0.1, 0.2} {
-		line(fmt.Sprintf("all from time 0, %.2f, 1, at once", limit), replay(t, jobs(1, 1, all, 0), alone(limit), 0))
+		f := replay(t, philly(1, 1, all, 0), alone(limit), 0)
+		line(fmt.Sprintf("all from time 0, %.2f, 1, at once", limit), f)
+		if other, known := autops[limit]; known && math.Abs(f.saved()-other) > 0.03 {
+			t.Errorf("LossLimit %.2f: %.3f saved, and %.3f by autops.py", limit, f.saved(), other)
+		}
 	}
 	for _, use := range []float64{1.5, 1.67, 2} {
-		line(fmt.Sprintf("all from time 0, 0.10, %.2f, at once", use), replay(t, jobs(1, use, all, 0), alone(0.1), 0))
+		line(fmt.Sprintf("all from time 0, 0.10, %.2f, at once", use), replay(t, philly(1, use, all, 0), alone(0.1), 0))
 	}
 	for _, period := range []float64{0, 600, 3600, 6 * 3600} {
-		line(fmt.Sprintf("all, shifted by up to 30 days, 0.10, 1, every %.0f min", period/60), replay(t, jobs(1, 1, all, 30*86400), alone(0.1), period))
+		line(fmt.Sprintf("all, shifted by up to 30 days, 0.10, 1, every %.0f min", period/60), replay(t, philly(1, 1, all, 30*86400), alone(0.1), period))
 	}
 	for _, n := range []int{2, 4, 8, 16} {
 		line(fmt.Sprintf("all in %d clusters, shifted by up to 30 days, 0.10, 1, every 60 min", n),
-			replay(t, jobs(1, 1, all, 30*86400), NewClusters(n, Limits{Loss: 0.1}), 3600))
+			replay(t, philly(1, 1, all, 30*86400), NewClusters(n, Limits{Loss: 0.1}), 3600))
 	}
+	line("Alibaba, 0.10, 1, every 60 min", replay(t, alibaba(t, filepath.Join(dir, "alibaba-2023", "openb_pod_list_default.csv.gz")), alone(0.1), 3600))
 	var names []string
 	for _, row := range arrivals {
 		names = append(names, row[0])
 	}
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
-		if f := replay(t, jobs(1, 1, name, 0), alone(0.1), 3600); f.jobs > 0 {
-			line(name+", 0.10, 1, every 60 min", f)
+		for _, period := range []float64{600, 3600} {
+			f := replay(t, philly(1, 1, name, 0), alone(0.1), period)
+			if f.jobs == 0 {
+				continue
+			}
+			line(fmt.Sprintf("%s, 0.10, 1, every %.0f min", name, period/60), f)
+			if verdict := f.verdict(); verdict != "met" && period == 600 && slices.Contains(met, name) {
+				t.Errorf("%s: %.3f of the bound's saving, which test/papers/schedulers.md says to be met", name, f.saved()/f.bound())
+			}
+			if f.above >= 0.01*f.within {
+				t.Errorf("%s: more servers than asked for in %.2f %% of the time", name, 100*f.above/f.within)
+			}
 		}
 	}
+}
+
+// alibaba are the tasks of two GPUs and more of Alibaba's cluster, with their own run times.
+func alibaba(t *testing.T, path string) (out []submitted) {
+	t.Helper()
+	all, err := jobs.ReadArrivals(unpacked(t, path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(1, 11))
+	for i, a := range all {
+		if a.Units >= 2 && a.Runs > 0 {
+			out = append(out, draw(r, fmt.Sprint(i), a.At, a.Runs, a.Units, 1))
+		}
+	}
+	return out
 }
 
 // serverUSD is an hour of a server: c5.xlarge on demand in us-east-1.
@@ -236,19 +289,25 @@ func number(t *testing.T, s string) float64 {
 	return x
 }
 
-// rows reads a table without its header.
-func rows(t *testing.T, path string) [][]string {
+// unpacked opens a packed file for the test.
+func unpacked(t *testing.T, path string) io.Reader {
 	t.Helper()
 	f, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	unpacked, err := gzip.NewReader(f)
+	t.Cleanup(func() { _ = f.Close() }) // it was only read
+	r, err := gzip.NewReader(f)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := csv.NewReader(unpacked)
+	return r
+}
+
+// rows reads a table without its header.
+func rows(t *testing.T, path string) [][]string {
+	t.Helper()
+	r := csv.NewReader(unpacked(t, path))
 	if _, err := r.Read(); err != nil && err != io.EOF {
 		t.Fatal(err)
 	}
