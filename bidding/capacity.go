@@ -311,7 +311,7 @@ func (r *spreading) fallBack(missing units) {
 	hours := func(work float64) time.Duration { return time.Duration(work / rate * float64(time.Hour)) }
 	latest, why := r.Job.Deadline, "the deadline leaves no time to wait"
 	if latest.IsZero() {
-		latest, why = r.Job.Started.Add(2*hours(r.Job.Work)+r.Patience), "it has been too long in coming"
+		latest, why = r.Job.Started.Add(2*hours(r.Job.Work)+r.Patience), "it did not come in time"
 	}
 	if r.Now.Add(hours(left) + 2*r.Job.Startup).After(latest) {
 		r.buy(best, missing, "on demand, as no spot pool has capacity and "+why)

@@ -77,7 +77,7 @@ func (p Deadline) Plan(s State) Plan {
 	now := plan.at(c.work, c.slack())
 	if c.spot >= 0 {
 		if now.take&c.upPhase() != 0 {
-			return c.goTo(c.spot, "spot can be had")
+			return c.goTo(c.spot, "spot is available")
 		}
 		return c.goTo(c.demand, "spot machines will not last long enough to be worth the changeover")
 	}
@@ -98,7 +98,7 @@ func (p Deadline) onDemand(c *course) Plan {
 	case !c.affordable(2):
 		return c.stay("on demand, as the budget does not allow a change", plan.step)
 	case c.spot >= 0 && now.change&c.upPhase() != 0:
-		return c.goTo(c.spot, "spot can be had, and is expected to last long enough to be worth the changeover")
+		return c.goTo(c.spot, "spot is available, and is expected to last long enough to be worth the changeover")
 	case c.spot < 0 && c.patient(plan.step) && now.leave&c.downPhase() != 0:
 		return c.pause("waiting for spot is expected to cost less than continuing on demand", plan.step)
 	}
@@ -126,9 +126,9 @@ func (c *course) spotOnly(affordable bool) Plan {
 		why = "the budget does not allow to finish on demand"
 	}
 	if c.spot >= 0 {
-		return c.goTo(c.spot, why+": spot, whatever becomes of the deadline")
+		return c.goTo(c.spot, why+": spot, even if the deadline is missed")
 	}
-	return c.pause(why+": waiting for spot, whatever becomes of the deadline", 0)
+	return c.pause(why+": waiting for spot, even if the deadline is missed", 0)
 }
 
 // strategy returns that for the outlook now. What is learned is brought up to date four times a day, in a pool's first

@@ -20,14 +20,14 @@ func MostReliable(s State, e market.Estimator, onDemandFirst bool) (best Conside
 		if whyNot(c, &seen, s) != "" {
 			continue
 		}
-		seen.Why = "no reliable machine can be had, and this one, on demand, is not taken"
+		seen.Why = "no reliable machine is available, and this one, on demand, is not taken"
 		switch {
 		case !c.OnDemand():
 			seen.MTTF = e.MTTF(c.History, s.Now, seen.Bid)
-			seen.Why = fmt.Sprintf("no reliable machine can be had: the most reliable serves, with checkpoints; its MTTF is %s",
+			seen.Why = fmt.Sprintf("no reliable machine is available: the most reliable serves, with checkpoints; its MTTF is %s",
 				mttfText(seen.MTTF))
 		case !onDemandFirst:
-			seen.Why = "no spot machine that could serve can be had; this one, on demand, is not taken"
+			seen.Why = "no spot machine that could serve is available; this one, on demand, is not taken"
 		}
 		open = append(open, seen)
 	}

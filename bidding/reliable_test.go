@@ -8,7 +8,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// TierML (CMU-PDL-16-102), footnote 7: where no reliable machine can be had, the most reliable available serves.
+// TierML (CMU-PDL-16-102), footnote 7: where no reliable machine is available, the most reliable available serves.
 func TestMostReliable(t *testing.T) {
 	now := time.Date(2014, 5, 1, 0, 0, 0, 0, time.UTC)
 	kind := func(name string) market.InstanceType {
@@ -48,7 +48,7 @@ func TestMostReliable(t *testing.T) {
 		if got.Pool.Type != c.want || found != (c.want != "") {
 			t.Errorf("%s: %s, want %q", c.name, got.Pool, c.want)
 		}
-		if found && (!strings.Contains(got.Why, "no reliable machine can be had") || got.Bid != market.Dollar) && got.Pool.Class == market.Spot {
+		if found && (!strings.Contains(got.Why, "no reliable machine is available") || got.Bid != market.Dollar) && got.Pool.Class == market.Spot {
 			t.Errorf("%s: at $%s, as %q", c.name, got.Bid, got.Why)
 		}
 	}

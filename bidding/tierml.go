@@ -391,7 +391,7 @@ func (r *round) whyBest() string {
 	best := r.ranking[0]
 	c := &r.plan.Considered[best]
 	if !c.Pool.TakesBids() {
-		return "spot price $" + c.Price.String() + " is within the limit $" + c.Bid.String() + "; no bids are taken, so that prices tell nothing of preemptions"
+		return "spot price $" + c.Price.String() + " is within the limit $" + c.Bid.String() + "; without bids, prices say nothing about preemptions"
 	}
 	if !c.MTTF.Known {
 		return "spot price $" + c.Price.String() + " is within the bid $" + c.Bid.String() + "; MTTF unknown, as of all others"

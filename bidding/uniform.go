@@ -30,14 +30,14 @@ func (UniformProgress) Plan(s State) Plan {
 	case !c.daring() && c.demand >= 0:
 		return c.goTo(c.demand, "safety net: two changeovers more, and the deadline would be missed")
 	case c.spot >= 0:
-		return c.goTo(c.spot, "spot can be had")
+		return c.goTo(c.spot, "spot is available")
 	}
 	behind := c.ahead(0) // negative
 	switch {
 	case behind < 0 && c.demand >= 0:
 		return c.goTo(c.demand, "behind uniform progress")
 	case c.demand < 0:
-		return c.pause("no fleet can be had", 0)
+		return c.pause("no fleet is available", 0)
 	}
 	// Idle, the job falls behind as fast as progress is expected; and the safety net waits.
 	return c.waitAhead(behind)
@@ -61,7 +61,7 @@ func (c *course) uniformOnDemand() Plan {
 	case c.paid() > c.ending()+c.margin(): // ours: the paper's machines are billed by the second
 		return c.stay("on demand, to the end of the time that is paid for", c.paid()-c.ending()-c.margin())
 	case c.spot >= 0:
-		return c.goTo(c.spot, "ahead of uniform progress by two changeovers, and spot can be had")
+		return c.goTo(c.spot, "ahead of uniform progress by two changeovers, and spot is available")
 	}
 	return c.waitAhead(c.ahead(0))
 }

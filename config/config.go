@@ -43,7 +43,8 @@ type Job struct {
 	// Name names the run directory runs/NAME-N and tags its machines. Required: letters, digits and dashes.
 	Name string `yaml:"name" job:"required,env"`
 	// Cloud is where machines come from. `local`: processes of this machine, on a replayed spot market. `ec2`, `gce`: Amazon's and
-	// Google's, for real money. `none`: no machines, for `tierml train`. Required.
+	// Google's, for real money. `kubernetes`: pods of a cluster, in a build with the tag `kube` ([kubernetes.md](kubernetes.md)). `none`: no
+	// machines, for `tierml train`. Required.
 	Cloud string `yaml:"cloud" job:"required"`
 	// Security is how the processes of a run communicate (docs/security.md). `tls`: mutual TLS with the run's own authority.
 	// `plain`: plaintext, on the loopback interface only. Default `plain` on `local`, where nothing leaves this host, else `tls`.
@@ -298,8 +299,8 @@ type Reliable struct {
 	// ([cost](cost.md#the-reliable-machines)).
 	Type string `yaml:"type"`
 	// Count of reliable machines. With 0 the spot machine with the highest MTTF serves in their place, with checkpoints
-	// ([training](training.md)). Default 1; with type `auto` as many as cost least, and more or fewer
-	// [as cuts take](cost.md#the-reliable-machines).
+	// ([training](training.md)). Default 1; with type `auto` the cheapest number, adjusted at run time
+	// to [how long cuts take](cost.md#the-reliable-machines).
 	Count int `yaml:"count" job:"zero"`
 	// Zone they run in; one of `resources.zones`. Default the first zone in use.
 	Zone string `yaml:"zone"`
@@ -307,7 +308,7 @@ type Reliable struct {
 	// (docs/training.md). Default the catalog's.
 	Bandwidth Bandwidth `yaml:"bandwidth"`
 	// Committed is the cost of such a machine's hour under a Savings Plan, reservation or committed use discount. It adds nothing to
-	// the bill ([cost](cost.md#savings-plans-and-reservations)). Needs `type`, one that workers cannot be. Default none.
+	// the bill ([cost](cost.md#savings-plans-and-reservations)). Requires `type`, which must not be a worker type. Default none.
 	Committed market.USD `yaml:"committed"`
 }
 

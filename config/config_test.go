@@ -236,16 +236,11 @@ func TestFaultOfOthersHasAPlace(t *testing.T) {
 
 func noEnvironment(string) (string, bool) { return "", false }
 
-// TestReference checks that docs/job.md names every field, and that every example in it loads.
+// TestReference checks that every example of docs/job.md loads; TestFieldLists that it has every field.
 func TestReference(t *testing.T) {
 	text, err := os.ReadFile("../docs/job.md")
 	if err != nil {
 		t.Fatal(err)
-	}
-	for _, field := range Fields() {
-		if !strings.Contains(string(text), "`"+field+"`") {
-			t.Errorf("docs/job.md does not mention `%s`", field)
-		}
 	}
 	examples := strings.Split(string(text), "```yaml\n")[1:]
 	if len(examples) == 0 {

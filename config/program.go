@@ -68,8 +68,8 @@ type State struct {
 	Dir string `yaml:"dir"`
 	// Every is the time from one mirroring to the next. Default 10m.
 	Every time.Duration `yaml:"every"`
-	// Marker is a file that the program writes last: a folder with it counts when nothing in it is newer; until then its last saved
-	// version does. Default none: each file counts by itself.
+	// Marker is a file that the program writes last. A folder with this file is saved only when no other file in it is newer; until then the last
+	// saved version is kept. Default none: each file counts by itself.
 	Marker string `yaml:"marker"`
 }
 

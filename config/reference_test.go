@@ -23,13 +23,13 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// The tables of docs/job.md between <!-- fields of X --> and <!-- end --> are made from the structs of this package: the
+// The lists of docs/job.md between <!-- fields of X --> and <!-- end --> are made from the structs of this package: the
 // texts and defaults from the fields' comments, the kinds of values from their types, and the examples that messages show.
-// TestFieldTables says when they are out of date; `make golden` writes them.
+// TestFieldLists says when they are out of date; `make golden` writes them.
 
 const referencePage = "../docs/job.md"
 
-// choices are the words that a field takes, and limits its numbers; TestValuesInTables checks them against what is refused.
+// choices are the words that a field takes, and limits its numbers; TestValuesInLists checks them against what is refused.
 var choices = map[string][]string{
 	"cloud": {CloudLocal, "ec2", "gce", CloudNone}, "security": {SecurityTLS, SecurityPlain}, "provider": {"ec2", "gce"},
 	"policy": Policies(), "prefer": {PreferCost, PreferBalanced, PreferTime}, "resources.any_of[].arch": {market.ArchX86, market.ArchARM}, "train.consistency": {BSP, SSP, ASP},
@@ -253,14 +253,13 @@ func everyField(t *testing.T) (all []described) {
 	return all
 }
 
-// tableOf is the table of one part of the job: "the job" is what is in no section, "gce beyond ec2" names fields that ec2 has with
-// the same text in a line below the table. A part with a heading of its own on the page needs no line of the table.
-func tableOf(part string, all []described, page string) string {
+// listOf is the list of one part of the job: "the job" is what is in no section, "gce beyond ec2" names fields that ec2 has with
+// the same text in a last line; the fields below a named one are not named again. A part with a heading of its own on the page needs no
+// line. It returns the named fields, too.
+func listOf(part string, all []described, page string) (list string, alike []string) {
 	var b strings.Builder
 	part, like, _ := strings.Cut(part, " beyond ")
 	headed := strings.Contains(page, "\n## `"+part+"`")
-	var alike []string
-	b.WriteString("| field | value | default | what it is |\n|---|---|---|---|\n")
 	sections := map[string]bool{}
 	for _, d := range all {
 		if name, _, below := strings.Cut(d.path, "."); below {
@@ -273,42 +272,64 @@ func tableOf(part string, all []described, page string) string {
 		if twin := like + strings.TrimPrefix(d.path, part); like != "" && name == part && slices.ContainsFunc(all, func(o described) bool {
 			return o.path == twin && o.text == d.text && o.fallback == d.fallback
 		}) {
-			alike = append(alike, "`"+d.path+"`")
+			alike = append(alike, d.path)
 			continue
 		}
 		if headed && d.path == part {
 			continue
 		}
 		if name == part || part == "the job" && !sections[name] {
-			fallback := d.fallback
-			if fallback == "none" { // the page says that an empty one is
-				fallback = ""
-			}
-			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", d.path, cell(d.value), cell(fallback), cell(d.text))
+			b.WriteString(line(d))
 		}
 	}
-	if len(alike) > 0 {
-		fmt.Fprintf(&b, "\nAs in `%s`: %s.\n", like, strings.Join(alike, ", "))
+	var names []string
+	for _, path := range alike {
+		if above := path[:max(0, strings.LastIndexByte(path, '.'))]; !slices.Contains(alike, above) {
+			names = append(names, "`"+strings.TrimPrefix(path, part+".")+"`")
+		}
 	}
-	return b.String()
+	if len(names) > 0 {
+		fmt.Fprintf(&b, "- As in `%s`: %s.\n", like, strings.Join(names, ", "))
+	}
+	return b.String(), alike
 }
 
-func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
+// line describes a field in a line of a list: what to write, what it is, and its default.
+func line(d described) string {
+	value, fallback := d.value, "Default: "+d.fallback+"."
+	if rest, ok := strings.CutPrefix(d.fallback, "required"); ok {
+		value, fallback = value+"; required", ""
+		if note, ok := strings.CutPrefix(rest, ": "); ok {
+			fallback = sentenceOf(note)
+		} else {
+			value += rest
+		}
+	} else if d.fallback == "none" { // the page says so
+		fallback = ""
+	}
+	return strings.TrimSpace(fmt.Sprintf("- `%s` (%s): %s. %s", d.path, value, d.text, fallback)) + "\n"
+}
 
-var tableMark = regexp.MustCompile(`(?s)<!-- fields of ([\w. ]+)(?:;[^>]*)? -->\n.*?<!-- end -->`)
+// sentenceOf makes a sentence of words.
+func sentenceOf(words string) string { return strings.ToUpper(words[:1]) + words[1:] + "." }
 
-//go:generate go test -run TestFieldTables . -update
+var listMark = regexp.MustCompile(`(?s)<!-- fields of ([\w. ]+)(?:;[^>]*)? -->\n.*?<!-- end -->`)
 
-// TestFieldTables checks that the tables of docs/job.md are those of the structs.
-func TestFieldTables(t *testing.T) {
+//go:generate go test -run TestFieldLists . -update
+
+// TestFieldLists checks that the lists of docs/job.md are those of the structs.
+func TestFieldLists(t *testing.T) {
 	page, err := os.ReadFile(referencePage)
 	if err != nil {
 		t.Fatal(err)
 	}
 	all := everyField(t)
-	made := tableMark.ReplaceAllStringFunc(string(page), func(old string) string {
-		part := tableMark.FindStringSubmatch(old)[1]
-		return fmt.Sprintf("<!-- fields of %s -->\n%s<!-- end -->", part, tableOf(part, all, string(page)))
+	var named []string
+	made := listMark.ReplaceAllStringFunc(string(page), func(old string) string {
+		part := listMark.FindStringSubmatch(old)[1]
+		list, alike := listOf(part, all, string(page))
+		named = append(named, alike...)
+		return fmt.Sprintf("<!-- fields of %s -->\n%s<!-- end -->", part, list)
 	})
 	if *update {
 		if err := os.WriteFile(referencePage, []byte(made), 0o644); err != nil {
@@ -317,12 +338,11 @@ func TestFieldTables(t *testing.T) {
 		return
 	}
 	if made != string(page) {
-		t.Error("the tables of docs/job.md are out of date: write them by `make golden`, and read the difference")
+		t.Error("the lists of docs/job.md are out of date: write them by `make golden`, and read the difference")
 	}
 	for _, d := range all {
-		if !strings.Contains(made, "\n| `"+d.path+"` | ") && !strings.Contains(made, ", `"+d.path+"`") && !strings.Contains(made, ": `"+d.path+"`") &&
-			!strings.Contains(made, "\n## `"+d.path+"`") {
-			t.Errorf("%s is in no table of docs/job.md", d.path)
+		if !strings.Contains(made, "\n- `"+d.path+"` (") && !slices.Contains(named, d.path) && !strings.Contains(made, "\n## `"+d.path+"`") {
+			t.Errorf("%s is in no list of docs/job.md", d.path)
 		}
 	}
 }
@@ -408,8 +428,8 @@ func refuses(t *testing.T, path, line string) (faults Faults) {
 	return faults
 }
 
-// What the tables say of words and numbers is what is refused and taken.
-func TestValuesInTables(t *testing.T) {
+// What the lists say of words and numbers is what is refused and taken.
+func TestValuesInLists(t *testing.T) {
 	last := func(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
 	for path, words := range choices {
 		if faults := refuses(t, path, last(path)+": rubbish"); len(faults) == 0 {
@@ -425,7 +445,7 @@ func TestValuesInTables(t *testing.T) {
 	}
 	for path, l := range limits {
 		if faults := refuses(t, path, last(path)+": "+l.outside); len(faults) == 0 {
-			t.Errorf("%s takes %s; the table says %s", path, l.outside, l.text)
+			t.Errorf("%s takes %s; the list says %s", path, l.outside, l.text)
 		}
 		if faults := refuses(t, path, last(path)+": "+l.inside); len(faults) > 0 {
 			t.Errorf("%s does not take %s: %v", path, l.inside, faults)

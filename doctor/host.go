@@ -132,7 +132,7 @@ func Endpoint(url string, client *http.Client, now func() time.Time) Check {
 		took := now().Sub(began)
 		theirs, err := http.ParseTime(response.Header.Get("Date"))
 		if err != nil {
-			return fmt.Sprintf("%s answers in %v; it does not tell its time", url, took.Round(time.Millisecond)), nil
+			return fmt.Sprintf("%s answers in %v; it does not report its time", url, took.Round(time.Millisecond)), nil
 		}
 		skew := began.Add(took / 2).Sub(theirs).Round(time.Second)
 		if skew.Abs() > mildSkew {
@@ -158,7 +158,7 @@ func Readable(name, path string, open func(context.Context, string) (io.ReadClos
 		head := make([]byte, 512)
 		n, err := io.ReadFull(file, head)
 		if n == 0 {
-			return "", Wrong("name a file with something in it", "%s is empty or cannot be read: %v", path, err)
+			return "", Wrong("name a file that is not empty", "%s is empty or cannot be read: %v", path, err)
 		}
 		return filepath.Base(path) + " can be read", nil
 	}}
@@ -229,11 +229,11 @@ func (s Store) Check(place, mark string) Check {
 		}
 		read, err := io.ReadAll(io.LimitReader(file, 1<<10))
 		if err := errors.Join(err, file.Close()); err != nil || string(read) != text {
-			return "", Wrong(advice, "%s gives back something else than was written: %v", place, err)
+			return "", Wrong(advice, "%s returns something other than what was written: %v", place, err)
 		}
 		if err := s.Remove(ctx, object); err != nil {
 			return "", Warn(advice+"; remove "+object, "%s: objects cannot be removed, so that old checkpoints would stay: %v", place, err)
 		}
-		return place + " takes objects, gives them back and lets them go", nil
+		return place + ": objects can be written, read and removed", nil
 	}}
 }

@@ -17,7 +17,7 @@ func Prices(job *config.Job, load func(*config.Job) (*local.Market, error)) Chec
 	return Check{Name: "prices and catalog", Look: func(context.Context) (string, error) {
 		m, err := load(job)
 		if err != nil {
-			return "", Wrong("docs/prices.md says how prices are had, and what a catalog looks like", "%v", err)
+			return "", Wrong("docs/prices.md says where to get prices, and what a catalog looks like", "%v", err)
 		}
 		if err := m.Admit(job); err != nil {
 			return "", err

@@ -65,7 +65,7 @@ func TestExportOutlastsAFullDisk(t *testing.T) {
 		w.unsavable(50 * time.Second)
 		return func() bool {
 			e := w.exportLines()
-			return len(e) == 2 && e[0].Outcome == "" && strings.HasPrefix(e[0].Why, "no space left on device; it is tried again for ") &&
+			return len(e) == 2 && e[0].Outcome == "" && strings.HasPrefix(e[0].Why, "no space left on device; retrying for ") &&
 				e[1].Outcome == "finished" && e[1].T.Sub(e[0].T) >= 50*time.Second && w.count(journal.Leave) == 1
 		}
 	})

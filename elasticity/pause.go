@@ -16,7 +16,7 @@ import (
 func (c *Controller) pause(e ScaleWanted) (target, error) {
 	switch {
 	case e.Resume || e.Reset || e.Workers != 0 || e.Servers != 0 || e.Reliable != 0:
-		return target{}, errors.New("a pause comes without other numbers")
+		return target{}, errors.New("a pause cannot be combined with other numbers")
 	case c.cfg.Reliable.Count == 0:
 		return target{}, errors.New("a run without reliable machines has nowhere to keep its state: end it in order, and continue from its checkpoint with --resume")
 	}
@@ -35,7 +35,7 @@ func errOthersPause(t target) error {
 	if t.scheduled {
 		return fmt.Errorf("a scheduler has paused the run (%s) and will resume it; to pause it until you resume it, pause it yourself", t.paused)
 	}
-	return fmt.Errorf("the run was paused by somebody else than a scheduler (%s): it stays so until that is taken back", t.paused)
+	return fmt.Errorf("a user paused the run (%s), and only a user can resume it", t.paused)
 }
 
 // atRest reports whether a pause is complete: training rests, and every transient machine was sent away. An unanswered launch may

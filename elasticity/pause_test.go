@@ -233,7 +233,7 @@ func TestPauseRefuses(t *testing.T) {
 		want  string
 	}{
 		{elastic(), ScaleWanted{Resume: true}, "the run is not paused"},
-		{elastic(), ScaleWanted{Pause: true, Workers: 2}, "without other numbers"},
+		{elastic(), ScaleWanted{Pause: true, Workers: 2}, "combined with other numbers"},
 		{bare, ScaleWanted{Pause: true}, "nowhere to keep its state"},
 	} {
 		w := newElastic(1, c.shape, func(w *world) { w.request(c.ask) })

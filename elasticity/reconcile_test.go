@@ -22,7 +22,7 @@ func TestMachinesThatNobodyKnowsAreEnded(t *testing.T) {
 		finish(t, w, "finished")
 		strays := 0
 		for _, e := range w.entries {
-			if e.Kind == journal.Terminated && strings.Contains(e.Why, "said to have failed") {
+			if e.Kind == journal.Terminated && strings.Contains(e.Why, "reported as failed") {
 				strays++
 			}
 		}

@@ -136,7 +136,7 @@ func TestReliableMachinesMustHoldTheJob(t *testing.T) {
 	}
 }
 
-// Where no reliable machine can be had, the most reliable available serves, with checkpoints (TierML, footnote 7): by the
+// Where no reliable machine is available, the most reliable available serves, with checkpoints (TierML, footnote 7): by the
 // job's own word, or as the pool sells none. When it is taken the next one takes its place, and training continues.
 func TestMostReliableServes(t *testing.T) {
 	for _, own := range []bool{true, false} {
@@ -178,7 +178,7 @@ func TestMostReliableServes(t *testing.T) {
 				t.Fatalf("own %v, seed %d: nobody took the place of %s\n%s", own, seed, first, w.describe())
 			}
 			for _, e := range w.lines(journal.Intent) {
-				if e.Tier == string(tiers.Reliable) && e.Pool == poolB.String() && (!strings.Contains(e.Why, "no reliable machine can be had") || e.Bid == "") {
+				if e.Tier == string(tiers.Reliable) && e.Pool == poolB.String() && (!strings.Contains(e.Why, "no reliable machine is available") || e.Bid == "") {
 					t.Errorf("bought as %+v", e)
 				}
 				if e.Tier == string(tiers.Reliable) && e.Pool == poolA.String() {
@@ -262,7 +262,7 @@ func TestMostReliableServesWithCheckpointsOnly(t *testing.T) {
 	w := newWorld(1, s)
 	w.cloud.onDemand = w.now.Add(time.Hour)
 	finish(t, w, "failed")
-	if why := w.entries[len(w.entries)-1].Why; !strings.Contains(why, "no reliable machine could be had in 5 tries") || !strings.Contains(why, "with checkpoints") {
+	if why := w.entries[len(w.entries)-1].Why; !strings.Contains(why, "no reliable machine was available in 5 tries") || !strings.Contains(why, "with checkpoints") {
 		t.Errorf("it failed as %q", why)
 	}
 }

@@ -88,7 +88,7 @@ func TestProcessThatBeginsAnew(t *testing.T) {
 		w.nodes[id].restart(time.Millisecond)
 	})
 	finish(t, w, "finished")
-	if e := w.only(t, journal.Failed); e.Instance != string(id) || !strings.Contains(e.Why, "began anew") {
+	if e := w.only(t, journal.Failed); e.Instance != string(id) || !strings.Contains(e.Why, "restarted and lost") {
 		t.Errorf("%s", line(e))
 	}
 	if w.count(journal.Rollback) != 1 {

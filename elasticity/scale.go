@@ -131,7 +131,7 @@ func (c *Controller) retarget(e ScaleWanted) (next target, err error) {
 	case c.closing():
 		return target{}, errors.New("the run is ending")
 	case !c.training.Need().Standing:
-		return target{}, errors.New("the reliable machines are still on their way; ask again when training has begun")
+		return target{}, errors.New("the reliable machines are still starting; try again when training has begun")
 	case e.MoveAll != "":
 		return c.moveAll(e, numbers)
 	case e.Pause:
@@ -184,9 +184,9 @@ func (c *Controller) retarget(e ScaleWanted) (next target, err error) {
 func (c *Controller) moveAll(e ScaleWanted, numbers bool) (target, error) {
 	switch {
 	case numbers || e.Reset || e.Pause || e.Resume:
-		return target{}, errors.New("either moves or other numbers")
+		return target{}, errors.New("ask for moves or for other numbers, not both")
 	case e.MoveAll != InWindow && e.MoveAll != AtOnce && e.MoveAll != FaultIn:
-		return target{}, fmt.Errorf("moves go %q, %q or %q, not %q", InWindow, AtOnce, FaultIn, e.MoveAll)
+		return target{}, fmt.Errorf("moves are %q, %q or %q, not %q", InWindow, AtOnce, FaultIn, e.MoveAll)
 	case c.target.paused != "":
 		return target{}, errors.New("the run is paused: resume it first")
 	}
@@ -255,11 +255,11 @@ func (c *Controller) advanceScale() {
 	var err error
 	switch {
 	case c.step.Ending || c.step.Finished:
-		err = errors.New("the run ended before it was so")
+		err = errors.New("the run ended before that was done")
 	case c.target.paused != "" && !c.atRest() || c.target.paused == "" && !c.scaled():
 		return
 	default:
-		c.recordScale(c.describe(), "everything is as it was asked for", c.step.Wall(c.step.Now.Sub(c.target.since)))
+		c.recordScale(c.describe(), "everything is as requested", c.step.Wall(c.step.Now.Sub(c.target.since)))
 	}
 	for _, id := range c.target.waiting {
 		c.step.Do(Scaled{ID: id, Err: err, Reached: err == nil, Scale: c.Scale()})

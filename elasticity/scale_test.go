@@ -132,7 +132,7 @@ func TestScaleRefuses(t *testing.T) {
 	w := newWorld(1, elastic())
 	w.step(Wake{})
 	w.step(ScaleWanted{ID: 1, Workers: 1})
-	if len(w.scaled) != 1 || w.scaled[0].Err == nil || !strings.Contains(w.scaled[0].Err.Error(), "still on their way") {
+	if len(w.scaled) != 1 || w.scaled[0].Err == nil || !strings.Contains(w.scaled[0].Err.Error(), "still starting") {
 		t.Errorf("before the job stands: %+v", w.scaled)
 	}
 }

@@ -128,7 +128,7 @@ func read(w http.ResponseWriter, r *http.Request, into any) error {
 		if _, large := errors.AsType[*http.MaxBytesError](err); large {
 			return refuse(http.StatusRequestEntityTooLarge, "the request is larger than %d bytes", maxRequest)
 		}
-		return refuse(http.StatusBadRequest, "the request is not what this call takes: %w", err)
+		return refuse(http.StatusBadRequest, "the request is invalid: %w", err)
 	}
 	access.AllRead(w)
 	return nil

@@ -105,7 +105,7 @@ func (in *inputs) take(path, want string, from io.Reader) (err error) {
 		return fmt.Errorf("taking a file in: %w", err)
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); got != want {
-		return refuse(http.StatusUnprocessableEntity, "what arrived has the SHA-256 %s, not %s: send it again", got, want)
+		return refuse(http.StatusUnprocessableEntity, "the upload has the SHA-256 %s, not %s; send it again", got, want)
 	}
 	if err := os.Rename(file.Name(), path); err != nil {
 		return fmt.Errorf("taking a file in: %w", err)
@@ -220,7 +220,7 @@ func (in *inputs) free() (int64, error) {
 	}
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(in.cfg.Home, &s); err != nil {
-		return 0, fmt.Errorf("looking at the room on the disk: %w", err)
+		return 0, fmt.Errorf("reading the free disk space: %w", err)
 	}
 	return int64(s.Bavail) * int64(s.Bsize), nil
 }

@@ -58,7 +58,7 @@ func judge(f facts) verdict {
 		return verdict{state: call.Failed, why: fmt.Sprintf("its run was killed, or failed to start, %d times in a row without getting further; "+
 			"machines of a real cloud may be left: `tierml leaks`", f.fruitless)}
 	case f.stop: // killed meanwhile: its machines may be there still, and ending them takes a run
-		return verdict{state: call.Stopping, why: "its run was killed; it is started again to end what is left of it", start: true}
+		return verdict{state: call.Stopping, why: "its run was killed; it is restarted to end its machines", start: true}
 	case f.began:
 		return verdict{state: call.Queued, why: "its run was killed; resumes from its journal and checkpoints", start: true}
 	}

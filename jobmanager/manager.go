@@ -257,7 +257,7 @@ func began(dir string) bool {
 // save writes a job's record. A record that cannot be written is a full disk, most likely: what is known stays in memory.
 func (m *Manager) save(j *job) {
 	if err := j.write(j.dir); err != nil {
-		m.cfg.Log.Error("what is known of a job cannot be kept", "job", j.ID, "error", err)
+		m.cfg.Log.Error("the state of a job cannot be saved", "job", j.ID, "error", err)
 	}
 }
 

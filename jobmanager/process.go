@@ -167,7 +167,7 @@ func (m *Manager) watch(ctx context.Context, j *job) {
 		told.Feed(e)
 	}, func() { past = false })
 	if err != nil && ctx.Err() == nil {
-		m.cfg.Log.Warn("a journal cannot be followed: there are no alerts of it", "job", j.ID, "error", err)
+		m.cfg.Log.Warn("a journal cannot be followed, so it raises no alerts", "job", j.ID, "error", err)
 	}
 }
 

@@ -63,7 +63,7 @@ func overQuota(m *Manager, j *job) string {
 	case q.Jobs > 0 && jobs >= q.Jobs:
 		return fmt.Sprintf("waits for the quota of group %s (jobs: %d)", j.Group, q.Jobs)
 	case q.Machines > 0 && machines+j.machines() > q.Machines:
-		return fmt.Sprintf("waits for the quota of group %s (machines: %d): jobs before it may have %d, and it %d",
+		return fmt.Sprintf("waits for the quota of group %s (machines: %d): earlier jobs may have %d, and this one %d",
 			j.Group, q.Machines, machines, j.machines())
 	}
 	return ""
@@ -86,8 +86,8 @@ func fitsQuota(q Quota, group string, job *config.Job) error {
 // addsBeyond refuses more workers than a job's file says where its group has a quota of machines.
 func addsBeyond(m *Manager, group string, workers int32) error {
 	if m.cfg.Quotas[group].Machines > 0 && workers > 0 {
-		return refuse(http.StatusForbidden, "group %s has a quota of machines, in which a job counts with those that its file allows: it can be given fewer workers, "+
-			"and its own number again (--restore), not more", group)
+		return refuse(http.StatusForbidden, "group %s has a quota of machines, and a job counts with the most that its file allows: it can be given fewer workers, "+
+			"or its own number again (--restore), but not more", group)
 	}
 	return nil
 }

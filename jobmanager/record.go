@@ -53,7 +53,7 @@ type record struct {
 func (r *record) write(dir string) error {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
-		return fmt.Errorf("keeping what is known of the job %s: %w", r.ID, err)
+		return fmt.Errorf("saving the state of job %s: %w", r.ID, err)
 	}
 	return replaceFile(filepath.Join(dir, recordFile), append(text, '\n'))
 }

@@ -242,7 +242,7 @@ func TestQuotas(t *testing.T) {
 		}
 		for id, want := range map[string]string{
 			vision[1]: "waits for the quota of group vision (jobs: 1)", vision[2]: "waits for the quota of group vision (jobs: 1)",
-			speech[2]: "waits for the quota of group speech (machines: 40): jobs before it may have 32, and it 16",
+			speech[2]: "waits for the quota of group speech (machines: 40): earlier jobs may have 32, and this one 16",
 		} {
 			job, err := client.Job(t.Context(), id)
 			why, whyErr := client.Why(t.Context(), id)

@@ -60,7 +60,7 @@ func openScheduler(m *Manager) (err error) {
 	s := &scheduler{m: m, policy: m.cfg.Scheduler, told: map[string]int{}, said: map[string]string{}, progress: map[string]*progress{}}
 	switch {
 	case m.cfg.Slots > 0 && m.hosts != nil:
-		return fmt.Errorf("the shared hosts %s are there: stop them first, or schedule their slots with --hosts in place of --slots", m.hosts.ID)
+		return fmt.Errorf("the shared hosts %s still run: stop them first, or schedule their slots with --hosts in place of --slots", m.hosts.ID)
 	case m.cfg.Slots > 0:
 	case m.hosts == nil:
 		return errors.New("a scheduler shares machines among jobs: name hosts with --hosts, or say with --slots how many machines of their own all jobs have")
@@ -211,7 +211,7 @@ func (s *scheduler) decide() (calls []grants.Call) {
 	if grants.Due(s.policy, hosts, jobs, s.last) {
 		d := grants.Decide(s.policy, m.cfg.Now(), hosts, jobs, s.others, s.last)
 		if err := s.keep(d); err != nil {
-			m.cfg.Log.Error("a decision of the scheduler cannot be kept, and is not carried out", "error", err)
+			m.cfg.Log.Error("a decision of the scheduler cannot be saved, so it is not carried out", "error", err)
 			return nil
 		}
 		for _, g := range d.Grants {
@@ -420,7 +420,7 @@ func (s *scheduler) carryOut(ctx context.Context, c grants.Call) {
 		delete(s.said, c.Job)
 	} else if s.said[c.Job] != err.Error() {
 		s.said[c.Job] = err.Error()
-		m.cfg.Log.Info("a run cannot be given what was decided yet", "job", c.Job, "workers", c.Workers, "error", err)
+		m.cfg.Log.Info("a run cannot be sent the scheduler's decision yet", "job", c.Job, "workers", c.Workers, "error", err)
 	}
 }
 
@@ -461,11 +461,11 @@ func (s *scheduler) why(m *Manager, id string) (call.Why, error) {
 	case s == nil:
 		return call.Why{}, errors.New("the controller has no scheduler: jobs get slots first come, first served; start it with --scheduler")
 	case j == nil || !s.shares(j):
-		return call.Why{}, fmt.Errorf("%s came before the scheduler, or has no slots: nobody schedules it", id)
+		return call.Why{}, fmt.Errorf("%s was submitted before the scheduler started, or has no slots, so it is not scheduled", id)
 	case j.Awaits:
 		return call.Why{}, fmt.Errorf("%s waits: %s", id, awaits)
 	case s.last.Of(id).Job == "":
-		return call.Why{}, fmt.Errorf("nothing is decided about %s: it is over, or came just now", id)
+		return call.Why{}, fmt.Errorf("there is no decision about %s: it has ended, or was submitted just now", id)
 	}
 	jobs, err := s.jobs()
 	if err != nil {

@@ -173,7 +173,7 @@ func TestSchedulerNeedsMachines(t *testing.T) {
 	s.market()
 	s.keepHosts()
 	s.cfg.Slots = 4
-	if _, err := Open(s.cfg); err == nil || !strings.Contains(err.Error(), "the shared hosts shared-1 are there") {
+	if _, err := Open(s.cfg); err == nil || !strings.Contains(err.Error(), "the shared hosts shared-1 still run") {
 		t.Errorf("a scheduler of hosts and of slots: %v", err)
 	}
 	s.cfg.Hosts, s.cfg.Allow = "", []string{s.home}

@@ -46,7 +46,7 @@ func (m sweeps) draw(j *job, before []*job) bool {
 		return false
 	}
 	if err := replaceFile(filepath.Join(j.dir, submittedFile), file.Trial(settings).Resolved()); err != nil {
-		m.cfg.Log.Error("the settings of a trial cannot be kept, and it is not started", "job", j.ID, "error", err)
+		m.cfg.Log.Error("the settings of a trial cannot be saved, so it is not started", "job", j.ID, "error", err)
 		return false
 	}
 	m.cfg.Log.Info("settings of a trial", "job", j.ID, "settings", settings)

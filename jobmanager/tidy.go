@@ -46,7 +46,7 @@ func (in *inputs) removeUnneeded(keep time.Duration, needed func() (map[string]b
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("looking at the inputs: %w", err)
+		return nil, fmt.Errorf("listing the inputs: %w", err)
 	}
 	named, err := needed()
 	if err != nil {
@@ -96,7 +96,7 @@ func (m *Manager) neededInputs() (map[string]bool, error) {
 		for _, file := range []string{submittedFile, rundir.JobFile} {
 			text, err := os.ReadFile(filepath.Join(m.root, r.Name(), file))
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return nil, fmt.Errorf("looking which inputs %s needs: %w", r.Name(), err)
+				return nil, fmt.Errorf("finding the inputs that %s needs: %w", r.Name(), err)
 			}
 			for _, sum := range sumInText.FindAllString(string(text), -1) { // also what is no input: nothing is lost by that
 				needed[sum] = true

@@ -124,7 +124,7 @@ func (p *Plan) writeProgram(b *terminal.Text) {
 	}
 	what := fmt.Sprintf("one on %s", words.Number(in.Count, "machine"))
 	if in.Least > 0 && in.Least < in.Count {
-		what += fmt.Sprintf(", begun on %d when no more can be had", in.Least)
+		what += fmt.Sprintf(", starting on %d when no more are available", in.Least)
 	}
 	if in.Tasks > 0 {
 		what = fmt.Sprintf("%s, %d at a time", words.Number(in.Tasks, in.unit()), min(in.Count, in.Tasks))

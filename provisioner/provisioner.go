@@ -51,8 +51,8 @@ type Optional interface {
 	// Choose is Launch of a Request with Or, and returns beside the machines, or the error, which pools refused; as far as the
 	// provider says so. Only where Traits.Chooses.
 	Choose(ctx context.Context, r Request) ([]Instance, []Refusal, error)
-	// Renew puts the leases of machines off: until when they are wanted. Their controller renews them as long as there is one, and
-	// who finds a machine whose lease is over may end it. Machines that have ended, or are unknown, are not an error. Where
+	// Renew extends the leases of machines. Their controller renews them as long as it runs; anyone who finds a machine past its
+	// lease may end it. Machines that have ended, or are unknown, are not an error. Where
 	// Traits.Leases is false it does nothing.
 	Renew(ctx context.Context, generation string, until time.Time, ids ...InstanceID) error
 	// Holdings returns the machines of the cluster that cost money, with what their tags say. Only where Traits.Leases.
@@ -149,7 +149,7 @@ type Instance struct {
 type NoticeKind string
 
 const (
-	// Rebalance: the provider sees a raised risk; no deadline.
+	// Rebalance: the provider reports a raised risk; no deadline.
 	Rebalance NoticeKind = "rebalance"
 	// Eviction: the machine will be taken back at Deadline.
 	Eviction NoticeKind = "eviction"

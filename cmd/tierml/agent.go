@@ -48,16 +48,16 @@ func newAgentCommand() *cobra.Command {
 		Use:    "agent",
 		Short:  "Take part in a job (started by the machines themselves)",
 		Hidden: true,
-		Long: `Agent is the program that runs on each machine of a job. It learns from the instance metadata service who it is
-and, by the user data, where its controller is; everything else the controller tells it.
+		Long: `Agent runs on each machine of a job. The instance metadata service tells it its identity and, in the user data, the
+address of its controller, which tells it everything else.
 
 Environment:
   ` + envClock + `   how market time follows from wall-clock time; unset: they are the same
   ` + envFlops + `   floating-point operations per second to which the worker is held; unset: as fast as it goes
   ` + envKey + `   where the machine's private key is kept for its next agent; unset: it is not
   ` + providers.Variable + `   whose machine it is, by the word in job files; unset: gce where GCE_METADATA_HOST is set, else ec2
-  ` + envPowerOff + `, ` + envPowerOffAfter + `   command and minutes of the timer that powers the machine off, which is put off while there
-      is a controller; unset: there is no timer
+  ` + envPowerOff + `, ` + envPowerOffAfter + `   command and minutes of the timer that powers the machine off, and that is reset while there
+      is a controller; unset: no timer
   AWS_EC2_METADATA_SERVICE_ENDPOINT   the metadata service; unset: EC2's own address
   GCE_METADATA_HOST   the metadata server, host:port; unset: Compute Engine's own address
 
@@ -94,7 +94,7 @@ func runAgent(ctx context.Context, env func(string) string, logTo io.Writer) err
 	if slot := env(hostagent.EnvSlot); slot != "" {
 		machine = hostagent.Slot(slot)
 		go func() { // it ends with this process, or ends it
-			log.Error("the end of the host cannot be seen", "err", hostagent.EndWithHost(os.Stdin))
+			log.Error("the end of the host agent cannot be detected", "err", hostagent.EndWithHost(os.Stdin))
 		}()
 	} else if data, err := machine.UserData(ctx); err == nil { // else the node asks again
 		if host, shared := hostagent.Decode(data); shared {
@@ -132,7 +132,7 @@ func runHostAgent(ctx context.Context, env func(string) string, machine node.Mac
 	}
 	home, err := os.MkdirTemp(env("HOME"), "slots-")
 	if err != nil {
-		return fmt.Errorf("making a place for slots: %w", err)
+		return fmt.Errorf("making a directory for slots: %w", err)
 	}
 	defer os.RemoveAll(home)
 	return hostagent.Run(ctx, hostagent.Config{ID: string(who.Instance), Host: host, Command: []string{self, "agent"}, Home: home,
@@ -165,7 +165,7 @@ func powerOffLater(env func(string) string) func(context.Context) error {
 		defer cancel()
 		out, err := exec.CommandContext(ctx, command[0], append(command[1:], "+"+minutes)...).CombinedOutput()
 		if err != nil {
-			return fmt.Errorf("putting off the end of this machine: %w: %s", err, out)
+			return fmt.Errorf("resetting the timer that powers this machine off: %w: %s", err, out)
 		}
 		return nil
 	}

@@ -120,7 +120,7 @@ func startController(ctx context.Context, file string, yes bool, note func(strin
 		case err != nil && !provisioner.Retryable(err):
 			return errors.Join(providers.Advice(job, err), shelf.Forget(p))
 		case err != nil:
-			return fmt.Errorf("%w\nWhether it is there is not known: the same command asks for the same machine again", providers.Advice(job, err))
+			return fmt.Errorf("%w\nWhether it was started is unknown; the same command asks for the same machine again", providers.Advice(job, err))
 		}
 		fmt.Fprintf(out, "%s has %s in %s. Waiting until the controller answers; Ctrl-C ends only the waiting.\n", at.Name, one.ID, one.Zone)
 		p.Instance, p.Zone = one.ID, one.Zone
@@ -179,7 +179,7 @@ func awaitController(ctx context.Context, shelf reach.Registry, p reach.Place, t
 			return nil
 		}
 		if errors.Is(err, reach.ErrMissing) {
-			return fmt.Errorf("%w\nThe machine runs; when that is mended, `tierml run` uses it, and `tierml controller stop` ends it", err)
+			return fmt.Errorf("%w\nThe machine runs; once that is fixed, `tierml run` uses it, and `tierml controller stop` ends it", err)
 		}
 		first, _, _ := strings.Cut(err.Error(), "\n")
 		if first != said && ctx.Err() == nil {
@@ -237,7 +237,7 @@ func stopController(ctx context.Context, file string, yes, force bool, note func
 	}
 	found = meant
 	if p, err = reach.Choose(p, found, file); err != nil && (len(found) > 1 || !force) {
-		return usageError{fmt.Errorf("%w\nWhat it has to do is not known while it does not run: --force ends it all the same", err)}
+		return usageError{fmt.Errorf("%w\nWhether it has jobs is unknown while it does not run; --force ends it anyway", err)}
 	}
 	one := found[0]
 	for _, c := range found {
@@ -274,12 +274,12 @@ func overJobs(ctx context.Context, p reach.Place, note func(string)) (int, error
 	var at remote
 	client, err := at.connect(ctx, p, note)
 	if err != nil {
-		return 0, fmt.Errorf("%w\nWhether jobs run there is unknown: --force ends it all the same", err)
+		return 0, fmt.Errorf("%w\nWhether jobs run there is unknown; --force ends it anyway", err)
 	}
 	defer client.Close()
 	jobs, err := client.Jobs(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("%w\nWhether jobs run there is unknown: --force ends it all the same", err)
+		return 0, fmt.Errorf("%w\nWhether jobs run there is unknown; --force ends it anyway", err)
 	}
 	if goes := reach.Goes(jobs); len(goes) > 0 {
 		return 0, usageError{fmt.Errorf("%s: not over yet; wait, or end it first: tierml stop %s", strings.Join(goes, ", "), goes[0])}
@@ -304,7 +304,7 @@ func awaitGone(ctx context.Context, account providers.Account, one provisioner.C
 		}
 		select {
 		case <-ctx.Done():
-			return exitError{exitFailed, fmt.Errorf("%s was asked to end, and is still there: look at the provider's console", one.ID)}
+			return exitError{exitFailed, fmt.Errorf("%s was terminated but is still listed; check the provider's console", one.ID)}
 		case <-time.After(lookAgain):
 		}
 	}

@@ -100,7 +100,7 @@ func examine(ctx context.Context, args []string, format string, out io.Writer) e
 		return exitError{exitFailed, fmt.Errorf("%d of %d checks failed", failed, len(results))}
 	}
 	if format == table.Plain {
-		fmt.Fprintf(out, "\nNothing stands in the way (%d warnings).\n", doctor.Count(results, doctor.Warning))
+		fmt.Fprintf(out, "\nReady (%d warnings).\n", doctor.Count(results, doctor.Warning))
 	}
 	return nil
 }

@@ -215,7 +215,7 @@ func writeCompared(b *strings.Builder, p sweep.Experiment, all []sweep.Summary) 
 	}
 	if len(late) > 0 {
 		b.WriteString("\n")
-		writeWrapped(b, fmt.Sprintf("Took longer than max_duration, %s, at which `tierml run` ends a run; here they go on to their end: %s.",
+		writeWrapped(b, fmt.Sprintf("Took longer than max_duration, %s, at which `tierml run` ends a run; here they run to their end: %s.",
 			p.Job.MaxDuration, strings.Join(late, ", ")))
 	}
 }

@@ -48,7 +48,7 @@ func TestPausedRun(t *testing.T) {
 		switch {
 		case e.Kind == journal.Scale:
 			// Asking again for a pause changes nothing either: only this line says that the run rests.
-			if resting = strings.HasSuffix(e.To, "paused") && e.Why == "everything is as it was asked for"; resting {
+			if resting = strings.HasSuffix(e.To, "paused") && e.Why == "everything is as requested"; resting {
 				rests++
 			}
 		case e.Kind == journal.TakeOver:

@@ -162,7 +162,7 @@ func TestProgramThroughEvictions(t *testing.T) {
 			t.Errorf("%q is not in what the run prints:\n%s", words, printed)
 		}
 	}
-	if out := s.start("ssh", "own-1").wait(exitUsage); !strings.Contains(out, "own-1 does not go on: its machines are gone") {
+	if out := s.start("ssh", "own-1").wait(exitUsage); !strings.Contains(out, "own-1 has ended: its machines are gone") {
 		t.Errorf("after the end: %s", out)
 	}
 	s.start("state", "own-1", "--to", "saved").wait(exitDone)
@@ -411,7 +411,7 @@ func TestProgramIsResumed(t *testing.T) {
 	again.wait(-1)
 	s.gate(160)
 	out := s.start("run", "-y", "--resume", filepath.Join(rundir.Root, "own-1")).wait(exitDone)
-	if !strings.Contains(out, "Going on from the newest saved state") {
+	if !strings.Contains(out, "Resuming from the newest saved state") {
 		t.Errorf("resumed:\n%s", out)
 	}
 	starts := programLines(s.journal("own-1"), journal.ProgramStart, "")

@@ -61,7 +61,7 @@ func TestEarlierRunIsResumed(t *testing.T) {
 	printed := s.start("run", "-y", "--resume", "runs/old-2").wait(0)
 	s.nothingRuns()
 	checkEntries(t, s.journal("old-2"))
-	if !strings.Contains(printed, "Going on at clock 39 of 60") {
+	if !strings.Contains(printed, "Resuming at clock 39 of 60") {
 		t.Errorf("it does not print that it goes on at clock 39:\n%s", printed)
 	}
 	if !bytes.Equal(s.read("old-2", rundir.ModelFile), s.read("old-1", rundir.ModelFile)) {

@@ -199,7 +199,7 @@ func readElsewhere(ctx context.Context, client *call.Client, args []string) (nam
 }
 
 func over(run string) error {
-	return usageError{fmt.Errorf("%s does not go on: its machines are gone. `tierml state %[1]s --to DIR` copies what its programs have saved, `tierml logs %[1]s` has what they printed", run)}
+	return usageError{fmt.Errorf("%s has ended: its machines are gone. `tierml state %[1]s --to DIR` copies what its programs have saved, `tierml logs %[1]s` has what they printed", run)}
 }
 
 // listedMachine is a machine as a journal has it.
@@ -263,7 +263,7 @@ func chooseMachine(run, name string, machines []listedMachine) (listedMachine, e
 	case len(fit) == 0:
 		return listedMachine{}, fmt.Errorf("%s has no machine %s; it has %s", run, name, listMachines(machines))
 	case len(fit) > 1:
-		return listedMachine{}, fmt.Errorf("%s means several machines of %s: %s", name, run, listMachines(fit))
+		return listedMachine{}, fmt.Errorf("%s matches several machines of %s: %s", name, run, listMachines(fit))
 	case fit[0].gone != "":
 		return listedMachine{}, fmt.Errorf("machine %s of %s is gone (%s); it has %s", fit[0].id, run, fit[0].gone, listMachines(machines))
 	}
@@ -334,7 +334,7 @@ func enterElsewhere(p reach.Place, command []string, out io.Writer) error {
 	}
 	words, codeless := p.MachineCommand(line, len(command) == 0 || cli.IsTerminal(os.Stdin) && cli.IsTerminal(os.Stdout))
 	if len(words) == 0 {
-		return fmt.Errorf("this program does not know how machines of %s are entered", p.Cloud)
+		return fmt.Errorf("exec and ssh do not support cloud %s", p.Cloud)
 	}
 	if err := missing(p, words, out); err != nil {
 		return err
@@ -413,7 +413,7 @@ func (b *betweenMarks) code() (int, bool) {
 func enterHere(m selectedMachine, command []string) error {
 	scripts, err := filepath.Glob(filepath.Join(m.home, ".tierml", "*", program.EnterScript))
 	if err != nil || len(scripts) == 0 {
-		return fmt.Errorf("machine %s was given no program yet", m.machine.id)
+		return fmt.Errorf("machine %s has no program yet", m.machine.id)
 	}
 	return runFor(append([]string{"bash", scripts[0]}, command...), os.Stdout)
 }

@@ -57,7 +57,7 @@ func (o *machineSelector) forward(cmd *cobra.Command, args []string, local int) 
 	m.place.Port = port
 	words := m.place.TunnelCommand(local)
 	if len(words) == 0 {
-		return fmt.Errorf("this program does not know how machines of %s are reached", m.place.Cloud)
+		return fmt.Errorf("forward does not support cloud %s", m.place.Cloud)
 	}
 	if err := missing(m.place, words, out); err != nil {
 		return err

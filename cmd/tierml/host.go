@@ -70,7 +70,7 @@ func (h host) warn(machines int) string {
 	if machines <= h.plays() {
 		return ""
 	}
-	return fmt.Sprintf("this host can play %d machines at once (%d for each of %d cores, and memory for %d), and the job wants %d: they may keep "+
+	return fmt.Sprintf("this host can run %d machines at once (%d for each of %d cores, and memory for %d), and the job wants %d: they may keep "+
 		"each other waiting for longer than dead_after; ask for fewer, or raise dead_after", h.plays(), machinesPerCore, h.cores, h.fits(), machines)
 }
 

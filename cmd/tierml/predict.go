@@ -55,7 +55,7 @@ type predictOptions struct {
 func predict(ctx context.Context, o predictOptions, modelPath, data string, out, errOut io.Writer) error {
 	for _, path := range []string{modelPath, data} {
 		if sameFile(o.into, path) {
-			return usageError{fmt.Errorf("--into %s: the predictions would take the place of what they are made of; name another file", o.into)}
+			return usageError{fmt.Errorf("--into %s: the output file would overwrite the input; name another file", o.into)}
 		}
 	}
 	predictions, err := readAndPredict(ctx, o, modelPath, data)

@@ -345,7 +345,7 @@ func keeper() (providers.Facts, error) {
 			return f, nil
 		}
 	}
-	return providers.Facts{}, errors.New("no provider of this program tells past prices")
+	return providers.Facts{}, errors.New("no supported provider publishes past prices")
 }
 
 // parseSince reads a time, or a length before now.

@@ -18,7 +18,7 @@ func newPricesShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "List what the store holds",
-		Long:  "Each pool has its number of prices, from when to when they are, and the longest silence.",
+		Long:  "For each pool: the number of prices, their period, and the longest gap.",
 		Example: `  tierml prices show
   tierml prices show --zones us-east-1 --types m4.4xlarge -o json`,
 		Args: cobra.NoArgs,

@@ -309,14 +309,14 @@ func programsGoOn(from resumePoint, endpoint string) string {
 	}
 	switch {
 	case saved+done == 0:
-		text = "Going on from the beginning: no state was saved"
+		text = "Starting from the beginning: no state was saved"
 	case done == 0 && saved == 1 && len(from.programs.Programs) == 1:
-		text = "Going on from the newest saved state"
+		text = "Resuming from the newest saved state"
 		if step := slices.Max(from.programs.Programs[0].Steps); step > 0 {
 			text += fmt.Sprintf(", step %d", step)
 		}
 	default:
-		text = fmt.Sprintf("Going on: %d programs are done, %d go on from their newest saved state", done, saved)
+		text = fmt.Sprintf("Resuming: %d programs are done, %d continue from their newest saved state", done, saved)
 	}
 	if from.past != nil && endpoint != "" {
 		text += "\nPrograms that still run are taken over"

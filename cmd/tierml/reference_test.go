@@ -66,7 +66,7 @@ func TestReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"\nWork: [work](#tool-work), [parts](#tool-parts), [parts show](#tool-parts-show),", "## Work\n", "### tool parts show\n",
+		"## Work\n", "### tool parts show\n",
 		"### tool work\n\n`tool work FILE`\n\nWork on a file.\n\n- `--kind string`: which | kind\n", "- `-n, --number many` (`3`): so many\n", "## What the tides do",
 		"- `-q, --quiet`: say less\n", "### tool parts two\n\nPart two.\n", "`parts one`, `parts two`, `parts three`, `parts four`:\n\n- `--dry`: change nothing\n",
 	} {
@@ -89,15 +89,6 @@ func TestReference(t *testing.T) {
 func writeReference(w io.Writer, root *cobra.Command, introduction string) error {
 	var b strings.Builder
 	b.WriteString(introduction)
-	for _, group := range root.Groups() {
-		var links []string
-		for _, cmd := range shown(root) {
-			if groupOf(cmd) == group.ID {
-				links = append(links, fmt.Sprintf("[%s](#%s)", strings.TrimPrefix(cmd.CommandPath(), root.Name()+" "), anchor(cmd)))
-			}
-		}
-		fmt.Fprintf(&b, "\n%s: %s\n", group.Title, strings.Join(links, ", "))
-	}
 	common := commonFlags(shown(root))
 	if len(common) > 0 {
 		b.WriteString("\n## Flags of several commands\n")
@@ -223,6 +214,3 @@ func defaultOf(f *pflag.Flag) string {
 func oneLine(text string) string {
 	return strings.NewReplacer("\n", " ", "<", "&lt;", "`", "").Replace(text)
 }
-
-// anchor is where a command's heading is found on a page.
-func anchor(cmd *cobra.Command) string { return strings.ReplaceAll(cmd.CommandPath(), " ", "-") }

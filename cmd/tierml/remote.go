@@ -185,7 +185,7 @@ func attach(ctx context.Context, client *call.Client, id string, plain bool, out
 		}
 	}
 	if errors.Is(err, context.Canceled) {
-		fmt.Fprintf(out, "\nLeft; %s continues at the controller.\nWatch    tierml top %[1]s\nEnd      tierml stop %[1]s\n", id)
+		fmt.Fprintf(out, "\nDetached; %s continues at the controller.\nWatch    tierml top %[1]s\nEnd      tierml stop %[1]s\n", id)
 		return true, nil
 	}
 	return false, err

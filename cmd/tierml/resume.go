@@ -135,9 +135,9 @@ func (from resumePoint) words(job *config.Job, endpoint string) string {
 	if job.IsProgram() {
 		return programsGoOn(from, endpoint)
 	}
-	text := fmt.Sprintf("Going on at clock %d of %d, from %s\n", from.clock, job.Train.Clocks, from.checkpoint)
+	text := fmt.Sprintf("Resuming at clock %d of %d, from %s\n", from.clock, job.Train.Clocks, from.checkpoint)
 	if from.checkpoint == "" {
-		text = "Going on from the beginning: nothing was saved\n"
+		text = "Starting from the beginning: nothing was saved\n"
 	}
 	for i := len(from.doubts) - 1; i >= 0; i-- {
 		text = fmt.Sprintf("Not used: %v\n", from.doubts[i]) + text

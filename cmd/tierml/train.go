@@ -138,7 +138,7 @@ func train(ctx context.Context, o trainOptions, job *config.Job, out, errOut io.
 	fmt.Fprintf(errOut, "%s: %d examples to train on, %d held out, in %d splits; %d threads, %s\n",
 		program.Name(), dataset.Examples, dataset.Test, dataset.Splits, o.threads, how)
 	if job.Train.Consistency != config.BSP {
-		fmt.Fprintf(errOut, "Consistency %s has no use in one process: every clock sees the one before\n", job.Train.Consistency)
+		fmt.Fprintf(errOut, "Consistency %s has no effect in one process: every clock sees the previous one\n", job.Train.Consistency)
 	}
 	bar := progress.Start(ctx, "Training", int64(job.Train.Clocks), progress.Things)
 	defer bar.Done()
@@ -224,7 +224,7 @@ func (l *trainLoop) run(ctx context.Context) (why string, err error) {
 		}
 	}
 	if share, more := l.trend.Gained(); more {
-		fmt.Fprintf(l.out, "The last quarter of the clocks made the %s %.2g %% smaller: more clocks would probably make it smaller still\n", l.program.ScoreName(), 100*share)
+		fmt.Fprintf(l.out, "The last quarter of the clocks reduced the %s by %.2g %%: more clocks would probably reduce it further\n", l.program.ScoreName(), 100*share)
 	}
 	return "all clocks are done", nil
 }
@@ -313,7 +313,7 @@ func newTrainPlace(o trainOptions, job *config.Job) (trainPlace, error) {
 		return trainPlace{}, usageError{fmt.Errorf("--model: %w; name a file", err)}
 	}
 	if sameFile(o.output, job.Train.Data) {
-		return trainPlace{}, usageError{fmt.Errorf("--model %s: the job's data would be lost; name another file", o.output)}
+		return trainPlace{}, usageError{fmt.Errorf("--model %s: the output file would overwrite the job's data; name another file", o.output)}
 	}
 	splits, err := os.MkdirTemp("", "tierml-train-")
 	if err != nil {

@@ -23,7 +23,7 @@ func newVersionCommand() *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:   "version",
-		Short: "Print the version, and how it was built",
+		Short: "Print the version and build details",
 		Long:  "It is one line, the same as --version; with -o json an object for programs.",
 		Example: `  tierml version
   tierml version -o json`,

@@ -29,7 +29,7 @@ func (f *Fleet) takeLaunchFailed(e LaunchFailed) {
 	if l.tier == step.Reliable {
 		f.Reliable.err = e.Err
 		if errors.Is(e.Err, provisioner.ErrInvalid) && !l.again {
-			f.Fail("no reliable machine could be had: " + e.Err.Error())
+			f.Fail("no reliable machine is available: " + e.Err.Error())
 		}
 	}
 	f.checkStrangers()

@@ -42,7 +42,7 @@ func (f *Fleet) Begin() {
 			f.Record(func() journal.Entry { return m.line(journal.Leave) })
 		}
 		if m.Lost && !m.Ended {
-			f.Terminate(&m.Machine, cmp.Or(f.cfg.Forgotten, "it had been given up before the controller was started again"))
+			f.Terminate(&m.Machine, cmp.Or(f.cfg.Forgotten, "it was given up before the controller was restarted"))
 		}
 	}
 	for _, p := range f.cfg.Pools {

@@ -36,7 +36,7 @@ func UnknownCharge(instance string, pool market.Pool, launched, ended time.Time,
 		Why: unknownCharge + err.Error()}
 }
 
-const unknownCharge = "this machine's bill could not be reckoned: "
+const unknownCharge = "this machine's bill could not be computed: "
 
 // unknownBill reports whether a journal line says that there is no bill: it is no line of one.
 func unknownBill(e journal.Entry) bool { return strings.HasPrefix(e.Why, unknownCharge) }

@@ -131,7 +131,7 @@ func (f *Fleet) enter(l *launch, i provisioner.Instance) *Machine {
 // more.
 func (f *Fleet) adopt(l *launch, i provisioner.Instance) {
 	if m := f.enter(l, i); m != nil && m.Joined == 0 {
-		f.Terminate(&m.Machine, "its launch was said to have failed, and it was not expected any more")
+		f.Terminate(&m.Machine, "its launch was reported as failed, so it was not expected")
 	}
 }
 

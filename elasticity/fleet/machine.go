@@ -16,7 +16,7 @@ type Machine struct {
 	step.Machine
 	Charged  bool // its bill is in the journal
 	recalled bool // launched by a controller before this one
-	atRisk   bool // the provider sees a raised risk
+	atRisk   bool // the provider reports a raised risk
 	// That it left is not in the journal.
 	unwritten bool
 

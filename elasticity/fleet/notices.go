@@ -30,7 +30,7 @@ func (f *Fleet) takeWarned(e Warned) (due bool) {
 		m.atRisk = true
 		f.Record(func() journal.Entry {
 			return journal.Entry{Kind: journal.Notice, Instance: string(m.ID), Pool: m.Pool.String(),
-				Why: "rebalance recommendation: the provider sees a raised risk"}
+				Why: "rebalance recommendation: the provider reports a raised risk"}
 		})
 		return true
 	}
@@ -39,7 +39,7 @@ func (f *Fleet) takeWarned(e Warned) (due bool) {
 		left := m.Deadline
 		why := fmt.Sprintf("eviction notice, %.1f s left", f.Wall(left.Sub(f.Now)))
 		if !left.Equal(e.Deadline) {
-			why += fmt.Sprintf("; the provider says %.1f s, which its clock or this one has wrong", f.Wall(e.Deadline.Sub(f.Now)))
+			why += fmt.Sprintf("; the provider says %.1f s, so one of the two clocks is wrong", f.Wall(e.Deadline.Sub(f.Now)))
 		}
 		return journal.Entry{Kind: journal.Notice, Instance: string(m.ID), Pool: m.Pool.String(), Deadline: &left, Why: why}
 	})

@@ -22,7 +22,7 @@ const SettleTime = time.Minute
 
 const listedAgain = "it had ended, and the provider lists it again"
 
-const NotListed = "the provider does not know it any more"
+const NotListed = "the provider no longer knows it"
 
 // takeListed compares what is believed with what the provider lists.
 func (f *Fleet) takeListed(e Listed) (due bool) {
@@ -136,7 +136,7 @@ func (f *Fleet) account(i provisioner.Instance) {
 		case provisioner.Terminated:
 			f.takeEnded(i)
 		case provisioner.Stopping:
-			m.Terminating, m.Why = true, cmp.Or(m.Why, "the controller before had ended it")
+			m.Terminating, m.Why = true, cmp.Or(m.Why, "the previous controller had ended it")
 		default:
 			if m.Ended {
 				f.Do(Terminate{IDs: []provisioner.InstanceID{i.ID}, Why: listedAgain})

@@ -44,7 +44,7 @@ func (f *Fleet) Secure() {
 	case missing <= 0:
 		f.Reliable.lost = false
 	case f.Reliable.tries >= MaxReliableTries && !need.Begun:
-		why := fmt.Sprintf("no reliable machine could be had in %d tries", MaxReliableTries)
+		why := fmt.Sprintf("no reliable machine was available in %d tries", MaxReliableTries)
 		if f.Reliable.err != nil {
 			why += ": " + f.Reliable.err.Error()
 		}
@@ -59,7 +59,7 @@ func (f *Fleet) Secure() {
 	f.tiers.Rejoin(kind.Name, kind.MemoryMiB)
 }
 
-// Where no reliable machine can be had, the most reliable available serves, with checkpoints (TierML, footnote 7). It is of
+// Where no reliable machine is available, the most reliable available serves, with checkpoints (TierML, footnote 7). It is of
 // the reliable tier in every respect, but that it may be taken: then the next one takes its place, from the committed cut
 // where its warning leaves the time, and from the newest checkpoint otherwise.
 

@@ -79,7 +79,7 @@ func NewBook(rules Rules) *Book {
 func (b *Book) Apply(l Line) error {
 	s := b.byID[l.Slot]
 	if s == nil && l.Kind != Asked {
-		return fmt.Errorf("a line %q is about slot %q, which nobody has asked for", l.Kind, l.Slot)
+		return fmt.Errorf("a line %q is about slot %q, which nobody requested", l.Kind, l.Slot)
 	}
 	switch l.Kind {
 	case Asked:
@@ -294,7 +294,7 @@ func (b *Book) Strand(now time.Time) {
 func (b *Book) Expire(now time.Time, patience time.Duration) {
 	for _, s := range slices.Clone(b.live) {
 		if s.waiting() && now.Sub(s.Asked) >= patience {
-			b.end(now, s, market.ByProvider, fmt.Sprintf("no host could be had for it in %s", patience))
+			b.end(now, s, market.ByProvider, fmt.Sprintf("no host was available for it within %s", patience))
 		}
 	}
 }

@@ -155,7 +155,7 @@ func leastOf(cfg *Config) (least Size, err error) {
 // Ask grants a job slots: see Book.Ask.
 func (b *Brain) Ask(now time.Time, user int, job string, r provisioner.Request) ([]provisioner.Instance, error) {
 	if b.step.Closing() && b.Book.requests[key(job, r.Token)] == nil {
-		return nil, fmt.Errorf("asking for slots: %w: the shared hosts are being given back", provisioner.ErrNoCapacity)
+		return nil, fmt.Errorf("asking for slots: %w: the shared hosts are being released", provisioner.ErrNoCapacity)
 	}
 	return b.Book.Ask(now, user, job, r)
 }

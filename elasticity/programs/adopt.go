@@ -41,7 +41,7 @@ func (w adoption) takeOver() {
 		if !late {
 			return
 		}
-		w.fleet.GiveUp(x.Machine, "it did not call the controller that was started again")
+		w.fleet.GiveUp(x.Machine, "it did not call the restarted controller")
 	}
 	w.takingOver = false
 	w.fleet.TakenOver()
@@ -59,7 +59,7 @@ func (w adoption) takeOver() {
 		return x == nil || x.on == nil || x.on.attempt != a.Attempt
 	})
 	w.Record(func() journal.Entry {
-		return journal.Entry{Kind: journal.TakeOver, Count: adopted, Why: "the controller was started again"}
+		return journal.Entry{Kind: journal.TakeOver, Count: adopted, Why: "the controller was restarted"}
 	})
 	for _, x := range w.roster {
 		aside := x.aside
@@ -112,7 +112,7 @@ func (w adoption) forget(those func(PastAttempt) bool) {
 		}
 		w.Record(func() journal.Entry {
 			e := journal.Entry{Kind: journal.ProgramEnd, OfProgram: journal.OfProgram{Program: a.Key}, Instance: a.Instance, Generation: a.Attempt, Outcome: journal.Lost,
-				Clock: a.Step, Why: "the controller was started again"}
+				Clock: a.Step, Why: "the controller was restarted"}
 			if w.cfg.Past.finished(w.items, a.Key) { // the others of its gang are written down
 				e.Outcome, e.Why = journal.Finished, ""
 			}

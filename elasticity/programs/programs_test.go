@@ -268,7 +268,7 @@ func TestGangGrowsAndShrinks(t *testing.T) {
 		t.Errorf("%s", w.outcome)
 	}
 	for _, e := range w.lines(journal.ProgramEnd) {
-		if e.Outcome == journal.Stopped && strings.Contains(e.Why, "it goes on with 4 machines in place of 3") {
+		if e.Outcome == journal.Stopped && strings.Contains(e.Why, "it continues with 4 machines instead of 3") {
 			return
 		}
 	}

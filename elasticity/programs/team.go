@@ -100,7 +100,7 @@ func (w *Work) grow() {
 			return
 		}
 	}
-	w.wind(it, fmt.Sprintf("it goes on with %d machines in place of %d", len(it.ranks)+more, len(it.ranks)))
+	w.wind(it, fmt.Sprintf("it continues with %d machines instead of %d", len(it.ranks)+more, len(it.ranks)))
 }
 
 func (w *Work) start(it *unit, team []*worker) {
@@ -172,7 +172,7 @@ func (w *Work) stopInOrder() {
 		case it.some(func(x *worker) bool { return x.Leaving }):
 			w.wind(it, "the policy moves the job")
 		case it.asked():
-			w.wind(it, "a machine of it is to be reclaimed")
+			w.wind(it, "one of its machines is about to be reclaimed")
 		}
 	}
 }
@@ -208,7 +208,7 @@ func (w *Work) judgeExits() {
 		switch {
 		case going && it.winding.IsZero():
 			it.suspected = w.Awake.Now() // it ends with the machine
-			w.wind(it, "a machine of it is to be reclaimed")
+			w.wind(it, "one of its machines is about to be reclaimed")
 		case !going && w.Awake.Over(it.suspected, w.patience()):
 			w.fail(it)
 		}

@@ -96,7 +96,7 @@ func (a *Attempts) begin() {
 		return
 	}
 	if lost := a.cfg.Past.Done - a.saved; lost > 0 {
-		a.rollback(lost, "the controller was started again")
+		a.rollback(lost, "the controller was restarted")
 	}
 }
 

@@ -111,7 +111,7 @@ func (t *tiered) Stop(team []*Worker) {
 		t.attempts.Again(w)
 		t.attempts.Fleet.Left(w.Machine)
 		t.Do(elasticity.Send{ID: w.ID, Command: tiers.Command{ID: t.commands() - 1,
-			Do: tiers.Stop{Why: "the fleet is not whole any more", Again: true}}})
+			Do: tiers.Stop{Why: "the fleet is no longer complete", Again: true}}})
 	}
 }
 

@@ -318,7 +318,7 @@ func (r *Runner) watchNodes(ctx context.Context) {
 		r.handle(ctx, elasticity.Reported{ID: id, Report: report})
 	})
 	if err != nil && ctx.Err() == nil {
-		r.cfg.Log.Error("the nodes cannot be heard", "err", err)
+		r.cfg.Log.Error("nodes cannot connect", "err", err)
 	}
 }
 

@@ -78,7 +78,7 @@ func (r *Runner) renew(ctx context.Context) error {
 func (r *Runner) watchNotices(ctx context.Context) {
 	insist(ctx, func() error { return r.cfg.Cloud.Notify(ctx, func(n provisioner.Notice) { r.handleNotice(ctx, n) }) },
 		func(err error, again time.Duration) {
-			r.cfg.Log.Error("the provider's notices cannot be followed; machines tell of their own; trying again", "in", again, "err", err)
+			r.cfg.Log.Error("the provider's notices cannot be read; machines report their own; trying again", "in", again, "err", err)
 		})
 }
 

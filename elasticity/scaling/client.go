@@ -82,11 +82,11 @@ func reach(ctx context.Context, directory string) (_ context.Context, _ pb.Elast
 		return nil, nil, nil, fmt.Errorf("%s: %w", directory, ErrNotRunning)
 	}
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("finding how to reach the run: %w", err)
+		return nil, nil, nil, fmt.Errorf("finding the run's address: %w", err)
 	}
 	var d door
 	if err := json.Unmarshal(text, &d); err != nil {
-		return nil, nil, nil, fmt.Errorf("finding how to reach the run: %s: %w", File, err)
+		return nil, nil, nil, fmt.Errorf("finding the run's address: %s: %w", File, err)
 	}
 	connection, err := grpc.NewClient("passthrough:///"+d.Address, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {

@@ -73,7 +73,7 @@ func Serve(directory string, driver Driver, log *slog.Logger) (*Server, error) {
 	pb.RegisterElasticServer(s.grpc, &service{driver: driver})
 	s.served.Go(func() {
 		if err := s.grpc.Serve(sameuser.Listener(listener, log)); err != nil {
-			log.Error("requests to scale cannot be heard any more", "err", err)
+			log.Error("requests to scale can no longer be served", "err", err)
 		}
 	})
 	return s, nil
@@ -83,10 +83,10 @@ func Serve(directory string, driver Driver, log *slog.Logger) (*Server, error) {
 func (d door) write(path string) error {
 	text, err := json.Marshal(d)
 	if err != nil {
-		return fmt.Errorf("writing how to reach the run: %w", err)
+		return fmt.Errorf("writing the run's address: %w", err)
 	}
 	if err := atomicfile.Write(path, append(text, '\n'), 0o600); err != nil {
-		return fmt.Errorf("writing how to reach the run: %w", err)
+		return fmt.Errorf("writing the run's address: %w", err)
 	}
 	return nil
 }
@@ -192,7 +192,7 @@ func count(m *pb.Machines) int32 { return int32(min(m.Count, most+1)) }
 func (s *service) change(c *pb.Change, to stream) error {
 	for _, n := range []int32{c.Workers, c.Servers, c.Reliable} {
 		if n > most || n < -most {
-			return status.Errorf(codes.InvalidArgument, "%d machines cannot be meant", n)
+			return status.Errorf(codes.InvalidArgument, "%d machines are out of range", n)
 		}
 	}
 	want := elasticity.ScaleWanted{Workers: int(c.Workers), Servers: int(c.Servers), Reliable: int(c.Reliable), Reset: c.Restore, Pause: c.Pause, Resume: c.Resume, MoveAll: c.MoveAll, Scheduled: c.Scheduled, By: c.By}

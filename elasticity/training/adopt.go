@@ -62,7 +62,7 @@ func (t *Training) meet(m *Node, h tiers.Hello) {
 func (t *Training) takeStock(m *Node, a tiers.Answer) {
 	stock, ok := a.Result.(tiers.Stock)
 	if a.Code != tiers.CodeOK || !ok {
-		t.machines.GiveUp(m.Machine, "it would not say what it holds: "+a.Error)
+		t.machines.GiveUp(m.Machine, "it did not report what it holds: "+a.Error)
 		return
 	}
 	// The controller before may have begun generations that it did not live to write down. A machine that has seen one refuses all
@@ -71,7 +71,7 @@ func (t *Training) takeStock(m *Node, a tiers.Answer) {
 	case t.adopting != nil:
 		t.Layout.Generation = max(t.Layout.Generation, stock.Generation)
 	case stock.Generation > t.Layout.Generation:
-		t.machines.GiveUp(m.Machine, fmt.Sprintf("it is in generation %d of the controller before, and the run has gone on without it", stock.Generation))
+		t.machines.GiveUp(m.Machine, fmt.Sprintf("it is in generation %d of the previous controller, and the run continued without it", stock.Generation))
 		return
 	}
 	m.Loaded = m.Loaded.With(slices.DeleteFunc(slices.Clone(stock.Loaded), func(s ps.Split) bool { return int(s) >= len(t.Layout.Splits) }))
@@ -89,7 +89,7 @@ func (t *Training) takeStock(m *Node, a tiers.Answer) {
 // without it, the machine was never notified of that, and is of no use any more.
 func (t *Training) rejoin(m *Node) bool {
 	if t.adopting == nil {
-		t.machines.GiveUp(m.Machine, "it had joined, which was not written down, and the run has gone on without it")
+		t.machines.GiveUp(m.Machine, "it had joined unrecorded, and the run continued without it")
 		return false
 	}
 	t.Nodes.joins++
@@ -97,7 +97,7 @@ func (t *Training) rejoin(m *Node) bool {
 	t.adopting.confirmed = false
 	t.Nodes.sort()
 	t.machines.Reorder()
-	t.machines.Joined(m.Machine, func() journal.Entry { return journal.Entry{Why: "the controller before had let it join"} })
+	t.machines.Joined(m.Machine, func() journal.Entry { return journal.Entry{Why: "the previous controller had let it join"} })
 	return true
 }
 
@@ -117,7 +117,7 @@ func (t *Training) AdvanceAdoption() {
 	}
 	if t.cfg.Past.Finished {
 		t.adopting = nil
-		t.recordTakeOver("the controller was started again; the model is saved, and only machines were to be ended")
+		t.recordTakeOver("the controller was restarted; the model is saved, and only machines were to be ended")
 		t.Outcome = "finished"
 		t.End("the run is over")
 		return
@@ -133,7 +133,7 @@ func (t *Training) AdvanceAdoption() {
 	}
 	for _, m := range expected {
 		if _, told := a.stocks[m.ID]; !told {
-			t.machines.GiveUp(m.Machine, "it did not call the controller that was started again")
+			t.machines.GiveUp(m.Machine, "it did not call the restarted controller")
 		}
 	}
 	t.takeOverRun()
@@ -155,14 +155,14 @@ func (t *Training) takeOverRun() {
 	t.machines.TakenOver()
 	switch {
 	case !t.Layout.Stood:
-		t.recordTakeOver("the controller was started again; training had not begun")
+		t.recordTakeOver("the controller was restarted; training had not begun")
 	case f.members == 0:
-		t.recordTakeOver("the controller was started again; no machine of the run is left")
+		t.recordTakeOver("the controller was restarted; no machine of the run is left")
 		t.startOver("no machine of the run is left")
 	case f.doubt != "":
-		t.recordTakeOver("the controller was started again")
+		t.recordTakeOver("the controller was restarted")
 		t.Layout.Route = f.route
-		t.startRecovery("the controller was started again, and " + f.doubt)
+		t.startRecovery("the controller was restarted, and " + f.doubt)
 	default:
 		f.goOn(t)
 	}
@@ -286,7 +286,7 @@ func (f *survey) goOn(t *Training) {
 	t.Layout.setTarget(target)
 	t.Cuts.Due = t.Now.Add(t.cfg.CutEvery)
 	t.Clocks.since = t.Now
-	t.recordTakeOver("the controller was started again; training has gone on, and nothing is done again")
+	t.recordTakeOver("the controller was restarted; training continued, and no clock is repeated")
 	for _, m := range t.Nodes.reachable() {
 		if f.behind {
 			t.Nodes.send(m.ID, tiers.CommitCut{Cut: t.Cuts.Committed})

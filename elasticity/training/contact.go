@@ -73,7 +73,7 @@ func (t *Training) takeHello(m *Node, h tiers.Hello) (due bool) {
 	switch {
 	case m.Lost:
 		t.Nodes.send(m.ID, tiers.Stop{Why: "this machine was given up"})
-		t.machines.Terminate(m.Machine, "it came back after it had been given up")
+		t.machines.Terminate(m.Machine, "it returned after it had been given up")
 		return true
 	case h.Incarnation != 0 && m.Address == "" && !m.Terminating:
 		t.meet(m, h)
@@ -81,7 +81,7 @@ func (t *Training) takeHello(m *Node, h tiers.Hello) (due bool) {
 	case m.Terminating || h.Incarnation != 0:
 		return true // a stream that broke and came back; the link delivers what was under way
 	case m.Joined > 0:
-		t.machines.GiveUp(m.Machine, "its process began anew and has lost what it held")
+		t.machines.GiveUp(m.Machine, "its process restarted and lost its state")
 		return true
 	}
 	// It is new, or its stream broke before it was welcomed, or its process began anew, for which what was said before

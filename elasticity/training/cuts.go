@@ -120,7 +120,7 @@ func (cu *cuts) takeNamed(m *Node, do tiers.NameCut, a tiers.Answer) {
 	case tiers.CodePassed:
 		cu.Cut.passed = true
 	default:
-		cu.machines.GiveUp(m.Machine, "it would not take the name of a cut: "+a.Error)
+		cu.machines.GiveUp(m.Machine, "it did not accept the name of a cut: "+a.Error)
 		return
 	}
 	cu.checkCut()

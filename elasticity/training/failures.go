@@ -141,7 +141,7 @@ func (si *failureDetector) inOutage(silent bool) bool {
 	case h == nil:
 		si.outage = &outage{since: si.Awake.Now()}
 		si.recordOutage(journal.Waiting, unheard, fmt.Sprintf("%d of %d machines have fallen silent together: this host is too busy, or its network is down. "+
-			"Until they are heard, or for %.0f s, no machine is given up for silence and nothing is bought", unheard, all, si.Wall(si.outageFor())))
+			"Until they answer, or for %.0f s, no machine is given up for silence and nothing is bought", unheard, all, si.Wall(si.outageFor())))
 		return true
 	case most && !si.Awake.Over(h.since, si.outageFor()):
 		return true
@@ -150,7 +150,7 @@ func (si *failureDetector) inOutage(silent bool) bool {
 	si.machines.Replan()
 	waited := si.Wall(si.Awake.Now().Sub(h.since))
 	if most {
-		si.recordOutage(journal.GivenUp, unheard, fmt.Sprintf("%d of %d machines have not been heard for another %.0f s: they are given up", unheard, all, waited))
+		si.recordOutage(journal.GivenUp, unheard, fmt.Sprintf("%d of %d machines have not answered for another %.0f s: they are given up", unheard, all, waited))
 		return false
 	}
 	si.recordOutage(journal.Heard, unheard, fmt.Sprintf("most machines are no longer silent, after another %.1f s: %d of %d are", waited, unheard, all))

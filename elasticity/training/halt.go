@@ -82,7 +82,7 @@ func (h *Halting) tryAgain(t *Training, err error) bool {
 		h.failure = why
 		t.Record(func() journal.Entry {
 			return journal.Entry{Kind: journal.Export, Clock: int64(t.Cuts.Committed),
-				Why: fmt.Sprintf("%s; it is tried again for %.0f s", why, t.Wall(h.failing.Add(t.cfg.exportPatience()).Sub(t.Now)))}
+				Why: fmt.Sprintf("%s; retrying for %.0f s", why, t.Wall(h.failing.Add(t.cfg.exportPatience()).Sub(t.Now)))}
 		})
 	}
 	h.Retry = t.Now.Add(max(t.cfg.BrokenAfter, t.cfg.DeadAfter/3))

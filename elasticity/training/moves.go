@@ -203,7 +203,7 @@ func (t *Training) advanceSplits() {
 func (t *Training) takeReleased(m *Node, a tiers.Answer) (due bool) {
 	r, ok := a.Result.(tiers.Released)
 	if a.Code != tiers.CodeOK || !ok {
-		t.machines.GiveUp(m.Machine, "it would not hand its splits over: "+a.Error)
+		t.machines.GiveUp(m.Machine, "it did not hand over its splits: "+a.Error)
 		return true
 	}
 	for _, s := range r.Splits {

@@ -46,7 +46,7 @@ func (t *Training) takeStandings(m *Node, a tiers.Answer) {
 	}
 	r, ok := a.Result.(tiers.Standings)
 	if !ok {
-		t.machines.GiveUp(m.Machine, "it would not fence a worker: "+a.Error)
+		t.machines.GiveUp(m.Machine, "it did not fence a worker: "+a.Error)
 		return
 	}
 	delete(s.fencing, m.ID)

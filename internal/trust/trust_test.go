@@ -336,7 +336,7 @@ func TestRenewal(t *testing.T) {
 	}
 }
 
-// A token counts once for each machine of its launch, and for nobody else; also after the controller was started again.
+// A token counts once for each machine of its launch, and for nobody else; also after the controller was restarted.
 func TestTokens(t *testing.T) {
 	r, other := newRun(t), newRun(t)
 	other.tokens.secret = []byte("another secret")

@@ -90,7 +90,7 @@ func (s Registry) Known() ([]Known, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("looking which controllers are known: %w", err)
+		return nil, fmt.Errorf("listing the known controllers: %w", err)
 	}
 	var all []Known
 	for _, e := range entries {
@@ -137,11 +137,11 @@ func (s Registry) FindPlace(name string) (Place, error) {
 		}
 		names = append(names, k.Place.Name())
 	}
-	known := "none is known yet: `tierml run JOB.yaml` makes one known"
+	known := "none is known yet; `tierml run JOB.yaml` finds and remembers one"
 	if len(names) > 0 {
 		known = "known are " + strings.Join(names, ", ")
 	}
-	return Place{}, fmt.Errorf("%s is no address of a controller, no job file and no cluster whose controller is known here; %s", name, known)
+	return Place{}, fmt.Errorf("%s is not a controller URL, a job file or a known cluster; %s", name, known)
 }
 
 // Way is an open way to a controller.

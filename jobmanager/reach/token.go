@@ -22,7 +22,7 @@ func ReadToken(ctx context.Context, p Place) (access.Token, error) {
 	doing := "getting the token of " + p.String()
 	command := p.TokenCommand()
 	if len(command) == 0 {
-		return access.Token{}, fmt.Errorf("%s: no command is known that prints it; name its file with --token-file", doing)
+		return access.Token{}, fmt.Errorf("%s: no known command prints it; name its file with --token-file", doing)
 	}
 	if _, err := exec.LookPath(command[0]); err != nil {
 		return access.Token{}, fmt.Errorf("%s: %s is not here; %s", doing, command[0], p.programs(command)[command[0]])

@@ -48,7 +48,7 @@ var ErrMissing = errors.New("a program is missing")
 func OpenTunnel(ctx context.Context, p Place, note func(string)) (*Tunnel, error) {
 	command := p.TunnelCommand(0)
 	if len(command) == 0 {
-		return nil, fmt.Errorf("opening a tunnel to %s: this program knows no provider %q; write controller.tunnel into the job file", p, p.Cloud)
+		return nil, fmt.Errorf("opening a tunnel to %s: provider %q is unknown; write controller.tunnel into the job file", p, p.Cloud)
 	}
 	if missing := p.Missing(command); len(missing) > 0 {
 		return nil, fmt.Errorf("opening a tunnel to %s: %w: %s", p, ErrMissing, missing[0])
@@ -172,7 +172,7 @@ func (t *Tunnel) watch(ctx context.Context, c *child) {
 			silent = 0
 		}
 	}
-	t.note("Nothing comes through the tunnel any more; opening it again. The job continues.")
+	t.note("The tunnel is silent; opening it again. The job continues.")
 }
 
 // child is a command under way, in a process group of its own: a Ctrl-C is for this program, which ends it in its own time.

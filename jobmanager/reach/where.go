@@ -54,7 +54,7 @@ func Foreign(at *config.Installation, c provisioner.Controller, file string) err
 		whose = "belongs to " + c.Owner
 	}
 	return fmt.Errorf("%s may be somebody else's controller: %s does not name its cluster, and others use the default too; it %s\n"+
-		"If it is yours      write cluster: %s below %s:\nFor one of your own  write cluster: and another name there", c.ID, file, whose, at.Cluster, at.Block)
+		"If it is yours      write cluster: %s below %s:\nFor your own        write cluster: and another name there", c.ID, file, whose, at.Cluster, at.Block)
 }
 
 // Choose completes a place by what the cloud says of the cluster's controllers. Its errors say what to do; file is the job's.

@@ -2,14 +2,14 @@ package drill
 
 import "github.com/tierml/tierml/internal/journal"
 
-// programs is what a watch knows of a run of programs of one's own.
+// programs is what a watch knows of a run of your own programs.
 type programs struct {
 	runs  map[string]string // the machine of each program
 	ended map[string]int64  // how far each was when its last attempt ended
 	hit   map[string]bool   // those whose machines are harmed, and have not started elsewhere
 }
 
-// Runs reports whether programs of one's own run, or have run.
+// Runs reports whether your own programs run, or have run.
 func (w *Watch) Runs() bool { return len(w.of.runs) > 0 }
 
 // struck notes a harmed machine.

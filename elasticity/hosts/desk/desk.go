@@ -190,7 +190,7 @@ func (d *Desk) Announce(address, open string) error {
 	at.Key = jobKey(d.cfg.Secret)
 	err = errors.Join(err, at.write(d.cfg.Directory, 0o600))
 	if err != nil {
-		return fmt.Errorf("writing where slots are to be had: %w", err)
+		return fmt.Errorf("writing the address of the shared hosts' desk: %w", err)
 	}
 	return nil
 }

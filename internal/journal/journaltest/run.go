@@ -95,7 +95,7 @@ func New(seed uint64) Story {
 			t.scale("68 vCPUs of workers, the stage's servers", "68 vCPUs of workers, 8 servers", 0, "tierml scale")
 		},
 		502: func() {
-			t.scale("68 vCPUs of workers, 8 servers", "68 vCPUs of workers, 8 servers", 1.6, "everything is as it was asked for")
+			t.scale("68 vCPUs of workers, 8 servers", "68 vCPUs of workers, 8 servers", 1.6, "everything is as requested")
 		},
 		510: func() {
 			t.write(journal.Entry{Kind: journal.Budget, To: journal.Warned, USD: "16.2", Clock: t.clock, Why: "$16.20 of the budget of $20.00 are spent"})
@@ -369,7 +369,7 @@ func (t *teller) close() {
 // takeOver is a controller that was started again.
 func (t *teller) takeOver() journal.Entry {
 	return journal.Entry{Kind: journal.TakeOver, Clock: t.clock, Count: 17, Generation: 1,
-		Why: "the controller was started again; training has gone on, and nothing is done again"}
+		Why: "the controller was restarted; training continued, and no clock is repeated"}
 }
 
 // checkpoint is that of the cut just committed. One of them fails.

@@ -91,7 +91,7 @@ func Topic(name, short, long string) *cobra.Command {
 func HelpCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "help [COMMAND | TOPIC]",
-		Short: "Say how a command is used, or explain a topic",
+		Short: "Show how to use a command, or explain a topic",
 		Long:  "Help prints the help of a command, as --help does, or a page about a topic.",
 	}
 	cmd.Args = func(_ *cobra.Command, args []string) error {
