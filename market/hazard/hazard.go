@@ -86,15 +86,6 @@ func (h *Hazard) Events(start time.Time, length time.Duration) []Event {
 	return out
 }
 
-// Hits reports whether there is an event of a pool in a time, whatever it takes.
-func (h *Hazard) Hits(pool market.Pool, start time.Time, length time.Duration) bool {
-	if h == nil {
-		return false
-	}
-	i := slices.IndexFunc(h.Pools, func(p Pool) bool { return p.Pool == pool })
-	return i >= 0 && len(h.pool(&h.Pools[i], start, length, nil)) > 0
-}
-
 // pool adds the events of a pool, of each kind from a stream of its own.
 func (h *Hazard) pool(p *Pool, start time.Time, length time.Duration, out []Event) []Event {
 	if p.PerHour <= 0 || p.Places <= 0 {

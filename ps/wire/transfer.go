@@ -321,28 +321,14 @@ func (m *MoveDone) decode(d *decoder) { m.Move = d.move() }
 
 // MoveFill carries rows to a new owner that has had the last message already, and answers reads of those that have come. Pieces are
 // numbered from 0. The answer is MoveWanted.
-type MoveFill struct {
-	Move   MoveID
-	Piece  uint64
-	Rows   ps.Block
-	buffer *Buffer
-}
+type MoveFill MoveRows
 
 func (*MoveFill) Type() Type       { return typeMoveFill }
 func (m *MoveFill) hold(b *Buffer) { m.buffer = b }
 func (m *MoveFill) Release()       { m.buffer.Release(); m.buffer = nil }
 
-func (m *MoveFill) encode(e *encoder) {
-	e.move(&m.Move)
-	e.u64(m.Piece)
-	e.block(&m.Rows)
-}
-
-func (m *MoveFill) decode(d *decoder) {
-	m.Move = d.move()
-	m.Piece = d.u64()
-	d.block(&m.Rows)
-}
+func (m *MoveFill) encode(e *encoder) { (*MoveRows)(m).encode(e) }
+func (m *MoveFill) decode(d *decoder) { (*MoveRows)(m).decode(d) }
 
 // MoveWanted lists rows that reads wait for, to be sent next. Waited is for how many microseconds requests have waited at the
 // new owner since the move began.

@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -153,4 +154,28 @@ func EvictionSource(cfg *sim.Config) string {
 		return "Evictions for capacity: none. Prices do not tell of them."
 	}
 	return ""
+}
+
+// laidOver repeats a recording from begin to end, beginning after a part of it. The most that it had stands for a whole
+// fleet, and less for as much of it.
+func laidOver(a *market.Availability, machines int, begin, end time.Time, part float64) (*market.Availability, error) {
+	first, known := a.First()
+	length, most := a.End().Sub(first.At), a.Most()
+	if !known || a.End().IsZero() || most < 1 {
+		return nil, errors.New("a recording has no end, or never a machine")
+	}
+	recorded := append([]market.AvailabilityPoint{first}, a.Points(first.At, a.End())...)
+	var points []market.AvailabilityPoint
+	for base := begin.Add(-time.Duration(part * float64(length))); base.Before(end); base = base.Add(length) {
+		for _, p := range recorded {
+			p = market.AvailabilityPoint{At: base.Add(p.At.Sub(first.At)).Truncate(time.Second), Count: p.Count * machines / most}
+			switch {
+			case !p.At.After(begin):
+				points = append(points[:0], market.AvailabilityPoint{At: begin, Count: p.Count})
+			case p.At.Before(end) && p.At.After(points[len(points)-1].At):
+				points = append(points, p)
+			}
+		}
+	}
+	return market.NewAvailability(points, end)
 }
