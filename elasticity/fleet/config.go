@@ -2,8 +2,8 @@
 // provider's reports of them, bills them, and finds them again after a restart of the controller. Demand sets how many there
 // should be; Work reports when one may go. It knows nothing about what the machines do: no layout, no clock, no cut.
 //
-// Each file uses only those before it: events, crashes, config, machine, considered, markets, charges, launches, view, fleet,
-// buying, reliable, wanted, past, notices, ends, reconcile, answers, api.
+// Each file uses only those before it, with 1 exception: events, crashes, config, machine, considered, markets, charges, launches, view, fleet,
+// buying, reliable, wanted, past, ends, notices, reconcile, answers, api.
 package fleet
 
 import (

@@ -11,7 +11,7 @@
 // The package decides over plain values. It knows nothing about what jobs compute, how slots reach jobs (package desk) and what runs on
 // a host (package hostagent).
 //
-// Each file uses only those before it: hosts, share, pack, book, brain.
+// Each file uses only those before it: hosts, share, pack, book, brain, work.
 package hosts
 
 import (

@@ -7,7 +7,7 @@
 // Each start of a program is an attempt with a number of its own. Reports of older attempts are not listened to, so that of two
 // machines that both run rank 0 one counts.
 //
-// Each file uses only those before it: programs, past, item, work, trials, team, adopt, reports.
+// Each file uses only those before it, with 19 exceptions: programs, past, item, work, team, trials, cancel, adopt, reports.
 package programs
 
 import (

@@ -2,7 +2,7 @@
 // pure, and a few house rules, each with its reason. `go test` runs it over the whole tree.
 //
 // It reads source text with the standard library alone, so that it works on code that does not compile. It
-// knows nothing about types: a rule that needs them does not belong here.
+// knows the types of one package at a time: a rule that needs those of its imports does not belong here.
 package archtest
 
 import (
@@ -127,6 +127,7 @@ func checkSources(sources []*source) []Violation {
 	violations = append(violations, checkSingleImporters(sources)...)
 	violations = append(violations, checkSizes(sources)...)
 	violations = append(violations, checkReach(sources)...)
+	violations = append(violations, checkOrder(sources)...)
 	said := map[string]bool{} // what has a reason of its own needs no other
 	for _, v := range violations {
 		said[fmt.Sprint(v.File, v.Line)] = true
