@@ -20,6 +20,12 @@ import (
 
 // Ledger is what is known of a run so far. Its zero value is empty and ready for the `start` line. It is
 // not safe for concurrent use.
+//
+// Invariant: it follows from the entries in their order alone. So the same lines give the same report during a run, at its end and years
+// later, for real and simulated runs.
+//
+// `charge` lines are not trusted: Report computes each machine's bill again from its life and its pool's prices, and warns when the
+// sums of a finished run differ. Only in a `billed` run the lines are the bills.
 type Ledger struct {
 	started bool
 	start   journal.StartDetails

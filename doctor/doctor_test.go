@@ -95,7 +95,7 @@ func TestStore(t *testing.T) {
 		Remove: func(_ context.Context, name string) error { delete(objects, name); return nil },
 		Join:   func(folder string, below ...string) string { return folder + "/" + strings.Join(below, "/") },
 	}
-	doctortest.Examine(t, "store", []doctor.Check{s.Check("s3://b/p", "1")}, doctortest.Want("checkpoints", doctor.OK, "s3://b/p takes objects"))
+	doctortest.Examine(t, "store", []doctor.Check{s.Check("s3://b/p", "1")}, doctortest.Want("checkpoints", doctor.OK, "objects can be written"))
 	if len(objects) != 0 {
 		t.Errorf("left behind: %v", objects)
 	}
@@ -108,7 +108,7 @@ func TestStore(t *testing.T) {
 	doctortest.Examine(t, "no writing", []doctor.Check{closed.Check("s3://b/p", "3")}, doctortest.Want("checkpoints", doctor.Failed, "cannot be written"))
 	other := s
 	other.Open = func(context.Context, string) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("?")), nil }
-	doctortest.Examine(t, "other content", []doctor.Check{other.Check("s3://b/p", "4")}, doctortest.Want("checkpoints", doctor.Failed, "something else"))
+	doctortest.Examine(t, "other content", []doctor.Check{other.Check("s3://b/p", "4")}, doctortest.Want("checkpoints", doctor.Failed, "something other"))
 }
 
 func TestText(t *testing.T) {

@@ -44,6 +44,19 @@ type Config struct {
 }
 
 // Mirror writes the generations of one attempt. One goroutine saves at a time.
+//
+// Invariant: a generation whose manifest is in the store can be restored. Its chunks are written before the manifest, and those of the two
+// newest generations are never removed.
+//
+// A save:
+//  1. It looks at the claim: one of a newer attempt ends this writer.
+//  2. A pass reads the directory until nothing changes meanwhile, at most mostPasses times, and sends the chunks that the store lacks. A
+//     file that still changes keeps the version of the generation before.
+//  3. It looks at the claim again, as sending takes time, and writes the manifest. From then on the generation counts.
+//  4. It looks at the claim once more, and removes what only older generations used.
+//
+// The claim is no lock: a newer attempt may begin between a look and a write. Manifests sort by attempt first, so that a late one of an older
+// attempt is never taken for the newest.
 type Mirror struct {
 	config Config
 	writer string // distinguishes two writers of the same attempt
