@@ -314,6 +314,11 @@ elastic: ## what a change of machines or settings costs, and moves in each way, 
 agents: ## what a clock costs as machines are added and the work stays the same: rate, processor time, messages (AGENTS=flags)
 	$(GO) run ./test/trials agents $(AGENTS)
 
+.PHONY: many
+MANY ?= 1000
+many: ## the real controller with a thousand agents in one process: joins, a bulk eviction, cuts, and the processor time of its steps (MANY=machines)
+	TIERML_MACHINES=$(MANY) $(GO) test ./elasticity -run ManyMachines -bench Notice -benchtime 1x -v -count=1 -timeout 60m
+
 .PHONY: figures
 FIGURES ?=
 figures: ## figures 7-11 of the paper: up to 64 machines in network namespaces with shaped links (root; FIGURES=flags, test/papers/figures.md)

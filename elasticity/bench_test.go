@@ -58,8 +58,9 @@ func BenchmarkStepAtPrice(b *testing.B) {
 func grownWorld(machines int) *world {
 	s := plain()
 	s.deterministic = false
-	s.transient, s.partitions, s.splits, s.clocks = machines, 64, 256, 1e6
+	s.transient, s.partitions, s.splits, s.clocks = machines, 64, max(256, machines+24), 300
 	w := newWorld(1, s)
+	w.unchecked = machines > 128
 	joined := 0
 	w.onEntry = func(e journal.Entry) {
 		if e.Kind == journal.Join {

@@ -60,8 +60,9 @@ type layout struct {
 	tunedFor  int             // transient machines that it is for
 	handed    int             // how often a split has changed hands
 	Target    tiers.Layout
-	takers    []*Node     // Index: Split; those of Target.Worker, nil where unknown
-	arranged  arrangement // what the target was made of
+	takers    []*Node       // Index: Split; those of Target.Worker, nil where unknown
+	workers   []ps.ServerID // of Target, each once, in order; nil = not asked for yet
+	arranged  arrangement   // what the target was made of
 	// Kept for their memory.
 	spareLoads   []int
 	spareWorkers []ps.ServerID
@@ -177,7 +178,7 @@ func (la *layout) setTarget(to tiers.Layout) {
 			takers[i] = la.nodes.ByID[id]
 		}
 	}
-	la.Target, la.takers = to, takers
+	la.Target, la.takers, la.workers = to, takers, nil
 	la.misplaced = 0
 	for i := range la.Splits {
 		if la.isMisplaced(ps.Split(i)) {
@@ -266,19 +267,26 @@ func (la *layout) outruns(m *Node) bool {
 	if m.Tier != tiers.Reliable || m.kind.Rate <= 0 {
 		return false
 	}
-	given, others := 0, 0.0
+	given := 0
 	for i := range la.Splits {
 		if s := &la.Splits[i]; s.by == m && s.releasing {
 			given++
 		}
 	}
-	for _, id := range holdersOf(la.Target.Worker) {
+	half := float64(m.Splits) / (2 * m.kind.Rate)
+	if float64(m.Splits-given)/m.kind.Rate > half {
+		return false
+	}
+	if la.workers == nil { // a bulk eviction asks hundreds of times
+		la.workers = holdersOf(la.Target.Worker)
+	}
+	others := 0.0
+	for _, id := range la.workers {
 		if n := la.nodes.ByID[id]; n != nil && n != m {
 			others += n.kind.Rate
 		}
 	}
-	half := float64(m.Splits) / (2 * m.kind.Rate)
-	return float64(m.Splits-given)/m.kind.Rate <= half && float64(given)/others <= half
+	return float64(given)/others <= half
 }
 
 // HandingOver reports whether a split is between two holders.
