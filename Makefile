@@ -54,9 +54,11 @@ test: ## run all tests that need Go alone
 
 .PHONY: bench
 BENCH ?= -page test/bench/results.md
-bench: $(CACHE) ## measure beside other tools and C, and write test/bench/results.md (a quarter of an hour, a quiet machine; BENCH=flags)
+bench: $(CACHE) ## measure beside other tools and C, and write test/bench/results.md (a quarter of an hour, a quiet machine; DATA=folder BENCH=flags)
 	$(GO) build $(BUILD) -o $(CACHE)/bench ./test/bench
-	$(CACHE)/bench $(BENCH)
+	a9a="$${A9A:-}"; gz=$(DATA)/ml/linear/a9a.gz; \
+	if [ -z "$$a9a" ] && [ -f "$$gz" ]; then a9a=$(CACHE)/a9a; gunzip -c "$$gz" >"$$a9a"; fi; \
+	A9A="$$a9a" $(CACHE)/bench $(BENCH)
 
 .PHONY: growth
 GROWTH ?= -page test/bench/results.md -pictures docs/images

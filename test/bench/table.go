@@ -23,8 +23,8 @@ func printTable(w io.Writer, results []Result) {
 			fmt.Fprintf(t, "%s\t%s\t-\t\t\t\t%s\t%s\t%s\n", r.What, r.Against, figure(r.OursMedian), figure(r.TheirsMedian), r.Unit)
 			continue
 		}
-		fmt.Fprintf(t, "%s\t%s\t%.2f\t%.2f-%.2f\t%s\t%s\t%s\t%s\t%s\n", r.What, r.Against,
-			r.Ratio, r.Low, r.High, r.bar(), r.Verdict(), figure(r.OursMedian), figure(r.TheirsMedian), r.Unit)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.What, r.Against,
+			r.number(r.Ratio), r.interval(), r.bar(), r.Verdict(), r.figure(r.OursMedian), r.figure(r.TheirsMedian), r.Unit)
 	}
 	_ = t.Flush()
 }
@@ -34,10 +34,31 @@ func (r *Row) bar() string {
 	case r.Bar == 0:
 		return ""
 	case r.AtMost:
-		return fmt.Sprintf("<= %.2f", r.Bar)
+		return "<= " + r.number(r.Bar)
 	default:
-		return fmt.Sprintf(">= %.2f", r.Bar)
+		return ">= " + r.number(r.Bar)
 	}
+}
+
+// fine reports whether two digits are too few to compare with the bar, as of qualities that may differ by a thousandth.
+func (r *Row) fine() bool { return r.AtMost && r.Bar > 0 && r.Bar < 1.05 }
+
+// number writes a ratio.
+func (r *Row) number(x float64) string {
+	if r.fine() {
+		return fmt.Sprintf("%.4f", x)
+	}
+	return fmt.Sprintf("%.2f", x)
+}
+
+func (r *Result) interval() string { return r.number(r.Low) + "-" + r.number(r.High) }
+
+// figure writes what was measured on one side.
+func (r *Row) figure(x float64) string {
+	if r.fine() {
+		return fmt.Sprintf("%.5g", x)
+	}
+	return figure(x)
 }
 
 // figure returns a number with three digits; "-" is none.
@@ -58,20 +79,20 @@ func figure(x float64) string {
 
 func markdown(results []Result) []byte {
 	var b bytes.Buffer
-	b.WriteString("| what | against | ratio | 90 % interval | bar | ours | theirs | unit |\n")
-	b.WriteString("|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| what | against | ratio | 90 % interval | bar | verdict | ours | theirs | unit |\n")
+	b.WriteString("|---|---|---|---|---|---|---|---|---|\n")
 	for i := range results {
 		r := &results[i]
 		if r.Skip != "" {
-			fmt.Fprintf(&b, "| %s | %s | not run | | %s | | | |\n", r.What, r.Against, r.bar())
+			fmt.Fprintf(&b, "| %s | %s | not run | | %s | | | | |\n", r.What, r.Against, r.bar())
 			continue
 		}
 		if r.alone() {
-			fmt.Fprintf(&b, "| %s | %s | - | | | %s | %s | %s |\n", r.What, r.Against, figure(r.OursMedian), figure(r.TheirsMedian), r.Unit)
+			fmt.Fprintf(&b, "| %s | %s | - | | | | %s | %s | %s |\n", r.What, r.Against, figure(r.OursMedian), figure(r.TheirsMedian), r.Unit)
 			continue
 		}
-		fmt.Fprintf(&b, "| %s | %s | %.2f | %.2f-%.2f | %s | %s | %s | %s |\n", r.What, r.Against,
-			r.Ratio, r.Low, r.High, r.bar(), figure(r.OursMedian), figure(r.TheirsMedian), r.Unit)
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", r.What, r.Against,
+			r.number(r.Ratio), r.interval(), r.bar(), r.Verdict(), r.figure(r.OursMedian), r.figure(r.TheirsMedian), r.Unit)
 	}
 	return b.Bytes()
 }

@@ -38,7 +38,8 @@ func TestUpdatePage(t *testing.T) {
 	if err := os.WriteFile(path, []byte("before\n<!-- bench x -->\nold\n<!-- end x -->\nafter\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	results := []Result{{Row: Row{What: "w", Against: "a", Bar: 2}, Ratio: 3, OursMedian: 30, TheirsMedian: 10}}
+	results := []Result{{Row: Row{What: "w", Against: "a", Bar: 2}, Ratio: 3, OursMedian: 30, TheirsMedian: 10},
+		{Row: Row{What: "q", Against: "a", Bar: 1.001, AtMost: true}, Ratio: 1.004, Low: 1.0038, High: 1.0041, OursMedian: 0.79012, TheirsMedian: 0.78701}}
 	if err := updatePage(path, "x", markdown(results)); err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +50,8 @@ func TestUpdatePage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := string(page); strings.Contains(s, "old") || !strings.Contains(s, "| w | a | 3.00 |") ||
+	if s := string(page); strings.Contains(s, "old") || !strings.Contains(s, "| w | a | 3.00 | 0.00-0.00 | >= 2.00 | reached | 30.0 |") ||
+		!strings.Contains(s, "| q | a | 1.0040 | 1.0038-1.0041 | <= 1.0010 | missed | 0.79012 | 0.78701 |") ||
 		!strings.HasPrefix(s, "before\n") || !strings.HasSuffix(s, "<!-- end x -->\nafter\n") {
 		t.Errorf("the page is now\n%s", s)
 	}
