@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/internal/location"
 	"github.com/tierml/tierml/internal/spelling"
 	"github.com/tierml/tierml/market"
@@ -250,9 +249,6 @@ func (c *checker) reliable() {
 			if c.written(field) {
 				c.fault(field, "has no effect with count: 0, where machines of resources serve", "remove it, or write count: 1")
 			}
-		}
-		if c.job.Policy == (bidding.OnDemand{}).Name() {
-			c.fault("reliable.count", "0 leaves policy on-demand without machines: it buys no transient ones", "write count: 1 or more, or another policy")
 		}
 	}
 	c.positive("reliable.committed", r.Committed)

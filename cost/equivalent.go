@@ -11,14 +11,15 @@ import (
 
 // Equivalent is what the undisturbed work costs on the cheapest suitable on-demand fleet: the work of every
 // clock that the model holds, counted once (what was lost or repeated is not), at the fleet's declared
-// compute rate, with no start-up, no waiting and no rounding up of hours. Every one of these makes it less
-// than what a real on-demand run would pay, so the saving is not flattered.
+// compute rate and with what the plan says that its clocks take beside computing, with no start-up and no
+// rounding up of hours. These make it less than what a real on-demand run would pay, so the saving is not flattered.
 type Equivalent struct {
 	Pool         string     `json:"pool"`
 	Count        int        `json:"count"`
 	PricePerHour market.USD `json:"price_per_hour"` // of one machine
 	FLOPS        float64    `json:"flops"`          // of one machine, per wall-clock second
 	Work         float64    `json:"work"`           // floating-point operations
+	Beside       float64    `json:"beside"`         // market seconds of a clock in which the fleet does not compute
 	Hours        float64    `json:"hours"`          // market hours that the fleet takes
 	USD          market.USD `json:"usd"`
 }
@@ -33,11 +34,13 @@ func (l *Ledger) equivalent() (Equivalent, bool) {
 		}
 	}
 	e.PricePerHour, e.FLOPS = t.price, t.FLOPS
-	if _, e.Work = l.training.work(); l.start.Program != nil {
+	var clocks int
+	if clocks, e.Work = l.training.work(); l.start.Program != nil {
+		clocks = 0
 		e.Work, _ = l.programWork(l.AsOf())
 	}
 	wall := e.Work / (float64(e.Count) * t.FLOPS) // seconds
-	e.Hours = wall * l.clock.Speed / time.Hour.Seconds()
+	e.Hours = (wall*l.clock.Speed + float64(clocks)*e.Beside) / time.Hour.Seconds()
 	e.USD = market.USD(math.Round(e.Hours * float64(e.Count) * float64(t.price)))
 	return e, true
 }
@@ -51,7 +54,7 @@ func (l *Ledger) plannedFleet() (Equivalent, machineType, bool) {
 		return Equivalent{}, machineType{}, false
 	}
 	t, ok := l.types[pool.Type]
-	return Equivalent{Pool: pool.String(), Count: l.plan.OnDemand.Count}, t, ok && t.FLOPS > 0
+	return Equivalent{Pool: pool.String(), Count: l.plan.OnDemand.Count, Beside: l.plan.OnDemand.Beside}, t, ok && t.FLOPS > 0
 }
 
 func (l *Ledger) cheapestFleet() (Equivalent, machineType, bool) {

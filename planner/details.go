@@ -22,7 +22,7 @@ func (p *Plan) Details() journal.PlanDetails {
 		Runtime: estimate(p.Forecast.Time, time.Duration.Seconds),
 		OnDemand: journal.OnDemandPlan{
 			Pool: p.OnDemand.Fleet.Pool.String(), Count: p.OnDemand.Fleet.Count,
-			Hours: p.OnDemand.Time.Hours(), USD: p.OnDemand.Cost.String(),
+			Hours: p.OnDemand.Time.Hours(), USD: p.OnDemand.Cost.String(), Beside: p.OnDemand.Beside.Seconds(),
 		},
 	}
 	if own := p.Input.Program; own != nil {

@@ -11,6 +11,8 @@ import (
 type Forecast struct {
 	Cost Range[market.USD]
 	Time Range[time.Duration] // market time
+	// Evictions are of machines.
+	Evictions Range[int]
 	// Basis says in words what the figures rest on, or why they are unknown.
 	Basis string
 }
@@ -28,6 +30,8 @@ type Run struct {
 	Time     time.Duration
 	Cost     market.USD
 	Finished bool // before the known prices ended
+	// Evictions is how many machines were taken.
+	Evictions int
 }
 
 // Prediction is what one simulated run comes to, from the job's own start in the prices that it will meet. It knows the

@@ -29,7 +29,7 @@ func ForLocal(job *config.Job, choice Resolved, work float64) (Input, error) {
 	in := Input{
 		Name: job.Name, Now: job.Local.Start, Policy: policy,
 		Want: choice.Want, Pools: choice.Pools, Capacity: choice.Capacity, Chooses: job.Resources.ProviderChooses() != "",
-		Reliable: choice.Reliable, OnDemand: choice.OnDemand, Rules: rules,
+		Reliable: choice.Reliable, Rules: rules,
 		Work: work, RatePerVCPU: float64(job.Local.FlopsPerVCPU) / job.Local.Speed,
 		Tempo: job.Tempo(), Budget: job.Budget, PerHour: job.HourlyCeiling(), ValueOfTime: job.ValueOfTime, MaxDuration: job.MaxDuration, Deadline: job.Deadline,
 	}

@@ -31,8 +31,8 @@ type Input struct {
 	// Chooses says that the provider is asked for several pools at once, and chooses.
 	Chooses  bool
 	Reliable Fleet
-	// OnDemand are the types that could do the work without spot machines.
-	OnDemand []OnDemandType
+	// OnDemand is what the plan is compared with.
+	OnDemand OnDemand
 	Rules    market.RuleBook
 
 	// Work is the whole job's, in floating-point operations.
@@ -113,11 +113,14 @@ func (p Pool) Saving() (float64, bool) {
 	return 1 - float64(p.Price)/float64(p.OnDemand), true
 }
 
-// OnDemand is the cheapest fleet without spot machines: the undisturbed work, paid by the same rules.
+// OnDemand is the undisturbed work on the cheapest fleet without spot machines, at the pace of the plan's own simulations, without
+// start-up or rounding to hours. That is less than a real on-demand run would pay, so that no saving is flattered.
 type OnDemand struct {
 	Fleet Fleet
 	Time  time.Duration
 	Cost  market.USD
+	// Beside is what a clock takes on that fleet beside its share of the computing, in market time: exchanging parameters, waiting.
+	Beside time.Duration
 }
 
 // Estimator says what a run would cost and how long it would take.
@@ -133,7 +136,7 @@ func Make(in Input, estimator Estimator) (*Plan, error) {
 	in.Pools = knownAt(in.Pools, in.Now)
 	state := bidding.State{Now: in.Now, Want: in.Want, Job: in.job(in.Now, 0), Pools: in.Pools, Chooses: in.Chooses}
 	chosen := bidding.Ask(in.Policy, state)
-	p := &Plan{Input: in, Why: chosen.Why}
+	p := &Plan{Input: in, Why: chosen.Why, OnDemand: in.OnDemand}
 	if in.PerHour > 0 {
 		state.Job.PerHour = 0
 		p.crowdedOut(machinesOf(chosen), machinesOf(bidding.Ask(in.Policy, state)))
@@ -143,9 +146,6 @@ func Make(in Input, estimator Estimator) (*Plan, error) {
 		p.Pools = append(p.Pools, Pool{Considered: c, Capacity: capacity, Limited: limited, Hints: in.Pools[i].Hints})
 	}
 	var err error
-	if p.OnDemand, err = in.cheapestOnDemand(); err != nil {
-		return nil, fmt.Errorf("planning: on-demand equivalent: %w", err)
-	}
 	if p.Forecast, err = estimator.Estimate(in); err != nil {
 		return nil, fmt.Errorf("planning: expected cost and time: %w", err)
 	}
@@ -181,7 +181,7 @@ func (in Input) check() error {
 	case in.Reliable.Count < 0 || in.Reliable.Count > 0 && in.Reliable.Type.VCPU < 1:
 		return fmt.Errorf("%d reliable machines of %s with %d vCPUs; there must be at least one of each",
 			in.Reliable.Count, in.Reliable.Type.Name, in.Reliable.Type.VCPU)
-	case len(in.OnDemand) == 0:
+	case in.OnDemand.Fleet.Count == 0:
 		return fmt.Errorf("no machine type is on sale on demand")
 	}
 	return nil
@@ -191,6 +191,12 @@ func (in Input) check() error {
 func (in Input) restarts() bool {
 	_, restarts := in.Policy.(bidding.ByRestart)
 	return restarts
+}
+
+// onDemand reports whether the reliable machines are the whole fleet.
+func (in Input) onDemand() bool {
+	_, all := in.Policy.(bidding.OnDemand)
+	return all && in.Program == nil
 }
 
 // job is the policy's view of the job, when it was started at a time and some work is done.
@@ -225,55 +231,6 @@ func knownAt(pools []bidding.Candidate, now time.Time) []bidding.Candidate {
 	return known
 }
 
-// workTime is how long machines of some rate together, in vCPUs, compute on the work.
-func (in Input) workTime(rate float64) time.Duration {
-	return span(in.Work / (rate * in.RatePerVCPU))
-}
-
-// span returns seconds as a duration, at most one that is no plan anyway.
-func span(seconds float64) time.Duration {
-	const longest = 100 * 365 * 24 * time.Hour
-	if seconds > longest.Seconds() {
-		return longest
-	}
-	return time.Duration(seconds * float64(time.Second))
-}
-
-// machines is how many of a type satisfy what the job wants; 0 when that is unknown.
-func (in Input) machines(t market.InstanceType) int { return wanted(in.Want, t) }
-
-// cheapestOnDemand looks for the type on which the undisturbed work costs least: as many machines as the job wants
-// as transient ones, computing all the time, without start-up, communication or rounding to hours. That is less than a
-// real on-demand run would pay, so that no saving is flattered; the report of a run reckons the same way.
-func (in Input) cheapestOnDemand() (OnDemand, error) {
-	var best OnDemand
-	for _, candidate := range in.OnDemand {
-		t := candidate.Type
-		count := in.machines(t)
-		if count == 0 || t.WorkRate() == 0 || t.OnDemand == 0 {
-			continue
-		}
-		o := OnDemand{
-			Fleet: Fleet{Pool: candidate.Pool, Type: t, Count: count},
-			Time:  in.workTime(float64(count) * t.WorkRate()),
-		}
-		o.Cost = t.OnDemand.For(wholeSeconds(o.Time)) * market.USD(count)
-		// Of fleets that cost the same, the first by pool, as OnDemand is sorted.
-		if best.Fleet.Count == 0 || o.Cost < best.Cost {
-			best = o
-		}
-	}
-	if best.Fleet.Count == 0 {
-		return OnDemand{}, fmt.Errorf("the vCPUs or the price of every type are unknown")
-	}
-	return best, nil
-}
-
-// wholeSeconds rounds up, as providers' times are whole seconds.
-func wholeSeconds(d time.Duration) time.Duration {
-	return (d + time.Second - 1).Truncate(time.Second)
-}
-
 // warn says what the plan's middle estimate cannot meet.
 func (p *Plan) warn() []string {
 	var warnings []string
@@ -301,7 +258,7 @@ func (p *Plan) warn() []string {
 			"the expected time, %s, is above max_duration, %s: the run would be ended before it is done",
 			short(duration.Middle), short(in.MaxDuration)))
 	}
-	if cost.Known && cost.Middle >= p.OnDemand.Cost {
+	if cost.Known && cost.Middle >= p.OnDemand.Cost && !in.onDemand() {
 		warnings = append(warnings, fmt.Sprintf(
 			"the expected cost, %s, is no less than on demand, %s", cost.Middle.Cents(), p.OnDemand.Cost.Cents()))
 	}

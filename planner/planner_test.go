@@ -43,14 +43,12 @@ func steps(from time.Time, cycle ...any) *market.History {
 	return market.NewHistory(points)
 }
 
-func onDemand(types ...market.InstanceType) []OnDemandType {
-	var all []OnDemandType
-	for _, t := range types {
-		p := pool(t.Name)
-		p.Class = market.OnDemand
-		all = append(all, OnDemandType{Pool: p, Type: t})
-	}
-	return all
+// onDemand is 40 vCPUs of a type for ten hours.
+func onDemand(t market.InstanceType) OnDemand {
+	p := pool(t.Name)
+	p.Class = market.OnDemand
+	count := 40 / t.VCPU
+	return OnDemand{Fleet: Fleet{Pool: p, Type: t, Count: count}, Time: 10 * time.Hour, Cost: 10 * market.USD(count) * t.OnDemand}
 }
 
 // calm is ten machines for ten hours at a constant price.
@@ -60,13 +58,13 @@ func calm(t *testing.T) Input {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reliable := onDemand(small)[0]
+	baseline := onDemand(small)
 	return Input{
 		Name: "test", Now: now, Policy: bidding.TierML{}, Want: bidding.Want{Machines: 10},
 		Pools: []bidding.Candidate{{
 			Pool: pool("c3.xlarge"), Type: small, History: steps(now.Add(-30*24*time.Hour), 40, 24*time.Hour),
 		}},
-		Reliable: Fleet{Pool: reliable.Pool, Type: small, Count: 1}, OnDemand: onDemand(small), Rules: rules,
+		Reliable: Fleet{Pool: baseline.Fleet.Pool, Type: small, Count: 1}, OnDemand: baseline, Rules: rules,
 		// 40 vCPUs for ten hours.
 		Work: 40 * 100 * 36_000, RatePerVCPU: 100,
 	}
@@ -144,7 +142,7 @@ func stormy(t *testing.T) Input {
 		{Pool: pool("c3.xlarge"), Type: small, History: steps(from, 30, 400*time.Minute, 900, 20*time.Minute)},
 	}
 	in.Want = bidding.Want{VCPU: 40}
-	in.OnDemand = onDemand(large, small)
+	in.OnDemand = onDemand(large)
 	in.Tempo.Startup = 3 * time.Minute
 	return in
 }
@@ -224,7 +222,7 @@ func TestMakeRefusesNonsense(t *testing.T) {
 		"work":     func(in *Input) { in.Work = 0 },
 		"rate":     func(in *Input) { in.RatePerVCPU = -1 },
 		"reliable": func(in *Input) { in.Reliable.Count = -1 },
-		"types":    func(in *Input) { in.OnDemand = nil },
+		"types":    func(in *Input) { in.OnDemand = OnDemand{} },
 	} {
 		in := calm(t)
 		change(&in)
@@ -237,7 +235,7 @@ func TestMakeRefusesNonsense(t *testing.T) {
 // drawn is a plan with given figures: its text must not change because an estimate does.
 func drawn(t *testing.T) *Plan {
 	in := stormy(t)
-	in.Name = "demo"
+	in.Name, in.MaxDuration = "demo", 655*time.Minute
 	considered := func(c bidding.Considered, price market.USD) Pool {
 		c.Price, c.HasPrice, c.Bid = price, price > 0, c.OnDemand
 		return Pool{Considered: c}
@@ -260,13 +258,45 @@ func drawn(t *testing.T) *Plan {
 			Time:  Range[time.Duration]{Known: true, Low: 11 * time.Hour, Middle: 670 * time.Minute, High: 13 * time.Hour, HighOpen: true},
 			Basis: "169 past starts, one every 1h from 2014-03-24 01:40 to 2014-03-31 01:40, simulated with this policy",
 		},
-		OnDemand: OnDemand{Fleet: Fleet{Pool: in.OnDemand[0].Pool, Type: large, Count: 5}, Time: 670 * time.Minute, Cost: 28800_000_000},
+		OnDemand: OnDemand{Fleet: Fleet{Pool: in.OnDemand.Fleet.Pool, Type: large, Count: 5}, Time: 670 * time.Minute, Cost: 28800_000_000},
 		Warnings: []string{"the expected cost, $9.18, is above the budget, $5.00: the run would be ended before it is done"},
 	}
 	p.Pools[0].Capacity, p.Pools[0].Limited = 12, true
 	p.Prediction = &Prediction{Run: Run{Cost: 9_020_000_000, Time: 655 * time.Minute}, Basis: "with the shipped calibration",
 		Skipped: []string{"throttle at 1h0m0s"}}
 	return p
+}
+
+// A run that leaves the range says so, with what it meets; one that is ended says by what.
+func TestPredictionRemarks(t *testing.T) {
+	p := drawn(t)
+	p.Forecast.Evictions = Range[int]{Known: true, Low: 0, Middle: 1, High: 4}
+	remarks := func(run Run) string {
+		p.Prediction = &Prediction{Run: run}
+		return strings.Join(append(p.outside(), p.cut()...), " ")
+	}
+	done := Run{Finished: true, Cost: 9180_000_000, Time: 12 * time.Hour, Evictions: 4}
+	dear, late, odd := done, done, done
+	dear.Cost, dear.Evictions = 14310_000_000, 10
+	late.Time = 14 * time.Hour
+	odd.Cost, odd.Evictions = 8000_000_000, 1
+	over := Run{Cost: 9_000_000_000, Time: 655 * time.Minute}
+	for want, run := range map[string]Run{
+		"": done,
+		"That is above the range: this start meets 10 evictions, and nine tenths of the past starts met 0 to 4.": dear,
+		"That is above the range: this start meets other prices than the past starts, which the range is of.":    late,
+		"That is below the range: this start meets other prices than the past starts, which the range is of.":    odd,
+		"max_duration, 10h55m, would end it before it is done.":                                                  over,
+		"It would fail before it is done.": {Time: time.Hour},
+	} {
+		if got := remarks(run); got != want {
+			t.Errorf("%+v: %q, want %q", run, got, want)
+		}
+	}
+	p.Input.Budget = 9 * market.Dollar
+	if got := remarks(done); got != "The budget, $9.00, would end it before it is done." {
+		t.Error(got)
+	}
 }
 
 func TestText(t *testing.T) {

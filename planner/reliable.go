@@ -61,7 +61,7 @@ type Sizing struct {
 // chosen reports whether the tier is the first of the options.
 func (s *Sizing) chosen() bool { return len(s.Options) > 0 && s.Options[0].Refused == "" }
 
-// SizesReliable reports whether a job leaves its reliable tier open. By policy on-demand the tier is the whole fleet, and declared.
+// SizesReliable reports whether a job leaves its reliable tier open. By policy on-demand the tier is the whole fleet.
 func SizesReliable(job *config.Job) bool {
 	return job.Reliable.Auto() && job.Reliable.Count > 0 && !job.Restarts() && job.Policy != (bidding.OnDemand{}).Name()
 }

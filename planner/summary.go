@@ -27,6 +27,8 @@ func Summarize(runs []Run, first, last time.Time, every time.Duration) Forecast 
 	f := Forecast{
 		Cost: rangeOf(runs, func(r Run) market.USD { return r.Cost }),
 		Time: rangeOf(runs, func(r Run) time.Duration { return r.Time }),
+
+		Evictions: rangeOf(runs, func(r Run) int { return r.Evictions }),
 		Basis: fmt.Sprintf("%d past starts, one every %s from %s to %s, simulated with this policy",
 			len(runs), short(every), first.UTC().Format(timeForm), last.UTC().Format(timeForm)),
 	}

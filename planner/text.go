@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/internal/journal/words"
 	"github.com/tierml/tierml/internal/terminal"
 	"github.com/tierml/tierml/market"
@@ -55,12 +56,57 @@ func (p *Plan) writePrediction(b *terminal.Text, s Style) {
 	}
 	fmt.Fprintf(b, "\n  From this start   %s and %.1f h of market time%s: simulated in the recording's\n"+
 		"                    own prices, %s\n", run.Cost.Cents(), run.Time.Hours(), here, run.Basis)
-	if !run.Finished {
-		b.WriteString("                    It would be ended before it is done.\n")
+	for _, remark := range append(p.outside(), p.cut()...) {
+		for _, line := range wrap(remark, Width-20) {
+			b.WriteString("                    " + line + "\n")
+		}
 	}
 	for _, step := range run.Skipped {
 		fmt.Fprintf(b, "                    Not simulated: %s\n", step)
 	}
+}
+
+// outside says that the run from the job's own start does not lie in the range of the past starts, and what differs.
+func (p *Plan) outside() []string {
+	f, run := p.Forecast, p.Prediction
+	where := cmp.Or(side(f.Cost, run.Cost), side(f.Time, run.Time))
+	if where == "" || !run.Finished {
+		return nil
+	}
+	met := "other prices than the past starts, which the range is of"
+	if e := f.Evictions; e.Known && e.Low == e.High && run.Evictions != e.High {
+		met = fmt.Sprintf("%s, and nine tenths of the past starts met %d", words.Number(run.Evictions, "eviction"), e.High)
+	} else if side(e, run.Evictions) != "" {
+		met = fmt.Sprintf("%s, and nine tenths of the past starts met %d to %d", words.Number(run.Evictions, "eviction"), e.Low, e.High)
+	}
+	return []string{fmt.Sprintf("That is %s the range: this start meets %s.", where, met)}
+}
+
+// side says on which side of a range a figure lies; "" = in it, or the range is unknown.
+func side[T cmp.Ordered](r Range[T], figure T) string {
+	switch {
+	case r.Known && figure < r.Low:
+		return "below"
+	case r.Known && figure > r.High:
+		return "above"
+	}
+	return ""
+}
+
+// cut says by what the run would be ended before it is done.
+func (p *Plan) cut() (by []string) {
+	in, run := p.Input, p.Prediction
+	if in.Budget > 0 && run.Cost > in.Budget {
+		by = append(by, fmt.Sprintf("The budget, %s, would end it before it is done.", in.Budget.Cents()))
+	}
+	switch {
+	case run.Finished:
+	case in.MaxDuration > 0 && run.Time >= in.MaxDuration:
+		by = append(by, fmt.Sprintf("max_duration, %s, would end it before it is done.", short(in.MaxDuration)))
+	default:
+		by = append(by, "It would fail before it is done.")
+	}
+	return by
 }
 
 // WriteText prints the plan for people.
@@ -113,6 +159,10 @@ func (p *Plan) title() string {
 		return fmt.Sprintf("Plan for %s at %s: %s by policy %s,\nby kill and restart: no reliable machines",
 			in.Name, in.Now.UTC().Format(timeForm), strings.Replace(want, "transient ", "", 1), in.Policy.Name())
 	}
+	if in.onDemand() {
+		return fmt.Sprintf("Plan for %s at %s: %s by policy %s,\n%s in %s, $%s an hour each", in.Name, in.Now.UTC().Format(timeForm),
+			words.Number(in.Reliable.Count, "machine"), in.Policy.Name(), in.Reliable.Type.Name, in.Reliable.Pool.Zone, in.Reliable.Type.OnDemand)
+	}
 	if in.Reliable.Count == 0 {
 		return fmt.Sprintf("Plan for %s at %s: %s by policy %s,\nand no reliable machine: the most reliable spot machine serves, with checkpoints, or one on demand where there is none",
 			in.Name, in.Now.UTC().Format(timeForm), want, in.Policy.Name())
@@ -134,11 +184,19 @@ const bidColumn = 6
 const leftAligned = 3
 
 func (p *Plan) writePools(b *terminal.Text, s Style) {
+	if p.Input.onDemand() {
+		writeSpare(b, s, "On demand: ", slices.DeleteFunc(slices.Clone(p.Pools), func(pool Pool) bool { return pool.Pool.Class == market.Spot }))
+		return
+	}
 	bids := slices.ContainsFunc(p.Pools, func(pool Pool) bool { return pool.Pool.TakesBids() })
 	rows := [][]string{slices.Clone(header)}
 	var shown, spare []Pool
 	onSpot := slices.ContainsFunc(p.Pools, func(pool Pool) bool { return pool.Chosen && pool.Pool.Class == market.Spot })
+	noSpot := p.Input.Policy.Name() == (bidding.OnDemand{}).Name()
 	for _, pool := range p.Pools {
+		if noSpot && pool.Pool.Class == market.Spot {
+			continue
+		}
 		if onSpot && pool.Pool.Class == market.OnDemand && !pool.Chosen { // its price is all that there is to say
 			spare = append(spare, pool)
 		} else {
@@ -174,7 +232,7 @@ func (p *Plan) writePools(b *terminal.Text, s Style) {
 			s.paint(b, "      ", faint, reason)
 		}
 	}
-	writeSpare(b, s, spare)
+	writeSpare(b, s, "On demand, while no spot pool can be bought from: ", spare)
 	if !slices.ContainsFunc(p.Pools, func(pool Pool) bool { return pool.Chosen }) {
 		first := "The run begins on the reliable machines and buys when a pool allows it."
 		if p.Input.restarts() {
@@ -186,8 +244,8 @@ func (p *Plan) writePools(b *terminal.Text, s Style) {
 	}
 }
 
-// writeSpare prints the on-demand pools that are not bought from in a line of their own, cheapest first, at most four.
-func writeSpare(b *terminal.Text, s Style, spare []Pool) {
+// writeSpare prints on-demand pools, whose price is all that there is to say, in a line of their own, cheapest first, at most four.
+func writeSpare(b *terminal.Text, s Style, title string, spare []Pool) {
 	if len(spare) == 0 {
 		return
 	}
@@ -200,7 +258,7 @@ func writeSpare(b *terminal.Text, s Style, spare []Pool) {
 		}
 		names = append(names, fmt.Sprintf("%s in %s at $%s", pool.Pool.Type, pool.Pool.Zone, perHour(pool.OnDemand)))
 	}
-	for _, line := range wrap("On demand, while no spot pool can be bought from: "+strings.Join(names, ", ")+".", Width-2) {
+	for _, line := range wrap(title+strings.Join(names, ", ")+".", Width-2) {
 		s.paint(b, "  ", faint, line)
 	}
 }

@@ -54,9 +54,10 @@ func (w *world) writeStart() error {
 	if c.Equivalent.Count == 0 {
 		return w.err
 	}
+	_, beside := c.Undisturbed(c.Equivalent.Count, c.Equivalent.Type.WorkRate())
 	plan, err := journal.Pack(journal.PlanDetails{
 		Policy: c.Policy.Name(), Pools: []journal.PlanPool{},
-		OnDemand: journal.OnDemandPlan{Pool: c.Equivalent.Pool.String(), Count: c.Equivalent.Count},
+		OnDemand: journal.OnDemandPlan{Pool: c.Equivalent.Pool.String(), Count: c.Equivalent.Count, Beside: beside.Seconds()},
 	})
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/tierml/tierml/elasticity/tempo"
@@ -27,6 +28,29 @@ type Timing struct {
 	// Clock is what each machine that works on a clock adds to it beside computing: reading rows, committing, waiting for the
 	// slowest. On a computer that plays all machines they share its cores.
 	Clock time.Duration
+}
+
+// Undisturbed is how long the work takes like machines that share its splits, in market time, and how much of a clock they do not
+// compute: they exchange parameters, or wait for the one with the most splits.
+func (c *Config) Undisturbed(machines int, rate float64) (length, beside time.Duration) {
+	perMachine := rate * c.FLOPSPerVCPU / c.Timing.Speed
+	computing := c.Job.Work / (float64(machines) * perMachine)
+	longest, clocks := computing, float64(max(c.Job.Clocks, 1))
+	if c.Programs == nil {
+		splits := cmp.Or(c.Job.Splits, machines)
+		working := min(machines, splits)
+		if !c.Job.Coarse {
+			longest = c.Job.Work * float64((splits+working-1)/working) / float64(splits) / perMachine
+		}
+		longest += clocks * float64(working) * c.Timing.Clock.Seconds()
+	}
+	return span(longest), span((longest - computing) / clocks)
+}
+
+// span returns seconds as a duration, at most one that is no plan anyway.
+func span(seconds float64) time.Duration {
+	const longest = 100 * 365 * 24 * time.Hour
+	return time.Duration(min(seconds, longest.Seconds()) * float64(time.Second))
 }
 
 // At returns the same run at a place: things take as long as there, and it is decided as there.

@@ -143,7 +143,8 @@ func (t *trainer) work() {
 		}
 		perSecond += rate
 	}
-	t.rate = perSecond / (job.Work / clocks) / float64(time.Second)
+	exchange := float64(len(t.team)) * t.w.cfg.Timing.Clock.Seconds()
+	t.rate = 1 / (job.Work/clocks/perSecond + exchange) / float64(time.Second)
 	t.since = t.w.elapsed
 	t.w.step(elasticity.Trained{Clock: ps.Clock(t.done), Pace: time.Duration(1/t.rate) + 1})
 	round := t.round

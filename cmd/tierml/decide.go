@@ -15,11 +15,12 @@ import (
 )
 
 // decide settles what the job leaves to its plan: with `policy: auto` the policy, by simulations of the weeks before, and what an
-// hour is worth. It returns how that was decided; nil = the job names its policy.
+// hour is worth; and by policy on-demand the fleet. It returns how the policy was decided; nil = the job names it.
 func (p *preparedJob) decide(ctx context.Context, job sim.Config) (*planner.Choice, error) {
 	fleet := sweep.PerHour(&job)
 	if p.job.Policy != config.Auto {
 		p.job.Settle("", fleet)
+		p.onDemand(job)
 		return nil, nil
 	}
 	chooser := sweep.NewChooser(job, sweep.WishOf(&job, p.job.Budget, p.job.MaxDuration))
@@ -35,10 +36,16 @@ func (p *preparedJob) decide(ctx context.Context, job sim.Config) (*planner.Choi
 	}
 	p.job.Settle(choice.Policy, fleet)
 	p.chooser = chooser
-	if choice.Policy == (bidding.OnDemand{}).Name() && !p.job.IsProgram() { // its reliable machines are the whole fleet
-		p.job.Reliable = config.Reliable{Type: job.Equivalent.Type.Name, Count: job.Equivalent.Count, Zone: job.Equivalent.Pool.Zone}
-	}
+	p.onDemand(job)
 	return &choice, nil
+}
+
+// onDemand makes a job's reliable machines the whole fleet by policy on-demand: as many as it wants, of the type on which the work
+// costs least. It is what a dry run and every comparison mean by the policy. Programs have no reliable machines.
+func (p *preparedJob) onDemand(job sim.Config) {
+	if e := job.Equivalent; p.job.Policy == (bidding.OnDemand{}).Name() && !p.job.IsProgram() {
+		p.job.Reliable = config.Reliable{Type: e.Type.Name, Count: e.Count, Zone: e.Pool.Zone}
+	}
 }
 
 // estimator of what the job will cost and how long it will take: by the runs that chose its policy, where they did.

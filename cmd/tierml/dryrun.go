@@ -287,19 +287,21 @@ func (o dryRunOptions) simulation(ctx context.Context, job *config.Job, ownWork 
 		cfg, skipped, err = simulatedProgram(ctx, job, choice)
 		return cfg, skipped, recorded.Doubts(choice.Pools), err
 	}
-	work, servers := 1.0, 0 // replaced by --hours, whose clocks are not the model's: half of the machines serve
+	// Replaced by --hours, whose clocks take nothing beside computing, and are not the model's: half of the machines serve.
+	work, servers := 1e30, 0
 	if ownWork || planner.SizesReliable(job) {
 		var bytes atomic.Int64
 		program, _, err := prepare(ctx, job, counted(func(ps.Split) (io.WriteCloser, error) { return discard{}, nil }, &bytes))
 		if err != nil {
 			return cfg, nil, nil, err
 		}
-		work = program.WorkPerClock() * float64(job.Train.Clocks)
+		own := program.WorkPerClock() * float64(job.Train.Clocks)
 		schema := jobrun.SchemaOf(job, program)
 		if ownWork {
+			work = own
 			servers = tiers.ServersFor(&schema, int64(job.Stages.ServerBytes))
 		}
-		need := planner.ReliableNeed{Schema: &schema, Worker: tiers.WorkerMemory(&schema, apps.LeastRows(program)), Data: bytes.Load(), Work: vcpuHours(job, work)}
+		need := planner.ReliableNeed{Schema: &schema, Worker: tiers.WorkerMemory(&schema, apps.LeastRows(program)), Data: bytes.Load(), Work: vcpuHours(job, own)}
 		if _, err := planner.SizeReliable(job, &choice, recorded.Catalog, need); err != nil {
 			return cfg, nil, nil, o.blame(err)
 		}

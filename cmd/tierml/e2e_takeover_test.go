@@ -174,7 +174,7 @@ func TestCheckpointsCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.write("file", "not a folder")
-	job := s.job(choices{Clocks: 20, Speed: 120, Policy: "on-demand", Flops: 100_000, Limits: "checkpoint: {to: " + s.path("file") + ", every_clocks: 3}"})
+	job := s.job(choices{Clocks: 20, Speed: 120, Policy: "on-demand", Flops: 25_000, Limits: "checkpoint: {to: " + s.path("file") + ", every_clocks: 3}"})
 	printed := s.start("run", "-y", job).wait(0)
 	entries := s.journal("small-1")
 	checkEntries(t, entries)

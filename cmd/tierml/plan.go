@@ -199,7 +199,7 @@ func prepareJobWith(ctx context.Context, job *config.Job, bytes func() int64, pr
 	}
 	p := &preparedJob{job: job}
 	p.offers, _ = market.Offers()
-	if p.choice, err = planner.Resolve(job, p.offers, market.Catalog); err != nil {
+	if p.choice, err = planner.Resolve(job, p.offers, market.Catalog); err != nil { // before the data is read, which may take a while
 		return nil, err
 	}
 	if p.program, p.dataset, err = prepare(); err != nil {
@@ -209,27 +209,26 @@ func prepareJobWith(ctx context.Context, job *config.Job, bytes func() int64, pr
 	work := p.program.WorkPerClock() * float64(job.Train.Clocks)
 	least := apps.LeastRows(p.program)
 	need := planner.ReliableNeed{Schema: &schema, Worker: tiers.WorkerMemory(&schema, least), Data: bytes(), Work: vcpuHours(job, work)}
-	sizing, tight, err := p.admit(market, need, least)
-	if err != nil {
-		return nil, err
+	var sizing planner.Sizing
+	var tight []string
+	resolve := func() (err error) {
+		if p.choice, err = planner.Resolve(job, p.offers, market.Catalog); err == nil {
+			sizing, tight, err = p.admit(market, need, least)
+		}
+		if err != nil {
+			return err
+		}
+		return p.simulation(work, &schema)
 	}
-	if err := p.simulation(work, &schema); err != nil {
+	if err := resolve(); err != nil {
 		return nil, err
 	}
 	decision, err := p.decide(ctx, p.sim)
+	if err == nil { // the policy may want other reliable machines, or none
+		err = resolve()
+	}
 	if err != nil {
 		return nil, err
-	}
-	if decision != nil { // the policy may want other reliable machines, or none
-		if p.choice, err = planner.Resolve(job, p.offers, market.Catalog); err != nil {
-			return nil, err
-		}
-		if sizing, tight, err = p.admit(market, need, least); err != nil {
-			return nil, err
-		}
-		if err := p.simulation(work, &schema); err != nil {
-			return nil, err
-		}
 	}
 	memory, err := planner.AdmitMemory(job, p.choice.Reliable, &schema, least)
 	if err != nil {
@@ -252,6 +251,7 @@ func prepareJobWith(ctx context.Context, job *config.Job, bytes func() int64, pr
 			input.Warnings = append(slices.Clone(input.Warnings), warning)
 		}
 	}
+	input.OnDemand = sweep.Baseline(&p.sim)
 	input.SaveTime, input.RestartTime = p.sim.Checkpoints.Times(p.sim.Timing)
 	defer littleGarbage()()
 	bar = progress.Start(ctx, "Simulating past starts", 0, progress.Things)

@@ -63,13 +63,11 @@ func prepareProgram(ctx context.Context, job *config.Job) (*preparedJob, error) 
 		return nil, err
 	}
 	decision, err := p.decide(ctx, p.sim)
+	if err == nil { // the policy may buy on demand
+		p.choice, err = planner.Resolve(job, p.offers, prices.Catalog)
+	}
 	if err != nil {
 		return nil, err
-	}
-	if decision != nil { // the policy may buy on demand
-		if p.choice, err = planner.Resolve(job, p.offers, prices.Catalog); err != nil {
-			return nil, err
-		}
 	}
 	if err := p.simulationOfPrograms(known); err != nil {
 		return nil, err
@@ -83,7 +81,7 @@ func prepareProgram(ctx context.Context, job *config.Job) (*preparedJob, error) 
 	if warning := thisHost().warn(localMachines(job, p.choice)); warning != "" {
 		input.Warnings = append(slices.Clone(input.Warnings), warning)
 	}
-	input.Program = known.describe(job)
+	input.Program, input.OnDemand = known.describe(job), sweep.Baseline(&p.sim)
 	if overflow := input.Program.Overflow(); overflow != "" {
 		field, instead := "state.dir", "make room where machines of this host have their folders, in "+os.TempDir()+", or keep less in the state"
 		if at := job.Installation(); at != nil {

@@ -225,6 +225,8 @@ type OnDemandPlan struct {
 	Count int     `json:"count"`
 	Hours float64 `json:"hours,omitempty"`
 	USD   string  `json:"usd,omitempty"`
+	// Beside is what a clock takes there beside its share of the computing, in market seconds.
+	Beside float64 `json:"beside,omitempty"`
 }
 
 // ScaleDetails is the Details of a `scale` line: what is wanted from then on. Without a Want it is what the job asks for.

@@ -180,7 +180,9 @@ func (c *Chooser) Estimate(in planner.Input) (planner.Forecast, error) {
 			first = s.Start
 		}
 	}
-	return told(planner.Summarize(runs, first, last, pastEvery), &c.job, 0), nil
+	f := planner.Summarize(runs, first, last, pastEvery)
+	f.Evictions = planner.Range[int]{} // trials do not keep them
+	return told(f, &c.job, 0), nil
 }
 
 // last is the latest past start that a decision looks at.

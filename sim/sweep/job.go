@@ -44,12 +44,6 @@ func ForJob(job *config.Job, choice planner.Resolved, work float64, servers int)
 		Deadline:     job.Deadline,
 		PerHour:      job.HourlyCeiling(),
 	}.At(job.Place())
-	if cfg.Equivalent, err = cheapestOnDemand(&cfg, choice); err != nil {
-		return sim.Config{}, nil, err
-	}
-	if err := (Evictions{}).Apply(&cfg); err != nil {
-		return sim.Config{}, nil, err
-	}
 	if job.IsProgram() {
 		cfg.Job.Clocks, cfg.Job.Splits, cfg.Job.Partitions = 1, 1, 1
 		cfg.Programs = &sim.Programs{Count: job.Resources.Count.Most, Least: job.Resources.Count.Least, Tasks: job.Tasks, State: job.State.Dir != "", Every: job.State.Every}
@@ -59,6 +53,12 @@ func ForJob(job *config.Job, choice planner.Resolved, work float64, servers int)
 				cfg.Programs.Rungs, cfg.Programs.Of = s.Rungs, int64(job.Progress.Of)
 			}
 		}
+	}
+	if cfg.Equivalent, err = cheapestOnDemand(&cfg, choice); err != nil {
+		return sim.Config{}, nil, err
+	}
+	if err := (Evictions{}).Apply(&cfg); err != nil {
+		return sim.Config{}, nil, err
 	}
 	cfg.ValueOfTime = job.ValueOfHour(PerHour(&cfg))
 	for _, a := range job.Local.Script {
@@ -162,7 +162,8 @@ func Horizon(compute time.Duration) time.Duration { return 2*compute + 24*time.H
 
 // ComputeTime is how long the work takes on the on-demand fleet, undisturbed, in market time.
 func ComputeTime(cfg *sim.Config) time.Duration {
-	return time.Duration(cfg.Job.Work / fleetRate(cfg) * float64(time.Second))
+	length, _ := cfg.Undisturbed(cfg.Equivalent.Count, cfg.Equivalent.Type.WorkRate())
+	return length
 }
 
 // fleetRate is the on-demand fleet's, in floating-point operations per second of market time.
@@ -176,10 +177,19 @@ func PerHour(cfg *sim.Config) market.USD {
 	return cfg.Equivalent.Type.OnDemand * market.USD(cfg.Equivalent.Count)
 }
 
-// OnDemandCost is what the undisturbed work costs on the on-demand fleet, without start-up, waiting or rounding up
-// of hours: what `tierml report` compares with, too.
-func OnDemandCost(cfg *sim.Config) market.USD {
-	return cfg.Equivalent.Type.OnDemand.For(ComputeTime(cfg)) * market.USD(cfg.Equivalent.Count)
+// OnDemandCost is what the undisturbed work costs on the on-demand fleet, without start-up or rounding up of hours: what a plan and
+// `tierml report` compare with, too.
+func OnDemandCost(cfg *sim.Config) market.USD { return Baseline(cfg).Cost }
+
+// Baseline is the undisturbed work on the on-demand fleet.
+func Baseline(cfg *sim.Config) planner.OnDemand { return onDemand(cfg, cfg.Equivalent) }
+
+func onDemand(cfg *sim.Config, r elasticity.Reliable) planner.OnDemand {
+	length, beside := cfg.Undisturbed(r.Count, r.Type.WorkRate())
+	return planner.OnDemand{
+		Fleet: planner.Fleet{Pool: r.Pool, Type: r.Type, Count: r.Count}, Time: length, Beside: beside,
+		Cost: r.Type.OnDemand.For(length) * market.USD(r.Count),
+	}
 }
 
 // withPolicy returns the run by another policy. On demand, all machines are reliable ones, the whole on-demand fleet, and
@@ -214,15 +224,14 @@ func withOnDemand(pools []bidding.Candidate) []bidding.Candidate {
 }
 
 // cheapestOnDemand is the fleet on which the work costs least on demand: as many machines as the job wants as transient
-// ones, of one type. Of equals it is the fleet with fewer vCPUs, then the first by pool.
+// ones, of one type. Of equals it is the fleet of smaller machines, then the first by pool.
 func cheapestOnDemand(cfg *sim.Config, choice planner.Resolved) (best elasticity.Reliable, err error) {
-	perWork := func(r elasticity.Reliable) float64 { return float64(r.Type.OnDemand) / r.Type.WorkRate() }
 	for _, o := range choice.OnDemand {
 		if o.Type.VCPU == 0 || o.Type.OnDemand == 0 {
 			continue
 		}
 		r := elasticity.Reliable{Pool: o.Pool, Type: o.Type, Count: cmp.Or(cfg.Want.Machines, (cfg.Want.VCPU+o.Type.VCPU-1)/o.Type.VCPU)}
-		if best.Count == 0 || cmp.Or(cmp.Compare(perWork(r), perWork(best)), cmp.Compare(r.Type.VCPU, best.Type.VCPU)) < 0 {
+		if best.Count == 0 || cmp.Or(cmp.Compare(onDemand(cfg, r).Cost, onDemand(cfg, best).Cost), cmp.Compare(r.Type.VCPU, best.Type.VCPU)) < 0 {
 			best = r
 		}
 	}

@@ -168,7 +168,7 @@ const seeLength = 240
 // the oracle holds machines of one pool at a time.
 func foresee(cfg *sim.Config, kind oracleKind, starts []time.Time) (*bounds, []block, error) {
 	b := &bounds{costs: make([]market.USD, len(starts)), known: make([]bool, len(starts))}
-	work := ComputeTime(cfg).Hours() * cfg.Equivalent.Type.WorkRate() * float64(cfg.Equivalent.Count)
+	work := cfg.Job.Work * cfg.Timing.Speed / cfg.FLOPSPerVCPU / time.Hour.Seconds() // in vCPU hours: clocks take nothing else
 	switch {
 	case kind.clairvoyant:
 		options := foresight(cfg, kind, starts).Options

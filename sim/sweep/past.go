@@ -127,7 +127,7 @@ func simulate(cfg sim.Config, starts []time.Time, until time.Time, progress func
 					one.Deadline = starts[i].Add(one.Deadline.Sub(until))
 				}
 				r, err := sim.Run(one)
-				runs[i], errs[i] = planner.Run{Time: r.Runtime, Cost: r.Cost, Finished: r.Finished()}, err
+				runs[i], errs[i] = runOf(r), err
 				if progress != nil {
 					progress(int(finished.Add(1)), len(starts))
 				}
@@ -146,22 +146,18 @@ func simulate(cfg sim.Config, starts []time.Time, until time.Time, progress func
 // undisturbed is the time with the wanted machines of the type with which it takes longest, or with the reliable ones where
 // nothing else is wanted. It includes what each clock takes beside computing, which decides with many machines on one host.
 func undisturbed(cfg *sim.Config) time.Duration {
-	t := &cfg.Timing
-	with := func(machines int, work float64) float64 {
-		rate := float64(machines) * work * cfg.FLOPSPerVCPU / t.Speed
-		return cfg.Job.Work/rate + float64(machines)*float64(cfg.Job.Clocks)*t.Clock.Seconds()
-	}
-	longest := 0.0
+	var longest time.Duration
 	for _, p := range cfg.Pools {
 		if n := machines(cfg, p.Type); n > 0 && p.Type.WorkRate() > 0 {
-			longest = max(longest, with(n, p.Type.WorkRate()))
+			length, _ := cfg.Undisturbed(n, p.Type.WorkRate())
+			longest = max(longest, length)
 		}
 	}
 	if longest == 0 {
-		longest = with(cfg.Reliable.Count, cfg.Reliable.Type.WorkRate())
+		longest, _ = cfg.Undisturbed(cfg.Reliable.Count, cfg.Reliable.Type.WorkRate())
 	}
-	const most = 100 * 365 * 24 * time.Hour
-	return 2*(t.Launch+t.Boot+t.Start+t.Load) + time.Duration(min(longest, most.Seconds())*float64(time.Second)) // the reliable machines come first
+	t := &cfg.Timing
+	return 2*(t.Launch+t.Boot+t.Start+t.Load) + longest // the reliable machines come first
 }
 
 func anyPriceAt(pools []bidding.Candidate, at time.Time) bool {
@@ -176,5 +172,9 @@ func anyPriceAt(pools []bidding.Candidate, at time.Time) bool {
 func Predict(cfg sim.Config) (planner.Run, error) {
 	cfg.Hazard = nil
 	r, err := sim.Run(cfg)
-	return planner.Run{Time: r.Runtime, Cost: r.Cost, Finished: r.Finished()}, err
+	return runOf(r), err
+}
+
+func runOf(r sim.Result) planner.Run {
+	return planner.Run{Time: r.Runtime, Cost: r.Cost, Finished: r.Finished(), Evictions: r.Evictions}
 }

@@ -39,8 +39,9 @@ type line struct {
 			FLOPS    float64
 		}
 		OnDemand struct {
-			Pool  string
-			Count int
+			Pool   string
+			Count  int
+			Beside float64
 		} `json:"on_demand"`
 	}
 }
@@ -128,6 +129,7 @@ type reckoner struct {
 	seen     map[int64]bool
 	fleet    string
 	count    int
+	beside   float64
 }
 
 type price struct {
@@ -187,7 +189,7 @@ func (r *reckoner) take(l line) {
 			r.types[t.Name] = struct{ price, flops float64 }{number(t.OnDemand), t.FLOPS}
 		}
 	case "plan":
-		r.fleet, r.count = l.Details.OnDemand.Pool, l.Details.OnDemand.Count
+		r.fleet, r.count, r.beside = l.Details.OnDemand.Pool, l.Details.OnDemand.Count, l.Details.OnDemand.Beside
 		r.Decisions++
 	case "intent":
 		r.Decisions++
@@ -381,7 +383,7 @@ func (r *reckoner) compare() {
 	r.Clocks = len(clocks)
 	if parts := strings.Split(r.fleet, "/"); len(parts) == 5 {
 		of := r.types[parts[3]]
-		r.EquivalentHours = work / (float64(r.count) * of.flops) * r.Speed / 3600
+		r.EquivalentHours = (work/(float64(r.count)*of.flops)*r.Speed + float64(len(clocks))*r.beside) / 3600
 		r.Equivalent = r.EquivalentHours * float64(r.count) * of.price
 		r.Saving = r.Equivalent - r.Total
 		if r.Equivalent > 0 {
