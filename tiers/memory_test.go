@@ -1,6 +1,7 @@
 package tiers
 
 import (
+	"math"
 	"testing"
 
 	"github.com/tierml/tierml/ps"
@@ -50,5 +51,52 @@ func TestMemoryOfAWorkerAndAServer(t *testing.T) {
 	}
 	if usable := UsableMemory(MemoryFor(85<<20) >> 20); usable > 85<<20 || usable < 84<<20 {
 		t.Errorf("of the memory for 85 MiB %d bytes may be used", usable)
+	}
+}
+
+// On paper: 1e11 parameters over 100 machines (test/bench/results.md). Rows are those of a factorisation of rank 100.
+func TestHundredBillionParameters(t *testing.T) {
+	const machines = 100
+	schema := ps.Schema{Tables: []ps.Table{{Name: "factors", Rows: 1e9, Cols: 100}}, Partitions: ps.MaxPartitions, Splits: machines}
+	if err := schema.Check(); err != nil {
+		t.Fatal(err)
+	}
+	slots := schema.Tables[0].Rows / uint64(schema.Partitions) // of a partition, on average; hashing spreads them within a percent
+	if slots != 61_035 || slots > math.MaxUint32/2 {
+		t.Errorf("%d slots in a partition", slots)
+	}
+	l := Arrange(empty(schema.Partitions, schema.Splits), fleet(machines, machines), Stage2, machines)
+	for id, n := range served(l) {
+		if n != 163 && n != 164 {
+			t.Errorf("%s serves %d partitions", id, n)
+		}
+	}
+	if n := len(served(l)); n != machines {
+		t.Errorf("%d machines serve", n)
+	}
+	gigabytes := func(bytes int64) float64 { return math.Round(float64(bytes)/1e8) / 10 }
+	m := ReliableMemory(&schema, machines)
+	touched := []uint64{1e7} // a worker's rows in a clock: one of a hundred
+	for _, c := range []struct {
+		what      string
+		got, want float64
+	}{
+		{"rows of a server", gigabytes(m.Rows), 4.2}, {"a server", gigabytes(ServingMemory(&schema, nil, machines)), 17},
+		{"a backup", gigabytes(m.Cuts), 8.5}, {"a worker", gigabytes(WorkerMemory(&schema, touched)), 12.7},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: %.1f GB, want %.1f", c.what, c.got, c.want)
+		}
+	}
+	const link = 1.25e9 // bytes per second: 10 Gbit
+	read := float64(touched[0]) * (4*100 + 8)
+	if seconds := math.Round(read/link*10) / 10; seconds != 3.3 {
+		t.Errorf("a clock's rows take %v s to a worker, and its sums as long back", seconds)
+	}
+	if frame := read / machines; frame > 63<<20 {
+		t.Errorf("a request to a server has %.0f bytes, more than a frame", frame)
+	}
+	if cut := math.Round(float64(m.Rows)/link*10) / 10; cut != 3.4 {
+		t.Errorf("a cut of all rows takes %v s", cut)
 	}
 }
