@@ -92,6 +92,9 @@ func newCourse(s State) *course {
 		}
 	}
 	c.all, c.done = c.hours(s.Job.Work), s.Job.Done >= s.Job.Work
+	if c.payTwice() {
+		c.spot = -1
+	}
 	if c.work = c.hours(s.Job.Work - s.Job.Saved); c.onDemand() {
 		c.work = c.hours(s.Job.Work - s.Job.Done)
 	}
@@ -106,6 +109,12 @@ func newCourse(s State) *course {
 	}
 	c.atRisk = c.saveEvery + 3*s.Job.SaveTime + 2*s.Job.Lag
 	return c
+}
+
+// payTwice reports whether spot machines are too dear to be tried: where whole hours are billed, and all the work takes one on demand, a job
+// that has to leave them for its deadline pays for an hour of each. No run is to cost more than 1.5 times what it does on demand.
+func (c *course) payTwice() bool {
+	return c.spot >= 0 && c.demand >= 0 && c.change+c.all+c.ending() <= c.Job.Terms.Increment && c.perWork(c.spot) > c.perWork(c.demand)/2
 }
 
 // hours is how long some work takes: on the on-demand fleet that is held, on the one that would be bought, or where there is none, on

@@ -331,6 +331,20 @@ func TestUniformProgressUsesPaidHours(t *testing.T) {
 	}
 }
 
+// TestShortJobsDoNotPayTwice: of work that an hour on demand does, spot machines are tried only where they cost half as much or less.
+func TestShortJobsDoNotPayTwice(t *testing.T) {
+	for price, want := range map[market.USD]string{4 * market.Dollar / 10: "spot", 6 * market.Dollar / 10: "on-demand"} {
+		for _, policy := range []Policy{UniformProgress{}, Deadline{}} {
+			g := newGamble(t, policy, 30*time.Minute, 2*time.Hour, 5*time.Minute, []market.AvailabilityPoint{{At: start, Count: 1}})
+			g.job.Terms.Increment = time.Hour
+			g.pools[1].History = market.NewHistory([]market.PricePoint{{At: start.Add(-time.Hour), Price: price}})
+			if g.run(); len(g.choices) != 1 || g.choices[0] != want {
+				t.Errorf("%s at %s: %v, want %s", policy.Name(), price, g.choices, want)
+			}
+		}
+	}
+}
+
 // TestDeadlineUnderABudget: on demand is not bought when the budget does not allow to finish there.
 func TestDeadlineUnderABudget(t *testing.T) {
 	never := []market.AvailabilityPoint{{At: start, Count: 0}, {At: start.Add(9 * time.Hour), Count: 1}}
