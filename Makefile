@@ -226,6 +226,11 @@ mirror-cost: ## how long 500 MB of state delay a program's start, and what mirro
 test-stores: ## program, splits and checkpoints in object stores that nobody here wrote (builds versitygw in .cache)
 	@GO="$(GO)" .ci/with-versitygw $(CACHE) .ci/test-without-skips -timeout 10m ./test/stores
 
+.PHONY: save-cost
+SAVE_GB ?= 0.1 2 5
+save-cost: ## how long one machine takes to save models of SAVE_GB gigabytes into a real store, and the line through the times (builds versitygw in .cache)
+	@GO="$(GO)" TIERML_SAVE_GB="$(SAVE_GB)" .ci/with-versitygw $(CACHE) $(GO) test ./test/stores -run SaveCost -v -count=1 -timeout 0
+
 .PHONY: image
 # The file is where Debian has it.
 CERTIFICATES ?= /etc/ssl/certs/ca-certificates.crt
