@@ -3,11 +3,15 @@ package stores_test
 import (
 	"fmt"
 	"math"
+	"net/http/httptest"
 	"os"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
 	"github.com/tierml/tierml/internal/blob"
 	"github.com/tierml/tierml/internal/location"
@@ -86,6 +90,21 @@ func saveOnce(t *testing.T, place string, bytes int64) {
 		if err := blob.Remove(t.Context(), name); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestSaveOnce: what is measured leaves nothing behind, so that it can be repeated.
+func TestSaveOnce(t *testing.T) {
+	backend := s3mem.New()
+	if err := backend.CreateBucket("tierml"); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(gofakes3.New(backend).Server())
+	defer server.Close()
+	place := "s3://tierml/cost?region=us-east-1&anonymous=true&endpoint=" + server.URL
+	saveOnce(t, place, 20e6)
+	if left, err := blob.List(t.Context(), place); err != nil || len(left) > 0 {
+		t.Errorf("%v is left, %v", left, err)
 	}
 }
 
