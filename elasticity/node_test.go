@@ -74,7 +74,7 @@ func newNode(w *world, i provisioner.Instance) *node {
 		},
 		worker: newWorker(&w.schema),
 	}
-	n.agent.Server, n.agent.Report, n.agent.Overlap = n, n.report, n.worker.cache != nil
+	n.agent.Server, n.agent.Report = n, n.report
 	return n
 }
 

@@ -49,7 +49,7 @@ type Agent struct {
 
 // Join takes up a job, at the first Welcome.
 func (a *Agent) Join(do tiers.Welcome) {
-	a.Worker = Worker{Incarnation: do.Incarnation, Generation: do.Generation, Last: do.Until, Until: do.Until, Overlap: a.Overlap, report: a.Report, here: a.Here}
+	a.Worker = Worker{Incarnation: do.Incarnation, Generation: do.Generation, Last: do.Until, Until: do.Until, report: a.Report, here: a.Here}
 }
 
 // Errors that answer commands.

@@ -25,7 +25,6 @@ type Worker struct {
 	Begun       ps.Clock // highest clock begun
 	Round       *Round   // waits for its rows, or computes; nil = none
 	Sending     *Round   // computed, and on its way to the servers; nil = none
-	Overlap     bool     // a round reads what the one before writes while that is computed
 
 	parked   bool
 	fenced   bool // the generation is over: waits for Recover
@@ -244,10 +243,10 @@ func (w *Worker) GiveUp() {
 // discard ends the round that is being computed, if any of its splits is leaving: nothing of it has left this machine, and what it
 // comes to does not depend on who computes it. Splits that an earlier Release asked for count as well. The controller asks for splits
 // as their takers become ready, and can tell only by the last of them that waiting costs more; looking at those alone let a machine
-// that computes a hundred times slower hold up the fleet for a whole clock. Where rounds overlap the round is left to end.
+// that computes a hundred times slower hold up the fleet for a whole clock. A round before it that is on its way to the servers counts.
 func (w *Worker) discard() {
 	r := w.Round
-	if r == nil || !r.Begun || w.Overlap || !slices.ContainsFunc(r.Splits, w.leaving) {
+	if r == nil || !r.Begun || !slices.ContainsFunc(r.Splits, w.leaving) {
 		return
 	}
 	r.drop()

@@ -300,7 +300,6 @@ func (n *node) join(ctx context.Context, do tiers.Welcome) (*job, error) {
 	j.store.active = func() []ps.Split { return locked(j.worker, (*agent.Worker).Splits) }
 	n.agent = agent.Agent{Server: routed{server, client}, Report: n.report, Here: func(id ps.Split) any { return j.store.get(id) },
 		Lock: &j.worker.mu}
-	n.agent.Overlap = j.worker.rows.cache != nil
 	n.agent.Join(do)
 	n.task(ctx, func() error { return j.serve(ctx) })
 	n.task(ctx, func() error { return n.work(ctx, j) })
