@@ -1,4 +1,3 @@
-// Package confine limits what processes that were started for others may take of this host. It knows nothing about what they do.
 package confine
 
 import (
@@ -14,7 +13,12 @@ import (
 func Memory(pid int, bytes int64) error {
 	limit := unix.Rlimit{Cur: uint64(bytes), Max: uint64(bytes)}
 	err := os.NewSyscallError("prlimit", unix.Prlimit(pid, unix.RLIMIT_DATA, &limit, nil))
-	return errors.Join(err, os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid), []byte("800"), 0))
+	return errors.Join(err, adjust(pid))
+}
+
+// adjust has the kernel end a process before others.
+func adjust(pid int) error {
+	return os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid), []byte("800"), 0)
 }
 
 // HostMemory is how much memory this host has, in bytes; 0 = unknown.

@@ -73,6 +73,8 @@ const (
 	grace    = 2 * time.Second // from SIGTERM to SIGKILL
 	callWith = 10 * time.Second
 	lookIn   = 100 * time.Millisecond
+
+	processesPerVCPU = 1024 // of a slot, with threads, where they can be counted
 )
 
 // Variables of a slot's process.
@@ -271,23 +273,28 @@ func (a *agent) start(o desk.Order, hostVCPU int) error {
 	if a.cfg.Flops > 0 && hostVCPU > 0 {
 		cmd.Env = append(cmd.Env, envFlops+"="+strconv.FormatFloat(a.cfg.Flops*float64(o.Size.VCPU)/float64(hostVCPU), 'f', -1, 64))
 	}
-	if err := cmd.Start(); err != nil {
+	group, err := confine.Start(cmd, string(o.Slot), confine.Limits{Memory: memory, VCPU: o.Size.VCPU, Processes: processesPerVCPU * max(o.Size.VCPU, 1)})
+	if err != nil {
 		return errors.Join(err, hold.Close())
 	}
-	if err := confine.Memory(cmd.Process.Pid, memory); err != nil {
-		a.cfg.Log.Warn("a slot's memory is not limited", "slot", o.Slot, "err", err)
+	if group.Flaw != nil {
+		a.cfg.Log.Warn("a slot's memory is not limited", "slot", o.Slot, "err", group.Flaw)
 	}
-	a.cfg.Log.Info("a slot's process was started", "slot", o.Slot, "job", o.Job, "pid", cmd.Process.Pid)
+	a.cfg.Log.Info("a slot's process was started", "slot", o.Slot, "job", o.Job, "pid", cmd.Process.Pid, "cgroup", group.Together())
 	p := &process{group: -cmd.Process.Pid, dir: dir, hold: hold, ended: make(chan struct{})}
 	a.running[o.Slot] = p
 	a.waiting.Go(func() {
 		err := cmd.Wait()
 		_ = syscall.Kill(p.group, syscall.SIGKILL) // what it has started ends with it
-		close(p.ended)
 		why := "its process ended by itself"
 		if err != nil {
 			why = "its process ended: " + err.Error()
 		}
+		if group.OutOfMemory() {
+			why += fmt.Sprintf(", as its slot's %d MiB were full", o.Size.MemoryMiB)
+		}
+		group.End()
+		close(p.ended)
 		a.over <- end{o.Slot, why}
 	})
 	return nil

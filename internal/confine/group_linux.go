@@ -1,0 +1,143 @@
+package confine
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// mounted is where systems have cgroup v2.
+const mounted = "/sys/fs/cgroup"
+
+// Start starts a command, in a process group of its own, within limits. Where cgroup v2 can be written to, a process and all that it starts
+// have them together; elsewhere each has the limit of memory on its own. Names are unique within this process.
+func Start(cmd *exec.Cmd, name string, l Limits) (Group, error) {
+	g, at := newGroup(hierarchy(mounted), name, l)
+	if at != nil {
+		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(at.Fd())
+		err := cmd.Start()
+		_ = at.Close() // it was for the start only
+		if err == nil {
+			g.Flaw = adjust(cmd.Process.Pid)
+			return g, nil
+		}
+		// Not every process may be put into a group that can be made. Whatever else is wrong will be so again.
+		g.End()
+		cmd.SysProcAttr.UseCgroupFD = false
+		*cmd = exec.Cmd{Path: cmd.Path, Args: cmd.Args, Env: cmd.Env, Dir: cmd.Dir, Stdin: cmd.Stdin, Stdout: cmd.Stdout, Stderr: cmd.Stderr,
+			SysProcAttr: cmd.SysProcAttr, WaitDelay: cmd.WaitDelay}
+	}
+	if err := cmd.Start(); err != nil {
+		return Group{}, err
+	}
+	return Group{Flaw: Memory(cmd.Process.Pid, l.Memory)}, nil
+}
+
+// hierarchy returns the directory of this process in the cgroup v2 that is mounted at root, and those above it; nil: there is none.
+func hierarchy(root string) (dirs []string) {
+	var fs unix.Statfs_t
+	if unix.Statfs(root, &fs) != nil || fs.Type != unix.CGROUP2_SUPER_MAGIC {
+		return nil
+	}
+	text, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return nil
+	}
+	for line := range strings.Lines(string(text)) {
+		path, is := strings.CutPrefix(strings.TrimSpace(line), "0::")
+		if !is {
+			continue
+		}
+		for path = filepath.Clean(path); path != "/" && path != "."; path = filepath.Dir(path) {
+			dirs = append(dirs, filepath.Join(root, path))
+		}
+		return append(dirs, root)
+	}
+	return nil
+}
+
+// newGroup makes a group in the nearest directory that hands out memory and processes, and may be written to. A directory with processes
+// cannot hand out what it has, so it is mostly one above our own: that of a service manager with delegation, or root's. nil: there is none.
+func newGroup(dirs []string, name string, l Limits) (Group, *os.File) {
+	for _, above := range dirs {
+		controllers, err := os.ReadFile(filepath.Join(above, "cgroup.subtree_control"))
+		hands := strings.Fields(string(controllers))
+		if err != nil || !slices.Contains(hands, "memory") || !slices.Contains(hands, "pids") {
+			continue
+		}
+		sweep(above)
+		g := Group{dir: filepath.Join(above, fmt.Sprintf("%s%d-%s", prefix, os.Getpid(), name))}
+		if os.Mkdir(g.dir, 0o755) != nil {
+			continue
+		}
+		if at, err := g.limit(l, slices.Contains(hands, "cpu")); err == nil {
+			return g, at
+		}
+		g.End()
+	}
+	return Group{}, nil
+}
+
+// prefix begins a group's name; the number of the process that made it follows.
+const prefix = "tierml-"
+
+// sweep removes the groups of processes that were killed. One in which a process is left stays.
+func sweep(above string) {
+	left, _ := filepath.Glob(filepath.Join(above, prefix+"*"))
+	for _, dir := range left {
+		maker, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), prefix), "-")
+		if pid, err := strconv.Atoi(maker); err == nil && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+			_ = os.Remove(dir)
+		}
+	}
+}
+
+func (g Group) limit(l Limits, weighs bool) (*os.File, error) {
+	set := func(file string, value int64) error {
+		return os.WriteFile(filepath.Join(g.dir, file), strconv.AppendInt(nil, value, 10), 0o644)
+	}
+	err := errors.Join(set("memory.max", l.Memory), set("pids.max", int64(l.Processes)))
+	if err == nil && weighs {
+		err = set("cpu.weight", int64(min(max(100*l.VCPU, 1), 10_000)))
+	}
+	if err != nil {
+		return nil, err
+	}
+	_ = set("memory.swap.max", 0)  // only where there is swap
+	_ = set("memory.oom.group", 1) // since Linux 4.19: half a job is of no use
+	return os.Open(g.dir)
+}
+
+// OutOfMemory reports whether a process was ended because the group had no more memory.
+func (g Group) OutOfMemory() bool {
+	text, _ := os.ReadFile(filepath.Join(g.dir, "memory.events"))
+	for line := range strings.Lines(string(text)) {
+		if n, is := strings.CutPrefix(strings.TrimSpace(line), "oom_kill "); is {
+			return n != "0"
+		}
+	}
+	return false
+}
+
+// End ends all processes of the group, and the group.
+func (g Group) End() {
+	if !g.Together() {
+		return
+	}
+	_ = os.WriteFile(filepath.Join(g.dir, "cgroup.kill"), []byte("1"), 0o644) // since Linux 5.14; the process group was killed, too
+	for range 100 {
+		if err := os.Remove(g.dir); err == nil || !errors.Is(err, syscall.EBUSY) {
+			return
+		}
+		time.Sleep(10 * time.Millisecond) // until the kernel has them away
+	}
+}
