@@ -73,7 +73,7 @@ func (c *sharing) kill(random *rand.Rand, kind string) (what string, done bool) 
 	return fmt.Sprintf("kill %d, %s", pid, kind), syscall.Kill(pid, syscall.SIGKILL) == nil
 }
 
-// evict tells the cloud of the shared hosts to take machines. done: there was a transient one.
+// evict tells the cloud of the shared hosts to take machines. done: there was a transient one without a notice.
 func (c *sharing) evict(order string) (what string, done bool) {
 	log, _ := os.ReadFile(c.path("work", rundir.Root, "shared-1", rundir.LogsDir, "controller.log"))
 	at := bytes.LastIndex(log, []byte("endpoint=http://"))
@@ -81,10 +81,11 @@ func (c *sharing) evict(order string) (what string, done bool) {
 		return "there is no cloud yet", false
 	}
 	endpoint := strings.Fields(string(log[at+len("endpoint="):]))[0]
-	if err := tellCloud(endpoint, order); err != nil {
-		return order + " failed: " + err.Error(), false
-	}
-	return order, true
+	all, err := instancesOf(endpoint)
+	takes := slices.ContainsFunc(all, func(i fakecloud.InstanceView) bool {
+		return i.Pool.Class == market.Spot && i.Ended.IsZero() && i.Deadline.IsZero()
+	})
+	return order, err == nil && takes && tellCloud(endpoint, order) == nil
 }
 
 // fault is a kind of bad thing that happens to a pool.

@@ -216,16 +216,21 @@ func (s *site) cloudOf(flags ...string) (p *process, endpoint string) {
 }
 
 // instances asks a cloud for all machines that it ever had.
-func (s *site) instances(endpoint string) (all []fakecloud.InstanceView) {
+func (s *site) instances(endpoint string) []fakecloud.InstanceView {
 	s.t.Helper()
-	response, err := http.Get(endpoint + "/_control/instances")
+	all, err := instancesOf(endpoint)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	if err := errors.Join(json.NewDecoder(response.Body).Decode(&all), response.Body.Close()); err != nil {
-		s.t.Fatal(err)
-	}
 	return all
+}
+
+func instancesOf(endpoint string) (all []fakecloud.InstanceView, err error) {
+	response, err := http.Get(endpoint + "/_control/instances")
+	if err != nil {
+		return nil, err
+	}
+	return all, errors.Join(json.NewDecoder(response.Body).Decode(&all), response.Body.Close())
 }
 
 // The controller is killed in the middle, and another one started: it takes the machines over, which have trained on.
