@@ -153,7 +153,9 @@ func TestJobsShareHosts(t *testing.T) {
 	s.poll("the next process of the shared hosts", func() bool { return count(s.journal("shared-1"), journal.Start) == 2 })
 	s.poll("the end of the transient hosts", func() bool { return count(s.journal("shared-1"), journal.Evicted) > 0 })
 	for _, run := range runs {
-		run.wait(0)
+		if printed := strings.Join(strings.Fields(run.wait(0)), " "); !strings.Contains(printed, "As slots of the shared hosts, 2 x c3.large cost $0.025 an hour each now (planned with: $0.025)") {
+			t.Errorf("the plan does not say what slots cost:\n%s", printed)
+		}
 	}
 	s.command(&shown, "hosts", "ps", "shared-1", "-o", "json")
 	if idle := shown.Bill[len(shown.Bill)-1]; strings.HasPrefix(idle.USD, "-") {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/doctor"
@@ -121,6 +122,36 @@ func (p hostsPlan) slotsText() string {
 		}
 	}
 	return strings.Join(each, ", ")
+}
+
+// warnOfSlots says beside a plan, which is made with the job's own market, what its machines cost as slots of shared hosts.
+func (p *preparedJob) warnOfSlots(ctx context.Context, endpoint string) {
+	var pools []market.Pool
+	for _, c := range p.plan.Pools {
+		if c.Chosen && c.Pool.Class == market.Spot {
+			pools = append(pools, c.Pool)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	prices, err := jobrun.SlotPrices(ctx, endpoint, pools, p.job.Local.Start)
+	if err == nil && prices == nil {
+		return
+	}
+	var each []string
+	for _, c := range p.plan.Pools {
+		if price, known := prices[c.Pool]; known && c.HasPrice {
+			each = append(each, fmt.Sprintf("%d x %s cost $%s an hour each now (planned with: $%s)", c.Count, c.Pool.Type, price, c.Price))
+		}
+	}
+	switch {
+	case err != nil: // they may be back when the run asks for slots
+		each = []string{fmt.Sprintf("what transient ones cost is not known (%v)", err)}
+	case len(each) == 0:
+		each = []string{"no transient one has a price now"}
+	}
+	p.plan.Warnings = append(p.plan.Warnings, "cost and time are of machines of the job's own. As slots of the shared hosts, "+strings.Join(each, ", ")+
+		"; a reliable slot pays its share of a reliable host")
 }
 
 // checksOfHosts are those of machines that jobs share.

@@ -157,6 +157,7 @@ func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) erro
 			return err
 		}
 	}
+	p.warnOfSlots(ctx, o.endpoint)
 	if err := printPlan(out, p.plan, job, "text"); err != nil {
 		return err
 	}
