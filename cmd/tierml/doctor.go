@@ -32,8 +32,8 @@ func newDoctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor [JOB.yaml]",
 		Short: "Check that everything a job needs is present, and say how to fix what is not",
-		Long: `Without a job file it checks this host. The file may also describe shared hosts (docs/hosts.md). It buys nothing; on a real cloud it writes one small object where checkpoints go, and
-removes it. The exit code is 1 when a check has failed; warnings do not count.`,
+		Long: `Without a job file it checks this host. The file may also describe shared hosts (docs/hosts.md). It buys nothing; on a real
+cloud it writes one small object where checkpoints go, and removes it. The exit code is 1 when a check has failed; warnings do not count.`,
 		Example: `  tierml doctor
   tierml doctor job.yaml
   tierml doctor job.yaml -o json`,
