@@ -185,7 +185,7 @@ func (Marginal) Plan(s State) Plan {
 // marginal gives jobs their least and then shares what is left among them and those that have something already.
 func (t *targets) marginal(order, have []*draft) {
 	fits := map[string]Fit{}
-	var known []*draft
+	var known, unknown []*draft
 	for _, c := range have {
 		fits[c.ID], _ = c.Pace.Fit()
 		if n := t.of(c); n.workers > 0 {
@@ -195,6 +195,7 @@ func (t *targets) marginal(order, have []*draft) {
 	for _, c := range order {
 		if fit, ok := c.Pace.Fit(); !ok {
 			t.unknown(c)
+			unknown = append(unknown, c)
 		} else if t.set(c, c.leastWorkers(), c.leastServers()) {
 			c.why = "has the least that it can run with: more would not be faster, or others gain more"
 			fits[c.ID] = fit
@@ -221,9 +222,18 @@ func (t *targets) marginal(order, have []*draft) {
 			}
 		}
 		if best == nil || !t.set(best, workers, servers) {
-			return
+			break
 		}
 		best.why = fmt.Sprintf("has %s: the last unit shortens its time by %.3g s, more than elsewhere", numbers(workers, servers), most*t.share(best))
+	}
+	for more := true; more; { // nobody else can use them
+		more = false
+		for _, c := range unknown {
+			if n := t.of(c); n.workers > 0 && n.workers < c.WantWorkers && t.set(c, n.workers+1, n.servers) {
+				more = true
+				c.why = fmt.Sprintf("has %s, what is left, until its pace is known", numbers(n.workers+1, n.servers))
+			}
+		}
 	}
 }
 

@@ -18,6 +18,9 @@ type Dorm struct {
 	Theta1, Theta2 float64
 	// Ceil rounds the bound on fairness up, as (15) is printed. Figure 7's losses (1.5 and .6) fit neither reading.
 	Ceil bool
+	// Patience is for how many seconds a job waits at the most because P2 has no answer with it: then the bounds are lifted until it has one.
+	// 0 = an hour; less than 0 = none, as in the paper.
+	Patience float64
 }
 
 // Name returns "dorm", and the bounds where they are others than Dorm-3's.
@@ -58,28 +61,53 @@ func theta(x float64) float64 {
 func (o Dorm) Plan(s State) Plan {
 	d := begin(s)
 	out := map[string]bool{}
-	for {
+	lifted := ""
+	for unsolved := false; ; unsolved = true {
 		p := o.problem(d, out)
 		x, found := p.search()
 		if found {
-			return o.carryOut(s, d, p, x)
+			plan := o.carryOut(s, d, p, x)
+			plan.Unsolved, plan.Why = unsolved, plan.Why+lifted
+			return plan
 		}
-		newest := -1
-		for i, a := range p.apps {
-			if !a.old && (newest < 0 || comparePriority(p.apps[newest].job, a.job) < 0) {
-				newest = i
-			}
-		}
-		if newest < 0 {
+		newest, left := p.newest()
+		if newest == nil {
 			break
 		}
-		c := p.apps[newest].job
+		if left == 1 && lifted == "" && o.overdue(s.Now, newest) {
+			o.Theta1, o.Theta2 = math.Inf(1), 1
+			lifted = fmt.Sprintf("; the bounds are lifted for %s, which has waited for %.0f s", newest.ID, s.Now-newest.Arrived)
+			continue
+		}
+		c := newest
 		c.why = "waits: with it P2 has no answer that is as fair, and resizes as few jobs, as the bounds ask for"
 		out[c.ID] = true
 	}
 	plan := d.plan(s)
-	plan.Why = "P2 has no answer: everything stays as it is"
+	plan.Unsolved, plan.Why = true, "P2 has no answer: everything stays as it is"
 	return plan
+}
+
+// newest is the waiting job that came last, of so many that wait.
+func (p *problem) newest() (newest *draft, waiting int) {
+	for _, a := range p.apps {
+		if a.old {
+			continue
+		}
+		if waiting++; newest == nil || comparePriority(newest, a.job) < 0 {
+			newest = a.job
+		}
+	}
+	return newest, waiting
+}
+
+// overdue reports whether a job has waited for as long as P2 may make it.
+func (o Dorm) overdue(now float64, c *draft) bool {
+	patience := o.Patience
+	if patience == 0 {
+		patience = 3600
+	}
+	return patience > 0 && now-c.Arrived > patience
 }
 
 // problem is P2 in units.

@@ -125,6 +125,7 @@ type Plan struct {
 	// Value is the objective that the policy maximised, and Bound what no plan can exceed; 0 = the policy has none.
 	Value, Bound float64
 	Why          string // of the plan as a whole
+	Unsolved     bool   // dorm: with all jobs P2 had no answer
 	// Supply is what to buy and to give back; nil = whoever buys decides, as of all policies but feedback.
 	Supply *Supply
 }

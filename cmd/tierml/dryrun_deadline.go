@@ -31,7 +31,7 @@ type deadlineOptions struct {
 func (o *deadlineOptions) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringSliceVar(&o.availability, "availability", nil, "recordings of availability, in SkyPilot's format: `files` as FILE or FILE=ZONE/TYPE; no job file")
-	f.StringSliceVar(&o.slacks, "slack", []string{"1.1", "1.25", "1.5", "2"}, "with --availability: deadlines, in `multiples` of the work")
+	f.StringSliceVar(&o.slacks, "slack", []string{"1.1", "1.25", "1.5", "2"}, "with --availability: deadlines, in `multiples` of the work; with --jobs: of a job's time alone, in turn")
 	f.DurationSliceVar(&o.changeovers, "changeover", []time.Duration{6 * time.Minute, 12 * time.Minute}, "with --availability: `times` from buying a fleet until it works")
 	f.BoolVar(&o.together, "together", false, "with --availability: all recordings are the pools of one job")
 	f.Float64Var(&o.spotShare, "spot-share", sweep.SpotShare, "with --availability: spot price as a `share` of the on-demand price, where none was recorded")
@@ -106,12 +106,8 @@ func (o dryRunOptions) deadlineStudy() (d sweep.Deadlines, err error) {
 			}
 		}
 	}
-	for _, text := range o.deadline.slacks {
-		slack, err := strconv.ParseFloat(text, 64)
-		if err != nil || !(slack > 1) || slack > 100 {
-			return d, usageError{fmt.Errorf("--slack %q: write numbers above 1, such as 1.1,1.5", text)}
-		}
-		d.Slacks = append(d.Slacks, slack)
+	if d.Slacks, err = o.deadline.multiples(); err != nil {
+		return d, err
 	}
 	for _, change := range o.deadline.changeovers {
 		if change <= 0 {
@@ -157,6 +153,18 @@ func (o dryRunOptions) readRecording(arg string) (sweep.Recording, error) {
 		return r, fmt.Errorf("--availability: %w", err)
 	}
 	return r, nil
+}
+
+// multiples reads --slack.
+func (o deadlineOptions) multiples() (all []float64, err error) {
+	for _, text := range o.slacks {
+		slack, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(slack > 1) || slack > 100 {
+			return nil, usageError{fmt.Errorf("--slack %q: write numbers above 1, such as 1.1,1.5", text)}
+		}
+		all = append(all, slack)
+	}
+	return all, nil
 }
 
 // deadlineTable has a row for each recording, slack, changeover and policy.

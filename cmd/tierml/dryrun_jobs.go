@@ -36,7 +36,7 @@ type jobsOptions struct {
 	longest    time.Duration
 	schedulers []string
 	hosts      string
-	fixed      bool
+	fixed      string
 	slot       int
 	stretch    float64
 	serial     float64
@@ -55,7 +55,8 @@ func (o *jobsOptions) addFlags(cmd *cobra.Command) {
 	f.IntVar(&o.count, "count", 0, "with --jobs: only the first so many jobs; 0: all")
 	f.DurationVar(&o.longest, "longest", 0, "with --jobs: no run time is longer; 0: as recorded")
 	f.StringVar(&o.hosts, "hosts", "", "with --jobs: a fixed cluster without prices, as `COUNTxVCPUS`, such as 36x4; default with a sweep")
-	f.BoolVar(&o.fixed, "fixed", false, "with --jobs: hold --vcpu vCPUs all the time, instead of as many as jobs ask for")
+	f.StringVar(&o.fixed, "fixed", "", "with --jobs: hold --vcpu vCPUs all the time, instead of as many as jobs ask for; =mean: compare with the mean of those")
+	f.Lookup("fixed").NoOptDefVal = "most"
 	f.IntVar(&o.slot, "slot", 1, "with --jobs: vCPUs of a worker or server")
 	f.Float64Var(&o.stretch, "stretch", 4, "with --jobs: a recorded job can use so many times what it asked for")
 	f.Float64Var(&o.serial, "serial", .1, "with --jobs: `share` of a recorded job's clock that more workers do not shorten")
@@ -90,6 +91,8 @@ func (o dryRunOptions) jobsStudy(errOut io.Writer) (s *jobs.Study, err error) {
 	switch {
 	case j.slot < 1 || !(j.stretch >= 1) || !(j.serial >= 0 && j.serial < 1) || j.resize < 0 || j.restart < 0 || j.planEvery < 0 || j.longest < 0 || j.count < 0 || !(j.widen >= 0):
 		return nil, usageError{errors.New("--slot and --stretch are 1 or more, --serial is below 1, and times and counts are not below 0")}
+	case !slices.Contains([]string{"", "most", "mean"}, j.fixed):
+		return nil, usageError{fmt.Errorf("--fixed=%s: write --fixed or --fixed=mean", j.fixed)}
 	case j.hosts != "" && len(o.traces) > 0:
 		return nil, usageError{errors.New("--hosts is a cluster without prices: leave --trace out, or name --vcpu and --fixed")}
 	}
@@ -102,6 +105,9 @@ func (o dryRunOptions) jobsStudy(errOut io.Writer) (s *jobs.Study, err error) {
 		err = j.recorded(s, errOut)
 	}
 	if err != nil {
+		return nil, err
+	}
+	if s.Slacks, err = o.deadline.multiples(); err != nil {
 		return nil, err
 	}
 	for _, name := range withSettings(j.schedulers) {
@@ -271,7 +277,7 @@ func (o dryRunOptions) buyers(s *jobs.Study, errOut io.Writer) error {
 		return usageError{errors.New("--trace: no pool of these --types and --zones has prices, a type in --catalog, and room for a --slot")}
 	}
 	like := jobs.Market{Least: 0, Most: o.fleet.vcpu, Widen: o.shared.widen, Boot: jobsBoot, AskEvery: jobsAsk}
-	if o.shared.fixed {
+	if o.shared.fixed == "most" {
 		like.Least = like.Most
 	}
 	if like.Rules, err = market.Rules(cmp.Or(o.rules, "ec2-2017")); err != nil {
@@ -306,6 +312,9 @@ func (o dryRunOptions) buyers(s *jobs.Study, errOut io.Writer) error {
 			}
 		}
 		s.Buyers = append(s.Buyers, jobs.Buyer{Name: name, Market: &b, Starts: starts})
+		if o.shared.fixed == "mean" {
+			s.Buyers = append(s.Buyers, jobs.Buyer{Name: name + ", fixed at the mean", Market: &b, Starts: starts, Mean: true})
+		}
 	}
 	return nil
 }
@@ -373,6 +382,9 @@ func jobsTable(cells []jobs.Cell) table.Table {
 	columns := []column{
 		{"finished", "FINISHED", func(c *jobs.Cell) jobs.Figure { return c.Finished }},
 		{"stopped", "STOPPED", func(c *jobs.Cell) jobs.Figure { return c.Stopped }},
+		{"left", "LEFT", func(c *jobs.Cell) jobs.Figure { return c.Left }},
+		{"ended_hours", "ENDED H", func(c *jobs.Cell) jobs.Figure { return c.Ended }},
+		{"deadlines_met", "IN TIME", func(c *jobs.Cell) jobs.Figure { return c.Met }},
 		{"completion_hours", "MEAN H", func(c *jobs.Cell) jobs.Figure { return c.Completion }},
 		{"completion_p95_hours", "P95 H", func(c *jobs.Cell) jobs.Figure { return c.CompletionP95 }},
 		{"completion_bound_hours", "BOUND H", func(c *jobs.Cell) jobs.Figure { return c.Least }},
@@ -383,6 +395,7 @@ func jobsTable(cells []jobs.Cell) table.Table {
 		{"usd", "$", func(c *jobs.Cell) jobs.Figure { return c.Dollars }},
 		{"usd_bound", "BOUND $", func(c *jobs.Cell) jobs.Figure { return c.LeastDollars }},
 		{"fairness_loss", "UNFAIR", func(c *jobs.Cell) jobs.Figure { return c.Unfair }},
+		{"unsolved", "NO P2", func(c *jobs.Cell) jobs.Figure { return c.Unsolved }},
 		{"utilisation", "USED", func(c *jobs.Cell) jobs.Figure { return c.Used }},
 		{"slot_hours", "SLOT H", func(c *jobs.Cell) jobs.Figure { return c.UnitHours }},
 		{"resizes", "RESIZES", func(c *jobs.Cell) jobs.Figure { return c.Resizes }},
@@ -447,21 +460,28 @@ func writeJobsTable(out io.Writer, s *jobs.Study, cells []jobs.Cell) error {
 		for _, c := range part {
 			fmt.Fprintf(&b, "  %-17s %11s %11s %8s %11s %8s\n", c.Scheduler, figureText(c.Completion), figureText(c.CompletionP95), short(c.Least.Mean), figureText(c.Feedback), short(c.LeastFeedback.Mean))
 		}
-		fmt.Fprintf(&b, "\n  %-9s %13s %8s %12s %6s %10s %10s\n", "SCHEDULER", "$", "BOUND $", "UNFAIR", "USED", "RESIZES", "EVICTIONS")
+		fmt.Fprintf(&b, "\n  %-17s %10s %7s %9s %5s %4s %7s %9s\n", "SCHEDULER", "$", "BOUND $", "UNFAIR", "NO P2", "USED", "RESIZES", "EVICTIONS")
 		for _, c := range part {
-			fmt.Fprintf(&b, "  %-9s %13s %8s %12s %6s %10s %10s\n", c.Scheduler, figureText(c.Dollars), figureText(jobs.Figure{Mean: c.LeastDollars.Mean, Half: math.NaN()}),
-				figureText(c.Unfair), percentText(c.Used.Mean), short(c.Resizes.Mean), figureText(jobs.Figure{Mean: c.Evictions.Mean, Half: math.NaN()}))
+			fmt.Fprintf(&b, "  %-17s %10s %7s %9s %5s %4s %7s %9s\n", c.Scheduler, figureText(c.Dollars), figureText(jobs.Figure{Mean: c.LeastDollars.Mean, Half: math.NaN()}),
+				figureText(c.Unfair), unsolvedText(&c), percentText(c.Used.Mean), short(c.Resizes.Mean), figureText(jobs.Figure{Mean: c.Evictions.Mean, Half: math.NaN()}))
+		}
+		fmt.Fprintf(&b, "\n  %-17s %8s %7s %5s %11s %8s\n", "SCHEDULER", "FINISHED", "STOPPED", "LEFT", "ENDED H", "IN TIME")
+		for _, c := range part {
+			fmt.Fprintf(&b, "  %-17s %8s %7s %5s %11s %8s\n", c.Scheduler, short(c.Finished.Mean), short(c.Stopped.Mean), short(c.Left.Mean), figureText(c.Ended), percentText(c.Met.Mean))
 		}
 		b.WriteString("\n")
-		for _, c := range part {
-			if c.Finished.Mean < c.Jobs.Mean {
-				fmt.Fprintf(&b, "  %s: %s jobs finished, %s were stopped; runs with jobs left: %d of %d\n", c.Scheduler, short(c.Finished.Mean), short(c.Stopped.Mean), c.GivenUp, c.Runs)
-			}
-		}
 	}
-	writeWrapped(&b, "Hours from a job's arrival to its end, of finished jobs, and to its early feedback. BOUND: no schedule is faster, and no machines for these times are cheaper. UNFAIR: Dorm's fairness loss over time. USED: of the vCPUs that were there. RESIZES: of a finished job. docs/scheduler.md explains what is simulated.")
+	writeWrapped(&b, "MEAN H, P95 H: hours from a job's arrival to its end, of finished jobs; ENDED H: of those that were stopped, too; FEEDBACK H: to its early feedback. LEFT: when prices end. IN TIME: finished by their deadlines, of all (--slack). NO P2: share of Dorm's plans with which some job waits because P2 has no answer. BOUND: no schedule is faster, and no machines for these times are cheaper. UNFAIR: Dorm's fairness loss over time. USED: of the vCPUs that were there. RESIZES: of a finished job. docs/scheduler.md explains what is simulated.")
 	_, err := io.WriteString(out, b.String())
 	return err
+}
+
+// unsolvedText is Dorm's; other schedulers solve nothing.
+func unsolvedText(c *jobs.Cell) string {
+	if !strings.HasPrefix(c.Scheduler, "dorm") {
+		return "-"
+	}
+	return percentText(c.Unsolved.Mean)
 }
 
 func percentText(x float64) string {

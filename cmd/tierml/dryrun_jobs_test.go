@@ -29,8 +29,8 @@ func TestDryRunOfASweep(t *testing.T) {
 	}
 	_, out, _ = sharedJobs("sweep:3:3m", "--hosts", "10x4", "--scheduler", "fifo,dorm:0.1,0.5,h")
 	for _, name := range []string{"  fifo ", "  dorm:0.1,0.5 ", "  h "} {
-		if strings.Count(out, name) != 2 {
-			t.Errorf("no two rows of %q: %s", name, out)
+		if strings.Count(out, name) != 3 {
+			t.Errorf("no three rows of %q: %s", name, out)
 		}
 	}
 }
@@ -85,6 +85,9 @@ func TestDryRunOfArrivals(t *testing.T) {
 	if cells[3].Dollars.Mean > cells[1].Dollars.Mean {
 		t.Errorf("spot costs more than on demand: %+v", cells)
 	}
+	if _, out, _ := sharedJobs(append(args, "--fixed=mean")...); strings.Count(out, `"machines": "on-demand, fixed at the mean"`) != 2 {
+		t.Errorf("--fixed=mean: %s", out)
+	}
 	for want, wrong := range map[string][]string{
 		"choose one by --group: mine, other":               {jobs, "--runtimes", times, "--hosts", "4x4"},
 		"the virtual clusters are mine, other":             {jobs, "--runtimes", times, "--group", "none", "--hosts", "4x4"},
@@ -94,6 +97,7 @@ func TestDryRunOfArrivals(t *testing.T) {
 		"write sweep:TRIALS:APART":                         {"sweep:12"},
 		"it is for sweeps":                                 {jobs, "--group", "mine", "--runtimes", times, "--hosts", "4x4", "--scheduler", "asha"},
 		"needs --catalog":                                  {jobs, "--group", "mine", "--runtimes", times, "--trace", prices},
+		"write --fixed or --fixed=mean":                    {"sweep:12:3m", "--fixed=most of it"},
 		"write COUNTxVCPUS":                                {"sweep:12:3m", "--hosts", "10"},
 		"buys for one job by kill and restart":             {jobs, "--group", "mine", "--runtimes", times, "--trace", prices, "--catalog", "../../examples/data/aws-ondemand-us-west-1-2015-04-02.csv", "--vcpu", "32", "--policy", "deadline"},
 		"leave the job file out":                           {"sweep:12:3m", "job.yaml"},

@@ -280,7 +280,7 @@ func story(t *testing.T, p sched.Policy, crash int) int {
 // The process is killed before and after everything that it does, and another one goes on: no job is lost, none is started twice, and no
 // slot is granted twice.
 func TestEveryCrashPoint(t *testing.T) {
-	for _, p := range []sched.Policy{sched.DRF{}, sched.Dorm{Theta1: -1, Theta2: 1}} {
+	for _, p := range []sched.Policy{sched.DRF{}, sched.Dorm{Theta1: -1, Theta2: 1}, sched.Marginal{}, sched.Deadline{}} {
 		all := story(t, p, 0)
 		if all < 10 {
 			t.Fatalf("%s: only %d effects", p.Name(), all)
@@ -330,7 +330,7 @@ func sweep(t *testing.T, p sched.Policy, crash, most int) (effects int, finished
 // Schedulers that look at early feedback have the best trials go on at each and stop the others, wherever the process is killed, and however
 // few may have a run at a time. Trials that are over count.
 func TestSweepAtEveryCrashPoint(t *testing.T) {
-	for _, p := range []sched.Policy{sched.EarlyFeedback{}, sched.H{}, sched.KillWorst{}, sched.ASHA{}} {
+	for _, p := range []sched.Policy{sched.EarlyFeedback{}, sched.H{}, sched.KillWorst{}, sched.ASHA{}, sched.Priority{}} {
 		all, want := sweep(t, p, 0, 6)
 		if p.Name() == "feedback" && fmt.Sprint(want) != "[e]" {
 			t.Errorf("%v came to their ends, and e is the best of b, d and e, the best three", want)

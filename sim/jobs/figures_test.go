@@ -203,9 +203,9 @@ func TestFiguresOfDorm(t *testing.T) {
 		d    sched.Dorm
 		used float64
 	}{
-		{"Dorm-1: .2, .1", sched.Dorm{Theta1: .2, Theta2: .1}, 2.55}, {"Dorm-2: .1, .2", sched.Dorm{Theta1: .1, Theta2: .2}, 2.46}, {"Dorm-3: .1, .1", sched.Dorm{Theta1: .1, Theta2: .1}, 2.32},
-		{"Dorm-1, (15) rounded up", sched.Dorm{Theta1: .2, Theta2: .1, Ceil: true}, 0}, {"Dorm-3, (15) rounded up", sched.Dorm{Theta1: .1, Theta2: .1, Ceil: true}, 0},
-		{".1, .5", sched.Dorm{Theta1: .1, Theta2: .5}, 0}, {".1, 1: ours resizes live", sched.Dorm{Theta1: .1, Theta2: 1}, 0},
+		{"Dorm-1: .2, .1", sched.Dorm{Theta1: .2, Theta2: .1, Patience: -1}, 2.55}, {"Dorm-2: .1, .2", sched.Dorm{Theta1: .1, Theta2: .2, Patience: -1}, 2.46}, {"Dorm-3: .1, .1", sched.Dorm{Theta1: .1, Theta2: .1, Patience: -1}, 2.32},
+		{"Dorm-1, (15) rounded up", sched.Dorm{Theta1: .2, Theta2: .1, Ceil: true, Patience: -1}, 0}, {"Dorm-3, (15) rounded up", sched.Dorm{Theta1: .1, Theta2: .1, Ceil: true, Patience: -1}, 0},
+		{".1, .5", sched.Dorm{Theta1: .1, Theta2: .5, Patience: -1}, 0}, {".1, 1: ours resizes live", sched.Dorm{Theta1: .1, Theta2: 1, Patience: -1}, 0},
 	} {
 		if n == 2 && c.used == 0 {
 			continue

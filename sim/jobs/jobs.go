@@ -100,6 +100,7 @@ type Result struct {
 	Plans    int
 	Changed  int // running jobs that plans resized or moved, in all
 	Most     int // and by one plan
+	Unsolved int // plans whose problem had no answer; see sched.Plan
 	Bill     Bill
 }
 

@@ -323,3 +323,36 @@ func TestFigureOf(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 }
+
+// Every trial ends, finished or stopped, and one scheduler looks at deadlines: more jobs meet theirs.
+func TestEveryJobIsCounted(t *testing.T) {
+	s := Study{Schedulers: []string{"asha", "h", "marginal", "deadline"}, Runs: 2, Sweep: true, Slacks: []float64{1.5, 6},
+		Draw:   func(seed uint64) ([]Job, error) { s := EPS(600); s.Trials = 20; return s.Jobs(seed), nil },
+		Buyers: []Buyer{{Name: "fixed", Hosts: cluster(10, 4)}}}
+	cells, err := s.Run(context.Background(), func(int, int) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range cells {
+		if c.Finished.Mean+c.Stopped.Mean != 20 || c.Left.Mean != 0 || (c.Stopped.Mean > 0) != (i < 2) || c.Stopped.Mean > 0 && c.Ended.Mean > c.Completion.Mean {
+			t.Errorf("%s: %+v", c.Scheduler, c)
+		}
+	}
+	if marginal, deadline := cells[2], cells[3]; deadline.Met.Mean <= marginal.Met.Mean {
+		t.Errorf("in time: %v by deadline, %v by marginal", deadline.Met, marginal.Met)
+	}
+}
+
+// The fixed cluster is as large in the mean as the one that followed the jobs.
+func TestFixedAtTheMean(t *testing.T) {
+	m := onePool(t, "ec2-2017", nil)
+	s := Study{Draw: func(uint64) ([]Job, error) { return []Job{work("a", 0, 7000, 4), work("b", 0, 3500, 4)}, nil }}
+	buyer := Buyer{Market: m, Starts: []time.Time{began}, Mean: true}
+	cfg, err := s.config("drf", &buyer, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg.Market.Most != cfg.Market.Least || cfg.Market.Most < 5 || cfg.Market.Most > 7 || m.Least != 0 {
+		t.Errorf("%+v", cfg.Market)
+	}
+}

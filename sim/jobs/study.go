@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,6 +31,8 @@ type Study struct {
 	Resize, Restart float64
 	PlanEvery       float64
 	Horizon         float64
+	// Slacks are how many times as long as they take alone, as submitted, jobs have until their deadlines, in turn; none = there are none.
+	Slacks []float64
 }
 
 // Buyer is a way to get machines: a fixed cluster, or a market with the times at which runs begin.
@@ -38,6 +41,7 @@ type Buyer struct {
 	Hosts  []sched.Host
 	Market *Market
 	Starts []time.Time // one for each run
+	Mean   bool        // as many vCPUs all the time as the market would hold in the mean, in each run, if it followed the jobs
 }
 
 // Cell is one scheduler on one buyer's machines, over all runs. Times are in hours, money in dollars.
@@ -48,6 +52,9 @@ type Cell struct {
 	Jobs          Figure `json:"jobs"`
 	Finished      Figure `json:"finished"`
 	Stopped       Figure `json:"stopped"`
+	Left          Figure `json:"left"` // neither finished nor stopped
+	Ended         Figure `json:"ended_hours"`
+	Met           Figure `json:"deadlines_met"`
 	Completion    Figure `json:"completion_hours"`
 	CompletionP95 Figure `json:"completion_p95_hours"`
 	Least         Figure `json:"completion_bound_hours"`
@@ -58,6 +65,7 @@ type Cell struct {
 	Dollars       Figure `json:"usd"`
 	LeastDollars  Figure `json:"usd_bound"`
 	Unfair        Figure `json:"fairness_loss"`
+	Unsolved      Figure `json:"unsolved"` // share of plans
 	Used          Figure `json:"utilisation"`
 	UnitHours     Figure `json:"slot_hours"`
 	Resizes       Figure `json:"resizes"`
@@ -130,7 +138,11 @@ func (s *Study) config(scheduler string, buyer *Buyer, run int) (Config, error) 
 	if c.Jobs, err = s.Draw(c.Seed); err != nil {
 		return c, err
 	}
-	c.fit(buyer)
+	for i := range c.Jobs {
+		if j := &c.Jobs[i]; len(s.Slacks) > 0 {
+			j.Deadline = j.Arrives + s.Slacks[i%len(s.Slacks)]*j.Total*j.Clock.Seconds(j.Workers, j.Servers)
+		}
+	}
 	if buyer.Market != nil {
 		m := *buyer.Market
 		m.Start = buyer.Starts[run]
@@ -139,20 +151,42 @@ func (s *Study) config(scheduler string, buyer *Buyer, run int) (Config, error) 
 			m.Policy = cost
 		}
 		c.Market = &m
+		if buyer.Mean {
+			if err := c.fixAtMean(); err != nil {
+				return c, err
+			}
+		}
 	}
+	c.fit()
 	return c, nil
 }
 
+// fixAtMean has the market hold all the time what it would hold in the mean if it followed the jobs.
+func (c *Config) fixAtMean() error {
+	follows := *c
+	follows.Jobs = slices.Clone(c.Jobs)
+	follows.fit()
+	r, err := Run(follows)
+	if err != nil {
+		return err
+	}
+	fixed := *c.Market
+	fixed.Most = min(max(int(math.Round(r.Bill.VCPUHours/(r.End/3600))), 1), fixed.Most)
+	fixed.Least = fixed.Most
+	c.Market = &fixed
+	return nil
+}
+
 // fit has jobs that ask for more than there can be ask for all of it: they would hold up all others for good.
-func (c *Config) fit(buyer *Buyer) {
+func (c *Config) fit() {
 	for i := range c.Jobs {
 		j := &c.Jobs[i]
 		units := 0
-		for _, h := range buyer.Hosts {
+		for _, h := range c.Hosts {
 			units += int(h.Capacity[0]/j.Demand[0] + 1e-9)
 		}
-		if buyer.Market != nil {
-			units = int(float64(buyer.Market.Most)/j.Demand[0] + 1e-9)
+		if c.Market != nil {
+			units = int(float64(c.Market.Most)/j.Demand[0] + 1e-9)
 		}
 		most := max(units-j.Servers-j.Overhead, 1)
 		j.Workers = min(j.Workers, most)
@@ -245,6 +279,10 @@ func (c *Cell) fill(all []Summary, bought bool) {
 	c.Jobs = figure(func(s *Summary) float64 { return float64(s.Jobs) })
 	c.Finished = figure(func(s *Summary) float64 { return float64(s.Finished) })
 	c.Stopped = figure(func(s *Summary) float64 { return float64(s.Killed) })
+	c.Left = figure(func(s *Summary) float64 { return float64(s.Left) })
+	c.Ended = figure(func(s *Summary) float64 { return s.Ended / hour })
+	c.Met = figure(func(s *Summary) float64 { return s.Met })
+	c.Unsolved = figure(func(s *Summary) float64 { return s.Unsolved })
 	c.Completion = figure(func(s *Summary) float64 { return s.Mean / hour })
 	c.CompletionP95 = figure(func(s *Summary) float64 { return s.P95 / hour })
 	c.Least = figure(func(s *Summary) float64 { return s.LeastMean / hour })

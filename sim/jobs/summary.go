@@ -11,7 +11,11 @@ import (
 // Summary is a result in figures. Times are in seconds; NaN = no job came so far.
 type Summary struct {
 	Jobs, Finished, Killed int
+	Left                   int     // neither finished nor stopped
 	Mean, P95, LeastMean   float64 // from arrival to the end of finished jobs, and a lower bound of the mean
+	Ended                  float64 // the mean with those that were stopped
+	Met                    float64 // share of the deadlines that jobs have; NaN = none has one
+	Unsolved               float64 // share of plans whose problem had no answer
 	Feedback, LeastBack    float64 // from arrival to the early feedback, mean, and a lower bound
 	Makespan               float64
 	Best                   float64 // when the job with the least loss ended, from the beginning
@@ -27,7 +31,8 @@ type Summary struct {
 // Sum makes a result's figures.
 func Sum(cfg *Config, r *Result) Summary {
 	s := Summary{Jobs: len(r.Outcomes), Makespan: r.End, Bill: r.Bill, Best: math.NaN()}
-	var times, backs []float64
+	var times, backs, ends []float64
+	due, met := 0, 0
 	var done, fed []*Job
 	ran, still, resizes, least := 0., 0., 0., math.Inf(1)
 	for i := range r.Outcomes {
@@ -35,6 +40,17 @@ func Sum(cfg *Config, r *Result) Summary {
 		ran, still = ran+o.Ran, still+o.Still
 		if o.Killed {
 			s.Killed++
+		}
+		if math.IsNaN(o.Ended) {
+			s.Left++
+		} else {
+			ends = append(ends, o.Ended-o.Job.Arrives)
+		}
+		if o.Job.Deadline > 0 {
+			due++
+			if o.Finished() && o.Ended <= o.Job.Deadline+instant {
+				met++
+			}
 		}
 		if !math.IsNaN(o.Feedback) {
 			backs, fed = append(backs, o.Feedback-o.Job.Arrives), append(fed, o.Job)
@@ -49,7 +65,8 @@ func Sum(cfg *Config, r *Result) Summary {
 		}
 	}
 	total := cfg.most()
-	s.Finished = len(done)
+	s.Finished, s.Ended, s.Met = len(done), mean(ends), float64(met)/float64(due)
+	s.Unsolved = float64(r.Unsolved) / float64(max(r.Plans, 1))
 	s.Mean, s.P95 = mean(times), percentile(times, .95)
 	s.LeastMean = LeastTimes(total, done, func(j *Job) float64 { return j.Total })
 	s.Feedback, s.LeastBack = mean(backs), LeastTimes(total, fed, func(j *Job) float64 { return j.Feedback })

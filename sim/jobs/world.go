@@ -78,6 +78,7 @@ func newWorld(cfg *Config) (*world, error) {
 		return nil, errors.New("there are no jobs")
 	}
 	_, w.rungs = cfg.Policy.(sched.ASHA)
+	trials := map[string]int{} // by sweep
 	w.result.Outcomes = make([]Outcome, len(cfg.Jobs))
 	for i := range cfg.Jobs {
 		j := &cfg.Jobs[i]
@@ -101,6 +102,10 @@ func newWorld(cfg *Config) (*world, error) {
 			x.state.Pace = samples(j)
 		}
 		w.coming = append(w.coming, x)
+		trials[j.Sweep]++
+	}
+	for _, x := range w.coming {
+		x.state.Trials = trials[x.of.Sweep]
 	}
 	slices.SortStableFunc(w.coming, func(a, b *job) int { return cmp.Compare(a.of.Arrives, b.of.Arrives) })
 	if cfg.Market != nil {
@@ -341,6 +346,9 @@ func (w *world) plan() error {
 		return fmt.Errorf("%s at second %.0f: %w", w.cfg.Policy.Name(), w.now, err)
 	}
 	w.result.Plans++
+	if p.Unsolved {
+		w.result.Unsolved++
+	}
 	wait, changed := 0., 0
 	for _, g := range p.Grants {
 		switch g.Action {
