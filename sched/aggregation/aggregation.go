@@ -34,6 +34,9 @@ type Limits struct {
 	Memory    int64   // bytes
 	Bandwidth float64 // bytes a second that the machine sustains
 	Moves     int     // tasks that a repack moves at most for each aggregator that it frees
+	// Late: requests beyond a job's turns run in the time of a cycle that is free (section 3.3.1), so that a job loses only what free time
+	// cannot take. It is so where servers answer requests as they come.
+	Late bool
 }
 
 // DefaultLoss is the paper's LossLimit.
@@ -61,6 +64,7 @@ func (l *load) add(t Task, n int) {
 // aggregator or slow a job down: of two jobs of 6 and 12 s, 6 loses nothing, and beside 10 s it would.
 type aggregator struct {
 	id       int
+	cores    float64       // how much it computes at a time
 	cycle    time.Duration // C_n; 0 = it has no tasks
 	loads    []load
 	avoided  bool   // its network is congested: it gets no more tasks
@@ -77,16 +81,37 @@ func (a *aggregator) clone() aggregator {
 // slows it down, so that nothing is overloaded when that changes.
 func turns(cycle, d time.Duration) int64 { return int64(cycle / d) }
 
-// loss is the share of its speed that a job of iterations of length d loses in a cycle: (d_j - D_j)/d_j with d_j = C_n/floor(C_n/D_j).
-func loss(cycle, d time.Duration) float64 {
-	return 1 - float64(d)*float64(turns(cycle, d))/float64(cycle)
-}
-
 // usage is what the loads of an aggregator come to.
 type usage struct {
 	work   time.Duration // W_n, in a cycle
+	beyond time.Duration // work of the parts of iterations that a cycle has beyond whole ones
 	memory int64
 	bytes  int64 // in a cycle
+}
+
+// loss is the share of its speed that a job of iterations of length d loses in a cycle: (d_j - D_j)/d_j with d_j = C_n/floor(C_n/D_j).
+// Late requests take of the free time in proportion. An aggregator with more work than time is slower by as much.
+func (p *Pool) loss(a *aggregator, cycle, d time.Duration, u usage) float64 {
+	whole := float64(turns(cycle, d))
+	done := whole
+	if free := a.time(cycle) - u.work; p.limits.Late && free > 0 {
+		share := 1.0
+		if u.beyond > free {
+			share = float64(free) / float64(u.beyond)
+		}
+		done += share * (float64(cycle)/float64(d) - whole)
+	} else if free < 0 {
+		done *= float64(a.time(cycle)) / float64(u.work)
+	}
+	return max(1-float64(d)*done/float64(cycle), 0)
+}
+
+// time is what an aggregator computes in a cycle.
+func (a *aggregator) time(cycle time.Duration) time.Duration {
+	if a.cores == 1 {
+		return cycle
+	}
+	return time.Duration(a.cores * float64(cycle))
 }
 
 func (a *aggregator) usage(cycle time.Duration) (u usage) {
@@ -99,23 +124,30 @@ func (a *aggregator) usage(cycle time.Duration) (u usage) {
 func (u *usage) add(l *load, cycle time.Duration) {
 	n := turns(cycle, l.of.Iteration)
 	u.work += l.exec * time.Duration(n)
+	u.beyond += time.Duration(float64(l.exec) * (float64(cycle)/float64(l.of.Iteration) - float64(n)))
 	u.memory += l.memory
 	u.bytes += l.bytes * n
 }
 
-func (u usage) within(cycle time.Duration, limits Limits) bool {
-	return u.work <= cycle && (limits.Memory == 0 || u.memory <= limits.Memory) &&
+func (a *aggregator) holds(u usage, cycle time.Duration, limits Limits) bool {
+	return u.work <= a.time(cycle) && (limits.Memory == 0 || u.memory <= limits.Memory) &&
 		(limits.Bandwidth == 0 || float64(u.bytes) <= limits.Bandwidth*cycle.Seconds())
 }
 
 // allowed reports whether the loads would be within the limits in a cycle.
-func (a *aggregator) allowed(cycle time.Duration, limits Limits) bool {
+func (p *Pool) allowed(a *aggregator, cycle time.Duration) bool {
+	u := a.usage(cycle)
+	return p.bearable(a, cycle, u) && a.holds(u, cycle, p.limits)
+}
+
+// bearable reports whether no job that an aggregator serves would lose more than the limit.
+func (p *Pool) bearable(a *aggregator, cycle time.Duration, u usage) bool {
 	for i := range a.loads {
-		if loss(cycle, a.loads[i].of.Iteration) > limits.Loss {
+		if p.loss(a, cycle, a.loads[i].of.Iteration, u) > p.limits.Loss {
 			return false
 		}
 	}
-	return a.usage(cycle).within(cycle, limits)
+	return true
 }
 
 // fits reports whether an aggregator can take a task, and the time of a cycle that is free then.
@@ -124,20 +156,16 @@ func (p *Pool) fits(a *aggregator, of *job, t Task) (free time.Duration, ok bool
 		return 0, false
 	}
 	cycle := max(a.cycle, of.Iteration)
-	if loss(cycle, of.Iteration) > p.limits.Loss {
-		return 0, false
-	}
-	if cycle > a.cycle {
-		for i := range a.loads {
-			if loss(cycle, a.loads[i].of.Iteration) > p.limits.Loss {
-				return 0, false
-			}
-		}
-	}
 	u, added := a.usage(cycle), load{of: of}
 	added.add(t, 1)
 	u.add(&added, cycle)
-	return cycle - u.work, u.within(cycle, p.limits)
+	if p.loss(a, cycle, of.Iteration, u) > p.limits.Loss {
+		return 0, false
+	}
+	if (cycle > a.cycle || p.limits.Late) && !p.bearable(a, cycle, u) {
+		return 0, false
+	}
+	return a.time(cycle) - u.work, a.holds(u, cycle, p.limits)
 }
 
 // take adds a task.
@@ -152,7 +180,7 @@ func (a *aggregator) take(of *job, t Task) {
 }
 
 // drop removes a task, and shortens the cycle if what is left fits.
-func (a *aggregator) drop(of *job, t Task, limits Limits) {
+func (p *Pool) drop(a *aggregator, of *job, t Task) {
 	i := slices.IndexFunc(a.loads, func(l load) bool { return l.of == of })
 	if a.loads[i].add(t, -1); a.loads[i].tasks == 0 {
 		a.loads = slices.Delete(a.loads, i, i+1)
@@ -161,7 +189,7 @@ func (a *aggregator) drop(of *job, t Task, limits Limits) {
 	for i := range a.loads {
 		cycle = max(cycle, a.loads[i].of.Iteration)
 	}
-	if cycle == 0 || a.allowed(cycle, limits) {
+	if cycle == 0 || p.allowed(a, cycle) {
 		a.cycle = cycle
 	}
 }

@@ -44,7 +44,7 @@ func (p *Pool) holds(t *testing.T) {
 		for _, l := range a.loads {
 			count += l.tasks
 		}
-		if u := a.usage(a.cycle); count != tasks[a] || !u.within(a.cycle, p.limits) {
+		if u := a.usage(a.cycle); count != tasks[a] || !a.holds(u, a.cycle, p.limits) {
 			t.Fatalf("aggregator %d: %d tasks of %d, %s of work in a cycle of %s", a.id, count, tasks[a], u.work, a.cycle)
 		}
 	}
@@ -280,7 +280,7 @@ func fewest(jobs []Job, limits Limits, most int) int {
 		}
 	}
 	best := most + 1
-	parts := make([]aggregator, 0, most)
+	parts, rule := make([]aggregator, 0, most), NewPool(limits)
 	var try func(i int)
 	try = func(i int) {
 		if len(parts) >= best {
@@ -288,7 +288,7 @@ func fewest(jobs []Job, limits Limits, most int) int {
 		}
 		if i == len(tasks) {
 			for k := range parts {
-				if !parts[k].allowed(parts[k].cycle, limits) {
+				if !rule.allowed(&parts[k], parts[k].cycle) {
 					return
 				}
 			}
@@ -301,7 +301,7 @@ func fewest(jobs []Job, limits Limits, most int) int {
 			try(i + 1)
 			parts[k] = was
 		}
-		parts = append(parts, aggregator{})
+		parts = append(parts, aggregator{cores: 1})
 		parts[len(parts)-1].take(tasks[i].of, tasks[i].Task)
 		try(i + 1)
 		parts = parts[:len(parts)-1]
@@ -370,6 +370,35 @@ func TestRepackIsBounded(t *testing.T) {
 		p.holds(t)
 		if p.Size() != c.size || len(change.Moves) != 2*(3-c.size) || len(change.Recycled) != 3-c.size {
 			t.Errorf("with at most %d moves: %d aggregators, %+v", c.moves, p.Size(), change)
+		}
+	}
+}
+
+// Two jobs whose iterations do not fit into each other lose nothing on a server that answers requests as they come and has time, some when it
+// has not enough, and by turns alone as much as the cycle leaves over. More work than time slows everybody down.
+func TestLateRequestsTakeFreeTime(t *testing.T) {
+	second := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+	for _, c := range []struct {
+		late        bool
+		cores       float64
+		exec        float64 // of each job
+		quick, slow float64 // losses of jobs of 6 and 10 s
+	}{
+		{late: false, cores: 1, exec: 1, quick: 0.4, slow: 0},
+		{late: true, cores: 1, exec: 1, quick: 0, slow: 0},
+		{late: true, cores: 1, exec: 4, quick: 0.4 - 2./(4./6*4)*0.4, slow: 0}, // 2 s are free for two thirds of a turn of 4 s
+		{late: true, cores: 2, exec: 4, quick: 0, slow: 0},
+		{late: true, cores: 1, exec: 10, quick: 1 - 0.6/2, slow: 0.5},
+	} {
+		p := NewPool(Limits{Loss: 0.1, Late: c.late})
+		a := p.Add(c.cores)
+		p.Put(Job{ID: "quick", Iteration: second(6), Tasks: []Task{{Exec: second(c.exec / 2)}, {Exec: second(c.exec / 2)}}}, []int{a, a})
+		p.Put(Job{ID: "slow", Iteration: second(10), Tasks: []Task{{Exec: second(c.exec)}}}, []int{a})
+		if quick, slow := p.Loss("quick"), p.Loss("slow"); math.Abs(quick-c.quick) > 1e-6 || math.Abs(slow-c.slow) > 1e-6 {
+			t.Errorf("%+v: losses %.4f and %.4f", c, quick, slow)
+		}
+		if load, want := p.Load(a), c.exec/6+c.exec/10; math.Abs(load-want) > 1e-6 {
+			t.Errorf("%+v: load %.4f, want %.4f", c, load, want)
 		}
 	}
 }

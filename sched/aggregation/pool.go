@@ -34,6 +34,50 @@ type Move struct {
 	From, To int
 }
 
+// Add makes an aggregator that is there already, with so many cores, and returns its number.
+func (p *Pool) Add(cores float64) int {
+	var c Change
+	a := p.allocate(&c)
+	a.cores = cores
+	return a.id
+}
+
+// Put has a job served as it is: each task by the aggregator of that number, whatever the limits say. The number must be of one that is
+// there, and the job new.
+func (p *Pool) Put(of Job, at []int) {
+	p.changes++
+	j := &job{Job: of, at: make([]*aggregator, len(of.Tasks)), since: p.changes}
+	p.jobs[of.ID] = j
+	var c Change
+	for task, id := range at {
+		p.place(&c, j, task, p.aggregators[slices.IndexFunc(p.aggregators, func(a *aggregator) bool { return a.id == id })])
+	}
+}
+
+// LossAt is the largest share of its speed that a job loses by the cycles of one aggregator.
+func (p *Pool) LossAt(id int) (most float64) {
+	for _, a := range p.aggregators {
+		if a.id != id {
+			continue
+		}
+		u := a.usage(a.cycle)
+		for i := range a.loads {
+			most = max(most, p.loss(a, a.cycle, a.loads[i].of.Iteration, u))
+		}
+	}
+	return most
+}
+
+// Load is how many of its cores an aggregator computes with if nobody has to wait.
+func (p *Pool) Load(id int) float64 {
+	for _, a := range p.aggregators {
+		if a.id == id {
+			return a.busy()
+		}
+	}
+	return 0
+}
+
 // Size is how many aggregators there are.
 func (p *Pool) Size() int { return len(p.aggregators) }
 
@@ -48,7 +92,7 @@ func (p *Pool) Busy() (sum float64) {
 // Loss is the share of its speed that a job loses by the cycles of its aggregators: the slowest one sets the pace.
 func (p *Pool) Loss(id string) (most float64) {
 	for _, a := range p.jobs[id].at {
-		most = max(most, loss(a.cycle, p.jobs[id].Iteration))
+		most = max(most, p.loss(a, a.cycle, p.jobs[id].Iteration, a.usage(a.cycle)))
 	}
 	return most
 }
@@ -88,7 +132,7 @@ func (p *Pool) check(of Job) error {
 		return fmt.Errorf("aggregation: job %s has iterations of %s, which must be above 0", of.ID, of.Iteration)
 	}
 	for i, t := range of.Tasks {
-		a, j := &aggregator{}, &job{Job: of}
+		a, j := &aggregator{cores: 1}, &job{Job: of}
 		if _, ok := p.fits(a, j, t); t.Exec < 0 || !ok {
 			return fmt.Errorf("aggregation: task %d of job %s does not fit an aggregator of its own: %s of %s, %d bytes of memory, %d bytes an iteration",
 				i, of.ID, t.Exec, of.Iteration, t.Memory, t.Bytes)
@@ -119,7 +163,7 @@ func (p *Pool) bestFit(j *job, task int, among []*aggregator) (best *aggregator)
 
 func (p *Pool) allocate(c *Change) *aggregator {
 	p.allocated++
-	a := &aggregator{id: p.allocated}
+	a := &aggregator{id: p.allocated, cores: 1}
 	p.aggregators = append(p.aggregators, a)
 	c.Allocated = append(c.Allocated, a.id)
 	return a
@@ -132,7 +176,7 @@ func (p *Pool) place(c *Change, j *job, task int, to *aggregator) {
 		return
 	}
 	if from != nil {
-		from.drop(j, j.Tasks[task], p.limits)
+		p.drop(from, j, j.Tasks[task])
 		move.From = from.id
 	}
 	to.take(j, j.Tasks[task])
@@ -172,7 +216,7 @@ func (p *Pool) Leave(id string) {
 	}
 	delete(p.jobs, id)
 	for task, a := range j.at {
-		a.drop(j, j.Tasks[task], p.limits)
+		p.drop(a, j, j.Tasks[task])
 	}
 }
 

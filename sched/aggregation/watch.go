@@ -67,15 +67,15 @@ func (p *Pool) spread(c *Change, j *job) {
 	added := had[len(had)-1]
 	before := slices.Clone(j.at)
 	for task := range j.Tasks { // out of the way of each other
-		j.at[task].drop(j, j.Tasks[task], p.limits)
+		p.drop(j.at[task], j, j.Tasks[task])
 		j.at[task] = nil
 	}
 	var placed Change
 	for _, task := range j.order() {
 		best, most := added, -1.0
 		for _, a := range had {
-			if free, ok := p.fits(a, j, j.Tasks[task]); ok && float64(free)/float64(max(a.cycle, j.Iteration)) > most {
-				best, most = a, float64(free)/float64(max(a.cycle, j.Iteration))
+			if free, ok := p.fits(a, j, j.Tasks[task]); ok && float64(free)/float64(a.time(max(a.cycle, j.Iteration))) > most {
+				best, most = a, float64(free)/float64(a.time(max(a.cycle, j.Iteration)))
 			}
 		}
 		if _, ok := p.fits(best, j, j.Tasks[task]); !ok {
