@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"os"
 	"time"
 )
@@ -11,6 +12,9 @@ type Hosts struct {
 	Keep time.Duration `yaml:"keep"`
 	// Wait is how long a slot waits for a host before its launch fails. Default 1h.
 	Wait time.Duration `yaml:"wait"`
+	// LossLimit is the share of its speed that a job may lose on a reliable host that it shares, by what serving was measured to take: a
+	// further slot gets another host, and one is bought if need be. Default 0.1.
+	LossLimit float64 `yaml:"loss_limit"`
 	// Users are other users of this computer, by number, who may ask for slots: their slots' processes are theirs. It needs root, and Linux.
 	// Default none.
 	Users Machines `yaml:"users"`
@@ -69,5 +73,8 @@ func (c *checker) hosts() {
 	c.positiveTime("hosts.wait", j.Hosts.Wait)
 	setDefault(&j.Hosts.Keep, 5*time.Minute, c.written("hosts.keep"))
 	setDefault(&j.Hosts.Wait, time.Hour, c.written("hosts.wait"))
+	if setDefault(&j.Hosts.LossLimit, 0.1, c.written("hosts.loss_limit")); j.Hosts.LossLimit <= 0 || j.Hosts.LossLimit >= 1 {
+		c.fault("hosts.loss_limit", fmt.Sprintf("%v is not a share above 0 and below 1", j.Hosts.LossLimit), "write 0.1, or leave it out")
+	}
 	j.Train, j.Stages = Train{}, Stages{}
 }

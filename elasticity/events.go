@@ -69,6 +69,7 @@ type (
 	Send          = training.Send
 	Export        = training.Export
 	WriteManifest = training.WriteManifest
+	Profiled      = training.Profiled
 )
 
 type (

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
 )
 
 // checkProfile wants a line with what each partition's owner takes, which is the same wherever it is.
@@ -41,4 +42,19 @@ func TestServingIsProfiled(t *testing.T) {
 			return w.count(journal.Profile) >= 1
 		}
 	})
+}
+
+// A controller that takes a run over passes on the profile that is in the journal: the one before may not have come to that.
+func TestASuccessorPassesTheProfileOn(t *testing.T) {
+	c := newWorld(1, six()).config()
+	c.Past = &Past{Log: Log{Generation: 1, Profile: tiers.Profile{Clock: time.Second, Serving: make([]time.Duration, c.Job.Schema.Partitions)}}}
+	var passed []Profiled
+	for _, a := range New(c).Step(epoch, Wake{}) {
+		if a, ok := a.(Profiled); ok {
+			passed = append(passed, a)
+		}
+	}
+	if len(passed) != 1 || !passed[0].Profile.Equal(c.Past.Profile) {
+		t.Errorf("passed on: %+v", passed)
+	}
 }

@@ -92,6 +92,14 @@ func (slots) StartController(context.Context, provisioner.ControllerRequest) (pr
 // EndController refuses.
 func (slots) EndController(context.Context, provisioner.Controller) error { return errNoController }
 
+// profiled passes on what serving a job takes to where it has its slots; nil = it has machines of its own.
+func profiled(cloud providers.Account) func(context.Context, tiers.Profile) error {
+	if s, shared := cloud.(slots); shared {
+		return func(ctx context.Context, of tiers.Profile) error { return s.Profile(ctx, hosts.Profile(of)) }
+	}
+	return nil
+}
+
 // billed reports whether the run's machines come with their bills.
 func (r *session) billed() bool {
 	_, shared := hostsDirectory(r.cfg.Endpoint)
@@ -183,7 +191,7 @@ func (r *session) hostsBrain(history map[market.Pool]*market.History) (*hosts.Br
 		Settings: settings, Run: fmt.Sprintf("%s-%d", r.unique(), r.cfg.Part), Policy: policy, Most: choice.Want,
 		Reliable: fleet.Reliable{Pool: choice.Reliable.Pool, Type: choice.Reliable.Type, Count: choice.Reliable.Count},
 		Types:    r.cfg.Hosts.Types, Rules: rules, WholeHours: rules.Terms().Increment > 0, MaxDuration: job.MaxDuration,
-		Patience: job.Hosts.Wait, KeepEmpty: job.Hosts.Keep,
+		Patience: job.Hosts.Wait, KeepEmpty: job.Hosts.Keep, Loss: job.Hosts.LossLimit,
 		Past: r.cfg.Past, Lines: r.cfg.Hosts.Lines, Bills: r.cfg.Hosts.Bills,
 	}
 	if r.outlived() {

@@ -258,7 +258,7 @@ func (r *session) drive(ctx context.Context, endpoint string, gone []provisioner
 	r.runner = runner.New(runner.Config{
 		Controller: controller, Clock: r.cfg.Clock, Cloud: cloud, Prices: cloud, Pools: pools,
 		PricesFrom: from, Nodes: stream, Journal: r.cfg.Journal, Log: r.cfg.Log,
-		Complete: r.complete, Export: r.export, WriteManifest: r.writeManifest,
+		Complete: r.complete, Export: r.export, WriteManifest: r.writeManifest, Profiled: profiled(cloud),
 		Gone: gone, Renew: r.renew(cloud), RenewEvery: r.lease() / 3, PollPrices: pace.Prices, PollCloud: r.pollInstances(), Calls: pace.Calls,
 	})
 	calls, err := scaling.Serve(r.cfg.Directory, r.runner, r.cfg.Log)

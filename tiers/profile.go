@@ -26,14 +26,6 @@ func (p Profile) Whole() (sum time.Duration) {
 	return sum
 }
 
-// Cores is how much of a core serving takes.
-func (p Profile) Cores() float64 {
-	if !p.Known() {
-		return 0
-	}
-	return float64(p.Whole()) / float64(p.Clock)
-}
-
 // Equal reports whether two profiles are the same.
 func (p Profile) Equal(o Profile) bool {
 	return p.Clock == o.Clock && slices.Equal(p.Serving, o.Serving)

@@ -36,8 +36,8 @@ func TestProfileFollowsWhatIsMeasured(t *testing.T) {
 		t.Fatalf("%d profiles of a whole window", n)
 	}
 	want := Profile{Clock: time.Second, Serving: serving}
-	if got := p.Profile(); !got.Equal(want) || got.Cores() != 0.05 {
-		t.Fatalf("profile %+v of %.3f cores, want %+v", got, got.Cores(), want)
+	if got := p.Profile(); !got.Equal(want) || got.Whole() != 50*time.Millisecond {
+		t.Fatalf("profile %+v of %s in all, want %+v", got, got.Whole(), want)
 	}
 	if n := clocks(p, 3*profiled, 1200*time.Millisecond, serving); n != 0 || !p.Profile().Equal(want) {
 		t.Errorf("%d profiles after a change of a fifth", n)

@@ -21,6 +21,8 @@ const (
 	Leaving = "leaving" // the job has given a slot back
 	Ended   = "ended"   // a slot is over
 	Charged = "charged" // and has cost so much
+	// Profiled: serving the job's model takes so much.
+	Profiled = "profiled"
 )
 
 // Line is one line of the book. Lines are the book: see Apply.
@@ -37,6 +39,7 @@ type Line struct {
 	By      market.EndedBy           `json:"by,omitempty"`
 	Why     string                   `json:"why,omitempty"`
 	USD     market.USD               `json:"usd,omitzero"`
+	Profile *Profile                 `json:"profile,omitempty"`
 }
 
 // Offer is what hosts there are for a tier.
@@ -50,6 +53,10 @@ type Rules struct {
 	Provider string          // whose pools jobs name
 	Types    map[string]Size // the types of slots
 	Offers   map[step.Tier]Offer
+	// Loss is the share of its speed that a job may lose on reliable hosts that it shares (AutoPS's LossLimit). A slot waits so long for a
+	// host on which no job loses more, and then takes any with room.
+	Loss   float64
+	Insist time.Duration
 }
 
 // request is one that was granted.
@@ -67,18 +74,20 @@ type Book struct {
 	byID     map[provisioner.InstanceID]*Slot
 	requests map[string]*request // by job and token
 	hosts    map[step.ID]*Host
+	profiles map[string]Profile // by job
 	lines    []Line
 }
 
 // NewBook returns one without slots.
 func NewBook(rules Rules) *Book {
-	return &Book{rules: rules, byID: map[provisioner.InstanceID]*Slot{}, requests: map[string]*request{}, hosts: map[step.ID]*Host{}}
+	return &Book{rules: rules, byID: map[provisioner.InstanceID]*Slot{}, requests: map[string]*request{}, hosts: map[step.ID]*Host{},
+		profiles: map[string]Profile{}}
 }
 
 // Apply takes a line in that is on disk.
 func (b *Book) Apply(l Line) error {
 	s := b.byID[l.Slot]
-	if s == nil && l.Kind != Asked {
+	if s == nil && l.Kind != Asked && l.Kind != Profiled {
 		return fmt.Errorf("a line %q is about slot %q, which nobody requested", l.Kind, l.Slot)
 	}
 	switch l.Kind {
@@ -105,6 +114,11 @@ func (b *Book) Apply(l Line) error {
 		}
 		s.Charged, s.Cost = true, l.USD
 		b.owing = slices.DeleteFunc(b.owing, func(o *Slot) bool { return o == s })
+	case Profiled:
+		if l.Job == "" || l.Profile == nil {
+			return fmt.Errorf("a line %q lacks its job or its profile", l.Kind)
+		}
+		b.profiles[l.Job] = *l.Profile
 	default:
 		return fmt.Errorf("a line of the unknown kind %q: a newer version wrote it", l.Kind)
 	}
@@ -189,10 +203,10 @@ func (b *Book) Ask(now time.Time, user int, job string, r provisioner.Request) (
 	}
 	wanted := make([]*Slot, r.Count)
 	for i := range wanted {
-		wanted[i] = &Slot{Job: job, Tier: tier, Size: size}
+		wanted[i] = &Slot{Job: job, Tier: tier, Size: size, Asked: now}
 	}
 	got := r.Count
-	for _, s := range b.pack(tier, wanted...).later {
+	for _, s := range b.pack(now, tier, wanted...).later {
 		if slices.Contains(wanted, s) {
 			got--
 		}
@@ -301,7 +315,7 @@ func (b *Book) Expire(now time.Time, patience time.Duration) {
 
 // Place puts slots that wait on hosts with room, and returns how many new hosts a tier needs for the others.
 func (b *Book) Place(now time.Time, tier step.Tier) (fresh int) {
-	p := b.pack(tier)
+	p := b.pack(now, tier)
 	for _, s := range b.live { // in order: lines do not hang on map order
 		if host, found := p.on[s]; found {
 			b.write(Line{T: now, Kind: Placed, Slot: s.ID, Host: host})
@@ -311,7 +325,7 @@ func (b *Book) Place(now time.Time, tier step.Tier) (fresh int) {
 }
 
 // pack packs a tier's slots that wait, and others after them.
-func (b *Book) pack(tier step.Tier, more ...*Slot) packing {
+func (b *Book) pack(now time.Time, tier step.Tier, more ...*Slot) packing {
 	var waiting []*Slot
 	for _, s := range b.live {
 		if s.Tier == tier && s.waiting() {
@@ -324,8 +338,15 @@ func (b *Book) pack(tier step.Tier, more ...*Slot) packing {
 			there = append(there, h)
 		}
 	}
+	cores := map[step.ID]float64{}
+	for _, h := range there {
+		cores[h.ID] = float64(h.Size.VCPU)
+	}
+	suits := func(s *Slot, host step.ID) bool {
+		return tier != step.Reliable || now.Sub(s.Asked) >= b.rules.Insist || b.bearable(cores, s, host)
+	}
 	offer := b.rules.Offers[tier]
-	return pack(append(waiting, more...), there, b.neighbours, offer.Least, max(offer.Most-len(there), 0))
+	return pack(append(waiting, more...), there, b.neighbours, suits, offer.Least, max(offer.Most-len(there), 0))
 }
 
 // neighbours reports whether a job has a slot on a host.
@@ -422,6 +443,46 @@ func (b *Book) Settle(now time.Time, charges func(host step.ID, until time.Time)
 		}
 	}
 }
+
+// Serving returns the present state. Cores are the vCPUs of the reliable hosts.
+func (b *Book) Serving(cores map[step.ID]float64) Serving {
+	out := Serving{Cores: map[step.ID]float64{}, Loss: map[string]float64{}}
+	pool, numbers, jobs := aggregators(b.live, b.profiles, cores)
+	for id, n := range numbers {
+		out.Cores[id] = pool.Load(n)
+	}
+	for _, job := range jobs {
+		out.Loss[job] = pool.Loss(job)
+	}
+	return out
+}
+
+// bearable reports whether no job on a reliable host would lose more than the limit by one more slot there. A job that is not measured yet
+// is measured where it is, and on a host of its own no sharing costs it anything.
+func (b *Book) bearable(cores map[step.ID]float64, s *Slot, host step.ID) bool {
+	others := slices.ContainsFunc(b.On(host), func(o *Slot) bool { return o.Job != s.Job && b.profiles[o.Job].Known() })
+	if !others || !b.profiles[s.Job].Known() {
+		return true
+	}
+	pool, numbers, _ := aggregators(append(slices.Clone(b.live), &Slot{Job: s.Job, Host: host}), b.profiles, cores)
+	return pool.LossAt(numbers[host]) <= b.rules.Loss
+}
+
+// Profile takes in what serving a job takes. The same again changes nothing.
+func (b *Book) Profile(now time.Time, job string, of Profile) error {
+	bad := of.Clock <= 0 || len(of.Serving) == 0 || len(of.Serving) > mostPartitions
+	if bad || slices.ContainsFunc(of.Serving, func(d time.Duration) bool { return d < 0 || d > time.Hour }) {
+		return fmt.Errorf("a profile of %d partitions and clocks of %s: %w", len(of.Serving), of.Clock, provisioner.ErrInvalid)
+	}
+	if b.profiles[job].Equal(of) || !slices.ContainsFunc(b.live, func(s *Slot) bool { return s.Job == job }) {
+		return nil
+	}
+	b.write(Line{T: now, Kind: Profiled, Job: job, Profile: &of})
+	return nil
+}
+
+// ProfileOf is the last profile of a job.
+func (b *Book) ProfileOf(job string) Profile { return b.profiles[job] }
 
 // ReadLines reads a book. A last line that was cut off was never acted upon, and is left out; whole says how many bytes the others have.
 func ReadLines(text []byte) (lines []Line, whole int, err error) {

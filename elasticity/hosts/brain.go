@@ -36,6 +36,9 @@ type Config struct {
 	// Patience is how long a slot waits for a host, KeepEmpty how long a host without slots is kept where it is not paid by the hour.
 	Patience, KeepEmpty time.Duration
 
+	// Loss is the share of its speed that a job may lose on reliable hosts that it shares.
+	Loss float64
+
 	// Past and Lines are what a process before has written; nil = there was none. Bills are its hosts' charges.
 	Past  *elasticity.Past
 	Lines []Line
@@ -102,7 +105,8 @@ func New(cfg Config) (*Brain, error) {
 	if err != nil {
 		return nil, err
 	}
-	rules := Rules{Provider: cfg.Reliable.Pool.Provider, Types: map[string]Size{}, Offers: map[step.Tier]Offer{}}
+	rules := Rules{Provider: cfg.Reliable.Pool.Provider, Types: map[string]Size{}, Offers: map[step.Tier]Offer{}, Loss: cfg.Loss,
+		Insist: cfg.Patience / 2}
 	if cfg.Reliable.Count > 0 {
 		rules.Offers[step.Reliable] = Offer{Least: SizeOf(cfg.Reliable.Type), Most: cfg.Reliable.Count}
 	}

@@ -78,7 +78,7 @@ func (w *world) begin() {
 		Settings: tempo.Of(tempo.Place{Speed: 100, Boot: time.Second, Notice: 2 * time.Second, DeadAfter: 3 * time.Second}),
 		Run:      fmt.Sprintf("shared-%d", w.life), Policy: bidding.TierML{NeverSwitch: true},
 		Reliable: fleet.Reliable{Pool: stayPool, Type: hostType, Count: 3}, Most: bidding.Want{VCPU: 64},
-		Pools: []fleet.Pool{{Pool: spotPool, Type: hostType, History: market.Constant(market.Dollar / 7)}},
+		Loss: 0.1, Pools: []fleet.Pool{{Pool: spotPool, Type: hostType, History: market.Constant(market.Dollar / 7)}},
 		Types: []market.InstanceType{slotType, hostType}, Rules: w.rules, WholeHours: w.rules.Terms().Increment > 0,
 		AskAgain: 10 * time.Minute, Patience: time.Hour, KeepEmpty: 5 * time.Minute, Lines: w.lines,
 	}
@@ -273,6 +273,20 @@ func (w *world) give(job string, ids ...provisioner.InstanceID) {
 	}
 }
 
+// profile reports a profile until it is taken.
+func (w *world) profile(job string, of Profile) {
+	w.t.Helper()
+	for done := false; !done; w.recover() {
+		w.guarded(func() {
+			if err := w.brain.Book.Profile(w.now, job, of); err != nil {
+				w.t.Fatal(err)
+			}
+			w.keep()
+			done = true
+		})
+	}
+}
+
 func (w *world) warn(n int, notice time.Duration) {
 	for _, i := range w.rented {
 		if n > 0 && !i.over() && i.Pool.Class == market.Spot && i.deadline.IsZero() {
@@ -376,6 +390,8 @@ func (w *world) night() {
 		w.t.Fatal(err)
 	}
 	w.pass(3 * time.Minute)
+	serves := cores(0.5)
+	w.profile("a", serves)
 	again, err := w.ask("a", "a-1", market.OnDemand, 1)
 	if err != nil || len(again) != 1 || again[0].ID != stay[0].ID || again[0].State != provisioner.Running {
 		w.t.Fatalf("the same request gave %+v, and later %+v: %v", stay, again, err)
@@ -395,6 +411,9 @@ func (w *world) night() {
 	}
 	w.give("a", stay[0].ID)
 	w.pass(time.Hour)
+	if got := w.brain.Book.ProfileOf("a"); !got.Equal(serves) {
+		w.t.Errorf("the profile %+v has become %+v", serves, got)
+	}
 	w.finish()
 }
 

@@ -50,6 +50,9 @@ type Config struct {
 	// WriteManifest completes a checkpoint and removes old ones. Trouble is what went wrong without harm to it.
 	WriteManifest func(context.Context, elasticity.WriteManifest) (manifest, trouble string, err error)
 
+	// Profiled passes on what serving the model takes; nil = nobody asks.
+	Profiled func(context.Context, tiers.Profile) error
+
 	// Renew renews machines' leases, every RenewEvery of wall clock; nil = leases need no renewal.
 	Renew      func(context.Context, ...provisioner.InstanceID) error
 	RenewEvery time.Duration
@@ -89,6 +92,7 @@ type Runner struct {
 
 	endExport func()          // cancels the newest export; nil = there was none
 	exported  <-chan struct{} // closed when it has ended
+	profiled  func()          // cancels passing on the newest profile; nil = there was none
 
 	requests requests
 }
@@ -193,12 +197,43 @@ func (r *Runner) do(ctx context.Context, a elasticity.Action) {
 		r.requests.answer(a)
 	case elasticity.Export:
 		r.export(ctx, a)
+	case elasticity.Profiled:
+		r.passOn(ctx, a.Profile)
 	case elasticity.WriteManifest:
 		r.jobs.Go(func() {
 			manifest, trouble, err := r.cfg.WriteManifest(ctx, a)
 			r.handle(ctx, elasticity.ManifestWritten{Folder: a.Folder, Manifest: manifest, Trouble: trouble, Err: err})
 		})
 	}
+}
+
+// passOn passes a profile on until that succeeds or a newer one is there.
+func (r *Runner) passOn(ctx context.Context, of tiers.Profile) {
+	if r.cfg.Profiled == nil {
+		return
+	}
+	if r.profiled != nil {
+		r.profiled()
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	r.profiled = cancel
+	r.jobs.Go(func() {
+		defer cancel()
+		for wait := time.Second; ; wait = min(2*wait, time.Minute) {
+			call, end := context.WithTimeout(ctx, r.cfg.Calls)
+			err := r.cfg.Profiled(call, of)
+			end()
+			if err == nil || errors.Is(err, provisioner.ErrInvalid) || errors.Is(err, provisioner.ErrDenied) {
+				return
+			}
+			r.cfg.Log.Debug("what serving takes was not passed on; trying again", "err", err)
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(wait):
+			}
+		}
+	})
 }
 
 // export saves the model. One that a recovery has overtaken ends first: both write the same file.

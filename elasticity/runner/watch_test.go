@@ -15,6 +15,7 @@ import (
 	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/tiers"
 )
 
 // moody is a cloud with one machine that refuses everything for a time.
@@ -126,6 +127,7 @@ type script struct {
 	ends  time.Time
 	do    map[time.Duration]elasticity.Action // since the beginning
 	save  func(context.Context, elasticity.Export) (string, float64, error)
+	pass  func(context.Context, tiers.Profile) error
 	begun time.Time
 	heard []elasticity.Event
 	at    []time.Time
@@ -161,7 +163,7 @@ func play(t *testing.T, m *moody, s *script) {
 	r := runner.New(runner.Config{
 		Controller: s, Clock: clock.Mapping{Market: time.Now(), Wall: time.Now(), Speed: 1}, Cloud: m, Prices: m, Nodes: nobody{},
 		Pools: []market.Pool{spot}, PricesFrom: time.Now(), Journal: disk{}, Log: slog.New(slog.DiscardHandler),
-		Complete: func(r provisioner.Request) provisioner.Request { return r }, Export: s.save,
+		Complete: func(r provisioner.Request) provisioner.Request { return r }, Export: s.save, Profiled: s.pass,
 		Renew: m.renew, RenewEvery: lease / 3, PollPrices: time.Minute, PollCloud: 5 * time.Second, Calls: 2 * time.Minute,
 	})
 	if outcome, err := r.Run(t.Context()); outcome != "finished" || err != nil {

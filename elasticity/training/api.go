@@ -52,6 +52,9 @@ func New(cfg *Config, s *step.Step, machines Machines) *Training {
 // Begin is the first step.
 func (t *Training) Begin() {
 	how := &t.cfg.Checkpoints
+	if known := t.profile.of.Profile(); known.Known() {
+		t.Do(Profiled{known})
+	}
 	t.Saves.Newest, t.Saves.At, t.Saves.Older, t.Saves.due = how.Newest, how.NewestAt, how.Older, t.Now.Add(how.Every)
 	if t.adopting != nil {
 		t.adopting.since = t.Awake.Now()

@@ -63,6 +63,10 @@ type (
 	}
 )
 
+// Profiled says what serving the model takes: it is new, or was written down by a controller before.
+type Profiled struct{ Profile tiers.Profile }
+
+func (Profiled) Action()      {}
 func (Send) Action()          {}
 func (Export) Action()        {}
 func (WriteManifest) Action() {}

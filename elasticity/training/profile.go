@@ -34,6 +34,7 @@ func (p *profile) clockDone(clock ps.Clock, seconds float64) {
 		return
 	}
 	of := p.of.Profile()
+	p.Do(Profiled{of})
 	p.Record(func() journal.Entry {
 		details, _ := journal.Pack(journal.ProfileDetails{Serving: nanos(of.Serving)}) // of integers
 		return journal.Entry{Kind: journal.Profile, Clock: int64(clock), Seconds: of.Clock.Seconds(), Details: details}

@@ -90,7 +90,11 @@ type usage struct {
 }
 
 // loss is the share of its speed that a job of iterations of length d loses in a cycle: (d_j - D_j)/d_j with d_j = C_n/floor(C_n/D_j).
-// Late requests take of the free time in proportion. An aggregator with more work than time is slower by as much.
+func loss(cycle, d time.Duration) float64 {
+	return 1 - float64(d)*float64(turns(cycle, d))/float64(cycle)
+}
+
+// loss is that of a job on an aggregator. Late requests take of the free time in proportion. An aggregator with more work than time is slower by as much.
 func (p *Pool) loss(a *aggregator, cycle, d time.Duration, u usage) float64 {
 	whole := float64(turns(cycle, d))
 	done := whole
@@ -129,8 +133,19 @@ func (u *usage) add(l *load, cycle time.Duration) {
 	u.bytes += l.bytes * n
 }
 
+// holds reports whether loads are within the limits in a cycle, whatever jobs lose.
 func (a *aggregator) holds(u usage, cycle time.Duration, limits Limits) bool {
-	return u.work <= a.time(cycle) && (limits.Memory == 0 || u.memory <= limits.Memory) &&
+	return u.work <= a.time(cycle) && u.moderate(cycle, limits)
+}
+
+// within reports the same of an aggregator of one core.
+func (u usage) within(cycle time.Duration, limits Limits) bool {
+	return u.work <= cycle && u.moderate(cycle, limits)
+}
+
+// moderate reports whether memory and bandwidth are.
+func (u usage) moderate(cycle time.Duration, limits Limits) bool {
+	return (limits.Memory == 0 || u.memory <= limits.Memory) &&
 		(limits.Bandwidth == 0 || float64(u.bytes) <= limits.Bandwidth*cycle.Seconds())
 }
 

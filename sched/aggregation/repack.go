@@ -139,7 +139,7 @@ func (k *packing) with(at int, of piece) (full bin, ok bool) {
 	return full, full.used.within(full.cycle, k.limits)
 }
 
-// Repack recycles, and then packs all tasks from nothing; it adopts the result if that frees aggregators for few enough moves. It is for
+// Repack is for aggregators of one core that follow their turns (no Limits.Late). It recycles, and then packs all tasks from nothing; it adopts the result if that frees aggregators for few enough moves. It is for
 // periodic scaling: the paper has nothing like it, and small clusters need it.
 func (p *Pool) Repack() Change {
 	c := p.Recycle()

@@ -50,6 +50,8 @@ type Host struct {
 	Jobs    []string   `json:"jobs"`                 // sorted
 	Others  int        `json:"other_jobs,omitempty"` // jobs whose names are not for the client
 	PerHour string     `json:"usd_per_hour"`
+	// Serves is how many cores serving takes on a reliable host, by measured profiles.
+	Serves float64 `json:"serving_cores,omitempty"`
 }
 
 // OthersText counts the jobs without names.
@@ -73,6 +75,10 @@ type Job struct {
 	Hosts   []string `json:"hosts"`
 	PerHour string   `json:"usd_per_hour"` // its share of the hosts' price now
 	Why     string   `json:"why"`
+	// Serves is how much of a core serving the job's model takes, and Loss the share of its speed that it is expected to lose on reliable
+	// hosts because others are served beside it. Both are absent until the job has been measured.
+	Serves float64  `json:"serving_cores,omitempty"`
+	Loss   *float64 `json:"expected_loss,omitempty"`
 }
 
 // Run is the run that a job is, on the host of its process.
@@ -99,6 +105,17 @@ func (v View) Size() (sum hosts.Size) {
 		sum = sum.Plus(h.Size)
 	}
 	return sum
+}
+
+// reliable are the vCPUs of reliable hosts.
+func (v View) reliable() map[step.ID]float64 {
+	cores := map[step.ID]float64{}
+	for _, h := range v.Hosts {
+		if h.Tier == string(step.Reliable) {
+			cores[step.ID(h.Host)] = float64(h.Size.VCPU)
+		}
+	}
+	return cores
 }
 
 // Free is what no slot has of the hosts that stay.
@@ -151,6 +168,10 @@ func New(run string, s *status.Status, book *hosts.Book, at time.Time, granted m
 		v.Hosts = append(v.Hosts, h)
 	}
 	v.PerHour, v.Idle = perHour.String(), idle.String()
+	serving := book.Serving(v.reliable())
+	for i := range v.Hosts {
+		v.Hosts[i].Serves = serving.Cores[step.ID(v.Hosts[i].Host)]
+	}
 	for _, slot := range book.Slots() {
 		if slot.Ended.IsZero() && slot.Host == "" {
 			j := of(slot)
@@ -162,6 +183,10 @@ func New(run string, s *status.Status, book *hosts.Book, at time.Time, granted m
 	for _, j := range jobs {
 		slices.Sort(j.Hosts)
 		j.Hosts, j.PerHour, j.Why = slices.Compact(j.Hosts), j.perHour.String(), j.why(granted[j.Run()])
+		j.Serves = book.ProfileOf(j.Job.Job).Cores()
+		if loss, known := serving.Loss[j.Job.Job]; known {
+			j.Loss = &loss
+		}
 		v.Jobs = append(v.Jobs, j.Job)
 	}
 	slices.SortFunc(v.Jobs, func(a, b Job) int { return cmp.Or(runs.Compare(a.Run(), b.Run()), cmp.Compare(a.Job, b.Job)) })

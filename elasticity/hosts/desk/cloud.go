@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/tierml/tierml/elasticity/hosts"
 	"github.com/tierml/tierml/internal/sameuser"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
@@ -53,6 +54,11 @@ func (c *Cloud) Launch(ctx context.Context, r provisioner.Request) ([]provisione
 // Terminate gives slots back.
 func (c *Cloud) Terminate(ctx context.Context, ids ...provisioner.InstanceID) error {
 	return c.call(ctx, "giving slots back", http.MethodPost, "/terminate", ids, &shown{})
+}
+
+// Profile reports what serving the job's model takes.
+func (c *Cloud) Profile(ctx context.Context, of hosts.Profile) error {
+	return c.call(ctx, "reporting what serving takes", http.MethodPost, "/profile", of, &shown{})
 }
 
 // List returns the job's slots.

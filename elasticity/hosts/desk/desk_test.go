@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -287,6 +288,30 @@ func TestBookIsOnDisk(t *testing.T) {
 		if err != nil || len(read) == 0 || read[0].Kind != hosts.Asked || len(read[0].Slots) != len(got) {
 			t.Fatalf("answered %d slots, on disk %+v: %v", len(got), read, err)
 		}
+	}
+}
+
+// What serving takes is on disk once it was reported, and a bad report says so.
+func TestProfilesAreOnDisk(t *testing.T) {
+	s := open(t, 2)
+	job := s.job("a")
+	if _, err := job.Launch(t.Context(), provisioner.Request{Token: "one", Pool: s.subject().Spot, Count: 1}); err != nil {
+		t.Fatal(err)
+	}
+	of := hosts.Profile{Clock: time.Second, Serving: []time.Duration{3 * time.Millisecond, 4 * time.Millisecond}}
+	if err := errors.Join(job.Profile(t.Context(), of), job.Profile(t.Context(), of)); err != nil {
+		t.Fatal(err)
+	}
+	if err := job.Profile(t.Context(), hosts.Profile{}); !errors.Is(err, provisioner.ErrInvalid) {
+		t.Errorf("an empty profile: %v", err)
+	}
+	book, err := NewReader(s.dir).Book()
+	if err != nil || !book.ProfileOf("a").Equal(of) {
+		t.Errorf("on disk is %+v: %v", book, err)
+	}
+	lines, err := ReadBook(s.dir)
+	if n := len(slices.DeleteFunc(lines, func(l hosts.Line) bool { return l.Kind != hosts.Profiled })); n != 1 || err != nil {
+		t.Errorf("%d lines of one profile: %v", n, err)
 	}
 }
 

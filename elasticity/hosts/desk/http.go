@@ -86,6 +86,7 @@ func (d *Desk) Handler() http.Handler {
 	}
 	mux.HandleFunc("POST /jobs/{job}/launch", job(d.serveLaunch))
 	mux.HandleFunc("POST /jobs/{job}/terminate", job(d.serveTerminate))
+	mux.HandleFunc("POST /jobs/{job}/profile", job(d.serveProfile))
 	mux.HandleFunc("POST /jobs/{job}/prices", job(d.servePrices))
 	mux.HandleFunc("GET /jobs/{job}", job(d.serveSlots))
 	mux.HandleFunc("POST /hosts/{host}", d.answering(d.serveHost))
@@ -183,6 +184,17 @@ func (d *Desk) serveTerminate(w http.ResponseWriter, r *http.Request, job string
 	}
 	err := d.do(func(now time.Time) error { d.brain.Book.Return(now, job, ids...); return nil })
 	if err != nil {
+		return err
+	}
+	return write(w, shown{})
+}
+
+func (d *Desk) serveProfile(w http.ResponseWriter, r *http.Request, job string) error {
+	var of hosts.Profile
+	if err := read(r, &of); err != nil {
+		return err
+	}
+	if err := d.do(func(now time.Time) error { return d.brain.Book.Profile(now, job, of) }); err != nil {
 		return err
 	}
 	return write(w, shown{})

@@ -1,0 +1,42 @@
+package runner_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/tiers"
+)
+
+// A profile is passed on until it is taken, a newer one takes its place meanwhile, and one that is refused is not repeated.
+func TestProfilesArePassedOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		profile := func(seconds time.Duration) elasticity.Action {
+			return elasticity.Profiled{Profile: tiers.Profile{Clock: seconds * time.Second}}
+		}
+		s := &script{ends: time.Now().Add(5 * time.Minute), do: map[time.Duration]elasticity.Action{
+			2 * time.Second: profile(1), 30 * time.Second: profile(2), 60 * time.Second: profile(3), 200 * time.Second: profile(4),
+		}}
+		tried, taken := map[time.Duration]int{}, []time.Duration{}
+		begun := time.Now()
+		s.pass = func(_ context.Context, of tiers.Profile) error {
+			tried[of.Clock/time.Second]++
+			switch {
+			case of.Clock == 4*time.Second:
+				return provisioner.ErrInvalid
+			case time.Since(begun) < 90*time.Second:
+				return provisioner.ErrTemporary
+			}
+			taken = append(taken, of.Clock/time.Second)
+			return nil
+		}
+		play(t, &moody{}, s)
+		if !slices.Equal(taken, []time.Duration{3}) || tried[1] < 3 || tried[2] < 3 || tried[4] != 1 {
+			t.Errorf("profiles %v were taken, after %v tries", taken, tried)
+		}
+	})
+}
