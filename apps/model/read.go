@@ -36,7 +36,7 @@ func readHeader(r io.Reader) ([]byte, error) {
 	}
 	n := binary.LittleEndian.Uint64(length[:])
 	if n > maxHeader {
-		return nil, fmt.Errorf("%w: header of %d bytes", ErrFormat, n)
+		return nil, fmt.Errorf("%w: it does not begin as a model file, such as runs/NAME-N/model.safetensors", ErrFormat)
 	}
 	header, err := io.ReadAll(io.LimitReader(r, int64(n)))
 	if err != nil {

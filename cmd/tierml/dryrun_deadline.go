@@ -40,6 +40,8 @@ func (o *deadlineOptions) addFlags(cmd *cobra.Command) {
 // args wants a job file, or recordings or arrivals in its place.
 func (o *dryRunOptions) args(cmd *cobra.Command, args []string) error {
 	switch instead := len(o.deadline.availability) > 0; {
+	case o.shared.jobs == "" && cmd.Flags().Changed("count"):
+		return errors.New("--count is of --jobs; for the number of transient machines write --machines")
 	case instead && o.shared.jobs != "":
 		return errors.New("--availability is for one job, and --jobs for many: write one of them")
 	case !instead && o.shared.jobs == "":

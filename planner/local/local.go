@@ -75,22 +75,29 @@ func LoadFiles(job *config.Job, prices []string) (*Market, error) {
 	return m, nil
 }
 
-// outdated is how old prices may be: Compute Engine's change at most monthly.
-const outdated = 31 * 24 * time.Hour
+// outdated is how old a provider's last price may be. Compute Engine's lists are valid from a day on and change at most monthly; EC2
+// records changes, and has some pool that changes every day.
+func outdated(provider string) time.Duration {
+	if provider == "gce" {
+		return 31 * 24 * time.Hour
+	}
+	return 24 * time.Hour
+}
 
-// Admit refuses a job that starts when its recording knows no price. A recording has ended a month after its last price.
+// Admit refuses a job that starts when its recording knows no price.
 func (m *Market) Admit(job *config.Job) error {
 	var first, last time.Time
+	var slack time.Duration
 	for _, on := range m.Trace.Markets {
 		if p, some := on.History.First(); some && (first.IsZero() || p.At.Before(first)) {
 			first = p.At
 		}
 		if p, some := on.History.Last(); some && p.At.After(last) {
-			last = p.At
+			last, slack = p.At, outdated(on.Pool.Provider)
 		}
 	}
 	start := job.Local.Start
-	if first.IsZero() || job.Installation() != nil || !start.Before(first) && !start.After(last.Add(outdated)) {
+	if first.IsZero() || job.Installation() != nil || !start.Before(first) && !start.After(last.Add(slack)) {
 		return nil
 	}
 	return job.Fault("local.start", fmt.Sprintf("%s is outside the recorded prices, which go from %s to %s",
