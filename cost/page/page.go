@@ -73,6 +73,7 @@ type Live struct {
 	CostLater, TimeLeft, TimePlanned string
 	Budget                           string // in words, empty without limits
 	Paused                           string // why nothing is bought now
+	Granted                          string // why the run has the machines that it has, by a scheduler; empty without one
 	Fleet                            []Fleet
 	Events                           string // link to all events, with a filter
 	Logs                             string // link to the logs

@@ -114,12 +114,16 @@ func (b *Board) page(w http.ResponseWriter, request *http.Request, trusted bool)
 	}
 	lines, going := r.heard()
 	_, changes := b.may(request, r.summary(b.now()))
+	granted := ""
+	if b.manager != nil && going {
+		granted = b.manager(request).Granted[r.name()]
+	}
 	is, err := r.shown.get(pageKey(trusted, changes, going, lines), !going, func() (*content, error) {
 		report, live, err := b.reportOf(request.Context(), r)
 		if err != nil {
 			return nil, err
 		}
-		live.Files = files(r.dir, trusted)
+		live.Files, live.Granted = files(r.dir, trusted), granted
 		if trusted && changes && live.Running {
 			live.Acts = &page.Acts{Link: r.link() + "/act", Stop: b.acts.Stop != nil, Drill: b.acts.Drill != nil}
 		}
