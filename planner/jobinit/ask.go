@@ -40,8 +40,12 @@ type Dialogue struct {
 type question struct {
 	flag, text, suggestion string
 	optional               bool
+	help                   string // where an answer comes from, for who gives none
 	check                  func(string) error
 }
+
+// mostEmpty is how often a needed answer may be left out before the questions end.
+const mostEmpty = 3
 
 // errNoAnswer is the end of the answers.
 var errNoAnswer = errors.New("stopped, as there are no more answers; nothing was written")
@@ -67,7 +71,7 @@ func (d *Dialogue) ask(given string, q question) (string, error) {
 	if d.answers == nil {
 		d.answers = bufio.NewScanner(d.In)
 	}
-	for {
+	for empty := 1; ; {
 		hint := ""
 		switch {
 		case q.suggestion != "":
@@ -84,11 +88,15 @@ func (d *Dialogue) ask(given string, q question) (string, error) {
 			return "", errNoAnswer
 		}
 		answer := strings.TrimSpace(d.answers.Text())
-		if answer == "" {
+		if answer == "" || q.optional && answer == "none" {
 			answer = q.suggestion
 		}
 		if answer == "" && !q.optional {
-			fmt.Fprintln(d.Out, "  This one is needed.")
+			if empty == mostEmpty {
+				return "", fmt.Errorf("--%s is needed%s; nothing was written", q.flag, q.help)
+			}
+			empty++
+			fmt.Fprintf(d.Out, "  This one is needed%s.\n", q.help)
 			continue
 		}
 		if answer != "" {
@@ -220,16 +228,22 @@ func (d *Dialogue) machines(w *Wanted) error {
 	return err
 }
 
+// source is where recordings and catalogs are to be had; replays is the way on without.
+const (
+	source  = ": TierML's source has some in examples/data"
+	replays = source + "; --cloud ec2 or gce needs none, and --cloud none buys no machines"
+)
+
 // market reads what can be bought.
 func (d *Dialogue) market(w *Wanted) (candidates []Candidate, err error) {
 	if w.Cloud == config.CloudLocal {
-		if w.Prices, err = d.ask(w.Prices, question{flag: "prices", text: "Recorded spot prices", check: file, suggestion: firstOf(
+		if w.Prices, err = d.ask(w.Prices, question{flag: "prices", text: "Recorded spot prices", check: file, help: replays, suggestion: firstOf(
 			"examples/data/aws-us-west-1a-c3-2014.csv.gz", "data/aws-us-west-1a-c3-2014.csv.gz")}); err != nil {
 			return nil, err
 		}
 	}
 	if w.Catalog != "" || !listed(w.Cloud) {
-		if w.Catalog, err = d.ask(w.Catalog, question{flag: "catalog", text: "Machine types with their on-demand prices", check: file, suggestion: firstOf(
+		if w.Catalog, err = d.ask(w.Catalog, question{flag: "catalog", text: "Machine types with their on-demand prices", check: file, help: source, suggestion: firstOf(
 			"examples/data/aws-ondemand-us-west-1-2015-04-02.csv", "data/aws-ondemand-us-west-1-2015-04-02.csv")}); err != nil {
 			return nil, err
 		}

@@ -92,6 +92,30 @@ func TestCountOfOneSize(t *testing.T) {
 	}
 }
 
+// A needed answer that is left out ends the questions at last, with a way on.
+func TestNeededAnswers(t *testing.T) {
+	w := given()
+	data, err := filepath.Abs(w.Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Data, w.App, w.Name, w.Clocks, w.StopLoss, w.Cloud, w.Prices = data, "mf", "ratings", 40, 1, "local", ""
+	t.Chdir(t.TempDir()) // nothing to suggest
+	d, out := dialogue(strings.Repeat("\n", 10))
+	err = d.Fill(&w)
+	if err == nil || !strings.Contains(err.Error(), "--prices is needed: TierML's source has some in examples/data") || strings.Count(out.String(), "This one is needed: ") != 2 {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// Where a question offers "none", it is an answer.
+func TestNone(t *testing.T) {
+	d, out := dialogue("none\n")
+	if loss, err := d.ask("", question{flag: "stop-loss", text: "Stop", optional: true, check: figure}); err != nil || loss != "" {
+		t.Errorf("%q, %v\n%s", loss, err, out)
+	}
+}
+
 // Wrong answers are asked for again, and say what there is.
 func TestAnswers(t *testing.T) {
 	w := given()
