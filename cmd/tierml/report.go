@@ -19,6 +19,7 @@ import (
 	"github.com/tierml/tierml/fakecloud"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/progress"
+	"github.com/tierml/tierml/internal/runs"
 	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/jobmanager/call"
 	"github.com/tierml/tierml/market"
@@ -138,7 +139,7 @@ func compareRuns(ctx context.Context, out io.Writer, paths []string, format, htm
 	if htmlFile != "" || format == formatHTML || format == table.CSV {
 		return usageError{errors.New("several runs are compared as a table or json: write -o table or -o json, without --html")}
 	}
-	var runs []cost.Named
+	var named []cost.Named
 	for _, path := range paths {
 		report, err := makeReport(ctx, path)
 		if err != nil {
@@ -147,12 +148,12 @@ func compareRuns(ctx context.Context, out io.Writer, paths []string, format, htm
 		if filepath.Base(path) == "journal.jsonl" {
 			path = filepath.Dir(path)
 		}
-		runs = append(runs, cost.Named{Name: filepath.Base(filepath.Clean(path)), Report: report})
+		named = append(named, cost.Named{Name: filepath.Base(filepath.Clean(path)), Report: report})
 	}
 	if forPeople(format) {
-		return cost.WriteComparison(out, runs)
+		return cost.WriteComparison(out, named)
 	}
-	return writeJSON(out, runs)
+	return writeJSON(out, named)
 }
 
 // reportWriter returns the form of a report by its name.
@@ -207,6 +208,9 @@ func writeReportFile(path string, r *cost.Report, write func(io.Writer, *cost.Re
 // beside it. Path is the journal or the run's directory.
 func makeReport(ctx context.Context, path string) (*cost.Report, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		if err := runs.NoJournal(path); err != nil {
+			return nil, usageError{err}
+		}
 		path = filepath.Join(path, "journal.jsonl")
 	}
 	entries, torn, err := readJournal(ctx, path)

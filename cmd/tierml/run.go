@@ -24,6 +24,7 @@ import (
 	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/internal/runs"
 	"github.com/tierml/tierml/jobrun"
 	"github.com/tierml/tierml/tiers/node/splitdir"
 	"github.com/tierml/tierml/watch/console"
@@ -115,6 +116,9 @@ func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) erro
 		if info, err := os.Stat(filepath.Join(o.resume, rundir.JobFile)); err != nil || info.IsDir() {
 			return usageError{fmt.Errorf("--resume %s: it is no run's directory, as there is no %s in it; name one such as runs/demo-1: `tierml ps` lists runs",
 				o.resume, rundir.JobFile)}
+		}
+		if err := runs.NoJournal(o.resume); err != nil {
+			return usageError{err}
 		}
 		if err := rundir.Hold(o.resume); err != nil {
 			return usageError{err}

@@ -52,6 +52,15 @@ func hasJournal(dir string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
+// NoJournal is why nothing can be shown or resumed of a directory with a model and without a journal; nil of any other.
+func NoJournal(dir string) error {
+	model := filepath.Join(dir, rundir.ModelFile)
+	if _, err := os.Stat(model); err != nil || hasJournal(dir) {
+		return nil
+	}
+	return fmt.Errorf("%s has no journal: `tierml train` keeps none, as it buys no machines; its model is %s", dir, model)
+}
+
 // split cuts the name of a run directory, NAME-N, in two; N is 0 when there is none.
 func split(name string) (string, int) {
 	i := strings.LastIndexByte(name, '-')
@@ -92,6 +101,11 @@ func newest(names []string) string {
 func Find(root, meant string) (string, error) {
 	if meant != "" && hasJournal(meant) {
 		return meant, nil
+	}
+	if meant != "" {
+		if err := cmp.Or(NoJournal(meant), NoJournal(filepath.Join(root, meant))); err != nil {
+			return "", err
+		}
 	}
 	dirs, err := List(root)
 	if err != nil {
