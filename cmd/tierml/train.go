@@ -21,6 +21,7 @@ import (
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/atomicfile"
 	"github.com/tierml/tierml/internal/heap"
+	"github.com/tierml/tierml/internal/location"
 	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/stopping"
@@ -305,6 +306,9 @@ func newTrainPlace(o trainOptions, job *config.Job) (trainPlace, error) {
 			unused: directory,
 		}
 		return p, nil
+	}
+	if location.IsURL(o.output) {
+		return trainPlace{}, usageError{fmt.Errorf("--model %s: the model is written to a file; name one, and copy it to a store yourself", o.output)}
 	}
 	if info, err := os.Stat(filepath.Dir(o.output)); err != nil || !info.IsDir() {
 		return trainPlace{}, usageError{fmt.Errorf("--model %s: there is no folder %s", o.output, filepath.Dir(o.output))}
