@@ -56,7 +56,7 @@ func Regression(dataset apps.Dataset, params apps.Params) (*Task, error) {
 		return len(columns) - 1
 	}, func(t *Task) error {
 		if len(t.Target.Words) > 0 {
-			return fmt.Errorf("column %q holds words: they can be classes, but not be predicted as a number; %s", t.Target.Name, t.Data.choices())
+			return fmt.Errorf("column %q holds words: they can be classes, but not be predicted as a number; %s", t.Target.Name, t.Data.choices(t.Target.Name))
 		}
 		return nil
 	})
@@ -84,8 +84,11 @@ func Classification(dataset apps.Dataset, params apps.Params) (*Task, error) {
 		for _, v := range t.Target.Values {
 			t.Classes = append(t.Classes, strconv.FormatFloat(v, 'g', -1, 64))
 		}
-		if len(t.Classes) < 2 {
-			return fmt.Errorf("column %q cannot be the class: it has either one value or more than %d; %s", t.Target.Name, MaxClasses, t.Data.choices())
+		switch len(t.Classes) {
+		case 0:
+			return fmt.Errorf("column %q cannot be the class: it has more than %d different values; %s", t.Target.Name, MaxClasses, t.Data.choices(t.Target.Name))
+		case 1:
+			return fmt.Errorf("column %q cannot be the class: it is %s in every line; %s", t.Target.Name, t.Classes[0], t.Data.choices(t.Target.Name))
 		}
 		return nil
 	})
@@ -154,11 +157,13 @@ func (d Data) column(target any) (int, error) {
 	return 0, fmt.Errorf("target: no column is named %q; %s", name, d.choices())
 }
 
-// choices lists the columns, for messages.
-func (d Data) choices() string {
-	names := make([]string, len(d.Columns))
-	for i, c := range d.Columns {
-		names[i] = c.Name
+// choices lists the columns but some, for messages.
+func (d Data) choices(but ...string) string {
+	var names []string
+	for _, c := range d.Columns {
+		if !slices.Contains(but, c.Name) {
+			names = append(names, c.Name)
+		}
 	}
 	return "set target to one of the columns " + strings.Join(names, ", ")
 }
