@@ -197,10 +197,11 @@ exam-skypilot: ## SkyPilot's AWS provisioner launches, stops, resumes and ends c
 	@GO="$(GO)" .ci/skypilot-exam $(CACHE)
 
 .PHONY: test-programs
-test-programs: python $(CACHE) ## the Python package with torch, and examples/programs on the fake cloud (installs Debian's python3-torch, others in .cache)
+test-programs: python $(CACHE) ## docs/applications.md's Python, the Python package with torch, examples/programs (installs Debian's python3-torch, others in .cache)
 	@.ci/install python3:torch python3-torch
 	@[ -x $(CACHE)/programs/bin/pip ] || python3 -m venv $(CACHE)/programs
-	@$(CACHE)/programs/bin/pip install --quiet --disable-pip-version-check xgboost-cpu scikit-learn
+	@$(CACHE)/programs/bin/pip install --quiet --disable-pip-version-check xgboost-cpu scikit-learn safetensors
+	PYTHON="$(CURDIR)/$(CACHE)/programs/bin/python" .ci/test-without-skips -timeout 10m -run PythonOnThePage ./apps/all
 	TIERML_TORCH=1 .ci/test-without-skips -timeout 10m ./python
 	PATH="$(CURDIR)/$(CACHE)/programs/bin:$$PATH" TIERML_PROGRAMS=1 .ci/test-without-skips -timeout 20m -run ProgramExamples ./cmd/tierml
 
