@@ -71,7 +71,7 @@ func TestPricesMakeJobsEndSooner(t *testing.T) {
 		{"sweep", true, func(seed uint64) ([]Job, error) { return EPS(180).Jobs(seed), nil }, 0, 20},
 	} {
 		s := Study{Sweep: c.sweep, Draw: c.draw, Seed: 1, Resize: 46, Restart: 370, PlanEvery: 60}
-		var sooner, more, perDollar []float64
+		var sooner, more []float64
 		for run := range runs {
 			of := func(scheduler string) Summary {
 				cfg, err := s.config(scheduler, &buyer, run)
@@ -87,7 +87,6 @@ func TestPricesMakeJobsEndSooner(t *testing.T) {
 			with, without := of("feedback"), of("feedback:unpriced")
 			sooner = append(sooner, 100*(1-with.Mean/without.Mean))
 			more = append(more, 100*(float64(with.Bill.Total())/float64(without.Bill.Total())-1))
-			perDollar = append(perDollar, with.Mean*dollars(with.Bill.Total())-without.Mean*dollars(without.Bill.Total()))
 		}
 		a, b := FigureOf(sooner), FigureOf(more)
 		t.Logf("%s, %d runs: with prices jobs end sooner by %.1f±%.1f %%, for %.1f±%.1f %% more dollars", c.name, runs, a.Mean, a.Half, b.Mean, b.Half)
