@@ -52,7 +52,7 @@ func taking(mib int, both bool) *exec.Cmd {
 // A process and its child have their memory together.
 func TestTogether(t *testing.T) {
 	if raced {
-		t.Skip("the race detector takes more memory than these limits")
+		t.Skip("the race detector takes more memory than these limits: run it without -race")
 	}
 	if g, at := newGroup(hierarchy(mounted), "probe", Limits{Memory: 1 << 30, VCPU: 1, Processes: 100}); at == nil {
 		t.Skip("no cgroup v2 that hands out memory and processes can be written to here")
@@ -86,7 +86,7 @@ func TestTogether(t *testing.T) {
 // Without cgroup v2 each process has the limit on its own.
 func TestEachOnItsOwn(t *testing.T) {
 	if raced {
-		t.Skip("the race detector takes more memory than these limits")
+		t.Skip("the race detector takes more memory than these limits: run it without -race")
 	}
 	if _, at := newGroup(hierarchy(t.TempDir()), "probe", Limits{}); at != nil {
 		t.Fatal("a group was made where there is no cgroup v2")

@@ -40,7 +40,7 @@ type Dialogue struct {
 type question struct {
 	flag, text, suggestion string
 	optional               bool
-	help                   string // where an answer comes from, for who gives none
+	help                   string // where to get an answer, shown after an empty one
 	check                  func(string) error
 }
 
