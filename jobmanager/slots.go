@@ -37,7 +37,7 @@ func (b *slotBook) held() (map[string]holding, error) {
 		h := held[shared.RunOf(s.Job)]
 		h.slots++
 		b.waiting = b.waiting || s.Host == ""
-		if s.Host != "" && !s.Leaving {
+		if s.Host != "" && !s.Leaving() {
 			h.where = append(h.where, sched.Place{Host: string(s.Host), Workers: 1})
 		}
 		held[shared.RunOf(s.Job)] = h

@@ -98,7 +98,7 @@ func (b *Book) Apply(l Line) error {
 		s.Host, s.Placed = l.Host, l.T
 		b.use(s, Size.Plus)
 	case Leaving:
-		s.Leaving = true
+		s.Returned = l.T
 	case Ended:
 		if s.over() {
 			return fmt.Errorf("slot %s ends twice", s.ID)
@@ -240,7 +240,7 @@ func same(a, b provisioner.Request) bool {
 func (b *Book) Return(now time.Time, job string, ids ...provisioner.InstanceID) {
 	for _, id := range ids {
 		s := b.byID[id]
-		if s == nil || s.Job != job || s.over() || s.Leaving {
+		if s == nil || s.Job != job || s.over() || s.Leaving() {
 			continue
 		}
 		if s.waiting() {
@@ -268,7 +268,7 @@ func (b *Book) Gone(now time.Time, host step.ID, id provisioner.InstanceID, why 
 	if s == nil || s.Host != host || s.over() {
 		return
 	}
-	if s.Leaving {
+	if s.Leaving() {
 		why = "given back"
 	}
 	b.end(now, s, market.ByUser, why)
@@ -284,11 +284,12 @@ func (b *Book) AddHost(id step.ID, tier step.Tier, size Size) *Host {
 	return h
 }
 
-// EndHost ends all slots of a host that is gone.
+// EndHost ends all slots of a host that is gone. One that its job had given back before ends by that; one that its job gave up because its
+// host was gone does not.
 func (b *Book) EndHost(at time.Time, id step.ID, why string) {
 	for _, s := range b.On(id) {
 		by := market.ByProvider
-		if s.Leaving {
+		if s.Leaving() && !at.Before(s.Returned) {
 			by = market.ByUser
 		}
 		b.end(at, s, by, fmt.Sprintf("its host %s is gone: %s", id, why))
@@ -407,7 +408,7 @@ func (b *Book) instances(slots []*Slot) []provisioner.Instance {
 			if s.Charged {
 				i.Cost = &s.Cost
 			}
-		case s.Leaving:
+		case s.Leaving():
 			i.State = provisioner.Stopping
 		case h != nil && h.Called:
 			i.State = provisioner.Running

@@ -56,10 +56,10 @@ type Slot struct {
 	Tags     map[string]string
 	UserData string // for the slot's process
 
-	Asked   time.Time
-	Host    step.ID   // empty = it waits for one
-	Placed  time.Time // the job pays from then on
-	Leaving bool      // the job has given it back, and its process is being ended
+	Asked    time.Time
+	Host     step.ID   // empty = it waits for one
+	Placed   time.Time // the job pays from then on
+	Returned time.Time // the job gave it back then, and its process is being ended; zero = it has not
 
 	Ended   time.Time // zero = it has not
 	EndedBy market.EndedBy
@@ -68,6 +68,9 @@ type Slot struct {
 	Charged bool // Cost is known
 	Cost    market.USD
 }
+
+// Leaving reports whether the job has given the slot back.
+func (s *Slot) Leaving() bool { return !s.Returned.IsZero() }
 
 func (s *Slot) over() bool    { return !s.Ended.IsZero() }
 func (s *Slot) waiting() bool { return s.Host == "" && !s.over() }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -194,12 +195,12 @@ func (w *world) agents() {
 		for _, s := range w.brain.Book.On(id) {
 			_, runs := w.running[s.ID]
 			switch {
-			case !s.Leaving && !runs:
+			case !s.Leaving() && !runs:
 				if before, ever := w.started[s.ID]; ever {
 					w.t.Fatalf("slot %s was started on %s and again on %s", s.ID, before, id)
 				}
 				w.running[s.ID], w.started[s.ID] = id, id
-			case s.Leaving:
+			case s.Leaving():
 				delete(w.running, s.ID)
 				w.brain.Book.Gone(w.now, id, s.ID, "ended")
 				w.keep()
@@ -562,6 +563,27 @@ func TestStrandedSlotsEnd(t *testing.T) {
 	w.pass(time.Minute)
 	if i := w.brain.Book.Of("a")[0]; i.State != provisioner.Terminated || i.EndedBy != market.ByProvider {
 		t.Errorf("a slot without a host is %+v", i)
+	}
+}
+
+// A job's streams may break before the hosts notice that one is gone. The slot that the job gives back then ended with its host, which is no
+// fault of the job's. One that the job gave back before the host's end is the job's own end.
+func TestHostGoneBeforeItsSlotIsGivenBack(t *testing.T) {
+	w := newWorld(t, "ec2-2017", 0)
+	if _, err := w.ask("a", "a-1", market.Spot, 2); err != nil {
+		t.Fatal(err)
+	}
+	w.pass(2 * time.Minute)
+	book, host, gone := w.brain.Book, w.hostOf("a", 0), w.now
+	slots := book.Of("a")
+	book.Return(gone.Add(-time.Second), "a", slots[0].ID)
+	book.Return(gone.Add(time.Second), "a", slots[1].ID)
+	book.EndHost(gone, host, "it was taken")
+	slots = book.Of("a")
+	for i, by := range []market.EndedBy{market.ByUser, market.ByProvider} {
+		if s := slots[i]; s.EndedBy != by || !strings.Contains(s.Reason, string(host)) {
+			t.Errorf("slot %d is %+v, not ended by the %s for its host %s", i, s, by, host)
+		}
 	}
 }
 

@@ -271,7 +271,7 @@ func (d *Desk) orders(id step.ID) (out Orders) {
 	}
 	out.Host = h.Size
 	for _, s := range d.brain.Book.On(id) {
-		out.Slots = append(out.Slots, Order{Slot: s.ID, Job: s.Job, User: s.User, Type: s.Pool.Type, Size: s.Size, UserData: s.UserData, Leaving: s.Leaving,
+		out.Slots = append(out.Slots, Order{Slot: s.ID, Job: s.Job, User: s.User, Type: s.Pool.Type, Size: s.Size, UserData: s.UserData, Leaving: s.Leaving(),
 			Deadline: h.Deadline})
 	}
 	text, err := json.Marshal(out)
