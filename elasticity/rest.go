@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/ps"
 )
 
 // Most events change nothing that anybody waits for: a price that leaves things as they are, a clock that is done, the
@@ -86,6 +87,13 @@ func (c *Controller) nextDue() time.Time {
 			due = t
 		}
 	}
+	by(c.training.Cuts.Due)
+	c.dueBeside(by)
+	return due
+}
+
+// dueBeside calls by with each time at which there is something to do besides cuts although nothing happens.
+func (c *Controller) dueBeside(by func(time.Time)) {
 	c.training.NextDue(by)
 	c.fleet.NextDue(by)
 	if limit := c.cfg.Job.Stop.Time; limit > 0 {
@@ -94,7 +102,28 @@ func (c *Controller) nextDue() time.Time {
 	if c.cfg.MaxDuration > 0 {
 		by(c.step.Started.Add(c.cfg.MaxDuration))
 	}
-	return due
+}
+
+// SkipCuts commits cuts without naming them, for a driver that knows that each would go as the last one did: one is due now, the
+// next after every, so many clocks further, and each is answered by all within active. It returns how many: those that are over before
+// a time, and before anything else is due.
+func (c *Controller) SkipCuts(now, before time.Time, every, active time.Duration, clocks ps.Clock) (n int) {
+	if c.cfg.Grows || !c.Resting() || !c.step.RestUntil.Equal(now) || !c.training.OnlyCuts(now) {
+		return 0
+	}
+	by := func(t time.Time) {
+		if t.After(c.step.Now) && t.Before(before) {
+			before = t
+		}
+	}
+	by(c.fleet.NextPlan)
+	c.dueBeside(by)
+	if room := before.Sub(now) - active; room > 0 {
+		n = int((room-1)/every) + 1
+		c.training.Cuts.Skip(n, every, clocks)
+		c.step.RestUntil = c.nextDue()
+	}
+	return n
 }
 
 // unjudged is longer than any machine is silent; ten times as long is still a duration.

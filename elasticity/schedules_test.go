@@ -195,7 +195,7 @@ func TestMoveAgainstSettlement(t *testing.T) {
 				})
 			})
 		}
-		w.hooks["final"] = func(*node) { together = together || w.ctrl.training.DeadHolder() != nil }
+		w.hooks["final"] = func(*node) { together = together || w.ctrl.training.Nodes.DeadHolder() != nil }
 		return func() bool { return together && w.count(journal.Rollback) == 0 }
 	})
 }

@@ -39,6 +39,7 @@ type fleet struct {
 	soonest   time.Duration // no node is done with its part of a clock before
 
 	calm    steadyPeriod
+	round   cutRound           // the newest
 	untold  []clocks           // in the order in which they are to be reported
 	telling time.Duration      // when the next clock of a calm was last scheduled to be reported: see tellAll
 	stats   []tiers.SplitStats // of any clock

@@ -161,6 +161,7 @@ func (c *programWorld) do(a elasticity.Action) {
 func (c *programWorld) deliverBefore(time.Duration)                 {}
 func (c *programWorld) deliverNow(time.Duration) []elasticity.Event { return nil }
 func (c *programWorld) deliverAll()                                 {}
+func (c *programWorld) skipCuts() bool                              { return false }
 func (c *programWorld) settleInstant()                              {}
 
 // run starts a program once the machine has what it needs.

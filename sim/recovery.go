@@ -38,7 +38,7 @@ func (n *node) NameCut(cut ps.Clock) error {
 	}
 	n.named = cut
 	if n.f.cut != cut {
-		n.f.cut = cut
+		n.f.cut, n.f.round = cut, cutRound{calm: n.f.calm.since, due: n.f.w.elapsed}
 		n.f.expectCut()
 	}
 	return nil
@@ -54,6 +54,7 @@ func (n *node) UnnameCut(ps.Clock) error {
 
 func (n *node) CommitCut(cut ps.Clock) error {
 	n.f.committed = max(n.f.committed, cut)
+	n.f.round.over = n.f.w.elapsed + n.f.w.cfg.Timing.Reply
 	return nil
 }
 

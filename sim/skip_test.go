@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/elasticity"
 	"github.com/tierml/tierml/elasticity/tempo"
 	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/tiers"
 )
 
 // TestSkippedClocks: a run whose journal nobody reads skips clocks in which nothing happens, and comes to exactly what
@@ -55,6 +57,34 @@ func TestSkippedClocks(t *testing.T) {
 			t.Errorf("seed %d: skipping %+v\ngoing through all %+v", seed, fast, slow)
 		}
 	}
+}
+
+// TestSkippedCuts: of a calm run's cuts few are played, and they are those around which something happens.
+func TestSkippedCuts(t *testing.T) {
+	cfg := scenario(t, candidate("a", 4, 24*cent, 0, 3))
+	cfg.Job.Coarse, cfg.Job.Clocks = true, 7*cfg.Job.Clocks
+	held := 0
+	cfg.Watch = func(_ time.Time, events []elasticity.Event, _ []elasticity.Action) {
+		for _, e := range events {
+			if r, ok := e.(elasticity.Reported); ok {
+				if _, ok := r.Report.(tiers.CutHeld); ok {
+					held++
+				}
+			}
+		}
+	}
+	if _, err := Run(cfg); err != nil {
+		t.Fatal(err)
+	}
+	played := held
+	held, cfg.Record = 0, func(journal.Entry) {}
+	if _, err := Run(cfg); err != nil {
+		t.Fatal(err)
+	}
+	if played < 1 || played > held/5 {
+		t.Errorf("%d of %d cuts were played, want a fifth at most", played, held)
+	}
+	t.Logf("%d of %d cuts were played", played, held)
 }
 
 // drawn is a candidate whose price changes now and then, and is above every bid at times.

@@ -37,6 +37,8 @@ type agents interface {
 	deliverBefore(now time.Duration)
 	deliverNow(now time.Duration) []elasticity.Event
 	deliverAll()
+	// skipCuts is called before the brain wakes up, and reports whether it need not.
+	skipCuts() bool
 	// settleInstant is called before time advances.
 	settleInstant()
 }
@@ -106,6 +108,7 @@ func (t *trainer) do(a elasticity.Action) {
 func (t *trainer) deliverBefore(time.Duration)                 {}
 func (t *trainer) deliverNow(time.Duration) []elasticity.Event { return nil }
 func (t *trainer) deliverAll()                                 {}
+func (t *trainer) skipCuts() bool                              { return false }
 func (t *trainer) settleInstant()                              {}
 
 // train starts a team once it has read the checkpoint.

@@ -326,6 +326,11 @@ func (w *world) scheduleWake() {
 			w.scheduleWake()
 			return
 		}
+		if w.staff.skipCuts() {
+			w.wake = w.ctrl.NextWake()
+			w.scheduleWake()
+			return
+		}
 		w.step(elasticity.Wake{})
 	})
 }

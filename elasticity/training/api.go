@@ -97,9 +97,8 @@ func (t *Training) Look() (now, restless bool) {
 	return !t.Now.Before(t.Silence.Next), t.Layout.WantsFlush() || t.Silence.outage != nil
 }
 
-// NextDue calls by with each time at which there is something to do although nothing happens.
+// NextDue calls by with each time at which there is something to do although nothing happens, but for cuts.
 func (t *Training) NextDue(by func(time.Time)) {
-	by(t.Cuts.Due)
 	by(t.Layout.MoveRetry)
 	by(t.Layout.Gathering)
 	by(t.Saves.saveEnds())
@@ -119,6 +118,12 @@ func (t *Training) NextDue(by func(time.Time)) {
 // it is to go back there.
 func (t *Training) Settled() bool {
 	return !t.Layout.HandingOver() && t.Recovery == nil && t.Settle == nil && t.Halt == nil && !t.Layout.Due && len(t.Layout.Moves) == 0
+}
+
+// OnlyCuts reports whether a cut is due, nothing delays it, and nothing else is under way. Nor are there checkpoints, which follow cuts.
+func (t *Training) OnlyCuts(now time.Time) bool {
+	return t.Cuts.Due.Equal(now) && t.Cuts.Cut == nil && len(t.Nodes.Commands) == 0 && t.Settled() && t.adopting == nil && t.Layout.Standing() &&
+		!t.Layout.Bare() && !t.Pause.AtRest && !t.wantsHalt() && t.cfg.Checkpoints.Place == ""
 }
 
 // Need returns what the work asks for.

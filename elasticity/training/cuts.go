@@ -304,3 +304,13 @@ func (cu *cuts) TakeHeartbeat(m *Node, h tiers.Heartbeat) (due bool) {
 
 // SaveNow has the next cut named at once, and saved.
 func (cu *cuts) SaveNow() { cu.saves.wanted, cu.Due = true, cu.Now }
+
+// Skip commits n cuts as the last one was: see Controller.SkipCuts.
+func (cu *cuts) Skip(n int, every time.Duration, clocks ps.Clock) {
+	further := ps.Clock(n) * clocks
+	cu.Committed += further
+	cu.furthest = max(cu.furthest, cu.Committed)
+	cu.Newest.Clock += further
+	cu.Pace.At, cu.Due = cu.Pace.At.Add(time.Duration(n)*every), cu.Due.Add(time.Duration(n)*every)
+	cu.machines.Progressed()
+}

@@ -215,8 +215,8 @@ func (ns *nodes) forget(m *Node) {
 	}
 }
 
-// deadHolder is the first lost machine whose splits have no new worker yet; nil when there is none. A lost machine gets no split.
-func (ns *nodes) deadHolder() (first *Node) {
+// DeadHolder is the first lost machine whose splits have no new worker yet; nil when there is none. A lost machine gets no split.
+func (ns *nodes) DeadHolder() (first *Node) {
 	ns.dead = slices.DeleteFunc(ns.dead, func(m *Node) bool { return m.Splits == 0 })
 	if len(ns.dead) == 0 {
 		return nil

@@ -20,7 +20,7 @@ func (t *Training) advanceSettle() {
 	if t.Recovery != nil || len(t.Layout.Moves) > 0 || t.Ending {
 		return
 	}
-	m := t.DeadHolder()
+	m := t.Nodes.DeadHolder()
 	if m == nil {
 		return
 	}
@@ -37,7 +37,7 @@ func (t *Training) advanceSettle() {
 }
 
 // unsettled reports whether it is not known yet how far a dead worker has come.
-func (t *Training) unsettled() bool { return t.Settle != nil || t.DeadHolder() != nil }
+func (t *Training) unsettled() bool { return t.Settle != nil || t.Nodes.DeadHolder() != nil }
 
 func (t *Training) takeStandings(m *Node, a tiers.Answer) {
 	s := t.Settle

@@ -83,9 +83,6 @@ func (t *Training) wantsHalt() bool {
 	return t.Layout.Standing() && (t.Stop != "" || t.Clocks.Over() || t.Cuts.flushesAll() || t.Pause.wanted())
 }
 
-// DeadHolder is the first lost machine whose splits have no new worker yet; nil when there is none.
-func (t *Training) DeadHolder() *Node { return t.Nodes.deadHolder() }
-
 func (t *Training) layOut() {
 	t.Layout.Due = false
 	if t.Layout.Standing() && t.Recovery == nil && !t.Ending {

@@ -1,0 +1,37 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/tierml/tierml/ps"
+)
+
+// Cuts of a calm are alike, too: from the second on, each is due the same time after the one before, at the same point of a clock. If
+// nothing else happens until its last command is answered, a cut changes only the clock to which everything may return. Such cuts are
+// skipped. One that something happens in the midst of is played.
+
+// cutRound is a cut of a calm, in time since the start of the run.
+type cutRound struct {
+	calm time.Duration // when the calm began
+	due  time.Duration // when it was named
+	over time.Duration // when its last command is answered; 0 = it is not committed
+}
+
+// skipCuts is called before the controller wakes up. It reports whether that was for a cut that is skipped, with as many after it
+// as are over before anything else happens.
+func (f *fleet) skipCuts() bool {
+	now, last, t := f.w.elapsed, &f.round, &f.w.cfg.Timing
+	if f.calm.limit == 0 || !f.lazily() || last.calm != f.calm.since || last.over == 0 || t.Cut < t.Reply {
+		return false
+	}
+	every, active := now-last.due, last.over-last.due
+	if every <= active || every%f.calm.length != 0 || len(f.w.queue.heap) == 0 {
+		return false
+	}
+	clocks := ps.Clock(every / f.calm.length)
+	n := f.ctrl.SkipCuts(f.w.now(), f.w.cfg.Start.Add(f.w.queue.heap[0].at), every, active, clocks)
+	further := time.Duration(n) * every
+	last.due, last.over = last.due+further, last.over+further
+	f.committed, f.delivered = f.committed+ps.Clock(n)*clocks, f.delivered+ps.Clock(n)*clocks
+	return n > 0
+}
