@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tierml/tierml/fakecloud"
+	"github.com/tierml/tierml/internal/access"
 	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/internal/decompress"
 	"github.com/tierml/tierml/internal/sameuser"
@@ -270,7 +271,7 @@ func (o *fakecloudFlags) run(cmd *cobra.Command) error {
 	}
 	cloud, err := fakecloud.New(c)
 	if err != nil {
-		return usageError{err}
+		return usageError{access.Taken(err)}
 	}
 	ctx, stop := untilInterrupted(cmd.Context())
 	defer stop()

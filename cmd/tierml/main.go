@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"strings"
@@ -75,7 +76,7 @@ func run(args []string, in io.Reader, stdout, stderr io.Writer) int {
 	if faults, ok := errors.AsType[config.Faults](err); ok {
 		fmt.Fprintln(errOut, faults) // each line begins with its place, where editors look for it
 	} else {
-		fmt.Fprintln(errOut, "tierml:", err)
+		fmt.Fprintln(errOut, "tierml: "+err.Error()+remedy(err))
 	}
 	if _, ok := errors.AsType[*journal.Damaged](err); ok {
 		fmt.Fprintln(errOut, "tierml run --resume RUN --skip-damaged leaves such lines out, and continues from the newest checkpoint")
@@ -180,6 +181,19 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// remedy is what to do about what any command can meet when it writes.
+func remedy(err error) string {
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return "; make room on that disk, or choose a place on another one, and start again"
+	case errors.Is(err, syscall.EROFS):
+		return "; choose a place that can be written"
+	case errors.Is(err, fs.ErrPermission):
+		return "; change its permissions, or choose another place"
+	}
+	return ""
 }
 
 // exitError is an error with the exit code that it means.

@@ -113,12 +113,12 @@ type runOptions struct {
 
 func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) error {
 	if o.resume != "" { // no other process may write in it, nor may what is read of it change
+		if err := runs.NoJournal(o.resume); err != nil {
+			return usageError{err}
+		}
 		if info, err := os.Stat(filepath.Join(o.resume, rundir.JobFile)); err != nil || info.IsDir() {
 			return usageError{fmt.Errorf("--resume %s: it is no run's directory, as there is no %s in it; name one such as runs/demo-1: `tierml ps` lists runs",
 				o.resume, rundir.JobFile)}
-		}
-		if err := runs.NoJournal(o.resume); err != nil {
-			return usageError{err}
 		}
 		if err := rundir.Hold(o.resume); err != nil {
 			return usageError{err}
@@ -272,7 +272,7 @@ func drive(ctx context.Context, o runOptions, p *preparedJob, from resumePoint, 
 
 	stop := make(chan string, 8)
 	if !cli.IsTerminal(out) {
-		out = &stoppingWriter{Writer: out, stop: stop}
+		out = &stoppingWriter{Writer: out, stop: func(why string) { wish(stop, why) }}
 	}
 	view := console.New(out, console.Options{Plain: o.plain, OnInterrupt: func() { wish(stop, "Ctrl-C") }})
 	defer view.Close()
@@ -381,7 +381,7 @@ func passSignals(stop chan<- string) (release func()) {
 // order: it is taken for a wish of the reader.
 type stoppingWriter struct {
 	io.Writer
-	stop   chan<- string
+	stop   func(why string)
 	broken bool
 }
 
@@ -391,7 +391,7 @@ func (l *stoppingWriter) Write(p []byte) (int, error) {
 	}
 	if _, err := l.Writer.Write(p); err != nil {
 		l.broken = true
-		wish(l.stop, "its output cannot be written: "+err.Error())
+		l.stop("its output cannot be written: " + err.Error())
 	}
 	return len(p), nil
 }

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"errors"
-	"fmt"
 	"io"
 	"sync/atomic"
-	"syscall"
 
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/ps"
@@ -52,9 +49,6 @@ func (s *splitFiles) Create(id ps.Split) (io.WriteCloser, error) {
 func (s *splitFiles) keep(err error) error {
 	if s.err == nil && err != nil {
 		s.err = err
-		if errors.Is(err, syscall.ENOSPC) {
-			s.err = fmt.Errorf("%w; make room on the disk of the run's directory and start again", err)
-		}
 	}
 	return err
 }

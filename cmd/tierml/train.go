@@ -7,17 +7,21 @@ import (
 	"io"
 	"math"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/local"
+	"github.com/tierml/tierml/apps/model"
 	"github.com/tierml/tierml/apps/splitmem"
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/atomicfile"
 	"github.com/tierml/tierml/internal/heap"
@@ -50,7 +54,9 @@ Ctrl-C saves the model as it is.`,
 			}
 			ctx, release := untilInterrupted(cmd.Context())
 			defer release()
-			return train(ctx, o, job, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			ctx, stop := context.WithCancelCause(ctx)
+			defer stop(nil)
+			return train(ctx, o, job, untilUnread(cmd.OutOrStdout(), stop), untilUnread(cmd.ErrOrStderr(), stop))
 		},
 	}
 	flags := cmd.Flags()
@@ -116,7 +122,7 @@ func train(ctx context.Context, o trainOptions, job *config.Job, out, errOut io.
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, place.close(err == nil || errors.Is(err, context.Canceled))) }()
+	defer func() { err = errors.Join(err, place.close()) }()
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(garbageWhileSmall)
 		heap.Tune()
@@ -153,10 +159,22 @@ func train(ctx context.Context, o trainOptions, job *config.Job, out, errOut io.
 		return err
 	}
 	fmt.Fprintf(out, "Stopped  after clock %d: %s\nModel    %s\n", trainer.Clock(), why, relative(place.model))
-	if ctx.Err() != nil {
-		return exitError{exitInterrupted, fmt.Errorf("ended before it was done: %w", ctx.Err())}
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, context.Canceled):
+		return exitError{exitInterrupted, fmt.Errorf("ended before it was done: %w", cause)}
+	case cause != nil:
+		return exitError{exitFailed, fmt.Errorf("ended before it was done: %w", cause)}
 	}
 	return nil
+}
+
+// untilUnread returns an output that stops the training when it is a pipe whose reader goes away: the model is saved as it is then.
+func untilUnread(out io.Writer, stop context.CancelCauseFunc) io.Writer {
+	if cli.IsTerminal(out) {
+		return out
+	}
+	signal.Ignore(syscall.SIGPIPE) // a write fails instead
+	return &stoppingWriter{Writer: out, stop: func(why string) { stop(errors.New(why)) }}
 }
 
 // trainer is what trains in this process.
@@ -270,7 +288,7 @@ func saveTrained(path string, job *config.Job, program apps.Program, trainer tra
 	}
 	m.Metadata["clock"] = strconv.FormatInt(int64(trainer.Clock()), 10)
 	m.Metadata["seed"] = strconv.FormatUint(job.Seed, 10)
-	if err := apps.Save(path, program, m); err != nil {
+	if err := saveSomewhere(path, program, m); err != nil {
 		return err
 	}
 	if stats.TestCount > 0 {
@@ -284,12 +302,30 @@ func saveTrained(path string, job *config.Job, program apps.Program, trainer tra
 	return nil
 }
 
+// saveSomewhere saves a model where it is wanted. Where that fails it saves the model among temporary files: the training may have
+// taken hours.
+func saveSomewhere(path string, program apps.Program, m model.Model) error {
+	err := apps.Save(path, program, m)
+	if err == nil {
+		return nil
+	}
+	other, err2 := os.MkdirTemp("", "tierml-model-")
+	if err2 == nil {
+		other = filepath.Join(other, rundir.ModelFile)
+		err2 = apps.Save(other, program, m)
+	}
+	if err2 != nil {
+		return errors.Join(err, err2)
+	}
+	return fmt.Errorf("%s; the model is saved as %s instead", err.Error(), other) // no remedy is needed
+}
+
 // trainPlace is where training keeps its files.
 type trainPlace struct {
 	model  string
 	splits string
 	remove string // at the end
-	unused string // to be removed if nothing comes of it
+	unused string // to be removed if no model comes of it; empty = nothing
 }
 
 // newTrainPlace makes a run directory, or with --model a temporary one for the splits alone.
@@ -319,6 +355,9 @@ func newTrainPlace(o trainOptions, job *config.Job) (trainPlace, error) {
 	if sameFile(o.output, job.Train.Data) {
 		return trainPlace{}, usageError{fmt.Errorf("--model %s: the output file would overwrite the job's data; name another file", o.output)}
 	}
+	if err := atomicfile.Probe(o.output); err != nil { // not hours later
+		return trainPlace{}, fmt.Errorf("--model: %w", err)
+	}
 	splits, err := os.MkdirTemp("", "tierml-train-")
 	if err != nil {
 		return trainPlace{}, fmt.Errorf("making a folder for the splits: %w", err)
@@ -334,14 +373,11 @@ func sameFile(a, b string) bool {
 	return errA == nil && errB == nil && os.SameFile(x, y)
 }
 
-// close removes what was only needed meanwhile, and a run directory in which no run came about.
-func (p trainPlace) close(done bool) error {
-	var errs []error
-	if p.remove != "" {
-		errs = append(errs, os.RemoveAll(p.remove))
+// close removes what was only needed meanwhile, and a run directory without a model.
+func (p trainPlace) close() error {
+	err := os.RemoveAll(p.remove)
+	if _, missing := os.Stat(p.model); missing != nil && p.unused != "" {
+		err = errors.Join(err, os.RemoveAll(p.unused))
 	}
-	if !done && p.unused != "" {
-		errs = append(errs, os.RemoveAll(p.unused))
-	}
-	return errors.Join(errs...)
+	return err
 }

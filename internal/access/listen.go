@@ -42,12 +42,20 @@ func (d Endpoint) Private() bool { return loopback(hostOf(d.Address)) }
 // TLS reports whether the endpoint speaks it.
 func (d Endpoint) TLS() bool { return d.Cert != "" }
 
+// Taken adds what to do to the error of a command whose --listen is in use; it leaves any other error as it is.
+func Taken(err error) error {
+	if !errors.Is(err, syscall.EADDRINUSE) {
+		return err
+	}
+	return fmt.Errorf("%w; end the program that has it, or choose another port with --listen; 0 takes any free one", err)
+}
+
 // Listen opens the endpoint.
 func (d Endpoint) Listen() (net.Listener, error) {
 	listener, err := net.Listen("tcp", d.Address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("%w; end the program that has it, or choose another port with --listen; 0 takes any free one", err)
+		return nil, Taken(err)
 	case err != nil:
 		return nil, fmt.Errorf("%w; choose another address with --listen", err)
 	}

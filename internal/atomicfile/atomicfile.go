@@ -58,6 +58,15 @@ func Replaceable(path string) error {
 	return fmt.Errorf("%s is a device or a pipe, not a file", path)
 }
 
+// Probe finds out whether a file could be written in a path's folder now, and leaves nothing there.
+func Probe(path string) error {
+	file, err := os.CreateTemp(filepath.Dir(path), Unfinished)
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Close(), os.Remove(file.Name()))
+}
+
 // SyncDirectory makes the names in a directory durable.
 func SyncDirectory(path string) error {
 	directory, err := os.Open(path)

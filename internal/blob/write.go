@@ -29,7 +29,10 @@ func Write(ctx context.Context, name string, write func(io.Writer) error) error 
 	}
 	buffered := func(to io.Writer) error {
 		b := bufio.NewWriterSize(stopped{ctx, to}, writeBuffer)
-		return errors.Join(write(b), b.Flush())
+		if err := write(b); err != nil {
+			return err // Flush would repeat it
+		}
+		return b.Flush()
 	}
 	if p.Scheme() == "" {
 		err = writeFile(p.Key(), buffered)

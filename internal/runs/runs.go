@@ -52,13 +52,19 @@ func hasJournal(dir string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// NoJournal is why nothing can be shown or resumed of a directory with a model and without a journal; nil of any other.
+// NoJournal is why nothing can be shown or resumed of a run's directory without a journal; nil of any other directory.
 func NoJournal(dir string) error {
+	exists := func(path string) bool { _, err := os.Stat(path); return err == nil }
 	model := filepath.Join(dir, rundir.ModelFile)
-	if _, err := os.Stat(model); err != nil || hasJournal(dir) {
+	switch {
+	case hasJournal(dir):
 		return nil
+	case exists(model):
+		return fmt.Errorf("%s has no journal: `tierml train` keeps none, as it buys no machines; its model is %s", dir, model)
+	case exists(filepath.Join(dir, rundir.SplitsDir)):
+		return fmt.Errorf("%s has no journal: `tierml train` is at work in it, or its run was killed before anything was bought; start the job again", dir)
 	}
-	return fmt.Errorf("%s has no journal: `tierml train` keeps none, as it buys no machines; its model is %s", dir, model)
+	return nil
 }
 
 // split cuts the name of a run directory, NAME-N, in two; N is 0 when there is none.

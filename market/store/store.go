@@ -71,13 +71,24 @@ func Open(path string) (*Store, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("opening the price store %s: %w", path, err)
 	}
-	return open(path, &bolt.Options{Timeout: lockWait, NoFreelistSync: true, FreelistType: bolt.FreelistMapType})
+	_, missing := os.Stat(path)
+	s, err := open(path, &bolt.Options{Timeout: lockWait, NoFreelistSync: true, FreelistType: bolt.FreelistMapType})
+	if err != nil && missing != nil {
+		if info, err := os.Stat(path); err == nil && info.Size() == 0 { // as on a full disk
+			_ = os.Remove(path)
+		}
+	}
+	return s, err
 }
 
 // OpenReadOnly opens a file that exists. Several processes may have it open so.
 func OpenReadOnly(path string) (*Store, error) {
-	if _, err := os.Stat(path); err != nil {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
 		return nil, fmt.Errorf("opening the price store: %w; `tierml prices import FILE` makes one", err)
+	case info.Size() == 0:
+		return nil, fmt.Errorf("the price store %s is an empty file; `tierml prices import FILE` fills it", path)
 	}
 	return open(path, &bolt.Options{Timeout: lockWait, ReadOnly: true})
 }
