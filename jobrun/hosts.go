@@ -95,7 +95,7 @@ func (slots) EndController(context.Context, provisioner.Controller) error { retu
 // profiled passes on what serving a job takes to where it has its slots; nil = it has machines of its own.
 func profiled(cloud providers.Account) func(context.Context, tiers.Profile) error {
 	if s, shared := cloud.(slots); shared {
-		return func(ctx context.Context, of tiers.Profile) error { return s.Profile(ctx, hosts.Profile(of)) }
+		return s.Profile
 	}
 	return nil
 }

@@ -11,8 +11,8 @@ import (
 // time per clock in which its owner adds up and folds contributions, e_t. Both are by the wall clock, so that on a busy host they
 // are longer than alone.
 type Profile struct {
-	Clock   time.Duration   // the median
-	Serving []time.Duration // Index: ps.Partition
+	Clock   time.Duration   `json:"clock_ns"`   // the median
+	Serving []time.Duration `json:"serving_ns"` // Index: ps.Partition
 }
 
 // Known reports whether there is a profile.
@@ -24,6 +24,14 @@ func (p Profile) Whole() (sum time.Duration) {
 		sum += t
 	}
 	return sum
+}
+
+// Cores is how much of a core serving takes.
+func (p Profile) Cores() float64 {
+	if !p.Known() {
+		return 0
+	}
+	return float64(p.Whole()) / float64(p.Clock)
 }
 
 // Equal reports whether two profiles are the same.

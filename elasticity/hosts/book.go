@@ -12,6 +12,7 @@ import (
 	"github.com/tierml/tierml/elasticity/step"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/tiers"
 )
 
 // What a Line is about.
@@ -39,7 +40,7 @@ type Line struct {
 	By      market.EndedBy           `json:"by,omitempty"`
 	Why     string                   `json:"why,omitempty"`
 	USD     market.USD               `json:"usd,omitzero"`
-	Profile *Profile                 `json:"profile,omitempty"`
+	Profile *tiers.Profile           `json:"profile,omitempty"`
 }
 
 // Offer is what hosts there are for a tier.
@@ -74,14 +75,14 @@ type Book struct {
 	byID     map[provisioner.InstanceID]*Slot
 	requests map[string]*request // by job and token
 	hosts    map[step.ID]*Host
-	profiles map[string]Profile // by job
+	profiles map[string]tiers.Profile // by job
 	lines    []Line
 }
 
 // NewBook returns one without slots.
 func NewBook(rules Rules) *Book {
 	return &Book{rules: rules, byID: map[provisioner.InstanceID]*Slot{}, requests: map[string]*request{}, hosts: map[step.ID]*Host{},
-		profiles: map[string]Profile{}}
+		profiles: map[string]tiers.Profile{}}
 }
 
 // Apply takes a line in that is on disk.
@@ -469,8 +470,11 @@ func (b *Book) bearable(cores map[step.ID]float64, s *Slot, host step.ID) bool {
 	return pool.LossAt(numbers[host]) <= b.rules.Loss
 }
 
+// mostPartitions bounds what a job may report.
+const mostPartitions = 1 << 16
+
 // Profile takes in what serving a job takes. The same again changes nothing.
-func (b *Book) Profile(now time.Time, job string, of Profile) error {
+func (b *Book) Profile(now time.Time, job string, of tiers.Profile) error {
 	bad := of.Clock <= 0 || len(of.Serving) == 0 || len(of.Serving) > mostPartitions
 	if bad || slices.ContainsFunc(of.Serving, func(d time.Duration) bool { return d < 0 || d > time.Hour }) {
 		return fmt.Errorf("a profile of %d partitions and clocks of %s: %w", len(of.Serving), of.Clock, provisioner.ErrInvalid)
@@ -483,7 +487,7 @@ func (b *Book) Profile(now time.Time, job string, of Profile) error {
 }
 
 // ProfileOf is the last profile of a job.
-func (b *Book) ProfileOf(job string) Profile { return b.profiles[job] }
+func (b *Book) ProfileOf(job string) tiers.Profile { return b.profiles[job] }
 
 // ReadLines reads a book. A last line that was cut off was never acted upon, and is left out; whole says how many bytes the others have.
 func ReadLines(text []byte) (lines []Line, whole int, err error) {

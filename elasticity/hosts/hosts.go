@@ -18,7 +18,6 @@ package hosts
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/tierml/tierml/elasticity/step"
@@ -88,31 +87,6 @@ type Host struct {
 }
 
 func (h *Host) free() Size { return h.Size.Minus(h.Used) }
-
-// Profile is what serving a job's model takes, as the job has measured it, by the wall clock.
-type Profile struct {
-	Clock   time.Duration   `json:"clock_ns"`   // the median length of a clock
-	Serving []time.Duration `json:"serving_ns"` // of each partition, per clock
-}
-
-// mostPartitions bounds what a job may report.
-const mostPartitions = 1 << 16
-
-// Known reports whether there is a profile.
-func (p Profile) Known() bool { return p.Clock > 0 }
-
-// Cores is how much of a core serving takes.
-func (p Profile) Cores() (share float64) {
-	for _, t := range p.Serving {
-		share += float64(t) / float64(p.Clock)
-	}
-	return share
-}
-
-// Equal reports whether two profiles are the same.
-func (p Profile) Equal(o Profile) bool {
-	return p.Clock == o.Clock && slices.Equal(p.Serving, o.Serving)
-}
 
 // tierOf is the tier of hosts that serves a request: what stays is on demand.
 func tierOf(class market.Class) step.Tier {

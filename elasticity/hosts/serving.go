@@ -6,6 +6,7 @@ import (
 
 	"github.com/tierml/tierml/elasticity/step"
 	"github.com/tierml/tierml/sched/aggregation"
+	"github.com/tierml/tierml/tiers"
 )
 
 // Serving is what the jobs' measured profiles say of reliable hosts, as Parameter Service (AutoPS) reckons it. Each job's partitions count as
@@ -17,7 +18,7 @@ type Serving struct {
 }
 
 // aggregators are the reliable hosts with the profiled jobs that have slots on them.
-func aggregators(slots []*Slot, profiles map[string]Profile, cores map[step.ID]float64) (pool *aggregation.Pool, numbers map[step.ID]int, jobs []string) {
+func aggregators(slots []*Slot, profiles map[string]tiers.Profile, cores map[step.ID]float64) (pool *aggregation.Pool, numbers map[step.ID]int, jobs []string) {
 	pool, numbers = aggregation.NewPool(aggregation.Limits{Late: true}), map[step.ID]int{}
 	for _, id := range slices.Sorted(maps.Keys(cores)) {
 		numbers[id] = pool.Add(cores[id])

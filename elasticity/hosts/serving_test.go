@@ -9,10 +9,11 @@ import (
 	"github.com/tierml/tierml/elasticity/step"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/tiers"
 )
 
 // cores is the profile of a job whose serving takes so many cores, in clocks of a second and eight partitions.
-func cores(n float64) (of Profile) {
+func cores(n float64) (of tiers.Profile) {
 	of.Clock = time.Second
 	for range 8 {
 		of.Serving = append(of.Serving, time.Duration(n*float64(time.Second)/8))
@@ -39,13 +40,13 @@ func (w *world) hostOf(job string, n int) step.ID {
 func TestAFurtherHostWhereServingWouldSlowJobsDown(t *testing.T) {
 	for _, c := range []struct {
 		name     string
-		profiles []Profile // of a and b
+		profiles []tiers.Profile // of a and b
 		another  bool
 	}{
-		{"light", []Profile{cores(0.5), cores(0.5)}, false},
-		{"heavy", []Profile{cores(5), cores(5)}, true}, // of 8 vCPUs
-		{"a is not measured", []Profile{{}, cores(12)}, false},
-		{"b is not measured", []Profile{cores(12), {}}, false},
+		{"light", []tiers.Profile{cores(0.5), cores(0.5)}, false},
+		{"heavy", []tiers.Profile{cores(5), cores(5)}, true}, // of 8 vCPUs
+		{"a is not measured", []tiers.Profile{{}, cores(12)}, false},
+		{"b is not measured", []tiers.Profile{cores(12), {}}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, "ec2-now", 0)
@@ -146,7 +147,7 @@ func TestServingIsReckonedBySlots(t *testing.T) {
 	b.Return(start, "b", "b1")
 	b.Gone(start.Add(time.Minute), "y", "b1", "")
 	want(2, 2, 0, 0)
-	for _, bad := range []Profile{{}, {Clock: time.Second}, {Clock: -1, Serving: []time.Duration{1}}, {Clock: 1, Serving: []time.Duration{-1}}} {
+	for _, bad := range []tiers.Profile{{}, {Clock: time.Second}, {Clock: -1, Serving: []time.Duration{1}}, {Clock: 1, Serving: []time.Duration{-1}}} {
 		if err := b.Profile(start, "a", bad); !errors.Is(err, provisioner.ErrInvalid) {
 			t.Errorf("%+v: %v", bad, err)
 		}

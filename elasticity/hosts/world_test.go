@@ -16,6 +16,7 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/tiers"
 )
 
 var (
@@ -274,7 +275,7 @@ func (w *world) give(job string, ids ...provisioner.InstanceID) {
 }
 
 // profile reports a profile until it is taken.
-func (w *world) profile(job string, of Profile) {
+func (w *world) profile(job string, of tiers.Profile) {
 	w.t.Helper()
 	for done := false; !done; w.recover() {
 		w.guarded(func() {

@@ -67,7 +67,7 @@ var arrows = []arrow{
 		"another training on the same fleet decides over the pure packages, too"},
 	{exactly("elasticity/programs"), either(exactly("market", "bidding", "provisioner", "ps", "tiers", "elasticity", "elasticity/step", "elasticity/fleet", "elasticity/tempo", "elasticity/restart", "sched/trials"), tooling),
 		"programs are decided about over values, as training is"},
-	{exactly("elasticity/hosts"), either(exactly("market", "bidding", "provisioner", "elasticity", "elasticity/step", "elasticity/fleet", "elasticity/tempo", "sched/aggregation"), tooling),
+	{exactly("elasticity/hosts"), either(exactly("market", "bidding", "provisioner", "elasticity", "elasticity/step", "elasticity/fleet", "elasticity/tempo", "tiers", "sched/aggregation"), tooling),
 		"which slots jobs have is decided over values, and without knowing what they train"},
 	{below("sched/trials"), tooling, "sweeps are decided about over values only"},
 	{exactly("sched/grants"), either(exactly("sched"), tooling), "grants are decided about over values only"},

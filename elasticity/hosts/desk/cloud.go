@@ -12,11 +12,11 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/tierml/tierml/elasticity/hosts"
 	"github.com/tierml/tierml/internal/sameuser"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
 	"github.com/tierml/tierml/provisioner/adapter"
+	"github.com/tierml/tierml/tiers"
 )
 
 // Cloud is the shared hosts as one job sees them: slots are its machines.
@@ -57,7 +57,7 @@ func (c *Cloud) Terminate(ctx context.Context, ids ...provisioner.InstanceID) er
 }
 
 // Profile reports what serving the job's model takes.
-func (c *Cloud) Profile(ctx context.Context, of hosts.Profile) error {
+func (c *Cloud) Profile(ctx context.Context, of tiers.Profile) error {
 	return c.call(ctx, "reporting what serving takes", http.MethodPost, "/profile", of, &shown{})
 }
 

@@ -298,11 +298,11 @@ func TestProfilesAreOnDisk(t *testing.T) {
 	if _, err := job.Launch(t.Context(), provisioner.Request{Token: "one", Pool: s.subject().Spot, Count: 1}); err != nil {
 		t.Fatal(err)
 	}
-	of := hosts.Profile{Clock: time.Second, Serving: []time.Duration{3 * time.Millisecond, 4 * time.Millisecond}}
+	of := tiers.Profile{Clock: time.Second, Serving: []time.Duration{3 * time.Millisecond, 4 * time.Millisecond}}
 	if err := errors.Join(job.Profile(t.Context(), of), job.Profile(t.Context(), of)); err != nil {
 		t.Fatal(err)
 	}
-	if err := job.Profile(t.Context(), hosts.Profile{}); !errors.Is(err, provisioner.ErrInvalid) {
+	if err := job.Profile(t.Context(), tiers.Profile{}); !errors.Is(err, provisioner.ErrInvalid) {
 		t.Errorf("an empty profile: %v", err)
 	}
 	book, err := NewReader(s.dir).Book()

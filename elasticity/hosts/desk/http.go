@@ -13,6 +13,7 @@ import (
 	"github.com/tierml/tierml/elasticity/step"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/tiers"
 )
 
 // What is sent. Jobs are named in the path.
@@ -190,7 +191,7 @@ func (d *Desk) serveTerminate(w http.ResponseWriter, r *http.Request, job string
 }
 
 func (d *Desk) serveProfile(w http.ResponseWriter, r *http.Request, job string) error {
-	var of hosts.Profile
+	var of tiers.Profile
 	if err := read(r, &of); err != nil {
 		return err
 	}
