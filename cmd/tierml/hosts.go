@@ -290,14 +290,14 @@ func showHosts(out io.Writer, v shared.View, format string) error {
 		t.Rows = append(t.Rows, []table.Cell{table.Of(h.Host), table.Of(h.Pool), table.Of(h.Tier), table.Of(h.Slots),
 			{Text: fmt.Sprintf("%d of %d", h.Used.VCPU, h.Size.VCPU), Value: h.Used.VCPU},
 			{Text: fmt.Sprintf("%d of %d MiB", h.Used.MemoryMiB, h.Size.MemoryMiB), Value: h.Used.MemoryMiB},
-			table.Of(h.PerHour), {Text: coresText(h.Serves), Value: h.Serves}, {Text: strings.TrimSpace(names + " " + h.OthersText()), Value: names}})
+			table.Of(h.PerHour), {Text: orMinus(h.ServesText()), Value: h.Serves}, {Text: strings.TrimSpace(names + " " + h.OthersText()), Value: names}})
 	}
 	if err := t.Write(out, format); err != nil || format == table.JSON || format == table.CSV {
 		return err
 	}
 	jobs := table.Table{Columns: []table.Column{{Title: "JOB"}, {Title: "SLOTS"}, {Title: "WAITING"}, {Title: "$/HOUR"}, {Title: "SERVES"}, {Title: "LOSS"}, {Title: "WHY"}, {Title: "ON"}}}
 	for _, j := range v.Jobs {
-		jobs.Rows = append(jobs.Rows, []table.Cell{table.Of(j.Job), table.Of(j.Slots), table.Of(j.Waiting), money(j.PerHour), table.Of(coresText(j.Serves)), table.Of(lossText(j.Loss)), table.Of(j.Why), table.Of(orMinus(strings.Join(j.Hosts, " ")))})
+		jobs.Rows = append(jobs.Rows, []table.Cell{table.Of(j.Job), table.Of(j.Slots), table.Of(j.Waiting), money(j.PerHour), table.Of(orMinus(j.ServesText())), table.Of(orMinus(j.LossText())), table.Of(j.Why), table.Of(orMinus(strings.Join(j.Hosts, " ")))})
 	}
 	if len(v.Jobs) > 0 {
 		fmt.Fprintln(out)
@@ -317,20 +317,4 @@ func showHosts(out io.Writer, v shared.View, format string) error {
 		fmt.Fprintf(out, "  %-24s $%s\n", row.Job, row.USD)
 	}
 	return nil
-}
-
-// coresText is how many cores serving takes.
-func coresText(cores float64) string {
-	if cores == 0 {
-		return "-"
-	}
-	return fmt.Sprintf("%.2f", cores)
-}
-
-// lossText is the share of its speed that a job is expected to lose.
-func lossText(loss *float64) string {
-	if loss == nil {
-		return "-"
-	}
-	return fmt.Sprintf("%.0f %%", 100**loss)
 }

@@ -26,6 +26,22 @@ func TestMetricsOfSharedHosts(t *testing.T) {
 	}
 }
 
+// The page of shared hosts has what serving takes: two measured jobs of five cores each on a host of eight lose a fifth of their speed, and of the
+// others nothing is known.
+func TestThePageOfHostsHasServing(t *testing.T) {
+	root := t.TempDir()
+	shareHosts(t, root, "a-1", "b-1", "c-1")
+	b, server := boardWith(t, root, time.Now, nil)
+	await(t, b, 1)
+	text := get(t, server, "/hosts", 200)
+	for want, times := range map[string]int{`<td data-is="cores that serve" class="n">10.00</td>`: 1, `<td data-is="cores that serve" class="n">5.00</td>`: 2,
+		`<td data-is="expected loss" class="n">20 %</td>`: 2, `<td data-is="cores that serve" class="n"></td>`: 2, `<td data-is="expected loss" class="n"></td>`: 1} {
+		if n := strings.Count(text, want); n != times {
+			t.Errorf("%q is %d times on the page, want %d", want, n, times)
+		}
+	}
+}
+
 // shareHosts has jobs share the hosts of a run that goes on.
 func shareHosts(t *testing.T, root string, jobs ...string) {
 	t.Helper()

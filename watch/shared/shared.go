@@ -81,6 +81,27 @@ type Job struct {
 	Loss   *float64 `json:"expected_loss,omitempty"`
 }
 
+// ServesText is Serves for people, "" = none is measured.
+func (h Host) ServesText() string { return coresText(h.Serves) }
+
+// ServesText is Serves for people, "" = it is not measured.
+func (j Job) ServesText() string { return coresText(j.Serves) }
+
+func coresText(cores float64) string {
+	if cores == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.2f", cores)
+}
+
+// LossText is Loss for people, "" = it is not known.
+func (j Job) LossText() string {
+	if j.Loss == nil {
+		return ""
+	}
+	return fmt.Sprintf("%.0f %%", 100**j.Loss)
+}
+
 // Run is the run that a job is, on the host of its process.
 func (j Job) Run() string { return RunOf(j.Job) }
 

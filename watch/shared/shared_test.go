@@ -48,16 +48,18 @@ func TestView(t *testing.T) {
 		t.Fatal(err)
 	}
 	size, half := hosts.Size{VCPU: 8, MemoryMiB: 15360}, hosts.Size{VCPU: 4, MemoryMiB: 7680}
+	kept := 8.0 / 10 // the vCPUs of the reliable host, and the cores that both jobs need there
+	lost := 1 - kept
 	both := []string{"a-1-0123abcd", "b-1-0123abcd"}
 	want := shared.View{
 		Run: "shared-1", PerHour: "0.58", Idle: "0.29", Total: "0.58", // both hosts' first hours
 		Hosts: []shared.Host{
-			{Host: "i-1", Pool: "ec2/us-west-1/us-west-1a/c3.2xlarge/on-demand", Tier: "reliable", Slots: 2, Used: half, Free: half, Size: size, Jobs: both, PerHour: "0.48"},
+			{Host: "i-1", Pool: "ec2/us-west-1/us-west-1a/c3.2xlarge/on-demand", Tier: "reliable", Slots: 2, Used: half, Free: half, Size: size, Jobs: both, PerHour: "0.48", Serves: 10},
 			{Host: "i-2", Pool: "ec2/us-west-1/us-west-1a/c3.2xlarge/spot", Tier: "transient", Slots: 2, Used: half, Free: half, Size: size, Jobs: both, PerHour: "0.1"},
 		},
 		Jobs: []shared.Job{
-			{Job: both[0], Slots: 2, Hosts: []string{"i-1", "i-2"}, PerHour: "0.145", Why: "all slots that it asked for"},
-			{Job: both[1], Slots: 2, Hosts: []string{"i-1", "i-2"}, PerHour: "0.145", Why: "2 of 8 by weight"},
+			{Job: both[0], Slots: 2, Hosts: []string{"i-1", "i-2"}, PerHour: "0.145", Why: "all slots that it asked for", Serves: 5, Loss: &lost},
+			{Job: both[1], Slots: 2, Hosts: []string{"i-1", "i-2"}, PerHour: "0.145", Why: "2 of 8 by weight", Serves: 5, Loss: &lost},
 		},
 		Bill: []shared.Pay{{Job: both[0], Held: 2, USD: "0"}, {Job: both[1], Held: 2, USD: "0"}, {USD: "0.58"}},
 	}

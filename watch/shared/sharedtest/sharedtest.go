@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/tierml/tierml/elasticity/hosts"
@@ -18,6 +19,7 @@ import (
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/tiers"
 	"github.com/tierml/tierml/watch/shared"
 )
 
@@ -36,7 +38,7 @@ var Slot = hosts.Size{VCPU: 2, MemoryMiB: 3840}
 func Name(run string) string { return run + "-0123abcd" }
 
 // Write makes a run of shared hosts in a directory. Each of the runs' jobs has a reliable and a transient slot, or waits for them once four others
-// have theirs.
+// have theirs. The first two are measured: serving each takes five cores.
 func Write(dir string, runs ...string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -70,6 +72,9 @@ func Write(dir string, runs ...string) error {
 			if i < fit {
 				write(hosts.Line{T: now, Kind: hosts.Placed, Slot: id, Host: on})
 			}
+		}
+		if i < 2 {
+			write(hosts.Line{T: now, Kind: hosts.Profiled, Job: Name(run), Profile: &tiers.Profile{Clock: time.Second, Serving: slices.Repeat([]time.Duration{time.Second}, 5)}})
 		}
 	}
 	return errors.Join(err, os.WriteFile(filepath.Join(dir, desk.BookFile), book.Bytes(), 0o600))
