@@ -13,7 +13,7 @@ type Hosts struct {
 	// Wait is how long a slot waits for a host before its launch fails. Default 1h.
 	Wait time.Duration `yaml:"wait"`
 	// LossLimit is the share of its speed that a job may lose on a reliable host that it shares, by what serving was measured to take: a
-	// further slot gets another host, and one is bought if need be. Default 0.1.
+	// further slot gets another host, one is bought if need be, and partitions move away. Default 0.1.
 	LossLimit float64 `yaml:"loss_limit"`
 	// Users are other users of this computer, by number, who may ask for slots: their slots' processes are theirs. It needs root, and Linux.
 	// Default none.

@@ -27,6 +27,7 @@ type (
 	Exported        = training.Exported
 	ManifestWritten = training.ManifestWritten
 	SaveWanted      = training.SaveWanted
+	Preferred       = training.Preferred
 )
 
 type (

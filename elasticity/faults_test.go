@@ -87,6 +87,8 @@ var faultKinds = []faultKind{
 	}},
 	// Of TestPausesAtRandom.
 	{"rest", false, true, 8 * time.Second, 0, func(w *world, f fault) { w.restFor(f.long) }},
+	// Of TestMovesAtRandom.
+	{"prefer", true, false, 0, 0, func(w *world, f fault) { w.prefer(f.who) }},
 }
 
 // askForOthers asks for other numbers of machines. What cannot be is refused.

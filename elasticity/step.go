@@ -110,6 +110,8 @@ func (c *Controller) take(e Event) (due bool) {
 		c.training.Saves.TakeManifest(e)
 	case SaveWanted:
 		c.training.Cuts.SaveNow()
+	case Preferred:
+		c.training.Layout.Prefer(e.Preference)
 	default:
 		return c.fleet.Take(e)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/tiers"
 )
 
 // moveAll asks for every partition to go to another server, and returns what became of it.
@@ -60,6 +61,65 @@ func TestMoveAll(t *testing.T) {
 	}
 }
 
+// prefer has shared hosts prefer owners: one of the reliable machines, all in turn, or none.
+func (w *world) prefer(place float64) {
+	reliable := w.machinesOf(market.OnDemand)
+	if w.absent || len(reliable) == 0 {
+		return
+	}
+	var p Preferred
+	for i := range w.shape.partitions {
+		switch n := int(place * float64(len(reliable)+2)); {
+		case n < len(reliable):
+			p.Owners = append(p.Owners, reliable[n])
+		case n == len(reliable):
+			p.Owners = append(p.Owners, reliable[(i+1)%len(reliable)])
+		}
+	}
+	p.Why = "the other hosts are busy"
+	w.step(p)
+}
+
+// In stage 1 partitions go where shared hosts prefer them, for the reason that those give, and spread out evenly when nothing is preferred any
+// more. Nothing is done again.
+func TestPreferredOwners(t *testing.T) {
+	s := six()
+	s.reliable, s.transient = 2, 2
+	schedule(t, s, func(w *world) func() bool {
+		w.windows = true
+		stands := func(owners, other int) func() bool {
+			return func() bool {
+				la, n := w.ctrl.training.Layout, map[ps.ServerID]int{}
+				for _, id := range la.Route.Owner {
+					n[id]++
+				}
+				first, second := w.machinesOf(market.OnDemand)[0], w.machinesOf(market.OnDemand)[1]
+				return len(la.Moves) == 0 && n[first] == owners && n[second] == other
+			}
+		}
+		done := false
+		w.when(func() bool {
+			return w.ctrl.training.Clocks.Done >= 3 && len(w.machinesOf(market.OnDemand)) == 2 && w.grown(2) && stands(4, 4)()
+		}, func() {
+			w.step(Preferred{Preference: tiers.Preference{Owners: []ps.ServerID{"nobody"}}}) // is not of so many partitions
+			w.prefer(0.3)
+			w.when(stands(0, 8), func() {
+				w.step(Preferred{})
+				w.when(stands(4, 4), func() { done = true })
+			})
+		})
+		w.neverBack()
+		return func() bool {
+			for _, e := range w.lines(journal.Move) {
+				if e.Why == "the other hosts are busy" {
+					return done
+				}
+			}
+			return false
+		}
+	})
+}
+
 // Refused: what is no way to move, with other numbers, where nobody else could serve, and in a pause.
 func TestMoveAllRefuses(t *testing.T) {
 	s := six()
@@ -89,7 +149,7 @@ func (w *world) settledIn1(f func()) {
 	w.when(func() bool { return w.ctrl.training.Clocks.Done >= 3 && len(w.machinesOf(market.OnDemand)) == 1 }, f)
 }
 
-// All partitions move at random moments of a run with faults of all kinds, in both ways: promises are kept.
+// All partitions move at random moments of a run with faults of all kinds, in both ways, and shared hosts prefer owners: promises are kept.
 func TestMovesAtRandom(t *testing.T) {
 	moved := 0
 	first, seeds := setting("TIERML_FIRST", 0), setting("TIERML_SEEDS", 100)
@@ -100,7 +160,7 @@ func TestMovesAtRandom(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		p := drawPlan(rand.New(rand.NewPCG(seed, 2)))
 		for at := time.Duration(r.Int64N(int64(4 * time.Second))); at < 14*time.Second; at += time.Duration(r.Int64N(int64(3 * time.Second))) {
-			p = append(p, drawFault(r, kindOf("move-all"), at))
+			p = append(p, drawFault(r, kindOf("move-all"), at), drawFault(r, kindOf("prefer"), at+time.Second))
 		}
 		w := newWorld(seed, drawn(rand.New(rand.NewPCG(seed, 3))))
 		w.windows = true

@@ -93,7 +93,10 @@ func (slots) StartController(context.Context, provisioner.ControllerRequest) (pr
 func (slots) EndController(context.Context, provisioner.Controller) error { return errNoController }
 
 // profiled passes on what serving a job takes to where it has its slots; nil = it has machines of its own.
-func profiled(cloud providers.Account) func(context.Context, tiers.Profile) error {
+func profiled(cloud providers.Account) func(context.Context, tiers.Served) (tiers.Preference, error) {
+	if w, wrapped := cloud.(withoutBids); wrapped { // slots take none
+		cloud = w.Account
+	}
 	if s, shared := cloud.(slots); shared {
 		return s.Profile
 	}

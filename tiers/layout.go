@@ -135,6 +135,20 @@ func Rotate(l Layout, members []Member) (owners []ps.ServerID, ok bool) {
 	return owners, true
 }
 
+// Prefer has the partitions of a layout owned as whoever placed the machines prefers (Parameter Service, appendix D). It reports whether
+// that is so: reliable machines must serve (stage 1), and each owner be one of them that stays. Backups and splits are as before.
+func Prefer(l *Layout, members []Member, owners []ps.ServerID) bool {
+	serves := map[ps.ServerID]bool{}
+	for _, m := range members {
+		serves[m.ID] = m.Tier == Reliable && !m.Leaving
+	}
+	if l.Stage != Stage1 || len(owners) != len(l.Route.Owner) || slices.ContainsFunc(owners, func(id ps.ServerID) bool { return !serves[id] }) {
+		return false
+	}
+	l.Route.Owner = slices.Clone(owners)
+	return true
+}
+
 // dataless forgets the members' splits, which have nothing to do with partitions.
 func dataless(members []Member) []Member {
 	out := slices.Clone(members)

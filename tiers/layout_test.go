@@ -193,6 +193,39 @@ func BenchmarkNext128(b *testing.B) {
 	}
 }
 
+// Preferred owners serve if they are reliable members that stay, and reliable machines serve at all; otherwise the layout is as it was.
+func TestPrefer(t *testing.T) {
+	members := fleet(2, 2)
+	leaving := slices.Clone(members)
+	leaving[1].Leaving = true
+	for _, c := range []struct {
+		name    string
+		members []Member
+		stage   Stage
+		owners  []ps.ServerID
+		want    bool
+	}{
+		{"one of two", members, Stage1, []ps.ServerID{"r2", "r2", "r2", "r2"}, true},
+		{"none", members, Stage1, nil, false},
+		{"of another job", members, Stage1, []ps.ServerID{"r2"}, false},
+		{"a transient one", members, Stage1, []ps.ServerID{"r1", "r2", "t1", "r1"}, false},
+		{"one that leaves", leaving, Stage1, []ps.ServerID{"r2", "r2", "r2", "r2"}, false},
+		{"one that is gone", members[2:], Stage1, []ps.ServerID{"r2", "r2", "r2", "r2"}, false},
+		{"transient machines serve", members, Stage2, []ps.ServerID{"r2", "r2", "r2", "r2"}, false},
+	} {
+		l := Arrange(empty(4, 8), members, c.stage, 0)
+		before := Layout{Stage: l.Stage, Worker: slices.Clone(l.Worker), Route: ps.Route{Owner: slices.Clone(l.Route.Owner), Backup: slices.Clone(l.Route.Backup)}}
+		want := before.Route.Owner
+		if c.want {
+			want = c.owners
+		}
+		if got := Prefer(&l, c.members, c.owners); got != c.want || !slices.Equal(l.Route.Owner, want) ||
+			!slices.Equal(l.Route.Backup, before.Route.Backup) || !slices.Equal(l.Worker, before.Worker) {
+			t.Errorf("%s: %t, from %+v to %+v", c.name, got, before, l)
+		}
+	}
+}
+
 // Splits follow rates: a machine so slow that everybody would wait for one split of its gets none, and alone it gets all.
 func TestSlowMembersGetNoSplits(t *testing.T) {
 	members := fleet(1, 4)

@@ -39,6 +39,20 @@ func (p Profile) Equal(o Profile) bool {
 	return p.Clock == o.Clock && slices.Equal(p.Serving, o.Serving)
 }
 
+// Served is what a job reports of its servers now and then, to whoever places jobs on machines that they share.
+type Served struct {
+	Profile
+	Owners []ps.ServerID `json:"owners,omitempty"`    // Index: ps.Partition; nil = not known
+	Clocks int           `json:"clocks,omitempty"`    // since the report before
+	Lately time.Duration `json:"lately_ns,omitempty"` // the median of their lengths
+}
+
+// Preference is the answer: who should own the job's partitions.
+type Preference struct {
+	Owners []ps.ServerID `json:"owners,omitempty"` // Index: ps.Partition; nil = any layout will do
+	Why    string        `json:"why,omitempty"`
+}
+
 // notable is by which share a profile changes at least for the change to be worth acting upon: clocks of one setting differ by a few percent.
 const notable = 0.25
 

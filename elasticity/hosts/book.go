@@ -22,8 +22,10 @@ const (
 	Leaving = "leaving" // the job has given a slot back
 	Ended   = "ended"   // a slot is over
 	Charged = "charged" // and has cost so much
-	// Profiled: serving the job's model takes so much.
+	// Profiled: serving the job's model takes so much, and these slots do it.
 	Profiled = "profiled"
+	// Preferred: these slots should.
+	Preferred = "preferred"
 )
 
 // Line is one line of the book. Lines are the book: see Apply.
@@ -41,6 +43,7 @@ type Line struct {
 	Why     string                   `json:"why,omitempty"`
 	USD     market.USD               `json:"usd,omitzero"`
 	Profile *tiers.Profile           `json:"profile,omitempty"`
+	Owners  []step.ID                `json:"owners,omitempty"` // slots; Index: ps.Partition
 }
 
 // Offer is what hosts there are for a tier.
@@ -75,20 +78,22 @@ type Book struct {
 	byID     map[provisioner.InstanceID]*Slot
 	requests map[string]*request // by job and token
 	hosts    map[step.ID]*Host
-	profiles map[string]tiers.Profile // by job
+	measured map[string]measured // by job
+	watch    *watch              // of the last change of owners; nil = none is watched. It is not on disk
+	refused  map[string]string   // jobs whose partitions went back, with the slots that they had
 	lines    []Line
 }
 
 // NewBook returns one without slots.
 func NewBook(rules Rules) *Book {
 	return &Book{rules: rules, byID: map[provisioner.InstanceID]*Slot{}, requests: map[string]*request{}, hosts: map[step.ID]*Host{},
-		profiles: map[string]tiers.Profile{}}
+		measured: map[string]measured{}, refused: map[string]string{}}
 }
 
 // Apply takes a line in that is on disk.
 func (b *Book) Apply(l Line) error {
 	s := b.byID[l.Slot]
-	if s == nil && l.Kind != Asked && l.Kind != Profiled {
+	if s == nil && l.Kind != Asked && l.Kind != Profiled && l.Kind != Preferred {
 		return fmt.Errorf("a line %q is about slot %q, which nobody requested", l.Kind, l.Slot)
 	}
 	switch l.Kind {
@@ -97,6 +102,7 @@ func (b *Book) Apply(l Line) error {
 	case Placed:
 		s.Host, s.Placed = l.Host, l.T
 		b.use(s, Size.Plus)
+		b.askNothing(s)
 	case Leaving:
 		s.Returned = l.T
 	case Ended:
@@ -105,6 +111,7 @@ func (b *Book) Apply(l Line) error {
 		}
 		s.Ended, s.EndedBy, s.Why = l.T, l.By, l.Why
 		b.use(s, Size.Minus)
+		b.askNothing(s)
 		b.live = slices.DeleteFunc(b.live, func(o *Slot) bool { return o == s })
 		if s.Charged = s.Host == ""; !s.Charged { // else it never had one, and costs nothing
 			b.owing = append(b.owing, s)
@@ -119,7 +126,16 @@ func (b *Book) Apply(l Line) error {
 		if l.Job == "" || l.Profile == nil {
 			return fmt.Errorf("a line %q lacks its job or its profile", l.Kind)
 		}
-		b.profiles[l.Job] = *l.Profile
+		m := b.measured[l.Job]
+		m.profile, m.owners = *l.Profile, l.Owners
+		b.measured[l.Job] = m
+	case Preferred:
+		if l.Job == "" || len(l.Owners) == 0 {
+			return fmt.Errorf("a line %q lacks its job or the owners", l.Kind)
+		}
+		m := b.measured[l.Job]
+		m.wish = tiers.Preference{Owners: l.Owners, Why: l.Why}
+		b.measured[l.Job] = m
 	default:
 		return fmt.Errorf("a line of the unknown kind %q: a newer version wrote it", l.Kind)
 	}
@@ -142,6 +158,14 @@ func (b *Book) applyAsked(l Line) error {
 	}
 	b.requests[key(l.Job, q.of.Token)] = q
 	return nil
+}
+
+// askNothing forgets who should own a job's partitions: it has other reliable slots now.
+func (b *Book) askNothing(s *Slot) {
+	if m, known := b.measured[s.Job]; known && s.Tier == step.Reliable {
+		m.wish = tiers.Preference{}
+		b.measured[s.Job] = m
+	}
 }
 
 func key(job, token string) string { return job + " " + token }
@@ -334,21 +358,23 @@ func (b *Book) pack(now time.Time, tier step.Tier, more ...*Slot) packing {
 			waiting = append(waiting, s)
 		}
 	}
-	var there []*Host
-	for _, id := range slices.Sorted(maps.Keys(b.hosts)) {
-		if h := b.hosts[id]; h.Tier == tier && h.Stays {
-			there = append(there, h)
-		}
-	}
-	cores := map[step.ID]float64{}
-	for _, h := range there {
-		cores[h.ID] = float64(h.Size.VCPU)
-	}
+	there := b.staying(tier)
+	cores := coresOf(there)
 	suits := func(s *Slot, host step.ID) bool {
 		return tier != step.Reliable || now.Sub(s.Asked) >= b.rules.Insist || b.bearable(cores, s, host)
 	}
 	offer := b.rules.Offers[tier]
 	return pack(append(waiting, more...), there, b.neighbours, suits, offer.Least, max(offer.Most-len(there), 0))
+}
+
+// staying are the hosts of a tier that take slots, sorted.
+func (b *Book) staying(tier step.Tier) (there []*Host) {
+	for _, id := range slices.Sorted(maps.Keys(b.hosts)) {
+		if h := b.hosts[id]; h.Tier == tier && h.Stays {
+			there = append(there, h)
+		}
+	}
+	return there
 }
 
 // neighbours reports whether a job has a slot on a host.
@@ -446,48 +472,18 @@ func (b *Book) Settle(now time.Time, charges func(host step.ID, until time.Time)
 	}
 }
 
-// Serving returns the present state. Cores are the vCPUs of the reliable hosts.
-func (b *Book) Serving(cores map[step.ID]float64) Serving {
-	out := Serving{Cores: map[step.ID]float64{}, Loss: map[string]float64{}}
-	pool, numbers, jobs := aggregators(b.live, b.profiles, cores)
-	for id, n := range numbers {
-		out.Cores[id] = pool.Load(n)
-	}
-	for _, job := range jobs {
-		out.Loss[job] = pool.Loss(job)
-	}
-	return out
-}
-
-// bearable reports whether no job on a reliable host would lose more than the limit by one more slot there. A job that is not measured yet
-// is measured where it is, and on a host of its own no sharing costs it anything.
+// bearable reports whether no job on a reliable host would lose more than the limit by one more slot there, over which the job's partitions
+// would be spread, too. A job that is not measured yet is measured where it is, and on a host of its own no sharing costs it anything.
 func (b *Book) bearable(cores map[step.ID]float64, s *Slot, host step.ID) bool {
-	others := slices.ContainsFunc(b.On(host), func(o *Slot) bool { return o.Job != s.Job && b.profiles[o.Job].Known() })
-	if !others || !b.profiles[s.Job].Known() {
+	others := slices.ContainsFunc(b.On(host), func(o *Slot) bool { return o.Job != s.Job && b.measured[o.Job].profile.Known() })
+	if !others || !b.measured[s.Job].profile.Known() {
 		return true
 	}
-	pool, numbers, _ := aggregators(append(slices.Clone(b.live), &Slot{Job: s.Job, Host: host}), b.profiles, cores)
-	return pool.LossAt(numbers[host]) <= b.rules.Loss
+	spread := maps.Clone(b.measured)
+	spread[s.Job] = measured{profile: b.measured[s.Job].profile}
+	t := tenants(append(slices.Clone(b.live), &Slot{Job: s.Job, Host: host}), spread, cores, b.rules.Loss)
+	return t.LossAt(t.numbers[host]) <= b.rules.Loss
 }
-
-// mostPartitions bounds what a job may report.
-const mostPartitions = 1 << 16
-
-// Profile takes in what serving a job takes. The same again changes nothing.
-func (b *Book) Profile(now time.Time, job string, of tiers.Profile) error {
-	bad := of.Clock <= 0 || len(of.Serving) == 0 || len(of.Serving) > mostPartitions
-	if bad || slices.ContainsFunc(of.Serving, func(d time.Duration) bool { return d < 0 || d > time.Hour }) {
-		return fmt.Errorf("a profile of %d partitions and clocks of %s: %w", len(of.Serving), of.Clock, provisioner.ErrInvalid)
-	}
-	if b.profiles[job].Equal(of) || !slices.ContainsFunc(b.live, func(s *Slot) bool { return s.Job == job }) {
-		return nil
-	}
-	b.write(Line{T: now, Kind: Profiled, Job: job, Profile: &of})
-	return nil
-}
-
-// ProfileOf is the last profile of a job.
-func (b *Book) ProfileOf(job string) tiers.Profile { return b.profiles[job] }
 
 // ReadLines reads a book. A last line that was cut off was never acted upon, and is left out; whole says how many bytes the others have.
 func ReadLines(text []byte) (lines []Line, whole int, err error) {

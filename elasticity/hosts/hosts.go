@@ -11,9 +11,10 @@
 // The package decides over plain values. It knows nothing about what jobs compute, how slots reach jobs (package desk) and what runs on
 // a host (package hostagent).
 //
-//   - Serving says how busy reliable hosts are with serving, by profiles that jobs have measured, and what jobs lose by that.
+//   - Serving says how busy reliable hosts are with serving, by profiles that jobs have measured, and what jobs lose by that; Book.Report
+//     has partitions move away from hosts that are too busy.
 //
-// Each file uses only those before it: hosts, share, pack, serving, book, brain, work.
+// Each file uses only those before it: hosts, share, pack, serving, book, moves, brain, work.
 package hosts
 
 import (

@@ -3,40 +3,106 @@ package hosts
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/tierml/tierml/elasticity/step"
 	"github.com/tierml/tierml/sched/aggregation"
 	"github.com/tierml/tierml/tiers"
 )
 
-// Serving is what the jobs' measured profiles say of reliable hosts, as Parameter Service (AutoPS) reckons it. Each job's partitions count as
-// spread evenly over its reliable slots, as they are in stage 1; in stages 2 and 3 transient slots serve, and hosts have less to do. A
-// host computes with all of its vCPUs, and answers requests as they come. Jobs without a profile do not count.
+// Serving is what the jobs' measured profiles say of reliable hosts, as Parameter Service (AutoPS) reckons it. A job's partitions count where
+// it has last said that they are; those on its transient slots do not. Where it has not said so, they count as spread evenly over its
+// reliable slots. A host computes with all of its vCPUs, and answers requests as they come. Jobs without a profile do not count.
 type Serving struct {
 	Cores map[step.ID]float64 // by host: that serving takes if no job has to wait
 	Loss  map[string]float64  // by job: the share of its speed that it is expected to lose because others are served beside it
 }
 
-// aggregators are the reliable hosts with the profiled jobs that have slots on them.
-func aggregators(slots []*Slot, profiles map[string]tiers.Profile, cores map[step.ID]float64) (pool *aggregation.Pool, numbers map[step.ID]int, jobs []string) {
-	pool, numbers = aggregation.NewPool(aggregation.Limits{Late: true}), map[step.ID]int{}
+// measured is what a job has reported.
+type measured struct {
+	profile tiers.Profile
+	owners  []step.ID // slots; Index: ps.Partition; nil = not known
+	wish    tiers.Preference
+	lately  time.Duration // the median length of the last clocks; it is not on disk
+}
+
+// watch is of one change: by a hundred clocks of each job on the hosts that serve more, it stays or is taken back (section 3.3.2).
+type watch struct {
+	job    string
+	before []step.ID // owners
+	after  []step.ID
+	since  time.Time
+	moved  bool
+	beside map[string]*pace // jobs that are watched, the moved one with them
+}
+
+// pace is how long a job's clocks take.
+type pace struct {
+	owners []step.ID // while they are others, clocks say nothing
+	before time.Duration
+	whole  bool // its next report has only clocks since the change
+	clocks int
+	sum    time.Duration
+}
+
+// tenancy is which reliable hosts serve which partitions of profiled jobs.
+type tenancy struct {
+	*aggregation.Pool
+	numbers    map[step.ID]int            // of hosts
+	slots      map[string]map[int]step.ID // by job: one of its slots on each host, by number
+	partitions map[string][]int           // by job: the partition of each task
+	jobs       []string                   // sorted
+}
+
+// coresOf are hosts' vCPUs.
+func coresOf(hosts []*Host) map[step.ID]float64 {
+	cores := map[step.ID]float64{}
+	for _, h := range hosts {
+		cores[h.ID] = float64(h.Size.VCPU)
+	}
+	return cores
+}
+
+// tenants returns the present state. Cores are the vCPUs of the hosts.
+func tenants(slots []*Slot, jobs map[string]measured, cores map[step.ID]float64, limit float64) tenancy {
+	t := tenancy{aggregation.NewPool(aggregation.Limits{Loss: limit, Late: true}), map[step.ID]int{}, map[string]map[int]step.ID{}, map[string][]int{}, nil}
 	for _, id := range slices.Sorted(maps.Keys(cores)) {
-		numbers[id] = pool.Add(cores[id])
+		t.numbers[id] = t.Add(cores[id])
 	}
-	at := map[string][]int{} // hosts of each job, one for each slot
+	type place struct {
+		job  string
+		slot step.ID
+	}
+	at, on := map[string][]int{}, map[place]int{} // hosts: by job, one for each slot; by slot
 	for _, s := range slots {
-		if numbers[s.Host] > 0 && profiles[s.Job].Known() {
-			at[s.Job] = append(at[s.Job], numbers[s.Host])
+		n := t.numbers[s.Host]
+		if n == 0 || !jobs[s.Job].profile.Known() {
+			continue
+		}
+		at[s.Job] = append(at[s.Job], n)
+		on[place{s.Job, step.ID(s.ID)}] = n
+		if t.slots[s.Job] == nil {
+			t.slots[s.Job] = map[int]step.ID{}
+		}
+		if _, another := t.slots[s.Job][n]; !another && !s.Leaving() {
+			t.slots[s.Job][n] = step.ID(s.ID)
 		}
 	}
-	jobs = slices.Sorted(maps.Keys(at))
-	for _, job := range jobs {
-		of := profiles[job]
-		tasks, places := make([]aggregation.Task, len(of.Serving)), make([]int, len(of.Serving))
-		for i, exec := range of.Serving {
-			tasks[i].Exec, places[i] = exec, at[job][i%len(at[job])]
+	t.jobs = slices.Sorted(maps.Keys(at))
+	for _, job := range t.jobs {
+		of := jobs[job]
+		j, places := aggregation.Job{ID: job, Iteration: of.profile.Clock}, []int{}
+		for i, exec := range of.profile.Serving {
+			host := at[job][i%len(at[job])]
+			if len(of.owners) == len(of.profile.Serving) {
+				host = on[place{job, of.owners[i]}]
+			}
+			if host > 0 {
+				j.Tasks, places = append(j.Tasks, aggregation.Task{Exec: exec}), append(places, host)
+				t.partitions[job] = append(t.partitions[job], i)
+			}
 		}
-		pool.Put(aggregation.Job{ID: job, Iteration: of.Clock, Tasks: tasks}, places)
+		t.Put(j, places)
 	}
-	return pool, numbers, jobs
+	return t
 }

@@ -21,6 +21,12 @@ func cores(n float64) (of tiers.Profile) {
 	return of
 }
 
+// report reports a profile alone.
+func report(b *Book, job string, of tiers.Profile) error {
+	_, err := b.Report(start, job, tiers.Served{Profile: of})
+	return err
+}
+
 // hostOf is where a job's n-th slot is.
 func (w *world) hostOf(job string, n int) step.ID {
 	w.t.Helper()
@@ -95,7 +101,7 @@ func TestASlotTakesAnyRoomInTheEnd(t *testing.T) {
 		ask("a", "1", start)
 		ask("b", "2", start)
 		b.Place(start, step.Reliable)
-		if err := errors.Join(b.Profile(start, "a", cores(5)), b.Profile(start, "b", cores(5))); err != nil {
+		if err := errors.Join(report(b, "a", cores(5)), report(b, "b", cores(5))); err != nil {
 			t.Fatal(err)
 		}
 		ask("a", "3", start)
@@ -137,7 +143,7 @@ func TestServingIsReckonedBySlots(t *testing.T) {
 		}
 	}
 	want(0, 0, 0, 0)
-	if err := errors.Join(b.Profile(start, "a", cores(4)), b.Profile(start, "b", cores(8)), b.Profile(start, "none", cores(8))); err != nil {
+	if err := errors.Join(report(b, "a", cores(4)), report(b, "b", cores(8)), report(b, "none", cores(8))); err != nil {
 		t.Fatal(err)
 	}
 	want(2, 10, 0.2, 0.2) // y has 8 vCPUs
@@ -148,7 +154,7 @@ func TestServingIsReckonedBySlots(t *testing.T) {
 	b.Gone(start.Add(time.Minute), "y", "b1", "")
 	want(2, 2, 0, 0)
 	for _, bad := range []tiers.Profile{{}, {Clock: time.Second}, {Clock: -1, Serving: []time.Duration{1}}, {Clock: 1, Serving: []time.Duration{-1}}} {
-		if err := b.Profile(start, "a", bad); !errors.Is(err, provisioner.ErrInvalid) {
+		if err := report(b, "a", bad); !errors.Is(err, provisioner.ErrInvalid) {
 			t.Errorf("%+v: %v", bad, err)
 		}
 	}

@@ -279,7 +279,7 @@ func (w *world) profile(job string, of tiers.Profile) {
 	w.t.Helper()
 	for done := false; !done; w.recover() {
 		w.guarded(func() {
-			if err := w.brain.Book.Profile(w.now, job, of); err != nil {
+			if _, err := w.brain.Book.Report(w.now, job, tiers.Served{Profile: of}); err != nil {
 				w.t.Fatal(err)
 			}
 			w.keep()

@@ -50,8 +50,8 @@ type Config struct {
 	// WriteManifest completes a checkpoint and removes old ones. Trouble is what went wrong without harm to it.
 	WriteManifest func(context.Context, elasticity.WriteManifest) (manifest, trouble string, err error)
 
-	// Profiled passes on what serving the model takes; nil = nobody asks.
-	Profiled func(context.Context, tiers.Profile) error
+	// Profiled passes on what serving the model takes, and gives the answer; nil = nobody asks.
+	Profiled func(context.Context, tiers.Served) (tiers.Preference, error)
 
 	// Renew renews machines' leases, every RenewEvery of wall clock; nil = leases need no renewal.
 	Renew      func(context.Context, ...provisioner.InstanceID) error
@@ -198,7 +198,7 @@ func (r *Runner) do(ctx context.Context, a elasticity.Action) {
 	case elasticity.Export:
 		r.export(ctx, a)
 	case elasticity.Profiled:
-		r.passOn(ctx, a.Profile)
+		r.passOn(ctx, a.Served)
 	case elasticity.WriteManifest:
 		r.jobs.Go(func() {
 			manifest, trouble, err := r.cfg.WriteManifest(ctx, a)
@@ -207,8 +207,8 @@ func (r *Runner) do(ctx context.Context, a elasticity.Action) {
 	}
 }
 
-// passOn passes a profile on until that succeeds or a newer one is there.
-func (r *Runner) passOn(ctx context.Context, of tiers.Profile) {
+// passOn passes on what serving takes until that succeeds or newer figures are there.
+func (r *Runner) passOn(ctx context.Context, of tiers.Served) {
 	if r.cfg.Profiled == nil {
 		return
 	}
@@ -221,9 +221,13 @@ func (r *Runner) passOn(ctx context.Context, of tiers.Profile) {
 		defer cancel()
 		for wait := time.Second; ; wait = min(2*wait, time.Minute) {
 			call, end := context.WithTimeout(ctx, r.cfg.Calls)
-			err := r.cfg.Profiled(call, of)
+			preferred, err := r.cfg.Profiled(call, of)
 			end()
-			if err == nil || errors.Is(err, provisioner.ErrInvalid) || errors.Is(err, provisioner.ErrDenied) {
+			if err == nil {
+				r.handle(ctx, elasticity.Preferred{Preference: preferred})
+				return
+			}
+			if errors.Is(err, provisioner.ErrInvalid) || errors.Is(err, provisioner.ErrDenied) {
 				return
 			}
 			r.cfg.Log.Debug("what serving takes was not passed on; trying again", "err", err)

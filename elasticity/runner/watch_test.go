@@ -127,7 +127,7 @@ type script struct {
 	ends  time.Time
 	do    map[time.Duration]elasticity.Action // since the beginning
 	save  func(context.Context, elasticity.Export) (string, float64, error)
-	pass  func(context.Context, tiers.Profile) error
+	pass  func(context.Context, tiers.Served) (tiers.Preference, error)
 	begun time.Time
 	heard []elasticity.Event
 	at    []time.Time

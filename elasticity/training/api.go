@@ -35,7 +35,7 @@ func New(cfg *Config, s *step.Step, machines Machines) *Training {
 	if cfg.Past != nil {
 		known = cfg.Past.Profile
 	}
-	t.profile = profile{Step: s, of: tiers.NewProfiler(schema.Partitions, known)}
+	t.profile = profile{Step: s, layout: t.Layout, of: tiers.NewProfiler(schema.Partitions, known)}
 	t.Clocks.after = func(clock ps.Clock, loss *float64) {
 		t.profile.clockDone(clock, t.Clocks.Seconds)
 		t.tuned.clock(t, clock, loss)
@@ -53,7 +53,7 @@ func New(cfg *Config, s *step.Step, machines Machines) *Training {
 func (t *Training) Begin() {
 	how := &t.cfg.Checkpoints
 	if known := t.profile.of.Profile(); known.Known() {
-		t.Do(Profiled{known})
+		t.Do(Profiled{tiers.Served{Profile: known}})
 	}
 	t.Saves.Newest, t.Saves.At, t.Saves.Older, t.Saves.due = how.Newest, how.NewestAt, how.Older, t.Now.Add(how.Every)
 	if t.adopting != nil {

@@ -31,6 +31,8 @@ type (
 	}
 	// SaveWanted asks for a checkpoint of the next cut, which is named at once; a Record of it, or of its failure, follows.
 	SaveWanted struct{}
+	// Preferred answers Profiled: whoever places jobs on shared machines would have partitions owned so.
+	Preferred struct{ tiers.Preference }
 )
 
 func (Reported) Event()        {}
@@ -38,6 +40,7 @@ func (Disconnected) Event()    {}
 func (Exported) Event()        {}
 func (ManifestWritten) Event() {}
 func (SaveWanted) Event()      {}
+func (Preferred) Event()       {}
 
 // What training does.
 type (
@@ -63,8 +66,9 @@ type (
 	}
 )
 
-// Profiled says what serving the model takes: it is new, or was written down by a controller before.
-type Profiled struct{ Profile tiers.Profile }
+// Profiled says what serving the model takes, who serves, and how long clocks take. It is repeated, as what is known about machines that jobs
+// share depends on it; the answer may be Preferred.
+type Profiled struct{ tiers.Served }
 
 func (Profiled) Action()      {}
 func (Send) Action()          {}

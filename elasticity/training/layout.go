@@ -50,8 +50,9 @@ type layout struct {
 	Moves      map[ps.Partition]ps.ServerID
 	MoveRetry  time.Time
 	rotating   *rotation // all partitions are to change places
-	hurried    bool      // those that move wait for no window any more
-	moved      moved     // what the moves since the last line about them took
+	preferred  tiers.Preference
+	hurried    bool  // those that move wait for no window any more
+	moved      moved // what the moves since the last line about them took
 
 	Due       bool            // the target is out of date
 	Gathering time.Time       // until then notices are gathered before anything is done about them
@@ -151,6 +152,8 @@ func (la *layout) arrange(members []tiers.Member, stage tiers.Stage) {
 		if owners, ok := tiers.Rotate(target, members); ok {
 			target.Route.Owner = owners
 		}
+	} else if serving == 0 { // else somebody has asked for a number of servers
+		tiers.Prefer(&target, members, la.preferred.Owners)
 	}
 	la.setTarget(target)
 	now.Route = la.cloneRoute()

@@ -82,13 +82,16 @@ func (t *Training) advanceMoves() {
 	if len(hops) > 0 {
 		t.Layout.rotating, t.Layout.hurried = nil, hasty
 	}
+	why := fmt.Sprintf("stage %d layout", t.Layout.Target.Stage)
+	if slices.Equal(t.Layout.Target.Route.Owner, t.Layout.preferred.Owners) {
+		why = t.Layout.preferred.Why
+	}
 	order := slices.SortedFunc(maps.Keys(hops), func(a, b hop) int {
 		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to))
 	})
 	for _, h := range order {
 		t.Record(func() journal.Entry {
-			return journal.Entry{Kind: journal.Move, Count: hops[h], From: string(h.from), To: string(h.to), Clock: int64(t.Clocks.Done),
-				Why: fmt.Sprintf("stage %d layout", t.Layout.Target.Stage)}
+			return journal.Entry{Kind: journal.Move, Count: hops[h], From: string(h.from), To: string(h.to), Clock: int64(t.Clocks.Done), Why: why}
 		})
 	}
 }
@@ -126,6 +129,14 @@ func (la *layout) Rotate(hasty, faultIn bool) error {
 	}
 	la.rotating, la.Due = &rotation{hasty, faultIn}, true
 	return nil
+}
+
+// Prefer takes in how those who place jobs on shared machines would have partitions owned. The moves wait for a window, as all do that
+// nothing hurries.
+func (la *layout) Prefer(p tiers.Preference) {
+	if !slices.Equal(la.preferred.Owners, p.Owners) {
+		la.preferred, la.arranged, la.Due = p, arrangement{}, true
+	}
 }
 
 // moved is what moves took together.

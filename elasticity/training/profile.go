@@ -1,6 +1,7 @@
 package training
 
 import (
+	"slices"
 	"time"
 
 	"github.com/tierml/tierml/elasticity/step"
@@ -9,10 +10,19 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
+// A report has at least so many clocks, and so much time, that one that is lost or odd does not matter.
+const (
+	reportClocks = 32
+	reportEvery  = 2 * time.Second // wall clock
+)
+
 // profile measures what it takes to serve the model, by owners' heartbeats and the lengths of clocks.
 type profile struct {
 	*step.Step
-	of *tiers.Profiler
+	layout *layout
+	of     *tiers.Profiler
+	lately []time.Duration // lengths of the clocks since the last report
+	sum    time.Duration   // of lately
 }
 
 // heard takes in what a node has done for partitions since its heartbeat before. Of one that it did not own then, its figure is where it
@@ -28,17 +38,35 @@ func (p *profile) heard(before, now []ps.Serving) {
 	}
 }
 
-// clockDone takes in the length of a clock, in wall-clock seconds, and writes down a profile that is new.
+// clockDone takes in the length of a clock, in wall-clock seconds. It writes down a profile that is new, and reports what is known now and then.
 func (p *profile) clockDone(clock ps.Clock, seconds float64) {
-	if p.Silent || !p.of.Clock(time.Duration(seconds*float64(time.Second))) {
+	if p.Silent || seconds <= 0 {
+		return
+	}
+	length := time.Duration(seconds * float64(time.Second))
+	p.lately, p.sum = append(p.lately, length), p.sum+length
+	news := p.of.Clock(length)
+	if news || len(p.lately) >= reportClocks && p.sum >= reportEvery {
+		p.report()
+	}
+	if !news {
 		return
 	}
 	of := p.of.Profile()
-	p.Do(Profiled{of})
 	p.Record(func() journal.Entry {
 		details, _ := journal.Pack(journal.ProfileDetails{Serving: nanos(of.Serving)}) // of integers
 		return journal.Entry{Kind: journal.Profile, Clock: int64(clock), Seconds: of.Clock.Seconds(), Details: details}
 	})
+}
+
+// report says what is known, if anything is.
+func (p *profile) report() {
+	slices.Sort(p.lately)
+	r := tiers.Served{Profile: p.of.Profile(), Owners: slices.Clone(p.layout.Route.Owner), Clocks: len(p.lately), Lately: p.lately[len(p.lately)/2]}
+	p.lately, p.sum = p.lately[:0], 0
+	if r.Known() {
+		p.Do(Profiled{r})
+	}
 }
 
 func nanos(times []time.Duration) []int64 {

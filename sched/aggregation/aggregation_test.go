@@ -168,8 +168,8 @@ func TestPaperRevertsWhatProvesSlow(t *testing.T) {
 	p := NewPool(Limits{Loss: 0.1})
 	arrive(t, p, "vgg", 10*s, 2*s, 2*s)
 	arrive(t, p, "alexnet", 10*s, 3*s, s)
-	slow := slices.Repeat([]time.Duration{13 * s}, watched)
-	if c := p.Measured("alexnet", slow[:watched-1]...); len(c.Moves) != 0 {
+	slow := slices.Repeat([]time.Duration{13 * s}, Watched)
+	if c := p.Measured("alexnet", slow[:Watched-1]...); len(c.Moves) != 0 {
 		t.Fatalf("it was judged too early: %+v", c)
 	}
 	c := p.Measured("alexnet", 13*s)
@@ -184,8 +184,38 @@ func TestPaperRevertsWhatProvesSlow(t *testing.T) {
 	if len(c.Moves) != 0 || p.Size() > 3 {
 		t.Errorf("%d aggregators, %+v", p.Size(), c)
 	}
-	if c := p.Measured("vgg", slices.Repeat([]time.Duration{10500 * time.Millisecond}, watched)...); len(c.Moves) != 0 {
+	if c := p.Measured("vgg", slices.Repeat([]time.Duration{10500 * time.Millisecond}, Watched)...); len(c.Moves) != 0 {
 		t.Errorf("a loss within the limit: %+v", c)
+	}
+}
+
+// Appendix D: of a job on an aggregator that is there with others as many tasks leave as is needed, the longest first, to those of its own
+// that have room for them within the limit (pseudocode 1).
+func TestPaperRelieves(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		other       time.Duration // of another job's task on the second aggregator
+		among, want []int
+	}{
+		{"one task suffices", 0, []int{1, 2}, []int{2, 1, 1}},
+		{"no other place", 0, []int{1}, []int{1, 1, 1}},
+		{"the longest finds no room", 8 * s, []int{1, 2}, []int{1, 2, 1}},
+	} {
+		p := NewPool(Limits{Loss: 0.1, Late: true})
+		p.Add(1)
+		p.Add(1)
+		p.Put(Job{ID: "busy", Iteration: 10 * s, Tasks: []Task{{Exec: 7 * s}}}, []int{1})
+		p.Put(Job{ID: "beside", Iteration: 10 * s, Tasks: []Task{{Exec: c.other}}}, []int{2})
+		p.Put(Job{ID: "a", Iteration: 10 * s, Tasks: []Task{{Exec: 3 * s}, {Exec: s}, {Exec: s}}}, []int{1, 1, 1})
+		before := p.LossAt(1)
+		change := p.Relieve(1, "a", c.among)
+		got := []int{1, 1, 1}
+		for _, m := range change.Moves {
+			got[m.Task] = m.To
+		}
+		if math.Abs(before-1.0/6) > 1e-9 || !slices.Equal(got, c.want) || p.LossAt(2) > 0.1 {
+			t.Errorf("%s: %+v from a loss of %.3f, want %v", c.name, change, before, c.want)
+		}
 	}
 }
 
@@ -251,7 +281,7 @@ func TestRandomPools(t *testing.T) {
 				p.Repack()
 			case k == 8:
 				id := live[r.IntN(len(live))]
-				p.Measured(id, slices.Repeat([]time.Duration{p.jobs[id].Iteration * 2}, watched)...)
+				p.Measured(id, slices.Repeat([]time.Duration{p.jobs[id].Iteration * 2}, Watched)...)
 			default:
 				p.Congested(1 + r.IntN(p.allocated))
 			}

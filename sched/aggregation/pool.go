@@ -309,3 +309,30 @@ func (p *Pool) Congested(id int) (c Change) {
 	c.Why = fmt.Sprintf("the network of aggregator %d is congested", id)
 	return c
 }
+
+// Relieve moves tasks of a job away from an aggregator, the longest first, until no job there loses more than the limit. Each goes to the best
+// fit among some others, which are those that the job has anyway; what fits none of them stays.
+func (p *Pool) Relieve(id int, of string, among []int) (c Change) {
+	others := slices.DeleteFunc(slices.Clone(p.aggregators), func(a *aggregator) bool { return a.id == id || !slices.Contains(among, a.id) })
+	j := p.jobs[of]
+	if j == nil {
+		return c
+	}
+	for _, task := range j.order() {
+		if p.LossAt(id) <= p.limits.Loss {
+			break
+		}
+		if j.at[task].id != id {
+			continue
+		}
+		if to := p.bestFit(j, task, others); to != nil {
+			p.place(&c, j, task, to)
+		}
+	}
+	if len(c.Moves) > 0 {
+		p.changes++
+		p.watch(j)
+		c.Why = fmt.Sprintf("jobs on aggregator %d lose more than the limit", id)
+	}
+	return c
+}

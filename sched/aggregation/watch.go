@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// watched is after how many iterations an assignment is judged (section 5.2.2).
-const watched = 100
+// Watched is after how many iterations an assignment is judged (section 5.2.2).
+const Watched = 100
 
 // watch begins to judge a job's assignment.
 func (p *Pool) watch(j *job) { j.since, j.seen = p.changes, nil }
@@ -20,7 +20,7 @@ func (p *Pool) Measured(id string, iterations ...time.Duration) (c Change) {
 	if j == nil {
 		return c
 	}
-	if j.seen = append(j.seen, iterations...); len(j.seen) < watched {
+	if j.seen = append(j.seen, iterations...); len(j.seen) < Watched {
 		return c
 	}
 	var took time.Duration
@@ -39,7 +39,7 @@ func (p *Pool) Measured(id string, iterations ...time.Duration) (c Change) {
 	}
 	p.changes++
 	p.spread(&c, last)
-	c.Why = fmt.Sprintf("job %s lost %.0f %% of its speed over %d iterations, so job %s gets an aggregator more", id, 100*lost, watched, last.ID)
+	c.Why = fmt.Sprintf("job %s lost %.0f %% of its speed over %d iterations, so job %s gets an aggregator more", id, 100*lost, Watched, last.ID)
 	return c
 }
 

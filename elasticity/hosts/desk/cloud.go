@@ -56,9 +56,10 @@ func (c *Cloud) Terminate(ctx context.Context, ids ...provisioner.InstanceID) er
 	return c.call(ctx, "giving slots back", http.MethodPost, "/terminate", ids, &shown{})
 }
 
-// Profile reports what serving the job's model takes.
-func (c *Cloud) Profile(ctx context.Context, of tiers.Profile) error {
-	return c.call(ctx, "reporting what serving takes", http.MethodPost, "/profile", of, &shown{})
+// Profile reports what serving the job's model takes, and gives how the shared hosts would have it served.
+func (c *Cloud) Profile(ctx context.Context, of tiers.Served) (preferred tiers.Preference, err error) {
+	err = c.call(ctx, "reporting what serving takes", http.MethodPost, "/profile", of, &preferred)
+	return preferred, err
 }
 
 // List returns the job's slots.

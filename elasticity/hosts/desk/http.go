@@ -191,14 +191,19 @@ func (d *Desk) serveTerminate(w http.ResponseWriter, r *http.Request, job string
 }
 
 func (d *Desk) serveProfile(w http.ResponseWriter, r *http.Request, job string) error {
-	var of tiers.Profile
+	var of tiers.Served
 	if err := read(r, &of); err != nil {
 		return err
 	}
-	if err := d.do(func(now time.Time) error { return d.brain.Book.Profile(now, job, of) }); err != nil {
+	var preferred tiers.Preference
+	err := d.do(func(now time.Time) (err error) {
+		preferred, err = d.brain.Book.Report(now, job, of)
+		return err
+	})
+	if err != nil {
 		return err
 	}
-	return write(w, shown{})
+	return write(w, preferred)
 }
 
 func (d *Desk) serveSlots(w http.ResponseWriter, _ *http.Request, job string) error {

@@ -1,0 +1,192 @@
+package hosts
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/tiers"
+)
+
+// crowd is three measured jobs on two reliable hosts of 8 vCPUs: a on both, b beside it on x, c beside it on y.
+type crowd struct {
+	t   *testing.T
+	b   *Book
+	now time.Time
+	log []Line // all that is on disk
+}
+
+func newCrowd(t *testing.T) *crowd {
+	c := &crowd{t: t, now: start}
+	for _, line := range []Line{
+		{Kind: Asked, Job: "a", Slots: []provisioner.InstanceID{"a1", "a2"}}, {Kind: Asked, Job: "b", Slots: []provisioner.InstanceID{"b1"}},
+		{Kind: Asked, Job: "c", Slots: []provisioner.InstanceID{"c1"}},
+		{Kind: Placed, Slot: "a1", Host: "x"}, {Kind: Placed, Slot: "a2", Host: "y"}, {Kind: Placed, Slot: "b1", Host: "x"}, {Kind: Placed, Slot: "c1", Host: "y"},
+	} {
+		line.T = start
+		if line.Kind == Asked {
+			line.Size = SizeOf(slotType)
+			line.Request = &provisioner.Request{Token: line.Job, Pool: stayPool, Count: len(line.Slots)}
+		}
+		c.log = append(c.log, line)
+	}
+	c.reread()
+	return c
+}
+
+// reread has another process keep the book, by what is on disk.
+func (c *crowd) reread() {
+	c.t.Helper()
+	c.b = NewBook(Rules{Provider: "ec2", Types: map[string]Size{slotType.Name: SizeOf(slotType)}, Loss: 0.1, Insist: time.Hour,
+		Offers: map[step.Tier]Offer{step.Reliable: {Least: SizeOf(hostType), Most: 2}}})
+	for _, l := range c.log {
+		if err := c.b.Apply(l); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	c.b.AddHost("x", step.Reliable, SizeOf(hostType))
+	c.b.AddHost("y", step.Reliable, SizeOf(hostType))
+}
+
+// says has a job report that serving takes so many cores, and that its last clocks, 40, took so long each.
+func (c *crowd) says(job string, n float64, clock time.Duration, owners string) (preferred string) {
+	c.t.Helper()
+	c.now = c.now.Add(time.Minute)
+	r := tiers.Served{Profile: cores(n), Owners: ids(owners), Clocks: 40, Lately: clock}
+	p, err := c.b.Report(c.now, job, r)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.log = append(c.log, c.b.Lines()...)
+	var out []string
+	for _, id := range p.Owners {
+		out = append(out, string(id))
+	}
+	return strings.Join(out, " ")
+}
+
+func ids(text string) (out []step.ID) {
+	for _, id := range strings.Fields(text) {
+		out = append(out, step.ID(id))
+	}
+	return out
+}
+
+const (
+	even  = "a1 a2 a1 a2 a1 a2 a1 a2"
+	moved = "a2 a2 a1 a2 a1 a2 a1 a2"
+	onB   = "b1 b1 b1 b1 b1 b1 b1 b1"
+	onC   = "c1 c1 c1 c1 c1 c1 c1 c1"
+)
+
+// busy has x congested: a's four cores are on x and y, where b needs 7 and c needs 2.
+func (c *crowd) busy() {
+	c.t.Helper()
+	c.says("b", 7, time.Second, onB)
+	c.says("c", 2, time.Second, onC)
+	if p := c.says("a", 4, time.Second, even); p != moved {
+		c.t.Fatalf("x has 9 cores' work for 8: a should have %q, not %q", moved, p)
+	}
+}
+
+// A partition leaves a congested host as soon as jobs lose more than the limit there, and no more of them than is needed (pseudocode 1,
+// appendix D): 8.5 cores of 8 cost 6 %. The change stays when a hundred clocks of each job beside it were as short as before (3.3.2).
+func TestAPartitionLeavesACongestedHost(t *testing.T) {
+	c := newCrowd(t)
+	c.busy()
+	for range 5 {
+		c.says("b", 7, time.Second, onB)
+		c.says("c", 2, 1050*time.Millisecond, onC)
+		if p := c.says("a", 4, time.Second, moved); p != moved {
+			t.Fatalf("a should have %q", p)
+		}
+	}
+	if c.b.watch != nil {
+		t.Errorf("still watched: %+v", c.b.watch)
+	}
+	if s := c.b.Serving(map[step.ID]float64{"x": 8, "y": 8}); s.Cores["x"] != 8.5 || s.Cores["y"] != 4.5 || s.Loss["a"] > 0.1 || s.Loss["c"] != 0 {
+		t.Errorf("with the owners that a has reported: %+v", s)
+	}
+	c.reread()
+	if p := c.says("a", 4, time.Second, even); p != moved {
+		t.Errorf("the next process prefers %q", p)
+	}
+}
+
+// What a change costs a job beside it has it taken back after a hundred clocks, and not made again while the job has the same slots. Clocks of
+// before the move do not count, nor do jobs that were moved meanwhile.
+func TestAMoveThatProvesSlowIsTakenBack(t *testing.T) {
+	for _, one := range []struct {
+		name  string
+		owner string
+		back  bool
+	}{{"beside it", onC, true}, {"moved itself", "c1 c1 c1 c1 c1 c1 c1 elsewhere", false}} {
+		c := newCrowd(t)
+		c.busy()
+		c.says("c", 2, 9*time.Second, onC) // a has not moved yet
+		c.says("a", 4, time.Second, moved)
+		c.says("c", 2, 9*time.Second, onC) // in part of before
+		for n := range 3 {
+			if p := c.says("a", 4, time.Second, moved); p != moved {
+				t.Fatalf("%s: back after %d reports: %q", one.name, n, p)
+			}
+			c.says("c", 2, 1200*time.Millisecond, one.owner)
+		}
+		want := moved
+		if one.back {
+			want = even
+		}
+		for range 4 {
+			if p := c.says("a", 4, time.Second, want); p != want {
+				t.Fatalf("%s: a should have %q, not %q", one.name, want, p)
+			}
+		}
+		if i := slices.IndexFunc(c.log, func(l Line) bool { return strings.Contains(l.Why, "lost 17 % of its speed over 120 clocks") }); (i >= 0) != one.back {
+			t.Errorf("%s: line %d says why", one.name, i)
+		}
+	}
+}
+
+// Nothing is preferred where it is of no use: on hosts with room, for jobs on one host, of owners that are not known, and when the job has other
+// slots since. A job that does not do it is not asked for ever, and does not keep others waiting.
+func TestNothingIsPreferred(t *testing.T) {
+	c := newCrowd(t)
+	c.says("b", 6, time.Second, onB)
+	for _, owners := range []string{even, ""} {
+		if p := c.says("a", 4, time.Second, owners); p != "" {
+			t.Errorf("x has room, and %q is preferred", p)
+		}
+	}
+	if c.says("b", 12, time.Second, onB); c.says("a", 4, time.Second, "") != "" {
+		t.Error("partitions move from nobody knows where")
+	}
+	if p := c.says("b", 12, time.Second, onB); p != "" {
+		t.Errorf("b has one slot, and %q is preferred", p)
+	}
+
+	c = newCrowd(t)
+	c.busy()
+	c.now = c.now.Add(time.Hour)
+	c.says("a", 4, time.Second, even)
+	if n := c.count(Preferred); c.b.watch != nil || n != 1 {
+		t.Errorf("a does not move, and was asked %d times; watched is %+v", n, c.b.watch)
+	}
+	c.b.Return(c.now, "a", "a2")
+	c.b.Gone(c.now, "y", "a2", "")
+	c.log = append(c.log, c.b.Lines()...)
+	if p := c.says("a", 4, time.Second, "a1 a1 a1 a1 a1 a1 a1 a1"); p != "" {
+		t.Errorf("on one slot %q is preferred", p)
+	}
+}
+
+func (c *crowd) count(kind string) (n int) {
+	for _, l := range c.log {
+		if l.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
