@@ -14,6 +14,20 @@ type Summarizer interface {
 	Summary(m model.Model) (name string, content []byte, err error)
 }
 
+// Doubtful is a Program that may find its data doubtful, such as ratings that are all the same.
+type Doubtful interface {
+	// Doubts are for people, before they train.
+	Doubts() []string
+}
+
+// Doubts returns what a program finds doubtful.
+func Doubts(program Program) []string {
+	if d, can := program.(Doubtful); can {
+		return d.Doubts()
+	}
+	return nil
+}
+
 // Save writes a model to a file and, if the program can sum it up, the summary beside it: with model.safetensors goes
 // model.topics.txt.
 func Save(path string, program Program, m model.Model) error {

@@ -11,8 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/tierml/tierml/internal/decompress"
 )
 
 // Bag is a collection of documents as bags of words, without those that are empty. Document i has the entries Start[i]
@@ -37,7 +35,7 @@ const maxBagHeader = 1 << 31
 // words and of entries, a line each, then a line `document word count` for each entry, numbers from 1. Entries may
 // come in any order as long as no word of a document comes twice. Up to maxBad bad lines are left out.
 func ReadBagOfWords(name string, r io.Reader, maxBad int) (Bag, error) {
-	plain, err := decompress.Reader(r)
+	plain, err := Plain(r)
 	if err != nil {
 		return Bag{}, fmt.Errorf("%s: %w", name, err)
 	}
@@ -193,7 +191,7 @@ func (b *bagReader) bag() (Bag, error) {
 
 // ReadVocabulary reads the words of a bag of words, one a line.
 func ReadVocabulary(name string, r io.Reader) ([]string, error) {
-	plain, err := decompress.Reader(r)
+	plain, err := Plain(r)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}

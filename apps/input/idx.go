@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-
-	"github.com/tierml/tierml/internal/decompress"
 )
 
 // IDX is an array of bytes of any number of dimensions, as the MNIST files hold images and labels
@@ -23,7 +21,7 @@ const maxIDX = 1 << 40
 // ReadIDX reads a file of unsigned bytes in IDX format: two zero bytes, the type (8), the number of dimensions,
 // each dimension as a big-endian 32-bit number, then the values.
 func ReadIDX(name string, r io.Reader) (IDX, error) {
-	plain, err := decompress.Reader(r)
+	plain, err := Plain(r)
 	if err != nil {
 		return IDX{}, fmt.Errorf("%s: %w", name, err)
 	}

@@ -6,8 +6,6 @@ import (
 	"io"
 	"math"
 	"strconv"
-
-	"github.com/tierml/tierml/internal/decompress"
 )
 
 // Sparse is a file of labelled sparse vectors. Vector i has the entries Start[i] to Start[i+1].
@@ -32,7 +30,7 @@ const maxIndex = 1 << 30
 //
 // with indices from 1, ascending. What follows a # is a comment. Up to maxBad bad lines are left out.
 func ReadLIBSVM(name string, r io.Reader, maxBad int) (Sparse, error) {
-	plain, err := decompress.Reader(r)
+	plain, err := Plain(r)
 	if err != nil {
 		return Sparse{}, fmt.Errorf("%s: %w", name, err)
 	}

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/tierml/tierml/internal/decompress"
 )
 
 // Rating is one line: what a user thinks of an item. The ids are the file's own.
@@ -50,7 +48,7 @@ const formats = "want CSV with the header user,item,rating, or MovieLens u.data 
 //
 // Ids are whole numbers from 0, ratings are decimal numbers. Up to maxBad bad lines are left out.
 func ReadRatings(name string, r io.Reader, maxBad int) (Ratings, error) {
-	plain, err := decompress.Reader(r)
+	plain, err := Plain(r)
 	if err != nil {
 		return Ratings{}, fmt.Errorf("%s: %w", name, err)
 	}
@@ -80,7 +78,7 @@ type Pairs struct {
 
 // ReadPairs reads what ReadRatings reads, and CSV without ratings, with the header user,item. Repeats stay.
 func ReadPairs(name string, r io.Reader, maxBad int) (Pairs, error) {
-	plain, err := decompress.Reader(r)
+	plain, err := Plain(r)
 	if err != nil {
 		return Pairs{}, fmt.Errorf("%s: %w", name, err)
 	}

@@ -11,8 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/tierml/tierml/internal/decompress"
 )
 
 // Table is a CSV file with a header, column by column. All columns have the same length.
@@ -38,7 +36,7 @@ const maxWords = 1000
 // empty is, number or word, decides what the column is; a word in a column of numbers makes a bad line. An empty
 // field, NA and ? say that nothing is there. Up to maxBad bad lines are left out.
 func ReadTable(name string, r io.Reader, maxBad int) (Table, error) {
-	plain, err := decompress.Reader(r)
+	plain, err := Plain(r)
 	if err != nil {
 		return Table{}, fmt.Errorf("%s: %w", name, err)
 	}
@@ -193,12 +191,17 @@ func (c *columnReader) parse(field string) (value float32, reason string) {
 // separated is a number with a decimal comma, or with separators of thousands.
 var separated = regexp.MustCompile(`^[+-]?([0-9]+,[0-9]+|[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?|[0-9]{1,3}(\.[0-9]{3})+,[0-9]+)$`)
 
+// signed is a number with the sign of a currency before it, or with a percent sign behind it.
+var signed = regexp.MustCompile(`^([+-]?\p{Sc} ?[0-9][0-9.,]*|[+-]?[0-9][0-9.,]* ?%)$`)
+
 func (c *columnReader) word(field string) (value float32, reason string) {
 	place, known := c.places[field]
 	if !known {
 		switch {
 		case separated.MatchString(field):
 			return 0, fmt.Sprintf("%q is written with a comma: write numbers as 1234.5", field)
+		case signed.MatchString(field):
+			return 0, fmt.Sprintf("%q has a sign of money or of a share: write numbers as 1234.5", field)
 		case strings.IndexByte(field, 0) >= 0:
 			return 0, fmt.Sprintf("%q has a zero byte: the file is damaged, or not text", field)
 		}

@@ -18,7 +18,6 @@ import (
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/input"
 	"github.com/tierml/tierml/apps/parallel"
-	"github.com/tierml/tierml/internal/decompress"
 	"github.com/tierml/tierml/ps"
 )
 
@@ -90,7 +89,7 @@ func read(in apps.Input) (*source, error) { return readAs(in, readImages) }
 
 // readAs leaves images to a function.
 func readAs(in apps.Input, images func(apps.Input, io.Reader) (*source, error)) (*source, error) {
-	plain, err := decompress.Reader(in.Data)
+	plain, err := input.Plain(in.Data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", in.Name, err)
 	}

@@ -99,6 +99,14 @@ func (c Column) fractional() bool {
 	return slices.ContainsFunc(c.Values, func(v float64) bool { return v != math.Trunc(v) })
 }
 
+// Doubts are what people should know before they train.
+func (t *Task) Doubts() []string {
+	if len(t.Classes) > 0 || len(t.Target.Values) != 1 {
+		return nil
+	}
+	return []string{fmt.Sprintf("column %q is %v in every line: there is nothing to predict", t.Target.Name, t.Target.Values[0])}
+}
+
 func newTask(dataset apps.Dataset, params apps.Params, choose func([]Column) int, check func(*Task) error) (*Task, error) {
 	data, err := dataOf(dataset)
 	if err != nil {
@@ -159,6 +167,9 @@ func (d Data) column(target any) (int, error) {
 
 // choices lists the columns but some, for messages.
 func (d Data) choices(but ...string) string {
+	if !d.Table() {
+		return "train on another file"
+	}
 	var names []string
 	for _, c := range d.Columns {
 		if !slices.Contains(but, c.Name) {

@@ -159,6 +159,9 @@ type Program struct {
 // Name is how job files name the application.
 func (p *Program) Name() string { return p.name }
 
+// Doubts implements apps.Doubtful.
+func (p *Program) Doubts() []string { return p.task.Doubts() }
+
 // ReadLate implements apps.Late: the last gradients weigh most.
 func (p *Program) ReadLate() bool { return true }
 

@@ -127,6 +127,14 @@ func (*Program) Score(loss float64, n int64) float64 { return math.Sqrt(loss / f
 // ScoreName names what Score gives.
 func (*Program) ScoreName() string { return "RMSE" }
 
+// Doubts implements apps.Doubtful.
+func (p *Program) Doubts() []string {
+	if p.ratings.Low < p.ratings.High {
+		return nil
+	}
+	return []string{fmt.Sprintf("every rating is %v: there is nothing to predict", p.ratings.Low)}
+}
+
 // WorkPerClock is the work of one clock over all splits; over the clocks of a pass this is its exact mean.
 func (p *Program) WorkPerClock() float64 {
 	return float64(p.data.Examples) * workPerExample(p.rank) / float64(p.batches)

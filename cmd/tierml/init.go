@@ -17,6 +17,7 @@ import (
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/planner/jobinit"
+	"github.com/tierml/tierml/ps"
 )
 
 func newInitCommand() *cobra.Command {
@@ -148,14 +149,14 @@ func writeJobFile(ctx context.Context, path string, w jobinit.Wanted, out io.Wri
 		return fmt.Errorf("writing the job file: %w", err)
 	}
 	job, err := config.Load(file.Name())
-	if err == nil && job.Cloud == config.CloudLocal { // the others' plans ask the provider
-		_, err = planJob(ctx, job)
+	if err == nil {
+		err = tryJob(ctx, job)
 	}
 	if faults, ok := errors.AsType[config.Faults](err); ok {
 		for i := range faults {
 			faults[i].File = path
 		}
-		fmt.Fprintf(out, "%s was not written: with these answers the job cannot be planned.\n", path)
+		fmt.Fprintf(out, "%s was not written: with these answers the job would be refused.\n", path)
 		return faults
 	}
 	if err != nil {
@@ -173,4 +174,15 @@ func writeJobFile(ctx context.Context, path string, w jobinit.Wanted, out io.Wri
 	}
 	next(cli.Step{Command: "tierml plan " + path, Why: "what it would buy and cost; starts nothing"}, cli.Step{Command: "tierml run " + path})
 	return nil
+}
+
+// tryJob finds out what the next command would refuse. Plans of other clouds ask the provider.
+func tryJob(ctx context.Context, job *config.Job) (err error) {
+	switch {
+	case job.Cloud == config.CloudLocal:
+		_, err = planJob(ctx, job)
+	case job.Cloud == config.CloudNone && !job.IsProgram():
+		_, _, err = prepare(ctx, job, func(ps.Split) (io.WriteCloser, error) { return discard{}, nil })
+	}
+	return err
 }

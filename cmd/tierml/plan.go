@@ -245,7 +245,7 @@ func prepareJobWith(ctx context.Context, job *config.Job, bytes func() int64, pr
 		}
 		input.Tuning = planner.TuningText(job, p.choice, known)
 	}
-	input.Sources, input.ZoneIDs, input.Warnings = market.Sources, market.ZoneIDs, slices.Concat(tight, market.Doubts(p.choice.Pools), market.Warnings)
+	input.Sources, input.ZoneIDs, input.Warnings = market.Sources, market.ZoneIDs, slices.Concat(tight, apps.Doubts(p.program), market.Doubts(p.choice.Pools), market.Warnings)
 	for _, warning := range []string{idle(job, mostMachines(p.choice)), thisHost().warn(localMachines(job, p.choice))} {
 		if warning != "" {
 			input.Warnings = append(slices.Clone(input.Warnings), warning)

@@ -144,6 +144,9 @@ func train(ctx context.Context, o trainOptions, job *config.Job, out, errOut io.
 	}
 	fmt.Fprintf(errOut, "%s: %d examples to train on, %d held out, in %d splits; %d threads, %s\n",
 		program.Name(), dataset.Examples, dataset.Test, dataset.Splits, o.threads, how)
+	for _, doubt := range apps.Doubts(program) {
+		fmt.Fprintf(errOut, "Warning: %s\n", doubt)
+	}
 	if job.Train.Consistency != config.BSP {
 		fmt.Fprintf(errOut, "Consistency %s has no effect in one process: every clock sees the previous one\n", job.Train.Consistency)
 	}

@@ -14,6 +14,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/tierml/tierml/apps/input"
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/location"
 	"github.com/tierml/tierml/market"
@@ -138,7 +139,10 @@ func (d *Dialogue) training(w *Wanted) (err error) {
 		if IsProgram(path) {
 			return nil
 		}
-		return file(path)
+		if err := file(path); err != nil {
+			return err
+		}
+		return readable(path)
 	}}); err != nil {
 		return err
 	}
@@ -381,6 +385,23 @@ func file(path string) error {
 		return fmt.Errorf("%s is not a file", path)
 	}
 	return nil
+}
+
+// readable refuses a file that cannot be data of any application, such as an archive. Objects in a store are read later.
+func readable(path string) error {
+	if location.IsURL(path) {
+		return nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	text, err := input.Plain(f)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return text.Close()
 }
 
 func among(names []string) func(string) error {

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tierml/tierml/internal/decompress"
+	"github.com/tierml/tierml/apps/input"
 	"github.com/tierml/tierml/internal/stopping"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/planner"
@@ -163,7 +163,7 @@ func AppOf(path string) string {
 		return ""
 	}
 	defer file.Close()
-	plain, err := decompress.Reader(file)
+	plain, err := input.Plain(file)
 	if err != nil {
 		return ""
 	}

@@ -1,0 +1,60 @@
+package input
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"regexp"
+
+	"github.com/tierml/tierml/internal/decompress"
+)
+
+// ErrJSON refuses JSON, a file of lines too.
+var ErrJSON = errors.New("it is JSON: write it as CSV, with the names in the first line")
+
+// json is the beginning of a list or an object; no header or number of the other formats begins so.
+var json = regexp.MustCompile(`^(\x{feff})?\s*[{\[]\s*["{\[\]}]`)
+
+// look is how much of a text shows what it is.
+const look = 64 << 10
+
+// Plain returns the text of a data file: unpacked, and with newlines where lines end with carriage returns alone, as old spreadsheets
+// write them.
+func Plain(r io.Reader) (io.ReadCloser, error) {
+	plain, err := decompress.Reader(r)
+	if err != nil {
+		return nil, err
+	}
+	in := bufio.NewReaderSize(plain, look)
+	first, err := in.Peek(look)
+	if err != nil && !errors.Is(err, io.EOF) && len(first) == 0 {
+		return nil, errors.Join(err, plain.Close())
+	}
+	text := bytes.IndexByte(first, 0) < 0
+	switch {
+	case json.Match(first):
+		return nil, errors.Join(ErrJSON, plain.Close())
+	case text && bytes.IndexByte(first, '\r') >= 0 && bytes.IndexByte(first, '\n') < 0:
+		return opened{carriageReturns{in}, plain}, nil
+	}
+	return opened{in, plain}, nil
+}
+
+// opened is a text and what to close after it.
+type opened struct {
+	io.Reader
+	io.Closer
+}
+
+type carriageReturns struct{ in io.Reader }
+
+func (c carriageReturns) Read(p []byte) (int, error) {
+	n, err := c.in.Read(p)
+	for i, b := range p[:n] {
+		if b == '\r' {
+			p[i] = '\n'
+		}
+	}
+	return n, err
+}

@@ -1,0 +1,59 @@
+package input
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+)
+
+func TestPlain(t *testing.T) {
+	for in, want := range map[string]string{
+		"a,b\r1,2\r":         "a,b\n1,2\n",
+		"a,b\r\n1,2\r\n":     "a,b\r\n1,2\r\n",
+		"a,b\n1,\"x\ry\"\n":  "a,b\n1,\"x\ry\"\n",
+		"\x00\x00\x08\x01\r": "\x00\x00\x08\x01\r", // pictures
+		"[a],b\n1,2\n":       "[a],b\n1,2\n",
+		"":                   "",
+	} {
+		r, err := Plain(strings.NewReader(in))
+		if err != nil {
+			t.Errorf("%q: %v", in, err)
+			continue
+		}
+		if got, err := io.ReadAll(r); err != nil || string(got) != want {
+			t.Errorf("%q became %q: %v", in, got, err)
+		}
+	}
+	for _, in := range []string{`{"a": 1}`, "\ufeff[\n {\"a\": 1}\n]", "[[1, 2]]", "[]", "{}"} {
+		if _, err := Plain(strings.NewReader(in)); !errors.Is(err, ErrJSON) {
+			t.Errorf("%q: %v", in, err)
+		}
+	}
+}
+
+func TestOldLineEnds(t *testing.T) {
+	table, err := ReadTable("t.csv", strings.NewReader("x,y\r1,2\r3,4\r"), 0)
+	if err != nil || table.Rows != 2 {
+		t.Errorf("%d rows, %v", table.Rows, err)
+	}
+	ratings, err := ReadRatings("r.csv", strings.NewReader("user,item,rating\r1,1,5\r1,2,4\r"), 0)
+	if err != nil || len(ratings.Rated) != 2 {
+		t.Errorf("%d ratings, %v", len(ratings.Rated), err)
+	}
+}
+
+// A number with a sign of money or of a share is no word: a column of them would be as many words as there are rows.
+func TestNumbersWithSigns(t *testing.T) {
+	for _, cell := range []string{"$0.5", "-$12", "€3", "£ 7", "12%", "-0.5 %", "$1000.25"} {
+		_, err := ReadTable("t.csv", strings.NewReader("x,y\n"+cell+",2\n"), 0)
+		if err == nil || !strings.Contains(err.Error(), "t.csv:2: column 1 (x): "+`"`+cell+`" has a sign of money or of a share: write numbers as 1234.5`) {
+			t.Errorf("%s: %v", cell, err)
+		}
+	}
+	for _, word := range []string{"$", "%", "0-10%", "$HOME", "a%"} {
+		if _, err := ReadTable("t.csv", strings.NewReader("x,y\n"+word+",2\n"), 0); err != nil {
+			t.Errorf("%s: %v", word, err)
+		}
+	}
+}
