@@ -22,6 +22,7 @@ import (
 	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/market/trace"
+	"github.com/tierml/tierml/planner/local"
 )
 
 // offerFlags are the flags that say what the fake cloud sells; both of its commands have them.
@@ -56,11 +57,11 @@ func (g *offerFlags) load(log io.Writer) (fakecloud.Config, error) {
 		return trace.Read(r, trace.Options{Provider: g.provider, File: g.prices})
 	})
 	if err != nil {
-		return c, err
+		return c, fmt.Errorf("--prices: %w; %s", err, local.WantedPrices)
 	}
 	catalog, err := readFile(g.catalog, market.ReadCatalog)
 	if err != nil {
-		return c, err
+		return c, fmt.Errorf("--catalog: %w; %s", err, local.WantedCatalog)
 	}
 	if c.Region, err = g.chooseRegion(prices); err != nil {
 		return c, err

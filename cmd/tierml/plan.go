@@ -129,7 +129,8 @@ func printPlan(out io.Writer, plan *planner.Plan, job *config.Job, format string
 		}
 		fmt.Fprintln(out)
 	}
-	return plan.WriteText(out, planner.Style{Color: useColor(out), Speed: job.Local.Speed})
+	style := planner.Style{Color: useColor(out), Speed: job.Local.Speed}
+	return table.Folded(out, func(w io.Writer) error { return plan.WriteText(w, style) })
 }
 
 // planTable lists the pools that were considered.

@@ -93,3 +93,16 @@ func TestFits(t *testing.T) {
 		t.Errorf("no rows: %v %q", err, &none)
 	}
 }
+
+// No word is broken, nothing is lost, and lines that fit stay as they are.
+func TestFold(t *testing.T) {
+	const text = "Plan for demo\n\n  ✓  c3.4xlarge  us-west-1a    0.2031     0.9560\n  \x1b[1mExpected cost     $12.05   $11.61 to $12.83\x1b[0m\nunbreakable-as-it-is-so-long\n"
+	const want = "Plan for demo\n\n  ✓  c3.4xlarge\n    us-west-1a  0.2031\n    0.9560\n" +
+		"  \x1b[1mExpected cost\n    $12.05  $11.61 to\n    $12.83\x1b[0m\nunbreakable-as-it-is-so-long\n"
+	if got := fold(text, 22); got != want {
+		t.Errorf("folded to 22 columns:\n%s\nwant:\n%s", got, want)
+	}
+	if got := fold(text, 60); got != text {
+		t.Errorf("lines that fit became\n%s", got)
+	}
+}

@@ -44,6 +44,13 @@ type Market struct {
 // Load reads the files of a job. A file that cannot be understood is reported as config.Faults.
 func Load(job *config.Job) (*Market, error) { return LoadFiles(job, []string{job.Local.Prices}) }
 
+// WantedPrices and WantedCatalog are what to do about a file that is something else.
+const (
+	WantedPrices = "name a price history: CSV with the columns timestamp, zone, instance_type, product, price, or the JSON of " +
+		"`aws ec2 describe-spot-price-history`"
+	WantedCatalog = "name a CSV file with the columns region, instance_type, vcpu, memory_gib, linux_ondemand_usd_hour"
+)
+
 // LoadFiles is Load with the prices of other files, which are put together.
 func LoadFiles(job *config.Job, prices []string) (*Market, error) {
 	m := &Market{}
@@ -53,14 +60,14 @@ func LoadFiles(job *config.Job, prices []string) (*Market, error) {
 		t, err := readPrices(file, trace.Options{Provider: job.Provider})
 		if err != nil {
 			return nil, job.Fault("local.prices", fmt.Sprintf("%s: %v", file, err),
-				"name a price history: CSV with the columns timestamp, zone, instance_type, product, price, the JSON of `aws ec2 describe-spot-price-history`, or a price store of `tierml prices`")
+				WantedPrices+", or a price store of `tierml prices`")
 		}
 		traces = append(traces, t)
 	}
 	m.Trace = trace.Merge(traces...)
 	if m.Catalog, err = ReadCatalog(job.Local.Catalog); err != nil {
 		return nil, job.Fault("local.catalog", fmt.Sprintf("%s: %v", job.Local.Catalog, err),
-			"name a CSV file with the columns region, instance_type, vcpu, memory_gib, linux_ondemand_usd_hour")
+			WantedCatalog)
 	}
 	if offers, skipped := m.Offers(); len(offers) == 0 && len(skipped) > 0 {
 		return nil, job.Fault("local.catalog", fmt.Sprintf("%s has none of the machine types in %s, such as %s", job.Local.Catalog,

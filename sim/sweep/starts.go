@@ -45,6 +45,9 @@ func ParseStarts(s string, seed uint64) (Starts, error) {
 	return starts, nil
 }
 
+// usualStarts are asked for by commands that were not given a number; they take as many as there are.
+const usualStarts = 100
+
 // times returns the starts that count: with a week of history before them, room for the run behind, and no hole of the
 // recording where they would run.
 func (s Starts) times(cfg *sim.Config) ([]time.Time, error) {
@@ -78,6 +81,8 @@ func (s Starts) times(cfg *sim.Config) ([]time.Time, error) {
 		return time.Time{} // there are not so many
 	}
 	switch {
+	case s.Count > max(minutes, usualStarts):
+		return nil, fmt.Errorf("%d starts: the recording has no more than %d, one a minute; write fewer, or every for all of them", s.Count, minutes)
 	case minutes == 0:
 		return nil, fmt.Errorf("no start fits: wherever %s of history lie before it and %s behind it, the recording has holes", history, horizonOf(cfg))
 	case s.Every || s.Count >= minutes:

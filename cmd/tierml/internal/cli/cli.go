@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tierml/tierml/internal/spelling"
+	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/internal/terminal"
 )
 
@@ -36,8 +37,8 @@ type Step struct {
 // neither programs nor files get it.
 func Next(cmd *cobra.Command, steps ...Step) {
 	if out := cmd.ErrOrStderr(); !Quiet(cmd) && IsTerminal(out) {
-		fmt.Fprintln(out) // apart from what the command has said
-		WriteSteps(out, steps...)
+		fmt.Fprintln(out)                                                                      // apart from what the command has said
+		_ = table.Folded(out, func(w io.Writer) error { WriteSteps(w, steps...); return nil }) // as of all hints
 	}
 }
 
