@@ -245,6 +245,7 @@ image: $(CACHE) ## a container image with cloud: kubernetes, from scratch and wi
 exam-kube: ## cloud: kubernetes (-tags kube): vet, its tests, and the exam on client-go's fake API server
 	$(GO) vet -tags kube ./providers/kube/... ./fakecloud/kubelet ./providers/all ./test/kube ./cmd/tierml
 	$(GO) test -tags kube -timeout 10m ./providers/kube/...
+	$(GO) test -tags kube -run Agree ./jobrun
 
 .PHONY: manifests
 # Helm's own place is .ci/with-kube's, too.
