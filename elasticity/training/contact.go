@@ -90,6 +90,7 @@ func (t *Training) takeHello(m *Node, h tiers.Hello) (due bool) {
 	m.Ready, m.Loading = false, false
 	m.Loaded = nil
 	m.loads++
+	t.Layout.idle.lacking = true
 	m.Address = h.Address
 	t.Silence.Stale = true
 	t.Silence.lookAgain(t.Now.Add(t.cfg.DeadAfter)) // until it called it had BootWithin

@@ -35,6 +35,7 @@ type failureDetector struct {
 
 	outage *outage   // most machines have fallen silent together
 	Next   time.Time // no machine is silent for too long before
+	Gave   time.Time // when it last gave machines up: see together
 
 	// Next follows from the machines heard longest ago: it stays as it is until one of them is heard again.
 	Stale         bool // others may
@@ -66,9 +67,13 @@ const OutageFor = 10
 
 func (si *failureDetector) outageFor() time.Duration { return OutageFor * si.cfg.DeadAfter }
 
+// together is when machines may be given up again. Those of a bulk eviction fall silent one by one within milliseconds, and each time that
+// one is given up all are looked at.
+func (si *failureDetector) together() time.Time { return si.Gave.Add(si.cfg.BrokenAfter / 10) }
+
 // GiveUp gives up the machines that are silent for too long.
 func (si *failureDetector) GiveUp() {
-	if si.outage == nil && si.Now.Before(si.Next) {
+	if si.outage == nil && (si.Now.Before(si.Next) || si.Now.Before(si.together())) {
 		return
 	}
 	silent := false // a machine is silent for too long, and nothing else explains it
@@ -77,12 +82,12 @@ func (si *failureDetector) GiveUp() {
 		case m.Lost || m.Ended:
 		case m.Address == "":
 			if si.Awake.Over(m.Heard, si.cfg.BootWithin) {
-				si.machines.GiveUp(m.Machine, fmt.Sprintf("its agent did not call in %.0f s", si.Wall(si.cfg.BootWithin)))
+				si.giveUp(m, fmt.Sprintf("its agent did not call in %.0f s", si.Wall(si.cfg.BootWithin)))
 			}
 		default:
 			why := si.why(m)
 			if why != "" && m.hungUp && !m.BrokenAt.IsZero() {
-				si.machines.GiveUp(m.Machine, why)
+				si.giveUp(m, why)
 			} else {
 				silent = silent || why != ""
 			}
@@ -96,9 +101,14 @@ func (si *failureDetector) GiveUp() {
 			continue
 		}
 		if why := si.why(m); why != "" {
-			si.machines.GiveUp(m.Machine, why)
+			si.giveUp(m, why)
 		}
 	}
+}
+
+func (si *failureDetector) giveUp(m *Node, why string) {
+	si.Gave = si.Now
+	si.machines.GiveUp(m.Machine, why)
 }
 
 // why is why a machine that has called is to be given up for its silence; empty = it is not.
@@ -224,6 +234,9 @@ func (si *failureDetector) next() time.Time {
 	}
 	by(si.called.at, si.cfg.BootWithin)
 	by(si.quiet.at, si.cfg.DeadAfter)
+	if again := si.together(); next.Before(again) {
+		return again
+	}
 	return next
 }
 

@@ -46,7 +46,7 @@ type layout struct {
 	routeNews  bool // owners changed since the last broadcast
 	Splits     []splitState
 	between    int // splits without a holder, or that their holder was asked for
-	misplaced  int // splits whose holder is to change
+	idle       idleSplits
 	Moves      map[ps.Partition]ps.ServerID
 	MoveRetry  time.Time
 	rotating   *rotation // all partitions are to change places
@@ -67,6 +67,24 @@ type layout struct {
 	// Kept for their memory.
 	spareLoads   []int
 	spareWorkers []ps.ServerID
+}
+
+// idleSplits are those whose holder is to change, and about which advanceSplits has something to do.
+type idleSplits struct {
+	free    int  // have no holder
+	held    int  // their holder was not asked for them
+	lacking bool // a taker may have to load some first
+}
+
+// count takes a split in, or out before it changes (-1).
+func (la *layout) count(split ps.Split, by int) {
+	switch s := &la.Splits[split]; {
+	case !la.isMisplaced(split) || s.releasing:
+	case s.Holder == "":
+		la.idle.free += by
+	default:
+		la.idle.held += by
+	}
 }
 
 func partitionsOf(holders []ps.ServerID, id ps.ServerID) []ps.Partition {
@@ -182,11 +200,9 @@ func (la *layout) setTarget(to tiers.Layout) {
 		}
 	}
 	la.Target, la.takers, la.workers = to, takers, nil
-	la.misplaced = 0
+	la.idle = idleSplits{lacking: true}
 	for i := range la.Splits {
-		if la.isMisplaced(ps.Split(i)) {
-			la.misplaced++
-		}
+		la.count(ps.Split(i), 1)
 	}
 }
 
@@ -226,9 +242,7 @@ func splitsOf(holders []ps.ServerID, id ps.ServerID) []ps.Split {
 func (la *layout) hand(split ps.Split, to ps.ServerID) {
 	s := &la.Splits[split]
 	la.handed++
-	if la.isMisplaced(split) {
-		la.misplaced--
-	}
+	la.count(split, -1)
 	if s.by != nil {
 		s.by.Splits--
 	}
@@ -242,14 +256,13 @@ func (la *layout) hand(split ps.Split, to ps.ServerID) {
 	if to == "" {
 		la.between++
 	}
-	if la.isMisplaced(split) {
-		la.misplaced++
-	}
+	la.count(split, 1)
 }
 
 // askBack notes that a split's holder is to give it back.
 func (la *layout) askBack(split ps.Split) {
 	if s := &la.Splits[split]; s.Holder != "" && !s.releasing {
+		la.count(split, -1)
 		s.releasing = true
 		la.between++
 	}
@@ -257,10 +270,13 @@ func (la *layout) askBack(split ps.Split) {
 
 // askNoMore takes that back.
 func (la *layout) askNoMore(split ps.Split) {
-	if s := &la.Splits[split]; s.Holder != "" && s.releasing {
-		la.between--
+	if s := &la.Splits[split]; s.releasing {
+		if s.Holder != "" {
+			la.between--
+		}
+		s.releasing = false
+		la.count(split, 1)
 	}
-	la.Splits[split].releasing = false
 }
 
 // outruns reports whether the clock that a machine has begun is better done again than waited for, now that some of its splits were

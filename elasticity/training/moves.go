@@ -168,27 +168,33 @@ func (la *layout) recordMoved() {
 
 // advanceSplits hands splits on: load at the taker, take back from the giver at a clock's end, assign.
 func (t *Training) advanceSplits() {
-	if t.Layout.misplaced == 0 || t.Recovery != nil || t.Ending || !t.Layout.Standing() {
+	idle, halting := &t.Layout.idle, t.Halt != nil || t.wantsHalt()
+	if idle.free == 0 && (idle.held == 0 || halting) && !idle.lacking || t.Recovery != nil || t.Ending || !t.Layout.Standing() {
 		return
 	}
+	idle.lacking = false
 	var load, release map[ps.ServerID][]ps.Split
 	var assign map[ps.ServerID][]tiers.SplitAt
 	for i := range t.Layout.Splits {
 		s, split := &t.Layout.Splits[i], ps.Split(i)
 		taker := t.Layout.takers[i]
-		if taker == nil || s.by == taker || !taker.Member() || !taker.alive() {
+		if taker == nil || s.by == taker {
+			continue
+		}
+		if !taker.Member() || !taker.alive() {
+			idle.lacking = true
 			continue
 		}
 		want := taker.ID
 		switch {
 		case !taker.Loaded.Has(split):
-			if !taker.Loading {
+			if idle.lacking = true; !taker.Loading {
 				add(&load, want, split)
 			}
 		case s.Holder == "":
 			t.Layout.hand(split, want)
 			add(&assign, want, tiers.SplitAt{Split: split, Clock: s.next})
-		case !s.releasing && t.Halt == nil && !t.wantsHalt() && s.by.alive():
+		case !s.releasing && !halting && s.by.alive():
 			t.Layout.askBack(split)
 			add(&release, s.Holder, split)
 		}
