@@ -47,11 +47,14 @@ type Program interface {
 	Export(tables Rows, open Open) (model.Model, error)
 }
 
-// Dense is a Program that reads some rows whatever the data are.
+// Dense is a Program that knows before its splits are loaded that some rows are read together.
 type Dense interface {
-	// LeastRows is how many rows of each table a split reads at least, in some clock. A worker that cannot hold them cannot work.
+	// LeastRows is how many rows of each table some split reads at least, in some clock. A worker that cannot hold them cannot work.
 	LeastRows() []uint64
 }
+
+// PerClock is how many of a split's rows some clock reads at least, if a pass over all of them takes so many clocks.
+func PerClock(rows uint64, clocks int) uint64 { return (rows + uint64(clocks) - 1) / uint64(clocks) }
 
 // LeastRows are those of a Program that says so; of others none.
 func LeastRows(p Program) []uint64 {

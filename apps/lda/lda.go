@@ -104,6 +104,13 @@ func (p *Program) Tables() []ps.Table {
 	}
 }
 
+// LeastRows implements apps.Dense: a sweep reads all rows of a split, and each of its clocks the totals.
+func (p *Program) LeastRows() []uint64 {
+	return []uint64{
+		tableWords: apps.PerClock(uint64(p.corpus.MostWords), p.batches), tableTotals: 1, tableSlots: apps.PerClock(p.slotRows(), p.batches),
+	}
+}
+
 // slotRows is how many rows of slots each split has to itself.
 func (p *Program) slotRows() uint64 {
 	return (uint64(p.corpus.LargestSplit) + slotColumns - 1) / slotColumns

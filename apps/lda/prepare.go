@@ -21,6 +21,8 @@ type Corpus struct {
 	Documents    int   `json:"documents"`     // to train on
 	Tokens       int64 `json:"tokens"`        // in them
 	LargestSplit int64 `json:"largest_split"` // the most tokens to train on that a split has
+	// MostWords is the most words that a split has tokens of to train on; 0 in the data of former builds.
+	MostWords int `json:"most_words,omitempty"`
 }
 
 func corpusOf(data apps.Dataset) (Corpus, error) {
@@ -190,7 +192,7 @@ func (c *cutter) write(create apps.Create, vocabulary []string) (Corpus, error) 
 		for _, d := range s.train {
 			tokens += d.tokens()
 		}
-		corpus.LargestSplit = max(corpus.LargestSplit, tokens)
+		corpus.LargestSplit, corpus.MostWords = max(corpus.LargestSplit, tokens), max(corpus.MostWords, len(wordsOf(s.train)))
 		if err := writeSplit(s, create); err != nil {
 			return corpus, fmt.Errorf("write split %d: %w", id, err)
 		}

@@ -40,12 +40,17 @@ func newSplit(p *Program, data *splitData, seed uint64) (*split, error) {
 	if int64(tokens) > p.corpus.LargestSplit {
 		return nil, fmt.Errorf("split %d: %d tokens and not at most %d: it belongs to other data", data.id, tokens, p.corpus.LargestSplit)
 	}
-	for _, d := range data.test {
-		s.words = append(s.words, d.words...)
-	}
-	slices.Sort(s.words)
-	s.words = slices.Compact(s.words)
+	s.words = wordsOf(data.test)
 	return s, nil
+}
+
+// wordsOf lists the words of documents, ascending.
+func wordsOf(documents []text) (words []uint32) {
+	for _, d := range documents {
+		words = append(words, d.words...)
+	}
+	slices.Sort(words)
+	return slices.Compact(words)
 }
 
 // batchAt returns the place of the batch of a clock: all in turn, so that a sweep is as many clocks as there are

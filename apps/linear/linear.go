@@ -180,6 +180,15 @@ func (p *Program) Tables() []ps.Table {
 	return []ps.Table{{Name: "weights", Rows: uint64(p.blocks()), Cols: rowSize}}
 }
 
+// LeastRows implements apps.Dense: the blocks of the features of a mean example, or those that a split keeps.
+func (p *Program) LeastRows() []uint64 {
+	blocks := (uint64(p.task.Entries/max(p.task.Size(), 1)) + blockSize - 1) / blockSize
+	if p.ruled() {
+		return []uint64{blocks, tableBias: 1}
+	}
+	return []uint64{max(blocks, uint64((p.blocks()+p.task.Dataset.Splits-1)/p.task.Dataset.Splits))}
+}
+
 // bias is its feature number. Where the servers have a rule it begins a block of its own.
 func (p *Program) bias() int {
 	if p.ruled() {

@@ -19,6 +19,9 @@ type Ratings struct {
 	Scale float64 `json:"scale"`
 	Low   float64 `json:"low"` // least and greatest rating: predictions are held within
 	High  float64 `json:"high"`
+	// MostUsers and MostItems are the most rows of each table that a split has ratings of to train on; 0 in the data of former builds.
+	MostUsers int `json:"most_users,omitempty"`
+	MostItems int `json:"most_items,omitempty"`
 }
 
 func (r Ratings) check() error {

@@ -121,6 +121,13 @@ func (p *Program) Tables() []ps.Table {
 	}
 }
 
+// LeastRows implements apps.Dense: a pass reads all rows of a split.
+func (p *Program) LeastRows() []uint64 {
+	return []uint64{
+		tableUsers: apps.PerClock(uint64(p.ratings.MostUsers), p.batches), tableItems: apps.PerClock(uint64(p.ratings.MostItems), p.batches),
+	}
+}
+
 // Score returns the root mean square error.
 func (*Program) Score(loss float64, n int64) float64 { return math.Sqrt(loss / float64(n)) }
 

@@ -37,7 +37,9 @@ func (Kind) Prepare(in apps.Input, cut apps.Cut, create apps.Create) (apps.Datas
 	if err := c.write(create); err != nil {
 		return apps.Dataset{}, err
 	}
-	detail, err := json.Marshal(c.ratings())
+	ratings := c.ratings()
+	ratings.MostUsers, ratings.MostItems = slices.Max(c.users), slices.Max(c.items)
+	detail, err := json.Marshal(ratings)
 	if err != nil {
 		return apps.Dataset{}, fmt.Errorf("encode the dataset's details: %w", err)
 	}
@@ -58,6 +60,8 @@ type cutter struct {
 	train    []int    // by user: ratings to train on
 	counts   []uint32 // by item: likewise
 	examples int      // ratings to train on
+	// Index: Split, once they are written; users and items with ratings to train on.
+	users, items []int
 }
 
 func newCutter(in input.Ratings, cut apps.Cut) *cutter {
@@ -140,7 +144,12 @@ func deal(train []int, bins int) [][]int {
 
 func (c *cutter) write(create apps.Create) error {
 	dealt := deal(c.train, c.cut.Splits)
-	encode := func(id int) ([]byte, error) { return c.split(ps.Split(id), dealt[id]).encode() }
+	c.users, c.items = make([]int, len(dealt)), make([]int, len(dealt))
+	encode := func(id int) ([]byte, error) {
+		s := c.split(ps.Split(id), dealt[id])
+		c.users[id], c.items[id] = s.trained()
+		return s.encode()
+	}
 	return parallel.InOrder(runtime.GOMAXPROCS(0), len(dealt), encode, func(id int, file []byte) error {
 		w, err := create(ps.Split(id))
 		if err == nil {
@@ -186,4 +195,20 @@ func (c *cutter) split(id ps.Split, users []int) *splitData {
 		}
 	}
 	return s
+}
+
+// trained counts the users and items with ratings to train on.
+func (s *splitData) trained() (users, items int) {
+	seenUsers, seenItems := make([]bool, len(s.users)), make([]bool, len(s.items))
+	for _, e := range s.train {
+		if !seenUsers[e.user] {
+			seenUsers[e.user] = true
+			users++
+		}
+		if !seenItems[e.item] {
+			seenItems[e.item] = true
+			items++
+		}
+	}
+	return users, items
 }
