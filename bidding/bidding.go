@@ -33,7 +33,9 @@ type State struct {
 	// StepsOnly asks for the steps only: reasons for plans without steps, and for pools not bought in, may be missing. They
 	// would cost time at each of thousands of price changes.
 	StepsOnly bool
-	Held      []Allocation // sorted by pool, then launch; machines that are starting, running or draining; pools among Pools
+	// covered: the machines held are paid for until the work is done, so a switch would pay for it twice (ending).
+	covered bool
+	Held    []Allocation // sorted by pool, then launch; machines that are starting, running or draining; pools among Pools
 }
 
 // Job is the work, its limits and its reliable machines. Work is counted in vCPU hours of the machines' declared rates (see

@@ -91,10 +91,12 @@ func (p Deadline) Plan(s State) Plan {
 func (p Deadline) onDemand(c *course) Plan {
 	plan := p.strategy(c)
 	now := plan.at(c.work, c.slack())
-	paid := c.paid()
+	paid, leaving := c.paid(), min(c.ending(), c.Job.Terms.Increment/2) // with the checkpoint before a change
 	switch {
-	case paid > plan.step:
-		return c.stay("on demand, to the end of the time that is paid for", paid-plan.step/2)
+	case paid > leaving+plan.step:
+		return c.stay("on demand, to the end of the time that is paid for", paid-leaving-plan.step/2)
+	case paid < leaving:
+		return c.stay("on demand: the checkpoint before a change would take longer than what is paid for", paid)
 	case !c.affordable(2):
 		return c.stay("on demand, as the budget does not allow a change", plan.step)
 	case c.spot >= 0 && now.change&c.upPhase() != 0:

@@ -1,6 +1,7 @@
 package bidding
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -328,6 +329,35 @@ func TestUniformProgressUsesPaidHours(t *testing.T) {
 		if left := g.bought.Sub(start); left > want || left < want-time.Minute || len(g.choices) != 2 {
 			t.Errorf("billed by %s: on demand for %s, then %v", increment, left, g.choices)
 		}
+	}
+}
+
+// leavesOf notes for how long on-demand machines are paid that are given up.
+type leavesOf struct {
+	Deadline
+	paid *[]time.Duration
+}
+
+func (l leavesOf) Plan(s State) Plan {
+	plan := l.Deadline.Plan(s)
+	if len(plan.Release) > 0 && plan.Release[0].Pool.Class == market.OnDemand {
+		*l.paid = append(*l.paid, time.Hour-s.Now.Sub(s.Held[0].Launch)%time.Hour)
+	}
+	return plan
+}
+
+// TestDeadlineSavesInPaidHours: machines billed by the hour are left while the checkpoint before that is paid for.
+func TestDeadlineSavesInPaidHours(t *testing.T) {
+	var paid []time.Duration
+	const save = 4 * time.Minute
+	for n := range 3 {
+		from := start.Add(time.Duration(30+20*n) * time.Minute)
+		g := newGamble(t, leavesOf{Deadline{}, &paid}, 10*time.Hour, 2*time.Hour, 12*time.Minute, []market.AvailabilityPoint{{At: start, Count: 0}, {At: from, Count: 1}})
+		g.job.Terms.Increment, g.job.SaveTime = time.Hour, save
+		g.run()
+	}
+	if len(paid) < 3 || slices.Min(paid) < save {
+		t.Errorf("%d fleets are left, for which so much is paid: %s", len(paid), paid)
 	}
 }
 

@@ -30,6 +30,7 @@ type ending struct {
 	due      []int   // of Held: their paid time is nearly over
 	dueUnits units
 	need     units // more than staying
+	covered  bool  // the work is done before another hour of what is held is paid: also before any work is done
 	nearly   bool  // the paid time of what is held covers all but an hour of it
 }
 
@@ -38,7 +39,7 @@ func endOf(p Policy, s *State) (e ending, decided bool) {
 	left, known := s.Job.WorkLeft()
 	_, restarts := p.(ByRestart)
 	_, byItself := p.(CostPerWork)
-	if s.Firm || !known || s.Job.Done <= 0 || restarts || byItself || s.Want.total() <= 0 || s.Job.Terms.Increment < leaves*s.Job.Leave || s.Job.Terms.Increment <= 0 {
+	if s.Firm || !known || restarts || byItself || s.Want.total() <= 0 || s.Job.Terms.Increment < leaves*s.Job.Leave || s.Job.Terms.Increment <= 0 {
 		return e, false
 	}
 	e = ending{State: s, rest: left / efficiency}
@@ -61,7 +62,8 @@ func endOf(p Policy, s *State) (e ending, decided bool) {
 	within := (s.Job.Terms.Increment - s.Job.Leave - s.Job.Startup).Hours()
 	e.need = units(math.Ceil(max(machineHours/max(within, 0.1), math.Sqrt(machineHours*float64(s.Want.total())))))
 	e.need = min(e.need, max(s.Want.total()-e.staying, 0))
-	return e, true
+	e.covered = len(s.Held) > 0 && e.rest <= 0
+	return e, s.Job.Done > 0
 }
 
 // far reports whether there is work for two more increments of all that is wanted or held: then all of it is worth the next. Most of

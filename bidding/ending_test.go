@@ -95,3 +95,24 @@ func TestEndsThatAreLeftAlone(t *testing.T) {
 		}
 	}
 }
+
+// A fleet that is paid for until the work is done is not left, neither one on demand as spot comes back nor one that another pool outlasts;
+// one that must be paid again is.
+func TestWhatIsPaidIsNotLeft(t *testing.T) {
+	onDemand := state(10, onDemandPool("xlarge"), pool("xlarge", 0, 2.0, nowMinute-6, 0.2))
+	onDemand.Held = []Allocation{{Pool: onDemand.Pools[0].Pool, Count: 10, Ready: 10}}
+	for name, s := range map[string]State{"on demand": onDemand, "another pool": switching()} {
+		for _, c := range []struct {
+			left     float64 // hours of the whole fleet
+			switches bool
+		}{{0.4, false}, {0.6, true}, {5, true}} {
+			for _, done := range []float64{0, 1e6} {
+				s.Held[0].Launch = s.Now.Add(-30 * time.Minute)
+				s.Job = Job{Done: done, Work: done + c.left*10*s.Pools[0].Type.WorkRate(), Terms: market.Terms{Increment: time.Hour}, Leave: time.Minute, Startup: time.Minute}
+				if plan := Ask(TierML{}, s); (plan.Switch != nil) != c.switches {
+					t.Errorf("%s, %g hours left after %g: switches %t: %s", name, c.left, done, plan.Switch != nil, plan.Why)
+				}
+			}
+		}
+	}
+}

@@ -20,7 +20,7 @@ const fewest = 8
 // Ask returns the policy's plan, less what the rest of the work does not pay for, and the hourly limit has no room for.
 func Ask(p Policy, s State) Plan {
 	end, ends := endOf(p, &s)
-	if ends {
+	if s.covered = end.covered; ends {
 		s.Want = end.want()
 	}
 	plan := p.Plan(s)

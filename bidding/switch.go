@@ -11,6 +11,10 @@ import (
 // switchPool moves from the held pool with the lowest MTTF to the best pool whose MTTF has been clearly higher
 // throughout the last SwitchAfter. The machines of the old pool are released once the new ones are ready.
 func (r *round) switchPool() bool {
+	if r.covered {
+		r.plan.Why = "what is held is paid for until the work is done"
+		return false
+	}
 	if r.backToSpot() {
 		return true
 	}

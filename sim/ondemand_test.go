@@ -17,8 +17,13 @@ func onDemand(c bidding.Candidate) bidding.Candidate {
 // TestOnDemandWhileSpotIsDearer: on-demand machines take the place of those that the market takes, work as transient
 // ones, and leave at the end of their paid hour once spot machines are back.
 func TestOnDemandWhileSpotIsDearer(t *testing.T) {
-	alone, _ := run(t, scenario(t, crossing()))
-	r, entries := run(t, scenario(t, crossing(), onDemand(a())))
+	long := func(pools ...bidding.Candidate) Config { // beyond what is paid for on demand
+		cfg := scenario(t, pools...)
+		cfg.Job.Work *= 2
+		return cfg
+	}
+	alone, _ := run(t, long(crossing()))
+	r, entries := run(t, long(crossing(), onDemand(a())))
 	if !r.Finished() || r.Evictions != 4 || r.Switches != 1 || r.Clocks != 180 {
 		t.Fatalf("%+v", r)
 	}
