@@ -57,13 +57,14 @@ type progress struct {
 	at      []int64 // the clocks of its feedback
 	is      grants.Progress
 	seconds map[int][]float64 // of its last clocks, by workers
-	live    map[string]bool   // transient machines that were launched and have not ended
-	workers int               // of the last clock
-	alike   int               // clocks in a row with as many
-	over    bool              // the run had ended when it was read
-	loss    float64           // the last test loss, or the last loss where none is measured; no number = it diverged, or has none yet
-	tested  bool              // a test loss was measured
-	market  *clock.Mapping    // nil = not known yet
+	live    map[string]string // pools of transient machines that were launched and have not ended, by instance
+	paid    spending
+	workers int            // of the last clock
+	alike   int            // clocks in a row with as many
+	over    bool           // the run had ended when it was read
+	loss    float64        // the last test loss, or the last loss where none is measured; no number = it diverged, or has none yet
+	tested  bool           // a test loss was measured
+	market  *clock.Mapping // nil = not known yet
 }
 
 // settling clocks after another number of workers do not count, and of those after them the last ones of a number do.
@@ -75,12 +76,15 @@ const (
 
 // take takes in a line of the run's journal.
 func (p *progress) take(e journal.Entry) {
+	p.paid.pass(e.T, p.live)
 	switch e.Kind {
+	case journal.Price:
+		p.paid.take(e)
 	case journal.Start:
 		p.market = cmp.Or(marketClock(e), p.market)
 	case journal.Launch:
 		if e.Tier == string(step.Transient) {
-			p.live[e.Instance] = true
+			p.live[e.Instance] = e.Pool
 		}
 	case journal.Evicted, journal.Terminated:
 		delete(p.live, e.Instance)
@@ -164,12 +168,12 @@ func (s *scheduler) recall(j *job) error {
 func (s *scheduler) progressOf(j *job) (grants.Progress, error) {
 	p := s.progress[j.ID]
 	if p == nil || p.over { // a job that was over is resumed
-		p = &progress{at: j.asked.At, loss: math.NaN(), seconds: map[int][]float64{}, live: map[string]bool{}}
+		p = &progress{at: j.asked.At, loss: math.NaN(), seconds: map[int][]float64{}, live: map[string]string{}, paid: spending{price: map[string]float64{}}}
 		s.progress[j.ID] = p
 	}
 	if err := p.read(j.dir, p.take); err != nil {
 		return p.is, fmt.Errorf("%s: %w", j.ID, err)
 	}
-	p.is.Pace = p.pace()
+	p.is.Pace, p.is.Spent = p.pace(), p.paid.spent
 	return p.is, nil
 }

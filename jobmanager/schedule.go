@@ -127,6 +127,7 @@ func supplyOf(file string) (s supply, types []market.InstanceType, err error) {
 	if s.most == 0 {
 		s.most = found.Want.VCPU / max(least.VCPU, 1)
 	}
+	s.costs = newSlotPrices(found.Pools, s.most*least.VCPU, job.Tempo().Wall(job.Tempo().Startup).Seconds())
 	types = prices.Catalog.Types(found.Pools[0].Pool.Region)
 	for _, o := range offers {
 		types = append(types, o.Type)
@@ -167,7 +168,7 @@ func (s *scheduler) asked(file string) (grants.Asked, time.Time) {
 		unit = sched.Resources{1} // whatever it is
 	}
 	a := grants.Asked{Group: job.Group, Weight: job.Weight, Priority: job.Priority, Least: count.Least, Most: count.Most, Start: job.StartWith,
-		Unit: unit, Fixed: job.IsProgram() || job.Restarts(), Clocks: int64(job.Train.Clocks)}
+		Unit: unit, Fixed: job.IsProgram() || job.Restarts(), Clocks: int64(job.Train.Clocks), Budget: float64(job.Budget) / float64(market.Dollar)}
 	for _, f := range job.Feedback {
 		a.Sweep, a.At, a.Keep = job.Name, append(a.At, int64(f.At)), append(a.Keep, f.Keep)
 	}
@@ -199,17 +200,17 @@ func (s *scheduler) decide() (calls []grants.Call) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	jobs, err := s.jobs()
-	var hosts []sched.Host
+	var slots grants.Slots
 	if err == nil {
 		sweeps{m}.search()
-		hosts, err = s.shared(jobs)
+		slots, err = s.shared(jobs)
 	}
 	if err != nil {
 		m.cfg.Log.Warn("what jobs have cannot be read", "error", err)
 		return nil
 	}
-	if grants.Due(s.policy, hosts, jobs, s.last) {
-		d := grants.Decide(s.policy, m.cfg.Now(), hosts, jobs, s.others, s.last)
+	if grants.Due(s.policy, slots, jobs, s.last) {
+		d := grants.Decide(s.policy, m.cfg.Now(), slots, jobs, s.others, s.last)
 		if err := s.keep(d); err != nil {
 			m.cfg.Log.Error("a decision of the scheduler cannot be saved, so it is not carried out", "error", err)
 			return nil
@@ -233,17 +234,17 @@ func (s *scheduler) decide() (calls []grants.Call) {
 	return calls
 }
 
-// shared are the hosts that jobs share now.
-func (s *scheduler) shared(jobs []grants.Job) ([]sched.Host, error) {
+// shared is what jobs share now. What machines of their own cost is each job's own affair.
+func (s *scheduler) shared(jobs []grants.Job) (slots grants.Slots, err error) {
 	if n := s.m.cfg.Slots; n > 0 {
-		return []sched.Host{{ID: "slots", Capacity: sched.Resources{float64(n)}}}, nil
+		return grants.Slots{Hosts: []sched.Host{{ID: "slots", Capacity: sched.Resources{float64(n)}}}, There: 1}, nil
 	}
 	take := func(e journal.Entry) {
 		s.market = cmp.Or(marketClock(e), s.market)
 		s.supply.take(e)
 	}
 	if err := s.hosts.read(s.m.hosts.dir, take); err != nil {
-		return nil, fmt.Errorf("the shared hosts' journal: %w", err)
+		return slots, fmt.Errorf("the shared hosts' journal: %w", err)
 	}
 	wish := s.supply.least
 	if !slices.ContainsFunc(jobs, func(j grants.Job) bool { return s.last.Of(j.ID).Workers == 0 }) {
@@ -253,7 +254,9 @@ func (s *scheduler) shared(jobs []grants.Job) ([]sched.Host, error) {
 			}
 		}
 	}
-	return s.supply.hosts(time.Now(), s.slots.waiting, wish, s.last.Hosts), nil
+	slots.Hosts, slots.There = s.supply.hosts(time.Now(), s.slots.waiting, wish, s.last.Hosts)
+	slots.Market = s.supply.costs.market(s.supply.there)
+	return slots, nil
 }
 
 // keep puts a decision on disk.
@@ -485,7 +488,7 @@ func (s *scheduler) why(m *Manager, id string) (call.Why, error) {
 				others = append(others, p)
 			}
 		}
-		w.Else = grants.Else(others, s.last.T, s.last.Hosts, jobs, id)
+		w.Else = grants.Else(others, s.last.T, grants.Slots{Hosts: s.last.Hosts, There: len(s.last.Hosts), Market: s.last.Market}, jobs, id)
 	}
 	return w, nil
 }

@@ -18,6 +18,7 @@ type supply struct {
 	sizes map[string]sched.Resources // by machine type
 	least sched.Resources            // of a host that may be bought
 	most  int                        // hosts at a time
+	costs slotPrices
 
 	there   map[string]sched.Resources // by instance; those that stay
 	refused bool                       // the market sells no host now
@@ -32,6 +33,7 @@ const (
 
 // take takes in what the shared hosts' journal says.
 func (s *supply) take(e journal.Entry) {
+	s.costs.take(e)
 	_, there := s.there[e.Instance]
 	switch e.Kind {
 	case journal.Launch:
@@ -66,8 +68,8 @@ func (s *supply) lose(instance string) {
 }
 
 // hosts are what jobs can share now. Waiting: slots wait for a host. Wish is what counts as there though the market has refused, and last what
-// jobs shared before.
-func (s *supply) hosts(now time.Time, waiting bool, wish sched.Resources, last []sched.Host) (all []sched.Host) {
+// jobs shared before. The first ones are there, and the others may be bought.
+func (s *supply) hosts(now time.Time, waiting bool, wish sched.Resources, last []sched.Host) (all []sched.Host, there int) {
 	switch {
 	case !s.refused && !waiting:
 		s.since = time.Time{}
@@ -79,17 +81,18 @@ func (s *supply) hosts(now time.Time, waiting bool, wish sched.Resources, last [
 		s.refused, s.since = true, now
 	}
 	if s.refused && len(s.there) == 0 && len(last) > 0 {
-		return last // jobs work on their reliable machines, and their slots wait: that is better than to pause them
+		return last, len(last) // jobs work on their reliable machines, and their slots wait: that is better than to pause them
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.there)) {
 		all = append(all, sched.Host{ID: id, Capacity: s.there[id]})
 	}
-	more, capacity := s.most-len(all), s.least
+	there = len(all)
+	more, capacity := s.most-there, s.least
 	if s.refused {
 		more, capacity = min(more, 1), wish
 	}
 	for i := range more {
 		all = append(all, sched.Host{ID: fmt.Sprintf("next-%d", i+1), Capacity: capacity})
 	}
-	return all
+	return all, there
 }

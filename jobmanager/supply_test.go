@@ -14,12 +14,12 @@ import (
 // is asked again.
 func TestSupply(t *testing.T) {
 	now := time.Unix(1000, 0)
-	s := &supply{sizes: map[string]sched.Resources{"big": {16}}, least: sched.Resources{8}, most: 3, there: map[string]sched.Resources{}}
+	s := &supply{sizes: map[string]sched.Resources{"big": {16}}, least: sched.Resources{8}, most: 3, there: map[string]sched.Resources{}, costs: newSlotPrices(nil, 0, 0)}
 	last := []sched.Host(nil)
 	look := func(after time.Duration, waiting bool, want string) {
 		t.Helper()
 		now = now.Add(after)
-		last = s.hosts(now, waiting, sched.Resources{2}, last)
+		last, _ = s.hosts(now, waiting, sched.Resources{2}, last)
 		var got []string
 		for _, h := range last {
 			got = append(got, fmt.Sprintf("%s:%g", h.ID, h.Capacity[0]))

@@ -24,6 +24,12 @@ func (f EarlyFeedback) Name() string {
 	return "feedback"
 }
 
+// Priced reports whether a policy looks at prices.
+func Priced(p Policy) bool {
+	f, looks := p.(EarlyFeedback)
+	return looks && !f.Unpriced
+}
+
 func (f EarlyFeedback) with(settings string) (Policy, error) {
 	if settings != "unpriced" {
 		return nil, fmt.Errorf("its only setting is unpriced, and not %q", settings)
@@ -95,7 +101,7 @@ func (d *drafts) pauseFor(c *draft, prices *pricing) bool {
 			break
 		}
 		d.release(j)
-		j.Phase, j.why = Paused, fmt.Sprintf("paused: %s has not given feedback yet, and of the %d that have this is the worst", c.ID, len(training))
+		j.Phase, j.why = Paused, fmt.Sprintf("paused: %s has not given feedback yet, and of the %d that have this is the worst%s", c.ID, len(training), prices.costs(j))
 	}
 	if d.startAsSubmitted(c) {
 		return true
@@ -118,7 +124,7 @@ func (d *drafts) resumeBest(prices *pricing) {
 			}
 			return
 		}
-		c.Phase, c.why = Training, fmt.Sprintf("resumes: its feedback is number %d of those that were paused", at+1)
+		c.Phase, c.why = Training, fmt.Sprintf("resumes: it is number %d of those that were paused%s", at+1, prices.costs(c))
 	}
 }
 

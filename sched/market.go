@@ -9,9 +9,9 @@ import (
 
 // Market is what slots cost. A slot is one of a host's first resource, such as a vCPU.
 type Market struct {
-	Offers []Offer // what can be bought, with how many slots there may be in all
-	Held   []Offer // what is held or on its way, at what it costs now
-	Wait   float64 // seconds until a slot that is bought works
+	Offers []Offer `json:"offers"`         // what can be bought, with how many slots there may be in all
+	Held   []Offer `json:"held,omitempty"` // what is held or on its way, at what it costs now
+	Wait   float64 `json:"wait,omitempty"` // seconds until a slot that is bought works
 }
 
 // Tier is what a slot's machine promises.
@@ -25,9 +25,9 @@ const (
 
 // Offer is a number of slots at a price.
 type Offer struct {
-	Tier  Tier
-	Slots int
-	Price float64 // dollars for a slot and hour
+	Tier  Tier    `json:"tier"`
+	Slots int     `json:"slots"`
+	Price float64 `json:"price"` // dollars for a slot and hour
 }
 
 // Supply is how many slots a policy wants bought and given back.
@@ -66,6 +66,21 @@ func (m *Market) cheapest(tier Tier) (price float64, ok bool) {
 	return price, ok
 }
 
+// Moved reports whether prices have moved by a tenth or more since another look: then another plan may be due.
+func (m *Market) Moved(since *Market) bool {
+	if m == nil || since == nil {
+		return m != since
+	}
+	for _, tier := range []Tier{"", Reliable} {
+		now, sold := m.cheapest(tier)
+		before, was := since.cheapest(tier)
+		if sold != was || sold && math.Abs(now-before) > before/10 {
+			return true
+		}
+	}
+	return false
+}
+
 // discount is how many times the best price goes into that of reliable slots: 1 where one of them is not for sale, and never less.
 func (m *Market) discount() float64 {
 	best, sold := m.cheapest("")
@@ -92,13 +107,34 @@ func pricesOf(m *Market) *pricing {
 // promise is a job's rank among the trials of its sweep that have given feedback: 1 for the best, and for one that is compared with none.
 func (c *draft) promise() float64 { return c.place + 1/float64(max(c.compared, 1)) }
 
-// perDollar is a job's expected improvement for a dollar that it still costs, in units of no meaning. The better half of trials is taken to have
-// the better half of chances, and so on; what it still costs follows from what its clocks have cost. One that has cost nothing yet is first.
-func (p *pricing) perDollar(c *draft) float64 {
-	if p == nil || !(c.Spent > 0 && c.Done > 0) {
-		return math.Inf(1)
+// toEnd is what a job still costs, by what its clocks have cost; false = it has cost nothing yet.
+func (c *draft) toEnd() (dollars float64, known bool) {
+	if !(c.Spent > 0 && c.Done > 0) {
+		return 0, false
 	}
-	return c.promise() / (c.Spent / c.Done * max(c.Total-c.Done, 1e-9))
+	return c.Spent / c.Done * max(c.Total-c.Done, 1e-9), true
+}
+
+// perDollar is a job's expected improvement for a dollar that it still costs, in units of no meaning. The better half of trials is taken to have
+// the better half of chances, and so on. One that has cost nothing yet is first, and one whose budget is spent promises nothing.
+func (p *pricing) perDollar(c *draft) float64 {
+	cost, known := c.toEnd()
+	switch {
+	case p == nil || !known:
+		return math.Inf(1)
+	case c.Budget > 0 && c.Spent >= c.Budget:
+		return 0
+	}
+	return c.promise() / cost
+}
+
+// costs says what a job has cost and still will, where dollars count; empty = they do not.
+func (p *pricing) costs(c *draft) string {
+	cost, known := c.toEnd()
+	if p == nil || !known {
+		return ""
+	}
+	return fmt.Sprintf("; it has cost $%.4g, and about $%.4g more to its end", c.Spent, cost)
 }
 
 // worse orders jobs by expected improvement for a dollar, the least first, and then by early feedback.
@@ -110,22 +146,40 @@ func (p *pricing) worse(a, b *draft) int {
 //
 // An hour of a job is worth what its units as submitted, n, cost in an hour on reliable machines, by its weight and promise. With u units a
 // clock takes a/u + b seconds and costs in proportion to a + b u. So one more saves a/u² seconds for the price of b, and is worth it
-// while u² is at most n times the discount times a/b. Where the pace tells no a and b, twice as many are tried, which tells.
+// while u² is at most n times the discount times a/b. Where the pace tells no a and b, twice as many are tried, which tells. Neither may cost
+// more than the job's budget has left.
 func (p *pricing) size(c *draft) (workers, servers int) {
 	asked := c.WantWorkers + c.WantServers
 	if n := len(c.Pace); n > 0 && c.Total-c.Done < p.Wait*c.Pace[n-1].Speed {
 		return c.WantWorkers, c.WantServers // it ends before they come
 	}
 	times := 2.
-	if a, b, known := c.Pace.amdahl(); known {
+	a, b, known := c.Pace.amdahl()
+	if known {
 		times = math.Sqrt(p.discount * c.weight() * c.promise() * a / b / float64(asked))
+	} else {
+		a, b = 0, 1
 	}
-	times = min(max(times, 1), mostTimes)
+	times = min(times, c.affordable(a, b)/float64(asked), mostTimes)
+	times = max(times, 1)
 	workers, servers = int(float64(c.WantWorkers)*times+rounding), int(float64(c.WantServers)*times+rounding)
 	if c.MostWorkers > 0 {
 		workers = max(min(workers, c.MostWorkers), c.WantWorkers)
 	}
 	return workers, servers
+}
+
+// affordable is with how many units a job's budget lasts to its end: a clock costs in proportion to a + b u, and so much with what it has.
+func (c *draft) affordable(a, b float64) float64 {
+	cost, known := c.toEnd()
+	if c.Budget == 0 || !known {
+		return math.Inf(1)
+	}
+	within, has := (c.Budget-c.Spent)/cost, cmp.Or(c.Workers+c.Servers, c.WantWorkers+c.WantServers)
+	if b == 0 { // they share all of a clock, and cost the same
+		return math.Inf(boolean(within >= 1)*2 - 1)
+	}
+	return (within*(a+b*float64(has)) - a) / b
 }
 
 // mostTimes bounds what a job is worth to so many times what it asked for, where its pace shows no bound.
@@ -161,6 +215,15 @@ func (c *draft) slowerWith(workers, servers int) bool {
 	return known && tried && then < now
 }
 
+// price says what a slot costs at the best price, and on reliable machines.
+func (p *pricing) price() string {
+	best, sold := p.cheapest("")
+	if !sold {
+		return ""
+	}
+	return fmt.Sprintf(", $%.4g an hour, $%.4g on demand", best, best*p.discount)
+}
+
 // supply is how many slots all jobs are worth together, beside what is held.
 func (p *pricing) supply(jobs []*draft) *Supply {
 	if p == nil {
@@ -180,7 +243,7 @@ func (p *pricing) supply(jobs []*draft) *Supply {
 	}
 	held, want := p.held(), int(math.Ceil(worth-rounding))
 	s := &Supply{Acquire: max(want-held, 0), Release: max(held-want, 0)}
-	s.Why = fmt.Sprintf("%d slots are worth their price, and %.0f were asked for: the best price is that of reliable slots divided by %.3g; %d are held", want, asked, p.discount, held)
+	s.Why = fmt.Sprintf("%d slots are worth their price%s, and %.0f were asked for; %d are held", want, p.price(), asked, held)
 	return s
 }
 
@@ -194,6 +257,9 @@ func (d *drafts) widen(p *pricing) {
 	for _, c := range running {
 		workers, servers := p.size(c)
 		workers, servers = max(workers, c.Workers), max(servers, c.Servers)
+		if c.Budget > 0 {
+			c.MostWorkers = workers // also of what is free otherwise
+		}
 		if c.slowerWith(workers, servers) {
 			continue
 		}
@@ -201,7 +267,7 @@ func (d *drafts) widen(p *pricing) {
 		addServers := min(servers-c.Servers, free)
 		addWorkers := min(workers-c.Workers, free-addServers)
 		if addWorkers+addServers > 0 && d.resize(c, c.Workers+addWorkers, c.Servers+addServers) {
-			c.why = fmt.Sprintf("gets %s that are worth their price, the reliable one divided by %.3g; it has cost $%.4g", numbers(addWorkers, addServers), p.discount, c.Spent)
+			c.why = fmt.Sprintf("gets %s that are worth their price%s%s", numbers(addWorkers, addServers), p.price(), p.costs(c))
 		}
 	}
 }

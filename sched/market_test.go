@@ -125,3 +125,41 @@ func TestAmdahl(t *testing.T) {
 		t.Error("one number of workers tells nothing")
 	}
 }
+
+// A budget bounds how many units a job is worth: 100 clocks with 8 workers, at 32 + 2 x 8 worker seconds each, have cost a dollar, and the 900
+// that are left cost $9. One whose budget is spent comes back last.
+func TestBudgets(t *testing.T) {
+	for budget, want := range map[float64]int{0: 16, 100: 16, 12: 13, 10: 8, 5: 4} { // $11 allow 11/9 x 48 = 32 + 2 x 13.3 worker seconds
+		j := alone("a", 8, 4, 8)
+		j.Spent, j.Budget = 1, budget
+		s := onHosts(16, j)
+		s.Market = sold(.1, 8)
+		p := EarlyFeedback{}.Plan(s)
+		if got := 8 + p.Supply.Acquire - p.Supply.Release; got != want || p.Grants[0].Workers != max(want, 8) {
+			t.Errorf("a budget of $%g: %d slots are worth it, want %d: %+v", budget, got, want, p.Grants[0])
+		}
+	}
+	spent, other := running("spent", 0, 0, .1), running("other", 0, 0, .2)
+	for _, j := range []*Job{&spent, &other} {
+		j.Phase, j.Done, j.Total, j.Spent = Paused, 100, 400, 1
+	}
+	spent.Budget = 1
+	s := onHosts(12, spent, other)
+	s.Market = sold(.1, 12)
+	p := EarlyFeedback{}.Plan(s)
+	if got := counts(p); got != "other 8+4, spent 0+0" || !strings.Contains(p.Grants[0].Why, "it has cost $1, and about $3 more to its end") {
+		t.Error(got, p.Grants[0].Why)
+	}
+}
+
+func TestMoved(t *testing.T) {
+	for price, want := range map[float64]bool{.1: false, .109: false, .112: true, .08: true} {
+		if got := sold(price, 1).Moved(sold(.1, 2)); got != want {
+			t.Errorf("from $0.1 to $%g: %t", price, got)
+		}
+	}
+	none := (*Market)(nil)
+	if !none.Moved(sold(.1, 1)) || !sold(.1, 1).Moved(none) || none.Moved(nil) {
+		t.Error("prices that come and go")
+	}
+}

@@ -72,6 +72,7 @@ type Job struct {
 	Until  int       // asha: the rung that it may run to, as the last plan has it
 	Pace   Pace
 	Spent  float64 // dollars so far; 0 = unknown
+	Budget float64 // dollars that it may cost in all; 0 = no limit
 }
 
 // Place is how many of a job's units are on a host.

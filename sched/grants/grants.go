@@ -44,7 +44,28 @@ type Asked struct {
 	Unit        sched.Resources // of one worker
 	Fixed       bool            // it cannot be resized while it runs
 	Clocks      int64
+	Budget      float64 // dollars; 0 = no limit
 	Feedback
+}
+
+// Slots are what jobs share.
+type Slots struct {
+	Hosts []sched.Host // the first There are there, and the others may be bought
+	There int
+	// Market is what they cost; nil = unknown.
+	Market *sched.Market
+}
+
+// worth are the hosts that a policy thinks worth their price: those that are there, and what it wants bought.
+func (s Slots) worth(supply *sched.Supply) []sched.Host {
+	if supply == nil {
+		return s.Hosts
+	}
+	n := s.There
+	for bought := 0.; n < len(s.Hosts) && bought < float64(supply.Acquire); n++ {
+		bought += s.Hosts[n].Capacity[0]
+	}
+	return s.Hosts[:n]
 }
 
 // Feedback makes a job a trial. Its losses at these clocks are compared with those of its sweep's other trials.
@@ -59,6 +80,7 @@ type Feedback struct {
 type Progress struct {
 	PausedBy string    // by whom, if not by the scheduler; empty = it is not
 	Done     int64     // clocks
+	Spent    float64   // dollars for its workers, by the prices of their time
 	Rungs    []float64 // its losses at the clocks of Feedback that it has come to
 	Pace     sched.Pace
 }
@@ -79,11 +101,12 @@ func (j Job) seen(p sched.Policy) Seen {
 
 // Decision is what all jobs have from a time on.
 type Decision struct {
-	T      time.Time    `json:"t"`
-	Policy string       `json:"policy"`
-	Why    string       `json:"why,omitempty"`   // of the decision as a whole
-	Hosts  []sched.Host `json:"hosts,omitempty"` // that there are, or may be bought
-	Grants []Grant      `json:"grants"`          // by job
+	T      time.Time     `json:"t"`
+	Policy string        `json:"policy"`
+	Why    string        `json:"why,omitempty"`    // of the decision as a whole
+	Hosts  []sched.Host  `json:"hosts,omitempty"`  // that there are, or may be bought
+	Market *sched.Market `json:"market,omitempty"` // what they cost then
+	Grants []Grant       `json:"grants"`           // by job
 }
 
 // Grant is a job's.
@@ -119,9 +142,9 @@ func (d Decision) Of(job string) Grant {
 }
 
 // Due reports whether there is something to decide since the last decision: jobs have come or ended, hosts have, a person has paused a job or
-// resumed it, a trial has given feedback, a pace was measured, or the policy is another.
-func Due(p sched.Policy, hosts []sched.Host, jobs []Job, last Decision) bool {
-	if last.Policy != p.Name() || len(jobs) != len(last.Grants) || !sameHosts(hosts, last.Hosts) {
+// resumed it, a trial has given feedback, a pace was measured, prices have moved, or the policy is another.
+func Due(p sched.Policy, slots Slots, jobs []Job, last Decision) bool {
+	if last.Policy != p.Name() || len(jobs) != len(last.Grants) || !sameHosts(slots.Hosts, last.Hosts) || sched.Priced(p) && slots.Market.Moved(last.Market) {
 		return true
 	}
 	return slices.ContainsFunc(jobs, func(j Job) bool {
@@ -169,12 +192,15 @@ func Over(id string, arrived float64, f Feedback, rungs []float64) sched.Job {
 // ofTrials ends the name of a sweep of trials: no job's name ends so.
 const ofTrials = "/"
 
-// Decide asks a policy what each job gets on these hosts, after the last decision.
-func Decide(p sched.Policy, now time.Time, hosts []sched.Host, jobs []Job, others Others, last Decision) Decision {
-	s, settled := stateOf(p, now, hosts, jobs, last)
-	s.Past, s.Waiting = others.Over, others.Waiting
-	plan := p.Plan(s)
-	d := Decision{T: now, Policy: p.Name(), Why: plan.Why, Hosts: hosts, Grants: settled}
+// Decide asks a policy what each job gets of these slots, after the last decision. Where it wants no more than some of the hosts bought
+// that may be, it is asked again with those.
+func Decide(p sched.Policy, now time.Time, slots Slots, jobs []Job, others Others, last Decision) Decision {
+	plan, settled := planOn(p, now, slots.Hosts, slots.Market, jobs, others, last)
+	if supply := plan.Supply; supply != nil {
+		plan, settled = planOn(p, now, slots.worth(supply), slots.Market, jobs, others, last)
+		plan.Why = cmp.Or(plan.Why, supply.Why)
+	}
+	d := Decision{T: now, Policy: p.Name(), Why: plan.Why, Hosts: slots.Hosts, Market: slots.Market, Grants: settled}
 	for _, g := range plan.Grants {
 		d.Grants = append(d.Grants, Grant{Job: g.Job, Action: g.Action, Workers: g.Workers, Why: g.Why, Where: g.Where, Until: g.Until})
 	}
@@ -185,6 +211,12 @@ func Decide(p sched.Policy, now time.Time, hosts []sched.Host, jobs []Job, other
 		g.Seen = jobs[slices.IndexFunc(jobs, func(j Job) bool { return j.ID == g.Job })].seen(p)
 	}
 	return d
+}
+
+func planOn(p sched.Policy, now time.Time, hosts []sched.Host, prices *sched.Market, jobs []Job, others Others, last Decision) (sched.Plan, []Grant) {
+	s, settled := stateOf(p, now, hosts, jobs, last)
+	s.Past, s.Waiting, s.Market = others.Over, others.Waiting, prices
+	return p.Plan(s), settled
 }
 
 // stateOf is what a policy looks at, and the grants that it does not decide about: jobs that a person has paused have nothing, killed ones
@@ -222,7 +254,8 @@ func (j Job) state(p sched.Policy, last Decision, where []sched.Place) sched.Job
 	g := last.Of(j.ID)
 	of := sched.Job{ID: j.ID, Group: j.Group, Phase: sched.Training, Arrived: j.Arrived, Deadline: j.Deadline, Weight: j.Weight, Priority: j.Priority, Demand: j.Unit,
 		WantWorkers: cmp.Or(j.Start, j.Most), LeastWorkers: j.Least, MostWorkers: j.Most, Where: where, Workers: unitsOf(where),
-		Done: float64(j.Done), Total: float64(j.Clocks), Sweep: j.ID, Loss: math.Inf(-1), Rungs: j.Rungs, Until: g.Until, Pace: j.Pace}
+		Done: float64(j.Done), Total: float64(j.Clocks), Sweep: j.ID, Loss: math.Inf(-1), Rungs: j.Rungs, Until: g.Until, Pace: j.Pace,
+		Spent: j.Spent, Budget: j.Budget}
 	if len(j.At) > 0 {
 		of.Sweep, of.Keeps, of.Trials, of.Phase = j.Sweep+ofTrials, j.Keep, j.Trials, sched.Feedback
 	}
@@ -303,10 +336,10 @@ func locate(hosts []sched.Host, jobs []Job, last Decision) map[string][]sched.Pl
 }
 
 // Else is how many workers each of other policies would grant a job now, from nothing: what else could be had.
-func Else(policies []sched.Policy, now time.Time, hosts []sched.Host, jobs []Job, job string) map[string]int {
+func Else(policies []sched.Policy, now time.Time, slots Slots, jobs []Job, job string) map[string]int {
 	all := map[string]int{}
 	for _, p := range policies {
-		all[p.Name()] = Decide(p, now, hosts, jobs, Others{}, Decision{}).Of(job).Workers
+		all[p.Name()] = Decide(p, now, slots, jobs, Others{}, Decision{}).Of(job).Workers
 	}
 	return all
 }

@@ -94,9 +94,9 @@ func (w *world) process(p sched.Policy) (done bool) {
 			}
 		}
 		quiet := true
-		if jobs, others := w.jobs(told); Due(p, w.hosts, jobs, last) {
+		if jobs, others := w.jobs(told); Due(p, Slots{Hosts: w.hosts}, jobs, last) {
 			quiet = false
-			last = Decide(p, time.Unix(1000, 0), w.hosts, jobs, others, last)
+			last = Decide(p, time.Unix(1000, 0), Slots{Hosts: w.hosts}, jobs, others, last)
 			if w.crashes() {
 				return false
 			}
@@ -370,7 +370,7 @@ func TestAdmit(t *testing.T) {
 func TestGrowthWaitsForSlots(t *testing.T) {
 	hosts := []sched.Host{{ID: "h", Capacity: sched.Resources{8}}}
 	of := Asked{Least: 1, Most: 8, Unit: sched.Resources{1}}
-	d := Decide(sched.DRF{}, time.Unix(0, 0), hosts, []Job{{ID: "a", Asked: of, Told: -1}}, Others{}, Decision{})
+	d := Decide(sched.DRF{}, time.Unix(0, 0), Slots{Hosts: hosts}, []Job{{ID: "a", Asked: of, Told: -1}}, Others{}, Decision{})
 	if g := d.Of("a"); g.Workers != 8 || g.Action != sched.Start {
 		t.Fatalf("%+v", g)
 	}
@@ -385,7 +385,7 @@ func TestGrowthWaitsForSlots(t *testing.T) {
 		{4, -1, "[{a 4} {b 4}]"},
 	} {
 		jobs := []Job{{ID: "a", Asked: of, Began: true, Held: c.held, Told: c.told}, {ID: "b", Arrived: 1, Asked: of, Told: -1}}
-		next := Decide(sched.DRF{}, time.Unix(1, 0), hosts, jobs, Others{}, d)
+		next := Decide(sched.DRF{}, time.Unix(1, 0), Slots{Hosts: hosts}, jobs, Others{}, d)
 		var got []struct {
 			Job     string
 			Workers int
@@ -407,17 +407,51 @@ func TestFixedJobsKeepWhatTheyHave(t *testing.T) {
 	hosts := []sched.Host{{ID: "h", Capacity: sched.Resources{8}}}
 	fixed := Asked{Least: 6, Most: 6, Unit: sched.Resources{1}, Fixed: true}
 	jobs := []Job{{ID: "gang", Asked: fixed, Told: -1}}
-	d := Decide(sched.DRF{}, time.Unix(0, 0), hosts, jobs, Others{}, Decision{})
+	d := Decide(sched.DRF{}, time.Unix(0, 0), Slots{Hosts: hosts}, jobs, Others{}, Decision{})
 	jobs[0].Began, jobs[0].Held, jobs[0].Told = true, 6, 6
 	for i := range 6 {
 		jobs = append(jobs, Job{ID: fmt.Sprint("x", i), Arrived: float64(cmp.Or(i, 1)), Asked: Asked{Least: 1, Most: 4, Unit: sched.Resources{1}}, Told: -1})
 	}
-	d = Decide(sched.DRF{}, time.Unix(1, 0), hosts, jobs, Others{}, d)
+	d = Decide(sched.DRF{}, time.Unix(1, 0), Slots{Hosts: hosts}, jobs, Others{}, d)
 	sum := 0
 	for _, g := range d.Grants {
 		sum += g.Workers
 	}
 	if d.Of("gang").Workers != 6 || sum != 8 {
 		t.Errorf("%+v", d.Grants)
+	}
+}
+
+// Of hosts that may be bought a policy that looks at prices uses as many as are worth theirs; and it decides again when prices move.
+func TestOnlyHostsWorthTheirPriceAreUsed(t *testing.T) {
+	market := func(price float64) *sched.Market {
+		return &sched.Market{Offers: []sched.Offer{{Tier: sched.Reliable, Slots: 64, Price: .4}, {Tier: sched.Transient, Slots: 64, Price: price}},
+			Held: []sched.Offer{{Tier: sched.Transient, Slots: 8, Price: price}}}
+	}
+	slots := Slots{There: 1, Market: market(.4)}
+	for i := range 8 {
+		slots.Hosts = append(slots.Hosts, sched.Host{ID: fmt.Sprint("host-", i), Capacity: sched.Resources{8}})
+	}
+	job := Job{ID: "a", Asked: Asked{Least: 1, Most: 64, Start: 4, Unit: sched.Resources{1}, Clocks: 1000}, Began: true, Told: 4,
+		Progress: Progress{Done: 100, Pace: sched.Pace{{Workers: 4, Speed: .1}, {Workers: 8, Speed: 1. / 6}}}}
+	last := Decision{Policy: "feedback", Grants: []Grant{{Job: "a", Workers: 4}}}
+	for _, c := range []struct {
+		policy sched.Policy
+		price  float64
+		want   int
+	}{{sched.EarlyFeedback{}, .4, 8}, {sched.EarlyFeedback{}, .1, 16}, {sched.EarlyFeedback{Unpriced: true}, .4, 5}} {
+		slots.Market = market(c.price)
+		if d := Decide(c.policy, time.Unix(0, 0), slots, []Job{job}, Others{}, last); d.Of("a").Workers != c.want || d.Market != slots.Market {
+			t.Errorf("%s at $%g: %+v", c.policy.Name(), c.price, d.Of("a"))
+		}
+	}
+	for p, want := range map[sched.Policy]bool{sched.EarlyFeedback{}: true, sched.DRF{}: false} {
+		slots.Market = market(.1)
+		d := Decide(p, time.Unix(0, 0), slots, []Job{job}, Others{}, last)
+		before := Due(p, slots, []Job{job}, d)
+		slots.Market = market(.2)
+		if got := Due(p, slots, []Job{job}, d); before || got != want {
+			t.Errorf("%s: due %t before prices move, and %t after that", p.Name(), before, got)
+		}
 	}
 }

@@ -25,6 +25,7 @@ type Job struct {
 	Weight           float64
 	Priority         int
 	Deadline         float64 // seconds; 0 = none
+	Budget           float64 // dollars; 0 = no limit
 
 	Clock    sched.Fit // seconds of a clock
 	Feedback float64   // clocks until its early feedback; 0 = it gives none

@@ -89,7 +89,7 @@ func newWorld(cfg *Config) (*world, error) {
 		*out = Outcome{Job: j, Began: math.NaN(), Feedback: math.NaN(), Ended: math.NaN()}
 		w.byID[j.ID] = &job{of: j, out: out, state: sched.Job{
 			ID: j.ID, Group: j.Group, Sweep: j.Sweep, Phase: sched.Queued, Arrived: j.Arrives, Deadline: j.Deadline, Weight: j.Weight, Priority: j.Priority,
-			Demand: j.Demand, Overhead: j.Overhead, WantWorkers: j.Workers, WantServers: j.Servers, LeastWorkers: j.LeastWorkers, MostWorkers: j.MostWorkers, Total: j.Total,
+			Demand: j.Demand, Overhead: j.Overhead, WantWorkers: j.Workers, WantServers: j.Servers, LeastWorkers: j.LeastWorkers, MostWorkers: j.MostWorkers, Total: j.Total, Budget: j.Budget,
 		}}
 		x := w.byID[j.ID]
 		x.fedUp = j.Feedback == 0
