@@ -26,6 +26,10 @@ type world struct {
 	back    map[string]bool // resumed by a person, and not asked for another number since: its slots wait in the book
 	asked   map[string]Asked
 	rungs   map[string][]float64
+	passed  float64            // seconds since the start
+	due     map[string]float64 // deadlines, in such seconds
+	done    map[string]float64 // clocks
+	pace    map[string]sched.Pace
 	came    []string
 	stopped []string // by the scheduler
 	most    int      // runs at a time; 0 = no limit
@@ -33,8 +37,11 @@ type world struct {
 	crash   int      // the effect before which the process is killed; 0 = it is not
 }
 
+// began is the time at which worlds begin.
+const began = 1000
+
 func newWorld(t *testing.T, crash int) *world {
-	w := &world{t: t, runs: map[string]int{}, held: map[string]int{}, began: map[string]int{}, over: map[string]bool{}, away: map[string]bool{}, back: map[string]bool{}, asked: map[string]Asked{}, rungs: map[string][]float64{}, crash: crash}
+	w := &world{t: t, runs: map[string]int{}, held: map[string]int{}, began: map[string]int{}, over: map[string]bool{}, away: map[string]bool{}, back: map[string]bool{}, asked: map[string]Asked{}, rungs: map[string][]float64{}, due: map[string]float64{}, done: map[string]float64{}, pace: map[string]sched.Pace{}, crash: crash}
 	for i := range 2 {
 		w.hosts = append(w.hosts, sched.Host{ID: fmt.Sprint("host-", i), Capacity: sched.Resources{8, 16}})
 	}
@@ -58,6 +65,9 @@ func (w *world) jobs(told map[string]int) (all []Job, others Others) {
 			n = -1
 		}
 		j := Job{ID: id, Arrived: float64(i), Asked: w.asked[id], Began: w.began[id] > 0, Held: w.held[id], Where: w.where(id), Told: n}
+		if due, has := w.due[id]; has {
+			j.Deadline, j.Done, j.Pace = began+due, int64(w.done[id]), w.pace[id]
+		}
 		if j.Rungs = w.rungs[id]; w.away[id] {
 			j.PausedBy = "ann"
 		}
@@ -96,7 +106,7 @@ func (w *world) process(p sched.Policy) (done bool) {
 		quiet := true
 		if jobs, others := w.jobs(told); Due(p, Slots{Hosts: w.hosts}, jobs, last) {
 			quiet = false
-			last = Decide(p, time.Unix(1000, 0), Slots{Hosts: w.hosts}, jobs, others, last)
+			last = Decide(p, time.Unix(began+int64(w.passed), 0), Slots{Hosts: w.hosts}, jobs, others, last)
 			if w.crashes() {
 				return false
 			}
