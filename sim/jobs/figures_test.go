@@ -135,6 +135,33 @@ func TestFiguresOfEPS(t *testing.T) {
 	t.Log("\n" + b.String() + "\n" + rest.String())
 }
 
+// The sweep of `make sweep` in simulation, on the slots that it has while no host is taken: 12 trials that come together, six slots, the best three
+// of which go on after clock 10 of 40; a clock takes 3.4 slot seconds, as measured there. It prints how often numbers change.
+func TestResizesOfTheRealSweep(t *testing.T) {
+	for _, policy := range []sched.Policy{sched.EarlyFeedback{Most: 3}, sched.KillWorst{Most: 3}, sched.FIFO{}} {
+		cfg := Config{Policy: policy, Hosts: cluster(3, 2)}
+		for i := range 12 {
+			cfg.Jobs = append(cfg.Jobs, Job{ID: fmt.Sprintf("rates-%02d", i+1), Sweep: "rates", Arrives: float64(i) / 100, Demand: sched.Resources{1}, Workers: 2, MostWorkers: 6,
+				Clock: sched.Fit{3.2, .1}, Feedback: 10, Total: 40, Loss: float64(i * 5 % 12)})
+		}
+		r, err := Run(cfg)
+		if err != nil || r.GivenUp {
+			t.Fatal(err, r.GivenUp)
+		}
+		changes, ran, finished := 0, 0., 0
+		for _, o := range r.Outcomes {
+			changes, ran = changes+o.Resized, ran+o.Ran/3600
+			if o.Finished() {
+				finished++
+			}
+		}
+		t.Logf("%s: all over after %.0f s; %d trials finished, %d changes of numbers, %.0f per hour of training", policy.Name(), r.End, finished, changes, float64(changes)/ran)
+		if want := map[string]int{"fifo": 12}[policy.Name()]; finished < 3 || want > 0 && (finished != want || changes > 0) {
+			t.Errorf("%s: %d trials finished", policy.Name(), finished)
+		}
+	}
+}
+
 // dormType is a row of Dorm's table II, with the containers that Swarm gives it.
 type dormType struct {
 	demand            sched.Resources // CPUs, GPUs, GB
