@@ -41,7 +41,7 @@ func newPricesCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	storeFlag(cmd.PersistentFlags())
-	cmd.AddCommand(newPricesExportCommand(), newPricesFetchCommand(), newPricesImportCommand(), newPricesShowCommand())
+	cmd.AddCommand(newPricesExportCommand(), newPricesFetchCommand(), newPricesImportCommand(), newPricesSampleCommand(), newPricesShowCommand())
 	return cmd
 }
 
@@ -87,7 +87,7 @@ func (s *selection) has(p market.Pool) bool {
 func (s *selection) nothing(where string, all []market.Pool) error {
 	if len(all) == 0 {
 		return fmt.Errorf("%s holds no prices: `tierml prices fetch` asks your account for them, `tierml prices import FILE` reads a recording, "+
-			"such as examples/data/aws-us-west-1a-c3-2014.csv.gz of the source", where)
+			"and `tierml prices sample` writes a small one", where)
 	}
 	var some []string
 	for _, p := range all[:min(len(all), 5)] {

@@ -86,7 +86,7 @@ func OpenReadOnly(path string) (*Store, error) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("opening the price store: %w; `tierml prices import FILE` makes one", err)
+		return nil, fmt.Errorf("opening the price store: %w; `tierml prices import FILE` makes one, and `tierml prices sample` writes a recording to import", err)
 	case info.Size() == 0:
 		return nil, fmt.Errorf("the price store %s is an empty file; `tierml prices import FILE` fills it", path)
 	}

@@ -127,8 +127,12 @@ func (d *Dialogue) Fill(w *Wanted) error {
 		}
 	}
 	if len(d.missing) > 0 {
-		return fmt.Errorf("there is no terminal to ask on, and no suggestion for %s: add %s", strings.Join(d.missing, ", "),
-			map[bool]string{true: "it", false: "them"}[len(d.missing) == 1])
+		way := ""
+		if slices.Contains(d.missing, "--prices") {
+			way = "; `tierml prices sample` writes a recording, which is suggested then"
+		}
+		return fmt.Errorf("there is no terminal to ask on, and no suggestion for %s: add %s%s", strings.Join(d.missing, ", "),
+			map[bool]string{true: "it", false: "them"}[len(d.missing) == 1], way)
 	}
 	return nil
 }
@@ -234,7 +238,7 @@ func (d *Dialogue) machines(w *Wanted) error {
 
 // source is where recordings and catalogs are to be had; replays is the way on without.
 const (
-	source  = ": TierML's source has some in examples/data"
+	source  = ": `tierml prices sample` writes some into data"
 	replays = source + "; --cloud ec2 or gce needs none, and --cloud none buys no machines"
 )
 

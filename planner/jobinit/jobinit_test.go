@@ -103,7 +103,7 @@ func TestNeededAnswers(t *testing.T) {
 	t.Chdir(t.TempDir()) // nothing to suggest
 	d, out := dialogue(strings.Repeat("\n", 10))
 	err = d.Fill(&w)
-	if err == nil || !strings.Contains(err.Error(), "--prices is needed: TierML's source has some in examples/data") || strings.Count(out.String(), "This one is needed: ") != 2 {
+	if err == nil || !strings.Contains(err.Error(), "--prices is needed: `tierml prices sample` writes some into data") || strings.Count(out.String(), "This one is needed: ") != 2 {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
