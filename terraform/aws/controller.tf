@@ -47,6 +47,7 @@ resource "aws_instance" "controller" {
     program_url    = local.program_url
     program_sha256 = local.program_sha256
     settings       = yamlencode({ ec2 = local.ec2_settings })
+    flags          = var.controller_flags
     units          = { for name in ["tierml-controller.service", "tierml-expired.service", "tierml-expired.timer"] : name => file("${path.module}/../${name}") }
   })
   # By these `tierml run` finds it. Not tierml:cluster: what carries that may be ended by the controller.

@@ -50,6 +50,21 @@ variable "controller_type" {
   default     = "t3.small"
 }
 
+variable "controller_flags" {
+  description = "Flags of `tierml controller` without their dashes, such as { scheduler = \"feedback\", slots = \"16\" }."
+  type        = map(string)
+  default     = {}
+
+  validation {
+    condition     = alltrue([for name, value in var.controller_flags : can(regex("^[a-z][a-z0-9-]*$", name)) && can(regex("^[^\n\"\\\\$`]*$", value))])
+    error_message = "Write flags such as scheduler or max-running, and values in one line without quotes, backslashes and dollars."
+  }
+  validation {
+    condition     = alltrue([for name in ["directory", "listen"] : !contains(keys(var.controller_flags), name)])
+    error_message = "The controller keeps its runs in /var/lib/tierml and listens on loopback."
+  }
+}
+
 variable "controller_disk_gib" {
   description = "Size of the controller's disk, which holds the runs' journals and splits."
   type        = number

@@ -71,6 +71,7 @@ resource "google_compute_instance" "controller" {
       object         = urlencode(google_storage_bucket_object.program.name)
       program_sha256 = local.program_sha256
       settings       = yamlencode({ gce = local.gce_settings })
+      flags          = var.controller_flags
       units          = { for name in ["tierml-controller.service", "tierml-expired.service", "tierml-expired.timer"] : name => file("${path.module}/../${name}") }
     })
   }

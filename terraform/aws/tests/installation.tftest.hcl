@@ -19,11 +19,12 @@ mock_provider "aws" {
 }
 
 variables {
-  region  = "us-west-2"
-  zones   = ["us-west-2a", "us-west-2b"]
-  cluster = "ours"
-  owner   = "somebody"
-  binary  = "./versions.tf" # any file: its content does not matter here
+  region           = "us-west-2"
+  zones            = ["us-west-2a", "us-west-2b"]
+  cluster          = "ours"
+  owner            = "somebody"
+  binary           = "./versions.tf" # any file: its content does not matter here
+  controller_flags = { scheduler = "feedback", max-running = "8" }
 }
 
 run "nobody_is_let_in" {
@@ -210,6 +211,10 @@ run "name_that_cannot_be_a_tag" {
 run "the_controller_is_a_service" {
   command = apply
   assert {
+    condition     = strcontains(aws_instance.controller[0].user_data, "controller.env <<'END_OF_FLAGS'\nTIERML_CONTROLLER_MAX_RUNNING=\"8\"\nTIERML_CONTROLLER_SCHEDULER=\"feedback\"\nEND_OF_FLAGS\n")
+    error_message = "flags of the controller must reach its service"
+  }
+  assert {
     condition = alltrue([
       strcontains(aws_instance.controller[0].user_data, "ExecStart=/usr/local/bin/tierml controller --directory /var/lib/tierml"),
       strcontains(aws_instance.controller[0].user_data, "KillMode=process"),
@@ -232,6 +237,22 @@ run "the_controller_is_a_service" {
     condition     = yamldecode(output.settings).ec2.controller.instance == aws_instance.controller[0].id && output.controller == aws_instance.controller[0].id
     error_message = "a job file must say which controller it is for"
   }
+}
+
+run "a_flag_that_breaks_the_script" {
+  command = plan
+  variables {
+    controller_flags = { scheduler = "feedback\nEND_OF_FLAGS" }
+  }
+  expect_failures = [var.controller_flags]
+}
+
+run "a_flag_that_opens_the_controller" {
+  command = plan
+  variables {
+    controller_flags = { listen = "0.0.0.0:7071" }
+  }
+  expect_failures = [var.controller_flags]
 }
 
 run "without_a_controller" {

@@ -10,12 +10,13 @@ mock_provider "google" {
 }
 
 variables {
-  project         = "some-project"
-  region          = "us-west1"
-  controller_zone = "us-west1-b"
-  cluster         = "ours"
-  owner           = "somebody"
-  binary          = "./versions.tf" # any file: its content does not matter here
+  project          = "some-project"
+  region           = "us-west1"
+  controller_zone  = "us-west1-b"
+  cluster          = "ours"
+  owner            = "somebody"
+  binary           = "./versions.tf" # any file: its content does not matter here
+  controller_flags = { scheduler = "feedback", max-running = "8" }
 }
 
 run "nobody_is_let_in" {
@@ -125,6 +126,10 @@ run "owner_that_cannot_be_a_label" {
 run "the_controller_is_a_service" {
   command = apply
   assert {
+    condition     = strcontains(google_compute_instance.controller[0].metadata["startup-script"], "controller.env <<'END_OF_FLAGS'\nTIERML_CONTROLLER_MAX_RUNNING=\"8\"\nTIERML_CONTROLLER_SCHEDULER=\"feedback\"\nEND_OF_FLAGS\n")
+    error_message = "flags of the controller must reach its service"
+  }
+  assert {
     condition = alltrue([
       strcontains(google_compute_instance.controller[0].metadata["startup-script"], "ExecStart=/usr/local/bin/tierml controller --directory /var/lib/tierml"),
       strcontains(google_compute_instance.controller[0].metadata["startup-script"], "KillMode=process"),
@@ -151,6 +156,22 @@ run "the_controller_is_a_service" {
     ])
     error_message = "tierml run must find the controller"
   }
+}
+
+run "a_flag_that_breaks_the_script" {
+  command = plan
+  variables {
+    controller_flags = { scheduler = "feedback\nEND_OF_FLAGS" }
+  }
+  expect_failures = [var.controller_flags]
+}
+
+run "a_flag_that_opens_the_controller" {
+  command = plan
+  variables {
+    controller_flags = { listen = "0.0.0.0:7071" }
+  }
+  expect_failures = [var.controller_flags]
 }
 
 run "without_a_controller" {
