@@ -2,35 +2,47 @@ package trace
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Fields of a record of EC2's DescribeSpotPriceHistory that are read, by their place in a row.
-var recordFields = [...]string{"Timestamp", "AvailabilityZone", "InstanceType", "ProductDescription", "SpotPrice"}
+// record is what is read of one record of EC2's DescribeSpotPriceHistory.
+type record struct {
+	Timestamp          string
+	AvailabilityZone   string
+	InstanceType       string
+	ProductDescription string
+	SpotPrice          string
+}
 
 const historyField = "SpotPriceHistory"
+
+// jsonReader reads record by record, because a year of prices is hundreds of megabytes.
+type jsonReader struct {
+	lines     *lineCounter
+	decoder   *json.Decoder
+	collector *collector
+}
 
 // readJSON reads the output of `aws ec2 describe-spot-price-history`: an object with SpotPriceHistory, or that
 // list alone (as with --query), or several of them one after the other (pages).
 func readJSON(r io.Reader, c *collector) error {
 	lines := &lineCounter{r: r, line: 1}
-	j := &jsonReader{lines: lines, collector: c, decoder: jsontext.NewDecoder(lines, jsontext.AllowDuplicateNames(true))}
+	j := &jsonReader{lines: lines, decoder: json.NewDecoder(lines), collector: c}
 	for {
-		token, err := j.decoder.ReadToken()
+		token, err := j.decoder.Token()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
 			return j.fault(err)
 		}
-		switch token.Kind() {
-		case '[':
+		switch token {
+		case json.Delim('['):
 			err = j.records()
-		case '{':
+		case json.Delim('{'):
 			err = j.page()
 		default:
 			err = j.fault(errors.New(`want {"SpotPriceHistory": [...]}`))
@@ -41,41 +53,32 @@ func readJSON(r io.Reader, c *collector) error {
 	}
 }
 
-// jsonReader reads token by token, because a year of prices is hundreds of megabytes.
-type jsonReader struct {
-	lines     *lineCounter
-	decoder   *jsontext.Decoder
-	collector *collector
-	fields    []byte // of the record being read, one behind the other
-}
-
 // page reads an object after its opening brace.
 func (j *jsonReader) page() error {
 	found := false
-	for j.decoder.PeekKind() != '}' {
-		name, err := j.decoder.ReadToken()
+	for j.decoder.More() {
+		name, err := j.decoder.Token()
 		if err != nil {
 			return j.fault(err)
 		}
-		if name.String() != historyField {
-			if err := j.decoder.SkipValue(); err != nil { // NextToken
+		if name != historyField {
+			var skipped json.RawMessage // NextToken
+			if err := j.decoder.Decode(&skipped); err != nil {
 				return j.fault(err)
 			}
 			continue
 		}
 		found = true
-		open, err := j.decoder.ReadToken()
-		if err != nil {
+		if open, err := j.decoder.Token(); err != nil {
 			return j.fault(err)
-		}
-		if open.Kind() != '[' {
+		} else if open != json.Delim('[') {
 			return j.fault(errors.New("SpotPriceHistory is not a list"))
 		}
 		if err := j.records(); err != nil {
 			return err
 		}
 	}
-	if _, err := j.decoder.ReadToken(); err != nil {
+	if _, err := j.decoder.Token(); err != nil {
 		return j.fault(err)
 	}
 	if !found {
@@ -86,105 +89,53 @@ func (j *jsonReader) page() error {
 
 // records reads a list after its opening bracket, to its closing one.
 func (j *jsonReader) records() error {
-	for j.decoder.PeekKind() != ']' {
-		r, err := j.record()
+	for j.decoder.More() {
+		var r record
+		if err := j.decoder.Decode(&r); err != nil {
+			return j.fault(err)
+		}
+		row, err := r.row()
 		if err != nil {
 			return j.fault(err)
 		}
-		if err := j.collector.add(r); err != nil {
+		row.line = j.position()
+		if err := j.collector.add(row); err != nil {
 			return err
 		}
 	}
-	if _, err := j.decoder.ReadToken(); err != nil {
+	if _, err := j.decoder.Token(); err != nil {
 		return j.fault(err)
 	}
 	return nil
 }
 
-// record reads one object. All its fields become one string, as a row of a CSV file does.
-func (j *jsonReader) record() (row, error) {
-	if err := j.open(); err != nil {
-		return row{}, err
-	}
-	j.fields = j.fields[:0]
-	var span [len(recordFields)][2]int
-	var seen [len(recordFields)]bool
-	for j.decoder.PeekKind() != '}' {
-		name, err := j.decoder.ReadValue()
-		if err != nil {
-			return row{}, err
-		}
-		i := fieldIndex(name)
-		if i < 0 {
-			if err := j.decoder.SkipValue(); err != nil {
-				return row{}, err
-			}
-			continue
-		}
-		start := len(j.fields)
-		if err := j.readText(recordFields[i]); err != nil {
-			return row{}, err
-		}
-		span[i], seen[i] = [2]int{start, len(j.fields)}, true
-	}
-	if _, err := j.decoder.ReadToken(); err != nil {
-		return row{}, err
-	}
-	for i, ok := range seen {
-		if !ok {
-			return row{}, fmt.Errorf("record without %s", recordFields[i])
+func (r record) row() (row, error) {
+	for _, field := range []struct{ name, value string }{
+		{"Timestamp", r.Timestamp},
+		{"AvailabilityZone", r.AvailabilityZone},
+		{"InstanceType", r.InstanceType},
+		{"ProductDescription", r.ProductDescription},
+		{"SpotPrice", r.SpotPrice},
+	} {
+		if field.value == "" {
+			return row{}, fmt.Errorf("record without %s", field.name)
 		}
 	}
-	all := string(j.fields)
-	field := func(i int) string { return all[span[i][0]:span[i][1]] }
-	return row{line: j.position(), timestamp: field(0), zone: field(1), kind: field(2), product: field(3), price: field(4)}, nil
-}
-
-// open reads a record's opening brace.
-func (j *jsonReader) open() error {
-	token, err := j.decoder.ReadToken()
-	if err == nil && token.Kind() != '{' {
-		err = fmt.Errorf("want a record in {}, not %s", token.Kind())
-	}
-	return err
-}
-
-// fieldIndex returns the place of a quoted name among recordFields; -1 when it is none of them.
-func fieldIndex(quoted jsontext.Value) int {
-	for i, name := range recordFields {
-		if len(quoted) == len(name)+2 && string(quoted[1:len(quoted)-1]) == name {
-			return i
-		}
-	}
-	return -1
-}
-
-// readText appends a field's text to fields.
-func (j *jsonReader) readText(name string) error {
-	value, err := j.decoder.ReadValue()
-	if err != nil {
-		return err
-	}
-	if value.Kind() != '"' {
-		return fmt.Errorf("%s is not a string", name)
-	}
-	j.fields, err = jsontext.AppendUnquote(j.fields, value)
-	return err
+	return row{timestamp: r.Timestamp, zone: r.AvailabilityZone, kind: r.InstanceType, product: r.ProductDescription, price: r.SpotPrice}, nil
 }
 
 // position returns the line up to which text has been read.
 func (j *jsonReader) position() int { return j.lines.at(j.decoder.InputOffset()) }
 
 func (j *jsonReader) fault(err error) error {
-	line := j.position()
-	var syntax *jsontext.SyntacticError
-	switch {
-	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
-		err, line = io.ErrUnexpectedEOF, j.lines.at(j.lines.read)
-	case errors.As(err, &syntax):
-		line = j.lines.at(syntax.ByteOffset)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return &LineError{Line: j.lines.at(j.lines.read), Err: io.ErrUnexpectedEOF}
 	}
-	return &LineError{Line: line, Err: err}
+	var kind *json.UnmarshalTypeError
+	if errors.As(err, &kind) {
+		err = fmt.Errorf("%s is not a string", kind.Field)
+	}
+	return &LineError{Line: j.position(), Err: err}
 }
 
 // lineCounter returns the line of an offset, asked in rising order, in what was read through it.
