@@ -57,8 +57,8 @@ BENCH ?= -page test/bench/results.md
 bench: $(CACHE) ## measure beside other tools and C, and write test/bench/results.md (a quarter of an hour, a quiet machine; DATA=folder BENCH=flags)
 	$(GO) build $(BUILD) -o $(CACHE)/bench ./test/bench
 	a9a="$${A9A:-}"; gz=$(DATA)/ml/linear/a9a.gz; \
-	if [ -z "$$a9a" ] && [ -f "$$gz" ]; then a9a=$(CACHE)/a9a; gunzip -c "$$gz" >"$$a9a"; fi; \
-	A9A="$$a9a" $(CACHE)/bench $(BENCH)
+	if [ -z "$$a9a" ] && [ -f "$$gz" ]; then a9a=$(abspath $(CACHE))/a9a; gunzip -c "$$gz" >"$$a9a"; fi; \
+	A9A="$$a9a" MNIST="$${MNIST:-$(DATA)/ml/mlr/mnist-t10k-images-idx3-ubyte.gz}" $(CACHE)/bench $(BENCH)
 
 .PHONY: growth
 GROWTH ?= -page test/bench/results.md -pictures docs/images
