@@ -42,17 +42,15 @@ const (
 type Job struct {
 	// Name names the run directory runs/NAME-N and tags its machines. Required: letters, digits and dashes.
 	Name string `yaml:"name" job:"required,env"`
-	// Cloud is where machines come from. `local`: processes of this machine, on a replayed spot market. `ec2`, `gce`: Amazon's and
-	// Google's, for real money. `kubernetes`: pods of a cluster, in a build with the tag `kube` ([kubernetes.md](kubernetes.md)). `none`: no
-	// machines, for `tierml train`. Required.
+	// Cloud is where machines come from. `local`: processes of this machine, on a replayed spot market. `ec2`, `gce`: Amazon's
+	// and Google's. `kubernetes`: [pods](kubernetes.md). `none`: no machines, for `tierml train`. Required.
 	Cloud string `yaml:"cloud" job:"required"`
 	// Security is how the processes of a run communicate (docs/security.md). `tls`: mutual TLS with the run's own authority.
-	// `plain`: plaintext, on the loopback interface only. Default `plain` on `local`, where nothing leaves this host, else `tls`.
+	// `plain`: plaintext, on loopback only. Default `plain` on `local`, else `tls`.
 	Security string `yaml:"security"`
 	// Provider is the cloud whose API the local one speaks. Only with `cloud: local`. Default `ec2`.
 	Provider string `yaml:"provider"`
-	// Env gives the values of `${NAME}`. A name without a value takes it from the environment of the command. Machines do not get
-	// them. Default none.
+	// Env gives the values of `${NAME}`. A name without a value takes it from the environment of the command. Default none.
 	Env map[string]string `yaml:"env"`
 
 	// Resources are the machines that the provider may take back. Required, but with `cloud: none`.
@@ -98,7 +96,8 @@ type Job struct {
 	UserProgram
 	// Train is what is trained. Required, or `run`.
 	Train Train `yaml:"train"`
-	// Hosts makes this a file of machines that jobs share, for `tierml hosts` (docs/hosts.md), in place of `train`. Default none: a job.
+	// Hosts makes this a file of machines that jobs share, for `tierml hosts` (docs/hosts.md), in place of `train`. Default
+	// none: a job.
 	Hosts Hosts `yaml:"hosts"`
 	// Tune looks for better settings while the job trains (docs/tuner.md); with `deterministic` the model stays the same. Default
 	// false.
@@ -212,11 +211,11 @@ const (
 
 // Limits are what a run may spend. They need a market.
 type Limits struct {
-	// PerHour is the most that all machines may cost in an hour, at present prices. Unless `over_hour` is `warn`, purchases stay a
-	// twentieth below it. Default no limit.
+	// PerHour is the most that all machines may cost in an hour, at present prices. Unless `over_hour` is `warn`, purchases
+	// stay a twentieth below it. Default no limit.
 	PerHour market.USD `yaml:"per_hour"`
-	// OverHour is what happens above `per_hour`. `warn` sends an alert, `shrink` gives up transient machines until the rest fits
-	// (or ends a run without reliable ones), `stop` ends the run in order. Default shrink.
+	// OverHour is what happens above `per_hour`: `warn` only sends an alert, `shrink` releases transient machines until the
+	// rest fits (or ends a run without reliable ones), `stop` ends the run in order. Default shrink.
 	OverHour string `yaml:"over_hour"`
 	// OverBudget is what happens above `budget`: `stop` ends the run in order before it costs more, `warn` lets it continue. Default
 	// stop.
@@ -229,9 +228,9 @@ type Limits struct {
 type Alerts struct {
 	// URL receives the alerts. Default none.
 	URL string `yaml:"url"`
-	// URLFile is a file that holds the URL, where it is a secret. Default none.
+	// URLFile is a file with the URL, if it is a secret. Default none.
 	URLFile string `yaml:"url_file" job:"path"`
-	// SecretFile is a file that holds the key that signs alerts. Default none: unsigned.
+	// SecretFile is a file with the key that signs alerts. Default none: unsigned.
 	SecretFile string `yaml:"secret_file" job:"path"`
 }
 
@@ -241,8 +240,7 @@ type Resources struct {
 	// Count of transient machines, or a range such as `1..4`: programs begin on the smaller number (docs/programs.md), training
 	// asks for the larger, and a scheduler grants a number between (docs/scheduler.md). Required, or `vcpu`.
 	Count Machines `yaml:"count"`
-	// VCPU is the number of transient vCPUs, of any type: what to ask for where types differ in size, as a count of machines then is more
-	// work and cost of one type than of another. Plans warn of that. Required, or `count`.
+	// VCPU is the number of transient vCPUs, of any type: better than a count where types differ in size. Required, or `count`.
 	VCPU int `yaml:"vcpu"`
 	// AnyOf lists acceptable machines, by type or by need. Required, or `gpu`.
 	AnyOf []Machine `yaml:"any_of"`
@@ -283,11 +281,11 @@ type Machine struct {
 	Memory Memory `yaml:"memory"`
 	// Arch: every type of this architecture. Default any.
 	Arch string `yaml:"arch"`
-	// GPU: every type with such GPUs: `L40S:1` (model and number), `A100:80GB:8` (each with at least this memory), `24GB:1` (any
-	// model); `1+` means at least one. Only with `run`. Default any.
+	// GPU: every type with such GPUs: `L40S:1` (model and number), `A100:80GB:8` (each with at least this memory), `24GB:1`
+	// (any model); `1+` means at least one. Only with `run`. Default any.
 	GPU GPU `yaml:"gpu"`
-	// Rate is a machine's work per hour, in vCPU hours of a reference machine. Default its number of vCPUs, or of GPUs where the job
-	// asks for them.
+	// Rate is a machine's work per hour, in vCPU hours of a reference machine. Default its vCPUs, or GPUs where the job asks
+	// for them.
 	Rate float64 `yaml:"rate"`
 	// MaxPrice is the highest price per hour of one machine. Default `resources.max_price`.
 	MaxPrice market.USD `yaml:"max_price"`
@@ -304,11 +302,11 @@ type Reliable struct {
 	Count int `yaml:"count" job:"zero"`
 	// Zone they run in; one of `resources.zones`. Default the first zone in use.
 	Zone string `yaml:"zone"`
-	// Bandwidth is each machine's network capacity in one direction, which the stage and the pace of cuts depend on
+	// Bandwidth is each machine's network capacity in one direction, which determines stages and the pace of cuts
 	// (docs/training.md). Default the catalog's.
 	Bandwidth Bandwidth `yaml:"bandwidth"`
-	// Committed is the cost of such a machine's hour under a Savings Plan, reservation or committed use discount. It adds nothing to
-	// the bill ([cost](cost.md#savings-plans-and-reservations)). Requires `type`, which must not be a worker type. Default none.
+	// Committed is the cost of such a machine's hour under a Savings Plan, reservation or committed use discount
+	// ([cost](cost.md#savings-plans-and-reservations)). Requires `type`, which must not be a worker type. Default none.
 	Committed market.USD `yaml:"committed"`
 }
 
@@ -330,10 +328,10 @@ type Train struct {
 	Holdout float64 `yaml:"holdout" job:"zero"`
 	// Clocks are the rounds of work: in each, every split processes one batch. Required.
 	Clocks int `yaml:"clocks" job:"required"`
-	// Splits is the number of pieces of training data, the unit in which work moves between machines. Default 64, or the number of
-	// examples, users or documents if lower.
+	// Splits is the number of pieces of training data, which move between machines. Default 64, or the number of examples,
+	// users or documents if lower.
 	Splits int `yaml:"splits"`
-	// Partitions is the number of pieces of the parameters, the unit in which they move between servers. Default 32.
+	// Partitions is the number of pieces of the parameters, which move between servers. Default 32.
 	Partitions int `yaml:"partitions"`
 	// Consistency bounds the age of the parameters that work of a clock reads. `bsp`: all updates of earlier clocks. `ssp`: all but
 	// those of the last `staleness` clocks. `asp`: workers do not wait, up to 4096 clocks. Default `bsp`, or `ssp` with a
@@ -341,10 +339,10 @@ type Train struct {
 	Consistency string `yaml:"consistency"`
 	// Staleness is how many of the last clocks may be missing with `ssp`. Default 0; 1 with `consistency: ssp`.
 	Staleness int `yaml:"staleness"`
-	// Deterministic makes the model the same, bit for bit, whatever happens to the machines. It needs `bsp`. Without it `mf` trains
+	// Deterministic makes the model the same, bit for bit, whatever happens to the machines. It needs `bsp`. Without it `mf` is
 	// several times as fast. Default true with `bsp`, else false.
 	Deterministic bool `yaml:"deterministic" job:"zero"`
-	// EvaluateEvery is the number of clocks from one measurement of the test loss to the next. Default 10.
+	// EvaluateEvery is how many clocks lie between measurements of the test loss. Default 10.
 	EvaluateEvery int `yaml:"evaluate_every"`
 	// Stop ends training before all clocks are done; see below. Default none.
 	Stop Stop `yaml:"stop"`
@@ -383,10 +381,10 @@ type Checkpoint struct {
 	// To is where: a directory, `file:///PATH`, `s3://BUCKET/PREFIX` or `gs://BUCKET/PREFIX`, in which a run makes a folder. Default
 	// the run's directory.
 	To string `yaml:"to" job:"env"`
-	// Every is how long, in wall-clock time, it is from one to the next; 0s: not by time. Default 10s on `local`, else 5m; none with
-	// `every_clocks`; the policy's interval by kill and restart.
+	// Every is the interval, in wall-clock time; 0s: not by time. Default 10s on `local`, else 5m; none with `every_clocks`;
+	// the policy's interval by kill and restart.
 	Every time.Duration `yaml:"every" job:"zero"`
-	// EveryClocks is how many clocks it is from one to the next. Default none.
+	// EveryClocks is the interval in clocks. Default none.
 	EveryClocks int `yaml:"every_clocks"`
 	// Keep is how many are kept. Default 2, in case one is damaged.
 	Keep int `yaml:"keep"`
@@ -399,7 +397,7 @@ type Checkpoint struct {
 	// Restart is how long a complete fleet takes until it works, in market time. Default 30 s on EC2's timing, and `model` /
 	// `bandwidth`.
 	Restart time.Duration `yaml:"restart"`
-	// Overhead is the share by which work on spot machines takes longer, stops excluded: 0.17 is 17 %. Default 0.
+	// Overhead is the share by which work on spot machines takes longer, stops excluded. Default 0.
 	Overhead float64 `yaml:"overhead"`
 }
 
@@ -416,8 +414,8 @@ type Stages struct {
 	TwoAbove float64 `yaml:"two_above" job:"zero"`
 	// ThreeAbove is the ratio above which reliable machines stop computing. Default 15.
 	ThreeAbove float64 `yaml:"three_above" job:"zero"`
-	// ServerBytes is the size of a server's part of the model: a small model has fewer servers. With 0 half of the transient
-	// machines always serve. Default 131072.
+	// ServerBytes is the least size of a server's part of the model: a small model has fewer servers. With 0 half of the
+	// transient machines always serve. Default 131072.
 	ServerBytes int `yaml:"server_bytes" job:"zero"`
 }
 

@@ -12,13 +12,13 @@ type Hosts struct {
 	Keep time.Duration `yaml:"keep"`
 	// Wait is how long a slot waits for a host before its launch fails. Default 1h.
 	Wait time.Duration `yaml:"wait"`
-	// LossLimit is the share of its speed that a job may lose on a reliable host that it shares, by what serving was measured to take: a
-	// further slot gets another host, one is bought if need be, and partitions move away. Default 0.1.
+	// LossLimit is the share of its speed that a job may lose on a reliable host that it shares ([serving](hosts.md#serving)).
+	// Default 0.1.
 	LossLimit float64 `yaml:"loss_limit"`
-	// Users are other users of this computer, by number, who may ask for slots: their slots' processes are theirs. It needs root, and Linux.
-	// Default none.
+	// Users are [other users](hosts.md#other-users) of this computer, by number, who may ask for slots. It needs root, and
+	// Linux. Default none.
 	Users Machines `yaml:"users"`
-	// Door is a folder that they can read, where their runs find the hosts: `tierml run --hosts DOOR`. Default none.
+	// Door is a folder that they can read: `tierml run --hosts DOOR`. Default none.
 	Door string `yaml:"door"`
 }
 

@@ -22,16 +22,16 @@ type Local struct {
 	// Rules is the rule book that bills ([cost](cost.md)). Prices of disk, address and traffic may follow the name. Default
 	// `ec2-2017`; `gce-spot` with `provider: gce`.
 	Rules string `yaml:"rules"`
-	// Start is the market time at which the run begins; decisions may use prices before it. Required.
+	// Start is the market time at which the run begins. Required.
 	Start time.Time `yaml:"start"`
-	// Speed is how many market seconds pass in one wall-clock second. Default 600: an hour in 6 seconds.
+	// Speed is the market seconds per wall-clock second. Default 600: an hour in 6 seconds.
 	Speed float64 `yaml:"speed"`
 	// Notice is the warning before an eviction, in wall-clock time. Default 4s; 30s with `provider: gce`.
 	Notice time.Duration `yaml:"notice" job:"zero"`
 	// Boot is how long a machine takes to start, in wall-clock time. Default 500ms.
 	Boot time.Duration `yaml:"boot" job:"zero"`
-	// FlopsPerVCPU is the compute rate to which each vCPU is held, in floating-point operations per wall-clock second. Default 400k:
-	// a core can play 32 machines.
+	// FlopsPerVCPU is the compute rate to which each vCPU is held, per wall-clock second. Default 400k: a core can play 32
+	// machines.
 	FlopsPerVCPU Rate `yaml:"flops_per_vcpu"`
 	// Capacity is the most machines of a type that a zone has. Default no limits.
 	Capacity map[string]int `yaml:"capacity"`

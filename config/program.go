@@ -25,8 +25,8 @@ type UserProgram struct {
 	// Image is a container image with bash for setup, program and `on_notice`, run by Docker or Podman. Default none: the machine's
 	// own system.
 	Image string `yaml:"image"`
-	// Workdir is the folder that programs run in, copied to each machine without what its `.tierignore` names, 2 GiB at most. Default
-	// none: an empty folder.
+	// Workdir is the folder that programs run in, at most 2 GiB without what its `.tierignore` names; each machine gets a copy.
+	// Default none: an empty folder.
 	Workdir string `yaml:"workdir"`
 	// Envs are environment variables of setup and program. Default none.
 	Envs map[string]string `yaml:"envs"`
@@ -38,7 +38,7 @@ type UserProgram struct {
 	// Progress is how a program says how far it is; see below. Default none.
 	Progress Progress `yaml:"progress"`
 	// Hours is how long the program, or one task, takes undisturbed on the first machine of `resources.any_of`, in market time.
-	// Plans rest on it. Default what a former run of the same name took; required before there is one.
+	// Default what a former run of the same name took; required before there is one.
 	Hours float64 `yaml:"hours"`
 	// Tasks makes the program an array of this many, with TIERML_TASK from 0 on, one to a machine; `resources.count` run at a time.
 	// Default none: one program on all machines together.
@@ -68,8 +68,8 @@ type State struct {
 	Dir string `yaml:"dir"`
 	// Every is the time from one mirroring to the next. Default 10m.
 	Every time.Duration `yaml:"every"`
-	// Marker is a file that the program writes last. A folder with this file is saved only when no other file in it is newer; until then the last
-	// saved version is kept. Default none: each file counts by itself.
+	// Marker is a file that the program writes last: a folder with it is saved only when no other file in it is newer. Default
+	// none: each file counts by itself.
 	Marker string `yaml:"marker"`
 }
 

@@ -55,9 +55,9 @@ var limits = map[string]struct{ text, inside, outside string }{
 var forms = map[string]string{
 	"train.data": "path or URL", "checkpoint.to": "path or URL", "checkpoint.bandwidth": "bytes a second", "reliable.bandwidth": "bits or bytes a second",
 	"alerts.url": "URL", "ec2.program.url": "URL", "gce.program.url": "URL", "ec2.endpoint": "URL", "ec2.controller.url": "URL", "gce.controller.url": "URL", "gce.endpoint": "URL", "ec2.checkpoints": "URL", "gce.checkpoints": "URL",
-	"ec2.listen": "address:port", "gce.listen": "address:port", "env": "names with values", "envs": "names with values", "sweep.envs": "names with lists or ranges", "sweep.params": "names with lists or ranges", "sweep.search": "`random` `grid` `tpe`", "secrets": "names with `env` or `file`", "run": "lines of bash", "setup": "lines of bash",
-	"on_notice": "lines of bash", "workdir": "path", "resources.count": "number or range", "resources.gpu": "list of GPUs", "resources.any_of[].gpu": "MODEL:COUNT", "train.params": "names with values",
-	"local.capacity": "types with whole numbers", "ec2.subnets": "zones with subnets", "gce.labels": "names with values",
+	"ec2.listen": "address:port", "gce.listen": "address:port", "env": "mapping", "envs": "mapping", "sweep.envs": "mapping", "sweep.params": "mapping", "sweep.search": "`random` `grid` `tpe`", "secrets": "mapping", "run": "lines of bash", "setup": "lines of bash",
+	"on_notice": "lines of bash", "workdir": "path", "resources.count": "number or range", "resources.gpu": "list of GPUs", "resources.any_of[].gpu": "MODEL:COUNT", "train.params": "mapping",
+	"local.capacity": "mapping", "ec2.subnets": "mapping", "gce.labels": "mapping",
 }
 
 // described is a field as the structs say it.
@@ -193,9 +193,9 @@ func kindName(f field, t reflect.Type, comment string) string {
 	case reflect.Slice:
 		return "list"
 	case reflect.Bool:
-		return "true or false"
+		return "boolean"
 	case reflect.Int, reflect.Uint64:
-		return "whole number"
+		return "integer"
 	case reflect.Float64:
 		return "number"
 	}

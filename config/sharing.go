@@ -10,11 +10,11 @@ type Sharing struct {
 	Priority int `yaml:"priority"`
 	// Group of the job: shares are fair among groups first, then among a group's jobs. Default none: jobs without one are a group.
 	Group string `yaml:"group"`
-	// StartWith is the number of workers, of a range, that the job begins with where a scheduler starts jobs as submitted. Default
-	// the largest.
+	// StartWith is the number of workers, of a range, with which schedulers that start jobs as submitted begin. Default the
+	// largest.
 	StartWith int `yaml:"start_with"`
-	// Feedback makes the job a trial: at these clocks its test loss is compared with those of the jobs of the same name. Default none; the trials
-	// of a `sweep` have the sweep's.
+	// Feedback makes the job a trial: at these clocks its test loss is compared with those of the jobs of the same name.
+	// Default none, or the sweep's.
 	Feedback []Feedback `yaml:"feedback"`
 }
 
