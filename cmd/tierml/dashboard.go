@@ -44,8 +44,8 @@ On loopback everybody on this host sees everything, unless --token-file is given
 		},
 	}
 	d.door.flags(cmd, "localhost:7070")
-	cmd.Flags().StringVar(&d.tokenFile, "token-file", "", "ask for the token in this `file`, which is made if there is none")
-	cmd.Flags().StringVar(&d.root, "runs", rundir.Root, "the `directory` in which the runs' directories are")
+	cmd.Flags().StringVar(&d.tokenFile, "token-file", "", "ask for the token in this `file`, created if missing")
+	cmd.Flags().StringVar(&d.root, "runs", rundir.Root, "the `directory` of runs")
 	return cmd
 }
 
@@ -60,9 +60,9 @@ type doorFlags struct{ access.Endpoint }
 
 func (d *doorFlags) flags(cmd *cobra.Command, address string) {
 	cmd.Flags().StringVar(&d.Address, "listen", address, "`address` to serve on; port 0 takes any free one")
-	cmd.Flags().StringVar(&d.Cert, "tls-cert", "", "the certificate, a `file` in PEM, to serve by TLS")
+	cmd.Flags().StringVar(&d.Cert, "tls-cert", "", "the certificate for TLS, a `file` in PEM")
 	cmd.Flags().StringVar(&d.Key, "tls-key", "", "its key, a `file` in PEM")
-	cmd.Flags().BoolVar(&d.Plaintext, "plaintext", false, "serve beyond loopback without TLS, behind a proxy that speaks it")
+	cmd.Flags().BoolVar(&d.Plaintext, "plaintext", false, "serve beyond loopback without TLS, behind a proxy that has it")
 }
 
 func serveDashboard(ctx context.Context, d dashboardOptions, out, errOut io.Writer) error {

@@ -20,9 +20,9 @@ type fleetOptions struct {
 }
 
 func (o *fleetOptions) flags(f *pflag.FlagSet) {
-	f.StringSliceVar(&o.types, "types", nil, "machine `types`, such as d2.xlarge,d2.2xlarge; default: the job's any_of")
-	f.StringSliceVar(&o.zones, "zones", nil, "`zones`, such as us-east-1a; default: the job's")
-	f.IntVar(&o.vcpu, "vcpu", 0, "number of vCPUs of the transient machines, of any type")
+	f.StringSliceVar(&o.types, "types", nil, "machine `types`; default: the job's")
+	f.StringSliceVar(&o.zones, "zones", nil, "`zones`; default: the job's")
+	f.IntVar(&o.vcpu, "vcpu", 0, "number of transient vCPUs, of any type")
 	f.IntVar(&o.machines, "machines", 0, "number of transient machines, of any type")
 	f.StringVar(&o.reliable, "reliable", "", "reliable machines, as `TYPE` or TYPE:COUNT; default: the job's, or with --types one of the cheapest")
 }

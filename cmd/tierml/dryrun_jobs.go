@@ -48,22 +48,22 @@ type jobsOptions struct {
 
 func (o *jobsOptions) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.jobs, "jobs", "", "arrivals of many jobs that share machines: a `file` of Philly's or Alibaba's, or sweep:TRIALS:APART, such as sweep:75:3m; no job file")
+	f.StringVar(&o.jobs, "jobs", "", "arrivals of many jobs that share machines: a `file` of Philly's or Alibaba's, or sweep:TRIALS:APART; no job file")
 	f.StringSliceVar(&o.schedulers, "scheduler", []string{"fifo", "drf", "h", "feedback"}, "with --jobs: `schedulers` to compare: "+strings.Join(sched.Names(), ", "))
-	f.StringVar(&o.runtimes, "runtimes", "", "with --jobs: `file` of run times, from which those are drawn that --jobs does not have")
+	f.StringVar(&o.runtimes, "runtimes", "", "with --jobs: `file` of run times to draw from where --jobs has none")
 	f.StringVar(&o.group, "group", "", "with --jobs: only the jobs of this virtual `cluster`")
-	f.IntVar(&o.count, "count", 0, "with --jobs: only the first so many jobs; 0: all")
-	f.DurationVar(&o.longest, "longest", 0, "with --jobs: no run time is longer; 0: as recorded")
+	f.IntVar(&o.count, "count", 0, "with --jobs: only so many of the first jobs; 0: all")
+	f.DurationVar(&o.longest, "longest", 0, "with --jobs: cut run times at this; 0: as recorded")
 	f.StringVar(&o.hosts, "hosts", "", "with --jobs: a fixed cluster without prices, as `COUNTxVCPUS`, such as 36x4; default with a sweep")
-	f.StringVar(&o.fixed, "fixed", "", "with --jobs: hold --vcpu vCPUs all the time, instead of as many as jobs ask for; =mean: compare with the mean of those")
+	f.StringVar(&o.fixed, "fixed", "", "with --jobs: hold --vcpu vCPUs all the time; =mean: also the mean of what jobs ask for")
 	f.Lookup("fixed").NoOptDefVal = "most"
 	f.IntVar(&o.slot, "slot", 1, "with --jobs: vCPUs of a worker or server")
-	f.Float64Var(&o.stretch, "stretch", 4, "with --jobs: a recorded job can use so many times what it asked for")
-	f.Float64Var(&o.serial, "serial", .1, "with --jobs: `share` of a recorded job's clock that more workers do not shorten")
-	f.Float64Var(&o.widen, "widen", 0, "with --jobs: buy what jobs could use while a pool costs at most this `share` of its on-demand price; 0: what they asked for")
-	f.DurationVar(&o.resize, "resize", 46*time.Second, "with --jobs: how long a job stands still when it is resized; default: a published measurement")
-	f.DurationVar(&o.restart, "restart", 370*time.Second, "with --jobs: the same by checkpoint and restart, as fifo and kill do it; default: a published measurement")
-	f.DurationVar(&o.planEvery, "plan-every", time.Minute, "with --jobs: least time between two plans of a scheduler")
+	f.Float64Var(&o.stretch, "stretch", 4, "with --jobs: a recorded job can use this multiple of its request")
+	f.Float64Var(&o.serial, "serial", .1, "with --jobs: serial `share` of a recorded job's clock")
+	f.Float64Var(&o.widen, "widen", 0, "with --jobs: buy all that jobs could use in pools below this `share` of on-demand; 0: never")
+	f.DurationVar(&o.resize, "resize", 46*time.Second, "with --jobs: standstill of a resized job; default: as published")
+	f.DurationVar(&o.restart, "restart", 370*time.Second, "with --jobs: standstill by checkpoint and restart (fifo, kill); default: as published")
+	f.DurationVar(&o.planEvery, "plan-every", time.Minute, "with --jobs: least time between two decisions")
 }
 
 // shareJobs compares schedulers.

@@ -33,7 +33,7 @@ On the fake cloud it prints the port's address on the run's host.
 		RunE: func(cmd *cobra.Command, args []string) error { return o.forward(cmd, args, local) },
 	}
 	o.flags(cmd)
-	cmd.Flags().IntVar(&local, "local", 0, "the `port` of this host; 0 = the same number")
+	cmd.Flags().IntVar(&local, "local", 0, "the `port` of this host; 0: the same number")
 	return cmd
 }
 

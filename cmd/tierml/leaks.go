@@ -112,9 +112,9 @@ In the default cluster, tierml, which others may share, only machines of the job
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&run, "run", "", "only machines of the run of this `name`, as tierml leaks shows it")
+	cmd.Flags().StringVar(&run, "run", "", "only machines of the run of this `name`")
 	cmd.Flags().StringVar(&cluster, "cluster", "", "machines of the cluster of this `name`, of any owner")
-	cmd.Flags().BoolVar(&expired, "expired", false, "only leaks: machines whose time is over")
+	cmd.Flags().BoolVar(&expired, "expired", false, "only leaks: machines past their lease")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "proceed without asking")
 	return cmd
 }

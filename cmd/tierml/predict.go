@@ -42,7 +42,7 @@ the true values, the last line on standard error compares. MODEL is a model file
 			return predict(ctx, o, args[0], args[1], cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().StringVar(&o.into, "into", "", "write the predictions to this `file`, s3:// or gs:// object")
+	cmd.Flags().StringVar(&o.into, "into", "", "write to this `file`, s3:// or gs:// object")
 	cmd.Flags().IntVar(&o.badLines, "max-bad-lines", 0, "skip up to this number of bad `lines`")
 	return cmd
 }

@@ -74,8 +74,8 @@ func storePath(cmd *cobra.Command) (string, error) {
 type selection struct{ types, zones []string }
 
 func (s *selection) addTo(cmd *cobra.Command) {
-	cmd.Flags().StringSliceVar(&s.types, "types", nil, "only these machine `types`, such as c3.xlarge,c3.4xlarge; default all")
-	cmd.Flags().StringSliceVar(&s.zones, "zones", nil, "only these `zones`, such as us-east-1a; a region means all of its zones; default all")
+	cmd.Flags().StringSliceVar(&s.types, "types", nil, "only these machine `types`, such as c3.xlarge,c3.4xlarge")
+	cmd.Flags().StringSliceVar(&s.zones, "zones", nil, "only these `zones`, such as us-east-1a, or all of a region")
 }
 
 func (s *selection) has(p market.Pool) bool {
@@ -151,7 +151,7 @@ Doubtful rows are reported. A line that cannot be parsed ends the import, and no
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&o.catalog, "catalog", "", "write the machine types and on-demand prices of a price list of Compute Engine to this `file`")
+	cmd.Flags().StringVar(&o.catalog, "catalog", "", "of a price list of Compute Engine, also write a catalog to this `file`")
 	cmd.Flags().StringVar(&o.Product, "product", trace.LinuxUNIX, "the `product` whose prices are kept")
 	return cmd
 }
@@ -294,8 +294,8 @@ func newPricesFetchCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&o.region, "region", os.Getenv("AWS_REGION"), "EC2 `region`; default: AWS_REGION in the environment")
 	f.Lookup("region").DefValue = "" // not printed: it is of one host
-	f.StringVar(&o.endpoint, "endpoint", "", "`address` that speaks EC2's protocol, such as a fake cloud's; default EC2's own")
-	f.StringVar(&o.since, "since", "90d", "how far back: a `time` such as 2026-10-01T00:00:00Z, or a length such as 24h or 30d")
+	f.StringVar(&o.endpoint, "endpoint", "", "`address`, such as a fake cloud's; default: EC2's")
+	f.StringVar(&o.since, "since", "90d", "how far back: a `time` such as 2026-10-01T00:00:00Z, or a length such as 30d")
 	return cmd
 }
 

@@ -91,7 +91,7 @@ func newPsCommand() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&groups, "groups", false, "with a controller: what the jobs of each group have, have cost, and may cost")
+	cmd.Flags().BoolVar(&groups, "groups", false, "with a controller: each group's jobs, cost and budget")
 	outputFlag(cmd, &format)
 	at.flags(cmd)
 	return cmd

@@ -87,9 +87,9 @@ A job with cloud: ec2 or gce is submitted to its cluster's controller and watche
 		"a copy of the damaged journal is kept")
 	cmd.Flags().StringVar(&o.endpoint, "endpoint", "", "buy from the fake cloud at this `URL`, run by another process with\n"+
 		"--instance-command 'tierml agent'; it sets time and speed. With --resume: the run's own, or none")
-	cmd.Flags().StringVar(&o.hosts, "hosts", "", "take machines as slots of the shared hosts of this `run` of tierml hosts")
+	cmd.Flags().StringVar(&o.hosts, "hosts", "", "take slots of the shared hosts of this `run` of tierml hosts")
 	cmd.Flags().BoolVarP(&o.detach, "detach", "d", false, "with --controller: do not watch the job")
-	cmd.Flags().BoolVar(&o.here, "here", false, "with cloud: ec2 or gce: run in this process, not on the controller; machines must reach this host")
+	cmd.Flags().BoolVar(&o.here, "here", false, "with cloud: ec2 or gce: run in this process; machines must reach this host")
 	cmd.Flags().StringVar(&o.into, "into", "", "run in this `directory`, which the controller has made")
 	_ = cmd.Flags().MarkHidden("into") // it exists
 	o.at.flags(cmd)

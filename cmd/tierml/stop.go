@@ -69,8 +69,8 @@ the result.
 			return stopRun(ctx, dir, now, format, cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().BoolVar(&now, "now", false, "terminate every machine at once; nothing more is saved")
-	cmd.Flags().IntVar(&task, "task", -1, "end only this `task` of an array of programs, for good")
+	cmd.Flags().BoolVar(&now, "now", false, "terminate every machine at once, without saving")
+	cmd.Flags().IntVar(&task, "task", -1, "cancel only this `task` of an array")
 	outputFlag(cmd, &format)
 	at.flags(cmd)
 	return cmd

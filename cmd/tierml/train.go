@@ -60,12 +60,12 @@ Ctrl-C saves the model as it is.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.output, "model", "", "save the model in this `file` and keep nothing else")
+	flags.StringVar(&o.output, "model", "", "save the model in this `file`, and nothing else")
 	flags.IntVar(&o.threads, "threads", runtime.GOMAXPROCS(0), "number of `threads`")
 	flags.Lookup("threads").DefValue = "all cores"
-	flags.BoolVar(&o.deterministic, "deterministic", false, "use the arithmetic of a run on machines: the same model, bit for bit, but slower")
-	flags.Float64Var(&o.untilLoss, "until-loss", math.Inf(-1), "stop when the test `figure` is at or below this (the train figure, if nothing is held out)")
-	flags.Float64Var(&o.untilChange, "until-change", 0, "stop when the figure improves by less than this `share` from one measurement to the next")
+	flags.BoolVar(&o.deterministic, "deterministic", false, "compute as on machines: the same model, bit for bit, but slower")
+	flags.Float64Var(&o.untilLoss, "until-loss", math.Inf(-1), "stop when the test `figure` (without holdout the train figure) is at or below this")
+	flags.Float64Var(&o.untilChange, "until-change", 0, "stop when the figure improves by less than this `share` between measurements")
 	flags.DurationVar(&o.maxTime, "max-time", 0, "stop after this `time` of training")
 	flags.Lookup("until-loss").DefValue = "0" // not printed; see options
 	return cmd
