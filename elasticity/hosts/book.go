@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/tierml/tierml/elasticity/step"
@@ -14,37 +13,6 @@ import (
 	"github.com/tierml/tierml/provisioner"
 	"github.com/tierml/tierml/tiers"
 )
-
-// What a Line is about.
-const (
-	Asked   = "asked"   // a job's request was granted these slots
-	Placed  = "placed"  // a slot is on a host from now on
-	Leaving = "leaving" // the job has given a slot back
-	Ended   = "ended"   // a slot is over
-	Charged = "charged" // and has cost so much
-	// Profiled: serving the job's model takes so much, and these slots do it.
-	Profiled = "profiled"
-	// Preferred: these slots should.
-	Preferred = "preferred"
-)
-
-// Line is one line of the book. Lines are the book: see Apply.
-type Line struct {
-	T       time.Time                `json:"t"`
-	Kind    string                   `json:"kind"`
-	Job     string                   `json:"job,omitempty"`
-	User    int                      `json:"user,omitempty"` // of the host's system, who asks; 0 = the hosts' own
-	Request *provisioner.Request     `json:"request,omitempty"`
-	Slots   []provisioner.InstanceID `json:"slots,omitempty"`
-	Size    Size                     `json:"size,omitzero"` // of each
-	Slot    provisioner.InstanceID   `json:"slot,omitempty"`
-	Host    step.ID                  `json:"host,omitempty"`
-	By      market.EndedBy           `json:"by,omitempty"`
-	Why     string                   `json:"why,omitempty"`
-	USD     market.USD               `json:"usd,omitzero"`
-	Profile *tiers.Profile           `json:"profile,omitempty"`
-	Owners  []step.ID                `json:"owners,omitempty"` // slots; Index: ps.Partition
-}
 
 // Offer is what hosts there are for a tier.
 type Offer struct {
@@ -70,6 +38,23 @@ type request struct {
 }
 
 // Book is all slots. What it decides it adds to its lines before anybody hears of it; Lines gives them to be put on disk.
+//
+// Invariants:
+//   - Slots, requests and profiles follow from the lines in their order: what is decided goes through write, which applies a line as a
+//     successor will. Only hosts, watch, refused and jobs' latest pace are not in the lines; the Brain adds hosts again, from the fleet's journal.
+//   - The same request has the same slots, whoever answers it (Ask).
+//   - Slots that are on a host together fit on it. So their shares of a charge are never more than the charge (Share).
+//
+// The life of a slot:
+//  1. Ask grants it. It has no host yet, but there is room on one, or one may be bought.
+//  2. Place puts it on a host. The job pays from then on, and the host's agent starts its process with the next orders.
+//  3. Return: the job gives it back, and the agent ends its process.
+//  4. It is over: the process has ended (Gone), or the host (EndHost, Strand), or no host came in time (Expire).
+//  5. Settle writes what it costs, once no later event can change that.
+//
+// A process that dies between two steps leaves nothing undone, because what follows a line is derived from the state: a job repeats a
+// request without an answer, an agent is sent all slots of its host at every call, and slots that wait are the demand. The line of a
+// slot may be on disk and that of its host's launch not: the host is adopted from the provider's list, or Strand ends the slot.
 type Book struct {
 	rules    Rules
 	slots    []*Slot // in the order in which they were asked for
@@ -483,21 +468,4 @@ func (b *Book) bearable(cores map[step.ID]float64, s *Slot, host step.ID) bool {
 	spread[s.Job] = measured{profile: b.measured[s.Job].profile}
 	t := tenants(append(slices.Clone(b.live), &Slot{Job: s.Job, Host: host}), spread, cores, b.rules.Loss)
 	return t.LossAt(t.numbers[host]) <= b.rules.Loss
-}
-
-// ReadLines reads a book. A last line that was cut off was never acted upon, and is left out; whole says how many bytes the others have.
-func ReadLines(text []byte) (lines []Line, whole int, err error) {
-	for n := 1; ; n++ {
-		end := bytes.IndexByte(text[whole:], '\n')
-		if end < 0 {
-			return lines, whole, nil
-		}
-		var l Line
-		decoder := json.NewDecoder(strings.NewReader(string(text[whole : whole+end])))
-		decoder.DisallowUnknownFields()
-		if err := decoder.Decode(&l); err != nil {
-			return nil, 0, fmt.Errorf("line %d of the book of slots: %w", n, err)
-		}
-		lines, whole = append(lines, l), whole+end+1
-	}
 }

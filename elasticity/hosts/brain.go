@@ -74,6 +74,16 @@ func ReadHosts(entries []journal.Entry) (map[step.ID]PastHost, error) {
 
 // Brain buys hosts for the slots of its Book. It is stepped as any run's controller is; between steps the Book may be asked. It is not
 // safe for concurrent use.
+//
+// To its fleet it is what training is to a job's (fleet.Work, in work.go): slots are the work. The order of the parts of advance:
+//  1. takeCalls and judge find out which hosts are alive. The slots of one that is not end at once (Lose).
+//  2. know tells the Book which hosts are going, so that nothing is placed on those, and their jobs are warned.
+//  3. want places what waits. The demand is the hosts that stay and those that the other slots lack. The fleet does not trim itself to it
+//     (Trim), as it could end hosts with slots: giveBack ends empty ones, when what is paid for them is over.
+//  4. Settle divides charges among slots, and Charge writes those of hosts that have ended.
+//
+// While a run is taken over, nothing is placed, bought or given back until the provider has listed the hosts: what no host is there for then,
+// Strand ends.
 type Brain struct {
 	step   *step.Step
 	Book   *Book

@@ -14,7 +14,7 @@
 //   - Serving says how busy reliable hosts are with serving, by profiles that jobs have measured, and what jobs lose by that; Book.Report
 //     has partitions move away from hosts that are too busy.
 //
-// Each file uses only those before it: hosts, share, pack, serving, book, moves, brain, work.
+// Each file uses only those before it: hosts, share, pack, serving, lines, book, moves, brain, work.
 package hosts
 
 import (

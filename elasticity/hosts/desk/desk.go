@@ -3,7 +3,6 @@
 //
 // Desk is the side of the shared hosts; it is the controller that their run's driver steps. Cloud is a job's side, a provisioner.Cloud
 // of slots; Host is that of a host's agent. They know where the Desk is from a file in the run's directory, which only its owner reads.
-// The package decides nothing: package hosts does.
 package desk
 
 import (
@@ -63,6 +62,10 @@ type Config struct {
 }
 
 // Desk is a running service. Its methods may be called concurrently.
+//
+// Invariant: whatever an answer or an action follows from is on disk before (keep), and all of it happens under one lock, so that lines are
+// in the order of the decisions. When a line cannot be written, nothing more is answered or done: the run ends, its hosts are left to
+// the next process, and that one resumes from the last whole line.
 type Desk struct {
 	cfg  Config
 	file *os.File

@@ -1,0 +1,62 @@
+package hosts
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/tiers"
+)
+
+// What a Line is about.
+const (
+	Asked   = "asked"   // a job's request was granted these slots
+	Placed  = "placed"  // a slot is on a host from now on
+	Leaving = "leaving" // the job has given a slot back
+	Ended   = "ended"   // a slot is over
+	Charged = "charged" // and has cost so much
+	// Profiled: serving the job's model takes so much, and these slots do it.
+	Profiled = "profiled"
+	// Preferred: these slots should.
+	Preferred = "preferred"
+)
+
+// Line is one line of the book. Lines are the book: see Apply.
+type Line struct {
+	T       time.Time                `json:"t"`
+	Kind    string                   `json:"kind"`
+	Job     string                   `json:"job,omitempty"`
+	User    int                      `json:"user,omitempty"` // of the host's system, who asks; 0 = the hosts' own
+	Request *provisioner.Request     `json:"request,omitempty"`
+	Slots   []provisioner.InstanceID `json:"slots,omitempty"`
+	Size    Size                     `json:"size,omitzero"` // of each
+	Slot    provisioner.InstanceID   `json:"slot,omitempty"`
+	Host    step.ID                  `json:"host,omitempty"`
+	By      market.EndedBy           `json:"by,omitempty"`
+	Why     string                   `json:"why,omitempty"`
+	USD     market.USD               `json:"usd,omitzero"`
+	Profile *tiers.Profile           `json:"profile,omitempty"`
+	Owners  []step.ID                `json:"owners,omitempty"` // slots; Index: ps.Partition
+}
+
+// ReadLines reads a book. A last line that was cut off was never acted upon, and is left out; whole says how many bytes the others have.
+func ReadLines(text []byte) (lines []Line, whole int, err error) {
+	for n := 1; ; n++ {
+		end := bytes.IndexByte(text[whole:], '\n')
+		if end < 0 {
+			return lines, whole, nil
+		}
+		var l Line
+		decoder := json.NewDecoder(strings.NewReader(string(text[whole : whole+end])))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(&l); err != nil {
+			return nil, 0, fmt.Errorf("line %d of the book of slots: %w", n, err)
+		}
+		lines, whole = append(lines, l), whole+end+1
+	}
+}
