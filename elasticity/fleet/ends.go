@@ -127,8 +127,7 @@ func (f *Fleet) enter(l *launch, i provisioner.Instance) *Machine {
 	return m
 }
 
-// adopt takes up a machine of a launch that was said to have failed. It is on the bill, but no longer part of the plan
-// more.
+// adopt takes up a machine of a launch that was said to have failed. It is on the bill, but no longer part of the plan, and is ended.
 func (f *Fleet) adopt(l *launch, i provisioner.Instance) {
 	if m := f.enter(l, i); m != nil && m.Joined == 0 {
 		f.Terminate(&m.Machine, "its launch was reported as failed, so it was not expected")

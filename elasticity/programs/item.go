@@ -84,7 +84,7 @@ type worker struct {
 }
 
 func newItem(number int, cfg *Config) *unit {
-	it := &unit{number: number, ranks: make([]rank, cfg.ranks()), kept: newKeeper(cfg.ranks())}
+	it := &unit{number: number, ranks: make([]rank, cfg.ranks()), kept: newSavedStates(cfg.ranks())}
 	for i := range it.ranks {
 		it.ranks[i].key = Key(cfg.Tasks, number+i)
 	}

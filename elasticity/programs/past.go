@@ -63,7 +63,7 @@ func ReadPast(entries []journal.Entry, least, most, tasks int) (*Past, error) {
 		}
 		k := keepers[number]
 		if k == nil {
-			fresh := newKeeper(of[e.Generation])
+			fresh := newSavedStates(of[e.Generation])
 			k = &fresh
 			keepers[number] = k
 		}

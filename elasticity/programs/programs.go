@@ -100,7 +100,7 @@ type savedStates struct {
 	set    []saved
 }
 
-func newKeeper(ranks int) savedStates {
+func newSavedStates(ranks int) savedStates {
 	return savedStates{newest: make([]saved, ranks), rounds: make([]uint64, ranks), set: make([]saved, ranks)}
 }
 

@@ -15,6 +15,21 @@ import (
 )
 
 // Work is the state of all programs of a run; it is a restart.Work.
+//
+// Invariants:
+//   - Of each program one attempt counts. Its number is higher than that of any before, by all controllers, and reports of others are dropped
+//     (ofAttempt): a machine that was given up may run on.
+//   - A program begins from a state that all of its ranks saved in one round (savedStates), so that a gang stands at one step.
+//
+// The life of an attempt:
+//  1. begin gives it to idle machines: a whole gang at once, or one for a task. start numbers it, and sends each rank the state to begin with.
+//  2. save asks the ranks of a gang for a round now and then; single ranks save by themselves.
+//  3. wind stops it in order when it is to go elsewhere or the run ends: each rank saves its last state. A machine with a notice does so by itself.
+//  4. settle ends it when all ranks have ended well (done), when the last states are safe, or when SaveWithin is over.
+//  5. A machine that is lost ends it at once (Lose); what was done beyond the saved state is lost.
+//
+// An exit that nobody asked for is judged late (judgeExits): a rank often fails because another's machine is gone, and that is noticed
+// after it. Only where no machine is to blame has the program itself failed, which Retries allow so many times.
 type Work struct {
 	*step.Step
 	cfg    *Config

@@ -44,6 +44,16 @@ type Worker struct {
 }
 
 // Attempts is training by one team after the other.
+//
+// Invariant: at most one team trains, and saved never falls. What was done beyond saved when a team stops is lost, and is counted as such.
+//
+//  1. train: when every machine that stays has called and they are as many as wanted, all of them are a team, and begin at saved.
+//  2. Trained reports how far it has come; between reports its pace says so (done).
+//  3. save takes a checkpoint by its interval, at the end, and before machines of the team are given up.
+//  4. stop: the first machine that is gone ends the attempt. Those that stay begin anew, with empty processes, and 1 follows.
+//
+// A notice changes nothing: it is not used to save (docs/policies.md). The next controller does not adopt a team: it writes down what is lost
+// beyond the newest checkpoint, ends the machines (forgotten), and begins with 1.
 type Attempts struct {
 	*step.Step
 	cfg     *Config

@@ -82,6 +82,16 @@ type Journal interface {
 }
 
 // Runner is one run under way.
+//
+// Invariant: one goroutine steps the controller and does its actions in order. A Record of a durable kind (Kind.Durable) is on disk before the
+// next action is done. Only sending, recording and answering are done in place; whatever may take long has a goroutine, and ends in
+// an event.
+//
+// What fails outside:
+//   - A launch whose answer is lost is repeated with its token, which buys nothing twice; in the end the event says that it is unsure.
+//   - Terminating is repeated until it succeeds, and listing with the next interval. Each ends in what the provider lists, not in what was asked for.
+//   - A command that cannot be sent is dropped: the link repeats those of a broken stream, and the controller gives up who is silent.
+//   - The journal cannot be written: nothing more is launched, since nobody would know of it, and all machines are ended.
 type Runner struct {
 	cfg    Config
 	events chan elasticity.Event

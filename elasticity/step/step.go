@@ -14,7 +14,7 @@ const Never = 100 * 365 * 24 * time.Hour
 // Action is something to do. Actions of one step are done in order.
 type Action interface{ Action() }
 
-// Record writes a journal line; it must be durable before the next action is done.
+// Record writes a journal line. If its kind is a durable one, it is on disk before the next action is done.
 type Record struct{ Entry journal.Entry }
 
 // Action marks it as one.

@@ -11,6 +11,10 @@ import (
 )
 
 // clocks count the work done, and judge whether the model is good enough.
+//
+// Invariant: Done is the least of Marks, and every owner has committed what Marks say, unless a recovery is about to undo it. Owners may be
+// ahead of Marks: a worker reports after its commit, and may die in between. Then the owners say how far it had come (settleSplits), or a
+// committed cut does (cutReached). Reports of older generations are dropped: a roll-back has set all marks to the cut.
 type clocks struct {
 	*step.Step
 	*progress

@@ -174,7 +174,7 @@ func (t *Training) takeAnswer(m *Node, a tiers.Answer) (due bool) {
 	return true
 }
 
-// checkObeyed returns a machine up that cannot do what it must.
+// checkObeyed gives a machine up that cannot do what it must.
 func (t *Training) checkObeyed(m *Node, do tiers.Do, a tiers.Answer) bool {
 	if a.Code == tiers.CodeDamaged {
 		t.Saves.doubt(checkpointOf(do)) // not the machine's fault

@@ -195,7 +195,7 @@ func (si *failureDetector) patience(m *Node) time.Duration {
 	return si.cfg.DeadAfter
 }
 
-// next is when giveUpSilent may next give a machine up, if nothing is heard until then.
+// next is when GiveUp may next give a machine up, if nothing is heard until then.
 func (si *failureDetector) next() time.Time {
 	if si.outage != nil {
 		return si.Awake.NextBeat()

@@ -28,7 +28,7 @@ func (h *Halting) advance(t *Training) {
 	}
 }
 
-// restPoint names the clock at which all work is to rest, and allows workers that are behind to reach it.
+// rest names the clock at which all work is to rest, and allows workers that are behind to reach it.
 func (h *Halting) rest(t *Training) {
 	h.phase = haltCutting
 	// Nothing may have begun since the last cut. Then that one is where all work rests, unless a backup that may have to take over

@@ -14,8 +14,19 @@ import (
 // saveWithin is how long, on the wall clock, a checkpoint may take before it is given up and the next one may begin.
 const saveWithin = 10 * time.Minute
 
-// saving is the one checkpoint that is on its way: the backups write the cut that was just committed, each what it backs
-// up; when all have, the manifest is written.
+// saving is the one checkpoint that is on its way.
+//
+// Invariant: what Newest names is complete. A checkpoint counts once its manifest is written, which is after all of its parts, and is in the
+// journal, by which alone manifests are believed (jobrun). Older ones are removed after that. So whoever dies, and whenever, the checkpoint before
+// serves.
+//
+//  1. A cut has just been committed, and one is due: each backup is sent SaveCut for its partitions. Later cuts need not wait, because a
+//     backup copies rows of the saved cut before it replaces them (ps.Held).
+//  2. With the answer of the last backup the manifest is written (WriteManifest), which also removes old checkpoints.
+//  3. TakeManifest writes the `checkpoint` line.
+//
+// A backup that is lost or fails, a manifest that cannot be written, or saveWithin ends it with a `save-failed` line. Training does not wait for
+// any of this, and the next checkpoint is due as if this one had been taken. A recovery leaves it alone: the cut stays committed.
 type saving struct {
 	cut    ps.Clock
 	folder string

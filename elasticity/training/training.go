@@ -90,12 +90,23 @@ func (t *Training) layOut() {
 	}
 }
 
-// A controller that takes a run over knows what the one before has written down (Past). What is true now it asks the
-// provider, who says which machines there are, and the machines, who call it as soon as it listens and say what they
-// hold: they have trained on meanwhile. When they agree on one state, training continues from it and nothing is repeated.
-// When they do not, everything returns to the committed cut; when no machine holds that any more, to a checkpoint.
-
-// adoption is a run being taken over.
+// adoption is a run being taken over. The journal says what was decided (Past). What is true now the provider and the machines know, which
+// have trained on meanwhile.
+//
+// Invariant: until it ends there is no route (Standing), so no partition moves and no cut is named. Nothing is bought but by repeating requests
+// of the journal, and no machine joins that does not take part already.
+//
+//  1. The provider lists the run's machines (Surveyed): those of launches without an answer in the journal are entered, those without a
+//     launch ended.
+//  2. Each machine calls, and answers TakeStock: what it owns, backs up and works on. Members have adoptWithin to call.
+//  3. putTogether makes one state of the answers (survey). Where a move or a hand-over may have ended between two answers, all are asked
+//     again, at most maxAsked times.
+//  4. If they agree, goOn continues from that state and nothing is repeated. Otherwise startRecovery returns everything to the committed cut,
+//     or startOver to a checkpoint where no machine is left.
+//
+// Machines may be behind the journal, never ahead of it: the `cut` line is written before CommitCut is sent. So goOn sends CommitCut again
+// where a machine does not know of it, takes back cuts that were named and not committed, and unparks all, as a halt may have been under way.
+// When this controller dies, too, the next begins with step 1: until step 4 machines are only asked, or given up, which the journal has.
 type adoption struct {
 	since   time.Time // by Step.Awake
 	stocks  map[ps.ServerID]tiers.Stock

@@ -271,7 +271,7 @@ func (b *Brain) ask(clock int64) Decision {
 func (b *Brain) decide(a tuner.Advice, told *journal.TuneSample, clock int64) Decision {
 	from, first := b.setting, told == nil
 	b.setting = b.now.setting(a.Setting)
-	d := Decision{Setting: &b.setting, Machines: b.now.Machines, To: b.now.space.Text(a.Setting), Why: a.Why,
+	d := Decision{Machines: b.now.Machines, To: b.now.space.Text(a.Setting), Why: a.Why,
 		Details: journal.TuneDetails{Step: string(a.Step), Machines: b.now.Machines, Rate: b.now.Rate, Setting: b.now.values(b.setting), Gain: a.Gain, Cost: a.Cost, Sample: told}}
 	in := b.setting
 	d.Setting = &in
