@@ -11,9 +11,15 @@ import (
 // Cache keeps the rows that a worker process has read, over clocks, for as long as the job's staleness allows; its
 // threads share it. It decides what must be read again, and knows nothing of servers: readers put the answers in.
 //
-// Every row holds all work through its folded clock, and each of the worker's own contributions once, also those that
-// are still on their way: what was computed is seen at once by what is computed next. An answer's stamp says which of
-// them it holds already. It is for jobs with staleness: under BSP no row is fresh enough for the next clock.
+// Invariant: every row holds all work through its folded clock, and each of the worker's own contributions once, also those that
+// are still on their way: what was computed is seen at once by what is computed next.
+//
+//  1. Own adds a contribution to the rows that are here, and keeps its sums: an answer on its way may lack it.
+//  2. Put adds to the rows of an answer those of the kept contributions that its stamp does not have (catchUp). Without the stamp a contribution
+//     would be missing, or in the row twice, by whether the server had it when it read the row.
+//  3. Once a contribution counts everywhere (Counted), each read that begins later holds it. When no earlier read is under way, its sums go (forget).
+//
+// It is for jobs with staleness: under BSP no row is fresh enough for the next clock.
 type Cache struct {
 	schema *ps.Schema
 	bound  ps.Clock // how many clocks a row may lag behind: ps.Schema.Bound

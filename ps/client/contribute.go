@@ -37,12 +37,22 @@ type contribution struct {
 	owners     []server       // scratch
 }
 
-// Contribute makes the updates of a set of splits for one clock count, all of them or none: every partition
-// holds its part, unseen, before it is committed at the first one. Every partition of the schema takes
+// Contribute makes the updates of a set of splits for one clock count, all of them or none. Every partition of the schema takes
 // part, with rows or without, since each counts the splits that have finished a clock.
 //
-// It returns when all have committed. It may be called again with the same arguments after an error: a
-// sequence number counts once. Sums must not be changed while it runs.
+// Invariant: no partition commits before every partition holds its part, unseen. So if this worker dies, the controller can always settle
+// (training.settling): if any has committed, all can; if none has, all can drop it.
+//
+//  1. Each owner is sent its parts, in as many messages as they take, and answers that they are staged, or were committed before.
+//  2. When all are staged, each owner is sent the commit. One owner of all partitions does both by one message.
+//  3. An owner that answers "not staged" took over in between: it is sent its parts again, though others have committed. A partition that has
+//     moved is followed.
+//
+// Nothing counts twice: an owner knows the last sequence number of each incarnation, and a backup that was promoted, which does not, knows
+// by the marks how far each split had come (ps.Shard).
+//
+// It returns when all have committed. It may be called again with the same arguments after an error. ErrStale: the
+// generation is over, and with it this work. Sums must not be changed while it runs.
 func (c *Client) Contribute(
 	ctx context.Context, generation ps.Generation, incarnation ps.Incarnation, sequence uint64, clock ps.Clock,
 	splits []ps.Split, sums []PartitionSums,

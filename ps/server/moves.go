@@ -68,7 +68,23 @@ func (s *Server) moveOut(ctx context.Context, do Move) (*move, error) {
 	return m, m.left()
 }
 
-// move is a partition on its way out.
+// move is a partition on its way out. ps/move.go has what the messages carry.
+//
+// Invariant: at no time do two servers take updates of a partition. The old one stops before its last message goes (leaving). The new one
+// begins when it knows that the old one will not go on: by MoveDone, or by a route that names it (setRoute), which the controller sends after the
+// old one has answered.
+//
+//  1. begin takes a number, by which the receiver orders moves (MoveID), so that late messages of older ones are refused.
+//  2. sendAll copies the rows while the old server serves, in windows where it may wait for them.
+//  3. sendFinal: from here requests wait, at either server.
+//  4. The last message is acknowledged: the receiver is sent MoveDone, and the old server answers `moved` (left).
+//
+// When the new server dies before step 4, the old one cancels and serves on; the controller recovers only if it hears of the death before
+// it has the answer of the move (layout.OwnsAny). When it dies later, or the old one at any time, an owner is lost and there is a recovery. A
+// lost MoveDone delays the new server until the next route. A copy that the receiver was never told to forget serves nothing, and the
+// next move of the partition to it replaces it.
+//
+// A fault-in move has its last message first (faultin.go).
 type move struct {
 	Move
 	server     *Server

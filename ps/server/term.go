@@ -11,6 +11,13 @@ import (
 
 // term is what a server serves under: a generation and its route, and the contexts that end with them.
 //
+// Invariant: a request is answered only under the present generation, and never while suspended. So once FenceGeneration has returned, nothing of
+// an older generation changes anything here, however late its messages come: pulls and moves end with epoch, and whoever works on a slot has
+// admitted the request under the same lock.
+//
+// A generation comes by FenceGeneration and later Recover, by Recover alone, or by a route. In the last case it began without this server, and
+// what is here is of no use (outlive).
+//
 // Locks: mu is held for writing to change the term, or what is here of many partitions at once. Otherwise it is held for reading,
 // together with the lock of the slot or backup in question, for as long as it takes to work on memory. It comes before every other
 // lock. No lock is held while something travels or waits.

@@ -33,6 +33,13 @@ type Server interface {
 }
 
 // Agent is what one process of a node has to know of its commands.
+//
+// Invariant: a command is answered at most once, by Take or by the user to whom it went as an errand, and not before it has taken effect. The
+// controller counts on that: an owner that took a cut's name cannot fold beyond it unseen, and splits that were released begin no clock here.
+//
+// Where a command concerns both parts, their order matters. FenceGeneration and SetRoute are the Worker's first: it drops its rounds before
+// the Server refuses their generation. Recover is the Server's first: a round may begin only where rows can be read, and if the Server
+// fails, the Worker stays fenced.
 type Agent struct {
 	Worker
 	Server Server
