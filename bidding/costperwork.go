@@ -64,6 +64,17 @@ func (p CostPerWork) withDefaults() CostPerWork {
 
 // Plan fills up what is missing when that is worth it, and decides about machines whose paid time is nearly over. Where there are no bids
 // there is nothing to choose a bid for: the cost of work follows from the rate of evictions, as Capacity has it.
+//
+// Invariant: a plan is a function of the State. A Memo keeps only what follows from prices before the present hour, so plans are the same
+// with and without one. It must serve one job: start-up, notice and terms of sale are not in its key.
+//
+//  1. consider notes of each pool whether it can be bought from (whyNot).
+//  2. renew decides about each allocation twice: a start-up before its paid time is over, when others may be bought in its place, and for
+//     the last time just before it would have to leave. It comes before fill, so that what is replaced is not bought again.
+//  3. fill buys the best option for what is missing (score), unless its worth less its cost is below least: then it waits.
+//  4. finish says when it wants to be asked again: at the moments of step 2, and every five minutes while something is missing.
+//
+// Replaced: a forecast from all prices until now. Runs that share a Memo came to other plans by which of them asked first within an hour.
 func (p CostPerWork) Plan(s State) Plan {
 	if s.Job.Terms.Increment <= 0 {
 		return Capacity{Patience: p.Patience}.Plan(s)

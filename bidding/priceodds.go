@@ -44,7 +44,7 @@ const (
 	// likeness is how near, in the logarithm, prices must be to count as about the same: the standard deviation of a
 	// Gaussian weight. A tenth separates the levels of a market, and is more than its noise.
 	likeness = 0.1
-	// unlike is the weight of moments at any other price, so that a price never seen before still has an priceOdds.
+	// unlike is the weight of moments at any other price, so that a price never seen before still has odds.
 	unlike = 0.02
 )
 
@@ -95,7 +95,7 @@ type prospect struct {
 	lost  float64 // probability that the machine is evicted in it
 }
 
-// span is the input of a priceOdds' prospects.
+// span is what prospects depend on beside the odds.
 type span struct {
 	increment time.Duration // that is paid in one piece
 	startup   time.Duration // of it, until the machine works

@@ -32,6 +32,11 @@ type verdict struct {
 const patience = 5
 
 // judge is the whole of the controller's deciding: the same facts give the same verdict before and after a restart.
+//
+// The cases are in the order of what is certain. A run that is active goes before all else, because its journal is not at its end. A wish to
+// resume goes before the journal's last word, which it is meant to undo, and is cleared by the start. The last word goes before wishes
+// to stop and failures to start, as the run knew best why it ended. Only without a last word, when the run was killed or never began, does
+// it matter what was wished and how often starting was in vain: machines may be left, and ending them takes a run.
 func judge(f facts) verdict {
 	switch {
 	case f.held && f.stop:

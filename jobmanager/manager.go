@@ -61,6 +61,21 @@ type Config struct {
 }
 
 // Manager holds the jobs of a directory.
+//
+// Invariant: what must outlive this process is on disk before it is acted upon or answered: a job's record, which this manager writes, and its
+// run's journal and lock, which the run has. jobs caches records; a manager that begins has no other source.
+//
+// A job's life: Submit writes the record. startDue starts its run when it is its turn. supervise waits for the run's end and passes wishes
+// on. rule asks judge what the end means: it is over, or is started again after backOff.
+//
+// The next manager finds each job by these (find), whenever this one dies:
+//   - before the record is written: the directory is no job, and the client has no answer.
+//   - before the run is started: it is queued. The start is counted before it is made (Starts, Fruitless), so that a run that takes its manager
+//     along is given up in the end.
+//   - while the run holds its lock: it is supervised as before, and its end is seen by the lock alone (wait).
+//   - between the start and the lock: a second run is started. One of the two gets the lock, and the other ends by itself.
+//   - after the run's end: judge reads the journal, as it would have then.
+//   - after a wish for its end was written: pass hands it on again; asking twice is harmless.
 type Manager struct {
 	cfg    Config
 	root   string // of the runs

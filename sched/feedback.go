@@ -39,6 +39,14 @@ func (f EarlyFeedback) with(settings string) (Policy, error) {
 }
 
 // Plan kills the worst beyond the threshold, lets waiting trials in, resumes paused ones, and gives what is free then to those in training.
+//
+// Invariant: while a trial without early feedback can start, none that has given it holds its place, and while the best paused trial can
+// resume, none has more than it was submitted with. Each attempt to make room is undone when it was in vain (snapshot).
+//
+//  1. Trials that cannot be among those that go on are stopped, and what made a job slower is taken back: both free slots at no cost.
+//  2. Waiting trials start as submitted, by priority and arrival; for each the worst in training are paused, as many as it takes (pauseFor).
+//  3. Only when none waits: paused ones resume, the best first, then prices decide who gets more than was submitted (widen), and what is
+//     left goes out as by H.
 func (f EarlyFeedback) Plan(s State) Plan {
 	d, prices := begin(s), pricesOf(s.Market)
 	if f.Unpriced {

@@ -17,6 +17,15 @@ func (H) Name() string { return "h" }
 
 // Plan kills the worst beyond the threshold, takes back what made a job slower, lets waiting jobs in, and gives what is free then to jobs in
 // training.
+//
+// Invariant: a job that has not given early feedback keeps what it was submitted with, and no job falls below its least. A waiting job gets
+// all that it was submitted with, or nothing is taken for it.
+//
+// What becomes free goes to waiting jobs first: so killing and taking back come before them. One that cannot start holds back those behind
+// it, and also the running mode, which would give away what it waits for.
+//
+// The printed algorithm does not end where one of its lists runs empty, and strips every job where it needs units of one kind only; incoming
+// says what is done in place of that.
 func (h H) Plan(s State) Plan {
 	d := begin(s)
 	d.keepBest(h.Most, s.Past, Training)

@@ -35,13 +35,13 @@ type fleet struct {
 
 	due       time.Duration // an advance is scheduled for then; 0 = none
 	unsettled bool          // an advance is due at the end of the instant
-	died      bool          // some of nodes are dead: see bury
+	died      bool          // some of nodes are dead: see removeEnded
 	soonest   time.Duration // no node is done with its part of a clock before
 
 	calm    steadyPeriod
 	round   cutRound           // the newest
 	untold  []clocks           // in the order in which they are to be reported
-	telling time.Duration      // when the next clock of a calm was last scheduled to be reported: see tellAll
+	telling time.Duration      // when the next clock of a calm was last scheduled to be reported: see deliverAll
 	stats   []tiers.SplitStats // of any clock
 }
 

@@ -33,7 +33,7 @@ type agents interface {
 	// do carries out what the brain wants of training.
 	do(elasticity.Action)
 	// deliverBefore gives the brain, before other events, what it should have heard of before; deliverNow returns what is due
-	// now, and tellAll schedules what is left after it. Where no report waits they do nothing.
+	// now, and deliverAll schedules what is left after it. Where no report waits they do nothing.
 	deliverBefore(now time.Duration)
 	deliverNow(now time.Duration) []elasticity.Event
 	deliverAll()

@@ -105,6 +105,19 @@ type Result struct {
 func (r Result) Finished() bool { return r.Outcome == "finished" }
 
 // world is a run under way.
+//
+// Invariant: what happens follows from Config alone. There is one queue in a total order (time, rank, order of scheduling), random
+// numbers come from seeds, and no map decides anything.
+//
+// The loop of Run:
+//  1. All events of an instant happen, those of a lower rank first: what prices do comes before the notices that follow from it, then losses,
+//     arrivals and reports. What the controller is to hear of them gathers in news.
+//  2. decide gives it all news of the instant in one step, as the real driver does with events that have come together. What its actions bring
+//     about may happen at the same instant: then 1 and 2 are repeated.
+//  3. settleInstant has the machines work on, once for all commands of the instant, and the time leaps to the next event.
+//
+// Nothing polls. Work takes part as the events at which it ends; whatever changes rates in between (a machine that dies, a split that
+// moves) first brings it up to now. The controller is called when it wants to be (NextWake), and not before.
 type world struct {
 	cfg     Config
 	elapsed time.Duration // since the start

@@ -80,6 +80,18 @@ type Advice struct {
 }
 
 // Tuner holds what has been learned of a job. It is not safe for use by several goroutines.
+//
+// Invariant: advice follows from Options, and the samples and questions so far. Only undisturbed samples teach it; of the others it counts the
+// clocks.
+//
+//  1. Ask gives the default, then each trial, each again until it has an undisturbed sample (Tell). A job for which that takes more than a
+//     fifth of its clocks is not tuned (Off).
+//  2. online: a Gaussian process over the log of a clock's time, or of the time until the target, says what each setting is expected to save (III-C).
+//     Of candidates by expected improvement, the one that gains most beyond its cost is tried, if it gains anything (mostWorth).
+//  3. Otherwise the best setting known comes back, if the one in use loses more than the change costs, or everything stays.
+//
+// Gains shrink as the job nears its end and the costs of changes do not, so changes end by themselves. The paper weighs the change alone; here what
+// the trial of a bad setting costs counts, too (trialCost).
 type Tuner struct {
 	space   Space
 	options Options

@@ -3,8 +3,8 @@
 //
 // It works on readers and writers and knows nothing about where files are. A line that it cannot read is an
 // error with its number; what it can read but not believe (duplicates, contradictions, absurd prices, times that
-// were not recorded) it reports in a Summary, so that nothing is dropped silently. Readers of prices, from a file or a
-// store, says to people what Doubts says.
+// were not recorded) it reports in a Summary, so that nothing is dropped silently. Doubts has the words for
+// people, whether prices come from a file or from a store.
 package trace
 
 import (

@@ -355,6 +355,13 @@ type Call struct {
 
 // Calls are what to ask now, so that jobs come to have what was decided: first of those that get less. Those that get more are asked as
 // slots become free, and asked again for the rest later. Nobody asks anything of a job that a person has paused.
+//
+// Invariant: what jobs hold or were asked to have together fits on the hosts, as long as no host goes. What is free is the hosts less what each
+// job has reserved: the more of what it holds and what it was asked to have. So the slots of a job that shrinks are reserved until they are seen
+// to be gone, and no others are asked for in the hope of them.
+//
+// A process that begins has asked nobody (Told below 0). The one before may have asked for all of the decision that is on disk: so much is
+// reserved, and asking for it again changes nothing.
 func Calls(d Decision, jobs []Job) (calls []Call) {
 	var free sched.Resources
 	for _, h := range d.Hosts {
