@@ -45,11 +45,14 @@ const nowMinute = 48 * 60
 // calm crossed the on-demand price once, restless every two hours.
 func calm() []float64 { return []float64{0, 0.1, 24 * 60, 1.5, 24*60 + 10, 0.1} }
 
-func restless() (pairs []float64) {
-	for hour := 0.0; hour < 48; hour += 2 {
-		pairs = append(pairs, hour*60, 0.1, hour*60+110, 1.2)
+func restless() []float64 { return append(crossing(2, 48), nowMinute, 0.1) }
+
+// crossing is a history until an hour that crossed the on-demand price so often.
+func crossing(every, until float64) (pairs []float64) {
+	for hour := 0.0; hour < until; hour += every {
+		pairs = append(pairs, hour*60, 0.1, (hour+every)*60-10, 1.2)
 	}
-	return append(pairs, nowMinute, 0.1)
+	return pairs
 }
 
 // state wants so many machines; pools come in any order.
@@ -170,25 +173,32 @@ func TestNoSwitch(t *testing.T) {
 	if plan := (TierML{}).Plan(switching()); plan.Switch == nil {
 		t.Fatalf("no switch is due to begin with: %s", plan.Why)
 	}
-	for name, change := range map[string]func(*State, *TierML){
-		"a higher ratio": func(s *State, p *TierML) { p.SwitchRatio = 1e6 },
-		"no capacity":    func(s *State, p *TierML) { s.Pools[1].NoCapacityUntil = s.Now.Add(1) },
-		"not affordable": func(s *State, p *TierML) { s.Pools[1].MaxPrice = 1 },
-		"too new":        func(s *State, p *TierML) { s.Held[0].Launch = s.Now.Add(-DefaultSwitchAfter + 1) },
-		"draining": func(s *State, p *TierML) {
+	target := func(s *State, every float64) {
+		s.Pools[1].History = history("2xlarge", append(crossing(every, 44), 47*60, 0.1)...)
+	}
+	longer := switching()
+	if target(&longer, 4); (TierML{}).Plan(longer).Switch == nil {
+		t.Errorf("no switch to a pool that lasts twice as long: %s", TierML{}.Plan(longer).Why)
+	}
+	for name, change := range map[string]func(*State){
+		"lasts little longer": func(s *State) { target(s, 2.7) },
+		"no capacity":         func(s *State) { s.Pools[1].NoCapacityUntil = s.Now.Add(1) },
+		"not affordable":      func(s *State) { s.Pools[1].MaxPrice = 1 },
+		"too new":             func(s *State) { s.Held[0].Launch = s.Now.Add(-SwitchAfter + 1) },
+		"draining": func(s *State) {
 			s.Held = append(s.Held, Allocation{Pool: s.Pools[1].Pool, Count: 1, Launch: start, Draining: true})
 		},
-		"machines of the target on their way": func(s *State, p *TierML) {
+		"machines of the target on their way": func(s *State) {
 			s.Held = append(s.Held, Allocation{Pool: s.Pools[1].Pool, Count: 10, Launch: s.Now.Add(-time.Minute)})
 		},
-		"some machines of the target on their way": func(s *State, p *TierML) {
+		"some machines of the target on their way": func(s *State) {
 			s.Held[0].Count = 8
 			s.Held = append(s.Held, Allocation{Pool: s.Pools[1].Pool, Count: 2, Launch: s.Now.Add(-time.Minute)})
 		},
-		"the old machines not released yet": func(s *State, p *TierML) {
+		"the old machines not released yet": func(s *State) {
 			s.Held = append(s.Held, Allocation{Pool: s.Pools[1].Pool, Count: 10, Launch: s.Now.Add(-time.Hour)})
 		},
-		"not long enough": func(s *State, p *TierML) { // the target only became affordable within the window
+		"not long enough": func(s *State) { // the target only became affordable within the window
 			if err := s.Pools[1].History.Append(market.PricePoint{At: s.Now.Add(-10 * time.Minute), Price: market.Dollar}); err != nil {
 				panic(err)
 			}
@@ -196,7 +206,7 @@ func TestNoSwitch(t *testing.T) {
 				panic(err)
 			}
 		},
-		"a break in the window": func(s *State, p *TierML) {
+		"a break in the window": func(s *State) {
 			for _, minutes := range []time.Duration{3, 2} {
 				price := market.USD(minutes-2) * market.Dollar // above the bid from minute -3 to -2
 				if err := s.Pools[1].History.Append(market.PricePoint{At: s.Now.Add(-minutes * time.Minute), Price: price + 1}); err != nil {
@@ -204,16 +214,16 @@ func TestNoSwitch(t *testing.T) {
 				}
 			}
 		},
-		"the provider is about to take the machines": func(s *State, p *TierML) {
+		"the provider is about to take the machines": func(s *State) {
 			if err := s.Pools[0].History.Append(market.PricePoint{At: s.Now, Price: market.Dollar}); err != nil {
 				panic(err)
 			}
 		},
-		"nothing else allowed": func(s *State, p *TierML) { s.Pools = s.Pools[:1] },
+		"nothing else allowed": func(s *State) { s.Pools = s.Pools[:1] },
 	} {
-		s, p := switching(), TierML{}
-		change(&s, &p)
-		if plan := p.Plan(s); plan.Switch != nil || len(plan.Acquire)+len(plan.Release) != 0 {
+		s := switching()
+		change(&s)
+		if plan := (TierML{}).Plan(s); plan.Switch != nil || len(plan.Acquire)+len(plan.Release) != 0 {
 			t.Errorf("%s: %+v", name, plan)
 		}
 	}

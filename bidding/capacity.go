@@ -21,9 +21,6 @@ type Capacity struct {
 	// BulkLoss is how much of the whole fleet's working time is lost when all of it is taken at once, beside what each
 	// machine loses with its own eviction: so much may be paid to spread it. 0 = 30 s.
 	BulkLoss time.Duration
-	// Patience is how much longer than twice its undisturbed time a job without a deadline may take before it buys on demand what no spot
-	// pool has. 0 = 12 h.
-	Patience time.Duration
 	// Spread is over how many pools the fleet is spread at most. 0 = 4.
 	Spread int
 }
@@ -50,7 +47,7 @@ func (Capacity) Name() string { return "capacity" }
 // Plan fills up what is missing from the pools whose work is cheapest, each to its share, and otherwise looks for a pool
 // that is worth a move.
 func (p Capacity) Plan(s State) Plan {
-	p.BulkLoss, p.Patience, p.Spread = cmp.Or(p.BulkLoss, defaultBulkLoss), cmp.Or(p.Patience, defaultPatience), cmp.Or(p.Spread, defaultSpread)
+	p.BulkLoss, p.Spread = cmp.Or(p.BulkLoss, defaultBulkLoss), cmp.Or(p.Spread, defaultSpread)
 	if s.Job.Together { // one eviction stops all, wherever the others are
 		p.Spread = 1
 	}
@@ -311,7 +308,7 @@ func (r *spreading) fallBack(missing units) {
 	hours := func(work float64) time.Duration { return time.Duration(work / rate * float64(time.Hour)) }
 	latest, why := r.Job.Deadline, "the deadline leaves no time to wait"
 	if latest.IsZero() {
-		latest, why = r.Job.Started.Add(2*hours(r.Job.Work)+r.Patience), "it did not come in time"
+		latest, why = r.Job.Started.Add(2*hours(r.Job.Work)+patience), "it did not come in time"
 	}
 	if r.Now.Add(hours(left) + 2*r.Job.Startup).After(latest) {
 		r.buy(best, missing, "on demand, as no spot pool has capacity and "+why)

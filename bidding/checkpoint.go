@@ -12,10 +12,7 @@ import (
 // machines are of one type and pool, the cheapest per work at the start and at each restart, spot or on demand. There is
 // no reliable tier: a checkpoint is taken at the interval that Flint (EuroSys 16) takes from the MTTF, and when the
 // machines are lost the job starts again from it. The zero value bids the on-demand price.
-type Checkpoint struct {
-	Bids      BidRule
-	Estimator market.Estimator
-}
+type Checkpoint struct{ Bids BidRule }
 
 // unknownMTTF is taken where history says nothing.
 const unknownMTTF = time.Hour
@@ -73,7 +70,7 @@ func (p Checkpoint) saveEvery(s State, h holding) time.Duration {
 	if c.OnDemand() {
 		return 0
 	}
-	e := p.Estimator.MTTF(c.History, s.Now, h.bid)
+	e := market.MTTF(c.History, s.Now, h.bid)
 	mttf := unknownMTTF
 	if e.Known && e.Mean > 0 {
 		mttf = e.Mean // at least, when no crossing was seen

@@ -12,7 +12,7 @@ import (
 
 // CostPerWork chooses, keeps and drops allocations by the expected cost of the job's work, in the manner of Proteus's
 // BidBrain (Harlap et al., EuroSys 2017, section 4): the time that the provider interrupts costs nothing, so that the
-// best bid is rarely the safest one. The zero value has the defaults.
+// best bid is rarely the safest one.
 //
 // Whatever may be bought, kept or left undone is valued by
 //
@@ -23,13 +23,8 @@ import (
 // included (worth): what is worse than that is better done later. With whole-hour billing machines are paid for by the
 // hour, so that each of them is decided about again shortly before its hour is over: kept at its bid, replaced by others at
 // a new one, which start while it still works, or given back. It waits for better prices as long as that is expected to be
-// cheaper, but within Patience.
+// cheaper, but within patience.
 type CostPerWork struct {
-	// Lookback is how much of the past is looked at. 0 = 7 days.
-	Lookback time.Duration
-	// Patience is how much longer than twice its undisturbed time a job without a deadline may take, for the sake of
-	// cheaper prices. 0 = 12 h.
-	Patience time.Duration
 	// Memo keeps what follows from the past alone, when many runs over the same past are simulated; nil = nothing is
 	// kept.
 	Memo Memo
@@ -44,8 +39,11 @@ type Memo interface {
 func (CostPerWork) Name() string { return "cost-per-work" }
 
 const (
-	defaultLookback = 7 * 24 * time.Hour
-	defaultPatience = 12 * time.Hour
+	// pricesLookback is how much of the past is looked at.
+	pricesLookback = 7 * 24 * time.Hour
+	// patience is how much longer than twice its undisturbed time a job without a deadline may take: here for the sake of cheaper prices,
+	// by Capacity before it buys on demand what no spot pool has.
+	patience = 12 * time.Hour
 	// forecastEvery is how often the past is looked at anew.
 	forecastEvery = time.Hour
 	// betterSoon is how long it takes until a better moment to buy comes, when one comes at all: the time over which
@@ -55,12 +53,6 @@ const (
 
 // bidFactors are the bids that are compared, as multiples of the price; the highest that is allowed comes in addition.
 var bidFactors = [...]float64{1, 1.0008, 1.002, 1.005, 1.01, 1.02, 1.05, 1.12, 1.3, 2, 5}
-
-func (p CostPerWork) withDefaults() CostPerWork {
-	p.Lookback = cmp.Or(p.Lookback, defaultLookback)
-	p.Patience = cmp.Or(p.Patience, defaultPatience)
-	return p
-}
 
 // Plan fills up what is missing when that is worth it, and decides about machines whose paid time is nearly over. Where there are no bids
 // there is nothing to choose a bid for: the cost of work follows from the rate of evictions, as Capacity has it.
@@ -77,9 +69,9 @@ func (p CostPerWork) withDefaults() CostPerWork {
 // Replaced: a forecast from all prices until now. Runs that share a Memo came to other plans by which of them asked first within an hour.
 func (p CostPerWork) Plan(s State) Plan {
 	if s.Job.Terms.Increment <= 0 {
-		return Capacity{Patience: p.Patience}.Plan(s)
+		return Capacity{}.Plan(s)
 	}
-	b := &budgeting{CostPerWork: p.withDefaults(), State: s, fleet: fleetOf(s)}
+	b := &budgeting{CostPerWork: p, State: s, fleet: fleetOf(s)}
 	b.consider()
 	missing := b.Want.total() - b.fleet.total()
 	b.renew()
@@ -260,7 +252,7 @@ func (b *budgeting) key(until time.Time) forecastKey {
 // for within the hour, it is the same.
 func (b *budgeting) lookBack(until time.Time) *forecast {
 	s := b.span(b.Job.Startup)
-	from := until.Add(-b.Lookback)
+	from := until.Add(-pricesLookback)
 	var sold []offer
 	f := &forecast{odds: make([]priceOdds, len(b.Pools))}
 	for i := range b.Pools {
@@ -273,7 +265,7 @@ func (b *budgeting) lookBack(until time.Time) *forecast {
 		if o.onDemand {
 			continue
 		}
-		f.odds[i] = lookOut(o.history, until, b.Lookback, s.increment)
+		f.odds[i] = lookOut(o.history, until, pricesLookback, s.increment)
 		if first, ok := o.history.First(); ok && first.At.After(from) && first.At.Before(until) {
 			from = first.At
 		}
@@ -296,7 +288,7 @@ func (b *budgeting) least() float64 {
 func (b *budgeting) hurried() bool {
 	left, known := b.Job.WorkLeft()
 	if !known {
-		return b.Now.Sub(b.Job.Started) > b.Patience
+		return b.Now.Sub(b.Job.Started) > patience
 	}
 	slowest := math.Inf(1)
 	for i := range b.offers {
@@ -310,7 +302,7 @@ func (b *budgeting) hurried() bool {
 	hours := func(work float64) time.Duration { return time.Duration(work / slowest * float64(time.Hour)) }
 	latest := b.Job.Deadline
 	if latest.IsZero() {
-		latest = b.Job.Started.Add(2*hours(b.Job.Work) + b.Patience)
+		latest = b.Job.Started.Add(2*hours(b.Job.Work) + patience)
 	}
 	return b.Now.Add(hours(left) + 2*b.Job.Startup).After(latest)
 }

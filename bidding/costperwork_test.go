@@ -177,7 +177,7 @@ func TestForecastOfTheHour(t *testing.T) {
 			for i := range s.Pools {
 				s.Pools[i].History = s.Pools[i].History.Until(s.Now)
 			}
-			round := &budgeting{CostPerWork: CostPerWork{}.withDefaults(), State: s, fleet: fleetOf(s)}
+			round := &budgeting{State: s, fleet: fleetOf(s)}
 			round.consider()
 			round.lookAhead()
 			worth = append(worth, round.forecast.worth)

@@ -12,7 +12,7 @@ import (
 // the pools that can be bought from now. Spot pools are ranked by MTTF at the bid of the on-demand price, unknown ones last; of
 // equals the cheapest per machine wins, then the first by pool. On-demand pools come before all of them if onDemandFirst, and
 // otherwise after them: the job may have asked for spot machines, but a dear one that serves costs less than a fleet that waits.
-func MostReliable(s State, e market.Estimator, onDemandFirst bool) (best Considered, found bool) {
+func MostReliable(s State, onDemandFirst bool) (best Considered, found bool) {
 	var open []Considered
 	for i := range s.Pools {
 		c := &s.Pools[i]
@@ -23,7 +23,7 @@ func MostReliable(s State, e market.Estimator, onDemandFirst bool) (best Conside
 		seen.Why = "no reliable machine is available, and this one, on demand, is not taken"
 		switch {
 		case !c.OnDemand():
-			seen.MTTF = e.MTTF(c.History, s.Now, seen.Bid)
+			seen.MTTF = market.MTTF(c.History, s.Now, seen.Bid)
 			seen.Why = fmt.Sprintf("no reliable machine is available: the most reliable serves, with checkpoints; its MTTF is %s",
 				mttfText(seen.MTTF))
 		case !onDemandFirst:

@@ -44,7 +44,7 @@ func TestMostReliable(t *testing.T) {
 		{"what sells none is left out", []Candidate{often, none}, true, "often"},
 		{"what is above the bid, too", []Candidate{dear}, true, ""},
 	} {
-		got, found := MostReliable(State{Now: now, Pools: c.pools, Want: Want{Machines: 3}}, market.Estimator{}, c.onDemandFirst)
+		got, found := MostReliable(State{Now: now, Pools: c.pools, Want: Want{Machines: 3}}, c.onDemandFirst)
 		if got.Pool.Type != c.want || found != (c.want != "") {
 			t.Errorf("%s: %s, want %q", c.name, got.Pool, c.want)
 		}

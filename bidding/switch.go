@@ -29,7 +29,7 @@ func (r *round) switchPool() bool {
 		r.plan.Why = "a switch is under way"
 		return false
 	}
-	if r.Now.Sub(r.Held[from.since].Launch) < r.SwitchAfter {
+	if r.Now.Sub(r.Held[from.since].Launch) < SwitchAfter {
 		r.plan.Why = "the machines of " + r.name(from.candidate) + " are too new to leave"
 		return false
 	}
@@ -50,11 +50,11 @@ func (r *round) backToSpot() bool {
 	}
 	to := r.ranking[0]
 	for _, from := range r.fleet.holdings {
-		if !r.Pools[from.candidate].OnDemand() || r.justLaunched(to) || !r.affordableSince(to, r.Now.Add(-r.SwitchAfter)) {
+		if !r.Pools[from.candidate].OnDemand() || r.justLaunched(to) || !r.affordableSince(to, r.Now.Add(-SwitchAfter)) {
 			continue
 		}
 		r.planSwitch(from, to, fmt.Sprintf("%s has been within the %s $%s for %s again, MTTF %s; %s was bought on demand",
-			r.name(to), limitWord(r.Pools[to].Pool), r.plan.Considered[to].Bid, durationText(r.SwitchAfter), mttfText(r.plan.Considered[to].MTTF), r.name(from.candidate)))
+			r.name(to), limitWord(r.Pools[to].Pool), r.plan.Considered[to].Bid, durationText(SwitchAfter), mttfText(r.plan.Considered[to].MTTF), r.name(from.candidate)))
 		return true
 	}
 	return false
@@ -88,13 +88,13 @@ func (r *round) weakest() (worst holding, ok bool) {
 // justLaunched reports whether the pool got machines within the last SwitchAfter: a switch to it may be under way.
 func (r *round) justLaunched(candidate int) bool {
 	h, ok := r.fleet.in(candidate)
-	return ok && r.Now.Sub(r.Held[h.newest].Launch) < r.SwitchAfter
+	return ok && r.Now.Sub(r.Held[h.newest].Launch) < SwitchAfter
 }
 
 // clearlyBetter looks at both ends of the window and at every price change of either pool in it: between
 // those, MTTFs move slowly and in one direction. It keeps no memory of earlier calls.
 func (r *round) clearlyBetter(to int, from holding) bool {
-	start := r.Now.Add(-r.SwitchAfter)
+	start := r.Now.Add(-SwitchAfter)
 	if !r.betterAt(r.Now, to, from) || !r.betterAt(start, to, from) {
 		return false
 	}
@@ -134,7 +134,7 @@ func (r *round) whyClearlyBetter(from holding, to int) string {
 	a, b := r.heldMTTF(r.Now, from), r.plan.Considered[to].MTTF
 	return fmt.Sprintf("MTTF of %s (%s) counts %.2f times that of %s (%s), and has for %s counted %.4g times or more",
 		r.name(to), mttfText(b), float64(b.Expected())/float64(a.Expected()), r.name(from.candidate), mttfText(a),
-		durationText(r.SwitchAfter), r.SwitchRatio)
+		durationText(SwitchAfter), SwitchRatio)
 }
 
 func (r *round) planSwitch(from holding, to int, why string) {

@@ -15,33 +15,25 @@ import (
 // kept as long as it is worth having; buys in the pool with the highest MTTF at that bid; and moves to
 // another pool, before any eviction, when that pool's MTTF has been clearly higher for a while. While no spot pool is
 // within its bid it buys on demand, as far as the job allows. A bid cannot be changed once granted, so the only moves are
-// buying and releasing. The zero value has the defaults.
+// buying and releasing.
 type TierML struct {
 	// NeverSwitch leaves the proactive switch out: the policy tierml-noswitch.
 	NeverSwitch bool
-	// SwitchRatio is how many times the present pool's MTTF another's must be. 0 = 1.5.
-	SwitchRatio float64
-	// SwitchAfter is for how long (market time) it must be so without a break. 0 = 5 min: one price spike
-	// must not move a fleet.
-	SwitchAfter time.Duration
-	// NearTie is by which share of the highest MTTF another may be lower and still count as equal, so that the
-	// price decides. 0 = 0.1: estimates from two weeks of prices are no more exact than that.
-	NearTie float64
-	// PriceFactor is how many times the cheapest work may cost that is bought for a higher MTTF. 0 = 1.1.
-	PriceFactor float64
 	// Bids is the bid rule.
 	Bids BidRule
-	// Estimator measures MTTF.
-	Estimator market.Estimator
-	told      bool // there are no bids, and providers report how often they evict: see measure
+	told bool // there are no bids, and providers report how often they evict: see measure
 }
 
-// Defaults of a TierML policy.
 const (
-	DefaultSwitchRatio = 1.5
-	DefaultSwitchAfter = 5 * time.Minute
-	DefaultNearTie     = 0.1
-	DefaultPriceFactor = 1.1
+	// SwitchRatio is how many times the present pool's MTTF another's must be.
+	SwitchRatio = 1.5
+	// SwitchAfter is for how long (market time) it must be so without a break: one price spike must not move a fleet.
+	SwitchAfter = 5 * time.Minute
+	// nearTie is by which share of the highest MTTF another may be lower and still count as equal, so that the price decides:
+	// estimates from two weeks of prices are no more exact than that.
+	nearTie = 0.1
+	// priceFactor is how many times the cheapest work may cost that is bought for a higher MTTF (decision 14).
+	priceFactor = 1.1
 )
 
 // Name returns "tierml", "tierml-noswitch", "tierml-aggressive".
@@ -56,18 +48,10 @@ func (p TierML) Name() string {
 	return name
 }
 
-func (p TierML) withDefaults() TierML {
-	p.SwitchRatio = cmp.Or(p.SwitchRatio, DefaultSwitchRatio)
-	p.SwitchAfter = cmp.Or(p.SwitchAfter, DefaultSwitchAfter)
-	p.NearTie = cmp.Or(p.NearTie, DefaultNearTie)
-	p.PriceFactor = cmp.Or(p.PriceFactor, DefaultPriceFactor)
-	return p
-}
-
 // measure returns a pool's MTTF at a bid. Where there are no bids, machines are also evicted at the rate that the provider reports. Our own
 // evictions are left out: a bulk eviction is one event, and after it another pool would look better for no other reason.
 func (p TierML) measure(c *Candidate, at time.Time, bid market.USD) market.Estimate {
-	e := p.Estimator.MTTF(c.History, at, bid)
+	e := market.MTTF(c.History, at, bid)
 	if !p.told || !e.Known || e.Expected() <= 0 || c.OnDemand() {
 		return e
 	}
@@ -100,7 +84,6 @@ func hasRates(s *State) bool {
 // Dropped: remembering MTTFs between calls. The estimator answers in logarithmic time, and without memory plan, dry run and
 // run get the same answers.
 func (p TierML) Plan(s State) Plan {
-	p = p.withDefaults()
 	p.told = hasRates(&s)
 	fleet := fleetOf(s)
 	if s.StepsOnly && p.NeverSwitch && fleet.total() >= s.Want.total() && !fleet.anyOnDemand(s) {
@@ -116,7 +99,7 @@ func (p TierML) Plan(s State) Plan {
 
 // clearlyLonger reports whether an MTTF is SwitchRatio times another.
 func (p TierML) clearlyLonger(a, b market.Estimate) bool {
-	return a.Known && b.Known && a.Expected() > b.Expected() && float64(a.Expected()) >= p.SwitchRatio*float64(b.Expected())
+	return a.Known && b.Known && a.Expected() > b.Expected() && float64(a.Expected()) >= SwitchRatio*float64(b.Expected())
 }
 
 // round is one call of Plan.
@@ -163,7 +146,7 @@ func (r *round) perWork(i int) (float64, bool) {
 }
 
 // price leaves those spot pools out of the ranking whose work costs more than on demand, on the type where that is cheapest, or more
-// than PriceFactor times the cheapest work. A switch must save as well as avoid an eviction (TierML, CMU-PDL-16-102, section 4.6), and
+// than priceFactor times the cheapest work. A switch must save as well as avoid an eviction (TierML, CMU-PDL-16-102, section 4.6), and
 // by MTTF alone the paper's two types, at one price per core, are no guide. Without it one more pool, dear and calm, took the fleet.
 func (r *round) price() {
 	onDemand, cheapest := math.Inf(1), math.Inf(1)
@@ -184,8 +167,8 @@ func (r *round) price() {
 		case !known:
 		case cost > onDemand:
 			seen.Why = fmt.Sprintf("work costs %.2f times what it does on demand", cost/onDemand)
-		case cost > r.PriceFactor*cheapest:
-			seen.Why = fmt.Sprintf("work costs %.2f times the cheapest; up to %.4g times is paid for a higher MTTF", cost/cheapest, r.PriceFactor)
+		case cost > priceFactor*cheapest:
+			seen.Why = fmt.Sprintf("work costs %.2f times the cheapest; up to %.4g times is paid for a higher MTTF", cost/cheapest, priceFactor)
 		}
 		if seen.Why != "" {
 			r.dear++
@@ -236,7 +219,7 @@ func (r *round) rank() {
 	slices.SortFunc(r.stable, func(i, j int) int { return cmp.Or(r.comparePerWork(i, j), byPool(i, j)) })
 	slices.SortFunc(r.ranking, func(i, j int) int { return cmp.Or(cmp.Compare(mean(j), mean(i)), byPool(i, j)) })
 	for rest := r.ranking; len(rest) > 0; {
-		lowest := time.Duration(float64(mean(rest[0])) * (1 - r.NearTie))
+		lowest := time.Duration(float64(mean(rest[0])) * (1 - nearTie))
 		if mean(rest[0]) < 0 {
 			lowest = -1
 		}
@@ -377,7 +360,7 @@ func (r *round) whyBehind(i int) string {
 	switch {
 	case best == i:
 		return ""
-	case !b.Known && a.Known || a.Known && float64(b.Expected()) < float64(a.Expected())*(1-r.NearTie):
+	case !b.Known && a.Known || a.Known && float64(b.Expected()) < float64(a.Expected())*(1-nearTie):
 		return " is lower than that of " + r.name(best)
 	case r.comparePerWork(best, i) < 0:
 		return " is close to that of " + r.name(best) + ", which is cheaper per vCPU"

@@ -163,7 +163,7 @@ func (r *session) startDetails() (json.RawMessage, error) {
 		OrphanAfter: r.cfg.Clock.ToMarket(job.OrphanAfter).Seconds(), Billed: r.billed(),
 		Thresholds: journal.Thresholds{
 			Stage2Ratio: job.Stages.TwoAbove, Stage3Ratio: job.Stages.ThreeAbove,
-			SwitchFactor: bidding.DefaultSwitchRatio, SwitchAfter: bidding.DefaultSwitchAfter.Seconds(),
+			SwitchFactor: bidding.SwitchRatio, SwitchAfter: bidding.SwitchAfter.Seconds(),
 		},
 		Job: resolved,
 	}

@@ -156,7 +156,7 @@ func (s *sizer) market() {
 				continue
 			}
 			bid := cmp.Or(c.MaxPrice, c.Type.OnDemand)
-			if e := (market.Estimator{}).MTTF(c.History, s.job.Local.Start, bid); e.Known {
+			if e := market.MTTF(c.History, s.job.Local.Start, bid); e.Known {
 				s.alone = s.tempo.Startup.Hours() / (s.tempo.Startup.Hours() + e.Expected().Hours())
 			}
 		}

@@ -75,7 +75,7 @@ func (f *Fleet) buyReliable(count int) {
 		f.buys.launch(step.Reliable, bidding.Acquire{Pool: f.cfg.Reliable.Pool, Count: count, Why: why})
 		return
 	}
-	best, found := bidding.MostReliable(f.View.State(), market.Estimator{}, own || f.Reliable.tries >= spotTries)
+	best, found := bidding.MostReliable(f.View.State(), own || f.Reliable.tries >= spotTries)
 	if !found { // perhaps the market, or the pool itself, gives something later
 		f.Reliable.none = false
 		f.Reliable.err = fmt.Errorf("and no pool can be bought from now")
