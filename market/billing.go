@@ -64,16 +64,8 @@ type Terms struct {
 	Notice time.Duration
 	// MaxLife is when the provider takes every spot machine back at the latest; 0 = it has no such limit.
 	MaxLife time.Duration
-	// Refusals are the codes by which the provider says that it sells no spot machine, with what each means.
-	Refusals []Refusal
 	// MaxBid is the highest bid that the provider takes, in multiples of the on-demand price; 0 = bids have no meaning.
 	MaxBid int
 	// Fees are what machines cost beside themselves, where they are declared.
 	Fees Fees
-}
-
-// Refusal is a provider's word for why it does not sell.
-type Refusal struct {
-	Code  string
-	Means string
 }

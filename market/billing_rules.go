@@ -11,36 +11,12 @@ import (
 // The rule books, in the order in which Rules names them.
 var ruleBooks = []RuleBook{
 	wholeHours{name: "ec2-2017"},
-	perSecond{name: "ec2-now", freeWithin: time.Hour, freeNote: "interrupted in its first hour", notice: 2 * time.Minute,
-		refusals: ec2Refusals},
+	perSecond{name: "ec2-now", freeWithin: time.Hour, freeNote: "interrupted in its first hour", notice: 2 * time.Minute},
 	wholeHours{name: "ec2-pay-bid", payBid: true},
-	perSecond{name: "gce-spot", freeWithin: time.Minute, freeNote: "preempted in its first minute", notice: 30 * time.Second,
-		refusals: gceRefusals},
+	perSecond{name: "gce-spot", freeWithin: time.Minute, freeNote: "preempted in its first minute", notice: 30 * time.Second},
 	perSecond{name: "gce-preemptible", freeWithin: time.Minute, freeNote: "preempted in its first minute", notice: 30 * time.Second,
-		maxLife: 24 * time.Hour, refusals: gceRefusals},
+		maxLife: 24 * time.Hour},
 }
-
-// Codes of the EC2 API reference, "Error codes", and of the EC2 User Guide of the time, "Spot request status".
-var (
-	ec2Refusals = []Refusal{
-		{"InsufficientInstanceCapacity", "no capacity in the zone"},
-		{"SpotMaxPriceTooLow", "the price is above the bid"},
-		{"MaxSpotInstanceCountExceeded", "the account's limit on spot machines"},
-		{"UnfulfillableCapacity", "no capacity in the zone"},
-	}
-	bidRefusals = []Refusal{
-		{"capacity-not-available", "no capacity in the zone"},
-		{"capacity-oversubscribed", "others bid more, or as much and earlier"},
-		{"price-too-low", "the price is above the bid"},
-		{"MaxSpotInstanceCountExceeded", "the account's limit on spot machines"},
-	}
-	// Codes of Compute Engine's documentation, "Troubleshooting resource availability errors".
-	gceRefusals = []Refusal{
-		{"ZONE_RESOURCE_POOL_EXHAUSTED", "no capacity in the zone"},
-		{"ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS", "no capacity in the zone"},
-		{"QUOTA_EXCEEDED", "the project's limit"},
-	}
-)
 
 // Rules returns the rule book of that name:
 //
@@ -108,7 +84,7 @@ func (b wholeHours) Name() string { return b.name }
 
 // Terms: EC2 took bids of up to ten times the on-demand price.
 func (b wholeHours) Terms() Terms {
-	return Terms{Increment: time.Hour, FreeIncrement: true, PayBid: b.payBid, MaxBid: 10, Notice: 2 * time.Minute, Refusals: bidRefusals}
+	return Terms{Increment: time.Hour, FreeIncrement: true, PayBid: b.payBid, MaxBid: 10, Notice: 2 * time.Minute}
 }
 
 // Charges returns one line per hour. An hour is due when it begins; that a machine was taken back in it only
@@ -175,14 +151,13 @@ type perSecond struct {
 	freeNote   string
 	notice     time.Duration
 	maxLife    time.Duration
-	refusals   []Refusal
 }
 
 func (b perSecond) Name() string { return b.name }
 
 // Terms: a price limit is still accepted, but it is capacity that decides.
 func (b perSecond) Terms() Terms {
-	return Terms{Minimum: minimumTime, FreeWithin: b.freeWithin, Notice: b.notice, MaxLife: b.maxLife, Refusals: b.refusals}
+	return Terms{Minimum: minimumTime, FreeWithin: b.freeWithin, Notice: b.notice, MaxLife: b.maxLife}
 }
 
 // Charges returns one line per price step. What a machine owes beyond its use because of the minimum costs the

@@ -36,10 +36,9 @@ type BySecond struct {
 	FreeNote   string
 	Notice     time.Duration // before an eviction
 	MaxLife    time.Duration // no machine lives longer; 0 = there is no such limit
-	Refusals   []Refusal     // why launches fail
 }
 
 // Book makes the rule book.
 func (b BySecond) Book() RuleBook {
-	return perSecond{name: b.Name, freeWithin: b.FreeWithin, freeNote: b.FreeNote, notice: b.Notice, maxLife: b.MaxLife, refusals: b.Refusals}
+	return perSecond{name: b.Name, freeWithin: b.FreeWithin, freeNote: b.FreeNote, notice: b.Notice, maxLife: b.MaxLife}
 }
