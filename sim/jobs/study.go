@@ -147,7 +147,7 @@ func (s *Study) config(scheduler string, buyer *Buyer, run int) (Config, error) 
 		m := *buyer.Market
 		m.Start = buyer.Starts[run]
 		if cost, ok := m.Policy.(bidding.CostPerWork); ok {
-			cost.Memo = memo{}
+			cost.Memo = &memo{known: map[any]any{}}
 			m.Policy = cost
 		}
 		c.Market = &m
@@ -196,14 +196,24 @@ func (c *Config) fit() {
 	}
 }
 
-// memo keeps what a policy has worked out within one run.
-type memo map[any]any
+// memo keeps what a policy has worked out within one run, the newest: a forecast of many pools takes megabytes, and time does not go back.
+type memo struct {
+	known map[any]any
+	order []any // keys, the oldest first
+}
 
-func (m memo) Recall(key any, make func() any) any {
-	v, ok := m[key]
+// mostKept are about an hour's forecasts: one for each number of vCPUs that is wanted.
+const mostKept = 32
+
+func (m *memo) Recall(key any, make func() any) any {
+	v, ok := m.known[key]
 	if !ok {
+		if len(m.order) == mostKept {
+			delete(m.known, m.order[0])
+			m.order = m.order[1:]
+		}
 		v = make()
-		m[key] = v
+		m.known[key], m.order = v, append(m.order, key)
 	}
 	return v
 }
