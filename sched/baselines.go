@@ -121,7 +121,7 @@ func (k KillWorst) Plan(s State) Plan {
 		}
 	}
 	if !waiting {
-		d.running()
+		d.running(d.inPhase(Training))
 	}
 	return d.plan(s)
 }

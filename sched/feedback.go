@@ -66,7 +66,7 @@ func (f EarlyFeedback) Plan(s State) Plan {
 	if !waiting {
 		d.resumeBest(prices)
 		d.widen(prices)
-		d.running()
+		d.running(slices.DeleteFunc(d.inPhase(Training), (*draft).saturated))
 	}
 	p := d.plan(s)
 	p.Supply = prices.supply(d.jobs)

@@ -39,7 +39,7 @@ func (h H) Plan(s State) Plan {
 		}
 	}
 	if !waiting {
-		d.running()
+		d.running(d.inPhase(Training))
 	}
 	return d.plan(s)
 }
@@ -121,8 +121,7 @@ func roundRobin(jobs []*draft, count int, of func(*draft) (has, least int)) []in
 
 // running is lines 29 to 40: what is free is divided by the cluster's ratio of workers to servers, and jobs in training, those with the
 // fewest workers first, get one more worker and one more server each. Jobs that were measured to be slower with more are passed over (4.2).
-func (d *drafts) running() {
-	jobs := d.inPhase(Training)
+func (d *drafts) running(jobs []*draft) {
 	if len(jobs) == 0 {
 		return
 	}

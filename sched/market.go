@@ -208,6 +208,12 @@ func (p Pace) amdahl() (shared, rest float64, known bool) {
 	return shared, max(1/most.Speed-shared*many, 0), true
 }
 
+// saturated reports whether most of a job's clock is what more units do not shorten: two thirds by its pace.
+func (c *draft) saturated() bool {
+	shared, rest, known := c.Pace.amdahl()
+	return known && shared/float64(c.Workers+c.Servers) < rest/2
+}
+
 // slowerWith reports whether a job was measured to be slower with these numbers than with what it has.
 func (c *draft) slowerWith(workers, servers int) bool {
 	now, known := c.Pace.at(c.Workers, c.Servers)

@@ -122,7 +122,7 @@ func TestAgreesWithModelOfEPS(t *testing.T) {
 // Ours beside the H-scheduler on the same trials: 10 sweeps of each model, with clocks as long as in eps.py and as in EPS's figure 15. Of the
 // eight models five differ by less than a percent from logistic regression: `make jobs` has them all.
 //
-// At least 5 % fewer slot hours, of dnn 3 %, and never more: half of its clock is the exchange with servers, which more units do not shorten.
+// At least 5 % fewer slot hours.
 // Feedback 20 % sooner with arrivals 60 s apart and 30 % with 180 s, where a trial ever waits for slots: with short clocks and arrivals 180 s
 // apart no trial does, under either scheduler.
 func TestFeedbackBesideH(t *testing.T) {
@@ -150,11 +150,7 @@ func TestFeedbackBesideH(t *testing.T) {
 			text := func(f jobs.Figure) string { return fmt.Sprintf("%.1f±%.1f", f.Mean, f.Half) }
 			b, h, m := jobs.FigureOf(back), jobs.FigureOf(hours), jobs.FigureOf(makespan)
 			fmt.Fprintf(&table, "%-9s %-8g %6g %14s %14s %14s %14s\n", p.Name, c.clock, c.gap, text(b), text(h), text(m), text(jobs.FigureOf(stopped)))
-			fewer := 5.
-			if p.Name == "dnn" {
-				fewer = 3
-			}
-			if h.Mean < fewer || h.Mean < h.Half || b.Mean < c.sooner || m.Mean < 0 {
+			if h.Mean < 5 || h.Mean < h.Half || b.Mean < c.sooner || m.Mean < 0 {
 				t.Errorf("%s, clocks of %v s, arrivals %v s apart: feedback %v, slot hours %v, makespan %v", p.Name, c.clock, c.gap, b, h, m)
 			}
 		}
