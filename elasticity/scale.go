@@ -30,7 +30,7 @@ type ScaleWanted struct {
 	Pause, Resume bool
 	// Scheduled: a scheduler asks. Its Resume lifts no other pause than a scheduler's, and changes nothing where there is none.
 	Scheduled bool
-	// Cancel names a task of an array of programs that is to end for good; nothing else comes with it.
+	// Cancel names a task of an array of programs that is to end for good, or a shared host that is to go; nothing else comes with it.
 	Cancel  string
 	MoveAll string // InWindow, AtOnce or FaultIn: every partition goes to another server, for drills
 	By      string // requester, for the journal

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/sched"
@@ -13,16 +14,30 @@ import (
 
 // slotPrices are what vCPUs of the shared hosts cost, by the hosts' journal: what a scheduler may look at.
 type slotPrices struct {
-	pools []bidding.Candidate   // in which transient hosts are bought
-	now   map[string]market.USD // of a host, by pool
-	hosts map[string]string     // pools of transient hosts, by instance
-	most  int                   // vCPUs at a time
-	wait  float64               // seconds until a host that is bought works
+	pools  []bidding.Candidate   // in which transient hosts are bought
+	now    map[string]market.USD // of a host, by pool
+	hosts  map[string]boughtHost // transient ones, by instance
+	most   int                   // vCPUs at a time
+	wait   float64               // seconds until a host that is bought works
+	look   float64               // seconds within which hosts are looked at again
+	bought time.Duration         // the time that is paid for at once, in market time; 0 = by the second
 }
 
-func newSlotPrices(pools []bidding.Candidate, most int, wait float64) slotPrices {
-	return slotPrices{pools, map[string]market.USD{}, map[string]string{}, most, wait}
+type boughtHost struct {
+	pool string
+	at   time.Time // market time
+	n    int       // in the order of purchase
 }
+
+func newSlotPrices(pools []bidding.Candidate, most int) slotPrices {
+	return slotPrices{pools: pools, now: map[string]market.USD{}, hosts: map[string]boughtHost{}, most: most}
+}
+
+// Hosts go back within lookAhead of the end of what is paid for them, and handOver before it: market time.
+const (
+	lookAhead = 6 * time.Minute
+	handOver  = 30 * time.Second
+)
 
 // take takes in a line of the journal.
 func (p *slotPrices) take(e journal.Entry) {
@@ -32,13 +47,13 @@ func (p *slotPrices) take(e journal.Entry) {
 			p.now[e.Pool] = usd
 		}
 	case journal.Launch:
-		p.hosts[e.Instance] = e.Pool
+		p.hosts[e.Instance] = boughtHost{e.Pool, e.T, len(p.hosts)}
 	}
 }
 
-// market is what slots cost while these hosts are there. A slot is a vCPU, as in dry runs.
-func (p *slotPrices) market(there map[string]sched.Resources) *sched.Market {
-	m := &sched.Market{Wait: p.wait}
+// market is what slots cost while these hosts are there. A slot is a vCPU, as in dry runs. Passes is how market time passes.
+func (p *slotPrices) market(there map[string]sched.Resources, now time.Time, passes clock.Mapping) *sched.Market {
+	m := &sched.Market{Wait: p.wait, Look: p.look}
 	of := map[string]bidding.Candidate{}
 	for _, c := range p.pools {
 		of[c.Pool.String()] = c
@@ -47,14 +62,18 @@ func (p *slotPrices) market(there map[string]sched.Resources) *sched.Market {
 			m.Offers = append(m.Offers, sched.Offer{Tier: sched.Transient, Slots: p.most, Price: perSlot(usd, c.Type)})
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(there)) {
-		pool := p.hosts[id]
-		if c, known := of[pool]; known {
-			m.Held = append(m.Held, sched.Offer{Tier: sched.Transient, Slots: c.Type.VCPU, Price: perSlot(p.now[pool], c.Type)})
+	for _, id := range slices.SortedFunc(maps.Keys(there), func(a, b string) int { return p.hosts[a].n - p.hosts[b].n }) {
+		host := p.hosts[id]
+		if c, known := of[host.pool]; known {
+			paid := sched.PaidUntil(unix(host.at), unix(passes.At(now)), p.bought.Seconds(), handOver.Seconds())
+			m.Held = append(m.Held, sched.Held{Offer: sched.Offer{Tier: sched.Transient, Slots: c.Type.VCPU, Price: perSlot(p.now[host.pool], c.Type)},
+				Host: id, Paid: unix(passes.WallAt(time.Unix(0, int64(paid*1e9))))})
 		}
 	}
 	return m
 }
+
+func unix(t time.Time) float64 { return float64(t.UnixNano()) / 1e9 }
 
 func perSlot(usd market.USD, t market.InstanceType) float64 {
 	return float64(usd) / float64(market.Dollar) / float64(max(t.VCPU, 1))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/sched"
@@ -29,6 +30,7 @@ type twin struct {
 	last   grants.Decision
 	plans  int
 	priced int // plans with a grant whose reason names dollars
+	back   int // hosts that go back, as they are not worth their price
 }
 
 // twinJob is a job in both worlds.
@@ -60,7 +62,7 @@ func (m *twin) Plan(s sched.State) sched.Plan {
 		m.supply.take(entry(journal.Entry{Kind: journal.Launch, Instance: fmt.Sprintf("m%05d", m.bought), Tier: "transient", Pool: m.pool.Pool.String()}))
 	}
 	m.supply.take(entry(journal.Entry{Kind: journal.Price, Pool: m.pool.Pool.String(), USD: price.String()}))
-	slots := grants.Slots{Hosts: s.Hosts, There: len(s.Hosts), Market: m.supply.costs.market(m.supply.there)}
+	slots := grants.Slots{Hosts: s.Hosts, There: len(s.Hosts), Market: m.supply.costs.market(m.supply.there, now, clock.Mapping{Wall: now, Market: now, Speed: 1})}
 	var all []grants.Job
 	s.Jobs = slices.Clone(s.Jobs)
 	for i, j := range s.Jobs {
@@ -79,18 +81,46 @@ func (m *twin) Plan(s sched.State) sched.Plan {
 	m.same(s, saw)
 	live := grants.Decide(sched.EarlyFeedback{}, now, slots, all, others, m.last)
 	plan := sched.EarlyFeedback{}.Plan(s)
-	for i, g := range plan.Grants {
+	if worth := s.Market.Want(plan.Supply); live.Worth != worth || !slices.Equal(live.Leave, s.Market.TooMany(worth, s.Now)) {
+		m.t.Errorf("second %g: %d slots are worth their price in the dry run, and in the controller %d, where %v leave", s.Now, worth, live.Worth, live.Leave)
+	}
+	for _, host := range live.Leave { // the dry run's fleet gives back by itself, at the end of what is paid for
+		m.supply.take(entry(journal.Entry{Kind: journal.Release, Instance: host}))
+		m.back++
+	}
+	left := sched.EarlyFeedback{}.Plan(without(s, live.Leave)) // in the dry run jobs are resized as these hosts go
+	for i, g := range left.Grants {
 		if l := live.Grants[i]; l.Job != g.Job || l.Action != g.Action || l.Workers != g.Workers || l.Why != g.Why {
 			m.t.Errorf("second %g: the dry run grants %+v, and the controller %+v", s.Now, g, l)
 		}
 		if strings.Contains(g.Why, "$") {
 			m.priced++
 		}
+	}
+	for _, g := range plan.Grants {
 		m.jobs[g.Job].resize(entry, g.Workers)
 	}
 	m.last = live
 	m.plans++
 	return plan
+}
+
+// without is a state without some hosts, and what was on them.
+func without(s sched.State, hosts []string) sched.State {
+	gone := func(host string) bool { return slices.Contains(hosts, host) }
+	s.Hosts = slices.DeleteFunc(slices.Clone(s.Hosts), func(h sched.Host) bool { return gone(h.ID) })
+	s.Jobs = slices.Clone(s.Jobs)
+	for i := range s.Jobs {
+		j := &s.Jobs[i]
+		j.Where = slices.DeleteFunc(slices.Clone(j.Where), func(p sched.Place) bool { return gone(p.Host) })
+		if j.Workers = 0; len(j.Where) == 0 && (j.Phase == sched.Training || j.Phase == sched.Feedback) {
+			j.Phase = sched.Queued
+		}
+		for _, p := range j.Where {
+			j.Workers += p.Workers
+		}
+	}
+	return s
 }
 
 // watch is a policy that notes the state and changes nothing.
@@ -101,7 +131,14 @@ func (w watch) Plan(s sched.State) sched.Plan { *w.saw = s; return sched.Plan{} 
 
 // same compares the states that feedback looks at.
 func (m *twin) same(dry, live sched.State) {
-	if !reflect.DeepEqual(dry.Market, live.Market) {
+	exact := func(m sched.Market) sched.Market {
+		m.Held = slices.Clone(m.Held)
+		for i := range m.Held {
+			m.Held[i].Paid = math.Round(m.Held[i].Paid * 1e3)
+		}
+		return m
+	}
+	if !reflect.DeepEqual(exact(*dry.Market), exact(*live.Market)) {
 		m.t.Errorf("second %g: market %+v in the dry run, %+v in the controller", dry.Now, dry.Market, live.Market)
 	}
 	for i := range dry.Jobs {
@@ -184,7 +221,8 @@ func TestTheControllerDecidesAsTheDryRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := &twin{t: t, pool: pool, jobs: map[string]*twinJob{}, up: map[string]bool{}, supply: supply{sizes: map[string]sched.Resources{kind.Name: {4}}, there: map[string]sched.Resources{},
-		costs: newSlotPrices([]bidding.Candidate{pool}, 32, 0)}}
+		costs: newSlotPrices([]bidding.Candidate{pool}, 32)}}
+	m.supply.costs.bought, m.supply.costs.look = rules.Terms().Increment, 300
 	cfg := jobs.Config{Policy: m, Market: &jobs.Market{Start: began, Pools: []bidding.Candidate{pool}, Policy: steady{}, Rules: rules, Most: 32, AskEvery: 5 * time.Minute,
 		OnDemand: jobs.Offer{Pool: pool.Pool, Type: kind}}}
 	for i, id := range []string{"a", "b"} {
@@ -198,7 +236,7 @@ func TestTheControllerDecidesAsTheDryRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.plans < 10 || m.priced == 0 || r.GivenUp {
-		t.Errorf("%d plans, %d grants by dollars, given up %t", m.plans, m.priced, r.GivenUp)
+	if m.plans < 10 || m.priced == 0 || m.back == 0 || r.GivenUp {
+		t.Errorf("%d plans, %d grants by dollars, %d hosts given back, given up %t", m.plans, m.priced, m.back, r.GivenUp)
 	}
 }

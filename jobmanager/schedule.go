@@ -21,9 +21,6 @@ import (
 	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/jobmanager/call"
-	"github.com/tierml/tierml/market"
-	"github.com/tierml/tierml/planner"
-	"github.com/tierml/tierml/planner/local"
 	"github.com/tierml/tierml/sched"
 	"github.com/tierml/tierml/sched/grants"
 	"github.com/tierml/tierml/watch/dashboard"
@@ -39,7 +36,7 @@ const lookAtGrants = 250 * time.Millisecond
 type scheduler struct {
 	m        *Manager
 	policy   sched.Policy
-	types    []market.InstanceType // of slots
+	offered  offered
 	file     *os.File
 	last     grants.Decision
 	slots    slotBook
@@ -62,11 +59,12 @@ func openScheduler(m *Manager) (err error) {
 	case m.cfg.Slots > 0 && m.hosts != nil:
 		return fmt.Errorf("the shared hosts %s still run: stop them first, or schedule their slots with --hosts in place of --slots", m.hosts.ID)
 	case m.cfg.Slots > 0:
+		s.offered.machines = m.cfg.Slots
 	case m.hosts == nil:
 		return errors.New("a scheduler shares machines among jobs: name hosts with --hosts, or say with --slots how many machines of their own all jobs have")
 	default:
 		s.slots.reader = desk.NewReader(m.hosts.dir)
-		if s.supply, s.types, err = supplyOf(filepath.Join(m.hosts.dir, submittedFile)); err != nil {
+		if s.supply, s.offered, err = supplyOf(filepath.Join(m.hosts.dir, submittedFile)); err != nil {
 			return err
 		}
 	}
@@ -102,84 +100,15 @@ func (s *scheduler) readLast(path string) (whole int64, err error) {
 	return int64(end + 1), nil
 }
 
-// supplyOf is what a file of shared hosts allows, and the types of slots.
-func supplyOf(file string) (s supply, types []market.InstanceType, err error) {
-	job, err := config.LoadHosts(file)
-	if err != nil {
-		return s, nil, err
-	}
-	prices, err := local.Load(job)
-	if err != nil {
-		return s, nil, err
-	}
-	offers, _ := prices.Offers()
-	found, err := planner.Resolve(job, offers, prices.Catalog)
-	if err != nil {
-		return s, nil, err
-	}
-	s = supply{sizes: map[string]sched.Resources{}, there: map[string]sched.Resources{}, most: found.Want.Machines}
-	least := found.Pools[0].Type
-	for _, p := range found.Pools {
-		s.sizes[p.Type.Name] = unitOf(p.Type)
-		least.VCPU, least.MemoryMiB = min(least.VCPU, p.Type.VCPU), min(least.MemoryMiB, p.Type.MemoryMiB)
-	}
-	s.least = unitOf(least)
-	if s.most == 0 {
-		s.most = found.Want.VCPU / max(least.VCPU, 1)
-	}
-	s.costs = newSlotPrices(found.Pools, s.most*least.VCPU, job.Tempo().Wall(job.Tempo().Startup).Seconds())
-	types = prices.Catalog.Types(found.Pools[0].Pool.Region)
-	for _, o := range offers {
-		types = append(types, o.Type)
-	}
-	return s, types, nil
-}
-
-// unitOf is what a machine of a type takes: vCPUs, and memory in MiB.
-func unitOf(t market.InstanceType) sched.Resources {
-	return sched.Resources{float64(t.VCPU), float64(t.MemoryMiB)}
-}
-
-// asked is what a job's file asks for, and its deadline in market time. What cannot be read asks for one vCPU: its run says what is wrong.
-func (s *scheduler) asked(file string) (grants.Asked, time.Time) {
-	job, err := config.Load(file)
-	if err != nil {
-		return grants.Asked{Least: 1, Most: 1, Unit: sched.Resources{1, 1}, Fixed: true}, time.Time{}
-	}
-	var largest market.InstanceType
-	for _, m := range job.Resources.AnyOf {
-		var fits []market.InstanceType
-		for _, t := range s.types {
-			if m.Type == t.Name || m.Type == "" && m.CPUs.Admits(t.VCPU) && m.Memory.Admits(t.MemoryMiB) {
-				fits = append(fits, t)
-			}
-		}
-		if len(fits) > 0 {
-			t := slices.MinFunc(fits, func(a, b market.InstanceType) int { return slices.Compare(unitOf(a), unitOf(b)) })
-			largest.VCPU, largest.MemoryMiB = max(largest.VCPU, t.VCPU), max(largest.MemoryMiB, t.MemoryMiB)
-		}
-	}
-	count := job.Resources.Count
-	if v := job.Resources.VCPU; v > 0 {
-		count = config.Exactly((v + max(largest.VCPU, 1) - 1) / max(largest.VCPU, 1))
-	}
-	unit := unitOf(largest)
-	if s.m.cfg.Slots > 0 {
-		unit = sched.Resources{1} // whatever it is
-	}
-	a := grants.Asked{Group: job.Group, Weight: job.Weight, Priority: job.Priority, Least: count.Least, Most: count.Most, Start: job.StartWith,
-		Unit: unit, Fixed: job.IsProgram() || job.Restarts(), Clocks: int64(job.Train.Clocks), Budget: float64(job.Budget) / float64(market.Dollar)}
-	for _, f := range job.Feedback {
-		a.Sweep, a.At, a.Keep = job.Name, append(a.At, int64(f.At)), append(a.Keep, f.Keep)
-	}
-	return a, job.Deadline
-}
-
 // run decides and has it carried out until the context ends.
 func (s *scheduler) run(ctx context.Context) {
 	for {
-		for _, c := range s.decide() {
+		calls, leave := s.decide()
+		for _, c := range calls {
 			s.carryOut(ctx, c)
+		}
+		for _, host := range leave {
+			s.giveBack(ctx, host)
 		}
 		select {
 		case <-ctx.Done():
@@ -194,8 +123,8 @@ func (s *scheduler) run(ctx context.Context) {
 	}
 }
 
-// decide keeps a decision on disk where one is due, has jobs started, and returns what to ask of others.
-func (s *scheduler) decide() (calls []grants.Call) {
+// decide keeps a decision on disk where one is due, has jobs started, and returns what to ask of others, and the hosts to give back.
+func (s *scheduler) decide() (calls []grants.Call, leave []string) {
 	m := s.m
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -207,13 +136,13 @@ func (s *scheduler) decide() (calls []grants.Call) {
 	}
 	if err != nil {
 		m.cfg.Log.Warn("what jobs have cannot be read", "error", err)
-		return nil
+		return nil, nil
 	}
-	if grants.Due(s.policy, slots, jobs, s.last) {
-		d := grants.Decide(s.policy, m.cfg.Now(), slots, jobs, s.others, s.last)
+	if now := m.cfg.Now(); grants.Due(s.policy, now, slots, jobs, s.last) {
+		d := grants.Decide(s.policy, now, slots, jobs, s.others, s.last)
 		if err := s.keep(d); err != nil {
 			m.cfg.Log.Error("a decision of the scheduler cannot be saved, so it is not carried out", "error", err)
-			return nil
+			return nil, nil
 		}
 		for _, g := range d.Grants {
 			if g.Action != sched.Keep {
@@ -231,7 +160,12 @@ func (s *scheduler) decide() (calls []grants.Call) {
 		m.save(j) // its run is started with so many, also by the next manager
 		m.nudge()
 	}
-	return calls
+	for _, host := range grants.Leaving(s.last, jobs) {
+		if _, there := s.supply.there[host]; there {
+			leave = append(leave, host)
+		}
+	}
+	return calls, leave
 }
 
 // shared is what jobs share now. What machines of their own cost is each job's own affair.
@@ -254,8 +188,9 @@ func (s *scheduler) shared(jobs []grants.Job) (slots grants.Slots, err error) {
 			}
 		}
 	}
-	slots.Hosts, slots.There = s.supply.hosts(time.Now(), s.slots.waiting, wish, s.last.Hosts)
-	slots.Market = s.supply.costs.market(s.supply.there)
+	now := s.m.cfg.Now()
+	slots.Hosts, slots.There = s.supply.hosts(now, s.slots.waiting, wish, s.last.Hosts)
+	slots.Market = s.supply.costs.market(s.supply.there, now, *cmp.Or(s.market, &clock.Mapping{Wall: now, Market: now, Speed: 1}))
 	return slots, nil
 }
 
@@ -291,7 +226,7 @@ func (s *scheduler) jobs() (all []grants.Job, err error) {
 		}
 		if j.asked == nil {
 			var asked grants.Asked
-			asked, j.deadline = s.asked(filepath.Join(j.dir, submittedFile))
+			asked, j.deadline = s.offered.askedBy(filepath.Join(j.dir, submittedFile))
 			if j.Sweep != "" {
 				asked.Sweep, asked.Trials = j.Sweep, j.Trials
 			}
@@ -395,6 +330,14 @@ func (s *scheduler) shares(j *job) bool {
 	return j.Slots
 }
 
+// refuses is why a job would never have slots; nil = it will, or there is no scheduler.
+func (s *scheduler) refuses(job *config.Job) error {
+	if s == nil || s.offered.machines == 0 && job.Cloud != config.CloudLocal {
+		return nil
+	}
+	return s.offered.refuses(job)
+}
+
 // holds reports whether a job's run is not started yet because it has no slots. It needs the lock.
 func (s *scheduler) holds(j *job) bool { return s != nil && s.shares(j) && j.Granted == 0 }
 
@@ -424,6 +367,22 @@ func (s *scheduler) carryOut(ctx context.Context, c grants.Call) {
 	} else if s.said[c.Job] != err.Error() {
 		s.said[c.Job] = err.Error()
 		m.cfg.Log.Info("a run cannot be sent the scheduler's decision yet", "job", c.Job, "workers", c.Workers, "error", err)
+	}
+}
+
+// giveBack has the shared hosts let one go when what is paid for it is over. It is asked again until their journal says that they do.
+func (s *scheduler) giveBack(ctx context.Context, host string) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	err := scaling.Cancel(ctx, s.m.hosts.dir, "scheduler "+s.policy.Name(), host)
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	switch {
+	case err == nil:
+		delete(s.said, host)
+	case s.said[host] != err.Error():
+		s.said[host] = err.Error()
+		s.m.cfg.Log.Info("a host that is not worth its price cannot be given back yet", "host", host, "error", err)
 	}
 }
 

@@ -79,8 +79,8 @@ func (m *Manager) judgeJob(submitted string) (*config.Job, []byte, error) {
 	if job.Cloud == config.CloudNone {
 		return nil, nil, refuse(http.StatusUnprocessableEntity, "cloud: none buys no machines: train it in your own process with `tierml train`")
 	}
-	if m.cfg.Slots > 0 && job.Resources.VCPU > 0 {
-		return nil, nil, refuse(http.StatusUnprocessableEntity, "resources.vcpu: this controller grants jobs a number of machines (--slots): write count, such as count: 1..4")
+	if err := m.scheduler.refuses(job); err != nil {
+		return nil, nil, refuse(http.StatusUnprocessableEntity, "%w", err)
 	}
 	// What runs is what was judged, and nothing of the text: no reference to an environment, each place in its one form.
 	return job, job.Resolved(), nil

@@ -53,7 +53,7 @@ func (s *supply) take(e journal.Entry) {
 		if there {
 			s.lose(e.Instance)
 		}
-	case journal.Terminated: // as it had no slots
+	case journal.Terminated, journal.Release: // as it had no slots, or was not worth its price
 		delete(s.there, e.Instance)
 	case journal.LaunchFailed:
 		if e.Tier == "transient" {

@@ -6,7 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/sched"
 )
 
@@ -14,7 +17,7 @@ import (
 // is asked again.
 func TestSupply(t *testing.T) {
 	now := time.Unix(1000, 0)
-	s := &supply{sizes: map[string]sched.Resources{"big": {16}}, least: sched.Resources{8}, most: 3, there: map[string]sched.Resources{}, costs: newSlotPrices(nil, 0, 0)}
+	s := &supply{sizes: map[string]sched.Resources{"big": {16}}, least: sched.Resources{8}, most: 3, there: map[string]sched.Resources{}, costs: newSlotPrices(nil, 0)}
 	last := []sched.Host(nil)
 	look := func(after time.Duration, waiting bool, want string) {
 		t.Helper()
@@ -60,4 +63,35 @@ func TestSupply(t *testing.T) {
 	say(journal.LaunchFailed, "", "")
 	say(journal.Launch, "e", "small")
 	look(0, true, "[e:8 next-1:8 next-2:8]")
+}
+
+// Hosts that are too many go back shortly before what is paid for them is over, the youngest first; where market time passes faster, in as much
+// less time by the clock on the wall. One that goes is not there any more.
+func TestHostsAreGivenBackAtTheEndOfTheirHour(t *testing.T) {
+	pool := bidding.Candidate{Pool: market.Pool{Provider: "ec2", Region: "r", Zone: "z", Type: "c.x", Class: market.Spot}, Type: market.InstanceType{Name: "c.x", VCPU: 4, OnDemand: market.Dollar}}
+	s := &supply{sizes: map[string]sched.Resources{}, least: sched.Resources{4}, most: 3, there: map[string]sched.Resources{}, costs: newSlotPrices([]bidding.Candidate{pool}, 12)}
+	s.costs.bought, s.costs.look = time.Hour, 60
+	passes := clock.Mapping{Wall: time.Unix(5000, 0), Market: time.Unix(0, 0), Speed: 10}
+	for _, h := range []struct {
+		minute int
+		id     string
+	}{{0, "i-z"}, {30, "i-b"}, {31, "i-a"}} {
+		s.take(journal.Entry{Kind: journal.Launch, T: time.Unix(int64(h.minute)*60, 0), Instance: h.id, Tier: "transient", Pool: pool.Pool.String()})
+	}
+	at := func(minute, want int) string {
+		now := passes.WallAt(time.Unix(int64(minute)*60, 0))
+		return fmt.Sprint(s.costs.market(s.there, now, passes).TooMany(want, unix(now)))
+	}
+	for _, c := range []struct {
+		minute, want int
+		hosts        string
+	}{{45, 0, "[]"}, {55, 0, "[i-z]"}, {55, 9, "[]"}, {85, 0, "[i-a i-b]"}, {85, 8, "[i-a]"}, {85, 12, "[]"}} {
+		if got := at(c.minute, c.want); got != c.hosts {
+			t.Errorf("minute %d, %d slots wanted: %s go back, want %s", c.minute, c.want, got, c.hosts)
+		}
+	}
+	s.take(journal.Entry{Kind: journal.Release, Instance: "i-a"})
+	if got := at(85, 4); got != "[i-b]" || s.refused {
+		t.Errorf("after one has gone: %s go back, the market refuses: %t", got, s.refused)
+	}
 }

@@ -30,6 +30,15 @@ func Priced(p Policy) bool {
 	return looks && !f.Unpriced
 }
 
+// StopsTrials reports whether a policy stops or pauses trials by their early feedback.
+func StopsTrials(p Policy) bool {
+	switch p.(type) {
+	case ASHA, EarlyFeedback, H, KillWorst, Priority:
+		return true
+	}
+	return false
+}
+
 func (f EarlyFeedback) with(settings string) (Policy, error) {
 	if settings != "unpriced" {
 		return nil, fmt.Errorf("its only setting is unpriced, and not %q", settings)

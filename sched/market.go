@@ -10,8 +10,16 @@ import (
 // Market is what slots cost. A slot is one of a host's first resource, such as a vCPU.
 type Market struct {
 	Offers []Offer `json:"offers"`         // what can be bought, with how many slots there may be in all
-	Held   []Offer `json:"held,omitempty"` // what is held or on its way, at what it costs now
+	Held   []Held  `json:"held,omitempty"` // what is held or on its way, at what it costs now, in the order of purchase
 	Wait   float64 `json:"wait,omitempty"` // seconds until a slot that is bought works
+	Look   float64 `json:"look,omitempty"` // seconds within which hosts are looked at again
+}
+
+// Held is a host.
+type Held struct {
+	Offer
+	Host string  `json:"host"`
+	Paid float64 `json:"paid"` // until when it is paid for, in seconds as State.Now; by the second that is now
 }
 
 // Tier is what a slot's machine promises.
@@ -30,11 +38,36 @@ type Offer struct {
 	Price float64 `json:"price"` // dollars for a slot and hour
 }
 
+// PaidUntil is when what is paid for a machine now is over, where whole increments are paid (0 = by the second); it is given back so long before
+// that as spare says. All in seconds.
+func PaidUntil(start, now, increment, spare float64) float64 {
+	if increment == 0 {
+		return now
+	}
+	age := now - start
+	return max(now, now-age+(math.Floor((age+spare)/increment)+1)*increment-spare)
+}
+
+// TooMany are the hosts to give back when so many slots are wanted: the youngest first, whose paid time is over before hosts are looked at again.
+func (m *Market) TooMany(want int, now float64) (hosts []string) {
+	surplus := m.held() - want
+	for _, h := range slices.Backward(m.Held) {
+		if h.Slots <= surplus && h.Paid < now+m.Look {
+			hosts = append(hosts, h.Host)
+			surplus -= h.Slots
+		}
+	}
+	return hosts
+}
+
 // Supply is how many slots a policy wants bought and given back.
 type Supply struct {
 	Acquire, Release int
 	Why              string
 }
+
+// Want is how many slots there should be after a supply.
+func (m *Market) Want(s *Supply) int { return m.held() + s.Acquire - s.Release }
 
 // held is the number of slots held.
 func (m *Market) held() (slots int) {

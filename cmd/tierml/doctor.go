@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -22,21 +24,25 @@ import (
 	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/table"
+	"github.com/tierml/tierml/jobmanager"
 	"github.com/tierml/tierml/planner/local"
 	"github.com/tierml/tierml/program"
 	"github.com/tierml/tierml/providers"
 )
 
 func newDoctorCommand() *cobra.Command {
-	var format string
+	var format, directory string
+	var setup jobmanager.Setup
 	cmd := &cobra.Command{
 		Use:   "doctor [JOB.yaml]",
 		Short: "Check that everything a job needs is present, and say how to fix what is not",
 		Long: `Without a job file it checks this host. The file may also describe shared hosts (docs/hosts.md). It buys nothing; on a real
-cloud it writes one small object where checkpoints go, and removes it. The exit code is 1 when a check has failed; warnings do not count.`,
+cloud it writes one small object where checkpoints go, and removes it. With --scheduler and the flags of tierml controller it checks what
+such a controller needs, and whether the job would ever start there. The exit code is 1 when a check has failed; warnings do not count.`,
 		Example: `  tierml doctor
   tierml doctor job.yaml
-  tierml doctor job.yaml -o json`,
+  tierml doctor job.yaml -o json
+  tierml doctor --scheduler feedback --hosts examples/hosts.yaml job.yaml`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return fmt.Errorf("name one job file; there are %d arguments", len(args))
@@ -47,9 +53,13 @@ cloud it writes one small object where checkpoints go, and removes it. The exit 
 			if err := checkFormat(format); err != nil {
 				return err
 			}
+			if setup.Scheduler == "" && (setup.Hosts != "" || setup.Slots != 0 || setup.Groups != "") {
+				return usageError{errors.New("--hosts, --slots and --groups are about a --scheduler, such as drf")}
+			}
+			setup.TokenFile = filepath.Join(directory, "token")
 			ctx, stop := untilInterrupted(cmd.Context())
 			defer stop()
-			if err := examine(ctx, args, format, cmd.OutOrStdout()); err != nil {
+			if err := examine(ctx, args, setup, format, cmd.OutOrStdout()); err != nil {
 				return err
 			}
 			next := cli.Step{Command: "tierml init", Why: "writes a job file, by asking"}
@@ -61,10 +71,15 @@ cloud it writes one small object where checkpoints go, and removes it. The exit 
 		},
 	}
 	outputFlag(cmd, &format)
+	cmd.Flags().StringVar(&setup.Scheduler, "scheduler", "", "check what a controller with this `policy` needs; the other flags are about it")
+	cmd.Flags().StringVar(&setup.Hosts, "hosts", "", "`file` of shared machines")
+	cmd.Flags().IntVar(&setup.Slots, "slots", 0, "`number` of machines of jobs' own")
+	cmd.Flags().StringVar(&setup.Groups, "groups", "", "`file` of groups")
+	cmd.Flags().StringVar(&directory, "directory", ".", "the controller's `directory`")
 	return cmd
 }
 
-func examine(ctx context.Context, args []string, format string, out io.Writer) error {
+func examine(ctx context.Context, args []string, setup jobmanager.Setup, format string, out io.Writer) error {
 	var checks []doctor.Check
 	machines := 0
 	var job *config.Job
@@ -84,6 +99,9 @@ func examine(ctx context.Context, args []string, format string, out io.Writer) e
 		doctor.Listening("ports", "127.0.0.1:0", "look at the host's firewall and limits: every run listens on loopback ports"), doctor.Year(time.Now))
 	if job != nil {
 		checks = append(checks, checksOf(job)...)
+	}
+	if setup.Scheduler != "" {
+		checks = append(checks, setup.Checks(job)...)
 	}
 	results := doctor.Run(ctx, checks, func(r doctor.Result) {
 		if format == table.Plain {

@@ -31,13 +31,14 @@ func (s *switchover) settle(f *Fleet) {
 		if m.Pool.Class == market.OnDemand {
 			why = "spot machines took its place, and its paid time is over"
 		}
-		f.release(m, why)
+		f.Release(&m.Machine, why)
 	}
 	f.work.Rearrange()
 }
 
-// release lets a machine go when what is paid for it is over.
-func (f *Fleet) release(m *Machine, why string) {
+// Release lets a machine go when what is paid for it is over.
+func (f *Fleet) Release(of *step.Machine, why string) {
+	m := f.Roster.ByID[of.ID]
 	if !m.Draining || m.Why != why {
 		f.Record(func() journal.Entry {
 			entry := m.line(journal.Release)
@@ -99,7 +100,7 @@ func (f *Fleet) Buy() {
 				some = some[len(some)-r.Count:] // those that joined first hold most
 			}
 			for _, m := range some {
-				f.release(m, r.Why)
+				f.Release(&m.Machine, r.Why)
 			}
 		}
 	}

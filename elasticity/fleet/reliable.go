@@ -93,7 +93,7 @@ func (f *Fleet) putOffReliable() {
 		return
 	}
 	for _, m := range f.Roster.ordered(func(m *Machine) bool { return m.Tier == step.Transient && m.Staying() }) {
-		f.release(m, "no machine serves, and none that could can be bought now")
+		f.Release(&m.Machine, "no machine serves, and none that could can be bought now")
 	}
 }
 

@@ -223,7 +223,7 @@ func (b *Brain) take(e elasticity.Event) {
 			b.step.End(e.Why)
 		}
 	case elasticity.ScaleWanted:
-		b.step.Do(elasticity.Scaled{ID: e.ID, Err: errors.New("jobs decide how many slots they have, and the hosts follow; scale a job")})
+		b.step.Do(elasticity.Scaled{ID: e.ID, Err: b.letGo(e)})
 	case elasticity.InstanceEnded:
 		b.ended = e.Instance
 		b.fleet.Take(e)
@@ -238,6 +238,23 @@ func (b *Brain) take(e elasticity.Event) {
 	default:
 		b.fleet.Take(e)
 	}
+}
+
+// letGo has a transient host go when what is paid for it is over, as a scheduler asks to whom it is not worth its price.
+func (b *Brain) letGo(e elasticity.ScaleWanted) error {
+	m := b.machines[step.ID(e.Cancel)]
+	switch {
+	case e.Cancel == "":
+		return errors.New("jobs decide how many slots they have, and the hosts follow; scale a job")
+	case m == nil || m.host == nil || m.Lost || m.Ended:
+		return fmt.Errorf("there is no host %s", e.Cancel)
+	case m.Tier != step.Transient:
+		return fmt.Errorf("%s is reliable: it holds what jobs have learnt", e.Cancel)
+	case m.Staying():
+		b.fleet.Release(m.Machine, "not worth its price: "+e.By)
+		b.fleet.View.Stale()
+	}
+	return nil
 }
 
 // advance does whatever the state asks for now.
@@ -395,45 +412,6 @@ func (b *Brain) sizeIn(pool market.Pool) Size {
 		}
 	}
 	return SizeOf(b.cfg.Reliable.Type)
-}
-
-// SlotPrices are the prices of slots of a type on spot, from since until until, beginning with the one in force at since: their share of
-// the cheapest host.
-func (b *Brain) SlotPrices(kind string, since, until time.Time) (points []market.PricePoint) {
-	size, known := b.Book.rules.Types[kind]
-	if !known {
-		return nil
-	}
-	var times []time.Time
-	var inForce time.Time // of the prices at since, the last to begin
-	for _, p := range b.cfg.Pools {
-		for _, point := range p.History.Points(since, until) {
-			times = append(times, point.At)
-		}
-		if before := p.History.Points(time.Time{}, since); len(before) > 0 && before[len(before)-1].At.After(inForce) {
-			inForce = before[len(before)-1].At
-		}
-	}
-	if !inForce.IsZero() {
-		times = append(times, inForce)
-	}
-	slices.SortFunc(times, time.Time.Compare)
-	for _, at := range slices.CompactFunc(times, time.Time.Equal) {
-		var least market.USD
-		found := false
-		for _, p := range b.cfg.Pools {
-			if price, known := p.History.At(at); known {
-				share := Share(size, SizeOf(p.Type), at, at.Add(time.Hour), []market.Charge{{From: at, To: at.Add(time.Hour), Amount: price}})
-				if !found || share < least {
-					least, found = share, true
-				}
-			}
-		}
-		if found && (len(points) == 0 || points[len(points)-1].Price != least) {
-			points = append(points, market.PricePoint{At: at, Price: least})
-		}
-	}
-	return points
 }
 
 // Bill is what the hosts that have a bill have cost, by who pays.

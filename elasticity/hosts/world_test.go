@@ -49,6 +49,7 @@ type world struct {
 	points, crashAt int // of this world; 0 = never
 	crashed         bool
 	outcome         string
+	answer          error                              // to the last request
 	started         map[provisioner.InstanceID]step.ID // hosts that ever ran a slot
 }
 
@@ -146,6 +147,8 @@ func (w *world) step() {
 			for _, id := range a.IDs {
 				w.end(id, market.ByUser, "terminated")
 			}
+		case elasticity.Scaled:
+			w.answer = a.Err
 		case elasticity.Finish:
 			w.outcome = a.Outcome
 		}
@@ -459,7 +462,7 @@ func TestRandomNights(t *testing.T) {
 		w := newWorld(t, []string{"ec2-2017", "ec2-now", "gce-spot"}[seed%3], 0)
 		var have []provisioner.Instance
 		for n := range 40 {
-			switch r.IntN(5) {
+			switch r.IntN(6) {
 			case 0, 1:
 				class := []market.Class{market.Spot, market.Spot, market.OnDemand}[r.IntN(3)]
 				got, err := w.ask("job", fmt.Sprintf("job-%d", n), class, 1+r.IntN(5))
@@ -477,6 +480,10 @@ func TestRandomNights(t *testing.T) {
 				w.warn(1, time.Duration(r.IntN(5))*time.Minute)
 			case 4:
 				w.crashAt = w.points + 1 + r.IntN(40)
+			case 5:
+				if len(w.rented) > 0 {
+					_ = w.letGo(w.rented[r.IntN(len(w.rented))].ID) // some are gone
+				}
 			}
 			w.pass(time.Duration(1+r.IntN(30)) * time.Minute)
 		}

@@ -56,17 +56,25 @@ type Slots struct {
 	Market *sched.Market
 }
 
-// worth are the hosts that a policy thinks worth their price: those that are there, and what it wants bought.
-func (s Slots) worth(supply *sched.Supply) []sched.Host {
-	if supply == nil {
-		return s.Hosts
-	}
+// worth are the hosts that a policy thinks worth their price: those that are there and do not leave, and what it wants bought.
+func (s Slots) worth(supply *sched.Supply, leave []string) (hosts []sched.Host) {
 	n := s.There
 	for bought := 0.; n < len(s.Hosts) && bought < float64(supply.Acquire); n++ {
 		bought += s.Hosts[n].Capacity[0]
 	}
-	return s.Hosts[:n]
+	return slices.DeleteFunc(slices.Clone(s.Hosts[:n]), func(h sched.Host) bool { return slices.Contains(leave, h.ID) })
 }
+
+// tooMany are the hosts to give back for so many slots that are worth their price. Jobs that cannot be resized keep theirs.
+func (s Slots) tooMany(worth int, now time.Time, jobs []Job) []string {
+	return slices.DeleteFunc(s.Market.TooMany(worth, seconds(now)), func(host string) bool {
+		return slices.ContainsFunc(jobs, func(j Job) bool {
+			return j.Fixed && slices.ContainsFunc(j.Where, func(at sched.Place) bool { return at.Host == host })
+		})
+	})
+}
+
+func seconds(t time.Time) float64 { return float64(t.UnixNano()) / 1e9 }
 
 // Feedback makes a job a trial. Its losses at these clocks are compared with those of its sweep's other trials.
 type Feedback struct {
@@ -106,6 +114,8 @@ type Decision struct {
 	Why    string        `json:"why,omitempty"`    // of the decision as a whole
 	Hosts  []sched.Host  `json:"hosts,omitempty"`  // that there are, or may be bought
 	Market *sched.Market `json:"market,omitempty"` // what they cost then
+	Worth  int           `json:"worth,omitempty"`  // slots that are worth their price; 0 = the policy does not say
+	Leave  []string      `json:"leave,omitempty"`  // hosts that go back, as they are not
 	Grants []Grant       `json:"grants"`           // by job
 }
 
@@ -142,9 +152,12 @@ func (d Decision) Of(job string) Grant {
 }
 
 // Due reports whether there is something to decide since the last decision: jobs have come or ended, hosts have, a person has paused a job or
-// resumed it, a trial has given feedback, a pace was measured, prices have moved, or the policy is another.
-func Due(p sched.Policy, slots Slots, jobs []Job, last Decision) bool {
+// resumed it, a trial has given feedback, a pace was measured, prices have moved, the paid time of a host too many is over, or the policy is another.
+func Due(p sched.Policy, now time.Time, slots Slots, jobs []Job, last Decision) bool {
 	if last.Policy != p.Name() || len(jobs) != len(last.Grants) || !sameHosts(slots.Hosts, last.Hosts) || sched.Priced(p) && slots.Market.Moved(last.Market) {
+		return true
+	}
+	if last.Worth > 0 && slots.Market != nil && slices.ContainsFunc(slots.tooMany(last.Worth, now, jobs), func(host string) bool { return !slices.Contains(last.Leave, host) }) {
 		return true
 	}
 	return slices.ContainsFunc(jobs, func(j Job) bool {
@@ -196,11 +209,14 @@ const ofTrials = "/"
 // that may be, it is asked again with those.
 func Decide(p sched.Policy, now time.Time, slots Slots, jobs []Job, others Others, last Decision) Decision {
 	plan, settled := planOn(p, now, slots.Hosts, slots.Market, jobs, others, last)
+	d := Decision{T: now, Policy: p.Name(), Hosts: slots.Hosts, Market: slots.Market}
 	if supply := plan.Supply; supply != nil {
-		plan, settled = planOn(p, now, slots.worth(supply), slots.Market, jobs, others, last)
+		d.Worth = slots.Market.Want(supply)
+		d.Leave = slots.tooMany(d.Worth, now, jobs)
+		plan, settled = planOn(p, now, slots.worth(supply, d.Leave), slots.Market, jobs, others, last)
 		plan.Why = cmp.Or(plan.Why, supply.Why)
 	}
-	d := Decision{T: now, Policy: p.Name(), Why: plan.Why, Hosts: slots.Hosts, Market: slots.Market, Grants: settled}
+	d.Why, d.Grants = plan.Why, settled
 	for _, g := range plan.Grants {
 		d.Grants = append(d.Grants, Grant{Job: g.Job, Action: g.Action, Workers: g.Workers, Why: g.Why, Where: g.Where, Until: g.Until})
 	}
@@ -283,11 +299,7 @@ func static(p sched.Policy) bool {
 
 // asSubmitted reports whether a policy has jobs give feedback with as many workers as they were submitted with.
 func asSubmitted(p sched.Policy) bool {
-	switch p.(type) {
-	case sched.H, sched.KillWorst, sched.Priority, sched.EarlyFeedback:
-		return true
-	}
-	return static(p)
+	return static(p) || sched.StopsTrials(p)
 }
 
 func unitsOf(where []sched.Place) (n int) {
@@ -307,7 +319,7 @@ func locate(hosts []sched.Host, jobs []Job, last Decision) map[string][]sched.Pl
 	where, missing := map[string][]sched.Place{}, map[string]int{}
 	put := func(j Job, host string, most int) {
 		room, there := free[host]
-		n := min(most, missing[j.ID], units(room, j.Unit))
+		n := min(most, missing[j.ID], Units(room, j.Unit))
 		if !there || n < 1 {
 			return
 		}
@@ -342,6 +354,14 @@ func Else(policies []sched.Policy, now time.Time, slots Slots, jobs []Job, job s
 		all[p.Name()] = Decide(p, now, slots, jobs, Others{}, Decision{}).Of(job).Workers
 	}
 	return all
+}
+
+// Leaving are the hosts to give back now. They wait until no job has more slots than it was granted: then what is still on them has room elsewhere.
+func Leaving(d Decision, jobs []Job) []string {
+	if slices.ContainsFunc(jobs, func(j Job) bool { return j.Held > d.Of(j.ID).Workers }) {
+		return nil
+	}
+	return d.Leave
 }
 
 // Call is what is asked of a job's run.
@@ -393,7 +413,7 @@ func Calls(d Decision, jobs []Job) (calls []Call) {
 		}
 		own := j.reserved(g)
 		add(free, j.Unit, own)
-		workers := min(g.Workers, max(units(free, j.Unit), has))
+		workers := min(g.Workers, max(Units(free, j.Unit), has))
 		if workers < max(j.Least, 1) { // it waits for more
 			add(free, j.Unit, -own)
 			continue
@@ -430,8 +450,8 @@ func add(to, unit sched.Resources, times int) {
 	}
 }
 
-// units is how many units are in what is free.
-func units(free, unit sched.Resources) int {
+// Units is how many units are in what is free.
+func Units(free, unit sched.Resources) int {
 	fits := math.Inf(1)
 	for k, v := range unit {
 		if v > 0 && k < len(free) {

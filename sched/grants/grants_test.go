@@ -84,7 +84,7 @@ func (w *world) where(job string) (where []sched.Place) {
 		before += w.held[id]
 	}
 	for _, h := range w.hosts {
-		room := units(h.Capacity, w.asked[job].Unit)
+		room := Units(h.Capacity, w.asked[job].Unit)
 		if n := min(before+w.held[job], room) - min(before, room); n > 0 {
 			where = append(where, sched.Place{Host: h.ID, Workers: n})
 		}
@@ -92,6 +92,8 @@ func (w *world) where(job string) (where []sched.Place) {
 	}
 	return where
 }
+
+func (w *world) now() time.Time { return time.Unix(began+int64(w.passed), 0) }
 
 // process schedules until nothing is to be done, or until it is killed.
 func (w *world) process(p sched.Policy) (done bool) {
@@ -104,9 +106,9 @@ func (w *world) process(p sched.Policy) (done bool) {
 			}
 		}
 		quiet := true
-		if jobs, others := w.jobs(told); Due(p, Slots{Hosts: w.hosts}, jobs, last) {
+		if jobs, others := w.jobs(told); Due(p, w.now(), Slots{Hosts: w.hosts}, jobs, last) {
 			quiet = false
-			last = Decide(p, time.Unix(began+int64(w.passed), 0), Slots{Hosts: w.hosts}, jobs, others, last)
+			last = Decide(p, w.now(), Slots{Hosts: w.hosts}, jobs, others, last)
 			if w.crashes() {
 				return false
 			}
@@ -436,7 +438,7 @@ func TestFixedJobsKeepWhatTheyHave(t *testing.T) {
 func TestOnlyHostsWorthTheirPriceAreUsed(t *testing.T) {
 	market := func(price float64) *sched.Market {
 		return &sched.Market{Offers: []sched.Offer{{Tier: sched.Reliable, Slots: 64, Price: .4}, {Tier: sched.Transient, Slots: 64, Price: price}},
-			Held: []sched.Offer{{Tier: sched.Transient, Slots: 8, Price: price}}}
+			Held: []sched.Held{{Offer: sched.Offer{Tier: sched.Transient, Slots: 8, Price: price}, Host: "host-0", Paid: 1e9}}}
 	}
 	slots := Slots{There: 1, Market: market(.4)}
 	for i := range 8 {
@@ -458,10 +460,54 @@ func TestOnlyHostsWorthTheirPriceAreUsed(t *testing.T) {
 	for p, want := range map[sched.Policy]bool{sched.EarlyFeedback{}: true, sched.DRF{}: false} {
 		slots.Market = market(.1)
 		d := Decide(p, time.Unix(0, 0), slots, []Job{job}, Others{}, last)
-		before := Due(p, slots, []Job{job}, d)
+		before := Due(p, d.T, slots, []Job{job}, d)
 		slots.Market = market(.2)
-		if got := Due(p, slots, []Job{job}, d); before || got != want {
+		if got := Due(p, d.T, slots, []Job{job}, d); before || got != want {
 			t.Errorf("%s: due %t before prices move, and %t after that", p.Name(), before, got)
 		}
+	}
+}
+
+// A host that is not worth its price any more is planned without once its paid time is about over, and goes when no job has more than it was
+// granted. One on which a job is that cannot be resized stays.
+func TestHostsNotWorthTheirPriceLeave(t *testing.T) {
+	slots := Slots{There: 2, Hosts: []sched.Host{{ID: "h0", Capacity: sched.Resources{8}}, {ID: "h1", Capacity: sched.Resources{8}}}}
+	at := func(second float64) time.Time { return time.Unix(0, int64(second*1e9)) }
+	market := func(price float64) *sched.Market {
+		m := &sched.Market{Look: 300, Offers: []sched.Offer{{Tier: sched.Reliable, Slots: 64, Price: .4}, {Tier: sched.Transient, Slots: 64, Price: price}}}
+		for i, h := range slots.Hosts {
+			m.Held = append(m.Held, sched.Held{Offer: sched.Offer{Tier: sched.Transient, Slots: 8, Price: price}, Host: h.ID, Paid: 3600 + 60*float64(i)})
+		}
+		return m
+	}
+	job := Job{ID: "a", Asked: Asked{Least: 1, Most: 64, Start: 4, Unit: sched.Resources{1}, Clocks: 1000}, Began: true, Told: 16, Held: 16,
+		Where:    []sched.Place{{Host: "h0", Workers: 8}, {Host: "h1", Workers: 8}},
+		Progress: Progress{Done: 100, Pace: sched.Pace{{Workers: 4, Speed: .1}, {Workers: 8, Speed: 1. / 6}}}}
+	jobs := []Job{job}
+	slots.Market = market(.1)
+	d := Decide(sched.EarlyFeedback{}, at(1000), slots, jobs, Others{}, Decision{Policy: "feedback", Grants: []Grant{{Job: "a", Workers: 16}}})
+	if d.Worth != 16 || len(d.Leave) > 0 || d.Of("a").Workers != 16 {
+		t.Fatalf("while it is worth its price: %+v", d)
+	}
+	slots.Market = market(.4)
+	d = Decide(sched.EarlyFeedback{}, at(2000), slots, jobs, Others{}, d)
+	if d.Worth != 8 || len(d.Leave) > 0 || d.Of("a").Workers != 16 || Due(sched.EarlyFeedback{}, at(3000), slots, jobs, d) {
+		t.Fatalf("while it is paid for: %+v", d)
+	}
+	if !Due(sched.EarlyFeedback{}, at(3400), slots, jobs, d) {
+		t.Error("nothing is due when its paid time is about over")
+	}
+	d = Decide(sched.EarlyFeedback{}, at(3400), slots, jobs, Others{}, d)
+	if !slices.Equal(d.Leave, []string{"h1"}) || d.Of("a").Workers != 8 || Due(sched.EarlyFeedback{}, at(3401), slots, jobs, d) {
+		t.Errorf("afterwards: %+v", d)
+	}
+	for held, want := range map[int]int{16: 0, 8: 1} {
+		if got := Leaving(d, []Job{{ID: "a", Held: held}}); len(got) != want {
+			t.Errorf("with %d slots held %v go", held, got)
+		}
+	}
+	jobs[0].Fixed = true
+	if d = Decide(sched.EarlyFeedback{}, at(3400), slots, jobs, Others{}, d); len(d.Leave) > 0 {
+		t.Errorf("a fixed job's hosts: %+v", d)
 	}
 }

@@ -74,17 +74,18 @@ type fleet struct {
 	asked    float64    // when the policy is asked again
 	told     int        // vCPUs that the scheduler wants; below 0 = it does not say
 	want     int
+	look     float64 // seconds within which a plan follows
 	bill     Bill
 }
 
-func newFleet(m *Market) (*fleet, error) {
+func newFleet(m *Market, planEvery float64) (*fleet, error) {
 	if m.Most < 1 || m.Least > m.Most || m.AskEvery <= 0 || m.Rules == nil {
 		return nil, errors.New("the market needs a number of vCPUs, a rule book, and a time after which its policy is asked again")
 	}
 	if m.Policy == nil && m.OnDemand.Type.VCPU < 1 {
 		return nil, errors.New("the market has no on-demand machines")
 	}
-	return &fleet{Market: m, told: -1}, nil
+	return &fleet{Market: m, told: -1, look: m.AskEvery.Seconds() + planEvery}, nil
 }
 
 func (f *fleet) at(second float64) time.Time {
@@ -144,16 +145,19 @@ func (f *fleet) follow(now float64, s *sched.Supply) {
 		f.told = -1
 		return
 	}
-	f.told = f.held() + s.Acquire - s.Release
+	m := f.prices(now)
+	f.told = m.Want(s)
 	if want := f.wanted(now, nil); want != f.want {
 		f.want = want
 		f.ask(now)
+		m = f.prices(now)
 	}
+	f.giveBack(now, m.TooMany(f.want, now))
 }
 
 // prices are what the scheduler may look at.
 func (f *fleet) prices(now float64) *sched.Market {
-	m := &sched.Market{Wait: f.Boot.Seconds()}
+	m := &sched.Market{Wait: f.Boot.Seconds(), Look: f.look}
 	offer := func(t market.InstanceType, price market.USD, onDemand bool) {
 		tier := sched.Transient
 		if onDemand {
@@ -174,7 +178,8 @@ func (f *fleet) prices(now float64) *sched.Market {
 	}
 	for _, x := range f.machines {
 		if price, known := x.history.At(f.at(now)); known && math.IsInf(x.leaves, 1) {
-			m.Held = append(m.Held, sched.Offer{Tier: x.tier(), Slots: x.kind.VCPU, Price: perVCPU(price, x.kind) / float64(market.Dollar)})
+			of := sched.Offer{Tier: x.tier(), Slots: x.kind.VCPU, Price: perVCPU(price, x.kind) / float64(market.Dollar)}
+			m.Held = append(m.Held, sched.Held{Offer: of, Host: x.id, Paid: f.paidUntil(x, now)})
 		}
 	}
 	return m
@@ -257,14 +262,20 @@ func (f *fleet) held() (vcpus int) {
 	return vcpus
 }
 
-// trim gives machines back that are too many, the youngest first, when their paid time ends before the fleet is looked at again.
+// trim gives machines back that are too many where the scheduler does not say how many there should be.
 func (f *fleet) trim(now float64) {
-	surplus := f.held() - f.want
-	for _, m := range slices.Backward(f.machines) {
-		until := f.paidUntil(m, now)
-		if math.IsInf(m.leaves, 1) && m.kind.VCPU <= surplus && until < now+f.AskEvery.Seconds() {
-			m.leaves = until
-			surplus -= m.kind.VCPU
+	if f.told < 0 {
+		m := f.prices(now)
+		m.Look = f.AskEvery.Seconds()
+		f.giveBack(now, m.TooMany(f.want, now))
+	}
+}
+
+// giveBack has machines go when what is paid for them is over.
+func (f *fleet) giveBack(now float64, ids []string) {
+	for _, m := range f.machines {
+		if slices.Contains(ids, m.id) {
+			m.leaves = f.paidUntil(m, now)
 		}
 	}
 }
@@ -274,12 +285,7 @@ const spare = 30.
 
 // paidUntil is when what is paid for a machine at a time is over.
 func (f *fleet) paidUntil(m *machine, now float64) float64 {
-	increment := f.Rules.Terms().Increment.Seconds()
-	if increment == 0 {
-		return now
-	}
-	age := now - f.second(m.usage.Start)
-	return max(now, now-age+(math.Floor((age+spare)/increment)+1)*increment-spare)
+	return sched.PaidUntil(f.second(m.usage.Start), now, f.Rules.Terms().Increment.Seconds(), spare)
 }
 
 func (f *fleet) acquire(now float64, a bidding.Acquire) {

@@ -110,7 +110,7 @@ func newWorld(cfg *Config) (*world, error) {
 	slices.SortStableFunc(w.coming, func(a, b *job) int { return cmp.Compare(a.of.Arrives, b.of.Arrives) })
 	if cfg.Market != nil {
 		var err error
-		if w.fleet, err = newFleet(cfg.Market); err != nil {
+		if w.fleet, err = newFleet(cfg.Market, cfg.PlanEvery); err != nil {
 			return nil, err
 		}
 	}

@@ -29,7 +29,7 @@ type End struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Now           bool                   `protobuf:"varint,1,opt,name=now,proto3" json:"now,omitempty"`        // at once; otherwise in order: work is flushed and saved before machines are terminated
 	By            string                 `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`           // who asks, for the journal
-	Program       string                 `protobuf:"bytes,3,opt,name=program,proto3" json:"program,omitempty"` // a task of an array, such as task-3: it alone ends, with its state saved, and is not given out again
+	Program       string                 `protobuf:"bytes,3,opt,name=program,proto3" json:"program,omitempty"` // a task of an array, such as task-3: it alone ends, with its state saved, and is not given out again. Of shared hosts: one that goes when what is paid for it is over
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
