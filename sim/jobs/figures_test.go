@@ -57,11 +57,12 @@ func TestFiguresOfEPS(t *testing.T) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d sweeps each; h ahead of the others by percent (the paper's in brackets), and the most that any scheduler could be of fifo\n%-9s %18s %18s %18s %18s %18s\n", n, "MODEL", "FIFO", "KILL", "PRIORITY", "FEEDBACK", "FIFO, AT MOST")
 	var rest strings.Builder
-	fmt.Fprintf(&rest, "%-9s %-9s %10s %14s %8s %8s %8s %8s\n", "MODEL", "SCHEDULER", "MINUTES", "FEEDBACK MIN", "QUEUED", "RUNNING", "RESIZING", "STOPPED")
+	fmt.Fprintf(&rest, "%-9s %-9s %10s %14s %8s %8s %8s %8s %12s\n", "MODEL", "SCHEDULER", "MINUTES", "FEEDBACK MIN", "QUEUED", "RUNNING", "RESIZING", "STOPPED", "RESIZES/JOB H")
 	for _, p := range some {
 		all := map[string][]Summary{}
 		var bound []float64
 		queued, running := map[string]float64{}, map[string]float64{}
+		resized, hours := map[string]float64{}, map[string]float64{} // of all jobs: their product with an adjustment's seconds is table 2
 		for seed := range uint64(n) {
 			for _, policy := range policies {
 				name := policy.Name()
@@ -76,6 +77,9 @@ func TestFiguresOfEPS(t *testing.T) {
 				all[name] = append(all[name], Sum(&cfg, &r))
 				if name == "fifo" {
 					bound = append(bound, 100*(r.End/fastest(&cfg)-1))
+				}
+				for _, o := range r.Outcomes {
+					resized[name], hours[name] = resized[name]+float64(o.Resized), hours[name]+o.Ran/3600
 				}
 				for _, s := range r.Spans {
 					queued[name] += (s.To - s.From) * float64(s.Waiting) / r.End / float64(n)
@@ -117,8 +121,8 @@ func TestFiguresOfEPS(t *testing.T) {
 		for _, policy := range policies {
 			name := policy.Name()
 			time, back := figure(name, func(s *Summary) float64 { return s.Makespan / 60 }), figure(name, func(s *Summary) float64 { return s.Feedback / 60 })
-			fmt.Fprintf(&rest, "%-9s %-9s %10s %14s %8.1f %8.1f %7.1f%% %8.0f\n", p.Name, name, fmt.Sprintf("%.0f±%.0f", time.Mean, time.Half), fmt.Sprintf("%.1f±%.1f", back.Mean, back.Half),
-				queued[name], running[name], 100*figure(name, func(s *Summary) float64 { return s.Still }).Mean, figure(name, func(s *Summary) float64 { return float64(s.Killed) }).Mean)
+			fmt.Fprintf(&rest, "%-9s %-9s %10s %14s %8.1f %8.1f %7.1f%% %8.0f %12.1f\n", p.Name, name, fmt.Sprintf("%.0f±%.0f", time.Mean, time.Half), fmt.Sprintf("%.1f±%.1f", back.Mean, back.Half),
+				queued[name], running[name], 100*figure(name, func(s *Summary) float64 { return s.Still }).Mean, figure(name, func(s *Summary) float64 { return float64(s.Killed) }).Mean, resized[name]/hours[name])
 		}
 		mean := func(name string, of func(*Summary) float64) float64 { return figure(name, of).Mean }
 		end, back := func(s *Summary) float64 { return s.Makespan }, func(s *Summary) float64 { return s.Feedback }
