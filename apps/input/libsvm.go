@@ -2,13 +2,16 @@ package input
 
 import (
 	"bytes"
+	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"math"
 	"strconv"
 )
 
-// Sparse is a file of labelled sparse vectors. Vector i has the entries Start[i] to Start[i+1].
+// Sparse is a file of labelled sparse vectors, until Close. Vector i has the entries Start[i] to Start[i+1]. Entries beyond inMemory
+// are in files.
 type Sparse struct {
 	Labels   []float64
 	Start    []int    // one more than there are labels
@@ -16,6 +19,15 @@ type Sparse struct {
 	Value    []float32
 	Features int // the largest index, and one
 	BadLines int // left out
+	close    func() error
+}
+
+// Close gives back what holds Index and Value.
+func (s Sparse) Close() error {
+	if s.close == nil {
+		return nil
+	}
+	return s.close()
 }
 
 // maxSparseLine is far above the longest vector of the public LIBSVM sets.
@@ -30,6 +42,10 @@ const maxIndex = 1 << 30
 //
 // with indices from 1, ascending. What follows a # is a comment. Up to maxBad bad lines are left out.
 func ReadLIBSVM(name string, r io.Reader, maxBad int) (Sparse, error) {
+	return readLIBSVM(name, r, maxBad, inMemory)
+}
+
+func readLIBSVM(name string, r io.Reader, maxBad int, limit int64) (Sparse, error) {
 	plain, err := Plain(r)
 	if err != nil {
 		return Sparse{}, fmt.Errorf("%s: %w", name, err)
@@ -37,38 +53,48 @@ func ReadLIBSVM(name string, r io.Reader, maxBad int) (Sparse, error) {
 	defer plain.Close()
 	file := &lineFile{name: name, in: plain, longest: maxSparseLine}
 	bad := tolerance{allowed: maxBad}
-	var parts []*Sparse
-	err = readLines(file, &bad, nil, parseSparse, func(part *Sparse) error { parts = append(parts, part); return nil })
+	all := &sparseTable{Sparse: Sparse{Start: []int{0}}, index: array[uint32]{limit: limit}, value: array[float32]{limit: limit}}
+	err = readLines(file, &bad, nil, parseSparse, all.add)
+	if err == nil && len(all.Labels) == 0 {
+		err = fmt.Errorf("%s: no examples in it: want lines of the form `label index:value index:value ...`", name)
+	}
+	if err == nil {
+		err = all.end()
+	}
 	if err != nil {
-		return Sparse{}, err
+		return Sparse{}, errors.Join(err, all.close())
 	}
-	s := joined(parts)
-	if len(s.Labels) == 0 {
-		return Sparse{}, fmt.Errorf("%s: no examples in it: want lines of the form `label index:value index:value ...`", name)
-	}
-	s.BadLines = bad.bad
-	return s, nil
+	all.BadLines = bad.bad
+	return all.Sparse, nil
 }
 
-// joined puts the parts of a file together.
-func joined(parts []*Sparse) Sparse {
-	examples, entries := 0, 0
-	for _, part := range parts {
-		examples += len(part.Labels)
-		entries += len(part.Index)
-	}
-	s := Sparse{Labels: make([]float64, 0, examples), Start: append(make([]int, 0, examples+1), 0),
-		Index: make([]uint32, 0, entries), Value: make([]float32, 0, entries)}
-	for i, part := range parts {
-		for _, end := range part.Start[1:] {
-			s.Start = append(s.Start, len(s.Index)+end)
-		}
-		s.Labels, s.Index, s.Value = append(s.Labels, part.Labels...), append(s.Index, part.Index...), append(s.Value, part.Value...)
-		s.Features = max(s.Features, part.Features)
-		parts[i] = nil
-	}
-	return s
+// sparseTable puts the parts of a file together.
+type sparseTable struct {
+	Sparse
+	index array[uint32]
+	value array[float32]
 }
+
+func (t *sparseTable) add(part *Sparse) error {
+	for _, end := range part.Start[1:] {
+		t.Start = append(t.Start, t.index.length+end)
+	}
+	t.Labels, t.Features = append(t.Labels, part.Labels...), max(t.Features, part.Features)
+	return cmp.Or(t.index.add(part.Index), t.value.add(part.Value))
+}
+
+func (t *sparseTable) end() (err error) {
+	if t.Index, err = t.index.all(); err != nil {
+		return err
+	}
+	t.Value, err = t.value.all()
+	if t.index.file != nil {
+		t.Sparse.close = t.close
+	}
+	return err
+}
+
+func (t *sparseTable) close() error { return errors.Join(t.index.close(), t.value.close()) }
 
 func parseSparse(p *piece) *Sparse {
 	entries := len(p.text) / shortEntry

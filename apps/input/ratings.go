@@ -17,14 +17,18 @@ type Rating struct {
 	Line       uint32
 }
 
-// Ratings are a whole file, by user, then item. No user rates an item twice. A rating takes 12 bytes, and 28 while the file is
-// read: about twice as many as its line.
+// Ratings are a whole file, by user, then item, until Close. No user rates an item twice. A rating takes 12 bytes, and 28 while the
+// file is read, about twice as many as its line; in memory, or beyond inMemory in files.
 type Ratings struct {
 	Users, Items []int64 // ids, ascending
 	Start        []int   // the ratings of Users[u] are those from Start[u] up to Start[u+1]
-	Rated        []Rated
-	BadLines     int // left out
+	Rated        []Rated // to be read only
+	BadLines     int     // left out
+	close        func() error
 }
+
+// Close gives back what holds Rated.
+func (r Ratings) Close() error { return r.close() }
 
 // Rated is a rating of a known user.
 type Rated struct {
@@ -48,24 +52,32 @@ const formats = "want CSV with the header user,item,rating, or MovieLens u.data 
 //
 // Ids are whole numbers from 0, ratings are decimal numbers. Up to maxBad bad lines are left out.
 func ReadRatings(name string, r io.Reader, maxBad int) (Ratings, error) {
+	return readRatings(name, r, maxBad, inMemory)
+}
+
+func readRatings(name string, r io.Reader, maxBad int, limit int64) (ratings Ratings, err error) {
 	plain, err := Plain(r)
 	if err != nil {
 		return Ratings{}, fmt.Errorf("%s: %w", name, err)
 	}
 	defer plain.Close()
 	reader := ratingsReader{name: name, tolerance: tolerance{allowed: maxBad}}
-	table := ratingsTable{name: name, tolerance: &reader.tolerance}
+	table := newRatingsTable(name, &reader.tolerance, limit)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, table.close())
+		}
+	}()
 	if err := reader.readAll(plain, table.add); err != nil {
 		return Ratings{}, err
 	}
-	ratings, err := table.sorted()
-	if err != nil {
+	if ratings, err = table.sorted(); err != nil {
 		return Ratings{}, err
 	}
 	if len(ratings.Rated) == 0 {
 		return Ratings{}, fmt.Errorf("%s: no ratings in it: %s", name, formats)
 	}
-	ratings.BadLines = reader.tolerance.bad
+	ratings.BadLines, ratings.close = reader.tolerance.bad, table.close
 	return ratings, nil
 }
 

@@ -2,28 +2,35 @@ package input
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
+	"unsafe"
 
 	"github.com/tierml/tierml/apps/parallel"
 )
 
 // ratingsTable puts ratings into order. Ids are counted as they come, so that what is sorted is short whole numbers: users by
-// counting, and each user's items alone.
+// counting, and each user's items alone. Ratings that do not fit in memory are first dealt out by ranges of users that do.
 type ratingsTable struct {
 	name         string
 	tolerance    *tolerance
+	limit        int64 // bytes of an array in memory
 	users, items idTable
 	counts       []int // ratings of each user
-	blocks       [][]rated
-	total        int
+	given        array[rated]
+	kept         array[Rated]
 }
 
 // rated is a rating in the file's order; user and item are places in their tables.
 type rated struct {
 	user uint32
 	Rated
+}
+
+func newRatingsTable(name string, tolerance *tolerance, limit int64) *ratingsTable {
+	return &ratingsTable{name: name, tolerance: tolerance, limit: limit, given: array[rated]{limit: limit}, kept: array[Rated]{limit: limit}}
 }
 
 func (t *ratingsTable) add(some []Rating) error {
@@ -36,15 +43,12 @@ func (t *ratingsTable) add(some []Rating) error {
 		t.counts[user]++
 		block[i] = rated{user, Rated{t.items.place(r.Item), r.Line, r.Value}}
 	}
-	t.blocks = append(t.blocks, block)
-	t.total += len(block)
-	return nil
+	return t.given.add(block)
 }
 
 // sorted gives the ratings in order. It treats the second line about the same user and item as a bad one: to keep both would let
 // an example be trained on and held out at the same time.
-func (t *ratingsTable) sorted() (Ratings, error) {
-	r := Ratings{Rated: make([]Rated, t.total)}
+func (t *ratingsTable) sorted() (r Ratings, err error) {
 	var users, items []uint32
 	r.Users, users = t.users.ranked()
 	r.Items, items = t.items.ranked()
@@ -55,42 +59,95 @@ func (t *ratingsTable) sorted() (Ratings, error) {
 	for u := range users {
 		r.Start[u+1] += r.Start[u]
 	}
-	next := slices.Clone(r.Start)
-	for i, block := range t.blocks {
-		for _, one := range block {
-			at := &next[users[one.user]]
-			r.Rated[*at] = Rated{items[one.Item], one.Line, one.Value}
-			*at++
-		}
-		t.blocks[i] = nil
+	ranges := t.ranges(r.Start)
+	parts, err := t.dealt(ranges, users)
+	if err != nil {
+		return r, err
 	}
+	for i, of := range ranges {
+		part := make([]Rated, r.Start[of.end]-r.Start[of.first])
+		next := slices.Clone(r.Start[of.first:of.end])
+		err := parts[i].each(func(some []rated) {
+			for _, one := range some {
+				at := &next[int(users[one.user])-of.first]
+				part[*at-r.Start[of.first]] = Rated{items[one.Item], one.Line, one.Value}
+				*at++
+			}
+		})
+		if err == nil {
+			err = t.keep(&r, of, part)
+		}
+		if err != nil {
+			return r, err
+		}
+	}
+	r.Start[len(users)] = t.kept.length
+	r.Rated, err = t.kept.all()
+	return r, err
+}
+
+// userRange is users by their ranks.
+type userRange struct{ first, end int }
+
+// ranges cuts the users where the ratings of a range would no longer fit in memory.
+func (t *ratingsTable) ranges(start []int) (ranges []userRange) {
+	most := int(t.limit / int64(unsafe.Sizeof(Rated{})))
+	first := 0
+	for u := range len(start) - 1 {
+		if start[u+1]-start[first] > most && u > first {
+			ranges = append(ranges, userRange{first, u})
+			first = u
+		}
+	}
+	return append(ranges, userRange{first, len(start) - 1})
+}
+
+// dealt gives the ratings of each range, in the file's order.
+func (t *ratingsTable) dealt(ranges []userRange, users []uint32) ([]*array[rated], error) {
+	if len(ranges) == 1 {
+		return []*array[rated]{&t.given}, nil
+	}
+	parts := make([]*array[rated], len(ranges))
+	for i := range parts {
+		parts[i] = &array[rated]{}
+	}
+	var fault error
+	err := t.given.each(func(some []rated) {
+		for i := range some {
+			rank := int(users[some[i].user])
+			at, _ := slices.BinarySearchFunc(ranges, rank, func(of userRange, rank int) int { return cmp.Compare(of.end, rank+1) })
+			fault = cmp.Or(fault, parts[at].add(some[i:i+1]))
+		}
+	})
+	return parts, cmp.Or(err, fault)
+}
+
+// keep sorts each user's ratings of a range and keeps them, but for repeats.
+func (t *ratingsTable) keep(r *Ratings, of userRange, part []Rated) error {
+	base := r.Start[of.first]
+	user := func(u int) []Rated { return part[r.Start[u]-base : r.Start[u+1]-base] }
 	threads := runtime.GOMAXPROCS(0)
 	repeats := make([]bool, threads)
 	const some = 64
-	parallel.For(threads, (len(users)+some-1)/some, func(thread, task int) {
-		for u := task * some; u < min((task+1)*some, len(users)); u++ {
-			of := r.Rated[r.Start[u]:r.Start[u+1]]
-			if !slices.IsSortedFunc(of, byItem) {
-				slices.SortFunc(of, byItem)
+	parallel.For(threads, (of.end-of.first+some-1)/some, func(thread, task int) {
+		for u := of.first + task*some; u < min(of.first+(task+1)*some, of.end); u++ {
+			mine := user(u)
+			if !slices.IsSortedFunc(mine, byItem) {
+				slices.SortFunc(mine, byItem)
 			}
-			for i := range of {
-				repeats[thread] = repeats[thread] || i > 0 && of[i].Item == of[i-1].Item
+			for i := range mine {
+				repeats[thread] = repeats[thread] || i > 0 && mine[i].Item == mine[i-1].Item
 			}
 		}
 	})
-	if slices.Contains(repeats, true) {
-		return r, t.leaveRepeatsOut(&r)
+	if base == t.kept.length && !slices.Contains(repeats, true) {
+		return t.kept.add(part)
 	}
-	return r, nil
-}
-
-func byItem(a, b Rated) int { return cmp.Or(cmp.Compare(a.Item, b.Item), cmp.Compare(a.Line, b.Line)) }
-
-func (t *ratingsTable) leaveRepeatsOut(r *Ratings) error {
-	kept := r.Rated[:0]
-	for u := range r.Users {
-		first := len(kept)
-		for _, one := range r.Rated[r.Start[u]:r.Start[u+1]] {
+	kept := part[:0]
+	for u := of.first; u < of.end; u++ {
+		mine, first := user(u), len(kept)
+		r.Start[u] = t.kept.length + first
+		for _, one := range mine {
 			if n := len(kept); n > first && kept[n-1].Item == one.Item {
 				reason := fmt.Sprintf("user %d rated item %d before, in line %d", r.Users[u], r.Items[one.Item], kept[n-1].Line)
 				if err := t.tolerance.take(&LineError{t.name, int(one.Line), reason}); err != nil {
@@ -100,12 +157,13 @@ func (t *ratingsTable) leaveRepeatsOut(r *Ratings) error {
 			}
 			kept = append(kept, one)
 		}
-		r.Start[u] = first
 	}
-	r.Start[len(r.Users)] = len(kept)
-	r.Rated = kept
-	return nil
+	return t.kept.add(kept)
 }
+
+func byItem(a, b Rated) int { return cmp.Or(cmp.Compare(a.Item, b.Item), cmp.Compare(a.Line, b.Line)) }
+
+func (t *ratingsTable) close() error { return errors.Join(t.given.close(), t.kept.close()) }
 
 // idTable gives ids places in the order in which they come.
 type idTable struct {

@@ -2,6 +2,7 @@ package input
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"reflect"
 	"slices"
@@ -19,6 +20,16 @@ func TestReadLIBSVM(t *testing.T) {
 		if got, err := ReadLIBSVM("f", bytes.NewReader(data), 0); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%+v, %v; want %+v", got, err, want)
 		}
+	}
+	beyond, err := readLIBSVM("f", strings.NewReader(text), 0, 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fmt.Sprint(beyond.Index, beyond.Value, beyond.Start) != fmt.Sprint(want.Index, want.Value, want.Start) {
+		t.Errorf("beyond memory: %+v; want %+v", beyond, want)
+	}
+	if err := beyond.Close(); err != nil {
+		t.Error(err)
 	}
 	got, err := ReadLIBSVM("f", strings.NewReader("1 9:1 8:1\n"+text), 1)
 	if want.BadLines = 1; err != nil || !reflect.DeepEqual(got, want) {

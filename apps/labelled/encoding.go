@@ -65,6 +65,7 @@ func (e *Encoding) Read(in apps.Input) (examples *Examples, labels []string, bad
 	if err != nil {
 		return nil, nil, 0, err
 	}
+	defer func() { err = errors.Join(err, s.close()) }()
 	switch {
 	case s.data.Table() && e.features != nil:
 		examples, labels, err = e.table(s)

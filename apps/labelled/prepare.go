@@ -24,7 +24,7 @@ import (
 // Prepare reads a LIBSVM file, an IDX file of images or a CSV table, recognised by its first bytes, and cuts it into
 // splits. The labels of images are read from the file beside it whose name has labels for images and idx1 for
 // idx3, as the MNIST files are named.
-func Prepare(in apps.Input, cut apps.Cut, create apps.Create) (apps.Dataset, error) {
+func Prepare(in apps.Input, cut apps.Cut, create apps.Create) (dataset apps.Dataset, err error) {
 	if err := cut.Check(); err != nil {
 		return apps.Dataset{}, err
 	}
@@ -32,6 +32,7 @@ func Prepare(in apps.Input, cut apps.Cut, create apps.Create) (apps.Dataset, err
 	if err != nil {
 		return apps.Dataset{}, err
 	}
+	defer func() { err = errors.Join(err, s.close()) }()
 	n := len(s.all.labels)
 	if n > math.MaxInt32 {
 		return apps.Dataset{}, fmt.Errorf("%s: %d examples are more than %d", in.Name, n, math.MaxInt32)
@@ -73,11 +74,19 @@ func shuffled(n int, seed uint64) []int {
 	return order
 }
 
-// source is the whole input in memory, in the file's order.
+// source is the whole input, in the file's order, until close.
 type source struct {
 	data     Data
 	all      examples // without ranks
 	badLines int
+	file     io.Closer // holds all; nil = it is in memory
+}
+
+func (s *source) close() error {
+	if s.file == nil {
+		return nil
+	}
+	return s.file.Close()
 }
 
 const wantedFormats = "want LIBSVM (label index:value ...), a CSV table with a header, or IDX images (the MNIST format)"
@@ -146,11 +155,12 @@ func readSparse(in apps.Input, r io.Reader) (*source, error) {
 		data:     Data{Features: max(1, file.Features), Unit: 1, Columns: []Column{{Name: "label"}}},
 		all:      examples{start: file.Start, index: file.Index, value: file.Value},
 		badLines: file.BadLines,
+		file:     file,
 	}
 	s.all.labels = make([]float32, 0, len(file.Labels))
 	for i, label := range file.Labels {
 		if math.Abs(label) > math.MaxFloat32 {
-			return nil, fmt.Errorf("%s: label %v of example %d is too large", in.Name, label, i+1)
+			return nil, errors.Join(fmt.Errorf("%s: label %v of example %d is too large", in.Name, label, i+1), file.Close())
 		}
 		s.all.labels = append(s.all.labels, float32(label))
 	}

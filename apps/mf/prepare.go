@@ -19,7 +19,7 @@ import (
 // change the same row of the table users; users are dealt out so that splits are even in ratings. Which
 // ratings are held out depends on the seed and on the ids of user and item alone: adding users or changing
 // the number of splits leaves the others' lot alone.
-func (Kind) Prepare(in apps.Input, cut apps.Cut, create apps.Create) (apps.Dataset, error) {
+func (Kind) Prepare(in apps.Input, cut apps.Cut, create apps.Create) (data apps.Dataset, err error) {
 	if err := cut.Check(); err != nil {
 		return apps.Dataset{}, err
 	}
@@ -27,6 +27,7 @@ func (Kind) Prepare(in apps.Input, cut apps.Cut, create apps.Create) (apps.Datas
 	if err != nil {
 		return apps.Dataset{}, err
 	}
+	defer func() { err = errors.Join(err, read.Close()) }()
 	c := newCutter(read, cut)
 	if c.cut.Splits, err = cut.Over(in.Name, len(c.in.Users), "users"); err != nil {
 		return apps.Dataset{}, err
@@ -46,69 +47,67 @@ func (Kind) Prepare(in apps.Input, cut apps.Cut, create apps.Create) (apps.Datas
 	return apps.Dataset{
 		Splits:   c.cut.Splits,
 		Examples: int64(c.examples),
-		Test:     int64(len(c.held) - c.examples),
+		Test:     int64(len(c.in.Rated) - c.examples),
 		BadLines: read.BadLines,
 		Detail:   detail,
 	}, nil
 }
 
-// cutter holds the input while it is cut. Ids become rows by their rank: the lowest user id is row 0.
+// cutter holds the input while it is cut. Ids become rows by their rank: the lowest user id is row 0. Whether a rating is held out is
+// worked out anew each time: the input may be larger than memory.
 type cutter struct {
-	cut      apps.Cut
-	in       input.Ratings
-	held     []bool   // by rating
-	train    []int    // by user: ratings to train on
-	counts   []uint32 // by item: likewise
-	examples int      // ratings to train on
+	cut       apps.Cut
+	in        input.Ratings
+	train     []int    // by user: ratings to train on
+	counts    []uint32 // by item: likewise
+	examples  int      // ratings to train on
+	low, high float64  // of all ratings
+	sum       float64  // of those to train on, by user, then item, so that it is the same bit for bit wherever it is computed
 	// Index: Split, once they are written; users and items with ratings to train on.
 	users, items []int
 }
 
 func newCutter(in input.Ratings, cut apps.Cut) *cutter {
-	c := &cutter{cut: cut, in: in, held: make([]bool, len(in.Rated)), train: make([]int, len(in.Users)), counts: make([]uint32, len(in.Items))}
-	parallel.For(runtime.GOMAXPROCS(0), len(in.Users), func(_, u int) {
-		for i := in.Start[u]; i < in.Start[u+1]; i++ {
-			if c.held[i] = heldOut(cut, in.Users[u], in.Items[in.Rated[i].Item]); !c.held[i] {
-				c.train[u]++
-			}
-		}
-	})
-	for i, r := range in.Rated {
-		if !c.held[i] {
+	c := &cutter{cut: cut, in: in, train: make([]int, len(in.Users)), counts: make([]uint32, len(in.Items)), low: math.Inf(1), high: math.Inf(-1)}
+	c.each(func(user int, r input.Rated, held bool) {
+		value := float64(r.Value)
+		c.low, c.high = min(c.low, value), max(c.high, value)
+		if !held {
+			c.train[user]++
 			c.examples++
 			c.counts[r.Item]++
+			c.sum += value
+		}
+	})
+	return c
+}
+
+// each goes through all ratings, in order.
+func (c *cutter) each(take func(user int, r input.Rated, held bool)) {
+	for u := range c.in.Users {
+		for _, r := range c.in.Rated[c.in.Start[u]:c.in.Start[u+1]] {
+			take(u, r, c.heldOut(u, r))
 		}
 	}
-	return c
 }
 
 // purposeHoldout keeps this use of the seed apart from all others.
 const purposeHoldout = 0x686f6c646f7574 // "holdout"
 
-func heldOut(cut apps.Cut, user, item int64) bool {
-	share := float64(ps.Hash(purposeHoldout, cut.Seed, uint64(user), uint64(item))>>11) / (1 << 53)
-	return share < cut.Holdout
+func (c *cutter) heldOut(user int, r input.Rated) bool {
+	share := float64(ps.Hash(purposeHoldout, c.cut.Seed, uint64(c.in.Users[user]), uint64(c.in.Items[r.Item]))>>11) / (1 << 53)
+	return share < c.cut.Holdout
 }
 
-// ratings sums up by user, then item, so that the mean is the same bit for bit wherever it is computed.
 func (c *cutter) ratings() Ratings {
-	r := Ratings{Users: len(c.in.Users), Items: len(c.in.Items), Low: math.Inf(1), High: math.Inf(-1)}
-	var sum float64
-	for i, rating := range c.in.Rated {
-		value := float64(rating.Value)
-		r.Low, r.High = min(r.Low, value), max(r.High, value)
-		if !c.held[i] {
-			sum += value
-		}
-	}
-	r.Mean = sum / float64(c.examples)
+	r := Ratings{Users: len(c.in.Users), Items: len(c.in.Items), Low: c.low, High: c.high, Mean: c.sum / float64(c.examples)}
 	var squares float64
-	for i, rating := range c.in.Rated {
-		if !c.held[i] {
+	c.each(func(_ int, rating input.Rated, held bool) {
+		if !held {
 			d := float64(rating.Value) - r.Mean
 			squares += float64(d * d)
 		}
-	}
+	})
 	if r.Scale = math.Sqrt(squares / float64(c.examples)); r.Scale == 0 {
 		r.Scale = 1
 	}
@@ -187,7 +186,7 @@ func (c *cutter) split(id ps.Split, users []int) *splitData {
 		for i := c.in.Start[u]; i < c.in.Start[u+1]; i++ {
 			r := c.in.Rated[i]
 			example := example{user: uint32(local), item: place[r.Item] - 1, value: r.Value}
-			if c.held[i] {
+			if c.heldOut(u, r) {
 				s.test = append(s.test, example)
 			} else {
 				s.train = append(s.train, example)

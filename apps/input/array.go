@@ -1,0 +1,131 @@
+package input
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"unsafe"
+)
+
+// inMemory is how many bytes of an array are held in memory before all of it goes to a file.
+const inMemory = 1 << 30
+
+// array is a list that is appended to, then read. Beyond its limit it lives in a file without a name, which the kernel caches as
+// far as memory allows, so that data of any size can be read and sorted. T has no pointers.
+type array[T any] struct {
+	limit  int64 // bytes that are held in memory
+	blocks [][]T // as they came, while there is no file
+	length int
+	file   *os.File
+	out    *bufio.Writer
+	mapped []byte // the file, once it is read
+}
+
+// add appends a block, and may keep it.
+func (a *array[T]) add(block []T) error {
+	a.length += len(block)
+	if a.file == nil && a.bytes() <= a.limit {
+		a.blocks = append(a.blocks, block)
+		return nil
+	}
+	if a.file == nil {
+		if err := a.spill(); err != nil {
+			return err
+		}
+	}
+	return a.write(block)
+}
+
+func (a *array[T]) bytes() int64 {
+	var one T
+	return int64(a.length) * int64(unsafe.Sizeof(one))
+}
+
+func (a *array[T]) spill() error {
+	file, err := os.CreateTemp("", "tierml-input-")
+	if err != nil {
+		return fmt.Errorf("data that does not fit in memory: %w", err)
+	}
+	a.file, a.out = file, bufio.NewWriterSize(file, 1<<18)
+	if err := os.Remove(file.Name()); err != nil { // it lives until it is closed, or the process ends
+		return err
+	}
+	for _, block := range a.blocks {
+		if err := a.write(block); err != nil {
+			return err
+		}
+	}
+	a.blocks = nil
+	return nil
+}
+
+func (a *array[T]) write(block []T) error {
+	var one T
+	_, err := a.out.Write(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(block))), len(block)*int(unsafe.Sizeof(one))))
+	return a.fault(err)
+}
+
+// fault explains a disk that is full.
+func (a *array[T]) fault(err error) error {
+	if errors.Is(err, syscall.ENOSPC) {
+		return fmt.Errorf("no room in %s for data that does not fit in memory; TMPDIR names another folder: %w", os.TempDir(), err)
+	}
+	return err
+}
+
+// each hands out what was added, in order, and forgets it.
+func (a *array[T]) each(take func([]T)) error {
+	if a.file != nil {
+		all, err := a.all()
+		if err != nil {
+			return err
+		}
+		take(all)
+		return a.close()
+	}
+	for i, block := range a.blocks {
+		take(block)
+		a.blocks[i] = nil
+	}
+	return nil
+}
+
+// all returns everything that was added, which is valid until close. Nothing may be added after it.
+func (a *array[T]) all() ([]T, error) {
+	if a.file == nil {
+		if len(a.blocks) == 1 {
+			return a.blocks[0], nil
+		}
+		all := make([]T, 0, a.length)
+		for i, block := range a.blocks {
+			all = append(all, block...)
+			a.blocks[i] = nil
+		}
+		a.blocks = [][]T{all}
+		return all, nil
+	}
+	if err := a.fault(a.out.Flush()); err != nil {
+		return nil, err
+	}
+	mapped, err := syscall.Mmap(int(a.file.Fd()), 0, int(a.bytes()), syscall.PROT_READ, syscall.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("map the file of what does not fit in memory: %w", err)
+	}
+	a.mapped = mapped
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(mapped))), a.length), nil
+}
+
+func (a *array[T]) close() error {
+	if a.file == nil {
+		return nil
+	}
+	var err error
+	if a.mapped != nil {
+		err = syscall.Munmap(a.mapped)
+	}
+	err = errors.Join(err, a.file.Close())
+	*a = array[T]{limit: a.limit}
+	return err
+}
