@@ -51,8 +51,8 @@ func (k Kind) Params() []apps.Param {
 		params = []apps.Param{
 			// After 30 passes 128 gives 0.955, 256 the same for twice the work, 64 0.94.
 			{Name: "hidden", Default: 128, Min: 1, Max: maxWidth, Whole: true, Unit: "units", Why: "width of the first hidden layer"},
-			{Name: "hidden_2", Default: 0, Min: 0, Max: maxWidth, Whole: true, Unit: "units", Why: "width of a second hidden layer; 0: there is none"},
-			{Name: "hidden_3", Default: 0, Min: 0, Max: maxWidth, Whole: true, Unit: "units", Why: "width of a third hidden layer, after a second; 0: there is none"},
+			{Name: "hidden_2", Default: 0, Min: 0, Max: maxWidth, Whole: true, Unit: "units", Why: "width of a second hidden layer; 0: none"},
+			{Name: "hidden_3", Default: 0, Min: 0, Max: maxWidth, Whole: true, Unit: "units", Why: "width of a third hidden layer; 0: none"},
 		}
 	}
 	params = append(params, k.optimizerParams()...)
@@ -60,7 +60,7 @@ func (k Kind) Params() []apps.Param {
 		apps.Param{Name: "l2", Default: l2, Min: 0, Max: 10, Unit: "per example",
 			Why: "penalty on squared weights, halved; biases have none"},
 		apps.Param{Name: "batches", Default: 16, Min: 1, Max: 1 << 20, Whole: true, Unit: "clocks per pass",
-			Why: "a clock takes so many parts of the data; more make more progress per pass and more traffic"},
+			Why: "a clock takes one of so many parts of the data; more make more progress per pass and more traffic"},
 		labelled.TargetParam("the one named class, label, target or y, else the last"),
 	)
 }

@@ -59,7 +59,7 @@ func (k Kind) optimizerParams() []apps.Param {
 		{Name: "step", Default: 0, Min: 0, Max: 10, Unit: "per clock",
 			Why: "step size of the first pass, times the mean gradient of a batch; " + steps + "; half of it takes about twice the passes"},
 		{Name: "momentum", Default: 0.9, Min: 0, Max: 0.999, Unit: "of the last change",
-			Why: "for optimizer momentum: share of a clock's change that is repeated in the next; stale reads need less"},
+			Why: "for momentum: share of a clock's change that is repeated in the next; stale reads need less"},
 		{Name: "decay", Default: decay, Min: 0, Max: 100, Unit: "per pass",
 			Why: "for momentum and sgd: the step of a clock is step / (1 + decay * whole passes before it)"},
 	}

@@ -47,16 +47,16 @@ func (Kind) Name() string { return "lda" }
 func (Kind) Params() []apps.Param {
 	return []apps.Param{
 		{Name: "topics", Default: 100, Min: 2, Max: 65535, Whole: true, Unit: "topics",
-			Why: "how many topics to find; memory and traffic grow with it, the time of a token hardly"},
+			Why: "how many topics to find; memory and traffic grow with it"},
 		{Name: "alpha_sum", Default: 10, Min: 1e-3, Max: 1e6, Unit: "tokens",
 			// On 20 Newsgroups 50, 10 and 5 give perplexities of 1688, 1598 and 1602; cut to 40 tokens a document 2356, 2332 and 2413.
-			Why: "weight of the prior of a document's topics: alpha is alpha_sum / topics (Griffiths and Steyvers 2004 use 50, MALLET 5)"},
+			Why: "weight of the prior of a document's topics: alpha is alpha_sum / topics"},
 		{Name: "beta", Default: 0.01, Min: 1e-6, Max: 100, Unit: "tokens per word",
-			Why: "weight of the prior of a topic's words; smaller makes topics of fewer words"},
+			Why: "weight of the prior of a topic's words; smaller: topics of fewer words"},
 		{Name: "batches", Default: 1, Min: 1, Max: 1 << 20, Whole: true, Unit: "clocks per sweep",
 			Why: "a clock takes one of so many groups of each split's documents"},
 		{Name: "top_words", Default: 15, Min: 1, Max: 1000, Whole: true, Unit: "words per topic",
-			Why: "how many words of each topic the list of topics shows"},
+			Why: "words of each topic in the list of topics"},
 	}
 }
 

@@ -61,14 +61,14 @@ func (k Kind) Name() string { return k.name }
 func (k Kind) Params() []apps.Param {
 	params := []apps.Param{
 		{Name: "l1", Default: k.l1, Min: 0, Max: 1e6, Unit: "per example",
-			Why: "penalty on absolute weights; it makes unimportant ones exactly 0"},
+			Why: "penalty on absolute weights; makes unimportant ones exactly 0"},
 		{Name: "l2", Default: k.l2, Min: 0, Max: 1e6, Unit: "per example",
 			Why: "penalty on squared weights, halved; liblinear's C is 1 / (l2 * examples)"},
 		{Name: "step", Default: k.step, Min: 1e-6, Max: 100, Unit: "of the largest safe step",
 			// For svm 4 is safe on usual data, as few examples lie where the hinge bends.
-			Why: "on machines, in units of the largest step that surely converges; stale reads need less, about 0.3 for a staleness of 1"},
+			Why: "on machines, in units of the largest step that surely converges; about 0.3 for a staleness of 1"},
 		{Name: "optimizer", Default: float64(averaging), Choices: methodNames, Unit: "a word",
-			Why: "on machines: averaging is Nesterov's accelerated dual averaging, which needs the fewest clocks; sgd and adagrad are proximal steps at the servers, which suit stale reads"},
+			Why: "on machines: averaging (Nesterov's accelerated dual averaging) needs the fewest clocks; sgd and adagrad (proximal steps at the servers) suit stale reads"},
 		labelled.TargetParam("for classes the one named class, label, target or y, else the last; for numbers the last column of numbers"),
 	}
 	if k.free {
@@ -78,12 +78,12 @@ func (k Kind) Params() []apps.Param {
 	if k.free || k.loss == huber {
 		params = append(params, apps.Param{Name: "delta", Default: 0.5, Min: 1e-3, Max: 1e3, Unit: "standard deviations of the target",
 			// With a fit that explains half the variance, the tails of the error begin at 0.5.
-			Why: "errors beyond it count by their size instead of their square"})
+			Why: "larger errors count by their size instead of their square"})
 	}
 	if k.free || k.loss == hinge {
 		params = append(params, apps.Param{Name: "smooth", Default: 0.5, Min: 1e-3, Max: 1, Unit: "of the margin",
 			// Rounding takes at most smooth/2 off an example's loss. On a9a 0.2 takes twice the clocks to the same accuracy, 0.847.
-			Why: "the corner of the hinge is rounded over this width; smaller values take more clocks"})
+			Why: "width of the hinge's rounded corner; smaller values take more clocks"})
 	}
 	return params
 }

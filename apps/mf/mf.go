@@ -54,17 +54,17 @@ func (Kind) Params() []apps.Param {
 		{Name: "step", Default: 0.15, Min: 1e-6, Max: 1, Unit: "per rating",
 			Why: "step size of the first pass"},
 		{Name: "decay", Default: 0.7, Min: 0, Max: 100, Unit: "per pass",
-			Why: "the step of a clock is step / (1 + decay * whole passes before it); a step that begins long must shrink soon"},
+			Why: "the step of a clock is step / (1 + decay * whole passes before it)"},
 		{Name: "l2", Default: 0.09, Min: 0, Max: 10, Unit: "per rating",
-			Why: "penalty on squared factors; dense data can do with 0.06 or less"},
+			Why: "penalty on squared factors; for dense data 0.06 or less"},
 		{Name: "bias_l2", Default: 0.03, Min: 0, Max: 10, Unit: "per rating",
 			Why: "penalty on squared biases"},
 		{Name: "batches", Default: 4, Min: 1, Max: 1 << 20, Whole: true, Unit: "clocks per pass",
 			Why: "a clock takes one of so many groups of each split's users"},
 		{Name: "item_step_sum", Default: 1, Min: 0.001, Max: 1000, Unit: "per clock",
-			Why: "bound of the sum of the steps that all splits take on one item in a clock; larger values diverge with many splits, 1000 is plain SGD for one split. With deterministic: false it is 8 times as much"},
+			Why: "bound of the sum of all splits' steps on one item in a clock; larger values diverge with many splits. With deterministic: false it is 8 times as much"},
 		{Name: "init", Default: 0.1, Min: 0, Max: 10, Unit: "standard deviations of a rating",
-			Why: "first values are drawn from -init to init; above rank 32 it is divided by the root of rank/32"},
+			Why: "first values are drawn from -init to init, above rank 32 from less"},
 	}
 }
 
