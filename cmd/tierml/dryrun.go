@@ -57,10 +57,10 @@ func newDryRunCommand() *cobra.Command {
 		Long: `It drives the controller and the policies of tierml run through recorded prices in simulated time (docs/dry-run.md). Without --hours
 the job is simulated from its own start; with it, its work is scaled.
 
--o wide has one line per policy and length with all figures, -o csv one row per start, -o html the report of a single start.
+-o wide has all figures of each policy and length, -o csv a row per start, -o html the report of a single start.
 
---availability and --jobs take no job file: one fleet works to a deadline on recordings of when spot machines were available, or
-many jobs share machines by --scheduler.`,
+Without a job file, --availability simulates one fleet with a deadline on recordings of availability, and --jobs many jobs that
+share machines by --scheduler.`,
 		Example: `  tierml dry-run examples/demo.yaml
   tierml dry-run examples/demo.yaml --hours 2,8,20 --starts 200
   tierml dry-run job.yaml --trace prices.csv.gz --rules ec2-now --policy tierml --hours 8 --starts every -o json

@@ -37,7 +37,7 @@ type offerFlags struct {
 func (g *offerFlags) bind(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&g.prices, "prices", "", "`file` of spot prices (CSV or AWS JSON)")
-	f.StringVar(&g.catalog, "catalog", "", "CSV `file` of machine types and on-demand prices")
+	f.StringVar(&g.catalog, "catalog", "", "`file` of machine types and on-demand prices")
 	f.StringVar(&g.provider, "provider", fakecloud.Kinds[0].Name, "whose cloud it plays: "+fakecloud.KindNames(" or "))
 	f.StringVar(&g.region, "region", "", "region on sale (default: that of the prices)")
 	for _, name := range []string{"prices", "catalog"} {

@@ -26,7 +26,7 @@ func newInitCommand() *cobra.Command {
 		Use:   "init [JOB.yaml]",
 		Short: "Write a first job file, by asking",
 		Long: `It asks what to train and on which machines, suggests answers, and explains every line. Flags answer questions beforehand; without a
-terminal nothing is asked. NAME.yaml, unless JOB.yaml is given, is written only when the job can be planned.
+terminal nothing is asked. The file, by default NAME.yaml, is written only if the job can be planned.
 
 With --script, or a script as the first answer, the job runs a program of your own.`,
 		Example: `  tierml init
@@ -66,7 +66,7 @@ With --script, or a script as the first answer, the job runs a program of your o
 	cmd.Flags().IntVar(&w.Count, "count", 0, "number of transient `machines`")
 	cmd.Flags().StringVar(&w.Reliable, "reliable", "", "`type` of the reliable machine; default: the cheapest that suffices")
 	cmd.Flags().StringVar(&w.Budget, "budget", "", "limit of a run, such as `$20`")
-	cmd.Flags().StringVar(&w.Prices, "prices", "", "`file` of recorded spot prices, for the cloud on this machine")
+	cmd.Flags().StringVar(&w.Prices, "prices", "", "`file` of spot prices (CSV or AWS JSON)")
 	cmd.Flags().StringVar(&w.Catalog, "catalog", "", "`file` of machine types and on-demand prices")
 	cmd.Flags().StringVar(&o.start, "start", "", "`time` in the recording to begin at")
 	cmd.Flags().StringVar(&o.settings, "settings", "", "`file` with the output of terraform output -raw settings")

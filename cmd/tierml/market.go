@@ -37,8 +37,8 @@ func newMarketCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "market",
 		Short: "Show what each pool costs now and how long its machines can be expected to stay",
-		Long: `IN 1H and IN JOB are the probabilities of an eviction within an hour and within --hours. "-" is unknown; ">" means that the price
-never exceeded the bid in that time. Prices come from the price store (see tierml prices) or from --trace.`,
+		Long: `IN 1H and IN JOB are the probabilities of an eviction within an hour and within --hours. "-" is unknown (SAVES needs --catalog);
+">" means that the price never exceeded the bid in that time. Prices come from the price store (see tierml prices) or from --trace.`,
 		Example: `  tierml market --catalog catalog.csv --zones us-east-1a
   tierml market --trace prices.csv.gz --catalog catalog.csv --at 2016-03-10T12:00:00Z --hours 8 -o wide
   tierml market --trace prices.csv.gz --catalog catalog.csv --types c3.xlarge --chart`,
@@ -55,7 +55,7 @@ never exceeded the bid in that time. Prices come from the price store (see tierm
 	f := cmd.Flags()
 	f.StringSliceVar(&o.traces, "trace", nil, "price history `files`, in place of the price store")
 	storeFlag(f)
-	f.StringVar(&o.catalog, "catalog", "", "`file` of machine types and on-demand prices; some columns need it")
+	f.StringVar(&o.catalog, "catalog", "", "`file` of machine types and on-demand prices")
 	f.StringVar(&o.advisor, "advisor", "", "`file` of Amazon's Spot Instance Advisor (spot-advisor-data.json)")
 	f.StringVar(&o.bid, "bid", "on-demand", "the bid: on-demand, a share of it such as 50%, or dollars per hour such as 0.2")
 	f.StringVar(&o.at, "at", "", "show the market at this `time`; default: the last known price's")

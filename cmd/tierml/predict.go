@@ -27,7 +27,7 @@ func newPredictCommand() *cobra.Command {
 		Use:   "predict MODEL DATA",
 		Short: "Predict the examples of a data file with a finished model",
 		Long: `It prints one CSV line for each example: a class with its probability, a number, a rating, or a mixture of topics. If the data has
-the true values, the last line on standard error compares. MODEL is a model file, or the directory of a run.`,
+the true values, the last line on standard error has the quality measure. MODEL is a model file, or the directory of a run.`,
 		Example: `  tierml predict model.safetensors new.csv
   tierml predict runs/demo-1 data/pairs.csv --into predictions.csv`,
 		Args: func(_ *cobra.Command, args []string) error {

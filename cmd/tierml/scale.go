@@ -22,10 +22,10 @@ func newScaleCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "scale RUN",
 		Short: "Add or remove workers, servers and reliable machines of a running job",
-		Long: `Workers are transient machines; servers are those of them that serve parameters, and bring a machine along where none is free. The
-remaining reliable machines must be able to hold the job alone. Numbers are relative, and hold until the next change.
+		Long: `Workers are transient machines; servers are those of them that serve parameters. A new server brings a machine along if none is
+free. The remaining reliable machines must be able to hold the job alone. Numbers are relative, and hold until the next change.
 
--o json and csv print the numbers that are wanted and those present when the command ends.
+-o json and csv print the numbers wanted and present.
 
 ` + namedRun + `.`,
 		Example: `  tierml scale demo --workers +4

@@ -21,8 +21,8 @@ func newWhyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "why JOB",
 		Short: "Explain how many machines a scheduler grants a job, and what other schedulers would grant it",
-		Long: `It prints the scheduler's last decision about the job, with the reason and what the other jobs got, or the budget or quota of its
-group for which it is not started. The first needs a controller with --scheduler. See docs/scheduler.md.`,
+		Long: `It prints the last decision of the controller's --scheduler about the job, with the reason and what the other jobs got; or the
+budget or quota of its group that keeps it waiting. See docs/scheduler.md.`,
 		Example: `  tierml why --controller http://localhost:7071 demo
   tierml why demo -o json`,
 		Args: func(_ *cobra.Command, args []string) error {
