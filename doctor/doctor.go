@@ -1,7 +1,7 @@
 // Package doctor checks that everything a job needs is present before anything is bought, and says how to fix what is not.
 //
-// Each check is a small function of what it looks at, given to it as an interface or a value. The package starts nothing,
-// changes nothing but one small object that it writes to a store and removes again, and buys nothing.
+// Each check is a small function of an interface or a value that it examines. The package starts and buys nothing, and changes
+// nothing but one small object that it writes to a store and removes again.
 package doctor
 
 import (

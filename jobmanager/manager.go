@@ -1,10 +1,9 @@
 // Package jobmanager runs jobs for others: it accepts them over HTTP, runs each as `tierml run` does, in a process of its own,
 // and resumes them after it was killed or the machine was started again.
 //
-// The processes are not its children for long: they live in sessions of their own, so that
-// they survive it, however it ends. All that it must know to find them again is on disk: a job's record in its run's directory, the run's
-// journal, and the lock that a run holds on its directory (rundir.Hold). What a job's state is, and what to do about it,
-// follows from these alone (judge).
+// The processes are in sessions of their own, and survive the job manager however it ends. All that it needs to find them again
+// is on disk: a job's record in its run's directory, the run's journal, and the lock that a run holds on its directory
+// (rundir.Hold). A job's state, and what to do about it, follows from these alone (judge).
 //
 // It knows nothing about how training works, what machines are, and what a run costs.
 package jobmanager

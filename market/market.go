@@ -1,8 +1,8 @@
-// Package market describes what is for sale: capacity pools, their prices over time, how likely a
-// pool is to take its machines back, and how each provider's rule book bills for them.
+// Package market describes what is for sale: capacity pools, their prices over time, how long their machines are likely to
+// last, and how each provider's rule book bills for them.
 //
-// It is plain arithmetic over values. It knows nothing about where prices come from (see market/trace
-// for files), who buys (provisioner) and why (bidding).
+// It is plain arithmetic over values. It knows nothing about where prices come from (market/trace reads files), who buys
+// (provisioner) and why (bidding).
 package market
 
 import (

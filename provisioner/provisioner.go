@@ -1,9 +1,8 @@
-// Package provisioner is the contract of a cloud: launch, terminate, list, notify. It buys what it is asked
-// to buy and knows nothing about why: what to buy, where and at what bid is bidding's business, and what to do
-// about a notice is elasticity's.
+// Package provisioner is the contract of a cloud: launch, terminate, list, notify. It buys what it is asked to buy and knows
+// nothing about why: what to buy, where and at what bid is bidding's business, and what to do about a notice is elasticity's.
 //
-// Adapters over the providers' SDKs are in the providers' folders (providers/ec2/api); provisionertest is the exam that every cloud
-// takes: the contract again, in a form that runs.
+// Adapters over the providers' SDKs are in the providers' folders (providers/ec2/api); provisionertest is the exam that every
+// cloud must pass: the contract as a test.
 package provisioner
 
 import (

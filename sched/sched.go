@@ -1,8 +1,8 @@
-// Package sched decides which job gets how many workers and servers of a shared set of hosts, and where: a Policy maps a State to a
-// Plan with a reason for every grant and refusal. It has the schedulers of EPS and Dorm, and what they were compared with.
+// Package sched decides which job gets how many workers and servers of a shared set of hosts, and where: a Policy maps a State
+// to a Plan with a reason for every grant and refusal. It has the schedulers of EPS and Dorm, and what they were compared with.
 //
-// It decides over plain values and keeps no memory between calls: what a policy must remember is in the State. It knows nothing about how
-// machines are bought, what a clock does, how a job is resized or paused, and which clouds, wires and files there are.
+// It decides over plain values and keeps no memory between calls: what a policy must remember is in the State. It knows nothing
+// about how machines are bought, what a clock does, how a job is resized or paused, and about clouds, networks and files.
 package sched
 
 import (

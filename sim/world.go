@@ -1,8 +1,8 @@
-// Package sim is the third world, beside clouds and the laptop: the same elasticity.Controller, policies and ledger,
-// driven by a queue of events in market time, with simulated machines that take as long as rates say. It answers
-// "what would this job have cost" in milliseconds, and the same inputs give the same journal, byte for byte.
+// Package sim is the third world, beside clouds and the laptop: the same elasticity.Controller, policies and ledger, driven by
+// a queue of events in market time, with simulated machines that take as long as rates say. It answers "what would this job
+// have cost" in milliseconds, and the same inputs give the same journal, byte for byte.
 //
-// It knows how a provider sells and takes back, and how long work takes. It knows nothing about what is trained, where
+// It knows how a provider sells and reclaims machines, and how long work takes. It knows nothing about what is trained, where
 // prices come from and what is done with the results; sim/sweep runs many starts.
 package sim
 

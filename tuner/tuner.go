@@ -1,10 +1,10 @@
-// Package tuner finds the settings of a job while it trains ("Towards self-tuning parameter servers", cited by section). Its
-// driver asks every few clocks which setting to use, and reports how the last one did: first the default, then some trials spread over
-// the space, then what a Gaussian process expects to save the most time, if that is more than the change costs. Every answer has its
-// reason in words.
+// Package tuner finds the settings of a job while it trains ("Towards self-tuning parameter servers", cited by section). Every
+// few clocks its driver reports how the last setting did, and asks for the next: first the default, then trials spread over the
+// space, then what a Gaussian process expects to save the most time, if that is more than the change costs. Every answer has
+// its reason in words.
 //
-// It decides over plain numbers. It knows nothing about machines, clouds, wires and files, how a setting is applied, and what disturbs a clock:
-// the driver marks disturbed clocks, because the market must not teach the tuner.
+// It decides over plain numbers. It knows nothing about machines, clouds, networks and files, how a setting is applied, and
+// what disturbs a clock: the driver marks disturbed clocks, so that the tuner does not learn from the market.
 package tuner
 
 import (

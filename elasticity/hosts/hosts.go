@@ -1,18 +1,17 @@
-// Package hosts shares machines among jobs. A host is a machine that the same fleet and the same bidding policies buy as buy a
-// single job's machines, for the demand of all jobs together: reliable hosts on demand, transient hosts on spot. A slot is a part of a
-// host, so many vCPUs and so much memory, that one job has for a while; to the job it is a machine of the type that it asked for.
+// Package hosts shares machines among jobs. A host is a machine for all jobs together, bought by the same fleet and policies as a
+// single job's machines: reliable hosts on demand, transient hosts on spot. A slot is a part of a host, in vCPUs and memory, that
+// one job has for a while; to the job it is a machine of the type that it asked for.
 //
-//   - Book knows which slots jobs have asked for, on which hosts they are, and what they cost. It is made of Lines, which are on disk
+//   - Book records which slots jobs have asked for, where they are, and what they cost. It follows from Lines, which are on disk
 //     before anything is answered or done: a successor reads them and continues.
-//   - Brain has hosts bought for the slots that wait, places slots on them, passes the hosts' warnings and ends on to the slots, and
-//     gives empty hosts back when what is paid for them is over.
-//   - Share says what a slot pays of its host's bill. What no slot pays is the idle share, which also has what rounding leaves.
+//   - Brain has hosts bought for waiting slots, places slots on them, passes the hosts' notices and ends on to the slots, and
+//     releases empty hosts at the end of their paid hour.
+//   - Share computes what a slot pays of its host's bill. The idle share is the rest, rounding included.
+//   - Serving estimates from jobs' measured profiles how busy reliable hosts are with serving, and what jobs lose by that;
+//     Book.Report has partitions move away from hosts that are too busy.
 //
-// The package decides over plain values. It knows nothing about what jobs compute, how slots reach jobs (package desk) and what runs on
-// a host (package hostagent).
-//
-//   - Serving says how busy reliable hosts are with serving, by profiles that jobs have measured, and what jobs lose by that; Book.Report
-//     has partitions move away from hosts that are too busy.
+// The package decides over plain values. It knows nothing about what jobs compute, how slots reach jobs (package desk) and what
+// runs on a host (package hostagent).
 //
 // Each file uses only those before it: hosts, share, pack, serving, lines, book, moves, brain, work.
 package hosts

@@ -1,11 +1,11 @@
-// Package programs runs programs of the user's own on machines that come and go: one program on all machines together (a gang), or
-// an array of tasks, one to a machine. A program begins again from its newest state when a machine of it is lost. It decides which
-// machine runs what, what an exit means, and when a program has failed. It knows nothing about what a program computes, how its state
-// gets to the store and back (package program does), and which machines there are: that is elasticity/fleet's, under
-// elasticity/restart's controller.
+// Package programs runs users' programs on machines that come and go: one program on all machines together (a gang), or an
+// array of tasks, one per machine. When a machine is lost, its program restarts from its newest state. The package decides
+// which machine runs what, what an exit means, and when a program has failed. It knows nothing about what a program computes,
+// how its state reaches the store (package program), and which machines there are (elasticity/fleet, under elasticity/restart's
+// controller).
 //
-// Each start of a program is an attempt with a number of its own. Reports of older attempts are not listened to, so that of two
-// machines that both run rank 0 one counts.
+// Each start of a program is a numbered attempt. Reports of older attempts are ignored, so that of two machines that both run
+// rank 0 only one counts.
 //
 // Each file uses only those before it, with 19 exceptions: programs, past, item, work, team, trials, cancel, adopt, reports.
 package programs

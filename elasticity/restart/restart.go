@@ -1,11 +1,11 @@
-// Package restart is training by kill and restart, the way that jobs are run on spot machines without a reliable tier: a whole
-// fleet trains, saves a checkpoint now and then, and when any machine of it goes, all training stops until the fleet is whole
-// again and the last checkpoint has been read. TierML (CMU-PDL-16-102, section 4) compares itself with it.
+// Package restart is training by kill and restart, the usual way to use spot machines without a reliable tier: a fleet trains
+// and saves checkpoints. When any machine goes, training stops until the fleet is complete again and has read the last
+// checkpoint. It is the baseline of TierML (CMU-PDL-16-102, section 4).
 //
-// Attempts is that training: teams, checkpoints, and what is repeated. It knows nothing about how a team trains and what a
-// checkpoint is made of, which is its Trainer's: one acts by elasticity/training, another leaves it to the driver. Machines are
-// elasticity/fleet's, as of any run. Controller puts these together, in the words of elasticity.Controller; it takes any Work in the
-// place of Attempts.
+// Attempts decides about teams, checkpoints, and what is repeated. It knows nothing about how a team trains and what a
+// checkpoint contains: that is its Trainer's business, of which one uses elasticity/training and another leaves it to the
+// driver. Machines are elasticity/fleet's, as in any run. Controller combines these behind the same methods as
+// elasticity.Controller; it accepts any Work in place of Attempts.
 //
 // Each file uses only those before it: config, attempts, driven, tiered, restart.
 package restart

@@ -1,5 +1,5 @@
-// Package runner drives the elasticity controller in real time: it turns what the cloud and the nodes say into
-// events, does the actions, and writes the journal. It decides nothing.
+// Package runner drives the elasticity controller in real time: it turns reports of the cloud and the nodes into events,
+// carries out the actions, and writes the journal. It decides nothing.
 package runner
 
 import (

@@ -1,9 +1,8 @@
-// Package tuning is the brain of a job that is tuned while it trains. Training reports every clock that is done; from time to time
-// the brain answers with the setting for the next ones: who serves and who works. It measures what a setting does,
-// leaves out the clocks that the market disturbed, and asks the tuner, one for each fleet, as a setting that is good for sixteen
-// machines says little about four.
+// Package tuning tunes a job while it trains. Training reports every completed clock; from time to time the answer is a new
+// setting: who serves and who works. The package measures each setting, ignores clocks that the market disturbed, and asks a
+// tuner. Each size of the fleet has a tuner of its own, as a setting that is good for sixteen machines says little about four.
 //
-// It knows nothing about machines, layouts and messages: training carries a setting out, and reports when it is in place.
+// It knows nothing about machines, layouts and messages: training applies a setting, and reports when it is in place.
 package tuning
 
 import (

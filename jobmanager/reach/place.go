@@ -1,7 +1,7 @@
-// Package reach finds the way from here to the controller that keeps a cluster's jobs, and holds it open: the command that
-// opens a tunnel, kept running for as long as it is needed, the controller's token, and which job went where.
+// Package reach connects this host with the job server of a cluster: it finds the server, keeps the tunnel's command running
+// for as long as it is needed, fetches the server's token, and remembers which job went where.
 //
-// It knows nothing about what is said on that way, and whose API lists controllers.
+// It knows nothing about what passes through the tunnel, and whose API lists job servers.
 package reach
 
 import (

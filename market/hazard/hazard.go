@@ -1,11 +1,10 @@
-// Package hazard draws the evictions that prices do not show. Since bids are gone, a provider takes machines back when it needs
-// their capacity: now and then one, now and then many of a pool at once.
+// Package hazard draws the evictions that prices do not explain: where nobody bids, a provider reclaims machines when it needs
+// their capacity, sometimes one, sometimes many of a pool at once.
 //
-// Events follow from a seed, a start and rates alone: not from what a policy does, nor from which other pools a job allows. So
-// policies that are compared meet the same events. Those at a lower rate are a part of those at a higher one, and those of a
-// shorter time a part of those of a longer one.
+// Events depend on a seed, a start and rates alone, so that all policies that are compared meet the same ones. The events at a
+// lower rate, or in a shorter time, are a subset of those at a higher rate, or in a longer time.
 //
-// It knows nothing about where rates come from, and what an eviction does.
+// It knows nothing about where rates come from and what an eviction does.
 package hazard
 
 import (

@@ -1,10 +1,9 @@
-// Package trace reads and writes price-history files: the CSV form of this project and the JSON of
-// `aws ec2 describe-spot-price-history`, plain or compressed with gzip or Zstandard.
+// Package trace reads and writes price-history files: the CSV form of this project and the JSON of `aws ec2
+// describe-spot-price-history`, plain or compressed with gzip or Zstandard.
 //
-// It works on readers and writers and knows nothing about where files are. A line that it cannot read is an
-// error with its number; what it can read but not believe (duplicates, contradictions, absurd prices, times that
-// were not recorded) it reports in a Summary, so that nothing is dropped silently. Doubts has the words for
-// people, whether prices come from a file or from a store.
+// It works on readers and writers and knows nothing about where files are. A line that it cannot read is an error with its
+// number. Doubtful lines (duplicates, contradictions, absurd prices) and times that were not recorded are in a Summary, so that
+// nothing is dropped silently; commands print what Doubts makes of it.
 package trace
 
 import (

@@ -1,5 +1,5 @@
-// Package boot has the first scripts of machines that have nothing of ours yet: those of a run's, and a controller's. How the
-// program is fetched is the provider's business; what happens then is the same everywhere.
+// Package boot has the scripts that machines of a run, and a controller's machine, run at their first boot. How the program is
+// fetched is the provider's business; what happens then is the same everywhere.
 package boot
 
 import (

@@ -1,5 +1,5 @@
-// Package adapter is what the adapters of providers have in common: notices found by looking again and again, errors as
-// providers answer them, and where an endpoint may be.
+// Package adapter is what the adapters of providers share: polling for notices, sorting of providers' errors, and the check of
+// endpoints.
 //
 // It knows nothing about any provider: codes, hints and calls are the adapters' own.
 package adapter

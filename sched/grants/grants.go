@@ -1,8 +1,8 @@
-// Package grants runs a scheduler over jobs that exist: Decide asks a sched.Policy what each job gets and why, and Calls says what to ask of
-// the jobs so that they have it. A Decision is on disk before anything is asked for; a successor reads the last one and continues.
+// Package grants applies a scheduler to real jobs: Decide asks a sched.Policy what each job gets and why, and Calls lists the
+// calls to jobs that bring it about. A Decision is on disk before the first call; a successor reads the last one and continues.
 //
-// A job is asked for more workers only when the slots for them are free. So no slot is granted twice, whenever the process that
-// schedules is killed: what it had asked for is seen in the slots, and asking again for the same number changes nothing.
+// A job is asked to add workers only when their slots are free. So no slot is granted twice, whenever the scheduling process is
+// killed: the slots show which calls were made, and repeating one changes nothing.
 //
 // The package decides over values. It knows nothing about processes, files, networks, clocks and machines.
 package grants

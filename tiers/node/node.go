@@ -1,7 +1,7 @@
 // Package node is the agent on each machine of a job. At the controller's commands it serves partitions, backs others up and
-// works on splits; it reports progress, heartbeats and the provider's warnings. tiers/agent decides what a command and the end of a
-// round come to, and this package carries it out. It knows nothing about the reasons for its commands,
-// what a machine costs, and anything about other machines but their addresses.
+// works on splits; it reports progress, heartbeats and the provider's warnings. tiers/agent decides what follows from a command
+// and from the end of a round, and this package carries it out. It knows nothing about the reasons for its commands and what a
+// machine costs, and of other machines only their addresses.
 //
 // A role is the lifetime of one function: the machine is a worker while worker.run runs and a server while Server.Serve does.
 // Training does not need the controller: while the stream to it is broken, the node continues and keeps its reports, and ends

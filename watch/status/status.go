@@ -1,5 +1,5 @@
-// Package status computes where a run stands, from the entries of its journal so far: machines, stage, clock, losses, money,
-// the last events in words. Console, dashboard and metrics all use it, so that they show the same.
+// Package status computes the state of a run from its journal so far: machines, stage, clock, losses, money, the last events in
+// words. Console, dashboard and metrics all use it, so that they show the same.
 //
 // It is a plain value: no clock, no file, no screen.
 package status

@@ -1,8 +1,9 @@
 // Package desk serves slots of shared hosts to jobs, and each host's slots to its agent, over HTTP. It keeps the book of slots
-// on disk: nothing is answered or done before the lines that it follows from are. It decides nothing: package hosts does.
+// on disk: a line is written before anything follows from it. It decides nothing: package hosts does.
 //
-// Desk is the side of the shared hosts; it is the controller that their run's driver steps. Cloud is a job's side, a provisioner.Cloud
-// of slots; Host is that of a host's agent. They know where the Desk is from a file in the run's directory, which only its owner reads.
+// Desk is the server, and the controller that the shared hosts' run drives. Cloud is a job's client, a provisioner.Cloud of
+// slots; Host is the client of a host's agent. A file in the run's directory, which only its owner can read, says where the
+// Desk is.
 package desk
 
 import (
@@ -62,10 +63,6 @@ type Config struct {
 }
 
 // Desk is a running service. Its methods may be called concurrently.
-//
-// Invariant: whatever an answer or an action follows from is on disk before (keep), and all of it happens under one lock, so that lines are
-// in the order of the decisions. When a line cannot be written, nothing more is answered or done: the run ends, its hosts are left to
-// the next process, and that one resumes from the last whole line.
 type Desk struct {
 	cfg  Config
 	file *os.File

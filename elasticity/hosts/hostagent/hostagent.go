@@ -1,10 +1,10 @@
-// Package hostagent runs on a shared host. Agent starts one process for each slot that the host has, the one that runs on a machine of
-// its own elsewhere, and ends it with its slot; Slot is what such a process finds in the place of a machine's metadata service.
+// Package hostagent runs on a shared host. Agent starts a process for each slot, the same that runs on a job's own machine, and
+// ends it with its slot; Slot replaces the machine's metadata service for that process.
 //
-// Each process has a directory, a process group, a share of the declared compute rate and a limit on its memory. It is the process of the user
-// whose job it is, where the agent is root; else all of them are the agent's user's, and can read each other's files.
+// Each process has a directory, a process group, a share of the declared compute rate and a memory limit. If the agent is root,
+// a process runs as the user whose job it is; otherwise all run as the agent's user, and can read each other's files.
 //
-// The package decides nothing: which slots there are, the desk says.
+// The package decides nothing: the desk says which slots there are.
 package hostagent
 
 import (

@@ -1,10 +1,9 @@
-// Package link is the controller's end of the control plane: a server that machines attach to. It hands the
-// controller what they report and takes what it commands, as Go values. It decides nothing: who may attach
-// is the caller's word, and what a broken stream means is the caller's business.
+// Package link is the controller's end of the control plane: a server that machines attach to. It hands the controller what
+// they report and takes what it commands, as Go values. It decides nothing: who may attach, and what a broken stream means, is
+// the caller's business.
 //
-// A machine's process has one conversation with one Link, whatever happens to the streams below it: each report
-// arrives once and in order, and so does each command. Heartbeats are no exception, except that none are
-// sent while there is no stream.
+// A machine's process has one conversation with one Link, which outlives broken streams: each report and each command arrives
+// once and in order. Heartbeats are sent only while there is a stream.
 package link
 
 import (
