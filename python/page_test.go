@@ -72,10 +72,10 @@ func (s *site) notice(t *testing.T, step string) {
 func page(t *testing.T, test string) []docstest.Block {
 	t.Helper()
 	pages, err := docstest.ExecutedBy(os.DirFS(".."), test)
-	if err != nil || len(pages["docs/python.md"]) == 0 {
+	if err != nil || len(pages["python/README.md"]) == 0 {
 		t.Fatalf("%v: no blocks", err)
 	}
-	return pages["docs/python.md"]
+	return pages["python/README.md"]
 }
 
 // The page's programs end with their result, and after a notice with the same one.

@@ -1,4 +1,4 @@
-"""The part of transformers that docs/python.md uses, with the same behaviour: callbacks set flags of a control, which are looked at after each step;
+"""The part of transformers that python/README.md uses, with the same behaviour: callbacks set flags of a control, which are looked at after each step;
 checkpoints are folders checkpoint-STEP, written beside and renamed; training resumes after the step of a checkpoint."""
 
 import json
