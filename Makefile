@@ -194,7 +194,11 @@ exam-moto: ## the fake cloud sits moto's own EC2 tests (installs moto and its so
 
 .PHONY: exam-skypilot
 exam-skypilot: ## SkyPilot's AWS provisioner launches, stops, resumes and ends clusters in the fake cloud (installs SkyPilot in .cache, 700 MB)
-	@GO="$(GO)" .ci/skypilot-exam $(CACHE)
+	@GO="$(GO)" .ci/provisioner-exam $(CACHE) skypilot 'skypilot[aws]==0.14.1'
+
+.PHONY: exam-dstack
+exam-dstack: ## dstack's AWS backend launches and ends instances in the fake cloud (installs dstack in .cache, 500 MB)
+	@GO="$(GO)" .ci/provisioner-exam $(CACHE) dstack 'dstack[aws,server]==0.22.5'
 
 .PHONY: test-programs
 test-programs: python $(CACHE) ## docs/applications.md's Python, the Python package with torch, examples/programs (installs Debian's python3-torch, others in .cache)

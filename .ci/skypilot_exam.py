@@ -1,5 +1,5 @@
 """SkyPilot's AWS provisioner (which nobody here wrote) launches, stops, resumes and ends a cluster through tierml fakecloud, up to the
-point where it wants SSH: .ci/skypilot-exam."""
+point where it wants SSH: .ci/provisioner-exam."""
 
 import sys
 

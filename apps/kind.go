@@ -78,12 +78,12 @@ type Input struct {
 
 // Defaults is raised when a Kind's defaults change. A run keeps those that it began with: resumed with others it would continue with the
 // state of another method.
-const Defaults = 1
+const Defaults = 2
 
 // Former is a Kind whose defaults have changed.
 type Former interface {
-	// Former completes settings by the defaults that runs of before Defaults had.
-	Former(given Params) Params
+	// Former completes settings by the defaults that runs had when Defaults was at a former value.
+	Former(defaults int, given Params) Params
 }
 
 // Cut says how to cut the input.

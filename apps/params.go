@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tierml/tierml/internal/spelling"
@@ -26,6 +27,8 @@ type Param struct {
 	// Choices are the words that may be written, when it is a word: its value, and Default, is the place of
 	// the word in the list, and Min, Max and Whole are not used.
 	Choices []string
+	// Shared says that the default is what all examples together have, of which each has its part: PerExample divides it.
+	Shared bool
 	// Column says that it is a column of the data, by its number from 1 or by its name. Resolve gives 0 for a name; the
 	// application looks it up in the data.
 	Column bool
@@ -74,6 +77,14 @@ func (p Params) Resolve(declared []Param) (Values, error) {
 		return nil, err
 	}
 	return values, nil
+}
+
+// PerExample returns a value whose default is shared by so many examples.
+func (p Params) PerExample(v Values, name string, examples int64) float64 {
+	if _, given := p[name]; given {
+		return v.Float(name)
+	}
+	return v.Float(name) / float64(max(examples, 1))
 }
 
 // With returns the settings completed by another one, where that is not given.
@@ -138,11 +149,25 @@ func (d Param) wanted() string {
 	if d.Column {
 		return "a column's name, or its number from 1"
 	}
-	kind := "a number"
+	kind, example := "a number", d.Default
 	if d.Whole {
 		kind = "a whole number"
 	}
-	return fmt.Sprintf("%s from %v to %v, for example %v", kind, d.Min, d.Max, d.Default)
+	if d.Shared {
+		example /= 1000 // examples
+	}
+	return fmt.Sprintf("%s from %v to %v, for example %v", kind, d.Min, d.Max, example)
+}
+
+// Usual is the default in words.
+func (d Param) Usual() string {
+	switch {
+	case len(d.Choices) > 0:
+		return d.Choices[int(d.Default)]
+	case d.Shared && d.Default != 0:
+		return fmt.Sprintf("%v / examples", d.Default)
+	}
+	return strconv.FormatFloat(d.Default, 'g', -1, 64)
 }
 
 // number accepts what YAML and JSON decoders make of a number; strings are not numbers.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/tierml/tierml/internal/grid"
 	"github.com/tierml/tierml/internal/journal/words"
 )
 
@@ -14,10 +15,11 @@ type Named struct {
 	Report *Report `json:"report"`
 }
 
-// WriteComparison sets the figures of several runs side by side, as a table, and the later ones against the first.
-func WriteComparison(w io.Writer, runs []Named) error {
-	t := &text{w: w}
-	tab := &table{head: []string{"run", "policy", "outcome", ">clocks", ">hours", ">US$", ">machine h", ">evicted",
+// WriteComparison sets the figures of several runs side by side, as a table, and the later ones
+// against the first.
+func WriteComparison(w io.Writer, width int, runs []Named) error {
+	t := newText(w, width, comparisonWidth)
+	tab := &grid.Grid{Head: []string{"run", "policy", "outcome", ">clocks", ">hours", ">US$", ">machine h", ">evicted",
 		">roll-backs", ">lost", ">redone h", ">US$", "test"}}
 	for _, run := range runs {
 		r := run.Report
@@ -25,19 +27,17 @@ func WriteComparison(w io.Writer, runs []Named) error {
 		if r.Training.TestLoss != nil {
 			test = fmt.Sprintf("%.4f", *r.Training.TestLoss)
 		}
-		tab.add(run.Name, r.Run.Policy, r.Run.Outcome, fmt.Sprint(r.Training.Clocks), fmt.Sprintf("%.2f", r.Run.Seconds/3600),
+		tab.Add(run.Name, r.Run.Policy, r.Run.Outcome, fmt.Sprint(r.Training.Clocks), fmt.Sprintf("%.2f", r.Run.Seconds/3600),
 			money(r.Totals.Total), fmt.Sprintf("%.1f", r.Totals.MachineHours), fmt.Sprint(r.Totals.Evictions),
 			fmt.Sprint(r.Totals.Rollbacks), fmt.Sprint(r.Training.LostClocks), fmt.Sprintf("%.2f", r.Waste.Redone.Seconds/3600),
 			money(r.Waste.Redone.USD), test)
 	}
-	if err := tab.write(w, comparisonWidth); err != nil {
-		return err
-	}
-	t.line("  Hours are market time, from the first line of the journal to the last; lost are clocks that roll-backs undid,")
-	t.line("  and redone what doing them again took and cost.")
+	t.table("", tab)
+	t.indented("Hours are market time, from the first line of the journal to the last; lost are clocks that roll-backs undid, and redone what " +
+		"doing them again took and cost.")
 	first := runs[0]
 	for _, run := range runs[1:] {
-		t.line("%s", against(first, run))
+		t.indented("%s", against(first, run))
 	}
 	return t.err
 }
@@ -48,7 +48,7 @@ const comparisonWidth = 132
 // against says what a run comes to beside the first.
 func against(first, run Named) string {
 	a, b := first.Report, run.Report
-	line := fmt.Sprintf("  %s against %s: ", run.Name, first.Name)
+	line := fmt.Sprintf("%s against %s: ", run.Name, first.Name)
 	if a.Run.Outcome != "finished" || b.Run.Outcome != "finished" || a.Training.Clocks != b.Training.Clocks {
 		return line + "not the same work"
 	}

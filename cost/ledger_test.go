@@ -124,7 +124,7 @@ func TestReportByHand(t *testing.T) {
 	)
 	r := report(t, feed(t, entries...))
 	var text strings.Builder
-	if err := r.WriteSummary(&text); err != nil || !strings.Contains(text.String(), "Zones by their ids: us-west-1a is usw1-az3\n") {
+	if err := r.WriteSummary(&text, 0); err != nil || !strings.Contains(text.String(), "Zones by their ids: us-west-1a is usw1-az3\n") {
 		t.Errorf("the zone's id is not in the text: %v\n%s", err, &text)
 	}
 
@@ -215,7 +215,7 @@ func TestReportWithACommitment(t *testing.T) {
 		t.Errorf("total $%s, on demand $%s, committed $%s; want 0.1, 0 and two hours at 0.15", got.Total, got.OnDemand, got.Committed)
 	}
 	var text strings.Builder
-	if err := r.WriteSummary(&text); err != nil || !strings.Contains(text.String(), "paid anyway, for reliable machines; not in the total") {
+	if err := r.WriteSummary(&text, 0); err != nil || !strings.Contains(text.String(), "paid anyway, for reliable machines; not in the total") {
 		t.Errorf("%v\n%s", err, &text)
 	}
 }

@@ -123,7 +123,7 @@ func TestTextFits(t *testing.T) {
 	compared := cost.Compare(r, nil)
 	r.Reconciliation = &compared
 	var b strings.Builder
-	if err := r.WriteText(&b); err != nil {
+	if err := r.WriteText(&b, 0); err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(b.String()) {

@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/tierml/tierml/internal/grid"
 	"github.com/tierml/tierml/internal/journal/words"
 	"github.com/tierml/tierml/market"
 )
@@ -16,9 +17,10 @@ import (
 // textWidth is how wide the plain report may be.
 const textWidth = 100
 
-// WriteText renders the report for a terminal or a log, at most 100 columns wide, without colours.
-func (r *Report) WriteText(w io.Writer) error {
-	t := &text{w: w}
+// WriteText renders the report for a terminal or a log, at most 100 columns wide and not wider than width, unless that is 0, without
+// colours.
+func (r *Report) WriteText(w io.Writer, width int) error {
+	t := newText(w, width, textWidth)
 	t.head(r)
 	t.totals(r)
 	t.trials(r)
@@ -33,8 +35,8 @@ func (r *Report) WriteText(w io.Writer) error {
 }
 
 // WriteSummary renders what fits a screen: WriteText without the single machines and events.
-func (r *Report) WriteSummary(w io.Writer) error {
-	t := &text{w: w}
+func (r *Report) WriteSummary(w io.Writer, width int) error {
+	t := newText(w, width, textWidth)
 	t.head(r)
 	t.totals(r)
 	t.trials(r)
@@ -47,8 +49,17 @@ func (r *Report) WriteSummary(w io.Writer) error {
 
 // text remembers the first error, so that rendering need not stop for each.
 type text struct {
-	w   io.Writer
-	err error
+	w     io.Writer
+	width int
+	err   error
+}
+
+// newText writes lines of a width, at most of another; 0 = that one.
+func newText(w io.Writer, width, most int) *text {
+	if width == 0 {
+		width = most
+	}
+	return &text{w: w, width: min(width, most)}
 }
 
 func (t *text) line(format string, args ...any) {
@@ -57,83 +68,79 @@ func (t *text) line(format string, args ...any) {
 	}
 }
 
-func (t *text) table(title string, tab *table) {
-	if len(tab.rows) == 0 {
+func (t *text) table(title string, g *grid.Grid) {
+	if g.Rows() == 0 {
 		return
 	}
-	t.line("\n%s", title)
+	if title != "" {
+		t.line("\n%s", title)
+	}
+	g.Indent, g.Cut, g.Width = 2, 24, t.width
 	if t.err == nil {
-		t.err = tab.write(t.w, textWidth)
+		_, t.err = io.WriteString(t.w, g.String())
 	}
 }
 
-// wrapped writes words in lines that fit; all but the first begin with as many blanks as indent has
-// characters.
+// wrapped writes words in lines that fit; all but the first begin with as many blanks as indent has characters.
 func (t *text) wrapped(indent, s string) {
-	blank := strings.Repeat(" ", utf8.RuneCountInString(indent))
-	line, empty := indent, true
-	for _, word := range strings.Fields(s) {
-		if !empty && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > textWidth {
-			t.line("%s", line)
-			line, empty = blank, true
-		}
-		if !empty {
-			line += " "
-		}
-		line, empty = line+word, false
+	for _, line := range grid.Wrap(s, t.width-utf8.RuneCountInString(indent)) {
+		t.line("%s%s", indent, line)
+		indent = strings.Repeat(" ", utf8.RuneCountInString(indent))
 	}
-	t.line("%s", line)
 }
+
+// indented writes a sentence of the head.
+func (t *text) indented(format string, args ...any) { t.wrapped("  ", fmt.Sprintf(format, args...)) }
 
 func (t *text) head(r *Report) {
 	t.line("%s: %s", r.Run.Name, r.Run.Outcome)
 	wall := time.Duration(r.Run.Seconds / r.Run.Speed * float64(time.Second)).Round(time.Second)
-	t.line("  %s to %s market time (%s, %s by the wall clock)", clockTime(r.Run.Began),
+	t.indented("%s to %s market time (%s, %s by the wall clock)", clockTime(r.Run.Began),
 		clockTime(r.Run.AsOf), words.Duration(r.Run.Seconds), wall)
 	if r.Run.Log != "" {
-		t.line("  %s", r.Run.Why)
+		t.indented("%s", r.Run.Why)
 		for line := range strings.SplitSeq(r.Run.Log, "\n") {
 			t.line("  | %s", line)
 		}
 	}
-	t.line("  rules %s, seed %d, tierml %s", r.Run.Rules, r.Run.Seed, r.Run.Version)
+	t.indented("rules %s, seed %d, tierml %s", r.Run.Rules, r.Run.Seed, r.Run.Version)
 	if !r.Run.Finished {
-		t.line("  The journal has no last line: the run is running or was killed. Machines without an end are")
-		t.line("  counted as running, with what is due, as of %s.", clockTime(r.Run.AsOf))
+		t.indented("The journal has no last line: the run is running or was killed. Machines without an end are counted as running, with what is due, as of %s.",
+			clockTime(r.Run.AsOf))
 	}
 	if r.Training.TestLoss != nil {
-		t.line("  %s %s: test %.4f, %s", r.Run.App, r.Run.Metric, *r.Training.TestLoss, words.Number(r.Training.Clocks, "clock"))
+		t.indented("%s %s: test %.4f, %s", r.Run.App, r.Run.Metric, *r.Training.TestLoss, words.Number(r.Training.Clocks, "clock"))
 	}
 	if r.Programs != nil {
-		t.line("  %s", r.Programs.words())
+		t.indented("%s", r.Programs.words())
 	}
 	if r.Run.Model != "" {
-		t.line("  model: %s", r.Run.Model)
+		t.indented("model: %s", r.Run.Model)
 	}
 }
 
 func (t *text) totals(r *Report) {
-	tab := &table{head: []string{"", ">US$", ""}}
-	tab.add("spot machines", money(r.Totals.Spot), fmt.Sprintf("%.1f machine hours of all kinds, %s",
+	tab := &grid.Grid{Head: []string{"", ">US$", ""}}
+	tab.Add("spot machines", money(r.Totals.Spot), fmt.Sprintf("%.1f machine hours of all kinds, %s",
 		r.Totals.MachineHours, words.Number(r.Totals.Evictions, "eviction")))
-	tab.add("reliable machines", money(r.Totals.OnDemand), "")
+	tab.Add("reliable machines", money(r.Totals.OnDemand), "")
 	if c := r.Totals.Committed; c > 0 {
-		tab.add("committed", money(c), "paid anyway, for reliable machines; not in the total")
+		tab.Add("committed", money(c), "paid anyway, for reliable machines; not in the total")
 	}
-	tab.add("total", money(r.Totals.Total), "exactly $"+r.Totals.Total.String())
+	tab.Add("total", money(r.Totals.Total), "exactly $"+r.Totals.Total.String())
 	if e := r.Equivalent; e != nil {
-		tab.add("on-demand equivalent", money(e.USD),
+		tab.Add("on-demand equivalent", money(e.USD),
 			fmt.Sprintf("the undisturbed work: %.2f h on %d x %s", e.Hours, e.Count, words.Type(e.Pool)))
-		tab.add("saving", money(r.Totals.Saving), fmt.Sprintf("%.1f %%", r.Totals.SavingPercent))
+		tab.Add("saving", money(r.Totals.Saving), fmt.Sprintf("%.1f %%", r.Totals.SavingPercent))
 	}
-	tab.add("same machines on demand", money(r.Totals.SameMachines), "their own hours at the on-demand price")
+	tab.Add("same machines on demand", money(r.Totals.SameMachines), "their own hours at the on-demand price")
 	t.table("Cost", tab)
 }
 
 func (t *text) pools(r *Report) {
-	tab := &table{head: []string{"pool", ">count", ">evicted", ">hours", ">free", ">US$", ">US$/h", ">on demand", ">saving"}}
+	tab := &grid.Grid{Head: []string{"pool", ">count", ">evicted", ">hours", ">free", ">US$", ">US$/h", ">on demand", ">saving"}}
 	for _, p := range r.Pools {
-		tab.add(words.Pool(p.Pool), fmt.Sprint(p.Machines), fmt.Sprint(p.Evicted), fmt.Sprintf("%.2f", p.Hours),
+		tab.Add(words.Pool(p.Pool), fmt.Sprint(p.Machines), fmt.Sprint(p.Evicted), fmt.Sprintf("%.2f", p.Hours),
 			fmt.Sprintf("%.2f", p.FreeHours), money(p.USD), fmt.Sprintf("%.4f", p.PerHour), p.OnDemand.String(),
 			savingText(p))
 	}
@@ -157,10 +164,10 @@ func savingText(p Pool) string {
 
 func (t *text) instances(r *Report) {
 	for _, p := range r.Pools {
-		tab := &table{head: []string{"machine", "launched", ">hours", ">US$", "end", "why"}}
+		tab := &grid.Grid{Head: []string{"machine", "launched", ">hours", ">US$", "end", "why"}}
 		for _, i := range r.Instances {
 			if i.Pool == p.Pool {
-				tab.add(i.ID, i.Launched.UTC().Format("01-02 15:04:05"), fmt.Sprintf("%.2f", i.Hours), money(i.USD), shortFate(i.Fate), i.Why)
+				tab.Add(i.ID, i.Launched.UTC().Format("01-02 15:04:05"), fmt.Sprintf("%.2f", i.Hours), money(i.USD), shortFate(i.Fate), i.Why)
 			}
 		}
 		t.table("Machines of "+words.Pool(p.Pool), tab)
@@ -176,13 +183,13 @@ func shortFate(fate string) string {
 }
 
 func (t *text) waste(r *Report) {
-	tab := &table{head: []string{"", ">machine hours", ">US$", ""}}
+	tab := &grid.Grid{Head: []string{"", ">machine hours", ">US$", ""}}
 	for _, row := range r.Waste.Rows() {
 		hours := ""
 		if row.Seconds > 0 {
 			hours = fmt.Sprintf("%.2f", row.Seconds/3600)
 		}
-		tab.add(row.Name, hours, money(row.USD), row.Meaning)
+		tab.Add(row.Name, hours, money(row.USD), row.Meaning)
 	}
 	t.table("Where time and money went", tab)
 }
@@ -220,15 +227,15 @@ func (w Waste) Rows() []WasteRow {
 }
 
 func (t *text) progress(r *Report) {
-	tab := &table{head: []string{"", ">US$", ">clock", ">after", ""}}
+	tab := &grid.Grid{Head: []string{"", ">US$", ">clock", ">after", ""}}
 	if v := r.Progress.PerClock; v != nil {
-		tab.add("per clock", fmt.Sprintf("%.4f", *v), "", "", "")
+		tab.Add("per clock", fmt.Sprintf("%.4f", *v), "", "", "")
 	}
 	if v := r.Progress.PerEpoch; v != nil {
-		tab.add("per epoch", fmt.Sprintf("%.4f", *v), "", "", "")
+		tab.Add("per epoch", fmt.Sprintf("%.4f", *v), "", "", "")
 	}
 	for _, u := range r.Progress.Until {
-		tab.add(fmt.Sprintf("until test %s %.4f", r.Run.Metric, u.Loss), fmt.Sprintf("%.2f", u.USD), fmt.Sprint(u.Clock),
+		tab.Add(fmt.Sprintf("until test %s %.4f", r.Run.Metric, u.Loss), fmt.Sprintf("%.2f", u.USD), fmt.Sprint(u.Clock),
 			words.Duration(u.Seconds), u.Note)
 	}
 	t.table("Price of progress", tab)
@@ -236,7 +243,8 @@ func (t *text) progress(r *Report) {
 
 func (t *text) serving(r *Report) {
 	if s := r.Training.Serving; s != nil {
-		t.line("\nServing the model took %.3f of a core: %.2f ms in a clock of %.0f ms, as of clock %d", s.Cores, 1000*s.Seconds, 1000*s.ClockSeconds, s.Clock)
+		t.line("")
+		t.wrapped("", fmt.Sprintf("Serving the model took %.3f of a core: %.2f ms in a clock of %.0f ms, as of clock %d", s.Cores, 1000*s.Seconds, 1000*s.ClockSeconds, s.Clock))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tierml/tierml/internal/grid"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
 )
@@ -136,7 +137,7 @@ func (t *text) trials(r *Report) {
 	if r.Programs == nil || len(r.Programs.Trials) == 0 {
 		return
 	}
-	tab := &table{head: []string{"trial", ">loss", ">step", "", ">hours", ">US$", "settings"}}
+	tab := &grid.Grid{Head: []string{"trial", ">loss", ">step", "", ">hours", ">US$", "settings"}}
 	const most = 12
 	all := r.Programs.Trials
 	for _, trial := range all[:min(len(all), most)] {
@@ -144,7 +145,7 @@ func (t *text) trials(r *Report) {
 		if trial.Loss != nil {
 			loss = fmt.Sprintf("%.5g", *trial.Loss)
 		}
-		tab.add(fmt.Sprintf("task-%d", trial.Task), loss, fmt.Sprint(trial.Step), trial.Outcome, fmt.Sprintf("%.2f", trial.Hours), fmt.Sprintf("%.4f", dollars(trial.USD)), trial.words())
+		tab.Add(fmt.Sprintf("task-%d", trial.Task), loss, fmt.Sprint(trial.Step), trial.Outcome, fmt.Sprintf("%.2f", trial.Hours), fmt.Sprintf("%.4f", dollars(trial.USD)), trial.words())
 	}
 	title := "Trials, the best first"
 	if len(all) > most {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tierml/tierml/internal/grid"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/terminal"
 	"github.com/tierml/tierml/market"
@@ -279,33 +280,21 @@ func (p *Plan) writeChoice(b *terminal.Text, s Style) {
 	if c == nil {
 		return
 	}
-	for _, line := range wrap("Policy auto is "+c.Policy+": "+c.Why+".", Width-2) {
-		b.WriteString("  " + line + "\n")
-	}
+	s.paragraph(b, 2, "", "Policy auto is "+c.Policy+": "+c.Why+".")
 	if len(c.Candidates) > 0 {
-		s.paint(b, "", faint, fmt.Sprintf("     %-22s %10s %9s %8s %8s  AGAINST %s", "POLICY", "MEAN COST", "P95", "HOURS", "P95", strings.ToUpper(c.Policy)))
-		var out []Judged
-		for _, j := range c.Candidates {
-			if j.Dropped || j.Starts == 0 {
-				out = append(out, j)
-				continue
-			}
-			mark, code, difference := " ", "", fmt.Sprintf("%+.1f %% ± %.1f", 100*j.Against, 100*j.StdError)
-			if j.Policy == c.Policy {
-				mark, code, difference = "✓", green, ""
-			}
-			s.paint(b, "", code, strings.TrimRight(fmt.Sprintf("   %s %-22s %10s %9s %8.1f %8.1f  %s", mark, j.Policy, fmt.Sprintf("$%.2f", j.Cost),
-				fmt.Sprintf("$%.2f", j.CostP95), j.Hours, j.HoursP95, difference), " "))
-			writeWhy(b, s, j.Why)
+		g := &grid.Grid{Head: []string{"", "POLICY", ">MEAN COST", ">P95", ">HOURS", ">P95", "AGAINST " + strings.ToUpper(c.Policy)}, Names: 2}
+		judged := slices.Clone(c.Candidates)
+		slices.SortStableFunc(judged, func(a, b Judged) int { return cmp.Compare(a.unjudged(), b.unjudged()) })
+		for _, j := range judged {
+			g.Add(j.cells(c.Policy)...)
+			g.Remark(j.Why)
 		}
-		for _, j := range out {
-			line := "     " + j.Policy
-			if j.Dropped {
-				line = fmt.Sprintf("     %-22s %-38s  %+.1f %% ± %.1f", j.Policy, fmt.Sprintf("dropped after %d starts, there", j.Starts), 100*j.Against, 100*j.StdError)
+		s.table(b, g, func(row int) string {
+			if judged[row].Policy == c.Policy {
+				return green
 			}
-			s.paint(b, "", "", line)
-			writeWhy(b, s, j.Why)
-		}
+			return ""
+		})
 		if c.Wish.ValueOfTime > 0 {
 			s.paint(b, "  ", faint, "An hour counts "+c.Wish.ValueOfTime.Cents()+".")
 		}
@@ -313,9 +302,26 @@ func (p *Plan) writeChoice(b *terminal.Text, s Style) {
 	b.WriteString("\n")
 }
 
-// writeWhy says under a candidate why it is not chosen.
-func writeWhy(b *terminal.Text, s Style, why string) {
-	for _, text := range wrap(why, Width-8) {
-		s.paint(b, "        ", faint, text)
+// unjudged is 1 for a candidate that was dropped or not tried, which comes after the others.
+func (j Judged) unjudged() int {
+	if j.Dropped || j.Starts == 0 {
+		return 1
 	}
+	return 0
+}
+
+// cells are a candidate's in the table, where a policy is chosen.
+func (j Judged) cells(chosen string) []string {
+	dollars := func(x float64) string { return fmt.Sprintf("$%.2f", x) }
+	hours := func(x float64) string { return fmt.Sprintf("%.1f", x) }
+	against := fmt.Sprintf("%+.1f %% ± %.1f", 100*j.Against, 100*j.StdError)
+	switch {
+	case j.Dropped:
+		return []string{"", j.Policy, "", "", "", "", fmt.Sprintf("%s, dropped after %d starts", against, j.Starts)}
+	case j.Starts == 0:
+		return []string{"", j.Policy, "", "", "", "", ""}
+	case j.Policy == chosen:
+		return []string{"✓", j.Policy, dollars(j.Cost), dollars(j.CostP95), hours(j.Hours), hours(j.HoursP95), ""}
+	}
+	return []string{"", j.Policy, dollars(j.Cost), dollars(j.CostP95), hours(j.Hours), hours(j.HoursP95), against}
 }

@@ -112,10 +112,10 @@ func TestDroppedEarly(t *testing.T) {
 	(&Plan{Choice: &c}).writeChoice(&b, Style{})
 	_, table, _ := strings.Cut(b.String(), "AGAINST ")
 	want := `B
-   ✓ b                          $11.00    $12.00      8.0      8.0
-     a                          $11.50    $13.00      8.0      8.0  +4.5 % ± 1.4
-     default                dropped after 20 starts, there          +10.0 % ± 0.0
-        it was dear
+  ✓  b           $11.00  $12.00    8.0  8.0
+     a           $11.50  $13.00    8.0  8.0  +4.5 % ± 1.4
+     default                                 +10.0 % ± 0.0, dropped after 20 starts
+      it was dear
 
 `
 	if table != want {

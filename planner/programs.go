@@ -109,19 +109,12 @@ func (p *Program) mirroring() (usd float64, known bool) {
 }
 
 // writeProgram says what is run, and what is sent where.
-func (p *Plan) writeProgram(b *terminal.Text) {
+func (p *Plan) writeProgram(b *terminal.Text, s Style) {
 	in := p.Input.Program
 	if in == nil {
 		return
 	}
-	row := func(name, text string) {
-		for i, line := range wrap(text, Width-20) {
-			if i > 0 {
-				name = ""
-			}
-			fmt.Fprintf(b, "  %-16s  %s\n", name, line)
-		}
-	}
+	row := func(name, text string) { s.labelled(b, labels, name, text) }
 	what := fmt.Sprintf("one on %s", words.Number(in.Count, "machine"))
 	if in.Least > 0 && in.Least < in.Count {
 		what += fmt.Sprintf(", starting on %d when no more are available", in.Least)

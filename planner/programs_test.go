@@ -18,7 +18,7 @@ func TestPlanOfAProgram(t *testing.T) {
 	large.StateBytes, large.Tasks, large.Count = 96e9, 24, 4
 	write := func(p *Program) string {
 		var b terminal.Text
-		(&Plan{Input: Input{Program: p}}).writeProgram(&b)
+		(&Plan{Input: Input{Program: p}}).writeProgram(&b, Style{})
 		return strings.Join(strings.Fields(b.String()), " ")
 	}
 	for _, words := range []string{"one on 1 machine; each takes 3h on one c3.xlarge, as measured by own-1",

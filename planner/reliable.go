@@ -5,14 +5,13 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/elasticity/tempo"
 	"github.com/tierml/tierml/elasticity/training"
+	"github.com/tierml/tierml/internal/grid"
 	"github.com/tierml/tierml/internal/journal/words"
 	"github.com/tierml/tierml/internal/terminal"
 	"github.com/tierml/tierml/market"
@@ -274,42 +273,29 @@ func (s *Sizing) shown() []ReliableOption {
 // writeSizing shows how the reliable tier was chosen, where the job leaves it open.
 func (p *Plan) writeSizing(b *terminal.Text, s Style) {
 	if p.Sizing.Why != "" {
-		for _, line := range wrap("Reliable machines: "+p.Sizing.Why+".", Width-2) {
-			b.WriteString("  " + line + "\n")
-		}
+		s.paragraph(b, 2, "", "Reliable machines: "+p.Sizing.Why+".")
 		b.WriteString("\n")
 	}
 	if !p.Sizing.chosen() {
 		return
 	}
-	rows := [][]string{{"", "RELIABLE", "", "$/H", "MEMORY", "OF", "NETWORK/S", "OF"}}
+	g := &grid.Grid{Head: []string{"", "RELIABLE", "", ">$/H", ">MEMORY", ">OF", ">NETWORK/S", ">OF"}, Names: 3}
 	for i, o := range p.Sizing.shown() {
 		mark := ""
 		if i == 0 {
 			mark = "✓"
 		}
-		rows = append(rows, []string{mark, o.Type.Name, fmt.Sprintf("x %d", o.Count), perHour(o.PerHour), Bytes(o.Memory), Bytes(o.HasMemory),
-			Bytes(int64(o.Network)), Bytes(int64(o.HasNetwork))})
-	}
-	widths := make([]int, len(rows[0]))
-	for _, row := range rows {
-		for i, cell := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		g.Add(mark, o.Type.Name, fmt.Sprintf("x %d", o.Count), perHour(o.PerHour), Bytes(o.Memory), Bytes(o.HasMemory),
+			Bytes(int64(o.Network)), Bytes(int64(o.HasNetwork)))
+		if i > 0 {
+			g.Remark(o.Refused)
 		}
 	}
-	for i, row := range rows {
-		line := terminal.Line(strings.TrimRight(layOut(row, widths), " "))
-		switch i {
-		case 0:
-			s.paint(b, "", faint, line)
-		case 1:
-			s.paint(b, "", green, line)
-		default:
-			b.WriteString(line + "\n")
-			if why := p.Sizing.shown()[i-1].Refused; why != "" {
-				s.paint(b, "      ", faint, why)
-			}
+	s.table(b, g, func(row int) string {
+		if row == 0 {
+			return green
 		}
-	}
+		return ""
+	})
 	b.WriteString("\n")
 }

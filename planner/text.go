@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/internal/grid"
 	"github.com/tierml/tierml/internal/journal/words"
 	"github.com/tierml/tierml/internal/terminal"
 	"github.com/tierml/tierml/market"
@@ -25,7 +25,69 @@ type Style struct {
 	// Speed is market seconds per wall-clock second, to say what the expected time is for the reader; 0 or
 	// 1 = they are the same.
 	Speed float64
+	// Width is that of the terminal; 0, or more than the constant = the constant.
+	Width int
 }
+
+// width is how many columns there are.
+func (s Style) width() int {
+	if s.Width == 0 {
+		return Width
+	}
+	return min(Width, s.Width)
+}
+
+// narrow: there is no room for a column of labels.
+func (s Style) narrow() bool { return s.width() < 60 }
+
+// labelled adds words beside a label of so many columns; where there is little room, behind it.
+func (s Style) labelled(b *terminal.Text, columns int, label, words string) {
+	if s.narrow() {
+		first, blank := "  ", "    "
+		for _, line := range grid.Wrap(strings.Join(strings.Fields(label), " ")+": "+words, s.width()-len(blank)) {
+			b.WriteString(first + line + "\n")
+			first = blank
+		}
+		return
+	}
+	for _, line := range grid.Wrap(words, s.width()-columns) {
+		fmt.Fprintf(b, "%-*s%s\n", columns, "  "+label, line)
+		label = ""
+	}
+}
+
+// paragraph adds words, each line of them indented.
+func (s Style) paragraph(b *terminal.Text, indent int, code, words string) {
+	blank := strings.Repeat(" ", indent)
+	for _, line := range grid.Wrap(words, s.width()-indent) {
+		s.paint(b, blank, code, line)
+	}
+}
+
+// table adds a table, its rows in the colours that code returns.
+func (s Style) table(b *terminal.Text, g *grid.Grid, code func(row int) string) {
+	g.Indent, g.Width = 2, s.width()
+	for _, line := range g.Lines() {
+		switch text := terminal.Line(line.Text); {
+		case line.Row < 0 || line.Below:
+			blank := len(text) - len(strings.TrimLeft(text, " "))
+			if line.Row < 0 {
+				blank = 0
+			}
+			s.paint(b, text[:blank], faint, text[blank:])
+		case code(line.Row) != "":
+			s.paint(b, "", code(line.Row), text)
+		default:
+			b.WriteString(text + "\n")
+		}
+	}
+}
+
+// How many columns labels take: names alone, and with figures.
+const (
+	labels  = 20
+	figures = 29
+)
 
 const (
 	bold   = "\x1b[1m"
@@ -54,15 +116,18 @@ func (p *Plan) writePrediction(b *terminal.Text, s Style) {
 	if s.Speed > 1 {
 		here = fmt.Sprintf(", about %s here", time.Duration(float64(run.Time)/s.Speed).Round(time.Second))
 	}
-	fmt.Fprintf(b, "\n  From this start   %s and %.1f h of market time%s: simulated in the recording's\n"+
-		"                    own prices, %s\n", run.Cost.Cents(), run.Time.Hours(), here, run.Basis)
+	b.WriteString("\n")
+	s.labelled(b, labels, "From this start", fmt.Sprintf("%s and %.1f h of market time%s: simulated in the recording's own prices, %s",
+		run.Cost.Cents(), run.Time.Hours(), here, run.Basis))
+	indent := labels
+	if s.narrow() {
+		indent = 4
+	}
 	for _, remark := range append(p.outside(), p.cut()...) {
-		for _, line := range wrap(remark, Width-20) {
-			b.WriteString("                    " + line + "\n")
-		}
+		s.paragraph(b, indent, "", remark)
 	}
 	for _, step := range run.Skipped {
-		fmt.Fprintf(b, "                    Not simulated: %s\n", step)
+		s.paragraph(b, indent, "", "Not simulated: "+step)
 	}
 }
 
@@ -112,19 +177,19 @@ func (p *Plan) cut() (by []string) {
 // WriteText prints the plan for people.
 func (p *Plan) WriteText(w io.Writer, s Style) error {
 	var b terminal.Text
-	s.paint(&b, "", bold, p.title())
+	for line := range strings.SplitSeq(p.title(), "\n") {
+		s.paragraph(&b, 0, bold, line)
+	}
 	b.WriteString("\n")
 	p.writeChoice(&b, s)
 	p.writePools(&b, s)
 	b.WriteString("\n")
-	p.writeProgram(&b)
+	p.writeProgram(&b, s)
 	p.writeSizing(&b, s)
 	p.writeExpectation(&b, s)
 	for _, warning := range p.Warnings {
 		b.WriteString("\n")
-		for _, line := range wrap("Warning: "+warning, Width-2) {
-			s.paint(&b, "  ", yellow, line)
-		}
+		s.paragraph(&b, 2, yellow, "Warning: "+warning)
 	}
 	p.writePrediction(&b, s)
 	p.writeSources(&b, s)
@@ -139,9 +204,7 @@ func (p *Plan) writeSources(b *terminal.Text, s Style) {
 	}
 	b.WriteString("\n  Prices are in US dollars per machine and hour.\n")
 	for _, source := range p.Input.Sources {
-		for _, line := range wrap(source, Width-2) {
-			s.paint(b, "  ", faint, line)
-		}
+		s.paragraph(b, 2, faint, source)
 	}
 }
 
@@ -176,20 +239,19 @@ func (p *Plan) title() string {
 		words.Number(in.Reliable.Count, "reliable machine"), in.Reliable.Type.Name, in.Reliable.Pool.Zone, price)
 }
 
-var header = []string{"", "TYPE", "ZONE", "SPOT $/H", "ON-DEMAND", "SAVING", "BID $/H", "MTTF", "CAPACITY", "MACHINES"}
+var header = []string{"", "TYPE", "ZONE", ">SPOT $/H", ">ON-DEMAND", ">SAVING", ">BID $/H", ">MTTF", ">CAPACITY", ">MACHINES"}
 
-const bidColumn = 6
-
-// leftAligned is how many columns at the beginning hold no numbers.
-const leftAligned = 3
+const (
+	onDemandColumn = 4
+	bidColumn      = 6
+	capacityColumn = 8
+)
 
 func (p *Plan) writePools(b *terminal.Text, s Style) {
 	if p.Input.onDemand() {
 		writeSpare(b, s, "On demand: ", slices.DeleteFunc(slices.Clone(p.Pools), func(pool Pool) bool { return pool.Pool.Class == market.Spot }))
 		return
 	}
-	bids := slices.ContainsFunc(p.Pools, func(pool Pool) bool { return pool.Pool.TakesBids() })
-	rows := [][]string{slices.Clone(header)}
 	var shown, spare []Pool
 	onSpot := slices.ContainsFunc(p.Pools, func(pool Pool) bool { return pool.Chosen && pool.Pool.Class == market.Spot })
 	noSpot := p.Input.Policy.Name() == (bidding.OnDemand{}).Name()
@@ -203,44 +265,32 @@ func (p *Plan) writePools(b *terminal.Text, s Style) {
 			shown = append(shown, pool)
 		}
 	}
+	g := &grid.Grid{Head: header, Names: 3, Spare: []int{capacityColumn, onDemandColumn}}
+	noBids := !slices.ContainsFunc(p.Pools, func(pool Pool) bool { return pool.Pool.TakesBids() })
+	if noBids { // a policy's limit is not sent to the provider
+		g.Head, g.Spare = slices.Delete(slices.Clone(header), bidColumn, bidColumn+1), []int{capacityColumn - 1, onDemandColumn}
+	}
 	for _, pool := range shown {
-		rows = append(rows, pool.cells())
-	}
-	if !bids { // a policy's limit is not sent to the provider
-		for i := range rows {
-			rows[i] = slices.Delete(rows[i], bidColumn, bidColumn+1)
+		cells := pool.cells()
+		if noBids {
+			cells = slices.Delete(cells, bidColumn, bidColumn+1)
 		}
+		g.Add(cells...)
+		g.Remark(pool.Why)
 	}
-	widths := make([]int, len(rows[0]))
-	for _, row := range rows {
-		for i, cell := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+	s.table(b, g, func(row int) string {
+		if shown[row].Chosen {
+			return green
 		}
-	}
-	for i, row := range rows {
-		line := terminal.Line(strings.TrimRight(layOut(row, widths), " "))
-		switch {
-		case i == 0:
-			s.paint(b, "", faint, line)
-			continue
-		case shown[i-1].Chosen:
-			s.paint(b, "", green, line)
-		default:
-			b.WriteString(line + "\n")
-		}
-		for _, reason := range wrap(shown[i-1].Why, Width-6) {
-			s.paint(b, "      ", faint, reason)
-		}
-	}
+		return ""
+	})
 	writeSpare(b, s, "On demand, while no spot pool can be bought from: ", spare)
 	if !slices.ContainsFunc(p.Pools, func(pool Pool) bool { return pool.Chosen }) {
 		first := "The run begins on the reliable machines and buys when a pool allows it."
 		if p.Input.restarts() {
 			first = "The run begins when a pool allows it."
 		}
-		for _, line := range wrap("Nothing is bought at first. "+first, Width-2) {
-			b.WriteString("  " + line + "\n")
-		}
+		s.paragraph(b, 2, "", "Nothing is bought at first. "+first)
 	}
 }
 
@@ -258,23 +308,7 @@ func writeSpare(b *terminal.Text, s Style, title string, spare []Pool) {
 		}
 		names = append(names, fmt.Sprintf("%s in %s at $%s", pool.Pool.Type, pool.Pool.Zone, perHour(pool.OnDemand)))
 	}
-	for _, line := range wrap(title+strings.Join(names, ", ")+".", Width-2) {
-		s.paint(b, "  ", faint, line)
-	}
-}
-
-func layOut(row []string, widths []int) string {
-	var b strings.Builder
-	b.WriteString("  ")
-	for i, cell := range row {
-		padding := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
-		if i >= leftAligned {
-			b.WriteString(padding + cell + "  ")
-		} else {
-			b.WriteString(cell + padding + "  ")
-		}
-	}
-	return b.String()
+	s.paragraph(b, 2, faint, title+strings.Join(names, ", ")+".")
 }
 
 func (p Pool) cells() []string {
@@ -315,45 +349,30 @@ func perHour(price market.USD) string {
 func (p *Plan) writeExpectation(b *terminal.Text, s Style) {
 	f, o := p.Forecast, p.OnDemand
 	line := func(name, value, detail string) {
-		text := fmt.Sprintf("  %-14s %9s", name, value)
-		if detail != "" {
-			text += "   " + detail
-		}
-		b.WriteString(text + "\n")
+		s.labelled(b, figures, fmt.Sprintf("%-14s %9s", name, value), detail)
 	}
 	if f.Cost.Known && f.Time.Known {
 		line("Expected cost", f.Cost.Middle.Cents(), rangeText(f.Cost, market.USD.Cents)+savingText(f.Cost.Middle, o.Cost))
 		line("Expected time", short(f.Time.Middle), rangeText(f.Time, short)+wallText(f.Time.Middle, s.Speed))
 	} else {
-		line("Expected cost", "unknown", "")
-		line("Expected time", "unknown", "")
+		b.WriteString("  Expected cost    unknown\n  Expected time    unknown\n")
 	}
 	line("On demand", o.Cost.Cents(), fmt.Sprintf("%d x %s for %s, undisturbed: the cheapest suitable fleet",
 		o.Fleet.Count, o.Fleet.Type.Name, short(o.Time)))
-	lines := func(name, value, detail string) {
-		for i, text := range wrap(detail, Width-29) {
-			if i > 0 {
-				name, value = "", ""
-			}
-			line(name, value, text)
-		}
-	}
 	if p.Memory.Need.Total() > 0 {
 		value, detail := p.Memory.line()
-		lines("Memory", value, detail)
+		line("Memory", value, detail)
 	}
 	if why, off := strings.CutPrefix(p.Input.Tuning, "not tuned: "); off {
-		lines("Tuning", "off", why)
+		line("Tuning", "off", why)
 	} else if why != "" {
-		lines("Tuning", "on", why)
+		line("Tuning", "on", why)
 	}
 	basis := "Cost and time are unknown: " + f.Basis + "."
 	if f.Cost.Known {
 		basis = "Ranges are the middle nine tenths of " + f.Basis + "."
 	}
-	for _, text := range wrap(basis, Width-2) {
-		s.paint(b, "  ", faint, text)
-	}
+	s.paragraph(b, 2, faint, basis)
 }
 
 func rangeText[T interface{ market.USD | time.Duration }](r Range[T], form func(T) string) string {
@@ -376,24 +395,4 @@ func wallText(d time.Duration, speed float64) string {
 		return ""
 	}
 	return fmt.Sprintf(" of market time; about %s here, at %gx", short(time.Duration(float64(d)/speed)), speed)
-}
-
-// wrap breaks a text at spaces into lines of at most width columns, as far as its words allow.
-func wrap(text string, width int) []string {
-	var lines []string
-	line := ""
-	for word := range strings.FieldsSeq(text) {
-		switch {
-		case line == "":
-			line = word
-		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) <= width:
-			line += " " + word
-		default:
-			lines, line = append(lines, line), word
-		}
-	}
-	if line != "" {
-		lines = append(lines, line)
-	}
-	return lines
 }

@@ -70,14 +70,14 @@ func settings(params, known []apps.Param) []byte {
 	var b bytes.Buffer
 	b.WriteString("| setting | default | what it is |\n|---|---|---|\n")
 	for _, p := range params {
-		if slices.ContainsFunc(known, func(k apps.Param) bool { return k.Name == p.Name && k.Default == p.Default }) {
+		if slices.ContainsFunc(known, func(k apps.Param) bool { return k.Name == p.Name && k.Default == p.Default && k.Shared == p.Shared }) {
 			continue
 		}
-		usual, why := strconv.FormatFloat(p.Default, 'g', -1, 64), p.Why
+		usual, why := p.Usual(), p.Why
 		switch {
 		case len(p.Choices) > 0:
-			usual, why = "`"+p.Choices[int(p.Default)]+"`", "`"+strings.Join(p.Choices, "` `")+"`: "+p.Why
-		case !p.Column && p.Default != 0:
+			usual, why = "`"+usual+"`", "`"+strings.Join(p.Choices, "` `")+"`: "+p.Why
+		case !p.Column && !p.Shared && p.Default != 0:
 			usual += " " + p.Unit
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", p.Name, usual, why)

@@ -44,10 +44,11 @@ const maxWidth = 65536
 // Params documents the hyper-parameters. The figures in Why are the accuracy on 2,000 of the 10,000 MNIST test
 // images after training on the other 8,000.
 func (k Kind) Params() []apps.Param {
-	l2 := 0.0001
+	l2 := apps.Param{Name: "l2", Default: 1, Shared: true, Max: 10, Unit: "per example",
+		Why: "penalty on squared weights, halved; biases have none"}
 	var params []apps.Param
 	if k.hidden {
-		l2 = 0.001
+		l2.Default, l2.Shared, l2.Why = 0.001, false, "penalty on squared weights, halved; biases have none"
 		params = []apps.Param{
 			// After 30 passes 128 gives 0.955, 256 the same for twice the work, 64 0.94.
 			{Name: "hidden", Default: 128, Min: 1, Max: maxWidth, Whole: true, Unit: "units", Why: "width of the first hidden layer"},
@@ -57,8 +58,7 @@ func (k Kind) Params() []apps.Param {
 	}
 	params = append(params, k.optimizerParams()...)
 	return append(params,
-		apps.Param{Name: "l2", Default: l2, Min: 0, Max: 10, Unit: "per example",
-			Why: "penalty on squared weights, halved; biases have none"},
+		l2,
 		apps.Param{Name: "batches", Default: 16, Min: 1, Max: 1 << 20, Whole: true, Unit: "clocks per pass",
 			Why: "a clock takes one of so many parts of the data; more make more progress per pass and more traffic"},
 		labelled.TargetParam("the one named class, label, target or y, else the last"),
@@ -78,8 +78,14 @@ func (k Kind) StaleDefaults() apps.Params {
 	return params
 }
 
-// Former implements apps.Former: softmax regression used momentum, and AdaGrad's usual step was 0.1.
-func (k Kind) Former(given apps.Params) apps.Params {
+// Former implements apps.Former: softmax regression had another penalty, before that it used momentum, and AdaGrad's usual step was 0.1.
+func (k Kind) Former(defaults int, given apps.Params) apps.Params {
+	if !k.hidden {
+		given = given.With("l2", 0.0001)
+	}
+	if defaults >= 1 {
+		return given
+	}
 	if !k.hidden {
 		given = given.With("optimizer", optimizerNames[momentum])
 	}
@@ -121,6 +127,9 @@ func (k Kind) program(params apps.Params, data apps.Dataset) (*Program, error) {
 		decay:     values.Float("decay"),
 		l2:        values.Float("l2"),
 		batches:   values.Int("batches"),
+	}
+	if !k.hidden {
+		p.l2 = params.PerExample(values, "l2", task.Size())
 	}
 	if p.step == 0 {
 		p.step = k.usual(p.optimizer)

@@ -406,12 +406,12 @@ func TestFormer(t *testing.T) {
 		kind        Kind
 		given, want apps.Params
 	}{
-		{Softmax(), nil, apps.Params{"optimizer": "momentum"}},
-		{Softmax(), apps.Params{"optimizer": "adagrad"}, apps.Params{"optimizer": "adagrad", "step": 0.1}},
+		{Softmax(), nil, apps.Params{"optimizer": "momentum", "l2": 0.0001}},
+		{Softmax(), apps.Params{"optimizer": "adagrad"}, apps.Params{"optimizer": "adagrad", "step": 0.1, "l2": 0.0001}},
 		{Kind{hidden: true}, nil, nil},
 		{Kind{hidden: true}, apps.Params{"optimizer": "adagrad", "step": 1}, apps.Params{"optimizer": "adagrad", "step": 1}},
 	} {
-		if got := c.kind.Former(c.given); !maps.Equal(got, c.want) {
+		if got := c.kind.Former(0, c.given); !maps.Equal(got, c.want) {
 			t.Errorf("%v becomes %v; want %v", c.given, got, c.want)
 		}
 	}

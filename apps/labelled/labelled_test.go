@@ -119,13 +119,13 @@ func TestTableIsEncoded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if task.Target.Name != "price" || task.Target.Mean != 30 || task.Target.Scale != math.Sqrt(200) {
+	if task.Target.Name != "price" || task.Target.Mean != 30 || task.Target.Scale != float64(float32(math.Sqrt(200))) {
 		t.Errorf("target %+v", task.Target)
 	}
 	if want := []string{"age", "town=bath", "town=york"}; !slices.Equal(task.Names(), want) || task.Inputs != 3 || task.Entries != 8 {
 		t.Errorf("features %v, %d inputs, %d entries", task.Names(), task.Inputs, task.Entries)
 	}
-	scale := math.Sqrt((4 + 1 + 0 + 9) / 4.0) // of 1, 2, 3, 6, mean 3
+	scale := float64(float32(math.Sqrt((4 + 1 + 0 + 9) / 4.0))) // of 1, 2, 3, 6, mean 3
 	age := func(x float64) float32 { return float32((x - 3) / scale) }
 	want := []string{
 		fmt.Sprint(10, []uint32{0, 2}, []float32{age(1), 1}), fmt.Sprint(20, []uint32{0, 1}, []float32{age(2), 1}),

@@ -346,12 +346,13 @@ func (c *Column) measure(all, train []float32) {
 	for _, v := range train {
 		sum += float64(v)
 	}
-	c.Mean = sum / float64(len(train))
+	// A model has its means and scales in 32 bits: training uses the same.
+	c.Mean = float64(float32(sum / float64(len(train))))
 	for _, v := range train {
 		d := float64(v) - c.Mean
 		squares += float64(d * d)
 	}
-	if scale := math.Sqrt(squares / float64(len(train))); scale > 0 {
+	if scale := float64(float32(math.Sqrt(squares / float64(len(train))))); scale > 0 {
 		c.Scale = scale
 	}
 }

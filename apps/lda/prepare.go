@@ -40,7 +40,12 @@ func corpusOf(data apps.Dataset) (Corpus, error) {
 const maxTokens = 1<<31 - 1
 
 // Former implements apps.Former.
-func (Kind) Former(given apps.Params) apps.Params { return given.With("alpha_sum", 50) }
+func (Kind) Former(defaults int, given apps.Params) apps.Params {
+	if defaults < 1 {
+		given = given.With("alpha_sum", 50)
+	}
+	return given
+}
 
 // Prepare cuts a bag of words into splits. Documents are dealt out so that splits are even in tokens. Which
 // documents are held out depends on the seed and on the document's number alone. The vocabulary is looked for

@@ -34,22 +34,23 @@ import (
 
 // Kind is a linear model for the registry, under one of its names.
 type Kind struct {
-	name   string
-	loss   loss
-	free   bool // whether the loss is a hyper-parameter
-	step   float64
-	l1, l2 float64
+	name string
+	loss loss
+	free bool // whether the loss is a hyper-parameter
+	step float64
+	l1   float64
+	l2   float64 // shared by the examples
 }
 
 // Kinds are the linear models, by the names that job files use.
 func Kinds() []Kind {
 	return []Kind{
 		{name: "linear", loss: squared, step: 1, free: true},
-		{name: "ridge", loss: squared, step: 1, l2: 0.01},
+		{name: "ridge", loss: squared, step: 1, l2: 1},
 		{name: "lasso", loss: squared, step: 1, l1: 0.01},
-		{name: "robust", loss: huber, step: 1, l2: 0.0001},
-		{name: "logistic", loss: logistic, step: 1, l2: 0.0001},
-		{name: "svm", loss: hinge, step: 4, l2: 0.0001},
+		{name: "robust", loss: huber, step: 1, l2: 1},
+		{name: "logistic", loss: logistic, step: 1, l2: 1},
+		{name: "svm", loss: hinge, step: 4, l2: 1},
 	}
 }
 
@@ -62,7 +63,8 @@ func (k Kind) Params() []apps.Param {
 	params := []apps.Param{
 		{Name: "l1", Default: k.l1, Min: 0, Max: 1e6, Unit: "per example",
 			Why: "penalty on absolute weights; makes unimportant ones exactly 0"},
-		{Name: "l2", Default: k.l2, Min: 0, Max: 1e6, Unit: "per example",
+		{Name: "l2", Default: k.l2, Shared: true, Max: 1e6, Unit: "per example",
+			// Ridge by scikit-learn has alpha = 1, its logistic regression and liblinear C = 1: each is 1 / examples here.
 			Why: "penalty on squared weights, halved; liblinear's C is 1 / (l2 * examples)"},
 		{Name: "step", Default: k.step, Min: 1e-6, Max: 100, Unit: "of the largest safe step",
 			// For svm 4 is safe on usual data, as few examples lie where the hinge bends.
@@ -91,6 +93,17 @@ func (k Kind) Params() []apps.Param {
 // StaleDefaults implements apps.Stale: what is accelerated makes the errors of stale gradients grow.
 func (Kind) StaleDefaults() apps.Params { return apps.Params{"optimizer": methodNames[proximalAdapt]} }
 
+// Former implements apps.Former: the penalty was the same for any number of examples.
+func (k Kind) Former(_ int, given apps.Params) apps.Params {
+	switch {
+	case k.name == "ridge":
+		return given.With("l2", 0.01)
+	case k.l2 != 0:
+		return given.With("l2", 0.0001)
+	}
+	return given
+}
+
 // Prepare cuts a LIBSVM file or a CSV table into splits.
 func (Kind) Prepare(in apps.Input, cut apps.Cut, create apps.Create) (apps.Dataset, error) {
 	return labelled.Prepare(in, cut, create)
@@ -110,7 +123,8 @@ func (k Kind) program(params apps.Params, data apps.Dataset) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Program{name: k.name, step: values.Float("step"), usualStep: k.step, l1: values.Float("l1"), l2: values.Float("l2")}
+	p := &Program{name: k.name, step: values.Float("step"), usualStep: k.step, l1: values.Float("l1")}
+	p.l2 = params.PerExample(values, "l2", data.Examples)
 	p.method = method(values.Int("optimizer"))
 	p.rule.loss = k.loss
 	if k.free {

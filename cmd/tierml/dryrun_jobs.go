@@ -18,6 +18,7 @@ import (
 
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/internal/decompress"
+	"github.com/tierml/tierml/internal/grid"
 	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/market/trace"
@@ -447,7 +448,7 @@ func short(x float64) string {
 
 // writeJobsTable prints two blocks for each buyer, in at most 80 columns.
 func writeJobsTable(out io.Writer, s *jobs.Study, cells []jobs.Cell) error {
-	var b strings.Builder
+	b := narrowText{width: table.Room(out)}
 	n := len(s.Schedulers)
 	for i := 0; i < len(cells); i += n {
 		part := cells[i : i+n]
@@ -455,23 +456,23 @@ func writeJobsTable(out io.Writer, s *jobs.Study, cells []jobs.Cell) error {
 		if s.Runs > 1 {
 			times = fmt.Sprintf("%d times, with 95 %% intervals", s.Runs)
 		}
-		fmt.Fprintf(&b, "%s jobs on the machines of %s, %s\n\n", short(part[0].Jobs.Mean), part[0].Buyer, times)
-		fmt.Fprintf(&b, "  %-17s %11s %11s %8s %11s %8s\n", "SCHEDULER", "MEAN H", "P95 H", "BOUND", "FEEDBACK H", "BOUND")
+		b.sentence(fmt.Sprintf("%s jobs on the machines of %s, %s", short(part[0].Jobs.Mean), part[0].Buyer, times))
+		mean := func(f jobs.Figure) string { return figureText(jobs.Figure{Mean: f.Mean, Half: math.NaN()}) }
+		completion := &grid.Grid{Head: []string{"SCHEDULER", ">MEAN H", ">P95 H", ">BOUND", ">FEEDBACK H", ">BOUND"}}
+		dollars := &grid.Grid{Head: []string{"SCHEDULER", ">$", ">BOUND $", ">UNFAIR", ">NO P2", ">USED", ">RESIZES", ">EVICTIONS"}}
+		ends := &grid.Grid{Head: []string{"SCHEDULER", ">FINISHED", ">STOPPED", ">LEFT", ">ENDED H", ">IN TIME"}}
 		for _, c := range part {
-			fmt.Fprintf(&b, "  %-17s %11s %11s %8s %11s %8s\n", c.Scheduler, figureText(c.Completion), figureText(c.CompletionP95), short(c.Least.Mean), figureText(c.Feedback), short(c.LeastFeedback.Mean))
+			completion.Add(c.Scheduler, figureText(c.Completion), figureText(c.CompletionP95), short(c.Least.Mean), figureText(c.Feedback), short(c.LeastFeedback.Mean))
+			dollars.Add(c.Scheduler, figureText(c.Dollars), mean(c.LeastDollars), figureText(c.Unfair), unsolvedText(&c), percentText(c.Used.Mean), short(c.Resizes.Mean), mean(c.Evictions))
+			ends.Add(c.Scheduler, short(c.Finished.Mean), short(c.Stopped.Mean), short(c.Left.Mean), figureText(c.Ended), percentText(c.Met.Mean))
 		}
-		fmt.Fprintf(&b, "\n  %-17s %10s %7s %9s %5s %4s %7s %9s\n", "SCHEDULER", "$", "BOUND $", "UNFAIR", "NO P2", "USED", "RESIZES", "EVICTIONS")
-		for _, c := range part {
-			fmt.Fprintf(&b, "  %-17s %10s %7s %9s %5s %4s %7s %9s\n", c.Scheduler, figureText(c.Dollars), figureText(jobs.Figure{Mean: c.LeastDollars.Mean, Half: math.NaN()}),
-				figureText(c.Unfair), unsolvedText(&c), percentText(c.Used.Mean), short(c.Resizes.Mean), figureText(jobs.Figure{Mean: c.Evictions.Mean, Half: math.NaN()}))
-		}
-		fmt.Fprintf(&b, "\n  %-17s %8s %7s %5s %11s %8s\n", "SCHEDULER", "FINISHED", "STOPPED", "LEFT", "ENDED H", "IN TIME")
-		for _, c := range part {
-			fmt.Fprintf(&b, "  %-17s %8s %7s %5s %11s %8s\n", c.Scheduler, short(c.Finished.Mean), short(c.Stopped.Mean), short(c.Left.Mean), figureText(c.Ended), percentText(c.Met.Mean))
+		for _, g := range []*grid.Grid{completion, dollars, ends} {
+			b.WriteString("\n")
+			b.table(g)
 		}
 		b.WriteString("\n")
 	}
-	writeWrapped(&b, "MEAN H, P95 H: hours from a job's arrival to its end, of finished jobs; ENDED H: of those that were stopped, too; FEEDBACK H: to its early feedback. LEFT: when prices end. IN TIME: finished by their deadlines, of all (--slack). NO P2: share of Dorm's plans with which some job waits because P2 has no answer. BOUND: no schedule is faster, and no machines for these times are cheaper. UNFAIR: Dorm's fairness loss over time. USED: of the vCPUs that were there. RESIZES: of a finished job. docs/scheduler.md explains what is simulated.")
+	b.sentence("MEAN H, P95 H: hours from a job's arrival to its end, of finished jobs; ENDED H: of those that were stopped, too; FEEDBACK H: to its early feedback. LEFT: when prices end. IN TIME: finished by their deadlines, of all (--slack). NO P2: share of Dorm's plans with which some job waits because P2 has no answer. BOUND: no schedule is faster, and no machines for these times are cheaper. UNFAIR: Dorm's fairness loss over time. USED: of the vCPUs that were there. RESIZES: of a finished job. docs/scheduler.md explains what is simulated.")
 	_, err := io.WriteString(out, b.String())
 	return err
 }

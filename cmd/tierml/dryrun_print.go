@@ -12,6 +12,7 @@ import (
 
 	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/cost/page"
+	"github.com/tierml/tierml/internal/grid"
 	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/sim/sweep"
 )
@@ -58,19 +59,18 @@ func (d *dryRunResults) write(p sweep.Experiment) error {
 
 // writeDryRunTable prints one block per length, in at most 80 columns.
 func writeDryRunTable(out io.Writer, p sweep.Experiment, tally *sweep.Tally) error {
-	var b strings.Builder
+	b := narrowText{width: table.Room(out)}
 	if tally.Rows == 0 {
 		b.WriteString("No run was done.\n")
 	} else {
 		const form = "2006-01-02 15:04"
-		fmt.Fprintf(&b, "Dry run of %s by the rules %s,\nstarted %s", p.Job.Name, tally.Rules, tally.First.UTC().Format(form))
+		b.sentence(fmt.Sprintf("Dry run of %s by the rules %s,", p.Job.Name, tally.Rules))
+		started := "started " + tally.First.UTC().Format(form)
 		if tally.Last.After(tally.First) {
-			fmt.Fprintf(&b, " to %s", tally.Last.UTC().Format(form))
+			started += " to " + tally.Last.UTC().Format(form)
 		}
-		b.WriteString("\n")
-		if why := sweep.EvictionSource(&p.Job); why != "" {
-			writeWrapped(&b, why)
-		}
+		b.sentence(started)
+		b.sentence(sweep.EvictionSource(&p.Job))
 	}
 	oracle := ""
 	summaries := tally.Summaries()
@@ -91,54 +91,54 @@ func writeDryRunTable(out io.Writer, p sweep.Experiment, tally *sweep.Tally) err
 		if oracle != "" {
 			note += " REGRET: what the mean is above that of " + oracle + ", by docs/dry-run.md."
 		}
-		writeWrapped(&b, note)
+		b.sentence(note)
 		if slices.Contains(p.Policies, sweep.Clairvoyant) {
 			note = "KEPT: share of what clairvoyant saves, which has the cheapest machines at each instant, for free."
-			writeWrapped(&b, note)
+			b.sentence(note)
 		}
 		if freedom := p.Freedom(oracle); freedom != "" {
-			writeWrapped(&b, "That oracle may, beside what tierml may: "+freedom+".")
+			b.sentence("That oracle may, beside what tierml may: " + freedom + ".")
 		}
 		if lower := p.BelowOracle(oracle); len(lower) > 0 {
-			writeWrapped(&b, "It bids as much as the job allows. These bid less, for interrupted hours that are free, and may cost less than it: "+strings.Join(lower, ", ")+".")
+			b.sentence("It bids as much as the job allows. These bid less, for interrupted hours that are free, and may cost less than it: " + strings.Join(lower, ", ") + ".")
 		}
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
 }
 
-// writeWrapped prints a sentence in lines of at most 80 columns.
-func writeWrapped(b *strings.Builder, sentence string) {
-	column := 0
-	for _, word := range strings.Fields(sentence) {
-		switch {
-		case column == 0:
-		case column+1+len(word) > 80:
-			b.WriteString("\n")
-			column = 0
-		default:
-			b.WriteString(" ")
-			column++
-		}
-		b.WriteString(word)
-		column += len(word)
+// narrowText is text in at most 80 columns, and in no more than width, unless that is 0.
+type narrowText struct {
+	strings.Builder
+	width int
+}
+
+// sentence adds words in lines that fit.
+func (t *narrowText) sentence(words string) {
+	for _, line := range grid.Wrap(words, min(80, cmp.Or(t.width, 80))) {
+		t.WriteString(line + "\n")
 	}
-	b.WriteString("\n")
+}
+
+// table adds a table, indented.
+func (t *narrowText) table(g *grid.Grid) {
+	g.Indent, g.Width = 2, t.width
+	t.WriteString(g.String())
 }
 
 // writeDryRunLength prints what all policies came to for one length.
-func writeDryRunLength(b *strings.Builder, p sweep.Experiment, all []sweep.Summary) {
+func writeDryRunLength(b *narrowText, p sweep.Experiment, all []sweep.Summary) {
 	e := p.Job.Equivalent
-	fmt.Fprintf(b, "\n%s hours of work for %d x %s on demand: $%.2f undisturbed\n\n", trim(all[0].ComputeHours), e.Count, e.Type.Name,
-		all[0].OnDemandCost)
+	b.WriteString("\n")
+	b.sentence(fmt.Sprintf("%s hours of work for %d x %s on demand: $%.2f undisturbed", trim(all[0].ComputeHours), e.Count, e.Type.Name, all[0].OnDemandCost))
+	b.WriteString("\n")
+	outcomes := &grid.Grid{Head: []string{"POLICY", ">STARTS", ">DONE", ">BEATS", ">SAVES", ">REGRET"}}
 	kept := slices.ContainsFunc(all, func(s sweep.Summary) bool { return s.Kept != nil })
-	head := fmt.Sprintf("  %-22s %10s %8s %8s %8s %8s", "POLICY", "STARTS", "DONE", "BEATS", "SAVES", "REGRET")
 	if kept {
-		head += fmt.Sprintf(" %8s", "KEPT")
+		outcomes.Head = append(outcomes.Head, ">KEPT")
 	}
-	b.WriteString(head + "\n")
 	for _, s := range all {
-		beats, saves, regret := "-", "-", "-"
+		beats, saves, regret, keeps := "-", "-", "-", "-"
 		if s.Compared > 0 {
 			beats = fmt.Sprintf("%.0f%%", 100*s.Beats)
 			if s.OnDemandCost > 0 {
@@ -151,23 +151,28 @@ func writeDryRunLength(b *strings.Builder, p sweep.Experiment, all []sweep.Summa
 		case sweep.IsOracle(s.Policy) && s.Compared == 0:
 			regret = "unknown"
 		}
-		fmt.Fprintf(b, "  %-22s %10d %8d %8s %8s %8s", s.Policy, s.Starts, s.Finished, beats, saves, regret)
-		switch {
-		case s.Kept != nil:
-			fmt.Fprintf(b, " %7.0f%%", 100**s.Kept)
-		case kept:
-			fmt.Fprintf(b, " %8s", "-")
+		if s.Kept != nil {
+			keeps = fmt.Sprintf("%.0f%%", 100**s.Kept)
 		}
-		b.WriteString("\n")
+		cells := []string{s.Policy, strconv.Itoa(s.Starts), strconv.Itoa(s.Finished), beats, saves, regret}
+		if kept {
+			cells = append(cells, keeps)
+		}
+		outcomes.Add(cells...)
 	}
+	b.table(outcomes)
 	writeCompared(b, p, all)
-	fmt.Fprintf(b, "\n  %-22s %-9s %8s %8s %8s %8s %8s\n", "POLICY", "", "MEAN", "SD", "P5", "P50", "P95")
+	figures := &grid.Grid{Head: []string{"POLICY", "", ">MEAN", ">SD", ">P5", ">P50", ">P95"}, Names: 2}
 	for _, s := range all {
 		if s.Compared == 0 {
 			continue
 		}
-		line := func(name, what string, figures ...any) {
-			fmt.Fprintf(b, "  %-22s %-9s %8.2f %8.2f %8.2f %8.2f %8.2f\n", append([]any{name, what}, figures...)...)
+		line := func(name, what string, values ...float64) {
+			cells := []string{name, what}
+			for _, x := range values {
+				cells = append(cells, fmt.Sprintf("%.2f", x))
+			}
+			figures.Add(cells...)
 		}
 		line(s.Policy, "cost $", s.CostMean, s.CostSD, s.CostP5, s.CostP50, s.CostP95)
 		if sweep.IsOracle(s.Policy) {
@@ -176,10 +181,12 @@ func writeDryRunLength(b *strings.Builder, p sweep.Experiment, all []sweep.Summa
 		line("", "hours", s.RuntimeMean, s.RuntimeSD, s.RuntimeP5, s.RuntimeP50, s.RuntimeP95)
 		line("", "evictions", s.EvictionsMean, s.EvictionsSD, s.EvictionsP5, s.EvictionsP50, s.EvictionsP95)
 	}
+	b.WriteString("\n")
+	b.table(figures)
 }
 
 // writeCompared says which starts the figures are of, when these are not all, and whose runs were not done in time.
-func writeCompared(b *strings.Builder, p sweep.Experiment, all []sweep.Summary) {
+func writeCompared(b *narrowText, p sweep.Experiment, all []sweep.Summary) {
 	compared, most := 0, 0
 	var missing, late []string
 	for _, s := range all {
@@ -205,17 +212,17 @@ func writeCompared(b *strings.Builder, p sweep.Experiment, all []sweep.Summary) 
 		b.WriteString("\n")
 	}
 	if len(missing) > 0 {
-		writeWrapped(b, "Not done within the horizon, or failed: "+strings.Join(missing, ", ")+".")
+		b.sentence("Not done within the horizon, or failed: " + strings.Join(missing, ", ") + ".")
 	}
 	switch {
 	case compared == 0:
-		writeWrapped(b, "From no start did all policies do all the work, so that there are no figures to compare: leave out by --policy those that do not.")
+		b.sentence("From no start did all policies do all the work, so that there are no figures to compare: leave out by --policy those that do not.")
 	case compared < most:
-		writeWrapped(b, fmt.Sprintf("All figures but DONE are of the %d of %d starts from which every policy that is compared did all the work.", compared, most))
+		b.sentence(fmt.Sprintf("All figures but DONE are of the %d of %d starts from which every policy that is compared did all the work.", compared, most))
 	}
 	if len(late) > 0 {
 		b.WriteString("\n")
-		writeWrapped(b, fmt.Sprintf("Took longer than max_duration, %s, at which `tierml run` ends a run; here they run to their end: %s.",
+		b.sentence(fmt.Sprintf("Took longer than max_duration, %s, at which `tierml run` ends a run; here they run to their end: %s.",
 			p.Job.MaxDuration, strings.Join(late, ", ")))
 	}
 }

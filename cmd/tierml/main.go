@@ -21,6 +21,7 @@ import (
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/progress"
+	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/internal/terminal"
 	_ "github.com/tierml/tierml/providers/all" // who sells machines
 )
@@ -54,7 +55,17 @@ const metadataV1 = "AWS_EC2_METADATA_V1_DISABLED"
 // run is main without the process: it returns the exit code. Whatever is printed may quote others, so both streams escape.
 func run(args []string, in io.Reader, stdout, stderr io.Writer) int {
 	out, errOut := terminal.NewWriter(stdout), terminal.NewWriter(stderr)
-	defer func() { _, _ = out.Flush(), errOut.Flush() }()
+	defer errOut.Flush()
+	code := execute(args, in, out, errOut)
+	if err := out.Flush(); err != nil && code == exitDone { // help, too, which cobra prints without a look
+		fmt.Fprintln(errOut, "tierml: writing to standard output: "+err.Error()+remedy(err))
+		return exitFailed
+	}
+	return code
+}
+
+// execute runs a command and prints its error.
+func execute(args []string, in io.Reader, out, errOut *terminal.Writer) int {
 	root := newRootCommand()
 	root.SetArgs(args)
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
@@ -73,15 +84,20 @@ func run(args []string, in io.Reader, stdout, stderr io.Writer) int {
 	if missing := cli.MissingFlags(cmd, err); missing != nil {
 		err = usageError{missing}
 	}
+	_ = table.Folded(errOut, func(w io.Writer) error { return printError(w, err) }) // nobody is left to hear of it
+	return exitCodeOf(err)
+}
+
+func printError(w io.Writer, err error) error {
+	text := "tierml: " + err.Error() + remedy(err)
 	if faults, ok := errors.AsType[config.Faults](err); ok {
-		fmt.Fprintln(errOut, faults) // each line begins with its place, where editors look for it
-	} else {
-		fmt.Fprintln(errOut, "tierml: "+err.Error()+remedy(err))
+		text = faults.Error() // each line begins with its place, where editors look for it
 	}
 	if _, ok := errors.AsType[*journal.Damaged](err); ok {
-		fmt.Fprintln(errOut, "tierml run --resume RUN --skip-damaged leaves such lines out, and continues from the newest checkpoint")
+		text += "\ntierml run --resume RUN --skip-damaged leaves such lines out, and continues from the newest checkpoint"
 	}
-	return exitCodeOf(err)
+	_, err = fmt.Fprintln(w, text)
+	return err
 }
 
 func newRootCommand() *cobra.Command {

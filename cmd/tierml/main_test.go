@@ -56,6 +56,16 @@ func exitCode(ts *testscript.TestScript, negated bool, args []string) {
 	}
 }
 
+// What cannot be printed fails, help too, and says so once.
+func TestFullDisk(t *testing.T) {
+	for _, args := range [][]string{{"--help"}, {"plan", "--help"}, {"version"}, {"help", "exit-codes"}} {
+		var said bytes.Buffer
+		if code := run(args, nil, fullDisk("write"), &said); code != exitFailed || strings.Count(said.String(), "no space left") != 1 || !strings.Contains(said.String(), "make room") {
+			t.Errorf("%v: exit code %d, said %q", args, code, &said)
+		}
+	}
+}
+
 func TestConfirm(t *testing.T) {
 	for _, c := range []struct {
 		answers          string

@@ -69,7 +69,9 @@ func (o marketOptions) show(cmd *cobra.Command) error {
 	if err := checkFormat(o.format); err != nil {
 		return err
 	}
-	write := func(w io.Writer, q []quote.Quote) error { return quote.WriteTable(w, q, o.format == table.Wide) }
+	write := func(w io.Writer, q []quote.Quote) error {
+		return quote.WriteTable(w, q, table.Room(w), o.format == table.Wide)
+	}
 	switch o.format {
 	case table.JSON:
 		write = quote.WriteJSON
@@ -101,7 +103,10 @@ func (o marketOptions) show(cmd *cobra.Command) error {
 	quotes := quote.Make(markets, query)
 	out := cmd.OutOrStdout()
 	if forPeople(o.format) {
-		fmt.Fprintf(out, "Spot market of %s as of %s UTC; bid: %s\n\n", where, query.At.UTC().Format("2006-01-02 15:04:05"), o.bid)
+		_ = table.Folded(out, func(w io.Writer) error { // the table's error is the stream's
+			_, err := fmt.Fprintf(w, "Spot market of %s as of %s UTC; bid: %s\n\n", where, query.At.UTC().Format("2006-01-02 15:04:05"), o.bid)
+			return err
+		})
 	}
 	if err := write(out, quotes); err != nil {
 		return fmt.Errorf("printing the market: %w", err)

@@ -129,8 +129,7 @@ func printPlan(out io.Writer, plan *planner.Plan, job *config.Job, format string
 		}
 		fmt.Fprintln(out)
 	}
-	style := planner.Style{Color: useColor(out), Speed: job.Local.Speed}
-	return table.Folded(out, func(w io.Writer) error { return plan.WriteText(w, style) })
+	return plan.WriteText(out, planner.Style{Color: useColor(out), Speed: job.Local.Speed, Width: table.Room(out)})
 }
 
 // planTable lists the pools that were considered.
@@ -382,11 +381,11 @@ func paramsOf(kind apps.Kind, job *config.Job) map[string]any {
 	return params
 }
 
-// formerDefaults completes the settings of a run that an earlier version began by that version's defaults.
-func formerDefaults(job *config.Job) {
+// formerDefaults completes the settings of a run that an earlier version began by the defaults of then.
+func formerDefaults(job *config.Job, defaults int) {
 	kind, err := all.Registry().Find(job.Train.App)
 	if former, changed := kind.(apps.Former); err == nil && changed {
-		job.Train.Params = former.Former(paramsOf(kind, job))
+		job.Train.Params = former.Former(defaults, paramsOf(kind, job))
 	}
 }
 

@@ -12,7 +12,7 @@ func TestPredict(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.write("points.csv", points)
-	s.write("job.yaml", "name: points\ncloud: none\ntrain: {app: logistic, data: points.csv, clocks: 40, splits: 2, holdout: 0, params: {target: kind}}\n")
+	s.write("job.yaml", "name: points\ncloud: none\ntrain: {app: logistic, data: points.csv, clocks: 40, splits: 2, holdout: 0, params: {target: kind, l2: 0.0001}}\n")
 	s.write("new.csv", "y,x\n1,5.5\n2,0.5\n")
 	s.start("train", "job.yaml", "--model", "model.safetensors").wait(0)
 	printed := s.start("predict", "model.safetensors", "new.csv").wait(0)

@@ -20,6 +20,7 @@ import (
 	"github.com/tierml/tierml/internal/location"
 	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/jobmanager/call"
 	"github.com/tierml/tierml/jobrun"
 	"github.com/tierml/tierml/program/filenames"
@@ -225,7 +226,7 @@ func summarize(ctx context.Context, client *call.Client, id string, out io.Write
 		return err
 	}
 	fmt.Fprintln(out)
-	if err := report.WriteSummary(out); err != nil {
+	if err := report.WriteSummary(out, table.Room(out)); err != nil {
 		return fmt.Errorf("printing the report: %w", err)
 	}
 	fmt.Fprintf(out, "\nReport   tierml report %s   (every machine and event)\n", id)

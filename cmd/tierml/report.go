@@ -151,7 +151,7 @@ func compareRuns(ctx context.Context, out io.Writer, paths []string, format, htm
 		named = append(named, cost.Named{Name: filepath.Base(filepath.Clean(path)), Report: report})
 	}
 	if forPeople(format) {
-		return cost.WriteComparison(out, named)
+		return cost.WriteComparison(out, table.Room(out), named)
 	}
 	return writeJSON(out, named)
 }
@@ -160,7 +160,7 @@ func compareRuns(ctx context.Context, out io.Writer, paths []string, format, htm
 func reportWriter(format string) (func(io.Writer, *cost.Report) error, error) {
 	switch format {
 	case table.Plain, table.Text, table.Wide:
-		return func(w io.Writer, r *cost.Report) error { return r.WriteText(w) }, nil
+		return func(w io.Writer, r *cost.Report) error { return r.WriteText(w, table.Room(w)) }, nil
 	case table.CSV:
 		return func(w io.Writer, r *cost.Report) error { return machinesTable(r).Write(w, table.CSV) }, nil
 	case "json":

@@ -75,7 +75,7 @@ func loadJob(o runOptions) (*config.Job, resumePoint, error) {
 		return nil, from, err
 	}
 	if from.state.Defaults < apps.Defaults {
-		formerDefaults(job)
+		formerDefaults(job, from.state.Defaults)
 	}
 	entries, _, err := journal.ReadFile(filepath.Join(o.resume, rundir.JournalFile))
 	if err != nil {

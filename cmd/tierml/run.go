@@ -25,6 +25,7 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/runs"
+	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/jobrun"
 	"github.com/tierml/tierml/tiers/node/splitdir"
 	"github.com/tierml/tierml/watch/console"
@@ -409,7 +410,7 @@ func conclude(ctx context.Context, out io.Writer, job *config.Job, directory, ou
 		return err
 	}
 	fmt.Fprintln(out)
-	if err := report.WriteSummary(out); err != nil {
+	if err := report.WriteSummary(out, table.Room(out)); err != nil {
 		return fmt.Errorf("printing the report: %w", err)
 	}
 	switch {

@@ -158,10 +158,24 @@ func train(ctx context.Context, o trainOptions, job *config.Job, out, errOut io.
 	if err != nil {
 		return err
 	}
-	if err := saveTrained(place.model, job, program, trainer, splits.Open, out); err != nil {
+	made := fit{program: program, trainer: trainer, open: splits.Open}
+	if err := made.printTest(out); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "Stopped  after clock %d: %s\nModel    %s\n", trainer.Clock(), why, relative(place.model))
+	of := ""
+	if o.refits(made, dataset) {
+		all, err := o.refit(ctx, job, place)
+		if err != nil {
+			return err
+		}
+		if ctx.Err() == nil {
+			made, of = all, fmt.Sprintf(", fitted to all %d examples after the test", dataset.Examples+dataset.Test)
+		}
+	}
+	if err := made.save(place.model, job); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "Stopped  after clock %d: %s\nModel    %s%s\n", trainer.Clock(), why, relative(place.model), of)
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, context.Canceled):
 		return exitError{exitInterrupted, fmt.Errorf("ended before it was done: %w", cause)}
@@ -275,34 +289,69 @@ func (l *trainLoop) measured(clock int, stats apps.Stats, elapsed, lap time.Dura
 	return l.watch.Measured(l.rules, int64(clock), name, watched)
 }
 
-// saveTrained writes the model and prints how good it is. With --deterministic the file is the same, byte for byte, as
-// that of a deterministic run on machines.
-func saveTrained(path string, job *config.Job, program apps.Program, trainer trainer, open apps.Open, out io.Writer) error {
-	stats, err := program.Evaluate(trainer.Tables(), open)
-	if err != nil {
+// fit is a model that was trained, and its data.
+type fit struct {
+	program apps.Program
+	trainer trainer
+	open    apps.Open
+}
+
+// printTest prints how good it is.
+func (f fit) printTest(out io.Writer) error {
+	stats, err := f.program.Evaluate(f.trainer.Tables(), f.open)
+	if err != nil || stats.TestCount == 0 {
 		return err
 	}
-	m, err := program.Export(trainer.Tables(), open)
+	score := f.program.Score(stats.TestLoss, stats.TestCount)
+	fmt.Fprintf(out, "Test     %s %.5g on %d held-out examples", f.program.ScoreName(), score, stats.TestCount)
+	if f.program.ScoreName() == "error rate" {
+		fmt.Fprintf(out, " (accuracy %.5g)", 1-score)
+	}
+	fmt.Fprintln(out)
+	return nil
+}
+
+// save writes the model. With --deterministic the file is the same, byte for byte, as that of a deterministic run on machines.
+func (f fit) save(path string, job *config.Job) error {
+	m, err := f.program.Export(f.trainer.Tables(), f.open)
 	if err != nil {
 		return err
 	}
 	if m.Metadata == nil {
 		m.Metadata = map[string]string{}
 	}
-	m.Metadata["clock"] = strconv.FormatInt(int64(trainer.Clock()), 10)
+	m.Metadata["clock"] = strconv.FormatInt(int64(f.trainer.Clock()), 10)
 	m.Metadata["seed"] = strconv.FormatUint(job.Seed, 10)
-	if err := saveSomewhere(path, program, m); err != nil {
-		return err
+	return saveSomewhere(path, f.program, m)
+}
+
+// refitBelow is up to how many examples a model is fitted anew to all of them: a tenth more of many changes nothing that can be seen.
+const refitBelow = 100_000
+
+// refits reports whether a model that was measured on held-out examples is then fitted to these, too. They have only measured it when
+// it ends by itself; where they say when to stop, they must be left out.
+func (o trainOptions) refits(made fit, data apps.Dataset) bool {
+	c, can := made.trainer.Tables().(apps.Converging)
+	return can && c.Converged() != "" && !o.deterministic && data.Test > 0 && data.Examples < refitBelow
+}
+
+// refit trains on all examples until the model has converged.
+func (o trainOptions) refit(ctx context.Context, job *config.Job, place trainPlace) (f fit, err error) {
+	whole := *job
+	whole.Train.Holdout = 0
+	splits := splitmem.NewSpill(splitsInMemory, splitdir.CreateTemporary(place.splits), func(id ps.Split) (io.ReadCloser, error) { return splitdir.Open(place.splits, id) })
+	program, data, err := prepare(ctx, &whole, splits.Create)
+	if err != nil {
+		return f, err
 	}
-	if stats.TestCount > 0 {
-		score := program.Score(stats.TestLoss, stats.TestCount)
-		fmt.Fprintf(out, "Test     %s %.5g on %d held-out examples", program.ScoreName(), score, stats.TestCount)
-		if program.ScoreName() == "error rate" {
-			fmt.Fprintf(out, " (accuracy %.5g)", 1-score)
-		}
-		fmt.Fprintln(out)
+	trainer, _, err := o.trainer(program, data.Splits, job.Seed, splits.Open)
+	if err != nil {
+		return f, err
 	}
-	return nil
+	bar := progress.Start(ctx, "Fitting all examples", int64(job.Train.Clocks), progress.Things)
+	defer bar.Done()
+	_, err = (&trainLoop{job: &whole, program: program, trainer: trainer, out: io.Discard, bar: bar}).run(ctx)
+	return fit{program, trainer, splits.Open}, err
 }
 
 // saveSomewhere saves a model where it is wanted. Where that fails it saves the model among temporary files: the training may have

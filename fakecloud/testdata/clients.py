@@ -79,6 +79,8 @@ ec2.delete_key_pair(KeyName="theirs")
 refused("InvalidKeyPair.NotFound", ec2.describe_key_pairs, KeyNames=["theirs"])
 (image,) = ec2.describe_images(Owners=["amazon"], Filters=[{"Name": "architecture", "Values": ["x86_64"]}])["Images"]
 assert ec2.describe_images(Owners=["self"])["Images"] == []
+(brought,) = ec2.describe_images(Owners=["142421590066"], Filters=[{"Name": "name", "Values": ["dstack-0.14", "dstack-*"]}])["Images"]
+assert (brought["Name"], brought["OwnerId"], brought["State"]) == ("dstack-0.14", "142421590066", "available"), brought
 refused("InvalidAMIID.NotFound", ec2.describe_images, ImageIds=["ami-0123456789abcdef0"])
 offers = ec2.describe_instance_type_offerings(LocationType="availability-zone", Filters=[{"Name": "instance-type", "Values": ["c3.*"]}])
 assert len(offers["InstanceTypeOfferings"]) == len(zones)

@@ -31,6 +31,7 @@ type Bar struct {
 	total atomic.Int64
 	unit  Unit
 	began time.Time
+	due   time.Time // of the next line of words
 	done  atomic.Int64
 	over  sync.Once
 }
@@ -99,6 +100,16 @@ func (b *Bar) line(now time.Time, width int) string {
 		text = strings.Join(parts, "  ")
 	}
 	return ansi.Truncate(text, max(0, width), "…")
+}
+
+// words are how far it has come where there are no bars; empty = nothing that is worth a line of a log.
+func (b *Bar) words(now time.Time) string {
+	done, total := b.done.Load(), b.total.Load()
+	left, known := b.left(done, total, now.Sub(b.began))
+	if !known || b.unit != Things {
+		return ""
+	}
+	return fmt.Sprintf("tierml: %s: %d of %d after %s, about %s left", terminal.Line(b.what), done, total, Length(now.Sub(b.began)), Length(left))
 }
 
 // left is the time that the rest takes, if it continues as so far.

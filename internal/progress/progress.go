@@ -1,6 +1,6 @@
 // Package progress shows a person how far a long operation has come: one line on a terminal, with a bar, a count and the time
-// that is left, which is gone when the thing is done. It knows nothing about what is done, and shows nothing where there is no viewer:
-// in pipes, logs and dumb terminals.
+// that is left, which is gone when the thing is done. In pipes, logs and dumb terminals, where no line can be drawn anew, it is a line
+// of words now and then. It knows nothing about what is done.
 //
 // What is over within a second is never shown, so callers start a bar for everything that may take longer.
 package progress
@@ -22,6 +22,8 @@ const (
 	patience = time.Second
 	// redraw is how often a line is drawn.
 	redraw = 100 * time.Millisecond
+	// firstWords is when the first line of words comes; each later one comes when it has taken twice as long.
+	firstWords = 30 * time.Second
 	// erase takes a line away.
 	erase = "\r\x1b[K"
 )
@@ -29,6 +31,7 @@ const (
 // Meter is the one line of a terminal. A nil Meter shows nothing.
 type Meter struct {
 	out   io.Writer
+	words bool // no line can be drawn anew
 	width func() int
 	now   func() time.Time
 
@@ -38,11 +41,11 @@ type Meter struct {
 	on   bool   // a line is on the screen
 }
 
-// New returns the meter of a terminal; nil, which shows nothing, when out is none on which a line can be drawn anew.
+// New returns the meter of a stream.
 func New(out io.Writer) *Meter {
 	file, ok := terminal.File(out)
 	if !ok || !term.IsTerminal(file.Fd()) || os.Getenv("TERM") == "dumb" {
-		return nil
+		return &Meter{out: out, now: time.Now, words: true}
 	}
 	return &Meter{out: file, now: time.Now, width: func() int {
 		width, _, err := term.GetSize(file.Fd())
@@ -77,6 +80,7 @@ func (m *Meter) Start(what string, total int64, unit Unit) *Bar {
 		return b
 	}
 	b.began = m.now()
+	b.due = b.began.Add(firstWords)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.bars = append(m.bars, b)
@@ -99,12 +103,25 @@ func (m *Meter) draw(stop <-chan struct{}, stopped chan<- struct{}) {
 			return
 		case <-ticker.C:
 			m.mu.Lock()
-			if n := len(m.bars); n > 0 && m.now().Sub(m.bars[n-1].began) >= patience {
-				m.on = true
-				_, _ = io.WriteString(m.out, erase+m.bars[n-1].line(m.now(), m.width()-1)) // who does not see it misses nothing
+			if n := len(m.bars); n > 0 {
+				m.show(m.bars[n-1], m.now())
 			}
 			m.mu.Unlock()
 		}
+	}
+}
+
+// show draws a bar, or says in words how far it has come. The caller holds the lock. Whoever misses it misses nothing: errors are left.
+func (m *Meter) show(b *Bar, now time.Time) {
+	switch {
+	case m.words:
+		if words := b.words(now); words != "" && !now.Before(b.due) {
+			b.due = now.Add(now.Sub(b.began))
+			_, _ = io.WriteString(m.out, words+"\n")
+		}
+	case now.Sub(b.began) >= patience:
+		m.on = true
+		_, _ = io.WriteString(m.out, erase+b.line(now, m.width()-1))
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -158,16 +157,38 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// Where there is no terminal nothing is shown, and everything can be called.
+// Where no line can be drawn anew, words come after half a minute, and then more and more rarely.
+func TestWordsWithoutTerminal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &screen{}
+		m := New(s)
+		bytes := m.Start("reading", 1000, Bytes)
+		b := m.Start("Simulating runs", 400, Things)
+		b.Add(100)
+		time.Sleep(29 * time.Second)
+		if s.String() != "" {
+			t.Errorf("said before half a minute is over: %q", s)
+		}
+		time.Sleep(2 * time.Second)
+		want := "tierml: Simulating runs: 100 of 400 after 30s, about 1m30s left\n"
+		if s.String() != want {
+			t.Errorf("said %q, want %q", s, want)
+		}
+		time.Sleep(time.Hour)
+		if n := strings.Count(s.String(), "\n"); n != 7 { // after 30 s, 1, 2, 4, 8, 16 and 32 minutes
+			t.Errorf("%d lines in an hour:\n%s", n, s)
+		}
+		b.Done()
+		time.Sleep(time.Hour)
+		if strings.Contains(s.String(), "reading") || strings.Contains(s.String(), "\x1b") {
+			t.Errorf("more than words about things: %q", s)
+		}
+		bytes.Done()
+	})
+}
+
+// Where nobody looks nothing is shown, and everything can be called.
 func TestNobodyLooks(t *testing.T) {
-	file, err := os.Open(os.DevNull)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	if New(&bytes.Buffer{}) != nil || New(file) != nil {
-		t.Error("a meter where there is no terminal")
-	}
 	for _, ctx := range []context.Context{context.Background(), With(context.Background(), nil)} {
 		b := Start(ctx, "nothing", 5, Things)
 		b.Add(1)

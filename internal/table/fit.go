@@ -17,8 +17,8 @@ const (
 	narrowest = 12
 )
 
-// room is how wide lines to w may be; 0 = as wide as they like, which is so where no terminal breaks them.
-func room(w io.Writer) int {
+// Room is how wide lines to w may be; 0 = as wide as they like, which is so where no terminal breaks them.
+func Room(w io.Writer) int {
 	file, ok := terminal.File(w)
 	if !ok || !term.IsTerminal(file.Fd()) {
 		return 0

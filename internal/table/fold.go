@@ -10,7 +10,7 @@ import (
 
 // Folded has a function write to w, and breaks lines at spaces where w is a terminal that is too narrow for them.
 func Folded(w io.Writer, write func(io.Writer) error) error {
-	width := room(w)
+	width := Room(w)
 	if width == 0 {
 		return write(w)
 	}

@@ -70,6 +70,7 @@ type Writer struct {
 	mu   sync.Mutex
 	out  io.Writer
 	held []byte // the beginning of a character whose rest has not come yet
+	err  error  // the first of writing
 }
 
 // NewWriter wraps a stream.
@@ -85,23 +86,29 @@ func (w *Writer) Write(p []byte) (int, error) {
 	if whole == 0 {
 		return len(p), nil
 	}
-	if _, err := io.WriteString(w.out, Clean(string(all[:whole]))); err != nil {
+	if err := w.pass(string(all[:whole])); err != nil {
 		return 0, err
 	}
 	return len(p), nil
 }
 
-// Flush writes what is held, which is no whole character.
+func (w *Writer) pass(text string) error {
+	_, err := io.WriteString(w.out, Clean(text))
+	if w.err == nil {
+		w.err = err
+	}
+	return err
+}
+
+// Flush writes what is held, which is no whole character, and returns the first error of all writing.
 func (w *Writer) Flush() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	rest := string(w.held)
-	w.held = nil
-	if rest == "" {
-		return nil
+	if rest := string(w.held); rest != "" {
+		w.held = nil
+		_ = w.pass(rest) // kept
 	}
-	_, err := io.WriteString(w.out, Clean(rest))
-	return err
+	return w.err
 }
 
 // partial is how many bytes at the end of p begin a character without ending it.

@@ -143,11 +143,7 @@ const width = 100
 func describe(params []apps.Param) (lines []string) {
 	line := ""
 	for _, p := range params {
-		value := fmt.Sprint(p.Default)
-		if i := int(p.Default); len(p.Choices) > i && i >= 0 {
-			value = p.Choices[i]
-		}
-		word := p.Name + ": " + value
+		word := p.Name + ": " + p.Usual()
 		if line != "" && len(line)+len(word) > width {
 			lines, line = append(lines, line+","), ""
 		}

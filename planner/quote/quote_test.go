@@ -78,16 +78,16 @@ func TestWrite(t *testing.T) {
 	markets, query := sample(t)
 	quotes := Make(markets, query)
 	var b bytes.Buffer
-	if err := WriteTable(&b, quotes, true); err != nil {
+	if err := WriteTable(&b, quotes, 0, true); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"us-east-1a      c3.4xlarge      0.1600*   81%   0.01000", ">10.0d", "0.0800*", "no price at that time: 1 pool", "<5%", "▂▆▂"} {
+	for _, want := range []string{"us-east-1a  c3.4xlarge  0.1600*    81%  0.01000", ">10.0d", "0.0800*", "no price at that time: 1 pool", "<5%", "▂▆▂"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}
 	}
 	b.Reset()
-	if err := WriteTable(&b, quotes, false); err != nil {
+	if err := WriteTable(&b, quotes, 0, false); err != nil {
 		t.Fatal(err)
 	}
 	for _, line := range strings.Split(b.String(), "\n") {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tierml/tierml/internal/grid"
 	"github.com/tierml/tierml/market"
 )
 
@@ -23,15 +24,14 @@ const unknown = "-"
 // stale is the age from which a price is marked: EC2 repeats an unchanged one about daily.
 const stale = 25 * time.Hour
 
-// WriteTable prints the quotes of pools whose price is known, in 80 columns; wide adds the on-demand price, what the
-// figures rest on, the provider's own word and the last week as a row of bars.
-func WriteTable(w io.Writer, quotes []Quote, wide bool) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%-15s %-13s %9s %5s %9s %8s %5s %6s", "ZONE", "TYPE", "$/HOUR", "SAVES", "$/VCPU", "MTTF", "IN 1H", "IN JOB")
+// WriteTable prints the quotes of pools whose price is known, in so many columns, unless width is 0; wide adds the
+// on-demand price, what the figures rest on, the provider's own word and the last week as a row of bars.
+func WriteTable(w io.Writer, quotes []Quote, width int, wide bool) error {
+	g := &grid.Grid{Head: []string{"ZONE", "TYPE", ">$/HOUR ", ">SAVES", ">$/VCPU", ">MTTF", ">IN 1H", ">IN JOB"}, Names: 2, Width: width}
 	if wide {
-		fmt.Fprintf(&b, " %9s %8s %7s %6s %8s %7s  %s", "ON DEMAND", "BID", "PRICES", "DAYS", "CROSSED", "ADVISOR", "LAST WEEK, UP TO THE ON-DEMAND PRICE")
+		g.Head = append(g.Head, ">ON DEMAND", ">BID", ">PRICES", ">DAYS", ">CROSSED", ">ADVISOR", "LAST WEEK, UP TO THE ON-DEMAND PRICE")
+		g.Width = 0
 	}
-	b.WriteByte('\n')
 	unpriced, old := 0, 0
 	for _, q := range quotes {
 		if q.Price == nil {
@@ -43,13 +43,15 @@ func WriteTable(w io.Writer, quotes []Quote, wide bool) error {
 			mark = "*"
 			old++
 		}
-		fmt.Fprintf(&b, "%-15s %-13s %8s%s %5s %9s %8s %5s %6s", q.Pool.Zone, q.Pool.Type, dollars(q.Price, 4), mark, percent(q.Saving),
-			dollars(q.PerVCPU, 5), mttf(q.MTTF), percent(q.InHour), percent(q.InJob))
+		cells := []string{q.Pool.Zone, q.Pool.Type, dollars(q.Price, 4) + mark, percent(q.Saving), dollars(q.PerVCPU, 5), mttf(q.MTTF),
+			percent(q.InHour), percent(q.InJob)}
 		if wide {
-			q.writeMore(&b)
+			cells = append(cells, q.more()...)
 		}
-		b.WriteByte('\n')
+		g.Add(cells...)
 	}
+	var b strings.Builder
+	b.WriteString(g.String())
 	if old > 0 {
 		fmt.Fprintf(&b, "\n* no price for more than %.0f hours: the last one may not hold any more\n", stale.Hours())
 	}
@@ -60,8 +62,8 @@ func WriteTable(w io.Writer, quotes []Quote, wide bool) error {
 	return err
 }
 
-// writeMore adds the columns of the wide form.
-func (q *Quote) writeMore(b *strings.Builder) {
+// more are the cells of the wide form.
+func (q *Quote) more() []string {
 	crossed, advice := unknown, unknown
 	if q.MTTF != nil {
 		crossed = strconv.Itoa(q.MTTF.Crossings)
@@ -69,8 +71,8 @@ func (q *Quote) writeMore(b *strings.Builder) {
 	if q.Advice != nil {
 		advice = q.Advice.Interrupted
 	}
-	fmt.Fprintf(b, " %9s %8s %7d %6.0f %8s %7s  %s", dollars(q.OnDemand, 4), dollars(q.Bid, 4), q.Points,
-		time.Duration(q.Span).Hours()/24, crossed, advice, bars(q.Recent))
+	return []string{dollars(q.OnDemand, 4), dollars(q.Bid, 4), strconv.Itoa(q.Points), fmt.Sprintf("%.0f", time.Duration(q.Span).Hours()/24),
+		crossed, advice, bars(q.Recent)}
 }
 
 func dollars(u *market.USD, decimals int) string {

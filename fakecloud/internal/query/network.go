@@ -1,8 +1,11 @@
 package query
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/tierml/tierml/fakecloud/internal/region"
 )
@@ -205,9 +208,35 @@ func imageShape(_ *call, s region.Resource) image {
 func images(c *call) []image {
 	c.ignore("ExecutableBy", "IncludeDeprecated", "IncludeDisabled")
 	owners := c.list("Owner")
-	return slices.DeleteFunc(of(region.Image, imageShape)(c), func(i image) bool {
+	held := slices.DeleteFunc(of(region.Image, imageShape)(c), func(i image) bool {
 		return len(owners) > 0 && !slices.Contains(owners, i.Owner) && !slices.Contains(owners, i.OwnerAlias)
 	})
+	return append(held, broughtImages(c, owners)...)
+}
+
+// broughtImages are what tools that bring their own images ask for, by an exact name and the number of another account, which owns
+// it: as every image can be launched here, all of these are there.
+func broughtImages(c *call, owners []string) (list []image) {
+	for _, f := range c.filters() {
+		if f.name != "name" {
+			continue
+		}
+		for _, owner := range owners {
+			if len(owner) != len(Account) || strings.Trim(owner, "0123456789") != "" || owner == Account || owner == imageOwner {
+				continue
+			}
+			for _, name := range f.values {
+				if strings.ContainsAny(name, "*?") {
+					continue
+				}
+				sum := sha256.Sum256([]byte(owner + "/" + name))
+				i := imageShape(c, region.Resource{Kind: region.Image, ID: "ami-" + hex.EncodeToString(sum[:])[:17], Name: name, Text: "x86_64"})
+				i.Owner, i.OwnerAlias, i.Location = owner, "", owner+"/"+name
+				list = append(list, i)
+			}
+		}
+	}
+	return list
 }
 
 type accountAttribute struct {

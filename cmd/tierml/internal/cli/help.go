@@ -1,11 +1,15 @@
 package cli
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/tierml/tierml/internal/table"
 )
 
 // Group is a heading of the first screen with its commands, in their order there.
@@ -47,6 +51,18 @@ func Arrange(root *cobra.Command, groups []Group) {
 	}
 	root.SetUsageTemplate(usage)
 	root.SetHelpTemplate(help)
+	show := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		out := cmd.OutOrStdout()
+		defer cmd.SetOut(out)
+		var text bytes.Buffer // cobra would print an error of writing beside ours
+		cmd.SetOut(&text)
+		show(cmd, args)
+		_ = table.Folded(out, func(w io.Writer) error { // the stream keeps its first error
+			_, err := text.WriteTo(w)
+			return err
+		})
+	})
 }
 
 // help is what a command is for in one sentence, and then the rest: a long text does not repeat the short one. The first screen
