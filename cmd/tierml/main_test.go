@@ -57,7 +57,7 @@ func exitCode(ts *testscript.TestScript, negated bool, args []string) {
 }
 
 // What cannot be printed fails, help too, and says so once.
-func TestFullDisk(t *testing.T) {
+func TestUnprintable(t *testing.T) {
 	for _, args := range [][]string{{"--help"}, {"plan", "--help"}, {"version"}, {"help", "exit-codes"}} {
 		var said bytes.Buffer
 		if code := run(args, nil, fullDisk("write"), &said); code != exitFailed || strings.Count(said.String(), "no space left") != 1 || !strings.Contains(said.String(), "make room") {
