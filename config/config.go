@@ -58,10 +58,9 @@ type Job struct {
 	// Reliable are the machines that stay. Default one of the cheapest.
 	Reliable Reliable `yaml:"reliable"`
 
-	// Policy chooses pools and bids (docs/policies.md). Default `tierml`, the paper's; `checkpoint` with `run`.
+	// Policy chooses pools and bids (docs/policies.md). Default `tierml`; `checkpoint` with `run`.
 	Policy string `yaml:"policy"`
-	// Prefer is what `auto`, `cost-per-work` and `capacity` optimise: the bill (`cost`), the run time, or between them
-	// (docs/policies.md). Default `cost`.
+	// Prefer is what `auto`, `cost-per-work` and `capacity` optimise: the bill (`cost`), the run time, or both. Default `cost`.
 	Prefer string `yaml:"prefer"`
 	// ValueOfTime is the worth of finishing an hour earlier, in place of `prefer`. Default as `prefer` says.
 	ValueOfTime market.USD `yaml:"value_of_time"`
@@ -73,7 +72,7 @@ type Job struct {
 	Alerts Alerts `yaml:"alerts"`
 	// MaxDuration ends the run in order after this much market time. Default 24h.
 	MaxDuration time.Duration `yaml:"max_duration"`
-	// Deadline is the market time by which training should be done; the plan warns if that is unlikely. Default none.
+	// Deadline is the market time by which training should be done. Default none.
 	Deadline time.Time `yaml:"deadline"`
 	// OrphanAfter is how long, in wall-clock time, machines train without their controller before they stop themselves. Default 10s
 	// on `local`, else 15m.
@@ -99,8 +98,7 @@ type Job struct {
 	// Hosts makes this a file of machines that jobs share, for `tierml hosts` (docs/hosts.md), in place of `train`. Default
 	// none: a job.
 	Hosts Hosts `yaml:"hosts"`
-	// Tune looks for better settings while the job trains (docs/tuner.md); with `deterministic` the model stays the same. Default
-	// false.
+	// Tune looks for better settings while the job trains (docs/tuner.md). Default false.
 	Tune bool `yaml:"tune"`
 	// Stages are the ratios at which training changes stage. Default those of the paper.
 	Stages Stages `yaml:"stages"`
@@ -237,8 +235,8 @@ type Alerts struct {
 // Resources are the transient machines: how many, of which kinds, where, and at what price. With CloudNone
 // there are none.
 type Resources struct {
-	// Count of transient machines, or a range such as `1..4`: programs begin on the smaller number (docs/programs.md), training
-	// asks for the larger, and a scheduler grants a number between (docs/scheduler.md). Required, or `vcpu`.
+	// Count of transient machines, or a range such as `1..4`: programs begin on the smaller number, training asks for the
+	// larger, and a scheduler grants a number between. Required, or `vcpu`.
 	Count Machines `yaml:"count"`
 	// VCPU is the number of transient vCPUs, of any type: better than a count where types differ in size. Required, or `count`.
 	VCPU int `yaml:"vcpu"`
@@ -250,9 +248,9 @@ type Resources struct {
 	Zones []string `yaml:"zones"`
 	// MaxPrice is the highest price per hour of one machine. Default the type's on-demand price.
 	MaxPrice market.USD `yaml:"max_price"`
-	// Allocation is how EC2 chooses among pools that the policy finds equally good (docs/policies.md): `one-pool` (not at all),
-	// `price-capacity-optimized` or `capacity-optimized` (at any price up to the bid). Default `price-capacity-optimized` on `ec2`,
-	// else `one-pool`.
+	// Allocation is how EC2 chooses among [equally good pools](policies.md#where-the-provider-chooses): `one-pool` (not at
+	// all), `price-capacity-optimized` or `capacity-optimized` (at any price up to the bid). Default `price-capacity-optimized`
+	// on `ec2`, else `one-pool`.
 	Allocation string `yaml:"allocation"`
 }
 
@@ -318,7 +316,7 @@ func (r Reliable) Auto() bool { return r.Type == "" }
 
 // Train is what is trained, on what, for how long.
 type Train struct {
-	// App is the application (docs/applications.md): `mf` (matrix factorisation of ratings), `mlr` (softmax regression), `dnn`
+	// App is the [application](applications.md): `mf` (matrix factorisation of ratings), `mlr` (softmax regression), `dnn`
 	// (multi-layer perceptron), `lda` (topics of documents), or a linear model: `linear`, `ridge`, `lasso`, `robust` (Huber),
 	// `logistic`, `svm`. Required.
 	App string `yaml:"app" job:"required"`
@@ -333,9 +331,8 @@ type Train struct {
 	Splits int `yaml:"splits"`
 	// Partitions is the number of pieces of the parameters, which move between servers. Default 32.
 	Partitions int `yaml:"partitions"`
-	// Consistency bounds the age of the parameters that work of a clock reads. `bsp`: all updates of earlier clocks. `ssp`: all but
-	// those of the last `staleness` clocks. `asp`: workers do not wait, up to 4096 clocks. Default `bsp`, or `ssp` with a
-	// `staleness`.
+	// Consistency is what the work of a clock reads. `bsp`: all updates of earlier clocks. `ssp`: all but those of the last
+	// `staleness` clocks. `asp`: workers do not wait, up to 4096 clocks. Default `bsp`, or `ssp` with a `staleness`.
 	Consistency string `yaml:"consistency"`
 	// Staleness is how many of the last clocks may be missing with `ssp`. Default 0; 1 with `consistency: ssp`.
 	Staleness int `yaml:"staleness"`

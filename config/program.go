@@ -30,8 +30,8 @@ type UserProgram struct {
 	Workdir string `yaml:"workdir"`
 	// Envs are environment variables of setup and program. Default none.
 	Envs map[string]string `yaml:"envs"`
-	// Secrets are variables whose values are in no file of the run: each comes from the environment of `tierml run` (`env`) or a
-	// file (`file`). Default none.
+	// Secrets are variables whose values come from the environment of `tierml run` (`env`) or a file (`file`), and are in no
+	// file of the run. Default none.
 	Secrets map[string]Secret `yaml:"secrets"`
 	// State is what a program resumes from; see below. Default none: it starts over on every machine.
 	State State `yaml:"state"`
@@ -45,11 +45,11 @@ type UserProgram struct {
 	Tasks int `yaml:"tasks"`
 	// Sweep makes trials that differ in their settings; see below. Default none.
 	Sweep Sweep `yaml:"sweep"`
-	// Retries is how often a program, or each task, that fails by itself is tried again. Evictions do not count. Default 0.
+	// Retries is how often a program, or each task, that fails by itself is tried again. Default 0.
 	Retries int `yaml:"retries"`
 	// OnNotice is run when the machine is about to be reclaimed, while the program gets SIGTERM: lines of bash. Default none.
 	OnNotice string `yaml:"on_notice"`
-	// Ports that the program listens on, for `tierml forward`. They are not opened to the outside. Default none.
+	// Ports that the program listens on, for `tierml forward`. Default none.
 	Ports []int `yaml:"ports"`
 }
 

@@ -133,9 +133,9 @@ type Installation struct {
 	// FlopsPerVCPU is what plans take one vCPU to compute in a second. Default 1G.
 	FlopsPerVCPU Rate `yaml:"flops_per_vcpu"`
 
-	// What follows is not read but known: how long a machine may wait for its place before it boots; the field that says it all,
-	// which has the provider's name; what people call the provider; the account within it, where names of clusters are not unique
-	// without; and whether the file says which cluster it is, as the default is everybody's who says nothing.
+	// What follows is not in the file: how long a machine may wait for its place before it boots; the block's name, which is
+	// the provider's; what people call the provider; the account, where names of clusters are unique only within one; and
+	// whether the file names the cluster, as everybody who names none shares the default.
 	Wait                 time.Duration
 	Block, Name, Project string
 	ClusterNamed         bool

@@ -21,7 +21,7 @@ type Block struct {
 	GPUImage string `yaml:"gpu_image"`
 	// Subnets gives the subnet in each zone. Default the zone's default subnet.
 	Subnets map[string]string `yaml:"subnets"`
-	// SecurityGroups are those of the machines, which must reach each other and the controller at any port from 1024. Default the
+	// SecurityGroups are those of the machines, which must reach each other and the controller at ports from 1024. Default the
 	// default group.
 	SecurityGroups []string `yaml:"security_groups"`
 	// InstanceProfile is the role of the machines: they read `program`, splits and checkpoints. Default none.
