@@ -32,7 +32,15 @@ const ScheduleFile = "schedule.jsonl"
 // lookAtGrants is how often the scheduler looks at jobs and slots.
 const lookAtGrants = 250 * time.Millisecond
 
-// scheduler shares the slots of the shared hosts among jobs, or Config.Slots: machines of their own, wherever those are. It is used by one goroutine at a time, with the manager's lock.
+// scheduler shares the slots of the shared hosts among jobs, or Config.Slots: machines of their own, wherever those are. It is used by one
+// goroutine at a time, with the manager's lock.
+//
+// Invariant: a decision is on disk before anything of it is carried out, and what jobs have is read anew each time, from the book of slots
+// and their journals. So the next manager continues from the last whole line; told, which it lacks, is what grants.Calls can do without.
+//
+//  1. decide reads jobs, slots and prices. If there is something to decide (grants.Due), the decision is kept.
+//  2. Of what grants.Calls says, new runs are started by their records (Granted), also by the next manager if this one dies.
+//  3. carryOut asks the others, without the lock. A run that cannot be asked yet, or refuses, is asked again at the next look.
 type scheduler struct {
 	m        *Manager
 	policy   sched.Policy

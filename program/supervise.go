@@ -23,7 +23,18 @@ const (
 	openQuiet = 10 * time.Second
 )
 
-// supervisor looks after a program that runs.
+// supervisor looks after a program that runs, in one goroutine (supervise).
+//
+// Invariant: when the last state is read nothing of the program runs any more, so that what is saved is what it left.
+//
+//  1. At each tick or signal progress is reported, and regular saves begin and end beside the program.
+//  2. warn: when an end is wanted, the program is given the notice, then SIGTERM; on_notice runs beside it.
+//  3. over: it has ended by itself, with all that it started, or it is time to kill it: as late as what is unsent still reaches the store before
+//     the deadline (killAt).
+//  4. conclude kills what is left, and saves for the last time. Files that it was writing when it was stopped are left out (halfWritten): the
+//     version of the save before is worth more than half of a new one.
+//
+// A machine that is gone before step 4 is over leaves the newest whole generation in the store (mirror.Mirror).
 type supervisor struct {
 	*attempt
 	p, hook *process

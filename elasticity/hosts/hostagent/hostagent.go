@@ -92,7 +92,14 @@ type process struct {
 	ended   chan struct{}
 }
 
-// agent is a host's process.
+// agent is a host's process. One goroutine has its state (follow).
+//
+// Invariant: a slot's process never runs without its agent, which holds the other end of what the process has as standard input (EndWithHost). So
+// no process has to be found again: an agent that starts has none, and starts one for each slot that the desk says.
+//
+// The desk always sends all slots of the host, so that an answer that is lost costs nothing: what is missing is started, and what runs and is not
+// there is stopped (obey). An end is reported until a call that had it is answered; the slot is not started again for that answer, which
+// may have been made before (reported).
 type agent struct {
 	cfg     Config
 	desk    *desk.Host
