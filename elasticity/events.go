@@ -26,7 +26,6 @@ type (
 	Disconnected    = training.Disconnected
 	Exported        = training.Exported
 	ManifestWritten = training.ManifestWritten
-	SaveWanted      = training.SaveWanted
 	Preferred       = training.Preferred
 )
 

@@ -108,8 +108,6 @@ func (c *Controller) take(e Event) (due bool) {
 		c.training.TakeExported(e)
 	case ManifestWritten:
 		c.training.Saves.TakeManifest(e)
-	case SaveWanted:
-		c.training.Cuts.SaveNow()
 	case Preferred:
 		c.training.Layout.Prefer(e.Preference)
 	default:

@@ -29,8 +29,6 @@ type (
 		Trouble  string
 		Err      error
 	}
-	// SaveWanted asks for a checkpoint of the next cut, which is named at once; a Record of it, or of its failure, follows.
-	SaveWanted struct{}
 	// Preferred answers Profiled: whoever places jobs on shared machines would have partitions owned so.
 	Preferred struct{ tiers.Preference }
 )
@@ -39,7 +37,6 @@ func (Reported) Event()        {}
 func (Disconnected) Event()    {}
 func (Exported) Event()        {}
 func (ManifestWritten) Event() {}
-func (SaveWanted) Event()      {}
 func (Preferred) Event()       {}
 
 // What training does.
