@@ -41,6 +41,7 @@ const lookAtGrants = 250 * time.Millisecond
 //  1. decide reads jobs, slots and prices. If there is something to decide (grants.Due), the decision is kept.
 //  2. Of what grants.Calls says, new runs are started by their records (Granted), also by the next manager if this one dies.
 //  3. carryOut asks the others, without the lock. A run that cannot be asked yet, or refuses, is asked again at the next look.
+//  4. giveBack asks the shared hosts to release those that the decision has no use for, once no job has more than it was granted.
 type scheduler struct {
 	m        *Manager
 	policy   sched.Policy

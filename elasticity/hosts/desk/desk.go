@@ -63,6 +63,10 @@ type Config struct {
 }
 
 // Desk is a running service. Its methods may be called concurrently.
+//
+// Invariant: whatever an answer or an action follows from is on disk before (keep), and all of it happens under one lock, so that lines are
+// in the order of the decisions. When a line cannot be written, nothing more is answered or done: the run ends, its hosts are left to
+// the next process, and that one resumes from the last whole line.
 type Desk struct {
 	cfg  Config
 	file *os.File
