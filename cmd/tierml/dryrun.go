@@ -263,7 +263,7 @@ func lengths(texts []string) (out []time.Duration, err error) {
 	for _, text := range texts {
 		hours, err := strconv.ParseFloat(text, 64)
 		if err != nil || !(hours > 0) || hours > 10000 {
-			return nil, fmt.Errorf("--hours %q: write numbers above 0, such as 2,8,20", text)
+			return nil, fmt.Errorf("--hours %q: write numbers above 0 and up to 10000, such as 2,8,20", text)
 		}
 		if length := time.Duration(hours * float64(time.Hour)).Round(time.Second); !slices.Contains(out, length) {
 			out = append(out, max(length, time.Second))

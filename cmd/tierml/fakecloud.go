@@ -213,6 +213,23 @@ func (o *fakecloudFlags) configure(now time.Time, log io.Writer) (fakecloud.Conf
 	return c, nil
 }
 
+// printOutside says when the recording holds no prices of the time that is played: the first and last ones are taken to hold.
+func printOutside(out io.Writer, c fakecloud.Config) {
+	var first, last time.Time
+	for _, h := range c.Prices {
+		if p, some := h.First(); some && (first.IsZero() || p.At.Before(first)) {
+			first = p.At
+		}
+		if p, some := h.Last(); some && p.At.After(last) {
+			last = p.At
+		}
+	}
+	if start := c.Clock.Market; !first.IsZero() && (start.Before(first) || start.After(last)) {
+		fmt.Fprintf(out, "Warning: the recorded prices go from %s to %s: before them nothing is on sale, after them the last ones stay\n",
+			first.UTC().Format(time.RFC3339), last.UTC().Format(time.RFC3339))
+	}
+}
+
 // startTime is what --start says, or the first time at which every pool has a price.
 func (o *fakecloudFlags) startTime(prices map[market.Pool]*market.History) (time.Time, error) {
 	if o.start != "" {
@@ -284,6 +301,7 @@ func (o *fakecloudFlags) run(cmd *cobra.Command) error {
 	fmt.Fprintf(out, "%s API of %s at %s\n", kind.Title, c.Region, cloud.Endpoint())
 	fmt.Fprintf(out, "market time starts at %s and runs %g times as fast; %d spot pools, %d types, rules %s\n",
 		c.Clock.Market.UTC().Format(time.RFC3339), c.Clock.Speed, len(c.Prices), len(c.Types), c.Rules.Name())
+	printOutside(out, c)
 	fmt.Fprintln(out, "try: "+strings.NewReplacer("{endpoint}", cloud.Endpoint(), "{region}", c.Region).Replace(kind.Try))
 	if !sameuser.Supported {
 		fmt.Fprintln(out, "this system does not tell whose a connection is: every user of this host can use the cloud")

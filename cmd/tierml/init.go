@@ -140,6 +140,9 @@ func writeJobFile(ctx context.Context, path string, w jobinit.Wanted, out io.Wri
 		return usageError{err}
 	}
 	file, err := os.CreateTemp(filepath.Dir(path), ".init-*.yaml") // beside it: paths are relative to its folder
+	if errors.Is(err, fs.ErrNotExist) {
+		return usageError{fmt.Errorf("there is no folder %s for %s; make it, or name another file", filepath.Dir(path), filepath.Base(path))}
+	}
 	if err != nil {
 		return fmt.Errorf("writing the job file: %w", err)
 	}

@@ -99,6 +99,9 @@ func (o marketOptions) show(cmd *cobra.Command) error {
 	if query.At.IsZero() {
 		query.At = t.Summary.Last
 	}
+	if first, last := t.Summary.First, t.Summary.Last; query.At.Before(first) || query.At.After(last.Add(longSilence)) {
+		return usageError{fmt.Errorf("--at %s is outside the prices, which go from %s to %s; write a time between them", o.at, first.UTC().Format(time.RFC3339), last.UTC().Format(time.RFC3339))}
+	}
 	printDoubts(cmd.ErrOrStderr(), t.Doubts(o.has))
 	quotes := quote.Make(markets, query)
 	out := cmd.OutOrStdout()
@@ -116,6 +119,9 @@ func (o marketOptions) show(cmd *cobra.Command) error {
 	}
 	return nil
 }
+
+// longSilence is how long a last price can be taken to hold: price lists of Compute Engine come every month.
+const longSilence = 31 * 24 * time.Hour
 
 // query reads what the flags say, and the files beside the prices.
 func (o marketOptions) query() (q quote.Query, err error) {
@@ -136,7 +142,7 @@ func (o marketOptions) query() (q quote.Query, err error) {
 	}
 	if o.catalog != "" {
 		if q.Catalog, err = local.ReadCatalog(o.catalog); err != nil {
-			return q, fmt.Errorf("%s: %w", o.catalog, err)
+			return q, usageError{fmt.Errorf("--catalog: %s: %w; %s", o.catalog, err, local.WantedCatalog)}
 		}
 	}
 	if o.advisor != "" {
@@ -167,7 +173,7 @@ func (o marketOptions) prices(cmd *cobra.Command) (t *trace.Trace, where string,
 	for _, file := range o.traces {
 		one, err := local.ReadPrices(file)
 		if err != nil {
-			return nil, "", fmt.Errorf("%s: %w", file, err)
+			return nil, "", usageError{fmt.Errorf("--trace: %s: %w; %s", file, err, local.WantedPrices)}
 		}
 		all, names = append(all, one), append(names, filepath.Base(file))
 	}

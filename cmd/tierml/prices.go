@@ -209,6 +209,9 @@ func (o importOptions) file(ctx context.Context, s *store.Store, file string, no
 		}
 		fmt.Fprintf(out, "%s: %s\n", file, &t.Summary)
 		printNotes(out, &t.Summary)
+		if len(t.Markets) == 0 {
+			return fmt.Errorf("%s: none of its rows has a price that can be kept; name another file, or another --product", file)
+		}
 		markets = t.Markets
 	}
 	bar.Done()

@@ -76,6 +76,9 @@ func newPsCommand() *cobra.Command {
 					dashboard.Place(rows, view)
 				}
 			}
+			if len(rows) == 0 && len(dirs) > 0 && forPeople(format) {
+				return nil // there are runs, and why none is shown was said
+			}
 			if err := writePs(cmd.OutOrStdout(), rows, format); err != nil {
 				return err
 			}

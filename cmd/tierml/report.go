@@ -97,7 +97,7 @@ func findJournals(args []string) ([]string, error) {
 	paths := make([]string, len(args))
 	for i, arg := range args {
 		paths[i] = arg
-		if arg != "" && filepath.Base(arg) != arg { // a path, which is a journal or a run's directory
+		if info, err := os.Stat(arg); arg != "" && filepath.Base(arg) != arg || err == nil && info.Mode().IsRegular() { // a journal, or a run's directory
 			continue
 		}
 		dir, err := findRun([]string{arg})

@@ -98,6 +98,8 @@ func open(path string, o *bolt.Options) (*Store, error) {
 	switch {
 	case errors.Is(err, bolterrors.ErrTimeout):
 		return nil, fmt.Errorf("the price store %s is in use by another process; try again when it is done", path)
+	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrVersionMismatch), errors.Is(err, bolterrors.ErrChecksum):
+		return nil, fmt.Errorf("%s is no price store: %w; name another file with --store, or move this one away", path, err)
 	case err != nil:
 		return nil, fmt.Errorf("opening the price store %s: %w", path, err)
 	}

@@ -121,6 +121,9 @@ func (d *Dialogue) Fill(w *Wanted) error {
 			return err
 		}
 	}
+	if given := w.forMachines(); w.Cloud == config.CloudNone && given != "" {
+		return fmt.Errorf("--%s is for machines, and cloud: none buys none; leave it out, or name another --cloud", given)
+	}
 	if len(d.missing) == 0 && w.Cloud != config.CloudNone {
 		if err := d.machines(w); err != nil {
 			return err
@@ -137,10 +140,31 @@ func (d *Dialogue) Fill(w *Wanted) error {
 	return nil
 }
 
+// forMachines is the first flag that was given and only means something where machines are bought; empty = none.
+func (w *Wanted) forMachines() string {
+	switch {
+	case w.Budget != "":
+		return "budget"
+	case len(w.Types) > 0:
+		return "types"
+	case len(w.Zones) > 0:
+		return "zones"
+	case w.Count != 0:
+		return "count"
+	case w.Reliable != "":
+		return "reliable"
+	}
+	return ""
+}
+
 func (d *Dialogue) training(w *Wanted) (err error) {
 	if w.Data, err = d.ask(w.Data, question{flag: "data", text: "Training data (a file, s3:// or gs://), or a script of your own or its folder", suggestion: firstOf(
 		"examples/data/jester5k.csv.gz", "data/jester5k.csv.gz"), check: func(path string) error {
 		if IsProgram(path) {
+			if info, err := os.Stat(path); err == nil && info.IsDir() {
+				_, err = scriptOf(path)
+				return err
+			}
 			return nil
 		}
 		if err := file(path); err != nil {
@@ -401,6 +425,9 @@ func readable(path string) error {
 		return err
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.Size() == 0 {
+		return fmt.Errorf("%s is empty", path)
+	}
 	text, err := input.Plain(f)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)

@@ -94,7 +94,7 @@ func scriptOf(folder string) (string, error) {
 	}
 	switch len(all) {
 	case 0:
-		return "", fmt.Errorf("%s has no script (.py or .sh)", folder)
+		return "", fmt.Errorf("%s has no script (.py or .sh); name a file of training data, or a script", folder)
 	case 1:
 		return all[0], nil
 	}

@@ -83,7 +83,18 @@ func FlagError(cmd *cobra.Command, err error) error {
 			instead = didYouMeanFlag(name, flagNames(cmd))
 		}
 	}
+	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		if wanted := wantedValue[bad.GetFlag().Value.Type()]; wanted != "" {
+			err = fmt.Errorf("--%s: %q is not %s", bad.GetFlag().Name, bad.GetValue(), wanted)
+		}
+	}
 	return fmt.Errorf("%w%s; see `%s --help`", err, instead, cmd.CommandPath())
+}
+
+// wantedValue is what may be written, by the type of a flag; others have words of their own.
+var wantedValue = map[string]string{
+	"int": "a whole number", "int64": "a whole number", "uint64": "a whole number from 0 on", "float64": "a number", "bool": "true or false",
+	"duration": "a time, such as 90s, 10m or 2h",
 }
 
 func didYouMeanFlag(name string, names []string) string {
