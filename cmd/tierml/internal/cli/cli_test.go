@@ -104,7 +104,7 @@ func TestMistakes(t *testing.T) {
 	root.SetFlagErrorFunc(FlagError)
 	for line, want := range map[string]string{
 		"work --nubmer 4": "unknown flag: --nubmer (did you mean --number?); see `tool work --help`",
-		"work --zebra":    "unknown flag: --zebra; see", "work -z": "unknown shorthand flag", "work -n x": "invalid argument",
+		"work --zebra":    "unknown flag: --zebra; see", "work -z": "unknown shorthand flag", "work -n x": "--number: \"x\" is not a whole number; see",
 	} {
 		root.SetArgs(strings.Fields(line))
 		if err := root.Execute(); err == nil || !strings.Contains(err.Error(), want) {
