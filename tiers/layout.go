@@ -74,25 +74,22 @@ func (t Thresholds) Serving(transient int) int {
 //
 // Not done: placing by hash. It needs no earlier layout, but leaves shares uneven, and a clock takes as long as its fullest server.
 func Arrange(now Layout, members []Member, stage Stage, serving int) Layout {
-	members = slices.Clone(members)
-	slices.SortFunc(members, func(a, b Member) int {
-		return cmp.Or(cmp.Compare(a.Joined, b.Joined), cmp.Compare(a.ID, b.ID))
-	})
-	reliable := pick(members, func(m Member) bool { return m.Tier == Reliable && !m.Leaving })
-	transient := pick(members, func(m Member) bool { return m.Tier == Transient && !m.Leaving })
+	members = byAge(members)
+	stay := func(tier Tier) func(*Member) bool {
+		return func(m *Member) bool { return m.Tier == tier && !m.Leaving }
+	}
+	transient, staying := Count(members)
+	reliable := pick(members, staying, stay(Reliable))
 
 	next := Layout{Stage: stage}
-	servers, workers := reliable, pick(members, func(m Member) bool { return !m.NoWork })
+	tier, most := Reliable, cmp.Or(serving, staying)
 	if next.Stage != Stage1 || len(reliable) == 0 { // without reliable machines the others serve (footnote 7)
-		servers = transient
-		serving = cmp.Or(serving, (len(transient)+1)/2)
+		tier, most = Transient, cmp.Or(serving, (transient+1)/2)
 	}
-	serves := now.serve()
-	servers = append(pick(servers, serves), pick(servers, func(m Member) bool { return !serves(m) })...)
-	servers = servers[:min(cmp.Or(serving, len(servers)), len(servers))]
-	if next.Stage == Stage3 {
-		workers = pick(members, func(m Member) bool { return m.Tier == Transient && !m.NoWork })
-	}
+	serves, may := now.serve(), stay(tier)
+	servers := pick(members, most, func(m *Member) bool { return may(m) && serves(m) })
+	servers = append(servers, pick(members, most-len(servers), func(m *Member) bool { return may(m) && !serves(m) })...)
+	workers := pick(members, len(members), func(m *Member) bool { return !m.NoWork && (next.Stage != Stage3 || m.Tier == Transient) })
 	next.Route.Version = now.Route.Version
 	next.Route.Owner = spread(now.Route.Owner, dataless(servers), equally)
 	next.Route.Backup = spread(now.Route.Backup, dataless(reliable), equally)
@@ -100,27 +97,34 @@ func Arrange(now Layout, members []Member, stage Stage, serving int) Layout {
 	return next
 }
 
+// byAge returns members by age: these, if they are.
+func byAge(members []Member) []Member {
+	order := func(a, b Member) int { return cmp.Or(cmp.Compare(a.Joined, b.Joined), cmp.Compare(a.ID, b.ID)) }
+	if slices.IsSortedFunc(members, order) {
+		return members
+	}
+	members = slices.Clone(members)
+	slices.SortFunc(members, order)
+	return members
+}
+
 // serve reports of members whether they own partitions.
-func (l Layout) serve() func(Member) bool {
+func (l Layout) serve() func(*Member) bool {
 	owners := map[ps.ServerID]bool{}
 	for _, id := range l.Route.Owner {
 		owners[id] = true
 	}
-	return func(m Member) bool { return owners[m.ID] }
+	return func(m *Member) bool { return owners[m.ID] }
 }
 
 // Rotate returns for each partition another owner than it has in a layout: the next of those that serve or, of a single one,
 // the oldest member of its tier that stays and does not. false: there is no other.
 func Rotate(l Layout, members []Member) (owners []ps.ServerID, ok bool) {
-	members = slices.Clone(members)
-	slices.SortFunc(members, func(a, b Member) int {
-		return cmp.Or(cmp.Compare(a.Joined, b.Joined), cmp.Compare(a.ID, b.ID))
-	})
+	members = byAge(members)
 	serves := l.serve()
-	servers := pick(members, serves)
+	servers := pick(members, len(members), serves)
 	if len(servers) == 1 {
-		others := pick(members, func(m Member) bool { return !serves(m) && m.Tier == servers[0].Tier && !m.Leaving })
-		servers = append(servers, others[:min(1, len(others))]...)
+		servers = append(servers, pick(members, 1, func(m *Member) bool { return !serves(m) && m.Tier == servers[0].Tier && !m.Leaving })...)
 	}
 	if len(servers) < 2 {
 		return nil, false
@@ -149,13 +153,12 @@ func Prefer(l *Layout, members []Member, owners []ps.ServerID) bool {
 	return true
 }
 
-// dataless forgets the members' splits, which have nothing to do with partitions.
-func dataless(members []Member) []Member {
-	out := slices.Clone(members)
-	for i := range out {
-		out[i].Loaded = nil
+// dataless forgets the splits of picked members, which have nothing to do with partitions.
+func dataless(picked []Member) []Member {
+	for i := range picked {
+		picked[i].Loaded = nil
 	}
-	return out
+	return picked
 }
 
 // Roles returns what a member does in a layout, in the order of the roles' constants.
@@ -180,11 +183,15 @@ func (l Layout) Roles(m Member) []Role {
 	return roles
 }
 
-func pick(members []Member, keep func(Member) bool) []Member {
-	var out []Member
-	for _, m := range members {
-		if keep(m) {
-			out = append(out, m)
+// pick returns the first members that are to be kept, so many at most.
+func pick(members []Member, most int, keep func(*Member) bool) []Member {
+	out := make([]Member, 0, max(0, min(most, len(members))))
+	for i := range members {
+		if len(out) == cap(out) {
+			break
+		}
+		if keep(&members[i]) {
+			out = append(out, members[i])
 		}
 	}
 	return out

@@ -98,16 +98,28 @@ func (h *orphans) take(data SplitSet) int {
 // holdings returns the items that each member holds, and those that none does.
 func holdings(now []ps.ServerID, members []Member) (held [][]int, none orphans) {
 	index := make(map[ps.ServerID]int, len(members))
-	for i, m := range members {
-		index[m.ID] = i
+	for i := range members {
+		index[members[i].ID] = i
 	}
 	held, none.is = make([][]int, len(members)), make([]bool, len(now))
+	holders, counts := make([]int, len(now)), make([]int, len(members))
 	for item, id := range now {
-		if i, ok := index[id]; ok {
-			held[i] = append(held[i], item)
-		} else {
-			none.is[item] = true
+		i, ok := index[id]
+		if !ok {
+			holders[item], none.is[item] = -1, true
 			none.left++
+			continue
+		}
+		holders[item] = i
+		counts[i]++
+	}
+	all := make([]int, 0, len(now)+len(members))
+	for i, n := range counts { // with room for one more each
+		held[i], all = all[len(all):len(all):len(all)+n+1], all[:len(all)+n+1]
+	}
+	for item, i := range holders {
+		if i >= 0 {
+			held[i] = append(held[i], item)
 		}
 	}
 	return held, none

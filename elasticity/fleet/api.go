@@ -198,13 +198,22 @@ func (f *Fleet) Progressed() {
 // NextDue calls by with each time at which there is something to do although nothing happens.
 func (f *Fleet) NextDue(by func(time.Time)) {
 	by(f.Reliable.After)
+	var unbilled time.Time // since when the first of those waits whose time is not over
+	wait := ChargeWait(f.cfg.Settings)
 	for _, m := range f.Roster.going {
 		switch {
 		case m.Ended && !m.Charged:
-			by(m.EndedAt)
-			by(f.Awake.Due(m.SawEnd, ChargeWait(f.cfg.Settings)))
+			if m.EndedAt.After(f.Now) {
+				by(m.EndedAt)
+			}
+			if (unbilled.IsZero() || m.SawEnd.Before(unbilled)) && !f.Awake.Over(m.SawEnd, wait) {
+				unbilled = m.SawEnd
+			}
 		case m.Draining && !m.Leaving && !m.Lost && !m.Ended:
 			by(f.PaidUntil(m).Add(-f.cfg.DrainMargin))
 		}
+	}
+	if !unbilled.IsZero() {
+		by(f.Awake.Due(unbilled, wait))
 	}
 }

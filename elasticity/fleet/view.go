@@ -60,21 +60,23 @@ func (v *view) seeHeld(all []bidding.Allocation) []bidding.Allocation {
 	}
 	var groups []group // of all[wanted:]
 	wanted, i := len(all), -1
+	var last *Machine // of group i; machines of a launch mostly follow each other
 	for _, m := range v.roster.List {
 		if !v.cfg.chosen(m.Tier) || m.Lost || m.Ended || m.Terminating {
 			continue
 		}
-		g := group{m.Token, m.Pool, m.Draining || m.Leaving, m.Warned}
-		if i < 0 || groups[i] != g { // machines of a launch mostly follow each other
-			i = slices.Index(groups, g)
+		goes := m.Draining || m.Leaving
+		if last == nil || last.Token != m.Token || last.Pool != m.Pool || last.Warned != m.Warned || (last.Draining || last.Leaving) != goes {
+			g := group{m.Token, m.Pool, goes, m.Warned}
+			if i = slices.Index(groups, g); i < 0 {
+				i = len(groups)
+				groups = append(groups, g)
+				all = append(all, bidding.Allocation{
+					Pool: m.Pool, Bid: m.bid, Launch: m.Launched, Draining: g.draining, Warned: g.warned,
+				})
+			}
 		}
-		if i < 0 {
-			i = len(groups)
-			groups = append(groups, g)
-			all = append(all, bidding.Allocation{
-				Pool: m.Pool, Bid: m.bid, Launch: m.Launched, Draining: g.draining, Warned: g.warned,
-			})
-		}
+		last = m
 		held := &all[wanted+i]
 		held.Count++
 		if m.Joined > 0 {

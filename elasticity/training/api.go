@@ -93,6 +93,9 @@ func (t *Training) Advance() {
 // shortened a machine's patience (see patience), and it has been silent for longer than that. Restless: there may be something
 // to do in the next step, whatever happens; how much time a flush has left changes by itself, and any word may end an outage.
 func (t *Training) Look() (now, restless bool) {
+	if t.adopting == nil { // which looks for the lost, too
+		t.Nodes.prune()
+	}
 	t.Silence.Next = t.Silence.next()
 	return !t.Now.Before(t.Silence.Next), t.Layout.WantsFlush() || t.Silence.outage != nil
 }

@@ -194,7 +194,7 @@ func (t *Training) checkObeyed(m *Node, do tiers.Do, a tiers.Answer) bool {
 // is fenced and its splits are handed on.
 func (t *Training) Lose(lost *step.Machine) {
 	m := t.Nodes.ByID[lost.ID]
-	m.Lost, t.Nodes.rate = true, 0
+	m.Lost, t.Nodes.lost, t.Nodes.rate = true, true, 0
 	t.Cuts.Pace.Dirty -= m.Stats.CutBytes
 	m.Stats.CutBytes = 0
 	t.Nodes.forget(m)

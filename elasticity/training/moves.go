@@ -55,6 +55,9 @@ func (t *Training) advanceMoves() {
 		!t.Layout.Standing() || t.Ending || t.Now.Before(t.Layout.MoveRetry) || t.Layout.WantsFlush() || t.wantsHalt() {
 		return
 	}
+	if slices.Equal(t.Layout.Route.Owner, t.Layout.Target.Route.Owner) {
+		return
+	}
 	turning := t.Layout.rotating
 	hasty := turning != nil && turning.hasty || slices.ContainsFunc(t.Nodes.Members(), func(m *Node) bool { return m.Warned })
 	type hop struct{ from, to ps.ServerID }

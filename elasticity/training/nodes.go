@@ -59,9 +59,10 @@ type Node struct {
 type nodes struct {
 	*step.Step
 	ByID     map[ps.ServerID]*Node
-	Roster   []*Node // those that are not archived, in the order of joining, then by id: first those that have not joined
+	Roster   []*Node // those of which something is expected, in the order of joining, then by id: first those that have not joined
 	reliable []*Node // of Roster, those of the reliable tier
 	dead     []*Node // lost while they took part, and not known to hold no split
+	lost     bool    // some of Roster are: see prune
 	rate     float64 // of all members together; 0 = to be summed up again
 	joins    int
 	callers  map[ps.ServerID]tiers.Hello // unknown so far: the answer to their launch is on its way
@@ -110,6 +111,15 @@ func (ns *nodes) seat(m *Node) {
 	ns.Roster = slices.Insert(ns.Roster, i, m)
 	if ns.rate = 0; m.Tier == step.Reliable {
 		ns.reliable = append(ns.reliable, m)
+	}
+}
+
+// prune takes those out of the roster that are lost: of a thousand that are taken together, each end has the rest looked at.
+func (ns *nodes) prune() {
+	if ns.lost {
+		ns.lost = false
+		gone := func(m *Node) bool { return m.Lost }
+		ns.Roster, ns.reliable = slices.DeleteFunc(ns.Roster, gone), slices.DeleteFunc(ns.reliable, gone)
 	}
 }
 
