@@ -20,10 +20,10 @@ import (
 //
 // in expectation. Work, what is paid for it and the time it takes follow from what prices did within one increment after
 // moments of the last week at which they were like now (priceOdds). Worth is what a unit of work costs otherwise, upkeep
-// included (worth): what is worse than that is better done later. With whole-hour billing machines are paid for by the
-// hour, so that each of them is decided about again shortly before its hour is over: kept at its bid, replaced by others at
-// a new one, which start while it still works, or given back. It waits for better prices as long as that is expected to be
-// cheaper, but within patience.
+// included (worth): what is worse than that is better done later. It rises while the job waits (worthNow). With whole-hour
+// billing machines are paid for by the hour, so that each of them is decided about again shortly before its hour is over: kept
+// at its bid, replaced by others at a new one, which start while it still works, or given back. It waits for better prices as
+// long as that is expected to be cheaper, but within patience.
 type CostPerWork struct {
 	// Memo keeps what follows from the past alone, when many runs over the same past are simulated; nil = nothing is
 	// kept.
@@ -90,6 +90,7 @@ type budgeting struct {
 	fleet fleet
 
 	forecast *forecast
+	worth    float64  // of a unit of work, now
 	offers   []offer  // Index: candidate; those for which the number of machines is unknown have none
 	options  []option // the best of each candidate that can be bought from now
 }
@@ -187,7 +188,7 @@ func (b *budgeting) best(candidate, machines int, rest float64, startup time.Dur
 		}
 		paid, upkeep := float64(c.paid*o.perHour(pay)), float64(float64(b.Job.hour())*c.hours)
 		work := c.work * o.rate
-		one := option{candidate: candidate, machines: machines, bid: bids[i], prospect: c, score: float64(b.forecast.worth*work) - paid - upkeep}
+		one := option{candidate: candidate, machines: machines, bid: bids[i], prospect: c, score: float64(b.worth*work) - paid - upkeep}
 		if work > 0 {
 			one.perWork = (paid + upkeep) / work
 		}
@@ -227,9 +228,10 @@ func (b *budgeting) lookAhead() {
 	compute := func() any { return b.lookBack(until) }
 	if b.Memo != nil {
 		b.forecast = b.Memo.Recall(b.key(until), compute).(*forecast)
-		return
+	} else {
+		b.forecast = compute().(*forecast)
 	}
-	b.forecast = compute().(*forecast)
+	b.worth = b.worthNow()
 }
 
 // forecastKey is what a forecast depends on beside the prices themselves.
@@ -285,10 +287,13 @@ func (b *budgeting) least() float64 {
 
 // hurried reports whether the job must continue whatever it costs: for its deadline, or because cheap times are too long in
 // coming.
-func (b *budgeting) hurried() bool {
+func (b *budgeting) hurried() bool { return b.waited() > 1 }
+
+// waited is what part of the time to wait is gone: 0 at first, 1 when what is left is just enough to do the work, and then more.
+func (b *budgeting) waited() float64 {
 	left, known := b.Job.WorkLeft()
 	if !known {
-		return b.Now.Sub(b.Job.Started) > patience
+		return b.Now.Sub(b.Job.Started).Hours() / patience.Hours()
 	}
 	slowest := math.Inf(1)
 	for i := range b.offers {
@@ -297,14 +302,35 @@ func (b *budgeting) hurried() bool {
 		}
 	}
 	if math.IsInf(slowest, 1) {
-		return false
+		return 0
 	}
 	hours := func(work float64) time.Duration { return time.Duration(work / slowest * float64(time.Hour)) }
 	latest := b.Job.Deadline
 	if latest.IsZero() {
 		latest = b.Job.Started.Add(2*hours(b.Job.Work) + patience)
 	}
-	return b.Now.Add(hours(left) + 2*b.Job.Startup).After(latest)
+	slack := latest.Sub(b.Now) - hours(left) - 2*b.Job.Startup
+	if slack < 0 {
+		return math.Inf(1)
+	}
+	all := latest.Sub(b.Job.Started) - hours(b.Job.Work) - 2*b.Job.Startup
+	return 1 - min(float64(slack)/float64(max(all, 1)), 1)
+}
+
+// worthNow is what a unit of work costs otherwise. At first that is what it cost in the week before. Those prices may not come back: waiting ends
+// with the dearest that the job may pay, and the more of it is gone, the nearer to that. Prices compare by ratios, and so does the way
+// between the two.
+func (b *budgeting) worthNow() float64 {
+	usual, dearest := b.forecast.worth, math.Inf(1)
+	for i := range b.offers {
+		if o := &b.offers[i]; o.rate > 0 && o.bound > 0 {
+			dearest = min(dearest, o.perWork(o.bound)+float64(b.Job.hour())/o.rate)
+		}
+	}
+	if _, known := b.Job.WorkLeft(); !known || math.IsInf(dearest, 1) || usual <= 0 || dearest <= usual {
+		return usual // also of work without an end, as of shared hosts: there is no time by which it must be done
+	}
+	return usual * math.Pow(dearest/usual, min(b.waited(), 1))
 }
 
 // fill buys what is missing, when that is worth it.
@@ -321,7 +347,7 @@ func (b *budgeting) fill(missing units) {
 	best := b.options[0]
 	if best.score < b.least() {
 		b.plan.Why = fmt.Sprintf("waiting: the best, %s, would cost $%s per vCPU hour, and work is expected at $%s",
-			b.name(best.candidate), dollarText(best.perWork), dollarText(b.forecast.worth))
+			b.name(best.candidate), dollarText(best.perWork), dollarText(b.worth))
 		return
 	}
 	b.buy(best)
@@ -404,7 +430,7 @@ func (b *budgeting) renewOne(h Allocation, candidate int, final bool) {
 		// moves when the hour is over.
 		o := b.options[0]
 		upkeep := float64(b.Job.hour()) * b.Job.Startup.Hours()
-		unused := float64(b.forecast.worth*b.offers[candidate].of(h.Count).rate) * b.Job.Leave.Hours()
+		unused := float64(b.worth*b.offers[candidate].of(h.Count).rate) * b.Job.Leave.Hours()
 		if o.machines > 0 && o.score+upkeep-unused > kept.score && o.score >= b.least() {
 			b.buy(o)
 			if final {
@@ -420,7 +446,7 @@ func (b *budgeting) renewOne(h Allocation, candidate int, final bool) {
 		return
 	case !worthKeeping || kept.score < b.least():
 		b.release(h, h.Count, fmt.Sprintf("another hour would cost $%s per vCPU hour, and work is expected at $%s",
-			dollarText(kept.perWork), dollarText(b.forecast.worth)))
+			dollarText(kept.perWork), dollarText(b.worth)))
 		return
 	case kept.machines < h.Count:
 		b.release(h, h.Count-kept.machines, "the others will do the rest of the work within the next hour")

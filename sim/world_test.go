@@ -96,6 +96,22 @@ func b() bidding.Candidate { return candidate("b", 8, 48*cent, 0, 40) }
 // crossing is pool a, whose price is above every bid from 1.5 h to 2.5 h.
 func crossing() bidding.Candidate { return candidate("a", 4, 24*cent, 0, 5, 1.5, 100, 2.5, 5) }
 
+// TestWaitingEnds: what cost 2 cents for ten days costs 6 when the job starts, a quarter of on demand, and after ten hours more than on demand.
+// cost-per-work waits for the old price, but takes the new one before all of its time to wait is gone: then there is nothing cheaper left.
+func TestWaitingEnds(t *testing.T) {
+	cfg := scenario(t, candidate("a", 4, 24*cent, -239, 2, 0, 6, 10, 100))
+	cfg.Policy, cfg.Reliable.Type.OnDemand = bidding.CostPerWork{}, cent
+	r, entries := run(t, cfg)
+	if !r.Finished() || r.Runtime < 4*time.Hour || r.Runtime > 12*time.Hour {
+		t.Errorf("%+v", r)
+	}
+	for _, e := range entries {
+		if e.Kind == journal.Intent && e.Tier == "transient" && e.Pool != spot("a").String() {
+			t.Errorf("bought in %s: %s", e.Pool, e.Why)
+		}
+	}
+}
+
 // never is a pool that nobody buys in.
 func never() bidding.Candidate { return candidate("never", 4, 24*cent, 0, 100) }
 
