@@ -99,8 +99,9 @@ evictions: $(CACHE) ## costs by policy as machines are evicted more often, on re
 
 .PHONY: auto
 auto: STARTS ?= 100
-auto: ## policy: auto beside the best fixed policy in hindsight, checkpoint and the clairvoyant, on DATA's recordings (STARTS=n, ONLY=part of a name, KEPT=file to continue)
-	@TIERML_AUTO_STARTS=$(STARTS) TIERML_AUTO_DATA="$(abspath $(DATA))" TIERML_AUTO_ONLY="$(ONLY)" TIERML_AUTO_KEPT="$(abspath $(KEPT))" \
+auto: HOURS = 8 20
+auto: ## policy: auto beside the best fixed policy in hindsight, checkpoint and the clairvoyant, on DATA's recordings (STARTS=n, HOURS=, ONLY=part of a name, KEPT=file to continue)
+	@TIERML_AUTO_STARTS=$(STARTS) TIERML_AUTO_HOURS="$(HOURS)" TIERML_AUTO_DATA="$(abspath $(DATA))" TIERML_AUTO_ONLY="$(ONLY)" TIERML_AUTO_KEPT="$(abspath $(KEPT))" \
 	  $(GO) test ./sim/sweep -run AutoOnRecordings -v -count=1 -timeout 0
 
 .PHONY: auto-speed

@@ -29,7 +29,11 @@ func TestAutoOnRecordings(t *testing.T) {
 	var total autoTotals
 	fmt.Println(autoHeader)
 	markets := autoMarkets(t, data)
-	for _, hours := range []float64{8, 20} { // the shorter ones first, so that what is broken off has met all markets
+	for _, length := range strings.Fields(os.Getenv("TIERML_AUTO_HOURS")) { // the shorter ones first: what is broken off has met all markets
+		hours, err := strconv.ParseFloat(length, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
 		for _, m := range markets {
 			if !strings.Contains(m.name, os.Getenv("TIERML_AUTO_ONLY")) {
 				continue
