@@ -306,7 +306,7 @@ func aboveLimits(s dashboard.Sweep) string {
 	budget, none := market.ParseUSD(s.Budget)
 	switch {
 	case err == nil && none == nil && budget > 0 && spent >= budget:
-		return fmt.Sprintf("the sweep's budget of %s is spent: %s", budget.Cents(), spent.Cents())
+		return fmt.Sprintf("the sweep's budget of %s is spent: %s, with hours that have begun", budget.Cents(), spent.Cents())
 	case s.Longest > 0 && s.Seconds >= s.Longest:
 		return fmt.Sprintf("the sweep's max_duration of %s is over", time.Duration(s.Longest*float64(time.Second)))
 	}

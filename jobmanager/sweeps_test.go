@@ -160,7 +160,7 @@ func TestSweepLimits(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ spent, budget, want string }{
-		{"1.5", "2", ""}, {"2", "2", "the sweep's budget of $2.00 is spent: $2.00"}, {"", "2", ""}, {"3", "", ""},
+		{"1.5", "2", ""}, {"2", "2", "the sweep's budget of $2.00 is spent: $2.00, with hours that have begun"}, {"", "2", ""}, {"3", "", ""},
 	} {
 		if why := aboveLimits(dashboard.Sweep{Spent: c.spent, Budget: c.budget}); why != c.want {
 			t.Errorf("%s of %s: %q", c.spent, c.budget, why)

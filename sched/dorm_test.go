@@ -196,6 +196,25 @@ func processorTime(t *testing.T) float64 {
 	return float64(usage.Utime.Nano()+usage.Stime.Nano()) / 1e9
 }
 
+// "If there is no feasible solutions, Dorm would keep existing resource allocations" (section IV-B): a new application that asks for more than the
+// bound on adjustments lets it have waits, and nobody who runs is resized.
+func TestPaperP2WithoutAnAnswer(t *testing.T) {
+	s := State{Hosts: cluster(2, 4)}
+	for i := range 2 {
+		s.Jobs = append(s.Jobs, Job{ID: fmt.Sprint(i), Phase: Training, Demand: Resources{1}, WantWorkers: 1, LeastWorkers: 3, Workers: 4, Where: []Place{{Host: s.Hosts[i].ID, Workers: 4}}})
+	}
+	s.Jobs = append(s.Jobs, Job{ID: "new", Phase: Queued, Demand: Resources{1}, WantWorkers: 1, LeastWorkers: 2})
+	for _, c := range []struct {
+		theta2 float64
+		want   string
+	}{{.1, "0 4+0, 1 4+0, new 0+0"}, {1, "0 3+0, 1 3+0, new 2+0"}} { // one may be resized, and then both
+		p := Dorm{Theta1: 1, Theta2: c.theta2}.Plan(s)
+		if err := Check(s, p); err != nil || counts(p) != c.want || p.Unsolved != (c.theta2 < 1) {
+			t.Errorf("theta2 %v: %s, unsolved %t, %v", c.theta2, counts(p), p.Unsolved, err)
+		}
+	}
+}
+
 // The newest job that P2 has no answer with waits for an hour at the most; then it begins, and others are resized for it beyond the bound.
 func TestNobodyWaitsForP2ForEver(t *testing.T) {
 	s := State{Hosts: cluster(4, 4)}

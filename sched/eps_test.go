@@ -97,6 +97,16 @@ func TestPaperAlgorithm1Incoming(t *testing.T) {
 	}
 }
 
+// Section 4.1 takes submitted jobs in their order: a small one does not pass a large one that waits.
+func TestPaperIncomingJobsInOrder(t *testing.T) {
+	large, small := submitted(8, 4), submitted(1, 1)
+	large.ID, small.ID, small.Arrived = "large", "small", 2
+	p := H{Most: 11}.Plan(onHosts(12, running("a", 5, 4, 0), large, small))
+	if got := counts(p); got != "a 5+4, large 0+0, small 0+0" {
+		t.Error(got)
+	}
+}
+
 // What stays must hold the data and the parameters: a job with a least is not shrunk below it.
 func TestMemoryRoomIsKept(t *testing.T) {
 	a := running("a", 8, 4, .5)
@@ -120,6 +130,9 @@ func TestPaperAlgorithm1Running(t *testing.T) {
 		want        string
 	}{
 		{"30-31, 36-40", "4 free at a ratio of 1:1: two workers and two servers, a worker and a server each", onHosts(12, running("a", 2, 2, .5), running("b", 2, 2, .4)), "a 3+3, b 3+3"},
+		{"31", "3 free at a ratio of 2:1: two workers and a server", onHosts(9, running("a", 2, 1, .5), running("b", 2, 1, .4)), "a 3+2, b 3+1"},
+		{"38-39", "what is free is over before the list is: those with most workers get nothing", onHosts(14, running("a", 4, 1, .5), running("b", 2, 1, .4), running("c", 3, 1, .3)), "a 4+1, b 3+1, c 4+1"},
+		{"28-29", "nothing is added while a job waits", onHosts(14, running("a", 6, 6, 0), submitted(3, 3)), "a 6+6, new 0+0"},
 		{"35", "fewest workers first", onHosts(16, running("a", 6, 3, .5), running("b", 4, 2, .4)), "a 6+3, b 5+2"},
 		{"33", "jobs before their feedback get nothing", onHosts(16, running("a", 6, 3, 0), running("b", 3, 2, .4)), "a 6+3, b 4+3"},
 	} {

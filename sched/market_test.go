@@ -116,6 +116,19 @@ func TestFeedbackCountsTrialsThatAreOver(t *testing.T) {
 	}
 }
 
+// A job gets no more units without a price when two thirds of its clock are what they do not shorten.
+func TestSaturated(t *testing.T) {
+	for units, want := range map[int]bool{6: false, 47: false, 49: true} { // 6/u + 1/4: at 48 units a third is shared
+		j := Job{Workers: units, Pace: Pace{{Workers: 6, Speed: 1 / 1.25}, {Workers: 12, Speed: 1 / .75}}}
+		if got := (&draft{Job: j}).saturated(); got != want {
+			t.Errorf("%d units: %t", units, got)
+		}
+	}
+	if (&draft{Job: Job{Workers: 99}}).saturated() {
+		t.Error("without a pace")
+	}
+}
+
 func TestAmdahl(t *testing.T) {
 	shared, rest, known := alone("a", 8, 4, 8, 16).Pace.amdahl()
 	if !known || math.Abs(shared-32) > 1e-9 || math.Abs(rest-2) > 1e-9 {

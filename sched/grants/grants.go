@@ -154,7 +154,7 @@ func (d Decision) Of(job string) Grant {
 // Due reports whether there is something to decide since the last decision: jobs have come or ended, hosts have, a person has paused a job or
 // resumed it, a trial has given feedback, a pace was measured, prices have moved, the paid time of a host too many is over, or the policy is another.
 func Due(p sched.Policy, now time.Time, slots Slots, jobs []Job, last Decision) bool {
-	if last.Policy != p.Name() || len(jobs) != len(last.Grants) || !sameHosts(slots.Hosts, last.Hosts) || sched.Priced(p) && slots.Market.Moved(last.Market) {
+	if last.Policy != p.Name() || len(jobs) != len(last.Grants) || !sameHosts(slots.Hosts, last.Hosts) || len(jobs) > 0 && sched.Priced(p) && slots.Market.Moved(last.Market) {
 		return true
 	}
 	if last.Worth > 0 && slots.Market != nil && slices.ContainsFunc(slots.tooMany(last.Worth, now, jobs), func(host string) bool { return !slices.Contains(last.Leave, host) }) {
