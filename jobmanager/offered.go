@@ -55,6 +55,7 @@ func supplyOf(file string) (s supply, o offered, err error) {
 	tempo := job.Tempo()
 	s.costs = newSlotPrices(found.Pools, s.most*least.VCPU)
 	s.costs.wait, s.costs.bought = tempo.Wall(tempo.Startup).Seconds(), rules.Terms().Increment
+	s.costs.spare = max(handOver, tempo.DrainMargin)
 	s.costs.look = max(tempo.Wall(lookAhead), 4*lookAtGrants).Seconds()
 	o = offered{hosts: s.most, least: s.least, types: prices.Catalog.Types(found.Pools[0].Pool.Region)}
 	for _, f := range offers {

@@ -21,6 +21,7 @@ type slotPrices struct {
 	wait   float64               // seconds until a host that is bought works
 	look   float64               // seconds within which hosts are looked at again
 	bought time.Duration         // the time that is paid for at once, in market time; 0 = by the second
+	spare  time.Duration         // how long before its end a host begins to go, in market time
 }
 
 type boughtHost struct {
@@ -30,10 +31,10 @@ type boughtHost struct {
 }
 
 func newSlotPrices(pools []bidding.Candidate, most int) slotPrices {
-	return slotPrices{pools: pools, now: map[string]market.USD{}, hosts: map[string]boughtHost{}, most: most}
+	return slotPrices{pools: pools, now: map[string]market.USD{}, hosts: map[string]boughtHost{}, most: most, spare: handOver}
 }
 
-// Hosts go back within lookAhead of the end of what is paid for them, and handOver before it: market time.
+// Hosts go back within lookAhead of the end of what is paid for them, and at least handOver before it: market time.
 const (
 	lookAhead = 6 * time.Minute
 	handOver  = 30 * time.Second
@@ -65,7 +66,7 @@ func (p *slotPrices) market(there map[string]sched.Resources, now time.Time, pas
 	for _, id := range slices.SortedFunc(maps.Keys(there), func(a, b string) int { return p.hosts[a].n - p.hosts[b].n }) {
 		host := p.hosts[id]
 		if c, known := of[host.pool]; known {
-			paid := sched.PaidUntil(unix(host.at), unix(passes.At(now)), p.bought.Seconds(), handOver.Seconds())
+			paid := sched.PaidUntil(unix(host.at), unix(passes.At(now)), p.bought.Seconds(), p.spare.Seconds())
 			m.Held = append(m.Held, sched.Held{Offer: sched.Offer{Tier: sched.Transient, Slots: c.Type.VCPU, Price: perSlot(p.now[host.pool], c.Type)},
 				Host: id, Paid: unix(passes.WallAt(time.Unix(0, int64(paid*1e9))))})
 		}
