@@ -290,7 +290,7 @@ func authorize(egress bool) action {
 		}
 		c.ignore("TagSpecification")
 		rules := c.rules(egress)
-		if len(rules) == 0 {
+		if len(rules) == 0 && len(c.indices("IpPermissions")) == 0 { // a permission without peers, as dstack writes it, adds nothing
 			c.fail(region.Errorf("MissingParameter", "The request must contain the parameter IpPermissions"))
 		}
 		if err := c.ready(); err != nil {

@@ -94,6 +94,8 @@ func describeInstanceTypes(c *call) (answer, error) {
 		"memory-info.size-in-mib":               one(func(t region.Type) string { return strconv.FormatInt(t.MemoryMiB, 10) }),
 		"current-generation":                    one(func(region.Type) string { return "true" }),
 		"bare-metal":                            one(func(region.Type) string { return "false" }),
+		"supported-virtualization-type":         one(func(region.Type) string { return "hvm" }),
+		"network-info.efa-supported":            one(func(region.Type) string { return "false" }),
 	})
 	if err != nil {
 		return nil, err
