@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -68,7 +69,7 @@ func writePrices(t *testing.T, zone, kind, price string) string {
 // --reliable TYPE:0 leaves the job without reliable machines, also one that does not say how often to save.
 func TestDryRunWithoutReliable(t *testing.T) {
 	code, out, errOut := dryRunOf(t, "--reliable", "c3.xlarge:0", "--hours", "1", "--starts", "2")
-	if code != exitDone || !strings.Contains(out, "tierml                          2        2") {
+	if code != exitDone || !regexp.MustCompile(`(?m)^ +tierml +2 +2 +100%`).MatchString(out) {
 		t.Errorf("exit code %d: %s%s", code, out, errOut)
 	}
 	if code, _, _ := dryRunOf(t, "--reliable", "c3.xlarge:-1"); code != exitUsage {
