@@ -86,6 +86,14 @@ cells: ## cost-per-work beside tierml in every market of recordings: make cells 
 aggregation: ## servers that shared aggregation saves on Philly's jobs (DATA=DIR)
 	TIERML_AGGREGATION_DATA="$(abspath $(DATA))/jobs" $(GO) test ./sched/aggregation -run OnPhilly -v -count=1
 
+.PHONY: aggregation-bound
+aggregation-bound: $(CACHE) ## how much LossLimit and whole servers let any packing of Philly's clusters save, proven by HiGHS (installs scipy in .cache; DATA=DIR, minutes)
+	@[ -x $(CACHE)/scipy/bin/pip ] || python3 -m venv $(CACHE)/scipy
+	@$(CACHE)/scipy/bin/pip install --quiet --disable-pip-version-check scipy
+	TIERML_AGGREGATION_DATA="$(abspath $(DATA))/jobs" TIERML_AGGREGATION_INSTANTS="$(CURDIR)/$(CACHE)/instants.jsonl" TIERML_AGGREGATION_SEARCH="$(SEARCH)" \
+	  $(GO) test ./sched/aggregation -run InstantsOfPhilly -v -count=1 -timeout 0
+	$(CACHE)/scipy/bin/python sched/aggregation/testdata/instants.py $(CACHE)/instants.jsonl
+
 .PHONY: evictions
 # Markets as ZONE,ZONE:TYPE,TYPE of the recording.
 MARKETS ?= us-east-1a:c4.xlarge,c4.2xlarge us-east-1c:c5.xlarge,c5.2xlarge us-east-1d:m5.xlarge,m5.4xlarge us-east-1a:r5.xlarge,r5.2xlarge \

@@ -20,7 +20,7 @@ func (c *Controller) advanceCount() {
 	}
 	c.judged = cut.Clock
 	scale := c.Scale()
-	if c.target.reliable > 0 && !c.target.measured || c.closing() || c.target.paused != "" || !c.training.Need().Standing ||
+	if c.target.reliable > 0 && !c.target.measured || c.target.lent > 0 || c.closing() || c.target.paused != "" || !c.training.Need().Standing ||
 		c.training.Recovery != nil || scale.Reliable != scale.WantReliable {
 		c.count.Again()
 		return

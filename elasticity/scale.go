@@ -9,6 +9,7 @@ import (
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/elasticity/step"
 	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
 )
 
@@ -68,6 +69,7 @@ type Scale struct {
 // ask changes the demands on the fleet and on training.
 func (c *Controller) ask() {
 	c.demand.Workers, c.demand.Asked, c.demand.Reliable = c.wanted(), c.target.asked, c.wantReliable()
+	c.demand.Leaves = c.target.leaves
 	c.training.Layout.Servers = c.target.servers
 	c.demand.Awaited = len(c.target.waiting) > 0
 	c.demand.Paused, c.training.Pause.Why = cmp.Or(c.target.paused, c.overBudget), c.target.paused
@@ -83,7 +85,11 @@ func (c *Controller) wanted() bidding.Want {
 
 // wantReliable is how many reliable machines there should be.
 func (c *Controller) wantReliable() int {
-	return cmp.Or(c.target.reliable, max(c.cfg.Reliable.Count, 1))
+	n := cmp.Or(c.target.reliable, max(c.cfg.Reliable.Count, 1))
+	if c.target.reliable > 0 && !c.target.measured || c.target.lent == 0 { // a number that somebody asked for holds
+		return n
+	}
+	return max(min(n+c.target.lent, c.cfg.Job.Schema.Partitions), n)
 }
 
 // Scale is how many machines work and serve.
@@ -110,6 +116,7 @@ func (c *Controller) takeScale(e ScaleWanted) {
 	}
 	from := c.describe()
 	next.since, next.waiting = c.step.Now, append(c.target.waiting, e.ID)
+	next.lent, next.leaves = c.target.lent, c.target.leaves
 	c.target = next
 	c.ask()
 	why := cmp.Or(e.By, "a user asked")
@@ -304,8 +311,8 @@ func (c *Controller) describe() string {
 	} else {
 		text += ", the stage's servers"
 	}
-	if c.target.reliable > 0 {
-		text += ", " + step.Number(c.target.reliable, "reliable machine")
+	if c.target.reliable > 0 || c.target.lent > 0 {
+		text += ", " + step.Number(c.wantReliable(), "reliable machine")
 	}
 	if c.target.paused != "" {
 		text += ", paused"
@@ -322,7 +329,7 @@ func (c *Controller) recordScale(from, why string, seconds float64) {
 
 // details is what a later controller must know of a target.
 func (t *target) details() json.RawMessage {
-	d := journal.ScaleDetails{Servers: t.servers, Reliable: t.reliable, Measured: t.measured, Paused: t.paused, Scheduled: t.scheduled}
+	d := journal.ScaleDetails{Servers: t.servers, Reliable: t.reliable, Measured: t.measured, Lent: t.lent, Leaves: string(t.leaves), Paused: t.paused, Scheduled: t.scheduled}
 	if t.asked {
 		d.Want = &journal.Want{Machines: t.want.Machines, VCPU: t.want.VCPU}
 	}
@@ -332,7 +339,7 @@ func (t *target) details() json.RawMessage {
 
 // targetOf is what a controller before was asked for.
 func targetOf(d journal.ScaleDetails) (t target) {
-	t = target{servers: d.Servers, reliable: d.Reliable, measured: d.Measured, paused: d.Paused, scheduled: d.Scheduled}
+	t = target{servers: d.Servers, reliable: d.Reliable, measured: d.Measured, lent: d.Lent, leaves: ps.ServerID(d.Leaves), paused: d.Paused, scheduled: d.Scheduled}
 	if d.Want != nil {
 		t.asked, t.want = true, bidding.Want{Machines: d.Want.Machines, VCPU: d.Want.VCPU}
 	}

@@ -110,6 +110,7 @@ func (c *Controller) take(e Event) (due bool) {
 		c.training.Saves.TakeManifest(e)
 	case Preferred:
 		c.training.Layout.Prefer(e.Preference)
+		c.lend(e.Preference)
 	default:
 		return c.fleet.Take(e)
 	}

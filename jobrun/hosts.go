@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -57,26 +58,18 @@ func (r *session) slots(directory string) providers.Account {
 	return slots{desk.Connect(directory, r.unique(), r.cfg.Choice.Pools[0].Pool.Provider, pollNotices, r.cfg.Log)}
 }
 
-// SlotPrices are what slots on spot cost an hour at a time, of an endpoint that is shared hosts; nil: it is not. Pools whose types fit no host
-// are left out.
-func SlotPrices(ctx context.Context, endpoint string, pools []market.Pool, at time.Time) (map[market.Pool]market.USD, error) {
+// SlotPrices are what slots cost an hour, from since until until, of an endpoint that is shared hosts; nil: it is not. Pools whose types fit
+// no host are left out.
+func SlotPrices(ctx context.Context, endpoint string, pools []market.Pool, since, until time.Time) (map[market.Pool][]market.PricePoint, error) {
 	directory, shared := hostsDirectory(endpoint)
 	if !shared || len(pools) == 0 {
 		return nil, nil
 	}
 	cloud := desk.Connect(directory, "plan", pools[0].Provider, pollNotices, slog.New(slog.DiscardHandler))
 	defer cloud.Close()
-	points, err := cloud.SpotPrices(ctx, pools, at, at)
-	if err != nil {
-		return nil, err
-	}
-	prices := map[market.Pool]market.USD{}
-	for pool, known := range points {
-		if len(known) > 0 {
-			prices[pool] = known[len(known)-1].Price
-		}
-	}
-	return prices, nil
+	prices, err := cloud.SpotPrices(ctx, pools, since, until)
+	maps.DeleteFunc(prices, func(_ market.Pool, points []market.PricePoint) bool { return len(points) == 0 })
+	return prices, err
 }
 
 var errNoController = fmt.Errorf("%w: shared hosts have no machine for a controller", provisioner.ErrInvalid)

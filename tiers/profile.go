@@ -47,9 +47,11 @@ type Served struct {
 	Lately time.Duration `json:"lately_ns,omitempty"` // the median of their lengths
 }
 
-// Preference is the answer: who should own the job's partitions.
+// Preference is the answer: who should own the job's partitions, and how many reliable machines it should have beyond its own number.
 type Preference struct {
 	Owners []ps.ServerID `json:"owners,omitempty"` // Index: ps.Partition; nil = any layout will do
+	More   int           `json:"more,omitempty"`
+	Leave  ps.ServerID   `json:"leave,omitempty"` // the reliable machine that goes when there is one too many; empty = the youngest
 	Why    string        `json:"why,omitempty"`
 }
 
@@ -73,6 +75,7 @@ const (
 // not follow a job that grows.
 type Profiler struct {
 	known   Profile
+	odd     bool // the last window was notably different
 	lengths []time.Duration
 	served  []ps.Serving // Index: Partition; since the last profile
 }
@@ -114,10 +117,11 @@ func (p *Profiler) Clock(length time.Duration) (news bool) {
 		now.Serving[i] = s.Took / time.Duration(s.Clocks)
 	}
 	p.begin()
-	if now.near(p.known) {
+	if now.near(p.known) || p.known.Known() && !p.odd { // one window alone says little: tiny clocks differ as the computer is busy
+		p.odd = !now.near(p.known)
 		return false
 	}
-	p.known = now
+	p.known, p.odd = now, false
 	return true
 }
 

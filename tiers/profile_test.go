@@ -23,7 +23,7 @@ func clocks(p *Profiler, n int, length time.Duration, serving []time.Duration, s
 	return news
 }
 
-// A profile is known after a window of clocks, and is news again when it has changed by more than a quarter.
+// A profile is known after a window of clocks, and is news again when it has changed by more than a quarter for two windows.
 func TestProfileFollowsWhatIsMeasured(t *testing.T) {
 	p := NewProfiler(2, Profile{})
 	serving := []time.Duration{30 * time.Millisecond, 20 * time.Millisecond}
@@ -41,6 +41,11 @@ func TestProfileFollowsWhatIsMeasured(t *testing.T) {
 	}
 	if n := clocks(p, 3*profiled, 1200*time.Millisecond, serving); n != 0 || !p.Profile().Equal(want) {
 		t.Errorf("%d profiles after a change of a fifth", n)
+	}
+	for range 5 { // a tiny job's
+		if n := clocks(p, profiled, 2*time.Second, serving) + clocks(p, profiled, time.Second, serving); n != 0 {
+			t.Errorf("%d profiles after one odd window", n)
+		}
 	}
 	serving[1] *= 2
 	if n := clocks(p, 3*profiled, time.Second, serving); n != 1 || p.Profile().Serving[1] != 40*time.Millisecond {

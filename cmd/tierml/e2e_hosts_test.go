@@ -127,6 +127,7 @@ func TestJobsShareHosts(t *testing.T) {
 	for i, name := range names {
 		s.until(runs[i], name+"-1", "its slots", func(entries []journal.Entry) bool { return count(entries, journal.Join) == 3 })
 	}
+	s.planOfSlots()
 	var shown shared.View
 	s.command(&shown, "hosts", "ps", "shared-1", "-o", "json")
 	rest := usd(t, shown.PerHour) - usd(t, shown.Idle)
@@ -153,8 +154,8 @@ func TestJobsShareHosts(t *testing.T) {
 	s.poll("the next process of the shared hosts", func() bool { return count(s.journal("shared-1"), journal.Start) == 2 })
 	s.poll("the end of the transient hosts", func() bool { return count(s.journal("shared-1"), journal.Evicted) > 0 })
 	for _, run := range runs {
-		if printed := strings.Join(strings.Fields(run.wait(0)), " "); !strings.Contains(printed, "As slots of the shared hosts, 2 x c3.large cost $0.025 an hour each now (planned with: $0.025)") {
-			t.Errorf("the plan does not say what slots cost:\n%s", printed)
+		if printed := strings.Join(strings.Fields(run.wait(0)), " "); !strings.Contains(printed, "Machines are slots of shared hosts") {
+			t.Errorf("the plan does not say that machines are slots:\n%s", printed)
 		}
 	}
 	s.command(&shown, "hosts", "ps", "shared-1", "-o", "json")
@@ -215,6 +216,32 @@ func TestJobsShareHosts(t *testing.T) {
 	cloud.signal(syscall.SIGTERM)
 	cloud.wait(0)
 	s.nothingRuns()
+}
+
+// planOfSlots plans a job for the shared hosts whose own market knows other prices: slots cost a quarter of a host each, and one that no host can
+// have is not on sale.
+func (s *site) planOfSlots() {
+	s.t.Helper()
+	for from, to := range map[string]string{"catalog.csv": "own-catalog.csv", "prices.csv": "own-prices.csv"} {
+		text, err := os.ReadFile(s.path(from))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.write(to, strings.NewReplacer("0.120", "0.777", "0.025", "0.555").Replace(string(text)))
+	}
+	job := fmt.Sprintf(sharingJob, "planned", "  app: mlr\n  clocks: 1000\n  data: classes.csv\n  params: {target: class}")
+	s.write("planned.yaml", strings.NewReplacer(" prices.csv", " own-prices.csv", " catalog.csv", " own-catalog.csv").Replace(job))
+	for _, c := range []struct {
+		args               []string
+		spot, onDemandEach string
+	}{{nil, "0.555", "0.777"}, {[]string{"--hosts", "shared-1"}, "0.025", "0.12"}} {
+		var plan journal.PlanDetails
+		s.command(&plan, append([]string{"plan", "planned.yaml", "-o", "json"}, c.args...)...)
+		chosen := slices.IndexFunc(plan.Pools, func(p journal.PlanPool) bool { return p.Chosen })
+		if p := plan.Pools[chosen]; p.Price != c.spot || p.OnDemand != c.onDemandEach {
+			s.t.Errorf("plan %v: $%s on spot and $%s on demand, want %s and %s", c.args, p.Price, p.OnDemand, c.spot, c.onDemandEach)
+		}
+	}
 }
 
 // killHost kills the agent of the transient host with the most jobs. The journal of each of them names the host, and each gets as many slots

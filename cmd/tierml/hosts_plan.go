@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/jobrun"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/market/trace"
 	"github.com/tierml/tierml/planner/local"
 )
 
@@ -124,34 +126,57 @@ func (p hostsPlan) slotsText() string {
 	return strings.Join(each, ", ")
 }
 
-// warnOfSlots says beside a plan, which is made with the job's own market, what its machines cost as slots of shared hosts.
-func (p *preparedJob) warnOfSlots(ctx context.Context, endpoint string) {
-	var pools []market.Pool
-	for _, c := range p.plan.Pools {
-		if c.Chosen && c.Pool.Class == market.Spot {
-			pools = append(pools, c.Pool)
+// prices finds the market of a job.
+type prices func(context.Context, *config.Job) (*local.Market, error)
+
+// slotMarket is the market of a job whose machines are slots of shared hosts, where each costs its share of a host: what is known of it until
+// now. For any other endpoint it is the job's own.
+func slotMarket(endpoint string) prices {
+	return func(ctx context.Context, job *config.Job) (*local.Market, error) {
+		own, err := loadMarket(ctx, job)
+		if err != nil || len(own.Trace.Markets) == 0 {
+			return own, err
 		}
-	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	prices, err := jobrun.SlotPrices(ctx, endpoint, pools, p.job.Local.Start)
-	if err == nil && prices == nil {
-		return
-	}
-	var each []string
-	for _, c := range p.plan.Pools {
-		if price, known := prices[c.Pool]; known && c.HasPrice {
-			each = append(each, fmt.Sprintf("%d x %s cost $%s an hour each now (planned with: $%s)", c.Count, c.Pool.Type, price, c.Price))
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		var since time.Time
+		var pools []market.Pool
+		for _, on := range own.Trace.Markets {
+			if first, some := on.History.First(); some && (since.IsZero() || first.At.Before(since)) {
+				since = first.At
+			}
+			pools = append(pools, on.Pool)
 		}
+		region := pools[0].Region
+		types := own.Catalog.Types(region)
+		stays := func(name string) market.Pool {
+			return market.Pool{Provider: pools[0].Provider, Region: region, Zone: pools[0].Zone, Type: name, Class: market.OnDemand}
+		}
+		for _, t := range types {
+			pools = append(pools, stays(t.Name))
+		}
+		points, err := jobrun.SlotPrices(ctx, endpoint, pools, since, job.Local.Start)
+		switch {
+		case err != nil: // they may be back when the run asks for slots
+			own.Warnings = append(own.Warnings, fmt.Sprintf("what slots of the shared hosts cost is not known (%v): cost and time are of machines of the job's own", err))
+			return own, nil
+		case points == nil:
+			return own, nil
+		}
+		for i := range types {
+			if shares := points[stays(types[i].Name)]; len(shares) > 0 {
+				types[i].OnDemand = shares[len(shares)-1].Price
+			}
+		}
+		maps.DeleteFunc(points, func(p market.Pool, _ []market.PricePoint) bool { return p.Class == market.OnDemand })
+		for pool, known := range points { // a share changes as rarely as prices, and holds until now
+			points[pool] = append(known, market.PricePoint{At: job.Local.Start, Price: known[len(known)-1].Price})
+		}
+		slots := *own
+		slots.Trace, slots.Catalog = trace.New(trace.Of(points), trace.Summary{}), market.NewCatalog(region, types)
+		slots.Sources = append(slots.Sources, "Machines are slots of shared hosts: each costs its share of a host, a reliable one of a host on demand.")
+		return &slots, nil
 	}
-	switch {
-	case err != nil: // they may be back when the run asks for slots
-		each = []string{fmt.Sprintf("what transient ones cost is not known (%v)", err)}
-	case len(each) == 0:
-		each = []string{"no transient one has a price now"}
-	}
-	p.plan.Warnings = append(p.plan.Warnings, "cost and time are of machines of the job's own. As slots of the shared hosts, "+strings.Join(each, ", ")+
-		"; a reliable slot pays its share of a reliable host")
 }
 
 // checksOfHosts are those of machines that jobs share.

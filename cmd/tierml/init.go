@@ -183,7 +183,7 @@ func writeJobFile(ctx context.Context, path string, w jobinit.Wanted, out io.Wri
 func tryJob(ctx context.Context, job *config.Job) (err error) {
 	switch {
 	case job.Cloud == config.CloudLocal:
-		_, err = planJob(ctx, job)
+		_, err = planJob(ctx, job, loadMarket)
 	case job.Cloud == config.CloudNone && !job.IsProgram():
 		_, _, err = prepare(ctx, job, func(ps.Split) (io.WriteCloser, error) { return discard{}, nil })
 	}

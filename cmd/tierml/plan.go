@@ -39,13 +39,15 @@ import (
 
 func newPlanCommand() *cobra.Command {
 	var format string
+	var o runOptions
 	cmd := &cobra.Command{
 		Use:   "plan JOB.yaml",
 		Short: "Show what a job would buy, cost and take, without starting anything",
 		Long: `-o wide gives a reason for every pool, -o csv the pools alone. docs/job.md describes the job file. For a file of shared hosts
 (docs/hosts.md) it shows what may be bought at most, and what an hour of that costs.`,
 		Example: `  tierml plan examples/demo.yaml
-  tierml plan examples/demo.yaml -o json`,
+  tierml plan examples/demo.yaml -o json
+  tierml plan --hosts shared-1 examples/demo.yaml`,
 		Args: oneJobFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkFormat(format); err != nil {
@@ -65,11 +67,16 @@ func newPlanCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			p, err := planJob(cmd.Context(), job)
-			if err != nil {
-				return err
+			if o.hosts != "" {
+				if _, err := timeAt(cmd.Context(), &o, job, resumePoint{}); err != nil {
+					return err
+				}
 			}
-			if err := p.predict(cmd.Context()); err != nil {
+			p, err := planJob(cmd.Context(), job, slotMarket(o.endpoint))
+			if err == nil && o.hosts == "" { // what slots will cost nobody knows
+				err = p.predict(cmd.Context())
+			}
+			if err != nil {
 				return err
 			}
 			if err := printPlan(cmd.OutOrStdout(), p.plan, job, format); err != nil {
@@ -84,6 +91,7 @@ func newPlanCommand() *cobra.Command {
 		},
 	}
 	outputFlag(cmd, &format)
+	cmd.Flags().StringVar(&o.hosts, "hosts", "", "of slots of the shared hosts of this `run` of tierml hosts, at their prices")
 	return cmd
 }
 
@@ -165,17 +173,17 @@ type preparedJob struct {
 }
 
 // planJob makes the plan of a job from the files that it names.
-func planJob(ctx context.Context, job *config.Job) (*preparedJob, error) {
+func planJob(ctx context.Context, job *config.Job, on prices) (*preparedJob, error) {
 	if job.IsProgram() {
 		return prepareProgram(ctx, job)
 	}
-	return prepareJob(ctx, job, func(ps.Split) (io.WriteCloser, error) { return discard{}, nil })
+	return prepareJob(ctx, job, on, func(ps.Split) (io.WriteCloser, error) { return discard{}, nil })
 }
 
 // prepareJob finds on the market what a job asks for, cuts its data into splits, which go to create, and plans.
-func prepareJob(ctx context.Context, job *config.Job, create apps.Create) (*preparedJob, error) {
+func prepareJob(ctx context.Context, job *config.Job, on prices, create apps.Create) (*preparedJob, error) {
 	var bytes atomic.Int64
-	p, err := prepareJobWith(ctx, job, bytes.Load, func() (apps.Program, apps.Dataset, error) { return prepare(ctx, job, counted(create, &bytes)) })
+	p, err := prepareJobWith(ctx, job, on, bytes.Load, func() (apps.Program, apps.Dataset, error) { return prepare(ctx, job, counted(create, &bytes)) })
 	if err == nil {
 		p.plan.Memory.Splits = bytes.Load()
 	}
@@ -183,13 +191,13 @@ func prepareJob(ctx context.Context, job *config.Job, create apps.Create) (*prep
 }
 
 // prepareJobWith is prepareJob with another way to the application and its data, of so many bytes once it is there.
-func prepareJobWith(ctx context.Context, job *config.Job, bytes func() int64, prepare func() (apps.Program, apps.Dataset, error)) (*preparedJob, error) {
+func prepareJobWith(ctx context.Context, job *config.Job, on prices, bytes func() int64, prepare func() (apps.Program, apps.Dataset, error)) (*preparedJob, error) {
 	if job.Cloud == config.CloudNone {
 		return nil, job.Fault("cloud", "cloud: "+job.Cloud+" buys no machines, so there is nothing to plan",
 			"write cloud: local, or train in this process with `tierml train`")
 	}
 	bar := progress.Start(ctx, "Reading prices", 0, progress.Things)
-	market, err := loadMarket(ctx, job)
+	market, err := on(ctx, job)
 	bar.Done()
 	if err != nil {
 		return nil, err

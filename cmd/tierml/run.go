@@ -143,9 +143,9 @@ func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) erro
 			return prepareProgram(ctx, job)
 		}
 		if data := from.state.Dataset; data != nil { // machines may be reading the splits
-			return prepareJobWith(ctx, job, func() int64 { return 0 }, func() (apps.Program, apps.Dataset, error) { return makeProgram(job, *data) })
+			return prepareJobWith(ctx, job, slotMarket(o.endpoint), func() int64 { return 0 }, func() (apps.Program, apps.Dataset, error) { return makeProgram(job, *data) })
 		}
-		return prepareJob(ctx, job, splitdir.Create(filepath.Join(directory, rundir.SplitsDir)))
+		return prepareJob(ctx, job, slotMarket(o.endpoint), splitdir.Create(filepath.Join(directory, rundir.SplitsDir)))
 	}
 	p, err := prepared()
 	if err != nil {
@@ -157,12 +157,11 @@ func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) erro
 	if p.programs != nil {
 		p.programs.Past = from.programs
 	}
-	if from.part == 0 { // what is left of a run is not simulated
+	if from.part == 0 && o.hosts == "" { // what is left of a run is not simulated, nor what slots will cost
 		if err := p.predict(ctx); err != nil {
 			return err
 		}
 	}
-	p.warnOfSlots(ctx, o.endpoint)
 	if err := printPlan(out, p.plan, job, "text"); err != nil {
 		return err
 	}

@@ -76,6 +76,7 @@ type Demand struct {
 	Awaited  bool         // a caller waits until there are so many: those beyond it go as well
 	Paused   string       // why there are to be no transient machines for now
 	Reliable int
+	Leaves   step.ID // the reliable machine that goes when there is one too many; empty = the youngest
 }
 
 // Work is the training, as the fleet sees it.

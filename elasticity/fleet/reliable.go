@@ -97,7 +97,7 @@ func (f *Fleet) putOffReliable() {
 	}
 }
 
-// trimReliable releases surplus reliable machines, the youngest first, once those that stay hold what
+// trimReliable releases surplus reliable machines, one that was named or else the youngest first, once those that stay hold what
 // they are to hold.
 func (f *Fleet) trimReliable() {
 	if need := f.work.Need(); !need.Standing || f.Closing() || need.Done || need.Recovering || f.tiers.Bare() {
@@ -110,7 +110,10 @@ func (f *Fleet) trimReliable() {
 		}
 	}
 	for ; surplus > 0; surplus-- {
-		m := f.Roster.Youngest()
+		m := f.Roster.ByID[f.demand.Leaves]
+		if m == nil || m.Tier != step.Reliable || !m.Member() || !m.Staying() {
+			m = f.Roster.Youngest()
+		}
 		m.Leaving, m.Why = true, "fewer reliable machines were asked for"
 		f.Roster.Goes(m)
 		f.work.Rearrange()

@@ -1,8 +1,6 @@
 package hosts
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -41,7 +39,7 @@ type request struct {
 //
 // Invariants:
 //   - Slots, requests and profiles follow from the lines in their order: what is decided goes through write, which applies a line as a
-//     successor will. Only hosts, watch, refused and jobs' latest pace are not in the lines; the Brain adds hosts again, from the fleet's journal.
+//     successor will. Only hosts, the clocks of a watch and jobs' latest pace are not in the lines; the Brain adds hosts again, from the fleet's journal.
 //   - The same request has the same slots, whoever answers it (Ask).
 //   - Slots that are on a host together fit on it. So their shares of a charge are never more than the charge (Share).
 //
@@ -64,21 +62,20 @@ type Book struct {
 	requests map[string]*request // by job and token
 	hosts    map[step.ID]*Host
 	measured map[string]measured // by job
-	watch    *watch              // of the last change of owners; nil = none is watched. It is not on disk
-	refused  map[string]string   // jobs whose partitions went back, with the slots that they had
+	watch    *watch              // of the last change; nil = none is watched
 	lines    []Line
 }
 
 // NewBook returns one without slots.
 func NewBook(rules Rules) *Book {
 	return &Book{rules: rules, byID: map[provisioner.InstanceID]*Slot{}, requests: map[string]*request{}, hosts: map[step.ID]*Host{},
-		measured: map[string]measured{}, refused: map[string]string{}}
+		measured: map[string]measured{}}
 }
 
 // Apply takes a line in that is on disk.
 func (b *Book) Apply(l Line) error {
 	s := b.byID[l.Slot]
-	if s == nil && l.Kind != Asked && l.Kind != Profiled && l.Kind != Preferred {
+	if s == nil && !slices.Contains([]string{Asked, Profiled, Preferred, Judged}, l.Kind) {
 		return fmt.Errorf("a line %q is about slot %q, which nobody requested", l.Kind, l.Slot)
 	}
 	switch l.Kind {
@@ -107,20 +104,8 @@ func (b *Book) Apply(l Line) error {
 		}
 		s.Charged, s.Cost = true, l.USD
 		b.owing = slices.DeleteFunc(b.owing, func(o *Slot) bool { return o == s })
-	case Profiled:
-		if l.Job == "" || l.Profile == nil {
-			return fmt.Errorf("a line %q lacks its job or its profile", l.Kind)
-		}
-		m := b.measured[l.Job]
-		m.profile, m.owners = *l.Profile, l.Owners
-		b.measured[l.Job] = m
-	case Preferred:
-		if l.Job == "" || len(l.Owners) == 0 {
-			return fmt.Errorf("a line %q lacks its job or the owners", l.Kind)
-		}
-		m := b.measured[l.Job]
-		m.wish = tiers.Preference{Owners: l.Owners, Why: l.Why}
-		b.measured[l.Job] = m
+	case Profiled, Preferred, Judged:
+		return b.applyMeasured(l)
 	default:
 		return fmt.Errorf("a line of the unknown kind %q: a newer version wrote it", l.Kind)
 	}
@@ -145,13 +130,57 @@ func (b *Book) applyAsked(l Line) error {
 	return nil
 }
 
+// applyMeasured takes in what serving a job takes, and what follows from it. What is watched is on disk as well: a successor counts a
+// hundred clocks anew.
+func (b *Book) applyMeasured(l Line) error {
+	m := b.measured[l.Job]
+	switch {
+	case l.Job == "" || l.Kind == Profiled && l.Profile == nil:
+		return fmt.Errorf("a line %q lacks its job or its profile", l.Kind)
+	case l.Kind == Profiled:
+		m.profile, m.owners = *l.Profile, l.Owners
+		b.measured[l.Job] = m
+		return nil
+	}
+	b.watch = nil
+	if l.Watched != nil {
+		b.watch = &watch{job: l.Job, was: tiers.Preference{Owners: m.owners, More: m.wish.More}, had: b.reliableOf(l.Job), clocks: l.Watched}
+	}
+	if l.Kind == Preferred {
+		m.wish = tiers.Preference{Owners: l.Owners, More: l.More, Leave: l.Leave, Why: l.Why}
+	}
+	if l.Refused != nil {
+		m.refused = l.Refused
+	}
+	b.measured[l.Job] = m
+	return nil
+}
+
 // askNothing forgets who should own a job's partitions: it has other reliable slots now.
 func (b *Book) askNothing(s *Slot) {
-	if m, known := b.measured[s.Job]; known && s.Tier == step.Reliable {
-		m.wish = tiers.Preference{}
-		b.measured[s.Job] = m
+	m, known := b.measured[s.Job]
+	if !known || s.Tier != step.Reliable {
+		return
 	}
+	if m.wish.Owners != nil && b.watch != nil && b.watch.job == s.Job {
+		b.watch = nil
+	}
+	m.wish.Owners = nil
+	b.measured[s.Job] = m
 }
+
+// reliableOf are a job's reliable slots that are on hosts, in the order in which they were asked for.
+func (b *Book) reliableOf(job string) (ids []step.ID) {
+	for _, s := range b.live {
+		if s.Job == job && s.Tier == step.Reliable && s.Host != "" && !s.Leaving() {
+			ids = append(ids, step.ID(s.ID))
+		}
+	}
+	return ids
+}
+
+// slot is one that was granted.
+func (b *Book) slot(id step.ID) *Slot { return b.byID[provisioner.InstanceID(id)] }
 
 func key(job, token string) string { return job + " " + token }
 
@@ -188,61 +217,9 @@ func (b *Book) Lines() []Line {
 // Traits are those of slots as a provisioner.Cloud: hosts are bid for, slots are not.
 func (b *Book) Traits() provisioner.Traits { return provisioner.Traits{Provider: b.rules.Provider} }
 
-// Ask grants a job of a user slots, as provisioner.Cloud's Launch: the same request again gives the same slots.
-func (b *Book) Ask(now time.Time, user int, job string, r provisioner.Request) ([]provisioner.Instance, error) {
-	if q := b.requests[key(job, r.Token)]; q != nil {
-		if !same(q.of, r) {
-			return nil, fmt.Errorf("asking for slots: %w: the token %q has been used for another request", provisioner.ErrInvalid, r.Token)
-		}
-		return b.instances(q.slots), nil
-	}
-	if err := r.Validate(b.Traits()); err != nil {
-		return nil, fmt.Errorf("asking for slots: %w", err)
-	}
-	tier := tierOf(r.Pool.Class)
-	size, known := b.rules.Types[r.Pool.Type]
-	offer, offered := b.rules.Offers[tier]
-	switch {
-	case !known:
-		return nil, fmt.Errorf("asking for slots: %w: no type %q is on sale here", provisioner.ErrInvalid, r.Pool.Type)
-	case !offered:
-		return nil, fmt.Errorf("asking for slots: %w: there are no %s shared hosts here", provisioner.ErrInvalid, tier)
-	case !size.fits(offer.Least):
-		return nil, fmt.Errorf("asking for slots: %w: a slot of type %s has %s, and the smallest %s host %s: ask for a smaller type",
-			provisioner.ErrInvalid, r.Pool.Type, size, tier, offer.Least)
-	}
-	wanted := make([]*Slot, r.Count)
-	for i := range wanted {
-		wanted[i] = &Slot{Job: job, Tier: tier, Size: size, Asked: now}
-	}
-	got := r.Count
-	for _, s := range b.pack(now, tier, wanted...).later {
-		if slices.Contains(wanted, s) {
-			got--
-		}
-	}
-	if got == 0 {
-		return nil, fmt.Errorf("asking for slots: %w: the shared hosts are full, and there may be %d %s hosts at most", provisioner.ErrNoCapacity, offer.Most, tier)
-	}
-	r.Tags = maps.Clone(r.Tags)
-	line := Line{T: now, Kind: Asked, User: user, Job: job, Request: &r, Size: size}
-	for i := range got {
-		line.Slots = append(line.Slots, provisioner.InstanceID(fmt.Sprintf("slot-%06d", len(b.slots)+i+1)))
-	}
-	b.write(line)
-	return b.instances(b.requests[key(job, r.Token)].slots), nil
-}
-
 // Admits reports whether a user of the host's system may ask about a job: it is not another's.
 func (b *Book) Admits(user int, job string) bool {
 	return !slices.ContainsFunc(b.slots, func(s *Slot) bool { return s.Job == job && s.User != user })
-}
-
-// same compares requests as they are on disk, where times have no more than an instant.
-func same(a, b provisioner.Request) bool {
-	left, err1 := json.Marshal(a)
-	right, err2 := json.Marshal(b)
-	return err1 == nil && err2 == nil && bytes.Equal(left, right)
 }
 
 // Return takes slots back, as Terminate: one without a process is over, the others when their process is.
@@ -324,34 +301,6 @@ func (b *Book) Expire(now time.Time, patience time.Duration) {
 	}
 }
 
-// Place puts slots that wait on hosts with room, and returns how many new hosts a tier needs for the others.
-func (b *Book) Place(now time.Time, tier step.Tier) (fresh int) {
-	p := b.pack(now, tier)
-	for _, s := range b.live { // in order: lines do not hang on map order
-		if host, found := p.on[s]; found {
-			b.write(Line{T: now, Kind: Placed, Slot: s.ID, Host: host})
-		}
-	}
-	return p.fresh
-}
-
-// pack packs a tier's slots that wait, and others after them.
-func (b *Book) pack(now time.Time, tier step.Tier, more ...*Slot) packing {
-	var waiting []*Slot
-	for _, s := range b.live {
-		if s.Tier == tier && s.waiting() {
-			waiting = append(waiting, s)
-		}
-	}
-	there := b.staying(tier)
-	cores := coresOf(there)
-	suits := func(s *Slot, host step.ID) bool {
-		return tier != step.Reliable || now.Sub(s.Asked) >= b.rules.Insist || b.bearable(cores, s, host)
-	}
-	offer := b.rules.Offers[tier]
-	return pack(append(waiting, more...), there, b.neighbours, suits, offer.Least, max(offer.Most-len(there), 0))
-}
-
 // staying are the hosts of a tier that take slots, sorted.
 func (b *Book) staying(tier step.Tier) (there []*Host) {
 	for _, id := range slices.Sorted(maps.Keys(b.hosts)) {
@@ -428,44 +377,4 @@ func (b *Book) instances(slots []*Slot) []provisioner.Instance {
 	}
 	provisioner.SortInstances(all)
 	return all
-}
-
-// Bill is what the hosts have cost, by who pays.
-type Bill struct {
-	Jobs  map[string]market.USD
-	Idle  market.USD // what no slot pays, and what rounding leaves
-	Total market.USD // of the hosts
-}
-
-// BillOf divides what hosts have cost in all. The parts add up to it, whatever happened.
-func (b *Book) BillOf(total market.USD) Bill {
-	bill := Bill{Jobs: map[string]market.USD{}, Idle: total, Total: total}
-	for _, s := range b.slots {
-		bill.Jobs[s.Job] += s.Cost
-		bill.Idle -= s.Cost
-	}
-	return bill
-}
-
-// Settle writes down what slots that have ended cost, as soon as nothing changes it any more. Charges gives a host's charges for its
-// time until then, and false while they are not known for good.
-func (b *Book) Settle(now time.Time, charges func(host step.ID, until time.Time) (Size, []market.Charge, bool)) {
-	for _, s := range slices.Clone(b.owing) {
-		if host, lines, known := charges(s.Host, s.Ended); known {
-			b.write(Line{T: now, Kind: Charged, Slot: s.ID, USD: Share(s.Size, host, s.Placed, s.Ended, lines)})
-		}
-	}
-}
-
-// bearable reports whether no job on a reliable host would lose more than the limit by one more slot there, over which the job's partitions
-// would be spread, too. A job that is not measured yet is measured where it is, and on a host of its own no sharing costs it anything.
-func (b *Book) bearable(cores map[step.ID]float64, s *Slot, host step.ID) bool {
-	others := slices.ContainsFunc(b.On(host), func(o *Slot) bool { return o.Job != s.Job && b.measured[o.Job].profile.Known() })
-	if !others || !b.measured[s.Job].profile.Known() {
-		return true
-	}
-	spread := maps.Clone(b.measured)
-	spread[s.Job] = measured{profile: b.measured[s.Job].profile}
-	t := tenants(append(slices.Clone(b.live), &Slot{Job: s.Job, Host: host}), spread, cores, b.rules.Loss)
-	return t.LossAt(t.numbers[host]) <= b.rules.Loss
 }

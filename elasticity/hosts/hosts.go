@@ -8,12 +8,12 @@
 //     releases empty hosts at the end of their paid hour.
 //   - Share computes what a slot pays of its host's bill. The idle share is the rest, rounding included.
 //   - Serving estimates from jobs' measured profiles how busy reliable hosts are with serving, and what jobs lose by that;
-//     Book.Report has partitions move away from hosts that are too busy.
+//     Book.Report has partitions move away from hosts that are too busy, and lends jobs slots where moves do not help.
 //
 // The package decides over plain values. It knows nothing about what jobs compute, how slots reach jobs (package desk) and what
 // runs on a host (package hostagent).
 //
-// Each file uses only those before it: hosts, share, pack, serving, lines, book, moves, brain, work.
+// Each file uses only those before it: hosts, share, lines, pack, serving, watch, book, ask, bill, scaling, moves, brain, work, prices.
 package hosts
 
 import (

@@ -22,8 +22,10 @@ const (
 	Charged = "charged" // and has cost so much
 	// Profiled: serving the job's model takes so much, and these slots do it.
 	Profiled = "profiled"
-	// Preferred: these slots should.
+	// Preferred: these slots should, and the job have so many slots more.
 	Preferred = "preferred"
+	// Judged: the last change stays, and is not watched any more.
+	Judged = "judged"
 )
 
 // Line is one line of the book. Lines are the book: see Apply.
@@ -42,6 +44,14 @@ type Line struct {
 	USD     market.USD               `json:"usd,omitzero"`
 	Profile *tiers.Profile           `json:"profile,omitempty"`
 	Owners  []step.ID                `json:"owners,omitempty"` // slots; Index: ps.Partition
+	More    int                      `json:"more,omitempty"`   // reliable slots beyond those that the job asks for itself
+
+	Leave step.ID `json:"leave,omitempty"` // the slot that goes when there is one too many; empty = the youngest
+
+	// Watched: the change is watched, and jobs' clocks took so long before.
+	Watched map[string]time.Duration `json:"watched_ns,omitempty"`
+	// Refused: while the job has all of these reliable slots, nothing is changed for it again.
+	Refused []step.ID `json:"refused,omitempty"`
 }
 
 // ReadLines reads a book. A last line that was cut off was never acted upon, and is left out; whole says how many bytes the others have.

@@ -3,13 +3,12 @@ package hosts
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/tierml/tierml/elasticity/step"
 	"github.com/tierml/tierml/provisioner"
-	"github.com/tierml/tierml/sched/aggregation"
 	"github.com/tierml/tierml/tiers"
 )
 
@@ -32,8 +31,9 @@ func (b *Book) Serving(cores map[step.ID]float64) Serving {
 	return out
 }
 
-// Report takes in what serving a job takes, and returns which of its slots should serve. Now and then that has jobs' partitions move away
-// from a host on which serving takes too much (Parameter Service, 3.3.2 and appendix D). One such change is made at a time, and watched.
+// Report takes in what serving a job takes, and returns which of its slots should serve, and how many more it should have. Now and then that
+// has jobs' partitions move away from a host on which serving takes too much (Parameter Service, 3.3.2 and appendix D), or gives a job
+// another slot, or takes one back. One such change is made at a time, and watched.
 func (b *Book) Report(now time.Time, job string, r tiers.Served) (tiers.Preference, error) {
 	bad := r.Clock <= 0 || len(r.Serving) == 0 || len(r.Serving) > mostPartitions || r.Clocks < 0 || r.Lately < 0 ||
 		len(r.Owners) > 0 && len(r.Owners) != len(r.Serving)
@@ -53,17 +53,16 @@ func (b *Book) Report(now time.Time, job string, r tiers.Served) (tiers.Preferen
 	if b.watch != nil {
 		b.judge(now, job, r)
 	}
-	if b.watch == nil {
-		b.relieve(now)
+	if b.watch == nil && !b.relieve(now) && !b.recycle(now) {
+		b.vacate(now)
 	}
 	return b.measured[job].wish, nil
 }
 
-// relieve has partitions of one job move away from the host on which jobs lose most, to hosts on which it has slots, too. Of several jobs
-// it is the one that leaves the least loss there, and then the one with the fewest moves.
-func (b *Book) relieve(now time.Time) {
-	cores := coresOf(b.staying(step.Reliable))
-	t := tenants(b.live, b.measured, cores, b.rules.Loss)
+// relieve makes a change for the host on which jobs lose most, if any lose more than the limit: partitions of a job move to hosts on which it
+// has slots, too, and if none can, a job gets another slot. Of several changes it is the one that leaves the least loss there.
+func (b *Book) relieve(now time.Time) (begun bool) {
+	t := b.tenancy()
 	worst := 0
 	var of step.ID
 	for _, h := range b.staying(step.Reliable) {
@@ -72,99 +71,62 @@ func (b *Book) relieve(now time.Time) {
 		}
 	}
 	if worst == 0 {
-		return
+		return false
 	}
-	var best *relief
+	var best *change
 	for _, job := range t.jobs {
-		if m := b.measured[job]; t.slots[job][worst] == "" || len(m.owners) != len(m.profile.Serving) || b.refused[job] == b.having(job) {
-			continue
+		if t.slots[job][worst] != "" && b.changeable(job) {
+			best = better(best, b.tryMoves(worst, job))
 		}
-		if r := b.try(cores, worst, job); r != nil && (best == nil || cmp.Or(cmp.Compare(r.left, best.left), cmp.Compare(r.moves, best.moves)) < 0) {
-			best = r
+	}
+	for _, job := range t.jobs {
+		if best != nil && best.more == 0 {
+			break
+		}
+		if t.slots[job][worst] != "" && b.changeable(job) {
+			best = better(best, b.trySlot(of, job))
 		}
 	}
 	if best == nil {
-		return
+		return false
 	}
-	b.begin(now, best)
-	b.write(Line{T: now, Kind: Preferred, Job: best.job, Owners: best.owners, Why: fmt.Sprintf(
-		"serving takes %.2f cores of host %s with %.0f vCPUs, and jobs there would lose %.0f %% of their speed", t.Load(worst), of, cores[of], 100*t.LossAt(worst))})
+	b.begin(now, best, fmt.Sprintf("serving takes %.2f cores of host %s with %d vCPUs, and jobs there would lose %.0f %% of their speed",
+		t.Load(worst), of, b.hosts[of].Size.VCPU, 100*t.LossAt(worst)))
+	return true
 }
 
-// relief is a change that could be made.
-type relief struct {
-	job    string
-	owners []step.ID // then
-	on     []step.ID // slots that serve more then
-	moves  int
-	left   float64 // the most that a job loses on the relieved host then
-}
-
-// try returns what the moves of a job would do; nil = it would lose as much as before.
-func (b *Book) try(cores map[step.ID]float64, from int, job string) *relief {
-	t := tenants(b.live, b.measured, cores, b.rules.Loss)
-	var among []int
-	for n := range t.slots[job] {
-		among = append(among, n)
-	}
+// tryMoves returns what moves of a job would do; nil = it would lose as much as before.
+func (b *Book) tryMoves(from int, job string) *change {
+	t := b.tenancy()
 	before := t.Pool.Loss(job)
-	change := t.Relieve(from, job, among)
-	if len(change.Moves) == 0 || t.Pool.Loss(job) >= before {
+	moves := t.Relieve(from, job, slices.Collect(maps.Keys(t.slots[job]))).Moves
+	if len(moves) == 0 || t.Pool.Loss(job) >= before {
 		return nil
 	}
-	r := &relief{job: job, owners: slices.Clone(b.measured[job].owners), moves: len(change.Moves), left: t.LossAt(from)}
-	for _, m := range change.Moves {
-		slot := t.slots[job][m.To]
-		r.owners[t.partitions[job][m.Task]] = slot
-		r.on = append(r.on, slot)
+	c := &change{job: job, owners: slices.Clone(b.measured[job].owners), moves: len(moves), left: t.LossAt(from)}
+	for _, m := range moves {
+		c.owners[t.partitions[job][m.Task]] = t.slots[job][m.To]
 	}
-	return r
-}
-
-// having names the slots of a job: one whose partitions went back is not moved again while it has the same.
-func (b *Book) having(job string) string {
-	var ids []string
-	for _, s := range b.live {
-		if s.Job == job && s.Tier == step.Reliable {
-			ids = append(ids, string(s.ID))
-		}
-	}
-	return strings.Join(ids, " ")
-}
-
-// begin begins to watch a change.
-func (b *Book) begin(now time.Time, r *relief) {
-	w := &watch{job: r.job, before: b.measured[r.job].owners, after: r.owners, since: now, beside: map[string]*pace{}}
-	w.beside[r.job] = &pace{owners: r.owners, before: cmp.Or(b.measured[r.job].lately, b.measured[r.job].profile.Clock)}
-	hosts := map[step.ID]bool{}
-	for _, slot := range r.on {
-		hosts[b.byID[provisioner.InstanceID(slot)].Host] = true
-	}
-	for job, m := range b.measured {
-		serves := slices.ContainsFunc(m.owners, func(slot step.ID) bool {
-			s := b.byID[provisioner.InstanceID(slot)]
-			return s != nil && s.Job == job && !s.over() && hosts[s.Host]
-		})
-		if serves && job != r.job && m.lately > 0 {
-			w.beside[job] = &pace{owners: m.owners, before: m.lately}
-		}
-	}
-	b.watch = w
+	return c
 }
 
 // judge takes in a report while a change is watched.
 func (b *Book) judge(now time.Time, job string, r tiers.Served) {
 	w := b.watch
-	if over := now.Sub(w.since) >= b.rules.Insist; over || !slices.Equal(b.measured[w.job].wish.Owners, w.after) {
-		if b.watch = nil; over && !w.moved { // it has others to obey
-			b.refused[w.job] = b.having(w.job)
-		}
-		return // else the job has other slots, or somebody rests: no more can be learned
+	if w.since.IsZero() {
+		w.since = now
 	}
-	if !w.moved {
-		w.moved = job == w.job && slices.Equal(r.Owners, w.after)
-		if w.moved {
-			w.beside[job].whole = true
+	over := now.Sub(w.since) >= b.rules.Insist
+	switch {
+	case over && w.beside == nil:
+		b.takeBack(now, "the last change did not come about")
+		return
+	case over: // somebody rests: no more can be learned
+		b.write(Line{T: now, Kind: Judged, Job: w.job, Why: "not all jobs beside it had a hundred clocks"})
+		return
+	case w.beside == nil:
+		if job == w.job && b.changed(r.Owners) {
+			b.attend()
 		}
 		return
 	}
@@ -177,18 +139,71 @@ func (b *Book) judge(now time.Time, job string, r tiers.Served) {
 	case !p.whole:
 		p.whole = true
 	default:
-		p.clocks, p.sum = p.clocks+r.Clocks, p.sum+time.Duration(r.Clocks)*r.Lately
-	}
-	if p.clocks >= aggregation.Watched {
-		delete(w.beside, job)
-		if lost := 1 - float64(p.before)*float64(p.clocks)/float64(p.sum); lost > b.rules.Loss {
-			b.write(Line{T: now, Kind: Preferred, Job: w.job, Owners: w.before, Why: fmt.Sprintf(
-				"after the last move a job lost %.0f %% of its speed over %d clocks: partitions go back", 100*lost, p.clocks)})
-			b.refused[w.job], b.watch = b.having(w.job), nil
+		lost, judged := p.Took(r.Clocks, r.Lately, w.clocks[job])
+		if judged && lost > b.rules.Loss {
+			b.takeBack(now, fmt.Sprintf("after the last change job %s lost %.0f %% of its speed over a hundred clocks: it is taken back", job, 100*lost))
 			return
+		}
+		if judged {
+			delete(w.beside, job)
 		}
 	}
 	if len(w.beside) == 0 {
-		b.watch = nil
+		b.keep(now)
 	}
+}
+
+// keep ends a watch well. A slot that was to go once another serves in its place goes.
+func (b *Book) keep(now time.Time) {
+	line := Line{T: now, Kind: Judged, Job: b.watch.job, Why: "no job lost more than the limit"}
+	if m := b.measured[b.watch.job]; m.wish.Leave != "" && m.wish.More > b.watch.was.More {
+		line.Kind, line.More, line.Leave, line.Why = Preferred, b.watch.was.More, m.wish.Leave, "its host can be given back: "+line.Why
+	}
+	b.write(line)
+}
+
+// changed reports whether the job's owners are those of the change that is watched: the preferred ones, or a slot among them that is new.
+func (b *Book) changed(owners []step.ID) bool {
+	if wish := b.measured[b.watch.job].wish.Owners; wish != nil {
+		return slices.Equal(owners, wish)
+	}
+	slots := b.reliableOf(b.watch.job)
+	return slices.ContainsFunc(owners, func(id step.ID) bool { return slices.Contains(slots, id) && !slices.Contains(b.watch.had, id) })
+}
+
+// attend begins to count clocks: of the changed job, and of those beside it on hosts that serve more of it than before.
+func (b *Book) attend() {
+	w := b.watch
+	owners := b.measured[w.job].owners
+	w.beside = map[string]*pace{w.job: {owners: owners, whole: true}}
+	hosts := map[step.ID]bool{}
+	for i, slot := range owners {
+		if i >= len(w.was.Owners) || w.was.Owners[i] != slot {
+			hosts[b.hostOf(slot)] = true
+		}
+	}
+	for job, m := range b.measured {
+		serves := slices.ContainsFunc(m.owners, func(slot step.ID) bool { return hosts[b.hostOf(slot)] })
+		if serves && job != w.job && w.clocks[job] > 0 {
+			w.beside[job] = &pace{owners: m.owners}
+		}
+	}
+}
+
+// hostOf is where a slot is; empty = nowhere any more.
+func (b *Book) hostOf(slot step.ID) step.ID {
+	if s := b.slot(slot); s != nil && !s.over() {
+		return s.Host
+	}
+	return ""
+}
+
+// takeBack has everything as before the change that is watched, which is not made again while the job has the slots that it had.
+func (b *Book) takeBack(now time.Time, why string) {
+	w := b.watch
+	line := Line{T: now, Kind: Preferred, Job: w.job, More: w.was.More, Refused: w.had, Why: why}
+	if b.measured[w.job].wish.Owners != nil {
+		line.Owners = w.was.Owners
+	}
+	b.write(line)
 }

@@ -11,20 +11,26 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// crowd is three measured jobs on two reliable hosts of 8 vCPUs: a on both, b beside it on x, c beside it on y.
+// crowd is three measured jobs on two reliable hosts of 8 vCPUs: a on both, b beside it on x, c beside it on y. Slots of d, which is not measured,
+// leave no room for others.
 type crowd struct {
-	t   *testing.T
-	b   *Book
-	now time.Time
-	log []Line // all that is on disk
+	t    *testing.T
+	b    *Book
+	now  time.Time
+	log  []Line // all that is on disk
+	most int    // hosts
+
+	reports, crashAt int  // the process is killed at this report; 0 = never
+	lost             bool // before its lines are on disk
 }
 
 func newCrowd(t *testing.T) *crowd {
-	c := &crowd{t: t, now: start}
+	c := &crowd{t: t, now: start, most: 2}
 	for _, line := range []Line{
 		{Kind: Asked, Job: "a", Slots: []provisioner.InstanceID{"a1", "a2"}}, {Kind: Asked, Job: "b", Slots: []provisioner.InstanceID{"b1"}},
-		{Kind: Asked, Job: "c", Slots: []provisioner.InstanceID{"c1"}},
+		{Kind: Asked, Job: "c", Slots: []provisioner.InstanceID{"c1"}}, {Kind: Asked, Job: "d", Slots: []provisioner.InstanceID{"d1", "d2", "d3", "d4"}},
 		{Kind: Placed, Slot: "a1", Host: "x"}, {Kind: Placed, Slot: "a2", Host: "y"}, {Kind: Placed, Slot: "b1", Host: "x"}, {Kind: Placed, Slot: "c1", Host: "y"},
+		{Kind: Placed, Slot: "d1", Host: "x"}, {Kind: Placed, Slot: "d2", Host: "x"}, {Kind: Placed, Slot: "d3", Host: "y"}, {Kind: Placed, Slot: "d4", Host: "y"},
 	} {
 		line.T = start
 		if line.Kind == Asked {
@@ -41,7 +47,7 @@ func newCrowd(t *testing.T) *crowd {
 func (c *crowd) reread() {
 	c.t.Helper()
 	c.b = NewBook(Rules{Provider: "ec2", Types: map[string]Size{slotType.Name: SizeOf(slotType)}, Loss: 0.1, Insist: time.Hour,
-		Offers: map[step.Tier]Offer{step.Reliable: {Least: SizeOf(hostType), Most: 2}}})
+		Offers: map[step.Tier]Offer{step.Reliable: {Least: SizeOf(hostType), Most: c.most}}})
 	for _, l := range c.log {
 		if err := c.b.Apply(l); err != nil {
 			c.t.Fatal(err)
@@ -60,13 +66,24 @@ func (c *crowd) says(job string, n float64, clock time.Duration, owners string) 
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	c.log = append(c.log, c.b.Lines()...)
+	c.reports++
+	crash := c.reports == c.crashAt
+	if !crash || !c.lost {
+		c.keep()
+	}
+	if crash { // the job reports again
+		c.reread()
+		return c.says(job, n, clock, owners)
+	}
 	var out []string
 	for _, id := range p.Owners {
 		out = append(out, string(id))
 	}
 	return strings.Join(out, " ")
 }
+
+// keep puts on disk what was decided.
+func (c *crowd) keep() { c.log = append(c.log, c.b.Lines()...) }
 
 func ids(text string) (out []step.ID) {
 	for _, id := range strings.Fields(text) {
@@ -144,8 +161,49 @@ func TestAMoveThatProvesSlowIsTakenBack(t *testing.T) {
 				t.Fatalf("%s: a should have %q, not %q", one.name, want, p)
 			}
 		}
-		if i := slices.IndexFunc(c.log, func(l Line) bool { return strings.Contains(l.Why, "lost 17 % of its speed over 120 clocks") }); (i >= 0) != one.back {
+		if i := slices.IndexFunc(c.log, func(l Line) bool {
+			return strings.Contains(l.Why, "job c lost 17 % of its speed over a hundred clocks")
+		}); (i >= 0) != one.back {
 			t.Errorf("%s: line %d says why", one.name, i)
+		}
+	}
+}
+
+// The process that keeps the book is killed at each report while a change is watched, before its lines are on disk and after: the next one
+// watches the change as well, and takes back what proves slow, or keeps it, once.
+func TestAWatchedChangeIsTakenOver(t *testing.T) {
+	for _, slow := range []bool{false, true} {
+		story := func(crashAt int, lost bool) (reports int) {
+			c := newCrowd(t)
+			c.crashAt, c.lost = crashAt, lost
+			c.busy()
+			now, clock := moved, time.Second
+			if slow {
+				clock = 1200 * time.Millisecond
+			}
+			for range 12 { // a hundred clocks begin anew with a process
+				now = c.says("a", 4, time.Second, now)
+				c.says("b", 7, time.Second, onB)
+				c.says("c", 2, clock, onC)
+			}
+			backs, ends := 0, 0
+			for _, l := range c.log {
+				if l.Kind == Judged || l.Refused != nil {
+					ends++
+				}
+				if l.Refused != nil {
+					backs++
+				}
+			}
+			if want := map[bool]string{true: even, false: moved}[slow]; now != want || ends != 1 || (backs == 1) != slow || c.b.watch != nil {
+				t.Errorf("slow %v, killed at report %d, lines lost %v: a has %q after %d verdicts, %d of them against it; watched is %+v",
+					slow, crashAt, lost, now, ends, backs, c.b.watch)
+			}
+			return c.reports
+		}
+		for at := story(0, false); at > 3; at-- { // the change begins with the third report
+			story(at, false)
+			story(at, true)
 		}
 	}
 }
@@ -169,14 +227,16 @@ func TestNothingIsPreferred(t *testing.T) {
 
 	c = newCrowd(t)
 	c.busy()
+	c.says("a", 4, time.Second, even) // watched from now on
 	c.now = c.now.Add(time.Hour)
 	c.says("a", 4, time.Second, even)
-	if n := c.count(Preferred); c.b.watch != nil || n != 1 {
+	c.says("a", 4, time.Second, even)
+	if n := c.count(Preferred); c.b.watch != nil || n != 2 || !slices.Equal(c.log[len(c.log)-1].Owners, ids(even)) {
 		t.Errorf("a does not move, and was asked %d times; watched is %+v", n, c.b.watch)
 	}
 	c.b.Return(c.now, "a", "a2")
 	c.b.Gone(c.now, "y", "a2", "")
-	c.log = append(c.log, c.b.Lines()...)
+	c.keep()
 	if p := c.says("a", 4, time.Second, "a1 a1 a1 a1 a1 a1 a1 a1"); p != "" {
 		t.Errorf("on one slot %q is preferred", p)
 	}

@@ -23,38 +23,8 @@ type measured struct {
 	profile tiers.Profile
 	owners  []step.ID // slots; Index: ps.Partition; nil = not known
 	wish    tiers.Preference
+	refused []step.ID     // nothing is changed for it while it has these reliable slots
 	lately  time.Duration // the median length of the last clocks; it is not on disk
-}
-
-// watch is of one change of owners, as Parameter Service has it (section 3.3.2). It compares the clocks of each job on the hosts that serve more
-// with those before.
-//
-// Invariant: one change is made at a time, so that a loss can only be its doing.
-//
-//  1. relieve chooses the change and writes the wish; begin notes the pace of all jobs beside it.
-//  2. The job reports that its partitions have moved. If it does not within Rules.Insist, it is not asked again while it has these slots (refused).
-//  3. The report of another job in which the change falls is left out (whole): some of its clocks are older. The next hundred clocks of each
-//     job count (aggregation.Watched), unless its own partitions move.
-//  4. If a job has lost more than Rules.Loss, the partitions go back, and this job is not moved again while it has these slots. What has not
-//     come in within Rules.Insist is not waited for.
-//
-// It is not on disk: after a takeover the last change stays, unwatched.
-type watch struct {
-	job    string
-	before []step.ID // owners
-	after  []step.ID
-	since  time.Time
-	moved  bool
-	beside map[string]*pace // jobs that are watched, the moved one with them
-}
-
-// pace is how long a job's clocks take.
-type pace struct {
-	owners []step.ID // while they are others, clocks say nothing
-	before time.Duration
-	whole  bool // its next report has only clocks since the change
-	clocks int
-	sum    time.Duration
 }
 
 // tenancy is which reliable hosts serve which partitions of profiled jobs.

@@ -51,7 +51,8 @@ func TestAFurtherHostWhereServingWouldSlowJobsDown(t *testing.T) {
 	}{
 		{"light", []tiers.Profile{cores(0.5), cores(0.5)}, false},
 		{"heavy", []tiers.Profile{cores(5), cores(5)}, true}, // of 8 vCPUs
-		{"a is not measured", []tiers.Profile{{}, cores(12)}, false},
+		{"a is not measured, and the host busy", []tiers.Profile{{}, cores(12)}, true},
+		{"a is not measured, and the host has time", []tiers.Profile{{}, cores(3)}, false},
 		{"b is not measured", []tiers.Profile{cores(12), {}}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -2,10 +2,8 @@ package hosts
 
 import (
 	"slices"
-	"time"
 
 	"github.com/tierml/tierml/elasticity/step"
-	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
 )
 
@@ -74,42 +72,3 @@ func (b *Brain) Archive() {
 func (b *Brain) Bare() bool                     { return false }
 func (b *Brain) Short(int, string, int64) error { return nil }
 func (b *Brain) Rejoin(string, int64)           {}
-
-// SlotPrices are the prices of slots of a type on spot, from since until until, beginning with the one in force at since: their share of
-// the cheapest host.
-func (b *Brain) SlotPrices(kind string, since, until time.Time) (points []market.PricePoint) {
-	size, known := b.Book.rules.Types[kind]
-	if !known {
-		return nil
-	}
-	var times []time.Time
-	var inForce time.Time // of the prices at since, the last to begin
-	for _, p := range b.cfg.Pools {
-		for _, point := range p.History.Points(since, until) {
-			times = append(times, point.At)
-		}
-		if before := p.History.Points(time.Time{}, since); len(before) > 0 && before[len(before)-1].At.After(inForce) {
-			inForce = before[len(before)-1].At
-		}
-	}
-	if !inForce.IsZero() {
-		times = append(times, inForce)
-	}
-	slices.SortFunc(times, time.Time.Compare)
-	for _, at := range slices.CompactFunc(times, time.Time.Equal) {
-		var least market.USD
-		found := false
-		for _, p := range b.cfg.Pools {
-			if price, known := p.History.At(at); known {
-				share := Share(size, SizeOf(p.Type), at, at.Add(time.Hour), []market.Charge{{From: at, To: at.Add(time.Hour), Amount: price}})
-				if !found || share < least {
-					least, found = share, true
-				}
-			}
-		}
-		if found && (len(points) == 0 || points[len(points)-1].Price != least) {
-			points = append(points, market.PricePoint{At: at, Price: least})
-		}
-	}
-	return points
-}

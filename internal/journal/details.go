@@ -237,6 +237,10 @@ type ScaleDetails struct {
 	Reliable int `json:"reliable,omitempty"`
 	// Measured: the number of reliable machines follows measured load, and nobody has asked for it.
 	Measured bool `json:"measured,omitempty"`
+	// Lent reliable machines come on top: those who place the job on shared machines want it to have them.
+	Lent int `json:"lent,omitempty"`
+	// Leaves is the reliable machine that goes when there is one too many; absent = the youngest.
+	Leaves string `json:"leaves,omitempty"`
 	// Paused is who wanted it so; empty = the run is not paused.
 	Paused string `json:"paused,omitempty"`
 	// Scheduled: only a scheduler has paused it.

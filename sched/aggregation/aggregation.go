@@ -222,7 +222,7 @@ type job struct {
 	Job
 	at    []*aggregator // of each task
 	since int           // the change that placed it last
-	seen  []time.Duration
+	pace  Pace          // since then
 }
 
 // order is that of a job's tasks for packing: the longest first.

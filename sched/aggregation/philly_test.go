@@ -153,6 +153,9 @@ func replay(t *testing.T, jobs []submitted, p *Clusters, period float64) (f figu
 				recycle(p.Recycle)
 			}
 		}
+		if period < 0 {
+			recycle(p.Repack)
+		}
 		f.peak = max(f.peak, p.Size())
 	}
 	return f
@@ -181,20 +184,17 @@ func TestFigure11OnGeneratedJobs(t *testing.T) {
 	}
 }
 
-// TestFigure11OnPhilly prints the table of test/papers/schedulers.md: `make aggregation`.
-func TestFigure11OnPhilly(t *testing.T) {
-	dir := os.Getenv("TIERML_AGGREGATION_DATA")
-	if dir == "" {
-		t.Skip("make aggregation names the traces")
-	}
+// readPhilly reads the arrivals of Philly's virtual clusters; jobs draws the rest of some of them, as jobs of the replay.
+func readPhilly(t *testing.T, dir string) (arrivals [][]string, jobs func(seed uint64, use float64, only string, offset float64) []submitted) {
+	t.Helper()
 	runs := map[int][]float64{}
 	for _, row := range rows(t, filepath.Join(dir, "philly-runtime-gpus-over-1h.csv.gz")) {
 		gpus := int(number(t, row[1]))
 		runs[gpus] = append(runs[gpus], number(t, row[0]))
 	}
-	arrivals := rows(t, filepath.Join(dir, "philly-arrivals-by-vc.csv.gz"))
+	arrivals = rows(t, filepath.Join(dir, "philly-arrivals-by-vc.csv.gz"))
 	// jobs of some virtual clusters, each beginning at an offset of its own of at most so many seconds
-	philly := func(seed uint64, use float64, only string, offset float64) (out []submitted) {
+	return arrivals, func(seed uint64, use float64, only string, offset float64) (out []submitted) {
 		r, begins := rand.New(rand.NewPCG(seed, 11)), map[string]float64{}
 		for i, row := range arrivals {
 			if _, known := begins[row[0]]; !known {
@@ -215,6 +215,15 @@ func TestFigure11OnPhilly(t *testing.T) {
 		}
 		return out
 	}
+}
+
+// TestFigure11OnPhilly prints the table of test/papers/schedulers.md: `make aggregation`.
+func TestFigure11OnPhilly(t *testing.T) {
+	dir := os.Getenv("TIERML_AGGREGATION_DATA")
+	if dir == "" {
+		t.Skip("make aggregation names the traces")
+	}
+	arrivals, philly := readPhilly(t, dir)
 	line := func(what string, f figure11) {
 		t.Logf("| %s | %d | %.1f | %.1f | %.3f | %.3f | %s | %.1f | %.2f | %.2f | %d | %d of %d | %.0f |", what, f.jobs, 100*f.saved(), 100*f.bound(), f.saved()/f.bound(),
 			f.wholes()/f.bound(), f.verdict(), 100*f.below/f.within, 100*f.above/f.within, f.worst, f.peak, f.moves, f.moved, serverUSD*(f.asked-f.had)/3600)

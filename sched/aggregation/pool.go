@@ -10,6 +10,7 @@ import (
 // Pool is a set of aggregators and the jobs that they serve. Its methods return what is to be done.
 type Pool struct {
 	limits      Limits
+	tries       int           // of a search for a packing
 	aggregators []*aggregator // in the order of allocation
 	jobs        map[string]*job
 	allocated   int // so far
@@ -17,7 +18,9 @@ type Pool struct {
 }
 
 // NewPool returns a pool without aggregators.
-func NewPool(limits Limits) *Pool { return &Pool{limits: limits, jobs: map[string]*job{}} }
+func NewPool(limits Limits) *Pool {
+	return &Pool{limits: limits, tries: tries, jobs: map[string]*job{}}
+}
 
 // Change is what a decision does to the pool.
 type Change struct {
@@ -45,8 +48,7 @@ func (p *Pool) Add(cores float64) int {
 // Put has a job served as it is: each task by the aggregator of that number, whatever the limits say. The number must be of one that is
 // there, and the job new.
 func (p *Pool) Put(of Job, at []int) {
-	p.changes++
-	j := &job{Job: of, at: make([]*aggregator, len(of.Tasks)), since: p.changes}
+	j := &job{Job: of, at: make([]*aggregator, len(of.Tasks))}
 	p.jobs[of.ID] = j
 	var c Change
 	for task, id := range at {
@@ -311,7 +313,7 @@ func (p *Pool) Congested(id int) (c Change) {
 }
 
 // Relieve moves tasks of a job away from an aggregator, the longest first, until no job there loses more than the limit. Each goes to the best
-// fit among some others, which are those that the job has anyway; what fits none of them stays.
+// fit among some others, which are those that the job has anyway; what fits none of them stays. Who makes the moves watches them.
 func (p *Pool) Relieve(id int, of string, among []int) (c Change) {
 	others := slices.DeleteFunc(slices.Clone(p.aggregators), func(a *aggregator) bool { return a.id == id || !slices.Contains(among, a.id) })
 	j := p.jobs[of]
@@ -328,11 +330,6 @@ func (p *Pool) Relieve(id int, of string, among []int) (c Change) {
 		if to := p.bestFit(j, task, others); to != nil {
 			p.place(&c, j, task, to)
 		}
-	}
-	if len(c.Moves) > 0 {
-		p.changes++
-		p.watch(j)
-		c.Why = fmt.Sprintf("jobs on aggregator %d lose more than the limit", id)
 	}
 	return c
 }

@@ -56,7 +56,7 @@ func (p *Pool) pack(most int) (packing, bool) {
 			k.pieces, need = append(k.pieces, piece{j, task, busy}), need+busy
 		}
 	}
-	k.at, k.left = make([]int, len(k.pieces)), tries+len(k.pieces)
+	k.at, k.left = make([]int, len(k.pieces)), p.tries+len(k.pieces)
 	if len(k.pieces) <= small {
 		k.left = math.MaxInt
 	}

@@ -9,8 +9,26 @@ import (
 // Watched is after how many iterations an assignment is judged (section 5.2.2).
 const Watched = 100
 
+// Pace is how long a job's iterations take under an assignment that is watched. The zero Pace has none yet.
+type Pace struct {
+	iterations int
+	took       time.Duration
+}
+
+// Took takes in so many iterations of a length. Once a hundred are known it gives the share of its speed that the job loses beside one of
+// iterations of length d, and begins anew.
+func (p *Pace) Took(n int, each, d time.Duration) (lost float64, judged bool) {
+	p.iterations, p.took = p.iterations+n, p.took+time.Duration(n)*each
+	if p.iterations < Watched {
+		return 0, false
+	}
+	lost = 1 - float64(d)*float64(p.iterations)/float64(p.took)
+	*p = Pace{}
+	return lost, true
+}
+
 // watch begins to judge a job's assignment.
-func (p *Pool) watch(j *job) { j.since, j.seen = p.changes, nil }
+func (p *Pool) watch(j *job) { j.since, j.pace = p.changes, Pace{} }
 
 // Measured takes in how long iterations of a job took. When a job has lost more of its speed than the limit over the last hundred, the
 // job that was placed last on any of its aggregators is placed again, with one aggregator more (sections 3.3.1 and 3.3.2). Calls repeat it
@@ -20,16 +38,12 @@ func (p *Pool) Measured(id string, iterations ...time.Duration) (c Change) {
 	if j == nil {
 		return c
 	}
-	if j.seen = append(j.seen, iterations...); len(j.seen) < Watched {
-		return c
+	var lost float64
+	for _, took := range iterations {
+		if now, judged := j.pace.Took(1, took, j.Iteration); judged {
+			lost = now
+		}
 	}
-	var took time.Duration
-	for _, d := range j.seen {
-		took += d
-	}
-	mean := took / time.Duration(len(j.seen))
-	j.seen = nil
-	lost := 1 - float64(j.Iteration)/float64(mean)
 	if lost <= p.limits.Loss {
 		return c
 	}

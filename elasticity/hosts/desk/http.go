@@ -220,7 +220,7 @@ func (d *Desk) servePrices(w http.ResponseWriter, r *http.Request, _ string) err
 	var all []poolPrices
 	d.look(func() {
 		for _, p := range asked.Pools {
-			all = append(all, poolPrices{p, d.brain.SlotPrices(p.Type, asked.Since, asked.Until)})
+			all = append(all, poolPrices{p, d.brain.SlotPrices(p.Type, p.Class, asked.Since, asked.Until)})
 		}
 	})
 	return write(w, all)

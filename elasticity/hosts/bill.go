@@ -1,0 +1,36 @@
+package hosts
+
+import (
+	"slices"
+	"time"
+
+	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/market"
+)
+
+// Bill is what the hosts have cost, by who pays.
+type Bill struct {
+	Jobs  map[string]market.USD
+	Idle  market.USD // what no slot pays, and what rounding leaves
+	Total market.USD // of the hosts
+}
+
+// BillOf divides what hosts have cost in all. The parts add up to it, whatever happened.
+func (b *Book) BillOf(total market.USD) Bill {
+	bill := Bill{Jobs: map[string]market.USD{}, Idle: total, Total: total}
+	for _, s := range b.slots {
+		bill.Jobs[s.Job] += s.Cost
+		bill.Idle -= s.Cost
+	}
+	return bill
+}
+
+// Settle writes down what slots that have ended cost, as soon as nothing changes it any more. Charges gives a host's charges for its
+// time until then, and false while they are not known for good.
+func (b *Book) Settle(now time.Time, charges func(host step.ID, until time.Time) (Size, []market.Charge, bool)) {
+	for _, s := range slices.Clone(b.owing) {
+		if host, lines, known := charges(s.Host, s.Ended); known {
+			b.write(Line{T: now, Kind: Charged, Slot: s.ID, USD: Share(s.Size, host, s.Placed, s.Ended, lines)})
+		}
+	}
+}

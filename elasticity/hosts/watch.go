@@ -1,0 +1,56 @@
+package hosts
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/sched/aggregation"
+	"github.com/tierml/tierml/tiers"
+)
+
+// watch is of one change, as Parameter Service has it (section 3.3.2). It compares the clocks of each job on the hosts that serve more with those
+// before.
+//
+// Invariant: one change is made at a time, so that a loss can only be its doing.
+//
+//  1. begin writes the wish, with the pace of all jobs: a successor that reads it watches the change from step 2 on.
+//  2. The job reports that it has changed. If it does not within Rules.Insist, it is not asked again while it has these slots (refused).
+//  3. The report of another job in which the change falls is left out (whole): some of its clocks are older. The next hundred clocks of each
+//     job count (aggregation.Pace), unless its own partitions move.
+//  4. If a job has lost more than Rules.Loss, all is as before, and this change is not made again while the job has these slots. What has not
+//     come in within Rules.Insist is not waited for.
+type watch struct {
+	job    string
+	was    tiers.Preference         // before
+	had    []step.ID                // its reliable slots before
+	clocks map[string]time.Duration // of jobs, before
+	since  time.Time                // a process has watched it
+	beside map[string]*pace         // jobs that are watched, the changed one with them; nil = it has not changed yet
+}
+
+// pace is how long a job's clocks take since a change.
+type pace struct {
+	aggregation.Pace
+	owners []step.ID // while they are others, clocks say nothing
+	whole  bool      // its next report has only clocks since the change
+}
+
+// change is one that could be made.
+type change struct {
+	job    string
+	owners []step.ID // then; nil = as the job likes
+	more   int       // slots
+	leave  step.ID   // slot that is to go in the end
+	buys   int       // hosts
+	moves  int       // partitions
+	left   float64   // the most that a job loses on the relieved host then
+}
+
+// better is the better one of two changes; nil = there is none.
+func better(a, b *change) *change {
+	if a == nil || b != nil && cmp.Or(cmp.Compare(b.buys, a.buys), cmp.Compare(b.left, a.left), cmp.Compare(b.moves, a.moves)) < 0 {
+		return b
+	}
+	return a
+}

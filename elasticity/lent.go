@@ -1,0 +1,20 @@
+package elasticity
+
+import "github.com/tierml/tierml/tiers"
+
+// Those who place many jobs on shared machines lend a job a reliable machine more while its partitions would be served too slowly on those
+// that it has (Parameter Service, section 3.3.2), and take it back. It is bought, filled, emptied and released like one that is asked for by
+// `tierml scale`; a number that a person asked for holds.
+
+// lend takes in how many machines more the job should have, and which one is to go then.
+func (c *Controller) lend(p tiers.Preference) {
+	if p.More < 0 || p.More == c.target.lent && p.Leave == c.target.leaves || c.closing() {
+		return
+	}
+	from := c.describe()
+	c.target.lent, c.target.leaves = p.More, p.Leave
+	c.ask()
+	c.recordScale(from, p.Why, 0)
+	c.fleet.Demanded()
+	c.training.Rearrange()
+}
