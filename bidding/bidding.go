@@ -72,6 +72,10 @@ type Job struct {
 	// SaveTime is how long training stops for a checkpoint, where it is by checkpoints that a job outlives its
 	// machines; 0 = it continues meanwhile.
 	SaveTime time.Duration
+	// State is how many bytes a checkpoint has, and Home the region that has the newest; empty = there is none. A fleet in another
+	// region fetches it from there (Terms.Fees.Moving).
+	State int64
+	Home  string
 	// SaveEvery is how often checkpoints are taken, whatever the plan says; 0 = as it says.
 	SaveEvery time.Duration
 	// Undone is how much of a machine's work an eviction undoes at the most, where machines keep their own: what was done since it was
@@ -88,6 +92,14 @@ type Job struct {
 
 // hour is what an hour of the run costs its owner beside transient machines.
 func (j *Job) hour() market.USD { return j.Upkeep + j.ValueOfTime }
+
+// moving is what it costs a fleet of a pool to fetch the newest checkpoint from another region.
+func (j *Job) moving(pool market.Pool) market.USD {
+	if j.Home == "" || j.Home == pool.Region {
+		return 0
+	}
+	return j.Terms.Fees.Moving(j.State)
+}
 
 // WorkLeft is what is still to be done; false when that is unknown.
 func (j Job) WorkLeft() (float64, bool) { return max(j.Work-j.Done, 0), j.Work > 0 }

@@ -80,7 +80,7 @@ func newCourse(s State) *course {
 	}
 	c.held, c.whole = c.gang.whole()
 	byPrice := func(i, j int) int {
-		return cmp.Or(cmp.Compare(c.perWork(i), c.perWork(j)), cmp.Compare(c.heldIn(j), c.heldIn(i)), cmp.Compare(i, j))
+		return cmp.Or(cmp.Compare(c.rest(i), c.rest(j)), cmp.Compare(c.heldIn(j), c.heldIn(i)), cmp.Compare(i, j))
 	}
 	slices.SortFunc(c.open, byPrice)
 	for _, i := range c.open {
@@ -92,7 +92,7 @@ func newCourse(s State) *course {
 		}
 	}
 	c.all, c.done = c.hours(s.Job.Work), s.Job.Done >= s.Job.Work
-	if c.payTwice() {
+	if c.spot >= 0 && (c.twice(c.spot) || c.tooFar()) {
 		c.spot = -1
 	}
 	if c.work = c.hours(s.Job.Work - s.Job.Saved); c.onDemand() {
@@ -111,10 +111,15 @@ func newCourse(s State) *course {
 	return c
 }
 
-// payTwice reports whether spot machines are too dear to be tried: where whole hours are billed, and all the work takes one on demand, a job
+// twice reports whether a pool's spot machines are too dear to be tried: where whole hours are billed, and all the work takes one on demand, a job
 // that has to leave them for its deadline pays for an hour of each. No run is to cost more than 1.5 times what it does on demand.
-func (c *course) payTwice() bool {
-	return c.spot >= 0 && c.demand >= 0 && c.change+c.all+c.ending() <= c.Job.Terms.Increment && c.perWork(c.spot) > c.perWork(c.demand)/2
+func (c *course) twice(spot int) bool {
+	return c.demand >= 0 && c.change+c.all+c.ending() <= c.Job.Terms.Increment && c.perWork(spot) > c.perWork(c.demand)/2
+}
+
+// tooFar reports whether all spot machines are in other regions, and to fetch the state costs more than they save.
+func (c *course) tooFar() bool {
+	return c.demand >= 0 && c.Job.moving(c.Pools[c.spot].Pool) > 0 && c.rest(c.spot) >= c.rest(c.demand)
 }
 
 // hours is how long some work takes: on the on-demand fleet that is held, on the one that would be bought, or where there is none, on
@@ -200,7 +205,8 @@ func (c *course) affordable(changes int) bool {
 	}
 	seen := &c.plan.Considered[c.demand]
 	rest := c.work + time.Duration(changes)*c.change + c.Job.Terms.Increment
-	return float64(c.Job.Spent)+float64(seen.Price)*float64(seen.Count)*rest.Hours() <= float64(c.Job.Budget)
+	spent := c.Job.Spent + c.Job.moving(seen.Pool)
+	return float64(spent)+float64(seen.Price)*float64(seen.Count)*rest.Hours() <= float64(c.Job.Budget)
 }
 
 // stay continues with what is held, and asks again after a time; 0 = when something happens.

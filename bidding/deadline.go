@@ -169,7 +169,7 @@ func (c *course) spots() (out []int) {
 func (c *course) spotPrice(spots []int) float64 {
 	best := -1.0
 	for _, i := range spots {
-		if price := c.perWork(i); c.plan.Considered[i].HasPrice && (i == c.spot || c.spot < 0 && (best < 0 || price < best)) {
+		if price := c.rest(i); c.plan.Considered[i].HasPrice && (i == c.spot || c.spot < 0 && (best < 0 || price < best)) {
 			best = price
 		}
 	}
@@ -177,7 +177,7 @@ func (c *course) spotPrice(spots []int) float64 {
 		return 1
 	}
 	const parts = 50
-	return float64(int(best/c.perWork(c.demand)*parts+0.5)) / parts
+	return float64(int(best/c.rest(c.demand)*parts+0.5)) / parts
 }
 
 // availability is a candidate's as it is watched, or else as its price shows: machines can be had and kept while it is

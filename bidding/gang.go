@@ -59,6 +59,15 @@ func (g *gang) perWork(candidate int) float64 {
 	return float64(g.plan.Considered[candidate].Price) / g.Pools[candidate].Type.WorkRate()
 }
 
+// rest is what a unit of the work that is left costs in a pool: at the present price, with what it costs to fetch the state.
+func (g *gang) rest(candidate int) float64 {
+	price, move := g.perWork(candidate), g.Job.moving(g.Pools[candidate].Pool)
+	if move == 0 {
+		return price
+	}
+	return price + float64(move)/max(g.Job.Work-g.Job.Saved, 0) // +Inf where the work is unknown or done: the job stays
+}
+
 // cheapest returns the candidate that work costs least in now, -1 when there is none. Of equals it is the one in which
 // most machines are held.
 func (g *gang) cheapest() int {
@@ -66,7 +75,7 @@ func (g *gang) cheapest() int {
 		return -1
 	}
 	return slices.MinFunc(g.open, func(i, j int) int {
-		return cmp.Or(cmp.Compare(g.perWork(i), g.perWork(j)), cmp.Compare(g.heldIn(j), g.heldIn(i)), cmp.Compare(i, j))
+		return cmp.Or(cmp.Compare(g.rest(i), g.rest(j)), cmp.Compare(g.heldIn(j), g.heldIn(i)), cmp.Compare(i, j))
 	})
 }
 

@@ -189,8 +189,11 @@ func (l *Ledger) addTotals(r *Report, bills []bill, asOf time.Time) {
 		sum := market.Total(b.charges)
 		t.Total += sum
 		for _, c := range b.charges {
-			if c.Note == market.CommittedNote {
+			switch c.Note {
+			case market.CommittedNote:
 				t.Committed += c.Rate.For(c.To.Sub(c.From))
+			case market.MovedNote:
+				t.Moved += c.Amount
 			}
 		}
 		if b.usage.Pool.Class == market.Spot {

@@ -95,6 +95,7 @@ func (l *Ledger) addToMachine(e journal.Entry) {
 		if n := len(m.joined); n == 0 || !m.joined[n-1].to.IsZero() {
 			m.joined = append(m.joined, interval{from: e.T})
 		}
+		m.usage.Moved += e.Bytes
 	case journal.Leave:
 		m.leave(e.T)
 	case journal.Notice: // without a deadline it is only a raised risk

@@ -59,6 +59,8 @@ type Totals struct {
 	OnDemand market.USD `json:"on_demand"` // reliable machines
 	// Committed is what a commitment, which is paid anyway, had to pay for the reliable machines. It is not in the total.
 	Committed market.USD `json:"committed,omitempty"`
+	// Moved is what it cost to move the run's state between regions. It is in the total.
+	Moved market.USD `json:"moved,omitempty"`
 	// Equivalent, Saving and SavingPercent compare with the on-demand equivalent. A saving may be negative.
 	Equivalent    market.USD `json:"equivalent"`
 	Saving        market.USD `json:"saving"`

@@ -127,6 +127,9 @@ func (t *text) totals(r *Report) {
 	if c := r.Totals.Committed; c > 0 {
 		tab.Add("committed", money(c), "paid anyway, for reliable machines; not in the total")
 	}
+	if m := r.Totals.Moved; m > 0 {
+		tab.Add("of these, for moves", money(m), "of state between regions")
+	}
 	tab.Add("total", money(r.Totals.Total), "exactly $"+r.Totals.Total.String())
 	if e := r.Equivalent; e != nil {
 		tab.Add("on-demand equivalent", money(e.USD),

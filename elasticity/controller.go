@@ -139,6 +139,7 @@ type Totals struct {
 	Lost      ps.Clock   // clocks that roll-backs undid
 	Clocks    ps.Clock   // done, each once
 	Charged   market.USD // of machines that have ended
+	Moved     market.USD // of Charged, for state that came from another region
 }
 
 // target is how many machines the last requests asked for. The zero value leaves everything to the job.

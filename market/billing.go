@@ -21,6 +21,7 @@ type Usage struct {
 	Start   time.Time
 	End     time.Time // zero while running
 	EndedBy EndedBy
+	Moved   int64 // bytes of the run's state that it fetched from another region
 }
 
 // Charge is one line of a bill.

@@ -32,7 +32,8 @@ var ruleBooks = []RuleBook{
 //
 // Behind the name may stand what a machine's disk and public address cost beside it: "ec2-now+disk=20x0.08+address=0.005"
 // adds 20 GiB at 0.08 dollars a GiB and month, and 0.005 dollars an hour; "+traffic=5x0.01@us-east-1a" what 5 GB an hour cost
-// machines outside that zone, at 0.01 dollars a GB and direction; "+committed=m5.large@0.0613" that a commitment at 0.0613 dollars
+// machines outside that zone, at 0.01 dollars a GB and direction; "+egress=0.05" that a GB of state that moves
+// to another region costs so much, in place of 0.02 dollars; "+committed=m5.large@0.0613" that a commitment at 0.0613 dollars
 // an hour pays for machines of that type on demand. See Fees.
 //
 // In all of them a spot machine never costs more than its bid. Every line's amount is its rate for the time
@@ -43,7 +44,7 @@ func Rules(name string) (RuleBook, error) {
 		switch {
 		case book.Name() != base:
 		case !some:
-			return book, nil
+			return withFees{book, Fees{Egress: usualEgress}}, nil
 		default:
 			fees, err := parseFees(extra)
 			if err != nil {

@@ -291,6 +291,44 @@ func TestCommitment(t *testing.T) {
 	}
 }
 
+// TestEgress: EC2's On-Demand Pricing page, "Data Transfer OUT From Amazon EC2 To": 0.02 dollars per GB to most other regions. It is
+// paid once, whoever ends the machine that fetched the state, and whatever is free.
+func TestEgress(t *testing.T) {
+	h := prices(0, 100)
+	for _, c := range []struct {
+		rules string
+		bytes int64
+		want  USD
+	}{
+		{"ec2-now", 50e9, Dollar},
+		{"ec2-2017", 1, 0}, // 0.02 billionths
+		{"gce-spot", 25, 1},
+		{"ec2-now+egress=0.05", 2e9, Dollar / 10},
+		{"ec2-now+address=0.005+egress=0", 2e9, 0},
+	} {
+		book := rules(t, c.rules)
+		if book.Name() != c.rules {
+			t.Errorf("%s is called %s", c.rules, book.Name())
+		}
+		for _, u := range []Usage{spot(130, ByUser), spot(20, ByProvider), spot(0, Running)} {
+			stayed, err := book.Charges(u, h, at(130))
+			if err != nil {
+				t.Fatal(err)
+			}
+			u.Moved = c.bytes
+			moved, err := book.Charges(u, h, at(130))
+			if err != nil || len(moved) != len(stayed)+1 || Total(moved)-Total(stayed) != c.want {
+				t.Errorf("%s, %d bytes: %v beside %v, %v", c.rules, c.bytes, moved, stayed, err)
+			}
+		}
+	}
+	for _, text := range []string{"ec2-now+egress", "ec2-now+egress=-1", "ec2-now+egress=2000"} {
+		if _, err := Rules(text); err == nil {
+			t.Errorf("%s is accepted", text)
+		}
+	}
+}
+
 // TestTrafficBetweenZones: EC2's On-Demand Pricing page, "Data Transfer within the same AWS Region": data to and from other
 // availability zones costs 0.01 dollars per GB in each direction. 5 GB an hour for two hours: 2 x 5 x 2 x 0.01 = 0.2 dollars, for
 // machines outside of the zone that was named only, whoever ends them and whatever is free.
@@ -344,6 +382,7 @@ func TestTerms(t *testing.T) {
 		"gce-preemptible": {Minimum: time.Minute, FreeWithin: time.Minute, Notice: 30 * time.Second, MaxLife: 24 * time.Hour},
 	} {
 		got := rules(t, name).Terms()
+		want.Fees = Fees{Egress: 2 * Dollar / 100} // see TestEgress
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}

@@ -3,6 +3,7 @@ package market
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 	"strconv"
 	"strings"
 	"time"
@@ -19,10 +20,27 @@ type Fees struct {
 	TrafficMB int
 	TrafficGB USD // per gigabyte and direction
 	Home      string
+	// Egress is what a gigabyte costs that leaves a region for another. The region that it leaves bills it.
+	Egress USD // per gigabyte
 	// Committed is the type of which a Savings Plan, a reservation or a committed use discount covers the machines on demand, and
 	// CommittedPrice what an hour of one costs under it. That is paid whether they run or not: a bill shows it and adds nothing.
 	Committed      string
 	CommittedPrice USD
+}
+
+// usualEgress is what EC2 asks between most of its regions (EC2 On-Demand Pricing, "Data Transfer OUT From Amazon EC2 To"), and Compute
+// Engine between its regions of North America (VPC network pricing): $0.02 per gigabyte. Within a region state moves through the region's
+// object store, which is free on both.
+const usualEgress = 2 * Dollar / 100
+
+// Moving is what it costs to fetch bytes of state from another region, rounded half up to the billionth.
+func (f Fees) Moving(bytes int64) USD {
+	hi, lo := bits.Mul64(uint64(f.Egress), uint64(max(bytes, 0)))
+	amount, ok := divideHalfUp(hi, lo, 1e9)
+	if !ok {
+		panic(fmt.Sprintf("market: %d bytes at %s a gigabyte are more than an amount can hold", bytes, f.Egress))
+	}
+	return amount
 }
 
 // Covers reports whether a commitment pays for a pool's machines.
@@ -40,6 +58,9 @@ func (f Fees) Due(p Pool, price USD) USD {
 
 // CommittedNote marks the lines of a bill that a commitment pays. Their rate is the commitment's, their amount 0.
 const CommittedNote = "committed: paid anyway"
+
+// MovedNote marks the line of a bill for state that came from another region. It is not for a time, and so has no rate.
+const MovedNote = "state from another region"
 
 // hoursAMonth is what providers' price pages reckon with.
 const hoursAMonth = 730
@@ -71,6 +92,9 @@ func (f Fees) String() string {
 	if f.TrafficMB > 0 {
 		s += fmt.Sprintf("+traffic=%sx%s@%s", strconv.FormatFloat(float64(f.TrafficMB)/1000, 'f', -1, 64), f.TrafficGB, f.Home)
 	}
+	if f.Egress != usualEgress {
+		s += "+egress=" + f.Egress.String()
+	}
 	if f.Committed != "" {
 		s += fmt.Sprintf("+committed=%s@%s", f.Committed, f.CommittedPrice)
 	}
@@ -79,6 +103,7 @@ func (f Fees) String() string {
 
 // parseFees reads what String gives, in any order.
 func parseFees(text string) (f Fees, err error) {
+	f.Egress = usualEgress
 	for _, part := range strings.Split(text, "+") {
 		what, value, _ := strings.Cut(part, "=")
 		switch what {
@@ -92,12 +117,14 @@ func parseFees(text string) (f Fees, err error) {
 			f.Address, err = ParseUSD(value)
 		case "traffic":
 			err = f.parseTraffic(value)
+		case "egress":
+			f.Egress, err = ParseUSD(value)
 		case "committed":
 			err = f.parseCommitted(value)
 		default:
-			err = errors.New("want disk=GIBxPRICE, address=PRICE, traffic=GBxPRICE@ZONE or committed=TYPE@PRICE")
+			err = errors.New("want disk=GIBxPRICE, address=PRICE, traffic=GBxPRICE@ZONE, egress=PRICE or committed=TYPE@PRICE")
 		}
-		if err == nil && (f.DiskGiBMonth < 0 || f.Address < 0 || f.TrafficGB < 0 || f.CommittedPrice < 0 || f.DiskGiBMonth > 1000*Dollar || f.TrafficGB > 1000*Dollar ||
+		if err == nil && (f.DiskGiBMonth < 0 || f.Address < 0 || f.TrafficGB < 0 || f.Egress < 0 || f.CommittedPrice < 0 || f.DiskGiBMonth > 1000*Dollar || f.TrafficGB > 1000*Dollar || f.Egress > 1000*Dollar ||
 			f.CommittedPrice > 1000*Dollar) {
 			err = errors.New("the price is out of range")
 		}
@@ -178,6 +205,9 @@ func (b withFees) Charges(u Usage, h *History, asOf time.Time) ([]Charge, error)
 			fee.From, fee.To, fee.Amount = u.Start, end, fee.Rate.For(end.Sub(u.Start))
 			fees = append(fees, fee)
 		}
+	}
+	if u.Moved > 0 {
+		fees = append(fees, Charge{From: u.Start, To: end, Amount: b.fees.Moving(u.Moved), Note: MovedNote})
 	}
 	return append(fees, charges...), nil
 }

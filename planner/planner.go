@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tierml/tierml/bidding"
@@ -44,6 +45,8 @@ type Input struct {
 	// SaveTime, RestartTime and SaveEvery are for policies by kill and restart, in market time: how long a checkpoint takes, and a fleet
 	// whose agents have called until it works; and how often the job saves, 0 = as its policy wants.
 	SaveTime, RestartTime, SaveEvery time.Duration
+	// State is how many bytes a checkpoint has; 0 = unknown.
+	State int64
 	// Undone and Together are of programs: see bidding.Job.
 	Undone   time.Duration
 	Together bool
@@ -244,6 +247,9 @@ func (p *Plan) warn() []string {
 	if uneven := p.uneven(); uneven != "" {
 		warnings = append(warnings, uneven)
 	}
+	if regions := p.regions(); regions != "" {
+		warnings = append(warnings, regions)
+	}
 	in, cost, duration := p.Input, p.Forecast.Cost, p.Forecast.Time
 	if in.Budget > 0 && cost.Known && cost.Middle > in.Budget {
 		warnings = append(warnings, fmt.Sprintf(
@@ -263,6 +269,24 @@ func (p *Plan) warn() []string {
 			"the expected cost, %s, is no less than on demand, %s", cost.Middle.Cents(), p.OnDemand.Cost.Cents()))
 	}
 	return warnings
+}
+
+// regions warns of pools of several: an installation, and the fake cloud, are one region's.
+func (p *Plan) regions() string {
+	var regions []string
+	for _, c := range p.Input.Pools {
+		if !slices.Contains(regions, c.Pool.Region) {
+			regions = append(regions, c.Pool.Region)
+		}
+	}
+	if len(regions) < 2 {
+		return ""
+	}
+	said := fmt.Sprintf("the pools are in %s: a run buys in one region only, and `tierml dry-run` compares them", strings.Join(regions, ", "))
+	if in := p.Input; in.restarts() && in.State > 0 {
+		said += fmt.Sprintf(". Each move of the state there, %.3g GB, costs %s", float64(in.State)/1e9, in.Rules.Terms().Fees.Moving(in.State).Cents())
+	}
+	return said
 }
 
 // uneven warns of machines that are counted though their types differ in size: the same count is a fleet twice as fast, and twice as dear, of

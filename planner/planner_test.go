@@ -181,6 +181,21 @@ func TestCountOfUnequalTypes(t *testing.T) {
 	}
 }
 
+// TestPoolsOfTwoRegions: what a move costs, and that a run does not.
+func TestPoolsOfTwoRegions(t *testing.T) {
+	in := calm(t)
+	far := in.Pools[0]
+	far.Pool.Region = "us-west-9"
+	in.Pools = append(slices.Clone(in.Pools), far)
+	in.Policy, in.Reliable, in.State = bidding.Checkpoint{}, Fleet{}, 20e9
+	said := strings.Join(plan(t, in).Warnings, "; ")
+	for _, want := range []string{in.Pools[0].Pool.Region + ", us-west-9", "one region only", "20 GB, costs $0.40"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("%q lacks %q", said, want)
+		}
+	}
+}
+
 // Ten machines at $0.04 and a reliable one at $0.24 would cost $0.64 an hour, of which a twentieth is to stay free.
 func TestHourlyLimit(t *testing.T) {
 	for limit, want := range map[market.USD][]string{

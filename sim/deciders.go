@@ -33,7 +33,8 @@ func (c *Config) Restarter() restart.Config {
 	save, again := c.saving()
 	out := restart.Config{
 		Settings: c.Settings, Run: c.Name, Clocks: c.Job.Clocks, Want: c.Want, Pools: c.known(), Policy: c.Policy,
-		Job:     bidding.Job{Deadline: c.Deadline, Work: c.vcpuHours(), Budget: c.Budget, PerHour: c.PerHour, SaveTime: save},
+		Job: bidding.Job{Deadline: c.Deadline, Work: c.vcpuHours(), Budget: c.Budget, PerHour: c.PerHour, SaveTime: save,
+			State: int64(c.Checkpoints.Model)},
 		Restart: again, Continuous: c.Continuous, MaxDuration: c.MaxDuration, Silent: c.Record == nil, Rules: c.Rules,
 	}
 	if c.Checkpoints.Fixed {

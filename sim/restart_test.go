@@ -210,3 +210,57 @@ func TestAvailabilityBesideAReliableTier(t *testing.T) {
 		}
 	}
 }
+
+// elsewhere is a pool in another region.
+func elsewhere(c bidding.Candidate) bidding.Candidate {
+	c.Pool.Region, c.Pool.Zone = "s", "sa"
+	return c
+}
+
+// TestStateFollowsToAnotherRegion: the pool is gone from 1.5 h to 2.5 h after the start, and another region has the like. The fleet that
+// restarts there pays once for the checkpoint that it fetches, in journal and bill; where that costs more than the move saves, or the
+// like is in the same region, nothing is fetched.
+func TestStateFollowsToAnotherRegion(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		other bidding.Candidate
+		model float64
+		want  market.USD
+	}{
+		{"another region", elsewhere(candidate("b", 4, 24*cent, 0, 6)), 10e9, 20 * cent},
+		{"the same region", candidate("b", 4, 24*cent, 0, 6), 10e9, 0},
+		{"too much state", elsewhere(candidate("b", 4, 24*cent, 0, 6)), 500e9, 0},
+	} {
+		cfg := restarting(t, crossing(), c.other, onDemand(a()))
+		cfg.Policy, cfg.Deadline = bidding.UniformProgress{}, start.Add(12*time.Hour)
+		cfg.Checkpoints = Checkpoints{Model: c.model, Save: 20 * time.Second, Restart: time.Minute}
+		r, entries := run(t, cfg)
+		if !r.Finished() || r.Moved != c.want {
+			t.Errorf("%s: $%s for moves, want $%s: %+v", c.name, r.Moved, c.want, r)
+		}
+		var bill, moves market.USD
+		var bytes int64
+		for i, e := range entries {
+			if err := e.Validate(); err != nil {
+				t.Errorf("line %d: %v", i+1, err)
+			}
+			if e.Kind == journal.Join && e.From != "" {
+				bytes += e.Bytes
+			}
+			if e.Kind != journal.Charge {
+				continue
+			}
+			usd, err := market.ParseUSD(e.USD)
+			if err != nil {
+				t.Fatal(err)
+			}
+			bill += usd
+			if e.Why == market.MovedNote {
+				moves += usd
+			}
+		}
+		if bill != r.Cost || moves != r.Moved || cfg.Rules.Terms().Fees.Moving(bytes) != moves {
+			t.Errorf("%s: a bill of $%s, $%s for moves of %d bytes; the ledger has $%s and $%s", c.name, bill, moves, bytes, r.Cost, r.Moved)
+		}
+	}
+}

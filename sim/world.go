@@ -92,7 +92,8 @@ type Result struct {
 	Outcome   string // "finished", "interrupted", "failed"
 	Runtime   time.Duration
 	Cost      market.USD
-	Machines  int // bought
+	Moved     market.USD // of Cost, for state that came from another region
+	Machines  int        // bought
 	Evictions int
 	Switches  int
 	Rollbacks int
@@ -370,7 +371,7 @@ func (w *world) record(e journal.Entry) {
 func (w *world) sumUp() {
 	t := w.ctrl.Totals()
 	r := &w.result
-	r.Runtime, r.Cost = w.elapsed, t.Charged
+	r.Runtime, r.Cost, r.Moved = w.elapsed, t.Charged, t.Moved
 	r.Machines, r.Evictions, r.Switches, r.Rollbacks = t.Machines, t.Evictions, t.Switches, t.Rollbacks
 	r.Lost, r.Clocks = int64(t.Lost), int64(t.Clocks)
 	if c, ok := w.ctrl.(*restart.Controller); ok && w.cfg.Programs != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/market"
@@ -131,6 +132,14 @@ func (o dryRunOptions) deadlineStudy() (d sweep.Deadlines, err error) {
 			return d, usageError{fmt.Errorf("--starts %q: with --availability write every (tick) or a number", o.starts)}
 		}
 	}
+	var declared config.Checkpoint
+	if err := declared.Set(o.checkpoint); err != nil {
+		return d, usageError{fmt.Errorf("--checkpoint: %w", err)}
+	}
+	if _, size := o.checkpoint["model"]; len(o.checkpoint) > 1 || !size && len(o.checkpoint) > 0 {
+		return d, usageError{errors.New("--availability takes model alone of --checkpoint: the rest is part of the --changeover")}
+	}
+	d.State = declared.Model.MiB << 20
 	if !(o.deadline.spotShare > 0) {
 		return d, usageError{fmt.Errorf("--spot-share %g: write a number above 0", o.deadline.spotShare)}
 	}
@@ -176,13 +185,14 @@ func deadlineTable(cells []sweep.Cell) table.Table {
 		{Name: "policy", Title: "POLICY"}, {Name: "rules", Title: "RULES"}, {Name: "work_hours", Title: "WORK H"}, {Name: "starts", Title: "STARTS"},
 		{Name: "missed", Title: "MISSED"}, {Name: "cost_mean", Title: "COST"}, {Name: "cost_sd", Title: "SD"}, {Name: "cost_p95", Title: "P95"},
 		{Name: "machines_mean", Title: "MACHINES"}, {Name: "evictions_mean", Title: "EVICTIONS"},
+		{Name: "egress_mean", Title: "EGRESS"},
 	}}
 	number := func(x float64) table.Cell {
 		return table.Cell{Text: trim(x), Value: strconv.FormatFloat(x, 'g', 8, 64)}
 	}
 	for _, c := range cells {
 		t.Rows = append(t.Rows, []table.Cell{table.Of(c.Recording), number(c.Slack), number(c.Changeover), table.Of(c.Policy), table.Of(c.Rules), number(c.Work),
-			table.Of(c.Starts), table.Of(c.Missed), number(c.CostMean), number(c.CostSD), number(c.CostP95), number(c.Machines), number(c.Evictions)})
+			table.Of(c.Starts), table.Of(c.Missed), number(c.CostMean), number(c.CostSD), number(c.CostP95), number(c.Machines), number(c.Evictions), number(c.Egress)})
 	}
 	return t
 }
@@ -201,7 +211,7 @@ func writeDeadlineTable(out io.Writer, cells []sweep.Cell) error {
 	}
 	b.WriteString("\n")
 	sums := make([]float64, policies)
-	missed, worst := make([]int, policies), make([]float64, policies)
+	missed, worst, egress := make([]int, policies), make([]float64, policies), make([]float64, policies)
 	for i := 0; i < len(cells); i += policies {
 		row := cells[i : i+policies]
 		fmt.Fprintf(&b, "%-28s %5.4g %5.3gm %6d", shorten(row[0].Recording, 28), row[0].Slack, row[0].Changeover*60, row[0].Starts)
@@ -220,6 +230,7 @@ func writeDeadlineTable(out io.Writer, cells []sweep.Cell) error {
 			fmt.Fprintf(&b, " %*s", columnWidth(c.Policy), text)
 			sums[j] += c.CostMean
 			missed[j] += c.Missed
+			egress[j] += c.Egress
 		}
 		b.WriteString("\n")
 	}
@@ -227,6 +238,9 @@ func writeDeadlineTable(out io.Writer, cells []sweep.Cell) error {
 	fmt.Fprintf(&b, "\nMean of the %g lines:\n", n)
 	for j, c := range cells[:policies] {
 		fmt.Fprintf(&b, "  %-18s %6.2f, deadlines missed: %d", c.Policy, sums[j]/n, missed[j])
+		if egress[j] > 0 {
+			fmt.Fprintf(&b, ", of it %.2f for moves between regions", egress[j]/n)
+		}
 		if j < policies-1 {
 			fmt.Fprintf(&b, "; %+.1f%% against %s, at worst %+.1f%%", 100*(sums[j]/sums[policies-1]-1), cells[policies-1].Policy, 100*worst[j])
 		}

@@ -261,6 +261,7 @@ func prepareJobWith(ctx context.Context, job *config.Job, on prices, bytes func(
 	}
 	input.OnDemand = sweep.Baseline(&p.sim)
 	input.SaveTime, input.RestartTime = p.sim.Checkpoints.Times(p.sim.Timing)
+	input.State = int64(p.sim.Checkpoints.Model)
 	defer littleGarbage()()
 	bar = progress.Start(ctx, "Simulating past starts", 0, progress.Things)
 	defer bar.Done()

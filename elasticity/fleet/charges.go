@@ -48,6 +48,7 @@ type accounts struct {
 	markets *markets
 	roster  *roster
 	Charged market.USD
+	Moved   market.USD // of Charged, for state that came from another region
 }
 
 // spent is what is due by now for all machines, as far as their bills can be computed.
@@ -115,6 +116,9 @@ func (a *accounts) charge() (written bool) {
 		}
 		for _, line := range charges[min(m.billed, len(charges)):] {
 			a.Charged += line.Amount
+			if line.Note == market.MovedNote {
+				a.Moved += line.Amount
+			}
 			a.Record(func() journal.Entry { return ChargeEntry(string(m.ID), m.Pool, line) })
 		}
 	}

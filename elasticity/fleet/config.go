@@ -134,6 +134,7 @@ type PastMachine struct {
 	Left     bool      // it was given up
 	Deadline time.Time // of an eviction that was announced; zero = none was
 	Charged  int       // lines of its bill that are written down; the writer may have died before the last one
+	Moved    int64     // bytes of the run's state that it fetched from another region
 	Released string    // why it goes when what is paid for it is over; empty = it stays
 }
 

@@ -33,6 +33,7 @@ type Machine struct {
 	EndedBy    market.EndedBy
 	billed     int         // lines of its bill that a controller before wrote
 	cost       *market.USD // by the provider's word
+	Moved      int64       // bytes of the run's state that it fetched from another region
 }
 
 // endedByItself reports whether a machine that its provider did not take had ended before we ended it. A machine that is
@@ -43,7 +44,7 @@ func (m *Machine) endedByItself(at time.Time) bool {
 
 // usage is what a machine's bill is made of.
 func (m *Machine) usage() market.Usage {
-	u := market.Usage{Pool: m.Pool, Bid: m.bid, Start: m.Launched}
+	u := market.Usage{Pool: m.Pool, Bid: m.bid, Start: m.Launched, Moved: m.Moved}
 	if m.Ended {
 		u.End, u.EndedBy = m.EndedAt, m.EndedBy
 	}

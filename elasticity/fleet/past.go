@@ -45,7 +45,7 @@ func (f *Fleet) restoreMachine(was PastMachine) {
 	m := &Machine{
 		Machine: step.Machine{ID: step.ID(i.ID), Tier: was.Tier, VCPU: f.markets.typeOf(i.Pool).VCPU, Number: was.Number, Joined: was.Joined,
 			Lost: was.Left, Warned: !was.Deadline.IsZero(), Deadline: was.Deadline, Draining: was.Released != ""},
-		Pool: i.Pool, bid: i.Bid, Token: i.Token, Launched: i.Launched, Why: was.Released, recalled: true,
+		Pool: i.Pool, bid: i.Bid, Token: i.Token, Launched: i.Launched, Why: was.Released, recalled: true, Moved: was.Moved,
 	}
 	if f.cfg.Forgotten != "" {
 		m.Joined, m.Lost, m.Draining = 0, true, false
@@ -135,6 +135,7 @@ func (r *Reader) Read(e journal.Entry) (err error) {
 	case journal.Join:
 		r.Joins++
 		m.Joined = r.Joins
+		m.Moved += e.Bytes
 	case journal.Notice:
 		if e.Deadline != nil {
 			m.Deadline = *e.Deadline

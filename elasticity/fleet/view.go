@@ -99,7 +99,8 @@ func (v *view) brief() bidding.State {
 func (v *view) jobState() bidding.Job {
 	j := v.cfg.Job
 	j.Started = v.Started
-	if p := v.work.Progress(); p.Whole > 0 {
+	p := v.work.Progress()
+	if j.Home = p.Home; p.Whole > 0 {
 		j.Done, j.Saved = j.Work*float64(p.Done)/float64(p.Whole), j.Work*float64(p.Saved)/float64(p.Whole)
 	}
 	if v.cfg.Rules != nil {

@@ -68,6 +68,7 @@ type Attempts struct {
 	began      uint64   // attempts so far, by all controllers
 	clocks     ps.Clock // of the whole work
 	saved      ps.Clock // the newest checkpoint
+	home       string   // the region where the last team trained, and saved; empty = none has yet
 	reached    ps.Clock // the highest clock that any attempt is known to have reached
 	takingOver bool     // from a former controller: the results of its launches are not known yet
 
@@ -122,6 +123,9 @@ func (a *Attempts) Progress() step.Progress {
 	p := step.Progress{Done: int64(a.done()), Saved: int64(a.saved), Whole: int64(a.cfg.Clocks)}
 	if a.cfg.Continuous {
 		p.Saved = p.Done
+	}
+	if p.Saved > 0 {
+		p.Home = a.home
 	}
 	return p
 }
@@ -274,9 +278,29 @@ func (a *Attempts) join() {
 	}
 	a.Fleet.Reorder()
 	a.Fleet.View.Stale()
-	for _, w := range a.now.team {
-		a.Fleet.Joined(w.Machine, func() journal.Entry { return journal.Entry{Clock: int64(a.saved), Why: "the fleet is whole"} })
+	from, bytes := a.fetch()
+	for i, w := range a.now.team {
+		a.Fleet.Joined(w.Machine, func() journal.Entry {
+			e := journal.Entry{Clock: int64(a.saved), Why: "the fleet is whole"}
+			if i == 0 {
+				e.From, e.Bytes = from, bytes
+			}
+			return e
+		})
 	}
+}
+
+// fetch brings the checkpoint to the team's region, whose store has it from now on: once, whatever the team's size. Its first machine
+// is billed for it.
+func (a *Attempts) fetch() (from string, bytes int64) {
+	first := a.Fleet.Roster.ByID[a.now.team[0].ID]
+	region := first.Pool.Region
+	if a.saved > 0 && a.home != "" && a.home != region {
+		from, bytes = a.home, a.cfg.Job.State
+		first.Moved += bytes
+	}
+	a.home = region
+	return from, bytes
 }
 
 func (a *Attempts) scheduleSave() {

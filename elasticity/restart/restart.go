@@ -226,7 +226,7 @@ func (c *Controller) State() bidding.State { return c.fleet.View.State() }
 // Totals returns the run's figures so far.
 func (c *Controller) Totals() elasticity.Totals {
 	f := c.fleet.Totals
-	t := elasticity.Totals{Machines: f.Machines, Evictions: f.Evictions, Charged: c.fleet.Accounts.Charged}
+	t := elasticity.Totals{Machines: f.Machines, Evictions: f.Evictions, Charged: c.fleet.Accounts.Charged, Moved: c.fleet.Accounts.Moved}
 	c.work.Sum(&t)
 	return t
 }

@@ -64,6 +64,8 @@ type Progress struct {
 	Done  int64
 	Saved int64 // of Done, what is in the newest checkpoint, where the rest is lost with the machines
 	Whole int64
+	// Home is the region that has the newest checkpoint; empty = there is none, or every region has it.
+	Home string
 }
 
 // Need is what the work needs of its machines now.

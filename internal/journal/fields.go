@@ -31,7 +31,7 @@ var kinds = []Fields{
 	{Failed, []string{"instance", "pool"}, []string{"tier", "ended", "ended_by", "log"}, false},
 	{Silence, []string{"to"}, []string{"count"}, false},
 	{Terminated, []string{"instance", "pool"}, []string{"tier", "ended", "ended_by"}, false},
-	{Join, []string{"instance"}, []string{"pool", "tier", "splits", "partitions", "clock"}, false},
+	{Join, []string{"instance"}, []string{"pool", "tier", "splits", "partitions", "clock", "from", "bytes"}, false},
 	{Leave, []string{"instance"}, []string{"pool", "tier", "splits", "partitions", "clock", "seconds"}, false},
 	{Stage, []string{"to"}, []string{"from", "transient", "reliable", "clock", "details"}, false},
 	{Budget, []string{"to"}, []string{"usd", "clock"}, true},

@@ -29,6 +29,9 @@ type Deadlines struct {
 	// Together makes all recordings the pools of one job, which may take machines of any of them. Otherwise each of them is
 	// the only pool of jobs of its own.
 	Together bool
+	// State is how many bytes a job's state has, which another region fetches when the job moves there. The time of that is part of
+	// the changeover.
+	State int64
 	// Starts is how many starts of each recording are tried, spread over it; 0 = every tick.
 	Starts int
 	Seed   uint64
@@ -62,6 +65,7 @@ type Cell struct {
 	CostP95    float64 `json:"cost_p95"`
 	Machines   float64 `json:"machines_mean"` // bought, per machine of the fleet
 	Evictions  float64 `json:"evictions_mean"`
+	Egress     float64 `json:"egress_mean"` // of the cost, for state that moved between regions
 }
 
 // deadlineTask is some consecutive starts of a cell.
@@ -117,6 +121,7 @@ func (d Deadlines) Run(ctx context.Context, progress func(done, total int)) ([]C
 		c.CostMean, c.CostSD, _, _, c.CostP95 = distribution(costs[i])
 		c.Machines /= float64(c.Starts)
 		c.Evictions /= float64(c.Starts)
+		c.Egress /= float64(c.Starts)
 	}
 	return cells, nil
 }
@@ -125,6 +130,7 @@ func (c *Cell) add(part Cell) {
 	c.Missed += part.Missed
 	c.Machines += part.Machines
 	c.Evictions += part.Evictions
+	c.Egress += part.Egress
 }
 
 // run simulates a task's starts, fills in their costs and gives the sums of the rest.
@@ -148,6 +154,7 @@ func (t *deadlineTask) run(ctx context.Context, costs []float64, done func()) (p
 		}
 		part.Machines += float64(r.Machines) / float64(cfg.Want.Machines)
 		part.Evictions += float64(r.Evictions) / float64(cfg.Want.Machines)
+		part.Egress += dollars(r.Moved) / t.hour
 		costs[i] = dollars(r.Cost) / t.hour
 		done()
 	}
@@ -254,21 +261,26 @@ func (d Deadlines) starts(m []Recording, slack float64) (out []time.Time) {
 }
 
 // config is the simulation of one cell. A clock is a second: work counts as far as it has come. On demand there are the
-// machines of the first recording. As Can't Be Late (NSDI 24, section 3.1) has it, a fleet works a changeover after it was
+// machines of each region's first recording. As Can't Be Late (NSDI 24, section 3.1) has it, a fleet works a changeover after it was
 // bought, the loss of what was not saved included, and everything else takes no time.
 func (d Deadlines) config(m []Recording, policy bidding.Policy, slack float64, change time.Duration) sim.Config {
 	r := &m[0]
-	demand := r.Pool
-	demand.Class = market.OnDemand
-	pools := []bidding.Candidate{{Pool: demand, Type: r.Type, History: market.Constant(r.Type.OnDemand)}}
+	var pools []bidding.Candidate
+	sold := map[string]bool{} // on demand, by region
 	for _, r := range m {
+		if demand := r.Pool; !sold[demand.Region] {
+			sold[demand.Region] = true
+			demand.Class = market.OnDemand
+			pools = append(pools, bidding.Candidate{Pool: demand, Type: r.Type, History: market.Constant(r.Type.OnDemand)})
+		}
 		pools = append(pools, bidding.Candidate{Pool: r.Pool, Type: r.Type, History: r.Prices, Availability: r.Availability})
 	}
 	slices.SortFunc(pools, func(a, b bidding.Candidate) int { return a.Pool.Compare(b.Pool) })
 	first, _ := r.Availability.First()
 	deadline := time.Duration(slack * float64(d.Work))
 	return sim.Config{
-		Name: nameOf(m), Seed: d.Seed, Start: first.At, Policy: policy, Rules: d.Rules, Continuous: true,
+		Checkpoints: sim.Checkpoints{Model: float64(d.State)},
+		Name:        nameOf(m), Seed: d.Seed, Start: first.At, Policy: policy, Rules: d.Rules, Continuous: true,
 		Job: sim.Job{Clocks: ps.Clock(max(d.Work/time.Second, 1)), Splits: 1, Partitions: 1,
 			Work: d.Work.Seconds() * float64(r.Machines) * r.Type.WorkRate()},
 		Want: bidding.Want{Machines: r.Machines}, Pools: pools, FLOPSPerVCPU: 1, Timing: sim.Timing{Speed: 1, Boot: change},

@@ -137,3 +137,56 @@ func TestDeadlinesTogether(t *testing.T) {
 		t.Errorf("one pool twice: %v", err)
 	}
 }
+
+// TestDeadlinesBetweenRegions: two regions give machines in turn, for three hours each. A job whose state costs little to move is there in
+// turn; one whose state costs more than on demand stays where it began.
+func TestDeadlinesBetweenRegions(t *testing.T) {
+	rules, err := market.Rules("gce-spot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := Deadlines{Policies: []string{"uniform-progress", "deadline"}, Work: 10 * time.Hour, Slacks: []float64{1.5},
+		Changeovers: []time.Duration{12 * time.Minute}, Rules: rules, Starts: 5, Seed: 1, Together: true}
+	d.Recordings = inTurn(t)
+	run := func(state int64) []Cell {
+		d.State = state
+		cells, err := d.Run(t.Context(), func(int, int) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cells
+	}
+	free, some, much := run(0), run(1e9), run(1e12)
+	for i := range free {
+		if free[i].Egress != 0 || free[i].Evictions < 1 || free[i].Missed+some[i].Missed+much[i].Missed > 0 {
+			t.Errorf("%+v", free[i])
+		}
+		// 1 GB, of two cents, moves as often as the job has been evicted; it costs a dollar on demand.
+		if moves := some[i].Egress / 0.02; moves < 1 || moves > some[i].Evictions+0.01 {
+			t.Errorf("%g moves: %+v", moves, some[i])
+		}
+		if much[i].Egress != 0 || much[i].CostMean <= some[i].CostMean {
+			t.Errorf("it moved a terabyte: %+v", much[i])
+		}
+	}
+}
+
+// inTurn are two regions of which one gives a machine whenever the other has none, for three hours at a time.
+func inTurn(t *testing.T) (out []Recording) {
+	t.Helper()
+	for i, region := range []string{"us-east-1", "us-west-2"} {
+		r := invented(t, 1, 1)
+		begin, end := time.Date(2023, 2, 15, 0, 0, 0, 0, time.UTC), time.Date(2023, 2, 25, 0, 0, 0, 0, time.UTC)
+		var points []market.AvailabilityPoint
+		for at, n := begin, i; at.Before(end); at, n = at.Add(3*time.Hour), n+1 {
+			points = append(points, market.AvailabilityPoint{At: at, Count: n % 2})
+		}
+		var err error
+		if r.Availability, err = market.NewAvailability(points, end); err != nil {
+			t.Fatal(err)
+		}
+		r.Pool.Region, r.Pool.Zone = region, region+"a"
+		out = append(out, r)
+	}
+	return out
+}

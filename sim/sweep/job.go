@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tierml/tierml/bidding"
@@ -193,7 +194,7 @@ func onDemand(cfg *sim.Config, r elasticity.Reliable) planner.OnDemand {
 }
 
 // withPolicy returns the run by another policy. On demand, all machines are reliable ones, the whole on-demand fleet, and
-// no price is looked at.
+// no price is looked at. With a reliable tier, all machines are in its region.
 func withPolicy(cfg sim.Config, policy bidding.Policy) sim.Config {
 	cfg.Policy = policy
 	switch policy.(type) {
@@ -205,8 +206,37 @@ func withPolicy(cfg sim.Config, policy bidding.Policy) sim.Config {
 		if cfg.Programs == nil { // runs of programs keep to max_price, and the candidates have what it allows
 			cfg.Pools = withOnDemand(cfg.Pools)
 		}
+	default:
+		cfg.Pools = slices.DeleteFunc(slices.Clone(cfg.Pools), func(p bidding.Candidate) bool { return tooFar(&cfg, p.Pool) })
 	}
 	return cfg
+}
+
+// tooFar reports whether a pool is in another region than the reliable machines: with them a worker exchanges parameters at each clock,
+// which neither the timing nor the bill of a simulated run has between regions.
+func tooFar(cfg *sim.Config, pool market.Pool) bool {
+	home := cfg.Reliable.Pool.Region
+	return cfg.Programs == nil && home != "" && pool.Region != home
+}
+
+// tooFarSaid says which regions policies with a reliable tier leave out; "" = none, or there is no such policy.
+func (p Experiment) tooFarSaid() string {
+	var regions []string
+	for _, c := range p.Job.Pools {
+		if tooFar(&p.Job, c.Pool) && !slices.Contains(regions, c.Pool.Region) {
+			regions = append(regions, c.Pool.Region)
+		}
+	}
+	tiered := slices.ContainsFunc(p.Policies, func(name string) bool {
+		policy, err := bidding.ByName(name)
+		_, restarts := policy.(bidding.ByRestart)
+		return err == nil && !restarts && name != (bidding.OnDemand{}).Name()
+	})
+	if len(regions) == 0 || !tiered {
+		return ""
+	}
+	return fmt.Sprintf("policies with reliable machines, which are in %s, use no pools of %s: parameters cross between them at each clock. "+
+		"checkpoint, uniform-progress and deadline do", p.Job.Reliable.Pool.Region, strings.Join(regions, ", "))
 }
 
 // withOnDemand adds the on-demand pool beside each spot pool: jobs without a reliable tier may fall back on it.

@@ -163,9 +163,12 @@ func closures(cfg *sim.Config) (out []closure) {
 	return out
 }
 
-// LeftOut says of each length which starts do not count because of holes of the recording; of a start that is named, and simulated
+// LeftOut says which pools some policies leave out, and of each length which starts do not count because of holes of the recording; of a start that is named, and simulated
 // all the same, that it meets one.
 func (p Experiment) LeftOut() (said []string) {
+	if far := p.tooFarSaid(); far != "" {
+		said = append(said, far)
+	}
 	for _, cfg := range p.lengths() {
 		all := closures(&cfg)
 		if len(all) == 0 {

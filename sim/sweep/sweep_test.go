@@ -7,6 +7,7 @@ import (
 	"math"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -54,6 +55,28 @@ func TestCoresDoNotMatter(t *testing.T) {
 		if err != nil || alone != r.Result {
 			t.Errorf("with memory %+v\nwithout %+v (%v)", r.Result, alone, err)
 		}
+	}
+}
+
+// TestReliableMachinesKeepTheWorkInTheirRegion: policies that have some use no pool of another region, however cheap, and it is said.
+func TestReliableMachinesKeepTheWorkInTheirRegion(t *testing.T) {
+	p := small(t)
+	want, err := Run(t.Context(), p, func(int, int) {})
+	if err != nil || p.tooFarSaid() != "" {
+		t.Fatal(err, p.tooFarSaid())
+	}
+	far := p.Job.Pools[0]
+	far.Pool.Region, far.Pool.Zone, far.Type.OnDemand = "us-west-9", "us-west-9a", far.Type.OnDemand/2
+	p.Job.Pools = append(slices.Clone(p.Job.Pools), far)
+	got, err := Run(t.Context(), p, func(int, int) {})
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("a pool of another region changes a run with reliable machines (%v)", err)
+	}
+	if said := p.LeftOut(); len(said) == 0 || !strings.Contains(said[0], "use no pools of us-west-9") {
+		t.Errorf("said: %q", said)
+	}
+	if p.Policies = []string{"checkpoint", "on-demand"}; p.tooFarSaid() != "" {
+		t.Errorf("kill and restart goes there: %s", p.tooFarSaid())
 	}
 }
 
