@@ -232,7 +232,7 @@ func TestNoDeadlineIsMissed(t *testing.T) {
 		}
 		points := drawMarket(t, work+slack)
 		*known = *NewStrategies() // another market of the same name
-		for _, policy := range []Policy{UniformProgress{}, Deadline{Known: known}} {
+		for _, policy := range []Policy{UniformProgress{}, Deadline{Known: known}, SkyNomad{}} {
 			g := newGamble(t, policy, work, slack, change, points)
 			g.job.SaveTime, g.job.SaveEvery = save, every
 			g.run()
@@ -364,7 +364,7 @@ func TestDeadlineSavesInPaidHours(t *testing.T) {
 // TestShortJobsDoNotPayTwice: of work that an hour on demand does, spot machines are tried only where they cost half as much or less.
 func TestShortJobsDoNotPayTwice(t *testing.T) {
 	for price, want := range map[market.USD]string{4 * market.Dollar / 10: "spot", 6 * market.Dollar / 10: "on-demand"} {
-		for _, policy := range []Policy{UniformProgress{}, Deadline{}} {
+		for _, policy := range []Policy{UniformProgress{}, Deadline{}, SkyNomad{}} {
 			g := newGamble(t, policy, 30*time.Minute, 2*time.Hour, 5*time.Minute, []market.AvailabilityPoint{{At: start, Count: 1}})
 			g.job.Terms.Increment = time.Hour
 			g.pools[1].History = market.NewHistory([]market.PricePoint{{At: start.Add(-time.Hour), Price: price}})

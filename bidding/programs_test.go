@@ -12,7 +12,7 @@ import (
 // Programs are run by the policies without a reliable tier. On demand that is a fleet of the cheapest type on demand, however cheap spot
 // machines are.
 func TestPoliciesForPrograms(t *testing.T) {
-	want := []string{"capacity", "checkpoint", "checkpoint-aggressive", "cost-per-work", "deadline", "on-demand", "uniform-progress"}
+	want := []string{"capacity", "checkpoint", "checkpoint-aggressive", "cost-per-work", "deadline", "on-demand", "skynomad", "uniform-progress"}
 	if got := NamesForPrograms(); !slices.Equal(got, want) {
 		t.Errorf("%v", got)
 	}

@@ -10,6 +10,7 @@ var policies = []Policy{
 	CostPerWork{},
 	Deadline{},
 	OnDemand{},
+	SkyNomad{},
 	TierML{},
 	TierML{Bids: BidAggressive},
 	TierML{NeverSwitch: true},
@@ -27,6 +28,7 @@ var policies = []Policy{
 //   - deadline: one fleet, on spot machines or on demand or none, so that the job meets its deadline at the least expected
 //     cost; no reliable tier.
 //   - on-demand: never buys spot machines.
+//   - skynomad: SkyNomad's (arXiv 2601.06520) for a job with a deadline and pools in several regions; no reliable tier.
 //   - tierml: TierML's (CMU-PDL-16-102): bids the on-demand price in the pool with the highest MTTF and moves
 //     when another pool's is clearly higher.
 //   - tierml-aggressive: the same at bids little above the present price.
@@ -36,3 +38,12 @@ func ByName(name string) (Policy, error) { return spelling.Find("policy", name, 
 
 // Names lists the names that ByName knows, sorted.
 func Names() []string { return spelling.Names(policies) }
+
+// NeedsDeadline reports whether a policy rests on the job's deadline.
+func NeedsDeadline(p Policy) bool {
+	switch p.(type) {
+	case Deadline, SkyNomad, UniformProgress:
+		return true
+	}
+	return false
+}

@@ -15,12 +15,9 @@ func ForLocal(job *config.Job, choice Resolved, work float64) (Input, error) {
 	if err != nil {
 		return Input{}, fmt.Errorf("planning %s: %w", job.Name, err)
 	}
-	switch policy.(type) {
-	case bidding.Deadline, bidding.UniformProgress:
-		if job.Deadline.IsZero() {
-			return Input{}, job.Fault("policy", "policy "+job.Policy+" keeps a deadline, and the job has none",
-				"add deadline: and a market time, such as "+job.Local.Start.Add(24*time.Hour).Format(time.RFC3339))
-		}
+	if bidding.NeedsDeadline(policy) && job.Deadline.IsZero() {
+		return Input{}, job.Fault("policy", "policy "+job.Policy+" keeps a deadline, and the job has none",
+			"add deadline: and a market time, such as "+job.Local.Start.Add(24*time.Hour).Format(time.RFC3339))
 	}
 	rules, err := job.Rules()
 	if err != nil {

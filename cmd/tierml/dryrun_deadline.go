@@ -105,7 +105,7 @@ func (o dryRunOptions) deadlineStudy() (d sweep.Deadlines, err error) {
 			return d, usageError{err}
 		default:
 			if _, ok := policy.(bidding.ByRestart); !ok {
-				return d, usageError{fmt.Errorf("--policy %s: with --availability there is no reliable tier; write deadline, uniform-progress or checkpoint", name)}
+				return d, usageError{fmt.Errorf("--policy %s: with --availability there is no reliable tier; write deadline, skynomad, uniform-progress or checkpoint", name)}
 			}
 		}
 	}

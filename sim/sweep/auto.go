@@ -89,11 +89,7 @@ func Candidates(deadline bool) []string {
 	if !deadline {
 		names = slices.DeleteFunc(names, func(name string) bool {
 			policy, _ := bidding.ByName(name)
-			switch policy.(type) {
-			case bidding.Deadline, bidding.UniformProgress:
-				return true
-			}
-			return false
+			return bidding.NeedsDeadline(policy)
 		})
 	}
 	return names

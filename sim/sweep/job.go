@@ -236,7 +236,7 @@ func (p Experiment) tooFarSaid() string {
 		return ""
 	}
 	return fmt.Sprintf("policies with reliable machines, which are in %s, use no pools of %s: parameters cross between them at each clock. "+
-		"checkpoint, uniform-progress and deadline do", p.Job.Reliable.Pool.Region, strings.Join(regions, ", "))
+		"checkpoint, uniform-progress, skynomad and deadline do", p.Job.Reliable.Pool.Region, strings.Join(regions, ", "))
 }
 
 // withOnDemand adds the on-demand pool beside each spot pool: jobs without a reliable tier may fall back on it.
