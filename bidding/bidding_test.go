@@ -243,7 +243,7 @@ func TestByName(t *testing.T) {
 			t.Errorf("ByName(%q): %v, %v", name, p, err)
 		}
 	}
-	if _, err := ByName("cheapest"); err == nil || !strings.Contains(err.Error(), "capacity, checkpoint, checkpoint-aggressive, cost-per-work, deadline, on-demand, tierml, tierml-aggressive, tierml-noswitch") {
+	if _, err := ByName("cheapest"); err == nil || !strings.Contains(err.Error(), "capacity, checkpoint, checkpoint-aggressive, cost-per-work, deadline, on-demand, skynomad, tierml, tierml-aggressive, tierml-noswitch") {
 		t.Errorf("unknown policy: %v; want the names that there are", err)
 	}
 }

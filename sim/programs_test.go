@@ -139,7 +139,11 @@ func TestProgramsByEveryPolicy(t *testing.T) {
 				if absurd != r {
 					t.Errorf("%s by %s under %s: %+v with a pool that is of no use, %+v without", what, name, rules, absurd, r)
 				}
-				if r.Saved != 1 || r.Cost <= 0 || r.Runtime > 40*time.Hour {
+				most := 40 * time.Hour
+				if name == (bidding.SkyNomad{}).Name() {
+					most = 60 * time.Hour // it waits for cheap hours until the deadline presses
+				}
+				if r.Saved != 1 || r.Cost <= 0 || r.Runtime > most {
 					t.Errorf("%s by %s under %s: %+v", what, name, rules, r)
 				}
 				t.Logf("%-9s %-22s %-8s %s in %s, %d machines", what, name, rules, r.Cost.Cents(), r.Runtime, r.Machines)
