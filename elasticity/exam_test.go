@@ -33,7 +33,7 @@ func TestExam(t *testing.T) {
 				},
 			}
 			n.agent.Report = e.Report
-			agenttest.Run(t, agenttest.Job{Welcome: tiers.Welcome{Schema: w.schema, Incarnation: 1}, Self: n.id}, e)
+			agenttest.Run(t, agenttest.Setup{Welcome: tiers.Welcome{Schema: w.schema, Incarnation: 1}, Self: n.id}, e)
 		}
 	}
 }

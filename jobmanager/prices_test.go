@@ -63,7 +63,7 @@ func (m *twin) Plan(s sched.State) sched.Plan {
 	}
 	m.supply.take(entry(journal.Entry{Kind: journal.Price, Pool: m.pool.Pool.String(), USD: price.String()}))
 	slots := grants.Slots{Hosts: s.Hosts, There: len(s.Hosts), Market: m.supply.costs.market(m.supply.there, now, clock.Mapping{Wall: now, Market: now, Speed: 1})}
-	var all []grants.Job
+	var all []grants.Claim
 	s.Jobs = slices.Clone(s.Jobs)
 	for i, j := range s.Jobs {
 		s.Jobs[i].Done = math.Floor(j.Done) // runs count whole clocks
@@ -187,9 +187,9 @@ func (j *twinJob) resize(entry func(journal.Entry) journal.Entry, workers int) {
 }
 
 // job is what the job manager has a decision made about.
-func (j *twinJob) job(now sched.Job) grants.Job {
+func (j *twinJob) job(now sched.Job) grants.Claim {
 	j.is.is.Pace, j.is.is.Spent = j.is.pace(), j.is.paid.spent
-	return grants.Job{ID: now.ID, Arrived: now.Arrived, Asked: j.asked, Progress: j.is.is, Began: j.bought > 0, Held: now.Workers, Where: now.Where, Told: now.Workers}
+	return grants.Claim{ID: now.ID, Arrived: now.Arrived, Asked: j.asked, Progress: j.is.is, Began: j.bought > 0, Held: now.Workers, Where: now.Where, Told: now.Workers}
 }
 
 // steady buys what is wanted in one pool.
@@ -229,7 +229,7 @@ func TestTheControllerDecidesAsTheDryRun(t *testing.T) {
 		budget := float64(i) / 4
 		m.jobs[id] = &twinJob{is: &progress{at: []int64{30}, seconds: map[int][]float64{}, live: map[string]string{}, paid: spending{price: map[string]float64{}}},
 			asked: grants.Asked{Least: 1, Most: 16, Start: 4, Unit: sched.Resources{1}, Clocks: 3000, Budget: budget, Feedback: grants.Feedback{Sweep: "s", At: []int64{30}, Trials: 2}}}
-		cfg.Jobs = append(cfg.Jobs, jobs.Job{ID: id, Sweep: "s/", Arrives: 600 * float64(i), Demand: sched.Resources{1}, Workers: 4, LeastWorkers: 1, MostWorkers: 16,
+		cfg.Jobs = append(cfg.Jobs, jobs.Script{ID: id, Sweep: "s/", Arrives: 600 * float64(i), Demand: sched.Resources{1}, Workers: 4, LeastWorkers: 1, MostWorkers: 16,
 			Clock: sched.Fit{32, 2}, Feedback: 30, Total: 3000, Loss: .1 + .1*float64(i), Budget: budget})
 	}
 	r, err := jobs.Run(cfg)

@@ -19,7 +19,7 @@ func (m *Manager) summary(r *http.Request) dashboard.Manager {
 	}
 	out.Sweeps = sweeps{m}.all(jobs)
 	for _, j := range jobs {
-		out.Jobs = append(out.Jobs, dashboard.Job{Summary: j.Summary, Place: j.Place})
+		out.Jobs = append(out.Jobs, dashboard.Row{Summary: j.Summary, Place: j.Place})
 		if j.Hosts {
 			continue
 		}

@@ -178,7 +178,7 @@ func (s *scheduler) decide() (calls []grants.Call, leave []string) {
 }
 
 // shared is what jobs share now. What machines of their own cost is each job's own affair.
-func (s *scheduler) shared(jobs []grants.Job) (slots grants.Slots, err error) {
+func (s *scheduler) shared(jobs []grants.Claim) (slots grants.Slots, err error) {
 	if n := s.m.cfg.Slots; n > 0 {
 		return grants.Slots{Hosts: []sched.Host{{ID: "slots", Capacity: sched.Resources{float64(n)}}}, There: 1}, nil
 	}
@@ -190,7 +190,7 @@ func (s *scheduler) shared(jobs []grants.Job) (slots grants.Slots, err error) {
 		return slots, fmt.Errorf("the shared hosts' journal: %w", err)
 	}
 	wish := s.supply.least
-	if !slices.ContainsFunc(jobs, func(j grants.Job) bool { return s.last.Of(j.ID).Workers == 0 }) {
+	if !slices.ContainsFunc(jobs, func(j grants.Claim) bool { return s.last.Of(j.ID).Workers == 0 }) {
 		for _, j := range jobs {
 			if slices.Compare(j.Unit, wish) < 0 {
 				wish = j.Unit
@@ -216,7 +216,7 @@ func (s *scheduler) keep(d grants.Decision) error {
 }
 
 // jobs are those among which slots are shared, in the order of submission. It needs the lock.
-func (s *scheduler) jobs() (all []grants.Job, err error) {
+func (s *scheduler) jobs() (all []grants.Claim, err error) {
 	held, err := s.slots.held()
 	if err != nil {
 		return nil, err
@@ -264,7 +264,7 @@ func (s *scheduler) jobs() (all []grants.Job, err error) {
 		if j.Counted {
 			has.slots = len(s.progress[j.ID].live)
 		}
-		all = append(all, grants.Job{ID: j.ID, Arrived: j.arrived(), Deadline: s.deadline(j), Asked: *j.asked, Progress: is, Began: j.Granted > 0,
+		all = append(all, grants.Claim{ID: j.ID, Arrived: j.arrived(), Deadline: s.deadline(j), Asked: *j.asked, Progress: is, Began: j.Granted > 0,
 			Held: has.slots, Where: has.where, Told: told})
 	}
 	all, s.others.Waiting = grants.Admit(all, most)
@@ -448,7 +448,7 @@ func (s *scheduler) why(m *Manager, id string) (call.Why, error) {
 			w.Grant = g
 		}
 	}
-	if i := slices.IndexFunc(jobs, func(o grants.Job) bool { return o.ID == id }); i >= 0 {
+	if i := slices.IndexFunc(jobs, func(o grants.Claim) bool { return o.ID == id }); i >= 0 {
 		w.Held, w.Least, w.Most = jobs[i].Held, jobs[i].Least, jobs[i].Most
 		var others []sched.Policy
 		for _, name := range Schedulers {

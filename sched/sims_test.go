@@ -47,7 +47,7 @@ func TestPaperCaseStudy(t *testing.T) {
 	} {
 		t.Run(c.policy.Name(), func(t *testing.T) {
 			var decisions []string
-			cfg := jobs.Config{Policy: c.policy, Hosts: cluster(3, 2), Costs: jobs.Costs{Resize: c.adjust, Release: c.adjust}, Jobs: []jobs.Job{
+			cfg := jobs.Config{Policy: c.policy, Hosts: cluster(3, 2), Costs: jobs.Costs{Resize: c.adjust, Release: c.adjust}, Jobs: []jobs.Script{
 				{ID: "job1", Demand: sched.Resources{1}, Workers: 3, Servers: 3, Feedback: 100, Total: 100 * 1735. / 276, Clock: sched.Fit{276 * 3 / 100.}},
 				{ID: "job2", Demand: sched.Resources{1}, Workers: 1, Servers: 1, Arrives: 600, Feedback: 100, Total: 1000, Loss: 1, Leaves: true, Clock: sched.Fit{399 / 100.}},
 			}}

@@ -13,7 +13,7 @@ import (
 // A simulated node whose controller is the exam.
 func TestExam(t *testing.T) {
 	w := &world{cfg: Config{
-		Job: Job{Clocks: 9, Splits: 6, Partitions: 5, Work: 1e6}, FLOPSPerVCPU: 1e3, Record: func(journal.Entry) {},
+		Job: Workload{Clocks: 9, Splits: 6, Partitions: 5, Work: 1e6}, FLOPSPerVCPU: 1e3, Record: func(journal.Entry) {},
 		Timing: Timing{Speed: 1, Reply: time.Millisecond, Move: time.Second, Cut: time.Second},
 	}}
 	w.result.Outcome = "nobody hears of it"
@@ -36,5 +36,5 @@ func TestExam(t *testing.T) {
 	}
 	n.agent.Report = e.Report
 	schema := ps.Schema{Partitions: w.cfg.Job.Partitions, Splits: w.cfg.Job.Splits}
-	agenttest.Run(t, agenttest.Job{Welcome: tiers.Welcome{Schema: schema, Incarnation: 1}, Self: n.id}, e)
+	agenttest.Run(t, agenttest.Setup{Welcome: tiers.Welcome{Schema: schema, Incarnation: 1}, Self: n.id}, e)
 }

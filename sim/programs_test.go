@@ -20,7 +20,7 @@ func programRun(t *testing.T, p Programs, change func(*Config)) (Result, []journ
 	cfg.Horizon = 100 * time.Hour
 	cfg.Policy, cfg.Programs, cfg.Reliable = bidding.Checkpoint{}, &p, elasticity.Reliable{}
 	cfg.Want = bidding.Want{Machines: p.Count}
-	cfg.Job = Job{Clocks: 1, Splits: 1, Partitions: 1}
+	cfg.Job = Workload{Clocks: 1, Splits: 1, Partitions: 1}
 	cfg.Job.Work = 6 * time.Hour.Seconds() * cfg.Pools[0].Type.WorkRate() * cfg.FLOPSPerVCPU / cfg.Timing.Speed * float64(p.number())
 	cfg.Record = func(e journal.Entry) { entries = append(entries, e) }
 	if change != nil {

@@ -32,7 +32,7 @@ type Config struct {
 	Name  string
 	Seed  uint64 // of what is random: the targets of faults
 	Start time.Time
-	Job   Job
+	Job   Workload
 	// Programs has the job run programs of the user's own, which share Job's work evenly; nil = it trains.
 	Programs *Programs
 
@@ -76,8 +76,8 @@ type Config struct {
 	Record func(journal.Entry)
 }
 
-// Job is the work, without what it is about.
-type Job struct {
+// Workload is the work, without what it is about.
+type Workload struct {
 	Clocks     ps.Clock
 	Splits     int
 	Partitions int

@@ -51,7 +51,7 @@ func scenario(t testing.TB, pools ...bidding.Candidate) Config {
 	}
 	return Config{
 		Name: "test", Seed: 1, Start: start, Policy: policy, Rules: rules, Want: bidding.Want{Machines: 4}, Pools: pools,
-		Job:      Job{Clocks: 180, Splits: 16, Partitions: 4, Work: 3 * 3600 * 16 * 1000},
+		Job:      Workload{Clocks: 180, Splits: 16, Partitions: 4, Work: 3 * 3600 * 16 * 1000},
 		Reliable: elasticity.Reliable{Pool: onDemand, Type: market.InstanceType{Name: "a", VCPU: 4, OnDemand: 24 * cent}, Count: 1},
 		Stages:   tiers.Thresholds{TwoAbove: 1, ThreeAbove: 3}, FLOPSPerVCPU: 1000, Horizon: 48 * time.Hour,
 	}.At(tempo.Remote(2 * time.Minute))

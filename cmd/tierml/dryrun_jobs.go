@@ -152,7 +152,7 @@ func (j *jobsOptions) sweep(s *jobs.Study) error {
 	}
 	sweep := jobs.EPS(apart.Seconds())
 	sweep.Trials, sweep.Slot = trials, float64(j.slot)
-	s.Draw = func(seed uint64) ([]jobs.Job, error) { return sweep.Jobs(seed), nil }
+	s.Draw = func(seed uint64) ([]jobs.Script, error) { return sweep.Jobs(seed), nil }
 	return nil
 }
 

@@ -52,7 +52,7 @@ func newBusyHost(t *testing.T, reliable string) *busyHost {
 	b.moved = s.start("run", "-y", "--plain", "--hosts", "shared-1", "moved.yaml")
 	s.until(b.moved, "moved-1", "what serving takes", func(entries []journal.Entry) bool { return count(entries, journal.Profile) > 0 })
 	shown := b.shown()
-	other := slices.IndexFunc(shown.Jobs, func(j shared.Job) bool { return j.Run() == "busy-1" })
+	other := slices.IndexFunc(shown.Jobs, func(j shared.Tenant) bool { return j.Run() == "busy-1" })
 	b.jobs = desk.Connect(s.path(rundir.Root, "shared-1"), shown.Jobs[other].Job, "ec2", time.Second, slog.New(slog.DiscardHandler))
 	t.Cleanup(b.jobs.Close)
 	return b

@@ -73,7 +73,7 @@ func tenants(slots []*Slot, jobs map[string]measured, cores map[step.ID]float64,
 	t.jobs = slices.Sorted(maps.Keys(at))
 	for _, job := range t.jobs {
 		of := jobs[job]
-		j, places := aggregation.Job{ID: job, Iteration: of.profile.Clock}, []int{}
+		j, places := aggregation.Tenant{ID: job, Iteration: of.profile.Clock}, []int{}
 		for i, exec := range of.profile.Serving {
 			host := at[job][i%len(at[job])]
 			if len(of.owners) == len(of.profile.Serving) {

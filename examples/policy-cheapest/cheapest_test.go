@@ -62,7 +62,7 @@ func TestSimulatedRun(t *testing.T) {
 	result, err := sim.Run(sim.Config{
 		Name: "cheapest", Seed: 1, Start: start, Policy: Policy{}, Rules: rules, Want: bidding.Want{Machines: 4},
 		Pools:    []bidding.Candidate{candidate("a", 4, 0, 4, 2, 90, 4, 4), candidate("b", 8, 0, 30)},
-		Job:      sim.Job{Clocks: 180, Splits: 16, Partitions: 4, Work: 3 * 3600 * 16 * 1000},
+		Job:      sim.Workload{Clocks: 180, Splits: 16, Partitions: 4, Work: 3 * 3600 * 16 * 1000},
 		Reliable: elasticity.Reliable{Pool: pool("a", market.OnDemand), Type: market.InstanceType{Name: "a", VCPU: 4, OnDemand: 24 * cent}, Count: 1},
 		Stages:   tiers.Thresholds{TwoAbove: 1, ThreeAbove: 3}, FLOPSPerVCPU: 1000, Horizon: 48 * time.Hour,
 	}.At(tempo.Remote(2 * time.Minute)))

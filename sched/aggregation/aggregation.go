@@ -21,8 +21,8 @@ type Task struct {
 	Bytes  int64         // that an iteration sends and receives
 }
 
-// Job is one whose tasks were profiled.
-type Job struct {
+// Tenant is one whose tasks were profiled.
+type Tenant struct {
 	ID        string
 	Iteration time.Duration // D_j, the length of an iteration on servers of its own
 	Tasks     []Task
@@ -219,7 +219,7 @@ func (a *aggregator) busy() (share float64) {
 
 // job is one in a pool.
 type job struct {
-	Job
+	Tenant
 	at    []*aggregator // of each task
 	since int           // the change that placed it last
 	pace  Pace          // since then

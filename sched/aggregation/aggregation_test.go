@@ -12,7 +12,7 @@ const s = time.Second
 
 func arrive(t *testing.T, p *Pool, id string, iteration time.Duration, execs ...time.Duration) Change {
 	t.Helper()
-	of := Job{ID: id, Iteration: iteration}
+	of := Tenant{ID: id, Iteration: iteration}
 	for _, e := range execs {
 		of.Tasks = append(of.Tasks, Task{Exec: e})
 	}
@@ -146,7 +146,7 @@ func TestPaperForwardsToTheBestFitCluster(t *testing.T) {
 		cluster int
 		size    int // of all clusters
 	}{{"a", 3 * s, 0, 3}, {"b", 4 * s, 1, 3}, {"c", 2 * s, 2, 3}, {"d", 6 * s, 1, 4}} {
-		cluster, _, err := c.Arrive(Job{ID: step.id, Iteration: 10 * s, Tasks: []Task{{Exec: step.exec}}})
+		cluster, _, err := c.Arrive(Tenant{ID: step.id, Iteration: 10 * s, Tasks: []Task{{Exec: step.exec}}})
 		if err != nil || cluster != step.cluster || c.Size() != step.size {
 			t.Errorf("%s: cluster %d, %d aggregators in all, %v; want %d and %d", step.id, cluster, c.Size(), err, step.cluster, step.size)
 		}
@@ -204,9 +204,9 @@ func TestPaperRelieves(t *testing.T) {
 		p := NewPool(Limits{Loss: 0.1, Late: true})
 		p.Add(1)
 		p.Add(1)
-		p.Put(Job{ID: "busy", Iteration: 10 * s, Tasks: []Task{{Exec: 7 * s}}}, []int{1})
-		p.Put(Job{ID: "beside", Iteration: 10 * s, Tasks: []Task{{Exec: c.other}}}, []int{2})
-		p.Put(Job{ID: "a", Iteration: 10 * s, Tasks: []Task{{Exec: 3 * s}, {Exec: s}, {Exec: s}}}, []int{1, 1, 1})
+		p.Put(Tenant{ID: "busy", Iteration: 10 * s, Tasks: []Task{{Exec: 7 * s}}}, []int{1})
+		p.Put(Tenant{ID: "beside", Iteration: 10 * s, Tasks: []Task{{Exec: c.other}}}, []int{2})
+		p.Put(Tenant{ID: "a", Iteration: 10 * s, Tasks: []Task{{Exec: 3 * s}, {Exec: s}, {Exec: s}}}, []int{1, 1, 1})
 		before := p.LossAt(1)
 		change := p.Relieve(1, "a", c.among)
 		got := []int{1, 1, 1}
@@ -234,7 +234,7 @@ func TestPaperLeavesCongestedNetworks(t *testing.T) {
 func TestMemoryAndBandwidth(t *testing.T) {
 	p := NewPool(Limits{Loss: 0.1, Memory: 100, Bandwidth: 10})
 	job := func(id string, task Task) error {
-		_, err := p.Arrive(Job{ID: id, Iteration: 10 * s, Tasks: []Task{task}})
+		_, err := p.Arrive(Tenant{ID: id, Iteration: 10 * s, Tasks: []Task{task}})
 		return err
 	}
 	for _, j := range []struct {
@@ -297,14 +297,14 @@ func TestRandomPools(t *testing.T) {
 }
 
 // fewest is how many aggregators the jobs need, by trying all ways to part their tasks.
-func fewest(jobs []Job, limits Limits, most int) int {
+func fewest(jobs []Tenant, limits Limits, most int) int {
 	type task struct {
 		of *job
 		Task
 	}
 	var tasks []task
 	for i := range jobs {
-		j := &job{Job: jobs[i]}
+		j := &job{Tenant: jobs[i]}
 		for _, t := range j.Tasks {
 			tasks = append(tasks, task{j, t})
 		}
@@ -366,10 +366,10 @@ func TestSmallPoolsAreOptimal(t *testing.T) {
 func recycled(t *testing.T, r *rand.Rand, jobs, tasks int) (p *Pool, least int) {
 	t.Helper()
 	p = NewPool(Limits{Loss: 0.1})
-	var all []Job
+	var all []Tenant
 	for n := range jobs {
 		d := time.Duration(4+r.IntN(12)) * s
-		of := Job{ID: string(rune('a' + n)), Iteration: d}
+		of := Tenant{ID: string(rune('a' + n)), Iteration: d}
 		for range 1 + r.IntN(tasks) {
 			of.Tasks = append(of.Tasks, Task{Exec: time.Duration(1 + r.Int64N(int64(d)*6/10))})
 		}
@@ -422,8 +422,8 @@ func TestLateRequestsTakeFreeTime(t *testing.T) {
 	} {
 		p := NewPool(Limits{Loss: 0.1, Late: c.late})
 		a := p.Add(c.cores)
-		p.Put(Job{ID: "quick", Iteration: second(6), Tasks: []Task{{Exec: second(c.exec / 2)}, {Exec: second(c.exec / 2)}}}, []int{a, a})
-		p.Put(Job{ID: "slow", Iteration: second(10), Tasks: []Task{{Exec: second(c.exec)}}}, []int{a})
+		p.Put(Tenant{ID: "quick", Iteration: second(6), Tasks: []Task{{Exec: second(c.exec / 2)}, {Exec: second(c.exec / 2)}}}, []int{a, a})
+		p.Put(Tenant{ID: "slow", Iteration: second(10), Tasks: []Task{{Exec: second(c.exec)}}}, []int{a})
 		if quick, slow := p.Loss("quick"), p.Loss("slow"); math.Abs(quick-c.quick) > 1e-6 || math.Abs(slow-c.slow) > 1e-6 {
 			t.Errorf("%+v: losses %.4f and %.4f", c, quick, slow)
 		}

@@ -18,7 +18,7 @@ func NewClusters(n int, limits Limits) *Clusters {
 
 // Arrive forwards a job to the cluster with the least free processor time that suffices, and places it there. Where none has enough, which the
 // paper leaves open, it goes to the one with the most: to the smallest, 8 clusters saved .82 of the bound on Philly's jobs in place of .90.
-func (c *Clusters) Arrive(of Job) (cluster int, change Change, err error) {
+func (c *Clusters) Arrive(of Tenant) (cluster int, change Change, err error) {
 	need := 0.0
 	for _, t := range of.Tasks {
 		need += float64(t.Exec) / float64(of.Iteration)

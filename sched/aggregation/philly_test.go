@@ -37,14 +37,14 @@ var models = []model{{0.12, 0.45, 16}, {0.35, 0.25, 15}, {0.60, 0.22, 24}, {0.55
 type submitted struct {
 	at, runs float64 // seconds
 	servers  int
-	of       Job
+	of       Tenant
 }
 
 // draw makes up what the trace does not have. use scales the models' use of servers.
 func draw(r *rand.Rand, id string, at, runs float64, gpus int, use float64) submitted {
 	m := models[r.IntN(len(models))]
 	seconds := m.iteration * (0.8 + 0.45*r.Float64())
-	job := submitted{at: at, runs: runs, servers: max(gpus/4, 1), of: Job{ID: id, Iteration: time.Duration(seconds * 1e9)}}
+	job := submitted{at: at, runs: runs, servers: max(gpus/4, 1), of: Tenant{ID: id, Iteration: time.Duration(seconds * 1e9)}}
 	weights, sum := make([]float64, m.tasks), 0.0
 	for i := range weights { // tensors' sizes: Pareto
 		weights[i] = math.Pow(1-r.Float64(), -1/1.2)

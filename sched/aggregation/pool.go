@@ -47,8 +47,8 @@ func (p *Pool) Add(cores float64) int {
 
 // Put has a job served as it is: each task by the aggregator of that number, whatever the limits say. The number must be of one that is
 // there, and the job new.
-func (p *Pool) Put(of Job, at []int) {
-	j := &job{Job: of, at: make([]*aggregator, len(of.Tasks))}
+func (p *Pool) Put(of Tenant, at []int) {
+	j := &job{Tenant: of, at: make([]*aggregator, len(of.Tasks))}
 	p.jobs[of.ID] = j
 	var c Change
 	for task, id := range at {
@@ -110,12 +110,12 @@ func (p *Pool) Profile(id string, servers int) (c Change) {
 }
 
 // Arrive places the tasks of a job.
-func (p *Pool) Arrive(of Job) (c Change, err error) {
+func (p *Pool) Arrive(of Tenant) (c Change, err error) {
 	if err := p.check(of); err != nil {
 		return Change{}, err
 	}
 	p.changes++
-	j := &job{Job: of, at: make([]*aggregator, len(of.Tasks)), since: p.changes}
+	j := &job{Tenant: of, at: make([]*aggregator, len(of.Tasks)), since: p.changes}
 	p.jobs[of.ID] = j
 	measured := p.share(of.ID)
 	for _, i := range j.order() {
@@ -126,7 +126,7 @@ func (p *Pool) Arrive(of Job) (c Change, err error) {
 	return c, nil
 }
 
-func (p *Pool) check(of Job) error {
+func (p *Pool) check(of Tenant) error {
 	if p.jobs[of.ID] != nil {
 		return fmt.Errorf("aggregation: job %s is there already", of.ID)
 	}
@@ -134,7 +134,7 @@ func (p *Pool) check(of Job) error {
 		return fmt.Errorf("aggregation: job %s has iterations of %s, which must be above 0", of.ID, of.Iteration)
 	}
 	for i, t := range of.Tasks {
-		a, j := &aggregator{cores: 1}, &job{Job: of}
+		a, j := &aggregator{cores: 1}, &job{Tenant: of}
 		if _, ok := p.fits(a, j, t); t.Exec < 0 || !ok {
 			return fmt.Errorf("aggregation: task %d of job %s does not fit an aggregator of its own: %s of %s, %d bytes of memory, %d bytes an iteration",
 				i, of.ID, t.Exec, of.Iteration, t.Memory, t.Bytes)

@@ -17,8 +17,8 @@ import (
 	"github.com/tierml/tierml/sched"
 )
 
-// Job is one that is not over.
-type Job struct {
+// Claim is one that is not over.
+type Claim struct {
 	ID      string
 	Arrived float64 // seconds
 	// Deadline is in seconds by the clock of Arrived; 0 = none, or not known yet.
@@ -66,9 +66,9 @@ func (s Slots) worth(supply *sched.Supply, leave []string) (hosts []sched.Host) 
 }
 
 // tooMany are the hosts to give back for so many slots that are worth their price. Jobs that cannot be resized keep theirs.
-func (s Slots) tooMany(worth int, now time.Time, jobs []Job) []string {
+func (s Slots) tooMany(worth int, now time.Time, jobs []Claim) []string {
 	return slices.DeleteFunc(s.Market.TooMany(worth, seconds(now)), func(host string) bool {
-		return slices.ContainsFunc(jobs, func(j Job) bool {
+		return slices.ContainsFunc(jobs, func(j Claim) bool {
 			return j.Fixed && slices.ContainsFunc(j.Where, func(at sched.Place) bool { return at.Host == host })
 		})
 	})
@@ -94,7 +94,7 @@ type Progress struct {
 }
 
 // seen is what a policy's decision looks at of this.
-func (j Job) seen(p sched.Policy) Seen {
+func (j Claim) seen(p sched.Policy) Seen {
 	seen := Seen{Away: j.PausedBy != "", Rungs: len(j.Rungs)}
 	switch p.(type) {
 	case sched.DRF, sched.Dorm, sched.FIFO, sched.Priority, sched.ASHA: // no pace
@@ -153,14 +153,14 @@ func (d Decision) Of(job string) Grant {
 
 // Due reports whether there is something to decide since the last decision: jobs have come or ended, hosts have, a person has paused a job or
 // resumed it, a trial has given feedback, a pace was measured, prices have moved, the paid time of a host too many is over, or the policy is another.
-func Due(p sched.Policy, now time.Time, slots Slots, jobs []Job, last Decision) bool {
+func Due(p sched.Policy, now time.Time, slots Slots, jobs []Claim, last Decision) bool {
 	if last.Policy != p.Name() || len(jobs) != len(last.Grants) || !sameHosts(slots.Hosts, last.Hosts) || len(jobs) > 0 && sched.Priced(p) && slots.Market.Moved(last.Market) {
 		return true
 	}
 	if last.Worth > 0 && slots.Market != nil && slices.ContainsFunc(slots.tooMany(last.Worth, now, jobs), func(host string) bool { return !slices.Contains(last.Leave, host) }) {
 		return true
 	}
-	return slices.ContainsFunc(jobs, func(j Job) bool {
+	return slices.ContainsFunc(jobs, func(j Claim) bool {
 		g := last.Of(j.ID)
 		return g.Job == "" || g.Seen != j.seen(p)
 	})
@@ -172,8 +172,8 @@ func sameHosts(a, b []sched.Host) bool {
 
 // Admit leaves out jobs that have not begun beyond the most that may have a run at a time, the last ones by priority and arrival. Paused jobs
 // count, as their runs go on. So no slot is kept for a job that cannot be started while the paused wait for it.
-func Admit(jobs []Job, most int) (admitted []Job, left int) {
-	var waiting []*Job
+func Admit(jobs []Claim, most int) (admitted []Claim, left int) {
+	var waiting []*Claim
 	for i := range jobs {
 		if jobs[i].Began {
 			most--
@@ -181,14 +181,14 @@ func Admit(jobs []Job, most int) (admitted []Job, left int) {
 			waiting = append(waiting, &jobs[i])
 		}
 	}
-	slices.SortStableFunc(waiting, func(a, b *Job) int {
+	slices.SortStableFunc(waiting, func(a, b *Claim) int {
 		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Arrived, b.Arrived), cmp.Compare(a.ID, b.ID))
 	})
 	out := map[string]bool{}
 	for _, j := range waiting[min(max(most, 0), len(waiting)):] {
 		out[j.ID] = true
 	}
-	return slices.DeleteFunc(slices.Clone(jobs), func(j Job) bool { return out[j.ID] }), len(out)
+	return slices.DeleteFunc(slices.Clone(jobs), func(j Claim) bool { return out[j.ID] }), len(out)
 }
 
 // Others are jobs that nothing is decided about.
@@ -207,7 +207,7 @@ const ofTrials = "/"
 
 // Decide asks a policy what each job gets of these slots, after the last decision. Where it wants no more than some of the hosts bought
 // that may be, it is asked again with those.
-func Decide(p sched.Policy, now time.Time, slots Slots, jobs []Job, others Others, last Decision) Decision {
+func Decide(p sched.Policy, now time.Time, slots Slots, jobs []Claim, others Others, last Decision) Decision {
 	plan, settled := planOn(p, now, slots.Hosts, slots.Market, jobs, others, last)
 	d := Decision{T: now, Policy: p.Name(), Hosts: slots.Hosts, Market: slots.Market}
 	if supply := plan.Supply; supply != nil {
@@ -224,12 +224,12 @@ func Decide(p sched.Policy, now time.Time, slots Slots, jobs []Job, others Other
 	for i := range d.Grants {
 		g := &d.Grants[i]
 		g.Was = last.Of(g.Job).Workers
-		g.Seen = jobs[slices.IndexFunc(jobs, func(j Job) bool { return j.ID == g.Job })].seen(p)
+		g.Seen = jobs[slices.IndexFunc(jobs, func(j Claim) bool { return j.ID == g.Job })].seen(p)
 	}
 	return d
 }
 
-func planOn(p sched.Policy, now time.Time, hosts []sched.Host, prices *sched.Market, jobs []Job, others Others, last Decision) (sched.Plan, []Grant) {
+func planOn(p sched.Policy, now time.Time, hosts []sched.Host, prices *sched.Market, jobs []Claim, others Others, last Decision) (sched.Plan, []Grant) {
 	s, settled := stateOf(p, now, hosts, jobs, last)
 	s.Past, s.Waiting, s.Market = others.Over, others.Waiting, prices
 	return p.Plan(s), settled
@@ -237,7 +237,7 @@ func planOn(p sched.Policy, now time.Time, hosts []sched.Host, prices *sched.Mar
 
 // stateOf is what a policy looks at, and the grants that it does not decide about: jobs that a person has paused have nothing, killed ones
 // end, and fixed ones that run keep what they have, which is taken off the hosts.
-func stateOf(p sched.Policy, now time.Time, hosts []sched.Host, jobs []Job, last Decision) (s sched.State, settled []Grant) {
+func stateOf(p sched.Policy, now time.Time, hosts []sched.Host, jobs []Claim, last Decision) (s sched.State, settled []Grant) {
 	s = sched.State{Now: float64(now.Unix()), Seed: uint64(now.UnixNano())}
 	for _, h := range hosts {
 		s.Hosts = append(s.Hosts, sched.Host{ID: h.ID, Capacity: slices.Clone(h.Capacity)})
@@ -266,7 +266,7 @@ func stateOf(p sched.Policy, now time.Time, hosts []sched.Host, jobs []Job, last
 }
 
 // state is what a policy looks at of a job. A job that gives no feedback is a sweep by itself, of which nothing is better.
-func (j Job) state(p sched.Policy, last Decision, where []sched.Place) sched.Job {
+func (j Claim) state(p sched.Policy, last Decision, where []sched.Place) sched.Job {
 	g := last.Of(j.ID)
 	of := sched.Job{ID: j.ID, Group: j.Group, Phase: sched.Training, Arrived: j.Arrived, Deadline: j.Deadline, Weight: j.Weight, Priority: j.Priority, Demand: j.Unit,
 		WantWorkers: cmp.Or(j.Start, j.Most), LeastWorkers: j.Least, MostWorkers: j.Most, Where: where, Workers: unitsOf(where),
@@ -311,13 +311,13 @@ func unitsOf(where []sched.Place) (n int) {
 
 // locate says where what jobs were granted last is: on hosts where they have slots, and the rest, which is on its way, where there is room.
 // What finds none was lost with its host.
-func locate(hosts []sched.Host, jobs []Job, last Decision) map[string][]sched.Place {
+func locate(hosts []sched.Host, jobs []Claim, last Decision) map[string][]sched.Place {
 	free := map[string]sched.Resources{}
 	for _, h := range hosts {
 		free[h.ID] = slices.Clone(h.Capacity)
 	}
 	where, missing := map[string][]sched.Place{}, map[string]int{}
-	put := func(j Job, host string, most int) {
+	put := func(j Claim, host string, most int) {
 		room, there := free[host]
 		n := min(most, missing[j.ID], Units(room, j.Unit))
 		if !there || n < 1 {
@@ -348,7 +348,7 @@ func locate(hosts []sched.Host, jobs []Job, last Decision) map[string][]sched.Pl
 }
 
 // Else is how many workers each of other policies would grant a job now, from nothing: what else could be had.
-func Else(policies []sched.Policy, now time.Time, slots Slots, jobs []Job, job string) map[string]int {
+func Else(policies []sched.Policy, now time.Time, slots Slots, jobs []Claim, job string) map[string]int {
 	all := map[string]int{}
 	for _, p := range policies {
 		all[p.Name()] = Decide(p, now, slots, jobs, Others{}, Decision{}).Of(job).Workers
@@ -357,8 +357,8 @@ func Else(policies []sched.Policy, now time.Time, slots Slots, jobs []Job, job s
 }
 
 // Leaving are the hosts to give back now. They wait until no job has more slots than it was granted: then what is still on them has room elsewhere.
-func Leaving(d Decision, jobs []Job) []string {
-	if slices.ContainsFunc(jobs, func(j Job) bool { return j.Held > d.Of(j.ID).Workers }) {
+func Leaving(d Decision, jobs []Claim) []string {
+	if slices.ContainsFunc(jobs, func(j Claim) bool { return j.Held > d.Of(j.ID).Workers }) {
 		return nil
 	}
 	return d.Leave
@@ -382,7 +382,7 @@ type Call struct {
 //
 // A process that begins has asked nobody (Told below 0). The one before may have asked for all of the decision that is on disk: so much is
 // reserved, and asking for it again changes nothing.
-func Calls(d Decision, jobs []Job) (calls []Call) {
+func Calls(d Decision, jobs []Claim) (calls []Call) {
 	var free sched.Resources
 	for _, h := range d.Hosts {
 		for len(free) < len(h.Capacity) {
@@ -393,7 +393,7 @@ func Calls(d Decision, jobs []Job) (calls []Call) {
 	for _, j := range jobs {
 		add(free, j.Unit, -j.reserved(d.Of(j.ID)))
 	}
-	call := func(j Job, g Grant, workers int) {
+	call := func(j Claim, g Grant, workers int) {
 		if workers != j.Told || !j.Began {
 			calls = append(calls, Call{Job: j.ID, Start: !j.Began, Workers: workers, Why: why(d, g)})
 		}
@@ -427,7 +427,7 @@ func Calls(d Decision, jobs []Job) (calls []Call) {
 func why(d Decision, g Grant) string { return fmt.Sprintf("scheduler %s: %s", d.Policy, g.Why) }
 
 // has is how many slots a job is known to have, or to be asking for.
-func (j Job) has() int {
+func (j Claim) has() int {
 	if j.PausedBy != "" { // it will ask for them again when it is resumed
 		return j.Held
 	}
@@ -435,7 +435,7 @@ func (j Job) has() int {
 }
 
 // reserved is how many slots no other job may have. A run that this process has not asked for anything may be doing what was decided.
-func (j Job) reserved(g Grant) int {
+func (j Claim) reserved(g Grant) int {
 	if j.Began && j.Told < 0 {
 		return max(j.Held, g.Workers)
 	}

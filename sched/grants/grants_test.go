@@ -54,7 +54,7 @@ func (w *world) crashes() bool {
 	return w.steps == w.crash
 }
 
-func (w *world) jobs(told map[string]int) (all []Job, others Others) {
+func (w *world) jobs(told map[string]int) (all []Claim, others Others) {
 	for i, id := range w.came {
 		if w.over[id] {
 			others.Over = append(others.Over, Over(id, float64(i), w.asked[id].Feedback, w.rungs[id]))
@@ -64,7 +64,7 @@ func (w *world) jobs(told map[string]int) (all []Job, others Others) {
 		if !known {
 			n = -1
 		}
-		j := Job{ID: id, Arrived: float64(i), Asked: w.asked[id], Began: w.began[id] > 0, Held: w.held[id], Where: w.where(id), Told: n}
+		j := Claim{ID: id, Arrived: float64(i), Asked: w.asked[id], Began: w.began[id] > 0, Held: w.held[id], Where: w.where(id), Told: n}
 		if due, has := w.due[id]; has {
 			j.Deadline, j.Done, j.Pace = began+due, int64(w.done[id]), w.pace[id]
 		}
@@ -365,7 +365,7 @@ func TestSweepAtEveryCrashPoint(t *testing.T) {
 
 // Of waiting jobs the first by priority and arrival are admitted; what has begun stays.
 func TestAdmit(t *testing.T) {
-	jobs := []Job{{ID: "a", Arrived: 1}, {ID: "b", Arrived: 2, Began: true}, {ID: "c", Arrived: 3}, {ID: "d", Arrived: 4, Asked: Asked{Priority: 1}}}
+	jobs := []Claim{{ID: "a", Arrived: 1}, {ID: "b", Arrived: 2, Began: true}, {ID: "c", Arrived: 3}, {ID: "d", Arrived: 4, Asked: Asked{Priority: 1}}}
 	for most, want := range []string{"b 3", "b 3", "bd 2", "abd 1", "abcd 0", "abcd 0"} {
 		admitted, left := Admit(jobs, most)
 		got := ""
@@ -382,7 +382,7 @@ func TestAdmit(t *testing.T) {
 func TestGrowthWaitsForSlots(t *testing.T) {
 	hosts := []sched.Host{{ID: "h", Capacity: sched.Resources{8}}}
 	of := Asked{Least: 1, Most: 8, Unit: sched.Resources{1}}
-	d := Decide(sched.DRF{}, time.Unix(0, 0), Slots{Hosts: hosts}, []Job{{ID: "a", Asked: of, Told: -1}}, Others{}, Decision{})
+	d := Decide(sched.DRF{}, time.Unix(0, 0), Slots{Hosts: hosts}, []Claim{{ID: "a", Asked: of, Told: -1}}, Others{}, Decision{})
 	if g := d.Of("a"); g.Workers != 8 || g.Action != sched.Start {
 		t.Fatalf("%+v", g)
 	}
@@ -396,7 +396,7 @@ func TestGrowthWaitsForSlots(t *testing.T) {
 		{8, -1, "[{a 4}]"},
 		{4, -1, "[{a 4} {b 4}]"},
 	} {
-		jobs := []Job{{ID: "a", Asked: of, Began: true, Held: c.held, Told: c.told}, {ID: "b", Arrived: 1, Asked: of, Told: -1}}
+		jobs := []Claim{{ID: "a", Asked: of, Began: true, Held: c.held, Told: c.told}, {ID: "b", Arrived: 1, Asked: of, Told: -1}}
 		next := Decide(sched.DRF{}, time.Unix(1, 0), Slots{Hosts: hosts}, jobs, Others{}, d)
 		var got []struct {
 			Job     string
@@ -418,11 +418,11 @@ func TestGrowthWaitsForSlots(t *testing.T) {
 func TestFixedJobsKeepWhatTheyHave(t *testing.T) {
 	hosts := []sched.Host{{ID: "h", Capacity: sched.Resources{8}}}
 	fixed := Asked{Least: 6, Most: 6, Unit: sched.Resources{1}, Fixed: true}
-	jobs := []Job{{ID: "gang", Asked: fixed, Told: -1}}
+	jobs := []Claim{{ID: "gang", Asked: fixed, Told: -1}}
 	d := Decide(sched.DRF{}, time.Unix(0, 0), Slots{Hosts: hosts}, jobs, Others{}, Decision{})
 	jobs[0].Began, jobs[0].Held, jobs[0].Told = true, 6, 6
 	for i := range 6 {
-		jobs = append(jobs, Job{ID: fmt.Sprint("x", i), Arrived: float64(cmp.Or(i, 1)), Asked: Asked{Least: 1, Most: 4, Unit: sched.Resources{1}}, Told: -1})
+		jobs = append(jobs, Claim{ID: fmt.Sprint("x", i), Arrived: float64(cmp.Or(i, 1)), Asked: Asked{Least: 1, Most: 4, Unit: sched.Resources{1}}, Told: -1})
 	}
 	d = Decide(sched.DRF{}, time.Unix(1, 0), Slots{Hosts: hosts}, jobs, Others{}, d)
 	sum := 0
@@ -444,7 +444,7 @@ func TestOnlyHostsWorthTheirPriceAreUsed(t *testing.T) {
 	for i := range 8 {
 		slots.Hosts = append(slots.Hosts, sched.Host{ID: fmt.Sprint("host-", i), Capacity: sched.Resources{8}})
 	}
-	job := Job{ID: "a", Asked: Asked{Least: 1, Most: 64, Start: 4, Unit: sched.Resources{1}, Clocks: 1000}, Began: true, Told: 4,
+	job := Claim{ID: "a", Asked: Asked{Least: 1, Most: 64, Start: 4, Unit: sched.Resources{1}, Clocks: 1000}, Began: true, Told: 4,
 		Progress: Progress{Done: 100, Pace: sched.Pace{{Workers: 4, Speed: .1}, {Workers: 8, Speed: 1. / 6}}}}
 	last := Decision{Policy: "feedback", Grants: []Grant{{Job: "a", Workers: 4}}}
 	for _, c := range []struct {
@@ -453,16 +453,16 @@ func TestOnlyHostsWorthTheirPriceAreUsed(t *testing.T) {
 		want   int
 	}{{sched.EarlyFeedback{}, .4, 8}, {sched.EarlyFeedback{}, .1, 16}, {sched.EarlyFeedback{Unpriced: true}, .4, 5}} {
 		slots.Market = market(c.price)
-		if d := Decide(c.policy, time.Unix(0, 0), slots, []Job{job}, Others{}, last); d.Of("a").Workers != c.want || d.Market != slots.Market {
+		if d := Decide(c.policy, time.Unix(0, 0), slots, []Claim{job}, Others{}, last); d.Of("a").Workers != c.want || d.Market != slots.Market {
 			t.Errorf("%s at $%g: %+v", c.policy.Name(), c.price, d.Of("a"))
 		}
 	}
 	for p, want := range map[sched.Policy]bool{sched.EarlyFeedback{}: true, sched.DRF{}: false} {
 		slots.Market = market(.1)
-		d := Decide(p, time.Unix(0, 0), slots, []Job{job}, Others{}, last)
-		before := Due(p, d.T, slots, []Job{job}, d)
+		d := Decide(p, time.Unix(0, 0), slots, []Claim{job}, Others{}, last)
+		before := Due(p, d.T, slots, []Claim{job}, d)
 		slots.Market = market(.2)
-		if got := Due(p, d.T, slots, []Job{job}, d); before || got != want {
+		if got := Due(p, d.T, slots, []Claim{job}, d); before || got != want {
 			t.Errorf("%s: due %t before prices move, and %t after that", p.Name(), before, got)
 		}
 	}
@@ -480,10 +480,10 @@ func TestHostsNotWorthTheirPriceLeave(t *testing.T) {
 		}
 		return m
 	}
-	job := Job{ID: "a", Asked: Asked{Least: 1, Most: 64, Start: 4, Unit: sched.Resources{1}, Clocks: 1000}, Began: true, Told: 16, Held: 16,
+	job := Claim{ID: "a", Asked: Asked{Least: 1, Most: 64, Start: 4, Unit: sched.Resources{1}, Clocks: 1000}, Began: true, Told: 16, Held: 16,
 		Where:    []sched.Place{{Host: "h0", Workers: 8}, {Host: "h1", Workers: 8}},
 		Progress: Progress{Done: 100, Pace: sched.Pace{{Workers: 4, Speed: .1}, {Workers: 8, Speed: 1. / 6}}}}
-	jobs := []Job{job}
+	jobs := []Claim{job}
 	slots.Market = market(.1)
 	d := Decide(sched.EarlyFeedback{}, at(1000), slots, jobs, Others{}, Decision{Policy: "feedback", Grants: []Grant{{Job: "a", Workers: 16}}})
 	if d.Worth != 16 || len(d.Leave) > 0 || d.Of("a").Workers != 16 {
@@ -502,7 +502,7 @@ func TestHostsNotWorthTheirPriceLeave(t *testing.T) {
 		t.Errorf("afterwards: %+v", d)
 	}
 	for held, want := range map[int]int{16: 0, 8: 1} {
-		if got := Leaving(d, []Job{{ID: "a", Held: held}}); len(got) != want {
+		if got := Leaving(d, []Claim{{ID: "a", Held: held}}); len(got) != want {
 			t.Errorf("with %d slots held %v go", held, got)
 		}
 	}

@@ -202,7 +202,7 @@ const (
 )
 
 // Jobs makes them; equal seeds give equal jobs.
-func (t *Traced) Jobs(seed uint64) ([]Job, error) {
+func (t *Traced) Jobs(seed uint64) ([]Script, error) {
 	if len(t.Arrivals) == 0 {
 		return nil, errors.New("no arrivals")
 	}
@@ -215,7 +215,7 @@ func (t *Traced) Jobs(seed uint64) ([]Job, error) {
 		}
 	}
 	first := t.Arrivals[0].At
-	var all []Job
+	var all []Script
 	for i, a := range t.Arrivals {
 		seconds := a.Runs
 		if seconds == 0 {
@@ -233,7 +233,7 @@ func (t *Traced) Jobs(seed uint64) ([]Job, error) {
 		}
 		clock := seconds / tracedClocks
 		id := fmt.Sprintf("j%05d", i) // a sweep of its own: nobody stops it for another's better loss
-		all = append(all, Job{
+		all = append(all, Script{
 			ID: id, Group: a.Group, Sweep: id, Arrives: a.At - first, Demand: sched.Resources{t.Slot}, Workers: a.Units,
 			MostWorkers: max(int(math.Round(t.Stretch*float64(a.Units))), a.Units),
 			Clock:       sched.Fit{(1 - t.Serial) * clock * float64(a.Units), t.Serial * clock},
@@ -263,10 +263,10 @@ func EPS(apart float64) Sweep {
 }
 
 // Jobs makes the trials; equal seeds give equal ones. Losses are even over 0 to 1, and do not change in training.
-func (s Sweep) Jobs(seed uint64) []Job {
+func (s Sweep) Jobs(seed uint64) []Script {
 	r := rand.New(rand.NewPCG(seed, 75))
 	at := 0.
-	var all []Job
+	var all []Script
 	for i := range s.Trials {
 		at += s.Apart * r.ExpFloat64()
 		all = append(all, s.Trial(i, at, r.Float64()))
@@ -275,7 +275,7 @@ func (s Sweep) Jobs(seed uint64) []Job {
 }
 
 // Trial is one of a sweep's.
-func (s Sweep) Trial(i int, arrives, loss float64) Job {
-	return Job{ID: fmt.Sprintf("t%04d", i), Arrives: arrives, Demand: sched.Resources{s.Slot}, Workers: s.Workers, Servers: s.Servers, Overhead: s.Overhead,
+func (s Sweep) Trial(i int, arrives, loss float64) Script {
+	return Script{ID: fmt.Sprintf("t%04d", i), Arrives: arrives, Demand: sched.Resources{s.Slot}, Workers: s.Workers, Servers: s.Servers, Overhead: s.Overhead,
 		Clock: s.Clock, Feedback: s.Feedback, Total: s.Total, Loss: loss}
 }

@@ -34,7 +34,7 @@ type bounder struct {
 const mostSize = 1024
 
 // of is what one clock of a job needs.
-func (b *bounder) of(j *Job) needs {
+func (b *bounder) of(j *Script) needs {
 	key := sizes{string(appendKey(nil, j.Demand)), j.Clock, [5]int{j.Servers, j.Overhead, j.LeastWorkers, j.MostWorkers, 0}}
 	if n, ok := b.known[key]; ok {
 		return n
@@ -79,7 +79,7 @@ func appendKey(key []byte, r sched.Resources) []byte {
 // LeastTimes is a lower bound of the mean time from arrival until each of some jobs has done so many clocks, on hosts with so much of each
 // resource: the greater of the times that jobs take alone, and of what shortest remaining work first on one machine that works on one
 // job at a time with all of a resource gives, which no schedule undercuts (a job cannot use less than its least area).
-func LeastTimes(total sched.Resources, jobs []*Job, clocks func(*Job) float64) float64 {
+func LeastTimes(total sched.Resources, jobs []*Script, clocks func(*Script) float64) float64 {
 	if len(jobs) == 0 {
 		return math.NaN()
 	}

@@ -145,7 +145,7 @@ func TestResizesOfTheRealSweep(t *testing.T) {
 	for _, policy := range []sched.Policy{sched.EarlyFeedback{Most: 3}, sched.KillWorst{Most: 3}, sched.FIFO{}} {
 		cfg := Config{Policy: policy, Hosts: cluster(3, 2)}
 		for i := range 12 {
-			cfg.Jobs = append(cfg.Jobs, Job{ID: fmt.Sprintf("rates-%02d", i+1), Sweep: "rates", Arrives: float64(i) / 100, Demand: sched.Resources{1}, Workers: 2, MostWorkers: 6,
+			cfg.Jobs = append(cfg.Jobs, Script{ID: fmt.Sprintf("rates-%02d", i+1), Sweep: "rates", Arrives: float64(i) / 100, Demand: sched.Resources{1}, Workers: 2, MostWorkers: 6,
 				Clock: sched.Fit{3.2, .1}, Feedback: 10, Total: 40, Loss: float64(i * 5 % 12)})
 		}
 		r, err := Run(cfg)
@@ -180,7 +180,7 @@ var dormTypes = []dormType{
 
 // dormJobs are the 50 applications in random order, 20 minutes apart in the mean. The paper does not give run times: here 6 to 14 hours at
 // Swarm's size, so that the first ones hold Swarm's servers for the first five hours.
-func dormJobs(seed uint64) []Job {
+func dormJobs(seed uint64) []Script {
 	r := rand.New(rand.NewPCG(seed, 50))
 	var order []dormType
 	for _, ty := range dormTypes {
@@ -190,11 +190,11 @@ func dormJobs(seed uint64) []Job {
 	}
 	r.Shuffle(len(order), func(a, b int) { order[a], order[b] = order[b], order[a] })
 	at := 0.
-	var all []Job
+	var all []Script
 	for i, ty := range order {
 		at += 20 * 60 * r.ExpFloat64()
 		hours := 6 + 8*r.Float64()
-		all = append(all, Job{ID: fmt.Sprintf("app%02d", i), Arrives: at, Demand: ty.demand, Weight: ty.weight, Workers: ty.static, MostWorkers: ty.most,
+		all = append(all, Script{ID: fmt.Sprintf("app%02d", i), Arrives: at, Demand: ty.demand, Weight: ty.weight, Workers: ty.static, MostWorkers: ty.most,
 			Clock: sched.Fit{hours * 3600 * float64(ty.static) / 1000}, Total: 1000})
 	}
 	return all

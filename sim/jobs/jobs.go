@@ -11,8 +11,8 @@ import (
 	"github.com/tierml/tierml/sched"
 )
 
-// Job is what happens to one job, and how fast it is. Policies do not know all of it.
-type Job struct {
+// Script is what happens to one job, and how fast it is. Policies do not know all of it.
+type Script struct {
 	ID, Group string
 	Sweep     string          // whose losses its own is compared with
 	Arrives   float64         // seconds
@@ -45,7 +45,7 @@ type Costs struct {
 
 // Config is one simulation. Equal values give equal results.
 type Config struct {
-	Jobs   []Job
+	Jobs   []Script
 	Policy sched.Policy
 	Costs  Costs
 	Seed   uint64
@@ -68,7 +68,7 @@ type Config struct {
 
 // Outcome is what became of a job. Times are in seconds; NaN = it did not happen.
 type Outcome struct {
-	Job      *Job
+	Job      *Script
 	Began    float64 // first units
 	Feedback float64
 	Ended    float64
@@ -106,7 +106,7 @@ type Result struct {
 }
 
 // least is the fewest workers and servers.
-func (j *Job) least() (workers, servers int) {
+func (j *Script) least() (workers, servers int) {
 	if j.Servers > 0 {
 		servers = 1
 	}

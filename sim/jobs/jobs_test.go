@@ -26,8 +26,8 @@ func cluster(count, vcpus int) (hosts []sched.Host) {
 }
 
 // work is a job of so many units that takes so many seconds with them; more do not help.
-func work(id string, arrives, seconds float64, units int) Job {
-	return Job{ID: id, Arrives: arrives, Demand: sched.Resources{1}, Workers: units, MostWorkers: units, LeastWorkers: units, Clock: sched.Fit{float64(units) * seconds / 10}, Total: 10}
+func work(id string, arrives, seconds float64, units int) Script {
+	return Script{ID: id, Arrives: arrives, Demand: sched.Resources{1}, Workers: units, MostWorkers: units, LeastWorkers: units, Clock: sched.Fit{float64(units) * seconds / 10}, Total: 10}
 }
 
 // steady buys what is wanted in one pool at a bid.
@@ -72,7 +72,7 @@ func onePool(t *testing.T, rules string, minutes map[int]float64) *Market {
 // Jobs that ask for 4 units each on machines of 4, as long as the price is within the bid: hours are paid when they begin, the one in
 // which the provider takes a machine back is free, and what was done before counts.
 func TestBillsAndEvictions(t *testing.T) {
-	cfg := Config{Policy: sched.DRF{}, Jobs: []Job{work("a", 0, 90*60, 4)}, Market: onePool(t, "ec2-2017", map[int]float64{})}
+	cfg := Config{Policy: sched.DRF{}, Jobs: []Script{work("a", 0, 90*60, 4)}, Market: onePool(t, "ec2-2017", map[int]float64{})}
 	r, err := Run(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +104,7 @@ func TestBillsAndEvictions(t *testing.T) {
 
 // A machine that is too many goes when its paid hour is over and not before, and one more job does not buy another meanwhile.
 func TestPaidHoursAreUsed(t *testing.T) {
-	cfg := Config{Policy: sched.FIFO{}, Jobs: []Job{work("a", 0, 600, 4), work("b", 1800, 600, 4), work("c", 7200, 600, 4)}, Market: onePool(t, "ec2-2017", nil)}
+	cfg := Config{Policy: sched.FIFO{}, Jobs: []Script{work("a", 0, 600, 4), work("b", 1800, 600, 4), work("c", 7200, 600, 4)}, Market: onePool(t, "ec2-2017", nil)}
 	r, err := Run(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +116,7 @@ func TestPaidHoursAreUsed(t *testing.T) {
 
 // With PlanEvery what happens shortly after a plan waits for the next.
 func TestPlansAreApart(t *testing.T) {
-	cfg := Config{Policy: sched.FIFO{}, Hosts: cluster(4, 4), PlanEvery: 60, Jobs: []Job{work("a", 0, 600, 4), work("b", 10, 600, 4), work("c", 20, 600, 4)}}
+	cfg := Config{Policy: sched.FIFO{}, Hosts: cluster(4, 4), PlanEvery: 60, Jobs: []Script{work("a", 0, 600, 4), work("b", 10, 600, 4), work("c", 20, 600, 4)}}
 	r, err := Run(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +137,7 @@ func TestLosses(t *testing.T) {
 		other.History = market.NewHistory([]market.PricePoint{{At: began.Add(-time.Hour), Price: market.Dollar / 10}, {At: began.Add(30 * time.Minute), Price: market.Dollar}})
 		m.Pools = append(m.Pools, other)
 		m.Policy = both{}
-		r, err := Run(Config{Policy: sched.FIFO{}, Jobs: []Job{job}, Market: m, Gang: gang, Horizon: 4 * 3600})
+		r, err := Run(Config{Policy: sched.FIFO{}, Jobs: []Script{job}, Market: m, Gang: gang, Horizon: 4 * 3600})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,11 +166,11 @@ func (both) Plan(s bidding.State) (p bidding.Plan) {
 func TestBoundsHold(t *testing.T) {
 	for seed := range uint64(12) {
 		r := rand.New(rand.NewPCG(seed, 9))
-		var all []Job
+		var all []Script
 		at := 0.
 		for i := range 12 {
 			at += 600 * r.ExpFloat64()
-			j := Job{ID: fmt.Sprintf("j%02d", i), Arrives: at, Demand: sched.Resources{1}, Workers: 1 + r.IntN(6), Clock: sched.Fit{1 + 20*r.Float64(), r.Float64()},
+			j := Script{ID: fmt.Sprintf("j%02d", i), Arrives: at, Demand: sched.Resources{1}, Workers: 1 + r.IntN(6), Clock: sched.Fit{1 + 20*r.Float64(), r.Float64()},
 				Feedback: 20, Total: 100, Loss: r.Float64()}
 			j.MostWorkers = j.Workers + r.IntN(8)
 			if r.IntN(2) == 0 {
@@ -286,7 +286,7 @@ func TestTraced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seconds := func(j Job, workers int) float64 { return j.Clock.Seconds(workers, 0) * j.Total }
+	seconds := func(j Script, workers int) float64 { return j.Clock.Seconds(workers, 0) * j.Total }
 	if a, b := all[0], all[1]; math.Abs(seconds(a, 2)-500) > 1e-6 || math.Abs(seconds(a, 4)-300) > 1e-6 || a.MostWorkers != 6 || a.Arrives != 0 || b.Arrives != 60 ||
 		math.Abs(seconds(b, 1)-50) > 1e-6 {
 		t.Errorf("%+v", all)
@@ -299,7 +299,7 @@ func TestTraced(t *testing.T) {
 // A study's cells do not depend on who computes them first, and have intervals.
 func TestStudy(t *testing.T) {
 	s := Study{Schedulers: []string{"fifo", "h"}, Runs: 3, Seed: 5, Sweep: true, Resize: 46, Restart: 370,
-		Draw:   func(seed uint64) ([]Job, error) { s := EPS(180); s.Trials = 12; return s.Jobs(seed), nil },
+		Draw:   func(seed uint64) ([]Script, error) { s := EPS(180); s.Trials = 12; return s.Jobs(seed), nil },
 		Buyers: []Buyer{{Name: "fixed", Hosts: cluster(10, 4)}}}
 	cells, err := s.Run(context.Background(), func(int, int) {})
 	if err != nil {
@@ -327,7 +327,7 @@ func TestFigureOf(t *testing.T) {
 // Every trial ends, finished or stopped, and one scheduler looks at deadlines: more jobs meet theirs.
 func TestEveryJobIsCounted(t *testing.T) {
 	s := Study{Schedulers: []string{"asha", "h", "marginal", "deadline"}, Runs: 2, Sweep: true, Slacks: []float64{1.5, 6},
-		Draw:   func(seed uint64) ([]Job, error) { s := EPS(600); s.Trials = 20; return s.Jobs(seed), nil },
+		Draw:   func(seed uint64) ([]Script, error) { s := EPS(600); s.Trials = 20; return s.Jobs(seed), nil },
 		Buyers: []Buyer{{Name: "fixed", Hosts: cluster(10, 4)}}}
 	cells, err := s.Run(context.Background(), func(int, int) {})
 	if err != nil {
@@ -346,7 +346,7 @@ func TestEveryJobIsCounted(t *testing.T) {
 // The fixed cluster is as large in the mean as the one that followed the jobs.
 func TestFixedAtTheMean(t *testing.T) {
 	m := onePool(t, "ec2-2017", nil)
-	s := Study{Draw: func(uint64) ([]Job, error) { return []Job{work("a", 0, 7000, 4), work("b", 0, 3500, 4)}, nil }}
+	s := Study{Draw: func(uint64) ([]Script, error) { return []Script{work("a", 0, 7000, 4), work("b", 0, 3500, 4)}, nil }}
 	buyer := Buyer{Market: m, Starts: []time.Time{began}, Mean: true}
 	cfg, err := s.config("drf", &buyer, 0)
 	if err != nil {

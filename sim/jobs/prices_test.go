@@ -46,7 +46,7 @@ func c3(t *testing.T, runs int) Buyer {
 }
 
 // someArrivals are 60 jobs of one unit to eight, ten minutes apart, of an hour in the median.
-func someArrivals(seed uint64) ([]Job, error) {
+func someArrivals(seed uint64) ([]Script, error) {
 	r := rand.New(rand.NewPCG(seed, 60))
 	tr := Traced{Slot: 1, Serial: .1, Stretch: 4, Longest: 12 * 3600}
 	at := 0.
@@ -64,11 +64,11 @@ func TestPricesMakeJobsEndSooner(t *testing.T) {
 	for _, c := range []struct {
 		name         string
 		sweep        bool
-		draw         func(uint64) ([]Job, error)
+		draw         func(uint64) ([]Script, error)
 		sooner, more float64
 	}{
 		{"arrivals", false, someArrivals, 10, 20},
-		{"sweep", true, func(seed uint64) ([]Job, error) { return EPS(180).Jobs(seed), nil }, 0, 20},
+		{"sweep", true, func(seed uint64) ([]Script, error) { return EPS(180).Jobs(seed), nil }, 0, 20},
 	} {
 		s := Study{Sweep: c.sweep, Draw: c.draw, Seed: 1, Resize: 46, Restart: 370, PlanEvery: 60}
 		var sooner, more []float64
@@ -117,7 +117,7 @@ func TestTheFleetFollowsThePlan(t *testing.T) {
 		}
 		return &sched.Supply{Release: max(has-4, 0)}
 	}}
-	cfg := Config{Policy: wish, Jobs: []Job{work("a", 0, 150*60, 4)}, Market: m}
+	cfg := Config{Policy: wish, Jobs: []Script{work("a", 0, 150*60, 4)}, Market: m}
 	r, err := Run(cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -26,7 +26,7 @@ type Study struct {
 	Seed       uint64
 	// Sweep: the jobs are trials of one search, of which schedulers may stop the worst. Otherwise all of them run to the end.
 	Sweep bool
-	Draw  func(seed uint64) ([]Job, error)
+	Draw  func(seed uint64) ([]Script, error)
 	// Resize is for how many seconds a job stands still when it is resized by the calls, Restart by checkpoint and restart.
 	Resize, Restart float64
 	PlanEvery       float64

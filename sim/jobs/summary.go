@@ -33,7 +33,7 @@ func Sum(cfg *Config, r *Result) Summary {
 	s := Summary{Jobs: len(r.Outcomes), Makespan: r.End, Bill: r.Bill, Best: math.NaN()}
 	var times, backs, ends []float64
 	due, met := 0, 0
-	var done, fed []*Job
+	var done, fed []*Script
 	ran, still, resizes, least := 0., 0., 0., math.Inf(1)
 	for i := range r.Outcomes {
 		o := &r.Outcomes[i]
@@ -68,8 +68,8 @@ func Sum(cfg *Config, r *Result) Summary {
 	s.Finished, s.Ended, s.Met = len(done), mean(ends), float64(met)/float64(due)
 	s.Unsolved = float64(r.Unsolved) / float64(max(r.Plans, 1))
 	s.Mean, s.P95 = mean(times), percentile(times, .95)
-	s.LeastMean = LeastTimes(total, done, func(j *Job) float64 { return j.Total })
-	s.Feedback, s.LeastBack = mean(backs), LeastTimes(total, fed, func(j *Job) float64 { return j.Feedback })
+	s.LeastMean = LeastTimes(total, done, func(j *Script) float64 { return j.Total })
+	s.Feedback, s.LeastBack = mean(backs), LeastTimes(total, fed, func(j *Script) float64 { return j.Feedback })
 	s.Resizes, s.Still = resizes/float64(len(done)), still/ran
 	seconds := 0.
 	for _, span := range r.Spans {
@@ -87,7 +87,7 @@ func Sum(cfg *Config, r *Result) Summary {
 }
 
 // unitSize is the first resource that a unit takes; jobs on bought machines have units of one size.
-func unitSize(jobs []Job) float64 { return jobs[0].Demand[0] }
+func unitSize(jobs []Script) float64 { return jobs[0].Demand[0] }
 
 // most is what the hosts have, or may have.
 func (c *Config) most() sched.Resources {

@@ -43,7 +43,7 @@ func Run(cfg Config) (Result, error) {
 // job is a Job on its way.
 type job struct {
 	state sched.Job
-	of    *Job
+	of    *Script
 	out   *Outcome
 
 	done   float64
@@ -119,7 +119,7 @@ func newWorld(cfg *Config) (*world, error) {
 }
 
 // samples are a job's speeds at a few sizes.
-func samples(j *Job) (p sched.Pace) {
+func samples(j *Script) (p sched.Pace) {
 	for _, at := range [][2]int{{1, 1}, {2, 1}, {4, 1}, {4, 4}, {8, 4}, {16, 4}} {
 		workers, servers := at[0], min(at[1], j.Servers)
 		if j.MostWorkers == 0 || workers <= j.MostWorkers {

@@ -38,7 +38,7 @@ func capacityJob(t *testing.T, pools []bidding.Candidate) sim.Config {
 	const vcpu = 64
 	return OnEC2(sim.Config{
 		Name: "capacity", Seed: 1, Policy: bidding.Capacity{}, Rules: rules, Want: bidding.Want{VCPU: vcpu}, Pools: pools,
-		Job:        sim.Job{Clocks: 60, Splits: 64, Partitions: 2, Work: 1},
+		Job:        sim.Workload{Clocks: 60, Splits: 64, Partitions: 2, Work: 1},
 		Reliable:   elasticity.Reliable{Pool: cheap.Pool, Type: cheap.Type, Count: 1},
 		Equivalent: elasticity.Reliable{Pool: cheap.Pool, Type: cheap.Type, Count: (vcpu + cheap.Type.VCPU - 1) / cheap.Type.VCPU},
 		Stages:     tiers.Thresholds{TwoAbove: 1, ThreeAbove: 15}, FLOPSPerVCPU: 1000,

@@ -120,7 +120,7 @@ func cellJob(rules market.RuleBook, spot ...bidding.Candidate) sim.Config {
 	slices.SortFunc(pools, func(a, b bidding.Candidate) int { return a.Pool.Compare(b.Pool) })
 	return sim.Config{
 		Name: "cell", Seed: 1, Policy: bidding.TierML{}, Rules: rules, Want: bidding.Want{VCPU: vcpu}, Pools: pools,
-		Job:      sim.Job{Clocks: 60, Splits: 64, Partitions: 2, Work: 1},
+		Job:      sim.Workload{Clocks: 60, Splits: 64, Partitions: 2, Work: 1},
 		Reliable: elasticity.Reliable{Pool: onDemand(spot[0]).Pool, Type: spot[0].Type, Count: 1},
 		Equivalent: elasticity.Reliable{
 			Pool: onDemand(cheap).Pool, Type: cheap.Type, Count: (vcpu + cheap.Type.VCPU - 1) / cheap.Type.VCPU,

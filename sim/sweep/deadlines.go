@@ -281,7 +281,7 @@ func (d Deadlines) config(m []Recording, policy bidding.Policy, slack float64, c
 	return sim.Config{
 		Checkpoints: sim.Checkpoints{Model: float64(d.State)},
 		Name:        nameOf(m), Seed: d.Seed, Start: first.At, Policy: policy, Rules: d.Rules, Continuous: true,
-		Job: sim.Job{Clocks: ps.Clock(max(d.Work/time.Second, 1)), Splits: 1, Partitions: 1,
+		Job: sim.Workload{Clocks: ps.Clock(max(d.Work/time.Second, 1)), Splits: 1, Partitions: 1,
 			Work: d.Work.Seconds() * float64(r.Machines) * r.Type.WorkRate()},
 		Want: bidding.Want{Machines: r.Machines}, Pools: pools, FLOPSPerVCPU: 1, Timing: sim.Timing{Speed: 1, Boot: change},
 		Settings: tempo.Settings{

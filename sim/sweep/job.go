@@ -33,7 +33,7 @@ func ForJob(job *config.Job, choice planner.Resolved, work float64, servers int)
 	}
 	cfg = sim.Config{
 		Name: job.Name, Seed: job.Seed, Start: job.Local.Start,
-		Job:    sim.Job{Clocks: ps.Clock(job.Train.Clocks), Splits: job.Train.Splits, Partitions: job.Train.Partitions, Work: work},
+		Job:    sim.Workload{Clocks: ps.Clock(job.Train.Clocks), Splits: job.Train.Splits, Partitions: job.Train.Partitions, Work: work},
 		Policy: policy, Rules: rules, Want: choice.Want, Pools: choice.Pools, Capacity: choice.Capacity,
 		Reliable:   elasticity.Reliable{Pool: choice.Reliable.Pool, Type: choice.Reliable.Type, Count: choice.Reliable.Count},
 		Allocation: provisioner.Allocation(job.Resources.ProviderChooses()),

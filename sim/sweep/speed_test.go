@@ -92,7 +92,7 @@ func pairJob(t *testing.T, pools []bidding.Candidate) sim.Config {
 	small.Pool.Class = market.OnDemand
 	return sim.Config{
 		Name: "speed", Seed: 1, Policy: bidding.TierML{}, Rules: rules, Want: bidding.Want{VCPU: 64 * small.Type.VCPU}, Pools: pools,
-		Job:        sim.Job{Clocks: 60, Splits: 1 << 16, Partitions: 2, Work: 1},
+		Job:        sim.Workload{Clocks: 60, Splits: 1 << 16, Partitions: 2, Work: 1},
 		Reliable:   elasticity.Reliable{Pool: small.Pool, Type: small.Type, Count: 4},
 		Equivalent: elasticity.Reliable{Pool: small.Pool, Type: small.Type, Count: 64},
 		Stages:     tiers.Thresholds{TwoAbove: 1, ThreeAbove: 15}, FLOPSPerVCPU: 1000,

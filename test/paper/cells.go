@@ -205,7 +205,7 @@ func (c cell) config(f fleet, transient int, book string) (sim.Config, error) {
 		Reliable:     elasticity.Reliable{Pool: onDemand, Type: large.Type, Count: f.reliable},
 		Equivalent:   elasticity.Reliable{Pool: onDemand, Type: large.Type, Count: f.machines},
 		Stages:       tiers.Thresholds{TwoAbove: 1, ThreeAbove: 15},
-		FLOPSPerVCPU: 1, Job: sim.Job{Clocks: 1, Splits: 1 << 16, Partitions: 2, Work: 1},
+		FLOPSPerVCPU: 1, Job: sim.Workload{Clocks: 1, Splits: 1 << 16, Partitions: 2, Work: 1},
 	}
 	for _, p := range c.pools {
 		cfg.Pools = append(cfg.Pools, p)

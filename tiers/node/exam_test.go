@@ -19,7 +19,7 @@ func TestExam(t *testing.T) {
 		e := examinee{w, "i-1"}
 		m := w.start(e.id, func(m *machine) { m.flops = 0 })
 		hello := w.awaitReport(e.id, func(r tiers.Report) bool { _, ok := r.(tiers.Hello); return ok }).(tiers.Hello)
-		agenttest.Run(t, agenttest.Job{Welcome: w.welcome(1, 0), Self: e.id, Address: hello.Address}, e)
+		agenttest.Run(t, agenttest.Setup{Welcome: w.welcome(1, 0), Self: e.id, Address: hello.Address}, e)
 		if err := m.end(); err != nil {
 			t.Error(err)
 		}

@@ -91,7 +91,7 @@ type Manager struct {
 	Spent, Rate         market.USD        // of all jobs: so far, and per hour now
 	Budget, PerHour     market.USD        // the limits; 0 = none
 	Held                string            // why nothing that waits is started
-	Jobs                []Job             // all of them, those without a journal too, in order
+	Jobs                []Row             // all of them, those without a journal too, in order
 	Granted             map[string]string // why running jobs have the slots that they have, by a scheduler
 	Sweeps              []Sweep           // the newest first
 	Grants              *Grants           // nil = no scheduler
@@ -104,8 +104,8 @@ type Grants struct {
 	Longest time.Duration // since the arrival of the job that has waited longest for its first workers, by the wall clock
 }
 
-// Job is a run of a controller. State and Why of its Summary are the job's.
-type Job struct {
+// Row is a run of a controller. State and Why of its Summary are the job's.
+type Row struct {
 	Summary
 	Place int // in the queue, from 1
 }
@@ -118,7 +118,7 @@ type listView struct {
 	Hosts     bool // there are shared hosts
 	Attention []attention
 	Days      []day
-	Rows      []Job
+	Rows      []Row
 	Of, All   int
 	Q, State  string
 	States    []string
@@ -142,7 +142,7 @@ type day struct {
 const daysShown = 7
 
 // overview sums up what a reader looks for first: what needs them, and what the last days cost.
-func (v *listView) overview(all []Job) {
+func (v *listView) overview(all []Row) {
 	byDay := map[string]*day{}
 	for _, j := range all {
 		switch {
@@ -195,19 +195,19 @@ type column struct {
 var sorts = []struct {
 	key, title string
 	number     bool
-	compare    func(a, b Job) int
+	compare    func(a, b Row) int
 }{
-	{"run", "run", false, func(a, b Job) int { return runs.Compare(a.Run, b.Run) }},
-	{"state", "state", false, func(a, b Job) int { return cmp.Compare(a.State, b.State) }},
-	{"clock", "clock", true, func(a, b Job) int { return cmp.Compare(a.Clock, b.Clock) }},
-	{"left", "time left", true, func(a, b Job) int { return cmp.Compare(a.TimeLeft, b.TimeLeft) }},
-	{"spent", "spent", true, func(a, b Job) int { return cmp.Compare(dollars(a.Spent), dollars(b.Spent)) }},
-	{"end", "at the end", true, func(a, b Job) int { return cmp.Compare(dollars(a.Expected), dollars(b.Expected)) }},
-	{"hour", "per hour", true, func(a, b Job) int { return cmp.Compare(dollars(a.PerHour), dollars(b.PerHour)) }},
-	{"saved", "saved", true, func(a, b Job) int { return cmp.Compare(dollars(a.Saved), dollars(b.Saved)) }},
-	{"machines", "machines", true, func(a, b Job) int { return cmp.Compare(a.Reliable+a.Transient, b.Reliable+b.Transient) }},
-	{"test", "test loss", true, func(a, b Job) int { return cmp.Compare(value(a.Test), value(b.Test)) }},
-	{"began", "began (market time)", false, func(a, b Job) int { return a.Began.Compare(b.Began) }},
+	{"run", "run", false, func(a, b Row) int { return runs.Compare(a.Run, b.Run) }},
+	{"state", "state", false, func(a, b Row) int { return cmp.Compare(a.State, b.State) }},
+	{"clock", "clock", true, func(a, b Row) int { return cmp.Compare(a.Clock, b.Clock) }},
+	{"left", "time left", true, func(a, b Row) int { return cmp.Compare(a.TimeLeft, b.TimeLeft) }},
+	{"spent", "spent", true, func(a, b Row) int { return cmp.Compare(dollars(a.Spent), dollars(b.Spent)) }},
+	{"end", "at the end", true, func(a, b Row) int { return cmp.Compare(dollars(a.Expected), dollars(b.Expected)) }},
+	{"hour", "per hour", true, func(a, b Row) int { return cmp.Compare(dollars(a.PerHour), dollars(b.PerHour)) }},
+	{"saved", "saved", true, func(a, b Row) int { return cmp.Compare(dollars(a.Saved), dollars(b.Saved)) }},
+	{"machines", "machines", true, func(a, b Row) int { return cmp.Compare(a.Reliable+a.Transient, b.Reliable+b.Transient) }},
+	{"test", "test loss", true, func(a, b Row) int { return cmp.Compare(value(a.Test), value(b.Test)) }},
+	{"began", "began (market time)", false, func(a, b Row) int { return a.Began.Compare(b.Began) }},
 }
 
 func value(v *float64) float64 {
@@ -240,13 +240,13 @@ func (b *Board) list(w http.ResponseWriter, r *http.Request) {
 
 func (b *Board) listView(r *http.Request) listView {
 	v := listView{frame: newFrame(true), Root: b.root, Q: r.FormValue("q"), State: r.FormValue("state")}
-	var all []Job
+	var all []Row
 	if b.manager != nil {
 		k := b.manager(r)
 		v.Manager, all = &k, k.Jobs
 	} else {
 		for _, s := range b.seen(r) {
-			all = append(all, Job{Summary: s})
+			all = append(all, Row{Summary: s})
 		}
 	}
 	v.All, v.Hosts = len(all), len(b.sharing()) > 0
@@ -279,7 +279,7 @@ func (v *listView) sort(r *http.Request) {
 			if down {
 				c.Sorted, c.Link = "descending", with(r, "sort", s.key)
 			}
-			slices.SortStableFunc(v.Rows, func(a, b Job) int {
+			slices.SortStableFunc(v.Rows, func(a, b Row) int {
 				if down {
 					a, b = b, a
 				}

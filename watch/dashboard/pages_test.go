@@ -70,7 +70,7 @@ func TestListOfAController(t *testing.T) {
 	b.ManagedBy(func(*http.Request) Manager {
 		return Manager{Running: 1, MaxRunning: 2, Queued: 1, MaxQueued: 100, Spent: 1250 * market.Dollar / 100, Budget: 50 * market.Dollar,
 			Rate: 3 * market.Dollar, PerHour: 4 * market.Dollar, Held: "the jobs cost $3.00 an hour",
-			Jobs: []Job{{Summary: Summary{Run: "a-1", State: "running", Began: journaltest.Began}}, {Summary: Summary{Run: "b-1", State: "queued", Why: "waits"}, Place: 1}}}
+			Jobs: []Row{{Summary: Summary{Run: "a-1", State: "running", Began: journaltest.Began}}, {Summary: Summary{Run: "b-1", State: "queued", Why: "waits"}, Place: 1}}}
 	}, nil)
 	server := httptest.NewServer(b.Handler())
 	defer server.Close()

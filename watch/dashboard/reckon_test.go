@@ -260,7 +260,7 @@ func TestPromisesAndController(t *testing.T) {
 	hold(t, write(t, root, "demo-1", story))
 	b, server := boardWith(t, root, clockOf(story), func() Manager {
 		return Manager{Spent: 7 * market.Dollar, Rate: 2 * market.Dollar, Budget: 50 * market.Dollar, PerHour: 4 * market.Dollar,
-			Jobs: []Job{{Summary: Summary{State: "queued"}}, {Summary: Summary{State: "queued"}}, {Summary: Summary{State: "failed"}}}}
+			Jobs: []Row{{Summary: Summary{State: "queued"}}, {Summary: Summary{State: "queued"}}, {Summary: Summary{State: "failed"}}}}
 	})
 	await(t, b, 1)
 	text := get(t, server, "/metrics", http.StatusOK)

@@ -25,11 +25,11 @@ const App = "hosts"
 
 // View is a run of shared hosts at a time. Money is a decimal string of US dollars, empty where it is unknown or not for the client.
 type View struct {
-	Run   string `json:"run"`
-	Hosts []Host `json:"hosts"` // that have not ended
-	Jobs  []Job  `json:"jobs"`  // that have slots, or wait for some
-	Bill  []Pay  `json:"bill"`
-	Total string `json:"total_usd"` // of all hosts so far
+	Run   string   `json:"run"`
+	Hosts []Host   `json:"hosts"` // that have not ended
+	Jobs  []Tenant `json:"jobs"`  // that have slots, or wait for some
+	Bill  []Pay    `json:"bill"`
+	Total string   `json:"total_usd"` // of all hosts so far
 	// PerHour is what the hosts cost an hour now, Idle the part of it that no slot pays.
 	PerHour string `json:"usd_per_hour"`
 	Idle    string `json:"idle_usd_per_hour"`
@@ -67,8 +67,8 @@ func (h Host) OthersText() string {
 	return fmt.Sprintf("%d jobs of others", h.Others)
 }
 
-// Job is what a job has of the hosts.
-type Job struct {
+// Tenant is what a job has of the hosts.
+type Tenant struct {
 	Job     string   `json:"job"`
 	Slots   int      `json:"slots"`             // on hosts
 	Waiting int      `json:"waiting,omitempty"` // slots that wait for a host
@@ -85,7 +85,7 @@ type Job struct {
 func (h Host) ServesText() string { return coresText(h.Serves) }
 
 // ServesText is Serves for people, "" = it is not measured.
-func (j Job) ServesText() string { return coresText(j.Serves) }
+func (j Tenant) ServesText() string { return coresText(j.Serves) }
 
 func coresText(cores float64) string {
 	if cores == 0 {
@@ -95,7 +95,7 @@ func coresText(cores float64) string {
 }
 
 // LossText is Loss for people, "" = it is not known.
-func (j Job) LossText() string {
+func (j Tenant) LossText() string {
 	if j.Loss == nil {
 		return ""
 	}
@@ -103,7 +103,7 @@ func (j Job) LossText() string {
 }
 
 // Run is the run that a job is, on the host of its process.
-func (j Job) Run() string { return RunOf(j.Job) }
+func (j Tenant) Run() string { return RunOf(j.Job) }
 
 // Pay is what a job has paid; job "" is the idle share.
 type Pay struct {
@@ -151,7 +151,7 @@ func (v View) Free() (sum hosts.Size) {
 
 // New views shared hosts at a market time, by their run's status and book. Granted are the reasons of a scheduler, by run.
 func New(run string, s *status.Status, book *hosts.Book, at time.Time, granted map[string]string) (View, error) {
-	v := View{Run: run, Hosts: []Host{}, Jobs: []Job{}, Bill: []Pay{}}
+	v := View{Run: run, Hosts: []Host{}, Jobs: []Tenant{}, Bill: []Pay{}}
 	sizes := map[string]hosts.Size{}
 	for _, m := range s.Start.Machines {
 		sizes[m.Name] = hosts.Size{VCPU: m.VCPU, MemoryMiB: m.MemoryMiB}
@@ -159,7 +159,7 @@ func New(run string, s *status.Status, book *hosts.Book, at time.Time, granted m
 	jobs := map[string]*holder{}
 	of := func(slot *hosts.Slot) *holder {
 		if jobs[slot.Job] == nil {
-			jobs[slot.Job] = &holder{Job: Job{Job: slot.Job, Hosts: []string{}}}
+			jobs[slot.Job] = &holder{Tenant: Tenant{Job: slot.Job, Hosts: []string{}}}
 		}
 		return jobs[slot.Job]
 	}
@@ -204,13 +204,13 @@ func New(run string, s *status.Status, book *hosts.Book, at time.Time, granted m
 	for _, j := range jobs {
 		slices.Sort(j.Hosts)
 		j.Hosts, j.PerHour, j.Why = slices.Compact(j.Hosts), j.perHour.String(), j.why(granted[j.Run()])
-		j.Serves = book.ProfileOf(j.Job.Job).Cores()
-		if loss, known := serving.Loss[j.Job.Job]; known {
+		j.Serves = book.ProfileOf(j.Tenant.Job).Cores()
+		if loss, known := serving.Loss[j.Tenant.Job]; known {
 			j.Loss = &loss
 		}
-		v.Jobs = append(v.Jobs, j.Job)
+		v.Jobs = append(v.Jobs, j.Tenant)
 	}
-	slices.SortFunc(v.Jobs, func(a, b Job) int { return cmp.Or(runs.Compare(a.Run(), b.Run()), cmp.Compare(a.Job, b.Job)) })
+	slices.SortFunc(v.Jobs, func(a, b Tenant) int { return cmp.Or(runs.Compare(a.Run(), b.Run()), cmp.Compare(a.Job, b.Job)) })
 
 	total, err := s.Ledger.Spent(at) // with what running hosts owe: slots may be settled before their hosts are
 	if err != nil {
@@ -230,7 +230,7 @@ func New(run string, s *status.Status, book *hosts.Book, at time.Time, granted m
 
 // holder is a Job in the making.
 type holder struct {
-	Job
+	Tenant
 	perHour price
 	asked   *hosts.Slot // one that waits, the last that was asked for
 }
@@ -260,7 +260,7 @@ func (v View) For(sees func(run string) bool) View {
 		h.Others = all - len(h.Jobs)
 		out.Hosts = append(out.Hosts, h)
 	}
-	out.Jobs = slices.DeleteFunc(slices.Clone(v.Jobs), func(j Job) bool { return hidden(j.Job) })
+	out.Jobs = slices.DeleteFunc(slices.Clone(v.Jobs), func(j Tenant) bool { return hidden(j.Job) })
 	out.Bill = slices.DeleteFunc(slices.Clone(v.Bill), func(p Pay) bool { return hidden(p.Job) })
 	if !sees("") {
 		out.Total, out.Idle, out.Waited = "", "", 0

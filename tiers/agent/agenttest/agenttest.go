@@ -59,8 +59,8 @@ func (s *Stepped) until(so func() bool) {
 	}
 }
 
-// Job is what the exam has to know of a job of one node.
-type Job struct {
+// Setup is what the exam has to know of a job of one node.
+type Setup struct {
 	Welcome tiers.Welcome // of incarnation 1 and generation 0; no Until yet
 	Self    ps.ServerID
 	Address string // of the node's data plane
@@ -79,7 +79,7 @@ type step struct {
 const last = 9 // the job's last clock
 
 // Run holds the exam.
-func Run(t *testing.T, j Job, n Node) {
+func Run(t *testing.T, j Setup, n Node) {
 	t.Helper()
 	if s, ok := n.(*Stepped); ok {
 		s.t = t
@@ -125,7 +125,7 @@ func at(clock ps.Clock, splits []ps.Split) (list []tiers.SplitAt) {
 }
 
 // route gives everything to this node.
-func (j *Job) route(version uint64) ps.Route {
+func (j *Setup) route(version uint64) ps.Route {
 	r := ps.Route{Version: version}
 	for range j.Welcome.Schema.Partitions {
 		r.Owner, r.Backup = append(r.Owner, j.Self), append(r.Backup, j.Self)
@@ -133,7 +133,7 @@ func (j *Job) route(version uint64) ps.Route {
 	return r
 }
 
-func (j *Job) steps() []step {
+func (j *Setup) steps() []step {
 	welcome, other := j.Welcome, j.Welcome
 	welcome.Until, other.Incarnation = last, welcome.Incarnation+1
 	splits, partitions := upTo[ps.Split](welcome.Schema.Splits), upTo[ps.Partition](welcome.Schema.Partitions)
