@@ -57,6 +57,8 @@ type Config struct {
 	Past *elasticity.Past
 	// SaveTime and RestartTime are the declared times of a checkpoint and a restart, in market time, for policies by restart.
 	SaveTime, RestartTime time.Duration
+	// StateBytes is what a checkpoint holds, for policies by restart.
+	StateBytes int64
 	// Part is how often the run was begun before: it keeps the tokens of launches unique.
 	Part int
 	// Spending are decisions of jobrun/budget, except an end, which is a wish to stop; nil = there are none.

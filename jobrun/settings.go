@@ -53,7 +53,7 @@ func (r *session) restartConfig(c elasticity.Config) restart.Config {
 	return restart.Config{
 		Settings: c.Settings, Run: c.Run, Clocks: c.Job.Clocks, Want: c.Want, Pools: c.Pools, Policy: c.Policy,
 		Job: bidding.Job{Deadline: c.Deadline, Work: c.Job.Work, Budget: c.Budget, PerHour: c.PerHour,
-			SaveTime: r.cfg.SaveTime},
+			SaveTime: r.cfg.SaveTime, State: r.cfg.StateBytes},
 		Restart: r.cfg.RestartTime, SaveEvery: c.Checkpoints.Every, ResumeAt: r.cfg.ResumeAt, Past: c.Past, AskAgain: c.AskAgain,
 		MaxDuration: c.MaxDuration, Rules: c.Rules, Billed: c.Billed,
 	}

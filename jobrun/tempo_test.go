@@ -117,7 +117,8 @@ func make3(t *testing.T, cloud, more string) (m made) {
 		t.Fatal(err)
 	}
 	save, again := m.plan.Checkpoints.Times(m.plan.Timing) // as cmd/tierml passes them on
-	r := &session{name: "tempo-1", schema: schema, cfg: Config{Job: job, Choice: choice, Program: program, SaveTime: save, RestartTime: again}}
+	r := &session{name: "tempo-1", schema: schema, cfg: Config{Job: job, Choice: choice, Program: program, SaveTime: save, RestartTime: again,
+		StateBytes: int64(m.plan.Checkpoints.Model)}}
 	history := map[market.Pool]*market.History{}
 	for _, p := range choice.Pools {
 		history[p.Pool] = p.History.Until(tempoStart)

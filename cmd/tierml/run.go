@@ -321,6 +321,7 @@ func drive(ctx context.Context, o runOptions, p *preparedJob, from resumePoint, 
 	}
 	if p.plan != nil {
 		cfg.SaveTime, cfg.RestartTime = p.plan.Input.SaveTime, p.plan.Input.RestartTime
+		cfg.StateBytes = int64(p.sim.Checkpoints.Model)
 	}
 	outcome, err = jobrun.New(cfg).Drive(ctx, stop)
 	_ = view.Close() // what could not be shown, as on a terminal that is gone, is in the journal
