@@ -79,7 +79,7 @@ func (x *examined) machines() (found string, err error) {
 	return fmt.Sprintf("%s shares %s", x.policy.Name(), x.offered), nil
 }
 
-// prices says whether a policy that looks at prices knows some.
+// prices reports whether a policy that looks at prices knows some.
 func (x *examined) prices() (string, error) {
 	if !sched.Priced(x.policy) {
 		return x.policy.Name() + " looks at no prices", nil
@@ -170,7 +170,7 @@ func (x *examined) groupOf(job *config.Job) (string, error) {
 	return fmt.Sprintf("%s: %s", job.Group, cmp.Or(g.Quota.String(), "no quota")), nil
 }
 
-// feedback says whether a scheduler looks at it.
+// feedback reports whether a scheduler looks at it.
 func (x *examined) feedback() (string, error) {
 	if !sched.StopsTrials(x.policy) {
 		return "", doctor.Warn("write --scheduler feedback, h or asha", "%s looks at no early feedback: every trial trains to its end", x.policy.Name())

@@ -298,7 +298,7 @@ func (s *site) modelOfOneProcess(jobFile string) []byte {
 // nothingRuns waits until no process of this directory is left.
 func (s *site) nothingRuns() {
 	s.t.Helper()
-	s.poll("the end of all machines", func() bool { return len(s.processes()) == 0 })
+	s.poll("the end of all machines", func() bool { return len(s.processesBelow()) == 0 })
 }
 
 func clockIs(n int64) func([]journal.Entry) bool {

@@ -108,16 +108,11 @@ exec bash "$TIERML_HOME/user-data"
 		"--boot", "100ms", "--flops-per-vcpu", "20000", "--log-dir", "cloudlogs", "--instance-command", "bash guest")
 }
 
-// killBelow ends what a test that failed has left of the binary's processes in its directory, whatever session they are of.
+// killBelow ends what a test that failed has left of the binary's processes in its directory.
 func (s *site) killBelow() {
-	found, _ := filepath.Glob("/proc/[0-9]*")
-	for _, dir := range found {
-		program, _ := os.Readlink(filepath.Join(dir, "exe"))
-		where, _ := os.Readlink(filepath.Join(dir, "cwd"))
-		if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil && program == filepath.Join(binary.dir, "tierml") && strings.HasPrefix(where, s.dir+"/") {
-			s.t.Errorf("process %d is left over in %s; killing it", pid, where)
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-		}
+	for _, pid := range s.processesBelow() {
+		s.t.Errorf("process %d is left over; killing it", pid)
+		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 }
 

@@ -277,12 +277,21 @@ func (s *site) poll(what string, there func() bool) {
 
 // processes are those of the binary that work in this directory: runs and their machines. (Where there is no /proc
 // it knows of none.)
-func (s *site) processes() (pids []int) {
+func (s *site) processes() []int {
+	return s.processesOf(func(where string) bool { return where == s.dir })
+}
+
+// processesBelow are those in this directory or below it, whatever session they are of: a controller's machines work in its own.
+func (s *site) processesBelow() []int {
+	return s.processesOf(func(where string) bool { return where == s.dir || strings.HasPrefix(where, s.dir+"/") })
+}
+
+func (s *site) processesOf(here func(where string) bool) (pids []int) {
 	found, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range found {
 		program, _ := os.Readlink(filepath.Join(dir, "exe"))
 		where, _ := os.Readlink(filepath.Join(dir, "cwd"))
-		if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil && program == filepath.Join(binary.dir, "tierml") && where == s.dir {
+		if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil && program == filepath.Join(binary.dir, "tierml") && here(where) {
 			pids = append(pids, pid)
 		}
 	}
