@@ -8,7 +8,8 @@ import (
 )
 
 // SkyNomad is the policy of SkyNomad (arXiv 2601.06520) for a job with a deadline and pools in several regions: one fleet, spot or on
-// demand, goes where an hour of it is expected to be worth most, or waits. Sections are the paper's.
+// demand, goes where an hour of it is expected to be worth most, or waits. Formulas and numbers of sections are as the authors' simulator and
+// another public implementation give them: of the paper itself only the abstract and the introduction were at hand.
 //
 //   - What it may observe (4.3): each pool is probed every hour of the job, and whenever it decides. From the first probe that succeeds
 //     to the first that fails, a virtual machine lives there. It sees prices until now, its own machines, and nothing from before the job.

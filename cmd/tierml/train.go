@@ -165,8 +165,11 @@ func train(ctx context.Context, o trainOptions, job *config.Job, out, errOut io.
 	of := ""
 	if o.refits(made, dataset) {
 		all, err := o.refit(ctx, job, place)
-		if err != nil {
-			return err
+		if err != nil { // what was trained until now is not lost
+			if saving := made.save(place.model, job); saving != nil {
+				return errors.Join(err, saving)
+			}
+			return fmt.Errorf("fitting all examples failed, so %s was trained without those held out: %w", relative(place.model), err)
 		}
 		if ctx.Err() == nil {
 			made, of = all, fmt.Sprintf(", fitted to all %d examples after the test", dataset.Examples+dataset.Test)
