@@ -9,7 +9,7 @@ import (
 // Controller is where the controller of an installation is, how people reach it, and what one is made of that `tierml
 // controller start` launches.
 type Controller struct {
-	// Instance is its instance id on EC2, its name on Compute Engine. Default: found by its tag or label.
+	// Instance is its instance id on EC2, its name on Compute Engine. Default: found likewise.
 	Instance string `yaml:"instance"`
 	// Zone is its zone, which Compute Engine's tunnel needs. Default: found with it.
 	Zone string `yaml:"zone"`

@@ -18,9 +18,9 @@ import (
 
 // UserProgram is a program of the user's own, in place of `train`: docs/programs.md.
 type UserProgram struct {
-	// Run is the program: lines of bash, run by `bash -euo pipefail` in the workdir. Required, or `train`.
+	// Run is the program, run by `bash -euo pipefail` in the workdir. Required, or `train`.
 	Run string `yaml:"run"`
-	// Setup is run once on each machine before the first program: lines of bash. Default none.
+	// Setup is run once on each machine before the first program. Default none.
 	Setup string `yaml:"setup"`
 	// Image is a container image with bash for setup, program and `on_notice`, run by Docker or Podman. Default none: the machine's
 	// own system.
@@ -47,7 +47,7 @@ type UserProgram struct {
 	Sweep Sweep `yaml:"sweep"`
 	// Retries is how often a program, or each task, that fails by itself is tried again. Default 0.
 	Retries int `yaml:"retries"`
-	// OnNotice is run when the machine is about to be reclaimed, while the program gets SIGTERM: lines of bash. Default none.
+	// OnNotice is run when the machine is about to be reclaimed, while the program gets SIGTERM. Default none.
 	OnNotice string `yaml:"on_notice"`
 	// Ports that the program listens on, for `tierml forward`. Default none.
 	Ports []int `yaml:"ports"`
