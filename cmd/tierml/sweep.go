@@ -89,8 +89,13 @@ func showSweep(out io.Writer, s dashboard.Sweep, format string) error {
 	if s.Why != "" {
 		fmt.Fprintf(out, "All were stopped: %s\n", s.Why)
 	}
-	if s.Best != "" {
+	switch {
+	case s.Best != "":
 		fmt.Fprintf(out, "The best is %s; its model: %s\n", s.Best, orMinus(s.Model))
+	case s.Leader != "":
+		first := s.Trials[0]
+		fmt.Fprintf(out, "No trial has finished. The best so far is %s, with a test loss of %s at clock %s: %s\n", s.Leader,
+			figureCell(first.Test).Text, ofAll(first.Clock, first.Clocks), first.Settings())
 	}
 	return nil
 }

@@ -27,7 +27,8 @@ type Sweep struct {
 	Feedback []int64 `json:"feedback,omitempty"` // clocks
 	Trials   []Trial `json:"trials"`             // the best first
 	Best     string  `json:"best,omitempty"`     // the trial that has finished with the lowest test loss
-	Model    string  `json:"model,omitempty"`    // its file, on the controller's host
+	Leader   string  `json:"leader,omitempty"`   // the best so far, while none has finished
+	Model    string  `json:"model,omitempty"`    // the best one's file, on the controller's host
 	Spent    string  `json:"spent"`
 	Budget   string  `json:"budget,omitempty"`
 	Seconds  float64 `json:"seconds"` // since its first trial began
@@ -50,17 +51,18 @@ type Trial struct {
 	Seconds float64    `json:"seconds"`
 }
 
-// Rank puts trials in order, the best first: those that have finished, by their last test loss, then by the loss at the last feedback; and it
-// names the best of those that have finished.
+// Rank puts trials in order, the best first: those that have finished, by their last test loss, then by the loss at the last feedback, and
+// those without feedback by their last test loss. It names the best of those that have finished, or the first of the others.
 func (s *Sweep) Rank() {
 	loss := func(t Trial) float64 {
-		switch {
-		case t.State == "finished" && t.Test != nil:
-			return *t.Test
-		case len(t.Losses) > 0 && t.Losses[len(t.Losses)-1] != nil:
-			return *t.Losses[len(t.Losses)-1]
+		of := t.Test
+		if n := len(t.Losses); n > 0 && (t.State != "finished" || of == nil) {
+			of = t.Losses[n-1]
 		}
-		return math.Inf(1)
+		if of == nil {
+			return math.Inf(1)
+		}
+		return *of
 	}
 	finished := func(t Trial) int {
 		if t.State == "finished" {
@@ -71,10 +73,19 @@ func (s *Sweep) Rank() {
 	slices.SortStableFunc(s.Trials, func(a, b Trial) int {
 		return cmp.Or(finished(b)-finished(a), cmp.Compare(len(b.Losses), len(a.Losses)), cmp.Compare(loss(a), loss(b)), runs.Compare(a.Run, b.Run))
 	})
-	if len(s.Trials) > 0 && s.Trials[0].State == "finished" && s.Trials[0].Test != nil {
-		s.Best = s.Trials[0].Run
+	if len(s.Trials) == 0 {
+		return
+	}
+	switch first := s.Trials[0]; {
+	case first.State == "finished" && first.Test != nil:
+		s.Best = first.Run
+	case first.Test != nil && !math.IsInf(loss(first), 1):
+		s.Leader = first.Run
 	}
 }
+
+// Ahead is the best trial, or the best so far.
+func (s Sweep) Ahead() string { return cmp.Or(s.Best, s.Leader) }
 
 // Settings are a trial's parameters in words.
 func (t Trial) Settings() string {
@@ -148,7 +159,7 @@ func (b *Board) sweep(w http.ResponseWriter, r *http.Request) {
 			frame
 			Sweep
 			Charts []page.Drawing
-		}{newFrame(true), s, page.DrawTrials(cmp.Or(s.Metric, "loss"), b.curvesOf(r.Context(), s), s.Best)}
+		}{newFrame(true), s, page.DrawTrials(cmp.Or(s.Metric, "loss"), b.curvesOf(r.Context(), s), s.Ahead())}
 		var text bytes.Buffer
 		if err := pages.ExecuteTemplate(&text, "sweep.html", v); err != nil {
 			return nil, err

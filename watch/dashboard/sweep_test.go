@@ -24,8 +24,13 @@ func TestSweepPage(t *testing.T) {
 	if s.Best != "rates-1" || s.Trials[0].Run != "rates-1" || s.Trials[1].Run != "rates-2" || s.Counts() != "1 queued, 1 finished, 1 stopped, 1 to come" {
 		t.Errorf("%s, %s: %+v", s.Best, s.Counts(), s.Trials)
 	}
+	stopped := Sweep{ID: "all-1", Trials: []Trial{{Run: "all-1", State: "stopped", Test: &bad}, {Run: "all-2", State: "stopped", Test: &good}, {Run: "all-3", State: "stopped"}}}
+	stopped.Rank()
+	if stopped.Best != "" || stopped.Leader != "all-2" || s.Leader != "" {
+		t.Errorf("of a sweep without a finished trial, %q is the best and %q the best so far", stopped.Best, stopped.Leader)
+	}
 	b, server := boardWith(t, root, time.Now, func() Manager {
-		return Manager{Sweeps: []Sweep{s}, Grants: &Grants{Workers: 5, Paused: 2, Longest: time.Minute}}
+		return Manager{Sweeps: []Sweep{s, stopped}, Grants: &Grants{Workers: 5, Paused: 2, Longest: time.Minute}}
 	})
 	await(t, b, 1)
 	page := get(t, server, "/sweeps/rates-1", 200)
@@ -39,6 +44,9 @@ func TestSweepPage(t *testing.T) {
 		t.Errorf("%+v, %v", read, err)
 	}
 	get(t, server, "/sweeps/rates-2", 404)
+	if page := get(t, server, "/sweeps/all-1", 200); !strings.Contains(page, "Best so far") || !strings.Contains(page, `href="/runs/all-2"`) {
+		t.Error("the page of a stopped sweep does not name the best trial so far")
+	}
 	if list := get(t, server, "/", 200); !strings.Contains(list, `<a href="/sweeps/rates-1">rates-1</a>`) {
 		t.Error("the list does not name the sweep")
 	}
