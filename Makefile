@@ -389,9 +389,17 @@ pool-costs: ## what four jobs on shared hosts cost beside four apart, in four ma
 isolation: ## two users on shared hosts try to read what is the other's: memory, files, logs, sockets, slots (root on Linux)
 	TIERML_TEST_USERS=1 $(GO) test ./cmd/tierml -count 1 -run TestTwoUsersShareHosts -v
 
+.PHONY: test-cgroup
+test-cgroup: $(CACHE) ## slots that take too much memory, under a cgroup v2 of a virtual machine (Debian on amd64; installs qemu and busybox, a kernel in .cache)
+	@.ci/install qemu-system-x86_64 qemu-system-x86
+	@.ci/install busybox busybox-static
+	$(GO) test -c -o $(CACHE)/cgroup/confine.test ./internal/confine
+	$(GO) test -c -o $(CACHE)/cgroup/hostagent.test ./elasticity/hosts/hostagent
+	.ci/with-kernel $(CACHE) $(GO) run ./test/cgroup -kernel $(CACHE)/kernel -run 'Together|SlotsOfAHost' $(CACHE)/cgroup/confine.test $(CACHE)/cgroup/hostagent.test
+
 .PHONY: sweep
-sweep: ## twelve trials on six shared slots by three schedulers, with hosts that are taken (needs a9a; minutes)
-	TIERML_TEST_SWEEP=1 $(GO) test ./cmd/tierml -count 1 -timeout 90m -run TestSweepOfRates -v
+sweep: ## twelve trials on six shared slots by three schedulers, with hosts that are taken (needs a9a in DATA; minutes; SCHEDULERS=a,b)
+	TIERML_TEST_SWEEP="$(abspath $(DATA))/ml/linear/a9a.gz" TIERML_SCHEDULERS="$(SCHEDULERS)" $(GO) test ./cmd/tierml -count 1 -timeout 90m -run TestSweepOfRates -v
 
 .PHONY: promotions
 promotions: $(CACHE) ## asha's promotions beside Syne Tune's on the same recorded losses (installs it in .cache; needs a9a in DATA)
