@@ -164,19 +164,16 @@ func (c *sharing) finish() {
 // kill, and that sooner than with fifo; and the trial that is best has the model that it has alone, byte for byte, and is the best of all twelve
 // trials alone. make sweep runs it: it needs data that are not part of the repository, and minutes.
 func TestSweepOfRates(t *testing.T) {
-	if os.Getenv("TIERML_TEST_SWEEP") == "" {
+	data := os.Getenv("TIERML_TEST_SWEEP")
+	if data == "" {
 		t.Skip("make sweep runs it")
 	}
-	data, err := filepath.Abs("../../../shared/data/ml/linear/a9a.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
 	if _, err := os.Stat(data); err != nil {
-		t.Skip("a9a of the LIBSVM data sets is not there")
+		t.Fatalf("a9a of the LIBSVM data sets is needed: %v", err)
 	}
 	means := map[string]float64{}
 	schedulers := []string{"feedback", "kill", "fifo"}
-	if only := os.Getenv("TIERML_TEST_SWEEP"); only != "1" {
+	if only := os.Getenv("TIERML_SCHEDULERS"); only != "" {
 		schedulers = strings.Split(only, ",")
 	}
 	for _, scheduler := range schedulers {
