@@ -92,7 +92,7 @@ func (a *array[T]) each(take func([]T)) error {
 	return nil
 }
 
-// all returns everything that was added, which is valid until close. Nothing may be added after it.
+// all returns everything that was added, which is valid until close and may be changed. Nothing may be added after it.
 func (a *array[T]) all() ([]T, error) {
 	if a.file == nil {
 		if len(a.blocks) == 1 {
@@ -109,7 +109,7 @@ func (a *array[T]) all() ([]T, error) {
 	if err := a.fault(a.out.Flush()); err != nil {
 		return nil, err
 	}
-	mapped, err := syscall.Mmap(int(a.file.Fd()), 0, int(a.bytes()), syscall.PROT_READ, syscall.MAP_SHARED)
+	mapped, err := syscall.Mmap(int(a.file.Fd()), 0, int(a.bytes()), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
 	if err != nil {
 		return nil, fmt.Errorf("map the file of what does not fit in memory: %w", err)
 	}

@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// Bag is a collection of documents as bags of words, without those that are empty. Document i has the entries Start[i]
-// to Start[i+1].
+// Bag is a collection of documents as bags of words, without those that are empty, until Close. Document i has the entries Start[i]
+// to Start[i+1]. An entry takes 8 bytes, and 24 while the file is read; in memory, or beyond inMemory in files.
 type Bag struct {
 	ID       []uint32 // the file's number of each document, from 1, ascending
 	Start    []int    // one more than there are documents
@@ -22,7 +22,11 @@ type Bag struct {
 	Count    []uint32 // how often, from 1
 	Words    int      // size of the vocabulary, as the header says
 	BadLines int      // left out
+	close    func() error
 }
+
+// Close gives back what holds Word and Count.
+func (b Bag) Close() error { return b.close() }
 
 // bagFormat says what can be read, for messages.
 const bagFormat = "want the UCI bag-of-words format: three lines with the numbers of documents, words and entries, " +
@@ -35,16 +39,28 @@ const maxBagHeader = 1 << 31
 // words and of entries, a line each, then a line `document word count` for each entry, numbers from 1. Entries may
 // come in any order as long as no word of a document comes twice. Up to maxBad bad lines are left out.
 func ReadBagOfWords(name string, r io.Reader, maxBad int) (Bag, error) {
+	return readBagOfWords(name, r, maxBad, inMemory)
+}
+
+func readBagOfWords(name string, r io.Reader, maxBad int, limit int64) (Bag, error) {
 	plain, err := Plain(r)
 	if err != nil {
 		return Bag{}, fmt.Errorf("%s: %w", name, err)
 	}
 	defer plain.Close()
-	b := bagReader{name: name, tolerance: tolerance{allowed: maxBad}}
-	if err := b.readAll(plain); err != nil {
-		return Bag{}, err
+	b := bagReader{
+		name: name, tolerance: tolerance{allowed: maxBad},
+		entries: array[bagEntry]{limit: limit}, words: array[uint32]{limit: limit}, counts: array[uint32]{limit: limit},
 	}
-	return b.bag()
+	err = b.readAll(plain)
+	var bag Bag
+	if err == nil {
+		bag, err = b.bag()
+	}
+	if err = errors.Join(err, b.entries.close()); err != nil {
+		return Bag{}, errors.Join(err, b.close())
+	}
+	return bag, nil
 }
 
 type bagReader struct {
@@ -52,8 +68,12 @@ type bagReader struct {
 	tolerance tolerance
 	line      int
 	header    [3]int // documents, words, entries
-	entries   []bagEntry
+	entries   array[bagEntry]
+
+	words, counts array[uint32] // of the entries in order
 }
+
+func (b *bagReader) close() error { return errors.Join(b.words.close(), b.counts.close()) }
 
 type bagEntry struct {
 	document, word, count, line uint32
@@ -83,11 +103,7 @@ func (b *bagReader) readAll(plain io.Reader) error {
 		})
 		return entries
 	}
-	err := readLines(file, &b.tolerance, head, parse, func(entries []bagEntry) error {
-		b.entries = append(b.entries, entries...)
-		return nil
-	})
-	if err != nil {
+	if err := readLines(file, &b.tolerance, head, parse, b.entries.add); err != nil {
 		return err
 	}
 	if file.lines < len(b.header) {
@@ -110,7 +126,7 @@ func (b *bagReader) readHeader(text []byte, line int) error {
 // checkCount notices a file that was cut short: every line, good or bad, is an entry of the header's number.
 func (b *bagReader) checkCount() error {
 	want := b.header[2]
-	if got := len(b.entries) + b.tolerance.bad; got != want {
+	if got := b.entries.length + b.tolerance.bad; got != want {
 		reason := fmt.Sprintf("%d entries, the header says %d", got, want)
 		if got < want {
 			reason += ": the file may be cut short"
@@ -167,26 +183,33 @@ func parseUint32(text []byte) (uint32, error) {
 
 // bag puts the entries in order of documents, then words.
 func (b *bagReader) bag() (Bag, error) {
-	if len(b.entries) == 0 {
+	if b.entries.length == 0 {
 		return Bag{}, fmt.Errorf("%s: no documents in it: %s", b.name, bagFormat)
 	}
-	if err := b.sort(); err != nil {
+	entries, err := b.sorted()
+	if err != nil {
 		return Bag{}, err
 	}
-	bag := Bag{
-		Word:  make([]uint32, len(b.entries)),
-		Count: make([]uint32, len(b.entries)),
-		Words: b.header[1], BadLines: b.tolerance.bad,
-	}
-	for i, e := range b.entries {
-		if i == 0 || e.document != b.entries[i-1].document {
-			bag.ID = append(bag.ID, e.document+1)
-			bag.Start = append(bag.Start, i)
+	bag := Bag{Words: b.header[1], BadLines: b.tolerance.bad, close: b.close}
+	for some := range slices.Chunk(entries, 1<<16) {
+		words, counts := make([]uint32, len(some)), make([]uint32, len(some))
+		for i, e := range some {
+			if n := len(bag.ID); n == 0 || bag.ID[n-1] != e.document+1 {
+				bag.ID = append(bag.ID, e.document+1)
+				bag.Start = append(bag.Start, b.words.length+i)
+			}
+			words[i], counts[i] = e.word, e.count
 		}
-		bag.Word[i], bag.Count[i] = e.word, e.count
+		if err := cmp.Or(b.words.add(words), b.counts.add(counts)); err != nil {
+			return Bag{}, err
+		}
 	}
-	bag.Start = append(bag.Start, len(b.entries))
-	return bag, nil
+	bag.Start = append(bag.Start, len(entries))
+	if bag.Word, err = b.words.all(); err != nil {
+		return Bag{}, err
+	}
+	bag.Count, err = b.counts.all()
+	return bag, err
 }
 
 // ReadVocabulary reads the words of a bag of words, one a line.
@@ -217,25 +240,28 @@ func ReadVocabulary(name string, r io.Reader) ([]string, error) {
 	return words, nil
 }
 
-// sort puts the entries in order and treats the second line about the same document and word as a bad one.
-func (b *bagReader) sort() error {
+// sorted gives the entries in order. It treats the second line about the same document and word as a bad one.
+func (b *bagReader) sorted() ([]bagEntry, error) {
+	entries, err := b.entries.all()
+	if err != nil {
+		return nil, err
+	}
 	byPlace := func(x, y bagEntry) int {
 		return cmp.Or(cmp.Compare(x.document, y.document), cmp.Compare(x.word, y.word), cmp.Compare(x.line, y.line))
 	}
-	if !slices.IsSortedFunc(b.entries, byPlace) {
-		slices.SortFunc(b.entries, byPlace)
+	if !slices.IsSortedFunc(entries, byPlace) {
+		slices.SortFunc(entries, byPlace)
 	}
-	kept := b.entries[:0]
-	for _, e := range b.entries {
+	kept := entries[:0]
+	for _, e := range entries {
 		if n := len(kept); n > 0 && kept[n-1].document == e.document && kept[n-1].word == e.word {
 			reason := fmt.Sprintf("document %d had word %d before, in line %d", e.document+1, e.word+1, kept[n-1].line)
 			if err := b.tolerance.take(&LineError{b.name, int(e.line), reason}); err != nil {
-				return err
+				return nil, err
 			}
 			continue
 		}
 		kept = append(kept, e)
 	}
-	b.entries = kept
-	return nil
+	return kept, nil
 }

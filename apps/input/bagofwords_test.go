@@ -3,6 +3,7 @@ package input
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"reflect"
 	"slices"
 	"strings"
@@ -20,14 +21,50 @@ func TestReadBagOfWords(t *testing.T) {
 		"windows":   []byte("\ufeff" + strings.ReplaceAll(smallBag, "\n", "\r\n")),
 		"any order": []byte("4\n6\n5\n4 3 9\n1 6 1\n4 2 1\n3 1 2\n1 2 3"),
 	} {
-		if got, err := ReadBagOfWords("f", bytes.NewReader(data), 0); err != nil || !reflect.DeepEqual(got, want) {
+		if got, err := readBag(t, data, 0, inMemory); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v, %v; want %+v", name, got, err, want)
 		}
 	}
-	got, err := ReadBagOfWords("f", strings.NewReader("4\n6\n8\nx\n1 2 3\n1 6 1\n3 1 2\n3 1 1\n4 2 1\n4 7 1\n4 3 9\n"), 3)
+	got, err := readBag(t, []byte("4\n6\n8\nx\n1 2 3\n1 6 1\n3 1 2\n3 1 1\n4 2 1\n4 7 1\n4 3 9\n"), 3, inMemory)
 	if want.BadLines = 3; err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v; want %+v: bad lines leave nothing behind", got, err, want)
 	}
+}
+
+// TestBagOfWordsBeyondMemory reads a collection that fits in memory, and the same one by files: in any order and with repeats.
+func TestBagOfWordsBeyondMemory(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	text := []byte("400\n90\n5000\n")
+	for range 5000 {
+		text = fmt.Appendf(text, "%d %d %d\n", 1+r.IntN(400), 1+r.IntN(90), 1+r.IntN(9))
+	}
+	want, err := readBag(t, text, 5000, inMemory)
+	if err != nil || want.BadLines == 0 {
+		t.Fatal(err, want.BadLines)
+	}
+	for _, limit := range []int64{0, 12, 15_000, 70_000} {
+		if got, err := readBag(t, text, 5000, limit); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("limit %d: %v; other documents", limit, err)
+		}
+	}
+	_, want0 := readBag(t, text, 0, inMemory)
+	if _, err := readBag(t, text, 0, 0); err == nil || err.Error() != want0.Error() {
+		t.Errorf("%v; want %v", err, want0)
+	}
+}
+
+// readBag gives documents that stay after Close, and can be compared.
+func readBag(t *testing.T, data []byte, maxBad int, limit int64) (Bag, error) {
+	bag, err := readBagOfWords("f", bytes.NewReader(data), maxBad, limit)
+	if err != nil {
+		return bag, err
+	}
+	bag.Word, bag.Count = slices.Clone(bag.Word), slices.Clone(bag.Count)
+	if err := bag.Close(); err != nil {
+		t.Fatal(err)
+	}
+	bag.close = nil
+	return bag, nil
 }
 
 func TestReadBagOfWordsErrors(t *testing.T) {
@@ -74,7 +111,7 @@ func FuzzReadBagOfWords(f *testing.F) {
 	f.Add([]byte("2\n2\n3\n2 1 1\n1 1 1\n2 1 1\n"), 1)
 	f.Add(gzipped(f, smallBag), 0)
 	f.Fuzz(func(t *testing.T, data []byte, maxBad int) {
-		bag, err := ReadBagOfWords("fuzz", bytes.NewReader(data), maxBad)
+		bag, err := readBag(t, data, maxBad, inMemory)
 		if err != nil {
 			return
 		}
@@ -86,7 +123,7 @@ func FuzzReadBagOfWords(f *testing.F) {
 			}
 		}
 		bag.BadLines = 0
-		back, err := ReadBagOfWords("again", strings.NewReader(again.String()), 0)
+		back, err := readBag(t, []byte(again.String()), 0, inMemory)
 		if err != nil || !reflect.DeepEqual(back, bag) {
 			t.Fatalf("%v: read %+v, read back %+v", err, bag, back)
 		}

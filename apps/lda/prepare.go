@@ -50,7 +50,7 @@ func (Kind) Former(defaults int, given apps.Params) apps.Params {
 // Prepare cuts a bag of words into splits. Documents are dealt out so that splits are even in tokens. Which
 // documents are held out depends on the seed and on the document's number alone. The vocabulary is looked for
 // beside the file; without it words have numbers for names.
-func (Kind) Prepare(in apps.Input, cut apps.Cut, create apps.Create) (apps.Dataset, error) {
+func (Kind) Prepare(in apps.Input, cut apps.Cut, create apps.Create) (data apps.Dataset, err error) {
 	if err := cut.Check(); err != nil {
 		return apps.Dataset{}, err
 	}
@@ -58,6 +58,7 @@ func (Kind) Prepare(in apps.Input, cut apps.Cut, create apps.Create) (apps.Datas
 	if err != nil {
 		return apps.Dataset{}, err
 	}
+	defer func() { err = errors.Join(err, bag.Close()) }()
 	vocabulary, err := vocabularyBeside(in, bag.Words)
 	if err != nil {
 		return apps.Dataset{}, err
