@@ -2,6 +2,7 @@ package training
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tierml/tierml/elasticity/step"
@@ -40,7 +41,7 @@ type failureDetector struct {
 	// Next follows from the machines heard longest ago: it stays as it is until one of them is heard again.
 	Stale         bool // others may
 	called, quiet longestSilent
-	broken        bool // a stream was
+	broken        []*Node // whose streams broke, and some that have called again or ended since
 }
 
 // longestSilent is the machine that has been silent longest, and since when; nil = there is none.
@@ -209,8 +210,8 @@ func (si *failureDetector) next() time.Time {
 			next = at
 		}
 	}
-	if si.Stale || si.broken || !si.called.holds(true) || !si.quiet.holds(false) {
-		si.Stale, si.broken, si.called, si.quiet = false, false, longestSilent{}, longestSilent{}
+	if si.Stale || !si.called.holds(true) || !si.quiet.holds(false) {
+		si.Stale, si.broken, si.called, si.quiet = false, si.broken[:0], longestSilent{}, longestSilent{}
 		for _, m := range si.nodes.Roster {
 			switch {
 			case m.Lost || m.Ended:
@@ -221,11 +222,14 @@ func (si *failureDetector) next() time.Time {
 					si.quiet.before(m)
 				}
 				if !m.BrokenAt.IsZero() {
-					si.broken = true
-					by(m.BrokenAt, si.brokenPatience(m))
+					si.broken = append(si.broken, m)
 				}
 			}
 		}
+	}
+	si.broken = slices.DeleteFunc(si.broken, func(m *Node) bool { return m.BrokenAt.IsZero() || m.Address == "" || m.Lost || m.Ended })
+	for _, m := range si.broken {
+		by(m.BrokenAt, si.brokenPatience(m))
 	}
 	for _, m := range si.nodes.reliable {
 		if !m.Lost && !m.Ended && m.Address != "" {
@@ -253,7 +257,7 @@ func (si *failureDetector) lookAgain(by time.Time) {
 // Disconnected: a machine's stream broke.
 func (si *failureDetector) Disconnected(id step.ID) {
 	if m := si.nodes.ByID[id]; m != nil && m.BrokenAt.IsZero() {
-		si.Stale = true
+		si.broken = append(si.broken, m)
 		m.BrokenAt, m.hungUp = si.Awake.Now(), !si.Awake.Over(m.Heard, si.hangUpWithin())
 		si.lookAgain(si.Now.Add(si.cfg.BrokenAfter))
 	}

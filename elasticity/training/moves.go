@@ -202,10 +202,7 @@ func (t *Training) advanceSplits() {
 			add(&release, s.Holder, split)
 		}
 	}
-	if len(load)+len(assign)+len(release) == 0 {
-		return
-	}
-	for _, m := range t.Nodes.Members() {
+	for _, m := range t.Nodes.members(slices.Collect(maps.Keys(assign)), slices.Collect(maps.Keys(load)), slices.Collect(maps.Keys(release))) {
 		if len(assign[m.ID]) > 0 {
 			t.Nodes.send(m.ID, tiers.Assign{Splits: assign[m.ID]})
 		}
