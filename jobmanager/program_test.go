@@ -134,7 +134,7 @@ func TestStateOverHTTP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	saved, err := m.Save(t.Context(), mirror.What{Last: true})
+	saved, err := m.Save(t.Context(), mirror.Selection{Last: true})
 	if err == nil {
 		err = errors.Join(os.WriteFile(filepath.Join(dir, jobrun.StateFile), []byte(`{"checkpoints": "`+state.Checkpoints+`"}`), 0o600),
 			os.WriteFile(filepath.Join(dir, rundir.JournalFile), []byte(`{"t":"2026-10-01T00:00:00Z","kind":"cut","clock":1}`+"\n"), 0o600))

@@ -35,9 +35,9 @@ func TuningText(job *config.Job, choice Resolved, known []tuning.Known) string {
 	if choice.Want.VCPU > 0 && len(choice.Pools) > 0 {
 		machines = (choice.Want.VCPU + choice.Pools[0].Type.VCPU - 1) / max(choice.Pools[0].Type.VCPU, 1)
 	}
-	if why := tuning.Why(*o, machines); why != "" {
-		return why + tuning.Anyway(*o)
+	trials, clocks, off := tuning.Outlook(*o, machines)
+	if off != "" {
+		return off
 	}
-	return fmt.Sprintf("the division of serving and working is tuned during training: at first %d settings for %d clocks each",
-		tuning.First(*o, machines), tuning.Every(*o))
+	return fmt.Sprintf("the division of serving and working is tuned during training: at first %d settings for %d clocks each", trials, clocks)
 }

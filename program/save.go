@@ -30,7 +30,7 @@ func (s *supervisor) mirrored(now time.Time) {
 	if s.ends {
 		if s.end.save && s.saving == nil && now.Sub(s.ahead) > aheadEvery {
 			s.begin(func(ctx context.Context) Event {
-				_, _ = s.mirror.Send(ctx, mirror.What{Open: s.writing}) // the last save says what fails
+				_, _ = s.mirror.Send(ctx, mirror.Selection{Open: s.writing}) // the last save says what fails
 				return nil
 			})
 		}
@@ -48,7 +48,7 @@ func (s *supervisor) mirrored(now time.Time) {
 	}
 	set := s.set
 	s.due, s.set = false, 0
-	s.begin(func(ctx context.Context) Event { return s.saveOnce(ctx, mirror.What{Open: s.writing}, set) })
+	s.begin(func(ctx context.Context) Event { return s.saveOnce(ctx, mirror.Selection{Open: s.writing}, set) })
 }
 
 // ready reports whether there is something to save. A program that takes snapshots is asked for one, which it takes at its next step, and on all
@@ -99,7 +99,7 @@ func (s *supervisor) finished(e Event) {
 }
 
 // saveOnce makes a generation.
-func (s *supervisor) saveOnce(ctx context.Context, what mirror.What, set uint64) Event {
+func (s *supervisor) saveOnce(ctx context.Context, what mirror.Selection, set uint64) Event {
 	began := time.Now()
 	now, _ := s.progress.get()
 	what.Step = now.Step
@@ -125,7 +125,7 @@ func (s *supervisor) saveLast(half func(string) bool) (left []string) {
 		s.finished(<-s.saving)
 	}
 	s.begin(func(ctx context.Context) Event {
-		return s.saveOnce(ctx, mirror.What{Unfinished: half, Last: true}, 0)
+		return s.saveOnce(ctx, mirror.Selection{Unfinished: half, Last: true}, 0)
 	})
 	var late bool
 	var until <-chan time.Time

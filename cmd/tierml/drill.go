@@ -72,7 +72,7 @@ Real machines can only be killed and, on Compute Engine, evicted; drill asks fir
 	f.StringVar(&o.do, "do", drill.Evict, "the disturbance: "+strings.Join(drill.Words(), ", "))
 	f.StringSliceVar(&o.choice.IDs, "machine", nil, "`names` of machines, or prefixes, as tierml events shows them")
 	f.StringVar(&o.choice.Which, "target", "oldest", "which transient machines: oldest, newest, random or all")
-	f.IntVar(&o.choice.Count, "count", 1, "how `many` machines of --target")
+	f.IntVar(&o.choice.Count, "count", 1, "`number` of machines of --target")
 	f.StringVar(&o.choice.Of, "of", "", "only machines of this `pool`: a type, a zone, or zone/type")
 	f.StringVar(&o.choice.Servers, "servers", "", "in place of --target: half or all of the ActivePSs")
 	f.DurationVar(&o.within, "within", 2*time.Minute, "how long to wait for training to continue")

@@ -50,7 +50,7 @@ func newExecCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "exec RUN -- CMD...",
 		Short: "Run a command on the machine of a program, where the program runs",
-		Long: `It exits with the command's code. For a line of shell, write -- bash -c 'ls | wc -l'.
+		Long: `It exits with the command's code. To use the shell's syntax, write -- bash -c 'ls | wc -l'.
 
 ` + howItEnters,
 		Example: `  tierml exec finetune -- nvidia-smi

@@ -24,7 +24,7 @@ func newFetchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fetch RUN",
 		Short: "Copy the model and the report of a controller's job to this host",
-		Long:  `They go into a directory named as the run, where tierml report works too.`,
+		Long:  `They go into a directory with the name of the run. tierml report works there, too.`,
 		Example: `  tierml fetch demo-1 --controller http://localhost:7071
   tierml fetch demo-1 --into results --file model.safetensors`,
 		Args: func(_ *cobra.Command, args []string) error {

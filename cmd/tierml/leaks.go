@@ -29,7 +29,7 @@ func newLeaksCommand() *cobra.Command {
 		Use:   "leaks JOB.yaml",
 		Short: "List the machines of a job's cluster that still cost money on EC2 or Compute Engine",
 		Long: `Machines past their lease (tag tierml:expires, label tierml-expiry) are leaks; the exit code is then 1. On Compute Engine stopped
-machines are listed, too: their disks cost money. tierml down ends machines.`,
+machines are listed, too: their disks cost money. tierml down terminates all of these machines.`,
 		Example: `  tierml leaks job.yaml
   tierml leaks job.yaml -o json`,
 		Args: oneJobFile,

@@ -11,7 +11,7 @@ func newPauseCommand() *cobra.Command {
 	return newChangeCommand(&pb.Change{Pause: true, By: "tierml pause"}, &cobra.Command{
 		Use:   "pause RUN",
 		Short: "Release the transient machines of a run, and keep its state on the reliable ones",
-		Long: `Training stops after the clock that has begun; no clock is repeated. A run without reliable machines cannot be paused: tierml stop
+		Long: `Training stops after the current clock; no clock is repeated. A run without reliable machines cannot be paused: tierml stop
 ends it with a checkpoint.
 
 ` + namedRun + `.`,

@@ -47,7 +47,7 @@ func newPricesCommand() *cobra.Command {
 
 // storeFlag names the price store; it is one setting of all commands that read it.
 func storeFlag(f *pflag.FlagSet) {
-	f.String("store", "", "price store `file`")
+	f.StringVar(new(string), "store", "", "price store `file`")
 	_ = f.SetAnnotation("store", sharedSetting, []string{"prices.store", storeVariable}) // it exists
 }
 
@@ -275,7 +275,7 @@ func newPricesFetchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fetch",
 		Short: "Fetch spot prices from EC2 and add them to the store",
-		Long:  `EC2 keeps the prices of 90 days; run it by cron to keep more. It needs the permission ec2:DescribeSpotPriceHistory.`,
+		Long:  `EC2 keeps prices for 90 days; to keep more, run this daily by cron. It needs the permission ec2:DescribeSpotPriceHistory.`,
 		Example: `  tierml prices fetch --region us-east-1 --types c5.xlarge,c5.4xlarge
   tierml prices fetch --region us-east-1 --since 24h`,
 		Args: cobra.NoArgs,

@@ -33,7 +33,7 @@ func newReportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report [RUN...]",
 		Short: "Report what a run cost, what it would have cost on demand, and where the difference went",
-		Long: `It works for runs that are still running or were killed, too. Several runs are shown side by side. -o csv has a row per machine, -o
+		Long: `It also works for runs that are still running or were killed. Several runs are shown side by side. -o csv has a row per machine, -o
 html is a web page.
 ` + whichRun + `
 RUN may also be the path of a journal.`,

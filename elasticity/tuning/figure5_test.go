@@ -73,7 +73,7 @@ func TestFigure5(t *testing.T) {
 			means = append(means, m.mean)
 		}
 		slices.Sort(means)
-		first := First(Options{Clocks: 1e6, Partitions: 30, Seed: 1}, transient)
+		first, _, _ := Outlook(Options{Clocks: 1e6, Partitions: 30, Seed: 1}, transient)
 		clocks := 5*first*usualEvery + 5*firstPatience
 		var closed []float64
 		var ranks []int

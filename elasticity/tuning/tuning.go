@@ -1,6 +1,6 @@
-// Package tuning tunes a job while it trains. Training reports every completed clock; from time to time the answer is a new
-// setting: who serves and who works. The package measures each setting, ignores clocks that the market disturbed, and asks a
-// tuner. Each size of the fleet has a tuner of its own, as a setting that is good for sixteen machines says little about four.
+// Package tuning tunes a job while it trains: it changes who serves and who works. Training reports every completed clock. The
+// package measures each setting, ignores clocks that the market disturbed, and asks a tuner for the next one. Each size of the fleet has
+// a tuner of its own, as a setting that is good for sixteen machines says little about four.
 //
 // It knows nothing about machines, layouts and messages: training applies a setting, and reports when it is in place.
 package tuning
@@ -75,6 +75,23 @@ const (
 )
 
 // Brain decides for one job. It is not safe for use by several goroutines.
+//
+// Invariants:
+//   - A setting never changes what is computed, so that a wrong decision costs time and nothing else.
+//   - A sample is of one setting on one fleet. It begins when the change to that setting is over; clocks that something else disturbed are in
+//     it and do not count.
+//   - No setting is changed at a clock that was disturbed.
+//   - Decisions follow from the options and the reports alone. A later controller's brain has the same plans and samples from the journal
+//     (Remember), except for the sample under way.
+//
+// A setting's course:
+//  1. follow waits until a fleet has kept its size and rate for some quiet clocks; turn then takes up the plan for it, with its own tuner.
+//  2. decide hands a setting out. While partitions and splits change hands, Clock adds up what the change costs.
+//  3. Clock collects the sample until enough quiet clocks are in it or, early, until the setting is hopeless (due).
+//  4. ask reports sample and cost to the tuner, and decides again. While no change pays, samples get longer (wait), and questions rare.
+//
+// Tried and dropped: one plan for all fleets of so many machines (after a switch to machines twice as fast its samples mislead), and the
+// paper's ten first trials (it has eleven knobs, here are three, and each trial costs clocks).
 type Brain struct {
 	options Options
 	plans   []*plan
@@ -109,37 +126,26 @@ func New(o Options) *Brain {
 	return &Brain{options: o, wait: o.Every}
 }
 
-// Why says why a job of so many transient machines would not be tuned; "" if it would.
-func Why(o Options, machines int) string {
-	p, err := New(o).plan(Fleet{Machines: machines}, Setting{}, 0)
+// Outlook is what a job of so many transient machines can expect: how many settings are tried at first, the default among them, and for how
+// many clocks each; or why it will not be tuned.
+func Outlook(o Options, machines int) (trials, clocks int, off string) {
+	b := New(o)
+	p, err := b.plan(Fleet{Machines: machines}, Setting{}, 0)
 	if err != nil {
-		return "not tuned: " + err.Error()
+		off = "not tuned: " + err.Error()
+	} else if off = p.tuner.Off(); off == "" {
+		return p.tuner.First(), b.options.Every, ""
 	}
-	return p.tuner.Off()
+	if len(o.Known) > 0 {
+		off += knownUsed
+	}
+	return 0, 0, off
 }
 
-// Anyway adds to Why what is used although nothing is tried.
-func Anyway(o Options) string {
-	if len(o.Known) == 0 {
-		return ""
-	}
-	return "; the setting that served jobs of this kind best is used"
-}
+// knownUsed is added to the reason for trying nothing.
+const knownUsed = "; the setting that served jobs of this kind best is used"
 
-// First is how many settings a job of so many machines tries before it asks what the tuner expects, the default among them.
-func First(o Options, machines int) int {
-	p, err := New(o).plan(Fleet{Machines: machines}, Setting{}, 0)
-	if err != nil {
-		return 0
-	}
-	return p.tuner.First()
-}
-
-// Every is how many clocks a setting is measured for.
-func Every(o Options) int { return New(o).options.Every }
-
-// Clock takes a clock in that is done. It reports whether there is a decision: it comes with every question that was asked, and may
-// be to change nothing.
+// Clock takes in a completed clock. It reports whether there is a decision; the decision may be to change nothing.
 func (b *Brain) Clock(r Report) (Decision, bool) {
 	if usable(r.Loss) {
 		defer func() { b.loss = r.Loss }()
@@ -219,7 +225,7 @@ func (b *Brain) off(f Fleet, why string) Decision {
 	if len(b.now.known) > 0 {
 		x := b.now.setting(b.now.known[0])
 		d.Setting, d.To = &x, b.now.space.Text(b.now.known[0])
-		d.Why += Anyway(b.options)
+		d.Why += knownUsed
 		d.Details.Setting = b.now.values(x)
 	}
 	return d

@@ -159,12 +159,12 @@ func TestFleetsOfTwoSizes(t *testing.T) {
 
 // Settings that are known shorten the beginning: a job too short for all trials has time for three.
 func TestKnownSettings(t *testing.T) {
-	if why := Why(options(120), 16); !strings.HasPrefix(why, "not tuned: trying 7 settings for 4 clocks each takes 28 of the job's 120 clocks") {
+	if _, _, why := Outlook(options(120), 16); !strings.HasPrefix(why, "not tuned: trying 7 settings for 4 clocks each takes 28 of the job's 120 clocks") {
 		t.Errorf("%q", why)
 	}
 	o := options(120)
 	o.Known = []Known{{Machines: 32, Setting: map[string]int{servers: 8, serversWork: 0, reliable: 1}}}
-	if why := Why(o, 16); why != "" {
+	if _, _, why := Outlook(o, 16); why != "" {
 		t.Errorf("%q", why)
 	}
 	f, b := newFleet(16), New(o)

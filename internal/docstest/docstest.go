@@ -78,6 +78,9 @@ func (p *page) read(line string) {
 		return
 	}
 	for _, m := range codeSpan.FindAllStringSubmatch(line, -1) {
+		if strings.HasPrefix(m[1], "--") {
+			p.flagsOf(strings.Fields(m[1]))
+		}
 		p.shell(m[1])
 		p.identifier(m[1])
 		p.file(m[1])
@@ -125,11 +128,8 @@ func (p *page) shell(line string) {
 	}
 }
 
-// tierml looks at the words after "tierml".
-func (p *page) tierml(words []string) {
-	if lowerCase(words[0]) && !p.commands[words[0]] {
-		p.fault("there is no command tierml %s", words[0])
-	}
+// flagsOf looks at words that begin with a flag, as in `--starts 10`, or follow "tierml".
+func (p *page) flagsOf(words []string) {
 	for _, word := range words {
 		name, isFlag := strings.CutPrefix(word, "--")
 		name, _, _ = strings.Cut(name, "=")
@@ -137,6 +137,14 @@ func (p *page) tierml(words []string) {
 			p.fault("tierml has no flag --%s", name)
 		}
 	}
+}
+
+// tierml looks at the words after "tierml".
+func (p *page) tierml(words []string) {
+	if lowerCase(words[0]) && !p.commands[words[0]] {
+		p.fault("there is no command tierml %s", words[0])
+	}
+	p.flagsOf(words)
 }
 
 func lowerCase(word string) bool {

@@ -46,6 +46,8 @@ func TestFaultsAreFound(t *testing.T) {
 		"make in a block":    {"```sh\n$ make bild  # soon\n```", "docs/a.md:2: there is no make target bild"},
 		"command":            {"type `tierml rum job.yaml`", "no command tierml rum"},
 		"flag":               {"type `bin/tierml run --no x`", "no flag --no"},
+		"lone flag":          {"with `--no x`", "no flag --no"},
+		"flag after another": {"with `--yes --no`", "no flag --no"},
 		"command after vars": {"```sh\nA=b tierml rum\n```", "no command tierml rum"},
 		"identifier":         {"a `x.U` is", "package x has no U"},
 		"member":             {"a `x.T.G` is", "package x has no T.G"},
@@ -63,7 +65,7 @@ func TestFaultsAreFound(t *testing.T) {
 
 func TestWhatIsAllowed(t *testing.T) {
 	page := "[b](b.md) [w](b.md#two-words-really) [up](../x/x.go) [pic](pic.svg) [web](https://example.org/none.md)\n" +
-		"`make build` `tierml run -y JOB` `tierml run --yes job.yaml` `tierml --version` `x.T` `x.T.F` `x.T.M` `x.I.N()` `x.C` `TestX`\n" +
+		"`make build` `tierml run -y JOB` `tierml run --yes job.yaml` `tierml --version` `--yes` `make build --no` `x.T` `x.T.F` `x.T.M` `x.I.N()` `x.C` `TestX`\n" +
 		"`x/x.go` `b.md` `time.Nothing` `[b](gone.md)` make sense, tierml then `runs/demo-1/job.yaml`\n" +
 		"```text\nmake nothing\n```\n"
 	faults, err := Check(small(page))

@@ -188,7 +188,7 @@ func (f *facts) addMembers(pkg string, spec *ast.TypeSpec) {
 	}
 }
 
-var flagMethod = regexp.MustCompile(`^(?:String|Bool|Duration|Float64|Int|Uint64|StringArray|StringSlice|DurationSlice|StringToString)VarP?$`)
+var flagMethod = regexp.MustCompile(`^(?:String|Bool|Duration|Float64|Int|Int64|Uint64|StringArray|StringSlice|DurationSlice|StringToString)VarP?$`)
 
 // addCommands finds cobra's commands by their Use and their flags by the calls that define them.
 func (f *facts) addCommands(file *ast.File) {

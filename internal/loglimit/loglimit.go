@@ -1,4 +1,4 @@
-// Package loglimit keeps short what others can do to a log: some lines a minute, and the number of the rest. It knows nothing about
+// Package loglimit bounds how much others can make a process log: some lines a minute, and the number of the rest. It knows nothing about
 // what the lines are about.
 package loglimit
 

@@ -2,7 +2,7 @@
 // imported once need not be read from its sources again.
 //
 // The file is a bbolt database: an import is one transaction, which a crash leaves done or not begun, and a second
-// process that wants to write waits and then says so. It knows nothing about where prices come from (market/trace reads
+// writer waits, then fails with an error that says so. It knows nothing about where prices come from (market/trace reads
 // files) and what they are for.
 //
 // Bucket "prices" has one bucket for each pool, named as market.Pool prints it. In it, key "index" is the pool's
@@ -81,7 +81,7 @@ func Open(path string) (*Store, error) {
 	return s, err
 }
 
-// OpenReadOnly opens a file that exists. Several processes may have it open so.
+// OpenReadOnly opens a file that exists. Several processes may do so at once.
 func OpenReadOnly(path string) (*Store, error) {
 	info, err := os.Stat(path)
 	switch {

@@ -1,8 +1,8 @@
-// Package jobinit writes the first job file of a new user: what was not given is asked, or suggested from the
-// prices and the catalog at hand, and every line of the file says what it is.
+// Package jobinit writes a new user's first job file, with a comment on every line. It asks for values that flags do not give, and
+// suggests answers from the prices and the catalog at hand.
 //
-// It knows nothing about where answers come from (a terminal, flags, a test), and whether the file is a good one: that is for
-// config and the planner to say.
+// It knows nothing about where answers come from (a terminal, flags, a test), nor whether the file is valid: config and the planner
+// judge that.
 package jobinit
 
 import (

@@ -145,8 +145,8 @@ type Saved struct {
 	Left             []string // files that were being written: their former versions, if any, still count
 }
 
-// What says what a save takes in.
-type What struct {
+// Selection says which files a save includes.
+type Selection struct {
 	Step int64
 	// StepOf finds the step in what is saved, where it can be known from there. Nil = it cannot.
 	StepOf func([]Entry) (step int64, ok bool)
@@ -160,14 +160,14 @@ type What struct {
 }
 
 // Send sends the chunks of files that are complete, without a new generation: what is sent ahead need not be sent at a deadline.
-func (m *Mirror) Send(ctx context.Context, what What) (sent int64, err error) {
+func (m *Mirror) Send(ctx context.Context, what Selection) (sent int64, err error) {
 	p := m.pass(what)
 	_, err = p.run(ctx)
 	return p.sent.Load(), err
 }
 
 // Save makes a new generation of what is complete now.
-func (m *Mirror) Save(ctx context.Context, what What) (Saved, error) {
+func (m *Mirror) Save(ctx context.Context, what Selection) (Saved, error) {
 	if err := m.claim(ctx, false); err != nil {
 		return Saved{}, err
 	}

@@ -57,7 +57,7 @@ func random(t *testing.T, n int) []byte {
 	return b
 }
 
-func save(t *testing.T, m *Mirror, what What) Saved {
+func save(t *testing.T, m *Mirror, what Selection) Saved {
 	t.Helper()
 	s, err := m.Save(t.Context(), what)
 	if err != nil {
@@ -140,7 +140,7 @@ func TestSaveAndRestore(t *testing.T) {
 			if err := os.Chtimes(filepath.Join(dir, "log.txt"), long, long); err != nil {
 				t.Fatal(err)
 			}
-			first := save(t, m, What{Step: 7})
+			first := save(t, m, Selection{Step: 7})
 			if first.Bytes != int64(len(big))+4 || first.Sent != first.Bytes || !slices.Equal(first.Left, []string{"away"}) {
 				t.Errorf("%+v", first)
 			}
@@ -151,7 +151,7 @@ func TestSaveAndRestore(t *testing.T) {
 			// One byte in the last chunk: only this chunk is sent.
 			big[2*chunkBytes+1]++
 			put(t, dir, "model/weights", big)
-			if second := save(t, m, What{Step: 8}); second.Sent != 17 {
+			if second := save(t, m, Selection{Step: 8}); second.Sent != 17 {
 				t.Errorf("%+v", second)
 			}
 			other, there := open(t, store, 2)
@@ -168,7 +168,7 @@ func TestSaveAndRestore(t *testing.T) {
 				t.Errorf("%v %v", info, err)
 			}
 			// What was restored is not sent again.
-			if again := save(t, other, What{}); again.Sent != 0 || again.Bytes != first.Bytes {
+			if again := save(t, other, Selection{}); again.Sent != 0 || again.Bytes != first.Bytes {
 				t.Errorf("%+v", again)
 			}
 		})
@@ -184,7 +184,7 @@ func TestGenerations(t *testing.T) {
 			for i := range 4 {
 				put(t, dir, "model", []byte(fmt.Sprint("generation ", i)))
 				put(t, dir, "same", []byte("same"))
-				saved = append(saved, save(t, m, What{}))
+				saved = append(saved, save(t, m, Selection{}))
 			}
 			if err := writeAll(t.Context(), chunkName(store, key, strings.Repeat("0", 64)), []byte("left by a killed machine")); err != nil {
 				t.Fatal(err)
@@ -206,7 +206,7 @@ func TestGenerations(t *testing.T) {
 				t.Fatal(err)
 			}
 			put(t, dir, "model", []byte("another"))
-			last := save(t, next, What{})
+			last := save(t, next, Selection{})
 			// The other rank had not saved generation 3, so it went on from 2: that stays, and 3 does not count.
 			manifests, chunks = there()
 			if !slices.Equal(manifests, []string{last.Manifest, saved[2].Manifest}) || chunks != 3 {
@@ -220,9 +220,9 @@ func TestDamagedChunkFallsBack(t *testing.T) {
 	store := t.TempDir()
 	m, dir := open(t, store, 1)
 	put(t, dir, "model", []byte("first"))
-	first := save(t, m, What{Step: 1})
+	first := save(t, m, Selection{Step: 1})
 	put(t, dir, "model", []byte("second"))
-	second := save(t, m, What{Step: 2})
+	second := save(t, m, Selection{Step: 2})
 	manifest, err := Read(t.Context(), store, key, second.Manifest, second.Digest)
 	if err != nil {
 		t.Fatal(err)
@@ -260,13 +260,13 @@ func TestNewerAttemptWins(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			old, oldDir := open(t, store, 3)
 			put(t, oldDir, "model", []byte("common"))
-			common := save(t, old, What{})
+			common := save(t, old, Selection{})
 			newer, newDir := open(t, store, 4)
 			if _, err := newer.Restore(t.Context(), common.Manifest, common.Digest); err != nil {
 				t.Fatal(err)
 			}
 			put(t, oldDir, "model", []byte("of the old one"))
-			if _, err := old.Save(t.Context(), What{}); !errors.Is(err, ErrTakenOver) || !strings.Contains(err.Error(), "attempt 4 writes the state of rank-0") {
+			if _, err := old.Save(t.Context(), Selection{}); !errors.Is(err, ErrTakenOver) || !strings.Contains(err.Error(), "attempt 4 writes the state of rank-0") {
 				t.Errorf("error %v", err)
 			}
 			if err := old.tidy(t.Context(), nil); !errors.Is(err, ErrTakenOver) {
@@ -276,7 +276,7 @@ func TestNewerAttemptWins(t *testing.T) {
 				t.Errorf("error %v", err)
 			}
 			put(t, newDir, "other", []byte("of the new one"))
-			last := save(t, newer, What{})
+			last := save(t, newer, Selection{})
 			third, dir := open(t, store, 5)
 			if _, err := third.Restore(t.Context(), last.Manifest, last.Digest); err != nil {
 				t.Fatal(err)
@@ -285,15 +285,15 @@ func TestNewerAttemptWins(t *testing.T) {
 			// The same attempt on two machines is a mistake of whoever started it: one of them saves.
 			twin, twinDir := open(t, store, 5)
 			put(t, twinDir, "model", []byte("of the twin"))
-			save(t, twin, What{})
-			if _, err := third.Save(t.Context(), What{}); !errors.Is(err, ErrTakenOver) {
+			save(t, twin, Selection{})
+			if _, err := third.Save(t.Context(), Selection{}); !errors.Is(err, ErrTakenOver) {
 				t.Errorf("error %v", err)
 			}
 			// An old claim that arrives late is replaced.
 			if err := writeAll(t.Context(), location.Join(store, "state", key, "claim.json"), []byte(`{"attempt":2,"writer":"late"}`)); err != nil {
 				t.Fatal(err)
 			}
-			save(t, twin, What{})
+			save(t, twin, Selection{})
 		})
 	}
 }
@@ -303,7 +303,7 @@ func TestTornFiles(t *testing.T) {
 	m, dir := open(t, t.TempDir(), 1)
 	put(t, dir, "quiet", []byte("quiet"))
 	put(t, dir, "busy", []byte("former"))
-	save(t, m, What{})
+	save(t, m, Selection{})
 	n := 0
 	changing := func() map[string]bool { // is asked before and after files are read
 		n++
@@ -311,7 +311,7 @@ func TestTornFiles(t *testing.T) {
 		put(t, dir, "new", []byte(strings.Repeat("y", n)))
 		return nil
 	}
-	saved := save(t, m, What{Open: changing})
+	saved := save(t, m, Selection{Open: changing})
 	if !slices.Equal(saved.Left, []string{"busy", "new"}) {
 		t.Errorf("left: %v", saved.Left)
 	}
@@ -322,7 +322,7 @@ func TestTornFiles(t *testing.T) {
 	if !slices.Equal(names, []string{"busy6", "quiet5"}) {
 		t.Errorf("saved: %v", names)
 	}
-	if saved := save(t, m, What{}); saved.Left != nil || len(m.Latest().Files) != 3 {
+	if saved := save(t, m, Selection{}); saved.Left != nil || len(m.Latest().Files) != 3 {
 		t.Errorf("%+v %+v", saved, m.Latest().Files)
 	}
 }
@@ -337,7 +337,7 @@ func TestOpenFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	opened := map[string]bool{filepath.Join(dir, "writing"): false, filepath.Join(dir, "appending"): true, filepath.Join(dir, "database"): false}
-	saved := save(t, m, What{Open: func() map[string]bool {
+	saved := save(t, m, Selection{Open: func() map[string]bool {
 		file, err := os.OpenFile(filepath.Join(dir, "appending"), os.O_APPEND|os.O_WRONLY, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -364,12 +364,12 @@ func TestChangeWithinTheClocksGrain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	save(t, m, What{})
+	save(t, m, Selection{})
 	put(t, dir, "model", []byte("bbbb"))
 	if err := os.Chtimes(filepath.Join(dir, "model"), info.ModTime(), info.ModTime()); err != nil {
 		t.Fatal(err)
 	}
-	if saved := save(t, m, What{}); saved.Sent != 4 {
+	if saved := save(t, m, Selection{}); saved.Sent != 4 {
 		t.Errorf("%+v", saved)
 	}
 }
@@ -389,7 +389,7 @@ func TestMarker(t *testing.T) {
 	}
 	saved := func(want ...string) {
 		t.Helper()
-		save(t, m, What{})
+		save(t, m, Selection{})
 		var names []string
 		for _, e := range m.Latest().Files {
 			names = append(names, e.Path)
@@ -454,10 +454,10 @@ func TestMarkerWhileItIsWritten(t *testing.T) {
 		}
 	}
 	write("0")
-	save(t, m, What{})
+	save(t, m, Selection{})
 	first := m.Latest().Files
 	n := 0
-	save(t, m, What{Open: func() map[string]bool { n++; write(strconv.Itoa(n)); return nil }}) // it is asked while files are read
+	save(t, m, Selection{Open: func() map[string]bool { n++; write(strconv.Itoa(n)); return nil }}) // it is asked while files are read
 	for i, e := range m.Latest().Files {
 		if n < 2 || !slices.Equal(e.Chunks, first[i].Chunks) {
 			t.Errorf("%s of another moment was saved, after %d changes", e.Path, n)
@@ -561,7 +561,7 @@ func mirrorUntilKilled(t *testing.T, base string) {
 		for f := range 4 {
 			put(t, dir, fmt.Sprint("file-", f), []byte(strings.Repeat(string(rune(n)), 3*chunkBytes/2)))
 		}
-		if _, err := m.Save(context.Background(), What{}); err != nil {
+		if _, err := m.Save(context.Background(), Selection{}); err != nil {
 			t.Fatal(err)
 		}
 		_, _ = os.Stdout.Write([]byte("."))
@@ -575,7 +575,7 @@ func TestRestoresWhatAnOrphanSaved(t *testing.T) {
 	var written Saved
 	for step := range int64(5) {
 		put(t, dir, "model", []byte{byte('0' + step)})
-		if s := save(t, m, What{Step: step}); step == 0 {
+		if s := save(t, m, Selection{Step: step}); step == 0 {
 			written = s
 		}
 	}

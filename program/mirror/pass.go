@@ -36,13 +36,13 @@ const (
 // pass is one look through the directory, repeated a few times until nothing changes meanwhile.
 type pass struct {
 	*Mirror
-	what What
+	what Selection
 	sent atomic.Int64
 	left []string
 	open map[string]bool
 }
 
-func (m *Mirror) pass(what What) *pass { return &pass{Mirror: m, what: what} }
+func (m *Mirror) pass(what Selection) *pass { return &pass{Mirror: m, what: what} }
 
 // run reads what is complete, sends its new chunks, and returns all entries, sorted by path.
 func (p *pass) run(ctx context.Context) ([]Entry, error) {
@@ -331,7 +331,7 @@ func (m *Mirror) forget(which func(string, look) bool) {
 // Unsent is about how many bytes a save would have to send now: at most those of all files that changed since they were read. It may be asked for while a save
 // goes on.
 func (m *Mirror) Unsent() (bytes int64, err error) {
-	all, err := m.pass(What{}).list()
+	all, err := m.pass(Selection{}).list()
 	if err != nil {
 		return 0, err
 	}

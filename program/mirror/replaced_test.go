@@ -20,9 +20,9 @@ func TestReplacedFiles(t *testing.T) {
 		return nil
 	}
 	replace()
-	save(t, m, What{Open: replace})
+	save(t, m, Selection{Open: replace})
 	before := version
-	saved := save(t, m, What{Open: replace})
+	saved := save(t, m, Selection{Open: replace})
 	if got := m.Latest().Files; saved.Left != nil || len(got) != 1 || got[0].Size != 12 {
 		t.Fatalf("%+v %+v", saved, got)
 	}

@@ -32,8 +32,8 @@ type Move struct {
 // message and its acknowledgement requests wait. Afterwards this server answers `moved`.
 //
 // After an error it owns the partition as before. If the new owner could not be asked to forget what it has,
-// the error says so: the last message may have reached it. It does not use what it has until it learns that it may
-// (MoveDone, or a route that names it), which it never is: the next move of the partition there replaces it.
+// the error says so: the last message may have reached it. That does no harm: it uses what it has only after MoveDone or a route that names
+// it, and neither comes. The next move of the partition there replaces it.
 func (s *Server) MoveOut(ctx context.Context, do Move) (ps.Moved, error) {
 	m, err := s.moveOut(ctx, do)
 	if err != nil {

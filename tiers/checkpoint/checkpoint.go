@@ -131,7 +131,7 @@ func Load(path string, schema ps.Schema) (clock ps.Clock, values [][]float32, er
 	for _, t := range schema.Tables {
 		tensor, ok := m.Tensor(t.Name)
 		if !ok || !slices.Equal(tensor.Shape, shape(t)) || (t.Kind == ps.Int32) != (tensor.Int32 != nil) {
-			return 0, nil, fmt.Errorf("%s does not go with this job: it has no table %s of %d x %d %v",
+			return 0, nil, fmt.Errorf("%s does not fit this job: it has no table %s of %d x %d %v",
 				path, t.Name, t.Rows, t.Width(), t.Kind)
 		}
 		if t.Kind == ps.Int32 {

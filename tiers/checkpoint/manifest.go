@@ -220,7 +220,7 @@ func LoadParts(ctx context.Context, manifest string, schema *ps.Schema, clock ps
 	}
 	switch {
 	case !reflect.DeepEqual(m.Schema, schemaOf(schema)):
-		return nil, fmt.Errorf("the checkpoint %s does not go with this job: its tables are other ones", manifest)
+		return nil, fmt.Errorf("the checkpoint %s does not fit this job: its tables differ", manifest)
 	case m.Clock != clock:
 		return nil, fmt.Errorf("the checkpoint %s is of clock %d, not %d", manifest, m.Clock, clock)
 	}

@@ -183,7 +183,7 @@ func TestManifestRefuses(t *testing.T) {
 		}
 	}
 	for want, err := range map[string]error{
-		"its tables are other ones": load(other, 42, manifest),
+		"its tables differ": load(other, 42, manifest),
 		"is of clock 42, not 41":    load(schema, 41, manifest),
 		"no such file":              load(schema, 42, filepath.Join(place, strings.Replace(filepath.Base(manifest), "42", "43", 1))),
 		"its checksum":              func() error { flip("a.rows", 18); return load(schema, 42, manifest) }(),

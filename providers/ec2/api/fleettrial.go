@@ -22,7 +22,7 @@ type FleetRights struct {
 // TryFleet asks EC2 by DryRun whether a request could be launched as a fleet, without launching it. Nothing is made, the launch
 // template neither: CreateFleet names one that does not exist, and the error that says so means yes.
 func (c *Cloud) TryFleet(ctx context.Context, r provisioner.Request) (rights FleetRights, err error) {
-	doing := fmt.Sprintf("trying whether a fleet of %s could be launched", r.Pool)
+	doing := fmt.Sprintf("checking whether a fleet of %s could be launched", r.Pool)
 	if err := c.validateRequest(r); err != nil {
 		return rights, fmt.Errorf("%s: %w", doing, err)
 	}

@@ -248,7 +248,7 @@ func (c *Cloud) ours(more []types.Filter) []types.Filter {
 // Try asks EC2 whether it would launch a request, without launching it (DryRun): that image, network, role and permissions
 // are right. It says nothing of capacity and quotas, at which EC2 does not look then.
 func (c *Cloud) Try(ctx context.Context, r provisioner.Request) error {
-	doing := fmt.Sprintf("trying whether %s could be launched", r.Pool)
+	doing := fmt.Sprintf("checking whether %s could be launched", r.Pool)
 	if err := c.validateRequest(r); err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
