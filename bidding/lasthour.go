@@ -2,6 +2,7 @@ package bidding
 
 import (
 	"math"
+	"sort"
 	"time"
 )
 
@@ -55,16 +56,21 @@ func (b *budgeting) crew(candidate int, wanted units, rest float64, from time.Ti
 	if least >= most {
 		return most
 	}
-	cost := func(n int) float64 {
+	// Of fleets that are done within the same increment of the reliable machines the smallest costs least.
+	paid := func(n int) float64 {
 		end := from.Add(startup + time.Duration(rest/(one*float64(n))*float64(time.Hour)))
-		paid := math.Ceil(float64(end.Sub(b.Job.Started)+b.Job.Leave) / float64(increment))
-		return float64(n)*float64(b.plan.Considered[candidate].Price) + paid*float64(b.Job.hour())*increment.Hours()
+		return math.Ceil(float64(end.Sub(b.Job.Started)+b.Job.Leave) / float64(increment))
+	}
+	cost := func(n int) float64 {
+		return float64(n)*float64(b.plan.Considered[candidate].Price) + paid(n)*float64(b.Job.hour())*increment.Hours()
 	}
 	best := most
-	for n := max(least, 1); n < most; n++ {
+	for n := max(least, 1); n < most; {
 		if cost(n) < cost(best) {
 			best = n
 		}
+		same := paid(n)
+		n += sort.Search(most-n, func(more int) bool { return paid(n+more) < same })
 	}
 	return best
 }
