@@ -169,6 +169,9 @@ func syntaxFault(path string, text []byte, err error) error {
 		}
 	}
 	instead := "look for a missing colon or space, or for indentation that differs from the lines around"
+	if strings.Contains(words, "already defined") {
+		instead = "keep one of them"
+	}
 	for i, content := range strings.Split(string(text), "\n") {
 		if strings.Contains(content[:len(content)-len(strings.TrimLeft(content, " \t"))], "\t") {
 			line, instead = i+1, "indent with spaces instead of the tab"

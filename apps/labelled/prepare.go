@@ -230,7 +230,7 @@ func readLabels(in apps.Input, images int) ([]byte, error) {
 		return nil, err
 	}
 	if len(labels.Shape) != 1 || labels.Shape[0] != images {
-		return nil, fmt.Errorf("%s: %v labels for %d images", name, labels.Shape, images)
+		return nil, fmt.Errorf("%s: labels of shape %v for %d images: it belongs to another file, or one of them is cut short", name, labels.Shape, images)
 	}
 	return labels.Data, nil
 }

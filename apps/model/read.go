@@ -32,7 +32,7 @@ func Read(r io.Reader) (Model, error) {
 func readHeader(r io.Reader) ([]byte, error) {
 	var length [8]byte
 	if _, err := io.ReadFull(r, length[:]); err != nil {
-		return nil, fmt.Errorf("%w: header's length: %w", ErrFormat, err)
+		return nil, fmt.Errorf("%w: it is empty or cut short: %w", ErrFormat, err)
 	}
 	n := binary.LittleEndian.Uint64(length[:])
 	if n > maxHeader {

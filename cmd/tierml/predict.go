@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -42,7 +43,7 @@ the true values, the last line on standard error has the quality measure. MODEL 
 			return predict(ctx, o, args[0], args[1], cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().StringVar(&o.into, "into", "", "write to this `file`, s3:// or gs:// object")
+	cmd.Flags().StringVar(&o.into, "into", "", "write to this `file`, whose folder must exist, or to an s3:// or gs:// object")
 	cmd.Flags().IntVar(&o.badLines, "max-bad-lines", 0, "skip up to this number of bad `lines`")
 	return cmd
 }
@@ -52,11 +53,32 @@ type predictOptions struct {
 	badLines int
 }
 
-func predict(ctx context.Context, o predictOptions, modelPath, data string, out, errOut io.Writer) error {
+// check finds what need not be tried.
+func (o predictOptions) check(modelPath, data string) error {
 	for _, path := range []string{modelPath, data} {
 		if sameFile(o.into, path) {
-			return usageError{fmt.Errorf("--into %s: the output file would overwrite the input; name another file", o.into)}
+			return fmt.Errorf("--into %s: the output file would overwrite the input; name another file", o.into)
 		}
+	}
+	if o.badLines < 0 {
+		return fmt.Errorf("--max-bad-lines %d: write 0 or more", o.badLines)
+	}
+	if o.into == "" || location.IsURL(o.into) {
+		return nil
+	}
+	if info, err := os.Stat(o.into); err == nil && info.IsDir() {
+		return fmt.Errorf("--into %s: it is a folder; name a file in it", o.into)
+	}
+	folder := filepath.Dir(o.into) // as train has it: a misspelt folder is not made
+	if info, err := os.Stat(folder); err != nil || !info.IsDir() {
+		return fmt.Errorf("--into %s: there is no folder %s; make it, or name another file", o.into, folder)
+	}
+	return nil
+}
+
+func predict(ctx context.Context, o predictOptions, modelPath, data string, out, errOut io.Writer) error {
+	if err := o.check(modelPath, data); err != nil {
+		return usageError{err}
 	}
 	predictions, err := readAndPredict(ctx, o, modelPath, data)
 	if err != nil {
@@ -84,6 +106,9 @@ func readAndPredict(ctx context.Context, o predictOptions, modelPath, data strin
 		modelPath = filepath.Join(modelPath, rundir.ModelFile)
 	}
 	m, err := model.Load(modelPath)
+	if errors.Is(err, fs.ErrNotExist) {
+		return apps.Predictions{}, fmt.Errorf("%w; name a model file, or the directory of a run that is done", err)
+	}
 	if err != nil {
 		return apps.Predictions{}, err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -11,12 +12,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
 
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
+	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/internal/spelling"
 	"github.com/tierml/tierml/internal/table"
@@ -63,15 +66,23 @@ func readSettings() (*settings, error) {
 	if path == "" {
 		return s, nil
 	}
-	s.viper.SetConfigFile(path)
-	s.viper.SetConfigType("yaml")
-	err := s.viper.ReadInConfig()
+	text, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !named:
 		return s, nil
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, usageError{fmt.Errorf("%s names the settings file %s, which does not exist", settingsVariable, path)}
+		return nil, usageError{fmt.Errorf("%s names the settings file %s, which does not exist; make it, or unset the variable", settingsVariable, path)}
+	case errors.Is(err, syscall.EISDIR):
+		return nil, usageError{fmt.Errorf("the settings file %s is a folder; name a file", path)}
 	case err != nil:
+		return nil, usageError{fmt.Errorf("the settings file %s: %w", path, err)}
+	}
+	if err := config.CheckMapping(path, text, "is not a file of settings", "write lines such as ps: and, indented below it, output: wide"); err != nil {
+		return nil, usageError{fmt.Errorf("the settings file %w", err)}
+	}
+	s.viper.SetConfigFile(path)
+	s.viper.SetConfigType("yaml")
+	if err := s.viper.ReadConfig(bytes.NewReader(text)); err != nil {
 		return nil, usageError{fmt.Errorf("the settings file %s: %w", path, err)}
 	}
 	s.path = path

@@ -402,7 +402,7 @@ func newTrainPlace(o trainOptions, job *config.Job) (trainPlace, error) {
 		return trainPlace{}, usageError{fmt.Errorf("--model %s: the model is written to a file; name one, and copy it to a store yourself", o.output)}
 	}
 	if info, err := os.Stat(filepath.Dir(o.output)); err != nil || !info.IsDir() {
-		return trainPlace{}, usageError{fmt.Errorf("--model %s: there is no folder %s", o.output, filepath.Dir(o.output))}
+		return trainPlace{}, usageError{fmt.Errorf("--model %s: there is no folder %s; make it, or name another file", o.output, filepath.Dir(o.output))}
 	}
 	if err := atomicfile.Replaceable(o.output); err != nil {
 		return trainPlace{}, usageError{fmt.Errorf("--model: %w; name a file", err)}
@@ -415,7 +415,7 @@ func newTrainPlace(o trainOptions, job *config.Job) (trainPlace, error) {
 	}
 	splits, err := os.MkdirTemp("", "tierml-train-")
 	if err != nil {
-		return trainPlace{}, fmt.Errorf("making a folder for the splits: %w", err)
+		return trainPlace{}, fmt.Errorf("making a folder for the splits: %w; set TMPDIR to a folder that can be written", err)
 	}
 	model, err := filepath.Abs(o.output)
 	return trainPlace{model: model, splits: splits, remove: splits}, err

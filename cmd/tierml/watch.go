@@ -138,6 +138,9 @@ func topOnce(ctx context.Context, client *call.Client, args []string, format str
 // watch shows a run until it ends or the reader leaves.
 func watch(ctx context.Context, dir string, plain bool, out io.Writer) error {
 	if !rundir.Held(dir) {
+		if _, err := dashboard.Read(ctx, dir); err != nil {
+			return err // such as a damaged journal, which the commands below cannot read either
+		}
 		_, err := fmt.Fprintf(out, "%s has ended. `tierml events %[1]s` says what happened, `tierml report %[1]s` what it cost.\n", relative(dir))
 		return err
 	}
@@ -228,8 +231,10 @@ func printEvents(ctx context.Context, from source, follow bool, format string, o
 				_, err := fmt.Fprintf(out, "%s  %-14s  %s\n", l.T.UTC().Format("2006-01-02 15:04:05"), terminal.Line(string(l.Kind)), terminal.Line(l.String()))
 				failed(err)
 			case table.Plain, table.Text:
-				_, err := fmt.Fprintf(out, "%s  %s\n", l.T.UTC().Format("2006-01-02 15:04:05"), terminal.Line(l.String()))
-				failed(err)
+				failed(table.Folded(out, func(w io.Writer) error {
+					_, err := fmt.Fprintf(w, "%s  %s\n", l.T.UTC().Format("2006-01-02 15:04:05"), terminal.Line(l.String()))
+					return err
+				}))
 			}
 		}
 	}

@@ -110,9 +110,21 @@ func cause(err error) error {
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("the compressed file is cut short: %w", err)
 	case errors.Is(err, gzip.ErrChecksum), errors.Is(err, gzip.ErrHeader), errors.Is(err, zstd.ErrCRCMismatch):
-		return fmt.Errorf("the compressed file is damaged: %w", err)
+		return fmt.Errorf("the compressed file is damaged, or something else follows it: %w", err)
 	}
 	return err
+}
+
+// once refuses a file that is compressed inside, too.
+func once(plain io.ReadCloser) (io.ReadCloser, error) {
+	buffered := bufio.NewReader(plain)
+	if magic, _ := buffered.Peek(len(zstdMagic)); bytes.HasPrefix(magic, gzipMagic) || bytes.HasPrefix(magic, zstdMagic) {
+		return nil, errors.Join(errors.New("it is compressed twice: unpack it once"), plain.Close())
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{buffered, plain}, nil
 }
 
 func unpack(r io.Reader) (io.ReadCloser, error) {
@@ -127,14 +139,14 @@ func unpack(r io.Reader) (io.ReadCloser, error) {
 		if err != nil {
 			return nil, fmt.Errorf("gzip: %w", cause(err))
 		}
-		return z, nil
+		return once(z)
 	case bytes.HasPrefix(magic, zstdMagic):
 		// One goroutine less to own: with concurrency 1 the decoder works in the caller's.
 		z, err := zstd.NewReader(buffered, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(most))
 		if err != nil {
 			return nil, fmt.Errorf("zstd: %w", cause(err))
 		}
-		return z.IOReadCloser(), nil
+		return once(z.IOReadCloser())
 	}
 	for _, f := range foreign {
 		if bytes.HasPrefix(magic, []byte(f.magic)) {

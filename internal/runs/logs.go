@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -34,7 +35,11 @@ func OpenLogs(dir string, names []string) *Logs {
 func (l *Logs) Follow(ctx context.Context, going func() bool, out io.Writer) error {
 	for {
 		more := going() // asked before reading: what was logged last is read below
-		if err := l.Print(out); err != nil {
+		err := l.Print(out)
+		if more && errors.Is(err, fs.ErrNotExist) {
+			err = nil // the run has just begun
+		}
+		if err != nil {
 			return err
 		}
 		if !more {
@@ -51,6 +56,9 @@ func (l *Logs) Follow(ctx context.Context, going func() bool, out io.Writer) err
 // Print prints what has come; lines whose end is not there yet wait for it.
 func (l *Logs) Print(out io.Writer) error {
 	files, err := os.ReadDir(l.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return NoLog{fmt.Sprintf("%s has no logs: there is no folder %s; `tierml events %[1]s` says what happened", filepath.Dir(l.dir), filepath.Base(l.dir)), err}
+	}
 	if err != nil {
 		return fmt.Errorf("looking for logs: %w", err)
 	}
@@ -104,9 +112,15 @@ func (l *Logs) printFile(out io.Writer, name, path string) error {
 const longestLine = 64 << 10
 
 // NoLog says that a name that was asked for has no log.
-type NoLog struct{ text string }
+type NoLog struct {
+	text string
+	why  error // may be nil
+}
 
 func (n NoLog) Error() string { return n.text }
+
+// Unwrap returns what kept the log from being read.
+func (n NoLog) Unwrap() error { return n.why }
 
 // checkNames finds names that no log has.
 func (l *Logs) checkNames() error {
@@ -117,7 +131,7 @@ func (l *Logs) checkNames() error {
 			found = found || strings.HasPrefix(name, n)
 		}
 		if !found {
-			errs = append(errs, NoLog{fmt.Sprintf("there is no log of %q in %s; there are %s", n, filepath.Base(filepath.Dir(l.dir)), l.all())})
+			errs = append(errs, NoLog{fmt.Sprintf("there is no log of %q in %s; there are %s", n, filepath.Base(filepath.Dir(l.dir)), l.all()), nil})
 		}
 	}
 	return errors.Join(errs...)

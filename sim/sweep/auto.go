@@ -112,6 +112,9 @@ func (c *Chooser) At(ctx context.Context, now time.Time) (planner.Choice, error)
 	if known, ok := c.choices[now]; ok {
 		return known, nil
 	}
+	if why := unplanned(&c.job); why != "" {
+		return planner.Choice{Policy: c.standard(), Wish: c.wish, Why: "the default, as " + why}, nil
+	}
 	samples := c.samples(now)
 	for _, k := range c.candidates {
 		c.kept.recall(c, k, samples)
@@ -152,6 +155,9 @@ func rounds(samples int) (out []int) {
 // Estimate is what the chosen policy came to from the starts of the latest 14 days: a planner.Estimator that simulates little
 // beside what the choice rests on. Where these are too few, it is the week before, start by start, that it simulates.
 func (c *Chooser) Estimate(in planner.Input) (planner.Forecast, error) {
+	if why := unplanned(&c.job); why != "" {
+		return planner.Forecast{Basis: why}, nil
+	}
 	choice, err := c.At(context.Background(), in.Now)
 	if err != nil {
 		return planner.Forecast{}, err
@@ -159,8 +165,13 @@ func (c *Chooser) Estimate(in planner.Input) (planner.Forecast, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	chosen := c.candidates[slices.IndexFunc(c.candidates, func(k *candidate) bool { return k.name == choice.Policy })]
-	all, last := c.samples(in.Now), c.last(in.Now)
-	samples := slices.DeleteFunc(slices.Clone(all), func(s planner.Sample) bool { return last.Sub(s.Start) >= pastRecent })
+	all, last, every := c.samples(in.Now), c.last(in.Now), time.Duration(pastEvery)
+	if betweenStarts(&c.job) > every { // a large fleet, of which each start takes long
+		every *= 2
+	}
+	samples := slices.DeleteFunc(slices.Clone(all), func(s planner.Sample) bool {
+		return last.Sub(s.Start) >= pastRecent || last.Sub(s.Start)%every != 0
+	})
 	if len(samples) < planner.MinStarts || chosen.refused != nil {
 		return Past{Job: chosen.cfg, Progress: c.Progress}.Estimate(in)
 	}
@@ -176,7 +187,7 @@ func (c *Chooser) Estimate(in planner.Input) (planner.Forecast, error) {
 			first = s.Start
 		}
 	}
-	f := planner.Summarize(runs, first, last, pastEvery)
+	f := planner.Summarize(runs, first, last, every)
 	f.Evictions = planner.Range[int]{} // trials do not keep them
 	return told(f, &c.job, 0), nil
 }

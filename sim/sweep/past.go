@@ -32,8 +32,8 @@ type Past struct {
 // it belongs to the job's own start.
 func (p Past) Estimate(in planner.Input) (planner.Forecast, error) {
 	cfg := p.Job
-	if n := fleet(&cfg); TooLarge(&cfg) {
-		return planner.Forecast{Basis: fmt.Sprintf("past starts are not simulated for %d machines: above %d a plan would take minutes; `tierml dry-run` does it", n, mostPlanned)}, nil
+	if why := unplanned(&cfg); why != "" {
+		return planner.Forecast{Basis: why}, nil
 	}
 	every, lookback := cmp.Or(p.Every, betweenStarts(&cfg)), cmp.Or(p.Lookback, 7*24*time.Hour)
 	cfg.Faults, cfg.MaxDuration, cfg.Record = nil, 0, nil
@@ -79,6 +79,14 @@ const mostPlanned = 4096
 
 // TooLarge reports whether a job wants more machines than are simulated while a user waits for a plan.
 func TooLarge(cfg *sim.Config) bool { return fleet(cfg) > mostPlanned }
+
+// unplanned says why a job's past starts are not simulated; "" = they are.
+func unplanned(cfg *sim.Config) string {
+	if !TooLarge(cfg) {
+		return ""
+	}
+	return fmt.Sprintf("past starts are not simulated for %d machines: above %d a plan would take minutes; `tierml dry-run` does it", fleet(cfg), mostPlanned)
+}
 
 // betweenStarts is an hour for fleets of which a week of hourly starts is simulated in a second or two. A start takes time that grows
 // a little faster than the number of machines. Seven hours leave a week the starts that a forecast needs (planner.MinStarts).

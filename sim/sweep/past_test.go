@@ -88,6 +88,13 @@ func TestPastNeedsHistory(t *testing.T) {
 func TestPastOfTooManyMachines(t *testing.T) {
 	cfg, in := pastJob(t, always)
 	cfg.Want = bidding.Want{Machines: mostPlanned + 1}
+	c := chooser(t, cfg)
+	if choice := decided(t, c, cfg.Start); choice.Policy != "cost-per-work" || !strings.HasPrefix(choice.Why, "the default, as past starts are not simulated for 4097 machines") {
+		t.Errorf("policy auto: %+v", choice)
+	}
+	if f, err := c.Estimate(in); err != nil || f.Cost.Known || !strings.Contains(f.Basis, "4097 machines") {
+		t.Errorf("policy auto: %+v, %v", f, err)
+	}
 	if f := estimate(t, cfg, in); f.Cost.Known || f.Time.Known || !strings.Contains(f.Basis, "not simulated for 4097 machines") {
 		t.Errorf("%+v", f)
 	}

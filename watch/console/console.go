@@ -17,6 +17,7 @@ import (
 	"github.com/charmbracelet/x/term"
 
 	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/internal/terminal"
 	"github.com/tierml/tierml/watch/status"
 )
@@ -129,7 +130,11 @@ func (c *Console) clockDue(now time.Time) bool {
 }
 
 func (c *Console) print(line string) {
-	if _, err := io.WriteString(c.out, line+"\n"); err != nil && c.err == nil {
+	err := table.Folded(c.out, func(w io.Writer) error {
+		_, err := io.WriteString(w, line+"\n")
+		return err
+	})
+	if err != nil && c.err == nil {
 		c.err = fmt.Errorf("showing the run: %w", err)
 	}
 }
