@@ -33,6 +33,9 @@ type State struct {
 	// StepsOnly asks for the steps only: reasons for plans without steps, and for pools not bought in, may be missing. They
 	// would cost time at each of thousands of price changes.
 	StepsOnly bool
+	// Due is what the job's machines cost until a time, if they stay until then; nil = unknown. Afforded is the last plan's.
+	Due      func(time.Time) market.USD
+	Afforded time.Time
 	// covered: the machines held are paid for until the work is done, so a switch would pay for it twice (ending).
 	covered bool
 	Held    []Allocation // sorted by pool, then launch; machines that are starting, running or draining; pools among Pools
@@ -152,6 +155,8 @@ type Plan struct {
 	Considered []Considered
 	// AskAgain is when the policy wants to be asked again at the latest, if nothing happens before; zero = whenever.
 	AskAgain time.Time
+	// Afforded is until when the plan's machines cannot break the promise, whatever prices do: see keepPromise.
+	Afforded time.Time
 	// SaveEvery is how often to take a checkpoint, for policies by restart; 0 = never.
 	SaveEvery time.Duration
 	// Why is the plan in one sentence, also when there is nothing to do.

@@ -19,11 +19,13 @@ const fewest = 8
 
 // Ask returns the policy's plan, less what the rest of the work does not pay for, and the hourly limit has no room for.
 func Ask(p Policy, s State) Plan {
+	wanted := s.Want
 	end, ends := endOf(p, &s)
 	if s.covered = end.covered; ends {
 		s.Want = end.want()
 	}
 	plan := p.Plan(s)
+	keepPromise(p, &s, wanted, &plan)
 	if ends {
 		end.finish(&plan)
 	}

@@ -180,6 +180,9 @@ func writeDryRunLength(b *narrowText, p sweep.Experiment, all []sweep.Summary) {
 		}
 		line("", "hours", s.RuntimeMean, s.RuntimeSD, s.RuntimeP5, s.RuntimeP50, s.RuntimeP95)
 		line("", "evictions", s.EvictionsMean, s.EvictionsSD, s.EvictionsP5, s.EvictionsP50, s.EvictionsP95)
+		if s.EgressMean > 0 {
+			line("", "egress $", s.EgressMean)
+		}
 	}
 	b.WriteString("\n")
 	b.table(figures)

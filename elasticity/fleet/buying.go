@@ -62,7 +62,7 @@ func (f *Fleet) Buy() {
 	}
 	f.WantPlan, f.NextPlan = false, f.Now.Add(f.cfg.PlanEvery)
 	plan := bidding.Ask(f.cfg.Policy, f.View.brief())
-	f.SaveEvery = plan.SaveEvery
+	f.SaveEvery, f.View.afforded = plan.SaveEvery, plan.Afforded
 	if again := plan.AskAgain; again.After(f.Now) && again.Before(f.NextPlan) {
 		f.NextPlan = again
 	}

@@ -51,12 +51,22 @@ type accounts struct {
 	Moved   market.USD // of Charged, for state that came from another region
 }
 
-// spent is what is due by now for all machines, as far as their bills can be computed.
-func (a *accounts) spent() (sum market.USD) {
-	for _, machines := range [][]*Machine{a.roster.archived, a.roster.List} {
-		for _, m := range machines {
-			if charges, err := a.bill(m); err == nil {
-				sum += market.Total(charges)
+// due is what all machines cost until a time, if those that run stay until then, as far as bills can be computed.
+func (a *accounts) due(until time.Time) market.USD {
+	sum := a.Charged
+	var like market.Usage
+	var one market.USD
+	for _, m := range a.roster.List {
+		switch u := m.usage(); {
+		case m.Charged:
+		case m.cost != nil:
+			sum += *m.cost
+		case u == like && one > 0: // machines that come and go together cost the same
+			sum += one
+		default:
+			if charges, err := a.cfg.Rules.Charges(u, a.history(m), until); err == nil {
+				like, one = u, market.Total(charges)
+				sum += one
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"slices"
+	"time"
 
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/elasticity/step"
@@ -19,6 +20,7 @@ type view struct {
 	buys     *purchases
 	accounts *accounts
 	seen     bidding.State // the last time that it was asked
+	afforded time.Time     // until when the last plan needs no look at what is spent
 	well     bool          // its pools and machines are still so: prices change nothing of them
 }
 
@@ -29,6 +31,9 @@ func (v *view) State() bidding.State {
 		v.well = true
 	}
 	v.seen.Now, v.seen.Want, v.seen.Job, v.seen.Chooses = v.Now, v.demand.want(), v.jobState(), v.cfg.Chooses
+	if v.seen.Afforded = v.afforded; v.seen.Due == nil && v.cfg.Rules != nil {
+		v.seen.Due = v.accounts.due
+	}
 	v.seen.Firm = v.demand.Asked || v.demand.Awaited
 	return v.seen
 }
@@ -107,7 +112,7 @@ func (v *view) jobState() bidding.Job {
 		j.Terms = v.cfg.Rules.Terms()
 	}
 	if j.Budget > 0 {
-		j.Spent = v.accounts.spent()
+		j.Spent = v.accounts.due(v.Now)
 	}
 	if j.PerHour > 0 {
 		j.Reliable = v.reliableRate()

@@ -139,7 +139,7 @@ func (t *Training) Need() step.Need {
 
 // Progress is how far the work has come.
 func (t *Training) Progress() step.Progress {
-	return step.Progress{Done: int64(t.Clocks.Done), Whole: int64(t.cfg.Job.Clocks)}
+	return step.Progress{Done: int64(t.Clocks.Done), Saved: int64(t.Saves.At), Whole: int64(t.cfg.Job.Clocks)}
 }
 
 // Bare reports whether something has no second copy.

@@ -322,7 +322,7 @@ func (g *guarantee) once() (wrong string, left []time.Duration, cost market.USD)
 		return fmt.Sprintf("%s after %s, at a cost of $%s; on demand it is $%s", r.Outcome, r.Runtime, r.Cost, OnDemandCost(&cfg)), left, r.Cost
 	case cfg.Policy.Name() == "deadline" && cfg.Start.Add(r.Runtime).After(cfg.Deadline):
 		return fmt.Sprintf("late by %s; the deadline left %s more than it must", cfg.Start.Add(r.Runtime).Sub(cfg.Deadline), g.late), left, r.Cost
-	case idle.longest > longestIdle:
+	case idle.longest > longestIdle+aloneClock(&cfg):
 		return fmt.Sprintf("machines waited for %s until %s", idle.longest, idle.at.Format(time.RFC3339)), left, r.Cost
 	}
 	return "", left, r.Cost
@@ -330,6 +330,16 @@ func (g *guarantee) once() (wrong string, left []time.Duration, cost market.USD)
 
 // longestIdle is how long machines may wait: for others to start, and to the end of an hour that is paid.
 const longestIdle = time.Hour + 30*time.Minute
+
+// aloneClock is how long a clock takes on one machine of the slowest type: for so long nothing tells of the work of a machine that
+// serves and waits for others.
+func aloneClock(cfg *sim.Config) time.Duration {
+	slowest := math.Inf(1)
+	for i := range cfg.Pools {
+		slowest = min(slowest, cfg.Pools[i].Type.WorkRate())
+	}
+	return time.Duration(cfg.Job.Work / float64(cfg.Job.Clocks) / (slowest * cfg.FLOPSPerVCPU) * float64(time.Second))
+}
 
 // idleness finds how long machines that are paid for have waited while nothing was done.
 type idleness struct {

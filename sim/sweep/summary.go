@@ -54,6 +54,9 @@ type Summary struct {
 	EvictionsP5   float64 `json:"evictions_p5"`
 	EvictionsP50  float64 `json:"evictions_p50"`
 	EvictionsP95  float64 `json:"evictions_p95"`
+
+	// EgressMean is the part of the cost for state that moved between regions.
+	EgressMean float64 `json:"egress_mean,omitempty"`
 }
 
 // MarshalJSON writes null for figures that there are none of: 0 would be taken for one.
@@ -104,6 +107,7 @@ type outcome struct {
 	start       int64 // Unix seconds
 	cost        market.USD
 	oracle      market.USD
+	moved       market.USD
 	runtime     time.Duration
 	evictions   int32
 	finished    bool
@@ -136,7 +140,7 @@ func (t *Tally) Add(r Row) {
 	if r.Finished() && r.TooLong {
 		g.TooLong++
 	}
-	g.runs = append(g.runs, outcome{r.Start.Unix(), r.Cost, r.Oracle, r.Runtime, int32(r.Evictions), r.Finished(), r.OracleKnown})
+	g.runs = append(g.runs, outcome{r.Start.Unix(), r.Cost, r.Oracle, r.Moved, r.Runtime, int32(r.Evictions), r.Finished(), r.OracleKnown})
 }
 
 // Summaries returns a summary for each policy and length, in the order of their first row.
@@ -230,11 +234,13 @@ func (s *Summary) figures(runs []outcome, counts func(*outcome) bool) {
 		times = append(times, r.runtime.Hours())
 		evictions = append(evictions, float64(r.evictions))
 		least, known = least+dollars(r.oracle), known && r.oracleKnown
+		s.EgressMean += dollars(r.moved)
 	}
 	if s.Compared == 0 {
 		return
 	}
 	s.Beats /= float64(s.Compared)
+	s.EgressMean /= float64(s.Compared)
 	if known {
 		least /= float64(s.Compared)
 		s.OracleCost = &least

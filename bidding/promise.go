@@ -1,0 +1,241 @@
+package bidding
+
+import (
+	"math"
+	"time"
+
+	"github.com/tierml/tierml/market"
+)
+
+// No run costs more than 1.5 times what the same work costs on demand, whatever the market does and whatever the policy is. It is kept to
+// here, in one place for all of them, by what is spent and not by what is expected:
+//
+//	spent + what the rest costs on demand, begun anew <= dearest x what all of it costs on demand
+//
+// holds when a job begins. Work that is safe moves money from the second term to the first, at no more than its price there. What raises the
+// sum is paid for nothing: machines that start, save, wait, or lose what they did. So the sum is looked at before transient machines are
+// bought, before machines on demand are left, and, while transient ones are held, before anything that they can cost would break it. When
+// it would, the rest is done on demand, where the sum stays as it is.
+//
+// Nothing is promised where no on-demand machines may be bought, or not within the budget; where the reliable tier costs nearly half as much
+// as the fleet; and for programs, whose policies count what an eviction undoes.
+
+// dearest leaves room below 1.5 for what is rounded, and for how long things take beyond what the job knows.
+const dearest = 1.4
+
+// joining is how long a machine that works may take to get its part of the work, beyond its start.
+const joining = 2 * time.Minute
+
+// promise is where a job stands.
+type promise struct {
+	*State
+	whole  bool // less than the whole fleet is of no use
+	demand int  // the candidate on demand whose work costs least
+	most   float64
+	rest   float64       // what the rest costs on demand
+	leave  time.Duration // from the decision to go on demand until transient machines are gone
+}
+
+// keepPromise replaces a plan that would risk the promise. Wanted is the whole fleet, at the end of a job too.
+func keepPromise(p Policy, s *State, wanted Want, plan *Plan) {
+	switch p.(type) {
+	case RolledBack, OnDemand:
+		return
+	}
+	if s.Due == nil || s.Job.Work <= 0 {
+		return
+	}
+	if s.Now.Before(s.Afforded) && len(plan.Acquire) == 0 && len(plan.Release) == 0 {
+		plan.afford(s.Afforded)
+		return
+	}
+	pr, promised := promiseOf(p, s, wanted)
+	onDemand, _, only := pr.onDemand()
+	if !promised || only && onDemand >= s.Want.total() && len(plan.Acquire) == 0 && len(plan.Release) == 0 {
+		return
+	}
+	room := pr.most - pr.rest - pr.spent(plan)
+	if room < 0 && !pr.finishes(plan) {
+		pr.goOnDemand(plan)
+		return
+	}
+	plan.afford(pr.until(room, plan))
+}
+
+// afford has the policy asked again when what is spent must be looked at.
+func (p *Plan) afford(until time.Time) {
+	if p.Afforded = until; p.AskAgain.IsZero() || until.Before(p.AskAgain) {
+		p.AskAgain = until
+	}
+}
+
+// promiseOf: false = nothing is promised.
+func promiseOf(p Policy, s *State, wanted Want) (pr promise, promised bool) {
+	pr = promise{State: s, whole: whole(p, s), demand: -1, leave: s.Job.SaveTime + s.Job.Lag + s.Job.Leave}
+	perWork := math.Inf(1)
+	for i := range s.Pools {
+		c := &s.Pools[i]
+		seen := Considered{Price: c.Type.OnDemand, HasPrice: true, OnDemand: c.Type.OnDemand, Count: s.Want.machines(s.Want.total(), c.Type)}
+		if !c.OnDemand() || seen.Count == 0 || c.Type.WorkRate() <= 0 || whyNot(c, &seen, *s) != "" {
+			continue
+		}
+		if w := float64(c.Type.OnDemand) / c.Type.WorkRate(); w < perWork {
+			pr.demand, perWork = i, w
+		}
+	}
+	if pr.demand < 0 {
+		return pr, false
+	}
+	if !pr.whole {
+		pr.leave += s.Job.Startup + joining
+	}
+	pr.most = dearest * pr.costs(wanted, s.Job.Work, 0)
+	upkeep := s.Job.Upkeep
+	if !pr.whole && s.Job.ReliableRate == 0 { // one more machine serves in place of a reliable tier
+		upkeep = pr.Pools[pr.demand].Type.OnDemand
+	}
+	pr.rest = pr.costs(s.Want, s.Job.Work-pr.safe(), upkeep)
+	afforded := s.Job.Budget <= 0 || float64(s.Job.Spent)+pr.rest <= float64(s.Job.Budget)
+	return pr, afforded && pr.costs(wanted, s.Job.Work, upkeep) < pr.most
+}
+
+// safe is the work that is not lost with the machines: all of it behind a reliable tier, and where a fleet on demand saves it before it goes.
+func (pr *promise) safe() float64 {
+	held, _, only := pr.onDemand()
+	if pr.Job.ReliableRate > 0 || pr.whole && only && held >= pr.Want.total() {
+		return pr.Job.Done
+	}
+	return pr.Job.Saved
+}
+
+// costs is what some work costs on demand from nothing held, in billionths.
+func (pr *promise) costs(want Want, work float64, upkeep market.USD) float64 {
+	c, t := &pr.Pools[pr.demand], &pr.Job.Terms
+	n := float64(want.machines(want.total(), c.Type))
+	hours := (pr.Job.Startup + pr.Job.SaveTime).Hours() + work/(n*c.Type.WorkRate())
+	paid := max(hours, t.Minimum.Hours())
+	if t.Increment > 0 {
+		paid = math.Ceil(hours/t.Increment.Hours()) * t.Increment.Hours()
+	}
+	fees := t.Fees.PerHour() + t.Fees.TrafficPerHour(c.Pool.Zone)
+	return float64(n*float64(c.Type.OnDemand+fees)*paid) + float64(float64(upkeep)*hours)
+}
+
+// onDemand returns what is held on demand, whether all of that works, and whether nothing else is held.
+func (pr *promise) onDemand() (held units, ready, only bool) {
+	ready, only = true, true
+	for i := range pr.Held {
+		h := &pr.Held[i]
+		c := pr.candidate(h.Pool)
+		switch {
+		case c == nil || h.Draining || h.Warned:
+		case !c.OnDemand():
+			only = false
+		default:
+			held += units(h.Count) * pr.Want.each(c.Type)
+			ready = ready && h.Ready == h.Count
+		}
+	}
+	return held, ready, only
+}
+
+// spent is what is due by the time that what is held can be left, and the least that what the plan buys will cost.
+func (pr *promise) spent(plan *Plan) float64 {
+	sum := float64(pr.Due(pr.Now.Add(pr.leave)))
+	for i := range plan.Acquire {
+		if a := &plan.Acquire[i]; a.Pool.Class == market.Spot {
+			price := pr.price(pr.candidate(a.Pool), a.Bid)
+			if pr.Job.Terms.PayBid {
+				price = a.Bid
+			}
+			sum += float64(float64(a.Count) * float64(price) * max(pr.Job.Terms.Increment, pr.Job.Terms.Minimum, pr.leave).Hours())
+		}
+	}
+	return sum
+}
+
+// finishes reports whether what is held does the rest within the hour, where an hour that is interrupted costs nothing: then going on
+// demand would cost more than it saves. Where there is a deadline, that may ask for on demand all the same.
+func (pr *promise) finishes(plan *Plan) bool {
+	if len(plan.Acquire) > 0 || len(plan.Release) > 0 || !pr.Job.Terms.FreeIncrement || !pr.Job.Deadline.IsZero() {
+		return false
+	}
+	rate := 0.0
+	for i := range pr.Held {
+		h := &pr.Held[i]
+		if c := pr.candidate(h.Pool); c != nil && !h.Warned && !h.Draining && h.Ready == h.Count {
+			rate += float64(float64(h.Count) * c.Type.WorkRate())
+		}
+	}
+	left := (pr.Job.Work - pr.Job.Done) / rate
+	if !(left < pr.Job.Terms.Increment.Hours()) {
+		return false
+	}
+	end := pr.Now.Add(time.Duration(left*float64(time.Hour)) + pr.Job.SaveTime + pr.Job.Lag)
+	before := pr.Now.Add(-pr.Job.Terms.Increment) // what is due for hours that were over
+	return float64(pr.Due(end)) <= pr.most && float64(pr.Due(before))+pr.rest <= pr.most
+}
+
+// until is how long the plan's machines can be paid for from a sum, whatever prices do: where increments are billed, to the next.
+func (pr *promise) until(room float64, plan *Plan) time.Time {
+	if inc := pr.Job.Terms.Increment; inc > 0 {
+		until := pr.Now.Add(max(inc-pr.leave, time.Minute))
+		for i := range pr.Held {
+			begin := pr.Held[i].Launch.Add(-pr.leave)
+			if next := begin.Add((pr.Now.Sub(begin)/inc + 1) * inc); next.Before(until) {
+				until = next
+			}
+		}
+		return until.Add(time.Second)
+	}
+	perHour := float64(pr.Job.Upkeep)
+	add := func(pool market.Pool, bid market.USD, count int) {
+		if c := pr.candidate(pool); c != nil {
+			perHour += float64(float64(count) * float64(max(bid, c.defaultBid())))
+		}
+	}
+	for i := range plan.Acquire {
+		add(plan.Acquire[i].Pool, plan.Acquire[i].Bid, plan.Acquire[i].Count)
+	}
+	for i := range pr.Held {
+		add(pr.Held[i].Pool, pr.Held[i].Bid, pr.Held[i].Count)
+	}
+	return pr.Now.Add(time.Duration(min(room/perHour, endless.Hours())*float64(time.Hour)) + time.Second)
+}
+
+// missing is how many machines on demand are missing.
+func (pr *promise) missing(onDemand units) int {
+	return pr.Want.machines(pr.Want.total()-onDemand, pr.Pools[pr.demand].Type)
+}
+
+// hasRoom reports whether the hourly limit has room for them beside all that is held.
+func (pr *promise) hasRoom(onDemand units) bool {
+	return Room(*pr.State, market.USD(pr.missing(onDemand))*pr.Pools[pr.demand].Type.OnDemand)
+}
+
+// goOnDemand replaces a plan. Where less than the whole fleet is of use, transient machines work until those on demand do, if the hourly limit
+// allows both.
+func (pr *promise) goOnDemand(plan *Plan) {
+	const why = "on demand to the end: anything else might cost more than 1.5 times what the work does on demand"
+	g := newGang(*pr.State, BidOnDemand)
+	onDemand, ready, only := pr.onDemand()
+	switch h, held := g.whole(); {
+	case pr.whole && held && pr.Pools[h.candidate].OnDemand():
+		g.move(h.candidate, why)
+	case pr.whole:
+		g.move(pr.demand, why)
+	case onDemand < pr.Want.total() && (only || pr.hasRoom(onDemand)):
+		c := &g.plan.Considered[pr.demand]
+		c.Chosen, c.Why = true, why
+		g.plan.Acquire = []Acquire{{Pool: c.Pool, Count: pr.missing(onDemand), Why: why}}
+	case onDemand < pr.Want.total() || ready:
+		for _, h := range g.fleet.holdings {
+			if c := &pr.Pools[h.candidate]; !c.OnDemand() {
+				g.plan.Release = append(g.plan.Release, Release{Pool: c.Pool, Why: why})
+			}
+		}
+	}
+	g.plan.Why = why
+	g.explain()
+	*plan = g.plan
+}

@@ -1,0 +1,115 @@
+package bidding
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/market"
+)
+
+// spending is a job of ten machines for ten hours, billed by the second, that has cost so many hours of the fleet on demand and done none
+// of the work: undisturbed it costs ten.
+func spending(t *testing.T, hours float64) State {
+	t.Helper()
+	rules, err := market.Rules("gce-spot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := sorted(state(10, pool("xlarge", calm()...), onDemandPool("xlarge")))
+	s.Job = Job{Started: s.Now.Add(-time.Hour), Work: 400, ReliableRate: 0.1, Terms: rules.Terms()}
+	s.Due = func(time.Time) market.USD { return usdOf(10 * hours) }
+	return s
+}
+
+// bought is the class of what a plan buys.
+func bought(p Plan) market.Class {
+	if len(p.Acquire) == 0 {
+		return ""
+	}
+	return p.Acquire[0].Pool.Class
+}
+
+// Every policy goes on demand when what is spent and the rest on demand come to too much, and not before. On-demand itself buys nothing here.
+func TestPromiseHoldsUnderAllPolicies(t *testing.T) {
+	for _, p := range policies {
+		if p == Policy(OnDemand{}) {
+			continue
+		}
+		s := spending(t, 4.1)
+		s.Job.Deadline = s.Now.Add(100 * time.Hour)
+		if plan := Ask(p, s); bought(plan) != market.OnDemand || plan.Acquire[0].Count != 10 {
+			t.Errorf("%s: acquires %+v: %s", p.Name(), plan.Acquire, plan.Why)
+		}
+		s.Due = func(time.Time) market.USD { return usdOf(10) }
+		if plan := Ask(p, s); bought(plan) == market.OnDemand {
+			t.Errorf("%s buys on demand in a calm market: %s", p.Name(), plan.Why)
+		}
+	}
+}
+
+// Work behind a reliable tier is safe; without one only what is saved is.
+func TestPromiseCountsWhatIsSafe(t *testing.T) {
+	s := spending(t, 5)
+	s.Job.Done = 80
+	if plan := Ask(TierML{}, s); bought(plan) != market.Spot {
+		t.Errorf("behind a tier: %s", plan.Why)
+	}
+	s.Job.ReliableRate = 0
+	if plan := Ask(TierML{}, s); bought(plan) != market.OnDemand {
+		t.Errorf("nothing is saved: %s", plan.Why)
+	}
+	s.Job.Saved = 80
+	if plan := Ask(TierML{}, s); bought(plan) != market.Spot {
+		t.Errorf("saved: %s", plan.Why)
+	}
+}
+
+// Spot machines work until those on demand do. A fleet that is needed whole moves at once.
+func TestPromiseLeavesSpot(t *testing.T) {
+	s := spending(t, 4.1)
+	onDemand, spot := s.Pools[0].Pool, s.Pools[1].Pool
+	s.Held = []Allocation{{Pool: spot, Bid: usdOf(1), Count: 10, Ready: 10, Launch: s.Now.Add(-time.Hour)}}
+	if plan := Ask(TierML{}, s); bought(plan) != market.OnDemand || len(plan.Release) > 0 {
+		t.Errorf("beside spot: %+v", plan)
+	}
+	if plan := Ask(Checkpoint{}, s); bought(plan) != market.OnDemand || len(plan.Release) != 1 {
+		t.Errorf("in place of spot: %+v", plan)
+	}
+	s.Held = append([]Allocation{{Pool: onDemand, Count: 10, Launch: s.Now}}, s.Held...)
+	if plan := Ask(TierML{}, s); len(plan.Acquire)+len(plan.Release) > 0 {
+		t.Errorf("on demand starts: %+v", plan)
+	}
+	s.Held[0].Ready = 10
+	if plan := Ask(TierML{}, s); len(plan.Acquire) > 0 || len(plan.Release) != 1 || plan.Release[0].Pool != spot {
+		t.Errorf("on demand works: %+v", plan)
+	}
+}
+
+// What is spent is looked at again before the machines can have used up what is left, and not at each price.
+func TestPromiseIsLookedAtInTime(t *testing.T) {
+	s := spending(t, 3)
+	plan := Ask(TierML{}, s)
+	if left := plan.Afforded.Sub(s.Now); bought(plan) != market.Spot || left < 55*time.Minute || left > 60*time.Minute || plan.AskAgain.After(plan.Afforded) {
+		t.Errorf("one hour of the fleet is left: afforded for %s, asked again at %s: %s", left, plan.AskAgain, plan.Why)
+	}
+	s.Held = []Allocation{{Pool: s.Pools[1].Pool, Bid: usdOf(1), Count: 10, Ready: 10, Launch: s.Now}}
+	s.Afforded = plan.Afforded
+	s.Due = func(time.Time) market.USD { panic("the bill is made although nothing is bought") }
+	if again := Ask(TierML{}, s); !again.Afforded.Equal(plan.Afforded) {
+		t.Errorf("afforded until %s, then %s", plan.Afforded, again.Afforded)
+	}
+}
+
+// Nothing is promised to a job that may not buy on demand, nor beyond its budget.
+func TestPromiseIsNotMade(t *testing.T) {
+	s := spending(t, 4.1)
+	s.Job.Budget, s.Job.Spent = usdOf(100), usdOf(41)
+	if plan := Ask(TierML{}, s); bought(plan) != market.Spot {
+		t.Errorf("over budget: %s", plan.Why)
+	}
+	s.Job.Budget = 0
+	s.Pools = s.Pools[1:]
+	if plan := Ask(TierML{}, s); bought(plan) != market.Spot {
+		t.Errorf("no on-demand pool: %s", plan.Why)
+	}
+}
