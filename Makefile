@@ -385,6 +385,10 @@ pool-costs: STARTS ?= 100
 pool-costs: ## what four jobs on shared hosts cost beside four apart, in four markets (DATA=DIR STARTS=n ONLY=part of a market)
 	@TIERML_POOL_STARTS=$(STARTS) TIERML_POOL_ONLY="$(ONLY)" TIERML_POOL_DATA="$(abspath $(DATA))" $(GO) test ./sim/sweep -run 'PoolCosts|QuarterOfAReliable' -v -count=1 -timeout 0
 
+.PHONY: pool-bound
+pool-bound: ## what sharing reliable machines can save at most, for models of all sizes and fleets of 4 to 256 vCPUs (DATA=DIR ONLY=part of a market)
+	@TIERML_POOL_BOUND="$(abspath $(DATA))" TIERML_POOL_ONLY="$(ONLY)" $(GO) test ./sim/sweep -run PoolBound -v -count=1 -timeout 0
+
 .PHONY: isolation
 isolation: ## two users on shared hosts try to read what is the other's: memory, files, logs, sockets, slots (root on Linux)
 	TIERML_TEST_USERS=1 $(GO) test ./cmd/tierml -count 1 -run TestTwoUsersShareHosts -v
