@@ -121,7 +121,7 @@ func (c *Cloud) process(m *machine, endpoint string) error {
 	command.Env = c.environment(m, endpoint, home)
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if c.config.LogDir != "" {
-		log, err := os.OpenFile(filepath.Join(c.config.LogDir, m.id+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+		log, err := os.OpenFile(filepath.Join(c.config.LogDir, m.id+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 		if err != nil {
 			return err
 		}

@@ -32,6 +32,7 @@ func as(uid int, cmd *exec.Cmd) *exec.Cmd {
 type spy struct {
 	*testing.T
 	uid, owner int
+	other      int            // a third user's files are not what is looked for
 	refused    map[string]int // what was tried in vain, by kind
 	got        map[string][]string
 }
@@ -52,13 +53,15 @@ func (s *spy) note(kind, what string, read bool) {
 }
 
 // owned reports whether a file or process is the owner's.
-func (s *spy) owned(path string) bool {
+func (s *spy) owned(path string) bool { return s.ownedBy(path, s.owner) }
+
+func (s *spy) ownedBy(path string, uid int) bool {
 	info, err := os.Lstat(path)
 	if err != nil {
 		return false
 	}
 	stat, ok := info.Sys().(*syscall.Stat_t)
-	return ok && int(stat.Uid) == s.owner
+	return ok && int(stat.Uid) == uid
 }
 
 // processes looks into the memory, environment and open files of all processes of the owner.
@@ -96,7 +99,11 @@ func (s *spy) files(root string) {
 				return fs.SkipDir // such as /proc, mounted once more
 			}
 		}
-		if d.Type().IsRegular() && s.owned(path) {
+		switch {
+		case !d.Type().IsRegular():
+		case filepath.Ext(path) == ".log" && !s.ownedBy(path, s.other): // root's have what the processes of slots say
+			s.cat("log", path)
+		case s.owned(path):
 			s.cat("file", path)
 		}
 		return nil
@@ -126,8 +133,9 @@ func (s *spy) sockets() {
 	}
 }
 
-// Two people without rights run a job each on shared hosts that root keeps. The slots' processes are theirs: neither can read rows, files,
-// environments or logs of the other's job, nor get a word from its sockets, nor see its slots at the desk. Both models are those of one process.
+// Two people without rights run a job each on shared hosts that root keeps. The slots' processes are theirs: neither can read rows (which are in
+// memory, in files and behind sockets), files, environments or logs of the other's job, or what its slots say in root's logs, nor get a word
+// from its sockets, nor see its slots at the desk. Both models are those of one process.
 func TestTwoUsersShareHosts(t *testing.T) {
 	if os.Getenv("TIERML_TEST_USERS") == "" {
 		t.Skip("make isolation runs it")
@@ -184,12 +192,12 @@ func TestTwoUsersShareHosts(t *testing.T) {
 	}
 	s.poll("slots of both", func() bool { return joined("ann") && joined("ben") })
 	for _, pair := range [][2]int{{ann, ben}, {ben, ann}, {ann, ann}} {
-		p := &spy{T: t, uid: pair[0], owner: pair[1], refused: map[string]int{}, got: map[string][]string{}}
+		p := &spy{T: t, uid: pair[0], owner: pair[1], other: ann + ben - pair[1], refused: map[string]int{}, got: map[string][]string{}}
 		p.processes()
 		p.files(filepath.Dir(temporary)) // the site is beside it
 		p.sockets()
 		if p.uid == p.owner { // what is tried would work
-			for _, kind := range []string{"environment", "memory", "file", "open file", "socket"} {
+			for _, kind := range []string{"environment", "memory", "file", "log", "open file", "socket"} {
 				if len(p.got[kind]) == 0 {
 					t.Errorf("user %d cannot read their own: %s", p.uid, kind)
 				}
