@@ -51,8 +51,10 @@ type controllerOptions struct {
 func newControllerCommand() *cobra.Command {
 	var o controllerOptions
 	cmd := &cobra.Command{
-		Use:   "controller",
-		Short: "Accept jobs over HTTP, queue and run them, and resume them after a restart",
+		Use: "controller",
+		// The word also means what decides in a run; pages call this the job server.
+		Aliases: []string{"server"},
+		Short:   "Accept jobs over HTTP, queue and run them, and resume them after a restart",
 		Long: `Each job runs in its own process, below --directory, and survives the controller: the next one resumes it. The dashboard is at the
 same address. See docs/controller.md.
 

@@ -35,7 +35,7 @@ var otherWords = map[string][]string{
 	"leaks": {"leak", "orphans", "machines", "instances"}, "down": {"destroy", "delete", "teardown", "terminate", "rm", "cleanup"},
 	"ssh":        {"shell", "connect", "login"},
 	"forward":    {"port", "ports", "tunnel", "port-forward"},
-	"controller": {"server", "daemon"}, "fetch": {"download", "cp", "pull"},
+	"controller": {"daemon"}, "fetch": {"download", "cp", "pull"},
 	"config": {"settings", "configure", "env"},
 }
 

@@ -190,15 +190,22 @@ func (f *facts) addMembers(pkg string, spec *ast.TypeSpec) {
 
 var flagMethod = regexp.MustCompile(`^(?:String|Bool|Duration|Float64|Int|Int64|Uint64|StringArray|StringSlice|DurationSlice|StringToString)VarP?$`)
 
-// addCommands finds cobra's commands by their Use and their flags by the calls that define them.
+// addCommands finds cobra's commands by their Use and Aliases, and their flags by the calls that define them.
 func (f *facts) addCommands(file *ast.File) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.KeyValueExpr:
-			if key, ok := n.Key.(*ast.Ident); ok && key.Name == "Use" {
-				if words := strings.Fields(literal(n.Value)); len(words) > 0 {
-					f.commands[words[0]] = true
+			key, ok := n.Key.(*ast.Ident)
+			if !ok {
+				return true
+			}
+			if list, aliases := n.Value.(*ast.CompositeLit); aliases && key.Name == "Aliases" {
+				for _, name := range list.Elts {
+					f.commands[literal(name)] = true
 				}
+			}
+			if words := strings.Fields(literal(n.Value)); key.Name == "Use" && len(words) > 0 {
+				f.commands[words[0]] = true
 			}
 		case *ast.CallExpr:
 			if method, ok := n.Fun.(*ast.SelectorExpr); ok && flagMethod.MatchString(method.Sel.Name) && len(n.Args) > 1 {
