@@ -53,7 +53,7 @@ func (b *Book) Report(now time.Time, job string, r tiers.Served) (tiers.Preferen
 	if b.watch != nil {
 		b.judge(now, job, r)
 	}
-	if b.watch == nil && !b.relieve(now) && !b.recycle(now) {
+	if b.watch == nil && !b.relieve(now) && !b.restore(now) && !b.recycle(now) {
 		b.vacate(now)
 	}
 	return b.measured[job].wish, nil
@@ -93,6 +93,31 @@ func (b *Book) relieve(now time.Time) (begun bool) {
 	b.begin(now, best, fmt.Sprintf("serving takes %.2f cores of host %s with %d vCPUs, and jobs there would lose %.0f %% of their speed",
 		t.Load(worst), of, b.hosts[of].Size.VCPU, 100*t.LossAt(worst)))
 	return true
+}
+
+// restore has partitions that were moved spread evenly over their job's slots again, if then no job would lose half of what it may: the
+// neighbour that they made room for has left, or serves less.
+func (b *Book) restore(now time.Time) (begun bool) {
+	there := coresOf(b.staying(step.Reliable))
+	for _, job := range b.tenancy().jobs {
+		m, slots := b.measured[job], b.reliableOf(job)
+		elsewhere := func(owner step.ID) bool { return !slices.Contains(slots, owner) }
+		if m.wish.Owners == nil || m.wish.More > 0 || len(slots) < 2 || !b.changeable(job) || slices.ContainsFunc(m.owners, elsewhere) {
+			continue
+		}
+		even := make([]step.ID, len(m.owners))
+		for i := range even {
+			even[i] = slots[i%len(slots)]
+		}
+		t := b.spread(there, job, b.live)
+		lossy := func(n int) bool { return t.LossAt(n) > b.rules.Loss/2 }
+		if slices.Equal(m.wish.Owners, even) || slices.ContainsFunc(slices.Collect(maps.Values(t.numbers)), lossy) {
+			continue
+		}
+		b.begin(now, &change{job: job, owners: even}, "the host that its partitions left can serve them again")
+		return true
+	}
+	return false
 }
 
 // tryMoves returns what moves of a job would do; nil = it would lose as much as before.

@@ -133,6 +133,42 @@ func TestAPartitionLeavesACongestedHost(t *testing.T) {
 	}
 }
 
+// Partitions that made room for a neighbour return when it serves so little that no job would lose half of the limit, and not before. That is a
+// change like others, of which the next process knows, and it is made once.
+func TestPartitionsReturnWhenTheNeighbourServesLess(t *testing.T) {
+	c := newCrowd(t)
+	c.busy()
+	owners := moved
+	say := func(b float64) (preferred string) {
+		for range 5 {
+			c.says("b", b, time.Second, onB)
+			c.says("c", 2, time.Second, onC)
+			preferred = c.says("a", 4, time.Second, owners)
+		}
+		return preferred
+	}
+	if p := say(6.8); p != moved { // 8.8 cores of 8 with all partitions back
+		t.Fatalf("b still serves 6.8 cores, and a should have %q", p)
+	}
+	if p := say(3); p != even {
+		t.Fatalf("b serves 3 cores, and a should have %q", p)
+	}
+	c.reread()
+	owners = even
+	if p := say(3); p != even || c.b.watch != nil {
+		t.Errorf("in the end a should have %q, watched: %+v", p, c.b.watch)
+	}
+	changes := 0
+	for _, l := range c.log {
+		if l.Kind == Preferred {
+			changes++
+		}
+	}
+	if changes != 2 {
+		t.Errorf("%d changes, not one there and one back", changes)
+	}
+}
+
 // What a change costs a job beside it has it taken back after a hundred clocks, and not made again while the job has the same slots. Clocks of
 // before the move do not count, nor do jobs that were moved meanwhile.
 func TestAMoveThatProvesSlowIsTakenBack(t *testing.T) {
