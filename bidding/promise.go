@@ -91,12 +91,12 @@ func promiseOf(p Policy, s *State, wanted Want) (pr promise, promised bool) {
 	}
 	pr.most = dearest * pr.costs(wanted, s.Job.Work, 0)
 	upkeep := s.Job.Upkeep
-	if !pr.whole && s.Job.ReliableRate == 0 { // one more machine serves in place of a reliable tier
-		upkeep = pr.Pools[pr.demand].Type.OnDemand
+	if !pr.whole && s.Job.ReliableRate == 0 { // another machine serves in place of a reliable tier
+		upkeep = max(s.Job.Reliable, pr.Pools[pr.demand].Type.OnDemand)
 	}
 	pr.rest = pr.costs(s.Want, s.Job.Work-pr.safe(), upkeep)
 	afforded := s.Job.Budget <= 0 || float64(s.Job.Spent)+pr.rest <= float64(s.Job.Budget)
-	return pr, afforded && pr.costs(wanted, s.Job.Work, upkeep) < pr.most
+	return pr, afforded && pr.costs(wanted, s.Job.Work, s.Job.Upkeep) < pr.most
 }
 
 // safe is the work that is not lost with the machines: all of it behind a reliable tier, and where a fleet on demand saves it before it goes.
@@ -118,7 +118,7 @@ func (pr *promise) costs(want Want, work float64, upkeep market.USD) float64 {
 		paid = math.Ceil(hours/t.Increment.Hours()) * t.Increment.Hours()
 	}
 	fees := t.Fees.PerHour() + t.Fees.TrafficPerHour(c.Pool.Zone)
-	return float64(n*float64(c.Type.OnDemand+fees)*paid) + float64(float64(upkeep)*hours)
+	return float64(n*float64(c.Type.OnDemand+fees)*paid) + float64(float64(upkeep)*paid)
 }
 
 // onDemand returns what is held on demand, whether all of that works, and whether nothing else is held.
@@ -234,6 +234,9 @@ func (pr *promise) goOnDemand(plan *Plan) {
 				g.plan.Release = append(g.plan.Release, Release{Pool: c.Pool, Why: why})
 			}
 		}
+	}
+	if !only || !ready {
+		g.plan.AskAgain = pr.Now.Add(time.Minute)
 	}
 	g.plan.Why = why
 	g.explain()

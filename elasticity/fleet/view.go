@@ -114,7 +114,7 @@ func (v *view) jobState() bidding.Job {
 	if j.Budget > 0 {
 		j.Spent = v.accounts.due(v.Now)
 	}
-	if j.PerHour > 0 {
+	if j.PerHour > 0 || v.cfg.Reliable.Count == 0 && !v.cfg.Whole {
 		j.Reliable = v.reliableRate()
 	}
 	return j
@@ -126,7 +126,7 @@ func (v *view) reliableRate() (sum market.USD) {
 		if pool.Class == market.OnDemand {
 			return v.cfg.due(pool, v.markets.typeOf(pool).OnDemand)
 		}
-		if h := v.markets.prices[pool]; h != nil {
+		if h := v.markets.prices[pool]; h != nil && (v.cfg.Rules == nil || !v.cfg.Rules.Terms().PayBid) {
 			if p, known := h.At(v.Now); known {
 				return min(p, bid)
 			}

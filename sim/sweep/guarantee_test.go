@@ -187,7 +187,11 @@ func vary(r *rand.Rand, cfg *sim.Config, reliable elasticity.Reliable) {
 	}
 	cfg.Allocation = []provisioner.Allocation{"", provisioner.PriceCapacityOptimized, provisioner.CapacityOptimized}[r.IntN(3)]
 	if r.IntN(3) == 0 {
-		fleet := cfg.Equivalent.Type.OnDemand*market.USD(cfg.Equivalent.Count) + 2*cfg.Reliable.Type.OnDemand*market.USD(cfg.Reliable.Count)
+		tier := cfg.Reliable.Type.OnDemand * market.USD(cfg.Reliable.Count)
+		for i := range cfg.Pools { // without a tier one machine serves, of any type
+			tier = max(tier, cfg.Pools[i].Type.OnDemand)
+		}
+		fleet := cfg.Equivalent.Type.OnDemand*market.USD(cfg.Equivalent.Count) + 2*tier
 		cfg.PerHour = fleet + fleet/(bidding.Margin-1) + market.USD(1.5*r.Float64()*r.Float64()*float64(fleet)) + 1
 	}
 	if r.IntN(2) == 0 {
