@@ -55,7 +55,11 @@ func keepPromise(p Policy, s *State, wanted Want, plan *Plan) {
 		return
 	}
 	room := pr.most - pr.rest - pr.spent(plan)
-	if room < 0 && !pr.finishes(plan) {
+	switch {
+	case room >= 0:
+	case pr.finishes(): // with what is held, and nothing in its place
+		plan.Acquire, plan.Release, plan.Switch = nil, nil, nil
+	default:
 		pr.goOnDemand(plan)
 		return
 	}
@@ -156,8 +160,8 @@ func (pr *promise) spent(plan *Plan) float64 {
 
 // finishes reports whether what is held does the rest within the hour, where an hour that is interrupted costs nothing: then going on
 // demand would cost more than it saves. Where there is a deadline, that may ask for on demand all the same.
-func (pr *promise) finishes(plan *Plan) bool {
-	if len(plan.Acquire) > 0 || len(plan.Release) > 0 || !pr.Job.Terms.FreeIncrement || !pr.Job.Deadline.IsZero() {
+func (pr *promise) finishes() bool {
+	if !pr.Job.Terms.FreeIncrement || !pr.Job.Deadline.IsZero() {
 		return false
 	}
 	rate := 0.0
