@@ -48,12 +48,13 @@ type accounts struct {
 	markets *markets
 	roster  *roster
 	Charged market.USD
+	settled market.USD // by earlier controllers
 	Moved   market.USD // of Charged, for state that came from another region
 }
 
 // due is what all machines cost until a time, if those that run stay until then, as far as bills can be computed.
 func (a *accounts) due(until time.Time) market.USD {
-	sum := a.Charged
+	sum := a.settled + a.Charged
 	var like market.Usage
 	var one market.USD
 	for _, m := range a.roster.List {

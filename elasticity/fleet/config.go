@@ -118,6 +118,7 @@ type Ledger struct {
 	Machines []PastMachine // that may still be there, or whose bill is not written yet; as they were launched
 	Open     []PastLaunch  // launches whose answer was not written down whole
 	Refused  []PastLaunch  // launches that failed, or gave fewer than were asked for: machines may turn up all the same
+	Settled  market.USD    // what machines have cost that are not among Machines: their bills are written down
 	Bought   int           // machines in all
 	Switch   *PastSwitch   // the last one: it may be under way
 	Lives    []market.Usage

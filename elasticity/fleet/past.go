@@ -12,7 +12,7 @@ import (
 
 // restore takes up what is written down.
 func (f *Fleet) restore(p *Ledger) {
-	f.bought = p.Bought
+	f.bought, f.Accounts.settled = p.Bought, p.Settled
 	for _, life := range p.Lives {
 		f.markets.outlived(life)
 	}
@@ -70,24 +70,33 @@ type Reader struct {
 	order    []string
 	launches map[string]*PastLaunch
 	tokens   []string
-	charged  map[string]int // lines of bills, by instance
-	lastBill string         // whose line was the last
+	bills    map[string]pastBill
+	lastBill string // whose line was the last
+}
+
+// pastBill is what is written down of a machine's bill.
+type pastBill struct {
+	lines int
+	sum   market.USD
 }
 
 // NewReader returns one that has read nothing.
 func NewReader(l *Ledger) *Reader {
 	l.Prices, l.Known = map[string]time.Time{}, map[string]bool{}
-	return &Reader{Ledger: l, machines: map[string]*PastMachine{}, launches: map[string]*PastLaunch{}, charged: map[string]int{}}
+	return &Reader{Ledger: l, machines: map[string]*PastMachine{}, launches: map[string]*PastLaunch{}, bills: map[string]pastBill{}}
 }
 
 // Close puts together what was read.
 func (r *Reader) Close() {
 	for _, id := range r.order {
 		m := r.machines[id]
-		m.Charged = r.charged[id]
+		bill := r.bills[id]
+		m.Charged = bill.lines
 		// The lines of a bill follow each other, so that only the last bill may lack some.
 		if m.Instance.Ended.IsZero() || m.Charged == 0 || id == r.lastBill {
 			r.Ledger.Machines = append(r.Ledger.Machines, *m)
+		} else {
+			r.Ledger.Settled += bill.sum
 		}
 		if i := m.Instance; !i.Ended.IsZero() {
 			r.Ledger.Lives = append(r.Ledger.Lives, market.Usage{Pool: i.Pool, Start: i.Launched, End: i.Ended, EndedBy: i.EndedBy})
@@ -121,8 +130,12 @@ func (r *Reader) Read(e journal.Entry) (err error) {
 		}
 	case journal.Charge:
 		if !unknownBill(e) {
-			r.charged[e.Instance]++
-			r.lastBill = e.Instance
+			usd, err := market.ParseUSD(e.USD)
+			if err != nil {
+				return err
+			}
+			bill := r.bills[e.Instance]
+			r.bills[e.Instance], r.lastBill = pastBill{bill.lines + 1, bill.sum + usd}, e.Instance
 		}
 	case journal.Switch:
 		return r.switched(e)
