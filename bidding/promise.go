@@ -18,7 +18,8 @@ import (
 // it would, the rest is done on demand, where the sum stays as it is.
 //
 // Nothing is promised where no on-demand machines may be bought, or not within the budget; where the reliable tier costs nearly half as much
-// as the fleet; and for programs, whose policies count what an eviction undoes.
+// as the fleet; for jobs that take less time on demand than machines take to come and go; and for programs, whose policies count what an
+// eviction undoes.
 
 // dearest leaves room below 1.5 for what is rounded, and for how long things take beyond what the job knows.
 const dearest = 1.4
@@ -93,6 +94,9 @@ func promiseOf(p Policy, s *State, wanted Want) (pr promise, promised bool) {
 	if !pr.whole {
 		pr.leave += s.Job.Startup + joining
 	}
+	if s.Job.Work < pr.leave.Hours()*pr.rate(wanted) {
+		return pr, false
+	}
 	pr.most = dearest * pr.costs(wanted, s.Job.Work, 0)
 	upkeep := s.Job.Upkeep
 	if !pr.whole && s.Job.ReliableRate == 0 { // another machine serves in place of a reliable tier
@@ -112,11 +116,17 @@ func (pr *promise) safe() float64 {
 	return pr.Job.Saved
 }
 
+// rate is the work that the fleet does on demand in an hour.
+func (pr *promise) rate(want Want) float64 {
+	t := pr.Pools[pr.demand].Type
+	return float64(want.machines(want.total(), t)) * t.WorkRate()
+}
+
 // costs is what some work costs on demand from nothing held, in billionths.
 func (pr *promise) costs(want Want, work float64, upkeep market.USD) float64 {
 	c, t := &pr.Pools[pr.demand], &pr.Job.Terms
 	n := float64(want.machines(want.total(), c.Type))
-	hours := (pr.Job.Startup + pr.Job.SaveTime).Hours() + work/(n*c.Type.WorkRate())
+	hours := (pr.Job.Startup + pr.Job.SaveTime).Hours() + work/pr.rate(want)
 	paid := max(hours, t.Minimum.Hours())
 	if t.Increment > 0 {
 		paid = math.Ceil(hours/t.Increment.Hours()) * t.Increment.Hours()
@@ -145,7 +155,11 @@ func (pr *promise) onDemand() (held units, ready, only bool) {
 
 // spent is what is due by the time that what is held can be left, and the least that what the plan buys will cost.
 func (pr *promise) spent(plan *Plan) float64 {
-	sum := float64(pr.Due(pr.Now.Add(pr.leave)))
+	left := pr.Now.Add(pr.leave)
+	sum := float64(pr.Due(left))
+	if inc := pr.Job.Terms.Increment; inc > 0 { // the rest counts the reliable tier from then on, which is paid for further ahead
+		sum -= float64(float64(pr.Job.Upkeep) * (inc - left.Sub(pr.Job.Started)%inc).Hours())
+	}
 	for i := range plan.Acquire {
 		if a := &plan.Acquire[i]; a.Pool.Class == market.Spot {
 			price := pr.price(pr.candidate(a.Pool), a.Bid)

@@ -113,3 +113,23 @@ func TestPromiseIsNotMade(t *testing.T) {
 		t.Errorf("no on-demand pool: %s", plan.Why)
 	}
 }
+
+// Hours of a reliable tier that are paid for ahead do not keep a small job, a third of whose fleet it costs, from a calm spot market; and what takes
+// less time than machines take to start is promised nothing.
+func TestPromiseLeavesRoomToBegin(t *testing.T) {
+	rules, err := market.Rules("ec2-2017")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := sorted(state(3, pool("xlarge", calm()...), onDemandPool("xlarge")))
+	machine := s.Pools[0].Type
+	s.Job = Job{Started: s.Now.Add(-time.Minute), Work: 1.2 * 3 * machine.WorkRate(), ReliableRate: 0.1, Upkeep: machine.OnDemand, Terms: rules.Terms()}
+	s.Due = func(time.Time) market.USD { return machine.OnDemand }
+	if plan := Ask(TierML{}, s); bought(plan) != market.Spot {
+		t.Errorf("an hour and 12 minutes: %s", plan.Why)
+	}
+	s.Job.Work, s.Job.Startup = 0.01*3*machine.WorkRate(), time.Minute
+	if plan := Ask(TierML{}, s); bought(plan) != market.Spot {
+		t.Errorf("36 seconds: %s", plan.Why)
+	}
+}

@@ -87,6 +87,22 @@ func (p *process) signal(s syscall.Signal) {
 	}
 }
 
+// remind repeats signals for processes that they have missed while they were being born. Bash's children have its traps until they execute their
+// command, so that SIGTERM ends none of them before. And Linux passes the signals of a group on to a child that is being born, but SIGCONT, which
+// is ignored by default, does not undo SIGSTOP among them (prepare_signal). A program that catches SIGTERM gets it once: a second one often means
+// to end at once. Within a container, where groups cannot be told apart, the hook of a notice may run by now: there none gets it again.
+func (p *process) remind() {
+	p.signal(syscall.SIGCONT)
+	if p.within != nil {
+		return
+	}
+	for _, pid := range p.members() {
+		if group, err := syscall.Getpgid(pid); err == nil && group == p.cmd.Process.Pid && endsOn(pid, syscall.SIGTERM) {
+			_ = syscall.Kill(pid, syscall.SIGTERM)
+		}
+	}
+}
+
 // kill ends everything that the script started, also what has left the group.
 func (p *process) kill() {
 	p.signal(syscall.SIGKILL)

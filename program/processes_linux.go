@@ -54,6 +54,27 @@ func carries(pid int, variable []byte) bool {
 	return false
 }
 
+// endsOn reports whether a signal ends a process: it neither catches nor ignores it.
+func endsOn(pid int, signal syscall.Signal) bool {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		return false
+	}
+	handled := uint64(0)
+	for line := range strings.Lines(string(text)) {
+		for _, of := range []string{"SigIgn:", "SigCgt:"} {
+			if mask, found := strings.CutPrefix(line, of); found {
+				signals, err := strconv.ParseUint(strings.TrimSpace(mask), 16, 64)
+				if err != nil {
+					return false
+				}
+				handled |= signals
+			}
+		}
+	}
+	return handled>>(signal-1)&1 == 0
+}
+
 // openFiles returns the files below a directory that processes have open for writing; true = only to append.
 func openFiles(pids []int, dir string) map[string]bool {
 	open := map[string]bool{}

@@ -12,5 +12,8 @@ func members(session int, _ string) []int {
 	return []int{-session}
 }
 
+// endsOn is not known on this system.
+func endsOn(int, syscall.Signal) bool { return false }
+
 // openFiles is not known on this system: files count as complete when they do not change.
 func openFiles([]int, string) map[string]bool { return nil }

@@ -13,6 +13,8 @@ import (
 const (
 	// tick is how often a running program is looked after.
 	tick = 100 * time.Millisecond
+	// remindEvery is how often processes that a signal has missed get it again.
+	remindEvery = 500 * time.Millisecond
 	// reportEvery bounds reports of progress.
 	reportEvery = 500 * time.Millisecond
 	// aheadEvery is the pause between looks for finished files while a program ends.
@@ -43,6 +45,7 @@ type supervisor struct {
 	end      ending
 	ends     bool
 	termed   time.Time
+	reminded time.Time
 	suspects map[string]fs.FileInfo // files that were open for writing at SIGTERM
 	note     string
 
@@ -130,6 +133,10 @@ func (s *supervisor) warn(now time.Time) {
 	changed := s.ends && e.kind != s.end.kind
 	s.end = e
 	if s.ends && !changed {
+		if now.Sub(s.reminded) >= remindEvery {
+			s.reminded = now
+			s.p.remind()
+		}
 		return
 	}
 	deadline := e.deadline
@@ -140,7 +147,7 @@ func (s *supervisor) warn(now time.Time) {
 	if s.ends {
 		return
 	}
-	s.ends, s.termed = true, now
+	s.ends, s.termed, s.reminded = true, now, now
 	s.output.note("%s: SIGTERM, %.1f seconds before the end", e.kind, max(0, deadline.Sub(now).Seconds()))
 	s.terminate()
 	if s.m.config.Spec.OnNotice != "" && e.kind == evicted {
