@@ -183,13 +183,13 @@ func TestManifestRefuses(t *testing.T) {
 		}
 	}
 	for want, err := range map[string]error{
-		"its tables differ": load(other, 42, manifest),
-		"is of clock 42, not 41":    load(schema, 41, manifest),
-		"no such file":              load(schema, 42, filepath.Join(place, strings.Replace(filepath.Base(manifest), "42", "43", 1))),
-		"its checksum":              func() error { flip("a.rows", 18); return load(schema, 42, manifest) }(),
-		"more than its part has":    func() error { flip("a.rows", 18); flip("b.rows", 3); return load(schema, 42, manifest) }(),
-		"it has 1 partitions of 4":  second(NewManifest("r", &schema, 1, "f", []Part{{Object: "x", Bytes: 8}})),
-		"the disk is full":          second(SaveParts(t.Context(), place, "x.rows", []Source{{0, &list{schema: &schema, rows: *blocks[0], fails: errors.New("the disk is full")}}})),
+		"its tables differ":        load(other, 42, manifest),
+		"is of clock 42, not 41":   load(schema, 41, manifest),
+		"no such file":             load(schema, 42, filepath.Join(place, strings.Replace(filepath.Base(manifest), "42", "43", 1))),
+		"its checksum":             func() error { flip("a.rows", 18); return load(schema, 42, manifest) }(),
+		"more than its part has":   func() error { flip("a.rows", 18); flip("b.rows", 3); return load(schema, 42, manifest) }(),
+		"it has 1 partitions of 4": second(NewManifest("r", &schema, 1, "f", []Part{{Object: "x", Bytes: 8}})),
+		"the disk is full":         second(SaveParts(t.Context(), place, "x.rows", []Source{{0, &list{schema: &schema, rows: *blocks[0], fails: errors.New("the disk is full")}}})),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
