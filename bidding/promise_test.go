@@ -107,7 +107,11 @@ func TestPromiseIsNotMade(t *testing.T) {
 	if plan := Ask(TierML{}, s); bought(plan) != market.Spot {
 		t.Errorf("over budget: %s", plan.Why)
 	}
-	s.Job.Budget = 0
+	s.Job.Budget, s.Job.Undone = 0, time.Minute
+	if plan := Ask(Checkpoint{}, s); bought(plan) != market.Spot {
+		t.Errorf("a program: %s", plan.Why)
+	}
+	s.Job.Undone = 0
 	s.Pools = s.Pools[1:]
 	if plan := Ask(TierML{}, s); bought(plan) != market.Spot {
 		t.Errorf("no on-demand pool: %s", plan.Why)
