@@ -85,6 +85,7 @@ type Job struct {
 	// saved, or all of it; 0 = what is warned loses nothing. Together: all machines fall back when one is evicted, and wait for another.
 	Undone   time.Duration
 	Together bool
+	Program  bool // its machines keep their own work
 	// Lag is how much later than it happened a loss may be noticed, or a machine that was ended be gone.
 	Lag time.Duration
 	// Leave is how long before the end of its paid time a released machine is terminated, to be on the safe side.

@@ -18,7 +18,7 @@ import (
 // it would, the rest is done on demand, where the sum stays as it is.
 //
 // Nothing is promised where no on-demand machines may be bought, or not within the budget; where the reliable tier costs nearly half as much
-// as the fleet; for jobs that take less time on demand than a billed increment, or than machines take to come and go; and for programs, whose policies count what an
+// as the fleet; for jobs that take less time on demand than machines take to come and go; and for programs, whose policies count what an
 // eviction undoes.
 
 // dearest leaves room below 1.5 for what is rounded, and for how long things take beyond what the job knows.
@@ -39,11 +39,7 @@ type promise struct {
 
 // keepPromise replaces a plan that would risk the promise. Wanted is the whole fleet, at the end of a job too.
 func keepPromise(p Policy, s *State, wanted Want, plan *Plan) {
-	switch p.(type) {
-	case RolledBack, OnDemand:
-		return
-	}
-	if s.Due == nil || s.Job.Work <= 0 || s.Job.Undone > 0 { // Undone: a program's
+	if p == Policy(OnDemand{}) || s.Job.Program || s.Due == nil || s.Job.Work <= 0 {
 		return
 	}
 	if s.Now.Before(s.Afforded) && len(plan.Acquire) == 0 && len(plan.Release) == 0 {
@@ -94,7 +90,7 @@ func promiseOf(p Policy, s *State, wanted Want) (pr promise, promised bool) {
 	if !pr.whole {
 		pr.leave += s.Job.Startup + joining
 	}
-	if s.Job.Work < max(pr.leave, s.Job.Terms.Increment).Hours()*pr.rate(wanted) {
+	if s.Job.Work < pr.leave.Hours()*pr.rate(wanted) {
 		return pr, false
 	}
 	pr.most = dearest * pr.costs(wanted, s.Job.Work, 0)

@@ -107,11 +107,11 @@ func TestPromiseIsNotMade(t *testing.T) {
 	if plan := Ask(TierML{}, s); bought(plan) != market.Spot {
 		t.Errorf("over budget: %s", plan.Why)
 	}
-	s.Job.Budget, s.Job.Undone = 0, time.Minute
+	s.Job.Budget, s.Job.Program = 0, true
 	if plan := Ask(Checkpoint{}, s); bought(plan) != market.Spot {
 		t.Errorf("a program: %s", plan.Why)
 	}
-	s.Job.Undone = 0
+	s.Job.Program = false
 	s.Pools = s.Pools[1:]
 	if plan := Ask(TierML{}, s); bought(plan) != market.Spot {
 		t.Errorf("no on-demand pool: %s", plan.Why)

@@ -187,11 +187,7 @@ func vary(r *rand.Rand, cfg *sim.Config, reliable elasticity.Reliable) {
 	}
 	cfg.Allocation = []provisioner.Allocation{"", provisioner.PriceCapacityOptimized, provisioner.CapacityOptimized}[r.IntN(3)]
 	if r.IntN(3) == 0 {
-		tier := cfg.Reliable.Type.OnDemand * market.USD(cfg.Reliable.Count)
-		for i := range cfg.Pools { // without a tier one machine serves, of any type
-			tier = max(tier, cfg.Pools[i].Type.OnDemand)
-		}
-		fleet := cfg.Equivalent.Type.OnDemand*market.USD(cfg.Equivalent.Count) + 2*tier
+		fleet := cfg.Equivalent.Type.OnDemand*market.USD(cfg.Equivalent.Count) + 2*cfg.Reliable.Type.OnDemand*market.USD(cfg.Reliable.Count)
 		cfg.PerHour = fleet + fleet/(bidding.Margin-1) + market.USD(1.5*r.Float64()*r.Float64()*float64(fleet)) + 1
 	}
 	if r.IntN(2) == 0 {
@@ -326,7 +322,7 @@ func (g *guarantee) once() (wrong string, left []time.Duration, cost market.USD)
 		return fmt.Sprintf("%s after %s, at a cost of $%s; on demand it is $%s", r.Outcome, r.Runtime, r.Cost, OnDemandCost(&cfg)), left, r.Cost
 	case cfg.Policy.Name() == "deadline" && cfg.Start.Add(r.Runtime).After(cfg.Deadline):
 		return fmt.Sprintf("late by %s; the deadline left %s more than it must", cfg.Start.Add(r.Runtime).Sub(cfg.Deadline), g.late), left, r.Cost
-	case idle.longest > longestIdle+aloneClock(&cfg):
+	case idle.longest > longestIdle:
 		return fmt.Sprintf("machines waited for %s until %s", idle.longest, idle.at.Format(time.RFC3339)), left, r.Cost
 	}
 	return "", left, r.Cost
@@ -334,16 +330,6 @@ func (g *guarantee) once() (wrong string, left []time.Duration, cost market.USD)
 
 // longestIdle is how long machines may wait: for others to start, and to the end of an hour that is paid.
 const longestIdle = time.Hour + 30*time.Minute
-
-// aloneClock is how long a clock takes on one machine of the slowest type: for so long nothing tells of the work of a machine that
-// serves and waits for others.
-func aloneClock(cfg *sim.Config) time.Duration {
-	slowest := math.Inf(1)
-	for i := range cfg.Pools {
-		slowest = min(slowest, cfg.Pools[i].Type.WorkRate())
-	}
-	return time.Duration(cfg.Job.Work / float64(cfg.Job.Clocks) / (slowest * cfg.FLOPSPerVCPU) * float64(time.Second))
-}
 
 // idleness finds how long machines that are paid for have waited while nothing was done.
 type idleness struct {

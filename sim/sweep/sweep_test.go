@@ -144,6 +144,7 @@ func TestSummarize(t *testing.T) {
 	for i := range 20 { // costs 1 to 20 dollars
 		rows = append(rows, Row{Policy: "p", Rules: "r", Compute: 2 * time.Hour, OnDemand: 10.5, Result: sim.Result{Start: time.Unix(int64(i), 0),
 			Cost: market.USD(i+1) * market.Dollar, Runtime: time.Duration(i+1) * time.Hour, Evictions: i % 2, Outcome: "finished",
+			Moved: market.USD(i%2) * market.Dollar / 4,
 		}})
 	}
 	rows = append(rows, Row{Policy: "q", Compute: 3 * time.Hour, Result: sim.Result{Outcome: "finished"}})
@@ -154,7 +155,7 @@ func TestSummarize(t *testing.T) {
 	s := got[0]
 	want := math.Sqrt(35) // of 1..20, by (n^2-1)/12 x n/(n-1)
 	if s.Starts != 20 || s.Finished != 20 || s.Compared != 20 || s.CostMean != 10.5 || s.CostP5 != 1 || s.CostP50 != 10 || s.CostP95 != 19 ||
-		math.Abs(s.CostSD-want) > 1e-9 || s.Beats != 0.5 || s.EvictionsMean != 0.5 || s.RuntimeP95 != 19 || s.ComputeHours != 2 {
+		math.Abs(s.CostSD-want) > 1e-9 || s.Beats != 0.5 || s.EvictionsMean != 0.5 || s.EgressMean != 0.125 || s.RuntimeP95 != 19 || s.ComputeHours != 2 {
 		t.Errorf("%+v; sd wanted %v", s, want)
 	}
 }
