@@ -41,8 +41,9 @@ type Provider struct {
 
 // Play is what is usual on a cloud on this host that plays a provider.
 type Play struct {
-	Rules  string
-	Notice time.Duration
+	Rules   string
+	Notice  time.Duration
+	Default bool // where a job names no provider
 	// OwnRules: rule books of others, which begin with their names, make no sense.
 	OwnRules []string
 }
@@ -57,15 +58,24 @@ type Block interface {
 	Check(c *Checker)
 }
 
-// providers are the registered ones. It changes only before main begins.
+// providers are the registered ones, the default first, the others by name. It changes only before main begins.
 var providers []Provider
 
-// Register adds a provider to those that job files may name. It is for init functions (providers/all).
+// Register adds a provider to those that job files may name. It is for init functions (providers.Register).
 func Register(p Provider) {
 	if _, known := ProviderNamed(p.Name); known {
 		panic("config: there are two providers " + p.Name)
 	}
 	providers = append(providers, p)
+	slices.SortFunc(providers, func(a, b Provider) int {
+		switch first := a.Play != nil && a.Play.Default; {
+		case first == (b.Play != nil && b.Play.Default):
+			return strings.Compare(a.Name, b.Name)
+		case first:
+			return -1
+		}
+		return 1
+	})
 }
 
 // ProviderNamed finds a provider.

@@ -22,8 +22,9 @@ func Machine(env func(string) string, m clock.Mapping, log *slog.Logger) (node.M
 		}
 		return p.Metadata(m, log), nil
 	}
-	p := registry[0]
-	for _, other := range registry {
+	all := All()
+	p := all[0]
+	for _, other := range all {
 		if name := other.Facts().MetadataVariable; name != "" && env(name) != "" {
 			p = other
 		}

@@ -24,7 +24,7 @@ import (
 	"github.com/tierml/tierml/tiers/node"
 )
 
-// Provider is a cloud provider. Of returns a job's.
+// Provider is a cloud provider. Of returns a job's. Base has usual answers to some of it.
 type Provider interface {
 	// Facts returns what differs between providers as data.
 	Facts() Facts
@@ -144,36 +144,36 @@ type PastQuery struct {
 	Tell             func(prices int)
 }
 
-// registry has all providers. It is complete before main begins.
-var registry []Provider
+// registry has all providers by name. It is complete before main begins.
+var registry = map[string]Provider{}
 
-// Register adds a provider. It is for init functions (providers/all).
+// Register adds a provider. Its folder calls it in an init function.
 func Register(p Provider) {
 	f := p.Facts()
 	config.Register(f.Provider)
 	market.Register(market.Seller{Name: f.Name, NoBids: f.NoBids, Books: f.Books})
-	registry = append(registry, p)
+	registry[f.Name] = p
 }
 
 // All returns the registered providers. The first is the default.
-func All() []Provider { return append([]Provider(nil), registry...) }
+func All() (all []Provider) {
+	for _, name := range config.RealClouds() {
+		all = append(all, registry[name])
+	}
+	return all
+}
 
 // Named finds a provider by its name.
 func Named(name string) (Provider, error) {
-	var names []string
-	for _, p := range registry {
-		f := p.Facts()
-		if f.Name == name {
-			return p, nil
-		}
-		names = append(names, f.Name)
+	if p, known := registry[name]; known {
+		return p, nil
 	}
-	return nil, fmt.Errorf("there is no provider %q, but %s", name, strings.Join(names, ", "))
+	return nil, fmt.Errorf("there is no provider %q, but %s", name, strings.Join(config.RealClouds(), ", "))
 }
 
 // Bills are the forms of all providers.
 func Bills() (forms []invoice.Form) {
-	for _, p := range registry {
+	for _, p := range All() {
 		forms = append(forms, p.Facts().Bills...)
 	}
 	return forms

@@ -58,7 +58,7 @@ func (p *preparedJob) tryCloud(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	found, err := provider.Try(ctx, p.job, pools)
-	if err == nil {
+	if err == nil && found != "" {
 		fmt.Fprintf(out, "\n%s\n", found)
 	}
 	return providers.Advice(p.job, err)

@@ -1,171 +1,143 @@
-// Package rack is the smallest cloud: a rack of our own machines, so many of one type, that costs nothing and is switched on
-// and off. It shows all that a provider has to do, in one folder; docs/extend.md walks through it. rack.go is the cloud, whose real
-// machines two functions would switch; provider.go is the rest: here each machine is a process of this host.
+// Package rack is the smallest cloud: a rack of so many machines of one type, which are switched on and off. It shows all that a provider
+// has to do, in one folder; docs/extend.md walks through it. Here each machine is a process of this host.
 package rack
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"reflect"
-	"sync"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
 	"time"
 
+	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/market/trace"
+	"github.com/tierml/tierml/planner/local"
+	"github.com/tierml/tierml/providers"
+	"github.com/tierml/tierml/providers/boot"
 	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/provisioner/adapter"
+	"github.com/tierml/tierml/tiers/node"
 )
 
-// Rack is so many machines. It may be used by several goroutines.
-type Rack struct {
-	// On and Off switch a slot; nil = nothing is switched. On gets the machine's name and the user data of the launch.
-	On  func(slot int, id provisioner.InstanceID, userData string) error
-	Off func(slot int) error
-	// Now is the time; market and wall-clock time are the same here.
-	Now func() time.Time
+const (
+	name     = "rack"         // in cloud: of job files, and in pools
+	kind     = "pc"           // the only type of machine
+	variable = "RACK_MACHINE" // where a machine finds its folder
+)
 
-	mu       sync.Mutex
-	slots    []bool // in use
-	machines []*machine
-	requests map[string]provisioner.Request // by cluster and token
-	changed  chan struct{}                  // closed and replaced at every change
+func init() { providers.Register(provider{}) }
+
+// block is the rack's part of a job file.
+type block struct {
+	config.Installation
+	// Machines are how many the rack has. Required.
+	Machines int `yaml:"machines"`
+	// Power is what an hour of a machine costs. Default 1 cent.
+	Power market.USD `yaml:"power"`
 }
 
-type machine struct {
-	provisioner.Instance
-	cluster string
-	slot    int
-}
-
-// New makes a rack of so many machines.
-func New(machines int) *Rack {
-	return &Rack{Now: time.Now, slots: make([]bool, machines), requests: map[string]provisioner.Request{}, changed: make(chan struct{})}
-}
-
-// Cluster is the rack as one cluster sees it: it lists its own machines only.
-func (r *Rack) Cluster(name string) provisioner.Cloud { return cluster{Rack: r, name: name} }
-
-type cluster struct {
-	provisioner.Basic // a rack has nothing of what is optional
-	*Rack
-	name string
-}
-
-// Traits says what this provider can do: it has no prices to bid on, and never warns.
-func (cluster) Traits() provisioner.Traits { return provisioner.Traits{Provider: "rack"} }
-
-// Launch switches machines on. The token makes it idempotent: the same request gives the same machines, whatever has become
-// of them, and another request with a used token is refused. A controller that crashed may ask again.
-func (c cluster) Launch(ctx context.Context, q provisioner.Request) ([]provisioner.Instance, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
+// Check checks what only a rack has.
+func (b *block) Check(c *config.Checker) {
+	config.Default(c, "power", &b.Power, market.Dollar/100)
+	if b.Machines < 1 {
+		c.Fault("machines", "is missing: how many has the rack?", "below rack:, add machines: 10")
 	}
-	if err := q.Validate(c.Traits()); err != nil {
-		return nil, err
+}
+
+// provider sells the machines of a rack.
+type provider struct{ providers.Base }
+
+func (provider) Facts() providers.Facts {
+	return providers.Facts{
+		Provider: config.Provider{
+			Name: name, Title: "the rack", New: func() config.Block { return &block{} }, Store: "https", Rules: "rack-power", Region: "cellar",
+			ControllerType: kind, Examples: map[string]string{"machines": "machines: 10", "power": "power: $0.01"},
+		},
+		NoBids: true, Books: []market.RuleBook{market.BySecond{Name: "rack-power"}.Book()},
+		ScriptInUserData: true, Mark: "the name of the cluster ", Refused: "no credentials: whoever can start a process here may use it",
+		Undoable: map[string]string{"evict": "a rack never warns", "rebalance": "a rack never warns"},
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	key := c.name + " " + q.Token
-	if before, used := c.requests[key]; used {
-		if !reflect.DeepEqual(before, q) {
-			return nil, fmt.Errorf("launching: %w: the token %q has been used for another request", provisioner.ErrInvalid, q.Token)
+}
+
+// Market has one pool, at a price that never changes; on demand a machine costs twice that.
+func (provider) Market(_ context.Context, job *config.Job, _ string) (*local.Market, error) {
+	b := job.Block.(*block)
+	pool := market.Pool{Provider: name, Region: b.Region, Zone: b.Region + "-a", Type: kind, Class: market.Spot}
+	types := []market.InstanceType{{Name: kind, VCPU: 2, MemoryMiB: 4096, OnDemand: 2 * b.Power}}
+	prices := map[market.Pool][]market.PricePoint{pool: {{At: job.Local.Start.Add(-30 * 24 * time.Hour), Price: b.Power}}}
+	return &local.Market{Trace: &trace.Trace{Markets: trace.Of(prices)}, Catalog: market.NewCatalog(b.Region, types),
+		Sources: []string{"Prices: what power costs, by the job file."}}, nil
+}
+
+// Open takes a rack that is all this process's own.
+func (provider) Open(_ context.Context, job *config.Job, s providers.Session) (providers.Account, error) {
+	b := job.Block.(*block)
+	home, err := os.MkdirTemp("", "rack-")
+	if err != nil {
+		return nil, fmt.Errorf("making a place for the rack's machines: %w", err)
+	}
+	cloud := newRack(home, b.Machines).Cluster(strings.TrimSpace(b.Cluster + " " + s.Run))
+	return providers.Plain{Cloud: cloud, Planned: providers.PlannedPrices(s.Offers), Controllerless: "a rack has no machine for a controller"}, nil
+}
+
+// rack is the switches.
+type rack struct {
+	home    string // a folder for each machine
+	size    int
+	started int
+	running map[provisioner.InstanceID]*exec.Cmd
+}
+
+func newRack(home string, size int) *adapter.Machines {
+	r := &rack{home: home, size: size, running: map[provisioner.InstanceID]*exec.Cmd{}}
+	return &adapter.Machines{Traits: provisioner.Traits{Provider: name}, Now: time.Now, Start: r.start, End: r.end}
+}
+
+// start switches machines on, until one does not start or all are on.
+func (r *rack) start(q provisioner.Request) (ids []provisioner.InstanceID, err error) {
+	for len(ids) < q.Count {
+		if len(r.running) == r.size {
+			return ids, fmt.Errorf("%w: all %d machines of the rack are in use", provisioner.ErrNoCapacity, r.size)
 		}
-		return c.list(func(m *machine) bool { return m.Token == q.Token }), nil
-	}
-	var made []*machine
-	for slot, taken := range c.slots {
-		if taken || len(made) == q.Count {
-			continue
+		r.started++
+		id := provisioner.InstanceID(fmt.Sprintf("rack-%04d", r.started))
+		dir := filepath.Join(r.home, string(id))
+		if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, "user-data"), []byte(q.UserData), 0o600)); err != nil {
+			return ids, fmt.Errorf("%w: %w", provisioner.ErrTemporary, err)
 		}
-		id := provisioner.InstanceID(fmt.Sprintf("rack-%04d-%d", len(c.machines)+len(made), slot))
-		if c.On != nil {
-			if err := c.On(slot, id, q.UserData); err != nil {
-				continue // a broken machine is one that cannot be had
-			}
+		cmd := exec.Command("bash", filepath.Join(dir, "user-data"))
+		cmd.Env = append(os.Environ(), variable+"="+dir, "TIERML_HOME="+dir, "TIERML_POWER_OFF=true")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		if err := cmd.Start(); err != nil {
+			return ids, fmt.Errorf("%w: %w", provisioner.ErrTemporary, err)
 		}
-		c.slots[slot] = true
-		made = append(made, &machine{cluster: c.name, slot: slot, Instance: provisioner.Instance{
-			ID: id, Pool: q.Pool, Bid: q.Bid, Token: q.Token,
-			State: provisioner.Running, Launched: c.Now().UTC().Truncate(time.Second), Tags: q.Tags,
-		}})
+		r.running[id], ids = cmd, append(ids, id)
 	}
-	if len(made) == 0 {
-		return nil, fmt.Errorf("launching: %w: all %d machines of the rack are in use", provisioner.ErrNoCapacity, len(c.slots))
-	}
-	c.requests[key] = q
-	c.machines = append(c.machines, made...)
-	c.wake()
-	return c.list(func(m *machine) bool { return m.Token == q.Token }), nil
+	return ids, nil
 }
 
-// Terminate switches machines off. An ended or unknown machine is no error: the caller may be repeating a request.
-func (c cluster) Terminate(ctx context.Context, ids ...provisioner.InstanceID) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, m := range c.machines {
-		for _, id := range ids {
-			if m.ID != id || m.cluster != c.name || m.State == provisioner.Terminated {
-				continue
-			}
-			if c.Off != nil {
-				if err := c.Off(m.slot); err != nil {
-					return fmt.Errorf("switching %s off: %w: %w", id, provisioner.ErrTemporary, err)
-				}
-			}
-			c.slots[m.slot] = false
-			m.State, m.Ended, m.EndedBy, m.Reason = provisioner.Terminated, c.Now().UTC().Truncate(time.Second), market.ByUser, "switched off"
-		}
-	}
-	c.wake()
+// end switches a machine off. It may have ended by itself.
+func (r *rack) end(id provisioner.InstanceID) error {
+	_ = syscall.Kill(-r.running[id].Process.Pid, syscall.SIGKILL)
+	_ = r.running[id].Wait()
+	delete(r.running, id)
 	return nil
 }
 
-// List returns every machine of the cluster, also those that have ended.
-func (c cluster) List(ctx context.Context) ([]provisioner.Instance, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.list(func(*machine) bool { return true }), nil
+// Boot fetches the program from a web server.
+func (provider) Boot(at *config.Installation) providers.Boot {
+	return providers.Boot{Fetch: boot.Curl(at.Program.URL), Environment: providers.Variable + "=" + name}
 }
 
-// Notify reports machines that have ended, each once, until ctx is done.
-func (c cluster) Notify(ctx context.Context, f func(provisioner.Notice)) error {
-	told := map[provisioner.InstanceID]bool{}
-	for {
-		c.mu.Lock()
-		ended, changed := c.list(func(m *machine) bool { return m.State == provisioner.Terminated && !told[m.ID] }), c.changed
-		c.mu.Unlock()
-		for _, i := range ended {
-			if ctx.Err() != nil {
-				return nil
-			}
-			told[i.ID] = true
-			f(provisioner.Notice{Kind: provisioner.Ended, ID: i.ID, Instance: i})
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-changed:
-		}
-	}
-}
-
-// list returns copies of the cluster's machines that pass, sorted as the contract wants them; the lock is held.
-func (c cluster) list(pass func(*machine) bool) (list []provisioner.Instance) {
-	for _, m := range c.machines {
-		if m.cluster == c.name && pass(m) {
-			list = append(list, m.Instance)
-		}
-	}
-	provisioner.SortInstances(list)
-	return list
-}
-
-// wake notifies the watchers; the lock is held.
-func (r *Rack) wake() {
-	close(r.changed)
-	r.changed = make(chan struct{})
+// Metadata is a machine's folder.
+func (provider) Metadata(clock.Mapping, *slog.Logger) node.Machine {
+	dir := os.Getenv(variable)
+	return providers.Given{ID: filepath.Base(dir), Type: kind, UserDataFile: filepath.Join(dir, "user-data")}
 }

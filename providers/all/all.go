@@ -2,12 +2,6 @@
 package all
 
 import (
-	"github.com/tierml/tierml/providers"
-	"github.com/tierml/tierml/providers/ec2"
-	"github.com/tierml/tierml/providers/gce"
+	_ "github.com/tierml/tierml/providers/ec2"
+	_ "github.com/tierml/tierml/providers/gce"
 )
-
-func init() {
-	providers.Register(ec2.Provider{}) // the first is the default
-	providers.Register(gce.Provider{})
-}

@@ -2,9 +2,4 @@
 
 package all
 
-import (
-	"github.com/tierml/tierml/providers"
-	"github.com/tierml/tierml/providers/kube"
-)
-
-func init() { providers.Register(kube.Provider{}) } // not in the ordinary program: see package kube
+import _ "github.com/tierml/tierml/providers/kube" // not in the ordinary program: see package kube

@@ -46,7 +46,7 @@ var Terms = config.Provider{
 		"controller.url": "url: https://tierml.example.com", "controller.network": "network: [sg-0b]", "controller.type": "type: t3.small",
 		"controller.disk": "disk: 30GB",
 	},
-	Play: &config.Play{Rules: "ec2-2017", Notice: 4 * time.Second},
+	Play: &config.Play{Default: true, Rules: "ec2-2017", Notice: 4 * time.Second},
 }
 
 // Check is of what only EC2 has.

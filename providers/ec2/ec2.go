@@ -9,7 +9,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/doctor"
@@ -27,7 +26,9 @@ import (
 )
 
 // Provider is EC2.
-type Provider struct{}
+type Provider struct{ providers.Base }
+
+func init() { providers.Register(Provider{}) }
 
 const notSent = "EC2 sends true notices and recommendations by its Fault Injection Service only, which needs an experiment and a role of " +
 	"its own (aws:ec2:send-spot-instance-interruptions)"
@@ -131,11 +132,6 @@ func (Provider) Try(ctx context.Context, job *config.Job, pools []market.Pool) (
 // Checks are those of a job with cloud: ec2.
 func (Provider) Checks(job *config.Job) []doctor.Check {
 	return checks(job, func(ctx context.Context) (doctorAPI, error) { return api.New(ctx, configOf(job)) })
-}
-
-// Pace is EC2's: it limits calls, and answers at once.
-func (Provider) Pace(*config.Job) providers.Pace {
-	return providers.Pace{Prices: time.Minute, Calls: 2 * time.Minute, Lease: 15 * time.Minute}
 }
 
 // Boot fetches a program in S3 with the AWS command line, and ends a copy that stalls.

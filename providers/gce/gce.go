@@ -28,6 +28,8 @@ import (
 // Provider is Compute Engine.
 type Provider struct{}
 
+func init() { providers.Register(Provider{}) }
+
 // Facts is what is to be known of Compute Engine as data.
 func (Provider) Facts() providers.Facts {
 	return providers.Facts{
@@ -67,14 +69,9 @@ func (Provider) Open(ctx context.Context, job *config.Job, s providers.Session) 
 	if err != nil {
 		return nil, err
 	}
-	prices := listed{cloud, map[market.Pool]*market.History{}}
-	for _, o := range s.Offers {
-		prices.history[o.Pool] = o.History
-	}
-	if of(job).Prices != "" {
-		return prices, nil
-	}
-	return &orListed{Account: cloud, list: prices}, nil
+	prices := &orPlanned{Account: cloud, planned: providers.PlannedPrices(s.Offers)}
+	prices.denied.Store(of(job).Prices != "") // the job's own list holds: nobody is asked
+	return prices, nil
 }
 
 // Market is what Compute Engine sells to a job.

@@ -255,12 +255,12 @@ func TestMarket(t *testing.T) {
 	}
 }
 
-// A price list answers as the provider does: the price in force first, and what it becomes.
-func TestListedPrices(t *testing.T) {
+// A plan's prices answer as the provider does: the price in force first, and what it becomes.
+func TestPlannedPrices(t *testing.T) {
 	start := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	pool := gcePool("us-central1-a", "n2-standard-4")
-	prices := listed{history: map[market.Pool]*market.History{pool: market.NewHistory([]market.PricePoint{
-		{At: start, Price: 1}, {At: start.Add(time.Hour), Price: 2}, {At: start.Add(2 * time.Hour), Price: 3}, {At: start.Add(5 * time.Hour), Price: 4}})}}
+	prices := providers.Planned{pool: market.NewHistory([]market.PricePoint{
+		{At: start, Price: 1}, {At: start.Add(time.Hour), Price: 2}, {At: start.Add(2 * time.Hour), Price: 3}, {At: start.Add(5 * time.Hour), Price: 4}})}
 	got, err := prices.SpotPrices(t.Context(), []market.Pool{pool, gcePool("us-central1-b", "n2-standard-4")}, start.Add(90*time.Minute), start.Add(3*time.Hour))
 	if err != nil || len(got) != 1 || len(got[pool]) != 2 || got[pool][0].Price != 2 || got[pool][1].Price != 3 {
 		t.Errorf("%v, %v", got, err)
@@ -282,10 +282,10 @@ func (r *refusing) SpotPrices(context.Context, []market.Pool, time.Time, time.Ti
 func (r *refusing) Traits() provisioner.Traits { return provisioner.Traits{Leases: true} }
 
 // A run whose history of prices may not be asked goes by the list, and asks no more; leases are renewed behind the list, too.
-func TestOrListed(t *testing.T) {
+func TestOrPlanned(t *testing.T) {
 	start, pool := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC), gcePool("us-central1-a", "n2-standard-4")
 	cloud := &refusing{err: provisioner.ErrTemporary}
-	o := &orListed{Account: cloud, list: listed{cloud, map[market.Pool]*market.History{pool: market.NewHistory([]market.PricePoint{{At: start, Price: market.Dollar}})}}}
+	o := &orPlanned{Account: cloud, planned: providers.Planned{pool: market.NewHistory([]market.PricePoint{{At: start, Price: market.Dollar}})}}
 	ask := func() (int, error) {
 		prices, err := o.SpotPrices(t.Context(), []market.Pool{pool}, start, start.Add(time.Hour))
 		return len(prices[pool]), err

@@ -4,7 +4,6 @@ package kube
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -21,13 +20,14 @@ import (
 	"github.com/tierml/tierml/providers"
 	"github.com/tierml/tierml/providers/kube/api"
 	"github.com/tierml/tierml/provisioner"
-	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
 	"github.com/tierml/tierml/tiers/node"
 )
 
 // Provider is a Kubernetes cluster.
-type Provider struct{}
+type Provider struct{ providers.Base }
+
+func init() { providers.Register(Provider{}) }
 
 // Facts is what is to be known of clusters as data. Seconds are what clouds bill nodes by.
 func (Provider) Facts() providers.Facts {
@@ -48,11 +48,8 @@ func (Provider) Open(_ context.Context, job *config.Job, s providers.Session) (p
 	if err != nil {
 		return nil, err
 	}
-	a := account{cloud, map[market.Pool]*market.History{}}
-	for _, o := range s.Offers {
-		a.prices[o.Pool] = o.History
-	}
-	return a, nil
+	return providers.Plain{Cloud: cloud, Planned: providers.PlannedPrices(s.Offers),
+		Controllerless: "on Kubernetes a controller is installed with the chart in deploy/kubernetes/chart: docs/kubernetes.md"}, nil
 }
 
 func open(job *config.Job, s providers.Session) (*api.Cloud, error) {
@@ -67,36 +64,6 @@ func open(job *config.Job, s providers.Session) (*api.Cloud, error) {
 		Nodes: api.Nodes(b.Nodes), Queue: b.Queue, Notice: b.Notice, Expires: s.Expires, Clock: s.Clock, Log: s.Log,
 	})
 }
-
-// account is a run's access to a cluster, with the prices of its plan: a cluster reports none.
-type account struct {
-	*api.Cloud
-	prices map[market.Pool]*market.History
-}
-
-func (a account) SpotPrices(_ context.Context, pools []market.Pool, since, until time.Time) (map[market.Pool][]market.PricePoint, error) {
-	prices := map[market.Pool][]market.PricePoint{}
-	for _, p := range pools {
-		h := a.prices[p]
-		if h == nil {
-			continue // unknown
-		}
-		if inForce, ok := h.Until(since).Last(); ok {
-			prices[p] = append(prices[p], inForce)
-		}
-		prices[p] = append(prices[p], h.Points(since, until)...)
-	}
-	return prices, nil
-}
-
-// Controllers are not started by the command here: the chart installs one.
-func (account) Controllers(context.Context) ([]provisioner.Controller, error) { return nil, nil }
-
-func (account) StartController(context.Context, provisioner.ControllerRequest) (provisioner.Controller, error) {
-	return provisioner.Controller{}, fmt.Errorf("%w: on Kubernetes a controller is installed with the chart in deploy/kubernetes/chart: docs/kubernetes.md", provisioner.ErrInvalid)
-}
-
-func (account) EndController(context.Context, provisioner.Controller) error { return nil }
 
 // Market is what the cluster's nodes cost.
 func (Provider) Market(ctx context.Context, job *config.Job, _ string) (*local.Market, error) {
@@ -139,32 +106,14 @@ func (Provider) Pace(*config.Job) providers.Pace {
 // Boot is nothing: images have the program.
 func (Provider) Boot(*config.Installation) providers.Boot { return providers.Boot{} }
 
-// Place is nothing: see StartController.
-func (Provider) Place(*config.Job) (network, zones []string) { return nil, nil }
-
 // Metadata is what a pod was given: its environment, a Secret, and SIGTERM.
-func (Provider) Metadata(m clock.Mapping, log *slog.Logger) node.Machine { return metadata{m, log} }
-
-type metadata struct {
-	mapping clock.Mapping
-	log     *slog.Logger
+func (Provider) Metadata(m clock.Mapping, log *slog.Logger) node.Machine {
+	return providers.Given{ID: os.Getenv(api.EnvPod), Type: os.Getenv(api.EnvType), UserDataFile: filepath.Join(os.Getenv(api.EnvSecret), api.UserDataKey),
+		Warnings: func(ctx context.Context, f func(tiers.Warned)) error { return warnings(ctx, m, log, f) }}
 }
 
-func (metadata) Identity(context.Context) (node.Identity, error) {
-	name := os.Getenv(api.EnvPod)
-	if name == "" {
-		return node.Identity{}, errors.New(api.EnvPod + " is not set: this is no pod of a run")
-	}
-	return node.Identity{Instance: ps.ServerID(name), Type: os.Getenv(api.EnvType)}, nil
-}
-
-func (metadata) UserData(context.Context) (string, error) {
-	text, err := os.ReadFile(filepath.Join(os.Getenv(api.EnvSecret), api.UserDataKey))
-	return string(text), err
-}
-
-// Watch passes SIGTERM on as a warning: the kubelet sends it at the beginning of a pod's grace, whoever ends the pod.
-func (m metadata) Watch(ctx context.Context, f func(tiers.Warned)) error {
+// warnings passes SIGTERM on: the kubelet sends it at the beginning of a pod's grace, whoever ends the pod.
+func warnings(ctx context.Context, m clock.Mapping, log *slog.Logger, f func(tiers.Warned)) error {
 	notice, err := time.ParseDuration(os.Getenv(api.EnvNotice))
 	if err != nil {
 		notice = defaultNotice
@@ -177,8 +126,8 @@ func (m metadata) Watch(ctx context.Context, f func(tiers.Warned)) error {
 		case <-ctx.Done():
 			return nil
 		case <-signals:
-			m.log.Info("the pod will be ended", "within", notice)
-			f(tiers.Warned{Deadline: m.mapping.At(clock.Wall().Add(notice))})
+			log.Info("the pod will be ended", "within", notice)
+			f(tiers.Warned{Deadline: m.At(clock.Wall().Add(notice))})
 		}
 	}
 }

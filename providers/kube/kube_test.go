@@ -25,13 +25,10 @@ import (
 	"github.com/tierml/tierml/doctor"
 	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/market"
-	"github.com/tierml/tierml/providers"
 	"github.com/tierml/tierml/providers/kube/api"
 	"github.com/tierml/tierml/provisioner"
 	"github.com/tierml/tierml/tiers"
 )
-
-func init() { providers.Register(Provider{}) }
 
 // load reads a job with more lines below kubernetes.
 func load(t *testing.T, more string) (*config.Job, error) {

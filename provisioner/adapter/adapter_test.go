@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
 )
 
@@ -103,4 +104,42 @@ func TestWatchEndsWithItsContext(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// Machines that cannot be ended stay, others end; a launch that got some has not failed, and one that got none may be tried again.
+func TestMachines(t *testing.T) {
+	broken, free := errors.New("broken"), 2
+	m := &Machines{Traits: provisioner.Traits{Provider: "own"}, Now: func() time.Time { return time.Unix(100, 5) },
+		Start: func(r provisioner.Request) (ids []provisioner.InstanceID, err error) {
+			for ; free > 0 && len(ids) < r.Count; free-- {
+				ids = append(ids, provisioner.InstanceID(r.Token+string(rune('a'+free))))
+			}
+			return ids, provisioner.ErrNoCapacity
+		},
+		End: func(id provisioner.InstanceID) error {
+			if id == "xb" {
+				return broken
+			}
+			return nil
+		}}
+	cloud := m.Cluster("c")
+	pool := market.Pool{Provider: "own", Region: "r", Zone: "r-a", Type: "t", Class: market.OnDemand}
+	got, err := cloud.Launch(t.Context(), provisioner.Request{Token: "x", Pool: pool, Count: 3})
+	if err != nil || len(got) != 2 || got[0].ID != "xb" || !got[0].Launched.Equal(time.Unix(100, 0)) {
+		t.Fatalf("%v, %v", got, err)
+	}
+	second := provisioner.Request{Token: "y", Pool: pool, Count: 1}
+	if _, err := cloud.Launch(t.Context(), second); !errors.Is(err, provisioner.ErrNoCapacity) {
+		t.Errorf("a full provider: %v", err)
+	}
+	free = 1
+	if got, err := cloud.Launch(t.Context(), second); err != nil || len(got) != 1 {
+		t.Errorf("tried again: %v, %v", got, err)
+	}
+	if err := cloud.Terminate(t.Context(), "xb", "xc"); !errors.Is(err, broken) || !provisioner.Retryable(err) {
+		t.Errorf("ended with %v", err)
+	}
+	if live := m.Live(); len(live) != 2 || live[0].ID != "xb" || live[1].Token != "y" {
+		t.Errorf("%v live", live)
+	}
 }
