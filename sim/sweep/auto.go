@@ -120,7 +120,7 @@ func (c *Chooser) At(ctx context.Context, now time.Time) (planner.Choice, error)
 		c.kept.recall(c, k, samples)
 	}
 	seen, dropped, left := map[*candidate]int{}, map[string]string{}, c.candidates
-	for _, n := range rounds(len(samples)) {
+	for _, n := range rounds(len(samples), c.large()) {
 		if err := c.simulate(ctx, left, samples[:n]); err != nil {
 			return planner.Choice{}, err
 		}
@@ -142,9 +142,16 @@ func (c *Chooser) At(ctx context.Context, now time.Time) (planner.Choice, error)
 	return choice, nil
 }
 
+// large reports whether the fleet is so large that each start takes long: then plans look at fewer.
+func (c *Chooser) large() bool { return betweenStarts(&c.job) > pastEvery }
+
 // rounds are from how many starts candidates are simulated before those that are clearly worse are dropped.
-func rounds(samples int) (out []int) {
-	for _, part := range []int{4, 2} {
+func rounds(samples int, large bool) (out []int) {
+	parts := []int{8, 4, 2}
+	if !large {
+		parts = parts[1:]
+	}
+	for _, part := range parts {
 		if n := samples / part; n >= planner.MinTrials {
 			out = append(out, n)
 		}
@@ -166,7 +173,7 @@ func (c *Chooser) Estimate(in planner.Input) (planner.Forecast, error) {
 	defer c.mu.Unlock()
 	chosen := c.candidates[slices.IndexFunc(c.candidates, func(k *candidate) bool { return k.name == choice.Policy })]
 	all, last, every := c.samples(in.Now), c.last(in.Now), time.Duration(pastEvery)
-	if betweenStarts(&c.job) > every { // a large fleet, of which each start takes long
+	if c.large() {
 		every *= 2
 	}
 	samples := slices.DeleteFunc(slices.Clone(all), func(s planner.Sample) bool {
@@ -221,7 +228,8 @@ func (c *Chooser) trials(judgedBy map[*candidate]int, dropped map[string]string,
 	return out
 }
 
-// samples are the past starts that a decision looks at. The first quarter of them is spread over all times, and so is the first half.
+// samples are the past starts that a decision looks at. The first eighth of them is spread over all times, and so are the first quarter
+// and the first half.
 func (c *Chooser) samples(now time.Time) (out []planner.Sample) {
 	var all []planner.Sample
 	last := c.last(now)
@@ -239,8 +247,8 @@ func (c *Chooser) samples(now time.Time) (out []planner.Sample) {
 			all = append(all, planner.Sample{Start: start, Weight: spread * halved(age, pastHalf)})
 		}
 	}
-	for _, first := range []int{0, 2, 1, 3} {
-		for i := first; i < len(all); i += 4 {
+	for _, first := range []int{0, 4, 2, 6, 1, 5, 3, 7} {
+		for i := first; i < len(all); i += 8 {
 			out = append(out, all[i])
 		}
 	}

@@ -179,6 +179,7 @@ func anyPriceAt(pools []bidding.Candidate, at time.Time) bool {
 // prices and the job's script takes machines there.
 func Predict(cfg sim.Config) (planner.Run, error) {
 	cfg.Hazard = nil
+	cfg.Policy = caching(cfg.Policy, newRecollection(time.Hour))
 	r, err := sim.Run(cfg)
 	return runOf(r), err
 }
