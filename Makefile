@@ -266,7 +266,7 @@ HELM := $(CACHE)/kube/helm
 CHART := deploy/kubernetes/chart
 manifests: $(HELM) ## deploy/kubernetes/*.yaml from the chart, for those who have no Helm
 	@sum=$$(find $(CHART) -type f | LC_ALL=C sort | xargs cat | sha256sum | cut -d' ' -f1); \
-	for one in 'tierml --set=namespace.create=true --set=controller.enabled=false' 'controller --set=image=registry.example.com/tierml:latest --show-only=templates/controller.yaml'; do \
+	for one in 'tierml --set=namespace.create=true --set=controller.enabled=false' 'server --set=image=registry.example.com/tierml:latest --show-only=templates/server.yaml'; do \
 	  call="template tierml $(CHART) --namespace=tierml $${one#* }"; \
 	  { echo "# helm $$call"; echo "# Made by \`make manifests\` of the chart $$sum; change that."; $(HELM) $$call; } >deploy/kubernetes/$${one%% *}.yaml; done
 
@@ -377,7 +377,7 @@ clocks: ## the clocks of four jobs on shared hosts beside those of each alone (a
 
 .PHONY: pool
 POOL ?= 1
-pool: ## twenty jobs on shared hosts of a controller, and thirty random faults (POOL=seed, minutes)
+pool: ## twenty jobs on shared hosts of a job server, and thirty random faults (POOL=seed, minutes)
 	TIERML_TEST_POOL=$(POOL) $(GO) test ./cmd/tierml -count 1 -timeout 60m -run TestTwentyJobsAndThirtyFaults -v
 
 .PHONY: pool-costs

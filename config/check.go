@@ -395,7 +395,7 @@ func (c *checker) savings() {
 	}
 	switch at, isFile := c.place("checkpoint.to", &k.To); {
 	case isFile && c.foreign != nil:
-		c.fault("checkpoint.to", "is a directory of the controller's host",
+		c.fault("checkpoint.to", "is a directory of the job server's host",
 			"name a store, such as s3://BUCKET/PREFIX, or remove the line: then it is in the run's directory there")
 	case isFile && !filepath.IsAbs(k.To):
 		k.To = filepath.Join(c.dir, k.To)
@@ -437,7 +437,7 @@ func (c *checker) path(field string, path *string) {
 		*path = absolute
 	}
 	if c.foreign != nil && (!filepath.IsAbs(written) || !c.foreign.file(*path)) {
-		c.fault(field, "names a file of the controller's host", "let `tierml run` upload it, or start the controller with --allow and the file's directory")
+		c.fault(field, "names a file of the job server's host", "let `tierml run` upload it, or start the job server with --allow and the file's directory")
 		return
 	}
 	const instead = "write the path of a file, relative to the job file's folder"

@@ -84,8 +84,8 @@ func (c *checker) foreignStore(field string, at location.Place) {
 		if name == "endpoint" && c.foreign.Address(at.Settings().Get(name)) || slices.Contains(storeSettings, name) {
 			continue
 		}
-		c.fault(field, fmt.Sprintf("has the setting %s, which a job sent to a controller may not have", name),
-			"leave it out, and set it in the controller's environment (AWS_ENDPOINT_URL_S3), or start the controller with --allow and the address")
+		c.fault(field, fmt.Sprintf("has the setting %s, which a job sent to a job server may not have", name),
+			"leave it out, and set it in the job server's environment (AWS_ENDPOINT_URL_S3), or start the job server with --allow and the address")
 	}
 }
 
@@ -116,19 +116,19 @@ func (c *checker) foreignText(field, text string) {
 		// Machines fetch it, with their own rights.
 	case strings.HasSuffix(field, ".endpoint"):
 		if !c.foreign.Address(text) {
-			c.fault(field, "would have the controller ask, with its rights, an address of the job's choice", "leave it out, or start the controller with --allow and the address")
+			c.fault(field, "would have the job server ask, with its rights, an address of the job's choice", "leave it out, or start the job server with --allow and the address")
 		}
 	case strings.HasSuffix(field, ".listen"):
 		if _, port, err := net.SplitHostPort(text); err == nil && port != "0" {
-			c.fault(field, "takes a port of the controller's host", "leave it out, or write port 0: any that is free")
+			c.fault(field, "takes a port of the job server's host", "leave it out, or write port 0: any that is free")
 		}
 	case strings.Contains(field, ".controller."):
 		if named := c.job.Installation(); named != nil && named.Controller.Named() {
-			c.fault(field, "says how a controller is reached, to the controller itself", "leave the block controller out")
+			c.fault(field, "says how a job server is reached, to the job server itself", "leave the block controller out")
 		}
 	case field == "alerts.url":
 		if u, err := url.Parse(text); err != nil || inward(u.Hostname()) && !c.foreign.Address(text) {
-			c.fault(field, "is an address of the controller's own host or network", "start the controller with --alert-url-file, or with --allow and the address")
+			c.fault(field, "is an address of the job server's own host or network", "start the job server with --alert-url-file, or with --allow and the address")
 		}
 	case strings.Contains(text, "://"):
 		c.fault(field, "is an address, where none is expected", "leave it out")

@@ -40,7 +40,7 @@ func (j *Job) Settings() []byte {
 var plainEndpoint = regexp.MustCompile(`^https?://[A-Za-z0-9._:\[\]-]+(/[A-Za-z0-9._~/-]*)?$`)
 
 // Endpoints are the addresses of the cloud and of the store of checkpoints, where they are not the provider's own. Whoever starts a
-// controller with this job file allows them to the jobs that others send there.
+// job server with this job file allows them to the jobs that others send there.
 func (j *Job) Endpoints() (out []string, err error) {
 	at := j.Installation()
 	if at == nil {
@@ -55,7 +55,7 @@ func (j *Job) Endpoints() (out []string, err error) {
 			continue
 		}
 		if _, plain := webAddress(address); !plain || !plainEndpoint.MatchString(address) {
-			return nil, j.Fault(field, "names an endpoint that a controller cannot allow", "write https://HOST, with a port if there is one")
+			return nil, j.Fault(field, "names an endpoint that a job server cannot allow", "write https://HOST, with a port if there is one")
 		}
 		out = append(out, address)
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A controller that is started with a job file takes jobs that name the file's own endpoints, and no others.
+// A job server that is started with a job file takes jobs that name the file's own endpoints, and no others.
 func TestEndpointsAreAllowed(t *testing.T) {
 	file := func(ec2 string) string {
 		path := filepath.Join(t.TempDir(), "job.yaml")

@@ -129,8 +129,8 @@ func (c *checker) userProgram() {
 		c.fault("cloud", "none has no machines to run a program on", "write cloud: local, or start the program by hand")
 	}
 	if c.foreign != nil && j.Cloud == CloudLocal && !c.foreign.programs() {
-		c.fault("run", "would run commands on the controller's own host: machines of cloud: local are processes there",
-			"write another cloud, or start the controller with --allow "+AllowPrograms)
+		c.fault("run", "would run commands on the job server's own host: machines of cloud: local are processes there",
+			"write another cloud, or start the job server with --allow "+AllowPrograms)
 	}
 	for _, field := range []string{"reliable", "stages"} {
 		if c.written(field) {
@@ -215,7 +215,7 @@ func (c *checker) environment() {
 		switch {
 		case c.foreign != nil: // its value comes with the job
 			if secret.File != "" || secret.Env != "" && secret.Env != v {
-				c.fault(field, "names a variable or a file of the controller's host", "submit the job by `tierml run`, which sends the value along")
+				c.fault(field, "names a variable or a file of the job server's host", "submit the job by `tierml run`, which sends the value along")
 			}
 			secret = Secret{Env: v}
 		case secret.Env != "" && secret.File != "":

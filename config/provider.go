@@ -31,7 +31,7 @@ type Provider struct {
 	// Rules is the rule book that its machines are billed by, and Notice the warning that it promises.
 	Rules  string
 	Notice time.Duration
-	// Region and ControllerType are a usual region and machine type for a controller.
+	// Region and ControllerType are a usual region and machine type for a job server.
 	Region, ControllerType string
 	// Examples show in messages how fields of the block are written, by their path in it.
 	Examples map[string]string

@@ -20,13 +20,13 @@ func TestSettingsOfTerraform(t *testing.T) {
 		"aws": {"region", "image", "program", "checkpoints", "subnets", "security_groups", "instance_profile", "cluster"},
 		"gcp": {"project", "region", "program", "checkpoints", "subnetwork", "service_account", "cluster"},
 	} {
-		text, err := os.ReadFile(filepath.Join("..", "terraform", module, "controller.tf"))
+		text, err := os.ReadFile(filepath.Join("..", "terraform", module, "server.tf"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		found := block.FindSubmatch(text)
 		if found == nil {
-			t.Fatalf("terraform/%s/controller.tf has no settings", module)
+			t.Fatalf("terraform/%s/server.tf has no settings", module)
 		}
 		var names []string
 		for _, n := range name.FindAllSubmatch(found[2], -1) {
@@ -46,7 +46,7 @@ func TestSettingsOfTerraform(t *testing.T) {
 		}
 		of := controller.FindSubmatch(text)
 		if of == nil {
-			t.Fatalf("terraform/%s/controller.tf does not say where the controller is", module)
+			t.Fatalf("terraform/%s/server.tf does not say where the job server is", module)
 		}
 		for _, n := range controllerName.FindAllSubmatch(of[1], -1) {
 			if field := string(found[1]) + ".controller." + string(n[1]); !slices.Contains(Fields(), field) {

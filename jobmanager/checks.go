@@ -15,7 +15,7 @@ import (
 	"github.com/tierml/tierml/sched"
 )
 
-// Setup is how a controller with a scheduler is to be started, for doctor: see Config and the flags of tierml controller.
+// Setup is how a job server with a scheduler is to be started, for doctor: see Config and the flags of tierml server.
 type Setup struct {
 	Scheduler string
 	Hosts     string // a file
@@ -103,11 +103,11 @@ func (x *examined) prices() (string, error) {
 func (x *examined) token() (string, error) {
 	switch _, err := access.Read(x.TokenFile); {
 	case err == nil:
-		return x.TokenFile + " has the controller's token", nil
+		return x.TokenFile + " has the job server's token", nil
 	case errors.Is(err, fs.ErrNotExist):
-		return "the controller makes one at its start, in " + x.TokenFile, nil
+		return "the job server makes one at its start, in " + x.TokenFile, nil
 	default:
-		return "", doctor.Wrong("mend the file, or remove it: the controller makes another", "%v", err)
+		return "", doctor.Wrong("mend the file, or remove it: the job server makes another", "%v", err)
 	}
 }
 
@@ -115,7 +115,7 @@ func (x *examined) token() (string, error) {
 func (x *examined) readGroups() (string, error) {
 	var err error
 	if x.groups, err = ReadGroups(x.Groups); err != nil {
-		return "", doctor.Wrong("docs/controller.md#groups has an example", "%v", err)
+		return "", doctor.Wrong("docs/server.md#groups has an example", "%v", err)
 	}
 	tokens := map[access.Sum]string{}
 	for _, name := range slices.Sorted(maps.Keys(x.groups)) {

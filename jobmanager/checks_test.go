@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/doctor"
 )
 
-// What doctor says about a controller with a scheduler and a job for it, before anybody waits for either.
+// What doctor says about a job server with a scheduler and a job for it, before anybody waits for either.
 func TestSetup(t *testing.T) {
 	s := newSite(t)
 	s.market()
@@ -61,7 +61,7 @@ func TestSetup(t *testing.T) {
 		{"no token yet", "token", hosts, nil, doctor.OK, "makes one"},
 		{"a bad token", "token", with(func(s *Setup) { s.TokenFile = token }), nil, doctor.Failed, "token"},
 		{"groups", "groups", with(func(s *Setup) { s.Groups = groups }), nil, doctor.OK, "2 groups with 2 tokens"},
-		{"no groups", "groups", with(func(s *Setup) { s.Groups = s.Hosts }), nil, doctor.Failed, "docs/controller.md#groups"},
+		{"no groups", "groups", with(func(s *Setup) { s.Groups = s.Hosts }), nil, doctor.Failed, "docs/server.md#groups"},
 		{"a common token", "groups", with(func(s *Setup) { s.Groups = common }), nil, doctor.Warning, "groups speech and vision have a token in common"},
 		{"a large quota", "groups", with(func(s *Setup) { s.Groups = large }), nil, doctor.Warning, "never more than 32"},
 		{"a job", "job's machines", hosts, job(), doctor.OK, "1 to 16 workers of the 16"},

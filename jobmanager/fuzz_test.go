@@ -18,9 +18,9 @@ import (
 	"github.com/tierml/tierml/jobmanager/call"
 )
 
-const secret = "a-token-that-opens" // of the fuzzed controller
+const secret = "a-token-that-opens" // of the fuzzed job server
 
-// FuzzAPI has a controller asked by whole HTTP requests, one after the other, by somebody with the token or without: nobody
+// FuzzAPI has a job server asked by whole HTTP requests, one after the other, by somebody with the token or without: nobody
 // gets in without it, nothing fails that is not the client's fault, no file is made outside of the directory, and memory is bounded.
 func FuzzAPI(f *testing.F) {
 	const sum = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824" // of "hello"

@@ -105,7 +105,7 @@ func readSums(n *yaml.Node, field string) (sums []access.Sum, err error) {
 // fieldsOf visits what a mapping has, each name once.
 func fieldsOf(n *yaml.Node, what string, visit func(name string, n *yaml.Node) error) error {
 	if n.Kind != yaml.MappingNode {
-		return at(n, "%s is not a mapping: docs/controller.md has an example", what)
+		return at(n, "%s is not a mapping: docs/server.md has an example", what)
 	}
 	var before []string
 	for i := 0; i+1 < len(n.Content); i += 2 {

@@ -34,7 +34,7 @@ func (m *Manager) keepHosts() error {
 		return err
 	}
 	if before, err := os.ReadFile(filepath.Join(m.hosts.dir, submittedFile)); err != nil || !bytes.Equal(before, text) {
-		m.cfg.Log.Warn("shared hosts keep the settings they were started with; to change them, stop them and restart the controller", "hosts", m.hosts.ID, "file", m.cfg.Hosts)
+		m.cfg.Log.Warn("shared hosts keep the settings they were started with; to change them, stop them and restart the job server", "hosts", m.hosts.ID, "file", m.cfg.Hosts)
 	}
 	return nil
 }
@@ -55,11 +55,11 @@ func (m *Manager) lacksHosts(j *job) string {
 		return ""
 	}
 	if m.hosts == nil {
-		return "the shared hosts have ended; start the controller with --hosts to start others"
+		return "the shared hosts have ended; start the job server with --hosts to start others"
 	}
 	switch _, err := os.Stat(filepath.Join(m.hosts.dir, desk.DoorFile)); {
 	case m.hosts.State.Over():
-		return fmt.Sprintf("the shared hosts, %s, have ended (%s); restart the controller to start others", m.hosts.ID, m.hosts.Why)
+		return fmt.Sprintf("the shared hosts, %s, have ended (%s); restart the job server to start others", m.hosts.ID, m.hosts.Why)
 	case err != nil || m.hosts.State != call.Running:
 		return fmt.Sprintf("the shared hosts, %s, are being started", m.hosts.ID)
 	}

@@ -64,7 +64,7 @@ func calls(m *Manager) map[string]served {
 			return err
 		}},
 		"GET /api/v1/": {access.Watch, func(http.ResponseWriter, *http.Request) error {
-			return refuse(http.StatusNotFound, "there is no such call; docs/controller.md lists them")
+			return refuse(http.StatusNotFound, "there is no such call; docs/server.md lists them")
 		}},
 	}
 }

@@ -119,7 +119,7 @@ func TestSubmitOverHTTP(t *testing.T) {
 	}
 }
 
-// Who follows a job hears of everything once, also over its run's death and the controller's.
+// Who follows a job hears of everything once, also over its run's death and the job server's.
 func TestFollowing(t *testing.T) {
 	s := newSite(t)
 	s.begin()

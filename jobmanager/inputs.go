@@ -73,7 +73,7 @@ func (in *inputs) serveUpload(w http.ResponseWriter, r *http.Request) error {
 	}
 	if err := in.take(path, want, http.MaxBytesReader(w, &incomingBody{incoming{from: r.Body, w: w, room: in.room}, r.Body}, in.cfg.MaxUpload)); err != nil {
 		if _, large := errors.AsType[*http.MaxBytesError](err); large {
-			return refuse(http.StatusRequestEntityTooLarge, "%s is larger than the %d MiB that this controller takes (--max-upload); put it into a "+
+			return refuse(http.StatusRequestEntityTooLarge, "%s is larger than the %d MiB that this job server takes (--max-upload); put it into a "+
 				"store and name it in the job file, such as train.data: s3://BUCKET/%[1]s", filepath.Base(path), in.cfg.MaxUpload>>20)
 		}
 		return err
@@ -163,7 +163,7 @@ func (in *inputs) load(path string) (*config.Job, error) {
 // coming is how files are called that are not there in full.
 const coming = ".coming-"
 
-// removeHalves removes what uploads left that a controller's end broke off.
+// removeHalves removes what uploads left that a job server's end broke off.
 func (in *inputs) removeHalves() {
 	halves, _ := filepath.Glob(filepath.Join(in.dir, "*", coming+"*")) // the pattern is right
 	for _, path := range halves {
@@ -207,7 +207,7 @@ type incomingBody struct {
 func (in *inputs) room(bytes int64) error {
 	free, err := in.free()
 	if err == nil && free < in.cfg.KeepFree+bytes {
-		return refuse(http.StatusInsufficientStorage, "the controller's disk has %d MiB left, of which %d MiB stay free for the runs there: remove inputs that "+
+		return refuse(http.StatusInsufficientStorage, "the job server's disk has %d MiB left, of which %d MiB stay free for the runs there: remove inputs that "+
 			"no job needs, or put the file into a store", free>>20, in.cfg.KeepFree>>20)
 	}
 	return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/tierml/tierml/jobmanager/call"
 )
 
-// facts are what can be known of a job, also by a controller that has just been started: from its record, its run's journal,
+// facts are what can be known of a job, also by a job server that has just been started: from its record, its run's journal,
 // and whether a process holds the run's directory.
 type facts struct {
 	stop      bool   // a user wants it to end
@@ -31,7 +31,7 @@ type verdict struct {
 // patience is how many starts in a row may bring a job no further.
 const patience = 5
 
-// judge is the whole of the controller's deciding: the same facts give the same verdict before and after a restart.
+// judge is the whole of the job server's deciding: the same facts give the same verdict before and after a restart.
 //
 // The cases are in the order of what is certain. A run that is active goes before all else, because its journal is not at its end. A wish to
 // resume goes before the journal's last word, which it is meant to undo, and is cleared by the start. The last word goes before wishes

@@ -113,16 +113,16 @@ type job struct {
 func Open(cfg Config) (*Manager, error) {
 	home, err := filepath.Abs(cfg.Home)
 	if err != nil {
-		return nil, fmt.Errorf("opening the controller's directory: %w", err)
+		return nil, fmt.Errorf("opening the job server's directory: %w", err)
 	}
 	cfg.Home = home
 	root := filepath.Join(home, rundir.Root)
 	if err := os.MkdirAll(root, 0o755); err != nil {
-		return nil, fmt.Errorf("opening the controller's directory: %w", err)
+		return nil, fmt.Errorf("opening the job server's directory: %w", err)
 	}
 	release, err := rundir.HoldUntil(home)
 	if err != nil {
-		return nil, fmt.Errorf("another controller has the directory %s: end it, or name another --directory", home)
+		return nil, fmt.Errorf("another job server has the directory %s: end it, or name another --directory", home)
 	}
 	m := &Manager{cfg: cfg, root: root, board: dashboard.New(root, cfg.Now, cfg.Log), wake: make(chan struct{}, 1), plans: make(chan struct{}, plansAtOnce), jobs: map[string]*job{}, decided: map[limited]budget.Decision{},
 		inputs: inputs{cfg, filepath.Join(home, inputsDir)}, release: release}
@@ -178,7 +178,7 @@ func (m *Manager) Run(ctx context.Context) {
 	}
 }
 
-// find judges every job that is not over as a controller before left it.
+// find judges every job that is not over as a job server before left it.
 func (m *Manager) find(ctx context.Context) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -187,7 +187,7 @@ func (m *Manager) find(ctx context.Context) {
 			continue
 		}
 		if rundir.Held(j.dir) {
-			m.cfg.Log.Info("a run of an earlier controller continues", "job", j.ID)
+			m.cfg.Log.Info("a run of an earlier job server continues", "job", j.ID)
 			m.supervise(ctx, j, nil)
 			continue
 		}
@@ -347,7 +347,7 @@ func admit(m *Manager, jobs int) error {
 		}
 	}
 	if waiting+jobs > m.cfg.MaxQueued {
-		return fmt.Errorf("%w: %d jobs wait already; stop one of them, or start the controller with a larger --max-queued", errFull, waiting)
+		return fmt.Errorf("%w: %d jobs wait already; stop one of them, or start the job server with a larger --max-queued", errFull, waiting)
 	}
 	return nil
 }
@@ -444,7 +444,7 @@ func (m *Manager) Resume(id string) error {
 	j := m.jobs[id]
 	switch {
 	case j == nil:
-		return fmt.Errorf("%s was not submitted: resume it by `tierml run --resume` on the controller's host", id)
+		return fmt.Errorf("%s was not submitted: resume it by `tierml run --resume` on the job server's host", id)
 	case j.State == call.Finished:
 		return errFinished
 	case !j.State.Over():

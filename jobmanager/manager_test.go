@@ -165,15 +165,15 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A controller that ends, however, ends no job: the next one finds what runs, passes wishes on to it and sees its end.
-func TestControllerComesBack(t *testing.T) {
+// A job server that ends, however, ends no job: the next one finds what runs, passes wishes on to it and sees its end.
+func TestServerComesBack(t *testing.T) {
 	s := newSite(t)
 	s.begin()
 	finishes, stops, waits := s.submit(), s.submit(), s.submit()
 	s.clocks(finishes, 1)
 	s.clocks(stops, 1)
-	if _, err := Open(s.cfg); err == nil || !strings.Contains(err.Error(), "another controller") {
-		t.Errorf("two controllers of one directory: %v", err)
+	if _, err := Open(s.cfg); err == nil || !strings.Contains(err.Error(), "another job server") {
+		t.Errorf("two job servers of one directory: %v", err)
 	}
 	s.begin()
 	for _, id := range []string{finishes, stops} {
@@ -190,7 +190,7 @@ func TestControllerComesBack(t *testing.T) {
 	s.until(waits, call.Running)
 }
 
-// What happened while there was no controller is seen by the next: ends, kills, and a host that went down.
+// What happened while there was no job server is seen by the next: ends, kills, and a host that went down.
 func TestWhatHappenedMeanwhile(t *testing.T) {
 	s := newSite(t)
 	s.cfg.MaxRunning = 4

@@ -85,7 +85,7 @@ func (o offered) refuses(job *config.Job) error {
 	a := o.asked(job)
 	switch room := o.room(a.Unit); {
 	case o.machines > 0 && job.Resources.VCPU > 0:
-		return errors.New("resources.vcpu: this controller grants jobs a number of machines (--slots): write count, such as count: 1..4")
+		return errors.New("resources.vcpu: this job server grants jobs a number of machines (--slots): write count, such as count: 1..4")
 	case o.machines == 0 && a.Unit[0] == 0:
 		return errors.New("resources.any_of: none of its types is in the catalog of the shared hosts")
 	case a.Least > room:

@@ -82,7 +82,7 @@ func (m *twin) Plan(s sched.State) sched.Plan {
 	live := grants.Decide(sched.EarlyFeedback{}, now, slots, all, others, m.last)
 	plan := sched.EarlyFeedback{}.Plan(s)
 	if worth := s.Market.Want(plan.Supply); live.Worth != worth || !slices.Equal(live.Leave, s.Market.TooMany(worth, s.Now)) {
-		m.t.Errorf("second %g: %d slots are worth their price in the dry run, and in the controller %d, where %v leave", s.Now, worth, live.Worth, live.Leave)
+		m.t.Errorf("second %g: %d slots are worth their price in the dry run, and in the job server %d, where %v leave", s.Now, worth, live.Worth, live.Leave)
 	}
 	for _, host := range live.Leave { // the dry run's fleet gives back by itself, at the end of what is paid for
 		m.supply.take(entry(journal.Entry{Kind: journal.Release, Instance: host}))
@@ -91,7 +91,7 @@ func (m *twin) Plan(s sched.State) sched.Plan {
 	left := sched.EarlyFeedback{}.Plan(without(s, live.Leave)) // in the dry run jobs are resized as these hosts go
 	for i, g := range left.Grants {
 		if l := live.Grants[i]; l.Job != g.Job || l.Action != g.Action || l.Workers != g.Workers || l.Why != g.Why {
-			m.t.Errorf("second %g: the dry run grants %+v, and the controller %+v", s.Now, g, l)
+			m.t.Errorf("second %g: the dry run grants %+v, and the job server %+v", s.Now, g, l)
 		}
 		if strings.Contains(g.Why, "$") {
 			m.priced++
@@ -139,7 +139,7 @@ func (m *twin) same(dry, live sched.State) {
 		return m
 	}
 	if !reflect.DeepEqual(exact(*dry.Market), exact(*live.Market)) {
-		m.t.Errorf("second %g: market %+v in the dry run, %+v in the controller", dry.Now, dry.Market, live.Market)
+		m.t.Errorf("second %g: market %+v in the dry run, %+v in the job server", dry.Now, dry.Market, live.Market)
 	}
 	for i := range dry.Jobs {
 		a, b := dry.Jobs[i], live.Jobs[i]
@@ -155,7 +155,7 @@ func (m *twin) same(dry, live sched.State) {
 			j.Rungs, j.Where = append([]float64{}, j.Rungs...), append([]sched.Place{}, j.Where...)
 		}
 		if fmt.Sprintf("%+v", a) != fmt.Sprintf("%+v", b) {
-			m.t.Errorf("second %g:\n%+v in the dry run\n%+v in the controller", dry.Now, a, b)
+			m.t.Errorf("second %g:\n%+v in the dry run\n%+v in the job server", dry.Now, a, b)
 		}
 	}
 }
@@ -206,8 +206,8 @@ func (steady) Plan(s bidding.State) (p bidding.Plan) {
 	return p
 }
 
-// The controller decides as the dry run does: two trials, one with a budget, on hosts that are bought as prices fall and are left as they rise.
-func TestTheControllerDecidesAsTheDryRun(t *testing.T) {
+// The job server decides as the dry run does: two trials, one with a budget, on hosts that are bought as prices fall and are left as they rise.
+func TestTheServerDecidesAsTheDryRun(t *testing.T) {
 	began := time.Unix(0, 0).UTC()
 	kind := market.InstanceType{Name: "c.x", VCPU: 4, MemoryMiB: 4, OnDemand: 2 * market.Dollar / 5}
 	var points []market.PricePoint

@@ -33,7 +33,7 @@ func (m *Manager) start(ctx context.Context, j *job) {
 	j.Starts++
 	j.Fruitless++ // until it has got further
 	j.Again = false
-	m.save(j) // before the start: a restarted controller counts it
+	m.save(j) // before the start: a restarted job server counts it
 	file, err := m.scheduler.grantedFile(j)
 	var l *runProcess
 	if err == nil {
@@ -51,7 +51,7 @@ func (m *Manager) start(ctx context.Context, j *job) {
 
 // command is how a job's run is started or resumed. It needs the lock.
 func (m *Manager) command(j *job, file string, began bool) []string {
-	args := []string{"run", "--yes", "--plain", "--controller", "none"}
+	args := []string{"run", "--yes", "--plain", "--server", "none"}
 	switch {
 	case j.Hosts:
 		args = []string{"hosts", "--yes", "--plain"}
@@ -90,7 +90,7 @@ func (m *Manager) launch(j *job, args []string) (*runProcess, error) {
 // AllowVariable marks a run as a submitted job's, and has what it may name.
 const AllowVariable = "TIERML_FOREIGN_ALLOW"
 
-// spawn starts a process in the controller's directory, with its environment beside that of the command. The memory of the
+// spawn starts a process in the job server's directory, with its environment beside that of the command. The memory of the
 // process, and of those that it starts, is limited.
 func (m *Manager) spawn(cmd *exec.Cmd) error {
 	cmd.Dir, cmd.Env = m.cfg.Home, append(m.environment(), cmd.Env...)
@@ -110,7 +110,7 @@ func (m *Manager) environment() []string {
 		out = append(out, fmt.Sprintf("GOMEMLIMIT=%d", m.cfg.JobMemory/10*9)) // collect garbage rather than end
 	}
 	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "TIERML_CONTROLLER") && !strings.HasPrefix(v, "TIERML_TOKEN") && !strings.HasPrefix(v, SecretsVariable) {
+		if !strings.HasPrefix(v, "TIERML_SERVER") && !strings.HasPrefix(v, "TIERML_CONTROLLER") && !strings.HasPrefix(v, "TIERML_TOKEN") && !strings.HasPrefix(v, SecretsVariable) {
 			out = append(out, v)
 		}
 	}
@@ -222,7 +222,7 @@ func crash(said string, jobMemory int64) string {
 	for line := range strings.Lines(said) {
 		switch line = strings.TrimSpace(line); {
 		case strings.HasPrefix(line, "fatal error: ") && strings.Contains(line, "memory"):
-			return fmt.Sprintf("it takes more memory than a process of a job may have here, %d MiB: a smaller job, or a greater --job-memory of the controller",
+			return fmt.Sprintf("it takes more memory than a process of a job may have here, %d MiB: a smaller job, or a greater --job-memory of the job server",
 				jobMemory>>20)
 		case strings.HasPrefix(line, "fatal error: "), strings.HasPrefix(line, "panic: "):
 			return "it crashed: " + line

@@ -51,7 +51,7 @@ func programOf(t *testing.T, client *call.Client) call.Submission {
 }
 
 // A program of somebody else runs on this host only where that is allowed. Its secrets are in one file that nobody else can read, until the job has
-// finished; the controller's own variables and files are not to be had as secrets.
+// finished; the job server's own variables and files are not to be had as secrets.
 func TestSubmittedProgram(t *testing.T) {
 	s := newSite(t)
 	s.begin()
@@ -65,15 +65,15 @@ func TestSubmittedProgram(t *testing.T) {
 			t.Errorf("want %s; %v", want, err)
 		}
 	}
-	refused(func(*call.Submission) {}, "would run commands on the controller's own host")
+	refused(func(*call.Submission) {}, "would run commands on the job server's own host")
 	s.cfg.Allow = []string{config.AllowPrograms}
 	s.begin()
 	_, client = s.served()
 	text := func(from, to string) func(*call.Submission) {
 		return func(job *call.Submission) { job.Job = strings.Replace(job.Job, from, to, 1) }
 	}
-	refused(text("KEY: {}", "KEY: {file: /etc/shadow}"), "names a variable or a file of the controller's host")
-	refused(text("KEY: {}", "KEY: {env: AWS_SECRET_ACCESS_KEY}"), "names a variable or a file of the controller's host")
+	refused(text("KEY: {}", "KEY: {file: /etc/shadow}"), "names a variable or a file of the job server's host")
+	refused(text("KEY: {}", "KEY: {env: AWS_SECRET_ACCESS_KEY}"), "names a variable or a file of the job server's host")
 	refused(text("workdir: ", "workdir: /etc #"), "is not among the uploaded files")
 	refused(func(job *call.Submission) { job.Secrets = nil }, "its value did not come with the job")
 	refused(func(job *call.Submission) { job.Secrets["OTHER"] = "x" }, `no secret "OTHER"`)

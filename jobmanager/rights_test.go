@@ -304,7 +304,7 @@ func TestReadGroups(t *testing.T) {
 		vision.Quota != (Quota{Jobs: 4, Machines: 32}) || vision.Budget != 200*market.Dollar {
 		t.Errorf("%+v, %v", groups, err)
 	}
-	page, err := os.ReadFile("../docs/controller.md")
+	page, err := os.ReadFile("../docs/server.md")
 	if err != nil {
 		t.Fatal(err)
 	}

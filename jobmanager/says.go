@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/watch/dashboard"
 )
 
-// summary is what the dashboard's list shows of this controller to a client: of its jobs those that the client may see. Without a request it is all.
+// summary is what the dashboard's list shows of this job server to a client: of its jobs those that the client may see. Without a request it is all.
 func (m *Manager) summary(r *http.Request) dashboard.Manager {
 	out := dashboard.Manager{MaxRunning: m.cfg.MaxRunning, MaxQueued: m.cfg.MaxQueued, Budget: m.cfg.Limits.Total, PerHour: m.cfg.Limits.PerHour}
 	jobs := m.list()

@@ -430,7 +430,7 @@ func (s *scheduler) why(m *Manager, id string) (call.Why, error) {
 	j := m.jobs[id]
 	switch {
 	case s == nil:
-		return call.Why{}, errors.New("the controller has no scheduler: jobs get slots first come, first served; start it with --scheduler")
+		return call.Why{}, errors.New("the job server has no scheduler: jobs get slots first come, first served; start it with --scheduler")
 	case j == nil || !s.shares(j):
 		return call.Why{}, fmt.Errorf("%s was submitted before the scheduler started, or has no slots, so it is not scheduled", id)
 	case j.Awaits:

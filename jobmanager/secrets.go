@@ -16,7 +16,7 @@ import (
 const secretsFile = "secrets.json"
 
 // SecretsVariable names the folder with a submitted job's secrets to its process. Their values are never taken from the environment, which is
-// the controller's.
+// the job server's.
 const SecretsVariable = "TIERML_SECRETS_IN"
 
 // keepSecrets writes the file, if there is anything to keep.

@@ -103,8 +103,8 @@ func keepWithin(ctx context.Context, m *Manager, of limited, d budget.Decision) 
 	}
 	m.mu.Unlock()
 	if d.Do != before.Do && d.Do != "" {
-		m.cfg.Log.Warn("a limit of the controller", "do", string(d.Do), "why", d.Why)
-		m.cfg.Notifier.Notify(alert.Alert{Kind: alert.Budget, Run: "controller", Why: string(d.Do) + ": " + d.Why, At: m.cfg.Now().UTC()})
+		m.cfg.Log.Warn("a limit of the job server", "do", string(d.Do), "why", d.Why)
+		m.cfg.Notifier.Notify(alert.Alert{Kind: alert.Budget, Run: "server", Why: string(d.Do) + ": " + d.Why, At: m.cfg.Now().UTC()})
 	}
 	if free {
 		m.nudge()

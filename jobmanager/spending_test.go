@@ -25,9 +25,9 @@ func TestLimitsOfAllJobs(t *testing.T) {
 	}
 	s.keepTo(t.Context(), budget.Decision{Do: budget.Warn, Why: "near"})
 	s.clocks(second, 1)
-	s.keepTo(t.Context(), budget.Decision{Do: budget.Stop, Why: "the budget of the controller, $1.00, is used up"})
+	s.keepTo(t.Context(), budget.Decision{Do: budget.Stop, Why: "the budget of the job server, $1.00, is used up"})
 	for _, id := range []string{first, second} {
-		if r := s.until(id, call.Stopped); !strings.HasPrefix(r.Why, "the budget of the controller") {
+		if r := s.until(id, call.Stopped); !strings.HasPrefix(r.Why, "the budget of the job server") {
 			t.Errorf("%+v", r)
 		}
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/tierml/tierml/jobmanager/call"
 )
 
-// A job that is sent reads no file of the controller's host but those that are allowed, gets nothing of its environment, and
+// A job that is sent reads no file of the job server's host but those that are allowed, gets nothing of its environment, and
 // writes nowhere; what it is told in answer does not say either.
 func TestJobsReadNothingOfTheHost(t *testing.T) {
 	s := newSite(t)
@@ -113,7 +113,7 @@ func TestWhoAsks(t *testing.T) {
 	}
 }
 
-// Uploads end before the disk is full, and leave nothing; nor does an upload that the controller's end broke off.
+// Uploads end before the disk is full, and leave nothing; nor does an upload that the job server's end broke off.
 func TestUploadsLeaveRoom(t *testing.T) {
 	s := newSite(t)
 	left := int64(100 << 20)
@@ -146,7 +146,7 @@ type zero struct{}
 
 func (zero) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// An upload is kept as it is: what it would be unpacked is no matter of the controller's.
+// An upload is kept as it is: what it would be unpacked is no matter of the job server's.
 func TestUploadIsNotUnpacked(t *testing.T) {
 	s := newSite(t)
 	s.begin()

@@ -36,7 +36,7 @@ func (m sweeps) submit(job *config.Job, text []byte, secrets map[string]string, 
 		return []string{id}, err
 	}
 	if m.scheduler == nil || m.cfg.Slots == 0 && job.Cloud != config.CloudLocal {
-		return nil, refuse(http.StatusUnprocessableEntity, "sweep: makes a job of each trial, for a controller with --scheduler: by --hosts for cloud: local, or by --slots")
+		return nil, refuse(http.StatusUnprocessableEntity, "sweep: makes a job of each trial, for a job server with --scheduler: by --hosts for cloud: local, or by --slots")
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

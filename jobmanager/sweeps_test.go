@@ -37,7 +37,7 @@ func (s *site) sweepOfJobs(trials int, more string) []string {
 	return ids
 }
 
-// A controller that is killed while it takes in a sweep leaves all trials or none, wherever it is killed: also while the next one removes them.
+// A job server that is killed while it takes in a sweep leaves all trials or none, wherever it is killed: also while the next one removes them.
 func TestSweepIsSubmittedAsAWhole(t *testing.T) {
 	s := newSite(t)
 	s.cfg.Scheduler, s.cfg.Slots = sched.FIFO{}, 1

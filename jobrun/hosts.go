@@ -72,7 +72,7 @@ func SlotPrices(ctx context.Context, endpoint string, pools []market.Pool, since
 	return prices, err
 }
 
-var errNoController = fmt.Errorf("%w: shared hosts have no machine for a controller", provisioner.ErrInvalid)
+var errNoController = fmt.Errorf("%w: shared hosts have no machine for a job server", provisioner.ErrInvalid)
 
 // Controllers are none.
 func (slots) Controllers(context.Context) ([]provisioner.Controller, error) { return nil, nil }

@@ -40,7 +40,7 @@ type Provider interface {
 	Pace(job *config.Job) Pace
 	// Boot is what a machine's first script needs to fetch the program from the installation's store.
 	Boot(at *config.Installation) Boot
-	// Place is the default network and zones of a controller's machine.
+	// Place is the default network and zones of a job server's machine.
 	Place(job *config.Job) (network, zones []string)
 	// Metadata is a machine's metadata service, as seen on that machine.
 	Metadata(m clock.Mapping, log *slog.Logger) node.Machine
@@ -119,7 +119,7 @@ type Facts struct {
 	Past func(context.Context, PastQuery) (map[market.Pool][]market.PricePoint, error)
 }
 
-// Reach is how people reach the machine of a controller. Texts have {instance}, {zone}, {region}, {project}, {cluster}, {local}
+// Reach is how people reach the machine of a job server. Texts have {instance}, {zone}, {region}, {project}, {cluster}, {local}
 // and {port} in them, and %20 for a space within a word.
 type Reach struct {
 	Tunnel, Token string // commands: open a tunnel, print the token

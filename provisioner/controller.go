@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Controller is an on-demand machine of a cluster on which `tierml controller` keeps jobs. It does not carry the cluster's
+// Controller is an on-demand machine of a cluster on which `tierml server` keeps jobs. It does not carry the cluster's
 // own tag: whatever does may be ended by a run.
 type Controller struct {
 	ID       string // the instance's id, or its name where people call it by that
@@ -27,7 +27,7 @@ func SortControllers(all []Controller) {
 	slices.SortFunc(all, func(a, b Controller) int { return strings.Compare(a.ID, b.ID) })
 }
 
-// ControllerRequest is what a controller is made of.
+// ControllerRequest is what a job server is made of.
 type ControllerRequest struct {
 	Token    string // of the call: the same one gives the same machine
 	Zone     string

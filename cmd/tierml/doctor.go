@@ -37,8 +37,8 @@ func newDoctorCommand() *cobra.Command {
 		Use:   "doctor [JOB.yaml]",
 		Short: "Check that everything a job needs is present, and say how to fix what is not",
 		Long: `Without a job file it checks this host. The file may also describe shared hosts (docs/hosts.md). It buys nothing; on a real
-cloud it writes one small object where checkpoints go, and removes it. With --scheduler and the flags of tierml controller it checks what
-such a controller needs, and whether the job would ever start there. The exit code is 1 when a check has failed; warnings do not count.`,
+cloud it writes one small object where checkpoints go, and removes it. With --scheduler and the flags of tierml server it checks what
+such a job server needs, and whether the job would ever start there. The exit code is 1 when a check has failed; warnings do not count.`,
 		Example: `  tierml doctor
   tierml doctor job.yaml
   tierml doctor job.yaml -o json
@@ -71,11 +71,11 @@ such a controller needs, and whether the job would ever start there. The exit co
 		},
 	}
 	outputFlag(cmd, &format)
-	cmd.Flags().StringVar(&setup.Scheduler, "scheduler", "", "check what a controller with this `policy` needs; the other flags are about it")
+	cmd.Flags().StringVar(&setup.Scheduler, "scheduler", "", "check what a job server with this `policy` needs; the other flags are about it")
 	cmd.Flags().StringVar(&setup.Hosts, "hosts", "", "`file` of shared machines")
 	cmd.Flags().IntVar(&setup.Slots, "slots", 0, "`number` of machines of jobs' own")
 	cmd.Flags().StringVar(&setup.Groups, "groups", "", "`file` of groups")
-	cmd.Flags().StringVar(&directory, "directory", ".", "the controller's `directory`")
+	cmd.Flags().StringVar(&directory, "directory", ".", "the job server's `directory`")
 	return cmd
 }
 

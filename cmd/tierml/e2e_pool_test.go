@@ -52,7 +52,7 @@ func (c *sharing) processesOf(kind string) (pids []int) {
 			is = ofHost
 		case len(args) > 1 && args[1] == "hosts" && slices.Contains(args, "--plain"):
 			is = ofKeeper
-		case len(args) > 1 && args[1] == "run" && slices.Contains(args, "--controller") && slices.Contains(args, "none"):
+		case len(args) > 1 && args[1] == "run" && slices.Contains(args, "--server") && slices.Contains(args, "none"):
 			is = ofJob
 		}
 		if is == kind || kind == "" {
@@ -102,11 +102,11 @@ var faults = []fault{
 	{"host", 6, func(c *sharing, random *rand.Rand) (string, bool) { return c.kill(random, ofHost) }},
 	{"slot", 4, func(c *sharing, random *rand.Rand) (string, bool) { return c.kill(random, ofSlot) }},
 	{"job", 6, func(c *sharing, random *rand.Rand) (string, bool) { return c.kill(random, ofJob) }},
-	{"controller", 4, func(c *sharing, _ *rand.Rand) (string, bool) {
-		c.controller.signal(syscall.SIGKILL)
-		c.controller.wait(-1)
+	{"server", 4, func(c *sharing, _ *rand.Rand) (string, bool) {
+		c.server.signal(syscall.SIGKILL)
+		c.server.wait(-1)
 		c.begin("fifo")
-		return "kill the controller", true
+		return "kill the job server", true
 	}},
 	{"keeper", 2, func(c *sharing, random *rand.Rand) (string, bool) { return c.kill(random, ofKeeper) }},
 }
@@ -149,8 +149,8 @@ func TestDrawFaults(t *testing.T) {
 	}
 }
 
-// Twenty jobs are submitted at once to a controller with shared hosts, and thirty random faults take effect on its hosts, their slots, the jobs'
-// runs, the controller and the process of the shared hosts, each kind at least once. All jobs finish with the models that they have alone, byte for byte; no process, host
+// Twenty jobs are submitted at once to a job server with shared hosts, and thirty random faults take effect on its hosts, their slots, the jobs'
+// runs, the job server and the process of the shared hosts, each kind at least once. All jobs finish with the models that they have alone, byte for byte; no process, host
 // or slot is left; the jobs' reports, the idle share and the cloud's bill agree to the billionth. make pool runs it.
 func TestTwentyJobsAndThirtyFaults(t *testing.T) {
 	seed, err := strconv.ParseUint(os.Getenv("TIERML_TEST_POOL"), 10, 64)
@@ -168,7 +168,7 @@ func TestTwentyJobsAndThirtyFaults(t *testing.T) {
 		{"mlr", "  app: mlr\n  clocks: 800\n  data: classes.csv\n  params: {target: class}"},
 		{"dnn", "  app: dnn\n  clocks: 16\n  data: classes.csv\n  params: {target: class}"},
 	}
-	c := s.controllerOf("fifo")
+	c := s.serverOf("fifo")
 	for i := range jobs {
 		of := trains[i%len(trains)]
 		name := fmt.Sprintf("%s%d", of.name, i)
@@ -202,8 +202,8 @@ func TestTwentyJobsAndThirtyFaults(t *testing.T) {
 	}
 	c.ask("stop", "shared-1").wait(0)
 	c.poll("the end of the shared hosts", func() bool { return count(c.linesOf("shared-1"), journal.Done) > 0 })
-	c.controller.signal(syscall.SIGTERM)
-	c.controller.wait(0)
+	c.server.signal(syscall.SIGTERM)
+	c.server.wait(0)
 	c.poll("the end of all processes", func() bool { return len(c.processesOf("")) == 0 })
 	t.Log("no process is left")
 	c.billsAddUp(all)

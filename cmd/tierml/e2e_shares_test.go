@@ -52,7 +52,7 @@ func TestSharesByWeight(t *testing.T) {
 	s.write("prices.csv", prices.String())
 	quiet, _, _ := strings.Cut(sixSlots, "  script:")
 	s.write("shared.yaml", strings.Replace(quiet, "count: 3", "count: 4", 1))
-	c := s.controllerOf("drf")
+	c := s.serverOf("drf")
 	const slots, most, within = 8, 7, 5 * time.Second
 	weights := map[string]float64{}
 	for _, weight := range []float64{1, 2, 4} {

@@ -61,14 +61,14 @@ local:
   flops_per_vcpu: 200k
 `
 
-// sharing is a controller with a scheduler, in the folder work.
+// sharing is a job server with a scheduler, in the folder work.
 type sharing struct {
 	*site
-	controller *process
-	address    string
+	server  *process
+	address string
 }
 
-func (s *site) controllerOf(scheduler string, more ...string) sharing {
+func (s *site) serverOf(scheduler string, more ...string) sharing {
 	s.t.Helper()
 	s.t.Cleanup(s.killBelow)
 	if err := os.MkdirAll(s.path("work"), 0o755); err != nil {
@@ -79,11 +79,11 @@ func (s *site) controllerOf(scheduler string, more ...string) sharing {
 	return c
 }
 
-// begin starts a controller in the folder, and waits until it answers.
+// begin starts a job server in the folder, and waits until it answers.
 func (c *sharing) begin(scheduler string, more ...string) {
 	c.t.Helper()
-	c.controller = c.start(append([]string{"controller", "--directory", "work", "--listen", c.address, "--hosts", "shared.yaml", "--scheduler", scheduler}, more...)...)
-	c.poll("the controller", func() bool {
+	c.server = c.start(append([]string{"server", "--directory", "work", "--listen", c.address, "--hosts", "shared.yaml", "--scheduler", scheduler}, more...)...)
+	c.poll("the job server", func() bool {
 		response, err := http.Get("http://" + c.address + "/login")
 		if err != nil {
 			return false
@@ -95,10 +95,10 @@ func (c *sharing) begin(scheduler string, more ...string) {
 
 // ask runs a command of a client.
 func (c *sharing) ask(args ...string) *process {
-	return c.start(append(args, "--controller", "http://"+c.address, "--token-file", filepath.Join("work", "token"))...)
+	return c.start(append(args, "--server", "http://"+c.address, "--token-file", filepath.Join("work", "token"))...)
 }
 
-// jobs are the controller's, without the shared hosts.
+// jobs are the job server's, without the shared hosts.
 func (c *sharing) jobs() (jobs []call.Job) {
 	c.t.Helper()
 	text := c.ask("ps", "-q", "-o", "json").wait(0)
@@ -150,13 +150,13 @@ func (c *sharing) linesOf(run string) []journal.Entry {
 	return entries
 }
 
-// finish gives the hosts back and ends the controller.
+// finish gives the hosts back and ends the job server.
 func (c *sharing) finish() {
 	c.t.Helper()
 	c.ask("stop", "shared-1").wait(0)
 	c.poll("the end of the shared hosts", func() bool { return count(c.linesOf("shared-1"), journal.Done) > 0 })
-	c.controller.signal(syscall.SIGTERM)
-	c.controller.wait(0)
+	c.server.signal(syscall.SIGTERM)
+	c.server.wait(0)
 	c.nothingRuns()
 }
 
@@ -187,7 +187,7 @@ func TestSweepOfRates(t *testing.T) {
 		s.write("prices.csv", prices.String())
 		s.write("shared.yaml", sixSlots)
 		s.write("rates.yaml", fmt.Sprintf(sweepOfRates, data))
-		c := s.controllerOf(scheduler)
+		c := s.serverOf(scheduler)
 		if printed := c.ask("run", "-y", "rates.yaml").wait(0); !strings.Contains(printed, "the first of 12 trials, up to rates-12") {
 			t.Errorf("the sweep was submitted:\n%s", printed)
 		}

@@ -116,8 +116,8 @@ func (s *site) killBelow() {
 	}
 }
 
-// From a laptop with a job file: a controller is started on a machine of EC2, the job put on it, and the laptop closed. The job
-// goes on; the next command finds it without being told where it is, and the model is that of a single process. The controller
+// From a laptop with a job file: a job server is started on a machine of EC2, the job put on it, and the laptop closed. The job
+// goes on; the next command finds it without being told where it is, and the model is that of a single process. The job server
 // is nobody's leak, does not end while a job goes on, and leaves nothing behind.
 func TestLaptopIsClosed(t *testing.T) {
 	if raceDetector {
@@ -163,9 +163,9 @@ func TestLaptopIsClosed(t *testing.T) {
 		}
 	}
 
-	says(laptop("run", "-y", "job.yaml").wait(exitUsage), "cluster prod in us-west-1 has no controller", "tierml controller start job.yaml", "tierml run --here job.yaml")
-	says(laptop("controller", "start", "-y", "job.yaml").wait(0), "Starts an on-demand c3.large in us-west-1a of EC2", "$0.12 an hour", "The controller is there.")
-	says(laptop("controller", "start", "-y", "job.yaml").wait(exitUsage), "cluster prod has a controller: i-")
+	says(laptop("run", "-y", "job.yaml").wait(exitUsage), "cluster prod in us-west-1 has no job server", "tierml server start job.yaml", "tierml run --here job.yaml")
+	says(laptop("server", "start", "-y", "job.yaml").wait(0), "Starts an on-demand c3.large in us-west-1a of EC2", "$0.12 an hour", "The job server is there.")
+	says(laptop("server", "start", "-y", "job.yaml").wait(exitUsage), "cluster prod has a job server: i-")
 	tokenFile := s.path("laptop", "tierml", "controllers", "ec2-us-west-1-prod", "token")
 	if info, err := os.Stat(tokenFile); err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("%v, %v", info, err)
@@ -202,8 +202,8 @@ func TestLaptopIsClosed(t *testing.T) {
 	run.wait(-1)
 	at := clock()
 	says(laptop("ps").wait(0), "small-1", "running")
-	says(laptop("controller", "stop", "-y", "job.yaml").wait(exitUsage), "small-1: not over yet", "tierml stop small-1")
-	says(laptop("down", "-y", "--expired", "job.yaml").wait(0), "is the cluster's controller and left alone", "0 of")
+	says(laptop("server", "stop", "-y", "job.yaml").wait(exitUsage), "small-1: not over yet", "tierml stop small-1")
+	says(laptop("down", "-y", "--expired", "job.yaml").wait(0), "is the cluster's job server and left alone", "0 of")
 	watching := laptop("top", "small")
 	s.poll("the last clock", func() bool { return clock() >= 120 })
 	ended := func() (done bool) {
@@ -228,9 +228,9 @@ func TestLaptopIsClosed(t *testing.T) {
 	}
 	says(laptop("report", "small").wait(0), "small", "finished")
 
-	says(laptop("leaks", "job.yaml").wait(0), "No machine of cluster prod in us-west-1 is left.", "is the cluster's controller and left alone")
-	says(laptop("controller", "stop", "-y", "job.yaml").wait(0), "of 1 runs, which `tierml fetch` copies", "It has ended.")
-	says(laptop("controller", "stop", "-y", "job.yaml").wait(0), "has no controller")
+	says(laptop("leaks", "job.yaml").wait(0), "No machine of cluster prod in us-west-1 is left.", "is the cluster's job server and left alone")
+	says(laptop("server", "stop", "-y", "job.yaml").wait(0), "of 1 runs, which `tierml fetch` copies", "It has ended.")
+	says(laptop("server", "stop", "-y", "job.yaml").wait(0), "has no job server")
 	for _, i := range s.instances(endpoint) {
 		if i.State != "terminated" && i.State != "shutting-down" {
 			t.Errorf("%s is left behind: %s", i.ID, i.State)
@@ -261,9 +261,9 @@ func freePort(t *testing.T) int {
 	return listener.Addr().(*net.TCPAddr).Port
 }
 
-// The controller is killed, and the run; the client that watches goes on watching, a new controller finds the job, and the model
+// The job server is killed, and the run; the client that watches goes on watching, a new job server finds the job, and the model
 // is that of a single process. The job is of the group of the client's token; the token of another group neither sees nor stops it.
-func TestControllerAndRunKilled(t *testing.T) {
+func TestServerAndRunKilled(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	t.Cleanup(s.killBelow)
@@ -273,8 +273,8 @@ func TestControllerAndRunKilled(t *testing.T) {
 	}
 	address := "127.0.0.1:" + strconv.Itoa(freePort(t))
 	serve := func() *process {
-		p := s.start("controller", "--directory", "work", "--listen", address, "--groups", "groups.yaml")
-		s.poll("the controller's token and door", func() bool {
+		p := s.start("server", "--directory", "work", "--listen", address, "--groups", "groups.yaml")
+		s.poll("the job server's token and door", func() bool {
 			_, err := os.Stat(s.path("work", "token"))
 			if err != nil {
 				return false
@@ -302,7 +302,7 @@ func TestControllerAndRunKilled(t *testing.T) {
 	s.write("groups.yaml", fmt.Sprintf("vision: {submit: %s, quota: {jobs: 2}}\nspeech: {administer: %s, budget: $5}\n", sum("vision"), sum("speech")))
 	manager := serve()
 	ask := func(token string, args ...string) *process {
-		return s.start(append(args, "--controller", "http://"+address, "--token-file", token)...)
+		return s.start(append(args, "--server", "http://"+address, "--token-file", token)...)
 	}
 	client := ask("vision.token", "run", "-y", "--plain", job)
 	entries := func() []journal.Entry {
@@ -324,8 +324,8 @@ func TestControllerAndRunKilled(t *testing.T) {
 		t.Errorf("another group stops the job: %s", refused)
 	}
 	s.poll("the last clock", func() bool { return clockIs(40)(entries()) })
-	printed := client.wait(0) // it waits for a controller to answer, and watches on
-	for _, words := range []string{"small-1 is at the controller", "small: finished", "Model    tierml fetch small-1"} {
+	printed := client.wait(0) // it waits for a job server to answer, and watches on
+	for _, words := range []string{"small-1 is at the job server", "small: finished", "Model    tierml fetch small-1"} {
 		if !strings.Contains(printed, words) {
 			t.Errorf("%q is not in what the client prints:\n%s", words, printed)
 		}

@@ -155,7 +155,7 @@ func (o *machineSelector) find(cmd *cobra.Command, run []string) (m selectedMach
 	}
 	m.home, err = homeOf(ctx, cloud, m.machine.id)
 	if client != nil && errors.Is(err, errNotHere) {
-		err = usageError{fmt.Errorf("the machines of %s are processes of the controller's host and user: run tierml there", m.run)}
+		err = usageError{fmt.Errorf("the machines of %s are processes of the job server's host and user: run tierml there", m.run)}
 	}
 	return m, err
 }
@@ -181,7 +181,7 @@ func readHere(args []string) (name, cloud string, job []byte, entries []journal.
 	return name, state.Cloud, job, entries, err
 }
 
-// readElsewhere reads it of a controller's.
+// readElsewhere reads it of a job server's.
 func readElsewhere(ctx context.Context, client *call.Client, args []string) (name, cloud string, job []byte, entries []journal.Entry, err error) {
 	found, err := client.Job(ctx, meantJob(args))
 	if err != nil {
@@ -421,7 +421,7 @@ func enterHere(m selectedMachine, command []string) error {
 // errNotHere is for a machine that no fake cloud of this host and user has.
 var errNotHere = errors.New("the cloud does not have it on this host")
 
-// homeOf asks a fake cloud of this host for the folder of a machine. A controller elsewhere names an address of its own host: whatever this user has
+// homeOf asks a fake cloud of this host for the folder of a machine. A job server elsewhere names an address of its own host: whatever this user has
 // there does not know the machine.
 func homeOf(ctx context.Context, cloud, id string) (string, error) {
 	if !onLoopback(cloud) {

@@ -107,7 +107,7 @@ func TestExecElsewhere(t *testing.T) {
 	}
 }
 
-// A machine of a fake cloud is only entered where this user's cloud of this host has it: what a controller elsewhere says leads nowhere.
+// A machine of a fake cloud is only entered where this user's cloud of this host has it: what a job server elsewhere says leads nowhere.
 func TestHomeOfAMachine(t *testing.T) {
 	pool := must(market.ParsePool("ec2/us-west-2/us-west-2a/c5.large/spot"))(t)
 	cloud := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -23,9 +23,9 @@ func newFetchCommand() *cobra.Command {
 	var names []string
 	cmd := &cobra.Command{
 		Use:   "fetch RUN",
-		Short: "Copy the model and the report of a controller's job to this host",
+		Short: "Copy a job's model and report from a job server",
 		Long:  `They go into a directory with the name of the run. tierml report works there, too.`,
-		Example: `  tierml fetch demo-1 --controller http://localhost:7071
+		Example: `  tierml fetch demo-1 --server http://localhost:7071
   tierml fetch demo-1 --into results --file model.safetensors`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -44,7 +44,7 @@ func newFetchCommand() *cobra.Command {
 				return err
 			}
 			if client == nil {
-				return usageError{errors.New("say from where with --controller URL; runs of this host are in runs/")}
+				return usageError{errors.New("say from where with --server URL; runs of this host are in runs/")}
 			}
 			defer client.Close()
 			ctx, leave := untilInterrupted(cmd.Context())
@@ -52,7 +52,7 @@ func newFetchCommand() *cobra.Command {
 			if err := fetch(ctx, client, meantJob(args), into, names, cmd.OutOrStdout()); err != nil {
 				return err
 			}
-			cli.Next(cmd, cli.Step{Command: "tierml report --controller none " + args[0], Why: "from what is here now"})
+			cli.Next(cmd, cli.Step{Command: "tierml report --server none " + args[0], Why: "from what is here now"})
 			return nil
 		},
 	}
@@ -87,7 +87,7 @@ func fetch(ctx context.Context, client *call.Client, id, into string, names []st
 	return nil
 }
 
-// remoteReport makes the report of a controller's job from its journal.
+// remoteReport makes the report of a job server's job from its journal.
 func remoteReport(ctx context.Context, client *call.Client, id string) (*cost.Report, error) {
 	dir, err := os.MkdirTemp("", "tierml-")
 	if err != nil {

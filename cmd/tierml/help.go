@@ -13,7 +13,7 @@ var groups = []cli.Group{
 	{Title: "Intervene", Commands: []string{"exec", "ssh", "forward", "why", "scale", "pause", "resume", "stop", "drill"}},
 	{Title: "Markets and simulations", Commands: []string{"market", "prices", "dry-run", "calibrate"}},
 	{Title: "Machines on a real cloud", Commands: []string{"leaks", "down"}},
-	{Title: "Serve others", Commands: []string{"controller", "hosts", "fetch", "fakecloud"}},
+	{Title: "Serve others", Commands: []string{"server", "hosts", "fetch", "fakecloud"}},
 	{Title: "The tool itself", Commands: []string{"config", "completion", "help", "version"}},
 }
 
@@ -33,9 +33,9 @@ var otherWords = map[string][]string{
 	"drill": {"chaos", "inject", "evict", "test"}, "market": {"spot", "pools", "show-gpus", "quotes"},
 	"prices": {"price", "pricing", "history"}, "dry-run": {"dryrun", "simulate", "sim", "backtest"},
 	"leaks": {"leak", "orphans", "machines", "instances"}, "down": {"destroy", "delete", "teardown", "terminate", "rm", "cleanup"},
-	"ssh":        {"shell", "connect", "login"},
-	"forward":    {"port", "ports", "tunnel", "port-forward"},
-	"controller": {"daemon"}, "fetch": {"download", "cp", "pull"},
+	"ssh":     {"shell", "connect", "login"},
+	"forward": {"port", "ports", "tunnel", "port-forward"},
+	"server":  {"daemon"}, "fetch": {"download", "cp", "pull"},
 	"config": {"settings", "configure", "env"},
 }
 
@@ -50,7 +50,7 @@ file; tierml config shows all. Other variables:
 
   TIERML_CONFIG     the settings file; default: tierml/config.yaml in the user's configuration directory
   TIERML_PRICES     the price store of tierml prices and tierml market
-  TIERML_TOKEN      the token of the controller that --controller names, in place of a file with it
+  TIERML_TOKEN      the token for --server, in place of a file with it
   TIERML_QUIET      1: no hints at what to do next, and no bars
   TIERML_MAX_UNPACKED
                     how many MiB a compressed input may become, where its size is doubtful

@@ -61,7 +61,7 @@ ask for slots, released when no job has any. Ctrl-C releases all. See docs/hosts
 	cmd.Flags().StringVar(&o.resume, "resume", "", "take over the shared hosts of this `directory`, whose process has ended")
 	cmd.Flags().StringVar(&o.endpoint, "endpoint", "", "buy from the fake cloud at this `URL`, run by another process with\n"+
 		"--instance-command 'tierml agent'; it sets time and speed. With --resume: the run's own, or none")
-	cmd.Flags().StringVar(&o.into, "into", "", "run in this `directory`, which the controller has made")
+	cmd.Flags().StringVar(&o.into, "into", "", "run in this `directory`, which the job server has made")
 	_ = cmd.Flags().MarkHidden("into") // it exists
 	cmd.AddCommand(newHostsPsCommand())
 	return cmd
@@ -222,12 +222,12 @@ func newHostsPsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ps [RUN]",
 		Short: "List shared hosts with the jobs on them, why jobs have their slots, and what each has cost",
-		Long: `The cost of a slot that has ended is known at the end of its host's paid hour. At a controller with --groups, jobs that the token
+		Long: `The cost of a slot that has ended is known at the end of its host's paid hour. At a job server with --groups, jobs that the token
 may not watch are counted, not named.
 ` + whichRun,
 		Example: `  tierml hosts ps
   tierml hosts ps shared-1 -o json
-  tierml hosts ps --controller http://localhost:7071`,
+  tierml hosts ps --server http://localhost:7071`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkFormat(format); err != nil {
 				return err
@@ -260,7 +260,7 @@ may not watch are counted, not named.
 	return cmd
 }
 
-// remoteHosts are the shared hosts of a controller that are meant: those named, or the only ones.
+// remoteHosts are the shared hosts of a job server that are meant: those named, or the only ones.
 func remoteHosts(ctx context.Context, client *call.Client, args []string) (shared.View, error) {
 	views, err := client.Hosts(ctx)
 	if err != nil {
@@ -274,9 +274,9 @@ func remoteHosts(ctx context.Context, client *call.Client, args []string) (share
 		names = append(names, v.Run)
 	}
 	if len(names) == 0 {
-		return shared.View{}, usageError{fmt.Errorf("the controller at %s keeps no shared hosts now: it does when started with --hosts", client.Address())}
+		return shared.View{}, usageError{fmt.Errorf("the job server at %s keeps no shared hosts now: it does when started with --hosts", client.Address())}
 	}
-	return shared.View{}, usageError{fmt.Errorf("the controller at %s keeps no shared hosts %q now; it keeps %s", client.Address(), args[0], strings.Join(names, ", "))}
+	return shared.View{}, usageError{fmt.Errorf("the job server at %s keeps no shared hosts %q now; it keeps %s", client.Address(), args[0], strings.Join(names, ", "))}
 }
 
 // showHosts prints the hosts, what jobs have of them, and who pays.

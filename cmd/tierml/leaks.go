@@ -48,7 +48,7 @@ machines are listed, too: their disks cost money. tierml down terminates all of 
 				return err
 			}
 			if format == table.Plain || format == table.Wide {
-				left.printControllers(cmd.Context(), args[0], cmd.OutOrStdout())
+				left.printServers(cmd.Context(), args[0], cmd.OutOrStdout())
 				left.ours(live, cmd.OutOrStdout())
 			}
 			if expired := len(overdue(live)); expired > 0 {
@@ -90,7 +90,7 @@ In the default cluster, tierml, which others may share, only machines of the job
 			in, out := cmd.InOrStdin(), cmd.OutOrStdout()
 			live, err := left.list(ctx, out)
 			if err == nil {
-				left.printControllers(ctx, args[0], out)
+				left.printServers(ctx, args[0], out)
 			}
 			switch {
 			case err == nil && expired:
@@ -205,15 +205,15 @@ func (l *holdings) list(ctx context.Context, out io.Writer) ([]provisioner.Holdi
 	return live, t.Write(out, cmp.Or(l.format, table.Plain))
 }
 
-// printControllers lists the machines of the cluster's controllers, which are not leaks: whether they are still wanted is unknown here.
-func (l *holdings) printControllers(ctx context.Context, file string, out io.Writer) {
+// printServers lists the machines of the cluster's job servers, which are not leaks: whether they are still wanted is unknown here.
+func (l *holdings) printServers(ctx context.Context, file string, out io.Writer) {
 	found, err := l.cloud.Controllers(ctx)
 	if err != nil {
-		fmt.Fprintf(out, "Whether the cluster has a controller is not known: %v\n", err)
+		fmt.Fprintf(out, "Whether the cluster has a job server is not known: %v\n", err)
 		return
 	}
 	for _, c := range found {
-		fmt.Fprintf(out, "%s (%s in %s, %s) is the cluster's controller and left alone; `tierml controller stop %s` ends it.\n", c.ID, c.Type, c.Zone, c.State, file)
+		fmt.Fprintf(out, "%s (%s in %s, %s) is the cluster's job server and left alone; `tierml server stop %s` ends it.\n", c.ID, c.Type, c.Zone, c.State, file)
 	}
 }
 
@@ -244,7 +244,7 @@ func (l *holdings) ours(live []provisioner.Holding, out io.Writer) []provisioner
 	return own
 }
 
-// overdue returns those whose lease is over. A controller runs for months, and its host's clock may be set meanwhile.
+// overdue returns those whose lease is over. A job server runs for months, and its host's clock may be set meanwhile.
 func overdue(live []provisioner.Holding) []provisioner.Holding {
 	now, _ := clock.Between()
 	return slices.DeleteFunc(slices.Clone(live), func(h provisioner.Holding) bool { return !h.Overdue(now) })

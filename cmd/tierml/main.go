@@ -125,6 +125,7 @@ New here? Run the examples below in order. They cost nothing: machines are proce
 		return usageError{cli.FlagError(cmd, err)}
 	})
 	root.AddCommand(subcommands()...)
+	root.SetGlobalNormalizationFunc(presentName)
 	arrange(root)
 	markUsageErrors(root)
 	complete(root)
@@ -137,7 +138,6 @@ func subcommands() []*cobra.Command {
 		newAgentCommand(),
 		newCalibrateCommand(),
 		newConfigCommand(),
-		newControllerCommand(),
 		newDashboardCommand(),
 		newDoctorCommand(),
 		newDrillCommand(),
@@ -159,6 +159,7 @@ func subcommands() []*cobra.Command {
 		newReportCommand(),
 		newRunCommand(),
 		newScaleCommand(),
+		newServerCommand(),
 		newSSHCommand(),
 		newForwardCommand(),
 		newStateCommand(),

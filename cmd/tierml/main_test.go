@@ -118,16 +118,16 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// `tierml server` is the job server by the pages' name, with all that `tierml controller` has.
-func TestServerIsTheController(t *testing.T) {
+// `tierml controller` is the former name of `tierml server`, with all that is below it.
+func TestFormerNameOfTheServer(t *testing.T) {
 	root := newRootCommand()
-	for _, args := range [][]string{{"controller"}, {"controller", "start"}, {"controller", "stop"}, {"controller", "tunnel"}} {
+	for _, args := range [][]string{{"server"}, {"server", "start"}, {"server", "stop"}, {"server", "tunnel"}} {
 		want, _, err := root.Find(args)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, _, err := root.Find(append([]string{"server"}, args[1:]...)); err != nil || got != want || got == root {
-			t.Errorf("tierml server %v is %v, %v", args[1:], got, err)
+		if got, _, err := root.Find(append([]string{"controller"}, args[1:]...)); err != nil || got != want || got == root {
+			t.Errorf("tierml controller %v is %v, %v", args[1:], got, err)
 		}
 	}
 }

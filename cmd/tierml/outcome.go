@@ -104,7 +104,7 @@ func onTheWay(out io.Writer, format string) io.Writer {
 	return io.Discard
 }
 
-// remoteScale passes a change on to a controller.
+// remoteScale passes a change on to a job server.
 func remoteScale(ctx context.Context, client *call.Client, id string, change call.Scale, said *standings) error {
 	return errors.Join(client.Scale(ctx, id, change, said.show), said.finish())
 }

@@ -310,8 +310,8 @@ func vcpuHours(job *config.Job, work float64) float64 {
 // refuses is reported as config.Faults.
 func prepare(ctx context.Context, job *config.Job, create apps.Create) (apps.Program, apps.Dataset, error) {
 	if len(job.Sweep.Params) > 0 {
-		return nil, apps.Dataset{}, job.Fault("sweep", "makes a job of each trial, for a controller that shares machines among jobs",
-			"start tierml controller --hosts HOSTS.yaml --scheduler feedback, and submit it by tierml run --controller URL")
+		return nil, apps.Dataset{}, job.Fault("sweep", "makes a job of each trial, for a job server that shares machines among jobs",
+			"start tierml server --hosts HOSTS.yaml --scheduler feedback, and submit it by tierml run --server URL")
 	}
 	kind, err := all.Registry().Find(job.Train.App)
 	if err != nil {

@@ -52,7 +52,7 @@ func newPsCommand() *cobra.Command {
 				return remotePs(cmd.Context(), client, format, cmd.OutOrStdout())
 			}
 			if groups {
-				return usageError{errors.New("--groups is for jobs of a controller: name it with --controller")}
+				return usageError{errors.New("--groups is for jobs of a job server: name it with --server")}
 			}
 			dirs, err := runs.List(rundir.Root)
 			if err != nil {
@@ -94,13 +94,13 @@ func newPsCommand() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&groups, "groups", false, "with a controller: each group's jobs, cost and budget")
+	cmd.Flags().BoolVar(&groups, "groups", false, "with --server: each group's jobs, cost and budget")
 	outputFlag(cmd, &format)
 	at.flags(cmd)
 	return cmd
 }
 
-// psOfGroups shows what the jobs of each group of a controller have and have cost, which add up with the idle share to the total.
+// psOfGroups shows what the jobs of each group of a job server have and have cost, which add up with the idle share to the total.
 func psOfGroups(ctx context.Context, client *call.Client, format string, out io.Writer) error {
 	account, err := client.Groups(ctx)
 	if err != nil {
@@ -124,7 +124,7 @@ func psOfGroups(ctx context.Context, client *call.Client, format string, out io.
 	return t.Write(out, format)
 }
 
-// remotePs lists the jobs of a controller: as those of this host, with what is to be known of those that wait or have failed.
+// remotePs lists the jobs of a job server: as those of this host, with what is to be known of those that wait or have failed.
 func remotePs(ctx context.Context, client *call.Client, format string, out io.Writer) error {
 	jobs, err := client.Jobs(ctx)
 	if err != nil {

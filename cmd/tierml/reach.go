@@ -20,7 +20,7 @@ import (
 	"github.com/tierml/tierml/providers"
 )
 
-// known returns the controller of a command that names none: the one on which its run was put, unless this host
+// known returns the job server of a command that names none: the one on which its run was put, unless this host
 // has a run of that very name; without a name the one that was used last, unless this directory has runs.
 func (r *remote) known(args []string) (p reach.Place, found bool, err error) {
 	shelf, err := reach.UserRegistry()
@@ -45,7 +45,7 @@ func (r *remote) known(args []string) (p reach.Place, found bool, err error) {
 	return all[0].Place, true, nil
 }
 
-// meantPlace is the controller that --controller names otherwise than by its address: by a job file, or by a cluster that is
+// meantPlace is the job server that --server names otherwise than by its address: by a job file, or by a cluster that is
 // known.
 func meantPlace(ctx context.Context, name string) (reach.Place, error) {
 	if ending := filepath.Ext(name); ending == ".yaml" || ending == ".yml" {
@@ -54,7 +54,7 @@ func meantPlace(ctx context.Context, name string) (reach.Place, error) {
 			return reach.Place{}, err
 		}
 		if job.Installation() == nil {
-			return reach.Place{}, job.Fault("cloud", "cloud: "+job.Cloud+" has no controller elsewhere", config.NameRealCloud())
+			return reach.Place{}, job.Fault("cloud", "cloud: "+job.Cloud+" has no job server elsewhere", config.NameRealCloud())
 		}
 		return findPlace(ctx, job)
 	}
@@ -64,12 +64,12 @@ func meantPlace(ctx context.Context, name string) (reach.Place, error) {
 	}
 	p, err := shelf.FindPlace(name)
 	if err != nil {
-		err = usageError{fmt.Errorf("--controller: %w", err)}
+		err = usageError{fmt.Errorf("--server: %w", err)}
 	}
 	return p, err
 }
 
-// findPlace returns the place of a job's controller, looking for it where the job file does not say which it is.
+// findPlace returns the place of a job's job server, looking for it where the job file does not say which it is.
 func findPlace(ctx context.Context, job *config.Job) (reach.Place, error) {
 	p := reach.PlaceOf(job.Installation())
 	if p.Complete() {
@@ -99,7 +99,7 @@ func lookFor(ctx context.Context, job *config.Job, p reach.Place) (reach.Place, 
 	return p, err
 }
 
-// knownHere are the controllers that this user has started or put jobs on. A user whose directory cannot be read knows none.
+// knownHere are the job servers that this user has started or put jobs on. A user whose directory cannot be read knows none.
 func knownHere() []reach.Known {
 	shelf, err := reach.UserRegistry()
 	if err != nil {
@@ -109,7 +109,7 @@ func knownHere() []reach.Known {
 	return known
 }
 
-// connect opens the way to a controller.
+// connect opens the way to a job server.
 func (r *remote) connect(ctx context.Context, p reach.Place, note func(string)) (*call.Client, error) {
 	shelf, err := reach.UserRegistry()
 	if err != nil {
@@ -143,10 +143,10 @@ func notes(cmd *cobra.Command) func(string) {
 	return func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), line) }
 }
 
-// client reaches the controller that a command means, whose first argument, if any, is a run; nil: this host is meant.
+// client reaches the job server that a command means, whose first argument, if any, is a run; nil: this host is meant.
 func (r *remote) client(cmd *cobra.Command, args []string) (*call.Client, error) {
 	switch {
-	case r.url == noController:
+	case r.url == noServer:
 		return nil, nil
 	case strings.Contains(r.url, ":"):
 		return r.direct()
@@ -171,15 +171,15 @@ type placed struct {
 	keep   func(run string) error
 }
 
-// forJob reaches the controller that is to run a job.
+// forJob reaches the job server that is to run a job.
 func (r *remote) forJob(cmd *cobra.Command, o runOptions) (placed, error) {
 	nothing := func(string) error { return nil }
 	here := o.here || o.into != "" || o.endpoint != ""
 	if r.url == "" && here {
 		return placed{}, nil
 	}
-	if here && o.here && r.url != noController {
-		return placed{}, usageError{errors.New("--here and --controller exclude each other; leave one of them out")}
+	if here && o.here && r.url != noServer {
+		return placed{}, usageError{errors.New("--here and --server exclude each other; leave one of them out")}
 	}
 	if r.url != "" || o.resume != "" {
 		var args []string
@@ -213,7 +213,7 @@ func (r *remote) forJob(cmd *cobra.Command, o runOptions) (placed, error) {
 	}}, nil
 }
 
-// why asks the cloud about a controller that cannot be reached: whether it is stopped says more than that a tunnel failed.
+// why asks the cloud about a job server that cannot be reached: whether it is stopped says more than that a tunnel failed.
 func why(ctx context.Context, job *config.Job, p reach.Place, failed error) error {
 	if p.Instance == "" || ctx.Err() != nil {
 		return failed

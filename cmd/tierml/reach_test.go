@@ -19,8 +19,8 @@ import (
 )
 
 // A job file that does not name its cluster shares the default one with everybody in the account. No command takes another's
-// controller for its own there: none is shown the job, a token, or an end.
-func TestControllersOfOthersAreLeftAlone(t *testing.T) {
+// job server for its own there: none is shown the job, a token, or an end.
+func TestServersOfOthersAreLeftAlone(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	rules, err := market.Rules("ec2-now")
 	if err != nil {
@@ -28,7 +28,7 @@ func TestControllersOfOthersAreLeftAlone(t *testing.T) {
 	}
 	fake := fakecloudtest.Start(t, fakecloud.Config{Clock: clock.Real(), Region: "us-west-1", Zones: []string{"us-west-1a"}, Rules: rules,
 		Types: []fakecloud.InstanceType{{InstanceType: market.InstanceType{Name: "c5.large", VCPU: 2, MemoryMiB: 4096, OnDemand: market.Dollar / 10}}}})
-	controllerOf := func(owner string) string {
+	serverOf := func(owner string) string {
 		t.Helper()
 		cloud, err := ec2.New(t.Context(), ec2.Config{Region: "us-west-1", Cluster: "tierml", Owner: owner, Endpoint: fake.Endpoint(), ImageID: "ami-1"})
 		if err != nil {
@@ -63,12 +63,12 @@ func TestControllersOfOthersAreLeftAlone(t *testing.T) {
 		}
 		return code, out.String(), strings.Join(found, " ")
 	}
-	bobs := controllerOf("bob")
+	bobs := serverOf("bob")
 	for _, settings := range []string{"", ", owner: ann"} {
-		for _, args := range [][]string{{"run", "-y"}, {"ps", "--controller"}, {"controller", "tunnel"}, {"controller", "start", "-y"},
-			{"controller", "stop", "-y"}, {"controller", "stop", "-y", "--force"}} {
+		for _, args := range [][]string{{"run", "-y"}, {"ps", "--server"}, {"server", "tunnel"}, {"server", "start", "-y"},
+			{"server", "stop", "-y"}, {"server", "stop", "-y", "--force"}} {
 			code, out, reached := call(settings, args...)
-			if code != exitUsage || reached != "" || !strings.Contains(out, bobs+" may be somebody else's controller") || !strings.Contains(out, "belongs to bob") ||
+			if code != exitUsage || reached != "" || !strings.Contains(out, bobs+" may be somebody else's job server") || !strings.Contains(out, "belongs to bob") ||
 				!strings.Contains(out, "write cluster: tierml below ec2:") {
 				t.Errorf("%v with%q: exit code %d, reached %q, printed\n%s", args, settings, code, reached, out)
 			}
@@ -80,7 +80,7 @@ func TestControllersOfOthersAreLeftAlone(t *testing.T) {
 			t.Errorf("%s: reached %q, printed\n%s", name, reached, out)
 		}
 	}
-	anns := controllerOf("ann")
+	anns := serverOf("ann")
 	if _, out, reached := call(", owner: ann", "run", "-y"); reached != anns {
 		t.Errorf("reached %q, not %s, printed\n%s", reached, anns, out)
 	}
@@ -96,18 +96,18 @@ func TestControllersOfOthersAreLeftAlone(t *testing.T) {
 	if _, out, reached := call("", "run", "-y"); reached != anns {
 		t.Errorf("reached %q, not %s, printed\n%s", reached, anns, out)
 	}
-	if code, out, _ := call(", owner: bob, cluster: tierml, controller: {instance: "+bobs+", tunnel: 'touch {local} {instance}.reached'}", "controller", "stop", "-y", "--force"); code != 0 || !strings.Contains(out, "It has ended.") {
+	if code, out, _ := call(", owner: bob, cluster: tierml, controller: {instance: "+bobs+", tunnel: 'touch {local} {instance}.reached'}", "server", "stop", "-y", "--force"); code != 0 || !strings.Contains(out, "It has ended.") {
 		t.Errorf("exit code %d, printed\n%s", code, out)
 	}
 
 	// A start whose answer was lost is asked for again: it gets the same machine, and takes none that it finds for it.
-	carols := controllerOf("carol")
+	carols := serverOf("carol")
 	missing := ", controller: {role: r, type: c5.large, tunnel: 'no-such-program {local} {instance}'}"
 	lost := reach.Place{Cloud: "ec2", Region: "us-west-1", Cluster: "tierml", Port: 7071, Tunnel: "no-such-program {local} {instance}"}
 	if err := errors.Join(shelf.Keep(lost, ""), shelf.KeepToken(lost, access.Random())); err != nil {
 		t.Fatal(err)
 	}
-	if _, out, _ := call(missing, "controller", "start", "-y"); !strings.Contains(out, "EC2 has i-") || strings.Contains(out, "EC2 has "+carols) || strings.Contains(out, "EC2 has "+anns) {
+	if _, out, _ := call(missing, "server", "start", "-y"); !strings.Contains(out, "EC2 has i-") || strings.Contains(out, "EC2 has "+carols) || strings.Contains(out, "EC2 has "+anns) {
 		t.Errorf("printed\n%s", out)
 	}
 }

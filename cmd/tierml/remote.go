@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tierml/tierml/internal/access"
 	"github.com/tierml/tierml/internal/atomicfile"
@@ -24,34 +25,45 @@ import (
 	"github.com/tierml/tierml/watch/console"
 )
 
-// remote is the controller that a command means, if any.
+// remote is the job server that a command means, if any.
 type remote struct {
 	url, tokenFile, authority string
 	elsewhere                 bool // a run of this host is not meant
 }
 
-// noController is this host, whatever the settings say.
-const noController = "none"
+// noServer is this host, whatever the settings say.
+const noServer = "none"
 
 // sharedSetting annotates a flag that many commands have: its setting is one for all of them.
 const sharedSetting = "tierml setting"
 
-// flags gives a command the choice of a controller.
+// flags gives a command the choice of a job server.
 func (r *remote) flags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&r.url, "controller", "", "use a controller: its `URL`, a job file or a cluster's name; none: runs of this host")
+	cmd.Flags().StringVar(&r.url, "server", "", "use a job server: its `URL`, a job file or a cluster's name; none: runs of this host")
 	cmd.Flags().StringVar(&r.tokenFile, "token-file", "",
-		"the `file` with the controller's token (default: the variable TIERML_TOKEN, or tierml/token in the configuration directory)")
-	cmd.Flags().StringVar(&r.authority, "controller-ca", "", "trust the certificates in this `file`, in place of the system's")
+		"the `file` with the job server's token (default: the variable TIERML_TOKEN, or tierml/token in the configuration directory)")
+	cmd.Flags().StringVar(&r.authority, "server-ca", "", "trust the certificates in this `file`, in place of the system's")
 	for flag, setting := range map[string][]string{ // any order: each by itself
-		"controller":    {"controller.url", "TIERML_CONTROLLER"},
-		"token-file":    {"controller.token-file", "TIERML_CONTROLLER_TOKEN_FILE"},
-		"controller-ca": {"controller.ca", "TIERML_CONTROLLER_CA"},
+		"server":     {"server.url", "TIERML_SERVER"},
+		"token-file": {"server.token-file", "TIERML_SERVER_TOKEN_FILE"},
+		"server-ca":  {"server.ca", "TIERML_SERVER_CA"},
 	} {
 		_ = cmd.Flags().SetAnnotation(flag, sharedSetting, setting) // it exists
 	}
 }
 
-// direct reaches the controller at an address.
+// presentName lets the flags --controller and --controller-ca stand for --server and --server-ca: the job server was called so once.
+func presentName(_ *pflag.FlagSet, flag string) pflag.NormalizedName {
+	switch flag {
+	case "controller":
+		flag = "server"
+	case "controller-ca":
+		flag = "server-ca"
+	}
+	return pflag.NormalizedName(flag)
+}
+
+// direct reaches the job server at an address.
 func (r *remote) direct() (*call.Client, error) {
 	token, err := r.token()
 	if err != nil {
@@ -59,7 +71,7 @@ func (r *remote) direct() (*call.Client, error) {
 	}
 	client, err := call.New(r.url, token, r.authority)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("--controller: %w", err)}
+		return nil, usageError{fmt.Errorf("--server: %w", err)}
 	}
 	return client, nil
 }
@@ -85,19 +97,19 @@ func (r *remote) token() (access.Token, error) {
 	if path == "" {
 		dir, err := os.UserConfigDir()
 		if err != nil {
-			return access.Token{}, errors.New("--controller needs its token: name its file with --token-file")
+			return access.Token{}, errors.New("--server needs its token: name its file with --token-file")
 		}
 		path = filepath.Join(dir, "tierml", "token")
 	}
 	token, err := access.Read(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("--controller needs its token: %s does not exist; copy the file `token` of the controller's directory there, or name it "+
+		err = fmt.Errorf("--server needs its token: %s does not exist; copy the file `token` of the job server's directory there, or name it "+
 			"with --token-file", path)
 	}
 	return token, err
 }
 
-// meantJob is the job that arguments mean to a controller.
+// meantJob is the job that arguments mean to a job server.
 func meantJob(args []string) string {
 	if len(args) == 0 {
 		return "latest"
@@ -116,7 +128,7 @@ func localSource(dir string) source {
 	}
 }
 
-// remoteSource reads a job of a controller.
+// remoteSource reads a job of a job server.
 func remoteSource(client *call.Client, id string, follow bool) source {
 	return func(ctx context.Context, take func(journal.Entry), caught func()) error {
 		if follow {
@@ -127,7 +139,7 @@ func remoteSource(client *call.Client, id string, follow bool) source {
 	}
 }
 
-// remoteTop watches a job of a controller.
+// remoteTop watches a job of a job server.
 func remoteTop(ctx context.Context, client *call.Client, args []string, plain bool, out io.Writer) error {
 	job, err := client.Job(ctx, meantJob(args))
 	if err != nil {
@@ -171,7 +183,7 @@ func waitForTurn(ctx context.Context, client *call.Client, id string, out io.Wri
 	}
 }
 
-// attach shows a job of a controller until it is over, or the reader leaves (left).
+// attach shows a job of a job server until it is over, or the reader leaves (left).
 func attach(ctx context.Context, client *call.Client, id string, plain bool, out io.Writer) (left bool, err error) {
 	ctx, leave := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer leave()
@@ -185,13 +197,13 @@ func attach(ctx context.Context, client *call.Client, id string, plain bool, out
 		}
 	}
 	if errors.Is(err, context.Canceled) {
-		fmt.Fprintf(out, "\nDetached; %s continues at the controller.\nWatch    tierml top %[1]s\nEnd      tierml stop %[1]s\n", id)
+		fmt.Fprintf(out, "\nDetached; %s continues at the job server.\nWatch    tierml top %[1]s\nEnd      tierml stop %[1]s\n", id)
 		return true, nil
 	}
 	return false, err
 }
 
-// remoteStop ends a job of a controller and waits until it has ended.
+// remoteStop ends a job of a job server and waits until it has ended.
 func remoteStop(ctx context.Context, client *call.Client, args []string, now bool, format string, out io.Writer) error {
 	job, err := client.Job(ctx, meantJob(args))
 	if err != nil {

@@ -27,11 +27,11 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// submitJob submits a job to a controller, and shows it unless the user detaches.
+// submitJob submits a job to a job server, and shows it unless the user detaches.
 func submitJob(ctx context.Context, at placed, o runOptions, in io.Reader, out io.Writer) error {
 	client := at.client
 	if o.endpoint != "" || o.into != "" {
-		return usageError{errors.New("--endpoint is for runs of this host; leave it out, or write --controller none")}
+		return usageError{errors.New("--endpoint is for runs of this host; leave it out, or write --server none")}
 	}
 	job, err := o.submitted(ctx, at, in, out)
 	if err != nil {
@@ -39,9 +39,9 @@ func submitJob(ctx context.Context, at placed, o runOptions, in io.Reader, out i
 	}
 	id := job.Run
 	if err := at.keep(id); err != nil { // the job runs all the same
-		fmt.Fprintf(out, "%v; name the controller with --controller %s from now on\n", err, o.jobFile)
+		fmt.Fprintf(out, "%v; name the job server with --server %s from now on\n", err, o.jobFile)
 	}
-	fmt.Fprintf(out, "%s is at the controller; closing this changes nothing.\n", id)
+	fmt.Fprintf(out, "%s is at the job server; closing this changes nothing.\n", id)
 	if n := len(job.Trials); n > 0 {
 		fmt.Fprintf(out, "It is the first of %d trials, up to %s.\nWatch    tierml ps\n", n+1, job.Trials[n-1])
 		return nil
@@ -88,16 +88,16 @@ func (o runOptions) submitted(ctx context.Context, at placed, in io.Reader, out 
 	return client.Submit(ctx, s)
 }
 
-// upload sends the files of this host that a job names, unless the controller has them, and puts their names there into the
+// upload sends the files of this host that a job names, unless the job server has them, and puts their names there into the
 // job.
 func upload(ctx context.Context, client *call.Client, job *config.Job, out io.Writer) error {
 	if to := job.Checkpoint.To; to != "" && !location.IsURL(to) {
-		return job.Fault("checkpoint.to", "is a directory of this host, and the job runs at the controller",
+		return job.Fault("checkpoint.to", "is a directory of this host, and the job runs at the job server",
 			"name a store, such as s3://BUCKET/PREFIX, or remove the line: then it is in the run's directory there")
 	}
 	if job.Alerts.URLFile != "" || job.Alerts.SecretFile != "" {
-		return job.Fault("alerts", "names a file with a secret, which is not sent to the controller",
-			"start the controller with --alert-url-file and --alert-secret-file: then it tells of all jobs")
+		return job.Fault("alerts", "names a file with a secret, which is not sent to the job server",
+			"start the job server with --alert-url-file and --alert-secret-file: then it tells of all jobs")
 	}
 	if job.Block != nil {
 		job.Block.Shared().Controller = config.Controller{} // it is this host's way to it

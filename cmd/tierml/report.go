@@ -109,10 +109,10 @@ func findJournals(args []string) ([]string, error) {
 	return paths, nil
 }
 
-// reportFrom makes the report of a controller's job; without a name, of the newest.
+// reportFrom makes the report of a job server's job; without a name, of the newest.
 func reportFrom(ctx context.Context, client *call.Client, args []string) (*cost.Report, error) {
 	if len(args) > 1 {
-		return nil, usageError{errors.New("several runs are compared here: get them with `tierml fetch RUN` and add --controller none")}
+		return nil, usageError{errors.New("several runs are compared here: get them with `tierml fetch RUN` and add --server none")}
 	}
 	return remoteReport(ctx, client, meantJob(args))
 }

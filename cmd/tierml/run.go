@@ -41,12 +41,12 @@ func newRunCommand() *cobra.Command {
 Ctrl-C saves the work and terminates every machine; a second Ctrl-C terminates them at once. --resume continues a run that was
 stopped or killed: it takes over machines that still run, or starts from the newest checkpoint.
 
-A job with cloud: ec2 or gce is submitted to its cluster's controller and watched; Ctrl-C leaves it running.`,
+A job with cloud: ec2 or gce is submitted to its cluster's job server and watched; Ctrl-C leaves it running.`,
 		Example: `  tierml run examples/demo.yaml
   tierml run -y examples/demo.yaml
   tierml run --policy checkpoint examples/demo.yaml
   tierml run --resume runs/demo-1
-  tierml run --controller http://localhost:7071 --detach examples/demo.yaml`,
+  tierml run --server http://localhost:7071 --detach examples/demo.yaml`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if o.skipDamaged && o.resume == "" {
 				return errors.New("--skip-damaged is for --resume")
@@ -75,7 +75,7 @@ A job with cloud: ec2 or gce is submitted to its cluster's controller and watche
 				return submitJob(cmd.Context(), at, o, cmd.InOrStdin(), cmd.OutOrStdout())
 			}
 			if o.detach {
-				return usageError{errors.New("--detach is for jobs of a controller; name it with --controller URL")}
+				return usageError{errors.New("--detach is for jobs of a job server; name it with --server URL")}
 			}
 			return runJob(cmd.Context(), o, cmd.InOrStdin(), cmd.OutOrStdout())
 		},
@@ -89,9 +89,9 @@ A job with cloud: ec2 or gce is submitted to its cluster's controller and watche
 	cmd.Flags().StringVar(&o.endpoint, "endpoint", "", "buy from the fake cloud at this `URL`, run by another process with\n"+
 		"--instance-command 'tierml agent'; it sets time and speed. With --resume: the run's own, or none")
 	cmd.Flags().StringVar(&o.hosts, "hosts", "", "take slots of the shared hosts of this `run` of tierml hosts")
-	cmd.Flags().BoolVarP(&o.detach, "detach", "d", false, "with --controller: do not watch the job")
+	cmd.Flags().BoolVarP(&o.detach, "detach", "d", false, "with --server: do not watch the job")
 	cmd.Flags().BoolVar(&o.here, "here", false, "with cloud: ec2 or gce: run in this process; machines must reach this host")
-	cmd.Flags().StringVar(&o.into, "into", "", "run in this `directory`, which the controller has made")
+	cmd.Flags().StringVar(&o.into, "into", "", "run in this `directory`, which the job server has made")
 	_ = cmd.Flags().MarkHidden("into") // it exists
 	o.at.flags(cmd)
 	return cmd

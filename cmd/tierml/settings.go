@@ -41,6 +41,7 @@ type setting struct {
 	Variable string `json:"variable"`
 	Value    string `json:"value"`
 	From     string `json:"from"` // "default", "file", "environment" or "flag"
+	found    string // the key in the file, or the variable, that gave the value
 	flag     *pflag.Flag
 }
 
@@ -102,11 +103,15 @@ func (s *settings) of(cmd *cobra.Command) []setting {
 		if shared := f.Annotations[sharedSetting]; shared != nil {
 			one.Key, one.Variable = shared[0], shared[1]
 		}
-		if s.viper.InConfig(one.Key) {
-			one.Value, one.From = s.text(one.Key), "file"
+		for _, key := range slices.Backward(namesOf(one.Key)) {
+			if s.viper.InConfig(key) {
+				one.Value, one.From, one.found = s.text(key), "file", key
+			}
 		}
-		if v, ok := os.LookupEnv(one.Variable); ok {
-			one.Value, one.From = v, "environment"
+		for _, variable := range slices.Backward(namesOf(one.Variable)) {
+			if v, ok := os.LookupEnv(variable); ok {
+				one.Value, one.From, one.found = v, "environment", variable
+			}
 		}
 		if f.Changed && !s.applied[f] {
 			one.Value, one.From = f.Value.String(), "flag"
@@ -114,6 +119,17 @@ func (s *settings) of(cmd *cobra.Command) []setting {
 		all = append(all, one)
 	})
 	return all
+}
+
+// namesOf are a setting's key, or variable, and the one that it had while the job server was called the controller: files and
+// scripts of that time still count.
+func namesOf(name string) []string {
+	for _, of := range [][2]string{{"server.", "controller."}, {"TIERML_SERVER", "TIERML_CONTROLLER"}} {
+		if rest, ok := strings.CutPrefix(name, of[0]); ok {
+			return []string{name, of[1] + rest}
+		}
+	}
+	return []string{name}
 }
 
 // text is a setting as a command line would give it: a list with commas.
@@ -153,9 +169,9 @@ func (s *settings) apply(cmd *cobra.Command) error {
 func (s *settings) place(one setting) string {
 	switch one.From {
 	case "environment":
-		return "the variable " + one.Variable
+		return "the variable " + one.found
 	case "file":
-		return one.Key + " in " + s.path
+		return one.found + " in " + s.path
 	}
 	return "the default"
 }
@@ -166,8 +182,10 @@ func (s *settings) check(root *cobra.Command) error {
 	var names []string
 	for _, cmd := range everyCommand(root) {
 		for _, one := range s.of(cmd) {
-			known[one.Key] = true
-			names = append(names, one.Key)
+			for _, key := range namesOf(one.Key) {
+				known[key] = true
+				names = append(names, key)
+			}
 		}
 	}
 	var errs []error

@@ -69,7 +69,7 @@ func newStateCommand() *cobra.Command {
 	return cmd
 }
 
-// remoteState is of a run of a controller.
+// remoteState is of a run of a job server.
 func remoteState(ctx context.Context, client *call.Client, args []string, to, format string, out io.Writer) error {
 	ctx, leave := untilInterrupted(ctx)
 	defer leave()

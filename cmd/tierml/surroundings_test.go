@@ -221,7 +221,7 @@ func TestPortIsTaken(t *testing.T) {
 	}
 	defer taken.Close()
 	for _, args := range [][]string{
-		{"dashboard"}, {"controller"}, {"fakecloud", "--prices", "prices.csv", "--catalog", "catalog.csv"},
+		{"dashboard"}, {"server"}, {"fakecloud", "--prices", "prices.csv", "--catalog", "catalog.csv"},
 	} {
 		cmd := exec.Command(builtBinary(t), append(args, "--listen", taken.Addr().String())...)
 		cmd.Dir = s.dir

@@ -20,7 +20,7 @@ func newSweepCommand() *cobra.Command {
 		Use:   "sweep [SWEEP]",
 		Short: "List the trials of a sweep with their settings, losses and cost, the best first",
 		Long:  `SWEEP is the name of its first trial; default: the newest sweep. The trials of a program are in its report. See docs/scheduler.md.`,
-		Example: `  tierml sweep --controller http://localhost:7071
+		Example: `  tierml sweep --server http://localhost:7071
   tierml sweep rates -o wide
   tierml sweep rates-1 -o json`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -38,7 +38,7 @@ func newSweepCommand() *cobra.Command {
 				return err
 			}
 			if client == nil {
-				return usageError{errors.New("trials are jobs of a controller; name it with --controller URL")}
+				return usageError{errors.New("trials are jobs of a job server; name it with --server URL")}
 			}
 			defer client.Close()
 			sweep, err := client.Sweep(cmd.Context(), meantJob(args))

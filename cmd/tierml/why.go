@@ -21,9 +21,9 @@ func newWhyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "why JOB",
 		Short: "Explain how many machines a scheduler grants a job, and what other schedulers would grant it",
-		Long: `It prints the last decision of the controller's --scheduler about the job, with the reason and what the other jobs got; or the
+		Long: `It prints the last decision of the job server's --scheduler about the job, with the reason and what the other jobs got; or the
 budget or quota of its group that keeps it waiting. See docs/scheduler.md.`,
-		Example: `  tierml why --controller http://localhost:7071 demo
+		Example: `  tierml why --server http://localhost:7071 demo
   tierml why demo -o json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -40,7 +40,7 @@ budget or quota of its group that keeps it waiting. See docs/scheduler.md.`,
 				return err
 			}
 			if client == nil {
-				return usageError{errors.New("a run of this host has no scheduler; name the job's controller with --controller URL")}
+				return usageError{errors.New("a run of this host has no scheduler; name the job's job server with --server URL")}
 			}
 			defer client.Close()
 			why, err := client.Why(cmd.Context(), meantJob(args))

@@ -84,7 +84,7 @@ func (provider) Open(_ context.Context, job *config.Job, s providers.Session) (p
 		return nil, fmt.Errorf("making a place for the rack's machines: %w", err)
 	}
 	cloud := newRack(home, b.Machines).Cluster(strings.TrimSpace(b.Cluster + " " + s.Run))
-	return providers.Plain{Cloud: cloud, Planned: providers.PlannedPrices(s.Offers), Controllerless: "a rack has no machine for a controller"}, nil
+	return providers.Plain{Cloud: cloud, Planned: providers.PlannedPrices(s.Offers), Controllerless: "a rack has no machine for a job server"}, nil
 }
 
 // rack is the switches.

@@ -136,7 +136,7 @@ func (g *Gate) refuse(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("WWW-Authenticate", `Bearer realm="tierml"`)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusUnauthorized)
-	_ = json.NewEncoder(w).Encode(map[string]string{"error": "the token is missing or not this controller's"}) // the client may be gone
+	_ = json.NewEncoder(w).Encode(map[string]string{"error": "the token is missing or not this job server's"}) // the client may be gone
 }
 
 func (g *Gate) note(r *http.Request) {

@@ -75,9 +75,9 @@ func CheckURL(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		return nil, fmt.Errorf("%q is not a controller's address; write it as http://localhost:7071", address)
+		return nil, fmt.Errorf("%q is not a job server's address; write it as http://localhost:7071", address)
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return nil, errors.New("a controller's address has no user, no question mark and no hash: the token comes from its file")
+		return nil, errors.New("a job server's address has no user, no question mark and no hash: the token comes from its file")
 	case u.Scheme == "http" && !loopback(u.Hostname()):
 		return nil, fmt.Errorf("%s: the token would travel in the clear; write https://, or open a tunnel with `ssh -N -L 7071:localhost:7071 %s` "+
 			"and write http://localhost:7071", u.Host, u.Hostname())

@@ -1,5 +1,5 @@
-// Package call is what clients and the controller say to each other, HTTP and JSON: requests, answers, and a client that
-// makes them. docs/controller.md is the reference.
+// Package call is what clients and the job server say to each other, HTTP and JSON: requests, answers, and a client that
+// makes them. docs/server.md is the reference.
 //
 // It knows nothing about how jobs are kept and run.
 package call
@@ -27,8 +27,8 @@ const (
 // Over reports whether nothing more happens without a user's request.
 func (s State) Over() bool { return s == Finished || s == Failed || s == Stopped }
 
-// Job is a job as the controller reports it: its run in a line (dashboard.Summary, of which State is the job's), and what
-// only the controller knows. A run that was started by hand in the controller's directory has no Submitted.
+// Job is a job as the job server reports it: its run in a line (dashboard.Summary, of which State is the job's), and what
+// only the job server knows. A run that was started by hand in the job server's directory has no Submitted.
 type Job struct {
 	dashboard.Summary
 	Submitted *time.Time `json:"submitted,omitempty"`
@@ -36,7 +36,7 @@ type Job struct {
 	Starts    int        `json:"starts,omitempty"` // of its run
 	Hosts     bool       `json:"hosts,omitempty"`  // machines that jobs share, not a job
 	Trials    []string   `json:"trials,omitempty"` // of a sweep that was just submitted: its other trials
-	// Cloud is where the fake cloud of a run with cloud: local answers, on the controller's host. Lists of jobs do not have it.
+	// Cloud is where the fake cloud of a run with cloud: local answers, on the job server's host. Lists of jobs do not have it.
 	Cloud string `json:"cloud,omitempty"`
 }
 

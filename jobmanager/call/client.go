@@ -27,17 +27,17 @@ import (
 	"github.com/tierml/tierml/watch/shared"
 )
 
-// Client talks to one controller.
+// Client talks to one job server.
 type Client struct {
 	base  *url.URL
 	token access.Token
 	http  *http.Client
 	close func() // what the client owns; nil = nothing
-	// patience is how long a controller that is followed may stay silent.
+	// patience is how long a job server that is followed may stay silent.
 	patience time.Duration
 }
 
-// New makes a client for the controller at an address. Authority is a file with the certificates to trust in place of the
+// New makes a client for the job server at an address. Authority is a file with the certificates to trust in place of the
 // system's; empty = the system's.
 func New(address string, token access.Token, authority string) (*Client, error) {
 	base, err := access.CheckURL(address)
@@ -48,7 +48,7 @@ func New(address string, token access.Token, authority string) (*Client, error) 
 	if authority != "" {
 		text, err := os.ReadFile(authority)
 		if err != nil {
-			return nil, fmt.Errorf("reading the controller's authority: %w", err)
+			return nil, fmt.Errorf("reading the job server's authority: %w", err)
 		}
 		pool := x509.NewCertPool()
 		if !pool.AppendCertsFromPEM(text) {
@@ -57,12 +57,12 @@ func New(address string, token access.Token, authority string) (*Client, error) 
 		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS13}
 	}
 	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
-		return http.ErrUseLastResponse // the token is for this controller
+		return http.ErrUseLastResponse // the token is for this job server
 	}}
 	return &Client{base: base, token: token, http: client, patience: patience}, nil
 }
 
-// Address is the controller's.
+// Address is the job server's.
 func (c *Client) Address() string { return strings.TrimSuffix(c.base.String(), "/") }
 
 // Through has connections made by dial; nil: as usual.
@@ -72,7 +72,7 @@ func (c *Client) Through(dial func(ctx context.Context, network, address string)
 	}
 }
 
-// Own has Close end something as well, such as the tunnel by which the controller is reached. A tunnel breaks and is opened
+// Own has Close end something as well, such as the tunnel by which the job server is reached. A tunnel breaks and is opened
 // again, with a laptop that sleeps and changes networks: more patience is had with it.
 func (c *Client) Own(end func()) { c.close, c.patience = end, tunnelPatience }
 
@@ -84,7 +84,7 @@ func (c *Client) Close() {
 	}
 }
 
-// Refused is an answer of the controller that is no success.
+// Refused is an answer of the job server that is no success.
 type Refused struct {
 	Status int
 	text   string
@@ -92,7 +92,7 @@ type Refused struct {
 
 func (r Refused) Error() string { return r.text }
 
-// Temporary means that the same call may succeed later: there was no answer, or not the controller's.
+// Temporary means that the same call may succeed later: there was no answer, or not the job server's.
 func Temporary(err error) bool {
 	refused, ok := errors.AsType[Refused](err)
 	return err != nil && (!ok || refused.Status >= 500)
@@ -104,7 +104,7 @@ func (c *Client) ask(ctx context.Context, method string, body io.Reader, query u
 	u.RawQuery = query.Encode()
 	request, err := http.NewRequestWithContext(ctx, method, u.String(), body)
 	if err != nil {
-		return nil, fmt.Errorf("asking the controller: %w", err)
+		return nil, fmt.Errorf("asking the job server: %w", err)
 	}
 	request.Header.Set("Authorization", c.token.Bearer())
 	response, err := c.http.Do(request)
@@ -112,7 +112,7 @@ func (c *Client) ask(ctx context.Context, method string, body io.Reader, query u
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, fmt.Errorf("the controller at %s does not answer: %w; is it running, and the tunnel to it open?", c.Address(), without(err))
+		return nil, fmt.Errorf("the job server at %s does not answer: %w; is it running, and the tunnel to it open?", c.Address(), without(err))
 	}
 	if response.StatusCode/100 == 2 {
 		return response, nil
@@ -143,9 +143,9 @@ func (c *Client) refusal(response *http.Response) error {
 	_ = json.Unmarshal(text, &r)
 	switch {
 	case response.StatusCode == http.StatusUnauthorized:
-		r.Error = fmt.Sprintf("the controller at %s wants its token: name its file with --token-file", c.Address())
+		r.Error = fmt.Sprintf("the job server at %s wants its token: name its file with --token-file", c.Address())
 	case r.Error == "":
-		r.Error = fmt.Sprintf("what answers at %s is not a controller: %s", c.Address(), response.Status)
+		r.Error = fmt.Sprintf("what answers at %s is not a job server: %s", c.Address(), response.Status)
 	}
 	return Refused{response.StatusCode, r.Error}
 }
@@ -156,7 +156,7 @@ func (c *Client) exchange(ctx context.Context, method string, in, out any, path 
 	if in != nil {
 		text, err := json.Marshal(in)
 		if err != nil {
-			return fmt.Errorf("asking the controller: %w", err)
+			return fmt.Errorf("asking the job server: %w", err)
 		}
 		body = bytes.NewReader(text)
 	}
@@ -169,7 +169,7 @@ func (c *Client) exchange(ctx context.Context, method string, in, out any, path 
 		return nil
 	}
 	if err := json.NewDecoder(response.Body).Decode(out); err != nil {
-		return fmt.Errorf("the controller's answer: %w", err)
+		return fmt.Errorf("the job server's answer: %w", err)
 	}
 	return nil
 }
@@ -194,7 +194,7 @@ func (c *Client) Job(ctx context.Context, id string) (job Job, err error) {
 	return job, c.exchange(ctx, http.MethodGet, nil, &job, "jobs", id)
 }
 
-// Why is what the controller's scheduler decided about a job.
+// Why is what the job server's scheduler decided about a job.
 func (c *Client) Why(ctx context.Context, id string) (why Why, err error) {
 	return why, c.exchange(ctx, http.MethodGet, nil, &why, "jobs", id, "why")
 }
@@ -209,11 +209,11 @@ func (c *Client) Submit(ctx context.Context, s Submission) (job Job, err error) 
 	return job, c.exchange(ctx, http.MethodPost, s, &job, "jobs")
 }
 
-// Plan writes what the controller would buy for a job.
+// Plan writes what the job server would buy for a job.
 func (c *Client) Plan(ctx context.Context, s Submission, out io.Writer) error {
 	text, err := json.Marshal(s)
 	if err != nil {
-		return fmt.Errorf("asking the controller: %w", err)
+		return fmt.Errorf("asking the job server: %w", err)
 	}
 	response, err := c.ask(ctx, http.MethodPost, bytes.NewReader(text), nil, "plan")
 	if err != nil {
@@ -236,7 +236,7 @@ func (c *Client) Resume(ctx context.Context, id string) (job Job, err error) {
 	return job, c.exchange(ctx, http.MethodPost, nil, &job, "jobs", id, "resume")
 }
 
-// Upload sends files into one folder, those that the controller does not have yet, and gives the name by which a job file
+// Upload sends files into one folder, those that the job server does not have yet, and gives the name by which a job file
 // refers to the first of them. Sent is called before each file that is sent.
 func (c *Client) Upload(ctx context.Context, paths []string, sent func(name string, bytes int64)) (name string, err error) {
 	files := make([]input, len(paths))
@@ -390,7 +390,7 @@ func broken(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		return fmt.Errorf("the connection to the controller broke: %w", err)
+		return fmt.Errorf("the connection to the job server broke: %w", err)
 	}
 	return nil
 }
@@ -414,7 +414,7 @@ func (c *Client) Events(ctx context.Context, id string, follow bool, skip int, t
 		}
 		var e journal.Entry
 		if err := json.Unmarshal(in.Bytes(), &e); err != nil {
-			return lines, fmt.Errorf("the controller's answer: %w", err)
+			return lines, fmt.Errorf("the job server's answer: %w", err)
 		}
 		lines++
 		take(e)
@@ -422,7 +422,7 @@ func (c *Client) Events(ctx context.Context, id string, follow bool, skip int, t
 	return lines, broken(ctx, in.Err())
 }
 
-// FollowEvents is Events that takes a broken connection up again, as a tunnel may break and a controller be started
+// FollowEvents is Events that takes a broken connection up again, as a tunnel may break and a job server be started
 // again. It gives up after some time without an answer.
 func (c *Client) FollowEvents(ctx context.Context, id string, take func(journal.Entry), caught func()) error {
 	had, last := 0, time.Now()
@@ -469,7 +469,7 @@ func (c *Client) Patient(ctx context.Context, f func() error) error {
 func (c *Client) Scale(ctx context.Context, id string, s Scale, told func(Standing)) error {
 	text, err := json.Marshal(s)
 	if err != nil {
-		return fmt.Errorf("asking the controller: %w", err)
+		return fmt.Errorf("asking the job server: %w", err)
 	}
 	response, err := c.ask(ctx, http.MethodPost, bytes.NewReader(text), nil, "jobs", id, "scale")
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/tierml/tierml/providers"
 )
 
-// Place is where a controller is: whose machine, and how it is reached. It holds no secret.
+// Place is where a job server is: whose machine, and how it is reached. It holds no secret.
 type Place struct {
 	Cloud    string `json:"cloud"` // the provider's name
 	Region   string `json:"region"`
@@ -31,14 +31,14 @@ type Place struct {
 	Token    string `json:"token,omitempty"`  // likewise
 }
 
-// PlaceOf is what a job file says of its controller; which machine it is may be missing still (Complete).
+// PlaceOf is what a job file says of its job server; which machine it is may be missing still (Complete).
 func PlaceOf(at *config.Installation) Place {
 	k := at.Controller
 	return Place{Cloud: at.Block, Region: at.Region, Project: at.Project, Cluster: at.Cluster, Instance: k.Instance, Zone: k.Zone, URL: k.URL,
 		Port: k.Port, Tunnel: k.Tunnel, Token: k.Token}
 }
 
-// Complete says that the controller can be reached: it need not be looked for.
+// Complete says that the job server can be reached: it need not be looked for.
 func (p Place) Complete() bool {
 	switch {
 	case p.URL != "":
@@ -70,7 +70,7 @@ func plain(r rune) rune {
 }
 
 func (p Place) String() string {
-	text := "the controller of cluster " + p.Cluster
+	text := "the job server of cluster " + p.Cluster
 	if p.Instance != "" {
 		text += " (" + p.Instance + ")"
 	}
@@ -135,7 +135,7 @@ func (p Place) programs(command []string) map[string]string {
 	return needed
 }
 
-// advice says what can be done about a controller that does not answer.
+// advice says what can be done about a job server that does not answer.
 func (p Place) advice() string {
 	if stopped := p.usual().Stopped; p.Instance != "" && stopped != "" {
 		return p.names(0).Replace(stopped)

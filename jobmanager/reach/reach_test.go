@@ -85,7 +85,7 @@ func self(t *testing.T) string {
 	return path
 }
 
-// site is a controller behind its gate, and the commands that reach it.
+// site is a job server behind its gate, and the commands that reach it.
 type site struct {
 	token   access.Token
 	place   Place
@@ -154,7 +154,7 @@ func TestConnect(t *testing.T) {
 		t.Fatal(err)
 	}
 	if way.Token != s.token || !s.noted("Getting the token") {
-		t.Errorf("the token is not the controller's; %v", s.lines)
+		t.Errorf("the token is not the job server's; %v", s.lines)
 	}
 	if info, err := os.Stat(s.shelf.TokenFile(s.place)); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info, err)
@@ -192,7 +192,7 @@ func TestConnect(t *testing.T) {
 	}
 }
 
-// A token that is kept is not asked for again, unless the controller has another one by now; one that the user names is
+// A token that is kept is not asked for again, unless the job server has another one by now; one that the user names is
 // taken as it is.
 func TestWhichToken(t *testing.T) {
 	s := newSite(t)
@@ -205,7 +205,7 @@ func TestWhichToken(t *testing.T) {
 		way.Close()
 		return way.Token
 	}
-	if err := s.shelf.KeepToken(s.place, access.Random()); err != nil { // that of a controller before
+	if err := s.shelf.KeepToken(s.place, access.Random()); err != nil { // that of a job server before
 		t.Fatal(err)
 	}
 	if connect(s.place, access.Token{}) != s.token {
@@ -308,7 +308,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// What was put where is found by the run's name and by the job's, the newest controller first.
+// What was put where is found by the run's name and by the job's, the newest job server first.
 func TestShelf(t *testing.T) {
 	shelf := NewRegistry(filepath.Join(t.TempDir(), "controllers"))
 	if all, err := shelf.Known(); err != nil || len(all) > 0 {
@@ -358,9 +358,9 @@ func TestWhereAJobRuns(t *testing.T) {
 	}{
 		"machines of this host":           {nil, false, true},
 		"a real cloud, from elsewhere":    {at("", config.Controller{}), false, false},
-		"on the controller":               {at("", config.Controller{Instance: "i-0a"}), true, true},
-		"this host is the controller":     {at("10.0.0.5:0", config.Controller{}), false, true},
-		"the file names the controller":   {at("10.0.0.5:0", config.Controller{Instance: "i-0a"}), false, false},
+		"on the job server":               {at("", config.Controller{Instance: "i-0a"}), true, true},
+		"this host is the job server":     {at("10.0.0.5:0", config.Controller{}), false, true},
+		"the file names the job server":   {at("10.0.0.5:0", config.Controller{Instance: "i-0a"}), false, false},
 		"what one would be made of, only": {at("", config.Controller{Role: "r", Type: "t3.small", Port: 7071}), false, false},
 	} {
 		if IsHere(c.at, c.on) != c.here {
@@ -384,8 +384,8 @@ func TestChoose(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for words, found := range map[string][]provisioner.Controller{
-		"tierml controller start job.yaml": nil,
-		"several controllers: a, b; name one in the job file, below gce: controller: {instance: a}": {c("a", "running"), c("b", "staging")},
+		"tierml server start job.yaml": nil,
+		"several job servers: a, b; name one in the job file, below gce: controller: {instance: a}": {c("a", "running"), c("b", "staging")},
 		"does not run: a is terminated\nsee whether it runs: gcloud compute instances describe a":   {c("a", "terminated")},
 	} {
 		if _, err := Choose(p, found, "job.yaml"); err == nil || !strings.Contains(err.Error(), words) {
@@ -418,7 +418,7 @@ func TestMeant(t *testing.T) {
 	}
 }
 
-// In the moment before the tunnel's command listens, another user of this host may take its port: he is no controller, and is not
+// In the moment before the tunnel's command listens, another user of this host may take its port: he is no job server, and is not
 // shown the token.
 func TestAnotherUserIsNoTunnel(t *testing.T) {
 	l := sameusertest.Listen(t, "127.0.0.1:0")
@@ -429,7 +429,7 @@ func TestAnotherUserIsNoTunnel(t *testing.T) {
 	defer func() { _ = server.Close(); <-served }()
 	tunnel := &Tunnel{local: l.Addr().(*net.TCPAddr).Port, http: tunnelClient()}
 	if tunnel.answers(t.Context()) {
-		t.Error("it was taken for the controller")
+		t.Error("it was taken for the job server")
 	}
 	way := tunnel.way()
 	way.Token = access.Random()

@@ -20,11 +20,11 @@ import (
 	"github.com/tierml/tierml/internal/atomicfile"
 )
 
-// Registry is the folder in which a user keeps what is known of controllers: for each a folder with its place, its token (mode
+// Registry is the folder in which a user keeps what is known of job servers: for each a folder with its place, its token (mode
 // 0600), and the names of the jobs that were put on it.
 type Registry struct{ dir string }
 
-// Files of a controller's folder.
+// Files of a job server's folder.
 const (
 	placeFile = "place.json"
 	tokenFile = "token"
@@ -38,12 +38,12 @@ func NewRegistry(dir string) Registry { return Registry{dir} }
 func UserRegistry() (Registry, error) {
 	dir, err := os.UserConfigDir()
 	if err != nil {
-		return Registry{}, fmt.Errorf("finding the directory of configurations, where tokens of controllers are kept: %w", err)
+		return Registry{}, fmt.Errorf("finding the directory of configurations, where tokens of job servers are kept: %w", err)
 	}
 	return NewRegistry(filepath.Join(dir, "tierml", "controllers")), nil
 }
 
-// TokenFile is where a controller's token is, once it is known.
+// TokenFile is where a job server's token is, once it is known.
 func (s Registry) TokenFile(p Place) string { return filepath.Join(s.dir, p.Name(), tokenFile) }
 
 // Keep remembers a place, and the run that was put there; empty: none.
@@ -90,7 +90,7 @@ func (s Registry) Known() ([]Known, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("listing the known controllers: %w", err)
+		return nil, fmt.Errorf("listing the known job servers: %w", err)
 	}
 	var all []Known
 	for _, e := range entries {
@@ -141,10 +141,10 @@ func (s Registry) FindPlace(name string) (Place, error) {
 	if len(names) > 0 {
 		known = "known are " + strings.Join(names, ", ")
 	}
-	return Place{}, fmt.Errorf("%s is not a controller URL, a job file or a known cluster; %s", name, known)
+	return Place{}, fmt.Errorf("%s is not a job server URL, a job file or a known cluster; %s", name, known)
 }
 
-// Way is an open way to a controller.
+// Way is an open way to a job server.
 type Way struct {
 	Address string
 	Token   access.Token
@@ -153,7 +153,7 @@ type Way struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// Connect opens the way to a controller, and gets its token once: from then on it is in TokenFile. Own is a token that the
+// Connect opens the way to a job server, and gets its token once: from then on it is in TokenFile. Own is a token that the
 // user has named; the zero one: none. Note gets lines about what happens meanwhile.
 func (s Registry) Connect(ctx context.Context, p Place, own access.Token, note func(string)) (w *Way, err error) {
 	w = &Way{Address: p.URL, Close: func() {}}
@@ -188,7 +188,7 @@ func (s Registry) Connect(ctx context.Context, p Place, own access.Token, note f
 	return w, s.KeepToken(p, w.Token)
 }
 
-// KeepToken keeps a controller's token, which only its owner can read.
+// KeepToken keeps a job server's token, which only its owner can read.
 func (s Registry) KeepToken(p Place, token access.Token) error {
 	if err := os.MkdirAll(filepath.Dir(s.TokenFile(p)), 0o700); err != nil {
 		return fmt.Errorf("keeping the token: %w", err)
@@ -199,7 +199,7 @@ func (s Registry) KeepToken(p Place, token access.Token) error {
 	return nil
 }
 
-// refused says that the controller does not take the token. Whatever else is wrong shows later.
+// refused says that the job server does not take the token. Whatever else is wrong shows later.
 func refused(ctx context.Context, w *Way) bool {
 	ctx, cancel := context.WithTimeout(ctx, answerIn)
 	defer cancel()

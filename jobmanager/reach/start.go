@@ -13,7 +13,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// Request is what is asked for to start a controller for a job's cluster; script is its first. The same request has the same
+// Request is what is asked for to start a job server for a job's cluster; script is its first. The same request has the same
 // token, so that asking again after a lost answer gives the same machine: another laptop, or another token of its user, is
 // another request.
 func Request(job *config.Job, script string) (provisioner.ControllerRequest, error) {
@@ -35,11 +35,11 @@ func Request(job *config.Job, script string) (provisioner.ControllerRequest, err
 	case len(zones) > 0:
 		r.Zone = zones[0]
 	case provider.Facts().Reach.NeedsZone:
-		return r, job.Fault(at.Block+".controller.zone", "is missing: a controller is started in a zone",
+		return r, job.Fault(at.Block+".controller.zone", "is missing: a job server is started in a zone",
 			"below "+at.Block+".controller:, add "+provider.Facts().Examples["controller.zone"])
 	}
 	if r.Role == "" {
-		return r, job.Fault(at.Block+".controller.role", "is missing: a controller buys machines, and people reach it, by what its role may do",
+		return r, job.Fault(at.Block+".controller.role", "is missing: a job server buys machines, and people reach it, by what its role may do",
 			"write the one that terraform prints (output settings), or one with its rights")
 	}
 	sum := sha256.New()
@@ -48,7 +48,7 @@ func Request(job *config.Job, script string) (provisioner.ControllerRequest, err
 	return r, nil
 }
 
-// Goes are the jobs that are not over, which a user must stop before their controller can go.
+// Goes are the jobs that are not over, which a user must stop before their job server can go.
 func Goes(jobs []call.Job) (names []string) {
 	for _, j := range jobs {
 		if j.Submitted != nil && !call.State(j.State).Over() || j.Submitted == nil && j.State == "running" {

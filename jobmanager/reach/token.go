@@ -16,7 +16,7 @@ const tokenWithin = 2 * time.Minute
 // tokenText is a token as access.Random makes it, among what a session says beside it.
 var tokenText = regexp.MustCompile(`(?m)^\s*([A-Z2-7]{26})\s*$`)
 
-// ReadToken has the controller's machine print the token. What the command says is not kept, and in no error: the token
+// ReadToken has the job server's machine print the token. What the command says is not kept, and in no error: the token
 // would be in it.
 func ReadToken(ctx context.Context, p Place) (access.Token, error) {
 	doing := "getting the token of " + p.String()
@@ -49,7 +49,7 @@ func ReadToken(ctx context.Context, p Place) (access.Token, error) {
 		}
 		if ended {
 			return access.Token{}, fmt.Errorf("%s: `%s` does not print one; do it by hand, and name the file with --token-file: the token is in the "+
-				"file token of the controller's directory", doing, c.name())
+				"file token of the job server's directory", doing, c.name())
 		}
 	}
 }

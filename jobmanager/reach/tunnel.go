@@ -20,7 +20,7 @@ import (
 
 // Times of a tunnel, in wall-clock time.
 const (
-	openWithin = time.Minute            // until the controller answers through a new tunnel
+	openWithin = time.Minute            // until the job server answers through a new tunnel
 	lookEvery  = 150 * time.Millisecond // meanwhile
 	healthy    = 20 * time.Second       // between two looks at an open one
 	answerIn   = 10 * time.Second       // for a look
@@ -29,7 +29,7 @@ const (
 	endWithin  = 2 * time.Second        // for the command to end after a signal
 )
 
-// Tunnel is a command that connects a port of this host with the controller. While it is open it is started again when it
+// Tunnel is a command that connects a port of this host with the job server. While it is open it is started again when it
 // ends, or when nothing comes through it any more, as after a laptop's sleep.
 type Tunnel struct {
 	place Place
@@ -44,7 +44,7 @@ type Tunnel struct {
 // ErrMissing is what no waiting mends: a program that must be installed.
 var ErrMissing = errors.New("a program is missing")
 
-// OpenTunnel runs the command and waits until the controller answers. Note gets lines about a tunnel that breaks later.
+// OpenTunnel runs the command and waits until the job server answers. Note gets lines about a tunnel that breaks later.
 func OpenTunnel(ctx context.Context, p Place, note func(string)) (*Tunnel, error) {
 	command := p.TunnelCommand(0)
 	if len(command) == 0 {
@@ -77,7 +77,7 @@ func tunnelClient() *http.Client {
 // way is the one through the tunnel. Its near end is a process of this user: any other has taken the port before it.
 func (t *Tunnel) way() *Way { return &Way{Address: t.Address(), Close: t.Close, Dial: sameuser.Dial} }
 
-// Address is where the controller is reached meanwhile.
+// Address is where the job server is reached meanwhile.
 func (t *Tunnel) Address() string { return fmt.Sprintf("http://127.0.0.1:%d", t.local) }
 
 // Close ends the command.
@@ -113,7 +113,7 @@ func (t *Tunnel) open(ctx context.Context) (*child, error) {
 			if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 				return nil, ctx.Err()
 			}
-			return nil, fmt.Errorf("the tunnel to %s is open, but nobody answers at its port %s; on that machine, `journalctl -u tierml-controller` says "+
+			return nil, fmt.Errorf("the tunnel to %s is open, but nobody answers at its port %s; on that machine, `journalctl -u tierml-server -u tierml-controller` says "+
 				"why; when it was started just now, try again in a minute", t.place, t.place.fill("{port}", 0)[0])
 		case <-time.After(lookEvery):
 		}
@@ -121,7 +121,7 @@ func (t *Tunnel) open(ctx context.Context) (*child, error) {
 	return c, nil
 }
 
-// answers reports whether a controller is at the other end. No token is shown for that.
+// answers reports whether a job server is at the other end. No token is shown for that.
 func (t *Tunnel) answers(ctx context.Context) bool {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, t.Address()+access.LoginPath, nil)
 	if err != nil {

@@ -11,17 +11,17 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// InstallationFile is on every controller's machine: Terraform's settings, or those of the job by which it was started.
+// InstallationFile is on every job server's machine: Terraform's settings, or those of the job by which it was started.
 const InstallationFile = "/etc/tierml/installation.yaml"
 
-// OnController says that this host is a controller's.
+// OnController says that this host is a job server's.
 func OnController() bool {
 	_, err := os.Stat(InstallationFile)
 	return err == nil
 }
 
 // IsHere says that a job is to be run on this host: its machines are processes here, or its file says at which address of
-// this host machines reach it, or this host is the controller's. A file that names the controller is for that one.
+// this host machines reach it, or this host is the job server's. A file that names the job server is for that one.
 func IsHere(at *config.Installation, onController bool) bool {
 	switch {
 	case at == nil || onController:
@@ -32,8 +32,8 @@ func IsHere(at *config.Installation, onController bool) bool {
 	return at.Listen != ""
 }
 
-// Meant parts the controllers that a job file means from those that may be another user's. A file that names its cluster or its
-// controller means whatever is found. The default cluster is shared by all jobs that name none: there only those of the file's owner are
+// Meant parts the job servers that a job file means from those that may be another user's. A file that names its cluster or its
+// job server means whatever is found. The default cluster is shared by all jobs that name none: there only those of the file's owner are
 // meant, and those that this user has started or put jobs on.
 func Meant(at *config.Installation, found []provisioner.Controller, known []Known) (meant, others []provisioner.Controller) {
 	for _, c := range found {
@@ -47,17 +47,17 @@ func Meant(at *config.Installation, found []provisioner.Controller, known []Know
 	return meant, others
 }
 
-// Foreign returns the refusal of a controller that may be another user's, and explains how to name it, or one's own.
+// Foreign returns the refusal of a job server that may be another user's, and explains how to name it, or one's own.
 func Foreign(at *config.Installation, c provisioner.Controller, file string) error {
 	whose := "has no owner"
 	if c.Owner != "" {
 		whose = "belongs to " + c.Owner
 	}
-	return fmt.Errorf("%s may be somebody else's controller: %s does not name its cluster, and others use the default too; it %s\n"+
+	return fmt.Errorf("%s may be somebody else's job server: %s does not name its cluster, and others use the default too; it %s\n"+
 		"If it is yours      write cluster: %s below %s:\nFor your own        write cluster: and another name there", c.ID, file, whose, at.Cluster, at.Block)
 }
 
-// Choose completes a place by what the cloud says of the cluster's controllers. Its errors say what to do; file is the job's.
+// Choose completes a place by what the cloud says of the cluster's job servers. Its errors say what to do; file is the job's.
 func Choose(p Place, found []provisioner.Controller, file string) (Place, error) {
 	var running, others []string
 	for _, c := range found {
@@ -76,15 +76,15 @@ func Choose(p Place, found []provisioner.Controller, file string) (Place, error)
 		p.Instance = running[0]
 		return p, nil
 	case len(running) > 1:
-		return p, fmt.Errorf("cluster %s in %s has several controllers: %s; name one in the job file, below %s: controller: {instance: %[5]s}",
+		return p, fmt.Errorf("cluster %s in %s has several job servers: %s; name one in the job file, below %s: controller: {instance: %[5]s}",
 			p.Cluster, p.Region, strings.Join(running, ", "), p.Cloud, running[0])
 	case len(others) > 0:
 		one := p
 		one.Instance = found[0].ID
 		one.Zone = found[0].Zone
-		return p, fmt.Errorf("the controller of cluster %s in %s does not run: %s\n%s", p.Cluster, p.Region, strings.Join(others, ", "), one.advice())
+		return p, fmt.Errorf("the job server of cluster %s in %s does not run: %s\n%s", p.Cluster, p.Region, strings.Join(others, ", "), one.advice())
 	}
-	return p, fmt.Errorf("cluster %s in %s has no controller: %w\nStart one         tierml controller start %s\nOr with Terraform terraform/README.md\n"+
+	return p, fmt.Errorf("cluster %s in %s has no job server: %w\nStart one         tierml server start %s\nOr with Terraform terraform/README.md\n"+
 		"Or run it here    tierml run --here %[4]s   (machines must reach this host, and it must stay)", p.Cluster, p.Region, errNone, file)
 }
 

@@ -7,10 +7,10 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Cluster are the limits of all jobs of a controller together. A zero limit is none.
+// Cluster are the limits of all jobs of a job server together. A zero limit is none.
 type Cluster struct {
-	Of      string     // whose jobs; empty = the controller's
-	Total   market.USD // of all runs in the controller's directory, those that have ended included
+	Of      string     // whose jobs; empty = the job server's
+	Total   market.USD // of all runs in the job server's directory, those that have ended included
 	PerHour market.USD // of those that continue
 	WarnAt  float64    // the share of a limit at which there is a warning
 	// Over is what is done above a limit: Warn, Pause (what waits is not started) or Stop (what runs is ended in order, too,
@@ -33,7 +33,7 @@ func (c Cluster) Judge(spent, rate market.USD) Decision {
 	return Decision{}
 }
 
-func (c Cluster) of() string { return cmp.Or(c.Of, "the controller") }
+func (c Cluster) of() string { return cmp.Or(c.Of, "the job server") }
 
 // overHour is Over for a rate, which falls again by itself: nothing is ended for it.
 func (c Cluster) overHour() Do {

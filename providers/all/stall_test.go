@@ -68,7 +68,7 @@ func TestFetchesHaveLimits(t *testing.T) {
 			t.Fatal(err)
 		}
 		machine := boot.Machine(p.Boot(&config.Installation{Region: "us-west-2", Program: program}), "", program.SHA256, 30)
-		for _, script := range []string{machine, controllerScript(t, cloud, program.URL, program.SHA256, "x\n", "00")} {
+		for _, script := range []string{machine, serverScript(t, cloud, program.URL, program.SHA256, "x\n", "00")} {
 			for _, call := range strings.Split(script, "curl ")[1:] {
 				fetches++
 				for _, limit := range []string{"--connect-timeout ", "--max-time ", "--speed-time ", "--retry-max-time "} {

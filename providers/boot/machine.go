@@ -1,4 +1,4 @@
-// Package boot has the scripts that machines of a run, and a controller's machine, run at their first boot. How the program is
+// Package boot has the scripts that machines of a run, and a job server's machine, run at their first boot. How the program is
 // fetched is the provider's business; what happens then is the same everywhere.
 package boot
 

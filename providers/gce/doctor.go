@@ -31,7 +31,7 @@ type doctorAPI interface {
 	Services(ctx context.Context, endpoint string, names []string) (map[string]string, error)
 }
 
-// Permissions that a controller needs; terraform/gcp gives them: those that look on the project, those that change something
+// Permissions that a job server needs; terraform/gcp gives them: those that look on the project, those that change something
 // under a condition on names, of which the project itself knows nothing.
 var (
 	looks = []string{
@@ -157,7 +157,7 @@ func checkServiceAccount(ctx context.Context, project doctorAPI, g *Block) (stri
 	case err != nil:
 		return "", doctor.Warn("turn IAM's API on, or look by hand: gcloud services enable iam.googleapis.com", "%v", err)
 	case !may:
-		return "", doctor.Wrong("give the controller roles/iam.serviceAccountUser on it: gcloud iam service-accounts add-iam-policy-binding "+g.ServiceAccount,
+		return "", doctor.Wrong("give the job server roles/iam.serviceAccountUser on it: gcloud iam service-accounts add-iam-policy-binding "+g.ServiceAccount,
 			"machines may not be launched as %s (iam.serviceAccounts.actAs)", g.ServiceAccount)
 	}
 	return "machines act as " + g.ServiceAccount, nil
@@ -211,7 +211,7 @@ func checkNetwork(ctx context.Context, project doctorAPI, g *Block) (string, err
 	case err != nil:
 		return "", doctor.Warn("look by hand: gcloud compute networks subnets get-iam-policy", "%v", err)
 	case len(missing) > 0:
-		return "", doctor.Wrong("give the controller roles/compute.networkUser on the subnetwork, as terraform/gcp does", "not granted on it: %s", strings.Join(missing, ", "))
+		return "", doctor.Wrong("give the job server roles/compute.networkUser on the subnetwork, as terraform/gcp does", "not granted on it: %s", strings.Join(missing, ", "))
 	}
 	return "machines get addresses of " + addresses, nil
 }

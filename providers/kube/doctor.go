@@ -24,7 +24,7 @@ type doctorAPI interface {
 	Holdings(context.Context) ([]provisioner.Holding, error)
 }
 
-const roleAdvice = "bind the role of deploy/kubernetes to the account that runs the controller"
+const roleAdvice = "bind the role of deploy/kubernetes to the account that runs the job server"
 
 // checks are those of a job with cloud: kubernetes.
 func checks(job *config.Job, connect func() (doctorAPI, error)) []doctor.Check {

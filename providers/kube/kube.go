@@ -49,7 +49,7 @@ func (Provider) Open(_ context.Context, job *config.Job, s providers.Session) (p
 		return nil, err
 	}
 	return providers.Plain{Cloud: cloud, Planned: providers.PlannedPrices(s.Offers),
-		Controllerless: "on Kubernetes a controller is installed with the chart in deploy/kubernetes/chart: docs/kubernetes.md"}, nil
+		Controllerless: "on Kubernetes a job server is installed with the chart in deploy/kubernetes/chart: docs/kubernetes.md"}, nil
 }
 
 func open(job *config.Job, s providers.Session) (*api.Cloud, error) {

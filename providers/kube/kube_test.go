@@ -253,7 +253,7 @@ func TestManifestsAreOfTheChart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range []string{"tierml.yaml", "controller.yaml"} {
+	for _, file := range []string{"tierml.yaml", "server.yaml"} {
 		text, err := os.ReadFile("../../deploy/kubernetes/" + file)
 		if err != nil || !strings.Contains(string(text), fmt.Sprintf("of the chart %x;", sum.Sum(nil))) {
 			t.Errorf("%s is of another chart: run `make manifests` (%v)", file, err)

@@ -1,7 +1,7 @@
 package aggregation
 
 // Clusters are pools that decide independently (section 3.3.3): a job is served by one of them, so that placing it looks at few
-// aggregators, and its arrival disturbs few jobs. The paper's figures need them; a controller's hosts are one pool.
+// aggregators, and its arrival disturbs few jobs. The paper's figures need them; a job server's hosts are one pool.
 type Clusters struct {
 	pools []*Pool
 	of    map[string]*Pool

@@ -1,5 +1,5 @@
 output "controller" {
-  description = "The controller's instance id: aws ssm start-session --target ID. Null without one."
+  description = "The instance id of the job server's machine: aws ssm start-session --target ID. Null without one."
   value       = one(aws_instance.controller[*].id)
 }
 
@@ -9,16 +9,16 @@ output "bucket" {
 }
 
 output "settings" {
-  description = "What a job file needs to know of this installation, and where its controller is; `tierml init --settings` takes it."
+  description = "What a job file needs to know of this installation, and where its job server is; `tierml init --settings` takes it."
   value       = yamlencode({ ec2 = merge(local.ec2_settings, { controller = local.controller_settings }) })
 }
 
 output "people_policy" {
-  description = "What somebody must be allowed who runs jobs on the controller from a laptop: to find it, and to open a session to it."
+  description = "What somebody must be allowed who runs jobs on the job server from a laptop: to find it, and to open a session to it."
   value       = jsonencode(local.people_policy)
 }
 
 output "starter_policy" {
-  description = "What somebody must be allowed beside that to start and end a controller: tierml controller start, tierml controller stop."
+  description = "What somebody must be allowed beside that to start and end a job server: tierml server start, tierml server stop."
   value       = jsonencode(local.starter_policy)
 }

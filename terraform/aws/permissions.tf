@@ -1,4 +1,4 @@
-# Two roles. The controller buys machines that carry the cluster's tag, and ends such machines and no others. The machines
+# Two roles. The job server buys machines that carry the cluster's tag, and ends such machines and no others. The machines
 # read the program and the data, and read checkpoints and write parts of them. No statement allows all actions of a service; a resource is
 # "*" where AWS allows nothing else (EC2's Describe calls, the price list, quotas).
 
@@ -142,7 +142,7 @@ locals {
         Action   = "s3:GetObject"
         Resource = "${aws_s3_bucket.cluster.arn}/checkpoints/*"
       },
-      { # not manifests, nor splits: the controller writes those, and removes what is old
+      { # not manifests, nor splits: the job server writes those, and removes what is old
         Sid      = "WritePartsOfCheckpoints"
         Effect   = "Allow"
         Action   = ["s3:PutObject", "s3:AbortMultipartUpload"]
@@ -247,7 +247,7 @@ resource "aws_iam_role_policy" "controller" {
   policy = jsonencode(local.controller_policy)
 }
 
-# People reach the controller by Session Manager: no port is open, no key is kept, and each session is on record.
+# People reach the job server by Session Manager: no port is open, no key is kept, and each session is on record.
 # Not AmazonSSMManagedInstanceCore, which also reads every parameter of the account.
 resource "aws_iam_role_policy" "sessions" {
   name = "sessions"
@@ -266,7 +266,7 @@ resource "aws_iam_role_policy" "sessions" {
   })
 }
 
-# The one command that people run on the controller.
+# The one command that people run on the job server.
 resource "aws_ssm_document" "token" {
   name            = "tierml-token-${var.cluster}"
   document_type   = "Session"

@@ -19,7 +19,7 @@ variable "zones" {
 }
 
 variable "cluster" {
-  description = "Sets these machines apart from all others of the account: the value of the tag tierml:cluster that the controller gives them. No other installation of the account may have it."
+  description = "Sets these machines apart from all others of the account: the value of the tag tierml:cluster that the job server gives them. No other installation of the account may have it."
   type        = string
 
   validation {
@@ -34,24 +34,24 @@ variable "owner" {
 }
 
 variable "binary" {
-  description = "Path of the program tierml for the controller and the machines: bin/tierml, built for Linux on x86-64."
+  description = "Path of the program tierml for the job server and the machines: bin/tierml, built for Linux on x86-64."
   type        = string
 }
 
 variable "controller" {
-  description = "Whether to make the controller now. Without, `tierml controller start JOB.yaml` makes one when somebody wants it."
+  description = "Whether to make the job server's machine now. Without, `tierml server start JOB.yaml` makes one when somebody wants it."
   type        = bool
   default     = true
 }
 
 variable "controller_type" {
-  description = "The controller's instance type. It decides, and serves no parameters: a small one will do."
+  description = "The job server's instance type. It decides, and serves no parameters: a small one will do."
   type        = string
   default     = "t3.small"
 }
 
 variable "controller_flags" {
-  description = "Flags of `tierml controller` without their dashes, such as { scheduler = \"feedback\", slots = \"16\" }."
+  description = "Flags of `tierml server` without their dashes, such as { scheduler = \"feedback\", slots = \"16\" }."
   type        = map(string)
   default     = {}
 
@@ -61,12 +61,12 @@ variable "controller_flags" {
   }
   validation {
     condition     = alltrue([for name in ["directory", "listen"] : !contains(keys(var.controller_flags), name)])
-    error_message = "The controller keeps its runs in /var/lib/tierml and listens on loopback."
+    error_message = "The job server keeps its runs in /var/lib/tierml and listens on loopback."
   }
 }
 
 variable "controller_disk_gib" {
-  description = "Size of the controller's disk, which holds the runs' journals and splits."
+  description = "Size of the job server's disk, which holds the runs' journals and splits."
   type        = number
   default     = 30
 }

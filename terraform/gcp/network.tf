@@ -1,5 +1,5 @@
 # No machine has a public address: Google's own services, which are all that they need, are reached from within
-# (private_ip_google_access), and people reach the controller through Identity-Aware Proxy.
+# (private_ip_google_access), and people reach the job server through Identity-Aware Proxy.
 
 resource "google_compute_network" "cluster" {
   name                    = var.cluster

@@ -1,5 +1,5 @@
 output "controller" {
-  description = "The controller's name: gcloud compute ssh --tunnel-through-iap NAME. Null without one."
+  description = "The name of the job server's machine: gcloud compute ssh --tunnel-through-iap NAME. Null without one."
   value       = one(google_compute_instance.controller[*].name)
 }
 
@@ -9,6 +9,6 @@ output "bucket" {
 }
 
 output "settings" {
-  description = "What a job file needs to know of this installation, and where its controller is; `tierml init --settings` takes it."
+  description = "What a job file needs to know of this installation, and where its job server is; `tierml init --settings` takes it."
   value       = yamlencode({ gce = merge(local.gce_settings, { controller = local.controller_settings }) })
 }

@@ -1,4 +1,4 @@
-# Two service accounts. The controller buys machines, and ends those whose name begins with the cluster's and no others; it
+# Two service accounts. The job server buys machines, and ends those whose name begins with the cluster's and no others; it
 # gives them the account of the machines, and no other. The machines read the program and the data, and read
 # checkpoints and write parts of them. Each permission is named.
 

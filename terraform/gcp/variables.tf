@@ -9,7 +9,7 @@ variable "region" {
 }
 
 variable "controller_zone" {
-  description = "The zone of the controller; machines are bought in any zone of the region."
+  description = "The zone of the job server; machines are bought in any zone of the region."
   type        = string
 
   validation {
@@ -39,24 +39,24 @@ variable "owner" {
 }
 
 variable "binary" {
-  description = "Path of the program tierml for the controller and the machines: bin/tierml, built for Linux on x86-64."
+  description = "Path of the program tierml for the job server and the machines: bin/tierml, built for Linux on x86-64."
   type        = string
 }
 
 variable "controller" {
-  description = "Whether to make the controller now. Without, `tierml controller start JOB.yaml` makes one when somebody wants it."
+  description = "Whether to make the job server's machine now. Without, `tierml server start JOB.yaml` makes one when somebody wants it."
   type        = bool
   default     = true
 }
 
 variable "controller_type" {
-  description = "The controller's machine type. It decides, and serves no parameters: a small one will do."
+  description = "The job server's machine type. It decides, and serves no parameters: a small one will do."
   type        = string
   default     = "e2-small"
 }
 
 variable "controller_flags" {
-  description = "Flags of `tierml controller` without their dashes, such as { scheduler = \"feedback\", slots = \"16\" }."
+  description = "Flags of `tierml server` without their dashes, such as { scheduler = \"feedback\", slots = \"16\" }."
   type        = map(string)
   default     = {}
 
@@ -66,18 +66,18 @@ variable "controller_flags" {
   }
   validation {
     condition     = alltrue([for name in ["directory", "listen"] : !contains(keys(var.controller_flags), name)])
-    error_message = "The controller keeps its runs in /var/lib/tierml and listens on loopback."
+    error_message = "The job server keeps its runs in /var/lib/tierml and listens on loopback."
   }
 }
 
 variable "controller_disk_gb" {
-  description = "Size of the controller's disk, which holds the runs' journals and splits."
+  description = "Size of the job server's disk, which holds the runs' journals and splits."
   type        = number
   default     = 30
 }
 
 variable "image" {
-  description = "The image of the controller and of the machines."
+  description = "The image of the job server and of the machines."
   type        = string
   default     = "projects/debian-cloud/global/images/family/debian-12"
 }

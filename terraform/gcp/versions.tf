@@ -10,7 +10,7 @@ terraform {
 }
 
 # Whatever this module makes can be found, and its cost be told, by these labels. They are not those of the machines that
-# the controller buys (tierml-cluster): the controller may end those, and must not end itself.
+# the job server buys (tierml-cluster): the job server may end those, and must not end itself.
 provider "google" {
   project = var.project
   region  = var.region

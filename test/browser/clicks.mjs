@@ -1,6 +1,6 @@
 // Clicks through the dashboard as people do, with Playwright, and has axe-core look at every page.
 //
-//	node clicks.mjs URL URL-OF-A-CONTROLLER FOLDER-OF-NODE-MODULES CHROMIUM [PICTURES]
+//	node clicks.mjs URL URL-OF-A-JOB-SERVER FOLDER-OF-NODE-MODULES CHROMIUM [PICTURES]
 //
 // TestClicks (clicks_test.go) starts it beside a board with a run that goes on, one that has ended, a long one, a damaged
 // one and a hundred small ones, and writes more of the first one's journal when this program prints "go on".
@@ -54,7 +54,7 @@ for (const path of ["/", kept, "/?q=none-is-called-so", "/?sort=-spent", "/runs/
       await load.page.evaluate(axe);
       const found = await load.page.evaluate(() => window.axe.run());
       assert.deepEqual(found.violations.map((v) => `${v.id}: ${v.nodes[0].html.slice(0, 200)}`), [], `${path} at ${width}, ${colorScheme}`);
-      if (pictures) await load.page.screenshot({ path: join(pictures, `${path.replace(kept, "controller").replace(/\W+/g, "-").replace(/^-/, "") || "list"}-${width}-${colorScheme}.png`), fullPage: true });
+      if (pictures) await load.page.screenshot({ path: join(pictures, `${path.replace(kept, "server").replace(/\W+/g, "-").replace(/^-/, "") || "list"}-${width}-${colorScheme}.png`), fullPage: true });
       if (width === 1440 && colorScheme === "light") console.log(`${path}: ${load.bytes} bytes`);
       load.wrong = load.wrong.filter((w) => !(path === "/runs/nobody-1" && w.includes("404")));
       await close(load, path);

@@ -78,11 +78,11 @@ func TestClicks(t *testing.T) {
 	}
 }
 
-// serveKept serves the list of a controller with jobs in every state, near its limits.
+// serveKept serves the list of a job server with jobs in every state, near its limits.
 func serveKept(t *testing.T) (url string) {
 	t.Helper()
 	k := dashboard.Manager{Running: 2, MaxRunning: 2, Queued: 1, MaxQueued: 100, Spent: 45 * market.Dollar, Budget: 50 * market.Dollar,
-		Rate: 4 * market.Dollar, PerHour: 3 * market.Dollar, Held: "the jobs of the controller cost $4.00 an hour, above its limit, $3.00"}
+		Rate: 4 * market.Dollar, PerHour: 3 * market.Dollar, Held: "the jobs of the job server cost $4.00 an hour, above its limit, $3.00"}
 	for i, state := range []string{"running", "stopping", "queued", "finished", "failed", "stopped", "interrupted", "killed"} {
 		j := dashboard.Row{Summary: dashboard.Summary{Run: fmt.Sprintf("job-%d", i+1), Job: "job", App: "mf", State: state, Spent: "5.5", Saved: "-1.25"}}
 		if state == "queued" {

@@ -80,7 +80,7 @@ func TestRealImage(t *testing.T) {
 	w := newContainers(t)
 	for name, c := range map[string]struct{ command, phase, says string }{
 		"version":   {"[/tierml, version]", "Succeeded", "tierml "},
-		"elsewhere": {"[/tierml, controller, --directory=/work]", "Failed", "mkdir /work: read-only file system"},
+		"elsewhere": {"[/tierml, server, --directory=/work]", "Failed", "mkdir /work: read-only file system"},
 	} {
 		pod := filepath.Join(t.TempDir(), "pod.yaml")
 		if err := os.WriteFile(pod, fmt.Appendf(nil, `{apiVersion: v1, kind: Pod, metadata: {name: image-%s, namespace: tierml}, spec: {restartPolicy: Never, automountServiceAccountToken: false,

@@ -21,7 +21,7 @@ import (
 )
 
 // Two jobs share four spot pods by a scheduler: the second gets its half as the first one's pods are deleted, and all when the first has
-// ended. There are never more than four, though the controller is killed and the next one has another scheduler; the model is that of one
+// ended. There are never more than four, though the job server is killed and the next one has another scheduler; the model is that of one
 // process.
 func TestRealSlots(t *testing.T) {
 	w := newWorld(t)
@@ -40,13 +40,13 @@ func TestRealSlots(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer out.Close() // the process has its own
-		cmd := exec.CommandContext(t.Context(), w.binary, "controller", "--directory", home, "--listen", "127.0.0.1:0", "--slots=4", "--scheduler", policy,
+		cmd := exec.CommandContext(t.Context(), w.binary, "server", "--directory", home, "--listen", "127.0.0.1:0", "--slots=4", "--scheduler", policy,
 			"--allow", w.server, "--allow", store())
 		cmd.Stdout, cmd.Stderr = out, out
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		w.until("the controller serves", func() bool {
+		w.until("the job server serves", func() bool {
 			text, _ := os.ReadFile(out.Name()) // not yet
 			url = string(regexp.MustCompile(`http://127\.0\.0\.1:[0-9]+`).Find(text))
 			return url != ""
@@ -55,7 +55,7 @@ func TestRealSlots(t *testing.T) {
 	}
 	tell := func(dir string, arguments ...string) {
 		t.Helper()
-		if _, err := w.tierml(dir, append(arguments, "--controller", url, "--token-file", filepath.Join(home, "token"))...); err != nil {
+		if _, err := w.tierml(dir, append(arguments, "--server", url, "--token-file", filepath.Join(home, "token"))...); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -29,7 +29,7 @@ func onlyPublic(_, address string, _ syscall.RawConn) error {
 		return fmt.Errorf("dialling %s: %w", address, err)
 	}
 	if ip := at.Addr().Unmap().WithZone(""); !ip.IsGlobalUnicast() || ip.IsPrivate() || carrierNAT.Contains(ip) {
-		return fmt.Errorf("%s is an address of this host or its network: alerts of jobs of others do not go there, unless the controller is started with --allow and the webhook's address", at.Addr())
+		return fmt.Errorf("%s is an address of this host or its network: alerts of jobs of others do not go there, unless the job server is started with --allow and the webhook's address", at.Addr())
 	}
 	return nil
 }

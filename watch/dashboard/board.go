@@ -38,7 +38,7 @@ type Board struct {
 	log  *slog.Logger
 	now  func() time.Time
 
-	manager func(*http.Request) Manager                           // nil where no controller keeps the runs
+	manager func(*http.Request) Manager                           // nil where no job server keeps the runs
 	rights  func(r *http.Request, s Summary) (sees, changes bool) // nil = every client sees and changes everything
 	acts    Acts
 	listed  kept
@@ -53,7 +53,7 @@ type Board struct {
 	runs map[string]*run // by the name of the directory
 }
 
-// ManagedBy has the list show what a controller says of its jobs to a client (nil: to metrics, which are of all), and limits which runs a client
+// ManagedBy has the list show what a job server says of its jobs to a client (nil: to metrics, which are of all), and limits which runs a client
 // sees and changes; nil rights are those to everything. It is to be called before the board serves.
 func (b *Board) ManagedBy(says func(*http.Request) Manager, rights func(r *http.Request, s Summary) (sees, changes bool)) {
 	b.manager, b.rights = says, rights

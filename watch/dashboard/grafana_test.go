@@ -129,8 +129,8 @@ func TestEveryAlertIsTested(t *testing.T) {
 	}
 }
 
-// Prometheus's own checks of a controller's metrics: `make test-metrics` runs it.
-func TestPromtoolOfAController(t *testing.T) {
+// Prometheus's own checks of a job server's metrics: `make test-metrics` runs it.
+func TestPromtoolOfAServer(t *testing.T) {
 	promtool := os.Getenv("TIERML_PROMTOOL")
 	if promtool == "" {
 		t.Skip("TIERML_PROMTOOL is not set; `make test-metrics` sets it to Prometheus's promtool")

@@ -31,7 +31,7 @@ const refresh = 2 * time.Second
 //	GET /runs/NAME/logs          the end of a log (logs.go: of)
 //	GET /runs/NAME/files/FILE    one of its files (files.go)
 //	POST /runs/NAME/act          stop, scale or drill it, behind a token only (act.go)
-//	GET /sweeps/NAME             the trials of a controller's sweep (sweep.go)
+//	GET /sweeps/NAME             the trials of a job server's sweep (sweep.go)
 //	GET /api/sweeps/NAME         the same as JSON: a Sweep
 //	GET /hosts                   shared hosts with the jobs on them (hosts.go)
 //	GET /api/hosts               the same as JSON: an array of shared.View

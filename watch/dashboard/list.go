@@ -84,7 +84,7 @@ func trouble(w http.ResponseWriter, status int, title, what string) {
 // rowsAtATime is how many runs are on a page of the list.
 const rowsAtATime = 100
 
-// Manager is what a controller says about its jobs, on top of the list.
+// Manager is what a job server says about its jobs, on top of the list.
 type Manager struct {
 	Running, MaxRunning int
 	Queued, MaxQueued   int
@@ -104,7 +104,7 @@ type Grants struct {
 	Longest time.Duration // since the arrival of the job that has waited longest for its first workers, by the wall clock
 }
 
-// Row is a run of a controller. State and Why of its Summary are the job's.
+// Row is a run of a job server. State and Why of its Summary are the job's.
 type Row struct {
 	Summary
 	Place int // in the queue, from 1

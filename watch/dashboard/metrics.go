@@ -314,20 +314,20 @@ func collectHosts(g gauges, v shared.View) {
 	}
 }
 
-// Gauges of a controller.
+// Gauges of a job server. Their names are from when it was called the controller: dashboards and alerts know them.
 var (
-	jobsGauge        = describe("controller_jobs", "Jobs of the controller by their state.", "state")
-	allSpentGauge    = describe("controller_spent_dollars", "What all runs of the controller have cost.")
-	allBudgetGauge   = describe("controller_budget_dollars", "What they may cost together.")
-	allHourGauge     = describe("controller_dollars_per_hour", "What the machines of all its runs cost in an hour.")
-	trialsGauge      = describe("sweep_trials", "Trials of a sweep by their state, until all are over.", "sweep", "state")
-	sweptGauge       = describe("sweep_spent_dollars", "What the trials of a sweep have cost.", "sweep")
-	sweepLimitGauge  = describe("sweep_budget_dollars", "What they may cost together.", "sweep")
-	grantedGauge     = describe("scheduler_workers", "Workers that the scheduler has granted to all jobs.")
-	restingGauge     = describe("scheduler_paused_jobs", "Jobs without workers that had some.")
-	longestGauge     = describe("scheduler_longest_wait_seconds", "Wall-clock time since the arrival of the job that has waited longest for its first workers.")
-	allLimitGauge    = describe("controller_limit_dollars_per_hour", "What they may cost in an hour together.")
-	controllerStates = []string{"queued", "running", "stopping", "finished", "failed", "stopped"}
+	jobsGauge       = describe("controller_jobs", "Jobs of the job server by their state.", "state")
+	allSpentGauge   = describe("controller_spent_dollars", "What all runs of the job server have cost.")
+	allBudgetGauge  = describe("controller_budget_dollars", "What they may cost together.")
+	allHourGauge    = describe("controller_dollars_per_hour", "What the machines of all its runs cost in an hour.")
+	trialsGauge     = describe("sweep_trials", "Trials of a sweep by their state, until all are over.", "sweep", "state")
+	sweptGauge      = describe("sweep_spent_dollars", "What the trials of a sweep have cost.", "sweep")
+	sweepLimitGauge = describe("sweep_budget_dollars", "What they may cost together.", "sweep")
+	grantedGauge    = describe("scheduler_workers", "Workers that the scheduler has granted to all jobs.")
+	restingGauge    = describe("scheduler_paused_jobs", "Jobs without workers that had some.")
+	longestGauge    = describe("scheduler_longest_wait_seconds", "Wall-clock time since the arrival of the job that has waited longest for its first workers.")
+	allLimitGauge   = describe("controller_limit_dollars_per_hour", "What they may cost in an hour together.")
+	jobStates       = []string{"queued", "running", "stopping", "finished", "failed", "stopped"}
 )
 
 func collectKeeper(out chan<- prometheus.Metric, k Manager) {
@@ -338,7 +338,7 @@ func collectKeeper(out chan<- prometheus.Metric, k Manager) {
 	set := func(d *prometheus.Desc, value float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 	}
-	for _, state := range controllerStates {
+	for _, state := range jobStates {
 		set(jobsGauge, float64(count[state]), state)
 	}
 	for _, s := range k.Sweeps {
@@ -346,7 +346,7 @@ func collectKeeper(out chan<- prometheus.Metric, k Manager) {
 		if trials["queued"]+trials["running"]+trials["stopping"] == 0 {
 			continue // the number of series does not grow with the years
 		}
-		for _, state := range controllerStates {
+		for _, state := range jobStates {
 			set(trialsGauge, float64(trials[state]), s.ID, state)
 		}
 		set(sweptGauge, float64(dollars(s.Spent))/1e9, s.ID)

@@ -64,8 +64,8 @@ func TestList(t *testing.T) {
 	}
 }
 
-// Of a controller, the list shows queue, limits and jobs without a journal.
-func TestListOfAController(t *testing.T) {
+// Of a job server, the list shows queue, limits and jobs without a journal.
+func TestListOfAServer(t *testing.T) {
 	b := New(t.TempDir(), time.Now, slog.New(slog.DiscardHandler))
 	b.ManagedBy(func(*http.Request) Manager {
 		return Manager{Running: 1, MaxRunning: 2, Queued: 1, MaxQueued: 100, Spent: 1250 * market.Dollar / 100, Budget: 50 * market.Dollar,

@@ -253,8 +253,8 @@ func TestSeriesAreFew(t *testing.T) {
 	}
 }
 
-// What the job promises, what pools were expected to last, and a controller's state are there by value.
-func TestPromisesAndController(t *testing.T) {
+// What the job promises, what pools were expected to last, and a job server's state are there by value.
+func TestPromisesAndServer(t *testing.T) {
 	root := t.TempDir()
 	story := promising(t)[:300]
 	hold(t, write(t, root, "demo-1", story))

@@ -18,7 +18,7 @@ import (
 	"github.com/tierml/tierml/internal/runs"
 )
 
-// Sweep is the trials of one job file, as a controller reports them. Money is a decimal string of US dollars, seconds are market time.
+// Sweep is the trials of one job file, as a job server reports them. Money is a decimal string of US dollars, seconds are market time.
 type Sweep struct {
 	ID       string  `json:"sweep"` // its first trial
 	Job      string  `json:"job"`
@@ -28,7 +28,7 @@ type Sweep struct {
 	Trials   []Trial `json:"trials"`             // the best first
 	Best     string  `json:"best,omitempty"`     // the trial that has finished with the lowest test loss
 	Leader   string  `json:"leader,omitempty"`   // the best so far, while none has finished
-	Model    string  `json:"model,omitempty"`    // the best one's file, on the controller's host
+	Model    string  `json:"model,omitempty"`    // the best one's file, on the job server's host
 	Spent    string  `json:"spent"`
 	Budget   string  `json:"budget,omitempty"`
 	Seconds  float64 `json:"seconds"` // since its first trial began
@@ -111,7 +111,7 @@ func (t Trial) LossAt(feedback int) string {
 func (s Sweep) Counts() string {
 	count := s.states()
 	var all []string
-	for _, state := range controllerStates {
+	for _, state := range jobStates {
 		if n := count[state]; n > 0 {
 			all = append(all, fmt.Sprintf("%d %s", n, state))
 		}

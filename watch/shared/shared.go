@@ -1,5 +1,5 @@
 // Package shared shows machines that jobs share: hosts with the jobs on them, what is free, dollars per hour, who pays, and why each job
-// has what it has. `tierml hosts ps`, the controller's API and the dashboard show the same View. It follows from the journal of the shared
+// has what it has. `tierml hosts ps`, the job server's API and the dashboard show the same View. It follows from the journal of the shared
 // hosts' run and their book of slots.
 //
 // It is plain values: no clock, no file, no screen. It knows nothing about how slots are granted.

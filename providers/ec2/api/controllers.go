@@ -13,7 +13,7 @@ import (
 )
 
 // This file is for the machines on which controllers run. They carry tags of their own in place of tagCluster: so no run and
-// no `tierml down` takes one for its own, and the role of a controller, which may end what carries tagCluster, cannot end it.
+// no `tierml down` takes one for its own, and the role of a job server, which may end what carries tagCluster, cannot end it.
 const (
 	tagControllerOf = provisioner.OwnTagPrefix + "controller-of" // the cluster's name
 	tagRole         = provisioner.OwnTagPrefix + "role"
@@ -31,7 +31,7 @@ func (c *Cloud) Controllers(ctx context.Context) ([]provisioner.Controller, erro
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return nil, failure(ctx, "looking for the controller", err)
+			return nil, failure(ctx, "looking for the job server", err)
 		}
 		for _, r := range page.Reservations {
 			for i := range r.Instances {
@@ -56,9 +56,9 @@ func controllerOf(i *types.Instance) provisioner.Controller {
 	return found
 }
 
-// StartController launches an on-demand machine for a controller. The same token gives the same machine again.
+// StartController launches an on-demand machine for a job server. The same token gives the same machine again.
 func (c *Cloud) StartController(ctx context.Context, r provisioner.ControllerRequest) (provisioner.Controller, error) {
-	doing := "launching a controller"
+	doing := "launching the machine of a job server"
 	if c.config.ImageID == "" {
 		return provisioner.Controller{}, fmt.Errorf("%s: %w: no machine image (AMI) is configured", doing, provisioner.ErrInvalid)
 	}
@@ -114,10 +114,10 @@ func (c *Cloud) controllerInput(r provisioner.ControllerRequest) *ec2.RunInstanc
 	return in
 }
 
-// EndController terminates a controller's machine, with its disk.
+// EndController terminates a job server's machine, with its disk.
 func (c *Cloud) EndController(ctx context.Context, found provisioner.Controller) error {
 	if _, err := c.api.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{found.ID}}); err != nil {
-		return failure(ctx, "ending the controller "+found.ID, err)
+		return failure(ctx, "ending the job server "+found.ID, err)
 	}
 	return nil
 }

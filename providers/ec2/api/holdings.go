@@ -8,7 +8,7 @@ import (
 )
 
 // Holdings returns the machines of the cluster, or of the Job that is configured, that have not ended. It gives only those
-// that were launched by a Cloud, which carry its token: a controller's own machine may carry the cluster's tag, too. Launch
+// that were launched by a Cloud, which carry its token: a job server's own machine may carry the cluster's tag, too. Launch
 // templates that a dead controller has left are among them, under ids that Terminate takes.
 func (c *Cloud) Holdings(ctx context.Context) ([]provisioner.Holding, error) {
 	machines, err := c.describe(ctx)

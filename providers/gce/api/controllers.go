@@ -12,7 +12,7 @@ import (
 )
 
 // This file is for the machines on which controllers run. Neither their names nor their labels are those of a run's
-// machines: no run and no `tierml down` takes one for its own, and the account of a controller, which may end what has a
+// machines: no run and no `tierml down` takes one for its own, and the account of a job server, which may end what has a
 // name that begins with the cluster's, cannot end it.
 const (
 	labelControllerOf = "tierml-controller-of" // the cluster's name
@@ -26,7 +26,7 @@ func controllerName(cluster string) string { return "controller-of-" + labelValu
 // Controllers returns the machines of the cluster's controllers, also those that are stopped, in any zone of the region.
 func (c *Cloud) Controllers(ctx context.Context) (all []provisioner.Controller, err error) {
 	filter := labelFilter(labelControllerOf, labelValue(c.config.Cluster))
-	err = c.eachInstance(ctx, "looking for the controller", filter, func() { all = nil }, func(i *computepb.Instance) error {
+	err = c.eachInstance(ctx, "looking for the job server", filter, func() { all = nil }, func(i *computepb.Instance) error {
 		if zone := baseName(i.GetZone()); strings.HasPrefix(zone, c.config.Region+"-") {
 			all = append(all, provisioner.Controller{ID: i.GetName(), Zone: zone, Type: baseName(i.GetMachineType()),
 				State: strings.ToLower(i.GetStatus()), Owner: i.GetLabels()[labelOwner], Launched: wholeSeconds(firstTime(i.GetCreationTimestamp()))})
@@ -37,9 +37,9 @@ func (c *Cloud) Controllers(ctx context.Context) (all []provisioner.Controller, 
 	return all, err
 }
 
-// StartController launches a standard machine for a controller, and waits until Compute Engine has one.
+// StartController launches a standard machine for a job server, and waits until Compute Engine has one.
 func (c *Cloud) StartController(ctx context.Context, r provisioner.ControllerRequest) (provisioner.Controller, error) {
-	doing := "launching a controller"
+	doing := "launching the machine of a job server"
 	id := requestID(c.config.Cluster, r.Token, 0)
 	var started *compute.Operation
 	err := c.try(ctx, doing, c.config.AttemptTimeout, func(ctx context.Context) (err error) {
@@ -91,7 +91,7 @@ func (c *Cloud) controllerRequest(r provisioner.ControllerRequest, id string) *c
 	return &computepb.InsertInstanceRequest{Project: c.config.Project, Zone: r.Zone, RequestId: &id, InstanceResource: instance}
 }
 
-// EndController deletes a controller's machine, with its disk.
+// EndController deletes a job server's machine, with its disk.
 func (c *Cloud) EndController(ctx context.Context, found provisioner.Controller) error {
 	return c.delete(ctx, found.Zone, provisioner.InstanceID(found.ID))
 }

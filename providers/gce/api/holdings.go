@@ -11,7 +11,7 @@ import (
 )
 
 // Holdings returns the machines of the cluster, or of the Job that is configured, that are there: also those that have
-// stopped, whose disks cost on. It gives only those that were launched by a Cloud, which carry its token: a controller's
+// stopped, whose disks cost on. It gives only those that were launched by a Cloud, which carry its token: a job server's
 // own machine may carry the cluster's label, too.
 func (c *Cloud) Holdings(ctx context.Context) ([]provisioner.Holding, error) {
 	machines, err := c.clusterMachines(ctx)

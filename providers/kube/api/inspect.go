@@ -76,7 +76,7 @@ func rights(resource string, verbs ...string) (all []Right) {
 	return all
 }
 
-// Rights are what a controller needs in its namespace, each used by a method of Cloud; the chart gives them.
+// Rights are what a job server needs in its namespace, each used by a method of Cloud; the chart gives them.
 var Rights = concat(
 	rights("configmaps", "create", "delete", "get", "list"),
 	rights("secrets", "create", "get", "patch"),
@@ -84,7 +84,7 @@ var Rights = concat(
 	rights("pods/eviction", "create"),
 )
 
-// NodeRights are those in the whole cluster, which a controller can do without.
+// NodeRights are those in the whole cluster, which a job server can do without.
 var NodeRights = rights("nodes", "list", "watch")
 
 func concat(lists ...[]Right) (all []Right) {

@@ -56,7 +56,7 @@ const (
 	EnvType   = "TIERML_POD_TYPE"   // its pool's type
 	EnvSecret = "TIERML_POD_SECRET" // folder of its user data
 	EnvNotice = "TIERML_POD_NOTICE" // the time from SIGTERM to the end, wall-clock
-	// EnvListen is of the controller's pod: the name by which pods find it, with port 0. The chart sets it.
+	// EnvListen is of the job server's pod: the name by which pods find it, with port 0. The chart sets it.
 	EnvListen = "TIERML_LISTEN"
 )
 

@@ -33,7 +33,7 @@ run "nobody_is_let_in" {
       for rule in [aws_vpc_security_group_ingress_rule.control, aws_vpc_security_group_ingress_rule.data] :
       rule.referenced_security_group_id == aws_security_group.machines.id
     ])
-    error_message = "only the cluster's own machines may reach the controller and each other"
+    error_message = "only the cluster's own machines may reach the job server and each other"
   }
   assert {
     condition = alltrue([
@@ -55,19 +55,19 @@ run "controller" {
   }
   assert {
     condition     = length(aws_instance.controller[0].instance_market_options) == 0
-    error_message = "the controller is an on-demand instance"
+    error_message = "the job server is an on-demand instance"
   }
   assert {
     condition     = !contains(keys(aws_instance.controller[0].tags), "tierml:cluster")
-    error_message = "whatever carries the cluster's tag may be ended by the controller, which must not end itself"
+    error_message = "whatever carries the cluster's tag may be ended by the job server, which must not end itself"
   }
   assert {
     condition     = aws_instance.controller[0].tags["tierml:controller-of"] == var.cluster && aws_instance.controller[0].tags["tierml:role"] == "controller"
-    error_message = "tierml run finds the controller by its tags"
+    error_message = "tierml run finds the job server by its tags"
   }
   assert {
     condition     = strcontains(aws_instance.controller[0].user_data, filesha256(var.binary))
-    error_message = "the controller must check what it runs"
+    error_message = "the job server must check what it runs"
   }
 }
 
@@ -211,31 +211,31 @@ run "name_that_cannot_be_a_tag" {
 run "the_controller_is_a_service" {
   command = apply
   assert {
-    condition     = strcontains(aws_instance.controller[0].user_data, "controller.env <<'END_OF_FLAGS'\nTIERML_CONTROLLER_MAX_RUNNING=\"8\"\nTIERML_CONTROLLER_SCHEDULER=\"feedback\"\nEND_OF_FLAGS\n")
-    error_message = "flags of the controller must reach its service"
+    condition     = strcontains(aws_instance.controller[0].user_data, "server.env <<'END_OF_FLAGS'\nTIERML_SERVER_MAX_RUNNING=\"8\"\nTIERML_SERVER_SCHEDULER=\"feedback\"\nEND_OF_FLAGS\n")
+    error_message = "flags of the job server must reach its service"
   }
   assert {
     condition = alltrue([
-      strcontains(aws_instance.controller[0].user_data, "ExecStart=/usr/local/bin/tierml controller --directory /var/lib/tierml"),
+      strcontains(aws_instance.controller[0].user_data, "ExecStart=/usr/local/bin/tierml server --directory /var/lib/tierml"),
       strcontains(aws_instance.controller[0].user_data, "KillMode=process"),
-      strcontains(aws_instance.controller[0].user_data, "systemctl enable --now tierml-controller tierml-expired.timer\n"),
+      strcontains(aws_instance.controller[0].user_data, "systemctl enable --now tierml-server tierml-expired.timer\n"),
     ])
-    error_message = "the controller must run as a service whose end ends no job"
+    error_message = "the job server must run as a service whose end ends no job"
   }
   assert {
     condition = alltrue([
       for words in ["cat >/etc/systemd/system/tierml-expired.service <<", "ExecStart=/usr/local/bin/tierml down --expired -y /etc/tierml/installation.yaml\n",
       "cat >/etc/systemd/system/tierml-expired.timer <<", "OnUnitActiveSec=15min\n"] : strcontains(aws_instance.controller[0].user_data, words)
     ])
-    error_message = "machines whose lease is over must end also while the controller does not run"
+    error_message = "machines whose lease is over must end also while the job server does not run"
   }
   assert {
     condition     = !strcontains(aws_instance.controller[0].user_data, "--listen")
-    error_message = "the controller is reached on its loopback interface, through a tunnel"
+    error_message = "the job server is reached on its loopback interface, through a tunnel"
   }
   assert {
     condition     = yamldecode(output.settings).ec2.controller.instance == aws_instance.controller[0].id && output.controller == aws_instance.controller[0].id
-    error_message = "a job file must say which controller it is for"
+    error_message = "a job file must say which job server it is for"
   }
 }
 
@@ -270,7 +270,7 @@ run "without_a_controller" {
       yamldecode(output.settings).ec2.controller.role == aws_iam_instance_profile.controller.name,
       yamldecode(output.settings).ec2.controller.network == [aws_security_group.controller.id],
     ])
-    error_message = "the settings say what a controller that is started is made of"
+    error_message = "the settings say what a job server that is started is made of"
   }
 }
 
@@ -290,7 +290,7 @@ run "people_may_do_what_they_must_and_nothing_else" {
       statement.Condition.StringEquals["aws:ResourceTag/tierml:controller-of"] == var.cluster
       if contains(flatten([statement.Action]), "ssm:StartSession") && anytrue([for resource in flatten([statement.Resource]) : endswith(resource, ":instance/*")])
     ])
-    error_message = "sessions are opened to the cluster's controllers only"
+    error_message = "sessions are opened to the cluster's job servers only"
   }
   assert {
     condition = alltrue([
@@ -304,14 +304,14 @@ run "people_may_do_what_they_must_and_nothing_else" {
       jsondecode(aws_ssm_document.token.content).properties.linux.commands == "sudo cat /var/lib/tierml/token",
       aws_ssm_document.token.name == "tierml-token-${var.cluster}", aws_ssm_document.token.document_type == "Session",
     ])
-    error_message = "people run one command on the controller: the one that prints its token"
+    error_message = "people run one command on the job server: the one that prints its token"
   }
   assert {
     condition = alltrue([
       for statement in jsondecode(aws_iam_role_policy.sessions.policy).Statement :
       alltrue([for action in flatten([statement.Action]) : startswith(action, "ssmmessages:") || action == "ssm:UpdateInstanceInformation"])
     ])
-    error_message = "the controller's machine takes sessions and reads no parameters"
+    error_message = "the job server's machine takes sessions and reads no parameters"
   }
   assert {
     condition = alltrue([
@@ -320,6 +320,6 @@ run "people_may_do_what_they_must_and_nothing_else" {
       if anytrue([for action in flatten([statement.Action]) : contains(["ec2:TerminateInstances", "ec2:RunInstances"], action)])
       && anytrue([for resource in flatten([statement.Resource]) : endswith(resource, ":instance/*")])
     ])
-    error_message = "only controllers of this cluster are started and ended"
+    error_message = "only job servers of this cluster are started and ended"
   }
 }

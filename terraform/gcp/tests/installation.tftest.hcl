@@ -22,7 +22,7 @@ variables {
 run "nobody_is_let_in" {
   assert {
     condition     = length(google_compute_firewall.machines.source_service_accounts) == 1 && length(google_compute_firewall.machines.source_tags) == 0
-    error_message = "only the cluster's own machines may reach the controller and each other"
+    error_message = "only the cluster's own machines may reach the job server and each other"
   }
   assert {
     condition     = google_compute_firewall.people.source_ranges == toset(["35.235.240.0/20"])
@@ -30,7 +30,7 @@ run "nobody_is_let_in" {
   }
   assert {
     condition     = length(google_compute_instance.controller[0].network_interface[0].access_config) == 0
-    error_message = "the controller has no public address"
+    error_message = "the job server has no public address"
   }
   assert {
     condition     = google_storage_bucket.cluster.public_access_prevention == "enforced" && google_storage_bucket.cluster.uniform_bucket_level_access
@@ -41,15 +41,15 @@ run "nobody_is_let_in" {
 run "controller" {
   assert {
     condition     = length(google_compute_instance.controller[0].scheduling) == 0
-    error_message = "the controller is an on-demand machine"
+    error_message = "the job server is an on-demand machine"
   }
   assert {
     condition     = !startswith(google_compute_instance.controller[0].name, "${var.cluster}-")
-    error_message = "whatever has such a name may be ended by the controller, which must not end itself"
+    error_message = "whatever has such a name may be ended by the job server, which must not end itself"
   }
   assert {
     condition     = strcontains(google_compute_instance.controller[0].metadata["startup-script"], filesha256(var.binary))
-    error_message = "the controller must check what it runs"
+    error_message = "the job server must check what it runs"
   }
 }
 
@@ -126,27 +126,27 @@ run "owner_that_cannot_be_a_label" {
 run "the_controller_is_a_service" {
   command = apply
   assert {
-    condition     = strcontains(google_compute_instance.controller[0].metadata["startup-script"], "controller.env <<'END_OF_FLAGS'\nTIERML_CONTROLLER_MAX_RUNNING=\"8\"\nTIERML_CONTROLLER_SCHEDULER=\"feedback\"\nEND_OF_FLAGS\n")
-    error_message = "flags of the controller must reach its service"
+    condition     = strcontains(google_compute_instance.controller[0].metadata["startup-script"], "server.env <<'END_OF_FLAGS'\nTIERML_SERVER_MAX_RUNNING=\"8\"\nTIERML_SERVER_SCHEDULER=\"feedback\"\nEND_OF_FLAGS\n")
+    error_message = "flags of the job server must reach its service"
   }
   assert {
     condition = alltrue([
-      strcontains(google_compute_instance.controller[0].metadata["startup-script"], "ExecStart=/usr/local/bin/tierml controller --directory /var/lib/tierml"),
+      strcontains(google_compute_instance.controller[0].metadata["startup-script"], "ExecStart=/usr/local/bin/tierml server --directory /var/lib/tierml"),
       strcontains(google_compute_instance.controller[0].metadata["startup-script"], "KillMode=process"),
-      strcontains(google_compute_instance.controller[0].metadata["startup-script"], "systemctl enable --now tierml-controller tierml-expired.timer\n"),
+      strcontains(google_compute_instance.controller[0].metadata["startup-script"], "systemctl enable --now tierml-server tierml-expired.timer\n"),
     ])
-    error_message = "the controller must run as a service whose end ends no job"
+    error_message = "the job server must run as a service whose end ends no job"
   }
   assert {
     condition = alltrue([
       for words in ["cat >/etc/systemd/system/tierml-expired.service <<", "ExecStart=/usr/local/bin/tierml down --expired -y /etc/tierml/installation.yaml\n",
       "cat >/etc/systemd/system/tierml-expired.timer <<", "OnUnitActiveSec=15min\n"] : strcontains(google_compute_instance.controller[0].metadata["startup-script"], words)
     ])
-    error_message = "machines whose lease is over must end also while the controller does not run"
+    error_message = "machines whose lease is over must end also while the job server does not run"
   }
   assert {
     condition     = !strcontains(google_compute_instance.controller[0].metadata["startup-script"], "--listen")
-    error_message = "the controller is reached on its loopback interface, through a tunnel"
+    error_message = "the job server is reached on its loopback interface, through a tunnel"
   }
   assert {
     condition = alltrue([
@@ -154,7 +154,7 @@ run "the_controller_is_a_service" {
       yamldecode(output.settings).gce.controller.zone == var.controller_zone,
       google_compute_instance.controller[0].labels["tierml-controller-of"] == var.cluster,
     ])
-    error_message = "tierml run must find the controller"
+    error_message = "tierml run must find the job server"
   }
 }
 
@@ -188,6 +188,6 @@ run "without_a_controller" {
       !contains(keys(yamldecode(output.settings).gce.controller), "instance"),
       yamldecode(output.settings).gce.controller.role == google_service_account.controller.email,
     ])
-    error_message = "the settings say what a controller that is started is made of"
+    error_message = "the settings say what a job server that is started is made of"
   }
 }

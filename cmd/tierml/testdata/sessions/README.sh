@@ -8,7 +8,7 @@
 #: TYPE tierml drill ratings => tierml drill --within 2m ratings
 #: TYPE tierml stop ratings => tierml stop ratings; wait; short_job
 #: TYPE tierml run --policy => tierml run -y --policy
-#: TYPE tierml controller => serve tierml controller --directory work --listen localhost:$port; unserve
+#: TYPE tierml server => serve tierml server --directory work --listen localhost:$port; unserve
 #: TYPE tierml leaks JOB.yaml => cloud_job; tierml leaks cloud.yaml
 #: TYPE tierml down JOB.yaml => tierml down -y cloud.yaml; unserve
 #: TYPE tierml fakecloud => serve tierml fakecloud --prices examples/data/aws-us-west-1a-c3-2014.csv.gz --catalog examples/data/aws-ondemand-us-west-1-2015-04-02.csv; unserve

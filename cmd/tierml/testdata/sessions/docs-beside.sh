@@ -5,7 +5,7 @@
 #: TYPE tierml ssh sweep => until_true tierml ssh sweep
 #: TYPE tierml forward sweep => until_true tierml forward sweep --task 0
 #: TYPE tierml plan examples/programs/gpu.yaml => tierml plan examples/programs/gpu.yaml | grep "^  GPUs "
-#: TYPE tierml run --controller URL sweep.yaml => submitted
+#: TYPE tierml run --server URL sweep.yaml => submitted
 export THE_KEY=hush-b1946ac92492d234
 port=$(free_port)
 mkdir finetune
@@ -22,11 +22,11 @@ while [ "$at" -lt "$UNTIL" ]; do
 done
 END
 noticed() { tierml events sweep | grep 'eviction notice' >/dev/null; }
-# The same job on a controller of this host.
+# The same job on a job server of this host.
 submitted() {
-  serve tierml controller --listen localhost:$port --directory work --allow programs
-  tierml run -y --detach --controller http://localhost:$port --token-file work/token sweep.yaml
-  local at="--controller http://localhost:$port --token-file work/token"
+  serve tierml server --listen localhost:$port --directory work --allow programs
+  tierml run -y --detach --server http://localhost:$port --token-file work/token sweep.yaml
+  local at="--server http://localhost:$port --token-file work/token"
   until_true eval "tierml state sweep $at -o json | jq -e 'any(.state_bytes > 0)'"
   # Its machines are processes of this host, whoever bought them.
   test "$(tierml exec sweep $at --task 0 -- bash -c 'echo $TIERML_TASK of $TIERML_TASKS, ${KEY-no secret}')" = '0 of 4, no secret'
@@ -49,7 +49,7 @@ grep -q '^  Image  .*python:3.12-slim' words
 grep -q '1 cancelled' run.log
 test -s results/task-0/at
 tierml logs sweep | grep 'step 5' >/dev/null
-# The secret is in one file, of the controller's stopped job, which only its user can read.
+# The secret is in one file, of the job server's stopped job, which only its user can read.
 if grep -rl "$THE_KEY" . | grep -v -e session.sh -e '/secrets.json$'; then
   echo 'the secret is in these files' >&2
   false

@@ -9,11 +9,11 @@ import (
 	"github.com/tierml/tierml/terraform"
 )
 
-// Controller is the first script of a machine that is to be a controller: it fetches the program, compares it with its
-// SHA-256, and runs `tierml controller` as a service beside a timer that ends leaks, as units describe. Settings are the installation's, and
+// Server is the first script of a machine that is to be a job server: it fetches the program, compares it with its
+// SHA-256, and runs `tierml server` as a service beside a timer that ends leaks, as units describe. Settings are the installation's, and
 // allow the endpoints that it names. It gets only the SHA-256 of the token that it accepts: neither it nor anything else in the
 // script is a secret.
-func Controller(at *config.Installation, b providers.Boot, settings string, allow []string, units []terraform.Unit, tokenSHA256 string) string {
+func Server(at *config.Installation, b providers.Boot, settings string, allow []string, units []terraform.Unit, tokenSHA256 string) string {
 	arguments := fmt.Sprintf("--listen localhost:%d --accept-sha256 %s", at.Controller.Port, tokenSHA256)
 	for _, address := range allow {
 		arguments += " --allow '" + address + "'"
@@ -24,13 +24,13 @@ func Controller(at *config.Installation, b providers.Boot, settings string, allo
 		fmt.Fprintf(&services, "cat >/etc/systemd/system/%s <<'END_OF_UNIT'\n%s\nEND_OF_UNIT\n", u.Name, text)
 	}
 	return strings.NewReplacer("<fetch>", b.Fetch, "<sha256>", at.Program.SHA256, "<settings>\n", settings, "<arguments>", arguments, "<environment>", b.Environment,
-		"<services>\n", services.String()).Replace(controllerScript)
+		"<services>\n", services.String()).Replace(serverScript)
 }
 
 // The script runs at each start of the machine, on EC2 at the first, and does again only what is not there. TIERML_HOME is
 // for a machine that is a process of this host: there is no systemd to keep the service then.
-const controllerScript = `#!/bin/bash
-# Makes this machine a TierML controller.
+const serverScript = `#!/bin/bash
+# Makes this machine a TierML job server.
 set -euo pipefail
 home=${TIERML_HOME:-/var/lib/tierml}
 program=${TIERML_HOME:-/usr/local/bin}/tierml
@@ -59,7 +59,7 @@ if ! is_there "$program"; then
 fi
 export <environment>
 if [ -n "${TIERML_HOME:-}" ]; then
-  exec "$program" controller --directory "$home" <arguments>
+  exec "$program" server --directory "$home" <arguments>
 fi
 mkdir -p /etc/tierml
 cat >/etc/tierml/installation.yaml <<'END_OF_SETTINGS'
@@ -67,6 +67,6 @@ cat >/etc/tierml/installation.yaml <<'END_OF_SETTINGS'
 END_OF_SETTINGS
 <services>
 systemctl daemon-reload
-systemctl enable --now tierml-controller tierml-expired.timer
+systemctl enable --now tierml-server tierml-expired.timer
 shutdown -c
 `

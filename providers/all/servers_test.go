@@ -18,20 +18,20 @@ import (
 	"github.com/tierml/tierml/terraform"
 )
 
-// controllerScript is that of a provider's controller.
-func controllerScript(t *testing.T, cloud, program, sha, settings string, token string) string {
+// serverScript is that of a provider's job server.
+func serverScript(t *testing.T, cloud, program, sha, settings string, token string) string {
 	t.Helper()
 	p, err := providers.Named(cloud)
 	if err != nil {
 		t.Fatal(err)
 	}
 	at := &config.Installation{Region: "us-west-2", Program: config.Program{URL: program, SHA256: sha}, Controller: config.Controller{Port: 7071}}
-	return boot.Controller(at, p.Boot(at), settings, []string{"https://store.example:9000", "http://[::1]:80"}, terraform.Units(), token)
+	return boot.Server(at, p.Boot(at), settings, []string{"https://store.example:9000", "http://[::1]:80"}, terraform.Units(), token)
 }
 
-// What the machine of a controller does first: it fetches the very program that was meant, and runs it as a controller that
+// What the machine of a job server does first: it fetches the very program that was meant, and runs it as a job server that
 // takes the token whose sum it was told; at a second start it fetches nothing.
-func TestControllerScript(t *testing.T) {
+func TestServerScript(t *testing.T) {
 	boottest.Need(t, "bash", "curl", "sha256sum")
 	const program = "#!/bin/bash\necho \"$* in $AWS_REGION\" >>\"$3/ran\"\n"
 	sum := sha256.Sum256([]byte(program))
@@ -44,7 +44,7 @@ func TestControllerScript(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(tools, "sleep"), []byte("#!/bin/bash\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		cmd := exec.Command("bash", "-c", controllerScript(t, "ec2", served.URL+"/tierml", sha, "ec2: {}\n", token))
+		cmd := exec.Command("bash", "-c", serverScript(t, "ec2", served.URL+"/tierml", sha, "ec2: {}\n", token))
 		cmd.Env = []string{"PATH=" + tools + ":" + os.Getenv("PATH"), "TIERML_HOME=" + home}
 		return cmd.CombinedOutput()
 	}
@@ -54,7 +54,7 @@ func TestControllerScript(t *testing.T) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
-	line := "controller --directory " + home + " --listen localhost:7071 --accept-sha256 " + token + " --allow https://store.example:9000 --allow http://[::1]:80 in us-west-2\n"
+	line := "server --directory " + home + " --listen localhost:7071 --accept-sha256 " + token + " --allow https://store.example:9000 --allow http://[::1]:80 in us-west-2\n"
 	if ran, _ := os.ReadFile(filepath.Join(home, "ran")); string(ran) != line+line || fetched != 1 {
 		t.Errorf("it ran %q, and fetched %d times; want twice %q", ran, fetched, line)
 	}
@@ -68,15 +68,15 @@ func TestControllerScript(t *testing.T) {
 }
 
 // On a real machine the program is a service, the one that Terraform makes but for the token that it takes.
-func TestControllerScriptMakesAService(t *testing.T) {
+func TestServerScriptMakesAService(t *testing.T) {
 	for cloud, fetch := range map[string]string{
 		"ec2": "aws s3 cp --region 'us-west-2' --no-progress 's3://bucket/program' tierml.new",
 		"gce": "computeMetadata/v1/instance/service-accounts/default/token",
 	} {
 		store := map[string]string{"ec2": "s3", "gce": "gs"}[cloud]
-		script := controllerScript(t, cloud, store+"://bucket/program", strings.Repeat("00", 32), cloud+": {region: x}\n", strings.Repeat("0a", 32))
-		for _, words := range []string{fetch, "ExecStart=/usr/local/bin/tierml controller --directory /var/lib/tierml --listen localhost:7071 --accept-sha256 0a0a", " --allow 'https://store.example:9000' --allow 'http://[::1]:80'\n",
-			"KillMode=process", "systemctl enable --now tierml-controller tierml-expired.timer\nshutdown -c\n",
+		script := serverScript(t, cloud, store+"://bucket/program", strings.Repeat("00", 32), cloud+": {region: x}\n", strings.Repeat("0a", 32))
+		for _, words := range []string{fetch, "ExecStart=/usr/local/bin/tierml server --directory /var/lib/tierml --listen localhost:7071 --accept-sha256 0a0a", " --allow 'https://store.example:9000' --allow 'http://[::1]:80'\n",
+			"KillMode=process", "systemctl enable --now tierml-server tierml-expired.timer\nshutdown -c\n",
 			"shutdown --no-wall -P +30", "ExecStart=/usr/local/bin/tierml down --expired -y /etc/tierml/installation.yaml", "OnUnitActiveSec=", "\n" + cloud + ": {region: x}\nEND_OF_SETTINGS\n", "\nEND_OF_UNIT\n"} {
 			if !strings.Contains(script, words) {
 				t.Errorf("%q is not in\n%s", words, script)

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Controller is where the controller of an installation is, how people reach it, and what one is made of that `tierml
-// controller start` launches.
+// Controller is where the job server of an installation is, how people reach it, and what one is made of that `tierml
+// server start` launches.
 type Controller struct {
 	// Instance is its instance id on EC2, its name on Compute Engine. Default: found likewise.
 	Instance string `yaml:"instance"`
@@ -22,7 +22,7 @@ type Controller struct {
 	Tunnel string `yaml:"tunnel"`
 	// Token is the command that prints its token, likewise. Default `cat` by the same way.
 	Token string `yaml:"token"`
-	// Type of the machine that `tierml controller start` buys. Default `t3.small`, or `e2-small`.
+	// Type of the machine that `tierml server start` buys. Default `t3.small`, or `e2-small`.
 	Type string `yaml:"type"`
 	// Role is its instance profile, or service account. Required to start one.
 	Role string `yaml:"role"`
@@ -32,10 +32,10 @@ type Controller struct {
 	Disk Memory `yaml:"disk"`
 }
 
-// ControllerPort is where controllers listen.
+// ControllerPort is where job servers listen.
 const ControllerPort = 7071
 
-// Named reports whether the job file names a controller, and how to reach it.
+// Named reports whether the job file names a job server, and how to reach it.
 func (k Controller) Named() bool { return k.Instance != "" || k.URL != "" || k.Tunnel != "" }
 
 // controller checks a block `controller`, and fills in what is usual.
@@ -49,7 +49,7 @@ func (c *checker) controller(path string, k *Controller, kind string) {
 	if k.URL != "" {
 		u, err := url.Parse(k.URL)
 		if err != nil || u.Host == "" || u.Scheme != "https" && !(u.Scheme == "http" && loopback(u.Hostname())) {
-			c.fault(path+".url", fmt.Sprintf("%q is no address of a controller", k.URL), "write https://HOST, or http://localhost:7071 on this host")
+			c.fault(path+".url", fmt.Sprintf("%q is no address of a job server", k.URL), "write https://HOST, or http://localhost:7071 on this host")
 		}
 		if k.Tunnel != "" {
 			c.fault(path+".tunnel", "has no use beside url, which needs none", "remove one of the two")
@@ -61,6 +61,6 @@ func (c *checker) controller(path string, k *Controller, kind string) {
 		}
 	}
 	if k.Tunnel != "" && !strings.Contains(k.Tunnel, "{local}") {
-		c.fault(path+".tunnel", "does not say {local}, the port on this host", "write it as in docs/controller.md")
+		c.fault(path+".tunnel", "does not say {local}, the port on this host", "write it as in docs/server.md")
 	}
 }

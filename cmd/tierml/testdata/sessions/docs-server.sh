@@ -1,5 +1,5 @@
 #: NEEDS curl jq
-#: TYPE tierml controller --directory work  => serve tierml controller --listen localhost:$port --directory work 
+#: TYPE tierml server --directory work  => serve tierml server --listen localhost:$port --directory work 
 #: TYPE localhost:7071 => localhost:$port
 #: TYPE tierml run  => tierml run -y 
 port=$(free_port)

@@ -20,10 +20,10 @@ import (
 	"github.com/tierml/tierml/jobrun"
 )
 
-// The controller as the chart deploys it: a pod of its StatefulSet, with the rights of its account and its volume, runs a job that keeps its
+// The job server as the chart deploys it: a pod of its StatefulSet, with the rights of its account and its volume, runs a job that keeps its
 // splits and checkpoints in an object store. Its node is drained, and the pod comes up on another one with another address and the same
 // name and volume: the job's pods work on for it, and the model is that of one process.
-func TestRealControllerOfTheChart(t *testing.T) {
+func TestRealServerOfTheChart(t *testing.T) {
 	w := newContainers(t)
 	w.namespace = "charted"
 	const name = "tierml-controller-0.tierml-controller.charted.svc.cluster.local"
@@ -43,15 +43,15 @@ func TestRealControllerOfTheChart(t *testing.T) {
 		t.Fatal(err)
 	}
 	ask := func(arguments ...string) (string, error) {
-		return w.tierml(dir, append(arguments, "--controller=http://"+address, "--token-file=token")...)
+		return w.tierml(dir, append(arguments, "--server=http://"+address, "--token-file=token")...)
 	}
-	w.until("the controller answers", func() bool { _, err := ask("ps"); return err == nil })
+	w.until("the job server answers", func() bool { _, err := ask("ps"); return err == nil })
 	if out, err := ask("run", "-y", "--detach", "job.yaml"); err != nil {
 		t.Fatal(out, err)
 	}
 	volume := w.runtime.Claim(w.namespace, "jobs-tierml-controller-0")
 	w.inTheMiddle("charted", volume)
-	before, node := w.machines(), w.controllersNode()
+	before, node := w.machines(), w.serversNode()
 	state, err := jobrun.ReadState(filepath.Join(volume, rundir.Root, "charted-1"))
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +64,7 @@ func TestRealControllerOfTheChart(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer former.Close()
-	w.until("the controller runs elsewhere", func() bool { now := w.controllersNode(); return now != "" && now != node })
+	w.until("the job server runs elsewhere", func() bool { now := w.serversNode(); return now != "" && now != node })
 	w.until("the next one takes over", func() bool { return w.lines(volume, "charted-1", journal.TakeOver) > 0 })
 	clocks := w.lines(volume, "charted-1", journal.ClockDone)
 	w.until("training goes on", func() bool { return w.lines(volume, "charted-1", journal.ClockDone) > clocks+300 })
@@ -75,7 +75,7 @@ func TestRealControllerOfTheChart(t *testing.T) {
 	if err != nil || len(saved) == 0 {
 		t.Errorf("the store has %v, %v", saved, err)
 	}
-	t.Logf("%d objects in the store; the controller was on %s, and is on %s", len(saved), node, w.controllersNode())
+	t.Logf("%d objects in the store; the job server was on %s, and is on %s", len(saved), node, w.serversNode())
 	w.until("the job has finished", func() bool {
 		text, _ := os.ReadFile(filepath.Join(volume, rundir.Root, "charted-1", rundir.JournalFile))
 		return bytes.Contains(text, []byte(`"outcome":"finished"`))
@@ -93,7 +93,7 @@ func TestRealControllerOfTheChart(t *testing.T) {
 	if out, err := helm(t, "uninstall", "tierml", "--namespace", w.namespace); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
-	w.until("the controller has ended", func() bool { return w.controllersNode() == "" })
+	w.until("the job server has ended", func() bool { return w.serversNode() == "" })
 }
 
 // machines are the pods of runs.
@@ -103,8 +103,8 @@ func (w *world) machines() []string {
 	return names
 }
 
-// controllersNode is where the controller's pod runs; empty = nowhere.
-func (w *world) controllersNode() string {
+// serversNode is where the job server's pod runs; empty = nowhere.
+func (w *world) serversNode() string {
 	return strings.TrimSpace(w.kubectl("--namespace", w.namespace, "get", "pods", "--selector=app.kubernetes.io/name=tierml-controller",
 		"--field-selector=status.phase=Running", "--output=jsonpath={.items[*].spec.nodeName}"))
 }

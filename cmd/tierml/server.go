@@ -24,7 +24,7 @@ import (
 	"github.com/tierml/tierml/sched"
 )
 
-type controllerOptions struct {
+type serverOptions struct {
 	door       doorFlags
 	home       string
 	tokenFile  string
@@ -48,27 +48,26 @@ type controllerOptions struct {
 	over       string
 }
 
-func newControllerCommand() *cobra.Command {
-	var o controllerOptions
+func newServerCommand() *cobra.Command {
+	var o serverOptions
 	cmd := &cobra.Command{
-		Use: "controller",
-		// The word also means what decides in a run; pages call this the job server.
-		Aliases: []string{"server"},
+		Use:     "server",
+		Aliases: []string{"controller"},
 		Short:   "Accept jobs over HTTP, queue and run them, and resume them after a restart",
-		Long: `Each job runs in its own process, below --directory, and survives the controller: the next one resumes it. The dashboard is at the
-same address. See docs/controller.md.
+		Long: `Each job runs in its own process, below --directory, and survives the job server: the next one resumes it. The dashboard is at the
+same address. See docs/server.md. The command was once called tierml controller, which still works.
 
 Every request needs the token from the file that the first start creates. From elsewhere, use a tunnel
 (ssh -N -L 7071:localhost:7071 HOST) or TLS.`,
-		Example: `  tierml controller
-  tierml controller --directory work --max-running 4
-  tierml run --controller http://localhost:7071 examples/demo.yaml`,
+		Example: `  tierml server
+  tierml server --directory work --max-running 4
+  tierml run --server http://localhost:7071 examples/demo.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.scheduler != "" && !cmd.Flags().Changed("max-running") {
 				o.maxRunning = 32 // jobs without slots wait by themselves
 			}
-			return serveController(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return serveJobs(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	o.door.flags(cmd, "localhost:7071")
@@ -76,7 +75,7 @@ Every request needs the token from the file that the first start creates. From e
 	cmd.Flags().StringVar(&o.tokenFile, "token-file", "", "the `file` with the token (default: token in the directory)")
 	cmd.Flags().StringSliceVar(&o.accept, "accept-sha256", nil, "also accept tokens with these SHA-256 `sums`")
 	cmd.Flags().StringSliceVar(&o.watch, "watch-sha256", nil, "accept tokens with these SHA-256 `sums` for calls that only read")
-	cmd.Flags().StringVar(&o.groupFile, "groups", "", "a `file` of groups with their tokens, quotas and budgets (docs/controller.md#groups)")
+	cmd.Flags().StringVar(&o.groupFile, "groups", "", "a `file` of groups with their tokens, quotas and budgets (docs/server.md#groups)")
 	cmd.Flags().StringVar(&o.hosts, "hosts", "", "keep the shared hosts of this `file`; jobs with cloud: local get slots of them")
 	cmd.Flags().StringVar(&o.scheduler, "scheduler", "", "with --hosts or --slots: the `policy` that grants jobs their slots, "+strings.Join(jobmanager.Schedulers, ", ")+" (docs/scheduler.md);\n"+
 		"default: first come, first served")
@@ -97,7 +96,7 @@ Every request needs the token from the file that the first start creates. From e
 		"running jobs in order)")
 	cmd.Flags().StringVar(&o.alerts.URLFile, "alert-url-file", "", "send alerts of all jobs to the webhook whose address is in this `file`")
 	cmd.Flags().StringVar(&o.alerts.SecretFile, "alert-secret-file", "", "sign alerts with the key in this `file`")
-	cmd.AddCommand(newControllerStartCommand(), newControllerStopCommand(), newControllerTunnelCommand())
+	cmd.AddCommand(newServerStartCommand(), newServerStopCommand(), newServerTunnelCommand())
 	return cmd
 }
 
@@ -105,7 +104,7 @@ Every request needs the token from the file that the first start creates. From e
 const leastKept = 24 * time.Hour
 
 // limits are those of all jobs together.
-func (o controllerOptions) limits() (c budget.Cluster, err error) {
+func (o serverOptions) limits() (c budget.Cluster, err error) {
 	c.WarnAt, c.Over = 0.8, budget.Do(o.over)
 	if c.Over != budget.Warn && c.Over != budget.Pause && c.Over != budget.Stop {
 		return c, usageError{fmt.Errorf("--over-budget %s does not exist; write warn, pause or stop", o.over)}
@@ -125,7 +124,7 @@ func (o controllerOptions) limits() (c budget.Cluster, err error) {
 }
 
 // budgets are those of groups, by the file of groups and the flag.
-func (o controllerOptions) budgets(groups map[string]jobmanager.Group) (map[string]market.USD, error) {
+func (o serverOptions) budgets(groups map[string]jobmanager.Group) (map[string]market.USD, error) {
 	all := map[string]market.USD{}
 	for name, g := range groups {
 		if g.Budget > 0 {
@@ -146,7 +145,7 @@ func (o controllerOptions) budgets(groups map[string]jobmanager.Group) (map[stri
 }
 
 // policy is the scheduler's; nil = there is none.
-func (o controllerOptions) policy() (sched.Policy, error) {
+func (o serverOptions) policy() (sched.Policy, error) {
 	if o.scheduler == "" {
 		return nil, nil
 	}
@@ -154,7 +153,7 @@ func (o controllerOptions) policy() (sched.Policy, error) {
 }
 
 // memoryOfJobs is the most memory of each process of a job, in bytes; 0 = unlimited, also where the host's memory is unknown.
-func (o controllerOptions) memoryOfJobs() int64 {
+func (o serverOptions) memoryOfJobs() int64 {
 	switch {
 	case o.jobMemory > 0:
 		return o.jobMemory << 20
@@ -165,7 +164,7 @@ func (o controllerOptions) memoryOfJobs() int64 {
 }
 
 // allowed are the places that submitted jobs may name, directories from the root on.
-func (o controllerOptions) allowed() (out []string, err error) {
+func (o serverOptions) allowed() (out []string, err error) {
 	for _, place := range o.allow {
 		if place == config.AllowPrograms {
 			out = append(out, place)
@@ -193,8 +192,8 @@ func sumsOf(flag string, texts []string) (sums []access.Sum, err error) {
 	return sums, nil
 }
 
-func serveController(ctx context.Context, o controllerOptions, out, errOut io.Writer) error {
-	if err := o.door.Check("the controller"); err != nil {
+func serveJobs(ctx context.Context, o serverOptions, out, errOut io.Writer) error {
+	if err := o.door.Check("the job server"); err != nil {
 		return usageError{err}
 	}
 	allow, err := o.allowed()
@@ -269,7 +268,7 @@ func serveController(ctx context.Context, o controllerOptions, out, errOut io.Wr
 	}
 	listener, err := o.door.Listen()
 	if err != nil {
-		return fmt.Errorf("serving the controller: %w", err)
+		return fmt.Errorf("serving the job server: %w", err)
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -279,7 +278,7 @@ func serveController(ctx context.Context, o controllerOptions, out, errOut io.Wr
 	if path, err := filepath.Abs(o.tokenFile); err == nil {
 		o.tokenFile = path
 	}
-	fmt.Fprintf(out, "The controller and its dashboard are at %s until Ctrl-C, which ends no job.\nSubmit   tierml run --controller %[1]s --token-file %s JOB.yaml\n",
+	fmt.Fprintf(out, "The job server and its dashboard are at %s until Ctrl-C, which ends no job.\nSubmit   tierml run --server %[1]s --token-file %s JOB.yaml\n",
 		address, o.tokenFile)
 	gate := access.NewGate(token, o.door.TLS(), time.Now, log)
 	gate.Grant(access.Administer, access.All, accepted...)

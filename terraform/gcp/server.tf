@@ -15,7 +15,7 @@ locals {
     checkpoints     = "gs://${google_storage_bucket.cluster.name}/checkpoints"
   }
 
-  # And where it is run from elsewhere: on this controller, or on one that is started as this account.
+  # And where it is run from elsewhere: on this job server, or on one that is started as this account.
   controller_settings = merge(
     {
       role = google_service_account.controller.email
@@ -27,7 +27,7 @@ locals {
   )
 }
 
-# The controller; without one, `tierml controller start JOB.yaml` makes it when somebody wants it.
+# The machine of the job server; without one, `tierml server start JOB.yaml` makes it when somebody wants it.
 resource "google_compute_instance" "controller" {
   count = var.controller ? 1 : 0
 
@@ -66,13 +66,13 @@ resource "google_compute_instance" "controller" {
   metadata = {
     enable-oslogin         = "TRUE"
     block-project-ssh-keys = "TRUE"
-    startup-script = templatefile("${path.module}/controller.sh.tftpl", {
+    startup-script = templatefile("${path.module}/server.sh.tftpl", {
       bucket         = google_storage_bucket.cluster.name
       object         = urlencode(google_storage_bucket_object.program.name)
       program_sha256 = local.program_sha256
       settings       = yamlencode({ gce = local.gce_settings })
       flags          = var.controller_flags
-      units          = { for name in ["tierml-controller.service", "tierml-expired.service", "tierml-expired.timer"] : name => file("${path.module}/../${name}") }
+      units          = { for name in ["tierml-server.service", "tierml-expired.service", "tierml-expired.timer"] : name => file("${path.module}/../${name}") }
     })
   }
 

@@ -21,22 +21,22 @@ import (
 	"github.com/tierml/tierml/terraform"
 )
 
-// The commands below `tierml controller` are for the machine on which one runs: to make it, to look into it, to end it.
+// The commands below `tierml server` are for the machine on which one runs: to make it, to look into it, to end it.
 
-func newControllerStartCommand() *cobra.Command {
+func newServerStartCommand() *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
 		Use:   "start JOB.yaml",
-		Short: "Start an on-demand machine with a controller for a job's cluster",
-		Long: `It waits until the controller answers. From then on tierml run submits the cluster's jobs to it. It costs money until tierml
-controller stop, also while no job runs.`,
-		Example: `  tierml controller start ratings.yaml
+		Short: "Start an on-demand machine with a job server for a job's cluster",
+		Long: `It waits until the job server answers. From then on tierml run submits the cluster's jobs to it. It costs money until tierml
+server stop, also while no job runs.`,
+		Example: `  tierml server start ratings.yaml
   tierml run ratings.yaml`,
 		Args: oneJobFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := untilInterrupted(cmd.Context())
 			defer stop()
-			return startController(ctx, args[0], yes, notes(cmd), cmd.InOrStdin(), cmd.OutOrStdout())
+			return startServer(ctx, args[0], yes, notes(cmd), cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "proceed without asking")
@@ -47,13 +47,13 @@ controller stop, also while no job runs.`,
 func realJob(file string) (*config.Job, error) {
 	job, err := config.Load(file)
 	if err == nil && job.Installation() == nil {
-		err = job.Fault("cloud", "cloud: "+job.Cloud+" needs no controller elsewhere", config.NameRealCloud()+"; `tierml controller` is one of this host")
+		err = job.Fault("cloud", "cloud: "+job.Cloud+" needs no job server elsewhere", config.NameRealCloud()+"; `tierml server` is one of this host")
 	}
 	return job, err
 }
 
-// findControllers opens the account of a job's cluster, which the caller closes, and lists its controllers.
-func findControllers(ctx context.Context, file string) (*config.Job, providers.Account, []provisioner.Controller, error) {
+// findServers opens the account of a job's cluster, which the caller closes, and lists its job servers.
+func findServers(ctx context.Context, file string) (*config.Job, providers.Account, []provisioner.Controller, error) {
 	job, err := realJob(file)
 	if err != nil {
 		return nil, nil, nil, err
@@ -70,8 +70,8 @@ func findControllers(ctx context.Context, file string) (*config.Job, providers.A
 	return job, account, found, nil
 }
 
-func startController(ctx context.Context, file string, yes bool, note func(string), in io.Reader, out io.Writer) error {
-	job, account, found, err := findControllers(ctx, file)
+func startServer(ctx context.Context, file string, yes bool, note func(string), in io.Reader, out io.Writer) error {
+	job, account, found, err := findServers(ctx, file)
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func startController(ctx context.Context, file string, yes bool, note func(strin
 	meant, others := reach.Meant(at, found, knownHere())
 	switch {
 	case len(meant) > 0 && (!begun || len(meant) > 1):
-		return usageError{fmt.Errorf("cluster %s has a controller: %s, %s; `tierml run %s` uses it", at.Cluster, meant[0].ID, meant[0].State, file)}
+		return usageError{fmt.Errorf("cluster %s has a job server: %s, %s; `tierml run %s` uses it", at.Cluster, meant[0].ID, meant[0].State, file)}
 	case len(others) > 0 && !begun: // a start that was begun asks for the same machine again, which may be one of them
 		return usageError{reach.Foreign(at, others[0], file)}
 	}
@@ -102,12 +102,12 @@ func startController(ctx context.Context, file string, yes bool, note func(strin
 	if err != nil {
 		return err
 	}
-	r, err := reach.Request(job, boot.Controller(at, provider.Boot(at), string(job.Settings()), allow, terraform.Units(), token.SHA256()))
+	r, err := reach.Request(job, boot.Server(at, provider.Boot(at), string(job.Settings()), allow, terraform.Units(), token.SHA256()))
 	if err != nil {
 		return err
 	}
 	if len(meant) == 0 {
-		fmt.Fprintf(out, "Starts an on-demand %s in %s of %s, with a disk of %d GB, for cluster %s.\nIt costs %suntil `tierml controller stop %s`, also while no job runs.\n\n",
+		fmt.Fprintf(out, "Starts an on-demand %s in %s of %s, with a disk of %d GB, for cluster %s.\nIt costs %suntil `tierml server stop %s`, also while no job runs.\n\n",
 			r.Type, r.Zone, at.Name, r.DiskGiB, at.Cluster, hourly(at, r.Type), file)
 		if err := confirm(in, out, cli.IsTerminal(in) && cli.IsTerminal(out), yes); err != nil {
 			return err
@@ -122,19 +122,19 @@ func startController(ctx context.Context, file string, yes bool, note func(strin
 		case err != nil:
 			return fmt.Errorf("%w\nWhether it was started is unknown; the same command asks for the same machine again", providers.Advice(job, err))
 		}
-		fmt.Fprintf(out, "%s has %s in %s. Waiting until the controller answers; Ctrl-C ends only the waiting.\n", at.Name, one.ID, one.Zone)
+		fmt.Fprintf(out, "%s has %s in %s. Waiting until the job server answers; Ctrl-C ends only the waiting.\n", at.Name, one.ID, one.Zone)
 		p.Instance, p.Zone = one.ID, one.Zone
 	} else {
 		p.Instance, p.Zone = meant[0].ID, meant[0].Zone
-		fmt.Fprintf(out, "%s is there already, %s. Waiting until the controller answers; Ctrl-C ends only the waiting.\n", p.Instance, meant[0].State)
+		fmt.Fprintf(out, "%s is there already, %s. Waiting until the job server answers; Ctrl-C ends only the waiting.\n", p.Instance, meant[0].State)
 	}
 	if err := shelf.Keep(p, ""); err != nil {
 		return err
 	}
-	if err := awaitController(ctx, shelf, p, token, note); err != nil {
+	if err := awaitServer(ctx, shelf, p, token, note); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "The controller is there.\nRun   tierml run %s\nEnd   tierml controller stop %[1]s\n", file)
+	_, err = fmt.Fprintf(out, "The job server is there.\nRun   tierml run %s\nEnd   tierml server stop %[1]s\n", file)
 	return err
 }
 
@@ -165,12 +165,12 @@ func hourly(at *config.Installation, kind string) string {
 	return ""
 }
 
-// controllerWithin is how long a machine may take until its controller answers: it boots, fetches the program, and its
+// serverWithin is how long a machine may take until its job server answers: it boots, fetches the program, and its
 // provider's agent must report before a session can be opened.
-const controllerWithin = 10 * time.Minute
+const serverWithin = 10 * time.Minute
 
-func awaitController(ctx context.Context, shelf reach.Registry, p reach.Place, token access.Token, note func(string)) error {
-	ctx, cancel := context.WithTimeout(ctx, controllerWithin)
+func awaitServer(ctx context.Context, shelf reach.Registry, p reach.Place, token access.Token, note func(string)) error {
+	ctx, cancel := context.WithTimeout(ctx, serverWithin)
 	defer cancel()
 	for said := ""; ; {
 		way, err := shelf.Connect(ctx, p, token, note)
@@ -179,7 +179,7 @@ func awaitController(ctx context.Context, shelf reach.Registry, p reach.Place, t
 			return nil
 		}
 		if errors.Is(err, reach.ErrMissing) {
-			return fmt.Errorf("%w\nThe machine runs; once that is fixed, `tierml run` uses it, and `tierml controller stop` ends it", err)
+			return fmt.Errorf("%w\nThe machine runs; once that is fixed, `tierml run` uses it, and `tierml server stop` ends it", err)
 		}
 		first, _, _ := strings.Cut(err.Error(), "\n")
 		if first != said && ctx.Err() == nil {
@@ -188,26 +188,26 @@ func awaitController(ctx context.Context, shelf reach.Registry, p reach.Place, t
 		}
 		select {
 		case <-ctx.Done():
-			return exitError{exitInterrupted, fmt.Errorf("not waited for any longer: %s; the machine runs, and costs money until `tierml controller stop`", first)}
+			return exitError{exitInterrupted, fmt.Errorf("not waited for any longer: %s; the machine runs, and costs money until `tierml server stop`", first)}
 		case <-time.After(lookAgain):
 		}
 	}
 }
 
-func newControllerStopCommand() *cobra.Command {
+func newServerStopCommand() *cobra.Command {
 	var yes, force bool
 	cmd := &cobra.Command{
 		Use:   "stop JOB.yaml",
-		Short: "End the machine of a cluster's controller",
+		Short: "End the machine of a cluster's job server",
 		Long: `It asks first, and deletes the disk with journals, reports and models: copy them with tierml fetch. It refuses while a job is not
-over or the controller does not answer, unless --force is given.`,
+over or the job server does not answer, unless --force is given.`,
 		Example: `  tierml fetch ratings
-  tierml controller stop ratings.yaml`,
+  tierml server stop ratings.yaml`,
 		Args: oneJobFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := untilInterrupted(cmd.Context())
 			defer stop()
-			return stopController(ctx, args[0], yes, force, notes(cmd), cmd.InOrStdin(), cmd.OutOrStdout())
+			return stopServer(ctx, args[0], yes, force, notes(cmd), cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "proceed without asking")
@@ -215,8 +215,8 @@ over or the controller does not answer, unless --force is given.`,
 	return cmd
 }
 
-func stopController(ctx context.Context, file string, yes, force bool, note func(string), in io.Reader, out io.Writer) error {
-	job, account, found, err := findControllers(ctx, file)
+func stopServer(ctx context.Context, file string, yes, force bool, note func(string), in io.Reader, out io.Writer) error {
+	job, account, found, err := findServers(ctx, file)
 	if err != nil {
 		return err
 	}
@@ -228,7 +228,7 @@ func stopController(ctx context.Context, file string, yes, force bool, note func
 	}
 	p := reach.PlaceOf(at)
 	if len(found) == 0 {
-		fmt.Fprintf(out, "Cluster %s in %s has no controller.\n", at.Cluster, at.Region)
+		fmt.Fprintf(out, "Cluster %s in %s has no job server.\n", at.Cluster, at.Region)
 		return shelf.Forget(p)
 	}
 	meant, others := reach.Meant(at, found, knownHere())
@@ -251,7 +251,7 @@ func stopController(ctx context.Context, file string, yes, force bool, note func
 			return err
 		}
 	}
-	fmt.Fprintf(out, "Ends %s (%s in %s), the controller of cluster %s. Its disk goes with it", one.ID, one.Type, one.Zone, at.Cluster)
+	fmt.Fprintf(out, "Ends %s (%s in %s), the job server of cluster %s. Its disk goes with it", one.ID, one.Type, one.Zone, at.Cluster)
 	if kept > 0 {
 		fmt.Fprintf(out, ": journals, reports and models\nof %d runs, which `tierml fetch` copies", kept)
 	}
@@ -269,7 +269,7 @@ func stopController(ctx context.Context, file string, yes, force bool, note func
 	return shelf.Forget(p)
 }
 
-// overJobs says how many runs a controller has, all of which must be over.
+// overJobs says how many runs a job server has, all of which must be over.
 func overJobs(ctx context.Context, p reach.Place, note func(string)) (int, error) {
 	var at remote
 	client, err := at.connect(ctx, p, note)
@@ -287,7 +287,7 @@ func overJobs(ctx context.Context, p reach.Place, note func(string)) (int, error
 	return len(jobs), nil
 }
 
-// awaitGone looks until a controller's machine is in the list no more.
+// awaitGone looks until a job server's machine is in the list no more.
 func awaitGone(ctx context.Context, account providers.Account, one provisioner.Controller) error {
 	ctx, cancel := context.WithTimeout(ctx, endWithin)
 	defer cancel()
@@ -310,14 +310,14 @@ func awaitGone(ctx context.Context, account providers.Account, one provisioner.C
 	}
 }
 
-func newControllerTunnelCommand() *cobra.Command {
+func newServerTunnelCommand() *cobra.Command {
 	var at remote
 	cmd := &cobra.Command{
 		Use:   "tunnel JOB.yaml",
-		Short: "Open a tunnel to a cluster's controller, until Ctrl-C",
+		Short: "Open a tunnel to a cluster's job server, until Ctrl-C",
 		Long:  `It prints the address of the dashboard and the file with its token. The name of a known cluster works in place of the job file.`,
-		Example: `  tierml controller tunnel ratings.yaml
-  tierml controller tunnel tierml`,
+		Example: `  tierml server tunnel ratings.yaml
+  tierml server tunnel tierml`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return errors.New("name one job file, or a cluster that a job was put on")

@@ -1,4 +1,4 @@
-# The newest Amazon Linux 2023. A new image does not replace a controller that is at work: see ignore_changes.
+# The newest Amazon Linux 2023. A new image does not replace a job server that is at work: see ignore_changes.
 data "aws_ssm_parameter" "image" {
   name = "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64"
 }
@@ -20,7 +20,7 @@ locals {
     checkpoints      = "s3://${aws_s3_bucket.cluster.bucket}/checkpoints"
   }
 
-  # And where it is run from elsewhere: on this controller, or on one that is started with this role.
+  # And where it is run from elsewhere: on this job server, or on one that is started with this role.
   controller_settings = merge(
     {
       role    = aws_iam_instance_profile.controller.name
@@ -32,7 +32,7 @@ locals {
   )
 }
 
-# The controller; without one, `tierml controller start JOB.yaml` makes it when somebody wants it.
+# The machine of the job server; without one, `tierml server start JOB.yaml` makes it when somebody wants it.
 resource "aws_instance" "controller" {
   count = var.controller ? 1 : 0
 
@@ -42,15 +42,15 @@ resource "aws_instance" "controller" {
   vpc_security_group_ids      = [aws_security_group.controller.id]
   iam_instance_profile        = aws_iam_instance_profile.controller.name
   user_data_replace_on_change = false
-  user_data = templatefile("${path.module}/controller.sh.tftpl", {
+  user_data = templatefile("${path.module}/server.sh.tftpl", {
     region         = var.region
     program_url    = local.program_url
     program_sha256 = local.program_sha256
     settings       = yamlencode({ ec2 = local.ec2_settings })
     flags          = var.controller_flags
-    units          = { for name in ["tierml-controller.service", "tierml-expired.service", "tierml-expired.timer"] : name => file("${path.module}/../${name}") }
+    units          = { for name in ["tierml-server.service", "tierml-expired.service", "tierml-expired.timer"] : name => file("${path.module}/../${name}") }
   })
-  # By these `tierml run` finds it. Not tierml:cluster: what carries that may be ended by the controller.
+  # By these `tierml run` finds it. Not tierml:cluster: what carries that may be ended by the job server.
   tags = { Name = "${var.cluster}-controller", "tierml:controller-of" = var.cluster, "tierml:role" = "controller", "tierml:owner" = var.owner }
 
   # Spot machines come and go; this one is on demand, and does not go by mistake.
