@@ -2,6 +2,7 @@ package bidding
 
 import (
 	"math"
+	"sort"
 	"time"
 
 	"github.com/tierml/tierml/market"
@@ -190,17 +191,14 @@ func (pr *promise) finishes() bool {
 	return float64(pr.Due(end)) <= pr.most && float64(pr.Due(before))+pr.rest <= pr.most
 }
 
-// until is how long the plan's machines can be paid for from a sum, whatever prices do: where increments are billed, to the next.
+// until is how long the plan's machines can be paid for from a sum, whatever prices do: where increments are billed, to the next, of whatever
+// machine it is. That of one that serves in place of a reliable tier is seen in what is due alone.
 func (pr *promise) until(room float64, plan *Plan) time.Time {
 	if inc := pr.Job.Terms.Increment; inc > 0 {
-		until := pr.Now.Add(max(inc-pr.leave, time.Minute))
-		for i := range pr.Held {
-			begin := pr.Held[i].Launch.Add(-pr.leave)
-			if next := begin.Add((pr.Now.Sub(begin)/inc + 1) * inc); next.Before(until) {
-				until = next
-			}
-		}
-		return until.Add(time.Second)
+		left := pr.Now.Add(pr.leave)
+		due, most := pr.Due(left), max(inc-pr.leave, time.Minute) // of what the plan buys
+		next := sort.Search(int(most/time.Second), func(i int) bool { return pr.Due(left.Add(time.Duration(i+1)*time.Second)) > due })
+		return pr.Now.Add(time.Duration(next+1) * time.Second)
 	}
 	perHour := float64(pr.Job.Upkeep)
 	add := func(pool market.Pool, bid market.USD, count int) {

@@ -100,6 +100,22 @@ func TestPromiseIsLookedAtInTime(t *testing.T) {
 	}
 }
 
+// Where hours are billed, what is spent is looked at before the next hour of any machine, of one that serves in place of a reliable tier, too.
+func TestPromiseIsLookedAtBeforeEachHour(t *testing.T) {
+	s := spending(t, 0)
+	rules, err := market.Rules("ec2-pay-bid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Job.Terms, s.Job.ReliableRate = rules.Terms(), 0
+	launched := s.Now.Add(-50 * time.Minute)
+	s.Due = func(at time.Time) market.USD { return usdOf(1 + float64(at.Sub(launched)/time.Hour)) }
+	plan := Ask(TierML{}, s)
+	if left := plan.Afforded.Sub(s.Now); left < 5*time.Minute || left > 10*time.Minute {
+		t.Errorf("an hour of what serves is over in 10 minutes; afforded for %s: %s", left, plan.Why)
+	}
+}
+
 // Nothing is promised to a job that may not buy on demand, nor beyond its budget.
 func TestPromiseIsNotMade(t *testing.T) {
 	s := spending(t, 4.1)
