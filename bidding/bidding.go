@@ -86,6 +86,8 @@ type Job struct {
 	Undone   time.Duration
 	Together bool
 	Program  bool // its machines keep their own work
+	// Splits are the pieces that each clock's work comes in, which machines share; 0 = unknown.
+	Splits int
 	// Lag is how much later than it happened a loss may be noticed, or a machine that was ended be gone.
 	Lag time.Duration
 	// Leave is how long before the end of its paid time a released machine is terminated, to be on the safe side.

@@ -106,3 +106,24 @@ func TestHourlyLimitHolds(t *testing.T) {
 		}
 	})
 }
+
+// What the limit leaves room for is bought as far as it makes the job faster: a clock takes as long as the machine with the most splits.
+func TestPerHourBuysNoIdleMachines(t *testing.T) {
+	for _, test := range []struct{ splits, room, bought int }{{0, 30, 30}, {64, 32, 32}, {64, 31, 22}, {64, 30, 22}, {64, 22, 22}, {64, 21, 16}, {256, 30, 29}} {
+		s := sorted(state(40, pool("xlarge", calm()...)))
+		s.Job.Splits, s.Job.PerHour = test.splits, usdOf(0.1*(float64(test.room)+0.5)/0.95)
+		plan := Ask(TierML{}, s)
+		if len(plan.Acquire) != 1 || plan.Acquire[0].Count != test.bought {
+			t.Errorf("%d splits, room for %d machines: %+v", test.splits, test.room, plan.Acquire)
+		}
+		if told := strings.Contains(plan.Acquire[0].Why, "would be no faster"); told != (test.bought < test.room) {
+			t.Errorf("%d splits, room for %d machines: %s", test.splits, test.room, plan.Acquire[0].Why)
+		}
+	}
+	s := sorted(state(40, pool("xlarge", calm()...)))
+	s.Held = []Allocation{{Pool: s.Pools[0].Pool, Bid: usdOf(1), Count: 22, Ready: 22, Launch: s.Now}}
+	s.Job.Splits, s.Job.PerHour = 64, usdOf(0.1*31.5/0.95)
+	if plan := Ask(TierML{}, s); len(plan.Acquire) > 0 {
+		t.Errorf("beside 22 machines: %+v", plan.Acquire)
+	}
+}

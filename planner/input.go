@@ -30,6 +30,9 @@ func ForLocal(job *config.Job, choice Resolved, work float64) (Input, error) {
 		Work: work, RatePerVCPU: float64(job.Local.FlopsPerVCPU) / job.Local.Speed,
 		Tempo: job.Tempo(), Budget: job.Budget, PerHour: job.HourlyCeiling(), ValueOfTime: job.ValueOfTime, MaxDuration: job.MaxDuration, Deadline: job.Deadline,
 	}
+	if !job.IsProgram() {
+		in.Splits = job.Train.Splits
+	}
 	if in.restarts() {
 		in.SaveEvery = in.Tempo.Market(job.Checkpoint.Every)
 	}

@@ -38,6 +38,8 @@ type Input struct {
 
 	// Work is the whole job's, in floating-point operations.
 	Work float64
+	// Splits are the pieces that each clock's work comes in; 0 = it is a program's.
+	Splits int
 	// RatePerVCPU is what one vCPU does, in floating-point operations per second of market time.
 	RatePerVCPU float64
 	// Tempo is what the run is decided by.
@@ -208,7 +210,7 @@ func (in Input) job(started time.Time, done float64) bidding.Job {
 	reliable := in.Reliable
 	s := in.Tempo
 	j := bidding.Job{
-		Started: started, Deadline: in.Deadline, Budget: in.Budget, PerHour: in.PerHour, Work: vcpuHours(in.Work), Done: vcpuHours(done),
+		Started: started, Deadline: in.Deadline, Budget: in.Budget, PerHour: in.PerHour, Work: vcpuHours(in.Work), Done: vcpuHours(done), Splits: in.Splits,
 		Upkeep:       in.Rules.Terms().Fees.Due(reliable.Pool, market.USD(reliable.Count)*reliable.Type.OnDemand),
 		ValueOfTime:  in.ValueOfTime,
 		ReliableRate: float64(reliable.Count) * reliable.Type.WorkRate(),
