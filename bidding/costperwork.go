@@ -295,13 +295,8 @@ func (b *budgeting) waited() float64 {
 	if !known {
 		return b.Now.Sub(b.Job.Started).Hours() / patience.Hours()
 	}
-	slowest := math.Inf(1)
-	for i := range b.offers {
-		if r := b.offers[i].rate; r > 0 {
-			slowest = min(slowest, r)
-		}
-	}
-	if math.IsInf(slowest, 1) {
+	slowest := b.slowest(func(i int) float64 { return b.offers[i].rate })
+	if slowest <= 0 {
 		return 0
 	}
 	hours := func(work float64) time.Duration { return time.Duration(work / slowest * float64(time.Hour)) }

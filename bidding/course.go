@@ -133,11 +133,7 @@ func (c *course) hours(work float64) time.Duration {
 	case c.demand >= 0:
 		slowest = rate(c.demand)
 	default:
-		for i := range c.Pools {
-			if r := rate(i); r > 0 && (slowest == 0 || r < slowest) {
-				slowest = r
-			}
-		}
+		slowest = c.slowest(rate)
 	}
 	if slowest == 0 {
 		return 0

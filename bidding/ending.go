@@ -25,7 +25,7 @@ const leaves = 10
 type ending struct {
 	*State
 	rest     float64 // work that the time does not cover for which machines are paid already
-	unitRate float64 // work per hour of one unit of what is wanted, on the slowest type
+	unitRate float64 // work per hour of one unit of what is wanted, on the slowest type in reach
 	staying  units   // held and not about to be decided about
 	due      []int   // of Held: their paid time is nearly over
 	dueUnits units
@@ -43,15 +43,11 @@ func endOf(p Policy, s *State) (e ending, decided bool) {
 		return e, false
 	}
 	e = ending{State: s, rest: left / efficiency}
-	for i := range s.Pools {
-		c := &s.Pools[i]
-		if each := s.Want.each(c.Type); each > 0 && c.Type.WorkRate() > 0 {
-			if rate := c.Type.WorkRate() / float64(each); e.unitRate == 0 || rate < e.unitRate {
-				e.unitRate = rate
-			}
-		}
+	if e.far(left) {
+		return e, false
 	}
-	if e.unitRate == 0 || e.far(left) {
+	e.unitRate = s.slowest(e.unit)
+	if e.unitRate == 0 {
 		return e, false
 	}
 	for i := range s.Held {
@@ -66,16 +62,29 @@ func endOf(p Policy, s *State) (e ending, decided bool) {
 	return e, s.Job.Done > 0
 }
 
-// far reports whether there is work for two more increments of all that is wanted or held: then all of it is worth the next. Most of
-// thousands of price changes come to this.
+// far reports whether there is work for two more increments of all that is wanted, on the fastest type, or held: then all of it is worth the
+// next. Most of thousands of price changes come to this.
 func (e *ending) far(left float64) bool {
-	rate := 0.0
+	held, fastest := 0.0, 0.0
 	for i := range e.Held {
 		if c := e.candidate(e.Held[i].Pool); c != nil {
-			rate += float64(e.Held[i].Count) * c.Type.WorkRate()
+			held += float64(e.Held[i].Count) * c.Type.WorkRate()
 		}
 	}
-	return left > 2*max(rate, float64(e.Want.total())*e.unitRate)*e.Job.Terms.Increment.Hours()
+	for i := range e.Pools {
+		fastest = max(fastest, e.unit(i))
+	}
+	return left > 2*max(held, float64(e.Want.total())*fastest)*e.Job.Terms.Increment.Hours()
+}
+
+// unit is the work per hour of one unit of what is wanted in a pool; 0 = unknown.
+func (e *ending) unit(candidate int) float64 {
+	t := e.Pools[candidate].Type
+	each := e.Want.each(t)
+	if each <= 0 {
+		return 0
+	}
+	return t.WorkRate() / float64(each)
 }
 
 // count adds the time for which machines are paid.

@@ -12,43 +12,60 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// TestMetamorphicOfAll: no policy decides otherwise when all prices are doubled, all times are shifted by days, the zones have other
-// names, a zone is there twice, or there is a pool that nobody should want. `make metamorphic` tries 10,000 cases.
+// TestMetamorphicOfAll: nothing is decided otherwise, under any policy, when all prices and what was spent are doubled, all times are shifted
+// by days, the zones have other names, a zone is there twice, or there is a pool that nobody should want. A decision is what Ask makes of a
+// policy: with what the promise, the end of the job and the hourly limit make of it. `make metamorphic` tries 10,000 cases.
 func TestMetamorphicOfAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := drawWeek(t, rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1)))
-		s.Job.Undone = time.Duration(rapid.IntRange(0, 120).Draw(t, "minutes undone")) * time.Minute
-		s.Job.Together = rapid.Bool().Draw(t, "together")
+		drawn := drawWeek(t, rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1)))
+		drawn.Job.Undone = time.Duration(rapid.IntRange(0, 120).Draw(t, "minutes undone")) * time.Minute
+		drawn.Job.Together = rapid.Bool().Draw(t, "together")
+		spent := rapid.SampledFrom([]float64{0, 0.5, 0.9, 0.99, 0.999, 1.001, 1.01, 1.1, 2}).Draw(t, "spent")
 		for _, p := range slices.Concat(policies, []Policy{RolledBack{Capacity{}}, RolledBack{CostPerWork{}}}) {
-			want := decisions(p.Plan(s), nil)
+			s := billed(drawn, p, spent)
+			want := decisions(s, Ask(p, s), nil)
 			for what, other := range map[string]State{
 				"prices doubled":   dearer(s, 2),
 				"three days later": later(s, 72*time.Hour),
 				"an absurd pool":   joined(s, absurd(s)),
+				"a slow pool":      joined(s, slow(s)),
 				"an unpriced pool": joined(s, unpriced(s)),
 				"a full pool":      joined(s, full(s)),
 			} {
-				if got := decisions(p.Plan(other), nil); got != want {
+				if got := decisions(other, Ask(p, other), nil); got != want {
 					t.Errorf("%s, %s: %s\nwas %s", p.Name(), what, got, want)
 				}
 			}
 			names := map[string]string{"a": "z", "b": "y", "c": "x"}
-			if got := decisions(p.Plan(renamed(s, names)), map[string]string{"z": "a", "y": "b", "x": "c"}); got != want {
+			other := renamed(s, names)
+			if got := decisions(other, Ask(p, other), map[string]string{"z": "a", "y": "b", "x": "c"}); got != want {
 				t.Errorf("%s, zones renamed: %s\nwas %s", p.Name(), got, want)
 			}
 			if spreads := p.Name() == "capacity" || p.Name() == "cost-per-work" && s.Job.Terms.Increment == 0; spreads {
 				continue // over zones: a second one is a second share
 			}
-			if got := decisions(p.Plan(joined(s, twinOf(s))), nil); got != want {
+			other = joined(s, twinOf(s))
+			if got := decisions(other, Ask(p, other), nil); got != want {
 				t.Errorf("%s, a zone twice: %s\nwas %s", p.Name(), got, want)
 			}
 		}
 	})
 }
 
+// billed is a state with what is due: at a share of what the promise leaves for it, where one is made, and growing by what is held.
+func billed(s State, p Policy, share float64) State {
+	now, due := s.Now, 0.0
+	if pr, promised := promiseOf(p, &s, s.Want); promised {
+		due = max(pr.most-pr.rest, 0) * share
+	}
+	perHour := float64(s.rate())
+	s.Due = func(at time.Time) market.USD { return market.USD(due + perHour*at.Sub(now).Hours()) }
+	return s
+}
+
 // drawWeek draws pools of three zones over a week and more, with prices of which no two are equal, and machines held in one of them.
 func drawWeek(t *rapid.T, random *rand.Rand) State {
-	terms := rapid.SampledFrom([]string{"ec2-2017", "ec2-now"}).Draw(t, "rules")
+	terms := rapid.SampledFrom([]string{"ec2-2017", "ec2-pay-bid", "ec2-now", "gce-spot"}).Draw(t, "rules")
 	rules, err := market.Rules(terms)
 	if err != nil {
 		t.Fatal(err)
@@ -60,6 +77,14 @@ func drawWeek(t *rapid.T, random *rand.Rand) State {
 		Started: s.Now.Add(-time.Hour), Deadline: s.Now.Add(time.Duration(1+random.IntN(40)) * time.Hour), Work: work, Done: work * random.Float64(),
 		Upkeep: 20 * market.Dollar / 1000, ReliableRate: 0.2, Startup: 5 * time.Minute, Notice: 2 * time.Minute, Handover: time.Minute,
 		SaveTime: 20 * time.Second, Lag: 30 * time.Second, Leave: 2 * time.Minute, Terms: rules.Terms(),
+	}
+	s.Job.Saved = s.Job.Done * random.Float64()
+	if random.IntN(3) == 0 {
+		s.Job.PerHour = market.USD(1+random.IntN(12)) * market.Dollar / 2
+	}
+	if random.IntN(3) == 0 {
+		s.Job.Spent = market.USD(random.IntN(100)) * market.Dollar
+		s.Job.Budget = s.Job.Spent + market.USD(random.IntN(200))*market.Dollar
 	}
 	for _, zone := range []string{"a", "b", "c"} {
 		for _, size := range []string{"2xlarge", "xlarge"} {
@@ -91,6 +116,10 @@ func drawWeek(t *rapid.T, random *rand.Rand) State {
 				c.History = market.Constant(c.Type.OnDemand)
 			}
 			s.Pools = append(s.Pools, c)
+			if random.IntN(6) == 0 {
+				n := 1 + random.IntN(10)
+				s.Held = append(s.Held, Allocation{Pool: c.Pool, Count: n, Ready: random.IntN(n + 1), Launch: s.Now.Add(-time.Duration(random.IntN(200)) * time.Minute)})
+			}
 		}
 	}
 	return sorted(s)
@@ -104,8 +133,8 @@ func sorted(s State) State {
 	return s
 }
 
-// decisions are a plan's steps without prices and words, by the zones' names of before.
-func decisions(p Plan, names map[string]string) string {
+// decisions are a plan's steps without prices and words, by the zones' names of before, and for how long they are afforded.
+func decisions(s State, p Plan, names map[string]string) string {
 	var steps []string
 	named := func(pool market.Pool) market.Pool {
 		if name, ok := names[pool.Zone]; ok {
@@ -120,18 +149,26 @@ func decisions(p Plan, names map[string]string) string {
 		steps = append(steps, fmt.Sprintf("release %d %s; ", r.Count, named(r.Pool)))
 	}
 	slices.Sort(steps)
-	return fmt.Sprint(steps, p.Switch != nil, p.SaveEvery)
+	afforded := time.Duration(0)
+	if !p.Afforded.IsZero() {
+		afforded = p.Afforded.Sub(s.Now)
+	}
+	return fmt.Sprint(steps, p.Switch != nil, p.SaveEvery, afforded)
 }
 
 func dearer(s State, factor market.USD) State {
 	other := transform(s, factor, 0)
-	other.Job.Upkeep *= factor
+	for _, money := range []*market.USD{&other.Job.Upkeep, &other.Job.Reliable, &other.Job.Budget, &other.Job.Spent, &other.Job.PerHour} {
+		*money *= factor
+	}
+	other.Due = func(at time.Time) market.USD { return factor * s.Due(at) }
 	return sorted(other)
 }
 
 func later(s State, by time.Duration) State {
 	other := transform(s, 1, by)
 	other.Job.Started, other.Job.Deadline = other.Job.Started.Add(by), other.Job.Deadline.Add(by)
+	other.Due = func(at time.Time) market.USD { return s.Due(at.Add(-by)) }
 	return sorted(other)
 }
 
@@ -167,6 +204,13 @@ func absurd(s State) Candidate {
 	c.Pool.Type, c.Type.Name = "p9.metal", "p9.metal"
 	c.Type.OnDemand *= 1000
 	c.History = market.NewHistory([]market.PricePoint{{At: start, Price: 100 * types["xlarge"].OnDemand}})
+	return c
+}
+
+// slow is absurd, and does a tenth of the work.
+func slow(s State) Candidate {
+	c := absurd(s)
+	c.Type.Rate = c.Type.WorkRate() / 10
 	return c
 }
 

@@ -149,12 +149,8 @@ func (r *round) perWork(i int) (float64, bool) {
 // than priceFactor times the cheapest work. A switch must save as well as avoid an eviction (TierML, CMU-PDL-16-102, section 4.6), and
 // by MTTF alone the paper's two types, at one price per core, are no guide. Without it one more pool, dear and calm, took the fleet.
 func (r *round) price() {
-	onDemand, cheapest := math.Inf(1), math.Inf(1)
-	for i := range r.Pools {
-		if t := &r.Pools[i].Type; t.OnDemand > 0 && t.WorkRate() > 0 {
-			onDemand = min(onDemand, float64(t.OnDemand)/t.WorkRate())
-		}
-	}
+	onDemand, _ := r.leastOnDemand()
+	cheapest := math.Inf(1)
 	for _, i := range r.ranking {
 		if cost, known := r.perWork(i); known && r.plan.Considered[i].MTTF.Known { // a market that just opened is no measure
 			cheapest = min(cheapest, cost)

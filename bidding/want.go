@@ -1,6 +1,7 @@
 package bidding
 
 import (
+	"math"
 	"slices"
 
 	"github.com/tierml/tierml/market"
@@ -120,4 +121,36 @@ func (f fleet) spare(want units) bool {
 		}
 	}
 	return false
+}
+
+// leastOnDemand is what a unit of work costs on demand, on the type where that is cheapest, whether the job may buy it or not; and a pool of that
+// type. It is infinite, and -1, where nothing is known.
+func (s *State) leastOnDemand() (least float64, candidate int) {
+	least, candidate = math.Inf(1), -1
+	for i := range s.Pools {
+		if t := &s.Pools[i].Type; t.OnDemand > 0 && t.WorkRate() > 0 {
+			if w := float64(t.OnDemand) / t.WorkRate(); w < least {
+				least, candidate = w, i
+			}
+		}
+	}
+	return least, candidate
+}
+
+// slowest is the lowest positive rate of the type whose work is cheapest on demand, and of the pools that are held or whose work costs no more than
+// that now; 0 = unknown. Others say nothing about how fast the job's machines are.
+func (s *State) slowest(rate func(candidate int) float64) (lowest float64) {
+	most, cheapest := s.leastOnDemand()
+	for i := range s.Pools {
+		c := &s.Pools[i]
+		r := rate(i)
+		if r <= 0 || lowest > 0 && r >= lowest {
+			continue
+		}
+		price, known := c.History.At(s.Now)
+		if i == cheapest || known && float64(price)/c.Type.WorkRate() <= most || slices.ContainsFunc(s.Held, func(a Allocation) bool { return a.Pool == c.Pool }) {
+			lowest = r
+		}
+	}
+	return lowest
 }
