@@ -33,9 +33,6 @@ func newCalibrateCommand() *cobra.Command {
   tierml calibrate -o json`,
 		Args: oneRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkFormat(format); err != nil {
-				return err
-			}
 			dir, err := findRun(args)
 			if err != nil {
 				return err

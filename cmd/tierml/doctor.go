@@ -50,9 +50,6 @@ such a job server needs, and whether the job would ever start there. The exit co
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkFormat(format); err != nil {
-				return err
-			}
 			if setup.Scheduler == "" && (setup.Hosts != "" || setup.Slots != 0 || setup.Groups != "") {
 				return usageError{errors.New("--hosts, --slots and --groups are about a --scheduler, such as drf")}
 			}

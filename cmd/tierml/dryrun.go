@@ -109,9 +109,6 @@ share machines by --scheduler.`,
 }
 
 func dryRun(ctx context.Context, jobFile string, o dryRunOptions, out, errOut io.Writer) error {
-	if err := checkFormat(o.format, formatHTML); err != nil {
-		return err
-	}
 	plan, err := o.plan(ctx, jobFile, errOut)
 	if err != nil {
 		return err

@@ -56,12 +56,7 @@ func newExecCommand() *cobra.Command {
 		Example: `  tierml exec finetune -- nvidia-smi
   tierml exec finetune-1 --rank 1 -- ls -l ckpt
   tierml exec sweep --task 3 -- bash -c 'tail -n 5 $TIERML_STATE/log'`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) < 2 {
-				return errors.New("name a run and a command, such as: tierml exec finetune-1 -- ls")
-			}
-			return nil
-		},
+		Args: arguments(2, -1, "name a run and a command, such as: tierml exec finetune-1 -- ls"),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.enter(cmd, args[:1], args[1:]) },
 	}
 	o.flags(cmd)
@@ -76,12 +71,7 @@ func newSSHCommand() *cobra.Command {
 		Long:  whichMachine,
 		Example: `  tierml ssh finetune
   tierml ssh sweep --task 3`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return errors.New("name one run, such as finetune-1; `tierml ps` lists them")
-			}
-			return nil
-		},
+		Args: arguments(1, 1, "name one run, such as finetune-1; `tierml ps` lists them"),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.enter(cmd, args, nil) },
 	}
 	o.flags(cmd)

@@ -327,16 +327,8 @@ func newFakecloudBillCommand() *cobra.Command {
 		Long:  `The bill of a cloud that was killed is as of the last time it was known to be alive.`,
 		Example: `  tierml fakecloud bill cloud.jsonl --prices prices.csv.gz --catalog types.csv.gz
   tierml fakecloud bill runs/demo-1/cloud.jsonl --prices prices.csv.gz --catalog types.csv.gz -o csv`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return errors.New("name one file of launch records, such as runs/demo-1/cloud.jsonl")
-			}
-			return nil
-		},
+		Args: arguments(1, 1, "name one file of launch records, such as runs/demo-1/cloud.jsonl"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkFormat(output); err != nil {
-				return err
-			}
 			bill, err := billOf(args[0], g)
 			if err != nil {
 				return err

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -24,12 +23,7 @@ On the fake cloud it prints the port's address on the run's host.
 ` + whichMachine,
 		Example: `  tierml forward finetune 6006
   tierml forward sweep 8080 --task 3 --local 9090`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) < 1 || len(args) > 2 {
-				return errors.New("name a run and a port, such as: tierml forward finetune-1 6006")
-			}
-			return nil
-		},
+		Args: arguments(1, 2, "name a run and a port, such as: tierml forward finetune-1 6006"),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.forward(cmd, args, local) },
 	}
 	o.flags(cmd)

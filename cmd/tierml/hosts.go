@@ -229,9 +229,6 @@ may not watch are counted, not named.
   tierml hosts ps shared-1 -o json
   tierml hosts ps --server http://localhost:7071`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkFormat(format); err != nil {
-				return err
-			}
 			client, err := at.client(cmd, args)
 			if err != nil {
 				return err

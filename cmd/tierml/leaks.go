@@ -34,9 +34,6 @@ machines are listed, too: their disks cost money. tierml down terminates all of 
   tierml leaks job.yaml -o json`,
 		Args: oneJobFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkFormat(format); err != nil {
-				return err
-			}
 			left, err := openHoldings(cmd.Context(), args[0], "", "")
 			if err != nil {
 				return err

@@ -66,9 +66,6 @@ func newMarketCommand() *cobra.Command {
 }
 
 func (o marketOptions) show(cmd *cobra.Command) error {
-	if err := checkFormat(o.format); err != nil {
-		return err
-	}
 	write := func(w io.Writer, q []quote.Quote) error {
 		return quote.WriteTable(w, q, table.Room(w), o.format == table.Wide)
 	}

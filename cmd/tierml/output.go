@@ -19,6 +19,7 @@ func outputFlag(cmd *cobra.Command, format *string, more ...string) {
 	forms := append(table.Formats(), more...)
 	cmd.Flags().StringVarP(format, "output", "o", table.Plain, "output `format`: "+strings.Join(forms, ", "))
 	completeFlag(cmd, "output", forms...)
+	cmd.PreRunE = func(*cobra.Command, []string) error { return checkFormat(*format, more...) }
 }
 
 // checkFormat refuses an unknown format before any work is done.

@@ -50,9 +50,6 @@ func newPlanCommand() *cobra.Command {
   tierml plan --hosts shared-1 examples/demo.yaml`,
 		Args: oneJobFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkFormat(format); err != nil {
-				return err
-			}
 			job, err := config.LoadAny(args[0])
 			if err == nil && job.IsHosts() {
 				if err := showHostsPlan(cmd.Context(), job, cmd.OutOrStdout(), format); err != nil {

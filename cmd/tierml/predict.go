@@ -31,12 +31,7 @@ func newPredictCommand() *cobra.Command {
 the true values, the last line on standard error has the quality measure. MODEL is a model file, or the directory of a run.`,
 		Example: `  tierml predict model.safetensors new.csv
   tierml predict runs/demo-1 data/pairs.csv --into predictions.csv`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 2 {
-				return errors.New("name a model and a data file, such as runs/demo-1/model.safetensors and new.csv")
-			}
-			return nil
-		},
+		Args: arguments(2, 2, "name a model and a data file, such as runs/demo-1/model.safetensors and new.csv"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, release := untilInterrupted(cmd.Context())
 			defer release()

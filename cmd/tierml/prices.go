@@ -133,12 +133,7 @@ plain, gzip or Zstandard; or a price list of Compute Engine (the Cloud Billing C
 Doubtful rows are reported. A line that cannot be parsed ends the import, and nothing of its file is kept. The last import wins.`,
 		Example: `  tierml prices import prices-2016.csv.gz
   aws ec2 describe-spot-price-history --start-time 2026-10-01 > october.json; tierml prices import october.json`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return errors.New("name the files to import, such as prices-2016.csv.gz")
-			}
-			return nil
-		},
+		Args: arguments(1, -1, "name the files to import, such as prices-2016.csv.gz"),
 		RunE: func(cmd *cobra.Command, files []string) error {
 			path, err := storePath(cmd)
 			if err != nil {

@@ -23,9 +23,6 @@ func newPricesShowCommand() *cobra.Command {
   tierml prices show --zones us-east-1 --types m4.4xlarge -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkFormat(format); err != nil {
-				return err
-			}
 			return withStore(cmd, func(st *store.Store, path string) error {
 				entries, err := chosenEntries(st, path, s)
 				if err != nil {

@@ -37,9 +37,6 @@ func newPsCommand() *cobra.Command {
   tierml ps -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkFormat(format); err != nil {
-				return err
-			}
 			client, err := at.client(cmd, nil)
 			if err != nil {
 				return err

@@ -43,9 +43,6 @@ RUN may also be the path of a journal.`,
   tierml report demo-1 -o csv
   tierml report ratings-1 --reconcile cost-and-usage.csv.gz`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkFormat(format, formatHTML); err != nil {
-				return err
-			}
 			client, err := at.client(cmd, args)
 			if err != nil {
 				return err

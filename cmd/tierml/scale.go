@@ -55,16 +55,8 @@ free. The remaining reliable machines must be able to hold the job alone. Number
 func newChangeCommand(change *pb.Change, cmd *cobra.Command, complete func() error, next ...cli.Step) *cobra.Command {
 	var format string
 	var at remote
-	cmd.Args = func(_ *cobra.Command, args []string) error {
-		if len(args) != 1 {
-			return errors.New("name one run: its directory, such as runs/demo-1, or the job's name")
-		}
-		return nil
-	}
+	cmd.Args = arguments(1, 1, "name one run: its directory, such as runs/demo-1, or the job's name")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := checkFormat(format); err != nil {
-			return err
-		}
 		if complete != nil {
 			if err := complete(); err != nil {
 				return err

@@ -254,9 +254,6 @@ in the file, or TIERML_DASHBOARD_LISTEN=localhost:9000 in the environment. Flags
   TIERML_DRY_RUN_STARTS=500 tierml config dry-run
   tierml config -- dry-run --starts 100`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkFormat(format); err != nil {
-				return err
-			}
 			s := cmd.Context().Value(settingsKey{}).(*settings) // from takeSettings
 			of, err := settingsOf(cmd, args)
 			if err != nil {

@@ -32,9 +32,6 @@ func newStateCommand() *cobra.Command {
 		Example: `  tierml state sweep-1
   tierml state sweep-1 task-3 --to results`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkFormat(format); err != nil {
-				return err
-			}
 			client, err := at.client(cmd, args[:min(1, len(args))])
 			if err != nil {
 				return err

@@ -32,16 +32,8 @@ the result.
   tierml stop sweep --task 3
   tierml stop demo --now
   tierml stop demo-1 -o json`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return errors.New("name one run, such as demo-1; `tierml ps` lists them")
-			}
-			return nil
-		},
+		Args: arguments(1, 1, "name one run, such as demo-1; `tierml ps` lists them"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkFormat(format); err != nil {
-				return err
-			}
 			if task >= 0 && now {
 				return usageError{errors.New("--now is for whole runs; a task ends in order")}
 			}

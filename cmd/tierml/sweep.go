@@ -23,16 +23,8 @@ func newSweepCommand() *cobra.Command {
 		Example: `  tierml sweep --server http://localhost:7071
   tierml sweep rates -o wide
   tierml sweep rates-1 -o json`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return errors.New("name one sweep: its job, such as rates, or one of its trials, such as rates-1")
-			}
-			return nil
-		},
+		Args: arguments(0, 1, "name one sweep: its job, such as rates, or one of its trials, such as rates-1"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkFormat(format); err != nil {
-				return err
-			}
 			client, err := at.client(cmd, args)
 			if err != nil {
 				return err

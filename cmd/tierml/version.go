@@ -29,9 +29,6 @@ func newVersionCommand() *cobra.Command {
   tierml version -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkFormat(format); err != nil {
-				return err
-			}
 			plain, _, _ := strings.Cut(version(), " (")
 			v := builtFor{plain, runtime.Version(), runtime.GOOS, runtime.GOARCH}
 			if format != table.JSON && format != table.CSV {

@@ -28,6 +28,16 @@ import (
 	"github.com/tierml/tierml/watch/status"
 )
 
+// arguments takes so many of them, most < 0 being any number; with others it says what to write.
+func arguments(least, most int, otherwise string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) < least || most >= 0 && len(args) > most {
+			return errors.New(otherwise)
+		}
+		return nil
+	}
+}
+
 // oneRun takes the name of a run, or nothing for the latest.
 func oneRun(_ *cobra.Command, args []string) error {
 	if len(args) > 1 {
@@ -69,9 +79,6 @@ func newTopCommand() *cobra.Command {
   tierml top demo --once -o json`,
 		Args: oneRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkFormat(format); err != nil {
-				return err
-			}
 			client, err := at.client(cmd, args)
 			if err != nil {
 				return err
@@ -170,9 +177,6 @@ func newEventsCommand() *cobra.Command {
   tierml events demo-1 -o json | jq 'select(.kind == "evicted")'`,
 		Args: oneRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkFormat(format); err != nil {
-				return err
-			}
 			client, err := at.client(cmd, args)
 			if err != nil {
 				return err

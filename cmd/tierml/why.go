@@ -25,16 +25,8 @@ func newWhyCommand() *cobra.Command {
 budget or quota of its group that keeps it waiting. See docs/scheduler.md.`,
 		Example: `  tierml why --server http://localhost:7071 demo
   tierml why demo -o json`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return errors.New("name one job: its run, such as demo-1, or its name")
-			}
-			return nil
-		},
+		Args: arguments(1, 1, "name one job: its run, such as demo-1, or its name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkFormat(format); err != nil {
-				return err
-			}
 			client, err := at.client(cmd, args)
 			if err != nil {
 				return err

@@ -13,51 +13,44 @@ import (
 
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/provisioner/adapter"
 	"github.com/tierml/tierml/tiers/node"
 )
 
 // cloud sells the hosts of a network: an instance is a process in a host's namespace.
 type cloud struct {
-	flops float64
-	begun string // load.begun
-	pulls int    // envPulls
-	log   *os.File
-	provisioner.Basic
+	provisioner.Cloud
+	machines *adapter.Machines
+	flops    float64
+	begun    string // load.begun
+	pulls    int    // envPulls
+	log      *os.File
+	waits    sync.WaitGroup
 
-	mu      sync.Mutex
-	free    []int // hosts
-	made    map[provisioner.InstanceID]*machine
-	order   []provisioner.InstanceID
-	answers map[string][]provisioner.Instance // by token
-	notices chan provisioner.Notice
-	waits   sync.WaitGroup
+	free []int // hosts; it and made are under the lock of machines
+	made map[provisioner.InstanceID]*machine
 }
 
 type machine struct {
-	instance provisioner.Instance
-	host     int
-	cmd      *exec.Cmd
+	host int
+	cmd  *exec.Cmd
 }
 
 func newCloud(n *network, flops float64, begun string, log *os.File) *cloud {
-	c := &cloud{flops: flops, begun: begun, log: log, made: map[provisioner.InstanceID]*machine{},
-		answers: map[string][]provisioner.Instance{}, notices: make(chan provisioner.Notice, 1024)}
+	c := &cloud{flops: flops, begun: begun, log: log, made: map[provisioner.InstanceID]*machine{}}
 	for i := range n.hosts {
 		c.free = append(c.free, i)
 	}
+	c.machines = &adapter.Machines{Traits: provisioner.Traits{Provider: "ec2", MaxBid: true, NoticeLength: 2 * time.Minute}, Now: time.Now,
+		Start: c.launch, End: func(id provisioner.InstanceID) error {
+			_ = c.made[id].cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+			return nil
+		}}
+	c.Cloud = c.machines.Cluster("figures")
 	return c
 }
 
-func (c *cloud) Traits() provisioner.Traits {
-	return provisioner.Traits{Provider: "ec2", MaxBid: true, NoticeLength: 2 * time.Minute}
-}
-
-func (c *cloud) Launch(_ context.Context, r provisioner.Request) ([]provisioner.Instance, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if got := c.answers[r.Token]; got != nil {
-		return got, nil
-	}
+func (c *cloud) launch(r provisioner.Request) (ids []provisioner.InstanceID, err error) {
 	if len(c.free) < r.Count {
 		return nil, provisioner.ErrNoCapacity
 	}
@@ -65,88 +58,50 @@ func (c *cloud) Launch(_ context.Context, r provisioner.Request) ([]provisioner.
 	if err != nil {
 		return nil, err
 	}
-	var got []provisioner.Instance
 	for range r.Count {
-		m, err := c.start(r, user)
+		id, err := c.start(user)
 		if err != nil {
-			return got, err
+			return ids, err
 		}
-		got = append(got, m.instance)
+		ids = append(ids, id)
 	}
-	c.answers[r.Token] = got
-	return got, nil
+	return ids, nil
 }
 
-func (c *cloud) start(r provisioner.Request, user node.UserData) (*machine, error) {
-	m := &machine{host: c.free[0]}
-	c.free = c.free[1:]
-	m.instance = provisioner.Instance{
-		ID: provisioner.InstanceID(fmt.Sprintf("i-%04d", len(c.order)+1)), Pool: r.Pool, Bid: r.Bid, Token: r.Token,
-		State: provisioner.Running, Launched: time.Now().UTC().Truncate(time.Second),
-	}
+func (c *cloud) start(user node.UserData) (provisioner.InstanceID, error) {
+	m, id := &machine{host: c.free[0]}, provisioner.InstanceID(fmt.Sprintf("i-%04d", len(c.made)+1))
 	user.Listen = hostAddress(m.host) + ":0"
 	self, err := os.Executable()
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	m.cmd = exec.Command("ip", "netns", "exec", hostName(m.host), self, Agent)
-	m.cmd.Env = append(os.Environ(), envInstance+"="+string(m.instance.ID), envUserData+"="+user.Encode(),
+	m.cmd.Env = append(os.Environ(), envInstance+"="+string(id), envUserData+"="+user.Encode(),
 		envFlops+"="+strconv.FormatFloat(c.flops, 'f', -1, 64), envBegun+"="+c.begun, envPulls+"="+strconv.Itoa(c.pulls), "GOMAXPROCS=1", "GOGC=400")
 	m.cmd.Stderr = c.log
 	if err := m.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("starting a machine: %w", err)
+		return "", fmt.Errorf("starting a machine: %w", err)
 	}
-	c.made[m.instance.ID] = m
-	c.order = append(c.order, m.instance.ID)
+	c.free, c.made[id] = c.free[1:], m
 	c.waits.Go(func() {
 		_ = m.cmd.Wait() // however it ends
-		c.gone(m)
+		c.each(func(one *adapter.Shown) {
+			if one.ID == id {
+				c.machines.Over(one, time.Now(), market.ByProvider, "the process ended")
+			}
+		})
+		c.machines.Change(func() { c.free = append(c.free, m.host) })
 	})
-	return m, nil
+	return id, nil
 }
 
-func (c *cloud) gone(m *machine) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	m.instance.State, m.instance.Ended = provisioner.Terminated, time.Now().UTC().Truncate(time.Second)
-	if m.instance.EndedBy == market.Running {
-		m.instance.EndedBy, m.instance.Reason = market.ByProvider, "the process ended"
-	}
-	c.free = append(c.free, m.host)
-	c.notices <- provisioner.Notice{Kind: provisioner.Ended, ID: m.instance.ID, Instance: m.instance}
-}
-
-func (c *cloud) Terminate(_ context.Context, ids ...provisioner.InstanceID) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, id := range ids {
-		if m := c.made[id]; m != nil && m.instance.State == provisioner.Running {
-			m.instance.EndedBy, m.instance.Reason = market.ByUser, "terminated"
-			_ = m.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+// each changes machines that have not ended.
+func (c *cloud) each(f func(*adapter.Shown)) {
+	c.machines.Change(func() {
+		for _, one := range c.machines.Live() {
+			f(one)
 		}
-	}
-	return nil
-}
-
-func (c *cloud) List(context.Context) ([]provisioner.Instance, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var list []provisioner.Instance
-	for _, id := range c.order {
-		list = append(list, c.made[id].instance)
-	}
-	return list, nil
-}
-
-func (c *cloud) Notify(ctx context.Context, f func(provisioner.Notice)) error {
-	for {
-		select {
-		case n := <-c.notices:
-			f(n)
-		case <-ctx.Done():
-			return nil
-		}
-	}
+	})
 }
 
 // SpotPrices never change here.
@@ -156,29 +111,25 @@ func (c *cloud) SpotPrices(context.Context, []market.Pool, time.Time, time.Time)
 
 // evict takes all transient machines back, with a warning.
 func (c *cloud) evict(warning time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, id := range c.order {
-		m := c.made[id]
-		if m.instance.State != provisioner.Running || m.instance.Pool.Class != market.Spot {
-			continue
+	c.each(func(one *adapter.Shown) {
+		if one.Pool.Class != market.Spot {
+			return
 		}
-		c.notices <- provisioner.Notice{Kind: provisioner.Eviction, ID: id, Deadline: time.Now().Add(warning)}
+		one.Deadline = time.Now().Add(warning)
+		process := c.made[one.ID].cmd.Process
 		c.waits.Go(func() {
 			time.Sleep(warning)
-			_ = m.cmd.Process.Kill() // it may have left by then
+			_ = process.Kill() // it may have left by then
 		})
-	}
+	})
 }
 
 // ticks is how much processor time the machines that run have used.
 func (c *cloud) ticks() (sum float64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, m := range c.made {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", m.cmd.Process.Pid))
+	c.each(func(one *adapter.Shown) {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.made[one.ID].cmd.Process.Pid))
 		if err != nil {
-			continue // it has ended
+			return // it has ended
 		}
 		_, rest, _ := strings.Cut(string(text), ") ") // its name may hold blanks
 		fields := strings.Fields(rest)
@@ -188,16 +139,16 @@ func (c *cloud) ticks() (sum float64) {
 			s, _ := strconv.ParseFloat(fields[system], 64)
 			sum += u + s
 		}
-	}
+	})
 	return sum
 }
 
 // end kills whatever is left and waits for it.
 func (c *cloud) end() {
-	c.mu.Lock()
-	for _, m := range c.made {
-		_ = m.cmd.Process.Kill() // it may have ended
-	}
-	c.mu.Unlock()
+	c.machines.Change(func() {
+		for _, m := range c.made {
+			_ = m.cmd.Process.Kill() // it may have ended
+		}
+	})
 	c.waits.Wait()
 }
