@@ -131,7 +131,7 @@ func (r *session) programController(history map[market.Pool]*market.History) (ru
 	if r.outlived() {
 		c.AskAgain = settings.Market(askAgain)
 	}
-	return restart.NewOf(c, programs.Of(work)), nil
+	return programs.New(c, work), nil
 }
 
 // fetchOutputs has what programs print come to the run's directory until stop is called, which waits for the last of it.

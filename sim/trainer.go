@@ -190,7 +190,7 @@ func (t *trainer) save() {
 // newBrain returns what decides by the run's policy, and the training that it decides about.
 func newBrain(w *world) (brain, agents) {
 	if w.cfg.Programs != nil {
-		return restart.NewOf(w.cfg.Restarter(), programs.Of(w.cfg.forPrograms())), newCast(w)
+		return programs.New(w.cfg.Restarter(), w.cfg.forPrograms()), newCast(w)
 	}
 	if _, ok := w.cfg.Policy.(bidding.ByRestart); ok {
 		return restart.New(w.cfg.Restarter(), restart.Driven), newTrainer(w)

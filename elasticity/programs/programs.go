@@ -55,11 +55,11 @@ type Config struct {
 	TakesOver bool
 }
 
-// Of returns what makes a restart.Controller of programs.
-func Of(cfg Config) func(*step.Step, *fleet.Fleet, *fleet.Demand) restart.Work {
-	return func(s *step.Step, f *fleet.Fleet, demand *fleet.Demand) restart.Work {
+// New returns a controller that runs programs on the machines of a restart.Config.
+func New(machines restart.Config, cfg Config) *restart.Controller {
+	return restart.NewForPrograms(machines, func(s *step.Step, f *fleet.Fleet, demand *fleet.Demand) restart.Work {
 		return newWork(&cfg, s, f, demand)
-	}
+	})
 }
 
 // ranks is how many machines one program runs on at the most.

@@ -138,7 +138,7 @@ func (w *world) again() {
 		}
 		c.TakesOver, rc.Adopts = true, true
 	}
-	w.r = restart.NewOf(rc, programs.Of(c))
+	w.r = programs.New(rc, c)
 	w.tell(elasticity.Wake{})
 	if life := w.life; life > 1 {
 		w.list()

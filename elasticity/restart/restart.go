@@ -55,20 +55,20 @@ type Controller struct {
 
 // New returns a controller; its first Step asks the policy for a fleet.
 func New(cfg Config, by func(*Attempts) Trainer) *Controller {
-	return newOf(cfg, func(s *step.Step, f *fleet.Fleet, _ *fleet.Demand) Work {
+	return newWith(cfg, func(s *step.Step, f *fleet.Fleet, _ *fleet.Demand) Work {
 		a := newAttempts(&cfg, s, f)
 		a.trainer = by(a)
 		return attempting{a}
 	})
 }
 
-// NewOf returns a controller of programs, whose work may change the demand for machines.
-func NewOf(cfg Config, work func(*step.Step, *fleet.Fleet, *fleet.Demand) Work) *Controller {
+// NewForPrograms returns a controller of programs, whose work may change the demand for machines.
+func NewForPrograms(cfg Config, work func(*step.Step, *fleet.Fleet, *fleet.Demand) Work) *Controller {
 	cfg.Job.Program = true
-	return newOf(cfg, work)
+	return newWith(cfg, work)
 }
 
-func newOf(cfg Config, work func(*step.Step, *fleet.Fleet, *fleet.Demand) Work) *Controller {
+func newWith(cfg Config, work func(*step.Step, *fleet.Fleet, *fleet.Demand) Work) *Controller {
 	c := &Controller{cfg: cfg, step: &step.Step{Awake: step.NewAwake(cfg.BootWithin), Speed: cfg.Speed, Silent: cfg.Silent}}
 	demand := &fleet.Demand{Workers: cfg.Want}
 	c.fleet = fleet.New(c.cfg.fleet(), c.step, demand)

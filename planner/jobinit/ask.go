@@ -160,7 +160,7 @@ func (w *Wanted) forMachines() string {
 func (d *Dialogue) training(w *Wanted) (err error) {
 	if w.Data, err = d.ask(w.Data, question{flag: "data", text: "Training data (a file, s3:// or gs://), or a script of your own or its folder", suggestion: firstOf(
 		"examples/data/jester5k.csv.gz", "data/jester5k.csv.gz"), check: func(path string) error {
-		if IsProgram(path) {
+		if isProgram(path) {
 			if info, err := os.Stat(path); err == nil && info.IsDir() {
 				_, err = scriptOf(path)
 				return err
@@ -174,7 +174,7 @@ func (d *Dialogue) training(w *Wanted) (err error) {
 	}}); err != nil {
 		return err
 	}
-	if IsProgram(w.Data) {
+	if isProgram(w.Data) {
 		w.Script, w.Data = w.Data, ""
 		return d.program(w)
 	}
@@ -186,7 +186,7 @@ func (d *Dialogue) training(w *Wanted) (err error) {
 		return err
 	}
 	clocks, err := d.ask(number(w.Clocks), question{flag: "clocks", text: "Rounds of work (clocks)",
-		suggestion: number(UsualClocks(w.App)), check: whole})
+		suggestion: number(usualClocks(w.App)), check: whole})
 	if err != nil {
 		return err
 	}
@@ -218,7 +218,7 @@ func (d *Dialogue) machines(w *Wanted) error {
 	if d.In != nil && len(w.Types) == 0 && len(candidates) > 0 {
 		showCandidates(d.Out, candidates)
 	}
-	types, _ := Usual(candidates)
+	types, _ := suggestTypes(candidates)
 	known := make([]string, len(candidates))
 	for i, c := range candidates {
 		known[i] = c.Type.Name
@@ -237,7 +237,7 @@ func (d *Dialogue) machines(w *Wanted) error {
 	}
 	w.Types = splitList(answer)
 	if len(w.Zones) == 0 {
-		w.Zones = ZonesOf(candidates, w.Types)
+		w.Zones = zonesOf(candidates, w.Types)
 	}
 	text := "How many transient machines"
 	if vcpusOf(candidates, w.Types, 1) > 0 && w.Script == "" {
@@ -301,7 +301,7 @@ func (d *Dialogue) market(w *Wanted) (candidates []Candidate, err error) {
 		return nil, fmt.Errorf("--catalog %s: %w", w.Catalog, err)
 	}
 	region := regionOf(w.Settings)
-	candidates = OfCatalog(catalog, region)
+	candidates = typesOfCatalog(catalog, region)
 	if len(candidates) == 0 {
 		return nil, fmt.Errorf("the catalog %s has no types of the region %q, where the installation is; it has %s",
 			w.Catalog, region, strings.Join(catalog.Regions(), ", "))
@@ -329,7 +329,7 @@ func recorded(w *Wanted) ([]planner.Offer, error) {
 
 // beginning asks when in the recording to start, and returns what is sold then.
 func (d *Dialogue) beginning(w *Wanted, offers []planner.Offer) ([]Candidate, error) {
-	usual, _ := Start(offers)
+	usual, _ := startOf(offers)
 	given := ""
 	if !w.Start.IsZero() {
 		given = w.Start.UTC().Format(time.RFC3339)
@@ -340,7 +340,7 @@ func (d *Dialogue) beginning(w *Wanted, offers []planner.Offer) ([]Candidate, er
 			if err != nil {
 				return fmt.Errorf("%q is not a time; write one such as %s", text, usual.Format(time.RFC3339))
 			}
-			if len(Candidates(offers, at)) == 0 {
+			if len(typesWithPrices(offers, at)) == 0 {
 				return fmt.Errorf("no type of the catalog has a spot price below its on-demand price at %s", text)
 			}
 			return nil
@@ -349,7 +349,7 @@ func (d *Dialogue) beginning(w *Wanted, offers []planner.Offer) ([]Candidate, er
 		return nil, err
 	}
 	w.Start, err = time.Parse(time.RFC3339, answer)
-	return Candidates(offers, w.Start), err
+	return typesWithPrices(offers, w.Start), err
 }
 
 // settings asks for the file that Terraform printed.

@@ -27,8 +27,8 @@ type Program struct {
 // usualScripts are what the program of a folder is called, the likeliest first.
 var usualScripts = []string{"train.py", "main.py", "run.py", "finetune.py", "train.sh", "run.sh", "main.sh"}
 
-// IsProgram reports whether a path is a script or a folder: no training data.
-func IsProgram(path string) bool {
+// isProgram reports whether a path is a script or a folder: no training data.
+func isProgram(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && (info.IsDir() || interpreter(path) != "")
 }

@@ -36,8 +36,8 @@ func (c Candidate) perVCPU() float64 {
 	return float64(price) / float64(c.Type.VCPU)
 }
 
-// Candidates are the types that have prices at a time, the cheapest per vCPU first.
-func Candidates(offers []planner.Offer, at time.Time) []Candidate {
+// typesWithPrices are the types that have prices at a time, the cheapest per vCPU first.
+func typesWithPrices(offers []planner.Offer, at time.Time) []Candidate {
 	var all []Candidate
 	for _, o := range offers {
 		price, known := o.History.At(at)
@@ -56,8 +56,8 @@ func Candidates(offers []planner.Offer, at time.Time) []Candidate {
 	return all
 }
 
-// OfCatalog are the types that a region sells on demand, for a cloud that has spot prices only later.
-func OfCatalog(catalog *market.Catalog, region string) (all []Candidate) {
+// typesOfCatalog are the types that a region sells on demand, for a cloud that has spot prices only later.
+func typesOfCatalog(catalog *market.Catalog, region string) (all []Candidate) {
 	for _, t := range catalog.Types(region) {
 		all = append(all, Candidate{Type: t, Region: region})
 	}
@@ -77,8 +77,8 @@ func sortCandidates(all []Candidate) {
 // suggested is how many types are proposed: several, so that there is somewhere to go when one is taken away.
 const suggested = 3
 
-// Usual are the types to propose: the cheapest of the cheapest one's region, with the zones that sell all of them.
-func Usual(all []Candidate) (types, zones []string) {
+// suggestTypes are the types to propose: the cheapest of the cheapest one's region, with the zones that sell all of them.
+func suggestTypes(all []Candidate) (types, zones []string) {
 	if len(all) == 0 {
 		return nil, nil
 	}
@@ -88,11 +88,11 @@ func Usual(all []Candidate) (types, zones []string) {
 		}
 		types = append(types, c.Type.Name)
 	}
-	return types, ZonesOf(all, types)
+	return types, zonesOf(all, types)
 }
 
-// ZonesOf are the zones of the first region of candidates that sell any of some types.
-func ZonesOf(all []Candidate, types []string) (zones []string) {
+// zonesOf are the zones of the first region of candidates that sell any of some types.
+func zonesOf(all []Candidate, types []string) (zones []string) {
 	region := ""
 	for _, c := range all {
 		if !slices.Contains(types, c.Type.Name) || region != "" && c.Region != region {
@@ -126,8 +126,8 @@ func vcpusOf(all []Candidate, types []string, count int) int {
 	return count * least
 }
 
-// Start is a time to begin at in recorded prices: with a month of them before it, or a third of what there is.
-func Start(offers []planner.Offer) (at time.Time, ok bool) {
+// startOf is a time to begin at in recorded prices: with a month of them before it, or a third of what there is.
+func startOf(offers []planner.Offer) (at time.Time, ok bool) {
 	var first, last time.Time
 	for _, o := range offers {
 		begin, some := o.History.First()
@@ -245,8 +245,8 @@ func appOfTargets(targets []string) string {
 	return "ridge"
 }
 
-// UsualClocks is how many clocks an application needs at most, as a rule; few need as many.
-func UsualClocks(app string) int {
+// usualClocks is how many clocks an application needs at most, as a rule; few need as many.
+func usualClocks(app string) int {
 	switch app {
 	case "mf":
 		return 300
