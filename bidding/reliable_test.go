@@ -52,4 +52,8 @@ func TestMostReliable(t *testing.T) {
 			t.Errorf("%s: at $%s, as %q", c.name, got.Bid, got.Why)
 		}
 	}
+	s := State{Now: now, Pools: []Candidate{demand, often, seldom}, Want: Want{Machines: 3}, Held: []Allocation{{Pool: demand.Pool, Count: 3, Ready: 3}}}
+	if got, _ := MostReliable(s, false); got.Pool != demand.Pool {
+		t.Errorf("a fleet on demand waits for %s", got.Pool)
+	}
 }
