@@ -423,6 +423,20 @@ func (c *checker) place(field string, name *string) (at location.Place, isFile b
 	return at, isFile
 }
 
+// fileWanted is what to write in place of a path that leads nowhere.
+func fileWanted(written string) string {
+	scheme, rest, _ := strings.Cut(written, ":")
+	switch {
+	case scheme == "s3" || scheme == "gs":
+		return "write " + scheme + "://" + strings.TrimLeft(rest, "/")
+	case strings.HasPrefix(written, "~") || strings.Contains(written, "$"):
+		return "write the whole path: ~ and $NAME are not replaced"
+	case strings.Contains(written, "*"):
+		return "write the path of one file"
+	}
+	return "write the path of a file, relative to the job file's folder"
+}
+
 // path makes a path absolute and makes sure that there is a file.
 func (c *checker) path(field string, path *string) {
 	if *path == "" || c.broken(field) {
@@ -440,7 +454,7 @@ func (c *checker) path(field string, path *string) {
 		c.fault(field, "names a file of the job server's host", "let `tierml run` upload it, or start the job server with --allow and the file's directory")
 		return
 	}
-	const instead = "write the path of a file, relative to the job file's folder"
+	instead := fileWanted(written)
 	switch info, err := os.Stat(*path); {
 	case err != nil:
 		c.fault(field, fmt.Sprintf("cannot read %s: %s", *path, reason(err)), instead)

@@ -15,6 +15,8 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/tierml/tierml/internal/plainfile"
 )
 
 // maxSize bounds the job file: larger ones are something else by mistake.
@@ -67,7 +69,7 @@ func LoadCluster(path string) (*Job, error) {
 }
 
 func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := plainfile.Open(path)
 	if err != nil {
 		instead := "give the path of a job file, such as examples/demo.yaml"
 		return nil, Faults{{File: path, Problem: "cannot be read: " + reason(err), Instead: instead}}

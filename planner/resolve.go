@@ -35,6 +35,9 @@ type Resolved struct {
 func Resolve(job *config.Job, offers []Offer, catalog *market.Catalog) (Resolved, error) {
 	r := &resolver{job: job, offers: slices.Clone(offers), catalog: catalog}
 	slices.SortFunc(r.offers, func(a, b Offer) int { return a.Pool.Compare(b.Pool) })
+	if len(offers) == 0 {
+		return Resolved{}, job.Fault("resources.any_of", "there are no prices of any machine in this market", "see what `tierml doctor` finds")
+	}
 	r.zones()
 	r.pools()
 	if len(r.faults) == 0 && !job.Restarts() && job.Reliable.Count > 0 {

@@ -3,7 +3,10 @@
 // numbers in them are for.
 package input
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // LineError is a fault of one line.
 type LineError struct {
@@ -12,7 +15,18 @@ type LineError struct {
 	Reason string
 }
 
-func (e *LineError) Error() string { return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Reason) }
+func (e *LineError) Error() string {
+	return fmt.Sprintf("%s:%d: %s", e.File, e.Line, readable(e.Reason))
+}
+
+// readable leaves out the middle of a long reason: it quotes a field, which may have megabytes.
+func readable(reason string) string {
+	const most, ends = 500, 200
+	if len(reason) <= most {
+		return reason
+	}
+	return strings.ToValidUTF8(reason[:ends], "") + " ... " + strings.ToValidUTF8(reason[len(reason)-ends:], "")
+}
 
 // tolerance counts bad lines until there are too many.
 type tolerance struct {

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/tierml/tierml/internal/atomicfile"
+	"github.com/tierml/tierml/internal/plainfile"
 )
 
 // Save writes the model to a file, all or nothing: a reader finds the old file or the whole new one, also
@@ -25,7 +25,7 @@ func (m Model) Save(path string) error {
 
 // Load reads a model from a file.
 func Load(path string) (Model, error) {
-	f, err := os.Open(path)
+	f, err := plainfile.Open(path)
 	if err != nil {
 		return Model{}, fmt.Errorf("load the model: %w", err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/tierml/tierml/internal/access"
 	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/internal/decompress"
+	"github.com/tierml/tierml/internal/plainfile"
 	"github.com/tierml/tierml/internal/sameuser"
 	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/market"
@@ -91,6 +92,8 @@ func (g *offerFlags) chooseRegion(prices *trace.Trace) (string, error) {
 		return "", fmt.Errorf("%s: no prices of region %s; there are %s", g.prices, g.region, strings.Join(regions, ", "))
 	case g.region != "":
 		return g.region, nil
+	case len(regions) == 0:
+		return "", fmt.Errorf("%s holds no price of Linux/UNIX that can be used; name another price history", g.prices)
 	case len(regions) != 1:
 		return "", fmt.Errorf("%s: prices of %d regions (%s); choose one with --region", g.prices, len(regions), strings.Join(regions, ", "))
 	}
@@ -99,7 +102,7 @@ func (g *offerFlags) chooseRegion(prices *trace.Trace) (string, error) {
 
 // readFile opens a file, which may be compressed, and reads it.
 func readFile[T any](path string, read func(io.Reader) (T, error)) (result T, err error) {
-	file, err := os.Open(path)
+	file, err := plainfile.Open(path)
 	if err != nil {
 		return result, err
 	}

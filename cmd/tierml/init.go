@@ -16,6 +16,7 @@ import (
 	"github.com/tierml/tierml/apps/all"
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/internal/atomicfile"
 	"github.com/tierml/tierml/planner/jobinit"
 	"github.com/tierml/tierml/ps"
 )
@@ -116,7 +117,13 @@ func initJob(ctx context.Context, o initOptions, in io.Reader, out io.Writer, ne
 }
 
 func refuseExisting(path string, force bool) error {
-	if path == "" || force {
+	if path == "" {
+		return nil
+	}
+	if err := atomicfile.Replaceable(path); err != nil {
+		return usageError{fmt.Errorf("%w; name a file", err)}
+	}
+	if force {
 		return nil
 	}
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {

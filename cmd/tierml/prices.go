@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
+	"github.com/tierml/tierml/internal/plainfile"
 	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/market/gceprice"
@@ -370,6 +371,9 @@ func openRegular(path, advice string) (*os.File, error) {
 		return nil, usageError{fmt.Errorf("%s does not exist; %s", path, advice)}
 	case err == nil && info.IsDir():
 		return nil, usageError{fmt.Errorf("%s is a directory; %s", path, advice)}
+	}
+	if err := plainfile.Check(path); err != nil {
+		return nil, usageError{fmt.Errorf("%w; %s", err, advice)}
 	}
 	return os.Open(path)
 }

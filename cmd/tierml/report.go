@@ -18,6 +18,7 @@ import (
 	"github.com/tierml/tierml/cost/page"
 	"github.com/tierml/tierml/fakecloud"
 	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/plainfile"
 	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/internal/runs"
 	"github.com/tierml/tierml/internal/table"
@@ -232,7 +233,7 @@ func makeReport(ctx context.Context, path string) (*cost.Report, error) {
 
 // readJournal is journal.ReadFile with a bar.
 func readJournal(ctx context.Context, path string) (entries []journal.Entry, torn *journal.Torn, err error) {
-	file, err := os.Open(path)
+	file, err := plainfile.Open(path)
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening the journal: %w", err)
 	}

@@ -28,7 +28,7 @@ func WriteTo(path string, mode fs.FileMode, write func(io.Writer) error) (err er
 	if err := Replaceable(path); err != nil {
 		return err
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), Unfinished)
+	file, err := create(path)
 	if err != nil {
 		return err
 	}
@@ -60,11 +60,20 @@ func Replaceable(path string) error {
 
 // Probe finds out whether a file could be written in a path's folder now, and leaves nothing there.
 func Probe(path string) error {
-	file, err := os.CreateTemp(filepath.Dir(path), Unfinished)
+	file, err := create(path)
 	if err != nil {
 		return err
 	}
 	return errors.Join(file.Close(), os.Remove(file.Name()))
+}
+
+// create makes the file that becomes the one at a path. An error names that one: nobody has asked for the other.
+func create(path string) (*os.File, error) {
+	file, err := os.CreateTemp(filepath.Dir(path), Unfinished)
+	if at, ok := errors.AsType[*fs.PathError](err); ok {
+		return nil, &fs.PathError{Op: "write", Path: path, Err: at.Err}
+	}
+	return file, err
 }
 
 // SyncDirectory makes the names in a directory durable.

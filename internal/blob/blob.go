@@ -10,6 +10,7 @@ import (
 	"os"
 
 	"github.com/tierml/tierml/internal/location"
+	"github.com/tierml/tierml/internal/plainfile"
 )
 
 // Open opens a file or object for reading. One that is not there is an fs.ErrNotExist.
@@ -19,7 +20,7 @@ func Open(ctx context.Context, name string) (io.ReadCloser, error) {
 		return nil, err
 	}
 	if p.Scheme() == "" {
-		return os.Open(p.Key())
+		return plainfile.Open(p.Key())
 	}
 	return openObject(ctx, name, p, 0, -1)
 }

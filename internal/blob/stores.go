@@ -36,9 +36,21 @@ func openObject(ctx context.Context, name string, p location.Place, offset, leng
 		if gcerrors.Code(err) == gcerrors.NotFound {
 			err = fs.ErrNotExist
 		}
-		return nil, errors.Join(fmt.Errorf("open %s: %w", name, err), bucket.Close())
+		return nil, errors.Join(fmt.Errorf("open %s: %w%s", name, err, advice(err)), bucket.Close())
 	}
 	return &object{reader, bucket}, nil
+}
+
+// advice says what to do about what the libraries find missing: their words are for programmers.
+func advice(err error) string {
+	text := err.Error()
+	switch {
+	case strings.Contains(text, "Invalid region"):
+		return "; no region is known: set AWS_REGION, or add ?region=NAME to the URL"
+	case strings.Contains(text, "credentials"):
+		return "; no credentials are found: set those of the store, such as AWS_PROFILE, or add ?anonymous=true to the URL of a public object"
+	}
+	return ""
 }
 
 // settings are the place's, with those that a store on another endpoint than the provider's wants: buckets as the first part

@@ -148,6 +148,7 @@ func unpack(r io.Reader) (io.ReadCloser, error) {
 		}
 		return once(z.IOReadCloser())
 	}
+	magic, _ = buffered.Peek(32) // a shorter file has what it has
 	for _, f := range foreign {
 		if bytes.HasPrefix(magic, []byte(f.magic)) {
 			return nil, errors.New(f.what)
@@ -165,4 +166,10 @@ var foreign = []struct{ magic, what string }{
 	{"%PDF", "it is a PDF: write its table as CSV"},
 	{"\xfd7zX", "it is compressed by xz: unpack it, or use gzip or zstd"},
 	{"BZh", "it is compressed by bzip2: unpack it, or use gzip or zstd"},
+	{"\x93NUMPY", "it is a NumPy array: write it as CSV, with the names in the first line"},
+	{"\x89HDF", "it is an HDF5 file: write its table as CSV"},
+	{"<!DOCTYPE", "it is a web page: the download failed, or the address was that of a page about the file"},
+	{"<!doctype", "it is a web page: the download failed, or the address was that of a page about the file"},
+	{"<html", "it is a web page: the download failed, or the address was that of a page about the file"},
+	{"version https://git-lfs", "it stands for a file in Git LFS: fetch that with `git lfs pull`"},
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/decompress"
+	"github.com/tierml/tierml/internal/plainfile"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/market/advisor"
 	"github.com/tierml/tierml/market/shapes"
@@ -69,9 +70,13 @@ func LoadFiles(job *config.Job, prices []string) (*Market, error) {
 		return nil, job.Fault("local.catalog", fmt.Sprintf("%s: %v", job.Local.Catalog, err),
 			WantedCatalog)
 	}
-	if offers, skipped := m.Offers(); len(offers) == 0 && len(skipped) > 0 {
+	switch offers, skipped := m.Offers(); {
+	case len(offers) > 0:
+	case len(skipped) > 0:
 		return nil, job.Fault("local.catalog", fmt.Sprintf("%s has none of the machine types in %s, such as %s", job.Local.Catalog,
 			strings.Join(prices, ", "), skipped[0]), "name a catalog of the same region")
+	default:
+		return nil, job.Fault("local.prices", strings.Join(prices, ", ")+": no row has a price of Linux/UNIX that can be used", WantedPrices)
 	}
 	if job.Local.Advisor != "" {
 		if m.Advice, m.AdvisedAt, err = ReadAdvice(job.Local.Advisor); err != nil {
@@ -107,8 +112,12 @@ func (m *Market) Admit(job *config.Job) error {
 	if first.IsZero() || job.Installation() != nil || !start.Before(first) && !start.After(last.Add(slack)) {
 		return nil
 	}
-	return job.Fault("local.start", fmt.Sprintf("%s is outside the recorded prices, which go from %s to %s",
-		start.Format(time.RFC3339), first.Format(time.RFC3339), last.Format(time.RFC3339)),
+	without := ""
+	if absurd := m.Trace.Summary.Absurd; len(absurd) > 0 {
+		without = fmt.Sprintf(", without absurd ones such as %s", &absurd[0])
+	}
+	return job.Fault("local.start", fmt.Sprintf("%s is outside the recorded prices, which go from %s to %s%s",
+		start.Format(time.RFC3339), first.Format(time.RFC3339), last.Format(time.RFC3339), without),
 		"write a time between them, with a week of prices before it for estimates")
 }
 
@@ -175,7 +184,7 @@ func ReadCatalog(path string) (c *market.Catalog, err error) {
 }
 
 func read(path string, f func(io.Reader) error) error {
-	file, err := os.Open(path)
+	file, err := plainfile.Open(path)
 	if err != nil {
 		return err
 	}
