@@ -58,7 +58,7 @@ type Job struct {
 	// Reliable are the machines that stay. Default one of the cheapest.
 	Reliable Reliable `yaml:"reliable"`
 
-	// Policy chooses pools and bids (docs/policies.md). Default `tierml`; `checkpoint` with `run`.
+	// Policy chooses pools and bids (docs/policies.md). Default `auto`; `checkpoint` with `run`.
 	Policy string `yaml:"policy"`
 	// Prefer is what `auto`, `cost-per-work` and `capacity` optimise: the bill (`cost`), the run time, or both. Default `cost`.
 	Prefer string `yaml:"prefer"`
@@ -419,7 +419,7 @@ type Stages struct {
 // defaults are what a job is before its file is read. Those that depend on other fields are set by settle.
 func defaults() *Job {
 	return &Job{
-		Policy:      "tierml",
+		Policy:      Auto,
 		MaxDuration: 24 * time.Hour,
 		Seed:        1,
 		Reliable:    Reliable{Count: 1},

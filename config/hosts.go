@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"github.com/tierml/tierml/bidding"
 )
 
 // Hosts makes a file describe machines that jobs share, in place of a job: docs/hosts.md.
@@ -59,6 +61,9 @@ func (c *checker) hosts() {
 	}
 	if j.Cloud != CloudLocal {
 		c.fault("cloud", "hosts that jobs share are processes of this computer so far", "write cloud: local")
+	}
+	if !c.written("policy") {
+		j.Policy = bidding.TierML{}.Name()
 	}
 	if j.Restarts() || j.Policy == Auto {
 		c.fault("policy", j.Policy+" buys for one job's run, and these are machines for many", "write tierml, cost-per-work or capacity")

@@ -256,6 +256,7 @@ func (s *site) endAll() {
 // localJob is a job file.
 const localJob = `name: job
 cloud: local
+policy: tierml
 resources: {count: 1..16, any_of: [{type: c3.large}]}
 start_with: 12
 reliable: {type: c3.large}

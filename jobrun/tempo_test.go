@@ -46,6 +46,9 @@ func tempoJob(t *testing.T, cloud, more string) (*config.Job, planner.Resolved) 
 		}
 	}
 	file := filepath.Join(dir, "job.yaml")
+	if !strings.Contains(more, "policy:") {
+		more += "policy: tierml\n"
+	}
 	text := "name: tempo\n" + more + clouds[cloud] + "resources: {count: 4, any_of: [{type: a}, {type: b}]}\ntrain: {app: mf, data: ratings.csv, clocks: 240, splits: 16, partitions: 2}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

@@ -99,16 +99,13 @@ func Choose(w Wish, standard string, samples []Sample, candidates []Trials) Choi
 		most = max(most, len(candidates[i].Runs))
 		c.Candidates = append(c.Candidates, judge(w, &candidates[i], samples))
 	}
-	chosen := -1
+	chosen := base
 	for i, j := range c.Candidates {
-		if j.Why == "" && j.Starts == most && (chosen < 0 || j.Mean < c.Candidates[chosen].Mean) {
+		if j.Starts == most && (c.Candidates[chosen].Starts < most || c.before(j, c.Candidates[chosen])) {
 			chosen = i
 		}
 	}
-	c.tell(chosen, standard, samples[:most])
-	if chosen < 0 {
-		chosen = base
-	}
+	c.tell(chosen, samples[:most])
 	for i := range candidates {
 		j := &c.Candidates[i]
 		j.Against, j.StdError = against(w, &candidates[i], &candidates[chosen], samples)
@@ -121,8 +118,8 @@ func Choose(w Wish, standard string, samples []Sample, candidates []Trials) Choi
 }
 
 // RuledOut says of candidates, by name, why the first starts rule them out: their means are above the best one's by three standard
-// errors or more. The best is one that keeps to the wish's bounds, where any does. None is, where the starts are too few. Candidates that
-// cannot run the job, or were ruled out before, are not looked at.
+// errors or more. The best is one that keeps to the wish's bounds. None is ruled out where no candidate does, or the starts are too few.
+// Candidates that cannot run the job, or were ruled out before, are not looked at.
 func RuledOut(w Wish, samples []Sample, candidates []Trials) map[string]string {
 	out := map[string]string{}
 	if len(samples) < MinTrials {
@@ -139,6 +136,9 @@ func RuledOut(w Wish, samples []Sample, candidates []Trials) map[string]string {
 		if best == nil || least.Why != "" && j.Why == "" || (least.Why == "") == (j.Why == "") && j.Mean < least.Mean {
 			best, least = t, j
 		}
+	}
+	if best == nil || least.Why != "" {
+		return out
 	}
 	for i := range candidates {
 		t := &candidates[i]
@@ -208,6 +208,27 @@ func judge(w Wish, t *Trials, samples []Sample) Judged {
 	return j
 }
 
+// before reports whether a candidate is the better choice: one that keeps the wish's bounds, by its mean, and where none does the one
+// that misses them by least.
+func (c *Choice) before(a, b Judged) bool {
+	if a, b := c.Wish.missedBy(a), c.Wish.missedBy(b); a != b {
+		return a < b
+	}
+	return a.Mean < b.Mean
+}
+
+// missedBy is the part by which a candidate's 95th percentiles exceed the bounds; 0 = it keeps them.
+func (w Wish) missedBy(j Judged) float64 {
+	by := 0.0
+	if w.Within > 0 {
+		by = max(by, j.HoursP95/w.Within.Hours()-1)
+	}
+	if w.Budget > 0 {
+		by = max(by, j.CostP95/(float64(w.Budget)/float64(market.Dollar))-1)
+	}
+	return by
+}
+
 // weighted is the 95th percentile of a figure.
 func weighted(runs []Trial, samples []Sample, figure func(Trial) float64) float64 {
 	type entry struct{ figure, weight float64 }
@@ -226,8 +247,8 @@ func weighted(runs []Trial, samples []Sample, figure func(Trial) float64) float6
 	return entries[len(entries)-1].figure
 }
 
-// tell names the chosen candidate and says why it is; -1 = none keeps the wish's bounds.
-func (c *Choice) tell(chosen int, standard string, samples []Sample) {
+// tell names the chosen candidate and says why it is.
+func (c *Choice) tell(chosen int, samples []Sample) {
 	first, last := samples[0].Start, samples[0].Start
 	for _, s := range samples {
 		if s.Start.Before(first) {
@@ -238,10 +259,9 @@ func (c *Choice) tell(chosen int, standard string, samples []Sample) {
 	}
 	basis := fmt.Sprintf("by %d past starts from %s to %s, in the rules and prices of this job", len(samples), first.UTC().Format(timeForm),
 		last.UTC().Format(timeForm))
-	if chosen >= 0 {
-		c.Policy, c.Why = c.Candidates[chosen].Policy, "the best "+basis
-	} else {
-		c.Why = "no policy keeps the deadline and the budget in 19 of 20 cases; " + standard + " is the default, " + basis
+	c.Policy, c.Why = c.Candidates[chosen].Policy, "the best "+basis
+	if c.Wish.missedBy(c.Candidates[chosen]) > 0 {
+		c.Why = "no policy keeps the deadline and the budget in 19 of 20 cases, and it misses them by least, " + basis
 	}
 }
 

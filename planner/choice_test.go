@@ -56,6 +56,8 @@ func TestChoose(t *testing.T) {
 		"too late":                          {Wish{Within: 9 * time.Hour}, 40, []Trials{trialsOf("a", 40, same(1, 10))}, "default"},
 		"the default is too late":           {Wish{Within: 7 * time.Hour}, 40, []Trials{trialsOf("a", 40, same(20, 6))}, "a"},
 		"too dear in one case of ten":       {Wish{Budget: 11 * market.Dollar}, 40, []Trials{trialsOf("a", 40, odd(8, 4))}, "default"},
+		"none in time, one nearly":          {Wish{Within: 5 * time.Hour}, 40, []Trials{trialsOf("a", 40, same(20, 6))}, "a"},
+		"none within the budget":            {Wish{Budget: 5 * market.Dollar}, 40, []Trials{trialsOf("a", 40, same(9, 20))}, "a"},
 		"it cannot run the job":             {Wish{}, 40, []Trials{{Policy: "a", Refused: "no reliable machine"}}, "default"},
 	} {
 		all := append([]Trials{trialsOf("default", c.starts, same(10, 8))}, c.others...)
@@ -90,6 +92,9 @@ func TestRuledOut(t *testing.T) {
 	}
 	if out := RuledOut(Wish{Within: 7 * time.Hour}, evenly(12), append(all, trialsOf("in time", 12, same(40, 6)))); out["in time"] != "" {
 		t.Errorf("%v: the only one that keeps the deadline is dropped", out)
+	}
+	if out := RuledOut(Wish{Within: 5 * time.Hour}, evenly(12), append(all, trialsOf("nearly in time", 12, same(40, 6)))); len(out) > 0 {
+		t.Errorf("%v: where none keeps the deadline the dearest may be the next best", out)
 	}
 }
 

@@ -29,6 +29,7 @@ const (
 // gceJob is a job as terraform/gcp's settings make it, but for its places: STORE, PROGRAM and CLOUD.
 const gceJob = `name: small
 cloud: gce
+policy: tierml
 resources: {count: 3, any_of: [{type: n2-standard-2}], zones: [us-central1-a]}
 reliable: {type: n2-standard-2}
 heartbeat: 500ms

@@ -61,6 +61,7 @@ func playTunnel(local, port string) int {
 // ec2Job is a job as terraform/aws's settings make it, but for its places.
 const ec2Job = `name: small
 cloud: ec2
+policy: tierml
 resources: {count: 3, any_of: [{type: c3.large, max_price: 0.10}], zones: [us-west-1a]}
 reliable: {type: c3.large}
 heartbeat: 500ms

@@ -32,6 +32,7 @@ const (
 
 const poolJob = `name: pool
 cloud: local
+policy: tierml
 resources: {vcpu: %d, any_of: [%s], zones: [%s]}
 reliable: auto
 max_duration: 100h
