@@ -73,7 +73,7 @@ func TestAgentsThatCannotStartEndTheRun(t *testing.T) {
 		if done := w.only(t, journal.Done); !strings.Contains(done.Why, "no such thing as topics=-1") {
 			t.Errorf("%s: it ended because %q", kind, done.Why)
 		}
-		if n := w.count(journal.Launch); n > fleet.CrashesOfALoop {
+		if n := w.count(journal.Launch); n > fleet.CrashLoopSize {
 			t.Errorf("%s: %d machines were bought", kind, n)
 		}
 	}

@@ -160,9 +160,9 @@ func marked(next func(context.Context, net.Conn) context.Context) func(context.C
 		uid, err := sameuser.User(conn)
 		switch {
 		case err != nil:
-			return desk.OfUser(ctx, noUser)
+			return desk.WithUser(ctx, noUser)
 		case uid != 0 && uid != os.Geteuid():
-			return desk.OfUser(ctx, uid)
+			return desk.WithUser(ctx, uid)
 		}
 		return ctx
 	}

@@ -26,7 +26,7 @@ func newCalibrateCommand() *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:   "calibrate [RUN]",
-		Short: "Measure this computer's overhead on a run, for predictions",
+		Short: "Measure this computer's overhead from a run, for predictions",
 		Long: `The result is kept in ` + calibrationFile + `, for tierml plan, run and dry-run. Remove the file to return to the shipped figures.
 ` + whichRun,
 		Example: `  tierml calibrate demo-1

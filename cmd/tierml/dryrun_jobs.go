@@ -448,7 +448,7 @@ func short(x float64) string {
 
 // writeJobsTable prints two blocks for each buyer, in at most 80 columns.
 func writeJobsTable(out io.Writer, s *jobs.Study, cells []jobs.Cell) error {
-	b := narrowText{width: table.Room(out)}
+	b := narrowText{width: table.Width(out)}
 	n := len(s.Schedulers)
 	for i := 0; i < len(cells); i += n {
 		part := cells[i : i+n]

@@ -59,7 +59,7 @@ func (d *dryRunResults) write(p sweep.Experiment) error {
 
 // writeDryRunTable prints one block per length, in at most 80 columns.
 func writeDryRunTable(out io.Writer, p sweep.Experiment, tally *sweep.Tally) error {
-	b := narrowText{width: table.Room(out)}
+	b := narrowText{width: table.Width(out)}
 	if tally.Rows == 0 {
 		b.WriteString("No run was done.\n")
 	} else {

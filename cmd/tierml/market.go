@@ -67,7 +67,7 @@ func newMarketCommand() *cobra.Command {
 
 func (o marketOptions) show(cmd *cobra.Command) error {
 	write := func(w io.Writer, q []quote.Quote) error {
-		return quote.WriteTable(w, q, table.Room(w), o.format == table.Wide)
+		return quote.WriteTable(w, q, table.Width(w), o.format == table.Wide)
 	}
 	switch o.format {
 	case table.JSON:

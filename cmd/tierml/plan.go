@@ -134,7 +134,7 @@ func printPlan(out io.Writer, plan *planner.Plan, job *config.Job, format string
 		}
 		fmt.Fprintln(out)
 	}
-	return plan.WriteText(out, planner.Style{Color: useColor(out), Speed: job.Local.Speed, Width: table.Room(out)})
+	return plan.WriteText(out, planner.Style{Color: useColor(out), Speed: job.Local.Speed, Width: table.Width(out)})
 }
 
 // planTable lists the pools that were considered.

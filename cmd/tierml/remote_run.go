@@ -226,7 +226,7 @@ func summarize(ctx context.Context, client *call.Client, id string, out io.Write
 		return err
 	}
 	fmt.Fprintln(out)
-	if err := report.WriteSummary(out, table.Room(out)); err != nil {
+	if err := report.WriteSummary(out, table.Width(out)); err != nil {
 		return fmt.Errorf("printing the report: %w", err)
 	}
 	fmt.Fprintf(out, "\nReport   tierml report %s   (every machine and event)\n", id)

@@ -149,7 +149,7 @@ func compareRuns(ctx context.Context, out io.Writer, paths []string, format, htm
 		named = append(named, cost.Named{Name: filepath.Base(filepath.Clean(path)), Report: report})
 	}
 	if forPeople(format) {
-		return cost.WriteComparison(out, table.Room(out), named)
+		return cost.WriteComparison(out, table.Width(out), named)
 	}
 	return writeJSON(out, named)
 }
@@ -158,7 +158,7 @@ func compareRuns(ctx context.Context, out io.Writer, paths []string, format, htm
 func reportWriter(format string) (func(io.Writer, *cost.Report) error, error) {
 	switch format {
 	case table.Plain, table.Text, table.Wide:
-		return func(w io.Writer, r *cost.Report) error { return r.WriteText(w, table.Room(w)) }, nil
+		return func(w io.Writer, r *cost.Report) error { return r.WriteText(w, table.Width(w)) }, nil
 	case table.CSV:
 		return func(w io.Writer, r *cost.Report) error { return machinesTable(r).Write(w, table.CSV) }, nil
 	case "json":

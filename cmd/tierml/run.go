@@ -410,7 +410,7 @@ func conclude(ctx context.Context, out io.Writer, job *config.Job, directory, ou
 		return err
 	}
 	fmt.Fprintln(out)
-	if err := report.WriteSummary(out, table.Room(out)); err != nil {
+	if err := report.WriteSummary(out, table.Width(out)); err != nil {
 		return fmt.Errorf("printing the report: %w", err)
 	}
 	switch {

@@ -28,8 +28,8 @@ type Crashes struct {
 }
 
 const (
-	// CrashesOfALoop is how many crashes make a loop, if they have come in enough rounds.
-	CrashesOfALoop = 5
+	// CrashLoopSize is how many crashes make a loop, if they have come in enough rounds.
+	CrashLoopSize = 5
 	// crashesToHold is beyond one process that happens to be killed.
 	crashesToHold = 2
 	// roundsTold and roundsUntold are enough: with reasons from agents themselves, and without. An agent that was killed from
@@ -84,10 +84,10 @@ func (c *Crashes) Loop() (why string, example Crash, loop bool) {
 		}
 	}
 	enough := roundsUntold
-	if told >= CrashesOfALoop {
+	if told >= CrashLoopSize {
 		enough = roundsTold
 	}
-	if len(c.since) < CrashesOfALoop || rounds < enough {
+	if len(c.since) < CrashLoopSize || rounds < enough {
 		return "", Crash{}, false
 	}
 	return fmt.Sprintf("agents keep ending by themselves: %d since work was last committed, on new machines, too; machine %s: %s",

@@ -8,8 +8,8 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// Served is a setting and what it did.
-type Served struct {
+// Result is a setting and what it did for a job.
+type Result struct {
 	Known
 	Pace    float64 // seconds per clock, the mean of its samples
 	Default float64 // the same of the default
@@ -17,9 +17,9 @@ type Served struct {
 
 // Learned is the setting that served a run best by what it has written down, of the fleet that was measured most; false while
 // nothing was compared.
-func Learned(lines []journal.TuneDetails) (best Served, ok bool) {
+func Learned(lines []journal.TuneDetails) (best Result, ok bool) {
 	type tried struct {
-		Served
+		Result
 		sum float64
 		n   int
 	}
@@ -34,7 +34,7 @@ func Learned(lines []journal.TuneDetails) (best Served, ok bool) {
 		at := slices.IndexFunc(fleets[n], func(t *tried) bool { return maps.Equal(t.Setting, s.Setting) })
 		if at < 0 {
 			at = len(fleets[n])
-			fleets[n] = append(fleets[n], &tried{Served: Served{Known: Known{Machines: n, Setting: s.Setting}, Default: s.Default}})
+			fleets[n] = append(fleets[n], &tried{Result: Result{Known: Known{Machines: n, Setting: s.Setting}, Default: s.Default}})
 		}
 		t := fleets[n][at]
 		t.sum, t.n = t.sum+s.Pace, t.n+1
@@ -45,7 +45,7 @@ func Learned(lines []journal.TuneDetails) (best Served, ok bool) {
 	best.Pace = math.Inf(1)
 	for _, t := range fleets[most] {
 		if t.Pace = t.sum / float64(t.n); t.Pace < best.Pace {
-			best = t.Served
+			best = t.Result
 		}
 	}
 	return best, len(fleets[most]) > 1

@@ -17,8 +17,8 @@ const (
 	narrowest = 12
 )
 
-// Room is how wide lines to w may be; 0 = as wide as they like, which is so where no terminal breaks them.
-func Room(w io.Writer) int {
+// Width is how wide lines to w may be; 0 = any width, as where w is no terminal.
+func Width(w io.Writer) int {
 	file, ok := terminal.File(w)
 	if !ok || !term.IsTerminal(file.Fd()) {
 		return 0

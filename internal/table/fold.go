@@ -10,7 +10,7 @@ import (
 
 // Folded has a function write to w, and breaks lines at spaces where w is a terminal that is too narrow for them.
 func Folded(w io.Writer, write func(io.Writer) error) error {
-	width := Room(w)
+	width := Width(w)
 	if width == 0 {
 		return write(w)
 	}

@@ -79,7 +79,7 @@ func (t Table) writeTable(w io.Writer, wide bool) error {
 	if wide {
 		return t.writeLines(w, true, 0)
 	}
-	return t.writeLines(w, false, Room(w))
+	return t.writeLines(w, false, Width(w))
 }
 
 func (t Table) writeLines(w io.Writer, wide bool, width int) error {

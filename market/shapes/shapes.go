@@ -1,5 +1,5 @@
-// Package shapes knows what machine types can do for as long as they run: sustained network and, of burstable types, the share of
-// their vCPUs that is theirs always. Price lists and spot prices have neither.
+// Package shapes knows what machine types can sustain: their network and, of burstable types, the baseline share of their vCPUs.
+// Price lists and spot prices have neither.
 //
 // It refuses to guess: a type that it does not know stays unknown.
 package shapes
@@ -151,8 +151,8 @@ var usual = map[string][]string{
 	market.ArchARM: {"t4g.micro", "t4g.small", "t4g.medium", "t4g.large", "m6g.large", "m6g.xlarge", "m6g.2xlarge", "r6g.large", "r6g.xlarge", "r6g.2xlarge", "r6g.4xlarge"},
 }
 
-// Usual are EC2 types of some architectures that may serve as reliable machines, for callers that ask for each price.
-func Usual(archs ...string) (names []string) {
+// ReliableTypes are EC2 types of some architectures that may serve as reliable machines, for callers that ask for each price.
+func ReliableTypes(archs ...string) (names []string) {
 	for _, arch := range archs {
 		for _, name := range usual[arch] {
 			if !slices.Contains(names, name) {

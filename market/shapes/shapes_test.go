@@ -45,13 +45,13 @@ func TestTable(t *testing.T) {
 		}
 	}
 	for _, arch := range []string{market.ArchX86, market.ArchARM} {
-		for _, name := range Usual(arch) {
+		for _, name := range ReliableTypes(arch) {
 			if types[name].Arch != arch {
 				t.Errorf("%s is proposed for %s: %+v", name, arch, types[name])
 			}
 		}
 	}
-	if n := len(Usual(market.ArchX86, market.ArchARM)); n != 22 {
+	if n := len(ReliableTypes(market.ArchX86, market.ArchARM)); n != 22 {
 		t.Errorf("%d types are proposed", n)
 	}
 	if _, err := read("type,vcpu,memory_mib,arch,network_mbps\nm5.large,two,8192,x86_64,750\n"); err == nil {

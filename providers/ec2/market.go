@@ -116,7 +116,7 @@ func smallTypes(job *config.Job, names []string) []string {
 	for _, name := range names {
 		archs = append(archs, market.ArchOf(name))
 	}
-	return slices.DeleteFunc(shapes.Usual(archs...), func(name string) bool { return slices.Contains(names, name) })
+	return slices.DeleteFunc(shapes.ReliableTypes(archs...), func(name string) bool { return slices.Contains(names, name) })
 }
 
 // manyTypes is from when on the prices of all types are asked for, in place of so many by name.

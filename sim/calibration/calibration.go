@@ -1,5 +1,5 @@
-// Package calibration measures on the journal of a real run what a simulation of the next one must know: how long things
-// take on this computer beside the declared work. It knows nothing about what a run costs; sim works that out.
+// Package calibration derives from the journal of a real run how much longer things take on this computer than the declared work
+// says, for simulations of other runs. It knows nothing about costs; sim works those out.
 package calibration
 
 import (

@@ -330,7 +330,7 @@ func TestSlotsOfOthers(t *testing.T) {
 	ask := func(uid int, method, path, body string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest(method, path, strings.NewReader(body))
 		if uid != 0 {
-			r = r.WithContext(OfUser(r.Context(), uid))
+			r = r.WithContext(WithUser(r.Context(), uid))
 		}
 		w := httptest.NewRecorder()
 		s.desk.Handler().ServeHTTP(w, r)

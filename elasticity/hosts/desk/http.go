@@ -97,9 +97,9 @@ func (d *Desk) Handler() http.Handler {
 // userKey is where a connection's context has its user.
 type userKey struct{}
 
-// OfUser marks a connection as one of a user of this host's system other than the Desk's own.
+// WithUser marks a connection as one of a user of this host's system other than the Desk's own.
 // A negative number is nobody's.
-func OfUser(ctx context.Context, uid int) context.Context {
+func WithUser(ctx context.Context, uid int) context.Context {
 	return context.WithValue(ctx, userKey{}, uid)
 }
 

@@ -1,6 +1,5 @@
-// Package words says in a line of words what journal entries say in fields: for a person who watches a run
-// or reads its report. It groups what happened to many machines at once into one line. It decides nothing
-// and knows no screen.
+// Package words turns journal entries into sentences, for people who watch a run or read its report. It groups what happened to
+// many machines at once into one line. It decides nothing, and knows no terminal.
 package words
 
 import (

@@ -1,4 +1,4 @@
-// Package sharedtest writes runs of shared hosts that could have been, for tests of whatever shows them.
+// Package sharedtest writes made-up runs of shared hosts, for tests of what shows them.
 package sharedtest
 
 import (
