@@ -25,9 +25,8 @@ type Hints struct {
 
 // Hint is a figure from an outside source. It is unknown when At is zero.
 type Hint struct {
-	Value   float64
-	At      time.Time // when it was published
-	Samples int       // that it rests on; 0 = unknown
+	Value float64
+	At    time.Time // when it was published
 }
 
 // Known reports whether there is a figure.

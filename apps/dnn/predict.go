@@ -21,8 +21,8 @@ type predictor struct {
 
 // affine is one layer: what inputs are multiplied with, a row for each, and what is added.
 type affine struct {
-	inputs, outputs int
-	weight, bias    []float32
+	outputs      int
+	weight, bias []float32
 }
 
 // Predict implements apps.Predictor: each example's class and its probability, the softmax of the last layer.
@@ -64,7 +64,7 @@ func newPredictor(m model.Model) (*predictor, *labelled.Encoding, error) {
 		if inputs < 1 || len(bias.Float) != sizes[i+1] || len(weight.Float) != inputs*sizes[i+1] {
 			return nil, nil, fmt.Errorf("the model's layer %d does not fit its sizes %v", i+1, sizes)
 		}
-		p.layers = append(p.layers, affine{inputs: inputs, outputs: sizes[i+1], weight: weight.Float, bias: bias.Float})
+		p.layers = append(p.layers, affine{outputs: sizes[i+1], weight: weight.Float, bias: bias.Float})
 	}
 	encoding, err := labelled.NewEncoding(m, sizes[0])
 	if err != nil {

@@ -69,9 +69,8 @@ type Credentials struct {
 
 // RootVolume is an encrypted root volume.
 type RootVolume struct {
-	Device   string // as the image names it, "/dev/xvda"
-	SizeGiB  int32
-	KMSKeyID string // none = the account's default key
+	Device  string // as the image names it, "/dev/xvda"
+	SizeGiB int32
 }
 
 func (c Config) withDefaults() Config {

@@ -178,9 +178,6 @@ func (c *Cloud) rootVolume() []types.BlockDeviceMapping {
 		Encrypted:           aws.Bool(true),
 		DeleteOnTermination: aws.Bool(true),
 	}
-	if v.KMSKeyID != "" {
-		ebs.KmsKeyId = &v.KMSKeyID
-	}
 	return []types.BlockDeviceMapping{{DeviceName: &v.Device, Ebs: ebs}}
 }
 

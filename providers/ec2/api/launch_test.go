@@ -79,7 +79,7 @@ func TestLaunchOnDemandRequest(t *testing.T) {
 		c.Subnets = map[string]string{"us-west-1a": "subnet-a", "us-west-1b": "subnet-b"}
 		c.SecurityGroups = []string{"sg-1", "sg-2"}
 		c.InstanceProfile = "worker"
-		c.RootVolume = &ec2.RootVolume{Device: "/dev/xvda", SizeGiB: 20, KMSKeyID: "key-1"}
+		c.RootVolume = &ec2.RootVolume{Device: "/dev/xvda", SizeGiB: 20}
 	})
 	r := provisioner.Request{Token: "t", Pool: spotPool(), Count: 1}
 	r.Pool.Class = market.OnDemand
@@ -96,7 +96,6 @@ func TestLaunchOnDemandRequest(t *testing.T) {
 		BlockDeviceMapping.1.DeviceName=/dev/xvda
 		BlockDeviceMapping.1.Ebs.DeleteOnTermination=true
 		BlockDeviceMapping.1.Ebs.Encrypted=true
-		BlockDeviceMapping.1.Ebs.KmsKeyId=key-1
 		BlockDeviceMapping.1.Ebs.VolumeSize=20
 		BlockDeviceMapping.1.Ebs.VolumeType=gp3
 		ClientToken=t

@@ -86,7 +86,6 @@ type Config struct {
 type Disk struct {
 	SizeGiB int64  // 0 = the image's
 	Type    string // default pd-balanced
-	KMSKey  string // none = a key of Google's
 }
 
 const cloudPlatform = "https://www.googleapis.com/auth/cloud-platform"

@@ -220,11 +220,7 @@ func (c *Cloud) bootDisk(r provisioner.Request) *computepb.AttachedDisk {
 	if r.Count > 1 { // instance properties are of no zone
 		init.DiskType = &c.config.Disk.Type
 	}
-	disk := &computepb.AttachedDisk{Boot: proto.Bool(true), AutoDelete: proto.Bool(true), InitializeParams: init}
-	if c.config.Disk.KMSKey != "" {
-		disk.DiskEncryptionKey = &computepb.CustomerEncryptionKey{KmsKeyName: &c.config.Disk.KMSKey}
-	}
-	return disk
+	return &computepb.AttachedDisk{Boot: proto.Bool(true), AutoDelete: proto.Bool(true), InitializeParams: init}
 }
 
 func (c *Cloud) network() *computepb.NetworkInterface {

@@ -58,7 +58,7 @@ func TestInsert(t *testing.T) {
 	s := newServer(t, launchAnswer)
 	cloud := s.cloud(func(c *gce.Config) {
 		c.Owner, c.Subnetwork, c.ExternalIP = "me@example.com", "regions/us-central1/subnetworks/inner", true
-		c.Disk = gce.Disk{SizeGiB: 40, Type: "pd-ssd", KMSKey: "projects/p/locations/l/keyRings/r/cryptoKeys/k"}
+		c.Disk = gce.Disk{SizeGiB: 40, Type: "pd-ssd"}
 		c.NetworkTags, c.ServiceAccount, c.NoSecureBoot = []string{"tierml"}, "agent@my-project.iam.gserviceaccount.com", true
 		c.MaxRun, c.ExtraNotice, c.StartupScript = 36*time.Hour, 2*time.Minute, "#!/bin/sh\n"
 	})
@@ -78,7 +78,7 @@ func TestInsert(t *testing.T) {
 		t.Errorf("tierml-expiry %q: %v", expiry, err)
 	}
 	wantBody(t, got.body, fmt.Sprintf(`{"name": "blue-%[1]s-000", "machineType": "zones/us-central1-a/machineTypes/n2-standard-2",
-  "disks": [{"boot": true, "autoDelete": true, "diskEncryptionKey": {"kmsKeyName": "projects/p/locations/l/keyRings/r/cryptoKeys/k"},
+  "disks": [{"boot": true, "autoDelete": true,
     "initializeParams": {"sourceImage": "projects/debian-cloud/global/images/family/debian-12", "diskSizeGb": "40",
       "diskType": "zones/us-central1-a/diskTypes/pd-ssd", "labels": %[2]s}}],
   "labels": {"tierml-cluster": "blue", "tierml-token": %[3]q, "tierml-owner": %[4]q, "tierml-expiry": %[5]q},
