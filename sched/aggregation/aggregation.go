@@ -33,6 +33,7 @@ type Limits struct {
 	Loss      float64 // LossLimit, the share of its speed that a job may lose
 	Memory    int64   // bytes
 	Bandwidth float64 // bytes a second that the machine sustains
+	Longer    int     // iterations of its slowest job that a cycle may hold after a repack, at most Longest; the paper's hold one
 	Moves     int     // tasks that a repack moves at most for each aggregator that it frees
 	// Late: requests beyond a job's turns run in the time of a cycle that is free (section 3.3.1), so that a job loses only what free time
 	// cannot take. It is so where servers answer requests as they come.
@@ -60,7 +61,8 @@ func (l *load) add(t Task, n int) {
 
 // aggregator executes cyclically (appendix C): in each cycle every job has as many turns as whole iterations of it fit.
 //
-// The cycle is the iteration of its slowest job, max D_j. It stays longer when that job has gone and a shorter one would overload the
+// The cycle is the iteration of its slowest job, max D_j, or several of them (Limits.Longer): beside 5 s, 7.5 s lose nothing in a cycle of 15 s.
+// It stays longer when that job has gone and a shorter one would overload the
 // aggregator or slow a job down: of two jobs of 6 and 12 s, 6 loses nothing, and beside 10 s it would.
 type aggregator struct {
 	id       int

@@ -258,7 +258,7 @@ func TestMemoryAndBandwidth(t *testing.T) {
 func TestRandomPools(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		p, live, next := NewPool(Limits{Loss: []float64{0, 0.05, 0.1, 0.3}[r.IntN(4)]}), []string{}, 0
+		p, live, next := NewPool(Limits{Loss: []float64{0, 0.05, 0.1, 0.3}[r.IntN(4)], Longer: int(seed % 3)}), []string{}, 0
 		for range 60 {
 			switch k := r.IntN(10); {
 			case k < 4 || len(live) == 0:
@@ -400,6 +400,26 @@ func TestRepackIsBounded(t *testing.T) {
 		p.holds(t)
 		if p.Size() != c.size || len(change.Moves) != 2*(3-c.size) || len(change.Recycled) != 3-c.size {
 			t.Errorf("with at most %d moves: %d aggregators, %+v", c.moves, p.Size(), change)
+		}
+	}
+}
+
+// Jobs of 5 and 7.5 s cannot share an aggregator whose cycle is one iteration. One of two iterations has three turns of the one and two of the
+// other, which lose nothing; when the slower job has gone, it is as short as the other's iteration.
+func TestALongerCycleServesBoth(t *testing.T) {
+	for longer, size := range []int{2, 2, 1, 1, 1, 1, 1, 1, 1, 1} {
+		p := NewPool(Limits{Loss: 0.1, Longer: longer})
+		arrive(t, p, "a", 7500*time.Millisecond, 3*s)
+		arrive(t, p, "b", 5*s, 2*s, s/2)
+		p.Repack()
+		p.holds(t)
+		if p.Size() != size || p.Loss("a") > 0 || p.Loss("b") > 0 {
+			t.Errorf("cycles of up to %d iterations: %d aggregators, losses of %g and %g", longer, p.Size(), p.Loss("a"), p.Loss("b"))
+		}
+		p.Leave("a")
+		p.Recycle()
+		if p.holds(t); p.Size() != 1 || p.aggregators[0].cycle != 5*s {
+			t.Errorf("cycles of up to %d iterations: %d aggregators for one job, the first with a cycle of %s", longer, p.Size(), p.aggregators[0].cycle)
 		}
 	}
 }

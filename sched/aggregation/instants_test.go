@@ -18,6 +18,9 @@ type instant struct {
 	Asked int     `json:"asked"` // servers that the jobs ask for
 	Busy  float64 `json:"busy"`  // servers that they take at least
 	Ours  int     `json:"ours"`  // aggregators, packed from nothing
+
+	Longer int     `json:"longer"` // aggregators, in cycles of up to Longest iterations
+	Lost   float64 `json:"lost"`   // of their speed that the jobs lose then, in the mean
 }
 
 // TestInstantsOfPhilly writes down what clusters serve at 150 evenly spaced times, for a program that proves how few servers could do: `make
@@ -57,7 +60,8 @@ func TestInstantsOfPhilly(t *testing.T) {
 func serves(t *testing.T, name string, jobs []submitted, at float64) instant {
 	t.Helper()
 	s := instant{VC: name}
-	p := NewPool(Limits{Loss: DefaultLoss})
+	p, longer := NewPool(Limits{Loss: DefaultLoss}), NewPool(Limits{Loss: DefaultLoss, Longer: Longest})
+	var ids []string
 	for _, j := range jobs {
 		if j.at > at || at >= j.at+j.runs {
 			continue
@@ -70,11 +74,18 @@ func serves(t *testing.T, name string, jobs []submitted, at float64) instant {
 			one.U += float64(task.Exec) / one.D
 		}
 		s.Jobs, s.Asked = append(s.Jobs, one), s.Asked+j.servers
-		if _, err := p.Arrive(j.of); err != nil {
-			t.Fatal(err)
+		for _, p := range []*Pool{p, longer} {
+			if _, err := p.Arrive(j.of); err != nil {
+				t.Fatal(err)
+			}
 		}
+		ids = append(ids, j.of.ID)
 	}
 	p.Repack()
-	s.Ours, s.Busy = p.Size(), p.Busy()
+	longer.Repack()
+	for _, id := range ids {
+		s.Lost += longer.Loss(id) / float64(len(ids))
+	}
+	s.Ours, s.Busy, s.Longer = p.Size(), p.Busy(), longer.Size()
 	return s
 }

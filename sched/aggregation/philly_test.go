@@ -72,8 +72,8 @@ func (f figure11) saved() float64  { return 1 - f.had/f.asked }
 func (f figure11) bound() float64  { return 1 - f.needed/f.asked }
 func (f figure11) wholes() float64 { return 1 - f.whole/f.asked }
 
-// met are the virtual clusters that reach the aim when what is too much is given back every ten minutes.
-var met = []string{"b436b2", "ee9e8c"}
+// met are the virtual clusters that reach the aim when all is packed anew every ten minutes: in the paper's cycles, and in longer ones.
+var met, metLonger = []string{"b436b2", "ee9e8c"}, []string{"0e4a51", "11cb48", "7f04ca", "b436b2", "e13805", "ee9e8c"}
 
 // autops is what another program for the same rules, autops.py, saves of the same arrivals by LossLimit, with random numbers of its own.
 var autops = map[float64]float64{0.05: 0.669, 0.1: 0.705}
@@ -254,13 +254,17 @@ func TestFigure11OnPhilly(t *testing.T) {
 	}
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
-		for _, period := range []float64{600, 3600} {
-			f := replay(t, philly(1, 1, name, 0), alone(0.1), period)
+		for _, how := range []struct {
+			period float64
+			longer int
+			met    []string
+		}{{600, 1, met}, {600, Longest, metLonger}, {3600, 1, nil}} {
+			f := replay(t, philly(1, 1, name, 0), NewClusters(1, Limits{Loss: 0.1, Longer: how.longer}), how.period)
 			if f.jobs == 0 {
 				continue
 			}
-			line(fmt.Sprintf("%s, 0.10, 1, every %.0f min", name, period/60), f)
-			if verdict := f.verdict(); verdict != "met" && period == 600 && slices.Contains(met, name) {
+			line(fmt.Sprintf("%s, 0.10, 1, every %.0f min, cycles of up to %d iterations", name, how.period/60, how.longer), f)
+			if f.verdict() != "met" && slices.Contains(how.met, name) {
 				t.Errorf("%s: %.3f of the bound's saving, which test/papers/schedulers.md says to be met", name, f.saved()/f.bound())
 			}
 			if f.above >= 0.01*f.within {

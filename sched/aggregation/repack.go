@@ -22,13 +22,30 @@ type piece struct {
 	busy float64 // the share of an aggregator that it needs at least
 }
 
-// bin is an aggregator to be.
+// Longest is the most iterations of its slowest job that a cycle may hold, whatever Limits.Longer says.
+const Longest = 8
+
+// bin is an aggregator to be. Its cycle may be one iteration of its slowest job, or several: it is decided in the end.
 type bin struct {
-	cycle time.Duration
-	used  usage
+	slowest time.Duration
+	used    [Longest]usage // in cycles of 1, 2, ... iterations
+	open    [Longest]bool  // all that it serves fits into such a cycle
 }
 
-func (b *bin) free() float64 { return 1 - float64(b.used.work)/float64(b.cycle) }
+// cycle is the shortest that fits.
+func (b *bin) cycle() time.Duration {
+	return time.Duration(1+slices.Index(b.open[:], true)) * b.slowest
+}
+
+// free is the largest share of a cycle that is left.
+func (b *bin) free() (most float64) {
+	for i, open := range b.open {
+		if open {
+			most = max(most, 1-float64(b.used[i].work)/(float64(1+i)*float64(b.slowest)))
+		}
+	}
+	return most
+}
 
 // packing searches for a way to serve pieces on fewer aggregators.
 //
@@ -97,7 +114,11 @@ func (k *packing) place(i int, need, free float64) bool {
 	if len(k.bins) == k.most {
 		return false
 	}
-	k.bins = append(k.bins, bin{cycle: of.of.Iteration})
+	empty := bin{slowest: of.of.Iteration}
+	for i := range min(max(k.limits.Longer, 1), Longest) {
+		empty.open[i] = true
+	}
+	k.bins = append(k.bins, empty)
 	if full, ok := k.with(len(k.bins)-1, of); ok && into(len(k.bins)-1, full) {
 		return true
 	}
@@ -130,13 +151,18 @@ func (k *packing) elsewhere(of piece, best int, tried bin, into func(int, bin) b
 // with is a bin with a piece more; false: it does not fit.
 func (k *packing) with(at int, of piece) (full bin, ok bool) {
 	full = k.bins[at]
-	if loss(full.cycle, of.of.Iteration) > k.limits.Loss {
-		return full, false
-	}
 	added := load{of: of.of}
 	added.add(of.of.Tasks[of.task], 1)
-	full.used.add(&added, full.cycle)
-	return full, full.used.within(full.cycle, k.limits)
+	for i := range full.open {
+		if !full.open[i] {
+			continue
+		}
+		cycle := time.Duration(1+i) * full.slowest
+		full.used[i].add(&added, cycle)
+		full.open[i] = loss(cycle, of.of.Iteration) <= k.limits.Loss && full.used[i].within(cycle, k.limits)
+		ok = ok || full.open[i]
+	}
+	return full, ok
 }
 
 // Repack is for aggregators of one core that follow their turns (no Limits.Late). It recycles, and then packs all tasks from nothing; it adopts the result if that frees aggregators for few enough moves. It is for
@@ -213,6 +239,7 @@ func (p *Pool) adopt(c *Change, k packing, to []*aggregator) {
 	for i, of := range k.pieces {
 		from, a := of.of.at[of.task], to[k.at[i]]
 		a.take(of.of, of.of.Tasks[of.task])
+		a.cycle = k.bins[k.at[i]].cycle()
 		if of.of.at[of.task] = a; from != a {
 			c.Moves = append(c.Moves, Move{Job: of.of.ID, Task: of.task, From: from.id, To: a.id})
 			p.watch(of.of)

@@ -33,8 +33,9 @@ def fewest(jobs, seconds=3):
 sums = {}
 for line in open(sys.argv[1]):
     s = json.loads(line)
-    t = sums.setdefault(s["vc"], np.zeros(5))
-    t += [s["asked"], s["busy"], math.ceil(s["busy"] - 1e-9), s["ours"], fewest(s["jobs"])]
-for name, (asked, busy, whole, ours, least) in sums.items():
-    reached = [(1 - x / asked) / (1 - busy / asked) for x in (ours, whole, least)]
-    print("%s: of the bound's saving, packed from nothing %.3f, whole servers at most %.3f, by LossLimit at most %.4f" % (name, *reached))
+    t = sums.setdefault(s["vc"], np.zeros(8))
+    t += [s["asked"], s["busy"], math.ceil(s["busy"] - 1e-9), s["ours"], s["longer"], fewest(s["jobs"]), s["lost"], 1]
+for name, (asked, busy, whole, ours, longer, least, lost, n) in sums.items():
+    reached = [(1 - x / asked) / (1 - busy / asked) for x in (ours, whole, least, longer)]
+    print("%s: of the bound's saving, packed from nothing %.3f, whole servers at most %.3f, by LossLimit at most %.4f; in longer cycles %.3f, where "
+          "jobs lose %.1f %% of their speed" % (name, *reached, 100 * lost / n))
