@@ -150,7 +150,7 @@ func (j *Job) ValueOfHour(fleet market.USD) market.USD {
 	case j.Prefer == PreferBalanced:
 		return fleet / 4
 	case j.Prefer == PreferTime:
-		return 4 * fleet
+		return fleet * 3 / 4
 	}
 	return 0
 }

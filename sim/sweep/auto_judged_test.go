@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tierml/tierml/config"
 )
 
 // TestAutoOnRecordings judges `policy: auto` in markets of recordings, 8 and 20 hours of work each, against the fixed policy that was
@@ -101,7 +103,7 @@ func judgeAuto(ctx context.Context, m cell, hours float64, count int) (j autoJud
 		return j, err
 	}
 	hasty := m.job
-	hasty.ValueOfTime = 4 * PerHour(&hasty) // prefer: time
+	hasty.ValueOfTime = (&config.Job{Prefer: config.PreferTime}).ValueOfHour(PerHour(&hasty))
 	timely, err := run(Experiment{Job: hasty, Policies: []string{Auto}})
 	if err != nil {
 		return j, err
