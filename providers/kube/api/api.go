@@ -82,9 +82,6 @@ const (
 	maxUserData = 512 << 10 // a Secret has at most 1 MiB
 )
 
-// Close does nothing: connections are the client's.
-func (c *Cloud) Close() {}
-
 // Access says how the API server is reached.
 type Access struct {
 	Kubeconfig string // file; empty = KUBECONFIG, the user's own, or inside a pod its service account
