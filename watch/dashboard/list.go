@@ -121,10 +121,16 @@ type listView struct {
 	Rows      []Row
 	Of, All   int
 	Q, State  string
-	States    []string
+	States    []stateCount
 	Columns   []column
 	From, To  int
 	pager
+}
+
+// stateCount is how many runs are in a state.
+type stateCount struct {
+	State string
+	Runs  int
 }
 
 // attention is a run that needs attention, and why.
@@ -251,15 +257,16 @@ func (b *Board) listView(r *http.Request) listView {
 	}
 	v.All, v.Hosts = len(all), len(b.sharing()) > 0
 	v.overview(all)
+	counts := map[string]int{}
 	for _, j := range all {
-		if !slices.Contains(v.States, j.State) {
-			v.States = append(v.States, j.State)
-		}
+		counts[j.State]++
 		if (v.State == "" || j.State == v.State) && strings.Contains(strings.ToLower(j.Run+" "+j.App), strings.ToLower(v.Q)) {
 			v.Rows = append(v.Rows, j)
 		}
 	}
-	slices.Sort(v.States)
+	for _, state := range slices.Sorted(maps.Keys(counts)) {
+		v.States = append(v.States, stateCount{state, counts[state]})
+	}
 	v.sort(r)
 	v.Of = len(v.Rows)
 	v.pager = newPager(r, v.Of, rowsAtATime)
@@ -268,9 +275,16 @@ func (b *Board) listView(r *http.Request) listView {
 	return v
 }
 
+// byInterest is the order without another: what runs, what waits in its place, and the others, the newest first.
+func byInterest(a, b Row) int {
+	rank := map[string]int{"running": -2, "queued": -1}
+	return cmp.Or(cmp.Compare(rank[a.State], rank[b.State]), cmp.Compare(a.Place, b.Place), b.Started.Compare(a.Started), runs.Compare(b.Run, a.Run))
+}
+
 // sort puts the rows in the order of the parameter sort: a column, with a minus before it from the greatest on.
 func (v *listView) sort(r *http.Request) {
-	by, down := strings.CutPrefix(cmp.Or(r.FormValue("sort"), "run"), "-")
+	by, down := strings.CutPrefix(r.FormValue("sort"), "-")
+	slices.SortStableFunc(v.Rows, byInterest)
 	for _, s := range sorts {
 		c := column{Title: s.title, Number: s.number, Link: with(r, "sort", s.key)}
 		if s.key == by {

@@ -39,16 +39,17 @@ func TestList(t *testing.T) {
 	b, server := board(t, root)
 	await(t, b, 3)
 	for query, want := range map[string]string{
-		"":                            "demo-9 demo-10 other-1",
+		"?sort=run":                   "demo-9 demo-10 other-1",
 		"?sort=-run":                  "other-1 demo-10 demo-9",
 		"?sort=spent":                 "demo-10 other-1 demo-9",
 		"?sort=-clock":                "demo-9 other-1 demo-10",
-		"?sort=rubbish":               "demo-9 demo-10 other-1",
-		"?q=DEMO":                     "demo-9 demo-10",
+		"":                            "other-1 demo-10 demo-9",
+		"?sort=rubbish":               "other-1 demo-10 demo-9",
+		"?q=DEMO":                     "demo-10 demo-9",
 		"?state=finished":             "demo-9",
 		"?state=killed&sort=-spent":   "other-1 demo-10",
 		"?q=nothing":                  "",
-		"?page=7":                     "demo-9 demo-10 other-1",
+		"?page=7":                     "other-1 demo-10 demo-9",
 		"?page=x&q=%3Cscript%3Eevil(": "",
 	} {
 		text := get(t, server, "/"+query, http.StatusOK)
@@ -59,8 +60,27 @@ func TestList(t *testing.T) {
 			t.Error("what was asked for became markup")
 		}
 	}
+	if text := get(t, server, "/", http.StatusOK); !strings.Contains(text, `<a href="/?state=finished">1 finished</a> · <a href="/?state=killed">2 killed</a>`) {
+		t.Error("the page does not begin with how many runs there are of each state")
+	}
 	if text := get(t, server, "/?sort=-spent", http.StatusOK); !strings.Contains(text, `aria-sort="descending"><a href="/?sort=spent">`) {
 		t.Error("the column that sorts does not say so, or does not turn round")
+	}
+}
+
+// What runs and what waits is seen at once, however many have ended.
+func TestListBeginsWithWhatRuns(t *testing.T) {
+	day := func(n int) time.Time { return journaltest.Began.AddDate(0, 0, n) }
+	v := listView{Rows: []Row{{Summary: Summary{Run: "a-1", State: "finished", Started: day(1)}}, {Summary: Summary{Run: "b-1", State: "failed", Started: day(3)}},
+		{Summary: Summary{Run: "c-1", State: "queued"}, Place: 2}, {Summary: Summary{Run: "d-1", State: "queued"}, Place: 1},
+		{Summary: Summary{Run: "e-1", State: "running", Started: day(0)}}, {Summary: Summary{Run: "f-1", State: "running", Started: day(2)}}}}
+	v.sort(httptest.NewRequest(http.MethodGet, "/", nil))
+	var names []string
+	for _, r := range v.Rows {
+		names = append(names, r.Run)
+	}
+	if got := strings.Join(names, " "); got != "f-1 e-1 d-1 c-1 b-1 a-1" {
+		t.Error(got)
 	}
 }
 
