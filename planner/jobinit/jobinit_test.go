@@ -207,6 +207,8 @@ func TestAppOf(t *testing.T) {
 		"x;class;z\n1;yes;2\n2;no;3\n4;yes;5\n":                           "logistic",
 		"\ufeffx,z,kind\r\n1,2,a\r\n2,3,b\r\n4,5,c\r\n":                   "mlr",
 		"x,z,price\n1,2,0.5\n2,3,1.25\n4,5,7\n":                           "ridge",
+		"x,weight\n1,191\n2,189\n3,193\n4,162\n5,189\n":                   "ridge",
+		"x,kind\n1,100\n2,200\n3,300\n4,100\n5,200\n6,300\n":              "mlr",
 		"x,z,count\n" + strings.Repeat("1,2,3\n", 100) + "1,1,4\n1,1,5\n": "mlr",
 		"x,z\n1,2\n2,2\n3,2\n":                                            "",
 		"\x00\x00\x08\x03\x00\x00":                                        "mlr",

@@ -228,18 +228,20 @@ func targetOf(header []string) int {
 // appOfTargets distinguishes classes from measured numbers.
 func appOfTargets(targets []string) string {
 	different, words, fractions := map[string]bool{}, false, false
+	least, most := math.Inf(1), math.Inf(-1)
 	for _, t := range targets {
 		different[t] = true
 		words = words || !numeral.MatchString(t)
 		v, err := strconv.ParseFloat(t, 64)
 		fractions = fractions || err == nil && v != math.Trunc(v)
+		least, most = min(least, v), max(most, v)
 	}
 	switch {
 	case len(targets) < 3 || len(different) < 2:
 		return ""
 	case len(different) == 2:
 		return "logistic"
-	case words, !fractions && len(different) <= mostClasses:
+	case words, !fractions && len(different) <= mostClasses && (2*len(different) <= len(targets) || most-least <= mostClasses): // twenty weights are no classes
 		return "mlr"
 	}
 	return "ridge"

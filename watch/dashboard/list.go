@@ -264,7 +264,7 @@ func (b *Board) listView(r *http.Request) listView {
 			v.Rows = append(v.Rows, j)
 		}
 	}
-	for _, state := range slices.Sorted(maps.Keys(counts)) {
+	for _, state := range slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Or(cmp.Compare(rank[a], rank[b]), cmp.Compare(a, b)) }) {
 		v.States = append(v.States, stateCount{state, counts[state]})
 	}
 	v.sort(r)
@@ -275,9 +275,11 @@ func (b *Board) listView(r *http.Request) listView {
 	return v
 }
 
+// rank puts the states that are looked for first in front.
+var rank = map[string]int{"running": -2, "queued": -1}
+
 // byInterest is the order without another: what runs, what waits in its place, and the others, the newest first.
 func byInterest(a, b Row) int {
-	rank := map[string]int{"running": -2, "queued": -1}
 	return cmp.Or(cmp.Compare(rank[a.State], rank[b.State]), cmp.Compare(a.Place, b.Place), b.Started.Compare(a.Started), runs.Compare(b.Run, a.Run))
 }
 
