@@ -83,8 +83,8 @@ cells: ## cost-per-work beside tierml in every market of recordings: make cells 
 	TIERML_CELLS="$(CELLS)" $(GO) test ./sim/sweep -run CostPerWorkInEveryCell -v -count=1
 
 .PHONY: aggregation
-aggregation: ## servers that shared aggregation saves on Philly's jobs (DATA=DIR)
-	TIERML_AGGREGATION_DATA="$(abspath $(DATA))/jobs" $(GO) test ./sched/aggregation -run OnPhilly -v -count=1
+aggregation: ## servers that shared aggregation saves on Philly's jobs (DATA=DIR, minutes)
+	TIERML_AGGREGATION_DATA="$(abspath $(DATA))/jobs" $(GO) test ./sched/aggregation -run OnPhilly -v -count=1 -timeout 0
 
 .PHONY: aggregation-bound
 aggregation-bound: $(CACHE) ## how much LossLimit and whole servers let any packing of Philly's clusters save, proven by HiGHS (installs scipy in .cache; DATA=DIR, minutes)
