@@ -72,7 +72,11 @@ func TestKeptProgramOnManyMachines(t *testing.T) {
 			continue
 		}
 		m.Notice(time.Now().Add(20*time.Second), false)
-		if e := m.exit(attempt); !e.Asked || e.Code != 143 && e.Code != 0 {
+		e := m.exit(attempt)
+		if !e.Asked && e.Code == 0 && e.Tail == result.Tail {
+			break // it was done before it heard of the notice, on a busy computer
+		}
+		if !e.Asked || e.Code != 143 && e.Code != 0 {
 			t.Errorf("%+v", e)
 		}
 		saved := wait(m, func(s Saved) bool { return s.Final })
