@@ -147,11 +147,10 @@ func (c *Chooser) large() bool { return betweenStarts(&c.job) > pastEvery }
 
 // rounds are from how many starts candidates are simulated before those that are clearly worse are dropped.
 func rounds(samples int, large bool) (out []int) {
-	parts := []int{8, 4, 2}
-	if !large {
-		parts = parts[1:]
+	if large && samples >= 2*planner.MinTrials {
+		out = append(out, planner.MinTrials)
 	}
-	for _, part := range parts {
+	for _, part := range []int{4, 2} {
 		if n := samples / part; n >= planner.MinTrials {
 			out = append(out, n)
 		}
@@ -229,7 +228,7 @@ func (c *Chooser) trials(judgedBy map[*candidate]int, dropped map[string]string,
 }
 
 // samples are the past starts that a decision looks at. The first eighth of them is spread over all times, and so are the first quarter
-// and the first half.
+// and the first half. Of large fleets the first MinStarts are all.
 func (c *Chooser) samples(now time.Time) (out []planner.Sample) {
 	var all []planner.Sample
 	last := c.last(now)
@@ -251,6 +250,9 @@ func (c *Chooser) samples(now time.Time) (out []planner.Sample) {
 		for i := first; i < len(all); i += 8 {
 			out = append(out, all[i])
 		}
+	}
+	if c.large() {
+		out = out[:min(len(out), planner.MinStarts)]
 	}
 	return out
 }
