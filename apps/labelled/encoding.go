@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -148,7 +149,8 @@ func (e *Encoding) columns(s *source) ([]column, error) {
 			}
 		}
 	}
-	for name := range e.features {
+	inOrder := func(a, b string) int { return e.features[a] - e.features[b] }
+	for _, name := range slices.SortedFunc(maps.Keys(e.features), inOrder) {
 		word := strings.LastIndexByte(name, '=') // a word may have one, too
 		if there[name] || word >= 0 && slices.ContainsFunc(s.data.Columns, func(c Column) bool { return strings.HasPrefix(name, c.Name+"=") }) {
 			continue
