@@ -29,8 +29,11 @@ func TestABootThatStalls(t *testing.T) {
 	defer served.Close()
 	program := config.Program{URL: served.URL + "/tierml", SHA256: strings.Repeat("00", 32)}
 	for _, p := range providers.All() {
-		name := p.Facts().Name
-		script := boot.Machine(p.Boot(&config.Installation{Region: "us-west-2", Program: program}), "", program.SHA256, 17)
+		name, boots := p.Facts().Name, p.Boot(&config.Installation{Region: "us-west-2", Program: program})
+		if boots.Fetch == "" {
+			continue // its machines run an image with the program in it, and no script
+		}
+		script := boot.Machine(boots, "", program.SHA256, 17)
 		home := t.TempDir()
 		off := filepath.Join(home, "off")
 		if err := os.WriteFile(filepath.Join(home, "power"), []byte("#!/bin/sh\necho \"$@\" >>"+off+"\n"), 0o755); err != nil {
