@@ -128,8 +128,12 @@ type (
 	Open   func(ps.Split) (io.ReadCloser, error)
 )
 
-// ReadSplit reads a split's file. One that knows how many bytes are left takes no more memory than those.
+// ReadSplit reads a split's file, which must not be changed: one that is in memory is not copied. One that knows how many bytes are
+// left takes no more memory than those.
 func ReadSplit(r io.Reader) ([]byte, error) {
+	if held, is := r.(interface{ Held() []byte }); is {
+		return held.Held(), nil
+	}
 	known, can := r.(interface{ Len() int })
 	if !can {
 		return io.ReadAll(r)

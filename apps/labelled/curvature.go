@@ -10,6 +10,8 @@ const (
 	// curvatureSample bounds the examples that curvature looks at: ranks are random, so the first are a sample.
 	curvatureSample = 20_000
 	powerSteps      = 30
+	// settled ends the iteration: the figure has grown by less than this share of it.
+	settled = 1e-8
 	// curvatureMargin makes up for what the iteration and the sample fall short of.
 	curvatureMargin = 1.05
 )
@@ -32,14 +34,16 @@ func curvature(s *source, train []int) float64 {
 	for i := range v {
 		v[i] = float64(stream.Uint64()>>11) / (1 << 53)
 	}
+	normalise(v)
 	var largest float64
 	for range powerSteps {
-		if largest = normalise(v); largest == 0 {
-			return 0
-		}
+		before := largest
 		v = e.gram(v)
+		if largest = normalise(v); largest-before <= settled*largest {
+			break
+		}
 	}
-	return curvatureMargin * normalise(v)
+	return curvatureMargin * largest
 }
 
 // normalise scales a vector to length 1 and gives the length that it had.

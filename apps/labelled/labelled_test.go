@@ -263,7 +263,7 @@ func sample() *splitFile {
 }
 
 func TestSplitFile(t *testing.T) {
-	whole := sample().encode()
+	whole := sample().encode(nil)
 	if got, err := readSplit(bytes.NewReader(whole), 3); err != nil || !reflect.DeepEqual(got, sample()) {
 		t.Errorf("%+v, %v; want %+v", got, err, sample())
 	}
@@ -291,7 +291,7 @@ func TestSplitFile(t *testing.T) {
 	} {
 		s := sample()
 		spoil(s)
-		if _, err := readSplit(bytes.NewReader(s.encode()), 3); !errors.Is(err, ErrSplit) {
+		if _, err := readSplit(bytes.NewReader(s.encode(nil)), 3); !errors.Is(err, ErrSplit) {
 			t.Errorf("%s: error %v, want ErrSplit", name, err)
 		}
 	}
@@ -320,8 +320,8 @@ func TestOtherDataIsRefused(t *testing.T) {
 }
 
 func FuzzReadSplit(f *testing.F) {
-	f.Add(sample().encode())
-	f.Add((&splitFile{id: 3, train: examples{start: []int{0}}, test: examples{start: []int{0}}}).encode())
+	f.Add(sample().encode(nil))
+	f.Add((&splitFile{id: 3, train: examples{start: []int{0}}, test: examples{start: []int{0}}}).encode(nil))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) > 4 { // let contents past the checksum, so that the checks behind it are tried
 			body := data[:len(data)-4]
@@ -331,7 +331,7 @@ func FuzzReadSplit(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if again := s.encode(); !bytes.Equal(again, data) {
+		if again := s.encode(nil); !bytes.Equal(again, data) {
 			t.Fatalf("read %+v, which is written differently", s)
 		}
 	})

@@ -359,34 +359,42 @@ func (c *Column) measure(all, train []float32) {
 
 // write deals the examples out: the one of rank r goes to split r mod splits.
 func (s *source) write(train, test []int, splits int, create apps.Create) error {
-	features := uint32(s.data.storedFeatures())
-	encode := func(id int) ([]byte, error) {
-		file := splitFile{id: ps.Split(id), features: features}
-		s.deal(&file.train, train, id, splits)
-		s.deal(&file.test, test, id, splits)
-		return file.encode(), nil
+	type memory struct {
+		file    splitFile
+		encoded []byte
 	}
-	return parallel.InOrder(runtime.GOMAXPROCS(0), splits, encode, func(id int, file []byte) error {
+	unused := sync.Pool{New: func() any { return &memory{file: splitFile{features: uint32(s.data.storedFeatures())}} }}
+	encode := func(id int) (*memory, error) {
+		m := unused.Get().(*memory)
+		m.file.id = ps.Split(id)
+		s.deal(&m.file.train, train, id, splits)
+		s.deal(&m.file.test, test, id, splits)
+		m.encoded = m.file.encode(m.encoded[:0])
+		return m, nil
+	}
+	return parallel.InOrder(runtime.GOMAXPROCS(0), splits, encode, func(id int, m *memory) error {
 		w, err := create(ps.Split(id))
 		if err == nil {
-			_, err = w.Write(file)
+			_, err = w.Write(m.encoded)
 			err = errors.Join(err, w.Close())
 		}
 		if err != nil {
 			return fmt.Errorf("write split %d: %w", id, err)
 		}
+		unused.Put(m)
 		return nil
 	})
 }
 
+// deal replaces a list of examples by some of those in an order.
 func (s *source) deal(to *examples, order []int, from, step int) {
 	entries, n := 0, (max(len(order)-from, 0)+step-1)/step
 	for rank := from; rank < len(order); rank += step {
 		entries += s.all.start[order[rank]+1] - s.all.start[order[rank]]
 	}
-	to.start = append(make([]int, 0, n+1), 0)
-	to.ranks, to.labels = make([]uint32, 0, n), make([]float32, 0, n)
-	to.index, to.value = make([]uint32, 0, entries), make([]float32, 0, entries)
+	to.start = append(slices.Grow(to.start[:0], n+1), 0)
+	to.ranks, to.labels = slices.Grow(to.ranks[:0], n), slices.Grow(to.labels[:0], n)
+	to.index, to.value = slices.Grow(to.index[:0], entries), slices.Grow(to.value[:0], entries)
 	for rank := from; rank < len(order); rank += step {
 		i := order[rank]
 		to.ranks = append(to.ranks, uint32(rank))

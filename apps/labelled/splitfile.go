@@ -56,10 +56,11 @@ type splitFile struct {
 	train, test examples
 }
 
-func (s *splitFile) encode() []byte {
+// encode appends the file to b, which is empty.
+func (s *splitFile) encode(b []byte) []byte {
 	le := binary.LittleEndian
 	size := headerSize + 4 + exampleSize*(len(s.train.labels)+len(s.test.labels)) + entrySize*(len(s.train.index)+len(s.test.index))
-	b := append(make([]byte, 0, size), splitMagic...)
+	b = append(slices.Grow(b, size), splitMagic...)
 	for _, n := range []uint32{splitVersion, uint32(s.id), s.features, uint32(len(s.train.labels)), uint32(len(s.test.labels))} {
 		b = le.AppendUint32(b, n)
 	}

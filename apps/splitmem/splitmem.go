@@ -27,13 +27,18 @@ func (f Files) Open(id ps.Split) (io.ReadCloser, error) {
 	if b == nil {
 		return nil, fmt.Errorf("split %d: %w", id, fs.ErrNotExist)
 	}
-	return reader{bytes.NewReader(b.Bytes())}, nil
+	return reader{bytes.NewReader(b.Bytes()), b.Bytes()}, nil
 }
 
-// reader has Len: see apps.ReadSplit.
-type reader struct{ *bytes.Reader }
+type reader struct {
+	*bytes.Reader
+	all []byte
+}
 
 func (reader) Close() error { return nil }
+
+// Held is the whole file: see apps.ReadSplit.
+func (r reader) Held() []byte { return r.all }
 
 type file struct{ *bytes.Buffer }
 
