@@ -43,39 +43,39 @@ func (r rule) slope(score, goal float32) float32 {
 
 // value returns the loss, for objectives.
 func (r rule) value(score, goal float64) float64 {
-	loss, _, _ := r.at(score, goal, 0)
-	return loss
+	loss, factor, _, _ := r.at(score, goal, 0)
+	return loss + math.Log(factor)
 }
 
-// at returns the loss, and its first and second derivative by the score. Where the loss is straight, and so no derivative says how
-// far to go, the second is this share of the curvature of the parabola that touches it there and lies above it everywhere.
-func (r rule) at(score, goal, share float64) (loss, slope, bend float64) {
+// at returns the loss, and its first and second derivative by the score. The loss comes as a number and a factor, from 1 to 2, whose
+// logarithm is to be added: many examples need one logarithm, of their factors' product. Where the loss is straight, and so no
+// derivative says how far to go, the second is this share of the curvature of the parabola that touches it there and lies above it
+// everywhere.
+func (r rule) at(score, goal, share float64) (loss, factor, slope, bend float64) {
 	switch r.loss {
 	case squared:
-		return (score - goal) * (score - goal) / 2, score - goal, 1
+		return (score - goal) * (score - goal) / 2, 1, score - goal, 1
 	case logistic:
 		m := goal * score
 		e := math.Exp(-math.Abs(m))
-		wrong := e / (1 + e) // the probability of the other class, where m > 0
-		bend = wrong / (1 + e)
-		if m <= 0 {
-			wrong = 1 / (1 + e)
-		}
-		return math.Log1p(e) + max(-m, 0), -goal * wrong, bend
+		// The probability of the other class is e/(1+e) where m > 0, else 1/(1+e). A branch would often be foreseen wrongly.
+		inverse := 1 / (1 + e)
+		wrong := (1 + e - math.Copysign(1-e, m)) / 2 * inverse
+		return max(-m, 0), 1 + e, -goal * wrong, e * inverse * inverse
 	case hinge:
 		switch short := 1 - goal*score; {
 		case short <= 0:
-			return 0, 0, 0
+			return 0, 1, 0, 0
 		case short < r.width:
-			return short * short / (2 * r.width), -goal * short / r.width, 1 / r.width
+			return short * short / (2 * r.width), 1, -goal * short / r.width, 1 / r.width
 		default:
-			return short - r.width/2, -goal, share / (2*short - r.width)
+			return short - r.width/2, 1, -goal, share / (2*short - r.width)
 		}
 	}
 	if e := score - goal; math.Abs(e) > r.width {
-		return r.width * (math.Abs(e) - r.width/2), math.Copysign(r.width, e), share * r.width / math.Abs(e)
+		return r.width * (math.Abs(e) - r.width/2), 1, math.Copysign(r.width, e), share * r.width / math.Abs(e)
 	}
-	return (score - goal) * (score - goal) / 2, score - goal, 1
+	return (score - goal) * (score - goal) / 2, 1, score - goal, 1
 }
 
 // curvature is the largest second derivative of the loss by the score.

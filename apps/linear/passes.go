@@ -85,25 +85,54 @@ func (c *chunk) measure(p *Program, point []float64, straight float64) {
 	clear(c.sum)
 	clear(c.diagonal)
 	c.objective, c.faults = 0, 0
-	bias := len(point) - 1
+	var slopes [atOnce]float64
 	for _, s := range c.spans {
-		for k, goal := range s.goals {
-			index, value := s.examples.Row(s.from + k)
-			score := scoreOf(index, value, point)
-			loss, slope, bend := p.rule.at(score, float64(goal), straight)
-			c.objective += loss
-			c.faults += p.fault(float32(score), goal)
-			s.bends[k] = float32(bend)
-			c.sum[bias] += slope
-			c.diagonal[bias] += bend
-			if slope == 0 && bend == 0 {
-				continue
-			}
-			for e, j := range index {
-				x := float64(value[e])
-				c.sum[j] += slope * x
-				c.diagonal[j] += bend * x * x
-			}
+		for from := 0; from < len(s.goals); from += atOnce {
+			to := min(from+atOnce, len(s.goals))
+			part := span{examples: s.examples, from: s.from + from, goals: s.goals[from:to], bends: s.bends[from:to]}
+			c.score(p, part, point, straight, slopes[:to-from])
+			c.addUp(part, slopes[:to-from])
+		}
+	}
+}
+
+// atOnce is how many examples go through each loop of measure: a loss is the same work for each of them, and a processor works on
+// several, unless loops over entries, of any number, are in between.
+const atOnce = 256
+
+// score measures losses and gives their slopes.
+func (c *chunk) score(p *Program, s span, point []float64, straight float64, slopes []float64) {
+	for k := range slopes {
+		index, value := s.examples.Row(s.from + k)
+		slopes[k] = scoreOf(index, value, point)
+	}
+	product := 1.0 // at most 2^atOnce
+	for k, score := range slopes {
+		goal := s.goals[k]
+		loss, factor, slope, bend := p.rule.at(score, float64(goal), straight)
+		c.objective += loss
+		product *= factor
+		c.faults += p.fault(float32(score), goal)
+		slopes[k], s.bends[k] = slope, float32(bend)
+	}
+	c.objective += math.Log(product)
+}
+
+// addUp adds examples to the gradient and the diagonal.
+func (c *chunk) addUp(s span, slopes []float64) {
+	bias := len(c.sum) - 1
+	for k, slope := range slopes {
+		bend := float64(s.bends[k])
+		if slope == 0 && bend == 0 {
+			continue
+		}
+		c.sum[bias] += slope
+		c.diagonal[bias] += bend
+		index, value := s.examples.Row(s.from + k)
+		for e, j := range index {
+			x := float64(value[e])
+			c.sum[j] += slope * x
+			c.diagonal[j] += bend * x * x
 		}
 	}
 }
