@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/tierml/tierml/internal/location"
+	"github.com/tierml/tierml/internal/pattern"
 	"github.com/tierml/tierml/internal/spelling"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/ps"
@@ -106,11 +106,11 @@ func (c *checker) oneOf(field, value string, names ...string) {
 	c.fault(field, fmt.Sprintf("%q does not exist", value), instead)
 }
 
-var jobName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]{0,62}$`)
+var jobName = pattern.Of(`^[A-Za-z0-9][A-Za-z0-9-]{0,62}$`)
 
 func (c *checker) check() {
 	j := c.job
-	if j.Name != "" && !jobName.MatchString(j.Name) {
+	if j.Name != "" && !jobName().MatchString(j.Name) {
 		c.fault("name", fmt.Sprintf("%q cannot be a name", j.Name),
 			"use 1 to 63 letters, digits and dashes, starting with a letter or digit")
 	}
@@ -200,13 +200,13 @@ func (c *checker) resources() {
 	}
 }
 
-var zoneName = regexp.MustCompile(`^[a-z]+(-[a-z]+)+-?[0-9]+(-?[a-z])$`)
+var zoneName = pattern.Of(`^[a-z]+(-[a-z]+)+-?[0-9]+(-?[a-z])$`)
 
 func (c *checker) zone(field, zone string) {
-	if zone == "" || zoneName.MatchString(zone) {
+	if zone == "" || zoneName().MatchString(zone) {
 		return
 	}
-	if zoneName.MatchString(zone + "a") {
+	if zoneName().MatchString(zone + "a") {
 		c.fault(field, fmt.Sprintf("%q is a region, not a zone", zone), fmt.Sprintf("write its zones, such as %sa", zone))
 		return
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/tierml/tierml/internal/pattern"
 	"github.com/tierml/tierml/market"
 )
 
@@ -195,7 +195,7 @@ func (d *decoder) scalar(path string, n *yaml.Node, target reflect.Value, f fiel
 		if text, ok = d.substitute(path, n); !ok {
 			return
 		}
-	} else if reference.MatchString(text) && target.Kind() != reflect.String && target.Kind() != reflect.Interface {
+	} else if reference().MatchString(text) && target.Kind() != reflect.String && target.Kind() != reflect.Interface {
 		d.fault(path, n, "${NAME} is not replaced here", "write the value; docs/job.md lists the fields where it is replaced")
 		return
 	}
@@ -290,8 +290,8 @@ func kindOf(n *yaml.Node) string {
 }
 
 var (
-	reference = regexp.MustCompile(`\$\{([^}]*)\}`)
-	envName   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	reference = pattern.Of(`\$\{([^}]*)\}`)
+	envName   = pattern.Of(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
 // readCloud makes the block of the cloud that the file names, before anything is read into it.
@@ -319,7 +319,7 @@ func (d *decoder) readEnv(root *yaml.Node) {
 func (d *decoder) readVariable(key, content *yaml.Node) {
 	path := "env." + key.Value
 	switch {
-	case !envName.MatchString(key.Value):
+	case !envName().MatchString(key.Value):
 		d.fault(path, key, fmt.Sprintf("%q cannot name a variable", key.Value), "use letters, digits and _, not starting with a digit")
 	case content.Kind != yaml.ScalarNode || content.Anchor != "":
 		d.fault(path, content, "is "+kindOf(content)+" but should be one value", "write "+key.Value+": value")
@@ -343,7 +343,7 @@ func (d *decoder) readVariable(key, content *yaml.Node) {
 // substitute replaces ${NAME} by the value of env; ok is false after a mistake.
 func (d *decoder) substitute(path string, n *yaml.Node) (text string, ok bool) {
 	ok = true
-	text = reference.ReplaceAllStringFunc(n.Value, func(s string) string {
+	text = reference().ReplaceAllStringFunc(n.Value, func(s string) string {
 		name := s[2 : len(s)-1]
 		value, known := d.env[name]
 		if !known {

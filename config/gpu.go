@@ -3,11 +3,11 @@ package config
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/tierml/tierml/internal/pattern"
 	"github.com/tierml/tierml/internal/spelling"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/market/shapes"
@@ -45,8 +45,8 @@ func (j *Job) WantsGPUs() bool {
 }
 
 var (
-	gpuCount  = regexp.MustCompile(`^([0-9]+)(\+?)$`)
-	gpuMemory = regexp.MustCompile(`(?i)^([0-9]+(?:\.[0-9]+)?) ?([GT])i?B?\+?$`)
+	gpuCount  = pattern.Of(`^([0-9]+)(\+?)$`)
+	gpuMemory = pattern.Of(`(?i)^([0-9]+(?:\.[0-9]+)?) ?([GT])i?B?\+?$`)
 	gpuMark   = strings.NewReplacer("-", "", "_", "", " ", "")
 )
 
@@ -57,7 +57,7 @@ func parseGPU(s string) (GPU, *mistake) {
 	counted := false
 	for _, part := range strings.Split(s, ":") {
 		part = strings.TrimSpace(part)
-		count, memory := gpuCount.FindStringSubmatch(part), gpuMemory.FindStringSubmatch(part)
+		count, memory := gpuCount().FindStringSubmatch(part), gpuMemory().FindStringSubmatch(part)
 		switch {
 		case count != nil && !counted:
 			n, err := strconv.Atoi(count[1])
@@ -95,7 +95,7 @@ func (g GPU) named(word string) (GPU, *mistake) {
 		return g, nil
 	}
 	if i := strings.LastIndexByte(word, '-'); i > 0 && g.GB == 0 {
-		memory := gpuMemory.FindStringSubmatch(word[i+1:])
+		memory := gpuMemory().FindStringSubmatch(word[i+1:])
 		if model, known := modelOf(word[:i], models); known && memory != nil {
 			g.Model, g.GB = model, gigabytes(memory)
 			return g, nil

@@ -2,12 +2,12 @@ package config
 
 import (
 	"bytes"
-	"regexp"
 	"slices"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/tierml/tierml/internal/location"
+	"github.com/tierml/tierml/internal/pattern"
 )
 
 // Settings is the block of the installation as a file of its own, as Terraform prints it, without what is of the host on
@@ -37,7 +37,7 @@ func (j *Job) Settings() []byte {
 }
 
 // plainEndpoint is an address that a shell and systemd pass on as it is, in single quotes.
-var plainEndpoint = regexp.MustCompile(`^https?://[A-Za-z0-9._:\[\]-]+(/[A-Za-z0-9._~/-]*)?$`)
+var plainEndpoint = pattern.Of(`^https?://[A-Za-z0-9._:\[\]-]+(/[A-Za-z0-9._~/-]*)?$`)
 
 // Endpoints are the addresses of the cloud and of the store of checkpoints, where they are not the provider's own. Whoever starts a
 // job server with this job file allows them to the jobs that others send there.
@@ -54,7 +54,7 @@ func (j *Job) Endpoints() (out []string, err error) {
 		if address == "" || slices.Contains(out, address) {
 			continue
 		}
-		if _, plain := webAddress(address); !plain || !plainEndpoint.MatchString(address) {
+		if _, plain := webAddress(address); !plain || !plainEndpoint().MatchString(address) {
 			return nil, j.Fault(field, "names an endpoint that a job server cannot allow", "write https://HOST, with a port if there is one")
 		}
 		out = append(out, address)

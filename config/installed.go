@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"regexp"
 	"strings"
+
+	"github.com/tierml/tierml/internal/pattern"
 )
 
 // safeName is what may stand in a script without quotes.
-var safeName = regexp.MustCompile(`^[A-Za-z0-9:/._~%+=@-]+$`)
+var safeName = pattern.Of(`^[A-Za-z0-9:/._~%+=@-]+$`)
 
 // program checks where machines get the program from: over https, or from the provider's store.
 func (c *checker) program(path string, p Program, store string) {
@@ -18,7 +19,7 @@ func (c *checker) program(path string, p Program, store string) {
 		return // it is said that it is missing
 	}
 	u, err := url.Parse(p.URL)
-	if err != nil || u.Host == "" || u.Path == "" || !safeName.MatchString(p.URL) ||
+	if err != nil || u.Host == "" || u.Path == "" || !safeName().MatchString(p.URL) ||
 		u.Scheme != "https" && u.Scheme != store && !(u.Scheme == "http" && loopback(u.Hostname())) {
 		c.fault(path+".url", fmt.Sprintf("%q is no place to fetch a program from", p.URL), "write https://HOST/PATH or "+store+"://BUCKET/KEY")
 	}
@@ -28,7 +29,7 @@ func (c *checker) program(path string, p Program, store string) {
 }
 
 func (c *checker) region(path, region, example string) {
-	if region != "" && !safeName.MatchString(region) {
+	if region != "" && !safeName().MatchString(region) {
 		c.fault(path, fmt.Sprintf("%q is not a region", region), "write one such as "+example)
 	}
 }
@@ -40,7 +41,7 @@ func (c *checker) listen(path, address string) {
 	}
 	host, _, err := net.SplitHostPort(address)
 	ip := net.ParseIP(host)
-	if err != nil || ip == nil && !hostName.MatchString(host) {
+	if err != nil || ip == nil && !hostName().MatchString(host) {
 		c.fault(path, fmt.Sprintf("%q is not an address and a port", address), "write one such as 10.0.0.5:7071")
 	} else if ip.IsUnspecified() {
 		c.fault(path, address+" is every address: machines must know one", "write the one by which they reach this host")
@@ -48,7 +49,7 @@ func (c *checker) listen(path, address string) {
 }
 
 // hostName is one that is no misspelt address: its last part begins with a letter.
-var hostName = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?\.)*[A-Za-z]([A-Za-z0-9-]*[A-Za-z0-9])?$`)
+var hostName = pattern.Of(`^([A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?\.)*[A-Za-z]([A-Za-z0-9-]*[A-Za-z0-9])?$`)
 
 func loopback(host string) bool {
 	ip := net.ParseIP(host)

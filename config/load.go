@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +15,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/tierml/tierml/internal/pattern"
 	"github.com/tierml/tierml/internal/plainfile"
 )
 
@@ -154,7 +154,7 @@ func document(path string, text []byte) (*yaml.Node, error) {
 	return root, nil
 }
 
-var yamlLine = regexp.MustCompile(`^yaml: (?:line ([0-9]+): )?(.*)$`)
+var yamlLine = pattern.Of(`^yaml: (?:line ([0-9]+): )?(.*)$`)
 
 // syntaxFault puts the YAML library's words into our form and adds what usually lies behind them.
 func syntaxFault(path string, text []byte, err error) error {
@@ -164,7 +164,7 @@ func syntaxFault(path string, text []byte, err error) error {
 		}
 	}
 	line, words := 1, err.Error()
-	if m := yamlLine.FindStringSubmatch(words); m != nil {
+	if m := yamlLine().FindStringSubmatch(words); m != nil {
 		words = m[2]
 		if n, err := strconv.Atoi(m[1]); err == nil {
 			line = n

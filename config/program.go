@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/internal/pattern"
 	"github.com/tierml/tierml/program/filenames"
 )
 
@@ -178,25 +179,25 @@ func (c *checker) userProgram() {
 }
 
 // imageName is the form of an image's name. It cannot be taken for an option.
-var imageName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`)
+var imageName = pattern.Of(`^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`)
 
 func (c *checker) image() {
 	j := c.job
 	j.Image = strings.TrimPrefix(j.Image, "docker:") // as SkyPilot has it
-	if c.written("image") && !imageName.MatchString(j.Image) {
+	if c.written("image") && !imageName().MatchString(j.Image) {
 		c.fault("image", fmt.Sprintf("%q cannot name a container image", j.Image), "write a name such as python:3.12-slim, or registry.example.com/team/train:7")
 	}
 }
 
 // ownVariables are those that machines set for programs.
-var ownVariables = regexp.MustCompile(`^(TIERML_.*|RANK|WORLD_SIZE|LOCAL_RANK|MASTER_ADDR|MASTER_PORT|NODE_RANK|NNODES)$`)
+var ownVariables = pattern.Of(`^(TIERML_.*|RANK|WORLD_SIZE|LOCAL_RANK|MASTER_ADDR|MASTER_PORT|NODE_RANK|NNODES)$`)
 
 // variable checks a name that programs are to have in their environment.
 func (c *checker) variable(field, name string) {
 	switch {
-	case !envName.MatchString(name):
+	case !envName().MatchString(name):
 		c.fault(field, fmt.Sprintf("%q cannot name a variable", name), "use letters, digits and _, not starting with a digit")
-	case ownVariables.MatchString(name):
+	case ownVariables().MatchString(name):
 		c.fault(field, name+" is set by TierML", "choose another name: docs/programs.md lists those that programs have")
 	}
 }

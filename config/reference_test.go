@@ -418,7 +418,7 @@ func refuses(t *testing.T, path, line string) (faults Faults) {
 	_, err = parse(filepath.Join("testdata", "good.yaml"), file.Bytes(), noEnvironment)
 	if all, ok := errors.AsType[Faults](err); ok {
 		for _, f := range all {
-			if listIndex.ReplaceAllString(f.Field, "[]") == path {
+			if listIndex().ReplaceAllString(f.Field, "[]") == path {
 				faults = append(faults, f)
 			}
 		}

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"time"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/tierml/tierml/internal/pattern"
 	"github.com/tierml/tierml/market"
 )
 
@@ -105,12 +105,12 @@ func formatScalar(v reflect.Value) string {
 }
 
 // plainDecimal is a number that JSON and YAML write alike.
-var plainDecimal = regexp.MustCompile(`^(0|[1-9][0-9]*)(\.[0-9]+)?$`)
+var plainDecimal = pattern.Of(`^(0|[1-9][0-9]*)(\.[0-9]+)?$`)
 
 // scalarNode leaves numbers, true, false and times plain, and quotes what YAML would not take for text.
 func scalarNode(s string) *yaml.Node {
 	n := textNode(s)
-	if _, m := parseTime(s); m == nil || plainDecimal.MatchString(s) || s == "true" || s == "false" {
+	if _, m := parseTime(s); m == nil || plainDecimal().MatchString(s) || s == "true" || s == "false" {
 		n.Tag = ""
 	}
 	return n

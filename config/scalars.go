@@ -3,11 +3,11 @@ package config
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/tierml/tierml/internal/pattern"
 	"github.com/tierml/tierml/market"
 )
 
@@ -126,10 +126,10 @@ var unitWords = map[string]string{
 }
 
 var (
-	decimalComma = regexp.MustCompile(`^[0-9]+,[0-9]{1,2}$`)
-	plainNumber  = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?$`)
-	durationPart = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?)(ms|us|µs|ns|w|d|h|m|s)`)
-	numberWord   = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?) *([A-Za-z]+)$`)
+	decimalComma = pattern.Of(`^[0-9]+,[0-9]{1,2}$`)
+	plainNumber  = pattern.Of(`^[0-9]+(\.[0-9]+)?$`)
+	durationPart = pattern.Of(`^([0-9]+(?:\.[0-9]+)?)(ms|us|µs|ns|w|d|h|m|s)`)
+	numberWord   = pattern.Of(`^([0-9]+(?:\.[0-9]+)?) *([A-Za-z]+)$`)
 )
 
 // parseDuration reads "10s", "1h30m", "2d".
@@ -138,10 +138,10 @@ func parseDuration(s string) (time.Duration, *mistake) {
 	if s == "0" {
 		return 0, nil
 	}
-	if plainNumber.MatchString(s) {
+	if plainNumber().MatchString(s) {
 		return 0, wrong(fmt.Sprintf("write %ss, %sm or %sh", s, s, s), "%q has no unit", s)
 	}
-	if m := numberWord.FindStringSubmatch(s); m != nil {
+	if m := numberWord().FindStringSubmatch(s); m != nil {
 		if unit, ok := unitWords[m[2]]; ok {
 			return 0, wrong("write "+m[1]+unit, "%q is not a duration", s)
 		}
@@ -151,7 +151,7 @@ func parseDuration(s string) (time.Duration, *mistake) {
 	}
 	var total float64
 	for rest := s; ; {
-		m := durationPart.FindStringSubmatch(rest)
+		m := durationPart().FindStringSubmatch(rest)
 		if m == nil {
 			return 0, wrong(forms, "%q is not a duration", s)
 		}
@@ -190,13 +190,13 @@ func parseUSD(s string) (market.USD, *mistake) {
 	switch {
 	case strings.HasPrefix(s, "-") || strings.HasPrefix(digits, "-"):
 		return 0, wrong(forms, "%q is below zero", s)
-	case decimalComma.MatchString(digits):
+	case decimalComma().MatchString(digits):
 		return 0, wrong("write $"+strings.Replace(digits, ",", ".", 1), "%q has a comma", s)
 	case strings.Contains(digits, ","):
 		return 0, wrong("write $"+strings.ReplaceAll(digits, ",", ""), "%q has a comma", s)
 	case strings.ContainsAny(s, "€£¥"):
 		return 0, wrong(forms, "%q is not in US dollars", s)
-	case !plainNumber.MatchString(digits):
+	case !plainNumber().MatchString(digits):
 		return 0, wrong(forms, "%q is not an amount of money", s)
 	}
 	whole, fraction, _ := strings.Cut(digits, ".")
@@ -231,15 +231,15 @@ func parseTime(s string) (time.Time, *mistake) {
 	return time.Time{}, wrong("write it as in 2014-04-01T00:00:00Z (RFC 3339)", "%q is not a time", s)
 }
 
-var memoryForm = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?) ?([KMGTkmgt]i?[Bb]?)(\+?)$`)
+var memoryForm = pattern.Of(`^([0-9]+(?:\.[0-9]+)?) ?([KMGTkmgt]i?[Bb]?)(\+?)$`)
 
 // parseMemory reads "8GB", "7.5GB+", "512MB". GB and MB are powers of 2, as in the providers' own lists.
 func parseMemory(s string) (Memory, *mistake) {
 	const forms = "write it as in 8GB, 7.5GB+ (at least) or 512MB"
-	if bare := strings.TrimSuffix(s, "+"); plainNumber.MatchString(bare) {
+	if bare := strings.TrimSuffix(s, "+"); plainNumber().MatchString(bare) {
 		return Memory{}, wrong(fmt.Sprintf("write %sGB%s", bare, s[len(bare):]), "%q has no unit", s)
 	}
-	m := memoryForm.FindStringSubmatch(s)
+	m := memoryForm().FindStringSubmatch(s)
 	if m == nil {
 		return Memory{}, wrong(forms, "%q is not an amount of memory", s)
 	}
@@ -268,11 +268,11 @@ func parseCPUs(s string) (CPUs, *mistake) {
 	return CPUs{Count: n, OrMore: strings.HasSuffix(s, "+")}, nil
 }
 
-var rateForm = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?)([kKMG]?)$`)
+var rateForm = pattern.Of(`^([0-9]+(?:\.[0-9]+)?)([kKMG]?)$`)
 
 // parseRate reads "400k", "1.5M", "400000".
 func parseRate(s string) (Rate, *mistake) {
-	m := rateForm.FindStringSubmatch(s)
+	m := rateForm().FindStringSubmatch(s)
 	if m == nil {
 		return 0, wrong("write floating-point operations per second, such as 400k, 1.5M or 2G", "%q is not a rate", s)
 	}
@@ -284,12 +284,12 @@ func parseRate(s string) (Rate, *mistake) {
 	return Rate(number), nil
 }
 
-var bandwidthForm = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?) ?([kMG])(bit/s|bps|B/s)$`)
+var bandwidthForm = pattern.Of(`^([0-9]+(?:\.[0-9]+)?) ?([kMG])(bit/s|bps|B/s)$`)
 
 // parseBandwidth reads "1Gbit/s", "80Mbps", "10MB/s".
 func parseBandwidth(s string) (Bandwidth, *mistake) {
 	const forms = "write what the link carries in one direction, such as 1Gbit/s, 80Mbit/s or 10MB/s"
-	m := bandwidthForm.FindStringSubmatch(s)
+	m := bandwidthForm().FindStringSubmatch(s)
 	if m == nil {
 		return 0, wrong(forms, "%q is not a bandwidth", s)
 	}
@@ -325,7 +325,7 @@ func parseBool(s string) (bool, *mistake) {
 func parseInt(s string) (int, *mistake) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	switch {
-	case err != nil && plainNumber.MatchString(s) && !strings.Contains(s, "."), err == nil && n > math.MaxInt32:
+	case err != nil && plainNumber().MatchString(s) && !strings.Contains(s, "."), err == nil && n > math.MaxInt32:
 		return 0, wrong("write at most "+strconv.Itoa(math.MaxInt32), "%q is too large", s)
 	case err != nil:
 		return 0, wrong("write digits alone, such as 16", "%q is not a whole number", s)
@@ -346,7 +346,7 @@ func parseUint(s string) (uint64, *mistake) {
 
 // parseNumber reads numbers from 0, with or without a fraction.
 func parseNumber(s string) (float64, *mistake) {
-	if rest, ok := strings.CutSuffix(s, "%"); ok && plainNumber.MatchString(rest) {
+	if rest, ok := strings.CutSuffix(s, "%"); ok && plainNumber().MatchString(rest) {
 		percent, _ := strconv.ParseFloat(rest, 64)
 		return 0, wrong("write "+strconv.FormatFloat(percent/100, 'f', -1, 64), "%q is a percentage", s)
 	}

@@ -3,12 +3,12 @@ package config
 import (
 	"fmt"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/tierml/tierml/internal/pattern"
 	"github.com/tierml/tierml/internal/spelling"
 )
 
@@ -62,11 +62,11 @@ var examples = map[string]string{
 	"for": "for: 1h", "of": "of: c3.xlarge", "boot": "boot: 500ms", "notice": "notice: 4s",
 }
 
-var listIndex = regexp.MustCompile(`\[[0-9]+\]`)
+var listIndex = pattern.Of(`\[[0-9]+\]`)
 
 // example shows how a field is written, the field itself included.
 func example(path string) string {
-	path = listIndex.ReplaceAllString(path, "[]")
+	path = listIndex().ReplaceAllString(path, "[]")
 	if text, ok := exampleOf(path); ok {
 		return text
 	}

@@ -56,7 +56,7 @@ func (c *checker) controller(path string, k *Controller, kind string) {
 		}
 	}
 	for _, f := range []struct{ name, value string }{{"instance", k.Instance}, {"zone", k.Zone}, {"role", k.Role}} {
-		if f.value != "" && (!safeName.MatchString(f.value) || strings.HasPrefix(f.value, "-")) { // it becomes a word of a command
+		if f.value != "" && (!safeName().MatchString(f.value) || strings.HasPrefix(f.value, "-")) { // it becomes a word of a command
 			c.fault(path+"."+f.name, fmt.Sprintf("%q is not a name", f.value), "write what terraform prints")
 		}
 	}

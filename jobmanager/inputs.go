@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 
@@ -18,6 +17,7 @@ import (
 
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/access"
+	"github.com/tierml/tierml/internal/pattern"
 	"github.com/tierml/tierml/jobmanager/call"
 )
 
@@ -26,9 +26,9 @@ import (
 const inputsDir = "inputs"
 
 var (
-	sumText   = regexp.MustCompile(`^[0-9a-f]{64}$`)
-	sumInText = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
-	nameText  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,199}$`)
+	sumText   = pattern.Of(`^[0-9a-f]{64}$`)
+	sumInText = pattern.Of(`\b[0-9a-f]{64}\b`)
+	nameText  = pattern.Of(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,199}$`)
 )
 
 // inputs are the files that clients have uploaded.
@@ -39,7 +39,7 @@ type inputs struct {
 
 // path is where an uploaded file is. Nothing that a client says leaves the directory.
 func (in *inputs) path(sum, name string) (string, error) {
-	if !sumText.MatchString(sum) || !nameText.MatchString(name) {
+	if !sumText().MatchString(sum) || !nameText().MatchString(name) {
 		return "", refuse(http.StatusBadRequest, "an input is named by its SHA-256 in hexadecimal digits and a plain file name")
 	}
 	return filepath.Join(in.dir, sum, name), nil

@@ -6,16 +6,16 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 
+	"github.com/tierml/tierml/internal/pattern"
 	"github.com/tierml/tierml/jobrun"
 	"github.com/tierml/tierml/program/mirror"
 	"github.com/tierml/tierml/program/pack"
 )
 
 var (
-	programName  = regexp.MustCompile(`^(rank|task)-[0-9]{1,9}$`)
-	manifestName = regexp.MustCompile(`^[0-9]{1,20}-[0-9]{1,20}$`)
+	programName  = pattern.Of(`^(rank|task)-[0-9]{1,9}$`)
+	manifestName = pattern.Of(`^[0-9]{1,20}-[0-9]{1,20}$`)
 )
 
 // serveState returns the saved state of a program, packed, as its manifest has it.
@@ -25,7 +25,7 @@ func (m *Manager) serveState(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	program, manifest := r.PathValue("program"), r.FormValue("manifest")
-	if !programName.MatchString(program) || !manifestName.MatchString(manifest) {
+	if !programName().MatchString(program) || !manifestName().MatchString(manifest) {
 		return refuse(http.StatusBadRequest, "a state is that of a program such as rank-0, with ?manifest= as the journal's line program-saved names it")
 	}
 	state, err := jobrun.ReadState(dir)

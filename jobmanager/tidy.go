@@ -55,7 +55,7 @@ func (in *inputs) removeUnneeded(keep time.Duration, needed func() (map[string]b
 	before := in.cfg.Now().Add(-keep)
 	for _, f := range folders {
 		info, err := f.Info()
-		if err != nil || !f.IsDir() || !sumText.MatchString(f.Name()) || named[f.Name()] || info.ModTime().After(before) {
+		if err != nil || !f.IsDir() || !sumText().MatchString(f.Name()) || named[f.Name()] || info.ModTime().After(before) {
 			continue // what is not of inputs is not ours
 		}
 		if err := os.RemoveAll(filepath.Join(in.dir, f.Name())); err != nil {
@@ -98,7 +98,7 @@ func (m *Manager) neededInputs() (map[string]bool, error) {
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return nil, fmt.Errorf("finding the inputs that %s needs: %w", r.Name(), err)
 			}
-			for _, sum := range sumInText.FindAllString(string(text), -1) { // also what is no input: nothing is lost by that
+			for _, sum := range sumInText().FindAllString(string(text), -1) { // also what is no input: nothing is lost by that
 				needed[sum] = true
 			}
 		}

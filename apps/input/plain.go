@@ -5,16 +5,16 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"regexp"
 
 	"github.com/tierml/tierml/internal/decompress"
+	"github.com/tierml/tierml/internal/pattern"
 )
 
 // ErrJSON refuses JSON, a file of lines too.
 var ErrJSON = errors.New("it is JSON: write it as CSV, with the names in the first line")
 
 // json is the beginning of a list or an object; no header or number of the other formats begins so.
-var json = regexp.MustCompile(`^(\x{feff})?\s*[{\[]\s*["{\[\]}]`)
+var json = pattern.Of(`^(\x{feff})?\s*[{\[]\s*["{\[\]}]`)
 
 // look is how much of a text shows what it is.
 const look = 64 << 10
@@ -33,7 +33,7 @@ func Plain(r io.Reader) (io.ReadCloser, error) {
 	}
 	text := bytes.IndexByte(first, 0) < 0
 	switch {
-	case json.Match(first):
+	case json().Match(first):
 		return nil, errors.Join(ErrJSON, plain.Close())
 	case text && bytes.IndexByte(first, '\r') >= 0 && bytes.IndexByte(first, '\n') < 0:
 		return opened{carriageReturns{in}, plain}, nil

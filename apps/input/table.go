@@ -7,10 +7,11 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tierml/tierml/internal/pattern"
 )
 
 // Table is a CSV file with a header, column by column. All columns have the same length.
@@ -189,18 +190,18 @@ func (c *columnReader) parse(field string) (value float32, reason string) {
 }
 
 // separated is a number with a decimal comma, or with separators of thousands.
-var separated = regexp.MustCompile(`^[+-]?([0-9]+,[0-9]+|[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?|[0-9]{1,3}(\.[0-9]{3})+,[0-9]+)$`)
+var separated = pattern.Of(`^[+-]?([0-9]+,[0-9]+|[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?|[0-9]{1,3}(\.[0-9]{3})+,[0-9]+)$`)
 
 // signed is a number with the sign of a currency before it, or with a percent sign behind it.
-var signed = regexp.MustCompile(`^([+-]?\p{Sc} ?[0-9][0-9.,]*|[+-]?[0-9][0-9.,]* ?%)$`)
+var signed = pattern.Of(`^([+-]?\p{Sc} ?[0-9][0-9.,]*|[+-]?[0-9][0-9.,]* ?%)$`)
 
 func (c *columnReader) word(field string) (value float32, reason string) {
 	place, known := c.places[field]
 	if !known {
 		switch {
-		case separated.MatchString(field):
+		case separated().MatchString(field):
 			return 0, fmt.Sprintf("%q is written with a comma: write numbers as 1234.5", field)
-		case signed.MatchString(field):
+		case signed().MatchString(field):
 			return 0, fmt.Sprintf("%q has a sign of money or of a share: write numbers as 1234.5", field)
 		case strings.IndexByte(field, 0) >= 0:
 			return 0, fmt.Sprintf("%q has a zero byte: the file is damaged, or not text", field)

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
+	"github.com/tierml/tierml/cmd/tierml/internal/start"
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/progress"
@@ -116,7 +117,10 @@ New here? Run the examples below in order. They cost nothing: machines are proce
 		SilenceUsage:  true, // an error says what to write instead
 		Args:          cobra.NoArgs,
 
-		PersistentPreRunE: takeSettings,
+		PersistentPreRunE: func(cmd *cobra.Command, args []string) error {
+			defer start.Done()
+			return takeSettings(cmd, args)
+		},
 
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

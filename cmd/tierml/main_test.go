@@ -11,12 +11,15 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/tierml/tierml/cmd/tierml/internal/start"
 )
 
 var update = flag.Bool("update", false, "rewrite golden texts in testdata/script")
 
 // TestMain lets scripts run this program as `tierml`.
 func TestMain(m *testing.M) {
+	start.Done()
 	if len(os.Args) == 5 && os.Args[1] == "play-tunnel" {
 		os.Exit(playTunnel(os.Args[3], os.Args[4]))
 	}

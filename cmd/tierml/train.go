@@ -45,6 +45,10 @@ Ctrl-C saves the model as it is.`,
   tierml train job.yaml --model model.safetensors --until-loss 0.92 --max-time 10m`,
 		Args: oneJobFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if os.Getenv("GOGC") == "" {
+				debug.SetGCPercent(garbageWhileSmall)
+				heap.Tune()
+			}
 			if err := o.check(); err != nil {
 				return usageError{err}
 			}
@@ -123,10 +127,6 @@ func train(ctx context.Context, o trainOptions, job *config.Job, out, errOut io.
 		return err
 	}
 	defer func() { err = errors.Join(err, place.close()) }()
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(garbageWhileSmall)
-		heap.Tune()
-	}
 	open := func(id ps.Split) (io.ReadCloser, error) { return splitdir.Open(place.splits, id) }
 	splits := splitmem.NewSpill(splitsInMemory, splitdir.CreateTemporary(place.splits), open)
 	program, dataset, err := prepare(ctx, job, splits.Create)

@@ -11,6 +11,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/tierml/tierml/cost"
@@ -27,7 +28,9 @@ var pageText string
 //go:embed style.css
 var Style string
 
-var page = template.Must(template.New("page").Funcs(template.FuncMap{
+var page = sync.OnceValue(func() *template.Template { return template.Must(template.New("page").Funcs(functions).Parse(pageText)) })
+
+var functions = template.FuncMap{
 	"cents":   market.USD.Cents,
 	"pool":    words.Pool,
 	"kind":    words.Type,
@@ -53,7 +56,7 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"wall": func(r cost.Run) string {
 		return time.Duration(r.Seconds / r.Speed * float64(time.Second)).Round(time.Second).String()
 	},
-}).Parse(pageText))
+}
 
 // Live is what a dashboard's page of a run has beside its report: where the run stands now. A script puts the page's
 // content anew every Refresh; without scripts the page does not update.
@@ -244,7 +247,7 @@ func WriteLive(w io.Writer, r *cost.Report, live *Live) error {
 	v.addFigure("pace", paceChart(r), false, "")
 	v.addFigure("improvement", improvementChart(r), false, "")
 	var b bytes.Buffer // so that an error leaves no half a page
-	if err := page.Execute(&b, v); err != nil {
+	if err := page().Execute(&b, v); err != nil {
 		return fmt.Errorf("rendering the report: %w", err)
 	}
 	if _, err := w.Write(b.Bytes()); err != nil {

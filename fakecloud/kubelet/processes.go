@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +17,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/tierml/tierml/internal/pattern"
 )
 
 // Nothing is a Runtime whose pods do nothing until they are ended.
@@ -63,7 +64,7 @@ func (p Processes) Start(ctx context.Context, pod *corev1.Pod) (Process, error) 
 		if v.ValueFrom != nil && v.ValueFrom.FieldRef != nil && v.ValueFrom.FieldRef.FieldPath == "metadata.name" {
 			value = pod.Name
 		}
-		values[v.Name] = variable.ReplaceAllStringFunc(value, func(of string) string { return cmp.Or(values[of[2:len(of)-1]], of) })
+		values[v.Name] = variable().ReplaceAllStringFunc(value, func(of string) string { return cmp.Or(values[of[2:len(of)-1]], of) })
 		cmd.Env = append(cmd.Env, v.Name+"="+values[v.Name])
 	}
 	cmd.Args = slices.Concat(c.Command, c.Args)
@@ -91,7 +92,7 @@ func (p Processes) Start(ctx context.Context, pod *corev1.Pod) (Process, error) 
 }
 
 // variable is one that Kubernetes expands in others' values.
-var variable = regexp.MustCompile(`\$\([A-Za-z_][A-Za-z0-9_]*\)`)
+var variable = pattern.Of(`\$\([A-Za-z_][A-Za-z0-9_]*\)`)
 
 // replacePaths puts where things are on this host in place of where they would be in the pod.
 func (p Processes) replacePaths(cmd *exec.Cmd, mounted map[string]string) {

@@ -4,17 +4,17 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
-	"regexp"
 	"time"
 
 	"github.com/tierml/tierml/internal/access"
+	"github.com/tierml/tierml/internal/pattern"
 )
 
 // tokenWithin is how long the command may take: it logs in to a machine.
 const tokenWithin = 2 * time.Minute
 
 // tokenText is a token as access.Random makes it, among what a session says beside it.
-var tokenText = regexp.MustCompile(`(?m)^\s*([A-Z2-7]{26})\s*$`)
+var tokenText = pattern.Of(`(?m)^\s*([A-Z2-7]{26})\s*$`)
 
 // ReadToken has the job server's machine print the token. What the command says is not kept, and in no error: the token
 // would be in it.
@@ -44,7 +44,7 @@ func ReadToken(ctx context.Context, p Place) (access.Token, error) {
 			ended = true
 		case <-time.After(lookEvery):
 		}
-		if found := tokenText.FindStringSubmatch(c.said.String()); found != nil { // a session may stay open after it
+		if found := tokenText().FindStringSubmatch(c.said.String()); found != nil { // a session may stay open after it
 			return access.Parse(found[1])
 		}
 		if ended {

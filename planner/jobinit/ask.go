@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"github.com/tierml/tierml/apps/input"
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/location"
+	"github.com/tierml/tierml/internal/pattern"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/planner"
 	"github.com/tierml/tierml/planner/local"
@@ -370,11 +370,11 @@ func (d *Dialogue) settings(w *Wanted) error {
 	return nil
 }
 
-var regionLine = regexp.MustCompile(`(?m)^\s+"?region"?:\s*"?([a-z0-9-]+)"?\s*$`)
+var regionLine = pattern.Of(`(?m)^\s+"?region"?:\s*"?([a-z0-9-]+)"?\s*$`)
 
 // regionOf finds the region in an installation's settings.
 func regionOf(settings string) string {
-	if m := regionLine.FindStringSubmatch(settings); m != nil {
+	if m := regionLine().FindStringSubmatch(settings); m != nil {
 		return m[1]
 	}
 	return ""
@@ -444,10 +444,10 @@ func among(names []string) func(string) error {
 	}
 }
 
-var jobName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]{0,62}$`)
+var jobName = pattern.Of(`^[A-Za-z0-9][A-Za-z0-9-]{0,62}$`)
 
 func name(text string) error {
-	if !jobName.MatchString(text) {
+	if !jobName().MatchString(text) {
 		return fmt.Errorf("%q cannot be a name; use letters, digits and dashes", text)
 	}
 	return nil
@@ -477,12 +477,12 @@ func firstOf(paths ...string) string {
 	return ""
 }
 
-var notInNames = regexp.MustCompile(`[^A-Za-z0-9]+`)
+var notInNames = pattern.Of(`[^A-Za-z0-9]+`)
 
 // nameOf makes a name of a data file's.
 func nameOf(data string) string {
 	base, _, _ := strings.Cut(filepath.Base(strings.TrimPrefix(data, "docword.")), ".")
-	base = strings.Trim(notInNames.ReplaceAllString(base, "-"), "-")
+	base = strings.Trim(notInNames().ReplaceAllString(base, "-"), "-")
 	if name(base) != nil {
 		return "job"
 	}

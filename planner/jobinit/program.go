@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tierml/tierml/internal/pattern"
 )
 
 // Program is a program of the user's own, as far as its files show. Everything in it is a proposal.
@@ -116,31 +118,31 @@ func installs(folder string) string {
 }
 
 var (
-	callsUs = regexp.MustCompile(`(?m)^\s*(import tierml\b|from tierml import)`)
-	keeps   = regexp.MustCompile(`\btierml\.keep\(|TIERML_STATE|\btierml\.state\(`)
+	callsUs = pattern.Of(`(?m)^\s*(import tierml\b|from tierml import)`)
+	keeps   = pattern.Of(`\btierml\.keep\(|TIERML_STATE|\btierml\.state\(`)
 	// A folder of checkpoints: given to a parameter or an option of such a name, or called so.
-	folderGiven  = regexp.MustCompile(`(?:output|checkpoint|ckpt|save)[-_]?(?:dir|path|folder)\s*["']?\s*[,=:][^"'\n]*["'](?:\./)?([A-Za-z0-9_][A-Za-z0-9_.-]*)(?:/[^"']*)?["']`)
-	folderCalled = regexp.MustCompile(`["'](?:\./)?((?:checkpoint|ckpt)s?)(?:/[^"']*)?["']`)
-	folderInBash = regexp.MustCompile(`(?:--(?:output|checkpoint|ckpt|save)[-_](?:dir|path)[ =]|mkdir -p )(?:\./)?([A-Za-z0-9_][A-Za-z0-9_.-]*)`)
+	folderGiven  = pattern.Of(`(?:output|checkpoint|ckpt|save)[-_]?(?:dir|path|folder)\s*["']?\s*[,=:][^"'\n]*["'](?:\./)?([A-Za-z0-9_][A-Za-z0-9_.-]*)(?:/[^"']*)?["']`)
+	folderCalled = pattern.Of(`["'](?:\./)?((?:checkpoint|ckpt)s?)(?:/[^"']*)?["']`)
+	folderInBash = pattern.Of(`(?:--(?:output|checkpoint|ckpt|save)[-_](?:dir|path)[ =]|mkdir -p )(?:\./)?([A-Za-z0-9_][A-Za-z0-9_.-]*)`)
 	// A line that is printed with the number of a step.
-	printed = regexp.MustCompile(`(?i)(?:print|info|echo|write)\b[^\n]*?\b(step|epoch|iteration|iter|round)(["']?\s*[:=#]?\s*)(?:\{|["']\s*,|%d|\$)`)
-	stepsOf = regexp.MustCompile(`(?i)(?:for\s+\w*(?:step|epoch|iter|i)\w*\s+in\s+(?:range|trange)\(\s*(?:\w+\s*,\s*)?(\d+)\s*\)|(?:max_steps|num_steps|total_steps|num_epochs|epochs|steps)["']?\s*(?:=|,[^\n]*default\s*=)\s*(\d+)\b)`)
+	printed = pattern.Of(`(?i)(?:print|info|echo|write)\b[^\n]*?\b(step|epoch|iteration|iter|round)(["']?\s*[:=#]?\s*)(?:\{|["']\s*,|%d|\$)`)
+	stepsOf = pattern.Of(`(?i)(?:for\s+\w*(?:step|epoch|iter|i)\w*\s+in\s+(?:range|trange)\(\s*(?:\w+\s*,\s*)?(\d+)\s*\)|(?:max_steps|num_steps|total_steps|num_epochs|epochs|steps)["']?\s*(?:=|,[^\n]*default\s*=)\s*(\d+)\b)`)
 )
 
 // read finds in a script's text where its state is and how it says how far it is.
 func (p *Program) read(text string) {
-	p.Calls = callsUs.MatchString(text)
-	if keeps.MatchString(text) {
+	p.Calls = callsUs().MatchString(text)
+	if keeps().MatchString(text) {
 		p.State = "ckpt"
 	}
-	for _, pattern := range []*regexp.Regexp{folderGiven, folderCalled, folderInBash} {
-		if m := pattern.FindStringSubmatch(text); m != nil && p.State == "" {
+	for _, folder := range []*regexp.Regexp{folderGiven(), folderCalled(), folderInBash()} {
+		if m := folder.FindStringSubmatch(text); m != nil && p.State == "" {
 			p.State = m[1]
 		}
 	}
-	if m := printed.FindStringSubmatch(text); m != nil && !strings.Contains(text, "tierml.progress(") {
+	if m := printed().FindStringSubmatch(text); m != nil && !strings.Contains(text, "tierml.progress(") {
 		p.Line = "(?i)" + strings.ToLower(m[1]) + `\W*(\d+)`
-		for _, of := range stepsOf.FindAllStringSubmatch(text, -1) {
+		for _, of := range stepsOf().FindAllStringSubmatch(text, -1) {
 			if n, err := strconv.Atoi(cmp.Or(of[1], of[2])); err == nil && n > 0 {
 				p.Of = of[1] + of[2]
 				break
@@ -151,13 +153,13 @@ func (p *Program) read(text string) {
 
 // shellWord quotes a name where a shell needs it.
 func shellWord(name string) string {
-	if plainWord.MatchString(name) {
+	if plainWord().MatchString(name) {
 		return name
 	}
 	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
 }
 
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./-]+$`)
+var plainWord = pattern.Of(`^[A-Za-z0-9_./-]+$`)
 
 // program asks for what the files do not show.
 func (d *Dialogue) program(w *Wanted) error {

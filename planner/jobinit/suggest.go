@@ -7,13 +7,13 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/tierml/tierml/apps/input"
+	"github.com/tierml/tierml/internal/pattern"
 	"github.com/tierml/tierml/internal/stopping"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/planner"
@@ -172,9 +172,9 @@ func AppOf(path string) string {
 }
 
 var (
-	rating  = regexp.MustCompile(`^(user,item,rating|\d+(\t|::)\d+(\t|::)-?[0-9.]+((\t|::)\d+)?)$`)
-	sparse  = regexp.MustCompile(`^([+-]?[0-9.eE+-]+)( \d+:\S+)+$`)
-	numeral = regexp.MustCompile(`^[+-]?[0-9.eE+-]+$`)
+	rating  = pattern.Of(`^(user,item,rating|\d+(\t|::)\d+(\t|::)-?[0-9.]+((\t|::)\d+)?)$`)
+	sparse  = pattern.Of(`^([+-]?[0-9.eE+-]+)( \d+:\S+)+$`)
+	numeral = pattern.Of(`^[+-]?[0-9.eE+-]+$`)
 )
 
 // looked is how many lines show what a file is: enough to meet each of a few classes, also where they are sorted.
@@ -202,11 +202,11 @@ func appOfLines(r io.Reader) string {
 		switch {
 		case n < 2 && strings.HasPrefix(line, "\x00\x00\x08"): // images
 			return "mlr"
-		case rating.MatchString(line):
+		case rating().MatchString(line):
 			return "mf"
-		case sparse.MatchString(line):
-			targets = append(targets, sparse.FindStringSubmatch(line)[1])
-		case n == 0 && len(fields) > 1 && !numeral.MatchString(fields[0]):
+		case sparse().MatchString(line):
+			targets = append(targets, sparse().FindStringSubmatch(line)[1])
+		case n == 0 && len(fields) > 1 && !numeral().MatchString(fields[0]):
 			column = targetOf(fields)
 		case column >= 0 && column < len(fields):
 			targets = append(targets, strings.TrimSpace(fields[column]))
@@ -231,7 +231,7 @@ func appOfTargets(targets []string) string {
 	least, most := math.Inf(1), math.Inf(-1)
 	for _, t := range targets {
 		different[t] = true
-		words = words || !numeral.MatchString(t)
+		words = words || !numeral().MatchString(t)
 		v, err := strconv.ParseFloat(t, 64)
 		fractions = fractions || err == nil && v != math.Trunc(v)
 		least, most = min(least, v), max(most, v)

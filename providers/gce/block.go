@@ -2,12 +2,12 @@ package gce
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/internal/pattern"
 )
 
 // Name is the provider's word in job files and pools.
@@ -91,7 +91,7 @@ var Terms = config.Provider{
 const longestNotice = 2 * time.Minute
 
 // label is a label's value, or a name of a project, type or tag.
-var label = regexp.MustCompile(`^[a-z0-9_-]{1,63}$`)
+var label = pattern.Of(`^[a-z0-9_-]{1,63}$`)
 
 // Check is of what only Compute Engine has.
 func (b *Block) Check(c *config.Checker) {
@@ -131,12 +131,12 @@ func checkGPUs(c *config.Checker) {
 
 // checkLabels checks what becomes a label, or a part of a name.
 func (b *Block) checkLabels(c *config.Checker) {
-	if b.Owner != "" && !label.MatchString(b.Owner) {
+	if b.Owner != "" && !label().MatchString(b.Owner) {
 		c.Fault("owner", fmt.Sprintf("%q cannot be a label", b.Owner), "write small letters, digits, dashes and underscores")
 	}
 	for name, value := range b.Labels {
 		switch {
-		case !label.MatchString(name) || name[0] < 'a' || name[0] > 'z' || value != "" && !label.MatchString(value):
+		case !label().MatchString(name) || name[0] < 'a' || name[0] > 'z' || value != "" && !label().MatchString(value):
 			c.Fault("labels", fmt.Sprintf("%q: %q cannot be a label", name, value), "write small letters, digits, dashes and underscores, a letter first")
 		case strings.HasPrefix(name, "tierml-"):
 			c.Fault("labels", fmt.Sprintf("%q is one of TierML's own", name), "choose another name")

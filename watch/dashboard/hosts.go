@@ -109,7 +109,7 @@ func (b *Board) hostsPage(w http.ResponseWriter, r *http.Request) {
 			return nil, err
 		}
 		var text bytes.Buffer
-		err = pages.ExecuteTemplate(&text, "hosts.html", struct {
+		err = pages().ExecuteTemplate(&text, "hosts.html", struct {
 			frame
 			Views []shared.View
 		}{newFrame(true), views})

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/tierml/tierml/cost/page"
@@ -24,7 +25,11 @@ import (
 //go:embed done.html events.html hosts.html list.html logs.html sweep.html trouble.html
 var texts embed.FS
 
-var pages = template.Must(template.New("").Funcs(template.FuncMap{
+var pages = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("").Funcs(functions).ParseFS(texts, "*.html"))
+})
+
+var functions = template.FuncMap{
 	"loss": func(v *float64) string {
 		if v == nil {
 			return ""
@@ -39,7 +44,7 @@ var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	"iso":    func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	"path":   url.PathEscape,
 	"runOf":  shared.RunOf,
-}).ParseFS(texts, "*.html"))
+}
 
 // frame is what all pages have.
 type frame struct {
@@ -59,7 +64,7 @@ func newFrame(live bool) frame {
 // show renders a page; an error leaves no half a page.
 func show(w http.ResponseWriter, r *http.Request, name string, v any) {
 	var b bytes.Buffer
-	if err := pages.ExecuteTemplate(&b, name, v); err != nil {
+	if err := pages().ExecuteTemplate(&b, name, v); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
@@ -69,7 +74,7 @@ func show(w http.ResponseWriter, r *http.Request, name string, v any) {
 // trouble says what is wrong, on a page with a way back.
 func trouble(w http.ResponseWriter, status int, title, what string) {
 	var b bytes.Buffer
-	if err := pages.ExecuteTemplate(&b, "trouble.html", struct {
+	if err := pages().ExecuteTemplate(&b, "trouble.html", struct {
 		frame
 		Title, What string
 	}{newFrame(false), title, what}); err != nil {
@@ -231,7 +236,7 @@ func dollars(text string) market.USD {
 func (b *Board) list(w http.ResponseWriter, r *http.Request) {
 	create := func() (*content, error) {
 		var text bytes.Buffer
-		if err := pages.ExecuteTemplate(&text, "list.html", b.listView(r)); err != nil {
+		if err := pages().ExecuteTemplate(&text, "list.html", b.listView(r)); err != nil {
 			return nil, err
 		}
 		return pack("text/html; charset=utf-8", text.Bytes()), nil

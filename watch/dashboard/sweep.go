@@ -161,7 +161,7 @@ func (b *Board) sweep(w http.ResponseWriter, r *http.Request) {
 			Charts []page.Drawing
 		}{newFrame(true), s, page.DrawTrials(cmp.Or(s.Metric, "loss"), b.curvesOf(r.Context(), s), s.Ahead())}
 		var text bytes.Buffer
-		if err := pages.ExecuteTemplate(&text, "sweep.html", v); err != nil {
+		if err := pages().ExecuteTemplate(&text, "sweep.html", v); err != nil {
 			return nil, err
 		}
 		return pack("text/html; charset=utf-8", text.Bytes()), nil

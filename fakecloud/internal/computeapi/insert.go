@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/tierml/tierml/fakecloud/internal/region"
+	"github.com/tierml/tierml/internal/pattern"
 )
 
 // properties are what a client may say of a machine. Those that are kept as raw text have no effect here.
@@ -200,15 +200,15 @@ func wholeNumber(field string, text json.RawMessage) (int, error) {
 }
 
 var (
-	nameRule  = regexp.MustCompile(`^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$`)
-	labelKey  = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,62}$`)
-	labelRule = regexp.MustCompile(`^[a-z0-9_-]{0,63}$`)
-	requestID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+	nameRule  = pattern.Of(`^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$`)
+	labelKey  = pattern.Of(`^[a-z][a-z0-9_-]{0,62}$`)
+	labelRule = pattern.Of(`^[a-z0-9_-]{0,63}$`)
+	requestID = pattern.Of(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 )
 
 func checkLabels(labels map[string]string) error {
 	for key, value := range labels {
-		if !labelKey.MatchString(key) || !labelRule.MatchString(value) {
+		if !labelKey().MatchString(key) || !labelRule().MatchString(value) {
 			return invalid("resource.labels", key+"="+value, "Labels have at most 63 lower-case letters, digits, dashes and underscores.")
 		}
 	}
@@ -218,7 +218,7 @@ func checkLabels(labels map[string]string) error {
 // check looks at what every machine needs.
 func (c *call) check(kind string, p properties, names []string) error {
 	for _, name := range names {
-		if !nameRule.MatchString(name) {
+		if !nameRule().MatchString(name) {
 			return invalid("resource.name", name, "Must be a match of regex '(?:[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?)'")
 		}
 	}
@@ -252,7 +252,7 @@ func (c *call) check(kind string, p properties, names []string) error {
 // launch carries out both ways to make machines.
 func (c *call) launch(kind, machineType string, p properties, names []string, least int) (any, error) {
 	request := c.URL.Query().Get("requestId")
-	if request != "" && !requestID.MatchString(request) {
+	if request != "" && !requestID().MatchString(request) {
 		return nil, invalid("requestId", request, "Must be a UUID.")
 	}
 	if before := c.requests[request]; before != nil && request != "" {

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/tierml/tierml/internal/pattern"
 )
 
 // item is something that lists have: filters read its fields.
@@ -71,7 +73,7 @@ func aggregate[T any](c *call, kind string, page []T, next string, zoneOf func(T
 }
 
 // condition is one comparison: FIELD = "VALUE" (or !=), or with eq and ne a regular expression of the whole value.
-var condition = regexp.MustCompile(`^\(?\s*([A-Za-z.]+[A-Za-z0-9_.-]*)\s*(=|!=|\beq\b|\bne\b)\s*("([^"]*)"|'([^']*)'|[^\s"'()]+)\s*\)?$`)
+var condition = pattern.Of(`^\(?\s*([A-Za-z.]+[A-Za-z0-9_.-]*)\s*(=|!=|\beq\b|\bne\b)\s*("([^"]*)"|'([^']*)'|[^\s"'()]+)\s*\)?$`)
 
 // parseFilter reads the filters that are spoken here: conditions, joined by AND, or in parentheses one after another.
 func parseFilter(text string) (func(item) bool, error) {
@@ -80,7 +82,7 @@ func parseFilter(text string) (func(item) bool, error) {
 	}
 	var conditions []func(item) bool
 	for _, part := range strings.Split(strings.ReplaceAll(text, ") (", ") AND ("), " AND ") {
-		words := condition.FindStringSubmatch(strings.TrimSpace(part))
+		words := condition().FindStringSubmatch(strings.TrimSpace(part))
 		if words == nil {
 			return nil, refusalf(http.StatusBadRequest, "invalid", "Invalid list filter expression: %q", text)
 		}

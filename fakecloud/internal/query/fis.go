@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/tierml/tierml/fakecloud/internal/region"
+	"github.com/tierml/tierml/internal/pattern"
 	"github.com/tierml/tierml/market"
 )
 
@@ -194,11 +194,11 @@ func minutes(text string) (time.Duration, error) {
 	return d, nil
 }
 
-var selectionMode = regexp.MustCompile(`^(?:ALL|(COUNT|PERCENT)\(([0-9]{1,6})\))$`)
+var selectionMode = pattern.Of(`^(?:ALL|(COUNT|PERCENT)\(([0-9]{1,6})\))$`)
 
 // chosen returns how many of a target's machines are meant.
 func chosen(mode string, of int) (int, error) {
-	m := selectionMode.FindStringSubmatch(mode)
+	m := selectionMode().FindStringSubmatch(mode)
 	if m == nil {
 		return 0, region.Errorf("ValidationException", "selectionMode %q is not ALL, COUNT(n) or PERCENT(n).", mode)
 	}

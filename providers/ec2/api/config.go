@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"regexp"
 	"time"
 
 	"github.com/tierml/tierml/internal/clock"
+	"github.com/tierml/tierml/internal/pattern"
 	"github.com/tierml/tierml/provisioner"
 	"github.com/tierml/tierml/provisioner/adapter"
 )
@@ -93,7 +93,7 @@ func setDefault[T comparable](field *T, value T) {
 }
 
 // clusterName keeps out what EC2's filters take for wildcards.
-var clusterName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+var clusterName = pattern.Of(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // validate reports every fault.
 func (c Config) validate() error {
@@ -101,11 +101,11 @@ func (c Config) validate() error {
 	if c.Region == "" {
 		faults = append(faults, errors.New(`region is missing: name one, such as "us-west-1"`))
 	}
-	if !clusterName.MatchString(c.Cluster) {
+	if !clusterName().MatchString(c.Cluster) {
 		faults = append(faults, fmt.Errorf("cluster name %q: want up to 64 letters, digits and .-_ (machines are "+
 			"told apart by it)", c.Cluster))
 	}
-	if c.Job != "" && !clusterName.MatchString(c.Job) {
+	if c.Job != "" && !clusterName().MatchString(c.Job) {
 		faults = append(faults, fmt.Errorf("job name %q: want up to 64 letters, digits and .-_", c.Job))
 	}
 	for _, d := range []struct {

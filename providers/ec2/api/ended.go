@@ -1,7 +1,6 @@
 package api
 
 import (
-	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -9,6 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	"github.com/tierml/tierml/internal/pattern"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
 )
@@ -72,11 +72,11 @@ func endedBy(code, status string) market.EndedBy {
 }
 
 // transitionDate is in "User initiated (2014-03-01 12:34:56 GMT)".
-var transitionDate = regexp.MustCompile(`\((\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}) (?:GMT|UTC)\)`)
+var transitionDate = pattern.Of(`\((\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}) (?:GMT|UTC)\)`)
 
 // endTime reads when a machine ended, and reports whether EC2 said so.
 func endTime(transition string, request *types.SpotInstanceRequest) (time.Time, bool) {
-	if found := transitionDate.FindStringSubmatch(transition); found != nil {
+	if found := transitionDate().FindStringSubmatch(transition); found != nil {
 		if t, err := time.Parse(time.DateTime, found[1]); err == nil {
 			return t, true
 		}

@@ -4,13 +4,13 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
-	"regexp"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	"github.com/tierml/tierml/internal/pattern"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
 )
@@ -108,7 +108,7 @@ func (c *Cloud) validateRequest(r provisioner.Request) error {
 		return fmt.Errorf("%w: no machine image (AMI) is configured", provisioner.ErrInvalid)
 	}
 	for _, name := range r.TagNames() {
-		if !metadataTag.MatchString(name) {
+		if !metadataTag().MatchString(name) {
 			return fmt.Errorf("%w: tag name %q: machines read their tags from metadata, where names may hold only "+
 				"letters, digits and +-=.,_:@", provisioner.ErrInvalid, name)
 		}
@@ -117,7 +117,7 @@ func (c *Cloud) validateRequest(r provisioner.Request) error {
 }
 
 // metadataTag is what EC2 allows when tags are in the machine's metadata.
-var metadataTag = regexp.MustCompile(`^[A-Za-z0-9+\-=.,_:@]{1,128}$`)
+var metadataTag = pattern.Of(`^[A-Za-z0-9+\-=.,_:@]{1,128}$`)
 
 // runInput must give equal inputs for equal requests: EC2 compares them when a token comes again.
 func (c *Cloud) runInput(r provisioner.Request) *ec2.RunInstancesInput {

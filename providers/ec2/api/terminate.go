@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/smithy-go"
 
+	"github.com/tierml/tierml/internal/pattern"
 	"github.com/tierml/tierml/provisioner"
 	"github.com/tierml/tierml/provisioner/adapter"
 )
@@ -107,7 +107,7 @@ func (c *Cloud) terminateOneByOne(ctx context.Context, ids, unknown []string) ([
 	return unknown, nil
 }
 
-var instanceID = regexp.MustCompile(`\bi-[0-9a-f]+\b`)
+var instanceID = pattern.Of(`\bi-[0-9a-f]+\b`)
 
 // instancesNamed reads the ids in "The instance IDs 'i-1, i-2' do not exist".
 func instancesNamed(err error) []string {
@@ -115,5 +115,5 @@ func instancesNamed(err error) []string {
 	if !ok {
 		return nil
 	}
-	return instanceID.FindAllString(answer.ErrorMessage(), -1)
+	return instanceID().FindAllString(answer.ErrorMessage(), -1)
 }

@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"regexp"
 	"time"
 
 	"github.com/tierml/tierml/internal/clock"
+	"github.com/tierml/tierml/internal/pattern"
 	"github.com/tierml/tierml/provisioner/adapter"
 )
 
@@ -113,9 +113,9 @@ func setDefault[T comparable](field *T, value T) {
 }
 
 var (
-	clusterName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
-	projectID   = regexp.MustCompile(`^([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]$`)
-	regionName  = regexp.MustCompile(`^[a-z]+-[a-z]+[0-9]+$`)
+	clusterName = pattern.Of(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+	projectID   = pattern.Of(`^([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]$`)
+	regionName  = pattern.Of(`^[a-z]+-[a-z]+[0-9]+$`)
 )
 
 // Bounds of maxRunDuration, as "Limit the run time of a VM" of Compute Engine's documentation has them.
@@ -140,13 +140,13 @@ func (c Config) leash() time.Duration {
 func (c Config) validate() error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
-	if !projectID.MatchString(c.Project) {
+	if !projectID().MatchString(c.Project) {
 		fault("project %q: name its id, such as my-project-123", c.Project)
 	}
-	if !regionName.MatchString(c.Region) {
+	if !regionName().MatchString(c.Region) {
 		fault("region %q: name one, such as us-central1", c.Region)
 	}
-	if !clusterName.MatchString(c.Cluster) {
+	if !clusterName().MatchString(c.Cluster) {
 		fault("cluster name %q: want up to 64 letters, digits and .-_ (it distinguishes machines)", c.Cluster)
 	}
 	if c.MaxRun != 0 && (c.MaxRun < minRun || c.MaxRun > maxRun) {

@@ -6,13 +6,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/tierml/tierml/internal/cloudname"
+	"github.com/tierml/tierml/internal/pattern"
 	"github.com/tierml/tierml/provisioner"
 )
 
@@ -76,17 +76,17 @@ const (
 const longestLabel = 63
 
 var (
-	labelText   = regexp.MustCompile(`^[a-z0-9_-]{0,63}$`)
-	notInLabels = regexp.MustCompile(`[^a-z0-9_-]+`)
+	labelText   = pattern.Of(`^[a-z0-9_-]{0,63}$`)
+	notInLabels = pattern.Of(`[^a-z0-9_-]+`)
 )
 
 // labelValue returns a text as it is where it is a label's value already; else something like it that no other text gives.
 func labelValue(text string) string {
-	if labelText.MatchString(text) {
+	if labelText().MatchString(text) {
 		return text
 	}
 	mark := "_" + cloudname.Digest(8, text)
-	like := notInLabels.ReplaceAllString(strings.ToLower(text), "-")
+	like := notInLabels().ReplaceAllString(strings.ToLower(text), "-")
 	return like[:min(len(like), longestLabel-len(mark))] + mark
 }
 
