@@ -13,7 +13,7 @@ import (
 // A simulated node whose controller is the exam.
 func TestExam(t *testing.T) {
 	w := &world{cfg: Config{
-		Job: Workload{Clocks: 9, Splits: 6, Partitions: 5, Work: 1e6}, FLOPSPerVCPU: 1e3, Record: func(journal.Entry) {},
+		Job: Workload{Clocks: 9, Splits: 6, Partitions: 5, Work: 1e6}, FLOPSPerVCPU: 1e3, Observers: Observers{Record: func(journal.Entry) {}},
 		Timing: Timing{Speed: 1, Reply: time.Millisecond, Move: time.Second, Cut: time.Second},
 	}}
 	w.result.Outcome = "nobody hears of it"

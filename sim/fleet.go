@@ -112,7 +112,8 @@ func (n *node) boot() {
 func (n *node) die() {
 	n.f.bringUp()
 	n.f.deliverBefore(n.f.w.elapsed)
-	n.alive, n.busy = false, false
+	n.rest()
+	n.alive = false
 	for _, id := range n.agent.Splits() {
 		n.f.splits[id].left = 1
 	}
@@ -166,7 +167,9 @@ func (n *node) take(c tiers.Command) {
 		return
 	}
 	n.delay = t.Reply
-	n.busy = n.busy && (n.round == nil || !n.round.Dropped) // the clock under way may be done again elsewhere
+	if n.round != nil && n.round.Dropped { // the clock under way may be done again elsewhere
+		n.rest()
+	}
 	if _, named := c.Do.(tiers.NameCut); named || !aside {
 		f.offerCut()
 	}
@@ -263,7 +266,7 @@ func (n *node) moveOut(id uint64, do tiers.MoveOut) {
 // advance begins the rest.
 func (n *node) interrupt() {
 	if !n.busy || n.round == nil {
-		n.busy = false
+		n.rest()
 		return
 	}
 	left := float64(n.finish-n.f.w.elapsed) / float64(n.finish-n.begun)
@@ -271,7 +274,15 @@ func (n *node) interrupt() {
 		n.f.splits[id].left *= left
 	}
 	n.agent.Interrupt()
-	n.busy = false
+	n.rest()
+}
+
+// rest ends what the machine works on, be it done or not.
+func (n *node) rest() {
+	if n.busy {
+		n.f.w.worked(n.begun, min(n.finish, n.f.w.elapsed))
+		n.busy = false
+	}
 }
 
 // serving reports whether every partition has an owner that can take updates: without, no clock ends or begins.
@@ -347,7 +358,7 @@ func (f *fleet) commit() {
 		if !n.busy || n.finish > f.w.elapsed {
 			continue
 		}
-		n.busy = false
+		n.rest()
 		if last == nil || n.finish > last.finish {
 			last = n
 		}

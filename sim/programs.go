@@ -118,7 +118,10 @@ func (p *programMachine) boot() {
 	}
 }
 
-func (p *programMachine) die() { p.alive, p.works, p.round = false, false, p.round+1 }
+func (p *programMachine) die() {
+	p.count()
+	p.alive, p.works, p.round = false, false, p.round+1
+}
 
 // warned: the machine hears of its end by itself, and its program ends in order.
 func (p *programMachine) warned() { p.stop(p.c.w.cfg.Programs.State) }
@@ -238,6 +241,7 @@ func (p *programMachine) mirror() {
 func (p *programMachine) count() {
 	if p.works {
 		now := p.c.w.elapsed
+		p.c.w.worked(p.since, now)
 		p.done, p.since = min(p.done+p.rate*float64(now-p.since), p.each), now
 	}
 }

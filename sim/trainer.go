@@ -163,6 +163,9 @@ func (t *trainer) work() {
 // rest stops the work, which counts as far as it has come.
 func (t *trainer) rest() {
 	t.round++
+	if t.rate > 0 {
+		t.w.worked(t.since, t.w.elapsed)
+	}
 	t.done = min(t.done+t.rate*float64(t.w.elapsed-t.since), float64(t.w.cfg.Job.Clocks))
 	t.rate, t.since, t.saving = 0, t.w.elapsed, false
 }

@@ -69,11 +69,18 @@ type Config struct {
 	// MaxDuration ends the run in order, Horizon at once; 0 = never.
 	MaxDuration, Horizon time.Duration
 
-	// Watch, if not nil, gets the events of each step and the controller's actions, when there is a Record.
-	Watch func(time.Time, []elasticity.Event, []elasticity.Action)
+	Observers
+}
+
+// Observers are told what happens, as it happens; nil = nobody asks.
+type Observers struct {
 	// Record gets every journal entry, in order. When it is nil no journal is written: the
-	// same run takes a fraction of the time.
+	// same run takes a fraction of the time. The others are told of all that happens only when there is a Record.
 	Record func(journal.Entry)
+	// Watch gets the events of each step and the controller's actions.
+	Watch func(time.Time, []elasticity.Event, []elasticity.Action)
+	// Worked gets the times at which machines worked, each as it is over: for what was given up, too.
+	Worked func(from, to time.Time)
 }
 
 // Workload is the work, without what it is about.
@@ -252,6 +259,13 @@ func (w *world) after(d time.Duration, r rank, do func()) { w.queue.push(w.elaps
 
 // at does something at a time, or now when that is past.
 func (w *world) at(t time.Time, r rank, do func()) { w.after(t.Sub(w.now()), r, do) }
+
+// worked tells of work that is over.
+func (w *world) worked(from, to time.Duration) {
+	if w.cfg.Worked != nil && to > from {
+		w.cfg.Worked(w.cfg.Start.Add(from), w.cfg.Start.Add(to))
+	}
+}
 
 func (w *world) workPerSplit() float64 {
 	return w.cfg.Job.Work / float64(w.cfg.Job.Clocks) / float64(w.cfg.Job.Splits)

@@ -61,7 +61,7 @@ const (
 
 // NewChooser returns the chooser of a job, as ForJob or OnEC2 makes it.
 func NewChooser(job sim.Config, wish planner.Wish) *Chooser {
-	job.Faults, job.MaxDuration, job.Record, job.Watch = nil, 0, nil, nil
+	job.Faults, job.MaxDuration, job.Observers = nil, 0, sim.Observers{}
 	c := &Chooser{job: job, wish: wish, choices: map[time.Time]planner.Choice{}}
 	// cost-per-work waits for cheap times until twice the undisturbed time and 12 hours.
 	c.patience = (2*max(ComputeTime(&job), undisturbed(&job)) + 14*time.Hour + pastEvery - 1).Truncate(pastEvery)

@@ -307,7 +307,7 @@ func (g *guarantee) run(dear *dearness) string {
 // once tells, too, when spot machines were left for on-demand ones, so that the deadline be met.
 func (g *guarantee) once() (wrong string, left []time.Duration, cost market.USD) {
 	cfg, idle := g.cfg, idleness{alive: map[string]time.Time{}}
-	_, idle.byRestart = cfg.Policy.(bidding.ByRestart)
+	cfg.Worked = idle.worked
 	cfg.Record, cfg.Policy = func(e journal.Entry) {
 		idle.add(e)
 		if e.Kind == journal.Intent && strings.HasPrefix(e.Why, "safety net: losing") {
@@ -322,8 +322,9 @@ func (g *guarantee) once() (wrong string, left []time.Duration, cost market.USD)
 		return fmt.Sprintf("%s after %s, at a cost of $%s; on demand it is $%s", r.Outcome, r.Runtime, r.Cost, OnDemandCost(&cfg)), left, r.Cost
 	case cfg.Policy.Name() == "deadline" && cfg.Start.Add(r.Runtime).After(cfg.Deadline):
 		return fmt.Sprintf("late by %s; the deadline left %s more than it must", cfg.Start.Add(r.Runtime).Sub(cfg.Deadline), g.late), left, r.Cost
-	case idle.longest > longestIdle:
-		return fmt.Sprintf("machines waited for %s until %s", idle.longest, idle.at.Format(time.RFC3339)), left, r.Cost
+	}
+	if wait, until := idle.longest(); wait > longestIdle {
+		return fmt.Sprintf("machines waited for %s until %s", wait, until.Format(time.RFC3339)), left, r.Cost
 	}
 	return "", left, r.Cost
 }
@@ -331,42 +332,77 @@ func (g *guarantee) once() (wrong string, left []time.Duration, cost market.USD)
 // longestIdle is how long machines may wait: for others to start, and to the end of an hour that is paid.
 const longestIdle = time.Hour + 30*time.Minute
 
-// idleness finds how long machines that are paid for have waited while nothing was done.
+// span is a time from one instant to another.
+type span struct{ from, to time.Time }
+
+// idleness finds how long machines that are paid for have waited while no machine worked.
 type idleness struct {
-	byRestart bool
-	alive     map[string]time.Time // since when each machine runs
-	working   bool
-	work      time.Time // that was seen last
-	longest   time.Duration
-	at        time.Time
+	alive       map[string]time.Time // since when each machine runs
+	lives, work []span               // of machines that have ended; and when machines worked
+	last        time.Time            // of what was recorded
 }
 
+func (i *idleness) worked(from, to time.Time) { i.work = append(i.work, span{from, to}) }
+
 func (i *idleness) add(e journal.Entry) {
+	i.last = e.T
 	switch e.Kind {
 	case journal.Launch:
 		i.alive[e.Instance] = e.T
-	case journal.ClockDone:
-		i.look(e.T)
-		i.work = e.T
-	case journal.Join, journal.Rollback: // by kill and restart, a fleet works between the two, and nothing tells of its clocks
-		i.look(e.T)
-		i.working = i.byRestart && e.Kind == journal.Join
 	case journal.Terminated, journal.Evicted, journal.Failed:
-		i.look(e.T)
-		delete(i.alive, e.Instance)
+		if since, ok := i.alive[e.Instance]; ok {
+			i.lives = append(i.lives, span{since, e.T})
+			delete(i.alive, e.Instance)
+		}
 	}
 }
 
-func (i *idleness) look(now time.Time) {
-	if i.working {
-		i.work = now
-	}
+// longest is the longest wait, and its end.
+func (i *idleness) longest() (wait time.Duration, until time.Time) {
 	for _, since := range i.alive {
-		if i.work.After(since) {
-			since = i.work
+		i.lives = append(i.lives, span{since, i.last})
+	}
+	slices.SortFunc(i.work, func(a, b span) int { return a.from.Compare(b.from) })
+	gap := func(from, to time.Time) {
+		if to.Sub(from) <= wait {
+			return // as short as nearly all of them
 		}
-		if waited := now.Sub(since); waited > i.longest {
-			i.longest, i.at = waited, now
+		for _, l := range i.lives {
+			begin, end := from, to
+			if l.from.After(begin) {
+				begin = l.from
+			}
+			if l.to.Before(end) {
+				end = l.to
+			}
+			if end.Sub(begin) > wait {
+				wait, until = end.Sub(begin), end
+			}
 		}
+	}
+	var done time.Time
+	for _, w := range i.work {
+		if gap(done, w.from); w.to.After(done) {
+			done = w.to
+		}
+	}
+	gap(done, i.last)
+	return wait, until
+}
+
+// TestIdlenessSeesWork: a machine waits only while no machine works, and only while it runs.
+func TestIdlenessSeesWork(t *testing.T) {
+	begin := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
+	at := func(minutes int) time.Time { return begin.Add(time.Duration(minutes) * time.Minute) }
+	idle := idleness{alive: map[string]time.Time{}}
+	idle.add(journal.Entry{Kind: journal.Launch, Instance: "a", T: at(0)})
+	idle.worked(at(50), at(60))
+	idle.worked(at(5), at(100)) // a long one is over later than what it covers
+	idle.add(journal.Entry{Kind: journal.Evicted, Instance: "a", T: at(120)})
+	idle.add(journal.Entry{Kind: journal.Launch, Instance: "b", T: at(180)})
+	idle.worked(at(205), at(300))
+	idle.add(journal.Entry{Kind: journal.Terminated, Instance: "b", T: at(310)})
+	if wait, until := idle.longest(); wait != 25*time.Minute || !until.Equal(at(205)) {
+		t.Errorf("a wait of %s until %s", wait, until)
 	}
 }
