@@ -175,20 +175,51 @@ func (pr *promise) finishes() bool {
 	if !pr.Job.Terms.FreeIncrement || !pr.Job.Deadline.IsZero() {
 		return false
 	}
-	rate := 0.0
-	for i := range pr.Held {
-		h := &pr.Held[i]
-		if c := pr.candidate(h.Pool); c != nil && !h.Warned && !h.Draining && h.Ready == h.Count {
-			rate += float64(float64(h.Count) * c.Type.WorkRate())
-		}
-	}
-	left := (pr.Job.Work - pr.Job.Done) / rate
+	left := min(pr.left(false), pr.left(true)+(pr.Job.Startup+joining).Hours())
 	if !(left < pr.Job.Terms.Increment.Hours()) {
 		return false
 	}
 	end := pr.Now.Add(time.Duration(left*float64(time.Hour)) + pr.Job.SaveTime + pr.Job.Lag)
 	before := pr.Now.Add(-pr.Job.Terms.Increment) // what is due for hours that were over
 	return float64(pr.Due(end)) <= pr.most && float64(pr.Due(before))+pr.rest <= pr.most
+}
+
+// left is how many hours the rest takes on the machines that work, or with those that are starting once they do.
+func (pr *promise) left(starting bool) float64 {
+	var counts []int
+	var rates []float64 // of one machine
+	sum := 0.0
+	for i := range pr.Held {
+		h := &pr.Held[i]
+		c := pr.candidate(h.Pool)
+		if c == nil || h.Warned || h.Draining || h.Ready < h.Count && !starting || c.Type.WorkRate() <= 0 {
+			continue
+		}
+		counts, rates = append(counts, h.Count), append(rates, c.Type.WorkRate())
+		sum += float64(float64(h.Count) * c.Type.WorkRate())
+	}
+	if pr.Job.Splits > 0 && !pr.whole && sum > 0 {
+		sum = shared(float64(pr.Job.Splits), sum, counts, rates)
+	}
+	return (pr.Job.Work - pr.Job.Done) / sum
+}
+
+// shared is the rate of machines that share pieces, which are alike and not cut: those with one wait for others with two, and of more machines
+// than pieces some have none. Sum is their rate when none waits.
+func shared(pieces, sum float64, counts []int, rates []float64) float64 {
+	const rounded = 1e-9 // of a piece
+	for time := pieces / sum; ; {
+		done, next := 0.0, math.Inf(1)
+		for i, r := range rates {
+			each := math.Floor(float64(time*r) + rounded)
+			done += float64(float64(counts[i]) * each)
+			next = min(next, (each+1)/r)
+		}
+		if done >= pieces {
+			return pieces / time
+		}
+		time = next
+	}
 }
 
 // until is how long the plan's machines can be paid for from a sum, whatever prices do: where increments are billed, to the next, of whatever

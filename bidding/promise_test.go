@@ -1,6 +1,7 @@
 package bidding
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -151,5 +152,55 @@ func TestPromiseLeavesRoomToBegin(t *testing.T) {
 	s.Job.Work, s.Job.Startup = 0.01*3*machine.WorkRate(), time.Minute
 	if plan := Ask(TierML{}, s); bought(plan) != market.Spot {
 		t.Errorf("36 seconds: %s", plan.Why)
+	}
+}
+
+// Machines that are starting, and have turned out to be dear, are not replaced when they will do the rest within the hour that is paid: both would
+// be paid. Neither does it help when they cannot be kept busy.
+func TestPromiseKeepsWhatFinishes(t *testing.T) {
+	rules, err := market.Rules("ec2-2017")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := sorted(state(10, pool("xlarge", calm()...), onDemandPool("xlarge")))
+	machine := s.Pools[0].Type
+	s.Job = Job{Started: s.Now, Work: 5 * machine.WorkRate(), ReliableRate: 0.1, Startup: 5 * time.Minute, Terms: rules.Terms()}
+	s.Held = []Allocation{{Pool: s.Pools[1].Pool, Bid: usdOf(1), Count: 10, Launch: s.Now}}
+	s.Due = func(at time.Time) market.USD {
+		if at.Before(s.Now) {
+			return 0
+		}
+		return usdOf(9)
+	}
+	if plan := Ask(TierML{}, s); len(plan.Acquire)+len(plan.Release) > 0 {
+		t.Errorf("half an hour of work: %+v", plan)
+	}
+	s.Job.Splits = 3
+	if plan := Ask(TierML{}, s); bought(plan) != market.OnDemand {
+		t.Errorf("seven of ten have nothing to do: %+v", plan)
+	}
+}
+
+func TestSharedRate(t *testing.T) {
+	for _, c := range []struct {
+		counts []int
+		rates  []float64
+		want   float64
+	}{
+		{[]int{32}, []float64{4}, 128},
+		{[]int{31}, []float64{4}, 64 / 0.75},             // two have three pieces
+		{[]int{63, 32}, []float64{2.12, 4}, 64 * 2.12},   // half of the slower ones have one, and the others wait for them
+		{[]int{1, 1}, []float64{1, 7}, 8},                // 8 and 56 pieces
+		{[]int{100}, []float64{0.5}, 32},                 // 36 have none
+		{[]int{1, 1000}, []float64{10, 1e-3}, 10},        // by the one alone
+		{[]int{3, 2, 5}, []float64{1, 3, 2}, 64.0 / 3.5}, // 9, 20 and 35
+	} {
+		sum := 0.0
+		for i, n := range c.counts {
+			sum += float64(n) * c.rates[i]
+		}
+		if got := shared(64, sum, c.counts, c.rates); math.Abs(got-c.want) > 1e-6 {
+			t.Errorf("%v machines of %v: %g, not %g", c.counts, c.rates, got, c.want)
+		}
 	}
 }
