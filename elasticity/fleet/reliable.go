@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/elasticity/step"
@@ -83,6 +84,7 @@ func (f *Fleet) buyReliable(count int) {
 		return
 	}
 	f.buys.launch(step.Reliable, bidding.Acquire{Pool: best.Pool, Bid: best.Bid, Count: count, Why: best.Why})
+	f.View.afforded, f.WantPlan = time.Time{}, true // it may cost more than the last one did
 }
 
 // putOffReliable waits before a reliable machine is asked for again. While none serves, the transient machines have nothing to

@@ -103,6 +103,20 @@ func TestGuaranteesOnOtherMarkets(t *testing.T) {
 	}
 }
 
+// TestGuaranteesThatWereBroken: markets in which runs once cost 1.52 to 1.90 times what they do on demand.
+func TestGuaranteesThatWereBroken(t *testing.T) {
+	try := func(policy string, r *rand.Rand, c cell) {
+		t.Helper()
+		checkGuarantees(t, slices.DeleteFunc(drawGuarantees(r, c, 4), func(g guarantee) bool { return g.cfg.Policy.Name() != policy }))
+	}
+	r := rand.New(rand.NewPCG(42, 2)) // dear machines that were starting were replaced
+	try("capacity", r, drawnCell(t, r))
+	r = rand.New(rand.NewPCG(42, 16005)) // a fleet on demand and more spot machines than splits, side by side
+	try("cost-per-work", r, characters[4].drawn(t, r))
+	r = rand.New(rand.NewPCG(45, 2002)) // a dear machine took the place of one that served, and nobody looked at what is spent
+	try("cost-per-work", r, characters[1].drawn(t, r))
+}
+
 // drawn is a market of the character.
 func (c *character) drawn(t *testing.T, r *rand.Rand) cell {
 	t.Helper()
