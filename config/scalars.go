@@ -355,7 +355,7 @@ func parseNumber(s string) (float64, *mistake) {
 		return 0, wrong("write a number, such as 0.2 or 15", "%q is not a number", s)
 	}
 	if n < 0 {
-		return 0, wrong("write 0 or more", "%q is below zero", s)
+		return 0, wrong("write a number above zero, such as "+strings.TrimPrefix(s, "-"), "%q is below zero", s)
 	}
 	return n, nil
 }

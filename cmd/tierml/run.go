@@ -246,10 +246,11 @@ func runDirectory(job *config.Job, o runOptions) (directory string, release func
 	if o.into != "" {
 		return o.into, func() {}, rundir.Enter(o.into)
 	}
-	if directory, err = rundir.New(job.Name); err != nil {
+	directory, discard, err := rundir.New(job.Name)
+	if err != nil {
 		return "", nil, err
 	}
-	return directory, func() { _ = os.RemoveAll(directory) }, rundir.Hold(directory)
+	return directory, func() { _ = discard() }, rundir.Hold(directory)
 }
 
 // drive runs a prepared job and shows it.

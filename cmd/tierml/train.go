@@ -379,14 +379,14 @@ func saveSomewhere(path string, program apps.Program, m model.Model) error {
 type trainPlace struct {
 	model  string
 	splits string
-	remove string // at the end
-	unused string // to be removed if no model comes of it; empty = nothing
+	remove string       // at the end
+	unused func() error // removes what is not needed if no model comes of it; nil = nothing
 }
 
 // newTrainPlace makes a run directory, or with --model a temporary one for the splits alone.
 func newTrainPlace(o trainOptions, job *config.Job) (trainPlace, error) {
 	if o.output == "" {
-		directory, err := rundir.New(job.Name)
+		directory, discard, err := rundir.New(job.Name)
 		if err != nil {
 			return trainPlace{}, err
 		}
@@ -394,7 +394,7 @@ func newTrainPlace(o trainOptions, job *config.Job) (trainPlace, error) {
 			model:  filepath.Join(directory, rundir.ModelFile),
 			splits: filepath.Join(directory, rundir.SplitsDir),
 			remove: filepath.Join(directory, rundir.SplitsDir),
-			unused: directory,
+			unused: discard,
 		}
 		return p, nil
 	}
@@ -431,8 +431,8 @@ func sameFile(a, b string) bool {
 // close removes what was only needed meanwhile, and a run directory without a model.
 func (p trainPlace) close() error {
 	err := os.RemoveAll(p.remove)
-	if _, missing := os.Stat(p.model); missing != nil && p.unused != "" {
-		err = errors.Join(err, os.RemoveAll(p.unused))
+	if _, missing := os.Stat(p.model); missing != nil && p.unused != nil {
+		err = errors.Join(err, p.unused())
 	}
 	return err
 }

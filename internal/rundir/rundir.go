@@ -36,25 +36,42 @@ const (
 	ReportHTML     = "report.html"
 )
 
-// New makes runs/NAME-N with the first N that is free, so that two runs at once never share one.
-func New(name string) (string, error) { return NewBelow(Root, name) }
+// New makes runs/NAME-N with the first N that is free, so that two runs at once never share one. Discard removes it, for a
+// run that was refused, and the directory of runs if New made that and nobody else has a run in it.
+func New(name string) (directory string, discard func() error, err error) {
+	made := os.Mkdir(Root, 0o755) == nil
+	directory, err = NewBelow(Root, name)
+	if err != nil {
+		return "", nil, err
+	}
+	return directory, func() error {
+		err := os.RemoveAll(directory)
+		if made {
+			_ = os.Remove(filepath.Dir(directory)) // fails if it is not empty
+		}
+		return err
+	}, nil
+}
 
 // NewBelow is New with another root. The run's directory is closed to other users of the host: the training data is in
 // it, which may come from a file that they cannot read.
 func NewBelow(root, name string) (string, error) {
-	if err := os.MkdirAll(root, 0o755); err != nil {
-		return "", fmt.Errorf("making the directory of runs: %w", err)
-	}
-	for n := 1; ; n++ {
+	for n, gone := 1, 0; ; {
+		if err := os.MkdirAll(root, 0o755); err != nil {
+			return "", fmt.Errorf("making the directory of runs: %w", err)
+		}
 		dir, err := filepath.Abs(filepath.Join(root, fmt.Sprintf("%s-%d", name, n)))
 		if err != nil {
 			return "", fmt.Errorf("making the run's directory: %w", err)
 		}
-		err = os.Mkdir(dir, 0o700)
-		if errors.Is(err, fs.ErrExist) {
+		switch err = os.Mkdir(dir, 0o700); {
+		case errors.Is(err, fs.ErrExist):
+			n++
 			continue
-		}
-		if err != nil {
+		case errors.Is(err, fs.ErrNotExist) && gone < 10: // another run's discard came between
+			gone++
+			continue
+		case err != nil:
 			return "", fmt.Errorf("making the run's directory: %w", err)
 		}
 		for _, sub := range []string{SplitsDir, LogsDir} {

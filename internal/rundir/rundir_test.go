@@ -18,7 +18,7 @@ func TestNew(t *testing.T) {
 	for i := range n {
 		wait.Go(func() {
 			var err error
-			if dirs[i], err = New("job"); err != nil {
+			if dirs[i], _, err = New("job"); err != nil {
 				t.Error(err)
 			}
 		})
@@ -33,10 +33,42 @@ func TestNew(t *testing.T) {
 	}
 }
 
+// What is left of refused runs is nothing, and nothing of others is removed.
+func TestDiscard(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, step := range []struct {
+		why    string
+		before func() error
+		after  []string
+	}{
+		{"the first run", func() error { return nil }, nil},
+		{"beside a run", func() error { return os.MkdirAll("runs/job-1", 0o700) }, []string{"runs/job-1"}},
+		{"in the user's own folder", func() error { return os.Remove("runs/job-1") }, []string{"runs"}},
+	} {
+		if err := step.before(); err != nil {
+			t.Fatal(err)
+		}
+		_, discard, err := New("job")
+		if err != nil {
+			t.Fatalf("%s: %v", step.why, err)
+		}
+		if err := discard(); err != nil {
+			t.Errorf("%s: %v", step.why, err)
+		}
+		left, _ := filepath.Glob("runs/*")
+		if len(left) == 0 {
+			left, _ = filepath.Glob("runs")
+		}
+		if !slices.Equal(left, step.after) {
+			t.Errorf("%s: left are %q, want %q", step.why, left, step.after)
+		}
+	}
+}
+
 // The training data is in a run's directory, and may come from a file that other users of the host cannot read.
 func TestRunsAreClosedToOtherUsers(t *testing.T) {
 	t.Chdir(t.TempDir())
-	dir, err := New("job")
+	dir, _, err := New("job")
 	if err != nil {
 		t.Fatal(err)
 	}
