@@ -346,6 +346,9 @@ func dataFault(job *config.Job, err error) error {
 	if errors.Is(err, apps.ErrTooSmall) {
 		return job.Fault("train.splits", err.Error(), "")
 	}
+	if errors.Is(err, blob.ErrChanged) {
+		return job.Fault("train.data", err.Error(), "")
+	}
 	return job.Fault("train.data", err.Error(), "docs/applications.md has the forms that "+job.Train.App+" reads")
 }
 

@@ -6,7 +6,10 @@ package blob
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"os"
 
 	"github.com/tierml/tierml/internal/location"
@@ -20,9 +23,47 @@ func Open(ctx context.Context, name string) (io.ReadCloser, error) {
 		return nil, err
 	}
 	if p.Scheme() == "" {
-		return plainfile.Open(p.Key())
+		return openFile(p.Key())
 	}
 	return openObject(ctx, name, p, 0, -1)
+}
+
+// ErrChanged ends a file of this machine that somebody writes while it is read.
+var ErrChanged = errors.New("the file was changed while it was read")
+
+// openFile opens a file of this machine, which may not change until it has been read.
+func openFile(path string) (io.ReadCloser, error) {
+	file, err := plainfile.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
+		return &unchanging{file, info}, nil
+	}
+	return file, nil
+}
+
+// unchanging is a file that is read as it was when it was opened, or not at all: half a file that somebody else is writing, or
+// has cut, may well look like a smaller whole one.
+type unchanging struct {
+	file   *os.File
+	opened fs.FileInfo
+}
+
+// Close implements io.Closer.
+func (u *unchanging) Close() error { return u.file.Close() }
+
+// Read implements io.Reader.
+func (u *unchanging) Read(p []byte) (int, error) {
+	n, err := u.file.Read(p)
+	if errors.Is(err, io.EOF) {
+		now, failed := u.file.Stat()
+		if failed == nil && (now.Size() != u.opened.Size() || !now.ModTime().Equal(u.opened.ModTime())) {
+			return n, fmt.Errorf("%w: it had %d bytes, and now has %d; try again when nothing writes to it",
+				ErrChanged, u.opened.Size(), now.Size())
+		}
+	}
+	return n, err
 }
 
 // OpenRange opens a part of a file or object for reading: so many bytes from an offset on.

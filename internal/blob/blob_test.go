@@ -32,6 +32,43 @@ func read(t *testing.T, name string) string {
 	return string(content)
 }
 
+// What looks like a whole file may be half of one that was cut, or more than the one that was opened.
+func TestAFileThatChangesIsNotHalfRead(t *testing.T) {
+	whole := strings.Repeat("1 2 3\n", 1000)
+	for what, change := range map[string]func(string) error{
+		"cut":     func(path string) error { return os.Truncate(path, 600) },
+		"emptied": func(path string) error { return os.Truncate(path, 0) },
+		"longer":  func(path string) error { return os.WriteFile(path, []byte(whole+"4 5 6\n"), 0o600) },
+		"removed": os.Remove, // it stays as it was for who has it open
+	} {
+		path := filepath.Join(t.TempDir(), "data")
+		if err := os.WriteFile(path, []byte(whole), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r, err := Open(context.Background(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(r, make([]byte, 6)); err != nil {
+			t.Fatal(err)
+		}
+		if err := change(path); err != nil {
+			t.Fatal(err)
+		}
+		rest, err := io.ReadAll(r)
+		if what == "removed" {
+			if err != nil || len(rest) != len(whole)-6 {
+				t.Errorf("%s: %d bytes, %v", what, len(rest), err)
+			}
+		} else if !errors.Is(err, ErrChanged) || !strings.Contains(err.Error(), "it had 6000 bytes, and now has") {
+			t.Errorf("%s: %v", what, err)
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestS3(t *testing.T) {
 	backend := s3mem.New()
 	if err := backend.CreateBucket("data"); err != nil {
