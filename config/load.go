@@ -159,7 +159,7 @@ var yamlLine = pattern.Of(`^yaml: (?:line ([0-9]+): )?(.*)$`)
 // syntaxFault puts the YAML library's words into our form and adds what usually lies behind them.
 func syntaxFault(path string, text []byte, err error) error {
 	for i, content := range bytes.Split(text, []byte("\n")) {
-		if !utf8.Valid(content) {
+		if !utf8.Valid(content) || bytes.IndexByte(content, 0) >= 0 {
 			return Faults{{File: path, Line: i + 1, Column: 1, Problem: "is not text in UTF-8", Instead: "save the file as UTF-8, or name the job file if this is another"}}
 		}
 	}

@@ -141,10 +141,17 @@ func (r *Run) Drive(ctx context.Context, stop <-chan string) (outcome string, er
 	cloudCtx, endCloud := context.WithCancel(context.WithoutCancel(ctx))
 	var served sync.WaitGroup
 	var cloudErr error
-	served.Go(func() { cloudErr = cloud.Run(cloudCtx) })
+	ctx, lost := context.WithCancelCause(ctx)
+	served.Go(func() {
+		cloudErr = cloud.Run(cloudCtx)
+		lost(cloudErr) // before its time, as on a full disk: its machines are gone, and it will not answer again
+	})
 	outcome, err = s.drive(ctx, cloud.Endpoint(), gone, stop)
 	endCloud()
 	served.Wait()
+	if errors.Is(err, cloudErr) { // one cause, or none
+		return outcome, err
+	}
 	return outcome, errors.Join(err, cloudErr)
 }
 

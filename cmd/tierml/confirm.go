@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -40,6 +41,26 @@ func confirm(in io.Reader, out io.Writer, interactive, yes bool) error {
 			return errDeclined
 		}
 		fmt.Fprintln(out, "Please answer y or n.")
+	}
+}
+
+// errInterrupted is Ctrl-C before anything was bought.
+var errInterrupted = exitError{exitInterrupted, errors.New("stopped by Ctrl-C before anything was started")}
+
+// confirmUntil is confirm where Ctrl-C is caught, which is an answer, too.
+func confirmUntil(ctx context.Context, in io.Reader, out io.Writer, yes bool) error {
+	answer := make(chan error, 1)
+	// After Ctrl-C it waits for a line that nobody reads, until the process ends.
+	go func() { answer <- confirm(in, out, cli.IsTerminal(in) && cli.IsTerminal(out), yes) }()
+	select {
+	case err := <-answer:
+		if err == nil && ctx.Err() != nil {
+			return errInterrupted
+		}
+		return err
+	case <-ctx.Done():
+		fmt.Fprintln(out)
+		return errInterrupted
 	}
 }
 

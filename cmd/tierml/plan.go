@@ -329,16 +329,33 @@ func prepare(ctx context.Context, job *config.Job, create apps.Create) (apps.Pro
 		return blob.Open(ctx, location.Beside(job.Train.Data, name))
 	}
 	files := splitFiles{create: create}
-	data, err := kind.Prepare(apps.Input{Name: job.Train.Data, Data: bar.Reader(file), Beside: beside, MaxBadLines: job.Train.MaxBadLines},
+	data, err := kind.Prepare(apps.Input{Name: job.Train.Data, Data: untilDone{ctx, bar.Reader(file)}, Beside: beside, MaxBadLines: job.Train.MaxBadLines},
 		cutOf(job, cutSeed(job.Seed)), files.Create)
 	if files.err != nil { // the data is not at fault
 		return nil, apps.Dataset{}, fmt.Errorf("writing the training data's splits: %w", files.err)
+	}
+	if errors.Is(err, context.Canceled) {
+		return nil, apps.Dataset{}, errInterrupted
 	}
 	if err != nil {
 		return nil, apps.Dataset{}, dataFault(job, err)
 	}
 	job.Train.Splits = data.Splits
 	return makeProgram(job, data)
+}
+
+// untilDone is a stream that ends with its context: gigabytes of data take a while.
+type untilDone struct {
+	ctx context.Context //nolint:containedctx // the interface of streams has no place for it
+	io.Reader
+}
+
+// Read implements io.Reader.
+func (u untilDone) Read(p []byte) (int, error) {
+	if err := u.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return u.Reader.Read(p)
 }
 
 // dataFault gives a refusal of the data its place in the job file.

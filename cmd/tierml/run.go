@@ -138,16 +138,21 @@ func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) erro
 		return err
 	}
 	defer func() { release() }()
+	planning, planned := untilInterrupted(ctx) // else Ctrl-C would leave the directory, with the data in it
+	defer planned()
 	prepared := func() (*preparedJob, error) {
 		if job.IsProgram() {
-			return prepareProgram(ctx, job)
+			return prepareProgram(planning, job)
 		}
 		if data := from.state.Dataset; data != nil { // machines may be reading the splits
-			return prepareJobWith(ctx, job, slotMarket(o.endpoint), func() int64 { return 0 }, func() (apps.Program, apps.Dataset, error) { return makeProgram(job, *data) })
+			return prepareJobWith(planning, job, slotMarket(o.endpoint), func() int64 { return 0 }, func() (apps.Program, apps.Dataset, error) { return makeProgram(job, *data) })
 		}
-		return prepareJob(ctx, job, slotMarket(o.endpoint), splitdir.Create(filepath.Join(directory, rundir.SplitsDir)))
+		return prepareJob(planning, job, slotMarket(o.endpoint), splitdir.Create(filepath.Join(directory, rundir.SplitsDir)))
 	}
 	p, err := prepared()
+	if planning.Err() != nil {
+		return errInterrupted
+	}
 	if err != nil {
 		return err
 	}
@@ -158,7 +163,11 @@ func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) erro
 		p.programs.Past = from.programs
 	}
 	if from.part == 0 && o.hosts == "" { // what is left of a run is not simulated, nor what slots will cost
-		if err := p.predict(ctx); err != nil {
+		err := p.predict(planning)
+		if planning.Err() != nil {
+			return errInterrupted
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -178,16 +187,17 @@ func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) erro
 		return err
 	}
 	fmt.Fprintf(out, "\n%s\n", whatMachinesAre(job))
-	if err := confirm(in, out, cli.IsTerminal(in) && cli.IsTerminal(out), o.yes); err != nil {
+	if err := confirmUntil(planning, in, out, o.yes); err != nil {
 		return err
 	}
+	planned()
 	release = func() {}
 	if err := os.WriteFile(filepath.Join(directory, rundir.JobFile), job.Resolved(), 0o644); err != nil {
 		return fmt.Errorf("keeping the job: %w", err)
 	}
 	outcome, err := drive(ctx, o, p, from, mapping, directory, out)
 	if err != nil {
-		return fmt.Errorf("%w\nThe run's directory is %s", err, relative(directory))
+		return fmt.Errorf("%w\nThe run's directory is %[2]s, which tierml run --resume %[2]s continues", err, relative(directory))
 	}
 	return conclude(ctx, out, job, directory, outcome)
 }

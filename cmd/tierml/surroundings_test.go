@@ -32,7 +32,7 @@ func (s *site) disk() (dir string) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		s.t.Fatal(err)
 	}
-	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", dir).CombinedOutput(); err != nil {
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", dir).CombinedOutput(); err != nil {
 		s.t.Skipf("mounting a small file system needs root on Linux: %v: %s", err, out)
 	}
 	s.t.Cleanup(func() {
@@ -129,6 +129,36 @@ func TestDiskIsFull(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, rundir.Root, "*")); len(left) > 0 {
 		t.Errorf("%v are left", left)
+	}
+}
+
+// A disk that fills up while a run is under way ends it, whichever file is written next, and nothing is lost.
+func TestDiskFillsDuringARun(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	dir := s.disk()
+	job := s.job(choices{Clocks: 40, Speed: 120, Flops: 100_000})
+	for _, name := range []string{job, "ratings.csv", "prices.csv", "catalog.csv"} {
+		if err := os.WriteFile(filepath.Join(dir, filepath.Base(name)), contents(t, s.path(filepath.Base(name))), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	onDisk := *s
+	onDisk.dir = dir
+	run := onDisk.start("run", "-y", filepath.Base(job))
+	onDisk.poll("a clock", func() bool { return count(onDisk.journal("small-1"), journal.ClockDone) > 0 })
+	fill(t, dir, 0)
+	if said := run.wait(exitFailed); !strings.Contains(said, "no space left on device") ||
+		!strings.Contains(said, "runs/small-1, which tierml run --resume runs/small-1 continues; make room on that disk") {
+		t.Errorf("it says:\n%s", said)
+	}
+	onDisk.nothingRuns()
+	if err := os.Remove(filepath.Join(dir, "filler")); err != nil {
+		t.Fatal(err)
+	}
+	onDisk.start("run", "-y", "--resume", filepath.Join(rundir.Root, "small-1")).wait(exitDone)
+	if !bytes.Equal(onDisk.read("small-1", rundir.ModelFile), s.modelOfOneProcess(s.path(job))) {
+		t.Error("the model is another one")
 	}
 }
 
@@ -268,6 +298,9 @@ func TestEndedInEachPhase(t *testing.T) {
 				_ = run.cmd.Process.Signal(signal) // it may be over
 				<-run.ended
 				s.nothingRuns()
+				if _, err := os.Stat(s.path(rundir.Root)); err == nil && strings.Contains(run.out.String(), "before anything was started") {
+					t.Error("a run that Ctrl-C ended while it was planned has left its directory")
+				}
 				s.finishes(job)
 			})
 		}
