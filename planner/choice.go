@@ -201,7 +201,7 @@ func judge(w Wish, t *Trials, samples []Sample) Judged {
 	j.HoursP95 = weighted(t.Runs, samples, func(r Trial) float64 { return r.Hours })
 	switch {
 	case w.Within > 0 && j.HoursP95 > w.Within.Hours():
-		j.Why = "its 95th percentile is later than the deadline"
+		j.Why = fmt.Sprintf("its 95th percentile exceeds the %.4g h that max_duration and deadline leave", w.Within.Hours())
 	case w.Budget > 0 && j.CostP95 > float64(w.Budget)/float64(market.Dollar):
 		j.Why = "its 95th percentile is above the budget"
 	}

@@ -44,7 +44,7 @@ func (p *page) later(some []result) {
 	p.line("| its run time, at best | -37 %% | %s: it waits for cheap hours |", signed(longer(some, "cost-per-work")))
 	p.line("| Can't Be Late on SkyPilot (NSDI 2024) saves, of on demand | 27-84 %% | 37 %%: `uniform-progress`; 44 %%: `deadline` ([126 cells](measured.md#deadline-against-uniform-progress)) |")
 	p.line("| Tributary (CMU-PDL-18-102) saves, of machines that are not preemptible | 81-86 %% | services with response times: nothing here does that |")
-	p.line("| SkyNomad (arXiv 2601.06520) is cheaper, over several regions | 1.25-3.96 times | one region at a time here |")
+	p.line("| SkyNomad (arXiv 2601.06520) is cheaper, over several regions | 1.25-3.96 times | 1.0-3.1 times: `skynomad` in three regions, of `uniform-progress` in one zone ([measured](measured.md#skynomad-in-one-region-and-in-three)) |")
 }
 
 const again = "" +
