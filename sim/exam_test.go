@@ -25,12 +25,12 @@ func TestExam(t *testing.T) {
 		Holds: func(c ps.Clock) bool { return f.delivered == c },
 		Step: func() bool {
 			f.settleInstant()
-			if len(w.queue.heap) == 0 {
+			if w.queue.empty() {
 				return false
 			}
-			next := w.queue.pop()
-			w.elapsed, w.rank = next.at, next.rank
-			next.do()
+			var next event
+			w.elapsed, w.rank, next = w.queue.pop()
+			next.happen()
 			return true
 		},
 	}

@@ -126,11 +126,14 @@ func (n *node) report(delay time.Duration, r rank, report tiers.Report) {
 }
 
 func (n *node) reportAt(at time.Duration, r rank, report tiers.Report) {
-	n.f.w.queue.push(at, r, func() {
-		if n.alive {
-			n.f.w.step(elasticity.Reported{ID: n.id, Report: report})
-		}
-	})
+	n.f.w.queue.put(at, r, event{of: n, report: report})
+}
+
+// heard: a report of the machine has arrived, unless it is dead by now.
+func (n *node) heard(report tiers.Report) {
+	if n.alive {
+		n.f.w.step(elasticity.Reported{ID: n.id, Report: report})
+	}
 }
 
 // answer ends a command after a delay.

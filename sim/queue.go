@@ -1,6 +1,10 @@
 package sim
 
-import "time"
+import (
+	"time"
+
+	"github.com/tierml/tierml/tiers"
+)
 
 // rank orders what happens at the same instant.
 type rank uint8
@@ -17,34 +21,72 @@ const (
 
 // queue holds what will happen: by time, then rank, then the order in which it was put in. Times are lengths since
 // the start of the run.
+//
+// Machines that are bought together boot, hear, answer and end together. So the heap orders moments, each of which has a list of events,
+// and not events.
 type queue struct {
-	heap []event
+	heap []*moment
 	seq  uint64
+	// Those that events were last put into: the newest of their time and rank, or nil. A later one for the same time and rank begins a
+	// moment of its own when it is forgotten here, which changes nothing.
+	recent [4]*moment
+	oldest int       // of recent
+	spare  []*moment // for their memory
 }
 
+// moment is what happens at a time and rank, in order.
+type moment struct {
+	at     time.Duration
+	rank   rank
+	seq    uint64
+	events []event
+	next   int // of events, the first that has not happened
+}
+
+// event is something that happens: do is called or, where it is nil, a machine's report is heard.
 type event struct {
-	at   time.Duration
-	rank rank
-	seq  uint64
-	do   func()
+	do     func()
+	of     *node
+	report tiers.Report
 }
 
-func (e *event) before(o *event) bool {
-	switch {
-	case e.at != o.at:
-		return e.at < o.at
-	case e.rank != o.rank:
-		return e.rank < o.rank
+// happen has it happen.
+func (e *event) happen() {
+	if e.do != nil {
+		e.do()
+		return
 	}
-	return e.seq < o.seq
+	e.of.heard(e.report)
 }
 
-func (q *queue) push(at time.Duration, r rank, do func()) {
+func (m *moment) before(o *moment) bool {
+	switch {
+	case m.at != o.at:
+		return m.at < o.at
+	case m.rank != o.rank:
+		return m.rank < o.rank
+	}
+	return m.seq < o.seq
+}
+
+func (q *queue) push(at time.Duration, r rank, do func()) { q.put(at, r, event{do: do}) }
+
+func (q *queue) put(at time.Duration, r rank, e event) {
+	for _, m := range q.recent {
+		if m != nil && m.at == at && m.rank == r {
+			m.events = append(m.events, e)
+			return
+		}
+	}
+	m := q.blank()
 	q.seq++
-	q.heap = append(q.heap, event{at, r, q.seq, do})
+	m.at, m.rank, m.seq, m.events = at, r, q.seq, append(m.events, e)
+	q.recent[q.oldest] = m
+	q.oldest = (q.oldest + 1) % len(q.recent)
+	q.heap = append(q.heap, m)
 	for i := len(q.heap) - 1; i > 0; {
 		parent := (i - 1) / 2
-		if !q.heap[i].before(&q.heap[parent]) {
+		if !q.heap[i].before(q.heap[parent]) {
 			break
 		}
 		q.heap[i], q.heap[parent] = q.heap[parent], q.heap[i]
@@ -52,21 +94,56 @@ func (q *queue) push(at time.Duration, r rank, do func()) {
 	}
 }
 
-// pop takes out the next event; the queue must not be empty.
-func (q *queue) pop() event {
-	first, last := q.heap[0], len(q.heap)-1
+// blank is a moment without events.
+func (q *queue) blank() *moment {
+	last := len(q.spare) - 1
+	if last < 0 {
+		return new(moment)
+	}
+	m := q.spare[last]
+	q.spare = q.spare[:last]
+	return m
+}
+
+// empty reports whether nothing will happen any more.
+func (q *queue) empty() bool { return len(q.heap) == 0 }
+
+// due is when the next event happens; the queue must not be empty.
+func (q *queue) due() time.Duration { return q.heap[0].at }
+
+// pop takes out the next event, of a time and rank; the queue must not be empty.
+func (q *queue) pop() (at time.Duration, r rank, e event) {
+	m := q.heap[0]
+	at, r, e = m.at, m.rank, m.events[m.next]
+	if m.next++; m.next == len(m.events) {
+		q.dropFirst()
+	}
+	return at, r, e
+}
+
+// dropFirst takes out a moment whose events have happened.
+func (q *queue) dropFirst() {
+	m, last := q.heap[0], len(q.heap)-1
+	for i := range q.recent {
+		if q.recent[i] == m {
+			q.recent[i] = nil
+		}
+	}
+	clear(m.events) // lets go of functions and reports
+	m.events, m.next = m.events[:0], 0
+	q.spare = append(q.spare, m)
 	q.heap[0] = q.heap[last]
-	q.heap[last] = event{} // lets go of its function
+	q.heap[last] = nil
 	q.heap = q.heap[:last]
 	for i := 0; ; {
 		least := i
 		for _, child := range [2]int{2*i + 1, 2*i + 2} {
-			if child < last && q.heap[child].before(&q.heap[least]) {
+			if child < last && q.heap[child].before(q.heap[least]) {
 				least = child
 			}
 		}
 		if least == i {
-			return first
+			return
 		}
 		q.heap[i], q.heap[least] = q.heap[least], q.heap[i]
 		i = least

@@ -25,11 +25,11 @@ func (f *fleet) skipCuts() bool {
 		return false
 	}
 	every, active := now-last.due, last.over-last.due
-	if every <= active || every%f.calm.length != 0 || len(f.w.queue.heap) == 0 {
+	if every <= active || every%f.calm.length != 0 || f.w.queue.empty() {
 		return false
 	}
 	clocks := ps.Clock(every / f.calm.length)
-	n := f.ctrl.SkipCuts(f.w.now(), f.w.cfg.Start.Add(f.w.queue.heap[0].at), every, active, clocks)
+	n := f.ctrl.SkipCuts(f.w.now(), f.w.cfg.Start.Add(f.w.queue.due()), every, active, clocks)
 	further := time.Duration(n) * every
 	last.due, last.over = last.due+further, last.over+further
 	f.committed, f.delivered = f.committed+ps.Clock(n)*clocks, f.delivered+ps.Clock(n)*clocks

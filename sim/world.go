@@ -170,20 +170,20 @@ func Run(cfg Config) (Result, error) {
 		return Result{}, fmt.Errorf("simulating %s from %s: %w", cfg.Name, cfg.Start.Format(time.RFC3339), err)
 	}
 	for n := 0; w.result.Outcome == "" && w.err == nil; n++ {
-		if len(w.queue.heap) == 0 || w.queue.heap[0].at > w.elapsed {
+		if w.queue.empty() || w.queue.due() > w.elapsed {
 			if len(w.news) > 0 {
 				w.decide()
 				continue // what it does may happen at once
 			}
 			w.staff.settleInstant()
 		}
-		if len(w.queue.heap) == 0 || n > maxEvents {
+		if w.queue.empty() || n > maxEvents {
 			w.err = fmt.Errorf("stuck after %d events, %s after its start, at clock %d", n, w.elapsed, w.result.Clocks)
 			break
 		}
-		e := w.queue.pop()
-		w.elapsed, w.rank = e.at, e.rank
-		e.do()
+		var e event
+		w.elapsed, w.rank, e = w.queue.pop()
+		e.happen()
 	}
 	if w.err == nil {
 		w.sumUp()

@@ -403,8 +403,9 @@ func TestQueueOrder(t *testing.T) {
 	put(1, notices, "notice")
 	put(1, answers, "second answer")
 	put(0, wakeUps, "first")
-	for len(q.heap) > 0 {
-		q.pop().do()
+	for !q.empty() {
+		_, _, next := q.pop()
+		next.happen()
 	}
 	if want := "first,price,notice,answer,second answer,wake,later price"; strings.Join(got, ",") != want {
 		t.Errorf("%v, want %s", got, want)
