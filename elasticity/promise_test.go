@@ -221,8 +221,8 @@ func (w *world) describe() string {
 	c := w.ctrl
 	fmt.Fprintf(&b, "shape %+v\ngeneration %d committed %d done %d stage %d cut %+v halt %+v recovery %+v settle %+v moves %v stop %q\n",
 		w.shape, c.training.Layout.Generation, c.training.Cuts.Committed, c.training.Clocks.Done, c.training.Layout.Stage, c.training.Cuts.Cut, c.training.Halt, c.training.Recovery, c.training.Settle, c.training.Layout.Moves, c.step.Stop)
-	for id, s := range c.training.Nodes.Commands {
-		fmt.Fprintf(&b, "unanswered %d to %s: %T %+v\n", id, s.To, s.Do, s.Do)
+	for s := range c.training.Nodes.Commands.All() {
+		fmt.Fprintf(&b, "unanswered to %s: %T %+v\n", s.To.ID, s.Do, s.Do)
 	}
 	for _, n := range w.order {
 		if n.instance.State == provisioner.Running {

@@ -15,7 +15,7 @@ func New(cfg *Config, s *step.Step, machines Machines) *Training {
 	schema := &cfg.Job.Schema
 	t := &Training{Step: s, cfg: cfg, machines: machines}
 	t.Pause.t = t
-	t.Nodes = &nodes{Step: s, ByID: map[ps.ServerID]*Node{}, callers: map[ps.ServerID]tiers.Hello{}, Commands: map[uint64]sent{}, lastID: cfg.FirstID}
+	t.Nodes = &nodes{Step: s, ByID: map[ps.ServerID]*Node{}, callers: map[ps.ServerID]tiers.Hello{}, lastID: cfg.FirstID}
 	t.Layout = &layout{Step: s, cfg: cfg, nodes: t.Nodes, Generation: max(cfg.FirstGeneration, 1), Stage: tiers.Stage1,
 		Splits: make([]splitState, schema.Splits), between: schema.Splits, Moves: map[ps.Partition]ps.ServerID{}}
 	for i := range t.Layout.Splits {
@@ -125,7 +125,7 @@ func (t *Training) Settled() bool {
 
 // OnlyCuts reports whether a cut is due, nothing delays it, and nothing else is under way. Nor are there checkpoints, which follow cuts.
 func (t *Training) OnlyCuts(now time.Time) bool {
-	return t.Cuts.Due.Equal(now) && t.Cuts.Cut == nil && len(t.Nodes.Commands) == 0 && t.Settled() && t.adopting == nil && t.Layout.Standing() &&
+	return t.Cuts.Due.Equal(now) && t.Cuts.Cut == nil && t.Nodes.Commands.open == 0 && t.Settled() && t.adopting == nil && t.Layout.Standing() &&
 		!t.Layout.Bare() && !t.Pause.AtRest && !t.wantsHalt() && t.cfg.Checkpoints.Place == ""
 }
 

@@ -46,9 +46,10 @@ func (cl *clocks) take(m *Node, r tiers.Progress) bool {
 	if cl.load.metered {
 		m.Meter.worked(r)
 	}
-	for _, s := range r.Splits {
+	for i := range r.Splits {
+		s := &r.Splits[i]
 		if !cl.Silent {
-			p.of(r.Clock).add(s)
+			p.of(r.Clock).add(*s)
 		}
 		p.Marks[s.Split] = max(p.Marks[s.Split], r.Clock)
 	}

@@ -120,12 +120,13 @@ func (t *Training) takeHello(m *Node, h tiers.Hello) (due bool) {
 }
 
 func (t *Training) takeAnswer(m *Node, a tiers.Answer) (due bool) {
-	s, ok := t.Nodes.Commands[a.ID]
-	if !ok || s.To != m.ID {
+	s := t.Nodes.Commands.find(a.ID)
+	if s == nil || s.To != m {
 		return false
 	}
-	t.Nodes.drop(a.ID)
-	switch do := s.Do.(type) {
+	asked := s.Do
+	t.Nodes.Commands.drop(s)
+	switch do := asked.(type) {
 	case tiers.Welcome:
 		if a.Code != tiers.CodeOK {
 			t.machines.Crashed(m.Machine, "it could not start: "+a.Error, "")
@@ -179,15 +180,17 @@ func (t *Training) checkObeyed(m *Node, do tiers.Do, a tiers.Answer) bool {
 	if a.Code == tiers.CodeDamaged {
 		t.Saves.doubt(checkpointOf(do)) // not the machine's fault
 	}
+	if a.Code == tiers.CodeOK {
+		return true
+	}
 	why := fmt.Sprintf("it failed to %T: %s", do, a.Error)
 	switch a.Code {
-	case tiers.CodeOK:
 	case tiers.CodeFailed:
 		t.machines.Crashed(m.Machine, why, "")
 	default:
 		t.machines.GiveUp(m.Machine, why)
 	}
-	return a.Code == tiers.CodeOK
+	return false
 }
 
 // Lose takes a machine out of training. Losing an owner of partitions starts a recovery; a worker alone

@@ -1,6 +1,8 @@
 package training
 
 import (
+	"cmp"
+	"iter"
 	"slices"
 	"time"
 
@@ -46,7 +48,7 @@ type Node struct {
 	BrokenAt time.Time // its stream is broken since then
 	hungUp   bool      // and it was its end that broke it: it had been heard of until then
 
-	unanswered  int // commands: see send and drop
+	unanswered  int // commands: see commands
 	Incarnation ps.Incarnation
 	Loaded      tiers.SplitSet
 	loads       int // how often that has changed
@@ -66,7 +68,7 @@ type nodes struct {
 	rate     float64 // of all members together; 0 = to be summed up again
 	joins    int
 	callers  map[ps.ServerID]tiers.Hello // unknown so far: the answer to their launch is on its way
-	Commands map[uint64]sent
+	Commands commands
 	lastID   uint64
 }
 
@@ -75,15 +77,71 @@ func (m *Node) alive() bool { return m.Address != "" && !m.Lost && !m.Ended && !
 
 func inOrder(a, b *Node) int { return a.Order(b.Machine) }
 
+// sent is a command that a machine was sent; without a Do it is answered.
 type sent struct {
-	To ps.ServerID
+	id uint64
+	To *Node
 	Do tiers.Do
+}
+
+// commands are those that are not answered. A thousand machines are sent thousands in a step, and most of them are answered in the order
+// in which they were sent.
+type commands struct {
+	list []sent // in order of their numbers, with some that are answered
+	open int    // of list, those that are not
+}
+
+func (c *commands) add(s sent) {
+	c.list = append(c.list, s)
+	c.open++
+	s.To.unanswered++
+}
+
+// find returns an unanswered command; nil = there is none of that number.
+func (c *commands) find(id uint64) *sent {
+	i, found := slices.BinarySearchFunc(c.list, id, func(s sent, id uint64) int { return cmp.Compare(s.id, id) })
+	if !found || c.list[i].Do == nil {
+		return nil
+	}
+	return &c.list[i]
+}
+
+// drop takes a command off those that are not answered. Pointers and loops over them end with it.
+func (c *commands) drop(s *sent) {
+	s.To.unanswered--
+	s.To, s.Do = nil, nil
+	if c.open--; c.open < len(c.list)/2 {
+		c.list = slices.DeleteFunc(c.list, func(s sent) bool { return s.Do == nil })
+	}
+}
+
+// dropAll drops those of which some is true.
+func (c *commands) dropAll(which func(*sent) bool) {
+	c.list = slices.DeleteFunc(c.list, func(s sent) bool {
+		drop := s.Do != nil && which(&s)
+		if drop {
+			s.To.unanswered--
+			c.open--
+		}
+		return s.Do == nil || drop
+	})
+}
+
+// All returns the unanswered commands, the oldest first.
+func (c *commands) All() iter.Seq[sent] {
+	return func(yield func(sent) bool) {
+		for _, s := range c.list {
+			if s.Do != nil && !yield(s) {
+				return
+			}
+		}
+	}
 }
 
 // waiting reports whether a command of a kind is unanswered.
 func waiting[T tiers.Do](ns *nodes) bool {
-	for _, s := range ns.Commands {
-		if _, ok := s.Do.(T); ok {
+	for i := range ns.Commands.list {
+		if _, ok := ns.Commands.list[i].Do.(T); ok {
 			return true
 		}
 	}
@@ -200,17 +258,8 @@ func (ns *nodes) peers() map[ps.ServerID]string {
 
 func (ns *nodes) send(to ps.ServerID, do tiers.Do) {
 	ns.lastID++
-	ns.Commands[ns.lastID] = sent{To: to, Do: do}
-	ns.ByID[to].unanswered++
+	ns.Commands.add(sent{id: ns.lastID, To: ns.ByID[to], Do: do})
 	ns.Do(Send{ID: to, Command: tiers.Command{ID: ns.lastID, Do: do}})
-}
-
-// drop takes a command off those that are not answered.
-func (ns *nodes) drop(command uint64) {
-	if s, open := ns.Commands[command]; open {
-		ns.ByID[s.To].unanswered--
-		delete(ns.Commands, command)
-	}
 }
 
 // forget drops the unanswered commands of a node, whose answers will never come.
@@ -218,11 +267,7 @@ func (ns *nodes) forget(m *Node) {
 	if m.unanswered == 0 {
 		return
 	}
-	for k, s := range ns.Commands {
-		if s.To == m.ID {
-			ns.drop(k)
-		}
-	}
+	ns.Commands.dropAll(func(s *sent) bool { return s.To == m })
 }
 
 // DeadHolder is the first lost machine whose splits have no new worker yet; nil when there is none. A lost machine gets no split.

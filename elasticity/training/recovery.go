@@ -35,13 +35,13 @@ func (r *recovery) fence(t *Training) {
 	// Answers to what was asked before have no meaning any longer, but for loading, which has nothing to do with
 	// generations, the welcome of machines that are on their way, the stock of those that may not join before, and what is
 	// saved of a cut: it stays committed.
-	for id, s := range t.Nodes.Commands {
+	t.Nodes.Commands.dropAll(func(s *sent) bool {
 		switch s.Do.(type) {
 		case tiers.Load, tiers.Welcome, tiers.SaveCut, tiers.TakeStock:
-		default:
-			t.Nodes.drop(id)
+			return false
 		}
-	}
+		return true
+	})
 	for _, m := range t.Nodes.reachable() {
 		r.fencing[m.ID] = true
 		t.Nodes.send(m.ID, tiers.FenceGeneration{Generation: t.Layout.Generation})
