@@ -228,8 +228,20 @@ func (si *failureDetector) next() time.Time {
 		}
 	}
 	si.broken = slices.DeleteFunc(si.broken, func(m *Node) bool { return m.BrokenAt.IsZero() || m.Address == "" || m.Lost || m.Ended })
+	var usual, later *Node // those that broke first, of either patience
 	for _, m := range si.broken {
-		by(m.BrokenAt, si.brokenPatience(m))
+		first := &usual
+		if si.Awake.JustResumed(m.BrokenAt) {
+			first = &later
+		}
+		if *first == nil || m.BrokenAt.Before((*first).BrokenAt) {
+			*first = m
+		}
+	}
+	for _, m := range []*Node{usual, later} {
+		if m != nil {
+			by(m.BrokenAt, si.brokenPatience(m))
+		}
 	}
 	for _, m := range si.nodes.reliable {
 		if !m.Lost && !m.Ended && m.Address != "" {

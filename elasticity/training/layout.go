@@ -145,7 +145,6 @@ func (la *layout) present() tiers.Layout {
 // by one, and nothing depends on those that had nothing to do any longer.
 func (la *layout) arrange(members []tiers.Member, stage tiers.Stage) {
 	now, was := la.present(), &la.arranged
-	members = slices.DeleteFunc(members, func(m tiers.Member) bool { return m.Leaving && m.NoWork }) // to whom nothing goes
 	transient, _ := tiers.Count(members)
 	if s, tuned := la.setting(transient); tuned && s.Apart {
 		serveOnly(members, s.Servers)

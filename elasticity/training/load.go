@@ -31,7 +31,7 @@ type load struct {
 
 // layOut sets the target for the present members and writes down a change of stage.
 func (ld *load) layOut() {
-	members := ld.nodes.tierMembers()
+	members := ld.nodes.receivers()
 	transient, reliable := tiers.Count(members)
 	stage := ld.stageFor(transient, reliable)
 	ld.layout.arrange(members, stage)

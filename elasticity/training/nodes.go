@@ -229,19 +229,32 @@ func (ns *nodes) reachable() []*Node {
 	return ns.ordered(func(m *Node) bool { return m.Member() && m.alive() })
 }
 
-func (ns *nodes) tierMembers() []tiers.Member {
-	members := ns.Members()
-	out := make([]tiers.Member, 0, len(members))
-	for _, m := range members {
-		out = append(out, tiers.Member{
-			ID: m.ID, Tier: m.Tier, Joined: m.Joined, VCPU: m.VCPU, Rate: m.kind.Rate,
-			Leaving: m.Warned || m.Draining || m.Leaving || m.Terminating,
-			NoWork:  m.Warned || m.Leaving || m.Terminating,
-			Loaded:  m.Loaded,
-		})
+func (ns *nodes) tierMembers() []tiers.Member { return ns.asMembers((*Node).Member) }
+
+// receivers are the members to whom something may go.
+func (ns *nodes) receivers() []tiers.Member {
+	return ns.asMembers(func(m *Node) bool { return m.Member() && !m.noWork() })
+}
+
+func (ns *nodes) asMembers(keep func(*Node) bool) []tiers.Member {
+	n := 0
+	for _, m := range ns.Roster {
+		if keep(m) {
+			n++
+		}
+	}
+	out := make([]tiers.Member, 0, n)
+	for _, m := range ns.Roster {
+		if keep(m) {
+			out = append(out, tiers.Member{ID: m.ID, Tier: m.Tier, Joined: m.Joined, VCPU: m.VCPU, Rate: m.kind.Rate,
+				Leaving: m.noWork() || m.Draining, NoWork: m.noWork(), Loaded: m.Loaded})
+		}
 	}
 	return out
 }
+
+// noWork reports whether no work is to go to the machine.
+func (m *Node) noWork() bool { return m.Warned || m.Leaving || m.Terminating }
 
 // ReliableMembers are the members on which the job can stand.
 func (ns *nodes) ReliableMembers() []tiers.Member {
