@@ -53,7 +53,7 @@ func readLIBSVM(name string, r io.Reader, maxBad int, limit int64) (Sparse, erro
 	defer plain.Close()
 	file := &lineFile{name: name, in: plain, longest: maxSparseLine}
 	bad := tolerance{allowed: maxBad}
-	all := &sparseTable{Sparse: Sparse{Start: []int{0}}, index: array[uint32]{limit: limit}, value: array[float32]{limit: limit}}
+	all := newSparseTable(limit)
 	err = readLines(file, &bad, nil, parseSparse, all.add)
 	if err == nil && len(all.Labels) == 0 {
 		err = fmt.Errorf("%s: no examples in it: want lines of the form `label index:value index:value ...`", name)
@@ -73,6 +73,10 @@ type sparseTable struct {
 	Sparse
 	index array[uint32]
 	value array[float32]
+}
+
+func newSparseTable(limit int64) *sparseTable {
+	return &sparseTable{Sparse: Sparse{Start: []int{0}}, index: array[uint32]{limit: limit}, value: array[float32]{limit: limit}}
 }
 
 func (t *sparseTable) add(part *Sparse) error {

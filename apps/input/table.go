@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -14,20 +15,19 @@ import (
 	"github.com/tierml/tierml/internal/pattern"
 )
 
-// Table is a CSV file with a header, column by column. All columns have the same length.
+// Table is a CSV file with a header, until Close. Row i has the cells Start[i] to Start[i+1], those in which something is.
 type Table struct {
-	Columns  []TableColumn
-	Rows     int
-	BadLines int // left out
+	Sparse  // an entry's index is its column; there are no labels
+	Columns []TableColumn
+	Rows    int
 }
 
 // TableColumn is one column: of numbers, or of words.
 type TableColumn struct {
 	Name string
-	// Words are the different words of a column of words, sorted; empty for a column of numbers.
+	// Words are the different words of a column of words, sorted; empty for a column of numbers. A cell's value is a word's place here.
 	Words []string
-	// Values are the numbers, or each word's place in Words. NaN: nothing is there.
-	Values []float32
+	Cells int // in which something is
 }
 
 // maxWords is how many different words a column may have: beyond it is free text and not a category.
@@ -37,39 +37,51 @@ const maxWords = 1000
 // empty is, number or word, decides what the column is; a word in a column of numbers makes a bad line. An empty
 // field, NA and ? say that nothing is there. Up to maxBad bad lines are left out.
 func ReadTable(name string, r io.Reader, maxBad int) (Table, error) {
+	return readTable(name, r, maxBad, inMemory)
+}
+
+func readTable(name string, r io.Reader, maxBad int, limit int64) (Table, error) {
 	plain, err := Plain(r)
 	if err != nil {
 		return Table{}, fmt.Errorf("%s: %w", name, err)
 	}
 	defer plain.Close()
-	t := tableReader{name: name, tolerance: tolerance{allowed: maxBad}}
-	if err := t.readAll(plain); err != nil {
-		return Table{}, err
+	t := tableReader{name: name, tolerance: tolerance{allowed: maxBad}, all: newSparseTable(limit), part: Sparse{Start: []int{0}}}
+	err = t.readAll(plain)
+	if err == nil && t.rows == 0 {
+		err = fmt.Errorf("%s: no rows in it", name)
 	}
-	if t.rows == 0 {
-		return Table{}, fmt.Errorf("%s: no rows in it", name)
+	if err == nil {
+		err = t.flush()
 	}
-	table := Table{Rows: t.rows, BadLines: t.tolerance.bad}
-	for i := range t.columns {
-		table.Columns = append(table.Columns, t.columns[i].finish())
+	if err == nil {
+		err = t.all.end()
 	}
-	return table, nil
+	if err != nil {
+		return Table{}, errors.Join(err, t.all.close())
+	}
+	return t.table(), nil
 }
 
 type tableReader struct {
 	name      string
 	tolerance tolerance
 	columns   []columnReader
-	row       []float32 // of the line being read
+	row       []float32 // of the line being read; NaN: nothing is there
 	rows      int
+	part      Sparse // rows that are not in all yet
+	all       *sparseTable
 }
 
 type columnReader struct {
 	name   string
 	kind   columnKind
 	places map[string]int // of words, in order of their first appearance
-	values []float32
+	cells  int
 }
+
+// partSize is how many cells are put together at a time.
+const partSize = 1 << 16
 
 type columnKind int
 
@@ -117,6 +129,11 @@ func (t *tableReader) readAll(plain io.Reader) error {
 		default:
 			line, _ = lines.FieldPos(0)
 			reason = t.add(fields)
+			if len(t.part.Index) >= partSize {
+				if err := t.flush(); err != nil {
+					return err
+				}
+			}
 		}
 		if reason != "" {
 			if err := t.tolerance.take(&LineError{t.name, line, reason}); err != nil {
@@ -157,10 +174,21 @@ func (t *tableReader) add(fields []string) (reason string) {
 		}
 	}
 	for i, value := range t.row {
-		t.columns[i].values = append(t.columns[i].values, value)
+		if value == value { // something is there
+			t.part.Index, t.part.Value = append(t.part.Index, uint32(i)), append(t.part.Value, value)
+			t.columns[i].cells++
+		}
 	}
+	t.part.Start = append(t.part.Start, len(t.part.Index))
 	t.rows++
 	return ""
+}
+
+// flush begins another part.
+func (t *tableReader) flush() error {
+	err := t.all.add(&t.part)
+	t.part = Sparse{Start: t.part.Start[:1], Index: make([]uint32, 0, partSize), Value: make([]float32, 0, partSize)}
+	return err
 }
 
 func missing(field string) bool { return field == "" || field == "NA" || field == "?" }
@@ -214,24 +242,27 @@ func (c *columnReader) word(field string) (value float32, reason string) {
 	return float32(place), ""
 }
 
-// finish puts the words in order, so that their places do not depend on which line came first.
-func (c *columnReader) finish() TableColumn {
-	column := TableColumn{Name: c.name, Values: c.values}
-	if c.kind != words {
-		return column
+// table puts each column's words in order, so that their places do not depend on which line came first.
+func (t *tableReader) table() Table {
+	table := Table{Sparse: t.all.Sparse, Rows: t.rows}
+	table.BadLines = t.tolerance.bad
+	sorted := make([][]float32, len(t.columns)) // by column and place
+	for i := range t.columns {
+		c := &t.columns[i]
+		column := TableColumn{Name: c.name, Cells: c.cells}
+		if c.kind == words {
+			column.Words = slices.Sorted(maps.Keys(c.places))
+			sorted[i] = make([]float32, len(column.Words))
+			for place, word := range column.Words {
+				sorted[i][c.places[word]] = float32(place)
+			}
+		}
+		table.Columns = append(table.Columns, column)
 	}
-	for word := range c.places {
-		column.Words = append(column.Words, word)
-	}
-	slices.Sort(column.Words)
-	sorted := make([]float32, len(column.Words))
-	for place, word := range column.Words {
-		sorted[c.places[word]] = float32(place)
-	}
-	for i, v := range column.Values {
-		if v == v { // something is there
-			column.Values[i] = sorted[int(v)]
+	for k, i := range table.Index {
+		if places := sorted[i]; places != nil {
+			table.Value[k] = places[int(table.Value[k])]
 		}
 	}
-	return column
+	return table
 }

@@ -93,17 +93,65 @@ func TestReadTable(t *testing.T) {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	nan := float32(math.NaN())
-	for i, want := range []TableColumn{
-		{"age", nil, []float32{41, nan, 7, 8}},
-		{"town", []string{"bath", "york"}, []float32{1, 0, nan, 0}},
-		{"income", nil, []float32{1.5, -2, nan, 1000}},
+	for i, want := range []struct {
+		TableColumn
+		values []float32
+	}{
+		{TableColumn{"age", nil, 3}, []float32{41, nan, 7, 8}},
+		{TableColumn{"town", []string{"bath", "york"}, 3}, []float32{1, 0, nan, 0}},
+		{TableColumn{"income", nil, 3}, []float32{1.5, -2, nan, 1000}},
 	} {
-		c := got.Columns[i]
-		same := slices.EqualFunc(c.Values, want.Values, func(a, b float32) bool { return a == b || a != a && b != b })
-		if c.Name != want.Name || !slices.Equal(c.Words, want.Words) || !same {
-			t.Errorf("column %d: %+v, want %+v", i, c, want)
+		same := slices.EqualFunc(valuesOf(got, i), want.values, func(a, b float32) bool { return a == b || a != a && b != b })
+		if !reflect.DeepEqual(got.Columns[i], want.TableColumn) || !same {
+			t.Errorf("column %d: %+v, want %+v", i, got.Columns[i], want)
 		}
 	}
+	beyond, err := readTable("f.csv", strings.NewReader(smallTable), 0, 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if beyond.close == nil {
+		t.Error("9 cells are not in a file")
+	}
+	if fmt.Sprint(beyond.Index, beyond.Value, beyond.Start, beyond.Columns) != fmt.Sprint(got.Index, got.Value, got.Start, got.Columns) {
+		t.Errorf("beyond memory: %+v; want %+v", beyond, got)
+	}
+	if err := beyond.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A table of many parts is the same as its rows.
+func TestReadLongTable(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("a,b,c\n")
+	const rows = 3 * partSize / 2
+	for i := range rows {
+		fmt.Fprintf(&text, "%d,,w%d\n", i, i%7)
+	}
+	got, err := ReadTable("f.csv", strings.NewReader(text.String()), 0)
+	if err != nil || got.Rows != rows || len(got.Start) != rows+1 || len(got.Index) != 2*rows {
+		t.Fatalf("%d rows, %d cells, %v", got.Rows, len(got.Index), err)
+	}
+	for i := range rows {
+		if k := 2 * i; got.Start[i] != k || got.Index[k] != 0 || got.Value[k] != float32(i) || got.Index[k+1] != 2 || got.Value[k+1] != float32(i%7) {
+			t.Fatalf("row %d: from %d, %v %v", i, got.Start[i], got.Index[k:k+2], got.Value[k:k+2])
+		}
+	}
+}
+
+// valuesOf are the values of a column by row; NaN: nothing is there.
+func valuesOf(table Table, column int) []float32 {
+	values := make([]float32, table.Rows)
+	for row := range values {
+		values[row] = float32(math.NaN())
+		for k := table.Start[row]; k < table.Start[row+1]; k++ {
+			if int(table.Index[k]) == column {
+				values[row] = table.Value[k]
+			}
+		}
+	}
+	return values
 }
 
 func TestReadTableErrors(t *testing.T) {
@@ -123,7 +171,7 @@ func TestReadTableErrors(t *testing.T) {
 		}
 	}
 	got, err := ReadTable("f", strings.NewReader("a,b\n1,2\nx,2\n3\n4,5\n"), 2)
-	if err != nil || got.Rows != 2 || got.BadLines != 2 || !slices.Equal(got.Columns[0].Values, []float32{1, 4}) {
+	if err != nil || got.Rows != 2 || got.BadLines != 2 || !slices.Equal(valuesOf(got, 0), []float32{1, 4}) {
 		t.Errorf("%+v, %v; want two rows and two bad lines", got, err)
 	}
 	var text strings.Builder
@@ -182,14 +230,20 @@ func FuzzReadTable(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, c := range table.Columns {
-			if len(c.Values) != table.Rows {
-				t.Fatalf("column %q has %d values of %d", c.Name, len(c.Values), table.Rows)
+		if len(table.Start) != table.Rows+1 || table.Start[table.Rows] != len(table.Index) || len(table.Index) != len(table.Value) {
+			t.Fatalf("%d rows have %d starts; %d columns and %d values of cells", table.Rows, len(table.Start), len(table.Index), len(table.Value))
+		}
+		cells := make([]int, len(table.Columns))
+		for k, i := range table.Index {
+			c := table.Columns[i]
+			cells[i]++
+			if v := table.Value[k]; v != v || len(c.Words) > 0 && int(v) >= len(c.Words) {
+				t.Fatalf("column %q has %v, and %d words", c.Name, v, len(c.Words))
 			}
-			for _, v := range c.Values {
-				if len(c.Words) > 0 && v == v && int(v) >= len(c.Words) {
-					t.Fatalf("column %q has word %v of %d", c.Name, v, len(c.Words))
-				}
+		}
+		for i, c := range table.Columns {
+			if cells[i] != c.Cells {
+				t.Fatalf("column %q has %d cells of %d", c.Name, cells[i], c.Cells)
 			}
 		}
 	})

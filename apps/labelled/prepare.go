@@ -260,101 +260,18 @@ func readTable(in apps.Input, r io.Reader) (*source, error) {
 		return nil, err
 	}
 	if len(file.Columns) < 2 {
-		return nil, fmt.Errorf("%s: one column: nothing to predict it from", in.Name)
+		return nil, errors.Join(fmt.Errorf("%s: one column: nothing to predict it from", in.Name), file.Close())
 	}
-	s := &source{data: Data{Unit: 1}, all: examples{labels: make([]float32, file.Rows), start: []int{0}}, badLines: file.BadLines}
+	s := &source{
+		data:     Data{Unit: 1},
+		all:      examples{labels: make([]float32, file.Rows), start: file.Start, index: file.Index, value: file.Value},
+		badLines: file.BadLines,
+		file:     file,
+	}
 	for _, c := range file.Columns {
-		s.data.Columns = append(s.data.Columns, Column{Name: c.Name, Words: c.Words})
-	}
-	for row := range file.Rows {
-		for i, c := range file.Columns {
-			if v := c.Values[row]; v == v { // something is there
-				s.all.index, s.all.value = append(s.all.index, uint32(i)), append(s.all.value, v)
-			} else {
-				s.data.Columns[i].Missing++
-			}
-		}
-		s.all.start = append(s.all.start, len(s.all.index))
+		s.data.Columns = append(s.data.Columns, Column{Name: c.Name, Words: c.Words, Missing: int64(file.Rows - c.Cells)})
 	}
 	return s, nil
-}
-
-// describe measures the training examples, in the order given.
-func (s *source) describe(train []int) {
-	if !s.data.Table() {
-		s.data.Columns[0].measure(s.all.labels, pick(s.all.labels, train))
-		for _, i := range train {
-			s.data.Entries += int64(s.all.start[i+1] - s.all.start[i])
-		}
-	} else {
-		all, some := s.byColumn(nil), s.byColumn(train)
-		for i := range s.data.Columns {
-			s.data.Columns[i].measure(all[i], some[i])
-		}
-	}
-}
-
-func pick(values []float32, which []int) []float32 {
-	picked := make([]float32, len(which))
-	for i, w := range which {
-		picked[i] = values[w]
-	}
-	return picked
-}
-
-// byColumn lists the values that are there of some rows; nil: of all.
-func (s *source) byColumn(rows []int) [][]float32 {
-	columns := make([][]float32, len(s.data.Columns))
-	take := func(row int) {
-		for k := s.all.start[row]; k < s.all.start[row+1]; k++ {
-			columns[s.all.index[k]] = append(columns[s.all.index[k]], s.all.value[k])
-		}
-	}
-	if rows == nil {
-		for row := range s.all.labels {
-			take(row)
-		}
-	}
-	for _, row := range rows {
-		take(row)
-	}
-	return columns
-}
-
-// measure fills in what all values say (which there are) and what those to train on say.
-func (c *Column) measure(all, train []float32) {
-	c.Present, c.Scale = int64(len(train)), 1
-	if len(c.Words) > 0 {
-		return
-	}
-	seen := map[float32]bool{}
-	for _, v := range all {
-		if seen[v] = true; len(seen) > MaxClasses {
-			break
-		}
-	}
-	if len(seen) <= MaxClasses {
-		for v := range seen {
-			c.Values = append(c.Values, float64(v))
-		}
-		slices.Sort(c.Values)
-	}
-	if len(train) == 0 {
-		return
-	}
-	var sum, squares float64
-	for _, v := range train {
-		sum += float64(v)
-	}
-	// A model has its means and scales in 32 bits: training uses the same.
-	c.Mean = float64(float32(sum / float64(len(train))))
-	for _, v := range train {
-		d := float64(v) - c.Mean
-		squares += float64(d * d)
-	}
-	if scale := float64(float32(math.Sqrt(squares / float64(len(train))))); scale > 0 {
-		c.Scale = scale
-	}
 }
 
 // write deals the examples out: the one of rank r goes to split r mod splits.

@@ -1,0 +1,99 @@
+package labelled
+
+import (
+	"math"
+	"slices"
+)
+
+// describe measures the training examples, in the order given. Cells are looked at row by row, where they lie.
+func (s *source) describe(train []int) {
+	measures := make([]measure, len(s.data.Columns))
+	for i := range measures {
+		measures[i].column = &s.data.Columns[i]
+	}
+	if !s.data.Table() {
+		for _, label := range s.all.labels {
+			measures[0].see(label)
+		}
+		for _, row := range train {
+			s.data.Entries += int64(s.all.start[row+1] - s.all.start[row])
+		}
+	} else {
+		for k, column := range s.all.index {
+			measures[column].see(s.all.value[k])
+		}
+	}
+	s.eachMeasured(train, func(i uint32, v float32) { measures[i].add(v) })
+	for i := range measures {
+		measures[i].center()
+	}
+	s.eachMeasured(train, func(i uint32, v float32) { measures[i].deviate(v) })
+	for i := range measures {
+		measures[i].end()
+	}
+}
+
+// eachMeasured hands out the values of some rows, with their columns: a table's cells, or the labels.
+func (s *source) eachMeasured(rows []int, take func(column uint32, v float32)) {
+	for _, row := range rows {
+		if !s.data.Table() {
+			take(0, s.all.labels[row])
+			continue
+		}
+		for k := s.all.start[row]; k < s.all.start[row+1]; k++ {
+			take(s.all.index[k], s.all.value[k])
+		}
+	}
+}
+
+// measure fills in what all values say (which there are) and what those to train on say. All values are seen, then those to train on
+// added, then their deviations measured.
+type measure struct {
+	column             *Column
+	seen               map[float32]bool
+	sum, mean, squares float64
+}
+
+func (m *measure) see(v float32) {
+	if len(m.column.Words) > 0 || len(m.seen) > MaxClasses {
+		return
+	}
+	if m.seen == nil {
+		m.seen = map[float32]bool{}
+	}
+	m.seen[v] = true
+}
+
+func (m *measure) add(v float32) {
+	m.sum += float64(v)
+	m.column.Present++
+}
+
+// center works the mean out. A model has its means and scales in 32 bits: training uses the same.
+func (m *measure) center() { m.mean = float64(float32(m.sum / float64(m.column.Present))) }
+
+func (m *measure) deviate(v float32) {
+	d := float64(v) - m.mean
+	m.squares += float64(d * d)
+}
+
+func (m *measure) end() {
+	c := m.column
+	c.Scale = 1
+	if len(c.Words) > 0 {
+		return
+	}
+	if len(m.seen) <= MaxClasses {
+		for v := range m.seen {
+			c.Values = append(c.Values, float64(v))
+		}
+		slices.Sort(c.Values)
+	}
+	if c.Present == 0 {
+		return
+	}
+	c.Mean = m.mean
+	if scale := float64(float32(math.Sqrt(m.squares / float64(c.Present)))); scale > 0 {
+		c.Scale = scale
+	}
+}
