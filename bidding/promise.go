@@ -228,7 +228,8 @@ func (pr *promise) until(room float64, plan *Plan) time.Time {
 	if inc := pr.Job.Terms.Increment; inc > 0 {
 		left := pr.Now.Add(pr.leave)
 		due, most := pr.Due(left), max(inc-pr.leave, time.Minute) // of what the plan buys
-		next := sort.Search(int(most/time.Second), func(i int) bool { return pr.Due(left.Add(time.Duration(i+1)*time.Second)) > due })
+		more := func(i int) bool { return pr.Due(left.Add(time.Duration(i+1)*time.Second)) > due }
+		next := searchFrom(int(most/time.Second), pr.nextIncrement(left), more)
 		return pr.Now.Add(time.Duration(next+1) * time.Second)
 	}
 	perHour := float64(pr.Job.Upkeep)
@@ -244,6 +245,29 @@ func (pr *promise) until(room float64, plan *Plan) time.Time {
 		add(pr.Held[i].Pool, pr.Held[i].Bid, pr.Held[i].Count)
 	}
 	return pr.Now.Add(time.Duration(min(room/perHour, endless.Hours())*float64(time.Hour)) + time.Second)
+}
+
+// nextIncrement is in how many whole seconds after a time the next increment of a held machine will have begun, less one: where more is due
+// than at that time, most likely. A bill of hundreds of machines takes long, and searching blindly takes a dozen of them.
+func (pr *promise) nextIncrement(at time.Time) int {
+	inc, next := pr.Job.Terms.Increment, pr.Job.Terms.Increment
+	for i := range pr.Held {
+		if paid := at.Sub(pr.Held[i].Launch); paid >= 0 {
+			next = min(next, inc-paid%inc)
+		}
+	}
+	return int((next+time.Second-1)/time.Second) - 1
+}
+
+// searchFrom is sort.Search, which looks at a guess and beside it first.
+func searchFrom(n, guess int, found func(int) bool) int {
+	low, high := 0, n
+	if guess = min(guess, n); guess < n && !found(guess) {
+		low = guess + 1
+	} else if high = guess; guess > 0 && !found(guess-1) {
+		return guess
+	}
+	return low + sort.Search(high-low, func(i int) bool { return found(low + i) })
 }
 
 // missing is how many machines on demand are missing.

@@ -2,6 +2,7 @@ package market
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"time"
 )
@@ -39,6 +40,18 @@ func NewAvailability(points []AvailabilityPoint, end time.Time) (*Availability, 
 		}
 	}
 	return a, nil
+}
+
+// Map returns the availability with each count as another one. A nil Availability stays nil.
+func (a *Availability) Map(of func(int) int) *Availability {
+	if a == nil {
+		return nil
+	}
+	points := slices.Clone(a.points)
+	for i := range points {
+		points[i].Count = of(points[i].Count)
+	}
+	return &Availability{points: points, end: a.end}
 }
 
 // First returns the first point.

@@ -166,6 +166,18 @@ type withFees struct {
 	fees Fees
 }
 
+// WithFeesTimes returns a rule book of Rules by which the fees of each machine count several times.
+func WithFeesTimes(book RuleBook, times float64) RuleBook {
+	b, ok := book.(withFees)
+	if !ok {
+		return book
+	}
+	for _, price := range []*USD{&b.fees.DiskGiBMonth, &b.fees.Address, &b.fees.TrafficGB} {
+		*price = USD(float64(*price)*times + 0.5)
+	}
+	return b
+}
+
 func (b withFees) Name() string { return b.RuleBook.Name() + b.fees.String() }
 
 func (b withFees) Terms() Terms {

@@ -65,6 +65,18 @@ func Constant(price USD) *History {
 	return &History{points: []PricePoint{{Price: price}}, book: &book{}}
 }
 
+// Map returns the history with each price as another one. A nil History stays nil.
+func (h *History) Map(of func(USD) USD) *History {
+	if h == nil {
+		return nil
+	}
+	points := slices.Clone(h.points)
+	for i := range points {
+		points[i].Price = of(points[i].Price)
+	}
+	return &History{points: points, book: &book{}, holes: h.holes}
+}
+
 // Append adds a point that is later than all others. Repeating the last point is harmless; going back
 // in time, or changing the price at the last instant, is an error: decisions may rest on it already.
 func (h *History) Append(p PricePoint) error {

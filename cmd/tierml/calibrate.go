@@ -91,9 +91,6 @@ func (p *preparedJob) predict(ctx context.Context) error {
 	if p.choice.Reliable.Count == 0 && !p.job.Restarts() {
 		return nil // see unsimulated
 	}
-	if sweep.TooLarge(&p.sim) {
-		return nil // the forecast says so
-	}
 	defer littleGarbage()()
 	bar := progress.Start(ctx, "Simulating the run", 0, progress.Things)
 	run, err := sweep.Predict(p.sim)

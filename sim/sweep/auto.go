@@ -24,7 +24,8 @@ import (
 // A decision at a time looks only at what was known then: past starts lie on a grid, and each run is given up a fixed time after
 // its start (patience), so that its result is a function of prices before the decision. Safe for concurrent use.
 type Chooser struct {
-	job  sim.Config
+	job  sim.Config // in bundles
+	size float64    // of these
 	wish planner.Wish
 	kept *keptTrials // nil = trials are kept in memory alone
 	// patience is how long after its start a simulated run is given up.
@@ -62,7 +63,8 @@ const (
 // NewChooser returns the chooser of a job, as ForJob or OnEC2 makes it.
 func NewChooser(job sim.Config, wish planner.Wish) *Chooser {
 	job.Faults, job.MaxDuration, job.Observers = nil, 0, sim.Observers{}
-	c := &Chooser{job: job, wish: wish, choices: map[time.Time]planner.Choice{}}
+	job, size := bundled(job)
+	c := &Chooser{job: job, size: size, wish: wish, choices: map[time.Time]planner.Choice{}}
 	// cost-per-work waits for cheap times until twice the undisturbed time and 12 hours.
 	c.patience = (2*max(ComputeTime(&job), undisturbed(&job)) + 14*time.Hour + pastEvery - 1).Truncate(pastEvery)
 	c.job.Horizon = c.patience
@@ -112,15 +114,12 @@ func (c *Chooser) At(ctx context.Context, now time.Time) (planner.Choice, error)
 	if known, ok := c.choices[now]; ok {
 		return known, nil
 	}
-	if why := unplanned(&c.job); why != "" {
-		return planner.Choice{Policy: c.standard(), Wish: c.wish, Why: "the default, as " + why}, nil
-	}
 	samples := c.samples(now)
 	for _, k := range c.candidates {
 		c.kept.recall(c, k, samples)
 	}
 	seen, dropped, left := map[*candidate]int{}, map[string]string{}, c.candidates
-	for _, n := range rounds(len(samples), c.large()) {
+	for _, n := range rounds(len(samples)) {
 		if err := c.simulate(ctx, left, samples[:n]); err != nil {
 			return planner.Choice{}, err
 		}
@@ -142,14 +141,8 @@ func (c *Chooser) At(ctx context.Context, now time.Time) (planner.Choice, error)
 	return choice, nil
 }
 
-// large reports whether the fleet is so large that each start takes long: then plans look at fewer.
-func (c *Chooser) large() bool { return betweenStarts(&c.job) > pastEvery }
-
 // rounds are from how many starts candidates are simulated before those that are clearly worse are dropped.
-func rounds(samples int, large bool) (out []int) {
-	if large && samples >= 2*planner.MinTrials {
-		out = append(out, planner.MinTrials)
-	}
+func rounds(samples int) (out []int) {
 	for _, part := range []int{4, 2} {
 		if n := samples / part; n >= planner.MinTrials {
 			out = append(out, n)
@@ -161,9 +154,6 @@ func rounds(samples int, large bool) (out []int) {
 // Estimate is what the chosen policy came to from the starts of the latest 14 days: a planner.Estimator that simulates little
 // beside what the choice rests on. Where these are too few, it is the week before, start by start, that it simulates.
 func (c *Chooser) Estimate(in planner.Input) (planner.Forecast, error) {
-	if why := unplanned(&c.job); why != "" {
-		return planner.Forecast{Basis: why}, nil
-	}
 	choice, err := c.At(context.Background(), in.Now)
 	if err != nil {
 		return planner.Forecast{}, err
@@ -171,15 +161,12 @@ func (c *Chooser) Estimate(in planner.Input) (planner.Forecast, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	chosen := c.candidates[slices.IndexFunc(c.candidates, func(k *candidate) bool { return k.name == choice.Policy })]
-	all, last, every := c.samples(in.Now), c.last(in.Now), time.Duration(pastEvery)
-	if c.large() {
-		every *= 2
-	}
+	all, last := c.samples(in.Now), c.last(in.Now)
 	samples := slices.DeleteFunc(slices.Clone(all), func(s planner.Sample) bool {
-		return last.Sub(s.Start) >= pastRecent || last.Sub(s.Start)%every != 0
+		return last.Sub(s.Start) >= pastRecent || last.Sub(s.Start)%pastEvery != 0
 	})
 	if len(samples) < planner.MinStarts || chosen.refused != nil {
-		return Past{Job: chosen.cfg, Progress: c.Progress}.Estimate(in)
+		return Past{Job: chosen.cfg, Progress: c.Progress, size: c.size}.Estimate(in)
 	}
 	if err := c.simulate(context.Background(), []*candidate{chosen}, samples); err != nil {
 		return planner.Forecast{}, err
@@ -193,9 +180,9 @@ func (c *Chooser) Estimate(in planner.Input) (planner.Forecast, error) {
 			first = s.Start
 		}
 	}
-	f := planner.Summarize(runs, first, last, every)
+	f := planner.Summarize(runs, first, last, pastEvery)
 	f.Evictions = planner.Range[int]{} // trials do not keep them
-	return told(f, &c.job, 0), nil
+	return told(f, &c.job, 0, c.size), nil
 }
 
 // last is the latest past start that a decision looks at.
@@ -228,7 +215,7 @@ func (c *Chooser) trials(judgedBy map[*candidate]int, dropped map[string]string,
 }
 
 // samples are the past starts that a decision looks at. The first eighth of them is spread over all times, and so are the first quarter
-// and the first half. Of large fleets the first MinStarts are all.
+// and the first half.
 func (c *Chooser) samples(now time.Time) (out []planner.Sample) {
 	var all []planner.Sample
 	last := c.last(now)
@@ -250,9 +237,6 @@ func (c *Chooser) samples(now time.Time) (out []planner.Sample) {
 		for i := first; i < len(all); i += 8 {
 			out = append(out, all[i])
 		}
-	}
-	if c.large() {
-		out = out[:min(len(out), planner.MinStarts)]
 	}
 	return out
 }

@@ -21,21 +21,22 @@ import (
 // planner.Estimator, and the same engine as the dry run's.
 type Past struct {
 	Job      sim.Config    // as ForJob makes it
-	Every    time.Duration // between two starts; 0 = 1h, and up to 7h for fleets so large that a plan would take minutes
+	Every    time.Duration // between two starts; 0 = 1h
 	Lookback time.Duration // from the first start to the last; 0 = 7 days: one of each weekday
 	// Progress, if not nil, is called from several goroutines with the number of starts that are done.
 	Progress func(done, total int)
+	size     float64 // of the bundles that Job is in already; 0 = it is not
 }
 
 // Estimate simulates the past. The last start lies twice the undisturbed time before now, so that nearly every run ends
 // before the known prices do: leaving out those that do not would favour quick ones. What the job's script does is left out:
 // it belongs to the job's own start.
 func (p Past) Estimate(in planner.Input) (planner.Forecast, error) {
-	cfg := p.Job
-	if why := unplanned(&cfg); why != "" {
-		return planner.Forecast{Basis: why}, nil
+	cfg, size := p.Job, p.size
+	if size == 0 {
+		cfg, size = bundled(cfg)
 	}
-	every, lookback := cmp.Or(p.Every, betweenStarts(&cfg)), cmp.Or(p.Lookback, 7*24*time.Hour)
+	every, lookback := cmp.Or(p.Every, time.Hour), cmp.Or(p.Lookback, 7*24*time.Hour)
 	cfg.Faults, cfg.MaxDuration, cfg.Record = nil, 0, nil
 	cfg.Pools = slices.Clone(cfg.Pools)
 	for i := range cfg.Pools {
@@ -52,7 +53,7 @@ func (p Past) Estimate(in planner.Input) (planner.Forecast, error) {
 		}
 		starts = append(starts, start)
 	}
-	told := func(f planner.Forecast) planner.Forecast { return told(f, &cfg, unrecorded) }
+	told := func(f planner.Forecast) planner.Forecast { return told(f, &cfg, unrecorded, size) }
 	if len(starts) < planner.MinStarts { // too few say nothing: they need not be simulated
 		return told(planner.Summarize(make([]planner.Run, len(starts)), last, last, every)), nil
 	}
@@ -60,11 +61,17 @@ func (p Past) Estimate(in planner.Input) (planner.Forecast, error) {
 	if err != nil {
 		return planner.Forecast{}, fmt.Errorf("simulating past starts: %w", err)
 	}
+	for i := range runs {
+		runs[i].Evictions = int(float64(runs[i].Evictions)*size + 0.5)
+	}
 	return told(planner.Summarize(runs, starts[len(starts)-1], starts[0], every)), nil
 }
 
 // told adds to a forecast's description what it omits, and why machines are taken in it.
-func told(f planner.Forecast, cfg *sim.Config, unrecorded int) planner.Forecast {
+func told(f planner.Forecast, cfg *sim.Config, unrecorded int, size float64) planner.Forecast {
+	if size > 1 {
+		f.Basis += fmt.Sprintf(", in bundles of %.3g machines", size)
+	}
 	if unrecorded > 0 {
 		f.Basis += fmt.Sprintf("; %d starts are left out, as prices were not recorded while they would have run", unrecorded)
 	}
@@ -72,27 +79,6 @@ func told(f planner.Forecast, cfg *sim.Config, unrecorded int) planner.Forecast 
 		f.Basis += ". " + strings.TrimSuffix(why, ".")
 	}
 	return f
-}
-
-// mostPlanned is how many machines a plan simulates: a restless run of 10,000 with 20,000 splits took more than 20 minutes.
-const mostPlanned = 4096
-
-// TooLarge reports whether a job wants more machines than are simulated while a user waits for a plan.
-func TooLarge(cfg *sim.Config) bool { return fleet(cfg) > mostPlanned }
-
-// unplanned says why a job's past starts are not simulated; "" = they are.
-func unplanned(cfg *sim.Config) string {
-	if !TooLarge(cfg) {
-		return ""
-	}
-	return fmt.Sprintf("past starts are not simulated for %d machines: above %d a plan would take minutes; `tierml dry-run` does it", fleet(cfg), mostPlanned)
-}
-
-// betweenStarts is an hour for fleets of which a week of hourly starts is simulated in a second or two. A start takes time that grows
-// a little faster than the number of machines. Seven hours leave a week the starts that a forecast needs (planner.MinStarts).
-func betweenStarts(cfg *sim.Config) time.Duration {
-	const quick = 128 // machines
-	return time.Hour * time.Duration(min(max(fleet(cfg)/quick, 1), 7))
 }
 
 // fleet is the most machines that the job may want, of any of its types.

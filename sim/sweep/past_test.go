@@ -84,33 +84,6 @@ func TestPastNeedsHistory(t *testing.T) {
 	}
 }
 
-// A plan of more machines than can be simulated while somebody waits says so, at once.
-func TestPastOfTooManyMachines(t *testing.T) {
-	cfg, in := pastJob(t, always)
-	cfg.Want = bidding.Want{Machines: mostPlanned + 1}
-	c := chooser(t, cfg)
-	if choice := decided(t, c, cfg.Start); choice.Policy != "cost-per-work" || !strings.HasPrefix(choice.Why, "the default, as past starts are not simulated for 4097 machines") {
-		t.Errorf("policy auto: %+v", choice)
-	}
-	if f, err := c.Estimate(in); err != nil || f.Cost.Known || !strings.Contains(f.Basis, "4097 machines") {
-		t.Errorf("policy auto: %+v, %v", f, err)
-	}
-	if f := estimate(t, cfg, in); f.Cost.Known || f.Time.Known || !strings.Contains(f.Basis, "not simulated for 4097 machines") {
-		t.Errorf("%+v", f)
-	}
-}
-
-// Past starts of large fleets lie farther apart, but never too far for a forecast.
-func TestStartsOfEveryFleetSuffice(t *testing.T) {
-	cfg, _ := pastJob(t, always)
-	for machines := 1; machines <= mostPlanned; machines *= 2 {
-		cfg.Want = bidding.Want{Machines: machines}
-		if n := int(7*24*time.Hour/betweenStarts(&cfg)) + 1; n < planner.MinStarts {
-			t.Errorf("%d machines: %d starts", machines, n)
-		}
-	}
-}
-
 // What clocks take beside computing counts: where it makes a run longer than the recorded past, nothing is simulated.
 func TestPastOfMostlyOverhead(t *testing.T) {
 	cfg, in := pastJob(t, always)

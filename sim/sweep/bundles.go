@@ -1,0 +1,114 @@
+package sweep
+
+import (
+	"slices"
+	"time"
+
+	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/sim"
+)
+
+// A run of a thousand machines takes the simulator as long as eight of 125, and comes to nearly the same: machines of a pool have one
+// price and go together. So what plans make of the past is, for fleets above mostApart, that of bundles: each is a machine that works as
+// fast and costs as much as several, and a fleet has as many bundles as leave it just as large. Bundles are bought, evicted and replaced as
+// a whole, which is all that is lost. Splits, programs, thresholds between tiers and fees follow.
+const (
+	mostApart = 128 // machines of any type that are simulated one by one
+	fewTiers  = 16  // reliable machines that are simulated one by one beside bundles
+	fineVCPU  = 64  // parts of a vCPU that bundles count in, so that they are as many as wanted
+)
+
+// bundles is by how much a fleet is thinned out: groups in place of machines, of the type of which the job may want most.
+type bundles struct{ machines, groups int }
+
+// thinned has 32 to 48 groups, of like size if that can be: rounded splits cost up to some hundredths of the time.
+func thinned(machines int) bundles {
+	b := bundles{machines: machines, groups: 40}
+	for groups := 32; groups <= 48; groups++ {
+		if machines%groups == 0 {
+			b.groups = groups
+		}
+	}
+	return b
+}
+
+// of is how many bundles take the place of so many machines, and of a number that goes with them: splits, tasks. Of 0 it is 0.
+func (b bundles) of(number int) int { return (number*b.groups + b.machines - 1) / b.machines }
+
+// size is how many machines are in a bundle.
+func (b bundles) size() float64 { return float64(b.machines) / float64(b.groups) }
+
+// bundled returns the run with bundles in place of machines, and how many machines are in one; 1 = it is the run itself.
+func bundled(cfg sim.Config) (sim.Config, float64) {
+	n := fleet(&cfg)
+	if n <= mostApart {
+		return cfg, 1
+	}
+	b := thinned(n)
+	return b.in(cfg), b.size()
+}
+
+// in returns a run with bundles in place of machines.
+func (b bundles) in(cfg sim.Config) sim.Config {
+	if e := &cfg.Equivalent; e.Count > 0 {
+		e.Type, e.Count = bundleOf(e.Type, e.Count, b.of(e.Count)), b.of(e.Count)
+	}
+	if r := &cfg.Reliable; r.Count > 0 {
+		n, m := r.Count, max(b.of(r.Count), min(r.Count, fewTiers))
+		r.Type, r.Count = bundleOf(r.Type, n, m), m
+		if slices.ContainsFunc(cfg.Pools, func(p bidding.Candidate) bool { return p.Pool == r.Pool }) { // whose price is a bundle's
+			r.Type.OnDemand = cfg.Rules.Terms().Fees.Due(r.Pool, r.Type.OnDemand)
+			r.Type.Name += " beside bundles"
+			r.Pool.Type = r.Type.Name
+		}
+		// Ratios between tiers count machines.
+		ratio := float64(n) / float64(m) / b.size()
+		cfg.Stages.TwoAbove *= ratio
+		cfg.Stages.ThreeAbove *= ratio
+	}
+
+	pools, capacity := slices.Clone(cfg.Pools), map[market.Pool]int{}
+	for i := range pools {
+		p := &pools[i]
+		n := machines(&cfg, p.Type)
+		if n < 1 {
+			continue
+		}
+		m := b.of(n)
+		if limit, limited := cfg.Capacity[p.Pool]; limited {
+			capacity[p.Pool] = limit * m / n
+		}
+		p.Type, p.MaxPrice = bundleOf(p.Type, n, m), times(p.MaxPrice, n, m)
+		p.History = p.History.Map(func(price market.USD) market.USD { return times(price, n, m) })
+		p.Availability = p.Availability.Map(func(count int) int { return count * m / n })
+	}
+	cfg.Pools, cfg.Capacity = pools, capacity
+	cfg.Want = bidding.Want{Machines: b.of(cfg.Want.Machines), VCPU: cfg.Want.VCPU * fineVCPU}
+	cfg.Job.Splits = b.of(cfg.Job.Splits)
+	cfg.Timing.Clock = time.Duration(float64(cfg.Timing.Clock) * b.size())
+	cfg.Rules = market.WithFeesTimes(cfg.Rules, b.size())
+	if cfg.Programs != nil {
+		cfg.Programs = b.programs(*cfg.Programs)
+	}
+	return cfg
+}
+
+// programs are those of a fleet that is thinned out; its tasks are fewer and longer, trials too.
+func (b bundles) programs(p sim.Programs) *sim.Programs {
+	p.Count, p.Least, p.Tasks, p.Rungs = b.of(p.Count), b.of(p.Least), b.of(p.Tasks), slices.Clone(p.Rungs)
+	for i := range p.Rungs {
+		p.Rungs[i].Keep = b.of(p.Rungs[i].Keep)
+	}
+	return &p
+}
+
+// bundleOf is a type of which m do what n of another do.
+func bundleOf(t market.InstanceType, n, m int) market.InstanceType {
+	t.Rate = t.WorkRate() * float64(n) / float64(m)
+	t.VCPU = (t.VCPU*n*fineVCPU + m - 1) / m
+	t.OnDemand = times(t.OnDemand, n, m)
+	return t
+}
+
+func times(price market.USD, n, m int) market.USD { return price * market.USD(n) / market.USD(m) }
