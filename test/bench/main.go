@@ -32,7 +32,7 @@ func main() {
 }
 
 // children are the parts of this program that it runs as processes of their own.
-var children = map[string]func(args []string) error{"ps-server": serveRows, "ps-client": askRows, "lda-train": sweepTopics, "machine": runMachine}
+var children = map[string]func(args []string) error{"ps-server": serveRows, "ps-client": askRows, "bare-server": echoVectors, "bare-client": sendVectors, "lda-train": sweepTopics, "machine": runMachine}
 
 func childName() string {
 	if len(os.Args) > 1 {

@@ -67,16 +67,17 @@ func startC(ctx context.Context, env *Env, cores ...string) (p *pushPull, skip s
 	return &pushPull{client: process, pids: process.Words, close: process.Close}, "", nil
 }
 
-func startOurs(ctx context.Context, env *Env, at ends, args ...string) (*pushPull, error) {
+// startOurs starts both ends of a kind: ps, or bare.
+func startOurs(ctx context.Context, env *Env, kind string, at ends, args ...string) (*pushPull, error) {
 	begin := func(by []string, args ...string) (*Process, error) {
 		command := slices.Concat(by, []string{env.Self}, args)
 		return Start(ctx, nil, command[0], command[1:]...)
 	}
-	server, err := begin(at.server, slices.Concat([]string{"ps-server"}, args)...)
+	server, err := begin(at.server, slices.Concat([]string{kind + "-server"}, args)...)
 	if err != nil {
 		return nil, err
 	}
-	client, err := begin(at.client, slices.Concat([]string{"ps-client"}, args, server.Words[1:2])...)
+	client, err := begin(at.client, slices.Concat([]string{kind + "-client"}, args, server.Words[1:2])...)
 	if err != nil {
 		server.Kill()
 		return nil, err
@@ -121,7 +122,11 @@ func (a *pushPulls) close() {
 }
 
 func (a *pushPulls) ours(ctx context.Context, at ends, args ...string) (*pushPull, error) {
-	p, err := startOurs(ctx, a.env, at, args...)
+	return a.both(ctx, "ps", at, args...)
+}
+
+func (a *pushPulls) both(ctx context.Context, kind string, at ends, args ...string) (*pushPull, error) {
+	p, err := startOurs(ctx, a.env, kind, at, args...)
 	if err == nil {
 		a.started = append(a.started, p.close)
 	}
@@ -219,21 +224,28 @@ func (a *pushPulls) secure(ctx context.Context, plain *pushPull) error {
 		rate string
 		bar  float64
 	}{{"1gbit", 0.97}, {"10gbit", 0.9}} {
-		var ours, theirs *pushPull
 		at, end, skip, err := layCable(ctx, cable.rate)
 		if err != nil {
 			return err
 		}
 		if skip == "" {
 			a.started = append(a.started, end)
-			if ours, err = a.ours(ctx, at, "-listen", cableServer, "-tls", certificate); err != nil {
-				return err
-			}
-			if theirs, err = a.ours(ctx, at, "-listen", cableServer); err != nil {
-				return err
-			}
 		}
-		a.add("mutual TLS, "+cable.rate, "ours, plain, the same cable", skip, cable.bar, "sync", 1<<20, ours, theirs)
+		for _, of := range []struct {
+			kind, what, against string
+			bar                 float64
+		}{{"ps", "mutual TLS, ", "ours, plain, the same cable", cable.bar}, {"bare", "a vector there and back by crypto/tls alone, ", "the same, plain", 0}} {
+			var secure, plain *pushPull
+			if skip == "" {
+				if secure, err = a.both(ctx, of.kind, at, "-listen", cableServer, "-tls", certificate); err != nil {
+					return err
+				}
+				if plain, err = a.both(ctx, of.kind, at, "-listen", cableServer); err != nil {
+					return err
+				}
+			}
+			a.add(of.what+cable.rate, of.against, skip, of.bar, "sync", 1<<20, secure, plain)
+		}
 	}
 	secure, err := a.ours(ctx, ends{}, "-tls", certificate)
 	if err != nil {

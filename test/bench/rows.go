@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"flag"
@@ -104,8 +103,7 @@ func (w *worker) pair(ctx context.Context, keys []ps.Key, sums []client.Partitio
 	return w.client.Read(ctx, 1, w.clock+1, keys, &w.rows)
 }
 
-// askRows is the client's process: for each line "MODE BYTES PAIRS" it does so many pushes and pulls and prints the
-// nanoseconds. MODE is sync or pipelined.
+// askRows is the client's process, whose pairs are pushes and pulls.
 func askRows(args []string) error {
 	flags := flag.NewFlagSet("ps-client", flag.ContinueOnError)
 	splits := flags.Int("splits", 1, "splits of the job")
@@ -132,20 +130,10 @@ func askRows(args []string) error {
 		workers[i] = &worker{client: c, split: ps.Split(i)}
 	}
 	fmt.Println("ready", os.Getpid())
-	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-		var mode string
-		var size, pairs int
-		if _, err := fmt.Sscan(in.Text(), &mode, &size, &pairs); err != nil {
-			return err
-		}
+	return answer(func(size, pairs int) error {
 		keys, sums := tableSums(&schema, size)
-		began := time.Now()
-		if err := runPairs(workers, keys, sums, pairs); err != nil {
-			return err
-		}
-		fmt.Println(time.Since(began).Nanoseconds())
-	}
-	return nil
+		return runPairs(workers, keys, sums, pairs)
+	})
 }
 
 // runPairs divides pairs among the workers, which work at the same time.
