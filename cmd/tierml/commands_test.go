@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/viper"
 
 	"github.com/tierml/tierml/internal/rundir"
 )
@@ -25,6 +26,21 @@ func everyone(root *cobra.Command) []*cobra.Command {
 
 // example finds calls of this program in an example's line, up to a pipe or the end of the command.
 var example = regexp.MustCompile(`(?:^|; )(?:[A-Z_]+=\S+ )*tierml( [^|;#]*)?`)
+
+// A key of the settings file, and a variable, mean one thing: flags that share one are the same flag of several commands.
+func TestASettingMeansOneThing(t *testing.T) {
+	means := map[string]string{}
+	for _, cmd := range everyone(newRootCommand()) {
+		for _, one := range (&settings{viper: viper.New()}).of(cmd) {
+			for _, name := range []string{one.Key, one.Variable} {
+				if other, had := means[name]; had && other != one.flag.Usage {
+					t.Errorf("%s of %s is %q, and %q", name, cmd.CommandPath(), one.flag.Usage, other)
+				}
+				means[name] = one.flag.Usage
+			}
+		}
+	}
+}
 
 // Each command has help with an example, and each example is a call that the command takes.
 func TestHelp(t *testing.T) {

@@ -89,7 +89,7 @@ func (r *remote) token() (access.Token, error) {
 	if text, ok := os.LookupEnv(tokenVariable); ok && r.tokenFile == "" {
 		token, err := access.Parse(text)
 		if err != nil {
-			err = fmt.Errorf("%s: %w", tokenVariable, err)
+			err = fmt.Errorf("%s: %w; copy it from the file `token` of the job server's directory", tokenVariable, err)
 		}
 		return token, err
 	}

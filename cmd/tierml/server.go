@@ -73,6 +73,8 @@ Every request needs the token from the file that the first start creates. From e
 	o.door.flags(cmd, "localhost:7071")
 	cmd.Flags().StringVar(&o.home, "directory", ".", "the `directory` that holds runs and inputs")
 	cmd.Flags().StringVar(&o.tokenFile, "token-file", "", "the `file` with the token (default: token in the directory)")
+	// server.token-file is the token of those who call.
+	_ = cmd.Flags().SetAnnotation("token-file", sharedSetting, []string{"server.own-token-file", "TIERML_SERVER_OWN_TOKEN_FILE"}) // it exists
 	cmd.Flags().StringSliceVar(&o.accept, "accept-sha256", nil, "also accept tokens with these SHA-256 `sums`")
 	cmd.Flags().StringSliceVar(&o.watch, "watch-sha256", nil, "accept tokens with these SHA-256 `sums` for calls that only read")
 	cmd.Flags().StringVar(&o.groupFile, "groups", "", "a `file` of groups with their tokens, quotas and budgets (docs/server.md#groups)")

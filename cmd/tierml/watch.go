@@ -134,9 +134,12 @@ func topOnce(ctx context.Context, client *call.Client, args []string, format str
 	if format != table.Plain && format != table.Text {
 		return writePs(out, []dashboard.Summary{row}, format)
 	}
-	s := status.New()
-	if err := from(ctx, func(e journal.Entry) { s.Feed(e) }, func() {}); err != nil {
+	s, begun := status.New(), false
+	if err := from(ctx, func(e journal.Entry) { s.Feed(e); begun = true }, func() {}); err != nil {
 		return err
+	}
+	if !begun {
+		return fmt.Errorf("%s has not begun, or was killed before it did: its journal is empty", row.Run)
 	}
 	s.Flush()
 	return console.WriteOnce(out, s, useColor(out))

@@ -66,12 +66,14 @@ func Random() Token { return Token{rand.Text()} }
 // shortest is the fewest characters that cannot be guessed by trying; more than longest is a mistake.
 const shortest, longest = 16, 1024
 
+var errShort = fmt.Errorf("a token has at least %d characters", shortest)
+
 // Parse takes what a token file or a variable holds.
 func Parse(text string) (Token, error) {
 	secret := strings.TrimSpace(text)
 	switch {
 	case len(secret) < shortest:
-		return Token{}, fmt.Errorf("a token has at least %d characters; remove the file to have one made", shortest)
+		return Token{}, errShort
 	case len(secret) > longest || strings.ContainsFunc(secret, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return Token{}, fmt.Errorf("a token is one word of at most %d printable ASCII characters", longest)
 	}
@@ -106,6 +108,9 @@ func Read(path string) (Token, error) {
 // Ensure is Read, and makes the file when there is none.
 func Ensure(path string) (token Token, made bool, err error) {
 	if token, err = Read(path); !errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, errShort) {
+			err = fmt.Errorf("%w; remove the file to have one made", err)
+		}
 		return token, false, err
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {

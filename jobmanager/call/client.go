@@ -143,7 +143,7 @@ func (c *Client) refusal(response *http.Response) error {
 	_ = json.Unmarshal(text, &r)
 	switch {
 	case response.StatusCode == http.StatusUnauthorized:
-		r.Error = fmt.Sprintf("the job server at %s wants its token: name its file with --token-file", c.Address())
+		r.Error = fmt.Sprintf("the job server at %s refuses this token: name the file of its own, `token` in its directory, with --token-file", c.Address())
 	case r.Error == "":
 		r.Error = fmt.Sprintf("what answers at %s is not a job server: %s", c.Address(), response.Status)
 	}

@@ -44,7 +44,7 @@ const rows = (page) => page.locator("table.list tbody tr");
 step("first loads, accessibility and width: every page, dark and light, wide and narrow");
 for (const path of ["/", kept, "/?q=none-is-called-so", "/?sort=-spent", "/runs/now-1", "/runs/ended-1", "/runs/long-1", "/runs/damaged-1", "/runs/now-1/events", "/runs/nobody-1"]) {
   const all = ["/", kept, "/runs/now-1"].includes(path); // what they look like decides for the others, too
-  for (const width of all ? [1440, 768, 360] : [1440, 360]) {
+  for (const width of all ? [1440, 768, 390, 360] : [1440, 390]) {
     for (const colorScheme of all && width !== 768 ? ["light", "dark"] : [width === 1440 ? "light" : "dark"]) {
       const load = await open(path, { viewport: { width, height: 800 }, colorScheme, reducedMotion: "reduce", bypassCSP: true });
       assert.ok(load.bytes < 300 * 1024, `${path}: ${load.bytes} bytes at the first load`);
@@ -161,7 +161,7 @@ step("events: search and filter, back to the run");
 
 step("keyboard: the skip link comes first, focus is visible, and everything is reached");
 {
-  const load = await open("/runs/now-1", { viewport: { width: 360, height: 700 } });
+  const load = await open("/runs/now-1", { viewport: { width: 390, height: 700 } });
   const { page } = load;
   await page.keyboard.press("Tab");
   const skip = await page.evaluate(() => { const e = document.activeElement, b = e.getBoundingClientRect(); return { text: e.textContent, seen: b.left >= 0 && b.top >= 0 }; });

@@ -26,7 +26,7 @@ import (
 func TestDashboard(t *testing.T) {
 	b := openTab(t)
 	defer func() { b.t = t }()
-	for _, width := range []int{1280, 360} {
+	for _, width := range []int{1280, 390, 360} {
 		t.Run(fmt.Sprint(width), func(t *testing.T) {
 			b.t, b.said = t, nil
 			story := journaltest.New(1).Entries

@@ -22,7 +22,7 @@ func TestReportPage(t *testing.T) {
 	defer func() { b.t = t }()
 	for name, report := range reports(t) {
 		file := write(t, report)
-		for _, width := range []int{1280, 360} {
+		for _, width := range []int{1280, 390, 360} {
 			t.Run(fmt.Sprintf("%s/%d", name, width), func(t *testing.T) {
 				b.t, b.said = t, nil
 				b.open("file://"+file, width)
