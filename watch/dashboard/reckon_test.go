@@ -29,7 +29,7 @@ import (
 var (
 	tags  = regexp.MustCompile(`<[^>]*>`)
 	cards = regexp.MustCompile(`(?s)<dt>(.*?)</dt>(.*?)</div>`)
-	table = regexp.MustCompile(`(?s)role="region" aria-label="([^"]*)">\s*<table>.*?<tbody>(.*?)</tbody>`)
+	table = regexp.MustCompile(`(?s)role="region" aria-label="([^"]*)">\s*<table[^>]*>.*?<tbody>(.*?)</tbody>`)
 	row   = regexp.MustCompile(`(?s)<tr[^>]*>(.*?)</tr>`)
 	cell  = regexp.MustCompile(`(?s)<t[hd][^>]*>(.*?)</t[hd]>`)
 )
