@@ -134,6 +134,9 @@ func (d *Dialogue) Fill(w *Wanted) error {
 		if slices.Contains(d.missing, "--prices") {
 			way = "; `tierml prices sample` writes a recording, which is suggested then"
 		}
+		if slices.Contains(d.missing, "--app") && w.Data != "" {
+			way += "; the first lines of " + w.Data + " show none, and docs/applications.md has the forms that each reads"
+		}
 		return fmt.Errorf("there is no terminal to ask on, and no suggestion for %s: add %s%s", strings.Join(d.missing, ", "),
 			map[bool]string{true: "it", false: "them"}[len(d.missing) == 1], way)
 	}
