@@ -153,8 +153,10 @@ func (r Result) WriteLine(w io.Writer, color bool) error {
 	if r.Advice != "" {
 		fmt.Fprintf(&text, "%s%s\n", strings.Repeat(" ", 23), r.Advice)
 	}
-	_, err := io.WriteString(terminal.Raw(w), text.String())
-	return err
+	return table.Folded(terminal.Raw(w), func(w io.Writer) error {
+		_, err := io.WriteString(w, text.String())
+		return err
+	})
 }
 
 // Table lists results.

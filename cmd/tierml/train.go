@@ -29,6 +29,7 @@ import (
 	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/stopping"
+	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/internal/vector/fast"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers/node/splitdir"
@@ -142,8 +143,11 @@ func train(ctx context.Context, o trainOptions, job *config.Job, out, errOut io.
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(errOut, "%s: %d examples to train on, %d held out, in %d splits; %d threads, %s\n",
-		program.Name(), dataset.Examples, dataset.Test, dataset.Splits, o.threads, how)
+	_ = table.Folded(errOut, func(w io.Writer) error { // as of all that follows
+		_, err := fmt.Fprintf(w, "%s: %d examples to train on, %d held out, in %d splits; %d threads, %s\n",
+			program.Name(), dataset.Examples, dataset.Test, dataset.Splits, o.threads, how)
+		return err
+	})
 	for _, doubt := range apps.Doubts(program) {
 		fmt.Fprintf(errOut, "Warning: %s\n", doubt)
 	}
