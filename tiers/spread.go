@@ -20,18 +20,14 @@ func spread(now []ps.ServerID, members []Member, weight func(Member) float64) []
 		loads[i].weight = weight(m)
 		loads[i].hold(len(held[i]))
 	}
-	emptiest := rank(len(loads), func(i, j int) bool {
-		return loads[i].next < loads[j].next || loads[i].next == loads[j].next && i < j
-	})
+	emptiest := rank(loads, func(l *load) float64 { return l.next })
 	for homeless.left > 0 {
 		to := emptiest.first()
 		held[to] = append(held[to], homeless.take(members[to].Loaded))
 		loads[to].hold(len(held[to]))
-		emptiest.moved(to)
+		emptiest.moved(to, loads[to].next)
 	}
-	fullest := rank(len(loads), func(i, j int) bool {
-		return loads[i].now > loads[j].now || loads[i].now == loads[j].now && i < j
-	})
+	fullest := rank(loads, func(l *load) float64 { return -l.now })
 	for {
 		from, to := fullest.first(), emptiest.first()
 		if loads[from].now <= loads[to].next {
@@ -50,8 +46,8 @@ func spread(now []ps.ServerID, members []Member, weight func(Member) float64) []
 		held[from] = slices.Delete(held[from], i, i+1)
 		for _, member := range [...]int{to, from} {
 			loads[member].hold(len(held[member]))
-			emptiest.moved(member)
-			fullest.moved(member)
+			emptiest.moved(member, loads[member].next)
+			fullest.moved(member, -loads[member].now)
 		}
 	}
 	for i, items := range held {
@@ -95,17 +91,31 @@ func (h *orphans) take(data SplitSet) int {
 	return item
 }
 
-// holdings returns the items that each member holds, and those that none does.
-func holdings(now []ps.ServerID, members []Member) (held [][]int, none orphans) {
+// finder returns what finds a member by id, so many times; -1 = there is none. For a few times an index is not worth while.
+func finder(times int, members []Member) func(ps.ServerID) int {
+	if times <= 4 {
+		return func(id ps.ServerID) int { return slices.IndexFunc(members, func(m Member) bool { return m.ID == id }) }
+	}
 	index := make(map[ps.ServerID]int, len(members))
 	for i := range members {
 		index[members[i].ID] = i
 	}
+	return func(id ps.ServerID) int {
+		if i, ok := index[id]; ok {
+			return i
+		}
+		return -1
+	}
+}
+
+// holdings returns the items that each member holds, and those that none does.
+func holdings(now []ps.ServerID, members []Member) (held [][]int, none orphans) {
+	placeOf := finder(len(now), members)
 	held, none.is = make([][]int, len(members)), make([]bool, len(now))
 	holders, counts := make([]int, len(now)), make([]int, len(members))
 	for item, id := range now {
-		i, ok := index[id]
-		if !ok {
+		i := placeOf(id)
+		if i < 0 {
 			holders[item], none.is[item] = -1, true
 			none.left++
 			continue
@@ -125,20 +135,22 @@ func holdings(now []ps.ServerID, members []Member) (held [][]int, none orphans) 
 	return held, none
 }
 
-// ranking keeps members in order while they change one at a time: a heap. With thousands of members, looking for the first
-// among all for each item took longer than all else of a layout.
+// ranking keeps members in order of a key, and those of the same key as they come, while they change one at a time: a heap. With thousands
+// of members, looking for the first among all for each item took longer than all else of a layout.
 type ranking struct {
-	heap   []int // members; the first of all is at 0
-	place  []int // Index: member; in heap
-	before func(i, j int) bool
+	heap  []int     // members; the first of all is at 0
+	place []int     // Index: member; in heap
+	key   []float64 // Index: member
 }
 
-func rank(members int, before func(i, j int) bool) *ranking {
-	r := &ranking{heap: make([]int, members), place: make([]int, members), before: before}
+func rank(loads []load, key func(*load) float64) *ranking {
+	n := len(loads)
+	both := make([]int, 2*n)
+	r := &ranking{heap: both[:n], place: both[n:], key: make([]float64, n)}
 	for i := range r.heap {
-		r.heap[i], r.place[i] = i, i
+		r.heap[i], r.place[i], r.key[i] = i, i, key(&loads[i])
 	}
-	for at := members/2 - 1; at >= 0; at-- {
+	for at := n/2 - 1; at >= 0; at-- {
 		r.down(at)
 	}
 	return r
@@ -146,8 +158,11 @@ func rank(members int, before func(i, j int) bool) *ranking {
 
 func (r *ranking) first() int { return r.heap[0] }
 
-// moved puts a member that has changed into its place.
-func (r *ranking) moved(member int) {
+func (r *ranking) before(i, j int) bool { return r.key[i] < r.key[j] || r.key[i] == r.key[j] && i < j }
+
+// moved puts a member whose key has changed into its place.
+func (r *ranking) moved(member int, key float64) {
+	r.key[member] = key
 	at := r.place[member]
 	for at > 0 && r.before(r.heap[at], r.heap[(at-1)/2]) {
 		r.swap(at, (at-1)/2)

@@ -120,6 +120,7 @@ func (w *Worker) assign(splits []tiers.SplitAt) (missing []ps.Split, err error) 
 			return nil, fmt.Errorf("split %d is assigned to this machine already", s.Split)
 		}
 	}
+	w.splits = slices.Grow(w.splits, len(splits))
 	for _, s := range splits {
 		if !w.add(s.Split, s.Clock, true) {
 			missing = append(missing, s.Split)
@@ -291,7 +292,7 @@ func (w *Worker) recover(g ps.Generation, cut ps.Clock, ids []ps.Split) (missing
 	w.GiveUp()
 	w.fenced, w.parked, w.Until = false, false, w.Last
 	w.Generation, w.Begun = g, cut
-	w.splits = w.splits[:0]
+	w.splits = slices.Grow(w.splits[:0], len(ids))
 	for _, id := range ids {
 		if !w.add(id, cut+1, false) {
 			missing = append(missing, id)
