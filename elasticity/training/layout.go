@@ -104,14 +104,6 @@ func holdersOf(ids []ps.ServerID) []ps.ServerID {
 	return slices.Compact(out)
 }
 
-// add appends to a machine's list. Most of the time there is nothing to add: the map is made with the first.
-func add[T any](to *map[ps.ServerID][]T, id ps.ServerID, v T) {
-	if *to == nil {
-		*to = map[ps.ServerID][]T{}
-	}
-	(*to)[id] = append((*to)[id], v)
-}
-
 func roleNames(roles []tiers.Role) string {
 	s := ""
 	for i, r := range roles {

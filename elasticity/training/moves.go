@@ -176,8 +176,13 @@ func (t *Training) advanceSplits() {
 		return
 	}
 	idle.lacking = false
-	var load, release map[ps.ServerID][]ps.Split
-	var assign map[ps.ServerID][]tiers.SplitAt
+	var told []*Node
+	give := func(m *Node) *errand {
+		if m.errand == nil {
+			m.errand, told = &errand{}, append(told, m)
+		}
+		return m.errand
+	}
 	for i := range t.Layout.Splits {
 		s, split := &t.Layout.Splits[i], ps.Split(i)
 		taker := t.Layout.takers[i]
@@ -188,30 +193,37 @@ func (t *Training) advanceSplits() {
 			idle.lacking = true
 			continue
 		}
-		want := taker.ID
 		switch {
 		case !taker.Loaded.Has(split):
 			if idle.lacking = true; !taker.Loading {
-				add(&load, want, split)
+				e := give(taker)
+				e.load = append(e.load, split)
 			}
 		case s.Holder == "":
-			t.Layout.hand(split, want)
-			add(&assign, want, tiers.SplitAt{Split: split, Clock: s.next})
+			t.Layout.hand(split, taker.ID)
+			e := give(taker)
+			e.assign = append(e.assign, tiers.SplitAt{Split: split, Clock: s.next})
 		case !s.releasing && !halting && s.by.alive():
 			t.Layout.askBack(split)
-			add(&release, s.Holder, split)
+			e := give(s.by)
+			e.release = append(e.release, split)
 		}
 	}
-	for _, m := range t.Nodes.members(slices.Collect(maps.Keys(assign)), slices.Collect(maps.Keys(load)), slices.Collect(maps.Keys(release))) {
-		if len(assign[m.ID]) > 0 {
-			t.Nodes.send(m.ID, tiers.Assign{Splits: assign[m.ID]})
+	slices.SortFunc(told, inOrder)
+	for _, m := range told {
+		e := m.errand
+		if m.errand = nil; !m.Member() {
+			continue
 		}
-		if len(load[m.ID]) > 0 {
+		if len(e.assign) > 0 {
+			t.Nodes.send(m.ID, tiers.Assign{Splits: e.assign})
+		}
+		if len(e.load) > 0 {
 			m.Loading = true
-			t.Nodes.send(m.ID, tiers.Load{Splits: load[m.ID]})
+			t.Nodes.send(m.ID, tiers.Load{Splits: e.load})
 		}
-		if len(release[m.ID]) > 0 {
-			t.Nodes.send(m.ID, tiers.Release{Splits: release[m.ID], Drop: t.Layout.outruns(m)})
+		if len(e.release) > 0 {
+			t.Nodes.send(m.ID, tiers.Release{Splits: e.release, Drop: t.Layout.outruns(m)})
 		}
 	}
 }

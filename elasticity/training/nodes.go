@@ -48,7 +48,8 @@ type Node struct {
 	BrokenAt time.Time // its stream is broken since then
 	hungUp   bool      // and it was its end that broke it: it had been heard of until then
 
-	unanswered  int // commands: see commands
+	unanswered  int     // commands: see commands
+	errand      *errand // while splits are handed on: see advanceSplits
 	Incarnation ps.Incarnation
 	Loaded      tiers.SplitSet
 	loads       int // how often that has changed
@@ -70,6 +71,12 @@ type nodes struct {
 	callers  map[ps.ServerID]tiers.Hello // unknown so far: the answer to their launch is on its way
 	Commands commands
 	lastID   uint64
+}
+
+// errand is what a machine is to be told of splits.
+type errand struct {
+	assign        []tiers.SplitAt
+	load, release []ps.Split
 }
 
 // alive reports whether commands reach the machine.
@@ -262,8 +269,9 @@ func (ns *nodes) ReliableMembers() []tiers.Member {
 }
 
 func (ns *nodes) peers() map[ps.ServerID]string {
-	peers := map[ps.ServerID]string{}
-	for _, m := range ns.Members() {
+	members := ns.Members()
+	peers := make(map[ps.ServerID]string, len(members))
+	for _, m := range members {
 		peers[m.ID] = m.Address
 	}
 	return peers
