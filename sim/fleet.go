@@ -71,7 +71,7 @@ type node struct {
 
 func newFleet(w *world) *fleet {
 	job := &w.cfg.Job
-	f := &fleet{w: w, byID: map[ps.ServerID]*node{}, splits: make([]split, job.Splits),
+	f := &fleet{w: w, byID: make(map[ps.ServerID]*node, usualFleet), splits: make([]split, job.Splits),
 		owner: make([]*node, job.Partitions), backup: make([]*node, job.Partitions)}
 	for i := range f.splits {
 		f.splits[i].next, f.splits[i].left = 1, 1

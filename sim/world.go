@@ -152,6 +152,9 @@ type world struct {
 // endless is for how long evictions are drawn for a run that nothing ends.
 const endless = 100 * 24 * time.Hour
 
+// usualFleet is for how many machines there is room at first.
+const usualFleet = 64
+
 // maxEvents ends a run that does not get anywhere: a mistake in here, or in the controller.
 const maxEvents = 5_000_000
 
@@ -165,7 +168,7 @@ func Run(cfg Config) (Result, error) {
 		history: map[market.Pool]*market.History{}, availability: map[market.Pool]*market.Availability{},
 		result: Result{Start: cfg.Start},
 	}
-	w.cloud = cloud{w: w, byID: map[instanceID]*machine{}, places: map[market.Pool][]*machine{}}
+	w.cloud = cloud{w: w, byID: make(map[instanceID]*machine, usualFleet), places: map[market.Pool][]*machine{}}
 	if err := w.begin(); err != nil {
 		return Result{}, fmt.Errorf("simulating %s from %s: %w", cfg.Name, cfg.Start.Format(time.RFC3339), err)
 	}

@@ -17,7 +17,7 @@ func New(cfg *Config, s *step.Step, demand *Demand) *Fleet {
 	for _, p := range cfg.Pools {
 		f.markets.prices[p.Pool] = p.History
 	}
-	f.Roster = &roster{cfg: cfg, ByID: map[step.ID]*Machine{}}
+	f.Roster = &roster{cfg: cfg, ByID: make(map[step.ID]*Machine, step.UsualFleet)}
 	f.buys = &purchases{Step: s, cfg: cfg, open: map[string]*launch{}, refused: map[string]*launch{}}
 	f.Accounts = &accounts{Step: s, cfg: cfg, markets: f.markets, roster: f.Roster}
 	f.View = &view{Step: s, cfg: cfg, demand: demand, markets: f.markets, roster: f.Roster, buys: f.buys, accounts: f.Accounts}

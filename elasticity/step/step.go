@@ -11,6 +11,9 @@ import (
 // Never is beyond every run.
 const Never = 100 * 365 * 24 * time.Hour
 
+// UsualFleet is for how many machines there is room at first.
+const UsualFleet = 64
+
 // Action is something to do. Actions of one step are done in order.
 type Action interface{ Action() }
 

@@ -15,7 +15,7 @@ func New(cfg *Config, s *step.Step, machines Machines) *Training {
 	schema := &cfg.Job.Schema
 	t := &Training{Step: s, cfg: cfg, machines: machines}
 	t.Pause.t = t
-	t.Nodes = &nodes{Step: s, ByID: map[ps.ServerID]*Node{}, callers: map[ps.ServerID]tiers.Hello{}, lastID: cfg.FirstID}
+	t.Nodes = &nodes{Step: s, ByID: make(map[ps.ServerID]*Node, step.UsualFleet), callers: map[ps.ServerID]tiers.Hello{}, lastID: cfg.FirstID}
 	t.Layout = &layout{Step: s, cfg: cfg, nodes: t.Nodes, Generation: max(cfg.FirstGeneration, 1), Stage: tiers.Stage1,
 		Splits: make([]splitState, schema.Splits), between: schema.Splits, Moves: map[ps.Partition]ps.ServerID{}}
 	for i := range t.Layout.Splits {
