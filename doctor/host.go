@@ -27,6 +27,9 @@ const (
 // Disk checks that files can be written to a directory, and how much room it has.
 func Disk(dir string, free func(string) (uint64, error)) Check {
 	return Check{Name: "disk", Look: func(context.Context) (string, error) {
+		if os.Mkdir(dir, 0o755) == nil {
+			defer os.Remove(dir) // a look leaves nothing, but what a run may have put there meanwhile
+		}
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return "", Wrong("start tierml in a directory that you may write to", "%s cannot be made: %v", dir, err)
 		}
