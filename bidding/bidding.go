@@ -36,6 +36,8 @@ type State struct {
 	// Due is what the job's machines cost until a time, if they stay until then; nil = unknown. Afforded is the last plan's.
 	Due      func(time.Time) market.USD
 	Afforded time.Time
+	// Begins is when the next increment of one of these machines begins after a time; zero = none does. It is set with Due.
+	Begins func(time.Time) time.Time
 	// covered: the machines held are paid for until the work is done, so a switch would pay for it twice (ending).
 	covered bool
 	Held    []Allocation // sorted by pool, then launch; machines that are starting, running or draining; pools among Pools

@@ -60,6 +60,7 @@ func billed(s State, p Policy, share float64) State {
 	}
 	perHour := float64(s.rate())
 	s.Due = func(at time.Time) market.USD { return market.USD(due + perHour*at.Sub(now).Hours()) }
+	s.Begins = func(at time.Time) time.Time { return at.Add(time.Hour - at.Sub(now.Add(-40*time.Minute))%time.Hour) }
 	return s
 }
 
@@ -169,6 +170,7 @@ func later(s State, by time.Duration) State {
 	other := transform(s, 1, by)
 	other.Job.Started, other.Job.Deadline = other.Job.Started.Add(by), other.Job.Deadline.Add(by)
 	other.Due = func(at time.Time) market.USD { return s.Due(at.Add(-by)) }
+	other.Begins = func(at time.Time) time.Time { return s.Begins(at.Add(-by)).Add(by) }
 	return sorted(other)
 }
 

@@ -143,7 +143,7 @@ func (o *priceOdds) prospects(price float64, factors []float64, s span, out []pr
 	clear(out)
 	s.left = min(s.left, s.increment) // what comes after does not matter
 	total, logPrice, crossed, end := 0.0, math.Log(price), o.outcomesOf(s).rises, s.untilEnd()
-	weight, of := 0.0, math.NaN()
+	weight, of, whole := 0.0, math.NaN(), make([]float64, len(factors))
 	for i := range o.moments {
 		m := &o.moments[i]
 		if m.logPrice != of { // prices mostly stay for more than a moment
@@ -153,22 +153,25 @@ func (o *priceOdds) prospects(price float64, factors []float64, s span, out []pr
 			}
 		}
 		total += weight
-		next := m.begin
-		for j, factor := range factors {
-			for next < m.end && o.rises[next].factor <= factor {
+		next, j := m.begin, 0
+		for ; j < len(factors); j++ {
+			for next < m.end && o.rises[next].factor <= factors[j] {
 				next++
 			}
-			c := &end
-			if next < m.end {
-				c = &crossed[next]
+			if next == m.end {
+				whole[j] += weight // neither this bid is crossed nor any above it
+				break
 			}
-			out[j].add(*c, weight)
+			out[j].add(crossed[next], weight)
 		}
 	}
 	if total == 0 {
 		return false
 	}
+	uncrossed := 0.0
 	for j := range out {
+		uncrossed += whole[j]
+		out[j].add(end, uncrossed)
 		out[j] = prospect{hours: out[j].hours / total, work: out[j].work / total, paid: out[j].paid / total, lost: out[j].lost / total}
 	}
 	return true

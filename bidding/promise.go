@@ -2,7 +2,6 @@ package bidding
 
 import (
 	"math"
-	"sort"
 	"time"
 
 	"github.com/tierml/tierml/market"
@@ -223,14 +222,15 @@ func shared(pieces, sum float64, counts []int, rates []float64) float64 {
 }
 
 // until is how long the plan's machines can be paid for from a sum, whatever prices do: where increments are billed, to the next, of whatever
-// machine it is. That of one that serves in place of a reliable tier is seen in what is due alone.
+// machine it is. Fees are due by the second, and are seen then.
 func (pr *promise) until(room float64, plan *Plan) time.Time {
 	if inc := pr.Job.Terms.Increment; inc > 0 {
 		left := pr.Now.Add(pr.leave)
-		due, most := pr.Due(left), max(inc-pr.leave, time.Minute) // of what the plan buys
-		more := func(i int) bool { return pr.Due(left.Add(time.Duration(i+1)*time.Second)) > due }
-		next := searchFrom(int(most/time.Second), pr.nextIncrement(left), more)
-		return pr.Now.Add(time.Duration(next+1) * time.Second)
+		next := left.Add(max(inc-pr.leave, time.Minute)).Add(time.Second) // of what the plan buys
+		if begins := pr.Begins(left); !begins.IsZero() && begins.Before(next) {
+			next = begins
+		}
+		return pr.Now.Add((next.Sub(left) + time.Second - 1).Truncate(time.Second))
 	}
 	perHour := float64(pr.Job.Upkeep)
 	add := func(pool market.Pool, bid market.USD, count int) {
@@ -245,29 +245,6 @@ func (pr *promise) until(room float64, plan *Plan) time.Time {
 		add(pr.Held[i].Pool, pr.Held[i].Bid, pr.Held[i].Count)
 	}
 	return pr.Now.Add(time.Duration(min(room/perHour, endless.Hours())*float64(time.Hour)) + time.Second)
-}
-
-// nextIncrement is in how many whole seconds after a time the next increment of a held machine will have begun, less one: where more is due
-// than at that time, most likely. A bill of hundreds of machines takes long, and searching blindly takes a dozen of them.
-func (pr *promise) nextIncrement(at time.Time) int {
-	inc, next := pr.Job.Terms.Increment, pr.Job.Terms.Increment
-	for i := range pr.Held {
-		if paid := at.Sub(pr.Held[i].Launch); paid >= 0 {
-			next = min(next, inc-paid%inc)
-		}
-	}
-	return int((next+time.Second-1)/time.Second) - 1
-}
-
-// searchFrom is sort.Search, which looks at a guess and beside it first.
-func searchFrom(n, guess int, found func(int) bool) int {
-	low, high := 0, n
-	if guess = min(guess, n); guess < n && !found(guess) {
-		low = guess + 1
-	} else if high = guess; guess > 0 && !found(guess-1) {
-		return guess
-	}
-	return low + sort.Search(high-low, func(i int) bool { return found(low + i) })
 }
 
 // missing is how many machines on demand are missing.

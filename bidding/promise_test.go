@@ -19,6 +19,7 @@ func spending(t *testing.T, hours float64) State {
 	s := sorted(state(10, pool("xlarge", calm()...), onDemandPool("xlarge")))
 	s.Job = Job{Started: s.Now.Add(-time.Hour), Work: 400, ReliableRate: 0.1, Terms: rules.Terms()}
 	s.Due = func(time.Time) market.USD { return usdOf(10 * hours) }
+	s.Begins = func(time.Time) time.Time { return time.Time{} }
 	return s
 }
 
@@ -101,7 +102,8 @@ func TestPromiseIsLookedAtInTime(t *testing.T) {
 	}
 }
 
-// Where hours are billed, what is spent is looked at before the next hour of any machine, of one that serves in place of a reliable tier, too.
+// Where hours are billed, what is spent is looked at before the next hour of any machine, of one that serves in place of a reliable tier, too, and
+// not at each second, as fees grow.
 func TestPromiseIsLookedAtBeforeEachHour(t *testing.T) {
 	s := spending(t, 0)
 	rules, err := market.Rules("ec2-pay-bid")
@@ -110,7 +112,10 @@ func TestPromiseIsLookedAtBeforeEachHour(t *testing.T) {
 	}
 	s.Job.Terms, s.Job.ReliableRate = rules.Terms(), 0
 	launched := s.Now.Add(-50 * time.Minute)
-	s.Due = func(at time.Time) market.USD { return usdOf(1 + float64(at.Sub(launched)/time.Hour)) }
+	s.Due = func(at time.Time) market.USD {
+		return usdOf(1 + float64(at.Sub(launched)/time.Hour) + 0.005*at.Sub(launched).Hours())
+	}
+	s.Begins = func(at time.Time) time.Time { return at.Add(time.Hour - at.Sub(launched)%time.Hour) }
 	plan := Ask(TierML{}, s)
 	if left := plan.Afforded.Sub(s.Now); left < 5*time.Minute || left > 10*time.Minute {
 		t.Errorf("an hour of what serves is over in 10 minutes; afforded for %s: %s", left, plan.Why)
@@ -146,6 +151,7 @@ func TestPromiseLeavesRoomToBegin(t *testing.T) {
 	machine := s.Pools[0].Type
 	s.Job = Job{Started: s.Now.Add(-time.Minute), Work: 1.2 * 3 * machine.WorkRate(), ReliableRate: 0.1, Upkeep: machine.OnDemand, Terms: rules.Terms()}
 	s.Due = func(time.Time) market.USD { return machine.OnDemand }
+	s.Begins = func(time.Time) time.Time { return time.Time{} }
 	if plan := Ask(TierML{}, s); bought(plan) != market.Spot {
 		t.Errorf("an hour and 12 minutes: %s", plan.Why)
 	}
@@ -166,6 +172,7 @@ func TestPromiseKeepsWhatFinishes(t *testing.T) {
 	machine := s.Pools[0].Type
 	s.Job = Job{Started: s.Now, Work: 5 * machine.WorkRate(), ReliableRate: 0.1, Startup: 5 * time.Minute, Terms: rules.Terms()}
 	s.Held = []Allocation{{Pool: s.Pools[1].Pool, Bid: usdOf(1), Count: 10, Launch: s.Now}}
+	s.Begins = func(at time.Time) time.Time { return time.Time{} }
 	s.Due = func(at time.Time) market.USD {
 		if at.Before(s.Now) {
 			return 0

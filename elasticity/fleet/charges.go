@@ -74,6 +74,20 @@ func (a *accounts) due(until time.Time) market.USD {
 	return sum
 }
 
+// begins is when the next increment of a machine that runs begins after a time, by rule books that bill such; zero = none does.
+func (a *accounts) begins(after time.Time) (next time.Time) {
+	inc := a.cfg.Rules.Terms().Increment
+	for _, m := range a.roster.List {
+		if m.Ended || m.Charged || m.cost != nil || after.Before(m.Launched) {
+			continue
+		}
+		if at := after.Add(inc - after.Sub(m.Launched)%inc); next.IsZero() || at.Before(next) {
+			next = at
+		}
+	}
+	return next
+}
+
 // bill is what a machine has cost until now.
 func (a *accounts) bill(m *Machine) ([]market.Charge, error) {
 	if m.cost != nil {

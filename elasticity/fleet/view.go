@@ -32,7 +32,7 @@ func (v *view) State() bidding.State {
 	}
 	v.seen.Now, v.seen.Want, v.seen.Job, v.seen.Chooses = v.Now, v.demand.want(), v.jobState(), v.cfg.Chooses
 	if v.seen.Afforded = v.afforded; v.seen.Due == nil && v.cfg.Rules != nil {
-		v.seen.Due = v.accounts.due
+		v.seen.Due, v.seen.Begins = v.accounts.due, v.accounts.begins
 	}
 	v.seen.Firm = v.demand.Asked || v.demand.Awaited
 	return v.seen
