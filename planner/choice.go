@@ -209,9 +209,15 @@ func judge(w Wish, t *Trials, samples []Sample) Judged {
 }
 
 // before reports whether a candidate is the better choice: one that keeps the wish's bounds, by its mean, and where none does the one
-// that misses them by least.
+// that misses them by least. Misses count in tenths of the bound: twice the cost for an hour less beyond a day is no better.
 func (c *Choice) before(a, b Judged) bool {
-	if a, b := c.Wish.missedBy(a), c.Wish.missedBy(b); a != b {
+	tenths := func(j Judged) float64 {
+		if by := c.Wish.missedBy(j); by > 0 {
+			return 1 + math.Floor(10*by)
+		}
+		return 0
+	}
+	if a, b := tenths(a), tenths(b); a != b {
 		return a < b
 	}
 	return a.Mean < b.Mean

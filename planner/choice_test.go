@@ -57,6 +57,8 @@ func TestChoose(t *testing.T) {
 		"the default is too late":           {Wish{Within: 7 * time.Hour}, 40, []Trials{trialsOf("a", 40, same(20, 6))}, "a"},
 		"too dear in one case of ten":       {Wish{Budget: 11 * market.Dollar}, 40, []Trials{trialsOf("a", 40, odd(8, 4))}, "default"},
 		"none in time, one nearly":          {Wish{Within: 5 * time.Hour}, 40, []Trials{trialsOf("a", 40, same(20, 6))}, "a"},
+		"nearly as late, at half the cost":  {Wish{Within: 4 * time.Hour}, 40, []Trials{trialsOf("a", 40, same(5, 8.3))}, "a"},
+		"later, at half the cost":           {Wish{Within: 4 * time.Hour}, 40, []Trials{trialsOf("a", 40, same(5, 8.5))}, "default"},
 		"none within the budget":            {Wish{Budget: 5 * market.Dollar}, 40, []Trials{trialsOf("a", 40, same(9, 20))}, "a"},
 		"it cannot run the job":             {Wish{}, 40, []Trials{{Policy: "a", Refused: "no reliable machine"}}, "default"},
 	} {
