@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -55,7 +54,6 @@ type Link struct {
 	most    int // the longest body that is sent; 0 = MaxBody
 	traffic *Traffic
 	out     *outbox
-	gathers bool           // calls let others add requests before they write; with a single thread that costs more than it saves
 	done    chan struct{}  // closed when the link is broken, after err is set
 	helpers sync.WaitGroup // goroutines that read or write what a caller has left
 	// panicked is called for panics in them.
@@ -106,7 +104,6 @@ func NewLink(conn net.Conn, job uint64, traffic *Traffic) *Link {
 		reading: make(chan struct{}, 1),
 		frames:  newFrameReader(newReader(conn), job),
 		calls:   map[uint64]*call{},
-		gathers: runtime.GOMAXPROCS(0) > 1,
 	}
 	l.frames.place, l.frames.memory = l.place, l.memory
 	return l
@@ -143,7 +140,7 @@ func (l *Link) fail(err error) {
 
 // Call sends a request and waits for its answer.
 func (l *Link) Call(ctx context.Context, generation ps.Generation, request Message) (Message, error) {
-	c, alone, err := l.begin(request)
+	c, err := l.begin(request)
 	if err != nil {
 		return nil, err
 	}
@@ -160,9 +157,6 @@ func (l *Link) Call(ctx context.Context, generation ps.Generation, request Messa
 	stop := func() bool { return true }
 	if ctx.Done() != nil {
 		stop = context.AfterFunc(ctx, func() { l.interrupt(c) })
-	}
-	if l.gathers && !alone {
-		runtime.Gosched() // others that are about to call add their requests, and one system call sends them all
 	}
 	if err := l.out.flush(l.help); err != nil {
 		l.fail(fmt.Errorf("write a request: %w", err))
@@ -200,15 +194,14 @@ func (l *Link) reportingPanics(f func()) func() {
 	}
 }
 
-// begin also reports whether there is no other call.
-func (l *Link) begin(request Message) (c *call, alone bool, err error) {
+func (l *Link) begin(request Message) (*call, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err != nil {
-		return nil, false, l.err
+		return nil, l.err
 	}
 	l.next++
-	c = calls.Get().(*call)
+	c := calls.Get().(*call)
 	c.id, c.left, c.placing, c.read, c.memory = l.next, false, false, nil, nil
 	if read, ok := request.(*Read); ok && len(read.Into) > 0 {
 		c.read = read
@@ -217,7 +210,7 @@ func (l *Link) begin(request Message) (c *call, alone bool, err error) {
 		c.memory, pull.memory = pull.memory, nil
 	}
 	l.calls[c.id] = c
-	return c, len(l.calls) == 1, nil
+	return c, nil
 }
 
 // end forgets a call that has its answer, or that cannot have one.
