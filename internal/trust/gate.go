@@ -198,7 +198,7 @@ func (g *Gate) join(conn *tls.Conn) error {
 	return errors.Join(err, json.NewEncoder(conn).Encode(answer))
 }
 
-// admit signs a certificate for who may have one.
+// admit signs a certificate for callers that may have one.
 func (g *Gate) admit(s tls.ConnectionState, r joinRequest) ([]byte, error) {
 	csr, err := x509.ParseCertificateRequest(r.Request)
 	if err == nil {

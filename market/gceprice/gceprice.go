@@ -2,8 +2,8 @@
 // services/6F81-5844-456A/skus, in one or several pages. Compute Engine sells cores and memory, each with a price per
 // region; the price of a machine type is what its shape comes to.
 //
-// It knows nothing about where the list comes from. It knows the shapes of the predefined types of the older families below, and
-// prices of all of them for who knows a shape (List.Offer), its GPUs included; it leaves out what it does not know (custom types,
+// It knows nothing about where the list comes from. It knows the shapes of the predefined types of the older families below, and gives
+// prices of all of them to callers that know a shape (List.Offer), its GPUs included; it leaves out what it does not know (custom types,
 // shared cores, machines with local disks of their own or with GPUs of families that are not below).
 package gceprice
 
