@@ -21,7 +21,7 @@ import (
 // planner.Estimator, and the same engine as the dry run's.
 type Past struct {
 	Job      sim.Config    // as ForJob makes it
-	Every    time.Duration // between two starts; 0 = 1h
+	Every    time.Duration // between two starts; 0 = 1h, of large fleets 3h
 	Lookback time.Duration // from the first start to the last; 0 = 7 days: one of each weekday
 	// Progress, if not nil, is called from several goroutines with the number of starts that are done.
 	Progress func(done, total int)
@@ -36,7 +36,7 @@ func (p Past) Estimate(in planner.Input) (planner.Forecast, error) {
 	if size == 0 {
 		cfg, size = bundled(cfg)
 	}
-	every, lookback := cmp.Or(p.Every, time.Hour), cmp.Or(p.Lookback, 7*24*time.Hour)
+	every, lookback := cmp.Or(p.Every, betweenStarts(size)), cmp.Or(p.Lookback, 7*24*time.Hour)
 	cfg.Faults, cfg.MaxDuration, cfg.Record = nil, 0, nil
 	cfg.Pools = slices.Clone(cfg.Pools)
 	for i := range cfg.Pools {
@@ -70,7 +70,7 @@ func (p Past) Estimate(in planner.Input) (planner.Forecast, error) {
 // told adds to a forecast's description what it omits, and why machines are taken in it.
 func told(f planner.Forecast, cfg *sim.Config, unrecorded int, size float64) planner.Forecast {
 	if size > 1 {
-		f.Basis += fmt.Sprintf(", in bundles of %.3g machines", size)
+		f.Basis += fmt.Sprintf("; machines in bundles of %.3g", size)
 	}
 	if unrecorded > 0 {
 		f.Basis += fmt.Sprintf("; %d starts are left out, as prices were not recorded while they would have run", unrecorded)
@@ -79,6 +79,14 @@ func told(f planner.Forecast, cfg *sim.Config, unrecorded int, size float64) pla
 		f.Basis += ". " + strings.TrimSuffix(why, ".")
 	}
 	return f
+}
+
+// betweenStarts leaves a week more starts than a forecast needs. Bundles (of a size above 1) make no policy faster that weighs many bids.
+func betweenStarts(size float64) time.Duration {
+	if size > 1 {
+		return 3 * time.Hour
+	}
+	return time.Hour
 }
 
 // fleet is the most machines that the job may want, of any of its types.
