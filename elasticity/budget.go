@@ -17,7 +17,7 @@ type BudgetChanged struct {
 
 func (BudgetChanged) Event() {}
 
-// BudgetStep is what is to be done about a limit.
+// BudgetStep is the response to a limit.
 type BudgetStep int
 
 const (

@@ -49,7 +49,7 @@ type Config struct {
 	PerHour     market.USD    // that all machines together may cost in an hour; 0 = no limit
 	ValueOfTime market.USD    // of an hour, for the policy; see bidding.Job
 	Rules       market.RuleBook
-	WholeHours  bool // the rule book bills whole hours: what is paid for is worked to its end
+	WholeHours  bool // the rule book bills whole hours: machines work until the end of the paid hour
 	Billed      bool // the provider says what machines have cost
 	Silent      bool // Step returns no Record, because the journal has no reader; Totals has the figures
 	// NoHeartbeats: machines send none, as simulated ones. Silence says nothing about them.
@@ -124,7 +124,7 @@ type Controller struct {
 
 	demand     *fleet.Demand
 	target     target
-	overBudget string     // why there are no transient machines, by a limit on what is spent
+	overBudget string     // why a spending limit forbids transient machines; empty = it does not
 	crashLoop  *crashLoop // the run ends because of it
 	count      tiers.Counter
 	judged     ps.Clock // of the cut that count has seen last
@@ -142,10 +142,10 @@ type Totals struct {
 	Moved     market.USD // of Charged, for state that came from another region
 }
 
-// target is how many machines the last requests asked for. The zero value leaves everything to the job.
+// target is the number of machines that the last requests set. The zero value leaves everything to the job.
 type target struct {
 	asked   bool
-	want    bidding.Want // in place of the job's, if asked
+	want    bidding.Want // overrides the job's, if set
 	servers int          // 0 = as many as the stage has
 	// reliable is how many reliable machines there should be; 0 = as many as the job says.
 	reliable int

@@ -58,7 +58,7 @@ func (c *Controller) mayGrow() bool {
 	if c.cfg.PerHour <= 0 {
 		return c.overBudget == ""
 	}
-	defer c.fleet.View.Stale() // the rest of the step changes machines before the policy is asked
+	defer c.fleet.View.Stale() // the rest of the step changes machines before the policy decides
 	price := c.cfg.Reliable.Type.OnDemand
 	if c.cfg.Rules != nil {
 		price = c.cfg.Rules.Terms().Fees.Due(c.cfg.Reliable.Pool, price)

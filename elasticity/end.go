@@ -6,7 +6,7 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// checkDuration has the run end when its time is over.
+// checkDuration ends the run at its time limit.
 func (c *Controller) checkDuration() {
 	lasted := c.step.Now.Sub(c.step.Started)
 	if c.step.Enough == "" && c.cfg.Job.Stop.Time > 0 {

@@ -73,7 +73,7 @@ type (
 )
 
 type (
-	// Train starts a fleet with the checkpoint at a clock (0 = the initial state), in place of what trained before;
+	// Train starts a fleet with the checkpoint at a clock (0 = the initial state), replacing the team that trained before;
 	// answered by Trained. It ends with the first of its machines. This and the next are of kill-and-restart runs only.
 	Train struct {
 		Machines []ps.ServerID

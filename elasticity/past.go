@@ -25,7 +25,7 @@ type Past struct {
 	Ledger
 	Log
 	Paused  string               // why there are no transient machines, by a budget
-	Target  journal.ScaleDetails // what people or schedulers have asked for
+	Target  journal.ScaleDetails // numbers that people or schedulers have set
 	Started time.Time            // when limits of time began to count; zero = now
 }
 
@@ -66,7 +66,7 @@ func (p *Past) Unwritten(pool market.Pool, known *market.History) []market.Price
 	return p.Ledger.Unwritten(pool, known)
 }
 
-// read takes what was asked for.
+// read loads the numbers that were set.
 func (p *Past) read(e journal.Entry) (err error) {
 	switch {
 	case e.Kind == journal.Budget && e.To == journal.Paused:

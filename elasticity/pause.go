@@ -9,7 +9,7 @@ import (
 )
 
 // A pause is a request like those for other numbers: all transient machines are given up, training rests at a committed cut that the
-// reliable machines hold, and this controller waits. Numbers that were asked for before hold again afterwards. A limit on what is spent
+// reliable machines hold, and this controller waits. Numbers set before the pause hold again afterwards. A limit on what is spent
 // does less (budget.go): the reliable machines, which cost the same, train on.
 
 // pause returns the target of a paused run, or why it cannot be paused.

@@ -8,7 +8,7 @@ import (
 )
 
 // Most events change nothing that anybody waits for: a price that leaves things as they are, a clock that is done, the
-// word that a command was obeyed. A run of a hundred machines hears thousands of them a minute, and a simulated one
+// report that a command was obeyed. A run of a hundred machines gets thousands a minute, and a simulated one
 // nothing else. So the controller rests: when everything that the state asks for has been done, nothing is looked at
 // again until an event gives it something to do or RestUntil comes. At rest, advance would do nothing; a test holds it to that.
 
@@ -40,7 +40,7 @@ func (c *Controller) advance() {
 	f.Charge()
 	c.advanceEnd()
 	c.advanceScale()
-	f.View.Stale() // the last parts too may have changed what is held
+	f.View.Stale() // the last parts too may have changed the fleet
 	again, restless := t.Look()
 	c.step.Pending = t.Snapshot() != before || restless
 	c.step.RestUntil = c.nextDue()
@@ -62,7 +62,7 @@ func (c *Controller) plan() {
 	}
 }
 
-// NextWake is when Step wants to be called again at the latest. It is always later than the last Step: what is due
+// NextWake is the latest time for the next Step. It is always later than the last Step: what is due
 // has been done, or waits for something else, whose end is an event.
 func (c *Controller) NextWake() time.Time {
 	now := c.step.Now
@@ -105,7 +105,7 @@ func (c *Controller) dueBeside(by func(time.Time)) {
 }
 
 // SkipCuts commits cuts without naming them, for a driver that knows that each would go as the last one did: one is due now, the
-// next after every, so many clocks further, and each is answered by all within active. It returns how many: those that are over before
+// next after every, step clocks further, and each is answered by all within active. It returns how many: those that end before
 // a time, and before anything else is due.
 func (c *Controller) SkipCuts(now, before time.Time, every, active time.Duration, clocks ps.Clock) (n int) {
 	if c.cfg.Grows || !c.Resting() || !c.step.RestUntil.Equal(now) || !c.training.OnlyCuts(now) {

@@ -86,7 +86,7 @@ func (c *Controller) wanted() bidding.Want {
 // wantReliable is how many reliable machines there should be.
 func (c *Controller) wantReliable() int {
 	n := cmp.Or(c.target.reliable, max(c.cfg.Reliable.Count, 1))
-	if c.target.reliable > 0 && !c.target.measured || c.target.lent == 0 { // a number that somebody asked for holds
+	if c.target.reliable > 0 && !c.target.measured || c.target.lent == 0 { // a number that somebody set holds
 		return n
 	}
 	return max(min(n+c.target.lent, c.cfg.Job.Schema.Partitions), n)
@@ -245,7 +245,7 @@ func (c *Controller) moreServers(servers, more int) (int, error) {
 	}
 }
 
-// admit says why so many reliable machines cannot hold the job alone; nil when they can, or when that is unknown.
+// admit returns why that number of reliable machines cannot hold the job alone; nil when they can, or when that is unknown.
 func (c *Controller) admit(reliable int) error {
 	kind := c.fleet.LeastReliable()
 	return c.training.Admit(reliable, kind.Name, kind.MemoryMiB)
@@ -299,7 +299,7 @@ func (c *Controller) scaled() bool {
 	return have >= max(want.VCPU, want.Machines) && reliable >= c.wantReliable() && c.training.Layout.Placed()
 }
 
-// describe says what is wanted.
+// describe returns the target in words.
 func (c *Controller) describe() string {
 	want := c.wanted()
 	text := step.Number(want.Machines, "worker")
@@ -337,7 +337,7 @@ func (t *target) details() json.RawMessage {
 	return details
 }
 
-// targetOf is what a controller before was asked for.
+// targetOf returns the target of the previous controller.
 func targetOf(d journal.ScaleDetails) (t target) {
 	t = target{servers: d.Servers, reliable: d.Reliable, measured: d.Measured, lent: d.Lent, leaves: ps.ServerID(d.Leaves), paused: d.Paused, scheduled: d.Scheduled}
 	if d.Want != nil {

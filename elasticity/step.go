@@ -36,7 +36,7 @@ func New(cfg Config) *Controller {
 //
 //  1. take hands each event to the fleet or to training, which note it and report whether something may be due.
 //  2. If so, or when something falls due by time, advance does what is due, once for all events.
-//  3. Otherwise the policy is asked, if that is due. Most steps end here (rest.go), which makes dry runs fast.
+//  3. Otherwise the policy decides, if that is due. Most steps end here (rest.go), which makes dry runs fast.
 func (c *Controller) Step(now time.Time, events ...Event) []Action {
 	c.step.Begin(now)
 	if c.step.Finished {
@@ -60,7 +60,7 @@ func (c *Controller) Step(now time.Time, events ...Event) []Action {
 	return c.step.Actions()
 }
 
-// leavesMachines reports whether an event that brings nothing due leaves every machine as it was. The policy is asked every minute, and
+// leavesMachines reports whether an event that brings nothing due leaves every machine as it was. The policy decides every minute, and
 // looking at a thousand machines costs more than its answer.
 func leavesMachines(e Event) bool {
 	switch e := e.(type) {
@@ -82,7 +82,7 @@ func (c *Controller) begin() {
 	c.fleet.Begin()
 }
 
-// take takes an event in. It reports whether there may be something to do about it beside planning: see rest.go.
+// take applies an event. It reports whether it may need more than planning: see rest.go.
 func (c *Controller) take(e Event) (due bool) {
 	switch e := e.(type) {
 	case Reported:

@@ -183,7 +183,7 @@ func (f *Fleet) TakenOver() {
 func (f *Fleet) StartedOver() { f.Reliable = reliableTier{lost: true} }
 
 // Demanded: the demand has changed.
-func (f *Fleet) Demanded() { f.WantPlan, f.Reliable.lost = true, true } // Secure looks what is missing
+func (f *Fleet) Demanded() { f.WantPlan, f.Reliable.lost = true, true } // Secure looks for missing machines
 
 // Replan has the policy asked again.
 func (f *Fleet) Replan() { f.WantPlan = true }

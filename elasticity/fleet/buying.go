@@ -17,7 +17,7 @@ func (s *switchover) settle(f *Fleet) {
 	if len(arrived) == 0 {
 		return
 	}
-	// When the new pool gave fewer machines than it was asked for, as many of the old ones stay as the job wants.
+	// When the new pool gave fewer machines than requested, as many old ones stay as the job wants.
 	lacking := max(f.demand.want().VCPU, f.demand.want().Machines)
 	for _, m := range arrived {
 		lacking -= f.Roster.Capacity(m)
@@ -36,7 +36,7 @@ func (s *switchover) settle(f *Fleet) {
 	f.work.Rearrange()
 }
 
-// Release lets a machine go when what is paid for it is over.
+// Release ends a machine at the end of its paid time.
 func (f *Fleet) Release(of *step.Machine, why string) {
 	m := f.Roster.ByID[of.ID]
 	if !m.Draining || m.Why != why {
@@ -51,7 +51,7 @@ func (f *Fleet) Release(of *step.Machine, why string) {
 	f.work.Rearrange()
 }
 
-// PlanDue reports whether the policy should be asked.
+// PlanDue reports whether the policy should decide now.
 func (f *Fleet) PlanDue() bool { return f.WantPlan || !f.Now.Before(f.NextPlan) }
 
 // Buy asks the policy what to hold and does as it says. Spot machines are bought once the reliable tier
@@ -106,7 +106,7 @@ func (f *Fleet) Buy() {
 	}
 }
 
-// MayBuy reports whether the policy is asked at all, as things are.
+// MayBuy reports whether the policy may decide at all in the present state.
 func (f *Fleet) MayBuy() bool {
 	need := f.work.Need()
 	held := f.crashes.Hold()

@@ -72,8 +72,8 @@ type Pool struct {
 // Demand is how many machines there should be.
 type Demand struct {
 	Workers  bidding.Want // transient machines
-	Asked    bool         // for so many, in place of the job's own number: those beyond it go at once
-	Awaited  bool         // a caller waits until there are so many: those beyond it go as well
+	Asked    bool         // the number overrides the job's own: surplus machines go at once
+	Awaited  bool         // a caller waits for this number: surplus machines go as well
 	Paused   string       // why there are to be no transient machines for now
 	Reliable int
 	Leaves   step.ID // the reliable machine that goes when there is one too many; empty = the youngest
@@ -117,7 +117,7 @@ type Tiers interface {
 type Ledger struct {
 	Machines []PastMachine // that may still be there, or whose bill is not written yet; as they were launched
 	Open     []PastLaunch  // launches whose answer was not written down whole
-	Refused  []PastLaunch  // launches that failed, or gave fewer than were asked for: machines may turn up all the same
+	Refused  []PastLaunch  // launches that failed, or gave fewer machines than requested: more may still appear
 	Settled  market.USD    // what machines have cost that are not among Machines: their bills are written down
 	Bought   int           // machines in all
 	Switch   *PastSwitch   // the last one: it may be under way
@@ -136,7 +136,7 @@ type PastMachine struct {
 	Deadline time.Time // of an eviction that was announced; zero = none was
 	Charged  int       // lines of its bill that are written down; the writer may have died before the last one
 	Moved    int64     // bytes of the run's state that it fetched from another region
-	Released string    // why it goes when what is paid for it is over; empty = it stays
+	Released string    // why it goes at the end of its paid time; empty = it stays
 }
 
 // PastSwitch is a proactive switch from one pool to another.
@@ -153,7 +153,7 @@ type PastLaunch struct {
 	Bid   market.USD
 	Or    []bidding.Choice // pools that the provider may have chosen instead
 	Count int
-	Asked int       // how many machines were asked for
+	Asked int       // machines requested
 	At    time.Time // when
 	Why   string
 

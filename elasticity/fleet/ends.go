@@ -65,7 +65,7 @@ func (f *Fleet) GiveUp(of *step.Machine, why string) {
 	f.Terminate(of, why)
 }
 
-// Crashed: a machine's agent ends by itself, or could not do what it was asked for. The machine is given up at once.
+// Crashed: a machine's agent ended by itself or could not carry out a command. The machine is given up at once.
 func (f *Fleet) Crashed(of *step.Machine, why, log string) {
 	m, why := f.Roster.ByID[of.ID], step.Printable(why)
 	if m.Lost || m.Ended || m.Terminating || m.Warned { // about to end anyway
@@ -127,7 +127,7 @@ func (f *Fleet) enter(l *launch, i provisioner.Instance) *Machine {
 	return m
 }
 
-// adopt takes up a machine of a launch that was said to have failed. It is on the bill, but no longer part of the plan, and is ended.
+// adopt accounts for a machine of a launch that was reported failed. It is on the bill but not in the plan, so it is ended.
 func (f *Fleet) adopt(l *launch, i provisioner.Instance) {
 	if m := f.enter(l, i); m != nil && m.Joined == 0 {
 		f.Terminate(&m.Machine, "its launch was reported as failed, so it was not expected")

@@ -18,7 +18,7 @@ type (
 	}
 	// PricesKnown: every price change until At is known.
 	PricesKnown struct{ At time.Time }
-	// CapacityChanged: so many machines of a pool can be bought or kept from At on, by a recording of availability.
+	// CapacityChanged: from At on a pool has this many machines to buy or keep, by a recording of availability.
 	CapacityChanged struct {
 		Pool  market.Pool
 		At    time.Time
@@ -40,10 +40,10 @@ type (
 		Unsure  bool
 	}
 	// Listed: these are all machines that the provider has of this run, and of earlier starts of it, or had until lately. A
-	// controller that takes a run over waits for the first; each later one shows whether what is believed is true.
+	// controller that takes a run over waits for the first; each later one confirms or corrects the fleet's state.
 	Listed struct {
 		Instances []provisioner.Instance
-		Asked     time.Time // when the provider was asked: what was launched later is not among them
+		Asked     time.Time // time of the query: later launches are not listed
 	}
 	// InstanceEnded: the provider says that a machine is gone.
 	InstanceEnded struct{ Instance provisioner.Instance }

@@ -41,7 +41,7 @@ type Fleet struct {
 
 	early    map[step.ID]*early // what was heard of machines whose launch is not answered yet
 	bought   int
-	listed   time.Time // when the provider was last asked for all machines
+	listed   time.Time // when all machines were last listed
 	surveyed bool      // after a takeover: the provider has listed the run's machines
 	Totals   Totals
 }
@@ -87,6 +87,6 @@ type reliableTier struct {
 	until time.Time // after, when it was last counted as a try
 	token string    // of the launch whose machines were last counted as a try
 	err   error     // of the last try
-	lost  bool      // one may be missing after the tier had stood: it was lost, will go, or more were asked for
+	lost  bool      // one may be missing after the tier was complete: it was lost, will go, or the number grew
 	none  bool      // its pool sells none: the most reliable machine that can be had serves
 }

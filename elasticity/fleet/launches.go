@@ -33,12 +33,12 @@ type launch struct {
 	bid       market.USD
 	or        []bidding.Choice // where the provider chooses
 	count     int              // of machines that are not accounted for
-	asked     int              // of machines that were asked for
+	asked     int              // machines requested
 	why       string
 	at        time.Time
 	answered  bool
 	machines  []*Machine        // that it gave: those at the end have joined or gone, see closeLaunch
-	again     bool              // the controller before asked for it, and so did this one
+	again     bool              // both the previous controller and this one requested it
 	inherited bool              // the controller before decided it
 	instead   []bidding.Release // given up when it is answered: it may give nothing
 }
@@ -54,7 +54,7 @@ func (l *launch) tierIn(pool market.Pool) step.Tier {
 	return step.Transient
 }
 
-// bidFor is what is bid for a machine of the launch in a pool: the provider may have chosen another than the first.
+// bidFor returns the bid for a machine of the launch in a pool: the provider may have chosen another pool than the first.
 func (l *launch) bidFor(pool market.Pool) market.USD {
 	for _, choice := range l.or {
 		if choice.Pool == pool {
@@ -64,7 +64,7 @@ func (l *launch) bidFor(pool market.Pool) market.USD {
 	return l.bid
 }
 
-// short are the pools that had too few machines: those that refused, or all of them when the provider does not say which.
+// short returns the pools that had too few machines: those that refused, or all when the provider does not say which.
 func (l *launch) short(refused []provisioner.Refusal) (pools []market.Pool) {
 	named := append([]bidding.Choice{{Pool: l.pool}}, l.or...)
 	for _, choice := range named {
@@ -146,7 +146,7 @@ func (b *purchases) launch(tier step.Tier, a bidding.Acquire) string {
 	return l.token
 }
 
-// replace buys what a plan for a fleet that is needed whole says. It returns what is given up at once.
+// replace carries out a plan for a fleet that is needed whole. It returns the machines that are given up at once.
 func (b *purchases) replace(plan bidding.Plan) []bidding.Release {
 	instead := plan.Release
 	for _, a := range plan.Acquire {
@@ -155,7 +155,7 @@ func (b *purchases) replace(plan bidding.Plan) []bidding.Release {
 	return instead
 }
 
-// ask asks for a launch. Everything in the request is written down: it is the same when it is asked for again.
+// ask requests a launch. The journal holds the whole request, so that a retry is identical.
 func (b *purchases) ask(l *launch) {
 	r := provisioner.Request{
 		Token: l.token, Pool: l.pool, Bid: l.bid, Count: l.asked, Intended: l.at,

@@ -27,7 +27,7 @@ type Machine struct {
 	missing  time.Time // since when the provider does not list it; zero = it does
 
 	Why        string    // of the termination
-	terminated time.Time // when it was asked for
+	terminated time.Time // when its end was requested
 	EndedAt    time.Time
 	SawEnd     time.Time // when its end was noted, by Step.Awake
 	EndedBy    market.EndedBy

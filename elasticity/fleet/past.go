@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// restore takes up what is written down.
+// restore loads the journal's state.
 func (f *Fleet) restore(p *Ledger) {
 	f.bought, f.Accounts.settled = p.Bought, p.Settled
 	for _, life := range p.Lives {
@@ -74,7 +74,7 @@ type Reader struct {
 	lastBill string // whose line was the last
 }
 
-// pastBill is what is written down of a machine's bill.
+// pastBill is a machine's bill as the journal has it.
 type pastBill struct {
 	lines int
 	sum   market.USD

@@ -11,7 +11,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// What is believed and what the provider has are compared whenever the provider was asked for all machines of the run, in
+// The fleet's state is compared with the provider's whenever the provider lists all machines of the run, in
 // both directions: an unknown machine that it has is adopted or ended, one that is believed in and that it has not
 // any more is gone. So no machine is forgotten, whatever was lost of the answer to a launch, and nothing waits for the end of
 // one that the provider has forgotten. What has ended stays so, whatever is listed later.
@@ -24,7 +24,7 @@ const listedAgain = "it had ended, and the provider lists it again"
 
 const NotListed = "the provider no longer knows it"
 
-// takeListed compares what is believed with what the provider lists.
+// takeListed compares the fleet's state with the provider's list.
 func (f *Fleet) takeListed(e Listed) (due bool) {
 	acts := f.Acts
 	f.listed = e.Asked
@@ -87,7 +87,7 @@ func (f *Fleet) gone(m *Machine) {
 		Ended: f.Now.Truncate(time.Second), EndedBy: market.ByUser, Reason: NotListed})
 }
 
-// takeStockOf compares what is written down with the machines that the provider has of the run that is taken over.
+// takeStockOf compares the journal with the provider's machines when a run is taken over.
 func (f *Fleet) takeStockOf(e Listed) {
 	there := map[step.ID]bool{}
 	for _, i := range e.Instances {
@@ -116,7 +116,7 @@ func (f *Fleet) takeStockOf(e Listed) {
 	f.checkStrangers()
 }
 
-// close ends a launch of the controller before as it stands.
+// close settles a launch of the previous controller with the machines that it has.
 func (f *Fleet) close(l *launch) {
 	l.answered = true
 	if l.count > 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// MaxReliableTries is how often in a row the reliable tier is asked for in vain before a run that has not begun is given up. In
+// MaxReliableTries is the number of failed requests in a row for the reliable tier after which a run that has not begun is given up. In
 // vain means that no pool had a machine, or that those of a launch were lost before they were ready. One that was ready and is
 // lost could be had: that says nothing against the next one.
 const MaxReliableTries = 5
@@ -19,7 +19,7 @@ const MaxReliableTries = 5
 // spotTries is how many tries in vain, in a row, it takes, where the job wants a spot machine to serve, until an on-demand one does.
 const spotTries = 2
 
-// Secure asks for reliable machines that are missing, until the tier stands: after failures, but also when one is
+// Secure requests missing reliable machines until the tier is complete: after failures, but also when one is
 // lost on its way. Once it was complete, the remaining machines continue meanwhile, and it asks for as long as it takes.
 func (f *Fleet) Secure() {
 	need := f.work.Need()
@@ -87,7 +87,7 @@ func (f *Fleet) buyReliable(count int) {
 	f.View.afforded, f.WantPlan = time.Time{}, true // it may cost more than the last one did
 }
 
-// putOffReliable waits before a reliable machine is asked for again. While none serves, the transient machines have nothing to
+// putOffReliable delays the next request for a reliable machine. While none serves, the transient machines have nothing to
 // do: they are let go rather than paid to wait, and the policy buys others once one serves.
 func (f *Fleet) putOffReliable() {
 	f.Reliable.After = f.Now.Add(f.cfg.RetryCapacity)
@@ -146,7 +146,7 @@ func (f *Fleet) LeastReliable() market.InstanceType {
 	return kind
 }
 
-// refuse notes that fewer machines were given than were asked for, and leaves the pools that had too few alone for a while.
+// refuse notes that a launch gave fewer machines than requested, and avoids the pools that had too few for a while.
 func (f *Fleet) refuse(l *launch, missing int, why string, refused []provisioner.Refusal) {
 	pools := l.short(refused)
 	f.Record(func() journal.Entry {

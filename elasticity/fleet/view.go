@@ -19,9 +19,9 @@ type view struct {
 	roster   *roster
 	buys     *purchases
 	accounts *accounts
-	seen     bidding.State // the last time that it was asked
-	afforded time.Time     // until when the last plan needs no look at what is spent
-	well     bool          // its pools and machines are still so: prices change nothing of them
+	seen     bidding.State // at its last decision
+	afforded time.Time     // until when the last plan stays within the spending limit
+	well     bool          // its pools and machines are current but for prices
 }
 
 // State is what the policy sees now. Its slices are good until the next Step, and not to be changed.
@@ -38,7 +38,7 @@ func (v *view) State() bidding.State {
 	return v.seen
 }
 
-// seePools returns the pools with what is known of them beside prices.
+// seePools returns the pools with everything known about them but prices.
 func (v *view) seePools(pools []bidding.Candidate) []bidding.Candidate {
 	for _, p := range v.cfg.Pools {
 		pools = append(pools, bidding.Candidate{
@@ -53,7 +53,7 @@ func (v *view) seePools(pools []bidding.Candidate) []bidding.Candidate {
 	return pools
 }
 
-// seeHeld returns what is held, or on its way.
+// seeHeld returns the machines held or launching.
 func (v *view) seeHeld(all []bidding.Allocation) []bidding.Allocation {
 	v.buys.unanswered(v.cfg.chosen, func(l *launch) {
 		all = append(all, bidding.Allocation{Pool: l.pool, Bid: l.bid, Count: l.count, Launch: l.at})

@@ -47,7 +47,7 @@ type Worker struct {
 //
 // Invariant: at most one team trains, and saved never falls. What was done beyond saved when a team stops is lost, and is counted as such.
 //
-//  1. train: when every machine that stays has called and they are as many as wanted, all of them are a team, and begin at saved.
+//  1. train: when every machine that stays has called and they are as many as wanted, they all form a team that begins at saved.
 //  2. Trained reports how far it has come; between reports its pace says so (done).
 //  3. save takes a checkpoint by its interval, at the end, and before machines of the team are given up.
 //  4. stop: the first machine that is gone ends the attempt. Those that stay begin anew, with empty processes, and 1 follows.
@@ -101,7 +101,7 @@ func newAttempts(cfg *Config, s *step.Step, f *fleet.Fleet) *Attempts {
 	return a
 }
 
-// begin writes down what is lost with the controller before.
+// begin records the loss of the previous controller's work.
 func (a *Attempts) begin() {
 	if a.cfg.Past == nil {
 		return

@@ -36,7 +36,7 @@ type Config struct {
 	Past     *elasticity.Past
 	// Adopts: the machines of the controller before are taken over instead.
 	Adopts bool
-	// AskAgain: a launch that the controller before decided within that time, and has no answer to, is asked for again; 0 = none
+	// AskAgain: a launch that the previous controller decided within this time and that has no answer is requested again; 0 = none
 	// is.
 	AskAgain time.Duration
 

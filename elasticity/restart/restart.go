@@ -5,7 +5,7 @@
 // Attempts decides about teams, checkpoints, and what is repeated. It knows nothing about how a team trains and what a
 // checkpoint contains: that is its Trainer's business, of which one uses elasticity/training and another leaves it to the
 // driver. Machines are elasticity/fleet's, as in any run. Controller combines these behind the same methods as
-// elasticity.Controller; it accepts any Work in place of Attempts.
+// elasticity.Controller; it accepts any Work, not only Attempts.
 //
 // Each file uses only those before it: config, attempts, driven, tiered, restart.
 package restart
@@ -40,7 +40,7 @@ type Work interface {
 	Busy() bool
 	// Clock is how far the work has come, for the last line of the journal; 0 = it does not count in clocks.
 	Clock() ps.Clock
-	// Sum adds the work's own figures: roll-backs, and what is done and lost.
+	// Sum adds the work's own figures: roll-backs, work done and work lost.
 	Sum(*elasticity.Totals)
 }
 
@@ -112,13 +112,13 @@ func (c *Controller) Step(now time.Time, events ...elasticity.Event) []elasticit
 	for _, e := range events {
 		switch e.(type) {
 		case elasticity.PriceChanged, elasticity.PricesKnown, elasticity.Wake, elasticity.Trained, elasticity.Saved:
-		default: // what may change what is held
+		default: // anything else may change the fleet
 			c.fleet.View.Stale()
 		}
 		c.take(e)
 	}
 	c.advance()
-	if len(c.step.Actions()) > 0 { // what was done changes what is held
+	if len(c.step.Actions()) > 0 { // the actions change the fleet
 		c.fleet.View.Stale()
 	}
 	return c.step.Actions()

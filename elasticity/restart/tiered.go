@@ -84,7 +84,7 @@ func (t *tiered) Begin(team []*Worker, _ ps.Clock) {
 	})
 }
 
-// Save takes a checkpoint. The last one the team takes by itself, when it has come to its end.
+// Save takes a checkpoint. The team takes the last one by itself, at its end.
 func (t *tiered) Save(final bool) {
 	s := t.team
 	if s == nil || final {
@@ -225,7 +225,7 @@ func (s *session) nextDue() time.Time {
 	return due
 }
 
-// NextDue also has the training's clock of those who are awake run on.
+// NextDue also advances the training clock of machines that are awake.
 func (t *tiered) NextDue(by func(time.Time)) {
 	if s := t.team; s != nil {
 		by(s.step.RestUntil)
@@ -247,7 +247,7 @@ func (t *tiered) takeLine(e journal.Entry) {
 	a := t.attempts
 	write := func() { t.Record(func() journal.Entry { return e }) }
 	switch e.Kind {
-	case journal.Stage: // it stands
+	case journal.Stage: // the tier is complete
 		a.Trained(t.cfg.Job.ResumeAt, 0)
 	case journal.Cut, journal.Silence:
 		write()

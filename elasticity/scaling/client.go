@@ -49,7 +49,7 @@ func Ask(ctx context.Context, directory string, change *pb.Change, told func(*pb
 }
 
 // Stop asks the run in a directory to end, in order or at once, and names the requester. When it returns, the run has the request; it
-// is over when its controller is gone.
+// has ended when its controller is gone.
 func Stop(ctx context.Context, directory, by string, now bool) error {
 	ctx, client, leave, err := reach(ctx, directory)
 	if err != nil {

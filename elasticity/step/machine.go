@@ -33,7 +33,7 @@ type Machine struct {
 	Warned      bool
 	Draining    bool      // a better pool took its place: works on to the end of its paid hour
 	Leaving     bool      // hands over everything, then is terminated
-	Terminating bool      // the provider was asked to end it
+	Terminating bool      // its end was requested from the provider
 	Ended       bool      // the provider says so
 	Archived    bool      // ended and billed: no event can concern it
 	Deadline    time.Time // of the eviction that it was warned of

@@ -1,5 +1,5 @@
 // Package step is what elasticity/fleet and elasticity/training share: the time, the list of actions, the end of the run, and
-// the facts about machines that both act upon. It decides nothing, and knows nothing about what is bought or trained.
+// the facts about machines that both act upon. It decides nothing, and knows nothing about purchases or training.
 package step
 
 import (

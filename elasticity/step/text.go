@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// mostPrintable bounds what is kept of an agent's words.
+// mostPrintable bounds the length of an agent's message that is kept.
 const mostPrintable = 16 << 10
 
 // Printable is a text from a machine as terminals, journals and pages can take it.

@@ -1,7 +1,7 @@
 // Package tempo has the controller's timing: how long it waits, and how often it acts. Plan, dry run and run of a job use the
 // same Settings, which Of derives from where the job runs.
 //
-// It knows nothing about how long things really take (sim models that) and who the provider is.
+// It does not know how long things really take (sim models that) or which provider is used.
 package tempo
 
 import "time"
@@ -46,7 +46,7 @@ type Settings struct {
 	BootWithin    time.Duration // time for a bought machine's agent to call
 	DrainMargin   time.Duration // released machines are terminated so long before their paid hour ends
 	RetryCapacity time.Duration // how long a pool without capacity is left alone
-	PlanEvery     time.Duration // how often the policy is asked when nothing happens
+	PlanEvery     time.Duration // interval between decisions of the policy when nothing happens
 	Startup       time.Duration // the expected time from the request for a machine until it works; for the policy
 	Begin         time.Duration // the last part of Startup: from its agent's call on
 	Notice        time.Duration // the provider's, before an eviction; for the policy
@@ -80,7 +80,7 @@ const (
 	shortWait = time.Second
 	// retryCapacity is in market time: the pool's market has to change.
 	retryCapacity = 10 * time.Minute
-	// The policy is asked at every event and price change, too. On a replayed market this is in market time: hours pass in
+	// The policy decides at every event and price change, too. On a replayed market this is in market time: hours pass in
 	// seconds, and the paper's switch waits for five minutes.
 	planEveryNear = time.Minute
 	planEveryFar  = 10 * time.Minute

@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// maxAsked is how often machines are asked again whose answers do not fit together: a move may end between them.
+// maxAsked bounds the retries when machines' answers contradict each other: a move may end between them.
 const maxAsked = 3
 
 // survey sums up the machines' answers (see adoption).
@@ -37,7 +37,7 @@ func (f *survey) doubts(again bool, format string, args ...any) {
 	}
 }
 
-// restore takes up what is written down.
+// restore loads the journal's state.
 func (t *Training) restore(p *Log) {
 	t.Layout.Generation, t.Nodes.joins = max(p.Generation, 1), p.Joins
 	t.Cuts.Committed, t.Cuts.furthest, t.Layout.Stood = p.Committed, p.Committed, p.Stage != 0
@@ -52,7 +52,7 @@ func (t *Training) restore(p *Log) {
 	t.adopting = &adoption{stocks: map[ps.ServerID]tiers.Stock{}}
 }
 
-// meet takes up a machine that worked for the controller before. It may not join before it has said what it holds.
+// meet admits a machine that worked for the previous controller. It may not join before it has reported what it holds.
 func (t *Training) meet(m *Node, h tiers.Hello) {
 	m.Address, m.Incarnation = h.Address, h.Incarnation
 	t.Silence.Stale = true
@@ -85,7 +85,7 @@ func (t *Training) takeStock(m *Node, a tiers.Answer) {
 	}
 }
 
-// rejoin takes up a machine that the previous controller admitted without writing it down. When the run has continued
+// rejoin admits a machine that the previous controller admitted without journaling it. When the run has continued
 // without it, the machine was never notified of that, and is of no use any more.
 func (t *Training) rejoin(m *Node) bool {
 	if t.adopting == nil {
@@ -102,7 +102,7 @@ func (t *Training) rejoin(m *Node) bool {
 }
 
 // adoptWithin is how long machines have to call a controller that takes them over. It is longer than a machine may be silent
-// otherwise: training continues meanwhile, and who is given up costs a roll-back.
+// otherwise: training continues meanwhile, and giving a machine up costs a roll-back.
 func (c *Config) adoptWithin() time.Duration { return 3 * max(c.DeadAfter, c.BrokenAfter) }
 
 // AdvanceAdoption continues with a take-over.

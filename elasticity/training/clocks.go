@@ -138,7 +138,7 @@ func (cl *clocks) loss(sum float64, n int64) *float64 {
 	return &v
 }
 
-// measured lets the stopping rules see what they had seen. They are asked again at the next clock that measures something.
+// measured replays earlier measurements to the stopping rules, which decide again at the next clock that measures something.
 func (cl *clocks) measured(figures []PastFigure) {
 	for _, f := range figures {
 		if rules := cl.cfg.Job.Stop; rules.Any() && f.Clock%max(cl.cfg.Job.EvalEvery, 1) == 0 {

@@ -52,7 +52,7 @@ type Config struct {
 	Tune        *tuning.Options // nil = the job is not tuned
 }
 
-// Job is what is trained.
+// Job describes the training job.
 type Job struct {
 	Schema      ps.Schema
 	App         string

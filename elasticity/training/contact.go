@@ -108,7 +108,7 @@ func (t *Training) takeHello(m *Node, h tiers.Hello) (due bool) {
 		OrphanAfter: t.cfg.Job.OrphanAfter,
 	})
 	if m.Tier == tiers.Reliable {
-		// The reliable tier keeps every split in memory: it is the previous owner of all of them.
+		// The reliable tier keeps every split in memory: it is the previous owner of every split.
 		all := make([]ps.Split, len(t.Layout.Splits))
 		for i := range all {
 			all[i] = ps.Split(i)

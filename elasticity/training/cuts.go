@@ -228,18 +228,18 @@ func (cu *cuts) checkClock() {
 	}
 }
 
-// Rescue is what is saved of the work of servers that all have warnings: the first that fits into the time left. What cannot finish
+// Rescue is how much work is saved when all servers have warnings: the first that fits into the time left. What cannot finish
 // in time is not started.
 type Rescue int
 
 const (
 	undecided  Rescue = iota
 	FlushAll          // everything that has begun is finished and delivered; nothing is lost
-	CutOnly           // the clock under way is delivered as an ordinary cut; with staleness, what is begun beyond it is given up
+	CutOnly           // the clock under way is delivered as an ordinary cut; with staleness, work begun beyond it is given up
 	GiveUpRest        // the last committed cut serves; what came after it is given up and will be repeated
 )
 
-// soonest orders owners for a cut: those with the least time left are asked, and deliver, first.
+// soonest orders owners for a cut: those with the least time left deliver first.
 func soonest(a, b *Node) int {
 	switch {
 	case a.Warned && b.Warned:

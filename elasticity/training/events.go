@@ -21,7 +21,7 @@ type (
 		TestLoss   float64
 		Err        error
 	}
-	// ManifestWritten answers a WriteManifest. Trouble is what went wrong beside it, such as that old ones could not be
+	// ManifestWritten answers a WriteManifest. Trouble is a further failure, such as that old ones could not be
 	// removed.
 	ManifestWritten struct {
 		Folder   string
@@ -29,7 +29,7 @@ type (
 		Trouble  string
 		Err      error
 	}
-	// Preferred answers Profiled: whoever places jobs on shared machines would have partitions owned so.
+	// Preferred answers Profiled with the owners that the placer of jobs on shared machines wants for partitions.
 	Preferred struct{ tiers.Preference }
 )
 

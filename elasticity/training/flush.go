@@ -73,7 +73,7 @@ func (cu *cuts) PlanEndOfLife() endOfLife {
 // flushesAll reports whether the reliable machines are to take over from a cut, as all servers are about to go.
 func (cu *cuts) flushesAll() bool { return cu.rescue == FlushAll && cu.layout.WantsFlush() }
 
-// planFlush plans what is saved when every server is about to go, and writes a new plan down. A cut alone is due at once.
+// planFlush plans the final save when every server is about to go, and journals a new plan. A cut alone is due at once.
 func (cu *cuts) planFlush(recovering bool) {
 	if cu.Now.Before(cu.layout.Gathering) {
 		return // it is under way; or there may be more warnings in a moment
@@ -95,7 +95,7 @@ func (cu *cuts) planFlush(recovering bool) {
 	})
 }
 
-// moveTime is about how many wall-clock seconds so many partitions take to another machine; 0 = unknown.
+// moveTime estimates the wall-clock seconds to move that many partitions to another machine; 0 = unknown.
 func (cu *cuts) moveTime(partitions int) float64 {
 	if cu.Pace.Rate == 0 {
 		return 0

@@ -143,7 +143,7 @@ func (h *Halting) promotes(t *Training, p ps.Partition) bool {
 	return t.Layout.flushes(p)
 }
 
-// promoteBackups makes the backups owners of what is promoted: their last delivery is committed. It reports whether that is anything.
+// promoteBackups makes the backups owners of the promoted partitions: their last delivery is committed. It reports whether there were any.
 func (h *Halting) promoteBackups(t *Training) (any bool) {
 	promoted := map[ps.ServerID][]ps.Partition{}
 	for p, backup := range t.Layout.Route.Backup {

@@ -117,7 +117,7 @@ func (t *Training) candidates() (ready, coming int) {
 	return ready, coming
 }
 
-// Admit says why so many reliable machines of a type cannot hold the job alone; nil when they can, or when that is unknown.
+// Admit returns why that number of reliable machines of a type cannot hold the job alone; nil when they can, or when that is unknown.
 func (t *Training) Admit(reliable int, name string, memoryMiB int64) error {
 	usable, need := tiers.UsableMemory(memoryMiB), tiers.ReliableMemory(&t.cfg.Job.Schema, reliable)
 	if reliable < 1 || usable == 0 || need.Total() <= usable {

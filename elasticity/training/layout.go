@@ -10,12 +10,12 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// splitState is who works on a split.
+// splitState is the holder of a split.
 type splitState struct {
 	Holder    ps.ServerID // none while it changes hands
 	by        *Node       // the holder; nil = none, or an unknown one
 	next      ps.Clock    // first clock not begun; known while it has no holder
-	releasing bool        // its holder was asked for it
+	releasing bool        // its holder was told to release it
 }
 
 // arrangement is the input that the target was last computed from.
@@ -45,7 +45,7 @@ type layout struct {
 	Route      ps.Route
 	routeNews  bool // owners changed since the last broadcast
 	Splits     []splitState
-	between    int // splits without a holder, or that their holder was asked for
+	between    int // splits without a holder, or being released
 	idle       idleSplits
 	Moves      map[ps.Partition]ps.ServerID
 	MoveRetry  time.Time
@@ -56,13 +56,13 @@ type layout struct {
 
 	Due       bool            // the target is out of date
 	Gathering time.Time       // until then notices are gathered before anything is done about them
-	Servers   int             // that were asked for; 0 = as many as the stage has
+	Servers   int             // requested; 0 = as many as the stage has
 	tuned     *tuning.Setting // by the tuner; nil = as the stage has it
 	tunedFor  int             // transient machines that it is for
 	handed    int             // how often a split has changed hands
 	Target    tiers.Layout
 	takers    []*Node       // Index: Split; those of Target.Worker, nil where unknown
-	workers   []ps.ServerID // of Target, each once, in order; nil = not asked for yet
+	workers   []ps.ServerID // of Target, each once, in order; nil = not computed yet
 	arranged  arrangement   // what the target was made of
 	// Kept for their memory.
 	spareLoads   []int
@@ -72,7 +72,7 @@ type layout struct {
 // idleSplits are those whose holder is to change, and about which advanceSplits has something to do.
 type idleSplits struct {
 	free    int  // have no holder
-	held    int  // their holder was not asked for them
+	held    int  // not being released
 	lacking bool // a taker may have to load some first
 }
 
@@ -161,7 +161,7 @@ func (la *layout) arrange(members []tiers.Member, stage tiers.Stage) {
 		if owners, ok := tiers.Rotate(target, members); ok {
 			target.Route.Owner = owners
 		}
-	} else if serving == 0 { // else somebody has asked for a number of servers
+	} else if serving == 0 { // otherwise somebody has set the number of servers
 		tiers.Prefer(&target, members, la.preferred.Owners)
 	}
 	la.setTarget(target)
@@ -169,7 +169,7 @@ func (la *layout) arrange(members []tiers.Member, stage tiers.Stage) {
 	la.spareLoads, *was = was.loads, arrangement{now: now, members: members, loads: loads, stage: stage, serving: serving}
 }
 
-// serving is how many machines are to serve: as many as were asked for, or as suit the model. 0 = all reliable ones.
+// serving returns how many machines should serve: the number set, or what suits the model. 0 = all reliable ones.
 func (la *layout) serving(members []tiers.Member, stage tiers.Stage) int {
 	transient, reliable := tiers.Count(members)
 	if s, tuned := la.setting(transient); tuned {
@@ -422,7 +422,7 @@ func (la *layout) WantsFlush() bool {
 }
 
 // flushes reports whether a flush hands a partition to its backup: its owner is about to go. Those of other owners
-// move when it is over.
+// move when it ends.
 func (la *layout) flushes(p ps.Partition) bool {
 	m := la.nodes.ByID[la.Route.Owner[p]]
 	return m != nil && m.Warned && !m.Lost && m.ID != la.Route.Backup[p] && la.Route.Backup[p] != ""
@@ -441,7 +441,7 @@ func (la *layout) Serving() (n int) {
 // TargetServers is how many machines serve once the target is reached.
 func (la *layout) TargetServers() int { return len(holdersOf(la.Target.Route.Owner)) }
 
-// Placed reports whether everything is where it should be, on as many servers as were asked for.
+// Placed reports whether everything is where it should be, on the requested number of servers.
 func (la *layout) Placed() bool {
 	return la.inPlace() && (la.Servers == 0 || len(holdersOf(la.Route.Owner)) == la.Servers)
 }

@@ -85,7 +85,7 @@ func (ld *load) meterAgain() {
 
 // usage returns what the reliable machines carried, and would carry one stage lower. There, every byte that machines
 // exchange has a reliable one at its end (stage 1), or each reliable machine does what a mean transient one does
-// beside what it does now (stage 2).
+// in addition to its present load (stage 2).
 func (ld *load) usage() (u tiers.Usage) {
 	var all, transient, peak float64 // bytes per second in; in or out of transient machines, of the busiest reliable one
 	var slowest, link float64

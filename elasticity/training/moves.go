@@ -247,7 +247,7 @@ func (t *Training) takeReleased(m *Node, a tiers.Answer) (due bool) {
 	return !t.Layout.passOn(r.Splits)
 }
 
-// spreadRoute announces owners that have changed when their moves are over. It comes before all that is asked of owners: one that has
+// spreadRoute announces changed owners when their moves end. It precedes every command to owners: one that has
 // not heard from the server before it that a partition is its own hears so by the route. A route of a new generation before all
 // has returned would undo the fence.
 func (t *Training) spreadRoute() {

@@ -91,7 +91,7 @@ type sent struct {
 	Do tiers.Do
 }
 
-// commands are those that are not answered. A thousand machines are sent thousands in a step, and most of them are answered in the order
+// commands are the unanswered ones. A thousand machines get thousands in a step, and most are answered in the order
 // in which they were sent.
 type commands struct {
 	list []sent // in order of their numbers, with some that are answered

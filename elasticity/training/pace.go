@@ -48,7 +48,7 @@ func (p *pace) received(bytes int64, seconds, link float64) {
 }
 
 // interval returns the wall-clock seconds until the next cut. The last one brought bytes to the busiest backup that had
-// gathered in so many seconds. Base is the shortest that is wanted, notice the warning before an eviction (0 = there is
+// gathered in that many seconds. Base is the shortest that is wanted, notice the warning before an eviction (0 = there is
 // none), clock the length of a clock:
 //
 //	easy   = bytes / rate / usualShare            background deliveries take a tenth of the link

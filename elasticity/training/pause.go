@@ -72,5 +72,5 @@ func (p *Pausing) advance() {
 	}
 }
 
-// Still reports whether a paused run has come to rest, with its state in the reliable tier alone.
+// Still reports whether a paused run is at rest, with its state in the reliable tier alone.
 func (p *Pausing) Still() bool { return p.AtRest && p.t.Settled() }

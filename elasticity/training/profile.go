@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// A report has at least so many clocks, and so much time, that one that is lost or odd does not matter.
+// A report covers enough clocks and time that one lost or odd clock does not matter.
 const (
 	reportClocks = 32
 	reportEvery  = 2 * time.Second // wall clock
@@ -38,7 +38,7 @@ func (p *profile) heard(before, now []ps.Serving) {
 	}
 }
 
-// clockDone takes in the length of a clock, in wall-clock seconds. It writes down a profile that is new, and reports what is known now and then.
+// clockDone records the length of a clock, in wall-clock seconds. It journals a new profile, and reports the present one now and then.
 func (p *profile) clockDone(clock ps.Clock, seconds float64) {
 	if p.Silent || seconds <= 0 {
 		return
@@ -59,7 +59,7 @@ func (p *profile) clockDone(clock ps.Clock, seconds float64) {
 	})
 }
 
-// report says what is known, if anything is.
+// report sends the profile, if there is one.
 func (p *profile) report() {
 	slices.Sort(p.lately)
 	r := tiers.Served{Profile: p.of.Profile(), Owners: slices.Clone(p.layout.Route.Owner), Clocks: len(p.lately), Lately: p.lately[len(p.lately)/2]}

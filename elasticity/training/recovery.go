@@ -32,7 +32,7 @@ func (r *recovery) fence(t *Training) {
 	r.again, r.returning = false, false
 	r.fencing, r.Holdings = map[ps.ServerID]bool{}, map[ps.ServerID]tiers.Holdings{}
 	t.Layout.Generation++
-	// Answers to what was asked before have no meaning any longer, but for loading, which has nothing to do with
+	// Answers to earlier commands no longer matter, but for loading, which does not depend on
 	// generations, the welcome of machines that are on their way, the stock of those that may not join before, and what is
 	// saved of a cut: it stays committed.
 	t.Nodes.Commands.dropAll(func(s *sent) bool {

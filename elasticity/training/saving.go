@@ -17,7 +17,7 @@ const saveWithin = 10 * time.Minute
 // saving is the one checkpoint that is on its way.
 //
 // Invariant: what Newest names is complete. A checkpoint counts once its manifest is written, which is after all of its parts, and is in the
-// journal, by which alone manifests are believed (jobrun). Older ones are removed after that. So whoever dies, and whenever, the checkpoint before
+// journal, by which alone manifests are believed (jobrun). Older ones are removed after that. So whatever dies, and whenever, the previous checkpoint
 // serves.
 //
 //  1. A cut has just been committed, and one is due: each backup is sent SaveCut for its partitions. Later cuts need not wait, because a

@@ -110,7 +110,7 @@ func (t *Training) layOut() {
 type adoption struct {
 	since   time.Time // by Step.Awake
 	stocks  map[ps.ServerID]tiers.Stock
-	members []ps.ServerID // that took part by what is written down
+	members []ps.ServerID // that took part, by the journal
 	asked   int           // how often all machines were asked again
 	// All machines were asked again after all had answered. Before that, an owner may have answered while a split was still with a
 	// worker that answered later and had released the split meanwhile: the owner's mark may miss that worker's last clock.

@@ -7,14 +7,14 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// tuned carries out what the brain of a job decides: who serves and who works. A setting takes effect as any change of the layout
+// tuned carries out the tuner's decisions: which machines serve and which work. A setting takes effect as any change of the layout
 // does: partitions move while they serve, and splits change hands between two clocks.
 type tuned struct {
 	brain *tuning.Brain
 	at    disturbances // at the end of the last clock
 }
 
-// disturbances changes with all that disturbs a clock and is over before it is.
+// disturbances is a fingerprint: equal values before and after a clock mean that nothing disturbed it.
 type disturbances struct {
 	generation ps.Generation
 	route      uint64
@@ -27,7 +27,7 @@ func disturbancesOf(t *Training) disturbances {
 	return disturbances{t.Layout.Generation, t.Layout.Route.Version, t.Layout.handed, t.Nodes.joins, t.Cuts.Committed}
 }
 
-// resume takes up what an earlier controller has decided.
+// resume restores an earlier controller's decision.
 func (u *tuned) resume(la *layout, past []tuning.Past) {
 	if u.brain == nil {
 		return
@@ -102,7 +102,7 @@ func (la *layout) setting(transient int) (s tuning.Setting, ok bool) {
 	return s, true
 }
 
-// stageOf is the stage that a setting comes to.
+// stageOf returns the stage that a setting amounts to.
 func stageOf(s tuning.Setting) tiers.Stage {
 	switch {
 	case s.Servers == 0:

@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/tuner"
 )
 
-// Setting is how a job trains, as far as that can be changed between two clocks. It never changes what is computed.
+// Setting is how a job trains, as far as that can be changed between two clocks. It never changes the result.
 type Setting struct {
 	// Servers are the transient machines that serve; 0 = the reliable ones serve (stage 1).
 	Servers int
@@ -45,7 +45,7 @@ func (f Fleet) like(other Fleet) bool {
 	return f.Machines == other.Machines && math.Abs(f.Rate-other.Rate) <= likeness*max(f.Rate, other.Rate)
 }
 
-// plan is what is known of settings for one fleet.
+// plan holds the measurements of settings for one fleet.
 type plan struct {
 	Fleet
 	from    int64 // the clock at which it begins
@@ -108,7 +108,7 @@ func (b *Brain) learned() (known []Known) {
 	return known
 }
 
-// scaled is a setting for another number of machines: the same share of them serves.
+// scaled returns the setting for another number of machines: the same share serves.
 func scaled(k Known, machines int) Setting {
 	s := settingOf(k.Setting)
 	if s.Servers > 0 {

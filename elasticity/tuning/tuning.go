@@ -1,4 +1,4 @@
-// Package tuning tunes a job while it trains: it changes who serves and who works. Training reports every completed clock. The
+// Package tuning tunes a job while it trains: it changes which machines serve and which work. Training reports every completed clock. The
 // package measures each setting, ignores clocks that the market disturbed, and asks a tuner for the next one. Each size of the fleet has
 // a tuner of its own, as a setting that is good for sixteen machines says little about four.
 //
@@ -18,14 +18,14 @@ type Options struct {
 	Trials     int     // settings that are tried at first; 0 = 6, or 3 where some are known
 	Clocks     int     // of the job
 	Target     float64 // loss at which it ends; 0 = none: settings are compared by the time per clock
-	Evaluate   int     // held-out examples are measured every so many clocks, which then take longer; 0 = never
+	Evaluate   int     // clocks between measurements of held-out examples, which take longer; 0 = never
 	Partitions int     // no more machines can serve
 	Known      []Known // that served jobs of this kind well, the best first
 	Thorough   bool    // slow settings, too, are measured to the end: for measurements
 	Seed       uint64
 }
 
-// Known is a setting that was good for a fleet of so many transient machines.
+// Known is a setting that was good for a fleet with that many transient machines.
 type Known struct {
 	Machines int            `json:"machines"`
 	Setting  map[string]int `json:"setting"`
@@ -77,20 +77,20 @@ const (
 // Brain decides for one job. It is not safe for use by several goroutines.
 //
 // Invariants:
-//   - A setting never changes what is computed, so that a wrong decision costs time and nothing else.
-//   - A sample is of one setting on one fleet. It begins when the change to that setting is over; clocks that something else disturbed are in
+//   - A setting never changes the result, so that a wrong decision costs time and nothing else.
+//   - A sample is of one setting on one fleet. It begins when the change to that setting ends; clocks that something else disturbed are in
 //     it and do not count.
 //   - No setting is changed at a clock that was disturbed.
 //   - Decisions follow from the options and the reports alone. A later controller's brain has the same plans and samples from the journal
 //     (Remember), except for the sample under way.
 //
 // A setting's course:
-//  1. follow waits until a fleet has kept its size and rate for some quiet clocks; turn then takes up the plan for it, with its own tuner.
+//  1. follow waits until a fleet has kept its size and rate for some quiet clocks; turn then adopts the plan for it, with its own tuner.
 //  2. decide hands a setting out. While partitions and splits change hands, Clock adds up what the change costs.
 //  3. Clock collects the sample until enough quiet clocks are in it or, early, until the setting is hopeless (due).
 //  4. ask reports sample and cost to the tuner, and decides again. While no change pays, samples get longer (wait), and questions rare.
 //
-// Tried and dropped: one plan for all fleets of so many machines (after a switch to machines twice as fast its samples mislead), and the
+// Tried and dropped: one plan for all fleets of one size (after a switch to machines twice as fast its samples mislead), and the
 // paper's ten first trials (it has eleven knobs, here are three, and each trial costs clocks).
 type Brain struct {
 	options Options
@@ -105,7 +105,7 @@ type Brain struct {
 	sample   tuner.Sample
 	cuts     []bool // Index: Sample.Clocks
 	quiet    int    // undisturbed clocks of it
-	wait     int    // until it is asked what comes next
+	wait     int    // clocks until the next decision
 	fresh    bool   // the setting has not been measured since it was changed to
 	changing *change
 	expected float64 // seconds per clock that the setting was to save
@@ -126,7 +126,7 @@ func New(o Options) *Brain {
 	return &Brain{options: o, wait: o.Every}
 }
 
-// Outlook is what a job of so many transient machines can expect: how many settings are tried at first, the default among them, and for how
+// Outlook is what a job with that many transient machines can expect: how many settings are tried at first, the default included, and for how
 // many clocks each; or why it will not be tuned.
 func Outlook(o Options, machines int) (trials, clocks int, off string) {
 	b := New(o)
@@ -304,7 +304,7 @@ type Past struct {
 	Details journal.TuneDetails
 }
 
-// Remember takes up what the brain of an earlier controller of the run has written down, and returns what was decided last; false
+// Remember restores the journal of the run's earlier controllers, and returns the last decision; false
 // when that is nothing.
 func (b *Brain) Remember(lines []Past) (last Decision, ok bool) {
 	for _, line := range lines {
