@@ -274,7 +274,7 @@ func (r *Reading) At() int { return r.next }
 func (r *Reading) Rewind() { r.table, r.at, r.next = 0, 0, 0 }
 
 // Next adds more rows to an empty block: at least one unless none is left, no more than most, and beyond the first no more than so
-// many bytes hold. Once the cut is over it is ErrInvalid.
+// many bytes hold. After the end of the cut it is ErrInvalid.
 func (r *Reading) Next(into *Block, bytes, most int) error {
 	s := r.shard
 	if len(s.layers) != 2 || s.layers[1].cut != r.Cut {

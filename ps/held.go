@@ -46,7 +46,7 @@ func (h *Held) keep(b *Block) {
 	}
 }
 
-// Next returns more rows, in the order of keys, of about so many bytes. None: that was all. ErrInvalid: it was released.
+// Next returns more rows, in the order of keys, of about that many bytes. None: that was all. ErrInvalid: it was released.
 func (h *Held) Next(bytes int) (Block, error) {
 	var d Block
 	if h.backup == nil {

@@ -151,7 +151,7 @@ func (s *Shard) FinalMove() (*Final, error) {
 }
 
 // FirstMove is FinalMove before any row was sent, and has none: the receiver serves reads of rows that have come. MoveRows gives
-// all rows then, those before the others that MoveFirst is asked for. The shard must not change until CancelMove.
+// all rows then, MoveFirst's rows first. The shard must not change until CancelMove.
 func (s *Shard) FirstMove() (*Final, error) {
 	if s.moving == nil {
 		return nil, invalid("partition %d is not moving", s.id)

@@ -11,7 +11,7 @@ func (s *Schema) sumBytes(numbers int) int {
 	return 8 + 4*numbers
 }
 
-// CutSums takes the first rows of sums that fit the schema: at least one, and as many as so many bytes hold.
+// CutSums takes the first rows of sums that fit the schema: at least one, and as many as fit into that many bytes.
 func (s *Schema) CutSums(u *Sums, bytes int) (head, rest Sums) {
 	n, fixed, float := 0, 0, 0
 	for _, k := range u.Keys {
@@ -136,7 +136,7 @@ func (s *Shard) StagePiece(c *Contribution, piece int, more bool) (committed boo
 	return false, nil
 }
 
-// Cut takes a last message apart into parts of about so many bytes, which Join puts together again. It may keep the memory.
+// Cut splits a last message into parts of about that many bytes, which Join puts together again. It may keep the memory.
 func (f *Final) Cut(s *Schema, bytes int) []*Final {
 	c := finalCutter{whole: f, schema: s, bytes: bytes}
 	first := c.next()
@@ -192,7 +192,7 @@ func (c *finalCutter) part(bytes int) *Final {
 	return c.parts[len(c.parts)-1]
 }
 
-// sums puts the sums of one clock, or of one contribution, into parts; head is what each piece takes beside its rows.
+// sums puts the sums of one clock, or of one contribution, into parts; head is the size of a piece without its rows.
 func (c *finalCutter) sums(first *Sums, more []Sums, head int, put func(part *Final, u Sums)) {
 	if len(first.Keys) == 0 {
 		put(c.part(head), Sums{})

@@ -1,6 +1,6 @@
 // Package ps is the parameter server's pure core: tables, rows, updates, clocks, partitions, cuts and routes. A Shard is one
 // partition at its owner; a Backup is one at its BackupPS. Both are plain values with methods: no goroutine, lock, socket or
-// clock. ps/server, ps/client and ps/wire put them on a network. It knows nothing about machines, and who owns what (tiers).
+// clock. ps/server, ps/client and ps/wire put them on a network. It knows nothing about machines and ownership (tiers).
 // docs/training.md is its contract.
 package ps
 
@@ -74,7 +74,7 @@ type Table struct {
 	Rule Rule
 }
 
-// Width is how many cells a dense row is stored in: its columns and what a rule keeps beside them.
+// Width is how many cells a dense row is stored in: its columns and its rule's state.
 func (t *Table) Width() int {
 	if t.Rule.Name == Add {
 		return t.Cols

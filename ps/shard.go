@@ -70,7 +70,7 @@ func newShardAt(schema *Schema, id Partition, cut Clock) *Shard {
 	return shardOf(schema, id, cut, newRows(schema, id))
 }
 
-// shardOf returns a partition that stands at a cut with these rows, which it keeps.
+// shardOf returns a partition at a cut with these rows, which it keeps.
 func shardOf(schema *Schema, id Partition, cut Clock, r rows) *Shard {
 	s := &Shard{schema: schema, bound: schema.Bound(), id: id, rows: r}
 	widest := 0
@@ -164,7 +164,7 @@ func (s *Shard) isAhead(t *tableRows, slot int) bool {
 	return false
 }
 
-// Stored copies a whole row of the folded state into dst, with what a rule keeps beside its columns: Table.Width cells.
+// Stored copies a whole row of the folded state into dst, with its rule's state: Table.Width cells.
 func (s *Shard) Stored(k Key, dst []float32) {
 	t := &s.rows.tables[k.Table]
 	switch slot := t.find(k.Row); {
@@ -236,7 +236,7 @@ func (s *Schema) lastAhead(folded Clock) Clock {
 	return folded + s.Staleness + maxAhead
 }
 
-// checkRoom bounds what is held until its commit. Honest workers never reach the bounds: each split is in the work of one
+// checkRoom bounds the uncommitted state. Honest workers never reach the bounds: each split is in the work of one
 // incarnation, but for those that were fenced and wait for Settle.
 func (s *Shard) checkRoom(c *Contribution) error {
 	if last := s.schema.lastAhead(s.folded); c.Clock > last {
@@ -276,7 +276,7 @@ func (s *Shard) holds(c *Contribution) bool {
 	return true
 }
 
-// checkMarks keeps a split's clocks in order and each of them single.
+// checkMarks keeps a split's clocks in order and unique.
 func (s *Shard) checkMarks(c *Contribution) error {
 	for _, split := range c.Splits {
 		if s.marks[split] != c.Clock-1 {

@@ -6,7 +6,7 @@ package ps
 // bits of int32 numbers, in fixed-point sums they are int64 numbers like the rest.
 //
 // It pays where most cells of most rows are 0, as those of LDA's topic counts by word: a row of 1000 columns of which
-// 20 are used takes 164 bytes in place of 4000.
+// 20 are used takes 164 bytes, not 4000.
 
 // sparseCells returns how many cells a sparse row at the beginning of cells takes; -1 when it is damaged.
 func sparseCells(cells []float32, cols int) int {

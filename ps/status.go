@@ -70,7 +70,7 @@ func (s *Shard) Status() OwnedPartition {
 	return OwnedPartition{Partition: s.id, Base: base, Folded: s.folded, Marks: slices.Clone(s.marks)}
 }
 
-// StatusOf fences an incarnation and returns what is known of it.
+// StatusOf fences an incarnation and returns its status.
 func (s *Shard) StatusOf(inc Incarnation) OwnerStanding {
 	return OwnerStanding{Partition: s.id, Standing: s.Fence(inc), Marks: slices.Clone(s.marks)}
 }

@@ -13,7 +13,7 @@ type Strain struct {
 
 	Machines int // that hold the solution
 	Planned  int // the fewest
-	Most     int // that may be asked for; no more than Machines = none
+	Most     int // upper bound; no more than Machines = none
 	// Paid is the end of the paid hour of the machine that would go; zero = it is billed by the second. It may go in the time
 	// from Paid - Lead to Paid - Leave.
 	Paid        time.Time
@@ -38,7 +38,7 @@ type CountRule struct {
 	High int     // cuts in a row beyond the limit ask for a machine more
 	Low  float64 // share of the limit that cuts may take with a machine less
 	Calm int     // cuts in a row that would not take more give one back, for the first time
-	Gain float64 // share of their time by which a machine more must shorten cuts; one that does not goes, and no other is asked for
+	Gain float64 // share of their time by which a machine more must shorten cuts; one that does not goes, and no other is requested
 }
 
 // DefaultCountRule asks after five cuts, and gives back after sixty: with a cut each minute, after an hour.
@@ -50,7 +50,7 @@ type Counter struct {
 	machines   int
 	high, calm int // cuts in a row
 	falls      int
-	before     float64 // time of the cut that the last machine was asked for by; 0 = it has been judged
+	before     float64 // time of the cut that led to the last request for a machine; 0 = judged
 	useless    bool    // a machine more was no help
 }
 

@@ -41,7 +41,7 @@ func Count(members []Member) (transient, reliable int) {
 	return transient, reliable
 }
 
-// ServersFor returns how many machines serve a model at most, one for each so many bytes of its rows; 0 = any number. With it the
+// ServersFor returns how many machines serve a model at most, with bytes of rows on each; 0 = any number. With it the
 // messages of a clock, of which every worker sends some to every server, grow with the machines and not with their square. Sparse
 // rows count as full ones.
 func ServersFor(s *ps.Schema, bytes int64) int {
@@ -55,13 +55,13 @@ func ServersFor(s *ps.Schema, bytes int64) int {
 	return int(min(max(math.Ceil(model/float64(bytes)), 1), ps.MaxPartitions))
 }
 
-// Serving returns how many of so many transient machines serve: half of them (TierML, section 3.2), or fewer.
+// Serving returns how many of the transient machines serve: half (TierML, section 3.2), or fewer.
 func (t Thresholds) Serving(transient int) int {
 	half := (transient + 1) / 2
 	return min(half, cmp.Or(t.MostServers, half))
 }
 
-// Arrange returns the layout of a stage on the members, with so many servers (0 = the stage's own number: all reliable
+// Arrange returns the layout of a stage on the members, with that many servers (0 = the stage's own number: all reliable
 // machines, or half of the transient ones).
 //
 // Invariant: it is a pure function, and of the order of members only their age counts. Each partition has an owner and, where there
@@ -139,7 +139,7 @@ func Rotate(l Layout, members []Member) (owners []ps.ServerID, ok bool) {
 	return owners, true
 }
 
-// Prefer has the partitions of a layout owned as whoever placed the machines prefers (Parameter Service, appendix D). It reports whether
+// Prefer gives the partitions of a layout the owners that the placer of the machines prefers (Parameter Service, appendix D). It reports whether
 // that is so: reliable machines must serve (stage 1), and each owner be one of them that stays. Backups and splits are as before.
 func Prefer(l *Layout, members []Member, owners []ps.ServerID) bool {
 	serves := map[ps.ServerID]bool{}
@@ -183,7 +183,7 @@ func (l Layout) Roles(m Member) []Role {
 	return roles
 }
 
-// pick returns the first members that are to be kept, so many at most.
+// pick returns the first members to keep, at most that many.
 func pick(members []Member, most int, keep func(*Member) bool) []Member {
 	out := make([]Member, 0, max(0, min(most, len(members))))
 	for i := range members {

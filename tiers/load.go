@@ -12,7 +12,7 @@ type Usage struct {
 	// Straggler is how many times as long as the median transient machine the slowest reliable one takes for a
 	// like piece of work.
 	Straggler float64
-	// Below is what Network would come to one stage lower, where the reliable machines do more.
+	// Below is Network one stage lower, where the reliable machines do more.
 	Below float64
 }
 

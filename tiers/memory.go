@@ -9,7 +9,7 @@ import "github.com/tierml/tierml/ps"
 //	         + staged (contributions until their commit; of every row at least one, where splits share rows one by each worker)
 //	backup = two cuts: the committed one, and the one that is on its way
 //
-// The worker beside it is not in Total: what its splits touch is known when they have been loaded. Worker is its rows and sums if
+// The machine's worker is not in Total: the rows that its splits touch are known when they have been loaded. Worker is its rows and sums if
 // that is everything.
 //
 // Slots of rules belong to the state. Sparse tables are not in it: how many of their cells are not 0 is not known beforehand.
@@ -36,20 +36,20 @@ func UsableMemory(mib int64) int64 { return int64(usableShare * float64(mib<<20)
 // MemoryFor is how much memory a machine has of which training may take so much.
 func MemoryFor(bytes int64) int64 { return int64(float64(bytes) / usableShare) }
 
-// rowOverhead is what a stored row takes beside its cells, in bytes: its key, its place in the index and its tags.
+// rowOverhead is the size of a stored row without its cells, in bytes: its key, its place in the index and its tags.
 const rowOverhead = 24
 
-// unboundedClocks stands for the clocks that may be open under ASP, where there is no bound.
+// unboundedClocks represents the clocks that may be open under ASP, where there is no bound.
 const unboundedClocks = 2
 
-// ReliableMemory returns the peak of a reliable machine among so many that hold a job alone.
+// ReliableMemory returns the peak memory of each of the machines that hold a job alone.
 func ReliableMemory(s *ps.Schema, reliable int) Memory { return memoryOf(s, nil, reliable) }
 
-// WorkerMemory is what a worker holds that reads so many rows of each table in a clock: the rows as they are, a working copy,
+// WorkerMemory returns the memory of a worker that reads that many rows of each table in a clock: the rows as they are, a working copy,
 // and the sums of what it changes. Index: TableID; nil = all rows.
 func WorkerMemory(s *ps.Schema, rows []uint64) int64 { return memoryOf(s, rows, 1).Worker }
 
-// ServingMemory is what a transient server among so many holds of rows that are changed in every clock: its share of them, their undo, and
+// ServingMemory returns the memory that each of the transient servers needs for rows that change in every clock: its share of them, their undo, and
 // of two workers the sums of one and the contribution of the other. Cuts are the backups'.
 func ServingMemory(s *ps.Schema, rows []uint64, servers int) int64 {
 	bsp := *s
@@ -58,7 +58,7 @@ func ServingMemory(s *ps.Schema, rows []uint64, servers int) int64 {
 	return m.Total() - m.Cuts
 }
 
-// memoryOf is ReliableMemory for so many rows of each table, nil = all.
+// memoryOf is ReliableMemory for that many rows of each table, nil = all.
 func memoryOf(s *ps.Schema, rows []uint64, machines int) Memory {
 	var state, sums, read float64
 	clocks := float64(s.Bound() + 1)

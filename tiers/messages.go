@@ -61,7 +61,7 @@ type (
 	// CommitCut says that the cut is durably recorded: owners drop older undo, backups the older cut.
 	CommitCut struct{ Cut ps.Clock }
 	// SaveCut writes the committed cut of partitions that this node backs up to a blob store, in an object of its own
-	// below Place/Folder, beside everything else. Answer, when it is written: Saved. A later SaveCut ends one under way.
+	// below Place/Folder, while it works. Answer, when it is written: Saved. A later SaveCut ends one under way.
 	SaveCut struct {
 		Cut        ps.Clock
 		Partitions []ps.Partition
@@ -127,7 +127,7 @@ type (
 	Park struct{}
 	// Unpark allows the worker to begin clocks up to Until.
 	Unpark struct{ Until ps.Clock }
-	// RunProgram starts a program of the user's own on the machine, in place of the one that runs there. Answered when the machine
+	// RunProgram starts a program of the user's own on the machine, replacing the one that runs there. Answered when the machine
 	// has taken it on; ProgramStarted follows when it runs.
 	RunProgram struct {
 		Spec []byte // program.Spec as JSON: the same on every machine of a job
@@ -157,7 +157,7 @@ type (
 		Save    bool
 	}
 	// Stop ends the node's process after what it has begun. Again ends it as it is and begins it anew, empty, on the same
-	// machine: what killing and restarting a job comes to.
+	// machine: this amounts to killing and restarting a job.
 	Stop struct {
 		Why   string
 		Again bool
@@ -254,7 +254,7 @@ type (
 		Fetch, Setup, Restore float64
 		Bytes                 int64  // of the state that was restored
 		Step                  int64  // of that
-		Note                  string // why it is another state than was asked for
+		Note                  string // why it is not the requested state
 	}
 	// ProgramAdvanced says how far a program has come, by its own account.
 	ProgramAdvanced struct {
@@ -270,7 +270,7 @@ type (
 		Digest      string // SHA-256 of the manifest, hexadecimal
 		Bytes, Sent int64  // of the state, and of what the store did not have
 		Step        int64
-		Round       uint64  // as a SaveProgram asked for it; 0 = none did
+		Round       uint64  // of the SaveProgram that requested it; 0 = none did
 		Seconds     float64 // wall clock
 		Final       bool    // the program has ended: no more follows of this attempt
 	}
@@ -349,7 +349,7 @@ type (
 	Released struct{ Splits []SplitAt }
 	// Parked answers Park.
 	Parked struct{ Begun ps.Clock }
-	// Standings answers FenceWorker: per owned partition what is known of the incarnation, and how far the
+	// Standings answers FenceWorker: per owned partition the incarnation's status, and how far the
 	// splits have come there.
 	Standings struct{ Partitions []Standing }
 	// Holdings answers FenceGeneration.

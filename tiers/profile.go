@@ -39,7 +39,7 @@ func (p Profile) Equal(o Profile) bool {
 	return p.Clock == o.Clock && slices.Equal(p.Serving, o.Serving)
 }
 
-// Served is what a job reports of its servers now and then, to whoever places jobs on machines that they share.
+// Served is a job's occasional report about its servers to the placer of jobs on shared machines.
 type Served struct {
 	Profile
 	Owners []ps.ServerID `json:"owners,omitempty"`    // Index: ps.Partition; nil = not known
@@ -47,7 +47,7 @@ type Served struct {
 	Lately time.Duration `json:"lately_ns,omitempty"` // the median of their lengths
 }
 
-// Preference is the answer: who should own the job's partitions, and how many reliable machines it should have beyond its own number.
+// Preference is the answer: the job's partitions' owners, and how many reliable machines it should have beyond its own number.
 type Preference struct {
 	Owners []ps.ServerID `json:"owners,omitempty"` // Index: ps.Partition; nil = any layout will do
 	More   int           `json:"more,omitempty"`
@@ -67,11 +67,11 @@ func (p Profile) near(o Profile) bool {
 // Sizes of a window, in clocks.
 const (
 	profiled      = 32           // that a profile is made of
-	leastServed   = profiled / 4 // of which a partition's owner has reported so many: heartbeats come later than clocks
+	leastServed   = profiled / 4 // clocks that a partition's owner must have reported: heartbeats come later than clocks
 	longestWindow = 8 * profiled // without a report of some partition: an agent of a former version sends none
 )
 
-// Profiler makes profiles of what is measured, one after another: each of the clocks since the last. A profile of all clocks so far would
+// Profiler makes profiles of the measurements, one after another: each of the clocks since the last. A profile of all clocks so far would
 // not follow a job that grows.
 type Profiler struct {
 	known   Profile
@@ -80,7 +80,7 @@ type Profiler struct {
 	served  []ps.Serving // Index: Partition; since the last profile
 }
 
-// NewProfiler returns one for a job of so many partitions, whose profile so far is given; the zero Profile = there is none.
+// NewProfiler returns one for a job with that many partitions, whose profile so far is given; the zero Profile = there is none.
 func NewProfiler(partitions int, known Profile) *Profiler {
 	return &Profiler{known: known, served: make([]ps.Serving, partitions)}
 }

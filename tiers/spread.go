@@ -91,7 +91,7 @@ func (h *orphans) take(data SplitSet) int {
 	return item
 }
 
-// finder returns what finds a member by id, so many times; -1 = there is none. For a few times an index is not worth while.
+// finder returns a function that finds a member by id; -1 = there is none. An index pays only if it is called often.
 func finder(times int, members []Member) func(ps.ServerID) int {
 	if times <= 4 {
 		return func(id ps.ServerID) int { return slices.IndexFunc(members, func(m Member) bool { return m.ID == id }) }

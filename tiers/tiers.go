@@ -57,7 +57,7 @@ type Member struct {
 type Thresholds struct {
 	TwoAbove   float64 // stage 2 above this ratio; default 1
 	ThreeAbove float64 // stage 3 above this ratio; default 15
-	// MostServers is how many transient machines serve at most (ServersFor). 0 = half of them serve, however many there are, as in
+	// MostServers is how many transient machines serve at most (ServersFor). 0 = half serve, however many there are, as in
 	// the paper.
 	MostServers int
 }
@@ -69,7 +69,7 @@ const ServerBytes = 128 << 10
 // DefaultThresholds are those of the paper (TierML, section 3.2).
 func DefaultThresholds() Thresholds { return Thresholds{TwoAbove: 1, ThreeAbove: 15} }
 
-// Layout is the target: who serves, who backs up, who works.
+// Layout is the target: which machines serve, back up and work.
 type Layout struct {
 	Stage  Stage
 	Route  ps.Route

@@ -127,7 +127,7 @@ func (s Space) move(from Setting, far float64, r *rand.Rand) Setting {
 }
 
 // trials are the first settings to try: evenly over the space, in a random order of what is near (section III-B has them at random;
-// evenly, ten tell more), after those that are known to have served others well. Small spaces have fewer than were asked for.
+// evenly, ten tell more), after those that have served others well. Small spaces have fewer than requested.
 func (s Space) trials(count int, except Setting, known []Setting, seed uint64) []Setting {
 	fill := newSpread(len(s.Knobs), seed)
 	var found []Setting

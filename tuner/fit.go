@@ -9,7 +9,7 @@ import (
 	"gonum.org/v1/gonum/optimize"
 )
 
-// limits of a hyper-parameter v, and what is believed of it before any data: a log density of tilt log v - above v^power - below v^-power,
+// limits of a hyper-parameter v, and its prior: a log density of tilt log v - above v^power - below v^-power,
 // but for a constant.
 type limits struct {
 	low, high                 float64
@@ -35,8 +35,8 @@ func (l limits) slope(log float64) float64 {
 
 // beliefs about hyper-parameters, for coordinates between 0 and 1 and observations of variance 1. Few samples say little about a
 // dozen length scales, and the likelihood alone then finds a knob or two that explain the noise. So lengths are kept from the ends, with
-// nothing said about what is between; the noise is believed to be a small part. The form is optuna's. Log-normal lengths around the root of
-// the dimension (Hvarfner et al., ICML 2024) were tried: the median regret on Hartmann6 was .36 in place of .14. Shorter lengths (below: .03)
+// flat between; the noise is believed to be a small part. The form is optuna's. Log-normal lengths around the root of
+// the dimension (Hvarfner et al., ICML 2024) were tried: the median regret on Hartmann6 was .36, not .14. Shorter lengths (below: .03)
 // are as good there, but a job then explores for too long.
 func beliefs(dimension int) []limits {
 	b := make([]limits, dimension+2)
@@ -73,13 +73,13 @@ func (l limits) bend(u float64) float64 {
 
 func (l limits) bent(v float64) float64 {
 	low, high := math.Log(l.low), math.Log(l.high)
-	return math.Asin(min(max(2*(v-low)/(high-low)-1, -.98), .98)) // sin is flat at the bounds: begin beside them
+	return math.Asin(min(max(2*(v-low)/(high-low)-1, -.98), .98)) // sin is flat at the bounds: begin next to them
 }
 
 // search looks for the most likely hyper-parameters.
 type search struct {
 	limits []limits
-	starts int // beside the first
+	starts int // after the first
 	most   int // evaluations of the likelihood per start
 	seed   uint64
 }

@@ -7,7 +7,7 @@ import (
 
 // model is what has been learned of a quantity over settings and, where it counts, over the loss: a Gaussian process around a
 // straight line in the loss. Without the line every question is about a loss that has never been seen, as the loss only falls, and the
-// process returns to the mean of what is long past.
+// process returns to the mean far from its data.
 type model struct {
 	space  Space
 	scales []int

@@ -49,8 +49,8 @@ type Progress struct {
 // Estimate is how many more clocks it takes to a loss.
 type Estimate struct {
 	Low, Likely, High float64 // +Inf = some, or the best, curves that fit never get there
-	// Tries and Held are the record: so many times an estimate made from part of the clocks was compared with how long it
-	// took to today's loss, and so many times the interval held it before it was widened.
+	// Tries and Held are the record: how often an estimate made from part of the clocks was compared with how long it
+	// took to today's loss, and how often the interval held it before it was widened.
 	Tries, Held int
 }
 

@@ -20,12 +20,12 @@ type Options struct {
 	// Every is how many clocks a setting is used before the next question; a in the paper, where it is three times the workers,
 	// so that each has pushed about three times (III-D). A clock holds a push of every split here, so 3 to 5 do. 0 = 4.
 	Every int
-	// Trials are tried after the default before the process is asked: b in the paper. 0 = 10.
+	// Trials are tried after the default, before the process decides: b in the paper. 0 = 10.
 	Trials int
 	// Clocks is how many the job will do at most; 0 = unknown.
 	Clocks int
 	// Target is the loss at which the job ends: then settings are compared by the time that is left until then, which is the time
-	// per clock times the clocks left by the progress estimate (section IV). 0 = by the time per clock alone: what is right for a
+	// per clock times the clocks left by the progress estimate (section IV). 0 = by the time per clock alone, as is right for a
 	// job whose model does not depend on its settings, to the byte, as the clocks left do not then either.
 	Target float64
 	// Known settings are the first of the trials: they have served jobs of this kind well. Those outside the space are left out.
@@ -137,7 +137,7 @@ func New(space Space, o Options) (*Tuner, error) {
 	}, nil
 }
 
-// First is how many settings are tried before the process is asked: the default and the trials.
+// First is how many settings are tried before the process decides: the default and the trials.
 func (t *Tuner) First() int { return 1 + len(t.trials) }
 
 // Off is why the job is not tuned; "" when it is.

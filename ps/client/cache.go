@@ -24,7 +24,7 @@ type Cache struct {
 	schema *ps.Schema
 	bound  ps.Clock // how many clocks a row may lag behind: ps.Schema.Bound
 	reuse  ps.Clock // for how many clocks a row is used that was read for an earlier one
-	limit  int      // cells, beside those of the last two rounds
+	limit  int      // cells, in addition to those of the last two rounds
 
 	mu         sync.Mutex
 	generation ps.Generation
@@ -50,7 +50,7 @@ type tableRows struct {
 type rowState struct {
 	folded  ps.Clock // all work through this clock is in the row
 	readFor ps.Clock // it was read for work of this clock
-	used    uint64   // the last round that asked for it
+	used    uint64   // the last round that read it
 	batch   uint64   // with which it came
 }
 
@@ -62,7 +62,7 @@ type ownWork struct {
 	counted  uint64    // the tick at which it was known to count everywhere; 0 = not yet
 }
 
-// CacheBytes is how many bytes of rows are kept beside those of the last two rounds.
+// CacheBytes is how many bytes of rows are kept in addition to those of the last two rounds.
 const CacheBytes = 256 << 20
 
 // NewCache returns an empty cache.
@@ -97,7 +97,7 @@ func (c *Cache) Enter(g ps.Generation) {
 	}
 }
 
-// Renew drops all rows, and keeps in mind what is on its way.
+// Renew drops all rows, but remembers requests on their way.
 func (c *Cache) Renew() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -173,7 +173,7 @@ func (c *Cache) arrived(began uint64) {
 	c.forget()
 }
 
-// Put takes an answer: rows that were asked for in a generation, for work of a clock, and what their partitions' stamps
+// Put takes an answer: rows that were requested in a generation, for work of a clock, and what their partitions' stamps
 // say. Own contributions that they lack are added. An answer of an earlier generation is dropped.
 func (c *Cache) Put(
 	began uint64, g ps.Generation, clock ps.Clock, keys []ps.Key, values []float32, stamps []ps.Stamp,
@@ -284,7 +284,7 @@ func (c *Cache) add(u *ps.Sums, batch uint64) error {
 	return nil
 }
 
-// sweep drops the rows that neither this round nor the one before has asked for.
+// sweep drops the rows that neither this round nor the one before has read.
 func (c *Cache) sweep() {
 	c.cells = 0
 	for i := range c.shelves {

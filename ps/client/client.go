@@ -19,7 +19,7 @@ import (
 
 // Errors on which the worker, not the client, must do something else. Others are those of package ps.
 var (
-	// ErrStale: the generation is over. The worker waits for the news of the recovery.
+	// ErrStale: the generation has ended. The worker waits for the news of the recovery.
 	ErrStale = wire.ErrStale
 	// ErrFenced: this incarnation was given up. The process must rejoin empty.
 	ErrFenced = ps.ErrFenced
@@ -114,7 +114,7 @@ func (c *Client) Traffic() (in, out int64) { return c.traffic.In.Load(), c.traff
 func (c *Client) Requests() int64 { return c.traffic.Requests.Load() }
 
 // SetRoute sets which server owns each partition, and the servers' addresses. Requests that are under way to servers that have been replaced are sent
-// again to the new ones. A route that is older than what is known is ignored.
+// again to the new ones. A route older than the present one is ignored.
 func (c *Client) SetRoute(generation ps.Generation, route ps.Route, peers map[ps.ServerID]string) {
 	c.mu.Lock()
 	if generation < c.generation || c.routed && generation == c.generation && route.Version < c.version {
@@ -138,7 +138,7 @@ func (c *Client) SetRoute(generation ps.Generation, route ps.Route, peers map[ps
 	c.links.Keep(addresses)
 }
 
-// view is what is known at one moment.
+// view is the client's knowledge at one moment.
 type view struct {
 	owners  []server
 	changed chan struct{} // closed with the next route
@@ -168,7 +168,7 @@ func (c *Client) look(ctx context.Context, generation ps.Generation, owners []se
 	}
 }
 
-// learn takes up where a partition has moved, by an answer to b; unless a route has come since b was sent, which may name the server
+// learn records where a partition has moved, by an answer to b; unless a route has come since b was sent, which may name the server
 // that answered because the move was taken back.
 func (c *Client) learn(p ps.Partition, b batch, to server) {
 	c.mu.Lock()
@@ -281,7 +281,7 @@ const (
 type outcome int
 
 const (
-	progress outcome = iota // something was done; what is left may be asked for at once
+	progress outcome = iota // something was done; the rest may be requested at once
 	followed                // partitions have moved
 	setback                 // a server is not ready, or cannot be reached
 )

@@ -52,7 +52,7 @@ type contribution struct {
 // by the marks how far each split had come (ps.Shard).
 //
 // It returns when all have committed. It may be called again with the same arguments after an error. ErrStale: the
-// generation is over, and with it this work. Sums must not be changed while it runs.
+// generation has ended, and with it this work. Sums must not be changed while it runs.
 func (c *Client) Contribute(
 	ctx context.Context, generation ps.Generation, incarnation ps.Incarnation, sequence uint64, clock ps.Clock,
 	splits []ps.Split, sums []PartitionSums,
@@ -164,7 +164,7 @@ func (k *contribution) stageBatch(ctx context.Context, b batch) (outcome, error)
 	return worst, nil
 }
 
-// partBytes is about what a message has of a partition beside its sums.
+// partBytes estimates the size of a partition's part of a message without its sums.
 const partBytes = 40
 
 // fill returns what the next message has of partitions: several that fit it, or a piece of the first.

@@ -144,7 +144,7 @@ const (
 
 // Read fetches rows as work of a clock may see them, into dst: one message for each server that has some of
 // them. It waits until they are fresh enough, and through moves and failures until ctx is done or the
-// generation is over (ErrStale).
+// generation has ended (ErrStale).
 func (c *Client) Read(ctx context.Context, generation ps.Generation, clock ps.Clock, keys []ps.Key, dst *Rows) error {
 	return c.read(ctx, generation, clock, keys, false, dst)
 }
@@ -183,7 +183,7 @@ type span struct {
 	from, to  int // of layout.of
 }
 
-// spanBytes is about what an answer has of a partition beside its rows.
+// spanBytes estimates the size of a partition's part of an answer without its rows.
 const spanBytes = 40
 
 // spans appends what one message asks for: whole partitions that fit it, or a piece of one. It begins behind from.
@@ -218,7 +218,7 @@ func (l *layout) spans(c *Client, stored bool, keys []ps.Key, partitions []ps.Pa
 	return to
 }
 
-// readBatch asks a server for what is to be read of it, in as many messages as that takes. A partition that takes several is
+// readBatch requests a server's rows in as many messages as that takes. A partition that takes several is
 // read when all of them are answered, and by the same work of the reader's own: between two of them some may have been
 // committed.
 func (c *Client) readBatch(

@@ -12,7 +12,7 @@ import (
 	"github.com/tierml/tierml/ps/wire"
 )
 
-// batch is what one server is asked for in one round.
+// batch is the request to one server in one round.
 type batch struct {
 	to         server
 	partitions []ps.Partition

@@ -11,7 +11,7 @@ type rowIndex struct {
 	sparse map[ps.RowID]int
 }
 
-// newRowIndex is for a table of so many rows.
+// newRowIndex returns an index for a table with that many rows.
 func newRowIndex(rows uint64) rowIndex {
 	if rows <= mostDirect {
 		return rowIndex{direct: make([]int32, rows)}

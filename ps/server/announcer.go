@@ -29,7 +29,7 @@ type announcer struct {
 	busy         map[ps.ServerID]bool         // a goroutine notifies it
 }
 
-// name takes up a cut, unless it is the present one. The caller holds term.mu for writing.
+// name adopts a cut, unless it is the present one. The caller holds term.mu for writing.
 func (a *announcer) name(c ps.Clock) {
 	if a.named != c {
 		a.named = c
@@ -57,7 +57,7 @@ func (a *announcer) begin(cut ps.Clock) {
 	a.cut, a.acknowledged, a.busy = cut, map[ps.Partition]ps.ServerID{}, map[ps.ServerID]bool{}
 }
 
-// notifyBackups starts what is missing of the goroutines that notify backups.
+// notifyBackups starts the missing goroutines that notify backups.
 func (a *announcer) notifyBackups() {
 	a.term.mu.RLock()
 	defer a.term.mu.RUnlock()

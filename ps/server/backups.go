@@ -17,7 +17,7 @@ type backup struct {
 
 	mu      sync.Mutex
 	rows    *ps.Backup // nil: not backed up here
-	retired bool       // the route names another server: what is here stays until another cut is committed, which is there
+	retired bool       // the route names another server: its rows stay here until the other server has committed a cut
 	pulling ps.Clock   // the cut that a goroutine is pulling; 0 = none
 	again   bool       // there was news of it meanwhile
 	cancel  context.CancelFunc
@@ -99,7 +99,7 @@ func newBackups(cfg *Config, t *term, others *peers, said *loglimit.Limit) *back
 	return s
 }
 
-// add is Server.BackUp for those who hold term.mu for writing.
+// add is Server.BackUp; the caller holds term.mu for writing.
 func (s *backups) add(partitions []ps.Partition, empty bool) {
 	for _, p := range partitions {
 		b := s.all[p]
@@ -114,7 +114,7 @@ func (s *backups) add(partitions []ps.Partition, empty bool) {
 	}
 }
 
-// addFrom is Server.BackUpFrom for those who hold term.mu for writing.
+// addFrom is Server.BackUpFrom; the caller holds term.mu for writing.
 func (s *backups) addFrom(partitions []ps.Partition, clock ps.Clock, rows []*ps.Block) error {
 	for i, p := range partitions {
 		b := s.all[p]
@@ -175,7 +175,7 @@ func (s *backups) forget(c ps.Clock) {
 	s.held.forget(c)
 }
 
-// returnTo leaves only what is committed, and commits a cut first that is here and newer. The caller holds term.mu for writing.
+// returnTo keeps only committed state, after committing a newer cut that is here. The caller holds term.mu for writing.
 func (s *backups) returnTo(cut ps.Clock) (failed []error) {
 	for _, b := range s.all {
 		if b.rows == nil {
@@ -212,7 +212,7 @@ func (s *backups) restore(p ps.Partition, cut ps.Clock, rows map[ps.Partition]*p
 	return ps.NewBackup(&s.cfg.Schema, p), nil
 }
 
-// holdings lists what is here of each partition. The caller holds term.mu for writing.
+// holdings lists the state of each partition here. The caller holds term.mu for writing.
 func (s *backups) holdings() (list []ps.BackupHolding) {
 	for _, b := range s.all {
 		if b.rows == nil {

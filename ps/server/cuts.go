@@ -90,7 +90,7 @@ func (s *Server) CommitCut(c ps.Clock) error {
 // outgoing is a cut of a partition that its backup is pulling, kept between one piece and the next.
 type outgoing struct {
 	reading *ps.Reading
-	asked   bool // whether the backup asked for all rows
+	asked   bool // whether the backup requested all rows
 	sum     wire.Checksum
 }
 
@@ -131,7 +131,7 @@ func (s *Server) pullCut(ctx context.Context, generation ps.Generation, m *wire.
 	return answer
 }
 
-// piece returns rows from a row on, about so many bytes of them, or the end.
+// piece returns about that many bytes of rows from a row on, or the end.
 func (o *outgoing) piece(from, bytes int) (wire.Message, error) {
 	r := o.reading
 	if from < r.At() { // its backup begins again

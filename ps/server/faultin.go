@@ -12,7 +12,7 @@ import (
 // V). From then on the new owner answers reads, and the old one sends rows: those that a read waits for before the others, all of them in
 // the end. In the paper workers carry values from the old server to the new one; here servers do.
 //
-// Contributions wait until all rows are there. So both sides have the same until the move is over, and the old owner can take it back
+// Contributions wait until all rows are there. So both sides have the same until the move ends, and the old owner can take it back
 // as in any other move. The paper's new server takes updates at once: then a loss of either machine would lose the partition.
 
 // finalThenRows is the sending side.
@@ -118,7 +118,7 @@ func (s *Server) moveFill(generation ps.Generation, m *wire.MoveFill) wire.Messa
 // filling reports whether the partition is being received and reads are answered.
 func (s *slot) filling() bool { return s.state == absent && s.arrival != nil && s.arrival.fill != nil }
 
-// readable returns the shard if rows can be read for a clock. Otherwise, rows that are still to come are asked for.
+// readable returns the shard if rows can be read for a clock. Otherwise it requests the missing rows.
 func (s *slot) readable(c ps.Clock, keys []ps.Key) *ps.Shard {
 	shard := s.shard
 	if s.filling() {

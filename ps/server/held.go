@@ -6,7 +6,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// HeldCut is a partition of the committed cut that is backed up here, to be read piece by piece beside everything else.
+// HeldCut is a partition of the committed cut that is backed up here, to be read piece by piece while the server works.
 type HeldCut struct {
 	term   *term
 	backup *backup
@@ -47,7 +47,7 @@ func (s *backups) hold(cut ps.Clock, p ps.Partition) (*HeldCut, error) {
 	return &HeldCut{term: s.term, backup: b, rows: rows}, err
 }
 
-// Next returns more rows, of about so many bytes; none at the end.
+// Next returns more rows, of about that many bytes; none at the end.
 func (h *HeldCut) Next(bytes int) (ps.Block, error) {
 	h.term.mu.RLock()
 	defer h.term.mu.RUnlock()

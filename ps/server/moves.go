@@ -31,7 +31,7 @@ type Move struct {
 // MoveOut hands a partition to another server. It keeps serving while rows travel; only between the last
 // message and its acknowledgement requests wait. Afterwards this server answers `moved`.
 //
-// After an error it owns the partition as before. If the new owner could not be asked to forget what it has,
+// After an error it owns the partition as before. If the new owner could not be told to drop its rows,
 // the error says so: the last message may have reached it. That does no harm: it uses what it has only after MoveDone or a route that names
 // it, and neither comes. The next move of the partition there replaces it.
 func (s *Server) MoveOut(ctx context.Context, do Move) (ps.Moved, error) {
@@ -149,7 +149,7 @@ func (m *move) with(f func() error) error {
 	return f()
 }
 
-// sendAgain is how often rows that have changed meanwhile are sent again before the last message takes what is left.
+// sendAgain is how often changed rows are sent again before the last message takes the rest.
 const sendAgain = 3
 
 // sendAll copies the rows. In windows it does so until the new owner has all of them as they are here, at a moment that is in one.

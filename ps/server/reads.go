@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/ps/wire"
 )
 
-// answerBytes bounds the memory of rows on their way to who asked, unless they are sent from where they are stored. More have to
+// answerBytes bounds the memory of rows in answers, unless they are sent from where they are stored. More have to
 // wait for those before them to be read, or for their connections to time out.
 const answerBytes = 128 << 20
 
@@ -20,7 +20,7 @@ const answerBytes = 128 << 20
 type reads struct {
 	places  *places
 	lends   int                 // the width of the widest table that View gives rows of; 0 = there is none
-	answers *semaphore.Weighted // bytes of rows on their way to who asked
+	answers *semaphore.Weighted // bytes of rows in answers under way
 }
 
 func newReads(p *places) *reads {
@@ -77,7 +77,7 @@ func (r *reads) await(ctx context.Context, generation ps.Generation, m *wire.Rea
 	return nil
 }
 
-// copyRows copies what is there. When something is not, the refusal is mustWait.
+// copyRows copies the rows. When one is missing, the refusal is mustWait.
 func (r *reads) copyRows(generation ps.Generation, m *wire.Read, rows *wire.Rows) *wire.Error {
 	rows.Groups = make([]wire.PartitionStatus, 0, len(m.Groups))
 	rows.Stamps = make([]ps.Stamp, len(m.Groups))

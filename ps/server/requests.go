@@ -66,7 +66,7 @@ func hasSparse(s *ps.Schema) bool {
 	return slices.ContainsFunc(s.Tables, func(t ps.Table) bool { return t.Sparse })
 }
 
-// handle answers a request. With noWait it gives mustWait in place of waiting.
+// handle answers a request. With noWait it returns mustWait instead of waiting.
 func (s *Server) handle(ctx context.Context, generation ps.Generation, request wire.Message) wire.Message {
 	if refusal := s.refusal(generation); refusal != nil {
 		return refusal

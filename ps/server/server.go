@@ -167,7 +167,7 @@ func (s *Server) SetRoute(generation ps.Generation, route ps.Route, peers map[ps
 	s.mu.RUnlock()
 }
 
-// outlive takes up a generation that began without this server: nothing that it has belongs to it.
+// outlive enters a generation that began without this server: nothing that it has belongs to it.
 func (s *Server) outlive(generation ps.Generation) {
 	if s.routed {
 		s.log.Warn("a generation has begun without this server: what it has is dropped", "generation", generation)
@@ -199,7 +199,7 @@ func (s *Server) setRoute(route ps.Route, peers map[ps.ServerID]string) {
 		if slot.state == absent && slot.to != "" && owner != s.cfg.Self && owner != "" {
 			slot.to, slot.address = owner, peers[owner]
 		}
-		// The controller names a new owner when the old one has answered that the move is over.
+		// The controller names a new owner when the old one has answered that the move ended.
 		if a := slot.arrival; slot.state == absent && a != nil && a.shard != nil && owner == s.cfg.Self && route.Version > a.move.Version {
 			s.ownArrived(slot)
 		}

@@ -46,7 +46,7 @@ type arrival struct {
 	move  wire.MoveID
 	rows  *ps.Incoming
 	piece uint64 // the next one
-	// final is what has come of the last message: so many parts of it.
+	// final is the number of parts of the last message that have arrived.
 	final *ps.Final
 	parts uint64
 	// shard is all of it, once the last message has come. It serves when the sender is known to have given it up: until then the

@@ -12,7 +12,7 @@ type Stock struct {
 	Backups    []ps.BackupHolding
 }
 
-// TakeStock returns what is here.
+// TakeStock returns the server's holdings.
 func (s *Server) TakeStock() Stock {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -44,7 +44,7 @@ func (t *term) init(generation ps.Generation, panicked wire.Panicked) {
 	t.epoch, t.endEpoch = context.WithCancel(t.life)
 }
 
-// begin takes up a generation, which has no route yet, and ends what was done for the one before. The caller holds mu for writing.
+// begin enters a generation, which has no route yet, and ends the work of the one before. The caller holds mu for writing.
 func (t *term) begin(generation ps.Generation) {
 	t.generation, t.routed = generation, false
 	t.endEpoch()
@@ -68,7 +68,7 @@ func (t *term) refusal(generation ps.Generation) *wire.Error {
 	return t.admit(generation)
 }
 
-// admit is refusal for those who hold mu.
+// admit is refusal; the caller holds mu.
 func (t *term) admit(generation ps.Generation) *wire.Error {
 	switch {
 	case generation < t.generation:

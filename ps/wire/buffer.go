@@ -22,7 +22,7 @@ const (
 
 var pools [2 * (maxPooledShift + 1)]sync.Pool
 
-// pooled returns the smallest pooled size that holds so many bytes, and its pool.
+// pooled returns the smallest pooled size that holds that many bytes, and its pool.
 func pooled(size int) (bytes int, pool *sync.Pool) {
 	shift := max(bits.Len(uint(max(size, 1)-1)), minPooledShift)
 	if shift > maxPooledShift {

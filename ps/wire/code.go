@@ -15,7 +15,7 @@ const (
 	Committed Code = 1  // had been committed before: nothing left to do
 	Moved     Code = 2  // another server has the partition
 	Retry     Code = 3  // not here, or not yet here: ask again after a pause
-	Stale     Code = 4  // the generation is over
+	Stale     Code = 4  // the generation has ended
 	Fenced    Code = 5  // the incarnation was given up
 	NotStaged Code = 6  // nothing to commit: stage again
 	Invalid   Code = 7  // does not fit the schema or the protocol

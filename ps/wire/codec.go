@@ -233,7 +233,7 @@ func (d *decoder) string() string {
 	return string(d.take(n))
 }
 
-// listed is count for a list that has so many elements at most, whatever the body could hold.
+// listed is count for a list with at most that many elements, whatever the body could hold.
 func (d *decoder) listed(size, most int) int {
 	n := d.count(size)
 	if n > most {

@@ -42,7 +42,7 @@ func longest(most int) int {
 	return most
 }
 
-// Piece is PieceBytes for a process that sends bodies of at most so many bytes; 0 = MaxBody.
+// Piece is PieceBytes for a process that sends bodies of at most that many bytes; 0 = MaxBody.
 func Piece(most int) int { return min(PieceBytes, longest(most)/2) }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

@@ -31,7 +31,7 @@ type frameReader struct {
 	// memory returns the memory for a body that its caller will keep. Nil, or if it returns nil: there is none.
 	memory func(h header) *Buffer
 
-	// room is asked before memory for a body is claimed. Nil: there always is room.
+	// room must admit a body before its memory is claimed. Nil: there is always room.
 	room func(h header) error
 
 	header header
@@ -177,7 +177,7 @@ type restReader interface {
 	readRest(pieces [][]byte) (int, error)
 }
 
-// placement is memory for the values of Rows that were asked for with Read.Into.
+// placement is memory for the values of Rows that were requested with Read.Into.
 type placement struct {
 	groups  []KeyGroup
 	pieces  [][]byte // what is still missing
@@ -203,7 +203,7 @@ func (p *placement) length() int { return p.head() + 4*p.values + p.padding }
 // head is how many bytes come before the values when all groups are ok.
 func (p *placement) head() int { return 16 + (8+stampBytes)*len(p.groups) }
 
-// accepts reports whether a body begins as that of Rows does which has all that was asked for.
+// accepts reports whether a body begins like a Rows message with everything requested.
 func (p *placement) accepts(head []byte) bool {
 	d := decoder{rest: head}
 	if d.u64() != uint64(len(p.groups)) {

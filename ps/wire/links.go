@@ -108,7 +108,7 @@ func (s *Links) close(l *Link) {
 	s.opened.Done()
 }
 
-// Keep closes the links to all addresses but these; what is under way there fails.
+// Keep closes the links to all addresses but these; their requests under way fail.
 func (s *Links) Keep(addresses map[string]bool) {
 	s.mu.Lock()
 	var gone []*Link

@@ -9,18 +9,18 @@ import (
 	"strings"
 )
 
-// Workers reach a server of their own host by a Unix socket beside its TCP port, which is faster for small messages. Its
+// Workers reach a server of their own host by a Unix socket next to its TCP port, which is faster for small messages. Its
 // name follows from the job and the TCP address, so it need not be communicated: it is in Linux's abstract name space, which is
 // one for each network name space, just like addresses. Both ends make sure that the other belongs to the same user.
 
-// localName is the Unix socket beside a TCP address.
+// localName returns the name of the Unix socket for a TCP address.
 func localName(job uint64, address string) string {
 	return fmt.Sprintf("@tierml-%016x-%s", job, address)
 }
 
 var errOtherUser = errors.New("the other end of the socket belongs to another user")
 
-// ListenLocal listens beside a TCP listener for callers on this host. Where there are no such sockets it gives an error, and
+// ListenLocal adds to a TCP listener a socket for callers on this host. Where there are no such sockets it gives an error, and
 // callers come by TCP.
 func ListenLocal(job uint64, beside net.Addr) (net.Listener, error) {
 	tcp, ok := beside.(*net.TCPAddr)

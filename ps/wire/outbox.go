@@ -41,7 +41,7 @@ func (f outgoingFrame) done() {
 	}
 }
 
-// copied takes what is lent into memory of its own.
+// copied copies lent memory into its own.
 func (f *outgoingFrame) copied() {
 	own := NewBuffer(f.placed)
 	at := 0
@@ -92,7 +92,7 @@ func (o *outbox) size() int {
 	return o.queued
 }
 
-// flush writes what is in the queue, or leaves it to the present writer. After maxBatches it passes the rest to handOver; nil: it
+// flush writes the queue, or leaves it to the present writer. After maxBatches it passes the rest to handOver; nil: it
 // writes everything itself.
 func (o *outbox) flush(handOver func(rest func())) error {
 	o.mu.Lock()

@@ -45,7 +45,7 @@ const (
 	maxRequests = 1024
 	// answerTimeout is how long an asker may take to read an answer.
 	answerTimeout = 30 * time.Second
-	// lingerTimeout and lingerBytes bound what is still read after a refusal, so that the refusal arrives before
+	// lingerTimeout and lingerBytes bound the reading after a refusal, so that the refusal arrives before
 	// the connection breaks.
 	lingerTimeout = time.Second
 	lingerBytes   = 1 << 20

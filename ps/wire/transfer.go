@@ -73,7 +73,7 @@ type Delivery struct {
 	buffer    *Buffer
 }
 
-// NewDelivery returns a piece whose rows go to pooled memory, of about so many bytes.
+// NewDelivery returns a piece of about that many bytes whose rows go to pooled memory.
 func NewDelivery(bytes int) *Delivery {
 	b := NewBuffer(min(bytes, PieceBytes))
 	return &Delivery{Rows: ps.Block{Values: b.Floats()[:0]}, buffer: b}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// vectorWriter writes pieces of memory as one stream: all of them, or it gives an error.
+// vectorWriter writes pieces of memory as one stream: all, or it returns an error.
 type vectorWriter interface {
 	writeVector(pieces [][]byte) (int64, error)
 }
@@ -98,7 +98,7 @@ func (c *corked) left() int { return len(c.held) - c.sent }
 
 func (c *corked) drop() { c.held, c.sent = c.held[:0], 0 }
 
-// send writes what is held. The caller holds mu.
+// send writes the held bytes. The caller holds mu.
 func (c *corked) send() error {
 	_, err := c.writer.writeVector(append(c.pieces[:0], c.held[c.sent:]))
 	c.drop()
@@ -111,7 +111,7 @@ func (c *corked) cork(eager bool) {
 	c.corked, c.eager = true, eager
 }
 
-// uncork sends what is held, here or by the kernel.
+// uncork sends the bytes held here or by the kernel.
 func (c *corked) uncork() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

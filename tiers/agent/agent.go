@@ -1,6 +1,6 @@
 // Package agent decides for one node of a job: the controller's commands go in, and answers, rounds of work and errands come out. It
 // is pure, and everything that plays a node uses it: tiers/node on a machine, the simulator, and the worlds in which the controller is
-// tested. agenttest is the exam that all of them pass.
+// tested. agenttest is the exam that every agent passes.
 //
 // An Agent has two parts. The Worker decides which clocks of which splits are worked on. The Server owns partitions and backs others
 // up, with real rows or, in the simulator, without any.
@@ -54,7 +54,7 @@ type Agent struct {
 	}
 }
 
-// Join takes up a job, at the first Welcome.
+// Join begins a job, at the first Welcome.
 func (a *Agent) Join(do tiers.Welcome) {
 	a.Worker = Worker{Incarnation: do.Incarnation, Generation: do.Generation, Last: do.Until, Until: do.Until, report: a.Report, here: a.Here}
 }
@@ -66,7 +66,7 @@ var (
 	errNewController = errors.New("another controller has asked what this machine holds")
 )
 
-// Take does a command. What takes time, or is of no concern to the agent, comes back as an errand for its user, who answers
+// Take carries out a command. Anything slow, or outside the agent's concern, comes back as an errand for its user, who answers
 // (Answer): a first Welcome, which ends with Join; a Stop; a TakeStock, once no move away from here is under way; splits to Load, which
 // end with Loaded or NotLoaded each; SaveCut, MoveOut and FenceWorker. nil: there is nothing more to do.
 func (a *Agent) Take(c tiers.Command) (errand tiers.Do) {

@@ -27,7 +27,7 @@ type Worker struct {
 	Sending     *Round   // computed, and on its way to the servers; nil = none
 
 	parked   bool
-	fenced   bool // the generation is over: waits for Recover
+	fenced   bool // the generation has ended: waits for Recover
 	stopping bool
 	splits   []holding // sorted
 	releases []*release
@@ -234,7 +234,7 @@ func (w *Worker) fence(g ps.Generation) {
 	}
 }
 
-// GiveUp ends all work of the generation, which is over.
+// GiveUp ends all work of the generation, which has ended.
 func (w *Worker) GiveUp() {
 	w.fenced = true
 	w.Drop()
@@ -242,7 +242,7 @@ func (w *Worker) GiveUp() {
 }
 
 // discard ends the round that is being computed, if any of its splits is leaving: nothing of it has left this machine, and what it
-// comes to does not depend on who computes it. Splits that an earlier Release asked for count as well. The controller asks for splits
+// comes to does not depend on who computes it. Splits of an earlier Release count as well. The controller asks for splits
 // as their takers become ready, and can tell only by the last of them that waiting costs more; looking at those alone let a machine
 // that computes a hundred times slower hold up the fleet for a whole clock. A round before it that is on its way to the servers counts.
 func (w *Worker) discard() {
@@ -311,7 +311,7 @@ func (w *Worker) Stop() {
 func (w *Worker) Over() bool { return w.stopping && w.Round == nil && w.Sending == nil }
 
 // Stock returns the splits that this worker holds, each with its first clock that does not count yet. A controller asks that has just
-// been started: releases that wait for a round were asked for by the one before. They are dropped, since the splits are named
+// been started: releases that wait for a round belong to the one before. They are dropped, since the splits are named
 // here and no machine would learn that they were given away. Splits whose data is not here yet are dropped as well: nothing of them has
 // begun, and no machine would learn if they cannot be loaded.
 func (w *Worker) Stock() (held []tiers.SplitAt) {
@@ -431,7 +431,7 @@ func (w *Worker) Computed(r *Round) bool {
 	return true
 }
 
-// Counted takes up that a round counts. What the worker reports of it comes before the answers to releases that have waited.
+// Counted records that a round counts. What the worker reports of it comes before the answers to releases that have waited.
 func (w *Worker) Counted(r *Round, progress tiers.Report) {
 	if w.Sending == r {
 		w.Sending = nil
@@ -445,7 +445,7 @@ func (w *Worker) Counted(r *Round, progress tiers.Report) {
 	w.releases = slices.DeleteFunc(w.releases, w.hand)
 }
 
-// Interrupt breaks a round off though it has begun, for users who can divide a clock: what is left of it is begun again.
+// Interrupt stops a round that has begun, for users who can divide a clock: the rest of it begins again.
 func (w *Worker) Interrupt() {
 	w.Round.Begun, w.Begun = false, 0
 	w.breakOff()
@@ -454,7 +454,7 @@ func (w *Worker) Interrupt() {
 	}
 }
 
-// Skip takes up that so many clocks have begun and counted, all with the splits of the one under way, which are all there are here.
+// Skip records that n clocks have begun and counted, all with the splits of the one under way, which are all there are here.
 func (w *Worker) Skip(clocks ps.Clock) {
 	w.Round.Clock, w.Begun = w.Round.Clock+clocks, w.Begun+clocks
 	for i := range w.splits {

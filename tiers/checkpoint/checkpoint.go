@@ -5,7 +5,7 @@
 // One that is taken while training continues is written by the machines themselves, each its partitions, with a manifest
 // that is written last (manifest.go).
 //
-// It does not know when one should be taken, nor who takes over from it.
+// It does not know when to take one, nor who continues from it.
 package checkpoint
 
 import (
@@ -37,7 +37,7 @@ var ErrEarlier = errors.New("an earlier version of tierml wrote it")
 
 func damaged(err error) error { return fmt.Errorf("%w: %w", ErrDamaged, err) }
 
-// missing makes damage of what is not there, though a manifest names it.
+// missing reports a file that a manifest names and that is not there as damage.
 func missing(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return damaged(err)
@@ -64,7 +64,7 @@ func Save(path string, schema ps.Schema, clock ps.Clock, values [][]float32) err
 	return nil
 }
 
-// shape is that of the rows as they are stored: with what a rule keeps of them.
+// shape is that of the rows as they are stored: with their rules' state.
 func shape(t ps.Table) []int { return []int{int(t.Rows), t.Width()} }
 
 func checksum(m model.Model) string {
@@ -108,7 +108,7 @@ func read(path string) (m model.Model, clock ps.Clock, err error) {
 	return m, clock, nil
 }
 
-// Clock reads at which clock a checkpoint stands, and whether it is undamaged.
+// Clock reads a checkpoint's clock, and whether it is undamaged.
 func Clock(path string) (ps.Clock, error) {
 	_, clock, err := read(path)
 	return clock, err

@@ -22,7 +22,7 @@ import (
 )
 
 // A checkpoint that is taken while training continues is several objects in a folder of its own, below the run's place,
-// and a manifest beside the folder. The manifest is written last, as a whole: what it names is complete.
+// and a manifest next to the folder. The manifest is written last, as a whole: everything it names is complete.
 //
 //	PLACE/clock-000000120-1.1/i-0a1b2c.rows     the partitions that a machine backs up
 //	PLACE/clock-000000120-1.1-SHA256.json       the manifest
@@ -43,7 +43,7 @@ type Manifest struct {
 	Form   int      `json:"form"`
 	Run    string   `json:"run"`
 	Clock  ps.Clock `json:"clock"`
-	Folder string   `json:"folder"` // beside the manifest
+	Folder string   `json:"folder"` // next to the manifest
 	Bytes  int64    `json:"bytes"`
 	Schema Schema   `json:"schema"`
 	Parts  []Part   `json:"parts"` // by partition
@@ -354,7 +354,7 @@ func Prune(ctx context.Context, place string, keep int, known func(name string) 
 	return nil
 }
 
-// folderOf is a checkpoint's folder, which is beside its manifest.
+// folderOf returns a checkpoint's folder, which is next to its manifest.
 func folderOf(manifest string) string {
 	folder, _ := splitName(Name(manifest))
 	return location.Beside(manifest, folder)

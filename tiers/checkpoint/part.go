@@ -175,7 +175,7 @@ func (r *readErrors) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// readPart takes no more memory than so many bytes need, whatever sizes they claim.
+// readPart takes no more memory than the given bytes need, whatever sizes they claim.
 func readPart(r io.Reader, bytes int64) (*ps.Block, error) {
 	rows := &ps.Block{}
 	var header [pieceHeader]byte

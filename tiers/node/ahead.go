@@ -85,7 +85,7 @@ func (r *reader) read(ctx context.Context, g ps.Generation, c ps.Clock, keys []p
 	return nil
 }
 
-// await waits for what is being read ahead if it is for this clock, or else breaks it off: it may wait for the very work
+// await waits for the read ahead if it is for this clock, or else stops it: it may wait for the very work
 // that is to be done now.
 func (r *reader) await(ctx context.Context, g ps.Generation, c ps.Clock) error {
 	a := r.ahead
@@ -103,7 +103,7 @@ func (r *reader) await(ctx context.Context, g ps.Generation, c ps.Clock) error {
 	return context.Cause(ctx)
 }
 
-// leave ends what is being read ahead.
+// leave ends the read ahead.
 func (r *reader) leave() {
 	if r.ahead != nil {
 		r.ahead.cancel()
@@ -115,7 +115,7 @@ func (r *reader) leave() {
 	}
 }
 
-// begin reads what a round to come lacks, beside the work of this one, which will take about so long: as late as it is
+// begin reads the rows that the next round lacks during the work of this one, whose duration it is given: as late as it is
 // in time.
 func (r *reader) begin(ctx context.Context, next *round, computing time.Duration) {
 	r.leave()

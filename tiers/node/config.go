@@ -78,7 +78,7 @@ type Identity struct {
 
 // Errors of the data plane that a worker distinguishes.
 var (
-	// ErrStale: the generation is over. The worker waits for a Recover.
+	// ErrStale: the generation has ended. The worker waits for a Recover.
 	ErrStale = errors.New("generation is over")
 	// ErrFenced: this process was given up by the controller. It must end; a new one may join empty.
 	ErrFenced = errors.New("this process was given up by the controller and must rejoin empty")
@@ -112,7 +112,7 @@ type Server interface {
 	SaveCut(ctx context.Context, do tiers.SaveCut, held func()) ([]tiers.SavedPart, error)
 	MoveOut(ctx context.Context, do tiers.MoveOut) (tiers.Moved, error)
 	FenceWorker(inc ps.Incarnation) ([]tiers.Standing, error)
-	// TakeStock returns what is owned and backed up here; the caller adds the worker's part.
+	// TakeStock returns the partitions owned and backed up here; the caller adds the worker's part.
 	TakeStock() tiers.Stock
 	// Stats returns a Heartbeat's figures; the caller adds the generation and the client's bytes.
 	Stats() tiers.Heartbeat

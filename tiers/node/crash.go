@@ -36,7 +36,7 @@ func guard(f func() error) (err error) {
 		case nil:
 		case *parallel.Panic:
 			err = &panicked{p.Value, p.Stack}
-		case *panicked: // of another goroutine, which is over
+		case *panicked: // of another goroutine, which has ended
 			err = p
 		default:
 			err = &panicked{p, debug.Stack()}

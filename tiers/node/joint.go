@@ -11,7 +11,7 @@ import (
 // shared are the rows of splits that work together on one copy (apps.Joining). The group contributes the difference between
 // the copy at the end and the rows as read: one pass over the rows for all splits.
 type shared struct {
-	tables [][][]float32 // by table and row: the row in values; nil = it was not asked for
+	tables [][][]float32 // by table and row: the row in values; nil = it was not requested
 	slots  [][]float32   // by slot: the same
 	values []float32
 	keys   []ps.Key // by slot: whose places in tables are taken
@@ -56,7 +56,7 @@ type rowNeeds interface {
 	EvalNeeds(keys []ps.Key) []ps.Key
 }
 
-// members are what the team's rows are asked of.
+// members are the shards that the team's rows come from.
 func (t roundSplits) members() []rowNeeds {
 	if t.joint != nil {
 		return []rowNeeds{t.joint}

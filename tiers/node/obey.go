@@ -13,7 +13,7 @@ import (
 )
 
 // obey does one command. Those that change what the node is are done when it returns, so that they happen in the
-// order in which they were sent. Those that take long run beside the next ones and answer later.
+// order in which they were sent. Slow ones run concurrently with the next ones and answer later.
 func (n *node) obey(ctx context.Context, c tiers.Command) {
 	n.log.Debug("command", "id", c.ID, "kind", fmt.Sprintf("%T", c.Do))
 	if n.obeyProgram(ctx, c) {
@@ -80,7 +80,7 @@ func (r routed) Recover(do tiers.Recover) error {
 	return err
 }
 
-// beside does something that takes long without holding up the next command.
+// beside does slow work without holding up the next command.
 func (n *node) beside(ctx context.Context, f func()) {
 	n.task(ctx, func() error {
 		f()
@@ -140,7 +140,7 @@ func (j *job) takeStock(ctx context.Context, n *node, answer func(tiers.Result, 
 	})
 }
 
-// load brings splits into memory. The worker has its own of them as soon as they are there: those whose turn comes first are
+// load brings splits into memory. The worker gets its own splits as soon as they are there: those whose turn comes first are
 // worked on meanwhile.
 func (j *job) load(ctx context.Context, ids []ps.Split) error {
 	var failures []error

@@ -17,7 +17,7 @@ import (
 
 // Programs runs programs of the user's own on this machine, one at a time (package program).
 type Programs interface {
-	// Start starts an attempt, in place of any earlier one.
+	// Start starts an attempt, which replaces any earlier one.
 	Start(program.Start) error
 	// Notice announces that the machine will be reclaimed at a time of the wall clock, or (rebalance) that the risk has grown.
 	Notice(deadline time.Time, rebalance bool)
@@ -33,7 +33,7 @@ type programs struct {
 	first   tiers.RunProgram
 	attempt uint64 // the newest; owned by converse
 
-	// What the newest attempt has come to, for a controller that takes over: the one before may not have written down what it received.
+	// The newest attempt's result, for a controller that takes over: the one before may not have journaled it.
 	mu                               sync.Mutex
 	started, advanced, saved, exited tiers.Report // nil = not yet
 }
@@ -58,7 +58,7 @@ func (p *programs) note(r tiers.Report) {
 	}
 }
 
-// againPrograms reports what the newest attempt has come to.
+// againPrograms reports the newest attempt's result again.
 func (n *node) againPrograms() {
 	p := n.programs.Load()
 	if p == nil {
@@ -198,5 +198,5 @@ func (n *node) noticeProgram(w tiers.Warned) {
 	}
 }
 
-// attemptNow is the program's attempt that a Hello names in place of an incarnation.
+// attemptNow returns the program's attempt, which a Hello names where others name an incarnation.
 func (p *programs) attemptNow() ps.Incarnation { return ps.Incarnation(p.attempt) }

@@ -27,8 +27,8 @@ type rowIndex struct {
 // times faster than a map.
 type tableIndex struct {
 	asked  []uint64         // a bit for each row; nil = the table is too large
-	slots  []int32          // by row, of those that were asked for
-	sparse map[ps.RowID]int // in place of both
+	slots  []int32          // by row, of the requested ones
+	sparse map[ps.RowID]int // replaces both
 }
 
 func newRowIndex(schema *ps.Schema) rowIndex {

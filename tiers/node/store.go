@@ -162,7 +162,7 @@ func (s *store) read(id ps.Split) (data apps.Split, bytes int64, err error) {
 	return data, counted.bytes, nil
 }
 
-// counter counts what is read.
+// counter counts the bytes read.
 type counter struct {
 	io.Reader
 	bytes int64

@@ -13,8 +13,8 @@ type UserData struct {
 	Token      string `json:"token"`      // shown in the Hello
 	Job        string `json:"job"`        // servers and clients of other jobs are refused
 	Listen     string `json:"listen"`     // host:port of the data plane; port 0 = any that is free
-	// VCPU is what the controller knows of the machine's type; 0 = count what is here. Machines that are local
-	// processes cannot count: all of them see the whole host.
+	// VCPU is the machine type's number, by the controller; 0 = count the processors here. Machines that are local
+	// processes cannot count: each sees the whole host.
 	VCPU int `json:"vcpu,omitempty"`
 	// Authority is the hash of the run's certificate authority: everything is in TLS then, and Token is shown once, to get a
 	// certificate. Empty = plaintext, which only works on one host.

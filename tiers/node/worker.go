@@ -22,7 +22,7 @@ import (
 //  1. next waits for something to do and takes the splits at the lowest clock.
 //  2. compute reads their rows, begins the round, and starts to read what the round after it lacks (ahead.go).
 //  3. It runs the splits, and waits until the declared rate allows the work (pacer).
-//  4. send waits for the contribution before this one, then contributes beside the next turn; finish reports.
+//  4. send waits for the contribution before this one, then contributes during the next turn; finish reports.
 //
 // With staleness three rounds overlap so: sent, computed, read. Under BSP, and for applications that read late, the loop waits
 // for the contribution first: the rows of the next clock need it.
@@ -135,7 +135,7 @@ func locked[T any](w *worker, f func(*agent.Worker) T) T {
 	return f(w.agent)
 }
 
-// end takes up that a round was not computed, or broken off. The error is one that ends the worker.
+// end records that a round was not computed, or was stopped. The error is one that ends the worker.
 func (w *worker) end(r *round, err error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -157,7 +157,7 @@ func (w *worker) judge(r *round, err error) error {
 	return fmt.Errorf("working on clock %d of splits %v: %w", r.Clock, r.Splits, err)
 }
 
-// finish takes up that a round was contributed, or could not be.
+// finish records that a round was contributed, or could not be.
 func (w *worker) finish(ctx context.Context, r *round, stats []tiers.SplitStats, seconds float64, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

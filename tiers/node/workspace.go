@@ -47,14 +47,14 @@ const mostCopies = 256 << 20
 // copies are one split's rows, as one of the threads works on them.
 type copies struct {
 	space      *workspace
-	slots      []int // that the split asked for, each once
+	slots      []int // that the split reads, each once
 	values     []float32
-	mine       []bool // by slot: the split asked for it
+	mine       []bool // by slot: the split reads it
 	difference []float32
 	gradients  []float32 // as values, of tables with a rule; nil when there are none
 }
 
-// newWorkspace is for an application and so many threads.
+// newWorkspace returns a workspace for an application and that many threads.
 func newWorkspace(schema *ps.Schema, app apps.App, threads int) *workspace {
 	w := &workspace{schema: schema, rows: newRowIndex(schema), threads: max(threads, 1)}
 	if w.joining, _ = app.(apps.Joining); w.joining != nil {
@@ -126,7 +126,7 @@ func (w *workspace) compute(ctx context.Context, t roundSplits, c ps.Clock, eval
 	return stats, -1, nil
 }
 
-// compute runs one clock of a split that asked for these rows.
+// compute runs one clock of a split that reads these rows.
 func (c *copies) compute(asked []ps.Key, split apps.Split, clock ps.Clock, evaluate bool) (apps.Stats, error) {
 	c.take(asked)
 	defer c.leave()
@@ -258,7 +258,7 @@ func (w *workspace) inPlace(p ps.Partition) ps.Sums {
 	return u
 }
 
-// take makes fresh copies of the rows that a split asked for.
+// take makes fresh copies of the rows that a split reads.
 func (c *copies) take(keys []ps.Key) {
 	w := c.space
 	c.values = resized(c.values, len(w.given))

@@ -21,7 +21,7 @@ type Node interface {
 	Held(cut ps.Clock)
 }
 
-// Stepped is a Node that goes on by steps of its own world.
+// Stepped is a Node that advances by steps of its own world.
 type Stepped struct {
 	Take  func(tiers.Command)
 	Step  func() bool // false: nothing is left that could happen

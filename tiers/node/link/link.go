@@ -1,5 +1,5 @@
 // Package link is the controller's end of the control plane: a server that machines attach to. It hands the controller what
-// they report and takes what it commands, as Go values. It decides nothing: who may attach, and what a broken stream means, is
+// they report and takes what it commands, as Go values. It decides nothing: which machine may attach, and what a broken stream means, is
 // the caller's business.
 //
 // A machine's process has one conversation with one Link, which outlives broken streams: each report and each command arrives
@@ -217,7 +217,7 @@ func (l *Link) emit(r FromNode) bool {
 	}
 }
 
-// session is what is between this link and one machine, over all its streams.
+// session is the state between this link and one machine, over all its streams.
 type session struct {
 	commands *outbox.Queue[tiers.Command]
 

@@ -1,5 +1,5 @@
 // Package splitdir is where a job's splits lie: one directory, one file per split. Who cuts the data writes here, and
-// nodes read. It does not know what is in the files.
+// nodes read. It does not know the files' contents.
 package splitdir
 
 import (
