@@ -42,10 +42,10 @@ type Split interface {
 	EvalNeeds(keys []ps.Key) []ps.Key
 }
 
-// Rows are the working copies of the rows that a batch asked for.
+// Rows are the working copies of the rows that a batch reads.
 type Rows interface {
 	// Row returns the working copy of a row; changing it is the update. The slice stays good until Run
-	// returns, and the same key gives the same memory. A row that was not asked for is a bug in the
+	// returns, and the same key gives the same memory. Any other row is a bug in the
 	// application and panics.
 	//
 	// The rows of an Int32 table are read and changed through Counts.

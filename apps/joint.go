@@ -29,9 +29,9 @@ type Joint interface {
 	Weights(t ps.TableID) []float32
 }
 
-// SharedRows are the rows that a Joint asked for.
+// SharedRows are the rows that a Joint reads.
 type SharedRows interface {
-	// Table returns a table's rows by their number; changing one is the update. Rows that were not asked for are nil. Each row
+	// Table returns a table's rows by their number; changing one is the update. Other rows are nil. Each row
 	// has room for Room(columns) numbers (its capacity): those behind its columns are 0 and must stay so. The rows, but
 	// not the list, stay good until Run returns.
 	Table(t ps.TableID) [][]float32

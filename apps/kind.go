@@ -53,7 +53,7 @@ type Dense interface {
 	LeastRows() []uint64
 }
 
-// PerClock is how many of a split's rows some clock reads at least, if a pass over all of them takes so many clocks.
+// PerClock is the least number of a split's rows that some clock reads, if a pass over all takes that many clocks.
 func PerClock(rows uint64, clocks int) uint64 { return (rows + uint64(clocks) - 1) / uint64(clocks) }
 
 // LeastRows are those of a Program that says so; of others none.
@@ -89,7 +89,7 @@ type Former interface {
 // Cut says how to cut the input.
 type Cut struct {
 	Splits  int     // number of splits, >= 1
-	Fewer   bool    // take fewer splits where there is too little for so many
+	Fewer   bool    // take fewer splits where there is too little data
 	Holdout float64 // share of examples kept from training to measure with, in [0, 1)
 	Seed    uint64  // decides which examples are held out
 }

@@ -79,7 +79,7 @@ func (p Params) Resolve(declared []Param) (Values, error) {
 	return values, nil
 }
 
-// PerExample returns a value whose default is shared by so many examples.
+// PerExample returns a value whose default is divided among that many examples.
 func (p Params) PerExample(v Values, name string, examples int64) float64 {
 	if _, given := p[name]; given {
 		return v.Float(name)

@@ -5,7 +5,7 @@ import "github.com/tierml/tierml/apps/model"
 // Predictor is a Kind whose finished models predict the examples of a data file.
 type Predictor interface {
 	Kind
-	// Predict reads a data file in a format that Prepare reads, which need not have what is predicted, and predicts each of its
+	// Predict reads a data file in a format that Prepare reads, which need not have the predicted column, and predicts each of its
 	// examples, in the file's order.
 	Predict(m model.Model, in Input) (Predictions, error)
 }

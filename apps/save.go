@@ -28,7 +28,7 @@ func Doubts(program Program) []string {
 	return nil
 }
 
-// Save writes a model to a file and, if the program can sum it up, the summary beside it: with model.safetensors goes
+// Save writes a model to a file and, if the program can summarise it, the summary next to it: with model.safetensors goes
 // model.topics.txt.
 func Save(path string, program Program, m model.Model) error {
 	if err := m.Save(path); err != nil {

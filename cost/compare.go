@@ -45,7 +45,7 @@ func WriteComparison(w io.Writer, width int, runs []Named) error {
 // comparisonWidth holds the table: a run's figures stay on one line.
 const comparisonWidth = 132
 
-// against says what a run comes to beside the first.
+// against compares a run with the first.
 func against(first, run Named) string {
 	a, b := first.Report, run.Report
 	line := fmt.Sprintf("%s against %s: ", run.Name, first.Name)

@@ -93,7 +93,7 @@ func (l *Ledger) pricesAt(e journal.Entry) (seen []journal.PlanPool) {
 
 func (l *Ledger) option(p journal.PlanPool) Option {
 	o := Option{Pool: p.Pool, MTTF: p.MTTF, MTTFCensored: p.MTTFCensored, Chosen: p.Chosen, Why: p.Why}
-	o.Bid, _ = market.ParseUSD(p.Bid) // what is absent is 0
+	o.Bid, _ = market.ParseUSD(p.Bid) // absent = 0
 	pool, err := market.ParsePool(p.Pool)
 	if err != nil {
 		return o

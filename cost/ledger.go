@@ -3,7 +3,7 @@
 // them, by the market's rule book that the journal names; so the same code reports on a real run, a run on
 // one machine and a simulated one, finished or killed.
 //
-// It knows nothing about where the journal is, who wrote it and what a screen looks like: Report is plain data,
+// It knows nothing about the journal's place and writer, or about screens: Report is plain data,
 // WriteText a plain rendering of it, and cost/page makes a web page of it.
 package cost
 
@@ -18,7 +18,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Ledger is what is known of a run so far. Its zero value is empty and ready for the `start` line. It is
+// Ledger accumulates a run's journal. Its zero value is empty and ready for the `start` line. It is
 // not safe for concurrent use.
 //
 // Invariant: it follows from the entries in their order alone. So the same lines give the same report during a run, at its end and years
@@ -66,7 +66,7 @@ type stageChange struct {
 	why string
 }
 
-// Add takes the next entry. An error says what is wrong with it; the ledger is then as it was.
+// Add takes the next entry. After an error, which names the entry's fault, the ledger is unchanged.
 func (l *Ledger) Add(e journal.Entry) error {
 	if err := l.add(e); err != nil {
 		return fmt.Errorf("%q entry of %s: %w", e.Kind, e.T.Format(time.RFC3339), err)
@@ -241,7 +241,7 @@ func (l *Ledger) AsOf() time.Time {
 	return last
 }
 
-// Spent is what is due at a time, by what is known now.
+// Spent returns the sum due at a time, by the entries so far.
 func (l *Ledger) Spent(asOf time.Time) (market.USD, error) {
 	var sum market.USD
 	for _, m := range l.order {
@@ -254,7 +254,7 @@ func (l *Ledger) Spent(asOf time.Time) (market.USD, error) {
 	return sum, nil
 }
 
-// Saved is what the work that is done would have cost on demand, less what is spent.
+// Saved is the on-demand cost of the work done, less the money spent.
 func (l *Ledger) Saved(asOf time.Time) (market.USD, error) {
 	spent, err := l.Spent(asOf)
 	if err != nil {

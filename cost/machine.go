@@ -181,7 +181,7 @@ func (m *machine) fate(asOf time.Time) string {
 
 func (i interval) length() time.Duration { return max(0, i.to.Sub(i.from)) }
 
-// overlap is how long two intervals run beside each other; an open one never ends.
+// overlap returns how long two intervals overlap; an open one never ends.
 func (i interval) overlap(o interval) time.Duration {
 	from, to := i.from, i.to
 	if o.from.After(from) {

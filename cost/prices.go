@@ -10,7 +10,7 @@ import (
 // priceBook keeps the prices of all pools in the journal.
 type priceBook map[market.Pool]*poolPrices
 
-// poolPrices makes a history of the points only when it is asked for and they have changed.
+// poolPrices makes a history of the points lazily, and only when they have changed.
 type poolPrices struct {
 	points  []market.PricePoint
 	history *market.History

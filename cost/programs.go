@@ -9,7 +9,7 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// Programs is what a run of programs of the user's own has come to.
+// Programs is the result of a run of programs of the user's own.
 type Programs struct {
 	Tasks  int `json:"tasks,omitempty"` // of an array; 0 = one program on all machines together
 	Done   int `json:"done"`            // tasks, or 1
@@ -20,7 +20,7 @@ type Programs struct {
 	Of        int64 `json:"of,omitempty"` // the step at which a program is done
 	Step      int64 `json:"step,omitempty"`
 	Attempts  int   `json:"attempts"`
-	Lost      int   `json:"lost"`     // of them, with machines
+	Lost      int   `json:"lost"`     // attempts lost with machines
 	Stopped   int   `json:"stopped"`  // and in order, with their state saved
 	Failures  int   `json:"failures"` // of programs' own
 	Saves     int   `json:"saves,omitempty"`
@@ -319,7 +319,7 @@ func (l *Ledger) ran(asOf time.Time) *Programs {
 	return out
 }
 
-// words say in one line what a run of programs has come to.
+// words returns the result of a run of programs in one line.
 func (p *Programs) words() string {
 	text := ""
 	switch {

@@ -95,7 +95,7 @@ type Difference struct {
 	Theirs   *market.USD `json:"theirs,omitempty"`
 }
 
-// Compare puts a report beside the provider's bill, both as of the same time. Machines whose sums are equal
+// Compare checks a report against the provider's bill, both as of the same time. Machines whose sums are equal
 // agree, however their lines are cut.
 func Compare(r *Report, bill []BillLine) Reconciliation {
 	ours := map[string][]BillLine{}

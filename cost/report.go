@@ -173,7 +173,7 @@ func (e Event) String() string {
 // Series is what charts are drawn from.
 type Series struct {
 	Prices   []PriceSeries `json:"prices"`   // by pool
-	Machines []MachineStep `json:"machines"` // who takes part, from each instant on
+	Machines []MachineStep `json:"machines"` // the machines from each instant on
 	Loss     []LossPoint   `json:"loss"`     // one per clock; thinned out when there are very many
 	Tuning   []TuneStep    `json:"tuning,omitempty"`
 }
@@ -204,7 +204,7 @@ type PriceStep struct {
 	USD float64   `json:"usd"`
 }
 
-// MachineStep is who takes part from an instant on.
+// MachineStep is the set of machines from an instant on.
 type MachineStep struct {
 	At        time.Time `json:"at"`
 	Transient int       `json:"transient"`

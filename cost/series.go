@@ -46,7 +46,7 @@ func thin(points []clockPoint, n int) []clockPoint {
 	return out
 }
 
-// machineSteps is who takes part, by joins and leaves, and in which stage.
+// machineSteps lists the machines over time, by joins and leaves, and the stage.
 func (l *Ledger) machineSteps(asOf time.Time) []MachineStep {
 	type change struct {
 		at                  time.Time

@@ -26,7 +26,7 @@ type Trial struct {
 	USD      market.USD        `json:"usd"`   // its share of their bills: what was paid while nothing ran is no trial's
 }
 
-// trialFacts are what the journal has of a trial beside its attempts.
+// trialFacts are the journal's facts about a trial, without its attempts.
 type trialFacts struct {
 	settings map[string]string
 	loss     *float64

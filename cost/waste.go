@@ -21,7 +21,7 @@ type Waste struct {
 	Restore  Part `json:"restore,omitzero"`
 	AfterEnd Part `json:"after_end"`          // paid beyond the end: the rest of a begun hour, or a minimum
 	Programs bool `json:"programs,omitempty"` // rows are named by what programs do
-	// Free is time that the rule book does not bill. It is part of those above, not beside them.
+	// Free is time that the rule book does not bill. It is part of those above.
 	Free Part `json:"free"`
 }
 

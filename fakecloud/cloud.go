@@ -201,7 +201,7 @@ func (c *Cloud) Do(f func(r *region.Region, now time.Time)) {
 	}
 }
 
-// wake makes the market's loop look again at what is due.
+// wake makes the market's loop check again for due events.
 func (c *Cloud) wake() {
 	select {
 	case c.poke <- struct{}{}:

@@ -39,7 +39,7 @@ type Config struct {
 	Provider string
 	// Region is the only one, "us-west-1". Pools elsewhere are refused.
 	Region string
-	// Zones on sale beside those of Prices.
+	// Zones on sale in addition to those of Prices.
 	Zones []string
 	// Types on sale, on demand in every zone.
 	Types []InstanceType
@@ -81,7 +81,7 @@ type Config struct {
 	// (internal/sameuser).
 	Listen string
 
-	// Script is what is made to happen beside the market.
+	// Script lists events to inject in addition to the market's.
 	Script Script
 	// Seed of ids and random choices.
 	Seed uint64

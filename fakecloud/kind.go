@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Kind is a provider whose protocols the cloud speaks, with what is usual there.
+// Kind is a provider whose protocols the cloud speaks, with that provider's defaults.
 type Kind struct {
 	Name, Title string
 	Rules       string        // the rule book

@@ -138,7 +138,7 @@ func (c *Cloud) process(m *machine, endpoint string) error {
 		close(ended)
 	}()
 	err = c.supervise(m, group, ended)
-	// What is left of the group goes with the machine. The number cannot have been given to another group in
+	// The rest of the group goes with the machine. The number cannot have been given to another group in
 	// the instant since the leader was waited for.
 	syscall.Kill(group, syscall.SIGKILL)
 	var exit *exec.ExitError

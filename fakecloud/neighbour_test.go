@@ -47,7 +47,7 @@ func ask(lines string) {
 	}
 }
 
-// nobody is a user who owns nothing.
+// nobody is a user that owns nothing.
 const nobody = 65534
 
 // askAs has another user ask, and gives the answers.

@@ -15,7 +15,7 @@ type AvailabilityPoint struct {
 
 // Availability is how many machines of a pool could be had over time: what decides on markets whose prices no longer
 // move with demand. It is a step function like History, made from probes of a provider. Before its first point nothing is
-// known, and of a recording nothing from its end on; what is being watched holds until the next report. A nil
+// known, and of a recording nothing from its end on; a live observation holds until the next report. A nil
 // Availability knows nothing.
 //
 // Points once in an Availability never change, so views of it (Until) share them.
@@ -62,7 +62,7 @@ func (a *Availability) First() (AvailabilityPoint, bool) {
 	return a.points[0], true
 }
 
-// End is from when on nothing is known; zero for what is being watched.
+// End is the time from which nothing is known; zero for live observations.
 func (a *Availability) End() time.Time {
 	if a == nil {
 		return time.Time{}
@@ -111,7 +111,7 @@ func (a *Availability) Points(from, to time.Time) []AvailabilityPoint {
 	return a.points[first:last:last]
 }
 
-// Add adds that so many machines can be had from an instant on, which is known then. Telling what is known already is
+// Add records that a number of machines is available from an instant on, which is known then. Repeating a known number is
 // harmless; going back in time is an error, as decisions may rest on it.
 func (a *Availability) Add(p AvailabilityPoint) error {
 	n := len(a.points)

@@ -2,7 +2,7 @@ package market
 
 import "time"
 
-// EndedBy says who ended a machine; bills depend on it.
+// EndedBy is the side that ended a machine; bills depend on it.
 type EndedBy string
 
 const (
@@ -28,7 +28,7 @@ type Usage struct {
 type Charge struct {
 	From, To time.Time
 	Rate     USD // per hour
-	Amount   USD // what is paid; 0 when Free
+	Amount   USD // 0 when Free
 	Free     bool
 	Note     string // for example "interrupted hour"
 }
@@ -41,16 +41,16 @@ type Charge struct {
 //
 // Prices of the usage's own pool are
 // read from h; an on-demand pool's history is its constant price. A still running machine is billed
-// for what is due at asOf. It is an error when a needed price is unknown.
+// for the sum due at asOf. It is an error when a needed price is unknown.
 type RuleBook interface {
 	Name() string
 	Terms() Terms
 	Charges(u Usage, h *History, asOf time.Time) ([]Charge, error)
 }
 
-// Terms are a rule book's traits, for those who decide before the bill is written. Charges has the last word.
+// Terms are a rule book's traits, for decisions before the bill is written. Charges has the last word.
 type Terms struct {
-	// Increment is what is paid for in one piece from launch on, at the price in force at its beginning; 0 = each
+	// Increment is the length of time billed as a whole from launch on, at the price in force at its beginning; 0 = each
 	// second at its own price.
 	Increment time.Duration
 	// Minimum is the least that is billed for a machine that its buyer ends.
@@ -59,7 +59,7 @@ type Terms struct {
 	FreeIncrement bool
 	// FreeWithin: a spot machine that the provider takes back before it has run for so long costs nothing; 0 = it does.
 	FreeWithin time.Duration
-	// PayBid: spot machines cost their bid in place of the price.
+	// PayBid: spot machines cost their bid, not the price.
 	PayBid bool
 	// Notice is how long before it takes a machine back the provider says so. No provider promises that it does.
 	Notice time.Duration
@@ -67,6 +67,6 @@ type Terms struct {
 	MaxLife time.Duration
 	// MaxBid is the highest bid that the provider takes, in multiples of the on-demand price; 0 = bids have no meaning.
 	MaxBid int
-	// Fees are what machines cost beside themselves, where they are declared.
+	// Fees are the machines' disks, addresses and traffic, where they are declared.
 	Fees Fees
 }

@@ -66,7 +66,7 @@ func RuleNames() []string {
 	return names
 }
 
-// Total adds up what is paid.
+// Total adds up the lines.
 func Total(charges []Charge) USD {
 	var sum USD
 	for _, c := range charges {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// book keeps the curves of a history for itself and its views. They are reckoned when a bid is asked about first.
+// book keeps the curves of a history for itself and its views. Each is computed at the first use of its bid.
 type book struct {
 	curves atomic.Pointer[[]*curve] // a list is never changed, but replaced by another
 }
@@ -48,7 +48,7 @@ func (b *book) add(points []PricePoint) {
 	}
 }
 
-// curve returns what the history comes to at a bid.
+// curve returns the history's sums at a bid.
 func (h *History) curve(bid USD) *curve {
 	if h.book != nil {
 		if c := h.book.find(bid); c != nil {
@@ -91,7 +91,7 @@ type sums struct {
 	squares  int128 // of the square of each step's end less that of its beginning
 }
 
-// every stands for all bands together, behind the indices of the single ones.
+// every is the index of all bands together, behind those of the single ones.
 const every = bands
 
 type bandSums struct {
@@ -99,7 +99,7 @@ type bandSums struct {
 	sums   []sums  // of the band, up to each of them
 }
 
-// crossing is a point at which the price comes to lie above the bid.
+// crossing is a point at which the price rises above the bid.
 type crossing struct {
 	point  int32
 	at     int64

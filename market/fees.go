@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Fees are what a machine costs beside itself, from its launch to its end, by either side. They are not free when the
+// Fees are a machine's costs other than its hours, from its launch to its end, by either side. They are not free when the
 // machine is: a disk and an address are sold apart.
 type Fees struct {
 	DiskGiB      int // of one machine
@@ -65,7 +65,7 @@ const MovedNote = "state from another region"
 // hoursAMonth is what providers' price pages reckon with.
 const hoursAMonth = 730
 
-// PerHour is what the fees of one machine come to per hour, rounded half up to the billionth.
+// PerHour returns the fees of one machine per hour, rounded half up to the billionth.
 func (f Fees) PerHour() USD {
 	return (USD(f.DiskGiB)*f.DiskGiBMonth+hoursAMonth/2)/hoursAMonth + f.Address
 }
@@ -160,7 +160,7 @@ func (f *Fees) parseCommitted(value string) (err error) {
 	return err
 }
 
-// withFees is a rule book with fees beside it.
+// withFees is a rule book with fees.
 type withFees struct {
 	RuleBook
 	fees Fees
@@ -186,7 +186,7 @@ func (b withFees) Terms() Terms {
 	return t
 }
 
-// Charges begins with lines for the fees: those who ask until when a machine is paid look at the last.
+// Charges begins with lines for the fees: callers look at the last line for the end of a machine's paid time.
 func (b withFees) Charges(u Usage, h *History, asOf time.Time) ([]Charge, error) {
 	charges, err := b.RuleBook.Charges(u, h, asOf)
 	if err != nil || len(charges) == 0 {

@@ -173,7 +173,7 @@ func (h *History) FirstAbove(from time.Time, limit USD) (time.Time, bool) {
 	}
 	later := h.all()[h.countUntil(from):]
 	if h != nil && h.book != nil {
-		if c := h.book.find(limit); c != nil { // the expectation at this bid was asked before
+		if c := h.book.find(limit); c != nil { // the expectation at this bid is known
 			i := c.nextCrossing(len(h.points) - len(later))
 			if i < len(h.points) {
 				return h.points[i].At, true

@@ -6,8 +6,8 @@ import "time"
 // censored: their time counts, their end does not.
 type Lifetimes struct {
 	Machines int           // that were watched
-	Evicted  int           // of them, those that the provider took back
-	Watched  time.Duration // machine time, of all of them
+	Evicted  int           // those that the provider took back
+	Watched  time.Duration // machine time of all
 	Since    time.Time     // of the oldest observation; zero = there is none
 	Newest   time.Time     // of the newest one
 }

@@ -1,7 +1,7 @@
 // Package market describes what is for sale: capacity pools, their prices over time, how long their machines are likely to
 // last, and how each provider's rule book bills for them.
 //
-// It is plain arithmetic over values. It knows nothing about where prices come from (market/trace reads files), who buys
+// It is plain arithmetic over values. It knows nothing about the source of prices (market/trace reads files), purchases
 // (provisioner) and why (bidding).
 package market
 
@@ -85,7 +85,7 @@ type InstanceType struct {
 	Rate float64
 	// Bandwidth is what the machine's network link carries in one direction, in bytes per second; 0 = unknown.
 	Bandwidth float64
-	// GPU is what the machine has of them; Count 0 = none is known.
+	// GPU describes the machine's GPUs; Count 0 = none is known.
 	GPU GPU
 }
 

@@ -23,7 +23,7 @@ func bandOf(price USD, edges *[bands]USD) int {
 	return above
 }
 
-// tally is what the instants of a band come to.
+// tally sums the instants of a band.
 type tally struct {
 	left     float64       // time until the crossing, summed; square nanoseconds
 	exposure time.Duration // measure of the instants

@@ -9,7 +9,7 @@ import (
 type Seller struct {
 	Name   string
 	NoBids bool       // spot machines have a price, and there are no bids
-	Books  []RuleBook // its own, beside those of this package
+	Books  []RuleBook // its own, in addition to those of this package
 }
 
 // withoutBids are the providers that take none. What is recorded of Compute Engine can be replayed without the provider.

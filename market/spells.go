@@ -28,7 +28,7 @@ func PhaseLength(phase int) time.Duration {
 	return spellEdges[phase+1] - spellEdges[phase]
 }
 
-// Spells says at what rate stretches of time in which machines can be had, and those in which they cannot, come to an
+// Spells holds the rates at which stretches of time with machines available, and those without, come to an
 // end, by their age: a semi-Markov model of a market, learned from what has been seen of it.
 type Spells struct {
 	Up, Down SpellRates
@@ -156,7 +156,7 @@ func (l *spellLearner) earliest(until time.Time) (at time.Time, ok bool) {
 	return at, ok
 }
 
-// observe takes all points of an instant together: which of them comes first means nothing.
+// observe takes all points of an instant together: their order means nothing.
 func (l *spellLearner) observe(at time.Time) {
 	lost, any := 0, false
 	for i, a := range l.pools {

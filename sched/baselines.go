@@ -105,7 +105,7 @@ type KillWorst struct {
 // Name returns "kill".
 func (KillWorst) Name() string { return "kill" }
 
-// Plan is H's with one victim in place of many.
+// Plan is H's with one victim, not many.
 func (k KillWorst) Plan(s State) Plan {
 	d := begin(s)
 	d.keepBest(k.Most, s.Past, Training)
@@ -126,7 +126,7 @@ func (k KillWorst) Plan(s State) Plan {
 	return d.plan(s)
 }
 
-// halve divides what is free and what the worst job in training has between it and a new one.
+// halve divides the free slots and the worst training job's between that job and a new one.
 func (d *drafts) halve(c *draft, halved map[string]bool) bool {
 	training := d.inPhase(Training)
 	slices.SortStableFunc(training, worse)
@@ -237,7 +237,7 @@ func (t *targets) marginal(order, have []*draft) {
 	}
 }
 
-// unknown gives a job whose pace is not known what it asked for, or its least.
+// unknown gives a job of unknown pace its requested number, or its least.
 func (t *targets) unknown(c *draft) {
 	switch {
 	case t.set(c, c.WantWorkers, c.WantServers):

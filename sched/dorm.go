@@ -57,7 +57,7 @@ func theta(x float64) float64 {
 	return max(x, 0)
 }
 
-// Plan solves P2. Where there is no answer the newest waiting job goes on waiting, and so on; then everything stays as it is (IV-B).
+// Plan solves P2. Where there is no answer the newest waiting job keeps waiting, and so on; then everything stays as it is (IV-B).
 //
 // Invariant: an answer that is carried out keeps to capacity (6), to each job's least and most units (7, 8), and to the bounds on unfairness
 // (15) and on jobs resized (16), unless these two are lifted. Its Value is at most that of the best answer, and that is at most Bound.
@@ -98,7 +98,7 @@ func (o Dorm) Plan(s State) Plan {
 	return plan
 }
 
-// newest is the waiting job that came last, of so many that wait.
+// newest returns the waiting job that came last.
 func (p *problem) newest() (newest *draft, waiting int) {
 	for _, a := range p.apps {
 		if a.old {
@@ -183,7 +183,7 @@ func (o Dorm) problem(d *drafts, out map[string]bool) *problem {
 	return p
 }
 
-// mostUnits is n_max in units: with so many, the workers among them are at most MostWorkers.
+// mostUnits is n_max in units: the workers among that many are at most MostWorkers.
 func (c *draft) mostUnits() int {
 	if c.MostWorkers == 0 {
 		return math.MaxInt32
@@ -273,7 +273,7 @@ func (o Dorm) carryOut(s State, d *drafts, p *problem, x *answer) Plan {
 	return plan
 }
 
-// settle gives a job units on hosts; which of them are workers and servers stays as far as it can.
+// settle gives a job units on hosts; workers and servers keep their places as far as possible.
 func (d *drafts) settle(c *draft, on []int) {
 	units := 0
 	for _, n := range on {

@@ -310,7 +310,7 @@ func (p *problem) make(x *answer, m move) {
 	x.loss += m.loss
 }
 
-// move puts count units of in on a host, in place of the units of others in out.
+// move puts count units of in on a host, replacing the units of others in out.
 type move struct {
 	host, in, count int
 	out             [mostOut]int
@@ -351,7 +351,7 @@ func (p *problem) onHost(x *answer, h, j int, spare []int, best *move, left *int
 	p.largeInPlace(x, h, j, spare, best, left)
 }
 
-// inPlace considers as many units of in as fit in place of out, and one; it returns how many fit.
+// inPlace considers replacing out by as many units of in as fit, and by one; it returns how many fit.
 func (p *problem) inPlace(x *answer, m move, best *move, left *int) int {
 	*left--
 	count := p.apps[m.in].most - x.counts[m.in]
@@ -374,7 +374,7 @@ func (p *problem) inPlace(x *answer, m move, best *move, left *int) int {
 	return count
 }
 
-// largeInPlace considers a unit in place of three and more, the ones of least value.
+// largeInPlace considers replacing three or more units, those of least value, by one.
 func (p *problem) largeInPlace(x *answer, h, j int, spare []int, best *move, left *int) {
 	m := move{host: h, in: j, count: 1}
 	for m.outs < mostOut {

@@ -300,7 +300,7 @@ func numbers(workers, servers int) string {
 	return fmt.Sprintf("%d workers and %d servers", workers, servers)
 }
 
-// startAsSubmitted starts a job with what it asked for; false = it does not fit.
+// startAsSubmitted starts a job with its requested number; false = it does not fit.
 func (d *drafts) startAsSubmitted(c *draft) bool {
 	if !d.resize(c, c.WantWorkers, c.WantServers) {
 		return false
@@ -378,7 +378,7 @@ func (t trialList) at(rung int) (there trialList) {
 func (d *drafts) draftOf(job string) *draft {
 	i, found := slices.BinarySearchFunc(d.jobs, job, func(c *draft, id string) int { return cmp.Compare(c.ID, id) })
 	if !found {
-		return nil // it is over
+		return nil // it has ended
 	}
 	return d.jobs[i]
 }

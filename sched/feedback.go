@@ -97,7 +97,7 @@ func (d *drafts) keepBestOfAll(most int, past []Job) {
 	}
 }
 
-// giveBack takes from jobs what they have beyond what they asked for until another one fits as submitted.
+// giveBack takes from jobs the units beyond their requested number until another one fits as submitted.
 func (d *drafts) giveBack(to *draft) {
 	for _, j := range d.inPhase(Feedback, Training) {
 		if !d.fitsAsSubmitted(to) && j.Workers+j.Servers > j.WantWorkers+j.WantServers {
@@ -127,7 +127,7 @@ func (d *drafts) pauseFor(c *draft, prices *pricing) bool {
 	return false
 }
 
-// resumeBest brings paused trials back, the best first, where they fit; what others have beyond what they asked for goes to them.
+// resumeBest resumes paused trials, the best first, where they fit; they get other jobs' units beyond the requested numbers.
 func (d *drafts) resumeBest(prices *pricing) {
 	paused := d.inPhase(Paused)
 	slices.SortStableFunc(paused, func(a, b *draft) int { return prices.worse(b, a) })

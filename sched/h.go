@@ -25,7 +25,7 @@ func (H) Name() string { return "h" }
 // it, and also the running mode, which would give away what it waits for.
 //
 // The printed algorithm does not end where one of its lists runs empty, and strips every job where it needs units of one kind only; incoming
-// says what is done in place of that.
+// says what is done instead.
 func (h H) Plan(s State) Plan {
 	d := begin(s)
 	d.keepBest(h.Most, s.Past, Training)

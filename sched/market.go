@@ -10,7 +10,7 @@ import (
 // Market is what slots cost. A slot is one of a host's first resource, such as a vCPU.
 type Market struct {
 	Offers []Offer `json:"offers"`         // what can be bought, with how many slots there may be in all
-	Held   []Held  `json:"held,omitempty"` // what is held or on its way, at what it costs now, in the order of purchase
+	Held   []Held  `json:"held,omitempty"` // machines held or launching, at their present cost, in the order of purchase
 	Wait   float64 `json:"wait,omitempty"` // seconds until a slot that is bought works
 	Look   float64 `json:"look,omitempty"` // seconds within which hosts are looked at again
 }
@@ -215,7 +215,7 @@ func (c *draft) affordable(a, b float64) float64 {
 	return (within*(a+b*float64(has)) - a) / b
 }
 
-// mostTimes bounds what a job is worth to so many times what it asked for, where its pace shows no bound.
+// mostTimes bounds a job's value to a multiple of its requested number, where its pace shows no bound.
 const mostTimes = 64
 
 // amdahl splits a clock into a part that units share and one that they do not, by the paces with the fewest and the most; false = it was
@@ -263,7 +263,7 @@ func (p *pricing) price() string {
 	return fmt.Sprintf(", $%.4g an hour, $%.4g on demand", best, best*p.discount)
 }
 
-// supply is how many slots all jobs are worth together, beside what is held.
+// supply compares the number of slots that all jobs are worth with those held.
 func (p *pricing) supply(jobs []*draft) *Supply {
 	if p == nil {
 		return nil

@@ -51,7 +51,7 @@ type Job struct {
 	Weight   float64 // of its fair share; 0 = 1
 	Priority int     // higher goes first
 	Demand   Resources
-	Overhead int // units beside workers and servers, as EPS's application master
+	Overhead int // units other than workers and servers, as EPS's application master
 
 	WantWorkers, WantServers   int // as submitted
 	LeastWorkers, LeastServers int // fewer cannot hold its data or parameters; 0 = 1 worker, and 1 server if it wants any
@@ -68,7 +68,7 @@ type Job struct {
 	// Keeps is how many of its sweep go on after each rung; none = as many as the policy keeps.
 	Keeps  []int
 	Trials int       // of its sweep in all, also those to come; 0 = unknown
-	Rungs  []float64 // its loss at each rung that it has come to
+	Rungs  []float64 // its loss at each rung reached
 	Until  int       // asha: the rung that it may run to, as the last plan has it
 	Pace   Pace
 	Spent  float64 // dollars so far; 0 = unknown
@@ -127,7 +127,7 @@ type Plan struct {
 	Value, Bound float64
 	Why          string // of the plan as a whole
 	Unsolved     bool   // dorm: with all jobs P2 had no answer
-	// Supply is what to buy and to give back; nil = whoever buys decides, as of all policies but feedback.
+	// Supply lists purchases and returns; nil = the buyer decides, as with all policies but feedback.
 	Supply *Supply
 }
 

@@ -35,7 +35,7 @@ func (t *targets) of(c *draft) numbersOf {
 	return numbersOf{j.Workers, j.Servers}
 }
 
-// set gives a job a target; false = it does not fit beside the others', and nothing changes.
+// set gives a job a target; false = it does not fit with the others', and nothing changes.
 func (t *targets) set(c *draft, workers, servers int) bool {
 	return t.empty.resize(t.jobs[c.ID], workers, servers)
 }

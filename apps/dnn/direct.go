@@ -29,7 +29,7 @@ type direct struct {
 type matrix struct {
 	in, out, stride int
 	weights         []float32
-	slots           [2][]float32 // what the optimizer keeps beside the weights
+	slots           [2][]float32 // the optimizer's state
 }
 
 func (m *matrix) row(i int) []float32 { return m.weights[i*m.stride : (i+1)*m.stride] }
@@ -130,7 +130,7 @@ func firstValues(seed uint64, id ps.TableID, table ps.Table) matrix {
 	return m
 }
 
-// chunksOf says how many chunks a batch with so many entries is cut into.
+// chunksOf returns the number of chunks for a batch with that many entries.
 func (d *direct) chunksOf(entries int) int {
 	return max(min(entries/(addShare*d.program.sizes[0]), maxChunks), 1)
 }

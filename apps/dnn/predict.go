@@ -19,7 +19,7 @@ type predictor struct {
 	examples *labelled.Examples
 }
 
-// affine is one layer: what inputs are multiplied with, a row for each, and what is added.
+// affine is one layer: its weights, a row for each input, and its biases.
 type affine struct {
 	outputs      int
 	weight, bias []float32

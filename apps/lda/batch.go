@@ -55,7 +55,7 @@ func newBatch(all []text, members []int) batch {
 	return b
 }
 
-// newDocuments makes documents without tokens that have room for so many.
+// newDocuments returns documents with room for that many tokens.
 func newDocuments(lengths []int32, topics int, alpha float64) []document {
 	documents := make([]document, len(lengths))
 	room := 0

@@ -91,7 +91,7 @@ func (f *completer) complete(d text) (tokens int64, loss float64) {
 	return tokens, loss
 }
 
-// halves deals the tokens of a document out, the first to be seen, the second to be asked, and so on.
+// halves deals out the tokens of a document in turn: one to observe, one to predict, and so on.
 func halves(all []uint32) (seen, asked []int64) {
 	seen, asked = make([]int64, len(all)), make([]int64, len(all))
 	odd := int64(0)

@@ -28,7 +28,7 @@ func (Kind) Predict(m model.Model, in apps.Input) (apps.Predictions, error) {
 		out.Columns = append(out.Columns, "topic_"+strconv.Itoa(k))
 	}
 	c := newCompleter(t.counts)
-	// The bag stays open: rows are asked for until the process ends.
+	// The bag stays open: rows are read until the process ends.
 	out.Row = func(i int, cells []string) []string {
 		from, to := bag.Start[i], bag.Start[i+1]
 		cells = append(cells, strconv.FormatUint(uint64(bag.ID[i]), 10))

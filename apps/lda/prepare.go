@@ -15,7 +15,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// Corpus is what is known about the whole input once it is cut: the Detail of the Dataset.
+// Corpus describes the whole input once it is cut: the Detail of the Dataset.
 type Corpus struct {
 	Words        int   `json:"words"`         // size of the vocabulary
 	Documents    int   `json:"documents"`     // to train on
@@ -49,7 +49,7 @@ func (Kind) Former(defaults int, given apps.Params) apps.Params {
 
 // Prepare cuts a bag of words into splits. Documents are dealt out so that splits are even in tokens. Which
 // documents are held out depends on the seed and on the document's number alone. The vocabulary is looked for
-// beside the file; without it words have numbers for names.
+// next to the file; without it words have numbers for names.
 func (Kind) Prepare(in apps.Input, cut apps.Cut, create apps.Create) (data apps.Dataset, err error) {
 	if err := cut.Check(); err != nil {
 		return apps.Dataset{}, err

@@ -90,7 +90,7 @@ func (k Kind) Params() []apps.Param {
 	return params
 }
 
-// StaleDefaults implements apps.Stale: what is accelerated makes the errors of stale gradients grow.
+// StaleDefaults implements apps.Stale: acceleration makes the errors of stale gradients grow.
 func (Kind) StaleDefaults() apps.Params { return apps.Params{"optimizer": methodNames[proximalAdapt]} }
 
 // Former implements apps.Former: the penalty was the same for any number of examples.

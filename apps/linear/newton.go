@@ -11,7 +11,7 @@ import (
 )
 
 // newton trains in one process, by Newton's method with conjugate gradients (as liblinear does: Lin, Weng and Keerthi, "Trust
-// region Newton method for large-scale logistic regression", JMLR 9, 2008; here with a line search in place of the region), which
+// region Newton method for large-scale logistic regression", JMLR 9, 2008; here with a line search, not a region), which
 // the diagonal of the second derivative preconditions (Hsia, Chiang and Lin, "Preconditioned conjugate gradient methods in
 // truncated Newton frameworks", ACML 2018). A clock is one pass over the data: for a gradient, or for the product of the second
 // derivative and a vector. Features of different sizes cost few clocks; on machines the largest one shortens all steps.

@@ -112,7 +112,7 @@ func (s *split) Run(c ps.Clock, rows apps.Rows, evaluate bool) (apps.Stats, erro
 	return stats, nil
 }
 
-// average adds the split's part to the sums, and moves what is kept here.
+// average adds the split's part to the sums, and updates its own state.
 func (s *split) average(c ps.Clock, rows apps.Rows) (loss float64) {
 	p := s.program
 	step := p.stepAt(c)

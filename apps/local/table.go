@@ -16,7 +16,7 @@ const stripes = 64
 type table struct {
 	ps.Table
 	cols    int
-	width   int       // of a row as it is stored: cols, and what a rule keeps beside them
+	width   int       // of a stored row: its columns and its rule's state
 	values  []float32 // as they are stored
 	clock   ps.Clock  // folded
 	sums    []int64

@@ -9,7 +9,7 @@ import (
 	"github.com/tierml/tierml/apps"
 )
 
-// Ratings is what is known about the whole input once it is cut: the Detail of the Dataset.
+// Ratings describes the whole input once it is cut: the Detail of the Dataset.
 type Ratings struct {
 	Users int     `json:"users"` // rows of table users
 	Items int     `json:"items"` // rows of table items

@@ -26,7 +26,7 @@ const (
 	// itemBytes is how much room the vectors of a group of items should take: half of a usual second-level cache.
 	itemBytes = 512 << 10
 	// A group of items is not worth a cache of its own when a user comes by for fewer ratings than this: the items of a
-	// larger group come from the third-level cache, but users, who are many more, come from memory less often.
+	// larger group come from the third-level cache, but users, of which there are many more, come from memory less often.
 	leastPerUser = 8
 	// Users make as many groups as the work of a clock is worth telling apart, but no more than keep the threads busy.
 	// Each user comes by once for each group of items, of which there are at least as many: not for too few ratings.

@@ -29,7 +29,7 @@ type joint struct {
 	biases  []biasWeight // of items of which others have ratings, too
 }
 
-// biasWeight is what the change of an item's bias counts beside that of its vector.
+// biasWeight weighs the change of an item's bias against that of its vector.
 type biasWeight struct {
 	item   uint32
 	weight float32

@@ -17,7 +17,7 @@ type Spill struct {
 	open   apps.Open
 }
 
-// NewSpill has room for so many bytes in memory.
+// NewSpill returns a spill that keeps that many bytes in memory.
 func NewSpill(room int, create apps.Create, open apps.Open) *Spill {
 	return &Spill{room: room, kept: Files{}, create: create, open: open}
 }

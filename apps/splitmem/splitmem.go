@@ -1,5 +1,5 @@
 // Package splitmem keeps split files in memory: for training in one process, tests and measurements of applications. It refuses to
-// know what is in them.
+// know their contents.
 package splitmem
 
 import (
@@ -15,7 +15,7 @@ import (
 // created.
 type Files map[ps.Split]*bytes.Buffer
 
-// Create begins a split's file, in place of what it had.
+// Create begins a split's file, replacing its contents.
 func (f Files) Create(id ps.Split) (io.WriteCloser, error) {
 	f[id] = new(bytes.Buffer)
 	return file{f[id]}, nil

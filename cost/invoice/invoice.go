@@ -141,11 +141,11 @@ type Difference struct {
 	Theirs  float64   `json:"theirs_usd"`
 }
 
-// Comparison is what was reckoned beside what the provider says.
+// Comparison sets our figures against the provider's.
 type Comparison struct {
 	Form        string       `json:"form"`
 	Machines    int          `json:"machines"` // of ours
-	Missing     int          `json:"missing"`  // of them, those that the provider's record does not have
+	Missing     int          `json:"missing"`  // machines that the provider's record does not have
 	Others      int          `json:"others"`   // machines of the record that are not ours: left out
 	Ours        float64      `json:"ours_usd"`
 	Theirs      float64      `json:"theirs_usd"`

@@ -13,7 +13,7 @@ import (
 // page's style sheet, so that one drawing serves light and dark.
 type chart struct {
 	title    string
-	describe string // what a person who cannot see it should know
+	describe string // the chart in words, for people who cannot see it
 	xLabel   string
 	yLabel   string
 	xTime    bool // x is Unix seconds

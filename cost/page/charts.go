@@ -157,7 +157,7 @@ func colours(r *cost.Report) map[string]int {
 	return out
 }
 
-// machineChart is who takes part, stacked by tier and pool, with the stages above, and evictions on it.
+// machineChart draws the number of machines, stacked by tier and pool, with the stages above, and evictions on it.
 func machineChart(r *cost.Report) chart {
 	c := chart{
 		title: "Machines in training by tier and pool, stages and evictions", xLabel: "market time (UTC)", yLabel: "machines",
@@ -226,7 +226,7 @@ func stacks(r *cost.Report) []line {
 	return out
 }
 
-// poolsOf is who takes part; a report of an older version knows tiers only.
+// poolsOf returns the machines by pool; a report of an older version knows tiers only.
 func poolsOf(s cost.MachineStep) []cost.PoolCount {
 	if len(s.Pools) > 0 || s.Reliable+s.Transient == 0 {
 		return s.Pools

@@ -1,6 +1,6 @@
 // Package page renders a cost.Report as one HTML file that needs nothing else: no network, no script, no
 // font. It serves light and dark, wide and narrow screens, keyboards and screen readers; each chart has a
-// table beside it. It computes nothing: package cost does.
+// table next to it. It computes nothing: package cost does.
 package page
 
 import (
@@ -58,7 +58,7 @@ var functions = template.FuncMap{
 	},
 }
 
-// Live is what a dashboard's page of a run has beside its report: where the run stands now. A script puts the page's
+// Live is a dashboard page's addition to a run's report: the run's present state. A script puts the page's
 // content anew every Refresh; without scripts the page does not update.
 type Live struct {
 	Runs    string // link to the list of runs

@@ -39,7 +39,7 @@ func settingsChart(r *cost.Report) chart {
 	return c
 }
 
-// paceChart is what clocks took under the settings that were measured, beside the default.
+// paceChart compares clock times under the measured settings with the default's.
 func paceChart(r *cost.Report) chart {
 	c := chart{title: "Pace of the settings", xLabel: "market time (UTC)", yLabel: "seconds per clock", xTime: true, zeroY: true}
 	measured, byDefault := line{name: "setting in use", colour: 0}, line{name: "default", colour: 1, dashed: true}

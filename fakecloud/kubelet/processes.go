@@ -44,7 +44,7 @@ type Processes struct {
 	Client kubernetes.Interface
 	Folder string            // of all pods, and of the volumes that claims are bound to
 	Paths  map[string]string // programs of images: where they are on this host
-	Env    []string          // beside the pod's
+	Env    []string          // in addition to the pod's
 	// Image makes pods containers (container.go), which takes Linux and root.
 	Image *Image
 }
@@ -94,7 +94,7 @@ func (p Processes) Start(ctx context.Context, pod *corev1.Pod) (Process, error) 
 // variable is one that Kubernetes expands in others' values.
 var variable = pattern.Of(`\$\([A-Za-z_][A-Za-z0-9_]*\)`)
 
-// replacePaths puts where things are on this host in place of where they would be in the pod.
+// replacePaths replaces paths in the pod by paths on this host.
 func (p Processes) replacePaths(cmd *exec.Cmd, mounted map[string]string) {
 	if on := p.Paths[cmd.Args[0]]; on != "" {
 		cmd.Args[0] = on

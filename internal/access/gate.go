@@ -25,7 +25,7 @@ const cookieName = "tierml"
 const LoginPath = "/login"
 
 // Gate lets requests through that show a token: programs in the Authorization header, browsers in a cookie that they get
-// for it on a page. Handlers behind it find the token's rights by ClientOf. It logs who is refused, at most some lines a minute.
+// for it on a page. Handlers behind it find the token's rights by ClientOf. It logs refused callers, at most some lines a minute.
 type Gate struct {
 	token   Token
 	holders []holder
@@ -94,7 +94,7 @@ func sameOrigin(r *http.Request) bool {
 	return err == nil && origin.Host == r.Host && origin.Host != ""
 }
 
-// cookie is a holder's in a browser. It is not the token, so that who reads a browser's cookies cannot use it elsewhere.
+// cookie is a holder's in a browser. It is not the token, so that a stolen cookie cannot be used elsewhere.
 func (g *Gate) cookie(h holder) string {
 	mac := hmac.New(sha256.New, []byte(g.token.secret))
 	mac.Write([]byte("tierml: cookie of a browser"))

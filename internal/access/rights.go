@@ -26,7 +26,7 @@ func (r Right) String() string { return [...]string{"none", "watch", "submit", "
 // All is the group of all jobs: a right to it is a right to every group, and to jobs without one.
 const All = "*"
 
-// Client is who makes a request, by the token that it shows. The zero Client has no rights.
+// Client is the maker of a request, by its token. The zero Client has no rights.
 type Client struct {
 	id     string
 	rights map[string]Right
@@ -84,7 +84,7 @@ type holder struct {
 	Client
 }
 
-// Grant gives the tokens with these SHA-256 a right to the jobs of a group, beside the rights that they have. It is called before Handler's
+// Grant gives the tokens with these SHA-256 a right to the jobs of a group, in addition to the rights that they have. It is called before Handler's
 // first request.
 func (g *Gate) Grant(right Right, group string, sums ...Sum) {
 	for _, sum := range sums {

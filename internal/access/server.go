@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	// maxAnonymous bounds the connections that have not shown the token. One more, and the oldest of them is closed: however many
+	// maxAnonymous bounds the connections that have not shown the token. One more, and the oldest is closed: however many
 	// come and stay, a newcomer is heard.
 	maxAnonymous = 256
 	// patience is how long a stranger may take for a whole request, its body included.
 	patience = 10 * time.Second
-	// bodyPatience is how long the body of a request with the token may take, unless who reads it gives more.
+	// bodyPatience is how long the body of a request with the token may take, unless its reader allows more.
 	bodyPatience = time.Minute
 	// answerPatience is how long a stranger may take to read an answer.
 	answerPatience = 30 * time.Second
@@ -125,7 +125,7 @@ func Slowly(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyPatience))
 }
 
-// AllRead says that a request's body has come: what is answered may take its time.
+// AllRead reports that a request's body has arrived: the answer may take its time.
 func AllRead(w http.ResponseWriter) { _ = http.NewResponseController(w).SetReadDeadline(time.Time{}) }
 
 // Answering extends the deadline of an answer in pieces for the next one.

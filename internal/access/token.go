@@ -1,7 +1,7 @@
 // Package access controls access to what this program serves over HTTP: callers show a token, over an encrypted connection. It makes and reads token files, lets requests with the token through, and refuses to listen where the token
 // would travel in the clear.
 //
-// It knows nothing about what is served.
+// It knows nothing about the pages behind it.
 package access
 
 import (

@@ -1,4 +1,4 @@
-// Package archtest keeps the architecture true (docs/architecture.md): who may import whom, which packages stay
+// Package archtest keeps the architecture true (docs/architecture.md): which package may import which, which packages stay
 // pure, and a few house rules, each with its reason. `go test` runs it over the whole tree.
 //
 // It reads source text with the standard library alone, so that it works on code that does not compile. It
@@ -26,7 +26,7 @@ const Module = "github.com/tierml/tierml"
 type Violation struct {
 	File   string // path in the repository
 	Line   int    // 0 when it is about the whole file or folder
-	Breach string // what is there
+	Breach string // the offending text
 	Reason string // why it must not be, and what to do instead
 }
 
@@ -140,7 +140,7 @@ func checkSources(sources []*source) []Violation {
 	return violations
 }
 
-// skipped folders hold nothing of ours, or what is built and run.
+// skipped folders hold nothing of ours, or build results and runs.
 func skipped(dir string) bool {
 	switch dir {
 	case "bin", "runs":

@@ -9,7 +9,7 @@ import (
 )
 
 // floors are the folders of the tree from the ground up (docs/architecture.md, "The tree"). A folder rests on those below it:
-// it imports neither what is above nor its neighbours on the same floor, so that no two folders import each other.
+// it imports neither higher floors nor its neighbours on the same floor, so that no two folders import each other.
 var floors = [][]string{
 	{"internal"},
 	{"market", "ps", "python", "terraform", "tuner"},

@@ -123,7 +123,7 @@ func tooLow(from, to string) string {
 	return ""
 }
 
-// foreignRule limits who may import a module of others.
+// foreignRule limits the packages that may import another project's module.
 type foreignRule struct {
 	prefix string
 	in     func(dir string) bool

@@ -67,7 +67,7 @@ func Probe(path string) error {
 	return errors.Join(file.Close(), os.Remove(file.Name()))
 }
 
-// create makes the file that becomes the one at a path. An error names that one: nobody has asked for the other.
+// create makes the file that becomes the one at a path. An error names that path, the only one that the caller knows.
 func create(path string) (*os.File, error) {
 	file, err := os.CreateTemp(filepath.Dir(path), Unfinished)
 	if at, ok := errors.AsType[*fs.PathError](err); ok {

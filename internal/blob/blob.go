@@ -1,5 +1,5 @@
 // Package blob reads and writes files wherever they are: a path on this machine (also as file:///PATH), s3://BUCKET/KEY or
-// gs://BUCKET/KEY. It is the one place that knows object stores; it does not know what is in a file. Credentials, region and endpoint come
+// gs://BUCKET/KEY. It is the one place that knows object stores; it does not know files' contents. Credentials, region and endpoint come
 // from where the providers' own tools take them. A build with -tags noblob leaves the stores, and the tens of megabytes
 // of their libraries, out.
 package blob
@@ -66,7 +66,7 @@ func (u *unchanging) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// OpenRange opens a part of a file or object for reading: so many bytes from an offset on.
+// OpenRange opens a part of a file or object for reading: size bytes from an offset on.
 func OpenRange(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
 	p, err := location.Parse(name)
 	if err != nil {

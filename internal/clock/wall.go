@@ -12,7 +12,7 @@ func Wall() time.Time { return host.wall() }
 
 // Between returns the earliest and the latest that the time of day may be: as the clock has gone on since the process started (Wall), and
 // as the host has it now. They differ once it was set, and which is right is unknown. What others end machines by counts from the
-// latest; who ends them waits for the earliest.
+// latest; whatever ends them waits for the earliest.
 func Between() (earliest, latest time.Time) { return host.between() }
 
 var host = newSource(time.Now, clocks)

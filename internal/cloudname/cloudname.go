@@ -11,7 +11,7 @@ import (
 
 var lowerBase32 = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// Digest is so many letters and digits that stand for parts.
+// Digest returns a digest of parts in that many letters and digits.
 func Digest(length int, parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return lowerBase32.EncodeToString(sum[:])[:length]
@@ -19,7 +19,7 @@ func Digest(length int, parts ...string) string {
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 
-// Slug is what can be read of a name, in at most so many lower-case letters, digits and hyphens; it begins with a letter.
+// Slug returns the legible part of a name, in at most that many lower-case letters, digits and hyphens; it begins with a letter.
 func Slug(name string, most int) string {
 	s := strings.Trim(notInNames.ReplaceAllString(strings.ToLower(name), "-"), "-")
 	if s == "" || s[0] < 'a' || s[0] > 'z' {

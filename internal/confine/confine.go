@@ -4,7 +4,7 @@ package confine
 // Limits are what a process, and those that it starts, may take.
 type Limits struct {
 	Memory    int64 // bytes
-	VCPU      int   // its weight beside others
+	VCPU      int   // its weight among others
 	Processes int   // with threads
 }
 

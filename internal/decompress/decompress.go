@@ -1,5 +1,5 @@
 // Package decompress gives the plain bytes of a stream that may be compressed. It goes by the first bytes:
-// people's files carry the wrong names. It knows nothing about where streams come from and what is in them.
+// people's files carry the wrong names. It knows nothing about streams' sources and contents.
 package decompress
 
 import (
@@ -23,14 +23,14 @@ var (
 // most is the memory that a stream may make the decoder take, whatever its header asks for.
 const most = 256 << 20
 
-// Bounds of what a compressed stream may become: so many bytes in all, and beyond the first ones so many times its packed size.
+// Bounds of a stream's unpacked size: a number of bytes in all, and beyond the first ones a multiple of its packed size.
 // Prices and training data are packed to a tenth or so. Recordings of availability are packed to a three-hundredth, but are
-// far smaller than what is free.
+// far smaller than the free memory.
 const (
 	mostPlain = 64 << 30
 	free      = 64 << 20 // bytes for which the ratio does not matter
 	ratio     = 100
-	// Each line costs who reads it more memory than its bytes: 2 bytes of labels take 50. Lines of real data are packed to ten bytes
+	// Each line costs its reader more memory than its bytes: 2 bytes of labels take 50. Lines of real data are packed to ten bytes
 	// or so, and have at least some bits of their own.
 	freeLines    = 2 << 20
 	linesPerByte = 2
@@ -171,5 +171,5 @@ var foreign = []struct{ magic, what string }{
 	{"<!DOCTYPE", "it is a web page: the download failed, or the address was that of a page about the file"},
 	{"<!doctype", "it is a web page: the download failed, or the address was that of a page about the file"},
 	{"<html", "it is a web page: the download failed, or the address was that of a page about the file"},
-	{"version https://git-lfs", "it stands for a file in Git LFS: fetch that with `git lfs pull`"},
+	{"version https://git-lfs", "it is a pointer to a file in Git LFS: fetch that with `git lfs pull`"},
 }

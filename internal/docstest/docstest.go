@@ -24,7 +24,7 @@ type Fault struct {
 // String returns "docs/x.md:7: ...".
 func (f Fault) String() string { return fmt.Sprintf("%s:%d: %s", f.File, f.Line, f.What) }
 
-// Check reads all pages of a repository and returns what is wrong with them, in order.
+// Check reads all pages of a repository and returns their faults, in order.
 func Check(repository fs.FS) ([]Fault, error) {
 	facts, err := gather(repository)
 	if err != nil {

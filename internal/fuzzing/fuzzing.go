@@ -33,7 +33,7 @@ func Request(text string) (r *http.Request, pause time.Duration) {
 	return r, pause
 }
 
-// AtMost reports an error when f takes more memory in all than so many bytes for each of an input's, and some to begin with.
+// AtMost reports an error when f allocates more than a number of bytes for each byte of an input, plus a constant.
 // What has been given back in between counts, too: a bound of all is one of the peak.
 func AtMost(t testing.TB, input int, each uint64, f func()) {
 	t.Helper()

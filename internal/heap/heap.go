@@ -1,8 +1,8 @@
-// Package heap keeps what a process holds of garbage small beside what it uses. Go lets the heap grow to twice its live size before
+// Package heap keeps a process's garbage small compared with its live heap. Go lets the heap grow to twice its live size before
 // it collects, which is right for small heaps of many pointers. A server's heap is rows, large pieces of memory without a pointer:
 // a collection costs next to nothing there, and as much garbage as rows would double what a machine must have.
 //
-// It knows nothing about what is in the heap.
+// It knows nothing about the heap's contents.
 package heap
 
 import (
@@ -15,11 +15,11 @@ import (
 const (
 	// spare is how much garbage a heap of any size may hold, in bytes: small ones are collected as Go does by itself.
 	spare = 32 << 20
-	// share is the garbage of a large heap, as a part of what is live.
+	// share is the garbage of a large heap, as a share of the live part.
 	share = 12
 )
 
-// Percent is the setting of GOGC for a live heap of so many bytes, of which a collection has to look through some for pointers: it
+// Percent returns GOGC's value for a live heap of that many bytes, of which a collection has to scan some for pointers: it
 // takes time for those, and garbage is worth as much.
 func Percent(live, pointers uint64) int {
 	garbage := max(spare, live/share, 2*pointers)
@@ -34,7 +34,7 @@ var Tune = sync.OnceFunc(func() { arm(100) })
 
 // cycle is garbage as soon as it is made: its finalizer runs once after each collection. The pointer keeps it out of the allocator
 // for tiny objects, where it would share memory with others and live as long as any of them: processes then kept the setting that
-// they had at that time, and servers held 28 bytes a parameter now and then in place of 18.
+// they had at that time, and servers held 28 bytes a parameter now and then, not 18.
 type cycle struct {
 	percent int
 	_       *cycle

@@ -45,7 +45,7 @@ type StartDetails struct {
 	Job json.RawMessage `json:"job,omitempty"`
 }
 
-// ProgramDetails is about a program of the user's own, in place of an application.
+// ProgramDetails describes a program of the user's own.
 type ProgramDetails struct {
 	Tasks int   `json:"tasks,omitempty"` // of an array
 	Of    int64 `json:"of,omitempty"`    // the step at which a program is done
@@ -111,11 +111,11 @@ type PlanDetails struct {
 	Basis string `json:"basis,omitempty"`
 	// Sources says in words where the prices come from and how old they were.
 	Sources []string `json:"sources,omitempty"`
-	// Tuning says what is tuned while training continues, or why nothing is; absent where the job does not ask for it.
+	// Tuning names the settings tuned while training continues, or why none is; absent where the job does not tune.
 	Tuning string `json:"tuning,omitempty"`
 	// Prediction is of the run's own start; absent when it was not made.
 	Prediction *Prediction `json:"prediction,omitempty"`
-	// Program is what is assumed of a program of the user's own.
+	// Program holds the assumptions about a program of the user's own.
 	Program *PlanProgram `json:"program,omitempty"`
 }
 
@@ -166,7 +166,7 @@ type PlanReliable struct {
 	Refused    string  `json:"refused,omitempty"` // why it cannot be the tier
 }
 
-// Prediction is what one simulated run comes to, from the job's own start, in the prices that a recording has for it.
+// Prediction is the result of one simulated run from the job's own start, in the recording's prices.
 type Prediction struct {
 	USD      string   `json:"usd"`
 	Seconds  float64  `json:"seconds"`           // market seconds
@@ -185,8 +185,8 @@ type PlanPool struct {
 	// MTTF is the expected time in market seconds until the price exceeds the bid; 0 when unknown.
 	MTTF         float64 `json:"mttf,omitempty"`
 	MTTFCensored bool    `json:"mttf_censored,omitempty"` // no crossing was seen: MTTF is only a lower bound
-	Capacity     string  `json:"capacity,omitempty"`      // what is known of it, in words
-	// Hints are what the provider reported of the pool beside prices; absent where there was nothing, and on intent lines.
+	Capacity     string  `json:"capacity,omitempty"`      // in words
+	// Hints are the provider's reports on the pool other than prices; absent where there are none, and on intent lines.
 	Hints  *PoolHints `json:"hints,omitempty"`
 	Count  int        `json:"count,omitempty"` // machines that satisfy the job
 	Chosen bool       `json:"chosen,omitempty"`
@@ -225,23 +225,23 @@ type OnDemandPlan struct {
 	Count int     `json:"count"`
 	Hours float64 `json:"hours,omitempty"`
 	USD   string  `json:"usd,omitempty"`
-	// Beside is what a clock takes there beside its share of the computing, in market seconds.
+	// Beside is the time of a clock there without its share of the computing, in market seconds.
 	Beside float64 `json:"beside,omitempty"`
 }
 
-// ScaleDetails is the Details of a `scale` line: what is wanted from then on. Without a Want it is what the job asks for.
+// ScaleDetails is the Details of a `scale` line: the numbers in force from then on. Without a Want they are the job's.
 type ScaleDetails struct {
 	Want    *Want `json:"want,omitempty"`
 	Servers int   `json:"servers,omitempty"` // 0 = as many as the stage has
 	// Reliable machines; 0 = as many as the job says.
 	Reliable int `json:"reliable,omitempty"`
-	// Measured: the number of reliable machines follows measured load, and nobody has asked for it.
+	// Measured: the number of reliable machines follows measured load; no person set it.
 	Measured bool `json:"measured,omitempty"`
-	// Lent reliable machines come on top: those who place the job on shared machines want it to have them.
+	// Lent reliable machines come on top: the placer of the job on shared machines added them.
 	Lent int `json:"lent,omitempty"`
 	// Leaves is the reliable machine that goes when there is one too many; absent = the youngest.
 	Leaves string `json:"leaves,omitempty"`
-	// Paused is who wanted it so; empty = the run is not paused.
+	// Paused names who paused the run; empty = it is not paused.
 	Paused string `json:"paused,omitempty"`
 	// Scheduled: only a scheduler has paused it.
 	Scheduled bool `json:"scheduled,omitempty"`
@@ -251,7 +251,7 @@ type ScaleDetails struct {
 // wall-clock seconds.
 type MovedDetails struct {
 	Waited  float64 `json:"waited"`  // all partitions together
-	Longest float64 `json:"longest"` // the longest of them
+	Longest float64 `json:"longest"` // the longest
 }
 
 // ProfileDetails is the Details of a `profile` line: of each partition, in order, the nanoseconds per clock that its owner takes to add up

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Fields says which fields a kind of line carries beside t, kind and why. A number that is zero and a flag
+// Fields returns the fields that a kind of line carries besides t, kind and why. A number that is zero and a flag
 // that is false are absent from the line, so only strings, times and objects can be required.
 type Fields struct {
 	Kind     Kind
@@ -69,7 +69,7 @@ func (k Kind) Durable() bool {
 	return i >= 0 && kinds[i].Durable
 }
 
-// Validate says what is wrong with an entry: an unknown kind, a missing field, or a field that its kind does
+// Validate returns an entry's fault: an unknown kind, a missing field, or a field that its kind does
 // not carry. The Writer does not insist on it, because a fact with a field too many is better than none;
 // tests of writers should.
 func (e Entry) Validate() error {

@@ -30,7 +30,7 @@ const (
 	Join         Kind = "join"              // instance, splits, partitions: takes part in training
 	Leave        Kind = "leave"             // instance: takes part no longer
 	Stage        Kind = "stage"             // from, to, transient, reliable
-	Budget       Kind = "budget"            // to: what is done about what is spent
+	Budget       Kind = "budget"            // to: the response to the money spent
 	Scale        Kind = "scale"             // from, to: how many machines are wanted
 	Tune         Kind = "tune"              // from, to (settings), clock
 	Move         Kind = "move"              // count partitions, from, to
@@ -39,10 +39,10 @@ const (
 	Checkpoint   Kind = "checkpoint"        // clock, bytes, seconds, model: a committed cut was saved during training
 	SaveFailed   Kind = "checkpoint-failed" // clock
 	TakeOver     Kind = "takeover"          // count (machines taken over), clock, generation: a new controller
-	Flush        Kind = "flush"             // clock (committed), bytes, seconds (left): what is saved of servers that go
+	Flush        Kind = "flush"             // clock (committed), bytes, seconds (left): the rescue of servers that go
 	Rollback     Kind = "rollback"          // generation, clock (returned to), lost_clocks
 	Switch       Kind = "switch"            // from, to (pools), from_mttf, to_mttf
-	Release      Kind = "release"           // instance, pool: works to the end of what is paid, and goes then
+	Release      Kind = "release"           // instance, pool: works to the end of its paid time, and goes then
 	ClockDone    Kind = "clock"             // clock, train_loss, test_loss, seconds, machines, work, redone
 	Profile      Kind = "profile"           // clock, seconds (median of a clock), details: what serving the model takes
 	Charge       Kind = "charge"            // instance, pool, from, to (times), usd: a billed line
@@ -72,7 +72,7 @@ const (
 	Warned = "warned"
 	Paused = "paused"
 	GoesOn = "goes-on"
-	// What is done about a silence of most machines: they are waited for, are heard again, or are given up.
+	// The response to a silence of most machines: the run waits, hears them again, or gives them up.
 	Waiting = "waiting"
 	Heard   = "heard"
 	GivenUp = "given-up"
@@ -92,7 +92,7 @@ type Entry struct {
 	From     string `json:"from,omitempty"`
 	To       string `json:"to,omitempty"`
 
-	Or []Choice `json:"or,omitempty"` // pools beside Pool
+	Or []Choice `json:"or,omitempty"` // pools in addition to Pool
 
 	USD string `json:"usd,omitempty"`
 	Bid string `json:"bid,omitempty"`
@@ -142,7 +142,7 @@ type OfProgram struct {
 	Round   uint64 `json:"round,omitempty"`   // states of a program's ranks that belong together have the same
 }
 
-// Choice is a pool, and what is bid there where a bid is made.
+// Choice is a pool, and the bid there where one is made.
 type Choice struct {
 	Pool string `json:"pool"`
 	Bid  string `json:"bid,omitempty"`

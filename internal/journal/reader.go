@@ -75,7 +75,7 @@ func (r *Reader) Next() (Entry, error) {
 	}
 }
 
-// readLine returns the next line with its newline; with io.EOF, what is left without one.
+// readLine returns the next line with its newline; with io.EOF, the rest without one.
 func (r *Reader) readLine() ([]byte, error) {
 	var line []byte
 	for {

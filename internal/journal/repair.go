@@ -17,10 +17,10 @@ type Damaged struct {
 
 func (d *Damaged) Error() string { return fmt.Sprintf("journal line %d is damaged: %v", d.Line, d.Err) }
 
-// Unwrap returns what is wrong with the line.
+// Unwrap returns the line's fault.
 func (d *Damaged) Unwrap() error { return d.Err }
 
-// Repair leaves damaged lines out of the journal at path and returns them. The journal as it was is kept beside it, under the
+// Repair leaves damaged lines out of the journal at path and returns them. The original journal is kept next to it, under the
 // same name with ".damaged" behind it. The first line must be whole, as it says what the run is. A journal without damage is
 // left alone; a torn last line is Resume's business.
 func Repair(path string) ([]Damaged, error) {

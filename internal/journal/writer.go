@@ -54,7 +54,7 @@ func Create(path string, observe func(Entry)) (*Writer, error) {
 	return NewWriter(f, 0, observe), nil
 }
 
-// Resume appends to the journal of a run that was stopped or killed. It first reads what is there, gives it
+// Resume appends to the journal of a run that was stopped or killed. It first reads the entries, gives them
 // back, and cuts a torn last line off.
 func Resume(path string, observe func(Entry)) (*Writer, []Entry, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND, 0)

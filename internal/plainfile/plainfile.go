@@ -22,7 +22,7 @@ func Open(path string) (*os.File, error) {
 func Check(path string) error {
 	info, err := os.Stat(path)
 	if err != nil || info.Mode()&(fs.ModeNamedPipe|fs.ModeSocket) == 0 || byShell(path) {
-		return nil //nolint:nilerr // what is wrong with the path, opening says
+		return nil //nolint:nilerr // opening reports the path's fault
 	}
 	return &fs.PathError{Op: "open", Path: path, Err: errNoFile}
 }

@@ -58,7 +58,7 @@ func (b *Bar) Done() {
 	})
 }
 
-// Reader counts what is read.
+// Reader counts the bytes read.
 func (b *Bar) Reader(r io.Reader) io.Reader { return counted{r, b} }
 
 type counted struct {
@@ -75,7 +75,7 @@ func (c counted) Read(p []byte) (int, error) {
 // barCells is how wide a bar is where there is room.
 const barCells = 24
 
-// line is what is shown, at most width cells: what happens, then as much of bar, share, count and time left as there is room
+// line returns the bar's text, at most width cells: the activity, then as much of bar, share, count and time left as there is room
 // for, the time first.
 func (b *Bar) line(now time.Time, width int) string {
 	done, total, elapsed := b.done.Load(), b.total.Load(), now.Sub(b.began)

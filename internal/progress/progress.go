@@ -1,8 +1,8 @@
 // Package progress shows a person how far a long operation has come: one line on a terminal, with a bar, a count and the time
 // that is left, which is gone when the thing is done. In pipes, logs and dumb terminals, where no line can be drawn anew, it is a line
-// of words now and then. It knows nothing about what is done.
+// of words now and then. It knows nothing about the work.
 //
-// What is over within a second is never shown, so callers start a bar for everything that may take longer.
+// Work that ends within a second is never shown, so callers start a bar for everything that may take longer.
 package progress
 
 import (
@@ -72,7 +72,7 @@ func Start(ctx context.Context, what string, total int64, unit Unit) *Bar {
 	return From(ctx).Start(what, total, unit)
 }
 
-// Start begins a bar: "what" happens to so many things. A total of 0 or less is not known. The caller must call Done.
+// Start begins a bar for an activity with that many steps. A total of 0 or less is not known. The caller must call Done.
 func (m *Meter) Start(what string, total int64, unit Unit) *Bar {
 	b := &Bar{meter: m, what: what, unit: unit}
 	b.total.Store(total)
@@ -111,7 +111,7 @@ func (m *Meter) draw(stop <-chan struct{}, stopped chan<- struct{}) {
 	}
 }
 
-// show draws a bar, or says in words how far it has come. The caller holds the lock. Whoever misses it misses nothing: errors are left.
+// show draws a bar, or says in words how far it has come. The caller holds the lock. Errors are ignored: a missed bar is no loss.
 func (m *Meter) show(b *Bar, now time.Time) {
 	switch {
 	case m.words:

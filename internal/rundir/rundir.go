@@ -1,5 +1,5 @@
 // Package rundir is the directory of a run: where it is made, what its files are called, and which process holds it. It refuses to
-// know what is in them.
+// know their contents.
 package rundir
 
 import (
@@ -17,7 +17,7 @@ import (
 // Root is where run directories are made, below the working directory.
 const Root = "runs"
 
-// SettingsFile is kept beside the run directories: what served jobs of each kind best (docs/tuner.md).
+// SettingsFile is kept next to the run directories: the best settings for jobs of each kind (docs/tuner.md).
 const SettingsFile = "settings.json"
 
 // Files of a run directory.
@@ -28,7 +28,7 @@ const (
 	SplitsDir   = "splits"
 	LogsDir     = "logs"
 	ModelFile   = "model.safetensors"
-	// CheckpointsDir holds what is saved while training continues, unless the job names another place.
+	// CheckpointsDir holds the checkpoints, unless the job names another place.
 	CheckpointsDir = "checkpoints"
 	// CheckpointFile holds all tables at a clock, to resume from; each replaces the one before.
 	CheckpointFile = "checkpoint.safetensors"
@@ -110,7 +110,7 @@ func Hold(dir string) error {
 	return err
 }
 
-// Alone waits until no other process changes the files beside the runs below a root, and keeps others out until release is called.
+// Alone waits until no other process changes the files next to the runs below a root, and keeps others out until release is called.
 func Alone(root string) (release func(), err error) {
 	dir, err := os.Open(root)
 	if err == nil {

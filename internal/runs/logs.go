@@ -31,7 +31,7 @@ func OpenLogs(dir string, names []string) *Logs {
 	return &Logs{dir: filepath.Join(dir, rundir.LogsDir), names: names, read: map[string]int64{}}
 }
 
-// Follow prints what is there and, while going says so, what comes.
+// Follow prints the log and, while going reports true, what is added to it.
 func (l *Logs) Follow(ctx context.Context, going func() bool, out io.Writer) error {
 	for {
 		more := going() // asked before reading: what was logged last is read below
@@ -108,10 +108,10 @@ func (l *Logs) printFile(out io.Writer, name, path string) error {
 	return nil
 }
 
-// longestLine is what is held of a log; longer lines are printed as several.
+// longestLine bounds the part of a log in memory; longer lines are printed as several.
 const longestLine = 64 << 10
 
-// NoLog says that a name that was asked for has no log.
+// NoLog reports that there is no log of a name.
 type NoLog struct {
 	text string
 	why  error // may be nil

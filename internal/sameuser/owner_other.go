@@ -10,7 +10,7 @@ import (
 // Supported reports whether this system knows the owner of a connection.
 const Supported = false
 
-// Never used: nothing is asked where it is not supported.
+// Never used: unsupported systems do not call it.
 func closed(net.Conn) bool { return true }
 
 var errNoSocket = errUnsupported

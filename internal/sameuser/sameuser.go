@@ -1,7 +1,7 @@
 // Package sameuser keeps the other users of a host away from plaintext ports on the loopback interface: it asks the
 // operating system whose the other end of a connection is, so that clients need no secret.
 //
-// It knows nothing about what is spoken on a connection.
+// It knows nothing about a connection's protocol.
 package sameuser
 
 import (

@@ -13,7 +13,7 @@ import (
 type Rules struct {
 	// Loss stops at the first figure at or below it. Nil: no such rule.
 	Loss *float64
-	// MinImprovement and Patience stop when the figure has not become smaller by this share for more than so many
+	// MinImprovement and Patience stop when the figure has not become smaller by this share for more than that many
 	// clocks. 0: no such rule.
 	MinImprovement float64
 	Patience       int64

@@ -1,5 +1,5 @@
 // Package table prints a list of things in the forms that all commands have: as a table for people, with more columns when
-// asked for, as CSV, and as JSON. It knows nothing about what is listed.
+// requested, as CSV, and as JSON. It knows nothing about the rows' meaning.
 package table
 
 import (

@@ -35,7 +35,7 @@ func Unsafe(text string) bool { return Clean(text) != text }
 
 func clean(text string, keep func(rune) bool) string {
 	var b strings.Builder
-	from := 0 // what is before it is in b
+	from := 0 // everything before it is in b
 	for i := 0; i < len(text); {
 		r, n := utf8.DecodeRuneInString(text[i:])
 		broken := r == utf8.RuneError && n == 1
@@ -100,7 +100,7 @@ func (w *Writer) pass(text string) error {
 	return err
 }
 
-// Flush writes what is held, which is no whole character, and returns the first error of all writing.
+// Flush writes the held bytes, which are no whole character, and returns the first error of all writing.
 func (w *Writer) Flush() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,6 +1,6 @@
-// Package trust decides who belongs to a run: a certificate authority of its own, one-time tokens by which machines join,
-// certificates that live briefly and are renewed, and the TLS settings that follow. It knows nothing about what is said over
-// the connections, who launched a machine, and why.
+// Package trust decides which machines and people belong to a run: a certificate authority of its own, one-time tokens by which machines join,
+// certificates that live briefly and are renewed, and the TLS settings that follow. It knows nothing about the protocols on
+// the connections, or about launches.
 //
 // Everything about a run's trust is in its directory (AuthorityFile, JoinedFile), readable for its owner alone, so that a
 // controller that is started again continues where the one before it was. docs/security.md says what this keeps out, and
@@ -46,7 +46,7 @@ const (
 	authorityLife = 5 * 365 * 24 * time.Hour
 	// skew is by how much clocks of hosts may differ: two hosts whose clocks are an hour off in opposite directions, as by daylight
 	// saving time, and some minutes. What it costs: a stolen certificate or token is good for that much longer. Neither opens
-	// anything beyond its run, and who has a certificate's key can have it renewed for as long as the run lasts anyway.
+	// anything beyond its run, and the holder of a certificate's key can renew it for as long as the run lasts anyway.
 	skew = 2*time.Hour + 10*time.Minute
 	// LeastLife is how long a certificate is good for at least, whatever the clocks.
 	LeastLife = time.Hour

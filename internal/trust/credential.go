@@ -24,7 +24,7 @@ type Credential struct {
 
 	mu   sync.Mutex
 	leaf *x509.Certificate // nil: none yet
-	got  time.Time         // when, by now: the clock of who has signed it may be another
+	got  time.Time         // when, by now: the signer's clock may differ
 }
 
 // Credential returns a credential for the authority's own process in a role. It renews itself.
@@ -56,7 +56,7 @@ func (c *Credential) present() (*tls.Certificate, error) {
 	if c.leaf == nil {
 		return nil, errors.New("this process has no certificate yet")
 	}
-	// The authority's goes along: who joins compares it with what its user data says.
+	// The authority's goes along: a joining machine compares it with its user data.
 	return &tls.Certificate{Certificate: [][]byte{c.leaf.Raw, c.authority.Raw}, PrivateKey: c.key, Leaf: c.leaf}, nil
 }
 
@@ -82,7 +82,7 @@ func (c *Credential) current() (leaf *x509.Certificate, renewAt, ends time.Time)
 	return c.leaf, c.renewAt(), c.ends()
 }
 
-// Config is for both ends of a connection. Who connects must be of one of the roles in from; who is connected to must be of
+// Config is for both ends of a connection. The client must have one of the roles in from; the server must have
 // the role to.
 func (c *Credential) Config(to Role, from ...Role) *tls.Config {
 	return &tls.Config{

@@ -26,7 +26,7 @@ const (
 const (
 	// atOnce bounds the connections that have not shown who they are; more are closed unheard.
 	atOnce = 256
-	// patience is how long one of them may take for everything.
+	// patience bounds the time of such a connection.
 	patience = 10 * time.Second
 	// longestJoin bounds what a machine that joins may say, in bytes: a token, a name and a request of some hundred.
 	longestJoin = 8 << 10
@@ -121,7 +121,7 @@ func (g *Gate) accept() {
 	}
 }
 
-// meet finds out who has connected.
+// meet identifies a client.
 func (g *Gate) meet(raw net.Conn) {
 	_ = raw.SetDeadline(time.Now().Add(patience))
 	conn := tls.Server(raw, g.config())

@@ -160,7 +160,7 @@ func (j Joining) openKey() (*ecdsa.PrivateKey, error) {
 // still while the host sleeps.)
 const again = 15 * time.Second
 
-// Keep renews a certificate whenever half its life is over, until ctx is done.
+// Keep renews a certificate whenever half its life has passed, until ctx is done.
 func (j Joining) Keep(ctx context.Context, c *Credential, log *slog.Logger) {
 	tick := time.NewTicker(again)
 	defer tick.Stop()

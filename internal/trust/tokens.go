@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// JoinedFile lists who has joined by which token, so that a token counts once however often the controller is started.
+// JoinedFile lists which machine joined by which token, so that a token counts once however often the controller is started.
 const JoinedFile = "joined.jsonl"
 
 // TokenLife is how long after its making a token may be shown first: a machine that has not come up by then is given up.
@@ -33,15 +33,15 @@ var (
 
 // Tokens issues one-time tokens and takes them in. The machines of one launch have the same user data, so a token counts
 // once for each of them. It belongs to the keys that come with it first: with the same key it may come again, since an answer
-// can be lost and an agent be started again. One who has copied the token lacks the key.
+// can be lost and an agent be started again. A copy of the token is useless without the key.
 type Tokens struct {
 	secret []byte
 	now    func() time.Time
 
 	mu        sync.Mutex
 	file      *os.File
-	uses      map[string]int    // of a token, by its hash
-	byMachine map[string]joined // who has joined
+	uses      map[string]int // of a token, by its hash
+	byMachine map[string]joined
 }
 
 // joined is a line of JoinedFile.
@@ -97,7 +97,7 @@ func (t *Tokens) recall() error {
 func (t *Tokens) Close() error { return t.file.Close() }
 
 // Issue makes the token for the machines of a launch that was decided at a time. It is the same each time that it is made, by
-// whichever controller of the run: a launch that is asked for again must be asked for with the same user data. What makes it
+// whichever controller of the run: the retry of a launch must have the same user data. What makes it
 // hard to guess is the run's secret.
 func (t *Tokens) Issue(launch string, decided time.Time, machines int) string {
 	body := strings.Join([]string{t.hash("launch " + launch)[:32], strconv.FormatInt(decided.Add(TokenLife).Unix(), 36), strconv.Itoa(machines)}, ".")

@@ -1,6 +1,6 @@
 // Package gceprice reads the price list of Google Compute Engine: the answer of the Cloud Billing Catalog API to
 // services/6F81-5844-456A/skus, in one or several pages. Compute Engine sells cores and memory, each with a price per
-// region; the price of a machine type is what its shape comes to.
+// region; the price of a machine type follows from its shape.
 //
 // It knows nothing about where the list comes from. It knows the shapes of the predefined types of the older families below, and gives
 // prices of all of them to callers that know a shape (List.Offer), its GPUs included; it leaves out what it does not know (custom types,
@@ -158,7 +158,7 @@ func Read(r io.Reader) (*List, error) {
 	return list, nil
 }
 
-// add takes up the prices of a SKU.
+// add records the prices of a SKU.
 func (l *List) add(s *sku, rates map[part]rate) error {
 	l.SKUs++
 	name, memory, known := partOf(s)
@@ -333,7 +333,7 @@ func IsList(r io.Reader) (whole io.Reader, is bool) {
 	}
 	defer plain.Close()
 	head := make([]byte, 256)
-	n, _ := io.ReadFull(plain, head) // what is cut off may end early
+	n, _ := io.ReadFull(plain, head) // a truncated file may end early
 	return buffered, bytes.HasPrefix(bytes.TrimLeft(head[:n], " \t\r\n{"), []byte(`"skus"`))
 }
 

@@ -108,7 +108,7 @@ var accelerators = map[string]market.GPU{
 	"nvidia-h200-141gb": {Name: "H200", MemoryMiB: 144384}, "nvidia-b200": {Name: "B200", MemoryMiB: 183359},
 }
 
-// Accelerators returns so many GPUs that Compute Engine has a word for. Of a word that is not known there are none.
+// Accelerators returns count GPUs by Compute Engine's name; none for an unknown name.
 func Accelerators(word string, count int) market.GPU {
 	g, known := accelerators[word]
 	if !known || count < 1 {

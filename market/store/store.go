@@ -61,7 +61,7 @@ type Entry struct {
 type Import struct {
 	Pools  int
 	Points int // given
-	New    int // of them not held before
+	New    int // not held before
 	// Conflicts are points that gave another price for a pool and an instant than the store held; the given one holds.
 	Conflicts int
 }

@@ -83,7 +83,7 @@ func (a *aggregator) clone() aggregator {
 // slows it down, so that nothing is overloaded when that changes.
 func turns(cycle, d time.Duration) int64 { return int64(cycle / d) }
 
-// usage is what the loads of an aggregator come to.
+// usage returns the sum of an aggregator's loads.
 type usage struct {
 	work   time.Duration // W_n, in a cycle
 	beyond time.Duration // work of the parts of iterations that a cycle has beyond whole ones
@@ -196,7 +196,7 @@ func (a *aggregator) take(of *job, t Task) {
 	a.loads[i].add(t, 1)
 }
 
-// drop removes a task, and shortens the cycle if what is left fits.
+// drop removes a task, and shortens the cycle if the rest fits.
 func (p *Pool) drop(a *aggregator, of *job, t Task) {
 	i := slices.IndexFunc(a.loads, func(l load) bool { return l.of == of })
 	if a.loads[i].add(t, -1); a.loads[i].tasks == 0 {

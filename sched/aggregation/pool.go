@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Pool is a set of aggregators and the jobs that they serve. Its methods return what is to be done; the pool counts it as done already.
+// Pool is a set of aggregators and the jobs that they serve. Its methods return moves to make; the pool counts them as made.
 //
 // Invariants, except for what Put takes in as it is:
 //   - Each task is on one aggregator, and an aggregator's loads are the sums of its tasks by job.

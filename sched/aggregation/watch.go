@@ -15,7 +15,7 @@ type Pace struct {
 	took       time.Duration
 }
 
-// Took takes in so many iterations of a length. Once a hundred are known it gives the share of its speed that the job loses beside one of
+// Took records a number of iterations of a length. Once a hundred are known it returns the share of its speed that the job loses compared with one of
 // iterations of length d, and begins anew.
 func (p *Pace) Took(n int, each, d time.Duration) (lost float64, judged bool) {
 	p.iterations, p.took = p.iterations+n, p.took+time.Duration(n)*each

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Rung is a step at which all trials are compared; the Keep best of them go on.
+// Rung is a step at which all trials are compared; the Keep best continue.
 type Rung struct {
 	At   int64
 	Keep int
@@ -16,7 +16,7 @@ type Rung struct {
 // Trial is how far a trial has come.
 type Trial struct {
 	Settings map[string]string // nil = unknown
-	Losses   []float64         // at each rung that it has come to; lower is better, and one that is no number is the worst
+	Losses   []float64         // at each rung reached; lower is better, and one that is no number is the worst
 	Ended    bool              // no more losses will come: it has ended well, before the rungs to come, or failed, or was stopped
 	Failed   bool
 	Stopped  bool    // before its end, by somebody
@@ -26,7 +26,7 @@ type Trial struct {
 // Verdict is what becomes of a trial.
 type Verdict struct {
 	Decision Decision
-	Rung     int // the last one that it has come to
+	Rung     int // the last one reached
 	Why      string
 }
 
@@ -36,7 +36,7 @@ type Decision int
 // Decisions.
 const (
 	Goes  Decision = iota // on, to the next rung or its end
-	Waits                 // at its rung, until it is certain whether it goes on
+	Waits                 // at its rung, until it is certain whether it continues
 	Out                   // it does not go on
 )
 
@@ -105,7 +105,7 @@ func less(a, b bool) int {
 	return 1
 }
 
-// Share is the part of all trials' steps that is done when trials of so many steps are kept at rungs.
+// Share is the part of all trials' steps that is done when trials of that many steps are kept at rungs.
 func Share(rungs []Rung, trials int, steps int64) float64 {
 	if steps <= 0 || trials == 0 {
 		return 1

@@ -1,4 +1,4 @@
-// Package alert notifies people who are not watching: it follows a run's journal for what a person would want to be woken for
+// Package alert notifies people who are not watching: it follows a run's journal for events that a person would want to be woken for
 // (budget, an eviction storm, no progress, the end), and posts it to a webhook.
 //
 // Watching (Watch) is a plain value: its time is an argument. Notifying (Notifier) never waits: an alert that cannot be delivered is logged and
@@ -28,7 +28,7 @@ const (
 	Stopped       Kind = "stopped" // in order, before it was done
 )
 
-// Alert is what is posted, as JSON.
+// Alert is the JSON that is posted.
 type Alert struct {
 	Kind       Kind      `json:"kind"`
 	Run        string    `json:"run"`
@@ -51,7 +51,7 @@ func (a Alert) sentence() string {
 	return text
 }
 
-// When a run is stuck: no clock for so many times the usual length of one, and so long by the wall clock; and before the first
+// When a run is stuck: no clock for a multiple of its usual length, and for some time by the wall clock; and before the first
 // clocks, where nothing is usual yet.
 const (
 	stuckTimes = 20
@@ -60,7 +60,7 @@ const (
 	usualOf    = 31 // clocks
 )
 
-// A storm: so many machines, and at least so large a part of those held, within a window of market time.
+// A storm: a number of machines, and at least a share of those held, within a window of market time.
 const (
 	stormMachines = 3
 	stormPart     = 0.5

@@ -169,7 +169,7 @@ func (c *Console) flush() {
 	}
 }
 
-// Close shows what is left and gives the terminal back. After a live view it leaves the last events and
+// Close shows the remaining events and restores the terminal. After a live view it leaves the last events and
 // figures on the screen. It reports the first error of writing.
 func (c *Console) Close() error {
 	c.mu.Lock()

@@ -24,7 +24,7 @@ var (
 	accent = lipgloss.NewStyle().Foreground(lipgloss.Cyan)
 )
 
-// picture draws where a run stands.
+// picture draws a run's state.
 type picture struct {
 	*status.Status
 	watching bool // another's run

@@ -11,7 +11,7 @@ import (
 	"github.com/tierml/tierml/watch/status"
 )
 
-// onceWidth and onceHeight are the screen that is drawn for what is no terminal.
+// onceWidth and onceHeight are the size of the screen drawn where there is no terminal.
 const (
 	onceWidth  = 100
 	onceHeight = 30

@@ -10,7 +10,7 @@ import (
 	pb "github.com/tierml/tierml/elasticity/scaling/scalingpb"
 )
 
-// Acts are what the pages of running runs offer to clients with the token, beside more and fewer machines. What is nil is not offered.
+// Acts are the buttons that pages of running runs offer to clients with the token, in addition to more and fewer machines. A nil one is not offered.
 type Acts struct {
 	// Stop has the run in a directory end in order, and does not wait for the end.
 	Stop func(ctx context.Context, dir string) error
@@ -65,7 +65,7 @@ func (b *Board) act(w http.ResponseWriter, request *http.Request) {
 	}{newFrame(false), title, text, r.name(), r.link()})
 }
 
-// scale asks a run for so many more workers, or fewer, and returns in words what it wants then.
+// scale adds or removes workers of a run, and returns the new number in words.
 func (b *Board) scale(ctx context.Context, dir, workers string) (string, error) {
 	n, err := strconv.ParseInt(workers, 10, 32)
 	if err != nil || n == 0 {

@@ -47,7 +47,7 @@ type Board struct {
 	places  chan struct{} // of runs that are being read for the first time
 
 	wholeMu sync.Mutex
-	whole   []*run // that have ended and are in memory as a whole, the one that was asked for last at the end
+	whole   []*run // that have ended and are in memory as a whole, the last used at the end
 
 	mu   sync.Mutex
 	runs map[string]*run // by the name of the directory
@@ -72,14 +72,14 @@ func New(root string, now func() time.Time, log *slog.Logger) *Board {
 	return &Board{root: root, log: log, now: now, places: make(chan struct{}, atOnce), runs: map[string]*run{}}
 }
 
-// run is one that is followed. It is read anew when it goes on after its end.
+// run is one that is followed. It is read anew when it continues after its end.
 type run struct {
 	dir   string
 	shown kept
 
 	mu     sync.Mutex
 	lines  int            // read
-	status *status.Status // nil when it has ended and was not asked for lately: brief has what lists need
+	status *status.Status // nil when it has ended and was not used lately: brief has what lists need
 	brief  *Summary
 	start  journal.StartDetails // kept with it
 	counts *counts
@@ -111,7 +111,7 @@ func (b *Board) Run(ctx context.Context) {
 	}
 }
 
-// lookAround begins to follow what is not followed and goes on, or was never read, and forgets what is gone.
+// lookAround begins to follow running or unread runs, and forgets removed ones.
 func (b *Board) lookAround(ctx context.Context, following *sync.WaitGroup) {
 	dirs, err := runs.List(b.root)
 	if err != nil {
@@ -193,7 +193,7 @@ func (b *Board) read(ctx context.Context, r *run) {
 // journals are read again on request.
 const wholeAtOnce = 16
 
-// remember keeps a run that has ended as the one that was asked for last, and lets another one go.
+// remember keeps an ended run as the last used, and drops another one.
 func (b *Board) remember(r *run) {
 	b.wholeMu.Lock()
 	defer b.wholeMu.Unlock()

@@ -22,7 +22,7 @@ type eventsView struct {
 	Kinds     []string
 	Shown     []cost.Event // the newest first
 	Of, All   int          // that match; in all
-	From, To  int          // of them, counted from the newest
+	From, To  int          // counted from the newest
 	pager
 }
 

@@ -79,7 +79,7 @@ func (b *Board) Summaries() []Summary {
 	for _, r := range b.all() {
 		rows = append(rows, r.summary(b.now()))
 	}
-	views, _ := b.views(nil) // the page of hosts has what is wrong
+	views, _ := b.views(nil) // the page of hosts reports the error
 	Place(rows, views...)
 	return rows
 }

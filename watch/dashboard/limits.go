@@ -31,7 +31,7 @@ func promiseOf(job json.RawMessage) (p promise) {
 	return p
 }
 
-// limits says what a run may spend, where it stands and what is done above that; empty without limits.
+// limits describes a run's spending limits, its spending and the response above them; empty without limits.
 func (p promise) limits(spent, perHour market.USD, paused bool) string {
 	var said []string
 	if budget, err := market.ParseUSD(p.Budget); err == nil && budget > 0 {

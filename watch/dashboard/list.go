@@ -71,7 +71,7 @@ func show(w http.ResponseWriter, r *http.Request, name string, v any) {
 	pack("text/html; charset=utf-8", b.Bytes()).send(w, r)
 }
 
-// trouble says what is wrong, on a page with a way back.
+// trouble shows an error, on a page with a way back.
 func trouble(w http.ResponseWriter, status int, title, what string) {
 	var b bytes.Buffer
 	if err := pages().ExecuteTemplate(&b, "trouble.html", struct {
@@ -96,7 +96,7 @@ type Manager struct {
 	Spent, Rate         market.USD        // of all jobs: so far, and per hour now
 	Budget, PerHour     market.USD        // the limits; 0 = none
 	Held                string            // why nothing that waits is started
-	Jobs                []Row             // all of them, those without a journal too, in order
+	Jobs                []Row             // all, including those without a journal, in order
 	Granted             map[string]string // why running jobs have the slots that they have, by a scheduler
 	Sweeps              []Sweep           // the newest first
 	Grants              *Grants           // nil = no scheduler
@@ -229,7 +229,7 @@ func value(v *float64) float64 {
 }
 
 func dollars(text string) market.USD {
-	v, _ := market.ParseUSD(text) // what is unknown is 0
+	v, _ := market.ParseUSD(text) // unknown = 0
 	return v
 }
 

@@ -151,7 +151,7 @@ func (b *Board) Collect(out chan<- prometheus.Metric) {
 	if b.manager != nil {
 		collectKeeper(out, b.manager(nil))
 	}
-	views, _ := b.views(nil) // the page of hosts has what is wrong
+	views, _ := b.views(nil) // the page of hosts reports the error
 	for _, v := range views {
 		collectHosts(gauges{out, v.Run}, v)
 	}
@@ -229,7 +229,7 @@ func (g gauges) progress(s Summary, rules string) {
 	}
 }
 
-// promised is what the job says of its run; what is not there is not exposed.
+// promised exposes the job's own limits; absent ones are left out.
 func (g gauges) promised(job json.RawMessage) {
 	says := promiseOf(job)
 	g.dollars(budgetGauge, says.Budget)

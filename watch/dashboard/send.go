@@ -75,7 +75,7 @@ func (c *content) send(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body) // the client may be gone
 }
 
-// An answer serves all who ask for so long, and for so many times what it took to make: any number of open pages takes of a
+// An answer is reused for a fixed time, and for a multiple of the time that it took to make: any number of open pages takes of a
 // processor what one takes, and a fifth at most.
 const (
 	fresh      = time.Second
@@ -91,7 +91,7 @@ type kept struct {
 	is    *content
 }
 
-// forget drops what is kept, unless it is in use; it is dropped later then.
+// forget drops the answer, unless it is in use; it is dropped later then.
 func (k *kept) forget() {
 	if k.mu.TryLock() {
 		k.is = nil

@@ -41,7 +41,7 @@ type Summary struct {
 	PerHour string   `json:"usd_per_hour,omitempty"`
 	Spent   string   `json:"spent,omitempty"`
 	Saved   string   `json:"saved,omitempty"`
-	// What the run is expected to have cost at its end, and market seconds until then, while it goes on.
+	// The expected cost at the run's end, and market seconds until then, while it runs.
 	Expected string    `json:"expected_usd,omitempty"`
 	TimeLeft float64   `json:"seconds_left,omitempty"`
 	Curve    string    `json:"-"` // of the test losses, as points of a picture of 80 by 20
@@ -71,7 +71,7 @@ func curve(losses []float64) string {
 	return points.String()
 }
 
-// Left is an estimate in clocks. Of Tries estimates that were made from a part of the losses, so many Held.
+// Left is an estimate in clocks. Of Tries estimates made from a part of the losses, Held held.
 type Left struct {
 	Low    float64 `json:"low"`
 	Likely float64 `json:"likely"`
@@ -92,7 +92,7 @@ func Read(ctx context.Context, dir string) (Summary, error) {
 // errRead ends the reading of a journal that may grow.
 var errRead = errors.New("read")
 
-// readOnce reads what is there now.
+// readOnce reads the run's present state.
 func readOnce(ctx context.Context, dir string) (*run, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -100,7 +100,7 @@ func readOnce(ctx context.Context, dir string) (*run, error) {
 	err := runs.Follow(ctx, dir, r.take, func() { stop(errRead) })
 	if err != nil && !errors.Is(context.Cause(ctx), errRead) {
 		if r.lines > 0 {
-			return r, err // what is there of a damaged journal
+			return r, err // the intact part of a damaged journal
 		}
 		return nil, err
 	}
@@ -139,7 +139,7 @@ func (r *run) summary(now time.Time) Summary {
 		out.Left = &Left{math.Round(e.Low), math.Round(e.Likely), math.Round(e.High), e.Held, e.Tries}
 	}
 	out.Paused = r.going && s.Outcome == "" && s.Why != ""
-	if r.err != nil { // what is there of it is shown all the same
+	if r.err != nil { // the intact part is shown all the same
 		out.Why = r.err.Error()
 	}
 	if s.Outcome != "" {
@@ -163,7 +163,7 @@ func (r *run) state() string {
 // its host slept. A night at 720 times the speed would be a year of machine hours, each of them billed at every look.
 const quiet = time.Hour
 
-// asOf is the market time that figures about the run are of: now while it goes on, else its last line's.
+// asOf is the market time of the run's figures: now while it runs, else its last line's.
 func (r *run) asOf(now time.Time) time.Time {
 	m, last := r.status.Mapping, r.status.Now
 	t := m.At(now)

@@ -42,7 +42,7 @@ type Trial struct {
 	Params map[string]any `json:"params"`
 	State  string         `json:"state"` // the job's
 	Why    string         `json:"why,omitempty"`
-	// Losses are at the clocks of feedback that it has come to; null is a loss that was no number.
+	// Losses are at the feedback clocks reached; null is a loss that was no number.
 	Losses  []*float64 `json:"losses"`
 	Test    *float64   `json:"test_loss,omitempty"` // the last
 	Clock   int64      `json:"clock"`

@@ -232,7 +232,7 @@ func New(run string, s *status.Status, book *hosts.Book, at time.Time, granted m
 type holder struct {
 	Tenant
 	perHour price
-	asked   *hosts.Slot // one that waits, the last that was asked for
+	asked   *hosts.Slot // one that waits, the last requested
 }
 
 // why gives the reason for what a job has, a scheduler's if there is one, and what is missing.

@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Outlook is what a running run is expected to come to, at the pace of the later half of its clocks and at the present price of its
+// Outlook is the forecast for a running run, at the pace of the later half of its clocks and at the present price of its
 // machines. What interrupted that half counts; what may come does not.
 type Outlook struct {
 	Left  time.Duration // market time until all clocks are done
@@ -68,7 +68,7 @@ func (s *Status) Outlook(now time.Time) (o Outlook, ok bool) {
 	return o, true
 }
 
-// Cost is what the run will have cost, in words, beside what was planned.
+// Cost returns the run's expected cost in words, against the plan.
 func (o Outlook) Cost() string {
 	text := "about " + o.Total.Cents() + " at the end"
 	if p := o.PlannedUSD; p.High > 0 {

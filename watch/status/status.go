@@ -18,7 +18,7 @@ import (
 	"github.com/tierml/tierml/tuner"
 )
 
-// keepEvents and keepLosses bound what is remembered for the screen.
+// keepEvents and keepLosses bound the history for the screen.
 const (
 	keepEvents = 50
 	keepLosses = 400
@@ -394,7 +394,7 @@ func (s *Status) LeftText() string {
 	return text
 }
 
-// Money is what is due and what was saved at a market time; false when the journal does not have it.
+// Money returns the sum due and the saving at a market time; false when the journal does not have it.
 func (s *Status) Money(now time.Time) (spent, saved market.USD, ok bool) {
 	if s.broken != nil {
 		return 0, 0, false

@@ -148,7 +148,7 @@ func getInstance(c *call) (any, error) {
 	return c.instance(i), nil
 }
 
-// fingerprint is another for other labels, so that who changes them has seen those that he changes.
+// fingerprint changes with the labels, so that a caller must have seen the labels that it replaces.
 func fingerprint(labels map[string]string) string {
 	h := fnv.New64a()
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
@@ -180,7 +180,7 @@ func setLabels(c *call) (any, error) {
 	return c.view(c.begin("setLabels", c.URL.Query().Get("requestId"), i.ID, c.now, nil)), nil
 }
 
-// deleteInstance ends a machine, or does away with what is left of one.
+// deleteInstance ends a machine, or removes the remains of one.
 func deleteInstance(c *call) (any, error) {
 	request := c.URL.Query().Get("requestId")
 	if before := c.requests[request]; before != nil && request != "" {

@@ -14,7 +14,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// operation is something long-running that was asked for.
+// operation is a long-running request.
 type operation struct {
 	name, kind, zone, request string
 	group                     string // of a bulkInsert and of its inserts
@@ -74,7 +74,7 @@ type errorView struct {
 	Message string `json:"message"`
 }
 
-// user is who everything is asked for by.
+// user is the caller of every request.
 const user = "somebody@example.com"
 
 func (c *call) view(o *operation) operationView {

@@ -1,4 +1,4 @@
-// Package gcemeta is the metadata server of one machine of Compute Engine: values below /computeMetadata/v1/ for those who
+// Package gcemeta is the metadata server of one machine of Compute Engine: values below /computeMetadata/v1/ for callers that
 // say Metadata-Flavor: Google, with ETags, and calls that wait until a value has changed. It decides
 // nothing: package region does.
 package gcemeta
@@ -127,7 +127,7 @@ func answer(w http.ResponseWriter, text string, isJSON bool) {
 	w.Write([]byte(text)) // a client that is gone needs no answer
 }
 
-// value returns what is at a path: a value, the names in a folder, or with recursive all that is below as JSON.
+// value returns the value at a path, the names in a folder, or with recursive the whole subtree as JSON.
 func (e *Endpoint) value(path string, recursive bool) (text string, found, isJSON bool) {
 	if path == pathToken { // in no folder's listing
 		return fmt.Sprintf(`{"access_token":%q,"expires_in":3599,"token_type":"Bearer"}`, Token), true, true
@@ -157,7 +157,7 @@ func inFolder(path, folder string) (string, bool) {
 	return strings.CutPrefix(path, folder+"/")
 }
 
-// below lists what is in a folder; names of folders end in a slash.
+// below lists a folder; names of folders end in a slash.
 func below(values map[string]string, folder string) []string {
 	var names []string
 	for path := range values {
@@ -172,7 +172,7 @@ func below(values map[string]string, folder string) []string {
 	return slices.Compact(names)
 }
 
-// treeOf nests what is below a folder. Names become camelCase, except those that users have chosen.
+// treeOf nests a folder's contents. Names become camelCase, except those that users have chosen.
 func treeOf(values map[string]string, folder string) map[string]any {
 	tree := map[string]any{}
 	for _, path := range slices.Sorted(maps.Keys(values)) {

@@ -110,7 +110,7 @@ func (e *Endpoint) serveValue(w http.ResponseWriter, path string) {
 	refuse(w, http.StatusNotFound)
 }
 
-// below lists what is in a folder; names of folders end in a slash.
+// below lists a folder; names of folders end in a slash.
 func below(values map[string]value, folder string) []string {
 	var names []string
 	for path := range values {
@@ -167,7 +167,7 @@ func object(v any) value {
 	return value{"application/json", string(b)}
 }
 
-// values are all paths that answer now. What is not there is 404: a path without a notice, for example.
+// values are all paths that answer now. Any other path is 404, such as that of a notice when there is none.
 func (e *Endpoint) values() map[string]value {
 	i, t := e.look()
 	const meta = "/latest/meta-data/"

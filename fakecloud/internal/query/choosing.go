@@ -42,7 +42,7 @@ func getInstanceTypesFromInstanceRequirements(c *call) (answer, error) {
 	}{Types: set[item]{list}, NextToken: next}, nil
 }
 
-// getSpotPlacementScores scores a zone by the share of what is asked for that its pools could give now.
+// getSpotPlacementScores scores a zone by the share of the request that its pools could give now.
 func getSpotPlacementScores(c *call) (answer, error) {
 	names, regions := c.list("InstanceType"), c.list("RegionName")
 	target, byZone := c.number("TargetCapacity", 0), c.boolean("SingleAvailabilityZone")

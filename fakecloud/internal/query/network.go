@@ -204,7 +204,7 @@ func imageShape(_ *call, s region.Resource) image {
 	}
 }
 
-// images are those of the owners that are asked for.
+// images returns those of the requested owners.
 func images(c *call) []image {
 	c.ignore("ExecutableBy", "IncludeDeprecated", "IncludeDisabled")
 	owners := c.list("Owner")

@@ -232,7 +232,7 @@ func (p *params) tagSpecifications(prefix string, kinds ...string) map[string]ma
 	return byKind
 }
 
-// fingerprint stands for all parameters but the token and the names of the call: what idempotency compares.
+// fingerprint covers all parameters but the token and the call's names: idempotency compares it.
 func (p *params) fingerprint() string {
 	hash := sha256.New()
 	names := make([]string, 0, len(p.form))

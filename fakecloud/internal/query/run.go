@@ -22,7 +22,7 @@ var placementWithoutEffect = []string{"Tenancy", "GroupName", "Affinity"}
 // defaultType is EC2's.
 const defaultType = "m1.small"
 
-// spotOptions reads the market that is asked for: InstanceMarketOptions below prefix.
+// spotOptions reads the requested market: InstanceMarketOptions below prefix.
 func (c *call) spotOptions(prefix string) (spot bool, maxPrice market.USD) {
 	options := prefix + "InstanceMarketOptions"
 	kind := c.text(options + ".MarketType")
@@ -122,7 +122,7 @@ func runInstances(c *call) (answer, error) {
 	}{ID: made.ID, Owner: Account, Instances: setOf(made.Instances, c.instance)}, nil
 }
 
-// launchRequest looks up what a launch names: its subnet, which stands for a zone, its groups and its key.
+// launchRequest looks up what a launch names: its subnet, which implies a zone, its groups and its key.
 func (c *call) launchRequest(d region.TemplateData) (region.LaunchRequest, error) {
 	image, err := c.resolveImage(d.Image)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Account holds what belongs to the account beside machines: resources and launch templates.
+// Account holds everything of the account but machines: resources and launch templates.
 type Account struct {
 	names     namer
 	templates []Template
@@ -40,8 +40,8 @@ const (
 	RouteTable      Kind = "route-table"
 )
 
-// Resource is something beside machines that clients look up before they launch. None has any effect on a machine, except
-// that a subnet stands for its zone.
+// Resource is something other than a machine that clients look up before they launch. None has any effect on a machine, except
+// that a subnet implies its zone.
 type Resource struct {
 	Kind    Kind
 	ID      string

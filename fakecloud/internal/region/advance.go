@@ -73,7 +73,7 @@ func (i *Instance) due() (time.Time, bool) {
 	return at, !at.IsZero()
 }
 
-// step carries out what is due of an instance at a time: the end first, for it makes the rest pointless.
+// step carries out an instance's due events: the end first, for it makes the rest pointless.
 func (r *Region) step(at time.Time, i *Instance) {
 	switch {
 	case !i.Deadline.IsZero() && !i.Deadline.After(at):
@@ -90,7 +90,7 @@ func (r *Region) step(at time.Time, i *Instance) {
 	}
 }
 
-// runOver is when the longest run that was asked for ends; zero = none was.
+// runOver is the end of the longest run allowed by the request; zero = no limit.
 func (i *Instance) runOver() time.Time {
 	if i.Terms.MaxRun == 0 {
 		return time.Time{}

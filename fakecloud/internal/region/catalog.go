@@ -51,7 +51,7 @@ type Catalog struct {
 	types  map[string]Type
 }
 
-// newCatalog checks what is sold.
+// newCatalog checks the types on sale.
 func newCatalog(c Config) (*Catalog, error) {
 	if c.Provider == "" {
 		c.Provider = EC2

@@ -25,7 +25,7 @@ type TemplateData struct {
 	Type        string
 	Zone        string
 	Image       string
-	Subnet      string // stands for its zone
+	Subnet      string // implies its zone
 	KeyName     string
 	Groups      []string // ids or names of security groups
 	UserData    []byte

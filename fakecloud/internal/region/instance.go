@@ -58,18 +58,18 @@ type Instance struct {
 
 	crossing  time.Time // when the price rises above the bid; zero when it never does
 	noticeWhy Cause     // what the end will be put down to
-	lifeOver  time.Time // when the notice comes because its life is over; zero when it never does
+	lifeOver  time.Time // when the notice comes because its lifetime ends; zero when it never does
 	visibleAt time.Time
 }
 
 // Shown is what a caller can ask for that is shown without effect.
 type Shown struct{ EBSOptimized, Monitored, Hibernation bool }
 
-// Terms are what a caller of Compute Engine can ask for beside. Lengths are market lengths; 0 = none.
+// Terms are the further terms that a caller of Compute Engine can set. Lengths are market lengths; 0 = none.
 type Terms struct {
 	Labels      map[string]string
 	Preemptible bool          // the older kind of spot machine
-	Delete      bool          // when it is preempted or its time is over; else it is only stopped
+	Delete      bool          // when it is preempted or its time ends; otherwise it is only stopped
 	MaxRun      time.Duration // after which it ends by itself
 	MaxLife     time.Duration // after which the provider takes it back, with its usual notice
 	ExtraNotice time.Duration // by which a notice comes earlier
@@ -98,7 +98,7 @@ func (i *Instance) clone() Instance {
 // Lifecycle is EC2's word in the metadata.
 func (i Instance) Lifecycle() string { return string(i.Pool.Class) }
 
-// TransitionReason says in EC2's form who ended the instance and when: "User initiated (2014-04-05 12:34:56
+// TransitionReason returns in EC2's form who ended the instance and when: "User initiated (2014-04-05 12:34:56
 // GMT)". It is empty while the instance is alive.
 func (i Instance) TransitionReason() string {
 	if i.State.Alive() {
@@ -167,7 +167,7 @@ var (
 		RequestMessage: "Spot Instance terminated because of a failure of its host.",
 		Operation:      "compute.instances.hostError",
 	}
-	// RunOver: the longest run that was asked for is over (Compute Engine only).
+	// RunOver: the longest run that the request allowed has ended (Compute Engine only).
 	RunOver = Cause{By: market.ByUser, Message: "The longest run is over.", Operation: "compute.instances.scheduledVmTerminate"}
 )
 

@@ -10,7 +10,7 @@ import (
 
 // This file holds what the region keeps trying to fill: spot requests that wait for a price or for capacity, and fleets.
 
-// retryEvery is how often (market time) what is short is tried again. A fleet's machine that ends is replaced at once.
+// retryEvery is the interval (market time) between retries of missing capacity. A fleet's machine that ends is replaced at once.
 const retryEvery = 30 * time.Second
 
 // retryBy makes the next try no later than at.
@@ -145,7 +145,7 @@ const (
 	Maintain FleetKind = "maintain" // what ends is replaced
 )
 
-// Fleet is one that was asked for.
+// Fleet is a requested fleet.
 type Fleet struct {
 	FleetRequest
 	ID      string

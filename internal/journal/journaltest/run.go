@@ -372,7 +372,7 @@ func (t *teller) takeOver() journal.Entry {
 		Why: "the controller was restarted; training continued, and no clock is repeated"}
 }
 
-// checkpoint is that of the cut just committed. One of them fails.
+// checkpoint is that of the cut just committed. One fails.
 func (t *teller) checkpoint() journal.Entry {
 	if t.clock == 50 {
 		return journal.Entry{Kind: journal.SaveFailed, Clock: t.clock, Why: "no space left on device"}

@@ -42,7 +42,7 @@ func Important(e journal.Entry) bool {
 		journal.ProgramStart, journal.ProgramSaveFailed, journal.ProgramEnd:
 		return true
 	case journal.Checkpoint:
-		return e.Why != "" // something went wrong beside it
+		return e.Why != "" // it has a further failure
 	default:
 		return false
 	}

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// nobody is a user who owns nothing.
+// nobody is a user that owns nothing.
 const nobody = 65534
 
 // Listen gives a listener that belongs to another user, as do the connections that it accepts; it skips the test where it cannot be had.
@@ -31,7 +31,7 @@ func Listen(t testing.TB, address string) net.Listener {
 	return listener{l}
 }
 
-// Record plays another user who has taken a port of this host. Heard returns everything that was sent there, and ends it.
+// Record plays another user who has taken a port of this host. Heard returns everything sent there, and ends it.
 func Record(t testing.TB) (address string, heard func() string) {
 	t.Helper()
 	l := Listen(t, "127.0.0.1:0")
@@ -44,7 +44,7 @@ func Record(t testing.TB) (address string, heard func() string) {
 			if err != nil {
 				return
 			}
-			_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second)) // of who means to say nothing, and stays
+			_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second)) // for clients that stay and send nothing
 			_, _ = io.Copy(&said, conn)
 			_ = conn.Close()
 		}

@@ -30,7 +30,7 @@ const (
 	avx512
 )
 
-// Instructions names what is used on this processor, for reports of measurements.
+// Instructions names the instructions used on this processor, for reports of measurements.
 func Instructions() string {
 	return [...]string{plain: "plain Go", avx2: "AVX2", avx512: "AVX-512"}[level]
 }
