@@ -38,6 +38,8 @@ type Programs struct {
 	// Trials of a sweep that have begun, the best first.
 	Dropped int     `json:"dropped,omitempty"`
 	Trials  []Trial `json:"trials,omitempty"`
+	// Members are the ranks or tasks that have begun, by number.
+	Members []Member `json:"members,omitempty"`
 }
 
 // attempt is one rank's or task's time on a machine.
@@ -64,6 +66,7 @@ type running struct {
 	took      float64 // wall-clock seconds, by all saves
 	trials    map[string]*trialFacts
 	cancelled map[string]bool
+	members   map[string]*memberFacts
 }
 
 func (l *Ledger) addProgram(e journal.Entry) {
@@ -81,6 +84,7 @@ func (l *Ledger) addProgram(e journal.Entry) {
 	if l.start.Program != nil && l.start.Program.Sweep {
 		p.addTrial(e)
 	}
+	before := len(p.attempts)
 	a := p.newest[e.Program]
 	if a != nil && (a.number != e.Generation || !a.ended.IsZero()) && e.Kind != journal.ProgramStep {
 		a = nil
@@ -114,6 +118,7 @@ func (l *Ledger) addProgram(e journal.Entry) {
 			p.steps[e.Program] = e.Clock
 		}
 	}
+	p.addMember(e, len(p.attempts) > before)
 }
 
 func (p *running) begin(e journal.Entry) *attempt {
@@ -295,6 +300,7 @@ func (l *Ledger) ran(asOf time.Time) *Programs {
 			out.Failed++
 		}
 	}
+	out.Members = p.list(l.machines)
 	out.Fetch, out.Setup, out.Restore = fetches.value(), setups.value(), restores.value()
 	if p.saves > 0 {
 		out.Save = p.took / float64(p.saves)

@@ -197,35 +197,35 @@ func (t *text) waste(r *Report) {
 	t.table("Where time and money went", tab)
 }
 
-// WasteRow is one row of the waste split as people read it.
+// WasteRow is one row of the waste split as people read it. Use is the part's name in JSON; pages colour by it.
 type WasteRow struct {
 	Part
-	Name, Meaning string
+	Use, Name, Meaning string
 }
 
 // Rows lists the split in its reading order.
 func (w Waste) Rows() []WasteRow {
 	if w.Programs {
 		return []WasteRow{
-			{w.Working, "saved work", "programs ran, and what they did counts"},
-			{w.Redone, "redone work", "after the last saved state before a loss or a failure: to be done again"},
-			{w.Startup, "start-up", "from launch until the first program was given"},
-			{w.Setup, "setup", ""},
-			{w.Restore, "restore", "fetching the workdir and the state"},
-			{w.Flush, "flush", "after an eviction notice, with the program ended"},
-			{w.Idle, "idle", "without a program: others were waited for, or it failed"},
-			{w.AfterEnd, "beyond the end", "rest of a paid hour, or a minimum"},
-			{w.Free, "free", "not billed under the rules; part of the rows above"},
+			{w.Working, "working", "saved work", "programs ran, and what they did counts"},
+			{w.Redone, "redone", "redone work", "after the last saved state before a loss or a failure: to be done again"},
+			{w.Startup, "startup", "start-up", "from launch until the first program was given"},
+			{w.Setup, "setup", "setup", ""},
+			{w.Restore, "restore", "restore", "fetching the workdir and the state"},
+			{w.Flush, "flush", "flush", "after an eviction notice, with the program ended"},
+			{w.Idle, "idle", "idle", "without a program: others were waited for, or it failed"},
+			{w.AfterEnd, "after_end", "beyond the end", "rest of a paid hour, or a minimum"},
+			{w.Free, "free", "free", "not billed under the rules; part of the rows above"},
 		}
 	}
 	return []WasteRow{
-		{w.Working, "working", "clocks done for the first time"},
-		{w.Redone, "redone work", "clocks done again after a roll-back"},
-		{w.Startup, "start-up idle", "from launch to join"},
-		{w.Flush, "flush", "from eviction notice to leave"},
-		{w.Idle, "out of training", "failed, or left and not yet ended"},
-		{w.AfterEnd, "beyond the end", "rest of a paid hour, or a minimum"},
-		{w.Free, "free", "not billed under the rules; part of the rows above"},
+		{w.Working, "working", "working", "clocks done for the first time"},
+		{w.Redone, "redone", "redone work", "clocks done again after a roll-back"},
+		{w.Startup, "startup", "start-up idle", "from launch to join"},
+		{w.Flush, "flush", "flush", "from eviction notice to leave"},
+		{w.Idle, "idle", "out of training", "failed, or left and not yet ended"},
+		{w.AfterEnd, "after_end", "beyond the end", "rest of a paid hour, or a minimum"},
+		{w.Free, "free", "free", "not billed under the rules; part of the rows above"},
 	}
 }
 

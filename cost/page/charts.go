@@ -163,6 +163,9 @@ func machineChart(r *cost.Report) chart {
 		title: "Machines in training by tier and pool, stages and evictions", xLabel: "market time (UTC)", yLabel: "machines",
 		xTime: true, zeroY: true,
 	}
+	if r.Programs != nil {
+		c.title = "Machines by pool and evictions"
+	}
 	end := unix(r.Run.AsOf)
 	most := 0
 	for i, s := range r.Series.Machines {
@@ -176,9 +179,11 @@ func machineChart(r *cost.Report) chart {
 	c.lines = stacks(r)
 	c.marks = lossMarks(r)
 	c.rules = slices.DeleteFunc(incidents(r), func(i rule) bool { return i.kind != "rollback" })
-	c.describe = fmt.Sprintf("At most %s took part; the job changed its stage %s; %s and %s.",
-		words.Number(most, "machine"), words.Number(max(0, len(c.bands)-1), "time"),
-		words.Number(r.Totals.Evictions, "eviction"), words.Number(r.Totals.Rollbacks, "roll-back"))
+	c.describe = fmt.Sprintf("At most %s took part; %s", words.Number(most, "machine"), words.Number(r.Totals.Evictions, "eviction"))
+	if r.Programs == nil {
+		c.describe += fmt.Sprintf(" and %s; the job changed its stage %s", words.Number(r.Totals.Rollbacks, "roll-back"), words.Number(max(0, len(c.bands)-1), "time"))
+	}
+	c.describe += "."
 	return c
 }
 

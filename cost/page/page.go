@@ -5,6 +5,7 @@ package page
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"fmt"
 	"html/template"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/cost"
+	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/journal/words"
 	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/market"
@@ -46,6 +48,7 @@ var functions = template.FuncMap{
 	"size":    progress.Size,
 	"sub":     func(a, b int) int { return a - b },
 	"number":  words.Number,
+	"title":   func(word string) string { return strings.ToUpper(word[:1]) + word[1:] },
 	"saving": func(v market.USD) string {
 		if v < 0 {
 			return (-v).Cents() + " more"
@@ -66,6 +69,7 @@ type Live struct {
 	Name    string // of the run's directory
 	State   string
 	Running bool // else it has ended, or was killed
+	Scales  bool // it can have more or fewer workers: only runs with a reliable tier can
 
 	Stage         string // empty before the first
 	Clock, Clocks int64  // of all; Clocks is 0 when the job says no number
@@ -73,21 +77,28 @@ type Live struct {
 	Left          string // clocks to the job's target, in words; empty when that is not estimated
 	PerHour       market.USD
 	// What the run will have cost, and how long it will take, in words; empty while that is not known.
-	CostLater, TimeLeft, TimePlanned string
-	Budget                           string // in words, empty without limits
-	Paused                           string // why nothing is bought now
-	Granted                          string // why the run has the machines that it has, by a scheduler; empty without one
-	Fleet                            []Fleet
-	Events                           string // link to all events, with a filter
-	Logs                             string // link to the logs
-	Files                            []File
-	Acts                             *Acts // nil where the page only shows
+	CostLater, TimeLeft, TimeMarket, TimePlanned string
+	Budget                                       string // in words, empty without limits
+	Paused                                       string // why nothing is bought now
+	Granted                                      string // why the run has the machines that it has, by a scheduler; empty without one
+	Fleet                                        []Fleet
+	Events                                       string // link to all events, with a filter
+	Logs                                         string // link to the logs
+	Files                                        []File
+	Output                                       *Output // of a program; nil when there is none
+	Acts                                         *Acts   // nil where the page only shows
 }
 
-// Acts are what a page offers to do to its run: more or fewer workers always.
+// Output is the end of a rank's or task's output.
+type Output struct {
+	Of, Link string // Link is to its whole log
+	Text     string
+}
+
+// Acts are the changes that a page offers for its run.
 type Acts struct {
-	Link        string // where the forms go
-	Stop, Drill bool
+	Link               string // where the forms go
+	Scale, Stop, Drill bool
 }
 
 // File is one that belongs to the run.
@@ -95,6 +106,15 @@ type File struct {
 	Name, What string
 	Link       string // empty when it is not served here
 	Bytes      int64
+}
+
+// Machines returns how many machines take part, and how many start.
+func (l Live) Machines() (n Fleet) {
+	for _, f := range l.Fleet {
+		n.Joined += f.Joined
+		n.Starting += f.Starting
+	}
+	return n
 }
 
 // InTraining is how many machines of each tier take part, in words.
@@ -142,6 +162,25 @@ func (v view) Bids() bool {
 			slices.ContainsFunc(v.Decisions, func(d cost.Decision) bool {
 				return slices.ContainsFunc(d.Options, func(o cost.Option) bool { return o.Bid > 0 && !strings.HasSuffix(o.Pool, "/on-demand") })
 			}))
+}
+
+// Unit is the run's unit of progress.
+func (v view) Unit() string {
+	switch p := v.Programs; {
+	case p == nil:
+		return "clock"
+	case p.Tasks > 0:
+		return "task"
+	}
+	return "step"
+}
+
+// At names machines at work.
+func (v view) At() string {
+	if v.Programs == nil {
+		return "in training"
+	}
+	return "working"
 }
 
 // limits bound what a page shows of a long run; the JSON report has everything.
@@ -201,6 +240,17 @@ func (v view) ShownMachines() []cost.Instance {
 		out = append(out, i)
 	}
 	return out
+}
+
+// ShownMembers are the ranks or tasks of a program, by number; of too many, those that failed, were lost or run come first.
+func (v view) ShownMembers() []cost.Member {
+	if len(v.Programs.Members) <= v.limits.rows {
+		return v.Programs.Members
+	}
+	order := map[string]int{journal.Failure: -3, journal.Lost: -2, cost.Running: -1}
+	out := slices.Clone(v.Programs.Members)
+	slices.SortStableFunc(out, func(a, b cost.Member) int { return cmp.Compare(order[a.State], order[b.State]) })
+	return out[:v.limits.rows]
 }
 
 // figure is a chart in two sizes, of which the style sheet shows the one that fits.
@@ -305,10 +355,10 @@ func wasteBar(w cost.Waste) []share {
 	}
 	var out []share
 	from := 0.0
-	for i, row := range rows {
+	for _, row := range rows {
 		if total > 0 && row.USD > 0 {
 			percent := 100 * float64(row.USD) / float64(total)
-			out = append(out, share{row.Name, fmt.Sprintf("w%d", i), from, percent})
+			out = append(out, share{row.Name, "use-" + row.Use, from, percent})
 			from += percent
 		}
 	}

@@ -23,6 +23,9 @@ func Real() Mapping {
 	return Mapping{Market: origin, Wall: origin, Speed: 1}
 }
 
+// IsReal reports whether market time is wall-clock time: the market is no recording.
+func (m Mapping) IsReal() bool { return m.Speed == 1 && m.Market.Equal(m.Wall) }
+
 // At returns the market time at a wall-clock time.
 func (m Mapping) At(wall time.Time) time.Time {
 	return m.Market.Add(time.Duration(float64(wall.Sub(m.Wall)) * m.Speed))

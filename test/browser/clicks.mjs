@@ -194,7 +194,7 @@ step("without scripts: the figures are there, the list sorts");
   const load = await open("/runs/ended-1", { javaScriptEnabled: false });
   await load.page.getByText("Cost", {exact: true}).waitFor();
   await load.page.getByRole("link", { name: "All runs" }).click();
-  await load.page.locator("table.list").getByRole("columnheader", { name: "clock" }).getByRole("link").click();
+  await load.page.locator("table.list").getByRole("columnheader", { name: "progress" }).getByRole("link").click();
   await load.page.waitForURL(/sort=-clock/);
   await close(load, "without scripts");
 }

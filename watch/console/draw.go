@@ -42,8 +42,11 @@ func (s picture) draw(now time.Time, width, height, interrupted int) string {
 	lines = append(lines, s.machineLines(height)...)
 	lines = append(lines, "", s.moneyLine(now))
 	if o, ok := s.Outlook(now); ok {
-		left, _ := o.Time()
-		lines = append(lines, fmt.Sprintf(" about %s left, %s", bold.Render(left), o.Cost()))
+		left, market, _ := o.Time()
+		if market != "" {
+			market = " (" + market + ")"
+		}
+		lines = append(lines, fmt.Sprintf(" about %s left%s, %s", bold.Render(left), market, o.Cost()))
 	}
 	lines = append(lines, "")
 	footer := soft.Render("q or Ctrl-C: stop in order")

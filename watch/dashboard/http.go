@@ -124,8 +124,11 @@ func (b *Board) page(w http.ResponseWriter, request *http.Request, trusted bool)
 			return nil, err
 		}
 		live.Files, live.Granted = files(r.dir, trusted), granted
+		if report.Programs != nil {
+			live.Output = r.output(report.Programs.Members)
+		}
 		if trusted && changes && live.Running {
-			live.Acts = &page.Acts{Link: r.link() + "/act", Stop: b.acts.Stop != nil, Drill: b.acts.Drill != nil}
+			live.Acts = &page.Acts{Link: r.link() + "/act", Scale: live.Scales, Stop: b.acts.Stop != nil, Drill: b.acts.Drill != nil}
 		}
 		var text bytes.Buffer
 		if err := page.WriteLive(&text, report, live); err != nil {
@@ -218,12 +221,12 @@ func (r *run) report(now time.Time) (*cost.Report, *page.Live, error) {
 func (r *run) live(now time.Time, spent market.USD) *page.Live {
 	s := r.status
 	l := &page.Live{Name: r.name(), Runs: "/", Refresh: refresh, State: r.state(), Running: r.state() == "running", Stage: s.Stage, Clock: s.Clock,
-		Clocks: s.Start.Clocks, ClockSeconds: s.Seconds, Left: s.LeftText(), PerHour: s.Ledger.Rate(now), Events: r.link() + "/events", Logs: r.link() + "/logs"}
+		Scales: s.Start.Reliable.Count > 0, Clocks: s.Start.Clocks, ClockSeconds: s.Seconds, Left: s.LeftText(), PerHour: s.Ledger.Rate(now), Events: r.link() + "/events", Logs: r.link() + "/logs"}
 	if l.Running {
 		l.Paused = s.Why
 		if o, ok := s.Outlook(now); ok {
 			l.CostLater = o.Cost()
-			l.TimeLeft, l.TimePlanned = o.Time()
+			l.TimeLeft, l.TimeMarket, l.TimePlanned = o.Time()
 		}
 		l.Budget = promiseOf(s.Start.Job).limits(spent, l.PerHour, l.Paused != "")
 	}

@@ -146,7 +146,8 @@ type day struct {
 	Day          string
 	Runs         int
 	Spent, Saved market.USD
-	Bar          float64 // percent of the dearest day shown
+	Replayed     market.USD // spent on replayed markets, which is nobody's money
+	Bar          float64    // percent of the dearest day shown
 }
 
 // daysShown is how many days have a line.
@@ -172,6 +173,10 @@ func (v *listView) overview(all []Row) {
 			byDay[key] = d
 		}
 		d.Runs++
+		if j.Replayed {
+			d.Replayed += dollars(j.Spent)
+			continue
+		}
 		d.Spent, d.Saved = d.Spent+dollars(j.Spent), d.Saved+dollars(j.Saved)
 	}
 	days := slices.Collect(maps.Keys(byDay))
@@ -210,7 +215,7 @@ var sorts = []struct {
 }{
 	{"run", "run", false, func(a, b Row) int { return runs.Compare(a.Run, b.Run) }},
 	{"state", "state", false, func(a, b Row) int { return cmp.Compare(a.State, b.State) }},
-	{"clock", "clock", true, func(a, b Row) int { return cmp.Compare(a.Clock, b.Clock) }},
+	{"clock", "progress", true, func(a, b Row) int { return cmp.Compare(a.Clock, b.Clock) }},
 	{"left", "time left", true, func(a, b Row) int { return cmp.Compare(a.TimeLeft, b.TimeLeft) }},
 	{"spent", "spent", true, func(a, b Row) int { return cmp.Compare(dollars(a.Spent), dollars(b.Spent)) }},
 	{"end", "at the end", true, func(a, b Row) int { return cmp.Compare(dollars(a.Expected), dollars(b.Expected)) }},

@@ -5,11 +5,16 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/tierml/tierml/cost"
+	"github.com/tierml/tierml/cost/page"
+	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/terminal"
 )
@@ -17,11 +22,14 @@ import (
 // logShown is how much of a log's end is on a page, in bytes.
 const logShown = 32 << 10
 
+// controllerLog is the name of the controller's log.
+const controllerLog = "controller"
+
 // logsView is what logs.html sees.
 type logsView struct {
 	frame
 	Run, Link string
-	Names     []string // of all logs, the controller's first
+	Names     []string // of all logs, the controller's first; of programs, last
 	Of        string   // the one shown
 	Text      string   // its end
 	Cut       bool     // it has more before
@@ -40,15 +48,22 @@ func (b *Board) logs(w http.ResponseWriter, request *http.Request) {
 		trouble(w, http.StatusServiceUnavailable, "Not now", fmt.Sprintf("The logs of %s cannot be listed: %v.", r.name(), err))
 		return
 	}
+	controller := false
 	for _, f := range found {
 		name, isLog := strings.CutSuffix(f.Name(), ".log")
 		switch {
 		case !isLog || !f.Type().IsRegular():
-		case name == "controller":
-			v.Names = slices.Insert(v.Names, 0, name)
+		case name == controllerLog:
+			controller = true
 		default:
 			v.Names = append(v.Names, name)
 		}
+	}
+	if at := 0; controller {
+		if r.summary(b.now()).Unit != "" { // people look for their program's output
+			at = len(v.Names)
+		}
+		v.Names = slices.Insert(v.Names, at, controllerLog)
 	}
 	if v.Of == "" && len(v.Names) > 0 {
 		v.Of = v.Names[0]
@@ -65,6 +80,40 @@ func (b *Board) logs(w http.ResponseWriter, request *http.Request) {
 		}
 	}
 	show(w, request, "logs.html", v)
+}
+
+// outputShown is how many of a program's last lines are on its run's page.
+const outputShown = 20
+
+// output returns the last lines of a rank or task: of the first that failed, or else of the first that runs, or else of the first.
+// It is nil where there are none, or none can be read.
+func (r *run) output(members []cost.Member) *page.Output {
+	if len(members) == 0 {
+		return nil
+	}
+	of := 0
+	for _, state := range []string{journal.Failure, cost.Running} {
+		if i := slices.IndexFunc(members, func(m cost.Member) bool { return m.State == state }); i >= 0 {
+			of = i
+			break
+		}
+	}
+	m := members[of]
+	newest := 0
+	entries, _ := os.ReadDir(filepath.Join(r.dir, rundir.LogsDir)) // without a folder there is no output
+	for _, e := range entries {
+		number, isIts := strings.CutPrefix(strings.TrimSuffix(e.Name(), ".log"), m.Name+".")
+		if n, err := strconv.Atoi(number); isIts && err == nil && e.Type().IsRegular() {
+			newest = max(newest, n)
+		}
+	}
+	name := fmt.Sprintf("%s.%d", m.Name, newest)
+	text, _, err := tail(filepath.Join(r.dir, rundir.LogsDir, name+".log"), logShown)
+	if err != nil || text == "" {
+		return nil
+	}
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	return &page.Output{Of: name, Link: r.link() + "/logs?of=" + url.QueryEscape(name), Text: strings.Join(lines[max(0, len(lines)-outputShown):], "\n")}
 }
 
 // tail returns the whole lines in the last bytes of a file, and whether there is more before them.

@@ -41,6 +41,8 @@ type Summary struct {
 	PerHour string   `json:"usd_per_hour,omitempty"`
 	Spent   string   `json:"spent,omitempty"`
 	Saved   string   `json:"saved,omitempty"`
+	// Replayed: the market is a recording, so that its dollars are nobody's.
+	Replayed bool `json:"replayed,omitempty"`
 	// The expected cost at the run's end, and market seconds until then, while it runs.
 	Expected string    `json:"expected_usd,omitempty"`
 	TimeLeft float64   `json:"seconds_left,omitempty"`
@@ -120,6 +122,7 @@ func (r *run) summary(now time.Time) Summary {
 	}
 	out.Group = promiseOf(s.Start.Job).Group
 	out.Started = s.Started
+	out.Replayed = !s.Mapping.IsReal()
 	out.Curve = curve(s.Tests)
 	if s.Start.Program != nil {
 		out.Unit = s.Unit()

@@ -13,7 +13,8 @@ import (
 // Outlook is the forecast for a running run, at the pace of the later half of its clocks and at the present price of its
 // machines. What interrupted that half counts; what may come does not.
 type Outlook struct {
-	Left  time.Duration // market time until all clocks are done
+	Left  time.Duration // market time until all clocks, steps or tasks are done
+	Speed float64       // of the market: market time per wall-clock time
 	Total market.USD    // what the whole run will have cost
 	// Planned are the plan's ranges: US dollars, and seconds of market time; zero where the plan had none.
 	PlannedUSD, PlannedSeconds journal.Estimate
@@ -63,7 +64,7 @@ func (s *Status) Outlook(now time.Time) (o Outlook, ok bool) {
 		return o, false
 	}
 	clocks := float64(max(s.Start.Clocks-s.Clock, 0))
-	o = Outlook{Left: time.Duration(clocks * float64(pace)), PlannedUSD: s.planned.Cost, PlannedSeconds: s.planned.Runtime}
+	o = Outlook{Left: time.Duration(clocks * float64(pace)), Speed: s.Mapping.Speed, PlannedUSD: s.planned.Cost, PlannedSeconds: s.planned.Runtime}
 	o.Total = spent + market.USD(float64(s.Ledger.Rate(now))*o.Left.Hours())
 	return o, true
 }
@@ -77,14 +78,18 @@ func (o Outlook) Cost() string {
 	return text
 }
 
-// Time is how long the run will go on, in words, and what was planned for all of it; empty where there was no plan.
-func (o Outlook) Time() (left, planned string) {
-	left = "0 s" // all clocks are done, and machines are being released
+// Time returns the time left in words: by the wall clock, and that of the market where it runs faster. It also returns the plan for the
+// whole run; empty where there was none.
+func (o Outlook) Time() (left, market, planned string) {
+	left = "0 s" // all is done, and machines are being released
 	if o.Left > 0 {
-		left = words.Duration(o.Left.Seconds())
+		left = words.Duration(o.Left.Seconds() / max(o.Speed, 1))
+	}
+	if o.Left > 0 && o.Speed > 1 {
+		market = words.Duration(o.Left.Seconds()) + " of the market"
 	}
 	if p := o.PlannedSeconds; p.High > 0 {
 		planned = fmt.Sprintf("plan: %s to %s in all", words.Duration(p.Low), words.Duration(p.High))
 	}
-	return left, planned
+	return left, market, planned
 }

@@ -72,7 +72,14 @@ func TestMarks(t *testing.T) {
 
 // When all clocks are done the time left is none, not unknown.
 func TestNoTimeLeft(t *testing.T) {
-	if left, _ := (Outlook{}).Time(); left != "0 s" {
-		t.Errorf("%q", left)
+	if left, market, _ := (Outlook{}).Time(); left != "0 s" || market != "" {
+		t.Errorf("%q, %q", left, market)
+	}
+}
+
+// On a replayed market the time that a person waits comes first.
+func TestTimeLeftByTwoClocks(t *testing.T) {
+	if left, market, _ := (Outlook{Left: 9 * time.Hour, Speed: 600}).Time(); left != "54 s" || market != "9.0 h of the market" {
+		t.Errorf("%q, %q", left, market)
 	}
 }

@@ -105,7 +105,7 @@ func (s *Status) Feed(e journal.Entry) []words.Line {
 		if e.TestLoss != nil { // that of the result itself, as reports have it
 			s.Test = e.TestLoss
 		}
-	case journal.ProgramStep, journal.ProgramEnd, journal.ProgramDropped:
+	case journal.ProgramStart, journal.ProgramStep, journal.ProgramEnd, journal.ProgramDropped:
 		s.program(e)
 	case journal.Done:
 		s.Outcome, s.Why = e.Outcome, e.Why
@@ -194,6 +194,7 @@ func (s *Status) program(e journal.Entry) {
 	if e.Kind == journal.ProgramStep {
 		s.ClocksDone++
 	}
+	s.marks.add(s.Clock, e.T)
 }
 
 // Unit is what the run counts in.

@@ -1,0 +1,112 @@
+package dashboard
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/market"
+)
+
+// arrayStory is a run of an array of four tasks on a replayed market: task-0 is done, task-1 failed, task-2 runs on its second machine,
+// task-3 waits.
+func arrayStory(t *testing.T) []journal.Entry {
+	t.Helper()
+	pack := func(v any) json.RawMessage {
+		text, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	const pool = "ec2/r/ra/m/spot"
+	at := func(s int) time.Time { return time.Date(2016, 4, 1, 0, 0, s, 0, time.UTC) }
+	begin := at(0)
+	of := func(task string) journal.OfProgram { return journal.OfProgram{Program: task} }
+	loss := .25
+	story := []journal.Entry{
+		{T: at(0), Kind: journal.Start, Details: pack(journal.StartDetails{Name: "films", Rules: "ec2-now", Clock: "2016-04-01T00:00:00Z@2026-04-01T00:00:00Z*60",
+			Machines: []journal.MachineType{{Name: "m", VCPU: 4, OnDemand: "0.4", FLOPS: 100}}, Want: journal.Want{Machines: 2}, Clocks: 4,
+			Program: &journal.ProgramDetails{Tasks: 4}})},
+		{T: at(0), Kind: journal.Price, Pool: pool, USD: "0.36", At: &begin},
+	}
+	for _, id := range []string{"a", "b"} {
+		story = append(story, journal.Entry{T: at(0), Kind: journal.Launch, Instance: id, Tier: "transient", Pool: pool, Bid: "1", Launched: &begin},
+			journal.Entry{T: at(60), Kind: journal.Join, Instance: id})
+	}
+	return append(story,
+		journal.Entry{T: at(60), Kind: journal.ProgramStart, OfProgram: of("task-0"), Instance: "a", Generation: 1},
+		journal.Entry{T: at(60), Kind: journal.ProgramStart, OfProgram: of("task-1"), Instance: "b", Generation: 2},
+		journal.Entry{T: at(660), Kind: journal.ProgramEnd, OfProgram: of("task-0"), Instance: "a", Generation: 1, Outcome: journal.Finished},
+		journal.Entry{T: at(700), Kind: journal.ProgramEnd, OfProgram: journal.OfProgram{Program: "task-1", Code: 3}, Instance: "b", Generation: 2, Outcome: journal.Failure, Why: "it ended with exit code 3"},
+		journal.Entry{T: at(700), Kind: journal.ProgramStart, OfProgram: of("task-2"), Instance: "a", Generation: 3},
+		journal.Entry{T: at(800), Kind: journal.ProgramEnd, OfProgram: of("task-2"), Instance: "a", Generation: 3, Outcome: journal.Lost, Why: "its machine is gone"},
+		journal.Entry{T: at(1260), Kind: journal.ProgramStart, OfProgram: of("task-2"), Instance: "b", Generation: 4},
+		journal.Entry{T: at(1280), Kind: journal.ProgramStep, OfProgram: of("task-2"), Generation: 4, Clock: 17, TrainLoss: &loss},
+	)
+}
+
+// The page of a program answers what it does, what went wrong and where, before anything else; nothing on it is training's.
+func TestPageOfAProgram(t *testing.T) {
+	root := t.TempDir()
+	dir := write(t, root, "films-1", arrayStory(t))
+	logs := filepath.Join(dir, rundir.LogsDir)
+	if err := os.MkdirAll(logs, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"task-1.2.log": "first line\n" + strings.Repeat("more\n", 30) + "<script>alert(1)</script> no such scene\n", "task-1.1.log": "older\n",
+		"task-2.4.log": "frame 17\n", "controller.log": "launching\n",
+	} {
+		if err := os.WriteFile(filepath.Join(logs, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hold(t, dir)
+	end := time.Date(2026, 4, 1, 0, 0, 1280/60, 0, time.UTC)
+	b, server := boardAt(t, root, end)
+	await(t, b, 1)
+	page := get(t, server, "/runs/films-1", http.StatusOK)
+	for _, want := range []string{
+		`<dt>Task</dt><dd>1</dd>`, "of 4", "Last output of task-1.2", "&lt;script&gt;alert(1)&lt;/script&gt; no such scene",
+		`<tr id="task-1"><th scope="row">task-1</th><td data-is="state"><span class="outcome failed">failed</span>`, "it ended with exit code 3",
+		`<tr id="task-2"><th scope="row">task-2</th><td data-is="state"><span class="outcome running">running</span></td><td data-is="step" class="n">17</td><td data-is="loss" class="n">0.2500</td><td data-is="attempts" class="n">2</td>`,
+		`<dt>Machines</dt><dd>2</dd>`, `<a href="/runs/films-1/logs?of=task-1.2">`, " of the market, at the pace so far",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not have %q", want)
+		}
+	}
+	for _, bad := range []string{"Stage", "in training", "Clock</dt>", "clocks", "first line", "Workers to add", "<script>alert"} {
+		if strings.Contains(page, bad) {
+			t.Errorf("the page of a program has %q", bad)
+		}
+	}
+	if first := get(t, server, "/runs/films-1/logs", http.StatusOK); strings.Contains(first, "launching") {
+		t.Error("the controller's log comes before the program's")
+	}
+	var report struct {
+		Programs struct {
+			Members []struct{ Name, State string }
+		}
+	}
+	if err := json.Unmarshal([]byte(get(t, server, "/api/runs/films-1", http.StatusOK)), &report); err != nil || len(report.Programs.Members) != 3 {
+		t.Errorf("the JSON report has %d tasks that began, not 3 (%v)", len(report.Programs.Members), err)
+	}
+}
+
+// Dollars of replayed markets are never added to real ones.
+func TestReplayedDollarsAreApart(t *testing.T) {
+	day := time.Date(2026, 4, 1, 12, 0, 0, 0, time.UTC)
+	var v listView
+	v.overview([]Row{{Summary: Summary{Run: "a-1", Started: day, Spent: "2", Saved: "1"}}, {Summary: Summary{Run: "b-1", Started: day, Spent: "50", Saved: "9", Replayed: true}}})
+	if d := v.Days[0]; d.Spent != 2*market.Dollar || d.Saved != market.Dollar || d.Replayed != 50*market.Dollar || d.Runs != 2 {
+		t.Errorf("%+v", d)
+	}
+}
