@@ -14,11 +14,11 @@ import (
 const (
 	// decidedWithin is the processor time in which a bulk eviction of a thousand is decided; no other step of the controller may take longer.
 	decidedWithin = 20 * time.Millisecond
-	// slowerMachines is how much longer it may take on processors that are slower than those of test/bench/results.md, or shared.
+	// slowerMachines is how much longer it may take on processors that are slower than those of lab/bench/results.md, or shared.
 	slowerMachines = 3
 )
 
-// The controller with a hundred agents, or with TIERML_MACHINES of them (`make many`), in one process: they join together, all transient ones
+// The controller with a hundred agents, or with TIERML_MACHINES of them (`make -C lab many`), in one process: they join together, all transient ones
 // are warned together and leave, and as many come back. No clock is done twice, joins, cuts and the flush are in time, and no step of
 // the controller takes long.
 func TestManyMachines(t *testing.T) {

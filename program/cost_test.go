@@ -19,7 +19,7 @@ import (
 func measured(t *testing.T) {
 	t.Helper()
 	if os.Getenv("TIERML_MIRROR_COST") == "" {
-		t.Skip("it takes minutes and gigabytes: make mirror-cost")
+		t.Skip("it takes minutes and gigabytes: make -C lab mirror-cost")
 	}
 }
 

@@ -54,7 +54,7 @@ func TestMemoryOfAWorkerAndAServer(t *testing.T) {
 	}
 }
 
-// On paper: 1e11 parameters over 100 machines (test/bench/results.md). Rows are those of a factorisation of rank 100.
+// On paper: 1e11 parameters over 100 machines (lab/bench/results.md). Rows are those of a factorisation of rank 100.
 func TestHundredBillionParameters(t *testing.T) {
 	const machines = 100
 	schema := ps.Schema{Tables: []ps.Table{{Name: "factors", Rows: 1e9, Cols: 100}}, Partitions: ps.MaxPartitions, Splits: machines}

@@ -30,10 +30,10 @@ done
 `
 
 // After one run that is undisturbed, and calibrated on, the plan predicts within 5 % the bill of a run whose machines are taken in its middle, by a recorded
-// price or by the job's script, and so does the dry run from its start: make program-bills.
+// price or by the job's script, and so does the dry run from its start: make -C lab program-bills.
 func TestProgramBills(t *testing.T) {
 	if os.Getenv("TIERML_PROGRAM_BILLS") == "" {
-		t.Skip("it takes minutes: make program-bills")
+		t.Skip("it takes minutes: make -C lab program-bills")
 	}
 	const (
 		steady = "timestamp,zone,instance_type,product,price\n2014-03-01T00:00:00Z,us-west-1a,c3.large,Linux/UNIX,0.02\n"

@@ -72,11 +72,11 @@ func (s *site) ticks() (sum float64) {
 }
 
 // Four jobs on shared hosts, paced so that this computer is not what holds them up: the median clock of each is at most 5 % longer than when it
-// has the hosts to itself. What serving the models takes is printed beside (AutoPS's figures 7 and 9). make clocks runs it: it measures times, and
+// has the hosts to itself. What serving the models takes is printed beside (AutoPS's figures 7 and 9). make -C lab clocks runs it: it measures times, and
 // needs a quiet computer.
 func TestClocksOnSharedHosts(t *testing.T) {
 	if os.Getenv("TIERML_TEST_CLOCKS") == "" {
-		t.Skip("make clocks runs it")
+		t.Skip("make -C lab clocks runs it")
 	}
 	s := newSite(t)
 	s.sharedMarket()

@@ -37,10 +37,10 @@ func (c *sharing) slotsOf() map[string]int {
 }
 
 // Three jobs with weights 1, 2 and 4 come one after the other to eight slots: 5 s after each arrival the shares are within one slot of the fair
-// ones. make shares runs it: what it proves is a time, which needs a quiet computer.
+// ones. make -C lab shares runs it: what it proves is a time, which needs a quiet computer.
 func TestSharesByWeight(t *testing.T) {
 	if os.Getenv("TIERML_TEST_SHARES") == "" {
-		t.Skip("make shares runs it")
+		t.Skip("make -C lab shares runs it")
 	}
 	s := newSite(t)
 	s.write("catalog.csv", "region,instance_type,vcpu,memory_gib,linux_ondemand_usd_hour\nus-west-1,c3.large,2,3.75,0.120\nus-west-1,c3.xlarge,4,7.5,0.240\nus-west-1,c3.8xlarge,32,60,1.92\n")

@@ -59,11 +59,11 @@ func (s *site) disturb(run string, long time.Duration) (times int) {
 	}
 }
 
-// TestProgramStorm has machines of each example go at random moments, with and without a notice: make storm-programs.
+// TestProgramStorm has machines of each example go at random moments, with and without a notice: make -C lab storm-programs.
 func TestProgramStorm(t *testing.T) {
 	long, err := time.ParseDuration(os.Getenv("TIERML_PROGRAMS_STORM"))
 	if err != nil {
-		t.Skip("it takes an hour: make storm-programs")
+		t.Skip("it takes an hour: make -C lab storm-programs")
 	}
 	for _, one := range storms {
 		t.Run(one.name, func(t *testing.T) { one.blow(t, long) })

@@ -162,11 +162,11 @@ func (c *sharing) finish() {
 
 // Twelve trials over four decades of rates share six slots, of which hosts are taken, by three schedulers: feedback comes sooner than with
 // kill, and that sooner than with fifo; and the trial that is best has the model that it has alone, byte for byte, and is the best of all twelve
-// trials alone. make sweep runs it: it needs data that are not part of the repository, and minutes.
+// trials alone. make -C lab sweep runs it: it needs data that are not part of the repository, and minutes.
 func TestSweepOfRates(t *testing.T) {
 	data := os.Getenv("TIERML_TEST_SWEEP")
 	if data == "" {
-		t.Skip("make sweep runs it")
+		t.Skip("make -C lab sweep runs it")
 	}
 	if _, err := os.Stat(data); err != nil {
 		t.Fatalf("a9a of the LIBSVM data sets is needed: %v", err)

@@ -16,7 +16,7 @@ import (
 	"github.com/tierml/tierml/tuner"
 )
 
-// measured is what a setting did on six machines with links of 100 Mbit/s (`make paces`): the seconds of each clock, and of the change
+// measured is what a setting did on six machines with links of 100 Mbit/s (`make -C lab paces`): the seconds of each clock, and of the change
 // to it.
 type measured struct {
 	setting map[string]int

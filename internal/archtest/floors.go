@@ -23,7 +23,7 @@ var floors = [][]string{
 	{"jobrun", "watch"},
 	{"jobmanager"},
 	{"examples"},
-	{"cmd", "test", "tools"},
+	{"cmd", "lab", "test", "tools"},
 }
 
 // upward are the imports that the order of the floors does not allow and that are there all the same, with their reasons; no more

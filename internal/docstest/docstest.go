@@ -120,12 +120,29 @@ func (p *page) shell(line string) {
 	}
 	switch path.Base(words[0]) {
 	case "make":
-		if target := words[1]; !strings.Contains(target, "=") && lowerCase(target) && !p.targets[target] {
-			p.fault("there is no make target %s", target)
-		}
+		p.make(words[1:])
 	case "tierml":
 		p.tierml(words[1:])
 	}
+}
+
+// make looks at the words after "make": a target of the folder after -C, else of the folder that Workdir gives the page.
+func (p *page) make(words []string) {
+	folder := Workdir(p.name)
+	if len(words) > 2 && words[0] == "-C" {
+		folder, words = path.Join(folder, words[1]), words[2:]
+	}
+	if target := words[0]; !strings.Contains(target, "=") && lowerCase(target) && !p.targets[folder+" "+target] {
+		p.fault("there is no make target %s in %s", target, path.Join(folder, "Makefile"))
+	}
+}
+
+// Workdir returns the folder in which a page's calls of make and go run: lab for its pages, else the repository's root.
+func Workdir(page string) string {
+	if strings.HasPrefix(page, "lab/") {
+		return "lab"
+	}
+	return "."
 }
 
 // flagsOf looks at words that begin with a flag, as in `--starts 10`, or follow "tierml".

@@ -40,7 +40,7 @@ func TestMakeLines(t *testing.T) {
 				line = "make --dry-run " + strings.TrimPrefix(line, "make ")
 			case strings.HasPrefix(line, "go test "):
 				folder := strings.TrimSuffix(strings.Fields(line)[2], "/...")
-				if found, err := filepath.Glob(filepath.Join("../..", folder, "*_test.go")); err != nil || len(found) == 0 {
+				if found, err := filepath.Glob(filepath.Join("../..", Workdir(b.Page), folder, "*_test.go")); err != nil || len(found) == 0 {
 					t.Errorf("%s: there are no tests in %s", b, folder)
 				}
 				continue
@@ -49,7 +49,7 @@ func TestMakeLines(t *testing.T) {
 				continue
 			}
 			command := exec.Command("bash", "-c", line)
-			command.Dir = "../.."
+			command.Dir = filepath.Join("../..", Workdir(b.Page))
 			if out, err := command.CombinedOutput(); err != nil {
 				t.Errorf("%s: %s: %v\n%s", b, line, err, out)
 			}

@@ -16,7 +16,7 @@ type facts struct {
 	repository fs.FS
 	pages      []string
 	headings   map[string][]string // by page, as anchors
-	targets    map[string]bool     // of the Makefile
+	targets    map[string]bool     // of the Makefiles, as "lab bench" and ". build"
 	commands   map[string]bool     // of tierml, on any level
 	flags      map[string]bool     // of any command of tierml
 	packages   map[string]bool     // by the last part of their path, and by their name
@@ -40,7 +40,7 @@ func gather(repository fs.FS) (*facts, error) {
 			return nil
 		case path.Ext(name) == ".md":
 			return f.addPage(name)
-		case name == "Makefile":
+		case path.Base(name) == "Makefile":
 			return f.addTargets(name)
 		case path.Ext(name) == ".go":
 			return f.addGo(name)
@@ -94,7 +94,7 @@ func (f *facts) addTargets(name string) error {
 		return err
 	}
 	for _, m := range target.FindAllStringSubmatch(string(text), -1) {
-		f.targets[m[1]] = true
+		f.targets[path.Dir(name)+" "+m[1]] = true
 	}
 	return nil
 }

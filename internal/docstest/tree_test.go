@@ -9,7 +9,7 @@ import (
 )
 
 // Every package has its purpose in the tree of docs/architecture.md: by its path, or by its last name in a row that has a
-// package above it. Examples have a page of their own (docs/extend.md).
+// package above it. Examples and lab have pages of their own (docs/extend.md, lab/README.md).
 func TestTree(t *testing.T) {
 	repository := os.DirFS("../..")
 	text, err := fs.ReadFile(repository, "docs/architecture.md")
@@ -26,7 +26,7 @@ func TestTree(t *testing.T) {
 		if err != nil || !entry.IsDir() {
 			return err
 		}
-		if base := path.Base(name); name != "." && (strings.HasPrefix(base, ".") || skipped(base) || base == "testdata") || name == "examples" || name == "tools" {
+		if base := path.Base(name); name != "." && (strings.HasPrefix(base, ".") || skipped(base) || base == "testdata") || name == "examples" || name == "tools" || name == "lab" {
 			return fs.SkipDir
 		}
 		sources, err := fs.Glob(repository, name+"/*.go")

@@ -28,7 +28,7 @@ type instant struct {
 func TestInstantsOfPhilly(t *testing.T) {
 	dir, to := os.Getenv("TIERML_AGGREGATION_DATA"), os.Getenv("TIERML_AGGREGATION_INSTANTS")
 	if to == "" {
-		t.Skip("make aggregation-bound names the file")
+		t.Skip("make -C lab aggregation-bound names the file")
 	}
 	file, err := os.Create(to)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 
 // This file is section 5.2.3, figure 11: the servers that jobs of a cluster's trace ask for, beside the aggregators that serve them.
 //
-// The trace has arrivals and GPUs. The rest is assumed, and stated in test/papers/schedulers.md: run times are those of other jobs with as many
+// The trace has arrivals and GPUs. The rest is assumed, and stated in lab/papers/schedulers.md: run times are those of other jobs with as many
 // GPUs; a job asks for a server for each four GPUs; and its model is one of four, whose iteration and use of a server are what figures
 // 3 and 4 let one read.
 
@@ -217,11 +217,11 @@ func readPhilly(t *testing.T, dir string) (arrivals [][]string, jobs func(seed u
 	}
 }
 
-// TestFigure11OnPhilly prints the table of test/papers/schedulers.md: `make aggregation`.
+// TestFigure11OnPhilly prints the table of lab/papers/schedulers.md: `make -C lab aggregation`.
 func TestFigure11OnPhilly(t *testing.T) {
 	dir := os.Getenv("TIERML_AGGREGATION_DATA")
 	if dir == "" {
-		t.Skip("make aggregation names the traces")
+		t.Skip("make -C lab aggregation names the traces")
 	}
 	arrivals, philly := readPhilly(t, dir)
 	line := func(what string, f figure11) {
@@ -265,7 +265,7 @@ func TestFigure11OnPhilly(t *testing.T) {
 			}
 			line(fmt.Sprintf("%s, 0.10, 1, every %.0f min, cycles of up to %d iterations", name, how.period/60, how.longer), f)
 			if f.verdict() != "met" && slices.Contains(how.met, name) {
-				t.Errorf("%s: %.3f of the bound's saving, which test/papers/schedulers.md says to be met", name, f.saved()/f.bound())
+				t.Errorf("%s: %.3f of the bound's saving, which lab/papers/schedulers.md says to be met", name, f.saved()/f.bound())
 			}
 			if f.above >= 0.01*f.within {
 				t.Errorf("%s: more servers than asked for in %.2f %% of the time", name, 100*f.above/f.within)

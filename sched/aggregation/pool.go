@@ -30,7 +30,7 @@ import (
 // Tried and dropped: to empty an aggregator by a search that lets a task take the place of a smaller one, which then looks for another. Of
 // 10,000 small pools 84 in place of 132 kept an aggregator too many; on Philly's jobs it saved as much, for 40 times the time. Instead small
 // pools are packed exactly, and large ones anew every so often. Packing anew saves 71.2 % of Philly's servers in place of 69.5 %
-// (test/papers/schedulers.md).
+// (lab/papers/schedulers.md).
 type Pool struct {
 	limits      Limits
 	tries       int           // of a search for a packing

@@ -20,7 +20,7 @@ var optunaScript []byte
 func TestTPEBesideOptuna(t *testing.T) {
 	python := os.Getenv("TIERML_TEST_OPTUNA")
 	if python == "" {
-		t.Skip("it takes minutes, and needs a Python with Optuna: make tpe")
+		t.Skip("it takes minutes, and needs a Python with Optuna: make -C lab tpe")
 	}
 	const samples, first, seeds = 64, 1000, 100
 	o := startOptuna(t, python)

@@ -13,7 +13,7 @@ import (
 	"github.com/tierml/tierml/sched"
 )
 
-// The papers' figures over several seeds: `make jobs` prints them for ten, and test/papers/schedulers.md has them. TIERML_SEEDS is how many.
+// The papers' figures over several seeds: `make -C lab jobs` prints them for ten, and lab/papers/schedulers.md has them. TIERML_SEEDS is how many.
 
 func seeds(t *testing.T, otherwise int) int {
 	t.Helper()
@@ -139,7 +139,7 @@ func TestFiguresOfEPS(t *testing.T) {
 	t.Log("\n" + b.String() + "\n" + rest.String())
 }
 
-// The sweep of `make sweep` in simulation, on the slots that it has while no host is taken: 12 trials that come together, six slots, the best three
+// The sweep of `make -C lab sweep` in simulation, on the slots that it has while no host is taken: 12 trials that come together, six slots, the best three
 // of which go on after clock 10 of 40; a clock takes 3.4 slot seconds, as measured there. It prints how often numbers change.
 func TestResizesOfTheRealSweep(t *testing.T) {
 	for _, policy := range []sched.Policy{sched.EarlyFeedback{Most: 3}, sched.KillWorst{Most: 3}, sched.FIFO{}} {

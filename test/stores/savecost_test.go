@@ -45,11 +45,11 @@ func (g *generated) Next(int) (ps.Block, error) {
 }
 
 // TestSaveCost measures how long one machine takes to save models of some sizes into a store, as an agent does by kill and restart: rows
-// to an object, with checksums, and a manifest. It prints the line of least squares through the times. `make save-cost`.
+// to an object, with checksums, and a manifest. It prints the line of least squares through the times. `make -C lab save-cost`.
 func TestSaveCost(t *testing.T) {
 	endpoint, sizes := os.Getenv(versityEndpoint), strings.Fields(os.Getenv("TIERML_SAVE_GB"))
 	if endpoint == "" || len(sizes) == 0 {
-		t.Skip("it takes gigabytes and minutes: make save-cost")
+		t.Skip("it takes gigabytes and minutes: make -C lab save-cost")
 	}
 	place := "s3://tierml/cost?region=us-east-1&endpoint=" + endpoint
 	var x, y []float64

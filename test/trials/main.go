@@ -7,9 +7,6 @@
 //	recovery  how long training stops after a loss
 //	elastic   what a change of machines costs beside kill and restart
 //	agents    what a clock costs as machines are added and the work stays the same
-//	paces     what each setting of a job does to its clocks, on machines whose network is shaped
-//	figures   how long clocks take on up to 64 machines whose network is the bottleneck
-//	promotions  asha's promotions beside Syne Tune's on the same recorded losses
 package main
 
 import (
@@ -20,8 +17,6 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-
-	"github.com/tierml/tierml/test/trials/figures"
 )
 
 // place is where a trial works.
@@ -32,15 +27,7 @@ type place struct {
 
 // commands define their flags and return what they do.
 var commands = map[string]func(*flag.FlagSet) func(context.Context, place) error{
-	"soak": soak, "chaos": chaos, "recovery": recovery, "elastic": elastic, "agents": agents, "promotions": promotions,
-	"figures": func(f *flag.FlagSet) func(context.Context, place) error {
-		run := figures.Flags(f)
-		return func(ctx context.Context, at place) error { return run(ctx, at.out) }
-	},
-	"paces": func(f *flag.FlagSet) func(context.Context, place) error {
-		run := figures.PaceFlags(f)
-		return func(ctx context.Context, at place) error { return run(ctx, at.out) }
-	},
+	"soak": soak, "chaos": chaos, "recovery": recovery, "elastic": elastic, "agents": agents,
 }
 
 func main() {
@@ -55,12 +42,9 @@ func command(args []string) error {
 	if len(args) > 0 {
 		name = args[0]
 	}
-	if name == figures.Agent {
-		return figures.RunAgent()
-	}
 	define := commands[name]
 	if define == nil {
-		return fmt.Errorf("%q: there are soak, chaos, recovery, elastic, agents, paces, figures and promotions; -h behind one shows its flags", name)
+		return fmt.Errorf("%q: there are soak, chaos, recovery, elastic and agents; -h behind one shows its flags", name)
 	}
 	f := flag.NewFlagSet("trials "+name, flag.ExitOnError)
 	run := define(f)
@@ -76,10 +60,8 @@ func command(args []string) error {
 	at := place{dir: dir, out: os.Stdout}
 	if given := f.Lookup("binary"); given != nil && given.Value.String() != "" {
 		at.binary = given.Value.String()
-	} else if name != "figures" && name != "paces" { // whose machines are this program
-		if at.binary, err = build(ctx, dir); err != nil {
-			return err
-		}
+	} else if at.binary, err = build(ctx, dir); err != nil {
+		return err
 	}
 	if err := run(ctx, at); err != nil {
 		return fmt.Errorf("%s: %w\nwhat is left of it is in %s", name, err, dir)

@@ -45,7 +45,7 @@ var staleJobs = []staleJob{
 // How stale reads are is up to the scheduler here, so figures scatter; the next test has the worst case in every clock.
 func TestStaleDefaultsDoNotCostQuality(t *testing.T) {
 	if os.Getenv("TIERML_ALL_APPLICATIONS") == "" {
-		t.Skip("trains for minutes; make quality sets TIERML_ALL_APPLICATIONS")
+		t.Skip("trains for minutes; make -C lab quality sets TIERML_ALL_APPLICATIONS")
 	}
 	const seeds = 5
 	for _, s := range staleJobs {
