@@ -52,6 +52,7 @@ func calls(m *Manager) map[string]served {
 		"GET /api/v1/jobs/{id}/state/{program}": {access.Watch, m.serveState},
 		"HEAD /api/v1/inputs/{sum}/{name}":      {access.Submit, m.inputs.serveHas},
 		"PUT /api/v1/inputs/{sum}/{name}":       {access.Submit, m.inputs.serveUpload},
+		"PUT /api/v1/inputs/{sum}":              {access.Submit, m.inputs.serveListing},
 		"GET /api/v1/groups": {access.Watch, func(w http.ResponseWriter, r *http.Request) error {
 			answer(w, http.StatusOK, groupsOf(m).answered(m, access.ClientOf(r.Context())))
 			return nil
@@ -445,8 +446,16 @@ func (m *Manager) serveFile(w http.ResponseWriter, r *http.Request) error {
 		return fmt.Errorf("opening a file of %s: %w", j.Run, err)
 	}
 	defer file.Close()
+	from := io.Reader(file)
+	if name == submittedFile || name == rundir.JobFile {
+		text, err := io.ReadAll(file)
+		if err != nil {
+			return fmt.Errorf("reading a file of %s: %w", j.Run, err)
+		}
+		from = strings.NewReader(m.inputs.outOfPlace(string(text)))
+	}
 	w.Header().Set("Content-Type", "application/octet-stream")
-	_, _ = io.Copy(w, file) // the client may be gone
+	_, _ = io.Copy(w, from) // the client may be gone
 	return nil
 }
 

@@ -88,6 +88,10 @@ func TestSubmitOverHTTP(t *testing.T) {
 	if err != nil || strings.Contains(string(text), call.Uploaded) || !strings.Contains(string(text), filepath.Join(s.home, inputsDir)) {
 		t.Errorf("%s, %v", text, err)
 	}
+	var shown bytes.Buffer
+	if err := client.File(t.Context(), "demo-1", submittedFile, &shown); err != nil || strings.Count(shown.String(), call.Uploaded) != 3 || strings.Contains(shown.String(), s.home) {
+		t.Errorf("clients are shown paths of the host: %s, %v", &shown, err)
+	}
 	s.clocks("demo-1", 1)
 	for _, meant := range []string{"demo-1", "demo", "latest"} {
 		if job, err := client.Job(t.Context(), meant); err != nil || job.Run != "demo-1" {
@@ -242,7 +246,7 @@ func TestOddRequests(t *testing.T) {
 	if refused, ok := errors.AsType[call.Refused](err); ok && !strings.Contains(refused.Error(), "s3://BUCKET/large.csv") || err == nil {
 		t.Error(err)
 	}
-	if left, _ := filepath.Glob(filepath.Join(s.home, inputsDir, "*", "*")); left != nil {
+	if left, _ := filepath.Glob(filepath.Join(s.home, inputsDir, "*", "*", "*")); left != nil {
 		t.Errorf("left behind: %q", left)
 	}
 }

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 
@@ -21,9 +23,15 @@ import (
 	"github.com/tierml/tierml/jobmanager/call"
 )
 
-// inputsDir holds uploaded files, each in a folder with the name of its SHA-256. Files of which a reader looks for one beside
-// the other are in one folder, whose name is that of all their sums together (by the client): so what is there never changes.
+// inputsDir holds uploaded files: inputs/CLIENT/SHA256/NAME, where CLIENT is the SHA-256 of the token that sent them.
+//
+// Invariant: a folder that is visible has what its name says, and nothing in it is ever written again. Of one file the folder's name is the
+// SHA-256 of its content. Of several, which a reader looks for next to each other, it is that of their listing, which lies with them. A folder
+// is made under another name, and renamed once its content was hashed. It belongs to its client: no other one can name it, or see that it is there.
 const inputsDir = "inputs"
+
+// listingFile is in a folder with several files: a line "SHA256 NAME" for each. No upload can have its name.
+const listingFile = ".listing"
 
 var (
 	sumText   = pattern.Of(`^[0-9a-f]{64}$`)
@@ -34,47 +42,59 @@ var (
 // inputs are the files that clients have uploaded.
 type inputs struct {
 	cfg Config
-	dir string // below it a folder for each
+	dir string // below it a folder for each client
+}
+
+// space is what one client has uploaded.
+type space struct {
+	*inputs
+	dir string // below it a folder for each upload
+}
+
+func (in *inputs) of(r *http.Request) space {
+	return space{in, filepath.Join(in.dir, access.ClientOf(r.Context()).ID())}
 }
 
 // path is where an uploaded file is. Nothing that a client says leaves the directory.
-func (in *inputs) path(sum, name string) (string, error) {
+func (s space) path(sum, name string) (string, error) {
 	if !sumText().MatchString(sum) || !nameText().MatchString(name) {
 		return "", refuse(http.StatusBadRequest, "an input is named by its SHA-256 in hexadecimal digits and a plain file name")
 	}
-	return filepath.Join(in.dir, sum, name), nil
+	return filepath.Join(s.dir, sum, name), nil
+}
+
+// find is path for a file that must be there, and is kept from now on for as long as any.
+func (s space) find(sum, name string) (string, error) {
+	path, err := s.path(sum, name)
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(path); err != nil {
+		return "", refuse(http.StatusNotFound, "%s was not uploaded with this token", name)
+	}
+	return path, use(path, s.cfg.Now())
 }
 
 func (in *inputs) serveHas(w http.ResponseWriter, r *http.Request) error {
-	path, err := in.path(r.PathValue("sum"), r.PathValue("name"))
-	if err != nil {
-		return err
-	}
-	if _, err := os.Stat(path); err != nil {
-		return refuse(http.StatusNotFound, "%s was not uploaded", r.PathValue("name"))
-	}
-	if err := use(path, in.cfg.Now()); err != nil {
+	if _, err := in.of(r).find(r.PathValue("sum"), r.PathValue("name")); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusOK)
 	return nil
 }
 
-// serveUpload takes a file in, of the SHA-256 of its folder or, where there are several, of its own (?own=SHA256). It has its
-// name once all of it is there and is what it is said to be.
+// serveUpload takes in a file whose content has the SHA-256 of its folder.
 func (in *inputs) serveUpload(w http.ResponseWriter, r *http.Request) error {
-	path, err := in.path(r.PathValue("sum"), r.PathValue("name"))
-	if err != nil {
-		return err
+	sum, name := r.PathValue("sum"), r.PathValue("name")
+	if r.URL.RawQuery != "" {
+		return refuse(http.StatusBadRequest, "an upload has no parameters: send each file to inputs/SHA256/NAME, and for several in one folder their listing to "+
+			"inputs/SHA256; an older tierml does otherwise: update it")
 	}
-	want := r.PathValue("sum")
-	if own := r.FormValue("own"); own != "" {
-		want = own
-	}
-	if err := in.take(path, want, http.MaxBytesReader(w, &incomingBody{incoming{from: r.Body, w: w, room: in.room}, r.Body}, in.cfg.MaxUpload)); err != nil {
+	body := http.MaxBytesReader(w, &incomingBody{incoming{from: r.Body, w: w, room: in.room}, r.Body}, in.cfg.MaxUpload)
+	if err := in.of(r).take(sum, name, body); err != nil {
 		if _, large := errors.AsType[*http.MaxBytesError](err); large {
 			return refuse(http.StatusRequestEntityTooLarge, "%s is larger than the %d MiB that this job server takes (--max-upload); put it into a "+
-				"store and name it in the job file, such as train.data: s3://BUCKET/%[1]s", filepath.Base(path), in.cfg.MaxUpload>>20)
+				"store and name it in the job file, such as train.data: s3://BUCKET/%[1]s", name, in.cfg.MaxUpload>>20)
 		}
 		return err
 	}
@@ -82,59 +102,141 @@ func (in *inputs) serveUpload(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (in *inputs) take(path, want string, from io.Reader) (err error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+// serveListing puts files that were uploaded before together in a folder, which has the SHA-256 of the listing that is sent.
+func (in *inputs) serveListing(w http.ResponseWriter, r *http.Request) error {
+	listing, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
+	if err != nil {
+		return refuse(http.StatusBadRequest, "reading the listing: %w", err)
+	}
+	access.AllRead(w)
+	if err := in.of(r).gather(r.PathValue("sum"), listing); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusCreated)
+	return nil
+}
+
+// prepare makes a folder that fill fills, and shows it under its sum unless fill fails.
+func (s space) prepare(sum string, fill func(folder string) error) error {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return fmt.Errorf("taking a file in: %w", err)
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), coming)
+	folder, err := os.MkdirTemp(s.dir, coming)
 	if err != nil {
 		return fmt.Errorf("taking a file in: %w", err)
 	}
 	defer func() {
-		if err != nil {
-			_ = os.Remove(file.Name())
-			_ = os.Remove(filepath.Dir(path)) // if it is empty
-		}
+		_ = os.RemoveAll(folder) // renamed, or of no use
+		_ = os.Remove(s.dir)     // if it is empty
 	}()
-	sum := sha256.New()
-	_, err = io.Copy(io.MultiWriter(file, sum), from)
-	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+	if err := fill(folder); err != nil {
 		if refused, ok := errors.AsType[refusal](err); ok {
 			return refused
 		}
 		return fmt.Errorf("taking a file in: %w", err)
 	}
-	if got := hex.EncodeToString(sum.Sum(nil)); got != want {
-		return refuse(http.StatusUnprocessableEntity, "the upload has the SHA-256 %s, not %s; send it again", got, want)
+	err = os.Rename(folder, filepath.Join(s.dir, sum))
+	if errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ENOTEMPTY) { // the same content is there: what has another name is added
+		err = s.add(folder, filepath.Join(s.dir, sum))
 	}
-	if err := os.Rename(file.Name(), path); err != nil {
+	if err != nil {
 		return fmt.Errorf("taking a file in: %w", err)
 	}
 	return nil
 }
 
-// inPlace replaces "uploaded:SHA256/NAME" by the path of the file.
-func (in *inputs) inPlace(text []byte) ([]byte, error) {
+// add links the files of a folder into another, but for names that are there.
+func (s space) add(from, to string) error {
+	files, err := os.ReadDir(from)
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		if err := os.Link(filepath.Join(from, f.Name()), filepath.Join(to, f.Name())); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s space) take(want, name string, from io.Reader) error {
+	if _, err := s.path(want, name); err != nil {
+		return err
+	}
+	return s.prepare(want, func(folder string) error {
+		file, err := os.OpenFile(filepath.Join(folder, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o400)
+		if err != nil {
+			return err
+		}
+		sum := sha256.New()
+		_, err = io.Copy(io.MultiWriter(file, sum), from)
+		if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+			return err
+		}
+		if got := hex.EncodeToString(sum.Sum(nil)); got != want {
+			return refuse(http.StatusUnprocessableEntity, "the upload has the SHA-256 %s, not %s; send it again", got, want)
+		}
+		return nil
+	})
+}
+
+// gather makes the folder of a listing.
+func (s space) gather(want string, listing []byte) error {
+	if got := sha256.Sum256(listing); hex.EncodeToString(got[:]) != want {
+		return refuse(http.StatusUnprocessableEntity, "the listing has the SHA-256 %x, not %s", got, want)
+	}
+	files, err := parseListing(listing)
+	if err != nil {
+		return refuse(http.StatusUnprocessableEntity, "%w", err)
+	}
+	return s.prepare(want, func(folder string) error {
+		for name, sum := range files { // any order
+			path, err := s.find(sum, name)
+			if err != nil {
+				return err
+			}
+			if err := os.Link(path, filepath.Join(folder, name)); err != nil {
+				return err
+			}
+		}
+		return replaceFile(filepath.Join(folder, listingFile), listing)
+	})
+}
+
+// parseListing reads the sums of a listing, by name.
+func parseListing(listing []byte) (map[string]string, error) {
+	files := map[string]string{}
+	for line := range strings.Lines(string(listing)) {
+		sum, name, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		if _, twice := files[name]; twice || !sumText().MatchString(sum) || !nameText().MatchString(name) {
+			return nil, fmt.Errorf("a listing has a line \"SHA256 NAME\" for each file, each name once; this is none: %q", line)
+		}
+		files[name] = sum
+	}
+	if len(files) == 0 {
+		return nil, errors.New("the listing is empty")
+	}
+	return files, nil
+}
+
+// inPlace replaces "uploaded:SHA256/NAME" by the path of the client's file, and gives the folders of those that it has replaced.
+func (s space) inPlace(text []byte) (_ []byte, folders []string, err error) {
 	var root yaml.Node
 	if err := yaml.Unmarshal(text, &root); err != nil {
-		return nil, refuse(http.StatusUnprocessableEntity, "the job file is not valid YAML: %w", err)
+		return nil, nil, refuse(http.StatusUnprocessableEntity, "the job file is not valid YAML: %w", err)
 	}
-	changed := false
 	var visit func(n *yaml.Node) error
 	visit = func(n *yaml.Node) error {
 		if name, ok := strings.CutPrefix(n.Value, call.Uploaded); ok && n.Kind == yaml.ScalarNode {
 			sum, name, _ := strings.Cut(name, "/")
-			path, err := in.path(sum, name)
+			path, err := s.find(sum, name)
+			if refused, ok := errors.AsType[refusal](err); ok {
+				return refusal{http.StatusUnprocessableEntity, refused.error}
+			}
 			if err != nil {
 				return err
 			}
-			if _, err := os.Stat(path); err != nil {
-				return refuse(http.StatusUnprocessableEntity, "%s was not uploaded", name)
-			}
-			if err := use(path, in.cfg.Now()); err != nil {
-				return err
-			}
-			n.Value, changed = path, true
+			n.Value, folders = path, append(folders, filepath.Dir(path))
 		}
 		for _, below := range n.Content {
 			if err := visit(below); err != nil {
@@ -143,31 +245,96 @@ func (in *inputs) inPlace(text []byte) ([]byte, error) {
 		}
 		return nil
 	}
-	if err := visit(&root); err != nil || !changed {
-		return text, err
+	if err := visit(&root); err != nil || folders == nil {
+		return text, nil, err
 	}
 	var out bytes.Buffer
 	encoder := yaml.NewEncoder(&out)
 	encoder.SetIndent(2)
 	if err := encoder.Encode(&root); err != nil {
-		return nil, fmt.Errorf("writing the job file: %w", err)
+		return nil, nil, fmt.Errorf("writing the job file: %w", err)
 	}
-	return out.Bytes(), nil
+	return out.Bytes(), folders, nil
 }
 
-// load reads a job file that a client has sent.
-func (in *inputs) load(path string) (*config.Job, error) {
-	return config.LoadForeign(path, config.Foreign{Allow: append([]string{in.dir}, in.cfg.Allow...)})
+// outOfPlace undoes inPlace in a text that is shown to clients: they see no path of this host's inputs.
+func (in *inputs) outOfPlace(text string) string {
+	placed := regexp.MustCompile(regexp.QuoteMeta(in.dir) + `/(?:[0-9a-f]{64}/)?([0-9a-f]{64}/)`)
+	return placed.ReplaceAllString(text, call.Uploaded+"$1")
 }
 
-// coming is how files are called that are not there in full.
+// InputsVariable has, for the process of a submitted job, the directory of inputs.
+const InputsVariable = "TIERML_INPUTS"
+
+// VerifyInputs hashes again those of a job's files that were uploaded, below the directory root: what is read when a job starts is what was
+// submitted, whoever could write to the directory meanwhile. A file that is missing is left to its reader.
+func VerifyInputs(root string, paths []string) error {
+	for _, path := range paths {
+		below, err := filepath.Rel(root, path)
+		if err != nil || !filepath.IsLocal(below) {
+			continue
+		}
+		folder := filepath.Dir(path)
+		listing, err := os.ReadFile(filepath.Join(folder, listingFile))
+		if errors.Is(err, fs.ErrNotExist) {
+			if err := hasSum(path, filepath.Base(folder)); err != nil {
+				return err
+			}
+			continue
+		}
+		if got := sha256.Sum256(listing); err != nil || hex.EncodeToString(got[:]) != filepath.Base(folder) {
+			return changedInput(path)
+		}
+		files, err := parseListing(listing)
+		if _, listed := files[filepath.Base(path)]; err != nil || !listed {
+			return changedInput(path)
+		}
+		for name, sum := range files { // any order
+			if err := hasSum(filepath.Join(folder, name), sum); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func changedInput(path string) error {
+	return fmt.Errorf("%s is not what was uploaded: its content has changed since; submit the job again", filepath.Base(path))
+}
+
+func hasSum(path, want string) error {
+	file, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("checking an input: %w", err)
+	}
+	defer file.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, file); err != nil {
+		return fmt.Errorf("checking an input: %w", err)
+	}
+	if hex.EncodeToString(sum.Sum(nil)) != want {
+		return changedInput(path)
+	}
+	return nil
+}
+
+// load reads a job file that a client has sent, which may name what is in these folders.
+func (in *inputs) load(path string, folders []string) (*config.Job, error) {
+	return config.LoadForeign(path, config.Foreign{Allow: append(folders, in.cfg.Allow...)})
+}
+
+// coming begins the names of folders that are not there in full, or are being removed.
 const coming = ".coming-"
 
 // removeHalves removes what uploads left that a job server's end broke off.
 func (in *inputs) removeHalves() {
 	halves, _ := filepath.Glob(filepath.Join(in.dir, "*", coming+"*")) // the pattern is right
-	for _, path := range halves {
-		_ = os.Remove(path)
+	older, _ := filepath.Glob(filepath.Join(in.dir, coming+"*"))
+	for _, path := range append(halves, older...) {
+		_ = os.RemoveAll(path)
 		_ = os.Remove(filepath.Dir(path)) // if it is empty
 	}
 }

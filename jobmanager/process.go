@@ -76,7 +76,7 @@ func (m *Manager) launch(j *job, args []string) (*runProcess, error) {
 	cmd := exec.Command(m.cfg.Command[0], append(m.cfg.Command[1:len(m.cfg.Command):len(m.cfg.Command)], args...)...)
 	cmd.Stdout, cmd.Stderr = output, output
 	if !j.Hosts { // which are the operator's own
-		cmd.Env = []string{AllowVariable + "=" + strings.Join(m.cfg.Allow, "\n"), SecretsVariable + "=" + j.dir}
+		cmd.Env = []string{AllowVariable + "=" + strings.Join(m.cfg.Allow, "\n"), SecretsVariable + "=" + j.dir, InputsVariable + "=" + m.inputs.dir}
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := m.spawn(cmd); err != nil {

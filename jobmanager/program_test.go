@@ -68,7 +68,8 @@ func TestSubmittedProgram(t *testing.T) {
 	refused(func(*call.Submission) {}, "would run commands on the job server's own host")
 	s.cfg.Allow = []string{config.AllowPrograms}
 	s.begin()
-	_, client = s.served()
+	_, client = s.served() // with another token, to which no upload of the first belongs
+	submission = programOf(t, client)
 	text := func(from, to string) func(*call.Submission) {
 		return func(job *call.Submission) { job.Job = strings.Replace(job.Job, from, to, 1) }
 	}

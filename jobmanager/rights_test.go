@@ -122,7 +122,7 @@ func TestRightsOfGroups(t *testing.T) {
 		"GET /api/v1/jobs/{id}/logs": {see, ""}, "GET /api/v1/jobs/{id}/files/{name}": {see, ""}, "GET /api/v1/jobs/{id}/state/{program}": {see, ""},
 		"POST /api/v1/jobs/{id}/stop": {change, `{"program": "task-1"}`}, "POST /api/v1/jobs/{id}/resume": {change, ""}, "POST /api/v1/jobs/{id}/scale": {change, `{"workers": 1}`},
 		"POST /api/v1/jobs": {submit, ""}, "POST /api/v1/plan": {submit, ""},
-		"HEAD /api/v1/inputs/{sum}/{name}": {input, ""}, "PUT /api/v1/inputs/{sum}/{name}": {input, "x"},
+		"HEAD /api/v1/inputs/{sum}/{name}": {input, ""}, "PUT /api/v1/inputs/{sum}/{name}": {input, "x"}, "PUT /api/v1/inputs/{sum}": {input, "x"},
 		"GET /runs/{id}": {see, ""}, "GET /runs/{id}/events": {see, ""}, "GET /runs/{id}/logs": {see, ""}, "GET /runs/{id}/files/{name}": {see, ""}, "GET /sweeps/{id}": {see, ""},
 		"GET /api/runs/{id}": {see, ""}, "GET /api/sweeps/{id}": {see, ""}, "POST /runs/{id}/act": {change, "act=nothing"}, "GET /metrics": {all, ""},
 	}

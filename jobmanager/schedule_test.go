@@ -180,10 +180,10 @@ func TestSchedulerNeedsMachines(t *testing.T) {
 	submitted := strings.Replace(strings.ReplaceAll(localJob, "HOME", s.home), "count: 1..16", "vcpu: 16", 1)
 	submitted = strings.Replace(submitted, "start_with: 12\n", "", 1)
 	m := &Manager{cfg: s.cfg, inputs: inputs{s.cfg, filepath.Join(s.home, inputsDir)}, scheduler: &scheduler{offered: offered{machines: 4}}}
-	if _, _, err := m.judgeJob(submitted); err == nil || !strings.Contains(err.Error(), "write count") {
+	if _, _, err := m.judgeJob(space{&m.inputs, m.inputs.dir}, submitted); err == nil || !strings.Contains(err.Error(), "write count") {
 		t.Errorf("a job of vCPUs: %v", err)
 	}
-	if _, _, err := m.judgeJob(strings.Replace(submitted, "vcpu: 16", "count: 5..16", 1)); err == nil || !strings.Contains(err.Error(), "needs 5 workers") {
+	if _, _, err := m.judgeJob(space{&m.inputs, m.inputs.dir}, strings.Replace(submitted, "vcpu: 16", "count: 5..16", 1)); err == nil || !strings.Contains(err.Error(), "needs 5 workers") {
 		t.Errorf("a job that would wait forever: %v", err)
 	}
 }

@@ -29,7 +29,7 @@ func (m *Manager) accept(w http.ResponseWriter, r *http.Request) (*config.Job, [
 	if err := read(w, r, &s); err != nil {
 		return nil, nil, nil, err
 	}
-	job, text, err := m.judgeJob(s.Job)
+	job, text, err := m.judgeJob(m.inputs.of(r), s.Job)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -57,9 +57,9 @@ func (m *Manager) accept(w http.ResponseWriter, r *http.Request) (*config.Job, [
 	return job, text, s.Secrets, nil
 }
 
-// judgeJob checks the text of a job.
-func (m *Manager) judgeJob(submitted string) (*config.Job, []byte, error) {
-	text, err := m.inputs.inPlace([]byte(submitted))
+// judgeJob checks the text of a job, which may name files of its client's space.
+func (m *Manager) judgeJob(of space, submitted string) (*config.Job, []byte, error) {
+	text, folders, err := of.inPlace([]byte(submitted))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -72,9 +72,9 @@ func (m *Manager) judgeJob(submitted string) (*config.Job, []byte, error) {
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		return nil, nil, fmt.Errorf("checking a job: %w", err)
 	}
-	job, err := m.inputs.load(path)
+	job, err := m.inputs.load(path, folders)
 	if err != nil {
-		return nil, nil, refuse(http.StatusUnprocessableEntity, "%s", strings.ReplaceAll(err.Error(), path+":", ""))
+		return nil, nil, refuse(http.StatusUnprocessableEntity, "%s", m.inputs.outOfPlace(strings.ReplaceAll(err.Error(), path+":", "")))
 	}
 	if job.Cloud == config.CloudNone {
 		return nil, nil, refuse(http.StatusUnprocessableEntity, "cloud: none buys no machines: train it in your own process with `tierml train`")
@@ -117,7 +117,7 @@ func (m *Manager) servePlan(w http.ResponseWriter, r *http.Request) error {
 	if err := keepSecrets(folder, secrets); err != nil {
 		return err
 	}
-	cmd.Env = []string{SecretsVariable + "=" + folder}
+	cmd.Env = []string{SecretsVariable + "=" + folder, InputsVariable + "=" + m.inputs.dir}
 	if err := m.spawn(cmd); err != nil {
 		return fmt.Errorf("planning: %w", err)
 	}
@@ -126,7 +126,7 @@ func (m *Manager) servePlan(w http.ResponseWriter, r *http.Request) error {
 			if why := crash(problems.String(), m.cfg.JobMemory); why != "" {
 				return refuse(http.StatusUnprocessableEntity, "planning failed: %s", why)
 			}
-			return refuse(http.StatusUnprocessableEntity, "%s", strings.TrimSpace(strings.ReplaceAll(problems.String(), path+":", "")))
+			return refuse(http.StatusUnprocessableEntity, "%s", m.inputs.outOfPlace(strings.TrimSpace(strings.ReplaceAll(problems.String(), path+":", ""))))
 		}
 		return fmt.Errorf("planning: %w", err)
 	}

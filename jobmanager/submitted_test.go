@@ -120,10 +120,10 @@ func TestUploadsLeaveRoom(t *testing.T) {
 	s.cfg.KeepFree, s.cfg.MaxUpload = 64<<20, 1<<30
 	s.cfg.Free = func(string) (int64, error) { left -= 8 << 20; return left, nil }
 	half := filepath.Join(s.home, inputsDir, strings.Repeat("0", 64), coming+"1")
-	if err := os.MkdirAll(filepath.Dir(half), 0o700); err != nil {
+	if err := os.MkdirAll(half, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(half, []byte("half"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(half, "x.csv"), []byte("half"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s.begin()
@@ -166,7 +166,7 @@ func TestUploadIsNotUnpacked(t *testing.T) {
 	if _, err := client.Upload(t.Context(), []string{path}, func(string, int64) {}); err != nil {
 		t.Fatal(err)
 	}
-	files, _ := filepath.Glob(filepath.Join(s.home, inputsDir, "*", "*"))
+	files, _ := filepath.Glob(filepath.Join(s.home, inputsDir, "*", "*", "*"))
 	info, err := os.Stat(files[0])
 	if err != nil || len(files) != 1 || info.Size() != int64(bomb.Len()) {
 		t.Errorf("%q, %v", files, err)

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/tierml/tierml/internal/rundir"
@@ -41,29 +42,30 @@ func (in *inputs) tidy(ctx context.Context, needed func() (map[string]bool, erro
 // names it that is not finished: it may be resumed. A submission that is under way touches what it names (use), so that nothing
 // goes between its check and its record; keep is much longer than that.
 func (in *inputs) removeUnneeded(keep time.Duration, needed func() (map[string]bool, error)) (removed []string, errs error) {
-	folders, err := os.ReadDir(in.dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("listing the inputs: %w", err)
-	}
 	named, err := needed()
 	if err != nil {
 		return nil, err
 	}
+	folders, _ := filepath.Glob(filepath.Join(in.dir, "*", "*")) // the pattern is right
 	before := in.cfg.Now().Add(-keep)
-	for _, f := range folders {
-		info, err := f.Info()
-		if err != nil || !f.IsDir() || !sumText().MatchString(f.Name()) || named[f.Name()] || info.ModTime().After(before) {
+	for _, folder := range folders {
+		info, err := os.Stat(folder)
+		if err == nil && !info.IsDir() { // of a version that kept inputs/SHA256/NAME
+			folder = filepath.Dir(folder)
+			info, err = os.Stat(folder)
+		}
+		sum := filepath.Base(folder)
+		if err != nil || !sumText().MatchString(sum) || named[sum] || info.ModTime().After(before) {
 			continue // what is not of inputs is not ours
 		}
-		if err := os.RemoveAll(filepath.Join(in.dir, f.Name())); err != nil {
+		gone := filepath.Join(filepath.Dir(folder), coming+sum) // what is visible is whole
+		if err := errors.Join(os.Rename(folder, gone), os.RemoveAll(gone)); err != nil {
 			errs = errors.Join(errs, fmt.Errorf("removing an input: %w", err))
 			continue
 		}
-		removed = append(removed, f.Name())
+		removed = append(removed, sum)
 	}
+	slices.Sort(removed)
 	return removed, errs
 }
 

@@ -1,8 +1,6 @@
 package jobmanager
 
 import (
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,9 +21,14 @@ func TestInputsThatNobodyNeeds(t *testing.T) {
 	s.cfg.Now = func() time.Time { return now.Add(time.Duration(later.Load())) }
 	s.begin()
 	sum := func(c string) string { return strings.Repeat(c, 64) }
+	_, client := s.served()
+	whose := filepath.Join(s.home, inputsDir, s.token.SHA256())
 	put := func(name string, age time.Duration) {
 		t.Helper()
-		dir := filepath.Join(s.home, inputsDir, name)
+		dir := filepath.Join(whose, name)
+		if name == sum("9") { // of an earlier version
+			dir = filepath.Join(s.home, inputsDir, name)
+		}
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -40,11 +43,12 @@ func TestInputsThatNobodyNeeds(t *testing.T) {
 	for _, c := range []string{"a", "b", "c", "d", "e"} {
 		put(sum(c), old)
 	}
+	put(sum("9"), old)
 	put(sum("f"), time.Hour)
 	put("notes", old)
 	names := func(id, file, c string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(s.dir(id), file), []byte("train: {data: "+filepath.Join(s.home, inputsDir, sum(c), "data.csv")+"}\n"), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(s.dir(id), file), []byte("train: {data: "+filepath.Join(whose, sum(c), "data.csv")+"}\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -60,20 +64,20 @@ func TestInputsThatNobodyNeeds(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.until(stopped, call.Stopped)
-	asked := httptest.NewRecorder() // by somebody who is about to submit a job with it
-	if s.open().ServeHTTP(asked, httptest.NewRequest(http.MethodHead, "/api/v1/inputs/"+sum("d")+"/data.csv", nil)); asked.Code != http.StatusOK {
-		t.Error(asked.Code)
+	// The client is about to submit a job with it; its content is not hashed before that starts.
+	if _, err := client.Submit(t.Context(), call.Submission{Job: "train: {data: uploaded:" + sum("d") + "/data.csv}"}); err == nil || strings.Contains(err.Error(), "was not uploaded") {
+		t.Error(err)
 	}
 	removed, err := s.inputs.removeUnneeded(keep, s.neededInputs)
-	if err != nil || strings.Join(removed, " ") != sum("a")+" "+sum("e") {
+	if err != nil || strings.Join(removed, " ") != sum("9")+" "+sum("a")+" "+sum("e") {
 		t.Errorf("%v, %v", removed, err)
 	}
 	for _, name := range []string{sum("b"), sum("c"), sum("d"), sum("f"), "notes"} {
-		if _, err := os.Stat(filepath.Join(s.home, inputsDir, name)); err != nil {
+		if _, err := os.Stat(filepath.Join(whose, name)); err != nil {
 			t.Error(err)
 		}
 	}
-	if _, err := os.Stat(filepath.Join(s.home, inputsDir, sum("a"))); err == nil {
+	if _, err := os.Stat(filepath.Join(whose, sum("a"))); err == nil {
 		t.Error("it is still there")
 	}
 	later.Store(int64(30 * 24 * time.Hour)) // the stopped job may go on whenever somebody wants it to

@@ -254,7 +254,7 @@ func (m *Machine) download(ctx context.Context) error {
 	if err := errors.Join(err, to.Close()); err != nil {
 		return err
 	}
-	if got := hex.EncodeToString(sum.Sum(nil)); m.config.Spec.WorkdirDigest != "" && got != m.config.Spec.WorkdirDigest {
+	if got := hex.EncodeToString(sum.Sum(nil)); got != m.config.Spec.WorkdirDigest {
 		return fmt.Errorf("%s is not what was packed: it has digest %.12s, not %.12s", m.config.Spec.Workdir, got, m.config.Spec.WorkdirDigest)
 	}
 	return nil

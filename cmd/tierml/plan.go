@@ -61,6 +61,9 @@ func newPlanCommand() *cobra.Command {
 			if err == nil {
 				job, err = firstTrial(job, cmd.OutOrStdout(), format)
 			}
+			if err == nil {
+				err = verifyInputs(job, false)
+			}
 			if err != nil {
 				return err
 			}

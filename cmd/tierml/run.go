@@ -129,6 +129,9 @@ func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) erro
 	if err != nil {
 		return err
 	}
+	if err := verifyInputs(job, from.state.Dataset != nil); err != nil {
+		return usageError{err}
+	}
 	mapping, err := timeAt(ctx, &o, job, from)
 	if err != nil {
 		return err

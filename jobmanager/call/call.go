@@ -126,8 +126,8 @@ type Refusal struct {
 	Error string `json:"error"`
 }
 
-// Uploaded begins the name of a file that was uploaded before, "uploaded:SHA256/NAME", by PUT /api/v1/inputs/SHA256/NAME. Of
-// several files in one folder each is sent with ?own=SHA256, its own.
+// Uploaded begins the name of a file that was uploaded before with the same token, "uploaded:SHA256/NAME", by PUT /api/v1/inputs/SHA256/NAME.
+// Several files lie in one folder by PUT /api/v1/inputs/SHA256 of their listing, a line "SHA256 NAME" for each.
 const Uploaded = "uploaded:"
 
 // Files of a run that can be fetched: GET /api/v1/jobs/ID/files/NAME.

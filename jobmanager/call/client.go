@@ -245,21 +245,33 @@ func (c *Client) Upload(ctx context.Context, paths []string, sent func(name stri
 			return "", err
 		}
 	}
-	folder := together(files)
+	folder, listing := files[0].sum, ""
+	if len(files) > 1 {
+		folder, listing = together(files)
+	}
+	name = Uploaded + folder + "/" + files[0].name
+	if there, err := c.has(ctx, folder, files[0].name); there || err != nil {
+		return name, err
+	}
 	for _, f := range files {
-		there, err := c.has(ctx, folder, f.name)
-		if err != nil {
+		if there, err := c.has(ctx, f.sum, f.name); err != nil {
 			return "", err
-		}
-		if there {
+		} else if there {
 			continue
 		}
 		sent(f.name, f.size)
-		if err := c.send(ctx, folder, f); err != nil {
+		if err := c.send(ctx, f); err != nil {
 			return "", err
 		}
 	}
-	return Uploaded + folder + "/" + files[0].name, nil
+	if listing == "" {
+		return name, nil
+	}
+	response, err := c.ask(ctx, http.MethodPut, strings.NewReader(listing), nil, "inputs", folder)
+	if err != nil {
+		return "", fmt.Errorf("uploading %s: %w", files[0].name, err)
+	}
+	return name, response.Body.Close()
 }
 
 // input is a file to upload.
@@ -303,16 +315,14 @@ func plainName(name string) string {
 	return strings.TrimLeft(plain, "._+-")
 }
 
-// together names a folder after what is in it: one file's SHA-256, or that of all names and sums.
-func together(files []input) string {
-	if len(files) == 1 {
-		return files[0].sum
-	}
-	all := sha256.New()
+// together is the listing of files in one folder, and the folder's name: the listing's SHA-256.
+func together(files []input) (folder, listing string) {
+	var text strings.Builder
 	for _, f := range files {
-		fmt.Fprintf(all, "%s %s\n", f.sum, f.name)
+		fmt.Fprintf(&text, "%s %s\n", f.sum, f.name)
 	}
-	return hex.EncodeToString(all.Sum(nil))
+	sum := sha256.Sum256([]byte(text.String()))
+	return hex.EncodeToString(sum[:]), text.String()
 }
 
 func (c *Client) has(ctx context.Context, folder, name string) (bool, error) {
@@ -326,7 +336,7 @@ func (c *Client) has(ctx context.Context, folder, name string) (bool, error) {
 	return true, response.Body.Close()
 }
 
-func (c *Client) send(ctx context.Context, folder string, f input) error {
+func (c *Client) send(ctx context.Context, f input) error {
 	file, err := os.Open(f.path)
 	if err != nil {
 		return fmt.Errorf("reading what is to be uploaded: %w", err)
@@ -334,7 +344,7 @@ func (c *Client) send(ctx context.Context, folder string, f input) error {
 	defer file.Close()
 	bar := progress.Start(ctx, "Uploading "+f.name, f.size, progress.Bytes)
 	defer bar.Done()
-	response, err := c.ask(ctx, http.MethodPut, io.NopCloser(bar.Reader(file)), url.Values{"own": {f.sum}}, "inputs", folder, f.name)
+	response, err := c.ask(ctx, http.MethodPut, io.NopCloser(bar.Reader(file)), nil, "inputs", f.sum, f.name)
 	if err != nil {
 		return fmt.Errorf("uploading %s: %w", f.name, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -47,30 +48,44 @@ func (b *Board) Handler() http.Handler { return access.LocalHost(b.serve(false))
 func (b *Board) Guarded() http.Handler { return b.serve(true) }
 
 func (b *Board) serve(trusted bool) http.Handler {
+	mux := http.NewServeMux()
+	for pattern, page := range b.pages(trusted) {
+		mux.Handle(pattern, page)
+	}
+	return strict(mux)
+}
+
+// Patterns lists those of Guarded.
+func (b *Board) Patterns() []string { return slices.Sorted(maps.Keys(b.pages(true))) }
+
+func (b *Board) pages(trusted bool) map[string]http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(b)
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", b.list)
-	mux.HandleFunc("GET /runs/{name}", func(w http.ResponseWriter, r *http.Request) { b.page(w, r, trusted) })
-	mux.HandleFunc("GET /runs/{name}/events", b.events)
-	mux.HandleFunc("GET /runs/{name}/logs", b.logs)
-	if trusted {
-		mux.HandleFunc("POST /runs/{name}/act", b.act)
+	pages := map[string]http.Handler{"GET /metrics": promhttp.HandlerFor(registry, promhttp.HandlerOpts{})}
+	for pattern, page := range map[string]http.HandlerFunc{
+		"GET /{$}":                      b.list,
+		"GET /runs/{name}":              func(w http.ResponseWriter, r *http.Request) { b.page(w, r, trusted) },
+		"GET /runs/{name}/events":       b.events,
+		"GET /runs/{name}/logs":         b.logs,
+		"GET /runs/{name}/files/{file}": func(w http.ResponseWriter, r *http.Request) { b.file(w, r, trusted) },
+		"GET /sweeps/{name}":            b.sweep,
+		"GET /api/sweeps/{name}": func(w http.ResponseWriter, r *http.Request) {
+			if s, found := b.sweepOf(w, r); found {
+				answer(w, r, s)
+			}
+		},
+		"GET /hosts":           b.hostsPage,
+		"GET /api/hosts":       b.hostsJSON,
+		"GET /api/runs":        b.listJSON,
+		"GET /api/runs/{name}": b.report,
+		"GET /favicon.ico":     func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) },
+	} {
+		pages[pattern] = page
 	}
-	mux.HandleFunc("GET /runs/{name}/files/{file}", func(w http.ResponseWriter, r *http.Request) { b.file(w, r, trusted) })
-	mux.HandleFunc("GET /sweeps/{name}", b.sweep)
-	mux.HandleFunc("GET /api/sweeps/{name}", func(w http.ResponseWriter, r *http.Request) {
-		if s, found := b.sweepOf(w, r); found {
-			answer(w, r, s)
-		}
-	})
-	mux.HandleFunc("GET /hosts", b.hostsPage)
-	mux.HandleFunc("GET /api/hosts", b.hostsJSON)
-	mux.HandleFunc("GET /api/runs", b.listJSON)
-	mux.HandleFunc("GET /api/runs/{name}", b.report)
-	mux.HandleFunc("GET /favicon.ico", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	return strict(mux)
+	if trusted {
+		pages["POST /runs/{name}/act"] = http.HandlerFunc(b.act)
+	}
+	return pages
 }
 
 // Summaries are the runs in their order, as of now.
