@@ -69,14 +69,14 @@ Real machines can only be killed and, on Compute Engine, evicted; drill asks fir
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.do, "do", drill.Evict, "the disturbance: "+strings.Join(drill.Words(), ", "))
+	f.StringVar(&o.do, "do", drill.Evict, "the `disturbance`: "+strings.Join(drill.Words(), ", "))
 	f.StringSliceVar(&o.choice.IDs, "machine", nil, "`names` of machines, or prefixes, as tierml events shows them")
-	f.StringVar(&o.choice.Which, "target", "oldest", "which transient machines: oldest, newest, random or all")
+	f.StringVar(&o.choice.Which, "target", "oldest", "which transient `machines`: oldest, newest, random or all")
 	f.IntVar(&o.choice.Count, "count", 1, "`number` of machines of --target")
 	f.StringVar(&o.choice.Of, "of", "", "only machines of this `pool`: a type, a zone, or zone/type")
-	f.StringVar(&o.choice.Servers, "servers", "", "in place of --target: half or all of the ActivePSs")
+	f.StringVar(&o.choice.Servers, "servers", "", "instead of --target, a `share` of the ActivePSs: half or all")
 	f.DurationVar(&o.within, "within", 2*time.Minute, "how long to wait for training to continue")
-	f.Uint64Var(&o.seed, "seed", 1, "seed of --target random")
+	f.Uint64Var(&o.seed, "seed", 1, "`seed` of --target random")
 	f.BoolVar(&o.atOnce, "at-once", false, "with --do move: do not wait until workers compute")
 	f.BoolVar(&o.faultIn, "fault-in", false, "with --do move: the new owner serves at once, and fetches rows as needed")
 	f.BoolVarP(&o.yes, "yes", "y", false, "disturb a real cloud's machines without asking")

@@ -22,8 +22,8 @@ type fleetOptions struct {
 func (o *fleetOptions) flags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.types, "types", nil, "machine `types`; default: the job's")
 	f.StringSliceVar(&o.zones, "zones", nil, "`zones`; default: the job's")
-	f.IntVar(&o.vcpu, "vcpu", 0, "number of transient vCPUs, of any type")
-	f.IntVar(&o.machines, "machines", 0, "number of transient machines, of any type")
+	f.IntVar(&o.vcpu, "vcpu", 0, "`number` of transient vCPUs, of any type")
+	f.IntVar(&o.machines, "machines", 0, "`number` of transient machines, of any type")
 	f.StringVar(&o.reliable, "reliable", "", "reliable machines, as `TYPE` or TYPE:COUNT; default: the job's, or with --types one of the cheapest")
 }
 

@@ -39,8 +39,8 @@ func (g *offerFlags) bind(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&g.prices, "prices", "", "`file` of spot prices (CSV or AWS JSON)")
 	f.StringVar(&g.catalog, "catalog", "", "`file` of machine types and on-demand prices")
-	f.StringVar(&g.provider, "provider", fakecloud.Kinds[0].Name, "whose cloud it plays: "+fakecloud.KindNames(" or "))
-	f.StringVar(&g.region, "region", "", "region on sale (default: that of the prices)")
+	f.StringVar(&g.provider, "provider", fakecloud.Kinds[0].Name, "the `cloud` to imitate: "+fakecloud.KindNames(" or "))
+	f.StringVar(&g.region, "region", "", "`region` for sale (default: that of the prices)")
 	for _, name := range []string{"prices", "catalog"} {
 		if err := cmd.MarkFlagRequired(name); err != nil {
 			panic(err) // the flag is defined above
@@ -152,9 +152,9 @@ it by:
 	}
 	o.bind(cmd)
 	f := cmd.Flags()
-	f.StringVar(&o.rules, "rules", "", "billing rules (default: ec2-2017 or gce-spot): "+strings.Join(market.RuleNames(), ", "))
+	f.StringVar(&o.rules, "rules", "", "billing `rules` (default: ec2-2017 or gce-spot): "+strings.Join(market.RuleNames(), ", "))
 	f.StringVar(&o.start, "start", "", "market `time` to start at (default: when all pools have a price)")
-	f.Float64Var(&o.speed, "speed", 1, "market seconds per second")
+	f.Float64Var(&o.speed, "speed", 1, "`number` of market seconds per second")
 	f.DurationVar(&o.config.Notice, "notice", 0, "warning before an eviction, in real time (default: 2m of EC2, 30s of GCE)")
 	f.DurationVar(&o.config.Boot, "boot", time.Second, "time from launch to an instance's process, in real time")
 	f.DurationVar(&o.config.Grace, "grace", fakecloud.DefaultGrace, "time from SIGTERM to SIGKILL, in real time")
@@ -165,11 +165,11 @@ it by:
 	f.StringVar(&o.command, "instance-command", "sleep infinity", "command `line` that an instance runs")
 	f.StringVar(&o.script, "script", "", "`file` of steps, such as: at 10m evict oldest")
 	f.StringArrayVar(&o.steps, "step", nil, "one more `step` of the script; repeatable")
-	f.StringToStringVar(&o.capacity, "capacity", nil, "most machines of a spot pool, such as us-west-1a/c3.xlarge=5")
-	f.IntVar(&o.config.Limits.SpotInstances, "spot-limit", 0, "most spot instances of the account (0: no limit)")
-	f.IntVar(&o.config.Limits.OnDemandInstances, "on-demand-limit", 0, "most on-demand instances of the account (0: no limit)")
-	f.Float64Var(&o.flopsPerVCPU, "flops-per-vcpu", 0, "declared compute rate of instances (0: none)")
-	f.Uint64Var(&o.config.Seed, "seed", 1, "seed of ids and random targets")
+	f.StringToStringVar(&o.capacity, "capacity", nil, "most machines of a spot pool, `ZONE/TYPE=NUMBER`, such as us-west-1a/c3.xlarge=5")
+	f.IntVar(&o.config.Limits.SpotInstances, "spot-limit", 0, "largest `number` of spot instances of the account (0: no limit)")
+	f.IntVar(&o.config.Limits.OnDemandInstances, "on-demand-limit", 0, "largest `number` of on-demand instances of the account (0: no limit)")
+	f.Float64Var(&o.flopsPerVCPU, "flops-per-vcpu", 0, "declared compute `rate` of instances (0: none)")
+	f.Uint64Var(&o.config.Seed, "seed", 1, "`seed` of ids and random targets")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "print what happens")
 	cmd.AddCommand(newFakecloudBillCommand())
 	return cmd
@@ -340,7 +340,7 @@ func newFakecloudBillCommand() *cobra.Command {
 		},
 	}
 	g.bind(cmd)
-	cmd.Flags().StringVar(&g.rules, "rules", "", "billing rules (default: those of the records)")
+	cmd.Flags().StringVar(&g.rules, "rules", "", "billing `rules` (default: those of the records)")
 	outputFlag(cmd, &output)
 	return cmd
 }

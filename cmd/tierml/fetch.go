@@ -58,7 +58,7 @@ func newFetchCommand() *cobra.Command {
 	}
 	at.flags(cmd)
 	cmd.Flags().StringVar(&into, "into", rundir.Root, "make the run's directory in this `directory`")
-	cmd.Flags().StringSliceVar(&names, "file", call.Files, "the files wanted")
+	cmd.Flags().StringSliceVar(&names, "file", call.Files, "`names` of the files")
 	return cmd
 }
 

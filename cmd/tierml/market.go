@@ -57,7 +57,7 @@ func newMarketCommand() *cobra.Command {
 	storeFlag(f)
 	f.StringVar(&o.catalog, "catalog", "", "`file` of machine types and on-demand prices")
 	f.StringVar(&o.advisor, "advisor", "", "`file` of Amazon's Spot Instance Advisor (spot-advisor-data.json)")
-	f.StringVar(&o.bid, "bid", "on-demand", "the bid: on-demand, a share of it such as 50%, or dollars per hour such as 0.2")
+	f.StringVar(&o.bid, "bid", "on-demand", "the `bid`: on-demand, a share of it such as 50%, or dollars per hour such as 0.2")
 	f.StringVar(&o.at, "at", "", "show the market at this `time`; default: the last known price's")
 	f.StringVar(&o.hours, "hours", "", "length of the job in `hours`, for IN JOB")
 	f.BoolVar(&o.chart, "chart", false, "draw the price of each pool over the week before")

@@ -214,3 +214,20 @@ func defaultOf(f *pflag.Flag) string {
 func oneLine(text string) string {
 	return strings.NewReplacer("\n", " ", "<", "&lt;", "`", "").Replace(text)
 }
+
+// A flag's placeholder says what to write, in a word of the field: never the name of a Go type.
+func TestPlaceholdersAreNotGoTypes(t *testing.T) {
+	raw := []string{"int", "uint", "float", "string", "strings", "stringArray", "stringToString", "ints", "durations"}
+	var look func(cmd *cobra.Command)
+	look = func(cmd *cobra.Command) {
+		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if kind, _ := pflag.UnquoteUsage(f); !f.Hidden && slices.Contains(raw, kind) {
+				t.Errorf("%s --%s %s: put the placeholder into backquotes in the flag's usage", cmd.CommandPath(), f.Name, kind)
+			}
+		})
+		for _, sub := range cmd.Commands() {
+			look(sub)
+		}
+	}
+	look(newRootCommand())
+}

@@ -35,7 +35,7 @@ func newRunCommand() *cobra.Command {
 	var o runOptions
 	cmd := &cobra.Command{
 		Use:   "run JOB.yaml",
-		Short: "Train a job on machines that come and go, and report what it cost",
+		Short: "Run a job, a training or a program, on machines that come and go, and report what it cost",
 		Long: `It prints the plan and asks before it buys. runs/NAME-N gets the journal, the model, the reports and the logs.
 
 Ctrl-C saves the work and terminates every machine; a second Ctrl-C terminates them at once. --resume continues a run that was

@@ -34,9 +34,9 @@ free. The remaining reliable machines must be able to hold the job alone. Number
   tierml scale demo --workers +2 --wait -o json
   tierml scale demo --restore`,
 	}
-	cmd.Flags().IntVar(&workers, "workers", 0, "add (+4) or remove (-4) transient machines")
-	cmd.Flags().IntVar(&servers, "servers", 0, "add (+1) or remove (-1) machines that serve parameters")
-	cmd.Flags().IntVar(&reliable, "reliable", 0, "add (+1) or remove (-1) reliable machines")
+	cmd.Flags().IntVar(&workers, "workers", 0, "`number` of transient machines to add (+4) or remove (-4)")
+	cmd.Flags().IntVar(&servers, "servers", 0, "`number` of machines that serve parameters to add (+1) or remove (-1)")
+	cmd.Flags().IntVar(&reliable, "reliable", 0, "`number` of reliable machines to add (+1) or remove (-1)")
 	cmd.Flags().BoolVar(&change.Restore, "restore", false, "return to the job's own numbers")
 	return newChangeCommand(change, cmd, func() error {
 		change.Workers, change.Servers, change.Reliable = int32(workers), int32(servers), int32(reliable)

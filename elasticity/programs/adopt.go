@@ -41,7 +41,7 @@ func (w adoption) takeOver() {
 		if !late {
 			return
 		}
-		w.fleet.GiveUp(x.Machine, "it did not call the restarted controller")
+		w.fleet.GiveUp(x.Machine, "the machine did not reconnect to the restarted controller")
 	}
 	w.takingOver = false
 	w.fleet.TakenOver()

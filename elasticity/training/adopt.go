@@ -133,7 +133,7 @@ func (t *Training) AdvanceAdoption() {
 	}
 	for _, m := range expected {
 		if _, told := a.stocks[m.ID]; !told {
-			t.machines.GiveUp(m.Machine, "it did not call the restarted controller")
+			t.machines.GiveUp(m.Machine, "the machine did not reconnect to the restarted controller")
 		}
 	}
 	t.takeOverRun()

@@ -29,9 +29,10 @@ func (c *Cloud) TryFleet(ctx context.Context, r provisioner.Request) (rights Fle
 	template, fleet, dry := c.templateInput(r), c.fleetInput(r), aws.Bool(true)
 	template.DryRun, fleet.DryRun, fleet.ClientToken = dry, dry, nil // the token stays unused
 	name := template.LaunchTemplateName
+	var launched *ec2.CreateFleetOutput
 	for _, trial := range []struct {
 		action string
-		buys   bool // and must be refused, if only as a trial
+		buys   bool // and must be refused, if only by DryRun
 		of     *[]string
 		ask    func() error
 	}{
@@ -46,7 +47,7 @@ func (c *Cloud) TryFleet(ctx context.Context, r provisioner.Request) (rights Fle
 			_, err := c.api.DescribeLaunchTemplates(ctx, &ec2.DescribeLaunchTemplatesInput{DryRun: dry})
 			return err
 		}},
-		{"CreateFleet", true, &rights.Unsure, func() error { _, err := c.api.CreateFleet(ctx, fleet); return err }},
+		{"CreateFleet", true, &rights.Unsure, func() (err error) { launched, err = c.api.CreateFleet(ctx, fleet); return err }},
 		{"DeleteLaunchTemplate", false, &rights.Unsure, func() error {
 			_, err := c.api.DeleteLaunchTemplate(ctx, &ec2.DeleteLaunchTemplateInput{DryRun: dry, LaunchTemplateName: name})
 			return err
@@ -54,7 +55,14 @@ func (c *Cloud) TryFleet(ctx context.Context, r provisioner.Request) (rights Fle
 	} {
 		answer := trial.ask()
 		if answer == nil && trial.buys {
-			return rights, fmt.Errorf("%s: %s: %w: it was not taken for a trial", doing, trial.action, provisioner.ErrInvalid)
+			if launched == nil {
+				return rights, fmt.Errorf("%s: %s: %w: the endpoint ignored DryRun; the launch template %s was made and deleted", doing, trial.action, provisioner.ErrInvalid, *name)
+			}
+			var ids []string
+			for _, some := range launched.Instances {
+				ids = append(ids, some.InstanceIds...)
+			}
+			return rights, c.boughtByTrial(ctx, doing, ids)
 		}
 		if codeOf(answer) == codeTemplateNameNotFound {
 			continue

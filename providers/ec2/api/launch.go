@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -251,12 +252,34 @@ func (c *Cloud) Try(ctx context.Context, r provisioner.Request) error {
 	}
 	in := c.runInput(r)
 	in.ClientToken, in.DryRun = nil, aws.Bool(true) // the token stays unused
-	_, err := c.api.RunInstances(ctx, in)
+	out, err := c.api.RunInstances(ctx, in)
 	switch {
 	case codeOf(err) == codeWouldSucceed:
 		return nil
 	case err == nil:
-		return fmt.Errorf("%s: %w: it was not taken for a trial", doing, provisioner.ErrInvalid)
+		var ids []string
+		for _, i := range out.Instances {
+			ids = append(ids, aws.ToString(i.InstanceId))
+		}
+		return c.boughtByTrial(ctx, doing, ids)
 	}
 	return failure(ctx, doing, err)
+}
+
+// boughtByTrial ends the machines of a launch that EC2 carried out in spite of DryRun, and returns an error that says what may have been bought.
+func (c *Cloud) boughtByTrial(ctx context.Context, doing string, ids []string) error {
+	bought := fmt.Errorf("%s: %w: the endpoint ignored DryRun, so a machine may have been bought", doing, provisioner.ErrInvalid)
+	if len(ids) == 0 {
+		return fmt.Errorf("%w: look for it in the account, and end it", bought)
+	}
+	names := strings.Join(ids, ", ")
+	var launched []provisioner.Instance
+	for _, id := range ids {
+		launched = append(launched, provisioner.Instance{ID: provisioner.InstanceID(id)})
+	}
+	c.fresh.add(launched, time.Now().Add(c.config.Settle)) // EC2 may not know them yet: terminate insists
+	if err := c.terminate(context.WithoutCancel(ctx), ids); err != nil {
+		return fmt.Errorf("%w: end %s yourself, as this failed: %w", bought, names, err)
+	}
+	return fmt.Errorf("%w: %s was ended; check the account", bought, names)
 }

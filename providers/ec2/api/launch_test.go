@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -237,9 +238,34 @@ func TestTry(t *testing.T) {
 	if err := cloud.Try(t.Context(), r); !errors.Is(err, provisioner.ErrDenied) {
 		t.Errorf("%v; want ErrDenied", err)
 	}
-	launched := newServer(t, always(http.StatusOK, runAnswer(instance{id: "i-0a", state: "pending"})))
-	if err := launched.cloud().Try(t.Context(), r); err == nil {
-		t.Error("a machine was launched, and nobody said so")
+}
+
+// An endpoint that ignores DryRun buys a machine: it is ended, and the error says that money may have been spent.
+func TestTryEndsWhatAnIgnoredDryRunBought(t *testing.T) {
+	r := spotRequest()
+	r.Count = 1
+	for name, c := range map[string]struct{ ended, want string }{
+		"ended":     {`<TerminateInstancesResponse><instancesSet><item><instanceId>i-0a</instanceId></item></instancesSet></TerminateInstancesResponse>`, "i-0a was ended"},
+		"not ended": {"", "end i-0a yourself"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t, func(form url.Values) (int, string) {
+				switch action := form.Get("Action"); {
+				case action == "RunInstances":
+					return http.StatusOK, runAnswer(instance{id: "i-0a", state: "pending"})
+				case action == "TerminateInstances" && c.ended != "":
+					return http.StatusOK, c.ended
+				}
+				return http.StatusForbidden, apiError("UnauthorizedOperation", "You are not authorized to perform this operation.")
+			})
+			err := s.cloud().Try(t.Context(), r)
+			if !errors.Is(err, provisioner.ErrInvalid) || !strings.Contains(err.Error(), "a machine may have been bought") || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v; want %q", err, c.want)
+			}
+			if !slices.Contains(s.actions(), "TerminateInstances") {
+				t.Errorf("calls %v", s.actions())
+			}
+		})
 	}
 }
 
