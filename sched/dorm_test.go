@@ -122,11 +122,11 @@ func checkP2(d Dorm, s State, p Plan) error {
 	return nil
 }
 
-// P2's constraints hold in 10,000 random states.
+// P2's constraints hold in 500 random states.
 func TestPaperP2Constraints(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	answers := 0
-	for i := range 10000 {
+	for i := range 500 {
 		s := randomState(r)
 		d := Dorm{Theta1: [...]float64{.1, .2, .5}[r.IntN(3)], Theta2: [...]float64{.1, .2, 1}[r.IntN(3)]}
 		p := d.Plan(s)
@@ -135,7 +135,7 @@ func TestPaperP2Constraints(t *testing.T) {
 		}
 		answers += boolean(p.Value > 0)
 	}
-	if answers < 5000 {
+	if answers < 250 {
 		t.Errorf("only %d states had an answer", answers)
 	}
 }

@@ -3,6 +3,7 @@ package sched
 import (
 	"cmp"
 	"math"
+	"math/rand/v2"
 	"slices"
 )
 
@@ -57,6 +58,9 @@ func (p *problem) better(a, b *answer) bool {
 	return p.valueOf(a) > p.valueOf(b)+rounding
 }
 
+// otherSets is how many random sets of resized jobs are tried where no answer was found.
+const otherSets = 4
+
 // tries is how many sets of resized jobs are looked at, one job more at a time.
 const tries = 400
 
@@ -91,6 +95,18 @@ func (p *problem) search() (*answer, bool) {
 		}
 	default:
 		best = p.oneByOne(best, fixed, old)
+	}
+	best = p.polish(best)
+	for r, left := rand.New(rand.NewPCG(1, uint64(len(old)))), otherSets; p.lacking(best) > 0 && p.resize < len(old) && p.small() && left > 0; left-- {
+		for _, i := range old {
+			fixed[i] = true
+		}
+		for _, i := range r.Perm(len(old))[:p.resize] {
+			fixed[old[i]] = false
+		}
+		if x := p.polish(p.fill(fixed)); p.better(x, best) {
+			best = x
+		}
 	}
 	return best, p.lacking(best) == 0
 }

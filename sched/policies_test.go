@@ -232,7 +232,11 @@ func TestEveryPlan(t *testing.T) {
 	for _, p := range policies {
 		t.Run(p.Name(), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(1, 8))
-			for i := range 1500 {
+			states := 1500
+			if _, searches := p.(Dorm); searches {
+				states = 300
+			}
+			for i := range states {
 				s := randomState(r)
 				plan := p.Plan(s)
 				if err := Check(s, plan); err != nil {
