@@ -17,6 +17,8 @@ BUILD := -ldflags '-s -w -X main.buildVersion=$(VERSION)'
 # somebody else.
 FAST := -trimpath -buildvcs=false -gcflags=all=-dwarf=false '-gcflags=github.com/aws/aws-sdk-go-v2/service/ec2=-dwarf=false -N -l'
 export GOFLAGS := $(strip $(GOFLAGS) $(FAST))
+# .ci/run has a failed test run again: .ci/rerun.
+TEST ?= $(GO) test
 TOOL := $(GO) tool -modfile=tools/go.mod
 # Things that are downloaded or built for checks; it ignores itself.
 CACHE := .cache
@@ -59,12 +61,18 @@ demo-render: build ## 20 machine hours of pictures on 16 spot machines, played i
 .PHONY: test
 test: ## run all tests that need Go alone
 	@echo "testing; the first time also compiles the EC2 SDK, which takes some minutes"
-	$(GO) test -timeout 20m ./...
+	$(TEST) -timeout 20m ./...
+
+.PHONY: fast
+fast: ## what pull requests wait for first: build, vet, the tests but the long ones
+	$(GO) build ./...
+	$(GO) vet ./...
+	$(TEST) -short -timeout 10m ./...
 
 .PHONY: race
 race: ## the tests of packages with goroutines, under the race detector (needs a C compiler)
 	@command -v $${CC:-gcc} >/dev/null || { echo "the race detector needs a C compiler; install gcc (Debian: apt-get install gcc libc6-dev)"; exit 1; }
-	CGO_ENABLED=1 $(GO) test -race -timeout 20m $(RACE)
+	CGO_ENABLED=1 $(TEST) -race -timeout 20m $(RACE)
 
 .PHONY: lint
 lint: ## gofmt, go vet, staticcheck, errorlint
