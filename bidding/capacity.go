@@ -30,12 +30,11 @@ const (
 	defaultSpread   = 4
 	// clearly is by how much cheaper work must be elsewhere for a move: estimates are not more exact than that.
 	clearly = 0.01
-	// unknownRate is the evictions per machine hour that are assumed where nothing is known: one a day.
-	unknownRate = 1.0 / 24
-	// hoursInMonth is what a share of machines interrupted within a month refers to.
-	hoursInMonth = 730
-	// priorWeight is how many evictions of our own what providers say is worth.
+	// priorWeight is how many evictions of our own what providers say, or what is assumed, is worth.
 	priorWeight = 1.0
+	// assumedHours is for how many hours of watching what is assumed counts at most once machines were evicted: recordings of
+	// different zones are a factor of ten apart.
+	assumedHours = 24.0
 	// moveHorizon is for how long a price difference is taken to last: a day, as today's prices change a few times
 	// a day and slowly.
 	moveHorizon = 24 * time.Hour
@@ -62,32 +61,28 @@ func (p Capacity) Plan(s State) Plan {
 	return r.plan
 }
 
-// EvictionRate returns the evictions per machine hour to expect of a pool: the mean of a Gamma distribution whose prior is
-// what the provider reports, worth one eviction, and to which our own machines and what was watched of the pool add.
-func EvictionRate(c *Candidate, count int, now time.Time) float64 {
-	rate := c.Hints.evictionPrior()
-	evictions, hours := priorWeight, priorWeight/rate
-	evictions += float64(c.Hints.Lifetimes.Evicted)
-	hours += c.Hints.Lifetimes.Watched.Hours()
+// evictionRate returns the evictions per machine hour to expect of a pool: the mean of a Gamma distribution whose prior is
+// EvictionPrior, and to which our own machines and what was watched of the pool add.
+func evictionRate(c *Candidate, terms market.Terms, count int, now time.Time) float64 {
+	prior := EvictionPrior(c, terms)
 	ends, up := watched(c.Availability, count, now)
-	return (evictions + ends) / (hours + up)
+	ends += float64(c.Hints.Lifetimes.Evicted)
+	up += c.Hints.Lifetimes.Watched.Hours()
+	hours := priorWeight / prior.PerHour()
+	if !prior.Told && ends > 0 {
+		hours = min(hours, assumedHours)
+	}
+	return (float64(hours*prior.PerHour()) + ends) / (hours + up)
 }
 
-// fleetLosses is how often an hour, without bids, a fleet in a pool is expected to lose a machine at least, by what was reported and
-// seen of the pool; 0 where nothing is known. Machines are taken to go one by one.
-func fleetLosses(c *Candidate, machines int, now time.Time) float64 {
+// fleetLosses is how often an hour, without bids, a fleet in a pool is expected to lose a machine at least. Machines are taken to go
+// one by one.
+func fleetLosses(c *Candidate, terms market.Terms, machines int, now time.Time) float64 {
 	ends, up := watched(c.Availability, machines, now)
 	if ends > 0 && up > 0 {
 		return ends / up // of whole fleets
 	}
-	rate, told := c.Hints.EvictionRate()
-	switch own := c.Hints.Lifetimes; {
-	case told:
-		rate = EvictionRate(c, machines, now)
-	case own.Evicted > 0 && own.Watched > 0:
-		rate = float64(own.Evicted) / own.Watched.Hours()
-	}
-	return rate * float64(machines)
+	return evictionRate(c, terms, machines, now) * float64(machines)
 }
 
 // watched returns how often so many machines could be kept no longer, and for how many hours they could.
@@ -133,7 +128,7 @@ func (r *spreading) consider() {
 		c.Why = whyNot(&r.Pools[i], c, r.State)
 		_, c.Chosen = r.fleet.in(i)
 		if !r.Pools[i].OnDemand() {
-			r.rates[i] = EvictionRate(&r.Pools[i], 1, r.Now)
+			r.rates[i] = evictionRate(&r.Pools[i], r.Job.Terms, 1, r.Now)
 			c.ByHints = true
 			c.MTTF = market.Estimate{Known: true, Mean: time.Duration(float64(time.Hour) / r.rates[i])}
 		}

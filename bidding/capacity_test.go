@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/market/hazard"
 )
 
 // priced is a spot pool in a zone at a constant share of its on-demand price.
@@ -29,14 +30,14 @@ func TestEvictionRate(t *testing.T) {
 			t.Errorf("%s: %g evictions per hour, want %g", what, got, want)
 		}
 	}
-	now := start.Add(48 * time.Hour)
-	near("nothing known", EvictionRate(&c, 1, now), 1.0/24)
+	now, assumed := start.Add(48*time.Hour), hazard.Assume("ec2", c.Type).PerHour()
+	near("nothing known", evictionRate(&c, market.Terms{}, 1, now), assumed)
 	c.Hints.Interruptions = Hint{Value: 1 - math.Exp(-0.73), At: start} // once in 1,000 h
-	near("by the hint", EvictionRate(&c, 1, now), 0.001)
+	near("by the hint", evictionRate(&c, market.Terms{}, 1, now), 0.001)
 	c.Hints.Lifetimes = market.Lifetimes{Machines: 4, Evicted: 3, Watched: 3000 * time.Hour}
-	near("3 evictions in 3,000 h of our own beside", EvictionRate(&c, 1, now), 0.001)
+	near("3 evictions in 3,000 h of our own beside", evictionRate(&c, market.Terms{}, 1, now), 0.001)
 	c.Hints.Lifetimes = market.Lifetimes{Machines: 10, Watched: 1000 * time.Hour}
-	near("none in 1,000 h of our own", EvictionRate(&c, 1, now), 0.0005)
+	near("none in 1,000 h of our own", evictionRate(&c, market.Terms{}, 1, now), 0.0005)
 
 	c.Hints = Hints{}
 	a, err := market.NewAvailability([]market.AvailabilityPoint{
@@ -47,8 +48,8 @@ func TestEvictionRate(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Availability = a
-	near("watched: one end in 38 h with a machine at least", EvictionRate(&c, 1, now), 2.0/(24+38))
-	near("four machines: two ends in 20 h", EvictionRate(&c, 4, now), 3.0/(24+20))
+	near("watched: one end in 38 h with a machine at least", evictionRate(&c, market.Terms{}, 1, now), (1+24*assumed)/(24+38))
+	near("four machines: two ends in 20 h", evictionRate(&c, market.Terms{}, 4, now), (2+24*assumed)/(24+20))
 }
 
 func TestCapacitySpreads(t *testing.T) {

@@ -76,7 +76,7 @@ func (p Checkpoint) saveEvery(s State, h holding) time.Duration {
 		mttf = e.Mean // at least, when no crossing was seen
 	}
 	if s.Job.Terms.MaxBid == 0 {
-		losses := fleetLosses(c, s.Want.machines(s.Want.total(), c.Type), s.Now)
+		losses := fleetLosses(c, s.Job.Terms, s.Want.machines(s.Want.total(), c.Type), s.Now)
 		mttf = time.Duration(float64(time.Hour) / (1/mttf.Hours() + losses))
 	}
 	return CheckpointInterval(s.Job.SaveTime, mttf)

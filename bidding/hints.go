@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/market/hazard"
 )
 
 // Hints are a pool's capacity, by the provider and our own machines. Zero values are unknown.
@@ -45,26 +46,36 @@ const (
 	launchAgain = 5 * time.Minute
 )
 
-// EvictionRate returns the evictions per machine hour that follow from the provider's reports, if there are any.
-func (h Hints) EvictionRate() (rate float64, told bool) {
+// told is the evictions per machine hour that follow from the provider's reports, if there are any.
+func (h Hints) told() (rate float64, told bool) {
 	if share := h.Interruptions; share.Known() && share.Value >= 0 && share.Value < 1 {
-		rate, told = max(-math.Log1p(-share.Value), 1e-4)/hoursInMonth, true
+		rate, told = max(hazard.OfMonth(share.Value), hazard.OfMonth(1e-4)), true
 	}
 	if life := h.Uptime; life.Known() && life.Value > 0 && life.Value < LongestUptime.Hours() {
-		if !told {
-			rate = unknownRate
-		}
 		rate, told = max(rate, math.Ln2/LongestUptime.Hours()), true // else the longest were promised, which half of them outlive
 	}
 	return rate, told
 }
 
-// evictionPrior returns the evictions per machine hour that are expected before anything was watched.
-func (h Hints) evictionPrior() float64 {
-	if rate, told := h.EvictionRate(); told {
-		return rate
+// Prior is what is expected of a pool's machines before anything was watched.
+type Prior struct {
+	hazard.Life
+	Told   bool // by the provider
+	Source string
+}
+
+// openBand is the share of interruptions above which the Spot Instance Advisor's highest band, which has no upper end, begins.
+const openBand = 0.2
+
+// EvictionPrior is what the provider reports of a pool, or else what is assumed (hazard.Assume). A simulation's machines live by it, and
+// policies begin with it.
+func EvictionPrior(c *Candidate, terms market.Terms) Prior {
+	assumed := hazard.Assume(cmp.Or(terms.Provider, c.Pool.Provider), c.Type)
+	rate, told := c.Hints.told()
+	if !told || c.Hints.Interruptions.Value > openBand && assumed.PerHour() > rate {
+		return Prior{assumed.Life, false, assumed.Says()}
 	}
-	return unknownRate
+	return Prior{hazard.Constant(rate), true, "by the provider's word of each pool"}
 }
 
 // launchWait returns for how long launches are tried in the mean before one is met, by the provider's score. The score weighs

@@ -8,23 +8,25 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/market/hazard"
 )
 
 func TestEvictionPrior(t *testing.T) {
+	assumed := hazard.Assume("ec2", market.InstanceType{}).PerHour()
 	told := func(value float64) Hint { return Hint{Value: value, At: start} }
 	for _, c := range []struct {
 		what  string
 		hints Hints
 		want  float64 // evictions per hour
 	}{
-		{"nothing", Hints{}, 1.0 / 24},
+		{"nothing", Hints{}, assumed},
 		{"the advisor: half of the machines in a month", Hints{Interruptions: told(0.5)}, math.Ln2 / 730},
-		{"the advisor: none", Hints{Interruptions: told(0)}, 1e-4 / 730},
-		{"most run for an hour: that says nothing of how much longer", Hints{Uptime: told(1)}, 1.0 / 24},
+		{"the advisor: none", Hints{Interruptions: told(0)}, hazard.OfMonth(1e-4)},
+		{"most run for an hour: that says nothing of how much longer", Hints{Uptime: told(1)}, assumed},
 		{"most run for ten minutes, and not for an hour", Hints{Uptime: told(1.0 / 6)}, math.Ln2},
-		{"nonsense", Hints{Interruptions: told(1.5), Uptime: told(-1)}, 1.0 / 24},
+		{"nonsense", Hints{Interruptions: told(1.5), Uptime: told(-1)}, assumed},
 	} {
-		if got := c.hints.evictionPrior(); math.Abs(got-c.want) > 1e-12 {
+		if got := EvictionPrior(&Candidate{Hints: c.hints}, market.Terms{Provider: "ec2"}).PerHour(); math.Abs(got-c.want) > 1e-12 {
 			t.Errorf("%s: %g evictions per hour, want %g", c.what, got, c.want)
 		}
 	}
@@ -87,6 +89,8 @@ func TestCapacityByPlacement(t *testing.T) {
 		t.Errorf("by scores of 3 and 9, without reliable machines: %s", got)
 	}
 	cheaper := capacityState(priced("xlarge", "a", 0.2995), priced("xlarge", "b", 0.30))
+	often := Hint{Value: 1 - 1e-12, At: cheaper.Now} // once in 26 h
+	cheaper.Pools[0].Hints.Interruptions, cheaper.Pools[1].Hints.Interruptions = often, often
 	cheaper.Pools[0].Hints.Placement = Hint{Value: 1, At: cheaper.Now}
 	if got := first(cheaper); got != "b" {
 		t.Errorf("a little cheaper, and not to be had: %s", got)

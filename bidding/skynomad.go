@@ -155,8 +155,8 @@ func (c skyCourse) lasts(candidate int) time.Duration {
 	}
 	seen, age := c.watch(candidate)
 	left := seen.expected(age)
-	if told := fleetLosses(&c.Pools[candidate], c.plan.Considered[candidate].Count, c.Now); c.Pools[candidate].Availability == nil && told > 0 {
-		left = min(left, 1/told) // the provider's word, where no probe shows evictions
+	if told := fleetLosses(&c.Pools[candidate], c.Job.Terms, c.plan.Considered[candidate].Count, c.Now); c.Pools[candidate].Availability == nil && told > 0 {
+		left = min(left, 1/told) // where no probe shows evictions
 	}
 	return min(time.Duration(left*float64(time.Hour)), c.left)
 }

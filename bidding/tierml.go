@@ -20,8 +20,9 @@ type TierML struct {
 	// NeverSwitch leaves the proactive switch out: the policy tierml-noswitch.
 	NeverSwitch bool
 	// Bids is the bid rule.
-	Bids BidRule
-	told bool // there are no bids, and providers report how often they evict: see measure
+	Bids  BidRule
+	terms market.Terms
+	told  bool // there are no bids, and providers report how often they evict: see measure
 }
 
 const (
@@ -55,14 +56,14 @@ func (p TierML) measure(c *Candidate, at time.Time, bid market.USD) market.Estim
 	if !p.told || !e.Known || e.Expected() <= 0 || c.OnDemand() {
 		return e
 	}
-	rate := c.Hints.evictionPrior() + 1/e.Expected().Hours()
+	rate := EvictionPrior(c, p.terms).PerHour() + 1/e.Expected().Hours()
 	return market.Estimate{Known: true, Mean: time.Duration(float64(time.Hour) / rate), Episodes: e.Episodes}
 }
 
 // hasRates reports whether evictions for capacity count and a provider reports any.
 func hasRates(s *State) bool {
 	return s.Job.Terms.MaxBid == 0 && slices.ContainsFunc(s.Pools, func(c Candidate) bool {
-		_, told := c.Hints.EvictionRate()
+		_, told := c.Hints.told()
 		return told
 	})
 }
@@ -84,7 +85,7 @@ func hasRates(s *State) bool {
 // Dropped: remembering MTTFs between calls. The estimator answers in logarithmic time, and without memory plan, dry run and
 // run get the same answers.
 func (p TierML) Plan(s State) Plan {
-	p.told = hasRates(&s)
+	p.told, p.terms = hasRates(&s), s.Job.Terms
 	fleet := fleetOf(s)
 	if s.StepsOnly && p.NeverSwitch && fleet.total() >= s.Want.total() && !fleet.anyOnDemand(s) {
 		return Plan{} // nothing is missing, and nothing held is to be left

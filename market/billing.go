@@ -50,6 +50,8 @@ type RuleBook interface {
 
 // Terms are a rule book's traits, for decisions before the bill is written. Charges has the last word.
 type Terms struct {
+	// Provider is whose machines the book bills: they are evicted as its are, whatever a price trace calls its pools.
+	Provider string
 	// Increment is the length of time billed as a whole from launch on, at the price in force at its beginning; 0 = each
 	// second at its own price.
 	Increment time.Duration

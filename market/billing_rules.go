@@ -66,6 +66,12 @@ func RuleNames() []string {
 	return names
 }
 
+// providerOf is the first word of a book's name.
+func providerOf(book string) string {
+	provider, _, _ := strings.Cut(book, "-")
+	return provider
+}
+
 // Total adds up the lines.
 func Total(charges []Charge) USD {
 	var sum USD
@@ -85,7 +91,7 @@ func (b wholeHours) Name() string { return b.name }
 
 // Terms: EC2 took bids of up to ten times the on-demand price.
 func (b wholeHours) Terms() Terms {
-	return Terms{Increment: time.Hour, FreeIncrement: true, PayBid: b.payBid, MaxBid: 10, Notice: 2 * time.Minute}
+	return Terms{Provider: providerOf(b.name), Increment: time.Hour, FreeIncrement: true, PayBid: b.payBid, MaxBid: 10, Notice: 2 * time.Minute}
 }
 
 // Charges returns one line per hour. An hour is due when it begins; that a machine was taken back in it only
@@ -158,7 +164,7 @@ func (b perSecond) Name() string { return b.name }
 
 // Terms: a price limit is still accepted, but it is capacity that decides.
 func (b perSecond) Terms() Terms {
-	return Terms{Minimum: minimumTime, FreeWithin: b.freeWithin, Notice: b.notice, MaxLife: b.maxLife}
+	return Terms{Provider: providerOf(b.name), Minimum: minimumTime, FreeWithin: b.freeWithin, Notice: b.notice, MaxLife: b.maxLife}
 }
 
 // Charges returns one line per price step. What a machine owes beyond its use because of the minimum costs the

@@ -373,13 +373,13 @@ func TestTrafficBetweenZones(t *testing.T) {
 func TestTerms(t *testing.T) {
 	for name, want := range map[string]Terms{
 		// EC2 User Guide of 2014-17: bids up to ten times on demand; a notice of two minutes, which "cannot be guaranteed".
-		"ec2-2017":    {Increment: time.Hour, FreeIncrement: true, MaxBid: 10, Notice: 2 * time.Minute},
-		"ec2-pay-bid": {Increment: time.Hour, FreeIncrement: true, PayBid: true, MaxBid: 10, Notice: 2 * time.Minute},
+		"ec2-2017":    {Provider: "ec2", Increment: time.Hour, FreeIncrement: true, MaxBid: 10, Notice: 2 * time.Minute},
+		"ec2-pay-bid": {Provider: "ec2", Increment: time.Hour, FreeIncrement: true, PayBid: true, MaxBid: 10, Notice: 2 * time.Minute},
 		// Today's guide, "Spot Instance interruption notices": two minutes, "on a best effort basis".
-		"ec2-now": {Minimum: time.Minute, FreeWithin: time.Hour, Notice: 2 * time.Minute},
+		"ec2-now": {Provider: "ec2", Minimum: time.Minute, FreeWithin: time.Hour, Notice: 2 * time.Minute},
 		// Compute Engine, "Preemption process": 30 seconds, best effort; "Preemptible VM instances": 24 hours at most.
-		"gce-spot":        {Minimum: time.Minute, FreeWithin: time.Minute, Notice: 30 * time.Second},
-		"gce-preemptible": {Minimum: time.Minute, FreeWithin: time.Minute, Notice: 30 * time.Second, MaxLife: 24 * time.Hour},
+		"gce-spot":        {Provider: "gce", Minimum: time.Minute, FreeWithin: time.Minute, Notice: 30 * time.Second},
+		"gce-preemptible": {Provider: "gce", Minimum: time.Minute, FreeWithin: time.Minute, Notice: 30 * time.Second, MaxLife: 24 * time.Hour},
 	} {
 		got := rules(t, name).Terms()
 		want.Fees = Fees{Egress: 2 * Dollar / 100} // see TestEgress

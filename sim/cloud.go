@@ -116,7 +116,7 @@ func (c *cloud) followHazard(events []hazard.Event) {
 	e := &events[0]
 	c.w.at(e.At, notices, func() {
 		for _, m := range c.places[e.Pool] {
-			if !m.gone && !m.warned && e.Takes(m.place) {
+			if !m.gone && !m.warned && e.Takes(m.place, e.At.Sub(m.Launched)) {
 				c.evict(m)
 			}
 		}

@@ -14,7 +14,7 @@ import (
 func hazardOf(cfg Config, perHour float64) *hazard.Hazard {
 	h := &hazard.Hazard{Seed: 5}
 	for _, p := range cfg.Pools {
-		h.Pools = append(h.Pools, hazard.Pool{Pool: p.Pool, PerHour: perHour, Places: 2 * cfg.Want.Machines})
+		h.Pools = append(h.Pools, hazard.Pool{Pool: p.Pool, Life: hazard.Constant(perHour), Places: 2 * cfg.Want.Machines})
 	}
 	return h
 }

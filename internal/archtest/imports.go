@@ -43,7 +43,7 @@ var arrows = []arrow{
 	{exactly("market", "ps", "tuner", "elasticity/tempo", "internal/clock", "internal/journal", "internal/cells", "internal/stopping", "internal/vector"),
 		exactly("internal/cells", "internal/vector"),
 		"it is a root of the tree: everything may rest on it because it rests on nothing of ours"},
-	{exactly("bidding"), either(exactly("market"), tooling),
+	{exactly("bidding"), either(exactly("market", "market/hazard"), tooling),
 		"bidding decides from what market knows, and nothing else; it returns a plan and never buys"},
 	{exactly("provisioner"), either(exactly("market"), tooling),
 		"the cloud contract is about what is for sale; it buys and never decides"},

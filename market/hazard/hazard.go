@@ -34,9 +34,9 @@ const (
 
 // Pool is a pool and how often its machines are evicted.
 type Pool struct {
-	Pool    market.Pool
-	PerHour float64 // evictions of one machine
-	Places  int     // for machines that are held at once; see Event
+	Pool   market.Pool
+	Life       // of its machines
+	Places int // for machines that are held at once; see Event
 }
 
 // Hazard is the evictions of some pools. A nil Hazard has none.
@@ -57,10 +57,17 @@ type Event struct {
 	place int     // of the machine that goes alone
 	share float64 // chance of each of the others
 	seed  uint64
+	life  Life
+	// height is below which part of a new machine's hazard that of a machine must be for the event to spare it: the older ones
+	// outlive events that take the young.
+	height float64
 }
 
-// Takes reports whether the machine in a place goes.
-func (e *Event) Takes(place int) bool {
+// Takes reports whether the machine in a place goes at an age.
+func (e *Event) Takes(place int, age time.Duration) bool {
+	if e.life.Hazard(age) < float64(e.height*e.life.Hazard(0)) {
+		return false
+	}
 	if e.alone {
 		return place == e.place
 	}
@@ -87,19 +94,21 @@ func (h *Hazard) Events(start time.Time, length time.Duration) []Event {
 
 // pool adds the events of a pool, of each kind from a stream of its own.
 func (h *Hazard) pool(p *Pool, start time.Time, length time.Duration, out []Event) []Event {
-	if p.PerHour <= 0 || p.Places <= 0 {
+	young := p.Hazard(0)
+	if young <= 0 || p.Places <= 0 {
 		return out
 	}
 	zone := p.Pool
 	zone.Type = ""
 	own, all := h.stream(p.Pool, start), h.stream(zone, start)
-	events := (1 - Alone) * p.PerHour / MeanShare
+	events := (1 - Alone) * young / MeanShare
 	at := func(hours float64) time.Time { return start.Add(time.Duration(hours * float64(time.Hour))) }
-	arrivals(own, Alone*p.PerHour*float64(p.Places), length, func(hours, u float64, _ uint64) {
-		out = append(out, Event{At: at(hours), Pool: p.Pool, alone: true, place: int(u * float64(p.Places))})
+	height := func(seed uint64) float64 { return float64(mix(seed, 0)>>11) / (1 << 53) }
+	arrivals(own, Alone*young*float64(p.Places), length, func(hours, u float64, seed uint64) {
+		out = append(out, Event{At: at(hours), Pool: p.Pool, alone: true, place: int(u * float64(p.Places)), life: p.Life, height: height(seed)})
 	})
 	many := func(hours, u float64, seed uint64) {
-		out = append(out, Event{At: at(hours), Pool: p.Pool, share: u * u, seed: seed ^ own})
+		out = append(out, Event{At: at(hours), Pool: p.Pool, share: u * u, seed: seed ^ own, life: p.Life, height: height(^seed)})
 	}
 	arrivals(mix(own, 0), (1-WholeZone)*events, length, many)
 	arrivals(all, WholeZone*events, length, many)

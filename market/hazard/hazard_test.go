@@ -13,7 +13,7 @@ var begin = time.Date(2021, 4, 1, 0, 0, 0, 0, time.UTC)
 
 func pool(zone, kind string, perHour float64) Pool {
 	p := market.Pool{Provider: "ec2", Region: "us-east-1", Zone: zone, Type: kind, Class: market.Spot}
-	return Pool{Pool: p, PerHour: perHour, Places: 32}
+	return Pool{Pool: p, Life: Constant(perHour), Places: 32}
 }
 
 // Whatever the mix of events, a machine in any place is evicted at the rate that was asked for.
@@ -27,7 +27,7 @@ func TestMachinesAreEvictedAtTheRate(t *testing.T) {
 			events := h.Events(begin.Add(time.Duration(i)*time.Minute), length)
 			for k := range events {
 				for _, place := range []int{0, 31} {
-					if events[k].Takes(place) {
+					if events[k].Takes(place, 0) {
 						counts[place]++
 					}
 				}
@@ -45,7 +45,11 @@ func TestMachinesAreEvictedAtTheRate(t *testing.T) {
 // An event of a lower rate, of a shorter time or of fewer pools is one of a higher, longer or more.
 func TestEventsAreNested(t *testing.T) {
 	events := func(length time.Duration, pools ...Pool) []Event {
-		return (&Hazard{Seed: 3, Pools: pools}).Events(begin, length)
+		all := (&Hazard{Seed: 3, Pools: pools}).Events(begin, length)
+		for i := range all {
+			all[i].life = Life{}
+		}
+		return all
 	}
 	low := events(100*time.Hour, pool("a", "c5.xlarge", 0.01))
 	for name, more := range map[string][]Event{

@@ -77,7 +77,7 @@ func (e Evictions) Apply(cfg *sim.Config) error {
 		says := "by recordings of availability"
 		if c.Availability == nil {
 			p := hazard.Pool{Pool: c.Pool, Places: 2 * placesOf(cfg, c)} // a fleet and the one that takes its place
-			p.PerHour, says = e.rate(c)
+			p.Life, says = e.life(cfg, c)
 			h.Pools = append(h.Pools, p)
 		}
 		if pools[says]++; pools[says] == 1 {
@@ -126,15 +126,13 @@ func (e Evictions) lay(cfg *sim.Config) (err error) {
 	return nil
 }
 
-// rate is how often a machine of a pool is evicted in an hour, and the source.
-func (e Evictions) rate(c *bidding.Candidate) (perHour float64, says string) {
+// life is how long machines of a pool live, and the source.
+func (e Evictions) life(cfg *sim.Config, c *bidding.Candidate) (life hazard.Life, says string) {
 	if e.Month > 0 {
-		return hazard.OfMonth(e.Month), fmt.Sprintf("%.4g %% of machines a month, as asked for", 100*e.Month)
+		return hazard.Constant(hazard.OfMonth(e.Month)), fmt.Sprintf("%.4g %% of machines a month, as asked for", 100*e.Month)
 	}
-	if rate, told := c.Hints.EvictionRate(); told {
-		return rate, "by the provider's word of each pool"
-	}
-	return hazard.Assumed(c.Pool.Provider)
+	prior := bidding.EvictionPrior(c, cfg.Rules.Terms())
+	return prior.Life, prior.Source
 }
 
 // placesOf is how many machines of a pool satisfy what the job wants.

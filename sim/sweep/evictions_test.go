@@ -71,10 +71,10 @@ func TestEvictionsByWhatIsKnown(t *testing.T) {
 	if err := (Evictions{}).Apply(&job); err != nil {
 		t.Fatal(err)
 	}
-	if h := job.Hazard; h == nil || len(h.Pools) != 2 || h.Pools[0].PerHour > h.Pools[1].PerHour/5 || h.Pools[0].Places != 16 {
+	if h := job.Hazard; h == nil || len(h.Pools) != 2 || h.Pools[0].PerHour() > h.Pools[1].PerHour()/5 || h.Pools[0].Places != 16 {
 		t.Errorf("%+v", h)
 	}
-	if why := EvictionSource(&job); !strings.Contains(why, "provider's word") || !strings.Contains(why, "17.5 % of machines a month") || !strings.Contains(why, "(1 of 2 pools)") {
+	if why := EvictionSource(&job); !strings.Contains(why, "provider's word") || !strings.Contains(why, "once in 3795 hours") || !strings.Contains(why, "(1 of 2 pools)") {
 		t.Error(why)
 	}
 	for name, e := range map[string]Evictions{"none": {None: true}, "bids": {}} {
@@ -120,6 +120,28 @@ func TestPoliciesMeetTheSameEvictions(t *testing.T) {
 			}
 			if s.Kept == nil || s.Policy == "tierml" && (*s.Kept < 0.5 || *s.Kept > 1) {
 				t.Errorf("%s keeps %v of its saving", s.Policy, s.Kept)
+			}
+		}
+	}
+}
+
+// The rule book says whose machines they are, whatever the prices were recorded of; policies begin with the rate that machines are taken at.
+func TestEvictionsAreOfTheRuleBooksProvider(t *testing.T) {
+	for book, hours := range map[string]float64{"ec2-now": 3795, "gce-spot": 49, "gce-preemptible": 49} {
+		job := calmJob(t, book)
+		if err := (Evictions{}).Apply(&job); err != nil {
+			t.Fatal(err)
+		}
+		if len(job.Hazard.Pools) == 0 {
+			t.Fatalf("%s: no pool has evictions", book)
+		}
+		for _, p := range job.Hazard.Pools {
+			if got := 1 / p.PerHour(); got < hours*0.98 || got > hours*1.02 {
+				t.Errorf("%s: %s loses a machine in %.4g hours, want %.4g", book, p.Pool, got, hours)
+			}
+			c := job.Pools[slices.IndexFunc(job.Pools, func(c bidding.Candidate) bool { return c.Pool == p.Pool })]
+			if prior := bidding.EvictionPrior(&c, job.Rules.Terms()); prior.Life != p.Life {
+				t.Errorf("%s: policies begin with %v, machines live by %v", book, prior.Life, p.Life)
 			}
 		}
 	}
