@@ -143,8 +143,7 @@ func (c *checker) cloud() bool {
 		setDefault(&j.OrphanAfter, 10*time.Second, c.written("orphan_after"))
 		setDefault(&j.Heartbeat, 500*time.Millisecond, c.written("heartbeat"))
 		setDefault(&j.DeadAfter, 3*time.Second, c.written("dead_after"))
-		setDefault(&j.Checkpoint.Every, 10*time.Second,
-			c.written("checkpoint.every") || c.written("checkpoint.every_clocks") || j.Restarts())
+		setDefault(&j.Checkpoint.Every, j.savesEvery(), c.written("checkpoint.every") || c.written("checkpoint.every_clocks"))
 	case CloudNone:
 		for _, field := range append(RealClouds(), "provider", "resources", "reliable", "local", "budget", "limits", "alerts", "checkpoint", "security", "tune") {
 			if c.written(field) {
@@ -203,14 +202,20 @@ func (c *checker) resources() {
 var zoneName = pattern.Of(`^[a-z]+(-[a-z]+)+-?[0-9]+(-?[a-z])$`)
 
 func (c *checker) zone(field, zone string) {
-	if zone == "" || zoneName().MatchString(zone) {
-		return
+	if problem, instead := zoneMistake(zone); problem != "" {
+		c.fault(field, problem, instead)
 	}
-	if zoneName().MatchString(zone + "a") {
-		c.fault(field, fmt.Sprintf("%q is a region, not a zone", zone), fmt.Sprintf("write its zones, such as %sa", zone))
-		return
+}
+
+// zoneMistake says what is wrong with the name of a zone, and what to write; empty = nothing.
+func zoneMistake(zone string) (problem, instead string) {
+	switch {
+	case zone == "" || zoneName().MatchString(zone):
+		return "", ""
+	case zoneName().MatchString(zone + "a"):
+		return fmt.Sprintf("%q is a region, not a zone", zone), fmt.Sprintf("write its zones, such as %sa", zone)
 	}
-	c.fault(field, fmt.Sprintf("%q is not a zone", zone), "write a zone, such as us-west-1a")
+	return fmt.Sprintf("%q is not a zone", zone), "write a zone, such as us-west-1a"
 }
 
 func (c *checker) machine(path string, m Machine) {
@@ -381,9 +386,17 @@ func (c *checker) stages() {
 }
 
 func (c *checker) tuned() {
-	if c.job.Tune && c.job.Restarts() {
-		c.fault("tune", "has no use with policy "+c.job.Policy+", which trains on one fleet after the other", "remove it, or write policy: tierml")
+	if problem, instead := c.job.untunable(); problem != "" {
+		c.fault("tune", problem, instead)
 	}
+}
+
+// untunable says why a job's policy leaves nothing to tune, and what to do; empty = there is something, or it is not asked for.
+func (j *Job) untunable() (problem, instead string) {
+	if !j.Tune || !j.Restarts() {
+		return "", ""
+	}
+	return "has no use with policy " + j.Policy + ", which trains on one fleet after the other", "remove it, or write policy: tierml"
 }
 
 func (c *checker) savings() {

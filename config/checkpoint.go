@@ -8,6 +8,17 @@ import (
 	"strings"
 )
 
+// SetCheckpoint declares fields of checkpoint in addition to those of the job file.
+func (j *Job) SetCheckpoint(fields map[string]string) error {
+	if err := j.Checkpoint.Set(fields); err != nil {
+		return err
+	}
+	for name := range fields {
+		j.positions["checkpoint."+name] = j.positions[""]
+	}
+	return nil
+}
+
 // Set declares costs as the fields of the job file's checkpoint do, such as save = 30s. What is not named stays.
 func (p *Checkpoint) Set(fields map[string]string) error {
 	var faults []error

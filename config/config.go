@@ -14,6 +14,7 @@ import (
 
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/elasticity/tempo"
+	"github.com/tierml/tierml/internal/spelling"
 	"github.com/tierml/tierml/internal/stopping"
 	"github.com/tierml/tierml/market"
 )
@@ -130,16 +131,42 @@ func (j *Job) Decider() (bidding.Policy, error) {
 	return bidding.ByName(j.Policy)
 }
 
-// Settle fixes what a plan has chosen: the policy, and what an hour is worth where the fleet costs so much an hour on demand. The
-// job then says what it does without a plan, such as when its run is resumed.
-func (j *Job) Settle(policy string, fleet market.USD) {
-	if j.Policy == Auto {
-		j.Policy = policy
-		if j.Restarts() && !j.Written("checkpoint.every") {
-			j.Checkpoint.Every = 0 // as its policy wants
+// By returns the job by a policy, as a job file that names it would have it. The error says why there is no such job.
+func (j *Job) By(policy string) (*Job, error) {
+	by := *j
+	by.Policy = policy
+	if _, err := by.Decider(); err != nil {
+		return nil, err
+	}
+	if problem, instead := by.untunable(); problem != "" {
+		return nil, j.Fault("tune", problem, instead)
+	}
+	if !j.IsProgram() && !j.Written("checkpoint.every") && !j.Written("checkpoint.every_clocks") {
+		by.Checkpoint.Every = by.savesEvery()
+	}
+	return &by, nil
+}
+
+// SetZones replaces the job's zones, also that of its reliable machines.
+func (j *Job) SetZones(zones []string) error {
+	for _, zone := range zones {
+		if problem, instead := zoneMistake(zone); problem != "" {
+			return fmt.Errorf("%s; %s", problem, instead)
 		}
 	}
-	j.ValueOfTime, j.Prefer = j.ValueOfHour(fleet), ""
+	j.Resources.Zones, j.Reliable.Zone = zones, ""
+	return nil
+}
+
+// savesEvery is how often a job saves whose file does not say so, by the wall clock. Policies by kill and restart decide it themselves.
+func (j *Job) savesEvery() time.Duration {
+	switch {
+	case j.Restarts():
+		return 0
+	case j.Installation() != nil:
+		return 5 * time.Minute
+	}
+	return 10 * time.Second
 }
 
 // ValueOfHour is what finishing an hour earlier is worth for a fleet of this cost per hour on demand.
@@ -167,6 +194,11 @@ func Policies() []string {
 	names := append(bidding.Names(), Auto)
 	slices.Sort(names)
 	return names
+}
+
+// CheckPolicy refuses a name that is neither a word of Job.Policy nor among others.
+func CheckPolicy(name string, others ...string) error {
+	return spelling.Check("policy", name, append(Policies(), others...))
 }
 
 // Place is where the job runs. With cloud: none it is nowhere.
@@ -246,7 +278,8 @@ type Resources struct {
 	GPU []GPU `yaml:"gpu"`
 	// Zones that may be used. Default every zone that has prices.
 	Zones []string `yaml:"zones"`
-	// MaxPrice is the highest price per hour of one machine. Default the type's on-demand price.
+	// MaxPrice is the highest price per hour of one machine, spot or on demand, whatever the policy, and of reliable machines whose type
+	// is open. Default none: bids are the on-demand price then.
 	MaxPrice market.USD `yaml:"max_price"`
 	// Allocation is how EC2 chooses among [equally good pools](policies.md#where-the-provider-chooses): `one-pool` (not at
 	// all), `price-capacity-optimized` or `capacity-optimized` (at any price up to the bid). Default `price-capacity-optimized`
@@ -385,7 +418,8 @@ type Checkpoint struct {
 	EveryClocks int `yaml:"every_clocks"`
 	// Keep is how many are kept. Default 2, in case one is damaged.
 	Keep int `yaml:"keep"`
-	// Model is the size of a checkpoint. Default 2GB, on EC2's timing.
+	// Model is the size of a checkpoint, which a reliable tier of open type is sized for if it is larger. Default the trained model's, or
+	// 2GB where that is unknown.
 	Model Memory `yaml:"model"`
 	// Bandwidth is that between storage and the whole fleet, per second of market time. Default 100M, on EC2's timing.
 	Bandwidth Rate `yaml:"bandwidth"`

@@ -281,7 +281,7 @@ func (c *checker) real() {
 	setDefault(&j.OrphanAfter, 15*time.Minute, c.written("orphan_after"))
 	setDefault(&j.Heartbeat, 2*time.Second, c.written("heartbeat"))
 	setDefault(&j.DeadAfter, tempo.RemoteDeadAfter, c.written("dead_after"))
-	setDefault(&j.Checkpoint.Every, 5*time.Minute, c.written("checkpoint.every") || c.written("checkpoint.every_clocks") || j.Restarts())
+	setDefault(&j.Checkpoint.Every, j.savesEvery(), c.written("checkpoint.every") || c.written("checkpoint.every_clocks"))
 }
 
 // absent are clouds that this program was built without, with what to do.

@@ -21,7 +21,6 @@ import (
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/sim"
 	"github.com/tierml/tierml/sim/sweep"
-	"github.com/tierml/tierml/tiers"
 )
 
 // clouds are the blocks of one job on each of them.
@@ -112,7 +111,7 @@ func make3(t *testing.T, cloud, more string) (m made) {
 	work := program.WorkPerClock() * float64(job.Train.Clocks)
 	schema := ps.Schema{Tables: []ps.Table{{Rows: 1000, Cols: 100}}} // worth four servers
 	var err error
-	if m.plan, _, err = sweep.ForJob(job, choice, work, tiers.ServersFor(&schema, int64(job.Stages.ServerBytes))); err != nil {
+	if m.plan, _, err = sweep.ForJob(job, choice, sweep.Content{Work: work, Schema: &schema}); err != nil {
 		t.Fatal(err)
 	}
 	m.dry = sweep.OnEC2(m.plan, 4*time.Hour)

@@ -49,6 +49,7 @@ type ReliableOption struct {
 	Network, HasNetwork float64
 	Refused             string // why it cannot be the reliable tier; "" = it can
 	score               float64
+	dear                bool // it is refused for its price alone
 }
 
 // Sizing is how the reliable tier was chosen.
@@ -77,7 +78,7 @@ func SizeReliable(job *config.Job, choice *Resolved, catalog *market.Catalog, ne
 	case !SizesReliable(job):
 		return Sizing{}, nil
 	case need.Schema.HasSparse():
-		return Sizing{Why: "the cheapest type of resources.any_of: the model has sparse tables, whose size is unknown beforehand; declare reliable.type"}, nil
+		return unsized(job, choice, "the model has sparse tables, whose size is unknown beforehand; declare reliable.type")
 	}
 	s := sizer{job: job, choice: choice, need: need, tempo: job.Tempo(), notice: job.Local.Notice}
 	s.market()
@@ -98,7 +99,7 @@ func SizeReliable(job *config.Job, choice *Resolved, catalog *market.Catalog, ne
 		s.add(t, complete, first, last)
 	}
 	if !known {
-		return Sizing{Why: "the cheapest type of resources.any_of: the sustained network of no type is known; declare reliable.type, or reliable.bandwidth"}, nil
+		return unsized(job, choice, "the sustained network of no type is known; declare reliable.type, or reliable.bandwidth")
 	}
 	slices.SortStableFunc(s.options, func(a, b ReliableOption) int {
 		return cmp.Or(compareBool(a.Refused != "", b.Refused != ""), cmp.Compare(a.score, b.score), cmp.Compare(a.PerHour, b.PerHour))
@@ -109,6 +110,15 @@ func SizeReliable(job *config.Job, choice *Resolved, catalog *market.Catalog, ne
 	}
 	choice.Reliable = s.options[0].Fleet
 	return out, nil
+}
+
+// unsized takes the cheapest type of resources.any_of, which Resolve has chosen, where its price allows that.
+func unsized(job *config.Job, choice *Resolved, why string) (Sizing, error) {
+	if t := choice.Reliable.Type; highestPrice(job, t) > 0 && t.OnDemand > highestPrice(job, t) {
+		return Sizing{}, job.Fault("reliable", fmt.Sprintf("the cheapest type of resources.any_of, %s, costs $%s an hour on demand, above max_price", t.Name, t.OnDemand),
+			"declare reliable.type, or raise max_price")
+	}
+	return Sizing{Why: "the cheapest type of resources.any_of: " + why}, nil
 }
 
 func compareBool(a, b bool) int {
@@ -194,6 +204,7 @@ func (s *sizer) option(t market.InstanceType, known bool, count int) ReliableOpt
 		Network: s.network(float64(memory.Rows)), HasNetwork: t.Bandwidth,
 	}
 	o.score = s.score(&o)
+	limit := highestPrice(s.job, t)
 	switch {
 	case !known:
 		o.Refused = "its sustained network is unknown"
@@ -201,6 +212,8 @@ func (s *sizer) option(t market.InstanceType, known bool, count int) ReliableOpt
 		o.Refused = fmt.Sprintf("it needs %s of memory and has %s for it", Bytes(o.Memory), Bytes(o.HasMemory))
 	case o.Network > o.HasNetwork:
 		o.Refused = fmt.Sprintf("it needs %s/s of sustained network and has %s/s", Bytes(int64(o.Network)), Bytes(int64(o.HasNetwork)))
+	case limit > 0 && t.OnDemand > limit:
+		o.Refused, o.dear = fmt.Sprintf("it costs $%s an hour, above the max_price of $%s", t.OnDemand, limit), true
 	}
 	return o
 }
@@ -236,6 +249,12 @@ func (s *sizer) score(o *ReliableOption) float64 {
 
 // refusal is the fault of a job for which so many machines of no type will do, with the figures of the nearest.
 func (s *sizer) refusal(most int) error {
+	for _, o := range s.options { // sorted: the first is the cheapest
+		if o.dear {
+			return s.job.Fault("reliable", fmt.Sprintf("no type of %s that can be the reliable tier costs max_price or less: %s, the cheapest, costs $%s an hour",
+				s.choice.Reliable.Pool.Region, o.Type.Name, o.Type.OnDemand), "raise max_price, declare reliable.type, or write policy: checkpoint, which does without")
+		}
+	}
 	var nearest ReliableOption
 	has := -1.0
 	for _, o := range s.options {

@@ -111,6 +111,16 @@ func Admits(m config.Machine, t market.InstanceType) bool {
 	return m.CPUs.Admits(t.VCPU) && m.Memory.Admits(t.MemoryMiB) && (m.Arch == "" || m.Arch == t.Arch) && m.GPU.Admits(t.GPU)
 }
 
+// highestPrice is the most that a machine of a type may cost in an hour; 0 = there is no limit.
+func highestPrice(job *config.Job, t market.InstanceType) market.USD {
+	for _, m := range job.Resources.AnyOf {
+		if Admits(m, t) {
+			return cmp.Or(m.MaxPrice, job.Resources.MaxPrice)
+		}
+	}
+	return job.Resources.MaxPrice
+}
+
 // pools picks the offers that any_of admits; the first entry that admits a pool sets its highest price.
 func (r *resolver) pools() {
 	taken := map[market.Pool]bool{}

@@ -1,29 +1,60 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/internal/journal/words"
 	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/planner"
 	"github.com/tierml/tierml/sim"
 	"github.com/tierml/tierml/sim/sweep"
 )
 
-// decide settles what the job leaves to its plan: with `policy: auto` the policy, by simulations of the weeks before, and what an
-// hour is worth; and by policy on-demand the fleet. It returns how the policy was decided; nil = the job names it.
-func (p *preparedJob) decide(ctx context.Context, job sim.Config) (*planner.Choice, error) {
-	fleet := sweep.PerHour(&job)
-	if p.job.Policy != config.Auto {
-		p.job.Settle("", fleet)
-		p.onDemand(job)
-		return nil, nil
+// decide makes the job by its policy, and settles what it leaves to its plan: with `policy: auto` the policy, by simulations of the weeks
+// before; what an hour is worth; and its reliable machines. The choice says how the policy was decided; nil = the job names it.
+func (p *preparedJob) decide(ctx context.Context, m *sweep.Maker) (made sweep.Made, choice *planner.Choice, err error) {
+	policy := p.job.Policy
+	if policy == config.Auto {
+		if choice, err = p.choose(ctx, m); err != nil {
+			return made, nil, err
+		}
+		policy = choice.Policy
 	}
-	chooser := sweep.NewChooser(job, sweep.WishOf(&job, p.job.Budget, p.job.MaxDuration))
+	if made, err = m.By(policy); err != nil {
+		return made, nil, err
+	}
+	if choice != nil {
+		if said := given(p.job, made.Job); said != "" {
+			made.Warnings = append(made.Warnings, said)
+		}
+		if keeps := made.Sim.Policy; bidding.NeedsDeadline(keeps) && made.Job.Deadline.IsZero() {
+			made.Job.Deadline = made.Job.Local.Start.Add(sweep.Within(&made.Sim)).Truncate(time.Minute)
+			made.Sim.Deadline = made.Job.Deadline
+		}
+	}
+	p.choice, p.sim, p.skipped = made.Choice, made.Sim, made.Skipped
+	*p.job = *made.Job
+	return made, choice, nil
+}
+
+// choose decides `policy: auto`.
+func (p *preparedJob) choose(ctx context.Context, m *sweep.Maker) (*planner.Choice, error) {
+	base, err := m.Base()
+	if err != nil {
+		return nil, err
+	}
+	by := func(policy string) (sim.Config, error) {
+		made, err := m.By(policy)
+		return made.Sim, err
+	}
+	chooser := sweep.NewChooser(base, by, sweep.WishOf(&base, p.job.MaxDuration))
 	if folder, err := os.UserCacheDir(); err == nil {
 		chooser.Keep(filepath.Join(folder, "tierml", "simulations"), programVersion())
 	}
@@ -34,18 +65,23 @@ func (p *preparedJob) decide(ctx context.Context, job sim.Config) (*planner.Choi
 	if err != nil {
 		return nil, fmt.Errorf("choosing the policy: %w", err)
 	}
-	p.job.Settle(choice.Policy, fleet)
 	p.chooser = chooser
-	p.onDemand(job)
 	return &choice, nil
 }
 
-// onDemand makes a job's reliable machines the whole fleet by policy on-demand: as many as it wants, of the type on which the work
-// costs least. It is what a dry run and every comparison mean by the policy. Programs have no reliable machines.
-func (p *preparedJob) onDemand(job sim.Config) {
-	if e := job.Equivalent; p.job.Policy == (bidding.OnDemand{}).Name() && !p.job.IsProgram() {
-		p.job.Reliable = config.Reliable{Type: e.Type.Name, Count: e.Count, Zone: e.Pool.Zone}
+// given says that the policy that was chosen does without reliable machines that the job file declares; empty = it does not.
+func given(job, by *config.Job) string {
+	if job.IsProgram() || job.Reliable.Auto() && !job.Written("reliable.count") || job.Reliable.Count == 0 {
+		return ""
 	}
+	declared := fmt.Sprintf("the reliable machines that the job declares (%s) are not bought: ", words.Number(job.Reliable.Count, cmp.Or(job.Reliable.Type, "machine")))
+	switch {
+	case by.Restarts():
+		return declared + "policy " + by.Policy + ", which auto has chosen, does without; write policy: tierml to have them"
+	case by.Policy == bidding.OnDemand{}.Name():
+		return declared + "by policy on-demand, which auto has chosen, the whole fleet is reliable; write policy: tierml to have them"
+	}
+	return ""
 }
 
 // estimator of what the job will cost and how long it will take: by the runs that chose its policy, where they did.

@@ -26,7 +26,6 @@ import (
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/sim"
 	"github.com/tierml/tierml/sim/sweep"
-	"github.com/tierml/tierml/tiers"
 )
 
 type dryRunOptions struct {
@@ -47,6 +46,8 @@ type dryRunOptions struct {
 	checkpoint map[string]string
 	// everyPolicy: none was named.
 	everyPolicy bool
+	// seeded and evictionsAsked: --seed and --evictions were given.
+	seeded, evictionsAsked bool
 }
 
 func newDryRunCommand() *cobra.Command {
@@ -82,6 +83,7 @@ share machines by --scheduler.`,
 				return o.deadlines(cmd.Context(), cmd.OutOrStdout())
 			}
 			o.everyPolicy = !cmd.Flags().Changed("policy")
+			o.seeded, o.evictionsAsked = cmd.Flags().Changed("seed"), cmd.Flags().Changed("evictions")
 			if err := dryRun(cmd.Context(), args[0], o, cmd.OutOrStdout(), cmd.ErrOrStderr()); err != nil {
 				return err
 			}
@@ -183,32 +185,36 @@ func (o dryRunOptions) plan(ctx context.Context, jobFile string, errOut io.Write
 	if err := o.fleet.apply(job); err != nil {
 		return p, usageError{err}
 	}
-	if err := job.Checkpoint.Set(o.checkpoint); err != nil {
+	if err := job.SetCheckpoint(o.checkpoint); err != nil {
 		return p, usageError{fmt.Errorf("--checkpoint: %w", err)}
 	}
-	if k := &job.Checkpoint; job.Reliable.Count == 0 && k.Every == 0 && k.EveryClocks == 0 {
-		k.Every = savedEvery // of the wall clock, which is the market's with --hours
+	if o.seeded {
+		job.Seed = o.seed
+	}
+	m, doubts, err := o.maker(ctx, job)
+	if err != nil {
+		return p, o.blame(err)
+	}
+	m.Evictions, m.Adjust = evictions, func(cfg *sim.Config) error {
 		if len(p.Hours) == 0 {
-			k.Every = job.Tempo().Wall(savedEvery)
+			_, err := calibrate(cfg)
+			return err
 		}
+		if o.fleet.resized() {
+			cfg.Job.Splits = manySplits
+		}
+		return nil
+	}
+	if p.Job, err = m.Base(); err != nil {
+		return p, o.blame(err)
 	}
 	var skipped []string
-	var doubts []string
-	if p.Job, skipped, doubts, err = o.simulation(ctx, job, len(p.Hours) == 0); err != nil {
-		return p, err
+	p.By = func(policy string) (sim.Config, error) {
+		made, err := m.By(policy)
+		skipped = made.Skipped
+		return made.Sim, err
 	}
-	p.Job.Seed, p.Budget = o.seed, job.Budget
-	if err := evictions.Apply(&p.Job); err != nil {
-		return p, fmt.Errorf("--evictions: %w", err)
-	}
-	if o.fleet.resized() && len(p.Hours) > 0 {
-		p.Job.Job.Splits = manySplits
-	}
-	if len(p.Hours) == 0 {
-		if _, err := calibrate(&p.Job); err != nil {
-			return p, err
-		}
-	}
+	p.Replay = len(p.Hours) == 0 && !p.Starts.Every && p.Starts.Count == 0 && job.Installation() == nil && !o.evictionsAsked
 	printDoubts(errOut, append(doubts, p.LeftOut()...))
 	if len(skipped) > 0 && len(p.Hours) == 0 {
 		fmt.Fprintf(errOut, "tierml: left out of the job's script, as it is not simulated: %s\n", strings.Join(skipped, ", "))
@@ -235,14 +241,11 @@ func (o dryRunOptions) forPrograms(job *config.Job) (names []string, err error) 
 // manySplits are enough for a fleet of any size; sweep takes as many of them as there is use for.
 const manySplits = 1 << 16
 
-// savedEvery is how often, in market time, a job whose reliable machines --reliable TYPE:0 takes away is assumed to save.
-const savedEvery = 10 * time.Minute
-
 // chosen are the policies to run, each once.
 func (o dryRunOptions) chosen() (names []string, err error) {
 	for _, name := range o.policies {
-		if _, err := bidding.ByName(name); err != nil && !sweep.IsOracle(name) && name != sweep.Auto {
-			return nil, fmt.Errorf("%w, %s", err, strings.Join(sweep.Oracles, ", "))
+		if err := config.CheckPolicy(name, sweep.Oracles...); err != nil {
+			return nil, err
 		}
 		if slices.Contains(names, name) || o.noOracle && sweep.IsOracle(name) && name != sweep.Clairvoyant {
 			continue
@@ -269,42 +272,32 @@ func lengths(texts []string) (out []time.Duration, err error) {
 	return out, nil
 }
 
-// simulation makes the job's simulation; its own work is only looked up when it is wanted, as the data must be read.
-func (o dryRunOptions) simulation(ctx context.Context, job *config.Job, ownWork bool) (cfg sim.Config, skipped, doubts []string, err error) {
+// maker makes the job by each policy, from what its data and the market say.
+func (o dryRunOptions) maker(ctx context.Context, job *config.Job) (m *sweep.Maker, doubts []string, err error) {
 	recorded, err := o.market(ctx, job)
 	if err != nil {
-		return cfg, nil, nil, o.blame(err)
+		return nil, nil, err
 	}
-	offers, _ := recorded.Offers()
-	choice, err := planner.Resolve(job, offers, recorded.Catalog)
+	m = &sweep.Maker{Job: job, Catalog: recorded.Catalog}
+	m.Offers, _ = recorded.Offers()
+	choice, err := planner.Resolve(job, m.Offers, m.Catalog) // before the data is read, which may take a while
 	if err != nil {
-		return cfg, nil, nil, o.blame(err)
+		return nil, nil, err
 	}
+	doubts = recorded.Doubts(choice.Pools)
 	if job.IsProgram() {
-		cfg, skipped, err = simulatedProgram(ctx, job, choice)
-		return cfg, skipped, recorded.Doubts(choice.Pools), err
+		known, err := measureProgram(ctx, job, choice)
+		m.Content = known.content(job)
+		return m, doubts, err
 	}
-	// Replaced by --hours, whose clocks take nothing beside computing, and are not the model's: half of the machines serve.
-	work, servers := 1e30, 0
-	if ownWork || planner.SizesReliable(job) {
-		var bytes atomic.Int64
-		program, _, err := prepare(ctx, job, counted(func(ps.Split) (io.WriteCloser, error) { return discard{}, nil }, &bytes))
-		if err != nil {
-			return cfg, nil, nil, err
-		}
-		own := program.WorkPerClock() * float64(job.Train.Clocks)
-		schema := jobrun.SchemaOf(job, program)
-		if ownWork {
-			work = own
-			servers = tiers.ServersFor(&schema, int64(job.Stages.ServerBytes))
-		}
-		need := planner.ReliableNeed{Schema: &schema, Worker: tiers.WorkerMemory(&schema, apps.LeastRows(program)), Data: bytes.Load(), Work: vcpuHours(job, own)}
-		if _, err := planner.SizeReliable(job, &choice, recorded.Catalog, need); err != nil {
-			return cfg, nil, nil, o.blame(err)
-		}
+	var bytes atomic.Int64
+	program, _, err := prepare(ctx, job, counted(func(ps.Split) (io.WriteCloser, error) { return discard{}, nil }, &bytes))
+	if err != nil {
+		return nil, nil, err
 	}
-	cfg, skipped, err = sweep.ForJob(job, choice, work, servers)
-	return cfg, skipped, recorded.Doubts(choice.Pools), err
+	schema := jobrun.SchemaOf(job, program)
+	m.Content = sweep.Content{Work: program.WorkPerClock() * float64(job.Train.Clocks), Schema: &schema, Least: apps.LeastRows(program), Data: bytes.Load()}
+	return m, doubts, nil
 }
 
 // market reads prices and catalog; those of several traces are put together. A real cloud is queried for what no file has.

@@ -46,7 +46,9 @@ func (o *fleetOptions) apply(job *config.Job) error {
 		job.Reliable.Type = ""
 	}
 	if len(o.zones) > 0 {
-		job.Resources.Zones, job.Reliable.Zone = o.zones, ""
+		if err := job.SetZones(o.zones); err != nil {
+			return fmt.Errorf("--zones: %w", err)
+		}
 	}
 	if o.reliable != "" {
 		kind, count, counted := strings.Cut(o.reliable, ":")

@@ -70,7 +70,7 @@ func writeDryRunTable(out io.Writer, p sweep.Experiment, tally *sweep.Tally) err
 			started += " to " + tally.Last.UTC().Format(form)
 		}
 		b.sentence(started)
-		b.sentence(sweep.EvictionSource(&p.Job))
+		b.sentence(p.EvictionSource())
 	}
 	oracle := ""
 	summaries := tally.Summaries()

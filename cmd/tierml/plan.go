@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -30,11 +29,9 @@ import (
 	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/jobrun"
 	"github.com/tierml/tierml/planner"
-	"github.com/tierml/tierml/planner/local"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/sim"
 	"github.com/tierml/tierml/sim/sweep"
-	"github.com/tierml/tierml/tiers"
 )
 
 func newPlanCommand() *cobra.Command {
@@ -215,30 +212,9 @@ func prepareJobWith(ctx context.Context, job *config.Job, on prices, bytes func(
 	}
 	schema := jobrun.SchemaOf(job, p.program)
 	work := p.program.WorkPerClock() * float64(job.Train.Clocks)
-	least := apps.LeastRows(p.program)
-	need := planner.ReliableNeed{Schema: &schema, Worker: tiers.WorkerMemory(&schema, least), Data: bytes(), Work: vcpuHours(job, work)}
-	var sizing planner.Sizing
-	var tight []string
-	resolve := func() (err error) {
-		if p.choice, err = planner.Resolve(job, p.offers, market.Catalog); err == nil {
-			sizing, tight, err = p.admit(market, need, least)
-		}
-		if err != nil {
-			return err
-		}
-		return p.simulation(work, &schema)
-	}
-	if err := resolve(); err != nil {
-		return nil, err
-	}
-	decision, err := p.decide(ctx, p.sim)
-	if err == nil { // the policy may want other reliable machines, or none
-		err = resolve()
-	}
-	if err != nil {
-		return nil, err
-	}
-	memory, err := planner.AdmitMemory(job, p.choice.Reliable, &schema, least)
+	m := &sweep.Maker{Job: job, Offers: p.offers, Catalog: market.Catalog, Adjust: p.calibrated,
+		Content: sweep.Content{Work: work, Schema: &schema, Least: apps.LeastRows(p.program), Data: bytes()}}
+	made, decision, err := p.decide(ctx, m)
 	if err != nil {
 		return nil, err
 	}
@@ -253,7 +229,7 @@ func prepareJobWith(ctx context.Context, job *config.Job, on prices, bytes func(
 		}
 		input.Tuning = planner.TuningText(job, p.choice, known)
 	}
-	input.Sources, input.ZoneIDs, input.Warnings = market.Sources, market.ZoneIDs, slices.Concat(tight, apps.Doubts(p.program), market.Doubts(p.choice.Pools), market.Warnings)
+	input.Sources, input.ZoneIDs, input.Warnings = market.Sources, market.ZoneIDs, slices.Concat(made.Warnings, apps.Doubts(p.program), market.Doubts(p.choice.Pools), market.Warnings)
 	for _, warning := range []string{idle(job, mostMachines(p.choice)), thisHost().warn(localMachines(job, p.choice))} {
 		if warning != "" {
 			input.Warnings = append(slices.Clone(input.Warnings), warning)
@@ -268,21 +244,8 @@ func prepareJobWith(ctx context.Context, job *config.Job, on prices, bytes func(
 	if p.plan, err = planner.Make(input, p.estimator(bar.Set)); err != nil {
 		return nil, err
 	}
-	p.plan.Memory, p.plan.Sizing, p.plan.Choice = memory, sizing, decision
+	p.plan.Memory, p.plan.Sizing, p.plan.Choice = made.Memory, made.Sizing, decision
 	return p, nil
-}
-
-// admit chooses the reliable tier where the job leaves it open, and drops pools of machines with too little memory, of which it warns.
-func (p *preparedJob) admit(sold *local.Market, need planner.ReliableNeed, least []uint64) (sizing planner.Sizing, warnings []string, err error) {
-	if sizing, err = planner.SizeReliable(p.job, &p.choice, sold.Catalog, need); err != nil {
-		return sizing, nil, err
-	}
-	pools := len(p.choice.Pools)
-	if warnings, err = planner.AdmitMachines(p.job, &p.choice, need.Schema, least); err != nil || len(p.choice.Pools) == pools {
-		return sizing, warnings, err
-	}
-	sizing, err = planner.SizeReliable(p.job, &p.choice, sold.Catalog, need) // the tier is sized beside what will be bought
-	return sizing, warnings, err
 }
 
 // littleGarbage has garbage collected less often until its result is called: simulations live on little memory and throw much away.
@@ -291,19 +254,10 @@ func littleGarbage() (end func()) {
 	return func() { debug.SetGCPercent(before) }
 }
 
-// simulation makes the simulation of the job's own run.
-func (p *preparedJob) simulation(work float64, schema *ps.Schema) (err error) {
-	p.sim, p.skipped, err = sweep.ForJob(p.job, p.choice, work, tiers.ServersFor(schema, int64(p.job.Stages.ServerBytes)))
-	if err != nil {
-		return err
-	}
-	p.basis, err = calibrate(&p.sim)
+// calibrated applies what was measured on this computer to a simulation.
+func (p *preparedJob) calibrated(cfg *sim.Config) (err error) {
+	p.basis, err = calibrate(cfg)
 	return err
-}
-
-// vcpuHours is work in hours of a vCPU on the job's market.
-func vcpuHours(job *config.Job, work float64) float64 {
-	return work / float64(job.Local.FlopsPerVCPU) * job.Local.Speed / time.Hour.Seconds()
 }
 
 // prepare cuts the job's data into splits, which go to create, and makes the application. What the application

@@ -59,17 +59,9 @@ func prepareProgram(ctx context.Context, job *config.Job) (*preparedJob, error) 
 	if known.workdir, err = measureWorkdir(ctx, job); err != nil {
 		return nil, err
 	}
-	if err := p.simulationOfPrograms(known); err != nil {
-		return nil, err
-	}
-	decision, err := p.decide(ctx, p.sim)
-	if err == nil { // the policy may buy on demand
-		p.choice, err = planner.Resolve(job, p.offers, prices.Catalog)
-	}
+	m := &sweep.Maker{Job: job, Offers: p.offers, Catalog: prices.Catalog, Adjust: p.calibrated, Content: known.content(job)}
+	made, decision, err := p.decide(ctx, m)
 	if err != nil {
-		return nil, err
-	}
-	if err := p.simulationOfPrograms(known); err != nil {
 		return nil, err
 	}
 	p.programs = &jobrun.Programs{Work: known.work, Length: time.Duration(known.hours * float64(time.Hour)), Undone: p.sim.Undone(), Secrets: secrets}
@@ -77,7 +69,7 @@ func prepareProgram(ctx context.Context, job *config.Job) (*preparedJob, error) 
 	if err != nil {
 		return nil, err
 	}
-	input.Sources, input.ZoneIDs, input.Warnings = prices.Sources, prices.ZoneIDs, append(prices.Doubts(p.choice.Pools), prices.Warnings...)
+	input.Sources, input.ZoneIDs, input.Warnings = prices.Sources, prices.ZoneIDs, slices.Concat(made.Warnings, prices.Doubts(p.choice.Pools), prices.Warnings)
 	if warning := thisHost().warn(localMachines(job, p.choice)); warning != "" {
 		input.Warnings = append(slices.Clone(input.Warnings), warning)
 	}
@@ -111,28 +103,6 @@ func containersHere(ctx context.Context, job *config.Job) error {
 		return job.Fault("image", err.Error(), "install Podman or Docker here")
 	}
 	return nil
-}
-
-// simulationOfPrograms makes the simulation of the job's own run.
-func (p *preparedJob) simulationOfPrograms(known programFacts) (err error) {
-	if p.sim, p.skipped, err = sweep.ForJob(p.job, p.choice, known.work, 0); err != nil {
-		return err
-	}
-	known.apply(p.sim.Programs, p.job)
-	p.basis, err = calibrate(&p.sim)
-	return err
-}
-
-// simulatedProgram is the simulation of a job's programs.
-func simulatedProgram(ctx context.Context, job *config.Job, choice planner.Resolved) (cfg sim.Config, skipped []string, err error) {
-	known, err := measureProgram(ctx, job, choice)
-	if err != nil {
-		return cfg, nil, err
-	}
-	if cfg, skipped, err = sweep.ForJob(job, choice, known.work, 0); err == nil {
-		known.apply(cfg.Programs, job)
-	}
-	return cfg, skipped, err
 }
 
 // programFacts are what is known of a program before it runs.
@@ -236,6 +206,11 @@ func (c *counter) Write(p []byte) (int, error) {
 // assumedRate is at which a state is assumed to travel between a machine and the store where nothing was measured, in bytes per
 // second of the wall clock: what a gigabit carries.
 const assumedRate = 100e6
+
+// content is what a simulation knows of the programs.
+func (f *programFacts) content(job *config.Job) sweep.Content {
+	return sweep.Content{Work: f.work, Programs: func(s *sim.Programs) { f.apply(s, job) }}
+}
 
 // apply sets how long preparations take in the simulation.
 func (f *programFacts) apply(s *sim.Programs, job *config.Job) {

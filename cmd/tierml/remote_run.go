@@ -14,7 +14,6 @@ import (
 
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/all"
-	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/location"
@@ -63,7 +62,7 @@ func (o runOptions) submitted(ctx context.Context, at placed, in io.Reader, out 
 	if o.resume != "" {
 		return client.Resume(ctx, filepath.Base(o.resume))
 	}
-	if _, err := bidding.ByName(cmp.Or(o.policy, "tierml")); err != nil && o.policy != config.Auto {
+	if err := config.CheckPolicy(cmp.Or(o.policy, config.Auto)); err != nil {
 		return none, usageError{fmt.Errorf("--policy: %w", err)}
 	}
 	job, err := config.LoadWithPolicy(o.jobFile, o.policy)

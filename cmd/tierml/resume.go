@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/apps"
-	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/elasticity"
 	"github.com/tierml/tierml/elasticity/programs"
@@ -46,7 +45,7 @@ func keepReliable(job *config.Job, start journal.Entry) {
 
 func loadJob(o runOptions) (*config.Job, resumePoint, error) {
 	if o.resume == "" {
-		if _, err := bidding.ByName(cmp.Or(o.policy, "tierml")); err != nil && o.policy != config.Auto {
+		if err := config.CheckPolicy(cmp.Or(o.policy, config.Auto)); err != nil {
 			return nil, resumePoint{}, usageError{fmt.Errorf("--policy: %w", err)}
 		}
 		job, err := config.LoadWithPolicy(o.jobFile, o.policy)

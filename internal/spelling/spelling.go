@@ -3,6 +3,7 @@ package spelling
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -28,11 +29,19 @@ func Find[T Named](kind, name string, among []T) (found T, err error) {
 			return one, nil
 		}
 	}
-	meant, names := "", Names(among)
+	return found, Check(kind, name, Names(among))
+}
+
+// Check refuses a name that is none of these. The error, about such a kind of thing, has the nearest name and all others.
+func Check(kind, name string, names []string) error {
+	if slices.Contains(names, name) {
+		return nil
+	}
+	meant := ""
 	if near := Nearest(name, names); near != "" {
 		meant = " (did you mean " + near + "?)"
 	}
-	return found, fmt.Errorf("%s %q%s: there are %s", kind, name, meant, strings.Join(names, ", "))
+	return fmt.Errorf("%s %q%s: there are %s", kind, name, meant, strings.Join(names, ", "))
 }
 
 // Names returns the names in their order.

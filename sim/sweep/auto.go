@@ -60,41 +60,50 @@ const (
 	pastLearn = 24 * time.Hour
 )
 
-// NewChooser returns the chooser of a job, as ForJob or OnEC2 makes it.
-func NewChooser(job sim.Config, wish planner.Wish) *Chooser {
-	job.Faults, job.MaxDuration, job.Observers = nil, 0, sim.Observers{}
-	job, size := bundled(job)
-	c := &Chooser{job: job, size: size, wish: wish, choices: map[time.Time]planner.Choice{}}
+// NewChooser returns the chooser of a job, as Maker.Base or OnEC2 makes it. By makes it by each candidate; nil = as a study has it, which
+// has no job file.
+func NewChooser(job sim.Config, by func(policy string) (sim.Config, error), wish planner.Wish) *Chooser {
+	if by == nil {
+		by = studied(job)
+	}
+	within := Within(&job)
+	thin, size := thinning(&job)
+	past := func(cfg sim.Config) sim.Config {
+		cfg.Faults, cfg.MaxDuration, cfg.Observers = nil, 0, sim.Observers{}
+		return thin(cfg)
+	}
+	c := &Chooser{job: past(job), size: size, wish: wish, choices: map[time.Time]planner.Choice{}}
 	// cost-per-work waits for cheap times until twice the undisturbed time and 12 hours.
-	c.patience = (2*max(ComputeTime(&job), undisturbed(&job)) + 14*time.Hour + pastEvery - 1).Truncate(pastEvery)
+	c.patience = (2*max(ComputeTime(&c.job), undisturbed(&c.job)) + 14*time.Hour + pastEvery - 1).Truncate(pastEvery)
 	c.job.Horizon = c.patience
 	for _, name := range candidatesOf(&job) {
-		policy, err := Experiment{Job: job}.policy(name)
-		k := &candidate{name: name, cfg: withPolicy(c.job, policy), within: deadlineWithin(&job), known: map[time.Time]planner.Trial{}, refused: err}
+		cfg, err := by(name)
+		k := &candidate{name: name, within: within, known: map[time.Time]planner.Trial{}, refused: err}
+		if err == nil {
+			k.cfg = past(cfg)
+			k.cfg.Horizon = c.patience
+		}
 		c.candidates = append(c.candidates, k)
 	}
 	return c
 }
 
 // WishOf is what a job optimises, within its budget and the longest that it may take; 0 = no bound.
-func WishOf(job *sim.Config, budget market.USD, longest time.Duration) planner.Wish {
-	w := planner.Wish{ValueOfTime: job.ValueOfTime, Budget: budget, Within: longest}
+func WishOf(job *sim.Config, longest time.Duration) planner.Wish {
+	w := planner.Wish{ValueOfTime: job.ValueOfTime, Budget: job.Budget, Within: longest}
 	if within := job.Deadline.Sub(job.Start); !job.Deadline.IsZero() && (longest == 0 || within < longest) {
 		w.Within = within
 	}
 	return w
 }
 
-// Candidates are the policies that auto chooses among.
+// Candidates are the policies that auto chooses among: of those that keep a deadline, without one, only the first, which then is given
+// the time that a dry run gives it (Within).
 func Candidates(deadline bool) []string {
-	names := bidding.Names()
-	if !deadline {
-		names = slices.DeleteFunc(names, func(name string) bool {
-			policy, _ := bidding.ByName(name)
-			return bidding.NeedsDeadline(policy)
-		})
-	}
-	return names
+	return slices.DeleteFunc(bidding.Names(), func(name string) bool {
+		policy, _ := bidding.ByName(name)
+		return !deadline && bidding.NeedsDeadline(policy) && name != bidding.Deadline{}.Name()
+	})
 }
 
 // candidatesOf are those of a job: programs do without reliable machines.
@@ -166,7 +175,11 @@ func (c *Chooser) Estimate(in planner.Input) (planner.Forecast, error) {
 		return last.Sub(s.Start) >= pastRecent || last.Sub(s.Start)%pastEvery != 0
 	})
 	if len(samples) < planner.MinStarts || chosen.refused != nil {
-		return Past{Job: chosen.cfg, Progress: c.Progress, size: c.size}.Estimate(in)
+		job := chosen.cfg
+		if bidding.NeedsDeadline(job.Policy) && job.Deadline.IsZero() {
+			job.Deadline = in.Now.Add(chosen.within)
+		}
+		return Past{Job: job, Progress: c.Progress, size: c.size}.Estimate(in)
 	}
 	if err := c.simulate(context.Background(), []*candidate{chosen}, samples); err != nil {
 		return planner.Forecast{}, err
@@ -190,12 +203,17 @@ func (c *Chooser) last(now time.Time) time.Time {
 	return now.UTC().Truncate(pastEvery).Add(-c.patience).Truncate(pastEvery)
 }
 
-// standard is the policy that is taken when the past is no guide.
+// standard is the policy that is taken when the past is no guide, or the first that can run the job.
 func (c *Chooser) standard() string {
+	standard := bidding.CostPerWork{}.Name()
 	if c.job.Programs != nil {
-		return bidding.Checkpoint{}.Name()
+		standard = bidding.Checkpoint{}.Name()
 	}
-	return bidding.CostPerWork{}.Name()
+	able := slices.DeleteFunc(slices.Clone(c.candidates), func(k *candidate) bool { return k.refused != nil })
+	if len(able) == 0 || slices.ContainsFunc(able, func(k *candidate) bool { return k.name == standard }) {
+		return standard
+	}
+	return able[0].name
 }
 
 // trials are those of the candidates, each from as many of the first starts as it is judged by, with the reasons why some were dropped.
@@ -204,7 +222,7 @@ func (c *Chooser) trials(judgedBy map[*candidate]int, dropped map[string]string,
 	for i, k := range c.candidates {
 		t := &out[i]
 		if t.Policy, t.Dropped = k.name, dropped[k.name]; k.refused != nil {
-			t.Refused = k.refused.Error()
+			t.Refused = why(k.refused)
 			continue
 		}
 		for _, s := range samples[:judgedBy[k]] {
@@ -309,31 +327,46 @@ type pastWorker struct {
 	same     map[string]planner.Trial // of policies for which all starts are the same
 }
 
-// run simulates a candidate from a start. What is left of a run that is given up counts as done on demand from then on.
+// run simulates a candidate from a start.
 func (w *pastWorker) run(k *candidate, start time.Time) (planner.Trial, error) {
 	if trial, known := w.same[k.name]; known {
 		return trial, nil
 	}
 	cfg := k.cfg
 	cfg.Policy = caching(cfg.Policy, w.recalled)
-	b := block{cfg: cfg, within: k.within}
+	b := block{cfg: cfg, within: k.within, timed: bidding.NeedsDeadline(cfg.Policy)}
 	r, err := b.simulate(start)
 	if err != nil {
 		return planner.Trial{}, fmt.Errorf("by %s: %w", k.name, err)
 	}
-	t := planner.Trial{Cost: dollars(r.Cost), Hours: r.Runtime.Hours()}
-	if t.GivenUp = !r.Finished(); t.GivenUp {
-		left := 1 - float64(r.Clocks)/float64(cfg.Job.Clocks)
-		if cfg.Programs != nil {
-			left = 1 - r.Saved
-		}
-		t.Cost += left * dollars(OnDemandCost(&cfg))
-		t.Hours += left * ComputeTime(&cfg).Hours()
-	}
+	t := trialOf(&cfg, r)
 	if _, same := cfg.Policy.(bidding.OnDemand); same {
 		w.same[k.name] = t
 	}
 	return t, nil
+}
+
+// leastDone is the part of a job below which a run that is given up says nothing about the rest.
+const leastDone = 0.01
+
+// trialOf is what a run came to. One that is given up goes on as it went: its prices are what the policy waits for, and nothing makes it buy
+// on demand. One that has done next to nothing is taken to pay for the work on demand.
+func trialOf(cfg *sim.Config, r sim.Result) planner.Trial {
+	t := planner.Trial{Cost: dollars(r.Cost), Hours: r.Runtime.Hours(), GivenUp: !r.Finished()}
+	if !t.GivenUp {
+		return t
+	}
+	done := float64(r.Clocks) / float64(cfg.Job.Clocks)
+	if cfg.Programs != nil {
+		done = r.Saved
+	}
+	t.Hours /= max(done, leastDone)
+	if done < leastDone {
+		t.Cost += dollars(OnDemandCost(cfg))
+	} else {
+		t.Cost /= done
+	}
+	return t
 }
 
 // halved is what is left of 1 after a time in which half is left after another.

@@ -59,7 +59,7 @@ func TestAutoSpeed(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // as the command has it
 	folder := t.TempDir()
 	for _, what := range []string{"cold", "warm"} {
-		c := NewChooser(job, planner.Wish{})
+		c := NewChooser(job, nil, planner.Wish{})
 		c.Keep(folder, "test")
 		began, used := time.Now(), processor()
 		choice, err := c.At(t.Context(), now)

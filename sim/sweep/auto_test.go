@@ -27,7 +27,7 @@ func restless(hour int) int {
 func chooser(t *testing.T, cfg sim.Config) *Chooser {
 	t.Helper()
 	cfg.Faults = nil
-	c := NewChooser(cfg, planner.Wish{})
+	c := NewChooser(cfg, nil, planner.Wish{})
 	c.candidates = slices.DeleteFunc(c.candidates, func(k *candidate) bool {
 		return !slices.Contains([]string{"on-demand", "checkpoint", "tierml", "cost-per-work"}, k.name)
 	})
@@ -71,8 +71,7 @@ func TestAutoIsThePolicyItChooses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lengths := Experiment{Job: cfg}.lengths()
-	c := NewChooser(lengths[0], planner.Wish{})
+	c := NewChooser(length(0).of(cfg), nil, planner.Wish{})
 	seen := 0
 	for _, auto := range rows {
 		if auto.Policy != Auto {

@@ -41,12 +41,18 @@ func (b bundles) size() float64 { return float64(b.machines) / float64(b.groups)
 
 // bundled returns the run with bundles in place of machines, and how many machines are in one; 1 = it is the run itself.
 func bundled(cfg sim.Config) (sim.Config, float64) {
-	n := fleet(&cfg)
+	thin, size := thinning(&cfg)
+	return thin(cfg), size
+}
+
+// thinning is how a run is thinned out, and any other of the same job.
+func thinning(cfg *sim.Config) (thin func(sim.Config) sim.Config, size float64) {
+	n := fleet(cfg)
 	if n <= mostApart {
-		return cfg, 1
+		return func(cfg sim.Config) sim.Config { return cfg }, 1
 	}
 	b := thinned(n)
-	return b.in(cfg), b.size()
+	return b.in, b.size()
 }
 
 // in returns a run with bundles in place of machines.

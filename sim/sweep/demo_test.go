@@ -51,7 +51,7 @@ func simulated(t testing.TB, file string, work float64) sim.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg, skipped, err := ForJob(job, choice, work*float64(job.Train.Clocks), 0)
+	cfg, skipped, err := ForJob(job, choice, Content{Work: work * float64(job.Train.Clocks)})
 	if err != nil || len(skipped) > 0 {
 		t.Fatal(err, skipped)
 	}

@@ -19,10 +19,9 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// ForJob returns the simulation of a job as `tierml run` would run it on the fake cloud: its own work (of all clocks, in
-// floating-point operations), most servers (tiers.Thresholds.MostServers), start, speed, notice, boot and script. Skipped says which steps of the script the
-// simulator cannot do.
-func ForJob(job *config.Job, choice planner.Resolved, work float64, servers int) (cfg sim.Config, skipped []string, err error) {
+// ForJob returns the simulation of a job as `tierml run` would run it on the fake cloud: its own work, start, speed, notice, boot and
+// script, with all pools and reliable machines of the choice. Skipped says which steps of the script the simulator cannot do.
+func ForJob(job *config.Job, choice planner.Resolved, work Content) (cfg sim.Config, skipped []string, err error) {
 	policy, err := policyOf(job)
 	if err != nil {
 		return sim.Config{}, nil, err
@@ -33,16 +32,17 @@ func ForJob(job *config.Job, choice planner.Resolved, work float64, servers int)
 	}
 	cfg = sim.Config{
 		Name: job.Name, Seed: job.Seed, Start: job.Local.Start,
-		Job:    sim.Workload{Clocks: ps.Clock(job.Train.Clocks), Splits: job.Train.Splits, Partitions: job.Train.Partitions, Work: work},
+		Job:    sim.Workload{Clocks: ps.Clock(job.Train.Clocks), Splits: job.Train.Splits, Partitions: job.Train.Partitions, Work: work.Work},
 		Policy: policy, Rules: rules, Want: choice.Want, Pools: choice.Pools, Capacity: choice.Capacity,
-		Reliable:   elasticity.Reliable{Pool: choice.Reliable.Pool, Type: choice.Reliable.Type, Count: choice.Reliable.Count},
+		Reliable:   tier(choice.Reliable),
 		Allocation: provisioner.Allocation(job.Resources.ProviderChooses()),
-		Stages:     tiers.Thresholds{TwoAbove: job.Stages.TwoAbove, ThreeAbove: job.Stages.ThreeAbove, MostServers: servers},
+		Stages:     tiers.Thresholds{TwoAbove: job.Stages.TwoAbove, ThreeAbove: job.Stages.ThreeAbove, MostServers: work.servers(job)},
 
 		FLOPSPerVCPU: float64(job.Local.FlopsPerVCPU),
-		Checkpoints:  checkpoints(job),
+		Checkpoints:  checkpoints(job, work.state()),
 		MaxDuration:  job.MaxDuration,
 		Deadline:     job.Deadline,
+		Budget:       job.Budget,
 		PerHour:      job.HourlyCeiling(),
 	}.At(job.Place())
 	if job.IsProgram() {
@@ -54,8 +54,11 @@ func ForJob(job *config.Job, choice planner.Resolved, work float64, servers int)
 				cfg.Programs.Rungs, cfg.Programs.Of = s.Rungs, int64(job.Progress.Of)
 			}
 		}
+		if work.Programs != nil {
+			work.Programs(cfg.Programs)
+		}
 	}
-	if cfg.Equivalent, err = cheapestOnDemand(&cfg, choice); err != nil {
+	if cfg.Equivalent, err = cheapestOnDemand(&cfg, choice.OnDemand); err != nil {
 		return sim.Config{}, nil, err
 	}
 	if err := (Evictions{}).Apply(&cfg); err != nil {
@@ -81,20 +84,22 @@ func policyOf(job *config.Job) (bidding.Policy, error) {
 	return job.Decider()
 }
 
-// checkpoints are the declared costs; a Bandwidth alone is that of the assumed model, and the reverse. On a real cloud both are
-// assumed where nothing is declared.
-func checkpoints(job *config.Job) sim.Checkpoints {
+// checkpoints are the declared costs. What is not declared of the size is the model's own, and on a real cloud, where the model's is not
+// known either, as assumed; so is the bandwidth there, and where a size is declared.
+func checkpoints(job *config.Job, state int64) sim.Checkpoints {
 	c := job.Checkpoint
-	const mib = 1 << 20
 	out := sim.Checkpoints{
-		Model: float64(c.Model.MiB) * mib, Bandwidth: float64(c.Bandwidth), Save: c.Save, Restart: c.Restart, Overhead: c.Overhead,
+		Model: cmp.Or(declaredState(job), float64(state)), Bandwidth: float64(c.Bandwidth), Save: c.Save, Restart: c.Restart, Overhead: c.Overhead,
 		Every: job.Tempo().Market(c.Every), EveryClocks: ps.Clock(c.EveryClocks), Fixed: job.Restarts() && c.Every > 0,
 	}
-	if assumed := sim.OnStorage(); out.Model > 0 || out.Bandwidth > 0 || job.Tempo().Remote {
+	if assumed := sim.OnStorage(); declaredState(job) > 0 || out.Bandwidth > 0 || job.Tempo().Remote {
 		out.Model, out.Bandwidth = cmp.Or(out.Model, assumed.Model), cmp.Or(out.Bandwidth, assumed.Bandwidth)
 	}
 	return out
 }
+
+// declaredState is the size that the job declares of a checkpoint, in bytes; 0 = none.
+func declaredState(job *config.Job) float64 { return float64(job.Checkpoint.Model.MiB) * (1 << 20) }
 
 // played is the real cloud that a rule book is of.
 func played(rules market.RuleBook) tempo.Place {
@@ -116,10 +121,10 @@ func OnEC2(cfg sim.Config, compute time.Duration) sim.Config {
 		}
 		cfg = cfg.At(played(cfg.Rules))
 	}
-	cfg.Faults, cfg.MaxDuration, cfg.Deadline = nil, 0, time.Time{}
-	if assumed := sim.OnStorage(); cfg.Checkpoints.Model == 0 {
-		cfg.Checkpoints.Model, cfg.Checkpoints.Bandwidth = assumed.Model, assumed.Bandwidth
-	}
+	cfg.Faults, cfg.MaxDuration, cfg.Deadline, cfg.Budget = nil, 0, time.Time{}, 0
+	assumed := sim.OnStorage()
+	cfg.Checkpoints.Model, cfg.Checkpoints.Bandwidth = cmp.Or(cfg.Checkpoints.Model, assumed.Model), cmp.Or(cfg.Checkpoints.Bandwidth, assumed.Bandwidth)
+	cfg.Stages.MostServers = 0 // clocks are not the model's, and take nothing beside computing: half of the machines serve
 	cfg.Job.Work = compute.Seconds() * fleetRate(&cfg)
 	clocks := ps.Clock(max(1, compute/clockLength))
 	if every := &cfg.Checkpoints.EveryClocks; *every > 0 {
@@ -149,9 +154,9 @@ func machinesWanted(cfg *sim.Config) int {
 	return most
 }
 
-// deadlineWithin is the time that policies which keep a deadline are given: the job's own where it runs as it stands, and
+// Within is the time that policies which keep a deadline are given: the job's own where it runs as it stands, and
 // otherwise half as long again as the work takes on the on-demand fleet.
-func deadlineWithin(cfg *sim.Config) time.Duration {
+func Within(cfg *sim.Config) time.Duration {
 	if !cfg.Deadline.IsZero() {
 		return cfg.Deadline.Sub(cfg.Start)
 	}
@@ -193,8 +198,8 @@ func onDemand(cfg *sim.Config, r elasticity.Reliable) planner.OnDemand {
 	}
 }
 
-// withPolicy returns the run by another policy. On demand, all machines are reliable ones, the whole on-demand fleet, and
-// no price is looked at. With a reliable tier, all machines are in its region.
+// withPolicy returns the run by another policy, in the pools that it has. On demand, all machines are reliable ones, the whole on-demand
+// fleet, and no price is looked at. With a reliable tier, all machines are in its region. Maker.By decides the rest of what differs.
 func withPolicy(cfg sim.Config, policy bidding.Policy) sim.Config {
 	cfg.Policy = policy
 	switch policy.(type) {
@@ -203,9 +208,6 @@ func withPolicy(cfg sim.Config, policy bidding.Policy) sim.Config {
 		cfg.Pools, cfg.Faults, cfg.Hazard = nil, nil, nil
 	case bidding.ByRestart:
 		cfg.Reliable = elasticity.Reliable{}
-		if cfg.Programs == nil { // runs of programs keep to max_price, and the candidates have what it allows
-			cfg.Pools = withOnDemand(cfg.Pools)
-		}
 	default:
 		cfg.Pools = slices.DeleteFunc(slices.Clone(cfg.Pools), func(p bidding.Candidate) bool { return tooFar(&cfg, p.Pool) })
 	}
@@ -239,24 +241,10 @@ func (p Experiment) tooFarSaid() string {
 		"checkpoint, uniform-progress, skynomad and deadline do", p.Job.Reliable.Pool.Region, strings.Join(regions, ", "))
 }
 
-// withOnDemand adds the on-demand pool beside each spot pool: jobs without a reliable tier may fall back on it.
-func withOnDemand(pools []bidding.Candidate) []bidding.Candidate {
-	out := slices.Clone(pools)
-	for _, p := range pools {
-		p.Pool.Class = market.OnDemand
-		known := slices.ContainsFunc(out, func(o bidding.Candidate) bool { return o.Pool == p.Pool })
-		if !known && p.Type.OnDemand > 0 {
-			out = append(out, bidding.Candidate{Pool: p.Pool, Type: p.Type, History: market.Constant(p.Type.OnDemand)})
-		}
-	}
-	slices.SortFunc(out, func(a, b bidding.Candidate) int { return a.Pool.Compare(b.Pool) })
-	return out
-}
-
 // cheapestOnDemand is the fleet on which the work costs least on demand: as many machines as the job wants as transient
 // ones, of one type. Of equals it is the fleet of smaller machines, then the first by pool.
-func cheapestOnDemand(cfg *sim.Config, choice planner.Resolved) (best elasticity.Reliable, err error) {
-	for _, o := range choice.OnDemand {
+func cheapestOnDemand(cfg *sim.Config, types []planner.OnDemandType) (best elasticity.Reliable, err error) {
+	for _, o := range types {
 		if o.Type.VCPU == 0 || o.Type.OnDemand == 0 {
 			continue
 		}

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -39,9 +40,8 @@ func (c *Chooser) Keep(folder, version string) {
 			return
 		}
 	}
-	job := c.job
 	c.kept = &keptTrials{
-		file: filepath.Join(folder, digestOf(job, version)+".json"), trials: map[string]planner.Trial{}, prices: map[time.Time][]byte{},
+		file: filepath.Join(folder, c.digest(version)+".json"), trials: map[string]planner.Trial{}, prices: map[time.Time][]byte{},
 	}
 	// A file that cannot be read is no reason to fail: the runs are simulated again.
 	if text, err := os.ReadFile(c.kept.file); err == nil {
@@ -49,10 +49,21 @@ func (c *Chooser) Keep(folder, version string) {
 	}
 }
 
-// digestOf is what a job's trials depend on beside policies, starts and prices.
-func digestOf(job sim.Config, version string) string {
+// digest is what the trials depend on beside policies, starts and prices.
+func (c *Chooser) digest(version string) string {
 	hash := sha256.New()
-	fmt.Fprintln(hash, version, job.Rules.Name(), job.Rules.Terms(), job.Horizon, deadlineWithin(&job))
+	fmt.Fprintln(hash, version, Within(&c.job))
+	for _, k := range c.candidates {
+		fmt.Fprintln(hash, k.name, k.within)
+		if k.refused == nil {
+			writeJob(hash, k.cfg)
+		}
+	}
+	return hex.EncodeToString(hash.Sum(nil)[:16])
+}
+
+func writeJob(hash io.Writer, job sim.Config) {
+	fmt.Fprintln(hash, job.Rules.Name(), job.Rules.Terms(), job.Horizon, !job.Deadline.IsZero())
 	for _, p := range job.Pools {
 		fmt.Fprintln(hash, p.Pool, p.Type, p.MaxPrice, p.Hints)
 	}
@@ -65,7 +76,6 @@ func digestOf(job sim.Config, version string) string {
 	job.Hazard, job.Programs = nil, nil
 	job.Name, job.Start, job.Deadline, job.Rules, job.Policy, job.Pools = "", time.Time{}, time.Time{}, nil, nil, nil
 	fmt.Fprintf(hash, "%+v", job)
-	return hex.EncodeToString(hash.Sum(nil)[:16])
 }
 
 // key names a trial: its result depends on nothing else.

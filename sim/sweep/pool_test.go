@@ -151,7 +151,7 @@ func (p *pooled) sized(model int64) (s sized, ok bool) {
 	if !ok1 || !ok2 {
 		return s, false
 	}
-	cfg, _, err := ForJob(p.job, own, 1, 0)
+	cfg, _, err := ForJob(p.job, own, Content{Work: 1})
 	if err != nil {
 		p.Fatal(err)
 	}

@@ -169,7 +169,11 @@ func (p Experiment) LeftOut() (said []string) {
 	if far := p.tooFarSaid(); far != "" {
 		said = append(said, far)
 	}
-	for _, cfg := range p.lengths() {
+	for _, r := range p.Refused() {
+		said = append(said, "left out: "+r.String())
+	}
+	for _, l := range p.lengths() {
+		cfg := l.of(p.Job)
 		all := closures(&cfg)
 		if len(all) == 0 {
 			continue

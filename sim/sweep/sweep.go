@@ -25,13 +25,15 @@ const Auto = config.Auto
 
 // Experiment is what to run: every policy with every length from every start.
 type Experiment struct {
-	Job      sim.Config // as ForJob makes it
-	Policies []string   // names of bidding.ByName, Auto and Oracle
+	Job sim.Config // as Maker.Base makes it
+	// By makes the job by a policy, as Maker.By does; nil = as a study has it, which has no job file.
+	By       func(policy string) (sim.Config, error)
+	Policies []string // names of bidding.ByName, Auto and Oracle
 	// Hours are the lengths, in compute time on the on-demand fleet, on EC2's timing; none = the job as it stands.
 	Hours  []time.Duration
 	Starts Starts
-	// Budget is for Auto to keep to, as the job's deadline is; 0 = none.
-	Budget market.USD
+	// Replay has runs meet what the fake cloud would do from the job's own start: nothing but prices and the script takes machines there.
+	Replay bool
 	// Regret asks for Row.Oracle, also when the oracle is not among the policies.
 	Regret bool
 }
@@ -59,6 +61,7 @@ type block struct {
 	starts []time.Time
 	run    int           // which policy and length it is of
 	within time.Duration // until the deadline, for policies that keep one
+	timed  bool          // the policy does, whether the job has one or not
 	limit  time.Duration // the job's max_duration, which the simulated run does not keep; 0 = none
 	// same: what comes of a start does not depend on when it is, as on demand: it is simulated once for all of them.
 	same bool
@@ -67,6 +70,7 @@ type block struct {
 	bounds []*bounds
 	offset int
 	seeing bool // it is the oracle's own block: it fills bounds
+	replay bool // see Experiment
 	// auto decides at each start by which of the policies in by it is simulated; nil = by the block's own.
 	auto *Chooser
 	by   map[string]*block
@@ -180,8 +184,11 @@ func (w *worker) simulate(ctx context.Context, b *block, start time.Time) (r sim
 func (b *block) simulate(start time.Time) (sim.Result, error) {
 	cfg := b.cfg
 	cfg.Start = start
-	if _, ok := cfg.Policy.(bidding.ByRestart); ok || !cfg.Deadline.IsZero() {
+	if b.timed || !cfg.Deadline.IsZero() {
 		cfg.Deadline = start.Add(b.within)
+	}
+	if b.replay {
+		cfg.Hazard = nil
 	}
 	return sim.Run(cfg)
 }
@@ -189,14 +196,22 @@ func (b *block) simulate(start time.Time) (sim.Result, error) {
 // blocks cuts a plan into pieces of work, those of the oracle first.
 func (p Experiment) blocks() (out []block, total int, err error) {
 	var seeing []block
-	for n, cfg := range p.lengths() {
+	refused := p.Refused()
+	if len(refused) > 0 && len(refused) == len(p.Policies) {
+		return nil, 0, refused[0].Why
+	}
+	for n, l := range p.lengths() {
+		cfg := l.of(p.Job)
 		starts, err := p.Starts.times(&cfg)
 		if err != nil {
 			return nil, 0, err
 		}
 		known := map[oracleKind]*bounds{}
 		for i, name := range p.Policies {
-			run, err := p.run(cfg, name)
+			if slices.ContainsFunc(refused, func(r Refusal) bool { return r.Policy == name }) {
+				continue
+			}
+			run, err := p.run(l, name)
 			if err != nil {
 				return nil, 0, err
 			}
@@ -228,10 +243,66 @@ func (p Experiment) blocks() (out []block, total int, err error) {
 	return append(seeing, out...), total, nil
 }
 
+// Refusal is a policy that cannot run the job, and why.
+type Refusal struct {
+	Policy string
+	Why    error
+}
+
+// String is the refusal in a line.
+func (r Refusal) String() string { return r.Policy + ": " + why(r.Why) }
+
+// Refused are the policies that cannot run the job within its bounds.
+func (p Experiment) Refused() (out []Refusal) {
+	for _, name := range p.Policies {
+		if IsOracle(name) || name == Auto {
+			continue
+		}
+		if _, err := p.by(name); err != nil {
+			out = append(out, Refusal{name, err})
+		}
+	}
+	return out
+}
+
+// by is the job by a policy.
+func (p Experiment) by(name string) (sim.Config, error) {
+	if p.By != nil {
+		return p.By(name)
+	}
+	return studied(p.Job)(name)
+}
+
+// as is the job of a length by a policy. The work is the same by all.
+func (p Experiment) as(l length, name string) (sim.Config, error) {
+	cfg, err := p.by(name)
+	if err != nil {
+		return cfg, err
+	}
+	cfg = l.of(cfg)
+	cfg.Job = l.of(p.Job).Job
+	return cfg, nil
+}
+
+// studied makes a study's job by a policy: on demand, its Equivalent.
+func studied(job sim.Config) func(policy string) (sim.Config, error) {
+	return func(name string) (sim.Config, error) {
+		policy, err := bidding.ByName(name)
+		if job.Programs != nil {
+			policy, err = bidding.ForPrograms(name)
+		}
+		if err != nil {
+			return job, err
+		}
+		return withPolicy(job, policy), nil
+	}
+}
+
 func (p Experiment) asksOracle() bool { return p.Regret || slices.Contains(p.Policies, Oracle) }
 
 // run is the block of a policy, without starts.
-func (p Experiment) run(cfg sim.Config, name string) (b block, err error) {
+func (p Experiment) run(l length, name string) (b block, err error) {
+	cfg := l.of(p.Job)
 	b.row = Row{Policy: name, Rules: cfg.Rules.Name(), Compute: ComputeTime(&cfg), OnDemand: dollars(OnDemandCost(&cfg))}
 	if IsOracle(name) {
 		return b, nil
@@ -240,9 +311,12 @@ func (p Experiment) run(cfg sim.Config, name string) (b block, err error) {
 		b.limit = p.Job.MaxDuration
 	}
 	if name == Auto {
-		b.auto, b.by = NewChooser(cfg, WishOf(&cfg, p.Budget, b.limit)), map[string]*block{}
+		b.auto, b.by = NewChooser(cfg, func(name string) (sim.Config, error) { return p.as(l, name) }, WishOf(&cfg, b.limit)), map[string]*block{}
 		for _, k := range b.auto.candidates {
-			by, err := p.run(cfg, k.name)
+			if k.refused != nil {
+				continue
+			}
+			by, err := p.run(l, k.name)
 			if err != nil {
 				return b, err
 			}
@@ -250,42 +324,50 @@ func (p Experiment) run(cfg sim.Config, name string) (b block, err error) {
 		}
 		return b, nil
 	}
-	policy, err := p.policy(name)
-	if err != nil {
+	if b.cfg, err = p.as(l, name); err != nil {
 		return b, err
 	}
-	b.cfg = withPolicy(cfg, policy)
-	_, b.same = policy.(bidding.OnDemand)
-	b.within = deadlineWithin(&cfg)
+	_, b.same = b.cfg.Policy.(bidding.OnDemand)
+	b.within, b.timed, b.replay = Within(&cfg), bidding.NeedsDeadline(b.cfg.Policy), p.Replay
 	return b, nil
 }
 
-// policy is the one of a name, as the job's kind of work has it.
-func (p Experiment) policy(name string) (bidding.Policy, error) {
-	if p.Job.Programs != nil {
-		return bidding.ForPrograms(name)
+// EvictionSource says why and how often machines are taken in the experiment's runs; empty where prices alone decide.
+func (p Experiment) EvictionSource() string {
+	if p.Replay && p.Job.Hazard != nil {
+		return "Evictions for capacity: none, as on the fake cloud; auto and past starts have them."
 	}
-	return bidding.ByName(name)
+	return EvictionSource(&p.Job)
 }
 
-// lengths are the jobs to run. All continue until their work is done, or to their horizon: costs of runs that max_duration has
-// cut short are those of unequal work.
-func (p Experiment) lengths() []sim.Config {
-	if len(p.Hours) == 0 {
-		job := p.Job
-		job.MaxDuration, job.Horizon = 0, cmp.Or(job.Horizon, Horizon(ComputeTime(&job)))
-		return []sim.Config{job}
+// length is how much work a job has: so much in undisturbed time on the on-demand fleet, or, 0, its own.
+type length time.Duration
+
+// of is a job with that much work. All continue until their work is done, or to their horizon: costs of runs that max_duration has cut
+// short are those of unequal work.
+func (l length) of(job sim.Config) sim.Config {
+	if l > 0 {
+		return OnEC2(job, time.Duration(l))
 	}
-	var out []sim.Config
+	job.MaxDuration, job.Horizon = 0, cmp.Or(job.Horizon, Horizon(ComputeTime(&job)))
+	return job
+}
+
+// lengths are those of an experiment.
+func (p Experiment) lengths() (out []length) {
 	for _, compute := range p.Hours {
-		out = append(out, OnEC2(p.Job, compute))
+		out = append(out, length(compute))
+	}
+	if len(out) == 0 {
+		return []length{0}
 	}
 	return out
 }
 
 // longest is the longest that a run may take.
 func (p Experiment) longest() (longest time.Duration) {
-	for _, cfg := range p.lengths() {
+	for _, l := range p.lengths() {
+		cfg := l.of(p.Job)
 		longest = max(longest, horizonOf(&cfg))
 	}
 	return longest
@@ -298,7 +380,8 @@ func (p Experiment) Single(tell func(journal.Entry) error) error {
 	if len(p.Policies) != 1 || IsOracle(p.Policies[0]) || len(lengths) != 1 {
 		return errors.New("the journal of a run is that of one policy, of one length; name one of each")
 	}
-	starts, err := p.Starts.times(&lengths[0])
+	job := lengths[0].of(p.Job)
+	starts, err := p.Starts.times(&job)
 	if err != nil {
 		return err
 	}
