@@ -1,0 +1,144 @@
+package sweep
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/planner/local"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/sim"
+)
+
+// demoMaker makes examples/demo.yaml by a rule book and a highest price; 0 = the file's.
+func demoMaker(t *testing.T, rules string, most market.USD) *Maker {
+	t.Helper()
+	job, err := config.Load("../../examples/demo.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	job.Local.Rules = rules
+	if most > 0 {
+		job.Resources.MaxPrice = most
+		for i := range job.Resources.AnyOf {
+			job.Resources.AnyOf[i].MaxPrice = 0
+		}
+	}
+	sold, err := local.Load(job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &Maker{Job: job, Catalog: sold.Catalog, Content: Content{Work: demoWork * float64(job.Train.Clocks),
+		Schema: &ps.Schema{Partitions: job.Train.Partitions, Splits: job.Train.Splits, Tables: []ps.Table{{Name: "rows", Rows: 7000, Cols: 16}}}}}
+	m.Offers, _ = sold.Offers()
+	return m
+}
+
+func madeBy(m *Maker) func(string) (sim.Config, error) {
+	return func(policy string) (sim.Config, error) {
+		made, err := m.By(policy)
+		return made.Sim, err
+	}
+}
+
+// What a plan says of the job's own start is what a dry run of it says, for every policy that can run the job, and which ones cannot is the same.
+func TestPlanAndDryRunAgree(t *testing.T) {
+	cells := 0
+	for _, rules := range []string{"ec2-2017", "ec2-pay-bid", "ec2-now", "gce-spot"} {
+		for _, most := range []market.USD{0, market.Dollar} {
+			m := demoMaker(t, rules, most)
+			base, err := m.Base()
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := Experiment{Job: base, By: madeBy(m), Policies: Candidates(false), Replay: true}
+			rows, err := Run(t.Context(), p, func(int, int) {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, row := range rows {
+				made, err := m.By(row.Policy)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if made.Sim.Deadline.IsZero() && row.Policy == "deadline" {
+					made.Sim.Deadline = made.Sim.Start.Add(Within(&base))
+				}
+				made.Sim.MaxDuration = 0
+				plan, err := Predict(made.Sim)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if cells++; plan.Cost != row.Cost || plan.Evictions != row.Evictions {
+					t.Errorf("%s, max_price %s, %s: planned at $%s with %d evictions, the dry run has $%s and %d", rules, most, row.Policy, plan.Cost, plan.Evictions, row.Cost, row.Evictions)
+				}
+			}
+			if refused := p.Refused(); len(rows)+len(refused) != len(p.Policies) || most == 0 && (len(refused) != 1 || refused[0].Policy != "on-demand") {
+				t.Errorf("%s, max_price %s: refused are %v", rules, most, refused)
+			}
+		}
+	}
+	if cells < 60 {
+		t.Errorf("%d cells", cells)
+	}
+}
+
+// No policy buys a machine above max_price, from any start. TIERML_STARTS is how many starts are drawn.
+func TestNothingIsBoughtAboveMaxPrice(t *testing.T) {
+	starts := 60
+	if n, err := strconv.Atoi(os.Getenv("TIERML_STARTS")); err == nil {
+		starts = n
+	}
+	seed := uint64(time.Now().UnixNano())
+	r, bought := rand.New(rand.NewPCG(seed, 1)), 0
+	for _, most := range []market.USD{market.Dollar / 20, market.Dollar * 15 / 100, market.Dollar * 3 / 10} {
+		m := demoMaker(t, "ec2-2017", most)
+		base, err := m.Base()
+		if err != nil {
+			t.Fatal(err)
+		}
+		types := map[string]market.USD{}
+		for _, p := range base.Pools {
+			types[p.Type.Name] = p.Type.OnDemand
+		}
+		types[base.Reliable.Type.Name] = base.Reliable.Type.OnDemand
+		first, last := window(&base)
+		for range starts / 3 {
+			names := Candidates(false)
+			name := names[r.IntN(len(names))]
+			cfg, err := m.By(name)
+			if err != nil {
+				continue // it is refused
+			}
+			one := cfg.Sim
+			one.Start = first.Add(time.Duration(r.Int64N(int64(last.Sub(first)))).Truncate(time.Minute))
+			one.Horizon, one.MaxDuration, one.Faults, one.Deadline = 36*time.Hour, 0, nil, one.Start.Add(Within(&base))
+			one.Record = func(e journal.Entry) {
+				if e.Kind != journal.Launch {
+					return
+				}
+				pool, err := market.ParsePool(e.Pool)
+				bid, _ := market.ParseUSD(fmt.Sprint(e.Bid))
+				price := types[pool.Type]
+				if pool.Class == market.Spot {
+					price = bid
+				}
+				if bought++; err != nil || price > most {
+					t.Errorf("seed %d: %s from %s buys %s at $%s, max_price is $%s", seed, name, one.Start, e.Pool, price, most)
+				}
+			}
+			if _, err := sim.Run(one); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if bought == 0 {
+		t.Error("nothing was bought")
+	}
+}
