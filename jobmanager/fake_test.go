@@ -20,6 +20,7 @@ import (
 	"github.com/tierml/tierml/elasticity/hosts/desk"
 	"github.com/tierml/tierml/elasticity/scaling"
 	"github.com/tierml/tierml/internal/access"
+	"github.com/tierml/tierml/internal/hostfault"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/jobmanager/call"
@@ -40,7 +41,7 @@ func TestMain(m *testing.M) {
 
 // fakeTierml behaves as `tierml run` does towards its directory: it holds it, writes a journal, can be asked to end. What it
 // does beside that follows from files in the directory: finish, fail, refuse, prepare (it begins when that is gone), keeps (it ends no
-// machine while that is there).
+// machine while that is there), away (its store does not answer).
 func fakeTierml(args []string) int {
 	if args[0] == "plan" {
 		fmt.Println("a plan for", filepath.Base(args[1]))
@@ -65,6 +66,10 @@ func fakeTierml(args []string) int {
 	}
 	if there("die") {
 		return 1
+	}
+	if there("away") {
+		fmt.Fprintln(os.Stderr, "tierml: s3: dial tcp: connection refused")
+		return HostExit
 	}
 	_ = os.WriteFile(filepath.Join(dir, "args"), []byte(strings.Join(args, " ")), 0o600)
 	if args[0] == "hosts" {
@@ -120,7 +125,12 @@ func train(dir string, resume bool, there func(string) bool) int {
 	for _, e := range past {
 		clock = max(clock, e.Clock)
 	}
-	write := func(e journal.Entry) { e.T = time.Now(); _ = lines.Write(e) }
+	write := func(e journal.Entry) {
+		e.T = time.Now()
+		if err := lines.Write(e); hostfault.Of(err) != "" {
+			os.Exit(HostExit)
+		}
+	}
 	write(journal.Entry{Kind: journal.Start})
 	write(journal.Entry{Kind: journal.Cut, Clock: clock})
 	own, bought := 0, 0

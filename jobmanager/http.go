@@ -18,6 +18,7 @@ import (
 	"github.com/tierml/tierml/elasticity/scaling"
 	pb "github.com/tierml/tierml/elasticity/scaling/scalingpb"
 	"github.com/tierml/tierml/internal/access"
+	"github.com/tierml/tierml/internal/hostfault"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/runs"
@@ -105,6 +106,9 @@ func (m *Manager) complain(w http.ResponseWriter, r *http.Request, err error) {
 	status := http.StatusInternalServerError
 	if refused, ok := errors.AsType[refusal](err); ok {
 		status = refused.status
+	} else if why := hostfault.Of(err); why != "" {
+		m.cfg.Log.Error("a call failed", "method", r.Method, "path", r.URL.Path, "error", err)
+		status, err = http.StatusServiceUnavailable, fmt.Errorf("the job server's host: %s; try again later", why)
 	} else {
 		m.cfg.Log.Error("a call failed", "method", r.Method, "path", r.URL.Path, "error", err)
 	}

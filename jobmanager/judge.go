@@ -19,6 +19,8 @@ type facts struct {
 	why       string // and its reason
 	fruitless int    // starts in a row that brought it no further
 	refused   string // why its run did not start and will not; only who started it knows
+	host      string // the fault of the host, a store or a cloud by which its run ended; empty: the job's own
+	outlasted bool   // which has lasted for longer than a job waits
 }
 
 // verdict is what a job's state is, and whether its run must be started or resumed.
@@ -33,11 +35,14 @@ const patience = 5
 
 // judge is the whole of the job server's deciding: the same facts give the same verdict before and after a restart.
 //
+// A fault of the host ends no job, whatever its run made of it, until it has lasted for long.
+//
 // The cases are in the order of what is certain. A run that is active goes before all else, because its journal is not at its end. A wish to
 // resume goes before the journal's last word, which it is meant to undo, and is cleared by the start. The last word goes before wishes
 // to stop and failures to start, as the run knew best why it ended. Only without a last word, when the run was killed or never began, does
 // it matter what was wished and how often starting was in vain: machines may be left, and ending them takes a run.
 func judge(f facts) verdict {
+	hosts := f.host != "" && !f.stop && (f.outcome != "interrupted" || systemsWish(f.why))
 	switch {
 	case f.held && f.stop:
 		return verdict{state: call.Stopping}
@@ -47,6 +52,10 @@ func judge(f facts) verdict {
 		return verdict{state: call.Queued, why: "resumes from its saved state", start: true}
 	case f.outcome == "finished":
 		return verdict{state: call.Finished, why: f.why}
+	case hosts && !f.outlasted:
+		return verdict{state: call.Queued, why: f.host + "; the job waits, and is tried again", start: true}
+	case hosts:
+		return verdict{state: call.Failed, why: fmt.Sprintf("%s, for more than %s; machines of a real cloud may be left: `tierml leaks`", f.host, hostPatience)}
 	case f.outcome == "failed":
 		return verdict{state: call.Failed, why: f.why}
 	case f.outcome != "" && f.stop:
@@ -70,9 +79,9 @@ func judge(f facts) verdict {
 	return verdict{state: call.Queued, start: true}
 }
 
-// systemsWish reports whether a run was ended by what a system does when it goes down.
+// systemsWish reports whether a run was ended by what a system does when it goes down, or when its disk is full.
 func systemsWish(why string) bool {
-	return strings.HasPrefix(why, "SIGTERM") || strings.HasPrefix(why, "SIGHUP")
+	return strings.HasPrefix(why, "its output cannot be written") || strings.HasPrefix(why, "SIGTERM") || strings.HasPrefix(why, "SIGHUP")
 }
 
 // backOff is how long a job waits before it is started again.

@@ -31,6 +31,13 @@ func TestJudge(t *testing.T) {
 		"killed while it ended machines":         {facts{began: true, stop: true}, call.Stopping, true},
 		"stopped before it began":                {facts{stop: true}, call.Stopped, false},
 		"refused":                                {facts{refused: "no such application"}, call.Failed, false},
+		"its host's disk was full":               {facts{began: true, host: "the disk is full", fruitless: patience - 1}, call.Queued, true},
+		"its host ended it":                      {facts{began: true, outcome: "failed", host: "the disk is full"}, call.Queued, true},
+		"its store was away for days":            {facts{began: true, host: "no answer", outlasted: true}, call.Failed, false},
+		"its host ended it after it finished":    {facts{began: true, outcome: "finished", host: "the disk is full"}, call.Finished, false},
+		"its host ended it while it was to end":  {facts{began: true, stop: true, host: "the disk is full"}, call.Stopping, true},
+		"its output could not be written":        {facts{began: true, outcome: "interrupted", why: "its output cannot be written: no space"}, call.Queued, true},
+		"its store was away after a reboot":      {facts{began: true, outcome: "interrupted", why: "SIGTERM", host: "no answer", outlasted: true}, call.Failed, false},
 		"wanted again":                           {facts{began: true, outcome: "interrupted", why: "tierml stop", again: true}, call.Queued, true},
 		"wanted again after it failed":           {facts{began: true, outcome: "failed", again: true, fruitless: patience}, call.Queued, true},
 		"wanted again, then not, while it waits": {facts{began: true, outcome: "interrupted", again: true, stop: true}, call.Stopped, false},
@@ -46,9 +53,11 @@ func TestJudgeLeavesNothingLying(t *testing.T) {
 	for bits := range 1 << 5 {
 		for _, outcome := range []string{"", "finished", "failed", "interrupted"} {
 			for _, why := range []string{"", "SIGTERM", "tierml stop"} {
-				for fruitless := range patience + 1 {
+				for n := range 4 * (patience + 1) {
+					fruitless := n / 4
 					f := facts{stop: bits&1 > 0, again: bits&2 > 0, held: bits&4 > 0, began: bits&8 > 0 || outcome != "", outcome: outcome,
-						why: why, fruitless: fruitless}
+						why: why, fruitless: fruitless,
+						host: []string{"", "the disk is full"}[n&1], outlasted: n&2 > 0}
 					if bits&16 > 0 {
 						f.refused = "no"
 					}

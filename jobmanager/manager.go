@@ -92,6 +92,7 @@ type Manager struct {
 	decided   map[limited]budget.Decision // about the limits, last
 	hosts     *job                        // the shared hosts; nil = there are none
 	scheduler *scheduler                  // nil = there is none
+	health    health
 }
 
 // job is one that was submitted.
@@ -106,6 +107,7 @@ type job struct {
 	sweep     *config.Job    // of a sweep's first trial: the sweep as submitted; nil = not read yet
 	params    map[string]any // of a trial; nil = not read yet
 	deadline  time.Time      // in market time, read with asked; zero = none
+	unsaved   bool           // its record could not be written
 	most      *int           // transient machines, as its file says; nil = not read yet
 }
 
@@ -191,7 +193,7 @@ func (m *Manager) find(ctx context.Context) {
 			m.supervise(ctx, j, nil)
 			continue
 		}
-		m.rule(ctx, j, "")
+		m.rule(ctx, j, ending{})
 	}
 }
 
@@ -205,13 +207,25 @@ func (m *Manager) inOrder() []*job {
 	return all
 }
 
+// ending is what only the process that started a run knows of its end. The zero ending: nothing.
+type ending struct {
+	counted bool   // its start was, in record.Fruitless
+	refused string // why the run was refused; empty = it was not
+	host    string // the fault of the host, a store or a cloud for which it ended; empty = none
+}
+
 // rule applies judge's verdict on a job without an active run. It needs the lock.
-func (m *Manager) rule(ctx context.Context, j *job, refused string) {
+func (m *Manager) rule(ctx context.Context, j *job, e ending) {
 	f, clock := m.look(ctx, j)
 	if clock > j.Clock {
-		j.Clock, j.Fruitless = clock, 0
+		j.Clock, j.Fruitless, j.HostSince, j.HostFaults = clock, 0, nil, 0
 	}
-	f.fruitless, f.refused = j.Fruitless, refused
+	if f.outcome == "" || e.host != "" {
+		if f.host = m.blame(j, e); f.host != "" {
+			f.outlasted, e.refused = m.outlasted(j), ""
+		}
+	}
+	f.fruitless, f.refused = j.Fruitless, e.refused
 	v := judge(f)
 	before := j.State
 	j.State, j.Why = v.state, v.why
@@ -223,8 +237,8 @@ func (m *Manager) rule(ctx context.Context, j *job, refused string) {
 	if v.state == call.Finished {
 		_ = os.Remove(filepath.Join(j.dir, secretsFile)) // a job without secrets has none
 	}
-	j.notBefore = time.Now().Add(backOff(j.Fruitless))
-	m.save(j)
+	j.notBefore = time.Now().Add(backOff(max(j.Fruitless, j.HostFaults)))
+	_ = m.save(j) // else it is written later
 	if before != j.State || j.Why != "" {
 		m.cfg.Log.Info("a job", "job", j.ID, "state", string(j.State), "why", j.Why)
 	}
@@ -268,11 +282,15 @@ func began(dir string) bool {
 	return len(entries) > 0
 }
 
-// save writes a job's record. A record that cannot be written is a full disk, most likely: what is known stays in memory.
-func (m *Manager) save(j *job) {
-	if err := j.write(j.dir); err != nil {
+// save writes a job's record. One that cannot be written is kept in memory until the host is well.
+func (m *Manager) save(j *job) error {
+	err := j.write(j.dir)
+	j.unsaved = err != nil
+	if err != nil {
 		m.cfg.Log.Error("the state of a job cannot be saved", "job", j.ID, "error", err)
+		m.examine()
 	}
+	return err
 }
 
 // startDue starts the runs whose turn it is, and says how long nothing is due.
@@ -281,6 +299,9 @@ func (m *Manager) startDue(ctx context.Context) time.Duration {
 	defer m.mu.Unlock()
 	const idle = time.Minute
 	next, running := idle, 0
+	if m.waitsForHost() != "" {
+		return lookAgain
+	}
 	for _, j := range m.jobs {
 		if j.placed() {
 			running++
@@ -403,12 +424,12 @@ func (m *Manager) Stop(ctx context.Context, id, by string, now bool) error {
 	j.Stop, j.Now, j.By = true, now, cmp.Or(by, "a user asked")
 	m.cfg.Log.Info("a job shall end", "job", id, "by", j.By, "now", now)
 	if !j.tended {
-		m.rule(ctx, j, "")
+		m.rule(ctx, j, ending{})
 		m.nudge()
 		return nil
 	}
 	j.State = call.Stopping
-	m.save(j)
+	_ = m.save(j) // else it is written later
 	close(j.wished)
 	j.wished = make(chan struct{})
 	return nil
@@ -452,7 +473,7 @@ func (m *Manager) Resume(id string) error {
 	}
 	j.Stop, j.Now, j.By, j.Again, j.Fruitless, j.Ended = false, false, "", true, 0, nil
 	j.State, j.Why, j.notBefore = call.Queued, "resumes from its saved state", time.Time{}
-	m.save(j)
+	_ = m.save(j) // else it is written later
 	m.nudge()
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/internal/confine"
+	"github.com/tierml/tierml/internal/hostfault"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/runs"
@@ -33,15 +34,18 @@ func (m *Manager) start(ctx context.Context, j *job) {
 	j.Starts++
 	j.Fruitless++ // until it has got further
 	j.Again = false
-	m.save(j) // before the start: a restarted job server counts it
-	file, err := m.scheduler.grantedFile(j)
+	err := m.save(j) // before the start: a restarted job server counts it
+	var file string
 	var l *runProcess
+	if err == nil {
+		file, err = m.scheduler.grantedFile(j)
+	}
 	if err == nil {
 		l, err = m.launch(j, m.command(j, file, began))
 	}
 	if err != nil {
 		m.cfg.Log.Error("a run cannot be started", "job", j.ID, "error", err)
-		m.rule(ctx, j, "")
+		m.rule(ctx, j, ending{counted: true, host: hostfault.Of(err)})
 		return
 	}
 	m.cfg.Log.Info("a run was started", "job", j.ID, "resumed", began, "starts", j.Starts, "pid", l.process.Pid)
@@ -75,8 +79,9 @@ func (m *Manager) launch(j *job, args []string) (*runProcess, error) {
 	from, _ := output.Seek(0, io.SeekEnd) // 0 reads from the beginning
 	cmd := exec.Command(m.cfg.Command[0], append(m.cfg.Command[1:len(m.cfg.Command):len(m.cfg.Command)], args...)...)
 	cmd.Stdout, cmd.Stderr = output, output
+	cmd.Env = []string{InputsVariable + "=" + m.inputs.dir}
 	if !j.Hosts { // which are the operator's own
-		cmd.Env = []string{AllowVariable + "=" + strings.Join(m.cfg.Allow, "\n"), SecretsVariable + "=" + j.dir, InputsVariable + "=" + m.inputs.dir}
+		cmd.Env = append(cmd.Env, AllowVariable+"="+strings.Join(m.cfg.Allow, "\n"), SecretsVariable+"="+j.dir)
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := m.spawn(cmd); err != nil {
@@ -122,14 +127,14 @@ func (m *Manager) environment() []string {
 func (m *Manager) supervise(ctx context.Context, j *job, l *runProcess) {
 	j.tended = true
 	j.State, j.Why = judge(facts{held: true, stop: j.Stop}).state, ""
-	m.save(j)
+	_ = m.save(j) // else it is written later
 	m.tending.Go(func() {
 		passing, done := context.WithCancel(ctx)
 		over := make(chan struct{})
 		go func() { defer close(over); m.pass(passing, j, l) }()
 		watched := make(chan struct{})
 		go func() { defer close(watched); m.watch(passing, j) }()
-		refused, err := m.wait(ctx, j, l)
+		e, err := m.wait(ctx, j, l)
 		done()
 		<-over
 		<-watched
@@ -139,7 +144,7 @@ func (m *Manager) supervise(ctx context.Context, j *job, l *runProcess) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		j.tended = false
-		m.rule(ctx, j, refused)
+		m.rule(ctx, j, e)
 		m.nudge()
 	})
 }
@@ -174,34 +179,35 @@ func (m *Manager) watch(ctx context.Context, j *job) {
 // look again at a run that was found, as its end is not signalled.
 const lookAgain = 200 * time.Millisecond
 
-// wait returns when no process runs the job any more; its error is the context's. Refused is why a run that was started here has
-// not begun and will not.
-func (m *Manager) wait(ctx context.Context, j *job, l *runProcess) (refused string, err error) {
+// wait returns when no process runs the job any more; its error is the context's.
+func (m *Manager) wait(ctx context.Context, j *job, l *runProcess) (e ending, err error) {
+	e.counted = true
 	if l != nil {
 		select {
 		case err := <-l.ended:
-			refused = m.refusal(j, l, err)
+			if coded, ok := errors.AsType[*exec.ExitError](err); ok {
+				e.refused, e.host = m.refusal(j, l, coded.ExitCode()), m.hostOf(j, l, coded.ExitCode())
+			}
 		case <-ctx.Done():
-			return "", ctx.Err()
+			return e, ctx.Err()
 		}
 	}
 	for rundir.Held(j.dir) {
 		select {
 		case <-ctx.Done():
-			return "", ctx.Err()
+			return e, ctx.Err()
 		case <-time.After(lookAgain):
 		}
 	}
-	return refused, nil
+	return e, nil
 }
 
 // usageExit is the exit code of a run that was refused (see tierml --help).
 const usageExit = 2
 
 // refusal reports why a run was refused: the last lines that it printed. Empty: it was not.
-func (m *Manager) refusal(j *job, l *runProcess, err error) string {
-	coded, ok := errors.AsType[*exec.ExitError](err)
-	if !ok || coded.ExitCode() != usageExit || rundir.Held(j.dir) { // held: there was another one, which continues
+func (m *Manager) refusal(j *job, l *runProcess, code int) string {
+	if code != usageExit || rundir.Held(j.dir) { // held: there was another one, which continues
 		return ""
 	}
 	said := outputFrom(filepath.Join(j.dir, rundir.LogsDir, outputFile), l.from)

@@ -21,29 +21,32 @@ const (
 
 // record is what must outlive this process about a job. What a run itself came to is in its journal.
 type record struct {
-	ID        string     `json:"id"`     // the name of the run's directory
-	Number    int64      `json:"number"` // in the order of submission
-	Submitted time.Time  `json:"submitted"`
-	Stop      bool       `json:"stop,omitempty"` // a user wants it to end
-	Now       bool       `json:"now,omitempty"`  // at once
-	By        string     `json:"by,omitempty"`   // who
-	Again     bool       `json:"again,omitempty"`
-	Starts    int        `json:"starts,omitempty"`    // of its run, in all
-	Fruitless int        `json:"fruitless,omitempty"` // the last of them, that brought it no further
-	Clock     int64      `json:"clock,omitempty"`     // after the last of them
-	State     call.State `json:"state"`
-	Why       string     `json:"why,omitempty"`
-	Ended     *time.Time `json:"ended,omitempty"`
-	Group     string     `json:"group,omitempty"`   // as its file says
-	Client    string     `json:"client,omitempty"`  // who submitted it, by the SHA-256 of the token
-	Hosts     bool       `json:"hosts,omitempty"`   // shared hosts, not a job
-	Slots     bool       `json:"slots,omitempty"`   // its machines are slots of shared hosts
-	Counted   bool       `json:"counted,omitempty"` // its own transient machines count, as Config.Slots
-	Granted   int        `json:"granted,omitempty"` // workers that its run begins with, by the scheduler; 0 = none yet
-	Sweep     string     `json:"sweep,omitempty"`   // the first trial of the sweep that it came with; empty = it is no trial of one
-	Trials    int        `json:"trials,omitempty"`  // of that sweep
-	Awaits    bool       `json:"awaits,omitempty"`  // of a trial: the results from which its settings will be drawn
-	Over      string     `json:"over,omitempty"`    // of a sweep's first trial: the limit of the sweep for which all trials were stopped
+	ID        string    `json:"id"`     // the name of the run's directory
+	Number    int64     `json:"number"` // in the order of submission
+	Submitted time.Time `json:"submitted"`
+	Stop      bool      `json:"stop,omitempty"` // a user wants it to end
+	Now       bool      `json:"now,omitempty"`  // at once
+	By        string    `json:"by,omitempty"`   // who
+	Again     bool      `json:"again,omitempty"`
+	Starts    int       `json:"starts,omitempty"`    // of its run, in all
+	Fruitless int       `json:"fruitless,omitempty"` // the last of them, that brought it no further
+	Clock     int64     `json:"clock,omitempty"`     // after the last of them
+	// Since when each start was in vain by a fault of the host, a store or a cloud, and how many were; they are not in Fruitless.
+	HostSince  *time.Time `json:"host_since,omitempty"`
+	HostFaults int        `json:"host_faults,omitempty"`
+	State      call.State `json:"state"`
+	Why        string     `json:"why,omitempty"`
+	Ended      *time.Time `json:"ended,omitempty"`
+	Group      string     `json:"group,omitempty"`   // as its file says
+	Client     string     `json:"client,omitempty"`  // who submitted it, by the SHA-256 of the token
+	Hosts      bool       `json:"hosts,omitempty"`   // shared hosts, not a job
+	Slots      bool       `json:"slots,omitempty"`   // its machines are slots of shared hosts
+	Counted    bool       `json:"counted,omitempty"` // its own transient machines count, as Config.Slots
+	Granted    int        `json:"granted,omitempty"` // workers that its run begins with, by the scheduler; 0 = none yet
+	Sweep      string     `json:"sweep,omitempty"`   // the first trial of the sweep that it came with; empty = it is no trial of one
+	Trials     int        `json:"trials,omitempty"`  // of that sweep
+	Awaits     bool       `json:"awaits,omitempty"`  // of a trial: the results from which its settings will be drawn
+	Over       string     `json:"over,omitempty"`    // of a sweep's first trial: the limit of the sweep for which all trials were stopped
 	// Settings are those of a trial from whose result others are drawn; nil = it awaits results itself, or belongs to no such sweep.
 	Settings map[string]string `json:"settings,omitempty"`
 	Half     bool              `json:"half,omitempty"` // of a sweep's first trial: not all of the sweep has been submitted

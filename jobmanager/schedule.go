@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -47,6 +46,7 @@ type scheduler struct {
 	policy   sched.Policy
 	offered  offered
 	file     *os.File
+	whole    int64 // its bytes, of whole lines
 	last     grants.Decision
 	slots    slotBook
 	hosts    follower
@@ -78,13 +78,12 @@ func openScheduler(m *Manager) (err error) {
 		}
 	}
 	path := filepath.Join(m.cfg.Home, ScheduleFile)
-	whole, err := s.readLast(path)
+	s.whole, err = s.readLast(path)
 	if err == nil {
 		s.file, err = os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
 	}
 	if err == nil {
-		_, err = s.file.Seek(whole, io.SeekStart)
-		err = errors.Join(err, s.file.Truncate(whole)) // of a line that is not whole nothing was done
+		err = s.file.Truncate(s.whole) // of a line that is not whole nothing was done
 	}
 	if err != nil {
 		return fmt.Errorf("opening the scheduler's decisions: %w", err)
@@ -166,7 +165,7 @@ func (s *scheduler) decide() (calls []grants.Call, leave []string) {
 		}
 		j := m.jobs[c.Job]
 		j.Granted = c.Workers
-		m.save(j) // its run is started with so many, also by the next manager
+		_ = m.save(j) // its run is started with so many, also by the next manager
 		m.nudge()
 	}
 	for _, host := range grants.Leaving(s.last, jobs) {
@@ -206,13 +205,15 @@ func (s *scheduler) shared(jobs []grants.Claim) (slots grants.Slots, err error) 
 // keep puts a decision on disk.
 func (s *scheduler) keep(d grants.Decision) error {
 	text, err := json.Marshal(d)
-	if err == nil {
-		_, err = s.file.Write(append(text, '\n'))
+	if err != nil {
+		return err
 	}
-	if err = errors.Join(err, s.file.Sync()); err == nil {
-		s.last = d
+	n, err := s.file.WriteAt(append(text, '\n'), s.whole)
+	if err = errors.Join(err, s.file.Sync()); err != nil {
+		return errors.Join(err, s.file.Truncate(s.whole)) // the next line is not to begin within this one
 	}
-	return err
+	s.last, s.whole = d, s.whole+int64(n)
+	return nil
 }
 
 // jobs are those among which slots are shared, in the order of submission. It needs the lock.

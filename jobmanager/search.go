@@ -57,7 +57,7 @@ func (m sweeps) draw(j *job, before []*job) bool {
 // settle lets a trial start with the settings in its file.
 func (m sweeps) settle(j *job, settings map[string]string) {
 	j.Awaits, j.Settings, j.params = false, settings, nil
-	m.save(j)
+	_ = m.save(j) // else it is written later
 }
 
 // outcomes are how far trials have come.

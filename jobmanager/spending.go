@@ -121,6 +121,9 @@ func keepWithin(ctx context.Context, m *Manager, of limited, d budget.Decision) 
 
 // waitsFor is why a job that waits is not started. It needs the lock.
 func (m *Manager) waitsFor(j *job) string {
+	if m.health.ill != "" && !j.tended && !j.State.Over() {
+		return m.waitsForHost()
+	}
 	if why := heldBy(m, j); j.State == call.Queued && why != "" {
 		return "held: " + why
 	}

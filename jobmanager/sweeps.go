@@ -287,7 +287,7 @@ func (m sweeps) keepTo(ctx context.Context, s dashboard.Sweep) {
 	if first := m.jobs[s.ID]; first != nil && first.Over == "" {
 		m.cfg.Log.Warn("a sweep is above its limits", "sweep", s.ID, "why", why)
 		first.Over = why
-		m.save(first)
+		_ = m.save(first) // else it is written later
 	}
 	m.mu.Unlock()
 	for _, t := range s.Trials {

@@ -53,7 +53,7 @@ ask for slots, released when no job has any. Ctrl-C releases all. See docs/hosts
 			if len(args) == 1 {
 				o.jobFile = args[0]
 			}
-			return runHosts(cmd.Context(), o, cmd.InOrStdin(), cmd.OutOrStdout())
+			return notTheJobs(runHosts(cmd.Context(), o, cmd.InOrStdin(), cmd.OutOrStdout()))
 		},
 	}
 	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "proceed without asking")

@@ -22,10 +22,12 @@ import (
 	"github.com/tierml/tierml/cost/page"
 	"github.com/tierml/tierml/elasticity/hosts/desk"
 	"github.com/tierml/tierml/internal/clock"
+	"github.com/tierml/tierml/internal/hostfault"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/runs"
 	"github.com/tierml/tierml/internal/table"
+	"github.com/tierml/tierml/jobmanager"
 	"github.com/tierml/tierml/jobrun"
 	"github.com/tierml/tierml/tiers/node/splitdir"
 	"github.com/tierml/tierml/watch/console"
@@ -77,7 +79,7 @@ A job with cloud: ec2 or gce is submitted to its cluster's job server and watche
 			if o.detach {
 				return usageError{errors.New("--detach is for jobs of a job server; name it with --server URL")}
 			}
-			return runJob(cmd.Context(), o, cmd.InOrStdin(), cmd.OutOrStdout())
+			return notTheJobs(runJob(cmd.Context(), o, cmd.InOrStdin(), cmd.OutOrStdout()))
 		},
 	}
 	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "proceed without asking")
@@ -455,6 +457,9 @@ func conclude(ctx context.Context, out io.Writer, job *config.Job, directory, ou
 		return exitError{limitOr(why), errors.New("ended before it was done: " + why)}
 	}
 	fmt.Fprintf(out, "Resume   tierml run --resume %s   (once the cause is gone)\n", dir)
+	if job.Cloud == config.CloudLocal && submitted() && hostfault.In(report.Run.Why) != "" { // all of its processes are of this host
+		return exitError{jobmanager.HostExit, errors.New("the run failed: " + report.Run.Why)}
+	}
 	return exitError{exitFailed, errors.New("the run failed: " + report.Run.Why + "\nSee " + filepath.Join(dir, rundir.LogsDir))}
 }
 

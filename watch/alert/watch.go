@@ -26,6 +26,7 @@ const (
 	Finished      Kind = "finished"
 	Failed        Kind = "failed"
 	Stopped       Kind = "stopped" // in order, before it was done
+	Host          Kind = "host"    // the job server's host cannot run jobs, or can again; or a job waits for its store or cloud
 )
 
 // Alert is the JSON that is posted.
