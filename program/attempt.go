@@ -131,6 +131,9 @@ func (a *attempt) live() Exited {
 	var shipping sync.WaitGroup
 	shipping.Go(func() { a.ship(finished) })
 	exited := a.phases()
+	if a.mirror != nil {
+		a.mirror.Close()
+	}
 	close(finished)
 	shipping.Wait()
 	if err := a.output.close(); err != nil {
@@ -345,6 +348,7 @@ func (a *attempt) restore(started *Started) *Exited {
 	if err != nil {
 		return a.failure(Restoring, err)
 	}
+	defer a.mirror.Watch() // what the program does from now on
 	if a.start.Resume == "" {
 		if err := a.anew(state); err != nil {
 			return a.failure(Restoring, err)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -100,6 +101,29 @@ func (p *process) remind() {
 		if group, err := syscall.Getpgid(pid); err == nil && group == p.cmd.Process.Pid && endsOn(pid, syscall.SIGTERM) {
 			_ = syscall.Kill(pid, syscall.SIGTERM)
 		}
+	}
+}
+
+// mostHalt is how long processes may take to come to a stop: one that waits for a disk does not.
+const mostHalt = 100 * time.Millisecond
+
+// halt stops all processes, and waits until none is in a system call: one may have emptied a file and not yet have it open.
+func (p *process) halt() {
+	p.signal(syscall.SIGSTOP)
+	pids := p.members()
+	for _, pid := range pids {
+		_ = syscall.Kill(pid, syscall.SIGSTOP)
+	}
+	for until := time.Now().Add(mostHalt); time.Now().Before(until) && slices.ContainsFunc(pids, func(pid int) bool { return !halted(pid) }); {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// proceed undoes halt.
+func (p *process) proceed() {
+	p.signal(syscall.SIGCONT)
+	for _, pid := range p.members() {
+		_ = syscall.Kill(pid, syscall.SIGCONT)
 	}
 }
 

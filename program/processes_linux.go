@@ -75,6 +75,24 @@ func endsOn(pid int, signal syscall.Signal) bool {
 	return handled>>(signal-1)&1 == 0
 }
 
+// halted reports whether all threads of a process have come to a stop: one in a system call stops at its end.
+func halted(pid int) bool {
+	stats, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/stat")
+	if err != nil {
+		return true
+	}
+	for _, name := range stats {
+		stat, err := os.ReadFile(name)
+		if err != nil {
+			continue // it has ended
+		}
+		if state := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])); len(state) > 0 && !strings.Contains("TtZX", state[0]) {
+			return false
+		}
+	}
+	return true
+}
+
 // openFiles returns the files below a directory that processes have open for writing; true = only to append.
 func openFiles(pids []int, dir string) map[string]bool {
 	open := map[string]bool{}

@@ -15,5 +15,8 @@ func members(session int, _ string) []int {
 // endsOn is not known on this system.
 func endsOn(int, syscall.Signal) bool { return false }
 
+// halted is not known on this system.
+func halted(int) bool { return true }
+
 // openFiles is not known on this system: files count as complete when they do not change.
 func openFiles([]int, string) map[string]bool { return nil }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 )
 
 // progress is how far a program is.
@@ -108,17 +109,27 @@ func (p *progress) files(name, rungs string) {
 	}
 }
 
+// openPlain opens a regular file that the program writes. Nil = there is none; opening a pipe would wait for the program.
+func openPlain(name string) (*os.File, os.FileInfo) {
+	file, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil
+	}
+	info, err := file.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		_ = file.Close()
+		return nil, nil
+	}
+	return file, info
+}
+
 // readingOf reads the last whole line of a file: STEP [LOSS].
 func readingOf(name string) (r Reading, ok bool) {
-	file, err := os.Open(name)
-	if err != nil {
+	file, info := openPlain(name)
+	if file == nil {
 		return r, false // none yet
 	}
 	defer file.Close()
-	info, err := file.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return r, false
-	}
 	text := make([]byte, min(info.Size(), 4<<10))
 	if _, err := file.ReadAt(text, info.Size()-int64(len(text))); err != nil && err != io.EOF {
 		return r, false
@@ -138,8 +149,8 @@ func readingOf(name string) (r Reading, ok bool) {
 
 // rungFile reads what was appended to a file: lines of STEP LOSS.
 func (p *progress) rungFile(name string) {
-	file, err := os.Open(name)
-	if err != nil {
+	file, _ := openPlain(name)
+	if file == nil {
 		return // none yet
 	}
 	defer file.Close()
@@ -165,7 +176,12 @@ type kept struct {
 
 // readKept reports whether the program takes snapshots, and the last one.
 func readKept(name string) (k kept, ok bool) {
-	text, err := os.ReadFile(name)
+	file, _ := openPlain(name)
+	if file == nil {
+		return k, false
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, 4<<10))
 	if err != nil {
 		return k, false
 	}

@@ -3,6 +3,7 @@ package program
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -27,6 +28,7 @@ func (s *supervisor) mirrored(now time.Time) {
 	if s.state == "" {
 		return
 	}
+	s.mirror.Watch()
 	if s.ends {
 		if s.end.save && s.saving == nil && now.Sub(s.ahead) > aheadEvery {
 			s.begin(func(ctx context.Context) Event {
@@ -40,6 +42,7 @@ func (s *supervisor) mirrored(now time.Time) {
 		s.want(0, now)
 		s.next = now.Add(s.m.config.Spec.Every)
 	}
+	s.overdue(now)
 	if !s.due || s.saving != nil {
 		return
 	}
@@ -49,6 +52,25 @@ func (s *supervisor) mirrored(now time.Time) {
 	set := s.set
 	s.due, s.set = false, 0
 	s.begin(func(ctx context.Context) Event { return s.saveOnce(ctx, mirror.Selection{Open: s.writing}, set) })
+}
+
+// lateAfter is how many intervals may pass without a save before somebody should know.
+const lateAfter = 3
+
+// overdue reports once that regular saves do not succeed: an eviction would undo more than the job allows for.
+func (s *supervisor) overdue(now time.Time) {
+	if s.next.IsZero() || s.late || now.Sub(s.safe) <= lateAfter*s.m.config.Spec.Every {
+		return
+	}
+	s.late = true
+	reason := "the last attempt failed"
+	switch {
+	case s.saving != nil:
+		reason = "one is still being sent: keep less in the state, or save less often"
+	case s.due:
+		reason = "the program has not come to the end of its step, where it takes snapshots"
+	}
+	s.report(SaveFailed{Of: s.of(), Reason: fmt.Sprintf("the newest save is %.0f s old, more than %d times state.every; %s", now.Sub(s.safe).Seconds(), lateAfter, reason)})
 }
 
 // ready reports whether there is something to save. A program that takes snapshots is asked for one, which it takes at its next step, and on all
@@ -96,6 +118,9 @@ func (s *supervisor) finished(e Event) {
 	if e != nil {
 		s.report(e)
 	}
+	if saved, ok := e.(Saved); ok {
+		s.safe, s.late = s.ahead.Add(-saved.Took), false
+	}
 }
 
 // saveOnce makes a generation.
@@ -113,11 +138,11 @@ func (s *supervisor) saveOnce(ctx context.Context, what mirror.Selection, set ui
 		return SaveFailed{Of: s.of(), Round: set, Reason: reason, Final: what.Last, TakenOver: errors.Is(err, mirror.ErrTakenOver)}
 	}
 	return Saved{Of: s.of(), Manifest: saved.Manifest, Digest: saved.Digest, Round: set, Step: saved.Step, Bytes: saved.Bytes, Sent: saved.Sent,
-		Took: time.Since(began), Final: what.Last, Left: saved.Left}
+		Took: time.Since(began), Final: what.Last, Left: saved.Left, Foreign: saved.Foreign}
 }
 
 // saveLast saves what the program has left, before the deadline if there is one, which may come during the save.
-func (s *supervisor) saveLast(half func(string) bool) (left []string) {
+func (s *supervisor) saveLast(half func(string) bool) (left, foreign []string) {
 	if s.saving != nil {
 		if s.ends && !s.end.deadline.IsZero() {
 			s.stopSaving() // what has been sent need not be sent again
@@ -142,7 +167,7 @@ func (s *supervisor) saveLast(half func(string) bool) (left []string) {
 				e = failed
 			}
 			if saved, ok := e.(Saved); ok {
-				left = saved.Left
+				left, foreign = saved.Left, saved.Foreign
 			}
 			s.finished(e)
 		case <-until:
@@ -151,5 +176,5 @@ func (s *supervisor) saveLast(half func(string) bool) (left []string) {
 		case <-s.wake: // perhaps a deadline
 		}
 	}
-	return left
+	return left, foreign
 }

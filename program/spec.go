@@ -115,6 +115,8 @@ type Saved struct {
 	Final    bool          `json:"final"` // the program has ended
 	// Left are files that were being written: their former versions, if any, still count.
 	Left []string `json:"left,omitempty"`
+	// Foreign are links that lead out of the state's folder, and files with a name outside of it: they are not saved.
+	Foreign []string `json:"foreign,omitempty"`
 }
 
 // SaveFailed is a save that did not happen. The generations before still count.

@@ -53,6 +53,8 @@ type supervisor struct {
 	stopSaving context.CancelFunc
 	ahead      time.Time // the last look for finished files
 	next       time.Time // of the regular saves; zero = none
+	safe       time.Time // when the newest save began, or the program
+	late       bool      // it has been reported that no save followed
 	due        bool      // a save is wanted
 	set        uint64    // of this set; 0 = none
 	request    uint64    // the round that a program that takes snapshots is asked for
@@ -66,8 +68,9 @@ type supervisor struct {
 // supervise looks after the program until it has ended and its state is saved.
 func (a *attempt) supervise(p *process) Exited {
 	s := &supervisor{attempt: a, p: p, state: a.m.state()}
+	s.safe = time.Now()
 	if every := a.m.config.Spec.Every; every > 0 && s.state != "" {
-		s.next = time.Now().Add(every)
+		s.next = s.safe.Add(every)
 	}
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
@@ -165,7 +168,7 @@ func (s *supervisor) publish(n notice, now time.Time) {
 // terminate sends SIGTERM, and remembers which files the program was in the middle of: one that dies of it leaves them so.
 func (s *supervisor) terminate() {
 	if s.state != "" {
-		s.p.signal(syscall.SIGSTOP)
+		s.p.halt()
 		s.suspects = map[string]fs.FileInfo{}
 		for name, appends := range s.writing() {
 			if info, _ := modified(name); info != nil && !appends {
@@ -174,7 +177,7 @@ func (s *supervisor) terminate() {
 		}
 	}
 	s.p.signal(syscall.SIGTERM)
-	s.p.signal(syscall.SIGCONT)
+	s.p.proceed()
 }
 
 // writing are the state's files that the program has open for writing.
@@ -278,8 +281,12 @@ func (s *supervisor) conclude(gone bool) Exited {
 		half = either(half, justWritten(time.Now()))
 	}
 	if s.state != "" && (!s.ends || s.end.save) {
-		if left := s.saveLast(half); len(left) > 0 {
+		left, foreign := s.saveLast(half)
+		if len(left) > 0 {
 			exited.Note = join(exited.Note, fmt.Sprintf("half-written and not saved: %s", list(left)))
+		}
+		if len(foreign) > 0 {
+			exited.Note = join(exited.Note, fmt.Sprintf("not saved, as it leads out of the state folder: %s", list(foreign)))
 		}
 	} else if s.saving != nil {
 		s.stopSaving()
@@ -298,10 +305,7 @@ func (s *supervisor) halfWritten(gone bool) func(string) bool {
 	}
 	half := map[string]bool{}
 	if !gone || s.ends {
-		// It is about to be killed: first stop every process.
-		for _, pid := range s.p.members() {
-			_ = syscall.Kill(pid, syscall.SIGSTOP)
-		}
+		s.p.halt() // it is about to be killed
 		for name, appends := range s.writing() {
 			if _, at := modified(name); !appends && time.Since(at) < openQuiet {
 				half[name] = true

@@ -25,6 +25,7 @@ type unit struct {
 	began time.Time     // the attempt
 	ready time.Time     // since when all its ranks run; zero = they do not
 	whole bool          // a complete state has just been saved
+	late  bool          // it is recorded that none was for long
 
 	saveAt    time.Time // of the next round; zero = the machines save by themselves, or nothing
 	round     uint64

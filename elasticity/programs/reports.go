@@ -191,7 +191,7 @@ func (w *Work) takeSaved(it *unit, r *rank, e tiers.ProgramSaved) {
 	})
 	if it.kept.keep(number, saved{e.Manifest, e.Digest, e.Step}, round) {
 		it.ran, _ = it.worked(w.Now, w.cfg)
-		it.whole = true
+		it.whole, it.late = true, false
 		if !it.since.IsZero() {
 			it.since = w.Now
 		}

@@ -143,9 +143,38 @@ func (w *Work) scheduleSave(it *unit) {
 	}
 }
 
+// lateAfter is how many intervals may pass without a complete save before somebody should know: as for single programs (package program).
+const lateAfter = 3
+
+// overdue records once that the rounds of a gang do not succeed.
+func (w *Work) overdue(it *unit) {
+	if it.late || it.since.IsZero() || w.Now.Sub(it.since) <= lateAfter*w.cfg.SaveEvery {
+		return
+	}
+	it.late = true
+	r := it.unsaved()
+	w.Record(func() journal.Entry {
+		return journal.Entry{Kind: journal.ProgramSaveFailed, OfProgram: journal.OfProgram{Program: r.key}, Instance: string(r.w.ID), Generation: it.attempt,
+			Why: fmt.Sprintf("the newest save of all ranks is older than %d times state.every: this rank has not sent round %d", lateAfter, it.round)}
+	})
+}
+
+// unsaved is the first rank that has not saved the round at hand.
+func (it *unit) unsaved() *rank {
+	for i := range it.ranks {
+		if it.kept.rounds[i] != it.round {
+			return &it.ranks[i]
+		}
+	}
+	return &it.ranks[0]
+}
+
 // save has all ranks of a gang saved when a round is due.
 func (w *Work) save() {
 	for _, it := range w.items {
+		if it.running() && !it.saveAt.IsZero() {
+			w.overdue(it)
+		}
 		if !it.running() || !it.winding.IsZero() || it.saveAt.IsZero() || w.Now.Before(it.saveAt) {
 			continue
 		}
@@ -382,6 +411,7 @@ func (w *Work) free(it *unit) {
 	}
 	it.attempt = 0
 	it.since, it.winding, it.suspected, it.lineAt, it.saveAt, it.why = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}, ""
+	it.late = false
 	it.began, it.ready, it.whole = time.Time{}, time.Time{}, false
 	it.kept.again()
 }

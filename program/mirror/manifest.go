@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"path"
 	"path/filepath"
 	"slices"
@@ -27,6 +28,12 @@ const chunkBytes = 4 << 20
 // mostManifest bounds what a manifest may take of memory: 4 MiB per chunk of 64 characters make it good for 16 TB.
 const mostManifest = 256 << 20
 
+// newest is the version of manifests that this program writes. Version 1 had neither packs nor holes.
+const newest = 2
+
+// hole stands for a chunk that a file has no data for.
+const hole = ""
+
 // Manifest is one generation of a directory: everything that was in it at one moment. It never changes.
 type Manifest struct {
 	Version int     `json:"version"`
@@ -35,6 +42,8 @@ type Manifest struct {
 	Number  uint64  `json:"number"` // counts the saves of an attempt
 	Step    int64   `json:"step,omitempty"`
 	Files   []Entry `json:"files"` // sorted by path
+	// Packs are the objects that entries refer to.
+	Packs []string `json:"packs,omitempty"`
 }
 
 // Entry is a file, a directory or a link.
@@ -43,7 +52,9 @@ type Entry struct {
 	Mode    uint32    `json:"mode"` // permissions
 	Changed time.Time `json:"changed,omitzero"`
 	Size    int64     `json:"size,omitempty"`
-	Chunks  []string  `json:"chunks,omitempty"` // SHA-256 of each
+	Chunks  []string  `json:"chunks,omitempty"` // SHA-256 of each; empty = a hole
+	Pack    int       `json:"pack,omitempty"`   // 1 = its one chunk is in the manifest's first pack; 0 = each is an object of its own
+	At      int64     `json:"at,omitempty"`     // where in the pack
 	Link    string    `json:"link,omitempty"`
 	Dir     bool      `json:"dir,omitempty"`
 }
@@ -57,6 +68,46 @@ func (m *Manifest) Bytes() (n int64) {
 		n += e.Size
 	}
 	return n
+}
+
+// place notes where the chunks are.
+func (m *Manifest) place(find func(chunk string) (place, bool)) {
+	m.Packs = nil
+	numbers := map[string]int{}
+	for i := range m.Files {
+		e := &m.Files[i]
+		e.Pack, e.At = 0, 0
+		if len(e.Chunks) != 1 || e.Chunks[0] == hole {
+			continue
+		}
+		at, ok := find(e.Chunks[0])
+		if !ok || at.pack == e.Chunks[0] {
+			continue
+		}
+		if numbers[at.pack] == 0 {
+			m.Packs = append(m.Packs, at.pack)
+			numbers[at.pack] = len(m.Packs)
+		}
+		e.Pack, e.At = numbers[at.pack], at.at
+	}
+}
+
+// objects yields those that the generation consists of, some of them more than once.
+func (m *Manifest) objects() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, pack := range m.Packs {
+			if !yield(pack) {
+				return
+			}
+		}
+		for _, e := range m.Files {
+			for _, c := range e.Chunks {
+				if e.Pack == 0 && c != hole && !yield(c) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // encode returns the manifest's form in the store, and its digest.
@@ -89,7 +140,7 @@ func Read(ctx context.Context, store, key, name, digest string) (*Manifest, erro
 	if got := hex.EncodeToString(sum[:]); digest != "" && got != digest {
 		return nil, fmt.Errorf("%w: manifest %s of %s has digest %.12s, but %.12s was saved", ErrDamaged, name, key, got, digest)
 	}
-	if m.Version != 1 {
+	if m.Version < 1 || m.Version > newest {
 		return nil, fmt.Errorf("manifest %s of %s has version %d, which this program does not know: use the version of TierML that saved it", name, key, m.Version)
 	}
 	if m.Key != key || m.Name() != name {
@@ -110,13 +161,25 @@ func (m *Manifest) check() error {
 		if want := (e.Size + chunkBytes - 1) / chunkBytes; e.Size < 0 || int64(len(e.Chunks)) != want {
 			return fmt.Errorf("%w: %s of %d bytes has %d chunks", ErrDamaged, e.Path, e.Size, len(e.Chunks))
 		}
+		if e.Pack < 0 || e.Pack > len(m.Packs) || e.Pack > 0 && (len(e.Chunks) != 1 || e.At < 0 || e.At+e.Size > chunkBytes) {
+			return fmt.Errorf("%w: %s of %d bytes cannot be at %d in pack %d of %d", ErrDamaged, e.Path, e.Size, e.At, e.Pack, len(m.Packs))
+		}
 		for _, c := range e.Chunks {
-			if len(c) != 2*sha256.Size || strings.Trim(c, "0123456789abcdef") != "" {
+			if !isSum(c) && (c != hole || e.Pack > 0) {
 				return fmt.Errorf("%w: %s has a chunk %q", ErrDamaged, e.Path, c)
 			}
 		}
 	}
+	for _, pack := range m.Packs {
+		if !isSum(pack) {
+			return fmt.Errorf("%w: there is a pack %q", ErrDamaged, pack)
+		}
+	}
 	return nil
+}
+
+func isSum(name string) bool {
+	return len(name) == 2*sha256.Size && strings.Trim(name, "0123456789abcdef") == ""
 }
 
 // localLink reports whether a link stays in the directory.

@@ -2,28 +2,38 @@ package mirror
 
 import (
 	"io/fs"
-	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 )
 
-// With a marker, a directory counts as a whole: once a file of that name is in it that is as new as everything beside and below it. Until then
+// With a marker, a directory counts as a whole: once a file of that name is in it that was written after everything beside and below it. Until then
 // what the previous generation has of the directory still counts, and a directory that never had a marker does not count.
+//
+// File times are coarse: a whole checkpoint may be written within one tick of the clock, and so may the first file of the next. Where times tie,
+// the order in which the system reported the changes decides (order).
 
 // marked sorts the directories that hold the marker: complete ones, and those in which something is newer than it.
 func (p *pass) marked(all map[string]fs.FileInfo) (complete, torn []string) {
 	var dirs []string
-	for name := range all {
-		if path.Base(name) == p.config.Marker {
-			dirs = append(dirs, path.Dir(name))
-		}
-	}
 	late := map[string]bool{}
 	for name, info := range all {
-		if dir, ok := nearest(dirs, name); ok && info.Mode().IsRegular() && info.ModTime().After(all[path.Join(dir, p.config.Marker)].ModTime()) {
+		if path.Base(name) == p.config.Marker && info.Mode().IsRegular() {
+			dirs = append(dirs, path.Dir(name))
+			late[path.Dir(name)] = p.written(name, info)
+		}
+	}
+	for name, info := range all {
+		dir, ok := nearest(dirs, name)
+		if !ok || !info.Mode().IsRegular() {
+			continue
+		}
+		marker := path.Join(dir, p.config.Marker)
+		switch info.ModTime().Compare(all[marker].ModTime()) {
+		case 1:
 			late[dir] = true
+		case 0:
+			late[dir] = late[dir] || name != marker && (p.written(name, info) || !p.order.before(name, marker))
 		}
 	}
 	for _, dir := range dirs {
@@ -61,9 +71,24 @@ func (p *pass) onlyMarked(all map[string]fs.FileInfo) {
 	}
 }
 
-// changedDirs are the marked directories in which something differs between two lists.
-func (p *pass) changedDirs(a, b map[string]fs.FileInfo) (changed []string) {
-	complete, _ := p.marked(a)
+// dirsOf are the directories of what onlyMarked has left: all are complete, whatever has happened since.
+func (p *pass) dirsOf(wanted map[string]fs.FileInfo) (dirs []string) {
+	for name := range wanted {
+		if path.Base(name) == p.config.Marker {
+			dirs = append(dirs, path.Dir(name))
+		}
+	}
+	return dirs
+}
+
+// changedDirs are the marked directories in which something differs between two lists, or changed in between.
+func (p *pass) changedDirs(a, b map[string]fs.FileInfo, seen uint64) (changed []string) {
+	complete := p.dirsOf(a)
+	for _, dir := range complete {
+		if p.order.changed(seen, dir) {
+			changed = append(changed, dir)
+		}
+	}
 	for name, x := range a {
 		dir, in := nearest(complete, name)
 		if y, ok := b[name]; in && !slices.Contains(changed, dir) && (!ok || !x.IsDir() && !unchanged(x, y)) {
@@ -92,7 +117,7 @@ func (p *pass) asBefore(entries []Entry, now map[string]fs.FileInfo, changed []s
 	if latest == nil {
 		return entries
 	}
-	complete, _ := p.marked(now)
+	complete := p.dirsOf(now)
 	var dirs []string
 	for _, e := range latest.Files {
 		if path.Base(e.Path) == p.config.Marker {
@@ -104,7 +129,7 @@ func (p *pass) asBefore(entries []Entry, now map[string]fs.FileInfo, changed []s
 		there[e.Path] = true
 	}
 	for _, dir := range dirs {
-		if slices.Contains(complete, dir) && !slices.Contains(changed, dir) || !isDir(filepath.Join(p.config.Dir, filepath.FromSlash(dir))) {
+		if slices.Contains(complete, dir) && !slices.Contains(changed, dir) || !p.isDir(dir) {
 			continue
 		}
 		p.left = append(p.left, "what is newer than "+path.Join(dir, p.config.Marker))
@@ -119,7 +144,10 @@ func (p *pass) asBefore(entries []Entry, now map[string]fs.FileInfo, changed []s
 	return entries
 }
 
-func isDir(name string) bool {
-	info, err := os.Stat(name)
+func (p *pass) isDir(name string) bool {
+	if p.root == nil {
+		return false
+	}
+	info, err := p.root.Lstat(name)
 	return err == nil && info.IsDir()
 }

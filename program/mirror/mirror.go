@@ -1,12 +1,12 @@
 // Package mirror keeps copies of a directory in a store: incremental, by content, and in generations. Files are cut into chunks that are named
-// by their SHA-256; what the store has is not sent again. A generation is a manifest that lists every file, and counts once the manifest is written,
-// after all of its chunks. The two newest are kept. It knows nothing about what is in the files and who writes them.
+// by their SHA-256, and small ones are packed together; what the store has is not sent again. A generation is a manifest that lists every file, and
+// counts once the manifest is written, after all of its chunks. The two newest are kept. It knows nothing about what is in the files and who writes them.
 //
 // In the store, below state/KEY:
 //
 //	claim.json                  who may write: the newest attempt
 //	manifests/ATTEMPT-NUMBER.json
-//	chunks/SHA-256
+//	chunks/SHA-256              of a chunk, or of a pack
 package mirror
 
 import (
@@ -66,8 +66,11 @@ type Mirror struct {
 	rate   rate
 
 	mu     sync.Mutex
-	stored map[string]bool // chunks that the store has: those of kept, and what was sent since
+	stored map[string]int64 // sizes of the chunks and packs that the store has: those of kept, and what was sent since
+	places map[string]place // what is in the packs
+	stale  map[string]bool  // packs that are to be replaced
 	looked map[string]look
+	order  *order // of changes, where a marker is used; nil = unknown
 }
 
 // look is what a file was when it was read.
@@ -92,11 +95,24 @@ func Open(ctx context.Context, config Config) (*Mirror, error) {
 	if config.Key == "" || strings.ContainsAny(config.Key, "/\\") || strings.HasPrefix(config.Key, ".") {
 		return nil, fmt.Errorf("%q is no name for a state", config.Key)
 	}
-	m := &Mirror{config: config, writer: rand.Text(), stored: map[string]bool{}, looked: map[string]look{}}
+	m := newMirror(config)
 	if err := m.claim(ctx, true); err != nil {
 		return nil, err
 	}
+	if config.Marker != "" {
+		m.order = newOrder(config.Dir)
+	}
 	return m, nil
+}
+
+// Close ends the mirror.
+func (m *Mirror) Close() { m.order.close() }
+
+// Watch takes in what the system has reported of changes: now and then while the program runs, or too much of it waits.
+func (m *Mirror) Watch() { m.order.now() }
+
+func newMirror(config Config) *Mirror {
+	return &Mirror{config: config, writer: rand.Text(), stored: map[string]int64{}, places: map[string]place{}, looked: map[string]look{}}
 }
 
 // claim checks that there is no newer writer. A claim of an older attempt is replaced: two that started at the same time may have
@@ -143,6 +159,7 @@ type Saved struct {
 	Bytes            int64    // of all files
 	Sent             int64    // bytes of new chunks
 	Left             []string // files that were being written: their former versions, if any, still count
+	Foreign          []string // links that lead out of the directory, and files that have a name outside of it
 }
 
 // Selection says which files a save includes.
@@ -171,13 +188,17 @@ func (m *Mirror) Save(ctx context.Context, what Selection) (Saved, error) {
 	if err := m.claim(ctx, false); err != nil {
 		return Saved{}, err
 	}
+	if !what.Last {
+		m.replaces()
+	}
 	began, p := time.Now(), m.pass(what)
 	entries, err := p.run(ctx)
 	if err != nil {
 		return Saved{}, fmt.Errorf("save the state of %s: %w", m.config.Key, err)
 	}
 	sent := p.sent.Load()
-	next := &Manifest{Version: 1, Key: m.config.Key, Attempt: m.config.Attempt, Number: m.number + 1, Step: what.Step, Files: entries}
+	next := &Manifest{Version: newest, Key: m.config.Key, Attempt: m.config.Attempt, Number: m.number + 1, Step: what.Step, Files: entries}
+	next.place(m.find)
 	if what.StepOf != nil {
 		if step, ok := what.StepOf(entries); ok {
 			next.Step = step
@@ -201,7 +222,7 @@ func (m *Mirror) Save(ctx context.Context, what Selection) (Saved, error) {
 		// The generation counts. What cannot be tidied up costs a little space, and the next save tries again.
 		_ = m.tidy(ctx, dropped)
 	}
-	return Saved{Manifest: next.Name(), Digest: digest, Step: next.Step, Bytes: next.Bytes(), Sent: sent, Left: p.left}, nil
+	return Saved{Manifest: next.Name(), Digest: digest, Step: next.Step, Bytes: next.Bytes(), Sent: sent, Left: p.left, Foreign: p.foreign}, nil
 }
 
 // keep makes a generation the newest, and returns those that no longer count.
@@ -221,10 +242,8 @@ func (m *Mirror) tidy(ctx context.Context, dropped []*Manifest) error {
 		manifests[d.Name()] = true
 	}
 	for _, k := range m.kept {
-		for _, e := range k.Files {
-			for _, c := range e.Chunks {
-				used[c] = true
-			}
+		for o := range k.objects() {
+			used[o] = true
 		}
 	}
 	m.mu.Lock()
@@ -252,17 +271,22 @@ func (m *Mirror) tidy(ctx context.Context, dropped []*Manifest) error {
 		g.Go(func() error { return blob.Remove(ctx, chunkName(m.config.Store, m.config.Key, c)) })
 	}
 	m.mu.Lock()
-	maps.DeleteFunc(m.stored, func(c string, _ bool) bool { return chunks[c] })
+	maps.DeleteFunc(m.stored, func(c string, _ int64) bool { return chunks[c] })
+	maps.DeleteFunc(m.places, func(_ string, at place) bool { return chunks[at.pack] })
 	// Files that were read before may refer to chunks that are gone.
-	maps.DeleteFunc(m.looked, func(_ string, l look) bool {
-		return slices.ContainsFunc(l.entry.Chunks, func(c string) bool { return !m.stored[c] })
-	})
+	maps.DeleteFunc(m.looked, func(_ string, l look) bool { return slices.ContainsFunc(l.entry.Chunks, m.lacks) })
 	m.mu.Unlock()
 	if err := g.Wait(); err != nil {
 		return err
 	}
 	m.swept = true
 	return nil
+}
+
+// lacks reports whether a chunk is not in the store.
+func (m *Mirror) lacks(chunk string) bool {
+	_, ok := m.findLocked(chunk)
+	return !ok && chunk != hole
 }
 
 // leftovers adds what is in the store and belongs to no generation that counts: of attempts before this one.
@@ -299,8 +323,8 @@ const (
 	guess = 20e6
 	// enough is what must have been sent for the time to depend on the bytes.
 	enough = 1 << 20
-	// newest is the weight of a new measurement beside all before.
-	newest = 0.5
+	// latest is the weight of a new measurement beside all before.
+	latest = 0.5
 )
 
 func (r *rate) measured(bytes int64, took time.Duration) {
@@ -314,7 +338,7 @@ func (r *rate) measured(bytes int64, took time.Duration) {
 		r.perSecond = now
 		return
 	}
-	r.perSecond += newest * (now - r.perSecond)
+	r.perSecond += latest * (now - r.perSecond)
 }
 
 // Rate is the measured speed of saves in bytes per second, or a cautious guess.

@@ -141,7 +141,7 @@ func TestSaveAndRestore(t *testing.T) {
 				t.Fatal(err)
 			}
 			first := save(t, m, Selection{Step: 7})
-			if first.Bytes != int64(len(big))+4 || first.Sent != first.Bytes || !slices.Equal(first.Left, []string{"away"}) {
+			if first.Bytes != int64(len(big))+4 || first.Sent != first.Bytes || first.Left != nil || !slices.Equal(first.Foreign, []string{"away"}) {
 				t.Errorf("%+v", first)
 			}
 			want := tree(t, dir)
@@ -466,6 +466,7 @@ func TestMarkerWhileItIsWritten(t *testing.T) {
 }
 
 func TestStrangeManifests(t *testing.T) {
+	sum := strings.Repeat("0", 64)
 	for name, text := range map[string]string{
 		"outside":  `{"version":1,"key":"rank-0","attempt":1,"number":1,"files":[{"path":"../x","mode":420}]}`,
 		"absolute": `{"version":1,"key":"rank-0","attempt":1,"number":1,"files":[{"path":"/x","mode":420}]}`,
@@ -474,6 +475,9 @@ func TestStrangeManifests(t *testing.T) {
 		"negative": `{"version":1,"key":"rank-0","attempt":1,"number":1,"files":[{"path":"x","mode":420,"size":-9999999999}]}`,
 		"chunk":    `{"version":1,"key":"rank-0","attempt":1,"number":1,"files":[{"path":"x","mode":420,"size":1,"chunks":["../../../../etc/passwd"]}]}`,
 		"key":      `{"version":1,"key":"rank-1","attempt":1,"number":1}`,
+		"at":       `{"version":2,"key":"rank-0","attempt":1,"number":1,"files":[{"path":"x","mode":420,"size":1,"chunks":["` + sum + `"],"pack":1,"at":-1}],"packs":["` + sum + `"]}`,
+		"no pack":  `{"version":2,"key":"rank-0","attempt":1,"number":1,"files":[{"path":"x","mode":420,"size":1,"chunks":["` + sum + `"],"pack":1}]}`,
+		"pack":     `{"version":2,"key":"rank-0","attempt":1,"number":1,"packs":["../../../../etc/passwd"]}`,
 		"through":  `{"version":1,"key":"rank-0","attempt":1,"number":1,"files":[{"path":"a","mode":420,"link":"b/.."},{"path":"a/../../x","mode":420}]}`,
 	} {
 		store := t.TempDir()
@@ -484,7 +488,7 @@ func TestStrangeManifests(t *testing.T) {
 		}
 	}
 	store := t.TempDir()
-	put(t, filepath.Dir(manifestName(store, key, "00000001-00000001")), "00000001-00000001.json", []byte(`{"version":2,"key":"rank-0","attempt":1,"number":1}`))
+	put(t, filepath.Dir(manifestName(store, key, "00000001-00000001")), "00000001-00000001.json", []byte(`{"version":3,"key":"rank-0","attempt":1,"number":1}`))
 	if _, err := Read(t.Context(), store, key, "00000001-00000001", ""); err == nil || !strings.Contains(err.Error(), "use the version of TierML that saved it") {
 		t.Errorf("error %v", err)
 	}

@@ -1,11 +1,11 @@
 package mirror
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"maps"
@@ -18,8 +18,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-
-	"github.com/tierml/tierml/program/filenames"
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -28,6 +27,8 @@ const (
 	// granular is how coarse a file system's times may be: a file that changed shortly before it was read may have changed again since,
 	// at the same time by the file system's clock.
 	granular = 2 * time.Second
+	// settles is how long a system call that changes a file may take on a busy machine.
+	settles = 100 * time.Millisecond
 	// quiet is for how long a file that is open for writing must not have changed to count as complete: programs hold databases and mapped
 	// files open for hours.
 	quiet = 10 * time.Second
@@ -36,86 +37,76 @@ const (
 // pass is one look through the directory, repeated a few times until nothing changes meanwhile.
 type pass struct {
 	*Mirror
-	what Selection
-	sent atomic.Int64
-	left []string
-	open map[string]bool
+	what    Selection
+	root    *os.Root // the directory; nil = it does not exist
+	sent    atomic.Int64
+	left    []string
+	foreign []string
+	open    map[string]bool
+	listed  map[string]fs.FileInfo // everything, as it was when the pass began
+	seen    uint64                 // the last change before that
 }
 
 func (m *Mirror) pass(what Selection) *pass { return &pass{Mirror: m, what: what} }
 
 // run reads what is complete, sends its new chunks, and returns all entries, sorted by path.
 func (p *pass) run(ctx context.Context) ([]Entry, error) {
-	before, err := p.list()
+	var err error
+	if p.root, err = openFolder(p.config.Dir); err != nil {
+		return nil, err
+	}
+	if p.root != nil {
+		defer p.root.Close()
+	}
+	before, err := p.begin()
 	if err != nil {
 		return nil, err
 	}
 	for n := 1; ; n++ {
-		entries, torn, err := p.once(ctx, before)
-		if err != nil {
-			return nil, err
-		}
-		after, err := p.list()
+		seen := p.seen
+		entries, after, torn, err := p.once(ctx, before)
 		if err != nil {
 			return nil, err
 		}
 		// What changed in between belongs to another moment than the rest.
 		same := !torn && p.same(before, after)
+		if p.config.Marker != "" && (same || n == mostPasses) {
+			p.settle()
+			same = same && !p.order.changed(seen, ".")
+		}
 		if n < mostPasses && !same {
 			before = after
 			continue
 		}
 		var changed []string
 		if !same && p.config.Marker != "" {
-			changed = p.changedDirs(before, after)
+			changed = p.changedDirs(before, after, seen)
 		}
 		return p.asBefore(entries, before, changed), nil
 	}
 }
 
-// list returns everything in the directory that is wanted, by path below it.
-func (p *pass) list() (map[string]fs.FileInfo, error) {
-	all := map[string]fs.FileInfo{}
-	err := filepath.WalkDir(p.config.Dir, func(full string, d fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // gone meanwhile, or not made yet
-		}
-		if err != nil {
-			return err
-		}
-		if full == p.config.Dir {
-			return nil
-		}
-		if !filenames.Complete(d.Name()) {
-			if d.IsDir() {
-				return fs.SkipDir
-			}
-			return nil
-		}
-		info, err := d.Info()
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if kind := info.Mode().Type(); kind != 0 && kind != fs.ModeDir && kind != fs.ModeSymlink {
-			return nil // sockets, pipes and devices are not state
-		}
-		below, err := filepath.Rel(p.config.Dir, full)
-		if err != nil {
-			return err
-		}
-		below = filepath.ToSlash(below)
-		all[below] = info
-		return nil
-	})
+// settle waits until changes that are under way have been reported: a file is emptied before its time changes, and before anybody hears of it.
+func (p *pass) settle() {
+	if !p.what.Last {
+		time.Sleep(settles)
+	}
+}
+
+// begin lists what is to be read.
+func (p *pass) begin() (map[string]fs.FileInfo, error) {
+	p.look()
+	p.seen = p.order.now()
+	all, err := p.list()
 	if err != nil {
 		return nil, err
 	}
-	if p.config.Marker != "" {
-		p.onlyMarked(all)
+	p.listed = all
+	if p.config.Marker == "" {
+		return all, nil
 	}
+	all = maps.Clone(all)
+	p.onlyMarked(all)
 	return all, nil
 }
 
@@ -137,13 +128,11 @@ func unchanged(a, b fs.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()) && a.Mode() == b.Mode()
 }
 
-// once reads each file once. Torn reports whether one changed while it was read.
-func (p *pass) once(ctx context.Context, all map[string]fs.FileInfo) (entries []Entry, torn bool, err error) {
-	p.left = nil
-	p.look()
-	files, read := []string{}, map[string]*look{}
-	group, within := errgroup.WithContext(ctx)
-	group.SetLimit(parallel)
+// once reads each file once, and lists the directory again. Torn reports whether a file changed while it was read.
+func (p *pass) once(ctx context.Context, all map[string]fs.FileInfo) (entries []Entry, after map[string]fs.FileInfo, torn bool, err error) {
+	p.left, p.foreign = nil, nil
+	var files, changed []string
+	read := map[string]*look{}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		info := all[name]
 		switch {
@@ -151,8 +140,10 @@ func (p *pass) once(ctx context.Context, all map[string]fs.FileInfo) (entries []
 			entries = append(entries, Entry{Path: name, Mode: uint32(info.Mode().Perm()), Dir: true})
 			continue
 		case info.Mode().Type() == fs.ModeSymlink:
-			if to, err := os.Readlink(p.full(name)); err == nil && localLink(name, filepath.ToSlash(to)) {
+			if to, err := p.root.Readlink(name); err == nil && localLink(name, filepath.ToSlash(to)) {
 				entries = append(entries, Entry{Path: name, Link: filepath.ToSlash(to)})
+			} else if err == nil {
+				p.foreign = append(p.foreign, name)
 			} else {
 				p.left = append(p.left, name)
 			}
@@ -162,47 +153,73 @@ func (p *pass) once(ctx context.Context, all map[string]fs.FileInfo) (entries []
 		if p.incomplete(name, info) {
 			continue
 		}
-		if l, ok := p.former(name); ok && unchanged(l.info, info) && l.at.Sub(info.ModTime()) > granular {
+		if l, ok := p.former(name); ok && unchanged(l.info, info) && l.at.Sub(info.ModTime()) > granular && !slices.ContainsFunc(l.entry.Chunks, p.replace) {
 			read[name] = &l
 			continue
 		}
-		l, err := p.read(within, group, name, info)
-		if err != nil {
-			_ = group.Wait() // it has the same cause
-			return nil, false, err
-		}
-		if l != nil {
-			read[name] = l
-		}
+		changed = append(changed, name)
 	}
-	if err := group.Wait(); err != nil {
-		return nil, false, err
+	if err := p.readAll(ctx, changed, all, read); err != nil {
+		return nil, nil, false, err
 	}
-	p.look() // a file that was opened for writing while it was read may have only a part of what comes
+	after, err = p.begin() // also: a file that was opened for writing while it was read may have only a part of what comes
+	if err != nil {
+		return nil, nil, false, err
+	}
+	foreign, left := setOf(p.foreign), map[string]bool{}
 	for _, name := range files {
-		l, now := read[name], fs.FileInfo(nil)
-		if l != nil {
-			if now, err = os.Lstat(p.full(name)); err != nil {
-				now = nil
-			}
+		l, now := read[name], p.listed[name]
+		if foreign[name] {
+			continue
 		}
 		if l == nil || now == nil || !p.appended(name) && !p.replaced(l, now) && (!unchanged(l.info, now) || p.incomplete(name, now)) {
-			p.left, torn = append(p.left, name), torn || l != nil
+			p.left, left[name], torn = append(p.left, name), true, torn || l != nil
 			continue
 		}
 		p.remember(name, *l)
 		entries = append(entries, l.entry)
 	}
-	if latest := p.Latest(); latest != nil {
+	if latest := p.Latest(); latest != nil && len(left) > 0 {
 		for _, e := range latest.Files {
-			if slices.Contains(p.left, e.Path) {
+			if left[e.Path] {
 				entries = append(entries, e)
 			}
 		}
 	}
 	p.forget(func(name string, _ look) bool { return all[name] == nil })
 	slices.SortFunc(entries, func(a, b Entry) int { return strings.Compare(a.Path, b.Path) })
-	return entries, torn, nil
+	return entries, after, torn, nil
+}
+
+func setOf(names []string) map[string]bool {
+	set := make(map[string]bool, len(names))
+	for _, name := range names {
+		set[name] = true
+	}
+	return set
+}
+
+// replace reports whether a chunk is in a pack that is to be replaced.
+func (p *pass) replace(hash string) bool { return hash != hole && !p.fresh(hash) }
+
+// readAll reads files, the small ones first: a large one must not delay many others.
+func (p *pass) readAll(ctx context.Context, names []string, all map[string]fs.FileInfo, read map[string]*look) error {
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(dataBytes(all[a]), dataBytes(all[b])) })
+	group, within := errgroup.WithContext(ctx)
+	group.SetLimit(parallel)
+	packer := &packer{pass: p, group: group, pending: map[string]bool{}}
+	for _, name := range names {
+		l, err := p.read(within, packer, name, all[name])
+		if err != nil {
+			_ = group.Wait() // it has the same cause
+			return err
+		}
+		if l != nil {
+			read[name] = l
+		}
+	}
+	packer.flush(within)
+	return group.Wait()
 }
 
 // replaced reports whether another file has taken the place of one that was read, which is whole: programs write under another name,
@@ -230,6 +247,11 @@ func (p *pass) incomplete(name string, info fs.FileInfo) bool {
 	if p.config.Marker != "" {
 		return false // it is in a directory whose marker is newer
 	}
+	return p.written(name, info)
+}
+
+// written reports whether a program has a file open for writing, or had when it was stopped.
+func (p *pass) written(name string, info fs.FileInfo) bool {
 	full := p.full(name)
 	if p.what.Unfinished != nil && p.what.Unfinished(full) {
 		return true
@@ -242,56 +264,85 @@ func (p *pass) incomplete(name string, info fs.FileInfo) bool {
 var buffers = sync.Pool{New: func() any { b := make([]byte, chunkBytes); return &b }}
 
 // read cuts a file into chunks, which the group hashes and sends. What is hashed is what is sent, whatever happens to the file. Nil = the file has
-// become shorter, or is gone.
-func (p *pass) read(ctx context.Context, group *errgroup.Group, name string, info fs.FileInfo) (*look, error) {
-	file, err := os.Open(p.full(name))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+// become shorter, is gone, or is not to be saved.
+func (p *pass) read(ctx context.Context, packer *packer, name string, info fs.FileInfo) (*look, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
 	}
-	if err != nil {
+	file, info, err := p.openFile(name, info)
+	if file == nil {
 		return nil, err
 	}
 	defer file.Close()
-	if opened, err := file.Stat(); err != nil {
-		return nil, err
-	} else if !os.SameFile(opened, info) {
-		if info = opened; !info.Mode().IsRegular() {
-			return nil, nil
-		}
+	size := info.Size()
+	l := &look{info: info, at: time.Now(), entry: Entry{Path: name, Mode: uint32(info.Mode().Perm()), Changed: info.ModTime().UTC(), Size: size}}
+	whole := true
+	if size > 0 && size <= small {
+		var hash string
+		hash, whole, err = packer.read(ctx, file, size)
+		l.entry.Chunks = []string{hash}
+	} else {
+		whole, err = p.cut(ctx, packer.group, file, &l.entry)
 	}
-	l := &look{info: info, at: time.Now(), entry: Entry{Path: name, Mode: uint32(info.Mode().Perm()), Changed: info.ModTime().UTC(), Size: info.Size()}}
-	l.entry.Chunks = make([]string, (info.Size()+chunkBytes-1)/chunkBytes)
-	for i := range l.entry.Chunks {
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		buffer := buffers.Get().(*[]byte)
-		part := (*buffer)[:min(chunkBytes, info.Size()-int64(i)*chunkBytes)]
-		_, err := io.ReadFull(file, part)
-		if err != nil {
-			buffers.Put(buffer)
-			if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-				return nil, nil
-			}
-			return nil, fmt.Errorf("read %s: %w", p.full(name), err)
-		}
-		group.Go(func() error {
-			defer buffers.Put(buffer)
-			sum := sha256.Sum256(part)
-			hash := hex.EncodeToString(sum[:])
-			l.entry.Chunks[i] = hash
-			return p.send(ctx, hash, part)
-		})
+	if !whole || err != nil {
+		return nil, err
 	}
 	end, err := file.Stat()
 	l.whole = err == nil && unchanged(info, end)
 	return l, nil
 }
 
+// cut reads a large file. It reports whether the file was as long as its entry says.
+func (p *pass) cut(ctx context.Context, group *errgroup.Group, file *os.File, e *Entry) (whole bool, err error) {
+	e.Chunks = make([]string, (e.Size+chunkBytes-1)/chunkBytes)
+	data := int64(0) // where the next data begins, as far as is known
+	for i := range e.Chunks {
+		if ctx.Err() != nil {
+			return false, context.Cause(ctx)
+		}
+		from, to := int64(i)*chunkBytes, min(int64(i+1)*chunkBytes, e.Size)
+		if data <= from {
+			data = nextData(file, from, e.Size)
+		}
+		if data >= to {
+			continue // a hole
+		}
+		if _, err := file.Seek(from, io.SeekStart); err != nil {
+			return false, err
+		}
+		buffer := buffers.Get().(*[]byte)
+		part := (*buffer)[:to-from]
+		if whole, err := readFull(file, part); !whole {
+			buffers.Put(buffer)
+			return false, err
+		}
+		group.Go(func() error {
+			defer buffers.Put(buffer)
+			sum := sha256.Sum256(part)
+			hash := hex.EncodeToString(sum[:])
+			e.Chunks[i] = hash
+			return p.send(ctx, hash, part)
+		})
+	}
+	return true, nil
+}
+
+// nextData returns where a file has data from an offset on; its size if there is none. File systems that do not know say that all is data.
+func nextData(file *os.File, from, size int64) int64 {
+	at, err := unix.Seek(int(file.Fd()), from, unix.SEEK_DATA)
+	switch {
+	case errors.Is(err, unix.ENXIO):
+		return size
+	case err != nil:
+		return from
+	}
+	return at
+}
+
 // send stores a chunk that the store does not have.
 func (p *pass) send(ctx context.Context, hash string, part []byte) error {
 	p.mu.Lock()
-	there := p.stored[hash]
+	_, there := p.stored[hash]
 	p.mu.Unlock()
 	if there {
 		return nil
@@ -301,8 +352,8 @@ func (p *pass) send(ctx context.Context, hash string, part []byte) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.stored[hash] {
-		p.stored[hash] = true
+	if _, twice := p.stored[hash]; !twice {
+		p.stored[hash] = int64(len(part))
 		p.sent.Add(int64(len(part)))
 	}
 	return nil
@@ -328,10 +379,15 @@ func (m *Mirror) forget(which func(string, look) bool) {
 	maps.DeleteFunc(m.looked, which)
 }
 
-// Unsent is about how many bytes a save would have to send now: at most those of all files that changed since they were read. It may be asked for while a save
-// goes on.
+// Unsent is about how many bytes a save would have to send now: at most those of all files that changed since they were read. It may be called
+// during a save.
 func (m *Mirror) Unsent() (bytes int64, err error) {
-	all, err := m.pass(Selection{}).list()
+	p := m.pass(Selection{})
+	if p.root, err = openFolder(m.config.Dir); err != nil || p.root == nil {
+		return 0, err
+	}
+	defer p.root.Close()
+	all, err := p.list()
 	if err != nil {
 		return 0, err
 	}
@@ -340,7 +396,7 @@ func (m *Mirror) Unsent() (bytes int64, err error) {
 			continue
 		}
 		if l, ok := m.former(name); !ok || !unchanged(l.info, info) {
-			bytes += info.Size()
+			bytes += dataBytes(info)
 		}
 	}
 	return bytes, nil

@@ -54,9 +54,14 @@ func (m *Mirror) Restore(ctx context.Context, name, digest string) (*Manifest, e
 func (m *Mirror) adopt(manifest *Manifest) {
 	m.kept = []*Manifest{manifest}
 	now := time.Now()
+	for o := range manifest.objects() {
+		m.stored[o] = 0
+	}
 	for _, e := range manifest.Files {
-		for _, c := range e.Chunks {
-			m.stored[c] = true
+		if e.Pack > 0 {
+			pack := manifest.Packs[e.Pack-1]
+			m.places[e.Chunks[0]] = place{pack, e.At}
+			m.stored[pack] = max(m.stored[pack], e.At+e.Size)
 		}
 		if info, err := os.Lstat(filepath.Join(m.config.Dir, filepath.FromSlash(e.Path))); err == nil && info.Mode().IsRegular() {
 			m.looked[e.Path] = look{info: info, at: now, entry: e}
@@ -72,13 +77,23 @@ func (m *Mirror) fetch(ctx context.Context, manifest *Manifest, into string) (er
 	defer root.Close()
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(fetched)
+	packed, made := make([][]Entry, len(manifest.Packs)), map[string]bool{}
 	for _, e := range manifest.Files {
-		if err := prepare(root, e); err != nil {
+		if err := prepare(root, e, made); err != nil {
 			return errors.Join(err, group.Wait())
 		}
-		for i, hash := range e.Chunks {
-			group.Go(func() error { return m.chunk(ctx, root, e, i, hash) })
+		if e.Pack > 0 {
+			packed[e.Pack-1] = append(packed[e.Pack-1], e)
+			continue
 		}
+		for i, hash := range e.Chunks {
+			if hash != hole {
+				group.Go(func() error { return m.chunk(ctx, root, e, i) })
+			}
+		}
+	}
+	for i, entries := range packed {
+		group.Go(func() error { return m.pack(ctx, root, manifest.Packs[i], entries) })
 	}
 	if err := group.Wait(); err != nil {
 		return err
@@ -87,13 +102,20 @@ func (m *Mirror) fetch(ctx context.Context, manifest *Manifest, into string) (er
 }
 
 // prepare makes a directory, or a file of the right size.
-func prepare(root *os.Root, e Entry) error {
+func prepare(root *os.Root, e Entry, made map[string]bool) error {
 	local := filepath.FromSlash(e.Path)
+	dir := filepath.Dir(local)
 	if e.Dir {
-		return root.MkdirAll(local, 0o755)
+		dir = local
 	}
-	if err := root.MkdirAll(filepath.Dir(local), 0o755); err != nil || e.Link != "" {
-		return err
+	if !made[dir] {
+		made[dir] = true
+		if err := root.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	if e.Dir || e.Link != "" || e.Pack > 0 {
+		return nil
 	}
 	file, err := root.OpenFile(local, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -103,27 +125,16 @@ func prepare(root *os.Root, e Entry) error {
 }
 
 // chunk fetches one and puts it in its place.
-func (m *Mirror) chunk(ctx context.Context, root *os.Root, e Entry, i int, hash string) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	r, err := blob.Open(ctx, chunkName(m.config.Store, m.config.Key, hash))
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: chunk %.12s of %s is not in the store", ErrDamaged, hash, e.Path)
-	}
-	if err != nil {
-		return err
-	}
+func (m *Mirror) chunk(ctx context.Context, root *os.Root, e Entry, i int) error {
 	buffer := buffers.Get().(*[]byte)
 	defer buffers.Put(buffer)
 	part := (*buffer)[:min(chunkBytes, e.Size-int64(i)*chunkBytes)]
-	n, err := io.ReadFull(r, part)
-	_ = r.Close() // what counts is what was read
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+	n, err := m.object(ctx, e.Chunks[i], part)
+	if err != nil {
 		return err
 	}
-	if sum := sha256.Sum256(part[:n]); hex.EncodeToString(sum[:]) != hash {
-		return fmt.Errorf("%w: chunk %.12s of %s is not what was saved", ErrDamaged, hash, e.Path)
+	if !isOf(part[:n], e.Chunks[i]) {
+		return fmt.Errorf("%w: chunk %.12s of %s is not what was saved", ErrDamaged, e.Chunks[i], e.Path)
 	}
 	file, err := root.OpenFile(filepath.FromSlash(e.Path), os.O_WRONLY, 0)
 	if err != nil {
@@ -131,6 +142,55 @@ func (m *Mirror) chunk(ctx context.Context, root *os.Root, e Entry, i int, hash 
 	}
 	_, err = file.WriteAt(part[:n], int64(i)*chunkBytes)
 	return errors.Join(err, file.Close())
+}
+
+// pack fetches one and makes the files that are in it.
+func (m *Mirror) pack(ctx context.Context, root *os.Root, name string, entries []Entry) error {
+	buffer := buffers.Get().(*[]byte)
+	defer buffers.Put(buffer)
+	n, err := m.object(ctx, name, *buffer)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.At+e.Size > int64(n) || !isOf((*buffer)[e.At:e.At+e.Size], e.Chunks[0]) {
+			return fmt.Errorf("%w: %s in pack %.12s is not what was saved", ErrDamaged, e.Path, name)
+		}
+		file, err := root.OpenFile(filepath.FromSlash(e.Path), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+		if err != nil {
+			return err
+		}
+		_, err = file.Write((*buffer)[e.At : e.At+e.Size])
+		if err := errors.Join(err, file.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// object reads an object's beginning, as much as there is room for.
+func (m *Mirror) object(ctx context.Context, name string, into []byte) (n int, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	r, err := blob.Open(ctx, chunkName(m.config.Store, m.config.Key, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, fmt.Errorf("%w: chunk %.12s is not in the store", ErrDamaged, name)
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer r.Close() // what counts is what was read
+	n, err = io.ReadFull(r, into)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = nil
+	}
+	return n, err
+}
+
+func isOf(content []byte, hash string) bool {
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:]) == hash
 }
 
 // finish makes links, and gives files their permissions and times.
@@ -178,6 +238,6 @@ func (m *Mirror) RestoreNewest(ctx context.Context, name, digest string) (manife
 
 // Copy puts a generation into a directory for a reader: the writer stays the same.
 func Copy(ctx context.Context, store, key, name, digest, dir string) (*Manifest, error) {
-	m := &Mirror{config: Config{Store: store, Key: key, Attempt: math.MaxUint64, Dir: dir}, stored: map[string]bool{}, looked: map[string]look{}}
+	m := newMirror(Config{Store: store, Key: key, Attempt: math.MaxUint64, Dir: dir})
 	return m.Restore(ctx, name, digest)
 }

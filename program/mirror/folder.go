@@ -1,0 +1,165 @@
+package mirror
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"syscall"
+
+	"github.com/tierml/tierml/program/filenames"
+)
+
+// A program changes its folder while it is read, and may be hostile. So nothing is looked up by a path twice: names are resolved below an open
+// folder (os.Root), no open waits for the other end of a pipe, and what counts is the file that was opened.
+
+// openFolder opens the directory. Nil = it does not exist. One that is a link is refused: it could lead anywhere.
+func openFolder(dir string) (*os.Root, error) {
+	parent, err := os.OpenRoot(filepath.Dir(dir))
+	if err != nil {
+		return nil, gone(err)
+	}
+	defer parent.Close()
+	name := filepath.Base(dir)
+	root, err := parent.OpenRoot(name + "/.") // the dot refuses a pipe; opening that would wait
+	if err != nil {
+		return nil, gone(err)
+	}
+	opened, err := root.Stat(".")
+	named, err2 := parent.Lstat(name)
+	if err := errors.Join(err, err2); err != nil {
+		_ = root.Close()
+		return nil, err
+	}
+	if !named.IsDir() || !os.SameFile(opened, named) {
+		_ = root.Close()
+		return nil, fmt.Errorf("%s is a link, and its target is not saved: let the program keep its state in a folder of that name", dir)
+	}
+	return root, nil
+}
+
+// gone drops the error that there is no such file.
+func gone(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// list returns everything in the directory that may be saved, by path below it.
+func (p *pass) list() (map[string]fs.FileInfo, error) {
+	all := map[string]fs.FileInfo{}
+	if p.root == nil {
+		return all, nil
+	}
+	info, err := p.root.Stat(".")
+	if err != nil {
+		return nil, err
+	}
+	return all, p.walk(".", info, all)
+}
+
+// walk adds what is in a folder. One that was replaced since it was listed is passed over: the next list shows what is there.
+func (p *pass) walk(dir string, listed fs.FileInfo, all map[string]fs.FileInfo) error {
+	file, err := p.root.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return p.unlessReplaced(dir, listed, err)
+	}
+	defer file.Close()
+	if opened, err := file.Stat(); err != nil || !os.SameFile(opened, listed) {
+		return err
+	}
+	entries, err := file.ReadDir(-1)
+	if err != nil {
+		return p.unlessReplaced(dir, listed, err)
+	}
+	for _, d := range entries {
+		if !filenames.Complete(d.Name()) {
+			continue
+		}
+		info, err := d.Info() // below the open folder, as it was opened in a Root
+		if err != nil {
+			return err
+		}
+		name := path.Join(dir, d.Name())
+		switch info.Mode().Type() {
+		case 0, fs.ModeSymlink:
+			all[name] = info
+		case fs.ModeDir:
+			all[name] = info
+			if err := p.walk(name, info, all); err != nil {
+				return err
+			}
+		}
+		// Sockets, pipes and devices are not state.
+	}
+	return nil
+}
+
+// unlessReplaced returns the error of opening a file, unless another one has its name by now.
+func (p *pass) unlessReplaced(name string, listed fs.FileInfo, err error) error {
+	if now, failed := p.root.Lstat(name); failed != nil || !os.SameFile(now, listed) {
+		return nil //nolint:nilerr // it is another file's
+	}
+	return err
+}
+
+// open opens a file to read. Nil = it is no regular file any more, or not the directory's alone.
+func (p *pass) openFile(name string, listed fs.FileInfo) (*os.File, fs.FileInfo, error) {
+	file, err := p.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return nil, nil, p.unlessReplaced(name, listed, err)
+	}
+	info, err := file.Stat()
+	if err != nil || !info.Mode().IsRegular() || !p.ours(name, info) {
+		return nil, nil, errors.Join(err, file.Close())
+	}
+	return file, info, nil
+}
+
+// looks is how often the names of a file are compared: a program can move one name about, but not in step with all of them.
+const looks = 3
+
+// ours reports whether all names of a file are in the directory: one that has another elsewhere is not the program's state. A link into the
+// directory must not bring in what is outside.
+func (p *pass) ours(name string, info fs.FileInfo) bool {
+	n := links(info)
+	if n <= 1 {
+		return true
+	}
+	var names []string
+	for other, i := range p.listed {
+		if os.SameFile(i, info) {
+			names = append(names, other)
+		}
+	}
+	same := uint64(len(names)) == n
+	for range looks {
+		for _, other := range names {
+			now, err := p.root.Lstat(other)
+			same = same && err == nil && os.SameFile(now, info) && links(now) == n
+		}
+	}
+	if !same {
+		p.foreign = append(p.foreign, name)
+	}
+	return same
+}
+
+// links is how many names a file has.
+func links(info fs.FileInfo) uint64 {
+	if s, ok := info.Sys().(*syscall.Stat_t); ok {
+		return uint64(s.Nlink)
+	}
+	return 1
+}
+
+// dataBytes is about how much of a file is not holes.
+func dataBytes(info fs.FileInfo) int64 {
+	if s, ok := info.Sys().(*syscall.Stat_t); ok {
+		return min(info.Size(), s.Blocks*512)
+	}
+	return info.Size()
+}

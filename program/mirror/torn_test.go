@@ -1,0 +1,130 @@
+package mirror
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A program that writes a, b and DONE in place, as fast as it can, is stopped at any moment, also while file times tie: what is saved is of one step.
+func TestNoTornCheckpoint(t *testing.T) {
+	if dir := os.Getenv("TIERML_TORN_CHILD"); dir != "" {
+		checkpointUntilKilled(dir)
+		return
+	}
+	evictions := 12
+	if n, err := strconv.Atoi(os.Getenv("TIERML_EVICTIONS")); err == nil {
+		evictions = n
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	kept, newest := 0, 0
+	for n := range evictions {
+		size := []int{1, 8, 100, 5000, 300_000}[n%5]
+		if n%50 == 49 {
+			size = 50 << 20
+		}
+		base := t.TempDir()
+		dir, to := filepath.Join(base, "state"), filepath.Join(base, "restored")
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		m, err := Open(t.Context(), Config{Store: filepath.Join(base, "store"), Key: key, Attempt: 1, Dir: dir, Marker: "DONE"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		child := exec.Command(os.Args[0], "-test.run", "^TestNoTornCheckpoint$")
+		child.Env = append(os.Environ(), "TIERML_TORN_CHILD="+dir, fmt.Sprint("TIERML_TORN_SIZE=", size))
+		if err := child.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for begun := false; !begun; { // DONE is there once it has written one
+			_, err := os.Stat(filepath.Join(dir, "DONE"))
+			begun = err == nil
+			m.Watch()
+		}
+		time.Sleep(time.Duration(r.IntN(20_000)) * time.Microsecond) // any moment will do
+		m.Watch()
+		if n%2 == 0 {
+			save(t, m, Selection{Open: func() map[string]bool { return writing(child.Process.Pid, dir) }})
+		}
+		_ = child.Process.Signal(syscall.SIGSTOP)
+		for !stopped(child.Process.Pid) {
+		}
+		half := writing(child.Process.Pid, dir)
+		_ = child.Process.Kill()
+		_ = child.Wait() // it was killed
+		save(t, m, Selection{Last: true, Unfinished: func(name string) bool { _, open := half[name]; return open }})
+		if _, err := Copy(t.Context(), m.config.Store, key, m.Latest().Name(), "", to); err != nil {
+			t.Fatal(err)
+		}
+		files := tree(t, to)
+		if len(files) == 0 {
+			continue // no whole one could be told from a torn one
+		}
+		kept++
+		step := stepOf(files["DONE"])
+		for _, name := range []string{"a", "b"} {
+			if got := stepOf(files[name]); got != step || len(files[name]) != max(size, 8) {
+				t.Errorf("eviction %d, %d bytes: %s is of step %d, DONE of %d", n, size, name, got, step)
+			}
+		}
+		if now := tree(t, dir); stepOf(now["DONE"]) == step {
+			newest++
+		}
+	}
+	t.Logf("%d evictions: %d checkpoints restored, %d of them the newest", evictions, kept, newest)
+	if kept == 0 {
+		t.Error("no checkpoint was ever saved")
+	}
+}
+
+func stepOf(text string) uint64 {
+	if len(text) < 8 {
+		return 0
+	}
+	return binary.LittleEndian.Uint64([]byte(text))
+}
+
+func checkpointUntilKilled(dir string) {
+	size, _ := strconv.Atoi(os.Getenv("TIERML_TORN_SIZE"))
+	for step := uint64(1); ; step++ {
+		text := bytes.Repeat(binary.LittleEndian.AppendUint64(nil, step), max(size/8, 1)+1)[:max(size, 8)]
+		for _, name := range []string{"a", "b"} {
+			_ = os.WriteFile(filepath.Join(dir, name), text, 0o600)
+		}
+		_ = os.WriteFile(filepath.Join(dir, "DONE"), text[:8], 0o600)
+	}
+}
+
+// stopped reports whether no thread of a process runs any more.
+func stopped(pid int) bool {
+	stats, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	for _, name := range stats {
+		stat, err := os.ReadFile(name)
+		if _, state, _ := bytes.Cut(stat, []byte(") ")); err == nil && !bytes.HasPrefix(state, []byte("T")) {
+			return false
+		}
+	}
+	return true
+}
+
+// writing are the files that a process has open in a folder; it opens none to append or to read there.
+func writing(pid int, dir string) map[string]bool {
+	open := map[string]bool{}
+	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	for _, link := range links {
+		if to, err := os.Readlink(link); err == nil && strings.HasPrefix(to, dir+"/") {
+			open[to] = false
+		}
+	}
+	return open
+}
