@@ -40,6 +40,8 @@ const (
 	localGrace = 3 * time.Second
 	// saveWithin is how long the last of a state may take to the store, by the wall clock.
 	saveWithin = 2 * time.Minute
+	// orphanEnds is how long a machine takes to end its program once it has been without a controller for long enough, by the wall clock.
+	orphanEnds = 5 * time.Second
 	// stepLine is the shortest time between two lines of the journal on one program's steps, by the wall clock.
 	stepLine = time.Second
 )
@@ -118,7 +120,7 @@ func (r *session) programController(history map[market.Pool]*market.History) (ru
 	work := programs.Config{
 		Settings: settings, Count: job.Resources.Count.Most, Least: job.Resources.Count.Least, Tasks: job.Tasks, Sweep: job.Trials(), Retries: job.Retries, Of: int64(job.Progress.Of), Length: p.Length,
 		State: job.State.Dir != "", Spec: r.spec, Secrets: p.Secrets, Heartbeat: job.Heartbeat, OrphanAfter: job.OrphanAfter,
-		Grace: grace, SaveWithin: settings.Market(grace + saveWithin), SaveEvery: job.State.Every, StepEvery: settings.Market(stepLine),
+		Orphaned: settings.Market(job.OrphanAfter + orphanEnds), Grace: grace, SaveWithin: settings.Market(grace + saveWithin), SaveEvery: job.State.Every, StepEvery: settings.Market(stepLine),
 		FirstID: uint64(r.cfg.Part) << 32, Past: past, TakesOver: r.cfg.Past != nil,
 	}
 	c := restart.Config{

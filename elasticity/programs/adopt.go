@@ -58,6 +58,7 @@ func (w adoption) takeOver() {
 		x := w.workers[step.ID(a.Instance)]
 		return x == nil || x.on == nil || x.on.attempt != a.Attempt
 	})
+	w.stopOthers()
 	w.Record(func() journal.Entry {
 		return journal.Entry{Kind: journal.TakeOver, Count: adopted, Why: "the controller was restarted"}
 	})
@@ -92,6 +93,26 @@ func (w adoption) adopt(it *unit, open map[string]PastAttempt) bool {
 	it.began, it.ready, it.since, it.round = w.Now, w.Now, w.Now, w.cfg.Past.Programs[it.number].Round
 	w.scheduleSave(it)
 	return true
+}
+
+// stopOthers has what was not adopted end: nothing of it is to run beside its next attempt.
+func (w adoption) stopOthers() {
+	for _, x := range w.roster {
+		if x.claim != 0 && x.on == nil && x.Staying() {
+			w.send(x, tiers.StopProgram{Attempt: x.claim, Grace: w.cfg.Grace})
+		}
+	}
+	for _, a := range w.cfg.Past.Open {
+		x := w.workers[step.ID(a.Instance)]
+		if x != nil && (x.on != nil || x.claims && x.claim != a.Attempt) {
+			continue // it was adopted, or its machine says that it is over
+		}
+		for _, it := range w.items {
+			if !it.over && (w.cfg.Tasks == 0 || a.Key == Key(w.cfg.Tasks, it.number)) {
+				w.orphaned(it, x)
+			}
+		}
+	}
 }
 
 // finished reports whether the program of a rank or task had ended well.

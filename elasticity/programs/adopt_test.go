@@ -3,7 +3,9 @@ package programs_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
+	"github.com/tierml/tierml/elasticity/programs"
 	"github.com/tierml/tierml/internal/journal"
 )
 
@@ -37,6 +39,46 @@ func TestEveryCrashPoint(t *testing.T) {
 					t.Errorf("%d lines of taking over", len(over))
 				}
 			})
+		}
+	}
+}
+
+// A cloud that dies with its controller leaves machines that run on and that nobody lists: no program has a second copy before they must have ended.
+func TestNoCopyBesideAnOrphan(t *testing.T) {
+	for name, cfg := range map[string]programs.Config{"single": {Count: 1, State: true}, "gang": {Count: 2, State: true, SaveEvery: 5 * time.Second}, "array": {Count: 2, Tasks: 3, State: true}} {
+		cfg.Orphaned = 30 * time.Second
+		w := newWorld(t, cfg)
+		w.seconds(15)
+		orphans := w.order
+		if w.outcome != "" || len(orphans) != cfg.Count || w.running(programs.Key(cfg.Tasks, 0)) == nil {
+			t.Fatalf("%s: %q on %d machines", name, w.outcome, len(orphans))
+		}
+		of := map[string]bool{}
+		for _, id := range orphans {
+			of[w.machines[id].run.Key] = true
+			delete(w.machines, id)
+		}
+		w.order = nil // the new cloud knows none
+		w.again()
+		copies := func() (n int) {
+			for _, m := range w.machines {
+				if m.runs && of[m.run.Key] {
+					n++
+				}
+			}
+			return n
+		}
+		w.seconds(29)
+		if n := copies(); n > 0 {
+			t.Errorf("%s: %d copies run beside orphans", name, n)
+		}
+		w.seconds(20)
+		if n := copies(); n == 0 {
+			t.Errorf("%s: nothing runs after the orphans' end", name)
+		}
+		w.seconds(200)
+		if ends := w.ends(programs.Key(cfg.Tasks, 0)); len(ends) == 0 || ends[len(ends)-1] != journal.Finished {
+			t.Errorf("%s: the program has come to %v", name, ends)
 		}
 	}
 }

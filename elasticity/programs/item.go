@@ -1,6 +1,7 @@
 package programs
 
 import (
+	"slices"
 	"time"
 
 	"github.com/tierml/tierml/elasticity/step"
@@ -26,6 +27,8 @@ type unit struct {
 	ready time.Time     // since when all its ranks run; zero = they do not
 	whole bool          // a complete state has just been saved
 	late  bool          // it is recorded that none was for long
+
+	orphans []orphan // copies of earlier attempts that may still run
 
 	saveAt    time.Time // of the next round; zero = the machines save by themselves, or nothing
 	round     uint64
@@ -95,6 +98,34 @@ func newItem(number int, cfg *Config) *unit {
 func (it *unit) running() bool { return it.attempt != 0 }
 func (it *unit) waiting() bool {
 	return it.attempt == 0 && !it.over && it.verdict.Decision == trials.Goes
+}
+
+// orphan is a copy of a program that nobody controls.
+type orphan struct {
+	w     *worker   // nil = its machine is not known
+	since time.Time // by Step.Awake
+}
+
+// orphaned notes that a machine may still run a program.
+func (w *Work) orphaned(it *unit, x *worker) {
+	if w.cfg.Orphaned > 0 {
+		it.orphans = append(it.orphans, orphan{x, w.Awake.Now()})
+	}
+}
+
+// alone reports whether no copy of a program can still run.
+func (w *Work) alone(it *unit) bool {
+	it.orphans = slices.DeleteFunc(it.orphans, func(o orphan) bool {
+		return o.w != nil && o.w.Ended && !o.w.Unlisted || w.Awake.Over(o.since, w.cfg.Orphaned)
+	})
+	return len(it.orphans) == 0
+}
+
+// quiet notes that a machine's program has ended.
+func (w *Work) quiet(x *worker) {
+	for _, it := range w.items {
+		it.orphans = slices.DeleteFunc(it.orphans, func(o orphan) bool { return o.w == x })
+	}
 }
 
 // rankOf is the rank that a machine runs; nil = none.

@@ -42,6 +42,9 @@ type Config struct {
 	Heartbeat   time.Duration // wall clock
 	OrphanAfter time.Duration // wall clock
 	Grace       time.Duration // wall clock: from SIGTERM to SIGKILL
+	// Orphaned is how long a program may run on after its machine was given up or its controller lost, until it has ended by itself. Until then no
+	// other copy of it starts, unless the provider says that the machine is gone. 0 = such programs end at once.
+	Orphaned time.Duration
 	// SaveWithin is how long a program that is stopped may take to end and to have its state mirrored.
 	SaveWithin time.Duration
 	// SaveEvery is how often a gang of several ranks is saved, all ranks in a round; others save by themselves. 0 = never.

@@ -19,6 +19,7 @@ import (
 // Invariants:
 //   - Of each program one attempt counts. Its number is higher than that of any before, by all controllers, and reports of others are dropped
 //     (ofAttempt): a machine that was given up may run on.
+//   - Of each program at most one copy runs (alone): one that was given up counts until its machine is gone, or it must have ended by itself.
 //   - A program begins from a state that all of its ranks saved in one round (savedStates), so that a gang stands at one step.
 //
 // The life of an attempt:
@@ -201,7 +202,11 @@ func (w *Work) Lose(m *step.Machine) {
 
 // leave ends an attempt of which a machine is gone, unless the machine had done its part.
 func (w *Work) leave(it *unit, x *worker) {
-	if r := it.rankOf(x); r.exited && !it.winding.IsZero() {
+	r := it.rankOf(x)
+	if !r.exited {
+		w.orphaned(it, x)
+	}
+	if r.exited && !it.winding.IsZero() {
 		return // the others still come to their end
 	}
 	w.stop(it, journal.Lost, "machine "+string(x.ID)+" is gone")
@@ -267,6 +272,9 @@ func (w *Work) NextDue(by func(time.Time)) {
 	}
 	for _, it := range w.items {
 		by(it.saveAt)
+		for _, o := range it.orphans {
+			due(o.since, w.cfg.Orphaned)
+		}
 		due(it.winding, w.cfg.SaveWithin)
 		due(it.suspected, w.patience())
 	}

@@ -213,10 +213,21 @@ func finish(root *os.Root, manifest *Manifest) error {
 	return nil
 }
 
-// RestoreNewest restores a generation or, when it is damaged or not there any more, the newest of the others that is whole. The note says
-// so. A later one than was asked for is no less good: a machine whose controller was lost saves on, and then deletes what that controller
-// had written down.
+// RestoreNewest restores a generation or a later one, as a machine whose controller was lost saves on; when it is damaged, the newest of the others
+// that is whole. The note says so.
 func (m *Mirror) RestoreNewest(ctx context.Context, name, digest string) (manifest *Manifest, note string, err error) {
+	later, err := Manifests(ctx, m.config.Store, m.config.Key)
+	if err != nil {
+		return nil, "", err
+	}
+	for _, other := range later {
+		if other <= name {
+			break
+		}
+		if manifest, err := m.Restore(ctx, other, ""); err == nil {
+			return manifest, fmt.Sprintf("its machine had saved on without a controller: generation %s was restored, not %s", other, name), nil
+		}
+	}
 	manifest, err = m.Restore(ctx, name, digest)
 	if !errors.Is(err, ErrDamaged) {
 		return manifest, "", err
