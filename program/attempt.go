@@ -48,6 +48,7 @@ type attempt struct {
 	output   *output
 	shipper  *shipper
 	mirror   *mirror.Mirror
+	empty    bool // the state that it resumes from has no files
 }
 
 // end asks for the end.
@@ -369,6 +370,7 @@ func (a *attempt) restore(started *Started) *Exited {
 		a.output.note("%s", started.Note)
 	}
 	started.Manifest, started.Bytes, started.Step = manifest.Name(), manifest.Bytes(), manifest.Step
+	a.empty = len(manifest.Files) == 0
 	a.progress.from(manifest.Step)
 	return nil
 }
@@ -420,7 +422,7 @@ func (a *attempt) environment(secrets map[string]string) []string {
 	maps.Copy(env, s.Settings)
 	maps.Copy(env, secrets)
 	resumed := "0"
-	if s.Resume != "" {
+	if s.Resume != "" && !a.empty {
 		resumed = "1"
 	}
 	maps.Copy(env, map[string]string{

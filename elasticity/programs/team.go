@@ -358,7 +358,7 @@ func (r *rank) words() string {
 	case r.unsaved != "":
 		return "the last state of " + r.key + " could not be saved: " + step.Printable(r.unsaved)
 	case r.signal != "":
-		return r.key + " was ended by " + r.signal
+		return fmt.Sprintf("%s was ended by %s (exit code %d)", r.key, r.signal, r.code)
 	}
 	return fmt.Sprintf("%s ended with exit code %d", r.key, r.code)
 }
