@@ -3,9 +3,11 @@ package blob
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"net"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -166,6 +168,29 @@ func TestNames(t *testing.T) {
 	} {
 		if got := location.Beside(name, "elsewhere/vocab.txt"); got != want {
 			t.Errorf("beside %s: %s, want %s", name, got, want)
+		}
+	}
+}
+
+// S3 denies reading a missing object when the bucket may be listed below prefixes only, as machines may.
+func TestMissingObjectThatMayNotBeRead(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if prefix := r.URL.Query().Get("prefix"); prefix != "" {
+			there := ""
+			if prefix == "a/hidden" {
+				there = "<Contents><Key>a/hidden</Key><Size>1</Size><LastModified>2026-01-01T00:00:00Z</LastModified><ETag>x</ETag></Contents>"
+			}
+			_, _ = fmt.Fprintf(w, "<ListBucketResult><Name>bucket</Name>%s</ListBucketResult>", there)
+			return
+		}
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = fmt.Fprint(w, "<Error><Code>AccessDenied</Code></Error>")
+	}))
+	defer server.Close()
+	for name, missing := range map[string]bool{"missing": true, "hidden": false} {
+		_, err := Open(t.Context(), "s3://bucket/a/"+name+"?region=us-east-1&anonymous=true&endpoint="+server.URL)
+		if err == nil || errors.Is(err, fs.ErrNotExist) != missing {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -33,12 +33,27 @@ func openObject(ctx context.Context, name string, p location.Place, offset, leng
 	}
 	reader, err := bucket.NewRangeReader(ctx, p.Key(), offset, length, nil)
 	if err != nil {
-		if gcerrors.Code(err) == gcerrors.NotFound {
+		if gcerrors.Code(err) == gcerrors.NotFound || gcerrors.Code(err) == gcerrors.PermissionDenied && missing(ctx, bucket, p.Key()) {
 			err = fs.ErrNotExist
 		}
 		return nil, errors.Join(fmt.Errorf("open %s: %w%s", name, err, advice(err)), bucket.Close())
 	}
 	return &object{reader, bucket}, nil
+}
+
+// missing reports whether an object that may not be read is not there. S3 denies reading a missing object unless the whole bucket may be
+// listed, which machines may not: they list below their prefixes.
+func missing(ctx context.Context, bucket *blob.Bucket, key string) bool {
+	all := bucket.List(&blob.ListOptions{Prefix: key})
+	for {
+		o, err := all.Next(ctx)
+		if err != nil {
+			return errors.Is(err, io.EOF)
+		}
+		if o.Key == key {
+			return false
+		}
+	}
 }
 
 // advice says what to do about what the libraries find missing: their words are for programmers.

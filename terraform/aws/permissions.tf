@@ -1,5 +1,5 @@
 # Two roles. The job server buys machines that carry the cluster's tag, and ends such machines and no others. The machines
-# read the program and the data, and read checkpoints and write parts of them. No statement allows all actions of a service; a resource is
+# read the program and the data, read checkpoints and write parts of them, and keep programs' state and logs. No statement allows all actions of a service; a resource is
 # "*" where AWS allows nothing else (EC2's Describe calls, the price list, quotas).
 
 data "aws_caller_identity" "current" {}
@@ -147,6 +147,18 @@ locals {
         Effect   = "Allow"
         Action   = ["s3:PutObject", "s3:AbortMultipartUpload"]
         Resource = "${aws_s3_bucket.cluster.arn}/checkpoints/*/clock-*/*.rows"
+      },
+      { # mirrors replace their claim, and remove what only older saves used
+        Sid      = "KeepProgramsState"
+        Effect   = "Allow"
+        Action   = ["s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"]
+        Resource = "${aws_s3_bucket.cluster.arn}/checkpoints/*/program/state/*"
+      },
+      {
+        Sid      = "ShipProgramsLogs"
+        Effect   = "Allow"
+        Action   = ["s3:PutObject", "s3:AbortMultipartUpload"]
+        Resource = "${aws_s3_bucket.cluster.arn}/checkpoints/*/program/logs/*"
       },
     ]
   }

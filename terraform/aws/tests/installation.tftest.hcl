@@ -168,16 +168,19 @@ run "machines_may_use_storage_only" {
     condition = !anytrue([
       for statement in jsondecode(aws_iam_role_policy.machines.policy).Statement :
       contains(flatten([statement.Action]), "s3:PutObject") && anytrue([
-        for resource in flatten([statement.Resource]) : !endswith(resource, "/checkpoints/*/clock-*/*.rows")
+        for resource in flatten([statement.Resource]) : !anytrue([
+          for folder in ["clock-*/*.rows", "program/state/*", "program/logs/*"] : endswith(resource, "/checkpoints/*/${folder}")
+        ])
       ])
     ])
-    error_message = "machines write parts of checkpoints, never a manifest, splits, or the program that others will run"
+    error_message = "machines write parts of checkpoints and programs' state and logs, never a training's manifest, splits, or the program that others will run"
   }
   assert {
     condition = !anytrue([
-      for statement in jsondecode(aws_iam_role_policy.machines.policy).Statement : contains(flatten([statement.Action]), "s3:DeleteObject")
+      for statement in jsondecode(aws_iam_role_policy.machines.policy).Statement :
+      contains(flatten([statement.Action]), "s3:DeleteObject") && statement.Resource != "${aws_s3_bucket.cluster.arn}/checkpoints/*/program/state/*"
     ])
-    error_message = "machines remove nothing"
+    error_message = "machines remove nothing but programs' old state"
   }
 }
 

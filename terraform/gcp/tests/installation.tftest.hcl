@@ -84,7 +84,15 @@ run "machines_write_checkpoints_only" {
   }
   assert {
     condition     = google_storage_bucket_iam_member.machines_checkpoints.role == "roles/storage.objectCreator"
-    error_message = "machines replace and remove nothing"
+    error_message = "machines replace and remove no part of a checkpoint"
+  }
+  assert {
+    condition = alltrue([
+      for folder, member in { state = google_storage_bucket_iam_member.machines_state, logs = google_storage_bucket_iam_member.machines_logs } :
+      member.role == "roles/storage.objectUser" &&
+      endswith(member.condition[0].expression, "/objects/checkpoints/\") && resource.name.extract(\"/objects/checkpoints/{run}/program/${folder}/\") != \"\"")
+    ])
+    error_message = "machines replace and remove programs' state and logs alone"
   }
 }
 
