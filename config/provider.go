@@ -9,6 +9,7 @@ import (
 
 	"github.com/tierml/tierml/elasticity/tempo"
 	"github.com/tierml/tierml/internal/location"
+	"github.com/tierml/tierml/market"
 )
 
 // Provider is what a job file has to know of a provider. Everything in it is data but New: a provider's own
@@ -170,6 +171,16 @@ func (j *Job) Installation() *Installation {
 	i := *j.Block.Shared()
 	i.Block, i.Name, i.ClusterNamed = j.Cloud, Title(j.Cloud), j.Written(j.Cloud+".cluster")
 	return &i
+}
+
+// MachineFees are what is billed of a machine beside its hours: its disk, at a price per GiB and month, and a public address an hour.
+func MachineFees(disk Memory, perGiB, address market.USD, public bool) market.Fees {
+	fees := market.DefaultFees()
+	fees.DiskGiB, fees.DiskGiBMonth = int((disk.MiB+1023)>>10), perGiB
+	if public {
+		fees.Address = address
+	}
+	return fees
 }
 
 // Checker looks at a provider's block. Fields are named by their path within it.

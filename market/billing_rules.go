@@ -44,7 +44,7 @@ func Rules(name string) (RuleBook, error) {
 		switch {
 		case book.Name() != base:
 		case !some:
-			return withFees{book, Fees{Egress: usualEgress}}, nil
+			return withFees{book, DefaultFees()}, nil
 		default:
 			fees, err := parseFees(extra)
 			if err != nil {

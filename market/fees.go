@@ -33,6 +33,9 @@ type Fees struct {
 // object store, which is free on both.
 const usualEgress = 2 * Dollar / 100
 
+// DefaultFees are those of a rule book whose name has none.
+func DefaultFees() Fees { return Fees{Egress: usualEgress} }
+
 // Moving is what it costs to fetch bytes of state from another region, rounded half up to the billionth.
 func (f Fees) Moving(bytes int64) USD {
 	hi, lo := bits.Mul64(uint64(f.Egress), uint64(max(bytes, 0)))
@@ -61,6 +64,17 @@ const CommittedNote = "committed: paid anyway"
 
 // MovedNote marks the line of a bill for state that came from another region. It is not for a time, and so has no rate.
 const MovedNote = "state from another region"
+
+// Notes of the lines for a disk and an address, and for traffic: bills list these apart from the machine.
+const (
+	upkeepNote  = "disk and public address"
+	trafficNote = "traffic between zones, as declared"
+)
+
+// OfMachine reports whether a line with a note is for the machine's own hours.
+func OfMachine(note string) bool {
+	return note != upkeepNote && note != trafficNote && note != MovedNote
+}
 
 // hoursAMonth is what providers' price pages reckon with.
 const hoursAMonth = 730
@@ -103,7 +117,7 @@ func (f Fees) String() string {
 
 // parseFees reads what String gives, in any order.
 func parseFees(text string) (f Fees, err error) {
-	f.Egress = usualEgress
+	f = DefaultFees()
 	for _, part := range strings.Split(text, "+") {
 		what, value, _ := strings.Cut(part, "=")
 		switch what {
@@ -210,8 +224,8 @@ func (b withFees) Charges(u Usage, h *History, asOf time.Time) ([]Charge, error)
 	}
 	var fees []Charge
 	for _, fee := range []Charge{
-		{Rate: b.fees.PerHour(), Note: "disk and public address"},
-		{Rate: b.fees.TrafficPerHour(u.Pool.Zone), Note: "traffic between zones, as declared"},
+		{Rate: b.fees.PerHour(), Note: upkeepNote},
+		{Rate: b.fees.TrafficPerHour(u.Pool.Zone), Note: trafficNote},
 	} {
 		if fee.Rate > 0 {
 			fee.From, fee.To, fee.Amount = u.Start, end, fee.Rate.For(end.Sub(u.Start))

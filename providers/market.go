@@ -106,6 +106,9 @@ func WantedVCPUs(m *local.Market, job *config.Job, region string) (spot, onDeman
 	return spot, float64(job.Reliable.Count * largest)
 }
 
+// NotCounted is what no plan and no report has.
+const NotCounted = "Not counted: traffic between zones, NAT, object storage, the controller's own machine, taxes, support, credits."
+
 // FirstLine is the first line of an error, for a plan's sources.
 func FirstLine(err error) string {
 	text, _, _ := strings.Cut(err.Error(), "\n")

@@ -9,6 +9,7 @@ import (
 	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/cost/invoice"
 	"github.com/tierml/tierml/internal/table"
+	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/providers"
 )
 
@@ -39,6 +40,9 @@ func reconcileWith(r *cost.Report, paths []string, format string, out io.Writer)
 	var ours []invoice.Line
 	for _, i := range r.Instances {
 		for _, c := range i.Charges {
+			if !market.OfMachine(c.Note) {
+				continue // the provider's lines for disks and addresses name no machine
+			}
 			ours = append(ours, invoice.Line{Machine: i.ID, From: c.From, To: c.To, USD: float64(c.USD) / 1e9})
 		}
 	}

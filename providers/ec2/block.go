@@ -52,6 +52,7 @@ var Terms = config.Provider{
 // Check is of what only EC2 has.
 func (b *Block) Check(c *config.Checker) {
 	config.Default(c, "device", &b.Device, "/dev/xvda")
+	c.Job.Local.Rules += b.feesOf(true).String()
 	if c.Job.WantsGPUs() {
 		config.Default(c, "gpu_image", &b.GPUImage, deepLearning(c.Job))
 	} else {

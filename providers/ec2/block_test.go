@@ -41,7 +41,7 @@ ec2:
 		t.Fatal(err)
 	}
 	b := job.Block.(*ec2.Block)
-	if job.Security != config.SecurityTLS || job.Local.Rules != "ec2-now" || job.Local.Speed != 1 || job.OrphanAfter != 15*time.Minute ||
+	if job.Security != config.SecurityTLS || job.Local.Rules != "ec2-now+disk=16x0.08+address=0.005" || job.Local.Speed != 1 || job.OrphanAfter != 15*time.Minute ||
 		job.Checkpoint.To != "s3://bucket/checkpoints" || b.Disk.MiB != 16<<10 || b.Subnets["us-west-2a"] != "subnet-a" {
 		t.Errorf("%+v", job)
 	}

@@ -29,6 +29,7 @@ type marketAPI interface {
 	OnDemand(ctx context.Context, names ...string) (found []market.InstanceType, missing []string, err error)
 	Zones(context.Context) ([]api.Zone, error)
 	Quota(ctx context.Context, endpoint, code string) (float64, error)
+	Subnets(context.Context) ([]api.Subnet, error)
 	PlacementScores(ctx context.Context, machines int, names ...string) (zones []api.Zone, all bool, err error)
 }
 
@@ -70,6 +71,7 @@ func soldTo(ctx context.Context, job *config.Job, account marketAPI, folder stri
 	if err := advised(ctx, m, job, folder); err != nil {
 		return nil, err
 	}
+	billed(ctx, m, job, account)
 	placed(ctx, m, job, account)
 	warnOfQuotas(ctx, m, job, account)
 	return m, nil

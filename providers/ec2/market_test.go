@@ -31,7 +31,10 @@ type amazon struct {
 	many     bool // types enough for scores that mean something
 	scored   string
 	quotas   map[string]float64
+	subnets  []api.Subnet
 }
+
+func (a *amazon) Subnets(context.Context) ([]api.Subnet, error) { return a.subnets, a.needs }
 
 func (a *amazon) TypesFor(context.Context, api.Need) ([]string, error) {
 	return []string{"m5.xlarge", "c5.xlarge"}, a.needs

@@ -106,6 +106,7 @@ func (b *Block) Check(c *config.Checker) {
 		c.Fault("extra_notice", b.ExtraNotice.String()+" is no warning that Compute Engine gives", "write whole seconds up to "+config.Duration(longestNotice))
 	}
 	c.Job.Local.Notice += b.ExtraNotice
+	c.Job.Local.Rules += b.feesOf().String()
 	checkGPUs(c)
 	if c.Job.Image != "" && image(c.Job) == debian {
 		c.Fault("image", "is "+debian+", which has neither Docker nor Podman; the job's programs run in containers of "+c.Job.Image,

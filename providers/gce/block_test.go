@@ -50,7 +50,7 @@ func TestGCE(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := job.Block.(*gce.Block)
-	if job.Security != config.SecurityTLS || job.Local.Rules != "gce-spot" || job.Local.Speed != 1 || job.Local.Notice != 2*time.Minute ||
+	if job.Security != config.SecurityTLS || job.Local.Rules != "gce-spot+disk=16x0.1" || job.Local.Speed != 1 || job.Local.Notice != 2*time.Minute ||
 		job.OrphanAfter != 15*time.Minute || job.Checkpoint.To != "gs://bucket/checkpoints" || g.Disk.MiB != 16<<10 ||
 		g.DiskType != "pd-balanced" || g.SecureBoot || g.Labels["team"] != "ml" {
 		t.Errorf("%+v", job)

@@ -71,6 +71,7 @@ func soldTo(ctx context.Context, job *config.Job, account marketAPI, folder stri
 		return nil, err
 	}
 	m.Sources = append(m.Sources, "Spot prices: "+source+".")
+	billed(m, job)
 	forecast(ctx, m, job, account)
 	warnOfQuotas(ctx, m, job, account)
 	return m, nil

@@ -44,7 +44,8 @@ func (a *Account) Image(ctx context.Context) (Image, error) {
 // Subnet is one of the configured ones.
 type Subnet struct {
 	ID, Zone, VPC string
-	Free          int // addresses
+	Free          int  // addresses
+	Public        bool // machines get public addresses
 }
 
 // Subnets looks the configured subnets up, in the order of their zones.
@@ -59,7 +60,7 @@ func (a *Account) Subnets(ctx context.Context) ([]Subnet, error) {
 	}
 	var found []Subnet
 	for _, s := range out.Subnets {
-		found = append(found, Subnet{aws.ToString(s.SubnetId), aws.ToString(s.AvailabilityZone), aws.ToString(s.VpcId), int(aws.ToInt32(s.AvailableIpAddressCount))})
+		found = append(found, Subnet{aws.ToString(s.SubnetId), aws.ToString(s.AvailabilityZone), aws.ToString(s.VpcId), int(aws.ToInt32(s.AvailableIpAddressCount)), aws.ToBool(s.MapPublicIpOnLaunch)})
 	}
 	slices.SortFunc(found, func(a, b Subnet) int { return bytes.Compare([]byte(a.Zone), []byte(b.Zone)) })
 	return found, nil

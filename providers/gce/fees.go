@@ -1,0 +1,34 @@
+package gce
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/planner/local"
+	"github.com/tierml/tierml/providers"
+)
+
+// disks are what a GiB costs a month in us-central1, by the disk's type (Compute Engine, "Disk and image pricing", 2023).
+var disks = map[string]market.USD{
+	"pd-standard": 4 * market.Dollar / 100, "pd-balanced": 10 * market.Dollar / 100, "pd-ssd": 17 * market.Dollar / 100,
+}
+
+// address is per hour of an external IPv4 address in use (VPC network pricing, October 2026; Spot VMs pay half, and are counted in full).
+const address = 5 * market.Dollar / 1000
+
+// feesOf are what is billed of each machine beside its hours. A disk of a type that is not listed counts as pd-balanced.
+func (b *Block) feesOf() market.Fees {
+	return config.MachineFees(b.Disk, cmp.Or(disks[b.DiskType], disks["pd-balanced"]), address, b.ExternalIP)
+}
+
+// billed says what the rule book adds.
+func billed(m *local.Market, job *config.Job) {
+	fees := of(job).feesOf()
+	said := fmt.Sprintf("a disk of %d GiB", fees.DiskGiB)
+	if fees.Address > 0 {
+		said += " and an external address"
+	}
+	m.Sources = append(m.Sources, fmt.Sprintf("Counted of each machine: %s, $%s an hour at the prices of us-central1. %s", said, fees.PerHour(), providers.NotCounted))
+}
