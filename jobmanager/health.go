@@ -30,9 +30,9 @@ type health struct {
 	again time.Time
 }
 
-// probe is what keeps this host from running jobs; empty = nothing. It writes where runs do.
-func (m *Manager) probe() string {
-	err := writeProbe(m.root)
+// probe returns what keeps this host from running jobs; empty = nothing. It writes where runs do.
+func probe(dir string) string {
+	err := writeProbe(dir)
 	if err == nil {
 		return ""
 	}
@@ -54,7 +54,7 @@ func writeProbe(dir string) (err error) {
 
 // examine looks at the host, and tells when it falls ill and when it is well again. It needs the lock.
 func (m *Manager) examine() (ill string) {
-	why := m.probe()
+	why := probe(m.root)
 	m.health.again = time.Now().Add(lookAgain)
 	if (why == "") == (m.health.ill == "") {
 		m.health.ill = why
@@ -102,8 +102,8 @@ func (m *Manager) blame(j *job, e ending) (host string) {
 }
 
 // outlasted reports whether a job's host has been at fault for longer than a job waits.
-func (m *Manager) outlasted(j *job) bool {
-	return j.HostSince != nil && m.cfg.Now().Sub(*j.HostSince) > hostPatience
+func (j *job) outlasted(now time.Time) bool {
+	return j.HostSince != nil && now.Sub(*j.HostSince) > hostPatience
 }
 
 // waitsForHost is why the queue waits; empty = it does not. It needs the lock.
@@ -118,7 +118,7 @@ func (m *Manager) waitsForHost() string {
 }
 
 // hostOf is what a run that ended says of its host, by its exit code and its last words; empty = nothing.
-func (m *Manager) hostOf(j *job, l *runProcess, code int) string {
+func (j *job) hostOf(l *runProcess, code int) string {
 	if code != HostExit {
 		return ""
 	}

@@ -222,7 +222,7 @@ func (m *Manager) rule(ctx context.Context, j *job, e ending) {
 	}
 	if f.outcome == "" || e.host != "" {
 		if f.host = m.blame(j, e); f.host != "" {
-			f.outlasted, e.refused = m.outlasted(j), ""
+			f.outlasted, e.refused = j.outlasted(m.cfg.Now()), ""
 		}
 	}
 	f.fruitless, f.refused = j.Fruitless, e.refused

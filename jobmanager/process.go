@@ -98,7 +98,7 @@ const AllowVariable = "TIERML_FOREIGN_ALLOW"
 // spawn starts a process in the job server's directory, with its environment beside that of the command. The memory of the
 // process, and of those that it starts, is limited.
 func (m *Manager) spawn(cmd *exec.Cmd) error {
-	cmd.Dir, cmd.Env = m.cfg.Home, append(m.environment(), cmd.Env...)
+	cmd.Dir, cmd.Env = m.cfg.Home, append(environment(m.cfg), cmd.Env...)
 	if err := cmd.Start(); err != nil || m.cfg.JobMemory == 0 {
 		return err
 	}
@@ -109,10 +109,10 @@ func (m *Manager) spawn(cmd *exec.Cmd) error {
 }
 
 // environment is this process's without what is for clients: a run must not submit itself.
-func (m *Manager) environment() []string {
+func environment(cfg Config) []string {
 	var out []string
-	if m.cfg.JobMemory > 0 {
-		out = append(out, fmt.Sprintf("GOMEMLIMIT=%d", m.cfg.JobMemory/10*9)) // collect garbage rather than end
+	if cfg.JobMemory > 0 {
+		out = append(out, fmt.Sprintf("GOMEMLIMIT=%d", cfg.JobMemory/10*9)) // collect garbage rather than end
 	}
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, "TIERML_SERVER") && !strings.HasPrefix(v, "TIERML_CONTROLLER") && !strings.HasPrefix(v, "TIERML_TOKEN") && !strings.HasPrefix(v, SecretsVariable) {
@@ -186,7 +186,7 @@ func (m *Manager) wait(ctx context.Context, j *job, l *runProcess) (e ending, er
 		select {
 		case err := <-l.ended:
 			if coded, ok := errors.AsType[*exec.ExitError](err); ok {
-				e.refused, e.host = m.refusal(j, l, coded.ExitCode()), m.hostOf(j, l, coded.ExitCode())
+				e.refused, e.host = j.refusal(m.cfg, l, coded.ExitCode()), j.hostOf(l, coded.ExitCode())
 			}
 		case <-ctx.Done():
 			return e, ctx.Err()
@@ -206,16 +206,16 @@ func (m *Manager) wait(ctx context.Context, j *job, l *runProcess) (e ending, er
 const usageExit = 2
 
 // refusal reports why a run was refused: the last lines that it printed. Empty: it was not.
-func (m *Manager) refusal(j *job, l *runProcess, code int) string {
+func (j *job) refusal(cfg Config, l *runProcess, code int) string {
 	if code != usageExit || rundir.Held(j.dir) { // held: there was another one, which continues
 		return ""
 	}
 	said := outputFrom(filepath.Join(j.dir, rundir.LogsDir, outputFile), l.from)
-	switch why := crash(said, m.cfg.JobMemory); {
+	switch why := crash(said, cfg.JobMemory); {
 	case why == "":
 		return "refused: " + lastLines(said)
 	case began(j.dir): // it is resumed, as after any other end
-		m.cfg.Log.Warn("a run crashed", "job", j.ID, "why", why)
+		cfg.Log.Warn("a run crashed", "job", j.ID, "why", why)
 		return ""
 	default:
 		return why

@@ -109,7 +109,7 @@ func (w adoption) stopOthers() {
 		}
 		for _, it := range w.items {
 			if !it.over && (w.cfg.Tasks == 0 || a.Key == Key(w.cfg.Tasks, it.number)) {
-				w.orphaned(it, x)
+				it.orphaned(w.Work, x)
 			}
 		}
 	}

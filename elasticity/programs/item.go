@@ -107,14 +107,14 @@ type orphan struct {
 }
 
 // orphaned notes that a machine may still run a program.
-func (w *Work) orphaned(it *unit, x *worker) {
+func (it *unit) orphaned(w *Work, x *worker) {
 	if w.cfg.Orphaned > 0 {
 		it.orphans = append(it.orphans, orphan{x, w.Awake.Now()})
 	}
 }
 
 // alone reports whether no copy of a program can still run.
-func (w *Work) alone(it *unit) bool {
+func (it *unit) alone(w *Work) bool {
 	it.orphans = slices.DeleteFunc(it.orphans, func(o orphan) bool {
 		return o.w != nil && o.w.Ended && !o.w.Unlisted || w.Awake.Over(o.since, w.cfg.Orphaned)
 	})
@@ -122,8 +122,8 @@ func (w *Work) alone(it *unit) bool {
 }
 
 // quiet notes that a machine's program has ended.
-func (w *Work) quiet(x *worker) {
-	for _, it := range w.items {
+func quiet(items []*unit, x *worker) {
+	for _, it := range items {
 		it.orphans = slices.DeleteFunc(it.orphans, func(o orphan) bool { return o.w == x })
 	}
 }

@@ -6,8 +6,6 @@
 //
 // Each start of a program is a numbered attempt. Reports of older attempts are ignored, so that of two machines that both run
 // rank 0 only one counts.
-//
-// Each file uses only those before it, with 19 exceptions: programs, past, item, work, team, trials, cancel, adopt, reports.
 package programs
 
 import (

@@ -62,7 +62,7 @@ func (w *Work) takeReport(id step.ID, report tiers.Report) {
 	case tiers.ProgramSaveFailed:
 		w.ofAttempt(x, r.Attempt, func(it *unit, rank *rank) { w.takeSaveFailed(it, rank, r) })
 	case tiers.ProgramExited:
-		w.quiet(x)
+		quiet(w.items, x)
 		w.ofAttempt(x, r.Attempt, func(it *unit, rank *rank) { w.takeExited(it, rank, r) })
 	}
 }

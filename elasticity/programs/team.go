@@ -36,7 +36,7 @@ func (w *Work) begin() {
 // wait for its feedback.
 func (w *Work) next() (next *unit) {
 	for _, it := range w.items {
-		if drawn := w.cfg.Sweep == nil || w.settings[it.number] != nil; drawn && it.waiting() && w.alone(it) && (next == nil || len(it.losses) < len(next.losses)) {
+		if drawn := w.cfg.Sweep == nil || w.settings[it.number] != nil; drawn && it.waiting() && it.alone(w) && (next == nil || len(it.losses) < len(next.losses)) {
 			next = it
 		}
 	}
@@ -48,7 +48,7 @@ func (x *worker) idle() bool { return x.called && x.broken.IsZero() && x.on == n
 
 // beginGang starts the program when a whole fleet is there.
 func (w *Work) beginGang() {
-	if !w.items[0].waiting() || !w.alone(w.items[0]) || w.fleet.Awaiting() {
+	if !w.items[0].waiting() || !w.items[0].alone(w) || w.fleet.Awaiting() {
 		return
 	}
 	var team []*worker
@@ -378,7 +378,7 @@ func (w *Work) stop(it *unit, outcome, why string) {
 		}
 		if !r.exited && it.winding.IsZero() && !r.w.Lost && !r.w.Ended {
 			w.send(r.w, tiers.StopProgram{Attempt: it.attempt, Grace: w.cfg.Grace})
-			w.orphaned(it, r.w)
+			it.orphaned(w, r.w)
 		}
 		w.end(it, r, outcome, why)
 	}

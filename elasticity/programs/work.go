@@ -204,7 +204,7 @@ func (w *Work) Lose(m *step.Machine) {
 func (w *Work) leave(it *unit, x *worker) {
 	r := it.rankOf(x)
 	if !r.exited {
-		w.orphaned(it, x)
+		it.orphaned(w, x)
 	}
 	if r.exited && !it.winding.IsZero() {
 		return // the others still come to their end

@@ -1,9 +1,6 @@
 // Package training decides how machines train: which serve and which work (layout), when to cut, halt and save, how to recover
 // from losses, and how to continue after a restart of the controller. The fleet announces machines; training requests none. It
 // knows nothing about what machines cost, where they come from and why they go: no pool, no price.
-//
-// Each file uses only those before it, with 16 exceptions: pace, progress, events, past, config, nodes, layout, load, saving, clocks,
-// cuts, flush, failures, profile, training, pause, join, settling, tune, halt, recovery, adopt, moves, contact, api.
 package training
 
 import (
