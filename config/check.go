@@ -169,19 +169,15 @@ func setDefault[T any](target *T, value T, written bool) {
 
 func (c *checker) resources() {
 	r := &c.job.Resources
-	const machines = "write count: 18 (machines) or vcpu: 72 (equal vCPUs, whichever the type)"
-	switch count, vcpu := c.written("resources.count"), c.written("resources.vcpu"); {
-	case count && vcpu:
+	if c.written("resources.count") && c.written("resources.vcpu") {
 		c.fault("resources.vcpu", "count and vcpu are both given", "keep one: they are two ways to say how much")
-	case !count && !vcpu && !c.meant["resources.vcpu"]:
-		c.fault("resources.count", "is missing, and so is vcpu: how many transient machines?", "below resources, "+machines)
 	}
 	c.atLeast("resources.count", r.Count.Least, 1)
 	c.atLeast("resources.vcpu", r.VCPU, 1)
 	c.gpus()
-	if len(r.AnyOf) == 0 && !c.written("resources.gpu") {
+	if len(r.AnyOf) == 0 && c.written("resources.any_of") {
 		c.fault("resources.any_of", "names no machine that will do",
-			"add `any_of: [{type: c3.xlarge}]`, or a need such as `any_of: [{cpus: 4+, memory: 7GB+}]`")
+			"add `any_of: [{type: c3.xlarge}]`, or a need such as `any_of: [{cpus: 4+, memory: 7GB+}]`, or remove the line")
 	}
 	for i, m := range r.AnyOf {
 		c.machine(fmt.Sprintf("resources.any_of[%d]", i), m)

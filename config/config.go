@@ -41,11 +41,13 @@ const (
 // The struct tags are the schema: `yaml` is the field's name; `job` adds "required" (there is no default),
 // "env" (${NAME} is replaced), "path" (a file that must exist) and "zero" (0 is a value, not "none").
 type Job struct {
-	// Name names the run directory runs/NAME-N and tags its machines. Required: letters, digits and dashes.
-	Name string `yaml:"name" job:"required,env"`
+	// Name names the run directory runs/NAME-N and tags its machines, in letters, digits and dashes. Default the file's name, or
+	// its folder's.
+	Name string `yaml:"name" job:"env"`
 	// Cloud is where machines come from. `local`: processes of this machine, on a replayed spot market. `ec2`, `gce`: Amazon's
-	// and Google's. `kubernetes`: [pods](kubernetes.md). `none`: no machines, for `tierml train`. Required.
-	Cloud string `yaml:"cloud" job:"required"`
+	// and Google's. `kubernetes`: [pods](kubernetes.md). `none`: no machines, for `tierml train`. Default `local`, or the one
+	// whose settings the file has.
+	Cloud string `yaml:"cloud"`
 	// Security is how the processes of a run communicate (docs/security.md). `tls`: mutual TLS with the run's own authority.
 	// `plain`: plaintext, on loopback only. Default `plain` on `local`, else `tls`.
 	Security string `yaml:"security"`
@@ -54,7 +56,7 @@ type Job struct {
 	// Env gives the values of `${NAME}`. A name without a value takes it from the environment of the command. Default none.
 	Env map[string]string `yaml:"env"`
 
-	// Resources are the machines that the provider may take back. Required, but with `cloud: none`.
+	// Resources are the machines that the provider may take back. Default one of the smallest.
 	Resources Resources `yaml:"resources"`
 	// Reliable are the machines that stay. Default one of the cheapest.
 	Reliable Reliable `yaml:"reliable"`
@@ -109,8 +111,15 @@ type Job struct {
 	// this host, or there are none.
 	Block Block
 
+	origin
+}
+
+// origin is where a job was read, and what the file leaves open.
+type origin struct {
 	file      string
 	positions map[string]position
+	assumed   []Assumption
+	anySize   bool // the file names no machine
 }
 
 // Restarts reports whether the policy does without a reliable tier: it kills and restarts (bidding.ByRestart).
@@ -268,11 +277,12 @@ type Alerts struct {
 // there are none.
 type Resources struct {
 	// Count of transient machines, or a range such as `1..4`: programs begin on the smaller number, training asks for the
-	// larger, and a scheduler grants a number between. Required, or `vcpu`.
+	// larger, and a scheduler grants a number between. Default 1, or as `vcpu` says.
 	Count Machines `yaml:"count"`
-	// VCPU is the number of transient vCPUs, of any type: better than a count where types differ in size. Required, or `count`.
+	// VCPU is the number of transient vCPUs, of any type: better than a count where types differ in size. Default as `count` says.
 	VCPU int `yaml:"vcpu"`
-	// AnyOf lists acceptable machines, by type or by need. Required, or `gpu`.
+	// AnyOf lists acceptable machines, by type or by need. One may be written without it: `resources: {cpus: 4+}`. Default the
+	// smallest type on sale with 2 vCPUs and 4 GB.
 	AnyOf []Machine `yaml:"any_of"`
 	// GPU is short for `any_of` with nothing but GPUs. Only with `run`. Default none.
 	GPU []GPU `yaml:"gpu"`
@@ -357,8 +367,9 @@ type Train struct {
 	Data string `yaml:"data" job:"required,env,path"`
 	// Holdout is the share of the examples that measures the test loss. Default 0.1.
 	Holdout float64 `yaml:"holdout" job:"zero"`
-	// Clocks are the rounds of work: in each, every split processes one batch. Required.
-	Clocks int `yaml:"clocks" job:"required"`
+	// Clocks are the rounds of work: in each, every split processes one batch. Default 300 for `mf`, 600 for `mlr` and `dnn`,
+	// else 200; training then stops when the test figure no longer improves.
+	Clocks int `yaml:"clocks"`
 	// Splits is the number of pieces of training data, which move between machines. Default 64, or the number of examples,
 	// users or documents if lower.
 	Splits int `yaml:"splits"`

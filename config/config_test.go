@@ -147,7 +147,7 @@ func TestLoadGood(t *testing.T) {
 // private are the fields that say where a job was read, not what it is.
 func private(p cmp.Path) bool {
 	field, ok := p.Last().(cmp.StructField)
-	return ok && (field.Name() == "file" || field.Name() == "positions")
+	return ok && field.Name() == "origin"
 }
 
 // mustRoundTrip checks that a job prints as a file that loads to the same job.
@@ -359,7 +359,7 @@ func FuzzLoad(f *testing.F) {
 		var job *Job
 		var err error
 		fuzzing.AtMost(t, len(text), 16<<10, func() { job, err = parse("testdata/fuzz.yaml", text, noEnvironment) })
-		_, _ = parseFor("testdata/fuzz.yaml", text, noEnvironment, "", &Foreign{Allow: []string{"https://ok.example/eu"}})
+		_, _ = parseFor("testdata/fuzz.yaml", text, noEnvironment, Overrides{}, &Foreign{Allow: []string{"https://ok.example/eu"}})
 		if err == nil {
 			mustRoundTrip(t, job)
 			return

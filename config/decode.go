@@ -203,6 +203,12 @@ func (d *decoder) scalar(path string, n *yaml.Node, target reflect.Value, f fiel
 		target.Set(reflect.ValueOf(freeValue(n)))
 		return
 	}
+	if f.has("hours") && !plainNumber().MatchString(text) {
+		if d, m := parseDuration(text); m == nil {
+			target.SetFloat(d.Hours())
+			return
+		}
+	}
 	value, m := parseScalar(text, target.Type())
 	if m != nil {
 		d.fault(path, n, m.problem, m.instead)
@@ -299,6 +305,16 @@ func readCloud(root *yaml.Node, job *Job) {
 	for i := 0; i+1 < len(root.Content); i += 2 {
 		if at := root.Content[i+1]; root.Content[i].Value == "cloud" && at.Kind == yaml.ScalarNode && job.Block == nil {
 			job.Cloud, job.Block = at.Value, blockFor(at.Value)
+		}
+	}
+	if fieldNode(root, "cloud") != nil {
+		return
+	}
+	job.Cloud = CloudLocal // but for a file with one provider's settings
+	for _, real := range RealClouds() {
+		if fieldNode(root, real) != nil {
+			job.Cloud, job.Block = real, blockFor(real)
+			return
 		}
 	}
 }

@@ -36,7 +36,7 @@ func LoadForeign(file string, f Foreign) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	return onlyJob(parseFor(file, text, func(string) (string, bool) { return "", false }, "", &f))
+	return onlyJob(parseFor(file, text, func(string) (string, bool) { return "", false }, Overrides{}, &f))
 }
 
 // file reports whether a file of this host may be read. Links within an allowed directory are its owner's doing.

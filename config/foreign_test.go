@@ -143,7 +143,7 @@ func FuzzForeign(f *testing.F) {
 		if to != "" {
 			text += "checkpoint: {to: " + strconv.Quote(to) + "}\n"
 		}
-		job, err := parseFor(filepath.Join(dir, "job.yaml"), []byte(text), nothing, "", foreign)
+		job, err := parseFor(filepath.Join(dir, "job.yaml"), []byte(text), nothing, Overrides{}, foreign)
 		if err != nil {
 			return
 		}

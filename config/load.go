@@ -15,6 +15,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/tierml/tierml/internal/location"
 	"github.com/tierml/tierml/internal/pattern"
 	"github.com/tierml/tierml/internal/plainfile"
 )
@@ -24,15 +25,15 @@ const maxSize = 1 << 20
 
 // Load reads a job file. Its error is Faults, unless it is a fault of this program. ${NAME} without a value
 // in env comes from the environment of this process.
-func Load(path string) (*Job, error) { return LoadWithPolicy(path, "") }
+func Load(path string) (*Job, error) { return LoadWith(path, Overrides{}) }
 
-// LoadWithPolicy is Load, with another policy than the file's; empty = the file's.
-func LoadWithPolicy(path, policy string) (*Job, error) {
+// LoadWith is Load, with what a command says in addition.
+func LoadWith(path string, o Overrides) (*Job, error) {
 	text, err := readFile(path)
 	if err != nil {
 		return nil, err
 	}
-	return onlyJob(parseFor(path, text, os.LookupEnv, policy, nil))
+	return onlyJob(parseFor(path, text, os.LookupEnv, o, nil))
 }
 
 // LoadAny reads a job file, or one that describes machines that jobs share: IsHosts tells which.
@@ -82,6 +83,27 @@ func readFile(path string) ([]byte, error) {
 	return text, nil
 }
 
+// IsJobFile reports whether a path is one of a job file, by its name or, where that says nothing, by its content. What cannot be read
+// counts as one: its reader reports that.
+func IsJobFile(path string) bool {
+	if info, err := os.Stat(path); err != nil || info.IsDir() {
+		return err != nil && !location.IsURL(path)
+	}
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".yaml", ".yml":
+		return true
+	}
+	text, err := readFile(path)
+	if err != nil {
+		return true
+	}
+	root, err := document(path, text)
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc([]string{"run", "train", "cloud", "resources", "hosts", "name"}, func(field string) bool { return fieldNode(root, field) != nil })
+}
+
 // reason is an error of the file system without the path, which is named already.
 func reason(err error) string {
 	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
@@ -92,15 +114,23 @@ func reason(err error) string {
 
 // parse reads the text of a job file; lookup is the environment.
 func parse(path string, text []byte, lookup func(string) (string, bool)) (*Job, error) {
-	return parseFor(path, text, lookup, "", nil)
+	return parseFor(path, text, lookup, Overrides{}, nil)
 }
 
-// parseFor is parse with another policy than the file's, unless it is empty, for a submitted job, unless foreign is nil.
-func parseFor(path string, text []byte, lookup func(string) (string, bool), policy string, foreign *Foreign) (*Job, error) {
+// parseFor is parse with what a command adds, for a submitted job, unless foreign is nil.
+func parseFor(path string, text []byte, lookup func(string) (string, bool), o Overrides, foreign *Foreign) (*Job, error) {
 	root, err := document(path, text)
 	if err != nil {
 		return nil, err
 	}
+	return parseTree(path, root, lookup, o, foreign)
+}
+
+func parseTree(path string, root *yaml.Node, lookup func(string) (string, bool), o Overrides, foreign *Foreign) (*Job, error) {
+	if err := o.apply(root); err != nil {
+		return nil, err
+	}
+	shortForms(root)
 	job := defaults()
 	job.file = path
 	d := &decoder{file: path, lookup: lookup, env: map[string]string{}, positions: map[string]position{}, meant: map[string]bool{}}
@@ -108,11 +138,12 @@ func parseFor(path string, text []byte, lookup func(string) (string, bool), poli
 	d.readEnv(root)
 	readCloud(root, job)
 	d.mapping("", root, job)
-	if policy != "" {
-		job.Policy = policy
+	if o.Policy != "" {
+		job.Policy = o.Policy
 	}
 	job.Env, job.positions = d.env, d.positions
 	c := &checker{job: job, dir: filepath.Dir(path), meant: d.meant, faults: d.faults, foreign: foreign}
+	assumer{c}.assume()
 	c.check()
 	c.foreigner()
 	if len(c.faults) > 0 {
@@ -133,11 +164,11 @@ func document(path string, text []byte) (*yaml.Node, error) {
 	var node, second yaml.Node
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	if err := decoder.Decode(&node); errors.Is(err, io.EOF) {
-		return nil, fault(1, 1, "is empty", "start with name:, cloud: and train:, as in examples/demo.yaml")
+		return nil, fault(1, 1, "is empty", "start with run: python3 train.py, or train: {data: ratings.csv}")
 	} else if err != nil {
 		return nil, syntaxFault(path, text, err)
 	} else if len(node.Content) == 0 {
-		return nil, fault(1, 1, "is empty", "start with name:, cloud: and train:, as in examples/demo.yaml")
+		return nil, fault(1, 1, "is empty", "start with run: python3 train.py, or train: {data: ratings.csv}")
 	}
 	if err := decoder.Decode(&second); err == nil {
 		return nil, fault(second.Line, max(1, second.Column), "a second document begins here", "keep one job in a file; remove the line ---")

@@ -12,19 +12,21 @@ import (
 // Local describes the fake cloud: which market it replays, how fast, and how its machines behave.
 type Local struct {
 	// Prices are the recorded spot prices: CSV (`timestamp,zone,instance_type,product,price`), the JSON of `aws ec2
-	// describe-spot-price-history`, or a price store of `tierml prices`. Required.
+	// describe-spot-price-history`, or a price store of `tierml prices`. Default
+	// with no `catalog` either, the sample that the program carries along.
 	Prices string `yaml:"prices" job:"env,path"`
 	// Catalog lists machine types with their on-demand prices: CSV
-	// (`region,instance_type,vcpu,memory_gib,linux_ondemand_usd_hour,network`). Missing vCPUs follow from EC2's sizes. Required.
+	// (`region,instance_type,vcpu,memory_gib,linux_ondemand_usd_hour,network`). Missing vCPUs follow from EC2's sizes. Required with
+	// `prices`.
 	Catalog string `yaml:"catalog" job:"env,path"`
 	// Advisor is a `spot-advisor-data.json` of Amazon's Spot Instance Advisor, for the policy `capacity`. Default none.
 	Advisor string `yaml:"advisor" job:"env,path"`
 	// Rules is the rule book that bills ([cost](cost.md)). Prices of disk, address and traffic may follow the name. Default
 	// `ec2-2017`; `gce-spot` with `provider: gce`.
 	Rules string `yaml:"rules"`
-	// Start is the market time at which the run begins. Required.
+	// Start is the market time at which the run begins. Required with `prices`.
 	Start time.Time `yaml:"start"`
-	// Speed is the market seconds per wall-clock second. Default 600: an hour in 6 seconds.
+	// Speed is the market seconds per wall-clock second. Default 600: an hour in 6 seconds; 1 for a program in the sample.
 	Speed float64 `yaml:"speed"`
 	// Notice is the warning before an eviction, in wall-clock time. Default 4s; 30s with `provider: gce`.
 	Notice time.Duration `yaml:"notice" job:"zero"`
@@ -80,6 +82,9 @@ func (c *checker) local() {
 		name    string
 		missing bool
 	}{{"prices", l.Prices == ""}, {"catalog", l.Catalog == ""}, {"start", l.Start.IsZero()}} {
+		if l.Sampled() && c.job.Provider != "gce" && !c.job.IsHosts() {
+			break
+		}
 		if path := "local." + f.name; f.missing && !c.written(path) {
 			c.fault(path, "is missing; cloud: local replays a recorded market", "below local:, add "+example(path))
 		}

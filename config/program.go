@@ -39,8 +39,8 @@ type UserProgram struct {
 	// Progress is how a program says how far it is; see below. Default none.
 	Progress Progress `yaml:"progress"`
 	// Hours is how long the program, or one task, takes undisturbed on the first machine of `resources.any_of`, in market time.
-	// Default what a former run of the same name took; required before there is one.
-	Hours float64 `yaml:"hours"`
+	// `90m` will do, too. Default what a former run of the same name took; 1 before there is one.
+	Hours float64 `yaml:"hours" job:"hours"`
 	// Tasks makes the program an array of this many, with TIERML_TASK from 0 on, one to a machine; `resources.count` run at a time.
 	// Default none: one program on all machines together.
 	Tasks int `yaml:"tasks"`
@@ -87,6 +87,7 @@ type Progress struct {
 const (
 	mostTasks   = 100_000
 	mostRetries = 1000
+	mostHours   = 100 * 365 * 24
 )
 
 // IsProgram reports whether the job runs a program of the user's own.
@@ -169,6 +170,9 @@ func (c *checker) userProgram() {
 	c.upTo("retries", j.Retries, mostRetries)
 	if c.written("hours") && !(j.Hours > 0) {
 		c.fault("hours", "must be above zero", "write how long the program takes, such as hours: 3")
+	}
+	if j.Hours > mostHours {
+		c.fault("hours", fmt.Sprintf("%v is more than a hundred years", j.Hours), "write how long the program takes, such as hours: 3")
 	}
 	for i, port := range j.Ports {
 		field := fmt.Sprintf("ports[%d]", i)

@@ -118,11 +118,11 @@ var durationUnits = []struct {
 	{"w", 7 * 24 * time.Hour}, {"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second},
 }
 
-// unitWords are units as people write them, with the spelling that is read here.
+// unitWords are units as people write them, with their short forms.
 var unitWords = map[string]string{
 	"sec": "s", "secs": "s", "second": "s", "seconds": "s", "min": "m", "mins": "m", "minute": "m", "minutes": "m",
 	"hr": "h", "hrs": "h", "hour": "h", "hours": "h", "day": "d", "days": "d", "week": "w", "weeks": "w",
-	"msec": "ms", "millisecond": "ms", "milliseconds": "ms", "S": "s", "H": "h", "D": "d", "W": "w", "M": "m",
+	"msec": "ms", "millisecond": "ms", "milliseconds": "ms", "s": "s", "m": "m", "h": "h", "d": "d", "w": "w", "ms": "ms",
 }
 
 var (
@@ -143,7 +143,7 @@ func parseDuration(s string) (time.Duration, *mistake) {
 	}
 	if m := numberWord().FindStringSubmatch(s); m != nil {
 		if unit, ok := unitWords[m[2]]; ok {
-			return 0, wrong("write "+m[1]+unit, "%q is not a duration", s)
+			s = m[1] + unit
 		}
 	}
 	if strings.HasPrefix(s, "-") {
@@ -236,8 +236,8 @@ var memoryForm = pattern.Of(`^([0-9]+(?:\.[0-9]+)?) ?([KMGTkmgt]i?[Bb]?)(\+?)$`)
 // parseMemory reads "8GB", "7.5GB+", "512MB". GB and MB are powers of 2, as in the providers' own lists.
 func parseMemory(s string) (Memory, *mistake) {
 	const forms = "write it as in 8GB, 7.5GB+ (at least) or 512MB"
-	if bare := strings.TrimSuffix(s, "+"); plainNumber().MatchString(bare) {
-		return Memory{}, wrong(fmt.Sprintf("write %sGB%s", bare, s[len(bare):]), "%q has no unit", s)
+	if bare := strings.TrimSuffix(s, "+"); plainNumber().MatchString(bare) && !strings.HasPrefix(bare, "0") && len(bare) < 5 {
+		s = bare + "GB" + s[len(bare):] // of memory as machines have it nothing else can be meant
 	}
 	m := memoryForm().FindStringSubmatch(s)
 	if m == nil {

@@ -33,6 +33,9 @@ func (p *Plan) Details() journal.PlanDetails {
 		d.Prediction = &journal.Prediction{USD: run.Cost.String(), Seconds: run.Time.Seconds(), Finished: run.Finished,
 			Basis: run.Basis, Skipped: run.Skipped}
 	}
+	for _, a := range p.Assumed {
+		d.Assumed = append(d.Assumed, a.Text)
+	}
 	d.Auto = p.Choice.details()
 	for _, o := range p.Sizing.shown() {
 		d.Reliable = append(d.Reliable, journal.PlanReliable{Type: o.Type.Name, Count: o.Count, USD: o.PerHour.String(),

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/elasticity/tempo"
 	"github.com/tierml/tierml/market"
 )
@@ -97,6 +98,8 @@ type Plan struct {
 	Sizing   Sizing  // of the reliable tier
 	Choice   *Choice // of the policy; nil = the job names it
 	Warnings []string
+	// Assumed are the values that the job leaves open, as its file would have them.
+	Assumed []config.Assumption
 	// Prediction is of the job's own run; nil = it was not made.
 	Prediction *Prediction
 }

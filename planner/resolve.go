@@ -38,6 +38,7 @@ func Resolve(job *config.Job, offers []Offer, catalog *market.Catalog) (Resolved
 	if len(offers) == 0 {
 		return Resolved{}, job.Fault("resources.any_of", "there are no prices of any machine in this market", "see what `tierml doctor` finds")
 	}
+	assumeType(job, r.offers)
 	r.zones()
 	r.pools()
 	if len(r.faults) == 0 && !job.Restarts() && job.Reliable.Count > 0 {

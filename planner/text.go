@@ -181,6 +181,7 @@ func (p *Plan) WriteText(w io.Writer, s Style) error {
 		s.paragraph(&b, 0, bold, line)
 	}
 	b.WriteString("\n")
+	p.writeAssumed(&b, s)
 	p.writeChoice(&b, s)
 	p.writePools(&b, s)
 	b.WriteString("\n")
@@ -195,6 +196,18 @@ func (p *Plan) WriteText(w io.Writer, s Style) error {
 	p.writeSources(&b, s)
 	_, err := io.WriteString(terminal.Raw(w), b.String())
 	return err
+}
+
+// writeAssumed lists the values that the job leaves open.
+func (p *Plan) writeAssumed(b *terminal.Text, s Style) {
+	label := "Assumed"
+	for _, a := range p.Assumed {
+		s.labelled(b, labels, label, a.Text)
+		label = ""
+	}
+	if label == "" {
+		b.WriteString("\n")
+	}
 }
 
 // writeSources says where the prices come from, where that is not plain from the job file.

@@ -51,7 +51,7 @@ ask for slots, released when no job has any. Ctrl-C releases all. See docs/hosts
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
-				o.jobFile = args[0]
+				o.job.file = args[0]
 			}
 			return notTheJobs(runHosts(cmd.Context(), o, cmd.InOrStdin(), cmd.OutOrStdout()))
 		},
@@ -126,7 +126,7 @@ func runHosts(ctx context.Context, o runOptions, in io.Reader, out io.Writer) er
 // loadHosts reads the file, and what a process before has left.
 func loadHosts(o runOptions) (*config.Job, resumePoint, *jobrun.Hosts, error) {
 	if o.resume == "" {
-		job, err := config.LoadHosts(o.jobFile)
+		job, err := config.LoadHosts(o.job.file)
 		return job, resumePoint{}, &jobrun.Hosts{}, err
 	}
 	job, err := config.LoadHosts(filepath.Join(o.resume, rundir.JobFile))

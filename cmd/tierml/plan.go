@@ -38,21 +38,21 @@ func newPlanCommand() *cobra.Command {
 	var format string
 	var o runOptions
 	cmd := &cobra.Command{
-		Use:   "plan JOB.yaml",
+		Use:   "plan JOB.yaml | SCRIPT | FOLDER | DATA | -- COMMAND",
 		Short: "Show what a job would buy, cost and take, without starting anything",
 		Long: `-o wide gives a reason for every pool, -o csv the pools alone. docs/job.md describes the job file. For a file of shared hosts
 (docs/hosts.md) it shows what may be bought at most, and what an hour of that costs.`,
 		Example: `  tierml plan examples/demo.yaml
   tierml plan examples/demo.yaml -o json
   tierml plan --hosts shared-1 examples/demo.yaml`,
-		Args: oneJobFile,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			job, err := config.LoadAny(args[0])
+		Args: func(cmd *cobra.Command, args []string) error { return o.job.take(cmd, args) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			job, err := o.job.loadAny()
 			if err == nil && job.IsHosts() {
 				if err := showHostsPlan(cmd.Context(), job, cmd.OutOrStdout(), format); err != nil {
 					return err
 				}
-				cli.Next(cmd, cli.Step{Command: "tierml hosts " + args[0], Why: "shows what may be bought, and asks before it begins"})
+				cli.Next(cmd, cli.Step{Command: "tierml hosts " + o.job.file, Why: "shows what may be bought, and asks before it begins"})
 				return nil
 			}
 			if err == nil {
@@ -82,12 +82,13 @@ func newPlanCommand() *cobra.Command {
 			if err := p.tryCloud(cmd.Context(), cmd.ErrOrStderr()); err != nil {
 				return err
 			}
-			cli.Next(cmd, cli.Step{Command: "tierml run " + args[0], Why: "shows this plan and asks before it buys"},
-				cli.Step{Command: "tierml dry-run " + args[0], Why: "what it would have cost from other starts, by every policy"})
+			cli.Next(cmd, cli.Step{Command: "tierml run " + o.job.String(), Why: "shows this plan and asks before it buys"},
+				cli.Step{Command: "tierml dry-run " + o.job.String(), Why: "what it would have cost from other starts, by every policy"})
 			return nil
 		},
 	}
 	outputFlag(cmd, &format)
+	o.job.flags(cmd)
 	cmd.Flags().StringVar(&o.hosts, "hosts", "", "of slots of the shared hosts of this `run` of tierml hosts, at their prices")
 	return cmd
 }
@@ -244,7 +245,7 @@ func prepareJobWith(ctx context.Context, job *config.Job, on prices, bytes func(
 	if p.plan, err = planner.Make(input, p.estimator(bar.Set)); err != nil {
 		return nil, err
 	}
-	p.plan.Memory, p.plan.Sizing, p.plan.Choice = made.Memory, made.Sizing, decision
+	p.plan.Memory, p.plan.Sizing, p.plan.Choice, p.plan.Assumed = made.Memory, made.Sizing, decision, job.Assumed()
 	return p, nil
 }
 

@@ -90,7 +90,7 @@ func prepareProgram(ctx context.Context, job *config.Job) (*preparedJob, error) 
 	if p.plan, err = planner.Make(input, p.estimator(bar.Set)); err != nil {
 		return nil, err
 	}
-	p.plan.Choice = decision
+	p.plan.Choice, p.plan.Assumed = decision, job.Assumed()
 	return p, nil
 }
 
@@ -110,6 +110,7 @@ type programFacts struct {
 	hours   float64 // of one program on a machine of a type, in market time
 	on      market.InstanceType
 	basis   string
+	assumed bool           // nothing was measured, and the job says nothing
 	work    float64        // of all, in floating-point operations
 	share   float64        // of a sweep's work that is done, as some trials are dropped
 	former  *cost.Programs // of the run that was measured; nil = there was none
@@ -132,8 +133,8 @@ func measureProgram(ctx context.Context, job *config.Job, choice planner.Resolve
 	case former != nil:
 		f.hours, f.basis = former.WorkEach/perHour, "as measured by "+run
 	default:
-		return f, job.Fault("run", "how long the program takes is not known, as no run of this name has finished",
-			"add `hours: 3`: about how many hours it takes on one "+f.on.Name+", undisturbed")
+		f.hours, f.basis, f.assumed = config.AssumedHours, "which is assumed", true
+		job.Assume("hours", fmt.Sprintf("hours: %d, until a run has measured it", config.AssumedHours))
 	}
 	f.work = f.hours * perHour * float64(max(job.Tasks, 1))
 	if job.Tasks == 0 {

@@ -192,7 +192,7 @@ func (r *remote) forJob(cmd *cobra.Command, o runOptions) (placed, error) {
 		}
 		return placed{client, client.Address(), nothing}, err
 	}
-	job, err := config.LoadWithPolicy(o.jobFile, o.policy)
+	job, err := o.job.load()
 	if err != nil || reach.IsHere(job.Installation(), reach.OnController()) {
 		return placed{}, nil // the command that runs the job file reports its faults
 	}

@@ -38,7 +38,7 @@ func submitJob(ctx context.Context, at placed, o runOptions, in io.Reader, out i
 	}
 	id := job.Run
 	if err := at.keep(id); err != nil { // the job runs all the same
-		fmt.Fprintf(out, "%v; name the job server with --server %s from now on\n", err, o.jobFile)
+		fmt.Fprintf(out, "%v; name the job server with --server %s from now on\n", err, o.job.file)
 	}
 	fmt.Fprintf(out, "%s is at the job server; closing this changes nothing.\n", id)
 	if n := len(job.Trials); n > 0 {
@@ -62,10 +62,10 @@ func (o runOptions) submitted(ctx context.Context, at placed, in io.Reader, out 
 	if o.resume != "" {
 		return client.Resume(ctx, filepath.Base(o.resume))
 	}
-	if err := config.CheckPolicy(cmp.Or(o.policy, config.Auto)); err != nil {
+	if err := config.CheckPolicy(cmp.Or(o.job.said.Policy, config.Auto)); err != nil {
 		return none, usageError{fmt.Errorf("--policy: %w", err)}
 	}
-	job, err := config.LoadWithPolicy(o.jobFile, o.policy)
+	job, err := o.job.load()
 	if err != nil {
 		return none, err
 	}

@@ -45,10 +45,10 @@ func keepReliable(job *config.Job, start journal.Entry) {
 
 func loadJob(o runOptions) (*config.Job, resumePoint, error) {
 	if o.resume == "" {
-		if err := config.CheckPolicy(cmp.Or(o.policy, config.Auto)); err != nil {
+		if err := config.CheckPolicy(cmp.Or(o.job.said.Policy, config.Auto)); err != nil {
 			return nil, resumePoint{}, usageError{fmt.Errorf("--policy: %w", err)}
 		}
-		job, err := config.LoadWithPolicy(o.jobFile, o.policy)
+		job, err := o.job.load()
 		return job, resumePoint{}, err
 	}
 	job, err := config.Load(filepath.Join(o.resume, rundir.JobFile))

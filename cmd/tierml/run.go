@@ -10,6 +10,8 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -36,25 +38,30 @@ import (
 func newRunCommand() *cobra.Command {
 	var o runOptions
 	cmd := &cobra.Command{
-		Use:   "run JOB.yaml",
-		Short: "Run a job, a training or a program, on machines that come and go, and report what it cost",
-		Long: `It prints the plan and asks before it buys. runs/NAME-N gets the journal, the model, the reports and the logs.
+		Use:   "run JOB.yaml | SCRIPT | FOLDER | DATA | -- COMMAND",
+		Short: "Run a job on machines that come and go, and report what it cost",
+		Long: `Without a job file it runs a command, a script, the program of a folder, or trains on a file of data, on one small machine of the
+cloud on this computer. The plan lists what it assumes.
+
+It prints the plan and asks before it buys. runs/NAME-N gets the journal, the model, the reports and the logs.
 
 Ctrl-C saves the work and terminates every machine; a second Ctrl-C terminates them at once. --resume continues a run that was
 stopped or killed: it takes over machines that still run, or starts from the newest checkpoint.
 
 A job with cloud: ec2 or gce is submitted to its cluster's job server and watched; Ctrl-C leaves it running.`,
-		Example: `  tierml run examples/demo.yaml
+		Example: `  tierml run -- python3 train.py --epochs 3
+  tierml run train.py --env EPOCHS=3
+  tierml run examples/demo.yaml
   tierml run -y examples/demo.yaml
   tierml run --policy checkpoint examples/demo.yaml
   tierml run --resume runs/demo-1
   tierml run --server http://localhost:7071 --detach examples/demo.yaml`,
-		Args: func(_ *cobra.Command, args []string) error {
+		Args: func(cmd *cobra.Command, args []string) error {
 			if o.skipDamaged && o.resume == "" {
 				return errors.New("--skip-damaged is for --resume")
 			}
 			if o.resume != "" {
-				if o.policy != "" {
+				if o.job.said.Policy != "" {
 					return errors.New("a run keeps its policy; leave --policy out")
 				}
 				if len(args) > 0 {
@@ -62,12 +69,9 @@ A job with cloud: ec2 or gce is submitted to its cluster's job server and watche
 				}
 				return nil
 			}
-			return oneJobFile(nil, args)
+			return o.job.take(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 {
-				o.jobFile = args[0]
-			}
 			at, err := o.at.forJob(cmd, o)
 			if err != nil {
 				return err
@@ -83,8 +87,10 @@ A job with cloud: ec2 or gce is submitted to its cluster's job server and watche
 		},
 	}
 	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "proceed without asking")
+	cmd.Flags().BoolVarP(&o.quiet, "quiet", "q", false, "do not show what programs print")
+	o.job.flags(cmd)
 	cmd.Flags().BoolVar(&o.plain, "plain", false, "plain lines instead of the live view")
-	cmd.Flags().StringVar(&o.policy, "policy", "", "override the job's `policy`")
+	cmd.Flags().StringVar(&o.job.said.Policy, "policy", "", "override the job's `policy`")
 	cmd.Flags().StringVar(&o.resume, "resume", "", "continue the run in this `directory`")
 	cmd.Flags().BoolVar(&o.skipDamaged, "skip-damaged", false, "with --resume: skip damaged lines of the journal, and continue from the newest checkpoint;\n"+
 		"a copy of the damaged journal is kept")
@@ -102,10 +108,10 @@ A job with cloud: ec2 or gce is submitted to its cluster's job server and watche
 type runOptions struct {
 	at         remote
 	detach     bool
+	quiet      bool   // without the output of programs
 	here       bool   // in this process, whatever the job's cloud
 	into       string // a directory made before; empty: a new one
-	jobFile    string
-	policy     string // in place of the job's; empty = the job's
+	job        jobSource
 	resume     string
 	endpoint   string // of a fake cloud in another process; empty = one in this process
 	hosts      string // run of shared hosts, in the place of a cloud; empty: machines of the run's own
@@ -192,7 +198,7 @@ func runJob(ctx context.Context, o runOptions, in io.Reader, out io.Writer) erro
 		return err
 	}
 	fmt.Fprintf(out, "\n%s\n", whatMachinesAre(job))
-	if err := confirmUntil(planning, in, out, o.yes); err != nil {
+	if err := confirmUntil(planning, in, out, o.yes || !job.Written("cloud") && job.Cloud == config.CloudLocal); err != nil {
 		return err
 	}
 	planned()
@@ -290,7 +296,8 @@ func drive(ctx context.Context, o runOptions, p *preparedJob, from resumePoint, 
 	if !cli.IsTerminal(out) {
 		out = &stoppingWriter{Writer: out, stop: func(why string) { wish(stop, why) }}
 	}
-	view := console.New(out, console.Options{Plain: o.plain, OnInterrupt: func() { wish(stop, "Ctrl-C") }})
+	shown := p.programs != nil && !o.quiet
+	view := console.New(out, console.Options{Plain: o.plain || shown, OnInterrupt: func() { wish(stop, "Ctrl-C") }})
 	defer view.Close()
 	released := passSignals(stop)
 	defer released()
@@ -339,10 +346,31 @@ func drive(ctx context.Context, o runOptions, p *preparedJob, from resumePoint, 
 		cfg.SaveTime, cfg.RestartTime = p.plan.Input.SaveTime, p.plan.Input.RestartTime
 		cfg.StateBytes = int64(p.sim.Checkpoints.Model)
 	}
+	quiet := func() {}
+	if shown {
+		quiet = showOutput(directory, view.Output())
+	}
 	outcome, err = jobrun.New(cfg).Drive(ctx, stop)
+	quiet()
 	_ = view.Close() // what could not be shown, as on a terminal that is gone, is in the journal
 	return outcome, errors.Join(err, lines.Close())
 }
+
+// showOutput shows what programs print from now on until its result is called, which shows the rest.
+func showOutput(directory string, out io.Writer) (end func()) {
+	logs := runs.OpenLogs(directory, programLogs)
+	_ = logs.Print(io.Discard) // of an earlier part of the run
+	var over atomic.Bool
+	var done sync.WaitGroup
+	done.Go(func() { _ = logs.Follow(context.Background(), func() bool { return !over.Load() }, out) })
+	return func() {
+		over.Store(true)
+		done.Wait()
+	}
+}
+
+// programLogs are how the names of programs' logs begin.
+var programLogs = []string{"rank-", "task-"}
 
 // openJournal starts a journal, or continues one and gives its past.
 func openJournal(path string, resume bool, observe func(journal.Entry)) (lines *journal.Writer, past []journal.Entry, err error) {

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -37,15 +38,17 @@ import (
 
 func newTrainCommand() *cobra.Command {
 	var o trainOptions
+	var from jobSource
 	cmd := &cobra.Command{
-		Use:   "train JOB.yaml",
+		Use:   "train JOB.yaml | DATA",
 		Short: "Train a job in this process alone: no cloud, no markets, all cores",
-		Long: `The model is saved in runs/NAME-N or in --model. It stops after train.clocks clocks, or earlier by train.stop or the flags below.
+		Long: `A file of data is enough: the application follows from its form. The model is saved in runs/NAME-N or in --model. It stops after train.clocks clocks, or earlier by train.stop or the flags below.
 Ctrl-C saves the model as it is.`,
-		Example: `  tierml train job.yaml
+		Example: `  tierml train ratings.csv
+  tierml train job.yaml
   tierml train job.yaml --model model.safetensors --until-loss 0.92 --max-time 10m`,
-		Args: oneJobFile,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		Args: func(cmd *cobra.Command, args []string) error { return from.take(cmd, args) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			if os.Getenv("GOGC") == "" {
 				debug.SetGCPercent(garbageWhileSmall)
 				heap.Tune()
@@ -53,9 +56,12 @@ Ctrl-C saves the model as it is.`,
 			if err := o.check(); err != nil {
 				return usageError{err}
 			}
-			job, err := config.Load(args[0])
+			job, err := from.load()
 			if err != nil {
 				return err
+			}
+			if job.IsProgram() {
+				return job.Fault("run", "is a program of your own, which `tierml train` does not run", "write tierml run "+from.String())
 			}
 			ctx, release := untilInterrupted(cmd.Context())
 			defer release()
@@ -142,6 +148,11 @@ func train(ctx context.Context, o trainOptions, job *config.Job, out, errOut io.
 	trainer, how, err := o.trainer(program, dataset.Splits, job.Seed, splits.Open)
 	if err != nil {
 		return err
+	}
+	for _, a := range job.Assumed() {
+		if strings.HasPrefix(a.Field, "train.") {
+			fmt.Fprintf(errOut, "Assumed  %s\n", a.Text)
+		}
 	}
 	_ = table.Folded(errOut, func(w io.Writer) error { // as of all that follows
 		_, err := fmt.Fprintf(w, "%s: %d examples to train on, %d held out, in %d splits; %d threads, %s\n",

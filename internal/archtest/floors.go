@@ -28,7 +28,9 @@ var floors = [][]string{
 
 // upward are the imports that the order of the floors does not allow and that are there all the same, with their reasons; no more
 // than three.
-var upward = map[[2]string]string{}
+var upward = map[[2]string]string{
+	{"planner/local", "examples/data"}: "the recording that jobs without prices use is a file of the examples, and only a package in its folder can embed it",
+}
 
 const mostUpward = 3
 

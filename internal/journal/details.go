@@ -97,6 +97,7 @@ type Thresholds struct {
 // PlanDetails is the Details of a `plan` line: what the run promised before it bought anything.
 type PlanDetails struct {
 	Policy  string     `json:"policy,omitempty"`
+	Assumed []string   `json:"assumed,omitempty"` // what the job leaves open
 	Pools   []PlanPool `json:"pools"`
 	Cost    Estimate   `json:"cost"`    // US dollars
 	Runtime Estimate   `json:"runtime"` // market seconds

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -185,11 +184,11 @@ func (d *Dialogue) training(w *Wanted) (err error) {
 		suggestion: AppOf(w.Data), check: among(d.Apps)}); err != nil {
 		return err
 	}
-	if w.Name, err = d.ask(w.Name, question{flag: "name", text: "Name of the job", suggestion: nameOf(w.Data), check: name}); err != nil {
+	if w.Name, err = d.ask(w.Name, question{flag: "name", text: "Name of the job", suggestion: config.NameOf(w.Data), check: name}); err != nil {
 		return err
 	}
 	clocks, err := d.ask(number(w.Clocks), question{flag: "clocks", text: "Rounds of work (clocks)",
-		suggestion: number(usualClocks(w.App)), check: whole})
+		suggestion: number(config.UsualClocks(w.App)), check: whole})
 	if err != nil {
 		return err
 	}
@@ -478,18 +477,6 @@ func firstOf(paths ...string) string {
 		}
 	}
 	return ""
-}
-
-var notInNames = pattern.Of(`[^A-Za-z0-9]+`)
-
-// nameOf makes a name of a data file's.
-func nameOf(data string) string {
-	base, _, _ := strings.Cut(filepath.Base(strings.TrimPrefix(data, "docword.")), ".")
-	base = strings.Trim(notInNames().ReplaceAllString(base, "-"), "-")
-	if name(base) != nil {
-		return "job"
-	}
-	return base
 }
 
 func number(n int) string {

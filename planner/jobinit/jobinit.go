@@ -75,7 +75,7 @@ func (w Wanted) Write(directory string, params []apps.Param) ([]byte, error) {
 		Installation string
 		Stop         stopping.Rules
 		Plays        string // whom the local cloud plays, for people; empty = the usual one
-	}{w, describe(params), settings, usualStop(w.App, w.Data), w.plays()})
+	}{w, describe(params), settings, config.UsualStop(w.App, w.Data), w.plays()})
 	if err != nil {
 		return nil, fmt.Errorf("writing the job file: %w", err)
 	}

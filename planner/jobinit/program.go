@@ -1,9 +1,11 @@
 package jobinit
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/internal/location"
 	"github.com/tierml/tierml/internal/pattern"
 )
 
@@ -32,17 +36,37 @@ var usualScripts = []string{"train.py", "main.py", "run.py", "finetune.py", "tra
 // isProgram reports whether a path is a script or a folder: no training data.
 func isProgram(path string) bool {
 	info, err := os.Stat(path)
-	return err == nil && (info.IsDir() || interpreter(path) != "")
+	return err == nil && (info.IsDir() || interpreter(path) != "" || executable(path))
 }
 
-func interpreter(script string) string {
-	switch filepath.Ext(script) {
-	case ".py":
-		return "python3"
-	case ".sh":
-		return "bash"
+// interpreters are the programs that run scripts, by the endings of their names.
+var interpreters = map[string]string{".py": "python3", ".sh": "bash", ".r": "Rscript", ".jl": "julia", ".js": "node", ".pl": "perl", ".rb": "ruby",
+	notebook: "papermill"}
+
+const notebook = ".ipynb"
+
+func interpreter(script string) string { return interpreters[strings.ToLower(filepath.Ext(script))] }
+
+// executable reports whether a file is a program by itself: its owner may run it, and its content is of that kind.
+func executable(path string) bool {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o100 == 0 {
+		return false
 	}
-	return ""
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	head := make([]byte, 4)
+	n, _ := io.ReadFull(f, head)
+	head = head[:n]
+	for _, mark := range []string{"#!", "\x7fELF", "\xcf\xfa\xed\xfe", "\xca\xfe\xba\xbe"} { // scripts; Linux; Macs
+		if bytes.HasPrefix(head, []byte(mark)) {
+			return true
+		}
+	}
+	return false
 }
 
 // Inspect looks at a script, or at the folder of one.
@@ -59,8 +83,15 @@ func Inspect(path string) (p Program, err error) {
 		}
 	}
 	command := interpreter(p.Script)
-	if command == "" {
-		return p, fmt.Errorf("%s is neither a .py nor a .sh: write a script that starts the program", p.Script)
+	switch {
+	case command == "" && executable(filepath.Join(p.Folder, p.Script)):
+		p.Run = shellWord("./" + p.Script)
+		return p, nil
+	case command == "":
+		return p, fmt.Errorf("%s is neither a script (.py, .sh, .R, .jl, .ipynb) nor an executable file: write a script that starts the program", p.Script)
+	case strings.EqualFold(filepath.Ext(p.Script), notebook):
+		p.notebook()
+		return p, nil
 	}
 	text, err := os.ReadFile(filepath.Join(p.Folder, p.Script))
 	if err != nil {
@@ -75,6 +106,17 @@ func Inspect(path string) (p Program, err error) {
 	p.Run = command + " " + shellWord(p.Script)
 	p.read(string(text))
 	return p, nil
+}
+
+// notebook executes a notebook with papermill, which prints what the cells print; the notebook with its results is the state.
+func (p *Program) notebook() {
+	p.Setup = "command -v papermill >/dev/null || { python3 -m venv .venv && .venv/bin/pip install --quiet papermill ipykernel; }"
+	if more := installs(p.Folder); more != "" {
+		p.Setup = more + " papermill ipykernel"
+	}
+	name := shellWord(p.Script)
+	p.State = "executed"
+	p.Run = `PATH="$PWD/.venv/bin:$PATH" papermill --log-output --no-progress-bar ` + name + ` "$TIERML_STATE"/` + name
 }
 
 // scriptOf is the script of a folder: one with a usual name, or the only one.
@@ -161,6 +203,33 @@ func shellWord(name string) string {
 
 var plainWord = pattern.Of(`^[A-Za-z0-9_./-]+$`)
 
+// CommandOf is the job that a script, a folder with one, or a file of training data is.
+func CommandOf(path string) (*config.Command, error) {
+	if !isProgram(path) {
+		return dataCommand(path)
+	}
+	p, err := Inspect(path)
+	if err != nil {
+		return nil, err
+	}
+	c := &config.Command{Path: filepath.Join(p.Folder, p.Script), Run: p.Run, Setup: p.Setup, State: p.State, Line: p.Line, Of: p.Of}
+	if slices.Contains(usualScripts, p.Script) || filepath.Clean(path) == filepath.Clean(p.Folder) {
+		full, err := filepath.Abs(p.Folder)
+		if err != nil {
+			return nil, err
+		}
+		c.Name = config.NameOf(full)
+	}
+	return c, nil
+}
+
+func dataCommand(path string) (*config.Command, error) {
+	if location.IsURL(path) {
+		return &config.Command{Name: config.NameOf(path), Data: path}, nil
+	}
+	return &config.Command{Path: path, Name: config.NameOf(path), Data: filepath.Base(path), App: AppOf(path)}, nil
+}
+
 // program asks for what the files do not show.
 func (d *Dialogue) program(w *Wanted) error {
 	p, err := Inspect(w.Script)
@@ -176,7 +245,7 @@ func (d *Dialogue) program(w *Wanted) error {
 	if stem := strings.TrimSuffix(p.Script, filepath.Ext(p.Script)); !slices.Contains(usualScripts, p.Script) {
 		base = stem
 	}
-	if w.Name, err = d.ask(w.Name, question{flag: "name", text: "Name of the job", suggestion: nameOf(base), check: name}); err != nil {
+	if w.Name, err = d.ask(w.Name, question{flag: "name", text: "Name of the job", suggestion: config.NameOf(base), check: name}); err != nil {
 		return err
 	}
 	given := ""

@@ -14,7 +14,6 @@ import (
 
 	"github.com/tierml/tierml/apps/input"
 	"github.com/tierml/tierml/internal/pattern"
-	"github.com/tierml/tierml/internal/stopping"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/planner"
 )
@@ -245,38 +244,4 @@ func appOfTargets(targets []string) string {
 		return "mlr"
 	}
 	return "ridge"
-}
-
-// usualClocks is how many clocks an application needs at most, as a rule; few need as many.
-func usualClocks(app string) int {
-	switch app {
-	case "mf":
-		return 300
-	case "lda":
-		return 200
-	case "mlr", "dnn":
-		return 600
-	}
-	return 200
-}
-
-// smallFile is the size, in bytes, below which a file has some hundred examples.
-const smallFile = 64 << 10
-
-// usualStop ends training when the figure gets no better: patience is some ten passes over the data of mf, six of mlr and dnn, whose
-// error rates on few examples move in steps: a small file's tenth may be without an error long before the model is at its best.
-func usualStop(app, data string) stopping.Rules {
-	switch app {
-	case "mf":
-		return stopping.Rules{MinImprovement: 0.0005, Patience: 40}
-	case "mlr", "dnn":
-		rules := stopping.Rules{MinImprovement: 0.002, Patience: 100}
-		if info, err := os.Stat(data); err == nil && info.Size() < smallFile {
-			rules.Patience = 300
-		}
-		return rules
-	case "lda":
-		return stopping.Rules{MinImprovement: 0.001, Patience: 30}
-	}
-	return stopping.Rules{MinImprovement: 0.0005, Patience: 50}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/examples/data"
 	"github.com/tierml/tierml/internal/decompress"
 	"github.com/tierml/tierml/internal/plainfile"
 	"github.com/tierml/tierml/market"
@@ -57,6 +58,9 @@ func LoadFiles(job *config.Job, prices []string) (*Market, error) {
 	m := &Market{}
 	var err error
 	var traces []*trace.Trace
+	if job.Local.Sampled() && job.Block == nil && slices.Equal(prices, []string{""}) {
+		return sample()
+	}
 	for _, file := range prices {
 		t, err := readPrices(file, trace.Options{Provider: job.Provider})
 		if err != nil {
@@ -85,6 +89,29 @@ func LoadFiles(job *config.Job, prices []string) (*Market, error) {
 		}
 	}
 	return m, nil
+}
+
+// sample is the recording that the program carries along.
+func sample() (*Market, error) {
+	recording, err := data.Files.Open(data.Prices)
+	if err != nil {
+		return nil, err
+	}
+	defer recording.Close()
+	prices, err := trace.Read(bufio.NewReader(recording), trace.Options{File: data.Prices})
+	if err != nil {
+		return nil, err
+	}
+	list, err := data.Files.Open(data.Catalog)
+	if err != nil {
+		return nil, err
+	}
+	defer list.Close()
+	catalog, err := market.ReadCatalog(list)
+	if err != nil {
+		return nil, err
+	}
+	return &Market{Trace: prices, Catalog: catalog.WithGPUs(shapes.GPUOf)}, nil
 }
 
 // outdated is how old a provider's last price may be. Compute Engine's lists are valid from a day on and change at most monthly; EC2

@@ -139,6 +139,24 @@ func (c *Console) print(line string) {
 	}
 }
 
+// Output shows lines of the run's programs as they are, between plain lines; a live view has no place for them.
+func (c *Console) Output() io.Writer { return outputWriter{c} }
+
+type outputWriter struct{ *Console }
+
+// Write takes whole lines.
+func (o outputWriter) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.live || o.closed {
+		return len(p), nil
+	}
+	if _, err := o.out.Write(p); err != nil && o.err == nil {
+		o.err = fmt.Errorf("showing the run: %w", err)
+	}
+	return len(p), nil
+}
+
 func plainLine(t time.Time, text string) string {
 	return t.UTC().Format("15:04:05") + "  " + terminal.Line(text)
 }
