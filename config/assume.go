@@ -110,7 +110,7 @@ func (c assumer) assume() {
 // assumeMarket takes the recording that the program carries along.
 func (c assumer) assumeMarket(run bool) {
 	j := c.job
-	text := "cloud: local, machines that are processes here"
+	text := "cloud: local"
 	if c.open("local.start") {
 		j.Local.Start = sampleStart
 	}
@@ -145,7 +145,7 @@ func (c assumer) assumeWorkdir() {
 				return
 			}
 			j.Workdir = folder
-			j.Assume("workdir", "workdir: "+folder+", as the program names "+found)
+			j.Assume("workdir", "workdir: "+folder+", where "+found+" is")
 			return
 		}
 	}
@@ -313,5 +313,15 @@ func (d Command) Load(o Overrides) (*Job, error) {
 		}
 		setField(fieldNode(root, "train"), "params", n)
 	}
-	return onlyJob(parseTree(cmp.Or(d.Path, "job"), root, os.LookupEnv, o, nil))
+	job, err := onlyJob(parseTree(cmp.Or(d.Path, "job"), root, os.LookupEnv, o, nil))
+	if err != nil {
+		return nil, err
+	}
+	if d.Name != "" && o.Name == "" {
+		job.assumed = slices.Insert(job.assumed, 0, Assumption{"name", "name: " + d.Name})
+	}
+	if d.App != "" {
+		job.Assume("train.app", "train.app: "+d.App+", by the form of the data")
+	}
+	return job, nil
 }

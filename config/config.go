@@ -326,7 +326,7 @@ type Machine struct {
 	// (any model); `1+` means at least one. Only with `run`. Default any.
 	GPU GPU `yaml:"gpu"`
 	// Rate is a machine's work per hour, in vCPU hours of a reference machine. Default its vCPUs, or GPUs where the job asks
-	// for them.
+	// for them; with `run` the same for all types.
 	Rate float64 `yaml:"rate"`
 	// MaxPrice is the highest price per hour of one machine. Default `resources.max_price`.
 	MaxPrice market.USD `yaml:"max_price"`

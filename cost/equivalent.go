@@ -2,6 +2,7 @@ package cost
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -13,6 +14,8 @@ import (
 // clock that the model holds, counted once (what was lost or repeated is not), at the fleet's declared
 // compute rate and with what the plan says that its clocks take beside computing, with no start-up and no
 // rounding up of hours. These make it less than what a real on-demand run would pay, so the saving is not flattered.
+//
+// Of programs nobody knows how fast another type would run them: it is the type on which they ran longest, billed by the run's rules.
 type Equivalent struct {
 	Pool         string     `json:"pool"`
 	Count        int        `json:"count"`
@@ -33,16 +36,52 @@ func (l *Ledger) equivalent() (Equivalent, bool) {
 			return Equivalent{}, false
 		}
 	}
-	e.PricePerHour, e.FLOPS = t.price, t.FLOPS
-	var clocks int
-	if clocks, e.Work = l.training.work(); l.start.Program != nil {
+	clocks, work := l.training.work()
+	if l.start.Program != nil {
 		clocks = 0
-		e.Work, _ = l.programWork(l.AsOf())
+		work, _ = l.programWork(l.AsOf())
+		if pool, measured, ran := l.measuredType(l.AsOf()); ran {
+			e.Pool, t = pool.String(), measured
+		}
 	}
+	e.PricePerHour, e.FLOPS, e.Work = t.price, t.FLOPS, work
 	wall := e.Work / (float64(e.Count) * t.FLOPS) // seconds
 	e.Hours = (wall*l.clock.Speed + float64(clocks)*e.Beside) / time.Hour.Seconds()
-	e.USD = market.USD(math.Round(e.Hours * float64(e.Count) * float64(t.price)))
+	billed := e.Hours
+	if l.start.Program != nil && e.Hours > 0 {
+		billed = l.billedHours(e.Hours)
+	}
+	e.USD = market.USD(math.Round(billed * float64(e.Count) * float64(t.price)))
 	return e, true
+}
+
+// measuredType is the type on which the programs did most of what counts, on demand.
+func (l *Ledger) measuredType(asOf time.Time) (pool market.Pool, t machineType, ran bool) {
+	hours := map[market.Pool]time.Duration{}
+	for _, a := range l.programs.attempts {
+		if m := l.machines[a.instance]; m != nil {
+			on := m.usage.Pool
+			on.Class = market.OnDemand
+			useful, _ := a.useful(asOf)
+			hours[on] += useful.length()
+		}
+	}
+	most := time.Duration(0)
+	for _, on := range slices.SortedFunc(maps.Keys(hours), market.Pool.Compare) {
+		if known, ok := l.types[on.Type]; ok && known.FLOPS > 0 && known.price > 0 && hours[on] > most {
+			most, pool, t = hours[on], on, known
+		}
+	}
+	return pool, t, most > 0
+}
+
+// billedHours is what a machine's hours on demand count for on a bill.
+func (l *Ledger) billedHours(hours float64) float64 {
+	terms := l.rules.Terms()
+	if step := terms.Increment.Hours(); step > 0 {
+		hours = math.Ceil(hours/step) * step
+	}
+	return max(hours, terms.Minimum.Hours())
 }
 
 func (l *Ledger) plannedFleet() (Equivalent, machineType, bool) {

@@ -132,9 +132,14 @@ func (t *text) totals(r *Report) {
 	}
 	tab.Add("total", money(r.Totals.Total), "exactly $"+r.Totals.Total.String())
 	if e := r.Equivalent; e != nil {
-		tab.Add("on-demand equivalent", money(e.USD),
-			fmt.Sprintf("the undisturbed work: %.2f h on %d x %s", e.Hours, e.Count, words.Type(e.Pool)))
-		tab.Add("saving", money(r.Totals.Saving), fmt.Sprintf("%.1f %%", r.Totals.SavingPercent))
+		what := fmt.Sprintf("the undisturbed work: %.2f h on %d x %s", e.Hours, e.Count, words.Type(e.Pool))
+		if r.Programs != nil {
+			what += ", as billed"
+		}
+		tab.Add("on-demand equivalent", money(e.USD), what)
+		if e.USD > 0 {
+			tab.Add("saving", money(r.Totals.Saving), fmt.Sprintf("%.1f %%", r.Totals.SavingPercent))
+		}
 	}
 	tab.Add("same machines on demand", money(r.Totals.SameMachines), "their own hours at the on-demand price")
 	t.table("Cost", tab)
@@ -160,6 +165,9 @@ func (t *text) pools(r *Report) {
 // savingText leaves machines out that were bought on demand: whole hours can make them dearer than their price.
 func savingText(p Pool) string {
 	if strings.HasSuffix(p.Pool, "/"+string(market.OnDemand)) {
+		return "-"
+	}
+	if p.PerHour > 2*dollars(p.OnDemand) { // of a machine that ran for a part of what is billed as a whole
 		return "-"
 	}
 	return fmt.Sprintf("%.0f %%", 100*p.Saving)

@@ -58,6 +58,7 @@ type resolver struct {
 	offers  []Offer
 	catalog *market.Catalog
 	choice  Resolved
+	alike   float64 // the rate of all machines of a program, that of the first; 0 = none was found yet
 	faults  config.Faults
 }
 
@@ -165,6 +166,10 @@ func (r *resolver) pool(o Offer, limit market.USD, rate float64) {
 	default:
 		full, _ := shapes.Complete(o.Type)
 		o.Type.Rate = full.Rate // of burstable types, what they do for as long as they run
+		if r.job.IsProgram() && !slices.ContainsFunc(r.job.Resources.AnyOf, func(m config.Machine) bool { return m.Rate > 0 }) {
+			r.alike = cmp.Or(r.alike, full.WorkRate()) // how many vCPUs a program uses nobody knows
+			o.Type.Rate = r.alike
+		}
 	}
 	onDemand := o.Pool
 	onDemand.Class = market.OnDemand

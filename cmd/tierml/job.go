@@ -40,7 +40,7 @@ func (s *jobSource) take(cmd *cobra.Command, args []string) (err error) {
 	case dash > 0:
 		return errors.New("name a job file, or a command after --; not both")
 	case len(args) == 0:
-		return errors.New("name a job file, such as examples/demo.yaml; or a command, as in: tierml run -- python3 train.py")
+		return errors.New("name a job file, such as examples/demo.yaml; or a command, as in: " + cmd.CommandPath() + " -- python3 train.py")
 	case len(args) > 1:
 		return fmt.Errorf("name one job file; there are %d arguments. A command is written after --", len(args))
 	}

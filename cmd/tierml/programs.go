@@ -210,7 +210,7 @@ const assumedRate = 100e6
 
 // content is what a simulation knows of the programs.
 func (f *programFacts) content(job *config.Job) sweep.Content {
-	return sweep.Content{Work: f.work, Programs: func(s *sim.Programs) { f.apply(s, job) }}
+	return sweep.Content{Work: f.work, On: f.on.Name, Programs: func(s *sim.Programs) { f.apply(s, job) }}
 }
 
 // apply sets how long preparations take in the simulation.

@@ -85,6 +85,7 @@ func (l *Logs) printFile(out io.Writer, name, path string) error {
 	}
 	defer f.Close()
 	text := bufio.NewReaderSize(io.NewSectionReader(f, l.read[name], math.MaxInt64-l.read[name]), longestLine)
+	source, _, _ := strings.Cut(name, ".") // of a program's log, without the number of the attempt
 	printed := bufio.NewWriterSize(out, longestLine) // keeps the first error of its writes for Flush
 	for {
 		line, err := text.ReadSlice('\n')
@@ -95,7 +96,7 @@ func (l *Logs) printFile(out io.Writer, name, path string) error {
 			return errors.Join(fmt.Errorf("reading the log %s: %w", path, err), printed.Flush())
 		}
 		l.read[name] += int64(len(line))
-		_, _ = printed.WriteString(strings.TrimSuffix(name, firstAttempt))
+		_, _ = printed.WriteString(source)
 		_, _ = printed.WriteString(" | ")
 		_, _ = printed.Write(bytes.TrimSuffix(line, []byte("\n")))
 		if printed.WriteByte('\n') != nil {
@@ -107,9 +108,6 @@ func (l *Logs) printFile(out io.Writer, name, path string) error {
 	}
 	return nil
 }
-
-// firstAttempt ends the name of a log of a program's first attempt, which most have alone.
-const firstAttempt = ".1"
 
 // longestLine bounds the part of a log in memory; longer lines are printed as several.
 const longestLine = 64 << 10

@@ -217,8 +217,11 @@ func (d *Dialogue) machines(w *Wanted) error {
 	if err != nil || len(d.missing) > 0 {
 		return err
 	}
+	if w.Program != nil {
+		smallestFirst(candidates)
+	}
 	if d.In != nil && len(w.Types) == 0 && len(candidates) > 0 {
-		showCandidates(d.Out, candidates)
+		showCandidates(d.Out, candidates, w.Program != nil)
 	}
 	types, _ := suggestTypes(candidates)
 	known := make([]string, len(candidates))
@@ -271,10 +274,18 @@ const (
 // market reads what can be bought.
 func (d *Dialogue) market(w *Wanted) (candidates []Candidate, err error) {
 	if w.Cloud == config.CloudLocal {
-		if w.Prices, err = d.ask(w.Prices, question{flag: "prices", text: "Recorded spot prices", check: file, help: replays, suggestion: firstOf(
-			"examples/data/aws-us-west-1a-c3-2014.csv.gz", "data/aws-us-west-1a-c3-2014.csv.gz")}); err != nil {
+		if w.Prices, err = d.ask(w.Prices, question{flag: "prices", text: "Recorded spot prices (none: the sample of 2014)", check: file, help: replays,
+			optional:   w.Provider != "gce" && w.Catalog == "",
+			suggestion: firstOf("examples/data/aws-us-west-1a-c3-2014.csv.gz", "data/aws-us-west-1a-c3-2014.csv.gz")}); err != nil {
 			return nil, err
 		}
+	}
+	if w.Cloud == config.CloudLocal && w.Prices == "" && w.Catalog == "" && len(d.missing) == 0 {
+		offers, err := recorded(w)
+		if err != nil {
+			return nil, err
+		}
+		return d.beginning(w, offers)
 	}
 	if w.Catalog != "" || !listed(w.Cloud) {
 		if w.Catalog, err = d.ask(w.Catalog, question{flag: "catalog", text: "Machine types with their on-demand prices", check: file, help: source, suggestion: firstOf(
@@ -385,8 +396,12 @@ func regionOf(settings string) string {
 // shown is how many candidates are listed.
 const shown = 12
 
-func showCandidates(out io.Writer, all []Candidate) {
-	fmt.Fprintf(out, "\nThe cheapest per vCPU, of %d types:\n", len(all))
+func showCandidates(out io.Writer, all []Candidate, smallest bool) {
+	by := "cheapest per vCPU"
+	if smallest {
+		by = "smallest"
+	}
+	fmt.Fprintf(out, "\nThe %s, of %d types:\n", by, len(all))
 	table := tabwriter.NewWriter(out, 2, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "  TYPE\tVCPU\tSPOT $/H\tON-DEMAND\tZONES")
 	for _, c := range all[:min(len(all), shown)] {

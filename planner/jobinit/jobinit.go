@@ -233,8 +233,12 @@ max_duration: 24h          # and ends in order after so long
 const marketText = `{{- if eq .Cloud "local"}}
 
 local:                     # the market that is replayed
+{{- if .Prices}}
   prices: {{path .Prices}}
   catalog: {{path .Catalog}}
+{{- else}}
+  # prices, catalog: a recording of your own; this one is the sample that the program carries along
+{{- end}}
   start: {{rfc3339 .Start}}
   speed: {{if .Program}}60                # market seconds in a second: a minute here is an hour, also of the program's hours
 {{- else}}600               # market seconds in a second: an hour in six seconds

@@ -227,7 +227,14 @@ func dataCommand(path string) (*config.Command, error) {
 	if location.IsURL(path) {
 		return &config.Command{Name: config.NameOf(path), Data: path}, nil
 	}
-	return &config.Command{Path: path, Name: config.NameOf(path), Data: filepath.Base(path), App: AppOf(path)}, nil
+	if err := readable(path); err != nil {
+		return nil, err
+	}
+	app := AppOf(path)
+	if app == "" {
+		return nil, fmt.Errorf("%s is no job file, script or training data of a known form; docs/applications.md has the forms, and `tierml init --data %[1]s` asks", path)
+	}
+	return &config.Command{Path: path, Name: config.NameOf(path), Data: filepath.Base(path), App: app}, nil
 }
 
 // program asks for what the files do not show.

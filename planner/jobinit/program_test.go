@@ -39,7 +39,7 @@ func TestProgramOfAScript(t *testing.T) {
 		"nothing to be told":  {files: map[string]string{"main.py": "print('hello')\n"}, want: Program{Script: "main.py", Run: "python3 main.py"}},
 		"several scripts":     {files: map[string]string{"a.py": "", "b.py": ""}, err: "several scripts: name one of a.py, b.py"},
 		"no script":           {files: map[string]string{"a.txt": ""}, err: "has no script"},
-		"neither of the two":  {files: map[string]string{"a.txt": ""}, path: "a.txt", err: "neither a .py nor a .sh"},
+		"neither of the two":  {files: map[string]string{"a.txt": ""}, path: "a.txt", err: "is neither a script"},
 		"nothing of the name": {path: "none.py", err: "there is no script or folder"},
 	} {
 		t.Run(name, func(t *testing.T) {

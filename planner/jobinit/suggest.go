@@ -73,6 +73,11 @@ func sortCandidates(all []Candidate) {
 	})
 }
 
+// smallestFirst puts the types that cost least first: how many vCPUs a program uses nobody knows.
+func smallestFirst(all []Candidate) {
+	slices.SortStableFunc(all, func(a, b Candidate) int { return cmp.Compare(a.Type.OnDemand, b.Type.OnDemand) })
+}
+
 // suggested is how many types are proposed: several, so that there is somewhere to go when one is taken away.
 const suggested = 3
 

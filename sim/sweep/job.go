@@ -19,6 +19,14 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
+// known returns the types of one name, or all where it is not among them.
+func known(all []planner.OnDemandType, name string) []planner.OnDemandType {
+	if i := slices.IndexFunc(all, func(o planner.OnDemandType) bool { return o.Type.Name == name }); i >= 0 {
+		return all[i : i+1]
+	}
+	return all
+}
+
 // ForJob returns the simulation of a job as `tierml run` would run it on the fake cloud: its own work, start, speed, notice, boot and
 // script, with all pools and reliable machines of the choice. Skipped says which steps of the script the simulator cannot do.
 func ForJob(job *config.Job, choice planner.Resolved, work Content) (cfg sim.Config, skipped []string, err error) {
@@ -58,7 +66,7 @@ func ForJob(job *config.Job, choice planner.Resolved, work Content) (cfg sim.Con
 			work.Programs(cfg.Programs)
 		}
 	}
-	if cfg.Equivalent, err = cheapestOnDemand(&cfg, choice.OnDemand); err != nil {
+	if cfg.Equivalent, err = cheapestOnDemand(&cfg, known(choice.OnDemand, work.On)); err != nil {
 		return sim.Config{}, nil, err
 	}
 	if err := (Evictions{}).Apply(&cfg); err != nil {

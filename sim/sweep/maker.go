@@ -21,6 +21,8 @@ type Content struct {
 	Schema *ps.Schema // nil = programs, or a model that is not known
 	Least  []uint64   // rows that each split reads, whatever the data are; index: TableID
 	Data   int64      // bytes of all splits
+	// On is the type that a program was measured on, or is assumed to run on; only that type's time on demand is known. Empty = all types'.
+	On string
 	// Programs sets how long the preparations of programs take; nil = it is not known.
 	Programs func(*sim.Programs)
 }
