@@ -38,7 +38,7 @@ func TestChangedInputIsNotRun(t *testing.T) {
 	plan.SetOut(io.Discard)
 	plan.SetErr(io.Discard)
 	for what, err := range map[string]error{
-		"run":  runJob(context.Background(), runOptions{jobFile: "job.yaml", yes: true}, strings.NewReader(""), io.Discard),
+		"run":  runJob(context.Background(), runOptions{job: jobSource{file: "job.yaml"}, yes: true}, strings.NewReader(""), io.Discard),
 		"plan": plan.Execute(),
 	} {
 		if err == nil || !strings.Contains(err.Error(), "ratings.csv is not what was uploaded") {

@@ -85,7 +85,7 @@ func (l *Logs) printFile(out io.Writer, name, path string) error {
 	}
 	defer f.Close()
 	text := bufio.NewReaderSize(io.NewSectionReader(f, l.read[name], math.MaxInt64-l.read[name]), longestLine)
-	source, _, _ := strings.Cut(name, ".") // of a program's log, without the number of the attempt
+	source, _, _ := strings.Cut(name, ".")           // of a program's log, without the number of the attempt
 	printed := bufio.NewWriterSize(out, longestLine) // keeps the first error of its writes for Flush
 	for {
 		line, err := text.ReadSlice('\n')
