@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"sort"
 	"strconv"
 )
 
@@ -40,7 +41,7 @@ const maxIndex = 1 << 30
 //
 //	label index:value index:value ...
 //
-// with indices from 1, ascending. What follows a # is a comment. Up to maxBad bad lines are left out.
+// with indices from 1, in any order. A query id (qid:7) is not used. What follows a # is a comment. Up to maxBad bad lines are left out.
 func ReadLIBSVM(name string, r io.Reader, maxBad int) (Sparse, error) {
 	return readLIBSVM(name, r, maxBad, inMemory)
 }
@@ -194,7 +195,7 @@ func (s *Sparse) addLine(text []byte) (reason string) {
 }
 
 func (s *Sparse) addEntries(rest []byte) (reason string) {
-	last := uint64(0)
+	first, last, ascending := len(s.Index), uint64(0), true
 	for len(rest) > 0 {
 		var word []byte
 		word, rest = nextWord(rest)
@@ -202,13 +203,15 @@ func (s *Sparse) addEntries(rest []byte) (reason string) {
 		if !found {
 			return fmt.Sprintf("%q is not of the form index:value", word)
 		}
+		if string(index) == "qid" {
+			continue
+		}
 		i, err := strconv.ParseUint(string(index), 10, 32)
 		switch {
 		case err != nil || i < 1 || i > maxIndex:
 			return fmt.Sprintf("index %q is not a whole number from 1 to %d", index, maxIndex)
-		case i <= last:
-			return fmt.Sprintf("index %d comes after %d: they must ascend", i, last)
 		}
+		ascending = ascending && i > last
 		last = i
 		v, err := strconv.ParseFloat(string(value), 32)
 		if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
@@ -217,7 +220,30 @@ func (s *Sparse) addEntries(rest []byte) (reason string) {
 		s.Index = append(s.Index, uint32(i-1))
 		s.Value = append(s.Value, float32(v))
 	}
+	if ascending {
+		return ""
+	}
+	vector := entries{s.Index[first:], s.Value[first:]}
+	sort.Sort(vector)
+	for i := 1; i < vector.Len(); i++ {
+		if vector.index[i] == vector.index[i-1] {
+			return fmt.Sprintf("index %d is there twice", vector.index[i]+1)
+		}
+	}
 	return ""
+}
+
+// entries are those of a vector, to be sorted by index.
+type entries struct {
+	index []uint32
+	value []float32
+}
+
+func (e entries) Len() int           { return len(e.index) }
+func (e entries) Less(i, j int) bool { return e.index[i] < e.index[j] }
+func (e entries) Swap(i, j int) {
+	e.index[i], e.index[j] = e.index[j], e.index[i]
+	e.value[i], e.value[j] = e.value[j], e.value[i]
 }
 
 // nextWord cuts off the first word of a text without space at its ends.

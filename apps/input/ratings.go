@@ -42,13 +42,14 @@ const maxLine = 4096
 
 // formats says what can be read, for messages.
 const formats = "want CSV with the header user,item,rating, or MovieLens u.data or ratings.dat (user, item, rating, time; " +
-	"tabs or :: between)"
+	"tabs, blanks, commas or :: between)"
 
 // ReadRatings reads ratings from a file in one of these formats, recognised by its first line:
 //
 //   - CSV with a header: user,item,rating and perhaps timestamp, which is not used. The names of the
 //     MovieLens files (userId, movieId) are known too.
 //   - MovieLens u.data (100K) and ratings.dat (1M, 10M): user, item, rating and time between tabs or ::, no header.
+//   - The same with blanks, commas or semicolons, with or without the time.
 //
 // Ids are whole numbers from 0, ratings are decimal numbers. Up to maxBad bad lines are left out.
 func ReadRatings(name string, r io.Reader, maxBad int) (Ratings, error) {
@@ -185,6 +186,19 @@ func (r *ratingsReader) recognise(first string) (header bool, err error) {
 	if strings.Count(first, "::") == 3 {
 		r.separator, r.columns = "::", 4
 		return false, nil
+	}
+	for _, separator := range []string{"\t", " ", ",", ";"} { // numbers alone, without a header
+		fields := strings.Split(first, separator)
+		if n := len(fields); n != 3 && (n != 4 || separator == ",") {
+			continue
+		}
+		_, user := parseID("user", fields[0])
+		_, item := parseID("item", fields[1])
+		_, value := parseRating(fields[2])
+		if user+item+value == "" {
+			r.separator, r.columns = separator, len(fields)
+			return false, nil
+		}
 	}
 	names := strings.Split(strings.ToLower(first), ",")
 	known := [][]string{

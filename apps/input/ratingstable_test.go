@@ -55,3 +55,14 @@ func TestRatingsBeyondMemory(t *testing.T) {
 		t.Errorf("%v; want %v", err, want0)
 	}
 }
+
+// TestReadRatingsWithoutHeader: numbers alone are ratings, whatever stands between them.
+func TestReadRatingsWithoutHeader(t *testing.T) {
+	for _, separator := range []string{" ", "\t", ",", ";"} {
+		text := strings.ReplaceAll("7 3 4.5\n7 1 2\n2 3 1\n", " ", separator)
+		got, err := ReadRatings("f", strings.NewReader(text), 0)
+		if err != nil || len(got.Rated) != 3 || len(got.Users) != 2 || got.Rated[2].Value != 4.5 {
+			t.Errorf("%q: %+v, %v", separator, got, err)
+		}
+	}
+}

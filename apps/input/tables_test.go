@@ -31,9 +31,21 @@ func TestReadLIBSVM(t *testing.T) {
 	if err := beyond.Close(); err != nil {
 		t.Error(err)
 	}
-	got, err := ReadLIBSVM("f", strings.NewReader("1 9:1 8:1\n"+text), 1)
+	got, err := ReadLIBSVM("f", strings.NewReader("1 9:1 9:1\n"+text), 1)
 	if want.BadLines = 1; err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v; want %+v: a bad line leaves nothing behind", got, err, want)
+	}
+}
+
+// TestReadLIBSVMInAnyOrder: indices in any order, and a query id, which is left out.
+func TestReadLIBSVMInAnyOrder(t *testing.T) {
+	want, err := ReadLIBSVM("f", strings.NewReader("1 2:3 5:1 9:4\n-1 1:2\n"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := ReadLIBSVM("f", strings.NewReader("1 qid:7 9:4 2:3 5:1\n-1 qid:8 1:2\n"), 0)
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}
 }
 
@@ -43,8 +55,8 @@ func TestReadLIBSVMErrors(t *testing.T) {
 		"1 1:1\nx 1:1\n":      `f:2: label "x" is not a finite number`,
 		"nan 1:1\n":           `f:1: label "nan" is not a finite number`,
 		"1 0:1\n":             `f:1: index "0" is not a whole number from 1`,
-		"1 qid:3 1:1\n":       `f:1: index "qid" is not`,
-		"1 2:1 2:1\n":         "f:1: index 2 comes after 2",
+		"1 qd:3 1:1\n":        `f:1: index "qd" is not`,
+		"1 2:1 1:3 2:1\n":     "f:1: index 2 is there twice",
 		"1 3\n":               `f:1: "3" is not of the form index:value`,
 		"1 3:\n":              `f:1: value "" of index 3`,
 		"1 3:inf\n":           `f:1: value "inf" of index 3`,

@@ -2,7 +2,9 @@ package jobinit
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
+	"encoding/csv"
 	"io"
 	"math"
 	"os"
@@ -172,8 +174,21 @@ func AppOf(path string) string {
 		return ""
 	}
 	defer plain.Close()
-	return appOfLines(plain)
+	head, err := io.ReadAll(io.LimitReader(plain, shownText))
+	if err != nil {
+		return ""
+	}
+	if len(head) == shownText { // the last line is not whole
+		head = head[:bytes.LastIndexByte(head, '\n')+1]
+	}
+	if ratings, err := input.ReadRatings(path, bytes.NewReader(head), 0); err == nil { // what the application itself takes
+		return cmp.Or(map[bool]string{true: "mf"}[ratings.Close() == nil], "")
+	}
+	return appOfLines(bytes.NewReader(head))
 }
+
+// shownText is how much of a file shows what it is.
+const shownText = 4 << 20
 
 var (
 	rating  = pattern.Of(`^(user,item,rating|\d+(\t|::)\d+(\t|::)-?[0-9.]+((\t|::)\d+)?)$`)
@@ -202,7 +217,7 @@ func appOfLines(r io.Reader) string {
 				}
 			}
 		}
-		fields := strings.Split(line, separator)
+		fields := fieldsOf(line, separator)
 		switch {
 		case n < 2 && strings.HasPrefix(line, "\x00\x00\x08"): // images
 			return "mlr"
@@ -217,6 +232,18 @@ func appOfLines(r io.Reader) string {
 		}
 	}
 	return appOfTargets(targets)
+}
+
+// fieldsOf takes a line of a table apart, as its reader does.
+func fieldsOf(line, separator string) []string {
+	if strings.Contains(line, `"`) {
+		quoted := csv.NewReader(strings.NewReader(line))
+		quoted.Comma = rune(separator[0])
+		if fields, err := quoted.Read(); err == nil {
+			return fields
+		}
+	}
+	return strings.Split(line, separator)
 }
 
 // targetOf is the column that a classifier would predict (labelled.Classification).
