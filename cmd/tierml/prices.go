@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -198,15 +199,18 @@ func (o importOptions) file(ctx context.Context, s *store.Store, file string, no
 		}
 		markets = list.Prices(now)
 	} else {
-		o.Options.File = filepath.Base(file)
+		o.Options.File, o.Options.Now = filepath.Base(file), now
 		t, err := trace.Read(content, o.Options)
 		if err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
 		fmt.Fprintf(out, "%s: %s\n", file, &t.Summary)
+		if t.Summary.NoProduct {
+			fmt.Fprintf(out, "%s names no product: its prices are taken for those of %s\n", file, cmp.Or(o.Product, trace.LinuxUNIX))
+		}
 		printNotes(out, &t.Summary)
 		if len(t.Markets) == 0 {
-			return fmt.Errorf("%s: none of its rows has a price that can be kept; name another file, or another --product", file)
+			return fmt.Errorf("%s: none of its rows has a price of %s that can be kept%s", file, cmp.Or(o.Product, trace.LinuxUNIX), otherProducts(t))
 		}
 		markets = t.Markets
 	}
@@ -220,6 +224,14 @@ func (o importOptions) file(ctx context.Context, s *store.Store, file string, no
 	}
 	printImport(out, done)
 	return nil
+}
+
+// otherProducts says which products a file has, where those that are wanted are not among them.
+func otherProducts(t *trace.Trace) string {
+	if len(t.Summary.Products) == 0 {
+		return "; name another file"
+	}
+	return "; it has " + strings.Join(t.Summary.Products, ", ") + ": name one with --product"
 }
 
 func (o importOptions) writeCatalog(list *gceprice.List, out io.Writer) error {

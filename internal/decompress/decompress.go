@@ -3,14 +3,17 @@
 package decompress
 
 import (
+	"archive/zip"
 	"bufio"
 	"bytes"
+	"compress/bzip2"
 	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strconv"
+	"strings"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -18,6 +21,8 @@ import (
 var (
 	gzipMagic = []byte{0x1f, 0x8b}
 	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
+	bzipMagic = []byte("BZh")
+	zipMagic  = []byte("PK\x03\x04")
 )
 
 // most is the memory that a stream may make the decoder take, whatever its header asks for.
@@ -42,7 +47,7 @@ const setting = "TIERML_MAX_UNPACKED"
 // ErrTooLarge ends a stream that exceeds the bounds.
 var ErrTooLarge = errors.New("unpacks to more than expected")
 
-// Reader returns the plain bytes of a stream that may be compressed by gzip or Zstandard, up to bounds. Closing it leaves the stream
+// Reader returns the plain bytes of a stream that may be compressed by gzip, Zstandard or bzip2, or the one file of a zip archive, up to bounds. Closing it leaves the stream
 // open.
 func Reader(r io.Reader) (io.ReadCloser, error) {
 	packed := &counter{from: r}
@@ -148,6 +153,12 @@ func unpack(r io.Reader) (io.ReadCloser, error) {
 		}
 		return once(z.IOReadCloser())
 	}
+	switch {
+	case bytes.HasPrefix(magic, bzipMagic):
+		return once(io.NopCloser(bzip2.NewReader(buffered)))
+	case bytes.HasPrefix(magic, zipMagic):
+		return onlyFile(buffered)
+	}
 	magic, _ = buffered.Peek(32) // a shorter file has what it has
 	for _, f := range foreign {
 		if bytes.HasPrefix(magic, []byte(f.magic)) {
@@ -157,15 +168,45 @@ func unpack(r io.Reader) (io.ReadCloser, error) {
 	return asIs{buffered}, nil
 }
 
+// mostZip is how large a zip archive may be: its directory is at its end, so that it is read as a whole.
+const mostZip = 1 << 30
+
+// onlyFile opens the one file of a zip archive.
+func onlyFile(r io.Reader) (io.ReadCloser, error) {
+	whole, err := io.ReadAll(io.LimitReader(r, mostZip+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(whole) > mostZip {
+		return nil, errors.New("it is a zip archive of more than 1 GiB: unpack it")
+	}
+	archive, err := zip.NewReader(bytes.NewReader(whole), int64(len(whole)))
+	if err != nil {
+		return nil, fmt.Errorf("zip: %w", err)
+	}
+	var files []*zip.File
+	for _, f := range archive.File {
+		if f.Mode().IsRegular() && !strings.HasPrefix(f.Name, "__MACOSX/") {
+			files = append(files, f)
+		}
+	}
+	if len(files) != 1 {
+		return nil, fmt.Errorf("it is a zip archive of %d files, as spreadsheets are too: unpack the one that is meant, or save the sheet as CSV", len(files))
+	}
+	plain, err := files[0].Open()
+	if err != nil {
+		return nil, fmt.Errorf("zip: %w", err)
+	}
+	return once(plain)
+}
+
 // foreign are the first bytes of unsupported files, and what to do instead.
 var foreign = []struct{ magic, what string }{
-	{"PK\x03\x04", "it is a zip archive, as spreadsheets are too: unpack it, or save the sheet as CSV"},
 	{"\xff\xfe", "it is text in UTF-16: save it as UTF-8"},
 	{"\xfe\xff", "it is text in UTF-16: save it as UTF-8"},
 	{"PAR1", "it is a Parquet file: write it as CSV"},
 	{"%PDF", "it is a PDF: write its table as CSV"},
 	{"\xfd7zX", "it is compressed by xz: unpack it, or use gzip or zstd"},
-	{"BZh", "it is compressed by bzip2: unpack it, or use gzip or zstd"},
 	{"\x93NUMPY", "it is a NumPy array: write it as CSV, with the names in the first line"},
 	{"\x89HDF", "it is an HDF5 file: write its table as CSV"},
 	{"<!DOCTYPE", "it is a web page: the download failed, or the address was that of a page about the file"},

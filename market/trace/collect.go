@@ -18,6 +18,9 @@ type Summary struct {
 	Rows          int       // rows in the file
 	Kept          int       // price points in the markets
 	OtherProducts int       // rows of other products, not read
+	Products      []string  // which those are
+	NoProduct     bool      // the file names no product: it is taken for the one that was asked for
+	Future        int       // rows from after Options.Now, left out
 	Duplicates    int       // rows that repeat an earlier row exactly, dropped
 	Rounded       int       // prices with more than nine decimals, rounded to that
 	Conflicts     []RowNote // rows that give another price for the same market and instant; the last one holds
@@ -59,7 +62,8 @@ func (s *Summary) String() string {
 		n    int
 		what string
 	}{
-		{s.OtherProducts, "of other products"},
+		{s.OtherProducts, "of other products (" + strings.Join(s.Products, ", ") + ")"},
+		{s.Future, "of a time to come, left out"},
 		{s.Duplicates, "duplicate"},
 		{s.Rounded, "rounded to nine decimals"},
 		{len(s.Conflicts), "contradicting an earlier row"},
@@ -107,11 +111,10 @@ func (c *collector) add(r row) error {
 
 func (c *collector) tryAdd(r row) error {
 	c.summary.Rows++
-	at, err := time.Parse(time.RFC3339, r.timestamp)
+	at, err := parseTime(r.timestamp)
 	if err != nil {
-		return fmt.Errorf("timestamp %q: want RFC 3339 such as 2014-02-16T05:33:25Z", r.timestamp)
+		return err
 	}
-	at = at.UTC()
 	if year := at.Year(); year < 1970 || year > 9999 {
 		return fmt.Errorf("timestamp %q: want a year from 1970 to 9999", r.timestamp)
 	}
@@ -122,8 +125,15 @@ func (c *collector) tryAdd(r row) error {
 	if r.product == "" {
 		return errors.New("product is empty")
 	}
-	if r.product != c.options.Product {
+	if product := strings.TrimSuffix(r.product, onVPC); product != strings.TrimSuffix(c.options.Product, onVPC) {
 		c.summary.OtherProducts++
+		if !slices.Contains(c.summary.Products, product) {
+			c.summary.Products = append(c.summary.Products, strings.Clone(product))
+		}
+		return nil
+	}
+	if !c.options.Now.IsZero() && at.After(c.options.Now.Add(24*time.Hour)) { // of clocks and time zones
+		c.summary.Future++
 		return nil
 	}
 	s, err := c.series(r.zone, r.kind)
@@ -142,9 +152,18 @@ func (c *collector) tryAdd(r row) error {
 	return nil
 }
 
-// parsePrice reads an amount, and rounds one with more decimals than billionths, which EC2 never gave: collectors that
+// onVPC ends the products of accounts that had networks of EC2's first kind. Their prices are those of the same product without it.
+const onVPC = " (Amazon VPC)"
+
+// parsePrice reads an amount, with a dollar sign or an exponent where it has some, and rounds one with more decimals than billionths, which EC2 never gave: collectors that
 // kept prices in binary fractions wrote 1.4249999999999998 for 1.425.
 func parsePrice(text string) (price market.USD, rounded bool, err error) {
+	text = strings.TrimPrefix(strings.TrimSpace(text), "$")
+	if strings.ContainsAny(text, "eE") {
+		if amount, err := strconv.ParseFloat(text, 64); err == nil && math.Abs(amount) < 1e6 {
+			text = strings.TrimRight(strings.TrimRight(strconv.FormatFloat(amount, 'f', 12, 64), "0"), ".")
+		}
+	}
 	point := strings.IndexByte(text, '.')
 	if point < 0 || len(text)-point-1 <= decimals {
 		price, err = market.ParseUSD(text)

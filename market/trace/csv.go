@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/tierml/tierml/market"
@@ -15,45 +14,14 @@ import (
 // header names the columns of the CSV form. Times are RFC 3339 UTC, prices dollars per instance hour.
 var header = []string{"timestamp", "zone", "instance_type", "product", "price"}
 
-func readCSV(r io.Reader, c *collector) error {
-	rows := csv.NewReader(r)
-	rows.ReuseRecord = true
-	rows.FieldsPerRecord = len(header)
-	names, err := rows.Read()
-	if errors.Is(err, io.EOF) {
-		return errors.New("empty file")
-	}
-	if err != nil {
-		return csvError(err)
-	}
-	names[0] = strings.TrimPrefix(names[0], "\ufeff")
-	if !slices.Equal(names, header) {
-		return &LineError{Line: 1, Err: fmt.Errorf("columns %q: want %q", strings.Join(names, ","), strings.Join(header, ","))}
-	}
-	for {
-		fields, err := rows.Read()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return csvError(err)
-		}
-		line, _ := rows.FieldPos(0)
-		err = c.add(row{line: line, timestamp: fields[0], zone: fields[1], kind: fields[2], product: fields[3], price: fields[4]})
-		if err != nil {
-			return err
-		}
-	}
-}
-
-// csvError brings the csv package's errors into our form; what is not about a line passes.
-func csvError(err error) error {
+// csvError brings the csv package's errors into our form; what is not about a line passes. Width is how many fields the first line has.
+func csvError(err error, width int) error {
 	var parse *csv.ParseError
 	if !errors.As(err, &parse) {
 		return err
 	}
 	if errors.Is(parse.Err, csv.ErrFieldCount) {
-		return &LineError{Line: parse.Line, Err: fmt.Errorf("want %d fields: %s", len(header), strings.Join(header, ","))}
+		return &LineError{Line: parse.Line, Err: fmt.Errorf("want %d fields, as in the first line", width)}
 	}
 	return &LineError{Line: parse.Line, Err: parse.Err}
 }

@@ -56,15 +56,22 @@ func readJSON(r io.Reader, c *collector) error {
 // page reads an object after its opening brace.
 func (j *jsonReader) page() error {
 	found := false
+	var alone record // the object itself, as in files with one on each line
 	for j.decoder.More() {
 		name, err := j.decoder.Token()
 		if err != nil {
 			return j.fault(err)
 		}
 		if name != historyField {
-			var skipped json.RawMessage // NextToken
-			if err := j.decoder.Decode(&skipped); err != nil {
+			var other json.RawMessage // NextToken, or a field of a record
+			if err := j.decoder.Decode(&other); err != nil {
 				return j.fault(err)
+			}
+			if field := alone.field(name); field != nil {
+				if err := json.Unmarshal(other, field); err != nil {
+					return j.fault(err)
+				}
+				found = true
 			}
 			continue
 		}
@@ -83,6 +90,31 @@ func (j *jsonReader) page() error {
 	}
 	if !found {
 		return j.fault(errors.New("object without SpotPriceHistory"))
+	}
+	if alone == (record{}) {
+		return nil
+	}
+	row, err := alone.row()
+	if err != nil {
+		return j.fault(err)
+	}
+	row.line = j.position()
+	return j.collector.add(row)
+}
+
+// field is the place of a record's field; nil = it has none of that name.
+func (r *record) field(name any) *string {
+	switch name {
+	case "Timestamp":
+		return &r.Timestamp
+	case "AvailabilityZone":
+		return &r.AvailabilityZone
+	case "InstanceType":
+		return &r.InstanceType
+	case "ProductDescription":
+		return &r.ProductDescription
+	case "SpotPrice":
+		return &r.SpotPrice
 	}
 	return nil
 }

@@ -1,5 +1,5 @@
-// Package trace reads and writes price-history files: the CSV form of this project and the JSON of `aws ec2
-// describe-spot-price-history`, plain or compressed with gzip or Zstandard.
+// Package trace reads and writes price-history files: tables of the columns that people's files have, and what `aws ec2
+// describe-spot-price-history` prints, plain or compressed.
 //
 // It works on readers and writers and knows nothing about where files are. A line that it cannot read is an error with its
 // number. Doubtful lines (duplicates, contradictions, absurd prices) and times that were not recorded are in a Summary, so that
@@ -27,6 +27,8 @@ type Options struct {
 	Product  string     // the only product to keep; "" = LinuxUNIX
 	MaxPrice market.USD // prices above are absurd and left out; 0 = 10,000 dollars per hour
 	File     string     // that is read, for people; "" = unnamed
+	// Now is when the file is read: rows from after it are left out. Zero = all count.
+	Now time.Time
 }
 
 const defaultMaxPrice = 10_000 * market.Dollar
@@ -122,7 +124,7 @@ func Read(r io.Reader, o Options) (*Trace, error) {
 	if isJSON(plain) {
 		err = readJSON(plain, c)
 	} else {
-		err = readCSV(plain, c)
+		err = readTable(plain, c)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("price history: %w", err)
