@@ -208,7 +208,9 @@ func (s *Sparse) addEntries(rest []byte) (reason string) {
 		}
 		i, err := strconv.ParseUint(string(index), 10, 32)
 		switch {
-		case err != nil || i < 1 || i > maxIndex:
+		case err == nil && i == 0:
+			return `index "0": indices count from 1 here; scikit-learn writes them so with dump_svmlight_file(..., zero_based=False)`
+		case err != nil || i > maxIndex:
 			return fmt.Sprintf("index %q is not a whole number from 1 to %d", index, maxIndex)
 		}
 		ascending = ascending && i > last

@@ -54,7 +54,7 @@ func TestReadLIBSVMErrors(t *testing.T) {
 		"":                    "f: no examples in it",
 		"1 1:1\nx 1:1\n":      `f:2: label "x" is not a finite number`,
 		"nan 1:1\n":           `f:1: label "nan" is not a finite number`,
-		"1 0:1\n":             `f:1: index "0" is not a whole number from 1`,
+		"1 0:1\n":             `f:1: index "0": indices count from 1 here; scikit-learn writes them so with`,
 		"1 qd:3 1:1\n":        `f:1: index "qd" is not`,
 		"1 2:1 1:3 2:1\n":     "f:1: index 2 is there twice",
 		"1 3\n":               `f:1: "3" is not of the form index:value`,

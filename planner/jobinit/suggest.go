@@ -181,8 +181,12 @@ func AppOf(path string) string {
 	if len(head) == shownText { // the last line is not whole
 		head = head[:bytes.LastIndexByte(head, '\n')+1]
 	}
-	if ratings, err := input.ReadRatings(path, bytes.NewReader(head), 0); err == nil { // what the application itself takes
-		return cmp.Or(map[bool]string{true: "mf"}[ratings.Close() == nil], "")
+	pairs, err := input.ReadPairs(path, bytes.NewReader(head), bytes.Count(head, []byte("\n"))/5) // as the application reads it; repeats are its matter
+	switch {
+	case err == nil && pairs.Rated:
+		return "mf"
+	case err == nil: // nothing to predict is in it
+		return ""
 	}
 	return appOfLines(bytes.NewReader(head))
 }
@@ -192,7 +196,7 @@ const shownText = 4 << 20
 
 var (
 	rating  = pattern.Of(`^(user,item,rating|\d+(\t|::)\d+(\t|::)-?[0-9.]+((\t|::)\d+)?)$`)
-	sparse  = pattern.Of(`^([+-]?[0-9.eE+-]+)( \d+:\S+)+$`)
+	sparse  = pattern.Of(`^([+-]?[0-9.eE+-]+)(\s+(qid|\d+):\S+)+$`)
 	numeral = pattern.Of(`^[+-]?[0-9.eE+-]+$`)
 )
 
