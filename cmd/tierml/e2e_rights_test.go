@@ -14,9 +14,7 @@ import (
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
-	"github.com/tierml/tierml/elasticity/hosts/desk"
 	"github.com/tierml/tierml/internal/journal"
-	"github.com/tierml/tierml/internal/rundir"
 )
 
 // bucket is an S3 bucket that records how controllers and machines use it, each at an address of their own.
@@ -95,7 +93,7 @@ func (b *bucket) uses(role string) (all []use) {
 }
 
 // Runs of each kind keep what they keep in a bucket. Whatever their controllers and machines did there, both Terraform modules allow; and each
-// statement about the bucket is needed by some run.
+// statement about the bucket is needed by some run. Shared hosts are not among them: no module makes any.
 func TestModulesAllowWhatRunsDo(t *testing.T) {
 	if raceDetector {
 		t.Skip("other tests race these runs")
@@ -122,7 +120,7 @@ func TestModulesAllowWhatRunsDo(t *testing.T) {
 	b.uses("controller") // those were Terraform's and a person's
 
 	all := map[string][]use{}
-	for _, kind := range []string{"training", "single", "gang", "array", "sweep", "hosts"} {
+	for _, kind := range []string{"training", "single", "gang", "array", "sweep"} {
 		t.Run(kind, func(t *testing.T) {
 			s := newSite(t)
 			s.runIn(kind, near, far)
@@ -175,14 +173,14 @@ exec ./tierml agent
 		return s.startCommand(cmd)
 	}
 	const to = "s3://bucket/checkpoints?region=us-east-1&anonymous=true"
-	speed, job, run := "60", "own.yaml", "own-1"
+	job, run := "own.yaml", "own-1"
 	counts := "envs: {UNTIL: 50, " + s.gate(40) + "}"
 	read := "curl -fsS " + far + "/bucket/data/a.csv >/dev/null"
 	machines := func(n int) string {
 		return fmt.Sprintf("resources: {count: %d, any_of: [{type: c3.large, max_price: 0.10}]}\ncheckpoint: {to: '%s'}", n, to)
 	}
 	switch kind {
-	case "training", "hosts":
+	case "training":
 		job, run = s.job(choices{Clocks: 30, Flops: 30_000, Limits: "checkpoint: {every_clocks: 3, to: '" + to + "'}"}), "small-1"
 	case "single":
 		s.programJob(machines(1), "run: "+read+" && bash count.sh", counts)
@@ -194,35 +192,16 @@ exec ./tierml agent
 		s.programJob(machines(2), "tasks: 3", "sweep: {envs: {RATE: log 1e-4..1}, samples: 3}",
 			"run: 'bash count.sh && echo 50 $RATE >$TIERML_PROGRESS_FILE'", counts)
 	}
-	var keeper *process
-	more := []string{}
-	if kind == "hosts" {
-		s.sharedMarket()
-		s.write("shared.yaml", sharedHosts)
-		s.write("small.yaml", fmt.Sprintf(sharingJob, "small", "  app: mf\n  clocks: 20\n  data: ratings.csv\n  params: {rank: 4, batches: 4}")+
-			"checkpoint: {every_clocks: 3, to: '"+to+"'}\n")
-		speed, job, more = "600", "small.yaml", []string{"--hosts", "shared-1"}
-	}
-	cloud, endpoint := s.cloudOf("--prices", "prices.csv", "--catalog", "catalog.csv", "--start", "2014-04-01T00:00:00Z", "--speed", speed, "--notice", "4s",
+	cloud, endpoint := s.cloudOf("--prices", "prices.csv", "--catalog", "catalog.csv", "--start", "2014-04-01T00:00:00Z", "--speed", "60", "--notice", "4s",
 		"--boot", "100ms", "--flops-per-vcpu", "50000", "--log-dir", "cloudlogs", "--instance-command", "bash guest")
-	if kind == "hosts" {
-		keeper = s.start("hosts", "-y", "--plain", "--endpoint", endpoint, "shared.yaml")
-		s.poll("the desk", func() bool { _, err := os.Stat(s.path(rundir.Root, "shared-1", desk.DoorFile)); return err == nil })
-	} else {
-		more = []string{"--endpoint", endpoint}
-	}
-	p := start(append(append([]string{"run", "-y", "--plain"}, more...), job)...)
-	if kind != "training" && kind != "hosts" {
+	p := start("run", "-y", "--plain", "--endpoint", endpoint, job)
+	if kind != "training" {
 		s.until(p, run, "saved state", func(e []journal.Entry) bool { return count(e, journal.ProgramSaved) > 0 && reached(12)(e) })
 		s.tell(endpoint, "evict oldest")
 		s.until(p, run, "an eviction", func(e []journal.Entry) bool { return count(e, journal.Evicted) > 0 })
 		s.gate(50)
 	}
 	p.wait(0)
-	if keeper != nil {
-		s.start("stop", "shared-1").wait(0)
-		keeper.wait(0)
-	}
 	cloud.signal(os.Interrupt)
 	cloud.wait(0)
 }
