@@ -59,7 +59,7 @@ func someArrivals(seed uint64) ([]Script, error) {
 
 // What prices bring `feedback`, on the same jobs and prices: percent that jobs end sooner, and that it costs more.
 func TestPricesMakeJobsEndSooner(t *testing.T) {
-	runs := seeds(t, 16) // with six, the intervals cross the bounds for half of all seeds
+	const runs = 16 // with six, the intervals cross the bounds for half of all seeds
 	buyer := c3(t, runs)
 	for _, c := range []struct {
 		name         string

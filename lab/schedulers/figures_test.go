@@ -1,4 +1,4 @@
-package jobs
+package schedulers
 
 import (
 	"cmp"
@@ -11,10 +11,10 @@ import (
 	"testing"
 
 	"github.com/tierml/tierml/sched"
+	"github.com/tierml/tierml/sim/jobs"
 )
 
-// The papers' figures over several seeds: `make -C lab jobs` prints them for ten, and lab/papers/schedulers.md has them. TIERML_SEEDS is how many.
-
+// seeds is how many the papers' figures are over: `make jobs` prints them for ten, and papers/schedulers.md has them. TIERML_SEEDS is another number.
 func seeds(t *testing.T, otherwise int) int {
 	t.Helper()
 	if n, err := strconv.Atoi(os.Getenv("TIERML_SEEDS")); err == nil && n > 0 {
@@ -33,25 +33,31 @@ var paperAhead = map[string]ahead{
 
 // figuresSweep has jobs come 95 s apart and 400 iterations take 41 minutes: figure 15 has the first one end in the 41st minute, and eleven past
 // their 100th iteration in the 28th.
-func figuresSweep(p Profile) Sweep { return p.Sweep(95, 41*60./400) }
+func figuresSweep(p profile) jobs.Sweep { return p.sweep(95, 41*60./400) }
 
 // fastest is the least time until all trials of a sweep can be compared: the last to come to its early feedback, alone on the cluster.
-func fastest(cfg *Config) (end float64) {
-	w := world{hosts: cfg.Hosts}
-	w.count()
-	b := bounder{total: w.total, known: map[sizes]needs{}}
+func fastest(cfg *jobs.Config) (end float64) {
+	var total sched.Resources
+	for _, h := range cfg.Hosts {
+		if total == nil {
+			total = make(sched.Resources, len(h.Capacity))
+		}
+		for k, v := range h.Capacity {
+			total[k] += v
+		}
+	}
 	for i := range cfg.Jobs {
 		j := &cfg.Jobs[i]
-		end = max(end, j.Arrives+j.Feedback*b.of(j).seconds)
+		end = max(end, j.Arrives+jobs.LeastTimes(total, []*jobs.Script{j}, func(j *jobs.Script) float64 { return j.Feedback }))
 	}
 	return end
 }
 
 // EPS, figures 14 to 18 and table 2.
 func TestFiguresOfEPS(t *testing.T) {
-	some, n := Profiles, seeds(t, 2)
+	some, n := profiles, seeds(t, 2)
 	if n == 2 {
-		some = Profiles[:2]
+		some = profiles[:2]
 	}
 	policies := []sched.Policy{sched.FIFO{}, sched.Priority{}, sched.KillWorst{}, sched.H{}, sched.EarlyFeedback{}}
 	var b strings.Builder
@@ -59,22 +65,22 @@ func TestFiguresOfEPS(t *testing.T) {
 	var rest strings.Builder
 	fmt.Fprintf(&rest, "%-9s %-9s %10s %14s %8s %8s %8s %8s %12s\n", "MODEL", "SCHEDULER", "MINUTES", "FEEDBACK MIN", "QUEUED", "RUNNING", "RESIZING", "STOPPED", "RESIZES/JOB H")
 	for _, p := range some {
-		all := map[string][]Summary{}
+		all := map[string][]jobs.Summary{}
 		var bound []float64
 		queued, running := map[string]float64{}, map[string]float64{}
 		resized, hours := map[string]float64{}, map[string]float64{} // of all jobs: their product with an adjustment's seconds is table 2
 		for seed := range uint64(n) {
 			for _, policy := range policies {
 				name := policy.Name()
-				cfg := Config{Policy: policy, Hosts: cluster(36, 4), Jobs: figuresSweep(p).Jobs(seed), Seed: seed, Costs: Costs{Start: 5, Resize: 46, Resume: 46, Release: 46}}
+				cfg := jobs.Config{Policy: policy, Hosts: cluster(36, 4), Jobs: figuresSweep(p).Jobs(seed), Seed: seed, Costs: jobs.Costs{Start: 5, Resize: 46, Resume: 46, Release: 46}}
 				if name == "kill" {
-					cfg.Costs = Costs{Start: 5, Resize: 370, Resume: 370, Release: 185}
+					cfg.Costs = jobs.Costs{Start: 5, Resize: 370, Resume: 370, Release: 185}
 				}
-				r, err := Run(cfg)
+				r, err := jobs.Run(cfg)
 				if err != nil {
 					t.Fatal(err)
 				}
-				all[name] = append(all[name], Sum(&cfg, &r))
+				all[name] = append(all[name], jobs.Sum(&cfg, &r))
 				if name == "fifo" {
 					bound = append(bound, 100*(r.End/fastest(&cfg)-1))
 				}
@@ -87,19 +93,19 @@ func TestFiguresOfEPS(t *testing.T) {
 				}
 			}
 		}
-		figure := func(name string, of func(*Summary) float64) Figure {
+		figure := func(name string, of func(*jobs.Summary) float64) jobs.Figure {
 			var x []float64
 			for i := range all[name] {
 				x = append(x, of(&all[name][i]))
 			}
-			return FigureOf(x)
+			return jobs.FigureOf(x)
 		}
-		paper, ahead := paperAhead[p.Name], func(of string) Figure {
+		paper, ahead := paperAhead[p.Name], func(of string) jobs.Figure {
 			var x []float64
 			for i := range all[of] {
 				x = append(x, 100*(all[of][i].Makespan/all["h"][i].Makespan-1))
 			}
-			return FigureOf(x)
+			return jobs.FigureOf(x)
 		}
 		fmt.Fprintf(&b, "%-9s", p.Name)
 		for _, c := range []struct {
@@ -113,20 +119,20 @@ func TestFiguresOfEPS(t *testing.T) {
 			}
 			fmt.Fprintf(&b, " %18s", text)
 		}
-		most := FigureOf(bound)
+		most := jobs.FigureOf(bound)
 		fmt.Fprintf(&b, " %18s\n", fmt.Sprintf("%.0f±%.0f", most.Mean, most.Half))
 		if f := ahead("fifo"); f.Mean > most.Mean {
 			t.Errorf("%s: h is ahead of fifo by %v, more than any scheduler can be: %v", p.Name, f, most)
 		}
 		for _, policy := range policies {
 			name := policy.Name()
-			time, back := figure(name, func(s *Summary) float64 { return s.Makespan / 60 }), figure(name, func(s *Summary) float64 { return s.Feedback / 60 })
+			time, back := figure(name, func(s *jobs.Summary) float64 { return s.Makespan / 60 }), figure(name, func(s *jobs.Summary) float64 { return s.Feedback / 60 })
 			fmt.Fprintf(&rest, "%-9s %-9s %10s %14s %8.1f %8.1f %7.1f%% %8.0f %12.1f\n", p.Name, name, fmt.Sprintf("%.0f±%.0f", time.Mean, time.Half), fmt.Sprintf("%.1f±%.1f", back.Mean, back.Half),
-				queued[name], running[name], 100*figure(name, func(s *Summary) float64 { return s.Still }).Mean, figure(name, func(s *Summary) float64 { return float64(s.Killed) }).Mean, resized[name]/hours[name])
+				queued[name], running[name], 100*figure(name, func(s *jobs.Summary) float64 { return s.Still }).Mean, figure(name, func(s *jobs.Summary) float64 { return float64(s.Killed) }).Mean, resized[name]/hours[name])
 		}
-		mean := func(name string, of func(*Summary) float64) float64 { return figure(name, of).Mean }
-		end, back := func(s *Summary) float64 { return s.Makespan }, func(s *Summary) float64 { return s.Feedback }
-		still := func(s *Summary) float64 { return s.Still }
+		mean := func(name string, of func(*jobs.Summary) float64) float64 { return figure(name, of).Mean }
+		end, back := func(s *jobs.Summary) float64 { return s.Makespan }, func(s *jobs.Summary) float64 { return s.Feedback }
+		still := func(s *jobs.Summary) float64 { return s.Still }
 		for _, name := range []string{"fifo", "priority", "kill"} { // the orderings of figures 14, 16, 17 and of table 2
 			if mean("h", end) > mean(name, end) || mean("h", back) > mean(name, back) || queued["h"] > queued[name] {
 				t.Errorf("%s: h is behind %s", p.Name, name)
@@ -139,16 +145,16 @@ func TestFiguresOfEPS(t *testing.T) {
 	t.Log("\n" + b.String() + "\n" + rest.String())
 }
 
-// The sweep of `make -C lab sweep` in simulation, on the slots that it has while no host is taken: 12 trials that come together, six slots, the best three
+// The sweep of `make sweep` in simulation, on the slots that it has while no host is taken: 12 trials that come together, six slots, the best three
 // of which go on after clock 10 of 40; a clock takes 3.4 slot seconds, as measured there. It prints how often numbers change.
 func TestResizesOfTheRealSweep(t *testing.T) {
 	for _, policy := range []sched.Policy{sched.EarlyFeedback{Most: 3}, sched.KillWorst{Most: 3}, sched.FIFO{}} {
-		cfg := Config{Policy: policy, Hosts: cluster(3, 2)}
+		cfg := jobs.Config{Policy: policy, Hosts: cluster(3, 2)}
 		for i := range 12 {
-			cfg.Jobs = append(cfg.Jobs, Script{ID: fmt.Sprintf("rates-%02d", i+1), Sweep: "rates", Arrives: float64(i) / 100, Demand: sched.Resources{1}, Workers: 2, MostWorkers: 6,
+			cfg.Jobs = append(cfg.Jobs, jobs.Script{ID: fmt.Sprintf("rates-%02d", i+1), Sweep: "rates", Arrives: float64(i) / 100, Demand: sched.Resources{1}, Workers: 2, MostWorkers: 6,
 				Clock: sched.Fit{3.2, .1}, Feedback: 10, Total: 40, Loss: float64(i * 5 % 12)})
 		}
-		r, err := Run(cfg)
+		r, err := jobs.Run(cfg)
 		if err != nil || r.GivenUp {
 			t.Fatal(err, r.GivenUp)
 		}
@@ -180,7 +186,7 @@ var dormTypes = []dormType{
 
 // dormJobs are the 50 applications in random order, 20 minutes apart in the mean. The paper does not give run times: here 6 to 14 hours at
 // Swarm's size, so that the first ones hold Swarm's servers for the first five hours.
-func dormJobs(seed uint64) []Script {
+func dormJobs(seed uint64) []jobs.Script {
 	r := rand.New(rand.NewPCG(seed, 50))
 	var order []dormType
 	for _, ty := range dormTypes {
@@ -190,11 +196,11 @@ func dormJobs(seed uint64) []Script {
 	}
 	r.Shuffle(len(order), func(a, b int) { order[a], order[b] = order[b], order[a] })
 	at := 0.
-	var all []Script
+	var all []jobs.Script
 	for i, ty := range order {
 		at += 20 * 60 * r.ExpFloat64()
 		hours := 6 + 8*r.Float64()
-		all = append(all, Script{ID: fmt.Sprintf("app%02d", i), Arrives: at, Demand: ty.demand, Weight: ty.weight, Workers: ty.static, MostWorkers: ty.most,
+		all = append(all, jobs.Script{ID: fmt.Sprintf("app%02d", i), Arrives: at, Demand: ty.demand, Weight: ty.weight, Workers: ty.static, MostWorkers: ty.most,
 			Clock: sched.Fit{hours * 3600 * float64(ty.static) / 1000}, Total: 1000})
 	}
 	return all
@@ -220,14 +226,14 @@ type dormRun struct {
 
 func runDorm(t *testing.T, p sched.Policy, seed uint64) (d dormRun) {
 	t.Helper()
-	cfg := Config{Policy: p, Hosts: dormHosts(), Jobs: dormJobs(seed)}
+	cfg := jobs.Config{Policy: p, Hosts: dormHosts(), Jobs: dormJobs(seed)}
 	const hour = 3600.
 	cfg.Saw = func(now float64, g sched.Grant) {
 		if now <= 24*hour && slices.Contains([]sched.Action{sched.Grow, sched.Shrink, sched.Move, sched.Pause}, g.Action) {
 			d.changed++
 		}
 	}
-	r, err := Run(cfg)
+	r, err := jobs.Run(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,9 +280,9 @@ func TestFiguresOfDorm(t *testing.T) {
 			}
 			speedup = append(speedup, faster)
 		}
-		f := func(x []float64) string { v := FigureOf(x); return fmt.Sprintf("%.2f±%.2f", v.Mean, v.Half) }
+		f := func(x []float64) string { v := jobs.FigureOf(x); return fmt.Sprintf("%.2f±%.2f", v.Mean, v.Half) }
 		fmt.Fprintf(&b, "%-28s %11s %11s %12s %11s %9s %11s %11s  Swarm's loss x %s\n", c.name, f(used), f(loose), f(unfair), f(worst), f(most), f(changed), f(speedup), f(fairer))
-		if u := FigureOf(used); c.used > 0 && (u.Mean < 1.5 || c.d.Theta1 < .2 && mean(fairer) < 1.5) {
+		if u := jobs.FigureOf(used); c.used > 0 && (u.Mean < 1.5 || c.d.Theta1 < .2 && mean(fairer) < 1.5) {
 			t.Errorf("%s: used x%v of Swarm's, Swarm's loss of fairness x%v", c.name, u.Mean, mean(fairer))
 		}
 		if least := cmp.Compare(slices.Min(speedup), 1); least < 0 {
