@@ -17,6 +17,7 @@ import (
 	"github.com/tierml/tierml/internal/spelling"
 	"github.com/tierml/tierml/internal/stopping"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/tiers"
 )
 
 // Where machines come from.
@@ -463,6 +464,7 @@ type Stages struct {
 
 // defaults are what a job is before its file is read. Those that depend on other fields are set by settle.
 func defaults() *Job {
+	stages := tiers.DefaultThresholds()
 	return &Job{
 		Policy:      Auto,
 		MaxDuration: 24 * time.Hour,
@@ -471,7 +473,7 @@ func defaults() *Job {
 		Train: Train{
 			Holdout: 0.1, Splits: 64, Partitions: 32, Consistency: BSP, Deterministic: true, EvaluateEvery: 10,
 		},
-		Stages:     Stages{TwoAbove: 1, ThreeAbove: 15, ServerBytes: 128 << 10},
+		Stages:     Stages{TwoAbove: stages.TwoAbove, ThreeAbove: stages.ThreeAbove, ServerBytes: tiers.ServerBytes},
 		Checkpoint: Checkpoint{Keep: 2},
 		Local: Local{
 			Rules: "ec2-2017", Speed: 600, Notice: 4 * time.Second, Boot: 500 * time.Millisecond,

@@ -124,10 +124,6 @@ func TestSpellRatesConverge(t *testing.T) {
 			t.Errorf("phase %d: %g an hour, want %g", k, r, rate)
 		}
 	}
-	rates := c.Rates()
-	if left := rates.Left(20 * time.Minute); math.Abs(left-2) > 0.1 {
-		t.Errorf("a spell is expected to last %g h more, want 2", left)
-	}
 }
 
 // TestLearnSpells: spells of two pools, and of both together, which has some as long as one of them has.

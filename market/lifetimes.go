@@ -48,15 +48,3 @@ func (l Lifetimes) Join(o Lifetimes) Lifetimes {
 		Machines: l.Machines + o.Machines, Evicted: l.Evicted + o.Evicted, Watched: l.Watched + o.Watched, Since: since, Newest: newest,
 	}
 }
-
-// MTTF is the maximum-likelihood mean of an exponential life with censored observations: the time watched over the
-// evictions. Without an eviction it is censored itself.
-func (l Lifetimes) MTTF() Estimate {
-	switch {
-	case l.Watched <= 0:
-		return Estimate{}
-	case l.Evicted == 0:
-		return Estimate{Known: true, Mean: l.Watched, Censored: true}
-	}
-	return Estimate{Known: true, Mean: l.Watched / time.Duration(l.Evicted), Episodes: l.Evicted}
-}

@@ -1,7 +1,6 @@
 package market
 
 import (
-	"math"
 	"time"
 )
 
@@ -95,20 +94,6 @@ func (c *SpellCounts) Rates() (rates SpellRates) {
 		rates[phase] = (c.ends[phase] + phasePrior) / (c.hours[phase] + phasePrior/prior)
 	}
 	return rates
-}
-
-// Left is the expected rest of a spell of an age, in hours, at these rates.
-func (r *SpellRates) Left(age time.Duration) float64 {
-	left, alive := 0.0, 1.0
-	for phase := SpellPhase(age); ; phase++ {
-		if phase+1 == SpellPhases {
-			return left + alive/r[phase]
-		}
-		in := (spellEdges[phase+1] - max(age, spellEdges[phase])).Hours()
-		ends := -math.Expm1(-r[phase] * in)
-		left += alive * ends / r[phase]
-		alive *= 1 - ends
-	}
 }
 
 // LearnSpells looks at what was known of some pools until a time: at spells in which at least one of them gave count

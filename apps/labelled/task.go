@@ -329,9 +329,6 @@ func (t *Task) encodeField(e *Examples, column int, value float32) error {
 	return nil
 }
 
-// Test is the number of held-out examples, and Size that of those to train on.
-func (t *Task) Test() int64 { return t.Dataset.Test }
-
 // Size is the number of examples to train on.
 func (t *Task) Size() int64 { return t.Dataset.Examples }
 

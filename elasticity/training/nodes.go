@@ -2,7 +2,6 @@ package training
 
 import (
 	"cmp"
-	"iter"
 	"slices"
 	"time"
 
@@ -132,17 +131,6 @@ func (c *commands) dropAll(which func(*sent) bool) {
 		}
 		return s.Do == nil || drop
 	})
-}
-
-// All returns the unanswered commands, the oldest first.
-func (c *commands) All() iter.Seq[sent] {
-	return func(yield func(sent) bool) {
-		for _, s := range c.list {
-			if s.Do != nil && !yield(s) {
-				return
-			}
-		}
-	}
 }
 
 // waiting reports whether a command of a kind is unanswered.

@@ -10,8 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
-	"time"
 
 	"github.com/tierml/tierml/internal/decompress"
 )
@@ -21,16 +19,6 @@ type Band struct {
 	Label string // "5-10%"
 	Low   float64
 	High  float64
-}
-
-// Month is the span that a band's percentages are of.
-const Month = 30 * 24 * time.Hour
-
-// MTTF is the mean time to an interruption at a constant rate at which the middle of the band's share of machines is
-// interrupted in a month.
-func (b Band) MTTF() time.Duration {
-	share := (b.Low + b.High) / 200
-	return time.Duration(float64(Month) / -math.Log1p(-share))
 }
 
 // Advice is what the advisor says of a type in a region.

@@ -5,7 +5,6 @@ import (
 	"compress/gzip"
 	"strings"
 	"testing"
-	"time"
 )
 
 const sample = `{"ranges": [
@@ -39,16 +38,6 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestMTTF: at 2.5 % a month a machine lives 30 days / -ln(0.975) = 1,185 days.
-func TestMTTF(t *testing.T) {
-	if days := (Band{Low: 0, High: 5}).MTTF().Hours() / 24; days < 1184 || days > 1186 {
-		t.Errorf("%.1f days", days)
-	}
-	if a, b := (Band{Low: 0, High: 5}).MTTF(), (Band{Low: 20, High: 35}).MTTF(); a <= b || b < 24*time.Hour {
-		t.Error(a, b)
-	}
-}
-
 func TestReadRefuses(t *testing.T) {
 	for text, says := range map[string]string{
 		"":             "EOF",
@@ -71,8 +60,8 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		for _, a := range table.advice {
-			if mttf := a.Band.MTTF(); mttf <= 0 {
-				t.Errorf("band %+v has an MTTF of %s", a.Band, mttf)
+			if b := a.Band; b.Low < 0 || b.High <= b.Low || b.High > 100 {
+				t.Errorf("band %+v", b)
 			}
 		}
 	})

@@ -99,9 +99,6 @@ func (c *Catalog) checkPool(pool market.Pool, class market.Class) error {
 // Name is the region's, "us-west-1".
 func (c *Catalog) Name() string { return c.config.Name }
 
-// Provider is EC2 or GCE.
-func (c *Catalog) Provider() string { return c.config.Provider }
-
 // Limits are the account's.
 func (c *Catalog) Limits() Limits { return c.config.Limits }
 

@@ -95,9 +95,6 @@ func (i *Instance) clone() Instance {
 	return c
 }
 
-// Lifecycle is EC2's word in the metadata.
-func (i Instance) Lifecycle() string { return string(i.Pool.Class) }
-
 // TransitionReason returns in EC2's form who ended the instance and when: "User initiated (2014-04-05 12:34:56
 // GMT)". It is empty while the instance is alive.
 func (i Instance) TransitionReason() string {
