@@ -55,6 +55,16 @@ func (c member) upload(name, content string) string {
 	return call.Uploaded + sumOf(content) + "/" + name
 }
 
+// submissionOf is the body that submits a job.
+func submissionOf(t *testing.T, job string) string {
+	t.Helper()
+	text, err := json.Marshal(call.Submission{Job: job})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
 // members are clients with the right to administer a group each, of one job server.
 func (s *site) members(groups ...string) (all []member) {
 	gate := access.NewGate(access.Random(), false, time.Now, slog.New(slog.DiscardHandler))
@@ -108,13 +118,7 @@ func TestGroupsAreABoundary(t *testing.T) {
 		return strings.ReplaceAll(strings.NewReplacer("name: job", "name: "+name, "HOME/prices.csv, params", data+", params").Replace(localJob), "HOME/prices.csv", data)
 	}
 	catalog := vision.upload("catalog.csv", "")
-	submission := func(job string) string {
-		text, err := json.Marshal(call.Submission{Job: job})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
-	}
+	submission := func(job string) string { return submissionOf(t, job) }
 	code, text := vision.ask(http.MethodPost, "/api/v1/jobs", submission(strings.ReplaceAll(file("canary", name), "HOME/catalog.csv", catalog)))
 	var job call.Job
 	if err := json.Unmarshal([]byte(text), &job); code != http.StatusCreated || err != nil {

@@ -70,10 +70,16 @@ func readGroup(name string, n *yaml.Node) (g Group, err error) {
 }
 
 func readQuota(n *yaml.Node, q *Quota) error {
-	return fieldsOf(n, "quota", func(field string, n *yaml.Node) error {
+	return fieldsOf(n, "quota", func(field string, n *yaml.Node) (err error) {
+		if field == "per_hour" {
+			if q.PerHour, err = market.ParseUSD(strings.TrimPrefix(n.Value, "$")); err != nil || q.PerHour <= 0 {
+				return at(n, "quota.per_hour: %q is not an amount of dollars; write 20", n.Value)
+			}
+			return nil
+		}
 		to, known := map[string]*int{"jobs": &q.Jobs, "machines": &q.Machines}[field]
 		if !known {
-			return unknownField(n, field, "jobs", "machines")
+			return unknownField(n, field, "jobs", "machines", "per_hour")
 		}
 		most, err := strconv.Atoi(n.Value)
 		if err != nil || most < 1 {

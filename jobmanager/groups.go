@@ -44,14 +44,6 @@ type groupAccount struct {
 	spent, perHour          market.USD
 }
 
-func (a account) spent() map[string]market.USD {
-	all := map[string]market.USD{}
-	for group, of := range a.groups {
-		all[group] = of.spent
-	}
-	return all
-}
-
 // groupsOf sums up what the journals of all runs say. Runs that were started by hand are of no group, as are jobs that name none.
 func groupsOf(m *Manager) account {
 	jobs := map[string]job{}

@@ -340,7 +340,7 @@ func (m *Manager) serveScale(w http.ResponseWriter, r *http.Request) error {
 	}
 	j, dir, err := toChange(m, r)
 	if err == nil {
-		err = addsBeyond(m, j.Group, s.Workers)
+		err = gate(m, j.Run, s)
 	}
 	if err != nil {
 		return err

@@ -141,7 +141,7 @@ func Open(cfg Config) (*Manager, error) {
 	m.board.Offers(dashboard.Acts{Stop: func(ctx context.Context, dir string) error {
 		return m.Stop(ctx, filepath.Base(dir), "the dashboard", false)
 	}, Scaling: func(dir string, workers int32) error {
-		return addsBeyond(m, groupOfJob(m, filepath.Base(dir)), workers)
+		return gate(m, filepath.Base(dir), call.Scale{Workers: workers})
 	}})
 	for _, r := range records {
 		m.jobs[r.ID] = &job{record: r, dir: filepath.Join(root, r.ID), wished: make(chan struct{})}
@@ -472,6 +472,9 @@ func (m *Manager) Resume(id string) error {
 		return errGoesOn
 	}
 	j.Stop, j.Now, j.By, j.Again, j.Fruitless, j.Ended = false, false, "", true, 0, nil
+	if j.Counted || j.Slots { // its slots are others' by now
+		j.Granted = 0
+	}
 	j.State, j.Why, j.notBefore = call.Queued, "resumes from its saved state", time.Time{}
 	_ = m.save(j) // else it is written later
 	m.nudge()

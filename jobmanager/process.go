@@ -34,6 +34,9 @@ func (m *Manager) start(ctx context.Context, j *job) {
 	j.Starts++
 	j.Fruitless++ // until it has got further
 	j.Again = false
+	if !began {
+		j.Own = j.Granted
+	}
 	err := m.save(j) // before the start: a restarted job server counts it
 	var file string
 	var l *runProcess

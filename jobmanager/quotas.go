@@ -8,12 +8,14 @@ import (
 
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/jobmanager/call"
+	"github.com/tierml/tierml/market"
 )
 
 // Quota is the most that the jobs of a group have at a time; 0 = no bound. What they have follows from their records alone.
 type Quota struct {
 	Jobs     int // with a run, paused ones included
-	Machines int // transient ones, as many as the jobs' files allow
+	Machines int // reliable and transient ones, as many as the jobs' files allow
+	PerHour  market.USD
 }
 
 // String is the quota in the words of the file; empty = there is none.
@@ -25,20 +27,26 @@ func (q Quota) String() string {
 	if q.Machines > 0 {
 		all = append(all, fmt.Sprintf("machines: %d", q.Machines))
 	}
+	if q.PerHour > 0 {
+		all = append(all, "per_hour: $"+q.PerHour.String())
+	}
 	return strings.Join(all, ", ")
 }
+
+// mostOf is the most machines that a job may have at a time, by its file.
+func mostOf(job *config.Job) int { return job.Resources.Count.Most + job.Reliable.Count }
 
 // uses reports whether a job counts in its group's quota: it has a run or a grant, or its run was killed and may have left machines.
 func (j *job) uses() bool {
 	return !j.Hosts && !j.State.Over() && (j.tended || !j.Again && (j.Starts > 0 || j.Granted > 0))
 }
 
-// machines is the most transient machines that a job may have, as its file says.
+// machines is the most machines that a job may have, as its file says.
 func (j *job) machines() int {
 	if j.most == nil {
 		most := 0
 		if file, err := config.Load(filepath.Join(j.dir, submittedFile)); err == nil { // else its run says what is wrong
-			most = file.Resources.Count.Most
+			most = mostOf(file)
 		}
 		j.most = &most
 	}
@@ -77,17 +85,35 @@ func fitsQuota(q Quota, group string, job *config.Job) error {
 	if job.Resources.VCPU > 0 {
 		return refuse(http.StatusUnprocessableEntity, "resources.vcpu: group %s has a quota of machines: write count, such as count: 1..4", group)
 	}
-	if most := job.Resources.Count.Most; most > q.Machines {
-		return refuse(http.StatusUnprocessableEntity, "resources.count: %d machines are more than the quota of group %s, %d: write %[3]d or less", most, group, q.Machines)
+	if most := mostOf(job); most > q.Machines {
+		return refuse(http.StatusUnprocessableEntity, "resources.count: %d machines, with the %d of reliable.count, are more than the quota of group %s, %d", most, job.Reliable.Count, group, q.Machines)
 	}
 	return nil
 }
 
-// addsBeyond refuses more workers than a job's file says where its group has a quota of machines.
-func addsBeyond(m *Manager, group string, workers int32) error {
-	if m.cfg.Quotas[group].Machines > 0 && workers > 0 {
-		return refuse(http.StatusForbidden, "group %s has a quota of machines, and a job counts with the most that its file allows: it can be given fewer workers, "+
-			"or its own number again (--restore), but not more", group)
+// gate refuses a change of a job's machines that its group's quota, or the scheduler that shares slots, has not granted. It is the one gate of all calls
+// that change a job that runs: a job counts with the most that its file allows, so no call may add to that; and of slots only the scheduler
+// knows which are free.
+//
+// Invariant: what the jobs of a group may want together is what they counted with when they were admitted (overQuota).
+func gate(m *Manager, run string, c call.Scale) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	j := m.jobs[run]
+	if j == nil {
+		return nil
+	}
+	adds := c.Workers > 0 || c.Servers > 0 || c.Reliable > 0
+	numbers := adds || c.Workers < 0 || c.Servers < 0 || c.Reliable < 0
+	switch q := m.cfg.Quotas[j.Group]; {
+	case m.scheduler != nil && m.scheduler.shares(j) && (numbers || c.Restore):
+		return refuse(http.StatusForbidden, "the scheduler grants %s its machines, and no call changes their number (`tierml why %[1]s`): pause it, or submit it with another "+
+			"resources.count", run)
+	case m.scheduler != nil && m.scheduler.shares(j) && c.Resume && m.scheduler.last.Of(run).Workers == 0:
+		return refuse(http.StatusConflict, "%s has no slots: others have them since it was paused; stop it and resume it as a job (`tierml run --resume %[1]s`), so that it waits for its turn", run)
+	case (q.Machines > 0 || q.PerHour > 0) && adds:
+		return refuse(http.StatusForbidden, "group %s has a quota (%s), and a job counts with the most that its file allows: it can be given fewer machines, "+
+			"or its own number again (--restore), but not more", j.Group, q)
 	}
 	return nil
 }

@@ -43,6 +43,7 @@ type record struct {
 	Slots      bool       `json:"slots,omitempty"`   // its machines are slots of shared hosts
 	Counted    bool       `json:"counted,omitempty"` // its own transient machines count, as Config.Slots
 	Granted    int        `json:"granted,omitempty"` // workers that its run begins with, by the scheduler; 0 = none yet
+	Own        int        `json:"own,omitempty"`     // Granted when its run began, which it counts from
 	Sweep      string     `json:"sweep,omitempty"`   // the first trial of the sweep that it came with; empty = it is no trial of one
 	Trials     int        `json:"trials,omitempty"`  // of that sweep
 	Awaits     bool       `json:"awaits,omitempty"`  // of a trial: the results from which its settings will be drawn

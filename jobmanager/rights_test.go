@@ -207,8 +207,8 @@ func TestSubmitToAGroup(t *testing.T) {
 	submission.Job = strings.Replace(submission.Job, "vcpu: 64", "count: 16", 1)
 	for more, want := range map[string]string{
 		"group: speech\n": `a job of group speech needs the right "submit" of that group; this token has submit of vision`,
-		"group: vision\n": "resources.count: 16 machines are more than the quota of group vision, 8",
-		"":                "resources.count: 16 machines are more than the quota of group vision, 8",
+		"group: vision\n": "resources.count: 17 machines, with the 1 of reliable.count, are more than the quota of group vision, 8",
+		"":                "resources.count: 17 machines, with the 1 of reliable.count, are more than the quota of group vision, 8",
 	} {
 		if _, err := client.Submit(t.Context(), call.Submission{Job: submission.Job + more}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", more, err)
@@ -242,7 +242,7 @@ func TestQuotas(t *testing.T) {
 		}
 		for id, want := range map[string]string{
 			vision[1]: "waits for the quota of group vision (jobs: 1)", vision[2]: "waits for the quota of group vision (jobs: 1)",
-			speech[2]: "waits for the quota of group speech (machines: 40): earlier jobs may have 32, and this one 16",
+			speech[2]: "waits for the quota of group speech (machines: 40): earlier jobs may have 34, and this one 17",
 		} {
 			job, err := client.Job(t.Context(), id)
 			why, whyErr := client.Why(t.Context(), id)
@@ -251,7 +251,7 @@ func TestQuotas(t *testing.T) {
 			}
 		}
 		err := client.Scale(t.Context(), speech[0], call.Scale{Workers: 1}, nil)
-		if err == nil || !strings.Contains(err.Error(), "has a quota of machines") {
+		if err == nil || !strings.Contains(err.Error(), "has a quota (machines: 40)") {
 			t.Errorf("more machines than the quota counts: %v", err)
 		}
 		if err := client.Scale(t.Context(), speech[0], call.Scale{Workers: -1}, func(call.Standing) {}); err != nil {
@@ -297,11 +297,11 @@ func TestReadGroups(t *testing.T) {
 		}
 	}
 	a, b := access.Random().SHA256(), access.Random().SHA256()
-	write("vision:\n  submit: [" + a + ", " + b + "]\n  watch: " + b + "\n  quota: {jobs: 4, machines: 32}\n  budget: $200\n\"*\": {administer: [" + a + "]}\n")
+	write("vision:\n  submit: [" + a + ", " + b + "]\n  watch: " + b + "\n  quota: {jobs: 4, machines: 32, per_hour: $20}\n  budget: $200\n\"*\": {administer: [" + a + "]}\n")
 	groups, err := ReadGroups(path)
 	vision := groups["vision"]
 	if err != nil || len(groups) != 2 || len(vision.Tokens[access.Submit]) != 2 || len(vision.Tokens[access.Watch]) != 1 || len(groups[access.All].Tokens[access.Administer]) != 1 ||
-		vision.Quota != (Quota{Jobs: 4, Machines: 32}) || vision.Budget != 200*market.Dollar {
+		vision.Quota != (Quota{Jobs: 4, Machines: 32, PerHour: 20 * market.Dollar}) || vision.Budget != 200*market.Dollar {
 		t.Errorf("%+v, %v", groups, err)
 	}
 	page, err := os.ReadFile("../docs/server.md")
@@ -318,7 +318,7 @@ func TestReadGroups(t *testing.T) {
 		"vision:\n  sumbit: [" + a + "]\n":        `:2: there is no "sumbit": write submit`,
 		"vision:\n  submit: [secret]\n":           `:2: submit: "secret": a token's SHA-256 has 64 hexadecimal digits`,
 		"vision: {quota: {jobs: 0}}\n":            `:1: quota.jobs: "0" is not a number from 1 on`,
-		"vision: {quota: {slots: 3}}\n":           `:1: there is no "slots": there are jobs, machines`,
+		"vision: {quota: {slots: 3}}\n":           `:1: there is no "slots": there are jobs, machines, per_hour`,
 		"vision: {budget: much}\n":                `:1: budget: "much" is not an amount of dollars`,
 		"vision: {}\nvision: {}\n":                "vision",
 		"\"*\": {quota: {jobs: 1}}\n":             "--max-running",

@@ -356,7 +356,7 @@ func (s *scheduler) carryOut(ctx context.Context, c grants.Call) {
 	m := s.m
 	m.mu.Lock()
 	j := m.jobs[c.Job]
-	fixed, granted := j.asked.Fixed, j.Granted
+	fixed, granted := j.asked.Fixed, cmp.Or(j.Own, j.Granted)
 	m.mu.Unlock()
 	var err error
 	switch {

@@ -41,15 +41,22 @@ func (m *Manager) totals() (spent, rate market.USD) {
 
 // guard keeps to the limits of all jobs, and of groups, until the context ends.
 func (m *Manager) guard(ctx context.Context) {
-	if m.cfg.Limits.Total == 0 && m.cfg.Limits.PerHour == 0 && len(m.cfg.Budgets) == 0 {
+	groups := slices.Sorted(maps.Keys(m.cfg.Budgets))
+	for group, q := range m.cfg.Quotas { // any order
+		if q.PerHour > 0 && !slices.Contains(groups, group) {
+			groups = append(groups, group)
+		}
+	}
+	if m.cfg.Limits.Total == 0 && m.cfg.Limits.PerHour == 0 && len(groups) == 0 {
 		return
 	}
 	for {
 		m.keepTo(ctx, m.cfg.Limits.Judge(m.totals()))
-		spent := groupsOf(m).spent()
-		for _, group := range slices.Sorted(maps.Keys(m.cfg.Budgets)) {
-			limit := budget.Cluster{Of: "group " + group, Total: m.cfg.Budgets[group], WarnAt: m.cfg.Limits.WarnAt, Over: m.cfg.Limits.Over}
-			keepWithin(ctx, m, limited{group: group}, limit.Judge(spent[group], 0))
+		all := groupsOf(m)
+		for _, group := range groups {
+			of := all.of(group)
+			limit := budget.Cluster{Of: "group " + group, Total: m.cfg.Budgets[group], PerHour: m.cfg.Quotas[group].PerHour, WarnAt: m.cfg.Limits.WarnAt, Over: m.cfg.Limits.Over}
+			keepWithin(ctx, m, limited{group: group}, limit.Judge(of.spent, of.perHour))
 		}
 		select {
 		case <-ctx.Done():

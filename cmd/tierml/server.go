@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -225,6 +226,10 @@ func serveJobs(ctx context.Context, o serverOptions, out, errOut io.Writer) erro
 		if groups, err = jobmanager.ReadGroups(o.groupFile); err != nil {
 			return usageError{err}
 		}
+	}
+	if len(groups) > 0 && slices.Contains(allow, config.AllowPrograms) {
+		return usageError{fmt.Errorf("--allow programs runs submitted commands as the job server's user, who can read the files of all groups and its token: with --groups, " +
+			"leave it out and have programs run on machines of a cloud, or start a job server for each group, as users of their own")}
 	}
 	quotas := map[string]jobmanager.Quota{}
 	for name, g := range groups {
