@@ -221,9 +221,7 @@ func (w *world) describe() string {
 	c := w.ctrl
 	fmt.Fprintf(&b, "shape %+v\ngeneration %d committed %d done %d stage %d cut %+v halt %+v recovery %+v settle %+v moves %v stop %q\n",
 		w.shape, c.training.Layout.Generation, c.training.Cuts.Committed, c.training.Clocks.Done, c.training.Layout.Stage, c.training.Cuts.Cut, c.training.Halt, c.training.Recovery, c.training.Settle, c.training.Layout.Moves, c.step.Stop)
-	for s := range c.training.Nodes.Commands.All() {
-		fmt.Fprintf(&b, "unanswered to %s: %T %+v\n", s.To.ID, s.Do, s.Do)
-	}
+	fmt.Fprintf(&b, "commands %+v\n", c.training.Nodes.Commands)
 	for _, n := range w.order {
 		if n.instance.State == provisioner.Running {
 			fmt.Fprintf(&b, "%s dead %v hole %v broken %v generation %d owns %v, worker %+v\n", n.id, n.dead, n.hole, n.broken, n.generation, n.owned(), n.worker)
