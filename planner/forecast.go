@@ -11,13 +11,18 @@ import (
 type Forecast struct {
 	Cost Range[market.USD]
 	Time Range[time.Duration] // market time
+	// CostRecord and TimeRecord are of the forecasts that could have been made at the past starts.
+	CostRecord, TimeRecord Record
 	// Evictions are of machines.
 	Evictions Range[int]
 	// Basis says in words what the figures rest on, or why they are unknown.
 	Basis string
 }
 
-// Range is a middle figure with the lower and upper ends of its middle nine tenths (P5, P50, P95).
+// Record is how many plans there were whose result is known, and how many ended inside their range.
+type Record struct{ Plans, Inside int }
+
+// Range is what is expected, the mean, with the lower and upper ends of what holds nine tenths of the results.
 type Range[T cmp.Ordered] struct {
 	Known             bool
 	Low, Middle, High T
@@ -27,9 +32,12 @@ type Range[T cmp.Ordered] struct {
 
 // Run is the result of one start.
 type Run struct {
+	Start    time.Time
+	Level    Level // at Start
 	Time     time.Duration
 	Cost     market.USD
-	Finished bool // before the known prices ended
+	Finished bool // before the known prices ended, or it was so far then that its figures follow from its pace (Paced)
+	Paced    bool
 	// Evictions is how many machines were taken.
 	Evictions int
 }

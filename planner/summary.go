@@ -6,37 +6,10 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/tierml/tierml/market"
 )
 
 // MinStarts is how many past starts a forecast needs.
 const MinStarts = 24
-
-// Summarize returns the middle and the range of runs that were started at even distances, from first to last.
-func Summarize(runs []Run, first, last time.Time, every time.Duration) Forecast {
-	if len(runs) < MinStarts {
-		return Forecast{Basis: tooFew(len(runs), MinStarts)}
-	}
-	unfinished := 0
-	for _, r := range runs {
-		if !r.Finished {
-			unfinished++
-		}
-	}
-	f := Forecast{
-		Cost: rangeOf(runs, func(r Run) market.USD { return r.Cost }),
-		Time: rangeOf(runs, func(r Run) time.Duration { return r.Time }),
-
-		Evictions: rangeOf(runs, func(r Run) int { return r.Evictions }),
-		Basis: fmt.Sprintf("%d past starts, one every %s from %s to %s, simulated with this policy",
-			len(runs), short(every), first.UTC().Format(timeForm), last.UTC().Format(timeForm)),
-	}
-	if unfinished > 0 {
-		f.Basis += fmt.Sprintf("; %d of them had not finished by now", unfinished)
-	}
-	return f
-}
 
 // rangeOf sorts runs that did not finish behind all others, since their figures are only lower bounds: what
 // falls on one of them is open. When even the middle does, nothing is known.

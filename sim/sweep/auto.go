@@ -160,42 +160,18 @@ func rounds(samples int) (out []int) {
 	return append(out, samples)
 }
 
-// Estimate is what the chosen policy came to from the starts of the latest 14 days: a planner.Estimator that simulates little
-// beside what the choice rests on. Where these are too few, it is the week before, start by start, that it simulates.
+// Estimate forecasts the chosen policy's run: a planner.Estimator.
 func (c *Chooser) Estimate(in planner.Input) (planner.Forecast, error) {
 	choice, err := c.At(context.Background(), in.Now)
 	if err != nil {
 		return planner.Forecast{}, err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	chosen := c.candidates[slices.IndexFunc(c.candidates, func(k *candidate) bool { return k.name == choice.Policy })]
-	all, last := c.samples(in.Now), c.last(in.Now)
-	samples := slices.DeleteFunc(slices.Clone(all), func(s planner.Sample) bool {
-		return last.Sub(s.Start) >= pastRecent || last.Sub(s.Start)%pastEvery != 0
-	})
-	if len(samples) < planner.MinStarts || chosen.refused != nil {
-		job := chosen.cfg
-		if bidding.NeedsDeadline(job.Policy) && job.Deadline.IsZero() {
-			job.Deadline = in.Now.Add(chosen.within)
-		}
-		return Past{Job: job, Progress: c.Progress, size: c.size}.Estimate(in)
+	job := chosen.cfg
+	if bidding.NeedsDeadline(job.Policy) && job.Deadline.IsZero() {
+		job.Deadline = in.Now.Add(chosen.within)
 	}
-	if err := c.simulate(context.Background(), []*candidate{chosen}, samples); err != nil {
-		return planner.Forecast{}, err
-	}
-	c.kept.keep(c, all)
-	runs, first := make([]planner.Run, len(samples)), last
-	for i, s := range samples {
-		t := chosen.known[s.Start]
-		runs[i] = planner.Run{Cost: market.USD(t.Cost * float64(market.Dollar)), Time: time.Duration(t.Hours * float64(time.Hour)), Finished: !t.GivenUp}
-		if s.Start.Before(first) {
-			first = s.Start
-		}
-	}
-	f := planner.Summarize(runs, first, last, pastEvery)
-	f.Evictions = planner.Range[int]{} // trials do not keep them
-	return told(f, &c.job, 0, c.size), nil
+	return Past{Job: job, Progress: c.Progress, size: c.size}.Estimate(in)
 }
 
 // last is the latest past start that a decision looks at.

@@ -16,34 +16,36 @@ import (
 	"github.com/tierml/tierml/sim"
 )
 
-// Past estimates what a plan would cost and how long it would take by what the same job would have met in the week before:
-// it is simulated as it stands, from many starts, in the prices that are known when it is planned. It is the plan's
-// planner.Estimator, and the same engine as the dry run's.
+// Past estimates what a plan would cost and how long it would take by what the same job would have met in the weeks before:
+// it is simulated as it stands, from many starts, in the prices that are known when it is planned, and the results are projected
+// to the prices of the day. It is the plan's planner.Estimator, and the same engine as the dry run's.
 type Past struct {
 	Job      sim.Config    // as ForJob makes it
-	Every    time.Duration // between two starts; 0 = 1h, of large fleets 3h
-	Lookback time.Duration // from the first start to the last; 0 = 7 days: one of each weekday
+	Every    time.Duration // between two starts; 0 = 4h, of large fleets 12h, less where the history is short
+	Lookback time.Duration // from the first start to the last; 0 = 28 days
 	// Progress, if not nil, is called from several goroutines with the number of starts that are done.
 	Progress func(done, total int)
 	size     float64 // of the bundles that Job is in already; 0 = it is not
 }
 
-// Estimate simulates the past. The last start lies twice the undisturbed time before now, so that nearly every run ends
-// before the known prices do: leaving out those that do not would favour quick ones. What the job's script does is left out:
-// it belongs to the job's own start.
+// Estimate simulates the past. The last start lies a little more than the undisturbed time before now, so that most runs end
+// before the known prices do; the others continue at their own pace, as leaving them out would favour quick ones. What the job's
+// script does is left out: it belongs to the job's own start.
 func (p Past) Estimate(in planner.Input) (planner.Forecast, error) {
 	cfg, size := p.Job, p.size
 	if size == 0 {
 		cfg, size = bundled(cfg)
 	}
-	every, lookback := cmp.Or(p.Every, betweenStarts(size)), cmp.Or(p.Lookback, 7*24*time.Hour)
 	cfg.Faults, cfg.MaxDuration, cfg.Record = nil, 0, nil
 	cfg.Pools = slices.Clone(cfg.Pools)
 	for i := range cfg.Pools {
 		cfg.Pools[i].History = cfg.Pools[i].History.Until(in.Now)
 		cfg.Pools[i].Availability = cfg.Pools[i].Availability.Until(in.Now)
 	}
-	last := in.Now.Add(-2 * undisturbed(&cfg)).Truncate(time.Second)
+	lag := undisturbed(&cfg) * 23 / 20
+	last := in.Now.Add(-lag).Truncate(time.Second)
+	lookback := cmp.Or(p.Lookback, 28*24*time.Hour)
+	every := cmp.Or(p.Every, betweenStarts(size, min(lookback, last.Sub(firstPrice(cfg.Pools)))))
 	var starts []time.Time
 	unrecorded := 0
 	for start := last; !start.Before(last.Add(-lookback)) && anyPriceAt(cfg.Pools, start); start = start.Add(-every) {
@@ -53,18 +55,49 @@ func (p Past) Estimate(in planner.Input) (planner.Forecast, error) {
 		}
 		starts = append(starts, start)
 	}
-	told := func(f planner.Forecast) planner.Forecast { return told(f, &cfg, unrecorded, size) }
-	if len(starts) < planner.MinStarts { // too few say nothing: they need not be simulated
-		return told(planner.Summarize(make([]planner.Run, len(starts)), last, last, every)), nil
+	o := planner.Outcomes{Runs: make([]planner.Run, len(starts)), Start: in.Now, Level: levelAt(&cfg, in.Now), Lag: lag}
+	if len(starts) >= planner.MinStarts { // too few say nothing: they need not be simulated
+		var err error
+		if o.Runs, err = simulate(cfg, starts, in.Now, p.Progress); err != nil {
+			return planner.Forecast{}, fmt.Errorf("simulating past starts: %w", err)
+		}
+		slices.Reverse(o.Runs)
 	}
-	runs, err := simulate(cfg, starts, in.Now, p.Progress)
-	if err != nil {
-		return planner.Forecast{}, fmt.Errorf("simulating past starts: %w", err)
+	for i := range o.Runs {
+		o.Runs[i].Evictions = int(float64(o.Runs[i].Evictions)*size + 0.5)
 	}
-	for i := range runs {
-		runs[i].Evictions = int(float64(runs[i].Evictions)*size + 0.5)
+	return told(o.Forecast(every), &cfg, unrecorded, size), nil
+}
+
+// levelAt is how dear the job's work is at a time: on the cheapest pool, at most on demand.
+func levelAt(cfg *sim.Config, at time.Time) planner.Level {
+	most := dollars(cfg.Equivalent.Type.OnDemand) / cfg.Equivalent.Type.WorkRate()
+	l := planner.Level{Today: most, Usual: most}
+	for _, p := range cfg.Pools {
+		first, known := p.History.First()
+		price, now := p.History.At(at)
+		if p.OnDemand() || !known || !now || p.Type.WorkRate() <= 0 {
+			continue
+		}
+		from := at.Add(-7 * 24 * time.Hour)
+		if first.At.After(from) {
+			from = first.At
+		}
+		usual, _ := p.History.Mean(from, at)
+		l.Today = min(l.Today, dollars(price)/p.Type.WorkRate())
+		l.Usual = min(l.Usual, dollars(usual)/p.Type.WorkRate())
 	}
-	return told(planner.Summarize(runs, starts[len(starts)-1], starts[0], every)), nil
+	return l
+}
+
+// firstPrice is when the first spot price is known.
+func firstPrice(pools []bidding.Candidate) (first time.Time) {
+	for _, p := range pools {
+		if begin, known := p.History.First(); known && !p.OnDemand() && (first.IsZero() || begin.At.Before(first)) {
+			first = begin.At
+		}
+	}
+	return first
 }
 
 // told adds to a forecast's description what it omits, and why machines are taken in it.
@@ -81,12 +114,14 @@ func told(f planner.Forecast, cfg *sim.Config, unrecorded int, size float64) pla
 	return f
 }
 
-// betweenStarts leaves a week more starts than a forecast needs. Bundles (of a size above 1) make no policy faster that weighs many bids.
-func betweenStarts(size float64) time.Duration {
+// betweenStarts spreads the starts over what there is to look at: as many as a forecast needs that is tried at each of them. Bundles
+// (of a size above 1) make no policy faster that weighs many bids.
+func betweenStarts(size float64, over time.Duration) time.Duration {
+	starts := time.Duration(168)
 	if size > 1 {
-		return 3 * time.Hour
+		starts = 56
 	}
-	return time.Hour
+	return max(time.Hour, (over / starts).Round(time.Hour))
 }
 
 // fleet is the most machines that the job may want, of any of its types.
@@ -129,7 +164,8 @@ func simulate(cfg sim.Config, starts []time.Time, until time.Time, progress func
 					one.Deadline = starts[i].Add(one.Deadline.Sub(until))
 				}
 				r, err := sim.Run(one)
-				runs[i], errs[i] = runOf(r), err
+				runs[i], errs[i] = paced(runOf(r), &one, r), err
+				runs[i].Start, runs[i].Level = starts[i], levelAt(&cfg, starts[i])
 				if progress != nil {
 					progress(int(finished.Add(1)), len(starts))
 				}
@@ -176,6 +212,23 @@ func Predict(cfg sim.Config) (planner.Run, error) {
 	cfg.Policy = caching(cfg.Policy, newRecollection(time.Hour))
 	r, err := sim.Run(cfg)
 	return runOf(r), err
+}
+
+// pacedFrom is what part of the work a run must have done for the rest to follow from its pace.
+const pacedFrom = .5
+
+// paced returns a run that was cut off by the end of the known prices with the figures that it would have at its pace.
+func paced(run planner.Run, cfg *sim.Config, r sim.Result) planner.Run {
+	done := float64(r.Clocks) / float64(cfg.Job.Clocks)
+	if cfg.Programs != nil {
+		done = r.Saved
+	}
+	if run.Finished || r.Outcome == "failed" || done < pacedFrom || done > 1 {
+		return run
+	}
+	run.Finished, run.Paced = true, true
+	run.Cost, run.Time = market.USD(float64(run.Cost)/done), time.Duration(float64(run.Time)/done)
+	return run
 }
 
 func runOf(r sim.Result) planner.Run {

@@ -1,0 +1,246 @@
+package planner
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/tierml/tierml/market"
+)
+
+// Level is how dear work is at a time: in any unit, as only ratios count. 0 = unknown.
+type Level struct {
+	Today float64 // at the prices in force
+	Usual float64 // at the mean prices of the week before
+}
+
+func (l Level) known() bool { return l.Today > 0 && l.Usual > 0 }
+
+// at is the level that costs go with: between the usual one (0) and today's (1).
+func (l Level) at(share float64) float64 { return l.Usual * math.Pow(l.Today/l.Usual, share) }
+
+// Outcomes are the results of a job from starts in the past, and what the forecast for another start rests on.
+type Outcomes struct {
+	Runs  []Run // the earliest start first
+	Start time.Time
+	Level Level         // at Start
+	Lag   time.Duration // after which the result of a start is known
+}
+
+const (
+	// outcomeHalf is in what time the weight of a past start halves.
+	outcomeHalf = 7 * 24 * time.Hour
+	// apart is how much later than a run's end another starts that meets other prices.
+	apart = 12 * time.Hour
+)
+
+// Forecast projects the outcomes to the start. Each past cost counts relative to the prices at its own start, as far as past costs
+// went with prices; the ranges are as wide as would have held nine tenths of the forecasts that could have been made at the past starts.
+func (o Outcomes) Forecast(every time.Duration) Forecast {
+	if len(o.Runs) < MinStarts {
+		return Forecast{Basis: tooFew(len(o.Runs), MinStarts)}
+	}
+	f := Forecast{Evictions: rangeOf(o.Runs, func(r Run) int { return r.Evictions })}
+	f.Cost, f.CostRecord = project(o, []float64{.25, .5, .75, 1}, func(r Run) market.USD { return r.Cost })
+	f.Time, f.TimeRecord = project(o, nil, func(r Run) time.Duration { return r.Time })
+	f.Basis = o.basis(every)
+	return f
+}
+
+func (o Outcomes) basis(every time.Duration) string {
+	first, last := o.Runs[0].Start, o.Runs[len(o.Runs)-1].Start
+	basis := fmt.Sprintf("%d past starts, one every %s from %s to %s, simulated with this policy", len(o.Runs), short(every),
+		first.UTC().Format(timeForm), last.UTC().Format(timeForm))
+	open, paced := 0, 0
+	for _, r := range o.Runs {
+		switch {
+		case !r.Finished:
+			open++
+		case r.Paced:
+			paced++
+		}
+	}
+	if paced > 0 {
+		basis += fmt.Sprintf("; %d had not finished by now and continue at their own pace", paced)
+	}
+	if open > 0 {
+		basis += fmt.Sprintf("; %d had not finished by now", open)
+	}
+	return basis
+}
+
+// project returns the range of a figure for the start, and how many of the forecasts made in the same way at past starts held.
+// Shares are those of today's price by which the figure may go with prices; nil = it does not.
+func project[T market.USD | time.Duration](o Outcomes, shares []float64, figure func(Run) T) (Range[T], Record) {
+	s := series{outcomes: o, shares: shares}
+	for _, r := range o.Runs {
+		s.figures = append(s.figures, max(1, float64(figure(r))))
+	}
+	s.backtest()
+	p, known := s.at(o.Start, o.Level)
+	if !known {
+		return Range[T]{}, Record{}
+	}
+	miss, _ := s.miss(o.Start)
+	p = p.widened(miss)
+	r := Range[T]{Known: true, Low: T(math.Round(p.low)), Middle: T(math.Round(p.middle)), High: T(math.Round(p.high))}
+	if math.IsInf(p.high, 1) {
+		r.HighOpen = true
+		r.High = r.Middle
+		for _, run := range o.Runs {
+			r.High = max(r.High, figure(run))
+		}
+	}
+	return r, s.record
+}
+
+// series is one figure of the outcomes.
+type series struct {
+	outcomes Outcomes
+	shares   []float64
+	figures  []float64
+	misses   []float64 // by run: by which factor, as a logarithm, its figure lay outside the forecast made at its start; NaN = there was none
+	record   Record
+}
+
+// projection is a forecast of a figure.
+type projection struct{ low, middle, high float64 }
+
+// widened returns the projection with its ends moved by a factor, given as a logarithm. A negative one narrows it.
+func (p projection) widened(by float64) projection {
+	p.low, p.high = p.low*math.Exp(-by), p.high*math.Exp(by)
+	if p.low > p.high {
+		p.low, p.high = math.Sqrt(p.low*p.high), math.Sqrt(p.low*p.high)
+	}
+	p.low, p.high = min(p.low, p.middle), max(p.high, p.middle)
+	return p
+}
+
+// by is how far outside the projection a figure lies, as the logarithm of a factor; below 0 it is inside.
+func (p projection) by(figure float64) float64 {
+	return max(math.Log(p.low/figure), math.Log(figure/p.high))
+}
+
+// known is the number of first runs whose result is known at a time.
+func (s *series) known(at time.Time) int {
+	n, _ := slices.BinarySearchFunc(s.outcomes.Runs, at.Add(-s.outcomes.Lag), func(r Run, t time.Time) int {
+		if r.Start.After(t) {
+			return 1
+		}
+		return -1
+	})
+	return n
+}
+
+// weight is how much a run counts at a time.
+func (s *series) weight(i int, at time.Time) float64 {
+	return math.Exp2(-at.Sub(s.outcomes.Runs[i].Start).Hours() / outcomeHalf.Hours())
+}
+
+// at returns what the results that are known at a time let expect of a start at a price level.
+func (s *series) at(at time.Time, level Level) (projection, bool) {
+	n := s.known(at)
+	if n < MinStarts {
+		return projection{}, false
+	}
+	weights, open, total := make([]float64, n), 0.0, 0.0
+	for i := range weights {
+		weights[i] = s.weight(i, at)
+		total += weights[i]
+		if !s.outcomes.Runs[i].Finished {
+			open += weights[i]
+		}
+	}
+	if 2*open >= total {
+		return projection{}, false
+	}
+	priced := level.known()
+	for i := range n {
+		priced = priced && s.outcomes.Runs[i].Level.known()
+	}
+	var best []float64 // each figure over what was expected
+	middle, spread := 0.0, math.Inf(1)
+	for _, share := range append([]float64{0}, s.shares...) {
+		now, levels := 1.0, make([]float64, n)
+		var sum, base float64
+		for i := range levels {
+			if levels[i] = 1; priced && s.shares != nil {
+				levels[i], now = s.outcomes.Runs[i].Level.at(share), level.at(share)
+			}
+			sum += weights[i] * s.figures[i]
+			base += weights[i] * levels[i]
+		}
+		ratios, variance := make([]float64, n), 0.0
+		for i := range ratios {
+			ratios[i] = s.figures[i] / (levels[i] * sum / base)
+			variance += weights[i] * math.Log(ratios[i]) * math.Log(ratios[i]) / total
+		}
+		if variance < 0.98*spread {
+			best, middle, spread = ratios, now*sum/base, variance
+		}
+	}
+	for i := range best {
+		if !s.outcomes.Runs[i].Finished {
+			best[i] = math.Inf(1)
+		}
+	}
+	return projection{quantile(best, weights, .05) * middle, middle, quantile(best, weights, .95) * middle}, true
+}
+
+// backtest makes the forecasts of all past starts from what was known at each.
+func (s *series) backtest() {
+	for i, r := range s.outcomes.Runs {
+		p, known := s.at(r.Start, r.Level)
+		s.misses = append(s.misses, math.NaN())
+		if !known {
+			continue
+		}
+		figure := s.figures[i]
+		if !r.Finished {
+			figure = math.Inf(1)
+		}
+		if miss, enough := s.miss(r.Start); enough {
+			s.record.Plans++
+			if p.widened(miss).by(figure) <= 1e-9 {
+				s.record.Inside++
+			}
+		}
+		s.misses[i] = p.by(figure)
+	}
+}
+
+// miss is by what factor, as a logarithm, forecasts have to be wider to hold nine tenths, by those that are known at a time; false = too few are.
+// The share is a little higher, as starts close together meet the same prices and say less than as many apart.
+func (s *series) miss(at time.Time) (float64, bool) {
+	var misses, weights []float64
+	for i := range s.known(at) {
+		if !math.IsNaN(s.misses[i]) {
+			misses, weights = append(misses, s.misses[i]), append(weights, s.weight(i, at))
+		}
+	}
+	if len(misses) < MinStarts {
+		return 0, false
+	}
+	independent := 2 / math.Ln2 * float64(outcomeHalf) / float64(s.outcomes.Lag+apart)
+	return quantile(misses, weights, min(1, .9+.5/independent)), true
+}
+
+// quantile is the smallest figure that a share of the weight does not exceed.
+func quantile(figures, weights []float64, share float64) float64 {
+	type entry struct{ figure, weight float64 }
+	entries, total := make([]entry, len(figures)), 0.0
+	for i := range figures {
+		entries[i] = entry{figures[i], weights[i]}
+		total += weights[i]
+	}
+	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.figure, b.figure) })
+	sum := 0.0
+	for _, e := range entries {
+		if sum += e.weight; sum >= (share-1e-12)*total {
+			return e.figure
+		}
+	}
+	return entries[len(entries)-1].figure
+}
