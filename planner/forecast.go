@@ -13,6 +13,7 @@ type Forecast struct {
 	Time Range[time.Duration] // market time
 	// CostRecord and TimeRecord are of the forecasts that could have been made at the past starts.
 	CostRecord, TimeRecord Record
+	Level                  Level // at the start
 	// Evictions are of machines.
 	Evictions Range[int]
 	// Basis says in words what the figures rest on, or why they are unknown.

@@ -32,6 +32,7 @@ type Outcomes struct {
 const (
 	// outcomeHalf is in what time the weight of a past start halves.
 	outcomeHalf = 7 * 24 * time.Hour
+	tiny        = 1e-9 // of logarithms: where all costs are equal
 	// apart is how much later than a run's end another starts that meets other prices.
 	apart = 12 * time.Hour
 )
@@ -42,7 +43,7 @@ func (o Outcomes) Forecast(every time.Duration) Forecast {
 	if len(o.Runs) < MinStarts {
 		return Forecast{Basis: tooFew(len(o.Runs), MinStarts)}
 	}
-	f := Forecast{Evictions: rangeOf(o.Runs, func(r Run) int { return r.Evictions })}
+	f := Forecast{Level: o.Level, Evictions: rangeOf(o.Runs, func(r Run) int { return r.Evictions })}
 	f.Cost, f.CostRecord = project(o, []float64{.25, .5, .75, 1}, func(r Run) market.USD { return r.Cost })
 	f.Time, f.TimeRecord = project(o, nil, func(r Run) time.Duration { return r.Time })
 	f.Basis = o.basis(every)
@@ -83,8 +84,8 @@ func project[T market.USD | time.Duration](o Outcomes, shares []float64, figure 
 	if !known {
 		return Range[T]{}, Record{}
 	}
-	miss, _ := s.miss(o.Start)
-	p = p.widened(miss)
+	by, _ := s.needed(o.Start)
+	p = p.widened(by)
 	r := Range[T]{Known: true, Low: T(math.Round(p.low)), Middle: T(math.Round(p.middle)), High: T(math.Round(p.high))}
 	if math.IsInf(p.high, 1) {
 		r.HighOpen = true
@@ -101,26 +102,30 @@ type series struct {
 	outcomes Outcomes
 	shares   []float64
 	figures  []float64
-	misses   []float64 // by run: by which factor, as a logarithm, its figure lay outside the forecast made at its start; NaN = there was none
+	misses   []miss // by run, of the forecast made at its start
 	record   Record
+}
+
+// miss is by which factors, as logarithms, a figure lies below a projection and above it; below 0 it lies inside. Unknown = there was no projection.
+type miss struct {
+	below, above float64
+	known        bool
 }
 
 // projection is a forecast of a figure.
 type projection struct{ low, middle, high float64 }
 
-// widened returns the projection with its ends moved by a factor, given as a logarithm. A negative one narrows it.
-func (p projection) widened(by float64) projection {
-	p.low, p.high = p.low*math.Exp(-by), p.high*math.Exp(by)
-	if p.low > p.high {
-		p.low, p.high = math.Sqrt(p.low*p.high), math.Sqrt(p.low*p.high)
-	}
-	p.low, p.high = min(p.low, p.middle), max(p.high, p.middle)
-	return p
+// widened returns the projection with its ends moved by factors, given as logarithms. Those below 0 narrow it.
+func (p projection) widened(by miss) projection {
+	return projection{min(p.low*math.Exp(-by.below), p.middle), p.middle, max(p.high*math.Exp(by.above), p.middle)}
 }
 
-// by is how far outside the projection a figure lies, as the logarithm of a factor; below 0 it is inside.
-func (p projection) by(figure float64) float64 {
-	return max(math.Log(p.low/figure), math.Log(figure/p.high))
+func (p projection) miss(figure float64) miss {
+	m := miss{below: math.Log(p.low / figure), known: true}
+	if !math.IsInf(p.high, 1) { // nothing lies above an open end
+		m.above = math.Log(figure / p.high)
+	}
+	return m
 }
 
 // known is the number of first runs whose result is known at a time.
@@ -177,7 +182,7 @@ func (s *series) at(at time.Time, level Level) (projection, bool) {
 			ratios[i] = s.figures[i] / (levels[i] * sum / base)
 			variance += weights[i] * math.Log(ratios[i]) * math.Log(ratios[i]) / total
 		}
-		if variance < 0.98*spread {
+		if variance < 0.98*spread-tiny { // else costs do not show that they go with prices
 			best, middle, spread = ratios, now*sum/base, variance
 		}
 	}
@@ -193,7 +198,7 @@ func (s *series) at(at time.Time, level Level) (projection, bool) {
 func (s *series) backtest() {
 	for i, r := range s.outcomes.Runs {
 		p, known := s.at(r.Start, r.Level)
-		s.misses = append(s.misses, math.NaN())
+		s.misses = append(s.misses, miss{})
 		if !known {
 			continue
 		}
@@ -201,30 +206,39 @@ func (s *series) backtest() {
 		if !r.Finished {
 			figure = math.Inf(1)
 		}
-		if miss, enough := s.miss(r.Start); enough {
+		if by, enough := s.needed(r.Start); enough {
 			s.record.Plans++
-			if p.widened(miss).by(figure) <= 1e-9 {
+			if m := p.widened(by).miss(figure); max(m.below, m.above) <= tiny {
 				s.record.Inside++
 			}
 		}
-		s.misses[i] = p.by(figure)
+		s.misses[i] = p.miss(figure)
 	}
 }
 
-// miss is by what factor, as a logarithm, forecasts have to be wider to hold nine tenths, by those that are known at a time; false = too few are.
+// needed is how far the ends of forecasts have to be moved to hold nine tenths, by those whose result is known at a time; false = too few are.
+// One in twenty may lie below the low end; the high end holds what is left of one in ten, as many figures have no low tail.
 // The share is a little higher, as starts close together meet the same prices and say less than as many apart.
-func (s *series) miss(at time.Time) (float64, bool) {
-	var misses, weights []float64
+func (s *series) needed(at time.Time) (by miss, enough bool) {
+	var below, above, weights []float64
 	for i := range s.known(at) {
-		if !math.IsNaN(s.misses[i]) {
-			misses, weights = append(misses, s.misses[i]), append(weights, s.weight(i, at))
+		if m := s.misses[i]; m.known {
+			below, above, weights = append(below, m.below), append(above, m.above), append(weights, s.weight(i, at))
 		}
 	}
-	if len(misses) < MinStarts {
-		return 0, false
+	if len(weights) < MinStarts {
+		return miss{}, false
 	}
 	independent := 2 / math.Ln2 * float64(outcomeHalf) / float64(s.outcomes.Lag+apart)
-	return quantile(misses, weights, min(1, .9+.5/independent)), true
+	share := min(1, .9+.5/independent)
+	by.below = quantile(below, weights, (1+share)/2)
+	for i := range above {
+		if below[i] > by.below {
+			above[i] = math.Inf(1)
+		}
+	}
+	by.above = quantile(above, weights, share)
+	return by, true
 }
 
 // quantile is the smallest figure that a share of the weight does not exceed.

@@ -77,11 +77,7 @@ type exactly struct {
 }
 
 func (e exactly) Estimate(Input) (Forecast, error) {
-	runs := make([]Run, 169)
-	for i := range runs {
-		runs[i] = Run{Cost: e.cost, Time: e.time, Finished: true}
-	}
-	return Summarize(runs, now.Add(-8*24*time.Hour), now.Add(-24*time.Hour), time.Hour), nil
+	return outcomes(169, func(int) Run { return Run{Cost: e.cost, Time: e.time, Finished: true} }).Forecast(4 * time.Hour), nil
 }
 
 // tenHours of ten machines at $0.04 and one at $0.24.
@@ -212,23 +208,6 @@ func TestHourlyLimit(t *testing.T) {
 	in.Policy, in.Reliable, in.PerHour = bidding.Checkpoint{}, Fleet{}, 300_000_000
 	if got := plan(t, in).Warnings; len(got) != 1 || !strings.Contains(got[0], "has no room for a whole fleet of 10 machines") {
 		t.Errorf("%q", got)
-	}
-}
-
-func TestSummarize(t *testing.T) {
-	runs := make([]Run, 30)
-	for i := range runs {
-		runs[i] = Run{Cost: market.USD(i), Time: time.Duration(i), Finished: i < 16}
-	}
-	f := Summarize(runs, now.Add(-29*time.Hour), now, time.Hour)
-	if !f.Cost.Known || !f.Time.HighOpen || f.Cost.Middle != 14 || !strings.HasPrefix(f.Basis, "30 past starts, one every 1h from 2014-03-30 19:00") ||
-		!strings.HasSuffix(f.Basis, "; 14 of them had not finished by now") {
-		t.Errorf("%+v", f)
-	}
-	for _, n := range []int{0, 11} {
-		if f := Summarize(runs[:n], now, now, time.Hour); f.Cost.Known || f.Basis == "" {
-			t.Errorf("%d starts: %+v", n, f)
-		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -135,6 +136,9 @@ func (p *Plan) writePrediction(b *terminal.Text, s Style) {
 func (p *Plan) outside() []string {
 	f, run := p.Forecast, p.Prediction
 	where := cmp.Or(side(f.Cost, run.Cost), side(f.Time, run.Time))
+	if middle := float64(f.Cost.Middle); where == "" && run.Finished && f.Cost.Known && math.Abs(float64(run.Cost)/middle-1) > differs {
+		return []string{fmt.Sprintf("That is within the range, and %+.0f %% from its middle.", 100*(float64(run.Cost)/middle-1))}
+	}
 	if where == "" || !run.Finished {
 		return nil
 	}
@@ -383,9 +387,47 @@ func (p *Plan) writeExpectation(b *terminal.Text, s Style) {
 	}
 	basis := "Cost and time are unknown: " + f.Basis + "."
 	if f.Cost.Known {
-		basis = "Ranges are the middle nine tenths of " + f.Basis + "."
+		basis = "Ranges hold nine tenths of results, by " + f.Basis + f.kept() + "."
 	}
 	s.paragraph(b, 2, faint, basis)
+	for _, words := range p.atOdds() {
+		s.paragraph(b, 2, "", words)
+	}
+}
+
+// kept says how many forecasts that could have been made at the past starts held.
+func (f Forecast) kept() string {
+	c, t := f.CostRecord, f.TimeRecord
+	if c.Plans == 0 || t.Plans == 0 {
+		return "; the history is too short to try such ranges on it"
+	}
+	return fmt.Sprintf(". Of %d plans like this, made at these starts, %s ended inside by cost, %s by time", c.Plans, c.share(), t.share())
+}
+
+func (r Record) share() string { return fmt.Sprintf("%.0f %%", 100*float64(r.Inside)/float64(r.Plans)) }
+
+// differs is from what part on two figures of one plan need a word.
+const differs = 0.2
+
+// atOdds says why the forecast is not what the job came to before, or what the table of policies says.
+func (p *Plan) atOdds() (why []string) {
+	f := p.Forecast
+	if !f.Cost.Known {
+		return nil
+	}
+	if by := f.Level.Today / f.Level.Usual; f.Level.known() && math.Abs(by-1) > differs {
+		why = append(why, fmt.Sprintf("Spot prices are %.2g times those of the week before, which the expected cost takes into account.", by))
+	}
+	if c := p.Choice; c != nil {
+		for _, j := range c.Candidates {
+			middle := float64(f.Cost.Middle) / float64(market.Dollar)
+			if j.Policy == c.Policy && j.Starts > 0 && math.Abs(j.Cost/middle-1) > differs {
+				why = append(why, fmt.Sprintf("The table's mean for %s, $%.2f, is of nine weeks at their own prices; %s is expected at today's.",
+					j.Policy, j.Cost, f.Cost.Middle.Cents()))
+			}
+		}
+	}
+	return why
 }
 
 func rangeText[T interface{ market.USD | time.Duration }](r Range[T], form func(T) string) string {

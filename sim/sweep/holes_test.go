@@ -88,7 +88,7 @@ func TestPastLeavesOutHoles(t *testing.T) {
 	if !some.Cost.Known || !strings.Contains(some.Basis, "starts are left out, as prices were not recorded") || strings.HasPrefix(some.Basis, "169 ") {
 		t.Errorf("%s", some.Basis)
 	}
-	none := estimate(t, cut(cfg, cfg.Start.Add(-9*24*time.Hour), cfg.Start.Add(-4*time.Hour)), in)
+	none := estimate(t, cut(cfg, cfg.Start.Add(-29*24*time.Hour), cfg.Start.Add(-4*time.Hour)), in)
 	if none.Cost.Known || !strings.Contains(none.Basis, "not recorded") {
 		t.Errorf("%+v", none)
 	}

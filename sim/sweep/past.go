@@ -26,6 +26,8 @@ type Past struct {
 	// Progress, if not nil, is called from several goroutines with the number of starts that are done.
 	Progress func(done, total int)
 	size     float64 // of the bundles that Job is in already; 0 = it is not
+	// known has runs of the same job that ended before the prices of an earlier estimate did: they stay as they are. nil = none are kept.
+	known map[time.Time]planner.Run
 }
 
 // Estimate simulates the past. The last start lies a little more than the undisturbed time before now, so that most runs end
@@ -43,9 +45,9 @@ func (p Past) Estimate(in planner.Input) (planner.Forecast, error) {
 		cfg.Pools[i].Availability = cfg.Pools[i].Availability.Until(in.Now)
 	}
 	lag := undisturbed(&cfg) * 23 / 20
-	last := in.Now.Add(-lag).Truncate(time.Second)
-	lookback := cmp.Or(p.Lookback, 28*24*time.Hour)
-	every := cmp.Or(p.Every, betweenStarts(size, min(lookback, last.Sub(firstPrice(cfg.Pools)))))
+	lookback, recent := cmp.Or(p.Lookback, 28*24*time.Hour), in.Now.Add(-lag)
+	every := cmp.Or(p.Every, betweenStarts(size, min(lookback, recent.Sub(firstPrice(cfg.Pools)))))
+	last := recent.Truncate(every)
 	var starts []time.Time
 	unrecorded := 0
 	for start := last; !start.Before(last.Add(-lookback)) && anyPriceAt(cfg.Pools, start); start = start.Add(-every) {
@@ -58,7 +60,7 @@ func (p Past) Estimate(in planner.Input) (planner.Forecast, error) {
 	o := planner.Outcomes{Runs: make([]planner.Run, len(starts)), Start: in.Now, Level: levelAt(&cfg, in.Now), Lag: lag}
 	if len(starts) >= planner.MinStarts { // too few say nothing: they need not be simulated
 		var err error
-		if o.Runs, err = simulate(cfg, starts, in.Now, p.Progress); err != nil {
+		if o.Runs, err = p.simulate(cfg, starts, in.Now); err != nil {
 			return planner.Forecast{}, fmt.Errorf("simulating past starts: %w", err)
 		}
 		slices.Reverse(o.Runs)
@@ -67,6 +69,37 @@ func (p Past) Estimate(in planner.Input) (planner.Forecast, error) {
 		o.Runs[i].Evictions = int(float64(o.Runs[i].Evictions)*size + 0.5)
 	}
 	return told(o.Forecast(every), &cfg, unrecorded, size), nil
+}
+
+// simulate returns the runs from starts, the latest first, of which it simulates those that are not known.
+func (p Past) simulate(cfg sim.Config, starts []time.Time, now time.Time) ([]planner.Run, error) {
+	var missing []time.Time
+	for _, start := range starts {
+		if _, known := p.known[start]; !known {
+			missing = append(missing, start)
+		}
+	}
+	made := map[time.Time]planner.Run{}
+	if len(missing) > 0 {
+		runs, err := simulate(cfg, missing, now, p.Progress)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range runs {
+			if made[r.Start] = r; p.known != nil && r.Finished && !r.Paced {
+				p.known[r.Start] = r
+			}
+		}
+	}
+	out := make([]planner.Run, len(starts))
+	for i, start := range starts {
+		r, known := p.known[start]
+		if !known {
+			r = made[start]
+		}
+		out[i] = r
+	}
+	return out, nil
 }
 
 // levelAt is how dear the job's work is at a time: on the cheapest pool, at most on demand.

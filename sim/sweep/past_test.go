@@ -42,7 +42,7 @@ func always(int) int { return 40 }
 func TestPastIsTheDryRun(t *testing.T) {
 	cfg, in := pastJob(t, always)
 	f := estimate(t, cfg, in)
-	if !f.Cost.Known || f.Cost.HighOpen || !strings.HasPrefix(f.Basis, "169 past starts, one every 1h") {
+	if !f.Cost.Known || f.Cost.HighOpen || !strings.HasPrefix(f.Basis, "169 past starts, one every 4h") {
 		t.Fatalf("%+v", f)
 	}
 	cfg.Faults = nil

@@ -1,0 +1,126 @@
+package sweep
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/planner"
+	"github.com/tierml/tierml/sim"
+)
+
+// TestCoverageOnARecording measures forecasts against outcomes in markets of a recording that the tests do not know: from starts spread over it, how
+// many runs end within the range of the plan that is made at the start, and how far the middle is from the mean outcome. Recordings are not shipped:
+// `make -C lab coverage TRACE=FILE CATALOG=FILE`.
+func TestCoverageOnARecording(t *testing.T) {
+	trace := os.Getenv("TIERML_COVERAGE_TRACE")
+	if trace == "" {
+		t.Skip("TIERML_COVERAGE_TRACE names no recording: make -C lab coverage")
+	}
+	number := func(name string) float64 {
+		x, err := strconv.ParseFloat(os.Getenv(name), 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	rules, err := market.Rules(os.Getenv("TIERML_COVERAGE_RULES"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	length := time.Duration(number("TIERML_COVERAGE_HOURS") * float64(time.Hour))
+	all, most := cells(t, trace, os.Getenv("TIERML_COVERAGE_CATALOG")), int(number("TIERML_COVERAGE_CELLS"))
+	if len(all) == 0 { // no two types of a family
+		for _, p := range recordedPools(t, trace, os.Getenv("TIERML_COVERAGE_CATALOG")) {
+			all = append(all, cell{name: filepath.Base(trace) + " " + p.Pool.Zone + " " + p.Type.Name, job: cellJob(rules, p)})
+		}
+	}
+	fmt.Printf("%-64s plans | cost inside below  mid/mean | time inside below  mid/mean\n", "market")
+	for i, shown := 0, 0; i < len(all) && shown < most; i++ {
+		if most < len(all) && i*most/len(all) < shown { // spread over the recording
+			continue
+		}
+		job := all[i].job
+		job.Rules = rules
+		if err := (Evictions{}).Apply(&job); err != nil {
+			t.Fatal(err)
+		}
+		job = OnEC2(job, length)
+		policy, err := Experiment{Job: job}.policy(os.Getenv("TIERML_COVERAGE_POLICY"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := coverageOf(withPolicy(job, policy), Starts{Count: int(number("TIERML_COVERAGE_STARTS")), Seed: 1})
+		if err != nil {
+			t.Logf("%s: %v", all[i].name, err) // a short history
+			continue
+		}
+		shown++
+		fmt.Printf("%-64s %v\n", all[i].name, c)
+	}
+}
+
+// coverage is of forecasts against outcomes.
+type coverage struct {
+	plans      int
+	cost, time hits
+}
+
+// hits are of one figure.
+type hits struct {
+	inside, below   int
+	middle, outcome float64 // sums
+}
+
+func (c coverage) String() string {
+	return fmt.Sprintf("%5d | %v | %v", c.plans, c.cost.of(c.plans), c.time.of(c.plans))
+}
+
+func (h hits) of(plans int) string {
+	return fmt.Sprintf("     %.3f  %.3f     %.3f", float64(h.inside)/float64(plans), float64(h.below)/float64(plans), h.middle/h.outcome)
+}
+
+func add[T cmp.Ordered](h *hits, r planner.Range[T], outcome T, number func(T) float64) {
+	switch {
+	case outcome < r.Low:
+		h.below++
+	case outcome <= r.High || r.HighOpen:
+		h.inside++
+	}
+	h.middle += number(r.Middle)
+	h.outcome += number(outcome)
+}
+
+// coverageOf plans a job at starts and runs it from each. Plans that know no cost, and runs that do not end, do not count.
+func coverageOf(cfg sim.Config, starts Starts) (c coverage, err error) {
+	times, err := starts.times(&cfg)
+	if err != nil {
+		return c, err
+	}
+	runs, err := simulate(cfg, times, times[len(times)-1].Add(horizonOf(&cfg)), nil)
+	if err != nil {
+		return c, err
+	}
+	past := Past{Job: cfg, known: map[time.Time]planner.Run{}}
+	for i, r := range runs {
+		f, err := past.Estimate(planner.Input{Now: times[i]})
+		if err != nil {
+			return c, err
+		}
+		if !f.Cost.Known || !f.Time.Known || !r.Finished {
+			continue
+		}
+		c.plans++
+		add(&c.cost, f.Cost, r.Cost, dollars)
+		add(&c.time, f.Time, r.Time, time.Duration.Hours)
+	}
+	if c.plans == 0 {
+		return c, fmt.Errorf("no plan knows its cost")
+	}
+	return c, nil
+}
