@@ -217,28 +217,20 @@ func (s *series) backtest() {
 }
 
 // needed is how far the ends of forecasts have to be moved to hold nine tenths, by those whose result is known at a time; false = too few are.
-// One in twenty may lie below the low end; the high end holds what is left of one in ten, as many figures have no low tail.
 // The share is a little higher, as starts close together meet the same prices and say less than as many apart.
 func (s *series) needed(at time.Time) (by miss, enough bool) {
-	var below, above, weights []float64
+	var misses, weights []float64
 	for i := range s.known(at) {
 		if m := s.misses[i]; m.known {
-			below, above, weights = append(below, m.below), append(above, m.above), append(weights, s.weight(i, at))
+			misses, weights = append(misses, max(m.below, m.above)), append(weights, s.weight(i, at))
 		}
 	}
 	if len(weights) < MinStarts {
 		return miss{}, false
 	}
 	independent := 2 / math.Ln2 * float64(outcomeHalf) / float64(s.outcomes.Lag+apart)
-	share := min(1, .9+.5/independent)
-	by.below = quantile(below, weights, (1+share)/2)
-	for i := range above {
-		if below[i] > by.below {
-			above[i] = math.Inf(1)
-		}
-	}
-	by.above = quantile(above, weights, share)
-	return by, true
+	most := quantile(misses, weights, min(1, .9+.5/independent))
+	return miss{below: most, above: most}, true
 }
 
 // quantile is the smallest figure that a share of the weight does not exceed.
