@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/bidding"
-	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/planner"
 	"github.com/tierml/tierml/sim"
 )

@@ -51,11 +51,11 @@ func TestCoverageOnARecording(t *testing.T) {
 			t.Fatal(err)
 		}
 		job = OnEC2(job, length)
-		policy, err := Experiment{Job: job}.policy(os.Getenv("TIERML_COVERAGE_POLICY"))
+		job, err := studied(job)(os.Getenv("TIERML_COVERAGE_POLICY"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := coverageOf(withPolicy(job, policy), Starts{Count: int(number("TIERML_COVERAGE_STARTS")), Seed: 1})
+		c, err := coverageOf(job, Starts{Count: int(number("TIERML_COVERAGE_STARTS")), Seed: 1})
 		if err != nil {
 			t.Logf("%s: %v", all[i].name, err) // a short history
 			continue
