@@ -42,7 +42,8 @@ func newTrainCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "train JOB.yaml | DATA",
 		Short: "Train a job in this process alone: no cloud, no markets, all cores",
-		Long: `A file of data is enough: the application follows from its form. The model is saved in runs/NAME-N or in --model. It stops after train.clocks clocks, or earlier by train.stop or the flags below.
+		Long: `A file of data is enough: the application follows from its form. The model is saved
+in runs/NAME-N or in --model. It stops after train.clocks clocks, or earlier by train.stop or the flags below.
 Ctrl-C saves the model as it is.`,
 		Example: `  tierml train ratings.csv
   tierml train job.yaml

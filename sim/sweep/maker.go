@@ -94,7 +94,9 @@ func (m *Maker) Base() (sim.Config, error) {
 
 // open makes the job as far as it is the same by all policies.
 func (m *Maker) open() (made Made, err error) {
-	if made.Job, err = m.Job.By(bidding.Checkpoint{}.Name()); err != nil {
+	alike := *m.Job
+	alike.Tune = false // it changes nothing here, and policies by restart have no use for it
+	if made.Job, err = alike.By(bidding.Checkpoint{}.Name()); err != nil {
 		return made, err
 	}
 	if made.Choice, err = planner.Resolve(made.Job, m.Offers, m.Catalog); err != nil {

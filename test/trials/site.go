@@ -103,8 +103,8 @@ cloud: local
 resources:
   count: {{.Machines}}
   any_of:
-    - {type: c3.large, max_price: {{.MaxPrice}}}
-    - {type: c3.xlarge, max_price: {{.MaxPrice}}}
+    - {type: c3.large{{if ne .Policy "on-demand"}}, max_price: {{.MaxPrice}}{{end}}}
+    - {type: c3.xlarge{{if ne .Policy "on-demand"}}, max_price: {{.MaxPrice}}{{end}}}
 reliable: {{.Reliable}}
 policy: {{.Policy}}
 max_duration: 10000h
