@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"encoding/binary"
+	"errors"
 	"os"
 	"path"
 	"path/filepath"
@@ -59,7 +60,7 @@ func (o *order) watch(name string) {
 	full := filepath.Join(o.dir, filepath.FromSlash(name))
 	wd, err := unix.InotifyAddWatch(o.fd, full, changes)
 	if err != nil {
-		if os.IsNotExist(err) || err == unix.ENOTDIR {
+		if os.IsNotExist(err) || errors.Is(err, unix.ENOTDIR) {
 			return // gone again
 		}
 		o.count++
