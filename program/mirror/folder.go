@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/tierml/tierml/program/filenames"
@@ -80,6 +81,9 @@ func (p *pass) walk(dir string, listed fs.FileInfo, all map[string]fs.FileInfo) 
 			continue
 		}
 		info, err := d.Info() // below the open folder, as it was opened in a Root
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -98,8 +102,17 @@ func (p *pass) walk(dir string, listed fs.FileInfo, all map[string]fs.FileInfo) 
 	return nil
 }
 
-// unlessReplaced returns the error of opening a file, unless another one has its name by now.
+// unlessReplaced returns the error of opening a file, unless something else has or had its name since it was listed. Inode numbers are used
+// again, so what the open met counts first: a plain file or folder gives none of these errors.
 func (p *pass) unlessReplaced(name string, listed fs.FileInfo, err error) error {
+	for _, met := range []error{fs.ErrNotExist, syscall.ENOTDIR, syscall.ELOOP, syscall.ENXIO} {
+		if errors.Is(err, met) {
+			return nil
+		}
+	}
+	if strings.Contains(err.Error(), "path escapes from parent") { // of os.Root, which has no name for it: a link out
+		return nil
+	}
 	if now, failed := p.root.Lstat(name); failed != nil || !os.SameFile(now, listed) {
 		return nil //nolint:nilerr // it is another file's
 	}
