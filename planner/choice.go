@@ -28,7 +28,7 @@ type Wish struct {
 type Trial struct {
 	Cost  float64 // dollars
 	Hours float64
-	// GivenUp: it took too long, and the figures are what it comes to at the pace that it had.
+	// GivenUp: it took too long, and the figures extrapolate its own pace.
 	GivenUp bool `json:",omitempty"`
 }
 
