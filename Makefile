@@ -85,7 +85,7 @@ lint: ## gofmt, go vet, staticcheck, errorlint
 .PHONY: check
 check: SEEDS = 8000
 check: FOR = 1m
-check: lint sessions test lab explore race test-awscli test-moto test-stores exam-kube test-programs test-terraform test-metrics demo test-browser ## everything that .ci/run checks
+check: lint sessions test lab explore race test-awscli test-moto test-stores test-programs test-terraform test-metrics demo test-browser ## everything that .ci/run checks
 
 .PHONY: lab
 lab: ## build and vet lab/, and run its quick tests
@@ -137,16 +137,10 @@ test-stores: # program, splits and checkpoints in object stores that nobody here
 # The file is where Debian has it.
 CERTIFICATES ?= /etc/ssl/certs/ca-certificates.crt
 PLATFORMS ?= linux/amd64 linux/arm64
-image: $(CACHE) ## a container image with cloud: kubernetes, from scratch and without Docker: an OCI layout in dist/image (PLATFORMS=)
+image: $(CACHE) ## a container image, from scratch and without Docker: an OCI layout in dist/image (PLATFORMS=)
 	@for p in $(PLATFORMS); do echo "building for $$p"; \
-	  GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build -tags kube $(BUILD) -o "$(CACHE)/image/$$p" ./cmd/tierml; done
+	  GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build $(BUILD) -o "$(CACHE)/image/$$p" ./cmd/tierml; done
 	@$(GO) run ./cmd/image "$(CURDIR)/dist/image" "$(CERTIFICATES)" $(foreach p,$(PLATFORMS),$(p)=$(CURDIR)/$(CACHE)/image/$(p))
-
-.PHONY: exam-kube
-exam-kube: # cloud: kubernetes (-tags kube): vet, its tests, and the exam on client-go's fake API server
-	$(GO) vet -tags kube ./providers/kube/... ./fakecloud/kubelet ./providers/all ./test/kube ./cmd/tierml
-	$(GO) test -tags kube -timeout 10m ./providers/kube/...
-	$(GO) test -tags kube -run Agree ./jobrun
 
 .PHONY: manifests
 # Helm's own place is .ci/with-kube's, too.
@@ -164,7 +158,7 @@ $(HELM): | $(CACHE)
 
 .PHONY: test-kube
 test-kube: $(HELM) # the same on a real kube-apiserver with etcd (builds them in .cache: a quarter of an hour of processor time and 2.5 GB, once)
-	@GO="$(GO)" .ci/with-kube $(CACHE) .ci/with-versitygw $(CACHE) $(GO) test -tags kube -count=1 -v -p 1 -timeout 60m -run Real ./providers/kube/api ./test/kube
+	@GO="$(GO)" .ci/with-kube $(CACHE) .ci/with-versitygw $(CACHE) $(GO) test -count=1 -v -p 1 -timeout 60m -run Real ./providers/kube/api ./test/kube
 
 .PHONY: test-terraform
 test-terraform: # the Terraform modules against the providers' schemas, with made-up answers (needs terraform, node and npm)

@@ -264,9 +264,6 @@ func TestShippedExamples(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(string(text), "\ncloud: kubernetes\n") {
-			continue // this program is built without it; TestJobOfThePage of providers/kube reads it
-		}
 		loadsAnywhere(t, file, string(text))
 	}
 }

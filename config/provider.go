@@ -295,18 +295,8 @@ func (c *checker) real() {
 	setDefault(&j.Checkpoint.Every, j.savesEvery(), c.written("checkpoint.every") || c.written("checkpoint.every_clocks"))
 }
 
-// absent are clouds that this program was built without, with what to do.
-var absent = map[string]string{}
-
-// Absent adds a cloud that this program was built without. It is for init functions (providers/all).
-func Absent(name, instead string) { absent[name] = instead }
-
 // unknownCloud objects to a word that names none.
 func (c *checker) unknownCloud() {
-	if instead, known := absent[c.job.Cloud]; known {
-		c.fault("cloud", "this program was built without "+c.job.Cloud, instead)
-		return
-	}
 	for _, p := range providers {
 		if problem, known := p.Mistaken[c.job.Cloud]; known {
 			c.fault("cloud", problem, "write cloud: "+p.Name)

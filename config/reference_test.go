@@ -54,7 +54,7 @@ var limits = map[string]struct{ text, inside, outside string }{
 // forms say how texts look that are not free.
 var forms = map[string]string{
 	"train.data": "path or URL", "checkpoint.to": "path or URL", "checkpoint.bandwidth": "bytes a second", "reliable.bandwidth": "bits or bytes a second",
-	"alerts.url": "URL", "ec2.program.url": "URL", "gce.program.url": "URL", "ec2.endpoint": "URL", "ec2.controller.url": "URL", "gce.controller.url": "URL", "gce.endpoint": "URL", "ec2.checkpoints": "URL", "gce.checkpoints": "URL",
+	"alerts.url": "URL", "ec2.program.url": "URL", "gce.program.url": "URL", "ec2.endpoint": "URL", "ec2.controller.url": "URL", "gce.controller.url": "URL", "gce.endpoint": "URL", "kubernetes.program.url": "URL", "kubernetes.endpoint": "URL", "kubernetes.controller.url": "URL", "kubernetes.checkpoints": "URL", "kubernetes.listen": "address:port", "ec2.checkpoints": "URL", "gce.checkpoints": "URL",
 	"ec2.listen": "address:port", "gce.listen": "address:port", "env": "mapping", "envs": "mapping", "sweep.envs": "mapping", "sweep.params": "mapping", "sweep.search": "`random` `grid` `tpe`", "secrets": "mapping", "run": "lines of bash", "setup": "lines of bash",
 	"on_notice": "lines of bash", "workdir": "path", "resources.count": "number or range", "resources.gpu": "list of GPUs", "resources.any_of[].gpu": "MODEL:COUNT", "train.params": "mapping",
 	"local.capacity": "mapping", "ec2.subnets": "mapping", "gce.labels": "mapping",

@@ -31,6 +31,8 @@ var clouds = map[string]string{
 		strings.Repeat("0a", 32) + "}}\n",
 	"gce": "cloud: gce\ngce: {project: my-project, region: r, image: my-image, checkpoints: gs://bucket/saved, program: {url: gs://bucket/tierml, sha256: " +
 		strings.Repeat("0a", 32) + "}, extra_notice: 10s}\n",
+	"kubernetes": "cloud: kubernetes\nkubernetes: {region: r, image: 'registry.example.com/tierml@sha256:" + strings.Repeat("0a", 32) +
+		"', service_account: pods, nodes: karpenter, checkpoints: s3://bucket/saved, catalog: catalog.csv, prices: prices.csv, cpu: 2, memory: 4GB}\n",
 }
 
 var tempoStart = time.Date(2020, 1, 8, 0, 0, 0, 0, time.UTC)

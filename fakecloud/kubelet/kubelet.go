@@ -1,5 +1,3 @@
-//go:build kube
-
 package kubelet
 
 import (

@@ -140,7 +140,7 @@ var foreignRules = []foreignRule{
 	{"cloud.google.com/", below("providers/gce/api", "providers/gce/notice"),
 		"SDKs appear in the adapters only, so that everything else runs on any cloud"},
 	{"k8s.io/", below("providers/kube/api", "fakecloud/kubelet", "test/kube"),
-		"Kubernetes' client appears in the adapter and the fake node only, both behind the build tag kube"},
+		"Kubernetes' client appears in the adapter and the fake node only"},
 	{"github.com/spf13/cobra", below("cmd"), "commands are thin: packages must not know that they are called from one"},
 	{"github.com/spf13/viper", below("cmd"), "settings reach packages as arguments, not through a store"},
 }

@@ -1,7 +1,6 @@
 // Package blob reads and writes files wherever they are: a path on this machine (also as file:///PATH), s3://BUCKET/KEY or
 // gs://BUCKET/KEY. It is the one place that knows object stores; it does not know files' contents. Credentials, region and endpoint come
-// from where the providers' own tools take them. A build with -tags noblob leaves the stores, and the tens of megabytes
-// of their libraries, out.
+// from where the providers' own tools take them.
 package blob
 
 import (

@@ -1,5 +1,3 @@
-//go:build !noblob
-
 package blob
 
 import (

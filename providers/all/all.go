@@ -4,4 +4,5 @@ package all
 import (
 	_ "github.com/tierml/tierml/providers/ec2"
 	_ "github.com/tierml/tierml/providers/gce"
+	_ "github.com/tierml/tierml/providers/kube"
 )

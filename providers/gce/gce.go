@@ -1,6 +1,5 @@
 // Package gce is Google Compute Engine as a provider: its block of the job file, its market, its doctor's checks, and its
-// machines' metadata. providers/gce/api speaks to its API; a build with -tags nogce leaves that out, and the 17 MB of
-// Google's client.
+// machines' metadata. providers/gce/api speaks to its API.
 package gce
 
 import (

@@ -1,5 +1,3 @@
-//go:build !nogce
-
 package gce
 
 import (

@@ -1,5 +1,3 @@
-//go:build kube
-
 package kube
 
 import (
@@ -25,29 +23,29 @@ const (
 	longestWait   = 7 * 24 * time.Hour
 )
 
-// Block is what a job needs to know of a cluster. docs/kubernetes.md has the table of its fields.
+// Block is what a job needs to know of a cluster. docs/job.md lists its fields.
 type Block struct {
 	config.Installation
-	// Namespace of everything that a run makes. Default `tierml`.
+	// Namespace is that of everything that a run makes. Default `tierml`.
 	Namespace string `yaml:"namespace"`
 	// Kubeconfig is the file that says how the cluster is reached. Default `KUBECONFIG`, `~/.kube/config`, or in a pod its service account.
 	Kubeconfig string `yaml:"kubeconfig" job:"env,path"`
-	// Context of the kubeconfig. Default its current one.
+	// Context is one of the kubeconfig. Default its current one.
 	Context string `yaml:"context"`
-	// Image of the pods, which has this program as `/tierml` (`make image`). Required.
+	// Image is that of the pods, which has this program as `/tierml` (`make image`). Required.
 	Image string `yaml:"image"`
-	// ServiceAccount of the pods: they read splits and checkpoints as it. Its token is not mounted. Default the namespace's own.
+	// ServiceAccount is that of the pods: they read splits and checkpoints as it. Its token is not mounted. Default the namespace's own.
 	ServiceAccount string `yaml:"service_account"`
-	// PriorityClass of reliable pods. Default none.
+	// PriorityClass is that of reliable pods. Default none.
 	PriorityClass string `yaml:"priority_class"`
 	// CPU is how many vCPUs a pod requests, and may use. Required.
 	CPU int `yaml:"cpu"`
-	// Memory that a pod requests, and may use. Required.
+	// Memory is what a pod requests, and may use. Required.
 	Memory config.Memory `yaml:"memory"`
 	// Nodes says by which labels spot nodes are known: `karpenter`, `gke`, `eks` (managed node groups), or `plain`: all nodes are alike.
 	// Required.
 	Nodes string `yaml:"nodes"`
-	// Queue is Kueue's local queue, whose quota pods wait for. Default none.
+	// Queue is the local queue of Kueue whose quota pods wait for. Default none.
 	Queue string `yaml:"queue"`
 	// Wait is how long a pod may wait for a node or for quota before it is given up, beyond ten minutes. Default `20m`.
 	Wait time.Duration `yaml:"wait"`
@@ -72,11 +70,11 @@ var Terms = config.Provider{
 	New:   func() config.Block { return &Block{} },
 	Store: "s3", Rules: rules, Notice: defaultNotice, Region: "us-central1", ControllerType: "pod", HasProgram: true,
 	Examples: map[string]string{
-		"region": "region: us-central1", "namespace": "namespace: tierml", "kubeconfig": "kubeconfig: ${HOME}/.kube/config", "context": "context: prod",
+		"region": "region: us-central1", "namespace": "namespace: tierml", "kubeconfig": "kubeconfig: cluster.yaml", "context": "context: prod",
 		"image": "image: registry.example.com/tierml@sha256:7d865e959b2466918c9863afca942d0fb89d7c9ac0c99bafc3749504ded97730", "service_account": "service_account: tierml-pods",
 		"priority_class": "priority_class: tierml-reliable", "cpu": "cpu: 4", "memory": "memory: 12GB", "nodes": "nodes: karpenter", "queue": "queue: research",
 		"wait": "wait: 2h", "notice": "notice: 25s", "spot": "spot: $0.02", "on_demand": "on_demand: $0.08", "prices": "prices: spot.csv.gz", "prices_of": "prices_of: gce",
-		"endpoint": "endpoint: https://127.0.0.1:6443", "controller.url": "url: http://127.0.0.1:7077", "controller.type": "type: pod",
+		"endpoint": "endpoint: https://127.0.0.1:6443", "controller.url": "url: http://127.0.0.1:7077", "controller.type": "type: pod", "controller.network": "network: [default]",
 	},
 }
 

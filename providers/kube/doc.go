@@ -1,6 +1,4 @@
 // Package kube is a Kubernetes cluster that exists as a provider: machines are pods, the cluster's autoscaler is the market, and
 // its queues are respected. providers/kube/api speaks to the API server; this package has the block of the job file, the market,
 // doctor's checks and what a pod knows about itself.
-//
-// It is built with -tags kube only: Kubernetes' client would add 35 MB to a binary that most people use without it.
 package kube

@@ -1,5 +1,3 @@
-//go:build kube
-
 package kube
 
 import (
@@ -12,7 +10,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"syscall"
@@ -101,20 +98,6 @@ func TestGPUsAreRefused(t *testing.T) {
 	}
 	if _, err := config.Load(path); err != nil {
 		t.Errorf("without GPUs: %v", err)
-	}
-}
-
-// The page has the block's fields, as the reference of job files is without this provider.
-func TestFieldsOnThePage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/kubernetes.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range reflect.TypeFor[Block]().NumField() {
-		name, _, _ := strings.Cut(reflect.TypeFor[Block]().Field(i).Tag.Get("yaml"), ",")
-		if name != "" && !strings.Contains(string(page), "| `"+name+"` |") {
-			t.Errorf("docs/kubernetes.md has no row for %s", name)
-		}
 	}
 }
 

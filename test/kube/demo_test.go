@@ -1,5 +1,3 @@
-//go:build kube
-
 package kube_test
 
 import (
@@ -41,7 +39,7 @@ type world struct {
 // binary is this program, built once for all tests.
 var binary = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(os.TempDir(), fmt.Sprintf("tierml-of-test-kube-%d", os.Getpid()))
-	if out, err := exec.Command("go", "build", "-tags", "kube", "-o", path, "github.com/tierml/tierml/cmd/tierml").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", path, "github.com/tierml/tierml/cmd/tierml").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w\n%s", err, out)
 	}
 	return path, nil

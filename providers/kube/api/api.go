@@ -1,5 +1,3 @@
-//go:build kube
-
 package api
 
 import (
@@ -9,7 +7,6 @@ import (
 	"os"
 	"time"
 
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -22,7 +19,7 @@ const Provider = "kubernetes"
 
 // Config configures a Cloud.
 type Config struct {
-	Client         kubernetes.Interface
+	Client         Client // Required.
 	Namespace      string // Required.
 	Region         string // of the pools. Required.
 	Cluster        string // what List and Notify see. Required.
@@ -56,7 +53,7 @@ const resync = time.Minute
 
 // New makes a Cloud. It calls no API.
 func New(c Config) (*Cloud, error) {
-	if c.Client == nil || c.Namespace == "" || c.Region == "" || c.Cluster == "" {
+	if c.Client.Pods == nil || c.Namespace == "" || c.Region == "" || c.Cluster == "" {
 		return nil, errors.New("kubernetes: Client, Namespace, Region and Cluster must be set")
 	}
 	if c.Clock == (clock.Mapping{}) {
@@ -90,15 +87,15 @@ type Access struct {
 }
 
 // Connect makes a client. It calls no API.
-func Connect(a Access) (kubernetes.Interface, error) {
+func Connect(a Access) (Client, error) {
 	config, err := a.restConfig()
 	if err != nil {
-		return nil, err
+		return Client{}, err
 	}
 	// The client's own limit is 5 calls a second, and a launch of many pods is a call for each.
 	config.QPS, config.Burst = 50, 100
 	config.UserAgent = "tierml"
-	return kubernetes.NewForConfig(config)
+	return NewClient(config)
 }
 
 func (a Access) restConfig() (*rest.Config, error) {
@@ -115,12 +112,9 @@ func (a Access) restConfig() (*rest.Config, error) {
 
 // Version asks the API server for its version, which everybody with credentials may.
 func (c *Cloud) Version(ctx context.Context) (string, error) {
-	if err := ctx.Err(); err != nil {
-		return "", err
-	}
-	v, err := c.config.Client.Discovery().ServerVersion()
+	version, err := c.config.Client.Version(ctx)
 	if err != nil {
 		return "", failure(ctx, "asking the API server for its version", err)
 	}
-	return v.GitVersion, nil
+	return version, nil
 }

@@ -1,5 +1,3 @@
-//go:build kube
-
 package api
 
 import (
@@ -25,7 +23,7 @@ type Node struct {
 
 // Nodes lists the cluster's nodes.
 func (c *Cloud) Nodes(ctx context.Context) ([]Node, error) {
-	list, err := c.config.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	list, err := c.config.Client.Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, failure(ctx, "listing nodes", err)
 	}
@@ -57,7 +55,7 @@ func (c *Cloud) Try(ctx context.Context, p market.Pool) error {
 	}
 	pod := trial.pod(r, launchName(c.config.Cluster, trial.config.Job, time.Now().String()), 0, metav1.OwnerReference{})
 	pod.OwnerReferences = nil
-	if _, err := c.config.Client.CoreV1().Pods(c.config.Namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
+	if _, err := c.config.Client.Pods(c.config.Namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
 		return failure(ctx, doing, err)
 	}
 	return nil
@@ -104,7 +102,7 @@ func (c *Cloud) Missing(ctx context.Context, wanted []Right) (missing []Right, e
 		}
 		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
 			Namespace: namespace, Verb: r.Verb, Resource: resource, Subresource: sub}}}
-		answer, err := c.config.Client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		answer, err := c.config.Client.Review(ctx, review)
 		if err != nil {
 			return nil, failure(ctx, "asking what this account may do", err)
 		}

@@ -1,5 +1,3 @@
-//go:build kube
-
 package api
 
 import (
@@ -63,7 +61,7 @@ func (c *Cloud) intend(ctx context.Context, r provisioner.Request) (*corev1.Secr
 	if err != nil {
 		return nil, err
 	}
-	secrets := c.config.Client.CoreV1().Secrets(c.config.Namespace)
+	secrets := c.config.Client.Secrets(c.config.Namespace)
 	immutable := true
 	wanted := &corev1.Secret{ObjectMeta: c.meta(r, launchName(c.config.Cluster, c.config.Job, r.Token), owner), Immutable: &immutable,
 		Type: corev1.SecretTypeOpaque, Data: map[string][]byte{UserDataKey: []byte(r.UserData)}}
@@ -76,7 +74,7 @@ func (c *Cloud) intend(ctx context.Context, r provisioner.Request) (*corev1.Secr
 
 // owner makes the run's ConfigMap, or finds it.
 func (c *Cloud) owner(ctx context.Context) (metav1.OwnerReference, error) {
-	maps := c.config.Client.CoreV1().ConfigMaps(c.config.Namespace)
+	maps := c.config.Client.ConfigMaps(c.config.Namespace)
 	wanted := &corev1.ConfigMap{ObjectMeta: c.ownerMeta(ownerName(c.config.Cluster, c.config.Job))}
 	found, err := maps.Get(ctx, wanted.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -95,7 +93,7 @@ func (c *Cloud) makePods(ctx context.Context, r provisioner.Request, secret *cor
 	if len(secret.OwnerReferences) != 1 {
 		return 0, errors.New("the launch's Secret has lost its owner")
 	}
-	pods := c.config.Client.CoreV1().Pods(c.config.Namespace)
+	pods := c.config.Client.Pods(c.config.Namespace)
 	for made < r.Count {
 		pod, err := pods.Create(ctx, c.pod(r, secret.Name, made, secret.OwnerReferences[0]), metav1.CreateOptions{})
 		switch {
@@ -111,7 +109,7 @@ func (c *Cloud) makePods(ctx context.Context, r provisioner.Request, secret *cor
 
 // remark writes that a launch is over.
 func (c *Cloud) remark(ctx context.Context, name string, made int) error {
-	_, err := c.config.Client.CoreV1().Secrets(c.config.Namespace).Patch(ctx, name, types.MergePatchType,
+	_, err := c.config.Client.Secrets(c.config.Namespace).Patch(ctx, name, types.MergePatchType,
 		annotate(map[string]string{noteLaunched: strconv.Itoa(made)}), metav1.PatchOptions{})
 	return err
 }

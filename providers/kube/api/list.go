@@ -1,5 +1,3 @@
-//go:build kube
-
 package api
 
 import (
@@ -48,7 +46,7 @@ func (c *Cloud) look(ctx context.Context) (machines []machine, version string, e
 		return nil, "", failure(ctx, doing, err)
 	}
 	before := c.seen.before()
-	list, err := c.config.Client.CoreV1().Pods(c.config.Namespace).List(ctx, metav1.ListOptions{LabelSelector: c.selector()})
+	list, err := c.config.Client.Pods(c.config.Namespace).List(ctx, metav1.ListOptions{LabelSelector: c.selector()})
 	if err != nil {
 		return nil, "", failure(ctx, doing, err)
 	}
@@ -109,7 +107,7 @@ func (c *Cloud) Terminate(ctx context.Context, ids ...provisioner.InstanceID) er
 	grace := int64(1)
 	return each(ctx, "deleting pod", ids, func(name string) error {
 		c.seen.ask(provisioner.InstanceID(name))
-		return c.config.Client.CoreV1().Pods(c.config.Namespace).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &grace})
+		return c.config.Client.Pods(c.config.Namespace).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &grace})
 	})
 }
 
@@ -120,7 +118,7 @@ func (c *Cloud) Renew(ctx context.Context, generation string, until time.Time, i
 		values[noteGeneration] = generation
 	}
 	return each(ctx, "renewing the lease of pod", ids, func(name string) error {
-		_, err := c.config.Client.CoreV1().Pods(c.config.Namespace).Patch(ctx, name, types.MergePatchType, annotate(values), metav1.PatchOptions{})
+		_, err := c.config.Client.Pods(c.config.Namespace).Patch(ctx, name, types.MergePatchType, annotate(values), metav1.PatchOptions{})
 		return err
 	})
 }
@@ -128,7 +126,7 @@ func (c *Cloud) Renew(ctx context.Context, generation string, until time.Time, i
 // Preempt has the cluster evict pods as a drain of their nodes does (the Eviction API), for drills.
 func (c *Cloud) Preempt(ctx context.Context, ids ...provisioner.InstanceID) error {
 	return each(ctx, "evicting pod", ids, func(name string) error {
-		return c.config.Client.PolicyV1().Evictions(c.config.Namespace).Evict(ctx,
+		return c.config.Client.Evict(ctx,
 			&policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: c.config.Namespace}})
 	})
 }
@@ -153,7 +151,7 @@ func (c *Cloud) RemoveLeftovers(ctx context.Context) error {
 		if busy[o.Name] {
 			continue
 		}
-		err := c.config.Client.CoreV1().ConfigMaps(c.config.Namespace).Delete(ctx, o.Name, metav1.DeleteOptions{PropagationPolicy: &background})
+		err := c.config.Client.ConfigMaps(c.config.Namespace).Delete(ctx, o.Name, metav1.DeleteOptions{PropagationPolicy: &background})
 		if err != nil && !apierrors.IsNotFound(err) {
 			errs = append(errs, failure(ctx, "deleting config map "+o.Name, err))
 		}
@@ -163,7 +161,7 @@ func (c *Cloud) RemoveLeftovers(ctx context.Context) error {
 
 // owners are the runs' ConfigMaps.
 func (c *Cloud) owners(ctx context.Context) ([]corev1.ConfigMap, error) {
-	list, err := c.config.Client.CoreV1().ConfigMaps(c.config.Namespace).List(ctx, metav1.ListOptions{LabelSelector: c.selector()})
+	list, err := c.config.Client.ConfigMaps(c.config.Namespace).List(ctx, metav1.ListOptions{LabelSelector: c.selector()})
 	if err != nil {
 		return nil, failure(ctx, "listing config maps", err)
 	}

@@ -1,5 +1,3 @@
-//go:build kube
-
 package api
 
 import (
@@ -70,7 +68,7 @@ func (w *watcher) next(ctx context.Context) (shown []adapter.Shown, err error) {
 
 func (w *watcher) start(ctx context.Context, version string) (err error) {
 	c := w.cloud
-	w.pods, err = c.config.Client.CoreV1().Pods(c.config.Namespace).Watch(ctx, metav1.ListOptions{LabelSelector: c.selector(), ResourceVersion: version})
+	w.pods, err = c.config.Client.Pods(c.config.Namespace).Watch(ctx, metav1.ListOptions{LabelSelector: c.selector(), ResourceVersion: version})
 	if err != nil {
 		w.pods = nil
 		return failure(ctx, "watching pods", err)
@@ -78,12 +76,12 @@ func (w *watcher) start(ctx context.Context, version string) (err error) {
 	if w.withoutNodes {
 		return nil
 	}
-	list, err := c.config.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	list, err := c.config.Client.Nodes().List(ctx, metav1.ListOptions{})
 	if err == nil {
 		for i := range list.Items {
 			w.see(&list.Items[i])
 		}
-		w.nodes, err = c.config.Client.CoreV1().Nodes().Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+		w.nodes, err = c.config.Client.Nodes().Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
 	}
 	if err != nil && ctx.Err() == nil {
 		err = failure(ctx, "watching nodes", err)

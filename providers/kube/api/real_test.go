@@ -1,5 +1,3 @@
-//go:build kube
-
 package api_test
 
 import (
@@ -19,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/tierml/tierml/providers/kube/api"
@@ -33,17 +32,42 @@ func realClient(t *testing.T) kubernetes.Interface {
 	if os.Getenv("TIERML_KUBE_RESTART") == "" {
 		t.Skip("make test-kube runs it beside a real API server")
 	}
-	client, err := api.Connect(api.Access{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := connect(t, nil)
 	// Under the strictest of the standards, which the adapter's pods must meet.
-	_, err = client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace,
+	_, err := client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace,
 		Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)
 	}
 	return client
+}
+
+// connect makes both clients of the API server: client-go's for the test, the product's for the Cloud.
+func connect(t *testing.T, change func(*rest.Config)) kubernetes.Interface {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.QPS, config.Burst = 50, 100
+	if change != nil {
+		change(config)
+	}
+	clientset, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours, err := api.NewClient(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return connected{clientset, ours}
+}
+
+// connected is a clientset and the product's client of one API server.
+type connected struct {
+	kubernetes.Interface
+	ours api.Client
 }
 
 func freshRun() string { return "run-" + strings.ToLower(rand.Text()[:8]) }
@@ -57,16 +81,7 @@ func TestRealExam(t *testing.T) {
 // limitedClient is somebody else's access, without rights but what a test gives.
 func limitedClient(t *testing.T) kubernetes.Interface {
 	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.BearerToken = os.Getenv("TIERML_KUBE_LIMITED")
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client
+	return connect(t, func(c *rest.Config) { c.BearerToken = os.Getenv("TIERML_KUBE_LIMITED") })
 }
 
 func kubectl(t *testing.T, arguments ...string) string {
@@ -285,16 +300,9 @@ type counting struct {
 
 func (c *counting) client(t *testing.T) kubernetes.Interface {
 	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { c.next = next; return c })
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client
+	return connect(t, func(config *rest.Config) {
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper { c.next = next; return c })
+	})
 }
 
 func (c *counting) RoundTrip(r *http.Request) (*http.Response, error) {

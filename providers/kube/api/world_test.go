@@ -1,5 +1,3 @@
-//go:build kube
-
 package api_test
 
 import (
@@ -10,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -166,8 +165,37 @@ func newCloud(t testing.TB, client kubernetes.Interface, run string) *api.Cloud 
 	return c
 }
 
+// clientOf is the product's client of an API server that tests reach by a clientset.
+func clientOf(clientset kubernetes.Interface) api.Client {
+	if c, ok := clientset.(connected); ok {
+		return c.ours
+	}
+	in := clientset.CoreV1()
+	return api.Client{
+		Pods:    func(namespace string) api.Objects[*corev1.Pod, *corev1.PodList] { return in.Pods(namespace) },
+		Secrets: func(namespace string) api.Objects[*corev1.Secret, *corev1.SecretList] { return in.Secrets(namespace) },
+		ConfigMaps: func(namespace string) api.Objects[*corev1.ConfigMap, *corev1.ConfigMapList] {
+			return in.ConfigMaps(namespace)
+		},
+		Nodes: func() api.Objects[*corev1.Node, *corev1.NodeList] { return in.Nodes() },
+		Evict: func(ctx context.Context, e *policyv1.Eviction) error {
+			return clientset.PolicyV1().Evictions(e.Namespace).Evict(ctx, e)
+		},
+		Review: func(ctx context.Context, r *authorizationv1.SelfSubjectAccessReview) (*authorizationv1.SelfSubjectAccessReview, error) {
+			return clientset.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, r, metav1.CreateOptions{})
+		},
+		Version: func(context.Context) (string, error) {
+			v, err := clientset.Discovery().ServerVersion()
+			if err != nil {
+				return "", err
+			}
+			return v.GitVersion, nil
+		},
+	}
+}
+
 func config(client kubernetes.Interface, run string) api.Config {
-	return api.Config{Client: client, Namespace: namespace, Region: "us-central1", Cluster: "exam", Job: run, Owner: "ann", Image: "tierml", CPU: 1, MemoryMiB: 512,
+	return api.Config{Client: clientOf(client), Namespace: namespace, Region: "us-central1", Cluster: "exam", Job: run, Owner: "ann", Image: "tierml", CPU: 1, MemoryMiB: 512,
 		Nodes: api.Karpenter, Notice: 2 * time.Second, Expires: time.Now().Add(time.Hour), Resync: 100 * time.Millisecond}
 }
 
