@@ -75,12 +75,13 @@ race: ## the tests of packages with goroutines, under the race detector (needs a
 	CGO_ENABLED=1 $(TEST) -race -timeout 20m $(RACE)
 
 .PHONY: lint
-lint: ## gofmt, go vet, staticcheck, errorlint
+lint: ## gofmt, go vet, staticcheck, errorlint, the schema of job files
 	@files=$$(gofmt -l $$(find . -name '*.go' -not -path './$(CACHE)/*')); \
 	  if [ -n "$$files" ]; then echo "not formatted; run gofmt -w on:"; echo "$$files"; exit 1; fi
 	$(GO) vet ./...
 	$(TOOL) staticcheck ./...
 	$(TOOL) go-errorlint ./...
+	$(GO) -C tools/schema test ./...
 
 .PHONY: check
 check: SEEDS = 8000

@@ -31,7 +31,7 @@ const referencePage = "../docs/job.md"
 
 // choices are the words that a field takes, and limits its numbers; TestValuesInLists checks them against what is refused.
 var choices = map[string][]string{
-	"cloud": {CloudLocal, "ec2", "gce", CloudNone}, "security": {SecurityTLS, SecurityPlain}, "provider": {"ec2", "gce"},
+	"cloud": {CloudLocal, "ec2", "gce", "kubernetes", CloudNone}, "security": {SecurityTLS, SecurityPlain}, "provider": {"ec2", "gce"},
 	"policy": Policies(), "prefer": {PreferCost, PreferBalanced, PreferTime}, "resources.any_of[].arch": {market.ArchX86, market.ArchARM}, "train.consistency": {BSP, SSP, ASP},
 	"limits.over_hour": {LimitWarn, LimitShrink, LimitStop}, "limits.over_budget": {LimitWarn, LimitStop},
 	"local.rules":           market.RuleNames(),
