@@ -10,7 +10,7 @@ GO ?= go
 export CGO_ENABLED ?= 0
 # The version comes from git where there is one.
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-BUILD := -ldflags '-s -w -X main.buildVersion=$(VERSION)'
+BUILD := -ldflags '-s -w -X github.com/tierml/tierml/cmd/tierml/internal/cli.BuildVersion=$(VERSION)'
 # One set of flags for build, test and lint, so that what one has compiled serves the others. Debug information is what the linker
 # drops anyway (-s -w). The EC2 SDK, a package of 20 MB of source that waits for the network, takes half as long to compile
 # unoptimised; releases optimise it. Go's own stamp of the version is off, because it makes builds fail in clones that belong to

@@ -95,7 +95,7 @@ func TestTerminalsAreNotSteered(t *testing.T) {
 	for _, args := range calls {
 		t.Run(terminal.Line(strings.Join(args, " ")), func(t *testing.T) {
 			var out, errOut bytes.Buffer
-			code := run(args, strings.NewReader(""), &out, &errOut)
+			code := tierml(args, strings.NewReader(""), &out, &errOut)
 			for name, text := range map[string]string{"output": out.String(), "errors": errOut.String()} {
 				if terminal.Unsafe(text) {
 					t.Errorf("%s, exit code %d:\n%q", name, code, tail(text, 2000))

@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/viper"
 
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
+	"github.com/tierml/tierml/cmd/tierml/internal/settings"
 	"github.com/tierml/tierml/internal/rundir"
 )
 
@@ -31,12 +33,12 @@ var example = regexp.MustCompile(`(?:^|; )(?:[A-Z_]+=\S+ )*tierml( [^|;#]*)?`)
 func TestASettingMeansOneThing(t *testing.T) {
 	means := map[string]string{}
 	for _, cmd := range everyone(newRootCommand()) {
-		for _, one := range (&settings{viper: viper.New()}).of(cmd) {
+		for _, one := range (&settings.Settings{Viper: viper.New()}).Of(cmd) {
 			for _, name := range []string{one.Key, one.Variable} {
-				if other, had := means[name]; had && other != one.flag.Usage {
-					t.Errorf("%s of %s is %q, and %q", name, cmd.CommandPath(), one.flag.Usage, other)
+				if other, had := means[name]; had && other != one.Flag.Usage {
+					t.Errorf("%s of %s is %q, and %q", name, cmd.CommandPath(), one.Flag.Usage, other)
 				}
-				means[name] = one.flag.Usage
+				means[name] = one.Flag.Usage
 			}
 		}
 	}
@@ -106,7 +108,7 @@ func takes(t *testing.T, args []string) string {
 // The first screen leads a newcomer, and to every command and topic; it has at most 72 lines of 120 columns.
 func TestFirstScreen(t *testing.T) {
 	var out bytes.Buffer
-	if code := run(nil, nil, &out, &out); code != exitDone {
+	if code := tierml(nil, nil, &out, &out); code != cli.ExitDone {
 		t.Fatalf("exit code %d", code)
 	}
 	text := out.String()
@@ -124,7 +126,7 @@ func TestFirstScreen(t *testing.T) {
 		}
 	}
 	out.Reset()
-	if code := run([]string{"help", "exit-codes"}, nil, &out, &out); code != exitDone || !strings.Contains(out.String(), exitCodes) {
+	if code := tierml([]string{"help", "exit-codes"}, nil, &out, &out); code != cli.ExitDone || !strings.Contains(out.String(), exitCodes) {
 		t.Errorf("exit code %d, exit codes\n%s", code, &out)
 	}
 }
@@ -148,7 +150,7 @@ func TestMistakesInWords(t *testing.T) {
 		{[]string{"fakecloud"}, "tierml fakecloud needs --catalog and --prices; see `tierml fakecloud --help`"},
 	} {
 		var out bytes.Buffer
-		if code := run(c.args, nil, &out, &out); code != exitUsage || !strings.Contains(out.String(), c.want) {
+		if code := tierml(c.args, nil, &out, &out); code != cli.ExitUsage || !strings.Contains(out.String(), c.want) {
 			t.Errorf("%v: exit code %d, said %s", c.args, code, &out)
 		}
 	}
@@ -171,7 +173,7 @@ func TestOutputFlags(t *testing.T) {
 func completions(t *testing.T, args ...string) (words []string, directive string) {
 	t.Helper()
 	var out, errOut bytes.Buffer
-	if code := run(append([]string{"__complete"}, args...), nil, &out, &errOut); code != exitDone {
+	if code := tierml(append([]string{"__complete"}, args...), nil, &out, &errOut); code != cli.ExitDone {
 		t.Fatalf("exit code %d: %s", code, &errOut)
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
@@ -218,7 +220,7 @@ func TestCompletion(t *testing.T) {
 		t.Errorf("shells complete to %v", got)
 	}
 	var flags, said bytes.Buffer
-	if code := run([]string{"__complete", "run", "--pol"}, nil, &flags, &said); code != exitDone || strings.Contains(flags.String(), "`") {
+	if code := tierml([]string{"__complete", "run", "--pol"}, nil, &flags, &said); code != cli.ExitDone || strings.Contains(flags.String(), "`") {
 		t.Errorf("exit code %d, with marks: %s", code, &flags)
 	}
 	if got, _ := completions(t, "init", "--app", ""); !slices.Contains(got, "mf") {
@@ -226,7 +228,7 @@ func TestCompletion(t *testing.T) {
 	}
 	for _, shell := range []string{"bash", "zsh", "fish"} {
 		var out bytes.Buffer
-		if code := run([]string{"completion", shell}, nil, &out, &out); code != exitDone || !strings.Contains(out.String(), "__complete") {
+		if code := tierml([]string{"completion", shell}, nil, &out, &out); code != cli.ExitDone || !strings.Contains(out.String(), "__complete") {
 			t.Errorf("%s: exit code %d", shell, code)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tierml/tierml/apps/all"
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/runs"
@@ -34,7 +35,7 @@ func complete(cmd *cobra.Command) {
 		"policy": config.Policies(), "cloud": config.Clouds(),
 		"provider": config.Played(), "app": applications(),
 	} {
-		completeFlag(cmd, name, words...)
+		cli.CompleteFlag(cmd, name, words...)
 	}
 	for _, name := range []string{"resume", "runs"} {
 		if cmd.Flags().Lookup(name) != nil {
@@ -44,15 +45,6 @@ func complete(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		complete(sub)
 	}
-}
-
-// completeFlag lets shells complete the words that a flag takes; a command without the flag is left alone.
-func completeFlag(cmd *cobra.Command, flag string, words ...string) {
-	if cmd.Flags().Lookup(flag) == nil {
-		return
-	}
-	// Its only error is that there is a function already.
-	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // applications are the names of all.

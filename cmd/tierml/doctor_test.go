@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 )
 
 // doctor looks at what a program brings along: its folder, its secrets and what its image needs. It asks for no training data.
@@ -31,7 +33,7 @@ func TestDoctorOfAProgram(t *testing.T) {
 			}
 		}
 	}
-	out := doctor(exitFailed, "PATH="+tools, "THE_KEY=hush-17")
+	out := doctor(cli.ExitFailed, "PATH="+tools, "THE_KEY=hush-17")
 	says(out, "✓ workdir", "in 1 files", "✓ secrets 1 have values", "✗ containers no container runtime is here: docker is not installed, podman does not work: no user namespaces",
 		"1 of ")
 	if strings.Contains(out, "hush-17") {
@@ -40,8 +42,8 @@ func TestDoctorOfAProgram(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(tools, "podman"), []byte("#!/bin/sh\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	says(doctor(exitDone, "PATH="+tools, "THE_KEY=hush-17"), "✓ containers podman works here")
-	says(doctor(exitFailed, "PATH="+tools), "✗ secrets", "the environment does not set THE_KEY")
+	says(doctor(cli.ExitDone, "PATH="+tools, "THE_KEY=hush-17"), "✓ containers podman works here")
+	says(doctor(cli.ExitFailed, "PATH="+tools), "✗ secrets", "the environment does not set THE_KEY")
 
 	// A folder beyond what is sent is refused with what made it so, here and by the plan.
 	large, err := os.Create(s.path("work", "model.bin"))
@@ -52,10 +54,10 @@ func TestDoctorOfAProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	const words = "has 3.2 GB, more than the 2.1 GB that are sent to each machine; the largest: model.bin"
-	says(doctor(exitFailed, "PATH="+tools, "THE_KEY=hush-17"), "✗ workdir", words)
+	says(doctor(cli.ExitFailed, "PATH="+tools, "THE_KEY=hush-17"), "✗ workdir", words)
 	plan := exec.Command(builtBinary(t), "plan", job)
 	plan.Env = append(os.Environ(), "THE_KEY=hush-17")
-	says(strings.Join(strings.Fields(s.startCommand(plan).wait(exitUsage)), " "), words, ".tierignore")
+	says(strings.Join(strings.Fields(s.startCommand(plan).wait(cli.ExitUsage)), " "), words, ".tierignore")
 	s.write("work/.tierignore", "*.bin\n")
-	says(doctor(exitDone, "PATH="+tools, "THE_KEY=hush-17"), "✓ workdir")
+	says(doctor(cli.ExitDone, "PATH="+tools, "THE_KEY=hush-17"), "✓ workdir")
 }

@@ -8,18 +8,20 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 )
 
 // sharedJobs runs dry-run --jobs with some more arguments.
 func sharedJobs(args ...string) (code int, out, errOut string) {
 	var o, e bytes.Buffer
-	code = run(append([]string{"dry-run", "--jobs"}, args...), nil, &o, &e)
+	code = tierml(append([]string{"dry-run", "--jobs"}, args...), nil, &o, &e)
 	return code, o.String(), e.String()
 }
 
 func TestDryRunOfASweep(t *testing.T) {
 	code, out, errOut := sharedJobs("sweep:12:3m", "--hosts", "10x4", "--scheduler", "fifo,h", "--starts", "3", "--seed", "4")
-	if code != exitDone || !strings.Contains(out, "12.0 jobs on the machines of 10x4, 3 times, with 95 % intervals") || !strings.Contains(out, "  h ") {
+	if code != cli.ExitDone || !strings.Contains(out, "12.0 jobs on the machines of 10x4, 3 times, with 95 % intervals") || !strings.Contains(out, "  h ") {
 		t.Errorf("exit code %d: %s%s", code, out, errOut)
 	}
 	for line := range strings.Lines(out) {
@@ -62,7 +64,7 @@ func TestDryRunOfArrivals(t *testing.T) {
 	args := []string{jobs, "--runtimes", times, "--group", "mine", "--trace", prices, "--catalog", "../../examples/data/aws-ondemand-us-west-1-2015-04-02.csv", "--vcpu", "32",
 		"--scheduler", "fifo,drf", "-o", "json"}
 	code, out, errOut := sharedJobs(args...)
-	if code != exitDone || !strings.Contains(errOut, "are no recording") {
+	if code != cli.ExitDone || !strings.Contains(errOut, "are no recording") {
 		t.Fatalf("exit code %d: %s", code, errOut)
 	}
 	type figure struct{ Mean float64 }
@@ -104,7 +106,7 @@ func TestDryRunOfArrivals(t *testing.T) {
 		"neither Philly's":                                 {times},
 	} {
 		code, _, errOut := sharedJobs(wrong...)
-		if code != exitUsage || !strings.Contains(strings.ToLower(errOut), strings.ToLower(want)) {
+		if code != cli.ExitUsage || !strings.Contains(strings.ToLower(errOut), strings.ToLower(want)) {
 			t.Errorf("%v: exit code %d: %s, want %q", wrong, code, errOut, want)
 		}
 	}

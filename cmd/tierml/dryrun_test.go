@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/market/trace"
 	"github.com/tierml/tierml/planner/local"
@@ -20,7 +21,7 @@ import (
 func dryRunOf(t *testing.T, args ...string) (code int, out, errOut string) {
 	t.Helper()
 	var o, e bytes.Buffer
-	code = run(append([]string{"dry-run", "../../examples/demo.yaml", "--no-oracle", "--policy", "tierml"}, args...), nil, &o, &e)
+	code = tierml(append([]string{"dry-run", "../../examples/demo.yaml", "--no-oracle", "--policy", "tierml"}, args...), nil, &o, &e)
 	return code, o.String(), e.String()
 }
 
@@ -41,12 +42,12 @@ func TestDryRunBlamesTheFlag(t *testing.T) {
 		{[]string{"--reliable", "c9.huge:1"}, "--reliable: c9.huge is not in the catalog"},
 	} {
 		code, _, errOut := dryRunOf(t, c.args...)
-		if code != exitUsage || !strings.Contains(errOut, c.want) || strings.Contains(errOut, "demo.yaml") {
+		if code != cli.ExitUsage || !strings.Contains(errOut, c.want) || strings.Contains(errOut, "demo.yaml") {
 			t.Errorf("%v: exit code %d: %s", c.args, code, errOut)
 		}
 	}
 	market := writePrices(t, "us-west-1b", "c3.xlarge", "0.02")
-	if code, _, errOut := dryRunOf(t, "--trace", market); code != exitUsage || !strings.Contains(errOut, "--trace "+market) || !strings.Contains(errOut, "--zones") {
+	if code, _, errOut := dryRunOf(t, "--trace", market); code != cli.ExitUsage || !strings.Contains(errOut, "--trace "+market) || !strings.Contains(errOut, "--zones") {
 		t.Errorf("a market in which the job finds nothing: exit code %d: %s", code, errOut)
 	}
 }
@@ -69,10 +70,10 @@ func writePrices(t *testing.T, zone, kind, price string) string {
 // --reliable TYPE:0 leaves the job without reliable machines, also one that does not say how often to save.
 func TestDryRunWithoutReliable(t *testing.T) {
 	code, out, errOut := dryRunOf(t, "--reliable", "c3.xlarge:0", "--hours", "1", "--starts", "2")
-	if code != exitDone || !regexp.MustCompile(`(?m)^ +tierml +2 +2 +100%`).MatchString(out) {
+	if code != cli.ExitDone || !regexp.MustCompile(`(?m)^ +tierml +2 +2 +100%`).MatchString(out) {
 		t.Errorf("exit code %d: %s%s", code, out, errOut)
 	}
-	if code, _, _ := dryRunOf(t, "--reliable", "c3.xlarge:-1"); code != exitUsage {
+	if code, _, _ := dryRunOf(t, "--reliable", "c3.xlarge:-1"); code != cli.ExitUsage {
 		t.Errorf("--reliable c3.xlarge:-1: exit code %d", code)
 	}
 }
@@ -113,7 +114,7 @@ func TestDoubtfulPrices(t *testing.T) {
 	file := holed(t, from, to)
 	doubts := []string{"1 price contradicts another price", "1 price is absurd and left out", "prices were not recorded for some time", "holed.csv line "}
 	code, out, errOut := dryRunOf(t, "--trace", file, "--types", "c3.xlarge,c3.2xlarge,c3.4xlarge", "--hours", "2", "--starts", "60", "-o", "csv")
-	if code != exitDone {
+	if code != cli.ExitDone {
 		t.Fatal(code, errOut)
 	}
 	for _, want := range append(doubts, "of the starting minutes do not count") {
@@ -146,7 +147,7 @@ func TestDoubtfulPrices(t *testing.T) {
 		t.Fatal(err)
 	}
 	var plan, complaints bytes.Buffer
-	if code := run([]string{"plan", path}, nil, &plan, &complaints); code != exitDone {
+	if code := tierml([]string{"plan", path}, nil, &plan, &complaints); code != cli.ExitDone {
 		t.Fatal(code, complaints.String())
 	}
 	for _, want := range doubts {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
 )
@@ -54,20 +55,20 @@ func TestProgramBills(t *testing.T) {
 			change := strings.NewReplacer("of: 160", "of: 100", "  speed:", "  rules: ec2-now\n  speed:", "boot: 100ms", "boot: 300ms")
 			text := change.Replace(string(must(os.ReadFile(s.path(job)))(t)))
 			s.write(job, text)
-			s.start("run", "-y", job).wait(exitDone)
-			s.start("calibrate", "own-1").wait(exitDone)
+			s.start("run", "-y", job).wait(cli.ExitDone)
+			s.start("calibrate", "own-1").wait(cli.ExitDone)
 			s.write(job, strings.NewReplacer("hours: 0.1\n", "", "2014-04-01T00:00:00Z", "2014-04-02T00:00:00Z").Replace(text)+c.script)
 			var plan journal.PlanDetails
-			if err := json.Unmarshal([]byte(s.start("plan", "-o", "json", job).wait(exitDone)), &plan); err != nil || plan.Prediction == nil {
+			if err := json.Unmarshal([]byte(s.start("plan", "-o", "json", job).wait(cli.ExitDone)), &plan); err != nil || plan.Prediction == nil {
 				t.Fatalf("%+v, %v", plan, err)
 			}
 			var dry []struct {
 				Mean float64 `json:"cost_mean"`
 			}
-			if err := json.Unmarshal([]byte(s.start("dry-run", "--policy", "checkpoint", "-o", "json", job).wait(exitDone)), &dry); err != nil || len(dry) != 1 {
+			if err := json.Unmarshal([]byte(s.start("dry-run", "--policy", "checkpoint", "-o", "json", job).wait(cli.ExitDone)), &dry); err != nil || len(dry) != 1 {
 				t.Fatalf("%+v, %v", dry, err)
 			}
-			s.start("run", "-y", job).wait(exitDone)
+			s.start("run", "-y", job).wait(cli.ExitDone)
 			bill := s.report("own-2")
 			paid := float64(bill.Totals.Total) / float64(market.Dollar)
 			for who, said := range map[string]float64{"plan": must(strconv.ParseFloat(plan.Prediction.USD, 64))(t), "dry run": dry[0].Mean} {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/rundir"
 )
@@ -39,7 +40,7 @@ func TestACrashLoopEndsTheRun(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.write(job, strings.NewReplacer("app: mf", "app: tally", "{rank: 4, batches: 4}", "{panic_at: 30}").Replace(string(text)))
-			printed := s.startCommand(exec.Command(program, "run", "-y", "--plain", job)).wait(exitFailed)
+			printed := s.startCommand(exec.Command(program, "run", "-y", "--plain", job)).wait(cli.ExitFailed)
 			s.nothingRuns()
 
 			const reason, stack = "panic: tally: a drill of clock 30", "tally.panicking.Run"

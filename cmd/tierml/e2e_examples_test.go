@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/python/pythontest"
@@ -51,18 +52,18 @@ func TestGPUsOnRecordedPrices(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	job := s.example("gpu")
-	plan := strings.Join(strings.Fields(s.start("plan", job).wait(exitDone)), " ")
+	plan := strings.Join(strings.Fields(s.start("plan", job).wait(cli.ExitDone)), " ")
 	for _, words := range []string{"✓ p3.2xlarge", "p2.xlarge has K80:1 (12 GB each), p3.2xlarge has V100:1 (16 GB each); machines of the local cloud are processes",
 		"$15.30 1 x p3.2xlarge for 5h, undisturbed"} {
 		if !strings.Contains(plan, words) {
 			t.Errorf("%q is not in the plan:\n%s", words, plan)
 		}
 	}
-	if out := s.start("dry-run", job, "--starts", "2", "--policy", "checkpoint,on-demand").wait(exitDone); !strings.Contains(out, "on-demand") || strings.Contains(out, "0.0 % of") {
+	if out := s.start("dry-run", job, "--starts", "2", "--policy", "checkpoint,on-demand").wait(cli.ExitDone); !strings.Contains(out, "on-demand") || strings.Contains(out, "0.0 % of") {
 		t.Error(out)
 	}
 	s.write(job, strings.Replace(string(must(os.ReadFile(s.path(job)))(t)), "gpu: V100:1", "gpu: L40S:1", 1))
-	if out := s.start("plan", job).wait(exitUsage); !strings.Contains(out, "no machine on sale has gpu: L40S:1") {
+	if out := s.start("plan", job).wait(cli.ExitUsage); !strings.Contains(out, "no machine on sale has gpu: L40S:1") {
 		t.Error(out)
 	}
 }
@@ -83,7 +84,7 @@ func TestProgramExamples(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
 			p := s.start("run", "-y", s.example(name))
-			printed := p.wait(exitDone)
+			printed := p.wait(cli.ExitDone)
 			s.nothingRuns()
 			s.addsUp(name + "-1")
 			entries := s.journal(name + "-1")
@@ -93,7 +94,7 @@ func TestProgramExamples(t *testing.T) {
 				t.Errorf("its attempts have come to %v", outcome)
 			}
 			s.resultsOf(name, 2)
-			logs := s.start("logs", name+"-1").wait(exitDone)
+			logs := s.start("logs", name+"-1").wait(cli.ExitDone)
 			found := regexp.MustCompile(ends).FindStringSubmatch(logs)
 			if found == nil {
 				t.Fatalf("no %q in its output:\n%s\n%s", ends, tail(logs, 2000), tail(printed, 2000))

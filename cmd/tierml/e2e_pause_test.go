@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/rundir"
 )
@@ -23,7 +24,7 @@ func TestPausedRun(t *testing.T) {
 	run := s.start("run", "-y", "--endpoint", endpoint, job)
 	s.until(run, "small-1", "clock 12 on all machines", func(entries []journal.Entry) bool { return clockIs(12)(entries) && has(journal.Join, 5)(entries) })
 	s.rests(endpoint)
-	if printed := s.start("scale", "small", "--workers", "+1").wait(exitFailed); !strings.Contains(printed, "the run is paused: resume it first") {
+	if printed := s.start("scale", "small", "--workers", "+1").wait(cli.ExitFailed); !strings.Contains(printed, "the run is paused: resume it first") {
 		t.Errorf("more workers in a pause: %s", printed)
 	}
 	run.signal(syscall.SIGKILL)
@@ -34,7 +35,7 @@ func TestPausedRun(t *testing.T) {
 	if printed := s.start("resume", "small", "--wait").wait(0); !strings.Contains(printed, "reached") {
 		t.Errorf("tierml resume printed:\n%s", printed)
 	}
-	if printed := s.start("resume", "small").wait(exitFailed); !strings.Contains(printed, "the run is not paused") {
+	if printed := s.start("resume", "small").wait(cli.ExitFailed); !strings.Contains(printed, "the run is not paused") {
 		t.Errorf("tierml resume of a run that goes on: %s", printed)
 	}
 	printed := again.wait(0)

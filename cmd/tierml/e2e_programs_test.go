@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
+	"github.com/tierml/tierml/cmd/tierml/internal/watch"
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/rundir"
@@ -116,7 +118,7 @@ func TestProgramThroughEvictions(t *testing.T) {
 	s := newSite(t)
 	job := s.programJob(oneMachine, "run: |\n  test ${#KEY} = "+fmt.Sprint(len(canary))+"\n  bash count.sh", "setup: echo ready >setup-done",
 		"envs: {UNTIL: 160, "+s.gate(80)+"}", "secrets: {KEY: {env: THE_KEY}}")
-	if out := s.start("run", "-y", job).wait(exitUsage); !strings.Contains(out, "own.yaml:") || !strings.Contains(out, "export THE_KEY=") {
+	if out := s.start("run", "-y", job).wait(cli.ExitUsage); !strings.Contains(out, "own.yaml:") || !strings.Contains(out, "export THE_KEY=") {
 		t.Errorf("without its secret: %s", out)
 	}
 	cmd := exec.Command(builtBinary(t), "run", "-y", job)
@@ -137,7 +139,7 @@ func TestProgramThroughEvictions(t *testing.T) {
 	})
 	s.order("own-1", "kill newest")
 	s.gate(160)
-	printed := run.wait(exitDone)
+	printed := run.wait(cli.ExitDone)
 	s.nothingRuns()
 
 	entries := s.journal("own-1")
@@ -162,10 +164,10 @@ func TestProgramThroughEvictions(t *testing.T) {
 			t.Errorf("%q is not in what the run prints:\n%s", words, printed)
 		}
 	}
-	if out := s.start("ssh", "own-1").wait(exitUsage); !strings.Contains(out, "own-1 has ended: its machines are gone") {
+	if out := s.start("ssh", "own-1").wait(cli.ExitUsage); !strings.Contains(out, "own-1 has ended: its machines are gone") {
 		t.Errorf("after the end: %s", out)
 	}
-	s.start("state", "own-1", "--to", "saved").wait(exitDone)
+	s.start("state", "own-1", "--to", "saved").wait(cli.ExitDone)
 	if text, err := os.ReadFile(s.path("saved", "rank-0", "at")); err != nil || string(text) != "160\n" {
 		t.Errorf("the state that is left: %q, %v", text, err)
 	}
@@ -173,7 +175,7 @@ func TestProgramThroughEvictions(t *testing.T) {
 	plan := exec.Command(builtBinary(t), "plan", job)
 	plan.Env = cmd.Env
 	s.write(job, strings.Replace(string(must(os.ReadFile(s.path(job)))(t)), "hours: 0.1\n", "", 1))
-	if out := s.startCommand(plan).wait(exitDone); !strings.Contains(out, "as measured by own-1") || !strings.Contains(out, "is mirrored every 30s") {
+	if out := s.startCommand(plan).wait(cli.ExitDone); !strings.Contains(out, "as measured by own-1") || !strings.Contains(out, "is mirrored every 30s") {
 		t.Errorf("the next plan:\n%s", out)
 	}
 }
@@ -281,15 +283,15 @@ func TestArrayOfTasks(t *testing.T) {
 	s.until(run, "own-1", "the first task", func(e []journal.Entry) bool {
 		return slices.Contains(outcomes(programLines(e, journal.ProgramEnd, "")), "finished")
 	})
-	s.start("stop", "own-1", "--task", "9").wait(exitDone)
+	s.start("stop", "own-1", "--task", "9").wait(cli.ExitDone)
 	s.gate(25)
-	if out := s.start("stop", "own-1", "--task", "12").wait(exitFailed); !strings.Contains(out, "its tasks are 0 to 11") {
+	if out := s.start("stop", "own-1", "--task", "12").wait(cli.ExitFailed); !strings.Contains(out, "its tasks are 0 to 11") {
 		t.Errorf("a task too many: %s", out)
 	}
 	s.order("own-1", "evict oldest")
 	s.until(run, "own-1", "more tasks", func(e []journal.Entry) bool { return len(programLines(e, journal.ProgramEnd, "")) >= 5 })
 	s.order("own-1", "kill oldest")
-	printed := run.wait(exitDone)
+	printed := run.wait(cli.ExitDone)
 	s.nothingRuns()
 	entries := s.journal("own-1")
 	checkEntries(t, entries)
@@ -301,7 +303,7 @@ func TestArrayOfTasks(t *testing.T) {
 		t.Errorf("the run prints:\n%s", printed)
 	}
 	s.addsUp("own-1")
-	var rows []programRow
+	var rows []watch.ProgramRow
 	s.command(&rows, "state", "own-1", "-o", "json")
 	for i, row := range rows {
 		if want := map[bool]string{true: "cancelled", false: "finished"}[i == 9]; row.Program != fmt.Sprintf("task-%d", i) || row.Status != want || row.Bytes == 0 && i != 9 {
@@ -309,7 +311,7 @@ func TestArrayOfTasks(t *testing.T) {
 		}
 	}
 	settings := s.drawnFromResults("own-1", must(config.Load(s.path(job)))(t).Trials())
-	s.start("state", "own-1", "task-7", "task-11", "--to", "saved").wait(exitDone)
+	s.start("state", "own-1", "task-7", "task-11", "--to", "saved").wait(cli.ExitDone)
 	for _, task := range []int{7, 11} {
 		text, err := os.ReadFile(s.path("saved", fmt.Sprintf("task-%d", task), "result"))
 		if err != nil || string(text) != fmt.Sprintf("%d of 12 at %s\n", task, settings[task]) {
@@ -359,7 +361,7 @@ func TestProgramFailsByItself(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	job := s.programJob(oneMachine, "run: echo no such file >&2; exit 7", "retries: 2")
-	printed := s.start("run", "-y", job).wait(exitFailed)
+	printed := s.start("run", "-y", job).wait(cli.ExitFailed)
 	entries := s.journal("own-1")
 	if got := outcomes(programLines(entries, journal.ProgramEnd, "")); !slices.Equal(got, []string{"failed", "failed", "failed"}) || number(kindsOf(entries), "launch") != 1 {
 		t.Errorf("%v", got)
@@ -368,7 +370,7 @@ func TestProgramFailsByItself(t *testing.T) {
 		t.Errorf("the run prints:\n%s", printed)
 	}
 	s.write("own.yaml", strings.Replace(string(must(os.ReadFile(s.path("own.yaml")))(t)), "run: echo", "setup: echo no network >&2; exit 3\nrun: echo", 1))
-	printed = s.start("run", "-y", "own.yaml").wait(exitFailed)
+	printed = s.start("run", "-y", "own.yaml").wait(cli.ExitFailed)
 	if !strings.Contains(printed, "setup failed 3 times: no network") || number(kindsOf(s.journal("own-2")), "launch") != 1 {
 		t.Errorf("the run prints:\n%s", printed)
 	}
@@ -400,8 +402,8 @@ func TestProgramIsResumed(t *testing.T) {
 	cloud, endpoint := s.cloud("60", "50000")
 	run := s.start("run", "-y", "--endpoint", endpoint, job)
 	s.until(run, "own-1", "some steps", reached(8))
-	s.start("stop", "own-1").wait(exitDone)
-	run.wait(exitInterrupted)
+	s.start("stop", "own-1").wait(cli.ExitDone)
+	run.wait(cli.ExitInterrupted)
 	_, stopped := s.counted("own-1", "rank-0.1.log")
 
 	s.gate(150)
@@ -410,7 +412,7 @@ func TestProgramIsResumed(t *testing.T) {
 	again.signal(syscall.SIGKILL)
 	again.wait(-1)
 	s.gate(160)
-	out := s.start("run", "-y", "--resume", filepath.Join(rundir.Root, "own-1")).wait(exitDone)
+	out := s.start("run", "-y", "--resume", filepath.Join(rundir.Root, "own-1")).wait(cli.ExitDone)
 	if !strings.Contains(out, "Resuming from the newest saved state") {
 		t.Errorf("resumed:\n%s", out)
 	}
@@ -445,7 +447,7 @@ func TestGang(t *testing.T) {
 	})
 	s.order("own-1", "evict newest")
 	s.gate(50)
-	run.wait(exitDone)
+	run.wait(cli.ExitDone)
 	s.nothingRuns()
 	entries := s.journal("own-1")
 	checkEntries(t, entries)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/python/pythontest"
@@ -77,13 +78,13 @@ func (o *storm) blow(t *testing.T, long time.Duration) {
 	p := s.start("run", "-y", job)
 	s.until(p, o.name+"-1", "some steps", reached(1))
 	times := s.disturb(o.name+"-1", long)
-	printed := p.wait(exitDone)
+	printed := p.wait(cli.ExitDone)
 	s.nothingRuns()
 	s.addsUp(o.name + "-1")
 	entries := s.journal(o.name + "-1")
 	checkEntries(t, entries)
 	o.check(t, entries, times)
-	logs := s.start("logs", o.name+"-1").wait(exitDone)
+	logs := s.start("logs", o.name+"-1").wait(cli.ExitDone)
 	found := regexp.MustCompile(o.ends).FindStringSubmatch(logs)
 	if found == nil {
 		t.Fatalf("no %q in its output:\n%s\n%s", o.ends, tail(logs, 2000), tail(printed, 2000))
@@ -183,7 +184,7 @@ func (s *site) resultsOf(name string, trials int) {
 	if pattern == "" {
 		return
 	}
-	s.start("state", name+"-1", "--to", "results").wait(exitDone)
+	s.start("state", name+"-1", "--to", "results").wait(cli.ExitDone)
 	files, err := filepath.Glob(s.path("results", "task-*", pattern))
 	if want := map[string]int{"sweep": trials, "inference": 200}[name]; err != nil || len(files) != want {
 		s.t.Errorf("%d of %d results: %v", len(files), want, err)

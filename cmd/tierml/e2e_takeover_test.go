@@ -18,6 +18,7 @@ import (
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/fakecloud"
 	"github.com/tierml/tierml/internal/blob"
 	"github.com/tierml/tierml/internal/journal"
@@ -246,7 +247,7 @@ func TestControllerKilledAndStartedAgain(t *testing.T) {
 		return clockIs(12)(entries) && has(journal.Join, 5)(entries) && entries[len(entries)-1].Kind == journal.ClockDone
 	})
 	again := []string{"run", "-y", "--resume", filepath.Join("runs", "small-1")}
-	if printed := s.start(again...).wait(exitUsage); !strings.Contains(printed, "another process") {
+	if printed := s.start(again...).wait(cli.ExitUsage); !strings.Contains(printed, "another process") {
 		t.Errorf("beside a controller that runs, another one says\n%s", printed)
 	}
 	run.signal(syscall.SIGKILL)

@@ -16,6 +16,8 @@ import (
 	"testing"
 
 	"github.com/tierml/tierml/apps/local"
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
+	"github.com/tierml/tierml/cmd/tierml/internal/plans"
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/rundir"
@@ -273,7 +275,7 @@ func (s *site) modelOfOneProcess(jobFile string) []byte {
 	job, err := config.Load(jobFile)
 	must(err)
 	splits := s.t.TempDir()
-	program, _, err := prepare(s.t.Context(), job, splitdir.Create(splits))
+	program, _, err := plans.Prepare(s.t.Context(), job, splitdir.Create(splits))
 	must(err)
 	open := func(id ps.Split) (io.ReadCloser, error) { return splitdir.Open(splits, id) }
 	trainer, err := local.New(program, ps.Schema{Splits: job.Train.Splits, Seed: job.Seed}, open)
@@ -315,7 +317,7 @@ func TestCtrlCAndResume(t *testing.T) {
 	run := s.start("run", "-y", job)
 	s.until(run, "small-1", "clock 8", clockIs(8))
 	run.signal(os.Interrupt)
-	printed := run.wait(exitInterrupted)
+	printed := run.wait(cli.ExitInterrupted)
 	if left := s.processes(); len(left) > 0 { // at once: a run that has ended has ended its machines
 		t.Errorf("%d processes are left", len(left))
 	}
@@ -333,7 +335,7 @@ func TestCtrlCAndResume(t *testing.T) {
 	if !bytes.Equal(s.read("small-1", rundir.ModelFile), s.modelOfOneProcess(s.path(job))) {
 		t.Error("the model of the resumed run is not that of a single process")
 	}
-	s.start("run", "-y", "--resume", filepath.Join("runs", "small-1")).wait(exitUsage) // it is done
+	s.start("run", "-y", "--resume", filepath.Join("runs", "small-1")).wait(cli.ExitUsage) // it is done
 }
 
 // Ctrl-C twice terminates every machine at once.
@@ -346,7 +348,7 @@ func TestCtrlCTwice(t *testing.T) {
 	})
 	run.signal(os.Interrupt)
 	run.signal(syscall.SIGTERM) // two of a kind can be one
-	if printed := run.wait(exitInterrupted); !strings.Contains(printed, "Nothing was saved") {
+	if printed := run.wait(cli.ExitInterrupted); !strings.Contains(printed, "Nothing was saved") {
 		t.Errorf("that nothing was saved is not in what the run prints:\n%s", printed)
 	}
 	if left := s.processes(); len(left) > 0 {
@@ -485,7 +487,7 @@ func TestFullDisk(t *testing.T) {
 	s := newSite(t)
 	job := s.job(choices{Clocks: 1000, Flops: 1_000_000})
 	run := s.startCommand(exec.Command("sh", "-c", `ulimit -f 120 && exec "$0" run -y "$1"`, builtBinary(t), job)) // 60 kB: all machines are written down by then
-	printed := run.wait(exitFailed)
+	printed := run.wait(cli.ExitFailed)
 	if left := s.processes(); len(left) > 0 {
 		t.Errorf("%d processes are left", len(left))
 	}
@@ -510,7 +512,7 @@ func TestOutputClosed(t *testing.T) {
 	if err := errors.Join(read.Close(), write.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if printed := run.wait(exitFailed); !strings.Contains(printed, "broken pipe") {
+	if printed := run.wait(cli.ExitFailed); !strings.Contains(printed, "broken pipe") {
 		t.Errorf("it says\n%s", printed)
 	}
 	if left := s.processes(); len(left) > 0 {
@@ -528,12 +530,12 @@ func TestBudget(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	run := s.start("run", "-y", s.job(choices{Clocks: 1000, Speed: 720, Limits: "budget: $0.30"})) // $0.20 an hour
-	run.wait(exitLimit)
+	run.wait(cli.ExitLimit)
 	if report := s.report("small-1"); report.Totals.Total > 30*market.Dollar/100 {
 		t.Errorf("it cost $%s", report.Totals.Total)
 	}
 	before := len(s.journal("small-1"))
-	s.start("run", "-y", "--resume", filepath.Join("runs", "small-1")).wait(exitLimit)
+	s.start("run", "-y", "--resume", filepath.Join("runs", "small-1")).wait(cli.ExitLimit)
 	if after := len(s.journal("small-1")); after != before {
 		t.Errorf("the second run has written %d lines", after-before)
 	}
@@ -559,7 +561,7 @@ func TestRunRefuses(t *testing.T) {
 		{[]string{"run", "-y", "--resume", "runs/absent-1", good}, "leave the job file out"},
 		{[]string{"run"}, "name a job file"},
 	} {
-		if printed := s.start(c.args...).wait(exitUsage); !strings.Contains(printed, c.want) {
+		if printed := s.start(c.args...).wait(cli.ExitUsage); !strings.Contains(printed, c.want) {
 			t.Errorf("%v prints\n%s\nwithout %q", c.args, printed, c.want)
 		}
 		if found, _ := filepath.Glob(s.path(rundir.Root, "*")); len(found) > 0 {

@@ -23,6 +23,7 @@ import (
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/internal/access"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/rundir"
@@ -164,9 +165,9 @@ func TestLaptopIsClosed(t *testing.T) {
 		}
 	}
 
-	says(laptop("run", "-y", "job.yaml").wait(exitUsage), "cluster prod in us-west-1 has no job server", "tierml server start job.yaml", "tierml run --here job.yaml")
+	says(laptop("run", "-y", "job.yaml").wait(cli.ExitUsage), "cluster prod in us-west-1 has no job server", "tierml server start job.yaml", "tierml run --here job.yaml")
 	says(laptop("server", "start", "-y", "job.yaml").wait(0), "Starts an on-demand c3.large in us-west-1a of EC2", "$0.12 an hour", "The job server is there.")
-	says(laptop("server", "start", "-y", "job.yaml").wait(exitUsage), "cluster prod has a job server: i-")
+	says(laptop("server", "start", "-y", "job.yaml").wait(cli.ExitUsage), "cluster prod has a job server: i-")
 	tokenFile := s.path("laptop", "tierml", "controllers", "ec2-us-west-1-prod", "token")
 	if info, err := os.Stat(tokenFile); err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("%v, %v", info, err)
@@ -203,7 +204,7 @@ func TestLaptopIsClosed(t *testing.T) {
 	run.wait(-1)
 	at := clock()
 	says(laptop("ps").wait(0), "small-1", "running")
-	says(laptop("server", "stop", "-y", "job.yaml").wait(exitUsage), "small-1: not over yet", "tierml stop small-1")
+	says(laptop("server", "stop", "-y", "job.yaml").wait(cli.ExitUsage), "small-1: not over yet", "tierml stop small-1")
 	says(laptop("down", "-y", "--expired", "job.yaml").wait(0), "is the cluster's job server and left alone", "0 of")
 	watching := laptop("top", "small")
 	s.poll("the last clock", func() bool { return clock() >= 120 })
@@ -321,7 +322,7 @@ func TestServerAndRunKilled(t *testing.T) {
 	if seen := ask("speech.token", "ps", "-q", "-o", "json").wait(0); strings.TrimSpace(seen) != "[]" {
 		t.Errorf("another group sees %s", seen)
 	}
-	if refused := ask("speech.token", "stop", "small-1").wait(exitFailed); !strings.Contains(refused, `no job "small-1" that this token may watch`) {
+	if refused := ask("speech.token", "stop", "small-1").wait(cli.ExitFailed); !strings.Contains(refused, `no job "small-1" that this token may watch`) {
 		t.Errorf("another group stops the job: %s", refused)
 	}
 	s.poll("the last clock", func() bool { return clockIs(40)(entries()) })

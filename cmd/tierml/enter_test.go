@@ -1,10 +1,7 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,10 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tierml/tierml/fakecloud"
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/rundir"
-	"github.com/tierml/tierml/market"
 )
 
 // playedTools stand for the command lines of providers and for the machine behind them: they run what they are given here, in place of the machine's script.
@@ -90,7 +86,7 @@ func TestExecElsewhere(t *testing.T) {
 		// Without the tools the command is printed, with where to get them.
 		out, code = call(filepath.Dir(builtBinary(t)), "ssh", "own-1")
 		tool := strings.Fields(want)[0]
-		if code != exitFailed || !strings.Contains(out, tool) || !strings.Contains(out, "is not here; install") || !strings.Contains(out, `/*/enter`) {
+		if code != cli.ExitFailed || !strings.Contains(out, tool) || !strings.Contains(out, "is not here; install") || !strings.Contains(out, `/*/enter`) {
 			t.Errorf("%s without its tools: exit code %d, %q", cloud, code, out)
 		}
 		for _, c := range []struct{ words, want string }{
@@ -100,31 +96,9 @@ func TestExecElsewhere(t *testing.T) {
 			{"exec own-1", "name a run and a command"},
 			{"forward own-1 0", "0 is not a port"},
 		} {
-			if out, code := call(with, strings.Fields(c.words)...); code != exitUsage || !strings.Contains(out, c.want) {
+			if out, code := call(with, strings.Fields(c.words)...); code != cli.ExitUsage || !strings.Contains(out, c.want) {
 				t.Errorf("%s: exit code %d, %q", c.words, code, out)
 			}
-		}
-	}
-}
-
-// A machine of a fake cloud is only entered where this user's cloud of this host has it: what a job server elsewhere says leads nowhere.
-func TestHomeOfAMachine(t *testing.T) {
-	pool := must(market.ParsePool("ec2/us-west-2/us-west-2a/c5.large/spot"))(t)
-	cloud := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/_control/instances" {
-			_ = json.NewEncoder(w).Encode([]fakecloud.InstanceView{{ID: "i-1", Pool: pool, Home: "/folder/of/i-1"}, {ID: "i-2", Pool: pool}})
-		}
-	}))
-	defer cloud.Close()
-	if home, err := homeOf(t.Context(), cloud.URL, "i-1"); home != "/folder/of/i-1" || err != nil {
-		t.Errorf("%q, %v", home, err)
-	}
-	if _, err := homeOf(t.Context(), cloud.URL, "i-2"); err == nil || errors.Is(err, errNotHere) || !strings.Contains(err.Error(), "machine i-2 has just gone") {
-		t.Error(err)
-	}
-	for address, id := range map[string]string{cloud.URL: "i-3", cloud.URL + "/other": "i-1", "http://203.0.113.1:80": "i-1", "http://127.0.0.1:1": "i-1", "": "i-1", "::": "i-1"} {
-		if home, err := homeOf(t.Context(), address, id); home != "" || !errors.Is(err, errNotHere) {
-			t.Errorf("%s at %q: %q, %v", id, address, home, err)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
+	"github.com/tierml/tierml/cmd/tierml/internal/settings"
 )
 
 // groups are the commands as the first screen has them: in the order in which a newcomer meets them.
@@ -74,5 +75,5 @@ func arrange(root *cobra.Command) {
 	}
 	cli.Arrange(root, groups)
 	root.PersistentFlags().BoolP(cli.QuietFlag, "q", false, "no hints at what to do next, and no progress bars")
-	_ = root.PersistentFlags().SetAnnotation(cli.QuietFlag, sharedSetting, []string{"quiet", "TIERML_QUIET"}) // it exists
+	_ = root.PersistentFlags().SetAnnotation(cli.QuietFlag, settings.SharedSetting, []string{"quiet", "TIERML_QUIET"}) // it exists
 }

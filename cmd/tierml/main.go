@@ -1,6 +1,6 @@
 // Tierml trains machine-learning models on machines that their provider may take back.
 //
-// Every subcommand has its file here; it reads flags, calls a package that does the work, and prints. What
+// Each command has its file, in a package below internal by what people do: watch, change, run, markets, serve. What
 // goes where: results and plans to standard output, what happens meanwhile and errors to standard error.
 package main
 
@@ -9,31 +9,26 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tierml/tierml/cmd/tierml/internal/change"
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
+	"github.com/tierml/tierml/cmd/tierml/internal/markets"
+	"github.com/tierml/tierml/cmd/tierml/internal/run"
+	"github.com/tierml/tierml/cmd/tierml/internal/serve"
+	"github.com/tierml/tierml/cmd/tierml/internal/settings"
 	"github.com/tierml/tierml/cmd/tierml/internal/start"
+	"github.com/tierml/tierml/cmd/tierml/internal/target"
+	"github.com/tierml/tierml/cmd/tierml/internal/watch"
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/internal/terminal"
 	_ "github.com/tierml/tierml/providers/all" // who sells machines
-)
-
-// Exit codes. They are part of the interface: scripts rely on them.
-const (
-	exitDone        = 0   // it is done
-	exitFailed      = 1   // it was tried and failed, or the answer to "Proceed?" was no
-	exitUsage       = 2   // the command line or the job file is wrong; nothing was started
-	exitLimit       = 3   // ended in order before it was done: budget or max_duration is used up
-	exitInterrupted = 130 // ended in order by Ctrl-C (or SIGTERM)
 )
 
 const exitCodes = `    0  done
@@ -48,19 +43,19 @@ func main() {
 	if _, set := os.LookupEnv(metadataV1); !set {
 		os.Setenv(metadataV1, "true")
 	}
-	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	os.Exit(tierml(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
 const metadataV1 = "AWS_EC2_METADATA_V1_DISABLED"
 
-// run is main without the process: it returns the exit code. Whatever is printed may quote others, so both streams escape.
-func run(args []string, in io.Reader, stdout, stderr io.Writer) int {
+// tierml is main without the process: it returns the exit code. Whatever is printed may quote others, so both streams escape.
+func tierml(args []string, in io.Reader, stdout, stderr io.Writer) int {
 	out, errOut := terminal.NewWriter(stdout), terminal.NewWriter(stderr)
 	defer errOut.Flush()
 	code := execute(args, in, out, errOut)
-	if err := out.Flush(); err != nil && code == exitDone { // help, too, which cobra prints without a look
-		fmt.Fprintln(errOut, "tierml: writing to standard output: "+err.Error()+remedy(err))
-		return exitFailed
+	if err := out.Flush(); err != nil && code == cli.ExitDone { // help, too, which cobra prints without a look
+		fmt.Fprintln(errOut, "tierml: writing to standard output: "+err.Error()+cli.Remedy(err))
+		return cli.ExitFailed
 	}
 	return code
 }
@@ -77,20 +72,20 @@ func execute(args []string, in io.Reader, out, errOut *terminal.Writer) int {
 	root.SetErr(errOut)
 	cmd, err := root.ExecuteContextC(progress.With(context.Background(), progress.New(errOut)))
 	if err == nil {
-		return exitDone
+		return cli.ExitDone
 	}
-	if code, ok := errors.AsType[passedCode](err); ok {
+	if code, ok := errors.AsType[cli.PassedCode](err); ok {
 		return int(code)
 	}
 	if missing := cli.MissingFlags(cmd, err); missing != nil {
-		err = usageError{missing}
+		err = cli.Usage(missing)
 	}
 	_ = table.Folded(errOut, func(w io.Writer) error { return printError(w, err) }) // nobody is left to hear of it
-	return exitCodeOf(err)
+	return cli.ExitCodeOf(err)
 }
 
 func printError(w io.Writer, err error) error {
-	text := "tierml: " + err.Error() + remedy(err)
+	text := "tierml: " + err.Error() + cli.Remedy(err)
 	if faults, ok := errors.AsType[config.Faults](err); ok {
 		text = faults.Error() // each line begins with its place, where editors look for it
 	}
@@ -112,26 +107,26 @@ New here? Run the examples below in order. They cost nothing: machines are proce
   tierml plan job.yaml       # shows what it would buy, cost and take; starts nothing
   tierml run job.yaml        # trains it, on machines that come and go
   tierml report              # shows what that cost, and what it would have cost on demand`,
-		Version:       version(),
+		Version:       cli.Version(),
 		SilenceErrors: true, // printed once, by run
 		SilenceUsage:  true, // an error says what to write instead
 		Args:          cobra.NoArgs,
 
 		PersistentPreRunE: func(cmd *cobra.Command, args []string) error {
 			defer start.Done()
-			return takeSettings(cmd, args)
+			return settings.TakeSettings(cmd, args)
 		},
 
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetVersionTemplate("tierml {{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usageError{cli.FlagError(cmd, err)}
+		return cli.Usage(cli.FlagError(cmd, err))
 	})
 	root.AddCommand(subcommands()...)
-	root.SetGlobalNormalizationFunc(presentName)
+	root.SetGlobalNormalizationFunc(target.PresentName)
 	arrange(root)
-	markUsageErrors(root)
+	cli.MarkUsageErrors(root)
 	complete(root)
 	return root
 }
@@ -139,112 +134,41 @@ New here? Run the examples below in order. They cost nothing: machines are proce
 // subcommands, in the order of their names.
 func subcommands() []*cobra.Command {
 	return []*cobra.Command{
-		newAgentCommand(),
-		newCalibrateCommand(),
-		newConfigCommand(),
-		newDashboardCommand(),
-		newDoctorCommand(),
-		newDrillCommand(),
-		newDryRunCommand(),
-		newEventsCommand(),
-		newExecCommand(),
-		newFakecloudCommand(),
-		newFetchCommand(),
-		newHostsCommand(),
-		newInitCommand(),
-		newLogsCommand(),
-		newMarketCommand(),
-		newPlanCommand(),
-		newPredictCommand(),
-		newPricesCommand(),
-		newPsCommand(),
-		newLeaksCommand(),
-		newDownCommand(),
-		newReportCommand(),
-		newRunCommand(),
-		newScaleCommand(),
-		newServerCommand(),
-		newSSHCommand(),
-		newForwardCommand(),
-		newStateCommand(),
-		newPauseCommand(),
-		newWhyCommand(),
-		newSweepCommand(),
-		newResumeCommand(),
-		newStopCommand(),
-		newTopCommand(),
-		newTrainCommand(),
+		serve.NewAgentCommand(),
+		markets.NewCalibrateCommand(),
+		settings.NewConfigCommand(),
+		serve.NewDashboardCommand(),
+		run.NewDoctorCommand(),
+		change.NewDrillCommand(),
+		markets.NewDryRunCommand(),
+		watch.NewEventsCommand(),
+		change.NewExecCommand(),
+		serve.NewFakecloudCommand(),
+		watch.NewFetchCommand(),
+		serve.NewHostsCommand(),
+		run.NewInitCommand(),
+		watch.NewLogsCommand(),
+		markets.NewMarketCommand(),
+		run.NewPlanCommand(),
+		run.NewPredictCommand(),
+		markets.NewPricesCommand(),
+		watch.NewPsCommand(),
+		change.NewLeaksCommand(),
+		change.NewDownCommand(),
+		watch.NewReportCommand(),
+		run.NewRunCommand(),
+		change.NewScaleCommand(),
+		serve.NewServerCommand(),
+		change.NewSSHCommand(),
+		change.NewForwardCommand(),
+		watch.NewStateCommand(),
+		change.NewPauseCommand(),
+		watch.NewWhyCommand(),
+		watch.NewSweepCommand(),
+		change.NewResumeCommand(),
+		change.NewStopCommand(),
+		watch.NewTopCommand(),
+		run.NewTrainCommand(),
 		newVersionCommand(),
 	}
-}
-
-// usageError is a wrong command line.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
-
-// markUsageErrors covers the arguments of a command and of all below it.
-func markUsageErrors(cmd *cobra.Command) {
-	cmd.Args = usageArgs(cmd.Args)
-	for _, sub := range cmd.Commands() {
-		markUsageErrors(sub)
-	}
-}
-
-// usageArgs marks what a check of arguments finds as a wrong command line.
-func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if check == nil {
-			return nil
-		}
-		if err := check(cmd, args); err != nil {
-			return usageError{cli.ArgsError(cmd, args, err)}
-		}
-		return nil
-	}
-}
-
-// remedy is what to do about what any command can meet when it writes.
-func remedy(err error) string {
-	switch {
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return "; make room on that disk, or choose a place on another one, and start again"
-	case errors.Is(err, syscall.EROFS):
-		return "; choose a place that can be written"
-	case errors.Is(err, fs.ErrPermission):
-		return "; change its permissions, or choose another place"
-	}
-	return ""
-}
-
-// exitError is an error with the exit code that it means.
-type exitError struct {
-	code int
-	error
-}
-
-func (e exitError) Unwrap() error { return e.error }
-
-func exitCodeOf(err error) int {
-	if e, ok := errors.AsType[exitError](err); ok {
-		return e.code
-	}
-	if _, ok := errors.AsType[usageError](err); ok {
-		return exitUsage
-	}
-	if _, ok := errors.AsType[config.Faults](err); ok {
-		return exitUsage
-	}
-	if errors.Is(err, context.Canceled) {
-		return exitInterrupted
-	}
-	return exitFailed
-}
-
-// untilInterrupted returns a context that ends at the first Ctrl-C or SIGTERM. A second one ends the process at
-// once, as the signal is no longer caught then.
-func untilInterrupted(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
-	return ctx, stop
 }

@@ -2,16 +2,17 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/cmd/tierml/internal/start"
 )
 
@@ -59,64 +60,16 @@ func exitCode(ts *testscript.TestScript, negated bool, args []string) {
 	}
 }
 
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
 // What cannot be printed fails, help too, and says so once.
 func TestUnprintable(t *testing.T) {
 	for _, args := range [][]string{{"--help"}, {"plan", "--help"}, {"version"}, {"help", "exit-codes"}} {
 		var said bytes.Buffer
-		if code := run(args, nil, fullDisk("write"), &said); code != exitFailed || strings.Count(said.String(), "no space left") != 1 || !strings.Contains(said.String(), "make room") {
+		if code := tierml(args, nil, fullDisk{}, &said); code != cli.ExitFailed || strings.Count(said.String(), "no space left") != 1 || !strings.Contains(said.String(), "make room") {
 			t.Errorf("%v: exit code %d, said %q", args, code, &said)
-		}
-	}
-}
-
-func TestConfirm(t *testing.T) {
-	for _, c := range []struct {
-		answers          string
-		interactive, yes bool
-		want             error
-		asked            int
-	}{
-		{answers: "\n", interactive: true, asked: 1},
-		{answers: "y\n", interactive: true, asked: 1},
-		{answers: " YES \n", interactive: true, asked: 1},
-		{answers: "n\n", interactive: true, want: errDeclined, asked: 1},
-		{answers: "No\n", interactive: true, want: errDeclined, asked: 1},
-		{answers: "what?\nn\n", interactive: true, want: errDeclined, asked: 2},
-		{answers: "", interactive: true, want: errDeclined, asked: 1},
-		{yes: true},
-		{yes: true, interactive: true},
-	} {
-		var out bytes.Buffer
-		err := confirm(strings.NewReader(c.answers), &out, c.interactive, c.yes)
-		if !errors.Is(err, c.want) {
-			t.Errorf("%+v: error %v", c, err)
-		}
-		if asked := strings.Count(out.String(), "Proceed? [Y/n] "); asked != c.asked {
-			t.Errorf("%+v: asked %d times", c, asked)
-		}
-	}
-}
-
-func TestConfirmWithoutTerminal(t *testing.T) {
-	err := confirm(strings.NewReader("y\n"), &bytes.Buffer{}, false, false)
-	if err == nil || !strings.Contains(err.Error(), "add -y") || exitCodeOf(err) != exitUsage {
-		t.Errorf("error %v with exit code %d", err, exitCodeOf(err))
-	}
-}
-
-func TestExitCodes(t *testing.T) {
-	for _, c := range []struct {
-		err  error
-		want int
-	}{
-		{errors.New("broken"), exitFailed},
-		{usageError{errors.New("wrong flag")}, exitUsage},
-		{fmt.Errorf("running: %w", exitError{exitLimit, errors.New("budget used up")}), exitLimit},
-		{fmt.Errorf("running: %w", context.Canceled), exitInterrupted},
-		{errDeclined, exitFailed},
-	} {
-		if got := exitCodeOf(c.err); got != c.want {
-			t.Errorf("exit code of %v is %d, want %d", c.err, got, c.want)
 		}
 	}
 }

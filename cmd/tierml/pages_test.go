@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/docstest"
 )
@@ -75,7 +76,7 @@ func loadAndPlan(t *testing.T, page, text, data, endpoint string) {
 		return // its plan needs Google's prices, which the tutorial's session has
 	}
 	var out bytes.Buffer
-	if code := run([]string{"plan", "job.yaml"}, strings.NewReader(""), &out, &out); code != exitDone || !strings.Contains(out.String(), "Expected cost") {
+	if code := tierml([]string{"plan", "job.yaml"}, strings.NewReader(""), &out, &out); code != cli.ExitDone || !strings.Contains(out.String(), "Expected cost") {
 		t.Errorf("%s: exit code %d:\n%s", page, code, &out)
 	}
 }
@@ -97,7 +98,7 @@ func TestPlanOnThePage(t *testing.T) {
 	}
 	t.Chdir(t.TempDir()) // where no calibration is
 	var out bytes.Buffer
-	if code := run([]string{"plan", job}, strings.NewReader(""), &out, &out); code != exitDone {
+	if code := tierml([]string{"plan", job}, strings.NewReader(""), &out, &out); code != cli.ExitDone {
 		t.Fatalf("exit code %d:\n%s", code, &out)
 	}
 	words := regexp.MustCompile(`\s+`) // columns are as wide as the terminal

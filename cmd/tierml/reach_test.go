@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/fakecloud"
 	"github.com/tierml/tierml/fakecloud/fakecloudtest"
 	"github.com/tierml/tierml/internal/access"
@@ -56,7 +57,7 @@ func TestServersOfOthersAreLeftAlone(t *testing.T) {
 		}
 		t.Chdir(dir)
 		var out bytes.Buffer
-		code = run(append(args, file), strings.NewReader(""), &out, &out)
+		code = tierml(append(args, file), strings.NewReader(""), &out, &out)
 		found, _ := filepath.Glob(filepath.Join(dir, "*.reached"))
 		for i := range found {
 			found[i] = strings.TrimSuffix(filepath.Base(found[i]), ".reached")
@@ -68,7 +69,7 @@ func TestServersOfOthersAreLeftAlone(t *testing.T) {
 		for _, args := range [][]string{{"run", "-y"}, {"ps", "--server"}, {"server", "tunnel"}, {"server", "start", "-y"},
 			{"server", "stop", "-y"}, {"server", "stop", "-y", "--force"}} {
 			code, out, reached := call(settings, args...)
-			if code != exitUsage || reached != "" || !strings.Contains(out, bobs+" may be somebody else's job server") || !strings.Contains(out, "belongs to bob") ||
+			if code != cli.ExitUsage || reached != "" || !strings.Contains(out, bobs+" may be somebody else's job server") || !strings.Contains(out, "belongs to bob") ||
 				!strings.Contains(out, "write cluster: tierml below ec2:") {
 				t.Errorf("%v with%q: exit code %d, reached %q, printed\n%s", args, settings, code, reached, out)
 			}

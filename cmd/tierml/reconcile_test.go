@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
+	"github.com/tierml/tierml/cmd/tierml/internal/target"
 	"github.com/tierml/tierml/internal/journal/journaltest"
 )
 
@@ -16,7 +18,7 @@ import (
 func TestReconcile(t *testing.T) {
 	story := journaltest.New(1)
 	dir := writeRun(t, story, len(story.Entries), story.Entries[len(story.Entries)-1].T)
-	report, err := makeReport(t.Context(), dir)
+	report, err := target.MakeReport(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,21 +35,21 @@ func TestReconcile(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out bytes.Buffer
-		code := run(append([]string{"report", filepath.Join(dir, "journal.jsonl"), "--reconcile", bill}, args...), nil, &out, &out)
+		code := tierml(append([]string{"report", filepath.Join(dir, "journal.jsonl"), "--reconcile", bill}, args...), nil, &out, &out)
 		return out.String(), code
 	}
 	first := report.Instances[0]
-	if said, code := ask(record); code != exitDone || !strings.Contains(said, "1 others of the account") {
+	if said, code := ask(record); code != cli.ExitDone || !strings.Contains(said, "1 others of the account") {
 		t.Errorf("exit code %d:\n%s", code, said)
 	}
 	said, code := ask(record + fmt.Sprintf("%s,2014-05-09T01:00:00Z,2014-05-09T02:00:00Z,0.5\n", first.ID))
-	if code != exitDone || !strings.Contains(said, "2014-05-09 01:00") || !strings.Contains(said, first.ID) {
+	if code != cli.ExitDone || !strings.Contains(said, "2014-05-09 01:00") || !strings.Contains(said, first.ID) {
 		t.Errorf("exit code %d:\n%s", code, said)
 	}
-	if said, code := ask(record, "-o", "csv"); code != exitDone || !strings.HasPrefix(said, "hour,machine,ours_usd,theirs_usd,difference_usd\n") {
+	if said, code := ask(record, "-o", "csv"); code != cli.ExitDone || !strings.HasPrefix(said, "hour,machine,ours_usd,theirs_usd,difference_usd\n") {
 		t.Errorf("exit code %d:\n%s", code, said)
 	}
-	if said, code := ask("a,b\n"); code != exitUsage || !strings.Contains(said, "no form that is known") {
+	if said, code := ask("a,b\n"); code != cli.ExitUsage || !strings.Contains(said, "no form that is known") {
 		t.Errorf("exit code %d:\n%s", code, said)
 	}
 }

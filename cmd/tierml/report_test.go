@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
+	"github.com/tierml/tierml/cmd/tierml/internal/target"
+	"github.com/tierml/tierml/cmd/tierml/internal/watch"
 	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/fakecloud"
 	"github.com/tierml/tierml/internal/journal"
@@ -70,7 +73,7 @@ func TestReportOfAFinishedRun(t *testing.T) {
 	story := journaltest.New(1)
 	end := story.Entries[len(story.Entries)-1].T
 	dir := writeRun(t, story, len(story.Entries), end)
-	r, err := makeReport(t.Context(), dir)
+	r, err := target.MakeReport(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +101,7 @@ func TestReportOfAKilledRun(t *testing.T) {
 		if err := errors.Join(err, file.Close()); err != nil {
 			t.Fatal(err)
 		}
-		r, err := makeReport(t.Context(), path)
+		r, err := target.MakeReport(t.Context(), path)
 		if err != nil {
 			t.Fatalf("%d entries: %v", n, err)
 		}
@@ -120,7 +123,7 @@ func TestReportFormats(t *testing.T) {
 	dir := writeRun(t, story, len(story.Entries), story.Entries[len(story.Entries)-1].T)
 	page := filepath.Join(dir, "report.html")
 	run := func(args ...string) (string, error) {
-		cmd := newReportCommand()
+		cmd := watch.NewReportCommand()
 		var out strings.Builder
 		cmd.SetOut(&out)
 		cmd.SetErr(&out)
@@ -147,7 +150,7 @@ func TestReportFormats(t *testing.T) {
 	if html, err := run(dir, "-o", "html"); err != nil || !strings.Contains(html, "</html>") {
 		t.Errorf("html: %v", err)
 	}
-	if _, err := run(dir, "-o", "pdf"); exitCodeOf(err) != exitUsage {
+	if _, err := run(dir, "-o", "pdf"); cli.ExitCodeOf(err) != cli.ExitUsage {
 		t.Errorf("-o pdf: %v", err)
 	}
 	if _, err := run(filepath.Join(dir, "nowhere.jsonl")); !errors.Is(err, os.ErrNotExist) {

@@ -2,11 +2,7 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"math"
 	"net"
 	"os"
 	"os/exec"
@@ -15,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/rundir"
 )
@@ -148,7 +144,7 @@ func TestDiskFillsDuringARun(t *testing.T) {
 	run := onDisk.start("run", "-y", filepath.Base(job))
 	onDisk.poll("a clock", func() bool { return count(onDisk.journal("small-1"), journal.ClockDone) > 0 })
 	fill(t, dir, 0)
-	if said := run.wait(exitFailed); !strings.Contains(said, "no space left on device") ||
+	if said := run.wait(cli.ExitFailed); !strings.Contains(said, "no space left on device") ||
 		!strings.Contains(said, "runs/small-1, which tierml run --resume runs/small-1 continues; make room on that disk") {
 		t.Errorf("it says:\n%s", said)
 	}
@@ -156,7 +152,7 @@ func TestDiskFillsDuringARun(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "filler")); err != nil {
 		t.Fatal(err)
 	}
-	onDisk.start("run", "-y", "--resume", filepath.Join(rundir.Root, "small-1")).wait(exitDone)
+	onDisk.start("run", "-y", "--resume", filepath.Join(rundir.Root, "small-1")).wait(cli.ExitDone)
 	if !bytes.Equal(onDisk.read("small-1", rundir.ModelFile), s.modelOfOneProcess(s.path(job))) {
 		t.Error("the model is another one")
 	}
@@ -327,8 +323,8 @@ func (s *site) finishes(job string) {
 	<-again.ended
 	said, name := again.out.String(), "small-1"
 	switch code := again.cmd.ProcessState.ExitCode(); {
-	case code == 0, code == exitUsage && strings.Contains(said, "is done: all 12 clocks"):
-	case code == exitUsage && (strings.Contains(said, "start the job again") || strings.Contains(said, "it is no run's directory")):
+	case code == 0, code == cli.ExitUsage && strings.Contains(said, "is done: all 12 clocks"):
+	case code == cli.ExitUsage && (strings.Contains(said, "start the job again") || strings.Contains(said, "it is no run's directory")):
 		s.start("run", "-y", job).wait(0)
 		if _, err := os.Stat(s.path(rundir.Root, "small-2")); err == nil {
 			name = "small-2"
@@ -343,37 +339,3 @@ func (s *site) finishes(job string) {
 		s.t.Error("the model is not that of a single process")
 	}
 }
-
-// A linear model is fitted again to all examples once it has converged and was measured. When the data cannot be read a second time, the
-// model that was measured is kept.
-func TestDataIsGoneForTheSecondFit(t *testing.T) {
-	dir := t.TempDir()
-	var table strings.Builder
-	table.WriteString("x,y,target\n")
-	for i := range 60 {
-		fmt.Fprintf(&table, "%d,%d,%d\n", i%7, i%5, 3*(i%7)-2*(i%5)+i%2)
-	}
-	data, file, model := filepath.Join(dir, "once.csv"), filepath.Join(dir, "once.yaml"), filepath.Join(dir, "once.safetensors")
-	for path, text := range map[string]string{data: table.String(),
-		file: "name: once\ncloud: none\ntrain: {app: linear, data: once.csv, clocks: 60, holdout: 0.2, params: {target: target}}\n"} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	job, err := config.Load(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	measured := writerFunc(func(p []byte) (int, error) { return len(p), os.Remove(data) })
-	err = train(t.Context(), trainOptions{output: model, threads: 1, untilLoss: math.Inf(-1)}, job, measured, io.Discard)
-	if err == nil || !strings.Contains(err.Error(), "was trained without those held out: ") || !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("it does not say what model there is: %v", err)
-	}
-	if _, err := os.Stat(model); err != nil {
-		t.Error(err)
-	}
-}
-
-type writerFunc func([]byte) (int, error)
-
-func (w writerFunc) Write(p []byte) (int, error) { return w(p) }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/fakecloud"
 	"github.com/tierml/tierml/internal/clock"
@@ -92,7 +93,7 @@ func TestTutorialOnEC2(t *testing.T) {
 			continue // they need a run, or an account
 		}
 		var out, errOut bytes.Buffer
-		if code := run(args, strings.NewReader(""), &out, &errOut); code != exitDone {
+		if code := tierml(args, strings.NewReader(""), &out, &errOut); code != cli.ExitDone {
 			t.Fatalf("tierml %s: exit code %d\n%s%s", line, code, &out, &errOut)
 		}
 		done[args[0]] = true
@@ -118,7 +119,7 @@ func TestTutorialOnEC2(t *testing.T) {
 func smallTier(t *testing.T, file string) {
 	t.Helper()
 	var out, errOut bytes.Buffer
-	if code := run([]string{"plan", file, "-o", "json"}, strings.NewReader(""), &out, &errOut); code != exitDone {
+	if code := tierml([]string{"plan", file, "-o", "json"}, strings.NewReader(""), &out, &errOut); code != cli.ExitDone {
 		t.Fatalf("tierml plan %s: exit code %d\n%s", file, code, &errOut)
 	}
 	d := struct {

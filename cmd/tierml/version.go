@@ -3,11 +3,11 @@ package main
 import (
 	"fmt"
 	"runtime"
-	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/internal/table"
 )
 
@@ -29,10 +29,10 @@ func newVersionCommand() *cobra.Command {
   tierml version -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			plain, _, _ := strings.Cut(version(), " (")
+			plain, _, _ := strings.Cut(cli.Version(), " (")
 			v := builtFor{plain, runtime.Version(), runtime.GOOS, runtime.GOARCH}
 			if format != table.JSON && format != table.CSV {
-				_, err := fmt.Fprintf(cmd.OutOrStdout(), "tierml %s\n", version())
+				_, err := fmt.Fprintf(cmd.OutOrStdout(), "tierml %s\n", cli.Version())
 				return err
 			}
 			return table.Table{
@@ -41,35 +41,6 @@ func newVersionCommand() *cobra.Command {
 			}.Write(cmd.OutOrStdout(), format)
 		},
 	}
-	outputFlag(cmd, &format)
+	cli.OutputFlag(cmd, &format)
 	return cmd
-}
-
-// buildVersion is set by the Makefile: -ldflags "-X main.buildVersion=v1.2.3".
-var buildVersion string
-
-// version returns the version of the program. Built without make, it is what Go knows: the module's version, or
-// the commit.
-func version() string {
-	v := buildVersion
-	if v == "" {
-		v = versionOfBuild()
-	}
-	return v + " (" + runtime.Version() + ", " + runtime.GOOS + "/" + runtime.GOARCH + ")"
-}
-
-func versionOfBuild() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	if info.Main.Version != "" && info.Main.Version != "(devel)" {
-		return info.Main.Version
-	}
-	for _, setting := range info.Settings {
-		if setting.Key == "vcs.revision" {
-			return "commit " + setting.Value
-		}
-	}
-	return "unknown"
 }

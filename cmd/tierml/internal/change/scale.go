@@ -1,0 +1,129 @@
+// Package change has the commands that act on runs and their machines: scale, pause, resume, stop, exec, ssh, forward, drill, leaks
+// and down.
+package change
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
+	"github.com/tierml/tierml/cmd/tierml/internal/target"
+	"github.com/tierml/tierml/elasticity/scaling"
+	pb "github.com/tierml/tierml/elasticity/scaling/scalingpb"
+	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/jobmanager/call"
+)
+
+func NewScaleCommand() *cobra.Command {
+	change := &pb.Change{By: "tierml scale"}
+	var workers, servers, reliable int
+	cmd := &cobra.Command{
+		Use:   "scale RUN",
+		Short: "Add or remove workers, servers and reliable machines of a running job",
+		Long: `Workers are transient machines; servers are those of them that serve parameters. A new server brings a machine along if none is
+free. The remaining reliable machines must be able to hold the job alone. Numbers are relative, and hold until the next change.
+
+-o json and csv print the numbers wanted and present.
+
+` + cli.NamedRun + `.`,
+		Example: `  tierml scale demo --workers +4
+  tierml scale runs/demo-1 --workers +4 --servers -1 --wait
+  tierml scale demo --reliable +1
+  tierml scale demo --workers +2 --wait -o json
+  tierml scale demo --restore`,
+	}
+	cmd.Flags().IntVar(&workers, "workers", 0, "`number` of transient machines to add (+4) or remove (-4)")
+	cmd.Flags().IntVar(&servers, "servers", 0, "`number` of machines that serve parameters to add (+1) or remove (-1)")
+	cmd.Flags().IntVar(&reliable, "reliable", 0, "`number` of reliable machines to add (+1) or remove (-1)")
+	cmd.Flags().BoolVar(&change.Restore, "restore", false, "return to the job's own numbers")
+	return newChangeCommand(change, cmd, func() error {
+		change.Workers, change.Servers, change.Reliable = int32(workers), int32(servers), int32(reliable)
+		switch asked := workers != 0 || servers != 0 || reliable != 0; {
+		case !asked && !change.Restore:
+			return cli.Usage(errors.New("say what to change: --workers +4, --servers -1, --reliable +1, several of them, or --restore"))
+		case asked && change.Restore:
+			return cli.Usage(errors.New("--restore gives the job's own numbers back; leave --workers, --servers and --reliable out"))
+		}
+		return nil
+	}, cli.Step{Command: "tierml top RUN", Why: "watch it"}, cli.Step{Command: "tierml scale RUN --restore", Why: "return to the job's own numbers"})
+}
+
+// newChangeCommand completes a command that asks a run for a change. Complete, if any, makes the change from the command's own flags. RUN
+// in the next steps stands for the run.
+func newChangeCommand(change *pb.Change, cmd *cobra.Command, complete func() error, next ...cli.Step) *cobra.Command {
+	var format string
+	var at target.Flags
+	cmd.Args = cli.Arguments(1, 1, "name one run: its directory, such as runs/demo-1, or the job's name")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if complete != nil {
+			if err := complete(); err != nil {
+				return err
+			}
+		}
+		ctx, stop := cli.UntilInterrupted(cmd.Context())
+		defer stop()
+		client, err := at.Client(cmd, args)
+		if err != nil {
+			return err
+		}
+		said := &standings{out: cmd.OutOrStdout(), format: format}
+		if client != nil {
+			defer client.Close()
+			return remoteScale(ctx, client, target.MeantJob(args), call.Scale{Workers: change.Workers, Servers: change.Servers, Reliable: change.Reliable,
+				Restore: change.Restore, Pause: change.Pause, Resume: change.Resume, Wait: change.Wait, By: change.By}, said)
+		}
+		if err := scale(ctx, args[0], change, said); err != nil {
+			return err
+		}
+		for i := range next {
+			next[i].Command = strings.Replace(next[i].Command, "RUN", args[0], 1)
+		}
+		cli.Next(cmd, next...)
+		return nil
+	}
+	cmd.Flags().BoolVar(&change.Wait, "wait", false, "wait until it is done")
+	cli.OutputFlag(cmd, &format)
+	at.Flags(cmd)
+	return cmd
+}
+
+func scale(ctx context.Context, job string, change *pb.Change, said *standings) error {
+	directory, err := target.FindRun([]string{job})
+	if err != nil {
+		return err
+	}
+	if !rundir.Held(directory) {
+		return cli.Usage(fmt.Errorf("%s: the run is not running, and only a running one can be scaled or paused; `tierml ps` lists runs", cli.Relative(directory)))
+	}
+	err = scaling.Ask(ctx, directory, change, func(s *pb.Standing) {
+		said.show(call.Standing{Reached: s.Reached, Workers: s.Workers, Servers: s.Servers, Reliable: s.Reliable,
+			WantedMachines: s.WantedMachines, WantedVCPUs: s.WantedVcpus, WantedServers: s.WantedServers, WantedReliable: s.WantedReliable, Paused: s.Paused})
+	})
+	return errors.Join(err, said.finish())
+}
+
+func printStanding(out io.Writer, s call.Standing) {
+	state := "asked for"
+	if s.Reached {
+		state = "reached"
+	}
+	if s.Paused {
+		fmt.Fprintf(out, "%-9s  paused: %d workers, %d servers, %d reliable (%d wanted)\n", state, s.Workers, s.Servers, s.Reliable, s.WantedReliable)
+		return
+	}
+	wanted := fmt.Sprintf("%d wanted", s.WantedMachines)
+	if s.WantedVCPUs > 0 {
+		wanted = fmt.Sprintf("%d vCPUs wanted", s.WantedVCPUs)
+	}
+	servers := "as the stage has them"
+	if s.WantedServers > 0 {
+		servers = fmt.Sprintf("%d wanted", s.WantedServers)
+	}
+	fmt.Fprintf(out, "%-9s  %d workers (%s), %d servers (%s), %d reliable (%d wanted)\n", state, s.Workers, wanted, s.Servers, servers,
+		s.Reliable, s.WantedReliable)
+}

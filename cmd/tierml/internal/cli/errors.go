@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tierml/tierml/config"
+)
+
+// PassedCode is the exit code of a command that was run for the user, who has seen why.
+type PassedCode int
+
+func (c PassedCode) Error() string { return "exit code " + strconv.Itoa(int(c)) }
+
+// Exit codes. They are part of the interface: scripts rely on them.
+const (
+	ExitDone        = 0   // it is done
+	ExitFailed      = 1   // it was tried and failed, or the answer to "Proceed?" was no
+	ExitUsage       = 2   // the command line or the job file is wrong; nothing was started
+	ExitLimit       = 3   // ended in order before it was done: budget or max_duration is used up
+	ExitInterrupted = 130 // ended in order by Ctrl-C (or SIGTERM)
+)
+
+// UsageError is a wrong command line.
+type UsageError struct{ error }
+
+func (e UsageError) Unwrap() error { return e.error }
+
+// Usage marks an error as a wrong command line, or a wrong file that it names: nothing was started.
+func Usage(err error) error { return UsageError{err} }
+
+// MarkUsageErrors covers the arguments of a command and of all below it.
+func MarkUsageErrors(cmd *cobra.Command) {
+	cmd.Args = usageArgs(cmd.Args)
+	for _, sub := range cmd.Commands() {
+		MarkUsageErrors(sub)
+	}
+}
+
+// usageArgs marks what a check of arguments finds as a wrong command line.
+func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if check == nil {
+			return nil
+		}
+		if err := check(cmd, args); err != nil {
+			return Usage(ArgsError(cmd, args, err))
+		}
+		return nil
+	}
+}
+
+// Remedy is what to do about what any command can meet when it writes.
+func Remedy(err error) string {
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return "; make room on that disk, or choose a place on another one, and start again"
+	case errors.Is(err, syscall.EROFS):
+		return "; choose a place that can be written"
+	case errors.Is(err, fs.ErrPermission):
+		return "; change its permissions, or choose another place"
+	}
+	return ""
+}
+
+// exitError is an error with the exit code that it means.
+type exitError struct {
+	code int
+	error
+}
+
+func (e exitError) Unwrap() error { return e.error }
+
+// Exit gives an error the exit code that it means.
+func Exit(code int, err error) error { return exitError{code, err} }
+
+// ExitCodeOf returns the exit code of a command that returned an error.
+func ExitCodeOf(err error) int {
+	if e, ok := errors.AsType[exitError](err); ok {
+		return e.code
+	}
+	if _, ok := errors.AsType[UsageError](err); ok {
+		return ExitUsage
+	}
+	if _, ok := errors.AsType[config.Faults](err); ok {
+		return ExitUsage
+	}
+	if errors.Is(err, context.Canceled) {
+		return ExitInterrupted
+	}
+	return ExitFailed
+}
+
+// UntilInterrupted returns a context that ends at the first Ctrl-C or SIGTERM. A second one ends the process at
+// once, as the signal is no longer caught then.
+func UntilInterrupted(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
+}

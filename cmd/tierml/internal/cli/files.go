@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/tierml/tierml/internal/plainfile"
+)
+
+// SizeOf is the length of a file of this host; 0 = not known.
+func SizeOf(path string) int64 {
+	if info, err := os.Stat(path); err == nil {
+		return info.Size()
+	}
+	return 0
+}
+
+// OpenRegular opens a file that a command line names.
+func OpenRegular(path, advice string) (*os.File, error) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, Usage(fmt.Errorf("%s does not exist; %s", path, advice))
+	case err == nil && info.IsDir():
+		return nil, Usage(fmt.Errorf("%s is a directory; %s", path, advice))
+	}
+	if err := plainfile.Check(path); err != nil {
+		return nil, Usage(fmt.Errorf("%w; %s", err, advice))
+	}
+	return os.Open(path)
+}
+
+// StoppingWriter is the output of a run that is no terminal, such as a pipe whose reader may go away. Then the run ends in
+// order: it is taken for a wish of the reader.
+type StoppingWriter struct {
+	io.Writer
+	Stop   func(why string)
+	broken bool
+}
+
+func (l *StoppingWriter) Write(p []byte) (int, error) {
+	if l.broken {
+		return len(p), nil
+	}
+	if _, err := l.Writer.Write(p); err != nil {
+		l.broken = true
+		l.Stop("its output cannot be written: " + err.Error())
+	}
+	return len(p), nil
+}
+
+// SameFile reports whether both paths lead to one file that exists.
+func SameFile(a, b string) bool {
+	x, errA := os.Stat(a)
+	y, errB := os.Stat(b)
+	return errA == nil && errB == nil && os.SameFile(x, y)
+}

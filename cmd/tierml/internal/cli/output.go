@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tierml/tierml/internal/table"
+)
+
+// CompleteFlag lets shells complete the words that a flag takes; a command without the flag is left alone.
+func CompleteFlag(cmd *cobra.Command, flag string, words ...string) {
+	if cmd.Flags().Lookup(flag) == nil {
+		return
+	}
+	// Its only error is that there is a function already.
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// PrintDoubts prints why prices are doubtful.
+func PrintDoubts(errOut io.Writer, doubts []string) {
+	for _, text := range doubts {
+		fmt.Fprintln(errOut, "tierml: "+text)
+	}
+}
+
+// OnTheWay is where commands say what they wait for: programs that read a form get that form only.
+func OnTheWay(out io.Writer, format string) io.Writer {
+	if ForPeople(format) {
+		return out
+	}
+	return io.Discard
+}
+
+// FormatHTML is the form of what has a page.
+const FormatHTML = "html"
+
+// OutputFlag gives a command that lists something the flag -o; more are forms that others do not have.
+func OutputFlag(cmd *cobra.Command, format *string, more ...string) {
+	forms := append(table.Formats(), more...)
+	cmd.Flags().StringVarP(format, "output", "o", table.Plain, "output `format`: "+strings.Join(forms, ", "))
+	CompleteFlag(cmd, "output", forms...)
+	cmd.PreRunE = func(*cobra.Command, []string) error { return CheckFormat(*format, more...) }
+}
+
+// CheckFormat refuses an unknown format before any work is done.
+func CheckFormat(format string, more ...string) error {
+	forms := append(table.Formats(), more...)
+	if slices.Contains(forms, format) || format == table.Text { // another word for table, as some commands had it
+		return nil
+	}
+	return Usage(fmt.Errorf("output format %q does not exist%s; write -o %s", format, DidYouMean(format, forms), strings.Join(forms, ", -o ")))
+}
+
+// ForPeople reports whether a form is read by people, so that words around it do no harm.
+func ForPeople(format string) bool {
+	return format == table.Plain || format == table.Wide || format == table.Text
+}
+
+// WriteJSON prints a value as commands do with -o json.
+func WriteJSON(w io.Writer, v any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(v)
+}

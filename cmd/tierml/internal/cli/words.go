@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/internal/table"
+	"github.com/tierml/tierml/market"
+)
+
+// FigureCell is a loss; what is not known is a dash, and nothing for programs.
+func FigureCell(v *float64) table.Cell {
+	if v == nil {
+		return table.Cell{Text: "-", Value: ""}
+	}
+	return table.Cell{Text: fmt.Sprintf("%.4f", *v), Value: *v}
+}
+
+// Minute is a time, to the minute for people.
+func Minute(t time.Time) table.Cell {
+	return table.Cell{Text: t.UTC().Format("2006-01-02 15:04"), Value: t.UTC().Format(time.RFC3339)}
+}
+
+// Money is an exact amount, shortened for people.
+func Money(text string) table.Cell { return table.Cell{Text: OrMinus(Cents(text)), Value: text} }
+
+// OfAll returns "7/20", or "7" when the total is unknown.
+func OfAll(clock, clocks int64) string {
+	if clocks == 0 {
+		return fmt.Sprint(clock)
+	}
+	return fmt.Sprintf("%d/%d", clock, clocks)
+}
+
+// OrMinus returns a dash for an empty cell.
+func OrMinus(text string) string { return cmp.Or(text, "-") }
+
+// Cents shortens a dollar figure for people; what is not known stays empty.
+func Cents(text string) string {
+	v, err := market.ParseUSD(text)
+	if err != nil {
+		return ""
+	}
+	return v.Cents()
+}
+
+// Because returns a reason as the end of a sentence.
+func Because(why string) string {
+	if why == "" {
+		return ""
+	}
+	return ": " + why
+}
+
+// Relative shortens a path below the working directory.
+func Relative(path string) string {
+	if here, err := os.Getwd(); err == nil {
+		if r, err := filepath.Rel(here, path); err == nil && !strings.HasPrefix(r, "..") {
+			return r
+		}
+	}
+	return path
+}

@@ -1,0 +1,63 @@
+package markets
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
+	"github.com/tierml/tierml/cmd/tierml/internal/plans"
+	"github.com/tierml/tierml/cmd/tierml/internal/target"
+	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/internal/table"
+	"github.com/tierml/tierml/sim/calibration"
+)
+
+func NewCalibrateCommand() *cobra.Command {
+	var format string
+	cmd := &cobra.Command{
+		Use:   "calibrate [RUN]",
+		Short: "Measure this computer's overhead from a run, for predictions",
+		Long: `The result is kept in ` + plans.CalibrationFile + `, for tierml plan, run and dry-run. Remove the file to return to the shipped figures.
+` + cli.WhichRun,
+		Example: `  tierml calibrate demo-1
+  tierml calibrate -o json`,
+		Args: cli.OneRun,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			dir, err := target.FindRun(args)
+			if err != nil {
+				return err
+			}
+			entries, _, err := target.ReadJournal(cmd.Context(), filepath.Join(dir, rundir.JournalFile))
+			if err != nil {
+				return err
+			}
+			c, err := calibration.Measure(entries)
+			if err != nil {
+				return fmt.Errorf("measuring %s: %w", cli.Relative(dir), err)
+			}
+			c.Run = filepath.Base(dir)
+			if err := c.Save(plans.CalibrationFile); err != nil {
+				return err
+			}
+			if format != table.Plain && format != table.Text {
+				return calibrationTable(c).Write(cmd.OutOrStdout(), format)
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s Kept in %s\n", c.Words(), plans.CalibrationFile)
+			cli.Next(cmd, cli.Step{Command: "tierml plan JOB.yaml", Why: "predicts with it from now on"})
+			return err
+		},
+	}
+	cli.OutputFlag(cmd, &format)
+	return cmd
+}
+
+func calibrationTable(c calibration.Calibration) table.Table {
+	ms := func(v float64) table.Cell { return table.Cell{Text: fmt.Sprintf("%.1f ms", v), Value: v} }
+	return table.Table{Data: c, Columns: []table.Column{
+		{Name: "run", Title: "RUN"}, {Name: "clocks", Title: "CLOCKS"}, {Name: "clock_ms", Title: "CLOCK"}, {Name: "machines", Title: "MACHINES"},
+		{Name: "start_ms", Title: "START"}, {Name: "notice_lag_ms", Title: "NOTICES LATE"}, {Name: "end_lag_ms", Title: "ENDS LATE"}, {Name: "price_lag_ms", Title: "PRICES LATE"},
+		{Name: "note"},
+	}, Rows: [][]table.Cell{{table.Of(c.Run), table.Of(c.Clocks), ms(c.Clock), table.Of(c.Machines), ms(c.Start), ms(c.NoticeLag), ms(c.EndLag), ms(c.PriceLag), table.Of(c.Note)}}}
+}

@@ -1,0 +1,50 @@
+package plans
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/tierml/tierml/internal/progress"
+	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/planner"
+	"github.com/tierml/tierml/sim"
+	"github.com/tierml/tierml/sim/calibration"
+	"github.com/tierml/tierml/sim/sweep"
+)
+
+// CalibrationFile is where `tierml calibrate` keeps what it measured: beside the runs, for all jobs on this computer.
+var CalibrationFile = filepath.Join(rundir.Root, "calibration.json")
+
+// Calibrate applies the stored calibration, if there is one, and says what a prediction rests on.
+func Calibrate(cfg *sim.Config) (basis string, err error) {
+	if cfg.Settings.Remote {
+		return "with what is assumed of real machines", nil // what was measured is of this computer
+	}
+	c, err := calibration.Load(CalibrationFile)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "with the shipped calibration", nil
+	case err != nil:
+		return "", err
+	}
+	c.Apply(&cfg.Timing)
+	return "with " + CalibrationFile + ", measured on " + c.Run, nil
+}
+
+// Predict simulates the job from its own start, in the recorded prices that it will meet.
+func (p *PreparedJob) Predict(ctx context.Context) error {
+	if p.Choice.Reliable.Count == 0 && !p.Job.Restarts() {
+		return nil // see unsimulated
+	}
+	defer LittleGarbage()()
+	bar := progress.Start(ctx, "Simulating the run", 0, progress.Things)
+	run, err := sweep.Predict(p.Sim)
+	bar.Done()
+	if err != nil {
+		return err
+	}
+	p.Plan.Prediction = &planner.Prediction{Run: run, Basis: p.basis, Skipped: p.skipped}
+	return nil
+}

@@ -1,0 +1,84 @@
+package plans
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/internal/confine"
+	"github.com/tierml/tierml/planner"
+)
+
+// What a machine of `cloud: local` takes of this host, as measured: a process of 50 MB that trains at the job's declared rate. With more
+// machines to a core, starting many at once keeps all of them, and the controller, waiting for longer than dead_after.
+const (
+	machinesPerCore = 32
+	machineMemory   = 64 << 20
+)
+
+// host is a computer that plays machines.
+type host struct {
+	cores  int
+	memory int64 // bytes; 0 = not known
+}
+
+func ThisHost() host { return host{cores: runtime.NumCPU(), memory: confine.HostMemory()} }
+
+// fits is how many machines there is memory for.
+func (h host) fits() int {
+	if h.memory == 0 {
+		return 1 << 30
+	}
+	return int(h.memory / machineMemory)
+}
+
+// plays is how many machines the host can play at once.
+func (h host) plays() int { return min(h.cores*machinesPerCore, h.fits()) }
+
+// LocalMachines is how many machines a job has at once at the most, where this host plays them; 0 = it does not. (A switch to another pool has
+// both for a while.)
+func LocalMachines(job *config.Job, choice planner.Resolved) int {
+	if job.Cloud != config.CloudLocal {
+		return 0
+	}
+	return mostMachines(choice) + choice.Reliable.Count
+}
+
+// mostMachines is how many transient machines a job has at the most, of the smallest type where it counts in vCPUs.
+func mostMachines(choice planner.Resolved) int {
+	most := choice.Want.Machines
+	for _, pool := range choice.Pools {
+		if vcpu := pool.Type.VCPU; choice.Want.VCPU > 0 && vcpu > 0 {
+			most = max(most, (choice.Want.VCPU+vcpu-1)/vcpu)
+		}
+	}
+	return most
+}
+
+// idle warns of machines that have no work, as a split is on one machine; empty = all have some.
+func idle(job *config.Job, machines int) string {
+	without := machines - job.Train.Splits
+	if without <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("the data are in %d splits, so %d of %d machines have no work: ask for fewer machines, or for more train.splits",
+		job.Train.Splits, without, machines)
+}
+
+// warn says that a job wants more machines than the host can play; empty = it does not.
+func (h host) warn(machines int) string {
+	if machines <= h.plays() {
+		return ""
+	}
+	return fmt.Sprintf("this host can run %d machines at once (%d for each of %d cores, and memory for %d), and the job wants %d: they may keep "+
+		"each other waiting for longer than dead_after; ask for fewer, or raise dead_after", h.plays(), machinesPerCore, h.cores, h.fits(), machines)
+}
+
+// Admit refuses a job whose machines have no place in the host's memory.
+func (h host) Admit(job *config.Job, machines int) error {
+	if machines <= h.fits() {
+		return nil
+	}
+	return job.Fault("resources", fmt.Sprintf("%d machines do not fit into this host's memory of %d MB, at %d MB each", machines, h.memory>>20, machineMemory>>20),
+		fmt.Sprintf("ask for %d machines at the most, or use a cloud", h.fits()))
+}

@@ -1,0 +1,227 @@
+package plans
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
+	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/doctor"
+	"github.com/tierml/tierml/elasticity/hosts"
+	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/internal/sameuser"
+	"github.com/tierml/tierml/internal/table"
+	"github.com/tierml/tierml/jobrun"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/market/trace"
+	"github.com/tierml/tierml/planner/local"
+)
+
+// hostsPlan is what shared hosts may buy, and what an hour of all of it costs.
+type hostsPlan struct {
+	Name   string         `json:"name"`
+	Policy string         `json:"policy"`
+	Pools  []plannedHosts `json:"pools"`
+	// PerHour is what as many hosts as may be bought cost at the prices of the start, on the dearest pools; empty: no price is known then.
+	PerHour string `json:"most_usd_per_hour,omitempty"`
+	// OnDemand is the same when spot hosts cost as much as on demand.
+	OnDemand string                   `json:"on_demand_usd_per_hour,omitempty"`
+	Slots    map[step.Tier]hosts.Size `json:"largest_slots"`
+}
+
+// plannedHosts are those of one pool.
+type plannedHosts struct {
+	Pool    string     `json:"pool"`
+	Tier    step.Tier  `json:"tier"`
+	Size    hosts.Size `json:"size"`
+	Most    int        `json:"most"`
+	PerHour string     `json:"usd_per_hour,omitempty"` // of one, at the start
+}
+
+// planHosts makes the plan of shared hosts.
+func planHosts(p *PreparedJob) hostsPlan {
+	plan := hostsPlan{Name: p.Job.Name, Policy: p.Job.Policy, Slots: map[step.Tier]hosts.Size{}}
+	var now, onDemand market.USD // of the dearest transient pool
+	known := false
+	for _, c := range p.Choice.Pools {
+		if c.Pool.Class != market.Spot {
+			continue
+		}
+		size := hosts.SizeOf(c.Type)
+		most := p.Choice.Want.Machines
+		if p.Choice.Want.VCPU > 0 {
+			most = p.Choice.Want.VCPU / max(size.VCPU, 1)
+		}
+		row := plannedHosts{Pool: c.Pool.String(), Tier: step.Transient, Size: size, Most: most}
+		if price, ok := c.History.At(p.Job.Local.Start); ok {
+			row.PerHour, known, now = price.String(), true, max(now, price*market.USD(most))
+		}
+		onDemand = max(onDemand, c.Type.OnDemand*market.USD(most))
+		least, some := plan.Slots[step.Transient]
+		if !some {
+			least = size
+		}
+		plan.Slots[step.Transient] = hosts.Size{VCPU: min(least.VCPU, size.VCPU), MemoryMiB: min(least.MemoryMiB, size.MemoryMiB)}
+		plan.Pools = append(plan.Pools, row)
+	}
+	if r := p.Choice.Reliable; r.Count > 0 {
+		size := hosts.SizeOf(r.Type)
+		plan.Slots[step.Reliable] = size
+		plan.Pools = append(plan.Pools, plannedHosts{Pool: r.Pool.String(), Tier: step.Reliable, Size: size, Most: r.Count, PerHour: r.Type.OnDemand.String()})
+		now, onDemand = now+r.Type.OnDemand*market.USD(r.Count), onDemand+r.Type.OnDemand*market.USD(r.Count)
+	}
+	if known {
+		plan.PerHour = now.String()
+	}
+	plan.OnDemand = onDemand.String()
+	return plan
+}
+
+// ShowHostsPlan finds out what shared hosts may buy, and prints it.
+func ShowHostsPlan(ctx context.Context, job *config.Job, out io.Writer, format string) error {
+	p, err := PrepareHosts(ctx, job, &jobrun.Hosts{})
+	if err != nil {
+		return err
+	}
+	plan := planHosts(p)
+	t := table.Table{Data: plan, Columns: []table.Column{{Name: "pool", Title: "POOL"}, {Name: "tier", Title: "TIER"}, {Name: "vcpu", Title: "VCPU"},
+		{Name: "memory_mib", Title: "MEMORY"}, {Name: "most", Title: "AT MOST"}, {Name: "usd_per_hour", Title: "$/HOUR EACH"}}}
+	for _, h := range plan.Pools {
+		t.Rows = append(t.Rows, []table.Cell{table.Of(h.Pool), table.Of(h.Tier), table.Of(h.Size.VCPU),
+			{Text: fmt.Sprintf("%d MiB", h.Size.MemoryMiB), Value: h.Size.MemoryMiB}, table.Of(h.Most), cli.Money(h.PerHour)})
+	}
+	if format == table.JSON || format == table.CSV {
+		return t.Write(out, format)
+	}
+	if err := DescribeHosts(out, p); err != nil {
+		return err
+	}
+	fmt.Fprintln(out)
+	if err := t.Write(out, format); err != nil {
+		return err
+	}
+	fmt.Fprint(out, "\nAn hour of all of them costs ")
+	if plan.PerHour != "" {
+		fmt.Fprintf(out, "at most %s at the prices of the start, and ", cli.Cents(plan.PerHour))
+	}
+	_, err = fmt.Fprintf(out, "%s when spot costs as much as on demand.\nThe largest slot has %s.\n", cli.Cents(plan.OnDemand), plan.slotsText())
+	return err
+}
+
+// slotsText says how large slots can be.
+func (p hostsPlan) slotsText() string {
+	var each []string
+	for _, tier := range []step.Tier{step.Transient, step.Reliable} {
+		if size, some := p.Slots[tier]; some {
+			each = append(each, fmt.Sprintf("%s on a %s host", size, tier))
+		}
+	}
+	return strings.Join(each, ", ")
+}
+
+// prices finds the market of a job.
+type prices func(context.Context, *config.Job) (*local.Market, error)
+
+// SlotMarket is the market of a job whose machines are slots of shared hosts, where each costs its share of a host: what is known of it until
+// now. For any other endpoint it is the job's own.
+func SlotMarket(endpoint string) prices {
+	return func(ctx context.Context, job *config.Job) (*local.Market, error) {
+		own, err := LoadMarket(ctx, job)
+		if err != nil || len(own.Trace.Markets) == 0 {
+			return own, err
+		}
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		var since time.Time
+		var pools []market.Pool
+		for _, on := range own.Trace.Markets {
+			if first, some := on.History.First(); some && (since.IsZero() || first.At.Before(since)) {
+				since = first.At
+			}
+			pools = append(pools, on.Pool)
+		}
+		region := pools[0].Region
+		types := own.Catalog.Types(region)
+		stays := func(name string) market.Pool {
+			return market.Pool{Provider: pools[0].Provider, Region: region, Zone: pools[0].Zone, Type: name, Class: market.OnDemand}
+		}
+		for _, t := range types {
+			pools = append(pools, stays(t.Name))
+		}
+		points, err := jobrun.SlotPrices(ctx, endpoint, pools, since, job.Local.Start)
+		switch {
+		case err != nil: // they may be back when the run asks for slots
+			own.Warnings = append(own.Warnings, fmt.Sprintf("what slots of the shared hosts cost is not known (%v): cost and time are of machines of the job's own", err))
+			return own, nil
+		case points == nil:
+			return own, nil
+		}
+		for i := range types {
+			if shares := points[stays(types[i].Name)]; len(shares) > 0 {
+				types[i].OnDemand = shares[len(shares)-1].Price
+			}
+		}
+		maps.DeleteFunc(points, func(p market.Pool, _ []market.PricePoint) bool { return p.Class == market.OnDemand })
+		for pool, known := range points { // a share changes as rarely as prices, and holds until now
+			points[pool] = append(known, market.PricePoint{At: job.Local.Start, Price: known[len(known)-1].Price})
+		}
+		slots := *own
+		slots.Trace, slots.Catalog = trace.New(trace.Of(points), trace.Summary{}), market.NewCatalog(region, types)
+		slots.Sources = append(slots.Sources, "Machines are slots of shared hosts: each costs its share of a host, a reliable one of a host on demand.")
+		return &slots, nil
+	}
+}
+
+// ChecksOfHosts are those of machines that jobs share.
+func ChecksOfHosts(job *config.Job) []doctor.Check {
+	checks := []doctor.Check{doctor.Prices(job, local.Load), {Name: "slots", Look: func(ctx context.Context) (string, error) {
+		p, err := PrepareHosts(ctx, job, &jobrun.Hosts{})
+		if err != nil {
+			return "", err
+		}
+		plan := planHosts(p)
+		for _, h := range plan.Pools {
+			if h.Size.VCPU <= 0 || h.Size.MemoryMiB <= 0 || h.Most == 0 {
+				return "", doctor.Wrong("name a type whose vCPUs and memory are in the catalog, and ask for one host at least", "no slot can be cut from %s", h.Pool)
+			}
+		}
+		return "the largest has " + plan.slotsText(), nil
+	}}}
+	if job.Hosts.Door != "" {
+		checks = append(checks, doctor.Check{Name: "other users", Look: func(context.Context) (string, error) {
+			if err := OtherUsers(job); err != nil {
+				return "", err
+			}
+			return fmt.Sprintf("users %d to %d find the hosts in %s", job.Hosts.Users.Least, job.Hosts.Users.Most, job.Hosts.Door), nil
+		}})
+	}
+	return checks
+}
+
+// OtherUsers checks whether hosts can be opened to other users of this computer.
+func OtherUsers(job *config.Job) error {
+	if job.Hosts.Door == "" {
+		return nil
+	}
+	if os.Geteuid() != 0 || !sameuser.Supported {
+		return errors.New("hosts.users needs root on Linux, which starts processes of other users: leave users and door out")
+	}
+	info, err := os.Stat(job.Hosts.Door)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), err == nil && !info.IsDir():
+		return fmt.Errorf("hosts.door: there is no folder %s: make it, for all to read (mkdir -m 755 %[1]s)", job.Hosts.Door)
+	case err != nil:
+		return fmt.Errorf("hosts.door: %w", err)
+	case info.Mode().Perm()&0o005 != 0o005:
+		return fmt.Errorf("hosts.door: other users cannot read %s: chmod 755 it", filepath.Clean(job.Hosts.Door))
+	}
+	return nil
+}

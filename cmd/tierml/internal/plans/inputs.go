@@ -1,0 +1,44 @@
+package plans
+
+import (
+	"os"
+	"slices"
+
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
+	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/internal/hostfault"
+	"github.com/tierml/tierml/jobmanager"
+)
+
+// VerifyInputs hashes again what was uploaded for a submitted job; any other job passes. A run with splits reads its training data no more.
+func VerifyInputs(job *config.Job, split bool) error {
+	if !Submitted() {
+		return nil
+	}
+	root := os.Getenv(jobmanager.InputsVariable)
+	var paths []string
+	for field, path := range job.Files() { // any order
+		if !split || field != "train.data" {
+			paths = append(paths, *path)
+		}
+	}
+	if job.Workdir != "" {
+		paths = append(paths, job.Workdir)
+	}
+	slices.Sort(paths)
+	return jobmanager.VerifyInputs(root, paths)
+}
+
+// Submitted reports whether a job server runs this process.
+func Submitted() bool {
+	_, is := os.LookupEnv(jobmanager.InputsVariable)
+	return is
+}
+
+// NotTheJobs has a process of a job server say that its error is the host's, or that of a store or cloud which does not answer.
+func NotTheJobs(err error) error {
+	if Submitted() && hostfault.Of(err) != "" {
+		return cli.Exit(jobmanager.HostExit, err)
+	}
+	return err
+}

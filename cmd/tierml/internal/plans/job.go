@@ -1,0 +1,101 @@
+package plans
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
+	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/planner/jobinit"
+)
+
+// JobSource is what the arguments of a command name: a job file, or something that one follows from.
+type JobSource struct {
+	File    string          // of a job
+	command *config.Command // a program or data; nil = file
+	Said    config.Overrides
+}
+
+// Flags are those that complete a job.
+func (s *JobSource) Flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&s.Said.Name, "name", "", "the job's `name`, in place of the file's")
+	cmd.Flags().StringVar(&s.Said.Budget, "budget", "", "the `most` that the run may cost, such as $20")
+	cmd.Flags().StringArrayVar(&s.Said.Envs, "env", nil, "an environment variable of the program, `NAME=VALUE`; NAME alone takes its value from here")
+}
+
+// Take reads the arguments: one path, or the words of a command after --.
+func (s *JobSource) Take(cmd *cobra.Command, args []string) (err error) {
+	switch dash := cmd.ArgsLenAtDash(); {
+	case dash == 0 && len(args) > 0:
+		line := args[0] // one word may be a whole line of a shell
+		if len(args) > 1 {
+			line = cli.ShellLine(args)
+		}
+		s.command = &config.Command{Run: line, Name: nameOfCommand(args)}
+		return nil
+	case dash > 0:
+		return errors.New("name a job file, or a command after --; not both")
+	case len(args) == 0:
+		return errors.New("name a job file, such as examples/demo.yaml; or a command, as in: " + cmd.CommandPath() + " -- python3 train.py")
+	case len(args) > 1:
+		return fmt.Errorf("name one job file; there are %d arguments. A command is written after --", len(args))
+	}
+	s.File = args[0]
+	if config.IsJobFile(s.File) {
+		return nil
+	}
+	if s.command, err = jobinit.CommandOf(s.File); err != nil {
+		return err
+	}
+	return nil
+}
+
+// LoadAny is load, also for a file of machines that jobs share.
+func (s *JobSource) LoadAny() (*config.Job, error) {
+	if s.command == nil {
+		if job, err := config.LoadAny(s.File); err == nil && job.IsHosts() {
+			return job, nil
+		}
+	}
+	return s.Load()
+}
+
+// Load makes the job.
+func (s *JobSource) Load() (*config.Job, error) {
+	if s.command != nil {
+		return s.command.Load(s.Said)
+	}
+	return config.LoadWith(s.File, s.Said)
+}
+
+// nameOfCommand is the name of the first file that a command names, or of the program.
+func nameOfCommand(words []string) string {
+	if len(words) == 1 {
+		words = strings.Fields(words[0])
+	}
+	for i, w := range words {
+		if info, err := os.Stat(w); err == nil && info.Mode().IsRegular() && !filepath.IsAbs(w) {
+			return config.NameOf(w)
+		}
+		if i > 0 && words[i-1] == "-m" {
+			return config.NameOf(strings.ReplaceAll(w, ".", "-"))
+		}
+	}
+	if len(words) == 0 {
+		return "job"
+	}
+	return config.NameOf(words[0])
+}
+
+// String returns it as it was typed.
+func (s *JobSource) String() string {
+	if s.command != nil && s.command.Run != "" && s.File == "" {
+		return "-- " + s.command.Run
+	}
+	return s.File
+}

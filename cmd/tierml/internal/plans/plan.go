@@ -1,0 +1,315 @@
+// Package plans makes the plan of a job from what a command line names: it finds the market, reads the data, chooses the policy and
+// simulates. It buys nothing and knows no command.
+package plans
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"path"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/apps/all"
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
+	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/internal/blob"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/journal/words"
+	"github.com/tierml/tierml/internal/location"
+	"github.com/tierml/tierml/internal/progress"
+	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/internal/table"
+	"github.com/tierml/tierml/jobrun"
+	"github.com/tierml/tierml/planner"
+	"github.com/tierml/tierml/ps"
+	"github.com/tierml/tierml/sim"
+	"github.com/tierml/tierml/sim/sweep"
+)
+
+// FirstTrial is the first one of an application's sweep, after a look at the settings of all; the job itself when it has none.
+func FirstTrial(job *config.Job, out io.Writer, format string) (*config.Job, error) {
+	trials := job.TrialJobs()
+	if len(trials) == 0 {
+		return job, nil
+	}
+	kind, err := all.Registry().Find(job.Train.App)
+	if err != nil {
+		return nil, job.Fault("train.app", err.Error(), "docs/applications.md lists the applications")
+	}
+	for _, trial := range trials {
+		if _, err := apps.Params(trial.Train.Params).Resolve(kind.Params()); err != nil {
+			return nil, job.Fault("sweep.params", err.Error(), "")
+		}
+	}
+	if format != table.JSON && format != table.CSV {
+		fmt.Fprintf(out, "%d trials, each of them a job; the plan of the first:\n\n", len(trials))
+	}
+	return trials[0], nil
+}
+
+func PrintPlan(out io.Writer, plan *planner.Plan, job *config.Job, format string) error {
+	if format == table.JSON || format == table.CSV {
+		return planTable(plan.Details()).Write(out, format)
+	}
+	if format == table.Wide {
+		if err := planTable(plan.Details()).Write(out, format); err != nil {
+			return err
+		}
+		fmt.Fprintln(out)
+	}
+	return plan.WriteText(out, planner.Style{Color: cli.UseColor(out), Speed: job.Local.Speed, Width: table.Width(out)})
+}
+
+// planTable lists the pools that were considered.
+func planTable(d journal.PlanDetails) table.Table {
+	t := table.Table{Data: d, Columns: []table.Column{
+		{Name: "pool", Title: "POOL"}, {Name: "chosen", Title: "CHOSEN"}, {Name: "usd_per_hour", Title: "$/HOUR"},
+		{Name: "on_demand_usd_per_hour", Title: "ON-DEMAND"}, {Name: "saving", Title: "SAVING"}, {Name: "bid_usd_per_hour", Title: "BID"},
+		{Name: "mttf_seconds", Title: "MTTF"}, {Name: "capacity", Title: "CAPACITY"}, {Name: "machines", Title: "MACHINES"}, {Name: "why", Title: "WHY"},
+	}}
+	for _, p := range d.Pools {
+		t.Rows = append(t.Rows, []table.Cell{table.Of(p.Pool), table.Of(p.Chosen), table.Of(p.Price), table.Of(p.OnDemand),
+			{Text: fmt.Sprintf("%.0f%%", 100*p.Saving), Value: p.Saving}, table.Of(p.Bid), {Text: words.Duration(p.MTTF), Value: p.MTTF},
+			table.Of(p.Capacity), table.Of(p.Count), table.Of(p.Why)})
+	}
+	return t
+}
+
+// PreparedJob is a job with everything that its words mean.
+type PreparedJob struct {
+	Job     *config.Job
+	Offers  []planner.Offer
+	Choice  planner.Resolved
+	Program apps.Program
+	Dataset apps.Dataset
+	// programs is set for a program of the user's own, which has neither program nor dataset.
+	Programs *jobrun.Programs
+	Hosts    *jobrun.Hosts // of hosts that jobs share: there is no plan either
+	Plan     *planner.Plan
+	Sim      sim.Config     // of its own run, calibrated
+	basis    string         // of the calibration
+	skipped  []string       // steps of the script that are not simulated
+	chooser  *sweep.Chooser // of the policy; nil = the job names it
+}
+
+// PlanJob makes the plan of a job from the files that it names.
+func PlanJob(ctx context.Context, job *config.Job, on prices) (*PreparedJob, error) {
+	if job.IsProgram() {
+		return PrepareProgram(ctx, job)
+	}
+	return PrepareJob(ctx, job, on, func(ps.Split) (io.WriteCloser, error) { return Discard{}, nil })
+}
+
+// PrepareJob finds on the market what a job asks for, cuts its data into splits, which go to create, and plans.
+func PrepareJob(ctx context.Context, job *config.Job, on prices, create apps.Create) (*PreparedJob, error) {
+	var bytes atomic.Int64
+	p, err := PrepareJobWith(ctx, job, on, bytes.Load, func() (apps.Program, apps.Dataset, error) { return Prepare(ctx, job, Counted(create, &bytes)) })
+	if err == nil {
+		p.Plan.Memory.Splits = bytes.Load()
+	}
+	return p, err
+}
+
+// PrepareJobWith is prepareJob with another way to the application and its data, of so many bytes once it is there.
+func PrepareJobWith(ctx context.Context, job *config.Job, on prices, bytes func() int64, prepare func() (apps.Program, apps.Dataset, error)) (*PreparedJob, error) {
+	if job.Cloud == config.CloudNone {
+		return nil, job.Fault("cloud", "cloud: "+job.Cloud+" buys no machines, so there is nothing to plan",
+			"write cloud: local, or train in this process with `tierml train`")
+	}
+	bar := progress.Start(ctx, "Reading prices", 0, progress.Things)
+	market, err := on(ctx, job)
+	bar.Done()
+	if err != nil {
+		return nil, err
+	}
+	if err := market.Admit(job); err != nil {
+		return nil, err
+	}
+	p := &PreparedJob{Job: job}
+	p.Offers, _ = market.Offers()
+	if p.Choice, err = planner.Resolve(job, p.Offers, market.Catalog); err != nil { // before the data is read, which may take a while
+		return nil, err
+	}
+	if p.Program, p.Dataset, err = prepare(); err != nil {
+		return nil, err
+	}
+	schema := jobrun.SchemaOf(job, p.Program)
+	work := p.Program.WorkPerClock() * float64(job.Train.Clocks)
+	m := &sweep.Maker{Job: job, Offers: p.Offers, Catalog: market.Catalog, Adjust: p.calibrated,
+		Content: sweep.Content{Work: work, Schema: &schema, Least: apps.LeastRows(p.Program), Data: bytes()}}
+	made, decision, err := p.decide(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	input, err := planner.ForLocal(job, p.Choice, work)
+	if err != nil {
+		return nil, err
+	}
+	if job.Tune {
+		known, err := jobrun.Known(filepath.Join(rundir.Root, rundir.SettingsFile), job, &schema, p.Choice)
+		if err != nil {
+			input.Warnings = append(input.Warnings, "settings of former runs are not used: "+err.Error())
+		}
+		input.Tuning = planner.TuningText(job, p.Choice, known)
+	}
+	input.Sources, input.ZoneIDs, input.Warnings = market.Sources, market.ZoneIDs, slices.Concat(made.Warnings, apps.Doubts(p.Program), market.Doubts(p.Choice.Pools), market.Warnings)
+	for _, warning := range []string{idle(job, mostMachines(p.Choice)), ThisHost().warn(LocalMachines(job, p.Choice))} {
+		if warning != "" {
+			input.Warnings = append(slices.Clone(input.Warnings), warning)
+		}
+	}
+	input.OnDemand = sweep.Baseline(&p.Sim)
+	input.SaveTime, input.RestartTime = p.Sim.Checkpoints.Times(p.Sim.Timing)
+	input.State = int64(p.Sim.Checkpoints.Model)
+	defer LittleGarbage()()
+	bar = progress.Start(ctx, "Simulating past starts", 0, progress.Things)
+	defer bar.Done()
+	if p.Plan, err = planner.Make(input, p.estimator(bar.Set)); err != nil {
+		return nil, err
+	}
+	p.Plan.Memory, p.Plan.Sizing, p.Plan.Choice, p.Plan.Assumed = made.Memory, made.Sizing, decision, job.Assumed()
+	return p, nil
+}
+
+// LittleGarbage has garbage collected less often until its result is called: simulations live on little memory and throw much away.
+func LittleGarbage() (end func()) {
+	before := debug.SetGCPercent(400)
+	return func() { debug.SetGCPercent(before) }
+}
+
+// calibrated applies what was measured on this computer to a simulation.
+func (p *PreparedJob) calibrated(cfg *sim.Config) (err error) {
+	p.basis, err = Calibrate(cfg)
+	return err
+}
+
+// Prepare cuts the job's data into splits, which go to create, and makes the application. What the application
+// refuses is reported as config.Faults.
+func Prepare(ctx context.Context, job *config.Job, create apps.Create) (apps.Program, apps.Dataset, error) {
+	if len(job.Sweep.Params) > 0 {
+		return nil, apps.Dataset{}, job.Fault("sweep", "makes a job of each trial, for a job server that shares machines among jobs",
+			"start tierml server --hosts HOSTS.yaml --scheduler feedback, and submit it by tierml run --server URL")
+	}
+	kind, err := all.Registry().Find(job.Train.App)
+	if err != nil {
+		return nil, apps.Dataset{}, job.Fault("train.app", err.Error(), "docs/applications.md lists the applications")
+	}
+	// Before the data is read, which may take a while.
+	if _, err := apps.Params(job.Train.Params).Resolve(kind.Params()); err != nil {
+		return nil, apps.Dataset{}, paramFaults(job, kind, err)
+	}
+	file, err := blob.Open(ctx, job.Train.Data)
+	if err != nil {
+		return nil, apps.Dataset{}, fmt.Errorf("reading the training data: %w", err)
+	}
+	defer file.Close()
+	bar := progress.Start(ctx, "Reading "+path.Base(job.Train.Data), cli.SizeOf(job.Train.Data), progress.Bytes)
+	defer bar.Done()
+	beside := func(name string) (io.ReadCloser, error) {
+		return blob.Open(ctx, location.Beside(job.Train.Data, name))
+	}
+	files := splitFiles{create: create}
+	data, err := kind.Prepare(apps.Input{Name: job.Train.Data, Data: untilDone{ctx, bar.Reader(file)}, Beside: beside, MaxBadLines: job.Train.MaxBadLines},
+		CutOf(job, cutSeed(job.Seed)), files.Create)
+	if files.err != nil { // the data is not at fault
+		return nil, apps.Dataset{}, fmt.Errorf("writing the training data's splits: %w", files.err)
+	}
+	if errors.Is(err, context.Canceled) {
+		return nil, apps.Dataset{}, cli.ErrInterrupted
+	}
+	if err != nil {
+		return nil, apps.Dataset{}, DataFault(job, err)
+	}
+	job.Train.Splits = data.Splits
+	return MakeProgram(job, data)
+}
+
+// untilDone is a stream that ends with its context: gigabytes of data take a while.
+type untilDone struct {
+	ctx context.Context //nolint:containedctx // the interface of streams has no place for it
+	io.Reader
+}
+
+// Read implements io.Reader.
+func (u untilDone) Read(p []byte) (int, error) {
+	if err := u.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return u.Reader.Read(p)
+}
+
+// DataFault gives a refusal of the data its place in the job file.
+func DataFault(job *config.Job, err error) error {
+	if errors.Is(err, apps.ErrTooSmall) {
+		return job.Fault("train.splits", err.Error(), "")
+	}
+	if errors.Is(err, blob.ErrChanged) {
+		return job.Fault("train.data", err.Error(), "")
+	}
+	return job.Fault("train.data", err.Error(), "docs/applications.md has the forms that "+job.Train.App+" reads")
+}
+
+// CutOf is how a job's data is cut. Where the job does not name a number of splits, small data are cut into fewer.
+func CutOf(job *config.Job, seed uint64) apps.Cut {
+	return apps.Cut{Splits: job.Train.Splits, Fewer: !job.Written("train.splits"), Holdout: job.Train.Holdout, Seed: seed}
+}
+
+// MakeProgram makes the application for data that was cut before.
+func MakeProgram(job *config.Job, data apps.Dataset) (apps.Program, apps.Dataset, error) {
+	kind, err := all.Registry().Find(job.Train.App)
+	if err != nil {
+		return nil, apps.Dataset{}, job.Fault("train.app", err.Error(), "docs/applications.md lists the applications")
+	}
+	job.Train.Params = paramsOf(kind, job)
+	program, err := kind.New(apps.Params(job.Train.Params), data)
+	if err != nil {
+		return nil, apps.Dataset{}, job.Fault("train.params", err.Error(), "docs/applications.md has the application's settings")
+	}
+	return program, data, nil
+}
+
+// paramsOf returns the application's settings: those that are written, and what suits stale reads where there are such.
+func paramsOf(kind apps.Kind, job *config.Job) map[string]any {
+	stale, can := kind.(apps.Stale)
+	if !can || job.Cloud == config.CloudNone || job.Train.Consistency == config.BSP {
+		return job.Train.Params
+	}
+	params := map[string]any(stale.StaleDefaults())
+	maps.Copy(params, job.Train.Params)
+	return params
+}
+
+// FormerDefaults completes the settings of a run that an earlier version began by the defaults of then.
+func FormerDefaults(job *config.Job, defaults int) {
+	kind, err := all.Registry().Find(job.Train.App)
+	if former, changed := kind.(apps.Former); err == nil && changed {
+		job.Train.Params = former.Former(defaults, paramsOf(kind, job))
+	}
+}
+
+// paramFaults gives each refused parameter its place in the job file.
+func paramFaults(job *config.Job, kind apps.Kind, err error) error {
+	var faults config.Faults
+	for name, value := range job.Train.Params {
+		alone := apps.Params{name: value}
+		if _, err := alone.Resolve(kind.Params()); err != nil {
+			problem, instead, _ := strings.Cut(err.Error(), ": write ")
+			if instead != "" {
+				instead = "write " + instead
+			}
+			faults = append(faults, job.Fault("train.params."+name, problem, instead)...)
+		}
+	}
+	if len(faults) == 0 {
+		return job.Fault("train.params", err.Error(), "")
+	}
+	faults.Sort()
+	return faults
+}

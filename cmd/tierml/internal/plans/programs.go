@@ -1,0 +1,258 @@
+package plans
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/cmd/tierml/internal/target"
+	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/cost"
+	"github.com/tierml/tierml/doctor"
+	"github.com/tierml/tierml/internal/progress"
+	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/jobmanager"
+	"github.com/tierml/tierml/jobrun"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/planner"
+	"github.com/tierml/tierml/sched/trials"
+	"github.com/tierml/tierml/sim"
+	"github.com/tierml/tierml/sim/sweep"
+)
+
+// PrepareProgram finds on the market what a job of programs asks for, makes sure that everything the programs need is here, and plans.
+func PrepareProgram(ctx context.Context, job *config.Job) (*PreparedJob, error) {
+	values, err := jobmanager.Secrets(os.LookupEnv)
+	if err != nil {
+		return nil, err
+	}
+	secrets, err := job.ReadSecrets(values)
+	if err != nil {
+		return nil, err
+	}
+	bar := progress.Start(ctx, "Reading prices", 0, progress.Things)
+	prices, err := LoadMarket(ctx, job)
+	bar.Done()
+	if err != nil {
+		return nil, err
+	}
+	if err := prices.Admit(job); err != nil {
+		return nil, err
+	}
+	p := &PreparedJob{Job: job}
+	p.Offers, _ = prices.Offers()
+	if p.Choice, err = planner.Resolve(job, p.Offers, prices.Catalog); err != nil {
+		return nil, err
+	}
+	known, err := MeasureProgram(ctx, job, p.Choice)
+	if err != nil {
+		return nil, err
+	}
+	if known.workdir, err = MeasureWorkdir(ctx, job); err != nil {
+		return nil, err
+	}
+	m := &sweep.Maker{Job: job, Offers: p.Offers, Catalog: prices.Catalog, Adjust: p.calibrated, Content: known.Content(job)}
+	made, decision, err := p.decide(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	p.Programs = &jobrun.Programs{Work: known.work, Length: time.Duration(known.hours * float64(time.Hour)), Undone: p.Sim.Undone(), Secrets: secrets}
+	input, err := planner.ForLocal(job, p.Choice, known.work)
+	if err != nil {
+		return nil, err
+	}
+	input.Sources, input.ZoneIDs, input.Warnings = prices.Sources, prices.ZoneIDs, slices.Concat(made.Warnings, prices.Doubts(p.Choice.Pools), prices.Warnings)
+	if warning := ThisHost().warn(LocalMachines(job, p.Choice)); warning != "" {
+		input.Warnings = append(slices.Clone(input.Warnings), warning)
+	}
+	input.Program, input.OnDemand = known.describe(job), sweep.Baseline(&p.Sim)
+	if overflow := input.Program.Overflow(); overflow != "" {
+		field, instead := "state.dir", "make room where machines of this host have their folders, in "+os.TempDir()+", or keep less in the state"
+		if at := job.Installation(); at != nil {
+			field, instead = at.Block+".disk", "write a larger disk, such as disk: 200GB, or keep less in the state"
+		}
+		return nil, job.Fault(field, overflow, instead)
+	}
+	if job.WantsGPUs() {
+		input.Program.GPUs, input.Program.Pretended = p.Choice.GPUs(), job.Installation() == nil
+	}
+	input.RestartTime, input.SaveEvery, input.Undone, input.Together = p.Sim.Again(), p.Sim.Programs.Every, p.Sim.Undone(), p.Sim.Programs.Together()
+	bar = progress.Start(ctx, "Simulating past starts", 0, progress.Things)
+	defer bar.Done()
+	if p.Plan, err = planner.Make(input, p.estimator(bar.Set)); err != nil {
+		return nil, err
+	}
+	p.Plan.Choice, p.Plan.Assumed = decision, job.Assumed()
+	return p, nil
+}
+
+// programFacts are what is known of a program before it runs.
+type programFacts struct {
+	hours   float64 // of one program on a machine of a type, in market time
+	on      market.InstanceType
+	basis   string
+	assumed bool           // nothing was measured, and the job says nothing
+	work    float64        // of all, in floating-point operations
+	share   float64        // of a sweep's work that is done, as some trials are dropped
+	former  *cost.Programs // of the run that was measured; nil = there was none
+	workdir planner.Workdir
+}
+
+// MeasureProgram takes how long a program runs from the job, or from the last run of the same name that finished.
+func MeasureProgram(ctx context.Context, job *config.Job, choice planner.Resolved) (f programFacts, err error) {
+	f.on = referenceType(job, choice)
+	rate := f.on.WorkRate() * float64(job.Local.FlopsPerVCPU) // floating-point operations per second of the wall clock
+	run, former, err := formerRun(ctx, job)
+	if err != nil {
+		return f, err
+	}
+	f.former = former
+	perHour := rate * time.Hour.Seconds() / job.Local.Speed
+	switch {
+	case job.Hours > 0:
+		f.hours, f.basis = job.Hours, "as the job's `hours` has it"
+	case former != nil:
+		f.hours, f.basis = former.WorkEach/perHour, "as measured by "+run
+	default:
+		f.hours, f.basis, f.assumed = config.AssumedHours, "which is assumed", true
+		job.Assume("hours", fmt.Sprintf("hours: %d, until a run has measured it", config.AssumedHours))
+	}
+	f.work = f.hours * perHour * float64(max(job.Tasks, 1))
+	if job.Tasks == 0 {
+		f.work *= float64(job.Resources.Count.Most)
+	}
+	if s := job.Trials(); s != nil {
+		f.share = trials.Share(s.Rungs, job.Tasks, int64(job.Progress.Of))
+		f.work *= f.share
+	}
+	return f, nil
+}
+
+// referenceType is the machine that `hours` counts on: the first of resources.any_of that is on sale.
+func referenceType(job *config.Job, choice planner.Resolved) market.InstanceType {
+	for _, want := range job.Resources.AnyOf {
+		for _, p := range choice.Pools {
+			if planner.Admits(want, p.Type) {
+				return p.Type
+			}
+		}
+	}
+	return choice.Pools[0].Type
+}
+
+// formerRun is the newest run of the same name below ./runs that has finished, and ran as many programs.
+func formerRun(ctx context.Context, job *config.Job) (name string, found *cost.Programs, err error) {
+	dirs, err := filepath.Glob(filepath.Join(rundir.Root, job.Name+"-*"))
+	if err != nil {
+		return "", nil, err
+	}
+	number := func(dir string) int { // 0: it is of another job
+		n, _ := strconv.Atoi(strings.TrimPrefix(filepath.Base(dir), job.Name+"-"))
+		return n
+	}
+	slices.SortFunc(dirs, func(a, b string) int { return cmp.Compare(number(b), number(a)) })
+	for _, dir := range dirs {
+		if number(dir) == 0 {
+			continue
+		}
+		base := filepath.Base(dir)
+		report, err := target.MakeReport(ctx, dir)
+		if err != nil || report.Run.Outcome != "finished" || report.Programs == nil || report.Programs.WorkEach <= 0 {
+			continue // damaged, or of another job
+		}
+		return base, report.Programs, nil
+	}
+	return "", nil, nil
+}
+
+// MeasureWorkdir packs the workdir to see whether it can be sent, and how much it is.
+func MeasureWorkdir(ctx context.Context, job *config.Job) (planner.Workdir, error) {
+	if job.Workdir == "" {
+		return planner.Workdir{}, nil
+	}
+	var sent counter
+	packed, err := jobrun.PackWorkdir(ctx, job, rundir.Root, &sent)
+	if err != nil {
+		return planner.Workdir{}, job.Fault("workdir", err.Error(), "")
+	}
+	return planner.Workdir{Path: job.Workdir, Files: packed.Files, Bytes: packed.Bytes, Packed: int64(sent)}, nil
+}
+
+type counter int64
+
+func (c *counter) Write(p []byte) (int, error) {
+	*c += counter(len(p))
+	return len(p), nil
+}
+
+// assumedRate is at which a state is assumed to travel between a machine and the store where nothing was measured, in bytes per
+// second of the wall clock: what a gigabit carries.
+const assumedRate = 100e6
+
+// Content is what a simulation knows of the programs.
+func (f *programFacts) Content(job *config.Job) sweep.Content {
+	return sweep.Content{Work: f.work, On: f.on.Name, Programs: func(s *sim.Programs) { f.apply(s, job) }}
+}
+
+// apply sets how long preparations take in the simulation.
+func (f *programFacts) apply(s *sim.Programs, job *config.Job) {
+	tempo := job.Tempo()
+	seconds := func(wall float64) time.Duration { return tempo.Market(time.Duration(wall * float64(time.Second))) }
+	if f.former == nil {
+		return
+	}
+	s.Fetch, s.Setup, s.Restore = seconds(f.former.Fetch), seconds(f.former.Setup), seconds(f.former.Restore)
+	if s.State {
+		s.Save = seconds(cmp.Or(f.former.Save, f.stateEach(job)/assumedRate))
+	}
+}
+
+// stateEach is the size of one program's state on one machine, in bytes.
+func (f *programFacts) stateEach(job *config.Job) float64 {
+	if f.former == nil {
+		return 0
+	}
+	return float64(f.former.State) / float64(max(job.Tasks, job.Resources.Count.Most, 1))
+}
+
+// describe is what the plan says about the program.
+func (f *programFacts) describe(job *config.Job) *planner.Program {
+	p := &planner.Program{
+		Tasks: job.Tasks, Trials: job.Trials() != nil, Share: f.share, Count: job.Resources.Count.Most, Least: job.Resources.Count.Least, Hours: f.hours, On: f.on.Name, Basis: f.basis, Image: job.Image, Workdir: f.workdir,
+		Setup: job.Setup != "", Secrets: len(job.Secrets), State: job.State.Dir, Every: job.State.Every, Rate: assumedRate,
+	}
+	p.Store = "the run's directory"
+	if job.Checkpoint.To != "" {
+		p.Store = job.Checkpoint.To
+	} else if job.Block != nil && job.Block.Shared().Checkpoints != "" {
+		p.Store = job.Block.Shared().Checkpoints
+	}
+	if f.former != nil {
+		p.StateBytes = int64(f.stateEach(job))
+		if f.former.Save > 0 && p.StateBytes > 0 {
+			p.Rate = max(float64(p.StateBytes)/f.former.Save, assumedRate)
+		}
+	}
+	p.Notice = job.Tempo().Wall(job.Tempo().Notice)
+	p.Disk = diskOfMachine(job)
+	return p
+}
+
+// diskOfMachine is what a machine has of its disk at the most, in bytes; 0 = unknown. Machines of this host have folders that go with them.
+func diskOfMachine(job *config.Job) int64 {
+	if at := job.Installation(); at != nil {
+		return at.Disk.MiB << 20
+	}
+	free, err := doctor.FreeBytes(os.TempDir())
+	if err != nil {
+		return 0
+	}
+	return int64(min(free, math.MaxInt64)) / int64(max(job.Resources.Count.Most, 1))
+}

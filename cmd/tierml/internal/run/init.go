@@ -1,0 +1,199 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/apps/all"
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
+	"github.com/tierml/tierml/cmd/tierml/internal/plans"
+	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/internal/atomicfile"
+	"github.com/tierml/tierml/planner/jobinit"
+	"github.com/tierml/tierml/ps"
+)
+
+func NewInitCommand() *cobra.Command {
+	var o initOptions
+	cmd := &cobra.Command{
+		Use:   "init [JOB.yaml]",
+		Short: "Write a first job file, by asking",
+		Long: `It asks what to train and on which machines, suggests answers, and explains every line. Flags answer questions beforehand; without a
+terminal nothing is asked. The file, by default NAME.yaml, is written only if the job can be planned.
+
+With --script, or a script as the first answer, the job runs a program of your own.`,
+		Example: `  tierml init
+  tierml init ratings.yaml --data ratings.csv.gz --app mf --count 16
+  tierml init --script finetune/train.py --hours 3
+  tierml init --data docword.nips.txt.gz --cloud none
+  tierml init --data s3://BUCKET/ratings.csv.gz --cloud ec2 --settings installation.yaml --types c5.xlarge,m5.xlarge`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return fmt.Errorf("name one job file to write; there are %d arguments", len(args))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				o.path = args[0]
+			}
+			in, out := cmd.InOrStdin(), cmd.OutOrStdout()
+			if !cli.IsTerminal(in) || !cli.IsTerminal(out) {
+				in = nil
+			}
+			return initJob(cmd.Context(), o, in, out, func(steps ...cli.Step) { cli.Next(cmd, steps...) })
+		},
+	}
+	w := &o.wanted
+	cmd.Flags().StringVar(&w.Script, "script", "", "a program of your own: its `script`, or the folder of one")
+	cmd.Flags().Float64Var(&w.Hours, "hours", 0, "with --script: `hours` that the program runs on one machine")
+	cmd.Flags().StringVar(&w.Name, "name", "", "the job's `name`")
+	cmd.Flags().StringVar(&w.App, "app", "", "the `application`, such as mf")
+	cmd.Flags().StringVar(&w.Data, "data", "", "`file` of training data, or s3:// or gs://")
+	cmd.Flags().IntVar(&w.Clocks, "clocks", 0, "`rounds` of work")
+	cmd.Flags().Float64Var(&w.StopLoss, "stop-loss", 0, "stop when the test `figure` is at or below this")
+	cmd.Flags().StringVar(&w.Cloud, "cloud", "", "where machines come from, a `cloud`: local, ec2, gce or none")
+	cmd.Flags().StringVar(&w.Provider, "provider", "", "`cloud` that the local one imitates: ec2 or gce")
+	cmd.Flags().StringSliceVar(&w.Types, "types", nil, "machine `types`, such as c3.xlarge,c3.2xlarge")
+	cmd.Flags().StringSliceVar(&w.Zones, "zones", nil, "`zones`; default: those of the region that sell the types")
+	cmd.Flags().IntVar(&w.Count, "count", 0, "number of transient `machines`")
+	cmd.Flags().StringVar(&w.Reliable, "reliable", "", "`type` of the reliable machine; default: the cheapest that suffices")
+	cmd.Flags().StringVar(&w.Budget, "budget", "", "limit of a run, such as `$20`")
+	cmd.Flags().StringVar(&w.Prices, "prices", "", "`file` of spot prices (CSV or AWS JSON)")
+	cmd.Flags().StringVar(&w.Catalog, "catalog", "", "`file` of machine types and on-demand prices")
+	cmd.Flags().StringVar(&o.start, "start", "", "`time` in the recording to begin at")
+	cmd.Flags().StringVar(&o.settings, "settings", "", "`file` with the output of terraform output -raw settings")
+	cmd.Flags().BoolVar(&o.force, "force", false, "replace an existing file")
+	return cmd
+}
+
+type initOptions struct {
+	path, start, settings string
+	wanted                jobinit.Wanted
+	force                 bool
+}
+
+func initJob(ctx context.Context, o initOptions, in io.Reader, out io.Writer, next func(...cli.Step)) error {
+	w := o.wanted
+	if o.start != "" {
+		at, err := time.Parse(time.RFC3339, o.start)
+		if err != nil {
+			return cli.Usage(fmt.Errorf("--start: %q is not a time; write one such as 2014-04-01T00:00:00Z", o.start))
+		}
+		w.Start = at
+	}
+	if o.settings != "" {
+		text, err := os.ReadFile(o.settings)
+		if err != nil {
+			return cli.Usage(fmt.Errorf("--settings: %w", err))
+		}
+		w.Settings = string(text)
+	}
+	if err := refuseExisting(o.path, o.force); err != nil { // before anything is asked
+		return err
+	}
+	d := &jobinit.Dialogue{In: in, Out: out, Clouds: config.Clouds()}
+	for _, kind := range all.Registry() {
+		d.Apps = append(d.Apps, kind.Name())
+	}
+	if err := d.Fill(&w); err != nil {
+		return cli.Usage(err)
+	}
+	if o.path == "" {
+		o.path = w.Name + ".yaml"
+		if err := refuseExisting(o.path, o.force); err != nil {
+			return err
+		}
+	}
+	return writeJobFile(ctx, o.path, w, out, next)
+}
+
+func refuseExisting(path string, force bool) error {
+	if path == "" {
+		return nil
+	}
+	if err := atomicfile.Replaceable(path); err != nil {
+		return cli.Usage(fmt.Errorf("%w; name a file", err))
+	}
+	if force {
+		return nil
+	}
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return cli.Usage(fmt.Errorf("%s exists already; name another file, or add --force to replace it", path))
+	}
+	return nil
+}
+
+// writeJobFile writes a job file when the job is one that can be planned.
+func writeJobFile(ctx context.Context, path string, w jobinit.Wanted, out io.Writer, next func(...cli.Step)) error {
+	var params []apps.Param
+	if w.Program == nil {
+		kind, err := all.Registry().Find(w.App)
+		if err != nil {
+			return cli.Usage(err)
+		}
+		params = kind.Params()
+	}
+	text, err := w.Write(filepath.Dir(path), params)
+	if err != nil {
+		return cli.Usage(err)
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), ".init-*.yaml") // beside it: paths are relative to its folder
+	if errors.Is(err, fs.ErrNotExist) {
+		return cli.Usage(fmt.Errorf("there is no folder %s for %s; make it, or name another file", filepath.Dir(path), filepath.Base(path)))
+	}
+	if err != nil {
+		return fmt.Errorf("writing the job file: %w", err)
+	}
+	defer os.Remove(file.Name()) // when it has not become the job file
+	_, err = file.Write(text)
+	if err := errors.Join(err, file.Chmod(0o644), file.Close()); err != nil {
+		return fmt.Errorf("writing the job file: %w", err)
+	}
+	job, err := config.Load(file.Name())
+	if err == nil {
+		err = tryJob(ctx, job)
+	}
+	if faults, ok := errors.AsType[config.Faults](err); ok {
+		for i := range faults {
+			faults[i].File = path
+		}
+		fmt.Fprintf(out, "%s was not written: with these answers the job would be refused.\n", path)
+		return faults
+	}
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(file.Name(), path); err != nil {
+		return fmt.Errorf("writing the job file: %w", err)
+	}
+	if _, err := fmt.Fprintf(out, "Wrote %s\n", path); err != nil {
+		return err
+	}
+	if job.Cloud == config.CloudNone {
+		next(cli.Step{Command: "tierml train " + path})
+		return nil
+	}
+	next(cli.Step{Command: "tierml plan " + path, Why: "what it would buy and cost; starts nothing"}, cli.Step{Command: "tierml run " + path})
+	return nil
+}
+
+// tryJob finds out what the next command would refuse. Plans of other clouds ask the provider.
+func tryJob(ctx context.Context, job *config.Job) (err error) {
+	switch {
+	case job.Cloud == config.CloudLocal:
+		_, err = plans.PlanJob(ctx, job, plans.LoadMarket)
+	case job.Cloud == config.CloudNone && !job.IsProgram():
+		_, _, err = plans.Prepare(ctx, job, func(ps.Split) (io.WriteCloser, error) { return plans.Discard{}, nil })
+	}
+	return err
+}

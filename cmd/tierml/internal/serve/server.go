@@ -1,0 +1,308 @@
+// Package serve has the commands that stay and serve others: server, hosts, dashboard, fakecloud, agent.
+package serve
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tierml/tierml/cmd/tierml/internal/change"
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
+	"github.com/tierml/tierml/cmd/tierml/internal/run"
+	"github.com/tierml/tierml/cmd/tierml/internal/settings"
+	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/internal/access"
+	"github.com/tierml/tierml/internal/confine"
+	"github.com/tierml/tierml/jobmanager"
+	"github.com/tierml/tierml/jobrun/budget"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/sched"
+)
+
+type serverOptions struct {
+	door       doorFlags
+	home       string
+	tokenFile  string
+	accept     []string
+	watch      []string
+	hosts      string
+	scheduler  string
+	slots      int
+	maxRunning int
+	maxQueued  int
+	maxUpload  int64
+	keepFree   int64
+	allow      []string
+	jobMemory  int64
+	keepInputs time.Duration
+	alerts     config.Alerts
+	total      string
+	groups     map[string]string
+	groupFile  string
+	perHour    string
+	over       string
+}
+
+func NewServerCommand() *cobra.Command {
+	var o serverOptions
+	cmd := &cobra.Command{
+		Use:     "server",
+		Aliases: []string{"controller"},
+		Short:   "Accept jobs over HTTP, queue and run them, and resume them after a restart",
+		Long: `Each job runs in its own process, below --directory, and survives the job server: the next one resumes it. The dashboard is at the
+same address. See docs/server.md. The command was once called tierml controller, which still works.
+
+Every request needs the token from the file that the first start creates. From elsewhere, use a tunnel
+(ssh -N -L 7071:localhost:7071 HOST) or TLS.`,
+		Example: `  tierml server
+  tierml server --directory work --max-running 4
+  tierml run --server http://localhost:7071 examples/demo.yaml`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.scheduler != "" && !cmd.Flags().Changed("max-running") {
+				o.maxRunning = 32 // jobs without slots wait by themselves
+			}
+			return serveJobs(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	o.door.flags(cmd, "localhost:7071")
+	cmd.Flags().StringVar(&o.home, "directory", ".", "the `directory` that holds runs and inputs")
+	cmd.Flags().StringVar(&o.tokenFile, "token-file", "", "the `file` with the token (default: token in the directory)")
+	// server.token-file is the token of those who call.
+	_ = cmd.Flags().SetAnnotation("token-file", settings.SharedSetting, []string{"server.own-token-file", "TIERML_SERVER_OWN_TOKEN_FILE"}) // it exists
+	cmd.Flags().StringSliceVar(&o.accept, "accept-sha256", nil, "also accept tokens with these SHA-256 `sums`")
+	cmd.Flags().StringSliceVar(&o.watch, "watch-sha256", nil, "accept tokens with these SHA-256 `sums` for calls that only read")
+	cmd.Flags().StringVar(&o.groupFile, "groups", "", "a `file` of groups with their tokens, quotas and budgets (docs/server.md#groups)")
+	cmd.Flags().StringVar(&o.hosts, "hosts", "", "keep the shared hosts of this `file`; jobs with cloud: local get slots of them")
+	cmd.Flags().StringVar(&o.scheduler, "scheduler", "", "with --hosts or --slots: the `policy` that grants jobs their slots, "+strings.Join(jobmanager.Schedulers, ", ")+" (docs/scheduler.md);\n"+
+		"default: first come, first served")
+	cmd.Flags().IntVar(&o.slots, "slots", 0, "with --scheduler, without --hosts: `number` of transient machines of their own that all jobs have together, such as pods of\n"+
+		"a Kubernetes cluster")
+	cmd.Flags().IntVar(&o.maxRunning, "max-running", 2, "`number` of jobs that run at a time; with --scheduler by default 32")
+	cmd.Flags().IntVar(&o.maxQueued, "max-queued", 100, "`number` of jobs that may wait")
+	cmd.Flags().Int64Var(&o.maxUpload, "max-upload", 4096, "largest input file, in `MiB`")
+	cmd.Flags().Int64Var(&o.jobMemory, "job-memory", 0, "memory limit of each process of a job, in `MiB` (default: half of the host's; -1: unlimited)")
+	cmd.Flags().Int64Var(&o.keepFree, "keep-free", 1024, "refuse uploads that would leave less free disk than this, in `MiB`")
+	cmd.Flags().StringSliceVar(&o.allow, "allow", nil, "let submitted jobs read files below this `directory`, or use this endpoint of a store or cloud;\n"+
+		"their uploads, s3:// and gs:// are always allowed; programs: let jobs with run: and cloud: local run commands on this host")
+	cmd.Flags().DurationVar(&o.keepInputs, "keep-inputs", 7*24*time.Hour, "remove uploaded files unused for this `time`; 0: never")
+	cmd.Flags().StringVar(&o.total, "budget", "", "limit in `dollars` for all runs in the directory together")
+	cmd.Flags().StringToStringVar(&o.groups, "group-budget", nil, "limit for all jobs of a group together, `GROUP=DOLLARS`, such as vision=200; repeatable")
+	cmd.Flags().StringVar(&o.perHour, "budget-per-hour", "", "limit in `dollars` per hour for all running jobs together")
+	cmd.Flags().StringVar(&o.over, "over-budget", config.LimitStop, "`action` above a limit: warn, pause (start no waiting jobs) or stop (above the budget, also end\n"+
+		"running jobs in order)")
+	cmd.Flags().StringVar(&o.alerts.URLFile, "alert-url-file", "", "send alerts of all jobs to the webhook whose address is in this `file`")
+	cmd.Flags().StringVar(&o.alerts.SecretFile, "alert-secret-file", "", "sign alerts with the key in this `file`")
+	cmd.AddCommand(newServerStartCommand(), newServerStopCommand(), newServerTunnelCommand())
+	return cmd
+}
+
+// leastKept is longer than any submission takes, from the upload to the job's record.
+const leastKept = 24 * time.Hour
+
+// limits are those of all jobs together.
+func (o serverOptions) limits() (c budget.Cluster, err error) {
+	c.WarnAt, c.Over = 0.8, budget.Do(o.over)
+	if c.Over != budget.Warn && c.Over != budget.Pause && c.Over != budget.Stop {
+		return c, cli.Usage(fmt.Errorf("--over-budget %s does not exist; write warn, pause or stop", o.over))
+	}
+	for flag, to := range map[string]*market.USD{"budget": &c.Total, "budget-per-hour": &c.PerHour} { // any order: each by itself
+		text := map[string]string{"budget": o.total, "budget-per-hour": o.perHour}[flag]
+		if text == "" {
+			continue
+		}
+		usd, err := market.ParseUSD(strings.TrimPrefix(text, "$"))
+		if err != nil || usd <= 0 {
+			return c, cli.Usage(fmt.Errorf("--%s %s is not an amount of dollars; write 100 or 2.50", flag, text))
+		}
+		*to = usd
+	}
+	return c, nil
+}
+
+// budgets are those of groups, by the file of groups and the flag.
+func (o serverOptions) budgets(groups map[string]jobmanager.Group) (map[string]market.USD, error) {
+	all := map[string]market.USD{}
+	for name, g := range groups {
+		if g.Budget > 0 {
+			all[name] = g.Budget
+		}
+	}
+	for group, text := range o.groups {
+		usd, err := market.ParseUSD(strings.TrimPrefix(text, "$"))
+		if err != nil || usd <= 0 || group == "" {
+			return nil, cli.Usage(fmt.Errorf("--group-budget %s=%s is not an amount of dollars for a group; write vision=200", group, text))
+		}
+		if all[group] > 0 {
+			return nil, cli.Usage(fmt.Errorf("--group-budget %s=%s: %s has a budget of that group; leave one of them out", group, text, o.groupFile))
+		}
+		all[group] = usd
+	}
+	return all, nil
+}
+
+// policy is the scheduler's; nil = there is none.
+func (o serverOptions) policy() (sched.Policy, error) {
+	if o.scheduler == "" {
+		return nil, nil
+	}
+	return sched.ByName(o.scheduler)
+}
+
+// memoryOfJobs is the most memory of each process of a job, in bytes; 0 = unlimited, also where the host's memory is unknown.
+func (o serverOptions) memoryOfJobs() int64 {
+	switch {
+	case o.jobMemory > 0:
+		return o.jobMemory << 20
+	case o.jobMemory < 0:
+		return 0
+	}
+	return confine.HostMemory() / 2
+}
+
+// allowed are the places that submitted jobs may name, directories from the root on.
+func (o serverOptions) allowed() (out []string, err error) {
+	for _, place := range o.allow {
+		if place == config.AllowPrograms {
+			out = append(out, place)
+			continue
+		}
+		if !strings.Contains(place, "://") {
+			if place, err = filepath.Abs(place); err != nil {
+				return nil, fmt.Errorf("--allow: %w", err)
+			}
+		}
+		out = append(out, place)
+	}
+	return out, nil
+}
+
+// sumsOf reads the sums of tokens that a flag gives.
+func sumsOf(flag string, texts []string) (sums []access.Sum, err error) {
+	for _, text := range texts {
+		sum, err := access.ParseSum(text)
+		if err != nil {
+			return nil, cli.Usage(fmt.Errorf("--%s %s: %w", flag, text, err))
+		}
+		sums = append(sums, sum)
+	}
+	return sums, nil
+}
+
+func serveJobs(ctx context.Context, o serverOptions, out, errOut io.Writer) error {
+	if err := o.door.Check("the job server"); err != nil {
+		return cli.Usage(err)
+	}
+	allow, err := o.allowed()
+	if err != nil {
+		return err
+	}
+	if o.maxRunning < 1 || o.maxQueued < 1 || o.maxUpload < 1 || o.keepFree < 0 {
+		return cli.Usage(fmt.Errorf("--max-running, --max-queued and --max-upload are 1 or more"))
+	}
+	if o.keepInputs != 0 && o.keepInputs < leastKept {
+		return cli.Usage(fmt.Errorf("--keep-inputs %s is too short for a submission; write %s or more, or 0 to keep them forever", o.keepInputs, leastKept))
+	}
+	accepted, err := sumsOf("accept-sha256", o.accept)
+	if err != nil {
+		return err
+	}
+	readers, err := sumsOf("watch-sha256", o.watch)
+	if err != nil {
+		return err
+	}
+	limits, err := o.limits()
+	if err != nil {
+		return err
+	}
+	groups := map[string]jobmanager.Group{}
+	if o.groupFile != "" {
+		if groups, err = jobmanager.ReadGroups(o.groupFile); err != nil {
+			return cli.Usage(err)
+		}
+	}
+	if len(groups) > 0 && slices.Contains(allow, config.AllowPrograms) {
+		return cli.Usage(fmt.Errorf("--allow programs runs submitted commands as the job server's user, who can read the files of all groups and its token: with --groups, " +
+			"leave it out and have programs run on machines of a cloud, or start a job server for each group, as users of their own"))
+
+	}
+	quotas := map[string]jobmanager.Quota{}
+	for name, g := range groups {
+		if g.Quota != (jobmanager.Quota{}) {
+			quotas[name] = g.Quota
+		}
+	}
+	budgets, err := o.budgets(groups)
+	if err != nil {
+		return err
+	}
+	policy, err := o.policy()
+	if err != nil {
+		return cli.Usage(err)
+	}
+	if o.slots < 0 || o.slots > 0 && (policy == nil || o.hosts != "") {
+		return cli.Usage(fmt.Errorf("--slots %d is how many machines of their own jobs have by a --scheduler, and with --hosts they have none: write --slots 16 --scheduler drf", o.slots))
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("finding this program, which runs the jobs: %w", err)
+	}
+	log := slog.New(slog.NewTextHandler(errOut, nil))
+	notifier, err := run.OpenNotifier(o.alerts, log)
+	if err != nil {
+		return cli.Usage(err)
+	}
+	defer notifier.Close()
+	manager, err := jobmanager.Open(jobmanager.Config{
+		Home: o.home, Command: []string{self}, Hosts: o.hosts, Slots: o.slots, Scheduler: policy, MaxRunning: o.maxRunning, MaxQueued: o.maxQueued, MaxUpload: o.maxUpload << 20, Log: log, Now: time.Now,
+		EndExpiredMachines: func(ctx context.Context, file string) error { return change.EndExpired(ctx, file, log) },
+		Notifier:           notifier, Limits: limits, Budgets: budgets, Quotas: quotas, KeepInputs: o.keepInputs, KeepFree: o.keepFree << 20, Allow: allow, JobMemory: o.memoryOfJobs(),
+	})
+	if err != nil {
+		return cli.Usage(err)
+	}
+	if o.tokenFile == "" {
+		o.tokenFile = filepath.Join(o.home, "token")
+	}
+	token, err := ensureToken(o.tokenFile, out)
+	if err != nil {
+		return err
+	}
+	listener, err := o.door.Listen()
+	if err != nil {
+		return fmt.Errorf("serving the job server: %w", err)
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var keeping sync.WaitGroup
+	keeping.Go(func() { manager.Run(ctx) })
+	address := o.door.scheme() + "://" + listener.Addr().String()
+	if path, err := filepath.Abs(o.tokenFile); err == nil {
+		o.tokenFile = path
+	}
+	fmt.Fprintf(out, "The job server and its dashboard are at %s until Ctrl-C, which ends no job.\nSubmit   tierml run --server %[1]s --token-file %s JOB.yaml\n",
+		address, o.tokenFile)
+	gate := access.NewGate(token, o.door.TLS(), time.Now, log)
+	gate.Grant(access.Administer, access.All, accepted...)
+	gate.Grant(access.Watch, access.All, readers...)
+	for name, g := range groups {
+		for right, sums := range g.Tokens {
+			gate.Grant(right, name, sums...)
+		}
+	}
+	err = serveUntil(ctx, access.Server(gate.Handler(manager.Handler()), log), listener)
+	stop()
+	keeping.Wait()
+	return err
+}

@@ -1,0 +1,88 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
+	"github.com/tierml/tierml/cmd/tierml/internal/target"
+	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/jobmanager/call"
+)
+
+func NewFetchCommand() *cobra.Command {
+	at := target.Flags{Elsewhere: true}
+	var into string
+	var names []string
+	cmd := &cobra.Command{
+		Use:   "fetch RUN",
+		Short: "Copy a job's model and report from a job server",
+		Long:  `They go into a directory with the name of the run. tierml report works there, too.`,
+		Example: `  tierml fetch demo-1 --server http://localhost:7071
+  tierml fetch demo-1 --into results --file model.safetensors`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return errors.New("name one run, such as demo-1; `tierml ps` lists them")
+			}
+			for _, name := range names {
+				if !slices.Contains(call.Files, name) {
+					return fmt.Errorf("--file %s cannot be fetched; there are %v", name, call.Files)
+				}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := at.Client(cmd, args)
+			if err != nil {
+				return err
+			}
+			if client == nil {
+				return cli.Usage(errors.New("say from where with --server URL; runs of this host are in runs/"))
+			}
+			defer client.Close()
+			ctx, leave := cli.UntilInterrupted(cmd.Context())
+			defer leave()
+			if err := fetch(ctx, client, target.MeantJob(args), into, names, cmd.OutOrStdout()); err != nil {
+				return err
+			}
+			cli.Next(cmd, cli.Step{Command: "tierml report --server none " + args[0], Why: "from what is here now"})
+			return nil
+		},
+	}
+	at.Flags(cmd)
+	cmd.Flags().StringVar(&into, "into", rundir.Root, "make the run's directory in this `directory`")
+	cmd.Flags().StringSliceVar(&names, "file", call.Files, "`names` of the files")
+	return cmd
+}
+
+func fetch(ctx context.Context, client *call.Client, id, into string, names []string, out io.Writer) error {
+	job, err := client.Job(ctx, id)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(into, job.Run)
+	if rundir.Held(dir) {
+		return cli.Usage(fmt.Errorf("in %s a run of this host is running; name another --into", dir))
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("making %s: %w", dir, err)
+	}
+	for _, name := range names {
+		err := target.FetchFile(ctx, client, job.Run, name, filepath.Join(dir, name))
+		if refused, ok := errors.AsType[call.Refused](err); ok && refused.Status == 404 {
+			continue // not there yet, or not of such a run
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(out, filepath.Join(dir, name))
+	}
+	return nil
+}

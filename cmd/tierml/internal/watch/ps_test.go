@@ -1,0 +1,35 @@
+package watch
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/tierml/tierml/internal/table"
+	"github.com/tierml/tierml/watch/dashboard"
+)
+
+// The table of runs has a column of groups where a run has one; programs always get it.
+func TestGroupsOfRuns(t *testing.T) {
+	shown := func(format string, rows ...dashboard.Summary) string {
+		t.Helper()
+		var out bytes.Buffer
+		if err := writePs(&out, rows, format); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	none, one := dashboard.Summary{Run: "a-1"}, dashboard.Summary{Run: "b-1", Group: "vision"}
+	if text := shown(table.Plain, none); strings.Contains(text, "GROUP") {
+		t.Error(text)
+	}
+	if text := shown(table.Plain, none, one); !strings.Contains(text, "GROUP") || !strings.Contains(text, "vision") {
+		t.Error(text)
+	}
+	if text := shown(table.CSV, none, one); !strings.Contains(text, ",group,") || !strings.Contains(text, ",vision,") {
+		t.Error(text)
+	}
+	if text := shown(table.JSON, one); !strings.Contains(text, `"group": "vision"`) {
+		t.Error(text)
+	}
+}

@@ -1,0 +1,95 @@
+package watch
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
+	"github.com/tierml/tierml/cmd/tierml/internal/target"
+	"github.com/tierml/tierml/internal/journal/words"
+	"github.com/tierml/tierml/internal/table"
+	"github.com/tierml/tierml/watch/dashboard"
+)
+
+func NewSweepCommand() *cobra.Command {
+	var format string
+	var at target.Flags
+	cmd := &cobra.Command{
+		Use:   "sweep [SWEEP]",
+		Short: "List the trials of a sweep with their settings, losses and cost, the best first",
+		Long:  `SWEEP is the name of its first trial; default: the newest sweep. The trials of a program are in its report. See docs/scheduler.md.`,
+		Example: `  tierml sweep --server http://localhost:7071
+  tierml sweep rates -o wide
+  tierml sweep rates-1 -o json`,
+		Args: cli.Arguments(0, 1, "name one sweep: its job, such as rates, or one of its trials, such as rates-1"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := at.Client(cmd, args)
+			if err != nil {
+				return err
+			}
+			if client == nil {
+				return cli.Usage(errors.New("trials are jobs of a job server; name it with --server URL"))
+			}
+			defer client.Close()
+			sweep, err := client.Sweep(cmd.Context(), target.MeantJob(args))
+			if err != nil {
+				return err
+			}
+			if format == table.JSON {
+				return cli.WriteJSON(cmd.OutOrStdout(), sweep)
+			}
+			return showSweep(cmd.OutOrStdout(), sweep, format)
+		},
+	}
+	cli.OutputFlag(cmd, &format)
+	at.Flags(cmd)
+	return cmd
+}
+
+// showSweep lists a sweep's trials, and for people what it came to.
+func showSweep(out io.Writer, s dashboard.Sweep, format string) error {
+	t := table.Table{Columns: []table.Column{{Name: "trial", Title: "TRIAL"}, {Name: "settings", Title: "SETTINGS"}, {Name: "state", Title: "STATE"}}}
+	for _, clock := range s.Feedback {
+		t.Columns = append(t.Columns, table.Column{Name: fmt.Sprintf("loss_%d", clock), Title: fmt.Sprintf("LOSS AT %d", clock)})
+	}
+	t.Columns = append(t.Columns, table.Column{Name: "test_loss", Title: "TEST"}, table.Column{Name: "clock", Title: "CLOCK"}, table.Column{Name: "clocks"},
+		table.Column{Name: "spent_usd", Title: "SPENT"}, table.Column{Name: "market_seconds", Title: "MARKET TIME"}, table.Column{Name: "why", Title: "WHY", Wide: true})
+	for _, trial := range s.Trials {
+		row := []table.Cell{table.Of(trial.Run), table.Of(trial.Settings()), table.Of(trial.State)}
+		for i := range s.Feedback {
+			row = append(row, table.Of(cli.OrMinus(trial.LossAt(i))))
+		}
+		t.Rows = append(t.Rows, append(row, cli.FigureCell(trial.Test), table.Cell{Text: cli.OfAll(trial.Clock, trial.Clocks), Value: trial.Clock}, table.Of(trial.Clocks),
+			cli.Money(trial.Spent), table.Cell{Text: words.Duration(trial.Seconds), Value: trial.Seconds}, table.Of(cli.OrMinus(trial.Why))))
+	}
+	if err := t.Write(out, format); err != nil || format == table.CSV {
+		return err
+	}
+	limit := func(text, of string) string {
+		if of == "" {
+			return text
+		}
+		return text + " of " + of
+	}
+	longest := ""
+	if s.Longest > 0 {
+		longest = words.Duration(s.Longest)
+	}
+	fmt.Fprintf(out, "\n%d trials: %s. %s spent in %s of market time.\n", s.Of, s.Counts(), limit(cmp.Or(cli.Cents(s.Spent), "Nothing"), cli.Cents(s.Budget)), limit(words.Duration(s.Seconds), longest))
+	if s.Why != "" {
+		fmt.Fprintf(out, "All were stopped: %s\n", s.Why)
+	}
+	switch {
+	case s.Best != "":
+		fmt.Fprintf(out, "The best is %s; its model: %s\n", s.Best, cli.OrMinus(s.Model))
+	case s.Leader != "":
+		first := s.Trials[0]
+		fmt.Fprintf(out, "No trial has finished. The best so far is %s, with a test loss of %s at clock %s: %s\n", s.Leader,
+			cli.FigureCell(first.Test).Text, cli.OfAll(first.Clock, first.Clocks), first.Settings())
+	}
+	return nil
+}
