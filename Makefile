@@ -193,6 +193,12 @@ SOAK ?=
 soak: ## real processes under every disturbance: each application and consistency, and storms (STORMS=n SEED=s DATA=folder SOAK=flags)
 	$(GO) run ./test/trials soak -storms $(STORMS) -seed $(SEED) -data $(DATA) $(SOAK)
 
+.PHONY: agree
+CELLS ?= 1000
+DRAWN ?= 20
+agree: # what a plan says of a job's own start, its dry run and its run: 84 jobs and more at random, in real time (a quiet machine; half an hour; CELLS=n DRAWN=n AGREE=flags)
+	$(GO) run ./test/trials agree -cells $(CELLS) -drawn $(DRAWN) $(AGREE)
+
 .PHONY: chaos
 DURATION ?= 15m
 FAULTS ?= 200

@@ -8,6 +8,7 @@ package market
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -62,6 +63,16 @@ func (p Pool) Compare(q Pool) int {
 		strings.Compare(p.Type, q.Type),
 		strings.Compare(string(p.Class), string(q.Class)),
 	)
+}
+
+// Kinds lists the types of pools and their classes, wherever they are: "c3.xlarge spot, t2.micro on-demand".
+func Kinds(pools []Pool) string {
+	var kinds []string
+	for _, p := range pools {
+		kinds = append(kinds, p.Type+" "+string(p.Class))
+	}
+	slices.Sort(kinds)
+	return strings.Join(slices.Compact(kinds), ", ")
 }
 
 // MarshalText and UnmarshalText let a Pool be a JSON string and a JSON object key.

@@ -30,9 +30,10 @@ func (p *Plan) Details() journal.PlanDetails {
 			State: own.StateBytes, Store: own.Store}
 	}
 	if run := p.Prediction; run != nil {
-		d.Prediction = &journal.Prediction{USD: run.Cost.String(), Seconds: run.Time.Seconds(), Finished: run.Finished,
+		d.Prediction = &journal.Prediction{USD: run.Cost.String(), Seconds: run.Time.Seconds(), Finished: run.Finished, Bought: run.Bought,
 			Basis: run.Basis, Skipped: run.Skipped}
 	}
+	d.Worth = p.Worth.details()
 	for _, a := range p.Assumed {
 		d.Assumed = append(d.Assumed, a.Text)
 	}

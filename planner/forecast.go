@@ -41,6 +41,7 @@ type Run struct {
 	Paced    bool
 	// Evictions is how many machines were taken.
 	Evictions int
+	Bought    string // kinds of machines, by market.Kinds
 }
 
 // Prediction is what one simulated run comes to, from the job's own start in the prices that it will meet. It knows the

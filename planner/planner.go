@@ -102,6 +102,7 @@ type Plan struct {
 	Assumed []config.Assumption
 	// Prediction is of the job's own run; nil = it was not made.
 	Prediction *Prediction
+	Worth      *Worth // nil = nothing is compared
 }
 
 // Pool is a pool that was considered.

@@ -197,6 +197,7 @@ func (p *Plan) WriteText(w io.Writer, s Style) error {
 		s.paragraph(&b, 2, yellow, "Warning: "+warning)
 	}
 	p.writePrediction(&b, s)
+	p.writeWorth(&b, s)
 	p.writeSources(&b, s)
 	_, err := io.WriteString(terminal.Raw(w), b.String())
 	return err

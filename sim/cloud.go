@@ -171,6 +171,17 @@ func (c *cloud) make(l stock, launched time.Time, sold []provisioner.Instance) [
 	return sold
 }
 
+// kinds lists the types that were sold, and how.
+func (c *cloud) kinds() string {
+	var pools []market.Pool
+	for _, m := range c.machines {
+		if !slices.Contains(pools, m.Pool) {
+			pools = append(pools, m.Pool)
+		}
+	}
+	return market.Kinds(pools)
+}
+
 // takenBack is when the provider warns that it takes a machine back: when the price crosses its bid, or when it has lived
 // for as long as the rules allow.
 func (c *cloud) takenBack(r provisioner.Request, launched time.Time) (at time.Time, taken bool) {

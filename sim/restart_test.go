@@ -54,6 +54,25 @@ func TestRestartCalm(t *testing.T) {
 	}
 }
 
+// Machines of the fake cloud train on while a checkpoint is saved, as those of a run do.
+func TestSavingOnTheFakeCloudStopsNothing(t *testing.T) {
+	took := func(every time.Duration) (time.Duration, int) {
+		cfg := restarting(t, a()).At(tempo.Place{Speed: 720, Boot: time.Second, Notice: 4 * time.Second, DeadAfter: 3 * time.Second})
+		cfg.FLOPSPerVCPU *= 720
+		cfg.Checkpoints.Every, cfg.Checkpoints.Fixed = every, true
+		r, entries := run(t, cfg)
+		if !r.Finished() || r.Clocks != 180 {
+			t.Fatalf("%+v", r)
+		}
+		return r.Runtime, count(entries, journal.Export)
+	}
+	seldom, few := took(3 * time.Hour)
+	often, many := took(6 * time.Minute)
+	if many < few+30 || often-seldom > 5*time.Minute {
+		t.Errorf("%d checkpoints take %s, and %d %s", many, often, few, seldom)
+	}
+}
+
 // TestCheckpointsCostWhatIsDeclared: a stop for each, a restart at the beginning, and all work on spot machines longer.
 func TestCheckpointsCostWhatIsDeclared(t *testing.T) {
 	timing := Config{}.At(tempo.Remote(2 * time.Minute)).Timing

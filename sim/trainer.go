@@ -49,13 +49,13 @@ type trainer struct {
 	w     *world
 	crew  map[ps.ServerID]*simNode
 	round int // counts beginnings and ends: what was scheduled in an older one is void
+	teams int // counts teams, with which their checkpoints go
 
-	team   []*simNode
-	done   float64 // clocks, when the team began or resumed
-	since  time.Duration
-	rate   float64 // clocks per nanosecond; 0 = nothing trains
-	saving bool    // which keeps the team from working
-	saved  float64
+	team  []*simNode
+	done  float64 // clocks, when the team began or resumed
+	since time.Duration
+	rate  float64 // clocks per nanosecond; 0 = nothing trains
+	saved float64
 }
 
 // simNode is a machine of a trainer.
@@ -89,7 +89,7 @@ func (r *simNode) die() {
 		return
 	}
 	t.rest()
-	t.team = nil
+	t.disband()
 	if t.w.cfg.Continuous {
 		t.saved = t.done
 		t.w.after(t.w.cfg.Timing.Reply, losses, func() { t.w.step(elasticity.Saved{Clock: ps.Clock(t.saved)}) })
@@ -114,7 +114,7 @@ func (t *trainer) settleInstant()                              {}
 // train starts a team once it has read the checkpoint.
 func (t *trainer) train(a elasticity.Train) {
 	t.rest()
-	t.team = nil
+	t.disband()
 	for _, id := range a.Machines {
 		if r := t.crew[id]; r != nil && r.alive {
 			t.team = append(t.team, r)
@@ -167,24 +167,33 @@ func (t *trainer) rest() {
 		t.w.worked(t.since, t.w.elapsed)
 	}
 	t.done = min(t.done+t.rate*float64(t.w.elapsed-t.since), float64(t.w.cfg.Job.Clocks))
-	t.rate, t.since, t.saving = 0, t.w.elapsed, false
+	t.rate, t.since = 0, t.w.elapsed
 }
 
-// save takes a checkpoint, for which the team stands still.
+func (t *trainer) disband() {
+	t.teams++
+	t.team = nil
+}
+
+// save takes a checkpoint, for which the team stands still where that is declared or assumed. The fake cloud's machines train on.
 func (t *trainer) save() {
 	if len(t.team) == 0 {
 		return
 	}
 	t.rest()
-	round := t.round
+	mark, team, c := t.done, t.teams, &t.w.cfg.Checkpoints
+	if whole := float64(t.w.cfg.Job.Clocks); mark < whole && !t.w.cfg.Settings.Remote && c.Save == 0 && c.Bandwidth == 0 {
+		t.work()
+	}
 	delay, _ := t.w.cfg.saving()
 	t.w.after(delay, answers, func() {
-		if t.round != round {
+		if t.teams != team {
 			return // the team is gone, and the checkpoint with it
 		}
-		t.saved = t.done
+		t.saved = mark
 		t.w.step(elasticity.Saved{Clock: ps.Clock(t.saved)})
-		if t.round == round && len(t.team) > 0 && t.done < float64(t.w.cfg.Job.Clocks) {
+		if t.teams == team && t.done < float64(t.w.cfg.Job.Clocks) {
+			t.rest()
 			t.work()
 		}
 	})

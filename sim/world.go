@@ -107,6 +107,7 @@ type Result struct {
 	Lost      int64   // clocks that roll-backs undid
 	Clocks    int64   // done, each once
 	Saved     float64 // of programs, the share of their work that is done and saved
+	Bought    string  // kinds of machines, such as "c3.xlarge spot, t2.micro on-demand"
 }
 
 // Finished reports whether all work was done.
@@ -395,6 +396,7 @@ func (w *world) sumUp() {
 		job := c.State().Job
 		r.Saved = job.Saved / job.Work
 	}
+	r.Bought = w.cloud.kinds()
 	if w.cfg.Record != nil {
 		r.Cost, w.err = w.ledger.Spent(w.ledger.AsOf())
 	}

@@ -198,6 +198,7 @@ func (f *Fleet) Progressed() {
 // NextDue calls by with each time at which there is something to do although nothing happens.
 func (f *Fleet) NextDue(by func(time.Time)) {
 	by(f.Reliable.After)
+	by(f.gathering)
 	var unbilled time.Time // since when the first of those waits whose time is not over
 	wait := ChargeWait(f.cfg.Settings)
 	for _, m := range f.Roster.going {

@@ -113,7 +113,7 @@ func (f *Fleet) MayBuy() bool {
 	if f.cfg.Whole {
 		held = f.buys.awaited()
 	}
-	return !need.Outage && !need.Gathering && need.Standing && !f.Closing() && !need.Done && !held
+	return !need.Outage && !need.Gathering && !f.Now.Before(f.gathering) && need.Standing && !f.Closing() && !need.Done && !held
 }
 
 // closeLaunch forgets a launch when none of its machines is still on its way.

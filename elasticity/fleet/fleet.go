@@ -35,6 +35,7 @@ type Fleet struct {
 	Reliable  reliableTier
 	NextPlan  time.Time
 	WantPlan  bool
+	gathering time.Time     // until then more notices are waited for before the policy decides about a whole fleet
 	SaveEvery time.Duration // how often to take a checkpoint, by the last plan; 0 = never
 	Switching *switchover   // a proactive switch under way
 	crashes   Crashes

@@ -44,6 +44,9 @@ func (f *Fleet) takeWarned(e Warned) (due bool) {
 		return journal.Entry{Kind: journal.Notice, Instance: string(m.ID), Pool: m.Pool.String(), Deadline: &left, Why: why}
 	})
 	f.WantPlan = true
+	if f.cfg.Whole && !f.Now.Before(f.gathering) { // else the notices of one eviction would look like a fleet of which a part stays
+		f.gathering = f.Now.Add(f.cfg.NoticeWait)
+	}
 	f.Reliable.lost = f.Reliable.lost || m.Tier == step.Reliable // another is bought while it lasts
 	return f.work.Warned(&m.Machine)
 }

@@ -137,6 +137,23 @@ func (d *driver) end(id ps.ServerID, by market.EndedBy) {
 		State: provisioner.Terminated, Launched: m.Launched, Ended: d.now, EndedBy: by}})
 }
 
+// The provider warns machines of one eviction one after the other: the policy decides once all have been heard of.
+func TestNoticesInPartsAreOneEviction(t *testing.T) {
+	zone := "ra"
+	d, ids := trains(t, &zone, func(c *Config) { c.NoticeWait = 3 * time.Second })
+	deadline := d.now.Add(2 * time.Minute)
+	for _, id := range ids {
+		d.step(time.Second, elasticity.Warned{ID: id, Deadline: deadline})
+		if bought := done[elasticity.Launch](d); len(bought) > 0 {
+			t.Errorf("while notices come in it buys %+v", bought)
+		}
+	}
+	d.step(2*time.Second, elasticity.Wake{})
+	if l := one[elasticity.Launch](d); l.Request.Count != 2 {
+		t.Errorf("it buys %d machines for two that are warned", l.Request.Count)
+	}
+}
+
 // inZone wants two machines in a zone, and a checkpoint every ten minutes.
 func inZone(zone *string) bidding.Policy {
 	return scripted{func(s bidding.State) bidding.Plan {

@@ -114,6 +114,8 @@ type PlanDetails struct {
 	Sources []string `json:"sources,omitempty"`
 	// Tuning names the settings tuned while training continues, or why none is; absent where the job does not tune.
 	Tuning string `json:"tuning,omitempty"`
+	// Worth is what the job's choices are worth; absent where nothing is compared.
+	Worth *PlanWorth `json:"worth,omitempty"`
 	// Prediction is of the run's own start; absent when it was not made.
 	Prediction *Prediction `json:"prediction,omitempty"`
 	// Program holds the assumptions about a program of the user's own.
@@ -167,11 +169,34 @@ type PlanReliable struct {
 	Refused    string  `json:"refused,omitempty"` // why it cannot be the tier
 }
 
+// PlanWorth compares choices of the job with others, by means over past starts.
+type PlanWorth struct {
+	Starts  int            `json:"starts"`
+	Tier    *PlanTierWorth `json:"reliable_tier,omitempty"`
+	Waiting *PlanWaiting   `json:"prefer_time,omitempty"`
+}
+
+// PlanTierWorth is the cost with the reliable tier and without, by checkpoint, where prices alone take machines.
+type PlanTierWorth struct {
+	With    string  `json:"usd_with"`
+	Without string  `json:"usd_without"`
+	From    float64 `json:"pays_from_machine_hours,omitempty"` // to one eviction for capacity; absent: at no rate
+	Always  bool    `json:"pays_anyway,omitempty"`
+}
+
+// PlanWaiting is by how much `prefer: time` ends sooner, and what that costs.
+type PlanWaiting struct {
+	Policy  string  `json:"policy"`
+	Seconds float64 `json:"sooner_seconds"`
+	USD     string  `json:"usd_more"`
+}
+
 // Prediction is the result of one simulated run from the job's own start, in the recording's prices.
 type Prediction struct {
 	USD      string   `json:"usd"`
 	Seconds  float64  `json:"seconds"`           // market seconds
 	Finished bool     `json:"finished"`          // false: it would be ended before it is done
+	Bought   string   `json:"bought,omitempty"`  // kinds of machines
 	Basis    string   `json:"basis"`             // on whose timing
 	Skipped  []string `json:"skipped,omitempty"` // steps of the job's script that are not simulated
 }

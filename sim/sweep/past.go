@@ -265,5 +265,5 @@ func paced(run planner.Run, cfg *sim.Config, r sim.Result) planner.Run {
 }
 
 func runOf(r sim.Result) planner.Run {
-	return planner.Run{Time: r.Runtime, Cost: r.Cost, Finished: r.Finished(), Evictions: r.Evictions}
+	return planner.Run{Time: r.Runtime, Cost: r.Cost, Finished: r.Finished(), Evictions: r.Evictions, Bought: r.Bought}
 }

@@ -6,6 +6,7 @@
 //	chaos     one long storm over one run, every promise checked afterwards
 //	recovery  how long training stops after a loss
 //	elastic   what a change of machines costs beside kill and restart
+//	agree     plan, dry run and run of one job beside each other
 //	agents    what a clock costs as machines are added and the work stays the same
 package main
 
@@ -27,7 +28,7 @@ type place struct {
 
 // commands define their flags and return what they do.
 var commands = map[string]func(*flag.FlagSet) func(context.Context, place) error{
-	"soak": soak, "chaos": chaos, "recovery": recovery, "elastic": elastic, "agents": agents,
+	"soak": soak, "chaos": chaos, "recovery": recovery, "elastic": elastic, "agents": agents, "agree": agree,
 }
 
 func main() {
@@ -44,7 +45,7 @@ func command(args []string) error {
 	}
 	define := commands[name]
 	if define == nil {
-		return fmt.Errorf("%q: there are soak, chaos, recovery, elastic and agents; -h behind one shows its flags", name)
+		return fmt.Errorf("%q: there are soak, chaos, recovery, elastic, agents and agree; -h behind one shows its flags", name)
 	}
 	f := flag.NewFlagSet("trials "+name, flag.ExitOnError)
 	run := define(f)

@@ -39,6 +39,50 @@ func TestEveryDisturbance(t *testing.T) {
 	}
 }
 
+// What a plan says of a job's own start, the dry run of that start and the run agree. `make agree` compares all policies and rule books.
+func TestPlanDryRunAndRunAgree(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short is given, and this runs whole jobs: leave -short out")
+	}
+	if _, err := os.Stat("/proc/self/exe"); err != nil {
+		t.Skip("no /proc here, by which machines' processes are found: run it on Linux")
+	}
+	at := place{dir: t.TempDir(), out: t.Output()}
+	var err error
+	if at.binary, err = build(t.Context(), at.dir); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Date(2014, 3, 1, 8, 0, 0, 0, time.UTC)
+	offers := []offer{
+		{Policy: "tierml", Rules: "ec2-now", MaxPrice: true, Start: start},
+		{Policy: "cost-per-work", Rules: "gce-spot", Tier: true, Start: start},
+		{Policy: "checkpoint", Rules: "ec2-now", Budget: "$60", Start: start},
+		{Policy: "on-demand", Rules: "ec2-2017", MaxPrice: true, Start: start},
+		{Policy: "auto", Rules: "ec2-2017", Program: true, MaxPrice: true, Start: start},
+	}
+	if err := compareOffers(t.Context(), at, offers, "../../examples/data", len(offers)); err != nil {
+		t.Error(err)
+	}
+}
+
+// What differs is noticed.
+func TestSaid(t *testing.T) {
+	plan := said{usd: 1, kinds: "a spot"}
+	for _, c := range []struct {
+		other said
+		want  string
+	}{
+		{said{usd: 1.05, kinds: "a spot"}, ""},
+		{said{usd: 1.06, kinds: "a spot"}, "cost differs by 5.7 %"},
+		{said{usd: 1, kinds: "a spot, b on-demand"}, "kinds of machines differ"},
+		{said{refused: "max_price"}, "one is refused"},
+	} {
+		if got := plan.like(c.other); got != c.want {
+			t.Errorf("%v: %q, want %q", c.other, got, c.want)
+		}
+	}
+}
+
 // A site that could not be made has no processes: least of all those of which nothing can be read.
 func TestNoSiteHasNoProcesses(t *testing.T) {
 	dead := exec.Command("true")

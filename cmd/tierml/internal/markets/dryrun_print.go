@@ -31,7 +31,7 @@ func newDryRunResults(out io.Writer, format string) *dryRunResults {
 	if format == table.CSV {
 		r.csv = csv.NewWriter(out)
 		_ = r.csv.Write([]string{"policy", "rules", "compute_hours", "start", "outcome", "cost", "ondemand_cost", "runtime_hours",
-			"machines", "evictions", "switches", "rollbacks", "lost_clocks", "oracle_cost"}) // the writer keeps its first error
+			"machines", "evictions", "switches", "rollbacks", "lost_clocks", "oracle_cost", "bought"}) // the writer keeps its first error
 	}
 	return r
 }
@@ -274,7 +274,7 @@ func writeDryRunRow(w *csv.Writer, r sweep.Row) error {
 	return w.Write([]string{
 		r.Policy, r.Rules, trim(r.Compute.Hours()), r.Start.UTC().Format(time.RFC3339), r.Outcome, r.Cost.String(),
 		number(r.OnDemand), strconv.FormatFloat(r.Runtime.Hours(), 'f', 4, 64), strconv.Itoa(r.Machines),
-		strconv.Itoa(r.Evictions), strconv.Itoa(r.Switches), strconv.Itoa(r.Rollbacks), strconv.FormatInt(r.Lost, 10), oracle,
+		strconv.Itoa(r.Evictions), strconv.Itoa(r.Switches), strconv.Itoa(r.Rollbacks), strconv.FormatInt(r.Lost, 10), oracle, r.Bought,
 	})
 }
 

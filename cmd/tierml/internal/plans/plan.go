@@ -142,7 +142,8 @@ func PrepareJobWith(ctx context.Context, job *config.Job, on prices, bytes func(
 	}
 	schema := jobrun.SchemaOf(job, p.Program)
 	work := p.Program.WorkPerClock() * float64(job.Train.Clocks)
-	m := &sweep.Maker{Job: job, Offers: p.Offers, Catalog: market.Catalog, Adjust: p.calibrated,
+	asked := *job // what is decided below is written into the job
+	m := &sweep.Maker{Job: &asked, Offers: p.Offers, Catalog: market.Catalog, Adjust: p.calibrated,
 		Content: sweep.Content{Work: work, Schema: &schema, Least: apps.LeastRows(p.Program), Data: bytes()}}
 	made, decision, err := p.decide(ctx, m)
 	if err != nil {
@@ -174,6 +175,7 @@ func PrepareJobWith(ctx context.Context, job *config.Job, on prices, bytes func(
 	if p.Plan, err = planner.Make(input, p.estimator(bar.Set)); err != nil {
 		return nil, err
 	}
+	p.Plan.Worth = m.Worth(&made, input.Now, decision != nil)
 	p.Plan.Memory, p.Plan.Sizing, p.Plan.Choice, p.Plan.Assumed = made.Memory, made.Sizing, decision, job.Assumed()
 	return p, nil
 }

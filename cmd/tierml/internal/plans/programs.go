@@ -58,7 +58,8 @@ func PrepareProgram(ctx context.Context, job *config.Job) (*PreparedJob, error) 
 	if known.workdir, err = MeasureWorkdir(ctx, job); err != nil {
 		return nil, err
 	}
-	m := &sweep.Maker{Job: job, Offers: p.Offers, Catalog: prices.Catalog, Adjust: p.calibrated, Content: known.Content(job)}
+	asked := *job // what is decided below is written into the job
+	m := &sweep.Maker{Job: &asked, Offers: p.Offers, Catalog: prices.Catalog, Adjust: p.calibrated, Content: known.Content(job)}
 	made, decision, err := p.decide(ctx, m)
 	if err != nil {
 		return nil, err
@@ -89,6 +90,7 @@ func PrepareProgram(ctx context.Context, job *config.Job) (*PreparedJob, error) 
 	if p.Plan, err = planner.Make(input, p.estimator(bar.Set)); err != nil {
 		return nil, err
 	}
+	p.Plan.Worth = m.Worth(&made, input.Now, decision != nil)
 	p.Plan.Choice, p.Plan.Assumed = decision, job.Assumed()
 	return p, nil
 }
