@@ -259,18 +259,18 @@ generate: $(CACHE) # generate Go from the .proto files (needs protoc)
 $(CACHE):
 	@mkdir -p $@ && echo '*' >$@/.gitignore
 
-.PHONY: completions
-completions: build $(CACHE) # completion scripts for bash, zsh and fish in .cache/completions
-	@mkdir -p $(CACHE)/completions
-	@bin/tierml completion bash >$(CACHE)/completions/tierml.bash
-	@bin/tierml completion zsh >$(CACHE)/completions/_tierml
-	@bin/tierml completion fish >$(CACHE)/completions/tierml.fish
-
 .PHONY: release
-# Another set of systems: make release TARGETS=linux/amd64.
+# Another set of systems: make release TARGETS=linux/amd64. The chart's image: make release IMAGE=registry.example.com/tierml.
 TARGETS ?=
-release: completions ## archives for linux and mac, amd64 and arm64, with checksums, in dist (TARGETS=os/arch...)
-	GO="$(GO)" .ci/release dist "$(VERSION)" $(TARGETS)
+IMAGE ?=
+release: ## archives, wheels, deb, rpm, image, chart, formula, SBOMs and checksums in dist (TARGETS=os/arch... IMAGE=name)
+	@GO="$(GO)" $(GO) -C tools/release run . -out "$(CURDIR)/dist" -version "$(VERSION)" -image "$(IMAGE)" -certificates "$(CERTIFICATES)" $(TARGETS)
+
+.PHONY: test-release
+test-release: # packages of a release for this machine, installed into empty folders and run (installs Debian's rpm if it can)
+	@.ci/install rpm rpm
+	@.ci/install python3:venv python3-venv
+	@GO="$(GO)" .ci/test-release dist
 
 .PHONY: clean
 clean: ## remove what was built and downloaded; runs stay

@@ -9,13 +9,13 @@ import (
 
 // groups are the commands as the first screen has them: in the order in which a newcomer meets them.
 var groups = []cli.Group{
-	{Title: "Begin", Commands: []string{"init", "doctor", "plan", "run", "train", "predict"}},
+	{Title: "Begin", Commands: []string{"demo", "init", "doctor", "plan", "run", "train", "predict"}},
 	{Title: "Watch", Commands: []string{"ps", "top", "events", "logs", "sweep", "state", "dashboard", "report"}},
 	{Title: "Intervene", Commands: []string{"exec", "ssh", "forward", "why", "scale", "pause", "resume", "stop", "drill"}},
 	{Title: "Markets and simulations", Commands: []string{"market", "prices", "dry-run", "calibrate"}},
 	{Title: "Machines on a real cloud", Commands: []string{"leaks", "down"}},
 	{Title: "Serve others", Commands: []string{"server", "hosts", "fetch", "fakecloud"}},
-	{Title: "The tool itself", Commands: []string{"config", "completion", "help", "version"}},
+	{Title: "The tool itself", Commands: []string{"config", "completion", "docs", "help", "version"}},
 }
 
 // otherWords are what users of other tools type for a command.
@@ -37,6 +37,7 @@ var otherWords = map[string][]string{
 	"ssh":     {"shell", "connect", "login"},
 	"forward": {"port", "ports", "tunnel", "port-forward"},
 	"server":  {"daemon"}, "fetch": {"download", "cp", "pull"},
+	"docs":   {"man", "manual", "documentation", "pages"},
 	"config": {"settings", "configure", "env"},
 }
 

@@ -138,6 +138,8 @@ func subcommands() []*cobra.Command {
 		markets.NewCalibrateCommand(),
 		settings.NewConfigCommand(),
 		serve.NewDashboardCommand(),
+		markets.NewDemoCommand(),
+		newDocsCommand(),
 		run.NewDoctorCommand(),
 		change.NewDrillCommand(),
 		markets.NewDryRunCommand(),

@@ -1,17 +1,19 @@
-// Package data is two months of spot prices and the price list beside them, which the program carries along for those who have no
-// recording of their own. It knows nothing of what they are used for.
+// Package data is two months of spot prices, the price list beside them, and ratings, which the program carries along for those who have
+// no data of their own. It knows nothing of what they are used for.
 package data
 
 import "embed"
 
-// Files are the recording, its price list, and where both come from, with their licences.
+// Files are the recording, its price list, the ratings, and where they come from, with their licences.
 //
-//go:embed aws-us-west-1a-c3-2014.csv.gz aws-ondemand-us-west-1-2015-04-02.csv README.md
+//go:embed aws-us-west-1a-c3-2014.csv.gz aws-ondemand-us-west-1-2015-04-02.csv jester5k.csv.gz jester5k.LICENSE README.md
 var Files embed.FS
 
 // The names of Files.
 const (
 	Prices  = "aws-us-west-1a-c3-2014.csv.gz"
 	Catalog = "aws-ondemand-us-west-1-2015-04-02.csv"
+	Ratings = "jester5k.csv.gz"
+	Licence = "jester5k.LICENSE"
 	Readme  = "README.md"
 )

@@ -12,7 +12,7 @@ import (
 // it imports neither higher floors nor its neighbours on the same floor, so that no two folders import each other.
 var floors = [][]string{
 	{"internal"},
-	{"market", "ps", "python", "terraform", "tuner"},
+	{"docs", "market", "ps", "python", "terraform", "tuner"},
 	{"bidding", "provisioner", "apps", "cost", "fakecloud", "program", "sched"},
 	{"tiers"},
 	{"elasticity"},

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -39,27 +41,36 @@ tierml init looks for them.`,
 	}
 }
 
-// writeSample writes the recording into a folder. A file that is there is kept: it must be the same.
+// writeSample writes the recording into a folder.
 func writeSample(folder string, out io.Writer) error {
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return fmt.Errorf("writing the recording: %w", err)
-	}
-	for _, file := range []struct{ from, to string }{{data.Prices, data.Prices}, {data.Catalog, data.Catalog}, {data.Readme, "aws-us-west-1a-c3-2014.md"}} {
-		content, err := data.Files.ReadFile(file.from)
+	files := map[string][]byte{}
+	for name, to := range map[string]string{data.Prices: data.Prices, data.Catalog: data.Catalog, data.Readme: "aws-us-west-1a-c3-2014.md"} {
+		content, err := data.Files.ReadFile(name)
 		if err != nil {
 			panic(err) // it is part of the program
 		}
-		path := filepath.Join(folder, file.to)
+		files[to] = content
+	}
+	return writeSamples(folder, files, out)
+}
+
+// writeSamples writes files below a folder, in the order of their names. One that is there is kept: it must be the same.
+func writeSamples(folder string, files map[string][]byte, out io.Writer) error {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		path := filepath.Join(folder, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return fmt.Errorf("writing samples: %w", err)
+		}
 		switch there, err := os.ReadFile(path); {
-		case err == nil && !bytes.Equal(there, content):
+		case err == nil && !bytes.Equal(there, files[name]):
 			return fmt.Errorf("%s exists and differs: name another folder", path)
 		case err == nil:
 			continue
 		case !errors.Is(err, fs.ErrNotExist):
-			return fmt.Errorf("writing the recording: %w", err)
+			return fmt.Errorf("writing samples: %w", err)
 		}
-		if err := atomicfile.Write(path, content, 0o644); err != nil {
-			return fmt.Errorf("writing the recording: %w", err)
+		if err := atomicfile.Write(path, files[name], 0o644); err != nil {
+			return fmt.Errorf("writing samples: %w", err)
 		}
 		if _, err := fmt.Fprintf(out, "Wrote %s\n", path); err != nil {
 			return err

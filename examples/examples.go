@@ -1,0 +1,9 @@
+// Package examples has the demo's job file, which the program carries along for `tierml demo`.
+package examples
+
+import _ "embed"
+
+// Demo is demo.yaml. It names files of examples/data.
+//
+//go:embed demo.yaml
+var Demo []byte
