@@ -1,0 +1,19 @@
+package provisioner_test
+
+import (
+	"fmt"
+
+	"github.com/tierml/tierml/provisioner"
+)
+
+func ExampleRetryable() {
+	throttled := fmt.Errorf("launching 4 machines: %w", provisioner.ErrThrottled)
+	fmt.Println(provisioner.Retryable(throttled), provisioner.Retryable(provisioner.ErrDenied))
+	// Output: true false
+}
+
+// After an error that is not definite, a machine may have been bought all the same.
+func ExampleDefinite() {
+	fmt.Println(provisioner.Definite(provisioner.ErrNoCapacity), provisioner.Definite(provisioner.ErrTemporary))
+	// Output: true false
+}
