@@ -33,7 +33,7 @@ func (p *Plan) Details() journal.PlanDetails {
 		d.Prediction = &journal.Prediction{USD: run.Cost.String(), Seconds: run.Time.Seconds(), Finished: run.Finished, Bought: run.Bought,
 			Basis: run.Basis, Skipped: run.Skipped}
 	}
-	d.Worth = p.Worth.details()
+	d.Worth, d.Own = p.Worth.details(), p.Own.details()
 	for _, a := range p.Assumed {
 		d.Assumed = append(d.Assumed, a.Text)
 	}

@@ -103,6 +103,7 @@ type Plan struct {
 	// Prediction is of the job's own run; nil = it was not made.
 	Prediction *Prediction
 	Worth      *Worth // nil = nothing is compared
+	Own        Own
 }
 
 // Pool is a pool that was considered.

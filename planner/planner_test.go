@@ -422,3 +422,15 @@ func TestPercentile(t *testing.T) {
 		t.Errorf("%+v, want %+v", r, want)
 	}
 }
+
+func TestOwnRunsInWords(t *testing.T) {
+	for want, o := range map[string]Own{
+		"": {Runs: fewestOwn - 1},
+		" Of 14 of your runs on this cloud, 13 ended inside by cost, 12 by time.":   {Runs: 14, ByCost: 13, ByTime: 12},
+		" Of 5 of your runs on replayed prices, 5 ended inside by cost, 4 by time.": {Replayed: true, Runs: 5, ByCost: 5, ByTime: 4},
+	} {
+		if got := o.words(); got != want {
+			t.Errorf("%+v: %q", o, got)
+		}
+	}
+}

@@ -388,7 +388,7 @@ func (p *Plan) writeExpectation(b *terminal.Text, s Style) {
 	}
 	basis := "Cost and time are unknown: " + f.Basis + "."
 	if f.Cost.Known {
-		basis = "Ranges hold nine tenths of results, by " + f.Basis + f.kept() + "."
+		basis = "Ranges hold nine tenths of results, by " + f.Basis + f.kept() + "." + p.Own.words()
 	}
 	s.paragraph(b, 2, faint, basis)
 	for _, words := range p.atOdds() {

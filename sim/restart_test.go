@@ -68,7 +68,7 @@ func TestSavingOnTheFakeCloudStopsNothing(t *testing.T) {
 	}
 	seldom, few := took(3 * time.Hour)
 	often, many := took(6 * time.Minute)
-	if many < few+30 || often-seldom > 5*time.Minute {
+	if many < few+25 || often-seldom > 5*time.Minute {
 		t.Errorf("%d checkpoints take %s, and %d %s", many, often, few, seldom)
 	}
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -175,24 +176,28 @@ func (t *trainer) disband() {
 	t.team = nil
 }
 
-// save takes a checkpoint, for which the team stands still where that is declared or assumed. The fake cloud's machines train on.
+// save takes a checkpoint, for which the team stands still where that is declared or assumed. The fake cloud's machines train on, and save
+// the clock that they are at when it is complete.
 func (t *trainer) save() {
 	if len(t.team) == 0 {
 		return
 	}
 	t.rest()
-	mark, team, c := t.done, t.teams, &t.w.cfg.Checkpoints
-	if whole := float64(t.w.cfg.Job.Clocks); mark < whole && !t.w.cfg.Settings.Remote && c.Save == 0 && c.Bandwidth == 0 {
-		t.work()
-	}
+	whole, team, c := float64(t.w.cfg.Job.Clocks), t.teams, &t.w.cfg.Checkpoints
+	mark := t.done
 	delay, _ := t.w.cfg.saving()
+	if mark < whole && !t.w.cfg.Settings.Remote && c.Save == 0 && c.Bandwidth == 0 {
+		mark = math.Floor(mark) + 1
+		t.work()
+		delay += time.Duration((mark - t.done) / t.rate)
+	}
 	t.w.after(delay, answers, func() {
 		if t.teams != team {
 			return // the team is gone, and the checkpoint with it
 		}
 		t.saved = mark
 		t.w.step(elasticity.Saved{Clock: ps.Clock(t.saved)})
-		if t.teams == team && t.done < float64(t.w.cfg.Job.Clocks) {
+		if t.teams == team && t.done < whole {
 			t.rest()
 			t.work()
 		}

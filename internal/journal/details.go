@@ -114,6 +114,8 @@ type PlanDetails struct {
 	Sources []string `json:"sources,omitempty"`
 	// Tuning names the settings tuned while training continues, or why none is; absent where the job does not tune.
 	Tuning string `json:"tuning,omitempty"`
+	// Own is how earlier plans held in runs that have finished; absent where none has.
+	Own *PlanOwn `json:"own,omitempty"`
 	// Worth is what the job's choices are worth; absent where nothing is compared.
 	Worth *PlanWorth `json:"worth,omitempty"`
 	// Prediction is of the run's own start; absent when it was not made.
@@ -167,6 +169,14 @@ type PlanReliable struct {
 	Network    float64 `json:"network"`
 	HasNetwork float64 `json:"has_network"`
 	Refused    string  `json:"refused,omitempty"` // why it cannot be the tier
+}
+
+// PlanOwn counts runs of the same kind of cloud, and those that ended inside the range of their plan.
+type PlanOwn struct {
+	Replayed bool `json:"replayed,omitempty"`
+	Runs     int  `json:"runs"`
+	ByCost   int  `json:"inside_by_cost"`
+	ByTime   int  `json:"inside_by_time"`
 }
 
 // PlanWorth compares choices of the job with others, by means over past starts.

@@ -20,6 +20,9 @@ const Root = "runs"
 // SettingsFile is kept next to the run directories: the best settings for jobs of each kind (docs/tuner.md).
 const SettingsFile = "settings.json"
 
+// RecordFile is kept there, too: what plans said of runs, and what came of them.
+const RecordFile = "plans.jsonl"
+
 // Files of a run directory.
 const (
 	JobFile     = "job.yaml"

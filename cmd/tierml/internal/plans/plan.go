@@ -28,6 +28,7 @@ import (
 	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/jobrun"
 	"github.com/tierml/tierml/planner"
+	"github.com/tierml/tierml/planner/record"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/sim"
 	"github.com/tierml/tierml/sim/sweep"
@@ -176,6 +177,9 @@ func PrepareJobWith(ctx context.Context, job *config.Job, on prices, bytes func(
 		return nil, err
 	}
 	p.Plan.Worth = m.Worth(&made, input.Now, decision != nil)
+	if p.Plan.Own, err = record.Read(filepath.Join(rundir.Root, rundir.RecordFile), job.Installation() == nil); err != nil {
+		p.Plan.Warnings = append(p.Plan.Warnings, err.Error())
+	}
 	p.Plan.Memory, p.Plan.Sizing, p.Plan.Choice, p.Plan.Assumed = made.Memory, made.Sizing, decision, job.Assumed()
 	return p, nil
 }

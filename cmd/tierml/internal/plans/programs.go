@@ -22,6 +22,7 @@ import (
 	"github.com/tierml/tierml/jobrun"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/planner"
+	"github.com/tierml/tierml/planner/record"
 	"github.com/tierml/tierml/sched/trials"
 	"github.com/tierml/tierml/sim"
 	"github.com/tierml/tierml/sim/sweep"
@@ -91,6 +92,9 @@ func PrepareProgram(ctx context.Context, job *config.Job) (*PreparedJob, error) 
 		return nil, err
 	}
 	p.Plan.Worth = m.Worth(&made, input.Now, decision != nil)
+	if p.Plan.Own, err = record.Read(filepath.Join(rundir.Root, rundir.RecordFile), job.Installation() == nil); err != nil {
+		p.Plan.Warnings = append(p.Plan.Warnings, err.Error())
+	}
 	p.Plan.Choice, p.Plan.Assumed = decision, job.Assumed()
 	return p, nil
 }

@@ -29,11 +29,13 @@ import (
 	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/internal/hostfault"
 	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/plainfile"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/runs"
 	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/jobmanager"
 	"github.com/tierml/tierml/jobrun"
+	"github.com/tierml/tierml/planner/record"
 	"github.com/tierml/tierml/program"
 	"github.com/tierml/tierml/tiers/node/splitdir"
 	"github.com/tierml/tierml/watch/console"
@@ -452,6 +454,20 @@ func passSignals(stop chan<- string) (release func()) {
 	}
 }
 
+// keepOutcome adds a finished run to the record of plans beside the runs.
+func keepOutcome(directory string, report *cost.Report, job *config.Job) error {
+	file, err := plainfile.Open(filepath.Join(directory, rundir.JournalFile))
+	if err != nil {
+		return fmt.Errorf("keeping the plan's outcome: %w", err)
+	}
+	defer file.Close()
+	e, known, err := record.Of(journal.NewReader(file).All(), report, filepath.Base(directory), job.Installation() == nil)
+	if err != nil || !known {
+		return err
+	}
+	return record.Append(filepath.Join(filepath.Dir(directory), rundir.RecordFile), e)
+}
+
 // conclude writes the reports, prints the short one and says what can be done next.
 func conclude(ctx context.Context, out io.Writer, job *config.Job, directory, outcome string) error {
 	report, err := target.MakeReport(ctx, directory)
@@ -463,6 +479,9 @@ func conclude(ctx context.Context, out io.Writer, job *config.Job, directory, ou
 		watch.WriteReportFile(filepath.Join(directory, rundir.ReportHTML), report, page.Write),
 	); err != nil {
 		return err
+	}
+	if err := keepOutcome(directory, report, job); err != nil {
+		fmt.Fprintln(out, err)
 	}
 	fmt.Fprintln(out)
 	if err := report.WriteSummary(out, table.Width(out)); err != nil {

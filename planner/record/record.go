@@ -1,0 +1,118 @@
+// Package record keeps what plans said of runs, and what came of them, in a file beside the runs. It knows no job and no market.
+//
+// Invariant: a line is written at once and begins on a new line, so that runs that end together do not mix, and a process that dies while it
+// writes damages its own line only. Damaged lines do not count.
+package record
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+
+	"github.com/tierml/tierml/cost"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/planner"
+)
+
+// Entry is a plan and what came of it. Costs are in dollars, times in market seconds.
+type Entry struct {
+	Run      string           `json:"run"`
+	Replayed bool             `json:"replayed,omitempty"` // on the fake cloud
+	Policy   string           `json:"policy"`
+	Cost     journal.Estimate `json:"cost"`
+	Runtime  journal.Estimate `json:"runtime"`
+	USD      float64          `json:"usd"`
+	Seconds  float64          `json:"seconds"`
+}
+
+// Of returns the entry of a run that has finished, from its journal and its report; false = it did not finish, or its plan knew no range.
+func Of(entries func(yield func(journal.Entry, error) bool), report *cost.Report, run string, replayed bool) (e Entry, ok bool, err error) {
+	if report.Run.Outcome != "finished" {
+		return e, false, nil
+	}
+	for line, err := range entries {
+		if err != nil {
+			return e, false, err
+		}
+		if line.Kind != journal.Plan {
+			continue
+		}
+		plan, err := line.PlanDetails() // the first: that of a run that was resumed is of the rest
+		if err != nil || plan.Cost.High <= 0 || plan.Runtime.High <= 0 {
+			return e, false, err
+		}
+		return Entry{Run: run, Replayed: replayed, Policy: report.Run.Policy, Cost: plan.Cost, Runtime: plan.Runtime,
+			USD: float64(report.Totals.Total) / 1e9, Seconds: report.Run.Seconds}, true, nil
+	}
+	return e, false, nil
+}
+
+// Append adds an entry to a file.
+func Append(path string, e Entry) error {
+	text, err := json.Marshal(e)
+	if err != nil {
+		return fmt.Errorf("keeping the plan's outcome: %w", err)
+	}
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return fmt.Errorf("keeping the plan's outcome: %w", err)
+	}
+	_, err = file.Write(slices.Concat([]byte("\n"), text, []byte("\n")))
+	if err = errors.Join(err, file.Close()); err != nil {
+		return fmt.Errorf("keeping the plan's outcome: %w", err)
+	}
+	return nil
+}
+
+// Read returns how the plans of finished runs held, of those on replayed prices or of the others; none where there is no file. Of replayed
+// runs by one plan the last counts: they meet the same prices.
+func Read(path string, replayed bool) (own planner.Own, err error) {
+	own.Replayed = replayed
+	file, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return own, nil
+	}
+	if err != nil {
+		return own, fmt.Errorf("reading the record of plans: %w", err)
+	}
+	defer file.Close()
+	type plan struct {
+		policy        string
+		cost, runtime journal.Estimate
+	}
+	last, entries := map[plan]int{}, []Entry{}
+	lines := bufio.NewScanner(file)
+	for lines.Scan() {
+		var e Entry
+		if len(bytes.TrimSpace(lines.Bytes())) == 0 || json.Unmarshal(lines.Bytes(), &e) != nil || e.Replayed != replayed || e.Cost.High <= 0 {
+			continue
+		}
+		key := plan{e.Policy, e.Cost, e.Runtime}
+		if i, known := last[key]; known && replayed {
+			entries[i] = e
+			continue
+		}
+		last[key] = len(entries)
+		entries = append(entries, e)
+	}
+	for _, e := range entries {
+		own.Runs++
+		if inside(e.Cost, e.USD) {
+			own.ByCost++
+		}
+		if inside(e.Runtime, e.Seconds) {
+			own.ByTime++
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return own, fmt.Errorf("reading the record of plans: %w", err)
+	}
+	return own, nil
+}
+
+func inside(of journal.Estimate, figure float64) bool { return of.Low <= figure && figure <= of.High }
