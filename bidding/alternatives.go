@@ -17,7 +17,7 @@ const (
 	maxChoices = 50
 )
 
-// alternatives returns the pools that may be bought from in place of the first, in the order given: where a machine counts for as
+// alternatives returns the pools that may be bought from instead of the first, in the order given: where a machine counts for as
 // much and does as much work, so that it does not matter how many come from which, and where its cost is within equallyGood.
 func (s *State) alternatives(considered []Considered, first int, others []int, cost func(candidate int) float64) (or []Choice) {
 	if !s.Chooses {

@@ -61,7 +61,7 @@ type Job struct {
 	ValueOfTime market.USD
 	// alone: no reliable tier stands behind the machines (RolledBack).
 	alone bool
-	// Reliable is what the present ones cost per hour, where that differs: one more, or a spot machine in place of one. Set
+	// Reliable is what the present ones cost per hour, where that differs: one more, or a spot machine instead of one. Set
 	// only with PerHour, or without a reliable tier.
 	Reliable market.USD
 	// ReliableRate is the work per hour that they do while there are no others.

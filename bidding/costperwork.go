@@ -21,7 +21,7 @@ import (
 // in expectation. Work, what is paid for it and the time it takes follow from what prices did within one increment after
 // moments of the last week at which they were like now (priceOdds). Worth is what a unit of work costs otherwise, upkeep
 // included (worth): what is worse than that is better done later. It rises while the job waits (worthNow). With whole-hour
-// billing machines are paid for by the hour, so that each of them is decided about again shortly before its hour is over: kept
+// billing machines are paid for by the hour, so that each is decided about again shortly before its hour is over: kept
 // at its bid, replaced by others at a new one, which start while it still works, or given back. It waits for better prices as
 // long as that is expected to be cheaper, but within patience.
 type CostPerWork struct {

@@ -234,7 +234,7 @@ func (k *Strategies) solve(o outlook) *strategy {
 // upPhase is the phase of the present spell of the pool that can be had, as a bit.
 func (c *course) upPhase() uint8 { return c.spellPhase(c.spot) }
 
-// downPhase is that of the spell in which no spot pool can be had: it began when the last of them was gone.
+// downPhase is that of the spell in which no spot pool can be had: it began when the last was gone.
 func (c *course) downPhase() uint8 {
 	youngest := uint8(1 << (market.SpellPhases - 1))
 	for _, i := range c.spots() {

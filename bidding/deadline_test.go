@@ -167,7 +167,7 @@ func (g *gamble) pass(until time.Time) {
 	}
 }
 
-// pass1 goes on to the next thing that happens to the fleet.
+// pass1 proceeds to the next thing that happens to the fleet.
 func (g *gamble) pass1(until time.Time) {
 	next := until
 	by := func(t time.Time) {

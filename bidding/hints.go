@@ -52,7 +52,7 @@ func (h Hints) told() (rate float64, told bool) {
 		rate, told = max(hazard.OfMonth(share.Value), hazard.OfMonth(1e-4)), true
 	}
 	if life := h.Uptime; life.Known() && life.Value > 0 && life.Value < LongestUptime.Hours() {
-		rate, told = max(rate, math.Ln2/LongestUptime.Hours()), true // else the longest were promised, which half of them outlive
+		rate, told = max(rate, math.Ln2/LongestUptime.Hours()), true // else the longest were promised, which half outlive
 	}
 	return rate, told
 }

@@ -64,7 +64,7 @@ func billed(s State, p Policy, share float64) State {
 	return s
 }
 
-// drawWeek draws pools of three zones over a week and more, with prices of which no two are equal, and machines held in one of them.
+// drawWeek draws pools of three zones over a week and more, with prices of which no two are equal, and machines held in one.
 func drawWeek(t *rapid.T, random *rand.Rand) State {
 	terms := rapid.SampledFrom([]string{"ec2-2017", "ec2-pay-bid", "ec2-now", "gce-spot"}).Draw(t, "rules")
 	rules, err := market.Rules(terms)

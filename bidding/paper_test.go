@@ -96,7 +96,8 @@ func TestPaperBuysOnDemandWhileSpotIsDearer(t *testing.T) {
 	}
 }
 
-// On bids: no spot machine is worth more than the on-demand price; without on-demand pools the job goes on without.
+// On bids: no spot machine is worth more than the on-demand price; without on-demand pools the job continues
+// without.
 func TestPaperNeverBuysAboveOnDemand(t *testing.T) {
 	s := state(10, pool("xlarge", 0, 2.0), pool("2xlarge", 0, 1.01))
 	plan := TierML{}.Plan(s)

@@ -8,7 +8,7 @@ import (
 )
 
 // No run costs more than 1.5 times what the same work costs on demand, whatever the market does and whatever the policy is. It is kept to
-// here, in one place for all of them, by what is spent and not by what is expected:
+// here, in one place for all, by what is spent and not by what is expected:
 //
 //	spent + what the rest costs on demand, begun anew <= dearest x what all of it costs on demand
 //
@@ -34,7 +34,7 @@ type promise struct {
 	demand int  // the candidate on demand whose work costs least
 	most   float64
 	rest   float64       // what the rest costs on demand
-	leave  time.Duration // from the decision to go on demand until transient machines are gone
+	leave  time.Duration // from the decision to buy on demand until transient machines are gone
 }
 
 // keepPromise replaces a plan that would risk the promise. Wanted is the whole fleet, at the end of a job too.
@@ -95,7 +95,7 @@ func promiseOf(p Policy, s *State, wanted Want) (pr promise, promised bool) {
 	}
 	pr.most = dearest * pr.costs(wanted, s.Job.Work, 0)
 	upkeep := s.Job.Upkeep
-	if !pr.whole && s.Job.ReliableRate == 0 { // another machine serves in place of a reliable tier
+	if !pr.whole && s.Job.ReliableRate == 0 { // another machine serves instead of a reliable tier
 		upkeep = max(s.Job.Reliable, pr.Pools[pr.demand].Type.OnDemand)
 	}
 	pr.rest = pr.costs(s.Want, s.Job.Work-pr.safe(), upkeep)

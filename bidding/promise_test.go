@@ -31,7 +31,8 @@ func bought(p Plan) market.Class {
 	return p.Acquire[0].Pool.Class
 }
 
-// Every policy goes on demand when what is spent and the rest on demand come to too much, and not before. On-demand itself buys nothing here.
+// Every policy buys on demand when what is spent and the rest on demand come to too much, and not before. On-demand itself buys nothing
+// here.
 func TestPromiseHoldsUnderAllPolicies(t *testing.T) {
 	for _, p := range policies {
 		if p == Policy(OnDemand{}) {
@@ -102,7 +103,7 @@ func TestPromiseIsLookedAtInTime(t *testing.T) {
 	}
 }
 
-// Where hours are billed, what is spent is looked at before the next hour of any machine, of one that serves in place of a reliable tier, too, and
+// Where hours are billed, what is spent is looked at before the next hour of any machine, of one that serves instead of a reliable tier, too, and
 // not at each second, as fees grow.
 func TestPromiseIsLookedAtBeforeEachHour(t *testing.T) {
 	s := spending(t, 0)

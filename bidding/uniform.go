@@ -8,7 +8,7 @@ import "time"
 // Spot is taken whenever it can be had otherwise, even when behind, and kept until it is taken away. The safety net goes
 // first: an idle job whose time left is less than the work left and two changeovers buys on demand to the end. Of several
 // spot pools the cheapest is taken. Where on-demand machines are billed by the hour, they stay for the hour that is paid: a short job
-// that left them sooner paid for two hours in place of one.
+// that left them sooner paid for two hours instead of one.
 type UniformProgress struct{}
 
 // Name returns "uniform-progress".

@@ -10,7 +10,7 @@ import (
 )
 
 // A journal in, a bill out, as a worked example. One reliable machine and two spot machines train for
-// two and a half hours of a market that is replayed 60 times as fast; the rise of the price at 13:30 evicts one of them.
+// two and a half hours of a market that is replayed 60 times as fast; the rise of the price at 13:30 evicts one.
 func ExampleLedger() {
 	const (
 		spot     = "ec2/us-west-1/us-west-1a/c3.xlarge/spot"
@@ -35,7 +35,7 @@ func ExampleLedger() {
 	end := func(hhmm string, kind journal.Kind, id, by string) journal.Entry {
 		return journal.Entry{T: clock(hhmm), Kind: kind, Instance: id, Ended: at(hhmm), EndedBy: by}
 	}
-	done := func(hhmm string, n int64, seconds float64) journal.Entry { // wall-clock seconds; 60 of them are a market hour
+	done := func(hhmm string, n int64, seconds float64) journal.Entry { // wall-clock seconds; 60 are a market hour
 		return journal.Entry{T: clock(hhmm), Kind: journal.ClockDone, Clock: n, Seconds: seconds, Work: 1.2e8}
 	}
 	var ledger cost.Ledger

@@ -140,7 +140,7 @@ func (w *world) olderCheckpoints(than string) (older []Kept) {
 
 func (w *world) newestCheckpoint() (name string, at ps.Clock) {
 	for manifest, cut := range w.store.manifests {
-		if cut > at && !w.store.damaged[manifest] { // it is read as a whole before a run goes on
+		if cut > at && !w.store.damaged[manifest] { // it is read as a whole before a run continues
 			name, at = manifest, cut
 		}
 	}

@@ -26,7 +26,7 @@ func strained(seed uint64, load *float64) *world {
 	return w
 }
 
-// growing lets the count follow cuts, in fewer of them than usual.
+// growing lets the count follow cuts, in fewer than usual.
 func (w *world) growing() {
 	w.ctrl.configure(func(c *Config) {
 		c.Grows, c.CutsUnpaced, c.Count = true, true, tiers.CountRule{High: 3, Low: 0.5, Calm: 8, Gain: 0.1}

@@ -14,9 +14,9 @@ import (
 )
 
 // The fault injector for launches: a run is rehearsed, every point is counted at which a controller could die around a purchase
-// or an end, and then the same run is made once for each of them. The next controller knows the journal, and nothing else.
+// or an end, and then the same run is made once for each. The next controller knows the journal, and nothing else.
 
-// story has a launch of every sort in it: whole, partly filled, refused, answered late, in another pool, in place of machines
+// story has a launch of every sort in it: whole, partly filled, refused, answered late, in another pool, instead of machines
 // that were taken or broke, one whose machines die before they call, and the end of all.
 const crashStory = "1s few 1s; 2500ms kill 0.4; 3s switch; 3s slow-answer 1s; 4s evict-some 0.7 800ms; 5s no-capacity 500ms; " +
 	"5500ms kill-reliable 0; 6500ms stillborn 1s; 7s kill-some 0.5; 8s switch"
@@ -127,7 +127,7 @@ func TestCrashAtEveryStepOfALaunch(t *testing.T) {
 	}
 }
 
-// The same where the provider chooses among three pools for each purchase: the request that is sent again names all of them, at
+// The same where the provider chooses among three pools for each purchase: the request that is sent again names all, at
 // their bids, and its machines are where the provider has put them.
 func TestCrashAtEveryStepOfAFleet(t *testing.T) {
 	t.Parallel()

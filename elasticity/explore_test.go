@@ -16,7 +16,7 @@ import (
 //	TIERML_FIRST   the seed of the first
 //	TIERML_FOR     stop after this time, such as 1m
 //	TIERML_SEED    this world alone
-//	TIERML_FAULTS  this plan of faults in place of the one that the seed draws
+//	TIERML_FAULTS  this plan of faults instead of the one that the seed draws
 //	TIERML_TRACE   print every event and action
 func TestRandomSchedulesKeepThePromises(t *testing.T) {
 	first, seeds := setting("TIERML_FIRST", 0), setting("TIERML_SEEDS", 200)

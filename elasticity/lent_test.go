@@ -57,7 +57,7 @@ func TestALentMachine(t *testing.T) {
 	}
 }
 
-// A machine that is named goes when there is one too many: the job goes on with the one that it was lent.
+// A machine that is named goes when there is one too many: the job continues with the one that it was lent.
 func TestALentMachineTakesAnothersPlace(t *testing.T) {
 	s := six()
 	s.transient = 1

@@ -50,8 +50,8 @@ func TestARequestOutlivesItsController(t *testing.T) {
 	}
 }
 
-// A proactive switch goes on, at whatever step of it the controller is killed: machines of the pool that was left work on
-// to the end of what is paid, and go then.
+// A proactive switch continues, at whatever step of it the controller is killed: machines of the pool that was left work
+// on to the end of what is paid, and go then.
 func TestASwitchOutlivesItsController(t *testing.T) {
 	at := map[string]func(w *world) bool{
 		"before the launch is answered":   func(w *world) bool { return w.ctrl.fleet.Switching != nil },

@@ -160,7 +160,7 @@ func (n *node) restart(after time.Duration) {
 	n.w.after(100*time.Millisecond+after, next.boot)
 }
 
-// breakStream interrupts the control stream for a time; the data plane goes on.
+// breakStream interrupts the control stream for a time; the data plane continues.
 func (n *node) breakStream(d time.Duration) {
 	if n.dead || n.broken || n.address == "" {
 		return

@@ -80,8 +80,7 @@ func (p *Past) read(e journal.Entry) (err error) {
 }
 
 // Distrust is for a journal that lost lines: what they said is unknown, so that the machines' word cannot be
-// checked against it. All of them are given up, and training continues from the newest checkpoint in a generation that none of
-// them has seen.
+// checked against it. All are given up, and training continues from the newest checkpoint in a generation that none has seen.
 func (p *Past) Distrust(lost int) {
 	p.Generation += ps.Generation(lost)
 	for i := range p.Machines {

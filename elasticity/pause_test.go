@@ -62,7 +62,7 @@ func TestPauseAndResume(t *testing.T) {
 	}
 }
 
-// Pauses at random moments of a run with faults of all kinds, the controller killed in some of them: promises are kept.
+// Pauses at random moments of a run with faults of all kinds, the controller killed in some: promises are kept.
 func TestPausesAtRandom(t *testing.T) {
 	paused := 0
 	first, seeds := setting("TIERML_FIRST", 0), setting("TIERML_SEEDS", 150)
@@ -196,7 +196,8 @@ func TestWhosePause(t *testing.T) {
 	}
 }
 
-// A reliable machine that is lost in a pause is replaced; what its loss undid is repeated when the run goes on.
+// A reliable machine that is lost in a pause is replaced; what its loss undid is repeated when the run
+// continues.
 func TestLossInAPause(t *testing.T) {
 	for _, reliable := range []int{1, 2} {
 		for seed := range uint64(4) {

@@ -12,7 +12,7 @@ import (
 )
 
 // check reports whether a run kept its promises. Reads, recovered partitions and the exported model are checked while it
-// goes on (toy_test.go): exactly once, exact state and the same answer. Here it is the record of the whole.
+// continues (toy_test.go): exactly once, exact state and the same answer. Here it is the record of the whole.
 func (w *world) check(outcomes ...string) error {
 	if !slices.Contains(outcomes, w.outcome) {
 		return fmt.Errorf("outcome %q: %s\n%s", w.outcome, w.entries[len(w.entries)-1].Why, w.describe())

@@ -35,7 +35,7 @@ func (w *world) reached(requests int, f func()) {
 func TestReliableMachinesComeAndGo(t *testing.T) {
 	for _, c := range []struct {
 		transient   int
-		two, one    string // owned and backed up by each reliable machine, with two of them and with one again
+		two, one    string // owned and backed up by each reliable machine, with two and with one again
 		description string
 	}{
 		{6, "0+6 0+6", "0+12", "stage 2: only backups"},

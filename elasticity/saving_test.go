@@ -45,7 +45,7 @@ func TestCheckpointsWhileTraining(t *testing.T) {
 	}
 }
 
-// By clocks in place of by time; none where nobody asks for them.
+// By clocks instead of by time; none where nobody asks for them.
 func TestCheckpointsByClocks(t *testing.T) {
 	s := saving1s()
 	s.saveEvery, s.saveClocks = 0, 20
@@ -58,7 +58,8 @@ func TestCheckpointsByClocks(t *testing.T) {
 	})
 }
 
-// A disk that is full, for a while or for good: the run goes on, says so, and the last good checkpoint stays.
+// A disk that is full, for a while or for good: the run continues, says so, and the last good checkpoint
+// stays.
 func TestCheckpointOnAFullDisk(t *testing.T) {
 	schedule(t, saving1s(), func(w *world) func() bool {
 		before := ""

@@ -353,8 +353,8 @@ func trim(s string) string {
 }
 
 // A worker falls silent in stage 1, with a contribution under way to two reliable machines. The job grows, so that one
-// of them serves nothing when the worker is given up, and a bulk eviction makes it serve again. The worker knows no
-// other servers when it wakes up: both refuse it.
+// serves nothing when the worker is given up, and a bulk eviction makes it serve again. The worker knows no other
+// servers when it wakes up: both refuse it.
 func TestStaleProcessFindsAPromotedBackup(t *testing.T) {
 	for _, point := range []string{"begun", "staged", "committed one"} {
 		t.Run(point, func(t *testing.T) {

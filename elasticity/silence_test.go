@@ -49,7 +49,8 @@ func (w *world) pause(d time.Duration, cut bool) {
 	})
 }
 
-// setClock sets the host's clock forward or back. A controller that runs takes no notice, as its time goes on by itself.
+// setClock sets the host's clock forward or back. A controller that runs takes no notice, as its time continues by
+// itself.
 func (w *world) setClock(back bool, d time.Duration) {
 	if back {
 		d = -d
@@ -78,7 +79,7 @@ func (w *world) undisturbedBy(at time.Duration) {
 	}
 }
 
-// A controller that is stopped for longer than machines may be silent finds all of them as they were: nobody is given up, nothing is bought
+// A controller that is stopped for longer than machines may be silent finds all as they were: nobody is given up, nothing is bought
 // and nothing is repeated, whatever it looks at first.
 func TestControllerThatWasStopped(t *testing.T) {
 	for _, stopped := range []time.Duration{time.Second, 4 * time.Second, 12 * time.Second, 2 * time.Minute} {

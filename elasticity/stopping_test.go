@@ -57,7 +57,8 @@ func TestStopsWhenTheTimeIsOver(t *testing.T) {
 	}
 }
 
-// TestGivesBackSome: of the machines of a pool so many leave as the policy says, in order, and the others go on.
+// TestGivesBackSome: of the machines of a pool so many leave as the policy says, in order, and the others
+// continue.
 func TestGivesBackSome(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

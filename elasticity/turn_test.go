@@ -144,7 +144,7 @@ func TestMoveAllRefuses(t *testing.T) {
 	}
 }
 
-// settledIn1 does f when training goes on with the reliable machine as its only server.
+// settledIn1 does f when training continues with the reliable machine as its only server.
 func (w *world) settledIn1(f func()) {
 	w.when(func() bool { return w.ctrl.training.Clocks.Done >= 3 && len(w.machinesOf(market.OnDemand)) == 1 }, f)
 }

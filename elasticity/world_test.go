@@ -415,7 +415,7 @@ func (w *world) until(at time.Duration) {
 type holding struct {
 	pool  market.Pool
 	count int
-	asked bool // holds as many as are wanted, in place of count
+	asked bool // holds as many as are wanted, instead of count
 	or    []bidding.Choice
 	// fewer are given back once that many more than count are held.
 	fewer int

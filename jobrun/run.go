@@ -80,7 +80,7 @@ type session struct {
 	schema    ps.Schema
 	state     State
 	splitsURL string // where machines read splits
-	spec      []byte // of programs, in place of splits
+	spec      []byte // of programs, instead of splits
 	admission admission
 	door      *machineListener
 	runner    *runner.Runner

@@ -23,7 +23,7 @@ import (
 	"github.com/tierml/tierml/sim/sweep"
 )
 
-// clouds are the blocks of one job on each of them.
+// clouds are the blocks of one job on each.
 var clouds = map[string]string{
 	"local":     "cloud: local\nlocal: {prices: prices.csv, catalog: catalog.csv, start: 2020-01-08T00:00:00Z, speed: 600, boot: 1s}\n",
 	"local gce": "cloud: local\nprovider: gce\nlocal: {prices: prices.csv, catalog: catalog.csv, start: 2020-01-08T00:00:00Z, speed: 60}\n",

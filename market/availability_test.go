@@ -126,7 +126,7 @@ func TestSpellRatesConverge(t *testing.T) {
 	}
 }
 
-// TestLearnSpells: spells of two pools, and of both together, which has some as long as one of them has.
+// TestLearnSpells: spells of two pools, and of both together, which has some as long as one has.
 func TestLearnSpells(t *testing.T) {
 	a := counted(t, 0, 1, 60, 0, 120, 1)
 	b := counted(t, 0, 0, 60, 1, 90, 0)

@@ -96,7 +96,7 @@ const every = bands
 
 type bandSums struct {
 	points []int32 // that lie in the band
-	sums   []sums  // of the band, up to each of them
+	sums   []sums  // of the band, up to each
 }
 
 // crossing is a point at which the price rises above the bid.

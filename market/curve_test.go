@@ -45,7 +45,7 @@ func TestReplayedView(t *testing.T) {
 	})
 }
 
-// TestGrowingHistory: curves go on as points come.
+// TestGrowingHistory: curves continue as points come.
 func TestGrowingHistory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		points := NewHistory(drawPoints(t)).Points(time.Time{}, at(1000))

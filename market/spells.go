@@ -96,7 +96,7 @@ func (c *SpellCounts) Rates() (rates SpellRates) {
 	return rates
 }
 
-// LearnSpells looks at what was known of some pools until a time: at spells in which at least one of them gave count
+// LearnSpells looks at what was known of some pools until a time: at spells in which at least one gave count
 // machines, or none did, and at the spells of each pool by itself.
 func LearnSpells(pools []*Availability, count int, until time.Time) (all Spells, each []Spells) {
 	l := spellLearner{pools: pools, count: count, one: make([]spellWatch, len(pools)), next: make([]int, len(pools))}

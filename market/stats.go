@@ -83,10 +83,10 @@ func (e Estimator) MTTF(h *History, now time.Time, bid USD) Estimate {
 	return e.estimate(w.observe())
 }
 
-// EvictionProbability returns the probability that the price exceeds the bid within horizon from now, given
-// the price at now, and whether history says anything. It is the share of the Estimator's instants that a
-// crossing followed that soon, leaving out those that are too recent to tell. Where no crossing followed any of
-// them it is that of a constant rate of one per Expected: not having seen one is no proof that there is none.
+// EvictionProbability returns the probability that the price exceeds the bid within horizon from now, given the
+// price at now, and whether history says anything. It is the share of the Estimator's instants that a crossing
+// followed that soon, leaving out those that are too recent to tell. Where no crossing followed any it is that
+// of a constant rate of one per Expected: not having seen one is no proof that there is none.
 func (e Estimator) EvictionProbability(h *History, now time.Time, bid USD, horizon time.Duration) (float64, bool) {
 	price, known := h.At(now)
 	switch {

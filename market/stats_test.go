@@ -28,7 +28,7 @@ func TestMTTF(t *testing.T) {
 		{"never crossed", prices(0, 1, 5, 1), 30, Estimate{Known: true, Mean: 30 * time.Minute, Censored: true}},
 		{"looks back no farther than the lookback", prices(-300, 9, -200, 1), 0,
 			Estimate{Known: true, Mean: 100 * time.Minute, Censored: true}},
-		// Minutes 0-10 end at 10: 50 square minutes. Minutes 20-30 go on: 50 more, none ended.
+		// Minutes 0-10 end at 10: 50 square minutes. Minutes 20-30 continue: 50 more, none ended.
 		{"one crossing", prices(0, 1, 10, 9, 20, 1), 30, Estimate{Known: true, Mean: 10 * time.Minute, Episodes: 1}},
 		// In the low band 0-10 (15 minutes left on average, all ended) and 30-40 (5, going on); of the 30 minutes
 		// in all bands (250 square minutes, 20 ended) a third is added.
@@ -49,7 +49,7 @@ func TestMTTF(t *testing.T) {
 			Estimate{Known: true, Mean: 10 * time.Minute, Episodes: 1}},
 		{"what comes later does not matter", prices(0, 1, 10, 9, 20, 1, 31, 9), 30,
 			Estimate{Known: true, Mean: 10 * time.Minute, Episodes: 1}},
-		// One minute ended in a crossing, 94 go on: a twentieth of all 95 counts as ended.
+		// One minute ended in a crossing, 94 continue: a twentieth of all 95 counts as ended.
 		{"one crossing far back", prices(0, 1, 1, 9, 2, 1), 96,
 			Estimate{Known: true, Mean: minutesOf((0.5 + 94*94/2) / 4.75), Episodes: 1}},
 	} {

@@ -99,7 +99,7 @@ type Request struct {
 	Count    int
 	UserData string            // handed to the machine's first process
 	Tags     map[string]string // beside the cluster's own
-	// Or are pools whose machines serve as well, on the same terms of sale: the provider takes from all of them, as it thinks
+	// Or are pools whose machines serve as well, on the same terms of sale: the provider takes from all, as it thinks
 	// that they will last and be cheap. Only where Traits.Chooses.
 	Or []Choice
 

@@ -214,7 +214,7 @@ func (s *schedule) stage(t *rapid.T) {
 	s.staged[w] = c
 }
 
-// stagePieces stages a contribution in one piece or in several, some of them more than once.
+// stagePieces stages a contribution in one piece or in several, some more than once.
 func (s *schedule) stagePieces(t *rapid.T, c *Contribution) {
 	most := rapid.SampledFrom([]int{0, 100, 1 << 20}).Draw(t, "bytes")
 	rest := c.Updates

@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// ASHA is asynchronous successive halving (MLSys 2020, algorithm 2) with pause and promotion: a trial is paused at each rung, and goes on
-// when its loss is in the best 1/Factor of those that have come to the rung. A rung's clocks are the driver's to count.
+// ASHA is asynchronous successive halving (MLSys 2020, algorithm 2) with pause and promotion: a trial is paused at each rung, and
+// continues when its loss is in the best 1/Factor of those that have come to the rung. A rung's clocks are the driver's to count.
 //
 // Of a sweep whose number of trials is known, a paused trial is killed once it cannot be among the best whatever those to come report; and
-// where all have come and the best 1/Factor are none, the best one goes on.
+// where all have come and the best 1/Factor are none, the best one continues.
 type ASHA struct {
 	Factor int // 0 = 3
 	// Ceil rounds the best 1/Factor up once two trials are at a rung, as Syne Tune does by quantiles; the paper rounds down.
@@ -74,7 +74,8 @@ func (a ASHA) Plan(s State) Plan {
 	return d.plan(s)
 }
 
-// makeRoom is for the case that nothing runs and others wait for the end of a paused trial: the worst is killed, or the only one goes on.
+// makeRoom is for the case that nothing runs and others wait for the end of a paused trial: the worst is killed, or the only one
+// continues.
 func (d *drafts) makeRoom() {
 	var worst *draft
 	paused := 0
@@ -98,12 +99,13 @@ func (d *drafts) makeRoom() {
 // rank is a trial's place at the last rung that it has come to, from 0, the best.
 type rank struct {
 	rank, of int  // of all of its sweep that have come there, those that are over included
-	best     int  // so many of them go on
+	best     int  // so many continue
 	toCome   int  // at most, where the number of trials is known
-	out      bool // it cannot go on
+	out      bool // it cannot continue
 }
 
-// ranks are the ranks of all trials that have come to a rung, of which so many go on by their number there.
+// ranks are the ranks of all trials that have come to a rung, of which so many continue by their number
+// there.
 func (d *drafts) ranks(past []Job, goOn func(there int) int) map[string]rank {
 	all := map[string]rank{}
 	done := map[string]bool{}

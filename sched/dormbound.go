@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// bound is what no answer of P2 exceeds: its value when capacity (6), fairness (15) and the number of resized jobs (16) have prices in
-// place of bounds. Then every app is on its own, and the best for it is found at once; the least such value over all prices is looked
+// bound is what no answer of P2 exceeds: its value when capacity (6), fairness (15) and the number of resized jobs (16) have prices
+// instead of bounds. Then every app is on its own, and the best for it is found at once; the least such value over all prices is looked
 // for by subgradients, towards a value that is known to be possible. Hosts of one type are one (6 summed over them), which only raises it.
 func (p *problem) bound(reached float64) float64 {
 	r := p.prices

@@ -252,7 +252,7 @@ func (p *problem) place(x *answer, i int) bool {
 // looks is how many moves are looked at for one answer.
 const looks = 4_000_000
 
-// improve makes moves host by host: a unit more, or a unit of another app in place of one or two. First those that cost no fairness, then
+// improve makes moves host by host: a unit more, or a unit of another app instead of one or two. First those that cost no fairness, then
 // those with the most value for what they cost of it, down to any that adds value while fairness lasts.
 func (p *problem) improve(x *answer, open []int, worth func(gain, loss float64) float64) {
 	left, most := p.looks, 0.
@@ -341,7 +341,7 @@ const mostOut = 6
 // free is the least worth of a move that costs no fairness.
 const free = 1e6
 
-// onHost considers units of j on a host: one more, or as many as fit in place of one or two of others, or one in place of more.
+// onHost considers units of j on a host: one more, or as many as fit instead of one or two of others, or one instead of more.
 func (p *problem) onHost(x *answer, h, j int, spare []int, best *move, left *int) {
 	*left--
 	m := move{host: h, in: j, count: 1}

@@ -309,8 +309,8 @@ func (d *drafts) startAsSubmitted(c *draft) bool {
 	return true
 }
 
-// keepBest kills the worst jobs in training while there are more than most of them in a sweep: EPS, section 6 ("when the number of running
-// jobs is larger than the threshold, the one with the worst early feedback is killed"); 0 = as many as fit as submitted. Of a sweep that says how many go on, others are killed.
+// keepBest kills the worst jobs in training while there are more than most in a sweep: EPS, section 6 ("when the number of running jobs is larger than the threshold, the one
+// with the worst early feedback is killed"); 0 = as many as fit as submitted. Of a sweep that says how many continue, others are killed.
 func (d *drafts) keepBest(most int, past []Job, phases ...Phase) {
 	if most == 0 {
 		most = d.threshold()

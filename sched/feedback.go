@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// EarlyFeedback is ours: every trial comes to its early feedback as soon as it can, as submitted, and the best go on. Where H takes a worker and
-// a server from every job that has given feedback, the worst of them is paused, which costs nothing while its state is kept; and paused
+// EarlyFeedback is ours: every trial comes to its early feedback as soon as it can, as submitted, and the best continue. Where H takes a worker
+// and a server from every job that has given feedback, the worst of them is paused, which costs nothing while its state is kept; and paused
 // trials come back, the best first, before anybody gets more than was submitted.
 //
 // With a market the best are those that promise the most for a dollar, and a job in training is worth more slots the less they cost
@@ -52,7 +52,7 @@ func (f EarlyFeedback) with(settings string) (Policy, error) {
 // Invariant: while a trial without early feedback can start, none that has given it holds its place, and while the best paused trial can
 // resume, none has more than it was submitted with. Each attempt to make room is undone when it was in vain (snapshot).
 //
-//  1. Trials that cannot be among those that go on are stopped, and what made a job slower is taken back: both free slots at no cost.
+//  1. Trials that cannot be among those that continue are stopped, and what made a job slower is taken back: both free slots at no cost.
 //  2. Waiting trials start as submitted, by priority and arrival; for each the worst in training are paused, as many as it takes (pauseFor).
 //  3. Only when none waits: paused ones resume, the best first, then prices decide who gets more than was submitted (widen), and what is
 //     left goes out as by H.

@@ -114,7 +114,7 @@ func (m *Market) Moved(since *Market) bool {
 	return false
 }
 
-// discount is how many times the best price goes into that of reliable slots: 1 where one of them is not for sale, and never less.
+// discount is how many times the best price goes into that of reliable slots: 1 where one is not for sale, and never less.
 func (m *Market) discount() float64 {
 	best, sold := m.cheapest("")
 	reliable, known := m.cheapest(Reliable)

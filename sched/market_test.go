@@ -80,7 +80,8 @@ func TestIdleSlotsGoBack(t *testing.T) {
 	}
 }
 
-// Of two trials the one with a little worse feedback goes on when it costs much less to its end, and by feedback alone the other one does.
+// Of two trials the one with a little worse feedback continues when it costs much less to its end, and by feedback alone the other one
+// does.
 func TestImprovementPerDollar(t *testing.T) {
 	better, cheaper := running("better", 0, 0, .1), running("cheaper", 0, 0, .2)
 	for _, j := range []*Job{&better, &cheaper} {
@@ -98,8 +99,8 @@ func TestImprovementPerDollar(t *testing.T) {
 	}
 }
 
-// A trial is stopped once as many better ones as go on have given feedback, also when those have ended; and new ones take from others what
-// they did not ask for before anybody is paused.
+// A trial is stopped once as many better ones as continue have given feedback, also when those have ended; and new ones take from others
+// what they did not ask for before anybody is paused.
 func TestFeedbackCountsTrialsThatAreOver(t *testing.T) {
 	late := running("late", 8, 4, .5)
 	late.Rungs = []float64{.5}

@@ -22,7 +22,7 @@ func (p Pace) at(workers, servers int) (float64, bool) {
 }
 
 // Fit is the seconds of a clock: a/w + b + c w/s + d w + e s with nothing below 0: Optimus's model of synchronous training (EuroSys 2018,
-// equation 4), where work is shared among w workers and every server hears of all of them.
+// equation 4), where work is shared among w workers and every server hears of all.
 type Fit [5]float64
 
 func features(workers, servers int) [5]float64 {

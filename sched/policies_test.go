@@ -139,7 +139,8 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// Algorithm 2 of ASHA with pauses: nine trials on two places, factor 3. At each rung the best third of those that came to it goes on.
+// Algorithm 2 of ASHA with pauses: nine trials on two places, factor 3. At each rung the best third of those that came to it
+// continues.
 func TestPaperASHA(t *testing.T) {
 	losses := []float64{.5, .9, .3, .8, .7, .2, math.NaN(), .6, .4}
 	s := State{Hosts: cluster(2, 2)}
@@ -297,7 +298,8 @@ func cluster(count int, capacity ...float64) []Host {
 	return hosts
 }
 
-// Of a sweep with feedback at two clocks, the best of each go on, whichever of them are over; a trial that was out at the first counts at no later one.
+// Of a sweep with feedback at two clocks, the best of each continue, whichever of them are over; a trial that was out at the first counts at no later
+// one.
 func TestTrialsAreComparedAtEachFeedback(t *testing.T) {
 	trial := func(id string, rungs ...float64) Job {
 		return Job{ID: id, Sweep: "s", Phase: Training, Demand: Resources{1}, WantWorkers: 1, Workers: 1, Where: []Place{{Host: "h000", Workers: 1}},
@@ -337,7 +339,7 @@ func TestTrialsAreComparedAtEachFeedback(t *testing.T) {
 }
 
 // A sweep whose number of trials is known comes to an end: a paused trial that cannot be among the best is stopped, and where the best third of
-// those that have come are none, the best one goes on.
+// those that have come are none, the best one continues.
 func TestASHAEndsSweeps(t *testing.T) {
 	paused := func(id string, rungs ...float64) Job {
 		return Job{ID: id, Sweep: "s", Phase: Paused, Demand: Resources{1}, WantWorkers: 1, Rungs: rungs, Until: len(rungs) - 1, Trials: 8}
@@ -353,7 +355,7 @@ func TestASHAEndsSweeps(t *testing.T) {
 		}
 		return text
 	}
-	if got := actions(); got != "a kill, b pause, c resume, " { // of eight, two go on
+	if got := actions(); got != "a kill, b pause, c resume, " { // of eight, two continue
 		t.Error(got)
 	}
 	s.Past = []Job{{ID: "d", Sweep: "s", Rungs: []float64{.05}}, {ID: "e", Sweep: "s", Rungs: []float64{.06}}, {ID: "f", Sweep: "s"}, {ID: "g", Sweep: "s"}, {ID: "h", Sweep: "s"}}

@@ -65,7 +65,7 @@ type Job struct {
 	Loss float64
 	// Sweep is whose losses its own is compared with. Jobs of different sweeps compare by their places in them.
 	Sweep string
-	// Keeps is how many of its sweep go on after each rung; none = as many as the policy keeps.
+	// Keeps is how many of its sweep continue after each rung; none = as many as the policy keeps.
 	Keeps  []int
 	Trials int       // of its sweep in all, also those to come; 0 = unknown
 	Rungs  []float64 // its loss at each rung reached

@@ -154,7 +154,7 @@ func TestNextMovesAsLittleAsCanBe(t *testing.T) {
 	})
 }
 
-// fewestMoves tries every way to share out items that is even, and gives how many of them must move for the best.
+// fewestMoves tries every way to share out items that is even, and gives how many must move for the best.
 func fewestMoves(items int, members []Member, held []int) int {
 	least := math.MaxInt
 	counts := make([]int, len(members))

@@ -53,7 +53,7 @@ type (
 		Checkpoint string
 		Cut        ps.Clock
 	}
-	// NameCut asks all owned partitions for a cut at a clock. Answer: CodePassed when one of them is
+	// NameCut asks all owned partitions for a cut at a clock. Answer: CodePassed when one is
 	// past it; then none has taken the name.
 	NameCut struct{ Cut ps.Clock }
 	// UnnameCut takes the name back.

@@ -84,7 +84,7 @@ func TestSplitsGoWhereTheirDataIs(t *testing.T) {
 }
 
 // A small model has few servers, however many machines there are, so that messages grow with the machines and not with their
-// square; a large one is served by half of them (TierML, section 3.2).
+// square; a large one is served by half (TierML, section 3.2).
 func TestServersSuitTheModel(t *testing.T) {
 	for _, c := range []struct {
 		rows            uint64 // of 64 bytes

@@ -40,7 +40,7 @@ const (
 type Member struct {
 	ID   ps.ServerID
 	Tier Tier
-	// Joined orders machines by age; of transient ones those that serve go on, and then the oldest serve.
+	// Joined orders machines by age; of transient ones those that serve continue, and then the oldest serve.
 	Joined int
 	// Leaving machines (warned or draining their paid hour) get no partitions.
 	Leaving bool

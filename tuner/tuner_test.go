@@ -255,7 +255,7 @@ func TestPaperLossIsAnInput(t *testing.T) {
 	}
 }
 
-// Estimates without end, losses that rise, stand still or are below the target: Ask goes on.
+// Estimates without end, losses that rise, stand still or are below the target: Ask continues.
 func TestInfiniteEstimatesDoNotBreakAsk(t *testing.T) {
 	tuner, err := New(nodes, Options{Default: Setting{3, 1, 4096, 0, 1}, Every: 4, Target: .5})
 	if err != nil {
@@ -310,7 +310,7 @@ func TestOnlyAllowedSettings(t *testing.T) {
 	}
 }
 
-// Section V: the costs of techniques from changes that take several of them.
+// Section V: the costs of techniques from changes that take several.
 func TestPaperCostsPerTechnique(t *testing.T) {
 	c := newCosts()
 	r := rand.New(rand.NewPCG(1, 1))

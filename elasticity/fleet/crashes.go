@@ -64,7 +64,7 @@ func (c *Crashes) Progressed() (held bool) {
 	return held
 }
 
-// Hold reports whether no machine is to be bought for now in place of those that crashed: the ones that are left, or the
+// Hold reports whether no machine is to be bought for now instead of those that crashed: the ones that are left, or the
 // reliable tier alone, show first that work can be done.
 func (c *Crashes) Hold() bool { return len(c.since) >= crashesToHold }
 

@@ -11,7 +11,7 @@ import (
 
 var epoch = time.Unix(1_000_000, 0).UTC()
 
-// A crash loop is agents that end by themselves, on machines that came after the first of them had, too, with nothing
+// A crash loop is agents that end by themselves, on machines that came after the first had, too, with nothing
 // committed in between.
 func TestCrashLoop(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -21,7 +21,7 @@ import (
 type Config struct {
 	tempo.Settings
 	Run      string
-	Reliable fleet.Reliable // what a reliable host is, and the most of them at a time
+	Reliable fleet.Reliable // what a reliable host is, and the most at a time
 	Most     bidding.Want   // the most transient hosts, or vCPUs of them, at a time
 	Pools    []fleet.Pool   // in which transient hosts are bought
 	Policy   bidding.Policy

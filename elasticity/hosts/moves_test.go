@@ -109,7 +109,7 @@ func (c *crowd) busy() {
 	}
 }
 
-// A partition leaves a congested host as soon as jobs lose more than the limit there, and no more of them than is needed (pseudocode 1,
+// A partition leaves a congested host as soon as jobs lose more than the limit there, and no more than is needed (pseudocode 1,
 // appendix D): 8.5 cores of 8 cost 6 %. The change stays when a hundred clocks of each job beside it were as short as before (3.3.2).
 func TestAPartitionLeavesACongestedHost(t *testing.T) {
 	c := newCrowd(t)

@@ -46,7 +46,8 @@ func TestBillsAreWaitedForBySpeed(t *testing.T) {
 	}
 }
 
-// A controller that was stopped at its end asks for the last prices when it goes on, before it gives the bills up.
+// A controller that was stopped at its end asks for the last prices when it continues, before it gives the bills
+// up.
 func TestBillsAreWaitedForAfterAPause(t *testing.T) {
 	d := ended(t, 1)
 	d.step(5*time.Hour, elasticity.Wake{})

@@ -162,7 +162,7 @@ func TestTerminalStatesAreNotOverwritten(t *testing.T) {
 }
 
 // Agents whose controller is gone end by themselves after a while. The next controller finds their machines gone, whether
-// their launch was written down or not, and takes none of them for a crash.
+// their launch was written down or not, and takes none for a crash.
 func TestOrphansAreNoCrashes(t *testing.T) {
 	zone := "ra"
 	past := &elasticity.Past{Ledger: fleet.Ledger{Known: map[string]bool{}}}

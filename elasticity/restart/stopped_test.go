@@ -9,7 +9,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// A controller that is stopped, however long, while agents have yet to call, or call again, gives none of them up when it goes on, and
+// A controller that is stopped, however long, while agents have yet to call, or call again, gives none up when it continues, and
 // buys nothing; one whose agent never calls is given up later.
 func TestRunThatWasStopped(t *testing.T) {
 	for _, again := range []bool{false, true} { // agents have yet to call again, after one of the fleet went

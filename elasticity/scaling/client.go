@@ -62,7 +62,7 @@ func Stop(ctx context.Context, directory, by string, now bool) error {
 	return nil
 }
 
-// Cancel asks the run in a directory to end one task of an array for good, or shared hosts to let one of them go.
+// Cancel asks the run in a directory to end one task of an array for good, or shared hosts to let one go.
 func Cancel(ctx context.Context, directory, by, program string) error {
 	ctx, client, leave, err := reach(ctx, directory)
 	if err != nil {

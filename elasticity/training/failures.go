@@ -38,7 +38,7 @@ type failureDetector struct {
 	Next   time.Time // no machine is silent for too long before
 	Gave   time.Time // when it last gave machines up: see together
 
-	// Next follows from the machines heard longest ago: it stays as it is until one of them is heard again.
+	// Next follows from the machines heard longest ago: it stays as it is until one is heard again.
 	Stale         bool // others may
 	called, quiet longestSilent
 	broken        []*Node // whose streams broke, and some that have called again or ended since

@@ -189,7 +189,7 @@ type recovery struct {
 // Invariant: its last contribution counts in every partition or in none.
 //
 //  1. Every owner and backup fences its incarnation and reports what it knows of it. Backups too: the dead may only be
-//     silent, and find one of them promoted when it wakes up.
+//     silent, and find one promoted when it wakes up.
 //  2. If any partition has committed the contribution, the worker had seen it staged in all, and all commit; otherwise all discard.
 //  3. Only then do its splits continue elsewhere, each after its highest mark. With staleness nothing else would keep a split's
 //     next clock from arriving before the one being settled.

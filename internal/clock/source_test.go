@@ -18,12 +18,12 @@ func (c *computer) clocks() (day, steady time.Duration, ok bool) {
 	return day, c.steady, true
 }
 
-// pass lets time pass, also by sleeping: both clocks go on.
+// pass lets time pass, also by sleeping: both clocks continue.
 func (c *computer) pass(d time.Duration) { c.day, c.steady = c.day.Add(d), c.steady+d }
 
 func (c *computer) set(by time.Duration) { c.day = c.day.Add(by) }
 
-// The time goes on by itself, whatever the host's clock is set to, and while the host sleeps.
+// The time continues by itself, whatever the host's clock is set to, and while the host sleeps.
 func TestWall(t *testing.T) {
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	c := &computer{day: start, steady: 77 * time.Hour}

@@ -33,7 +33,7 @@ func Percent(live, pointers uint64) int {
 var Tune = sync.OnceFunc(func() { arm(100) })
 
 // cycle is garbage as soon as it is made: its finalizer runs once after each collection. The pointer keeps it out of the allocator
-// for tiny objects, where it would share memory with others and live as long as any of them: processes then kept the setting that
+// for tiny objects, where it would share memory with others and live as long as any: processes then kept the setting that
 // they had at that time, and servers held 28 bytes a parameter now and then, not 18.
 type cycle struct {
 	percent int

@@ -306,8 +306,8 @@ type StageDetails struct {
 	Load   string `json:"load,omitempty"`
 }
 
-// TuneDetails is the Details of a `tune` line: what the tuner has decided, and what the setting before did. Another controller goes
-// on from these lines alone.
+// TuneDetails is the Details of a `tune` line: what the tuner has decided, and what the setting before did. Another controller
+// continues from these lines alone.
 type TuneDetails struct {
 	Step     string `json:"step"`     // why, in a word: tuner.Step
 	Machines int    `json:"machines"` // transient ones that the setting is for
@@ -327,7 +327,7 @@ type TuneSample struct {
 	Loss    float64        `json:"loss,omitempty"` // before the first
 	Change  float64        `json:"change,omitempty"`
 	Clocks  []TuneClock    `json:"clocks"`
-	Pace    float64        `json:"pace,omitempty"`         // seconds per undisturbed clock; 0 = too few of them
+	Pace    float64        `json:"pace,omitempty"`         // seconds per undisturbed clock; 0 = too few
 	Default float64        `json:"default_pace,omitempty"` // the same of the default
 	// Expected is how many seconds per clock it was to save over the setting before it, Real how many it did.
 	Expected float64 `json:"expected,omitempty"`

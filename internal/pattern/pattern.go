@@ -1,5 +1,5 @@
-// Package pattern is regular expressions that are compiled when they are first used. A command uses few of the program's, and all of
-// them together are a tenth of its start.
+// Package pattern is regular expressions that are compiled when they are first used. A command uses few of the program's, and all
+// together are a tenth of its start.
 //
 // It knows nothing about what they match.
 package pattern

@@ -62,7 +62,7 @@ func escape(r rune, first byte, broken bool) string {
 	case r == '\t':
 		return `\t`
 	}
-	return fmt.Sprintf(`\u%04x`, r) // all of them are in the basic plane
+	return fmt.Sprintf(`\u%04x`, r) // all are in the basic plane
 }
 
 // Writer passes on what Clean gives. It may be used by several goroutines.

@@ -32,7 +32,7 @@ var (
 )
 
 // Tokens issues one-time tokens and takes them in. The machines of one launch have the same user data, so a token counts
-// once for each of them. It belongs to the keys that come with it first: with the same key it may come again, since an answer
+// once for each. It belongs to the keys that come with it first: with the same key it may come again, since an answer
 // can be lost and an agent be started again. A copy of the token is useless without the key.
 type Tokens struct {
 	secret []byte

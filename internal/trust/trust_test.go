@@ -384,7 +384,7 @@ func TestTokens(t *testing.T) {
 		r.open()
 		kept.Address = r.gate.Addr().String()
 	}
-	r.join("i-5", r.tokens.issue(1)) // and the list goes on
+	r.join("i-5", r.tokens.issue(1)) // and the list continues
 	r.clock.wind(TokenLife + skew + 2*time.Second)
 	refused("i-6", late, "has expired")
 	for _, secret := range []string{token, late, "a secret of the run", "PRIVATE"} {

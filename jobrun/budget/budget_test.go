@@ -192,7 +192,7 @@ func TestUsedUpStaysSo(t *testing.T) {
 	}
 }
 
-// A switch holds two fleets for a while. When the pause falls into it, one of them must fit, not both.
+// A switch holds two fleets for a while. When the pause falls into it, one must fit, not both.
 func TestPauseWithinASwitch(t *testing.T) {
 	d := newDay(t, Limits{PerHour: usd("1.00"), OverHour: Shrink})
 	start, err := journal.Pack(journal.StartDetails{Name: "x", Clock: "2014-05-01T12:00:00Z@2026-11-21T09:00:00Z*600", Rules: "ec2-2017",

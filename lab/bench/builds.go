@@ -137,7 +137,7 @@ type shots struct {
 	done []map[string]float64
 }
 
-// figure measures one of them.
+// figure measures one.
 func (s *shots) figure(name string) Measure {
 	next := 0
 	return func(ctx context.Context) (float64, error) {

@@ -23,7 +23,7 @@ import (
 )
 
 // A job on machines as a run has them (tiers/node), each a process of its own on this host: one serves all partitions,
-// the others are workers. In place of a controller, cluster commands them: it says how far they may train, and waits.
+// the others are workers. Instead of a controller, cluster commands them: it says how far they may train, and waits.
 
 const clusterJob = "bench"
 

@@ -36,7 +36,7 @@ func newEnv() (*Env, error) {
 
 func (e *Env) close() { _ = os.RemoveAll(e.Dir) }
 
-// Peer returns the path of a peer's program or folder, which an environment variable may name in place of the usual one, or a reason
+// Peer returns the path of a peer's program or folder, which an environment variable may name instead of the usual one, or a reason
 // to skip.
 func (e *Env) Peer(variable, usual string) (path, skip string) {
 	path = cmp.Or(os.Getenv(variable), usual)

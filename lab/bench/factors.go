@@ -19,7 +19,7 @@ import (
 // factors compares matrix factorisation, as `tierml train` does it, with LIBMF.
 var factors = Group{Name: "factors", Title: "Matrix factorisation in one process", Pairs: 5, Open: openFactors}
 
-// The ratings that are generated: of rank 20, with biases and noise, a few users and items having most of them.
+// The ratings that are generated: of rank 20, with biases and noise, a few users and items having most.
 const (
 	factorUsers   = 20_000
 	factorItems   = 5_000

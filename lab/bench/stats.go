@@ -16,7 +16,7 @@ func median(values []float64) float64 {
 
 // medianInterval returns two order statistics between which the median lies with at least the confidence, whatever the
 // distribution: how many of n values lie below the median is binomial with p = 1/2 (W. J. Conover, "Practical
-// nonparametric statistics", section 3.2). Too few values give all of them.
+// nonparametric statistics", section 3.2). Too few values give all.
 func medianInterval(values []float64, confidence float64) (low, high float64) {
 	v := slices.Sorted(slices.Values(values))
 	n := len(v)

@@ -131,7 +131,7 @@ func (s *study) ask(ctx context.Context, at, rate, length string) (market, error
 	return m, err
 }
 
-// shared are the starts from which every policy finished that did so from half of them at least.
+// shared are the starts from which every policy finished that did so from half at least.
 func (m market) shared() (starts []string) {
 	counts, policies := map[string]int{}, 0
 	for _, runs := range m {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// bulk is figure 11: four reliable machines train, sixty transient ones join, and all of them are taken back with a warning.
+// bulk is figure 11: four reliable machines train, sixty transient ones join, and all are taken back with a warning.
 type bulk struct {
 	alone   time.Duration // a clock on the four before, median
 	joining time.Duration // the longest clock while the sixty join

@@ -139,7 +139,7 @@ func (c *cast) cut(clock int) error {
 	return all(servers, "commit %d", clock)
 }
 
-// all gives processes an order at the same time, and waits for all of them.
+// all gives processes an order at the same time, and waits for all.
 func all(list []*process, format string, args ...any) error {
 	for _, p := range list {
 		if _, err := fmt.Fprintf(p.in, format+"\n", args...); err != nil {

@@ -66,7 +66,7 @@ func fitChain(h *market.History, onDemand market.USD) *chain {
 	return c
 }
 
-// levels are at most mostLevels that were seen about equally often, and above all of them one for what is dearer than on
+// levels are at most mostLevels that were seen about equally often, and above all one for what is dearer than on
 // demand.
 func (c *chain) levels(seen []market.USD) (at []int) {
 	sorted := slices.Sorted(slices.Values(seen))
@@ -283,7 +283,7 @@ func (r *reach) least() float64 {
 type advice struct{ idle, end int }
 
 // follow goes back over the steps of a path that are known, from its last, behind which nothing is. It returns what to bid at
-// each of them, the last one excepted; the first `keep` of them are enough.
+// each, the last one excepted; the first `keep` of them are enough.
 func (r *reach) follow(path []int, keep int, scratch *[2]outcome) []advice {
 	out := make([]advice, min(keep, len(path)-1))
 	then, here, other := &r.now, &scratch[0], &scratch[1]

@@ -99,7 +99,7 @@ type restlessPool struct {
 	crossings int
 }
 
-// wildest are the pools whose prices exceed on-demand most often, so many of them.
+// wildest are the pools whose prices exceed on-demand most often, so many.
 func wildest(cells []cell, most int) (out []restlessPool) {
 	for _, c := range cells {
 		for _, pool := range c.pools {

@@ -218,7 +218,7 @@ func (c promotionCase) decide(p sched.ASHA) (decisions []string) {
 			i, _ := strconv.Atoi(g.Job)
 			j := &jobs[i]
 			switch {
-			case g.Action == sched.Start || g.Until > j.Until: // it keeps its worker where it goes on at once
+			case g.Action == sched.Start || g.Until > j.Until: // it keeps its worker where it continues at once
 				begin = append(begin, i)
 				j.Phase = sched.Training
 			case g.Action == sched.Pause:

@@ -146,7 +146,7 @@ func TestFiguresOfEPS(t *testing.T) {
 }
 
 // The sweep of `make sweep` in simulation, on the slots that it has while no host is taken: 12 trials that come together, six slots, the best three
-// of which go on after clock 10 of 40; a clock takes 3.4 slot seconds, as measured there. It prints how often numbers change.
+// of which continue after clock 10 of 40; a clock takes 3.4 slot seconds, as measured there. It prints how often numbers change.
 func TestResizesOfTheRealSweep(t *testing.T) {
 	for _, policy := range []sched.Policy{sched.EarlyFeedback{Most: 3}, sched.KillWorst{Most: 3}, sched.FIFO{}} {
 		cfg := jobs.Config{Policy: policy, Hosts: cluster(3, 2)}

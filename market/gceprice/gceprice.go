@@ -3,7 +3,7 @@
 // region; the price of a machine type follows from its shape.
 //
 // It knows nothing about where the list comes from. It knows the shapes of the predefined types of the older families below, and gives
-// prices of all of them to callers that know a shape (List.Offer), its GPUs included; it leaves out what it does not know (custom types,
+// prices of all to callers that know a shape (List.Offer), its GPUs included; it leaves out what it does not know (custom types,
 // shared cores, machines with local disks of their own or with GPUs of families that are not below).
 package gceprice
 

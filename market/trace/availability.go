@@ -102,7 +102,7 @@ func tickPrices(prices []*float64, points []market.AvailabilityPoint) (out []mar
 	return out, nil
 }
 
-// probed are the machines that SkyPilot's file names mean, with what one of them cost on demand then.
+// probed are the machines that SkyPilot's file names mean, with what one cost on demand then.
 var probed = map[string]market.InstanceType{
 	"k80_1":    {Name: "p2.xlarge", VCPU: 4, OnDemand: 900 * market.Dollar / 1000},
 	"k80_8":    {Name: "p2.8xlarge", VCPU: 32, OnDemand: 7200 * market.Dollar / 1000},

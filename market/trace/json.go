@@ -27,7 +27,7 @@ type jsonReader struct {
 }
 
 // readJSON reads the output of `aws ec2 describe-spot-price-history`: an object with SpotPriceHistory, or that
-// list alone (as with --query), or several of them one after the other (pages).
+// list alone (as with --query), or several one after the other (pages).
 func readJSON(r io.Reader, c *collector) error {
 	lines := &lineCounter{r: r, line: 1}
 	j := &jsonReader{lines: lines, decoder: json.NewDecoder(lines), collector: c}

@@ -104,7 +104,7 @@ func TestContributeFollowsAnswers(t *testing.T) {
 	}
 }
 
-// Where several servers take part, nothing is committed before all of them hold their part.
+// Where several servers take part, nothing is committed before all hold their part.
 func TestContributeToSeveralServers(t *testing.T) {
 	a, b := &script{}, &script{codes: []wire.PartitionStatus{code(wire.Retry)}}
 	c := scripted(t, map[ps.ServerID]*script{"a": a, "b": b})
@@ -165,7 +165,7 @@ func TestPanicsAreTold(t *testing.T) {
 	local := map[ps.ServerID]wire.Caller{"a": &panics{}, "b": &script{}}
 	c := New(Config{Schema: schema, Local: func(id ps.ServerID) wire.Caller { return local[id] }, Panicked: func(value any, _ []byte) {
 		told <- value
-		runtime.Goexit() // in place of the process's end
+		runtime.Goexit() // instead of the process's end
 	}})
 	defer c.Close()
 	c.SetRoute(1, ps.Route{Version: 1, Owner: []ps.ServerID{"a", "b"}}, map[ps.ServerID]string{"a": "a", "b": "b"})

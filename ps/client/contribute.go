@@ -37,7 +37,7 @@ type contribution struct {
 	owners     []server       // scratch
 }
 
-// Contribute makes the updates of a set of splits for one clock count, all of them or none. Every partition of the schema takes
+// Contribute makes the updates of a set of splits for one clock count, all or none. Every partition of the schema takes
 // part, with rows or without, since each counts the splits that have finished a clock.
 //
 // Invariant: no partition commits before every partition holds its part, unseen. So if this worker dies, the controller can always settle

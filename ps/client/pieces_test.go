@@ -30,7 +30,7 @@ func (f answers) Call(_ context.Context, _ ps.Generation, request wire.Message) 
 	return f(request), nil
 }
 
-// A partition that is read in several messages counts when all of them hold the same of the reader's own work.
+// A partition that is read in several messages counts when all hold the same of the reader's own work.
 func TestReadInPieces(t *testing.T) {
 	stamps := []ps.Stamp{{Folded: 3, Own: 1}, {Folded: 3, Own: 2}, {Folded: 4, Own: 2}, {Folded: 5, Own: 2}, {Folded: 4, Own: 2}, {Folded: 6, Own: 2}}
 	var asked []string
@@ -64,7 +64,7 @@ func TestReadInPieces(t *testing.T) {
 	}
 }
 
-// Pieces follow each other, and a server that lacks those before gets all of them again.
+// Pieces follow each other, and a server that lacks those before gets all again.
 func TestContributeInPieces(t *testing.T) {
 	for name, test := range map[string]struct {
 		codes []wire.Code

@@ -142,9 +142,9 @@ const (
 	placePiece = 128
 )
 
-// Read fetches rows as work of a clock may see them, into dst: one message for each server that has some of
-// them. It waits until they are fresh enough, and through moves and failures until ctx is done or the
-// generation has ended (ErrStale).
+// Read fetches rows as work of a clock may see them, into dst: one message for each server that has some. It
+// waits until they are fresh enough, and through moves and failures until ctx is done or the generation has
+// ended (ErrStale).
 func (c *Client) Read(ctx context.Context, generation ps.Generation, clock ps.Clock, keys []ps.Key, dst *Rows) error {
 	return c.read(ctx, generation, clock, keys, false, dst)
 }
@@ -219,8 +219,8 @@ func (l *layout) spans(c *Client, stored bool, keys []ps.Key, partitions []ps.Pa
 }
 
 // readBatch requests a server's rows in as many messages as that takes. A partition that takes several is
-// read when all of them are answered, and by the same work of the reader's own: between two of them some may have been
-// committed.
+// read when all are answered, and by the same work of the reader's own: between two messages some may have
+// been committed.
 func (c *Client) readBatch(
 	ctx context.Context, generation ps.Generation, clock ps.Clock, stored bool, l *layout, b batch, dst *Rows,
 ) (outcome, error) {

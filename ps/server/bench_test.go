@@ -9,7 +9,7 @@ import (
 )
 
 // BenchmarkClock is what one clock costs a worker: a Read of so many bytes of rows, and a contribution that
-// updates all of them, over TCP on loopback or within the process.
+// updates them all, over TCP on loopback or within the process.
 func BenchmarkClock(b *testing.B) {
 	for _, deterministic := range []bool{true, false} {
 		for _, size := range []int{1 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20} {

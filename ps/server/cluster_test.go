@@ -73,7 +73,7 @@ func work(s *ps.Schema, splits []ps.Split, c ps.Clock) []client.PartitionSums {
 	return slices.DeleteFunc(sums, func(p client.PartitionSums) bool { return len(p.Sums.Keys) == 0 })
 }
 
-// gain is what a split adds to a column of a row that it touches: in a sparse table to few of them.
+// gain is what a split adds to a column of a row that it touches: in a sparse table to few.
 func gain(s *ps.Schema, k ps.Key, split ps.Split, column int) float32 {
 	if s.Tables[k.Table].Sparse && column%s.Splits != int(split) {
 		return 0

@@ -9,7 +9,7 @@ import (
 )
 
 // A fault-in move sends its last message first, without rows (on-demand relocation: "Towards self-tuning parameter servers", section
-// V). From then on the new owner answers reads, and the old one sends rows: those that a read waits for before the others, all of them in
+// V). From then on the new owner answers reads, and the old one sends rows: those that a read waits for before the others, all in
 // the end. In the paper workers carry values from the old server to the new one; here servers do.
 //
 // Contributions wait until all rows are there. So both sides have the same until the move ends, and the old owner can take it back
@@ -53,7 +53,7 @@ func (m *move) fillWith(wanted []ps.Key) (rows ps.Block, more bool, err error) {
 	return rows, more, err
 }
 
-// fill sends rows. With the first of them the new owner begins to serve, and requests here are sent there.
+// fill sends rows. With the first the new owner begins to serve, and requests here are sent there.
 func (m *move) fill(piece uint64, rows ps.Block) (wanted *wire.MoveWanted, err error) {
 	err = m.repeat(func() (err error) {
 		wanted, err = askAt[*wire.MoveWanted](m.ctx, &m.server.others, m.Address, m.generation, &wire.MoveFill{Move: m.id, Piece: piece, Rows: rows})

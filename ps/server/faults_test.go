@@ -143,8 +143,8 @@ func TestMoveToLostServer(t *testing.T) {
 	c.cut(3) // nothing of the move is left over
 }
 
-// The acknowledgement of the last message gets lost, and the old owner goes on: the copy is nobody's, and must not get in the way of
-// cuts or of the next move, which need not come from the same server.
+// The acknowledgement of the last message gets lost, and the old owner continues: the copy is nobody's, and must not get in the way
+// of cuts or of the next move, which need not come from the same server.
 func TestMoveCutOffAtTheEnd(t *testing.T) {
 	c := newCluster(t, toy(true, 0), nil, "a", "r")
 	team := c.team()

@@ -341,7 +341,7 @@ func FuzzServer(f *testing.F) {
 	})
 }
 
-// Many dialogs by a seed, more of them with TIERML_FUZZ_ROUNDS.
+// Many dialogs by a seed, more with TIERML_FUZZ_ROUNDS.
 func TestServerWithstandsAnything(t *testing.T) {
 	rounds := rounds(t, 2000)
 	random := rand.New(rand.NewPCG(uint64(rounds), 1))
@@ -571,7 +571,7 @@ func TestPanicsAreTold(t *testing.T) {
 	listener := one{nobody{}, make(chan net.Conn, 1)}
 	s := server.New(server.Config{Self: "a", Schema: toy(true, 0), Job: job, Listener: listener, Panicked: func(value any, _ []byte) {
 		told <- value
-		runtime.Goexit() // in place of the process's end
+		runtime.Goexit() // instead of the process's end
 	}})
 	here, there := net.Pipe()
 	defer here.Close()

@@ -70,9 +70,9 @@ func (s *Server) moveOut(ctx context.Context, do Move) (*move, error) {
 
 // move is a partition on its way out. ps/move.go has what the messages carry.
 //
-// Invariant: at no time do two servers take updates of a partition. The old one stops before its last message goes (leaving). The new one
-// begins when it knows that the old one will not go on: by MoveDone, or by a route that names it (setRoute), which the controller sends after the
-// old one has answered.
+// Invariant: at no time do two servers take updates of a partition. The old one stops before its last message goes (leaving). The new one begins
+// when it knows that the old one will not continue: by MoveDone, or by a route that names it (setRoute), which the controller sends after the old
+// one has answered.
 //
 //  1. begin takes a number, by which the receiver orders moves (MoveID), so that late messages of older ones are refused.
 //  2. sendAll copies the rows while the old server serves, in windows where it may wait for them.
@@ -152,7 +152,7 @@ func (m *move) with(f func() error) error {
 // sendAgain is how often changed rows are sent again before the last message takes the rest.
 const sendAgain = 3
 
-// sendAll copies the rows. In windows it does so until the new owner has all of them as they are here, at a moment that is in one.
+// sendAll copies the rows. In windows it does so until the new owner has all as they are here, at a moment that is in one.
 func (m *move) sendAll() error {
 	for again := 0; ; again++ {
 		if err := m.sendRows(); err != nil || !m.waits {
@@ -394,7 +394,7 @@ func (s *Server) moveFinal(generation ps.Generation, m *wire.MoveFinal) wire.Mes
 	})
 }
 
-// takeFinal takes the next part of a move's last message. With the last of them the partition is here.
+// takeFinal takes the next part of a move's last message. With the last the partition is here.
 func (a *arrival) takeFinal(m *wire.MoveFinal) (err error) {
 	switch {
 	case m.Part != a.parts:

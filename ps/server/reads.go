@@ -27,7 +27,7 @@ func newReads(p *places) *reads {
 	return &reads{places: p, lends: widestView(p.schema), answers: semaphore.NewWeighted(answerBytes)}
 }
 
-// read returns rows once all of them are fresh enough. No memory is claimed for them while it waits.
+// read returns rows once all are fresh enough. No memory is claimed for them while it waits.
 func (r *reads) read(ctx context.Context, generation ps.Generation, m *wire.Read) wire.Message {
 	total, refusal := r.check(m)
 	if refusal != nil {

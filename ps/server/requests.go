@@ -158,7 +158,7 @@ func (s *Server) stage(ctx context.Context, generation ps.Generation, m *wire.St
 	return ack
 }
 
-// contribute stages all parts of a contribution and, when all of them are staged, commits them. That is all or nothing as
+// contribute stages all parts of a contribution and, when all are staged, commits them. That is all or nothing as
 // if the worker had committed: whatever happens in between, every partition has its part staged.
 func (s *Server) contribute(ctx context.Context, generation ps.Generation, m *wire.Contribute) wire.Message {
 	answer := s.stage(ctx, generation, &m.Stage, false)

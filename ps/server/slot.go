@@ -50,7 +50,7 @@ type arrival struct {
 	final *ps.Final
 	parts uint64
 	// shard is all of it, once the last message has come. It serves when the sender is known to have given it up: until then the
-	// sender may go on as before without this server's knowledge, and this is a copy that counts for nothing.
+	// sender may continue as before without this server's knowledge, and this is a copy that counts for nothing.
 	shard *ps.Shard
 	fill  *fill // of a move whose last message came first; nil: it does not serve
 }

@@ -424,7 +424,7 @@ func TestMoveAfterOneThatWasCancelled(t *testing.T) {
 	}
 	for _, owned := range []int{0, 1} {
 		c.route.Owner[0] = "r"
-		c.announce() // the first of them is that by which the sender had it
+		c.announce() // the first is that by which the sender had it
 		if n := r.Stats().Owned; n != owned {
 			t.Errorf("by route %d, the receiver owns %d partitions, not %d", c.route.Version, n, owned)
 		}

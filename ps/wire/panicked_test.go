@@ -33,7 +33,7 @@ func TestPanicsAreTold(t *testing.T) {
 		told := make(chan string, 1)
 		s := &Server{Job: 1, Handler: broken{want == "broken later"}, Log: discard, Traffic: new(Traffic), Panicked: func(value any, stack []byte) {
 			told <- value.(string) + string(stack)
-			runtime.Goexit() // in place of the process's end
+			runtime.Goexit() // instead of the process's end
 		}}
 		ctx, cancel := context.WithCancel(t.Context())
 		var serving sync.WaitGroup

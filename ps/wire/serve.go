@@ -51,7 +51,7 @@ const (
 	lingerBytes   = 1 << 20
 )
 
-// Serve accepts connections until ctx is done, and returns when all of them have ended.
+// Serve accepts connections until ctx is done, and returns when all have ended.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	var connections sync.WaitGroup
 	defer connections.Wait()

@@ -267,7 +267,7 @@ func (m *Stage) Clone() *Stage {
 	return &c
 }
 
-// Contribute gives the only owner there is a whole contribution: it stages all parts, and if all of them are staged
+// Contribute gives the only owner there is a whole contribution: it stages all parts, and if all are staged
 // commits them at once. The answer says Committed for parts that count and OK for those that are staged and wait for
 // Commit, because another part is not.
 type Contribute struct {

@@ -1,6 +1,6 @@
 package aggregation
 
-// Clusters are pools that decide independently (section 3.3.3): a job is served by one of them, so that placing it looks at few
+// Clusters are pools that decide independently (section 3.3.3): a job is served by one, so that placing it looks at few
 // aggregators, and its arrival disturbs few jobs. The paper's figures need them; a job server's hosts are one pool.
 type Clusters struct {
 	pools []*Pool
@@ -17,7 +17,7 @@ func NewClusters(n int, limits Limits) *Clusters {
 }
 
 // Arrive forwards a job to the cluster with the least free processor time that suffices, and places it there. Where none has enough, which the
-// paper leaves open, it goes to the one with the most: to the smallest, 8 clusters saved .82 of the bound on Philly's jobs in place of .90.
+// paper leaves open, it goes to the one with the most: to the smallest, 8 clusters saved .82 of the bound on Philly's jobs instead of .90.
 func (c *Clusters) Arrive(of Tenant) (cluster int, change Change, err error) {
 	need := 0.0
 	for _, t := range of.Tasks {

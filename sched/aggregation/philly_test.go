@@ -184,7 +184,7 @@ func TestFigure11OnGeneratedJobs(t *testing.T) {
 	}
 }
 
-// readPhilly reads the arrivals of Philly's virtual clusters; jobs draws the rest of some of them, as jobs of the replay.
+// readPhilly reads the arrivals of Philly's virtual clusters; jobs draws the rest of some, as jobs of the replay.
 func readPhilly(t *testing.T, dir string) (arrivals [][]string, jobs func(seed uint64, use float64, only string, offset float64) []submitted) {
 	t.Helper()
 	runs := map[int][]float64{}

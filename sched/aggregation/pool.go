@@ -28,8 +28,8 @@ import (
 // (Relieve).
 //
 // Tried and dropped: to empty an aggregator by a search that lets a task take the place of a smaller one, which then looks for another. Of
-// 10,000 small pools 84 in place of 132 kept an aggregator too many; on Philly's jobs it saved as much, for 40 times the time. Instead small
-// pools are packed exactly, and large ones anew every so often. Packing anew saves 71.2 % of Philly's servers in place of 69.5 %
+// 10,000 small pools 84 instead of 132 kept an aggregator too many; on Philly's jobs it saved as much, for 40 times the time. Instead small
+// pools are packed exactly, and large ones anew every so often. Packing anew saves 71.2 % of Philly's servers instead of 69.5 %
 // (lab/papers/schedulers.md).
 type Pool struct {
 	limits      Limits
@@ -336,7 +336,7 @@ func (p *Pool) Congested(id int) (c Change) {
 }
 
 // Relieve moves tasks of a job away from an aggregator, the longest first, until no job there loses more than the limit. Each goes to the best
-// fit among some others, which are those that the job has anyway; what fits none of them stays. Who makes the moves watches them.
+// fit among some others, which are those that the job has anyway; what fits none stays. Who makes the moves watches them.
 func (p *Pool) Relieve(id int, of string, among []int) (c Change) {
 	others := slices.DeleteFunc(slices.Clone(p.aggregators), func(a *aggregator) bool { return a.id == id || !slices.Contains(among, a.id) })
 	j := p.jobs[of]

@@ -37,14 +37,14 @@ type Decision int
 const (
 	Goes  Decision = iota // on, to the next rung or its end
 	Waits                 // at its rung, until it is certain whether it continues
-	Out                   // it does not go on
+	Out                   // it does not continue
 )
 
 // Decide compares trials at their rungs: early feedback (EPS, section 4.1) as successive halving that does not wait for the slowest. A
-// trial goes on as soon as it is among the best of its rung whatever those still to come report, and is out as soon as it cannot be. So
-// which trials go on depends on their losses alone: not on the order in which they come, nor on machines that go.
+// trial continues as soon as it is among the best of its rung whatever those still to come report, and is out as soon as it cannot be.
+// So which trials continue depends on their losses alone: not on the order in which they come, nor on machines that go.
 //
-// Promotion by the ranks so far (ASHA) was not taken: it lets different trials go on when an eviction delays one.
+// Promotion by the ranks so far (ASHA) was not taken: it lets different trials continue when an eviction delays one.
 func Decide(rungs []Rung, trials []Trial) []Verdict {
 	verdicts := make([]Verdict, len(trials))
 	entrants := len(trials)

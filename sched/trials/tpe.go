@@ -33,7 +33,7 @@ func (s *Sweep) Ready(i, results int) bool {
 	return !s.TPE || i < s.First() || results >= max(s.First(), i-s.First()+1)
 }
 
-// Draw draws the settings of the trial after these ones (TPE), once so many of them have a result that it is Ready. A result is the loss at the
+// Draw draws the settings of the trial after these ones (TPE), once so many have a result that it is Ready. A result is the loss at the
 // first rung; without rungs it is the loss at the end. One that failed before is the worst, one that was stopped before has none.
 func (s *Sweep) Draw(before []Trial) (settings map[string]string, ready bool) {
 	var results []Result

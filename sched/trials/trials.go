@@ -1,5 +1,5 @@
-// Package trials draws the settings of a sweep's trials, and decides which trials go on after feedback. It decides over plain values:
-// it knows nothing about programs, machines, job files, and what a trial computes.
+// Package trials draws the settings of a sweep's trials, and decides which trials continue after feedback. It decides over plain
+// values: it knows nothing about programs, machines, job files, and what a trial computes.
 package trials
 
 import (

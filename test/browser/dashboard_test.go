@@ -21,8 +21,8 @@ import (
 	"github.com/tierml/tierml/watch/status"
 )
 
-// The dashboard while a run goes on: from the list to the run by its link; the page renews itself, keeps what its reader
-// has opened, fits wide and narrow screens, and shows the figures of the journal at every moment.
+// The dashboard of a run in progress: from the list to the run by its link; the page renews itself, keeps what its
+// reader has opened, fits wide and narrow screens, and shows the figures of the journal at every moment.
 func TestDashboard(t *testing.T) {
 	b := openTab(t)
 	defer func() { b.t = t }()
@@ -70,7 +70,7 @@ func (b *tab) picturesOf(name string, width int) {
 	}
 }
 
-// run is one that goes on: somebody holds its directory.
+// run is one in progress: somebody holds its directory.
 type run struct {
 	dir    string
 	holder *os.File

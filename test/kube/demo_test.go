@@ -289,7 +289,7 @@ func TestRealEvictionOfFourJobs(t *testing.T) {
 	w.checkEmpty()
 }
 
-// inTheMiddle waits until a job trains on all its pods, and returns one of them on a spot node.
+// inTheMiddle waits until a job trains on all its pods, and returns one on a spot node.
 func (w *world) inTheMiddle(name, dir string) string {
 	w.Helper()
 	var spot []string
@@ -300,7 +300,7 @@ func (w *world) inTheMiddle(name, dir string) string {
 	return spot[0]
 }
 
-// spotPods are the pods of a run, or of all, that run on spot nodes and will go on.
+// spotPods are the pods of a run, or of all, that run on spot nodes and will continue.
 func (w *world) spotPods(run string) (names []string) {
 	w.Helper()
 	list, err := w.client.CoreV1().Pods(w.namespace).List(w.Context(), metav1.ListOptions{LabelSelector: "tierml.dev/class=spot"})

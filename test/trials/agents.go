@@ -201,7 +201,7 @@ func (t *trial) traffic(c *agentLoad) error {
 	return nil
 }
 
-// owners is how many machines own partitions, by the moves from the one that had all of them.
+// owners is how many machines own partitions, by the moves from the one that had all.
 func owners(entries []journal.Entry, partitions int) (n int) {
 	have := map[string]int{}
 	for _, e := range entries {

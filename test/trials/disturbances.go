@@ -211,7 +211,7 @@ func (t *trial) scaleSomehow(f fault) (string, error) {
 	return wish, nil
 }
 
-// drop breaks connections of a machine: about half of them, to its controller and to other machines.
+// drop breaks connections of a machine: about half, to its controller and to other machines.
 func (t *trial) drop(f fault) (string, error) {
 	return onMachine(func(_ *trial, f fault, m machine) (string, error) {
 		broken := 0

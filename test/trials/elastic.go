@@ -32,7 +32,7 @@ type change struct {
 
 // elastic compares what a change of machines costs a job: elastically, as partitions and splits move while training continues, and
 // by kill and restart: save a checkpoint, end every process, start the job again on other machines. Six transient machines train
-// matrix factorisation, three of them serve; one that serves and one that only works are replaced. Kill and restart has the
+// matrix factorisation, three serve; one that serves and one that only works are replaced. Kill and restart has the
 // best case: it knows beforehand and loses no work. A third way is what a scheduler does with `tierml scale`: a server and a
 // worker more, and then fewer again, during which no worker has more work than usual, so that whatever a clock takes longer is
 // waiting. The last ways are what a change of settings by the tuner takes: one server more and fewer on the same machines, and, by
@@ -251,7 +251,7 @@ func ticks(entries []journal.Entry) (list []tick) {
 	return list
 }
 
-// most is how many splits the machine with the most of them has, when so many share them.
+// most is how many splits the machine with the most has, when so many share them.
 func most(machines int) int { return (elasticSplits + machines - 1) / max(1, machines) }
 
 // measure compares the clocks after a change with those before it.

@@ -183,7 +183,7 @@ func tornFlush(ctx context.Context, t *trial) error {
 // withhold is the file by which ps/server, in programs for drills, withholds partitions.
 const withhold = "withhold"
 
-// deliveredInPart looks for a machine that has delivered a partition and not all of them.
+// deliveredInPart looks for a machine that has delivered a partition and not all.
 func (t *trial) deliveredInPart() error {
 	logs, err := filepath.Glob(t.path(machineLogs, "*.log"))
 	for _, log := range logs {
@@ -281,7 +281,7 @@ func flushedInPart(entries []journal.Entry) bool {
 	return false
 }
 
-// reliableFrom: a machine of a class was bought to serve in place of one that was lost.
+// reliableFrom: a machine of a class was bought to serve instead of one that was lost.
 func reliableFrom(class market.Class) func([]journal.Entry) bool {
 	return anyOf(journal.Launch, func(e journal.Entry) bool {
 		return e.Tier == "reliable" && strings.HasSuffix(e.Pool, "/"+string(class))

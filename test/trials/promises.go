@@ -321,7 +321,7 @@ func (t *trial) tokensCountedOnce() error {
 }
 
 // checkTokens compares what a topic model counts three times: the topics of each word, the topics in all, and, where it is known, the
-// topic of each token plus 1. A roll-back takes all of them to one cut, and each contribution changes them alike.
+// topic of each token plus 1. A roll-back takes all to one cut, and each contribution changes them alike.
 func checkTokens(words, totals, tokens []int32) error {
 	if len(totals) == 0 || len(words) == 0 {
 		return errors.New("there are no counts")

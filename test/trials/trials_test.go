@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Each disturbance meets one run. Applications and consistencies take turns, so that all of them are met; `make soak` runs
+// Each disturbance meets one run. Applications and consistencies take turns, so that all are met; `make soak` runs
 // all cells.
 func TestEveryDisturbance(t *testing.T) {
 	if testing.Short() {

@@ -286,7 +286,7 @@ func (w *Worker) enter(g ps.Generation) {
 	}
 }
 
-// recover continues in a generation with these splits, all of them at the clock after the cut, and returns those whose data has
+// recover continues in a generation with these splits, all at the clock after the cut, and returns those whose data has
 // to be loaded first. What was parked or bounded before is so no longer.
 func (w *Worker) recover(g ps.Generation, cut ps.Clock, ids []ps.Split) (missing []ps.Split) {
 	w.GiveUp()

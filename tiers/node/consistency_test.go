@@ -75,7 +75,7 @@ const (
 	consistencySplits = 16
 	consistencySeed   = 3
 	// consistencyLead is how many clocks at most a worker gets ahead of another. Under ASP only the controller's Until
-	// keeps them together, in place of machines that are about as fast as each other: it lies beyond SSP's bound, and the
+	// keeps them together, instead of machines that are about as fast as each other: it lies beyond SSP's bound, and the
 	// test does not depend on whom the host lets run first.
 	consistencyLead = 5
 )

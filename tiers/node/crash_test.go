@@ -134,7 +134,7 @@ func (panicking) Contribute(context.Context, ps.Generation, ps.Incarnation, uint
 // panicIn has a goroutine panic that belongs to a server or client: whoever made it hears of it before the process ends.
 func (w *world) panicIn(value any, tell func(value any, stack []byte)) {
 	w.done.Go(func() {
-		defer func() { _ = recover() }() // in place of the process's end
+		defer func() { _ = recover() }() // instead of the process's end
 		defer wire.Panicked(tell).Report()
 		panic(value)
 	})

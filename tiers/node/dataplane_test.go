@@ -167,7 +167,7 @@ func (d fakeClient) Contribute(ctx context.Context, g ps.Generation, inc ps.Inca
 	})
 }
 
-// fakeServer is one machine's server; all of them are the same one.
+// fakeServer is one machine's server; all are the same one.
 type fakeServer struct {
 	config ServerConfig
 	plane  *dataPlane

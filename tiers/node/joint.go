@@ -18,7 +18,7 @@ type shared struct {
 }
 
 // newShared is for schemas that rows can be shared of: of plain parameters, in tables that are not too large for a list of
-// their rows, and not deterministic. Nil: it is none of them.
+// their rows, and not deterministic. Otherwise it returns nil.
 func newShared(schema *ps.Schema) *shared {
 	s := &shared{tables: make([][][]float32, len(schema.Tables))}
 	for i, t := range schema.Tables {

@@ -293,7 +293,7 @@ func TestFencingAnswersWaitingReleases(t *testing.T) {
 	})
 }
 
-// A worker that is given up must not go on with what it knows.
+// A worker that is given up must not continue with what it knows.
 func TestAFencedProcessEnds(t *testing.T) {
 	simulate(t, func(t *testing.T, w *world) {
 		m := w.join("i-1", 1, 1000000)

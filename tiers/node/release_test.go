@@ -14,7 +14,7 @@ import (
 )
 
 // What a roll-back found under way belongs to the generation before: neither a release nor a stock of the new one waits
-// for it or knows its clock, however long it goes on.
+// for it or knows its clock, however long it continues.
 func TestARollBackForgetsWhatIsUnderWay(t *testing.T) {
 	simulate(t, func(t *testing.T, w *world) {
 		slow := &slowApp{toy: toy{work: testWork}, computing: make(chan struct{}), goOn: make(chan struct{})}
@@ -44,7 +44,7 @@ func TestARollBackForgetsWhatIsUnderWay(t *testing.T) {
 }
 
 // A release that may drop the clock under way is answered at once, with that clock: the splits are computed again elsewhere, to the
-// same bits, however long it goes on here.
+// same bits, however long it continues here.
 func TestReleaseMayDropTheClockUnderWay(t *testing.T) {
 	simulate(t, func(t *testing.T, w *world) {
 		slow := &slowApp{toy: toy{work: testWork}, computing: make(chan struct{}), goOn: make(chan struct{})}
@@ -69,7 +69,7 @@ func TestReleaseMayDropTheClockUnderWay(t *testing.T) {
 	})
 }
 
-// Takers become ready one after the other. What the first of them waits for is dropped as soon as a later release may drop it, also
+// Takers become ready one after the other. What the first waits for is dropped as soon as a later release may drop it, also
 // where rounds overlap.
 func TestALaterReleaseDropsWhatAnEarlierWaitsFor(t *testing.T) {
 	for _, staleness := range []ps.Clock{0, 2, ps.Unbounded} {

@@ -40,7 +40,7 @@ var staleJobs = []staleJob{
 	{app: "lda", file: "lda/docword.20news-test.txt.gz", clocks: 60},
 }
 
-// Nobody has to touch a setting for stale reads: with what apps.Stale puts in place of the defaults, SSP and ASP end as BSP
+// Nobody has to touch a setting for stale reads: with what apps.Stale puts instead of the defaults, SSP and ASP end as BSP
 // does, on real data, also where one worker has twice the work of the others and nothing but ps.MostAhead holds those back.
 // How stale reads are is up to the scheduler here, so figures scatter; the next test has the worst case in every clock.
 func TestStaleDefaultsDoNotCostQuality(t *testing.T) {

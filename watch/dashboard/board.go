@@ -1,4 +1,4 @@
-// Package dashboard shows runs while they go on: pages for a browser, JSON for programs, metrics for Prometheus. It reads
+// Package dashboard shows runs in progress: pages for a browser, JSON for programs, metrics for Prometheus. It reads
 // the journals below a directory, so it runs in any process, is started and stopped at any time, and shows what the
 // report of the run will say.
 //
@@ -87,7 +87,7 @@ type run struct {
 	tests  []cost.LossPoint // nil = not requested
 	going  bool
 	caught bool // all that was there has been read
-	// written is when the journal of a run that does not go on was written to last.
+	// written is when the journal of a run that has ended was written to last.
 	written time.Time
 	err     error
 	follow  context.CancelFunc

@@ -270,7 +270,7 @@ func TestNamedMetricsExist(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer holder.Close()
-	if err := syscall.Flock(int(holder.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil { // it goes on
+	if err := syscall.Flock(int(holder.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil { // it continues
 		t.Fatal(err)
 	}
 	shareHosts(t, root, "a-1") // before the board looks: without its lock the run would have been killed

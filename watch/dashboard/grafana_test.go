@@ -54,7 +54,7 @@ func readGrafana(t *testing.T) grafana {
 }
 
 // The dashboard for Grafana is well made: what Grafana's own linter asks for (units, descriptions, datasources as variables,
-// one run or all of them), no two panels on each other, and no reference twice.
+// one run or all), no two panels on each other, and no reference twice.
 func TestGrafanaDashboard(t *testing.T) {
 	g := readGrafana(t)
 	if g.UID == "" || g.Title == "" || g.SchemaVersion < 36 || len(g.Panels) < 10 {

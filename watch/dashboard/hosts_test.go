@@ -42,7 +42,7 @@ func TestThePageOfHostsHasServing(t *testing.T) {
 	}
 }
 
-// shareHosts has jobs share the hosts of a run that goes on.
+// shareHosts has jobs share the hosts of a run in progress.
 func shareHosts(t *testing.T, root string, jobs ...string) {
 	t.Helper()
 	dir := filepath.Join(root, "shared-1")

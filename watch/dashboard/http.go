@@ -212,7 +212,7 @@ func (b *Board) reportOf(ctx context.Context, r *run) (*cost.Report, *page.Live,
 
 var errForgotten = errors.New("it has to be read anew")
 
-// report makes the report of a run as of now, and what is said of one that goes on.
+// report makes the report of a run as of now, and what is said of one in progress.
 func (r *run) report(now time.Time) (*cost.Report, *page.Live, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

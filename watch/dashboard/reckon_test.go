@@ -125,7 +125,7 @@ func wallOf(entries []journal.Entry) time.Time {
 }
 
 // clockOf is a clock that continues from there. By today's, the replayed market of a running run would be years ahead of its story,
-// with hours to bill for each of them.
+// with hours to bill for each.
 func clockOf(entries []journal.Entry) func() time.Time {
 	from, began := wallOf(entries), time.Now()
 	return func() time.Time { return from.Add(time.Since(began)) }

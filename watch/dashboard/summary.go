@@ -163,7 +163,7 @@ func (r *run) state() string {
 }
 
 // quiet is how long the journal of a run in faster time may be silent, by the clock on the wall, until figures about it stay as they are:
-// its host slept. A night at 720 times the speed would be a year of machine hours, each of them billed at every look.
+// its host slept. A night at 720 times the speed would be a year of machine hours, each billed at every look.
 const quiet = time.Hour
 
 // asOf is the market time of the run's figures: now while it runs, else its last line's.

@@ -55,7 +55,7 @@ func plan(entries []journal.Entry) (d journal.PlanDetails, err error) {
 	return d, errors.New("there is no plan")
 }
 
-// The memory for clocks stays small, and spans all of them.
+// The memory for clocks stays small, and spans all.
 func TestMarks(t *testing.T) {
 	var m marks
 	began := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)

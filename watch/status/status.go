@@ -145,7 +145,7 @@ func (s *Status) budget(e journal.Entry) {
 	}
 }
 
-// scale: a person or a scheduler may have paused the run, or let it go on.
+// scale: a person or a scheduler may have paused the run, or let it continue.
 func (s *Status) scale(e journal.Entry) {
 	d, err := e.ScaleDetails()
 	switch {

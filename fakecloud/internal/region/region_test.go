@@ -336,7 +336,7 @@ func TestPrices(t *testing.T) {
 		{"before there was a price", PriceQuery{Types: []string{"big"}, End: after(9 * time.Minute)}, 70 * time.Minute, nil},
 	} {
 		if diff := cmp.Diff(tt.want, tell(tt.q, after(tt.now))); diff != "" {
-			// Time goes on in one region: the cases are in order of now.
+			// Time continues in one region: the cases are in order of now.
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
 		}
 	}

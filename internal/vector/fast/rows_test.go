@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// sparse names n rows of a matrix, some of them more than once, with factors.
+// sparse names n rows of a matrix, some more than once, with factors.
 func sparse(r *rand.Rand, rows, n int) ([]uint32, []float32) {
 	index, factors := make([]uint32, n), make([]float32, n)
 	for k := range index {
