@@ -2,9 +2,9 @@ package bidding
 
 import "fmt"
 
-// Where the provider chooses (State.Chooses), a purchase names beside the best pool those that are as good by the policy's own
-// rule. A provider knows how deep its pools are, which prices do not show; a policy only knows its own order, and how exact the
-// estimates are that it rests on.
+// Where the provider chooses (State.Chooses), a purchase names, besides the best pool, those that are as good by the policy's
+// own rule. A provider knows how deep its pools are, which prices do not show; a policy only knows its own order, and how exact
+// the estimates are that it rests on.
 
 const (
 	// equallyGood is by how much dearer, as a share, work may be in a pool that the provider may choose: prices of today move by as

@@ -71,8 +71,9 @@ type Job struct {
 	Startup time.Duration
 	// Notice is how long before an eviction the provider warns; warned machines hand over what they hold.
 	Notice time.Duration
-	// Handover is the working time that is lost when all transient machines are evicted, beside the start-up of others: by
-	// what the controller is set to, which waits for machines that are nearly ready so that work moves once.
+	// Handover is the working time that is lost when all transient machines are evicted, apart from the start-up of
+	// others: it follows from the controller's settings, as the controller waits for machines that are nearly ready so
+	// that work moves once.
 	Handover time.Duration
 	// SaveTime is how long training stops for a checkpoint, where it is by checkpoints that a job outlives its
 	// machines; 0 = it continues meanwhile.
@@ -98,7 +99,7 @@ type Job struct {
 	Terms market.Terms
 }
 
-// hour is what an hour of the run costs its owner beside transient machines.
+// hour returns what an hour of the run costs its owner apart from transient machines.
 func (j *Job) hour() market.USD { return j.Upkeep + j.ValueOfTime }
 
 // moving is what it costs a fleet of a pool to fetch the newest checkpoint from another region.
@@ -127,7 +128,7 @@ type Candidate struct {
 	MaxPrice market.USD      // the job's own limit on the bid; 0 = none
 	// Availability is how many machines could be bought or kept, where that is recorded; nil = unknown.
 	Availability *market.Availability
-	// Hints are what is known about the pool's capacity beside prices.
+	// Hints are what is known about the pool's capacity besides prices.
 	Hints Hints
 	// NoCapacityUntil is when the pool may be tried again after the provider had none; zero = now.
 	NoCapacityUntil time.Time
@@ -190,7 +191,7 @@ type Choice struct {
 type Release struct {
 	Pool   market.Pool
 	Launch time.Time // of the allocation; zero = all machines of the pool
-	Count  int       // of them; 0 = all
+	Count  int       // of machines; 0 = all
 	Why    string
 }
 

@@ -55,7 +55,7 @@ func crossing(every, until float64) (pairs []float64) {
 	return pairs
 }
 
-// state wants so many machines; pools come in any order.
+// state wants this many machines; pools come in any order.
 func state(machines int, pools ...Candidate) State {
 	return State{Now: start.Add(nowMinute * time.Minute), Want: Want{Machines: machines}, Pools: pools}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Capacity is for markets in which no bid is made and capacity, not the price, decides who keeps machines: EC2 since
+// Capacity is for markets in which no bid is made and capacity, not the price, decides which machines stay: EC2 since
 // December 2017, and Compute Engine. It estimates the cost of work in each pool from the price and the
 // rate of evictions, by the provider's hints, watched availability and our own machines; spreads the fleet over pools that cost
 // about the same, so that one bulk eviction takes a part of it; and leaves a pool when another has become clearly cheaper. The zero value has the defaults.
@@ -18,10 +18,10 @@ import (
 // Dropped: spreading over all pools within 1 % of the cheapest, which cost more than the cheapest zone alone, and eviction rates by the age
 // of a pool's spell, as Deadline uses them: half as many evictions again at the same cost (test/papers/measured.md).
 type Capacity struct {
-	// BulkLoss is how much of the whole fleet's working time is lost when all of it is taken at once, beside what each
-	// machine loses with its own eviction: so much may be paid to spread it. 0 = 30 s.
+	// BulkLoss is how much of the whole fleet's working time is lost when all of it is evicted at once, on top of what
+	// each machine loses with its own eviction: spreading it is worth this price. 0 = 30 s.
 	BulkLoss time.Duration
-	// Spread is over how many pools the fleet is spread at most. 0 = 4.
+	// Spread is the most pools that the fleet is spread over. 0 = 4.
 	Spread int
 }
 
@@ -85,7 +85,7 @@ func fleetLosses(c *Candidate, terms market.Terms, machines int, now time.Time) 
 	return evictionRate(c, terms, machines, now) * float64(machines)
 }
 
-// watched returns how often so many machines could be kept no longer, and for how many hours they could.
+// watched returns how often count machines could be kept no longer, and for how many hours they could.
 func watched(a *market.Availability, count int, now time.Time) (ends, hours float64) {
 	first, known := a.First()
 	if !known || count <= 0 {
@@ -268,7 +268,7 @@ func (r *spreading) cheaper() float64 {
 	return clearly
 }
 
-// buy adds an acquisition and gives the units that it comes to.
+// buy adds an acquisition and returns its units.
 func (r *spreading) buy(i int, n units, why string) units {
 	t := r.Pools[i].Type
 	count := min(r.Want.machines(n, t), r.room(i))

@@ -16,12 +16,12 @@ import (
 //
 // Whatever may be bought, kept or left undone is valued by
 //
-//	worth x work - paid - upkeep x time         until it is evicted, or its billing increment is over
+//	worth x work - paid - upkeep x time         until it is evicted, or its billing increment ends
 //
 // in expectation. Work, what is paid for it and the time it takes follow from what prices did within one increment after
 // moments of the last week at which they were like now (priceOdds). Worth is what a unit of work costs otherwise, upkeep
 // included (worth): what is worse than that is better done later. It rises while the job waits (worthNow). With whole-hour
-// billing machines are paid for by the hour, so that each is decided about again shortly before its hour is over: kept
+// billing machines are paid for by the hour, so that each is decided about again shortly before its hour ends: kept
 // at its bid, replaced by others at a new one, which start while it still works, or given back. It waits for better prices as
 // long as that is expected to be cheaper, but within patience.
 type CostPerWork struct {
@@ -61,12 +61,12 @@ var bidFactors = [...]float64{1, 1.0008, 1.002, 1.005, 1.01, 1.02, 1.05, 1.12, 1
 // with and without one. It must serve one job: start-up, notice and terms of sale are not in its key.
 //
 //  1. consider notes of each pool whether it can be bought from (whyNot).
-//  2. renew decides about each allocation twice: a start-up before its paid time is over, when others may be bought in its place, and for
+//  2. renew decides about each allocation twice: a start-up before its paid time ends, when others may be bought in its place, and for
 //     the last time just before it would have to leave. It comes before fill, so that what is replaced is not bought again.
 //  3. fill buys the best option for what is missing (score), unless its worth less its cost is below least: then it waits.
-//  4. finish says when it wants to be asked again: at the moments of step 2, and every five minutes while something is missing.
+//  4. finish says when Plan must run again: at the moments of step 2, and every five minutes while something is missing.
 //
-// Replaced: a forecast from all prices until now. Runs that share a Memo came to other plans by which of them asked first within an hour.
+// Replaced: a forecast from all prices until now. Runs that share a Memo got other plans depending on which asked first within an hour.
 func (p CostPerWork) Plan(s State) Plan {
 	if s.Job.Terms.Increment <= 0 {
 		return Capacity{}.Plan(s)
@@ -164,7 +164,7 @@ func (b *budgeting) bids(candidate int) []market.USD {
 	return append(bids, bound)
 }
 
-// best values so many machines of a candidate at some bids, for the rest of the work.
+// best values machines of a candidate at some bids, for the rest of the work.
 func (b *budgeting) best(candidate, machines int, rest float64, startup time.Duration, bids []market.USD) (best option, ok bool) {
 	o, price := b.offers[candidate].of(machines), b.plan.Considered[candidate].Price
 	s := b.span(startup)
@@ -234,7 +234,7 @@ func (b *budgeting) lookAhead() {
 	b.worth = b.worthNow()
 }
 
-// forecastKey is what a forecast depends on beside the prices themselves.
+// forecastKey is what a forecast depends on besides the prices themselves.
 type forecastKey struct {
 	until  int64
 	pools  string
@@ -250,8 +250,8 @@ func (b *budgeting) key(until time.Time) forecastKey {
 	return k
 }
 
-// lookBack rests on what was known just before that time, and on nothing that has become known since: whenever it is asked
-// for within the hour, it is the same.
+// lookBack rests on what was known just before that time, and on nothing that has become known since: it is the same
+// throughout the hour.
 func (b *budgeting) lookBack(until time.Time) *forecast {
 	s := b.span(b.Job.Startup)
 	from := until.Add(-pricesLookback)
@@ -379,7 +379,7 @@ func dollarText(billionths float64) string { return fmt.Sprintf("%.4f", billiont
 // leave, and before that early enough for others to take their place.
 func (b *budgeting) renew() {
 	b.plan.Why = "what is held is paid for"
-	held := slices.Clone(b.Held) // only the first can be replaced now, and who that is must not follow from the names of zones
+	held := slices.Clone(b.Held) // only the first can be replaced now, and which that is must not follow from the names of zones
 	slices.SortStableFunc(held, func(x, y Allocation) int { return cmp.Or(b.last(x).Compare(b.last(y)), cmp.Compare(y.Count, x.Count)) })
 	for _, h := range held {
 		candidate := b.candidate(h.Pool)
@@ -421,8 +421,8 @@ func (b *budgeting) renewOne(h Allocation, candidate int, final bool) {
 		}
 	}
 	if final == b.Job.alone && len(b.options) > 0 && len(b.plan.Acquire) == 0 {
-		// Others start while these still work, but these must leave a little before their hour is over. What keeps its own work
-		// moves when the hour is over.
+		// Others start while these still work, but these must leave a little before their hour ends. What keeps its own work
+		// moves when the hour ends.
 		o := b.options[0]
 		upkeep := float64(b.Job.hour()) * b.Job.Startup.Hours()
 		unused := float64(b.worth*b.offers[candidate].of(h.Count).rate) * b.Job.Leave.Hours()

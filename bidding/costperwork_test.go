@@ -163,7 +163,7 @@ func TestCostPerWorkBySecond(t *testing.T) {
 	}
 }
 
-// TestForecastOfTheHour: it is made once an hour, and whoever asks first within the hour, it is the same: runs that begin a
+// TestForecastOfTheHour: it is made once an hour and does not depend on which run asks first: runs that begin a
 // minute apart share it.
 func TestForecastOfTheHour(t *testing.T) {
 	for seed := range uint64(20) {

@@ -29,11 +29,11 @@ type course struct {
 	left      time.Duration // until the deadline
 	starting  time.Duration // until the fleet that is held works
 	change    time.Duration // a changeover: from buying a fleet until it works
-	atRisk    time.Duration // what may pass on spot machines before they have saved anything, beside the changeovers
+	atRisk    time.Duration // what may pass on spot machines before they have saved anything, apart from the changeovers
 	saveEvery time.Duration // on spot machines
 }
 
-// No deadline is missed. More exactly: if an on-demand fleet can be bought whenever it is asked for and is kept, machines take no
+// No deadline is missed. More exactly: if an on-demand fleet can be bought at any time and is kept, machines take no
 // longer than Job.Startup and work at their declared rates, a checkpoint takes no longer than Job.SaveTime, and the deadline leaves
 // time for one changeover and the work at the start, then the work is done and the machines are gone by the deadline.
 //
@@ -48,11 +48,11 @@ type course struct {
 //   - On demand slack is constant: nothing but work takes time there, which needs has in it. An on-demand fleet is left for another or
 //     for nothing only if slack exceeds a changeover by a checkpoint, which is taken first (then W = w), by Lag, and by what follows.
 //   - Nothing held, nothing is waited for longer than until slack is a changeover (patient, pause). Then on demand is bought.
-//   - Spot machines are bought only with two changeovers (daring). They may be lost at any moment, which takes the job back to W.
-//     Until then W falls and left falls. The policy asks to be asked at the moment at which left = needs(W) + SaveTime + Lag (holdSpot):
-//     then they are given up. That takes a checkpoint, which may fail, and Lag until its failure is noticed; the purchase comes
-//     at once or, where limits.per_hour has no room for both fleets, after that. So left >= needs(W) still when only that remains.
-//     A purchase of them that is not answered puts that moment off by no more than the changeover that it is a part of.
+//   - Spot machines are bought only with two changeovers (daring). They may be lost at any moment, which takes the job back to W. Until
+//     then W falls and left falls. The policy has itself called at the moment at which left = needs(W) + SaveTime + Lag (holdSpot): then
+//     they are given up. That takes a checkpoint, which may fail, and Lag until its failure is noticed; the purchase comes at once or,
+//     where limits.per_hour has no room for both fleets, after that. So left >= needs(W) still when only that remains. A purchase of
+//     them that is not answered puts that moment off by no more than the changeover that it is a part of.
 //
 // What an estimate or a strategy says has no part in it.
 
@@ -191,7 +191,7 @@ func (c *course) holdSpot() Plan {
 	return c.stay(why+": on demand would be too late", 0)
 }
 
-// affordable reports whether the budget allows to do the rest on demand, after so many changeovers more.
+// affordable reports whether the budget allows to do the rest on demand, after this many more changeovers.
 func (c *course) affordable(changes int) bool {
 	if c.Job.Budget <= 0 {
 		return true
@@ -225,8 +225,8 @@ func (c *course) savesIn(candidate int) time.Duration {
 	return c.saveEvery
 }
 
-// goTo moves to a candidate. What works is asked about again once it does: on demand, whether to leave it; of spot machines, until
-// when they may be kept.
+// goTo moves to a candidate. Once machines work, it decides again: on demand, whether to leave it; on spot, until when to keep
+// them.
 func (c *course) goTo(candidate int, why string) Plan {
 	c.move(candidate, why)
 	c.plan.SaveEvery = c.savesIn(candidate)

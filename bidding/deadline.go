@@ -35,7 +35,7 @@ func NewStrategies() *Strategies {
 // keptStrategies bounds the memory: starts that are simulated in order of time need the same few.
 const keptStrategies = 64
 
-// lesson names what was learned: from pools of these names, for so many machines, until a time.
+// lesson names what was learned: from pools of these names, for this many machines, until a time.
 type lesson struct {
 	first, last market.Pool
 	pools       int

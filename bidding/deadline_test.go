@@ -299,7 +299,7 @@ func TestPaperUniformProgress(t *testing.T) {
 	g := newGamble(t, UniformProgress{}, work, slack, change, []market.AvailabilityPoint{at(0, 0), at(60, 1), at(70, 0), at(300, 1)})
 	g.run()
 	// Idle and behind at once: on demand; ahead by two changeovers after 12 min x 2 of lead and the changeover: idle, as
-	// there is no spot; and so on until spot comes to stay.
+	// there is no spot; and so on until spot is there to stay.
 	if len(g.choices) < 4 || g.choices[0] != "on-demand" || g.choices[len(g.choices)-1] != "spot" {
 		t.Errorf("bought %v", g.choices)
 	}

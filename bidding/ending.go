@@ -63,7 +63,7 @@ func endOf(p Policy, s *State) (e ending, decided bool) {
 }
 
 // far reports whether there is work for two more increments of all that is wanted, on the fastest type, or held: then all of it is worth the
-// next. Most of thousands of price changes come to this.
+// next. Most of thousands of price changes end here.
 func (e *ending) far(left float64) bool {
 	held, fastest := 0.0, 0.0
 	for i := range e.Held {
@@ -121,7 +121,7 @@ func (e *ending) last(h *Allocation) time.Time {
 	return e.paidUntil(h).Add(-e.Job.Leave - e.Job.Leave/4)
 }
 
-// want is what the policy is asked for: no more than the rest of the work pays for.
+// want returns the demand on the policy: no more than the rest of the work pays for.
 func (e *ending) want() Want {
 	w, total := e.Want, e.staying+e.need
 	if total >= w.total() { // the end is far

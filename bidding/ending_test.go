@@ -7,8 +7,8 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// nearEnd is a fleet of 64 machines in its last paid hour, so many minutes before its end, with so many machine hours of work left
-// when the hour is over.
+// nearEnd is a fleet of 64 machines in its last paid hour, beforeEnd before its end, with after machine hours of work left when
+// the hour ends.
 func nearEnd(t *testing.T, beforeEnd time.Duration, after float64) State {
 	t.Helper()
 	rules, err := market.Rules("ec2-2017")

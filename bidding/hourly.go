@@ -9,7 +9,7 @@ import (
 // Policies know markets; what all machines together may cost in an hour (Job.PerHour) is kept to here, in one place for all: a
 // machine too many is not bought, because the budget watcher would release all again.
 
-// Margin is the share of the hourly limit that purchases leave free, as one part of so many: prices move, and the next one must
+// Margin is the share of the hourly limit that purchases leave free, as a divisor: prices move, and the next one must
 // not cross the limit. A pause ends by the same margin (jobrun/budget).
 const Margin = 20
 
@@ -41,7 +41,7 @@ func Ask(p Policy, s State) Plan {
 	return plan
 }
 
-// Room reports whether the hourly limit has room for something that costs so much an hour.
+// Room reports whether the hourly limit has room for something that costs perHour.
 func Room(s State, perHour market.USD) bool {
 	return s.Job.PerHour <= 0 || perHour <= s.Job.PerHour-s.Job.PerHour/Margin-s.rate()
 }
@@ -143,7 +143,7 @@ func (h *hourly) tooFew(n int, c *Candidate) bool {
 	return held > 0 && units(n)*h.Want.each(c.Type)*fewest < h.Want.total()
 }
 
-// useful is how many of so many more machines it takes to be as fast as with all: a clock takes as long as the machine with the most
+// useful returns how many of more machines it takes to be as fast as with all: a clock takes as long as the machine with the most
 // splits, so that 22 machines do 64 splits as fast as 31. Where machines differ in speed all are.
 func (h *hourly) useful(more, bought int, c *Candidate) int {
 	held := bought

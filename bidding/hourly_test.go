@@ -11,10 +11,10 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// usdOf is so many times the on-demand price of a c3.xlarge.
+// usdOf returns a multiple of the on-demand price of a c3.xlarge.
 func usdOf(times float64) market.USD { return market.USD(times * float64(types["xlarge"].OnDemand)) }
 
-// Ten machines at a tenth of the on-demand price each, beside a reliable one, cost twice that price an hour.
+// Ten machines at a tenth of the on-demand price each, plus a reliable one, cost twice that price an hour.
 func TestHourlyLimitBuysFewer(t *testing.T) {
 	for limit, want := range map[float64]int{0: 10, 100: 10, 2.2: 10, 2: 9, 1.5: 4, 1.2: 1, 1.1: 0, 0.5: 0} {
 		s := state(10, pool("xlarge", calm()...))
@@ -64,7 +64,7 @@ func TestHourlyLimitAndSwitch(t *testing.T) {
 	}
 }
 
-// Half a fleet is of no use to who kills and restarts.
+// Half a fleet is useless to a policy that kills and restarts.
 func TestHourlyLimitAndWholeFleets(t *testing.T) {
 	s := state(10, pool("xlarge", calm()...))
 	s.Job.PerHour = usdOf(0.9)

@@ -42,8 +42,8 @@ func (b *budgeting) rest(undecided ...Allocation) float64 {
 	return left
 }
 
-// crew is how many machines of a candidate should do the rest, if paid from a time on and working a start-up later: as many
-// as wanted, or, when one increment of them is more than is needed, fewer: those that cost least, together with the
+// crew returns how many machines of a candidate should do the rest, if paid from a time on and working a start-up later: as
+// many as wanted, or, when one increment of all is more than is needed, fewer: those that cost least, together with the
 // increments of the reliable machines, which began with the job.
 func (b *budgeting) crew(candidate int, wanted units, rest float64, from time.Time, startup time.Duration) int {
 	t := b.Pools[candidate].Type

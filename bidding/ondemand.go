@@ -1,6 +1,6 @@
 package bidding
 
-// OnDemand is the policy of those who want no evictions: the job stays on its reliable machines.
+// OnDemand is the policy for jobs that want no evictions: the job stays on its reliable machines.
 type OnDemand struct{}
 
 // Name returns "on-demand".

@@ -24,8 +24,8 @@ type moment struct {
 	begin, end int
 }
 
-// outcomes are what follows for a span of time from the past alone, and what was asked for before: thousands of starts
-// look at the same hours at the same prices.
+// outcomes are what follows for a span of time from the past alone, and a cache of earlier results: thousands of
+// starts look at the same hours at the same prices.
 type outcomes struct {
 	span  span
 	rises []prospect // Index: rise; of a machine that is lost by it
@@ -48,7 +48,7 @@ const (
 	unlike = 0.02
 )
 
-// lookOut gathers the moments of [until-lookback, until), as far as the increment after them is over.
+// lookOut gathers the moments of [until-lookback, until), as far as the increment after each has ended.
 func lookOut(h *market.History, until time.Time, lookback, increment time.Duration) priceOdds {
 	var o priceOdds
 	first, known := h.First()
@@ -89,17 +89,17 @@ func lookOut(h *market.History, until time.Time, lookback, increment time.Durati
 
 // prospect is what is to be expected of a machine over one increment.
 type prospect struct {
-	hours float64 // of time that pass until it is evicted or the increment is over
+	hours float64 // of time that pass until it is evicted or the increment ends
 	work  float64 // hours of work
 	paid  float64 // probability that the increment is paid for
 	lost  float64 // probability that the machine is evicted in it
 }
 
-// span is what prospects depend on beside the odds.
+// span is what prospects depend on besides the odds.
 type span struct {
 	increment time.Duration // that is paid in one piece
 	startup   time.Duration // of it, until the machine works
-	handover  time.Duration // working time that is lost with an eviction beside it
+	handover  time.Duration // working time that is lost with an eviction, on top of it
 	notice    time.Duration // between a crossing and the eviction
 	left      time.Duration // working time after which the job is done; machines are then given back, and paid for
 	free      bool          // an interrupted increment costs nothing
@@ -190,9 +190,9 @@ func (s *span) untilEnd() prospect {
 	return prospect{hours: (s.startup + work).Hours(), work: work.Hours(), paid: 1}
 }
 
-// untilCrossing is that with one. Who has finished before pays as if there were none; who is warned too late to be taken
-// within the increment has paid for it, and will not pay for the next. Warned machines work no more: they hand over what
-// they hold.
+// untilCrossing is that with one. A machine that has finished before pays as if there were none; one warned too late to
+// be taken within the increment has paid for it, and will not pay for the next. Warned machines work no more: they hand
+// over what they hold.
 func (s *span) untilCrossing(after time.Duration) prospect {
 	end := after + s.notice
 	if s.startup+s.left <= after || end >= s.increment {

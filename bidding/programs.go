@@ -77,7 +77,7 @@ func (j *Job) kept(rate float64) float64 {
 	return x / math.Expm1(x)
 }
 
-// stopped is how many machines stop when one of so many is evicted.
+// stopped returns how many of machines stop when one is evicted.
 func (j *Job) stopped(machines int) float64 {
 	if j.Together {
 		return float64(machines)

@@ -252,7 +252,7 @@ func (pr *promise) missing(onDemand units) int {
 	return pr.Want.machines(pr.Want.total()-onDemand, pr.Pools[pr.demand].Type)
 }
 
-// hasRoom reports whether the hourly limit has room for them beside all that is held.
+// hasRoom reports whether the hourly limit has room for them on top of all that is held.
 func (pr *promise) hasRoom(onDemand units) bool {
 	return Room(*pr.State, market.USD(pr.missing(onDemand))*pr.Pools[pr.demand].Type.OnDemand)
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// spending is a job of ten machines for ten hours, billed by the second, that has cost so many hours of the fleet on demand and done none
-// of the work: undisturbed it costs ten.
+// spending is a job of ten machines for ten hours, billed by the second, that has cost this many hours of the fleet on demand and done
+// none of the work: undisturbed it costs ten.
 func spending(t *testing.T, hours float64) State {
 	t.Helper()
 	rules, err := market.Rules("gce-spot")
@@ -31,7 +31,7 @@ func bought(p Plan) market.Class {
 	return p.Acquire[0].Pool.Class
 }
 
-// Every policy buys on demand when what is spent and the rest on demand come to too much, and not before. On-demand itself buys nothing
+// Every policy buys on demand when what is spent plus the rest on demand costs too much, and not before. On-demand itself buys nothing
 // here.
 func TestPromiseHoldsUnderAllPolicies(t *testing.T) {
 	for _, p := range policies {

@@ -11,7 +11,7 @@ import (
 // MostReliable chooses the machine that serves where no reliable one can be had (TierML, CMU-PDL-16-102, footnote 7), among
 // the pools that can be bought from now. Spot pools are ranked by MTTF at the bid of the on-demand price, unknown ones last; of
 // equals the cheapest per machine wins, then the first by pool. On-demand pools come before all if onDemandFirst, and
-// otherwise after them: the job may have asked for spot machines, but a dear one that serves costs less than a fleet that waits. Machines held
+// otherwise after them: the job may prefer spot machines, but a dear one that serves costs less than a fleet that waits. Machines held
 // on demand wait for no spot machine either: each eviction of it would have all paid for nothing.
 func MostReliable(s State, onDemandFirst bool) (best Considered, found bool) {
 	onDemandFirst = onDemandFirst || fleetOf(s).anyOnDemand(s)

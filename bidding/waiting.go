@@ -7,7 +7,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// outlook is what the worth of waiting depends on, beside where the job stands.
+// outlook is what the worth of waiting depends on, besides where the job stands.
 type outlook struct {
 	all   market.Spells     // of the spot pools together: is there a fleet to be had?
 	held  market.SpellRates // of the pool that would be bought from
@@ -15,7 +15,7 @@ type outlook struct {
 	start time.Duration     // from buying a fleet until it works: the changeover
 	free  time.Duration     // an eviction before this age costs nothing (market.Terms.FreeWithin)
 	work  time.Duration     // all there is to do, on one fleet
-	slack time.Duration     // the most time that may be left beside the work
+	slack time.Duration     // the most time that may be left besides the work
 }
 
 // The grid of a strategy. A finer one changes the costs of the runs in docs/policies.md by less than half a percent.

@@ -122,7 +122,7 @@ func (w *twin) run(at standing) float64 {
 	return price + w.after(next, work, slack, refund)
 }
 
-// after is the expected cost when the step is over, and the present spell has ended or not. Spot machines that are
+// after is the expected cost when the step ends, and the present spell has ended or not. Spot machines that are
 // evicted give back the refund.
 func (w *twin) after(at standing, work, slack int, refund float64) float64 {
 	at.work, at.slack = work, slack

@@ -16,7 +16,7 @@ type offer struct {
 	onDemand bool
 }
 
-// of is the offer of so many machines.
+// of returns the offer of this many machines.
 func (o *offer) of(machines int) *offer {
 	some := *o
 	some.machines, some.rate = machines, 0
@@ -173,7 +173,7 @@ func (r *rule) costPerWork(from, to time.Time) (float64, bool) {
 			bid = market.USD(b)
 		}
 		c := r.span.untilEnd()
-		if after, crosses := o.crossing(at, bid, r.span.increment); crosses { // a later one comes when the increment is over
+		if after, crosses := o.crossing(at, bid, r.span.increment); crosses { // a later one comes when the increment ends
 			c = r.span.untilCrossing(after)
 		}
 		if c.lost == 0 {

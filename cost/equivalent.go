@@ -12,7 +12,7 @@ import (
 
 // Equivalent is what the undisturbed work costs on the cheapest suitable on-demand fleet: the work of every
 // clock that the model holds, counted once (what was lost or repeated is not), at the fleet's declared
-// compute rate and with what the plan says that its clocks take beside computing, with no start-up and no
+// compute rate and with what the plan says that its clocks take besides computing, with no start-up and no
 // rounding up of hours. These make it less than what a real on-demand run would pay, so the saving is not flattered.
 //
 // Of programs nobody knows how fast another type would run them: it is the type on which they ran longest, billed by the run's rules.

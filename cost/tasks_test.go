@@ -7,7 +7,7 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// Tasks are counted by what has become of them.
+// Tasks are counted by how they ended.
 func TestTasksAreCounted(t *testing.T) {
 	l := &Ledger{start: journal.StartDetails{Program: &journal.ProgramDetails{Tasks: 6}}}
 	at := time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)

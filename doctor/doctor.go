@@ -136,7 +136,7 @@ func Count(results []Result, s Status) (n int) {
 	return n
 }
 
-// marks are what terminals show; the words are beside them.
+// marks are what terminals show; the words are next to them.
 var marks = map[Status]string{OK: "✓", Warning: "!", Failed: "✗", Skipped: "-"}
 
 var colors = map[Status]string{OK: "32", Warning: "33", Failed: "31", Skipped: "2"}

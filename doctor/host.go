@@ -70,7 +70,8 @@ func bytesText(n uint64) string {
 	return fmt.Sprintf("%.0f MB", float64(n)/(1<<20))
 }
 
-// OpenFiles checks whether a process may hold as many files and connections as a run of so many machines takes.
+// OpenFiles checks whether a process may hold as many files and connections as a run of this many machines
+// takes.
 func OpenFiles(machines int, limit func() (uint64, error)) Check {
 	return Check{Name: "open files", Look: func(context.Context) (string, error) {
 		most, err := limit()

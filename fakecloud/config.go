@@ -1,6 +1,6 @@
 // Package fakecloud is a cloud on one machine: it speaks EC2's query API and its instance metadata protocol, or those of
 // Google Compute Engine, on loopback ports; its instances are local processes, its spot market replays recorded prices
-// faster than they were, and it keeps its own launch records and makes its own bill of them.
+// faster than they were, and it keeps its own launch records and makes its own bill from these.
 //
 // Cloud is the part that acts: servers, processes, files, the clock. What happens is decided by internal/region, which is
 // plain; internal/query and internal/imds (EC2), internal/computeapi and internal/gcemeta (Compute Engine) translate to

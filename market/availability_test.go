@@ -51,7 +51,7 @@ func TestAvailability(t *testing.T) {
 	}
 }
 
-// TestAvailabilityUntil: what is told to a view does not change what it is a view of.
+// TestAvailabilityUntil: what is added to a view does not change its source.
 func TestAvailabilityUntil(t *testing.T) {
 	a := counted(t, 0, 4, 20, 1, 30, 0)
 	view := a.Until(minute(25))

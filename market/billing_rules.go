@@ -30,11 +30,11 @@ var ruleBooks = []RuleBook{
 //     least; one that is preempted in its first minute is free.
 //   - gce-preemptible: the same, and no machine lives longer than 24 hours.
 //
-// Behind the name may stand what a machine's disk and public address cost beside it: "ec2-now+disk=20x0.08+address=0.005"
-// adds 20 GiB at 0.08 dollars a GiB and month, and 0.005 dollars an hour; "+traffic=5x0.01@us-east-1a" what 5 GB an hour cost
-// machines outside that zone, at 0.01 dollars a GB and direction; "+egress=0.05" that a GB of state that moves
-// to another region costs so much, instead of 0.02 dollars; "+committed=m5.large@0.0613" that a commitment at 0.0613 dollars
-// an hour pays for machines of that type on demand. See Fees.
+// The name may be followed by the costs of a machine's disk and public address: "ec2-now+disk=20x0.08+address=0.005" adds 20
+// GiB at 0.08 dollars a GiB and month, and 0.005 dollars an hour; "+traffic=5x0.01@us-east-1a" what 5 GB an hour cost
+// machines outside that zone, at 0.01 dollars a GB and direction; "+egress=0.05" that a GB of state that moves to another
+// region costs this much, instead of 0.02 dollars; "+committed=m5.large@0.0613" that a commitment at 0.0613 dollars an hour
+// pays for machines of that type on demand. See Fees.
 //
 // In all a spot machine never costs more than its bid. Every line's amount is its rate for the time
 // from From to To (rounded half up to the billionth, see USD.For), or nothing when it is Free.

@@ -292,7 +292,7 @@ func TestCommitment(t *testing.T) {
 }
 
 // TestEgress: EC2's On-Demand Pricing page, "Data Transfer OUT From Amazon EC2 To": 0.02 dollars per GB to most other regions. It is
-// paid once, whoever ends the machine that fetched the state, and whatever is free.
+// paid once, whether the provider or the user ends the machine that fetched the state, and whatever is free.
 func TestEgress(t *testing.T) {
 	h := prices(0, 100)
 	for _, c := range []struct {
@@ -331,7 +331,7 @@ func TestEgress(t *testing.T) {
 
 // TestTrafficBetweenZones: EC2's On-Demand Pricing page, "Data Transfer within the same AWS Region": data to and from other
 // availability zones costs 0.01 dollars per GB in each direction. 5 GB an hour for two hours: 2 x 5 x 2 x 0.01 = 0.2 dollars, for
-// machines outside of the zone that was named only, whoever ends them and whatever is free.
+// machines outside of the zone that was named only, whether the provider or the user ends them and whatever is free.
 func TestTrafficBetweenZones(t *testing.T) {
 	h := prices(0, 100)
 	plain := rules(t, "ec2-2017")

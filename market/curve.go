@@ -70,9 +70,9 @@ func (h *History) curve(bid USD) *curve {
 	return c
 }
 
-// curve is a history looked at from one bid: in which band each point lies, and sums up to each point, so that what
-// any stretch of time comes to is a difference of two sums. Times are Unix nanoseconds; sums of their products are
-// exact, so that they do not depend on where the history begins.
+// curve is a history looked at from one bid: in which band each point lies, and sums up to each point, so that any
+// stretch of time is a difference of two sums. Times are Unix nanoseconds; sums of their products are exact, so
+// that they do not depend on where the history begins.
 type curve struct {
 	bid   USD
 	edges [bands]USD

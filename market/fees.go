@@ -15,7 +15,7 @@ type Fees struct {
 	DiskGiB      int // of one machine
 	DiskGiBMonth USD // per GiB and month
 	Address      USD // per hour, of a public IPv4 address
-	// Traffic is what crosses the borders of zones: so many megabytes per hour and machine outside of Home, to and from
+	// Traffic is what crosses the borders of zones: megabytes per hour and machine outside of Home, to and from
 	// machines there, each billed twice, as it leaves a zone and as it enters one.
 	TrafficMB int
 	TrafficGB USD // per gigabyte and direction

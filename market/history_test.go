@@ -11,7 +11,7 @@ import (
 
 var day = time.Date(2014, 3, 1, 0, 0, 0, 0, time.UTC)
 
-// at returns the instant so many minutes into the day.
+// at returns the instant this many minutes into the day.
 func at(minutes int) time.Time { return day.Add(time.Duration(minutes) * time.Minute) }
 
 // prices makes a history of (minute, thousandths of a dollar) pairs.

@@ -27,8 +27,8 @@ func PhaseLength(phase int) time.Duration {
 	return spellEdges[phase+1] - spellEdges[phase]
 }
 
-// Spells holds the rates at which stretches of time with machines available, and those without, come to an
-// end, by their age: a semi-Markov model of a market, learned from what has been seen of it.
+// Spells holds the rates at which stretches of time with machines available, and those without, end, by their
+// age: a semi-Markov model of a market, learned from what has been seen of it.
 type Spells struct {
 	Up, Down SpellRates
 	// Rescue is the share of a pool's ends at which another pool could be had at once, from 0 to 1.
@@ -59,7 +59,7 @@ func priorRate(phase int) float64 {
 }
 
 // SpellCounts is what has been seen of one kind of spell: how long in each phase, and how many ends. Spells that have
-// not ended, or had begun before anybody looked, count with what was seen of them.
+// not ended, or had begun before observation did, count with the part that was seen.
 type SpellCounts struct {
 	hours [SpellPhases]float64
 	ends  [SpellPhases]float64

@@ -39,7 +39,7 @@ func TestMTTF(t *testing.T) {
 			Estimate{Known: true, Mean: minutesOf((100 + 250./3) / (10 + 20./3)), Episodes: 1}},
 		{"a band never seen before", prices(0, 1, 10, 9, 20, 1, 30, 2), 30,
 			Estimate{Known: true, Mean: 10 * time.Minute, Episodes: 1}},
-		// Today's band never led to a crossing: 30 minutes with 450 left, a twentieth of them taken as ended. All
+		// Today's band never led to a crossing: 30 minutes with 450 left, a twentieth taken as ended. All
 		// bands: 40 minutes with 500 left, 10 ended; a quarter of that is added.
 		{"a calm band", prices(0, 8, 10, 9, 20, 1), 50,
 			Estimate{Known: true, Mean: minutesOf((450 + 125) / (1.5 + 2.5)), Episodes: 1}},

@@ -273,8 +273,8 @@ func (r *Reading) At() int { return r.next }
 // Rewind begins again.
 func (r *Reading) Rewind() { r.table, r.at, r.next = 0, 0, 0 }
 
-// Next adds more rows to an empty block: at least one unless none is left, no more than most, and beyond the first no more than so
-// many bytes hold. After the end of the cut it is ErrInvalid.
+// Next adds more rows to an empty block: at least one unless none is left, no more than most, and beyond the first no more than
+// fit in bytes. After the end of the cut it returns ErrInvalid.
 func (r *Reading) Next(into *Block, bytes, most int) error {
 	s := r.shard
 	if len(s.layers) != 2 || s.layers[1].cut != r.Cut {

@@ -88,7 +88,7 @@ func TestInitRowIsUniform(t *testing.T) {
 		}
 	}
 	n := float64(table.Rows) * float64(table.Cols)
-	// Standard errors: 0.0023, 0.0012 and 0.0013; the bounds are five of them.
+	// Standard errors: 0.0023, 0.0012 and 0.0013; the bounds are five times that.
 	if math.Abs(sum/n) > 0.0115 || math.Abs(squares/n-1.0/3) > 0.006 || math.Abs(neighbours/n) > 0.0066 {
 		t.Errorf("mean %.4f, mean square %.4f (1/3), neighbours %.4f", sum/n, squares/n, neighbours/n)
 	}

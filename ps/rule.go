@@ -35,7 +35,7 @@ const (
 
 // Rule is what the servers of a table do with gradients. They add up those of a clock and apply the rule once for each
 // touched row, when the clock is folded; reads give the folded state. What a rule keeps of a row (its slots, and the clock
-// of its last gradient) is stored beside the row's columns: it moves, is backed up and rolled back with them.
+// of its last gradient) is stored next to the row's columns: it moves, is backed up and rolled back with them.
 //
 // L1 and L2 add a penalty L1·|w| + L2/2·w² by a proximal step after the gradient's, of the length h that the column's
 // gradient step has (Rate, for AdaGrad Rate/(√s+Epsilon)): w = sign(w)·max(|w|-h·L1, 0)/(1+h·L2). Rows without a gradient

@@ -7,7 +7,7 @@ import (
 )
 
 // ASHA is asynchronous successive halving (MLSys 2020, algorithm 2) with pause and promotion: a trial is paused at each rung, and
-// continues when its loss is in the best 1/Factor of those that have come to the rung. A rung's clocks are the driver's to count.
+// continues when its loss is in the best 1/Factor of those that have reached the rung. A rung's clocks are the driver's to count.
 //
 // Of a sweep whose number of trials is known, a paused trial is killed once it cannot be among the best whatever those to come report; and
 // where all have come and the best 1/Factor are none, the best one continues.
@@ -96,16 +96,15 @@ func (d *drafts) makeRoom() {
 	}
 }
 
-// rank is a trial's place at the last rung that it has come to, from 0, the best.
+// rank is a trial's place at the last rung that it has reached, from 0, the best.
 type rank struct {
-	rank, of int  // of all of its sweep that have come there, those that are over included
-	best     int  // so many continue
+	rank, of int  // of all trials of its sweep that have reached it, finished ones included
+	best     int  // how many continue
 	toCome   int  // at most, where the number of trials is known
 	out      bool // it cannot continue
 }
 
-// ranks are the ranks of all trials that have come to a rung, of which so many continue by their number
-// there.
+// ranks returns the ranks of all trials that have reached a rung; goOn says how many of that number continue.
 func (d *drafts) ranks(past []Job, goOn func(there int) int) map[string]rank {
 	all := map[string]rank{}
 	done := map[string]bool{}

@@ -96,7 +96,7 @@ func (d *drafts) takeAtRandom(c *draft, seed uint64) bool {
 
 // KillWorst is Optimus's as EPS compares with it (section 6): when a submitted job does not fit, the job in training with the worst
 // feedback is checkpointed and killed, what it had and what is free is divided between it and the new one, and both run. The paper does not
-// say how: the new one gets the larger half, and a third of what it asked for at the least, as its feedback is what is waited for. What is
+// say how: the new one gets the larger half, and a third of what it requested at the least, as its feedback is what is waited for. What is
 // free later goes back to jobs that run. All of this is by restarts.
 type KillWorst struct {
 	Most int // as in H
@@ -171,7 +171,7 @@ type Marginal struct{}
 // Name returns "marginal".
 func (Marginal) Name() string { return "marginal" }
 
-// Plan starts from nothing; jobs whose pace is not known yet come first, with what they asked for.
+// Plan starts from nothing; jobs whose pace is not known yet come first, with what they requested.
 func (Marginal) Plan(s State) Plan {
 	d := begin(s)
 	order := slices.Clone(d.jobs)

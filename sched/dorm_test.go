@@ -40,8 +40,8 @@ func (c dormState) state(servers []Resources) State {
 	return s
 }
 
-// P2's answers beside HiGHS's (testdata/dorm.py): at most 1 % less in the mean and 3 % at worst, never more than the bound that comes with
-// them, which is never less than HiGHS's answer; an answer where HiGHS has one.
+// P2's answers compared with HiGHS's (testdata/dorm.py): at most 1 % less in the mean and 3 % at worst, never more than the bound that
+// comes with them, which is never less than HiGHS's answer; an answer where HiGHS has one.
 func TestPaperDormBesideHiGHS(t *testing.T) {
 	var o struct {
 		Servers []Resources
@@ -197,7 +197,7 @@ func processorTime(t *testing.T) float64 {
 }
 
 // "If there is no feasible solutions, Dorm would keep existing resource allocations" (section IV-B): a new application that asks for more than the
-// bound on adjustments lets it have waits, and nobody who runs is resized.
+// bound on adjustments lets it have waits, and no running application is resized.
 func TestPaperP2WithoutAnAnswer(t *testing.T) {
 	s := State{Hosts: cluster(2, 4)}
 	for i := range 2 {

@@ -161,7 +161,7 @@ func (r *relaxed) rent(t int, demand Resources) float64 {
 }
 
 // alone is the best for one app: all its units on the cheapest type on which one fits; the value is concave in their number, with a bend at
-// the fair share, so the best number is at an end or beside the bend.
+// the fair share, so the best number is at an end or next to the bend.
 func (r *relaxed) alone(i int) (value float64, units, on int) {
 	a := r.apps[i]
 	on, rent := -1, math.Inf(1)

@@ -326,7 +326,7 @@ func (d *drafts) keepBest(most int, past []Job, phases ...Phase) {
 	}
 }
 
-// keepAtRungs kills the trials of a sweep that are not among the best of a rung, whatever those to come there report. Trials that are over
+// keepAtRungs kills the trials of a sweep that are not among the best of a rung, whatever those to come there report. Finished trials
 // count, so it makes no difference when one ends; one that is out at a rung counts at no later one.
 func (d *drafts) keepAtRungs(sweep string, keeps []int, past []Job) {
 	trials := d.trialsOf(sweep, past)
@@ -347,7 +347,7 @@ func (d *drafts) kill(c *draft, why string) {
 	c.killed, c.why = true, why
 }
 
-// trialList are trials of one sweep, those that are over included.
+// trialList are trials of one sweep, finished ones included.
 type trialList []*Job
 
 func (d *drafts) trialsOf(sweep string, past []Job) (all trialList) {
@@ -364,7 +364,7 @@ func (d *drafts) trialsOf(sweep string, past []Job) (all trialList) {
 	return all
 }
 
-// at are the trials that have come to a rung, the worst there first.
+// at returns the trials that have reached a rung, the worst there first.
 func (t trialList) at(rung int) (there trialList) {
 	for _, j := range t {
 		if len(j.Rungs) > rung {

@@ -29,7 +29,7 @@ func running(id string, w, s int, loss float64) Job {
 	return j
 }
 
-// onHosts places jobs on hosts of so many slots, one after another.
+// onHosts places jobs on hosts of this many slots, one after another.
 func onHosts(slots int, jobs ...Job) State {
 	s := State{Hosts: cluster((slots+3)/4, 4)}
 	s.Hosts[len(s.Hosts)-1].Capacity = Resources{float64(slots - 4*(len(s.Hosts)-1))}

@@ -6,8 +6,8 @@ import (
 )
 
 // EarlyFeedback is ours: every trial comes to its early feedback as soon as it can, as submitted, and the best continue. Where H takes a worker
-// and a server from every job that has given feedback, the worst of them is paused, which costs nothing while its state is kept; and paused
-// trials come back, the best first, before anybody gets more than was submitted.
+// and a server from every job that has given feedback, the worst is paused, which costs nothing while its state is kept; and paused
+// trials come back, the best first, before any job gets more than was submitted.
 //
 // With a market the best are those that promise the most for a dollar, and a job in training is worth more slots the less they cost
 // (market.go).
@@ -54,8 +54,8 @@ func (f EarlyFeedback) with(settings string) (Policy, error) {
 //
 //  1. Trials that cannot be among those that continue are stopped, and what made a job slower is taken back: both free slots at no cost.
 //  2. Waiting trials start as submitted, by priority and arrival; for each the worst in training are paused, as many as it takes (pauseFor).
-//  3. Only when none waits: paused ones resume, the best first, then prices decide who gets more than was submitted (widen), and what is
-//     left goes out as by H.
+//  3. Only when none waits: paused ones resume, the best first, then prices decide which jobs get more than was submitted (widen), and what
+//     is left goes out as by H.
 func (f EarlyFeedback) Plan(s State) Plan {
 	d, prices := begin(s), pricesOf(s.Market)
 	if f.Unpriced {
@@ -82,8 +82,8 @@ func (f EarlyFeedback) Plan(s State) Plan {
 	return p
 }
 
-// keepBestOfAll stops trials that are not among the best of all of their sweep that have given feedback, those that are over included: one that
-// has ended is still better than a new one that is worse.
+// keepBestOfAll stops trials that are not among the best of all of their sweep that have given feedback, finished ones included: one that has
+// ended is still better than a new one that is worse.
 func (d *drafts) keepBestOfAll(most int, past []Job) {
 	if most == 0 {
 		most = d.threshold()

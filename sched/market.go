@@ -38,8 +38,8 @@ type Offer struct {
 	Price float64 `json:"price"` // dollars for a slot and hour
 }
 
-// PaidUntil is when what is paid for a machine now is over, where whole increments are paid (0 = by the second); it is given back so long before
-// that as spare says. All in seconds.
+// PaidUntil returns when the paid time of a machine ends, where whole increments are paid (0 = by the second), less spare, the margin for giving
+// it back. All in seconds.
 func PaidUntil(start, now, increment, spare float64) float64 {
 	if increment == 0 {
 		return now
@@ -48,7 +48,8 @@ func PaidUntil(start, now, increment, spare float64) float64 {
 	return max(now, now-age+(math.Floor((age+spare)/increment)+1)*increment-spare)
 }
 
-// TooMany are the hosts to give back when so many slots are wanted: the youngest first, whose paid time is over before hosts are looked at again.
+// TooMany returns the hosts to give back when want slots are wanted: the youngest first, of those whose paid time ends before the next look at
+// hosts.
 func (m *Market) TooMany(want int, now float64) (hosts []string) {
 	surplus := m.held() - want
 	for _, h := range slices.Backward(m.Held) {
@@ -202,7 +203,8 @@ func (p *pricing) size(c *draft) (workers, servers int) {
 	return workers, servers
 }
 
-// affordable is with how many units a job's budget lasts to its end: a clock costs in proportion to a + b u, and so much with what it has.
+// affordable returns with how many units a job's budget lasts to its end: a clock costs in proportion to a + b u, scaled by its present
+// cost.
 func (c *draft) affordable(a, b float64) float64 {
 	cost, known := c.toEnd()
 	if c.Budget == 0 || !known {

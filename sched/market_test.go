@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// sold is a market of 100 slots at a price, beside reliable ones for 40 cents, with so many held.
+// sold is a market of 100 slots at a price, besides reliable ones for 40 cents, with this many held.
 func sold(price float64, held int) *Market {
 	return &Market{Wait: 180, Held: []Held{{Offer: Offer{Transient, held, price}, Host: "h0"}},
 		Offers: []Offer{{Reliable, 100, .4}, {Transient, 100, price}}}

@@ -166,7 +166,7 @@ func TestPaperASHA(t *testing.T) {
 			}
 			j.Workers, j.Servers, j.Where, j.Until = g.Workers, g.Servers, g.Where, g.Until
 			promoted[j.ID] = max(promoted[j.ID], g.Until)
-			if j.runs() { // it comes to its next rung before the next plan
+			if j.runs() { // it reaches its next rung before the next plan
 				j.Rungs = append(j.Rungs, losses[i])
 			}
 		}
@@ -298,8 +298,8 @@ func cluster(count int, capacity ...float64) []Host {
 	return hosts
 }
 
-// Of a sweep with feedback at two clocks, the best of each continue, whichever of them are over; a trial that was out at the first counts at no later
-// one.
+// Of a sweep with feedback at two clocks, the best of each continue, whether or not they have ended; a trial that was out at the first counts at no
+// later one.
 func TestTrialsAreComparedAtEachFeedback(t *testing.T) {
 	trial := func(id string, rungs ...float64) Job {
 		return Job{ID: id, Sweep: "s", Phase: Training, Demand: Resources{1}, WantWorkers: 1, Workers: 1, Where: []Place{{Host: "h000", Workers: 1}},
@@ -338,8 +338,8 @@ func TestTrialsAreComparedAtEachFeedback(t *testing.T) {
 	}
 }
 
-// A sweep whose number of trials is known comes to an end: a paused trial that cannot be among the best is stopped, and where the best third of
-// those that have come are none, the best one continues.
+// A sweep whose number of trials is known ends: a paused trial that cannot be among the best is stopped, and where the best third of those
+// there round down to none, the best one continues.
 func TestASHAEndsSweeps(t *testing.T) {
 	paused := func(id string, rungs ...float64) Job {
 		return Job{ID: id, Sweep: "s", Phase: Paused, Demand: Resources{1}, WantWorkers: 1, Rungs: rungs, Until: len(rungs) - 1, Trials: 8}

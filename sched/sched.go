@@ -87,7 +87,7 @@ type State struct {
 	Seed  uint64  // for policies that draw lots
 	Hosts []Host
 	Jobs  []Job
-	// Past are trials that are over: their ID, Sweep, Arrived and Rungs.
+	// Past are finished trials: their ID, Sweep, Arrived and Rungs.
 	Past []Job
 	// Waiting is how many more jobs there are, which cannot begin before one of Jobs ends.
 	Waiting int

@@ -79,8 +79,8 @@ type epsCase struct {
 	Results           map[string]map[string]float64
 }
 
-// The H-scheduler, first come first served and kill beside an independent model of section 6 (testdata/eps.py), given its profile. Means
-// over 5 seeds; at most 10 % apart.
+// The H-scheduler, first come first served and kill compared with an independent model of section 6 (testdata/eps.py), given its
+// profile. Means over 5 seeds; at most 10 % apart.
 func TestAgreesWithModelOfEPS(t *testing.T) {
 	var cases []epsCase
 	text, err := os.ReadFile("testdata/eps.json")

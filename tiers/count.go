@@ -7,8 +7,9 @@ import (
 
 // Strain is what a committed cut has shown of the reliable machines, and what may be done about their count.
 type Strain struct {
-	// Seconds is how long the busiest of them takes its part of the cut in, at the measured rate. Interval and Flush are how long that
-	// may take: as a share of the time between cuts, and of an eviction's warning; 0 = it sets no limit. All are wall-clock time.
+	// Seconds is how long the busiest reliable machine needs to take in its part of the cut, at the measured rate. Interval and Flush
+	// are how long that may take: as a share of the time between cuts, and of an eviction's warning; 0 = it sets no limit. All are
+	// wall-clock time.
 	Seconds, Interval, Flush float64
 
 	Machines int // that hold the solution

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// The rule by a table: each row is so many cuts alike, and what the last asks for.
+// The rule by a table: each row is a number of equal cuts, and the count that the last one calls for.
 func TestCount(t *testing.T) {
 	rule := CountRule{High: 3, Low: 0.5, Calm: 4, Gain: 0.1}
 	epoch := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -140,7 +140,7 @@ func Rotate(l Layout, members []Member) (owners []ps.ServerID, ok bool) {
 }
 
 // Prefer gives the partitions of a layout the owners that the placer of the machines prefers (Parameter Service, appendix D). It reports whether
-// that is so: reliable machines must serve (stage 1), and each owner be one of them that stays. Backups and splits are as before.
+// that is so: reliable machines must serve (stage 1), and each owner be one that stays. Backups and splits are as before.
 func Prefer(l *Layout, members []Member, owners []ps.ServerID) bool {
 	serves := map[ps.ServerID]bool{}
 	for _, m := range members {

@@ -52,7 +52,7 @@ type Gauge struct {
 
 	fleet  float64          // what the clocks in recent were done with
 	recent [settled]float64 // lengths of the last clocks since a change of stage or fleet, a ring
-	timed  int              // of them, ever
+	timed  int              // of those clocks, ever
 	before float64          // length of a clock before the change that is on trial; 0 = none is
 	back   Stage            // the floor before it
 }

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// clocks returns a gauge so many clocks of the same load, in the stage that it asks for itself.
+// clocks feeds a gauge n clocks of the same load, in the stage that it selects itself.
 func (g *Gauge) clocks(n int, u Usage) (changes []string) {
 	for range n {
 		if why := g.Clock(g.Floor(), u, DefaultLoadRule()); why != "" {

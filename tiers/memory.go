@@ -33,7 +33,7 @@ const usableShare = 0.85
 // UsableMemory is what training may take of a machine's memory, in bytes; 0 = the catalog does not say.
 func UsableMemory(mib int64) int64 { return int64(usableShare * float64(mib<<20)) }
 
-// MemoryFor is how much memory a machine has of which training may take so much.
+// MemoryFor returns how much memory a machine must have for training to get this many bytes.
 func MemoryFor(bytes int64) int64 { return int64(float64(bytes) / usableShare) }
 
 // rowOverhead is the size of a stored row without its cells, in bytes: its key, its place in the index and its tags.
@@ -50,7 +50,7 @@ func ReliableMemory(s *ps.Schema, reliable int) Memory { return memoryOf(s, nil,
 func WorkerMemory(s *ps.Schema, rows []uint64) int64 { return memoryOf(s, rows, 1).Worker }
 
 // ServingMemory returns the memory that each of the transient servers needs for rows that change in every clock: its share of them, their undo, and
-// of two workers the sums of one and the contribution of the other. Cuts are the backups'.
+// for two workers the sums of one and the contribution of the other. Cuts are the backups'.
 func ServingMemory(s *ps.Schema, rows []uint64, servers int) int64 {
 	bsp := *s
 	bsp.Staleness = 0 // more clocks may be open, but need not be

@@ -116,9 +116,9 @@ type (
 	Load struct{ Splits []ps.Split }
 	// Assign hands over splits, each from a clock on.
 	Assign struct{ Splits []SplitAt }
-	// Release takes splits back. Answered, with the first clock of each that was not begun, once what was
-	// begun is committed. With Drop a worker may discard the clock under way instead and do it again: those who take its splits
-	// are so much faster that waiting for it would cost more.
+	// Release takes splits back. Answered, with the first clock of each that was not begun, once what was begun is committed.
+	// With Drop a worker may discard the clock under way instead and do it again: the machines that take its splits are fast
+	// enough that waiting for it would cost more.
 	Release struct {
 		Splits []ps.Split
 		Drop   bool

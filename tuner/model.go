@@ -139,7 +139,7 @@ func (m *model) judge(settings []Setting, loss float64) []candidate {
 }
 
 // best is the tried setting with the least mean at a loss. The paper names no incumbent, and its newest observation is always the
-// least, as the time left falls with the loss: so settings are compared at the same loss, by what is believed of them now.
+// least, as the time left falls with the loss: so settings are compared at the same loss, by present beliefs.
 func (m *model) best(loss float64) candidate {
 	best := candidate{mean: math.Inf(1)}
 	for _, c := range m.judge(m.settings, loss) {

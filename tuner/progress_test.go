@@ -61,7 +61,7 @@ func TestPaperProgressTraps(t *testing.T) {
 }
 
 // The interval on losses of seven real jobs (the train figure of each clock by `tierml train`, squared where it is a root): at a tenth to
-// nine tenths of the way to two targets, beside the paper's estimate.
+// nine tenths of the way to two targets, compared with the paper's estimate.
 func TestProgressInterval(t *testing.T) {
 	var curves map[string][]float64
 	readJSON(t, "losses.json", &curves)

@@ -34,8 +34,8 @@ func median(a []float64) float64 {
 	return (a[(len(a)-1)/2] + a[len(a)/2]) / 2
 }
 
-// Regret after 40 samples with 10 % noise, beside optuna's GPSampler and random search (testdata/regret.py): the same functions,
-// noise and definition of regret.
+// Regret after 40 samples with 10 % noise, compared with optuna's GPSampler and random search (testdata/regret.py): the same
+// functions, noise and definition of regret.
 func TestRegretBesideOptuna(t *testing.T) {
 	var theirs map[string]struct {
 		SD         float64

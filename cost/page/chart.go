@@ -13,7 +13,7 @@ import (
 // page's style sheet, so that one drawing serves light and dark.
 type chart struct {
 	title    string
-	describe string // the chart in words, for people who cannot see it
+	describe string // the chart in words, for people unable to see it
 	xLabel   string
 	yLabel   string
 	xTime    bool // x is Unix seconds
@@ -266,7 +266,7 @@ func drawMark(b *strings.Builder, f frame, m mark) {
 		m.shape, m.colour, m.colour, x, y, shape, esc(m.text))
 }
 
-// yTicks are round values, about five of them; on a log axis 1, 2 and 5 of each decade.
+// yTicks returns about five round values; on a log axis 1, 2 and 5 of each decade.
 func (c chart) yTicks(f frame) []float64 {
 	if !f.log {
 		return round(f.y0, f.y1, 5)

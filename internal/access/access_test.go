@@ -125,7 +125,7 @@ func TestWhoGetsIn(t *testing.T) {
 	}
 }
 
-// A browser is asked for the token, and gets a cookie that other sites cannot use.
+// A browser is prompted for the token, and gets a cookie that other sites cannot use.
 func TestBrowser(t *testing.T) {
 	g, handler, _ := gate(t)
 	r := httptest.NewRequest(http.MethodGet, "/", nil)

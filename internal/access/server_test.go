@@ -117,7 +117,8 @@ func TestSlowStrangers(t *testing.T) {
 	}
 }
 
-// However many connections say nothing, who has the token is heard, and keeps the connection that has shown it.
+// However many connections are silent, a client with the token is served, and keeps the connection that has
+// shown it.
 func TestCrowd(t *testing.T) {
 	h := newHouse(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "inside") }), 0)
 	ask := func(conn net.Conn, reader *bufio.Reader) {

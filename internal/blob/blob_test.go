@@ -41,7 +41,7 @@ func TestAFileThatChangesIsNotHalfRead(t *testing.T) {
 		"cut":     func(path string) error { return os.Truncate(path, 600) },
 		"emptied": func(path string) error { return os.Truncate(path, 0) },
 		"longer":  func(path string) error { return os.WriteFile(path, []byte(whole+"4 5 6\n"), 0o600) },
-		"removed": os.Remove, // who has it open still reads it whole
+		"removed": os.Remove, // a reader that has it open still reads it whole
 	} {
 		path := filepath.Join(t.TempDir(), "data")
 		if err := os.WriteFile(path, []byte(whole), 0o600); err != nil {

@@ -59,7 +59,7 @@ func TestWall(t *testing.T) {
 	}
 }
 
-// A clock that was set is believed neither by who ends machines, nor by who says for how long they are wanted.
+// A clock that was set is trusted neither for ending machines, nor for saying how long they are wanted.
 func TestBetween(t *testing.T) {
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for _, set := range []time.Duration{0, time.Hour, -time.Hour} {

@@ -29,7 +29,7 @@ func TestUntil(t *testing.T) {
 	}
 }
 
-// Patience ends with its cause when it is over, and with its parent before.
+// Patience ends with its cause when its time runs out, and with its parent before.
 func TestWithPatience(t *testing.T) {
 	late := errors.New("late")
 	ctx, cancel := WithPatience(t.Context(), 20*time.Millisecond, late)

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// hog is a variable of processes of this test's program that take so many MiB when their input is over. With an argument they also have
-// another one do that.
+// hog is a variable of processes of this test's program that allocate this many MiB when their input ends. With an argument they also
+// have another one do that.
 const hog = "TIERML_TEST_HOG"
 
 func TestMain(m *testing.M) {
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	os.Exit(int(taken[0]))
 }
 
-// taking is a command that takes so many MiB, and has another process take as much if both.
+// taking returns a command that allocates mib MiB, and has another process do the same if both.
 func taking(mib int, both bool) *exec.Cmd {
 	cmd := exec.Command(os.Args[0])
 	if both {

@@ -84,7 +84,7 @@ func TestAlertOnThePage(t *testing.T) {
 	}
 }
 
-// The mistakes that docs/job.md shows are told as it shows them.
+// The mistakes that docs/job.md shows are reported as it shows them.
 func TestErrorsOnThePage(t *testing.T) {
 	blocks := blocksOf(t, "TestErrorsOnThePage")
 	t.Chdir(t.TempDir())

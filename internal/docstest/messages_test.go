@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// Whoever meets a message looks for its words. TestMessages checks that the messages quoted in the first column of
-// docs/troubleshooting.md still occur in the source, between the places (..., N, C) where values are put in.
+// People who meet a message search for its words. TestMessages checks that the messages quoted in the first column
+// of docs/troubleshooting.md still occur in the source, between the places (..., N, C) where values are put in.
 func TestMessages(t *testing.T) {
 	page, err := os.ReadFile("../../docs/troubleshooting.md")
 	if err != nil {

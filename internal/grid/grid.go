@@ -92,7 +92,7 @@ func (g *Grid) titles() (titles []string, right []bool) {
 	return titles, right
 }
 
-// widths returns those of the columns, and whether a line of them fits.
+// widths returns those of the columns, and whether a line fits.
 func (g *Grid) widths(titles []string) (widths []int, fits bool) {
 	widths = make([]int, len(titles))
 	for i, title := range titles {

@@ -34,7 +34,7 @@ const (
 	Scale        Kind = "scale"             // from, to: how many machines are wanted
 	Tune         Kind = "tune"              // from, to (settings), clock
 	Move         Kind = "move"              // count partitions, from, to
-	Moved        Kind = "moved"             // count partitions, bytes, seconds: moves are over
+	Moved        Kind = "moved"             // count partitions, bytes, seconds: moves have ended
 	Cut          Kind = "cut"               // clock, bytes, seconds: committed
 	Checkpoint   Kind = "checkpoint"        // clock, bytes, seconds, model: a committed cut was saved during training
 	SaveFailed   Kind = "checkpoint-failed" // clock

@@ -12,7 +12,7 @@ import (
 	"github.com/tierml/tierml/internal/sameuser/sameusertest"
 )
 
-// Whoever dials a port of this host finds a process of its own user there, or nobody: not another user who has taken the port of a
+// A dialler of a port of this host finds a process of its own user there, or none: not another user who has taken the port of a
 // server that ended.
 func TestAnotherUserListens(t *testing.T) {
 	l := sameusertest.Listen(t, "127.0.0.1:0")
@@ -39,7 +39,8 @@ func TestAnotherUserListens(t *testing.T) {
 	}
 }
 
-// Own servers are reached, over both families, and those that close or never take up a connection are distinguished.
+// Own servers are reached, over both families, and servers that close or never accept a connection are
+// distinguished.
 func TestDialOwn(t *testing.T) {
 	for _, address := range []string{"127.0.0.1:0", "[::1]:0", ":0"} {
 		l, err := net.Listen("tcp", address)

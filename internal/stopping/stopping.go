@@ -17,7 +17,7 @@ type Rules struct {
 	// clocks. 0: no such rule.
 	MinImprovement float64
 	Patience       int64
-	// Time stops after so much training. 0: no such rule.
+	// Time stops after this much training. 0: no such rule.
 	Time time.Duration
 }
 

@@ -24,7 +24,7 @@ const (
 )
 
 const (
-	// atOnce bounds the connections that have not shown who they are; more are closed unheard.
+	// atOnce bounds the unauthenticated connections; more are closed unheard.
 	atOnce = 256
 	// patience bounds the time of such a connection.
 	patience = 10 * time.Second

@@ -10,7 +10,7 @@ import (
 // issue makes a token for a launch of its own.
 func (t *Tokens) issue(machines int) string { return t.Issue(rand.Text(), t.now(), machines) }
 
-// A launch that is asked for again, by this controller or by the next one, must be asked for with the same user data: providers
+// A launch that is requested again, by this controller or by the next one, must carry the same user data: providers
 // compare. Tokens of different launches, and of different runs, differ.
 func TestATokenIsOfItsLaunch(t *testing.T) {
 	decided := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)

@@ -178,7 +178,7 @@ func TestAMachineJoinsAndTalks(t *testing.T) {
 	}
 }
 
-// Who does not belong to the run gets no answer; the log says so, and a machine that does is served as before.
+// A stranger to the run gets no answer; the log says so, and the run's own machines are served as before.
 func TestStrangersAtTheGate(t *testing.T) {
 	r, other := newRun(t), newRun(t)
 	honest := r.join("i-1", r.tokens.issue(1))
@@ -326,7 +326,7 @@ func TestRenewal(t *testing.T) {
 	if err := j.Renew(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	r.clock.wind(first.NotAfter.Sub(r.clock.now()) + 2*time.Second) // the first one is over
+	r.clock.wind(first.NotAfter.Sub(r.clock.now()) + 2*time.Second) // the first one has expired
 	if err := r.echo(control(c)); err != nil {
 		t.Error(err)
 	}

@@ -322,8 +322,8 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// IsList reports whether a file is a price list, by its beginning, and gives the file from its start, as it was: whoever reads it
-// unpacks it, once. A file that cannot be unpacked is none.
+// IsList reports whether a file is a price list, by its beginning, and gives the file from its start, as it was: its reader
+// unpacks it, once. A file that cannot be unpacked is not a list.
 func IsList(r io.Reader) (whole io.Reader, is bool) {
 	buffered := bufio.NewReaderSize(r, firstBlock)
 	packed, _ := buffered.Peek(firstBlock)

@@ -95,8 +95,8 @@ var sharedCores = map[string]market.InstanceType{
 	"e2-medium": {Rate: 1, VCPU: 2, MemoryMiB: 4096, Bandwidth: 2000 * megabit},
 }
 
-// steps are the egress bandwidths of a family's machines in Gbit/s, from so many vCPUs on (Compute Engine's documentation, the tables
-// of the machine families without Tier_1 networking).
+// steps are the egress bandwidths of a family's machines in Gbit/s, from each number of vCPUs on (Compute Engine's documentation, the
+// tables of the machine families without Tier_1 networking).
 var steps = map[string][]struct{ vcpu, gigabits int }{
 	"e2":  {{2, 4}, {4, 8}, {8, 16}},
 	"n1":  {{1, 2}, {2, 10}, {8, 16}, {16, 32}},
@@ -144,7 +144,7 @@ func step(t market.InstanceType) (of market.InstanceType) {
 	return of
 }
 
-// usual are the families and sizes of EC2 that are asked for when a small machine is looked for: sold in every region, from little to
+// usual are the families and sizes of EC2 that are proposed when a small machine is wanted: sold in every region, from little to
 // much memory for their price.
 var usual = map[string][]string{
 	market.ArchX86: {"t3.micro", "t3.small", "t3.medium", "t3.large", "m5.large", "m5.xlarge", "m5.2xlarge", "r5.large", "r5.xlarge", "r5.2xlarge", "r5.4xlarge"},

@@ -33,7 +33,7 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// The table has every type that is proposed, and of each all that is asked of it.
+// The table has every type that is proposed, with all the facts that are looked up.
 func TestTable(t *testing.T) {
 	types, err := read(ec2)
 	if err != nil || len(types) < 1000 {

@@ -13,13 +13,13 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Summary says what a file held beside the prices that were taken from it.
+// Summary says what a file held besides the prices that were taken from it.
 type Summary struct {
 	Rows          int       // rows in the file
 	Kept          int       // price points in the markets
 	OtherProducts int       // rows of other products, not read
 	Products      []string  // which those are
-	NoProduct     bool      // the file names no product: it is taken for the one that was asked for
+	NoProduct     bool      // the file names no product: it is taken for the requested one
 	Future        int       // rows from after Options.Now, left out
 	Duplicates    int       // rows that repeat an earlier row exactly, dropped
 	Rounded       int       // prices with more than nine decimals, rounded to that

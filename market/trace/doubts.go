@@ -213,7 +213,7 @@ func count(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// more says how many there are beside the one that is shown.
+// more says how many there are besides the one that is shown.
 func more(n int) string {
 	if n == 1 {
 		return ""

@@ -174,7 +174,7 @@ func (j *jsonReader) fault(err error) error {
 type lineCounter struct {
 	r    io.Reader
 	read int64   // bytes so far
-	line int     // of the offset that was asked for last
+	line int     // of the offset that was requested last
 	ends []int64 // offsets of line ends that are not counted in line yet, rising
 }
 

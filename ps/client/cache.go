@@ -114,7 +114,7 @@ func (c *Cache) fresh(s *rowState, clock ps.Clock) bool {
 }
 
 // Missing appends the keys of rows that must be read before work of a clock may use them. It begins a round: rows that
-// neither it nor the one before has asked for may go.
+// neither it nor the previous one requested may go.
 func (c *Cache) Missing(clock ps.Clock, keys, missing []ps.Key) []ps.Key {
 	c.mu.Lock()
 	defer c.mu.Unlock()

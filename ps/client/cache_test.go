@@ -11,7 +11,7 @@ import (
 )
 
 // A worker with a cache never computes with a value that is older than its bound, sees each of its own contributions
-// once, and nobody's twice, in whatever order rows are asked for, read ahead, answered by each server and put in the
+// once, and nobody's twice, in whatever order rows are requested, read ahead, answered by each server and put in the
 // cache, contributions staged and committed while others are computed, partitions moved, cuts made and returned to.
 //
 // Each split adds one to its own column of every row in every clock, so that a row tells how far each split had come.

@@ -118,7 +118,7 @@ func TestContributeToSeveralServers(t *testing.T) {
 	}
 }
 
-// Every partition is asked, with rows or without, and splits ascend.
+// Every partition gets a request, with rows or without, and splits ascend.
 func TestContributeAsksAllPartitions(t *testing.T) {
 	a := &script{}
 	c := scripted(t, map[ps.ServerID]*script{"a": a})

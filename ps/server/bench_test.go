@@ -8,8 +8,8 @@ import (
 	"github.com/tierml/tierml/ps/client"
 )
 
-// BenchmarkClock is what one clock costs a worker: a Read of so many bytes of rows, and a contribution that
-// updates them all, over TCP on loopback or within the process.
+// BenchmarkClock is what one clock costs a worker: a Read of a given number of bytes of rows, and a
+// contribution that updates them all, over TCP on loopback or within the process.
 func BenchmarkClock(b *testing.B) {
 	for _, deterministic := range []bool{true, false} {
 		for _, size := range []int{1 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20} {

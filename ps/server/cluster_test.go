@@ -146,7 +146,7 @@ func newCluster(t testing.TB, schema ps.Schema, dial wire.Dialer, ids ...ps.Serv
 	return newClusterOf(t, schema, dial, 200, ids...)
 }
 
-// newClusterOf is newCluster with deliveries and moves in pieces of so many bytes.
+// newClusterOf is newCluster with deliveries and moves in pieces of chunk bytes.
 func newClusterOf(t testing.TB, schema ps.Schema, dial wire.Dialer, chunk int, ids ...ps.ServerID) *cluster {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	c := &cluster{

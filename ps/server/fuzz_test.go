@@ -60,7 +60,7 @@ func (h *hand) count() int                  { return int(h.byte() % 5) }
 
 func (h *hand) splits() []ps.Split {
 	var list []ps.Split
-	if h.byte()%2 == 0 { // a run of them, in order
+	if h.byte()%2 == 0 { // a run of keys, in order
 		first, n := h.number(uint64(h.schema.Splits)), h.number(uint64(h.schema.Splits)+1)
 		for i := range min(n, 64) {
 			list = append(list, ps.Split(first+i))

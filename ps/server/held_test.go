@@ -26,7 +26,7 @@ func rowsOf(t *testing.T, schema *ps.Schema, h *server.HeldCut) *ps.Block {
 }
 
 // A cut is read from its backup while training continues and the next one is committed; then nobody holds either any more,
-// and everything begins again from what was read: on other servers, beside one that held something else.
+// and everything begins again from what was read: on other servers, one of which held something else.
 func TestCutHeldAndBegunAgain(t *testing.T) {
 	c := newCluster(t, toy(true, 0), nil, "a", "r")
 	team := c.team()

@@ -83,8 +83,8 @@ func TestPiecesAreBounded(t *testing.T) {
 	}
 }
 
-// owner answers pulls of cuts without rows, each when so many are there as are to come at once, and counts them. The first ones are
-// held a little longer, for those to come that should not.
+// owner counts pulls of cuts and answers them without rows, each once the expected number are concurrent. It holds the first ones a
+// little longer to catch any beyond that number.
 type owner struct {
 	pulls, atOnce int
 
@@ -92,7 +92,7 @@ type owner struct {
 	news       sync.Cond
 	come, gone int
 	most       int
-	grace      bool // is over
+	grace      bool // has ended
 	ended      bool
 }
 

@@ -11,7 +11,7 @@ import (
 
 // places has a slot for each partition of the job, whether it is owned here or not, and lets requests work on those that are.
 //
-// Locks: the slots say what guards them; the list of them never changes. Fenced is written with term.mu held for writing.
+// Locks: the slots say what guards them; the list never changes. Fenced is written with term.mu held for writing.
 type places struct {
 	schema *ps.Schema
 	term   *term

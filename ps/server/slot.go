@@ -33,7 +33,7 @@ type slot struct {
 	arrived  wire.MoveID   // the move that brought it, if one did
 	outgoing *outgoing     // the cut that its backup pulls
 	window   window
-	serving  ps.Serving // since the process began, whoever owned it in between
+	serving  ps.Serving // since the process began, regardless of ownership in between
 	missed   time.Time  // when a request came while it was leaving, the first one; zero = none
 
 	// to and address are where it went from here, or goes by a move whose last message went first; "" = it was never here.

@@ -12,8 +12,8 @@ import (
 // term is what a server serves under: a generation and its route, and the contexts that end with them.
 //
 // Invariant: a request is answered only under the present generation, and never while suspended. So once FenceGeneration has returned, nothing of
-// an older generation changes anything here, however late its messages come: pulls and moves end with epoch, and whoever works on a slot has
-// admitted the request under the same lock.
+// an older generation changes anything here, however late its messages come: pulls and moves end with epoch, and work on a slot admits its
+// request under the same lock.
 //
 // A generation comes by FenceGeneration and later Recover, by Recover alone, or by a route. In the last case it began without this server, and
 // what is here is of no use (outlive).

@@ -170,7 +170,7 @@ func TestOwnerDies(t *testing.T) {
 		for _, cl := range c.clients {
 			cl.SetRoute(c.generation, c.copyRoute(), c.peers)
 		}
-		// Those who only asked the dead server hear of the new generation from their route.
+		// Clients that only contacted the dead server learn the new generation from their route.
 		for _, err := range team.errors() {
 			if !errors.Is(err, client.ErrStale) {
 				t.Fatalf("a worker ends with %v, not ErrStale", err)
@@ -293,7 +293,7 @@ func TestFencedWorkerIsRefusedEverywhere(t *testing.T) {
 		}
 	}
 	refused()
-	// Partitions that come to a server later refuse it too.
+	// Partitions that reach a server later refuse it too.
 	c.kill("a")
 	for p, owner := range c.route.Owner {
 		if owner == "a" {
@@ -393,8 +393,8 @@ func TestMoveMessagesRepeat(t *testing.T) {
 	}
 }
 
-// What has arrived of a move that was cancelled unheard gives way to the next move of the partition, whoever sends it; and not to
-// messages of one that is over, which come late. A route tells as well as the sender that the partition is here.
+// What has arrived of a move that was cancelled unheard gives way to the next move of the partition, from any server; but not to
+// late messages of a move that has ended. A route tells as well as the sender that the partition is here.
 func TestMoveAfterOneThatWasCancelled(t *testing.T) {
 	c := newCluster(t, toy(true, 0), nil, "a", "b", "r")
 	shard := ps.NewShard(&c.schema, 0)

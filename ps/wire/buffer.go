@@ -14,7 +14,8 @@ type Buffer struct {
 	size  int // bytes
 }
 
-// Pooled sizes are powers of two and three quarters of them, up to the longest body. Smaller pieces are cheap to make.
+// Pooled sizes are powers of two and three quarters of those, up to the longest body. Smaller pieces are cheap to
+// make.
 const (
 	minPooledShift = 9  // 512 bytes
 	maxPooledShift = 26 // 64 MiB
@@ -69,7 +70,7 @@ func (b *Buffer) Bytes() []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(&b.words[0])), 8*len(b.words))[:b.size]
 }
 
-// Floats is the buffer's memory as numbers, for those who fill it in this process.
+// Floats returns the buffer's memory as numbers, for callers that fill it in this process.
 func (b *Buffer) Floats() []float32 {
 	if len(b.words) == 0 {
 		return nil

@@ -2,6 +2,6 @@
 // sends requests and matches their answers; Serve accepts connections and gives each request to a Handler.
 // README.md draws every byte.
 //
-// It knows nothing about what a message means: who owns a partition, what a clock is or when to try again is for
-// ps/server and ps/client.
+// It knows nothing about what a message means: partition ownership, clocks and retries belong to ps/server and
+// ps/client.
 package wire

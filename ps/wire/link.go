@@ -246,7 +246,7 @@ func (l *Link) await(ctx context.Context, c *call) (a answer, answered bool) {
 	}
 }
 
-// read gives answers to those who wait for them until c has its own, ctx is done or the link breaks. The caller holds
+// read delivers answers to the waiting calls until c has its own, ctx is done or the link breaks. The caller holds
 // the reading token.
 func (l *Link) read(ctx context.Context, c *call) {
 	if !l.beginReading(ctx, c) {
@@ -427,7 +427,7 @@ func (l *Link) readOne() error {
 	return nil
 }
 
-// deliver hands an answer to its caller, who may no longer be waiting.
+// deliver hands an answer to its caller, which may no longer be waiting.
 func (l *Link) deliver(id uint64, m Message) {
 	a := answer{message: m}
 	if refusal, isError := m.(*Error); isError {

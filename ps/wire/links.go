@@ -52,7 +52,7 @@ func (s *Links) To(ctx context.Context, address string) (*Link, error) {
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		// An error may be due to the context of the one who dialled: only a failure of one's own counts.
+		// An error may be due to the context of the caller that dialled: only one's own failure counts.
 		if d.err == nil {
 			return d.link, nil
 		}

@@ -132,7 +132,7 @@ func Release(m Message) {
 type PartitionStatus struct {
 	Partition ps.Partition
 	Code      Code
-	To        ps.ServerID // of Moved: who has the partition now
+	To        ps.ServerID // of Moved: the partition's present owner
 	Address   string      // and where that is
 }
 

@@ -176,7 +176,7 @@ func TestLentValues(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = conn.Close() }()
-			for range 2 { // both are asked for before an answer is read
+			for range 2 { // both are requested before an answer is read
 				e, err := encode(header{request: 1, job: 1}, &Read{})
 				if err != nil {
 					t.Fatal(err)

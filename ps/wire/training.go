@@ -23,7 +23,7 @@ type Read struct {
 	Incarnation ps.Incarnation // the reader: the stamps name which of its contributions the rows hold
 	Groups      []KeyGroup
 	Keys        []ps.Key
-	// Into, for a caller who has asked for dense rows only, is where the values go if all groups are ok: pieces of memory
+	// Into, for a caller that requested only dense rows, is where the values go if all groups are ok: pieces of memory
 	// that they fill in their order. They are used until the answer, which is Placed then, or the call's error.
 	Into   [][]float32
 	pooled bool
@@ -182,7 +182,7 @@ func (d *decoder) stamps(n int) []ps.Stamp {
 	return stamps
 }
 
-// PartitionSums are a contribution's updates of one partition, or a piece of them (ps.Shard.StagePiece).
+// PartitionSums holds all or a piece of a contribution's updates of one partition (ps.Shard.StagePiece).
 type PartitionSums struct {
 	Partition ps.Partition
 	Piece     uint32 // the first is 0

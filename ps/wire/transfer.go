@@ -29,8 +29,8 @@ func (m *CutReady) decode(d *decoder) {
 	m.Partitions = d.partitions()
 }
 
-// PullCut asks for a piece of a delivery. The answer is Delivery with at least one row from row From on and
-// about MaxBytes of them, or DeliveryEnd when there are none left.
+// PullCut requests a piece of a delivery. The answer is Delivery with at least one row from row From on and
+// about MaxBytes in all, or DeliveryEnd when there are none left.
 type PullCut struct {
 	Cut       ps.Clock
 	Partition ps.Partition
@@ -163,8 +163,8 @@ type MoveID struct {
 	Partition ps.Partition
 }
 
-// After reports whether a move of the same partition, in the same generation, was begun after another. A route has one owner of a
-// partition, who numbers its moves.
+// After reports whether a move of the same partition, in the same generation, was begun after another. In a route a partition has
+// one owner, which numbers its moves.
 func (id MoveID) After(other MoveID) bool {
 	return id.Version > other.Version || id.Version == other.Version && id.Number > other.Number
 }

@@ -61,9 +61,9 @@ func (l *load) add(t Task, n int) {
 
 // aggregator executes cyclically (appendix C): in each cycle every job has as many turns as whole iterations of it fit.
 //
-// The cycle is the iteration of its slowest job, max D_j, or several (Limits.Longer): beside 5 s, 7.5 s lose nothing in a cycle of 15 s.
-// It stays longer when that job has gone and a shorter one would overload the
-// aggregator or slow a job down: of two jobs of 6 and 12 s, 6 loses nothing, and beside 10 s it would.
+// The cycle is the iteration of its slowest job, max D_j, or several (Limits.Longer): next to 5 s, 7.5 s lose nothing in a cycle of 15
+// s. It stays longer when that job has gone and a shorter one would overload the aggregator or slow a job down: of two jobs of 6 and 12
+// s, 6 loses nothing, and next to 10 s it would.
 type aggregator struct {
 	id       int
 	cores    float64       // how much it computes at a time

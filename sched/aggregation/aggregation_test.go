@@ -118,7 +118,7 @@ func TestPaperRecyclesTheLeastLoaded(t *testing.T) {
 	arrive(t, p, "c", 10*s, 5*s)
 	p.Leave("a")
 	p.holds(t)
-	arrive(t, p, "d", 10*s, 3*s) // beside b
+	arrive(t, p, "d", 10*s, 3*s) // next to b
 	c := p.Recycle()
 	p.holds(t)
 	if p.Size() != 2 || !slices.Equal(c.Recycled, []int{1}) || len(c.Moves) != 0 {
@@ -362,7 +362,7 @@ func TestSmallPoolsAreOptimal(t *testing.T) {
 	t.Logf("%d cases: %d aggregators, and %d at least", cases, ours, optimum)
 }
 
-// recycled has jobs of up to so many tasks arrive, and what is too much recycled; least is how many aggregators they need.
+// recycled has jobs of up to `tasks` tasks arrive and recycles the excess; least is how many aggregators they need.
 func recycled(t *testing.T, r *rand.Rand, jobs, tasks int) (p *Pool, least int) {
 	t.Helper()
 	p = NewPool(Limits{Loss: 0.1})

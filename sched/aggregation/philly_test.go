@@ -18,7 +18,7 @@ import (
 	"github.com/tierml/tierml/sim/jobs"
 )
 
-// This file is section 5.2.3, figure 11: the servers that jobs of a cluster's trace ask for, beside the aggregators that serve them.
+// This file is section 5.2.3, figure 11: the servers that jobs of a cluster's trace request, compared with the aggregators that serve them.
 //
 // The trace has arrivals and GPUs. The rest is assumed, and stated in lab/papers/schedulers.md: run times are those of other jobs with as many
 // GPUs; a job asks for a server for each four GPUs; and its model is one of four, whose iteration and use of a server are what figures
@@ -57,7 +57,7 @@ func draw(r *rand.Rand, id string, at, runs float64, gpus int, use float64) subm
 	return job
 }
 
-// figure11 is what a replay comes to.
+// figure11 is the result of a replay.
 type figure11 struct {
 	jobs                 int
 	asked, had, needed   float64 // server seconds: of servers on their own, of aggregators, and of what computes
@@ -95,7 +95,8 @@ func (f figure11) verdict() string {
 // alone is one cluster with LossLimit.
 func alone(limit float64) *Clusters { return NewClusters(1, Limits{Loss: limit}) }
 
-// replay has jobs come and go. Aggregators are given back whenever a job has left or, with a period, packed anew every so many seconds.
+// replay has jobs come and go. Aggregators are given back whenever a job has left or, with a period, packed anew once per period, in
+// seconds.
 func replay(t *testing.T, jobs []submitted, p *Clusters, period float64) (f figure11) {
 	t.Helper()
 	type event struct {
@@ -193,7 +194,7 @@ func readPhilly(t *testing.T, dir string) (arrivals [][]string, jobs func(seed u
 		runs[gpus] = append(runs[gpus], number(t, row[0]))
 	}
 	arrivals = rows(t, filepath.Join(dir, "philly-arrivals-by-vc.csv.gz"))
-	// jobs of some virtual clusters, each beginning at an offset of its own of at most so many seconds
+	// jobs of some virtual clusters, each beginning at an offset of its own of at most offset seconds
 	return arrivals, func(seed uint64, use float64, only string, offset float64) (out []submitted) {
 		r, begins := rand.New(rand.NewPCG(seed, 11)), map[string]float64{}
 		for i, row := range arrivals {

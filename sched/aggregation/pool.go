@@ -60,7 +60,7 @@ type Move struct {
 	From, To int
 }
 
-// Add makes an aggregator that is there already, with so many cores, and returns its number.
+// Add registers an existing aggregator with this number of cores, and returns its index.
 func (p *Pool) Add(cores float64) int {
 	var c Change
 	a := p.allocate(&c)
@@ -122,8 +122,8 @@ func (p *Pool) Loss(id string) (most float64) {
 	return most
 }
 
-// Profile gives a job that nobody has measured yet so many aggregators of its own, as its iteration alone cannot be measured on those
-// that are shared (section 3.3.1). Arrive or Leave ends it.
+// Profile gives a job that nobody has measured yet aggregators of its own, one per server, as its iteration alone cannot be measured
+// on those that are shared (section 3.3.1). Arrive or Leave ends it.
 func (p *Pool) Profile(id string, servers int) (c Change) {
 	for range servers {
 		p.allocate(&c).reserved = id
@@ -336,7 +336,7 @@ func (p *Pool) Congested(id int) (c Change) {
 }
 
 // Relieve moves tasks of a job away from an aggregator, the longest first, until no job there loses more than the limit. Each goes to the best
-// fit among some others, which are those that the job has anyway; what fits none stays. Who makes the moves watches them.
+// fit among some others, which are those that the job has anyway; what fits none stays. The caller makes the moves and watches them.
 func (p *Pool) Relieve(id int, of string, among []int) (c Change) {
 	others := slices.DeleteFunc(slices.Clone(p.aggregators), func(a *aggregator) bool { return a.id == id || !slices.Contains(among, a.id) })
 	j := p.jobs[of]

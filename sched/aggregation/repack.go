@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A search for a packing of up to small tasks tries everything. For more it gives up after so many tries in vain: ten times as many save
-// .1 % more of Philly's servers.
+// A search for a packing of up to small tasks tries everything. For more it gives up after this many failed tries: ten times as many
+// save .1 % more of Philly's servers.
 const (
 	small = 12
 	tries = 2000
@@ -60,7 +60,8 @@ type packing struct {
 	left   int   // tries
 }
 
-// pack finds a packing of all tasks into at most so many aggregators; false: there is none, or the search gave up.
+// pack finds a packing of all tasks into at most this many aggregators; false: there is none, or the search gave
+// up.
 func (p *Pool) pack(most int) (packing, bool) {
 	jobs := slices.SortedFunc(maps.Values(p.jobs), func(a, b *job) int {
 		return cmp.Or(cmp.Compare(b.Iteration, a.Iteration), cmp.Compare(a.ID, b.ID))
@@ -80,7 +81,7 @@ func (p *Pool) pack(most int) (packing, bool) {
 	return k, k.place(0, need, float64(most))
 }
 
-// place places the pieces from the i-th, which need at least so many aggregators and find so many free: each where the least is left, then
+// place places the pieces from the i-th, which need at least `need` aggregators and find `free` free: each where the least is left, then
 // elsewhere.
 func (k *packing) place(i int, need, free float64) bool {
 	if i == len(k.pieces) {

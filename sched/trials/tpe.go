@@ -24,17 +24,17 @@ const (
 	candidates = 8   // drawn from l
 )
 
-// First is how many trials of TPE are drawn at random: a quarter of them. So many may also be without a result at a time.
+// First returns how many trials of TPE are drawn at random: a quarter. The same number may be without a result at a time.
 func (s *Sweep) First() int { return (s.Samples + 3) / 4 }
 
-// Ready reports whether trial i, counted from 0, can be drawn once so many of those before it have a result: all of the first ones, and all
-// but First-1 of the others.
+// Ready reports whether trial i, counted from 0, can be drawn once this many of those before it have a result: all of the first ones, and
+// all but First-1 of the others.
 func (s *Sweep) Ready(i, results int) bool {
 	return !s.TPE || i < s.First() || results >= max(s.First(), i-s.First()+1)
 }
 
-// Draw draws the settings of the trial after these ones (TPE), once so many have a result that it is Ready. A result is the loss at the
-// first rung; without rungs it is the loss at the end. One that failed before is the worst, one that was stopped before has none.
+// Draw draws the settings of the trial after these ones (TPE), once enough have a result for it to be Ready. A result is the loss at
+// the first rung; without rungs it is the loss at the end. One that failed before is the worst, one that was stopped before has none.
 func (s *Sweep) Draw(before []Trial) (settings map[string]string, ready bool) {
 	var results []Result
 	ended := 0

@@ -185,7 +185,7 @@ func TestDraw(t *testing.T) {
 		{Settings: at("0.2"), Losses: []float64{2}, Ended: true, Stopped: true},
 		{Settings: at("0.3"), Ended: true, Failed: true},
 		{Settings: at("0.4"), Ended: true, Stopped: true},
-		{Settings: at("0.5"), Ended: true, Last: 1}, // it has not come to the rung
+		{Settings: at("0.5"), Ended: true, Last: 1}, // it has not reached the rung
 		{Settings: at("0.6")},
 	}
 	want := s.Next(len(before), []Result{{at("0.1"), 3}, {at("0.2"), 2}, {at("0.3"), math.NaN()}})

@@ -66,7 +66,7 @@ func TestGrid(t *testing.T) {
 	}
 }
 
-// Whatever the order in which trials come to their rungs, the same ones continue: the best by losses that all know only at the end.
+// Whatever the order in which trials reach their rungs, the same ones continue: the best by losses that all know only at the end.
 // No decision is taken back, and nobody waits when all have come. EPS, section 4.1: feedback is compared at the same clock.
 func TestDecisionsAreFinal(t *testing.T) {
 	rungs := []trials.Rung{{At: 5, Keep: 6}, {At: 20, Keep: 2}}

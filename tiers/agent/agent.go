@@ -66,7 +66,7 @@ var (
 	errNewController = errors.New("another controller has asked what this machine holds")
 )
 
-// Take carries out a command. Anything slow, or outside the agent's concern, comes back as an errand for its user, who answers
+// Take carries out a command. Anything slow, or outside the agent's concern, comes back as an errand for its user, which answers it
 // (Answer): a first Welcome, which ends with Join; a Stop; a TakeStock, once no move away from here is under way; splits to Load, which
 // end with Loaded or NotLoaded each; SaveCut, MoveOut and FenceWorker. nil: there is nothing more to do.
 func (a *Agent) Take(c tiers.Command) (errand tiers.Do) {

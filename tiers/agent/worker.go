@@ -241,10 +241,10 @@ func (w *Worker) GiveUp() {
 	w.forgetReleases(errRolledBack)
 }
 
-// discard ends the round that is being computed, if any of its splits is leaving: nothing of it has left this machine, and what it
-// comes to does not depend on who computes it. Splits of an earlier Release count as well. The controller asks for splits
-// as their takers become ready, and can tell only by the last of them that waiting costs more; looking at those alone let a machine
-// that computes a hundred times slower hold up the fleet for a whole clock. A round before it that is on its way to the servers counts.
+// discard ends the round that is being computed, if any of its splits is leaving: nothing of it has left this machine, and its result
+// does not depend on the machine that computes it. Splits of an earlier Release count as well. The controller asks for splits as their
+// takers become ready, and only the last release can tell that waiting costs more; looking at those alone let a machine that computes a
+// hundred times slower hold up the fleet for a whole clock. A round before it that is on its way to the servers counts.
 func (w *Worker) discard() {
 	r := w.Round
 	if r == nil || !r.Begun || !slices.ContainsFunc(r.Splits, w.leaving) {
@@ -311,9 +311,9 @@ func (w *Worker) Stop() {
 func (w *Worker) Over() bool { return w.stopping && w.Round == nil && w.Sending == nil }
 
 // Stock returns the splits that this worker holds, each with its first clock that does not count yet. A controller asks that has just
-// been started: releases that wait for a round belong to the one before. They are dropped, since the splits are named
-// here and no machine would learn that they were given away. Splits whose data is not here yet are dropped as well: nothing of them has
-// begun, and no machine would learn if they cannot be loaded.
+// been started: releases that wait for a round belong to the one before. They are dropped, since the splits are named here and no
+// machine would learn that they were given away. Splits whose data is not here yet are dropped as well: none has begun, and no machine
+// would learn if they cannot be loaded.
 func (w *Worker) Stock() (held []tiers.SplitAt) {
 	w.forgetReleases(errNewController)
 	w.splits = slices.DeleteFunc(w.splits, func(h holding) bool { return h.data == nil })
@@ -445,7 +445,7 @@ func (w *Worker) Counted(r *Round, progress tiers.Report) {
 	w.releases = slices.DeleteFunc(w.releases, w.hand)
 }
 
-// Interrupt stops a round that has begun, for users who can divide a clock: the rest of it begins again.
+// Interrupt stops a round that has begun, for users that can divide a clock: the rest of it begins again.
 func (w *Worker) Interrupt() {
 	w.Round.Begun, w.Begun = false, 0
 	w.breakOff()

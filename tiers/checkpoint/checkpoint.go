@@ -5,7 +5,7 @@
 // One that is taken while training continues is written by the machines themselves, each its partitions, with a manifest
 // that is written last (manifest.go).
 //
-// It does not know when to take one, nor who continues from it.
+// It does not know when to take one, nor which run continues from it.
 package checkpoint
 
 import (

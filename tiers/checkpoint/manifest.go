@@ -243,9 +243,9 @@ type Found struct {
 	Bytes    int64
 }
 
-// Newest returns the newest checkpoint below a place that is complete and undamaged, which it reads as a whole, and after it
-// those that are older, which it does not read. Only names that are known are looked at: anybody who may write there may have
-// put others beside them. Doubts say why newer ones are not there.
+// Newest returns the newest checkpoint below a place that is complete and undamaged, which it reads as a whole, and then the
+// older ones, unread. It considers only known names: anybody with write access may have added others. Doubts say why newer
+// ones are not there.
 func Newest(ctx context.Context, place string, known func(name string) bool) (found []Found, doubts []error, err error) {
 	all, doubts, err := List(ctx, place, known)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// Somebody else who may write to the same store can make checkpoints useless, but cannot put another one in their place.
+// Another writer to the same store can make checkpoints useless, but cannot replace them with its own.
 func TestCheckpointsOfSomebodyElse(t *testing.T) {
 	place, theirs := t.TempDir(), t.TempDir()
 	schema, _, manifest := save(t, place, 42, "1.1")
@@ -82,7 +82,7 @@ func TestCheckpointsOfSomebodyElse(t *testing.T) {
 	restore()
 	restoreRows()
 
-	// A newer one beside ours is neither found nor does it push ours out.
+	// A newer foreign checkpoint next to ours is not found and does not displace ours.
 	_, _, planted := save(t, place, 900, "9.9")
 	known := func(of string) bool { return of == name }
 	if found, doubts, err := Newest(t.Context(), place, known); err != nil || len(found) != 1 || found[0].Manifest != manifest || len(doubts) > 0 {

@@ -88,7 +88,8 @@ func consistencyJobs(t *testing.T) []*trained {
 	two, five := classes(2, 2000, 1), classes(consistencyClasses, 2000, 1)
 	jobs := []*trained{
 		prepared(t, heldOut, "mf", apps.Params{"rank": 8}, 12, 0.95, "jester5k.csv.gz", ratings),
-		// With the optimizer that jobs with stale reads get: what averaging loses under ASP depends on who is late at the end.
+		// With the optimizer that jobs with stale reads get: what averaging loses under ASP depends on which worker is late at
+		// the end.
 		prepared(t, objective, "logistic", apps.Params{"optimizer": "adagrad", "l2": 0.01}, 150, 0.7, "two.libsvm", two),
 		prepared(t, logLoss, "mlr", apps.Params{"batches": 4, "l2": 0.01}, 144, 0.9, "five.libsvm", five),
 		prepared(t, heldOut, "lda", apps.Params{"topics": 12, "alpha_sum": 4}, 30, 0.8, "docword.generated.txt", topics(5, 800, 200)),

@@ -131,7 +131,7 @@ func (panicking) Contribute(context.Context, ps.Generation, ps.Incarnation, uint
 	panic("toy: cannot contribute")
 }
 
-// panicIn has a goroutine panic that belongs to a server or client: whoever made it hears of it before the process ends.
+// panicIn has a goroutine panic that belongs to a server or client: its creator learns of it before the process ends.
 func (w *world) panicIn(value any, tell func(value any, stack []byte)) {
 	w.done.Go(func() {
 		defer func() { _ = recover() }() // instead of the process's end

@@ -141,7 +141,7 @@ type failing struct {
 
 func (f failing) Run(ps.Clock, apps.Rows, bool) (apps.Stats, error) { return apps.Stats{}, f.err }
 
-// Rows have slots in the order of partitions, tables and rows, whoever asks for which first.
+// Rows have slots in the order of partitions, tables and rows, whatever the order of requests.
 func TestRowIndex(t *testing.T) {
 	schema := ps.Schema{Partitions: 3, Splits: 1, Tables: []ps.Table{
 		{Name: "a", Rows: 200, Cols: 1}, {Name: "large", Rows: mostDense + 1, Cols: 1}, {Name: "b", Rows: 65, Cols: 1}}}

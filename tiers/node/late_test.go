@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// lateMachine is one whose metadata service answers in time only when it is asked for the fourth time.
+// lateMachine is one whose metadata service answers in time only on the fourth request.
 type lateMachine struct {
 	Machine
 	asked int
@@ -24,7 +24,7 @@ func (m *lateMachine) Identity(context.Context) (Identity, error) {
 	return Identity{Instance: "i-1"}, errors.New("asked for the fourth time")
 }
 
-// An agent that starts with many others on a busy host learns late who it is. It asks again, for two minutes.
+// An agent that starts with many others on a busy host learns its identity late. It retries for two minutes.
 func TestMetadataIsLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &lateMachine{}

@@ -100,7 +100,7 @@ func firstRatings(t *testing.T, lines int) []byte {
 // membershipClocks is how long these jobs train.
 const membershipClocks = 40
 
-// crew is the machines of a job, and who holds what.
+// crew is the machines of a job, and what each holds.
 type crew struct {
 	*world
 	random     *rand.Rand
@@ -233,7 +233,7 @@ func (c *crew) assign(id ps.ServerID, splits []tiers.SplitAt) {
 	}
 }
 
-// hand gives so many of a machine's splits to another one, or all that it has.
+// hand gives count of a machine's splits to another one, or all that it has.
 func (c *crew) hand(from, to ps.ServerID, count int) {
 	c.t.Helper()
 	mine := c.splits[from]

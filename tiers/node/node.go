@@ -307,7 +307,7 @@ func (n *node) join(ctx context.Context, do tiers.Welcome) (*job, error) {
 	return j, nil
 }
 
-// serve is the roles ParamServ, ActivePS and BackupPS: which of them is a matter of the route.
+// serve runs the roles ParamServ, ActivePS and BackupPS: the route decides which.
 func (j *job) serve(ctx context.Context) error {
 	if err := j.server.Serve(ctx); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("serving: %w", err)

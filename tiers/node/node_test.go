@@ -209,7 +209,8 @@ func TestParkAndUnpark(t *testing.T) {
 	})
 }
 
-// After a roll-back all splits stand at the clock after the cut, whoever had them before, and the answer is the same.
+// After a roll-back all splits stand at the clock after the cut, whichever machine had them before, and the answer is
+// the same.
 func TestRecoverReturnsToTheCut(t *testing.T) {
 	simulate(t, func(t *testing.T, w *world) {
 		const until = 40

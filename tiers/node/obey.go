@@ -127,7 +127,7 @@ func (j *job) save(ctx context.Context, n *node, do tiers.SaveCut, answer func(t
 	<-held // before the next command, which may be the commit of another cut
 }
 
-// takeStock answers when the moves that were begun have ended: until then it is not known who owns what.
+// takeStock answers when the moves that were begun have ended: until then ownership is unknown.
 func (j *job) takeStock(ctx context.Context, n *node, answer func(tiers.Result, error)) {
 	moves := slices.Clone(j.moves)
 	n.beside(ctx, func() {

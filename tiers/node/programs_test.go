@@ -19,7 +19,7 @@ import (
 	pb "github.com/tierml/tierml/tiers/node/controlpb"
 )
 
-// puppet is a machine's programs that only note what they are asked for.
+// puppet is a machine's programs that only record the requests they get.
 type puppet struct {
 	mu     sync.Mutex
 	spec   program.Spec

@@ -29,7 +29,7 @@ import (
 	"github.com/tierml/tierml/tiers/node/wire"
 )
 
-// secured is what a world with TLS has beside.
+// secured is what a world with TLS has in addition.
 type secured struct {
 	t         *testing.T
 	dir       string
@@ -114,7 +114,7 @@ func (s *secured) credential(role trust.Role, name string) *trust.Credential {
 	return c
 }
 
-// expired is a machine's certificate whose time is over.
+// expired returns a machine's certificate that has expired.
 func (s *secured) expired() *tls.Config {
 	s.t.Helper()
 	old, err := trust.OpenAuthority(s.dir, trust.LeastLife, func() time.Time { return time.Now().Add(-24 * time.Hour) })
@@ -132,7 +132,7 @@ func (s *secured) expired() *tls.Config {
 func strangers(t *testing.T, w *world, data string) {
 	s, foreign := w.secured, newSecured(t)
 	roots := s.own.Config(trust.Machine).RootCAs
-	as := func(c *tls.Config) *tls.Config { // whoever it is, our machines suit it
+	as := func(c *tls.Config) *tls.Config { // any peer: our machines suit it
 		c.RootCAs, c.ServerName, c.Time = roots, string(trust.Machine), nil
 		c.VerifyConnection = nil
 		return c

@@ -15,8 +15,8 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// staleJob is an application with its default settings on a real data set. Its figure may be so much worse with stale
-// reads: an error rate by .01, others by 1 %.
+// staleJob is an application with its default settings on a real data set. With stale reads its figure may be
+// slightly worse: an error rate by .01, others by 1 %.
 type staleJob struct {
 	app, file string
 	clocks    ps.Clock

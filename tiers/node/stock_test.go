@@ -8,8 +8,9 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// A controller is started again while a split that the one before had asked for is worked on. The worker says that it holds
-// the split, so it keeps it: the answer to the release would reach nobody, and nobody would work on the split any more.
+// A controller is started again while a worker computes a split that the previous one had requested. The worker says that
+// it holds the split, so it keeps it: the answer to the release would reach nobody, and nobody would work on the split any
+// more.
 func TestReleaseOfTheControllerBefore(t *testing.T) {
 	simulate(t, func(t *testing.T, w *world) {
 		m := w.join("i-1", 1, 5)

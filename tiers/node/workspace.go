@@ -15,7 +15,7 @@ import (
 // workspace is the memory in which a worker computes one clock of a team of splits. It is used again for every clock: it
 // holds nothing of the round before, which may be on its way to the servers, or of the next one, which is read ahead.
 //
-// The team's rows are read once into given. Every split then works on its own copy of them: it sees its own
+// The team's rows are read once into given. Every split then works on its own copy: it sees its own
 // updates of the clock and no other's, so that the result does not depend on which splits share a worker. Its
 // differences are summed up by row. Outside of deterministic mode applications may allow one copy for all (joint.go).
 type workspace struct {

@@ -210,7 +210,7 @@ func TestSumsInPlace(t *testing.T) {
 				keys = append(keys, ps.Key{Table: ps.TableID(id), Row: ps.RowID(row)})
 			}
 		}
-		for every := range uint64(5) { // of so many rows one stays as it is; 0: all change
+		for every := range uint64(5) { // one row in every stays as it is; 0: all change
 			s := scripted{needs: keys, run: func(rows apps.Rows) {
 				for _, k := range keys {
 					if every > 0 && ps.Hash(uint64(k.Table), uint64(k.Row))%every == 0 {

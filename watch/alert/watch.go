@@ -1,4 +1,4 @@
-// Package alert notifies people who are not watching: it follows a run's journal for events that a person would want to be woken for
+// Package alert notifies people away from the screen: it follows a run's journal for events that a person would want to be woken for
 // (budget, an eviction storm, no progress, the end), and posts it to a webhook.
 //
 // Watching (Watch) is a plain value: its time is an argument. Notifying (Notifier) never waits: an alert that cannot be delivered is logged and

@@ -23,7 +23,7 @@ import (
 	"github.com/tierml/tierml/internal/rundir"
 )
 
-// workers is a run that is asked for more.
+// workers is a run that counts requests for more.
 type workers struct{ asked atomic.Int64 }
 
 func (w *workers) Scale(_ context.Context, want elasticity.ScaleWanted, _ bool, told func(elasticity.Scale, bool) error) error {

@@ -1,4 +1,4 @@
-// Package shared shows machines that jobs share: hosts with the jobs on them, what is free, dollars per hour, who pays, and why each job
+// Package shared shows machines that jobs share: hosts with the jobs on them, what is free, dollars per hour, the payer, and why each job
 // has what it has. `tierml hosts ps`, the job server's API and the dashboard show the same View. It follows from the journal of the shared
 // hosts' run and their book of slots.
 //
@@ -76,7 +76,7 @@ type Tenant struct {
 	PerHour string   `json:"usd_per_hour"` // its share of the hosts' price now
 	Why     string   `json:"why"`
 	// Serves is how much of a core serving the job's model takes, and Loss the share of its speed that it is expected to lose on reliable
-	// hosts because others are served beside it. Both are absent until the job has been measured.
+	// hosts because others are served on the same hosts. Both are absent until the job has been measured.
 	Serves float64  `json:"serving_cores,omitempty"`
 	Loss   *float64 `json:"expected_loss,omitempty"`
 }
@@ -248,8 +248,8 @@ func (j *holder) why(granted string) string {
 	return why
 }
 
-// For is the view as a client has it who may see the jobs of some runs: others are counted, not named, and their reasons and costs are left
-// out. Who sees the run "" sees all.
+// For returns the view for a client that may see the jobs of some runs: others are counted, not named, and their reasons and costs are left
+// out. A client that sees the run "" sees all.
 func (v View) For(sees func(run string) bool) View {
 	hidden := func(job string) bool { return !sees(RunOf(job)) }
 	out := v

@@ -76,7 +76,7 @@ func TestView(t *testing.T) {
 	}
 }
 
-// A job that lacks slots says so, beside a scheduler's reason.
+// A job that lacks slots says so, along with a scheduler's reason.
 func TestSlotsThatWait(t *testing.T) {
 	s, book := read(t, "a-1", "b-1", "c-1", "d-1", "e-1")
 	for granted, want := range map[string]string{"": "", "1 worker, as 4 others came first": "1 worker, as 4 others came first; "} {
@@ -99,7 +99,8 @@ func TestSlotsThatWait(t *testing.T) {
 	}
 }
 
-// Who may see some jobs only is given the numbers of the others, and neither their names, reasons and costs nor what follows from these.
+// A client that may see only some jobs gets the number of the others, but not their names, reasons, costs or anything derived from
+// these.
 func TestViewOfAClient(t *testing.T) {
 	s, book := read(t, "a-1", "b-1", "c-1")
 	v, err := shared.New("shared-1", s, book, s.Now, map[string]string{"b-1": "after c-1"})

@@ -20,7 +20,7 @@ type Outlook struct {
 	PlannedUSD, PlannedSeconds journal.Estimate
 }
 
-// marks are when clocks were done for the first time, at most keepMarks of them, evenly spread.
+// marks are when clocks were done for the first time: at most keepMarks, evenly spread.
 type marks struct {
 	at    []mark
 	every int64 // clocks from one to the next

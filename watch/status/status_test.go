@@ -61,7 +61,8 @@ func TestLossOfTheResult(t *testing.T) {
 	}
 }
 
-// A job with a target says how many clocks are left until it, no more than it has; once it is over, nothing.
+// A job with a target says how many clocks are left until it, no more than it has; once it has ended,
+// nothing.
 func TestClocksLeft(t *testing.T) {
 	s := New()
 	details, err := journal.Pack(journal.StartDetails{Clock: "real", Rules: "ec2-now", Metric: "rmse", TargetLoss: .5, Clocks: 100})

@@ -25,7 +25,8 @@ const (
 // Alive says that the instance is on the bill.
 func (s State) Alive() bool { return s == Pending || s == Running }
 
-// Instance is a machine as the region knows it. Launched and Ended are whole seconds: bills are made of them.
+// Instance is a machine as the region knows it. Launched and Ended are whole seconds: bills are made from
+// these.
 type Instance struct {
 	ID          string
 	Reservation string
@@ -95,8 +96,8 @@ func (i *Instance) clone() Instance {
 	return c
 }
 
-// TransitionReason returns in EC2's form who ended the instance and when: "User initiated (2014-04-05 12:34:56
-// GMT)". It is empty while the instance is alive.
+// TransitionReason returns in EC2's form what ended the instance and when: "User initiated (2014-04-05
+// 12:34:56 GMT)". It is empty while the instance is alive.
 func (i Instance) TransitionReason() string {
 	if i.State.Alive() {
 		return ""

@@ -53,7 +53,7 @@ func TestSumRowsAndAddToRows(t *testing.T) {
 	})
 }
 
-// An image of MNIST beside the weights of ten classes, and of a hidden layer.
+// An image of MNIST times the weights of ten classes, and of a hidden layer.
 func BenchmarkRows(b *testing.B) {
 	const rows, present = 784, 150
 	for _, width := range []int{16, 128} {

@@ -98,7 +98,8 @@ func Run(t *testing.T, j Setup, n Node) {
 	}
 }
 
-// plain leaves out what depends on who plays the node: whether a committed cut still counts as delivered.
+// plain leaves out what depends on the node's implementation: whether a committed cut still counts as
+// delivered.
 func plain(r tiers.Result) tiers.Result {
 	if h, ok := r.(tiers.Holdings); ok {
 		for i := range h.Backups {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// pipes is a listener to which somebody connects as often as it is asked.
+// pipes is a listener that accepts a new connection on every call.
 type pipes struct {
 	net.Listener
 	refused int // connections that were closed

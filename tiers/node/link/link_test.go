@@ -82,8 +82,8 @@ func (p *peer) send(r tiers.Report, set func(*pb.FromNode)) error {
 	return nil
 }
 
-// hello says who the peer is, and reads the greeting. It may be a goroutine of its own: the link greets whoever it has
-// reported.
+// hello sends the peer's identity and reads the greeting. It may run in its own goroutine: the link greets each peer
+// that it has reported.
 func (p *peer) hello(id ps.ServerID, process string, received uint64) *pb.ToNode {
 	p.t.Helper()
 	err := p.send(tiers.Hello{Token: "right", Instance: id}, func(m *pb.FromNode) { m.Process, m.Received = process, received })
@@ -347,7 +347,7 @@ func TestReportsOfNonsense(t *testing.T) {
 	}
 }
 
-// Who says nothing holds no stream.
+// A silent peer holds no stream.
 func TestSilentStream(t *testing.T) {
 	withLink(t, 0, func(_ *Link, dial func() *peer) {
 		p := dial()

@@ -12,7 +12,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// Who connects to the control plane without TLS and says nothing is hung up on.
+// A silent connection to the control plane without TLS is closed.
 func TestSilentConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		listener := bufconn.Listen(1 << 20)

@@ -1,4 +1,4 @@
-// Package splitdir is where a job's splits lie: one directory, one file per split. Who cuts the data writes here, and
+// Package splitdir is where a job's splits lie: one directory, one file per split. The data's cutter writes here, and
 // nodes read. It does not know the files' contents.
 package splitdir
 
