@@ -15,8 +15,8 @@ import (
 //     to the first that fails, a virtual machine lives there. It sees prices until now, its own machines, and nothing from before the job.
 //   - How long machines last (4.4): by Nelson and Aalen's estimate of the hazard at each age, times how much more often they have died
 //     lately than it says (lives).
-// - What an hour of progress is worth (4.5): V = Cod θ/θ~, the price on demand times the pace that the deadline requires now, in parts of the pace
-// that it required at the start. Ahead of it, even spot may be too dear; behind it, on demand is worth its price.
+//   - What an hour of progress is worth (4.5): V = Cod θ/θ~, the price on demand times the pace that the deadline requires now, in parts of
+//     the pace that it required at the start. Ahead of it, even spot may be too dear; behind it, on demand is worth its price.
 //   - What a fleet is worth an hour (4.6): U = V η - C - E/L. L is how long it is expected to last, η the part of that in which it works, C
 //     its price, E what the state costs that it fetches. To wait is worth 0.
 //   - When to move (4.7): to the best, if it is worth Δ more than what is held. The safety net goes first: on demand to the end when

@@ -72,7 +72,7 @@ func (n *node) fill(r *round) {
 	n.fetch(r.Generation, r.Clock, missing, k.cache.Reading(), func() bool { return r.Dropped }, n.agent.GiveUp, begin)
 }
 
-// fetch reads rows into the cache. Nobody waits for the rest when it is over, or its generation is.
+// fetch reads rows into the cache. No caller waits for the rest once the fetch or its generation has ended.
 func (n *node) fetch(g ps.Generation, clock ps.Clock, missing []ps.Key, began uint64, over func() bool, stale, then func()) {
 	cache, stamps := n.worker.cache, make([]ps.Stamp, n.w.schema.Partitions)
 	rows := map[ps.Key][]float32{}

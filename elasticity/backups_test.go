@@ -11,8 +11,8 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// A machine that backs some partitions up is to back up others too, and hears late of them. It hears of the next cut of the first
-// by their owners, who are prompt: what it says that it holds must be all of that cut.
+// A machine that backs some partitions up is to back up others too, and learns of these late. Owners of the first notify it
+// promptly of the next cut: what it reports as held must be all of that cut.
 func TestBackupHearsLateOfItsPartitions(t *testing.T) {
 	s := six()
 	s.reliable = 2

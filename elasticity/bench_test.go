@@ -54,7 +54,7 @@ func BenchmarkStepAtPrice(b *testing.B) {
 	}
 }
 
-// grownWorld is a world in which so many transient machines train.
+// grownWorld returns a world in which this many transient machines train.
 func grownWorld(machines int) *world {
 	s := plain()
 	s.deterministic = false
@@ -76,7 +76,7 @@ func grownWorld(machines int) *world {
 	return w
 }
 
-// spikes says at which of its prices each pool's is above the on-demand price: every one in so many. The fleet is in the
+// spikes says how often each pool's price exceeds the on-demand price: once in this many prices. The fleet is in the
 // first pool.
 var spikes = [2]int{4000, 100}
 

@@ -8,8 +8,8 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// A pause gives up every transient machine and no reliable one, and training continues; afterwards so many are bought again.
-// Nothing is done twice, and the model is the undisturbed one (finish).
+// A pause gives up every transient machine and no reliable one, and training continues; afterwards the same number is bought
+// again. Nothing is done twice, and the model is the undisturbed one (finish).
 func TestBudgetPauses(t *testing.T) {
 	for seed := range uint64(6) {
 		paused, back := false, false
@@ -51,7 +51,7 @@ func TestBudgetPauses(t *testing.T) {
 	}
 }
 
-// Who takes a run over is in the pause that the one before was in.
+// A successor is in the pause that its predecessor was in.
 func TestPauseIsRemembered(t *testing.T) {
 	for _, c := range []struct {
 		told []string

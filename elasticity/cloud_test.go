@@ -15,7 +15,7 @@ import (
 type cloud struct {
 	none      time.Time // there is no capacity
 	refusals  int       // of what is on demand
-	few       time.Time // there is half of what was asked for
+	few       time.Time // there is half of the requested capacity
 	slow      time.Time // machines are there long before the answer
 	stillborn time.Time // every second machine dies before its agent has called
 	mute      time.Time // agents never call
@@ -171,7 +171,7 @@ func (w *world) end(id ps.ServerID, by market.EndedBy, reason string) {
 	w.after(3*time.Second+max(w.cloud.ahead, 0), func() { w.step(PricesKnown{At: w.time()}) })
 }
 
-// evict warns machines and takes them when the notice is over. The provider and the machine's own watcher tell of it.
+// evict warns machines and takes them when the notice ends. The provider and the machine's own watcher report it.
 func (w *world) evict(notice time.Duration, ids ...ps.ServerID) {
 	for _, id := range ids {
 		n := w.nodes[id]

@@ -42,7 +42,7 @@ func (w *world) counts() (to, why []string) {
 	return to, why
 }
 
-// Cuts take longer than the time between them leaves, then little: a reliable machine is asked for and given back, nothing is done
+// Cuts take longer than the time between them leaves, then little: a reliable machine is requested and given back, nothing is done
 // twice, and the model is the undisturbed one (promise_test.go).
 func TestReliableTierGrowsWithItsCuts(t *testing.T) {
 	for seed := range uint64(6) {
@@ -84,7 +84,7 @@ func TestTakeoverKeepsTheCount(t *testing.T) {
 	}
 }
 
-// What does not let the tier grow: a declared one, a number that somebody asked for, a limit per hour without room, as many machines as
+// What does not let the tier grow: a declared one, a requested number, a limit per hour without room, as many machines as
 // there are partitions, and cuts in time.
 func TestReliableTierStays(t *testing.T) {
 	for name, change := range map[string]func(*world, *float64){

@@ -27,8 +27,8 @@ func crashShape() shape {
 	return s
 }
 
-// crashPoint reports whether a controller that dies here may have bought or ended something that nobody knows, or the reverse. When
-// the end is written down the run is over, and nobody takes it over.
+// crashPoint reports whether a controller that dies here may have bought or ended something that nobody knows, or the reverse. Once
+// the end is in the journal the run has ended and gets no successor.
 func crashPoint(a Action, after bool) bool {
 	switch a := a.(type) {
 	case Launch, Terminate:

@@ -8,9 +8,9 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// The contract, Data and memory: a new machine loads its splits before it takes any over; until then the owner before it
-// keeps working on them. So a newcomer is welcomed, loads, and is handed work only when it is ready; nobody is asked for a
-// split that its taker does not have yet, nobody parks, and no clock is longer for it than the longest before.
+// The contract, Data and memory: a new machine loads its splits before it takes any over; until then the previous owner
+// keeps working on these. So a newcomer is welcomed, loads, and is handed work only when it is ready; no split is released
+// before its taker has loaded it, no worker parks, and no clock is longer for it than the longest before.
 func TestJoiningCostsTheOthersNothing(t *testing.T) {
 	var before, during float64 // the longest clock of all worlds: their luck differs more than their clocks
 	for seed := range uint64(8) {
@@ -71,7 +71,7 @@ func TestJoiningCostsTheOthersNothing(t *testing.T) {
 	}
 }
 
-// neverBackToo is neverBack beside what else looks at the journal.
+// neverBackToo is neverBack in addition to the other journal checks.
 func (w *world) neverBackToo() {
 	look := w.onEntry
 	w.neverBack()

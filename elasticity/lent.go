@@ -2,9 +2,9 @@ package elasticity
 
 import "github.com/tierml/tierml/tiers"
 
-// Those who place many jobs on shared machines lend a job a reliable machine more while its partitions would be served too slowly on those
-// that it has (Parameter Service, section 3.3.2), and take it back. It is bought, filled, emptied and released like one that is asked for by
-// `tierml scale`; a number that a person asked for holds.
+// A placer of many jobs on shared machines lends a job a reliable machine more while its partitions would be served too slowly on those that
+// it has (Parameter Service, section 3.3.2), and takes it back. It is bought, filled, emptied and released like one requested by `tierml
+// scale`; a number that a person requested holds.
 
 // lend takes in how many machines more the job should have, and which one is to go then.
 func (c *Controller) lend(p tiers.Preference) {

@@ -80,7 +80,7 @@ func TestALentMachineTakesAnothersPlace(t *testing.T) {
 	})
 }
 
-// A number that a person asks for holds: nothing is lent beside it.
+// A number that a person requests holds: nothing is lent on top of it.
 func TestNothingIsLentBesideANumber(t *testing.T) {
 	s := six()
 	s.transient = 2

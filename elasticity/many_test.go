@@ -18,7 +18,7 @@ const (
 	slowerMachines = 3
 )
 
-// The controller with a hundred agents, or with TIERML_MACHINES of them (`make -C lab many`), in one process: they join together, all transient ones
+// The controller with a hundred agents, or with TIERML_MACHINES agents (`make -C lab many`), in one process: they join together, all transient ones
 // are warned together and leave, and as many come back. No clock is done twice, joins, cuts and the flush are in time, and no step of
 // the controller takes long.
 func TestManyMachines(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// checkMemory: a controller that is started again knows what the one before it was asked for, and which machines it had let
-// go. Every world whose controller is killed comes by here.
+// checkMemory: a controller that is started again knows the requests that the one before got, and which machines it had let
+// go. Every world whose controller is killed calls it.
 func (w *world) checkMemory(before *Controller) {
 	was, is := before.target, w.ctrl.target
 	if was.reliable != is.reliable || was.asked != is.asked || was.asked && (was.want != is.want || was.servers != is.servers) {
@@ -29,8 +29,8 @@ func (w *world) checkMemory(before *Controller) {
 	}
 }
 
-// What was asked for with `tierml scale` holds when the controller is killed and started again, until somebody asks for
-// something else: what the provider takes meanwhile is replaced up to that number, not the job's.
+// A `tierml scale` request holds when the controller is killed and started again, until the next request: what the
+// provider takes meanwhile is replaced up to that number, not the job's.
 func TestARequestOutlivesItsController(t *testing.T) {
 	for seed := range uint64(6) {
 		var after Scale
@@ -93,7 +93,7 @@ func (w *world) of(p market.Pool) (ids []ps.ServerID) {
 	return ids
 }
 
-// The stage that load had asked for stays, and so does how often it fell.
+// The stage that load had selected stays, and so does how often it fell.
 func TestLoadOutlivesItsController(t *testing.T) {
 	for seed := range uint64(4) {
 		w := newWorld(seed, even())

@@ -20,7 +20,7 @@ const (
 	ok          code = iota
 	retry            // not now: another change is under way, or the rows are not fresh yet
 	moved            // ask somebody else
-	stale            // your generation is over
+	stale            // your generation has ended
 	fenced           // you were given up
 	unreachable      // no answer came; what was asked may have been done
 	refused          // the request does not fit

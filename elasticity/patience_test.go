@@ -61,7 +61,7 @@ func TestSilentAfterItsFirstCall(t *testing.T) {
 	})
 }
 
-// Reliable machines that alone hold partitions have more patience. When one is lost all of it, a second one falls silent
+// Reliable machines that alone hold partitions have more patience. When all of one is lost, a second one falls silent
 // after it was fenced, and a third one that was silent answers late, everything begins again: what the second one holds
 // is worth nothing any more, and it is given up at once.
 func TestPatienceEndsWhenEverythingBeginsAgain(t *testing.T) {

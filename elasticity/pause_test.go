@@ -143,7 +143,7 @@ func TestPausedForTwoReasons(t *testing.T) {
 	}
 }
 
-// A scheduler resumes what a scheduler has paused, and a person what a person has, also a person who paused it again; another controller
+// A scheduler resumes what a scheduler has paused, and a person what a person has, even after pausing it again; another controller
 // knows whose pause it is, from journals without the field, too.
 func TestWhosePause(t *testing.T) {
 	person, scheduler := ScaleWanted{By: "ann"}, ScaleWanted{By: "drf", Scheduled: true}

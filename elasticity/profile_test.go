@@ -44,7 +44,7 @@ func TestServingIsProfiled(t *testing.T) {
 	})
 }
 
-// A controller that takes a run over passes on the profile that is in the journal: the one before may not have come to that.
+// A controller that takes a run over passes on the profile that is in the journal: the one before may not have done that.
 func TestASuccessorPassesTheProfileOn(t *testing.T) {
 	c := newWorld(1, six()).config()
 	c.Past = &Past{Log: Log{Generation: 1, Profile: tiers.Profile{Clock: time.Second, Serving: make([]time.Duration, c.Job.Schema.Partitions)}}}

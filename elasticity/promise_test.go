@@ -212,7 +212,7 @@ func short(pool string) string {
 	return strings.Join(parts[max(0, len(parts)-2):], "/")
 }
 
-// describe tells how the world stands: for a person who looks at a failure.
+// describe tells how the world stands: for a person reading a failure.
 func (w *world) describe() string {
 	var b strings.Builder
 	for _, e := range w.entries {

@@ -98,7 +98,8 @@ func TestReliableMachinesMustHoldTheJob(t *testing.T) {
 		if tiers.UsableMemory(1) < two {
 			t.Fatalf("two machines need %d bytes each", two)
 		}
-		// Tables of these worlds are small: rows are counted as so many that one machine of a MiB cannot hold them.
+		// Tables of these worlds are small: the row count is inflated until one machine of a MiB cannot hold the
+		// table.
 		grow := uint64(2 * tiers.UsableMemory(1) / one)
 		w.ctrl.configure(func(c *Config) {
 			c.Job.Schema.Tables = slices.Clone(c.Job.Schema.Tables)

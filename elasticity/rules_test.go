@@ -114,7 +114,7 @@ func TestNoticeBeforeTheAnswer(t *testing.T) {
 	}
 }
 
-// controller returns one that has asked for its reliable machine, and a way to step it.
+// controller returns one that has requested its reliable machine, and a way to step it.
 func controller(s shape) (c *Controller, step func(after time.Duration, e Event) []Action) {
 	w := newWorld(0, s)
 	now := epoch
@@ -219,7 +219,7 @@ func TestLaunchAnsweredAfterTheEnd(t *testing.T) {
 	}
 }
 
-// The reliable tier is asked for again when it cannot be had, comes in part, or is lost on its way; and not forever.
+// The reliable tier is requested again when it cannot be had, comes in part, or is lost on its way; and not forever.
 func TestReliableTierIsAskedForAgain(t *testing.T) {
 	t.Run("no capacity", func(t *testing.T) {
 		_, step := controller(plain())

@@ -16,7 +16,8 @@ import (
 // The four calls of an elastic parameter server: add and remove workers and servers, while training continues.
 //
 // A request replaces the job's own numbers until the next request. The policy still chooses pools, bids and times, and the
-// layout who serves. Purchases, moves, hand-overs and retirements follow as at any other time, and training never stops.
+// layout chooses the servers. Purchases, moves, hand-overs and retirements follow as at any other time, and training never
+// stops.
 
 // ScaleWanted asks for more or fewer machines, counted from the numbers wanted now, or (Reset) for the job's own numbers
 // again; both together count from the job's own numbers. Workers are transient machines; whether reliable ones work depends on the stage.
@@ -274,8 +275,8 @@ func (c *Controller) advanceScale() {
 	c.target.waiting, c.demand.Awaited = nil, false
 }
 
-// scaled reports whether as many machines take part as are wanted, and everything is where it should be. A split that its holder
-// was asked for is not, also when it is to go back there.
+// scaled reports whether as many machines take part as are wanted, and everything is where it should be. A split whose release
+// was requested is not, even when it is to return there.
 func (c *Controller) scaled() bool {
 	if !c.training.Settled() || c.fleet.Switching != nil {
 		return false

@@ -137,8 +137,8 @@ func TestScaleRefuses(t *testing.T) {
 	}
 }
 
-// A request holds until it is changed: what the provider takes is replaced up to the number that was asked for; the job's own
-// numbers come back when somebody asks for them.
+// A request holds until it is changed: what the provider takes is replaced up to the requested number; the job's own numbers
+// return on request.
 func TestARequestHoldsUntilItIsChanged(t *testing.T) {
 	for seed := range uint64(4) {
 		s := elastic()
@@ -230,7 +230,8 @@ func TestInactiveSplitsAreNotLoadedAgain(t *testing.T) {
 				}
 			}
 		}
-		// The splits of the three that went are shared out among those who had them: hardly anything is loaded for it.
+		// The splits of the three that went are shared out among their previous holders: hardly anything is loaded for
+		// it.
 		last := w.lines(journal.Scale)[2]
 		for _, e := range w.lines(journal.Scale)[3:] {
 			if e.Clock < last.Clock {

@@ -87,7 +87,7 @@ func (w *world) when(so func() bool, f func()) {
 	})
 }
 
-// grown reports whether so many spot machines take part and everything is where it is wanted.
+// grown reports whether this many spot machines take part and everything is where it is wanted.
 func (w *world) grown(machines int) bool {
 	c, joined := w.ctrl, 0
 	for _, m := range c.training.Nodes.Members() {
@@ -107,7 +107,7 @@ func (w *world) settled(f func()) {
 	})
 }
 
-// once does f the first time that a node that only works comes to a point after the world has settled down.
+// once does f the first time that a node that only works reaches a point after the world has settled down.
 func (w *world) once(point string, f func(*node)) *bool {
 	done, settled := new(bool), false
 	w.settled(func() { settled = true })
@@ -234,7 +234,7 @@ func TestWorkerDiesWhileAllPark(t *testing.T) {
 	}
 }
 
-// diesWhileAllPark evicts all when a worker comes to a point, ahead of the others, and kills it soon afterwards.
+// diesWhileAllPark evicts all when a worker reaches a point, ahead of the others, and kills it soon afterwards.
 func (w *world) diesWhileAllPark(point string) func() bool {
 	settled, died := false, false
 	w.settled(func() {
@@ -408,8 +408,8 @@ func TestUnevenNamingOfACut(t *testing.T) {
 	})
 }
 
-// Many workers die at once, so that those who take their splits over wait for clocks that only the old splits that
-// they have just got can complete.
+// Many workers die at once, so that those that take their splits over wait for clocks that only the old splits
+// that they have just got can complete.
 func TestOldSplitTakenOverWhileWaiting(t *testing.T) {
 	both(t, func(w *world) func() bool {
 		killed := false
@@ -426,7 +426,7 @@ func TestOldSplitTakenOverWhileWaiting(t *testing.T) {
 	})
 }
 
-// Half of the owners die, and some of the others hear of the new generation long before the rest: nobody is told a
+// Half of the owners die, and some of the others hear of the new generation long before the rest: no node learns a
 // route of the new generation before it has returned to the cut (node.SetRoute fails the world if one is).
 func TestRouteOfTheNewGenerationBeforeRecovery(t *testing.T) {
 	both(t, func(w *world) func() bool {

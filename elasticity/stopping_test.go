@@ -57,7 +57,7 @@ func TestStopsWhenTheTimeIsOver(t *testing.T) {
 	}
 }
 
-// TestGivesBackSome: of the machines of a pool so many leave as the policy says, in order, and the others
+// TestGivesBackSome: as many machines of a pool leave as the policy says, in order, and the others
 // continue.
 func TestGivesBackSome(t *testing.T) {
 	for seed := range uint64(8) {

@@ -78,7 +78,7 @@ func TestCopyOfACancelledMove(t *testing.T) {
 	})
 }
 
-// The controller dies and so does the old owner, who works on no split: the copy is all that anybody says of the partition. The next
+// The controller dies and so does the old owner, which works on no split: only the copy is reported of the partition. The next
 // controller must not believe it.
 func TestCopyOfACancelledMoveDuringATakeover(t *testing.T) {
 	s := six()

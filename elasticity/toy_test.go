@@ -11,7 +11,7 @@ import (
 // or a lost update shows in every later state; its state after each clock is known beforehand, bit for bit. The
 // other one counts: each row has a column for each split, to which the split adds one per clock. Sums of small
 // integers are exact in any order, and a read tells how far every split had come. In random worlds (shape.mixed) both have
-// a table of int32 counts, whose sums are the work that was done, beside the floats; the deterministic one also has a
+// a table of int32 counts, whose sums are the work that was done, besides the floats; the deterministic one also has a
 // table with a rule.
 
 // leastClocks are known of every world, so that worlds of different lengths share them.
@@ -108,7 +108,7 @@ func (w *world) jointly(key ps.Key, group []ps.Split, given []float32) []float32
 
 // known holds the deterministic toy's states by number of splits, of tables and of clocks.
 var known = struct {
-	sync.Mutex // tests run beside each other
+	sync.Mutex // tests run in parallel
 	states     map[[3]int][]map[ps.Key][]float32
 }{states: map[[3]int][]map[ps.Key][]float32{}}
 

@@ -303,7 +303,7 @@ func (n *node) expect(p ps.Partition, id moveID) bool {
 	case a != nil && a.move == id:
 		return true
 	case n.shards[p] != nil || !id.after(n.newest[p]):
-		return false // it is served here, or the move is over
+		return false // it is served here, or the move has ended
 	}
 	n.newest[p] = id
 	n.arriving[p] = &arrival{move: id, rows: ps.NewIncoming(&n.w.schema, p)}
@@ -364,7 +364,7 @@ func (n *node) ownArrived(p ps.Partition) {
 	n.arrived[p] = a.move
 }
 
-// cancel continues as before; the new owner is asked to forget what it has.
+// cancel continues as before; and has the new owner forget what it has.
 func (m *move) cancel() {
 	p := m.do.Partition
 	m.n.ask(m.do.To, func(to *node) reply {

@@ -118,7 +118,7 @@ func TestTuningFindsABetterSetting(t *testing.T) {
 	}
 }
 
-// bestPace is that of the best layout on so many transient machines and a reliable one.
+// bestPace returns that of the best layout on this many transient machines and a reliable one.
 func bestPace(machines int) time.Duration {
 	best := time.Hour
 	s := tunable()

@@ -101,7 +101,7 @@ func TestPreferredOwners(t *testing.T) {
 		w.when(func() bool {
 			return w.ctrl.training.Clocks.Done >= 3 && len(w.machinesOf(market.OnDemand)) == 2 && w.grown(2) && stands(4, 4)()
 		}, func() {
-			w.step(Preferred{Preference: tiers.Preference{Owners: []ps.ServerID{"nobody"}}}) // is not of so many partitions
+			w.step(Preferred{Preference: tiers.Preference{Owners: []ps.ServerID{"nobody"}}}) // is not of this number of partitions
 			w.prefer(0.3)
 			w.when(stands(0, 8), func() {
 				w.step(Preferred{})

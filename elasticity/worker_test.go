@@ -59,7 +59,7 @@ type errand struct {
 	over       func() bool // nobody waits for it any more
 	do         func(p ps.Partition, owner *node) reply
 	done       func(p ps.Partition, r reply)
-	stale      func() // the generation is over
+	stale      func() // the generation has ended
 	then       func()
 }
 
@@ -117,7 +117,7 @@ func (n *node) each(e errand) {
 	}
 }
 
-// ownerOf is who serves a partition, as far as is known here; nobody between generations.
+// ownerOf returns the server of a partition, as far as is known here; none between generations.
 func (n *node) ownerOf(p ps.Partition) ps.ServerID {
 	if int(p) < len(n.route.Owner) {
 		return n.route.Owner[p]

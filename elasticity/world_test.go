@@ -160,7 +160,7 @@ type world struct {
 	cutSize func(since time.Duration) (bytes int64, seconds float64) // of a backup's part of a cut
 	dirty   int64                                                    // bytes of each owner that a cut would have to deliver; 0 = as they are
 
-	scaled   []Scaled // answers to those who asked for other numbers
+	scaled   []Scaled // answers to requests for other numbers
 	sent     []Send
 	life     int  // of the controller: grows when it is started again
 	absent   bool // there is no controller
@@ -209,7 +209,7 @@ func (w *world) delay(d time.Duration) time.Duration {
 // odds is true once in n times, in rough worlds.
 func (w *world) odds(n int) bool { return w.shape.rough && w.rng.IntN(n) == 0 }
 
-// reach tells a hook that a node has come to a point.
+// reach tells a hook that a node has reached a point.
 func (w *world) reach(point string, n *node) {
 	if f := w.hooks[point]; f != nil {
 		f(n)
@@ -381,7 +381,7 @@ func (w *world) run() (err error) {
 	w.step(Wake{})
 	w.listNowAndThen()
 	for steps := 0; w.outcome == ""; steps++ {
-		if len(w.queue) == 0 || w.now.Sub(epoch) > 3*time.Minute+w.longer+max(w.cloud.ahead, 0)+max(-w.clock, 0) { // bills wait until a machine's end is over
+		if len(w.queue) == 0 || w.now.Sub(epoch) > 3*time.Minute+w.longer+max(w.cloud.ahead, 0)+max(-w.clock, 0) { // bills wait until a machine has ended
 			w.failf("stuck after %d steps, at clock %d\n%s", steps, w.ctrl.training.Clocks.Done, w.describe())
 		}
 		w.next()

@@ -39,7 +39,7 @@ func (c withoutBids) Launch(ctx context.Context, r provisioner.Request) ([]provi
 	return c.Account.Launch(ctx, r)
 }
 
-// pace is how often the cloud is asked. One of this program is near.
+// pace returns how often to query the cloud. A cloud of this program is near.
 func (r *session) pace() providers.Pace {
 	if r.real() == nil {
 		return providers.Pace{Prices: pollPrices, Calls: callTimeout, Lease: leaseBeyond}

@@ -12,7 +12,7 @@ import (
 	"github.com/tierml/tierml/elasticity/scaling"
 )
 
-// endable is a run that ends when it is asked to: it lets go of its directory.
+// endable is a run that ends on request: it lets go of its directory.
 type endable struct {
 	handle int
 	asked  atomic.Value
@@ -43,7 +43,7 @@ func hold(t *testing.T, dir string) int {
 	return handle
 }
 
-// A run that has not opened its door yet is asked once it has.
+// A run that does not listen yet gets the request once it does.
 func TestEnd(t *testing.T) {
 	for _, now := range []bool{false, true} {
 		dir := t.TempDir()

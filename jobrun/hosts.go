@@ -33,7 +33,7 @@ import (
 // Shared hosts are a run of their own: with a directory, a journal, a fleet, and a report. In the place of training it has the desk
 // where jobs get slots. A job's run has its machines from there, in the place of a cloud.
 
-// Hosts is what a run of shared hosts has beside its file.
+// Hosts is what a run of shared hosts has besides its file.
 type Hosts struct {
 	Types []market.InstanceType      // of slots
 	Lines []hosts.Line               // of the book, as it is on disk

@@ -36,7 +36,7 @@ type savedSetting struct {
 // mostRemembered bounds the file; the oldest go.
 const mostRemembered = 200
 
-// settingsFile is kept beside the runs.
+// settingsFile lies next to the runs.
 func (r *session) settingsFile() string {
 	return filepath.Join(filepath.Dir(r.cfg.Directory), rundir.SettingsFile)
 }
@@ -61,7 +61,7 @@ func (m savedSetting) like(other savedSetting) bool {
 	return m.App == other.App && m.Shape == other.Shape && m.Machine == other.Machine
 }
 
-// Known are the settings that served runs like this one, the newest first, from a file beside the runs.
+// Known are the settings that served runs like this one, the newest first, from a file next to the runs.
 func Known(file string, job *config.Job, schema *ps.Schema, choice planner.Resolved) (known []tuning.Known, err error) {
 	all, err := readRemembered(file)
 	kin := kinOf(job, schema, choice)

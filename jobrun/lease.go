@@ -15,7 +15,7 @@ import (
 // powered itself off: it is a leak, which jobmanager/leaks.go and tierml down --expired end.
 const leaseBeyond = 15 * time.Minute
 
-// lease is how long a machine is wanted after its controller last renewed it, which happens when a third is over.
+// lease is how long a machine is wanted after its controller last renewed it, which happens after a third of it.
 func (r *session) lease() time.Duration {
 	return r.cfg.Job.OrphanAfter + r.pace().Lease
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/tierml/tierml/program/pack"
 )
 
-// Programs is what a run of programs of the user's own has beside its job.
+// Programs is what a run of the user's own programs has besides its job.
 type Programs struct {
 	Work    float64           // of all, in floating-point operations, as plans count it
 	Length  time.Duration     // of one, in market time
@@ -136,7 +136,7 @@ func (r *session) programController(history map[market.Pool]*market.History) (ru
 	return programs.New(c, work), nil
 }
 
-// fetchOutputs has what programs print come to the run's directory until stop is called, which waits for the last of it.
+// fetchOutputs has what programs print come to the run's directory until stop is called, which waits for the rest.
 func (r *session) fetchOutputs(ctx context.Context) (stop func()) {
 	ctx, end := context.WithCancel(ctx)
 	every := fetchOutput

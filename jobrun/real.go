@@ -88,8 +88,8 @@ func (r *session) placeSplits(ctx context.Context) (string, error) {
 	return folder, splitdir.Upload(ctx, r.splits(), folder, r.cfg.Job.Train.Splits)
 }
 
-// powerOffAfter is the timer of a machine, in minutes: its boot, or a controller's absence, may last so long. It is over before
-// the shortest lease of a machine is: see leaseFrom.
+// powerOffAfter is the timer of a machine, in minutes: its boot, or a controller's absence, may last this long. It ends before
+// the shortest lease of a machine: see leaseFrom.
 func (r *session) powerOffAfter() int {
 	return int((r.cfg.Job.OrphanAfter + leaseBeyond + time.Minute - 1) / time.Minute)
 }

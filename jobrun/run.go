@@ -92,7 +92,7 @@ func (r *session) splits() string { return filepath.Join(r.cfg.Directory, rundir
 // Run is a run that can be asked to stop.
 type Run struct{ session *session }
 
-// New checks the pieces and makes a run of them; Drive starts it.
+// New checks the pieces and assembles a run; Drive starts it.
 func New(cfg Config) *Run {
 	s := &session{
 		cfg: cfg, name: filepath.Base(cfg.Directory),

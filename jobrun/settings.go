@@ -26,7 +26,7 @@ const (
 	pollCloud   = time.Second
 	pollNotices = 250 * time.Millisecond
 	callTimeout = 20 * time.Second
-	askAgain    = 10 * time.Minute // for a launch to be asked for again: later the market is another, and the token nearly over
+	askAgain    = 10 * time.Minute // for a launch to be requested again: later the market is another, and the token nearly over
 )
 
 // controller decides by the job's policy: with a reliable tier, or by kill and restart.

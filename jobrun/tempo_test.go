@@ -135,7 +135,7 @@ func make3(t *testing.T, cloud, more string) (m made) {
 }
 
 // decides leaves of a controller's configuration what its decisions about machines follow from. The rest is the job's content, and
-// what a dry run leaves out: saving beside a reliable tier, and limits of the whole run (docs/dry-run.md).
+// what a dry run leaves out: saving next to a reliable tier, and limits of the whole run (docs/dry-run.md).
 func decides(c elasticity.Config) elasticity.Config {
 	c.Run, c.Job, c.Checkpoints, c.AskAgain, c.Silent, c.NoHeartbeats = "", elasticity.Job{}, elasticity.Checkpoints{}, 0, false, false
 	c.MaxDuration, c.Deadline, c.Budget, c.Pools = 0, time.Time{}, 0, atStart(c.Pools)

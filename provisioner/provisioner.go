@@ -1,4 +1,4 @@
-// Package provisioner is the contract of a cloud: launch, terminate, list, notify. It buys what it is asked to buy and knows
+// Package provisioner is the contract of a cloud: launch, terminate, list, notify. It buys what is requested and knows
 // nothing about why: what to buy, where and at what bid is bidding's business, and what to do about a notice is elasticity's.
 //
 // Adapters over the providers' SDKs are in the providers' folders (providers/ec2/api); provisionertest is the exam that every
@@ -23,10 +23,10 @@ type InstanceID string
 // ctx is done; what a Launch or Terminate that ended so has done is only known by asking again.
 type Cloud interface {
 	// Launch buys machines. Sending a Request again with the same Token yields the same machines, whatever
-	// has become of them, and buys no more; sending another Request with a used Token is ErrInvalid. It
-	// returns those that it got, sorted by id, which may be fewer than asked for; there is at least one when
-	// the error is nil. After ErrTemporary, ErrThrottled, an unknown error or ctx's there may be machines
-	// all the same: send the Request again, or find them by Token in List. Other errors: ErrNoCapacity,
+	// their state, and buys no more; sending another Request with a used Token is ErrInvalid. It returns
+	// those that it got, sorted by id, which may be fewer than requested; there is at least one when the
+	// error is nil. After ErrTemporary, ErrThrottled, an unknown error or ctx's there may be machines all the
+	// same: send the Request again, or find them by Token in List. Other errors: ErrNoCapacity,
 	// ErrPriceTooLow, ErrLimit, ErrInvalid, ErrNotFound (an image, say), ErrDenied.
 	Launch(ctx context.Context, r Request) ([]Instance, error)
 	// Terminate ends machines. It asks for the end and does not wait for it. Ending a machine that has ended
@@ -47,12 +47,12 @@ type Cloud interface {
 // Optional is what only some providers can do, as Traits say. It is part of every Cloud, so that a Cloud around another, which
 // embeds it, does all that the inner one does. Basic is for a Cloud that does none of it.
 type Optional interface {
-	// Choose is Launch of a Request with Or, and returns beside the machines, or the error, which pools refused; as far as the
-	// provider says so. Only where Traits.Chooses.
+	// Choose is Launch of a Request with Or, and returns, besides the machines or the error, which pools refused; as far as
+	// the provider says so. Only where Traits.Chooses.
 	Choose(ctx context.Context, r Request) ([]Instance, []Refusal, error)
-	// Renew extends the leases of machines. Their controller renews them as long as it runs; anyone who finds a machine past its
-	// lease may end it. Machines that have ended, or are unknown, are not an error. Where
-	// Traits.Leases is false it does nothing.
+	// Renew extends the leases of machines. Their controller renews them as long as it runs; any finder of a machine past its
+	// lease may end it. Machines that have ended, or are unknown, are not an error. Where Traits.Leases is false it does
+	// nothing.
 	Renew(ctx context.Context, generation string, until time.Time, ids ...InstanceID) error
 	// Holdings returns the machines of the cluster that cost money, with what their tags say. Only where Traits.Leases.
 	Holdings(ctx context.Context) ([]Holding, error)
@@ -98,7 +98,7 @@ type Request struct {
 	Bid      market.USD // spot only: highest price per hour; 0 = the on-demand price
 	Count    int
 	UserData string            // handed to the machine's first process
-	Tags     map[string]string // beside the cluster's own
+	Tags     map[string]string // besides the cluster's own
 	// Or are pools whose machines serve as well, on the same terms of sale: the provider takes from all, as it thinks
 	// that they will last and be cheap. Only where Traits.Chooses.
 	Or []Choice

@@ -55,8 +55,7 @@ func (f *Fleet) Begin() {
 // Crashes are the crashes since work was last committed.
 func (f *Fleet) Crashes() *Crashes { return &f.crashes }
 
-// Take takes an event in, if it is about machines or markets. It reports whether there may be something to do about it beside
-// planning.
+// Take takes an event in, if it is about machines or markets. It reports whether it may require more than planning.
 func (f *Fleet) Take(e step.Event) (due bool) {
 	switch e := e.(type) {
 	case PriceChanged:

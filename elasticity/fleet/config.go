@@ -40,7 +40,7 @@ type Config struct {
 	Forgotten string
 }
 
-// due is what an hour of a machine that costs so much adds to the bill.
+// due returns what an hour of a machine at this price adds to the bill.
 func (c *Config) due(pool market.Pool, price market.USD) market.USD {
 	if c.Rules == nil {
 		return price
@@ -104,7 +104,7 @@ type Work interface {
 type Tiers interface {
 	// Bare reports whether something has no second copy.
 	Bare() bool
-	// Short returns why the remaining reliable machines, each with at least so much memory, cannot hold the job; nil if they can.
+	// Short returns why the remaining reliable machines, each with at least memoryMiB, cannot hold the job; nil if they can.
 	Short(wanted int, name string, memoryMiB int64) error
 	// Rejoin lets the remaining reliable machines resume the job.
 	Rejoin(name string, memoryMiB int64)

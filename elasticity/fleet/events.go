@@ -31,8 +31,8 @@ type (
 		Instances []provisioner.Instance
 		Refused   []provisioner.Refusal
 	}
-	// LaunchFailed answers a Launch: none were got. Unsure: it was asked for before, and that answer is lost, so that an error
-	// which is definite (credentials have expired in between) says nothing of what had been bought.
+	// LaunchFailed answers a Launch: none were got. Unsure: it was requested before and that answer is lost, so that even a
+	// definite error (credentials have expired in between) does not tell what had been bought.
 	LaunchFailed struct {
 		Token   string
 		Err     error

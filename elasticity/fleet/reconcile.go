@@ -161,7 +161,7 @@ func (f *Fleet) account(i provisioner.Instance) {
 }
 
 // mayTurnUp reports whether unknown machines may turn up: a launch was given up without certainty, and the provider
-// has not been asked since it must know of them.
+// has not been queried since it must know them.
 func (f *Fleet) mayTurnUp() bool {
 	return !f.buys.unsure.IsZero() && !f.listed.IsZero() && f.listed.Before(f.buys.unsure.Add(f.cfg.Market(SettleTime)))
 }

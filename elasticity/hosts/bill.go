@@ -8,7 +8,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Bill is what the hosts have cost, by who pays.
+// Bill is what the hosts have cost, by payer.
 type Bill struct {
 	Jobs  map[string]market.USD
 	Idle  market.USD // what no slot pays, and what rounding leaves

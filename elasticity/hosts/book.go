@@ -40,14 +40,14 @@ type request struct {
 // Invariants:
 //   - Slots, requests and profiles follow from the lines in their order: what is decided goes through write, which applies a line as a
 //     successor will. Only hosts, the clocks of a watch and jobs' latest pace are not in the lines; the Brain adds hosts again, from the fleet's journal.
-//   - The same request has the same slots, whoever answers it (Ask).
+//   - The same request has the same slots, whichever controller answers it (Ask).
 //   - Slots that are on a host together fit on it. So their shares of a charge are never more than the charge (Share).
 //
 // The life of a slot:
 //  1. Ask grants it. It has no host yet, but there is room on one, or one may be bought.
 //  2. Place puts it on a host. The job pays from then on, and the host's agent starts its process with the next orders.
 //  3. Return: the job gives it back, and the agent ends its process.
-//  4. It is over: the process has ended (Gone), or the host (EndHost, Strand), or no host came in time (Expire).
+//  4. It ends: the process has ended (Gone), or the host (EndHost, Strand), or no host came in time (Expire).
 //  5. Settle writes what it costs, once no later event can change that.
 //
 // A process that dies between two steps leaves nothing undone, because what follows a line is derived from the state: a job repeats a
@@ -55,9 +55,9 @@ type request struct {
 // slot may be on disk and that of its host's launch not: the host is adopted from the provider's list, or Strand ends the slot.
 type Book struct {
 	rules    Rules
-	slots    []*Slot // in the order in which they were asked for
+	slots    []*Slot // in the order of their requests
 	live     []*Slot // of slots, those that are not over
-	owing    []*Slot // of slots, those that are over and not charged
+	owing    []*Slot // of slots, those that have ended and are not charged
 	byID     map[provisioner.InstanceID]*Slot
 	requests map[string]*request // by job and token
 	hosts    map[step.ID]*Host
@@ -156,7 +156,7 @@ func (b *Book) applyMeasured(l Line) error {
 	return nil
 }
 
-// askNothing forgets who should own a job's partitions: it has other reliable slots now.
+// askNothing forgets the preferred owners of a job's partitions: it has other reliable slots now.
 func (b *Book) askNothing(s *Slot) {
 	m, known := b.measured[s.Job]
 	if !known || s.Tier != step.Reliable {
@@ -169,7 +169,7 @@ func (b *Book) askNothing(s *Slot) {
 	b.measured[s.Job] = m
 }
 
-// reliableOf are a job's reliable slots that are on hosts, in the order in which they were asked for.
+// reliableOf are a job's reliable slots that are on hosts, in the order of their requests.
 func (b *Book) reliableOf(job string) (ids []step.ID) {
 	for _, s := range b.live {
 		if s.Job == job && s.Tier == step.Reliable && s.Host != "" && !s.Leaving() {
@@ -222,7 +222,7 @@ func (b *Book) Admits(user int, job string) bool {
 	return !slices.ContainsFunc(b.slots, func(s *Slot) bool { return s.Job == job && s.User != user })
 }
 
-// Return takes slots back, as Terminate: one without a process is over, the others when their process is.
+// Return takes slots back, as Terminate: one without a process ends at once, the others with their process.
 func (b *Book) Return(now time.Time, job string, ids ...provisioner.InstanceID) {
 	for _, id := range ids {
 		s := b.byID[id]
@@ -316,7 +316,7 @@ func (b *Book) neighbours(job string, host step.ID) bool {
 	return slices.ContainsFunc(b.On(host), func(s *Slot) bool { return s.Job == job })
 }
 
-// On returns the slots of a host that are not over, in the order in which they were asked for.
+// On returns the slots of a host that have not ended, in the order of their requests.
 func (b *Book) On(host step.ID) (on []*Slot) {
 	for _, s := range b.live {
 		if s.Host == host {
@@ -329,7 +329,7 @@ func (b *Book) On(host step.ID) (on []*Slot) {
 // Host returns one that slots may be on; nil = it is gone or was never there.
 func (b *Book) Host(id step.ID) *Host { return b.hosts[id] }
 
-// Slots returns all slots, in the order in which they were asked for.
+// Slots returns all slots, in the order of their requests.
 func (b *Book) Slots() []*Slot { return b.slots }
 
 // Live reports whether any slot is not over.

@@ -22,7 +22,7 @@ type Config struct {
 	tempo.Settings
 	Run      string
 	Reliable fleet.Reliable // what a reliable host is, and the most at a time
-	Most     bidding.Want   // the most transient hosts, or vCPUs of them, at a time
+	Most     bidding.Want   // the most transient hosts, or their vCPUs, at a time
 	Pools    []fleet.Pool   // in which transient hosts are bought
 	Policy   bidding.Policy
 	Types    []market.InstanceType // of slots
@@ -79,7 +79,7 @@ func ReadHosts(entries []journal.Entry) (map[step.ID]PastHost, error) {
 //  1. takeCalls and judge find out which hosts are alive. The slots of one that is not end at once (Lose).
 //  2. know tells the Book which hosts are going, so that nothing is placed on those, and their jobs are warned.
 //  3. want places what waits. The demand is the hosts that stay and those that the other slots lack. The fleet does not trim itself to it
-//     (Trim), as it could end hosts with slots: giveBack ends empty ones, when what is paid for them is over.
+//     (Trim), as it could end hosts with slots: giveBack ends empty ones when their paid time ends.
 //  4. Settle divides charges among slots, and Charge writes those of hosts that have ended.
 //
 // While a run is taken over, nothing is placed, bought or given back until the provider has listed the hosts: what no host is there for then,
@@ -240,7 +240,8 @@ func (b *Brain) take(e elasticity.Event) {
 	}
 }
 
-// letGo has a transient host go when what is paid for it is over, as a scheduler asks to whom it is not worth its price.
+// letGo has a transient host go when its paid time ends, on the request of a scheduler to which it is not worth its
+// price.
 func (b *Brain) letGo(e elasticity.ScaleWanted) error {
 	m := b.machines[step.ID(e.Cancel)]
 	switch {
@@ -367,7 +368,7 @@ func (b *Brain) want() {
 	}
 }
 
-// giveBack ends hosts without slots when what is paid for them is over.
+// giveBack ends hosts without slots when their paid time ends.
 func (b *Brain) giveBack() {
 	for _, m := range b.order {
 		if !m.Staying() || m.host == nil || m.host.Used != (Size{}) || m.empty.IsZero() {
@@ -414,7 +415,7 @@ func (b *Brain) sizeIn(pool market.Pool) Size {
 	return SizeOf(b.cfg.Reliable.Type)
 }
 
-// Bill is what the hosts that have a bill have cost, by who pays.
+// Bill returns what the hosts that have a bill have cost, by payer.
 func (b *Brain) Bill() Bill { return b.Book.BillOf(b.charged + b.fleet.Accounts.Charged) }
 
 // end finishes once every host is gone and its bill is divided.

@@ -1,8 +1,8 @@
 // Package hosts shares machines among jobs. A host is a machine for all jobs together, bought by the same fleet and policies as a
 // single job's machines: reliable hosts on demand, transient hosts on spot. A slot is a part of a host, in vCPUs and memory, that
-// one job has for a while; to the job it is a machine of the type that it asked for.
+// one job has for a while; to the job it is a machine of the type that it requested.
 //
-//   - Book records which slots jobs have asked for, where they are, and what they cost. It follows from Lines, which are on disk
+//   - Book records which slots jobs have requested, where they are, and what they cost. It follows from Lines, which are on disk
 //     before anything is answered or done: a successor reads them and continues.
 //   - Brain has hosts bought for waiting slots, places slots on them, passes the hosts' notices and ends on to the slots, and
 //     releases empty hosts at the end of their paid hour.

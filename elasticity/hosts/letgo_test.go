@@ -19,7 +19,7 @@ func (w *world) letGo(id provisioner.InstanceID) error {
 	return w.answer
 }
 
-// A host that is not worth its price takes no slot from then on, keeps those it has until shortly before its paid time is over, and then warns
+// A host that is not worth its price takes no slot from then on, keeps those it has until shortly before its paid time ends, and then warns
 // them as a provider does: they have room elsewhere, and no other host is bought for them.
 func TestAHostIsLetGo(t *testing.T) {
 	for rules, stays := range map[string]bool{"ec2-2017": true, "ec2-now": false} {

@@ -18,11 +18,11 @@ const (
 	Asked   = "asked"   // a job's request was granted these slots
 	Placed  = "placed"  // a slot is on a host from now on
 	Leaving = "leaving" // the job has given a slot back
-	Ended   = "ended"   // a slot is over
-	Charged = "charged" // and has cost so much
-	// Profiled: serving the job's model takes so much, and these slots do it.
+	Ended   = "ended"   // a slot has ended
+	Charged = "charged" // and its cost
+	// Profiled: the load of serving the job's model, and the slots that serve it.
 	Profiled = "profiled"
-	// Preferred: these slots should, and the job have so many slots more.
+	// Preferred: the slots that should serve it, and how many more the job should have.
 	Preferred = "preferred"
 	// Judged: the last change stays, and is not watched any more.
 	Judged = "judged"
@@ -33,7 +33,7 @@ type Line struct {
 	T       time.Time                `json:"t"`
 	Kind    string                   `json:"kind"`
 	Job     string                   `json:"job,omitempty"`
-	User    int                      `json:"user,omitempty"` // of the host's system, who asks; 0 = the hosts' own
+	User    int                      `json:"user,omitempty"` // of the host's system, the requester; 0 = the hosts' own
 	Request *provisioner.Request     `json:"request,omitempty"`
 	Slots   []provisioner.InstanceID `json:"slots,omitempty"`
 	Size    Size                     `json:"size,omitzero"` // of each

@@ -196,7 +196,7 @@ func (b *Book) changed(owners []step.ID) bool {
 	return slices.ContainsFunc(owners, func(id step.ID) bool { return slices.Contains(slots, id) && !slices.Contains(b.watch.had, id) })
 }
 
-// attend begins to count clocks: of the changed job, and of those beside it on hosts that serve more of it than before.
+// attend begins to count clocks: of the changed job, and of its neighbours on hosts that serve more of it than before.
 func (b *Book) attend() {
 	w := b.watch
 	owners := b.measured[w.job].owners

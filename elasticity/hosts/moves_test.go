@@ -11,8 +11,8 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// crowd is three measured jobs on two reliable hosts of 8 vCPUs: a on both, b beside it on x, c beside it on y. Slots of d, which is not measured,
-// leave no room for others.
+// crowd is three measured jobs on two reliable hosts of 8 vCPUs: a on both, b next to it on x, c next to it on y. Slots of d, which is not
+// measured, leave no room for others.
 type crowd struct {
 	t    *testing.T
 	b    *Book
@@ -57,7 +57,7 @@ func (c *crowd) reread() {
 	c.b.AddHost("y", step.Reliable, SizeOf(hostType))
 }
 
-// says has a job report that serving takes so many cores, and that its last clocks, 40, took so long each.
+// says has a job report that serving takes n cores, and that each of its last 40 clocks took clock.
 func (c *crowd) says(job string, n float64, clock time.Duration, owners string) (preferred string) {
 	c.t.Helper()
 	c.now = c.now.Add(time.Minute)
@@ -110,7 +110,8 @@ func (c *crowd) busy() {
 }
 
 // A partition leaves a congested host as soon as jobs lose more than the limit there, and no more than is needed (pseudocode 1,
-// appendix D): 8.5 cores of 8 cost 6 %. The change stays when a hundred clocks of each job beside it were as short as before (3.3.2).
+// appendix D): 8.5 cores of 8 cost 6 %. The change stays when a hundred clocks of each of its neighbours were as short as before
+// (3.3.2).
 func TestAPartitionLeavesACongestedHost(t *testing.T) {
 	c := newCrowd(t)
 	c.busy()
@@ -169,7 +170,7 @@ func TestPartitionsReturnWhenTheNeighbourServesLess(t *testing.T) {
 	}
 }
 
-// What a change costs a job beside it has it taken back after a hundred clocks, and not made again while the job has the same slots. Clocks of
+// A change that slows a neighbour is taken back after a hundred clocks, and not made again while the job has the same slots. Clocks of
 // before the move do not count, nor do jobs that were moved meanwhile.
 func TestAMoveThatProvesSlowIsTakenBack(t *testing.T) {
 	for _, one := range []struct {
@@ -245,7 +246,7 @@ func TestAWatchedChangeIsTakenOver(t *testing.T) {
 }
 
 // Nothing is preferred where it is of no use: on hosts with room, for jobs on one host, of owners that are not known, and when the job has other
-// slots since. A job that does not do it is not asked for ever, and does not keep others waiting.
+// slots since. A job that does not comply is not asked forever, and does not keep others waiting.
 func TestNothingIsPreferred(t *testing.T) {
 	c := newCrowd(t)
 	c.says("b", 6, time.Second, onB)

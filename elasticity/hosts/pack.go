@@ -16,7 +16,7 @@ type packing struct {
 
 // pack places slots, in their order: each on the host on which the least is left over. A second reliable slot of a job goes to another
 // host than the first where there is one with room, as both would be lost together. What finds no room gets new hosts, of one size and
-// at most so many. A host that does not suit a slot has room for it only if no new one may be had.
+// at most most. A host that does not suit a slot has room for it only if no new one may be had.
 func pack(slots []*Slot, hosts []*Host, neighbours func(job string, host step.ID) bool, suits func(*Slot, step.ID) bool, fresh Size, most int) packing {
 	p := packing{on: map[*Slot]step.ID{}}
 	used := map[step.ID]Size{}

@@ -37,7 +37,8 @@ func (b *Book) trySlot(of step.ID, job string) (best *change) {
 	return best
 }
 
-// withSlot returns what another slot on one host would do for another host, on which a job loses so much; nil = nothing that is of use.
+// withSlot returns what another slot on one host would do for another host, on which a job loses this much; nil = nothing that is of
+// use.
 func (b *Book) withSlot(of step.ID, job string, on step.ID, before float64) *change {
 	cores := coresOf(b.staying(step.Reliable))
 	if _, there := cores[on]; !there {
@@ -56,8 +57,8 @@ func (b *Book) waits(job string) bool {
 	return slices.ContainsFunc(b.live, func(s *Slot) bool { return s.Job == job && s.Tier == step.Reliable && s.waiting() })
 }
 
-// recycle takes a slot back that a job was given, from the least loaded host, if without it no job would lose half of what it may: what
-// the slot was given for is over.
+// recycle takes a slot back that a job was given, from the least loaded host, if without it no job would lose half of what it may: the
+// reason for the slot is gone.
 func (b *Book) recycle(now time.Time) (begun bool) {
 	t := b.tenancy()
 	var from *Slot
@@ -133,8 +134,8 @@ func (b *Book) dispensable(s *Slot) bool {
 	return !slices.ContainsFunc(there, func(h *Host) bool { return t.LossAt(t.numbers[h.ID]) > b.rules.Loss/2 })
 }
 
-// changeable reports whether something may be changed for a job: it says who owns its partitions, and no change has failed with the slots that it
-// has. One that it was lent then may still be there.
+// changeable reports whether something may be changed for a job: it reports the owners of its partitions, and no change has failed with the slots
+// that it has. One that it was lent then may still be there.
 func (b *Book) changeable(job string) bool {
 	m, has := b.measured[job], b.reliableOf(job)
 	failed := m.refused != nil && !slices.ContainsFunc(m.refused, func(id step.ID) bool { return !slices.Contains(has, id) })

@@ -84,8 +84,8 @@ func TestAJobGetsAnotherSlot(t *testing.T) {
 	}
 }
 
-// Where there may be no further host, or the job has a single partition, nothing is asked for. A slot that does not come, and one with which a
-// job loses more, is not asked for again.
+// Where there may be no further host, or the job has a single partition, nothing is requested. A slot that does not come, and one with which a
+// job loses more, is not requested again.
 func TestAnotherSlotIsTakenBack(t *testing.T) {
 	c := single(t, 1)
 	c.says("b", 4, time.Second, "")

@@ -15,7 +15,7 @@ import (
 // reliable slots. A host computes with all of its vCPUs, and answers requests as they come. Jobs without a profile do not count.
 type Serving struct {
 	Cores map[step.ID]float64 // by host: that serving takes if no job has to wait
-	Loss  map[string]float64  // by job: the share of its speed that it is expected to lose because others are served beside it
+	Loss  map[string]float64  // by job: the share of its speed that it is expected to lose because others are served on the same hosts
 }
 
 // measured is what a job has reported.

@@ -12,7 +12,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// cores is the profile of a job whose serving takes so many cores, in clocks of a second and eight partitions.
+// cores returns the profile of a job whose serving takes n cores, in clocks of a second and eight partitions.
 func cores(n float64) (of tiers.Profile) {
 	of.Clock = time.Second
 	for range 8 {
@@ -116,7 +116,7 @@ func TestASlotTakesAnyRoomInTheEnd(t *testing.T) {
 	}
 }
 
-// The load of hosts and the losses of jobs add up by slots, and a slot that is over does not count.
+// The load of hosts and the losses of jobs add up by slots, and a slot that has ended does not count.
 func TestServingIsReckonedBySlots(t *testing.T) {
 	b := NewBook(Rules{Provider: "ec2", Types: map[string]Size{slotType.Name: SizeOf(slotType)}, Loss: 0.1,
 		Offers: map[step.Tier]Offer{step.Reliable: {Least: SizeOf(hostType), Most: 2}}})

@@ -9,7 +9,7 @@ import (
 
 // The part of fleet.Work and fleet.Tiers.
 
-// Need is what the slots need of hosts now: that the policy is asked.
+// Need returns what the slots need from the hosts now: that the policy be asked.
 func (b *Brain) Need() step.Need {
 	return step.Need{Standing: !b.takingOver, Begun: true, TakingOver: b.takingOver}
 }
@@ -54,7 +54,7 @@ func (b *Brain) Rearrange() {}
 // Holds reports whether a host that is to leave has slots whose jobs still have time.
 func (b *Brain) Holds(of *step.Machine) bool { return b.serves(b.machines[of.ID]) }
 
-// Idle reports whether nothing more can come of a host's work: its slots are over with it.
+// Idle reports whether a host has no more work to deliver: its slots end with it.
 func (b *Brain) Idle(*step.Machine) bool { return true }
 
 // Connected reports whether a host's agent has been heard of lately.

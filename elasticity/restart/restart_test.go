@@ -111,7 +111,7 @@ func one[A elasticity.Action](d *driver) A {
 	return out[0]
 }
 
-// give answers a launch with so many machines, which boot at once.
+// give answers a launch with count machines, which boot at once.
 func (d *driver) give(l elasticity.Launch, count int) (ids []ps.ServerID) {
 	d.t.Helper()
 	var instances []provisioner.Instance
@@ -251,7 +251,7 @@ func TestMove(t *testing.T) {
 	}
 }
 
-// TestEnd: the last checkpoint is the result, and the run is over when all machines are gone and charged.
+// TestEnd: the last checkpoint is the result, and the run ends when all machines are gone and charged.
 func TestEnd(t *testing.T) {
 	zone := "ra"
 	d, ids := trains(t, &zone)

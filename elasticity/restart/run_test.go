@@ -76,7 +76,7 @@ func (th *theatre) tell(e elasticity.Event) {
 	}
 }
 
-// wait lets time pass: those who live are heard each second, and the run is woken when it wants to be.
+// wait lets time pass: live machines are heard each second, and the run is woken when it wants to be.
 func (th *theatre) wait(d time.Duration) {
 	for range int(d / time.Second) {
 		next := th.now.Add(time.Second)

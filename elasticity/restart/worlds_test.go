@@ -115,7 +115,7 @@ func (th *theatre) disturb(r *rand.Rand, zone *string, life int) {
 	}
 }
 
-// check reads the journal of a run that is over.
+// check reads the journal of a run that has ended.
 func (th *theatre) check() {
 	th.t.Helper()
 	var saved, at, reached int64

@@ -26,7 +26,7 @@ import (
 	pb "github.com/tierml/tierml/elasticity/scaling/scalingpb"
 )
 
-// driver keeps what it is asked for, and answers at once.
+// driver records requests, and answers at once.
 type driver struct {
 	asked   []string
 	refusal error
@@ -132,7 +132,7 @@ func TestPauseAndResumeCalls(t *testing.T) {
 	}
 }
 
-// Who does not have the run's token changes nothing, and a number that nobody can mean is refused.
+// A client without the run's token changes nothing, and a number that nobody can mean is refused.
 func TestWhoMayScale(t *testing.T) {
 	d := &driver{}
 	directory, client, token := serve(t, d)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Who connects to a run and says nothing is hung up on.
+// A silent connection to a run is closed.
 func TestSilentAtTheCalls(t *testing.T) {
 	t.Parallel() // it takes handshakeTime
 	directory, _, _ := serve(t, &driver{})

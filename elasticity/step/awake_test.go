@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The clock of those who are awake adds no more than a beat for an absence, nor takes anything for a clock that was set back.
+// The waking clock adds no more than a beat for an absence, nor takes anything for a clock that was set back.
 func TestAwake(t *testing.T) {
 	a := NewAwake(3 * time.Second)
 	at := time.Unix(1_000_000, 0)

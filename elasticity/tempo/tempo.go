@@ -65,8 +65,8 @@ var (
 		drain: 1200 * time.Millisecond, begin: 200 * time.Millisecond,
 	}
 	// far: cuts are sent in the background and cost nothing but their share of the link, which their pace limits, so that they
-	// come as often as makes the loss small beside the 5 minutes that a replacement takes. A machine that leaves before its
-	// paid hour ends does what one does that EC2 has warned, and has as long: 2 minutes.
+	// come as often as makes the loss small compared with the 5 minutes that a replacement takes. A machine that leaves before
+	// its paid hour ends does what one does that EC2 has warned, and has as long: 2 minutes.
 	far = lengths{
 		cut: time.Minute, broken: 30 * time.Second, join: time.Minute, notice: 3 * time.Second, drain: 2 * time.Minute, begin: remoteBegin,
 	}

@@ -117,8 +117,8 @@ func (t *Training) NextDue(by func(time.Time)) {
 	by(t.Silence.Next)
 }
 
-// Settled reports whether nothing is on its way from one machine to another. A split that its holder was asked for is, also when
-// it is to go back there.
+// Settled reports whether nothing is on its way from one machine to another. A split whose release was requested is, even when
+// it is to return there.
 func (t *Training) Settled() bool {
 	return !t.Layout.HandingOver() && t.Recovery == nil && t.Settle == nil && t.Halt == nil && !t.Layout.Due && len(t.Layout.Moves) == 0
 }

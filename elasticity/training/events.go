@@ -63,8 +63,8 @@ type (
 	}
 )
 
-// Profiled says what serving the model takes, who serves, and how long clocks take. It is repeated, as what is known about machines that jobs
-// share depends on it; the answer may be Preferred.
+// Profiled reports the load of serving the model, the servers, and the length of clocks. It is repeated, as what is known about machines that
+// jobs share depends on it; the answer may be Preferred.
 type Profiled struct{ tiers.Served }
 
 func (Profiled) Action()      {}

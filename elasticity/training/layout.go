@@ -270,9 +270,9 @@ func (la *layout) askNoMore(split ps.Split) {
 	}
 }
 
-// outruns reports whether the clock that a machine has begun is better done again than waited for, now that some of its splits were
-// asked for. Half of that clock is left in the mean: neither what the machine keeps nor what the others take may need longer. Only
-// reliable machines can be so much slower than what takes their place: in stage 1 they had all splits.
+// outruns reports whether the clock that a machine has begun is better done again than waited for, now that the release of some of
+// its splits was requested. Half of that clock is left in the mean: neither what the machine keeps nor what the others take may
+// need longer. Only reliable machines can be much slower than their replacements: in stage 1 they had all splits.
 func (la *layout) outruns(m *Node) bool {
 	if m.Tier != tiers.Reliable || m.kind.Rate <= 0 {
 		return false

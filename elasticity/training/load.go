@@ -139,8 +139,8 @@ func (ld *load) paceOf(m *Node) float64 {
 	return m.Meter.work / m.Meter.seconds / rate
 }
 
-// stageFor returns the stage for the members: the tuner's, or else by their numbers, and above that by load and by the number of servers that
-// was asked for.
+// stageFor returns the stage for the members: the tuner's, or else by their numbers, and above that by load and by the requested number of
+// servers.
 func (ld *load) stageFor(transient, reliable int) tiers.Stage {
 	if s, tuned := ld.layout.setting(transient); tuned {
 		return stageOf(s)

@@ -134,8 +134,8 @@ func (la *layout) Rotate(hasty, faultIn bool) error {
 	return nil
 }
 
-// Prefer takes in how those who place jobs on shared machines would have partitions owned. The moves wait for a window, as all do that
-// nothing hurries.
+// Prefer takes in the owners of partitions that the placer of jobs on shared machines prefers. The moves wait for a window, as all do
+// that nothing hurries.
 func (la *layout) Prefer(p tiers.Preference) {
 	if !slices.Equal(la.preferred.Owners, p.Owners) {
 		la.preferred, la.arranged, la.Due = p, arrangement{}, true
@@ -157,7 +157,7 @@ func (m *moved) add(took tiers.Moved) {
 	m.longest = max(m.longest, took.Waited)
 }
 
-// recordMoved writes down what moves took that are over.
+// recordMoved writes down what finished moves took.
 func (la *layout) recordMoved() {
 	m := la.moved
 	if la.moved = (moved{}); m.partitions == 0 {

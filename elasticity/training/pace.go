@@ -56,8 +56,8 @@ func (p *pace) received(bytes int64, seconds, link float64) {
 //	least  = bytes / rate / MostShare             deliveries take half of the link at most, come what may
 //
 // The warning counts for more than the link: max(least, min(urgent, max(base, easy))). That bytes grow evenly is the
-// careful side for longer intervals, as rows that change twice are sent once; shorter ones are measured again. Next to
-// nothing, or a warning that is over before a clock is done, sets no pace.
+// careful side for longer intervals, as rows that change twice are sent once; shorter ones are measured again. Tiny cuts,
+// and warnings shorter than a clock, do not affect the interval.
 func (p *pace) interval(bytes int64, gathered, base, notice, clock float64) (seconds float64, why string) {
 	if p.Rate == 0 || bytes < tellingBytes || gathered <= 0 {
 		return base, ""

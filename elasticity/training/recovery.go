@@ -85,8 +85,8 @@ func (t *Training) advanceRecovery() {
 	t.layOut()
 }
 
-// goBack decides who serves each partition at the committed cut: its owner, if it lives and can undo, otherwise
-// its backup. Ordinary moves spread the partitions again afterwards.
+// goBack decides which machine serves each partition at the committed cut: its owner, if it lives and can undo,
+// otherwise its backup. Ordinary moves spread the partitions again afterwards.
 func (r *recovery) goBack(t *Training) {
 	kept := 0
 	for p, owner := range t.Layout.Route.Owner {

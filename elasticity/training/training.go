@@ -167,7 +167,7 @@ const (
 //
 //  1. fence: the generation grows, and every reachable machine stops serving older ones and reports what it holds. Answers to
 //     earlier commands no longer count.
-//  2. goBack chooses who serves each partition: its owner, if it lives, is not warned and can undo to the cut; otherwise a
+//  2. goBack chooses the server of each partition: its owner, if it lives, is not warned and can undo to the cut; otherwise a
 //     backup that holds the cut, committed or delivered. If none does, startOver returns to the newest checkpoint.
 //  3. The rollback line is written, and all are sent Recover.
 //  4. When all have answered, ordinary moves spread the partitions again.

@@ -18,7 +18,7 @@ const (
 	onDemand = "ec2/us-west-1/us-west-1a/c3.xlarge/on-demand"
 )
 
-// day is a run of one reliable machine ($0.239 an hour) and so many transient ones, told by the minute.
+// day is a run of one reliable machine ($0.239 an hour) and some transient ones, reported by the minute.
 type day struct {
 	t      *testing.T
 	guard  *Guard
@@ -175,7 +175,7 @@ func TestPerHour(t *testing.T) {
 }
 
 // A run that its total has ended is not begun again by the same limit, though its machines are gone by then and it has not
-// cost so much; by a larger one it is.
+// cost that much; by a larger one it is.
 func TestUsedUpStaysSo(t *testing.T) {
 	d := newDay(t, Limits{Total: usd("1.30"), OverTotal: Stop, StopTakes: 10 * time.Minute})
 	d.buy(10)
@@ -222,7 +222,7 @@ func TestPauseOutlivesItsController(t *testing.T) {
 	d.want("15 go-on")
 }
 
-// Any journal gives the same decisions twice, and none after the end was asked for.
+// Any journal gives the same decisions twice, and none after the end was requested.
 func TestStories(t *testing.T) {
 	for seed := range uint64(20) {
 		var runs [2][]Decision

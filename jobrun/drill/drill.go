@@ -40,7 +40,7 @@ type Machine struct {
 
 // Aim says which machines are meant. Exactly one of IDs, Servers and Which is used, in this order.
 type Aim struct {
-	IDs     []string // machines by their names, or the beginnings of them
+	IDs     []string // machines by their names, or prefixes of names
 	Servers string   // "half" or "all" of the ActivePSs
 	Which   string   // "oldest", "newest", "random" or "all" of the transient machines
 	Count   int      // of Which; 0 = 1
@@ -95,7 +95,7 @@ type Moves struct {
 	Partitions int     `json:"partitions"`
 	Bytes      int64   `json:"bytes"`   // copied, with rows that changed on the way
 	Seconds    float64 `json:"seconds"` // in which rows travelled, of all partitions together
-	// Waited is for how long workers waited for partitions that neither owner served, of all together; Longest, the longest of them.
+	// Waited is for how long workers waited for partitions that neither owner served, of all together; Longest, the longest wait.
 	Waited  float64 `json:"waited_seconds"`
 	Longest float64 `json:"longest_waited_seconds"`
 	Hidden  float64 `json:"hidden"` // the share of Seconds without a waiting worker

@@ -18,7 +18,7 @@ const speed = 600
 
 var began = time.Date(2014, 5, 1, 0, 0, 0, 0, time.UTC)
 
-// at is a market time so many wall-clock seconds after the beginning.
+// at returns the market time this many wall-clock seconds after the beginning.
 func at(seconds float64) time.Time {
 	return began.Add(time.Duration(seconds * speed * float64(time.Second)))
 }

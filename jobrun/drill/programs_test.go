@@ -8,7 +8,7 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// A drill of programs is over when the programs of the harmed machines run on others; steps that are done again are counted.
+// A drill of programs ends when the programs of the harmed machines run on others; steps that are done again are counted.
 func TestDrillOfPrograms(t *testing.T) {
 	w, at := New(), time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)
 	feed := func(kind journal.Kind, machine, program string, step int64) {

@@ -27,7 +27,8 @@ func (a account) Preempt(_ context.Context, ids []string) error {
 	return nil
 }
 
-// What can be done is done through the provider's API; what cannot, is refused before anybody is asked, with what can.
+// What can be done is done through the provider's API; what cannot is refused before any call, and the error lists
+// what can.
 func TestThroughAProvider(t *testing.T) {
 	var done []string
 	machines := []Machine{{ID: "a"}, {ID: "b"}}

@@ -100,7 +100,7 @@ func sendVectors(args []string) error {
 	})
 }
 
-// answer does what is asked for on standard input: for each line "MODE BYTES PAIRS" it prints the nanoseconds that it took.
+// answer serves requests on standard input: for each line "MODE BYTES PAIRS" it prints the nanoseconds that it took.
 func answer(do func(size, pairs int) error) error {
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		var mode string

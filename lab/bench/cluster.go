@@ -170,7 +170,8 @@ func (c *cluster) assign(ids []ps.ServerID, spec clusterSpec) error {
 	return nil
 }
 
-// train does so many clocks more and says how long they took, from the command to the last worker's report.
+// train does this many more clocks and returns how long they took, from the command to the last worker's
+// report.
 func (c *cluster) train(clocks int) (time.Duration, error) {
 	c.clock += ps.Clock(clocks)
 	began := time.Now()
@@ -320,7 +321,7 @@ func newProgram(name string, texts map[string]string, dataset []byte) (apps.App,
 	return kind.New(params, data)
 }
 
-// benchMachine is a machine that knows who it is from its command line.
+// benchMachine is a machine that takes its identity from its command line.
 type benchMachine struct {
 	controller string
 	id         ps.ServerID

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// drawCurves writes a picture of all curves of a group into a folder: a panel each, both axes by powers, this build beside the former.
-// No path: there is no curve.
+// drawCurves writes a picture of all curves of a group into a folder: a panel each, both axes by powers, this build next to the
+// former. No path: there is no curve.
 func drawCurves(dir, group, title string, results []Result) (path string, err error) {
 	var names []string
 	curves := map[string][]Result{}

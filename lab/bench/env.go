@@ -70,7 +70,8 @@ func (e *Env) Compile(ctx context.Context, source string, args ...string) (progr
 	return program, ""
 }
 
-// Process is a program that is asked in lines and answers in lines. Its first line is "ready" and words.
+// Process is a program that reads requests and writes answers, a line each. Its first line is "ready" and
+// words.
 type Process struct {
 	cmd   *exec.Cmd
 	in    io.WriteCloser

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// growthGroups are how cost grows with the size of a model, of a cluster and of a market, beside the former build; `make growth` runs
-// them. In rows that the former build cannot do, or not in minutes, it has no figure.
+// growthGroups are how cost grows with the size of a model, of a cluster and of a market, compared with the former build; `make
+// growth` runs them. In rows that the former build cannot do, or not in minutes, it has no figure.
 var growthGroups = []Group{
 	{Name: "growth-servers", Title: "Memory and cuts", Pairs: 3, Open: growing(openServers)},
 	{Name: "growth-machines", Title: "Plans and dry runs", Pairs: 3, Open: growing(openMachines)},
@@ -150,7 +150,7 @@ func (b *builds) both(what, curve string, n int, args []string) Row {
 	return row
 }
 
-// manyMachines writes the demo's job for so many machines, in words that both builds read.
+// manyMachines writes the demo's job for n machines, in words that both builds read.
 func manyMachines(dir string, n int) (path string, err error) {
 	text, err := os.ReadFile("../examples/demo.yaml")
 	if err != nil {

@@ -22,7 +22,7 @@ func TestLastRow(t *testing.T) {
 	}
 }
 
-// TestExponents measures a quadratic and, beside it, something linear that cannot do the largest size.
+// TestExponents measures a quadratic and, along with it, something linear that cannot do the largest size.
 func TestExponents(t *testing.T) {
 	var c growthCurve
 	for _, n := range []int{10, 100, 1000} {

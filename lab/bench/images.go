@@ -93,7 +93,7 @@ func writeImages(path string, each func(write func(class int, p *picture))) erro
 	return out.Flush()
 }
 
-// imagesFromIDX writes the images of an IDX file, and the labels beside it, as a LIBSVM file.
+// imagesFromIDX writes the images of an IDX file, and the labels next to it, as a LIBSVM file.
 func imagesFromIDX(images, path string) error {
 	folder, name := filepath.Split(images)
 	labels := filepath.Join(folder, strings.Replace(name, "images-idx3", "labels-idx1", 1))

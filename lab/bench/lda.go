@@ -127,7 +127,7 @@ func generateDocuments(path string) (tokens int, err error) {
 	return tokens, os.WriteFile(path, append(content, lines.Bytes()...), 0o600)
 }
 
-// sweepTopics is our side, a process: for each line "sweeps N" it does so many in place with one thread and prints the
+// sweepTopics is our side, a process: for each line "sweeps N" it does N in place with one thread and prints the
 // nanoseconds.
 func sweepTopics(args []string) error {
 	flags := flag.NewFlagSet("lda-train", flag.ContinueOnError)

@@ -133,7 +133,7 @@ func (a *pushPulls) both(ctx context.Context, kind string, at ends, args ...stri
 	return p, err
 }
 
-// add adds a row of ours beside theirs, which is nil when the row is skipped.
+// add adds a row of ours next to theirs, which is nil when the row is skipped.
 func (a *pushPulls) add(what, against, skip string, bar float64, mode string, size int, ours, theirs *pushPull) {
 	row := Row{What: what + ", " + sizeName(size), Against: against, Unit: "pairs/s", Bar: bar, Skip: skip}
 	if skip == "" {

@@ -164,7 +164,7 @@ func compared(runs map[string]result) bool {
 	return 2*finished >= len(runs) && finished > 0
 }
 
-// mean is over some starts.
+// mean averages over some starts.
 func (m market) mean(policy string, starts []string, of func(result) float64) (sum float64) {
 	for _, start := range starts {
 		sum += of(m[policy][start])

@@ -31,7 +31,7 @@ const (
 // agent is the argument by which this program plays a machine.
 const agent = "agent"
 
-// runAgent plays a machine: the node of every run, which asks its environment who it is.
+// runAgent plays a machine: the node of every run, which reads its identity from its environment.
 func runAgent() error {
 	flops, err := strconv.ParseFloat(os.Getenv(envFlops), 64)
 	if err != nil {

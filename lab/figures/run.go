@@ -80,7 +80,7 @@ func once(ctx context.Context, n *network, s settings, l layout) (measured, erro
 	return m, nil
 }
 
-// takeTime makes clocks take their time from now on, and waits for so many: the first two may be shorter.
+// takeTime makes clocks take their time from now on, and waits for this many: the first two may be shorter.
 func (r *run) takeTime(clocks int) error {
 	if err := os.WriteFile(r.cloud.begun, nil, 0o644); err != nil {
 		return fmt.Errorf("telling the machines to begin: %w", err)
@@ -280,7 +280,7 @@ func (d *diary) since() (n int) {
 // settled says that nothing changes any more: splits and partitions are where they belong.
 func (d *diary) settled() bool { return d.since() >= 3 && time.Since(d.changed) > 8*time.Second }
 
-// mark makes lengths count from so many clocks before now.
+// mark makes lengths count from before clocks ago.
 func (d *diary) mark(before int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -297,7 +297,7 @@ func (d *diary) lengths() (all []time.Duration) {
 	return all
 }
 
-// fleet is a policy that holds so many transient machines.
+// fleet is a policy that holds count transient machines.
 type fleet struct{ count atomic.Int64 }
 
 func (*fleet) Name() string { return "fleet" }

@@ -20,8 +20,8 @@ const (
 
 type load struct {
 	Splits int
-	// Rows is how many rows of its own a split has. It changes one in each clock: what a cut has to deliver is
-	// up to so many times what a clock changes, as that of users whose ratings are many batches.
+	// Rows is how many rows of its own a split has. It changes one in each clock: a cut delivers up to Rows
+	// times what a clock changes, as with users whose ratings are many batches.
 	Rows int
 	// Begun is a file: clocks take their time once it is there. Before, while machines join, the few that are there would
 	// take minutes for one.

@@ -50,7 +50,8 @@ func child(role string, args []string) error {
 	return lines.Err()
 }
 
-// parseRoute reads who has which address. Partitions go to owners in turn, and to the backup of the same number.
+// parseRoute reads the addresses of servers. Partitions go to owners in turn, and to the backup of the same
+// number.
 func parseRoute(s *shape, text string) (ps.Route, map[ps.ServerID]string) {
 	peers := map[ps.ServerID]string{}
 	for peer := range strings.FieldsSeq(text) {

@@ -34,7 +34,7 @@ func main() {
 	}
 }
 
-// shape is a model and who trains it.
+// shape is a model and its machines.
 type shape struct {
 	floats        int
 	cols          int

@@ -191,7 +191,8 @@ func between(h *market.History, from, to time.Time) *market.History {
 // many vCPUs of the smaller.
 type fleet struct{ machines, reliable int }
 
-// config is the run of a fleet that has as many vCPUs as so many machines of the larger type, beside the reliable ones.
+// config is the run of a fleet that has as many vCPUs as transient machines of the larger type, besides the reliable
+// ones.
 func (c cell) config(f fleet, transient int, book string) (sim.Config, error) {
 	rules, err := market.Rules(book)
 	if err != nil {

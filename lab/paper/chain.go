@@ -10,8 +10,8 @@ import (
 )
 
 // chain is a market that forgets: the price of the next step depends on the present one alone, as often as it followed it
-// in a recording. In such a market it can be computed what the best policy comes to that knows all its odds, but not its
-// future (reach).
+// in a recording. In such a market one can compute the result of the best policy that knows all odds, but not the future
+// (reach).
 type chain struct {
 	prices   []market.USD // of the levels, ascending; what is above the on-demand price is one level
 	onDemand market.USD
@@ -103,7 +103,7 @@ func (c *chain) bids() int {
 	return n
 }
 
-// draw returns a path of so many steps.
+// draw returns a path of this many steps.
 func (c *chain) draw(from, steps int, random *rand.Rand) []int {
 	path := make([]int, steps+1)
 	path[0] = from
@@ -132,7 +132,7 @@ func (c *chain) history(path []int, from time.Time) *market.History {
 }
 
 // reach is an idealised job without end on a chain: machines are paid by the hour, free when they are interrupted in it, take
-// a step to start, and work beside reliable ones that cost upkeep. Whatever is rounded is rounded in its favour: machines
+// a step to start, and work next to reliable ones that cost upkeep. Whatever is rounded is rounded in its favour: machines
 // that are kept or replaced at the end of their hour work at once, at any new bid. It works backward in time, at a price
 // for work, over what is expected where nothing is known (expect) and over prices that are (follow).
 type reach struct {
@@ -142,11 +142,11 @@ type reach struct {
 	now    outcome // what is to be expected where nothing is known of the time to come
 }
 
-// outcome is what it comes to from a moment on, by level: what is paid less lambda for each hour of work.
+// outcome is the result from a moment on, by level: what is paid less lambda for each hour of work.
 type outcome struct {
 	idle []float64 // nothing is held
-	end  []float64 // an hour of a machine is over
-	// An hour that is under way, by level, bid and step: what it comes to without its price, and how likely that is paid.
+	end  []float64 // an hour of a machine has ended
+	// An hour that is under way, by level, bid and step: its outcome without its price, and how likely that is paid.
 	// The last bid is a machine on demand.
 	rest, paid [][][hourSteps]float64
 }
@@ -194,7 +194,7 @@ func (r *reach) work(out, then *outcome, i, j int, weight float64) {
 	out.idle[i] += weight * (hours*r.upkeep + then.idle[j]) // if it waits
 }
 
-// wait is the bid of who buys nothing.
+// wait is the bid of a policy that buys nothing.
 const wait = -1
 
 // decide makes the best of a level whose hours have been worked out, and says what to bid when nothing is held, and
@@ -239,7 +239,7 @@ func (r *reach) expect() {
 	r.now = out
 }
 
-// settle works out what is to be expected at a price of work, and what an hour of the long run comes to then: above zero when
+// settle works out what is to be expected at a price of work, and the long-run value of an hour then: above zero when
 // work costs more than that.
 func (r *reach) settle(lambda float64, hours int) (gain float64) {
 	r.lambda = lambda
@@ -283,7 +283,7 @@ func (r *reach) least() float64 {
 type advice struct{ idle, end int }
 
 // follow goes back over the steps of a path that are known, from its last, behind which nothing is. It returns what to bid at
-// each, the last one excepted; the first `keep` of them are enough.
+// each, the last one excepted; the first keep are enough.
 func (r *reach) follow(path []int, keep int, scratch *[2]outcome) []advice {
 	out := make([]advice, min(keep, len(path)-1))
 	then, here, other := &r.now, &scratch[0], &scratch[1]
@@ -299,7 +299,8 @@ func (r *reach) follow(path []int, keep int, scratch *[2]outcome) []advice {
 	return out
 }
 
-// run walks along a path, of which so many steps are known at each moment, and gives the price of an hour of work.
+// run walks along a path, of which `ahead` steps are known at each moment, and returns the price of an hour of
+// work.
 func (r *reach) run(path []int, ahead int) float64 {
 	scratch := [2]outcome{r.empty(), r.empty()}
 	plans := map[int]advice{}
@@ -357,7 +358,8 @@ func (r *reach) run(path []int, ahead int) float64 {
 	return paid / worked
 }
 
-// known is the price of an hour of work to who knows so many steps of a path: worth follows from itself.
+// known returns the price of an hour of work to a policy that knows `ahead` steps of a path: worth follows
+// from itself.
 func (r *reach) known(path []int, ahead int, worth float64) float64 {
 	best := math.Inf(1)
 	for range 4 {

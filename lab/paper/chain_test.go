@@ -62,7 +62,8 @@ func TestLeastWhereItIsKnown(t *testing.T) {
 	}
 }
 
-// TestForesightIsWorth: what is computed for odds alone comes true on a long path, and whoever sees farther pays no more.
+// TestForesightIsWorth: what is computed for odds alone comes true on a long path, and a policy that sees farther pays no
+// more.
 func TestForesightIsWorth(t *testing.T) {
 	c := chainOf(40, 20, 21, 20, 22, 25, 20, 150, 20, 20, 23, 20, 60, 20, 20, 21)
 	r := &reach{chain: c, upkeep: 0.07}

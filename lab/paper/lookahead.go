@@ -99,7 +99,7 @@ type restlessPool struct {
 	crossings int
 }
 
-// wildest are the pools whose prices exceed on-demand most often, so many.
+// wildest returns up to most pools, those whose prices exceed on-demand most often.
 func wildest(cells []cell, most int) (out []restlessPool) {
 	for _, c := range cells {
 		for _, pool := range c.pools {

@@ -1,5 +1,5 @@
-// Command paper runs TierML's analysis (CMU-PDL-16-102, figures 1 and 12 and section 4.6) on recorded prices and prints
-// it beside the paper's figures: `make paper`. It knows which recordings, machine types and fleets belong to it, and drives
+// Command paper runs TierML's analysis (CMU-PDL-16-102, figures 1 and 12 and section 4.6) on recorded prices and prints it
+// next to the paper's figures: `make paper`. It knows which recordings, machine types and fleets belong to it, and drives
 // sim/sweep as `tierml dry-run` does; it decides nothing.
 package main
 

@@ -77,7 +77,7 @@ func saves(some []result, policy, than string) float64 {
 	return 1 - a/b
 }
 
-// write prints the page: results are those of some cells, of so many.
+// write prints the page: results are those of some cells, out of `of` in all.
 func (p *page) write(results []result, of int, o *options, c control) {
 	cells, starts := map[string]bool{}, map[int]bool{}
 	runs := 0

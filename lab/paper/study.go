@@ -22,7 +22,7 @@ type result struct {
 	Zone      string  `json:"zone"`
 	Pair      string  `json:"pair"`
 	Hours     float64 `json:"hours"`
-	// Starts is as it was asked for, with the seed: what is kept is good for the same question only.
+	// Starts is as requested, with the seed: what is kept is good for the same question only.
 	Starts    string           `json:"starts"`
 	Crossings int              `json:"crossings"` // of the on-demand price, by either type
 	Took      float64          `json:"took_seconds"`
@@ -74,7 +74,7 @@ type study struct {
 	fleet  fleet
 	hours  []time.Duration
 	when   sweep.Starts
-	starts string       // as it was asked for
+	starts string       // as requested
 	kept   bool         // nothing is run: what is kept is all there is
 	told   func(string) // progress
 }

@@ -226,7 +226,8 @@ func (c promotionCase) decide(p sched.ASHA) (decisions []string) {
 			}
 			j.Workers, j.Where, j.Until = g.Workers, g.Where, g.Until
 		}
-		// A plan names jobs by ID; Syne Tune is asked worker by worker: promotions from the highest rung down, the best first, and then new trials.
+		// A plan names jobs by ID; Syne Tune is queried worker by worker: promotions from the highest rung down, the best first, and then new
+		// trials.
 		slices.SortFunc(begin, func(a, b int) int {
 			x, y := jobs[a].Rungs, jobs[b].Rungs
 			if len(x) == 0 || len(x) != len(y) {
@@ -256,7 +257,7 @@ func (c promotionCase) decide(p sched.ASHA) (decisions []string) {
 			j.Rungs = append(j.Rungs, c.Losses[b.trial][n])
 			continue
 		}
-		over = append(over, *j) // it has come to its end
+		over = append(over, *j) // it has finished
 		*j = sched.Job{}
 	}
 }

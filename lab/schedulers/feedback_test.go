@@ -11,8 +11,8 @@ import (
 	"github.com/tierml/tierml/sim/jobs"
 )
 
-// Ours beside the H-scheduler on the same trials: 10 sweeps of each model, with clocks as long as in eps.py and as in EPS's figure 15. Of the
-// eight models five differ by less than a percent from logistic regression: `make jobs` has them all.
+// Ours compared with the H-scheduler on the same trials: 10 sweeps of each model, with clocks as long as in eps.py and as in EPS's figure 15.
+// Of the eight models five differ by less than a percent from logistic regression: `make jobs` has them all.
 //
 // At least 5 % fewer slot hours.
 // Feedback 20 % sooner with arrivals 60 s apart and 30 % with 180 s, where a trial ever waits for slots: with short clocks and arrivals 180 s

@@ -14,7 +14,8 @@ import (
 	"github.com/tierml/tierml/sim/jobs"
 )
 
-// seeds is how many the papers' figures are over: `make jobs` prints them for ten, and papers/schedulers.md has them. TIERML_SEEDS is another number.
+// seeds returns how many seeds the papers' figures average: `make jobs` prints them for ten, and papers/schedulers.md has them. TIERML_SEEDS is
+// another number.
 func seeds(t *testing.T, otherwise int) int {
 	t.Helper()
 	if n, err := strconv.Atoi(os.Getenv("TIERML_SEEDS")); err == nil && n > 0 {
@@ -35,7 +36,7 @@ var paperAhead = map[string]ahead{
 // their 100th iteration in the 28th.
 func figuresSweep(p profile) jobs.Sweep { return p.sweep(95, 41*60./400) }
 
-// fastest is the least time until all trials of a sweep can be compared: the last to come to its early feedback, alone on the cluster.
+// fastest is the least time until all trials of a sweep can be compared: the last to reach its early feedback, alone on the cluster.
 func fastest(cfg *jobs.Config) (end float64) {
 	var total sched.Resources
 	for _, h := range cfg.Hosts {

@@ -42,7 +42,7 @@ type kept struct {
 // Cluster returns the machines as one cluster sees them: its own only.
 func (m *Machines) Cluster(name string) provisioner.Cloud { return &cluster{Machines: m, name: name} }
 
-// Change calls f alone, for what happens to machines without being asked for, and has all changes reported. See Live and Over.
+// Change calls f alone, for what happens to machines unrequested, and has all changes reported. See Live and Over.
 func (m *Machines) Change(f func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -31,7 +31,7 @@ type Subject struct {
 	// Unknown is the well-formed id of a machine that does not exist.
 	Unknown provisioner.InstanceID
 
-	// SetFree leaves so many free machines in the Spot pool; nil = it cannot be done.
+	// SetFree leaves n free machines in the Spot pool; nil = it cannot be done.
 	SetFree func(n int)
 	// Evict makes the provider reclaim a machine with its usual notice; nil = it cannot be done.
 	Evict func(provisioner.InstanceID)

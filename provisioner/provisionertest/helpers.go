@@ -74,7 +74,7 @@ func checkLaunched(t testing.TB, r provisioner.Request, instances []provisioner.
 	}
 }
 
-// checkMachine checks that a machine is as it was asked for, and that its times are in order.
+// checkMachine checks that a machine is as requested, and that its times are in order.
 func checkMachine(t testing.TB, r provisioner.Request, i provisioner.Instance) {
 	t.Helper()
 	if i.ID == "" || i.Pool != r.Pool || i.Bid != r.Bid || i.Token != r.Token {

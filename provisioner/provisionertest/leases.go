@@ -51,7 +51,7 @@ func checkLeases(t testing.TB, s Subject) {
 	}
 }
 
-// checkSameTokenAfterRenewal: what a renewal has changed does not make a launch that is asked for again another one.
+// checkSameTokenAfterRenewal: what a renewal has changed does not turn a repeated launch into another one.
 func checkSameTokenAfterRenewal(t testing.TB, s Subject) {
 	r := s.request(2)
 	r.Generation, r.Expires = "1", time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)

@@ -59,7 +59,7 @@ func (m *Memory) Kill(id provisioner.InstanceID) {
 	})
 }
 
-// Advance moves the clock, and ends the warned machines that come to their deadline.
+// Advance moves the clock, and ends the warned machines that reach their deadline.
 func (m *Memory) Advance(d time.Duration) {
 	m.machines.Change(func() { m.now = m.now.Add(d) })
 	m.each(func(one *adapter.Shown) {

@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// Neighbour is another customer in a pool, who takes the capacity that the exam wants gone. Its SetFree is a
+// Neighbour is another customer in a pool: it takes the capacity that the exam wants gone. Its SetFree is a
 // Subject's.
 type Neighbour struct {
 	T        testing.TB

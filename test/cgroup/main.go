@@ -24,7 +24,7 @@ const (
 	patience = 10 * time.Minute // qemu emulates the processor: it takes twenty times as long
 )
 
-// modules tell who has opened a connection (internal/sameuser); each needs those before it.
+// modules identify the user of a connection (internal/sameuser); each needs those before it.
 var modules = []string{"inet_diag.ko", "tcp_diag.ko"}
 
 func main() {

@@ -60,7 +60,7 @@ func TestRealChart(t *testing.T) {
 	if out, err := helm(t, "lint", "--strict", image, chart); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
-	// Another release beside the one that newWorld has applied.
+	// Another release next to the one that newWorld has applied.
 	if out, err := helm(t, "install", "second", chart, "--namespace=second", "--create-namespace", image, "--set=clusterObjects=false"); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -19,7 +19,8 @@ import (
 	"github.com/tierml/tierml/tiers/checkpoint"
 )
 
-// generated are rows of so many bytes, the same piece again and again: a model that is larger than the memory can be saved.
+// generated are rows of this many bytes, the same piece again and again: a model that is larger than the memory can be
+// saved.
 type generated struct {
 	left  int64
 	piece ps.Block

@@ -159,7 +159,7 @@ func (t *trial) evictTwice(f fault) (string, error) {
 	}, market.Spot)(t, f)
 }
 
-// evictLate: neither the machine nor the controller gets the notice until most of its time is over.
+// evictLate: neither the machine nor the controller gets the notice until most of its time has passed.
 func (t *trial) evictLate(f fault) (string, error) {
 	return onMachine(func(t *trial, f fault, m machine) (string, error) {
 		if _, err := forAWhile("throttle")(t, f); err != nil {
@@ -181,8 +181,8 @@ func ignoreGone(err error) error {
 	return err
 }
 
-// killController kills the controller and starts it again beside its machines. Faults that are due meanwhile come
-// afterwards.
+// killController kills the controller and starts it again next to its machines. Faults that are due meanwhile
+// come afterwards.
 func (t *trial) killController(f fault) (string, error) {
 	t.run.signal(syscall.SIGKILL)
 	<-t.run.ended

@@ -126,7 +126,8 @@ func (at place) training(ctx context.Context, name, data string, rank int) (*tri
 	})
 }
 
-// removals has a worker come and go, so many times, and gives the seconds by which each removal made the job later.
+// removals has a worker come and go, this many times, and returns the seconds by which each removal made the job
+// later.
 func (at place) removals(ctx context.Context, data string, rank, times int) (lost []float64, err error) {
 	t, err := at.training(ctx, "removals", data, rank)
 	defer t.abandon()
@@ -251,7 +252,7 @@ func ticks(entries []journal.Entry) (list []tick) {
 	return list
 }
 
-// most is how many splits the machine with the most has, when so many share them.
+// most is how many splits the machine with the most has, when this many share them.
 func most(machines int) int { return (elasticSplits + machines - 1) / max(1, machines) }
 
 // measure compares the clocks after a change with those before it.

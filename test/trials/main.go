@@ -1,12 +1,12 @@
 // Command trials runs whole jobs from outside: the program as a user has it, a fake cloud in a process of its own, and real
-// processes for machines. It disturbs them and reads from the journal, the model file, the bill and the process table what
-// became of them. It knows nothing of what happens inside the processes.
+// processes for machines. It disturbs them and reads from the journal, the model file, the bill and the process table how
+// they ended. It knows nothing of what happens inside the processes.
 //
 //	soak      applications x consistencies x disturbances, one short run each, and storms of random disturbances
 //	chaos     one long storm over one run, every promise checked afterwards
 //	recovery  how long training stops after a loss
-//	elastic   what a change of machines costs beside kill and restart
-//	agree     plan, dry run and run of one job beside each other
+//	elastic   what a change of machines costs compared with kill and restart
+//	agree     plan, dry run and run of one job side by side
 //	agents    what a clock costs as machines are added and the work stays the same
 package main
 

@@ -53,7 +53,7 @@ var disturbances = []disturbance{
 	{name: "evict-now", do: after(toServer(evictServer)), shown: atLeast(journal.Rollback, 1)},
 	{name: "kill", do: after(toServer(killServer)), shown: atLeast(journal.Rollback, 1)},
 	{name: "freeze", tune: quick, do: after(toServer(freezeServer)), shown: atLeast(journal.Rollback, 1)},
-	// Prices stay: who buys on demand when a zone has sold out goes back to it later, which is a switch.
+	// Prices stay: a run that buys on demand when a zone has sold out returns to it later, which is a switch.
 	{name: "fallback", tune: mayBuyOnDemand, do: after(soldOut(10*time.Hour, market.Spot), steps("evict-now all")), shown: boughtOnDemand},
 	{name: "switch", tune: mayBuyOnDemand, clock: 300 * time.Millisecond, do: after(soldOut(15*time.Minute, market.Spot), steps("evict all")),
 		shown: atLeast(journal.Switch, 1)},
@@ -112,7 +112,7 @@ func served(do func(*trial, fault) (string, error)) func(context.Context, *trial
 }
 
 // server is a transient machine that serves: the one that partitions moved to last. The journal has moves when they begin; two
-// clocks later they are over.
+// clocks later they have ended.
 func (t *trial) server(ctx context.Context) (m machine, err error) {
 	err = t.await(ctx, func(entries []journal.Entry) bool {
 		since := 0

@@ -68,8 +68,8 @@ func broken(list []promise) error {
 }
 
 // checkJournal checks what holds in every journal: each clock once and in order, never a loss beyond the last committed
-// cut, or beyond the newest checkpoint where reliable machines were lost, a known end for every machine, and what was asked
-// for with `tierml scale` until the next request.
+// cut, or beyond the newest checkpoint where reliable machines were lost, a known end for every machine, and the numbers of
+// each `tierml scale` until the next request.
 func checkJournal(entries []journal.Entry) error {
 	launched, ended := map[string]bool{}, map[string]bool{}
 	var errs []error

@@ -108,7 +108,7 @@ func (t *trial) loseHalf(ctx context.Context, signal syscall.Signal, all int) (l
 	return l, err
 }
 
-// settled reports whether so many machines take part, with two cuts and eight clocks since the last change.
+// settled reports whether this many machines take part, with two cuts and eight clocks since the last change.
 func settled(entries []journal.Entry, machines int) bool {
 	present, cuts, clocks := map[string]bool{}, 0, 0
 	for _, e := range entries {

@@ -93,7 +93,8 @@ func usual(name, app string) job {
 // speed is how many seconds of the market pass in one.
 const speed = 600
 
-// paced returns the compute rate at which a clock of so much work takes so long on so many machines, of two vCPUs each.
+// paced returns the compute rate at which a clock of this work takes this long on this many machines, of two vCPUs
+// each.
 func paced(work float64, clock time.Duration, machines int) float64 {
 	return work / clock.Seconds() / 2 / float64(machines)
 }

@@ -140,14 +140,14 @@ func (s *soaking) table(list []cell) string {
 	return b.String() + "\n"
 }
 
-// baseline is what an undisturbed run comes to.
+// baseline is the result of an undisturbed run.
 type baseline struct {
 	model []byte
 	loss  float64 // mean over some seeds
 	work  float64 // of a clock, in floating-point operations
 }
 
-// base trains on one reliable machine, as fast as it goes, with so many seeds. The model is that of the first.
+// base trains on one reliable machine, as fast as it goes, with several seeds. The model is that of the first.
 func (s *soaking) base(ctx context.Context, w workload, m mode, seed uint64, seeds int) (b baseline, err error) {
 	key := fmt.Sprint(w.data, " ", w.app, " ", m.name, " ", seed)
 	if b, ok := s.bases[key]; ok {
@@ -260,7 +260,7 @@ func result(entries []journal.Entry) (loss float64, metric string) {
 }
 
 // tolerance is how far a result that is not deterministic may be from the undisturbed one: a share of it, or, for error
-// rates, a difference. Better than that is in order if so many clocks do not suffice for every optimizer to come to its end.
+// rates, a difference. Better than that is in order if that many clocks do not suffice for every optimizer to converge.
 type tolerance struct {
 	share, rate float64
 	orBetter    bool
@@ -349,7 +349,7 @@ func rowSums(t model.Tensor) (sums []int32) {
 	return sums
 }
 
-// storms runs so many storms for each application and consistency, on recorded data.
+// storms runs a number of storms for each application and consistency, on recorded data.
 func (s *soaking) storms(ctx context.Context, workloads []workload, each int, seed uint64, only string, verbose bool) {
 	for range each {
 		for _, w := range workloads {

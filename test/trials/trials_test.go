@@ -139,7 +139,7 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// A removal costs what its clocks took beyond those beside them with as many machines, whatever their length is.
+// A removal costs what its clocks took beyond adjacent ones with as many machines, whatever their length is.
 func TestCostOfARemoval(t *testing.T) {
 	var at []tick
 	now := time.Duration(0)

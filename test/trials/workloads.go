@@ -16,7 +16,7 @@ import (
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/blob"
 	"github.com/tierml/tierml/internal/location"
-	_ "github.com/tierml/tierml/providers/all" // who sells machines
+	_ "github.com/tierml/tierml/providers/all" // the sellers of machines
 	"github.com/tierml/tierml/ps"
 )
 
@@ -67,8 +67,9 @@ func recorded(data string) ([]workload, error) {
 }
 
 // small are the workloads of short cells, on data made here, with the applications' own optimizers and steps. The topic model's priors
-// and number of topics are such that its chain is where it stays after so many clocks: by its default, 12.5 tokens for each of 4 topics,
-// documents of 20 tokens teach little, and runs of other seeds are between 45 and 49 at the last clock, on their way from 50 to 43.
+// and number of topics are such that its chain is where it stays after that many clocks: by its default, 12.5 tokens for each of 4
+// topics, documents of 20 tokens teach little, and runs of other seeds are between 45 and 49 at the last clock, on their way from 50 to
+// 43.
 func small(dir string) ([]workload, error) {
 	list := []workload{
 		{"mf", "ratings.csv", "{rank: 4, batches: 2}", smallClocks, 12, 8, 0, ""},

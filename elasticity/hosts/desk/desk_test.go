@@ -70,7 +70,7 @@ func (l *lines) SpotPrices(context.Context, []market.Pool, time.Time, time.Time)
 
 const each = 2000 // MiB and two vCPUs: a slot
 
-// open makes a site whose hosts have room for so many slots.
+// open makes a site whose hosts have room for this many slots.
 func open(t testing.TB, slots int) *site {
 	s := &site{t: t, memory: provisionertest.NewMemory(time.Now()), dir: t.TempDir()}
 	s.cloud = s.memory.Cloud("shared")

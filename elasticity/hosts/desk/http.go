@@ -109,8 +109,8 @@ func userOf(r *http.Request) int {
 	return uid
 }
 
-// admits reports whether a request about a job may be answered. The kernel vouches for other users, who see their own jobs only; processes of
-// the Desk's user show the key.
+// admits reports whether a request about a job may be answered. The kernel identifies other users, which see only their own jobs; processes
+// of the Desk's user show the key.
 func (d *Desk) admits(r *http.Request) (admitted bool) {
 	user := userOf(r)
 	if user == 0 {

@@ -224,7 +224,7 @@ func (a *agent) forget(e end) {
 	a.gone[e.slot] = e.why
 }
 
-// obey starts and ends processes. What was reported in the same call is over already.
+// obey starts and ends processes. What was reported in the same call has ended already.
 func (a *agent) obey(orders desk.Orders, reported map[provisioner.InstanceID]string) {
 	wanted := map[provisioner.InstanceID]bool{}
 	for _, o := range orders.Slots {
