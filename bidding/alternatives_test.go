@@ -24,7 +24,7 @@ func zones(or []Choice) (names []string) {
 func calmIn(size, zone string, share float64) Candidate { return priced(size, zone, share) }
 
 // What may be chosen: as good by the policy's own rule, as dear up to 5 %, a machine as large; each at its own bid.
-func TestTierMLOffersWhatIsAsGood(t *testing.T) {
+func TestTierMLOffersEquallyGoodPools(t *testing.T) {
 	restlessPool := pool("xlarge", restless()...)
 	restlessPool.Pool.Zone = "a"
 	refused := calmIn("xlarge", "g", 0.10)

@@ -18,7 +18,7 @@ const (
 // aggressiveShare is the step of BidAggressive, in percent of the on-demand price.
 const aggressiveShare = 24
 
-// defaultBid is what machines are taken to have been bought at when their bid is not known.
+// defaultBid returns what machines are taken to have been bought at when their bid is not known.
 func (c *Candidate) defaultBid() market.USD { return BidOnDemand.Bid(c, 0) }
 
 // Bid returns the bid for a machine of a pool at a spot price; 0 for what is bought without one.

@@ -102,7 +102,7 @@ type Job struct {
 // hour returns what an hour of the run costs its owner apart from transient machines.
 func (j *Job) hour() market.USD { return j.Upkeep + j.ValueOfTime }
 
-// moving is what it costs a fleet of a pool to fetch the newest checkpoint from another region.
+// moving returns what it costs a fleet of a pool to fetch the newest checkpoint from another region.
 func (j *Job) moving(pool market.Pool) market.USD {
 	if j.Home == "" || j.Home == pool.Region {
 		return 0
@@ -110,7 +110,7 @@ func (j *Job) moving(pool market.Pool) market.USD {
 	return j.Terms.Fees.Moving(j.State)
 }
 
-// WorkLeft is what is still to be done; false when that is unknown.
+// WorkLeft returns what is still to be done; false when that is unknown.
 func (j Job) WorkLeft() (float64, bool) { return max(j.Work-j.Done, 0), j.Work > 0 }
 
 // Want is how much the job asks for. Exactly one of the two is set.
@@ -159,7 +159,7 @@ type Plan struct {
 	Switch *Switch
 	// Considered has one entry per candidate, in the same order, with the reason for or against it.
 	Considered []Considered
-	// AskAgain is when the policy wants to be asked again at the latest, if nothing happens before; zero = whenever.
+	// AskAgain is the latest time for the next Plan, if nothing happens before; zero = whenever.
 	AskAgain time.Time
 	// Afforded is until when the plan's machines cannot break the promise, whatever prices do: see keepPromise.
 	Afforded time.Time

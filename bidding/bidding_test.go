@@ -21,7 +21,7 @@ var types = map[string]market.InstanceType{
 	"4xlarge": {Name: "c3.4xlarge", VCPU: 16, OnDemand: 956 * market.Dollar / 1000},
 }
 
-// pool is a candidate with a history of (minute after start, price as a share of on-demand) pairs.
+// pool returns a candidate with a history of (minute after start, price as a share of on-demand) pairs.
 func pool(size string, pairs ...float64) Candidate {
 	t := types[size]
 	p := market.Pool{Provider: "ec2", Region: "us-west-1", Zone: "us-west-1a", Type: t.Name, Class: market.Spot}
@@ -47,7 +47,7 @@ func calm() []float64 { return []float64{0, 0.1, 24 * 60, 1.5, 24*60 + 10, 0.1} 
 
 func restless() []float64 { return append(crossing(2, 48), nowMinute, 0.1) }
 
-// crossing is a history until an hour that crossed the on-demand price so often.
+// crossing returns a history until an hour that crossed the on-demand price so often.
 func crossing(every, until float64) (pairs []float64) {
 	for hour := 0.0; hour < until; hour += every {
 		pairs = append(pairs, hour*60, 0.1, (hour+every)*60-10, 1.2)
@@ -69,7 +69,7 @@ func candidateOf(s State, p market.Pool) Candidate {
 	panic("no candidate " + p.String())
 }
 
-// switching is a state in which a switch is due: ten machines in a restless pool for an hour, another pool calm.
+// switching returns a state in which a switch is due: ten machines in a restless pool for an hour, another pool calm.
 func switching() State {
 	pairs := restless()
 	s := state(10, pool("xlarge", pairs[:len(pairs)-4]...), pool("2xlarge", calm()...)) // below the bid since 46:00
@@ -156,7 +156,7 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-func TestGoesOnToTheNextPoolWithoutCapacity(t *testing.T) {
+func TestTriesTheNextPoolWithoutCapacity(t *testing.T) {
 	s := state(10, pool("2xlarge", restless()...), pool("xlarge", calm()...))
 	s.Pools[1].NoCapacityUntil = s.Now.Add(time.Minute)
 	if plan := (TierML{}).Plan(s); plan.Acquire[0].Pool != s.Pools[0].Pool {
@@ -298,7 +298,7 @@ func transform(s State, factor market.USD, shift time.Duration) State {
 	return other
 }
 
-// choices is what a plan does, without the prices and words.
+// choices returns what a plan does, without the prices and words.
 func choices(p Plan) string {
 	var b strings.Builder
 	for _, a := range p.Acquire {

@@ -75,7 +75,7 @@ func evictionRate(c *Candidate, terms market.Terms, count int, now time.Time) fl
 	return (float64(hours*prior.PerHour()) + ends) / (hours + up)
 }
 
-// fleetLosses is how often an hour, without bids, a fleet in a pool is expected to lose a machine at least. Machines are taken to go
+// fleetLosses returns how often an hour, without bids, a fleet in a pool is expected to lose a machine at least. Machines are taken to go
 // one by one.
 func fleetLosses(c *Candidate, terms market.Terms, machines int, now time.Time) float64 {
 	ends, up := watched(c.Availability, machines, now)
@@ -142,7 +142,7 @@ func (r *spreading) consider() {
 	})
 }
 
-// expected is what a vCPU hour of work costs in a pool, with the share of upkeep that falls to it, for lives of
+// expected returns what a vCPU hour of work costs in a pool, with the share of upkeep that falls to it, for lives of
 // exponential length at the pool's eviction rate h per hour. Of a life, exp(-h s) is work, with s the start-up time; where
 // machines that are taken within their first hours F cost nothing, exp(-h F) (1 + h F) of it is paid. Fees are paid always:
 // traffic makes a zone other than that of the reliable machines dearer. Before each life launches are tried for a while, by the
@@ -167,7 +167,7 @@ func (r *spreading) expected(i int) float64 {
 	return (float64(float64(seen.Price)*paid) + float64(fees) + upkeep) / (rate * useful)
 }
 
-// room is how many more machines a pool has, as far as is known.
+// room returns how many more machines a pool has, as far as is known.
 func (r *spreading) room(i int) int {
 	free, known := r.Pools[i].Availability.At(r.Now)
 	if !known {
@@ -179,7 +179,7 @@ func (r *spreading) room(i int) int {
 	return free
 }
 
-// shares are the pools that get a part of the fleet: the cheapest, and of those that cost little more first the ones in
+// shares returns the pools that get a part of the fleet: the cheapest, and of those that cost little more first the ones in
 // zones, then of types, that have none yet, as these are taken together.
 //
 // How much more: a machine loses as much by its own eviction whether others go with it or not, so that in the mean the

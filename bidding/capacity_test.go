@@ -9,7 +9,7 @@ import (
 	"github.com/tierml/tierml/market/hazard"
 )
 
-// priced is a spot pool in a zone at a constant share of its on-demand price.
+// priced returns a spot pool in a zone at a constant share of its on-demand price.
 func priced(size, zone string, share float64) Candidate {
 	c := pool(size, 0, share)
 	c.Pool.Zone = zone

@@ -31,7 +31,7 @@ func (p Checkpoint) Name() string {
 // ByRestart says that no reliable tier stands behind it.
 func (Checkpoint) ByRestart() {}
 
-// CheckpointInterval is the one at which checkpoints and the work that failures undo cost least together, to first order:
+// CheckpointInterval returns the one at which checkpoints and the work that failures undo cost least together, to first order:
 // sqrt(2 x save x mttf) (Young, CACM 1974; Flint, EuroSys 16, section 3).
 func CheckpointInterval(save, mttf time.Duration) time.Duration {
 	return max(minSaveEvery, time.Duration(math.Sqrt(2*save.Seconds()*mttf.Seconds())*float64(time.Second)))
@@ -64,7 +64,7 @@ func (p Checkpoint) Plan(s State) Plan {
 	return r.plan
 }
 
-// saveEvery is the interval for machines of a pool at a bid; none on demand.
+// saveEvery returns the interval for machines of a pool at a bid; none on demand.
 func (p Checkpoint) saveEvery(s State, h holding) time.Duration {
 	c := &s.Pools[h.candidate]
 	if c.OnDemand() {

@@ -44,7 +44,7 @@ const (
 	// patience is how much longer than twice its undisturbed time a job without a deadline may take: here for the sake of cheaper prices,
 	// by Capacity before it buys on demand what no spot pool has.
 	patience = 12 * time.Hour
-	// forecastEvery is how often the past is looked at anew.
+	// forecastEvery is how often the past is looked at again.
 	forecastEvery = time.Hour
 	// betterSoon is how long it takes until a better moment to buy comes, when one comes at all: the time over which
 	// prices of busy markets forget what they were. So much upkeep a purchase may be worse than doing nothing.
@@ -122,7 +122,7 @@ func (b *budgeting) consider() {
 	}
 }
 
-// span is the input of prospects, for machines that begin to work after some time.
+// span returns the input of prospects, for machines that begin to work after some time.
 func (b *budgeting) span(startup time.Duration) span {
 	return span{
 		increment: b.Job.Terms.Increment, startup: startup, notice: b.Job.Notice, handover: b.Job.Handover + b.Job.Undone/2,
@@ -149,7 +149,7 @@ func (b *budgeting) score(wanted units) {
 	slices.SortStableFunc(b.options, func(x, y option) int { return cmp.Compare(y.score, x.score) })
 }
 
-// bids are those that are compared for a new machine, in ascending order.
+// bids returns those that are compared for a new machine, in ascending order.
 func (b *budgeting) bids(candidate int) []market.USD {
 	if b.offers[candidate].onDemand {
 		return []market.USD{0}
@@ -199,7 +199,7 @@ func (b *budgeting) best(candidate, machines int, rest float64, startup time.Dur
 	return best, ok
 }
 
-// prospects are those at some bids, as multiples of the price: those that are compared for a new machine, or that of a machine
+// prospects returns those at some bids, as multiples of the price: those that are compared for a new machine, or that of a machine
 // that is held. False = nothing is known.
 func (b *budgeting) prospects(candidate int, price market.USD, factors []float64, s span) (out []prospect, known bool) {
 	odds := &b.forecast.odds[candidate]
@@ -276,7 +276,7 @@ func (b *budgeting) lookBack(until time.Time) *forecast {
 	return f
 }
 
-// least is the score below which nothing is done, to wait for something better; minus infinity when there is no time
+// least returns the score below which nothing is done, to wait for something better; minus infinity when there is no time
 // for that, or others are held that cannot work without what is missing.
 func (b *budgeting) least() float64 {
 	if b.hurried() || b.Job.Together && b.fleet.total() > 0 && b.fleet.total() < b.Want.total() {
@@ -289,7 +289,7 @@ func (b *budgeting) least() float64 {
 // coming.
 func (b *budgeting) hurried() bool { return b.waited() > 1 }
 
-// waited is what part of the time to wait is gone: 0 at first, 1 when what is left is just enough to do the work, and then more.
+// waited returns what part of the time to wait is gone: 0 at first, 1 when what is left is just enough to do the work, and then more.
 func (b *budgeting) waited() float64 {
 	left, known := b.Job.WorkLeft()
 	if !known {
@@ -312,7 +312,7 @@ func (b *budgeting) waited() float64 {
 	return 1 - min(float64(slack)/float64(max(all, 1)), 1)
 }
 
-// worthNow is what a unit of work costs otherwise. At first that is what it cost in the week before. Those prices may not come back: waiting ends
+// worthNow returns what a unit of work costs otherwise. At first that is what it cost in the week before. Those prices may not come back: waiting ends
 // with the dearest that the job may pay, and the more of it is gone, the nearer to that. Prices compare by ratios, and so does the way
 // between the two.
 func (b *budgeting) worthNow() float64 {
@@ -391,7 +391,7 @@ func (b *budgeting) renew() {
 		switch {
 		case others >= b.Want.total():
 			if final {
-				b.release(h, h.Count, "others have taken their place, and their paid time is over")
+				b.release(h, h.Count, "others have taken their place, and their paid time has ended")
 			}
 		case h.Ready > 0:
 			b.renewOne(h, candidate, final)
@@ -399,7 +399,7 @@ func (b *budgeting) renew() {
 	}
 }
 
-// last is when it is decided for the last time whether machines stay for another increment.
+// last returns when it is decided for the last time whether machines stay for another increment.
 func (b *budgeting) last(h Allocation) time.Time {
 	return b.paidUntil(h).Add(-b.Job.Leave - b.Job.Leave/4)
 }
@@ -429,7 +429,7 @@ func (b *budgeting) renewOne(h Allocation, candidate int, final bool) {
 		if o.machines > 0 && o.score+upkeep-unused > kept.score && o.score >= b.least() {
 			b.buy(o)
 			if final {
-				b.release(h, h.Count, "others take their place, and their paid time is over")
+				b.release(h, h.Count, "others take their place, and their paid time has ended")
 			}
 			return
 		}
@@ -458,7 +458,7 @@ func (b *budgeting) release(h Allocation, count int, why string) {
 	b.plan.Why = fmt.Sprintf("%d of %s are given back: %s", count, h.Pool, why)
 }
 
-// paidUntil is the end of the increment that a machine is in.
+// paidUntil returns the end of the increment that a machine is in.
 func (b *budgeting) paidUntil(h Allocation) time.Time {
 	n := b.Now.Sub(h.Launch)/b.Job.Terms.Increment + 1
 	return h.Launch.Add(n * b.Job.Terms.Increment)
@@ -468,7 +468,7 @@ func (b *budgeting) candidate(p market.Pool) int {
 	return slices.IndexFunc(b.Pools, func(c Candidate) bool { return c.Pool == p })
 }
 
-// finish explains what has no reason yet and says when to be asked again.
+// finish explains what has no reason yet and says when Plan must run again.
 func (b *budgeting) finish() {
 	for i := range b.plan.Considered {
 		c := &b.plan.Considered[i]

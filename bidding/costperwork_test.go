@@ -11,7 +11,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// week is a pool with prices at every 20 minutes for eight days, given as a share of the on-demand price by the hour of
+// week returns a pool with prices at every 20 minutes for eight days, given as a share of the on-demand price by the hour of
 // the history and the third of it.
 func week(size string, share func(hour, third int) float64) Candidate {
 	var pairs []float64
@@ -21,7 +21,7 @@ func week(size string, share func(hour, third int) float64) Candidate {
 	return pool(size, pairs...)
 }
 
-// budgeted is a state of a job with eight hours of work for its ten machines, a week after the prices begin.
+// budgeted returns a state of a job with eight hours of work for its ten machines, a week after the prices begin.
 func budgeted(t *testing.T, pools ...Candidate) State {
 	t.Helper()
 	rules, err := market.Rules("ec2-2017")
@@ -120,7 +120,7 @@ func TestCostPerWorkWaitsForCheapTimes(t *testing.T) {
 	}
 }
 
-func TestCostPerWorkLeavesNothingToLaterThatIsNoCheaper(t *testing.T) {
+func TestCostPerWorkBuysOnDemandWhenSpotIsDearer(t *testing.T) {
 	s := budgeted(t, onDemandPool("xlarge"), week("xlarge", func(int, int) float64 { return 2 }))
 	plan := CostPerWork{}.Plan(s)
 	if len(plan.Acquire) != 1 || plan.Acquire[0].Pool != s.Pools[0].Pool || plan.Acquire[0].Bid != 0 {
@@ -232,9 +232,9 @@ func TestCostPerWorkWithoutAPast(t *testing.T) {
 	}
 }
 
-// TestTheLastHourIsLeftToAsFewMachinesAsCanDoIt: at the end of its paid hour a fleet with a quarter of an hour's work left
+// TestLastHourUsesFewestMachines: at the end of its paid hour a fleet with a quarter of an hour's work left
 // keeps only as many machines as do it within the next hour; and none when what is paid for suffices.
-func TestTheLastHourIsLeftToAsFewMachinesAsCanDoIt(t *testing.T) {
+func TestLastHourUsesFewestMachines(t *testing.T) {
 	s := budgeted(t, week("xlarge", func(int, int) float64 { return 0.2 }))
 	s = hold(s, 57*time.Minute+30*time.Second, types["xlarge"].OnDemand) // the last moment: 2 min before its end, and a margin
 	s.Job.Started = s.Now.Add(-62 * time.Minute)

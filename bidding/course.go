@@ -59,7 +59,7 @@ type course struct {
 // margin is for what is rounded.
 func (c *course) margin() time.Duration { return 10*time.Second + c.change/50 }
 
-// saves is how long the checkpoints take that the job has taken while it works on demand for some time.
+// saves returns how long the checkpoints take that the job has taken while it works on demand for some time.
 func (c *course) saves(work time.Duration) time.Duration {
 	if c.Job.SaveEvery <= 0 {
 		return 0
@@ -67,7 +67,7 @@ func (c *course) saves(work time.Duration) time.Duration {
 	return (work/c.Job.SaveEvery + 1) * c.Job.SaveTime
 }
 
-// ending is the time from the end of the work until it is saved and the machines are gone.
+// ending returns the time from the end of the work until it is saved and the machines are gone.
 func (c *course) ending() time.Duration { return c.Job.SaveTime + c.Job.Lag }
 
 // endless is the time until a deadline that there is not.
@@ -122,7 +122,7 @@ func (c *course) tooFar() bool {
 	return c.demand >= 0 && c.Job.moving(c.Pools[c.spot].Pool) > 0 && c.rest(c.spot) >= c.rest(c.demand)
 }
 
-// hours is how long some work takes: on the on-demand fleet that is held, on the one that would be bought, or where there is none, on
+// hours returns how long some work takes: on the on-demand fleet that is held, on the one that would be bought, or where there is none, on
 // the slowest of the others.
 func (c *course) hours(work float64) time.Duration {
 	rate := func(i int) float64 { return float64(c.plan.Considered[i].Count) * c.Pools[i].Type.WorkRate() }
@@ -141,7 +141,7 @@ func (c *course) hours(work float64) time.Duration {
 	return time.Duration(work / slowest * float64(time.Hour))
 }
 
-// startsIn is how long the fleet that is held will take until it works.
+// startsIn returns how long the fleet that is held will take until it works.
 func (c *course) startsIn() (left time.Duration) {
 	for _, a := range c.Held {
 		if a.Pool == c.Pools[c.held.candidate].Pool && !a.Warned && !a.Draining && a.Ready < a.Count {
@@ -151,7 +151,7 @@ func (c *course) startsIn() (left time.Duration) {
 	return left
 }
 
-// slack is the time that may be spent on anything but the work that is left and what must come with it, on demand.
+// slack returns the time that may be spent on anything but the work that is left and what must come with it, on demand.
 func (c *course) slack() time.Duration {
 	return c.left - c.work - c.starting - c.saves(c.work) - c.ending() - c.margin()
 }
@@ -217,7 +217,7 @@ func (c *course) stay(why string, again time.Duration) Plan {
 	return c.finish(why, again)
 }
 
-// savesIn is how often checkpoints are taken on a candidate's machines: not at all on demand, where they stay.
+// savesIn returns how often checkpoints are taken on a candidate's machines: not at all on demand, where they stay.
 func (c *course) savesIn(candidate int) time.Duration {
 	if c.Pools[candidate].OnDemand() {
 		return 0

@@ -154,7 +154,7 @@ func (p Deadline) strategy(c *course) *strategy {
 	return known.solve(o)
 }
 
-// spots are the spot candidates.
+// spots returns the spot candidates.
 func (c *course) spots() (out []int) {
 	for i := range c.Pools {
 		if !c.Pools[i].OnDemand() {
@@ -164,7 +164,7 @@ func (c *course) spots() (out []int) {
 	return out
 }
 
-// spotPrice is what work costs on spot machines, in parts of what it costs on demand: of the pool that can be had now, or
+// spotPrice returns what work costs on spot machines, in parts of what it costs on demand: of the pool that can be had now, or
 // of the cheapest. It is rounded, so that small changes of price do not need strategies of their own.
 func (c *course) spotPrice(spots []int) float64 {
 	best := -1.0
@@ -180,7 +180,7 @@ func (c *course) spotPrice(spots []int) float64 {
 	return float64(int(best/c.rest(c.demand)*parts+0.5)) / parts
 }
 
-// availability is a candidate's as it is watched, or else as its price shows: machines can be had and kept while it is
+// availability returns a candidate's as it is watched, or else as its price shows: machines can be had and kept while it is
 // within the bid.
 func (c *course) availability(candidate int) *market.Availability {
 	p, seen := &c.Pools[candidate], &c.plan.Considered[candidate]
@@ -231,10 +231,10 @@ func (k *Strategies) solve(o outlook) *strategy {
 	return s
 }
 
-// upPhase is the phase of the present spell of the pool that can be had, as a bit.
+// upPhase returns the phase of the present spell of the pool that can be had, as a bit.
 func (c *course) upPhase() uint8 { return c.spellPhase(c.spot) }
 
-// downPhase is that of the spell in which no spot pool can be had: it began when the last was gone.
+// downPhase returns that of the spell in which no spot pool can be had: it began when the last was gone.
 func (c *course) downPhase() uint8 {
 	youngest := uint8(1 << (market.SpellPhases - 1))
 	for _, i := range c.spots() {

@@ -77,7 +77,7 @@ func (e *ending) far(left float64) bool {
 	return left > 2*max(held, float64(e.Want.total())*fastest)*e.Job.Terms.Increment.Hours()
 }
 
-// unit is the work per hour of one unit of what is wanted in a pool; 0 = unknown.
+// unit returns the work per hour of one unit of what is wanted in a pool; 0 = unknown.
 func (e *ending) unit(candidate int) float64 {
 	t := e.Pools[candidate].Type
 	each := e.Want.each(t)
@@ -111,7 +111,7 @@ func (e *ending) count(i int) {
 	e.rest -= float64(hours * float64(h.Count) * c.Type.WorkRate())
 }
 
-// paidUntil is the end of the increment that a machine is in, and last when it is decided whether it stays for another.
+// paidUntil returns the end of the increment that a machine is in, and last when it is decided whether it stays for another.
 func (e *ending) paidUntil(h *Allocation) time.Time {
 	n := e.Now.Sub(h.Launch)/e.Job.Terms.Increment + 1
 	return h.Launch.Add(n * e.Job.Terms.Increment)
@@ -135,7 +135,7 @@ func (e *ending) want() Want {
 	return w
 }
 
-// finish gives back what is too much, and has the policy asked again when it is to be decided about.
+// finish gives back what is too much, and has Plan run again when it must decide.
 func (e *ending) finish(p *Plan) {
 	if !e.nearly {
 		return
@@ -158,7 +158,7 @@ func (e *ending) finish(p *Plan) {
 			continue
 		}
 		surplus -= units(n) * each
-		r := Release{Pool: h.Pool, Launch: h.Launch, Why: "the rest of the work does not pay for another hour of them"}
+		r := Release{Pool: h.Pool, Launch: h.Launch, Why: "the rest of the work does not pay for another hour"}
 		if n < h.Count {
 			r.Count = n
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// nearEnd is a fleet of 64 machines in its last paid hour, beforeEnd before its end, with after machine hours of work left when
+// nearEnd returns a fleet of 64 machines in its last paid hour, beforeEnd before its end, with after machine hours of work left when
 // the hour ends.
 func nearEnd(t *testing.T, beforeEnd time.Duration, after float64) State {
 	t.Helper()
@@ -98,7 +98,7 @@ func TestEndsThatAreLeftAlone(t *testing.T) {
 
 // A fleet that is paid for until the work is done is not left, neither one on demand as spot comes back nor one that another pool outlasts;
 // one that must be paid again is.
-func TestWhatIsPaidIsNotLeft(t *testing.T) {
+func TestPaidMachinesAreKept(t *testing.T) {
 	onDemand := state(10, onDemandPool("xlarge"), pool("xlarge", 0, 2.0, nowMinute-6, 0.2))
 	onDemand.Held = []Allocation{{Pool: onDemand.Pools[0].Pool, Count: 10, Ready: 10}}
 	for name, s := range map[string]State{"on demand": onDemand, "another pool": switching()} {

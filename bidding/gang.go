@@ -54,12 +54,12 @@ func (g *gang) whole() (best holding, found bool) {
 	return best, found
 }
 
-// perWork is what a unit of work costs in a pool at the present price.
+// perWork returns what a unit of work costs in a pool at the present price.
 func (g *gang) perWork(candidate int) float64 {
 	return float64(g.plan.Considered[candidate].Price) / g.Pools[candidate].Type.WorkRate()
 }
 
-// rest is what a unit of the work that is left costs in a pool: at the present price, with what it costs to fetch the state.
+// rest returns what a unit of the work that is left costs in a pool: at the present price, with what it costs to fetch the state.
 func (g *gang) rest(candidate int) float64 {
 	price, move := g.perWork(candidate), g.Job.moving(g.Pools[candidate].Pool)
 	if move == 0 {

@@ -46,7 +46,7 @@ const (
 	launchAgain = 5 * time.Minute
 )
 
-// told is the evictions per machine hour that follow from the provider's reports, if there are any.
+// told returns the evictions per machine hour that follow from the provider's reports, if there are any.
 func (h Hints) told() (rate float64, told bool) {
 	if share := h.Interruptions; share.Known() && share.Value >= 0 && share.Value < 1 {
 		rate, told = max(hazard.OfMonth(share.Value), hazard.OfMonth(1e-4)), true
@@ -67,7 +67,7 @@ type Prior struct {
 // openBand is the share of interruptions above which the Spot Instance Advisor's highest band, which has no upper end, begins.
 const openBand = 0.2
 
-// EvictionPrior is what the provider reports of a pool, or else what is assumed (hazard.Assume). A simulation's machines live by it, and
+// EvictionPrior returns what the provider reports of a pool, or else what is assumed (hazard.Assume). A simulation's machines live by it, and
 // policies begin with it.
 func EvictionPrior(c *Candidate, terms market.Terms) Prior {
 	assumed := hazard.Assume(cmp.Or(terms.Provider, c.Pool.Provider), c.Type)

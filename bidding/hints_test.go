@@ -111,7 +111,7 @@ func TestCapacityByPlacement(t *testing.T) {
 
 // Where nobody bids, tierml prefers the pool that is reported to keep machines longer, if work costs about the same; where bids are
 // made, prices tell.
-func TestTierMLHearsOfEvictions(t *testing.T) {
+func TestTierMLPrefersPoolsWithFewerReportedEvictions(t *testing.T) {
 	for name, c := range map[string]struct {
 		terms  market.Terms
 		frail  float64 // share of the cheaper pool's machines that are interrupted in a month

@@ -46,7 +46,7 @@ func Room(s State, perHour market.USD) bool {
 	return s.Job.PerHour <= 0 || perHour <= s.Job.PerHour-s.Job.PerHour/Margin-s.rate()
 }
 
-// rate is what all machines cost an hour now: also those that are warned or draining, until they are gone.
+// rate returns what all machines cost an hour now: also those that are warned or draining, until they are gone.
 func (s *State) rate() market.USD {
 	sum := max(s.Job.Upkeep, s.Job.Reliable)
 	for _, a := range s.Held {
@@ -66,7 +66,7 @@ func (s *State) candidate(pool market.Pool) *Candidate {
 	return nil
 }
 
-// price is that of a machine now, never above its bid; unknown, it is the most that it can be.
+// price returns that of a machine now, never above its bid; unknown, it is the most that it can be.
 func (s *State) price(c *Candidate, bid market.USD) market.USD {
 	price, known := c.History.At(s.Now)
 	switch {
@@ -87,7 +87,7 @@ type hourly struct {
 	room market.USD
 }
 
-// dearest is the price of a machine of a purchase, whichever pool it comes from.
+// dearest returns the price of a machine of a purchase, whichever pool it comes from.
 func (h *hourly) dearest(a *Acquire) market.USD {
 	c := h.candidate(a.Pool)
 	if c == nil {
@@ -133,7 +133,7 @@ func (h *hourly) trim() {
 	}
 	h.plan.Acquire = kept
 	if bought < wanted {
-		h.plan.Why += fmt.Sprintf("; limits.per_hour, %s, has room for %d of them", h.Job.PerHour.Cents(), bought)
+		h.plan.Why += fmt.Sprintf("; limits.per_hour, %s, has room for %d", h.Job.PerHour.Cents(), bought)
 	}
 }
 
@@ -180,7 +180,7 @@ func (h *hourly) allOrNothing() {
 		h.note(r.Pool, "has no room for what is to take its place")
 	}
 	h.plan.Acquire, h.plan.Release, h.plan.Switch = nil, nil, nil
-	h.plan.Why = fmt.Sprintf("limits.per_hour, %s, has no room for %s, which costs %s an hour beside what is held: %s", h.Job.PerHour.Cents(), what, sum.Cents(), h.plan.Why)
+	h.plan.Why = fmt.Sprintf("limits.per_hour, %s, has no room for %s, which costs %s an hour besides what is held: %s", h.Job.PerHour.Cents(), what, sum.Cents(), h.plan.Why)
 }
 
 // makeRoom releases the present fleet before an on-demand one is bought, where the limit has room for either but not for both.
@@ -200,7 +200,7 @@ func (h *hourly) makeRoom(sum market.USD) bool {
 	if h.plan.Switch != nil || len(h.plan.Acquire) != 1 || h.plan.Acquire[0].Pool.Class != market.OnDemand || sum > max(0, h.room+freed) {
 		return false
 	}
-	h.note(h.plan.Acquire[0].Pool, "has no room for it beside what is held, which goes first")
+	h.note(h.plan.Acquire[0].Pool, "has no room for it besides what is held, which goes first")
 	h.plan.Acquire = nil
 	h.plan.Why = fmt.Sprintf("limits.per_hour, %s, has no room for both fleets; the one that is held goes first: %s", h.Job.PerHour.Cents(), h.plan.Why)
 	return true

@@ -34,7 +34,7 @@ func TestHourlyLimitBuysFewer(t *testing.T) {
 }
 
 // What is held is not topped up by single machines as a price falls, nor is room taken that warned machines still cost.
-func TestHourlyLimitAndWhatIsHeld(t *testing.T) {
+func TestHourlyLimitCountsHeldMachines(t *testing.T) {
 	s := state(10, pool("xlarge", calm()...))
 	s.Job.PerHour = usdOf(0.7) // 0.665 to be used
 	s.Held = []Allocation{{Pool: s.Pools[0].Pool, Bid: s.Pools[0].Type.OnDemand, Count: 5, Launch: start}}

@@ -12,7 +12,7 @@ import (
 // efficiency is what a fleet is taken to do of its rate: changes of its size cost a little.
 const efficiency = 0.97
 
-// rest is the work that the time does not cover for which machines are paid already; infinite when the work is unknown.
+// rest returns the work that the time does not cover for which machines are paid already; infinite when the work is unknown.
 // Of machines about which has been decided for the last time, another increment counts as paid, but for the one left out. Where
 // machines keep their own work, others cannot do it in the time that they are paid for: it is infinite, too.
 func (b *budgeting) rest(undecided ...Allocation) float64 {

@@ -52,7 +52,7 @@ func TestMetamorphicOfAll(t *testing.T) {
 	})
 }
 
-// billed is a state with what is due: at a share of what the promise leaves for it, where one is made, and growing by what is held.
+// billed returns a state with what is due: at a share of what the promise leaves for it, where one is made, and growing by what is held.
 func billed(s State, p Policy, share float64) State {
 	now, due := s.Now, 0.0
 	if pr, promised := promiseOf(p, &s, s.Want); promised {
@@ -134,7 +134,7 @@ func sorted(s State) State {
 	return s
 }
 
-// decisions are a plan's steps without prices and words, by the zones' names of before, and for how long they are afforded.
+// decisions returns a plan's steps without prices and words, by the zones' names of before, and for how long they are afforded.
 func decisions(s State, p Plan, names map[string]string) string {
 	var steps []string
 	named := func(pool market.Pool) market.Pool {
@@ -190,14 +190,14 @@ func joined(s State, c Candidate) State {
 	return sorted(s)
 }
 
-// of is the first spot pool, in another zone.
+// of returns the first spot pool, in another zone.
 func of(s State, zone string) Candidate {
 	c := s.Pools[slices.IndexFunc(s.Pools, func(c Candidate) bool { return !c.OnDemand() })]
 	c.Pool.Zone = zone
 	return c
 }
 
-// twinOf is a pool with the prices of another, after it in order.
+// twinOf returns a pool with the prices of another, after it in order.
 func twinOf(s State) Candidate { return of(s, "zz") }
 
 // absurd is calm, and costs a hundred times what others do; on demand even more.
@@ -216,7 +216,7 @@ func slow(s State) Candidate {
 	return c
 }
 
-// unpriced is a pool of which nothing is known.
+// unpriced returns a pool of which nothing is known.
 func unpriced(s State) Candidate {
 	c := of(s, "unpriced")
 	c.History = market.NewHistory(nil)

@@ -60,7 +60,7 @@ func TestPaperBidsAggressively(t *testing.T) {
 	}
 }
 
-// onDemandPool is a candidate that is bought on demand.
+// onDemandPool returns a candidate that is bought on demand.
 func onDemandPool(size string) Candidate {
 	c := pool(size)
 	c.Pool.Class, c.History = market.OnDemand, market.Constant(c.Type.OnDemand)

@@ -184,7 +184,7 @@ func (c *prospect) add(one prospect, weight float64) {
 	c.lost += float64(weight * one.lost)
 }
 
-// untilEnd is the prospect without a crossing.
+// untilEnd returns the prospect without a crossing.
 func (s *span) untilEnd() prospect {
 	work := min(s.increment-s.startup, s.left)
 	return prospect{hours: (s.startup + work).Hours(), work: work.Hours(), paid: 1}

@@ -50,7 +50,7 @@ type RolledBack struct{ Policy }
 // ByRestart says that no reliable tier stands behind it.
 func (RolledBack) ByRestart() {}
 
-// Plan is the policy's own.
+// Plan returns the policy's own.
 func (p RolledBack) Plan(s State) Plan {
 	s.Job.alone = true
 	return p.Policy.Plan(s)
@@ -65,7 +65,7 @@ func whole(p Policy, s *State) bool {
 	return restarts
 }
 
-// kept is the share of working time that outlives evictions, which come at a rate per hour. Of a life of exponential length that
+// kept returns the share of working time that outlives evictions, which come at a rate per hour. Of a life of exponential length that
 // saves its work every u hours, u (exp(-r u) + exp(-2 r u) + ...) is kept in the mean, and it lasts 1/r:
 //
 //	r u / (exp(r u) - 1)
@@ -91,7 +91,7 @@ type onDemandFleet struct{ Checkpoint }
 // Name returns "on-demand".
 func (onDemandFleet) Name() string { return OnDemand{}.Name() }
 
-// Plan is that of Checkpoint without the spot pools.
+// Plan returns that of Checkpoint without the spot pools.
 func (p onDemandFleet) Plan(s State) Plan {
 	never := s.Now.Add(100 * 365 * 24 * time.Hour)
 	s.Pools = slices.Clone(s.Pools)

@@ -49,7 +49,7 @@ func TestPoliciesForPrograms(t *testing.T) {
 
 // Work that machines keep themselves is bought by what is left of it. Spot machines at a third of the price are not worth it when
 // an eviction undoes more than they save: one alone may lose all of a short program, but not of a gang in which each of eight may stop all.
-func TestWhatEvictionsUndoIsCounted(t *testing.T) {
+func TestWorkLostToEvictionsIsCounted(t *testing.T) {
 	rules, err := market.Rules("ec2-now")
 	if err != nil {
 		t.Fatal(err)

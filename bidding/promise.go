@@ -10,7 +10,7 @@ import (
 // No run costs more than 1.5 times what the same work costs on demand, whatever the market does and whatever the policy is. It is kept to
 // here, in one place for all, by what is spent and not by what is expected:
 //
-//	spent + what the rest costs on demand, begun anew <= dearest x what all of it costs on demand
+//	spent + what the rest costs on demand, started over <= dearest x what all of it costs on demand
 //
 // holds when a job begins. Work that is safe moves money from the second term to the first, at no more than its price there. What raises the
 // sum is paid for nothing: machines that start, save, wait, or lose what they did. So the sum is looked at before transient machines are
@@ -63,7 +63,7 @@ func keepPromise(p Policy, s *State, wanted Want, plan *Plan) {
 	plan.afford(pr.until(room, plan))
 }
 
-// afford has the policy asked again when what is spent must be looked at.
+// afford has Plan run again when spending must be checked.
 func (p *Plan) afford(until time.Time) {
 	if p.Afforded = until; p.AskAgain.IsZero() || until.Before(p.AskAgain) {
 		p.AskAgain = until
@@ -103,7 +103,7 @@ func promiseOf(p Policy, s *State, wanted Want) (pr promise, promised bool) {
 	return pr, afforded && pr.costs(wanted, s.Job.Work, s.Job.Upkeep) < pr.most
 }
 
-// safe is the work that is not lost with the machines: all of it behind a reliable tier, and where a fleet on demand saves it before it goes.
+// safe returns the work that is not lost with the machines: all of it behind a reliable tier, and where a fleet on demand saves it before it goes.
 func (pr *promise) safe() float64 {
 	held, _, only := pr.onDemand()
 	if pr.Job.ReliableRate > 0 || pr.whole && only && held >= pr.Want.total() {
@@ -112,13 +112,13 @@ func (pr *promise) safe() float64 {
 	return pr.Job.Saved
 }
 
-// rate is the work that the fleet does on demand in an hour.
+// rate returns the work that the fleet does on demand in an hour.
 func (pr *promise) rate(want Want) float64 {
 	t := pr.Pools[pr.demand].Type
 	return float64(want.machines(want.total(), t)) * t.WorkRate()
 }
 
-// costs is what some work costs on demand from nothing held, in billionths.
+// costs returns what some work costs on demand from nothing held, in billionths.
 func (pr *promise) costs(want Want, work float64, upkeep market.USD) float64 {
 	c, t := &pr.Pools[pr.demand], &pr.Job.Terms
 	n := float64(want.machines(want.total(), c.Type))
@@ -149,7 +149,7 @@ func (pr *promise) onDemand() (held units, ready, only bool) {
 	return held, ready, only
 }
 
-// spent is what is due by the time that what is held can be left, and the least that what the plan buys will cost.
+// spent returns what is due by the time that what is held can be left, and the least that what the plan buys will cost.
 func (pr *promise) spent(plan *Plan) float64 {
 	left := pr.Now.Add(pr.leave)
 	sum := float64(pr.Due(left))
@@ -183,7 +183,7 @@ func (pr *promise) finishes() bool {
 	return float64(pr.Due(end)) <= pr.most && float64(pr.Due(before))+pr.rest <= pr.most
 }
 
-// left is how many hours the rest takes on the machines that work, or with those that are starting once they do.
+// left returns how many hours the rest takes on the machines that work, or with those that are starting once they do.
 func (pr *promise) left(starting bool) float64 {
 	var counts []int
 	var rates []float64 // of one machine
@@ -203,7 +203,7 @@ func (pr *promise) left(starting bool) float64 {
 	return (pr.Job.Work - pr.Job.Done) / sum
 }
 
-// shared is the rate of machines that share pieces, which are alike and not cut: those with one wait for others with two, and of more machines
+// shared returns the rate of machines that share pieces, which are alike and not cut: those with one wait for others with two, and of more machines
 // than pieces some have none. Sum is their rate when none waits.
 func shared(pieces, sum float64, counts []int, rates []float64) float64 {
 	const rounded = 1e-9 // of a piece
@@ -221,7 +221,7 @@ func shared(pieces, sum float64, counts []int, rates []float64) float64 {
 	}
 }
 
-// until is how long the plan's machines can be paid for from a sum, whatever prices do: where increments are billed, to the next, of whatever
+// until returns how long the plan's machines can be paid for from a sum, whatever prices do: where increments are billed, to the next, of whatever
 // machine it is. Fees are due by the second, and are seen then.
 func (pr *promise) until(room float64, plan *Plan) time.Time {
 	if inc := pr.Job.Terms.Increment; inc > 0 {
@@ -247,7 +247,7 @@ func (pr *promise) until(room float64, plan *Plan) time.Time {
 	return pr.Now.Add(time.Duration(min(room/perHour, endless.Hours())*float64(time.Hour)) + time.Second)
 }
 
-// missing is how many machines on demand are missing.
+// missing returns how many machines on demand are missing.
 func (pr *promise) missing(onDemand units) int {
 	return pr.Want.machines(pr.Want.total()-onDemand, pr.Pools[pr.demand].Type)
 }

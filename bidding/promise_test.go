@@ -8,7 +8,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// spending is a job of ten machines for ten hours, billed by the second, that has cost this many hours of the fleet on demand and done
+// spending returns a job of ten machines for ten hours, billed by the second, that has cost this many hours of the fleet on demand and done
 // none of the work: undisturbed it costs ten.
 func spending(t *testing.T, hours float64) State {
 	t.Helper()
@@ -23,7 +23,7 @@ func spending(t *testing.T, hours float64) State {
 	return s
 }
 
-// bought is the class of what a plan buys.
+// bought returns the class of what a plan buys.
 func bought(p Plan) market.Class {
 	if len(p.Acquire) == 0 {
 		return ""
@@ -51,7 +51,7 @@ func TestPromiseHoldsUnderAllPolicies(t *testing.T) {
 }
 
 // Work behind a reliable tier is safe; without one only what is saved is.
-func TestPromiseCountsWhatIsSafe(t *testing.T) {
+func TestPromiseCountsSavedWork(t *testing.T) {
 	s := spending(t, 5)
 	s.Job.Done = 80
 	if plan := Ask(TierML{}, s); bought(plan) != market.Spot {
@@ -164,7 +164,7 @@ func TestPromiseLeavesRoomToBegin(t *testing.T) {
 
 // Machines that are starting, and have turned out to be dear, are not replaced when they will do the rest within the hour that is paid: both would
 // be paid. Neither does it help when they cannot be kept busy.
-func TestPromiseKeepsWhatFinishes(t *testing.T) {
+func TestPromiseKeepsMachinesThatFinishInPaidTime(t *testing.T) {
 	rules, err := market.Rules("ec2-2017")
 	if err != nil {
 		t.Fatal(err)

@@ -29,7 +29,7 @@ type SkyNomad struct{}
 const (
 	// probeEvery is what the authors' simulator takes.
 	probeEvery = time.Hour
-	// skyTick is how often it decides at the least, as in the authors' simulator.
+	// skyTick is how often it decides at least, as in the authors' simulator.
 	skyTick = 10 * time.Minute
 	// skyDelta is Δ, in parts of the price on demand.
 	skyDelta = 0.05
@@ -85,7 +85,7 @@ func (c skyCourse) withoutDemand() Plan {
 	return c.pause(why+": waiting for spot", 0)
 }
 
-// again is when to decide anew: before the safety net is needed.
+// again returns when to decide again: before the safety net is needed.
 func (c skyCourse) again() time.Duration {
 	return max(time.Second, min(skyTick, c.slack()-2*c.change-c.atRisk))
 }
@@ -99,7 +99,7 @@ func (c skyCourse) value() float64 {
 	return float64(c.work) / float64(left) * float64(all) / float64(c.all)
 }
 
-// best is the candidate in which an hour is worth most, of equals the one that is held.
+// best returns the candidate in which an hour is worth most, of equals the one that is held.
 func (c skyCourse) best() (best int, worth float64) {
 	type option struct {
 		candidate int
@@ -120,7 +120,7 @@ func (c skyCourse) best() (best int, worth float64) {
 	return o.candidate, o.worth
 }
 
-// worthHere is that of what is held; of nothing, 0.
+// worthHere returns that of what is held; of nothing, 0.
 func (c skyCourse) worthHere() float64 {
 	if !c.whole {
 		return 0
@@ -200,7 +200,7 @@ type life struct {
 // lives are in the order of their ends.
 type lives []life
 
-// hazard is the cumulative hazard of Nelson and Aalen at an age (4.4): H(l) = Σ e(x)/n(x) over the ages x up to l at which machines
+// hazard returns the cumulative hazard of Nelson and Aalen at an age (4.4): H(l) = Σ e(x)/n(x) over the ages x up to l at which machines
 // died; n(x) had reached x.
 func (l lives) hazard(age float64) (sum float64) {
 	for _, dead := range l {
@@ -234,7 +234,7 @@ func (l lives) volatility() float64 {
 	return most
 }
 
-// expected is how many hours more a machine of an age lives: 1/S(a) ∫ S, from a on, with S = exp(-γ* H) (4.4). Beyond the oldest that was
+// expected returns how many hours more a machine of an age lives: 1/S(a) ∫ S, from a on, with S = exp(-γ* H) (4.4). Beyond the oldest that was
 // seen the hazard is one death more than were seen, over an hour more than was watched (ours).
 func (l lives) expected(age float64) float64 {
 	deaths, watched := 1.0, probeEvery.Hours()

@@ -8,7 +8,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// regional is a pool of one p3.2xlarge in a region, which could be had as a list of hours since the start says, in turn: until the
+// regional returns a pool of one p3.2xlarge in a region, which could be had as a list of hours since the start says, in turn: until the
 // first, then not until the second.
 func regional(t *testing.T, region string, share float64, up bool, hours ...float64) Candidate {
 	t.Helper()
@@ -28,7 +28,7 @@ func regional(t *testing.T, region string, share float64, up bool, hours ...floa
 		Pool: market.Pool{Provider: "ec2", Region: region, Zone: region + "a", Type: kind.Name, Class: market.Spot}}
 }
 
-// nomad is a job of 10 hours due in 15, some hours after its start, with pools of one on demand in us-east-1 and those given.
+// nomad returns a job of 10 hours due in 15, some hours after its start, with pools of one on demand in us-east-1 and those given.
 func nomad(t *testing.T, hours, done float64, pools ...Candidate) State {
 	t.Helper()
 	rules, err := market.Rules("gce-spot")
@@ -56,7 +56,7 @@ func holdingOne(s State, region string) State {
 	return s
 }
 
-// goes is the region and class of what a plan buys; "" = nothing.
+// goes returns the region and class of what a plan buys; "" = nothing.
 func goes(p Plan) string {
 	if len(p.Acquire) == 0 {
 		return ""
@@ -133,8 +133,8 @@ func TestProgressIsWorthMoreBehind(t *testing.T) {
 	}
 }
 
-// TestNomad (sections 4.6 and 4.7): each rule of algorithm 1.
-func TestNomad(t *testing.T) {
+// TestSkyNomadRules (sections 4.6 and 4.7): each rule of algorithm 1.
+func TestSkyNomadRules(t *testing.T) {
 	east := func(up bool, hours ...float64) Candidate { return regional(t, "us-east-1", 0.3, up, hours...) }
 	west := func(share float64, up bool, hours ...float64) Candidate {
 		return regional(t, "us-west-2", share, up, hours...)

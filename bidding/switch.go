@@ -118,7 +118,7 @@ func (r *round) betterAt(t time.Time, to int, from holding) bool {
 	return r.clearlyLonger(r.mttf(t, to, bid), r.heldMTTF(t, from))
 }
 
-// heldMTTF is that of the machines held: at the bid that they were granted, which cannot be changed.
+// heldMTTF returns that of the machines held: at the bid that they were granted, which cannot be changed.
 func (r *round) heldMTTF(t time.Time, h holding) market.Estimate {
 	return r.mttf(t, h.candidate, h.bid)
 }

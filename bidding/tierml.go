@@ -140,7 +140,7 @@ func newRound(p TierML, s State, held fleet) *round {
 	return r
 }
 
-// perWork is what a unit of work costs in a pool now; false where the machines' rate is unknown.
+// perWork returns what a unit of work costs in a pool now; false where the machines' rate is unknown.
 func (r *round) perWork(i int) (float64, bool) {
 	rate := r.Pools[i].Type.WorkRate()
 	return float64(r.plan.Considered[i].Price) / rate, rate > 0

@@ -76,13 +76,13 @@ func (c *course) share() float64 {
 	return float64(c.all) / float64(max(c.Job.Deadline.Sub(c.Job.Started), 1))
 }
 
-// ahead is the work by which the job is ahead of uniform progress, as expected some time from now.
+// ahead returns the work by which the job is ahead of uniform progress, as expected some time from now.
 func (c *course) ahead(later time.Duration) time.Duration {
 	expected := float64(c.Now.Add(later).Sub(c.Job.Started)) * c.share()
 	return c.all - c.work - time.Duration(expected)
 }
 
-// lasts is how long a lead lasts without work.
+// lasts returns how long a lead lasts without work.
 func (c *course) lasts(lead time.Duration) time.Duration {
 	return time.Duration(float64(lead) / c.share())
 }

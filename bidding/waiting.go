@@ -150,7 +150,7 @@ func (v *values) all() []*spellValues {
 	return out
 }
 
-// next is the expected value a step later: of a spell that continues, or ends with some chance and gives way to the first
+// next returns the expected value a step later: of a spell that continues, or ends with some chance and gives way to the first
 // phase of another.
 func (s *solver) next(ends float32, same *spellValues, k int, other float32) float32 {
 	later := same[k]
@@ -223,7 +223,7 @@ func (s *solver) runSpot(now, before, less *values, k int) {
 	}
 }
 
-// lost is what is left to pay when a pool has taken its machines back: another may have some at once.
+// lost returns what is left to pay when a pool has taken its machines back: another may have some at once.
 func (s *solver) lost(v *values) float32 {
 	return s.rescue*v.idleUp[0] + (1-s.rescue)*v.idleDown[0]
 }

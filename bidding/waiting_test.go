@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// drawOutlook is a small one: a few steps of work and slack.
+// drawOutlook returns a small one: a few steps of work and slack.
 func drawOutlook(t *rapid.T) outlook {
 	rates := func(name string) (r market.SpellRates) {
 		for k := range r {
@@ -122,7 +122,7 @@ func (w *twin) run(at standing) float64 {
 	return price + w.after(next, work, slack, refund)
 }
 
-// after is the expected cost when the step ends, and the present spell has ended or not. Spot machines that are
+// after returns the expected cost when the step ends, and the present spell has ended or not. Spot machines that are
 // evicted give back the refund.
 func (w *twin) after(at standing, work, slack int, refund float64) float64 {
 	at.work, at.slack = work, slack
@@ -193,8 +193,8 @@ func TestStrategyAgainstItsTwin(t *testing.T) {
 	})
 }
 
-// TestStrategyBySense: what must be so without any arithmetic.
-func TestStrategyBySense(t *testing.T) {
+// TestStrategyInvariants: what must be so without any arithmetic.
+func TestStrategyInvariants(t *testing.T) {
 	flat := func(perHour float64) (r market.SpellRates) {
 		for k := range r {
 			r[k] = perHour

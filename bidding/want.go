@@ -123,7 +123,7 @@ func (f fleet) spare(want units) bool {
 	return false
 }
 
-// leastOnDemand is what a unit of work costs on demand, on the type where that is cheapest, whether the job may buy it or not; and a pool of that
+// leastOnDemand returns what a unit of work costs on demand, on the type where that is cheapest, whether the job may buy it or not; and a pool of that
 // type. It is infinite, and -1, where nothing is known.
 func (s *State) leastOnDemand() (least float64, candidate int) {
 	least, candidate = math.Inf(1), -1
@@ -137,7 +137,7 @@ func (s *State) leastOnDemand() (least float64, candidate int) {
 	return least, candidate
 }
 
-// slowest is the lowest positive rate of the type whose work is cheapest on demand, and of the pools that are held or whose work costs no more than
+// slowest returns the lowest positive rate of the type whose work is cheapest on demand, and of the pools that are held or whose work costs no more than
 // that now; 0 = unknown. Others say nothing about how fast the job's machines are.
 func (s *State) slowest(rate func(candidate int) float64) (lowest float64) {
 	most, cheapest := s.leastOnDemand()

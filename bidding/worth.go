@@ -26,10 +26,10 @@ func (o *offer) of(machines int) *offer {
 	return &some
 }
 
-// perHour is what the fleet costs per hour at a price.
+// perHour returns what the fleet costs per hour at a price.
 func (o *offer) perHour(price market.USD) float64 { return float64(price) * float64(o.machines) }
 
-// perWork is what its work costs at a price, without upkeep.
+// perWork returns what its work costs at a price, without upkeep.
 func (o *offer) perWork(price market.USD) float64 { return o.perHour(price) / o.rate }
 
 // worthBids are the bids of the rules, as multiples of the price; the last is the bound.
@@ -102,7 +102,7 @@ func (c *path) at(t time.Time) (market.USD, bool) {
 	return c.before, c.known
 }
 
-// crossing is how long after a time that it was followed to the price exceeds a bid that it does not exceed yet; false = not for so long.
+// crossing returns how long after a time that it was followed to the price exceeds a bid that it does not exceed yet; false = not for so long.
 func (c *path) crossing(t time.Time, bid market.USD, within time.Duration) (time.Duration, bool) {
 	for _, p := range c.points[c.next:] {
 		after := p.At.Sub(t)
@@ -116,7 +116,7 @@ func (c *path) crossing(t time.Time, bid market.USD, within time.Duration) (time
 	return 0, false
 }
 
-// medianPerWork is that of the lowest price per work of all pools, over equal steps of time.
+// medianPerWork returns that of the lowest price per work of all pools, over equal steps of time.
 func medianPerWork(offers []offer, from, to time.Time) (float64, bool) {
 	var all []float64
 	paths := pathsOf(offers, from, to)

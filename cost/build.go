@@ -102,7 +102,7 @@ func (l *Ledger) trained() Training {
 	return out
 }
 
-// served is what the last profile says; nil = there is none.
+// served returns what the last profile says; nil = there is none.
 func (l *Ledger) served() *Serving {
 	if l.profile == nil || l.profile.Seconds <= 0 {
 		return nil
@@ -258,7 +258,7 @@ type milestone struct {
 	note string
 }
 
-// milestones are the job's target, and the best test loss with some to spare.
+// milestones returns the job's target, and the best test loss with some to spare.
 func (l *Ledger) milestones() []milestone {
 	var out []milestone
 	if l.start.TargetLoss > 0 {

@@ -76,7 +76,7 @@ func (o Option) rank() float64 {
 	return o.PerVCPU
 }
 
-// pricesAt is what the journal knows of an intent without what was considered: the prices of then.
+// pricesAt returns what the journal knows of an intent without what was considered: the prices of then.
 func (l *Ledger) pricesAt(e journal.Entry) (seen []journal.PlanPool) {
 	for _, pool := range l.prices.pools() {
 		p := journal.PlanPool{Pool: pool.String(), Chosen: pool.String() == e.Pool}
@@ -113,7 +113,7 @@ func (l *Ledger) option(p journal.PlanPool) Option {
 	return o
 }
 
-// Considered is the expected time, in market seconds, that each pool would last, as it was seen last; those without one are
+// Considered returns the expected time, in market seconds, that each pool would last, as it was seen last; those without one are
 // not there.
 func (l *Ledger) Considered() map[string]float64 {
 	out := map[string]float64{}

@@ -55,7 +55,7 @@ func (l *Ledger) equivalent() (Equivalent, bool) {
 	return e, true
 }
 
-// measuredType is the type on which the programs did most of what counts, on demand.
+// measuredType returns the type on which the programs did most of what counts, on demand.
 func (l *Ledger) measuredType(asOf time.Time) (pool market.Pool, t machineType, ran bool) {
 	hours := map[market.Pool]time.Duration{}
 	for _, a := range l.programs.attempts {
@@ -75,7 +75,7 @@ func (l *Ledger) measuredType(asOf time.Time) (pool market.Pool, t machineType, 
 	return pool, t, most > 0
 }
 
-// billedHours is what a machine's hours on demand count for on a bill.
+// billedHours returns what a machine's hours on demand count for on a bill.
 func (l *Ledger) billedHours(hours float64) float64 {
 	terms := l.rules.Terms()
 	if step := terms.Increment.Hours(); step > 0 {
@@ -121,7 +121,7 @@ func (l *Ledger) cheapestFleet() (Equivalent, machineType, bool) {
 	return Equivalent{Pool: pool.String(), Count: max(1, count+l.start.Reliable.Count)}, best, true
 }
 
-// sameMachines is what the machines' own hours would have cost on demand, to the second.
+// sameMachines returns what the machines' own hours would have cost on demand, to the second.
 func (l *Ledger) sameMachines(asOf time.Time) market.USD {
 	var sum market.USD
 	for _, m := range l.order {

@@ -230,7 +230,7 @@ func (l *Ledger) warn(format string, args ...any) {
 // Finished reports whether the journal has its `done` line: all machines have ended, and their ends are known.
 func (l *Ledger) Finished() bool { return l.done != nil }
 
-// AsOf is the time of which the journal knows: its last entry, or a machine's end if that is later.
+// AsOf returns the time of which the journal knows: its last entry, or a machine's end if that is later.
 func (l *Ledger) AsOf() time.Time {
 	last := l.last
 	for _, m := range l.order {
@@ -254,7 +254,7 @@ func (l *Ledger) Spent(asOf time.Time) (market.USD, error) {
 	return sum, nil
 }
 
-// Saved is the on-demand cost of the work done, less the money spent.
+// Saved returns the on-demand cost of the work done, less the money spent.
 func (l *Ledger) Saved(asOf time.Time) (market.USD, error) {
 	spent, err := l.Spent(asOf)
 	if err != nil {
@@ -267,7 +267,7 @@ func (l *Ledger) Saved(asOf time.Time) (market.USD, error) {
 	return equivalent.USD - spent, nil
 }
 
-// Rate is what the machines that run at a time cost per hour, at the prices of then.
+// Rate returns what the machines that run at a time cost per hour, at the prices of then.
 func (l *Ledger) Rate(at time.Time) market.USD {
 	var sum market.USD
 	for _, m := range l.order {
@@ -284,7 +284,7 @@ func (l *Ledger) Rate(at time.Time) market.USD {
 	return sum
 }
 
-// due is what a machine owes. A live view asks often: for a machine that has ended the answer is kept until
+// due returns what a machine owes. A live view asks often: for a machine that has ended the answer is kept until
 // its end or the prices of its pool change.
 func (l *Ledger) due(m *machine, asOf time.Time) (market.USD, error) {
 	final := m.ended() && !m.usage.End.After(asOf)
@@ -303,7 +303,7 @@ func (l *Ledger) due(m *machine, asOf time.Time) (market.USD, error) {
 	return sum, nil
 }
 
-// charges is a machine's bill; nothing while it is not launched yet.
+// charges returns a machine's bill; nothing while it is not launched yet.
 func (l *Ledger) charges(m *machine, asOf time.Time) ([]market.Charge, error) {
 	if m.usage.Start.After(asOf) {
 		return nil, nil
@@ -318,14 +318,14 @@ func (l *Ledger) charges(m *machine, asOf time.Time) ([]market.Charge, error) {
 	return charges, nil
 }
 
-// Rules is the rule book that bills; nil before the first entry.
+// Rules returns the rule book that bills; nil before the first entry.
 func (l *Ledger) Rules() market.RuleBook { return l.rules }
 
-// History is a pool's price in the journal; nil, which knows nothing, for a pool that it does not
+// History returns a pool's price in the journal; nil, which knows nothing, for a pool that it does not
 // mention.
 func (l *Ledger) History(pool market.Pool) *market.History { return l.history(pool) }
 
-// history is a pool's price. An on-demand pool's is constant.
+// history returns a pool's price. An on-demand pool's is constant.
 func (l *Ledger) history(pool market.Pool) *market.History {
 	if pool.Class == market.OnDemand {
 		if t, ok := l.types[pool.Type]; ok {

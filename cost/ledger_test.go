@@ -75,7 +75,7 @@ func notice(id string, minutes, deadline float64) journal.Entry {
 	return e
 }
 
-// clock is a clock of 60 wall-clock seconds (one market hour) and 9e8 operations.
+// clock returns a clock of 60 wall-clock seconds (one market hour) and 9e8 operations.
 func clock(n int64, minutes, wallSeconds, test float64) journal.Entry {
 	return journal.Entry{T: at(minutes), Kind: journal.ClockDone, Clock: n, Seconds: wallSeconds, Work: 9e8, TestLoss: &test}
 }

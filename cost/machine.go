@@ -70,7 +70,7 @@ func (l *Ledger) launch(id, tier string, u market.Usage) *machine {
 	return m
 }
 
-// tierOf is where a machine belongs that no journal line puts anywhere.
+// tierOf returns where a machine belongs that no journal line puts anywhere.
 func tierOf(pool market.Pool) string {
 	if pool.Class == market.Spot {
 		return transientTier
@@ -146,7 +146,7 @@ func (l *Ledger) end(m *machine, e journal.Entry, by market.EndedBy) {
 
 func hasEnd(e journal.Entry) bool { return e.Ended != nil && !e.Ended.IsZero() }
 
-// life is the machine's time until asOf.
+// life returns the machine's time until asOf.
 func (m *machine) life(asOf time.Time) interval {
 	to := asOf
 	if m.ended() && m.usage.End.Before(asOf) {

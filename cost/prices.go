@@ -26,7 +26,7 @@ func (b priceBook) add(pool market.Pool, p market.PricePoint) {
 	prices.history = nil
 }
 
-// len is how many points are known of a pool.
+// len returns how many points are known of a pool.
 func (b priceBook) len(pool market.Pool) int {
 	if prices, ok := b[pool]; ok {
 		return len(prices.points)

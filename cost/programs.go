@@ -133,7 +133,7 @@ func (l *Ledger) seconds(wall float64) time.Duration {
 	return l.clock.ToMarket(time.Duration(wall * float64(time.Second)))
 }
 
-// useful is when an attempt did work that counts, and wasted when it did what is repeated: after its state was saved last, where it
+// useful returns when an attempt did work that counts, and wasted when it did what is repeated: after its state was saved last, where it
 // was not stopped in order.
 func (a *attempt) useful(asOf time.Time) (useful, wasted interval) {
 	if a.began.IsZero() {
@@ -159,7 +159,7 @@ type programPiece struct {
 	program string
 }
 
-// uses are the pieces of a machine's life in which programs were prepared or ran on it.
+// uses returns the pieces of a machine's life in which programs were prepared or ran on it.
 func (p *running) uses(m *machine, asOf time.Time) (out []programPiece) {
 	from := m.usage.Start
 	if len(m.joined) > 0 {
@@ -227,7 +227,7 @@ func (m *machine) programUse(t time.Time, uses []programPiece) int {
 	return idle
 }
 
-// worked is the useful time without what followed it: an attempt that ends saves the last of its state.
+// worked returns the useful time without what followed it: an attempt that ends saves the last of its state.
 func (a *attempt) worked(asOf time.Time) time.Duration {
 	useful, _ := a.useful(asOf)
 	if (a.outcome == journal.Finished || a.outcome == journal.Stopped) && !a.saved.Before(a.began) {
@@ -236,7 +236,7 @@ func (a *attempt) worked(asOf time.Time) time.Duration {
 	return max(useful.to.Sub(useful.from), 0)
 }
 
-// programWork is the work that counts, in floating-point operations at the machines' declared rates.
+// programWork returns the work that counts, in floating-point operations at the machines' declared rates.
 func (l *Ledger) programWork(asOf time.Time) (sum float64, each map[string]float64) {
 	each = map[string]float64{}
 	for _, a := range l.programs.attempts {

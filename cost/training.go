@@ -49,7 +49,7 @@ func (t *training) rollback(e journal.Entry) {
 	t.at = e.Clock
 }
 
-// work is how many clocks the model holds, and their work, each once. The sum does not depend on map order.
+// work returns how many clocks the model holds, and their work, each once. The sum does not depend on map order.
 func (t *training) work() (clocks int, sum float64) {
 	for _, c := range slices.Sorted(maps.Keys(t.newest)) {
 		if c <= t.at {
@@ -70,7 +70,7 @@ func (t *training) redone() (n int) {
 	return n
 }
 
-// redoneIntervals is when the run did clocks again: from the completion of the clock before, as the entry's
+// redoneIntervals returns when the run did clocks again: from the completion of the clock before, as the entry's
 // seconds tell, to theirs.
 func (t *training) redoneIntervals(toMarket func(time.Duration) time.Duration) []interval {
 	var out []interval
@@ -83,7 +83,7 @@ func (t *training) redoneIntervals(toMarket func(time.Duration) time.Duration) [
 	return merge(out)
 }
 
-// best is the point with the least test loss; of equals the first.
+// best returns the point with the least test loss; of equals the first.
 func (t *training) best() (clockPoint, bool) {
 	var best clockPoint
 	for _, p := range t.points {
@@ -94,7 +94,7 @@ func (t *training) best() (clockPoint, bool) {
 	return best, best.test != nil
 }
 
-// reached is the first point whose test loss is at most the limit.
+// reached returns the first point whose test loss is at most the limit.
 func (t *training) reached(limit float64) (clockPoint, bool) {
 	for _, p := range t.points {
 		if p.test != nil && *p.test <= limit {

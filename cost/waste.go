@@ -130,7 +130,7 @@ func (m *machine) pieces(redone []interval, asOf time.Time) []piece {
 	return out
 }
 
-// useAt is what the machine's time is used for at t.
+// useAt returns what the machine's time is used for at t.
 func (m *machine) useAt(t time.Time, redoing []interval) int {
 	joined := slices.ContainsFunc(m.joined, func(i interval) bool { return i.holds(t) })
 	// It is flushing until it has left; one that never joined has nothing to flush but is not wanted any more.

@@ -200,7 +200,7 @@ func Containers(runtime func(context.Context) (string, error)) Check {
 	}}
 }
 
-// ContainersOn is the check of machines of a provider, of which nothing is seen before one has booted from its system. Known systems have Docker.
+// ContainersOn returns the check of machines of a provider, of which nothing is seen before one has booted from its system. Known systems have Docker.
 func ContainersOn(system string, known bool) Check {
 	return Check{Name: "containers", Look: func(context.Context) (string, error) {
 		if !known {
@@ -218,7 +218,7 @@ type Store struct {
 	Join   func(folder string, below ...string) string
 }
 
-// Check is the check of a place.
+// Check returns the check of a place.
 func (s Store) Check(place, mark string) Check {
 	return Check{Name: "checkpoints", Look: func(ctx context.Context) (string, error) {
 		const advice = "look at the bucket's name and region, and let the role write, read and remove objects there"

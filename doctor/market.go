@@ -75,7 +75,7 @@ func Buys(job *config.Job, t market.InstanceType) bool {
 	return slices.ContainsFunc(job.Resources.AnyOf, func(m config.Machine) bool { return planner.Admits(m, t) })
 }
 
-// Needs is how many vCPUs a job takes at most, on spot and on demand, by the catalog.
+// Needs returns how many vCPUs a job takes at most, on spot and on demand, by the catalog.
 func Needs(job *config.Job, types map[string]market.InstanceType) (spot, onDemand float64) {
 	most := 0
 	for _, m := range job.Resources.AnyOf {

@@ -127,7 +127,7 @@ func (n *node) takeStock(id uint64) {
 	n.answer(id, nil, s)
 }
 
-// olderCheckpoints are the others, damaged or not, the newest first.
+// olderCheckpoints returns the others, damaged or not, the newest first.
 func (w *world) olderCheckpoints(than string) (older []Kept) {
 	for _, name := range slices.Sorted(maps.Keys(w.store.manifests)) {
 		if at := w.store.manifests[name]; name != than && at <= w.store.manifests[than] {

@@ -80,7 +80,7 @@ func grownWorld(machines int) *world {
 // first pool.
 var spikes = [2]int{4000, 100}
 
-// weeksOfPrices is a history of two weeks, one price a minute.
+// weeksOfPrices returns a history of two weeks, one price a minute.
 func weeksOfPrices(until time.Time, rng *rand.Rand, spike int) *market.History {
 	var points []market.PricePoint
 	for at := until.Add(-14 * 24 * time.Hour); !at.After(until); at = at.Add(time.Minute) {

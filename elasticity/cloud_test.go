@@ -122,7 +122,7 @@ func (w *world) launch(r provisioner.Request, life int) {
 	}
 }
 
-// among is the request for the pool that the provider takes the machine of a number from: one after the other.
+// among returns the request for the pool that the provider takes the machine of a number from: one after the other.
 func among(r provisioner.Request, number int) provisioner.Request {
 	if n := number % (len(r.Or) + 1); n > 0 {
 		r.Pool, r.Bid = r.Or[n-1].Pool, r.Or[n-1].Bid
@@ -154,7 +154,7 @@ func (w *world) terminate(id ps.ServerID) {
 	w.after(w.delay(w.shape.slowEnd), func() { w.end(id, market.ByUser, "User initiated") })
 }
 
-// end kills a machine; the provider and the broken stream tell of it.
+// end kills a machine; the provider and the broken stream report it.
 func (w *world) end(id ps.ServerID, by market.EndedBy, reason string) {
 	n := w.nodes[id]
 	if n.instance.State == provisioner.Terminated {

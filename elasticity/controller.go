@@ -72,7 +72,7 @@ type configs struct {
 	training *training.Config
 }
 
-// fleet is the part about machines.
+// fleet returns the part about machines.
 func (c *Config) fleet() *fleet.Config {
 	saved := c.Checkpoints
 	upkeep := market.USD(c.Reliable.Count) * c.Reliable.Type.OnDemand
@@ -95,7 +95,7 @@ func (c *Config) fleet() *fleet.Config {
 	return f
 }
 
-// ForTraining is the part about the work.
+// ForTraining returns the part about the work.
 func (c *Config) ForTraining() *training.Config {
 	t := &training.Config{
 		Job: c.Job, Stages: c.Stages, Load: c.Load, Checkpoints: c.Checkpoints, FirstID: c.FirstID,

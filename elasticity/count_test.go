@@ -11,7 +11,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// strained is a world whose cuts take as long as load says, divided among the machines that back up.
+// strained returns a world whose cuts take as long as load says, divided among the machines that back up.
 func strained(seed uint64, load *float64) *world {
 	s := elastic()
 	s.clocks, s.cutEvery = 95, 500*time.Millisecond
@@ -33,7 +33,7 @@ func (w *world) growing() {
 	})
 }
 
-// counts are the changes of what is wanted, and the reasons.
+// counts returns the changes of what is wanted, and the reasons.
 func (w *world) counts() (to, why []string) {
 	for _, e := range w.lines(journal.Scale) {
 		_, text, _ := strings.Cut(e.To, "servers")

@@ -129,7 +129,7 @@ func imagine(figures []string) (*world, error) {
 	return newWorld(uint64(seed), s), nil
 }
 
-// diary is the journal from a line on, for readers.
+// diary returns the journal from a line on, for readers.
 func (w *world) diary(from int) string {
 	var b strings.Builder
 	clock := int64(0)

@@ -13,7 +13,7 @@ import (
 
 // The model is saved when all clocks are done. The machines may then hold its only copy.
 
-// alone is a world in which one reliable machine holds everything.
+// alone returns a world in which one reliable machine holds everything.
 func alone() shape {
 	s := plain()
 	s.transient, s.clocks = 0, 20
@@ -90,7 +90,7 @@ func TestExportFailsAfterATime(t *testing.T) {
 
 // An owner is lost while the model is read and everything returns to the cut. What the first reading says, however late, is not
 // taken for the answer to the second.
-func TestExportOfAGenerationThatIsOver(t *testing.T) {
+func TestExportOfAnEndedGeneration(t *testing.T) {
 	w := newWorld(1, six())
 	exports := 0
 	w.hooks["export"] = func(*node) {

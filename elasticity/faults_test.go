@@ -104,7 +104,8 @@ func (w *world) askForOthers(place float64) {
 	w.step(request)
 }
 
-// restFor pauses the run, and resumes it after a while; a controller that is absent then hears of it when it is back.
+// restFor pauses the run, and resumes it after a while; a controller that is absent then learns of it when it is
+// back.
 func (w *world) restFor(d time.Duration) {
 	w.policy.asked = true
 	w.request(ScaleWanted{Pause: true})
@@ -163,7 +164,7 @@ func (w *world) play(p plan) {
 	}
 }
 
-// outcomes are the ways in which a run with these faults may end.
+// outcomes returns the ways in which a run with these faults may end.
 func (p plan) outcomes() []string {
 	out := []string{"finished"}
 	for _, f := range p {

@@ -81,7 +81,7 @@ func TestALentMachineTakesAnothersPlace(t *testing.T) {
 }
 
 // A number that a person requests holds: nothing is lent on top of it.
-func TestNothingIsLentBesideANumber(t *testing.T) {
+func TestNothingIsLentOnTopOfARequestedNumber(t *testing.T) {
 	s := six()
 	s.transient = 2
 	w := newWorld(1, s)

@@ -9,7 +9,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// even is a world of as many transient machines as reliable ones: stage 1 by the ratio.
+// even returns a world of as many transient machines as reliable ones: stage 1 by the ratio.
 func even() shape {
 	s := plain()
 	s.reliable, s.transient, s.clocks = 4, 4, 95
@@ -105,7 +105,7 @@ func TestStragglersAmongTheReliableMachines(t *testing.T) {
 }
 
 // Without a link's bandwidth nothing is decided by traffic, and without transient machines load asks for nothing.
-func TestLoadThatSaysNothing(t *testing.T) {
+func TestLoadWithoutBandwidthOrTransientMachines(t *testing.T) {
 	for name, change := range map[string]func(*world){
 		"unknown link": func(w *world) {
 			w.traffic = func(*node) (in, out float64) { return 1e12, 1e12 }

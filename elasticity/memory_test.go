@@ -83,7 +83,7 @@ func TestASwitchOutlivesItsController(t *testing.T) {
 	}
 }
 
-// of are the machines of a pool that run.
+// of returns the machines of a pool that run.
 func (w *world) of(p market.Pool) (ids []ps.ServerID) {
 	for _, id := range w.spot() {
 		if w.nodes[id].instance.Pool == p {
@@ -170,7 +170,7 @@ func TestLimitsOutliveTheController(t *testing.T) {
 }
 
 // The line that says that a bill could not be reckoned is no line of the bill: the next controller writes the bill itself.
-func TestUnknownBillIsNoLineOfABill(t *testing.T) {
+func TestSuccessorWritesTheUnknownBill(t *testing.T) {
 	at := func(seconds int) time.Time { return epoch.Add(time.Duration(seconds) * time.Second) }
 	ended := at(60)
 	entries := []journal.Entry{

@@ -52,7 +52,7 @@ type server struct {
 	gone     map[ps.Partition]ps.ServerID
 	arriving map[ps.Partition]*arrival
 	arrived  map[ps.Partition]moveID // that have brought what is owned
-	newest   map[ps.Partition]moveID // that were heard of
+	newest   map[ps.Partition]moveID // that were learned of
 	moves    int
 	hasty    bool // moves under way wait for nothing
 
@@ -60,7 +60,7 @@ type server struct {
 	offered map[ps.Partition]ps.Clock
 	backups map[ps.Partition]*ps.Backup
 	retired map[ps.Partition]bool // the route names another backup
-	held    ps.Clock              // newest cut that the backups here have heard of
+	held    ps.Clock              // newest cut that the backups here have learned of
 	told    ps.Clock              // newest cut that was reported as held
 }
 
@@ -133,7 +133,7 @@ func (n *node) beat() {
 	n.w.after(beatEvery, n.beat)
 }
 
-// servingOf is what a clock of a partition takes its owner.
+// servingOf returns what a clock of a partition takes its owner.
 func servingOf(p ps.Partition) time.Duration { return time.Duration(p+1) * 100 * time.Microsecond }
 
 const beatEvery = 400 * time.Millisecond

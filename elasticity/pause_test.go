@@ -145,7 +145,7 @@ func TestPausedForTwoReasons(t *testing.T) {
 
 // A scheduler resumes what a scheduler has paused, and a person what a person has, even after pausing it again; another controller
 // knows whose pause it is, from journals without the field, too.
-func TestWhosePause(t *testing.T) {
+func TestPauseIsLiftedByItsOwnKind(t *testing.T) {
 	person, scheduler := ScaleWanted{By: "ann"}, ScaleWanted{By: "drf", Scheduled: true}
 	ask := func(who ScaleWanted, pause bool) ScaleWanted {
 		who.Pause, who.Resume = pause, !pause

@@ -4,7 +4,7 @@ package elasticity
 
 import "time"
 
-// processorTime is the time on the clock: only Linux tells a thread's.
+// processorTime returns the time on the clock: only Linux tells a thread's.
 func processorTime(do func()) time.Duration {
 	began := time.Now()
 	do()

@@ -85,7 +85,7 @@ func (w *world) checkClocks() error {
 	var done, furthest, cut int64
 	generation := uint64(1)
 	saved := map[int64]bool{0: true}
-	for _, cut := range w.store.manifests { // the controller may have ended before it heard of one, and the next one finds it
+	for _, cut := range w.store.manifests { // the controller may have ended before it learned of one, and the next one finds it
 		saved[int64(cut)] = true
 	}
 	for _, e := range w.entries {
@@ -170,7 +170,7 @@ func (w *world) count(kind journal.Kind) (n int) {
 	return n
 }
 
-// line is a journal entry for people.
+// line returns a journal entry for people.
 func line(e journal.Entry) string {
 	return fmt.Sprintf("%7.2fs %-10s%s", e.T.Sub(epoch).Seconds(), e.Kind, words(e))
 }

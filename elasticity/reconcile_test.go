@@ -15,7 +15,7 @@ import (
 
 // The provider launches machines and its answer is lost; their agents never call either. A listing shows them: they are ended,
 // and are on the bill.
-func TestMachinesThatNobodyKnowsAreEnded(t *testing.T) {
+func TestUnknownMachinesAreEnded(t *testing.T) {
 	for seed := range uint64(4) {
 		w := newWorld(seed, six())
 		w.cloud.lost = w.now.Add(4 * time.Second)
@@ -33,13 +33,13 @@ func TestMachinesThatNobodyKnowsAreEnded(t *testing.T) {
 }
 
 // A run does not end while a launch may have bought something that nobody has seen: here it is listed twenty seconds later.
-func TestTheEndWaitsForWhatMayTurnUp(t *testing.T) {
+func TestEndWaitsForUnconfirmedLaunches(t *testing.T) {
 	w := newWorld(1, six())
 	w.cloud.hidden, w.cloud.lost = 20*time.Second, w.now.Add(3*time.Second)
 	finish(t, w, "finished")
 }
 
-// lone is a controller with one reliable machine, and nobody else.
+// lone returns a controller with one reliable machine, and nobody else.
 func lone(t *testing.T) (c *Controller, step func(Event) []Action, id ps.ServerID) {
 	t.Helper()
 	w := newWorld(1, plain())
@@ -73,7 +73,7 @@ func actions[A Action](all []Action) (out []A) {
 }
 
 // A machine that the provider does not list any more, and that says nothing, is gone; not at the first look.
-func TestMachinesThatTheProviderHasNotAreGone(t *testing.T) {
+func TestMachinesUnknownToTheProviderAreGone(t *testing.T) {
 	c, step, id := lone(t)
 	for look := range 4 {
 		if c.training.Nodes.ByID[id].Ended {
@@ -107,7 +107,7 @@ func TestTerminalStatesAreNotOverwritten(t *testing.T) {
 }
 
 // A machine of the run that belongs to no launch is ended, once.
-func TestStrangersInAListing(t *testing.T) {
+func TestUnlaunchedMachinesInAListingAreEndedOnce(t *testing.T) {
 	c, step, id := lone(t)
 	known := provisioner.Instance{ID: provisioner.InstanceID(id), Pool: reliablePool, Token: c.fleet.Roster.ByID[id].Token, State: provisioner.Running}
 	all := []provisioner.Instance{known, {ID: "i-9", Pool: poolA, Token: "someone-7", State: provisioner.Running}}

@@ -62,7 +62,7 @@ func (c *Controller) plan() {
 	}
 }
 
-// NextWake is the latest time for the next Step. It is always later than the last Step: what is due
+// NextWake returns the latest time for the next Step. It is always later than the last Step: what is due
 // has been done, or waits for something else, whose end is an event.
 func (c *Controller) NextWake() time.Time {
 	now := c.step.Now
@@ -78,7 +78,7 @@ func (c *Controller) NextWake() time.Time {
 	return wake
 }
 
-// nextDue is when there is something to do although nothing happens.
+// nextDue returns when there is something to do although nothing happens.
 func (c *Controller) nextDue() time.Time {
 	now := c.step.Now
 	due := now.Add(step.Never)

@@ -37,7 +37,7 @@ func (w *world) only(t *testing.T, kind journal.Kind) journal.Entry {
 	return found[0]
 }
 
-// small is a world of stage 1: two machines.
+// small returns a world of stage 1: two machines.
 func small() shape {
 	s := plain()
 	s.transient, s.clocks = 1, 40
@@ -79,7 +79,7 @@ func TestNodeThatCallsTwice(t *testing.T) {
 	}
 }
 
-// A process that begins anew on a machine that takes part has lost what it held: the machine is given up.
+// A process that starts over on a machine that takes part has lost what it held: the machine is given up.
 func TestProcessThatBeginsAnew(t *testing.T) {
 	w := newWorld(3, six())
 	var id ps.ServerID

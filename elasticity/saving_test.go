@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// saving1s is a world that takes checkpoints.
+// saving1s returns a world that takes checkpoints.
 func saving1s() shape {
 	s := six()
 	s.saveEvery = time.Second

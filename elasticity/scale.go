@@ -76,7 +76,7 @@ func (c *Controller) ask() {
 	c.demand.Paused, c.training.Pause.Why = cmp.Or(c.target.paused, c.overBudget), c.target.paused
 }
 
-// wanted is what there would be without a pause.
+// wanted returns what there would be without a pause.
 func (c *Controller) wanted() bidding.Want {
 	if c.target.asked {
 		return c.target.want
@@ -84,7 +84,7 @@ func (c *Controller) wanted() bidding.Want {
 	return c.cfg.Want
 }
 
-// wantReliable is how many reliable machines there should be.
+// wantReliable returns how many reliable machines there should be.
 func (c *Controller) wantReliable() int {
 	n := cmp.Or(c.target.reliable, max(c.cfg.Reliable.Count, 1))
 	if c.target.reliable > 0 && !c.target.measured || c.target.lent == 0 { // a number that somebody set holds
@@ -93,7 +93,7 @@ func (c *Controller) wantReliable() int {
 	return max(min(n+c.target.lent, c.cfg.Job.Schema.Partitions), n)
 }
 
-// Scale is how many machines work and serve.
+// Scale returns how many machines work and serve.
 func (c *Controller) Scale() Scale {
 	s := Scale{Want: c.wanted(), Servers: c.training.Layout.Serving(), WantServers: c.target.servers, WantReliable: c.wantReliable(),
 		Paused: c.target.paused != ""}
@@ -328,7 +328,7 @@ func (c *Controller) recordScale(from, why string, seconds float64) {
 	})
 }
 
-// details is what a later controller must know of a target.
+// details returns what a later controller must know of a target.
 func (t *target) details() json.RawMessage {
 	d := journal.ScaleDetails{Servers: t.servers, Reliable: t.reliable, Measured: t.measured, Lent: t.lent, Leaves: string(t.leaves), Paused: t.paused, Scheduled: t.scheduled}
 	if t.asked {

@@ -11,7 +11,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// elastic is a world of stage 2 in which people change numbers: three servers and three workers more, one reliable machine.
+// elastic returns a world of stage 2 in which people change numbers: three servers and three workers more, one reliable machine.
 func elastic() shape {
 	s := six()
 	s.partitions, s.splits, s.clocks = 12, 24, 95
@@ -78,7 +78,7 @@ func TestTheFourCalls(t *testing.T) {
 
 // No worker waits for a change of scale: the clocks during one take no longer than the longest before it, within the 100 ms
 // that issue 4 allows.
-func TestScalingHoldsNobodyUp(t *testing.T) {
+func TestScalingBlocksNoWorker(t *testing.T) {
 	for seed := range uint64(6) {
 		var before, during float64
 		scaling := false
@@ -245,7 +245,7 @@ func TestInactiveSplitsAreNotLoadedAgain(t *testing.T) {
 }
 
 // The vCPUs that a job wants grow by whole machines of the type that it has most of.
-func TestScalingWhatCountsInVCPUs(t *testing.T) {
+func TestScalingByVCPUs(t *testing.T) {
 	w := newWorld(1, elastic())
 	w.ctrl.configure(func(c *Config) { c.Want.Machines, c.Want.VCPU = 0, 24 })
 	w.settled(func() { w.ask(2, 0) })

@@ -48,14 +48,14 @@ var worlds = func() int {
 	return 12
 }()
 
-// six is a world of stage 2: three ActivePSs, three more workers, one reliable machine.
+// six returns a world of stage 2: three ActivePSs, three more workers, one reliable machine.
 func six() shape {
 	s := plain()
 	s.transient = 6
 	return s
 }
 
-// counting is the same with the counting toy, under SSP.
+// counting returns the same with the counting toy, under SSP.
 func counting() shape {
 	s := six()
 	s.deterministic, s.staleness = false, 2
@@ -426,8 +426,8 @@ func TestOldSplitTakenOverWhileWaiting(t *testing.T) {
 	})
 }
 
-// Half of the owners die, and some of the others hear of the new generation long before the rest: no node learns a
-// route of the new generation before it has returned to the cut (node.SetRoute fails the world if one is).
+// Half of the owners die, and some of the others learn of the new generation long before the rest: no node learns
+// a route of the new generation before it has returned to the cut (node.SetRoute fails the world if one is).
 func TestRouteOfTheNewGenerationBeforeRecovery(t *testing.T) {
 	both(t, func(w *world) func() bool {
 		w.settled(func() {
@@ -460,7 +460,7 @@ func TestOwnersDieDuringRecovery(t *testing.T) {
 
 // The last clock is done while partitions move, while a dead worker's splits are settled, and while all returns to a
 // cut; and an owner dies while the model is read.
-func TestTheEndComesAtABadMoment(t *testing.T) {
+func TestTrainingEndsDuringMovesAndRecoveries(t *testing.T) {
 	nearTheEnd := func(w *world, f func()) {
 		done := false
 		w.onEntry = func(e journal.Entry) {

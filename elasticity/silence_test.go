@@ -11,7 +11,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// time is what the controller's clock shows.
+// time returns what the controller's clock shows.
 func (w *world) time() time.Time { return w.now.Add(w.clock) }
 
 // pause stops the controller for a time. Events wait for it. With cut, machines end the streams that nobody answers,

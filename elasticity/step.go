@@ -117,7 +117,7 @@ func (c *Controller) take(e Event) (due bool) {
 	return true
 }
 
-// State is what the policy sees now. Its slices are good until the next Step, and not to be changed.
+// State returns what the policy sees now. Its slices are good until the next Step, and not to be changed.
 func (c *Controller) State() bidding.State { return c.fleet.View.State() }
 
 // Totals returns the run's figures so far.

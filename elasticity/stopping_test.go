@@ -42,7 +42,7 @@ func TestStopsWhenGoodEnough(t *testing.T) {
 	}
 }
 
-func TestStopsWhenTheTimeIsOver(t *testing.T) {
+func TestStopsWhenTimeRunsOut(t *testing.T) {
 	w := newWorld(1, plain())
 	w.ctrl.configure(func(c *Config) { c.Job.Stop = stopping.Rules{Time: 5 * time.Second} })
 	if err := w.run(); err != nil {

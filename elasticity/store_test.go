@@ -107,7 +107,7 @@ func (w *world) damageNewest() {
 	}
 }
 
-// restored is a partition as a checkpoint has it.
+// restored returns a partition as a checkpoint has it.
 func (w *world) restored(folder string, p ps.Partition, cut ps.Clock) *ps.Shard {
 	rows, ok := w.store.parts[strings.TrimSuffix(folder, ".json")][p]
 	if !ok {
@@ -120,7 +120,7 @@ func (w *world) restored(folder string, p ps.Partition, cut ps.Clock) *ps.Shard 
 	return s
 }
 
-// restoredBackup is the backup of a partition that BackUp asks for.
+// restoredBackup returns the backup of a partition that BackUp asks for.
 func (w *world) restoredBackup(do tiers.BackUp, p ps.Partition) *ps.Backup {
 	switch {
 	case do.Empty:

@@ -105,9 +105,9 @@ func TestCopyOfACancelledMoveDuringATakeover(t *testing.T) {
 	}
 }
 
-// A machine takes part by what is written down, and the controller dies before the machine hears of it. It has nothing that
-// could be in doubt, so the next controller takes the others up as they are, and it with them.
-func TestJoinedAndNeverTold(t *testing.T) {
+// A machine takes part by what is written down, and the controller dies before the machine learns of it. It has nothing
+// that could be in doubt, so the next controller takes the others up as they are, and it with them.
+func TestControllerDiesBeforeTellingAJoinedMachine(t *testing.T) {
 	both(t, func(w *world) func() bool {
 		killed, untold := false, 0
 		w.onSend = func(s Send) {

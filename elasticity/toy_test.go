@@ -38,7 +38,7 @@ func toySchema(s shape) ps.Schema {
 	return schema
 }
 
-// update is what one of several splits adds to a row at a clock in the deterministic toy, whose rows stay in bounds however many there
+// update returns what one of several splits adds to a row at a clock in the deterministic toy, whose rows stay in bounds however many there
 // are.
 func update(split ps.Split, of int, clock ps.Clock, row []float32) []float32 {
 	out := make([]float32, len(row))
@@ -67,7 +67,7 @@ func (w *world) addUpdates(total []int64, key ps.Key, splits []ps.Split, clock p
 	}
 }
 
-// sums are a group's contribution to a clock. Index: Partition.
+// sums returns a group's contribution to a clock. Index: Partition.
 func (w *world) sums(clock ps.Clock, group []ps.Split, rows map[ps.Key][]float32) []ps.Sums {
 	out := make([]ps.Sums, w.schema.Partitions)
 	for p, keys := range w.keys {
@@ -87,7 +87,7 @@ func (w *world) sums(clock ps.Clock, group []ps.Split, rows map[ps.Key][]float32
 	return out
 }
 
-// jointly is what a group changes of a row of the counting toy, whose splits work on one copy of what was given (apps.Joining).
+// jointly returns what a group changes of a row of the counting toy, whose splits work on one copy of what was given (apps.Joining).
 func (w *world) jointly(key ps.Key, group []ps.Split, given []float32) []float32 {
 	row, changed := slices.Clone(given), make([]float32, len(given))
 	if w.schema.Kind(key) == ps.Int32 {
@@ -174,7 +174,7 @@ func (w *world) foldToy(k ps.Key, row, ruled []float32, total []int64, clock ps.
 	}
 }
 
-// counted is how many clocks of a split a row of the counting toy holds.
+// counted returns how many clocks of a split a row of the counting toy holds.
 func (w *world) counted(key ps.Key, row []float32, split int) ps.Clock {
 	if w.schema.Kind(key) == ps.Int32 {
 		return ps.Clock(ps.Ints(row)[split])

@@ -14,7 +14,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// tunable is a world in which the settings have something to decide: 8 machines, 12 splits and 24 partitions.
+// tunable returns a world in which the settings have something to decide: 8 machines, 12 splits and 24 partitions.
 func tunable() shape {
 	s := plain()
 	s.transient, s.partitions, s.splits, s.clocks = 8, 24, 12, 280
@@ -30,7 +30,7 @@ const (
 	partitionTime = 80 * time.Millisecond
 )
 
-// modelPace is what a clock takes in a layout: the slowest worker, and the busiest server.
+// modelPace returns what a clock takes in a layout: the slowest worker, and the busiest server.
 func modelPace(owners, workers []ps.ServerID) time.Duration {
 	var work, serve time.Duration
 	for _, id := range holdersOf(workers) {
@@ -70,7 +70,7 @@ func newTunable(seed uint64, s shape) *world {
 	return w
 }
 
-// chosen is the pace of the layout that training is in, or is on its way to.
+// chosen returns the pace of the layout that training is in, or is on its way to.
 func (w *world) chosen() time.Duration {
 	target := w.ctrl.training.Layout.Target
 	return modelPace(target.Route.Owner, target.Worker)

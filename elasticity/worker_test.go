@@ -144,7 +144,7 @@ func (n *node) serve(g ps.Generation, p ps.Partition, f func(ps.Partition, *node
 	return f(p, n)
 }
 
-// rowsFor is what an owner answers to a read of a partition's rows for a clock.
+// rowsFor returns what an owner answers to a read of a partition's rows for a clock.
 func (n *node) rowsFor(clock ps.Clock) func(ps.Partition, *node) reply {
 	reader := n.agent.Incarnation
 	return func(p ps.Partition, owner *node) reply {

@@ -92,7 +92,7 @@ type shape struct {
 	rough                      bool // the network loses and repeats requests, the provider repeats itself
 }
 
-// plain is the shape of the stories that have names.
+// plain returns the shape of the stories that have names.
 func plain() shape {
 	return shape{
 		deterministic: true, partitions: 8, splits: 12, clocks: 60, reliable: 1, transient: 17,
@@ -100,7 +100,7 @@ func plain() shape {
 	}
 }
 
-// drawn is the shape of a random world.
+// drawn returns the shape of a random world.
 func drawn(rng *rand.Rand) shape {
 	pick := func(of ...int) int { return of[rng.IntN(len(of))] }
 	between := func(low, high time.Duration) time.Duration { return low + time.Duration(rng.Int64N(int64(high-low))) }
@@ -201,7 +201,7 @@ func (w *world) after(d time.Duration, do func()) {
 	w.queue.put(scheduled{at: w.now.Add(d).Sub(epoch), seq: w.seq, do: do})
 }
 
-// delay is a random time of up to d.
+// delay returns a random time of up to d.
 func (w *world) delay(d time.Duration) time.Duration {
 	return time.Duration(w.rng.Int64N(int64(d)) + 1)
 }

@@ -95,7 +95,7 @@ func TestBillOfTwoClouds(t *testing.T) {
 	}
 }
 
-func TestRecorderGoesOnAfterAKill(t *testing.T) {
+func TestRecorderContinuesAfterAKill(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cloud.jsonl")
 	if err := os.WriteFile(path, []byte(lifeRecords+`{"t":"2014-04-01T0`), 0o644); err != nil {
 		t.Fatal(err)

@@ -92,7 +92,7 @@ func (c *Cloud) api() http.Handler {
 	return query.New(c, c.config.Log)
 }
 
-// Endpoint is the URL of the API, known from New on. Connections wait until Run.
+// Endpoint returns the URL of the API, known from New on. Connections wait until Run.
 func (c *Cloud) Endpoint() string { return "http://" + c.listener.Addr().String() }
 
 // shutdownTime is what requests under way get when the cloud ends.

@@ -165,7 +165,7 @@ func (c *testCloud) awaitState(id, state string) {
 	await(c.t, id+" is "+state, func() bool { return c.instance(id).State == state })
 }
 
-// bash is a machine that prints its process and then waits.
+// bash returns a machine that prints its process and then waits.
 func bash(script string) []string { return []string{"/bin/sh", "-c", script} }
 
 const printAndWait = `echo pid $$; env | sort; exec sleep 1000`

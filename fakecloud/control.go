@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// control is the way for tests and drills to look behind the API and to make things happen:
+// control returns the way for tests and drills to look behind the API and to make things happen:
 //
 //	GET  /_control/healthz    "ok"
 //	GET  /_control/clock      market time and the mapping

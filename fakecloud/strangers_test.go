@@ -54,7 +54,7 @@ func TestWebPagesLaunchNothing(t *testing.T) {
 }
 
 // Garbage, headers without an end and oversized bodies are refused, at the API and at the metadata; others are served.
-func TestStrangersAtTheFakeCloud(t *testing.T) {
+func TestFakeCloudRefusesGarbage(t *testing.T) {
 	c := run(t, nil)
 	ids := c.launch(1)
 	c.awaitState(ids[0], "running")
@@ -81,7 +81,7 @@ func TestStrangersAtTheFakeCloud(t *testing.T) {
 	c.launch(1)
 }
 
-// metadataOf is where a machine's metadata is, once it is served.
+// metadataOf returns where a machine's metadata is, once it is served.
 func (c *testCloud) metadataOf(id string) string {
 	c.t.Helper()
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {

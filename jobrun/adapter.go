@@ -47,7 +47,7 @@ func (r *session) pace() providers.Pace {
 	return r.provider.Pace(r.cfg.Job)
 }
 
-// pollInstances is how often the cloud's machines are looked at.
+// pollInstances returns how often the cloud's machines are looked at.
 func (r *session) pollInstances() time.Duration {
 	if r.real() == nil {
 		return pollCloud

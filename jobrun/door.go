@@ -84,7 +84,7 @@ func (r *session) complete(of provisioner.Request) provisioner.Request {
 	return of
 }
 
-// userData is what the machines of a launch are started with.
+// userData returns what the machines of a launch are started with.
 func (r *session) userData(of provisioner.Request) string {
 	u := node.UserData{
 		Controller: r.state.Controller, Job: r.dataPlane(), Listen: "127.0.0.1:0", VCPU: r.vcpu(of.Pool),

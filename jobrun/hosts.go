@@ -43,10 +43,10 @@ type Hosts struct {
 // onHosts begins the endpoint of a run whose machines are slots; the directory of the shared hosts' run follows.
 const onHosts = "hosts:"
 
-// OnHosts is the endpoint of a run whose machines are slots of shared hosts, by the directory of their run.
+// OnHosts returns the endpoint of a run whose machines are slots of shared hosts, by the directory of their run.
 func OnHosts(directory string) string { return onHosts + directory }
 
-// hostsDirectory is that of the shared hosts' run of an endpoint.
+// hostsDirectory returns that of the shared hosts' run of an endpoint.
 func hostsDirectory(endpoint string) (directory string, shared bool) {
 	return strings.CutPrefix(endpoint, onHosts)
 }
@@ -58,7 +58,7 @@ func (r *session) slots(directory string) providers.Account {
 	return slots{desk.Connect(directory, r.unique(), r.cfg.Choice.Pools[0].Pool.Provider, pollNotices, r.cfg.Log)}
 }
 
-// SlotPrices are what slots cost an hour, from since until until, of an endpoint that is shared hosts; nil: it is not. Pools whose types fit
+// SlotPrices returns what slots cost an hour, from since until until, of an endpoint that is shared hosts; nil: it is not. Pools whose types fit
 // no host are left out.
 func SlotPrices(ctx context.Context, endpoint string, pools []market.Pool, since, until time.Time) (map[market.Pool][]market.PricePoint, error) {
 	directory, shared := hostsDirectory(endpoint)

@@ -41,7 +41,7 @@ func (r *session) settingsFile() string {
 	return filepath.Join(filepath.Dir(r.cfg.Directory), rundir.SettingsFile)
 }
 
-// kinOf is what runs have in common that know each other's settings.
+// kinOf returns what runs have in common that know each other's settings.
 func kinOf(job *config.Job, schema *ps.Schema, choice planner.Resolved) savedSetting {
 	var shape, types []string
 	for _, t := range schema.Tables {
@@ -61,7 +61,7 @@ func (m savedSetting) like(other savedSetting) bool {
 	return m.App == other.App && m.Shape == other.Shape && m.Machine == other.Machine
 }
 
-// Known are the settings that served runs like this one, the newest first, from a file next to the runs.
+// Known returns the settings that served runs like this one, the newest first, from a file next to the runs.
 func Known(file string, job *config.Job, schema *ps.Schema, choice planner.Resolved) (known []tuning.Known, err error) {
 	all, err := readRemembered(file)
 	kin := kinOf(job, schema, choice)

@@ -19,7 +19,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// tunedRun is a run whose journal says what each number of servers took.
+// tunedRun returns a run whose journal says what each number of servers took.
 func tunedRun(t *testing.T, root, name, machine string, rows uint64, pace map[int]float64) *session {
 	t.Helper()
 	dir := filepath.Join(root, name)

@@ -15,12 +15,12 @@ import (
 // powered itself off: it is a leak, which jobmanager/leaks.go and tierml down --expired end.
 const leaseBeyond = 15 * time.Minute
 
-// lease is how long a machine is wanted after its controller last renewed it, which happens after a third of it.
+// lease returns how long a machine is wanted after its controller last renewed it, which happens after a third of it.
 func (r *session) lease() time.Duration {
 	return r.cfg.Job.OrphanAfter + r.pace().Lease
 }
 
-// leaseFrom is when the lease of a machine ends that was decided on at a time and not heard of again.
+// leaseFrom returns when the lease of a machine ends that was decided on at a time and not learned of again.
 func (r *session) leaseFrom(decided time.Time) time.Time {
 	settings := r.cfg.Job.Tempo()
 	return r.cfg.Clock.WallAt(decided).Add(settings.Wall(settings.BootWithin) + r.lease())

@@ -14,7 +14,7 @@ import (
 // so a restarted controller recognises them, too.
 type admission struct{ secret string }
 
-// issue is the same for the same launch each time.
+// issue returns the same for the same launch each time.
 func (a admission) issue(launch string) string {
 	nonce := a.seal("launch " + launch)[:32]
 	return nonce + "." + a.seal(nonce)

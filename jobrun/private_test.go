@@ -13,7 +13,7 @@ import (
 )
 
 // Files of a run that have a secret in them are their owner's alone, also where somebody has opened the run's directory to others.
-func TestSecretsAreTheOwnersAlone(t *testing.T) {
+func TestOnlyTheOwnerCanReadSecrets(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := trust.OpenAuthority(dir, trust.LeastLife, time.Now); err != nil {
 		t.Fatal(err)

@@ -46,7 +46,7 @@ const (
 	stepLine = time.Second
 )
 
-// Store is where a run's programs keep what they keep: below the place of its checkpoints.
+// Store returns where a run's programs keep what they keep: below the place of its checkpoints.
 func (s State) Store() string { return location.Join(s.Checkpoints, "program") }
 
 // placeWorkdir packs the folder that programs run in, puts it where all machines get it, and returns what they are to run.

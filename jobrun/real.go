@@ -25,7 +25,7 @@ const (
 	forgotten = time.Hour
 )
 
-// real is the installation from which machines come, or what is at its endpoint; nil = they come from a cloud of this
+// real returns the installation from which machines come, or what is at its endpoint; nil = they come from a cloud of this
 // program, or one that `tierml fakecloud` runs.
 func (r *session) real() *config.Installation { return r.cfg.Job.Installation() }
 
@@ -48,13 +48,13 @@ func (r *session) dataPlane() string {
 	return r.name + "-" + hex.EncodeToString(sum[:8])
 }
 
-// expires is when the leases of machines that this controller buys end.
+// expires returns when the leases of machines that this controller buys end.
 func (r *session) expires() time.Time {
 	_, latest := clock.Between()
 	return latest.Add(r.cfg.Job.MaxDuration + forgotten).UTC().Truncate(time.Second)
 }
 
-// listenAt is where machines are waited for, with any port.
+// listenAt returns where machines are waited for, with any port.
 func (r *session) listenAt() (string, error) {
 	at := r.real()
 	switch {
@@ -88,7 +88,7 @@ func (r *session) placeSplits(ctx context.Context) (string, error) {
 	return folder, splitdir.Upload(ctx, r.splits(), folder, r.cfg.Job.Train.Splits)
 }
 
-// powerOffAfter is the timer of a machine, in minutes: its boot, or a controller's absence, may last this long. It ends before
+// powerOffAfter returns the timer of a machine, in minutes: its boot, or a controller's absence, may last this long. It ends before
 // the shortest lease of a machine: see leaseFrom.
 func (r *session) powerOffAfter() int {
 	return int((r.cfg.Job.OrphanAfter + leaseBeyond + time.Minute - 1) / time.Minute)

@@ -316,7 +316,7 @@ func (r *session) vcpu(p market.Pool) int {
 	return 0
 }
 
-// splitBytes is how much memory of a pool's machine the data of splits may take: what the parameters leave, at their most.
+// splitBytes returns how much memory of a pool's machine the data of splits may take: what the parameters leave, at their most.
 func (r *session) splitBytes(p market.Pool) int64 {
 	if r.cfg.Programs != nil {
 		return 0
@@ -329,7 +329,7 @@ func (r *session) splitBytes(p market.Pool) int64 {
 	return 0
 }
 
-// splitBytesOf is what every machine of a launch has: the provider may choose among pools, and all get the same user data.
+// splitBytesOf returns what every machine of a launch has: the provider may choose among pools, and all get the same user data.
 func (r *session) splitBytesOf(of provisioner.Request) int64 {
 	least := r.splitBytes(of.Pool)
 	for _, choice := range of.Or {
@@ -340,7 +340,7 @@ func (r *session) splitBytesOf(of provisioner.Request) int64 {
 	return least
 }
 
-// spotPools are those whose prices change.
+// spotPools returns those whose prices change.
 func spotPools(candidates []bidding.Candidate) map[market.Pool]bool {
 	set := map[market.Pool]bool{}
 	for _, c := range candidates {

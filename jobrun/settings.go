@@ -115,7 +115,7 @@ func (r *session) controllerConfig(policy bidding.Policy, history map[market.Poo
 	return c, nil
 }
 
-// pools are those that the run may buy in, with what prices were.
+// pools returns those that the run may buy in, with what prices were.
 func (r *session) pools(history map[market.Pool]*market.History) (out []elasticity.Pool) {
 	for _, p := range r.cfg.Choice.Pools {
 		h := history[p.Pool]
@@ -130,7 +130,7 @@ func (r *session) pools(history map[market.Pool]*market.History) (out []elastici
 	return out
 }
 
-// SchemaOf is what all machines of a job agree on.
+// SchemaOf returns what all machines of a job agree on.
 func SchemaOf(job *config.Job, program apps.Program) ps.Schema {
 	return ps.Schema{
 		Tables: program.Tables(), Partitions: job.Train.Partitions, Splits: job.Train.Splits,
@@ -145,7 +145,7 @@ func staleness(t config.Train) ps.Clock {
 	return ps.Clock(t.Staleness)
 }
 
-// startDetails is the first line of the journal.
+// startDetails returns the first line of the journal.
 func (r *session) startDetails() (json.RawMessage, error) {
 	job, choice := r.cfg.Job, r.cfg.Choice
 	resolved, err := job.MarshalJSON()
@@ -195,7 +195,7 @@ func (r *session) startDetails() (json.RawMessage, error) {
 	return journal.Pack(d)
 }
 
-// zoneIDs are those of the zones that the run may buy in.
+// zoneIDs returns those of the zones that the run may buy in.
 func zoneIDs(all map[string]string, choice planner.Resolved) map[string]string {
 	ids := map[string]string{}
 	add := func(zone string) {
@@ -235,7 +235,7 @@ func (r *session) types() []market.InstanceType {
 	return out
 }
 
-// vcpuHours is the work of all clocks at the declared rate.
+// vcpuHours returns the work of all clocks at the declared rate.
 func (r *session) vcpuHours() float64 {
 	job := r.cfg.Job
 	var work float64
@@ -247,7 +247,7 @@ func (r *session) vcpuHours() float64 {
 	return work * job.Local.Speed / float64(job.Local.FlopsPerVCPU) / time.Hour.Seconds()
 }
 
-// flops is the declared compute rate of a type's machines.
+// flops returns the declared compute rate of a type's machines.
 func (r *session) flops(t market.InstanceType) float64 {
 	return t.WorkRate() * float64(r.cfg.Job.Local.FlopsPerVCPU)
 }

@@ -45,7 +45,7 @@ type State struct {
 	Dataset *apps.Dataset `json:"dataset,omitempty"`
 }
 
-// newState is that of a run that begins.
+// newState returns that of a run that begins.
 func newState(directory string, job *config.Job) State {
 	s := State{Checkpoints: filepath.Join(directory, rundir.CheckpointsDir), Secret: rand.Text(), Defaults: apps.Defaults,
 		Grows: planner.SizesReliable(job) && !job.Written("reliable.count")}
@@ -55,7 +55,7 @@ func newState(directory string, job *config.Job) State {
 	return s
 }
 
-// ReadState is an fs.ErrNotExist where there is none.
+// ReadState returns an fs.ErrNotExist where there is none.
 func ReadState(directory string) (State, error) {
 	var s State
 	text, err := os.ReadFile(filepath.Join(directory, StateFile))
@@ -98,7 +98,7 @@ type Saved struct {
 	Older  []elasticity.Kept // those before it, the newest first
 }
 
-// writtenManifests are the names of the manifests that the run's journal has. They are all that is believed of what is found in a
+// writtenManifests returns the names of the manifests that the run's journal has. They are all that is believed of what is found in a
 // store: machines of other runs may have rights to write there. Version is that of the program that wrote the journal.
 func writtenManifests(dir string) (names map[string]bool, version string, err error) {
 	entries, _, err := journal.ReadFile(filepath.Join(dir, rundir.JournalFile))

@@ -67,7 +67,7 @@ func claim(open []elasticity.PastLaunch, pool market.Pool) (token string, found 
 	return "", false
 }
 
-// lastLives are the machines of a cloud's records. Those that ran when it was killed have ended when it was last alive, as
+// lastLives returns the machines of a cloud's records. Those that ran when it was killed have ended when it was last alive, as
 // its bill has it (fakecloud.CloudKilled).
 func lastLives(records []fakecloud.Record) []provisioner.Instance {
 	var out []provisioner.Instance

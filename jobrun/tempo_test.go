@@ -37,7 +37,7 @@ var clouds = map[string]string{
 
 var tempoStart = time.Date(2020, 1, 8, 0, 0, 0, 0, time.UTC)
 
-// tempoJob is a job on a cloud, and what it finds there: a pool whose price exceeds the bid now and then, and one that is dearer.
+// tempoJob returns a job on a cloud, and what it finds there: a pool whose price exceeds the bid now and then, and one that is dearer.
 func tempoJob(t *testing.T, cloud, more string) (*config.Job, planner.Resolved) {
 	t.Helper()
 	dir := t.TempDir()
@@ -187,7 +187,7 @@ func TestPlanDryRunAndRunAgree(t *testing.T) {
 	}
 }
 
-// realOf is the cloud that a local one plays, or the cloud itself.
+// realOf returns the cloud that a local one plays, or the cloud itself.
 func realOf(cloud string) string {
 	switch cloud {
 	case "local":
@@ -235,7 +235,7 @@ func follow(t *testing.T, name string, cfg sim.Config, other stepper) {
 	t.Logf("%s: %d steps, %v", name, steps, kinds)
 }
 
-// differences are the fields in which two values of a type differ.
+// differences returns the fields in which two values of a type differ.
 func differences[T any](a, b T) (out []string) {
 	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
 	for i := range x.NumField() {

@@ -62,7 +62,7 @@ func (a *Availability) First() (AvailabilityPoint, bool) {
 	return a.points[0], true
 }
 
-// End is the time from which nothing is known; zero for live observations.
+// End returns the time from which nothing is known; zero for live observations.
 func (a *Availability) End() time.Time {
 	if a == nil {
 		return time.Time{}
@@ -70,7 +70,7 @@ func (a *Availability) End() time.Time {
 	return a.end
 }
 
-// Most is the highest count there ever was.
+// Most returns the highest count there ever was.
 func (a *Availability) Most() (most int) {
 	if a == nil {
 		return 0

@@ -66,7 +66,7 @@ func RuleNames() []string {
 	return names
 }
 
-// providerOf is the first word of a book's name.
+// providerOf returns the first word of a book's name.
 func providerOf(book string) string {
 	provider, _, _ := strings.Cut(book, "-")
 	return provider

@@ -35,7 +35,7 @@ func TestRulesNames(t *testing.T) {
 	}
 }
 
-// spot is a machine launched at minute 10 with a bid of 0.239; end is a minute too, by "" = running.
+// spot returns a machine launched at minute 10 with a bid of 0.239; end is a minute too, by "" = running.
 func spot(end int, by EndedBy) Usage {
 	u := Usage{Pool: spotPool, Bid: mils(239), Start: at(10), EndedBy: by}
 	if by != Running {

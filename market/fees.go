@@ -33,10 +33,10 @@ type Fees struct {
 // object store, which is free on both.
 const usualEgress = 2 * Dollar / 100
 
-// DefaultFees are those of a rule book whose name has none.
+// DefaultFees returns those of a rule book whose name has none.
 func DefaultFees() Fees { return Fees{Egress: usualEgress} }
 
-// Moving is what it costs to fetch bytes of state from another region, rounded half up to the billionth.
+// Moving returns what it costs to fetch bytes of state from another region, rounded half up to the billionth.
 func (f Fees) Moving(bytes int64) USD {
 	hi, lo := bits.Mul64(uint64(f.Egress), uint64(max(bytes, 0)))
 	amount, ok := divideHalfUp(hi, lo, 1e9)
@@ -51,7 +51,7 @@ func (f Fees) Covers(p Pool) bool {
 	return p.Class == OnDemand && f.Committed != "" && p.Type == f.Committed
 }
 
-// Due is what an hour of a pool's machines adds to a bill at a price.
+// Due returns what an hour of a pool's machines adds to a bill at a price.
 func (f Fees) Due(p Pool, price USD) USD {
 	if f.Covers(p) {
 		return 0
@@ -84,7 +84,7 @@ func (f Fees) PerHour() USD {
 	return (USD(f.DiskGiB)*f.DiskGiBMonth+hoursAMonth/2)/hoursAMonth + f.Address
 }
 
-// TrafficPerHour is what a machine in a zone pays for traffic per hour, rounded half up to the billionth. EC2 asks $0.01 per
+// TrafficPerHour returns what a machine in a zone pays for traffic per hour, rounded half up to the billionth. EC2 asks $0.01 per
 // GB "in each direction" between zones of a region (EC2 On-Demand Pricing, "Data Transfer within the same AWS Region"), and
 // so the owner of both machines pays twice; Compute Engine $0.01 per GiB that leaves (VPC network pricing), so half of it.
 func (f Fees) TrafficPerHour(zone string) USD {

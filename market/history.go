@@ -60,7 +60,7 @@ func NewHistory(points []PricePoint) *History {
 	return &History{points: kept, book: &book{}}
 }
 
-// Constant is the history of a price that never changes, as an on-demand pool's.
+// Constant returns the history of a price that never changes, as an on-demand pool's.
 func Constant(price USD) *History {
 	return &History{points: []PricePoint{{Price: price}}, book: &book{}}
 }

@@ -107,10 +107,10 @@ type GPU struct {
 	MemoryMiB int64 // of each
 }
 
-// String is how job files write it: "A100:8".
+// String returns how job files write it: "A100:8".
 func (g GPU) String() string { return fmt.Sprintf("%s:%d", g.Name, g.Count) }
 
-// WorkRate is the work of one machine per hour, in vCPU hours; 0 when neither a rate nor the vCPUs are known.
+// WorkRate returns the work of one machine per hour, in vCPU hours; 0 when neither a rate nor the vCPUs are known.
 func (t InstanceType) WorkRate() float64 {
 	if t.Rate > 0 {
 		return t.Rate

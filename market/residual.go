@@ -103,13 +103,13 @@ func (w *window) observe() observation {
 	return observation{all: w.tally(every), present: w.tally(w.present()), crossings: len(w.crossings)}
 }
 
-// present is the band of the price at the window's end.
+// present returns the band of the price at the window's end.
 func (w *window) present() int { return int(w.bands[w.last]) }
 
 // endedAtLeast is the least share of instants that counts as ended, as one over it.
 const endedAtLeast = 20
 
-// countsAsEnded is the measure of the instants that count as ended.
+// countsAsEnded returns the measure of the instants that count as ended.
 func (t *tally) countsAsEnded() float64 {
 	return float64(max(t.ended, t.exposure/endedAtLeast))
 }

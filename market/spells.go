@@ -19,7 +19,7 @@ func SpellPhase(age time.Duration) int {
 	return phase
 }
 
-// PhaseLength is how long a phase is; 0 for the last one, which does not end.
+// PhaseLength returns how long a phase is; 0 for the last one, which does not end.
 func PhaseLength(phase int) time.Duration {
 	if phase+1 == SpellPhases {
 		return 0
@@ -48,7 +48,7 @@ const (
 	phasePrior = 1   // ends
 )
 
-// priorRate is the prior's rate in a phase, at its middle.
+// priorRate returns the prior's rate in a phase, at its middle.
 func priorRate(phase int) float64 {
 	from := spellEdges[phase].Hours()
 	middle := from * 1.5
@@ -81,7 +81,7 @@ func (c *SpellCounts) Add(age time.Duration, ended bool) {
 	}
 }
 
-// Rates are the posterior means: each phase's own count, drawn to the prior at the level of all phases together.
+// Rates returns the posterior means: each phase's own count, drawn to the prior at the level of all phases together.
 func (c *SpellCounts) Rates() (rates SpellRates) {
 	var ends, expected float64
 	for phase := range SpellPhases {
@@ -209,7 +209,7 @@ func (a *Availability) Spell(t time.Time, count int) (up bool, since time.Time, 
 	return up, a.points[i].At, true
 }
 
-// WithinBid is the availability that follows from prices where bids decide: count machines while the price is within the
+// WithinBid returns the availability that follows from prices where bids decide: count machines while the price is within the
 // bid, none while it is above, as seen at a time.
 func WithinBid(h *History, bid USD, count int, until time.Time) *Availability {
 	a := &Availability{}

@@ -123,7 +123,7 @@ func TestForAgainstBig(t *testing.T) {
 	})
 }
 
-func TestForPanicsRatherThanLie(t *testing.T) {
+func TestForPanicsOnOverflow(t *testing.T) {
 	defer func() {
 		if recover() == nil {
 			t.Error("an amount that does not fit was given")

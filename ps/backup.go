@@ -29,10 +29,10 @@ func NewEmptyBackup(schema *Schema, id Partition) *Backup {
 	return b
 }
 
-// Cut is the committed cut that it holds; false when it holds none.
+// Cut returns the committed cut that it holds; false when it holds none.
 func (b *Backup) Cut() (Clock, bool) { return b.cut, !b.lacking }
 
-// Delivered is the cut of a complete delivery that waits for its commit; 0 = none.
+// Delivered returns the cut of a complete delivery that waits for its commit; 0 = none.
 func (b *Backup) Delivered() Clock {
 	if b.incoming == nil {
 		return 0

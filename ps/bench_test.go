@@ -19,7 +19,7 @@ func benchSchema(rows, cols int, deterministic bool) *Schema {
 	return &Schema{Tables: []Table{{Name: "t", Rows: uint64(rows), Cols: cols}}, Partitions: 1, Splits: 1, Deterministic: deterministic}
 }
 
-// benchWork is a contribution to clock that touches every row.
+// benchWork returns a contribution to clock that touches every row.
 func benchWork(s *Schema, clock Clock) *Contribution {
 	c := &Contribution{Incarnation: 1, Sequence: uint64(clock), Clock: clock, Splits: []Split{0}}
 	t := s.Tables[0]

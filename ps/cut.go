@@ -172,7 +172,7 @@ func (d *Delivery) Add(rows Block, free func()) {
 	d.More = append(d.More, rows)
 }
 
-// Last is the last row; false when there is none.
+// Last returns the last row; false when there is none.
 func (d *Delivery) Last() (Key, bool) {
 	rows := &d.Rows
 	if n := len(d.More); n > 0 {
@@ -264,10 +264,10 @@ func (s *Shard) OpenCut(c Clock, full bool) (*Reading, error) {
 	return r, nil
 }
 
-// Rows is how many there are.
+// Rows returns how many there are.
 func (r *Reading) Rows() int { return r.rows }
 
-// At is how many rows have been read.
+// At returns how many rows have been read.
 func (r *Reading) At() int { return r.next }
 
 // Rewind begins again.
@@ -278,7 +278,7 @@ func (r *Reading) Rewind() { r.table, r.at, r.next = 0, 0, 0 }
 func (r *Reading) Next(into *Block, bytes, most int) error {
 	s := r.shard
 	if len(s.layers) != 2 || s.layers[1].cut != r.Cut {
-		return invalid("cut %d of partition %d is over", r.Cut, s.id)
+		return invalid("cut %d of partition %d has ended", r.Cut, s.id)
 	}
 	for ; r.table < len(r.tables); r.table, r.at = r.table+1, 0 {
 		t, after := &s.rows.tables[r.table], &s.layers[1].tables[r.table]
@@ -343,7 +343,7 @@ func (s *Shard) Rollback(c Clock) error {
 	return nil
 }
 
-// Base is the newest cut known to be committed, and whether this shard can return to it by itself.
+// Base returns the newest cut known to be committed, and whether this shard can return to it by itself.
 func (s *Shard) Base() (cut Clock, undo bool) { return s.layers[0].cut, !s.layers[0].keysOnly }
 
 // CanRollback reports whether Rollback to a cut would succeed.

@@ -194,7 +194,7 @@ func (s *Shard) foldTable(t *tableRows, u *sums) error {
 	return nil
 }
 
-// gradient is the sum at a place, of a table with a rule.
+// gradient returns the sum at a place, of a table with a rule.
 func (s *Shard) gradient(u *sums, place int) []float32 {
 	if !s.schema.Deterministic {
 		return u.floatRow(place)
@@ -202,7 +202,7 @@ func (s *Shard) gradient(u *sums, place int) []float32 {
 	return s.toFloats(u.fixedRow(place))
 }
 
-// toFloats is a sum as floats, in memory that the next call uses again.
+// toFloats returns a sum as floats, in memory that the next call uses again.
 func (s *Shard) toFloats(sum []int64) []float32 {
 	gradient := s.floats[:len(sum)]
 	for i, x := range sum {

@@ -35,7 +35,7 @@ func (h *Held) Release() {
 	h.backup, h.rows, h.layer, h.order = nil, rows{}, layer{}, nil
 }
 
-// Cut is the clock of the cut.
+// Cut returns the clock of the cut.
 func (h *Held) Cut() Clock { return h.cut }
 
 // keep copies what a delivery is about to replace.

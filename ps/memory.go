@@ -1,6 +1,6 @@
 package ps
 
-// StateBytes is the size of the rows of all dense tables, with the state of their rules, once every row has been
+// StateBytes returns the size of the rows of all dense tables, with the state of their rules, once every row has been
 // touched. Sparse tables are left out: the number of their non-zero cells is not known beforehand.
 func (s *Schema) StateBytes() int64 {
 	var bytes int64

@@ -182,7 +182,7 @@ func (s *Shard) Arrived(k Key) bool {
 	return slot >= 0 && t.touched[slot]
 }
 
-// final is the last message of a move, with the rows that are dirty.
+// final returns the last message of a move, with the rows that are dirty.
 func (s *Shard) final() (*Final, error) {
 	f := &Final{
 		Folded: s.folded,

@@ -58,7 +58,7 @@ func (p *pending) reset() {
 	}
 }
 
-// fixedRow is the sum at a place in deterministic mode.
+// fixedRow returns the sum at a place in deterministic mode.
 func (u *sums) fixedRow(place int) []int64 {
 	if u.wide {
 		return u.fixedRows[place]
@@ -66,7 +66,7 @@ func (u *sums) fixedRow(place int) []int64 {
 	return u.fixed.row(place)
 }
 
-// floatRow is the sum at a place outside deterministic mode.
+// floatRow returns the sum at a place outside deterministic mode.
 func (u *sums) floatRow(place int) []float32 {
 	if u.wide {
 		return u.floatRows[place]
@@ -190,7 +190,7 @@ func (u *sums) applyFixed(t *Table, place int, row []float32, spare []int64) err
 	return nil
 }
 
-// fixedSum is the sum at a place, maybe in spare memory.
+// fixedSum returns the sum at a place, maybe in spare memory.
 func (u *sums) fixedSum(t *Table, place int, spare []int64) ([]int64, error) {
 	if !t.Sparse {
 		return u.fixedRow(place), nil

@@ -89,7 +89,7 @@ func (c *Contribution) each(f func(u *Sums) error) error {
 	return nil
 }
 
-// last is the last piece that is there.
+// last returns the last piece that is there.
 func (c *Contribution) last() *Sums {
 	if n := len(c.more); n > 0 {
 		return &c.more[n-1]
@@ -99,7 +99,7 @@ func (c *Contribution) last() *Sums {
 
 // StagePiece is Stage for a contribution that comes in pieces: each has all but the other pieces' rows, and more is false for
 // the last, with which the contribution is staged. Pieces come in their order and rows ascend throughout; one that is here
-// already is harmless, but for the first, with which it begins anew. ErrNotStaged: those before it are not here, and the contribution is to begin anew.
+// already is harmless, but for the first, with which it starts over. ErrNotStaged: those before it are not here, and the contribution is to start over.
 func (s *Shard) StagePiece(c *Contribution, piece int, more bool) (committed bool, err error) {
 	if piece == 0 && !more {
 		return s.Stage(c)
@@ -118,7 +118,7 @@ func (s *Shard) StagePiece(c *Contribution, piece int, more bool) (committed boo
 	switch {
 	case len(c.Updates.Keys) == 0 || !follow(nil, c.Updates.Keys):
 		return false, invalid("a piece of a contribution without rows, or with rows that do not ascend")
-	case piece == 0: // also when it begins anew
+	case piece == 0: // also when it starts over
 		s.arriving[c.Incarnation] = c
 		return false, nil
 	case a != nil && piece <= len(a.more):

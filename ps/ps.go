@@ -74,7 +74,7 @@ type Table struct {
 	Rule Rule
 }
 
-// Width is how many cells a dense row is stored in: its columns and its rule's state.
+// Width returns how many cells a dense row is stored in: its columns and its rule's state.
 func (t *Table) Width() int {
 	if t.Rule.Name == Add {
 		return t.Cols
@@ -95,7 +95,7 @@ const MaxRowBytes = 63 << 20
 // maxRows keeps rows within what a key on the wire has room for.
 const maxRows = 1 << 48
 
-// Bound is the staleness that reads are held to: Staleness, or less where a table has a rule (MostAhead).
+// Bound returns the staleness that reads are held to: Staleness, or less where a table has a rule (MostAhead).
 func (s *Schema) Bound() Clock {
 	for i := range s.Tables {
 		if s.Tables[i].Rule.Name != Add {

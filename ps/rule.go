@@ -51,7 +51,7 @@ type Rule struct {
 	L1, L2       float32 // of AdaGrad, and of SGD without Momentum
 }
 
-// slots is how many numbers the rule keeps for each column.
+// slots returns how many numbers the rule keeps for each column.
 func (r *Rule) slots() int {
 	switch {
 	case r.Name == Adam:
@@ -175,7 +175,7 @@ func (r *Rule) stepAdaGrad(row ruled, gradient []float32) {
 	}
 }
 
-// adaStep is the length of AdaGrad's step for a sum of squares. While there was no gradient there is none.
+// adaStep returns the length of AdaGrad's step for a sum of squares. While there was no gradient there is none.
 func (r *Rule) adaStep(s float32) float64 {
 	if s == 0 {
 		return 0

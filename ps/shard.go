@@ -98,10 +98,10 @@ func (s *Shard) resetTo(cut Clock) {
 	s.moving = nil
 }
 
-// Folded is the last complete clock.
+// Folded returns the last complete clock.
 func (s *Shard) Folded() Clock { return s.folded }
 
-// Mark is the last clock that a split has committed here.
+// Mark returns the last clock that a split has committed here.
 func (s *Shard) Mark(split Split) Clock { return s.marks[split] }
 
 // CanRead reports whether work of clock c may read: everything through clock c-s-1 must be folded, where s is Schema.Bound.
@@ -113,7 +113,7 @@ type Stamp struct {
 	Own    uint64 // and, outside deterministic mode, the worker's own contributions through this sequence number
 }
 
-// Stamp is that of what an incarnation reads now.
+// Stamp returns that of what an incarnation reads now.
 func (s *Shard) Stamp(reader Incarnation) Stamp {
 	return Stamp{Folded: s.folded, Own: s.settled[reader]}
 }
@@ -228,7 +228,7 @@ func (s *Shard) admit(c *Contribution) (committed bool, err error) {
 // what a partition keeps of clocks that are not complete.
 const maxAhead Clock = 4096
 
-// lastAhead is the last clock whose work may wait here.
+// lastAhead returns the last clock whose work may wait here.
 func (s *Schema) lastAhead(folded Clock) Clock {
 	if s.Staleness == Unbounded {
 		return folded + maxAhead

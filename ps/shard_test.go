@@ -37,7 +37,7 @@ func keysOf(s *Schema, p Partition) (keys []Key) {
 	return keys
 }
 
-// update is what a split adds to a row in a clock: nothing for some rows. Multiples of 1/8 add up exactly in
+// update returns what a split adds to a row in a clock: nothing for some rows. Multiples of 1/8 add up exactly in
 // floats, too.
 func update(s *Schema, split Split, c Clock, k Key, column int) (float32, bool) {
 	h := Hash(uint64(split), uint64(c), uint64(k.Table), uint64(k.Row))
@@ -47,7 +47,7 @@ func update(s *Schema, split Split, c Clock, k Key, column int) (float32, bool) 
 	return float32(int(h>>8%64)+column) / 8, h%2 == 0
 }
 
-// count is what an update adds to a row of counts: enough that a sum in floats would not be exact.
+// count returns what an update adds to a row of counts: enough that a sum in floats would not be exact.
 func count(x float32) int32 {
 	n := int32(8*x) * 100_001
 	if n%2 != 0 {
@@ -83,7 +83,7 @@ func contribution(s *Schema, p Partition, inc Incarnation, seq uint64, c Clock, 
 	return out
 }
 
-// twin is the slow model: the updates that count, in order, from which any state is worked out anew.
+// twin is the slow model: the updates that count, in order, from which any state is recomputed.
 type twin struct {
 	schema *Schema
 	marks  []Clock // the last clock that each split has committed
@@ -91,7 +91,7 @@ type twin struct {
 
 func (w *twin) folded() Clock { return slices.Min(w.marks) }
 
-// row is what a row must be after all updates of every clock up to folded; beyond adds what was committed later.
+// row returns what a row must be after all updates of every clock up to folded; beyond adds what was committed later.
 func (w *twin) row(k Key, folded Clock, beyond bool) []float32 {
 	if w.schema.Kind(k) == Int32 {
 		return w.counts(k, folded, beyond)
@@ -399,7 +399,7 @@ func (s *schedule) returnTo(shard *Shard) {
 	s.backup.Drop()
 	s.incoming, s.cut, s.noUndo = nil, 0, false
 	clear(s.staged)
-	clear(s.sequence) // the new generation's workers count anew
+	clear(s.sequence) // the new generation's workers count from zero
 }
 
 func (s *schedule) rollBack(t *rapid.T) {

@@ -60,7 +60,7 @@ func (a ASHA) Plan(s State) Plan {
 			continue
 		}
 		c.Until = len(c.Rungs)
-		c.why = fmt.Sprintf("goes on from rung %d: %d of %d there, and the best %d do", len(c.Rungs)-1, r.rank+1, r.of, r.best)
+		c.why = fmt.Sprintf("continues from rung %d: %d of %d there, and the best %d do", len(c.Rungs)-1, r.rank+1, r.of, r.best)
 	}
 	for _, c := range d.queued() {
 		if !d.startAsSubmitted(c) {
@@ -92,7 +92,7 @@ func (d *drafts) makeRoom() {
 	case paused > 1:
 		d.kill(worst, "killed: every job with a run is paused, other trials wait for the end of one, and it is the worst")
 	case paused == 1 && d.resize(worst, worst.WantWorkers, worst.WantServers):
-		worst.Until, worst.why = len(worst.Rungs), "goes on: other trials wait for its end, and none is there to compare it with"
+		worst.Until, worst.why = len(worst.Rungs), "continues: other trials wait for its end, and none is there to compare it with"
 	}
 }
 

@@ -23,7 +23,7 @@ func (f FIFO) Plan(s State) Plan {
 		if d.startAsSubmitted(c) {
 			continue
 		}
-		why := fmt.Sprintf("waits: it asked for %s, and %d units are free", numbers(c.WantWorkers, c.WantServers), d.slots(c.Demand))
+		why := fmt.Sprintf("waits: it requested %s, and %d units are free", numbers(c.WantWorkers, c.WantServers), d.slots(c.Demand))
 		if c.why = why; f.Backfill {
 			continue
 		}
@@ -96,7 +96,7 @@ func (d *drafts) takeAtRandom(c *draft, seed uint64) bool {
 
 // KillWorst is Optimus's as EPS compares with it (section 6): when a submitted job does not fit, the job in training with the worst
 // feedback is checkpointed and killed, what it had and what is free is divided between it and the new one, and both run. The paper does not
-// say how: the new one gets the larger half, and a third of what it requested at the least, as its feedback is what is waited for. What is
+// say how: the new one gets the larger half, and at least a third of what it requested, as its feedback is what is waited for. What is
 // free later goes back to jobs that run. All of this is by restarts.
 type KillWorst struct {
 	Most int // as in H

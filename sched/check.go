@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Check reports what a plan breaks: it has a grant for each job with its reason, on hosts with room, between the job's least and most, and
-// its parts add up.
+// Check returns an error unless the plan has a grant for each job with its reason, on hosts with room, between the job's least and most,
+// and its parts add up.
 func Check(s State, p Plan) error {
 	free := map[string]Resources{}
 	for _, h := range s.Hosts {
@@ -45,7 +45,7 @@ func Check(s State, p Plan) error {
 			return fmt.Errorf("job %s has %d and %d units, outside its limits", j.ID, w, sv)
 		}
 		if over != j.Overhead*boolean(w+sv > 0) {
-			return fmt.Errorf("job %s has %d units beside workers and servers, and needs %d", j.ID, over, j.Overhead)
+			return fmt.Errorf("job %s has %d units besides workers and servers, and needs %d", j.ID, over, j.Overhead)
 		}
 	}
 	return nil

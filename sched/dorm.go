@@ -49,7 +49,7 @@ func (o Dorm) with(settings string) (Policy, error) {
 	return o, nil
 }
 
-// theta is a bound as written: 0 = the default, and less = 0.
+// theta returns a bound as written: 0 = the default, and less = 0.
 func theta(x float64) float64 {
 	if x == 0 {
 		x = .1
@@ -195,7 +195,7 @@ func (c *draft) mostUnits() int {
 	return max(n, c.leastWorkers()+c.leastServers()+c.Overhead)
 }
 
-// parts are the workers and servers among units, in the ratio that was submitted.
+// parts returns the workers and servers among units, in the ratio that was submitted.
 func (c *draft) parts(units int) (workers, servers int) {
 	units -= c.Overhead
 	w, s := split(units, c.WantWorkers, c.WantServers)

@@ -42,7 +42,7 @@ func (c dormState) state(servers []Resources) State {
 
 // P2's answers compared with HiGHS's (testdata/dorm.py): at most 1 % less in the mean and 3 % at worst, never more than the bound that
 // comes with them, which is never less than HiGHS's answer; an answer where HiGHS has one.
-func TestPaperDormBesideHiGHS(t *testing.T) {
+func TestPaperDormAgreesWithHiGHS(t *testing.T) {
 	var o struct {
 		Servers []Resources
 		States  []dormState
@@ -157,7 +157,7 @@ func largeState() State {
 	return s
 }
 
-// after is the state after a plan, in which all jobs but ten run.
+// after returns the state after a plan, in which all jobs but ten run.
 func after(s State, p Plan) State {
 	s.Jobs = slices.Clone(s.Jobs)
 	for i := range s.Jobs[:190] {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// bound is what no answer of P2 exceeds: its value when capacity (6), fairness (15) and the number of resized jobs (16) have prices
+// bound returns what no answer of P2 exceeds: its value when capacity (6), fairness (15) and the number of resized jobs (16) have prices
 // instead of bounds. Then every app is on its own, and the best for it is found at once; the least such value over all prices is looked
 // for by subgradients, towards a value that is known to be possible. Hosts of one type are one (6 summed over them), which only raises it.
 func (p *problem) bound(reached float64) float64 {
@@ -107,7 +107,7 @@ func (r *relaxed) unit(c int) float64 {
 	return 0
 }
 
-// value is the relaxation's, and its slope by the prices.
+// value returns the relaxation's, and its slope by the prices.
 func (r *relaxed) value() (float64, []float64) {
 	m := len(r.total)
 	fairness, resized := len(r.price)-2, len(r.price)-1
@@ -151,7 +151,7 @@ func (r *relaxed) value() (float64, []float64) {
 	return sum, slope
 }
 
-// rent is what a unit pays for a type of host.
+// rent returns what a unit pays for a type of host.
 func (r *relaxed) rent(t int, demand Resources) float64 {
 	sum := 0.
 	for k, v := range demand {
@@ -160,7 +160,7 @@ func (r *relaxed) rent(t int, demand Resources) float64 {
 	return sum
 }
 
-// alone is the best for one app: all its units on the cheapest type on which one fits; the value is concave in their number, with a bend at
+// alone returns the best for one app: all its units on the cheapest type on which one fits; the value is concave in their number, with a bend at
 // the fair share, so the best number is at an end or next to the bend.
 func (r *relaxed) alone(i int) (value float64, units, on int) {
 	a := r.apps[i]

@@ -97,7 +97,7 @@ func TestWriteStatesForExactSolver(t *testing.T) {
 	}
 }
 
-// bruteForce is the greatest value of P2 by trying every placement; less than 0 = there is no answer.
+// bruteForce returns the greatest value of P2 by trying every placement; less than 0 = there is no answer.
 func bruteForce(p *problem) float64 {
 	best := -1.
 	free := make([]Resources, len(p.caps))

@@ -38,7 +38,7 @@ func (p *problem) lossOf(i, units int) float64 {
 	return math.Abs(p.apps[i].share*float64(units) - p.apps[i].fair)
 }
 
-// lacking is how far an answer is from feasible: units below the least, then unfairness beyond the bound.
+// lacking returns how far an answer is from feasible: units below the least, then unfairness beyond the bound.
 func (p *problem) lacking(x *answer) float64 {
 	missing := 0.
 	for i, a := range p.apps {
@@ -145,7 +145,7 @@ func (p *problem) mostChanged(old []int) []int {
 	return sorted
 }
 
-// fill is the best of two answers in which the fixed apps stay as they are: one spends fairness where it buys the most, the other on the
+// fill returns the best of two answers in which the fixed apps stay as they are: one spends fairness where it buys the most, the other on the
 // largest gains first. Where units are large, one GPU of five, the first has too little left for the next one; among many apps that evens out.
 func (p *problem) fill(fixed []bool) *answer {
 	x := p.grow(fixed, func(gain, loss float64) float64 { return gain / loss })
@@ -158,7 +158,7 @@ func (p *problem) fill(fixed []bool) *answer {
 	return x
 }
 
-// grow is an answer: the apps that are not fixed at their fair shares first, then by moves that add value while fairness lasts, those
+// grow returns an answer: the apps that are not fixed at their fair shares first, then by moves that add value while fairness lasts, those
 // with the most worth first.
 func (p *problem) grow(fixed []bool, worth func(gain, loss float64) float64) *answer {
 	x := &answer{fixed: fixed, counts: make([]int, len(p.apps))}
@@ -217,7 +217,7 @@ func fits(free, demand Resources) bool {
 	return true
 }
 
-// host is where a unit fits with the least left over, those where the app is now first among equals; -1 = nowhere.
+// host returns where a unit fits with the least left over, those where the app is now first among equals; -1 = nowhere.
 func (p *problem) host(x *answer, i int) int {
 	best, least := -1, math.Inf(1)
 	for h, free := range x.free {
@@ -296,7 +296,7 @@ func (p *problem) improve(x *answer, open []int, worth func(gain, loss float64) 
 // shortlist is how many apps are looked at for a host; with more, those to which a unit is worth the most beyond its price.
 const shortlist = 24
 
-// shortlists are the apps that may get a unit on hosts of each type.
+// shortlists returns the apps that may get a unit on hosts of each type.
 func (p *problem) shortlists(x *answer, open []int) [][]int {
 	lists := make([][]int, len(p.prices.types))
 	for t := range lists {

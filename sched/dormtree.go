@@ -21,7 +21,7 @@ const (
 )
 
 // polish improves the greedy answer. A small problem is searched whole, so that its answer is the best and there is one whenever there can
-// be. In a larger one, all apps are placed anew on a few random hosts at a time, again and again (large neighbourhood search).
+// be. In a larger one, all apps are placed again on a few random hosts at a time, again and again (large neighbourhood search).
 func (p *problem) polish(x *answer) *answer {
 	if len(p.apps) == 0 || !p.small() {
 		return x

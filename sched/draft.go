@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// totalOf is what all hosts have; as long as a job's demand, also without hosts.
+// totalOf returns what all hosts have; as long as a job's demand, also without hosts.
 func totalOf(hosts []Host, jobs []Job) Resources {
 	var total Resources
 	grow := func(n int) {
@@ -100,7 +100,7 @@ func (d *drafts) take(host int, demand Resources, units int) {
 // rounding is what sums of amounts may be off by.
 const rounding = 1e-9
 
-// room is how many units of a demand fit on a host.
+// room returns how many units of a demand fit on a host.
 func (d *drafts) room(host int, demand Resources) int {
 	fits := math.Inf(1)
 	for k, v := range demand {
@@ -111,7 +111,7 @@ func (d *drafts) room(host int, demand Resources) int {
 	return max(int(min(fits, 1e9)), 0)
 }
 
-// slots is how many units of a demand fit on all hosts.
+// slots returns how many units of a demand fit on all hosts.
 func (d *drafts) slots(demand Resources) int {
 	sum := 0
 	for i := range d.hosts {
@@ -120,7 +120,7 @@ func (d *drafts) slots(demand Resources) int {
 	return sum
 }
 
-// tightest is the host with the least room for a demand that has some, those where the job is already first; -1 = none.
+// tightest returns the host with the least room for a demand that has some, those where the job is already first; -1 = none.
 func (d *drafts) tightest(c *draft) int {
 	best, room, here := -1, 0, false
 	for i := range d.hosts {
@@ -259,7 +259,7 @@ func (d *drafts) where(c *draft) []Place {
 	return where
 }
 
-// queued are the jobs that wait, in the order in which they are served: by priority, then by arrival.
+// queued returns the jobs that wait, in the order in which they are served: by priority, then by arrival.
 func (d *drafts) queued() []*draft {
 	var q []*draft
 	for _, c := range d.jobs {
@@ -283,7 +283,7 @@ func (d *drafts) inPhase(phases ...Phase) []*draft {
 	return found
 }
 
-// sweeps are the jobs in these phases by sweep, in the order of names, the worst of each first.
+// sweeps returns the jobs in these phases by sweep, in the order of names, the worst of each first.
 func (d *drafts) sweeps(phases ...Phase) (sweeps [][]*draft) {
 	bySweep := map[string][]*draft{}
 	for _, c := range d.inPhase(phases...) {
@@ -383,7 +383,7 @@ func (d *drafts) draftOf(job string) *draft {
 	return d.jobs[i]
 }
 
-// threshold is how many jobs as the first one fit as submitted, on all machines that there may be: 11 = floor(144/13) in EPS.
+// threshold returns how many jobs as the first one fit as submitted, on all machines that there may be: 11 = floor(144/13) in EPS.
 func (d *drafts) threshold() int {
 	if len(d.jobs) == 0 {
 		return 0

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// EarlyFeedback is ours: every trial comes to its early feedback as soon as it can, as submitted, and the best continue. Where H takes a worker
+// EarlyFeedback is ours: every trial reaches its early feedback as soon as it can, as submitted, and the best continue. Where H takes a worker
 // and a server from every job that has given feedback, the worst is paused, which costs nothing while its state is kept; and paused
 // trials come back, the best first, before any job gets more than was submitted.
 //

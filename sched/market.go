@@ -67,10 +67,10 @@ type Supply struct {
 	Why              string
 }
 
-// Want is how many slots there should be after a supply.
+// Want returns how many slots there should be after a supply.
 func (m *Market) Want(s *Supply) int { return m.held() + s.Acquire - s.Release }
 
-// held is the number of slots held.
+// held returns the number of slots held.
 func (m *Market) held() (slots int) {
 	for _, o := range m.Held {
 		slots += o.Slots
@@ -78,7 +78,7 @@ func (m *Market) held() (slots int) {
 	return slots
 }
 
-// most is how many slots there may be; 0 = there is no market.
+// most returns how many slots there may be; 0 = there is no market.
 func (m *Market) most() (slots int) {
 	if m == nil {
 		return 0
@@ -89,7 +89,7 @@ func (m *Market) most() (slots int) {
 	return slots
 }
 
-// cheapest is the lowest price of a tier, and of any when the tier is empty; false = it is not for sale.
+// cheapest returns the lowest price of a tier, and of any when the tier is empty; false = it is not for sale.
 func (m *Market) cheapest(tier Tier) (price float64, ok bool) {
 	price = math.Inf(1)
 	for _, o := range m.Offers {
@@ -115,7 +115,7 @@ func (m *Market) Moved(since *Market) bool {
 	return false
 }
 
-// discount is how many times the best price goes into that of reliable slots: 1 where one is not for sale, and never less.
+// discount returns how many times the best price goes into that of reliable slots: 1 where one is not for sale, and never less.
 func (m *Market) discount() float64 {
 	best, sold := m.cheapest("")
 	reliable, known := m.cheapest(Reliable)
@@ -138,10 +138,10 @@ func pricesOf(m *Market) *pricing {
 	return &pricing{m, m.discount()}
 }
 
-// promise is a job's rank among the trials of its sweep that have given feedback: 1 for the best, and for one that is compared with none.
+// promise returns a job's rank among the trials of its sweep that have given feedback: 1 for the best, and for one that is compared with none.
 func (c *draft) promise() float64 { return c.place + 1/float64(max(c.compared, 1)) }
 
-// toEnd is what a job still costs, by what its clocks have cost; false = it has cost nothing yet.
+// toEnd returns what a job still costs, by what its clocks have cost; false = it has cost nothing yet.
 func (c *draft) toEnd() (dollars float64, known bool) {
 	if !(c.Spent > 0 && c.Done > 0) {
 		return 0, false
@@ -149,7 +149,7 @@ func (c *draft) toEnd() (dollars float64, known bool) {
 	return c.Spent / c.Done * max(c.Total-c.Done, 1e-9), true
 }
 
-// perDollar is a job's expected improvement for a dollar that it still costs, in units of no meaning. The better half of trials is taken to have
+// perDollar returns a job's expected improvement for a dollar that it still costs, in units of no meaning. The better half of trials is taken to have
 // the better half of chances, and so on. One that has cost nothing yet is first, and one whose budget is spent promises nothing.
 func (p *pricing) perDollar(c *draft) float64 {
 	cost, known := c.toEnd()
@@ -176,7 +176,7 @@ func (p *pricing) worse(a, b *draft) int {
 	return cmp.Or(cmp.Compare(p.perDollar(a), p.perDollar(b)), worse(a, b))
 }
 
-// size is how many workers and servers a job is worth at this price, and never fewer than submitted.
+// size returns how many workers and servers a job is worth at this price, and never fewer than submitted.
 //
 // An hour of a job is worth what its units as submitted, n, cost in an hour on reliable machines, by its weight and promise. With u units a
 // clock takes a/u + b seconds and costs in proportion to a + b u. So one more saves a/u² seconds for the price of b, and is worth it
@@ -284,7 +284,7 @@ func (p *pricing) supply(jobs []*draft) *Supply {
 	}
 	held, want := p.held(), int(math.Ceil(worth-rounding))
 	s := &Supply{Acquire: max(want-held, 0), Release: max(held-want, 0)}
-	s.Why = fmt.Sprintf("%d slots are worth their price%s, and %.0f were asked for; %d are held", want, p.price(), asked, held)
+	s.Why = fmt.Sprintf("%d slots are worth their price%s, and %.0f were requested; %d are held", want, p.price(), asked, held)
 	return s
 }
 

@@ -6,13 +6,13 @@ import (
 	"testing"
 )
 
-// sold is a market of 100 slots at a price, besides reliable ones for 40 cents, with this many held.
+// sold returns a market of 100 slots at a price, besides reliable ones for 40 cents, with this many held.
 func sold(price float64, held int) *Market {
 	return &Market{Wait: 180, Held: []Held{{Offer: Offer{Transient, held, price}, Host: "h0"}},
 		Offers: []Offer{{Reliable, 100, .4}, {Transient, 100, price}}}
 }
 
-// alone is a job that is compared with none, 4 workers of which take 10 s for a clock: 8 s shared by them and 2 s not.
+// alone returns a job that is compared with none, 4 workers of which take 10 s for a clock: 8 s shared by them and 2 s not.
 func alone(id string, workers int, pace ...int) Job {
 	j := Job{ID: id, Sweep: id, Phase: Training, Demand: Resources{1}, WantWorkers: 4, Workers: workers, Total: 1000, Done: 100}
 	for _, w := range pace {
@@ -101,7 +101,7 @@ func TestImprovementPerDollar(t *testing.T) {
 
 // A trial is stopped once as many better ones as continue have given feedback, also when those have ended; and new ones take from others
 // what they did not ask for before anybody is paused.
-func TestFeedbackCountsTrialsThatAreOver(t *testing.T) {
+func TestFeedbackCountsFinishedTrials(t *testing.T) {
 	late := running("late", 8, 4, .5)
 	late.Rungs = []float64{.5}
 	s := onHosts(24, late)

@@ -11,7 +11,7 @@ type Measured struct {
 	Speed            float64 // clocks per second
 }
 
-// at is the newest measured speed of these numbers; false = none.
+// at returns the newest measured speed of these numbers; false = none.
 func (p Pace) at(workers, servers int) (float64, bool) {
 	for i := len(p) - 1; i >= 0; i-- {
 		if p[i].Workers == workers && p[i].Servers == servers {
@@ -22,7 +22,7 @@ func (p Pace) at(workers, servers int) (float64, bool) {
 }
 
 // Fit is the seconds of a clock: a/w + b + c w/s + d w + e s with nothing below 0: Optimus's model of synchronous training (EuroSys 2018,
-// equation 4), where work is shared among w workers and every server hears of all.
+// equation 4), where work is shared among w workers and every server exchanges updates with all.
 type Fit [5]float64
 
 func features(workers, servers int) [5]float64 {

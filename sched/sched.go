@@ -131,7 +131,7 @@ type Plan struct {
 	Supply *Supply
 }
 
-// Grant is a job's; false = it is not in the plan.
+// Grant returns a job's; false = it is not in the plan.
 func (p Plan) Grant(job string) (Grant, bool) {
 	i := slices.IndexFunc(p.Grants, func(g Grant) bool { return g.Job == job })
 	if i < 0 {
@@ -145,7 +145,7 @@ var policies = []Policy{
 	ASHA{}, Deadline{}, Dorm{}, DRF{}, EarlyFeedback{}, FIFO{}, H{}, KillWorst{}, Marginal{}, Priority{},
 }
 
-// ByName is the policy of that name, with its defaults:
+// ByName returns the policy of that name, with its defaults:
 //
 //   - asha: successive halving without waiting: a trial is paused at each rung and continues when it is among the best third there.
 //   - deadline: ours: the fewest units with which each deadline is met, and the rest as in marginal.

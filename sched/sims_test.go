@@ -64,7 +64,7 @@ func TestPaperCaseStudy(t *testing.T) {
 	}
 }
 
-// epsCosts are the model's: a start takes 5 s, resizing 46 s by the calls and 370 s by kill (2.3), where a new job waits for half of that.
+// epsCosts returns the model's: a start takes 5 s, resizing 46 s by the calls and 370 s by kill (2.3), where a new job waits for half of that.
 func epsCosts(policy string) jobs.Costs {
 	c := jobs.Costs{Start: 5, Resize: 46, Resume: 30}
 	if policy == "kill" {

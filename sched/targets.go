@@ -49,7 +49,7 @@ func (t *targets) fits(c *draft, units int) bool {
 	return false
 }
 
-// share is a unit's part of all hosts, of the resource of which that is the most: the dominant share of DRF.
+// share returns a unit's dominant share (DRF): its part of all hosts, of the resource where that is largest.
 func (t *targets) share(c *draft) float64 {
 	most := 0.
 	for k, v := range c.Demand {

@@ -8,7 +8,7 @@ import _ "embed"
 // Unit is a systemd unit.
 type Unit struct{ Name, Text string }
 
-// Units are the job server's own, and a timer that ends leaks also when the job server does not run.
+// Units returns the job server's own, and a timer that ends leaks also when the job server does not run.
 func Units() []Unit {
 	return []Unit{{"tierml-server.service", server}, {"tierml-expired.service", expired}, {"tierml-expired.timer", timer}}
 }

@@ -21,7 +21,7 @@ type Strain struct {
 	Lead, Leave time.Duration
 }
 
-// limit is the shorter of the two.
+// limit returns the shorter of the two.
 func (s *Strain) limit() (seconds float64, what string) {
 	if s.Flush > 0 && (s.Interval == 0 || s.Flush < s.Interval) {
 		return s.Flush, "a flush within an eviction's warning leaves them"
@@ -87,7 +87,7 @@ func (c *Counter) Cut(now time.Time, s Strain, r CountRule) (count int, why stri
 	switch {
 	case c.useless && c.high >= r.High && s.Machines > s.Planned && s.mayGo(now):
 		c.Again()
-		return s.Machines - 1, fmt.Sprintf("cuts still take %.2f s: another reliable machine was no help, and no more are asked for", s.Seconds)
+		return s.Machines - 1, fmt.Sprintf("cuts still take %.2f s: another reliable machine was no help, and no more are requested", s.Seconds)
 	case !c.useless && c.high >= r.High && s.Machines < s.Most:
 		c.Again()
 		c.before = s.Seconds

@@ -199,7 +199,7 @@ func pick(members []Member, most int, keep func(*Member) bool) []Member {
 
 func equally(Member) float64 { return 1 }
 
-// weight is the share of the splits that a member works on: by its rate, so that no worker waits for a slow one.
+// weight returns the share of the splits that a member works on: by its rate, so that no worker waits for a slow one.
 func (m Member) weight() float64 {
 	if m.Rate > 0 {
 		return m.Rate

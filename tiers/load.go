@@ -60,7 +60,7 @@ type Gauge struct {
 // settled is how many clocks must agree before their length is compared: their median counts.
 const settled = 3
 
-// GaugeAt is a gauge that continues where another one was.
+// GaugeAt returns a gauge that continues where another one was.
 func GaugeAt(floor Stage, falls, undone int, r LoadRule) Gauge {
 	g := Gauge{floor: floor, falls: min(max(falls, 0), 30), undone: min(max(undone, 0), 20)}
 	if g.undone > 0 {
@@ -69,13 +69,13 @@ func GaugeAt(floor Stage, falls, undone int, r LoadRule) Gauge {
 	return g
 }
 
-// Falls is how often the floor fell.
+// Falls returns how often the floor fell.
 func (g *Gauge) Falls() int { return g.falls }
 
-// Undone is how many changes were taken back.
+// Undone returns how many changes were taken back.
 func (g *Gauge) Undone() int { return g.undone }
 
-// Floor is the lowest stage that the load so far allows.
+// Floor returns the lowest stage that the load so far allows.
 func (g *Gauge) Floor() Stage { return max(g.floor, Stage1) }
 
 // Clock takes the load of a clock that was done in a stage. When the floor changes it says why, with the figures;
@@ -139,7 +139,7 @@ func (g *Gauge) Timed(seconds, fleet float64, r LoadRule) (why string) {
 		now, max(from, Stage1), before, max(g.back, Stage1), g.rest)
 }
 
-// median is that of the last clocks; 0 = there were too few.
+// median returns that of the last clocks; 0 = there were too few.
 func (g *Gauge) median() float64 {
 	if g.timed < settled {
 		return 0

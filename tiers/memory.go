@@ -30,7 +30,7 @@ func (m Memory) Total() int64 { return m.Rows + m.Undo + m.Pending + m.Staged + 
 // usableShare is the part of a machine's memory that training may take; the rest is the system's.
 const usableShare = 0.85
 
-// UsableMemory is what training may take of a machine's memory, in bytes; 0 = the catalog does not say.
+// UsableMemory returns what training may take of a machine's memory, in bytes; 0 = the catalog does not say.
 func UsableMemory(mib int64) int64 { return int64(usableShare * float64(mib<<20)) }
 
 // MemoryFor returns how much memory a machine must have for training to get this many bytes.

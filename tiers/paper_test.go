@@ -23,7 +23,7 @@ func fleet(transient, reliable int) []Member {
 	return members
 }
 
-// empty is a layout in which nothing has a place yet.
+// empty returns a layout in which nothing has a place yet.
 func empty(partitions, splits int) Layout {
 	return Layout{
 		Route:  ps.Route{Owner: make([]ps.ServerID, partitions), Backup: make([]ps.ServerID, partitions)},

@@ -18,7 +18,7 @@ type Profile struct {
 // Known reports whether there is a profile.
 func (p Profile) Known() bool { return p.Clock > 0 }
 
-// Whole is the time per clock of all partitions together.
+// Whole returns the time per clock of all partitions together.
 func (p Profile) Whole() (sum time.Duration) {
 	for _, t := range p.Serving {
 		sum += t
@@ -26,7 +26,7 @@ func (p Profile) Whole() (sum time.Duration) {
 	return sum
 }
 
-// Cores is how much of a core serving takes.
+// Cores returns how much of a core serving takes.
 func (p Profile) Cores() float64 {
 	if !p.Known() {
 		return 0
@@ -85,7 +85,7 @@ func NewProfiler(partitions int, known Profile) *Profiler {
 	return &Profiler{known: known, served: make([]ps.Serving, partitions)}
 }
 
-// Profile is the last that was notably different.
+// Profile returns the last that was notably different.
 func (p *Profiler) Profile() Profile { return p.known }
 
 // Served adds what a partition's owner has done.

@@ -66,7 +66,7 @@ type Thresholds struct {
 // another server is lost in messages. On loopback a message costs about as much processor time as copying 100 KiB.
 const ServerBytes = 128 << 10
 
-// DefaultThresholds are those of the paper (TierML, section 3.2).
+// DefaultThresholds returns those of the paper (TierML, section 3.2).
 func DefaultThresholds() Thresholds { return Thresholds{TwoAbove: 1, ThreeAbove: 15} }
 
 // Layout is the target: which machines serve, back up and work.

@@ -81,7 +81,7 @@ func (s Space) candidates(judge func([]Setting) []candidate, tried []Setting, se
 	return best
 }
 
-// top are the best few, each once.
+// top returns the best few, each once.
 func top(all []candidate) []candidate {
 	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(b.log, a.log) })
 	var best []candidate
@@ -126,7 +126,7 @@ func (s Space) move(from Setting, far float64, r *rand.Rand) Setting {
 	return s.at(u)
 }
 
-// trials are the first settings to try: evenly over the space, in a random order of what is near (section III-B has them at random;
+// trials returns the first settings to try: evenly over the space, in a random order of what is near (section III-B has them at random;
 // evenly, ten tell more), after those that have served others well. Small spaces have fewer than requested.
 func (s Space) trials(count int, except Setting, known []Setting, seed uint64) []Setting {
 	fill := newSpread(len(s.Knobs), seed)

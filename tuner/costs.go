@@ -61,7 +61,7 @@ func (c *costs) names() []string {
 	return names
 }
 
-// of is what a change is expected to take. A technique that was never seen counts as the dearest one that was: known is false.
+// of returns what a change is expected to take. A technique that was never seen counts as the dearest one that was: known is false.
 func (c *costs) of(techniques []string) (seconds float64, known bool) {
 	dearest := 0.
 	for _, name := range c.names() {

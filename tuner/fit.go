@@ -24,7 +24,7 @@ func (l limits) belief(log float64) float64 {
 	return l.tilt*log - l.above*v - l.below/v
 }
 
-// slope is the derivative of belief.
+// slope returns the derivative of belief.
 func (l limits) slope(log float64) float64 {
 	if l.power == 0 {
 		return 0
@@ -84,7 +84,7 @@ type search struct {
 	seed   uint64
 }
 
-// fit is the process with the most likely hyper-parameters by L-BFGS from first and from random starts; nil when none was found.
+// fit returns the process with the most likely hyper-parameters by L-BFGS from first and from random starts; nil when none was found.
 func (s search) fit(first hyper, scales []int, x [][]float64, y []float64) *process {
 	var best *process
 	highest := math.Inf(-1)
@@ -106,7 +106,7 @@ func (s search) fit(first hyper, scales []int, x [][]float64, y []float64) *proc
 	return best
 }
 
-// promising are the places to start from: the likeliest of five times as many. Most of the box is a plain where the likelihood does
+// promising returns the places to start from: the likeliest of five times as many. Most of the box is a plain where the likelihood does
 // not say which way is up.
 func (s search) promising(see func(hyper) (*process, float64)) [][]float64 {
 	type place struct {
@@ -132,7 +132,7 @@ func (s search) promising(see func(hyper) (*process, float64)) [][]float64 {
 	return starts
 }
 
-// belief is the log density of hyper-parameters before any data, but for a constant.
+// belief returns the log density of hyper-parameters before any data, but for a constant.
 func (s search) belief(h hyper) float64 {
 	sum := 0.
 	for i, v := range h.logs() {

@@ -33,7 +33,7 @@ func matern(squared float64) (value, slope float64) {
 	return (1 + r + r*r/3) * e, 5. / 6 * (1 + r) * e
 }
 
-// distance is the square of r between two points.
+// distance returns the square of r between two points.
 func distance(a, b []float64, scales []int, lengths []float64) float64 {
 	sum := 0.
 	for c, v := range a {
@@ -65,7 +65,7 @@ func condition(h hyper, scales []int, x [][]float64, y []float64) (*process, boo
 	return p, true
 }
 
-// predict is the mean and the variance of f at points: Rasmussen and Williams, 2.25 and 2.26.
+// predict returns the mean and the variance of f at points: Rasmussen and Williams, 2.25 and 2.26.
 func (p *process) predict(at [][]float64) (mean, variance []float64) {
 	n, m := len(p.x), len(at)
 	mean, variance = make([]float64, m), make([]float64, m)
@@ -94,7 +94,7 @@ func (p *process) predict(at [][]float64) (mean, variance []float64) {
 	return mean, variance
 }
 
-// likelihood is the log of the marginal likelihood (Rasmussen and Williams, 2.30).
+// likelihood returns the log of the marginal likelihood (Rasmussen and Williams, 2.30).
 func (p *process) likelihood() float64 {
 	fit := 0.
 	for i, v := range p.y {
@@ -103,7 +103,7 @@ func (p *process) likelihood() float64 {
 	return -.5*fit - .5*p.upper.LogDet() - .5*float64(len(p.y))*math.Log(2*math.Pi)
 }
 
-// slopes are the likelihood's derivatives by the logs of lengths, signal and noise, in this order (Rasmussen and Williams, 5.9).
+// slopes returns the likelihood's derivatives by the logs of lengths, signal and noise, in this order (Rasmussen and Williams, 5.9).
 func (p *process) slopes() []float64 {
 	n, d := len(p.x), len(p.lengths)
 	slopes := make([]float64, d+2)

@@ -2,7 +2,7 @@ package tuner
 
 import "math"
 
-// logImprovement is the log of E max(0, least - f) for f ~ N(mean, variance), where less is better. The plain expected improvement
+// logImprovement returns the log of E max(0, least - f) for f ~ N(mean, variance), where less is better. The plain expected improvement
 // underflows to 0 far from the best, where its slope is needed most (Ament et al., NeurIPS 2023).
 func logImprovement(mean, variance, least float64) float64 {
 	sd := math.Sqrt(variance)

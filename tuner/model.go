@@ -55,7 +55,7 @@ func (m *model) add(x Setting, loss, value float64) {
 	m.process = nil
 }
 
-// effort is how many times the likelihood may be reckoned for n observations. Each takes about n³ multiplications; this keeps a
+// effort returns how many times the likelihood may be reckoned for n observations. Each takes about n³ multiplications; this keeps a
 // question below 50 ms with 200 observations, where another sample no longer moves the hyper-parameters far.
 func effort(n int) (starts, most int) {
 	switch {
@@ -138,7 +138,7 @@ func (m *model) judge(settings []Setting, loss float64) []candidate {
 	return judged
 }
 
-// best is the tried setting with the least mean at a loss. The paper names no incumbent, and its newest observation is always the
+// best returns the tried setting with the least mean at a loss. The paper names no incumbent, and its newest observation is always the
 // least, as the time left falls with the loss: so settings are compared at the same loss, by present beliefs.
 func (m *model) best(loss float64) candidate {
 	best := candidate{mean: math.Inf(1)}
@@ -150,7 +150,7 @@ func (m *model) best(loss float64) candidate {
 	return best
 }
 
-// next are the settings with the highest expected improvement at a loss over the best one.
+// next returns the settings with the highest expected improvement at a loss over the best one.
 func (m *model) next(best candidate, loss float64, seed uint64) []candidate {
 	return m.space.candidates(func(settings []Setting) []candidate {
 		judged := m.judge(settings, loss)

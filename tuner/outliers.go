@@ -6,7 +6,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Pace is the mean time of the clocks that say something about the setting; false when fewer than two do. Disturbed clocks and outliers
+// Pace returns the mean time of the clocks that say something about the setting; false when fewer than two do. Disturbed clocks and outliers
 // are left out (section III-B). They are looked for among the clocks of one setting only: among settings the best one is an outlier, too.
 func Pace(clocks []Clock) (seconds float64, ok bool) {
 	var times []float64
@@ -55,7 +55,7 @@ func outliers(y []float64) []bool {
 	return out
 }
 
-// residual is the externally studentised residual of y[at] among those that are in.
+// residual returns the externally studentised residual of y[at] among those that are in.
 func residual(y []float64, out []bool, at int) float64 {
 	n, sum := 0., 0.
 	for i, v := range y {

@@ -99,7 +99,7 @@ func (p *Progress) Left(target float64) (Estimate, bool) {
 	return e, true
 }
 
-// smooth is the median of the last tenth of the losses, 5 at least: one clock's figure is noise.
+// smooth returns the median of the last tenth of the losses, 5 at least: one clock's figure is noise.
 func smooth(losses []float64) float64 {
 	k := max(len(losses)/10, min(5, len(losses)))
 	last := slices.Sorted(slices.Values(losses[len(losses)-k:]))
@@ -109,7 +109,7 @@ func smooth(losses []float64) float64 {
 // curve is a fit and the mean square of its residuals.
 type curve struct{ floor, log, power, offset, from, squares float64 }
 
-// reaches is the clock at which the curve is at a loss.
+// reaches returns the clock at which the curve is at a loss.
 func (c curve) reaches(target float64) float64 {
 	if target <= c.floor {
 		return math.Inf(1)

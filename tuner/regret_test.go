@@ -36,7 +36,7 @@ func median(a []float64) float64 {
 
 // Regret after 40 samples with 10 % noise, compared with optuna's GPSampler and random search (testdata/regret.py): the same
 // functions, noise and definition of regret.
-func TestRegretBesideOptuna(t *testing.T) {
+func TestRegretComparedWithOptuna(t *testing.T) {
 	var theirs map[string]struct {
 		SD         float64
 		GP, Random []float64

@@ -72,7 +72,7 @@ func (s Space) holds(x Setting) bool {
 	return s.Allowed == nil || s.Allowed(x)
 }
 
-// Text is a setting in words: "servers 4, compress off".
+// Text returns a setting in words: "servers 4, compress off".
 func (s Space) Text(x Setting) string {
 	var words []string
 	for i, k := range s.Knobs {
@@ -105,7 +105,7 @@ func (s Space) difference(from, to Setting) string {
 	return strings.Join(words, ", ")
 }
 
-// techniques are those that a change takes, sorted (section V: the union of what its parts take).
+// techniques returns those that a change takes, sorted (section V: the union of what its parts take).
 func (s Space) techniques(from, to Setting) []string {
 	var used []string
 	for i, k := range s.Knobs {
@@ -117,7 +117,7 @@ func (s Space) techniques(from, to Setting) []string {
 	return used
 }
 
-// at is the setting nearest to a point of the unit cube, which has a coordinate per knob.
+// at returns the setting nearest to a point of the unit cube, which has a coordinate per knob.
 func (s Space) at(u []float64) Setting {
 	x := make(Setting, len(s.Knobs))
 	for i, k := range s.Knobs {
@@ -142,7 +142,7 @@ func (s Space) at(u []float64) Setting {
 	return x
 }
 
-// unit is a point of the unit cube that at takes back to the setting.
+// unit returns a point of the unit cube that at takes back to the setting.
 func (s Space) unit(x Setting) []float64 {
 	u := make([]float64, len(s.Knobs))
 	for i, k := range s.Knobs {
@@ -172,7 +172,7 @@ func (s Space) scales() []int {
 	return of
 }
 
-// encode is what the Gaussian process sees of a setting: numbers between 0 and 1; choices one-hot (section III-D), over the root
+// encode returns what the Gaussian process sees of a setting: numbers between 0 and 1; choices one-hot (section III-D), over the root
 // of two so that two choices are one apart.
 func (s Space) encode(x Setting) []float64 {
 	unit := s.unit(x)
@@ -193,7 +193,7 @@ func (s Space) encode(x Setting) []float64 {
 	return row
 }
 
-// size is how many settings there are; +Inf with a knob of real numbers.
+// size returns how many settings there are; +Inf with a knob of real numbers.
 func (s Space) size() float64 {
 	n := 1.
 	for _, k := range s.Knobs {

@@ -110,7 +110,7 @@ type Tuner struct {
 	worst   float64
 }
 
-// New is a tuner for a job.
+// New returns a tuner for a job.
 func New(space Space, o Options) (*Tuner, error) {
 	if err := space.check(); err != nil {
 		return nil, fmt.Errorf("tuner: %w", err)
@@ -137,7 +137,7 @@ func New(space Space, o Options) (*Tuner, error) {
 	}, nil
 }
 
-// First is how many settings are tried before the process decides: the default and the trials.
+// First returns how many settings are tried before the process decides: the default and the trials.
 func (t *Tuner) First() int { return 1 + len(t.trials) }
 
 // Off is why the job is not tuned; "" when it is.
@@ -195,7 +195,7 @@ func (t *Tuner) Tell(s Sample) error {
 	return nil
 }
 
-// bounded is the log of a time that is left, at most ten times the longest one so far: where the loss did not fall the estimate is
+// bounded returns the log of a time that is left, at most ten times the longest one so far: where the loss did not fall the estimate is
 // infinite, which says that the setting is bad and must not break all others.
 func (t *Tuner) bounded(value float64) float64 {
 	if len(t.model.raw) == 0 {
@@ -264,7 +264,7 @@ func (t *Tuner) online(loss float64) Advice {
 	return a
 }
 
-// mostWorth is the candidate that is expected to gain the most beyond what it costs.
+// mostWorth returns the candidate that is expected to gain the most beyond what it costs.
 func (t *Tuner) mostWorth(all []candidate, best candidate, left float64) Advice {
 	var most Advice
 	for _, c := range all {
@@ -281,7 +281,7 @@ func (t *Tuner) mostWorth(all []candidate, best candidate, left float64) Advice 
 	return most
 }
 
-// clocksLeft is how many clocks the job has left, one at least.
+// clocksLeft returns how many clocks the job has left, one at least.
 func (t *Tuner) clocksLeft() float64 {
 	left := t.left
 	if t.options.Clocks > 0 {
@@ -300,7 +300,7 @@ func (t *Tuner) seconds(v, left float64) float64 {
 	return v * left
 }
 
-// trialCost is what it is expected to cost that a new setting, if it is worse than the best, is used until the next question. The
+// trialCost returns what it is expected to cost that a new setting, if it is worse than the best, is used until the next question. The
 // paper weighs the change alone (III-C). Near the end of a job that keeps trying bad settings for gains that can no longer come.
 func (t *Tuner) trialCost(next, best candidate, left float64) float64 {
 	least := math.Exp(best.mean)
@@ -308,7 +308,7 @@ func (t *Tuner) trialCost(next, best candidate, left float64) float64 {
 	return t.seconds(max(worse, 0), left) * min(float64(t.options.Every)/left, 1)
 }
 
-// Best is the setting that is expected to take the least time from the last loss, in seconds until the end, of those that were
+// Best returns the setting that is expected to take the least time from the last loss, in seconds until the end, of those that were
 // tried; false while there is nothing to compare.
 func (t *Tuner) Best() (x Setting, seconds float64, ok bool) {
 	if len(t.model.raw) == 0 {

@@ -19,7 +19,7 @@ var nodes = Space{Knobs: []Knob{
 	{Name: "order", Choices: []string{"rows", "columns", "mixed"}, Technique: "settings"},
 }}
 
-// paceOf is the seconds per clock of a setting, without noise: a ratio with its best between, threads that get in each other's way,
+// paceOf returns the seconds per clock of a setting, without noise: a ratio with its best between, threads that get in each other's way,
 // a piece size with a valley. The worst is about 15 times the best.
 func paceOf(x Setting) float64 {
 	workers := 6 - x[0]
@@ -139,7 +139,7 @@ func TestShortJobIsNotTuned(t *testing.T) {
 
 // Disturbed clocks teach nothing: a run whose disturbed clocks took a hundred times as long has the very settings of one where they took
 // twice as long, and a sample of disturbed clocks alone is repeated.
-func TestMarketTeachesNothing(t *testing.T) {
+func TestDisturbedClocksTeachNothing(t *testing.T) {
 	settings := func(factor float64) []Setting {
 		tuner, err := New(nodes, Options{Default: Setting{3, 1, 4096, 0, 1}, Every: 4, Clocks: 300})
 		if err != nil {

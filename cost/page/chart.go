@@ -333,7 +333,7 @@ func (c chart) xTicks(f frame, n int) []tick {
 	return out
 }
 
-// timeStep is the shortest of the usual steps that makes at most n ticks.
+// timeStep returns the shortest of the usual steps that makes at most n ticks.
 func timeStep(span float64, n int) float64 {
 	steps := []float64{10, 30, 60, 300, 600, 1800, 3600, 2 * 3600, 3 * 3600, 4 * 3600, 6 * 3600, 12 * 3600, 86400, 2 * 86400, 7 * 86400, 30 * 86400}
 	for _, s := range steps {

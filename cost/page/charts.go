@@ -17,7 +17,7 @@ const palette = 6
 
 func unix(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
-// priceChart is the price of each pool, the bids while machines were held where there are such, and what happened to them.
+// priceChart returns the price of each pool, the bids while machines were held where there are such, and what happened to them.
 func priceChart(r *cost.Report) chart {
 	c := chart{
 		title: "Price of each pool, bids, launches and evictions", xLabel: "market time (UTC)",
@@ -128,7 +128,7 @@ func priceMarks(r *cost.Report, colours map[string]int) []mark {
 	return marks
 }
 
-// priceAt is a pool's price at a time; before the first that is known, the first.
+// priceAt returns a pool's price at a time; before the first that is known, the first.
 func priceAt(r *cost.Report, pool string, at time.Time) (price float64) {
 	for _, s := range r.Series.Prices {
 		for n, step := range s.Steps {
@@ -187,7 +187,7 @@ func machineChart(r *cost.Report) chart {
 	return c
 }
 
-// stacks are a line for each tier and pool, each upon those before it; the topmost is drawn first, so that edges stay visible.
+// stacks returns a line for each tier and pool, each upon those before it; the topmost is drawn first, so that edges stay visible.
 func stacks(r *cost.Report) []line {
 	var keys []cost.PoolCount // without Count
 	for _, s := range r.Series.Machines {
@@ -282,7 +282,7 @@ func (c *chart) addStage(stage string, from, to float64) {
 	c.bands = append(c.bands, band{from: from, to: to, label: label, level: strings.Index("123", stage[:1]) + 1})
 }
 
-// lossCharts are the losses over time and over dollars.
+// lossCharts returns the losses over time and over dollars.
 func lossCharts(r *cost.Report) (overTime, overDollars chart) {
 	metric := strings.ToUpper(r.Run.Metric)
 	overTime = chart{title: metric + " over time", xLabel: "market time (UTC)", yLabel: metric, xTime: true}
@@ -322,7 +322,7 @@ func lossLines(r *cost.Report, x func(cost.LossPoint) float64) []line {
 	return []line{train, smooth, test}
 }
 
-// smoothed is the mean of a window of a twentieth of the points around each; none where there are too few to need it.
+// smoothed returns the mean of a window of a twentieth of the points around each; none where there are too few to need it.
 func smoothed(points []point) (out []point) {
 	half := len(points) / 40
 	if half < 1 {
@@ -339,7 +339,7 @@ func smoothed(points []point) (out []point) {
 	return out
 }
 
-// incidents are what training survived.
+// incidents returns what training survived.
 func incidents(r *cost.Report) []rule {
 	var out []rule
 	for _, e := range r.Events {

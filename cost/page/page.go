@@ -117,7 +117,7 @@ func (l Live) Machines() (n Fleet) {
 	return n
 }
 
-// InTraining is how many machines of each tier take part, in words.
+// InTraining returns how many machines of each tier take part, in words.
 func (l Live) InTraining() string {
 	count := map[string]int{}
 	for _, f := range l.Fleet {
@@ -132,7 +132,7 @@ type Fleet struct {
 	Joined, Starting, Leaving int
 }
 
-// Stamp is a time for people, in UTC.
+// Stamp returns a time for people, in UTC.
 func Stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }
 
 // dict makes a map of names and values, for templates within templates.
@@ -164,7 +164,7 @@ func (v view) Bids() bool {
 			}))
 }
 
-// Unit is the run's unit of progress.
+// Unit returns the run's unit of progress.
 func (v view) Unit() string {
 	switch p := v.Programs; {
 	case p == nil:
@@ -202,7 +202,7 @@ type event struct {
 	ID string
 }
 
-// ShownDecisions are the newest, the newest first.
+// ShownDecisions returns the newest, the newest first.
 func (v view) ShownDecisions() (out []decision) {
 	for i := len(v.Decisions) - 1; i >= max(0, len(v.Decisions)-v.limits.decisions); i-- {
 		out = append(out, decision{v.Decisions[i], fmt.Sprintf("decision-%d", i+1)})
@@ -225,7 +225,7 @@ func (v view) ShownEvents() (out []event) {
 	return out
 }
 
-// ShownMachines are those that run, and of the others the newest, in the order of their launch.
+// ShownMachines returns those that run, and of the others the newest, in the order of their launch.
 func (v view) ShownMachines() []cost.Instance {
 	left := v.limits.machines - len(v.Instances)
 	if left >= 0 {
@@ -242,7 +242,7 @@ func (v view) ShownMachines() []cost.Instance {
 	return out
 }
 
-// ShownMembers are the ranks or tasks of a program, by number; of too many, those that failed, were lost or run come first.
+// ShownMembers returns the ranks or tasks of a program, by number; of too many, those that failed, were lost or run come first.
 func (v view) ShownMembers() []cost.Member {
 	if len(v.Programs.Members) <= v.limits.rows {
 		return v.Programs.Members

@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/cost"
 )
 
-// settingsChart is the settings of a job that is tuned while it trains.
+// settingsChart returns the settings of a job that is tuned while it trains.
 func settingsChart(r *cost.Report) chart {
 	c := chart{title: "Settings over time", xLabel: "market time (UTC)", yLabel: "value", xTime: true, zeroY: true}
 	knobs := map[string]int{} // the highest value
@@ -62,7 +62,7 @@ func paceChart(r *cost.Report) chart {
 	return c
 }
 
-// improvementChart is what the changes were expected to save, and did.
+// improvementChart returns what the changes were expected to save, and did.
 func improvementChart(r *cost.Report) chart {
 	c := chart{title: "Expected and real improvement", xLabel: "market time (UTC)", yLabel: "seconds per clock", xTime: true}
 	expected, real := line{name: "expected", colour: 3, step: true}, line{name: "real", colour: 0, step: true}

@@ -52,7 +52,7 @@ func (f *Fleet) Begin() {
 	}
 }
 
-// Crashes are the crashes since work was last committed.
+// Crashes returns the crashes since work was last committed.
 func (f *Fleet) Crashes() *Crashes { return &f.crashes }
 
 // Take takes an event in, if it is about machines or markets. It reports whether it may require more than planning.
@@ -165,7 +165,7 @@ func (f *Fleet) Lost(of *step.Machine, ready bool) {
 	}
 }
 
-// Warned: a machine has heard of its own end.
+// Warned: a machine has learned of its own end.
 func (f *Fleet) Warned(id step.ID, deadline time.Time, rebalance bool) (due bool) {
 	return f.takeWarned(Warned{ID: id, Deadline: deadline, Rebalance: rebalance})
 }

@@ -11,14 +11,14 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// ChargeWait is how long, in market time, the end of a run waits for the last prices: two hours, and five minutes of the wall
+// ChargeWait returns how long, in market time, the end of a run waits for the last prices: two hours, and five minutes of the wall
 // clock where the market is replayed faster, as a provider that refuses calls does so by the wall clock. A run that ends
 // without them says which bills are not final.
 func ChargeWait(s tempo.Settings) time.Duration {
 	return max(2*time.Hour, s.Market(5*time.Minute))
 }
 
-// ChargeEntry is the journal's line of one line of a machine's bill.
+// ChargeEntry returns the journal's line of one line of a machine's bill.
 func ChargeEntry(instance string, pool market.Pool, line market.Charge) journal.Entry {
 	return journal.Entry{
 		Kind: journal.Charge, Instance: instance, Pool: pool.String(), USD: line.Amount.String(),
@@ -29,7 +29,7 @@ func ChargeEntry(instance string, pool market.Pool, line market.Charge) journal.
 // ErrNoPrices is why a machine has no final bill when a run ends.
 var ErrNoPrices = errors.New("the provider has not reported all prices until its end; a report uses the last one")
 
-// UnknownCharge is the line that says why there is no bill of a machine that has ended.
+// UnknownCharge returns the line that says why there is no bill of a machine that has ended.
 func UnknownCharge(instance string, pool market.Pool, launched, ended time.Time, err error) journal.Entry {
 	return journal.Entry{Kind: journal.Charge, Instance: instance, Pool: pool.String(), USD: "0",
 		From: launched.UTC().Format(time.RFC3339), To: ended.UTC().Format(time.RFC3339),
@@ -52,7 +52,7 @@ type accounts struct {
 	Moved   market.USD // of Charged, for state that came from another region
 }
 
-// due is what all machines cost until a time, if those that run stay until then, as far as bills can be computed.
+// due returns what all machines cost until a time, if those that run stay until then, as far as bills can be computed.
 func (a *accounts) due(until time.Time) market.USD {
 	sum := a.settled + a.Charged
 	var like market.Usage
@@ -74,7 +74,7 @@ func (a *accounts) due(until time.Time) market.USD {
 	return sum
 }
 
-// begins is when the next increment of a machine that runs begins after a time, by rule books that bill such; zero = none does.
+// begins returns when the next increment of a machine that runs begins after a time, by rule books that bill such; zero = none does.
 func (a *accounts) begins(after time.Time) (next time.Time) {
 	inc := a.cfg.Rules.Terms().Increment
 	for _, m := range a.roster.List {
@@ -88,7 +88,7 @@ func (a *accounts) begins(after time.Time) (next time.Time) {
 	return next
 }
 
-// bill is what a machine has cost until now.
+// bill returns what a machine has cost until now.
 func (a *accounts) bill(m *Machine) ([]market.Charge, error) {
 	if m.cost != nil {
 		return []market.Charge{{From: m.Launched, To: m.EndedAt, Amount: *m.cost, Note: "its share of a shared host"}}, nil
@@ -111,7 +111,7 @@ func (a *accounts) Due(id step.ID, asOf time.Time) (charges []market.Charge, kno
 	return charges, err == nil || m.Ended
 }
 
-// history is the prices of a machine.
+// history returns the prices of a machine.
 func (a *accounts) history(m *Machine) *market.History {
 	if m.Pool.Class == market.OnDemand {
 		return market.Constant(a.markets.typeOf(m.Pool).OnDemand)

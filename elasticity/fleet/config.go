@@ -92,7 +92,7 @@ type Work interface {
 	// Rearrange announces that other machines stay than before.
 	Rearrange()
 	// Holds reports whether a machine that is to leave still has something that others need, Idle whether it has no work, and
-	// Connected reports whether its agent has been heard of lately.
+	// Connected reports whether its agent has been learned of lately.
 	Holds(m *step.Machine) bool
 	Idle(m *step.Machine) bool
 	Connected(m *step.Machine) bool
@@ -160,7 +160,7 @@ type PastLaunch struct {
 // chosen reports whether the policy chooses the machines of a tier.
 func (c *Config) chosen(tier step.Tier) bool { return c.Whole || tier == step.Transient }
 
-// want is how many transient machines there should be.
+// want returns how many transient machines there should be.
 func (d *Demand) want() bidding.Want {
 	if d.Paused != "" {
 		return bidding.Want{}

@@ -13,7 +13,7 @@ import (
 // maxConsidered bounds how many pools an `intent` line lists: the chosen ones, then the cheapest.
 const maxConsidered = 12
 
-// consideredText is what the journal keeps of the pools that a policy had before it when it bought: the chosen ones, and of the
+// consideredText returns what the journal keeps of the pools that a policy had before it when it bought: the chosen ones, and of the
 // others those with the cheapest vCPUs. Pools are the candidates, in the same order. It is nil where no policy decided.
 func consideredText(all []bidding.Considered, pools []Pool) json.RawMessage {
 	if len(all) == 0 || len(all) != len(pools) {

@@ -100,7 +100,7 @@ func endedByItself(at time.Time, terminating bool, terminated time.Time) bool {
 	return !terminating || at.Add(time.Second).Before(terminated)
 }
 
-// entry is the journal's line about a crash that an agent reported.
+// entry returns the journal's line about a crash that an agent reported.
 func (c Crash) entry(pool string) journal.Entry {
 	return journal.Entry{Kind: journal.Failed, Instance: string(c.ID), Pool: pool, Why: c.Why, Log: c.Log}
 }

@@ -82,7 +82,7 @@ func (f *Fleet) Crashed(of *step.Machine, why, log string) {
 
 const noLaunch = "no launch accounts for this machine"
 
-// enter takes a bought machine up, with what was heard of it before.
+// enter takes a bought machine up, with what was learned of it before.
 func (f *Fleet) enter(l *launch, i provisioner.Instance) *Machine {
 	id := step.ID(i.ID)
 	if m := f.Roster.ByID[id]; m != nil || f.Roster.settled(i.ID) {

@@ -40,7 +40,7 @@ type Fleet struct {
 	Switching *switchover   // a proactive switch under way
 	crashes   Crashes
 
-	early    map[step.ID]*early // what was heard of machines whose launch is not answered yet
+	early    map[step.ID]*early // what was learned of machines whose launch is not answered yet
 	bought   int
 	listed   time.Time // when all machines were last listed
 	surveyed bool      // after a takeover: the provider has listed the run's machines

@@ -43,7 +43,7 @@ type launch struct {
 	instead   []bidding.Release // given up when it is answered: it may give nothing
 }
 
-// tierIn is the tier of a machine of the launch in a pool.
+// tierIn returns the tier of a machine of the launch in a pool.
 func (l *launch) tierIn(pool market.Pool) step.Tier {
 	switch {
 	case l.tier != "":
@@ -89,7 +89,7 @@ func BidText(pool market.Pool, bid market.USD) string {
 	return bid.String()
 }
 
-// choicesText is how choices are written down.
+// choicesText returns how choices are written down.
 func choicesText(or []bidding.Choice) (text []journal.Choice) {
 	for _, choice := range or {
 		text = append(text, journal.Choice{Pool: choice.Pool.String(), Bid: BidText(choice.Pool, choice.Bid)})

@@ -42,7 +42,7 @@ func (m *Machine) endedByItself(at time.Time) bool {
 	return !m.recalled && !m.Warned && endedByItself(at, m.Terminating, m.terminated)
 }
 
-// usage is what a machine's bill is made of.
+// usage returns what a machine's bill is made of.
 func (m *Machine) usage() market.Usage {
 	u := market.Usage{Pool: m.Pool, Bid: m.bid, Start: m.Launched, Moved: m.Moved}
 	if m.Ended {
@@ -51,12 +51,12 @@ func (m *Machine) usage() market.Usage {
 	return u
 }
 
-// bad is a line about a machine that is given up.
+// bad returns a line about a machine that is given up.
 func (m *Machine) bad(why string) journal.Entry {
 	return journal.Entry{Kind: journal.Failed, Instance: string(m.ID), Pool: m.Pool.String(), Why: why}
 }
 
-// line is one about a machine of its tier.
+// line returns one about a machine of its tier.
 func (m *Machine) line(kind journal.Kind) journal.Entry {
 	return journal.Entry{Kind: kind, Instance: string(m.ID), Pool: m.Pool.String(), Tier: string(m.Tier)}
 }
@@ -129,7 +129,7 @@ func (r *roster) archive(idle func(*step.Machine) bool) {
 	}
 }
 
-// Capacity is how much a machine counts for in what the job wants: its vCPUs, or one machine.
+// Capacity returns how much a machine counts for in what the job wants: its vCPUs, or one machine.
 func (r *roster) Capacity(m *Machine) int {
 	if r.cfg.Want.VCPU > 0 { // a request keeps to what the job counts
 		return m.VCPU
@@ -137,7 +137,7 @@ func (r *roster) Capacity(m *Machine) int {
 	return 1
 }
 
-// MachinesFor is how many machines satisfy a want.
+// MachinesFor returns how many machines satisfy a want.
 func (r *roster) MachinesFor(want bidding.Want) int {
 	if r.cfg.Want.VCPU == 0 {
 		return want.Machines
@@ -146,7 +146,7 @@ func (r *roster) MachinesFor(want bidding.Want) int {
 	return (want.VCPU + each - 1) / each
 }
 
-// UsualVCPU is what one machine counts for where vCPUs are wanted: that of most machines held, or else of the first
+// UsualVCPU returns what one machine counts for where vCPUs are wanted: that of most machines held, or else of the first
 // pool.
 func (r *roster) UsualVCPU() int {
 	held := map[int]int{}
@@ -164,7 +164,7 @@ func (r *roster) UsualVCPU() int {
 	return max(best, 1)
 }
 
-// dispensable is the machine to let go next: one that does not take part yet, or the youngest that is not larger than
+// dispensable returns the machine to let go next: one that does not take part yet, or the youngest that is not larger than
 // what is too much.
 func (r *roster) dispensable(surplus int) (found *Machine) {
 	for _, m := range r.List {

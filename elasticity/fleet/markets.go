@@ -95,7 +95,7 @@ func (mk *markets) recordPrice(pool market.Pool, p market.PricePoint) {
 	})
 }
 
-// kind is what the machines of a pool are declared to do. What the job declares for its reliable type's link goes before
+// kind returns what the machines of a pool are declared to do. What the job declares for its reliable type's link goes before
 // what the catalog says of it, also where the job admits that type for transient machines.
 func (mk *markets) kind(p market.Pool) step.Kind {
 	t := mk.typeOf(p)

@@ -123,7 +123,7 @@ func (f *Fleet) trimReliable() {
 	}
 }
 
-// Youngest is the reliable machine that would go first; nil when none takes part and stays.
+// Youngest returns the reliable machine that would go first; nil when none takes part and stays.
 func (r *roster) Youngest() *Machine {
 	for i := len(r.reliable) - 1; i >= 0; i-- {
 		if m := r.reliable[i]; m.Member() && m.Staying() {
@@ -133,7 +133,7 @@ func (r *roster) Youngest() *Machine {
 	return nil
 }
 
-// LeastReliable is the type of the reliable machine with the least memory: machines of a run that is taken over may have other types than the job's.
+// LeastReliable returns the type of the reliable machine with the least memory: machines of a run that is taken over may have other types than the job's.
 func (f *Fleet) LeastReliable() market.InstanceType {
 	kind := f.cfg.Reliable.Type
 	for _, m := range f.Roster.reliable {

@@ -24,7 +24,7 @@ type view struct {
 	well     bool          // its pools and machines are current but for prices
 }
 
-// State is what the policy sees now. Its slices are good until the next Step, and not to be changed.
+// State returns what the policy sees now. Its slices are good until the next Step, and not to be changed.
 func (v *view) State() bidding.State {
 	if !v.well {
 		v.seen.Pools, v.seen.Held = v.seePools(v.seen.Pools[:0]), v.seeHeld(v.seen.Held[:0])
@@ -92,7 +92,7 @@ func (v *view) seeHeld(all []bidding.Allocation) []bidding.Allocation {
 	return all
 }
 
-// brief is the State for a plan of which only the steps are looked at, and what a purchase is written down with: where the fleet
+// brief returns the State for a plan of which only the steps are looked at, and what a purchase is written down with: where the fleet
 // is needed whole, policies give the reasons against other pools on request only.
 func (v *view) brief() bidding.State {
 	s := v.State()
@@ -100,7 +100,7 @@ func (v *view) brief() bidding.State {
 	return s
 }
 
-// jobState is the job as the policy sees it.
+// jobState returns the job as the policy sees it.
 func (v *view) jobState() bidding.Job {
 	j := v.cfg.Job
 	j.Started = v.Started
@@ -120,7 +120,7 @@ func (v *view) jobState() bidding.Job {
 	return j
 }
 
-// reliableRate is what the reliable machines cost an hour now, with those on their way.
+// reliableRate returns what the reliable machines cost an hour now, with those on their way.
 func (v *view) reliableRate() (sum market.USD) {
 	price := func(pool market.Pool, bid market.USD) market.USD {
 		if pool.Class == market.OnDemand {

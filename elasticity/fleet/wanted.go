@@ -45,7 +45,7 @@ func (f *Fleet) Drain() {
 	}
 }
 
-// PaidUntil is the end of the hour that is paid already; without whole-hour billing that is now.
+// PaidUntil returns the end of the hour that is paid already; without whole-hour billing that is now.
 func (f *Fleet) PaidUntil(m *Machine) time.Time {
 	if !f.cfg.WholeHours {
 		return f.Now

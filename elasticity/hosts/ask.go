@@ -108,12 +108,12 @@ func (b *Book) bearable(cores map[step.ID]float64, s *Slot, host step.ID) bool {
 	return t.LossAt(t.numbers[host]) <= b.rules.Loss
 }
 
-// tenancy is the present state on the reliable hosts that stay.
+// tenancy returns the present state on the reliable hosts that stay.
 func (b *Book) tenancy() tenancy {
 	return tenants(b.live, b.measured, coresOf(b.staying(step.Reliable)), b.rules.Loss)
 }
 
-// spread is the state if a job's partitions were spread evenly over its reliable slots among these.
+// spread returns the state if a job's partitions were spread evenly over its reliable slots among these.
 func (b *Book) spread(cores map[step.ID]float64, job string, slots []*Slot) tenancy {
 	spread := maps.Clone(b.measured)
 	spread[job] = measured{profile: b.measured[job].profile}

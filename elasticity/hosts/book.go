@@ -35,7 +35,7 @@ type request struct {
 	slots []*Slot
 }
 
-// Book is all slots. What it decides it adds to its lines before anybody hears of it; Lines gives them to be put on disk.
+// Book is all slots. What it decides it adds to its lines before anybody learns of it; Lines gives them to be put on disk.
 //
 // Invariants:
 //   - Slots, requests and profiles follow from the lines in their order: what is decided goes through write, which applies a line as a
@@ -169,7 +169,7 @@ func (b *Book) askNothing(s *Slot) {
 	b.measured[s.Job] = m
 }
 
-// reliableOf are a job's reliable slots that are on hosts, in the order of their requests.
+// reliableOf returns a job's reliable slots that are on hosts, in the order of their requests.
 func (b *Book) reliableOf(job string) (ids []step.ID) {
 	for _, s := range b.live {
 		if s.Job == job && s.Tier == step.Reliable && s.Host != "" && !s.Leaving() {
@@ -179,7 +179,7 @@ func (b *Book) reliableOf(job string) (ids []step.ID) {
 	return ids
 }
 
-// slot is one that was granted.
+// slot returns one that was granted.
 func (b *Book) slot(id step.ID) *Slot { return b.byID[provisioner.InstanceID(id)] }
 
 func key(job, token string) string { return job + " " + token }
@@ -214,7 +214,7 @@ func (b *Book) Lines() []Line {
 	return lines
 }
 
-// Traits are those of slots as a provisioner.Cloud: hosts are bid for, slots are not.
+// Traits returns those of slots as a provisioner.Cloud: hosts are bid for, slots are not.
 func (b *Book) Traits() provisioner.Traits { return provisioner.Traits{Provider: b.rules.Provider} }
 
 // Admits reports whether a user of the host's system may ask about a job: it is not another's.
@@ -301,7 +301,7 @@ func (b *Book) Expire(now time.Time, patience time.Duration) {
 	}
 }
 
-// staying are the hosts of a tier that take slots, sorted.
+// staying returns the hosts of a tier that take slots, sorted.
 func (b *Book) staying(tier step.Tier) (there []*Host) {
 	for _, id := range slices.Sorted(maps.Keys(b.hosts)) {
 		if h := b.hosts[id]; h.Tier == tier && h.Stays {
@@ -346,7 +346,7 @@ func (b *Book) Of(job string) []provisioner.Instance {
 	return b.instances(own)
 }
 
-// Deadlines are the warnings in force for a job: when its slots go with their hosts.
+// Deadlines returns the warnings in force for a job: when its slots go with their hosts.
 func (b *Book) Deadlines(job string) map[provisioner.InstanceID]time.Time {
 	deadlines := map[provisioner.InstanceID]time.Time{}
 	for _, s := range b.live {

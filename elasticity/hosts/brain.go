@@ -104,7 +104,7 @@ type Brain struct {
 type machine struct {
 	*step.Machine
 	host   *Host     // nil = it is gone
-	since  time.Time // by Step.Awake: when it was entered, and last heard of
+	since  time.Time // by Step.Awake: when it was entered, and last learned of
 	called bool
 	empty  time.Time // since when it has had no slot; zero = it has one
 }
@@ -148,7 +148,7 @@ func New(cfg Config) (*Brain, error) {
 	return b, nil
 }
 
-// leastOf is the smallest transient host, in each dimension.
+// leastOf returns the smallest transient host, in each dimension.
 func leastOf(cfg *Config) (least Size, err error) {
 	for _, p := range cfg.Pools {
 		size := SizeOf(p.Type)
@@ -313,7 +313,7 @@ func (b *Brain) judge() {
 	}
 }
 
-// silence is how long an agent may be silent: it calls at least every CallEvery.
+// silence returns how long an agent may be silent: it calls at least every CallEvery.
 func (b *Brain) silence() time.Duration { return b.cfg.DeadAfter + b.cfg.Market(CallEvery) }
 
 // CallEvery is how often a host's agent calls at least, by the wall clock.
@@ -388,7 +388,7 @@ func (b *Brain) givenBack(m *machine) time.Time {
 	return m.empty.Add(b.cfg.KeepEmpty)
 }
 
-// charges are a host's for its time until then, if nothing changes them any more.
+// charges returns a host's for its time until then, if nothing changes them any more.
 func (b *Brain) charges(id step.ID, until time.Time) (Size, []market.Charge, bool) {
 	if b.machines[id] == nil {
 		past, known := b.cfg.Bills[id]
@@ -405,7 +405,7 @@ func (b *Brain) charges(id step.ID, until time.Time) (Size, []market.Charge, boo
 	return b.sizeIn(m.Pool), lines, known
 }
 
-// sizeIn is that of hosts of a pool.
+// sizeIn returns that of hosts of a pool.
 func (b *Brain) sizeIn(pool market.Pool) Size {
 	for _, p := range b.cfg.Pools {
 		if p.Pool == pool {
@@ -439,7 +439,7 @@ func (b *Brain) serves(m *machine) bool {
 	return m.host != nil && m.host.Used != (Size{}) && (m.host.Deadline.IsZero() || b.step.Now.Before(m.host.Deadline))
 }
 
-// NextWake is when Step wants to be called again at the latest. It is always later than the last Step.
+// NextWake returns when Step wants to be called again at the latest. It is always later than the last Step.
 func (b *Brain) NextWake() time.Time {
 	wake := b.step.Now.Add(b.cfg.PlanEvery)
 	by := func(t time.Time) {

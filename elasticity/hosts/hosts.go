@@ -31,7 +31,7 @@ type Size struct {
 	MemoryMiB int64 `json:"memory_mib"`
 }
 
-// SizeOf is a machine type's.
+// SizeOf returns a machine type's.
 func SizeOf(t market.InstanceType) Size { return Size{VCPU: t.VCPU, MemoryMiB: t.MemoryMiB} }
 
 func (s Size) String() string { return fmt.Sprintf("%d vCPUs and %d MiB", s.VCPU, s.MemoryMiB) }
@@ -39,7 +39,7 @@ func (s Size) String() string { return fmt.Sprintf("%d vCPUs and %d MiB", s.VCPU
 // Plus is both together.
 func (s Size) Plus(o Size) Size { return Size{s.VCPU + o.VCPU, s.MemoryMiB + o.MemoryMiB} }
 
-// Minus is what is left of one without the other.
+// Minus returns what is left of one without the other.
 func (s Size) Minus(o Size) Size { return Size{s.VCPU - o.VCPU, s.MemoryMiB - o.MemoryMiB} }
 
 func (s Size) fits(o Size) bool { return s.VCPU <= o.VCPU && s.MemoryMiB <= o.MemoryMiB }
@@ -88,7 +88,7 @@ type Host struct {
 
 func (h *Host) free() Size { return h.Size.Minus(h.Used) }
 
-// tierOf is the tier of hosts that serves a request: what stays is on demand.
+// tierOf returns the tier of hosts that serves a request: what stays is on demand.
 func tierOf(class market.Class) step.Tier {
 	if class == market.OnDemand {
 		return step.Reliable

@@ -15,7 +15,7 @@ import (
 // mostPartitions bounds what a job may report.
 const mostPartitions = 1 << 16
 
-// ProfileOf is the last profile of a job.
+// ProfileOf returns the last profile of a job.
 func (b *Book) ProfileOf(job string) tiers.Profile { return b.measured[job].profile }
 
 // Serving returns the present state. Cores are the vCPUs of the reliable hosts.
@@ -215,7 +215,7 @@ func (b *Book) attend() {
 	}
 }
 
-// hostOf is where a slot is; empty = nowhere any more.
+// hostOf returns where a slot is; empty = nowhere any more.
 func (b *Book) hostOf(slot step.ID) step.ID {
 	if s := b.slot(slot); s != nil && !s.over() {
 		return s.Host

@@ -218,7 +218,7 @@ func TestAWatchedChangeIsTakenOver(t *testing.T) {
 			if slow {
 				clock = 1200 * time.Millisecond
 			}
-			for range 12 { // a hundred clocks begin anew with a process
+			for range 12 { // a hundred clocks start over with a process
 				now = c.says("a", 4, time.Second, now)
 				c.says("b", 7, time.Second, onB)
 				c.says("c", 2, clock, onC)

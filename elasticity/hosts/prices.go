@@ -7,7 +7,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// SlotPrices are the prices of slots of a type on spot, from since until until, beginning with the one in force at since: their share of
+// SlotPrices returns the prices of slots of a type on spot, from since until until, beginning with the one in force at since: their share of
 // the cheapest host. Those of slots on demand are their share of a reliable host, which is always the same.
 func (b *Brain) SlotPrices(kind string, class market.Class, since, until time.Time) (points []market.PricePoint) {
 	size, known := b.Book.rules.Types[kind]
@@ -52,7 +52,7 @@ func (b *Brain) SlotPrices(kind string, class market.Class, since, until time.Ti
 	return points
 }
 
-// perHour is what a slot pays of an hour of a host.
+// perHour returns what a slot pays of an hour of a host.
 func perHour(slot Size, host market.InstanceType, price market.USD) market.USD {
 	from := time.Time{}
 	to := from.Add(time.Hour)

@@ -27,7 +27,7 @@ func report(b *Book, job string, of tiers.Profile) error {
 	return err
 }
 
-// hostOf is where a job's n-th slot is.
+// hostOf returns where a job's n-th slot is.
 func (w *world) hostOf(job string, n int) step.ID {
 	w.t.Helper()
 	for _, s := range w.brain.Book.Slots() {

@@ -7,7 +7,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Share is what a slot pays of its host's bill: of each charge, the part of its time in which the slot was there, times the slot's part
+// Share returns what a slot pays of its host's bill: of each charge, the part of its time in which the slot was there, times the slot's part
 // of the host, which is the mean of its parts of the vCPUs and of the memory. Slots that fit on a host together never have more than
 // the whole. Rounded down to the billionth in each charge: the idle share owns what is left.
 func Share(slot, host Size, from, to time.Time, charges []market.Charge) (sum market.USD) {
@@ -32,7 +32,7 @@ func Share(slot, host Size, from, to time.Time, charges []market.Charge) (sum ma
 	return sum
 }
 
-// closed is when no later event changes what a machine owes for its time until t, while it lives on: the end of the hour that is billed
+// closed returns when no later event changes what a machine owes for its time until t, while it lives on: the end of the hour that is billed
 // as a whole, and of the first time that is free where the provider takes the machine back in it.
 func closed(t, launched time.Time, pool market.Pool, terms market.Terms) time.Time {
 	if terms.Increment > 0 {

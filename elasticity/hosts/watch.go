@@ -47,7 +47,7 @@ type change struct {
 	left   float64   // the most that a job loses on the relieved host then
 }
 
-// better is the better one of two changes; nil = there is none.
+// better returns the better one of two changes; nil = there is none.
 func better(a, b *change) *change {
 	if a == nil || b != nil && cmp.Or(cmp.Compare(b.buys, a.buys), cmp.Compare(b.left, a.left), cmp.Compare(b.moves, a.moves)) < 0 {
 		return b

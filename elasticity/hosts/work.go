@@ -57,7 +57,7 @@ func (b *Brain) Holds(of *step.Machine) bool { return b.serves(b.machines[of.ID]
 // Idle reports whether a host has no more work to deliver: its slots end with it.
 func (b *Brain) Idle(*step.Machine) bool { return true }
 
-// Connected reports whether a host's agent has been heard of lately.
+// Connected reports whether a host's agent has been learned of lately.
 func (b *Brain) Connected(of *step.Machine) bool {
 	m := b.machines[of.ID]
 	return m != nil && m.called && !m.Lost

@@ -319,7 +319,7 @@ func (w *world) check() {
 	}
 }
 
-// bill is the provider's, by machine.
+// bill returns the provider's, by machine.
 func (w *world) bill() (total market.USD) {
 	for _, i := range w.rented {
 		history := w.history

@@ -22,7 +22,7 @@ type Trainer interface {
 	Begin(team []*Worker, from ps.Clock)
 	// Save takes a checkpoint of what trains. Final: of all the work.
 	Save(final bool)
-	// Stop ends what a team does. Members whose process begins anew are expected to call again (Attempts.Again).
+	// Stop ends what a team does. Members whose process starts over are expected to call again (Attempts.Again).
 	Stop(team []*Worker)
 	// Take takes an event in.
 	Take(e step.Event)
@@ -30,7 +30,7 @@ type Trainer interface {
 	// nothing happens.
 	Advance()
 	NextDue(by func(time.Time))
-	// Connected reports whether a machine has been heard of lately.
+	// Connected reports whether a machine has been learned of lately.
 	Connected(id step.ID) bool
 }
 
@@ -50,7 +50,7 @@ type Worker struct {
 //  1. train: when every machine that stays has called and they are as many as wanted, they all form a team that begins at saved.
 //  2. Trained reports how far it has come; between reports its pace says so (done).
 //  3. save takes a checkpoint by its interval, at the end, and before machines of the team are given up.
-//  4. stop: the first machine that is gone ends the attempt. Those that stay begin anew, with empty processes, and 1 follows.
+//  4. stop: the first machine that is gone ends the attempt. Those that stay start over, with empty processes, and 1 follows.
 //
 // A notice changes nothing: it is not used to save (docs/policies.md). The next controller does not adopt a team: it writes down what is lost
 // beyond the newest checkpoint, ends the machines (forgotten), and begins with 1.
@@ -113,12 +113,12 @@ func (a *Attempts) begin() {
 
 // The part of fleet.Work.
 
-// Need is what the work needs of its machines now.
+// Need returns what the work needs of its machines now.
 func (a *Attempts) Need() step.Need {
 	return step.Need{Standing: !a.takingOver, Begun: true, TakingOver: a.takingOver, Done: a.done() >= a.clocks}
 }
 
-// Progress is how far the work has come.
+// Progress returns how far the work has come.
 func (a *Attempts) Progress() step.Progress {
 	p := step.Progress{Done: int64(a.done()), Saved: int64(a.saved), Whole: int64(a.cfg.Clocks)}
 	if a.cfg.Continuous {
@@ -164,7 +164,7 @@ func (a *Attempts) Holds(m *step.Machine) bool {
 // Idle reports whether a machine has no work: one that is lost has none.
 func (a *Attempts) Idle(*step.Machine) bool { return true }
 
-// Connected reports whether a machine's agent has been heard of lately.
+// Connected reports whether a machine's agent has been learned of lately.
 func (a *Attempts) Connected(m *step.Machine) bool { return a.trainer.Connected(m.ID) }
 
 // Archive forgets machines that are archived.
@@ -204,7 +204,7 @@ func (a *Attempts) takeCall(w *Worker) {
 	}
 }
 
-// Again: a machine's process begins anew, and calls when it has.
+// Again: a machine's process starts over, and calls when it has.
 func (a *Attempts) Again(w *Worker) { w.called, w.since = false, a.Awake.Now() }
 
 // giveUp gives up machines whose agents do not call.
@@ -310,7 +310,7 @@ func (a *Attempts) scheduleSave() {
 	}
 }
 
-// done is the highest complete clock, as far as is known: between two reports by the pace.
+// done returns the highest complete clock, as far as is known: between two reports by the pace.
 func (a *Attempts) done() ps.Clock {
 	now := a.now
 	switch {

@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// ended is a run whose machines have gone, while nobody has told what they cost.
+// ended returns a run whose machines have gone, while nobody has told what they cost.
 func ended(t *testing.T, speed float64) *driver {
 	t.Helper()
 	zone := "ra"

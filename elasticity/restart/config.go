@@ -50,7 +50,7 @@ type Config struct {
 // A controller that is started again does not take its fleet over: what was not saved is gone with the controller that knew it.
 const forgotten = "its controller was lost, and the job restarts from its last checkpoint"
 
-// fleet is the part about machines.
+// fleet returns the part about machines.
 func (c *Config) fleet() *fleet.Config {
 	f := &fleet.Config{
 		Settings: c.Settings, Run: c.Run, Want: c.Want, Pools: c.Pools, Policy: c.Policy, Job: c.Job, Whole: true, Forgotten: forgotten,

@@ -204,7 +204,7 @@ func (c *Controller) end() {
 	c.step.Do(elasticity.Finish{Outcome: c.step.Outcome})
 }
 
-// NextWake is when Step wants to be called again at the latest. It is always later than the last Step.
+// NextWake returns when Step wants to be called again at the latest. It is always later than the last Step.
 func (c *Controller) NextWake() time.Time {
 	now := c.step.Now
 	wake := now.Add(c.cfg.PlanEvery)
@@ -225,7 +225,7 @@ func (c *Controller) NextWake() time.Time {
 	return wake
 }
 
-// State is what the policy sees now. Its slices are good until the next Step, and not to be changed.
+// State returns what the policy sees now. Its slices are good until the next Step, and not to be changed.
 func (c *Controller) State() bidding.State { return c.fleet.View.State() }
 
 // Totals returns the run's figures so far.

@@ -137,7 +137,8 @@ func (d *driver) end(id ps.ServerID, by market.EndedBy) {
 		State: provisioner.Terminated, Launched: m.Launched, Ended: d.now, EndedBy: by}})
 }
 
-// The provider warns machines of one eviction one after the other: the policy decides once all have been heard of.
+// The provider warns machines of one eviction one after the other: the policy decides once all have been learned
+// of.
 func TestNoticesInPartsAreOneEviction(t *testing.T) {
 	zone := "ra"
 	d, ids := trains(t, &zone, func(c *Config) { c.NoticeWait = 3 * time.Second })

@@ -52,7 +52,7 @@ func newTheatre(t *testing.T, policy bidding.Policy, change func(c *Config, trai
 	return th
 }
 
-// closedTheatre is one in which nothing has happened yet.
+// closedTheatre returns one in which nothing has happened yet.
 func closedTheatre(t *testing.T, policy bidding.Policy, change func(c *Config, train *elasticity.Config)) *theatre {
 	c := config(t, policy, func(c *Config) { c.Clocks = 20 })
 	train := elasticity.Config{
@@ -258,7 +258,7 @@ func (th *theatre) lines(kind journal.Kind) (out []journal.Entry) {
 
 func everyTenSeconds(c *Config, _ *elasticity.Config) { c.SaveEvery = 10 * time.Second }
 
-// TestRunKillsAndRestarts: a checkpoint is taken when it is due; when a machine goes, the other's process begins anew, and
+// TestRunKillsAndRestarts: a checkpoint is taken when it is due; when a machine goes, the other's process starts over, and
 // a whole fleet continues from the checkpoint to the end. What was not saved is repeated, and said to be.
 func TestRunKillsAndRestarts(t *testing.T) {
 	zone := "ra"
@@ -426,7 +426,7 @@ func TestRunTakenUpAgain(t *testing.T) {
 			Ledger: fleet.Ledger{Known: map[string]bool{"i-old": true}, Machines: []fleet.PastMachine{{Instance: old}}}}
 		c.Run = "run-1"
 	})
-	// its end is heard of from the provider's list
+	// its end is learned of from the provider's list
 	th.tell(elasticity.Listed{})
 	if gone := th.lines(journal.Terminated); len(gone) != 1 || gone[0].Instance != "i-old" {
 		t.Errorf("ended: %+v", gone)

@@ -14,7 +14,7 @@ import (
 )
 
 // tiered is the trainer of teams that train by elasticity/training: a team is the reliable tier of a training of its own, which
-// ends with the first machine that is lost. What is killed is killed: agents that outlive their team begin anew, empty.
+// ends with the first machine that is lost. What is killed is killed: agents that outlive their team start over, empty.
 type tiered struct {
 	*step.Step
 	attempts *Attempts
@@ -100,7 +100,7 @@ func (t *tiered) Save(final bool) {
 	})
 }
 
-// Stop kills what trains. Machines that stay begin anew.
+// Stop kills what trains. Machines that stay start over.
 func (t *tiered) Stop(team []*Worker) {
 	t.team = nil
 	for _, w := range team {
@@ -233,7 +233,7 @@ func (t *tiered) NextDue(by func(time.Time)) {
 	}
 }
 
-// Connected reports whether a machine of the team has been heard of lately.
+// Connected reports whether a machine of the team has been learned of lately.
 func (t *tiered) Connected(id step.ID) bool {
 	if t.team == nil {
 		return false

@@ -14,7 +14,7 @@ type Awake struct {
 // NewAwake returns a clock to judge silence of that length by.
 func NewAwake(patience time.Duration) Awake { return Awake{patience: patience} }
 
-// beat is the most that one step adds: a longer gap is an absence. An owner asks to be woken before that (NextBeat).
+// beat returns the most that one step adds: a longer gap is an absence. An owner asks to be woken before that (NextBeat).
 func (a *Awake) beat() time.Duration { return max(a.patience/6, 1) }
 
 // Step advances the clock to the owner's time. The same time again, or an earlier one, adds nothing.
@@ -30,7 +30,7 @@ func (a *Awake) Step(now time.Time) {
 	}
 }
 
-// Resume has waiting begin anew, as after an absence.
+// Resume has waiting start over, as after an absence.
 func (a *Awake) Resume() { a.resumed = a.now }
 
 // Now is this clock's time, which Over counts from.
@@ -54,10 +54,10 @@ func (a *Awake) JustResumed(t time.Time) bool {
 	return !a.resumed.IsZero() && t.Before(a.resumed.Add(a.patience))
 }
 
-// Due is the owner's time before which a wait is not over.
+// Due returns the owner's time before which a wait is not over.
 func (a *Awake) Due(t time.Time, d time.Duration) time.Time {
 	return a.last.Add(a.end(t, d).Sub(a.now))
 }
 
-// NextBeat is when the owner wants to be stepped at the latest. No driver is punctual: the last quarter of a beat is for that.
+// NextBeat returns when the owner wants to be stepped at the latest. No driver is punctual: the last quarter of a beat is for that.
 func (a *Awake) NextBeat() time.Time { return a.last.Add(max(a.beat()*3/4, 1)) }

@@ -38,7 +38,7 @@ type Machine struct {
 	Unlisted    bool      // the provider says so only by no longer listing it: it may still run, as where a cloud was restarted
 	Archived    bool      // ended and billed: no event can concern it
 	Deadline    time.Time // of the eviction that it was warned of
-	Entered     time.Time // when this controller heard of it
+	Entered     time.Time // when this controller learned of it
 }
 
 // Member reports whether the machine takes part in training.
@@ -49,7 +49,7 @@ func (m *Machine) Staying() bool {
 	return !m.Warned && !m.Draining && !m.Leaving && !m.Terminating && !m.Lost && !m.Ended
 }
 
-// Order is that of joining, then by id: no decision hangs on map order.
+// Order returns that of joining, then by id: no decision hangs on map order.
 func (m *Machine) Order(o *Machine) int {
 	return cmp.Or(cmp.Compare(m.Joined, o.Joined), cmp.Compare(m.ID, o.ID))
 }

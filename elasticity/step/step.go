@@ -54,7 +54,7 @@ func (s *Step) Begin(now time.Time) {
 	s.Awake.Step(now)
 }
 
-// Actions are those of the step so far, in order. They are good until the next step.
+// Actions returns those of the step so far, in order. They are valid until the next step.
 func (s *Step) Actions() []Action { return s.out }
 
 // Do adds an action.

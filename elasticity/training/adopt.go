@@ -101,7 +101,7 @@ func (t *Training) rejoin(m *Node) bool {
 	return true
 }
 
-// adoptWithin is how long machines have to call a controller that takes them over. It is longer than a machine may be silent
+// adoptWithin returns how long machines have to call a controller that takes them over. It is longer than a machine may be silent
 // otherwise: training continues meanwhile, and giving a machine up costs a roll-back.
 func (c *Config) adoptWithin() time.Duration { return 3 * max(c.DeadAfter, c.BrokenAfter) }
 
@@ -244,9 +244,9 @@ func (f *survey) readWork(m *Node, stock tiers.Stock) {
 	}
 }
 
-// readUnclaimed looks at splits without a worker: they were changing hands, or their worker is lost. Of a worker that
-// is lost it is not known what it has under way. Otherwise no worker adds to them any more, and the owners' marks show how far
-// they have come, if the owners were asked after all machines had answered that they do not work on them.
+// readUnclaimed looks at splits without a worker: they were changing hands, or their worker is lost. A lost worker's work in
+// flight is unknown. Otherwise no worker adds to them any more, and the owners' marks show how far they have come, if the
+// owners were asked after all machines had answered that they do not work on them.
 func (f *survey) readUnclaimed(t *Training, highest []ps.Clock) {
 	for i := range f.splits {
 		if f.splits[i].Holder != "" {

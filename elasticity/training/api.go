@@ -137,7 +137,7 @@ func (t *Training) Need() step.Need {
 	}
 }
 
-// Progress is how far the work has come.
+// Progress returns how far the work has come.
 func (t *Training) Progress() step.Progress {
 	return step.Progress{Done: int64(t.Clocks.Done), Saved: int64(t.Saves.At), Whole: int64(t.cfg.Job.Clocks)}
 }
@@ -183,7 +183,7 @@ func (t *Training) Holds(m *step.Machine) bool {
 	return n.Joined > 0 && (t.Layout.OwnsAny(n.ID) || n.Splits > 0 || n.Keeps || slices.Contains(t.Layout.Route.Backup, n.ID))
 }
 
-// Connected reports whether a machine's agent has been heard of lately.
+// Connected reports whether a machine's agent has been learned of lately.
 func (t *Training) Connected(m *step.Machine) bool {
 	n := t.Nodes.ByID[m.ID]
 	return !n.Lost && n.Address != "" && !t.Awake.Over(n.Heard, t.cfg.DeadAfter)

@@ -32,7 +32,7 @@ func (cl *clocks) Over() bool {
 	return cl.Enough != "" || cl.Done >= cl.cfg.Job.Clocks && cl.cfg.Job.Clocks > 0
 }
 
-// ahead is how many clocks beyond the one under way some split has committed.
+// ahead returns how many clocks beyond the one under way some split has committed.
 func (cl *clocks) ahead() ps.Clock {
 	return max(slices.Max(cl.Marks)-cl.Done-1, 0)
 }
@@ -117,7 +117,7 @@ func (cl *clocks) judge(clock ps.Clock) {
 	}
 }
 
-// trainLoss is what a clock measured on the examples that it trained on; nil = nothing.
+// trainLoss returns what a clock measured on the examples that it trained on; nil = nothing.
 func (cl *clocks) trainLoss(clock ps.Clock) *float64 {
 	if cl.Silent {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// checkpointOf is the checkpoint that a command has a machine read; empty = none.
+// checkpointOf returns the checkpoint that a command has a machine read; empty = none.
 func checkpointOf(do tiers.Do) string {
 	switch do := do.(type) {
 	case tiers.Own:

@@ -190,7 +190,7 @@ func (cu *cuts) commitCut() {
 	}
 }
 
-// taken is what a cut has shown. Next to nothing takes no time.
+// taken returns what a cut has shown. Next to nothing takes no time.
 func (cu *cuts) taken(c *cut) Taken {
 	out := Taken{Clock: c.Clock, Interval: MostShare * cu.Wall(cu.cfg.CutEvery)}
 	if notice := cu.Wall(cu.cfg.Notice); notice > 0 {

@@ -68,7 +68,7 @@ const OutageFor = 10
 
 func (si *failureDetector) outageFor() time.Duration { return OutageFor * si.cfg.DeadAfter }
 
-// together is when machines may be given up again. Those of a bulk eviction fall silent one by one within milliseconds, and each time that
+// together returns when machines may be given up again. Those of a bulk eviction fall silent one by one within milliseconds, and each time that
 // one is given up all are looked at.
 func (si *failureDetector) together() time.Time { return si.Gave.Add(si.cfg.BrokenAfter / 10) }
 
@@ -123,7 +123,7 @@ func (si *failureDetector) why(m *Node) string {
 	return ""
 }
 
-// hangUpWithin is how long a machine may have been silent when its stream breaks, for that to be the end of its process, which
+// hangUpWithin returns how long a machine may have been silent when its stream breaks, for that to be the end of its process, which
 // its host reports it. The controller's own end breaks streams that are silent for longer, which is no news.
 func (si *failureDetector) hangUpWithin() time.Duration {
 	return si.cfg.Market(min(3*si.cfg.Job.Heartbeat, 8*time.Second))
@@ -173,7 +173,7 @@ func (si *failureDetector) recordOutage(to string, unheard int, why string) {
 	si.Record(func() journal.Entry { return journal.Entry{Kind: journal.Silence, To: to, Count: unheard, Why: why} })
 }
 
-// brokenPatience is how long a machine may take to come back whose stream broke.
+// brokenPatience returns how long a machine may take to come back whose stream broke.
 func (si *failureDetector) brokenPatience(m *Node) time.Duration {
 	if si.Awake.JustResumed(m.BrokenAt) {
 		return max(si.cfg.BrokenAfter, si.cfg.DeadAfter)
@@ -181,7 +181,7 @@ func (si *failureDetector) brokenPatience(m *Node) time.Duration {
 	return si.cfg.BrokenAfter
 }
 
-// patience is how long a machine may be silent. One that alone holds partitions, as owner and backup, takes all work since
+// patience returns how long a machine may be silent. One that alone holds partitions, as owner and backup, takes all work since
 // the last checkpoint with it: on a busy host, waiting for it costs less. (A broken stream, and what the provider says, end it
 // as soon as any other machine.)
 func (si *failureDetector) patience(m *Node) time.Duration {
@@ -196,7 +196,7 @@ func (si *failureDetector) patience(m *Node) time.Duration {
 	return si.cfg.DeadAfter
 }
 
-// next is when GiveUp may next give a machine up, if nothing is heard until then.
+// next returns when GiveUp may next give a machine up, if nothing is heard until then.
 func (si *failureDetector) next() time.Time {
 	if si.outage != nil {
 		return si.Awake.NextBeat()

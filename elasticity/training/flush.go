@@ -25,7 +25,7 @@ type endOfLife struct {
 	deliver float64 // that this takes at the backups
 }
 
-// String is the plan with its figures.
+// String returns the plan with its figures.
 func (p endOfLife) String() string {
 	figures := fmt.Sprintf("%s in %.2f s", size(p.bytes), p.deliver)
 	switch p.Do {

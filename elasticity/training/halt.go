@@ -178,7 +178,7 @@ func (h *Halting) takeOver(t *Training) {
 	t.layOut()
 }
 
-// exportPatience is how long saving is tried, in market time. An owner that does not answer may be dead: it is given up within
+// exportPatience returns how long saving is tried, in market time. An owner that does not answer may be dead: it is given up within
 // three times DeadAfter (see patience), and the recovery that follows saves the model from its backup. So trying never ends
 // before that.
 func (c *Config) exportPatience() time.Duration {

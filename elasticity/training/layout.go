@@ -118,7 +118,7 @@ func roleNames(roles []tiers.Role) string {
 // Standing reports whether the reliable tier has taken the job up.
 func (la *layout) Standing() bool { return la.Route.Version > 0 }
 
-// present is how things are now, as opposed to the target.
+// present returns how things are now, as opposed to the target.
 func (la *layout) present() tiers.Layout {
 	l := tiers.Layout{Stage: la.Stage, Route: la.Route, Worker: la.spareWorkers}
 	if la.spareWorkers = nil; l.Worker == nil {
@@ -428,7 +428,7 @@ func (la *layout) flushes(p ps.Partition) bool {
 	return m != nil && m.Warned && !m.Lost && m.ID != la.Route.Backup[p] && la.Route.Backup[p] != ""
 }
 
-// Serving is how many machines serve.
+// Serving returns how many machines serve.
 func (la *layout) Serving() (n int) {
 	for _, m := range la.nodes.Roster {
 		if m.Member() && slices.Contains(la.Route.Owner, m.ID) {
@@ -438,7 +438,7 @@ func (la *layout) Serving() (n int) {
 	return n
 }
 
-// TargetServers is how many machines serve once the target is reached.
+// TargetServers returns how many machines serve once the target is reached.
 func (la *layout) TargetServers() int { return len(holdersOf(la.Target.Route.Owner)) }
 
 // Placed reports whether everything is where it should be, on the requested number of servers.

@@ -64,7 +64,7 @@ func (ld *load) Measure() {
 	}
 	for _, m := range ld.nodes.Roster {
 		if m.Member() && !m.Meter.Heard.After(m.Meter.Since) {
-			return // nothing has been heard of it since the last clock that was judged
+			return // nothing has been learned of it since the last clock that was judged
 		}
 	}
 	usage := ld.usage()
@@ -130,7 +130,7 @@ func (ld *load) usage() (u tiers.Usage) {
 	return u
 }
 
-// paceOf is how much of a machine's declared rate it does; 0 = it is not known.
+// paceOf returns how much of a machine's declared rate it does; 0 = it is not known.
 func (ld *load) paceOf(m *Node) float64 {
 	rate := m.kind.Rate
 	if m.Meter.seconds < leastSeconds || rate == 0 {
@@ -148,7 +148,7 @@ func (ld *load) stageFor(transient, reliable int) tiers.Stage {
 	return ld.stageBy(transient, reliable)
 }
 
-// stageBy is the same for a job that is not tuned.
+// stageBy returns the same for a job that is not tuned.
 func (ld *load) stageBy(transient, reliable int) tiers.Stage {
 	stage := tiers.StageFor(transient, reliable, ld.cfg.Stages)
 	if transient > 0 {
@@ -179,7 +179,7 @@ func (ld *load) whyStage(transient, reliable int) string {
 	return why
 }
 
-// details is what a later controller must know of the load so far.
+// details returns what a later controller must know of the load so far.
 func (ld *load) details() json.RawMessage {
 	if ld.Gauge.Floor() == tiers.Stage1 && ld.Gauge.Falls() == 0 && ld.Gauge.Undone() == 0 {
 		return nil

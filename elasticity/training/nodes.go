@@ -45,7 +45,7 @@ type Node struct {
 
 	Heard    time.Time // by Step.Awake, as is BrokenAt
 	BrokenAt time.Time // its stream is broken since then
-	hungUp   bool      // and it was its end that broke it: it had been heard of until then
+	hungUp   bool      // and it was its end that broke it: it had been learned of until then
 
 	unanswered  int     // commands: see commands
 	errand      *errand // while splits are handed on: see advanceSplits
@@ -197,7 +197,7 @@ func (ns *nodes) members(lists ...[]ps.ServerID) (out []*Node) {
 	return out
 }
 
-// keepers are those that keep a cut for others: backups do, machines of the reliable tier.
+// keepers returns those that keep a cut for others: backups do, machines of the reliable tier.
 func (ns *nodes) keepers() (ids []ps.ServerID) {
 	for _, m := range ns.reliable {
 		if m.Keeps {
@@ -207,7 +207,7 @@ func (ns *nodes) keepers() (ids []ps.ServerID) {
 	return ids
 }
 
-// fleetRate is the declared rate of all members together.
+// fleetRate returns the declared rate of all members together.
 func (ns *nodes) fleetRate() float64 {
 	if ns.rate == 0 {
 		for _, m := range ns.Roster {
@@ -226,7 +226,7 @@ func (ns *nodes) reachable() []*Node {
 
 func (ns *nodes) tierMembers() []tiers.Member { return ns.asMembers((*Node).Member) }
 
-// receivers are the members to whom something may go.
+// receivers returns the members to whom something may go.
 func (ns *nodes) receivers() []tiers.Member {
 	return ns.asMembers(func(m *Node) bool { return m.Member() && !m.noWork() })
 }
@@ -251,7 +251,7 @@ func (ns *nodes) asMembers(keep func(*Node) bool) []tiers.Member {
 // noWork reports whether no work is to go to the machine.
 func (m *Node) noWork() bool { return m.Warned || m.Leaving || m.Terminating }
 
-// ReliableMembers are the members on which the job can stand.
+// ReliableMembers returns the members on which the job can stand.
 func (ns *nodes) ReliableMembers() []tiers.Member {
 	return slices.DeleteFunc(ns.tierMembers(), func(m tiers.Member) bool { return m.Tier != tiers.Reliable || m.Leaving })
 }
@@ -279,7 +279,7 @@ func (ns *nodes) forget(m *Node) {
 	ns.Commands.dropAll(func(s *sent) bool { return s.To == m })
 }
 
-// DeadHolder is the first lost machine whose splits have no new worker yet; nil when there is none. A lost machine gets no split.
+// DeadHolder returns the first lost machine whose splits have no new worker yet; nil when there is none. A lost machine gets no split.
 func (ns *nodes) DeadHolder() (first *Node) {
 	ns.dead = slices.DeleteFunc(ns.dead, func(m *Node) bool { return m.Splits == 0 })
 	if len(ns.dead) == 0 {

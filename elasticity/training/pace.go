@@ -29,7 +29,7 @@ type pace struct {
 	At    time.Time     // of the last cut
 }
 
-// received learns from a delivery. One that took long says more about the next than one that did not: rates are smoothed.
+// received learns from a delivery. Long transfers predict better than short ones, so rates are smoothed.
 func (p *pace) received(bytes int64, seconds, link float64) {
 	if bytes <= 0 || seconds <= 0 {
 		return
@@ -55,9 +55,9 @@ func (p *pace) received(bytes int64, seconds, link float64) {
 //	urgent = (margin x notice - clock) x rate / (bytes / gathered)   what gathers until then is flushed in time
 //	least  = bytes / rate / MostShare             deliveries take half of the link at most, come what may
 //
-// The warning counts for more than the link: max(least, min(urgent, max(base, easy))). That bytes grow evenly is the
-// careful side for longer intervals, as rows that change twice are sent once; shorter ones are measured again. Tiny cuts,
-// and warnings shorter than a clock, do not affect the interval.
+// The warning counts for more than the link: max(least, min(urgent, max(base, easy))). Linear growth is conservative for
+// longer intervals, as rows that change twice are sent once; shorter ones are measured again. Tiny cuts, and warnings
+// shorter than a clock, do not affect the interval.
 func (p *pace) interval(bytes int64, gathered, base, notice, clock float64) (seconds float64, why string) {
 	if p.Rate == 0 || bytes < tellingBytes || gathered <= 0 {
 		return base, ""

@@ -66,7 +66,7 @@ func (p *Log) Read(e journal.Entry) (err error) {
 	return nil
 }
 
-// profileOf is the profile of a line of the journal.
+// profileOf returns the profile of a line of the journal.
 func profileOf(e journal.Entry) (of tiers.Profile, err error) {
 	d, err := e.ProfileDetails()
 	of.Clock = time.Duration(e.Seconds * float64(time.Second))

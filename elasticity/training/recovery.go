@@ -136,7 +136,7 @@ func (r *recovery) goBack(t *Training) {
 	t.Layout.routeNews = false
 }
 
-// holder is a machine that has the committed cut of a partition: its backup, or the one before.
+// holder returns a machine that has the committed cut of a partition: its backup, or the one before.
 func (r *recovery) holder(t *Training, p ps.Partition) ps.ServerID {
 	if backup := t.Layout.Route.Backup[p]; holds(r.Holdings[backup], p, t.Cuts.Committed) {
 		return backup

@@ -170,7 +170,7 @@ func (sv *saves) dropFromSave(id ps.ServerID) {
 	}
 }
 
-// saveEnds is when the checkpoint under way is given up; zero = there is none.
+// saveEnds returns when the checkpoint under way is given up; zero = there is none.
 func (sv *saves) saveEnds() time.Time {
 	if sv.Current == nil {
 		return time.Time{}

@@ -130,7 +130,7 @@ type adoption struct {
 //
 // A halt starts only with no move, hand-over, cut, settling or recovery under way. Losing an owner ends it by a recovery.
 //
-// Not done: continuing as each backup is promoted. One that has not heard of its promotion would send workers to the
+// Not done: continuing as each backup is promoted. One that has not learned of its promotion would send workers to the
 // former owner, and what they do there would be lost.
 type Halting struct {
 	Purpose purpose

@@ -53,7 +53,7 @@ func (u *tuned) clock(t *Training, clock ps.Clock, loss *float64) {
 	t.Layout.use(d)
 }
 
-// report is what the brain has to know of a clock.
+// report returns what the brain has to know of a clock.
 func (u *tuned) report(t *Training, clock ps.Clock, loss *float64) tuning.Report {
 	before, now := u.at, disturbancesOf(t)
 	u.at = now
@@ -79,7 +79,7 @@ func (u *tuned) report(t *Training, clock ps.Clock, loss *float64) tuning.Report
 	return r
 }
 
-// use takes a setting up. An owner that is about to go comes first: it is in the layout by then, or follows.
+// use adopts a setting. An owner that is about to go comes first: it is in the layout by then, or follows.
 func (la *layout) use(d tuning.Decision) {
 	if d.Setting == nil {
 		la.Due = la.Due || la.tuned != nil
@@ -91,7 +91,7 @@ func (la *layout) use(d tuning.Decision) {
 	}
 }
 
-// setting is the tuned one, if it is for about as many transient machines as there are. What people ask for goes first.
+// setting returns the tuned one, if it is for about as many transient machines as there are. What people ask for goes first.
 func (la *layout) setting(transient int) (s tuning.Setting, ok bool) {
 	if la.tuned == nil || la.Servers > 0 || 2*transient < la.tunedFor || transient > 2*la.tunedFor {
 		return s, false
@@ -123,7 +123,7 @@ func serveOnly(members []tiers.Member, servers int) {
 	}
 }
 
-// untuned is the setting that the stage has by itself.
+// untuned returns the setting that the stage has by itself.
 func (ld *load) untuned(transient, reliable int) tuning.Setting {
 	var s tuning.Setting
 	stage := ld.stageBy(transient, reliable)

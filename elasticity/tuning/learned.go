@@ -15,7 +15,7 @@ type Result struct {
 	Default float64 // the same of the default
 }
 
-// Learned is the setting that served a run best by what it has written down, of the fleet that was measured most; false while
+// Learned returns the setting that served a run best by what it has written down, of the fleet that was measured most; false while
 // nothing was compared.
 func Learned(lines []journal.TuneDetails) (best Result, ok bool) {
 	type tried struct {

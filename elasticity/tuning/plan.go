@@ -95,7 +95,7 @@ func (b *Brain) plan(f Fleet, byDefault Setting, clock int64) (*plan, error) {
 	return p, nil
 }
 
-// learned is the best setting of each other fleet, the smallest first.
+// learned returns the best setting of each other fleet, the smallest first.
 func (b *Brain) learned() (known []Known) {
 	for _, p := range b.plans {
 		if p.samples < 2 {
@@ -117,7 +117,7 @@ func scaled(k Known, machines int) Setting {
 	return s
 }
 
-// space is what can be set. Partitions move ("model"), and splits change hands ("data").
+// space returns what can be set. Partitions move ("model"), and splits change hands ("data").
 func space(o *Options, machines int) tuner.Space {
 	choice := []string{"no", "yes"}
 	knobs := []tuner.Knob{
@@ -135,7 +135,7 @@ func space(o *Options, machines int) tuner.Space {
 	return tuner.Space{Knobs: knobs, Allowed: allowed}
 }
 
-// vector is a setting as the tuner has it, moved into the space.
+// vector returns a setting as the tuner has it, moved into the space.
 func (p *plan) vector(s Setting) tuner.Setting {
 	x := tuner.Setting{min(max(float64(s.Servers), 0), p.space.Knobs[0].High), 1, 1}
 	if s.Apart && x[0] > 0 && x[0] < float64(p.Machines) {
@@ -151,7 +151,7 @@ func (p *plan) setting(x tuner.Setting) Setting {
 	return Setting{Servers: int(x[0]), Apart: x[1] == 0, Rest: x[2] == 0}
 }
 
-// values are a setting's knobs by name, for the journal.
+// values returns a setting's knobs by name, for the journal.
 func (p *plan) values(s Setting) map[string]int {
 	values := map[string]int{}
 	for i, v := range p.vector(s) {
@@ -160,7 +160,7 @@ func (p *plan) values(s Setting) map[string]int {
 	return values
 }
 
-// costOf is what a change took beyond the work that was done meanwhile; 0 = unknown.
+// costOf returns what a change took beyond the work that was done meanwhile; 0 = unknown.
 func (p *plan) costOf(c *change) float64 {
 	if c.unknown || p.last == 0 {
 		return 0

@@ -118,7 +118,7 @@ type change struct {
 	unknown bool // something else disturbed it, too
 }
 
-// New is the brain of a job.
+// New returns the brain of a job.
 func New(o Options) *Brain {
 	if o.Every == 0 {
 		o.Every = usualEvery
@@ -126,7 +126,7 @@ func New(o Options) *Brain {
 	return &Brain{options: o, wait: o.Every}
 }
 
-// Outlook is what a job with that many transient machines can expect: how many settings are tried at first, the default included, and for how
+// Outlook returns what a job with that many transient machines can expect: how many settings are tried at first, the default included, and for how
 // many clocks each; or why it will not be tuned.
 func Outlook(o Options, machines int) (trials, clocks int, off string) {
 	b := New(o)
@@ -243,7 +243,7 @@ func (b *Brain) due() bool {
 	return ok && seconds > hopeless*b.now.best
 }
 
-// clocks are those of the sample, where clocks with cuts are disturbed unless most have some: a setting is then no worse for them.
+// clocks returns those of the sample, where clocks with cuts are disturbed unless most have some: a setting is then no worse for them.
 func (b *Brain) clocks() []tuner.Clock {
 	clocks := append([]tuner.Clock(nil), b.sample.Clocks...)
 	bare := 0

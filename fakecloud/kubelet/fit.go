@@ -18,7 +18,7 @@ func (k *Kubelet) bind(ctx context.Context, pod *corev1.Pod) error {
 	}, metav1.CreateOptions{})
 }
 
-// free is what the node has left.
+// free returns what the node has left.
 func (k *Kubelet) free(node *corev1.Node, pods []corev1.Pod) corev1.ResourceList {
 	left := node.Status.Allocatable.DeepCopy()
 	for i := range pods {

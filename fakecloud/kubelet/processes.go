@@ -141,7 +141,7 @@ func (p Processes) volumes(ctx context.Context, pod *corev1.Pod, root string) (m
 	return mounted, os.MkdirAll(root, 0o700)
 }
 
-// Claim is the folder of the volume that a claim is bound to.
+// Claim returns the folder of the volume that a claim is bound to.
 func (p Processes) Claim(namespace, name string) string {
 	return filepath.Join(p.Folder, "claims", namespace, name)
 }

@@ -96,7 +96,7 @@ func ask(handler http.Handler, r *http.Request) *httptest.ResponseRecorder {
 	return w
 }
 
-func TestWhoGetsIn(t *testing.T) {
+func TestOnlyTokenHoldersAreAdmitted(t *testing.T) {
 	g, handler, log := gate(t)
 	for name, c := range map[string]struct {
 		header, value string

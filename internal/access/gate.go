@@ -77,7 +77,7 @@ func (g *Gate) admitted(r *http.Request) (Client, bool) {
 	return h.Client, ok
 }
 
-// bearer is the token of a program's request; empty = it has none.
+// bearer returns the token of a program's request; empty = it has none.
 func bearer(r *http.Request) string {
 	given, found := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !found {
@@ -94,7 +94,7 @@ func sameOrigin(r *http.Request) bool {
 	return err == nil && origin.Host == r.Host && origin.Host != ""
 }
 
-// cookie is a holder's in a browser. It is not the token, so that a stolen cookie cannot be used elsewhere.
+// cookie returns a holder's in a browser. It is not the token, so that a stolen cookie cannot be used elsewhere.
 func (g *Gate) cookie(h holder) string {
 	mac := hmac.New(sha256.New, []byte(g.token.secret))
 	mac.Write([]byte("tierml: cookie of a browser"))

@@ -35,10 +35,10 @@ type Client struct {
 // ID identifies the client's token, and does not reveal it: its SHA-256.
 func (c Client) ID() string { return c.id }
 
-// Right is the client's right to the jobs of a group; group "" has those that name none.
+// Right returns the client's right to the jobs of a group; group "" has those that name none.
 func (c Client) Right(group string) Right { return max(c.rights[group], c.rights[All]) }
 
-// Highest is the client's highest right to any group.
+// Highest returns the client's highest right to any group.
 func (c Client) Highest() (highest Right) {
 	for _, right := range c.rights { // any order
 		highest = max(highest, right)
@@ -46,7 +46,7 @@ func (c Client) Highest() (highest Right) {
 	return highest
 }
 
-// Groups are those to which the client has a right or a higher one, in order.
+// Groups returns those to which the client has a right or a higher one, in order.
 func (c Client) Groups(least Right) (groups []string) {
 	for group, right := range c.rights {
 		if right >= least {
@@ -57,7 +57,7 @@ func (c Client) Groups(least Right) (groups []string) {
 	return groups
 }
 
-// String is the client's rights in words, such as "submit of vision, watch of all groups".
+// String returns the client's rights in words, such as "submit of vision, watch of all groups".
 func (c Client) String() string {
 	var all []string
 	for _, group := range slices.SortedFunc(maps.Keys(c.rights), func(a, b string) int { return cmp.Or(cmp.Compare(c.rights[b], c.rights[a]), cmp.Compare(a, b)) }) {
@@ -72,7 +72,7 @@ func (c Client) String() string {
 
 type clientKey struct{}
 
-// ClientOf is the client of a request that a Gate has let through; without a gate it is one without rights.
+// ClientOf returns the client of a request that a Gate has let through; without a gate it is one without rights.
 func ClientOf(ctx context.Context) Client {
 	c, _ := ctx.Value(clientKey{}).(Client)
 	return c
@@ -98,7 +98,7 @@ func (g *Gate) Grant(right Right, group string, sums ...Sum) {
 	}
 }
 
-// holding is the holder for which a comparison holds. All are compared: the time reveals nothing.
+// holding returns the holder for which a comparison holds. All are compared: the time reveals nothing.
 func (g *Gate) holding(is func(h holder) bool) (found holder, ok bool) {
 	for _, h := range g.holders {
 		if is(h) {

@@ -133,7 +133,7 @@ func Answering(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerPatience))
 }
 
-// Enabled is that of slog.Handler: the lines that net/http logs about connections, such as failed handshakes, come this way.
+// Enabled returns that of slog.Handler: the lines that net/http logs about connections, such as failed handshakes, come this way.
 func (c *anonymous) Enabled(context.Context, slog.Level) bool { return true }
 
 // Handle keeps them few, as clients without the token cause as many as they like. A handler that panicked is our own fault, and never left out.

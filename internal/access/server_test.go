@@ -86,7 +86,7 @@ func (h *house) answer(conn net.Conn) string {
 }
 
 // Strangers that never finish what they say are hung up on; a request with the token takes its time meanwhile.
-func TestSlowStrangers(t *testing.T) {
+func TestSlowRequestsWithoutATokenAreCutOff(t *testing.T) {
 	gone, asked := make(chan struct{}), make(chan struct{})
 	h := newHouse(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		close(asked)
@@ -119,7 +119,7 @@ func TestSlowStrangers(t *testing.T) {
 
 // However many connections are silent, a client with the token is served, and keeps the connection that has
 // shown it.
-func TestCrowd(t *testing.T) {
+func TestSilentConnectionsMakeRoom(t *testing.T) {
 	h := newHouse(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "inside") }), 0)
 	ask := func(conn net.Conn, reader *bufio.Reader) {
 		t.Helper()

@@ -30,7 +30,7 @@ func (Token) GoString() string { return "access.Token{}" }
 // Zero says that there is none.
 func (t Token) Zero() bool { return t.secret == "" }
 
-// Bearer is the value of the Authorization header that shows the token.
+// Bearer returns the value of the Authorization header that shows the token.
 func (t Token) Bearer() string { return "Bearer " + t.secret }
 
 // SHA256 identifies a token to a server that shall accept it: a random token cannot be found from its sum.

@@ -34,13 +34,13 @@ var upward = map[[2]string]string{
 
 const mostUpward = 3
 
-// topFolder is the folder of the repository in which a package is.
+// topFolder returns the folder of the repository in which a package is.
 func topFolder(dir string) string {
 	top, _, _ := strings.Cut(dir, "/")
 	return top
 }
 
-// floorOf is the floor of a folder; -1 = it is on none.
+// floorOf returns the floor of a folder; -1 = it is on none.
 func floorOf(top string) int {
 	return slices.IndexFunc(floors, func(f []string) bool { return slices.Contains(f, top) })
 }

@@ -84,7 +84,7 @@ func checkSelector(s *source, names map[string]string, n *ast.SelectorExpr) (Vio
 	return Violation{}, false
 }
 
-// importName is what a file calls an imported package.
+// importName returns what a file calls an imported package.
 func importName(s *source, p string) string {
 	for _, spec := range s.ast.Imports {
 		if value, err := strconv.Unquote(spec.Path.Value); err == nil && value == p && spec.Name != nil {

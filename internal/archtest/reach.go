@@ -11,7 +11,7 @@ type distance struct {
 }
 
 var distances = []distance{
-	{"config", "internal/blob", "reading a job file needs no client of an object store, and whoever imports config would get all of them; " +
+	{"config", "internal/blob", "reading a job file needs no client of an object store, and importers of config would get them all; " +
 		"move what config needs to a package without them"},
 }
 

@@ -13,7 +13,7 @@ const (
 
 // larger are the types that may be larger, each up to the numbers here and with its reason.
 var larger = map[string]size{
-	"internal/journal.Entry": {fields: 38, reason: "a journal line's fields in one place: each kind of line has a few of them"},
+	"internal/journal.Entry": {fields: 38, reason: "a journal line's fields in one place: each kind of line has a few"},
 }
 
 // size is how large a type is, or may be where the bounds do not hold; 0 = the bound holds.
@@ -90,7 +90,7 @@ func fieldsOf(t *ast.TypeSpec) (n int) {
 	return n
 }
 
-// receiver is the name of a method's type; "" for a function.
+// receiver returns the name of a method's type; "" for a function.
 func receiver(f *ast.FuncDecl) string {
 	if f.Recv == nil || len(f.Recv.List) == 0 {
 		return ""

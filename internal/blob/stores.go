@@ -66,7 +66,7 @@ func advice(err error) string {
 	return ""
 }
 
-// settings are the place's, with those that a store on another endpoint than the provider's wants: buckets as the first part
+// settings returns the place's, with those that a store on another endpoint than the provider's wants: buckets as the first part
 // of the path, as their names are no hosts there, and for an emulator of GCS no credentials.
 func settings(p location.Place) url.Values {
 	query := maps.Clone(p.Settings())

@@ -17,7 +17,7 @@ type Mapping struct {
 	Speed  float64 // market seconds per wall-clock second, > 0
 }
 
-// Real is the mapping of a real cloud: market time is wall-clock time.
+// Real returns the mapping of a real cloud: market time is wall-clock time.
 func Real() Mapping {
 	origin := time.Unix(0, 0).UTC()
 	return Mapping{Market: origin, Wall: origin, Speed: 1}

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Wall is the time of day, as the host's clock had it when the process started and as it has gone on since, also while the host
+// Wall returns the time of day, as the host's clock had it when the process started and as it has gone on since, also while the host
 // slept. Setting the host's clock does not change it: no machine is judged, billed or ended by an hour that never was. What the host
 // corrects little by little it follows.
 func Wall() time.Time { return host.wall() }

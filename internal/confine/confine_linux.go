@@ -21,7 +21,7 @@ func adjust(pid int) error {
 	return os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid), []byte("800"), 0)
 }
 
-// HostMemory is how much memory this host has, in bytes; 0 = unknown.
+// HostMemory returns how much memory this host has, in bytes; 0 = unknown.
 func HostMemory() int64 {
 	var info unix.Sysinfo_t
 	if unix.Sysinfo(&info) != nil {

@@ -22,7 +22,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// small is a repository with something of every kind.
+// small returns a repository with something of every kind.
 func small(page string) fstest.MapFS {
 	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
 	return fstest.MapFS{

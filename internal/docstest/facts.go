@@ -81,7 +81,7 @@ func (f *facts) addPage(name string) error {
 
 var notInAnchor = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 
-// anchor is what GitHub makes of a heading.
+// anchor returns what GitHub makes of a heading.
 func anchor(heading string) string {
 	return strings.ReplaceAll(notInAnchor.ReplaceAllString(strings.ToLower(strings.TrimSpace(heading)), ""), " ", "-")
 }

@@ -46,7 +46,7 @@ func (g *Grid) Add(cells ...string) { g.rows = append(g.rows, row{cells: cells})
 // Remark sets words below the last row.
 func (g *Grid) Remark(words string) { g.rows[len(g.rows)-1].below = words }
 
-// Rows is how many rows there are.
+// Rows returns how many rows there are.
 func (g *Grid) Rows() int { return len(g.rows) }
 
 const (
@@ -121,7 +121,7 @@ func without(widths, columns []int) []int {
 	return widths
 }
 
-// total is how wide a line of columns is.
+// total returns how wide a line of columns is.
 func (g *Grid) total(widths []int) int {
 	sum := g.Indent - gap
 	for _, w := range widths {

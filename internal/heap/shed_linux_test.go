@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// mapped is how much of the program is resident, in KiB.
+// mapped returns how much of the program is resident, in KiB.
 func mapped(t *testing.T) (kB int) {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/smaps_rollup")

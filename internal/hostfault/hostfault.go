@@ -69,7 +69,7 @@ func away(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded)
 }
 
-// lastOf is the cause that an error wraps, in one line.
+// lastOf returns the cause that an error wraps, in one line.
 func lastOf(err error) string {
 	for next := errors.Unwrap(err); next != nil; next = errors.Unwrap(err) {
 		err = next

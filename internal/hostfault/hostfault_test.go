@@ -16,7 +16,7 @@ type answered int
 func (a answered) Error() string       { return fmt.Sprint("status ", int(a)) }
 func (a answered) HTTPStatusCode() int { return int(a) }
 
-func TestFaultsOfTheHostAreTold(t *testing.T) {
+func TestHostFaultsAreReported(t *testing.T) {
 	for want, err := range map[string]error{
 		"the disk is full":       fmt.Errorf("keeping the journal: %w", &fs.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}),
 		"all file descriptors":   errors.Join(errors.New("x"), syscall.EMFILE),

@@ -126,7 +126,7 @@ func (r *Reader) All() iter.Seq2[Entry, error] {
 	}
 }
 
-// Line is the number of the line that was read last, counted from 1.
+// Line returns the number of the line that was read last, counted from 1.
 func (r *Reader) Line() int { return r.line }
 
 // Torn reports a torn last line; it is nil until the end was reached, and if there was none.

@@ -170,7 +170,7 @@ func (w *Writer) Close() error {
 	return nil
 }
 
-// normal is the entry as its line will say it, so that an observer sees what a reader will.
+// normal returns the entry as its line will say it, so that an observer sees what a reader will.
 func normal(e Entry) Entry {
 	e.T = e.T.UTC()
 	e.At, e.Launched, e.Ended, e.Deadline = utc(e.At), utc(e.Launched), utc(e.Ended), utc(e.Deadline)

@@ -295,7 +295,7 @@ func drawEntry(t *rapid.T) Entry {
 	return e
 }
 
-func TestLossThatIsNoNumberIsLeftOut(t *testing.T) {
+func TestNonNumericLossIsOmitted(t *testing.T) {
 	d := &disk{room: 1 << 20}
 	nan, inf := math.NaN(), math.Inf(1)
 	w := NewWriter(d, 0, nil)

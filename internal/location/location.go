@@ -99,19 +99,19 @@ func (p Place) String() string {
 // File returns the path of a place on this machine.
 func (p Place) File() (path string, ok bool) { return p.key, p.scheme == "" }
 
-// Settings are those of the store.
+// Settings returns those of the store.
 func (p Place) Settings() url.Values { return p.query }
 
 // Signed reports whether requests for the place are signed with credentials.
 func (p Place) Signed() bool { return p.scheme != "" && p.query.Get("anonymous") != "true" }
 
-// Scheme is the store's, s3 or gs; empty = a path on this machine.
+// Scheme returns the store's, s3 or gs; empty = a path on this machine.
 func (p Place) Scheme() string { return p.scheme }
 
-// Bucket is the store's bucket.
+// Bucket returns the store's bucket.
 func (p Place) Bucket() string { return p.bucket }
 
-// Key is the object's name in its bucket, or the path.
+// Key returns the object's name in its bucket, or the path.
 func (p Place) Key() string { return p.key }
 
 // Beside returns the name of another file in the same folder.

@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// Of gives a regular expression, which must be a right one; that is tested for the whole repository.
+// Of returns a regular expression, which must be a right one; that is tested for the whole repository.
 func Of(text string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestNoPipeIsWaitedFor(t *testing.T) {
+func TestPipesAreNotWaitedFor(t *testing.T) {
 	folder := t.TempDir()
 	pipe, file := filepath.Join(folder, "pipe"), filepath.Join(folder, "file")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {

@@ -102,7 +102,7 @@ func (b *Bar) line(now time.Time, width int) string {
 	return ansi.Truncate(text, max(0, width), "…")
 }
 
-// words are how far it has come where there are no bars; empty = nothing that is worth a line of a log.
+// words returns how far it has come where there are no bars; empty = nothing that is worth a line of a log.
 func (b *Bar) words(now time.Time) string {
 	done, total := b.done.Load(), b.total.Load()
 	left, known := b.left(done, total, now.Sub(b.began))
@@ -112,7 +112,7 @@ func (b *Bar) words(now time.Time) string {
 	return fmt.Sprintf("tierml: %s: %d of %d after %s, about %s left", terminal.Line(b.what), done, total, Length(now.Sub(b.began)), Length(left))
 }
 
-// left is the time that the rest takes, if it continues as so far.
+// left returns the time that the rest takes, if it continues as so far.
 func (b *Bar) left(done, total int64, elapsed time.Duration) (time.Duration, bool) {
 	if b.unit == Seconds {
 		return time.Duration(max(0, total-done)) * time.Second, true

@@ -1,5 +1,5 @@
 // Package progress shows a person how far a long operation has come: one line on a terminal, with a bar, a count and the time
-// that is left, which is gone when the thing is done. In pipes, logs and dumb terminals, where no line can be drawn anew, it is a line
+// that is left, which is gone when the thing is done. In pipes, logs and dumb terminals, where no line can be redrawn, it is a line
 // of words now and then. It knows nothing about the work.
 //
 // Work that ends within a second is never shown, so callers start a bar for everything that may take longer.
@@ -31,7 +31,7 @@ const (
 // Meter is the one line of a terminal. A nil Meter shows nothing.
 type Meter struct {
 	out   io.Writer
-	words bool // no line can be drawn anew
+	words bool // no line can be redrawn
 	width func() int
 	now   func() time.Time
 
@@ -61,7 +61,7 @@ type key struct{}
 // With lets functions that get the context show bars on a meter.
 func With(ctx context.Context, m *Meter) context.Context { return context.WithValue(ctx, key{}, m) }
 
-// From is the meter of a context; nil when there is none.
+// From returns the meter of a context; nil when there is none.
 func From(ctx context.Context) *Meter {
 	m, _ := ctx.Value(key{}).(*Meter)
 	return m

@@ -35,7 +35,7 @@ func (s *screen) String() string {
 	return s.text.String()
 }
 
-// shown is what a terminal shows at last, line by line.
+// shown returns what a terminal shows at last, line by line.
 func (s *screen) shown() string {
 	var lines []string
 	for line := range strings.SplitSeq(s.String(), "\n") {
@@ -116,7 +116,7 @@ func TestParts(t *testing.T) {
 }
 
 // Lines that are printed meanwhile do not run into a bar.
-func TestLinesBeside(t *testing.T) {
+func TestPrintedLinesDoNotMixWithBars(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &screen{}
 		m := meter(s, 60)
@@ -157,7 +157,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// Where no line can be drawn anew, words come after half a minute, and then more and more rarely.
+// Where no line can be redrawn, words come after half a minute, and then more and more rarely.
 func TestWordsWithoutTerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &screen{}
@@ -188,7 +188,7 @@ func TestWordsWithoutTerminal(t *testing.T) {
 }
 
 // Where nobody looks nothing is shown, and everything can be called.
-func TestNobodyLooks(t *testing.T) {
+func TestNothingIsShownWithoutAMeter(t *testing.T) {
 	for _, ctx := range []context.Context{context.Background(), With(context.Background(), nil)} {
 		b := Start(ctx, "nothing", 5, Things)
 		b.Add(1)

@@ -40,7 +40,7 @@ func root(t *testing.T, names ...string) string {
 	return dir
 }
 
-// story is a journal as it is written.
+// story returns a journal as it is written.
 func story(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder

@@ -23,7 +23,7 @@ func Listener(l net.Listener, log *slog.Logger) net.Listener {
 	return ListenerFor(l, func(int) bool { return false }, log)
 }
 
-// ListenerFor is a Listener that also accepts connections of the users for whom admits returns true. Its server must then distinguish them by User.
+// ListenerFor returns a Listener that also accepts connections of the users for whom admits returns true. Its server must then distinguish them by User.
 func ListenerFor(l net.Listener, admits func(uid int) bool, log *slog.Logger) net.Listener {
 	if _, tcp := l.Addr().(*net.TCPAddr); !tcp {
 		return l

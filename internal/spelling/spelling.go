@@ -57,7 +57,7 @@ func normal(s string) string {
 	return strings.NewReplacer("-", "_", " ", "_").Replace(strings.ToLower(s))
 }
 
-// distance is the number of letters to insert, drop, change or swap with their neighbour to turn a into b
+// distance returns the number of letters to insert, drop, change or swap with their neighbour to turn a into b
 // (optimal string alignment).
 func distance(a, b string) int {
 	s, t := []rune(a), []rune(b)

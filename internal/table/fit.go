@@ -17,7 +17,7 @@ const (
 	narrowest = 12
 )
 
-// Width is how wide lines to w may be; 0 = any width, as where w is no terminal.
+// Width returns how wide lines to w may be; 0 = any width, as where w is no terminal.
 func Width(w io.Writer) int {
 	file, ok := terminal.File(w)
 	if !ok || !term.IsTerminal(file.Fd()) {

@@ -24,7 +24,7 @@ const (
 	Text  = "text"
 )
 
-// Formats are the forms that every list has.
+// Formats returns the forms that every list has.
 func Formats() []string { return []string{Plain, Wide, JSON, CSV} }
 
 // Column is one property of the things.
@@ -40,7 +40,7 @@ type Cell struct {
 	Value any    // for programs; nil = the text
 }
 
-// Of is a cell that reads the same for people and for programs.
+// Of returns a cell that reads the same for people and for programs.
 func Of(value any) Cell { return Cell{Text: fmt.Sprint(value), Value: value} }
 
 // Table is a list of things, each with a cell for each column.

@@ -111,7 +111,7 @@ func (w *Writer) Flush() error {
 	return w.err
 }
 
-// partial is how many bytes at the end of p begin a character without ending it.
+// partial returns how many bytes at the end of p begin a character without ending it.
 func partial(p []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(p); n++ {
 		if tail := p[len(p)-n:]; utf8.RuneStart(tail[0]) {
@@ -124,7 +124,7 @@ func partial(p []byte) int {
 	return 0
 }
 
-// Raw is the stream below a Writer, for what draws on a terminal and cleans the texts that it draws; any other stream is itself.
+// Raw returns the stream below a Writer, for what draws on a terminal and cleans the texts that it draws; any other stream is itself.
 func Raw(stream io.Writer) io.Writer {
 	if w, ok := stream.(*Writer); ok {
 		return w.out
@@ -132,7 +132,7 @@ func Raw(stream io.Writer) io.Writer {
 	return stream
 }
 
-// File is the file below a stream, if there is one: a terminal is a file.
+// File returns the file below a stream, if there is one: a terminal is a file.
 func File(stream any) (*os.File, bool) {
 	if w, ok := stream.(*Writer); ok {
 		stream = w.out

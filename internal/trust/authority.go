@@ -52,7 +52,7 @@ const (
 	LeastLife = time.Hour
 )
 
-// LifeFor is how long certificates are good for where machines train on without a controller for as long as orphanAfter.
+// LifeFor returns how long certificates are good for where machines train on without a controller for as long as orphanAfter.
 // They are renewed at half of it, so one that could not be renewed outlives its machine's patience.
 func LifeFor(orphanAfter time.Duration) time.Duration { return max(LeastLife, 4*orphanAfter) }
 

@@ -39,7 +39,7 @@ func (a *Authority) Credential(role Role, name string) (*Credential, error) {
 	return c, err
 }
 
-// present is what to show now.
+// present returns what to show now.
 func (c *Credential) present() (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,10 +60,10 @@ func (c *Credential) present() (*tls.Certificate, error) {
 	return &tls.Certificate{Certificate: [][]byte{c.leaf.Raw, c.authority.Raw}, PrivateKey: c.key, Leaf: c.leaf}, nil
 }
 
-// renewAt is when the certificate is to be renewed: half its life after it came. The caller holds mu.
+// renewAt returns when the certificate is to be renewed: half its life after it came. The caller holds mu.
 func (c *Credential) renewAt() time.Time { return c.got.Add(c.ends().Sub(c.got.Add(skew)) / 2) }
 
-// ends is when the one that has signed the certificate takes it for expired. The caller holds mu.
+// ends returns when the one that has signed the certificate takes it for expired. The caller holds mu.
 func (c *Credential) ends() time.Time { return c.got.Add(c.leaf.NotAfter.Sub(c.leaf.NotBefore) - skew) }
 
 func (c *Credential) take(leaf *x509.Certificate) {

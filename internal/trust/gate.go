@@ -71,7 +71,7 @@ func NewGate(inner net.Listener, authority *Authority, tokens *Tokens, own *Cred
 	return g
 }
 
-// Addr is the listener's.
+// Addr returns the listener's.
 func (g *Gate) Addr() net.Addr { return g.inner.Addr() }
 
 // Close ends the listening and every connection that was not handed on.

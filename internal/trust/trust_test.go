@@ -179,7 +179,7 @@ func TestAMachineJoinsAndTalks(t *testing.T) {
 }
 
 // A stranger to the run gets no answer; the log says so, and the run's own machines are served as before.
-func TestStrangersAtTheGate(t *testing.T) {
+func TestStrangersGetNoAnswer(t *testing.T) {
 	r, other := newRun(t), newRun(t)
 	honest := r.join("i-1", r.tokens.issue(1))
 	foreign := other.join("i-1", other.tokens.issue(1))
@@ -442,7 +442,7 @@ func TestAMachineIsNotDeceived(t *testing.T) {
 }
 
 // What a stranger says when it joins is read to a bound, and answered with a refusal or not at all.
-func TestGarbageFromWhoJoins(t *testing.T) {
+func TestGarbageFromJoinedMachines(t *testing.T) {
 	r := newRun(t)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -240,7 +240,7 @@ func (g *Guard) lookAtPause(now time.Time, out []Decision) []Decision {
 		would.Cents(), g.limits.PerHour.Cents()), would})
 }
 
-// fleet is what the machines that were given up would cost an hour now, as many as are wanted, the cheapest first: in
+// fleet returns what the machines that were given up would cost an hour now, as many as are wanted, the cheapest first: in
 // the middle of a switch there are two fleets.
 func (g *Guard) fleet() (perHour market.USD, known bool) {
 	type offer struct {

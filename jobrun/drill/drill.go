@@ -332,7 +332,7 @@ func (w *Watch) Begin(do string, machines []Machine, at time.Time) {
 // Settled reports whether all is known: the machines are gone, and training continues.
 func (w *Watch) Settled() bool { return w.report.WentOn || w.finished }
 
-// Now is the market time now, as the run has it.
+// Now returns the market time now, as the run has it.
 func (w *Watch) Now() time.Time { return w.mapping.Now() }
 
 // Report says what became of it so far.

@@ -23,7 +23,7 @@ func at(seconds float64) time.Time {
 	return began.Add(time.Duration(seconds * speed * float64(time.Second)))
 }
 
-// training is a run in stage 2 with four transient machines and a clock every 0.2 s until 2 s.
+// training returns a run in stage 2 with four transient machines and a clock every 0.2 s until 2 s.
 func training(t *testing.T) *Watch {
 	t.Helper()
 	w := New()

@@ -16,7 +16,7 @@ import (
 // Two ends that do nothing but send a vector there and back, on connections like those of the parameter server, with and without TLS:
 // what crypto/tls leaves of a cable's rate, whatever is built on it.
 
-// bareFlags are those of both ends.
+// bareFlags returns those of both ends.
 func bareFlags(name string, args []string) (flags *flag.FlagSet, listen string, secure *tls.Config, err error) {
 	flags = flag.NewFlagSet(name, flag.ContinueOnError)
 	certificate := flags.String("tls", "", "file with certificate and key: mutual TLS")

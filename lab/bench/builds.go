@@ -90,7 +90,7 @@ func command(ctx context.Context, dir, program string, args ...string) ([]byte, 
 // patience is how long one command may take, for the whole to end in its time.
 const patience = 3 * time.Minute
 
-// processorSeconds is what a program takes, which says more than the time by the clock on a machine that has other work. It is no
+// processorSeconds returns what a program takes, which says more than the time by the clock on a machine that has other work. It is no
 // number when it takes longer than patience.
 func processorSeconds(ctx context.Context, program string, args ...string) (float64, error) {
 	limited, cancel := context.WithTimeout(ctx, patience)

@@ -198,7 +198,7 @@ func readWords(path string) (vectors, error) {
 // weights are a linear model's, the bias last.
 type weights func() ([]float64, error)
 
-// objective is what both make small: the mean logistic loss and the penalty, on the bias too, as liblinear has it.
+// objective returns what both make small: the mean logistic loss and the penalty, on the bias too, as liblinear has it.
 func (v vectors) objective(penalty float64, of weights) (float64, error) {
 	w, err := of()
 	if err != nil {

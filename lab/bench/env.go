@@ -46,7 +46,7 @@ func (e *Env) Peer(variable, usual string) (path, skip string) {
 	return path, ""
 }
 
-// among is the usual path of a peer.
+// among returns the usual path of a peer.
 func among(name string) string { return filepath.Join(cmp.Or(os.Getenv("PEERS"), "../../peers"), name) }
 
 // Compile builds a C or C++ source of lab/bench/c with the machine's compiler.
@@ -142,7 +142,7 @@ func (p *Process) Kill() {
 	p.Close()
 }
 
-// cpuSeconds is the processor time that processes have used so far, in all of their threads, in seconds. The kernel
+// cpuSeconds returns the processor time that processes have used so far, in all of their threads, in seconds. The kernel
 // counts it in nanoseconds in schedstat; a thread that has ended is not counted, so measure programs that keep theirs.
 func cpuSeconds(pids []string) (float64, error) {
 	total := 0.0

@@ -138,7 +138,7 @@ const (
 	restlessCatalog = "../shared/data/catalog/aws-ondemand-linux-2016-02-27.csv.gz"
 )
 
-// both is a command of both builds. The former one takes minutes for thousands of machines.
+// both returns a command of both builds. The former one takes minutes for thousands of machines.
 func (b *builds) both(what, curve string, n int, args []string) Row {
 	measure := func(tierml string) Measure {
 		return func(ctx context.Context) (float64, error) { return processorSeconds(ctx, tierml, args...) }

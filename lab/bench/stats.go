@@ -35,7 +35,7 @@ func medianInterval(values []float64, confidence float64) (low, high float64) {
 	return v[left-1], v[n-left]
 }
 
-// binomialHalf is the probability of k heads in n throws.
+// binomialHalf returns the probability of k heads in n throws.
 func binomialHalf(n, k int) float64 {
 	a, _ := math.Lgamma(float64(n + 1))
 	b, _ := math.Lgamma(float64(k + 1))

@@ -97,7 +97,7 @@ func unpaced(conn net.Conn) error {
 	return os.NewSyscallError("setsockopt", failed)
 }
 
-// usedByUs is what this process has used so far, in nanoseconds.
+// usedByUs returns what this process has used so far, in nanoseconds.
 func usedByUs(b *testing.B) int64 {
 	var used unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err != nil {

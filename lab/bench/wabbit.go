@@ -220,7 +220,7 @@ func (r *lossRace) loss(tables apps.Rows) float64 {
 	return loss / float64(len(r.examples))
 }
 
-// features is how many there are: the bias comes behind them.
+// features returns how many there are: the bias comes behind them.
 func (r *lossRace) features() (n int) {
 	for _, e := range r.examples {
 		for _, j := range e.index {

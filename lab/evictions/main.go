@@ -131,7 +131,7 @@ func (s *study) ask(ctx context.Context, at, rate, length string) (market, error
 	return m, err
 }
 
-// shared are the starts from which every policy finished that did so from half at least.
+// shared returns the starts from which every policy finished that did so from half at least.
 func (m market) shared() (starts []string) {
 	counts, policies := map[string]int{}, 0
 	for _, runs := range m {
@@ -221,7 +221,7 @@ func (t *table) write(out io.Writer, length string, seed uint64) error {
 	return err
 }
 
-// figure is a policy's mean over markets: cost, hours and machines evicted per run.
+// figure returns a policy's mean over markets: cost, hours and machines evicted per run.
 func figure(all []market, policy string) string {
 	var costs, hours, evictions float64
 	for _, m := range all {

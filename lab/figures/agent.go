@@ -46,7 +46,7 @@ func runAgent() error {
 	})
 }
 
-// newApp is the load of the figures, or an application of every run.
+// newApp returns the load of the figures, or an application of every run.
 func newApp(name string, params map[string]string, dataset []byte) (apps.App, error) {
 	work := load{Begun: os.Getenv(envBegun)}
 	if name == work.Name() {
@@ -79,7 +79,7 @@ func openSplit(url string, id ps.Split) (io.ReadCloser, error) {
 	return splitdir.Open(url, id)
 }
 
-// newServer is the server of every run, but for how many deliveries of cuts it takes in at once.
+// newServer returns the server of every run, but for how many deliveries of cuts it takes in at once.
 func newServer(c node.ServerConfig) (node.Server, error) {
 	var err error
 	if c.PullsAtOnce, err = strconv.Atoi(os.Getenv(envPulls)); err != nil {

@@ -124,7 +124,7 @@ func (c *cloud) evict(warning time.Duration) {
 	})
 }
 
-// ticks is how much processor time the machines that run have used.
+// ticks returns how much processor time the machines that run have used.
 func (c *cloud) ticks() (sum float64) {
 	c.each(func(one *adapter.Shown) {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.made[one.ID].cmd.Process.Pid))

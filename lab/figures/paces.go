@@ -52,7 +52,7 @@ func paceFlags(f *flag.FlagSet) func(context.Context, io.Writer) error {
 	f.StringVar(&p.app, "app", "mf", "application")
 	f.StringVar(&p.data, "data", "../examples/data/jester5k.csv.gz", "to train on")
 	f.StringVar(&p.params, "params", `{"rank": 64, "batches": 4}`, "of the application, as JSON")
-	f.IntVar(&p.transient, "transient", 5, "machines, beside a reliable one")
+	f.IntVar(&p.transient, "transient", 5, "machines, besides a reliable one")
 	f.IntVar(&p.clocks, "clocks", 60, "to measure each setting for")
 	f.IntVar(&p.splits, "splits", 60, "pieces of the data")
 	f.IntVar(&p.partitions, "partitions", 30, "pieces of the model")

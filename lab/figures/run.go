@@ -287,7 +287,7 @@ func (d *diary) mark(before int) {
 	d.from = max(0, len(d.clocks)-before)
 }
 
-// lengths are those of the clocks since mark.
+// lengths returns those of the clocks since mark.
 func (d *diary) lengths() (all []time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

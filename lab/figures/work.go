@@ -58,7 +58,7 @@ type piece struct {
 	id ps.Split
 }
 
-// own is the row of the split's own that a clock changes.
+// own returns the row of the split's own that a clock changes.
 func (p piece) own(c ps.Clock) ps.Key {
 	return ps.Key{Table: 1, Row: ps.RowID(int(p.id)*p.Rows + int(c)%p.Rows)}
 }

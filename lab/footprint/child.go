@@ -73,7 +73,7 @@ type heldCut struct {
 	bytes int64
 }
 
-// serve is an owner or a backup.
+// serve returns an owner or a backup.
 func serve(_ string, self ps.ServerID, s *shape) (obey fixedSource, end func(), err error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -118,7 +118,7 @@ func serve(_ string, self ps.ServerID, s *shape) (obey fixedSource, end func(), 
 	return obey, func() { cancel(); serving.Wait() }, nil
 }
 
-// work is a worker that adds to every parameter in every clock.
+// work returns a worker that adds to every parameter in every clock.
 func work(_ string, self ps.ServerID, s *shape) (obey fixedSource, end func(), err error) {
 	var number int
 	if _, err := fmt.Sscanf(string(self), "w%d", &number); err != nil {
@@ -164,7 +164,7 @@ func work(_ string, self ps.ServerID, s *shape) (obey fixedSource, end func(), e
 	return obey, cl.Close, nil
 }
 
-// ownSums are what a worker sends in every clock.
+// ownSums returns what a worker sends in every clock.
 func ownSums(schema *ps.Schema, keys []ps.Key, number int) []client.PartitionSums {
 	sums := make([]client.PartitionSums, schema.Partitions)
 	cells := schema.Tables[0].Cols

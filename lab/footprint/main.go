@@ -113,7 +113,7 @@ func start(role string, args ...string) (*process, error) {
 	return p, p.command.Start()
 }
 
-// line is the child's next answer.
+// line returns the child's next answer.
 func (p *process) line() (string, error) {
 	text, err := p.out.ReadString('\n')
 	return strings.TrimSpace(text), err
@@ -132,7 +132,7 @@ func (p *process) end() {
 	_ = p.command.Wait()
 }
 
-// busy is the processor time that processes have taken, in seconds.
+// busy returns the processor time that processes have taken, in seconds.
 func busy(list []*process) (seconds float64, err error) {
 	for _, p := range list {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.command.Process.Pid))
@@ -155,7 +155,7 @@ func busy(list []*process) (seconds float64, err error) {
 	return seconds, nil
 }
 
-// peak is the most memory that a process has had, in bytes.
+// peak returns the most memory that a process has had, in bytes.
 func peak(pid int) (float64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

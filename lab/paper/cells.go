@@ -45,7 +45,7 @@ func split(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// shipped are the recordings of the bid market that this project has at hand (none is part of the repository). The paper's
+// shipped returns the recordings of the bid market that this project has at hand (none is part of the repository). The paper's
 // types, c4.xlarge and c4.2xlarge at the beginning of 2016, are not among them. Pairs are of one family, as the paper's, or
 // across families with about twice the vCPUs. Where a file lacks some days, its parts stand for themselves.
 func shipped(data string) []recording {
@@ -144,7 +144,7 @@ func find(pools []bidding.Candidate, kind string) *bidding.Candidate {
 	return &pools[i]
 }
 
-// neighbours are the pairs of types of one family with nothing between them in size.
+// neighbours returns the pairs of types of one family with nothing between them in size.
 func neighbours(byZone map[string][]bidding.Candidate, zones []string) (out []pair) {
 	var types []market.InstanceType
 	for _, zone := range zones {
@@ -165,7 +165,7 @@ func neighbours(byZone map[string][]bidding.Candidate, zones []string) (out []pa
 	return out
 }
 
-// between is the part of a history in some time; nil when there are no prices of it.
+// between returns the part of a history in some time; nil when there are no prices of it.
 func between(h *market.History, from, to time.Time) *market.History {
 	if from.IsZero() && to.IsZero() {
 		return h
@@ -191,7 +191,7 @@ func between(h *market.History, from, to time.Time) *market.History {
 // many vCPUs of the smaller.
 type fleet struct{ machines, reliable int }
 
-// config is the run of a fleet that has as many vCPUs as transient machines of the larger type, besides the reliable
+// config returns the run of a fleet that has as many vCPUs as transient machines of the larger type, besides the reliable
 // ones.
 func (c cell) config(f fleet, transient int, book string) (sim.Config, error) {
 	rules, err := market.Rules(book)

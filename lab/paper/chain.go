@@ -94,7 +94,7 @@ func (c *chain) levels(seen []market.USD) (at []int) {
 	return at
 }
 
-// bids are the levels that may be bid, the highest first among equals in effect.
+// bids returns the levels that may be bid, the highest first among equals in effect.
 func (c *chain) bids() int {
 	n := len(c.prices)
 	if c.prices[n-1] > c.onDemand {
@@ -120,7 +120,7 @@ func (c *chain) draw(from, steps int, random *rand.Rand) []int {
 	return path
 }
 
-// history is a path as recorded prices.
+// history returns a path as recorded prices.
 func (c *chain) history(path []int, from time.Time) *market.History {
 	var points []market.PricePoint
 	for i, level := range path {
@@ -217,7 +217,7 @@ func (r *reach) decide(out *outcome, i int) (idle, end int) {
 	return idle, end
 }
 
-// price is what an hour costs by a bid at a level.
+// price returns what an hour costs by a bid at a level.
 func (r *reach) price(level, bid int) float64 {
 	if bid == r.bids() {
 		return dollars(r.onDemand)
@@ -264,7 +264,7 @@ func (r *reach) settle(lambda float64, hours int) (gain float64) {
 	return gain
 }
 
-// least is what an hour of work costs in the long run, to a policy that knows the odds alone.
+// least returns what an hour of work costs in the long run, to a policy that knows the odds alone.
 func (r *reach) least() float64 {
 	r.now = r.empty()
 	low, high := 0.0, dollars(r.onDemand)+r.upkeep

@@ -11,7 +11,7 @@ import (
 
 var begin = time.Date(2016, 3, 1, 0, 0, 0, 0, time.UTC)
 
-// chainOf is that of prices in cents that follow each other, each for a step, over and over again; on demand costs a dollar.
+// chainOf returns that of prices in cents that follow each other, each for a step, over and over again; on demand costs a dollar.
 func chainOf(times int, cents ...int) *chain {
 	var points []market.PricePoint
 	for i := range times * len(cents) {
@@ -62,9 +62,9 @@ func TestLeastWhereItIsKnown(t *testing.T) {
 	}
 }
 
-// TestForesightIsWorth: what is computed for odds alone comes true on a long path, and a policy that sees farther pays no
+// TestForesightPays: what is computed for odds alone comes true on a long path, and a policy that sees farther pays no
 // more.
-func TestForesightIsWorth(t *testing.T) {
+func TestForesightPays(t *testing.T) {
 	c := chainOf(40, 20, 21, 20, 22, 25, 20, 150, 20, 20, 23, 20, 60, 20, 20, 21)
 	r := &reach{chain: c, upkeep: 0.07}
 	least := r.least()

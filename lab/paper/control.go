@@ -25,7 +25,7 @@ type inTurn struct {
 // usual is the market of the page.
 var usual = inTurn{spell: 12 * time.Hour, every: time.Hour, above: 10 * time.Minute, restless: 0.4}
 
-// others are the markets in which switching was looked for that pays.
+// others returns the markets in which switching was looked for that pays.
 func others() (all []inTurn) {
 	for _, spell := range []time.Duration{6 * time.Hour, 12 * time.Hour} {
 		for _, m := range []inTurn{{every: time.Hour, above: 10 * time.Minute}, {every: 90 * time.Minute, above: 20 * time.Minute},

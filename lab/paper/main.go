@@ -42,7 +42,7 @@ type options struct {
 
 func (o *options) parse() {
 	flag.StringVar(&o.data, "data", "../../shared/data", "`folder` with spot/ and catalog/")
-	flag.StringVar(&o.traces, "trace", "", "other price recordings: `files`, separated by commas, in place of those of -data")
+	flag.StringVar(&o.traces, "trace", "", "other price recordings: `files`, separated by commas, instead of those of -data")
 	flag.StringVar(&o.catalog, "catalog", "", "with -trace: `file` of machine types with on-demand prices")
 	flag.StringVar(&o.pairs, "pairs", "", "with -trace: `SMALL/LARGE,...` types; default: neighbours in size of each family")
 	flag.StringVar(&o.zones, "zones", "", "only these `zones`, separated by commas; default: all")
@@ -52,15 +52,15 @@ func (o *options) parse() {
 	flag.StringVar(&o.starts, "starts", "20", "starts of each cell: every (minute), or a number")
 	flag.Uint64Var(&o.seed, "seed", 1, "of the choice of starts")
 	flag.IntVar(&o.machines, "machines", 64, "of the larger type")
-	flag.IntVar(&o.reliable, "reliable", 1, "of them that TierML has on demand")
-	flag.IntVar(&o.lookahead, "lookahead", 0, "what foresight is worth (docs/dry-run.md), and nothing else, in so many `pools`: those that are dearer than on demand most often")
+	flag.IntVar(&o.reliable, "reliable", 1, "machines that TierML has on demand")
+	flag.IntVar(&o.lookahead, "lookahead", 0, "what foresight is worth (docs/dry-run.md), and nothing else, in this many `pools`: those that are dearer than on demand most often")
 	flag.StringVar(&o.results, "results", "", "keep what is done in this `file`, and do not do again what it holds: a run can be broken off")
 	flag.BoolVar(&o.kept, "kept", false, "of prices, print what -results holds, and run no more")
 	flag.StringVar(&o.out, "o", "", "write to this `file`, too")
 	flag.Parse()
 }
 
-// recordings are those of -data, or those of -trace.
+// recordings returns those of -data, or those of -trace.
 func (o *options) recordings() ([]recording, error) {
 	if o.traces == "" {
 		if o.pairs != "" || o.catalog != "" || o.from != "" || o.to != "" {
@@ -103,7 +103,7 @@ func (o *options) recordings() ([]recording, error) {
 	return out, nil
 }
 
-// nameOf is a file's name without its folder and endings.
+// nameOf returns a file's name without its folder and endings.
 func nameOf(file string) string {
 	name, _, _ := strings.Cut(file[strings.LastIndexByte(file, '/')+1:], ".")
 	return name

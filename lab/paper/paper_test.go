@@ -13,7 +13,7 @@ import (
 
 var began = time.Date(2016, 3, 1, 0, 0, 0, 0, time.UTC)
 
-// hourly is a history of one price an hour.
+// hourly returns a history of one price an hour.
 func hourly(prices ...market.USD) *market.History {
 	var points []market.PricePoint
 	for i, price := range prices {

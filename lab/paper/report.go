@@ -31,7 +31,7 @@ func of(results []result, hours time.Duration, onlyRestless bool) (out []result)
 	return out
 }
 
-// cost is the mean cost of a policy's runs in all of some cells, as a share of undisturbed work on demand, and twice its standard error.
+// cost returns the mean cost of a policy's runs in all of some cells, as a share of undisturbed work on demand, and twice its standard error.
 // Each start counts the same.
 func cost(some []result, policy string) (mean, error float64) {
 	return pooled(some, policy, func(r run) float64 { return r.Cost })
@@ -58,7 +58,7 @@ func longer(some []result, policy string) float64 {
 	return hours/some[0].Hours - 1
 }
 
-// p95 is the 95th percentile of the costs of all runs in some cells.
+// p95 returns the 95th percentile of the costs of all runs in some cells.
 func p95(some []result, policy string) float64 {
 	var all []float64
 	for _, r := range some {
@@ -70,7 +70,7 @@ func p95(some []result, policy string) float64 {
 	return all[max(0, int(math.Ceil(0.95*float64(len(all))))-1)]
 }
 
-// saves is the share of one policy's mean cost that another saves.
+// saves returns the share of one policy's mean cost that another saves.
 func saves(some []result, policy, than string) float64 {
 	a, _ := cost(some, policy)
 	b, _ := cost(some, than)

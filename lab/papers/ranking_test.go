@@ -94,7 +94,7 @@ func expected(e market.Estimate) time.Duration {
 	return e.Expected()
 }
 
-// meanBetween is the time within the bid in the lookback, per crossing.
+// meanBetween returns the time within the bid in the lookback, per crossing.
 func meanBetween(p pricedPool, bid market.USD, now time.Time) time.Duration {
 	var within time.Duration
 	crossings := 0

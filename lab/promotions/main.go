@@ -126,7 +126,7 @@ func compare(binary, python, data string, cases int) (err error) {
 	return errors.Join(errs...)
 }
 
-// promoted are the promotions among decisions.
+// promoted returns the promotions among decisions.
 func promoted(decisions []string) map[string]bool {
 	all := map[string]bool{}
 	for _, d := range decisions {

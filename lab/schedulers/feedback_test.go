@@ -17,7 +17,7 @@ import (
 // At least 5 % fewer slot hours.
 // Feedback 20 % sooner with arrivals 60 s apart and 30 % with 180 s, where a trial ever waits for slots: with short clocks and arrivals 180 s
 // apart no trial does, under either scheduler.
-func TestFeedbackBesideH(t *testing.T) {
+func TestEarlyFeedbackComparedWithHScheduler(t *testing.T) {
 	var table strings.Builder
 	fmt.Fprintf(&table, "percent less by feedback than by h, 10 sweeps each\n%-9s %-8s %6s %14s %14s %14s %14s\n", "MODEL", "CLOCK S", "APART", "FEEDBACK AFTER", "SLOT HOURS", "MAKESPAN", "MORE STOPPED")
 	for _, c := range []struct{ clock, gap, sooner float64 }{{20.7, 60, 20}, {20.7, 180, 30}, {6.15, 60, 20}, {6.15, 180, 0}} {
@@ -50,7 +50,7 @@ func TestFeedbackBesideH(t *testing.T) {
 	t.Log("\n" + table.String())
 }
 
-// epsCosts are those of EPS's model: a start takes 5 s, resizing 46 s by the calls and 370 s by kill (2.3), where a new job waits for half of that.
+// epsCosts returns those of EPS's model: a start takes 5 s, resizing 46 s by the calls and 370 s by kill (2.3), where a new job waits for half of that.
 func epsCosts(policy string) jobs.Costs {
 	c := jobs.Costs{Start: 5, Resize: 46, Resume: 30}
 	if policy == "kill" {

@@ -36,7 +36,7 @@ var paperAhead = map[string]ahead{
 // their 100th iteration in the 28th.
 func figuresSweep(p profile) jobs.Sweep { return p.sweep(95, 41*60./400) }
 
-// fastest is the least time until all trials of a sweep can be compared: the last to reach its early feedback, alone on the cluster.
+// fastest returns the least time until all trials of a sweep can be compared: the last to reach its early feedback, alone on the cluster.
 func fastest(cfg *jobs.Config) (end float64) {
 	var total sched.Resources
 	for _, h := range cfg.Hosts {
@@ -185,7 +185,7 @@ var dormTypes = []dormType{
 	{sched.Resources{6, 1, 16}, 1, 5, 1, 2}, {sched.Resources{6, 1, 16}, 2, 5, 1, 2}, {sched.Resources{4, 1, 32}, 4, 5, 1, 3},
 }
 
-// dormJobs are the 50 applications in random order, 20 minutes apart in the mean. The paper does not give run times: here 6 to 14 hours at
+// dormJobs returns the 50 applications in random order, 20 minutes apart in the mean. The paper does not give run times: here 6 to 14 hours at
 // Swarm's size, so that the first ones hold Swarm's servers for the first five hours.
 func dormJobs(seed uint64) []jobs.Script {
 	r := rand.New(rand.NewPCG(seed, 50))

@@ -13,7 +13,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// line is a SKU as the Cloud Billing Catalog API gives it.
+// line returns a SKU as the Cloud Billing Catalog API gives it.
 func line(description, usage, unit, units string, nanos int, regions string) string {
 	return fmt.Sprintf(`{"name": "services/6F81-5844-456A/skus/X", "skuId": "X", "description": %q,
   "category": {"serviceDisplayName": "Compute Engine", "resourceFamily": "Compute", "resourceGroup": "CPU", "usageType": %q},

@@ -79,7 +79,7 @@ func GPUOf(name string) market.GPU {
 	return market.GPU{}
 }
 
-// GPUModel is a model's name as people type it, from EC2's name.
+// GPUModel returns a model's name as people type it, from EC2's name.
 func GPUModel(name string) string {
 	if word, other := words[name]; other {
 		return word

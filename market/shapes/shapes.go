@@ -73,7 +73,7 @@ var baselines = map[string]map[string]float64{
 	"t3": {"nano": 0.05, "micro": 0.1, "small": 0.2, "medium": 0.2, "large": 0.3, "xlarge": 0.4, "2xlarge": 0.4},
 }
 
-// baseline is the share of its vCPUs that a type of EC2 has always.
+// baseline returns the share of its vCPUs that a type of EC2 has always.
 func baseline(name string) float64 {
 	family, size, _ := strings.Cut(name, ".")
 	if family == "t3a" || family == "t4g" {
@@ -130,7 +130,7 @@ func Complete(t market.InstanceType) (complete market.InstanceType, known bool) 
 	return t, t.VCPU > 0 && t.MemoryMiB > 0 && t.Bandwidth > 0
 }
 
-// step is a row of a family's table of networks.
+// step returns a row of a family's table of networks.
 func step(t market.InstanceType) (of market.InstanceType) {
 	family, _, gce := strings.Cut(t.Name, "-")
 	if !gce {

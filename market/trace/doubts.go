@@ -96,7 +96,7 @@ func (r *region) look(h *market.History) {
 	r.silences += len(silences(h, r.end))
 }
 
-// silences are the times for which a pool has no price for longer than maxSilence, until the end of the recording.
+// silences returns the times for which a pool has no price for longer than maxSilence, until the end of the recording.
 func silences(h *market.History, end time.Time) (holes []market.Hole) {
 	points := pointsOf(h)
 	for i := range points {
@@ -111,7 +111,7 @@ func silences(h *market.History, end time.Time) (holes []market.Hole) {
 	return holes
 }
 
-// common are the unusually long times in which no pool has a price.
+// common returns the unusually long times in which no pool has a price.
 func (r *region) common() (holes []market.Hole) {
 	var all []time.Time
 	for _, m := range r.markets {

@@ -102,7 +102,7 @@ func (j *jsonReader) page() error {
 	return j.collector.add(row)
 }
 
-// field is the place of a record's field; nil = it has none of that name.
+// field returns the place of a record's field; nil = it has none of that name.
 func (r *record) field(name any) *string {
 	switch name {
 	case "Timestamp":

@@ -294,7 +294,7 @@ func (c *Cache) sweep() {
 	}
 }
 
-// Saved is how many bytes of rows were not read because they were here.
+// Saved returns how many bytes of rows were not read because they were here.
 func (c *Cache) Saved() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -332,5 +332,5 @@ func (s *tableRows) sweep(since uint64) {
 	s.rows, s.state, s.cells = s.rows[:kept], s.state[:kept], s.cells[:kept*s.table.Cols]
 }
 
-// Cols is how many cells a row has.
+// Cols returns how many cells a row has.
 func (c *Cache) Cols(k ps.Key) int { return c.schema.Cols(k) }

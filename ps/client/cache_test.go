@@ -106,7 +106,7 @@ func (w *cacheWorld) worker(t *rapid.T) *cacheWorker {
 	return w.workers[rapid.IntRange(0, worldWorkers-1).Draw(t, "worker")]
 }
 
-// needs are the rows of a worker's clock: others in each.
+// needs returns the rows of a worker's clock: others in each.
 func (w *cacheWorld) needs(c ps.Clock) (keys []ps.Key) {
 	for row := range ps.RowID(worldRows) {
 		if (uint64(row)+uint64(c))%3 != 0 {

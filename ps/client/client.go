@@ -107,10 +107,10 @@ func (c *Client) Close() {
 	c.links.Close()
 }
 
-// Traffic is how many bytes came in and went out over the network.
+// Traffic returns how many bytes came in and went out over the network.
 func (c *Client) Traffic() (in, out int64) { return c.traffic.In.Load(), c.traffic.Out.Load() }
 
-// Requests is how many requests went out over the network.
+// Requests returns how many requests went out over the network.
 func (c *Client) Requests() int64 { return c.traffic.Requests.Load() }
 
 // SetRoute sets which server owns each partition, and the servers' addresses. Requests that are under way to servers that have been replaced are sent

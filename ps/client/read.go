@@ -18,7 +18,7 @@ type Rows struct {
 	starts []int      // Index: as Keys, and one more
 }
 
-// At is the row of Keys[i]. Changing it changes Values.
+// At returns the row of Keys[i]. Changing it changes Values.
 func (r *Rows) At(i int) []float32 { return r.Values[r.starts[i]:r.starts[i+1]:r.starts[i+1]] }
 
 // reset makes room for the rows of keys.

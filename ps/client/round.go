@@ -73,7 +73,7 @@ func (c *Client) askAll(v view, partitions []ps.Partition, do func(b batch) (out
 	return worst, failed
 }
 
-// failure is what a call's error means for the round.
+// failure returns what a call's error means for the round.
 func (c *Client) failure(ctx context.Context, to server, err error) (outcome, error) {
 	switch {
 	case ctx.Err() != nil:

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const job = 0x1234
 
-// toy is a schema whose rows hold integers, so that any lost or doubled update shows, in floats too.
+// toy returns a schema whose rows hold integers, so that any lost or doubled update shows, in floats too.
 func toy(deterministic bool, staleness ps.Clock) ps.Schema {
 	return ps.Schema{
 		Tables: []ps.Table{
@@ -41,7 +41,7 @@ func touches(k ps.Key, split ps.Split, c ps.Clock) bool {
 	return ps.Hash(uint64(split), uint64(c), uint64(k.Table), uint64(k.Row))%3 == 0
 }
 
-// work is the sums that splits contribute to a clock, and the rows that they touch.
+// work returns the sums that splits contribute to a clock, and the rows that they touch.
 func work(s *ps.Schema, splits []ps.Split, c ps.Clock) []client.PartitionSums {
 	sums := make([]client.PartitionSums, s.Partitions)
 	for _, k := range allKeys(s) {
@@ -73,7 +73,7 @@ func work(s *ps.Schema, splits []ps.Split, c ps.Clock) []client.PartitionSums {
 	return slices.DeleteFunc(sums, func(p client.PartitionSums) bool { return len(p.Sums.Keys) == 0 })
 }
 
-// gain is what a split adds to a column of a row that it touches: in a sparse table to few.
+// gain returns what a split adds to a column of a row that it touches: in a sparse table to few.
 func gain(s *ps.Schema, k ps.Key, split ps.Split, column int) float32 {
 	if s.Tables[k.Table].Sparse && column%s.Splits != int(split) {
 		return 0
@@ -81,7 +81,7 @@ func gain(s *ps.Schema, k ps.Key, split ps.Split, column int) float32 {
 	return float32(split + 1)
 }
 
-// gained is how far a column is from its first value.
+// gained returns how far a column is from its first value.
 func gained(s *ps.Schema, k ps.Key, row []float32, column int) float32 {
 	if s.Kind(k) == ps.Int32 {
 		return float32(ps.Ints(row)[column])
@@ -94,7 +94,7 @@ func gained(s *ps.Schema, k ps.Key, row []float32, column int) float32 {
 // mostClocks is more than any test trains.
 const mostClocks = 100
 
-// expected is what a column of a row has gained through a clock.
+// expected returns what a column of a row has gained through a clock.
 func expected(s *ps.Schema, k ps.Key, column int, through ps.Clock) (total float32) {
 	for c := ps.Clock(1); c <= min(through, mostClocks); c++ {
 		for split := range ps.Split(s.Splits) {

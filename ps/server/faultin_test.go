@@ -117,7 +117,8 @@ func TestFaultInServesBeforeItsRowsAreThere(t *testing.T) {
 	team.verify(4)
 }
 
-// A move that ends amid its rows leaves the old owner as it was, though the new one has answered reads and never hears of the end.
+// A move that ends amid its rows leaves the old owner as it was, though the new one has answered reads and never learns of the
+// end.
 func TestFaultInCutOff(t *testing.T) {
 	c, team, gate := gated(t)
 	ctx, cancel := context.WithCancel(c.ctx)

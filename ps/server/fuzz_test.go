@@ -182,7 +182,7 @@ func (h *hand) final(p ps.Partition) ps.Final {
 	return f
 }
 
-// message is the next request.
+// message returns the next request.
 func (h *hand) message() wire.Message {
 	switch h.byte() % 14 {
 	case 0, 1:
@@ -254,7 +254,7 @@ func (h *hand) command(s *server.Server, generation *ps.Generation, route ps.Rou
 	}
 }
 
-// serving is a server that owns half of its partitions and backs up the others, without a network. End stops it.
+// serving returns a server that owns half of its partitions and backs up the others, without a network. End stops it.
 func serving(schema ps.Schema, log *slog.Logger) (s *server.Server, route ps.Route, end func()) {
 	s = server.New(server.Config{Self: "a", Schema: schema, Job: job, Listener: nobody{}, Log: log, ChunkBytes: 200})
 	route = ps.Route{Version: 1}
@@ -308,7 +308,7 @@ func dialog(program []byte) {
 	}
 }
 
-// heap is how much memory is in use after what can be given back has been.
+// heap returns how much memory is in use after what can be given back has been.
 func heap() uint64 {
 	var m runtime.MemStats
 	runtime.GC()

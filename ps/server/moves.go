@@ -79,7 +79,7 @@ func (s *Server) moveOut(ctx context.Context, do Move) (*move, error) {
 //  3. sendFinal: from here requests wait, at either server.
 //  4. The last message is acknowledged: the receiver is sent MoveDone, and the old server answers `moved` (left).
 //
-// When the new server dies before step 4, the old one cancels and serves on; the controller recovers only if it hears of the death before
+// When the new server dies before step 4, the old one cancels and serves on; the controller recovers only if it learns of the death before
 // it has the answer of the move (layout.OwnsAny). When it dies later, or the old one at any time, an owner is lost and there is a recovery. A
 // lost MoveDone delays the new server until the next route. A copy that the receiver was never told to forget serves nothing, and the
 // next move of the partition to it replaces it.
@@ -366,7 +366,7 @@ func (s *slot) expect(schema *ps.Schema, id wire.MoveID) error {
 	case s.state != absent:
 		return fmt.Errorf("%w: partition %d is served here", ps.ErrInvalid, s.id)
 	case !id.After(s.newest):
-		return fmt.Errorf("%w: a move of partition %d that is over", ps.ErrInvalid, s.id)
+		return fmt.Errorf("%w: a move of partition %d that has ended", ps.ErrInvalid, s.id)
 	}
 	s.newest = id
 	s.wake() // of those that wait for rows of a former one

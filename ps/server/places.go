@@ -97,7 +97,7 @@ func (s *places) serveOr(ctx context.Context, generation ps.Generation, p ps.Par
 	}
 }
 
-// try is one attempt of serve. It gives channels to wait for when another is needed.
+// try returns one attempt of serve. It gives channels to wait for when another is needed.
 func (s *places) try(slot *slot, generation ps.Generation, reads bool, f func(*slot) (wire.Code, bool)) (
 	status wire.PartitionStatus, changed <-chan struct{}, epoch context.Context, refusal *wire.Error,
 ) {

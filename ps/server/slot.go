@@ -99,7 +99,7 @@ func (s *slot) met() (seconds float64) {
 	return seconds
 }
 
-// elsewhere is the answer for a partition that is not here.
+// elsewhere returns the answer for a partition that is not here.
 func (s *slot) elsewhere() wire.PartitionStatus {
 	if s.to == "" || s.arrival != nil && s.arrival.shard != nil {
 		return wire.PartitionStatus{Partition: s.id, Code: wire.Retry}

@@ -59,7 +59,7 @@ func TestRowsOf100000Columns(t *testing.T) {
 	}
 }
 
-// wideSums is the same step for every row.
+// wideSums returns the same step for every row.
 func wideSums(s *ps.Schema, keys []ps.Key, step func(column int) float32) []client.PartitionSums {
 	sums := make([]client.PartitionSums, s.Partitions)
 	for p := range sums {

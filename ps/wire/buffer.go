@@ -62,7 +62,7 @@ func (b *Buffer) resize(size int) bool {
 	return true
 }
 
-// Bytes is the buffer's memory.
+// Bytes returns the buffer's memory.
 func (b *Buffer) Bytes() []byte {
 	if len(b.words) == 0 {
 		return nil

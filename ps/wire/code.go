@@ -59,7 +59,7 @@ func (c Code) Err() error {
 	}
 }
 
-// CodeOf is the code for an error of package ps.
+// CodeOf returns the code for an error of package ps.
 func CodeOf(err error) Code {
 	switch {
 	case err == nil:

@@ -34,7 +34,7 @@ type header struct {
 	most       int // the longest body that this end sends; 0 = MaxBody
 }
 
-// longest is the longest body for a setting of which 0 is MaxBody.
+// longest returns the longest body for a setting of which 0 is MaxBody.
 func longest(most int) int {
 	if most <= 0 || most > MaxBody {
 		return MaxBody

@@ -197,10 +197,10 @@ func newPlacement(m *Read) *placement {
 	return p
 }
 
-// length is that of the body.
+// length returns that of the body.
 func (p *placement) length() int { return p.head() + 4*p.values + p.padding }
 
-// head is how many bytes come before the values when all groups are ok.
+// head returns how many bytes come before the values when all groups are ok.
 func (p *placement) head() int { return 16 + (8+stampBytes)*len(p.groups) }
 
 // accepts reports whether a body begins like a Rows message with everything requested.

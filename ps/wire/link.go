@@ -455,7 +455,7 @@ type Dialer func(ctx context.Context, address string) (net.Conn, error)
 // dialTimeout bounds one attempt: a machine that is gone without notice must not hold its caller up.
 const dialTimeout = 3 * time.Second
 
-// DialTCP is the usual Dialer. On this host it reaches processes of the same user only.
+// DialTCP returns the usual Dialer. On this host it reaches processes of the same user only.
 func DialTCP(ctx context.Context, address string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()

@@ -31,7 +31,7 @@ type outgoingFrame struct {
 	release Message
 }
 
-// size is how many bytes it has.
+// size returns how many bytes it has.
 func (f outgoingFrame) size() int { return len(f.small) + f.placed }
 
 func (f outgoingFrame) done() {
@@ -85,7 +85,7 @@ func (o *outbox) add(f outgoingFrame) error {
 	return err
 }
 
-// size is how many bytes are still to be written.
+// size returns how many bytes are still to be written.
 func (o *outbox) size() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -91,7 +91,7 @@ func (m *Delivery) Own() *Delivery {
 
 func (m *Delivery) hold(b *Buffer) { m.buffer = b }
 
-// Memory is that of a piece that came, for another pull once its rows are unused. Nil: there is none.
+// Memory returns that of a piece that came, for another pull once its rows are unused. Nil: there is none.
 func (m *Delivery) Memory() *Buffer { return m.buffer }
 
 // Release gives the memory back of a piece that was made by NewDelivery.

@@ -93,7 +93,7 @@ func (c *corked) Write(b []byte) (int, error) {
 	return len(b), err
 }
 
-// left is how much is still to be written. The caller holds mu.
+// left returns how much is still to be written. The caller holds mu.
 func (c *corked) left() int { return len(c.held) - c.sent }
 
 func (c *corked) drop() { c.held, c.sent = c.held[:0], 0 }

@@ -87,7 +87,7 @@ func TestCallersOfThisHostUseAUnixSocket(t *testing.T) {
 	_ = conn.Close()
 }
 
-// certificates are a CA and what it signs for 127.0.0.1.
+// certificates returns a CA and what it signs for 127.0.0.1.
 func certificates(t *testing.T) (*x509.CertPool, tls.Certificate) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

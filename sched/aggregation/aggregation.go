@@ -79,7 +79,7 @@ func (a *aggregator) clone() aggregator {
 	return b
 }
 
-// turns is how many iterations of length d a cycle has: floor(C_n/D_j). An aggregator reserves them for a job also when another one
+// turns returns how many iterations of length d a cycle has: floor(C_n/D_j). An aggregator reserves them for a job also when another one
 // slows it down, so that nothing is overloaded when that changes.
 func turns(cycle, d time.Duration) int64 { return int64(cycle / d) }
 
@@ -91,12 +91,12 @@ type usage struct {
 	bytes  int64 // in a cycle
 }
 
-// loss is the share of its speed that a job of iterations of length d loses in a cycle: (d_j - D_j)/d_j with d_j = C_n/floor(C_n/D_j).
+// loss returns the share of its speed that a job of iterations of length d loses in a cycle: (d_j - D_j)/d_j with d_j = C_n/floor(C_n/D_j).
 func loss(cycle, d time.Duration) float64 {
 	return 1 - float64(d)*float64(turns(cycle, d))/float64(cycle)
 }
 
-// loss is that of a job on an aggregator. Late requests take of the free time in proportion. An aggregator with more work than time is slower by as much.
+// loss returns that of a job on an aggregator. Late requests take of the free time in proportion. An aggregator with more work than time is slower by as much.
 func (p *Pool) loss(a *aggregator, cycle, d time.Duration, u usage) float64 {
 	whole := float64(turns(cycle, d))
 	done := whole
@@ -112,7 +112,7 @@ func (p *Pool) loss(a *aggregator, cycle, d time.Duration, u usage) float64 {
 	return max(1-float64(d)*done/float64(cycle), 0)
 }
 
-// time is what an aggregator computes in a cycle.
+// time returns what an aggregator computes in a cycle.
 func (a *aggregator) time(cycle time.Duration) time.Duration {
 	if a.cores == 1 {
 		return cycle
@@ -211,7 +211,7 @@ func (p *Pool) drop(a *aggregator, of *job, t Task) {
 	}
 }
 
-// busy is the share of its time that an aggregator would compute if nobody had to wait.
+// busy returns the share of its time that an aggregator would compute if nobody had to wait.
 func (a *aggregator) busy() (share float64) {
 	for i := range a.loads {
 		share += float64(a.loads[i].exec) / float64(a.loads[i].of.Iteration)
@@ -227,7 +227,7 @@ type job struct {
 	pace  Pace          // since then
 }
 
-// order is that of a job's tasks for packing: the longest first.
+// order returns that of a job's tasks for packing: the longest first.
 func (j *job) order() []int {
 	order := make([]int, len(j.Tasks))
 	for i := range order {

@@ -296,7 +296,7 @@ func TestRandomPools(t *testing.T) {
 	}
 }
 
-// fewest is how many aggregators the jobs need, by trying all ways to part their tasks.
+// fewest returns how many aggregators the jobs need, by trying all ways to part their tasks.
 func fewest(jobs []Tenant, limits Limits, most int) int {
 	type task struct {
 		of *job

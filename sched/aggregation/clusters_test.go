@@ -60,7 +60,7 @@ func (c *Clusters) each(do func(*Pool) Change) (changes []Change) {
 	return changes
 }
 
-// Size is how many aggregators there are in all clusters.
+// Size returns how many aggregators there are in all clusters.
 func (c *Clusters) Size() (n int) {
 	for _, p := range c.pools {
 		n += p.Size()
@@ -68,7 +68,7 @@ func (c *Clusters) Size() (n int) {
 	return n
 }
 
-// Busy is the processor time that all jobs need, in aggregators.
+// Busy returns the processor time that all jobs need, in aggregators.
 func (c *Clusters) Busy() (sum float64) {
 	for _, p := range c.pools {
 		sum += p.Busy()

@@ -56,7 +56,7 @@ func TestInstantsOfPhilly(t *testing.T) {
 	}
 }
 
-// serves is what a cluster serves at a time.
+// serves returns what a cluster serves at a time.
 func serves(t *testing.T, name string, jobs []submitted, at float64) instant {
 	t.Helper()
 	s := instant{VC: name}

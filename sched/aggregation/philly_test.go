@@ -92,7 +92,7 @@ func (f figure11) verdict() string {
 	return "missed"
 }
 
-// alone is one cluster with LossLimit.
+// alone returns one cluster with LossLimit.
 func alone(limit float64) *Clusters { return NewClusters(1, Limits{Loss: limit}) }
 
 // replay has jobs come and go. Aggregators are given back whenever a job has left or, with a period, packed anew once per period, in
@@ -275,7 +275,7 @@ func TestFigure11OnPhilly(t *testing.T) {
 	}
 }
 
-// alibaba are the tasks of two GPUs and more of Alibaba's cluster, with their own run times.
+// alibaba returns the tasks of two GPUs and more of Alibaba's cluster, with their own run times.
 func alibaba(t *testing.T, path string) (out []submitted) {
 	t.Helper()
 	all, err := jobs.ReadArrivals(unpacked(t, path))

@@ -79,7 +79,7 @@ func (p *Pool) Put(of Tenant, at []int) {
 	}
 }
 
-// LossAt is the largest share of its speed that a job loses by the cycles of one aggregator.
+// LossAt returns the largest share of its speed that a job loses by the cycles of one aggregator.
 func (p *Pool) LossAt(id int) (most float64) {
 	for _, a := range p.aggregators {
 		if a.id != id {
@@ -93,7 +93,7 @@ func (p *Pool) LossAt(id int) (most float64) {
 	return most
 }
 
-// Load is how many of its cores an aggregator computes with if nobody has to wait.
+// Load returns how many of its cores an aggregator computes with if nobody has to wait.
 func (p *Pool) Load(id int) float64 {
 	for _, a := range p.aggregators {
 		if a.id == id {
@@ -103,10 +103,10 @@ func (p *Pool) Load(id int) float64 {
 	return 0
 }
 
-// Size is how many aggregators there are.
+// Size returns how many aggregators there are.
 func (p *Pool) Size() int { return len(p.aggregators) }
 
-// Busy is the processor time that the jobs need, in aggregators: no packing can do with less.
+// Busy returns the processor time that the jobs need, in aggregators: no packing can do with less.
 func (p *Pool) Busy() (sum float64) {
 	for _, a := range p.aggregators {
 		sum += a.busy()
@@ -114,7 +114,7 @@ func (p *Pool) Busy() (sum float64) {
 	return sum
 }
 
-// Loss is the share of its speed that a job loses by the cycles of its aggregators: the slowest one sets the pace.
+// Loss returns the share of its speed that a job loses by the cycles of its aggregators: the slowest one sets the pace.
 func (p *Pool) Loss(id string) (most float64) {
 	for _, a := range p.jobs[id].at {
 		most = max(most, p.loss(a, a.cycle, p.jobs[id].Iteration, a.usage(a.cycle)))

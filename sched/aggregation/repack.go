@@ -32,12 +32,12 @@ type bin struct {
 	open    [Longest]bool  // all that it serves fits into such a cycle
 }
 
-// cycle is the shortest that fits.
+// cycle returns the shortest that fits.
 func (b *bin) cycle() time.Duration {
 	return time.Duration(1+slices.Index(b.open[:], true)) * b.slowest
 }
 
-// free is the largest share of a cycle that is left.
+// free returns the largest share of a cycle that is left.
 func (b *bin) free() (most float64) {
 	for i, open := range b.open {
 		if open {
@@ -149,7 +149,7 @@ func (k *packing) elsewhere(of piece, best int, tried bin, into func(int, bin) b
 	return false
 }
 
-// with is a bin with a piece more; false: it does not fit.
+// with returns a bin with a piece more; false: it does not fit.
 func (k *packing) with(at int, of piece) (full bin, ok bool) {
 	full = k.bins[at]
 	added := load{of: of.of}
@@ -220,7 +220,7 @@ func (k *packing) matched(used []*aggregator) []*aggregator {
 	return to
 }
 
-// moves is how many pieces are elsewhere.
+// moves returns how many pieces are elsewhere.
 func (k *packing) moves(to []*aggregator) (n int) {
 	for i, of := range k.pieces {
 		if of.of.at[of.task] != to[k.at[i]] {

@@ -16,7 +16,7 @@ type Pace struct {
 }
 
 // Took records a number of iterations of a length. Once a hundred are known it returns the share of its speed that the job loses compared with one of
-// iterations of length d, and begins anew.
+// iterations of length d, and starts over.
 func (p *Pace) Took(n int, each, d time.Duration) (lost float64, judged bool) {
 	p.iterations, p.took = p.iterations+n, p.took+time.Duration(n)*each
 	if p.iterations < Watched {
@@ -57,7 +57,7 @@ func (p *Pool) Measured(id string, iterations ...time.Duration) (c Change) {
 	return c
 }
 
-// lastBeside is the job that was placed last among those on a job's shared aggregators; nil = it shares none.
+// lastBeside returns the job that was placed last among those on a job's shared aggregators; nil = it shares none.
 func (p *Pool) lastBeside(j *job) (last *job) {
 	for _, a := range j.at {
 		if len(a.loads) < 2 {

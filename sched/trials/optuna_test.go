@@ -40,7 +40,7 @@ func TestTPEBesideOptuna(t *testing.T) {
 	}
 }
 
-// best is the lowest loss of a sweep's trials as Optuna draws them: problem.best with another search.
+// best returns the lowest loss of a sweep's trials as Optuna draws them: problem.best with another search.
 func (o *optuna) best(s Sweep, p problem, together bool) float64 {
 	least := math.Inf(1)
 	var losses []float64

@@ -87,7 +87,7 @@ func (t *Trial) compare(o *Trial, rung int) int {
 
 func (t *Trial) broke(rung int) bool { return (t.Failed || t.Stopped) && len(t.Losses) <= rung }
 
-// at is the loss at a rung; of a trial that ended before it, the last one.
+// at returns the loss at a rung; of a trial that ended before it, the last one.
 func (t *Trial) at(rung int) float64 {
 	if len(t.Losses) == 0 {
 		return math.NaN()
@@ -105,7 +105,7 @@ func less(a, b bool) int {
 	return 1
 }
 
-// Share is the part of all trials' steps that is done when trials of that many steps are kept at rungs.
+// Share returns the part of all trials' steps that is done when trials of that many steps are kept at rungs.
 func Share(rungs []Rung, trials int, steps int64) float64 {
 	if steps <= 0 || trials == 0 {
 		return 1

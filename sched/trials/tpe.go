@@ -114,7 +114,7 @@ func (s *Sweep) density(of []Result) (factors []density) {
 	return factors
 }
 
-// density is that of one setting.
+// density returns that of one setting.
 func (r *Range) density(of []Result) density {
 	if len(r.Values) > 0 {
 		return r.counts(of)
@@ -179,10 +179,10 @@ func (m mixture) at(setting string) float64 {
 	return sum / float64(len(m.points)+1)
 }
 
-// normal is the cumulative distribution of the standard normal one.
+// normal returns the cumulative distribution of the standard normal one.
 func normal(z float64) float64 { return math.Erfc(-z/math.Sqrt2) / 2 }
 
-// counts are how often each value of a list occurs: "the posterior vector elements were proportional to N p_i + C_i" (section 4.2), where all
+// counts returns how often each value of a list occurs: "the posterior vector elements were proportional to N p_i + C_i" (section 4.2), where all
 // of the N values have p_i = 1/N.
 func (r *Range) counts(of []Result) weights {
 	w := weights{values: r.Values}

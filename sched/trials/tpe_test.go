@@ -100,7 +100,7 @@ type problem struct {
 	loss   func(map[string]string) float64
 }
 
-// problems are a bowl over decades, a curved valley of two settings, a whole number with a list, and one where two thirds of the range diverge.
+// problems returns a bowl over decades, a curved valley of two settings, a whole number with a list, and one where two thirds of the range diverge.
 func problems(t *testing.T) []problem {
 	t.Helper()
 	number := func(text string) float64 { v, _ := strconv.ParseFloat(text, 64); return v }
@@ -126,7 +126,7 @@ func problems(t *testing.T) []problem {
 	}
 }
 
-// best is the lowest loss of a sweep's trials. With TPE there are as many at a time as there may be, or one.
+// best returns the lowest loss of a sweep's trials. With TPE there are as many at a time as there may be, or one.
 func (p *problem) best(s Sweep, together bool) float64 {
 	s.Ranges = p.ranges
 	least := math.Inf(1)

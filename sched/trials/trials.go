@@ -57,7 +57,7 @@ func ParseRange(name, text string) (Range, error) {
 	return r, nil
 }
 
-// Number is how many trials there are.
+// Number returns how many trials there are.
 func (s *Sweep) Number() int {
 	if !s.Grid {
 		return s.Samples
@@ -69,7 +69,7 @@ func (s *Sweep) Number() int {
 	return n
 }
 
-// Trials are the settings of each trial, by name. Equal sweeps give equal trials, and more samples leave the first ones as they are. With TPE only
+// Trials returns the settings of each trial, by name. Equal sweeps give equal trials, and more samples leave the first ones as they are. With TPE only
 // the First are final.
 func (s *Sweep) Trials() []map[string]string {
 	trials := make([]map[string]string, s.Number())
@@ -97,7 +97,7 @@ func (r *Range) draw(chance *rand.Rand) string {
 	return r.text(low + u*(high-low))
 }
 
-// scale are the ends between which a setting is drawn evenly: logarithms where the range says so.
+// scale returns the ends between which a setting is drawn evenly: logarithms where the range says so.
 func (r *Range) scale() (low, high float64) {
 	low, high = r.Low, r.High
 	if r.Whole {
@@ -109,7 +109,7 @@ func (r *Range) scale() (low, high float64) {
 	return low, high
 }
 
-// text is the setting at a point of the scale.
+// text returns the setting at a point of the scale.
 func (r *Range) text(at float64) string {
 	if r.Log {
 		at = math.Exp(at)
@@ -122,7 +122,7 @@ func (r *Range) text(at float64) string {
 	return strconv.FormatFloat(min(max(rounded, r.Low), r.High), 'g', -1, 64)
 }
 
-// point is where a setting lies on the scale: a whole number in the middle of the part that is rounded to it.
+// point returns where a setting lies on the scale: a whole number in the middle of the part that is rounded to it.
 func (r *Range) point(text string) (float64, error) {
 	at, err := strconv.ParseFloat(text, 64)
 	if r.Whole {

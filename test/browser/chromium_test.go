@@ -197,7 +197,7 @@ func fail(t *testing.T, err error) {
 	}
 }
 
-// quoted is a string of JavaScript.
+// quoted returns a string of JavaScript.
 func quoted(s string) string {
 	text, err := json.Marshal(s)
 	if err != nil {

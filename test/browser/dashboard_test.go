@@ -107,7 +107,7 @@ func (r *run) goOn(t *testing.T, entries []journal.Entry) {
 	fail(t, r.holder.Close())
 }
 
-// atEndOf is the wall-clock time of the last entry.
+// atEndOf returns the wall-clock time of the last entry.
 func atEndOf(t *testing.T, entries []journal.Entry) time.Time {
 	t.Helper()
 	s := status.New()

@@ -41,7 +41,7 @@ func TestReportPage(t *testing.T) {
 	}
 }
 
-// reports are made into pages anew, so that runs of an older program do not matter.
+// reports are rendered again, so that runs of an older program do not matter.
 func reports(t *testing.T) map[string]*cost.Report {
 	t.Helper()
 	var ledger cost.Ledger

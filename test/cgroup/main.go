@@ -85,7 +85,7 @@ func outside(kernel, busybox, run string, tests []string) error {
 	return nil
 }
 
-// only is the one file of a pattern.
+// only returns the one file of a pattern.
 func only(pattern string) (string, error) {
 	found, err := filepath.Glob(pattern)
 	if err != nil || len(found) != 1 {

@@ -59,11 +59,11 @@ func TestMain(m *testing.M) {
 func beside(t *testing.T) {
 	t.Helper()
 	if os.Getenv("TIERML_KUBE_RESTART") == "" {
-		t.Skip("make test-kube runs it beside a real API server")
+		t.Skip("make test-kube runs it with a real API server")
 	}
 }
 
-// store is the address of an object store, with a bucket tierml, whose keys are in the environment.
+// store returns the address of an object store, with a bucket tierml, whose keys are in the environment.
 func store() string { return os.Getenv("TIERML_VERSITYGW_ENDPOINT") }
 
 // newWorld makes one whose pods run as adjusted.
@@ -300,7 +300,7 @@ func (w *world) inTheMiddle(name, dir string) string {
 	return spot[0]
 }
 
-// spotPods are the pods of a run, or of all, that run on spot nodes and will continue.
+// spotPods returns the pods of a run, or of all, that run on spot nodes and will continue.
 func (w *world) spotPods(run string) (names []string) {
 	w.Helper()
 	list, err := w.client.CoreV1().Pods(w.namespace).List(w.Context(), metav1.ListOptions{LabelSelector: "tierml.dev/class=spot"})

@@ -94,20 +94,20 @@ func TestRealServerOfTheChart(t *testing.T) {
 	w.until("the job server has ended", func() bool { return w.serversNode() == "" })
 }
 
-// machines are the pods of runs.
+// machines returns the pods of runs.
 func (w *world) machines() []string {
 	names := strings.Fields(w.kubectl("--namespace", w.namespace, "get", "pods", "--selector=tierml.dev/run", "--output=name"))
 	slices.Sort(names)
 	return names
 }
 
-// serversNode is where the job server's pod runs; empty = nowhere.
+// serversNode returns where the job server's pod runs; empty = nowhere.
 func (w *world) serversNode() string {
 	return strings.TrimSpace(w.kubectl("--namespace", w.namespace, "get", "pods", "--selector=app.kubernetes.io/name=tierml-controller",
 		"--field-selector=status.phase=Running", "--output=jsonpath={.items[*].spec.nodeName}"))
 }
 
-// freeAddress is one of this host on which nobody listens now.
+// freeAddress returns one of this host on which nobody listens now.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -161,7 +161,7 @@ func (c checker) price(short string) float64 {
 	return math.NaN()
 }
 
-// shortName is how pages name a pool: type and zone, and the class unless it is spot.
+// shortName returns how pages name a pool: type and zone, and the class unless it is spot.
 func shortName(pool string) string {
 	parts := strings.Split(pool, "/")
 	return strings.TrimSuffix(parts[3]+" "+parts[2]+" "+parts[4], " spot")

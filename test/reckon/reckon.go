@@ -289,7 +289,7 @@ func (r *reckoner) takeMachine(m *Machine, l line) {
 	}
 }
 
-// priceAt is the price of a pool at a time.
+// priceAt returns the price of a pool at a time.
 func (r *reckoner) priceAt(pool string, at time.Time) (usd float64) {
 	if parts := strings.Split(pool, "/"); parts[4] == "on-demand" {
 		return r.types[parts[3]].price

@@ -109,7 +109,7 @@ func TestSaveOnce(t *testing.T) {
 	}
 }
 
-// line is that of least squares: y = at + slope x.
+// line returns that of least squares: y = at + slope x.
 func line(x, y []float64) (at, slope float64) {
 	var mx, my, xx, xy float64
 	for i := range x {

@@ -21,7 +21,7 @@ import (
 // few hundred KiB, so that messages decide and not bytes. Everything runs on this host, so the processor time of a clock is that of
 // all machines, the controller and the cloud together; it says more than clocks a second where other work disturbs.
 func agents(f *flag.FlagSet) func(context.Context, place) error {
-	counts := f.String("machines", "16,32,64", "transient machines, beside one reliable")
+	counts := f.String("machines", "16,32,64", "transient machines, besides one reliable")
 	seconds := f.Int("seconds", 10, "how long is measured")
 	data := f.String("data", "examples/data/jester5k.csv.gz", "ratings to train on")
 	consistency := f.String("consistency", "deterministic: true", "lines below train:")
@@ -135,7 +135,7 @@ func (t *trial) spent() (s usage, err error) {
 	return s, nil
 }
 
-// memory is what the median agent has, in MiB: all that is resident, which counts pages of the program that all share, and what no
+// memory returns what the median agent has, in MiB: all that is resident, which counts pages of the program that all share, and what no
 // other process has.
 func (t *trial) memory() (resident, private float64, err error) {
 	var all, own []float64
@@ -201,7 +201,7 @@ func (t *trial) traffic(c *agentLoad) error {
 	return nil
 }
 
-// owners is how many machines own partitions, by the moves from the one that had all.
+// owners returns how many machines own partitions, by the moves from the one that had all.
 func owners(entries []journal.Entry, partitions int) (n int) {
 	have := map[string]int{}
 	for _, e := range entries {

@@ -66,7 +66,7 @@ func (o offer) String() string {
 	return text
 }
 
-// Seconds is how long a program runs, in wall-clock time.
+// Seconds returns how long a program runs, in wall-clock time.
 func (o offer) Seconds() float64 { return programHours * 3600 / float64(o.Speed) }
 
 // Wall writes a wall-clock duration that is as long in market time at every speed.
@@ -127,7 +127,7 @@ local:
 
 var rulesOfAgree = []string{"ec2-2017", "ec2-pay-bid", "ec2-now", "gce-spot"}
 
-// fixed are the cells of every policy and rule book, for training and for programs. The bounds take turns.
+// fixed returns the cells of every policy and rule book, for training and for programs. The bounds take turns.
 func fixed() (all []offer) {
 	starts := []string{"2014-03-26T16:00", "2014-03-01T08:00", "2014-04-02T12:30", "2014-03-11T12:00", "2014-03-19T21:15"}
 	add := func(program bool, policies []string) {
@@ -315,7 +315,7 @@ func policyNamed(name string) bidding.Policy {
 	return p
 }
 
-// refusal is the last line that a program printed, when it failed as it refuses a job.
+// refusal returns the last line that a program printed, when it failed as it refuses a job.
 func refusal(printed string) said {
 	lines := strings.Split(strings.TrimSpace(printed), "\n")
 	return said{refused: lines[0]}

@@ -64,7 +64,7 @@ var kinds = []kind{
 	{"scale", 4, 0, 0, (*trial).scaleSomehow},
 }
 
-// victim is the machine at a fault's place among those of some classes; false when there is none.
+// victim returns the machine at a fault's place among those of some classes; false when there is none.
 func (t *trial) victim(f fault, classes ...market.Class) (machine, bool, error) {
 	list, err := t.machines(classes...)
 	if err != nil || len(list) == 0 {

@@ -111,7 +111,7 @@ func (c change) line(name string) string {
 		elasticMachines*c.lost.Seconds(), c.worst.Round(time.Millisecond), c.wait.Round(time.Millisecond))
 }
 
-// training is a job whose clocks are regular, on all of its machines.
+// training returns a job whose clocks are regular, on all of its machines.
 func (at place) training(ctx context.Context, name, data string, rank int) (*trial, error) {
 	j := usual("elastic", "mf")
 	j.Data, j.Params, j.Machines, j.Consistency = data, fmt.Sprintf("{rank: %d, batches: 8}", rank), elasticMachines, ""
@@ -171,7 +171,7 @@ const (
 	besideRemoval = 12 // undisturbed clocks before a removal, and after it, with which its own are compared
 )
 
-// removal is how many seconds longer the clocks from a request to its end, and those after it, took than those just before and after with as many
+// removal returns how many seconds longer the clocks from a request to its end, and those after it, took than those just before and after with as many
 // machines: so what a busy computer adds is in both.
 func removal(at []tick, asked, done int) (seconds float64) {
 	mean := func(from, to int) float64 { return (at[to-1].at - at[from-1].at).Seconds() / float64(to-from) }
@@ -187,7 +187,7 @@ func removal(at []tick, asked, done int) (seconds float64) {
 	return seconds
 }
 
-// interval is a mean, and two standard errors of it.
+// interval returns a mean, and two standard errors of it.
 func interval(values []float64) (mean, half float64) {
 	n := float64(len(values))
 	for _, v := range values {
@@ -252,7 +252,7 @@ func ticks(entries []journal.Entry) (list []tick) {
 	return list
 }
 
-// most is how many splits the machine with the most has, when this many share them.
+// most returns how many splits the machine with the most has, when this many share them.
 func most(machines int) int { return (elasticSplits + machines - 1) / max(1, machines) }
 
 // measure compares the clocks after a change with those before it.

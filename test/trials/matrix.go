@@ -36,7 +36,7 @@ type disturbance struct {
 
 const (
 	smallClock    = 150 * time.Millisecond
-	smallMachines = 3 // transient, beside one reliable
+	smallMachines = 3 // transient, besides one reliable
 	strikes       = 4 // the clock at which a disturbance begins at the earliest
 	// unnoticed is how long clocks are where training does not wait for whom it has lost: the loss is to be noticed before the end.
 	unnoticed = 400 * time.Millisecond
@@ -90,7 +90,7 @@ func steps(step string) func(context.Context, *trial) error {
 	}
 }
 
-// asked is what people ask for with `tierml scale`.
+// asked returns what people ask for with `tierml scale`.
 func asked(wish ...string) func(context.Context, *trial) error {
 	return func(_ context.Context, t *trial) error {
 		if answer, err := t.scale(wish...); err != nil {
@@ -100,7 +100,7 @@ func asked(wish ...string) func(context.Context, *trial) error {
 	}
 }
 
-// served is a fault of storms that meets the oldest machine, which serves.
+// served returns a fault of storms that meets the oldest machine, which serves.
 func served(do func(*trial, fault) (string, error)) func(context.Context, *trial) error {
 	return func(_ context.Context, t *trial) error {
 		whom, err := do(t, fault{})
@@ -111,7 +111,7 @@ func served(do func(*trial, fault) (string, error)) func(context.Context, *trial
 	}
 }
 
-// server is a transient machine that serves: the one that partitions moved to last. The journal has moves when they begin; two
+// server returns a transient machine that serves: the one that partitions moved to last. The journal has moves when they begin; two
 // clocks later they have ended.
 func (t *trial) server(ctx context.Context) (m machine, err error) {
 	err = t.await(ctx, func(entries []journal.Entry) bool {
@@ -195,7 +195,7 @@ func (t *trial) deliveredInPart() error {
 			return nil
 		}
 	}
-	return errors.Join(err, errors.New("no server was asked for several partitions before it was gone"))
+	return errors.Join(err, errors.New("no server got a request for several partitions before it was gone"))
 }
 
 // soldOut lets the pools of a class have no machines for a market time.
@@ -311,7 +311,7 @@ func (c cell) name() string {
 	return strings.Join([]string{c.workload.app, c.mode.name, c.disturbance.name}, "/")
 }
 
-// cells are those of the matrix whose names match a pattern such as "mf/*/evict".
+// cells returns those of the matrix whose names match a pattern such as "mf/*/evict".
 func cells(workloads []workload, seed uint64, patterns string) (list []cell) {
 	for _, d := range disturbances {
 		for _, w := range workloads {
@@ -333,7 +333,7 @@ func matches(patterns, name string) bool {
 	})
 }
 
-// job is the job of a cell, but for its disturbance and pace.
+// job returns the job of a cell, but for its disturbance and pace.
 func (c cell) job(name string, seed uint64) job {
 	j := c.workload.job(name, c.mode, seed)
 	j.Machines, j.Dead, j.Notice, j.ThreeAbove = smallMachines, time.Minute, 6*time.Second, 5 // stage 2
@@ -380,7 +380,7 @@ func (c cell) run(ctx context.Context, at place, base baseline) (came string, er
 	return came, broken(promises)
 }
 
-// trained is a journal up to the last clock.
+// trained returns a journal up to the last clock.
 func trained(entries []journal.Entry) []journal.Entry {
 	for i := len(entries) - 1; i >= 0; i-- {
 		if entries[i].Kind == journal.ClockDone {

@@ -80,7 +80,7 @@ type job struct {
 	Extra                                 string // more lines of the top level
 }
 
-// usual is a job that says what is usual in trials.
+// usual returns a job that says what is usual in trials.
 func usual(name, app string) job {
 	return job{
 		Name: name, Policy: "tierml", App: app, Data: "nothing", Params: "{}", Reliable: "{type: c3.large}", MaxPrice: "0.10",
@@ -216,7 +216,7 @@ func (p *process) end() {
 	}
 }
 
-// processes are those of the program that work in this site, except one.
+// processes returns those of the program that work in this site, except one.
 func (s site) processes(except *process) (pids []int) {
 	found, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range found {
@@ -238,7 +238,7 @@ func (s site) killAll(except *process) {
 	}
 }
 
-// median is the middle of some figures.
+// median returns the middle of some figures.
 func median(of []time.Duration) time.Duration {
 	of = slices.Sorted(slices.Values(of))
 	return of[len(of)/2]

@@ -187,7 +187,7 @@ func (s *soaking) base(ctx context.Context, w workload, m mode, seed uint64, see
 // run scatters.
 const fleetRuns = 5
 
-// undisturbed is what a cell is compared with. That is training on one machine, so that cells also show that staleness costs nothing,
+// undisturbed returns what a cell is compared with. That is training on one machine, so that cells also show that staleness costs nothing,
 // but for applications that draw at random. Under BSP these end as on one machine, byte for byte. Otherwise their draws depend on which
 // machine is first, and their chains are some clocks behind a single machine's, with or without a disturbance (lda: 2 % above it). So
 // they are compared with the mean of undisturbed runs of the same consistency on the same machines.
@@ -246,7 +246,7 @@ func scatter(of []float64) (mean, deviation float64) {
 	return mean, math.Sqrt(deviation)
 }
 
-// result is the test loss of the model, and its name.
+// result returns the test loss of the model, and its name.
 func result(entries []journal.Entry) (loss float64, metric string) {
 	for _, e := range entries {
 		if start, err := e.StartDetails(); err == nil {
@@ -279,7 +279,7 @@ var scatters = map[string]float64{lda.Kind{}.Name(): 0.012}
 // chance, one of the 54 stale cells of an application is beyond that in a hundred soaks.
 const deviations = 4
 
-// tolerance is that of a cell. For applications that draw at random it follows from their scatter, and is no wider.
+// tolerance returns that of a cell. For applications that draw at random it follows from their scatter, and is no wider.
 func (c cell) tolerance() tolerance {
 	within := cellTolerance
 	if of := scatters[c.workload.app]; of > 0 {

@@ -68,7 +68,7 @@ func (s storm) draw() (p plan) {
 	return p
 }
 
-// impossible are the kinds that need what is not here.
+// impossible returns the kinds that need what is not here.
 func impossible() (kinds []string) {
 	if _, err := exec.LookPath("ss"); err != nil || os.Geteuid() != 0 {
 		kinds = append(kinds, "drop") // root and ss (Debian: iproute2)
@@ -138,7 +138,7 @@ func faultsMet(happened map[string]int) string {
 	return fmt.Sprintf("%d faults: %s", total, strings.Join(names, ", "))
 }
 
-// chaos is one long storm over a run that counts in integers (apps/tally), so that the sums in the tables can be compared with
+// chaos returns one long storm over a run that counts in integers (apps/tally), so that the sums in the tables can be compared with
 // the sum of the work.
 func chaos(f *flag.FlagSet) func(context.Context, place) error {
 	var s storm

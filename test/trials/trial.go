@@ -137,7 +137,7 @@ type machine struct {
 	pid int
 }
 
-// machines are the running machines of some classes, the oldest first.
+// machines returns the running machines of some classes, the oldest first.
 func (t *trial) machines(classes ...market.Class) (list []machine, err error) {
 	var instances []fakecloud.InstanceView
 	if err := t.look("instances", &instances); err != nil {
@@ -153,7 +153,7 @@ func (t *trial) machines(classes ...market.Class) (list []machine, err error) {
 	return list, nil
 }
 
-// processOf is the process of an instance, known by the log that it writes; 0 = there is none.
+// processOf returns the process of an instance, known by the log that it writes; 0 = there is none.
 func (t *trial) processOf(instance string) int {
 	want := t.path(machineLogs, instance+".log")
 	for _, pid := range t.processes(nil) {
@@ -164,7 +164,7 @@ func (t *trial) processOf(instance string) int {
 	return 0
 }
 
-// folder is the run's directory.
+// folder returns the run's directory.
 func (t *trial) folder() string { return t.path(rundir.Root, t.job.Name+"-1") }
 
 func (t *trial) model() ([]byte, error) {
@@ -273,7 +273,7 @@ func (t *trial) settle() error {
 	return errors.Join(t.errs...)
 }
 
-// reached is the highest clock that was ever done.
+// reached returns the highest clock that was ever done.
 func reached(entries []journal.Entry) (clock int64) {
 	for _, e := range entries {
 		if e.Kind == journal.ClockDone {

@@ -66,7 +66,7 @@ func TestPlanDryRunAndRunAgree(t *testing.T) {
 }
 
 // What differs is noticed.
-func TestSaid(t *testing.T) {
+func TestDifferencesAreNoticed(t *testing.T) {
 	plan := said{usd: 1, kinds: "a spot"}
 	for _, c := range []struct {
 		other said

@@ -28,7 +28,7 @@ type workload struct {
 	more                       string  // lines below train:
 }
 
-// recorded are the workloads of storms, on real data.
+// recorded returns the workloads of storms, on real data.
 func recorded(data string) ([]workload, error) {
 	const (
 		housing = "ml/regression/california-housing.csv.gz"
@@ -66,7 +66,7 @@ func recorded(data string) ([]workload, error) {
 	return list, nil
 }
 
-// small are the workloads of short cells, on data made here, with the applications' own optimizers and steps. The topic model's priors
+// small returns the workloads of short cells, on data made here, with the applications' own optimizers and steps. The topic model's priors
 // and number of topics are such that its chain is where it stays after that many clocks: by its default, 12.5 tokens for each of 4
 // topics, documents of 20 tokens teach little, and runs of other seeds are between 45 and 49 at the last clock, on their way from 50 to
 // 43.
@@ -142,7 +142,7 @@ func smallData() map[string]string {
 // holdout is much, as an error rate of few examples scatters. Programs for drills hold out the same ones whatever the seed.
 const holdout = 0.3
 
-// job is the job of a workload, but for its machines.
+// job returns the job of a workload, but for its machines.
 func (w workload) job(name string, m mode, seed uint64) job {
 	j := usual(name, w.app)
 	j.Holdout = holdout

@@ -329,7 +329,7 @@ func (w *Worker) Stock() (held []tiers.SplitAt) {
 	return held
 }
 
-// turn is the clock that a split can do after a round has been computed (nil: now); 0 = none.
+// turn returns the clock that a split can do after a round has been computed (nil: now); 0 = none.
 func (w *Worker) turn(h *holding, after *Round) ps.Clock {
 	next := h.next
 	if after != nil && h.in == after {
@@ -341,7 +341,7 @@ func (w *Worker) turn(h *holding, after *Round) ps.Clock {
 	return next
 }
 
-// Lowest is the lowest clock that can be done after a round has been computed (nil: now); 0 = none.
+// Lowest returns the lowest clock that can be done after a round has been computed (nil: now); 0 = none.
 func (w *Worker) Lowest(after *Round) (clock ps.Clock) {
 	for i := range w.splits {
 		if c := w.turn(&w.splits[i], after); c > 0 && (clock == 0 || c < clock) {
@@ -392,7 +392,7 @@ func (w *Worker) Choose() *Round {
 	return r
 }
 
-// Ready is the clock of the round that Choose would take; 0 = none.
+// Ready returns the clock of the round that Choose would take; 0 = none.
 func (w *Worker) Ready() ps.Clock {
 	if !w.idle() {
 		return 0

@@ -64,7 +64,7 @@ func Save(path string, schema ps.Schema, clock ps.Clock, values [][]float32) err
 	return nil
 }
 
-// shape is that of the rows as they are stored: with their rules' state.
+// shape returns that of the rows as they are stored: with their rules' state.
 func shape(t ps.Table) []int { return []int{int(t.Rows), t.Width()} }
 
 func checksum(m model.Model) string {

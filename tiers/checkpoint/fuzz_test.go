@@ -22,7 +22,7 @@ func write(t testing.TB, path string, content []byte) {
 	}
 }
 
-// resealed is a manifest whose parts have the digests of what is there, if it is one: the writer of a checkpoint knows them.
+// resealed returns a manifest whose parts have the digests of what is there, if it is one: the writer of a checkpoint knows them.
 func resealed(manifest, rows []byte) []byte {
 	var m Manifest
 	if json.Unmarshal(manifest, &m) != nil {

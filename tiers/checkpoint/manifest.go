@@ -171,7 +171,7 @@ func sumOf(text []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Name is that of a manifest below its place.
+// Name returns that of a manifest below its place.
 func Name(manifest string) string { return path.Base(withoutQuery(manifest)) }
 
 // splitName takes a manifest's name apart. The checksum of one that has another form is empty, which is nothing's.
@@ -292,7 +292,7 @@ func List(ctx context.Context, place string, known func(name string) bool) (foun
 	return found, doubts, nil
 }
 
-// manifests are the names of the manifests among objects, the newest first. That is the order in which they were written:
+// manifests returns the names of the manifests among objects, the newest first. That is the order in which they were written:
 // the one with the highest clock may be damaged, and the run have gone on from an older one.
 func manifests(objects []blob.Object, known func(name string) bool) (names []string) {
 	for _, o := range objects {
@@ -304,7 +304,7 @@ func manifests(objects []blob.Object, known func(name string) bool) (names []str
 	return names
 }
 
-// writtenAt is the order of manifests: by the start of the run, its generation, and the clock.
+// writtenAt returns the order of manifests: by the start of the run, its generation, and the clock.
 func writtenAt(name string) []int {
 	var clock, start, generation int
 	_, _ = fmt.Sscanf(name, "clock-%d-%d.%d", &clock, &start, &generation) // names of another form are the oldest

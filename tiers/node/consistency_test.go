@@ -178,7 +178,7 @@ func (j *trained) collect(fill func(k ps.Key, row []float32)) finished {
 	return f
 }
 
-// heldOut is the figure of the held-out examples.
+// heldOut returns the figure of the held-out examples.
 func heldOut(t *testing.T, j *trained, tables finished) float64 {
 	t.Helper()
 	stats, err := j.program.Evaluate(tables, j.open)
@@ -188,7 +188,7 @@ func heldOut(t *testing.T, j *trained, tables finished) float64 {
 	return j.program.Score(stats.TestLoss, stats.TestCount)
 }
 
-// objective is the loss that package linear makes small. Shares of errors, which are its figure, are no measure of 1 %: a
+// objective returns the loss that package linear makes small. Shares of errors, which are its figure, are no measure of 1 %: a
 // handful of examples at the border between two classes is as much.
 func objective(t *testing.T, j *trained, tables finished) float64 {
 	t.Helper()
@@ -201,7 +201,7 @@ func objective(t *testing.T, j *trained, tables finished) float64 {
 	return loss
 }
 
-// logLoss is the mean negative log-likelihood of new examples, by the exported network.
+// logLoss returns the mean negative log-likelihood of new examples, by the exported network.
 func logLoss(t *testing.T, j *trained, tables finished) float64 {
 	t.Helper()
 	m, err := j.program.Export(tables, j.open)
@@ -247,7 +247,7 @@ func forward(in []float64, weights, bias []float32, hidden bool) []float64 {
 	return out
 }
 
-// untrained is the held-out loss at clock 1: of first values alone an LDA model has no topics to score.
+// untrained returns the held-out loss at clock 1: of first values alone an LDA model has no topics to score.
 func (j *trained) untrained(t *testing.T) float64 { return j.loss(t, j, j.after(t, 1)) }
 
 func (j *trained) inOneProcess(t *testing.T) finished { return j.after(t, j.clocks) }

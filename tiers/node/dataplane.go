@@ -17,7 +17,7 @@ import (
 	"github.com/tierml/tierml/tiers/checkpoint"
 )
 
-// JobNumber is a job's name as the data plane's frames carry it.
+// JobNumber returns a job's name as the data plane's frames carry it.
 func JobNumber(name string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(name)) // never fails

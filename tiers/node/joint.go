@@ -56,7 +56,7 @@ type rowNeeds interface {
 	EvalNeeds(keys []ps.Key) []ps.Key
 }
 
-// members are the shards that the team's rows come from.
+// members returns the shards that the team's rows come from.
 func (t roundSplits) members() []rowNeeds {
 	if t.joint != nil {
 		return []rowNeeds{t.joint}

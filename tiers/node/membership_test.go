@@ -52,7 +52,7 @@ func TestEveryApplicationThroughEveryChange(t *testing.T) {
 	}
 }
 
-// everyApplication is a small job for each application that there is.
+// everyApplication returns a small job for each application that there is.
 func everyApplication(t *testing.T) []*trained {
 	two, five := classes(2, 400, 1), classes(consistencyClasses, 400, 1)
 	const clocks = membershipClocks
@@ -79,7 +79,7 @@ func everyApplication(t *testing.T) []*trained {
 	return list
 }
 
-// firstRatings is the beginning of the example's ratings.
+// firstRatings returns the beginning of the example's ratings.
 func firstRatings(t *testing.T, lines int) []byte {
 	file, err := os.Open("../../examples/data/jester5k.csv.gz")
 	if err != nil {
@@ -206,7 +206,7 @@ func (c *crew) join(id ps.ServerID, incarnation ps.Incarnation, j *trained) {
 	c.do(id, tiers.Unpark{Until: 4 + c.ahead(id)})
 }
 
-// ahead is how many clocks a machine goes beyond the others.
+// ahead returns how many clocks a machine goes beyond the others.
 func (c *crew) ahead(id ps.ServerID) ps.Clock {
 	if id == "i-1" {
 		return c.lead

@@ -47,7 +47,7 @@ var (
 )
 
 // Run runs a node. It returns nil after a Stop, after too long without a controller, or when ctx is done; otherwise an error,
-// ErrFenced among them. At a command to begin anew it starts over with nothing of its earlier state.
+// ErrFenced among them. At a command to start over it starts over with nothing of its earlier state.
 func Run(ctx context.Context, cfg Config) error {
 	if err := cfg.check(); err != nil {
 		return err
@@ -239,7 +239,7 @@ func (n *node) watchNotices(ctx context.Context) error {
 		n.report(w)
 	})
 	if ctx.Err() == nil {
-		// Training is worth more than the warnings: the controller hears of evictions from the provider too.
+		// Training is worth more than the warnings: the controller learns of evictions from the provider too.
 		n.log.Error("no longer watching for the provider's warnings", "error", err)
 	}
 	return nil

@@ -187,7 +187,8 @@ func reportOf(e program.Event) tiers.Report {
 	panic(fmt.Sprintf("a program's event %T has no report", e))
 }
 
-// noticeProgram has the program on this machine hear of the provider's warning at once; the controller knows what follows.
+// noticeProgram has the program on this machine learn of the provider's warning at once; the controller knows what
+// follows.
 func (n *node) noticeProgram(w tiers.Warned) {
 	if p := n.programs.Load(); p != nil {
 		deadline := w.Deadline

@@ -68,7 +68,7 @@ func (x *rowIndex) ask(keys []ps.Key) {
 	}
 }
 
-// number gives the rows their slots, and the keys in that order. They are good until the next time.
+// number gives the rows their slots, and returns the keys in that order, valid until the next call.
 func (x *rowIndex) number() []ps.Key {
 	x.find()
 	clear(x.begins)

@@ -91,7 +91,7 @@ func (n *node) controlCredentials() credentials.TransportCredentials {
 	return credentials.NewTLS(n.own.Config(trust.Controller))
 }
 
-// token is what proves to a controller without TLS that this machine was launched for it. With TLS the certificate does,
+// token returns what proves to a controller without TLS that this machine was launched for it. With TLS the certificate does,
 // and the token is not shown again.
 func (n *node) token() string {
 	if n.own != nil {
@@ -100,7 +100,7 @@ func (n *node) token() string {
 	return n.user.Token
 }
 
-// address is where other machines reach the data plane. A machine that listens everywhere is reached where its way to the
+// address returns where other machines reach the data plane. A machine that listens everywhere is reached where its way to the
 // controller begins; nothing is sent to find that out. It is found once: the controller's name may have no address later.
 func (n *node) address() string {
 	if n.reached != "" {

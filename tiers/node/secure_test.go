@@ -104,7 +104,7 @@ func (s *secured) readerTLS() *tls.Config {
 	return s.own.Config(trust.Machine)
 }
 
-// credential is one of a machine, as the authority signs it.
+// credential returns one of a machine, as the authority signs it.
 func (s *secured) credential(role trust.Role, name string) *trust.Credential {
 	s.t.Helper()
 	c, err := s.authority.Credential(role, name)
@@ -184,7 +184,7 @@ func withRoots(c *tls.Config, s *secured) *tls.Config {
 	return c
 }
 
-// oversizedFrame is a header of a body beyond the bound, as ps/wire/README.md has it.
+// oversizedFrame returns a header of a body beyond the bound, as ps/wire/README.md has it.
 func oversizedFrame(t *testing.T, like []byte) []byte {
 	if len(like) < 4 {
 		t.Fatalf("garbage was answered by %q", like)

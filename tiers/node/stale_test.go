@@ -195,7 +195,7 @@ type gradients struct {
 	sums finished
 }
 
-// Gradient is what apps.Gradient asks for.
+// Gradient returns what apps.Gradient asks for.
 func (g gradients) Gradient(k ps.Key) []float32 {
 	if g.sums[k] == nil {
 		g.sums[k] = make([]float32, len(g.finished[k]))

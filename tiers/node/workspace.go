@@ -169,7 +169,7 @@ func (w *workspace) sum(c *copies) error {
 	return nil
 }
 
-// update is what a split sends of a row: its gradient where the table has a rule, or else what it changed.
+// update returns what a split sends of a row: its gradient where the table has a rule, or else what it changed.
 func (c *copies) update(slot int) []float32 {
 	w := c.space
 	from, to := w.offsets[slot], w.offsets[slot+1]
@@ -294,7 +294,7 @@ func (c *copies) Row(k ps.Key) []float32 {
 	return c.values[from:to:to]
 }
 
-// Gradient is what apps.Gradient asks for.
+// Gradient returns what apps.Gradient asks for.
 func (c *copies) Gradient(k ps.Key) []float32 {
 	if c.space.schema.Tables[k.Table].Rule.Name == ps.Add {
 		panic(fmt.Sprintf("node: a gradient for table %d, which has no rule", k.Table))

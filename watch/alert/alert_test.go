@@ -23,7 +23,7 @@ import (
 
 var wall = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 
-// told are the kinds in the order in which they came.
+// told returns the kinds in the order in which they came.
 func told(alerts []Alert) (kinds []string) {
 	for _, a := range alerts {
 		kinds = append(kinds, string(a.Kind))
@@ -182,7 +182,7 @@ func notifier(t *testing.T, r *receiver) (*Notifier, *bytes.Buffer) {
 	return newNotifier(hook, slog.New(slog.NewTextHandler(&log, nil)), time.Microsecond, transport(notMetadata)), &log
 }
 
-func TestTold(t *testing.T) {
+func TestPostsAreRetried(t *testing.T) {
 	for name, c := range map[string]struct {
 		codes []int
 		posts int

@@ -26,7 +26,7 @@ type Hook struct {
 	secret  []byte // signs; empty = nothing is signed
 }
 
-// String is the host.
+// String returns the host.
 func (h Hook) String() string { return h.address.Host }
 
 // NewHook makes a hook of an address, or of the file that holds it, and the file with the secret, if any.
@@ -73,7 +73,7 @@ func readSecret(path string) (string, error) {
 // SignatureHeader holds "t=SECONDS,v1=HEX": the HMAC-SHA-256, by the secret, of the seconds, a point, and the body.
 const SignatureHeader = "Tierml-Signature"
 
-// Sign is the signature of a body.
+// Sign returns the signature of a body.
 func Sign(secret, body []byte, at time.Time) string {
 	seconds := strconv.FormatInt(at.Unix(), 10)
 	mac := hmac.New(sha256.New, secret)

@@ -40,7 +40,7 @@ type Alert struct {
 	Text       string    `json:"text,omitempty"`       // the same in a sentence, which chat services such as Slack show; set when it is sent
 }
 
-// sentence is an alert for people.
+// sentence returns an alert for people.
 func (a Alert) sentence() string {
 	text := fmt.Sprintf("%s: %s", a.Run, a.Kind)
 	if a.Why != "" {

@@ -123,7 +123,7 @@ func value(v *float64) string {
 	return fmt.Sprintf("%.4f", *v)
 }
 
-// machineLines are the stage and a row for each pool in use. On a low screen pools beyond what fits are
+// machineLines returns the stage and a row for each pool in use. On a low screen pools beyond what fits are
 // summed up.
 func (s picture) machineLines(height int) []string {
 	transient, reliable := s.Counts()
@@ -179,7 +179,7 @@ func (s picture) moneyLine(now time.Time) string {
 	return text + "saved so far " + good.Bold(true).Render(saved.Cents())
 }
 
-// eventLines are the last events, as many as there is room for; on a narrow screen their reasons are cut off.
+// eventLines returns the last events, as many as there is room for; on a narrow screen their reasons are cut off.
 func (s picture) eventLines(room, width int) []string {
 	var lines []string
 	for _, l := range s.Events(room) {
@@ -206,7 +206,7 @@ func style(k journal.Kind) lipgloss.Style {
 	}
 }
 
-// bar is a progress bar of n cells.
+// bar returns a progress bar of n cells.
 func bar(share float64, n int) string {
 	full := int(math.Round(min(1, max(0, share)) * float64(n)))
 	return accent.Render(strings.Repeat("█", full)) + soft.Render(strings.Repeat("░", n-full))

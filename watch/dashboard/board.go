@@ -59,7 +59,7 @@ func (b *Board) ManagedBy(says func(*http.Request) Manager, rights func(r *http.
 	b.manager, b.rights = says, rights
 }
 
-// may is what a client sees and changes.
+// may returns what a client sees and changes.
 func (b *Board) may(r *http.Request, s Summary) (sees, changes bool) {
 	if b.rights == nil {
 		return true, true
@@ -72,7 +72,7 @@ func New(root string, now func() time.Time, log *slog.Logger) *Board {
 	return &Board{root: root, log: log, now: now, places: make(chan struct{}, atOnce), runs: map[string]*run{}}
 }
 
-// run is one that is followed. It is read anew when it continues after its end.
+// run is one that is followed. It is reread when it continues after its end.
 type run struct {
 	dir   string
 	shown kept
@@ -142,13 +142,13 @@ func (b *Board) lookAround(ctx context.Context, following *sync.WaitGroup) {
 	}
 }
 
-// name is that of the run's directory.
+// name returns that of the run's directory.
 func (r *run) name() string { return filepath.Base(r.dir) }
 
-// link is that of the run's page.
+// link returns that of the run's page.
 func (r *run) link() string { return "/runs/" + url.PathEscape(r.name()) }
 
-// heard is how many lines were read, and whether more may come.
+// heard returns how many lines were read, and whether more may come.
 func (r *run) heard() (lines int, going bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -230,7 +230,7 @@ func (b *Board) find(name string) *run {
 	return b.runs[name]
 }
 
-// all are the runs in their order.
+// all returns the runs in their order.
 func (b *Board) all() []*run {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -117,7 +117,7 @@ func await(t *testing.T, b *Board, n int) {
 }
 
 // What is shown is what the report of the same journal says.
-func TestFiguresAreTheJournals(t *testing.T) {
+func TestFiguresMatchTheJournal(t *testing.T) {
 	root, story := t.TempDir(), journaltest.New(1).Entries
 	write(t, root, "demo-1", story)
 	write(t, root, "demo-2", story[:len(story)/2])

@@ -94,7 +94,7 @@ func newPager(r *http.Request, length, size int) pager {
 	return p
 }
 
-// with is the address of a request with another value of one parameter; of all others those that say something.
+// with returns the address of a request with another value of one parameter; of all others those that say something.
 func with(r *http.Request, name, value string) string {
 	q := url.Values{}
 	for key, values := range r.URL.Query() {

@@ -7,7 +7,7 @@ import (
 
 // The page of a running run says why a scheduler has given it as many machines as it has, as `tierml why` does. That of one that has
 // ended does not.
-func TestPageSaysWhatWasGranted(t *testing.T) {
+func TestPageShowsGrants(t *testing.T) {
 	const why = "2 of 8 slots: b arrived <later>"
 	root := t.TempDir()
 	story := promising(t)

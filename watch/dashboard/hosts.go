@@ -44,7 +44,7 @@ func (r *run) view(now time.Time, granted map[string]string) (*shared.View, erro
 	return &v, err
 }
 
-// views are those of shared hosts that are kept now.
+// views returns those of shared hosts that are kept now.
 func (b *Board) views(granted map[string]string) (all []shared.View, err error) {
 	for _, r := range b.sharing() {
 		v, err := r.view(b.now(), granted)
@@ -58,7 +58,7 @@ func (b *Board) views(granted map[string]string) (all []shared.View, err error) 
 	return all, nil
 }
 
-// sharing are the running runs of shared hosts.
+// sharing returns the running runs of shared hosts.
 func (b *Board) sharing() []*run {
 	return slices.DeleteFunc(b.all(), func(r *run) bool {
 		r.mu.Lock()
@@ -67,7 +67,7 @@ func (b *Board) sharing() []*run {
 	})
 }
 
-// Hosts are the shared hosts as a client sees them: jobs that it may not see are counted, not named.
+// Hosts returns the shared hosts as a client sees them: jobs that it may not see are counted, not named.
 func (b *Board) Hosts(request *http.Request) ([]shared.View, error) {
 	var granted map[string]string
 	if b.manager != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// refresh is how often an open page is put anew.
+// refresh is how often an open page is refreshed.
 const refresh = 2 * time.Second
 
 // Handler serves
@@ -88,7 +88,7 @@ func (b *Board) pages(trusted bool) map[string]http.Handler {
 	return pages
 }
 
-// Summaries are the runs in their order, as of now.
+// Summaries returns the runs in their order, as of now.
 func (b *Board) Summaries() []Summary {
 	rows := []Summary{}
 	for _, r := range b.all() {
@@ -101,7 +101,7 @@ func (b *Board) Summaries() []Summary {
 
 func (b *Board) listJSON(w http.ResponseWriter, r *http.Request) { answer(w, r, b.seen(r)) }
 
-// seen are the runs that a client sees.
+// seen returns the runs that a client sees.
 func (b *Board) seen(r *http.Request) []Summary {
 	return slices.DeleteFunc(b.Summaries(), func(s Summary) bool {
 		sees, _ := b.may(r, s)
@@ -158,7 +158,7 @@ func (b *Board) page(w http.ResponseWriter, request *http.Request, trusted bool)
 	is.send(w, request)
 }
 
-// pageKey is what a page that is kept was made of: of a running run any lines will do for a moment.
+// pageKey returns what a page that is kept was made of: of a running run any lines will do for a moment.
 func pageKey(trusted, changes, going bool, lines int) string {
 	if going {
 		lines = -1
@@ -166,7 +166,7 @@ func pageKey(trusted, changes, going bool, lines int) string {
 	return fmt.Sprint(trusted, changes, lines)
 }
 
-// named is the run that a request names and whose client sees it; without one the request is answered, and it is nil.
+// named returns the run that a request names and whose client sees it; without one the request is answered, and it is nil.
 func (b *Board) named(w http.ResponseWriter, request *http.Request) *run {
 	name := request.PathValue("name")
 	r := b.find(name)
@@ -187,7 +187,7 @@ func unavailable(w http.ResponseWriter, r *run, err error) {
 
 var errNothingYet = errors.New("its journal has no line yet")
 
-// reportOf is the report of a run that may have to be read anew.
+// reportOf returns the report of a run that may have to be reread.
 func (b *Board) reportOf(ctx context.Context, r *run) (*cost.Report, *page.Live, error) {
 	report, live, err := r.report(b.now())
 	if !errors.Is(err, errForgotten) {

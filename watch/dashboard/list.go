@@ -288,7 +288,7 @@ func (b *Board) listView(r *http.Request) listView {
 // rank puts the states that are looked for first in front.
 var rank = map[string]int{"running": -2, "queued": -1}
 
-// byInterest is the order without another: what runs, what waits in its place, and the others, the newest first.
+// byInterest returns the order without another: what runs, what waits in its place, and the others, the newest first.
 func byInterest(a, b Row) int {
 	return cmp.Or(cmp.Compare(rank[a.State], rank[b.State]), cmp.Compare(a.Place, b.Place), b.Started.Compare(a.Started), runs.Compare(b.Run, a.Run))
 }

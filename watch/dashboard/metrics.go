@@ -15,7 +15,7 @@ import (
 	"github.com/tierml/tierml/watch/status"
 )
 
-// counts are a run's metrics that only grow. They are made of its journal, so they do not begin anew with this process.
+// counts are a run's metrics that only grow. They are made of its journal, so they do not start over with this process.
 type counts struct {
 	launches, launchFailures, notices, evictions, failures, rollbacks, switches prometheus.Counter
 	clocks, lostClocks, cutBytes, checkpointBytes, movedBytes                   prometheus.Counter
@@ -276,9 +276,9 @@ func (g gauges) market(groups []status.Group, prices map[string]string) {
 var (
 	hostCPUsGauge   = describe("hosts_vcpus", "vCPUs of shared hosts that stay: held by slots, or free.", "run", "tier", "state")
 	hostMemoryGauge = describe("hosts_memory_bytes", "Memory of shared hosts that stay: held by slots, or free.", "run", "tier", "state")
-	hostSlotsGauge  = describe("hosts_slots", "Slots that jobs have asked for: held on a host, or waiting for one.", "run", "state")
+	hostSlotsGauge  = describe("hosts_slots", "Slots that jobs have requested: held on a host, or waiting for one.", "run", "state")
 	hostJobsGauge   = describe("hosts_jobs", "Jobs that hold slots of shared hosts or wait for some.", "run")
-	hostWaitGauge   = describe("hosts_longest_wait_seconds", "Market time since the slot was asked for that has waited longest for a host.", "run")
+	hostWaitGauge   = describe("hosts_longest_wait_seconds", "Market time that the longest-waiting slot has waited for a host.", "run")
 	hostHourGauge   = describe("hosts_dollars_per_hour", "What shared hosts cost in an hour.", "run")
 	hostIdleGauge   = describe("hosts_idle_dollars_per_hour", "What shared hosts cost in an hour and no slot pays.", "run")
 	idleGauge       = describe("hosts_idle_dollars", "What shared hosts have cost so far and no job pays (yet).", "run")
@@ -320,7 +320,7 @@ var (
 	allSpentGauge   = describe("controller_spent_dollars", "What all runs of the job server have cost.")
 	allBudgetGauge  = describe("controller_budget_dollars", "What they may cost together.")
 	allHourGauge    = describe("controller_dollars_per_hour", "What the machines of all its runs cost in an hour.")
-	trialsGauge     = describe("sweep_trials", "Trials of a sweep by their state, until all are over.", "sweep", "state")
+	trialsGauge     = describe("sweep_trials", "Trials of a sweep by their state, until all have ended.", "sweep", "state")
 	sweptGauge      = describe("sweep_spent_dollars", "What the trials of a sweep have cost.", "sweep")
 	sweepLimitGauge = describe("sweep_budget_dollars", "What they may cost together.", "sweep")
 	grantedGauge    = describe("scheduler_workers", "Workers that the scheduler has granted to all jobs.")

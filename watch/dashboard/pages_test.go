@@ -22,7 +22,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// rowsOf are the names in the list, in its order.
+// rowsOf returns the names in the list, in its order.
 func rowsOf(text string) (names []string) {
 	for _, m := range regexp.MustCompile(`<tr id="run-([^"]+)"`).FindAllStringSubmatch(text, -1) {
 		names = append(names, m[1])
@@ -69,7 +69,7 @@ func TestList(t *testing.T) {
 }
 
 // What runs and what waits is seen at once, however many have ended.
-func TestListBeginsWithWhatRuns(t *testing.T) {
+func TestListShowsRunningRunsFirst(t *testing.T) {
 	day := func(n int) time.Time { return journaltest.Began.AddDate(0, 0, n) }
 	v := listView{Rows: []Row{{Summary: Summary{Run: "a-1", State: "finished", Started: day(1)}}, {Summary: Summary{Run: "b-1", State: "failed", Started: day(3)}},
 		{Summary: Summary{Run: "c-1", State: "queued"}, Place: 2}, {Summary: Summary{Run: "d-1", State: "queued"}, Place: 1},
@@ -348,7 +348,7 @@ func TestDecisions(t *testing.T) {
 }
 
 // Of many runs that have ended, few are in memory as a whole; all are listed and shown as if they were.
-func TestManyRunsStayLight(t *testing.T) {
+func TestManyRunsUseLittleMemory(t *testing.T) {
 	root, story := t.TempDir(), journaltest.New(1).Entries
 	const many = 3 * wholeAtOnce
 	for i := range many {

@@ -9,7 +9,7 @@ import (
 )
 
 // A run that a limit has paused says so, with the reason, until it continues or has ended.
-func TestPausedIsSaid(t *testing.T) {
+func TestPauseIsShown(t *testing.T) {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	r := &run{dir: "runs/demo-1", going: true, status: status.New()}
 	for i, c := range []struct {

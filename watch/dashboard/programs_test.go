@@ -14,7 +14,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// arrayStory is a run of an array of four tasks on a replayed market: task-0 is done, task-1 failed, task-2 runs on its second machine,
+// arrayStory returns a run of an array of four tasks on a replayed market: task-0 is done, task-1 failed, task-2 runs on its second machine,
 // task-3 waits.
 func arrayStory(t *testing.T) []journal.Entry {
 	t.Helper()

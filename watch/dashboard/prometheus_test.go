@@ -188,7 +188,7 @@ func (p *promServer) ask(path string, query url.Values, answer any) {
 	}
 }
 
-// value is what a query of one series gives; 0 when there is none.
+// value returns what a query of one series gives; 0 when there is none.
 func (p *promServer) value(query string) (v float64) {
 	p.t.Helper()
 	var answer struct {
@@ -201,7 +201,7 @@ func (p *promServer) value(query string) (v float64) {
 	return v
 }
 
-// names are those of all series.
+// names returns those of all series.
 func (p *promServer) names() []string {
 	p.t.Helper()
 	var answer struct{ Data []string }

@@ -60,7 +60,7 @@ func readPage(text string) *reckon.Page {
 
 // At every stage of a run, and at its end, each figure of its page, its JSON and its metrics is what follows from the lines
 // of the journal so far by another arithmetic.
-func TestEveryFigureIsReckoned(t *testing.T) {
+func TestEveryFigureIsComputed(t *testing.T) {
 	story := journaltest.New(2).Entries
 	for _, n := range []int{9, 60, 200, 500, 1000, 1400, len(story) * 3 / 4, len(story) - 30, len(story)} {
 		if n = min(n, len(story)); n < 1 {
@@ -115,7 +115,7 @@ func checkMoment(t *testing.T, entries []journal.Entry) {
 
 func usd(v market.USD) float64 { return float64(v) / float64(market.Dollar) }
 
-// wallOf is the wall clock's time at which a story has come so far.
+// wallOf returns the wall clock's time at which a story has come so far.
 func wallOf(entries []journal.Entry) time.Time {
 	told := status.New()
 	for _, e := range entries {
@@ -124,14 +124,14 @@ func wallOf(entries []journal.Entry) time.Time {
 	return told.Mapping.WallAt(told.Now)
 }
 
-// clockOf is a clock that continues from there. By today's, the replayed market of a running run would be years ahead of its story,
+// clockOf returns a clock that continues from there. By today's, the replayed market of a running run would be years ahead of its story,
 // with hours to bill for each.
 func clockOf(entries []journal.Entry) func() time.Time {
 	from, began := wallOf(entries), time.Now()
 	return func() time.Time { return from.Add(time.Since(began)) }
 }
 
-// boardAt is a board whose clock stands.
+// boardAt returns a board whose clock stands.
 func boardAt(t *testing.T, root string, now time.Time) (*Board, *httptest.Server) {
 	t.Helper()
 	return boardWith(t, root, func() time.Time { return now }, nil)
@@ -274,7 +274,7 @@ func TestPromisesAndServer(t *testing.T) {
 	}
 }
 
-// promising is the story of a job that says what it may cost.
+// promising returns the story of a job that says what it may cost.
 func promising(t *testing.T) []journal.Entry {
 	t.Helper()
 	story := journaltest.New(1).Entries

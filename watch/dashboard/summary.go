@@ -166,7 +166,7 @@ func (r *run) state() string {
 // its host slept. A night at 720 times the speed would be a year of machine hours, each billed at every look.
 const quiet = time.Hour
 
-// asOf is the market time of the run's figures: now while it runs, else its last line's.
+// asOf returns the market time of the run's figures: now while it runs, else its last line's.
 func (r *run) asOf(now time.Time) time.Time {
 	m, last := r.status.Mapping, r.status.Now
 	t := m.At(now)
@@ -179,7 +179,7 @@ func (r *run) asOf(now time.Time) time.Time {
 	return t
 }
 
-// money is a dollar figure for people; empty stays empty.
+// money returns a dollar figure for people; empty stays empty.
 func money(text string) string {
 	v, err := market.ParseUSD(text)
 	if err != nil {

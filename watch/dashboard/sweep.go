@@ -84,10 +84,10 @@ func (s *Sweep) Rank() {
 	}
 }
 
-// Ahead is the best trial, or the best so far.
+// Ahead returns the best trial, or the best so far.
 func (s Sweep) Ahead() string { return cmp.Or(s.Best, s.Leader) }
 
-// Settings are a trial's parameters in words.
+// Settings returns a trial's parameters in words.
 func (t Trial) Settings() string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(t.Params)) {
@@ -96,7 +96,7 @@ func (t Trial) Settings() string {
 	return strings.Join(all, ", ")
 }
 
-// LossAt is the loss at a feedback, for people.
+// LossAt returns the loss at a feedback, for people.
 func (t Trial) LossAt(feedback int) string {
 	switch {
 	case feedback >= len(t.Losses):
@@ -122,7 +122,7 @@ func (s Sweep) Counts() string {
 	return strings.Join(all, ", ")
 }
 
-// states are how many trials are in each state.
+// states returns how many trials are in each state.
 func (s Sweep) states() map[string]int {
 	count := map[string]int{}
 	for _, t := range s.Trials {
@@ -131,10 +131,10 @@ func (s Sweep) states() map[string]int {
 	return count
 }
 
-// Link is that of its page.
+// Link returns that of its page.
 func (s Sweep) Link() string { return "/sweeps/" + url.PathEscape(s.ID) }
 
-// sweepOf is the sweep that a request names; without one the request is answered, and false returned.
+// sweepOf returns the sweep that a request names; without one the request is answered, and false returned.
 func (b *Board) sweepOf(w http.ResponseWriter, r *http.Request) (Sweep, bool) {
 	name := r.PathValue("name")
 	if b.manager != nil {
@@ -173,7 +173,7 @@ func (b *Board) sweep(w http.ResponseWriter, r *http.Request) {
 	is.send(w, r)
 }
 
-// curvesOf are the test losses of a sweep's trials that have some.
+// curvesOf returns the test losses of a sweep's trials that have some.
 func (b *Board) curvesOf(ctx context.Context, s Sweep) (all []page.Trial) {
 	for _, t := range slices.Backward(s.Trials) { // the best is drawn last, above the others
 		run := b.find(t.Run)
@@ -185,7 +185,7 @@ func (b *Board) curvesOf(ctx context.Context, s Sweep) (all []page.Trial) {
 	return all
 }
 
-// tests are a run's test losses. Those of a run that has ended are kept: its journal is read once for them.
+// tests returns a run's test losses. Those of a run that has ended are kept: its journal is read once for them.
 func (b *Board) tests(ctx context.Context, r *run) (points []cost.LossPoint) {
 	r.mu.Lock()
 	points, going := r.tests, r.going

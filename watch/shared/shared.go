@@ -102,7 +102,7 @@ func (j Tenant) LossText() string {
 	return fmt.Sprintf("%.0f %%", 100**j.Loss)
 }
 
-// Run is the run that a job is, on the host of its process.
+// Run returns the run that a job is, on the host of its process.
 func (j Tenant) Run() string { return RunOf(j.Job) }
 
 // Pay is what a job has paid; job "" is the idle share.
@@ -112,7 +112,7 @@ type Pay struct {
 	USD  string `json:"usd"`
 }
 
-// RunOf is the run of a job as slots name it: with eight digits that distinguish runs of one name.
+// RunOf returns the run of a job as slots name it: with eight digits that distinguish runs of one name.
 func RunOf(job string) string {
 	if i := strings.LastIndexByte(job, '-'); i >= 0 && len(job)-i-1 == 8 {
 		return job[:i]
@@ -120,7 +120,7 @@ func RunOf(job string) string {
 	return job
 }
 
-// Size is that of all hosts together.
+// Size returns that of all hosts together.
 func (v View) Size() (sum hosts.Size) {
 	for _, h := range v.Hosts {
 		sum = sum.Plus(h.Size)
@@ -128,7 +128,7 @@ func (v View) Size() (sum hosts.Size) {
 	return sum
 }
 
-// reliable are the vCPUs of reliable hosts.
+// reliable returns the vCPUs of reliable hosts.
 func (v View) reliable() map[step.ID]float64 {
 	cores := map[step.ID]float64{}
 	for _, h := range v.Hosts {
@@ -139,7 +139,7 @@ func (v View) reliable() map[step.ID]float64 {
 	return cores
 }
 
-// Free is what no slot has of the hosts that stay.
+// Free returns what no slot has of the hosts that stay.
 func (v View) Free() (sum hosts.Size) {
 	for _, h := range v.Hosts {
 		if !h.Leaving {
@@ -235,7 +235,7 @@ type holder struct {
 	asked   *hosts.Slot // one that waits, the last requested
 }
 
-// why gives the reason for what a job has, a scheduler's if there is one, and what is missing.
+// why returns the reason for what a job has, a scheduler's if there is one, and what is missing.
 func (j *holder) why(granted string) string {
 	why := cmp.Or(granted, "all slots that it asked for")
 	if j.Waiting > 0 {
@@ -281,7 +281,7 @@ func parsed(text string) price {
 
 func (p *price) add(o price) { p.usd, p.unknown = p.usd+o.usd, p.unknown || o.unknown }
 
-// share is what a slot pays of a host's hour.
+// share returns what a slot pays of a host's hour.
 func (p price) share(slot, host hosts.Size) price {
 	if p.unknown || host.VCPU == 0 || host.MemoryMiB == 0 {
 		return price{unknown: true}

@@ -46,7 +46,7 @@ func (m *marks) add(clock int64, t time.Time) {
 	}
 }
 
-// perClock is the market time that a clock took since the middle of those that are done.
+// perClock returns the market time that a clock took since the middle of those that are done.
 func (m *marks) perClock(now time.Time) time.Duration {
 	n := len(m.at)
 	if n < 2 {

@@ -197,7 +197,7 @@ func (s *Status) program(e journal.Entry) {
 	s.marks.add(s.Clock, e.T)
 }
 
-// Unit is what the run counts in.
+// Unit returns what the run counts in.
 func (s *Status) Unit() string {
 	switch d := s.Start.Program; {
 	case d == nil:
@@ -255,7 +255,7 @@ func (s *Status) Flush() []words.Line {
 	return lines
 }
 
-// Events are the last n lines, those of groups that are still open among them.
+// Events returns the last n lines, those of groups that are still open among them.
 func (s *Status) Events(n int) []words.Line {
 	all := slices.Concat(s.Recent, s.grouper.Open())
 	return all[max(0, len(all)-n):]
@@ -313,7 +313,7 @@ func (s *Status) Machines() (all []Machine) {
 	return all
 }
 
-// price is what a machine of the pool costs per hour now.
+// price returns what a machine of the pool costs per hour now.
 func (s *Status) price(pool string) string {
 	if p, ok := s.Prices[pool]; ok {
 		return p

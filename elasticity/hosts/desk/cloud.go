@@ -83,7 +83,7 @@ func (c *Cloud) Notify(ctx context.Context, f func(provisioner.Notice)) error {
 	}, f)
 }
 
-// SpotPrices are the prices of slots: their share of the cheapest host.
+// SpotPrices returns the prices of slots: their share of the cheapest host.
 func (c *Cloud) SpotPrices(ctx context.Context, pools []market.Pool, since, until time.Time) (map[market.Pool][]market.PricePoint, error) {
 	var got []poolPrices
 	if err := c.call(ctx, "asking for the prices of slots", http.MethodPost, "/prices", pricesAsked{pools, since, until}, &got); err != nil {

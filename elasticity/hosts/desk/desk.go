@@ -93,10 +93,10 @@ func (d *Desk) Nudge(f func()) { d.nudge = f }
 // Close closes the book.
 func (d *Desk) Close() error { return d.file.Close() }
 
-// now is the market time, in the resolution that journals keep.
+// now returns the market time, in the resolution that journals keep.
 func (d *Desk) now() time.Time { return d.cfg.Clock.Now().Truncate(time.Millisecond) }
 
-// Step is a step of the brain; it is for the shared hosts' driver.
+// Step returns a step of the brain; it is for the shared hosts' driver.
 func (d *Desk) Step(now time.Time, events ...elasticity.Event) []elasticity.Action {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -107,7 +107,7 @@ func (d *Desk) Step(now time.Time, events ...elasticity.Event) []elasticity.Acti
 	return actions
 }
 
-// NextWake is when Step wants to be called again.
+// NextWake returns when Step wants to be called again.
 func (d *Desk) NextWake() time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -173,7 +173,7 @@ func seal(secret, of string) string {
 
 func jobKey(secret string) string { return seal(secret, "slots for jobs") }
 
-// HostKey is the key of the hosts of a launch.
+// HostKey returns the key of the hosts of a launch.
 func HostKey(secret, launch string) string { return seal(secret, "host "+launch) }
 
 // door is DoorFile's content.
@@ -218,7 +218,7 @@ func readDoor(directory string) (d door, err error) {
 	return d, nil
 }
 
-// ClockOf is the time of shared hosts, by their run's directory.
+// ClockOf returns the time of shared hosts, by their run's directory.
 func ClockOf(directory string) (clock.Mapping, error) {
 	d, err := readDoor(directory)
 	if err != nil {

@@ -103,7 +103,7 @@ func WithUser(ctx context.Context, uid int) context.Context {
 	return context.WithValue(ctx, userKey{}, uid)
 }
 
-// userOf is the user of a request; 0 = the Desk's own.
+// userOf returns the user of a request; 0 = the Desk's own.
 func userOf(r *http.Request) int {
 	uid, _ := r.Context().Value(userKey{}).(int)
 	return uid
@@ -268,7 +268,7 @@ func (d *Desk) serveHost(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
-// orders are a host's slots. The lock is held.
+// orders returns a host's slots. The lock is held.
 func (d *Desk) orders(id step.ID) (out Orders) {
 	h := d.brain.Book.Host(id)
 	if h == nil {

@@ -188,7 +188,7 @@ func (a *agent) follow(ctx context.Context) error {
 	}
 }
 
-// report is a copy of what is to be reported.
+// report returns a copy of what is to be reported.
 func (a *agent) report() map[provisioner.InstanceID]string {
 	sent := map[provisioner.InstanceID]string{}
 	for slot, why := range a.gone {
@@ -336,7 +336,7 @@ func (a *agent) directory(o desk.Order) (dir string, err error) {
 	return dir, err
 }
 
-// environment is what all slots have: nothing of the host's own secrets.
+// environment returns what all slots have: nothing of the host's own secrets.
 func (a *agent) environment() []string {
 	env := append([]string{}, a.cfg.Env...)
 	for _, name := range []string{"PATH", "LANG"} {

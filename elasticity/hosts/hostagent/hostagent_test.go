@@ -32,7 +32,7 @@ const slotProcess = `env > "$TIERML_SLOT/environment"; grep -q hungry "$TIERML_S
 grep -q hungry "$TIERML_SLOT/slot.json" && exit 3; exec sleep 1000`
 
 // Two jobs have slots on one host. Each process has a directory of its own and nothing of the host's environment. The one that takes
-// more memory than its slot ends, and the other does not; it hears of the host's end, and ends when its slot is given back.
+// more memory than its slot ends, and the other does not; it learns of the host's end, and ends when its slot is given back.
 func TestSlotsOfAHost(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("memory is limited on Linux only")

@@ -50,13 +50,13 @@ func (s Slot) about() (a about, err error) {
 	return a, nil
 }
 
-// Identity is the slot's name and type.
+// Identity returns the slot's name and type.
 func (s Slot) Identity(context.Context) (node.Identity, error) {
 	a, err := s.about()
 	return node.Identity{Instance: ps.ServerID(a.Slot), Type: a.Type}, err
 }
 
-// UserData is what the job gives its machines.
+// UserData returns what the job gives its machines.
 func (s Slot) UserData(context.Context) (string, error) {
 	a, err := s.about()
 	return a.UserData, err

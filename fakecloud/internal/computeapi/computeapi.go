@@ -129,7 +129,7 @@ func (h *Handler) act(r *http.Request, body []byte, act action) (answer any, err
 func (c *call) project() string { return c.PathValue("project") }
 func (c *call) zone() string    { return c.PathValue("zone") }
 
-// link is a resource's address: link("zones", "us-central1-a").
+// link returns a resource's address: link("zones", "us-central1-a").
 func (c *call) link(parts ...string) string {
 	address := c.host + "/compute/v1/projects/" + c.project()
 	for _, part := range parts {
@@ -208,7 +208,7 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Write(append(text, '\n')) // a client that is gone needs no answer
 }
 
-// stamp is a time in Compute Engine's form: thousandths of a second, of its own time zone.
+// stamp returns a time in Compute Engine's form: thousandths of a second, of its own time zone.
 func stamp(t time.Time) string {
 	if t.IsZero() {
 		return ""

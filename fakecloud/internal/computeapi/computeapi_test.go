@@ -62,7 +62,7 @@ func reason(answer map[string]any) string {
 
 const zone = "zones/us-central1-a"
 
-// machine is the body of an insert; extra goes before the rest.
+// machine returns the body of an insert; extra goes before the rest.
 func machine(name, extra string) string {
 	return fmt.Sprintf(`{%s"name": %q, "machineType": "zones/us-central1-a/machineTypes/n2-standard-2", "networkInterfaces": [{}],
   "disks": [{"boot": true, "initializeParams": {"sourceImage": "i"}}]}`, extra, name)

@@ -104,7 +104,7 @@ func lengthOf(d time.Duration) *length {
 	return &length{Seconds: json.RawMessage(fmt.Sprintf(`"%d"`, d.Round(time.Second)/time.Second))}
 }
 
-// allInstances are those that are listed, of a zone, "" = of all, by name.
+// allInstances returns those that are listed, of a zone, "" = of all, by name.
 func (c *call) allInstances(zone string) []instanceView {
 	var views []instanceView
 	for _, i := range c.region.Instances(c.now) {

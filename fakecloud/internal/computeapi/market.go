@@ -34,7 +34,7 @@ type accelerator struct {
 var accelerators = map[string]string{"L4": "nvidia-l4", "A100 40": "nvidia-tesla-a100", "A100 80": "nvidia-a100-80gb", "H100": "nvidia-h100-80gb",
 	"H200": "nvidia-h200-141gb", "B200": "nvidia-b200", "RTX-PRO-6000": "nvidia-rtx-pro-6000"}
 
-// acceleratorsOf is what a type has; a3-megagpu-8g has H100s of another word.
+// acceleratorsOf returns what a type has; a3-megagpu-8g has H100s of another word.
 func acceleratorsOf(t region.Type) []accelerator {
 	if t.GPU.Count == 0 {
 		return nil

@@ -87,7 +87,7 @@ func (c *call) view(o *operation) operationView {
 	return v
 }
 
-// doneAt is when an operation ends; zero = not yet known.
+// doneAt returns when an operation ends; zero = not yet known.
 func (c *call) doneAt(o *operation) time.Time {
 	if o.kind != "delete" || o.failure != nil {
 		return o.done
@@ -115,14 +115,14 @@ func (c *call) viewOf(zone, name, kind, instance string, begun, done time.Time) 
 	return v
 }
 
-// number is the id of what has a name.
+// number returns the id of what has a name.
 func number(name string) string {
 	h := fnv.New64a()
 	h.Write([]byte(name))
 	return strconv.FormatUint(h.Sum64()>>1, 10)
 }
 
-// systemEvents are the operations of the provider itself.
+// systemEvents returns the operations of the provider itself.
 func (c *call) systemEvents() []operationView {
 	var views []operationView
 	for _, i := range c.region.Instances(c.now) {
@@ -149,7 +149,7 @@ func (c *call) systemEvents() []operationView {
 	return views
 }
 
-// allOperations are those of a zone, "" = of all, newest first.
+// allOperations returns those of a zone, "" = of all, newest first.
 func (c *call) allOperations(zone string) []operationView {
 	views := c.systemEvents()
 	for _, o := range c.operations {

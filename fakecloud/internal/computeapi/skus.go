@@ -82,7 +82,7 @@ func (c *call) pageOfSKUs(all []map[string]any) (any, error) {
 	return answer, nil
 }
 
-// spotPrice is what a type costs as a Spot machine now, in the first zone that sells it: lists know of regions only. 0 = it is
+// spotPrice returns what a type costs as a Spot machine now, in the first zone that sells it: lists know of regions only. 0 = it is
 // not sold.
 func (c *call) spotPrice(kind string) market.USD {
 	for _, zone := range c.region.Zones() {

@@ -236,5 +236,5 @@ func identity(i region.Instance, t region.Type) document {
 	}
 }
 
-// stamp is a time in the metadata's form: whole seconds.
+// stamp returns a time in the metadata's form: whole seconds.
 func stamp(t time.Time) string { return t.UTC().Truncate(time.Second).Format(time.RFC3339) }

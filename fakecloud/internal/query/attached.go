@@ -67,7 +67,7 @@ type address struct {
 	Associated *association `xml:"association"`
 }
 
-// networkCard is the one of an instance whose addresses and groups are known.
+// networkCard returns the one of an instance whose addresses and groups are known.
 func networkCard(i region.Instance, v *instance) card {
 	c := card{
 		ID: attachedTo("eni", i), Subnet: v.Subnet, VPC: v.VPC, Owner: Account, Status: "in-use", Kind: "interface",

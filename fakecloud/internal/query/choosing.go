@@ -8,7 +8,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// getInstanceTypesFromInstanceRequirements knows vCPUs, memory and architecture. What else can be required no type here has.
+// getInstanceTypesFromInstanceRequirements knows vCPUs, memory and architecture. Other requirements match no type.
 func getInstanceTypesFromInstanceRequirements(c *call) (answer, error) {
 	architectures, virtualization := c.list("ArchitectureType"), c.list("VirtualizationType")
 	const need = "InstanceRequirements"

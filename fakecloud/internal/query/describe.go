@@ -95,7 +95,7 @@ type listing[T any] struct {
 	NextToken string `xml:"nextToken,omitempty"`
 }
 
-// filterNames are those of a type and of its fields.
+// filterNames returns those of a type and of its fields.
 func filterNames(t reflect.Type, prefix string) (names []string) {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice:

@@ -56,7 +56,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// requests are the bodies of a story's requests.
+// requests returns the bodies of a story's requests.
 func requests(story string) (bodies []string) {
 	for line := range strings.SplitSeq(story, "\n") {
 		body, ok := strings.CutPrefix(line, "> ")

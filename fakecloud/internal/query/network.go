@@ -24,20 +24,20 @@ func privateAddress(i region.Instance) (a, b, c, d int) {
 	return 172, 31, zoneNumber(i.Pool.Zone)<<4 | n>>8, n & 255
 }
 
-// PrivateIP is an address of the instance's subnet. Nothing listens there: machines reach each other over the loopback
+// PrivateIP returns an address of the instance's subnet. Nothing listens there: machines reach each other over the loopback
 // interface.
 func PrivateIP(i region.Instance) string {
 	a, b, c, d := privateAddress(i)
 	return fmt.Sprintf("%d.%d.%d.%d", a, b, c, d)
 }
 
-// PrivateDNS is the name in EC2's form.
+// PrivateDNS returns the name in EC2's form.
 func PrivateDNS(i region.Instance) string {
 	a, b, c, d := privateAddress(i)
 	return fmt.Sprintf("ip-%d-%d-%d-%d.%s.compute.internal", a, b, c, d, i.Pool.Region)
 }
 
-// PublicIP is an address of the loopback interface that no other of 16 million machines has: on Linux, what an instance
+// PublicIP returns an address of the loopback interface that no other of 16 million machines has: on Linux, what an instance
 // serves on all addresses is reached there.
 func PublicIP(i region.Instance) string {
 	return fmt.Sprintf("127.%d.%d.%d", i.Number>>16&255, i.Number>>8&255, i.Number&255)
@@ -214,7 +214,7 @@ func images(c *call) []image {
 	return append(held, broughtImages(c, owners)...)
 }
 
-// broughtImages are what tools that bring their own images ask for, by an exact name and the number of another account, which owns
+// broughtImages returns what tools that bring their own images ask for, by an exact name and the number of another account, which owns
 // it: as every image can be launched here, all of these are there.
 func broughtImages(c *call, owners []string) (list []image) {
 	for _, f := range c.filters() {

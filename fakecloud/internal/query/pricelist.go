@@ -124,7 +124,7 @@ func getProducts(r *region.Region, now time.Time, body []byte) (any, error) {
 	return answer, nil
 }
 
-// attributesOf are those by which products are distinguished, in the words of the real list.
+// attributesOf returns those by which products are distinguished, in the words of the real list.
 func attributesOf(regionName string, t region.Type) map[string]string {
 	return map[string]string{
 		"servicecode": "AmazonEC2", "instanceType": t.Name, "regionCode": regionName, "locationType": "AWS Region",
@@ -134,7 +134,7 @@ func attributesOf(regionName string, t region.Type) map[string]string {
 	}
 }
 
-// productOf is an entry of the list. It is published on the day of the market.
+// productOf returns an entry of the list. It is published on the day of the market.
 func productOf(t region.Type, attributes map[string]string, now time.Time) any {
 	const offer, rate = "JRTCKXETXF", "6YS6EN2CT7" // the codes that all on-demand offers have
 	sku := strings.ToUpper(strings.NewReplacer(".", "", "-", "").Replace(t.Name))
@@ -153,7 +153,7 @@ func productOf(t region.Type, attributes map[string]string, now time.Time) any {
 	}
 }
 
-// tenDecimals is how the real list writes prices.
+// tenDecimals returns how the real list writes prices.
 func tenDecimals(u market.USD) string {
 	return fmt.Sprintf("%d.%09d0", u/market.Dollar, u%market.Dollar)
 }

@@ -15,7 +15,7 @@ type tagged struct {
 	Value    string `xml:"value" filter:"value"`
 }
 
-// allTags are those of everything that has some.
+// allTags returns those of everything that has some.
 func allTags(c *call) (list []tagged) {
 	add := func(id, kind string, tags map[string]string) {
 		for _, key := range slices.Sorted(maps.Keys(tags)) {
@@ -144,7 +144,7 @@ type offering struct {
 	Location     string `xml:"location" filter:"location"`
 }
 
-// offerings are the types sold by region or zone: every zone sells every type on demand.
+// offerings returns the types sold by region or zone: every zone sells every type on demand.
 func offerings(c *call) (list []offering) {
 	kind := c.text("LocationType")
 	var places []string

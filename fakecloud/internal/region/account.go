@@ -75,7 +75,7 @@ func (u Rule) Same(v Rule) bool {
 // DefaultGroup is the name of the group of machines that name none.
 const DefaultGroup = "default"
 
-// defaultResources are those of a new account: a network with a subnet in each zone, its group, and an image for each
+// defaultResources returns those of a new account: a network with a subnet in each zone, its group, and an image for each
 // architecture on sale. Their ids follow from the region's name and do not use up random numbers.
 func defaultResources(c *Catalog) []Resource {
 	id := func(prefix string, of ...string) string {

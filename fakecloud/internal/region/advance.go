@@ -90,7 +90,7 @@ func (r *Region) step(at time.Time, i *Instance) {
 	}
 }
 
-// runOver is the end of the longest run allowed by the request; zero = no limit.
+// runOver returns the end of the longest run allowed by the request; zero = no limit.
 func (i *Instance) runOver() time.Time {
 	if i.Terms.MaxRun == 0 {
 		return time.Time{}
@@ -257,5 +257,5 @@ func (s *SpotRequest) set(at time.Time, state, code, message string) {
 	s.State, s.Code, s.Message, s.UpdatedAt = state, code, message, seconds(at)
 }
 
-// seconds is how every time of a machine's life is rounded: down, so that order is kept.
+// seconds returns how every time of a machine's life is rounded: down, so that order is kept.
 func seconds(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }

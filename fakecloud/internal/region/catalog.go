@@ -96,10 +96,10 @@ func (c *Catalog) checkPool(pool market.Pool, class market.Class) error {
 	return nil
 }
 
-// Name is the region's, "us-west-1".
+// Name returns the region's, "us-west-1".
 func (c *Catalog) Name() string { return c.config.Name }
 
-// Limits are the account's.
+// Limits returns the account's.
 func (c *Catalog) Limits() Limits { return c.config.Limits }
 
 // Zones are sorted.

@@ -63,7 +63,7 @@ func (r *Region) SlowStart(now time.Time, where Scope, boot time.Duration, facto
 	r.faults.slow = append(r.faults.slow, s)
 }
 
-// bootTime is how long a machine of a pool takes to start that usually takes so long.
+// bootTime returns how long a machine of a pool takes to start that usually takes so long.
 func (t *faults) bootTime(pool market.Pool, usual time.Duration, now time.Time) time.Duration {
 	for _, s := range slices.Backward(t.slow) {
 		if !s.where.Matches(pool) || !s.until.IsZero() && !s.until.After(now) {

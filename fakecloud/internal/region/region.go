@@ -63,7 +63,7 @@ func New(c Config) (*Region, error) {
 // namer makes ids in the forms of EC2's.
 type namer struct{ *rand.Rand }
 
-// next is a prefix and 17 hexadecimal digits.
+// next returns a prefix and 17 hexadecimal digits.
 func (n namer) next(prefix string) string {
 	return fmt.Sprintf("%s-%016x%x", prefix, n.Uint64(), n.Uint64()>>60)
 }

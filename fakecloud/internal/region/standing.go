@@ -202,7 +202,7 @@ func (f *Fleet) targets() func(yield func(market.Class, float64) bool) {
 	}
 }
 
-// filled is the units of a fleet's machines that are alive.
+// filled returns the units of a fleet's machines that are alive.
 func filled(list []*Instance, fleet string, class market.Class) (units float64) {
 	for _, i := range list {
 		if i.Fleet == fleet && i.Pool.Class == class && i.State.Alive() {

@@ -366,13 +366,13 @@ func (t *teller) close() {
 	t.write(journal.Entry{Kind: journal.Done, Outcome: "finished", Clock: t.clock})
 }
 
-// takeOver is a controller that was started again.
+// takeOver returns a controller that was started again.
 func (t *teller) takeOver() journal.Entry {
 	return journal.Entry{Kind: journal.TakeOver, Clock: t.clock, Count: 17, Generation: 1,
 		Why: "the controller was restarted; training continued, and no clock is repeated"}
 }
 
-// checkpoint is that of the cut just committed. One fails.
+// checkpoint returns that of the cut just committed. One fails.
 func (t *teller) checkpoint() journal.Entry {
 	if t.clock == 50 {
 		return journal.Entry{Kind: journal.SaveFailed, Clock: t.clock, Why: "no space left on device"}

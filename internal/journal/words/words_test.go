@@ -14,7 +14,7 @@ const pool = "ec2/us-west-1/us-west-1a/c3.xlarge/spot"
 
 func at(seconds int) time.Time { return time.Date(2014, 5, 1, 12, 0, seconds, 0, time.UTC) }
 
-// machine is an entry about the nth machine.
+// machine returns an entry about the nth machine.
 func machine(kind journal.Kind, seconds, n int) journal.Entry {
 	return journal.Entry{T: at(seconds), Kind: kind, Instance: fmt.Sprintf("i-%d", n), Tier: "transient", Pool: pool}
 }

@@ -15,7 +15,7 @@ import (
 // nobody is a user that owns nothing.
 const nobody = 65534
 
-// Listen gives a listener that belongs to another user, as do the connections that it accepts; it skips the test where it cannot be had.
+// Listen returns a listener that belongs to another user, as do the connections that it accepts; it skips the test where it cannot be had.
 func Listen(t testing.TB, address string) net.Listener {
 	t.Helper()
 	if os.Geteuid() != 0 {

@@ -96,7 +96,7 @@ func (b *Queue[M]) Received(number uint64) bool {
 	return true
 }
 
-// Got is the highest number received.
+// Got returns the highest number received.
 func (b *Queue[M]) Got() uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()

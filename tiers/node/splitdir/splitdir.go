@@ -18,7 +18,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// Name is a split's file name.
+// Name returns a split's file name.
 func Name(id ps.Split) string { return fmt.Sprintf("split-%05d", id) }
 
 // Create returns the way to write splits into a directory that exists. Files are durable once closed without error.

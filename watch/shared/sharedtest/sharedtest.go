@@ -34,7 +34,7 @@ const (
 // Slot is the size of each slot, a quarter of a host.
 var Slot = hosts.Size{VCPU: 2, MemoryMiB: 3840}
 
-// Name is that of a run's job as slots name it.
+// Name returns that of a run's job as slots name it.
 func Name(run string) string { return run + "-0123abcd" }
 
 // Write makes a run of shared hosts in a directory. Each of the runs' jobs has a reliable and a transient slot, or waits for them once four others
