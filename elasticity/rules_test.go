@@ -220,7 +220,7 @@ func TestLaunchAnsweredAfterTheEnd(t *testing.T) {
 }
 
 // The reliable tier is requested again when it cannot be had, comes in part, or is lost on its way; and not forever.
-func TestReliableTierIsAskedForAgain(t *testing.T) {
+func TestReliableTierIsRequestedAgain(t *testing.T) {
 	t.Run("no capacity", func(t *testing.T) {
 		_, step := controller(plain())
 		launches, end := 0, []Action(nil)

@@ -15,7 +15,7 @@ import (
 )
 
 // This file is what real clouds have in common: machines elsewhere, that have nothing of ours when they begin, live on when
-// a controller ends, and are asked about through an API that limits calls.
+// a controller ends, and are queried through an API that limits calls.
 
 // How often a real cloud is looked at.
 const (

@@ -17,7 +17,7 @@ import (
 // A controller dies with a launch of two under way, of which it has written one machine down. The next one ends that, and asks the
 // provider for the other. If it is listed, it serves. If not, the same request is sent again, and one more machine is bought. A
 // launch of long ago is not sent again.
-func TestOpenLaunchesAreAskedForAgain(t *testing.T) {
+func TestOpenLaunchesAreRequestedAgain(t *testing.T) {
 	zone := "ra"
 	before := newDriver(t, inZone(&zone))
 	before.step(0, elasticity.Wake{})

@@ -19,19 +19,18 @@ var phrases = []struct {
 	instead string
 	budget  int
 }{
-	{regexp.MustCompile(`(?i)\bof them\b`), "all, each, one, none; or name the things", 0},
-	{regexp.MustCompile(`(?i)\b(is|are) asked\b`), "gets a request, is queried", 0},
-	{regexp.MustCompile(`(?i)\basked for\b`), "requested, wanted", 0},
-	{regexp.MustCompile(`(?i)\bso (many|much)\b`), "n, this many, the number of", 0},
-	{regexp.MustCompile(`(?i)\bbeside\b`), "next to, besides, compared with, along with", 0},
-	{regexp.MustCompile(`(?i)\bin place of\b`), "instead of", 0},
-	{regexp.MustCompile(`(?i)\bwhoever\b`), "any caller, the process that", 0},
-	{regexp.MustCompile(`(?m)(^|[.;:] )Who\b[^?.\n]*(\.|$)`), "a client that, the process that", 0},
-	{regexp.MustCompile(`(?i)\b(is|are) over\b`), "ends, has ended, finished, expired", 0},
-	{regexp.MustCompile(`(?i)\bcomes? to\b`), "costs, amounts to, reaches, is the result of", 0},
-	{regexp.MustCompile(`(?i)\b(is|are) told\b`), "learns, is notified", 0},
-	{regexp.MustCompile(`(?i)\b(goes|go) on\b`), "continues, is in progress", 0},
-	{regexp.MustCompile(`(?i)\btakes? up\b`), "adopts, accepts, loads", 0},
+	{regexp.MustCompile(`(?i)\bof them\b`), "all, each, one, none; or name the things", 120},
+	{regexp.MustCompile(`(?i)\b(is|are) asked\b`), "gets a request, is queried", 92},
+	{regexp.MustCompile(`(?i)\basked for\b`), "requested, wanted", 103},
+	{regexp.MustCompile(`(?i)\bso (many|much)\b`), "n, this many, the number of", 75},
+	{regexp.MustCompile(`(?i)\bbeside\b`), "next to, besides, compared with, along with", 145},
+	{regexp.MustCompile(`(?i)\bin place of\b`), "instead of", 38},
+	{regexp.MustCompile(`(?m)\b[Ww]hoever\b|(^|[.;:] )Who\b[^?.\n]*(\.|$)`), "a client that, the process that, any caller", 34},
+	{regexp.MustCompile(`(?i)\b(is|are) over\b`), "ends, has ended, finished, expired", 66},
+	{regexp.MustCompile(`(?i)\bcomes? to\b`), "costs, amounts to, reaches, is the result of", 34},
+	{regexp.MustCompile(`(?i)\b(is|are) told\b`), "learns, is notified", 18},
+	{regexp.MustCompile(`(?i)\b(goes|go) on\b`), "continues, is in progress", 64},
+	{regexp.MustCompile(`(?i)\btakes? up\b`), "adopts, accepts, loads", 11},
 }
 
 func TestPhrases(t *testing.T) {
@@ -67,7 +66,7 @@ func prose(name string) (string, error) {
 	if err != nil || page {
 		return string(src), err
 	}
-	file, err := parser.ParseFile(token.NewFileSet(), name, src, parser.ParseComments|parser.SkipObjectResolution)
+	file, err := parser.ParseFile(token.NewFileSet(), name, src, parser.ParseComments)
 	if err != nil || ast.IsGenerated(file) {
 		return "", err
 	}
@@ -91,7 +90,7 @@ func uses(text string) (counts []int) {
 }
 
 func TestUsesOfPhrases(t *testing.T) {
-	want := map[int]int{0: 1, 1: 1, 2: 1, 4: 1, 7: 1, 11: 2}
+	want := map[int]int{0: 1, 1: 1, 2: 1, 4: 1, 6: 1, 10: 2}
 	for i, n := range uses("All of them go on.\nWho asks is asked for it.\n Test Goes On Beside H\nWho is it?") {
 		if n != want[i] {
 			t.Errorf("%s: %d uses, want %d", phrases[i].pattern, n, want[i])

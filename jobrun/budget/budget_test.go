@@ -125,7 +125,7 @@ func TestTotal(t *testing.T) {
 
 // The rate follows the prices: a pause gives the machines up, and they come back when they would fit with a margin, though
 // not before ten minutes.
-func TestPauseAndGoOn(t *testing.T) {
+func TestPauseThenContinue(t *testing.T) {
 	d := newDay(t, Limits{PerHour: usd("1.00"), OverHour: Shrink})
 	d.buy(10)
 	d.until(20)

@@ -160,7 +160,7 @@ func (p *panics) Call(ctx context.Context, _ ps.Generation, _ wire.Message) (wir
 }
 
 // A panic in a goroutine of the client's own is reported before it ends the process.
-func TestPanicsAreTold(t *testing.T) {
+func TestPanicsAreReported(t *testing.T) {
 	told := make(chan any, 2)
 	local := map[ps.ServerID]wire.Caller{"a": &panics{}, "b": &script{}}
 	c := New(Config{Schema: schema, Local: func(id ps.ServerID) wire.Caller { return local[id] }, Panicked: func(value any, _ []byte) {

@@ -566,7 +566,7 @@ func (l one) Accept() (net.Conn, error) {
 }
 
 // A panic while a connection is served is reported.
-func TestPanicsAreTold(t *testing.T) {
+func TestPanicsAreReported(t *testing.T) {
 	told := make(chan any, 1)
 	listener := one{nobody{}, make(chan net.Conn, 1)}
 	s := server.New(server.Config{Self: "a", Schema: toy(true, 0), Job: job, Listener: listener, Panicked: func(value any, _ []byte) {

@@ -24,7 +24,7 @@ func (b broken) HandleNow(ps.Generation, Message) Message {
 func (broken) Handle(context.Context, ps.Generation, Message) Message { panic("broken later") }
 
 // A panic of a handler, in whichever goroutine, is reported with its stack before it ends the process.
-func TestPanicsAreTold(t *testing.T) {
+func TestPanicsAreReported(t *testing.T) {
 	for _, want := range []string{"broken now", "broken later"} {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -57,7 +57,7 @@ func TestPanicsAreTold(t *testing.T) {
 	}
 }
 
-func TestPanicsGoOn(t *testing.T) {
+func TestPanicsPropagate(t *testing.T) {
 	defer func() {
 		if value := recover(); value != "broken" {
 			t.Errorf("recovered %v", value)

@@ -17,7 +17,7 @@ var optunaScript []byte
 
 // The best loss of 64 trials by TPE, by Optuna's TPESampler with its own settings and as many random trials first, and at random. TPE's settings
 // were chosen on the seeds below 200; these are others.
-func TestTPEBesideOptuna(t *testing.T) {
+func TestTPEComparedWithOptuna(t *testing.T) {
 	python := os.Getenv("TIERML_TEST_OPTUNA")
 	if python == "" {
 		t.Skip("it takes minutes, and needs a Python with Optuna: make -C lab tpe")

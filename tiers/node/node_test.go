@@ -310,7 +310,7 @@ func TestAFencedProcessEnds(t *testing.T) {
 
 // While its stream is broken a node trains on; afterwards the controller hears everything once and in order, and
 // commands that are repeated to it are done once.
-func TestTrainingGoesOnWithoutTheController(t *testing.T) {
+func TestTrainingContinuesWithoutTheController(t *testing.T) {
 	simulate(t, func(t *testing.T, w *world) {
 		const until = 12
 		m := w.join("i-1", 1, until)

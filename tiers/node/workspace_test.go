@@ -79,7 +79,7 @@ func TestARowThatIsNamedTwiceCountsOnce(t *testing.T) {
 	}
 }
 
-func TestRowsThatWereNotAskedForPanic(t *testing.T) {
+func TestUnrequestedRowsPanic(t *testing.T) {
 	w := newWorkspace(&spaceSchema, nil, 1)
 	other := scripted{needs: []ps.Key{{Row: 2}}, run: func(apps.Rows) {}}
 	for name, k := range map[string]ps.Key{"nobody asked": {Row: 4}, "another split asked": {Row: 2}, "large table": {Table: 1, Row: 9}} {

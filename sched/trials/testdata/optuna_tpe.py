@@ -1,4 +1,4 @@
-"""Optuna's TPESampler for TestTPEBesideOptuna: a line of JSON in for each request, one out for each trial."""
+"""Optuna's TPESampler for TestTPEComparedWithOptuna: a line of JSON in for each request, one out for each trial."""
 
 import json
 import sys
