@@ -10,8 +10,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
+import unittest.mock
 
 import numpy
 
@@ -135,6 +137,7 @@ class Keeping(Case):
         things["estimator"].classes_ = numpy.array(["x", "y"])
         self.place.write("save", "5\n")
         kept.done()
+        kept._wait()
         self.assertEqual(self.place.kept(), {"round": 5, "step": 1})
         self.assertEqual(self.place.read("progress").split()[0], "1")
         kept.__exit__()
@@ -169,6 +172,7 @@ class Keeping(Case):
             history.extend("more" for _ in range(1000 * i))
             self.place.write("save", f"{i}\n")
             kept.done()
+            kept._wait()
             folders = glob.glob(os.path.join(self.place.state, "tierml-*"))
             self.assertEqual(len(folders), 1)
             with open(os.path.join(folders[0], "arrays"), "rb") as f:
@@ -189,6 +193,56 @@ class Keeping(Case):
         other = []
         tierml.keep(other).__exit__()
         self.assertEqual(other, [1])
+
+    def test_steps_go_on_while_a_snapshot_is_written(self):
+        values, written, release = numpy.ones(1 << 16), [], threading.Event()
+        self.addCleanup(release.set)
+        kept = tierml.keep(values)
+        self.addCleanup(kept.__exit__)
+        rename = os.rename
+
+        def slow(*names):
+            self.assertTrue(release.wait(60))
+            written.append(names)
+            rename(*names)
+
+        with unittest.mock.patch("os.rename", slow):
+            self.place.write("save", "1\n")
+            kept.done()
+            for step in range(2, 10):
+                values += 1  # what is copied is as it was
+                if step == 5:
+                    self.place.write("save", "2\n")
+                kept.done()
+            self.assertEqual((written, self.place.kept()), ([], {"round": 0, "step": 0}))
+            release.set()
+            kept._wait()
+            self.assertEqual(self.place.kept(), {"round": 1, "step": 1})
+            other = numpy.zeros(1 << 16)
+            tierml.keep(other).__exit__()
+            self.assertEqual((other.min(), other.max()), (1, 1))
+            kept.done()  # the round that was asked for meanwhile
+            kept._wait()
+        self.assertEqual(self.place.kept(), {"round": 2, "step": 10})
+
+    def test_crash_while_a_snapshot_is_written(self):
+        for crash in ("os.mkdir", "os.rename"):
+            values = numpy.zeros(1 << 16)
+            kept = tierml.keep(values)
+            values += 1
+            self.place.write("save", f"{1 if crash == 'os.mkdir' else 3}\n")
+            kept.done()
+            kept._wait()
+            before = values.copy()
+            values += 1
+            with unittest.mock.patch(crash, side_effect=OSError(28, "no space left")):
+                self.place.write("save", f"{2 if crash == 'os.mkdir' else 4}\n")
+                kept.done()
+                with self.assertRaisesRegex(OSError, "no space left"):
+                    kept._wait()
+            other = numpy.zeros(1 << 16)
+            tierml.keep(other).__exit__()
+            self.assertTrue((other == before).all())
 
     def test_mistakes(self):
         with self.assertRaisesRegex(TypeError, "cannot keep a int"):

@@ -1,8 +1,8 @@
 """Snapshots of a program's objects at step boundaries.
 
 A snapshot is a folder of two files: `graph`, a pickle of the objects without their large arrays, and `arrays`, the arrays' bytes one behind the
-other, always at the same places as long as shapes stay. So of a snapshot only the parts that changed need to be sent. It is written beside and
-renamed: it is there as a whole or not at all.
+other, always at the same places as long as shapes stay. So of a snapshot only the parts that changed need to be sent. Between two steps it is only
+copied in memory; a thread writes the copy to a folder beside and renames that: it is there as a whole or not at all.
 """
 
 import io
@@ -57,6 +57,39 @@ class _Pickler(pickle.Pickler):
             array = numpy.ascontiguousarray(obj)
             return ("numpy", self._put(memoryview(array.reshape(-1).view(numpy.uint8))), numpy.lib.format.dtype_to_descr(array.dtype), array.shape)
         return None
+
+
+class _Memory:
+    """A file in memory, to which the same sizes are written each time: its memory is used again, and that is most of the time a copy takes."""
+
+    def __init__(self):
+        self._parts = []
+        self.rewind()
+
+    def rewind(self):
+        self._used = self._at = 0
+
+    def tell(self):
+        return self._at
+
+    def write(self, raw):
+        raw = memoryview(raw)
+        if self._used == len(self._parts):
+            self._parts.append(bytearray(raw))
+        elif len(self._parts[self._used]) != raw.nbytes:
+            self._parts[self._used] = bytearray(raw)
+        else:
+            memoryview(self._parts[self._used])[:] = raw.cast("B")
+        self._used += 1
+        self._at += raw.nbytes
+
+    def write_to(self, file):
+        for part in self._parts[: self._used]:
+            file.write(part)
+
+    def free(self):
+        self._parts = []
+        self.rewind()
 
 
 class _Unpickler(pickle.Unpickler):
@@ -191,6 +224,9 @@ class Kept:
         self._round = 0
         self._asked = (None, 0)  # what the file with the wanted round was, and the round
         self._handler = None
+        self._arrays = _Memory()
+        self._writer = None  # the thread that writes a snapshot
+        self._failure = None  # what went wrong there
         if not self._dir:
             if os.environ.get("TIERML_RUN"):
                 raise RuntimeError("tierml.keep has nowhere to keep anything: add `state: {dir: state}` to the job file")
@@ -199,7 +235,8 @@ class Kept:
             _get(obj)  # what cannot be kept is said now, not at the first notice
         os.makedirs(self._dir, exist_ok=True)
         self._restore()
-        self._tell()
+        self._tell(0, self.step)
+        self._copy()  # makes room for the first snapshot before the first step
         # SIGTERM would end the program in the middle of a step.
         if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
             self._handler = signal.signal(signal.SIGTERM, lambda *_: None)
@@ -207,7 +244,12 @@ class Kept:
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, failed=None, *_):
+        try:
+            self._wait()
+        except Exception:
+            if failed is None:
+                raise
         if self._handler is not None:
             signal.signal(signal.SIGTERM, self._handler)
             self._handler = None
@@ -219,6 +261,7 @@ class Kept:
             self.done()
         if self._dir:
             self._snapshot(self._round)  # who asks for the program again finds it finished
+            self._wait()
 
     def done(self):
         """A step is done: the objects are as after it. Snapshots are taken here, and the program ends here after a notice."""
@@ -227,12 +270,17 @@ class Kept:
             reporting.write(self.step)
         if not self._dir:
             return
-        mine = _NOTICE if reporting.ending() else self._wanted()
+        mine = 0
+        if reporting.ending():
+            mine = _NOTICE
+        elif self._writer is None or not self._writer.is_alive():
+            mine = self._wanted()
         wanted = self._agree(mine)
         if wanted <= self._round:
             return
         self._snapshot(wanted)
         if wanted == _NOTICE:
+            self._wait()
             # The other ranks end when they are asked to: this one's machine goes.
             while mine != _NOTICE and not reporting.ending():
                 time.sleep(0.02)
@@ -250,12 +298,12 @@ class Kept:
                 self._asked = ((now.st_ino, now.st_mtime_ns), int(f.read()))
         return self._asked[1]
 
-    def _tell(self):
+    def _tell(self, number, step):
         name = os.environ.get("TIERML_KEPT_FILE")
         if not name:
             return
         with open(name + ".new", "w", encoding="ascii") as f:
-            json.dump({"round": min(self._round, _NOTICE), "step": self.step}, f)
+            json.dump({"round": min(number, _NOTICE), "step": step}, f)
         os.replace(name + ".new", name)
 
     def _snapshots(self):
@@ -263,21 +311,57 @@ class Kept:
         names = [n for n in os.listdir(self._dir) if n.startswith(_FOLDER) and n[len(_FOLDER):].isdigit()]
         return [os.path.join(self._dir, n) for n in sorted(names, key=lambda n: int(n[len(_FOLDER):]))]
 
+    def _copy(self):
+        """Copies the objects, and returns the graph. The arrays are in self._arrays."""
+        self._arrays.rewind()
+        # The generators come last: objects that are large stay where they are in the file.
+        graph = {"version": 1, "step": self.step, "objects": {n: _get(o) for n, o in self._objects.items()}, "generators": _generators()}
+        pickled = io.BytesIO()
+        try:
+            _Pickler(pickled, self._arrays).dump(graph)
+        except MemoryError as e:
+            self._arrays.free()
+            raise MemoryError("tierml.keep copies what it keeps before it is written: there is too little memory for the copy") from e
+        return pickled.getbuffer()
+
     def _snapshot(self, number):
+        """Takes a snapshot. When it returns, the objects may change; _wait waits until it is written."""
+        self._wait()
         self._round = number
-        folder = os.path.join(self._dir, f"{_FOLDER}{self.step:012d}")
-        if not os.path.isdir(folder):
-            scratch = os.path.join(self._dir, f"{_FOLDER}snapshot.tmp")
-            shutil.rmtree(scratch, ignore_errors=True)
-            os.mkdir(scratch)
-            # The generators come last: objects that are large stay where they are in the file.
-            graph = {"version": 1, "step": self.step, "objects": {n: _get(o) for n, o in self._objects.items()}, "generators": _generators()}
-            with open(os.path.join(scratch, "arrays"), "wb") as arrays, open(os.path.join(scratch, "graph"), "wb") as f:
-                _Pickler(f, arrays).dump(graph)
-            os.rename(scratch, folder)
-        self._tell()
-        for old in self._snapshots()[:-1]:
-            shutil.rmtree(old, ignore_errors=True)
+        folder, step = os.path.join(self._dir, f"{_FOLDER}{self.step:012d}"), self.step
+        graph = None if os.path.isdir(folder) else self._copy()
+
+        def write():
+            try:
+                if graph is not None:
+                    self._write(folder, graph)
+                self._tell(number, step)
+                for old in self._snapshots()[:-1]:
+                    shutil.rmtree(old, ignore_errors=True)
+            except BaseException as e:
+                self._failure = e
+
+        self._writer = threading.Thread(target=write, name="tierml.keep")
+        self._writer.start()
+
+    def _write(self, folder, graph):
+        scratch = os.path.join(self._dir, f"{_FOLDER}snapshot.tmp")
+        shutil.rmtree(scratch, ignore_errors=True)
+        os.mkdir(scratch)
+        with open(os.path.join(scratch, "arrays"), "wb") as f:
+            self._arrays.write_to(f)
+        with open(os.path.join(scratch, "graph"), "wb") as f:
+            f.write(graph)
+        os.rename(scratch, folder)
+
+    def _wait(self):
+        """Waits until the last snapshot is written."""
+        if self._writer is not None:
+            self._writer.join()
+            self._writer = None
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
 
     def _restore(self):
         there = self._snapshots()
