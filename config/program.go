@@ -52,6 +52,9 @@ type UserProgram struct {
 	OnNotice string `yaml:"on_notice"`
 	// Ports that the program listens on, for `tierml forward`. Default none.
 	Ports []int `yaml:"ports"`
+	// CloudAccess lets programs on EC2 use the run's own credentials: to read `data/` and the run's folder in the bucket, and write
+	// its `program/state`. The AWS SDKs and command line find them. Default false: programs have no credentials.
+	CloudAccess bool `yaml:"cloud_access"`
 }
 
 // Secret is where a secret's value comes from. One of the two is set.

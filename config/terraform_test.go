@@ -17,8 +17,8 @@ func TestSettingsOfTerraform(t *testing.T) {
 	controllerName := regexp.MustCompile(`(?m)(?:^      |\{ )([a-z_]+) +=`)
 	name := regexp.MustCompile(`(?m)^    ([a-z0-9_]+) +=`)
 	for module, required := range map[string][]string{
-		"aws": {"region", "image", "program", "checkpoints", "subnets", "security_groups", "instance_profile", "cluster"},
-		"gcp": {"project", "region", "program", "checkpoints", "subnetwork", "service_account", "cluster"},
+		"aws": {"region", "image", "program", "checkpoints", "subnets", "security_groups", "instance_profile", "store_role", "cluster"},
+		"gcp": {"project", "region", "program", "checkpoints", "subnetwork", "service_account", "store_tokens", "cluster"},
 	} {
 		text, err := os.ReadFile(filepath.Join("..", "terraform", module, "server.tf"))
 		if err != nil {

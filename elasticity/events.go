@@ -22,6 +22,7 @@ type (
 	Listed          = fleet.Listed
 	InstanceEnded   = fleet.InstanceEnded
 	Warned          = fleet.Warned
+	ProviderChanged = fleet.ProviderChanged
 	Reported        = training.Reported
 	Disconnected    = training.Disconnected
 	Exported        = training.Exported

@@ -1,6 +1,7 @@
 package fakecloud
 
 import (
+	"crypto/rand"
 	"errors"
 	"net"
 	"net/http"
@@ -65,13 +66,20 @@ func (c *Cloud) live(m *machine) {
 	})
 }
 
+// work serves a machine's metadata while its command runs. All machines are on one host, so the service is at an address that only the
+// command is told: what it starts for others reaches it no more than its neighbours do.
 func (c *Cloud) work(m *machine) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
 	endpoint := "http://" + listener.Addr().String()
-	server := newServer(c.metadata(m))
+	handler := c.metadata(m)
+	if c.config.Provider != GCE { // whose clients take an address without a path
+		secret := "/" + rand.Text()
+		endpoint, handler = endpoint+secret, http.StripPrefix(secret, handler)
+	}
+	server := newServer(handler)
 	served := make(chan struct{})
 	go func() {
 		defer close(served)

@@ -20,6 +20,7 @@ func (r *session) connect(ctx context.Context, endpoint string) (cloud providers
 	} else if cloud, err = r.provider.Open(ctx, r.cfg.Job, s); err != nil {
 		return nil, fmt.Errorf("connecting to the cloud: %w", err)
 	}
+	r.keys, _ = cloud.(providers.RunKeys)
 	if r.cfg.Past != nil {
 		for _, m := range r.cfg.Past.Machines {
 			cloud.Recall(m.Instance)

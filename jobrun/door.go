@@ -1,7 +1,9 @@
 package jobrun
 
 import (
+	"context"
 	"crypto/tls"
+	"errors"
 	"log/slog"
 	"net"
 
@@ -31,7 +33,7 @@ type machineListener struct {
 }
 
 // openDoor takes the listener over when it succeeds: what link gives closes it.
-func (r *session) openDoor(listener net.Listener) (*machineListener, error) {
+func (r *session) openDoor(ctx context.Context, listener net.Listener) (*machineListener, error) {
 	d := &machineListener{listener: listener, admission: r.admission, schema: r.schema, log: r.cfg.Log}
 	if r.cfg.Job.Security != config.SecurityTLS {
 		return d, nil
@@ -46,7 +48,11 @@ func (r *session) openDoor(listener net.Listener) (*machineListener, error) {
 	if d.tokens, err = trust.OpenTokens(r.cfg.Directory, r.state.Secret, clock.Wall); err != nil {
 		return nil, err
 	}
-	d.listener = trust.NewGate(listener, d.authority, d.tokens, d.own, r.cfg.Log)
+	grant, err := r.grant(ctx)
+	if err != nil {
+		return nil, errors.Join(err, d.tokens.Close())
+	}
+	d.listener = trust.NewGate(listener, d.authority, d.tokens, d.own, grant, r.cfg.Log)
 	return d, nil
 }
 

@@ -127,6 +127,7 @@ func (r *session) driveHosts(ctx context.Context, cloud providers.Account, endpo
 		Controller: table, Clock: r.cfg.Clock, Cloud: cloud, Prices: cloud, Pools: pools, PricesFrom: from, Nodes: noStreams{}, Journal: r.cfg.Journal,
 		Log: r.cfg.Log, Complete: func(of provisioner.Request) provisioner.Request { return r.completeHost(of, address) },
 		Gone: gone, Renew: r.renew(cloud), RenewEvery: r.lease() / 3, PollPrices: pace.Prices, PollCloud: r.pollInstances(), Calls: pace.Calls,
+		EndCommand: r.endCommand(),
 	})
 	table.Nudge(r.runner.Nudge)
 	server := access.Server(table.Handler(), r.cfg.Log)

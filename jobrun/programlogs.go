@@ -16,6 +16,7 @@ import (
 const (
 	fetchOutput       = time.Second
 	fetchRemoteOutput = 5 * time.Second
+	lastFetch         = 2 * time.Second // when the run leaves in a hurry
 )
 
 // outputs copies what programs print from the run's store to its directory, where the logs of machines are.
@@ -24,8 +25,8 @@ type outputs struct {
 	over       map[program.LogName]bool // of older attempts, fetched whole
 }
 
-// follow fetches until ctx is done, and then once more.
-func (o *outputs) follow(ctx context.Context, every time.Duration, failed func(error)) {
+// follow fetches until ctx is done, and then once more, until last is done.
+func (o *outputs) follow(ctx, last context.Context, every time.Duration, failed func(error)) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
@@ -35,7 +36,7 @@ func (o *outputs) follow(ctx context.Context, every time.Duration, failed func(e
 		case <-ctx.Done():
 			over = true
 		}
-		if err := o.fetch(context.WithoutCancel(ctx)); err != nil {
+		if err := o.fetch(last); err != nil {
 			failed(err)
 		}
 		if over {

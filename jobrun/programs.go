@@ -54,7 +54,7 @@ func (r *session) placeWorkdir(ctx context.Context) ([]byte, error) {
 	job, store := r.cfg.Job, r.state.Store()
 	spec := program.Spec{
 		Run: job.Run, Setup: job.Setup, OnNotice: job.OnNotice, Envs: job.Envs, State: job.State.Dir, Marker: job.State.Marker, Line: job.Progress.Line, File: job.Progress.File,
-		Store: store, Image: job.Image,
+		Store: store, Image: job.Image, CloudAccess: job.CloudAccess,
 	}
 	if s := job.Trials(); s != nil {
 		for _, rung := range s.Rungs {
@@ -137,7 +137,8 @@ func (r *session) programController(history map[market.Pool]*market.History) (ru
 }
 
 // fetchOutputs has what programs print come to the run's directory until stop is called, which waits for the rest.
-func (r *session) fetchOutputs(ctx context.Context) (stop func()) {
+func (r *session) fetchOutputs(ctx context.Context) (stop func(hurry bool)) {
+	last, cut := context.WithCancel(context.WithoutCancel(ctx))
 	ctx, end := context.WithCancel(ctx)
 	every := fetchOutput
 	if r.real() != nil {
@@ -146,11 +147,15 @@ func (r *session) fetchOutputs(ctx context.Context) (stop func()) {
 	o := &outputs{store: r.state.Store(), dir: r.cfg.Directory, over: map[program.LogName]bool{}}
 	var following sync.WaitGroup
 	following.Go(func() {
-		o.follow(ctx, every, func(err error) { r.cfg.Log.Warn("the output of programs cannot be fetched; trying again", "err", err) })
+		o.follow(ctx, last, every, func(err error) { r.cfg.Log.Warn("the output of programs cannot be fetched; trying again", "err", err) })
 	})
-	return func() {
+	return func(hurry bool) {
+		if hurry {
+			time.AfterFunc(lastFetch, cut)
+		}
 		end()
 		following.Wait()
+		cut()
 	}
 }
 

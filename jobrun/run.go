@@ -83,6 +83,7 @@ type session struct {
 	spec      []byte // of programs, instead of splits
 	admission admission
 	door      *machineListener
+	keys      providers.RunKeys // nil = the provider gives none
 	runner    *runner.Runner
 	manifests map[string]bool // names of this run's; the place may hold those of others
 }
@@ -213,18 +214,29 @@ func (r *session) startCloud() (*fakecloud.Cloud, error) {
 }
 
 // drive runs the controller against the cloud's endpoint.
-func (r *session) drive(ctx context.Context, endpoint string, gone []provisioner.Instance, stop <-chan string) (string, error) {
+func (r *session) drive(ctx context.Context, endpoint string, gone []provisioner.Instance, stop <-chan string) (outcome string, err error) {
 	cloud, err := r.connect(ctx, endpoint)
 	if err != nil {
 		return "", err
 	}
 	defer cloud.Close()
-	r.removeLeftovers(ctx, cloud) // of the controller before
-	defer r.removeLeftovers(context.WithoutCancel(ctx), cloud)
+	opening, opened := untilStopped(ctx, stop)
+	r.removeLeftovers(opening, cloud) // of the controller before
+	defer func() {
+		if !unended(err) { // else it would wait for a provider that does not answer
+			r.removeLeftovers(context.WithoutCancel(ctx), cloud)
+		}
+	}()
 
 	pools := slices.SortedFunc(maps.Keys(spotPools(r.cfg.Choice.Pools)), market.Pool.Compare)
 	from := r.cfg.Clock.Now().Truncate(time.Millisecond)
-	history, err := pastPrices(ctx, cloud, pools, from)
+	history, err := pastPrices(opening, cloud, pools, from)
+	opened()
+	if err == nil {
+		if why, stopped := errors.AsType[errStopped](context.Cause(opening)); stopped {
+			err = why
+		}
+	}
 	if err != nil {
 		return "", err
 	}
@@ -254,7 +266,7 @@ func (r *session) drive(ctx context.Context, endpoint string, gone []provisioner
 	if err := r.state.write(r.cfg.Directory); err != nil { // before any machine knows the address
 		return "", errors.Join(err, listener.Close())
 	}
-	if r.door, err = r.openDoor(listener); err != nil {
+	if r.door, err = r.openDoor(ctx, listener); err != nil {
 		return "", errors.Join(err, listener.Close())
 	}
 	defer r.door.close()
@@ -269,6 +281,7 @@ func (r *session) drive(ctx context.Context, endpoint string, gone []provisioner
 		PricesFrom: from, Nodes: stream, Journal: r.cfg.Journal, Log: r.cfg.Log,
 		Complete: r.complete, Export: r.export, WriteManifest: r.writeManifest, Profiled: profiled(cloud),
 		Gone: gone, Renew: r.renew(cloud), RenewEvery: r.lease() / 3, PollPrices: pace.Prices, PollCloud: r.pollInstances(), Calls: pace.Calls,
+		EndCommand: r.endCommand(),
 	})
 	calls, err := scaling.Serve(r.cfg.Directory, r.runner, r.cfg.Log)
 	if err != nil {
@@ -279,7 +292,8 @@ func (r *session) drive(ctx context.Context, endpoint string, gone []provisioner
 		defer r.saveSetting()
 	}
 	if r.cfg.Programs != nil {
-		defer r.fetchOutputs(ctx)()
+		fetched := r.fetchOutputs(ctx)
+		defer func() { fetched(unended(err)) }()
 	}
 	return r.runUntilStopped(ctx, stop)
 }
@@ -304,6 +318,9 @@ func (r *session) runUntilStopped(ctx context.Context, stop <-chan string) (stri
 	outcome, err := r.runner.Run(ctx)
 	end()
 	watching.Wait()
+	if unended(err) {
+		err = fmt.Errorf("%w\nMachines without a controller end by themselves after %s", err, r.endsAlone())
+	}
 	return outcome, err
 }
 

@@ -390,6 +390,9 @@ func (a *attempt) anew(state string) error {
 	return os.MkdirAll(state, 0o755)
 }
 
+// agentsOnly lead to the machine's metadata, which has its user data and its own credentials.
+var agentsOnly = []string{"AWS_EC2_METADATA_SERVICE_ENDPOINT", "GCE_METADATA_HOST"}
+
 // environment is what a program sees. What the job file sets may replace the variables by which ranks meet, but not ours.
 func (a *attempt) environment(secrets map[string]string) []string {
 	s, m := a.start, a.m
@@ -399,7 +402,7 @@ func (a *attempt) environment(secrets map[string]string) []string {
 		inherited = nil // the image has its own
 	}
 	for _, one := range inherited {
-		if name, value, ok := strings.Cut(one, "="); ok && !strings.HasPrefix(name, "TIERML_") {
+		if name, value, ok := strings.Cut(one, "="); ok && !strings.HasPrefix(name, "TIERML_") && !slices.Contains(agentsOnly, name) {
 			env[name] = value
 		}
 	}
@@ -428,9 +431,13 @@ func (a *attempt) environment(secrets map[string]string) []string {
 	maps.Copy(env, map[string]string{
 		"TIERML_RUN": s.Run, "TIERML_ATTEMPT": strconv.FormatUint(s.Attempt, 10), "TIERML_RESUMED": resumed,
 		"TIERML_RANK": strconv.Itoa(s.Rank), "TIERML_RANKS": strconv.Itoa(ranks),
-		"TIERML_NOTICE_FILE": a.path("notice"), "TIERML_NOTICE_URL": m.notices.url, "TIERML_PROGRESS_FILE": a.path("progress"),
+		"TIERML_NOTICE_FILE": a.path("notice"), "TIERML_PROGRESS_FILE": a.path("progress"),
 		"TIERML_SAVE_FILE": a.path("save"), "TIERML_KEPT_FILE": a.path("kept"),
 	})
+	maps.Copy(env, m.notices.environment())
+	if m.config.Keys != nil {
+		env["AWS_EC2_METADATA_DISABLED"] = "true" // the machine's own role is for its agent
+	}
 	if state := m.state(); state != "" {
 		env["TIERML_STATE"] = state
 	}

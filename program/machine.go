@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/tierml/tierml/internal/blob"
 )
 
 // Config is what a machine needs to run programs.
@@ -19,6 +21,8 @@ type Config struct {
 	Report  func(Event) // called by one goroutine at a time; should return soon
 	Log     *slog.Logger
 	Environ []string // what programs inherit; nil = this process's environment
+	// Keys are the run's credentials for its store, which programs get with Spec.CloudAccess only; nil = it has none.
+	Keys func() (blob.Keys, error)
 }
 
 // Machine runs one attempt after the other. Its methods only ask; what happens is reported.
@@ -62,7 +66,11 @@ func New(config Config) (*Machine, error) {
 		return nil, err
 	}
 	config.Dir = dir
-	b, err := serveNotices(config.Log)
+	keys := config.Keys
+	if !config.Spec.CloudAccess {
+		keys = nil
+	}
+	b, err := serveNotices(keys, config.Log)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,8 @@
 package program
 
 import (
+	"crypto/rand"
+	"crypto/subtle"
 	"encoding/json"
 	"log/slog"
 	"net"
@@ -10,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tierml/tierml/internal/blob"
 	"github.com/tierml/tierml/internal/sameuser"
 )
 
@@ -63,8 +66,11 @@ func replace(name string, text []byte) error {
 }
 
 // noticeServer answers GET /notice: 404 as long as nothing is to come, like a cloud's metadata service.
+// With keys it answers GET /credentials, as the AWS SDKs ask for them in containers.
 type noticeServer struct {
 	url    string
+	keys   func() (blob.Keys, error) // nil = programs get none
+	secret string                    // which a request for them shows
 	server *http.Server
 	served chan struct{}
 
@@ -72,14 +78,15 @@ type noticeServer struct {
 	last *notice
 }
 
-func serveNotices(log *slog.Logger) (*noticeServer, error) {
+func serveNotices(keys func() (blob.Keys, error), log *slog.Logger) (*noticeServer, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	b := &noticeServer{url: "http://" + listener.Addr().String() + "/notice", served: make(chan struct{})}
+	b := &noticeServer{url: "http://" + listener.Addr().String(), keys: keys, secret: rand.Text(), served: make(chan struct{})}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /notice", b.answer)
+	mux.HandleFunc("GET /credentials", b.credentials)
 	b.server = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	go func() {
 		defer close(b.served)
@@ -98,6 +105,31 @@ func (b *noticeServer) answer(w http.ResponseWriter, _ *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(n.at(time.Now())) // who asked may be gone
+}
+
+// credentials answers in the form of https://docs.aws.amazon.com/sdkref/latest/guide/feature-container-credentials.html.
+func (b *noticeServer) credentials(w http.ResponseWriter, r *http.Request) {
+	if b.keys == nil || subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), []byte(b.secret)) == 0 {
+		http.Error(w, "write cloud_access: true in the job file, and show AWS_CONTAINER_AUTHORIZATION_TOKEN", http.StatusForbidden)
+		return
+	}
+	keys, err := b.keys()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]any{"AccessKeyId": keys.AccessKeyID, "SecretAccessKey": keys.SecretAccessKey, "Token": keys.SessionToken,
+		"Expiration": keys.Expires.UTC()})
+}
+
+// environment is where a program finds what is served.
+func (b *noticeServer) environment() map[string]string {
+	env := map[string]string{"TIERML_NOTICE_URL": b.url + "/notice"}
+	if b.keys != nil {
+		env["AWS_CONTAINER_CREDENTIALS_FULL_URI"], env["AWS_CONTAINER_AUTHORIZATION_TOKEN"] = b.url+"/credentials", b.secret
+	}
+	return env
 }
 
 func (b *noticeServer) set(n *notice) {

@@ -18,14 +18,15 @@ type Spec struct {
 	Workdir       string            `json:"workdir,omitempty"` // name of the packed folder; empty = an empty one
 	WorkdirDigest string            `json:"workdir_digest,omitempty"`
 	Envs          map[string]string `json:"envs,omitempty"`
-	State         string            `json:"state,omitempty"`  // directory below the folder; empty = none
-	Marker        string            `json:"marker,omitempty"` // only directories with a file of this name, and nothing newer, are complete state
-	Every         time.Duration     `json:"every,omitempty"`  // wall clock between saves; 0 = only on Save and at the end
-	Line          string            `json:"line,omitempty"`   // expression that finds the progress in a line of output
-	File          string            `json:"file,omitempty"`   // file below the folder with the progress
-	Store         string            `json:"store"`            // below it go state and logs
-	Rungs         []int64           `json:"rungs,omitempty"`  // steps at which the losses of a sweep's trials are compared
-	Image         string            `json:"image,omitempty"`  // of the container that everything runs in; empty = none
+	State         string            `json:"state,omitempty"`        // directory below the folder; empty = none
+	Marker        string            `json:"marker,omitempty"`       // only directories with a file of this name, and nothing newer, are complete state
+	Every         time.Duration     `json:"every,omitempty"`        // wall clock between saves; 0 = only on Save and at the end
+	Line          string            `json:"line,omitempty"`         // expression that finds the progress in a line of output
+	File          string            `json:"file,omitempty"`         // file below the folder with the progress
+	Store         string            `json:"store"`                  // below it go state and logs
+	Rungs         []int64           `json:"rungs,omitempty"`        // steps at which the losses of a sweep's trials are compared
+	CloudAccess   bool              `json:"cloud_access,omitempty"` // programs may use the run's own store
+	Image         string            `json:"image,omitempty"`        // of the container that everything runs in; empty = none
 }
 
 // Start is one attempt of one program: a rank of a gang, or a task.

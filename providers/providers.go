@@ -16,7 +16,9 @@ import (
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/cost/invoice"
 	"github.com/tierml/tierml/doctor"
+	"github.com/tierml/tierml/internal/blob"
 	"github.com/tierml/tierml/internal/clock"
+	"github.com/tierml/tierml/internal/location"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/planner"
 	"github.com/tierml/tierml/planner/local"
@@ -56,6 +58,12 @@ type Account interface {
 	EndController(context.Context, provisioner.Controller) error
 	// Close gives up idle connections.
 	Close()
+}
+
+// RunKeys is an Account that gives the machines of a run credentials for the run's own folder of a store. False: nothing is configured
+// for that, and machines use their own.
+type RunKeys interface {
+	RunKeys(ctx context.Context, run string, folder location.Place) (keys blob.Keys, ok bool, err error)
 }
 
 // Session is the purpose of an account. The zero value is for looking at all machines of the job's cluster.
@@ -114,7 +122,9 @@ type Facts struct {
 	Undoable map[string]string
 	// Preemption describes the drill that evicts machines to people, where Traits.Preempts.
 	Preemption string
-	Reach      Reach
+	// End is the provider's own command that ends {machines}, with {region}, {zone} and {project}.
+	End   string
+	Reach Reach
 	// Past fetches past prices for the price store; nil = the provider has none.
 	Past func(context.Context, PastQuery) (map[market.Pool][]market.PricePoint, error)
 }

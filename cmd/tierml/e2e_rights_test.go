@@ -133,9 +133,16 @@ func TestModulesAllowWhatRunsDo(t *testing.T) {
 			}
 		})
 	}
+	for _, module := range []string{"aws", "gcp"} {
+		tried, crossed := crosses(t, module, all["machines"])
+		t.Logf("%s: %d of %d uses of other runs' objects are allowed", module, crossed, tried)
+		if tried == 0 || crossed > 0 {
+			t.Errorf("%s: %d of %d uses of other runs' objects are allowed", module, crossed, tried)
+		}
+	}
 	for module, rights := range map[string]map[string][]right{
-		"aws": {"controller": amazonRights(t, "controller_policy"), "machines": amazonRights(t, "machines_policy")},
-		"gcp": {"controller": googleRights(t, "controller"), "machines": googleRights(t, "machines")},
+		"aws": {"controller": amazonRights(t, "controller_policy"), "machines": machineRights(t, "aws")},
+		"gcp": {"controller": googleRights(t, "controller"), "machines": machineRights(t, "gcp")},
 	} {
 		for role, uses := range all {
 			denied := func(rights []right) (uses []use) {
@@ -158,6 +165,27 @@ func TestModulesAllowWhatRunsDo(t *testing.T) {
 			}
 		}
 	}
+}
+
+// crosses counts the uses of a run's own objects, and of those the ones that the credentials of another run allow.
+func crosses(t *testing.T, module string, uses []use) (tried, crossed int) {
+	runs := map[string][]right{}
+	for _, u := range uses {
+		if run := runOf(u.name); run != "" {
+			runs[run] = sessionRights(t, module, run)
+		}
+	}
+	for _, u := range uses {
+		for run, rights := range runs {
+			if own := runOf(u.name); own == "" || own == run {
+				continue
+			}
+			if tried++; allowed(module, rights, u) {
+				crossed++
+			}
+		}
+	}
+	return tried, crossed
 }
 
 // runIn runs a job of a kind whose checkpoints are in a bucket, which its controller and its machines find at different addresses.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"regexp"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/common/types/traits"
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclparse"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -17,6 +19,10 @@ import (
 	"github.com/zclconf/go-cty/cty/function"
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
+
+	"github.com/tierml/tierml/internal/location"
+	ec2 "github.com/tierml/tierml/providers/ec2/api"
+	gce "github.com/tierml/tierml/providers/gce/api"
 )
 
 // use is one kind of access to a bucket.
@@ -79,7 +85,7 @@ func amazonRights(t *testing.T, policy string) (rights []right) {
 	text := cty.StringVal("arn:other")
 	known := &hcl.EvalContext{
 		Variables: map[string]cty.Value{
-			"aws_s3_bucket": object("cluster.arn", cty.StringVal(bucket)), "aws_iam_role": object("machines.arn", text),
+			"aws_s3_bucket": object("cluster.arn", cty.StringVal(bucket)), "aws_iam_role": cty.ObjectVal(map[string]cty.Value{"machines": object("arn", text), "store": object("arn", text)}),
 			"aws_security_group": object("machines.arn", text), "aws_subnet": object("zone", cty.EmptyObjectVal),
 			"var":   cty.ObjectVal(map[string]cty.Value{"cluster": text, "region": text}),
 			"local": cty.ObjectVal(map[string]cty.Value{"arn": text, "ec2": text, "ec2_ssm": text, "account": text}),
@@ -104,7 +110,14 @@ func amazonRights(t *testing.T, policy string) (rights []right) {
 			t.Fatal(err)
 		}
 	}
-	for _, s := range document.Statement {
+	return statements(t, document.Statement)
+}
+
+// statements are those of a policy that are about the bucket.
+func statements(t *testing.T, all []statement) (rights []right) {
+	t.Helper()
+	const bucket = "arn:aws:s3:::bucket"
+	for _, s := range all {
 		if !slices.ContainsFunc(s.Action, func(a string) bool { return strings.HasPrefix(a, "s3:") }) {
 			continue
 		}
@@ -178,7 +191,7 @@ func googleRights(t *testing.T, account string) (rights []right) {
 		if !found {
 			t.Fatalf("this test does not know what %s may do", text(block.Body, "role"))
 		}
-		holds := func(string) bool { return true }
+		holds := func(string, string) bool { return true }
 		for _, condition := range block.Body.Blocks {
 			holds = expression(t, text(condition.Body, "expression"))
 		}
@@ -187,16 +200,23 @@ func googleRights(t *testing.T, account string) (rights []right) {
 			if action == "storage.objects.list" {
 				resource = bucket
 			}
-			return slices.Contains(permissions, action) && holds(resource)
+			return slices.Contains(permissions, action) && holds(resource, "")
 		}})
 	}
 	return rights
 }
 
-// expression compiles a condition of Google's IAM, which is CEL with a function extract.
-func expression(t *testing.T, text string) func(resource string) bool {
+// expression compiles a condition of Google's IAM, which is CEL with a function extract, and in access boundaries the prefix that is listed.
+func expression(t *testing.T, text string) func(resource, prefix string) bool {
 	t.Helper()
-	env, err := cel.NewEnv(cel.Variable("resource", cel.MapType(cel.StringType, cel.StringType)),
+	env, err := cel.NewEnv(cel.Variable("resource", cel.MapType(cel.StringType, cel.StringType)), cel.Variable("api", cel.MapType(cel.StringType, cel.StringType)),
+		cel.Function("getAttribute", cel.MemberOverload("api_get", []*cel.Type{cel.MapType(cel.StringType, cel.StringType), cel.StringType, cel.StringType}, cel.StringType,
+			cel.FunctionBinding(func(args ...ref.Val) ref.Val {
+				if found, ok := args[0].(traits.Mapper).Find(args[1]); ok {
+					return found
+				}
+				return args[2]
+			}))),
 		cel.Function("extract", cel.MemberOverload("string_extract", []*cel.Type{cel.StringType, cel.StringType}, cel.StringType,
 			cel.BinaryBinding(func(s, template ref.Val) ref.Val {
 				return types.String(extract(string(s.(types.String)), string(template.(types.String))))
@@ -212,8 +232,9 @@ func expression(t *testing.T, text string) func(resource string) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return func(resource string) bool {
-		out, _, err := program.Eval(map[string]any{"resource": map[string]string{"name": resource}})
+	return func(resource, prefix string) bool {
+		out, _, err := program.Eval(map[string]any{"resource": map[string]string{"name": resource},
+			"api": map[string]string{"storage.googleapis.com/objectListPrefix": prefix}})
 		return err == nil && out.Value() == true
 	}
 }
@@ -233,9 +254,109 @@ func extract(s, template string) string {
 	return s
 }
 
+// sessionRights are what the credentials of one run allow, if the role or account that they are made from does, too.
+func sessionRights(t *testing.T, module, run string) (rights []right) {
+	t.Helper()
+	folder, err := location.Parse(map[string]string{"aws": "s3", "gcp": "gs"}[module] + "://bucket/checkpoints/" + run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if module == "gcp" {
+		rules, err := gce.AccessBoundary(folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, rule := range rules {
+			holds := expression(t, rule.Condition.Expression)
+			rights = append(rights, right{rule.AvailablePermissions[0], func(action string, u use) bool {
+				resource, prefix := "projects/_/buckets/bucket/objects/"+u.name, ""
+				if action == "storage.objects.list" {
+					resource, prefix = "projects/_/buckets/bucket", u.name
+				}
+				role := strings.TrimPrefix(rule.AvailablePermissions[0], "inRole:")
+				return slices.Contains(googleRoles[role], action) && holds(resource, prefix)
+			}})
+		}
+		return rights
+	}
+	policy, err := ec2.SessionPolicy("aws", folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var document struct{ Statement []statement }
+	if err := json.Unmarshal([]byte(policy), &document); err != nil {
+		t.Fatal(err)
+	}
+	if len(policy) > 2048 {
+		t.Errorf("a session policy has at most 2048 characters, not %d", len(policy))
+	}
+	return statements(t, document.Statement)
+}
+
+// runOf is the run that an object belongs to; empty = to none.
+func runOf(name string) string {
+	rest, ok := strings.CutPrefix(name, "checkpoints/")
+	run, _, below := strings.Cut(rest, "/")
+	if !ok || !below {
+		return ""
+	}
+	return run
+}
+
+// narrowed are the rights of a role in sessions of the runs whose objects are used.
+func narrowed(t *testing.T, module string, role []right) (rights []right) {
+	t.Helper()
+	sessions := map[string][]right{}
+	for _, r := range role {
+		rights = append(rights, right{r.name, func(action string, u use) bool {
+			run := runOf(u.name)
+			if sessions[run] == nil {
+				sessions[run] = sessionRights(t, module, cmp.Or(run, "any"))
+			}
+			return r.allows(action, u) && slices.ContainsFunc(sessions[run], func(s right) bool { return s.allows(action, u) })
+		}})
+	}
+	return rights
+}
+
+// machineRights are those of machines on a module's installation, whatever run they work for.
+func machineRights(t *testing.T, module string) []right {
+	t.Helper()
+	if module == "gcp" {
+		return append(googleRights(t, "machines"), narrowed(t, module, googleRights(t, "controller"))...)
+	}
+	return append(amazonRights(t, "machines_policy"), narrowed(t, module, amazonRights(t, "store_policy"))...)
+}
+
+// With one run's credentials nothing of another's is listed, read or written, whatever the names; nor what no run may write.
+func TestRunsReachTheirOwnObjectsOnly(t *testing.T) {
+	for _, module := range []string{"aws", "gcp"} {
+		own := sessionRights(t, module, "a-1")
+		var names []string
+		for _, other := range []string{"a-10", "a", "a-1x", "A-1", "b-1", "a-1.old"} {
+			for _, rest := range []string{"", "clock-1/x.rows", "program/state/rank-0/claim.json", "program/logs/rank-0", "program/workdir-1.tar.zst", "manifest-1.json", "splits/1"} {
+				names = append(names, "checkpoints/"+other+"/"+rest)
+			}
+		}
+		names = append(names, "checkpoints/", "checkpoints", "", "program/tierml", "other/a-1/program/state/x")
+		for _, verb := range []string{"get", "list", "put", "replace", "delete"} {
+			for _, name := range names {
+				if u := (use{verb, name}); allowed(module, own, u) {
+					t.Errorf("%s: a run may %s %q", module, u.verb, u.name)
+				}
+			}
+		}
+		for _, u := range []use{{"put", "checkpoints/a-1/program/state/x"}, {"get", "checkpoints/a-1/splits/1"}, {"list", "checkpoints/a-1/program/state/"}} {
+			if !allowed(module, own, u) {
+				t.Errorf("%s: a run may not %s its own %s", module, u.verb, u.name)
+			}
+		}
+	}
+}
+
 // TestRightsAreNarrow: what machines must not do with the bucket, whatever runs need.
 func TestRightsAreNarrow(t *testing.T) {
-	for module, rights := range map[string][]right{"aws": amazonRights(t, "machines_policy"), "gcp": googleRights(t, "machines")} {
+	for module, rights := range map[string][]right{"aws": machineRights(t, "aws"), "gcp": machineRights(t, "gcp")} {
 		for _, u := range []use{
 			{"put", "program/tierml"}, {"replace", "program/tierml"}, {"delete", "program/tierml"}, {"put", "data/x"}, {"delete", "data/x"},
 			{"put", "checkpoints/a-1/manifest-1.json"}, {"put", "checkpoints/a-1/splits/split-1"}, {"delete", "checkpoints/a-1/clock-1/x.rows"},

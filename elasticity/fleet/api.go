@@ -69,6 +69,10 @@ func (f *Fleet) Take(e step.Event) (due bool) {
 	case PricesKnown:
 		f.markets.known = e.At
 		return true
+	case ProviderChanged:
+		f.Record(func() journal.Entry {
+			return journal.Entry{Kind: journal.Provider, To: e.To, Why: step.Printable(e.Why)}
+		})
 	case Launched:
 		f.takeLaunched(e)
 		return true

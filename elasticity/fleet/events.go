@@ -47,6 +47,9 @@ type (
 	}
 	// InstanceEnded: the provider says that a machine is gone.
 	InstanceEnded struct{ Instance provisioner.Instance }
+	// ProviderChanged: the provider's calls fail (To is journal.Waiting), work again (Heard), or the run is to stop and leaves its
+	// machines (GivenUp).
+	ProviderChanged struct{ To, Why string }
 	// Warned: the provider says that a machine will go, or (Rebalance) that the risk has grown.
 	Warned struct {
 		ID        step.ID
@@ -63,6 +66,7 @@ func (LaunchFailed) Event()    {}
 func (Listed) Event()          {}
 func (InstanceEnded) Event()   {}
 func (Warned) Event()          {}
+func (ProviderChanged) Event() {}
 
 // What a fleet does.
 type (

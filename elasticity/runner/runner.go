@@ -57,6 +57,9 @@ type Config struct {
 	Renew      func(context.Context, ...provisioner.InstanceID) error
 	RenewEvery time.Duration
 
+	// EndCommand returns the provider's own command that ends machines, for people; nil = there is none.
+	EndCommand func([]provisioner.Instance) string
+
 	PollPrices time.Duration // wall clock
 	PollCloud  time.Duration // wall clock, between full listings; notices come faster
 	Calls      time.Duration // wall clock, the most that one call to the cloud may take
@@ -105,17 +108,19 @@ type Runner struct {
 	profiled  func()          // cancels passing on the newest profile; nil = there was none
 
 	requests requests
+	answers  answers
 }
 
 // New prepares a run; Run drives it.
 func New(cfg Config) *Runner {
-	return &Runner{cfg: cfg, events: make(chan elasticity.Event, 256),
+	return &Runner{cfg: cfg, events: make(chan elasticity.Event, 256), answers: answers{failing: map[string]failing{}, command: cfg.EndCommand},
 		requests: requests{waiting: map[uint64]chan elasticity.Scaled{}, over: make(chan struct{})}}
 }
 
-// Stop asks for an orderly end or, with now, for an end at once. It may be called from any goroutine while
-// Run runs.
+// Stop asks for an orderly end or, with now, for an end at once. If the provider's calls fail, Run leaves the machines after a
+// while, and returns Left. It may be called from any goroutine while Run runs.
 func (r *Runner) Stop(ctx context.Context, why string, now bool) {
+	r.answers.stops(time.Now())
 	r.handle(ctx, elasticity.StopWanted{Why: why, Now: now})
 }
 
@@ -134,7 +139,7 @@ func (r *Runner) Nudge() {
 // leaves machines behind: use Stop first.
 func (r *Runner) Run(ctx context.Context) (outcome string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
-	for _, watch := range []func(context.Context){r.watchPrices, r.watchNotices, r.watchCloud, r.watchNodes, r.renewLeases} {
+	for _, watch := range []func(context.Context){r.watchPrices, r.watchNotices, r.watchCloud, r.watchNodes, r.renewLeases, r.watchAnswers} {
 		r.jobs.Go(func() { watch(ctx) })
 	}
 	defer r.jobs.Wait()
@@ -152,11 +157,15 @@ func (r *Runner) Run(ctx context.Context) (outcome string, err error) {
 			e = elasticity.Wake{}
 		case e = <-r.events:
 		}
-		for _, a := range r.cfg.Controller.Step(r.now(), r.waiting(e)...) {
+		batch := r.waiting(e)
+		for _, a := range r.cfg.Controller.Step(r.now(), batch...) {
 			if f, ok := a.(elasticity.Finish); ok {
 				return f.Outcome, r.failed
 			}
 			r.do(ctx, a)
+		}
+		if left := r.answers.gone(); left != nil && slices.ContainsFunc(batch, leaves) { // which is in the journal now
+			return "", errors.Join(left, r.failed)
 		}
 		wait := r.cfg.Clock.Until(r.cfg.Controller.NextWake())
 		timer.Reset(max(wait, time.Millisecond))
@@ -291,9 +300,15 @@ const launchTries = 3
 func (r *Runner) launch(ctx context.Context, req provisioner.Request) {
 	req = r.cfg.Complete(req)
 	for try, unsure := 1, false; ; try++ {
+		began := time.Now()
 		call, cancel := context.WithTimeout(ctx, r.cfg.Calls)
 		instances, refused, err := provisioner.Choose(call, r.cfg.Cloud, req)
 		cancel()
+		if err == nil || errors.Is(err, provisioner.ErrDenied) || !provisioner.Definite(err) {
+			r.answers.took(launching, began, err)
+		} else { // too few machines are an answer, too
+			r.answers.took(launching, began, nil)
+		}
 		switch lost := provisioner.Retryable(err) || errors.Is(err, context.DeadlineExceeded); {
 		case err == nil:
 			r.handle(ctx, elasticity.Launched{Token: req.Token, Instances: instances, Refused: refused})
@@ -306,17 +321,19 @@ func (r *Runner) launch(ctx context.Context, req provisioner.Request) {
 		r.cfg.Log.Warn("the answer to a launch is lost; asking again", "token", req.Token, "err", err)
 		select {
 		case <-ctx.Done():
-		case <-time.After(time.Duration(try) * time.Second):
+		case <-time.After(spread(time.Duration(try) * time.Second)):
 		}
 	}
 }
 
 // terminate retries until it succeeds: a machine that is not ended costs money unseen.
 func (r *Runner) terminate(ctx context.Context, a elasticity.Terminate) {
-	for wait := 200 * time.Millisecond; ; wait = min(2*wait, 30*time.Second) {
+	for wait := 200 * time.Millisecond; ; wait = min(2*wait, lastPause) {
+		began := time.Now()
 		call, cancel := context.WithTimeout(ctx, r.cfg.Calls)
 		err := r.cfg.Cloud.Terminate(call, a.IDs...)
 		cancel()
+		r.answers.took(terminating, began, err)
 		if err == nil {
 			break
 		}
@@ -324,23 +341,26 @@ func (r *Runner) terminate(ctx context.Context, a elasticity.Terminate) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(wait):
+		case <-time.After(spread(wait)):
 		}
 	}
-	r.list(ctx)
+	_ = r.list(ctx) // which has logged it
 }
 
 // list reports the provider's list, and machines that have ended, to the controller.
-func (r *Runner) list(ctx context.Context) {
+func (r *Runner) list(ctx context.Context) error {
 	call, cancel := context.WithTimeout(ctx, r.cfg.Calls)
 	defer cancel()
 	asked := r.now()
+	began := time.Now()
+	r.answers.asks(began)
 	instances, err := r.cfg.Cloud.List(call)
+	r.answers.listed(instances, began, err)
 	if err != nil {
 		if !errors.Is(err, context.Canceled) {
 			r.cfg.Log.Warn("listing machines failed; trying again", "err", err)
 		}
-		return
+		return err
 	}
 	all := instances
 	if r.listed.CompareAndSwap(false, true) {
@@ -352,10 +372,11 @@ func (r *Runner) list(ctx context.Context) {
 			r.handle(ctx, elasticity.InstanceEnded{Instance: i})
 		}
 	}
+	return nil
 }
 
 func (r *Runner) watchCloud(ctx context.Context) {
-	every(ctx, r.cfg.PollCloud, func() { r.list(ctx) })
+	every(ctx, r.cfg.PollCloud, func() error { return r.list(ctx) })
 }
 
 func (r *Runner) watchNodes(ctx context.Context) {
@@ -374,14 +395,26 @@ func (r *Runner) watchNodes(ctx context.Context) {
 // lookAgain is how often a long interval is looked at: tickers stand still while the host sleeps, and what waits for them does not.
 const lookAgain = 5 * time.Second
 
-// every calls f now and then each interval until ctx is done.
-func every(ctx context.Context, interval time.Duration, f func()) {
-	tick := time.NewTicker(min(interval, lookAgain))
+// slowest is the longest pause between polls that fail: that they work again is noticed within half a minute.
+const slowest = 15 * time.Second
+
+// every calls f now and then each interval until ctx is done. While f fails, the pauses double up to slowest.
+func every(ctx context.Context, interval time.Duration, f func() error) {
+	step := min(interval, lookAgain)
+	tick := time.NewTicker(step)
 	defer tick.Stop()
-	for {
+	for pause := interval; ; {
 		began := clock.Wall()
-		f()
-		for wait := true; wait; wait = interval > lookAgain && clock.Wall().Sub(began) < interval {
+		if f() == nil {
+			pause = interval
+		} else {
+			pause = min(2*pause, slowest)
+		}
+		wait := pause
+		if wait != interval {
+			wait = spread(wait)
+		}
+		for again := true; again; again = wait > step && clock.Wall().Sub(began) < wait {
 			select {
 			case <-ctx.Done():
 				return

@@ -16,7 +16,7 @@ import (
 // Pauses before a thing is tried again that the provider has refused: doubled from try to try.
 const (
 	firstPause = 5 * time.Second
-	lastPause  = 30 * time.Second
+	lastPause  = 20 * time.Second
 )
 
 // insist calls f again whenever it fails, until it does not or ctx is done.
@@ -35,7 +35,7 @@ func insist(ctx context.Context, f func() error, failed func(err error, again ti
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(pause):
+		case <-time.After(spread(pause)):
 		}
 		pause = min(2*pause, lastPause)
 	}
@@ -47,10 +47,16 @@ func (r *Runner) renewLeases(ctx context.Context) {
 	if r.cfg.Renew == nil {
 		return
 	}
-	every(ctx, r.cfg.RenewEvery, func() {
-		insist(ctx, func() error { return r.renew(ctx) }, func(err error, again time.Duration) {
+	every(ctx, r.cfg.RenewEvery, func() error {
+		insist(ctx, func() error {
+			began := time.Now()
+			err := r.renew(ctx)
+			r.answers.took(renewing, began, err)
+			return err
+		}, func(err error, again time.Duration) {
 			r.cfg.Log.Error("renewing the machines' leases failed; trying again", "in", again, "err", err)
 		})
+		return nil
 	})
 }
 
@@ -101,16 +107,17 @@ const pricesAgain = 15 * time.Minute
 func (r *Runner) watchPrices(ctx context.Context) {
 	since := r.cfg.PricesFrom
 	told := map[market.Pool]time.Time{} // the time of the last change
-	every(ctx, r.cfg.PollPrices, func() {
-		until := r.now()
+	every(ctx, r.cfg.PollPrices, func() error {
+		until, began := r.now(), time.Now()
 		call, cancel := context.WithTimeout(ctx, r.cfg.Calls)
 		defer cancel()
 		prices, err := r.cfg.Prices.SpotPrices(call, r.cfg.Pools, since.Add(-pricesAgain), until)
+		r.answers.took(pricing, began, err)
 		if err != nil {
 			if ctx.Err() == nil {
 				r.cfg.Log.Warn("asking for prices failed; trying again", "err", err)
 			}
-			return
+			return err
 		}
 		for _, pool := range r.cfg.Pools { // in order, so that journals of like runs are alike
 			for _, p := range prices[pool] {
@@ -122,5 +129,6 @@ func (r *Runner) watchPrices(ctx context.Context) {
 		}
 		since = until
 		r.handle(ctx, elasticity.PricesKnown{At: until})
+		return nil
 	})
 }

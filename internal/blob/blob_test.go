@@ -194,3 +194,38 @@ func TestMissingObjectThatMayNotBeRead(t *testing.T) {
 		}
 	}
 }
+
+// With given keys every request is signed with the newest, whatever the environment has; public places are not signed.
+func TestGivenKeys(t *testing.T) {
+	backend := s3mem.New()
+	if err := backend.CreateBucket("bucket"); err != nil {
+		t.Fatal(err)
+	}
+	var signed []string
+	store := gofakes3.New(backend).Server()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, key, _ := strings.Cut(r.Header.Get("Authorization"), "Credential=")
+		key, _, _ = strings.Cut(key, "/")
+		signed = append(signed, key+" "+r.Header.Get("X-Amz-Security-Token"))
+		store.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	t.Setenv("AWS_ACCESS_KEY_ID", "AKIAOTHER")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	n := 0
+	UseKeys(func() (Keys, error) {
+		n++
+		return Keys{AccessKeyID: fmt.Sprint("ASIA", n), SecretAccessKey: "s", SessionToken: "t"}, nil
+	})
+	defer UseKeys(nil)
+	name := "s3://bucket/a/b?region=us-east-1&endpoint=" + server.URL
+	if err := Write(t.Context(), name, func(w io.Writer) error { _, err := io.WriteString(w, "x"); return err }); err != nil {
+		t.Fatal(err)
+	}
+	if read(t, name) != "x" || read(t, name+"&anonymous=true") != "x" {
+		t.Error("another content")
+	}
+	if want := []string{"ASIA1 t", "ASIA2 t", " "}; fmt.Sprint(signed) != fmt.Sprint(want) {
+		t.Errorf("signed by %q, want %q", signed, want)
+	}
+}

@@ -11,16 +11,54 @@ import (
 	"os"
 	"strings"
 
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"gocloud.dev/aws"
 	"gocloud.dev/blob"
-	_ "gocloud.dev/blob/gcsblob" // gs://
-	_ "gocloud.dev/blob/s3blob"  // s3://
+	"gocloud.dev/blob/gcsblob"
+	"gocloud.dev/blob/s3blob"
 	"gocloud.dev/gcerrors"
+	"gocloud.dev/gcp"
+	"golang.org/x/oauth2"
 
 	"github.com/tierml/tierml/internal/location"
 )
 
 func openBucket(ctx context.Context, p location.Place) (*blob.Bucket, error) {
-	return blob.OpenBucket(ctx, (&url.URL{Scheme: p.Scheme(), Host: p.Bucket(), RawQuery: settings(p).Encode()}).String())
+	u := &url.URL{Scheme: p.Scheme(), Host: p.Bucket(), RawQuery: settings(p).Encode()}
+	source := given.Load()
+	if source == nil || !p.Signed() {
+		return blob.OpenBucket(ctx, u.String())
+	}
+	keys, err := (*source)()
+	if err != nil {
+		return nil, err
+	}
+	if p.Scheme() == "gs" {
+		client, err := gcp.NewHTTPClient(gcp.DefaultTransport(), gcp.TokenSource(oauth2.StaticTokenSource(&oauth2.Token{AccessToken: keys.Token, Expiry: keys.Expires})))
+		if err != nil {
+			return nil, err
+		}
+		return (&gcsblob.URLOpener{Client: client}).OpenBucketURL(ctx, u)
+	}
+	return openS3(ctx, u, keys)
+}
+
+// openS3 is what the library does with a URL, with other credentials than it finds.
+func openS3(ctx context.Context, u *url.URL, keys Keys) (*blob.Bucket, error) {
+	query := u.Query()
+	is := func(name string) bool {
+		defer query.Del(name)
+		return query.Get(name) == "true"
+	}
+	pathStyle, plain := is("use_path_style"), is("disable_https")
+	config, err := aws.V2ConfigFromURLParams(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	config.Credentials = credentials.NewStaticCredentialsProvider(keys.AccessKeyID, keys.SecretAccessKey, keys.SessionToken)
+	client := s3.NewFromConfig(config, func(o *s3.Options) { o.UsePathStyle, o.EndpointOptions.DisableHTTPS = pathStyle, plain })
+	return s3blob.OpenBucket(ctx, client, u.Host, &s3blob.Options{RequestChecksumCalculation: config.RequestChecksumCalculation})
 }
 
 // openObject opens a bucket for as long as the object is read. Length -1 is to the end.

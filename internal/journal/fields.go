@@ -30,6 +30,7 @@ var kinds = []Fields{
 	{Evicted, []string{"instance", "pool"}, []string{"tier", "ended", "ended_by"}, false},
 	{Failed, []string{"instance", "pool"}, []string{"tier", "ended", "ended_by", "log"}, false},
 	{Silence, []string{"to"}, []string{"count"}, false},
+	{Provider, []string{"to"}, nil, true},
 	{Terminated, []string{"instance", "pool"}, []string{"tier", "ended", "ended_by"}, false},
 	{Join, []string{"instance"}, []string{"pool", "tier", "splits", "partitions", "clock", "from", "bytes"}, false},
 	{Leave, []string{"instance"}, []string{"pool", "tier", "splits", "partitions", "clock", "seconds"}, false},

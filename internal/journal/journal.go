@@ -26,6 +26,7 @@ const (
 	Evicted      Kind = "evicted"           // instance, pool, ended: the provider took it
 	Failed       Kind = "failed"            // instance, pool: its agent is gone without warning
 	Silence      Kind = "silence"           // to, count: most machines have fallen silent together, or do no longer
+	Provider     Kind = "provider"          // to: its calls fail, work again, or the run leaves its machines
 	Terminated   Kind = "terminated"        // instance, pool, ended: the buyer ended it
 	Join         Kind = "join"              // instance, splits, partitions: takes part in training
 	Leave        Kind = "leave"             // instance: takes part no longer
@@ -72,7 +73,7 @@ const (
 	Warned = "warned"
 	Paused = "paused"
 	GoesOn = "goes-on"
-	// The response to a silence of most machines: the run waits, hears them again, or gives them up.
+	// The response to a silence of most machines, or of the provider: the run waits, hears them again, or gives them up.
 	Waiting = "waiting"
 	Heard   = "heard"
 	GivenUp = "given-up"

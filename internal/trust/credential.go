@@ -25,6 +25,17 @@ type Credential struct {
 	mu   sync.Mutex
 	leaf *x509.Certificate // nil: none yet
 	got  time.Time         // when, by now: the signer's clock may differ
+
+	grant   []byte // what came with it; nil = nothing did
+	granted time.Time
+	renew   time.Duration // when to ask for another, after granted
+}
+
+// Granted returns what the controller gave with the certificate; nil = nothing.
+func (c *Credential) Granted() []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.grant
 }
 
 // Credential returns a credential for the authority's own process in a role. It renews itself.
@@ -60,16 +71,25 @@ func (c *Credential) present() (*tls.Certificate, error) {
 	return &tls.Certificate{Certificate: [][]byte{c.leaf.Raw, c.authority.Raw}, PrivateKey: c.key, Leaf: c.leaf}, nil
 }
 
-// renewAt returns when the certificate is to be renewed: half its life after it came. The caller holds mu.
-func (c *Credential) renewAt() time.Time { return c.got.Add(c.ends().Sub(c.got.Add(skew)) / 2) }
+// renewAt returns when the certificate is to be renewed: half its life after it came, or that of its grant. The caller holds mu.
+func (c *Credential) renewAt() time.Time {
+	at := c.got.Add(c.ends().Sub(c.got.Add(skew)) / 2)
+	if grant := c.granted.Add(c.renew); c.renew > 0 && grant.Before(at) {
+		return grant
+	}
+	return at
+}
 
 // ends returns when the one that has signed the certificate takes it for expired. The caller holds mu.
 func (c *Credential) ends() time.Time { return c.got.Add(c.leaf.NotAfter.Sub(c.leaf.NotBefore) - skew) }
 
-func (c *Credential) take(leaf *x509.Certificate) {
+func (c *Credential) take(leaf *x509.Certificate, answer joinAnswer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.leaf, c.got = leaf, c.now()
+	if answer.Grant != nil {
+		c.grant, c.granted, c.renew = answer.Grant, c.got, answer.Renew
+	}
 }
 
 // current returns the certificate, nil = none, and until when to renew it and to show it, by this process's clock.

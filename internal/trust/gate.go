@@ -30,6 +30,8 @@ const (
 	patience = 10 * time.Second
 	// longestJoin bounds what a machine that joins may say, in bytes: a token, a name and a request of some hundred.
 	longestJoin = 8 << 10
+	// longestAnswer bounds what a controller may answer: session tokens of AWS have some thousand bytes.
+	longestAnswer = 64 << 10
 )
 
 // joinRequest is what a machine says to get a certificate: once with its token, later with the certificate that it has.
@@ -41,9 +43,14 @@ type joinRequest struct {
 
 // joinAnswer is a certificate, or why there is none.
 type joinAnswer struct {
-	Certificate []byte `json:"certificate,omitempty"`
-	Refused     string `json:"refused,omitempty"`
+	Certificate []byte          `json:"certificate,omitempty"`
+	Grant       json.RawMessage `json:"grant,omitempty"`   // what machines of the run get with it; absent = they keep what they have
+	Renew       time.Duration   `json:"renew,omitempty"`   // after which to ask for another
+	Refused     string          `json:"refused,omitempty"` // why there is no certificate
 }
+
+// Grant returns what every machine of the run gets with its certificate, and for how long it is good from now on.
+type Grant func(ctx context.Context) (text json.RawMessage, life time.Duration, err error)
 
 // Gate is a listener that hands on only those connections whose other end is a machine of the run. It signs the
 // certificates of those that join itself.
@@ -52,6 +59,7 @@ type Gate struct {
 	authority *Authority
 	tokens    *Tokens
 	own       *Credential
+	grant     Grant
 	log       *slog.Logger
 
 	passed chan net.Conn
@@ -62,9 +70,9 @@ type Gate struct {
 	tasks  sync.WaitGroup
 }
 
-// NewGate takes a listener over. Close must be called; it closes the listener, not the tokens.
-func NewGate(inner net.Listener, authority *Authority, tokens *Tokens, own *Credential, log *slog.Logger) *Gate {
-	g := &Gate{inner: inner, authority: authority, tokens: tokens, own: own, log: log,
+// NewGate takes a listener over. Close must be called; it closes the listener, not the tokens. Without a grant machines get certificates only.
+func NewGate(inner net.Listener, authority *Authority, tokens *Tokens, own *Credential, grant Grant, log *slog.Logger) *Gate {
+	g := &Gate{inner: inner, authority: authority, tokens: tokens, own: own, grant: grant, log: log,
 		passed: make(chan net.Conn), slots: make(chan struct{}, atOnce)}
 	g.ctx, g.end = context.WithCancel(context.Background())
 	g.tasks.Go(g.accept)
@@ -192,10 +200,26 @@ func (g *Gate) join(conn *tls.Conn) error {
 	if answer.Certificate = der; err != nil {
 		answer.Refused = err.Error()
 		err = fmt.Errorf("%q may not join: %w", brief(request.Machine), err)
+	} else if err := g.give(&answer); err != nil && request.Token != "" { // a machine that renews has a grant still
+		return fmt.Errorf("%q joins later: %w", brief(request.Machine), err)
 	} else {
 		g.log.Info("signed a certificate", "machine", request.Machine, "with_token", request.Token != "", "from", conn.RemoteAddr())
 	}
 	return errors.Join(err, json.NewEncoder(conn).Encode(answer))
+}
+
+// give adds the run's grant to an answer.
+func (g *Gate) give(answer *joinAnswer) error {
+	if g.grant == nil {
+		return nil
+	}
+	text, life, err := g.grant(g.ctx)
+	if err != nil {
+		g.quiet.Warn(g.log, "machines of the run get no credentials", "error", err)
+		return err
+	}
+	answer.Grant, answer.Renew = text, life/2
+	return nil
 }
 
 // admit signs a certificate for callers that may have one.

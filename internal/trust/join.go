@@ -81,7 +81,7 @@ func (j Joining) Renew(ctx context.Context, c *Credential) error {
 		c.authority, c.pool = authority, x509.NewCertPool()
 		c.pool.AddCert(authority)
 	}
-	c.take(leaf)
+	c.take(leaf, answer)
 	return nil
 }
 
@@ -109,7 +109,7 @@ func (j Joining) ask(ctx context.Context, request joinRequest, own []tls.Certifi
 	if err := json.NewEncoder(conn).Encode(request); err != nil {
 		return nil, answer, err
 	}
-	err = json.NewDecoder(io.LimitReader(conn, longestJoin)).Decode(&answer)
+	err = json.NewDecoder(io.LimitReader(conn, longestAnswer)).Decode(&answer)
 	return authority, answer, err
 }
 

@@ -58,6 +58,7 @@ type run struct {
 	authority *Authority
 	tokens    *Tokens
 	gate      *Gate
+	grant     Grant
 	log       *record
 	served    sync.WaitGroup
 }
@@ -87,7 +88,7 @@ func (r *run) open() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.gate = NewGate(listener, r.authority, r.tokens, own, slog.New(slog.NewTextHandler(r.log, nil)))
+	r.gate = NewGate(listener, r.authority, r.tokens, own, r.grant, slog.New(slog.NewTextHandler(r.log, nil)))
 	gate := r.gate
 	r.served.Go(func() {
 		for {

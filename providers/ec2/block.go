@@ -24,8 +24,11 @@ type Block struct {
 	// SecurityGroups are those of the machines, which must reach each other and the controller at ports from 1024. Default the
 	// default group.
 	SecurityGroups []string `yaml:"security_groups"`
-	// InstanceProfile is the role of the machines: they read `program`, splits and checkpoints. Default none.
+	// InstanceProfile is the role of the machines: they read `program` and, without `store_role`, splits and checkpoints. Default none.
 	InstanceProfile string `yaml:"instance_profile"`
+	// StoreRole is the ARN of a role with which machines use splits, checkpoints and state: each run gets credentials for its own only.
+	// Default the machines' own role, for all.
+	StoreRole string `yaml:"store_role"`
 	// Advisor is a file of Amazon's Spot Instance Advisor. Default its page, read once a day.
 	Advisor string `yaml:"advisor" job:"env,path"`
 	// Device is how the image names its root volume. Default `/dev/xvda`.
@@ -41,7 +44,7 @@ var Terms = config.Provider{
 	Region: "us-west-2", ControllerType: "t3.small",
 	Examples: map[string]string{
 		"region": "region: us-west-2", "image": "image: ami-0123456789abcdef0", "gpu_image": "gpu_image: ami-0123456789abcdef0", "subnets": "subnets: {us-west-2a: subnet-0a}",
-		"security_groups": "security_groups: [sg-0a]", "instance_profile": "instance_profile: tierml-machines", "device": "device: /dev/xvda",
+		"security_groups": "security_groups: [sg-0a]", "instance_profile": "instance_profile: tierml-machines", "store_role": "store_role: arn:aws:iam::123456789012:role/tierml-store", "device": "device: /dev/xvda",
 		"endpoint": "endpoint: https://ec2.us-west-2.amazonaws.com", "program": "program: {url: s3://BUCKET/tierml, sha256: 7d865e959b2466918c9863afca942d0fb89d7c9ac0c99bafc3749504ded97730}",
 		"controller.url": "url: https://tierml.example.com", "controller.network": "network: [sg-0b]", "controller.type": "type: t3.small",
 		"controller.disk": "disk: 30GB",

@@ -38,6 +38,7 @@ func (Provider) Facts() providers.Facts {
 	return providers.Facts{
 		Provider: Terms, Bills: bills, Endpoint: "https://ec2.{region}.amazonaws.com", ScriptInUserData: true, Mark: "the tag tierml:cluster=",
 		Refused:  "credentials as the AWS command line does; `aws sts get-caller-identity` shows whose they are, terraform/aws what they must be allowed",
+		End:      "aws ec2 terminate-instances --region {region} --instance-ids {machines}",
 		Undoable: map[string]string{"evict": notSent, "rebalance": notSent},
 		Reach: providers.Reach{
 			Tunnel: "aws ssm start-session --region {region} --target {instance} --document-name AWS-StartPortForwardingSession " +
@@ -73,7 +74,7 @@ func configOf(job *config.Job) api.Config {
 	b := of(job)
 	return api.Config{
 		Region: b.Region, Cluster: b.Cluster, Owner: b.Owner, Endpoint: b.Endpoint, ImageID: image(job), Subnets: b.Subnets,
-		SecurityGroups: b.SecurityGroups, InstanceProfile: b.InstanceProfile,
+		SecurityGroups: b.SecurityGroups, InstanceProfile: b.InstanceProfile, StoreRole: b.StoreRole,
 		RootVolume: &api.RootVolume{Device: b.Device, SizeGiB: int32((b.Disk.MiB + 1023) >> 10)},
 		Strategy:   provisioner.Allocation(job.Resources.ProviderChooses()),
 	}

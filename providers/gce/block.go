@@ -35,8 +35,11 @@ type Block struct {
 	NetworkTags []string `yaml:"network_tags"`
 	// ExternalIP gives machines public addresses. Without, the subnetwork needs Private Google Access. Default false.
 	ExternalIP bool `yaml:"external_ip"`
-	// ServiceAccount is that of the machines: they read `program`, splits and checkpoints. Default none.
+	// ServiceAccount is that of the machines: they read `program` and, without `store_tokens`, splits and checkpoints. Default none.
 	ServiceAccount string `yaml:"service_account"`
+	// StoreTokens gives each run's machines tokens of the job server's account that are good for the run's splits, checkpoints and state
+	// only. Default false: they use their own account, for all.
+	StoreTokens bool `yaml:"store_tokens"`
 	// Prices are Spot prices, as `local.prices`; those of a region hold in each of its zones. Default Compute Engine's, or its price
 	// list.
 	Prices string `yaml:"prices" job:"env,path"`

@@ -34,6 +34,7 @@ func (Provider) Facts() providers.Facts {
 	return providers.Facts{
 		Provider: Terms, Bills: bills, NoBids: true, Endpoint: "https://compute.googleapis.com", MetadataVariable: "GCE_METADATA_HOST", Mark: "the label tierml-cluster=",
 		Refused:    "Google's Application Default Credentials; `gcloud auth list` shows whose they are, terraform/gcp what they must be allowed",
+		End:        "gcloud compute instances delete --project {project} --zone {zone} {machines}",
 		Undoable:   map[string]string{"rebalance": "nothing is recommended beforehand on Compute Engine"},
 		Preemption: "has Compute Engine take back, by a simulated maintenance event,",
 		Reach: providers.Reach{

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tierml/tierml/internal/blob"
+	"github.com/tierml/tierml/internal/location"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/providers"
 	"github.com/tierml/tierml/provisioner"
@@ -16,6 +18,15 @@ type orPlanned struct {
 	providers.Account
 	planned providers.Planned
 	denied  atomic.Bool
+}
+
+// RunKeys is the account's.
+func (o *orPlanned) RunKeys(ctx context.Context, run string, folder location.Place) (blob.Keys, bool, error) {
+	keys, ok := o.Account.(providers.RunKeys)
+	if !ok {
+		return blob.Keys{}, false, nil
+	}
+	return keys.RunKeys(ctx, run, folder)
 }
 
 func (o *orPlanned) SpotPrices(ctx context.Context, pools []market.Pool, since, until time.Time) (map[market.Pool][]market.PricePoint, error) {

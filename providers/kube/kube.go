@@ -32,6 +32,7 @@ func (Provider) Facts() providers.Facts {
 	return providers.Facts{
 		Provider: Terms, NoBids: true, Books: []market.RuleBook{market.BySecond{Name: rules, Notice: defaultNotice}.Book()},
 		Mark: "the label tierml.dev/cluster=", Refused: "the cluster's credentials: a kubeconfig, or the service account of the pod that it runs in",
+		End:        "kubectl delete pod {machines}",
 		Undoable:   map[string]string{"rebalance": "nothing is recommended beforehand on Kubernetes"},
 		Preemption: "has the cluster evict, as a drain of their nodes does,", TermWarns: true,
 	}

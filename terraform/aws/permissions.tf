@@ -1,6 +1,8 @@
-# Two roles. The job server buys machines that carry the cluster's tag, and ends such machines and no others. The machines
-# read the program and the data, read checkpoints and write parts of them, and keep programs' state and logs. No statement allows all actions of a service; a resource is
-# "*" where AWS allows nothing else (EC2's Describe calls, the price list, quotas).
+# Three roles. The job server buys machines that carry the cluster's tag, and ends such machines and no others. The machines' own role reads the
+# program that they run, and nothing else. With the store's role they read the data, read checkpoints and write parts of them, and keep programs'
+# state and logs: the job server assumes it for each run, with a session policy for the run's own objects, and gives the machines that session's
+# credentials. No statement allows all actions of a service; a resource is "*" where AWS allows nothing else (EC2's Describe calls, the price
+# list, quotas).
 
 data "aws_caller_identity" "current" {}
 
@@ -105,6 +107,12 @@ locals {
         Resource  = aws_iam_role.machines.arn
         Condition = { StringEquals = { "iam:PassedToService" = "ec2.amazonaws.com" } }
       },
+      { # narrowed by a session policy to one run
+        Sid      = "GiveRunsTheirStore"
+        Effect   = "Allow"
+        Action   = "sts:AssumeRole"
+        Resource = aws_iam_role.store.arn
+      },
       {
         Sid      = "ListBucket"
         Effect   = "Allow"
@@ -123,6 +131,18 @@ locals {
   machines_policy = {
     Version = "2012-10-17"
     Statement = [
+      { # a script does, before the machine's agent has the credentials of its run
+        Sid      = "ReadProgram"
+        Effect   = "Allow"
+        Action   = "s3:GetObject"
+        Resource = "${aws_s3_bucket.cluster.arn}/program/*"
+      },
+    ]
+  }
+
+  store_policy = {
+    Version = "2012-10-17"
+    Statement = [
       {
         Sid       = "ListCheckpoints"
         Effect    = "Allow"
@@ -131,10 +151,10 @@ locals {
         Condition = { StringLike = { "s3:prefix" = ["checkpoints/*", "data/*"] } }
       },
       {
-        Sid      = "ReadProgramAndData"
+        Sid      = "ReadData"
         Effect   = "Allow"
         Action   = "s3:GetObject"
-        Resource = ["${aws_s3_bucket.cluster.arn}/program/*", "${aws_s3_bucket.cluster.arn}/data/*"]
+        Resource = "${aws_s3_bucket.cluster.arn}/data/*"
       },
       {
         Sid      = "ReadCheckpointsAndSplits"
@@ -311,4 +331,23 @@ resource "aws_iam_role_policy" "machines" {
 resource "aws_iam_instance_profile" "machines" {
   name_prefix = "${var.cluster}-mch-"
   role        = aws_iam_role.machines.name
+}
+
+resource "aws_iam_role" "store" {
+  name_prefix = "${var.cluster}-sto-"
+  description = "Objects of the runs of ${var.cluster}"
+  assume_role_policy = jsonencode({
+    Version = "2012-10-17"
+    Statement = [{
+      Effect    = "Allow"
+      Action    = "sts:AssumeRole"
+      Principal = { AWS = aws_iam_role.controller.arn }
+    }]
+  })
+}
+
+resource "aws_iam_role_policy" "store" {
+  name   = "store"
+  role   = aws_iam_role.store.id
+  policy = jsonencode(local.store_policy)
 }

@@ -16,6 +16,7 @@ locals {
     subnets          = { for zone, subnet in aws_subnet.zone : zone => subnet.id }
     security_groups  = [aws_security_group.machines.id]
     instance_profile = aws_iam_instance_profile.machines.name
+    store_role       = aws_iam_role.store.arn
     program          = { url = local.program_url, sha256 = local.program_sha256 }
     checkpoints      = "s3://${aws_s3_bucket.cluster.bucket}/checkpoints"
   }

@@ -1,6 +1,6 @@
 # Two service accounts. The job server buys machines, and ends those whose name begins with the cluster's and no others; it
-# gives them the account of the machines, and no other. The machines read the program and the data, read checkpoints and write parts
-# of them, and keep programs' state and logs. Each permission is named.
+# gives them the account of the machines, and no other. That account reads the program that machines run. All else machines do in the bucket with
+# tokens of the job server's account, which it narrows to the objects of their run. Each permission is named.
 
 resource "google_service_account" "controller" {
   account_id   = "${var.cluster}-ctl"
@@ -104,40 +104,10 @@ resource "google_storage_bucket_iam_member" "machines_read" {
   bucket = google_storage_bucket.cluster.name
   role   = "roles/storage.objectViewer"
   member = google_service_account.machines.member
-}
-
-resource "google_storage_bucket_iam_member" "machines_checkpoints" {
-  bucket = google_storage_bucket.cluster.name
-  role   = "roles/storage.objectCreator" # which replaces and removes nothing that is there
-  member = google_service_account.machines.member
 
   condition {
-    title       = "parts of checkpoints only"
-    description = "Machines write parts of checkpoints, never a manifest, splits, or the program that others will run"
-    expression  = "resource.name.startsWith(\"projects/_/buckets/${google_storage_bucket.cluster.name}/objects/checkpoints/\") && resource.name.endsWith(\".rows\")"
-  }
-}
-
-resource "google_storage_bucket_iam_member" "machines_state" {
-  bucket = google_storage_bucket.cluster.name
-  role   = "roles/storage.objectUser" # mirrors replace their claim, and remove what only older saves used
-  member = google_service_account.machines.member
-
-  condition {
-    title       = "programs state only"
-    description = "Machines keep programs' state, and change no workdir that others will run"
-    expression  = "resource.name.startsWith(\"projects/_/buckets/${google_storage_bucket.cluster.name}/objects/checkpoints/\") && resource.name.extract(\"/objects/checkpoints/{run}/program/state/\") != \"\""
-  }
-}
-
-resource "google_storage_bucket_iam_member" "machines_logs" {
-  bucket = google_storage_bucket.cluster.name
-  role   = "roles/storage.objectUser" # a piece whose answer is lost is sent again, which replaces it
-  member = google_service_account.machines.member
-
-  condition {
-    title       = "programs logs only"
-    description = "Machines send programs' logs"
-    expression  = "resource.name.startsWith(\"projects/_/buckets/${google_storage_bucket.cluster.name}/objects/checkpoints/\") && resource.name.extract(\"/objects/checkpoints/{run}/program/logs/\") != \"\""
+    title       = "the program only"
+    description = "Programs can use this account, so it must be good for nothing else"
+    expression  = "resource.name.startsWith(\"projects/_/buckets/${google_storage_bucket.cluster.name}/objects/program/\")"
   }
 }

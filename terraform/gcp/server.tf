@@ -11,6 +11,7 @@ locals {
     image           = var.image
     subnetwork      = google_compute_subnetwork.cluster.id
     service_account = google_service_account.machines.email
+    store_tokens    = true
     program         = { url = local.program_url, sha256 = local.program_sha256 }
     checkpoints     = "gs://${google_storage_bucket.cluster.name}/checkpoints"
   }

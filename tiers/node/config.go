@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/internal/blob"
 	"github.com/tierml/tierml/program"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
@@ -33,6 +34,8 @@ type Config struct {
 	Threads int
 	// KeyFile keeps the machine's private key for the next process of the same machine; empty = memory only.
 	KeyFile string
+	// UseKeys has this process open the run's store with credentials of the run's, where the controller gives some; nil = it uses its own.
+	UseKeys func(func() (blob.Keys, error))
 	// Plaintext allows a data plane without TLS that other hosts can reach: for measurements in a network of their own.
 	Plaintext bool
 	// PutOff postpones the time at which the machine powers itself off. It is called every minute while a controller is

@@ -127,7 +127,11 @@ func (n *node) takeUpPrograms(ctx context.Context, do tiers.RunProgram) (*progra
 	if err := n.listener.Close(); err != nil {
 		return nil, fmt.Errorf("giving up the data plane: %w", err)
 	}
-	machine, err := n.cfg.NewPrograms(program.Config{Spec: spec, Dir: filepath.Join(home, ".tierml", n.user.Job), Report: n.reportProgram, Log: n.log})
+	config := program.Config{Spec: spec, Dir: filepath.Join(home, ".tierml", n.user.Job), Report: n.reportProgram, Log: n.log}
+	if n.own != nil && n.own.Granted() != nil {
+		config.Keys = n.keys
+	}
+	machine, err := n.cfg.NewPrograms(config)
 	if err != nil {
 		return nil, err
 	}

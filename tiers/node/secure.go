@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/tierml/tierml/internal/blob"
 	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/internal/trust"
 )
@@ -46,6 +48,9 @@ func (n *node) secure(ctx context.Context) error {
 			return err
 		}
 		n.log.Info("this machine has a certificate of the run")
+	}
+	if n.own.Granted() != nil && n.cfg.UseKeys != nil {
+		n.cfg.UseKeys(n.keys)
 	}
 	n.tasks.Go(func() error {
 		j.Keep(ctx, n.own, n.log)
@@ -122,4 +127,12 @@ func (n *node) address() string {
 	}
 	n.reached = net.JoinHostPort(host, strconv.Itoa(own.Port))
 	return n.reached
+}
+
+// keys are the newest credentials of the run for its store.
+func (n *node) keys() (keys blob.Keys, err error) {
+	if err = json.Unmarshal(n.own.Granted(), &keys); err != nil {
+		return keys, fmt.Errorf("the run's credentials for its store: %w", err)
+	}
+	return keys, nil
 }

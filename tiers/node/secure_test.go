@@ -85,7 +85,7 @@ func newSecured(t *testing.T) *secured {
 
 func (s *secured) link(listener net.Listener) link.Config {
 	log := s.nodeLog()
-	return link.Config{Listener: trust.NewGate(listener, s.authority, s.tokens, s.own, log), TLS: true, Log: log,
+	return link.Config{Listener: trust.NewGate(listener, s.authority, s.tokens, s.own, nil, log), TLS: true, Log: log,
 		Accept: func(tiers.Hello) error { return nil }}
 }
 

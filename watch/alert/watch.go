@@ -25,8 +25,9 @@ const (
 	Moving        Kind = "moving"         // the next clock came after all
 	Finished      Kind = "finished"
 	Failed        Kind = "failed"
-	Stopped       Kind = "stopped" // in order, before it was done
-	Host          Kind = "host"    // the job server's host cannot run jobs, or can again; or a job waits for its store or cloud
+	Stopped       Kind = "stopped"  // in order, before it was done
+	Provider      Kind = "provider" // calls to the provider fail, or work again; or the run left machines that cost money
+	Host          Kind = "host"     // the job server's host cannot run jobs, or can again; or a job waits for its store or cloud
 )
 
 // Alert is the JSON that is posted.
@@ -122,6 +123,8 @@ func (w *Watch) Feed(e journal.Entry, now time.Time) (out []Alert) {
 		}
 	case journal.Budget:
 		tell(Budget, e.To+": "+e.Why)
+	case journal.Provider:
+		tell(Provider, map[string]string{journal.Waiting: "calls fail: ", journal.Heard: "it answers again", journal.GivenUp: "the run has ended and left machines: "}[e.To]+e.Why)
 	case journal.Launch:
 		if e.Tier == "transient" {
 			w.transient[e.Instance] = true

@@ -1,6 +1,12 @@
 package query
 
 import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+	"time"
+
 	"github.com/tierml/tierml/fakecloud/internal/region"
 )
 
@@ -9,7 +15,65 @@ import (
 // stsVersion is the API version of STS, which speaks the same protocol as EC2.
 const stsVersion = "2011-06-15"
 
-var stsActions = map[string]action{"GetCallerIdentity": getCallerIdentity}
+var stsActions = map[string]action{"GetCallerIdentity": getCallerIdentity, "AssumeRole": assumeRole}
+
+// Limits of AssumeRole.
+const (
+	leastSession = 15 * time.Minute
+	mostSession  = 12 * time.Hour
+	mostPolicy   = 2048 // characters
+)
+
+// assumeRole gives credentials for any role of the account. They are good for nothing here, where signatures are accepted unchecked; the
+// session policy is read as far as JSON goes.
+func assumeRole(c *call) (answer, error) {
+	role, session, policy := c.required("RoleArn"), c.required("RoleSessionName"), c.text("Policy")
+	life := time.Duration(c.number("DurationSeconds", 3600)) * time.Second
+	if err := c.ready(); err != nil {
+		return nil, err
+	}
+	name, found := strings.CutPrefix(role, "arn:aws:iam::")
+	_, name, _ = strings.Cut(name, ":role/")
+	switch {
+	case !found || name == "":
+		return nil, region.Errorf("ValidationError", "%s is invalid", role)
+	case life < leastSession || life > mostSession:
+		return nil, region.Errorf("ValidationError", "The requested DurationSeconds is not between %v and %v", leastSession, mostSession)
+	case len(policy) > mostPolicy:
+		return nil, region.Errorf("ValidationError", "1 validation error detected: Value at 'policy' failed to satisfy constraint: Member must have length less than or equal to %d", mostPolicy)
+	case policy != "" && !json.Valid([]byte(policy)):
+		return nil, region.Errorf("MalformedPolicyDocument", "Syntax errors in policy.")
+	}
+	v := new(assumedRole)
+	secret := make([]byte, 48)
+	rand.Read(secret) // never fails (crypto/rand)
+	k := &v.Result.Credentials
+	k.ID, k.Secret = "ASIA"+strings.ToUpper(hex.EncodeToString(secret[:8])), hex.EncodeToString(secret[8:28])
+	k.Token, k.Expires = hex.EncodeToString(secret[28:]), time.Now().Add(life).UTC().Format(time.RFC3339)
+	v.Result.User.ID, v.Result.User.ARN = "AROA00000000000000000:"+session, "arn:aws:sts::"+Account+":assumed-role/"+name+"/"+session
+	return v, nil
+}
+
+type assumedRole struct {
+	Namespace string `xml:"xmlns,attr"`
+	Result    struct {
+		Credentials struct {
+			ID      string `xml:"AccessKeyId"`
+			Secret  string `xml:"SecretAccessKey"`
+			Token   string `xml:"SessionToken"`
+			Expires string `xml:"Expiration"`
+		}
+		User struct {
+			ID  string `xml:"AssumedRoleId"`
+			ARN string `xml:"Arn"`
+		} `xml:"AssumedRoleUser"`
+	} `xml:"AssumeRoleResult"`
+	RequestID string `xml:"ResponseMetadata>RequestId"`
+}
+
+func (v *assumedRole) stamp(requestID string) {
+	v.Namespace, v.RequestID = "https://sts.amazonaws.com/doc/"+stsVersion+"/", requestID
+}
 
 // getCallerIdentity knows one account and its root user.
 func getCallerIdentity(c *call) (answer, error) {

@@ -107,6 +107,11 @@ func New(seed uint64) Story {
 		591: func() {
 			t.write(journal.Entry{Kind: journal.Silence, To: journal.Heard, Why: "most machines are no longer silent, after another 4.2 s: 0 of 18 are"})
 		},
+		592: func() {
+			t.write(journal.Entry{Kind: journal.Provider, To: journal.Waiting, Why: "listing machines: not allowed: ExpiredToken: The security token included in the request is expired (log in again); " +
+				"still paid for: i-00000001"})
+		},
+		593: func() { t.write(journal.Entry{Kind: journal.Provider, To: journal.Heard}) },
 		600: func() { t.kill(30) },
 	}
 	for i := 1; i < 800; i++ {

@@ -38,7 +38,7 @@ func Important(e journal.Entry) bool {
 		return e.Why != ""
 	case journal.Start, journal.Plan, journal.Launch, journal.LaunchFailed, journal.Notice, journal.Evicted,
 		journal.Failed, journal.Terminated, journal.Join, journal.Leave, journal.Stage, journal.Rollback,
-		journal.Switch, journal.Scale, journal.Tune, journal.Budget, journal.Flush, journal.Export, journal.Done, journal.SaveFailed, journal.TakeOver, journal.Silence,
+		journal.Switch, journal.Scale, journal.Tune, journal.Budget, journal.Flush, journal.Export, journal.Done, journal.SaveFailed, journal.TakeOver, journal.Silence, journal.Provider,
 		journal.ProgramStart, journal.ProgramSaveFailed, journal.ProgramEnd:
 		return true
 	case journal.Checkpoint:
@@ -96,6 +96,8 @@ func text(e journal.Entry, n int) string {
 		return tuneText(e)
 	case journal.Silence:
 		return silenceText(e)
+	case journal.Provider:
+		return providerText(e)
 	case journal.Budget:
 		return budgetText(e)
 	case journal.Export:
@@ -151,6 +153,16 @@ func silenceText(e journal.Entry) string {
 		return "silent machines are given up"
 	}
 	return "machines are heard again"
+}
+
+func providerText(e journal.Entry) string {
+	switch e.To {
+	case journal.Waiting:
+		return "the provider refuses calls or does not answer: trying again"
+	case journal.GivenUp:
+		return "the run leaves machines that cost money"
+	}
+	return "the provider answers again"
 }
 
 func machinesText(e journal.Entry, n int) string {

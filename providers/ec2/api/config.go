@@ -38,6 +38,8 @@ type Config struct {
 	SecurityGroups []string
 	// InstanceProfile is the name of the role that machines get; none = no role.
 	InstanceProfile string
+	// StoreRole is the ARN of the role that RunKeys narrows to one run; none = RunKeys has nothing to give.
+	StoreRole string
 	// Strategy is how EC2 chooses among the pools of a spot request that names several (default: as it recommends,
 	// provisioner.PriceCapacityOptimized).
 	Strategy provisioner.Allocation

@@ -23,6 +23,7 @@ import (
 	awsconfig "github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
 
 	"github.com/tierml/tierml/provisioner"
 	"github.com/tierml/tierml/provisioner/adapter"
@@ -52,6 +53,7 @@ type Cloud struct {
 type client struct {
 	config Config
 	api    *ec2.Client
+	sts    *sts.Client
 	http   *http.Client
 }
 
@@ -79,6 +81,11 @@ func New(ctx context.Context, c Config) (*Cloud, error) {
 	way.api = ec2.NewFromConfig(sdk, func(o *ec2.Options) {
 		if c.Endpoint != "" {
 			o.BaseEndpoint = &c.Endpoint // also against AWS_ENDPOINT_URL_EC2 in the environment
+		}
+	})
+	way.sts = sts.NewFromConfig(sdk, func(o *sts.Options) {
+		if local, _ := adapter.IsLocal(c.Endpoint); local { // a fake cloud is all of AWS
+			o.BaseEndpoint = &c.Endpoint
 		}
 	})
 	return &Cloud{client: way, Market: Market{way}, Account: Account{way}}, nil

@@ -1,12 +1,15 @@
 package notice
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -53,13 +56,28 @@ func newService(c Config, attempts int) *service {
 		},
 		ResponseHeaderTimeout: answerTimeout,
 	}
+	endpoint := cmp.Or(c.Endpoint, os.Getenv("AWS_EC2_METADATA_SERVICE_ENDPOINT")) // as the SDK finds it
 	client := imds.New(imds.Options{
-		Endpoint:       c.Endpoint,
-		HTTPClient:     &http.Client{Transport: transport},
+		Endpoint:       endpoint,
+		HTTPClient:     &http.Client{Transport: below{transport, endpoint}},
 		Retryer:        retry.NewStandard(func(o *retry.StandardOptions) { o.MaxAttempts = attempts }),
 		EnableFallback: aws.FalseTernary, // never version 1, which answers anybody who can make us ask
 	})
 	return &service{client: client, transport: transport}
+}
+
+// below sends requests to the path of an endpoint, which the SDK leaves out: a fake cloud keeps its machines' services apart by it.
+type below struct {
+	http.RoundTripper
+	endpoint string
+}
+
+func (b below) RoundTrip(r *http.Request) (*http.Response, error) {
+	if u, err := url.Parse(b.endpoint); err == nil && u.Path != "" {
+		r = r.Clone(r.Context())
+		r.URL.Path = strings.TrimSuffix(u.Path, "/") + r.URL.Path
+	}
+	return b.RoundTripper.RoundTrip(r)
 }
 
 func (s *service) close() { s.transport.CloseIdleConnections() }

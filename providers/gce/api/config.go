@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"fmt"
+	"golang.org/x/oauth2"
 	"log/slog"
 	"time"
 
@@ -45,6 +46,9 @@ type Config struct {
 	NetworkTags []string
 	// ServiceAccount is the account that machines act as; empty = none.
 	ServiceAccount string
+	// StoreTokens has RunKeys give tokens of this process's account. Tokens is where they come from; nil = Application Default Credentials.
+	StoreTokens bool
+	Tokens      oauth2.TokenSource
 	// Scopes of the service account's tokens (default cloud-platform: what it may do is for its roles to say).
 	Scopes []string
 	// NoSecureBoot leaves Shielded VM's secure boot out, which images with unsigned drivers need. Its virtual trusted

@@ -158,7 +158,7 @@ run "the_controller_may_do_what_it_must_and_nothing_else" {
 run "machines_may_use_storage_only" {
   assert {
     condition = alltrue([
-      for statement in jsondecode(aws_iam_role_policy.machines.policy).Statement :
+      for statement in jsondecode(aws_iam_role_policy.store.policy).Statement :
       alltrue([for action in flatten([statement.Action]) : startswith(action, "s3:") && !strcontains(action, "*")])
       && !contains(flatten([statement.Resource]), "*")
     ])
@@ -166,7 +166,7 @@ run "machines_may_use_storage_only" {
   }
   assert {
     condition = !anytrue([
-      for statement in jsondecode(aws_iam_role_policy.machines.policy).Statement :
+      for statement in jsondecode(aws_iam_role_policy.store.policy).Statement :
       contains(flatten([statement.Action]), "s3:PutObject") && anytrue([
         for resource in flatten([statement.Resource]) : !anytrue([
           for folder in ["clock-*/*.rows", "program/state/*", "program/logs/*"] : endswith(resource, "/checkpoints/*/${folder}")
@@ -177,10 +177,24 @@ run "machines_may_use_storage_only" {
   }
   assert {
     condition = !anytrue([
-      for statement in jsondecode(aws_iam_role_policy.machines.policy).Statement :
+      for statement in jsondecode(aws_iam_role_policy.store.policy).Statement :
       contains(flatten([statement.Action]), "s3:DeleteObject") && statement.Resource != "${aws_s3_bucket.cluster.arn}/checkpoints/*/program/state/*"
     ])
     error_message = "machines remove nothing but programs' old state"
+  }
+}
+
+run "the_machines_own_role_reads_the_program_only" {
+  assert {
+    condition = alltrue([
+      for statement in jsondecode(aws_iam_role_policy.machines.policy).Statement :
+      flatten([statement.Action]) == ["s3:GetObject"] && statement.Resource == "${aws_s3_bucket.cluster.arn}/program/*"
+    ])
+    error_message = "programs can use the machines' own role, so it must be good for nothing but the program"
+  }
+  assert {
+    condition     = jsondecode(aws_iam_role.store.assume_role_policy).Statement[0].Principal.AWS == aws_iam_role.controller.arn
+    error_message = "the job server alone gives runs their store"
   }
 }
 

@@ -73,26 +73,18 @@ run "the_controller_may_do_what_it_must_and_nothing_else" {
   }
 }
 
-run "machines_write_checkpoints_only" {
+run "the_machines_own_account_reads_the_program_only" {
   assert {
     condition     = google_storage_bucket_iam_member.machines_read.role == "roles/storage.objectViewer"
-    error_message = "machines read the program and the data"
+    error_message = "machines read the program"
   }
   assert {
-    condition     = endswith(google_storage_bucket_iam_member.machines_checkpoints.condition[0].expression, "/objects/checkpoints/\") && resource.name.endsWith(\".rows\")")
-    error_message = "machines write parts of checkpoints, never a manifest, splits, or the program that others will run"
+    condition     = endswith(google_storage_bucket_iam_member.machines_read.condition[0].expression, "/objects/program/\")")
+    error_message = "programs can use the machines' account, so it must be good for nothing but the program"
   }
   assert {
-    condition     = google_storage_bucket_iam_member.machines_checkpoints.role == "roles/storage.objectCreator"
-    error_message = "machines replace and remove no part of a checkpoint"
-  }
-  assert {
-    condition = alltrue([
-      for folder, member in { state = google_storage_bucket_iam_member.machines_state, logs = google_storage_bucket_iam_member.machines_logs } :
-      member.role == "roles/storage.objectUser" &&
-      endswith(member.condition[0].expression, "/objects/checkpoints/\") && resource.name.extract(\"/objects/checkpoints/{run}/program/${folder}/\") != \"\"")
-    ])
-    error_message = "machines replace and remove programs' state and logs alone"
+    condition     = yamldecode(output.settings).gce.store_tokens
+    error_message = "each run needs tokens for its own objects"
   }
 }
 

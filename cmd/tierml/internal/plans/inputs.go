@@ -1,13 +1,16 @@
 package plans
 
 import (
+	"errors"
 	"os"
 	"slices"
 
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/elasticity/runner"
 	"github.com/tierml/tierml/internal/hostfault"
 	"github.com/tierml/tierml/jobmanager"
+	"github.com/tierml/tierml/provisioner"
 )
 
 // VerifyInputs hashes again what was uploaded for a submitted job; any other job passes. A run with splits reads its training data no more.
@@ -37,7 +40,8 @@ func Submitted() bool {
 
 // NotTheJobs has a process of a job server say that its error is the host's, or that of a store or cloud which does not answer.
 func NotTheJobs(err error) error {
-	if Submitted() && hostfault.Of(err) != "" {
+	_, left := errors.AsType[*runner.Left](err)
+	if Submitted() && (left || provisioner.Retryable(err) || hostfault.Of(err) != "") {
 		return cli.Exit(jobmanager.HostExit, err)
 	}
 	return err

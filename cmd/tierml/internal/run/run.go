@@ -225,7 +225,9 @@ func runJob(ctx context.Context, o RunOptions, in io.Reader, out io.Writer) erro
 	if _, err := hookOf(job.Alerts); err != nil {
 		return cli.Usage(err)
 	}
-	if err := p.TryCloud(ctx, out); err != nil {
+	if err := p.TryCloud(planning, out); planning.Err() != nil {
+		return cli.ErrInterrupted
+	} else if err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "\n%s\n", plans.WhatMachinesAre(job))

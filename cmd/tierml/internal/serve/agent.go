@@ -20,6 +20,7 @@ import (
 	"github.com/tierml/tierml/apps/all"
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/elasticity/hosts/hostagent"
+	"github.com/tierml/tierml/internal/blob"
 	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/internal/heap"
 	"github.com/tierml/tierml/providers"
@@ -112,6 +113,7 @@ func runAgent(ctx context.Context, env func(string) string, logTo io.Writer) err
 		Wall:        mapping.WallAt,
 		Flops:       flops,
 		KeyFile:     env(envKey),
+		UseKeys:     blob.UseKeys,
 		PutOff:      powerOffLater(env),
 		Log:         log,
 	})

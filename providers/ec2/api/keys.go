@@ -1,0 +1,82 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
+
+	"github.com/tierml/tierml/internal/blob"
+	"github.com/tierml/tierml/internal/location"
+	"github.com/tierml/tierml/provisioner"
+)
+
+// keyLife is the longest that a role may be assumed by credentials that are those of a role themselves: AWS's limit for role chaining.
+const keyLife = 3600 // seconds
+
+// notInSession is what the name of a session may not contain.
+var notInSession = regexp.MustCompile(`[^\w+=,.@-]+`)
+
+// RunKeys returns credentials of Config.StoreRole that are good for the objects of one run alone, which are below a folder. False: no
+// role is configured.
+func (c *Cloud) RunKeys(ctx context.Context, run string, folder location.Place) (keys blob.Keys, ok bool, err error) {
+	if c.config.StoreRole == "" || folder.Scheme() != "s3" {
+		return keys, false, nil
+	}
+	_, partition, _ := strings.Cut(c.config.StoreRole, ":")
+	partition, _, _ = strings.Cut(partition, ":")
+	policy, err := SessionPolicy(partition, folder)
+	if err != nil {
+		return keys, true, err
+	}
+	session := notInSession.ReplaceAllString(run, "-")
+	out, err := c.sts.AssumeRole(ctx, &sts.AssumeRoleInput{
+		RoleArn: &c.config.StoreRole, RoleSessionName: aws.String(session[:min(len(session), 64)]), Policy: &policy, DurationSeconds: aws.Int32(keyLife),
+	})
+	if err != nil {
+		return keys, true, failure(ctx, "getting credentials for the run's machines", err)
+	}
+	if out.Credentials == nil {
+		return keys, true, fmt.Errorf("getting credentials for the run's machines: %w: the answer has none", provisioner.ErrTemporary)
+	}
+	k := out.Credentials
+	return blob.Keys{AccessKeyID: aws.ToString(k.AccessKeyId), SecretAccessKey: aws.ToString(k.SecretAccessKey), SessionToken: aws.ToString(k.SessionToken),
+		Expires: aws.ToTime(k.Expiration)}, true, nil
+}
+
+// statement is one of IAM's.
+type statement struct {
+	Effect    string
+	Action    []string
+	Resource  []string
+	Condition map[string]map[string][]string `json:",omitempty"`
+}
+
+// SessionPolicy narrows a role to what machines of one run do: they read the run's folder and data/, write parts of its checkpoints, and keep the
+// state and logs of its programs. The role's own policy says the same of all runs; AWS allows what both do.
+func SessionPolicy(partition string, folder location.Place) (string, error) {
+	bucket := "arn:" + partition + ":s3:::" + folder.Bucket()
+	prefix := strings.Trim(folder.Key(), "/")
+	if strings.ContainsAny(prefix, "*?$") { // wildcards and variables of policies
+		return "", fmt.Errorf("%w: the folder %s has one of * ? $ in its name, which mean something else in a policy", provisioner.ErrInvalid, folder)
+	}
+	below := func(names ...string) (all []string) {
+		for _, name := range names {
+			all = append(all, bucket+"/"+prefix+"/"+name)
+		}
+		return all
+	}
+	text, err := json.Marshal(map[string]any{"Version": "2012-10-17", "Statement": []statement{
+		{Effect: "Allow", Action: []string{"s3:ListBucket"}, Resource: []string{bucket},
+			Condition: map[string]map[string][]string{"StringLike": {"s3:prefix": {prefix + "/*", "data/*"}}}},
+		{Effect: "Allow", Action: []string{"s3:GetObject"}, Resource: append(below("*"), bucket+"/data/*")},
+		{Effect: "Allow", Action: []string{"s3:PutObject", "s3:AbortMultipartUpload"},
+			Resource: below("clock-*/*.rows", "program/state/*", "program/logs/*")},
+		{Effect: "Allow", Action: []string{"s3:DeleteObject"}, Resource: below("program/state/*")},
+	}})
+	return string(text), err
+}
