@@ -37,7 +37,7 @@ func (s *State) alternatives(considered []Considered, first int, others []int, c
 	return or
 }
 
-// orOthers says in a plan's reason that the provider chooses.
+// orOthers returns the words of a plan's reason for a choice that the provider makes.
 func orOthers(n int) string {
 	if n == 0 {
 		return ""

@@ -31,7 +31,7 @@ func newGang(s State, bids BidRule) *gang {
 	return g
 }
 
-// whyShort says why a pool has too few machines; "" when it has enough, or when that is unknown.
+// whyShort returns why a pool has too few machines; "" when it has enough, or when that is unknown.
 func whyShort(c *Candidate, count int, s State) string {
 	if free, known := c.Availability.At(s.Now); known && free < count && !c.OnDemand() {
 		return fmt.Sprintf("%d of %d machines are available", free, count)

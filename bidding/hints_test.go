@@ -109,8 +109,8 @@ func TestCapacityByPlacement(t *testing.T) {
 	}
 }
 
-// Where nobody bids, tierml prefers the pool that is reported to keep machines longer, if work costs about the same; where bids are
-// made, prices tell.
+// Where there are no bids, tierml prefers the pool that is reported to keep machines longer, if work costs about the same; where
+// bids are made, prices tell.
 func TestTierMLPrefersPoolsWithFewerReportedEvictions(t *testing.T) {
 	for name, c := range map[string]struct {
 		terms  market.Terms

@@ -13,8 +13,8 @@ import (
 )
 
 // TestMetamorphicOfAll: nothing is decided otherwise, under any policy, when all prices and what was spent are doubled, all times are shifted
-// by days, the zones have other names, a zone is there twice, or there is a pool that nobody should want. A decision is what Ask makes of a
-// policy: with what the promise, the end of the job and the hourly limit make of it. `make metamorphic` tries 10,000 cases.
+// by days, the zones have other names, a zone is there twice, or there is a pool that no policy should want. A decision is what Ask makes of
+// a policy: with what the promise, the end of the job and the hourly limit make of it. `make metamorphic` tries 10,000 cases.
 func TestMetamorphicOfAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drawn := drawWeek(t, rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1)))

@@ -72,7 +72,7 @@ func TestNelsonAalen(t *testing.T) {
 			t.Errorf("H(%g) = %g, want %g", age, got, want)
 		}
 	}
-	// Ours: nobody has died in no time at all, so an hour is expected; and after ten hours without a death, eleven.
+	// Ours: no death in no time at all, so an hour is expected; and after ten hours without a death, eleven.
 	if got := (lives)(nil).expected(0); got != 1 {
 		t.Errorf("nothing seen: %g hours", got)
 	}
@@ -111,7 +111,7 @@ func TestVolatility(t *testing.T) {
 }
 
 // TestProbes (section 4.3): a pool is seen each hour and now. From 0:30 to 1:30 it was gone, of which one probe tells; at 2:15 for ten minutes,
-// which none does; since 3:10 it is gone again, which nobody knows at 3:50 that does not decide then.
+// which none does; since 3:10 it is gone again, unknown at 3:50 without a decision then.
 func TestProbes(t *testing.T) {
 	s := nomad(t, 3, 0, regional(t, "us-west-2", 0.3, true, 0.5, 1.5, 2.25, 2.4))
 	c := skyCourse{newCourse(s)}

@@ -350,7 +350,7 @@ func limitWord(p market.Pool) string {
 	return "limit"
 }
 
-// whyBehind says what puts a pool behind the best.
+// whyBehind returns what puts a pool behind the best.
 func (r *round) whyBehind(i int) string {
 	best := r.ranking[0]
 	a, b := r.plan.Considered[best].MTTF, r.plan.Considered[i].MTTF

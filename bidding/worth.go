@@ -35,7 +35,7 @@ func (o *offer) perWork(price market.USD) float64 { return o.perHour(price) / o.
 // worthBids are the bids of the rules, as multiples of the price; the last is the bound.
 var worthBids = [...]float64{1, 1.02, 1.2, 1000}
 
-// worth says what a unit of work has to cost, upkeep included: the least that simple rules would have paid over the
+// worth returns what a unit of work has to cost, upkeep included: the least that simple rules would have paid over the
 // lookback. Each rule buys in the pool that is cheapest per work at the moment, bids a multiple of the price, and waits
 // while that pool asks more than some multiple of the median price; on-demand machines at any time bound it from above.
 //

@@ -15,7 +15,7 @@ import (
 // compute rate and with what the plan says that its clocks take besides computing, with no start-up and no
 // rounding up of hours. These make it less than what a real on-demand run would pay, so the saving is not flattered.
 //
-// Of programs nobody knows how fast another type would run them: it is the type on which they ran longest, billed by the run's rules.
+// How fast another type would run a program is unknown: it is the type on which they ran longest, billed by the run's rules.
 type Equivalent struct {
 	Pool         string     `json:"pool"`
 	Count        int        `json:"count"`

@@ -163,7 +163,7 @@ func (m *machine) evicted(asOf time.Time) bool {
 	return m.usage.EndedBy == market.ByProvider && m.end != journal.Failed && !m.usage.End.After(asOf)
 }
 
-// fate says how the machine ended.
+// fate returns how the machine ended.
 func (m *machine) fate(asOf time.Time) string {
 	switch {
 	case !m.ended() || m.usage.End.After(asOf):

@@ -24,7 +24,7 @@ type Supplement struct {
 	Ends        int       `json:"ends"`
 }
 
-// String says it in words.
+// String returns it in words.
 func (s Supplement) String() string {
 	return fmt.Sprintf("the journal ends at %s; %d launches and %d ends were taken from the cloud's records",
 		s.JournalEnds.UTC().Format(time.RFC3339), s.Launches, s.Ends)
@@ -121,7 +121,7 @@ func Compare(r *Report, bill []BillLine) Reconciliation {
 	return out
 }
 
-// String says it in words, line by line where the bills differ.
+// String returns it in words, line by line where the bills differ.
 func (r Reconciliation) String() string {
 	if r.Equal {
 		return fmt.Sprintf("the journal's total equals the cloud's own bill: $%s for %d machines, to the billionth",

@@ -126,7 +126,7 @@ func firstLine(text string) string {
 	return first
 }
 
-// Count says how many checks ended in a way.
+// Count returns how many checks ended in a way.
 func Count(results []Result, s Status) (n int) {
 	for _, r := range results {
 		if r.Status == s {

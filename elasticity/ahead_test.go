@@ -17,8 +17,8 @@ type ahead struct {
 	clock      ps.Clock
 	began      uint64 // of the cache's reads; 0 = it has not been sent
 	send       func()
-	over       bool   // it has brought its rows, or nobody waits for them
-	then       func() // somebody waits for it
+	over       bool   // it has brought its rows, or no caller waits for them
+	then       func() // a caller waits for it
 }
 
 // readCached gives a round its rows, of which it reads those that the cache lacks.

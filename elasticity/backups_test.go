@@ -30,8 +30,8 @@ func TestBackupHearsLateOfItsPartitions(t *testing.T) {
 	})
 }
 
-// A backup hears late that a cut is committed, and the next one is due. Until then the cut is only a delivery to it, and nobody but
-// it holds that cut when an owner dies: the next delivery must not replace it.
+// A backup hears late that a cut is committed, and the next one is due. Until then the cut is only a delivery to it, and no machine
+// but it holds that cut when an owner dies: the next delivery must not replace it.
 func TestBackupHearsLateOfACommit(t *testing.T) {
 	for _, dies := range []bool{false, true} {
 		s := six()
@@ -62,7 +62,8 @@ func TestBackupHearsLateOfACommit(t *testing.T) {
 }
 
 // A reliable machine is lost, everything returns to the cut, and the other machine is to back up what that one did. All servers get
-// notices before anybody has begun a clock again: the flush cannot rest at the committed cut, which the new backup does not hold.
+// notices before any worker has begun a clock again: the flush cannot rest at the committed cut, which the new backup does not
+// hold.
 func TestFlushRightAfterABackupWasNamed(t *testing.T) {
 	s := six()
 	s.reliable, s.noticeWait = 2, time.Millisecond // the whole of a bulk eviction is seen as one

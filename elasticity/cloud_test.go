@@ -96,7 +96,7 @@ func (w *world) launch(r provisioner.Request, life int) {
 		}
 	}
 	var refused []provisioner.Refusal
-	if count < r.Count && len(r.Or) > 0 { // the last one has no more; nobody says what the others lack
+	if count < r.Count && len(r.Or) > 0 { // the last one has no more; what the others lack is unknown
 		refused = []provisioner.Refusal{{Pool: r.Or[len(r.Or)-1].Pool, Err: provisioner.ErrNoCapacity}}
 	}
 	told := Launched{Token: r.Token, Instances: got, Refused: refused}

@@ -149,7 +149,7 @@ type target struct {
 	servers int          // 0 = as many as the stage has
 	// reliable is how many reliable machines there should be; 0 = as many as the job says.
 	reliable int
-	measured bool // by what was measured, and not as somebody asked
+	measured bool // by what was measured, and not by request
 	lent     int  // reliable machines beyond that: see lent.go
 	leaves   ps.ServerID
 	paused   string // by whom; empty = it is not

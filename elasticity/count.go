@@ -6,8 +6,8 @@ import (
 )
 
 // A job that leaves its reliable tier open begins with as many machines as its plan says. While it runs, the time of cuts says
-// whether they are enough: a machine more or less is a target like one that somebody asks for (scale.go), and is written down and
-// found again as such. A number that somebody asks for holds.
+// whether they are enough: a machine more or less is a target like a requested one (scale.go), and is written down and
+// found again as such. A requested number holds.
 
 // growth is how many times the planned machines there may be.
 const growth = 2

@@ -27,7 +27,7 @@ func crashShape() shape {
 	return s
 }
 
-// crashPoint reports whether a controller that dies here may have bought or ended something that nobody knows, or the reverse. Once
+// crashPoint reports whether a controller that dies here may have bought or ended something unrecorded, or the reverse. Once
 // the end is in the journal the run has ended and gets no successor.
 func crashPoint(a Action, after bool) bool {
 	switch a := a.(type) {
@@ -73,7 +73,7 @@ func crashingIn(s shape, seed uint64, gone, hidden time.Duration, at ...int) (w 
 	return w, points, err
 }
 
-// checkPurchases: never a second machine for one intent, never one that nobody answers for.
+// checkPurchases: never a second machine for one intent, never an unaccounted one.
 func (w *world) checkPurchases() error {
 	bought := map[string]int{}
 	for _, n := range w.order {
@@ -105,7 +105,7 @@ func (w *world) checkPurchases() error {
 	return nil
 }
 
-// However long nobody is there, however late the provider lists what it has: at every single point.
+// However long the controller is absent, however late the provider lists what it has: at every single point.
 func TestCrashAtEveryStepOfALaunch(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ gone, hidden time.Duration }{

@@ -39,7 +39,7 @@ func TestAnApplicationThatPanicsEndsTheRun(t *testing.T) {
 			if words && (!strings.Contains(done.Why, "panic: index out of range") || done.Log != "goroutine 1?[31m\nmain.go:17") {
 				t.Errorf("seed %d: it ended because %q, with the log %q", seed, done.Why, done.Log)
 			}
-			// Each cut that nobody had committed before is a reason to try again. Without words a loop takes a round of crashes more.
+			// Each cut not committed before is a reason to try again. Without words a loop takes a round of crashes more.
 			further, cut := 0, int64(0)
 			for _, e := range w.lines(journal.Cut) {
 				if e.Clock > cut {

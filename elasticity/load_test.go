@@ -83,7 +83,7 @@ func TestStragglersAmongTheReliableMachines(t *testing.T) {
 			}
 			return 0.4 * float64(splits)
 		}
-		w.traffic = func(*node) (in, out float64) { return 1, 1 } // nobody's bottleneck
+		w.traffic = func(*node) (in, out float64) { return 1, 1 } // no bottleneck
 		w.neverBack()
 		finish(t, w, "finished")
 		got := strings.Join(w.stages(), ", ")

@@ -19,7 +19,7 @@ type code int
 const (
 	ok          code = iota
 	retry            // not now: another change is under way, or the rows are not fresh yet
-	moved            // ask somebody else
+	moved            // ask another machine
 	stale            // your generation has ended
 	fenced           // you were given up
 	unreachable      // no answer came; what was asked may have been done

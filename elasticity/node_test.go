@@ -187,7 +187,7 @@ func (n *node) breakStream(d time.Duration) {
 	})
 }
 
-// fallSilent cuts the node off from everybody for a time, with its streams open.
+// fallSilent cuts the node off from all others for a time, with its streams open.
 func (n *node) fallSilent(d time.Duration) {
 	if n.dead || n.hole {
 		return
@@ -206,9 +206,9 @@ func (n *node) report(r tiers.Report) {
 		_, answers := r.(tiers.Answer)
 		switch {
 		case n.dead && n.wordless:
-		case !n.w.absent && n.life == n.w.life: // what was said on a stream to a controller before reaches nobody, a Hello neither
+		case !n.w.absent && n.life == n.w.life: // messages on a stream to a former controller are lost, a Hello too
 			n.w.step(Reported{ID: n.id, Report: r})
-		case !calls && !answers: // nobody would know what was asked
+		case !calls && !answers: // the request would be unknown
 			n.kept = append(n.kept, r)
 		}
 	})

@@ -113,7 +113,8 @@ func TestEndOfLifeIsPlannedByBytesAndSecondsLeft(t *testing.T) {
 	}
 }
 
-// A flush that cannot be in time is not begun: the journal says so, nobody is parked, and the last committed cut serves.
+// A flush that cannot be in time is not begun: the journal says so, no worker is parked, and the last committed cut
+// serves.
 func TestFlushTooLargeForTheWarning(t *testing.T) {
 	for seed := range uint64(6) {
 		s := six()

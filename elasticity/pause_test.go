@@ -20,7 +20,7 @@ func (w *world) request(e ScaleWanted) {
 	}
 }
 
-// atRest reports whether no transient machine is left and nobody works.
+// atRest reports whether no transient machine is left and none works.
 func (w *world) atRest() bool { return w.ctrl.atRest() && len(w.spot()) == 0 }
 
 // A paused run gives up all its transient machines, does no clock until it is resumed, rolls nothing back, and computes the same model

@@ -103,7 +103,7 @@ func (w *world) checkClocks() error {
 			}
 			cut = e.Clock
 		case journal.Rollback:
-			if strings.Contains(e.Why, "back to the") && saved[e.Clock] { // nobody held the cut any more
+			if strings.Contains(e.Why, "back to the") && saved[e.Clock] { // no machine held the cut any more
 				cut = e.Clock
 			}
 			// The newest checkpoint may be beyond the present clock, and nothing is lost then: it was being written when everything

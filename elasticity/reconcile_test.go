@@ -32,14 +32,14 @@ func TestUnknownMachinesAreEnded(t *testing.T) {
 	}
 }
 
-// A run does not end while a launch may have bought something that nobody has seen: here it is listed twenty seconds later.
+// A run does not end while a launch may have bought something unseen: here it is listed twenty seconds later.
 func TestEndWaitsForUnconfirmedLaunches(t *testing.T) {
 	w := newWorld(1, six())
 	w.cloud.hidden, w.cloud.lost = 20*time.Second, w.now.Add(3*time.Second)
 	finish(t, w, "finished")
 }
 
-// lone returns a controller with one reliable machine, and nobody else.
+// lone returns a controller with one reliable machine and no other.
 func lone(t *testing.T) (c *Controller, step func(Event) []Action, id ps.ServerID) {
 	t.Helper()
 	w := newWorld(1, plain())

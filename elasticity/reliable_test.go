@@ -197,7 +197,7 @@ func TestMostReliableServes(t *testing.T) {
 }
 
 // Where the job wants a spot machine to serve and none can be had, an on-demand machine does: at the start, and when the one that
-// served is gone. Where that cannot be had either, the other machines are let go: nobody pays for machines that wait.
+// served is gone. Where that cannot be had either, the other machines are let go: waiting machines are not paid for.
 func TestOnDemandServesWhereNoSpotMachineCan(t *testing.T) {
 	onDemand := poolA
 	onDemand.Class = market.OnDemand

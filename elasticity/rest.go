@@ -7,7 +7,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// Most events change nothing that anybody waits for: a price that leaves things as they are, a clock that is done, the
+// Most events change nothing of interest: a price that leaves things as they are, a clock that is done, the
 // report that a command was obeyed. A run of a hundred machines gets thousands a minute, and a simulated one
 // nothing else. So the controller rests: when everything that the state asks for has been done, nothing is looked at
 // again until an event gives it something to do or RestUntil comes. At rest, advance would do nothing; a test holds it to that.

@@ -45,7 +45,7 @@ func TestCheckpointsWhileTraining(t *testing.T) {
 	}
 }
 
-// By clocks instead of by time; none where nobody asks for them.
+// By clocks instead of by time; none unless requested.
 func TestCheckpointsByClocks(t *testing.T) {
 	s := saving1s()
 	s.saveEvery, s.saveClocks = 0, 20

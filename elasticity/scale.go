@@ -87,7 +87,7 @@ func (c *Controller) wanted() bidding.Want {
 // wantReliable returns how many reliable machines there should be.
 func (c *Controller) wantReliable() int {
 	n := cmp.Or(c.target.reliable, max(c.cfg.Reliable.Count, 1))
-	if c.target.reliable > 0 && !c.target.measured || c.target.lent == 0 { // a number that somebody set holds
+	if c.target.reliable > 0 && !c.target.measured || c.target.lent == 0 { // a requested number holds
 		return n
 	}
 	return max(min(n+c.target.lent, c.cfg.Job.Schema.Partitions), n)

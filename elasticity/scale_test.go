@@ -30,8 +30,8 @@ func (w *world) ask(workers, servers int) {
 	w.step(ScaleWanted{ID: uint64(len(w.lines(journal.Scale)) + 1), Workers: workers, Servers: servers, By: "a test"})
 }
 
-// The four calls, one after the other, while training continues: every request is reached, nobody is parked, nothing is done
-// twice, and the model is the undisturbed one, bit for bit (toy_test.go).
+// The four calls, one after the other, while training continues: every request is reached, no worker is parked, nothing is
+// done twice, and the model is the undisturbed one, bit for bit (toy_test.go).
 func TestTheFourCalls(t *testing.T) {
 	for seed := range uint64(10) {
 		var steps []string

@@ -219,8 +219,8 @@ func TestTornEndOfLife(t *testing.T) {
 	})
 }
 
-// A worker alone dies while everybody parks for an end-of-life flush, or comes up to the clock at which all rests. Its
-// splits continue from where they were; nobody gets beyond that clock, and nothing is lost.
+// A worker alone dies while all park for an end-of-life flush, or comes up to the clock at which all rests. Its
+// splits continue from where they were; no worker gets beyond that clock, and nothing is lost.
 func TestWorkerDiesWhileAllPark(t *testing.T) {
 	ahead := counting()
 	ahead.staleness = 3
@@ -443,7 +443,7 @@ func TestRouteOfTheNewGenerationBeforeRecovery(t *testing.T) {
 	})
 }
 
-// Owners die one after the other while everybody returns to the cut.
+// Owners die one after the other while all return to the cut.
 func TestOwnersDieDuringRecovery(t *testing.T) {
 	both(t, func(w *world) func() bool {
 		again := 0
@@ -512,7 +512,7 @@ func TestAllMachinesLostAtOnce(t *testing.T) {
 }
 
 // In an end-of-life flush, the reliable machine hears last that it owns partitions again. It had handed them to the
-// machines that are about to go: it must not send anybody there, where what is done is lost.
+// machines that are about to go: it must not send any splits there, where what is done is lost.
 func TestPromotedBackupHearsLate(t *testing.T) {
 	both(t, func(w *world) func() bool {
 		late := false

@@ -14,7 +14,7 @@ import (
 // time returns what the controller's clock shows.
 func (w *world) time() time.Time { return w.now.Add(w.clock) }
 
-// pause stops the controller for a time. Events wait for it. With cut, machines end the streams that nobody answers,
+// pause stops the controller for a time. Events wait for it. With cut, machines end the streams that get no answer,
 // and call again soon after its return.
 func (w *world) pause(d time.Duration, cut bool) {
 	if w.absent || w.stopped || w.outcome != "" {
@@ -79,7 +79,7 @@ func (w *world) undisturbedBy(at time.Duration) {
 	}
 }
 
-// A controller that is stopped for longer than machines may be silent finds all as they were: nobody is given up, nothing is bought
+// A controller that is stopped for longer than machines may be silent finds all as they were: none is given up, nothing is bought
 // and nothing is repeated, whatever it looks at first.
 func TestControllerThatWasStopped(t *testing.T) {
 	for _, stopped := range []time.Duration{time.Second, 4 * time.Second, 12 * time.Second, 2 * time.Minute} {
@@ -143,7 +143,7 @@ func TestControllerThatIsStoppedAgainAndAgain(t *testing.T) {
 	}
 }
 
-// Most machines fall silent together: nobody is given up and nothing is bought until they are heard.
+// Most machines fall silent together: none is given up and nothing is bought until they are heard.
 func TestMostFallSilentTogether(t *testing.T) {
 	for seed := range uint64(8) {
 		s := plain()
@@ -212,7 +212,7 @@ func TestMostEndInSilence(t *testing.T) {
 	}
 }
 
-// The host's clock is set by an hour, and another controller takes over: it knows all machines, gives nobody up, and finishes.
+// The host's clock is set by an hour, and another controller takes over: it knows all machines, gives none up, and finishes.
 func TestClockSetBeforeATakeover(t *testing.T) {
 	for _, by := range []time.Duration{-time.Hour, time.Hour} {
 		for seed := range uint64(4) {

@@ -151,7 +151,7 @@ func (w *world) checkSaves() error {
 	return nil
 }
 
-// beginAt is a Recover for which nobody holds the cut any more.
+// beginAt is a Recover for which no machine holds the cut any more.
 func (n *node) beginAt(do tiers.Recover) error {
 	if do.Generation < n.generation {
 		return failure("an older generation")

@@ -9,9 +9,9 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// A worker that is to give splits back is cut off while it works on them, and the controller dies. The next one asks everybody. The
-// owners answer before the worker is back: it then commits its clock and gives the splits back to nobody, and only after that says
-// that it does not have them. The marks that the owners have reported are one clock too low by then.
+// A worker that is to give splits back is cut off while it works on them, and the controller dies. The next one asks all machines.
+// The owners answer before the worker is back: it then commits its clock and gives the splits back to no one, and only after that
+// says that it does not have them. The marks that the owners have reported are one clock too low by then.
 func TestSplitGivenBackDuringATakeover(t *testing.T) {
 	both(t, func(w *world) func() bool {
 		settled, asked, given := false, 0, false
@@ -61,7 +61,7 @@ func (w *world) cutOffAtTheEnd(silent time.Duration, then func(from, to *node)) 
 	}
 }
 
-// What the new owner has of a move that was cancelled unheard is nobody's: it is no part of cuts, and of no use to anybody.
+// What the new owner has of a move that was cancelled unheard is void: it is no part of cuts, and useless.
 func TestCopyOfACancelledMove(t *testing.T) {
 	s := six()
 	s.cutEvery = time.Millisecond

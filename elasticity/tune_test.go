@@ -204,7 +204,7 @@ func TestTuningOutlivesItsController(t *testing.T) {
 	}
 }
 
-// Somebody asks for servers while the job is tuned: they are had, and the tuner leaves them alone.
+// Servers are requested while the job is tuned: they are had, and the tuner leaves them alone.
 func TestScaleGoesBeforeTuning(t *testing.T) {
 	w := newTunable(1, tunable())
 	w.policy.asked = true

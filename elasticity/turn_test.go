@@ -120,7 +120,7 @@ func TestPreferredOwners(t *testing.T) {
 	})
 }
 
-// Refused: what is no way to move, with other numbers, where nobody else could serve, and in a pause.
+// Refused: what is no way to move, with other numbers, where no other machine could serve, and in a pause.
 func TestMoveAllRefuses(t *testing.T) {
 	s := six()
 	s.transient = 1

@@ -56,7 +56,7 @@ func (n *node) work() {
 type errand struct {
 	generation ps.Generation
 	parts      []ps.Partition
-	over       func() bool // nobody waits for it any more
+	over       func() bool // no caller waits for it any more
 	do         func(p ps.Partition, owner *node) reply
 	done       func(p ps.Partition, r reply)
 	stale      func() // the generation has ended

@@ -166,7 +166,7 @@ type world struct {
 	absent   bool // there is no controller
 	stopped  bool // it does nothing: SIGSTOP, or a laptop that is closed
 	missed   []Event
-	clock    time.Duration // the controller's clock, before everybody else's
+	clock    time.Duration // the controller's clock, ahead of all others
 	wall     time.Duration // the same of the host's, which the next controller goes by
 	onSend   func(Send)
 	entries  []journal.Entry
@@ -386,7 +386,7 @@ func (w *world) run() (err error) {
 		}
 		w.next()
 	}
-	for range 100 { // what comes too late must find nobody
+	for range 100 { // what comes too late must find no machine
 		if len(w.queue) > 0 {
 			w.next()
 		}

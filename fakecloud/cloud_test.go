@@ -318,7 +318,7 @@ func TestProcessThatEndsItself(t *testing.T) {
 	await(t, "what it had started is gone too", func() bool { return !aliveNotZombie(child) })
 }
 
-// aliveNotZombie looks past processes that nobody has waited for yet: an orphan's parent is not ours to wake.
+// aliveNotZombie looks past processes not waited for yet: an orphan's parent is not ours to wake.
 func aliveNotZombie(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

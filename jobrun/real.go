@@ -21,7 +21,7 @@ import (
 const (
 	realPollCloud   = 5 * time.Second
 	realPollNotices = 5 * time.Second
-	// forgotten is how long after its latest end a run's machine is no longer wanted by anybody.
+	// forgotten is how long after its latest end a run's machine is no longer wanted.
 	forgotten = time.Hour
 )
 

@@ -58,7 +58,7 @@ func TestMachinesOfAKilledCloud(t *testing.T) {
 	}
 }
 
-// A controller that is started again knows the machines of the one before, and nobody else does.
+// A controller that is started again knows the machines of the one before; no other does.
 func TestAdmissionOutlivesTheController(t *testing.T) {
 	dir := t.TempDir()
 	first, err := openState(dir, &config.Job{})

@@ -17,7 +17,7 @@ type Controller struct {
 	Launched time.Time
 }
 
-// Running says that it can be reached, or soon.
+// Running reports whether it can be reached, or soon.
 func (c Controller) Running() bool {
 	return slices.Contains([]string{"pending", "provisioning", "staging", "running"}, c.State)
 }

@@ -146,7 +146,7 @@ func addSparseSum(sum, words []int64) error {
 	return nil
 }
 
-// CellsOf says how many of cells the row of a key takes that they begin with, as it is stored and travels; -1 when they
+// CellsOf returns how many of cells the row of a key takes that they begin with, as it is stored and travels; -1 when they
 // are no such row.
 func (s *Schema) CellsOf(k Key, cells []float32) int {
 	t := &s.Tables[k.Table]
@@ -200,7 +200,7 @@ func (s *Schema) AppendSum(u *Sums, k Key, fixed []int64, float []float32) {
 	}
 }
 
-// CellsOfSum says how many of the floats of a Sums, which fits the schema, belong to the row of a key that they begin with.
+// CellsOfSum returns how many of the floats of a Sums, which fits the schema, belong to the row of a key that they begin with.
 func (s *Schema) CellsOfSum(k Key, float []float32) int {
 	t := &s.Tables[k.Table]
 	if t.Sparse {

@@ -64,7 +64,7 @@ func HoldingsOf(owned []*Shard, backups []BackupHolding) Holdings {
 	return h
 }
 
-// Status says what the shard knows.
+// Status returns what the shard knows.
 func (s *Shard) Status() OwnedPartition {
 	base, _ := s.Base()
 	return OwnedPartition{Partition: s.id, Base: base, Folded: s.folded, Marks: slices.Clone(s.marks)}

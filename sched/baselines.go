@@ -226,7 +226,7 @@ func (t *targets) marginal(order, have []*draft) {
 		}
 		best.why = fmt.Sprintf("has %s: the last unit shortens its time by %.3g s, more than elsewhere", numbers(workers, servers), most*t.share(best))
 	}
-	for more := true; more; { // nobody else can use them
+	for more := true; more; { // no other job can use them
 		more = false
 		for _, c := range unknown {
 			if n := t.of(c); n.workers > 0 && n.workers < c.WantWorkers && t.set(c, n.workers+1, n.servers) {

@@ -96,7 +96,7 @@ func (d *drafts) incoming(c *draft) bool {
 	return true
 }
 
-// roundRobin is lines 17 to 26: how many each job gives, one at a time, those with the most first and again from the first; nobody gives
+// roundRobin is lines 17 to 26: how many each job gives, one at a time, those with the most first and again from the first; none gives
 // below its least. All together can spare count.
 func roundRobin(jobs []*draft, count int, of func(*draft) (has, least int)) []int {
 	gives := make([]int, len(jobs))

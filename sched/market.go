@@ -162,7 +162,7 @@ func (p *pricing) perDollar(c *draft) float64 {
 	return c.promise() / cost
 }
 
-// costs says what a job has cost and still will, where dollars count; empty = they do not.
+// costs returns what a job has cost and still will, where dollars count; empty = they do not.
 func (p *pricing) costs(c *draft) string {
 	cost, known := c.toEnd()
 	if p == nil || !known {
@@ -256,7 +256,7 @@ func (c *draft) slowerWith(workers, servers int) bool {
 	return known && tried && then < now
 }
 
-// price says what a slot costs at the best price, and on reliable machines.
+// price returns what a slot costs at the best price, and on reliable machines.
 func (p *pricing) price() string {
 	best, sold := p.cheapest("")
 	if !sold {

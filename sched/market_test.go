@@ -56,7 +56,7 @@ func TestJobsGrowWhilePricesAreLow(t *testing.T) {
 	}
 }
 
-// What nobody can use goes back, and so does what a job would get that ends before it comes, or whose weight says that it can wait.
+// Unusable slots go back, and so does what a job would get that ends before it comes, or whose weight says that it can wait.
 func TestIdleSlotsGoBack(t *testing.T) {
 	s := onHosts(20)
 	s.Market = sold(.1, 20)
@@ -100,7 +100,7 @@ func TestImprovementPerDollar(t *testing.T) {
 }
 
 // A trial is stopped once as many better ones as continue have given feedback, also when those have ended; and new ones take from others
-// what they did not ask for before anybody is paused.
+// what they did not request before any job is paused.
 func TestFeedbackCountsFinishedTrials(t *testing.T) {
 	late := running("late", 8, 4, .5)
 	late.Rungs = []float64{.5}

@@ -95,7 +95,7 @@ func TestNextPlacesEverythingEvenly(t *testing.T) {
 	})
 }
 
-// uneven says what is wrong with a spread; "" when nothing is.
+// uneven returns what is wrong with a spread; "" when nothing is.
 func uneven(ids []ps.ServerID, members []Member, may func(Member) bool, weight func(Member) int) string {
 	held := map[ps.ServerID]int{}
 	for _, id := range ids {
@@ -226,7 +226,7 @@ func TestPrefer(t *testing.T) {
 	}
 }
 
-// Splits follow rates: a machine so slow that everybody would wait for one split of its gets none, and alone it gets all.
+// Splits follow rates: a machine so slow that all would wait for one split of its gets none, and alone it gets all.
 func TestSlowMembersGetNoSplits(t *testing.T) {
 	members := fleet(1, 4)
 	for i := range members {

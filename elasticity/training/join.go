@@ -128,7 +128,7 @@ func (t *Training) Admit(reliable int, name string, memoryMiB int64) error {
 		size(need.Staged), size(need.Cuts), size(usable))
 }
 
-// Short says why the reliable machines that are left cannot hold the job alone; nil when they can.
+// Short returns why the reliable machines that are left cannot hold the job alone; nil when they can.
 func (t *Training) Short(wanted int, name string, memoryMiB int64) error {
 	if left := len(t.Nodes.ReliableMembers()); t.Layout.Stood && left < wanted {
 		return t.Admit(left, name, memoryMiB)

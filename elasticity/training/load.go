@@ -160,7 +160,7 @@ func (ld *load) stageBy(transient, reliable int) tiers.Stage {
 	return stage
 }
 
-// whyStage says why stageFor returns what it does.
+// whyStage returns why stageFor returns what it does.
 func (ld *load) whyStage(transient, reliable int) string {
 	if _, tuned := ld.layout.setting(transient); tuned {
 		return "the tuner's setting"

@@ -70,7 +70,7 @@ func (d Endpoint) Listen() (net.Listener, error) {
 		NextProtos: []string{"http/1.1"}}), nil
 }
 
-// CheckURL says why a token must not be sent to an address.
+// CheckURL returns why a token must not be sent to an address.
 func CheckURL(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	switch {

@@ -27,7 +27,7 @@ func (Token) String() string { return "(a token)" }
 // GoString hides the secret, too.
 func (Token) GoString() string { return "access.Token{}" }
 
-// Zero says that there is none.
+// Zero reports whether there is no token.
 func (t Token) Zero() bool { return t.secret == "" }
 
 // Bearer returns the value of the Authorization header that shows the token.

@@ -115,7 +115,7 @@ func checkArrows(s *source) []Violation {
 	return violations
 }
 
-// tooLow says why a package below elasticity must not know it.
+// tooLow returns why a package below elasticity must not know it.
 func tooLow(from, to string) string {
 	if within(to, "elasticity") && within(from, "market", "bidding", "provisioner", "ps", "tiers", "apps", "tuner", "fakecloud") {
 		return "nobody below elasticity knows elasticity; give it what it needs as a value or a small interface"

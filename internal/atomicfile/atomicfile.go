@@ -58,7 +58,7 @@ func Replaceable(path string) error {
 	return fmt.Errorf("%s is a device or a pipe, not a file", path)
 }
 
-// Probe finds out whether a file could be written in a path's folder now, and leaves nothing there.
+// Probe checks that a file can be written in a path's folder now, and leaves nothing there.
 func Probe(path string) error {
 	file, err := create(path)
 	if err != nil {

@@ -27,7 +27,7 @@ func Open(ctx context.Context, name string) (io.ReadCloser, error) {
 	return openObject(ctx, name, p, 0, -1)
 }
 
-// ErrChanged ends a file of this machine that somebody writes while it is read.
+// ErrChanged ends a file of this machine that is written while it is read.
 var ErrChanged = errors.New("the file was changed while it was read")
 
 // openFile opens a file of this machine, which may not change until it has been read.
@@ -42,7 +42,7 @@ func openFile(path string) (io.ReadCloser, error) {
 	return file, nil
 }
 
-// unchanging is a file that is read as it was when it was opened, or not at all: half a file that somebody else is writing, or
+// unchanging is a file that is read as it was when it was opened, or not at all: half a file that is being written, or
 // has cut, may well look like a smaller whole one.
 type unchanging struct {
 	file   *os.File

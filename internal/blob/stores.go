@@ -92,7 +92,7 @@ func missing(ctx context.Context, bucket *blob.Bucket, key string) bool {
 	}
 }
 
-// advice says what to do about what the libraries find missing: their words are for programmers.
+// advice returns what to do about what the libraries find missing: their words are for programmers.
 func advice(err error) string {
 	text := err.Error()
 	switch {

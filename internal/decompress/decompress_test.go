@@ -104,7 +104,7 @@ func TestManyLinesEnd(t *testing.T) {
 	}
 }
 
-// A small stream that becomes a large one ends with an error, unless somebody raises the bound.
+// A small stream that becomes a large one ends with an error, unless the bound is raised.
 func TestBombsEnd(t *testing.T) {
 	zeros := make([]byte, 300<<20)
 	for name, make := range map[string]func(io.Writer) (io.WriteCloser, error){

@@ -25,7 +25,7 @@ var faults = []struct {
 	{syscall.EROFS, "the disk is read-only"},
 }
 
-// Of says what of the host an error is about; empty = nothing.
+// Of returns what of the host an error is about; empty = nothing.
 func Of(err error) string {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return ""
@@ -41,7 +41,7 @@ func Of(err error) string {
 	return ""
 }
 
-// In says what of the host a text is about that a process of this host has written; empty = nothing.
+// In returns what of the host a text is about that a process of this host has written; empty = nothing.
 func In(text string) string {
 	for _, f := range faults {
 		if f.errno != syscall.EAGAIN && f.errno != syscall.EIO && strings.Contains(text, f.errno.Error()) {

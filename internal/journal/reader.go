@@ -18,7 +18,7 @@ type Torn struct {
 	Bytes int // that were lost
 }
 
-// String says it in words.
+// String returns it in words.
 func (t Torn) String() string {
 	return fmt.Sprintf("line %d was torn when its writer was killed (%d bytes lost)", t.Line, t.Bytes)
 }

@@ -117,7 +117,7 @@ func TestWriterFullDisk(t *testing.T) {
 		if err := write(2); !errors.Is(err, syscall.ENOSPC) {
 			t.Fatalf("room %d: error %v, want ENOSPC", room, err)
 		}
-		d.room = 1 << 20 // somebody made room
+		d.room = 1 << 20 // room was made
 		if err := write(3); err != nil {
 			t.Fatalf("room %d: the writer did not recover: %v", room, err)
 		}

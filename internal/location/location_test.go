@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// FuzzPlace: a name's one form leads to the same place, and to what everybody else takes it for: a URL that net/url reads as the
+// FuzzPlace: a name's one form leads to the same place, and to what other parsers take it for: a URL that net/url reads as the
 // same store, bucket, key and settings, or a path.
 func FuzzPlace(f *testing.F) {
 	for _, name := range []string{

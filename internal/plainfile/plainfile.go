@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Open opens a file to read. A pipe or a socket in a folder is refused: nobody may ever write into it, and opening it would wait
+// Open opens a file to read. A pipe or a socket in a folder is refused: it may never have a writer, and opening it would wait
 // forever. What a shell makes, such as /dev/stdin and /dev/fd/63 for <(...), has a writer.
 func Open(path string) (*os.File, error) {
 	if err := Check(path); err != nil {

@@ -187,7 +187,7 @@ func TestWordsWithoutTerminal(t *testing.T) {
 	})
 }
 
-// Where nobody looks nothing is shown, and everything can be called.
+// Without a meter nothing is shown, and everything can be called.
 func TestNothingIsShownWithoutAMeter(t *testing.T) {
 	for _, ctx := range []context.Context{context.Background(), With(context.Background(), nil)} {
 		b := Start(ctx, "nothing", 5, Things)

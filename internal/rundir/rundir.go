@@ -40,7 +40,7 @@ const (
 )
 
 // New makes runs/NAME-N with the first N that is free, so that two runs at once never share one. Discard removes it, for a
-// run that was refused, and the directory of runs if New made that and nobody else has a run in it.
+// run that was refused, and the directory of runs if New made that and it holds no other run.
 func New(name string) (directory string, discard func() error, err error) {
 	made := os.Mkdir(Root, 0o755) == nil
 	directory, err = NewBelow(Root, name)

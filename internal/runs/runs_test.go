@@ -89,8 +89,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// A line that is being written is not read before its end is there, and a run that nobody holds any longer ends the
-// following, with or without a last line.
+// A line that is being written is not read before its end is there, and a run that no process holds any longer ends
+// the following, with or without a last line.
 func TestFollow(t *testing.T) {
 	dir := filepath.Join(root(t, "demo-1"), "demo-1")
 	text := story(t)

@@ -84,7 +84,7 @@ func TestDialOwn(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	errNow := errors.New("now")
 	over := make(chan error)
-	go func() { // nobody accepts
+	go func() { // without an Accept
 		_, err := sameuser.Dial(ctx, "tcp", l.Addr().String())
 		over <- err
 	}()

@@ -161,7 +161,7 @@ func (t *Tokens) spend(token, machine string, key []byte) error {
 	return nil
 }
 
-// keep writes a line down. It is durable before anybody gets a certificate by it.
+// keep writes a line down. It is durable before a certificate is issued on it.
 func (t *Tokens) keep(j joined) error {
 	var b bytes.Buffer
 	if err := json.NewEncoder(&b).Encode(j); err != nil {

@@ -269,7 +269,7 @@ func (r *run) say(garbage []byte) error {
 	return err
 }
 
-// A connection that says nothing keeps nobody away, and ends with the gate.
+// A silent connection keeps no other away, and ends with the gate.
 func TestSilence(t *testing.T) {
 	r := newRun(t)
 	honest := r.join("i-1", r.tokens.issue(1))
@@ -337,7 +337,7 @@ func TestRenewal(t *testing.T) {
 	}
 }
 
-// A token counts once for each machine of its launch, and for nobody else; also after the controller was restarted.
+// A token counts once for each machine of its launch, and for no other; also after the controller was restarted.
 func TestTokens(t *testing.T) {
 	r, other := newRun(t), newRun(t)
 	other.tokens.secret = []byte("another secret")
@@ -406,7 +406,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// A machine shows its token to nobody but the controller of the run that launched it.
+// A machine shows its token only to the controller of the run that launched it.
 func TestAMachineIsNotDeceived(t *testing.T) {
 	r, other := newRun(t), newRun(t)
 	j := other.joining("i-1", r.tokens.issue(1))
@@ -486,7 +486,7 @@ func TestGarbageFromJoinedMachines(t *testing.T) {
 			}
 		})
 	}
-	r.join("i-1", r.tokens.issue(1)) // nobody has taken the name
+	r.join("i-1", r.tokens.issue(1)) // the name is free
 }
 
 // A life that is at least four times an orphan's patience leaves twice of it at the renewal.

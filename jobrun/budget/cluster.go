@@ -18,7 +18,7 @@ type Cluster struct {
 	Over Do
 }
 
-// Judge says what is to be done, by what all jobs have cost and cost an hour now; an empty Do: nothing.
+// Judge returns what is to be done, by what all jobs have cost and cost an hour now; an empty Do: nothing.
 func (c Cluster) Judge(spent, rate market.USD) Decision {
 	switch {
 	case c.Total > 0 && spent >= c.Total:

@@ -13,7 +13,7 @@ type Account interface {
 	Preempt(ctx context.Context, machines []string) error
 }
 
-// Possible says why something cannot be done to machines of a real provider; nil: it can. Undoable is what the provider cannot do,
+// Possible returns why something cannot be done to machines of a real provider; nil: it can. Undoable is what the provider cannot do,
 // with its reasons.
 func Possible(do string, undoable map[string]string) error {
 	const kill = "; --do kill terminates machines"

@@ -277,7 +277,7 @@ func (d *diary) since() (n int) {
 	return n
 }
 
-// settled says that nothing changes any more: splits and partitions are where they belong.
+// settled reports whether nothing changes any more: splits and partitions are where they belong.
 func (d *diary) settled() bool { return d.since() >= 3 && time.Since(d.changed) > 8*time.Second }
 
 // mark makes lengths count from before clocks ago.

@@ -239,7 +239,7 @@ func (r *reach) expect() {
 	r.now = out
 }
 
-// settle works out what is to be expected at a price of work, and the long-run value of an hour then: above zero when
+// settle computes the expected outcome at a price of work, and the long-run value of an hour then: above zero when
 // work costs more than that.
 func (r *reach) settle(lambda float64, hours int) (gain float64) {
 	r.lambda = lambda

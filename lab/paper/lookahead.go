@@ -35,7 +35,7 @@ const (
 	chainWork  = 20 * time.Hour
 )
 
-// foretell works out what it is worth to know some of the future of a pool.
+// foretell returns the worth of knowing some of the future of a pool.
 func foretell(ctx context.Context, pool bidding.Candidate, f fleet, starts int, seed uint64) (foretold, error) {
 	c := fitChain(pool.History, pool.Type.OnDemand)
 	price := dollars(pool.Type.OnDemand)

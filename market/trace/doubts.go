@@ -171,7 +171,7 @@ func (s *Summary) addRows(o *Summary) {
 	s.Absurd = append(s.Absurd, o.Absurd...)
 }
 
-// Doubts says in a sentence for each kind what makes prices doubtful. Of limits it to some pools; nil = all.
+// Doubts returns in a sentence for each kind what makes prices doubtful. Of limits it to some pools; nil = all.
 func (t *Trace) Doubts(of func(market.Pool) bool) (said []string) {
 	if t == nil {
 		return nil
@@ -213,7 +213,7 @@ func count(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// more says how many there are besides the one that is shown.
+// more returns how many there are besides the one that is shown.
 func more(n int) string {
 	if n == 1 {
 		return ""

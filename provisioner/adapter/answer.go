@@ -10,7 +10,7 @@ type Answer struct {
 	Err           error  // as the provider's client gave it; nil = it gave none
 }
 
-// Error says what was being done, what kind of failure it is, and what the provider says.
+// Error returns what was being done, what kind of failure it is, and what the provider says.
 func (a *Answer) Error() string {
 	text := a.Doing + ": "
 	if a.Kind != nil {

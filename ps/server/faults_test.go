@@ -47,7 +47,7 @@ type frailConn struct {
 
 var errBroken = errors.New("the cable was cut")
 
-// allow says how many of n bytes may still pass.
+// allow returns how many of n bytes may still pass.
 func (c *frailConn) allow(n int) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -120,7 +120,7 @@ func (r *reads) readRow(shard *ps.Shard, k ps.Key, stored bool, values []float32
 	return len(r.places.schema.AppendRow(values[:filled], k, row))
 }
 
-// check says how many values a request asks for at most.
+// check returns how many values a request asks for at most.
 func (r *reads) check(m *wire.Read) (values int, refusal *wire.Error) {
 	keys := m.Keys
 	if len(m.Groups) > len(r.places.slots) {

@@ -61,7 +61,7 @@ func (t *term) run(errand func()) {
 	}
 }
 
-// refusal says why a request of a generation is not served now; nil if it is.
+// refusal returns why a request of a generation is not served now; nil if it is.
 func (t *term) refusal(generation ps.Generation) *wire.Error {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

@@ -159,7 +159,7 @@ func nanoseconds(t time.Time) int64 {
 // noDeadline is how long there is without a deadline.
 const noDeadline = time.Duration(math.MaxInt64)
 
-// untilDeadline says how much time is left; not above 0: none.
+// untilDeadline returns how much time is left; not above 0: none.
 func untilDeadline(deadline *atomic.Int64) time.Duration {
 	at := deadline.Load()
 	if at == 0 {

@@ -53,7 +53,7 @@ func openTab(t *testing.T) *tab {
 	b := &tab{t: t, to: to, messages: make(chan message)}
 	go b.listen(from)
 	t.Cleanup(func() {
-		_ = b.to.Close() // the browser ends when nobody speaks to it
+		_ = b.to.Close() // the browser ends without a client
 		for range b.messages {
 			continue
 		}

@@ -70,7 +70,7 @@ func (b *tab) picturesOf(name string, width int) {
 	}
 }
 
-// run is one in progress: somebody holds its directory.
+// run is one in progress: a process holds its directory.
 type run struct {
 	dir    string
 	holder *os.File

@@ -57,7 +57,7 @@ func TestRealServerOfTheChart(t *testing.T) {
 	w.resolve("127.0.0.3", name)
 	w.kubectl("cordon", node)
 	w.kubectl("--namespace", w.namespace, "delete", "pod/tierml-controller-0")
-	former, err := net.Listen("tcp", strings.Replace(state.Controller, name, "127.0.0.2", 1)) // which is somebody else's now
+	former, err := net.Listen("tcp", strings.Replace(state.Controller, name, "127.0.0.2", 1)) // now another's
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func (w *world) serversNode() string {
 		"--field-selector=status.phase=Running", "--output=jsonpath={.items[*].spec.nodeName}"))
 }
 
-// freeAddress returns one of this host on which nobody listens now.
+// freeAddress returns one of this host without a listener.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

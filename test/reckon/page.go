@@ -14,7 +14,7 @@ type Page struct {
 	Tables map[string][][]string
 }
 
-// Differences says where a page and the figures do not agree. Every card and table of a page must be known here: what
+// Differences returns where a page and the figures do not agree. Every card and table of a page must be known here: what
 // is shown is checked.
 func (p *Page) Differences(f *Figures) (wrong []string) {
 	c := checker{f: f, wrong: &wrong}

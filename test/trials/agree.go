@@ -179,7 +179,7 @@ func (s said) String() string {
 	return fmt.Sprintf("$%.4f, %.2f h, %s", s.usd, s.hours, s.kinds)
 }
 
-// like says how another differs; "" = they agree.
+// like returns how another differs; "" = they agree.
 func (s said) like(other said) string {
 	switch {
 	case (s.refused == "") != (other.refused == ""):
@@ -257,7 +257,8 @@ func compareOffers(ctx context.Context, at place, all []offer, recordings string
 	return errors.Join(append(failed, ctx.Err())...)
 }
 
-// compare says what the three came to. A run that differs is tried again at a quarter of the speed: a computer that is busy starts machines late.
+// compare returns the results of the three. A run that differs is tried again at a quarter of the speed: a computer that is busy starts machines
+// late.
 func (o offer) compare(ctx context.Context, dir, binary string) (text string, err error) {
 	for _, o.Speed = range []int{agreeSpeed, agreeSpeed / 4} {
 		o.FLOPS = agreeFLOPS * o.Speed / agreeSpeed

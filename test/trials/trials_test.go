@@ -91,7 +91,7 @@ func TestNoSiteHasNoProcesses(t *testing.T) {
 	}
 	defer dead.Wait()
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(often) {
-		if _, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", dead.Process.Pid)); err != nil { // it has ended, and nobody has waited for it
+		if _, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", dead.Process.Pid)); err != nil { // it has ended, and was not waited for
 			break
 		}
 	}

@@ -175,7 +175,7 @@ func (r *reader) counted(sequence uint64) {
 	}
 }
 
-// saved says how many bytes were not read because they were here, and how many seconds rounds have waited for rows.
+// saved returns how many bytes were not read because they were here, and how many seconds rounds have waited for rows.
 func (r *reader) saved() (bytes int64, waited float64) {
 	if r.cache != nil {
 		bytes = r.cache.Saved()

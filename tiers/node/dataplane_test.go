@@ -47,7 +47,7 @@ func (d *dataPlane) folded() ps.Clock {
 	return d.shards[0].Folded()
 }
 
-// counted says how often each split@clock of this generation counted.
+// counted returns how often each split@clock of this generation counted.
 func (d *dataPlane) counted() map[string]int {
 	d.mu.Lock()
 	defer d.mu.Unlock()

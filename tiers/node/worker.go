@@ -142,7 +142,7 @@ func (w *worker) end(r *round, err error) error {
 	return w.judge(r, err)
 }
 
-// judge says what a round's error means to the worker. The caller holds mu.
+// judge returns what a round's error means to the worker. The caller holds mu.
 func (w *worker) judge(r *round, err error) error {
 	switch {
 	case errors.Is(err, ErrFenced):

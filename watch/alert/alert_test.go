@@ -199,7 +199,7 @@ func TestPostsAreRetried(t *testing.T) {
 			b, log := notifier(t, r)
 			b.Notify(Alert{Kind: Finished, Run: "demo-1", At: wall})
 			b.Close()
-			b.Notify(Alert{}) // nobody listens any more
+			b.Notify(Alert{}) // no listener any more
 			if len(r.bodies) != c.posts || !strings.Contains(log.String(), c.log) || c.log == "" && log.Len() > 0 {
 				t.Errorf("%d posts; log: %s", len(r.bodies), log)
 			}

@@ -26,7 +26,7 @@ func TestNoWebhookIsMetadata(t *testing.T) {
 	}
 }
 
-// A webhook that somebody else has named is dialled at public addresses only: what its name leads to is looked at when it is
+// A webhook named by another user is dialled at public addresses only: what its name leads to is looked at when it is
 // dialled, and redirections are not followed.
 func TestWebhooksOfOthersArePublic(t *testing.T) {
 	for address, refused := range map[string]bool{

@@ -144,7 +144,7 @@ func TestDrawShows(t *testing.T) {
 		t.Errorf("before anything:\n%s", got)
 	}
 	for _, e := range journaltest.New(1).Entries {
-		if e.T.After(journaltest.Began.Add(6*time.Hour + 25*time.Minute)) { // notice is given, nobody has left
+		if e.T.After(journaltest.Began.Add(6*time.Hour + 25*time.Minute)) { // notice is given, no machine has left
 			break
 		}
 		s.Feed(e)

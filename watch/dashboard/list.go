@@ -146,7 +146,7 @@ type day struct {
 	Day          string
 	Runs         int
 	Spent, Saved market.USD
-	Replayed     market.USD // spent on replayed markets, which is nobody's money
+	Replayed     market.USD // spent on replayed markets, no real money
 	Bar          float64    // percent of the dearest day shown
 }
 

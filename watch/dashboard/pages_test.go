@@ -124,11 +124,11 @@ func TestAsOfOfAHostThatSlept(t *testing.T) {
 	}
 }
 
-// The list begins with what needs somebody, and what the last days cost.
+// The list begins with what needs attention, and what the last days cost.
 func TestListBeginsWithTroubleAndSpending(t *testing.T) {
 	root, story := t.TempDir(), journaltest.New(1).Entries
 	write(t, root, "whole-1", story)
-	write(t, root, "lost-1", story[:len(story)/2]) // nobody holds it
+	write(t, root, "lost-1", story[:len(story)/2]) // no process holds it
 	b, server := board(t, root)
 	await(t, b, 2)
 	text := get(t, server, "/", http.StatusOK)

@@ -41,7 +41,7 @@ type Summary struct {
 	PerHour string   `json:"usd_per_hour,omitempty"`
 	Spent   string   `json:"spent,omitempty"`
 	Saved   string   `json:"saved,omitempty"`
-	// Replayed: the market is a recording, so that its dollars are nobody's.
+	// Replayed: the market is a recording, so that its dollars are not real.
 	Replayed bool `json:"replayed,omitempty"`
 	// The expected cost at the run's end, and market seconds until then, while it runs.
 	Expected string    `json:"expected_usd,omitempty"`

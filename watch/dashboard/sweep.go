@@ -107,7 +107,7 @@ func (t Trial) LossAt(feedback int) string {
 	return fmt.Sprintf("%.4f", *t.Losses[feedback])
 }
 
-// Counts says how many trials are in each state.
+// Counts returns how many trials are in each state.
 func (s Sweep) Counts() string {
 	count := s.states()
 	var all []string

@@ -342,7 +342,7 @@ func (s *Status) Counts() (transient, reliable int) {
 	return transient, reliable
 }
 
-// ClockText says how training gets on, in a line.
+// ClockText returns the progress of training, in a line.
 func (s *Status) ClockText() string {
 	transient, reliable := s.Counts()
 	text := fmt.Sprintf("%s %d", s.Unit(), s.Clock)
@@ -382,7 +382,7 @@ func (s *Status) Left() (e tuner.Estimate, ok bool) {
 	return e, ok
 }
 
-// LeftText says it in words, with the record of such estimates; empty when there is none.
+// LeftText returns it in words, with the record of such estimates; empty when there is none.
 func (s *Status) LeftText() string {
 	e, ok := s.Left()
 	if !ok {

@@ -36,7 +36,7 @@ func Connect(directory, job, provider string, poll time.Duration, log *slog.Logg
 		traits: provisioner.Traits{Provider: provider, Bills: true}}
 }
 
-// Traits says what slots can do: there are no bids, and each slot's cost is reported.
+// Traits returns what slots can do: there are no bids, and each slot's cost is reported.
 func (c *Cloud) Traits() provisioner.Traits { return c.traits }
 
 // Launch asks for slots.

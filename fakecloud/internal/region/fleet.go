@@ -224,7 +224,7 @@ func (r *Region) fill(plan []purchase, units float64, spread bool) (got float64)
 	return got
 }
 
-// shortFor says why that many machines of a pool, among that many of its class, cannot be had.
+// shortFor returns why that many machines of a pool, among that many of its class, cannot be had.
 func (r *Region) shortFor(pool market.Pool, inPool, inClass int) *Error {
 	if left, short := r.inPool(pool, inPool); left < inPool {
 		return short

@@ -22,7 +22,7 @@ const (
 	Stopped      State = "stopped"
 )
 
-// Alive says that the instance is on the bill.
+// Alive reports whether the instance is billed.
 func (s State) Alive() bool { return s == Pending || s == Running }
 
 // Instance is a machine as the region knows it. Launched and Ended are whole seconds: bills are made from

@@ -137,7 +137,7 @@ func isCode(err error, code string) bool {
 	return errors.As(err, &e) && e.Code == code
 }
 
-// offer says what a request would cost in a zone, or why it cannot be had there.
+// offer returns what a request would cost in a zone, or why it cannot be had there.
 func (r *Region) offer(q LaunchRequest, zone string) (offer, error) {
 	t, ok := r.types[q.Type]
 	if !ok {

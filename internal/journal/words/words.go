@@ -58,7 +58,7 @@ func aboutMachines(k journal.Kind) bool {
 	}
 }
 
-// text says what an entry says for n machines.
+// text returns what an entry says for n machines.
 func text(e journal.Entry, n int) string {
 	switch e.Kind {
 	case journal.Start:
