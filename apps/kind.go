@@ -71,6 +71,10 @@ type Input struct {
 	// MaxBadLines is how many bad lines to leave out before giving up. 0: the first one is an error, since
 	// a file that is not what it is said to be should not train a model quietly.
 	MaxBadLines int
+	// Columns are the names of a table's columns, for a file whose first line does not have them.
+	Columns []string
+	// Ignore are columns of a table to be left out.
+	Ignore []string
 	// Beside opens another file of the same folder by its name, for formats that keep one data set in
 	// several files. Nil: there are no other files.
 	Beside func(name string) (io.ReadCloser, error)
@@ -152,6 +156,8 @@ type Dataset struct {
 	Examples int64 `json:"examples"` // to train on
 	Test     int64 `json:"test"`     // held out
 	BadLines int   `json:"bad_lines,omitempty"`
+	// Notes say what was made of the data that people may not expect, each in a line.
+	Notes []string `json:"notes,omitempty"`
 	// Detail is the application's own: sizes of its tables, means and the like.
 	Detail json.RawMessage `json:"detail,omitempty"`
 }

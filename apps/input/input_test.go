@@ -91,17 +91,17 @@ func TestReadRatingsErrors(t *testing.T) {
 		{"empty", "", "f.csv: no ratings in it"},
 		{"header only", header, "f.csv: no ratings in it"},
 		{"another file", "hello\n", "f.csv:1: not a file of ratings"},
-		{"wrong header", "user,joke,rating\n1,2,3\n", `f.csv:1: column 2 is named "joke"`},
+		{"wrong header", "user,rating\n1,2\n", "f.csv:1: not a file of ratings"},
+		{"four columns of other names", "a,b,c,d,e\n1,2,3,4,5\n", "f.csv:1: not a file of ratings"},
 		{"columns", header + "1,2,3\n1,2\n", "f.csv:3: 2 columns, want 3"},
 		{"empty line", header + "\n1,2,3\n", "f.csv:2: 1 columns, want 3"},
-		{"user", header + "x,2,3\n", `f.csv:2: user id "x" is not a whole number`},
-		{"negative", header + "-1,2,3\n", `f.csv:2: user id "-1" is not from 0`},
-		{"item too large", header + "1,9223372036854775808,3\n", `f.csv:2: item id "9223372036854775808" is not from 0`},
+		{"user", header + ",2,3\n", "f.csv:2: there is no user"},
+		{"item", header + "1,\xff,3\n", `f.csv:2: item id "\xff" is not text in UTF-8`},
+		{"quote", header + "1,\"a,3\n", "f.csv:2: a quote does not end in its line"},
 		{"rating", header + "1,2,good\n", `f.csv:2: rating "good" is not a number`},
 		{"not a number", header + "1,2,NaN\n", `f.csv:2: rating "NaN" is not a finite number`},
 		{"infinite", header + "1,2,1e39\n", `f.csv:2: rating "1e39" is not a finite number`},
-		{"twice", header + "1,2,3\n4,5,6\n1,2,4\n", "f.csv:4: user 1 rated item 2 before, in line 2"},
-		{"long line", header + strings.Repeat("1", 2*maxLine), "f.csv:2: longer than 4096 bytes"},
+		{"long line", header + strings.Repeat("1", 2*maxRatingLine), "f.csv:2: longer than 1048576 bytes"},
 		{"damaged gzip", "\x1f\x8b\x08\x00", "f.csv: gzip: "},
 	} {
 		_, err := ReadRatings("f.csv", strings.NewReader(c.data), 0)
@@ -121,7 +121,7 @@ func TestTruncatedCompression(t *testing.T) {
 }
 
 func TestBadLinesMayBeLeftOut(t *testing.T) {
-	const data = small + "oops\n1,7,9\n"
+	const data = small + "oops\n1,7\n"
 	got, err := ReadRatings("f.csv", strings.NewReader(data), 2)
 	if err != nil || got.BadLines != 2 || !slices.Equal(got.list(), smallRatings()) {
 		t.Errorf("%+v, %v; want the good lines and 2 bad ones", got, err)

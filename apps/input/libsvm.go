@@ -16,11 +16,15 @@ import (
 type Sparse struct {
 	Labels   []float64
 	Start    []int    // one more than there are labels
-	Index    []uint32 // from 0, ascending within a vector
+	Index    []uint32 // from 0, ascending within a vector; while a file is read, its own less 1
 	Value    []float32
 	Features int // the largest index, and one
-	BadLines int // left out
-	close    func() error
+	// ZeroBased says that the file counts indices from 0, as scikit-learn writes them.
+	ZeroBased bool
+	Queries   bool // query ids were left out
+	Weighted  int  // weights of examples (label:weight) were left out
+	BadLines  int  // left out
+	close     func() error
 }
 
 // Close gives back what holds Index and Value.
@@ -41,12 +45,18 @@ const maxIndex = 1 << 30
 //
 //	label index:value index:value ...
 //
-// with indices from 1, in any order. A query id (qid:7) is not used. What follows a # is a comment. Up to maxBad bad lines are left out.
+// in any order, with indices from 1, or from 0 where there is a 0. A query id (qid:7) and a weight (label:weight) are not used. What
+// follows a # is a comment. Up to maxBad bad lines are left out.
 func ReadLIBSVM(name string, r io.Reader, maxBad int) (Sparse, error) {
-	return readLIBSVM(name, r, maxBad, inMemory)
+	return readLIBSVM(name, r, maxBad, nil, inMemory)
 }
 
-func readLIBSVM(name string, r io.Reader, maxBad int, limit int64) (Sparse, error) {
+// ReadLIBSVMBased is ReadLIBSVM of a file whose indices are known to count from 0, or from 1.
+func ReadLIBSVMBased(name string, r io.Reader, maxBad int, zeroBased bool) (Sparse, error) {
+	return readLIBSVM(name, r, maxBad, &zeroBased, inMemory)
+}
+
+func readLIBSVM(name string, r io.Reader, maxBad int, zeroBased *bool, limit int64) (Sparse, error) {
 	plain, err := Plain(r)
 	if err != nil {
 		return Sparse{}, fmt.Errorf("%s: %w", name, err)
@@ -61,6 +71,9 @@ func readLIBSVM(name string, r io.Reader, maxBad int, limit int64) (Sparse, erro
 	}
 	if err == nil {
 		err = all.end()
+	}
+	if err == nil {
+		err = all.rebase(name, zeroBased)
 	}
 	if err != nil {
 		return Sparse{}, errors.Join(err, all.close())
@@ -85,6 +98,7 @@ func (t *sparseTable) add(part *Sparse) error {
 		t.Start = append(t.Start, t.index.length+end)
 	}
 	t.Labels, t.Features = append(t.Labels, part.Labels...), max(t.Features, part.Features)
+	t.ZeroBased, t.Queries, t.Weighted = t.ZeroBased || part.ZeroBased, t.Queries || part.Queries, t.Weighted+part.Weighted
 	return cmp.Or(t.index.add(part.Index), t.value.add(part.Value))
 }
 
@@ -97,6 +111,24 @@ func (t *sparseTable) end() (err error) {
 		t.Sparse.close = t.close
 	}
 	return err
+}
+
+// rebase has indices count from 0. They were read as if the file's counted from 1, so that its index 0 became the largest number.
+func (t *sparseTable) rebase(name string, zeroBased *bool) error {
+	switch {
+	case zeroBased == nil:
+	case t.ZeroBased && !*zeroBased:
+		return fmt.Errorf("%s: it has an index 0, and the model was trained on a file whose indices count from 1", name)
+	default:
+		t.ZeroBased = *zeroBased
+	}
+	if t.ZeroBased {
+		t.Features++
+		for i := range t.Index {
+			t.Index[i]++
+		}
+	}
+	return nil
 }
 
 func (t *sparseTable) close() error { return errors.Join(t.index.close(), t.value.close()) }
@@ -167,7 +199,7 @@ func plainWord(text []byte) (word, rest []byte) {
 // end ends a vector whose entries are there.
 func (s *Sparse) end(label float64) {
 	if n := len(s.Index); n > s.Start[len(s.Labels)] {
-		s.Features = max(s.Features, int(s.Index[n-1])+1)
+		s.Features = max(s.Features, int(s.Index[n-1]+1)) // 0 for an index 0
 	}
 	s.Labels = append(s.Labels, label)
 	s.Start = append(s.Start, len(s.Index))
@@ -181,6 +213,10 @@ func (s *Sparse) addLine(text []byte) (reason string) {
 		return ""
 	}
 	word, rest := nextWord(text)
+	word, weight, weighted := bytes.Cut(word, []byte(":"))
+	if w, err := strconv.ParseFloat(string(weight), 64); weighted && (err != nil || !(w >= 0)) {
+		return fmt.Sprintf("weight %q is not a number from 0", weight)
+	}
 	label, err := strconv.ParseFloat(string(word), 64)
 	if err != nil || math.IsNaN(label) || math.IsInf(label, 0) {
 		return fmt.Sprintf("label %q is not a finite number", word)
@@ -190,12 +226,15 @@ func (s *Sparse) addLine(text []byte) (reason string) {
 		s.Index, s.Value = s.Index[:before], s.Value[:before]
 		return reason
 	}
+	if weighted {
+		s.Weighted++
+	}
 	s.end(label)
 	return ""
 }
 
 func (s *Sparse) addEntries(rest []byte) (reason string) {
-	first, last, ascending := len(s.Index), uint64(0), true
+	first, last, ascending := len(s.Index), int64(-1), true
 	for len(rest) > 0 {
 		var word []byte
 		word, rest = nextWord(rest)
@@ -204,22 +243,21 @@ func (s *Sparse) addEntries(rest []byte) (reason string) {
 			return fmt.Sprintf("%q is not of the form index:value", word)
 		}
 		if string(index) == "qid" {
+			s.Queries = true
 			continue
 		}
 		i, err := strconv.ParseUint(string(index), 10, 32)
-		switch {
-		case err == nil && i == 0:
-			return `index "0": indices count from 1 here; scikit-learn writes them so with dump_svmlight_file(..., zero_based=False)`
-		case err != nil || i > maxIndex:
-			return fmt.Sprintf("index %q is not a whole number from 1 to %d", index, maxIndex)
+		if err != nil || i > maxIndex {
+			return fmt.Sprintf("index %q is not a whole number from 0 to %d", index, maxIndex)
 		}
-		ascending = ascending && i > last
-		last = i
+		s.ZeroBased = s.ZeroBased || i == 0
+		ascending = ascending && int64(i) > last
+		last = int64(i)
 		v, err := strconv.ParseFloat(string(value), 32)
 		if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
 			return fmt.Sprintf("value %q of index %d is not a finite number", value, i)
 		}
-		s.Index = append(s.Index, uint32(i-1))
+		s.Index = append(s.Index, uint32(i)-1)
 		s.Value = append(s.Value, float32(v))
 	}
 	if ascending {
@@ -242,7 +280,7 @@ type entries struct {
 }
 
 func (e entries) Len() int           { return len(e.index) }
-func (e entries) Less(i, j int) bool { return e.index[i] < e.index[j] }
+func (e entries) Less(i, j int) bool { return e.index[i]+1 < e.index[j]+1 } // an index 0 is the largest number
 func (e entries) Swap(i, j int) {
 	e.index[i], e.index[j] = e.index[j], e.index[i]
 	e.value[i], e.value[j] = e.value[j], e.value[i]

@@ -39,8 +39,8 @@ func TestManyPieces(t *testing.T) {
 	}
 	for _, special := range []int{0, 1, lines / 2, lines - 1} {
 		for line, want := range map[string]string{
-			"1,2": "2 columns, want 3", "x,2,3": `user id "x" is not a whole number`,
-			strings.Repeat("1", maxLine): "longer than 4096 bytes",
+			"1,2": "2 columns, want 3", ",2,3": "there is no user",
+			strings.Repeat("1", maxRatingLine): "longer than 1048576 bytes",
 		} {
 			_, err := ReadRatings("f", strings.NewReader(text(special, line)), 0)
 			if want := fmt.Sprintf("f:%d: %s", special+2, want); err == nil || !strings.HasPrefix(err.Error(), want) {

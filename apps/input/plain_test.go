@@ -45,9 +45,15 @@ func TestOldLineEnds(t *testing.T) {
 
 // A number with a sign of money or of a share is no word: a column of them would be as many words as there are rows.
 func TestNumbersWithSigns(t *testing.T) {
-	for _, cell := range []string{"$0.5", "-$12", "€3", "£ 7", "12%", "-0.5 %", "$1000.25"} {
-		_, err := ReadTable("t.csv", strings.NewReader("x,y\n"+cell+",2\n"), 0)
-		if err == nil || !strings.Contains(err.Error(), "t.csv:2: column 1 (x): "+`"`+cell+`" has a sign of money or of a share: write numbers as 1234.5`) {
+	for cell, want := range map[string]float32{"$0.5": .5, "-$12": -12, "€3": 3, "£ 7": 7, "12%": 12, "-0.5 %": -.5, "$1000.25": 1000.25,
+		`"$1,234.50"`: 1234.5, `"12,345,678"`: 12345678, "5 €": 5, "2024-01-02": 19724, "01/02/2024": 19724, "2.1.2024": 19724, "2024-01-02 12:00:00": 19724.5} {
+		got, err := ReadTable("t.csv", strings.NewReader("x,y\n"+cell+",2\n"), 0)
+		if err != nil || len(got.Columns[0].Words) > 0 || got.Value[0] != want {
+			t.Errorf("%s: %v, %v; want %v", cell, got.Value, err, want)
+		}
+	}
+	for cell, want := range map[string]string{`"0,5"`: "a comma for its point", "13/02/2024": "not month/day/year"} {
+		if _, err := ReadTable("t.csv", strings.NewReader("x,y\n"+cell+",2\n"), 0); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", cell, err)
 		}
 	}

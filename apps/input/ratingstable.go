@@ -3,9 +3,9 @@ package input
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"runtime"
 	"slices"
+	"strconv"
 	"unsafe"
 
 	"github.com/tierml/tierml/apps/parallel"
@@ -14,8 +14,6 @@ import (
 // ratingsTable puts ratings into order. Ids are counted as they come, so that what is sorted is short whole numbers: users by
 // counting, and each user's items alone. Ratings that do not fit in memory are first dealt out by ranges of users that do.
 type ratingsTable struct {
-	name         string
-	tolerance    *tolerance
 	limit        int64 // bytes of an array in memory
 	users, items idTable
 	counts       []int // ratings of each user
@@ -29,29 +27,28 @@ type rated struct {
 	Rated
 }
 
-func newRatingsTable(name string, tolerance *tolerance, limit int64) *ratingsTable {
-	return &ratingsTable{name: name, tolerance: tolerance, limit: limit, given: array[rated]{limit: limit}, kept: array[Rated]{limit: limit}}
+func newRatingsTable(limit int64) *ratingsTable {
+	return &ratingsTable{limit: limit, given: array[rated]{limit: limit}, kept: array[Rated]{limit: limit}}
 }
 
-func (t *ratingsTable) add(some []Rating) error {
-	block := make([]rated, len(some))
-	for i, r := range some {
-		user := t.users.place(r.User)
+func (t *ratingsTable) add(some ratingPart) error {
+	block := make([]rated, len(some.ratings))
+	for i, r := range some.ratings {
+		user := t.users.placeOf(r.User, some.names)
 		if user == uint32(len(t.counts)) {
 			t.counts = append(t.counts, 0)
 		}
 		t.counts[user]++
-		block[i] = rated{user, Rated{t.items.place(r.Item), r.Line, r.Value}}
+		block[i] = rated{user, Rated{t.items.placeOf(r.Item, some.names), r.Line, r.Value}}
 	}
 	return t.given.add(block)
 }
 
-// sorted gives the ratings in order. It treats the second line about the same user and item as a bad one: to keep both would let
-// an example be trained on and held out at the same time.
+// sorted gives the ratings in order. Of several lines about the same user and item it keeps the last.
 func (t *ratingsTable) sorted() (r Ratings, err error) {
 	var users, items []uint32
-	r.Users, users = t.users.ranked()
-	r.Items, items = t.items.ranked()
+	r.Users, r.UserNames, users = t.users.ranked()
+	r.Items, r.ItemNames, items = t.items.ranked()
 	r.Start = make([]int, len(users)+1)
 	for user, n := range t.counts {
 		r.Start[users[user]+1] = n
@@ -149,10 +146,8 @@ func (t *ratingsTable) keep(r *Ratings, of userRange, part []Rated) error {
 		r.Start[u] = t.kept.length + first
 		for _, one := range mine {
 			if n := len(kept); n > first && kept[n-1].Item == one.Item {
-				reason := fmt.Sprintf("user %d rated item %d before, in line %d", r.Users[u], r.Items[one.Item], kept[n-1].Line)
-				if err := t.tolerance.take(&LineError{t.name, int(one.Line), reason}); err != nil {
-					return err
-				}
+				kept[n-1] = one
+				r.Repeats++
 				continue
 			}
 			kept = append(kept, one)
@@ -167,8 +162,10 @@ func (t *ratingsTable) close() error { return errors.Join(t.given.close(), t.kep
 
 // idTable gives ids places in the order in which they come.
 type idTable struct {
-	ids   []int64
-	slots []uint32 // a place, and one; by the id's hash, or the next slot that is free
+	ids   []int64 // below 0: the text texts[-1-id]
+	texts []string
+	known map[string]int64 // a text's id
+	slots []uint32         // a place, and one; by the id's hash, or the next slot that is free
 	shift uint
 }
 
@@ -182,6 +179,24 @@ func (t *idTable) place(id int64) uint32 {
 		t.slots[slot] = uint32(len(t.ids))
 	}
 	return t.slots[slot] - 1
+}
+
+// placeOf is the place of an id of a ratingPart.
+func (t *idTable) placeOf(id int64, names []string) uint32 {
+	if id >= 0 {
+		return t.place(id)
+	}
+	name := names[-1-id]
+	own, known := t.known[name]
+	if !known {
+		if t.known == nil {
+			t.known = map[string]int64{}
+		}
+		t.texts = append(t.texts, name)
+		own = int64(-len(t.texts))
+		t.known[name] = own
+	}
+	return t.place(own)
 }
 
 // find returns the slot of an id, or the one where it belongs.
@@ -206,16 +221,36 @@ func (t *idTable) grow() {
 	}
 }
 
-// ranked gives the ids, ascending, and each place's rank among them.
-func (t *idTable) ranked() (ids []int64, rank []uint32) {
+// ranked gives the ids, ascending, and each place's rank among them. Where any is a text, the ids are ranks, and names has what the
+// file says: whole numbers first.
+func (t *idTable) ranked() (ids []int64, names []string, rank []uint32) {
 	order := make([]uint32, len(t.ids))
 	for i := range order {
 		order[i] = uint32(i)
 	}
-	slices.SortFunc(order, func(a, b uint32) int { return cmp.Compare(t.ids[a], t.ids[b]) })
+	slices.SortFunc(order, func(a, b uint32) int {
+		x, y := t.ids[a], t.ids[b]
+		switch {
+		case x >= 0 && y >= 0:
+			return cmp.Compare(x, y)
+		case x < 0 && y < 0:
+			return cmp.Compare(t.texts[-1-x], t.texts[-1-y])
+		}
+		return cmp.Compare(y, x)
+	})
 	ids, rank = make([]int64, len(order)), make([]uint32, len(order))
 	for i, place := range order {
 		ids[i], rank[place] = t.ids[place], uint32(i)
 	}
-	return ids, rank
+	if len(t.texts) == 0 {
+		return ids, nil, rank
+	}
+	names = make([]string, len(ids))
+	for i, id := range ids {
+		if names[i] = strconv.FormatInt(id, 10); id < 0 {
+			names[i] = t.texts[-1-id]
+		}
+		ids[i] = int64(i)
+	}
+	return ids, names, rank
 }

@@ -34,12 +34,12 @@ func TestRatingsBeyondMemory(t *testing.T) {
 		}
 		return got, rated, nil
 	}
-	want, wantRated, err := read(5000, inMemory)
-	if err != nil || want.BadLines == 0 {
-		t.Fatal(err, want.BadLines)
+	want, wantRated, err := read(0, inMemory)
+	if err != nil || want.Repeats == 0 {
+		t.Fatal(err, want.Repeats)
 	}
 	for _, limit := range []int64{0, 12, 100, 5_000, 40_000, 70_000} {
-		got, rated, err := read(5000, limit)
+		got, rated, err := read(0, limit)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,9 +50,46 @@ func TestRatingsBeyondMemory(t *testing.T) {
 			t.Errorf("limit %d: %s", limit, diff)
 		}
 	}
-	_, _, want0 := read(0, inMemory)
-	if _, _, err := read(0, 100); err == nil || err.Error() != want0.Error() {
-		t.Errorf("%v; want %v", err, want0)
+}
+
+// TestRatingsOfOtherForms: headers in any order, ids that are texts, quotes, blanks, LibFM, no ratings, repeats.
+func TestRatingsOfOtherForms(t *testing.T) {
+	for name, c := range map[string]struct {
+		text         string
+		users, items string // ids
+		values       []float32
+		repeats      int
+	}{
+		"order":       {"rating,timestamp,movieId,title,userId\n4.5,9,3,\"A, B\",7\n2,9,1,C,7\n", "[7]", "[1 3]", []float32{2, 4.5}, 0},
+		"names":       {"user,item,rating\nann,\"Film, part 2\",1\nbob,\"He said \"\"no\"\"\",2\n", "[ann bob]", `[Film, part 2 He said "no"]`, []float32{1, 2}, 0},
+		"other names": {"reader,volume,mark\n7,b,1\n8,a,2\n", "[7 8]", "[a b]", []float32{1, 2}, 0},
+		"mixed":       {"User-ID;ISBN;Book-Rating\n1;034545104X;5\n1;155061224;0\n1;007;1\n", "[1]", "[155061224 007 034545104X]", []float32{0, 1, 5}, 0},
+		"blanks":      {"1   2  3\n1 3 4\n", "[1]", "[2 3]", []float32{3, 4}, 0},
+		"text first":  {"ann,x,3\nbob,x,4\n", "[ann bob]", "[x]", []float32{3, 4}, 0},
+		"LibFM":       {"5 0:1 3:1\n1 1:1 3:1\n", "[0 1]", "[3]", []float32{5, 1}, 0},
+		"LibFFM":      {"5 0:0:1 1:3:1\n", "[0]", "[3]", []float32{5}, 0},
+		"implicit":    {"item,user\n5,1\n6,1\n", "[1]", "[5 6]", []float32{1, 1}, 0},
+		"repeats":     {"user,item,rating\n1,2,3\n4,5,6\n1,2,4\n1,2,1\n", "[1 4]", "[2 5]", []float32{1, 6}, 2},
+	} {
+		got, err := ReadRatings("f", strings.NewReader(c.text), 0)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		var values []float32
+		for _, r := range got.Rated {
+			values = append(values, r.Value)
+		}
+		ids := func(ids []int64, names []string) string {
+			if names != nil {
+				return fmt.Sprint(names)
+			}
+			return fmt.Sprint(ids)
+		}
+		users, items := ids(got.Users, got.UserNames), ids(got.Items, got.ItemNames)
+		if users != c.users || items != c.items || !cmp.Equal(values, c.values) || got.Repeats != c.repeats {
+			t.Errorf("%s: users %s, items %s, values %v, %d repeats", name, users, items, values, got.Repeats)
+		}
 	}
 }
 

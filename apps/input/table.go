@@ -9,17 +9,19 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
-
-	"github.com/tierml/tierml/internal/pattern"
 )
 
-// Table is a CSV file with a header, until Close. Row i has the cells Start[i] to Start[i+1], those in which something is.
+// Table is a table of text, until Close. Row i has the cells Start[i] to Start[i+1], those in which something is.
 type Table struct {
 	Sparse  // an entry's index is its column; there are no labels
 	Columns []TableColumn
 	Rows    int
+	// Headerless are the names of all columns where the first line does not have them.
+	Headerless []string
+	// Texts are columns of free text, which are left out.
+	Texts []string
+	Notes []string // what people may not expect
 }
 
 // TableColumn is one column: of numbers, or of words.
@@ -30,23 +32,53 @@ type TableColumn struct {
 	Cells int // in which something is
 }
 
+// TableOptions say what a file does not.
+type TableOptions struct {
+	Columns []string         // names, for a file whose first line does not have them
+	Target  string           // of Columns the one that a file may lack
+	Ignore  []string         // columns to leave out
+	Use     func(string) Use // of a column, by its name; nil = as the file shows
+}
+
+// Use is what a column is known to hold.
+type Use int
+
+// The uses of a column.
+const (
+	Either Use = iota // what its first cell is
+	Numbers
+	Words
+	Unused
+)
+
 // maxWords is how many different words a column may have: beyond it is free text and not a category.
 const maxWords = 1000
 
-// ReadTable reads a CSV file whose first line names the columns. What the first field of a column that is not
-// empty is, number or word, decides what the column is; a word in a column of numbers makes a bad line. An empty
-// field, NA and ? say that nothing is there. Up to maxBad bad lines are left out.
+// ReadTable reads a table whose cells stand between commas, semicolons, tabs, bars or blanks. Its first line names the columns, unless it
+// looks like those that follow. What the first field of a column that is not empty is, number or word, decides what the column is; a
+// word in a column of numbers makes a bad line. Dates are numbers, in days since 1970. An empty field, NA, NaN, NULL and ? say that
+// nothing is there. Left out are a first column without a name, which has line numbers, and words that are different in nearly every
+// line. Up to maxBad bad lines are left out.
 func ReadTable(name string, r io.Reader, maxBad int) (Table, error) {
-	return readTable(name, r, maxBad, inMemory)
+	return TableOptions{}.Read(name, r, maxBad)
 }
 
 func readTable(name string, r io.Reader, maxBad int, limit int64) (Table, error) {
+	return TableOptions{}.read(name, r, maxBad, limit)
+}
+
+// Read is ReadTable with options.
+func (o TableOptions) Read(name string, r io.Reader, maxBad int) (Table, error) {
+	return o.read(name, r, maxBad, inMemory)
+}
+
+func (o TableOptions) read(name string, r io.Reader, maxBad int, limit int64) (Table, error) {
 	plain, err := Plain(r)
 	if err != nil {
 		return Table{}, fmt.Errorf("%s: %w", name, err)
 	}
 	defer plain.Close()
-	t := tableReader{name: name, tolerance: tolerance{allowed: maxBad}, all: newSparseTable(limit), part: Sparse{Start: []int{0}}}
+	t := tableReader{name: name, options: o, tolerance: tolerance{allowed: maxBad}, all: newSparseTable(limit), part: Sparse{Start: []int{0}}}
 	err = t.readAll(plain)
 	if err == nil && t.rows == 0 {
 		err = fmt.Errorf("%s: no rows in it", name)
@@ -65,19 +97,28 @@ func readTable(name string, r io.Reader, maxBad int, limit int64) (Table, error)
 
 type tableReader struct {
 	name      string
+	options   TableOptions
 	tolerance tolerance
+	number    numberForm
 	columns   []columnReader
 	row       []float32 // of the line being read; NaN: nothing is there
 	rows      int
 	part      Sparse // rows that are not in all yet
 	all       *sparseTable
+
+	headerless []string
+	notes      []string
 }
 
 type columnReader struct {
 	name   string
+	use    Use
 	kind   columnKind
+	text   bool           // too many different words
 	places map[string]int // of words, in order of their first appearance
+	spaces int            // in different words
 	cells  int
+	number *numberForm
 }
 
 // partSize is how many cells are put together at a time.
@@ -92,29 +133,42 @@ const (
 )
 
 func (t *tableReader) readAll(plain io.Reader) error {
-	in := bufio.NewReaderSize(plain, 1<<16)
+	in := bufio.NewReaderSize(plain, look)
 	if mark, err := in.Peek(3); err == nil && string(mark) == "\ufeff" {
 		_, _ = in.Discard(len(mark))
 	}
-	lines := csv.NewReader(in)
-	lines.ReuseRecord = true
-	header, err := lines.Read()
-	if err != nil {
-		if errors.Is(err, io.EOF) {
-			return fmt.Errorf("%s: it is empty", t.name)
-		}
-		return t.fault(err)
+	first, err := in.Peek(look)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("%s: %w", t.name, err)
 	}
-	if err := t.header(header); err != nil {
+	separator, _ := tableForm(first)
+	lines := csv.NewReader(in)
+	if lines.Comma = separator; separator == ' ' {
+		lines = csv.NewReader(&blanks{in: in})
+		lines.Comma = '\t'
+	}
+	lines.LazyQuotes = separator != ','
+	t.number.comma = separator == ';'
+	head, err := t.head(lines)
+	if err != nil {
 		return err
 	}
+	lines.ReuseRecord = true
 	for {
-		fields, err := lines.Read()
-		if err == io.EOF {
-			return nil
+		var fields []string
+		var line int
+		if len(head) > 0 {
+			fields, line, head = head[0].fields, head[0].line, head[1:]
+		} else {
+			fields, err = lines.Read()
+			if err == io.EOF {
+				return nil
+			}
+			if err == nil {
+				line, _ = lines.FieldPos(0)
+			}
 		}
 		var (
-			line   int
 			reason string
 			parse  *csv.ParseError
 		)
@@ -127,7 +181,6 @@ func (t *tableReader) readAll(plain io.Reader) error {
 		case err != nil:
 			return t.fault(err)
 		default:
-			line, _ = lines.FieldPos(0)
 			reason = t.add(fields)
 			if len(t.part.Index) >= partSize {
 				if err := t.flush(); err != nil {
@@ -143,6 +196,50 @@ func (t *tableReader) readAll(plain io.Reader) error {
 	}
 }
 
+// record is a line that was read ahead.
+type record struct {
+	fields []string
+	line   int
+}
+
+// head reads the header, and returns the lines that were read and are not part of it.
+func (t *tableReader) head(lines *csv.Reader) (rest []record, err error) {
+	first, err := lines.Read()
+	if err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil, fmt.Errorf("%s: it is empty", t.name)
+		}
+		return nil, t.fault(err)
+	}
+	at, _ := lines.FieldPos(0)
+	second, err := lines.Read()
+	var below []string
+	var parse *csv.ParseError
+	switch {
+	case errors.As(err, &parse):
+		line, reason := parse.StartLine, parse.Err.Error()
+		if errors.Is(parse.Err, csv.ErrFieldCount) {
+			reason = fmt.Sprintf("%d columns, the header has %d", len(second), len(first))
+		}
+		if err := t.tolerance.take(&LineError{t.name, line, reason}); err != nil {
+			return nil, err
+		}
+	case err == nil:
+		line, _ := lines.FieldPos(0)
+		below, rest = second, []record{{second, line}}
+	case !errors.Is(err, io.EOF):
+		return nil, t.fault(err)
+	}
+	names, isHeader, err := t.header(first, below)
+	if err != nil {
+		return nil, &LineError{t.name, at, err.Error()}
+	}
+	if !isHeader {
+		rest = append([]record{{first, at}}, rest...)
+	}
+	return rest, t.begin(names, at)
+}
+
 func (t *tableReader) fault(err error) error {
 	var parse *csv.ParseError
 	if errors.As(err, &parse) {
@@ -151,16 +248,38 @@ func (t *tableReader) fault(err error) error {
 	return fmt.Errorf("%s: %w", t.name, err)
 }
 
-func (t *tableReader) header(names []string) error {
+// begin makes the columns.
+func (t *tableReader) begin(names []string, line int) error {
 	for i, name := range names {
 		name = strings.Clone(strings.TrimSpace(name))
-		if _, err := strconv.ParseFloat(name, 64); err == nil || name == "" {
-			return &LineError{t.name, 1, fmt.Sprintf("column %d is named %q: the first line must name the columns", i+1, name)}
+		c := columnReader{places: map[string]int{}, number: &t.number}
+		switch {
+		case i == 0 && (name == "" || name == "Unnamed: 0") && len(names) > 1:
+			c.use = Unused
+			t.notes = append(t.notes, "the first column has no name: it is taken for line numbers, and left out")
+		case name == "":
+			name = fmt.Sprintf("column %d", i+1)
+		}
+		if slices.Contains(t.options.Ignore, name) {
+			c.use = Unused
+		} else if t.options.Use != nil {
+			c.use = t.options.Use(name)
 		}
 		if slices.ContainsFunc(t.columns, func(c columnReader) bool { return c.name == name }) {
-			return &LineError{t.name, 1, fmt.Sprintf("two columns are named %q", name)}
+			return &LineError{t.name, line, fmt.Sprintf("two columns are named %q", name)}
 		}
-		t.columns = append(t.columns, columnReader{name: name, places: map[string]int{}})
+		switch c.name = name; c.use {
+		case Numbers:
+			c.kind = numbers
+		case Words:
+			c.kind = words
+		}
+		t.columns = append(t.columns, c)
+	}
+	for _, name := range t.options.Ignore {
+		if !slices.ContainsFunc(t.columns, func(c columnReader) bool { return c.name == name }) {
+			return fmt.Errorf("%s: there is no column %q to ignore; it has %s", t.name, name, strings.Join(names, ", "))
+		}
 	}
 	t.row = make([]float32, len(t.columns))
 	return nil
@@ -191,64 +310,18 @@ func (t *tableReader) flush() error {
 	return err
 }
 
-func missing(field string) bool { return field == "" || field == "NA" || field == "?" }
-
-func (c *columnReader) parse(field string) (value float32, reason string) {
-	if missing(field) {
-		return float32(math.NaN()), ""
-	}
-	x, err := strconv.ParseFloat(field, 32)
-	number := err == nil || errors.Is(err, strconv.ErrRange)
-	if c.kind == undecided {
-		c.kind = words
-		if number {
-			c.kind = numbers
-		}
-	}
-	if c.kind == words {
-		return c.word(field)
-	}
-	switch {
-	case !number:
-		return 0, fmt.Sprintf("%q is not a number, as the fields above it are", field)
-	case math.IsNaN(x) || math.IsInf(x, 0):
-		return 0, fmt.Sprintf("%q is not a finite number", field)
-	}
-	return float32(x), ""
-}
-
-// separated is a number with a decimal comma, or with separators of thousands.
-var separated = pattern.Of(`^[+-]?([0-9]+,[0-9]+|[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?|[0-9]{1,3}(\.[0-9]{3})+,[0-9]+)$`)
-
-// signed is a number with the sign of a currency before it, or with a percent sign behind it.
-var signed = pattern.Of(`^([+-]?\p{Sc} ?[0-9][0-9.,]*|[+-]?[0-9][0-9.,]* ?%)$`)
-
-func (c *columnReader) word(field string) (value float32, reason string) {
-	place, known := c.places[field]
-	if !known {
-		switch {
-		case separated().MatchString(field):
-			return 0, fmt.Sprintf("%q is written with a comma: write numbers as 1234.5", field)
-		case signed().MatchString(field):
-			return 0, fmt.Sprintf("%q has a sign of money or of a share: write numbers as 1234.5", field)
-		case strings.IndexByte(field, 0) >= 0:
-			return 0, fmt.Sprintf("%q has a zero byte: the file is damaged, or not text", field)
-		}
-		if place = len(c.places); place == maxWords {
-			return 0, fmt.Sprintf("%q is the word number %d: this is free text, take the column out", field, maxWords+1)
-		}
-		c.places[strings.Clone(field)] = place
-	}
-	return float32(place), ""
-}
-
 // table puts each column's words in order, so that their places do not depend on which line came first.
 func (t *tableReader) table() Table {
-	table := Table{Sparse: t.all.Sparse, Rows: t.rows}
+	table := Table{Sparse: t.all.Sparse, Rows: t.rows, Headerless: t.headerless}
 	table.BadLines = t.tolerance.bad
 	sorted := make([][]float32, len(t.columns)) // by column and place
+	place := make([]int, len(t.columns))        // among those that stay; -1: it does not
 	for i := range t.columns {
 		c := &t.columns[i]
+		if place[i] = -1; !t.stays(i, &table) {
+			continue
+		}
+		place[i] = len(table.Columns)
 		column := TableColumn{Name: c.name, Cells: c.cells}
 		if c.kind == words {
 			column.Words = slices.Sorted(maps.Keys(c.places))
@@ -259,10 +332,96 @@ func (t *tableReader) table() Table {
 		}
 		table.Columns = append(table.Columns, column)
 	}
-	for k, i := range table.Index {
-		if places := sorted[i]; places != nil {
-			table.Value[k] = places[int(table.Value[k])]
+	table.Notes = append(t.notes, table.Notes...)
+	kept := 0
+	for row := range table.Rows {
+		from, to := table.Start[row], table.Start[row+1]
+		table.Start[row] = kept
+		for k := from; k < to; k++ {
+			i, value := table.Index[k], table.Value[k]
+			if place[i] < 0 {
+				continue
+			}
+			if places := sorted[i]; places != nil {
+				value = places[int(value)]
+			}
+			table.Index[kept], table.Value[kept] = uint32(place[i]), value
+			kept++
 		}
 	}
+	table.Start[table.Rows] = kept
+	table.Index, table.Value = table.Index[:kept], table.Value[:kept]
 	return table
+}
+
+// Columns of words are identifiers or text, from which nothing can be learned, where this share of at least so many cells differ.
+const (
+	mostlyDifferent = 0.8
+	leastDifferent  = 50
+	wordsOfText     = 3 // in a cell of free text, on average
+)
+
+// stays reports whether a column is used, and notes why one is not.
+func (t *tableReader) stays(i int, table *Table) bool {
+	c := &t.columns[i]
+	if c.use == Unused {
+		return false
+	}
+	if c.kind != words || t.options.Use != nil {
+		return true
+	}
+	different := len(c.places)
+	if !c.text && (i == len(t.columns)-1 || different < leastDifferent || float64(different) <= mostlyDifferent*float64(c.cells)) {
+		return true
+	}
+	if c.spaces >= (wordsOfText-1)*different {
+		table.Texts = append(table.Texts, c.name)
+		table.Notes = append(table.Notes, fmt.Sprintf("column %q is free text, and left out", c.name))
+	} else {
+		table.Notes = append(table.Notes, fmt.Sprintf("column %q has another word in nearly every line, or more than %d, and is left out", c.name, maxWords))
+	}
+	return false
+}
+
+func (c *columnReader) parse(field string) (value float32, reason string) {
+	if c.use == Unused || c.text || missing(field) {
+		return float32(math.NaN()), ""
+	}
+	if c.kind == words {
+		return c.word(field)
+	}
+	x, number := c.number.parse(field)
+	if c.kind == undecided {
+		if !number && c.number.reason(field) == "" {
+			c.kind = words
+			return c.word(field)
+		}
+		c.kind = numbers
+	}
+	switch {
+	case !number:
+		if reason := c.number.reason(field); reason != "" {
+			return 0, reason
+		}
+		return 0, fmt.Sprintf("%q is not a number, as the fields above it are; train.ignore leaves a column out", field)
+	case math.IsNaN(x) || math.IsInf(x, 0):
+		return 0, fmt.Sprintf("%q is not a finite number", field)
+	}
+	return float32(x), ""
+}
+
+func (c *columnReader) word(field string) (value float32, reason string) {
+	place, known := c.places[field]
+	if !known {
+		if strings.IndexByte(field, 0) >= 0 {
+			return 0, fmt.Sprintf("%q has a zero byte: the file is damaged, or not text", field)
+		}
+		if place = len(c.places); place == maxWords && c.use != Words {
+			c.text = true
+			return float32(math.NaN()), ""
+		}
+		c.places[strings.Clone(field)] = place
+		c.spaces += strings.Count(field, " ")
+	}
+	return float32(place), ""
 }

@@ -21,7 +21,7 @@ func TestReadLIBSVM(t *testing.T) {
 			t.Errorf("%+v, %v; want %+v", got, err, want)
 		}
 	}
-	beyond, err := readLIBSVM("f", strings.NewReader(text), 0, 8)
+	beyond, err := readLIBSVM("f", strings.NewReader(text), 0, nil, 8)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,8 +44,25 @@ func TestReadLIBSVMInAnyOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := ReadLIBSVM("f", strings.NewReader("1 qid:7 9:4 2:3 5:1\n-1 qid:8 1:2\n"), 0)
+	want.Queries = true
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
+	}
+}
+
+// TestReadLIBSVMFromZero: one index 0 says that all indices count from 0; for a prediction the model says it.
+func TestReadLIBSVMFromZero(t *testing.T) {
+	got, err := ReadLIBSVM("f", strings.NewReader("1 1:3 4:1\n-1:0.5 3:4 0:2\n"), 0)
+	want := Sparse{Labels: []float64{1, -1}, Start: []int{0, 2, 4}, Index: []uint32{1, 4, 0, 3}, Value: []float32{3, 1, 2, 4}, Features: 5, ZeroBased: true, Weighted: 1}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, %v; want %+v", got, err, want)
+	}
+	got, err = ReadLIBSVMBased("f", strings.NewReader("1 1:3 4:1\n"), 0, true)
+	if err != nil || !slices.Equal(got.Index, []uint32{1, 4}) || got.Features != 5 {
+		t.Errorf("%+v, %v; want indices 1 and 4", got, err)
+	}
+	if _, err = ReadLIBSVMBased("f", strings.NewReader("1 0:3 4:1\n"), 0, false); err == nil || !strings.Contains(err.Error(), "count from 1") {
+		t.Errorf("an index 0 where the model counts from 1: %v", err)
 	}
 }
 
@@ -54,7 +71,7 @@ func TestReadLIBSVMErrors(t *testing.T) {
 		"":                    "f: no examples in it",
 		"1 1:1\nx 1:1\n":      `f:2: label "x" is not a finite number`,
 		"nan 1:1\n":           `f:1: label "nan" is not a finite number`,
-		"1 0:1\n":             `f:1: index "0": indices count from 1 here; scikit-learn writes them so with`,
+		"1:x 2:1\n":           `f:1: weight "x" is not a number from 0`,
 		"1 qd:3 1:1\n":        `f:1: index "qd" is not`,
 		"1 2:1 1:3 2:1\n":     "f:1: index 2 is there twice",
 		"1 3\n":               `f:1: "3" is not of the form index:value`,
@@ -170,7 +187,6 @@ func TestReadTableErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                    "f: it is empty",
 		"a,b\n":               "f: no rows in it",
-		"1,2\n3,4\n":          `f:1: column 1 is named "1"`,
 		"a,a\n1,2\n":          `f:1: two columns are named "a"`,
 		"a,b\n1,2\n1\n":       "f:3: 1 columns, the header has 2",
 		"a,b\n1,2\nx,2\n":     `f:3: column 1 (a): "x" is not a number`,
@@ -186,13 +202,56 @@ func TestReadTableErrors(t *testing.T) {
 	if err != nil || got.Rows != 2 || got.BadLines != 2 || !slices.Equal(valuesOf(got, 0), []float32{1, 4}) {
 		t.Errorf("%+v, %v; want two rows and two bad lines", got, err)
 	}
-	var text strings.Builder
-	text.WriteString("a\n")
-	for i := range maxWords + 1 {
-		text.WriteString(strings.Repeat("x", 1+i) + "\n")
+}
+
+// TestTablesOfOtherForms: separators, line numbers, no header, missing cells and text, each as an independent reading has it.
+func TestTablesOfOtherForms(t *testing.T) {
+	var names, text strings.Builder
+	names.WriteString("who,x,y\n")
+	for i := range 60 {
+		fmt.Fprintf(&names, "n%d,%d,a\n", i, i)
 	}
-	if _, err := ReadTable("f", strings.NewReader(text.String()), 0); err == nil || !strings.Contains(err.Error(), "free text") {
-		t.Errorf("too many words: %v", err)
+	text.WriteString("a,b\n")
+	for i := range maxWords + 1 {
+		fmt.Fprintf(&text, "%s says so,1\n", strings.Repeat("x", 1+i))
+	}
+	for name, c := range map[string]struct {
+		text    string
+		options TableOptions
+		want    string // names of the columns
+		first   []float32
+	}{
+		"semicolons":       {"a;b;c\n1,5;x;2\n2,5;y;3\n", TableOptions{}, "a b c", []float32{1.5, 2.5}},
+		"tabs":             {"a\tb\n1,500\tx, y\n2.5\tz\n", TableOptions{}, "a b", []float32{1500, 2.5}},
+		"bars":             {"a|b\n1|2\n3|4\n", TableOptions{}, "a b", []float32{1, 3}},
+		"blanks":           {"18.0  8 \"Ford\"\n15.0   6 \"Audi\"\n", TableOptions{}, "c1 c2 c3", []float32{18, 15}},
+		"line numbers":     {",a,b\n0,7,x\n1,8,y\n", TableOptions{}, "a b", []float32{7, 8}},
+		"no header":        {"5.1,3.5,red\n4.9,3,blue\n", TableOptions{}, "c1 c2 c3", []float32{5.1, 4.9}},
+		"named columns":    {"5.1,3.5,red\n4.9,3,blue\n", TableOptions{Columns: []string{"a", "b", "c"}}, "a b c", []float32{5.1, 4.9}},
+		"without target":   {"5.1,3.5\n4.9,3\n", TableOptions{Columns: []string{"a", "b", "c"}, Target: "c"}, "a b", []float32{5.1, 4.9}},
+		"words, no header": {"p,x,x\ne,x,y\np,x,y\n", TableOptions{}, "c1 c2 c3", []float32{1, 0, 1}},
+		"years":            {"a,2001,2002\n5,6,7\n", TableOptions{}, "a 2001 2002", []float32{5}},
+		"ignored":          {"a,b,c\n1,2,3\n", TableOptions{Ignore: []string{"a"}}, "b c", []float32{2}},
+		"missing":          {"a,b\nNaN,1\nNULL,1\n3,1\n", TableOptions{}, "a b", nil},
+		"identifiers":      {names.String(), TableOptions{}, "x y", nil},
+		"text":             {text.String(), TableOptions{}, "b", nil},
+	} {
+		got, err := c.options.Read("f", strings.NewReader(c.text), 0)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		var columns []string
+		for _, c := range got.Columns {
+			columns = append(columns, c.Name)
+		}
+		if strings.Join(columns, " ") != c.want || c.first != nil && !slices.Equal(valuesOf(got, 0), c.first) {
+			t.Errorf("%s: columns %q, first %v; want %q, %v", name, columns, valuesOf(got, 0), c.want, c.first)
+		}
+	}
+	got, err := ReadTable("f", strings.NewReader(text.String()), 0)
+	if err != nil || !slices.Equal(got.Texts, []string{"a"}) {
+		t.Errorf("columns of text %q, %v", got.Texts, err)
 	}
 }
 

@@ -23,6 +23,10 @@ import (
 type Data struct {
 	// Features of a LIBSVM file (the largest index) or of an image (its pixels); 0 for a table.
 	Features int `json:"features,omitempty"`
+	// ZeroBased says that a LIBSVM file counts indices from 0.
+	ZeroBased bool `json:"zero_based,omitempty"`
+	// Headerless are the names of all columns of a table whose first line does not have them.
+	Headerless []string `json:"headerless,omitempty"`
 	// Entries is the number of features that are not zero in all examples to train on; 0 for a table.
 	Entries int64 `json:"entries,omitempty"`
 	// Columns of a table. Of other files there is one: the label.

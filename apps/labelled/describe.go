@@ -13,6 +13,12 @@ const (
 	tensorScale = "feature_scale"
 )
 
+// Names in the metadata.
+const (
+	metadataBase    = "base"    // "0": indices of LIBSVM count from 0
+	metadataColumns = "columns" // of a table without a line of names, as a JSON list
+)
+
 // Describe adds to a model file what is needed to encode examples as the model was trained on: "unit", by which raw
 // values of LIBSVM files and pixels are multiplied, or for tables the names of the "features" and the tensors
 // feature_mean and feature_scale, F32 [features]: (value - mean) / scale, which leaves words (0 or 1) as they are.
@@ -24,7 +30,13 @@ func (t *Task) Describe(m *model.Model) {
 		m.Metadata["classes"] = list(t.Classes)
 	}
 	if !t.Data.Table() {
+		if t.Data.ZeroBased {
+			m.Metadata[metadataBase] = "0"
+		}
 		return
+	}
+	if len(t.Data.Headerless) > 0 {
+		m.Metadata[metadataColumns] = list(t.Data.Headerless)
 	}
 	m.Metadata["features"] = list(t.Names())
 	means, scales := make([]float32, t.Inputs), make([]float32, t.Inputs)

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/apps/input"
 	"github.com/tierml/tierml/apps/model"
 )
 
@@ -24,6 +25,9 @@ type Encoding struct {
 	features map[string]int // of tables: a feature's place by its name
 	means    []float32
 	scales   []float32
+
+	zeroBased  bool     // LIBSVM
+	headerless []string // columns of a table whose first line does not name them
 }
 
 // NewEncoding takes a model of so many inputs.
@@ -39,6 +43,12 @@ func NewEncoding(m model.Model, inputs int) (*Encoding, error) {
 		}
 	}
 	named, isTable := m.Metadata["features"]
+	e.zeroBased = m.Metadata[metadataBase] == "0"
+	if columns := m.Metadata[metadataColumns]; columns != "" {
+		if err := json.Unmarshal([]byte(columns), &e.headerless); err != nil {
+			return nil, fmt.Errorf("the model's columns: %w", err)
+		}
+	}
 	if !isTable {
 		return e, nil
 	}
@@ -62,7 +72,14 @@ func NewEncoding(m model.Model, inputs int) (*Encoding, error) {
 // Read encodes the examples of a data file in a format that Prepare reads. Labels are what the file has in the place of what is
 // predicted, in words; nil if it has none.
 func (e *Encoding) Read(in apps.Input) (examples *Examples, labels []string, badLines int, err error) {
-	s, err := readAs(in, readImagesAlone)
+	how := reading{images: readImagesAlone, zeroBased: &e.zeroBased}
+	if e.features != nil {
+		how.columns, how.target = e.use, e.Target
+	}
+	if len(in.Columns) == 0 {
+		in.Columns = e.headerless
+	}
+	s, err := readAs(in, how)
 	if err != nil {
 		return nil, nil, 0, err
 	}
@@ -81,6 +98,22 @@ func (e *Encoding) Read(in apps.Input) (examples *Examples, labels []string, bad
 		return nil, nil, 0, fmt.Errorf("%s: %w", in.Name, err)
 	}
 	return examples, labels, s.badLines, nil
+}
+
+// use is what the model has of a table's column: only those that it was trained on count, and what it predicts.
+func (e *Encoding) use(name string) input.Use {
+	if _, is := e.features[name]; is {
+		return input.Numbers
+	}
+	for feature := range e.features {
+		if strings.HasPrefix(feature, name+"=") {
+			return input.Words
+		}
+	}
+	if name == e.Target {
+		return input.Either
+	}
+	return input.Unused
 }
 
 // numbered leaves out features that no example to train on had.

@@ -57,7 +57,7 @@ func Prepare(in apps.Input, cut apps.Cut, create apps.Create) (dataset apps.Data
 	if err != nil {
 		return apps.Dataset{}, fmt.Errorf("encode the dataset's details: %w", err)
 	}
-	return apps.Dataset{Splits: cut.Splits, Examples: int64(len(train)), Test: int64(held), BadLines: s.badLines, Detail: detail}, nil
+	return apps.Dataset{Splits: cut.Splits, Examples: int64(len(train)), Test: int64(held), BadLines: s.badLines, Notes: s.notes, Detail: detail}, nil
 }
 
 // purposeOrder keeps this use of the seed apart from all others.
@@ -79,6 +79,8 @@ type source struct {
 	data     Data
 	all      examples // without ranks
 	badLines int
+	notes    []string
+	texts    []string  // columns of free text, which are left out
 	file     io.Closer // holds all; nil = it is in memory
 }
 
@@ -94,10 +96,17 @@ const wantedFormats = "want LIBSVM (label index:value ...), a CSV table with a h
 // rows is the number of examples.
 func (s *source) rows() int { return len(s.all.start) - 1 }
 
-func read(in apps.Input) (*source, error) { return readAs(in, readImages) }
+// reading is how a file is read: its images, and for a prediction what the model knows.
+type reading struct {
+	images    func(apps.Input, io.Reader) (*source, error)
+	zeroBased *bool                  // of LIBSVM; nil = as the file shows
+	columns   func(string) input.Use // of a table; nil = as the file shows
+	target    string                 // the column that a table without names may lack
+}
 
-// readAs leaves images to a function.
-func readAs(in apps.Input, images func(apps.Input, io.Reader) (*source, error)) (*source, error) {
+func read(in apps.Input) (*source, error) { return readAs(in, reading{images: readImages}) }
+
+func readAs(in apps.Input, how reading) (*source, error) {
 	plain, err := input.Plain(in.Data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", in.Name, err)
@@ -109,24 +118,15 @@ func readAs(in apps.Input, images func(apps.Input, io.Reader) (*source, error)) 
 		return nil, fmt.Errorf("%s: %w", in.Name, err)
 	}
 	if len(first) >= 2 && first[0] == 0 && first[1] == 0 {
-		return images(in, buffered)
+		return how.images(in, buffered)
 	}
-	line, _, _ := bytes.Cut(first, []byte("\n"))
 	switch {
 	case looksSparse(first):
-		return readSparse(in, buffered)
-	case bytes.ContainsRune(line, ','):
-		return readTable(in, buffered)
-	case bytes.ContainsRune(line, ';'):
-		return nil, separated(in, "semicolons")
-	case bytes.ContainsRune(line, '\t'):
-		return nil, separated(in, "tabs")
+		return readSparse(in, buffered, how)
+	case input.LooksTable(first):
+		return readTable(in, buffered, how)
 	}
 	return nil, &input.LineError{File: in.Name, Line: 1, Reason: "the format is not known: " + wantedFormats}
-}
-
-func separated(in apps.Input, by string) error {
-	return &input.LineError{File: in.Name, Line: 1, Reason: "the cells are separated by " + by + ": save the table with commas, and numbers as 1234.5"}
 }
 
 // looksSparse reports whether the first line with something in it starts as a LIBSVM file does: a number, then
@@ -138,7 +138,8 @@ func looksSparse(text []byte) bool {
 		if len(words) == 0 {
 			continue
 		}
-		if _, err := strconv.ParseFloat(string(words[0]), 64); err != nil {
+		label, _, _ := bytes.Cut(words[0], []byte(":")) // and perhaps a weight
+		if _, err := strconv.ParseFloat(string(label), 64); err != nil {
 			return false
 		}
 		return len(words) == 1 || bytes.ContainsRune(words[1], ':')
@@ -146,16 +147,31 @@ func looksSparse(text []byte) bool {
 	return false
 }
 
-func readSparse(in apps.Input, r io.Reader) (*source, error) {
-	file, err := input.ReadLIBSVM(in.Name, r, in.MaxBadLines)
+func readSparse(in apps.Input, r io.Reader, how reading) (*source, error) {
+	var file input.Sparse
+	var err error
+	if how.zeroBased == nil {
+		file, err = input.ReadLIBSVM(in.Name, r, in.MaxBadLines)
+	} else {
+		file, err = input.ReadLIBSVMBased(in.Name, r, in.MaxBadLines, *how.zeroBased)
+	}
 	if err != nil {
 		return nil, err
 	}
 	s := &source{
-		data:     Data{Features: max(1, file.Features), Unit: 1, Columns: []Column{{Name: "label"}}},
+		data:     Data{Features: max(1, file.Features), ZeroBased: file.ZeroBased, Unit: 1, Columns: []Column{{Name: "label"}}},
 		all:      examples{start: file.Start, index: file.Index, value: file.Value},
 		badLines: file.BadLines,
 		file:     file,
+	}
+	if file.ZeroBased {
+		s.notes = append(s.notes, "indices count from 0")
+	}
+	if file.Queries {
+		s.notes = append(s.notes, "query ids (qid) are left out")
+	}
+	if file.Weighted > 0 {
+		s.notes = append(s.notes, fmt.Sprintf("%d examples have a weight, which is left out", file.Weighted))
 	}
 	s.all.labels = make([]float32, 0, len(file.Labels))
 	for i, label := range file.Labels {
@@ -254,20 +270,22 @@ func imageSource(images input.IDX, labels []byte) *source {
 	return s
 }
 
-func readTable(in apps.Input, r io.Reader) (*source, error) {
-	file, err := input.ReadTable(in.Name, r, in.MaxBadLines)
+func readTable(in apps.Input, r io.Reader, how reading) (*source, error) {
+	file, err := input.TableOptions{Columns: in.Columns, Target: how.target, Ignore: in.Ignore, Use: how.columns}.Read(in.Name, r, in.MaxBadLines)
 	if err != nil {
 		return nil, err
 	}
-	if len(file.Columns) < 2 {
+	if len(file.Columns) < 2 && how.columns == nil {
 		return nil, errors.Join(fmt.Errorf("%s: one column: nothing to predict it from", in.Name), file.Close())
 	}
 	s := &source{
 		data:     Data{Unit: 1},
 		all:      examples{labels: make([]float32, file.Rows), start: file.Start, index: file.Index, value: file.Value},
 		badLines: file.BadLines,
+		notes:    file.Notes,
 		file:     file,
 	}
+	s.data.Headerless, s.texts = file.Headerless, file.Texts
 	for _, c := range file.Columns {
 		s.data.Columns = append(s.data.Columns, Column{Name: c.Name, Words: c.Words, Missing: int64(file.Rows - c.Cells)})
 	}

@@ -15,7 +15,7 @@ import (
 type direct struct {
 	program *Program
 	threads int
-	ids     ids
+	ids     *ids
 	factors fast.Factors
 	grid    *grid
 	squares []float64 // by task: sum of squared errors of the clock

@@ -1,6 +1,7 @@
 package mf
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime"
@@ -24,6 +25,9 @@ const (
 	tensorItems   = "items"    // F32 [items, rank+1]
 	tensorUserIDs = "user_ids" // I64 [users]: the input's id of each row, ascending
 	tensorItemIDs = "item_ids" // I64 [items]
+	// Where the input's ids are texts, these lists in the metadata have them, as JSON; user_ids and item_ids are then the rows.
+	metadataUsers = "user_names"
+	metadataItems = "item_names"
 )
 
 // Evaluate measures all held-out ratings with finished tables.
@@ -55,7 +59,7 @@ func (p *Program) Export(tables apps.Rows, open apps.Open) (model.Model, error) 
 	} else if err := p.eachSplit(open, ids.add); err != nil {
 		return model.Model{}, fmt.Errorf("export: %w", err)
 	}
-	return model.Model{
+	m := model.Model{
 		Metadata: map[string]string{
 			"app":   p.Name(),
 			"rank":  strconv.Itoa(p.rank),
@@ -70,22 +74,50 @@ func (p *Program) Export(tables apps.Rows, open apps.Open) (model.Model, error) 
 			{Name: tensorUserIDs, Shape: []int{len(ids.users)}, Int: ids.users},
 			{Name: tensorItemIDs, Shape: []int{len(ids.items)}, Int: ids.items},
 		},
-	}, nil
+	}
+	if ids.named {
+		for _, side := range []struct {
+			name  string
+			names []string
+			rows  []int64
+		}{{metadataUsers, ids.userNames, ids.users}, {metadataItems, ids.itemNames, ids.items}} {
+			text, err := json.Marshal(side.names)
+			if err != nil {
+				return model.Model{}, fmt.Errorf("export: %w", err)
+			}
+			m.Metadata[side.name] = string(text)
+			for row := range side.rows {
+				side.rows[row] = int64(row)
+			}
+		}
+	}
+	return m, nil
 }
 
 // ids are those of the rows.
-type ids struct{ users, items []int64 }
-
-func (p *Program) newIDs() ids {
-	return ids{make([]int64, p.ratings.Users), make([]int64, p.ratings.Items)}
+type ids struct {
+	users, items         []int64
+	userNames, itemNames []string
+	named                bool
 }
 
-func (i ids) add(data *splitData) {
+func (p *Program) newIDs() *ids {
+	return &ids{users: make([]int64, p.ratings.Users), items: make([]int64, p.ratings.Items)}
+}
+
+func (i *ids) add(data *splitData) {
+	if data.named && !i.named {
+		i.named, i.userNames, i.itemNames = true, make([]string, len(i.users)), make([]string, len(i.items))
+	}
 	for _, u := range data.users {
-		i.users[u.row] = u.id
+		if i.users[u.row] = u.id; i.named {
+			i.userNames[u.row] = u.name
+		}
 	}
 	for _, item := range data.items {
-		i.items[item.row] = item.id
+		if i.items[item.row] = item.id; i.named {
+			i.itemNames[item.row] = item.name
+		}
 	}
 }
 
@@ -107,6 +139,7 @@ type Predictor struct {
 	rank             int
 	users, items     []float32
 	userIDs, itemIDs []int64
+	byUser, byItem   map[string]int // rows by name, where ids are texts
 }
 
 // NewPredictor takes what Export made, perhaps by way of a file.
@@ -134,7 +167,27 @@ func NewPredictor(m model.Model) (*Predictor, error) {
 	if len(p.users) != r.Users*(p.rank+1) || len(p.items) != r.Items*(p.rank+1) {
 		return nil, fmt.Errorf("the model's tensors do not fit %d users, %d items and rank %d", r.Users, r.Items, p.rank)
 	}
-	return &p, nil
+	if p.byUser, err = namesOf(m, metadataUsers, r.Users); err == nil {
+		p.byItem, err = namesOf(m, metadataItems, r.Items)
+	}
+	return &p, err
+}
+
+// namesOf gives the rows by name; nil where ids are whole numbers.
+func namesOf(m model.Model, list string, rows int) (map[string]int, error) {
+	text, there := m.Metadata[list]
+	if !there {
+		return nil, nil
+	}
+	var names []string
+	if err := json.Unmarshal([]byte(text), &names); err != nil || len(names) != rows {
+		return nil, fmt.Errorf("the model's %s do not fit its %d rows", list, rows)
+	}
+	by := make(map[string]int, rows)
+	for row, name := range names {
+		by[name] = row
+	}
+	return by, nil
 }
 
 func rowsOf(m model.Model, values, ids string) ([]float32, []int64) {
@@ -150,8 +203,31 @@ func (p *Predictor) Predict(user, item int64) (float64, bool) {
 	if !knownUser || !knownItem {
 		return 0, false
 	}
+	return p.at(u, i), true
+}
+
+// PredictNamed is Predict by what the file has as ids.
+func (p *Predictor) PredictNamed(user, item string) (float64, bool) {
+	if p.byUser == nil {
+		u, err := strconv.ParseInt(user, 10, 64)
+		i, err2 := strconv.ParseInt(item, 10, 64)
+		if err != nil || err2 != nil {
+			return 0, false
+		}
+		return p.Predict(u, i)
+	}
+	u, knownUser := p.byUser[user]
+	i, knownItem := p.byItem[item]
+	if !knownUser || !knownItem {
+		return 0, false
+	}
+	return p.at(u, i), true
+}
+
+// at is the prediction for two rows.
+func (p *Predictor) at(u, i int) float64 {
 	cols := p.rank + 1
-	return p.ratings.rating(predict(p.users[u*cols:(u+1)*cols], p.items[i*cols:(i+1)*cols])), true
+	return p.ratings.rating(predict(p.users[u*cols:(u+1)*cols], p.items[i*cols:(i+1)*cols]))
 }
 
 // eachSplit reads the split files on all cores, and hands them over in order.

@@ -175,7 +175,7 @@ func TestPrepareRefuses(t *testing.T) {
 		{one, apps.Cut{Splits: 1, Holdout: math.NaN()}, "held-out share NaN"},
 		{one, apps.Cut{Splits: 3}, "r.csv: 2 users to train on are fewer than the number of splits, 3: ask for at most 2"},
 		{one, apps.Cut{Splits: 1, Holdout: 1 - 1e-16}, "r.csv: every rating is held out"},
-		{"user,item,rating\n1,x,1\n", apps.Cut{Splits: 1}, "r.csv:2: item id"},
+		{"user,item,rating\n1,,1\n", apps.Cut{Splits: 1}, "r.csv:2: there is no item"},
 	} {
 		_, err := Kind{}.Prepare(apps.Input{Name: "r.csv", Data: strings.NewReader(c.data)}, c.cut, splitmem.Files{}.Create)
 		if err == nil || !strings.HasPrefix(err.Error(), c.want) {

@@ -23,23 +23,24 @@ func (Kind) Predict(m model.Model, in apps.Input) (apps.Predictions, error) {
 	out := apps.Predictions{Columns: []string{"user", "item", "prediction"}, Rows: len(pairs.Ratings), BadLines: pairs.BadLines}
 	out.Row = func(i int, cells []string) []string {
 		r := pairs.Ratings[i]
-		cells = append(cells, strconv.FormatInt(r.User, 10), strconv.FormatInt(r.Item, 10))
-		if predicted, known := p.Predict(r.User, r.Item); known {
+		user, item := pairs.Name(r.User), pairs.Name(r.Item)
+		cells = append(cells, user, item)
+		if predicted, known := p.PredictNamed(user, item); known {
 			return append(cells, strconv.FormatFloat(predicted, 'g', 9, 64))
 		}
 		return append(cells, "")
 	}
 	if pairs.Rated {
-		out.Figure = p.figure(pairs.Ratings)
+		out.Figure = p.figure(pairs)
 	}
 	return out, nil
 }
 
-func (p *Predictor) figure(ratings []input.Rating) string {
+func (p *Predictor) figure(pairs input.Pairs) string {
 	var squares float64
 	known := 0
-	for _, r := range ratings {
-		if predicted, ok := p.Predict(r.User, r.Item); ok {
+	for _, r := range pairs.Ratings {
+		if predicted, ok := p.PredictNamed(pairs.Name(r.User), pairs.Name(r.Item)); ok {
 			d := predicted - float64(r.Value)
 			squares += float64(d * d)
 			known++
@@ -48,5 +49,5 @@ func (p *Predictor) figure(ratings []input.Rating) string {
 	if known == 0 {
 		return ""
 	}
-	return fmt.Sprintf("RMSE %.6g on %d of %d ratings, whose user and item the model knows", math.Sqrt(squares/float64(known)), known, len(ratings))
+	return fmt.Sprintf("RMSE %.6g on %d of %d ratings, whose user and item the model knows", math.Sqrt(squares/float64(known)), known, len(pairs.Ratings))
 }

@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"io"
 	"math"
 	"runtime"
 	"slices"
+	"strconv"
 
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/input"
@@ -28,7 +31,14 @@ func (Kind) Prepare(in apps.Input, cut apps.Cut, create apps.Create) (data apps.
 		return apps.Dataset{}, err
 	}
 	defer func() { err = errors.Join(err, read.Close()) }()
-	c := newCutter(read, cut)
+	notes, ratings := read.Notes(), read
+	if read.Unrated {
+		ratings, err = withoutRatings(read, cut.Seed)
+		if err != nil {
+			return apps.Dataset{}, err
+		}
+	}
+	c := newCutter(ratings, cut)
 	if c.cut.Splits, err = cut.Over(in.Name, len(c.in.Users), "users"); err != nil {
 		return apps.Dataset{}, err
 	}
@@ -38,9 +48,9 @@ func (Kind) Prepare(in apps.Input, cut apps.Cut, create apps.Create) (data apps.
 	if err := c.write(create); err != nil {
 		return apps.Dataset{}, err
 	}
-	ratings := c.ratings()
-	ratings.MostUsers, ratings.MostItems = slices.Max(c.users), slices.Max(c.items)
-	detail, err := json.Marshal(ratings)
+	about := c.ratings()
+	about.MostUsers, about.MostItems = slices.Max(c.users), slices.Max(c.items)
+	detail, err := json.Marshal(about)
 	if err != nil {
 		return apps.Dataset{}, fmt.Errorf("encode the dataset's details: %w", err)
 	}
@@ -49,6 +59,7 @@ func (Kind) Prepare(in apps.Input, cut apps.Cut, create apps.Create) (data apps.
 		Examples: int64(c.examples),
 		Test:     int64(len(c.in.Rated) - c.examples),
 		BadLines: read.BadLines,
+		Notes:    notes,
 		Detail:   detail,
 	}, nil
 }
@@ -95,8 +106,53 @@ func (c *cutter) each(take func(user int, r input.Rated, held bool)) {
 const purposeHoldout = 0x686f6c646f7574 // "holdout"
 
 func (c *cutter) heldOut(user int, r input.Rated) bool {
-	share := float64(ps.Hash(purposeHoldout, c.cut.Seed, uint64(c.in.Users[user]), uint64(c.in.Items[r.Item]))>>11) / (1 << 53)
+	u, i := keyOf(c.in.Users, c.in.UserNames, user), keyOf(c.in.Items, c.in.ItemNames, int(r.Item))
+	share := float64(ps.Hash(purposeHoldout, c.cut.Seed, u, i)>>11) / (1 << 53)
 	return share < c.cut.Holdout
+}
+
+// keyOf is an id, or the hash of a name: it does not depend on other users and items.
+func keyOf(ids []int64, names []string, place int) uint64 {
+	if names == nil {
+		return uint64(ids[place])
+	}
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, names[place])
+	return h.Sum64()
+}
+
+// purposeUnrated keeps this use of the seed apart from all others.
+const purposeUnrated = 0x756e7261746564 // "unrated"
+
+// withoutRatings gives each user of a file without ratings as many items that it does not have, drawn at random, with the value 0: from
+// ones alone there is nothing to learn.
+func withoutRatings(in input.Ratings, seed uint64) (input.Ratings, error) {
+	out := in
+	out.Start, out.Rated = make([]int, 1, len(in.Start)), make([]input.Rated, 0, 2*len(in.Rated))
+	if len(in.Items) < 2 {
+		return out, errors.New("without ratings there must be two items or more")
+	}
+	for u := range in.Users {
+		mine := in.Rated[in.Start[u]:in.Start[u+1]]
+		has := make(map[uint32]bool, 2*len(mine))
+		for _, r := range mine {
+			has[r.Item] = true
+		}
+		key := keyOf(in.Users, in.UserNames, u)
+		from := len(out.Rated)
+		out.Rated = append(out.Rated, mine...)
+		for i, wanted := uint64(0), min(len(mine), len(in.Items)-len(mine)); wanted > 0; i++ {
+			item := uint32(ps.Hash(purposeUnrated, seed, key, i) % uint64(len(in.Items)))
+			if !has[item] {
+				has[item] = true
+				out.Rated = append(out.Rated, input.Rated{Item: item})
+				wanted--
+			}
+		}
+		slices.SortFunc(out.Rated[from:], func(a, b input.Rated) int { return cmp.Compare(a.Item, b.Item) })
+		out.Start = append(out.Start, len(out.Rated))
+	}
+	return out, nil
 }
 
 func (c *cutter) ratings() Ratings {
@@ -164,7 +220,7 @@ func (c *cutter) write(create apps.Create) error {
 
 // split gathers one split's contents.
 func (c *cutter) split(id ps.Split, users []int) *splitData {
-	s := &splitData{id: id}
+	s := &splitData{id: id, named: c.in.UserNames != nil || c.in.ItemNames != nil}
 	place := make([]uint32, len(c.in.Items)) // in the split's list, and one
 	train, all := 0, 0
 	for _, u := range users {
@@ -177,12 +233,18 @@ func (c *cutter) split(id ps.Split, users []int) *splitData {
 	for row, touched := range place {
 		if touched > 0 {
 			s.items = append(s.items, itemEntry{row: uint32(row), id: c.in.Items[row], count: c.counts[row]})
+			if s.named {
+				s.items[len(s.items)-1].name = nameOf(c.in.Items, c.in.ItemNames, row)
+			}
 			place[row] = uint32(len(s.items))
 		}
 	}
 	s.train, s.test = make([]example, 0, train), make([]example, 0, all-train)
 	for local, u := range users {
 		s.users = append(s.users, userEntry{row: uint32(u), id: c.in.Users[u]})
+		if s.named {
+			s.users[local].name = nameOf(c.in.Users, c.in.UserNames, u)
+		}
 		for i := c.in.Start[u]; i < c.in.Start[u+1]; i++ {
 			r := c.in.Rated[i]
 			example := example{user: uint32(local), item: place[r.Item] - 1, value: r.Value}
@@ -194,6 +256,14 @@ func (c *cutter) split(id ps.Split, users []int) *splitData {
 		}
 	}
 	return s
+}
+
+// nameOf is what a split file has as a name; the id where only the ids of the other side are texts.
+func nameOf(ids []int64, names []string, place int) string {
+	if names == nil {
+		return strconv.FormatInt(ids[place], 10)
+	}
+	return names[place]
 }
 
 // trained counts the users and items with ratings to train on.

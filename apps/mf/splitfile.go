@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/ps"
@@ -17,7 +18,7 @@ import (
 //
 //	offset  bytes  what
 //	0       8      magic "TMLmf\r\n\x00" (a file changed by a text-mode copy is noticed at once)
-//	8       4      version, 1
+//	8       4      version, 1; 2 with names
 //	12      4      split number
 //	16      4      U, users in the split
 //	20      4      I, items that they rated
@@ -27,10 +28,12 @@ import (
 //	        16 I   items: row u32, id i64, training ratings over all splits u32; rows ascending
 //	        12 N   ratings to train on: place in users u32, place in items u32, rating f32; by user, then item
 //	        12 H   ratings held out, likewise
+//	        4 B    in version 2: bytes of the names u32; the names of the users, then of the items, a line feed between
 //	        4      CRC-32C of all bytes before
 const (
 	splitMagic   = "TMLmf\r\n\x00"
 	splitVersion = 1
+	namesVersion = 2
 	headerSize   = 32
 )
 
@@ -46,17 +49,20 @@ type splitData struct {
 	items []itemEntry
 	train []example
 	test  []example
+	named bool // users and items have names
 }
 
 type userEntry struct {
-	row uint32
-	id  int64
+	row  uint32
+	id   int64
+	name string
 }
 
 type itemEntry struct {
 	row   uint32
 	id    int64
 	count uint32 // training ratings of this item over all splits
+	name  string
 }
 
 // example is one rating; user and item are places in the split's own lists.
@@ -67,8 +73,12 @@ type example struct {
 
 func (s *splitData) encode() ([]byte, error) {
 	le := binary.LittleEndian
-	b := append(make([]byte, 0, s.size()), splitMagic...)
-	for _, n := range []int{splitVersion, int(s.id), len(s.users), len(s.items), len(s.train), len(s.test)} {
+	names, version := s.names(), splitVersion
+	if s.named {
+		version = namesVersion
+	}
+	b := append(make([]byte, 0, s.size()+len(names)), splitMagic...)
+	for _, n := range []int{version, int(s.id), len(s.users), len(s.items), len(s.train), len(s.test)} {
 		if n > math.MaxUint32 {
 			return nil, fmt.Errorf("write split %d: %d does not fit the format: cut the data into more splits", s.id, n)
 		}
@@ -85,7 +95,41 @@ func (s *splitData) encode() ([]byte, error) {
 			b = le.AppendUint32(le.AppendUint32(le.AppendUint32(b, e.user), e.item), math.Float32bits(e.value))
 		}
 	}
+	if s.named {
+		b = append(le.AppendUint32(b, uint32(len(names))), names...)
+	}
 	return le.AppendUint32(b, crc32.Checksum(b, castagnoli)), nil
+}
+
+// names are those of the users and items, in one text.
+func (s *splitData) names() string {
+	if !s.named {
+		return ""
+	}
+	all := make([]string, 0, len(s.users)+len(s.items))
+	for _, u := range s.users {
+		all = append(all, u.name)
+	}
+	for _, i := range s.items {
+		all = append(all, i.name)
+	}
+	return strings.Join(all, "\n")
+}
+
+// setNames gives users and items the names that a text has.
+func (s *splitData) setNames(text string) error {
+	all := strings.Split(text, "\n")
+	if len(all) != len(s.users)+len(s.items) {
+		return fmt.Errorf("%w: %d names of %d users and %d items", ErrSplit, len(all), len(s.users), len(s.items))
+	}
+	s.named = true
+	for i := range s.users {
+		s.users[i].name = all[i]
+	}
+	for i := range s.items {
+		s.items[i].name = all[len(s.users)+i]
+	}
+	return nil
 }
 
 // Bytes of a user, an item and a rating.
@@ -124,7 +168,8 @@ func decodeSplit(data []byte, want ps.Split) (*splitData, error) {
 		return nil, fmt.Errorf("%w: it is not a split file of matrix factorisation", ErrSplit)
 	}
 	word := func(i int) uint32 { return binary.LittleEndian.Uint32(data[len(splitMagic)+4*i:]) }
-	if v := word(0); v != splitVersion {
+	version := word(0)
+	if v := version; v != splitVersion && v != namesVersion {
 		return nil, fmt.Errorf("split file of version %d, this program reads version %d: prepare the data again",
 			v, splitVersion)
 	}
@@ -137,6 +182,10 @@ func decodeSplit(data []byte, want ps.Split) (*splitData, error) {
 		counts[i] = int(word(2 + i))
 		size += each * uint64(word(2+i))
 	}
+	lists := size - 4 // where the names begin
+	if version == namesVersion && uint64(len(data)) >= size {
+		size += 4 + uint64(binary.LittleEndian.Uint32(data[lists:]))
+	}
 	switch got := uint64(len(data)); { // before a false count asks for memory
 	case got < size:
 		return nil, fmt.Errorf("%w: it is cut short", ErrSplit)
@@ -147,7 +196,11 @@ func decodeSplit(data []byte, want ps.Split) (*splitData, error) {
 	if binary.LittleEndian.Uint32(data[len(body):]) != crc32.Checksum(body, castagnoli) {
 		return nil, fmt.Errorf("%w: its checksum does not match", ErrSplit)
 	}
-	return decodeLists(&splitData{id: want}, body[headerSize:], counts), nil
+	s := decodeLists(&splitData{id: want}, body[headerSize:lists], counts)
+	if version == namesVersion {
+		return s, s.setNames(string(body[lists+4:]))
+	}
+	return s, nil
 }
 
 // decodeLists takes bytes of the right number; lists without members stay nil.

@@ -14,8 +14,8 @@ import (
 func sampleSplit() *splitData {
 	return &splitData{
 		id:    3,
-		users: []userEntry{{0, 10}, {5, 99}},
-		items: []itemEntry{{1, 7, 2}, {2, 8, 1}, {9, 1 << 40, 0}},
+		users: []userEntry{{0, 10, ""}, {5, 99, ""}},
+		items: []itemEntry{{1, 7, 2, ""}, {2, 8, 1, ""}, {9, 1 << 40, 0, ""}},
 		train: []example{{0, 0, 4.5}, {0, 1, -2}, {1, 0, 3}},
 		test:  []example{{1, 2, 1}},
 	}
@@ -67,8 +67,8 @@ func TestOtherVersionAndOtherSplit(t *testing.T) {
 	if _, err := readSplit(bytes.NewReader(whole), 4); err == nil || !strings.Contains(err.Error(), "split 4: ") {
 		t.Errorf("read as another split: %v", err)
 	}
-	binary.LittleEndian.PutUint32(whole[8:], 2)
-	if _, err := readSplit(bytes.NewReader(whole), 3); err == nil || !strings.Contains(err.Error(), "version 2") {
+	binary.LittleEndian.PutUint32(whole[8:], 3)
+	if _, err := readSplit(bytes.NewReader(whole), 3); err == nil || !strings.Contains(err.Error(), "version 3") {
 		t.Errorf("another version: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-// Package decompress gives the plain bytes of a stream that may be compressed. It goes by the first bytes:
+// Package decompress gives the plain bytes of a stream that may be compressed, and of a Parquet file its table as CSV. It goes by the first bytes:
 // people's files carry the wrong names. It knows nothing about streams' sources and contents.
 package decompress
 
@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
+	"github.com/ulikunitz/xz"
 )
 
 var (
@@ -23,6 +24,8 @@ var (
 	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
 	bzipMagic = []byte("BZh")
 	zipMagic  = []byte("PK\x03\x04")
+	xzMagic   = []byte("\xfd7zXZ\x00")
+	parquet1  = []byte("PAR1")
 )
 
 // most is the memory that a stream may make the decoder take, whatever its header asks for.
@@ -47,8 +50,8 @@ const setting = "TIERML_MAX_UNPACKED"
 // ErrTooLarge ends a stream that exceeds the bounds.
 var ErrTooLarge = errors.New("unpacks to more than expected")
 
-// Reader returns the plain bytes of a stream that may be compressed by gzip, Zstandard or bzip2, or the one file of a zip archive, up to bounds. Closing it leaves the stream
-// open.
+// Reader returns the plain bytes of a stream that may be compressed by gzip, Zstandard, bzip2 or xz, the one file of a zip archive, or a
+// Parquet file as CSV, up to bounds. Closing it leaves the stream open.
 func Reader(r io.Reader) (io.ReadCloser, error) {
 	packed := &counter{from: r}
 	plain, err := unpack(packed)
@@ -158,8 +161,17 @@ func unpack(r io.Reader) (io.ReadCloser, error) {
 		return once(io.NopCloser(bzip2.NewReader(buffered)))
 	case bytes.HasPrefix(magic, zipMagic):
 		return onlyFile(buffered)
+	case bytes.HasPrefix(magic, parquet1):
+		return parquetTable(buffered)
 	}
 	magic, _ = buffered.Peek(32) // a shorter file has what it has
+	if bytes.HasPrefix(magic, xzMagic) {
+		z, err := xz.ReaderConfig{DictCap: mostXZ}.NewReader(buffered)
+		if err != nil {
+			return nil, fmt.Errorf("xz: %w", err)
+		}
+		return once(io.NopCloser(z))
+	}
 	for _, f := range foreign {
 		if bytes.HasPrefix(magic, []byte(f.magic)) {
 			return nil, errors.New(f.what)
@@ -167,6 +179,9 @@ func unpack(r io.Reader) (io.ReadCloser, error) {
 	}
 	return asIs{buffered}, nil
 }
+
+// mostXZ is the dictionary that a stream of xz may ask for.
+const mostXZ = 128 << 20
 
 // mostZip is how large a zip archive may be: its directory is at its end, so that it is read as a whole.
 const mostZip = 1 << 30
@@ -204,9 +219,7 @@ func onlyFile(r io.Reader) (io.ReadCloser, error) {
 var foreign = []struct{ magic, what string }{
 	{"\xff\xfe", "it is text in UTF-16: save it as UTF-8"},
 	{"\xfe\xff", "it is text in UTF-16: save it as UTF-8"},
-	{"PAR1", "it is a Parquet file: write it as CSV"},
 	{"%PDF", "it is a PDF: write its table as CSV"},
-	{"\xfd7zX", "it is compressed by xz: unpack it, or use gzip or zstd"},
 	{"\x93NUMPY", "it is a NumPy array: write it as CSV, with the names in the first line"},
 	{"\x89HDF", "it is an HDF5 file: write its table as CSV"},
 	{"<!DOCTYPE", "it is a web page: the download failed, or the address was that of a page about the file"},

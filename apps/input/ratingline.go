@@ -1,0 +1,331 @@
+package input
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/tierml/tierml/internal/pattern"
+)
+
+// ratingsReader reads lines of ratings.
+type ratingsReader struct {
+	name      string
+	tolerance tolerance
+	separator string
+	columns   int
+	at        [3]int // columns of user, item and rating; -1: there are no ratings
+	named     bool   // by a header
+	libFM     bool
+}
+
+// ratingPart is what comes of some lines. An id below 0 is the text names[-1-id].
+type ratingPart struct {
+	ratings []Rating
+	names   []string
+}
+
+// id adds a text, or a whole number as it is.
+func (p *ratingPart) id(what, text string) (id int64, reason string) {
+	if n, ok := wholeID(text); ok {
+		return n, ""
+	}
+	switch {
+	case text == "":
+		return 0, "there is no " + what
+	case !utf8.ValidString(text) || strings.IndexByte(text, 0) >= 0:
+		return 0, fmt.Sprintf("%s id %q is not text in UTF-8", what, text)
+	}
+	p.names = append(p.names, strings.Clone(text))
+	return int64(-len(p.names)), ""
+}
+
+// wholeID reads an id that is a whole number as it is usually written: 007 and 7 are two ids.
+func wholeID(text string) (id int64, ok bool) {
+	id, err := strconv.ParseInt(text, 10, 64)
+	return id, err == nil && id >= 0 && (text[0] != '0' && text[0] != '+' || len(text) == 1)
+}
+
+// readAll hands the ratings on in the file's order.
+func (r *ratingsReader) readAll(plain io.Reader, take func(ratingPart) error) error {
+	file := &lineFile{name: r.name, in: plain, longest: maxRatingLine, format: ": " + formats}
+	head := func(line []byte, number int) (bool, error) {
+		if number > 1 {
+			return false, nil
+		}
+		return r.recognise(strings.TrimSuffix(string(line), "\r"))
+	}
+	return readLines(file, &r.tolerance, head, func(p *piece) ratingPart {
+		some := ratingPart{ratings: make([]Rating, 0, len(p.text)/shortLine)}
+		usualOrder := !r.libFM && r.at == [3]int{0, 1, 2}
+		p.each(func(line []byte, number int) (reason string) {
+			var rating Rating
+			usual := false
+			if usualOrder {
+				rating, usual = r.parseUsual(line)
+			}
+			if !usual {
+				if rating, reason = r.parse(&some, strings.TrimPrefix(string(line), "\ufeff")); reason != "" {
+					return reason
+				}
+			}
+			rating.Line = uint32(number)
+			some.ratings = append(some.ratings, rating)
+			return ""
+		})
+		return some
+	}, take)
+}
+
+// shortLine is a short line of ratings: 12,34,5 and its end.
+const shortLine = 8
+
+// parseUsual reads a line of digits and separators, as nearly all are. What it does not take is for parse.
+func (r *ratingsReader) parseUsual(line []byte) (rating Rating, ok bool) {
+	user, rest, _ := r.field(line)
+	item, rest, _ := r.field(rest)
+	value, time, more := r.field(rest)
+	if more != (r.columns == 4) {
+		return rating, false
+	}
+	if rating.User, ok = usualID(user); !ok {
+		return rating, false
+	}
+	if rating.Item, ok = usualID(item); !ok {
+		return rating, false
+	}
+	if _, ok = parseWhole(time); !ok && r.columns == 4 {
+		return rating, false
+	}
+	x, err := parseFloat32(value)
+	rating.Value = x
+	return rating, err == nil && x-x == 0
+}
+
+// usualID reads a whole number as wholeID does.
+func usualID(text []byte) (id int64, ok bool) {
+	id, ok = parseWhole(text)
+	return id, ok && (text[0] != '0' || len(text) == 1)
+}
+
+// field cuts off the first field of a line.
+func (r *ratingsReader) field(line []byte) (field, rest []byte, more bool) {
+	for i, c := range line {
+		if c == r.separator[0] && (len(r.separator) == 1 || string(line[i:min(i+2, len(line))]) == r.separator) {
+			return line[:i], line[i+len(r.separator):], true
+		}
+	}
+	return line, nil, false
+}
+
+// libFM is a line of LibFM, or with a field before each index of LibFFM.
+var libFM = pattern.Of(`^(-?[0-9.eE+-]+)[ \t]+(?:\d+:)?(\d+):1(?:\.0*)?[ \t]+(?:\d+:)?(\d+):1(?:\.0*)?\s*$`)
+
+// recognise detects the format from the first line, and whether that line is a header.
+func (r *ratingsReader) recognise(first string) (header bool, err error) {
+	first = strings.TrimPrefix(first, "\ufeff")
+	if libFM().MatchString(first) {
+		r.libFM, r.at = true, [3]int{0, 1, 2}
+		return false, nil
+	}
+	var columns []string // of the header that may be one
+	for _, separator := range []string{"\t", "::", ";", ",", "|", " "} {
+		fields, closed := splitFields(first, separator)
+		if !closed || len(fields) < 2 {
+			continue
+		}
+		r.separator, r.columns = separator, len(fields)
+		if at, named := ratingColumns(fields); named {
+			r.at, r.named = at, true
+			return true, nil
+		}
+		if len(fields) != 3 && len(fields) != 4 {
+			continue
+		}
+		if r.at = [3]int{0, 1, 2}; isRating(fields, separator) {
+			return false, nil
+		}
+		if _, err := strconv.ParseFloat(fields[2], 64); err != nil && columns == nil && separator != " " {
+			columns = fields
+		}
+	}
+	if columns != nil && !slices.ContainsFunc(columns, func(name string) bool { _, err := strconv.ParseFloat(name, 64); return err == nil || name == "" }) {
+		for _, separator := range []string{"\t", "::", ";", ",", "|"} { // three columns of other names, in the usual order
+			if fields, _ := splitFields(first, separator); len(fields) == len(columns) {
+				r.separator, r.columns, r.at = separator, len(fields), [3]int{0, 1, 2}
+				return true, nil
+			}
+		}
+	}
+	return false, &LineError{r.name, 1, "not a file of ratings: " + formats}
+}
+
+// isRating reports whether a first line is itself a rating.
+func isRating(fields []string, separator string) bool {
+	for _, id := range fields[:2] {
+		if _, whole := wholeID(id); whole {
+			continue
+		}
+		if _, err := strconv.ParseFloat(id, 64); err == nil || id == "" { // a measured number is no id
+			return false
+		}
+	}
+	if _, reason := parseRating(fields[2]); reason != "" {
+		return false
+	}
+	if len(fields) == 3 {
+		return true
+	}
+	time, err := strconv.ParseFloat(fields[3], 64)
+	const since = 1e8 // a time in seconds; a table without a header has smaller numbers
+	return separator != "," || err == nil && time >= since
+}
+
+// What people call the columns, in lower case and without signs.
+var (
+	userNames = []string{"user", "reviewer", "customer", "member", "visitor", "reader", "viewer", "listener", "person", "player", "profile",
+		"account", "client", "buyer", "u", "uid", "cust"}
+	itemNames = []string{"item", "movie", "film", "product", "book", "isbn", "asin", "parentasin", "song", "track", "artist", "album", "game", "anime", "article",
+		"joke", "business", "restaurant", "hotel", "recipe", "beer", "show", "video", "app", "course", "sku", "i", "iid", "mid", "sid", "pid", "content", "ad", "prod"}
+	valueNames = []string{"rating", "stars", "starrating", "score", "overall", "bookrating", "movierating", "userrating", "reviewscore", "reviewrating", "preference",
+		"plays", "playcount", "listencount", "count", "weight", "value", "clicks", "views", "purchases", "quantity"}
+)
+
+// ratingColumns finds user, item and rating among the names of a header.
+func ratingColumns(names []string) (at [3]int, ok bool) {
+	at = [3]int{-1, -1, -1}
+	rank := [3]int{}
+	for i, name := range names {
+		word := strings.Map(func(c rune) rune {
+			if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' {
+				return c
+			}
+			return -1
+		}, strings.ToLower(name))
+		stem, isID := strings.CutSuffix(word, "id")
+		if stem == "" || word == "uid" || word == "iid" || word == "mid" || word == "sid" || word == "pid" {
+			stem = word
+		}
+		if !isID {
+			stem = strings.TrimSuffix(stem, "name")
+		}
+		for k, known := range [][]string{userNames, itemNames, valueNames} {
+			place := slices.Index(known, stem)
+			if k == 2 {
+				place = slices.Index(known, word)
+			}
+			if place < 0 {
+				continue
+			}
+			// An id is better than a name, and of values the usual one is better.
+			better := 1
+			if k < 2 && isID {
+				better = 2
+			} else if k == 2 {
+				better = len(known) - place
+			}
+			if better > rank[k] {
+				at[k], rank[k] = i, better
+			}
+		}
+	}
+	return at, at[0] >= 0 && at[1] >= 0
+}
+
+// splitFields takes a line apart. Fields in quotes may hold the separator, and a quote twice; closed is false where one does not end.
+func splitFields(line, separator string) (fields []string, closed bool) {
+	switch {
+	case separator == " ":
+		if strings.Contains(line, `"`) {
+			return nil, false
+		}
+		return strings.Fields(line), true
+	case !strings.Contains(line, `"`):
+		fields = strings.Split(line, separator)
+		for i := range fields {
+			fields[i] = strings.TrimSpace(fields[i])
+		}
+		return fields, true
+	}
+	for {
+		line = strings.TrimLeft(line, " ")
+		var field string
+		if rest, quoted := strings.CutPrefix(line, `"`); quoted {
+			for {
+				before, after, found := strings.Cut(rest, `"`)
+				if !found {
+					return nil, false
+				}
+				field += before
+				if after, found = strings.CutPrefix(after, `"`); !found {
+					line = strings.TrimLeft(strings.TrimPrefix(rest, before+`"`), " ")
+					break
+				}
+				field, rest = field+`"`, after
+			}
+		} else {
+			field, _, _ = strings.Cut(line, separator)
+			line = line[len(field):]
+			field = strings.TrimSpace(field)
+		}
+		fields = append(fields, field)
+		if line == "" {
+			return fields, true
+		}
+		next, more := strings.CutPrefix(line, separator)
+		if !more {
+			return nil, false
+		}
+		line = next
+	}
+}
+
+// parse reads one line; a reason means that it is bad.
+func (r *ratingsReader) parse(part *ratingPart, text string) (rating Rating, reason string) {
+	var fields []string
+	if r.libFM {
+		found := libFM().FindStringSubmatch(text)
+		if found == nil {
+			return rating, "not of the form `rating user:1 item:1`, as the first line is"
+		}
+		fields = []string{found[2], found[3], found[1]}
+		return r.parseFields(part, fields, [3]int{0, 1, 2})
+	}
+	fields, closed := splitFields(text, r.separator)
+	switch {
+	case !closed:
+		return rating, "a quote does not end in its line"
+	case len(fields) != r.columns:
+		return rating, fmt.Sprintf("%d columns, want %d", len(fields), r.columns)
+	}
+	return r.parseFields(part, fields, r.at)
+}
+
+func (r *ratingsReader) parseFields(part *ratingPart, fields []string, at [3]int) (rating Rating, reason string) {
+	rating.Value = 1
+	if at[2] >= 0 {
+		if rating.Value, reason = parseRating(fields[at[2]]); reason != "" {
+			return rating, reason
+		}
+	}
+	if rating.User, reason = part.id("user", fields[at[0]]); reason == "" {
+		rating.Item, reason = part.id("item", fields[at[1]])
+	}
+	return rating, reason
+}
+
+func parseRating(text string) (value float32, reason string) {
+	x, err := strconv.ParseFloat(strings.TrimSpace(text), 32)
+	switch {
+	case errors.Is(err, strconv.ErrRange) || err == nil && (math.IsInf(x, 0) || math.IsNaN(x)):
+		return 0, fmt.Sprintf("rating %q is not a finite number", text)
+	case err != nil:
+		return 0, fmt.Sprintf("rating %q is not a number", text)
+	}
+	return float32(x), ""
+}

@@ -1,0 +1,243 @@
+package input
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/tierml/tierml/internal/pattern"
+)
+
+// LooksTable reports whether a text begins as a table does.
+func LooksTable(first []byte) bool {
+	separator, _ := tableForm(first)
+	return separator != ' ' || blankTable(someLines(first))
+}
+
+// shownLines is how many lines show how a table is separated.
+const shownLines = 10
+
+func someLines(first []byte) []string {
+	lines := strings.SplitN(strings.TrimPrefix(string(first), "\ufeff"), "\n", shownLines+1)
+	if len(lines) > 1 {
+		lines = lines[:len(lines)-1] // the last one may be half, or empty
+	}
+	return slices.DeleteFunc(lines, func(line string) bool { return strings.TrimSpace(line) == "" })
+}
+
+// tableForm finds what separates a table's cells; even: every line has as many of them.
+func tableForm(first []byte) (separator rune, even bool) {
+	lines := someLines(first)
+	best := 1
+	for _, mark := range []string{";", "\t", "|", ","} {
+		if n := evenFields(lines, mark); n > best {
+			separator, best = rune(mark[0]), n
+		}
+	}
+	if best > 1 {
+		return separator, true
+	}
+	for _, mark := range []string{",", ";", "\t"} {
+		if len(lines) > 0 && strings.Contains(lines[0], mark) {
+			return rune(mark[0]), false
+		}
+	}
+	if blankTable(lines) {
+		return ' ', true
+	}
+	return ' ', false
+}
+
+// evenFields is how many fields each line has; 0 = the lines differ.
+func evenFields(lines []string, mark string) (n int) {
+	for _, line := range lines {
+		fields, closed := splitFields(strings.TrimSuffix(line, "\r"), mark)
+		switch {
+		case !closed: // a cell of several lines
+			continue
+		case n != 0 && len(fields) != n:
+			return 0
+		}
+		n = len(fields)
+	}
+	return n
+}
+
+// blankTable reports whether lines are rows with blanks between: text has no numbers in it, and lines of any length.
+func blankTable(lines []string) bool {
+	if len(lines) < 2 || evenFields(lines, " ") < 2 {
+		return false
+	}
+	form := numberForm{}
+	return slices.ContainsFunc(strings.Fields(lines[1]), func(field string) bool { _, ok := form.parse(field); return ok })
+}
+
+// blanks writes tabs for the blanks between words.
+type blanks struct {
+	in   *bufio.Reader
+	rest string
+	err  error
+}
+
+// Read implements io.Reader.
+func (b *blanks) Read(p []byte) (n int, err error) {
+	for b.rest == "" {
+		if b.err != nil {
+			return 0, b.err
+		}
+		var line string
+		line, b.err = b.in.ReadString('\n')
+		if b.rest = strings.Join(strings.Fields(line), "\t"); b.rest != "" || b.err == nil {
+			b.rest += "\n"
+		}
+		if len(line) > maxSparseLine {
+			b.err = errors.Join(io.ErrShortBuffer, b.err)
+		}
+	}
+	n = copy(p, b.rest)
+	b.rest = b.rest[n:]
+	return n, nil
+}
+
+// header gives the names of the columns, and reports whether the first line has them.
+func (t *tableReader) header(first, second []string) (names []string, isHeader bool, err error) {
+	if given := t.options.Columns; len(given) > 0 {
+		if len(given) == len(first)+1 && t.options.Target != "" {
+			given = slices.DeleteFunc(slices.Clone(given), func(name string) bool { return name == t.options.Target })
+		}
+		if len(given) != len(first) {
+			return nil, false, fmt.Errorf("%d columns, and columns names %d", len(first), len(given))
+		}
+		t.headerless = given
+		return given, t.names(first, second) || slices.Equal(first, given), nil
+	}
+	if !t.isData(first, second) {
+		return first, true, nil
+	}
+	for i := range first {
+		names = append(names, fmt.Sprintf("c%d", i+1))
+	}
+	t.headerless = names
+	t.notes = append(t.notes, fmt.Sprintf("the first line names no columns: they are c1 to c%d; train.columns names them", len(first)))
+	return names, false, nil
+}
+
+// names reports whether a first line has words where the second has numbers.
+func (t *tableReader) names(first, second []string) bool {
+	for i := range min(len(first), len(second)) {
+		_, above := t.number.parse(strings.TrimSpace(first[i]))
+		_, below := t.number.parse(strings.TrimSpace(second[i]))
+		if !above && below && !missing(strings.TrimSpace(first[i])) {
+			return true
+		}
+	}
+	return false
+}
+
+// isData reports whether a first line looks like the second: it has numbers, and in the same columns, or the same words. Numbers that
+// count up are names, such as years.
+func (t *tableReader) isData(first, second []string) bool {
+	var found []float64
+	seen := map[string]bool{}
+	twice, same := false, false
+	for i, field := range first {
+		field = strings.TrimSpace(field)
+		x, number := t.number.parse(field)
+		if number {
+			found = append(found, x)
+		}
+		twice = twice || seen[field] && field != ""
+		seen[field] = true
+		if second == nil {
+			continue
+		}
+		below := strings.TrimSpace(second[i])
+		same = same || field == below
+		if _, numberBelow := t.number.parse(below); number != numberBelow && !missing(field) && !missing(below) {
+			return false
+		}
+	}
+	if len(found) == 0 {
+		return twice && same
+	}
+	for i := 1; i < len(found); i++ {
+		if found[i] != found[i-1]+1 {
+			return true
+		}
+	}
+	return len(found) == 1
+}
+
+// missing reports whether a field says that nothing is there.
+func missing(field string) bool {
+	switch field {
+	case "", "NA", "?", "NaN", "nan", "NULL", "null", "N/A", "n/a", "#N/A":
+		return true
+	}
+	return false
+}
+
+// numberForm is how numbers are written.
+type numberForm struct {
+	comma bool // 1234,5
+}
+
+var (
+	// thousands is a number with separators of thousands, and decimalComma one with a comma for a point.
+	thousands    = pattern.Of(`^[+-]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?$`)
+	decimalComma = pattern.Of(`^[+-]?([0-9]+|[0-9]{1,3}(\.[0-9]{3})+),[0-9]+$`)
+	// signed is a number with the sign of a currency, or with a percent sign behind it.
+	signed = pattern.Of(`^([+-]?)(?:\p{Sc} ?)?([0-9][0-9.,]*)(?: ?[\p{Sc}%])?$`)
+)
+
+// dateForms are how dates are written; of 3/4/2024 the month is first.
+var dateForms = []string{time.DateOnly, time.DateTime, "2006-01-02 15:04", "2006-01-02T15:04:05", time.RFC3339, "2006-01-02 15:04:05Z07:00",
+	"2006/1/2", "2.1.2006", "1/2/2006", "1/2/2006 15:04", "1/2/2006 15:04:05", "2-Jan-2006", "2 Jan 2006", "Jan 2, 2006"}
+
+// parse reads a number, an amount of money, a share in percent, or a date in days since 1970.
+func (f *numberForm) parse(field string) (x float64, ok bool) {
+	x, err := strconv.ParseFloat(field, 32)
+	if err == nil || errors.Is(err, strconv.ErrRange) {
+		return x, true
+	}
+	if !strings.ContainsFunc(field, unicode.IsDigit) || len(field) > 40 {
+		return 0, false
+	}
+	if found := signed().FindStringSubmatch(field); found != nil {
+		text := found[2]
+		switch {
+		case f.comma && decimalComma().MatchString(text):
+			text = strings.Replace(strings.ReplaceAll(text, ".", ""), ",", ".", 1)
+		case thousands().MatchString(text):
+			text = strings.ReplaceAll(text, ",", "")
+		}
+		if x, err = strconv.ParseFloat(found[1]+text, 64); err == nil {
+			return x, true
+		}
+	}
+	for _, form := range dateForms {
+		if at, err := time.Parse(form, field); err == nil {
+			return float64(at.Unix()) / (24 * 60 * 60), true
+		}
+	}
+	return 0, false
+}
+
+// reason explains a number that may mean either of two, or a date that is none; empty = it is something else.
+func (f *numberForm) reason(field string) string {
+	switch {
+	case decimalComma().MatchString(field):
+		return fmt.Sprintf("%q may be a number with a comma for its point: write it as 1234.5", field)
+	case slashed().MatchString(field):
+		return fmt.Sprintf("%q is not month/day/year: write dates as 2024-02-13", field)
+	}
+	return ""
+}
+
+var slashed = pattern.Of(`^[0-9]{1,2}/[0-9]{1,2}/[0-9]{4}`)
