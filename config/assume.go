@@ -276,7 +276,9 @@ type Command struct {
 	Name        string // empty = from Path
 	Run, Setup  string
 	Data, App   string
+	Why         string // the application suits the data
 	Params      map[string]any
+	Ignore      []string
 	State, Line string
 	Of          string
 }
@@ -313,6 +315,13 @@ func (d Command) Load(o Overrides) (*Job, error) {
 		}
 		setField(fieldNode(root, "train"), "params", n)
 	}
+	if len(d.Ignore) > 0 {
+		n := &yaml.Node{}
+		if err := n.Encode(d.Ignore); err != nil {
+			return nil, fmt.Errorf("describing the job: %w", err)
+		}
+		setField(fieldNode(root, "train"), "ignore", n)
+	}
 	job, err := onlyJob(parseTree(cmp.Or(d.Path, "job"), root, os.LookupEnv, o, nil))
 	if err != nil {
 		return nil, err
@@ -321,7 +330,13 @@ func (d Command) Load(o Overrides) (*Job, error) {
 		job.assumed = slices.Insert(job.assumed, 0, Assumption{"name", "name: " + d.Name})
 	}
 	if d.App != "" {
-		job.Assume("train.app", "train.app: "+d.App+", by the form of the data")
+		job.Assume("train.app", fmt.Sprintf("train.app: %s, as %s", d.App, cmp.Or(d.Why, "the data has its form")))
+		if target, is := d.Params["target"].(string); is {
+			job.Assume("train.params.target", fmt.Sprintf("train.params.target: %q is the column to predict", target))
+		}
+		if len(d.Ignore) > 0 {
+			job.Assume("train.ignore", fmt.Sprintf("train.ignore: [%s]", strings.Join(d.Ignore, ", ")))
+		}
 	}
 	return job, nil
 }

@@ -364,7 +364,7 @@ type Train struct {
 	// (multi-layer perceptron), `lda` (topics of documents), or a linear model: `linear`, `ridge`, `lasso`, `robust` (Huber),
 	// `logistic`, `svm`. Required.
 	App string `yaml:"app" job:"required"`
-	// Data is the training data, plain, gzip or zstd ([formats](applications.md#data)). Required.
+	// Data is the training data, also compressed ([formats](applications.md#data)). Required.
 	Data string `yaml:"data" job:"required,env,path"`
 	// Holdout is the share of the examples that measures the test loss. Default 0.1.
 	Holdout float64 `yaml:"holdout" job:"zero"`
@@ -390,6 +390,10 @@ type Train struct {
 	Stop Stop `yaml:"stop"`
 	// MaxBadLines is how many bad lines of the data may be skipped. Default 0.
 	MaxBadLines int `yaml:"max_bad_lines"`
+	// Columns are the names of a table's columns, for data whose first line does not have them. Default none.
+	Columns []string `yaml:"columns"`
+	// Ignore are columns of a table to leave out. Default none.
+	Ignore []string `yaml:"ignore"`
 	// Params are the application's own settings (docs/applications.md). Default none.
 	Params map[string]any `yaml:"params"`
 }

@@ -23,7 +23,7 @@ var examples = map[string]string{
 	"seed": "seed: 1", "resources": "resources:", "resources.count": "count: 18", "resources.vcpu": "vcpu: 72",
 	"resources.any_of": "any_of: [{type: c3.xlarge}]", "resources.any_of[]": "type: c3.xlarge, or a need such as cpus: 4+",
 	"type": "type: c3.xlarge", "cpus": "cpus: 4+", "memory": "memory: 8GB+", "arch": "arch: x86_64",
-	"max_price": "max_price: 0.30", "resources.allocation": "allocation: price-capacity-optimized", "resources.zones": "zones: [us-west-1a]", "zone": "zone: us-west-1a",
+	"max_price": "max_price: 0.30", "resources.allocation": "allocation: price-capacity-optimized", "resources.zones": "zones: [us-west-1a]", "train.columns": "columns: [age, income, class]", "train.ignore": "ignore: [id]", "zone": "zone: us-west-1a",
 	"reliable.bandwidth": "bandwidth: 1Gbit/s", "reliable.committed": "committed: $0.0613", "model": "model: 2GB", "bandwidth": "bandwidth: 100M", "save": "save: 30s", "restart": "restart: 1m", "overhead": "overhead: 0.17",
 	"train": "train:, and below it app:, data: and clocks:", "train.app": "app: mf", "train.data": "data: data/jester5k.csv.gz", "train.holdout": "holdout: 0.2",
 	"train.clocks": "clocks: 400", "train.stop": "stop: {loss: 0.92}", "train.max_bad_lines": "max_bad_lines: 10", "train.deterministic": "deterministic: true",

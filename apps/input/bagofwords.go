@@ -11,18 +11,23 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 )
 
 // Bag is a collection of documents as bags of words, without those that are empty, until Close. Document i has the entries Start[i]
 // to Start[i+1]. An entry takes 8 bytes, and 24 while the file is read; in memory, or beyond inMemory in files.
 type Bag struct {
-	ID       []uint32 // the file's number of each document, from 1, ascending
-	Start    []int    // one more than there are documents
-	Word     []uint32 // from 0, ascending within a document
-	Count    []uint32 // how often, from 1
-	Words    int      // size of the vocabulary, as the header says
-	BadLines int      // left out
-	close    func() error
+	ID    []uint32 // the file's number of each document, ascending: from 1, or from 0 where the file has a document 0
+	Start []int    // one more than there are documents
+	Word  []uint32 // from 0, ascending within a document
+	Count []uint32 // how often, from 1
+	Words int      // size of the vocabulary, as the header says
+	// Vocabulary are the words of a file of text, sorted; nil for one of numbers.
+	Vocabulary []string
+	Sparse     bool     // LDA-C
+	Notes      []string // what people may not expect
+	BadLines   int      // left out
+	close      func() error
 }
 
 // Close gives back what holds Word and Count.
@@ -48,7 +53,7 @@ func readBagOfWords(name string, r io.Reader, maxBad int, limit int64) (Bag, err
 		return Bag{}, fmt.Errorf("%s: %w", name, err)
 	}
 	defer plain.Close()
-	b := bagReader{
+	b := &bagReader{
 		name: name, tolerance: tolerance{allowed: maxBad},
 		entries: array[bagEntry]{limit: limit}, words: array[uint32]{limit: limit}, counts: array[uint32]{limit: limit},
 	}
@@ -69,6 +74,7 @@ type bagReader struct {
 	line      int
 	header    [3]int // documents, words, entries
 	entries   array[bagEntry]
+	zero      [2]atomic.Bool // there is a document 0, a word 0
 
 	words, counts array[uint32] // of the entries in order
 }
@@ -145,13 +151,16 @@ func (b *bagReader) parse(text []byte) (entry bagEntry, reason string) {
 		if word, rest = nextWord(rest); len(word) == 0 {
 			return entry, fmt.Sprintf("%d numbers, want 3: document, word and count", i)
 		}
-		limit := uint64(math.MaxInt32)
+		limit, least := uint64(math.MaxInt32), uint32(1)
 		if i < 2 {
-			limit = uint64(b.header[i])
+			limit, least = uint64(b.header[i]), 0
 		}
 		n, err := parseUint32(word)
-		if err != nil || n < 1 || uint64(n) > limit {
-			return entry, fmt.Sprintf("%s %q is not a whole number from 1 to %d", what, word, limit)
+		if i < 2 && err == nil && n == 0 && !b.zero[i].Load() {
+			b.zero[i].Store(true)
+		}
+		if err != nil || n < least || uint64(n) > limit {
+			return entry, fmt.Sprintf("%s %q is not a whole number from %d to %d", what, word, least, limit)
 		}
 		fields[i] = n
 	}
@@ -191,11 +200,16 @@ func (b *bagReader) bag() (Bag, error) {
 		return Bag{}, err
 	}
 	bag := Bag{Words: b.header[1], BadLines: b.tolerance.bad, close: b.close}
+	first := uint32(1)
+	if b.zero[0].Load() {
+		first = 0
+		bag.Notes = append(bag.Notes, "documents count from 0")
+	}
 	for some := range slices.Chunk(entries, 1<<16) {
 		words, counts := make([]uint32, len(some)), make([]uint32, len(some))
 		for i, e := range some {
-			if n := len(bag.ID); n == 0 || bag.ID[n-1] != e.document+1 {
-				bag.ID = append(bag.ID, e.document+1)
+			if n := len(bag.ID); n == 0 || bag.ID[n-1] != e.document+first {
+				bag.ID = append(bag.ID, e.document+first)
 				bag.Start = append(bag.Start, b.words.length+i)
 			}
 			words[i], counts[i] = e.word, e.count
@@ -240,10 +254,32 @@ func ReadVocabulary(name string, r io.Reader) ([]string, error) {
 	return words, nil
 }
 
+// rebase has documents and words count from 0. They were read as if the file's counted from 1, so that its 0 became the largest number.
+func (b *bagReader) rebase(entries []bagEntry) error {
+	if !b.zero[0].Load() && !b.zero[1].Load() {
+		return nil
+	}
+	for i := range entries {
+		for k, n := range []*uint32{&entries[i].document, &entries[i].word} {
+			if !b.zero[k].Load() {
+				continue
+			}
+			if *n++; int(*n) >= b.header[k] {
+				what := [...]string{"document", "word"}[k]
+				return &LineError{b.name, int(entries[i].line), fmt.Sprintf("%s %d of %d, and there is a %[1]s 0: numbers must count from 0 or from 1", what, *n, b.header[k])}
+			}
+		}
+	}
+	return nil
+}
+
 // sorted gives the entries in order. It treats the second line about the same document and word as a bad one.
 func (b *bagReader) sorted() ([]bagEntry, error) {
 	entries, err := b.entries.all()
 	if err != nil {
+		return nil, err
+	}
+	if err := b.rebase(entries); err != nil {
 		return nil, err
 	}
 	byPlace := func(x, y bagEntry) int {

@@ -76,8 +76,7 @@ func TestReadBagOfWordsErrors(t *testing.T) {
 		"1\n2\n99999999999\n1 1 1\n": `f:3: number of entries "99999999999"`,
 		"1\n2\n1\n1 1\n":             "f:4: 2 numbers, want 3",
 		"1\n2\n1\n1 1 1 1\n":         "f:4: more than 3 numbers",
-		"1\n2\n1\n2 1 1\n":           `f:4: document "2" is not a whole number from 1 to 1`,
-		"1\n2\n1\n1 0 1\n":           `f:4: word "0" is not a whole number from 1 to 2`,
+		"1\n2\n1\n2 1 1\n":           `f:4: document "2" is not a whole number from 0 to 1`,
 		"1\n2\n1\n1 1 0\n":           `f:4: count "0" is not`,
 		"1\n2\n1\n1 1 4294967296\n":  `f:4: count "4294967296" is not`,
 		"1\n2\n2\n1 1 1\n":           "f:4: 1 entries, the header says 2: the file may be cut short",
@@ -128,4 +127,36 @@ func FuzzReadBagOfWords(f *testing.F) {
 			t.Fatalf("%v: read %+v, read back %+v", err, bag, back)
 		}
 	})
+}
+
+// TestReadBag: documents as text, as a column of a table, in LDA-C and counted from 0.
+func TestReadBag(t *testing.T) {
+	for name, c := range map[string]struct {
+		text    string
+		options BagOptions
+		words   string // vocabulary
+		ids     []uint32
+		entries string // words and counts
+	}{
+		"lines":   {"Sea law, vote vote!\n\na I\nLaw_1 sea\n", BagOptions{}, "law law_1 sea vote", []uint32{1, 4}, "[0 2 3 1 2] [1 1 2 1 1]"},
+		"table":   {"id,review,stars\n1,\"the film, the cast\",5\n2,a bad bad film,1\n", BagOptions{}, "bad cast film the", []uint32{1, 2}, "[1 2 3 0 2] [1 1 2 2 1]"},
+		"other":   {"id;what\n1;one two three\n2;two two one\n", BagOptions{}, "one three two", []uint32{1, 2}, "[0 1 2 0 2] [1 1 1 1 2]"},
+		"LDA-C":   {"2 0:1 3:2\n1 1:4\n", BagOptions{}, "", []uint32{1, 2}, "[0 3 1] [1 2 4]"},
+		"zero":    {"2\n3\n3\n0 1 5\n1 2 1\n1 3 1\n", BagOptions{}, "", []uint32{0, 1}, "[0 1 2] [5 1 1]"},
+		"a model": {"zoo sea\nnothing\n", BagOptions{Vocabulary: []string{"law", "sea"}}, "law sea", []uint32{1}, "[1] [1]"},
+	} {
+		got, err := ReadBag("f", strings.NewReader(c.text), 0, c.options)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if entries := fmt.Sprint(got.Word, got.Count); strings.Join(got.Vocabulary, " ") != c.words || !slices.Equal(got.ID, c.ids) || entries != c.entries {
+			t.Errorf("%s: %q, documents %v, %s", name, got.Vocabulary, got.ID, entries)
+		}
+	}
+	for text, want := range map[string]string{"2\n3\n2\n0 1 5\n2 1 1\n": "f:5: document 2 of 2, and there is a document 0", "\xff\xfa word\n": "f:1: not text", "x\n": "f: no documents"} {
+		if _, err := ReadBag("f", strings.NewReader(text), 0, BagOptions{}); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
 }

@@ -20,7 +20,9 @@ type ratingsReader struct {
 	separator string
 	columns   int
 	at        [3]int // columns of user, item and rating; -1: there are no ratings
-	named     bool   // by a header
+	header    bool
+	named     bool // user and item, by the header
+	scored    bool // the header's rating is called so
 	libFM     bool
 }
 
@@ -141,7 +143,8 @@ func (r *ratingsReader) recognise(first string) (header bool, err error) {
 		}
 		r.separator, r.columns = separator, len(fields)
 		if at, named := ratingColumns(fields); named {
-			r.at, r.named = at, true
+			r.at, r.named, r.header = at, true, true
+			r.scored = at[2] >= 0 && slices.Contains(valueNames[:scores], plainName(fields[at[2]]))
 			return true, nil
 		}
 		if len(fields) != 3 && len(fields) != 4 {
@@ -157,7 +160,7 @@ func (r *ratingsReader) recognise(first string) (header bool, err error) {
 	if columns != nil && !slices.ContainsFunc(columns, func(name string) bool { _, err := strconv.ParseFloat(name, 64); return err == nil || name == "" }) {
 		for _, separator := range []string{"\t", "::", ";", ",", "|"} { // three columns of other names, in the usual order
 			if fields, _ := splitFields(first, separator); len(fields) == len(columns) {
-				r.separator, r.columns, r.at = separator, len(fields), [3]int{0, 1, 2}
+				r.separator, r.columns, r.at, r.header = separator, len(fields), [3]int{0, 1, 2}, true
 				return true, nil
 			}
 		}
@@ -196,17 +199,25 @@ var (
 		"plays", "playcount", "listencount", "count", "weight", "value", "clicks", "views", "purchases", "quantity"}
 )
 
+// scores is how many of valueNames are those of ratings; the others are counts and amounts.
+const scores = 11
+
+// plainName is a name in lower case and without signs.
+func plainName(name string) string {
+	return strings.Map(func(c rune) rune {
+		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' {
+			return c
+		}
+		return -1
+	}, strings.ToLower(name))
+}
+
 // ratingColumns finds user, item and rating among the names of a header.
 func ratingColumns(names []string) (at [3]int, ok bool) {
 	at = [3]int{-1, -1, -1}
 	rank := [3]int{}
 	for i, name := range names {
-		word := strings.Map(func(c rune) rune {
-			if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' {
-				return c
-			}
-			return -1
-		}, strings.ToLower(name))
+		word := plainName(name)
 		stem, isID := strings.CutSuffix(word, "id")
 		if stem == "" || word == "uid" || word == "iid" || word == "mid" || word == "sid" || word == "pid" {
 			stem = word

@@ -102,7 +102,9 @@ func readRatings(name string, r io.Reader, maxBad int, limit int64) (ratings Rat
 type Pairs struct {
 	Ratings  []Rating
 	Rated    bool // each has a rating; without, their Values are 1
-	Named    bool // a header names user and item
+	Header   bool // the first line names columns
+	Named    bool // it names user and item
+	Scored   bool // and calls the rating so: it is more than a count
 	Columns  int
 	BadLines int // left out
 	names    []string
@@ -144,5 +146,6 @@ func ReadPairs(name string, r io.Reader, maxBad int) (Pairs, error) {
 		return Pairs{}, fmt.Errorf("%s: no users and items in it: %s", name, formats)
 	}
 	all.Rated, all.Named, all.Columns, all.BadLines = reader.at[2] >= 0, reader.named, reader.columns, reader.tolerance.bad
+	all.Header, all.Scored = reader.header, reader.scored
 	return all, nil
 }

@@ -106,6 +106,7 @@ type tableReader struct {
 	part      Sparse // rows that are not in all yet
 	all       *sparseTable
 
+	again      int // fields of the first line that come again in their columns
 	headerless []string
 	notes      []string
 }
@@ -142,6 +143,7 @@ func (t *tableReader) readAll(plain io.Reader) error {
 		return fmt.Errorf("%s: %w", t.name, err)
 	}
 	separator, _ := tableForm(first)
+	t.again = comesAgain(someLines(first), string(separator))
 	lines := csv.NewReader(in)
 	if lines.Comma = separator; separator == ' ' {
 		lines = csv.NewReader(&blanks{in: in})

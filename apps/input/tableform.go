@@ -54,6 +54,23 @@ func tableForm(first []byte) (separator rune, even bool) {
 	return ' ', false
 }
 
+// comesAgain counts the fields of the first line that are there in a later one, in the same column.
+func comesAgain(lines []string, mark string) (again int) {
+	if len(lines) == 0 {
+		return 0
+	}
+	first, _ := splitFields(strings.TrimSuffix(lines[0], "\r"), mark)
+	for i, field := range first {
+		if field != "" && slices.ContainsFunc(lines[1:], func(line string) bool {
+			fields, _ := splitFields(strings.TrimSuffix(line, "\r"), mark)
+			return i < len(fields) && fields[i] == field
+		}) {
+			again++
+		}
+	}
+	return again
+}
+
 // evenFields is how many fields each line has; 0 = the lines differ.
 func evenFields(lines []string, mark string) (n int) {
 	for _, line := range lines {
@@ -140,38 +157,34 @@ func (t *tableReader) names(first, second []string) bool {
 	return false
 }
 
-// isData reports whether a first line looks like the second: it has numbers, and in the same columns, or the same words. Numbers that
-// count up are names, such as years.
+// isData reports whether a first line looks like the second: it has numbers, and in the same columns, or words most of
+// which come again in their columns. Numbers that count up are names, such as years.
 func (t *tableReader) isData(first, second []string) bool {
 	var found []float64
-	seen := map[string]bool{}
-	twice, same := false, false
 	for i, field := range first {
 		field = strings.TrimSpace(field)
 		x, number := t.number.parse(field)
 		if number {
 			found = append(found, x)
 		}
-		twice = twice || seen[field] && field != ""
-		seen[field] = true
 		if second == nil {
 			continue
 		}
 		below := strings.TrimSpace(second[i])
-		same = same || field == below
 		if _, numberBelow := t.number.parse(below); number != numberBelow && !missing(field) && !missing(below) {
 			return false
 		}
 	}
 	if len(found) == 0 {
-		return twice && same
+		return 2*t.again >= len(first) && t.again > 0
 	}
 	for i := 1; i < len(found); i++ {
 		if found[i] != found[i-1]+1 {
 			return true
 		}
 	}
-	return len(found) == 1
+	const fewest = 3 // of two numbers, one may be the other and 1
+	return len(found) < fewest && !(len(found) == 2 && found[0] >= 1900 && found[1] <= 2100)
 }
 
 // missing reports whether a field says that nothing is there.

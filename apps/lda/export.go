@@ -22,6 +22,8 @@ const (
 	tensorWords  = "word_topic"   // I32 [words, topics]
 	tensorTotals = "topic_totals" // I32 [topics]
 	metadataTop  = "topics"
+	// metadataWords has the words of a model of text, as JSON.
+	metadataWords = "vocabulary"
 )
 
 // Export makes the model file's contents from finished tables. The topics of single tokens are not in it.
@@ -39,7 +41,7 @@ func (p *Program) Export(tables apps.Rows, open apps.Open) (model.Model, error) 
 	if err != nil {
 		return model.Model{}, fmt.Errorf("export: %w", err)
 	}
-	return model.Model{
+	m := model.Model{
 		Metadata: map[string]string{
 			"app":       p.Name(),
 			"alpha":     strconv.FormatFloat(p.alpha, 'g', -1, 64),
@@ -50,7 +52,15 @@ func (p *Program) Export(tables apps.Rows, open apps.Open) (model.Model, error) 
 			{Name: tensorWords, Shape: []int{p.corpus.Words, p.topics}, Int32: wordTopic},
 			{Name: tensorTotals, Shape: []int{p.topics}, Int32: totals},
 		},
-	}, nil
+	}
+	if p.corpus.Text {
+		words, err := json.Marshal(vocabulary)
+		if err != nil {
+			return model.Model{}, fmt.Errorf("export: %w", err)
+		}
+		m.Metadata[metadataWords] = string(words)
+	}
+	return m, nil
 }
 
 // vocabulary returns the words' names; those of a collection without a vocabulary are their numbers in the input.
@@ -100,6 +110,7 @@ type Topics struct {
 	counts
 	wordTopic []int32
 	top       [][]string
+	text      []string // the words, sorted; nil for a model of numbered words
 }
 
 // NewTopics takes what Export made, perhaps by way of a file.
@@ -124,6 +135,11 @@ func NewTopics(m model.Model) (*Topics, error) {
 		return nil, errors.New("the model's list of topics does not fit its tensors")
 	}
 	t.set(words.Int32, totals.Int32)
+	if text, there := m.Metadata[metadataWords]; there {
+		if err := json.Unmarshal([]byte(text), &t.text); err != nil || len(t.text) != t.words {
+			return nil, errors.New("the model's vocabulary does not fit its tensors")
+		}
+	}
 	return &t, nil
 }
 

@@ -139,7 +139,7 @@ func TestPrepareErrors(t *testing.T) {
 		cut  apps.Cut
 		want string
 	}{
-		{apps.Input{Name: "f", Data: strings.NewReader("x")}, apps.Cut{Splits: 1}, "f:1: number of documents"},
+		{apps.Input{Name: "f", Data: strings.NewReader("x")}, apps.Cut{Splits: 1}, "f: no documents in it"},
 		{apps.Input{Name: "f", Data: strings.NewReader(small())}, apps.Cut{Splits: 61}, "f: 60 documents to train on are fewer than the number of splits, 61"},
 		{apps.Input{Name: "f", Data: strings.NewReader(small())}, apps.Cut{}, "0 splits"},
 		{apps.Input{Name: "f", Data: strings.NewReader(small())}, apps.Cut{Splits: 1, Holdout: 1}, "held-out share 1"},

@@ -15,11 +15,14 @@ func (Kind) Predict(m model.Model, in apps.Input) (apps.Predictions, error) {
 	if err != nil {
 		return apps.Predictions{}, err
 	}
-	bag, err := input.ReadBagOfWords(in.Name, in.Data, in.MaxBadLines)
+	bag, err := input.ReadBag(in.Name, in.Data, in.MaxBadLines, input.BagOptions{Vocabulary: t.text, Columns: in.Columns})
 	if err != nil {
 		return apps.Predictions{}, err
 	}
-	if bag.Words != t.words {
+	if t.text != nil && bag.Vocabulary == nil {
+		return apps.Predictions{}, fmt.Errorf("%s: its words are numbers, and the model was trained on text", in.Name)
+	}
+	if bag.Words != t.words && !(bag.Sparse && bag.Words < t.words) {
 		return apps.Predictions{}, fmt.Errorf("%s: its vocabulary has %d words, the model's %d; number words by the vocabulary that the model was trained with",
 			in.Name, bag.Words, t.words)
 	}

@@ -23,6 +23,8 @@ type Corpus struct {
 	LargestSplit int64 `json:"largest_split"` // the most tokens to train on that a split has
 	// MostWords is the most words that a split has tokens of to train on; 0 in the data of former builds.
 	MostWords int `json:"most_words,omitempty"`
+	// Text says that the words are those of a file of text, so that a model must know them to predict.
+	Text bool `json:"text,omitempty"`
 }
 
 func corpusOf(data apps.Dataset) (Corpus, error) {
@@ -54,14 +56,16 @@ func (Kind) Prepare(in apps.Input, cut apps.Cut, create apps.Create) (data apps.
 	if err := cut.Check(); err != nil {
 		return apps.Dataset{}, err
 	}
-	bag, err := input.ReadBagOfWords(in.Name, in.Data, in.MaxBadLines)
+	bag, err := input.ReadBag(in.Name, in.Data, in.MaxBadLines, input.BagOptions{Columns: in.Columns, Ignore: in.Ignore})
 	if err != nil {
 		return apps.Dataset{}, err
 	}
 	defer func() { err = errors.Join(err, bag.Close()) }()
-	vocabulary, err := vocabularyBeside(in, bag.Words)
-	if err != nil {
-		return apps.Dataset{}, err
+	vocabulary := bag.Vocabulary
+	if vocabulary == nil {
+		if vocabulary, err = vocabularyBeside(in, &bag); err != nil {
+			return apps.Dataset{}, err
+		}
 	}
 	c := newCutter(bag, cut)
 	if c.tokens > maxTokens {
@@ -74,20 +78,25 @@ func (Kind) Prepare(in apps.Input, cut apps.Cut, create apps.Create) (data apps.
 	if err != nil {
 		return apps.Dataset{}, err
 	}
+	corpus.Text = bag.Vocabulary != nil
 	detail, err := json.Marshal(corpus)
 	if err != nil {
 		return apps.Dataset{}, fmt.Errorf("encode the dataset's details: %w", err)
 	}
-	return apps.Dataset{Splits: c.cut.Splits, Examples: c.tokens, Test: c.held, BadLines: bag.BadLines, Detail: detail}, nil
+	return apps.Dataset{Splits: c.cut.Splits, Examples: c.tokens, Test: c.held, BadLines: bag.BadLines, Notes: bag.Notes, Detail: detail}, nil
 }
 
 // vocabularyBeside reads the vocabulary of docword.NAME.txt from vocab.NAME.txt in the same folder, either of them
 // compressed or not. If NAME ends in a dash and a word, as in 20news-train, the name without it will do as well.
-func vocabularyBeside(in apps.Input, words int) ([]string, error) {
+func vocabularyBeside(in apps.Input, bag *input.Bag) ([]string, error) {
 	if in.Beside == nil {
 		return nil, nil
 	}
-	for _, name := range vocabularyNames(in.Name) {
+	names := vocabularyNames(in.Name)
+	if bag.Sparse {
+		names = []string{"vocab.txt"} // as LDA-C's own data has it
+	}
+	for _, name := range names {
 		file, err := in.Beside(name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -99,8 +108,11 @@ func vocabularyBeside(in apps.Input, words int) ([]string, error) {
 		if err := errors.Join(err, file.Close()); err != nil {
 			return nil, err
 		}
-		if len(vocabulary) != words {
-			return nil, fmt.Errorf("%s: %d words, but %s says %d", name, len(vocabulary), in.Name, words)
+		if bag.Sparse && len(vocabulary) > bag.Words {
+			bag.Words = len(vocabulary)
+		}
+		if len(vocabulary) != bag.Words {
+			return nil, fmt.Errorf("%s: %d words, but %s says %d", name, len(vocabulary), in.Name, bag.Words)
 		}
 		return vocabulary, nil
 	}

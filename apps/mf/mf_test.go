@@ -477,6 +477,52 @@ func TestModelFilePredictsAsMeasured(t *testing.T) {
 	}
 }
 
+// TestIdsAreTexts: what is trained on names predicts by names, on machines and in place, and what is held out does not depend on others.
+func TestIdsAreTexts(t *testing.T) {
+	named := func(text string) string {
+		lines := strings.Split(text, "\n")
+		for i := 1; i < len(lines)-1; i++ {
+			f := strings.Split(lines[i], ",")
+			lines[i] = fmt.Sprintf("user %s,\"Film, part %s\",%s", f[0], f[1], f[2])
+		}
+		return strings.Join(lines, "\n")
+	}
+	data := named(small())
+	files, dataset := prepare(t, "small", strings.NewReader(data), apps.Cut{Splits: 4, Holdout: 0.3, Seed: 1})
+	p := program(t, apps.Params{"rank": 3}, dataset)
+	trainer := newTrainer(t, p, files, 1)
+	for range 20 {
+		if _, err := trainer.Step(false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m, err := model.Read(bytes.NewReader(modelBytes(t, p, trainer, files)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Kind{}.Predict(m, apps.Input{Name: "new", Data: strings.NewReader(data + "nobody,\"Film, part 1\",3\n")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, last := got.Row(0, nil), got.Row(got.Rows-1, nil)
+	if !strings.HasPrefix(first[0], "user ") || !strings.HasPrefix(first[1], "Film, part ") || first[2] == "" || last[0] != "nobody" || last[2] != "" {
+		t.Errorf("first %q, last %q", first, last)
+	}
+	_, more := prepare(t, "more", strings.NewReader(data+"a new user,\"Film, part 1\",3\n"), apps.Cut{Splits: 2, Holdout: 0.3, Seed: 1})
+	if d := more.Test - dataset.Test; d != 0 && d != 1 {
+		t.Errorf("%d ratings held out, and with one more rating %d", dataset.Test, more.Test)
+	}
+}
+
+// TestWithoutRatings: each pair counts as 1, and as many pairs that are not there as 0.
+func TestWithoutRatings(t *testing.T) {
+	_, dataset := prepare(t, "clicks", strings.NewReader("user,item\n1,1\n1,2\n2,1\n2,2\n2,3\n3,4\n"), apps.Cut{Splits: 1, Seed: 1})
+	ratings, err := ratingsOf(dataset)
+	if err != nil || dataset.Examples != 10 || ratings.Low != 0 || ratings.High != 1 || ratings.Mean != .6 || len(dataset.Notes) != 1 {
+		t.Errorf("%+v of %+v, %v; user 2 lacks one item only", ratings, dataset, err)
+	}
+}
+
 func TestPredictorRefuses(t *testing.T) {
 	for _, metadata := range []map[string]string{
 		nil,

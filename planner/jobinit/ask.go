@@ -180,8 +180,7 @@ func (d *Dialogue) training(w *Wanted) (err error) {
 		w.Script, w.Data = w.Data, ""
 		return d.program(w)
 	}
-	if w.App, err = d.ask(w.App, question{flag: "app", text: "Application (" + strings.Join(d.Apps, ", ") + ")",
-		suggestion: AppOf(w.Data), check: among(d.Apps)}); err != nil {
+	if err := d.application(w); err != nil {
 		return err
 	}
 	if w.Name, err = d.ask(w.Name, question{flag: "name", text: "Name of the job", suggestion: config.NameOf(w.Data), check: name}); err != nil {
@@ -203,6 +202,38 @@ func (d *Dialogue) training(w *Wanted) (err error) {
 	}
 	w.StopLoss, _ = strconv.ParseFloat(loss, 64)
 	return nil
+}
+
+// application asks what to learn, and says what is predicted.
+func (d *Dialogue) application(w *Wanted) (err error) {
+	proposed := Propose(w.Data, w.Target)
+	if w.App, err = d.ask(w.App, question{flag: "app", text: "Application (" + strings.Join(d.Apps, ", ") + ")",
+		suggestion: proposed.App, check: among(d.Apps)}); err != nil {
+		return err
+	}
+	if w.App != proposed.App {
+		return nil
+	}
+	if w.Target == "" && proposed.Target != "" {
+		if w.Target, err = d.ask("", question{flag: "target", text: "Column to predict", suggestion: proposed.Target}); err != nil {
+			return err
+		}
+		if w.Target != proposed.Target {
+			proposed.Ignore = slices.DeleteFunc(proposed.Ignore, func(name string) bool { return name == w.Target })
+		}
+	}
+	if len(w.Ignore) == 0 {
+		w.Ignore = proposed.Ignore
+	}
+	said := w.App + ": " + proposed.Why
+	if w.Target != "" {
+		said += "; predicts the column " + w.Target + " (--target names another)"
+	}
+	if len(w.Ignore) > 0 {
+		said += "; leaves out " + strings.Join(w.Ignore, ", ")
+	}
+	_, err = fmt.Fprintln(d.Out, said)
+	return err
 }
 
 func (d *Dialogue) cloud(w *Wanted) (err error) {

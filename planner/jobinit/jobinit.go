@@ -33,6 +33,9 @@ type Wanted struct {
 	App, Data string
 	Clocks    int
 	StopLoss  float64 // 0 = all clocks are trained
+	// Target is the column of a table to predict, and Ignore are those to leave out; empty = as the application chooses.
+	Target string
+	Ignore []string
 
 	// Script is a script of the user's own, or the folder of one, in place of an application; Hours is how long it takes. Program follows from it.
 	Script  string
@@ -188,6 +191,12 @@ policy: auto               # how machines are chosen: as cost least in the weeks
 train:
   app: {{.App}}
   data: {{path .Data}}
+{{- if .Ignore}}
+  ignore: [{{range $i, $name := .Ignore}}{{if $i}}, {{end}}{{quote $name}}{{end}}]   # columns that say nothing
+{{- end}}
+{{- if .Target}}
+  params: {target: {{quote .Target}}}   # the column to predict
+{{- end}}
   holdout: 0.1             # share of the examples that measures how good the model is
   clocks: {{.Clocks}}              # rounds of work, at most
   evaluate_every: 10       # clocks between two measurements
@@ -197,7 +206,7 @@ train:
   stop: {min_improvement: {{.Stop.MinImprovement}}, patience: {{.Stop.Patience}}}   # ends earlier, when {{.Stop.Patience}} clocks have not made it that share better
 {{- end}}
 {{- if .Params}}
-  # params: the application's own settings, with their defaults; write those that differ as {name: value}
+  # params{{if .Target}} has{{else}}:{{end}} the application's own settings, with their defaults; write those that differ as {name: value}
 {{- range .Params}}
   #   {{.}}
 {{- end}}

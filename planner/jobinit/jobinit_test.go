@@ -195,7 +195,7 @@ func TestWithoutMachines(t *testing.T) {
 	}
 }
 
-func TestAppOf(t *testing.T) {
+func TestPropose(t *testing.T) {
 	for text, want := range map[string]string{
 		"1,2,3\n2,3,4.5\n7,8,1\n":                                         "",
 		"1::2::3::978300760\n" + "2::2::5::9\n" + "3::2::5::9\n":          "mf",
@@ -215,14 +215,18 @@ func TestAppOf(t *testing.T) {
 		"once upon a time\n":                                              "",
 		"":                                                                "",
 	} {
-		if got := appOfLines(strings.NewReader(text)); got != want {
-			t.Errorf("%q is taken for %q; want %q", text, got, want)
+		path := filepath.Join(t.TempDir(), "data.txt")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := Propose(path, ""); got.App != want {
+			t.Errorf("%.60q is taken for %+v; want %q", text, got, want)
 		}
 	}
 	for text, want := range map[string]string{
 		"userId,movieId,rating,timestamp\n1,2,3.5,964982703\n1,3,4,964982224\n1,2,3,964982931\n2,2,5,964982400\n3,1,2,964982300\n4,1,2,964982301\n": "mf",
 		"7 3 4.5\n7 1 2\n2 3 1\n":    "mf",
-		"user,item\n7,3\n7,1\n2,3\n": "",
+		"user,item\n7,3\n7,1\n2,3\n": "mf",
 		"city,price\n\"Paris, France\",10.5\n\"Rome, Italy\",11.25\n\"Bonn, Germany\",9.75\n\"Oslo, Norway\",8.5\n": "ridge",
 		"1 qid:1 1:2\n-1 qid:1 2:3\n1 qid:2 1:1\n": "logistic",
 	} {
@@ -230,11 +234,8 @@ func TestAppOf(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got := AppOf(path); got != want {
+		if got := Propose(path, "").App; got != want {
 			t.Errorf("%.40q: %q, want %q", text, got, want)
 		}
-	}
-	if got := AppOf("data/docword.nips.txt.gz"); got != "lda" {
-		t.Errorf("a bag of words is taken for %q", got)
 	}
 }

@@ -230,11 +230,15 @@ func dataCommand(path string) (*config.Command, error) {
 	if err := readable(path); err != nil {
 		return nil, err
 	}
-	app := AppOf(path)
-	if app == "" {
+	found := Propose(path, "")
+	if found.App == "" {
 		return nil, fmt.Errorf("%s is no job file, script or training data of a known form; docs/applications.md has the forms, and `tierml init --data %[1]s` asks", path)
 	}
-	return &config.Command{Path: path, Name: config.NameOf(path), Data: filepath.Base(path), App: app}, nil
+	c := &config.Command{Path: path, Name: config.NameOf(path), Data: filepath.Base(path), App: found.App, Why: found.Why, Ignore: found.Ignore}
+	if found.Target != "" {
+		c.Params = map[string]any{"target": found.Target}
+	}
+	return c, nil
 }
 
 // program asks for what the files do not show.

@@ -1,21 +1,13 @@
 package jobinit
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
-	"encoding/csv"
-	"io"
-	"math"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
-	"github.com/tierml/tierml/apps/input"
-	"github.com/tierml/tierml/internal/pattern"
+	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/apps/look"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/planner"
 )
@@ -156,128 +148,17 @@ func startOf(offers []planner.Offer) (at time.Time, ok bool) {
 	return at, true
 }
 
-// AppOf guesses the application from the training data: by its name, or by its first lines. It is empty when nothing fits.
-func AppOf(path string) string {
-	if strings.HasPrefix(filepath.Base(path), "docword.") {
-		return "lda"
-	}
-	if base := filepath.Base(path); strings.HasPrefix(base, "u.data") || strings.HasPrefix(base, "ratings") {
-		return "mf"
-	}
+// Propose guesses what to train on a file by its first lines, as the applications read them. The target, if it is not empty, is the
+// column to predict.
+func Propose(path, target string) look.Proposal {
 	file, err := os.Open(path)
 	if err != nil {
-		return ""
+		return look.Proposal{}
 	}
 	defer file.Close()
-	plain, err := input.Plain(file)
+	p, err := look.At(apps.Input{Name: path, Data: file}, target)
 	if err != nil {
-		return ""
+		return look.Proposal{}
 	}
-	defer plain.Close()
-	head, err := io.ReadAll(io.LimitReader(plain, shownText))
-	if err != nil {
-		return ""
-	}
-	if len(head) == shownText { // the last line is not whole
-		head = head[:bytes.LastIndexByte(head, '\n')+1]
-	}
-	pairs, err := input.ReadPairs(path, bytes.NewReader(head), bytes.Count(head, []byte("\n"))/5) // as the application reads it; repeats are its matter
-	switch {
-	case err == nil && pairs.Rated:
-		return "mf"
-	case err == nil: // nothing to predict is in it
-		return ""
-	}
-	return appOfLines(bytes.NewReader(head))
-}
-
-// shownText is how much of a file shows what it is.
-const shownText = 4 << 20
-
-var (
-	rating  = pattern.Of(`^(user,item,rating|\d+(\t|::)\d+(\t|::)-?[0-9.]+((\t|::)\d+)?)$`)
-	sparse  = pattern.Of(`^([+-]?[0-9.eE+-]+)(\s+(qid|\d+):\S+)+$`)
-	numeral = pattern.Of(`^[+-]?[0-9.eE+-]+$`)
-)
-
-// looked is how many lines show what a file is: enough to meet each of a few classes, also where they are sorted.
-const looked = 5000
-
-// mostClasses is how many different whole numbers still look like classes.
-const mostClasses = 30
-
-func appOfLines(r io.Reader) string {
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, 1<<20)
-	var targets []string
-	column := -1 // of a table's target
-	separator := ","
-	for n := 0; n < looked && lines.Scan(); n++ {
-		line := strings.TrimSpace(strings.TrimPrefix(lines.Text(), "\ufeff"))
-		if n == 0 && !strings.Contains(line, separator) { // the data will be refused by name, instead of the question here
-			for _, other := range []string{";", "\t"} {
-				if strings.Contains(line, other) {
-					separator = other
-				}
-			}
-		}
-		fields := fieldsOf(line, separator)
-		switch {
-		case n < 2 && strings.HasPrefix(line, "\x00\x00\x08"): // images
-			return "mlr"
-		case rating().MatchString(line):
-			return "mf"
-		case sparse().MatchString(line):
-			targets = append(targets, sparse().FindStringSubmatch(line)[1])
-		case n == 0 && len(fields) > 1 && !numeral().MatchString(fields[0]):
-			column = targetOf(fields)
-		case column >= 0 && column < len(fields):
-			targets = append(targets, strings.TrimSpace(fields[column]))
-		}
-	}
-	return appOfTargets(targets)
-}
-
-// fieldsOf takes a line of a table apart, as its reader does.
-func fieldsOf(line, separator string) []string {
-	if strings.Contains(line, `"`) {
-		quoted := csv.NewReader(strings.NewReader(line))
-		quoted.Comma = rune(separator[0])
-		if fields, err := quoted.Read(); err == nil {
-			return fields
-		}
-	}
-	return strings.Split(line, separator)
-}
-
-// targetOf is the column that a classifier would predict (labelled.Classification).
-func targetOf(header []string) int {
-	for i, name := range header {
-		if slices.Contains([]string{"class", "label", "target", "y"}, strings.ToLower(strings.Trim(name, ` "`))) {
-			return i
-		}
-	}
-	return len(header) - 1
-}
-
-// appOfTargets distinguishes classes from measured numbers.
-func appOfTargets(targets []string) string {
-	different, words, fractions := map[string]bool{}, false, false
-	least, most := math.Inf(1), math.Inf(-1)
-	for _, t := range targets {
-		different[t] = true
-		words = words || !numeral().MatchString(t)
-		v, err := strconv.ParseFloat(t, 64)
-		fractions = fractions || err == nil && v != math.Trunc(v)
-		least, most = min(least, v), max(most, v)
-	}
-	switch {
-	case len(targets) < 3 || len(different) < 2:
-		return ""
-	case len(different) == 2:
-		return "logistic"
-	case words, !fractions && len(different) <= mostClasses && (2*len(different) <= len(targets) || most-least <= mostClasses): // twenty weights are no classes
-		return "mlr"
-	}
-	return "ridge"
+	return p
 }

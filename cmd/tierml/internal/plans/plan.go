@@ -222,7 +222,8 @@ func Prepare(ctx context.Context, job *config.Job, create apps.Create) (apps.Pro
 		return blob.Open(ctx, location.Beside(job.Train.Data, name))
 	}
 	files := splitFiles{create: create}
-	data, err := kind.Prepare(apps.Input{Name: job.Train.Data, Data: untilDone{ctx, bar.Reader(file)}, Beside: beside, MaxBadLines: job.Train.MaxBadLines},
+	data, err := kind.Prepare(apps.Input{Name: job.Train.Data, Data: untilDone{ctx, bar.Reader(file)}, Beside: beside, MaxBadLines: job.Train.MaxBadLines,
+		Columns: job.Train.Columns, Ignore: job.Train.Ignore},
 		CutOf(job, cutSeed(job.Seed)), files.Create)
 	if files.err != nil { // the data is not at fault
 		return nil, apps.Dataset{}, fmt.Errorf("writing the training data's splits: %w", files.err)
@@ -234,6 +235,9 @@ func Prepare(ctx context.Context, job *config.Job, create apps.Create) (apps.Pro
 		return nil, apps.Dataset{}, DataFault(job, err)
 	}
 	job.Train.Splits = data.Splits
+	for i, note := range data.Notes {
+		job.Assume(fmt.Sprintf("train.data.%d", i), "train.data: "+note)
+	}
 	return MakeProgram(job, data)
 }
 

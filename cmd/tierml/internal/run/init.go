@@ -58,6 +58,8 @@ With --script, or a script as the first answer, the job runs a program of your o
 	cmd.Flags().Float64Var(&w.Hours, "hours", 0, "with --script: `hours` that the program runs on one machine")
 	cmd.Flags().StringVar(&w.Name, "name", "", "the job's `name`")
 	cmd.Flags().StringVar(&w.App, "app", "", "the `application`, such as mf")
+	cmd.Flags().StringVar(&w.Target, "target", "", "`column` of a table to predict")
+	cmd.Flags().StringSliceVar(&w.Ignore, "ignore", nil, "`columns` of a table to leave out")
 	cmd.Flags().StringVar(&w.Data, "data", "", "`file` of training data, or s3:// or gs://")
 	cmd.Flags().IntVar(&w.Clocks, "clocks", 0, "`rounds` of work")
 	cmd.Flags().Float64Var(&w.StopLoss, "stop-loss", 0, "stop when the test `figure` is at or below this")

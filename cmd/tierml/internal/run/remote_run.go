@@ -239,7 +239,8 @@ func besides(ctx context.Context, job *config.Job) (paths []string, err error) {
 		}
 		return file, err
 	}
-	data, err := kind.Prepare(apps.Input{Name: job.Train.Data, Data: bar.Reader(file), Beside: beside, MaxBadLines: job.Train.MaxBadLines},
+	data, err := kind.Prepare(apps.Input{Name: job.Train.Data, Data: bar.Reader(file), Beside: beside, MaxBadLines: job.Train.MaxBadLines,
+		Columns: job.Train.Columns, Ignore: job.Train.Ignore},
 		plans.CutOf(job, job.Seed), func(ps.Split) (io.WriteCloser, error) { return plans.Discard{}, nil })
 	if err != nil {
 		return nil, plans.DataFault(job, err)

@@ -1,0 +1,234 @@
+// Package look proposes what to train on a file of data: it asks the applications' own readers what they find in its first lines, and
+// judges by names and values. It opens no file, and knows no machine.
+package look
+
+import (
+	"bytes"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/apps/input"
+	"github.com/tierml/tierml/apps/labelled"
+)
+
+// Proposal is what to train; App is empty when nothing fits.
+type Proposal struct {
+	App    string
+	Target string   // the column of a table to predict
+	Ignore []string // columns of a table that say nothing, such as line numbers
+	Why    string
+}
+
+// shownText is how much of a file shows what it is.
+const shownText = 4 << 20
+
+// At looks at the beginning of a file. The target, if it is not empty, is the column to predict.
+func At(in apps.Input, target string) (Proposal, error) {
+	plain, err := input.Plain(in.Data)
+	if err != nil {
+		return Proposal{}, err
+	}
+	defer plain.Close()
+	head, err := io.ReadAll(io.LimitReader(plain, shownText))
+	if err != nil {
+		return Proposal{}, err
+	}
+	if len(head) == shownText { // the last line is not whole
+		head = head[:bytes.LastIndexByte(head, '\n')+1]
+	}
+	in.MaxBadLines = bytes.Count(head, []byte("\n")) / 5
+	again := func() apps.Input { in.Data = bytes.NewReader(head); return in }
+	switch {
+	case len(bytes.TrimSpace(head)) == 0:
+		return Proposal{}, nil
+	case bytes.HasPrefix(head, []byte("\x00\x00\x08")):
+		return Proposal{App: "mlr", Why: "they are images"}, nil
+	case target == "" && input.LooksBag(head):
+		return Proposal{App: "lda", Why: "they are counted words of documents"}, nil
+	}
+	if target == "" {
+		if pairs, err := input.ReadPairs(in.Name, bytes.NewReader(head), in.MaxBadLines); err == nil {
+			if why := ratings(pairs); why != "" {
+				return Proposal{App: "mf", Why: why}, nil
+			}
+		}
+	}
+	found, err := labelled.LookAt(again())
+	text := input.TextColumn(head, in.Ignore)
+	switch {
+	case err == nil && target == "" && text != "" && onlyText(found, text):
+		return Proposal{App: "lda", Why: "column " + text + " is free text"}, nil
+	case err == nil:
+		return examples(found, target), nil
+	case text != "" && target == "":
+		return Proposal{App: "lda", Why: "column " + text + " is free text"}, nil
+	case target == "" && isText(head):
+		return Proposal{App: "lda", Why: "each line is a text"}, nil
+	}
+	return Proposal{}, nil
+}
+
+// onlyText reports whether a table has nothing to learn from but its column of text: an id, perhaps, and a label.
+func onlyText(found labelled.Look, text string) bool {
+	others := 0
+	for _, c := range found.Columns {
+		if c.Name != text && !numbersRows(c, found.Rows) {
+			others++
+		}
+	}
+	return others <= 1
+}
+
+// isText reports whether most lines are several words.
+func isText(head []byte) bool {
+	lines, texts := 0, 0
+	for line := range bytes.Lines(head) {
+		words := 0
+		for _, field := range bytes.Fields(line) {
+			if bytes.ContainsFunc(field, func(c rune) bool { return c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c > 127 }) {
+				words++
+			}
+		}
+		if len(bytes.TrimSpace(line)) > 0 {
+			lines++
+		}
+		if words >= 3 {
+			texts++
+		}
+	}
+	return lines >= 3 && 2*texts > lines
+}
+
+// ratings reports why pairs are ratings; empty = they are not.
+func ratings(p input.Pairs) (why string) {
+	users, items, both := map[int64]bool{}, map[int64]bool{}, map[[2]string]bool{}
+	userNames, itemNames := map[string]bool{}, map[string]bool{}
+	for _, r := range p.Ratings {
+		if users[r.User], items[r.Item] = true, true; r.User < 0 || r.Item < 0 {
+			userNames[p.Name(r.User)], itemNames[p.Name(r.Item)] = true, true
+		}
+		both[[2]string{p.Name(r.User), p.Name(r.Item)}] = true
+	}
+	n := float64(len(p.Ratings))
+	repeated := func(ids map[int64]bool, names map[string]bool) bool { // each user and item comes again
+		different := len(ids)
+		if len(names) > 0 {
+			different = len(names)
+		}
+		return float64(different) <= .8*n
+	}
+	switch {
+	case p.Named && p.Rated && (p.Scored || p.Columns <= 4):
+		return "it has users, items and ratings"
+	case p.Named && !p.Rated && p.Columns <= 3 && (repeated(users, userNames) || repeated(items, itemNames)):
+		return "it has users and items"
+	case p.Named, !p.Rated:
+		return ""
+	case float64(len(both)) < .9*n:
+		return ""
+	case !repeated(users, userNames) && !repeated(items, itemNames), n >= manyRatings && !(repeated(users, userNames) && repeated(items, itemNames)):
+		return ""
+	case p.Header && (len(users) < 5 || len(items) < 5):
+		return ""
+	}
+	return "its columns look like users, items and ratings"
+}
+
+// manyRatings show that users and items come again.
+const manyRatings = 20
+
+// What people call the column to predict, in lower case and without signs: the surest, and names that are likelier than the last column's.
+var (
+	sureTargets = []string{"class", "label", "labels", "target", "y", "outcome", "response", "output"}
+	likely      = []string{"survived", "diagnosis", "churn", "churned", "exited", "attrition", "species", "default", "defaulted", "defaultpaymentnextmonth",
+		"fraud", "isfraud", "quality", "price", "saleprice", "sellingprice", "medv", "mpg", "charges", "salary", "income", "medianhousevalue", "sales", "revenue",
+		"cnt", "count", "rating", "score", "grade", "stroke", "heartdisease", "deathevent", "purchased", "subscribed", "deposit", "loanstatus", "approved",
+		"spam", "sentiment", "category", "result", "win", "winner", "type", "demand", "yield", "strength"}
+)
+
+func nameOf(column string) string {
+	return strings.Map(func(c rune) rune {
+		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' {
+			return c
+		}
+		return -1
+	}, strings.ToLower(column))
+}
+
+// examples proposes an application for examples.
+func examples(found labelled.Look, target string) (p Proposal) {
+	at := targetOf(found, target)
+	if at < 0 {
+		return Proposal{}
+	}
+	c := found.Columns[at]
+	if p.App, p.Why = appOf(c, found.Rows); p.App == "" || !found.Table {
+		return p
+	}
+	p.Target = c.Name
+	for i, other := range found.Columns {
+		if i != at && numbersRows(other, found.Rows) {
+			p.Ignore = append(p.Ignore, other.Name)
+		}
+	}
+	return p
+}
+
+// numbersRows reports whether a column only tells rows apart.
+func numbersRows(c labelled.ColumnLook, rows int) bool {
+	name := nameOf(c.Name)
+	isID := name == "id" || strings.HasSuffix(name, "id") || name == "index" || name == "no" || name == "rownumber" || name == "serialno"
+	return c.Whole && !c.Words && (c.Counts && c.Least <= 1 && rows >= leastCounted || isID && c.Different == rows)
+}
+
+// leastCounted is how many rows show that a column which counts up numbers them.
+const leastCounted = 20
+
+func targetOf(found labelled.Look, target string) int {
+	if target != "" {
+		return slices.IndexFunc(found.Columns, func(c labelled.ColumnLook) bool { return c.Name == target })
+	}
+	last := len(found.Columns) - 1
+	usable := func(i int) bool {
+		c := found.Columns[i]
+		return c.Missing == 0 && c.Different > 1 && !(c.Counts && found.Rows >= leastCounted)
+	}
+	few := func(i int) bool {
+		c := found.Columns[i]
+		return usable(i) && c.Different <= mostClasses && (c.Words || c.Whole)
+	}
+	for _, names := range [][]string{sureTargets, likely} {
+		for i := last; i >= 0; i-- {
+			if usable(i) && slices.Contains(names, nameOf(found.Columns[i].Name)) {
+				return i
+			}
+		}
+	}
+	if !found.Named && !few(last) && few(0) { // UCI's files often begin with the class
+		return 0
+	}
+	for i := last; i >= 0; i-- {
+		if usable(i) || found.Columns[i].Different < 2 { // which is refused by name
+			return i
+		}
+	}
+	return last
+}
+
+// mostClasses is how many different whole numbers still look like classes.
+const mostClasses = 30
+
+// appOf distinguishes classes from measured numbers.
+func appOf(c labelled.ColumnLook, rows int) (app, why string) {
+	switch {
+	case rows < 3 || c.Different < 2:
+		return "", ""
+	case c.Different == 2:
+		return "logistic", "there are two classes"
+	case c.Words, c.Whole && c.Different <= mostClasses && (2*c.Different <= rows || c.Most-c.Least <= mostClasses): // twenty weights are no classes
+		return "mlr", "there are several classes"
+	}
+	return "ridge", "it is a measured number"
+}

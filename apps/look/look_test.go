@@ -1,0 +1,57 @@
+package look
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tierml/tierml/apps"
+)
+
+// lines writes rows.
+func lines(head string, n int, row func(i int) string) string {
+	var b strings.Builder
+	b.WriteString(head)
+	for i := range n {
+		b.WriteString(row(i) + "\n")
+	}
+	return b.String()
+}
+
+// TestAt proposes applications for small files of the forms that people have.
+func TestAt(t *testing.T) {
+	const n = 100
+	pairs := func(form string) func(int) string {
+		return func(i int) string { return fmt.Sprintf(form, i%10, i/10, 1+i*7%5) }
+	}
+	for name, c := range map[string]struct {
+		text, app, target string
+		ignore            []string
+	}{
+		"survivors": {lines("PassengerId,Survived,Name,Age\n", n, func(i int) string { return fmt.Sprintf("%d,%d,\"Doe, J. N%d\",%d", i+1, i%2, i, i%60) }),
+			"logistic", "Survived", []string{"PassengerId"}},
+		"class first, no header": {lines("", n, func(i int) string { return fmt.Sprintf("%d,%d.5,%d.25", 1+i%3, i, i*i) }), "mlr", "c1", nil},
+		"words, no header":       {lines("", n, func(i int) string { return []string{"p,x,s", "e,y,s", "e,x,f"}[i%3] }), "logistic", "c3", nil},
+		"blanks":                 {lines("", n, func(i int) string { return fmt.Sprintf("A%d %d %d", i%3, i*7, 1+i%2) }), "logistic", "c3", nil},
+		"price in the middle":    {lines("beds;price;street\n", n, func(i int) string { return fmt.Sprintf("%d;$%d,500;s%d", i%4, 10+i, i%5) }), "ridge", "price", nil},
+		"days":                   {lines("date,sales\n", 28, func(i int) string { return fmt.Sprintf("2024-02-%02d,%d.5", i+1, i*3) }), "ridge", "sales", nil},
+		"ratings":                {lines("rating,movieId,userId\n", n, func(i int) string { return fmt.Sprintf("%d,%d,%d", i%5, i%10, i/10) }), "mf", "", nil},
+		"counts and ids":         {lines("shop,sku_code,n\n", n, pairs("%d,%d,%d")), "mf", "", nil},
+		"clicks":                 {lines("user,item\n", n, func(i int) string { return fmt.Sprintf("%d,%d", i%10, i/10) }), "mf", "", nil},
+		"LibFM":                  {lines("", n, func(i int) string { return fmt.Sprintf("%d %d:1 %d:1", i%5, i%10, 10+i/10) }), "mf", "", nil},
+		"LDA-C":                  {lines("", n, func(i int) string { return fmt.Sprintf("2 %d:1 %d:3", i%10, 10+i%7) }), "lda", "", nil},
+		"text":                   {lines("", n, func(i int) string { return strings.Repeat("law vote court ", 1+i%3) }), "lda", "", nil},
+		"reviews":                {lines("id,review,stars\n", n, func(i int) string { return fmt.Sprintf("%d,\"a good film, number %d\",%d", i, i, i%5) }), "lda", "", nil},
+		"LIBSVM":                 {lines("", n, func(i int) string { return fmt.Sprintf("%d.5 0:1 %d:2", i, 1+i%9) }), "ridge", "", nil},
+	} {
+		got, err := At(apps.Input{Name: "f", Data: strings.NewReader(c.text)}, "")
+		if err != nil || got.App != c.app || got.Target != c.target || !slices.Equal(got.Ignore, c.ignore) {
+			t.Errorf("%s: %+v, %v; want %s of %q without %q", name, got, err, c.app, c.target, c.ignore)
+		}
+	}
+	got, err := At(apps.Input{Name: "f", Data: strings.NewReader(lines("a,b,price\n", n, pairs("%d,%d,%d.5")))}, "a")
+	if err != nil || got.App != "mlr" || got.Target != "a" {
+		t.Errorf("with a target: %+v, %v", got, err)
+	}
+}
