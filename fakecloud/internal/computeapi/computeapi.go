@@ -39,6 +39,7 @@ type Handler struct {
 	byName     map[string]*operation
 	requests   map[string]*operation // by request id
 	deleted    map[string]bool       // names of machines that were deleted
+	given      map[string]properties // of machines, by name: what they read back without effect
 	count      uint64
 }
 
@@ -52,7 +53,7 @@ type Lengths struct {
 // New makes a Handler.
 func New(b Backend, log *slog.Logger, lengths Lengths) *Handler {
 	h := &Handler{backend: b, log: log, lengths: lengths, mux: http.NewServeMux(), byName: map[string]*operation{},
-		requests: map[string]*operation{}, deleted: map[string]bool{}}
+		requests: map[string]*operation{}, deleted: map[string]bool{}, given: map[string]properties{}}
 	const project, zone = "/compute/v1/projects/{project}", "/compute/v1/projects/{project}/zones/{zone}"
 	for pattern, act := range map[string]action{
 		"POST " + zone + "/instances":                                     insert,
@@ -68,6 +69,16 @@ func New(b Backend, log *slog.Logger, lengths Lengths) *Handler {
 		"GET " + zone + "/machineTypes":                                   listTypes,
 		"GET " + zone + "/machineTypes/{type}":                            getType,
 		"GET " + project + "/zones":                                       listZones,
+		"GET " + project + "/zones/{zone}":                                getZone,
+		"GET " + project + "/regions":                                     listRegions,
+		"GET " + project + "/regions/{region}":                            getRegion,
+		"GET " + project:                                                  getProject,
+		"GET " + project + "/global/images/{image}":                       getImage,
+		"GET " + project + "/global/images/family/{family}":               getImage,
+		"GET " + project + "/aggregated/machineTypes":                     aggregateTypes,
+		"POST " + zone + "/instances/{instance}/stop":                     stopInstance,
+		"POST " + zone + "/instances/{instance}/start":                    startInstance,
+		"GET " + zone + "/instances/{instance}/serialPort":                getSerialPort,
 		"GET /v1/services/{service}/skus":                                 listSKUs,
 		"POST " + project + "/regions/{region}/advice/capacity":           capacityAdvice,
 		"POST " + project + "/regions/{region}/advice/capacityHistory":    capacityHistory,

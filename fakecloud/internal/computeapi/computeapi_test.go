@@ -231,3 +231,75 @@ func TestThrottled(t *testing.T) {
 		t.Errorf("%d %v", status, answer)
 	}
 }
+
+func TestFiltersKnowTheirFields(t *testing.T) {
+	h, _ := newHandler(t)
+	ask(t, h, "POST", zone+"/instances", machine("m-0", spot+`"labels": {"owner": "ann"}, `))
+	for filter, want := range map[string]int{
+		`labels.owner = ann`: 1, `labels.owner != ann`: 0, `labels.team != x`: 1, `scheduling.preemptible = true`: 1, `canIpForward = false`: 1,
+		`name eq m-.*`: 1, `scheduling.maxRunDuration.nanos = 5`: 0, `nonsense = x`: -1, `nonsense != x`: -1, `scheduling.nonsense = x`: -1, `disks = x`: -1,
+	} {
+		status, answer := ask(t, h, "GET", zone+"/instances?filter="+strings.ReplaceAll(filter, " ", "%20"), "")
+		items, _ := answer["items"].([]any)
+		if want < 0 {
+			if status != http.StatusBadRequest || reason(answer) != "invalid" {
+				t.Errorf("%s: %d %v", filter, status, answer)
+			}
+		} else if status != http.StatusOK || len(items) != want {
+			t.Errorf("%s: %d, %d machines", filter, status, len(items))
+		}
+	}
+}
+
+func TestMachineReadsBackWhatItWasGiven(t *testing.T) {
+	h, _ := newHandler(t)
+	body := strings.Replace(machine("m-0", `"tags": {"items": ["web"]}, "canIpForward": true, `), "[{}]",
+		`[{"network": "global/networks/n", "accessConfigs": [{}]}]`, 1)
+	if status, answer := ask(t, h, "POST", zone+"/instances", body); status != http.StatusOK {
+		t.Fatal(answer)
+	}
+	_, m := ask(t, h, "GET", zone+"/instances/m-0", "")
+	card := m["networkInterfaces"].([]any)[0].(map[string]any)
+	access := card["accessConfigs"].([]any)[0].(map[string]any)
+	disk := m["disks"].([]any)[0].(map[string]any)
+	if card["network"] != "global/networks/n" || card["networkIP"] == nil || access["natIP"] == nil || disk["boot"] != true || disk["source"] == nil ||
+		m["canIpForward"] != true || fmt.Sprint(m["tags"].(map[string]any)["items"]) != "[web]" {
+		t.Errorf("read back %v", m)
+	}
+}
+
+func TestMachinesOnDemandStopAndStart(t *testing.T) {
+	h, b := newHandler(t)
+	ask(t, h, "POST", zone+"/instances", machine("m-0", ""))
+	ask(t, h, "POST", zone+"/instances", machine("m-1", spot))
+	b.now = b.now.Add(time.Hour)
+	if status, answer := ask(t, h, "POST", zone+"/instances/m-1/stop", ""); status != http.StatusBadRequest {
+		t.Errorf("a spot machine stops: %v", answer)
+	}
+	state := func() any { _, m := ask(t, h, "GET", zone+"/instances/m-0", ""); return m["status"] }
+	if status, answer := ask(t, h, "POST", zone+"/instances/m-0/stop", ""); status != http.StatusOK || state() != "STOPPING" {
+		t.Errorf("stop: %v, %v", answer, state())
+	}
+	b.region.Gone(b.now, "m-0")
+	if state() != "TERMINATED" {
+		t.Errorf("stopped: %v", state())
+	}
+	if status, answer := ask(t, h, "POST", zone+"/instances/m-0/start", ""); status != http.StatusOK || state() == "TERMINATED" {
+		t.Errorf("start: %v, %v", answer, state())
+	}
+}
+
+func TestPlacesAndImages(t *testing.T) {
+	h, _ := newHandler(t)
+	for path, kind := range map[string]string{
+		"regions": "compute#regionList", "regions/us-central1": "compute#region", zone: "compute#zone", "global/images/i": "compute#image",
+		"global/images/family/debian-12": "compute#image", "aggregated/machineTypes": "compute#machineTypeAggregatedList",
+	} {
+		if status, answer := ask(t, h, "GET", path, ""); status != http.StatusOK || answer["kind"] != kind {
+			t.Errorf("%s: %d %v", path, status, answer)
+		}
+	}
+	if status, _ := ask(t, h, "GET", "regions/mars", ""); status != http.StatusNotFound {
+		t.Errorf("unknown region: %d", status)
+	}
+}

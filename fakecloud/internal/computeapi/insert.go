@@ -17,22 +17,22 @@ import (
 
 // properties are what a client may say of a machine. Those that are kept as raw text have no effect here.
 type properties struct {
-	MachineType  string            `json:"machineType"`
-	Labels       map[string]string `json:"labels"`
-	Metadata     metadata          `json:"metadata"`
-	Scheduling   scheduling        `json:"scheduling"`
-	Disks        []disk            `json:"disks"`
-	Interfaces   []json.RawMessage `json:"networkInterfaces"`
-	Description  json.RawMessage   `json:"description"`
-	Accounts     json.RawMessage   `json:"serviceAccounts"`
-	Shielded     json.RawMessage   `json:"shieldedInstanceConfig"`
-	Tags         json.RawMessage   `json:"tags"`
-	CanIPForward json.RawMessage   `json:"canIpForward"`
-	Platform     json.RawMessage   `json:"minCpuPlatform"`
-	Confidential json.RawMessage   `json:"confidentialInstanceConfig"`
-	Accelerators json.RawMessage   `json:"guestAccelerators"`
-	Advanced     json.RawMessage   `json:"advancedMachineFeatures"`
-	Reservation  json.RawMessage   `json:"reservationAffinity"`
+	MachineType  string             `json:"machineType"`
+	Labels       map[string]string  `json:"labels"`
+	Metadata     metadata           `json:"metadata"`
+	Scheduling   scheduling         `json:"scheduling"`
+	Disks        []disk             `json:"disks"`
+	Interfaces   []networkInterface `json:"networkInterfaces"`
+	Description  json.RawMessage    `json:"description"`
+	Accounts     []serviceAccount   `json:"serviceAccounts"`
+	Shielded     json.RawMessage    `json:"shieldedInstanceConfig"`
+	Tags         *networkTags       `json:"tags"`
+	CanIPForward bool               `json:"canIpForward"`
+	Platform     json.RawMessage    `json:"minCpuPlatform"`
+	Confidential json.RawMessage    `json:"confidentialInstanceConfig"`
+	Accelerators json.RawMessage    `json:"guestAccelerators"`
+	Advanced     json.RawMessage    `json:"advancedMachineFeatures"`
+	Reservation  json.RawMessage    `json:"reservationAffinity"`
 }
 
 type metadata struct {
@@ -50,9 +50,9 @@ type disk struct {
 	Params     *diskParams     `json:"initializeParams"`
 	Source     string          `json:"source"`
 	Key        json.RawMessage `json:"diskEncryptionKey"`
-	Type       json.RawMessage `json:"type"`
-	Mode       json.RawMessage `json:"mode"`
-	Name       json.RawMessage `json:"deviceName"`
+	Type       string          `json:"type"`
+	Mode       string          `json:"mode"`
+	Name       string          `json:"deviceName"`
 }
 
 type diskParams struct {
@@ -269,6 +269,9 @@ func (c *call) launch(kind, machineType string, p properties, names []string, le
 	}
 	made, err := c.region.Launch(c.now, region.LaunchRequest{Type: machineType, Zone: c.zone(), Image: p.Disks[0].Params.Image,
 		Spot: p.Scheduling.spot(), Min: least, Max: len(names), Tags: attributes(p.Metadata), Names: names, Terms: c.terms(p)})
+	for _, i := range made.Instances {
+		c.given[i.ID] = p
+	}
 	var failure *operationError
 	if err != nil {
 		if failure, err = asFailure(err); err != nil {

@@ -32,23 +32,7 @@ type instanceView struct {
 	Metadata      metadata          `json:"metadata"`
 	Scheduling    scheduling        `json:"scheduling"`
 	SelfLink      string            `json:"selfLink"`
-}
-
-func (v instanceView) field(name string) string {
-	if label, ok := strings.CutPrefix(name, "labels."); ok {
-		return v.Labels[label]
-	}
-	switch name {
-	case "name":
-		return v.Name
-	case "status":
-		return v.Status
-	case "zone":
-		return v.Zone
-	case "machineType":
-		return v.MachineType
-	}
-	return ""
+	given
 }
 
 // status is Compute Engine's word; "" = the machine is listed no more. One that was only stopped stays until it is deleted.
@@ -60,6 +44,8 @@ func (c *call) status(i region.Instance) string {
 		return "STAGING"
 	case i.State == region.Running && (i.Deadline.IsZero() || c.now.Before(i.NoticedAt.Add(i.Terms.ExtraNotice))):
 		return "RUNNING"
+	case i.State == region.Stopped:
+		return "TERMINATED"
 	case i.State != region.Terminated:
 		return "STOPPING"
 	case stays && !c.deleted[i.ID]:
@@ -72,7 +58,7 @@ func (c *call) instance(i region.Instance) instanceView {
 	v := instanceView{Kind: "compute#instance", ID: number(i.ID), Name: i.ID, Zone: c.zoneLink(i.Pool.Zone),
 		MachineType: c.link("zones", i.Pool.Zone, "machineTypes", i.Pool.Type), Status: c.status(i),
 		Created: stamp(i.Launched), Started: stamp(i.Launched), Stopped: stamp(i.Ended), Labels: i.Terms.Labels, Fingerprint: fingerprint(i.Terms.Labels),
-		Scheduling: c.schedulingOf(i), SelfLink: c.link("zones", i.Pool.Zone, "instances", i.ID)}
+		Scheduling: c.schedulingOf(i), SelfLink: c.link("zones", i.Pool.Zone, "instances", i.ID), given: c.givenOf(i)}
 	for _, key := range slices.Sorted(maps.Keys(i.Tags)) {
 		v.Metadata.Items = append(v.Metadata.Items, metadataItem{key, i.Tags[key]})
 	}

@@ -3,6 +3,7 @@ package computeapi
 import (
 	"fmt"
 	"net/http"
+	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
@@ -10,16 +11,13 @@ import (
 	"github.com/tierml/tierml/internal/pattern"
 )
 
-// item is something that lists have: filters read its fields.
-type item interface{ field(name string) string }
-
 // parametersOfLists are those that every list knows.
 const defaultPage = 500
 
 // list filters and cuts into pages. A page's token is the number of the items before it.
-func list[T item](c *call, all []T) (page []T, next string, err error) {
+func list[T any](c *call, all []T) (page []T, next string, err error) {
 	q := c.URL.Query()
-	keep, err := parseFilter(q.Get("filter"))
+	keep, err := parseFilter[T](q.Get("filter"))
 	if err != nil {
 		return nil, "", err
 	}
@@ -75,12 +73,13 @@ func aggregate[T any](c *call, kind string, page []T, next string, zoneOf func(T
 // condition is one comparison: FIELD = "VALUE" (or !=), or with eq and ne a regular expression of the whole value.
 var condition = pattern.Of(`^\(?\s*([A-Za-z.]+[A-Za-z0-9_.-]*)\s*(=|!=|\beq\b|\bne\b)\s*("([^"]*)"|'([^']*)'|[^\s"'()]+)\s*\)?$`)
 
-// parseFilter reads the filters that are spoken here: conditions, joined by AND, or in parentheses one after another.
-func parseFilter(text string) (func(item) bool, error) {
+// parseFilter reads the filters that are spoken here: conditions, joined by AND, or in parentheses one after another. A field that the
+// items do not have is refused: it would match nothing, or with != everything, without a word.
+func parseFilter[T any](text string) (func(T) bool, error) {
 	if text == "" {
-		return func(item) bool { return true }, nil
+		return func(T) bool { return true }, nil
 	}
-	var conditions []func(item) bool
+	var conditions []func(T) bool
 	for _, part := range strings.Split(strings.ReplaceAll(text, ") (", ") AND ("), " AND ") {
 		words := condition().FindStringSubmatch(strings.TrimSpace(part))
 		if words == nil {
@@ -98,10 +97,16 @@ func parseFilter(text string) (func(item) bool, error) {
 			}
 			equal = whole.MatchString
 		}
+		if _, known := fieldOf(reflect.ValueOf(new(T)).Elem(), field); !known {
+			return nil, refusalf(http.StatusBadRequest, "invalid", "Invalid list filter expression: no field %q is spoken here", field)
+		}
 		wanted := operator == "=" || operator == "eq"
-		conditions = append(conditions, func(i item) bool { return equal(i.field(field)) == wanted })
+		conditions = append(conditions, func(one T) bool {
+			has, _ := fieldOf(reflect.ValueOf(one), field)
+			return equal(has) == wanted
+		})
 	}
-	return func(i item) bool {
+	return func(i T) bool {
 		for _, holds := range conditions {
 			if !holds(i) {
 				return false
@@ -109,6 +114,45 @@ func parseFilter(text string) (func(item) bool, error) {
 		}
 		return true
 	}, nil
+}
+
+// fieldOf returns a field by its path in JSON, such as "scheduling.preemptible" or "labels.owner", as text, and whether there is such a
+// field. One that is not set is "".
+func fieldOf(v reflect.Value, path string) (text string, known bool) {
+	for v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			_, known = fieldOf(reflect.New(v.Type().Elem()).Elem(), path)
+			return "", known
+		}
+		v = v.Elem()
+	}
+	switch {
+	case path == "":
+		switch v.Kind() {
+		case reflect.Struct, reflect.Slice, reflect.Map:
+			return "", false
+		}
+		return fmt.Sprint(v.Interface()), true
+	case v.Kind() == reflect.Map: // labels: keys have no dots
+		if value := v.MapIndex(reflect.ValueOf(path)); value.IsValid() {
+			return fmt.Sprint(value.Interface()), true
+		}
+		return "", true
+	case v.Kind() != reflect.Struct:
+		return "", false
+	}
+	name, rest, _ := strings.Cut(path, ".")
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		if f.Anonymous {
+			if text, known := fieldOf(v.Field(i), path); known {
+				return text, true
+			}
+		} else if tag, _, _ := strings.Cut(f.Tag.Get("json"), ","); tag == name {
+			return fieldOf(v.Field(i), rest)
+		}
+	}
+	return "", false
 }
 
 func plural(n int, what string) string { return fmt.Sprintf("%d %ss", n, what) }

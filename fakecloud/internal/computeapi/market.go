@@ -46,16 +46,6 @@ func acceleratorsOf(t region.Type) []accelerator {
 	return []accelerator{{word, t.GPU.Count}}
 }
 
-func (v typeView) field(name string) string {
-	switch name {
-	case "name":
-		return v.Name
-	case "guestCpus":
-		return fmt.Sprint(v.CPUs)
-	}
-	return ""
-}
-
 var architectures = map[string]string{market.ArchX86: "X86_64", market.ArchARM: "ARM64"}
 
 func (c *call) typeOf(t region.Type) typeView {
@@ -94,20 +84,14 @@ type zoneView struct {
 	SelfLink string `json:"selfLink"`
 }
 
-func (v zoneView) field(name string) string {
-	switch name {
-	case "name":
-		return v.Name
-	case "status":
-		return v.Status
-	}
-	return ""
+func (c *call) zoneView(zone string) zoneView {
+	return zoneView{"compute#zone", number(zone), zone, "UP", c.link("regions", c.region.Name()), c.zoneLink(zone)}
 }
 
 func listZones(c *call) (any, error) {
 	var all []zoneView
 	for _, zone := range c.region.Zones() {
-		all = append(all, zoneView{"compute#zone", number(zone), zone, "UP", c.link("regions", c.region.Name()), c.zoneLink(zone)})
+		all = append(all, c.zoneView(zone))
 	}
 	page, next, err := list(c, all)
 	return struct {

@@ -160,26 +160,6 @@ func (c *call) allOperations(zone string) []operationView {
 	return views
 }
 
-func (v operationView) field(name string) string {
-	switch name {
-	case "name":
-		return v.Name
-	case "operationType":
-		return v.Type
-	case "status":
-		return v.Status
-	case "targetLink":
-		return v.Target
-	case "clientOperationId":
-		return v.Request
-	case "user":
-		return v.User
-	case "zone":
-		return v.Zone
-	}
-	return ""
-}
-
 func listOperations(c *call) (any, error) {
 	page, next, err := list(c, c.allOperations(c.zone()))
 	return struct {

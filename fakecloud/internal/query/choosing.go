@@ -3,12 +3,18 @@ package query
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/tierml/tierml/fakecloud/internal/region"
 	"github.com/tierml/tierml/market"
 )
 
-// getInstanceTypesFromInstanceRequirements knows vCPUs, memory and architecture. Other requirements match no type.
+// wish is whether types of a kind are "included", "required" or "excluded", as they are without a word.
+type wish string
+
+func (w wish) admits(is bool) bool { return w == "included" || is == (w == "required") }
+
+// getInstanceTypesFromInstanceRequirements knows vCPUs, memory, architecture, and burstable and bare-metal types.
 func getInstanceTypesFromInstanceRequirements(c *call) (answer, error) {
 	architectures, virtualization := c.list("ArchitectureType"), c.list("VirtualizationType")
 	const need = "InstanceRequirements"
@@ -16,7 +22,8 @@ func getInstanceTypesFromInstanceRequirements(c *call) (answer, error) {
 	c.required(need + ".MemoryMiB.Min")
 	least, most := c.number(need+".VCpuCount.Min", 0), c.number(need+".VCpuCount.Max", math.MaxInt)
 	small, large := c.number(need+".MemoryMiB.Min", 0), c.number(need+".MemoryMiB.Max", math.MaxInt)
-	c.ignore(need+".BurstablePerformance", need+".BareMetal", need+".InstanceGeneration")
+	burstable, metal := wish(c.text(need+".BurstablePerformance")), wish(c.text(need+".BareMetal"))
+	c.unspoken(need + ".InstanceGeneration")
 	page := c.page(1, 1000)
 	if len(architectures) == 0 || len(virtualization) == 0 {
 		c.fail(region.Errorf("MissingParameter", "The request must contain the parameters ArchitectureType and VirtualizationType"))
@@ -30,7 +37,8 @@ func getInstanceTypesFromInstanceRequirements(c *call) (answer, error) {
 	var list []item
 	for _, t := range c.region.Types() {
 		if slices.Contains(architectures, t.Arch) && slices.Contains(virtualization, "hvm") && t.VCPU >= least && t.VCPU <= most &&
-			int(t.MemoryMiB) >= small && int(t.MemoryMiB) <= large {
+			int(t.MemoryMiB) >= small && int(t.MemoryMiB) <= large &&
+			burstable.admits(strings.HasPrefix(t.Name, "t") && !strings.HasPrefix(t.Name, "trn")) && metal.admits(strings.Contains(t.Name, ".metal")) {
 			list = append(list, item{t.Name})
 		}
 	}

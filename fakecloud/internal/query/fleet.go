@@ -190,8 +190,8 @@ func createFleet(c *call) (answer, error) {
 	if b := c.text("SpotOptions.InstanceInterruptionBehavior"); b != "" && b != "terminate" {
 		c.fail(region.Errorf("Unsupported", "Interruption behavior %s is not supported here; use terminate.", b))
 	}
-	c.ignore("TerminateInstancesWithExpiration", "ReplaceUnhealthyInstances", "ExcessCapacityTerminationPolicy", "Context",
-		"ValidFrom", "ValidUntil")
+	c.ignore("TerminateInstancesWithExpiration", "ReplaceUnhealthyInstances", "ExcessCapacityTerminationPolicy", "Context")
+	c.unspoken("ValidFrom", "ValidUntil", "SpotOptions.MaintenanceStrategies", "SpotOptions.MaxTotalPrice", "OnDemandOptions.MaxTotalPrice")
 	q.Fingerprint = c.fingerprint()
 	if err := c.ready(); err != nil {
 		return nil, err

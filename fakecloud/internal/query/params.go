@@ -73,6 +73,17 @@ func (p *params) ignore(prefixes ...string) {
 	}
 }
 
+// unspoken refuses parameters that change what a call does, and are not spoken here: without an effect they would be a wrong answer.
+func (p *params) unspoken(names ...string) {
+	for name := range p.form {
+		for _, one := range names {
+			if name == one || strings.HasPrefix(name, one+".") {
+				p.fail(region.Errorf("Unsupported", "The parameter %s is not supported here.", name))
+			}
+		}
+	}
+}
+
 func (p *params) text(name string) string {
 	p.read[name] = true
 	return p.form.Get(name)
@@ -169,7 +180,7 @@ func (p *params) invalid(name, value string) {
 	p.fail(region.Errorf("InvalidParameterValue", "Value (%s) for parameter %s is invalid.", value, name))
 }
 
-// indices returns the numbers n for which "prefix.n" or something below it is there, sorted.
+// indices returns the numbers n for which "prefix.n" or something below it is there, sorted. EC2 counts from 1; some clients from 0.
 func (p *params) indices(prefix string) []int {
 	var list []int
 	for name := range p.form {
@@ -178,7 +189,7 @@ func (p *params) indices(prefix string) []int {
 			continue
 		}
 		digits, _, _ := strings.Cut(rest, ".")
-		if n, err := strconv.Atoi(digits); err == nil && n > 0 && !slices.Contains(list, n) {
+		if n, err := strconv.Atoi(digits); err == nil && n >= 0 && !slices.Contains(list, n) {
 			list = append(list, n)
 		}
 	}

@@ -94,6 +94,12 @@ var actions = map[string]action{
 	"DescribeTags":              describe("tagSet", allTags),
 	"DescribeInstanceStatus": describe("instanceStatusSet", instanceStatuses, key{
 		param: "InstanceId", filter: "instance-id", code: "InvalidInstanceID.NotFound", what: "instance ID '%s'", exists: isInstance}),
+	"DescribeVolumes": describe("volumeSet", volumes, key{param: "VolumeId", filter: "volume-id", code: "InvalidVolume.NotFound", what: "volume '%s'", prefix: "vol-"}),
+	"DescribeNetworkInterfaces": describe("networkInterfaceSet", networkInterfaces, key{
+		param: "NetworkInterfaceId", filter: "network-interface-id", code: "InvalidNetworkInterfaceID.NotFound", what: "networkInterface ID '%s'", prefix: "eni-"}),
+	"DescribeAddresses":             describe("addressesSet", func(*call) []elasticAddress { return nil }),
+	"RebootInstances":               rebootInstances,
+	"GetConsoleOutput":              getConsoleOutput,
 	"DescribeInstanceTypeOfferings": describe("instanceTypeOfferingSet", offerings),
 
 	"DescribeKeyPairs": describe("keySet", keyPairs, key{param: "KeyName", filter: "key-name", code: "InvalidKeyPair.NotFound", what: "key pair '%s'"},

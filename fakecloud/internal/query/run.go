@@ -33,7 +33,7 @@ func (c *call) spotOptions(prefix string) (spot bool, maxPrice market.USD) {
 	if b := c.text(options + ".SpotOptions.InstanceInterruptionBehavior"); b != "" && b != "terminate" {
 		c.fail(region.Errorf("Unsupported", "Interruption behavior %s is not supported here; use terminate.", b))
 	}
-	c.ignore(options + ".SpotOptions.ValidUntil")
+	c.unspoken(options+".SpotOptions.ValidUntil", options+".SpotOptions.BlockDurationMinutes")
 	switch kind {
 	case "spot":
 		return true, maxPrice

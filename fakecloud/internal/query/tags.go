@@ -229,7 +229,8 @@ func requestSpotInstances(c *call) (answer, error) {
 	if b := c.text("InstanceInterruptionBehavior"); b != "" && b != "terminate" {
 		c.fail(region.Errorf("Unsupported", "Interruption behavior %s is not supported here; use terminate.", b))
 	}
-	c.ignore("AvailabilityZoneGroup", "LaunchGroup", "ValidFrom", "BlockDurationMinutes", launch+"AddressingType")
+	c.ignore(launch + "AddressingType")
+	c.unspoken("AvailabilityZoneGroup", "LaunchGroup", "ValidFrom", "BlockDurationMinutes")
 	until := c.time("ValidUntil")
 	q.RequestTags = c.tagSpecifications("TagSpecification", "spot-instances-request")["spot-instances-request"]
 	if q.Image == "" {
