@@ -391,8 +391,8 @@
 <Response>
     <Errors>
         <Error>
-            <Code>InvalidAction</Code>
-            <Message>The action AssumeRole is not valid for this web service.</Message>
+            <Code>MissingParameter</Code>
+            <Message>The request must contain the parameter RoleArn</Message>
         </Error>
     </Errors>
     <RequestID>00000000-0000-4000-8000-000000000016</RequestID>
