@@ -77,7 +77,10 @@ func (p Checkpoint) saveEvery(s State, h holding) time.Duration {
 	}
 	if s.Job.Terms.MaxBid == 0 {
 		losses := fleetLosses(c, s.Job.Terms, s.Want.machines(s.Want.total(), c.Type), s.Now)
-		mttf = time.Duration(float64(time.Hour) / (1/mttf.Hours() + losses))
+		if e.Known && e.Mean > 0 && !e.Censored { // else prices evict nobody, however short a time they are known
+			losses += 1 / mttf.Hours()
+		}
+		mttf = time.Duration(float64(time.Hour) / max(losses, 1e-6))
 	}
 	return CheckpointInterval(s.Job.SaveTime, mttf)
 }

@@ -40,9 +40,11 @@ type Trials struct {
 	Dropped string // why it was simulated from fewer starts than others (RuledOut); "" = it was not
 }
 
-// Sample is a start in the past, and how much it counts.
+// Sample is a run that candidates are tried in, and how much it counts.
 type Sample struct {
-	Start  time.Time
+	Start  time.Time // in the past, or now
+	Draw   int       // of the evictions that prices do not show; 0 is the start's own
+	Now    bool      // the prices of the start stay; else the run meets those that followed
 	Weight float64
 }
 
@@ -169,16 +171,25 @@ func against(w Wish, t, other *Trials, samples []Sample) (share, stdError float6
 		return 0, 0
 	}
 	mean := difference / weights
-	// Starts of one day meet the same prices: days are what varies independently.
-	days := map[int64]float64{}
+	// Starts of one day meet the same prices: days are what varies independently. Where all starts are one, draws are.
+	group := func(s Sample) int64 { return s.Start.Unix() / 86400 }
+	if oneStart(samples) {
+		group = func(s Sample) int64 { return int64(s.Draw) }
+	}
+	groups := map[int64]float64{}
 	for i, s := range samples[:n] {
-		days[s.Start.Unix()/86400] += s.Weight * (w.of(t.Runs[i]) - w.of(other.Runs[i]) - mean)
+		groups[group(s)] += s.Weight * (w.of(t.Runs[i]) - w.of(other.Runs[i]) - mean)
 	}
 	variance := 0.0
-	for _, day := range slices.Sorted(maps.Keys(days)) {
-		variance += days[day] * days[day]
+	for _, g := range slices.Sorted(maps.Keys(groups)) {
+		variance += groups[g] * groups[g]
 	}
 	return difference / base, math.Sqrt(variance) / base
+}
+
+// oneStart reports whether samples differ in nothing but the evictions that are drawn.
+func oneStart(samples []Sample) bool {
+	return !slices.ContainsFunc(samples, func(s Sample) bool { return !s.Start.Equal(samples[0].Start) })
 }
 
 // judge works out a candidate's own figures.
@@ -255,20 +266,30 @@ func weighted(runs []Trial, samples []Sample, figure func(Trial) float64) float6
 
 // tell names the chosen candidate and says why it is.
 func (c *Choice) tell(chosen int, samples []Sample) {
-	first, last := samples[0].Start, samples[0].Start
+	c.Policy, c.Why = c.Candidates[chosen].Policy, "the best "+basisOf(samples)
+	if c.Wish.missedBy(c.Candidates[chosen]) > 0 {
+		c.Why = "no policy keeps the deadline and the budget in 19 of 20 cases, and it misses them by least, " + basisOf(samples)
+	}
+}
+
+func basisOf(samples []Sample) string {
+	first, last, starts := samples[0].Start, samples[0].Start, map[time.Time]bool{}
 	for _, s := range samples {
-		if s.Start.Before(first) {
+		if starts[s.Start] = true; s.Start.Before(first) {
 			first = s.Start
 		} else if s.Start.After(last) {
 			last = s.Start
 		}
 	}
-	basis := fmt.Sprintf("by %d past starts from %s to %s, in the rules and prices of this job", len(samples), first.UTC().Format(timeForm),
-		last.UTC().Format(timeForm))
-	c.Policy, c.Why = c.Candidates[chosen].Policy, "the best "+basis
-	if c.Wish.missedBy(c.Candidates[chosen]) > 0 {
-		c.Why = "no policy keeps the deadline and the budget in 19 of 20 cases, and it misses them by least, " + basis
+	if oneStart(samples) {
+		return fmt.Sprintf("by %d draws of evictions at the prices of %s, in the rules of this job", len(samples), first.UTC().Format(timeForm))
 	}
+	draws := ""
+	if len(samples) > len(starts) {
+		draws = fmt.Sprintf(" with %d draws of evictions", len(samples))
+	}
+	return fmt.Sprintf("by %d past starts from %s to %s%s, in the rules and prices of this job", len(starts), first.UTC().Format(timeForm),
+		last.UTC().Format(timeForm), draws)
 }
 
 // sort puts the best first, then what was dropped, later ones before earlier ones, and last what cannot run the job.

@@ -50,4 +50,6 @@ type Prediction struct {
 	Run
 	Basis   string   // on whose timing
 	Skipped []string // steps of the script that are not simulated
+	// Calm: evictions that prices do not show are left out, as on the fake cloud. The forecast has them.
+	Calm bool
 }

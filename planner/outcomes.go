@@ -23,10 +23,13 @@ func (l Level) at(share float64) float64 { return l.Usual * math.Pow(l.Today/l.U
 
 // Outcomes are the results of a job from starts in the past, and what the forecast for another start rests on.
 type Outcomes struct {
-	Runs  []Run // the earliest start first
-	Start time.Time
-	Level Level         // at Start
-	Lag   time.Duration // after which the result of a start is known
+	Runs   []Run // the earliest start first
+	Starts int   // that the past has room for; of each there may be several runs, which differ by the evictions that are drawn
+	Start  time.Time
+	Level  Level         // at Start
+	Lag    time.Duration // after which the result of a start is known
+	// Now: the past says nothing that the prices at Start do not. All runs are from there, at prices that stay.
+	Now bool
 }
 
 const (
@@ -40,11 +43,14 @@ const (
 // Forecast projects the outcomes to the start. Each past cost counts relative to the prices at its own start, as far as past costs
 // went with prices; the ranges are as wide as would have held nine tenths of the forecasts that could have been made at the past starts.
 func (o Outcomes) Forecast(every time.Duration) Forecast {
-	if len(o.Runs) < MinStarts {
-		return Forecast{Basis: tooFew(len(o.Runs), MinStarts)}
+	if len(o.Runs) < MinStarts || !o.Now && o.Starts < MinStarts {
+		return Forecast{Basis: tooFew(o.Starts, MinStarts)}
+	}
+	if o.Now {
+		o.Lag = 0
 	}
 	f := Forecast{Level: o.Level, Evictions: rangeOf(o.Runs, func(r Run) int { return r.Evictions })}
-	f.Cost, f.CostRecord = project(o, []float64{.25, .5, .75, 1}, func(r Run) market.USD { return r.Cost })
+	f.Cost, f.CostRecord = project(o, []float64{0, .25, .5, .75, 1}, func(r Run) market.USD { return r.Cost })
 	f.Time, f.TimeRecord = project(o, nil, func(r Run) time.Duration { return r.Time })
 	f.Basis = o.basis(every)
 	return f
@@ -52,8 +58,13 @@ func (o Outcomes) Forecast(every time.Duration) Forecast {
 
 func (o Outcomes) basis(every time.Duration) string {
 	first, last := o.Runs[0].Start, o.Runs[len(o.Runs)-1].Start
-	basis := fmt.Sprintf("%d past starts, one every %s from %s to %s, simulated with this policy", len(o.Runs), short(every),
+	basis := fmt.Sprintf("%d past starts, one every %s from %s to %s, simulated with this policy", o.Starts, short(every),
 		first.UTC().Format(timeForm), last.UTC().Format(timeForm))
+	if o.Now {
+		basis = fmt.Sprintf("%d draws of evictions at the prices of %s, simulated with this policy: past prices tell no more", len(o.Runs), first.UTC().Format(timeForm))
+	} else if len(o.Runs) > o.Starts {
+		basis += fmt.Sprintf(", with %d draws of evictions", len(o.Runs))
+	}
 	open, paced := 0, 0
 	for _, r := range o.Runs {
 		switch {
@@ -167,12 +178,12 @@ func (s *series) at(at time.Time, level Level) (projection, bool) {
 	}
 	var best []float64 // each figure over what was expected
 	middle, spread := 0.0, math.Inf(1)
-	for _, share := range append([]float64{0}, s.shares...) {
+	for k := -1; k < len(s.shares) && (k < 0 || priced); k++ { // first as if figures did not go with prices
 		now, levels := 1.0, make([]float64, n)
 		var sum, base float64
 		for i := range levels {
-			if levels[i] = 1; priced && s.shares != nil {
-				levels[i], now = s.outcomes.Runs[i].Level.at(share), level.at(share)
+			if levels[i] = 1; k >= 0 {
+				levels[i], now = s.outcomes.Runs[i].Level.at(s.shares[k]), level.at(s.shares[k])
 			}
 			sum += weights[i] * s.figures[i]
 			base += weights[i] * levels[i]
@@ -196,6 +207,9 @@ func (s *series) at(at time.Time, level Level) (projection, bool) {
 
 // backtest makes the forecasts of all past starts from what was known at each.
 func (s *series) backtest() {
+	if s.outcomes.Now { // they are no past
+		return
+	}
 	for i, r := range s.outcomes.Runs {
 		p, known := s.at(r.Start, r.Level)
 		s.misses = append(s.misses, miss{})
@@ -214,13 +228,16 @@ func (s *series) backtest() {
 		}
 		s.misses[i] = p.miss(figure)
 	}
+	if runs := len(s.outcomes.Runs); runs > s.outcomes.Starts { // a plan for each start
+		s.record = Record{s.record.Plans * s.outcomes.Starts / runs, s.record.Inside * s.outcomes.Starts / runs}
+	}
 }
 
 // needed is how far the ends of forecasts have to be moved to hold nine tenths, by those whose result is known at a time; false = too few are.
 // The share is a little higher, as starts close together meet the same prices and say less than as many apart.
 func (s *series) needed(at time.Time) (by miss, enough bool) {
 	var misses, weights []float64
-	for i := range s.known(at) {
+	for i := range min(s.known(at), len(s.misses)) {
 		if m := s.misses[i]; m.known {
 			misses, weights = append(misses, max(m.below, m.above)), append(weights, s.weight(i, at))
 		}

@@ -12,7 +12,7 @@ import (
 
 // outcomes are of some starts four hours apart, the last a day before now.
 func outcomes(starts int, run func(i int) Run) Outcomes {
-	o := Outcomes{Start: now, Lag: 20 * time.Hour, Level: Level{1, 1}}
+	o := Outcomes{Starts: starts, Start: now, Lag: 20 * time.Hour, Level: Level{1, 1}}
 	for i := range starts {
 		r := run(i)
 		r.Start = now.Add(-24*time.Hour - 4*time.Hour*time.Duration(starts-1-i))
@@ -30,6 +30,19 @@ func TestForecastNeedsOutcomes(t *testing.T) {
 		if f.Cost.Known || f.Time.Known || f.Basis == "" {
 			t.Errorf("%d starts: %+v", n, f)
 		}
+	}
+}
+
+// Runs from now on are no past: each counts the same, whatever their number, and there is no record.
+func TestForecastOfDraws(t *testing.T) {
+	o := Outcomes{Now: true, Start: now, Lag: 20 * time.Hour, Level: Level{1, 2}}
+	for i := range 100 {
+		o.Runs = append(o.Runs, Run{Start: now, Level: o.Level, Cost: market.USD(100 + i), Time: time.Duration(200 + i), Finished: true})
+	}
+	f := o.Forecast(time.Hour)
+	if f.Cost != (Range[market.USD]{Known: true, Low: 104, Middle: 150, High: 194}) || f.Time.Middle != 250 || f.CostRecord.Plans != 0 ||
+		!strings.HasPrefix(f.Basis, "100 draws of evictions at the prices of ") {
+		t.Errorf("%+v", f)
 	}
 }
 
@@ -59,6 +72,13 @@ func TestForecastFollowsPrices(t *testing.T) {
 		return Run{Cost: market.Dollar + market.USD(i%5), Time: time.Hour, Finished: true, Level: Level{prices[i], 1.5}}
 	})
 	with.Level, without.Level = Level{3, 1.5}, Level{3, 1.5}
+	same := outcomes(169, func(i int) Run {
+		return Run{Cost: market.Dollar, Time: time.Hour, Finished: true, Level: Level{prices[i], 1 + float64(i)/169}}
+	})
+	same.Level = Level{3, 3}
+	if f := same.Forecast(time.Hour); f.Cost.Low != market.Dollar || f.Cost.Middle != market.Dollar || f.Cost.High != market.Dollar {
+		t.Errorf("all cost a dollar: %+v", f.Cost)
+	}
 	if f := with.Forecast(time.Hour); f.Cost.Low < 3*market.Dollar-9 || f.Cost.High > 3*market.Dollar+9 || f.Time.Middle != time.Hour {
 		t.Errorf("%+v", f)
 	}

@@ -287,6 +287,10 @@ func TestPredictionRemarks(t *testing.T) {
 			t.Errorf("%+v: %q, want %q", run, got, want)
 		}
 	}
+	p.Prediction = &Prediction{Run: odd, Calm: true}
+	if got := strings.Join(p.outside(), " "); got != "That is below the range: this start meets no evictions but those by prices, as on the fake cloud; the range counts those for capacity too." {
+		t.Error(got)
+	}
 	p.Input.Budget = 9 * market.Dollar
 	if got := remarks(done); got != "The budget, $9.00, would end it before it is done." {
 		t.Error(got)

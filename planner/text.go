@@ -143,7 +143,9 @@ func (p *Plan) outside() []string {
 		return nil
 	}
 	met := "other prices than the past starts, which the range is of"
-	if e := f.Evictions; e.Known && e.Low == e.High && run.Evictions != e.High {
+	if e := f.Evictions; run.Calm && where == "below" && (!e.Known || e.High > run.Evictions) {
+		met = "no evictions but those by prices, as on the fake cloud; the range counts those for capacity too"
+	} else if e.Known && e.Low == e.High && run.Evictions != e.High {
 		met = fmt.Sprintf("%s, and nine tenths of the past starts met %d", words.Number(run.Evictions, "eviction"), e.High)
 	} else if side(e, run.Evictions) != "" {
 		met = fmt.Sprintf("%s, and nine tenths of the past starts met %d to %d", words.Number(run.Evictions, "eviction"), e.Low, e.High)

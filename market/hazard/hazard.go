@@ -45,7 +45,22 @@ type Hazard struct {
 	Pools []Pool
 	// Says is where the rates come from, for people: one sentence for each source.
 	Says []string
+	// Timeless events come at the same times after any start.
+	Timeless bool
 }
+
+// Draw returns the evictions of a number of independent draws; number 0 is h.
+func (h *Hazard) Draw(number int) *Hazard {
+	if !h.Draws() || number == 0 {
+		return h
+	}
+	other := *h
+	other.Seed = mix(h.Seed, uint64(number))
+	return &other
+}
+
+// Draws reports whether one draw may differ from another.
+func (h *Hazard) Draws() bool { return h != nil && len(h.Pools) > 0 }
 
 // Event takes machines of a pool. Each machine that a run holds in a pool has a place there, counted from 0: the lowest that is
 // free when it is launched.
@@ -119,6 +134,9 @@ func (h *Hazard) pool(p *Pool, start time.Time, length time.Duration, out []Even
 func (h *Hazard) stream(p market.Pool, start time.Time) uint64 {
 	sum := fnv.New64a()
 	_, _ = sum.Write([]byte(p.String())) // it never fails
+	if h.Timeless {
+		return mix(h.Seed, sum.Sum64())
+	}
 	return mix(mix(h.Seed, sum.Sum64()), uint64(start.UnixNano()))
 }
 

@@ -92,3 +92,30 @@ func TestNothingIsEvictedWithoutAHazard(t *testing.T) {
 		t.Error("no hazard, and events")
 	}
 }
+
+// Draws differ from each other, and are the same again. Timeless ones come as long after any start.
+func TestDraws(t *testing.T) {
+	h := &Hazard{Seed: 1, Pools: []Pool{{Pool: market.Pool{Type: "a", Zone: "z"}, Life: Constant(0.1), Places: 8}}}
+	start, length := time.Unix(0, 0), 100*time.Hour
+	after := func(h *Hazard, start time.Time) (out []time.Duration) {
+		for _, e := range h.Events(start, length) {
+			out = append(out, e.At.Sub(start))
+		}
+		return out
+	}
+	if h.Draw(0) != h || (*Hazard)(nil).Draw(3) != nil {
+		t.Error("draw 0 is another one")
+	}
+	own, third := after(h, start), after(h.Draw(3), start)
+	if len(own) == 0 || slices.Equal(own, third) || !slices.Equal(third, after(h.Draw(3), start)) {
+		t.Errorf("%v, draw 3 %v", own, third)
+	}
+	if later := after(h, start.Add(time.Hour)); slices.Equal(own, later) {
+		t.Error("an hour later the same happens")
+	}
+	timeless := *h
+	timeless.Timeless = true
+	if a, b := after(timeless.Draw(3), start), after(timeless.Draw(3), start.Add(time.Hour)); len(a) == 0 || !slices.Equal(a, b) {
+		t.Errorf("timeless: %v, an hour later %v", a, b)
+	}
+}

@@ -21,7 +21,8 @@ import (
 // book, and takes what planner.Choose makes of that. A simulation is made once, however many decisions look at it.
 //
 // A decision at a time looks only at what was known then: past starts lie on a grid, and each run is given up a fixed time after
-// its start (patience), so that its result is a function of prices before the decision. Safe for concurrent use.
+// its start (patience), so that its result is a function of prices before the decision. The evictions that prices do not show are drawn
+// until there are enough trials; where prices say nothing else, all start now (draws.go). Safe for concurrent use.
 type Chooser struct {
 	job  sim.Config // in bundles
 	size float64    // of these
@@ -43,7 +44,7 @@ type candidate struct {
 	name    string
 	cfg     sim.Config
 	within  time.Duration // until the deadline, for policies that keep one
-	known   map[time.Time]planner.Trial
+	known   map[trialID]planner.Trial
 	refused error
 }
 
@@ -77,7 +78,7 @@ func NewChooser(job sim.Config, by func(policy string) (sim.Config, error), wish
 	c.job.Horizon = c.patience
 	for _, name := range candidatesOf(&job) {
 		cfg, err := by(name)
-		k := &candidate{name: name, within: within, known: map[time.Time]planner.Trial{}, refused: err}
+		k := &candidate{name: name, within: within, known: map[trialID]planner.Trial{}, refused: err}
 		if err == nil {
 			k.cfg = past(cfg)
 			k.cfg.Horizon = c.patience
@@ -116,18 +117,20 @@ func candidatesOf(job *sim.Config) []string {
 
 // At decides at a time.
 func (c *Chooser) At(ctx context.Context, now time.Time) (planner.Choice, error) {
-	now = now.UTC().Truncate(pastEvery) // between two points of the grid nothing more becomes known
+	if grid := now.UTC().Truncate(pastEvery); anyPriceAt(c.job.Pools, grid) {
+		now = grid // between two points of the grid nothing more becomes known
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if known, ok := c.choices[now]; ok {
 		return known, nil
 	}
-	samples := c.samples(now)
+	samples, parts := c.drawn(now, c.samples(now))
 	for _, k := range c.candidates {
 		c.kept.recall(c, k, samples)
 	}
 	seen, dropped, left := map[*candidate]int{}, map[string]string{}, c.candidates
-	for _, n := range rounds(len(samples)) {
+	for _, n := range parts {
 		if err := c.simulate(ctx, left, samples[:n]); err != nil {
 			return planner.Choice{}, err
 		}
@@ -147,16 +150,6 @@ func (c *Chooser) At(ctx context.Context, now time.Time) (planner.Choice, error)
 	choice := planner.Choose(c.wish, c.standard(), samples, c.trials(seen, dropped, samples))
 	c.choices[now] = choice
 	return choice, nil
-}
-
-// rounds are from how many starts candidates are simulated before those that are clearly worse are dropped.
-func rounds(samples int) (out []int) {
-	for _, part := range []int{4, 2} {
-		if n := samples / part; n >= planner.MinTrials {
-			out = append(out, n)
-		}
-	}
-	return append(out, samples)
 }
 
 // Estimate forecasts the chosen policy's run: a planner.Estimator.
@@ -201,7 +194,7 @@ func (c *Chooser) trials(judgedBy map[*candidate]int, dropped map[string]string,
 			continue
 		}
 		for _, s := range samples[:judgedBy[k]] {
-			t.Runs = append(t.Runs, k.known[s.Start])
+			t.Runs = append(t.Runs, k.known[idOf(s)])
 		}
 	}
 	return out
@@ -238,23 +231,23 @@ func (c *Chooser) samples(now time.Time) (out []planner.Sample) {
 func (c *Chooser) simulate(ctx context.Context, candidates []*candidate, samples []planner.Sample) error {
 	type task struct {
 		of     *candidate
-		starts []time.Time
+		runs   []trialID
 		trials []planner.Trial
 		err    error
 	}
 	var tasks []*task
 	total := 0
 	for _, k := range candidates {
-		var missing []time.Time
+		var missing []trialID
 		for _, s := range samples {
-			if _, known := k.known[s.Start]; !known && k.refused == nil {
-				missing = append(missing, s.Start)
+			if _, known := k.known[idOf(s)]; !known && k.refused == nil {
+				missing = append(missing, idOf(s))
 			}
 		}
 		total += len(missing)
-		slices.SortFunc(missing, time.Time.Compare) // neighbours share what policies make of the past
+		slices.SortFunc(missing, trialID.compare) // neighbours share what policies make of the past
 		for chunk := range slices.Chunk(missing, max(1, min(blockLength, len(missing)/runtime.GOMAXPROCS(0)))) {
-			tasks = append(tasks, &task{of: k, starts: chunk})
+			tasks = append(tasks, &task{of: k, runs: chunk})
 		}
 	}
 	for len(c.workers) < min(runtime.GOMAXPROCS(0), len(tasks)) {
@@ -266,12 +259,12 @@ func (c *Chooser) simulate(ctx context.Context, candidates []*candidate, samples
 		busy.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(tasks)) && ctx.Err() == nil; i = next.Add(1) - 1 {
 				t := tasks[i]
-				for _, start := range t.starts {
+				for _, id := range t.runs {
 					if ctx.Err() != nil || t.err != nil {
 						break
 					}
 					var trial planner.Trial
-					trial, t.err = w.run(t.of, start)
+					trial, t.err = w.run(t.of, id)
 					t.trials = append(t.trials, trial)
 					if c.Progress != nil {
 						c.Progress(int(finished.Add(1)), total)
@@ -289,8 +282,8 @@ func (c *Chooser) simulate(ctx context.Context, candidates []*candidate, samples
 			t.of.refused = cmp.Or(t.of.refused, t.err)
 			continue
 		}
-		for i, start := range t.starts {
-			t.of.known[start] = t.trials[i]
+		for i, id := range t.runs {
+			t.of.known[id] = t.trials[i]
 		}
 	}
 	return nil
@@ -302,15 +295,19 @@ type pastWorker struct {
 	same     map[string]planner.Trial // of policies for which all starts are the same
 }
 
-// run simulates a candidate from a start.
-func (w *pastWorker) run(k *candidate, start time.Time) (planner.Trial, error) {
+// run simulates a candidate.
+func (w *pastWorker) run(k *candidate, id trialID) (planner.Trial, error) {
 	if trial, known := w.same[k.name]; known {
 		return trial, nil
 	}
 	cfg := k.cfg
 	cfg.Policy = caching(cfg.Policy, w.recalled)
+	cfg.Hazard = cfg.Hazard.Draw(id.draw)
+	if id.now {
+		cfg = atPricesOf(cfg, id.start)
+	}
 	b := block{cfg: cfg, within: k.within, timed: bidding.NeedsDeadline(cfg.Policy)}
-	r, err := b.simulate(start)
+	r, err := b.simulate(id.start)
 	if err != nil {
 		return planner.Trial{}, fmt.Errorf("by %s: %w", k.name, err)
 	}

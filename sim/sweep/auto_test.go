@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -126,5 +127,22 @@ func TestAutoWithoutHistory(t *testing.T) {
 	choice := decided(t, chooser(t, cfg), cfg.Start.Add(-29*24*time.Hour))
 	if choice.Policy != "cost-per-work" || len(choice.Candidates) > 0 || choice.Why == "" {
 		t.Errorf("%+v", choice)
+	}
+}
+
+// A run that is given up goes on at its own pace and prices: what is left of it is not bought on demand at once.
+func TestGivenUpTrialsKeepTheirPace(t *testing.T) {
+	cfg, _ := pastJob(t, restless)
+	done := sim.Result{Outcome: "failed", Cost: market.Dollar, Runtime: 10 * time.Hour, Clocks: int64(cfg.Job.Clocks) / 4}
+	if got, want := trialOf(&cfg, done), (planner.Trial{Cost: 4, Hours: 40, GivenUp: true}); got != want {
+		t.Errorf("a quarter done for $1 in 10 h: %+v, want %+v", got, want)
+	}
+	done.Outcome = "finished"
+	if got, want := trialOf(&cfg, done), (planner.Trial{Cost: 1, Hours: 10}); got != want {
+		t.Errorf("finished: %+v, want %+v", got, want)
+	}
+	done.Outcome, done.Clocks = "failed", 0
+	if got := trialOf(&cfg, done); math.Abs(got.Cost-1-dollars(OnDemandCost(&cfg))) > 1e-9 || got.Hours < 900 {
+		t.Errorf("nothing done: %+v, on demand $%.2f", got, dollars(OnDemandCost(&cfg)))
 	}
 }

@@ -102,11 +102,15 @@ func coverageOf(cfg sim.Config, starts Starts) (c coverage, err error) {
 	if err != nil {
 		return c, err
 	}
-	runs, err := simulate(cfg, times, times[len(times)-1].Add(horizonOf(&cfg)), nil)
+	ids := make([]trialID, len(times))
+	for i, at := range times {
+		ids[i].start = at
+	}
+	runs, err := simulate(cfg, ids, times[len(times)-1].Add(horizonOf(&cfg)), nil)
 	if err != nil {
 		return c, err
 	}
-	past := Past{Job: cfg, known: map[time.Time]planner.Run{}}
+	past := Past{Job: cfg, known: map[trialID]planner.Run{}}
 	for i, r := range runs {
 		f, err := past.Estimate(planner.Input{Now: times[i]})
 		if err != nil {

@@ -79,15 +79,18 @@ func writeJob(hash io.Writer, job sim.Config) {
 }
 
 // key names a trial: its result depends on nothing else.
-func (k *keptTrials) key(c *Chooser, policy string, start time.Time) string {
-	hash := sha256.New()
-	for at := start.Add(-keptReach); at.Before(start.Add(c.patience)); at = at.Add(pastEvery) {
+func (k *keptTrials) key(c *Chooser, policy string, id trialID) string {
+	hash, from, until := sha256.New(), id.start.Truncate(pastEvery), id.start.Add(c.patience)
+	if id.now {
+		until = id.start.Add(pastEvery) // may know more prices than the trial: then it is simulated again in vain
+	}
+	for at := from.Add(-keptReach); at.Before(until); at = at.Add(pastEvery) {
 		if k.prices[at] == nil {
 			k.prices[at] = pricesOf(&c.job, at)
 		}
 		hash.Write(k.prices[at])
 	}
-	return fmt.Sprintf("%s %s %x", policy, start.UTC().Format(time.RFC3339), hash.Sum(nil)[:12])
+	return fmt.Sprintf("%s %s %d %v %x", policy, id.start.UTC().Format(time.RFC3339), id.draw, id.now, hash.Sum(nil)[:12])
 }
 
 // pricesOf is a digest of all prices in a step of the grid.
@@ -117,11 +120,11 @@ func (k *keptTrials) recall(c *Chooser, of *candidate, samples []planner.Sample)
 		return
 	}
 	for _, s := range samples {
-		if _, known := of.known[s.Start]; known {
+		if _, known := of.known[idOf(s)]; known {
 			continue
 		}
-		if trial, ok := k.trials[k.key(c, of.name, s.Start)]; ok {
-			of.known[s.Start] = trial
+		if trial, ok := k.trials[k.key(c, of.name, idOf(s))]; ok {
+			of.known[idOf(s)] = trial
 		}
 	}
 }
@@ -134,8 +137,8 @@ func (k *keptTrials) keep(c *Chooser, samples []planner.Sample) {
 	now := map[string]planner.Trial{}
 	for _, of := range c.candidates {
 		for _, s := range samples {
-			if trial, known := of.known[s.Start]; known {
-				now[k.key(c, of.name, s.Start)] = trial
+			if trial, known := of.known[idOf(s)]; known {
+				now[k.key(c, of.name, idOf(s))] = trial
 			}
 		}
 	}

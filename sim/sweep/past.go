@@ -18,7 +18,8 @@ import (
 
 // Past estimates what a plan would cost and how long it would take by what the same job would have met in the weeks before:
 // it is simulated as it stands, from many starts, in the prices that are known when it is planned, and the results are projected
-// to the prices of the day. It is the plan's planner.Estimator, and the same engine as the dry run's.
+// to the prices of the day. Where machines are taken beside what prices show, and past prices say nothing that today's do not, all runs
+// start now. It is the plan's planner.Estimator, and the same engine as the dry run's.
 type Past struct {
 	Job      sim.Config    // as ForJob makes it
 	Every    time.Duration // between two starts; 0 = 4h, of large fleets 12h, less where the history is short
@@ -27,7 +28,7 @@ type Past struct {
 	Progress func(done, total int)
 	size     float64 // of the bundles that Job is in already; 0 = it is not
 	// known has runs of the same job that ended before the prices of an earlier estimate did: they stay as they are. nil = none are kept.
-	known map[time.Time]planner.Run
+	known map[trialID]planner.Run
 }
 
 // Estimate simulates the past. The last start lies a little more than the undisturbed time before now, so that most runs end
@@ -39,11 +40,7 @@ func (p Past) Estimate(in planner.Input) (planner.Forecast, error) {
 		cfg, size = bundled(cfg)
 	}
 	cfg.Faults, cfg.MaxDuration, cfg.Record = nil, 0, nil
-	cfg.Pools = slices.Clone(cfg.Pools)
-	for i := range cfg.Pools {
-		cfg.Pools[i].History = cfg.Pools[i].History.Until(in.Now)
-		cfg.Pools[i].Availability = cfg.Pools[i].Availability.Until(in.Now)
-	}
+	cfg.Pools = knownUntil(cfg.Pools, in.Now)
 	lag := undisturbed(&cfg) * 23 / 20
 	lookback, recent := cmp.Or(p.Lookback, 28*24*time.Hour), in.Now.Add(-lag)
 	every := cmp.Or(p.Every, betweenStarts(size, min(lookback, recent.Sub(firstPrice(cfg.Pools)))))
@@ -57,13 +54,15 @@ func (p Past) Estimate(in planner.Input) (planner.Forecast, error) {
 		}
 		starts = append(starts, start)
 	}
-	o := planner.Outcomes{Runs: make([]planner.Run, len(starts)), Start: in.Now, Level: levelAt(&cfg, in.Now), Lag: lag}
-	if len(starts) >= planner.MinStarts { // too few say nothing: they need not be simulated
+	o := planner.Outcomes{Starts: len(starts), Start: in.Now, Level: levelAt(&cfg, in.Now), Lag: lag}
+	ids := drawsOf(&cfg, starts, lag, in.Now, size)
+	if len(ids) >= planner.MinStarts { // too few say nothing: they need not be simulated
 		var err error
-		if o.Runs, err = p.simulate(cfg, starts, in.Now); err != nil {
+		if o.Runs, err = p.simulate(cfg, ids, in.Now); err != nil {
 			return planner.Forecast{}, fmt.Errorf("simulating past starts: %w", err)
 		}
 		slices.Reverse(o.Runs)
+		o.Now = ids[0].now
 	}
 	for i := range o.Runs {
 		o.Runs[i].Evictions = int(float64(o.Runs[i].Evictions)*size + 0.5)
@@ -71,31 +70,31 @@ func (p Past) Estimate(in planner.Input) (planner.Forecast, error) {
 	return told(o.Forecast(every), &cfg, unrecorded, size), nil
 }
 
-// simulate returns the runs from starts, the latest first, of which it simulates those that are not known.
-func (p Past) simulate(cfg sim.Config, starts []time.Time, now time.Time) ([]planner.Run, error) {
-	var missing []time.Time
-	for _, start := range starts {
-		if _, known := p.known[start]; !known {
-			missing = append(missing, start)
+// simulate returns some runs, of which it simulates those that are not known.
+func (p Past) simulate(cfg sim.Config, ids []trialID, now time.Time) ([]planner.Run, error) {
+	var missing []trialID
+	for _, id := range ids {
+		if _, known := p.known[id]; !known {
+			missing = append(missing, id)
 		}
 	}
-	made := map[time.Time]planner.Run{}
+	made := map[trialID]planner.Run{}
 	if len(missing) > 0 {
 		runs, err := simulate(cfg, missing, now, p.Progress)
 		if err != nil {
 			return nil, err
 		}
-		for _, r := range runs {
-			if made[r.Start] = r; p.known != nil && r.Finished && !r.Paced {
-				p.known[r.Start] = r
+		for i, r := range runs {
+			if made[missing[i]] = r; p.known != nil && r.Finished && !r.Paced {
+				p.known[missing[i]] = r
 			}
 		}
 	}
-	out := make([]planner.Run, len(starts))
-	for i, start := range starts {
-		r, known := p.known[start]
+	out := make([]planner.Run, len(ids))
+	for i, id := range ids {
+		r, known := p.known[id]
 		if !known {
-			r = made[start]
+			r = made[id]
 		}
 		out[i] = r
 	}
@@ -150,11 +149,14 @@ func told(f planner.Forecast, cfg *sim.Config, unrecorded int, size float64) pla
 // betweenStarts spreads the starts over what there is to look at: as many as a forecast needs that is tried at each of them. Bundles
 // (of a size above 1) make no policy faster that weighs many bids.
 func betweenStarts(size float64, over time.Duration) time.Duration {
-	starts := time.Duration(168)
+	return max(time.Hour, (over / time.Duration(usualRuns(size))).Round(time.Hour))
+}
+
+func usualRuns(size float64) int {
 	if size > 1 {
-		starts = 56
+		return 56
 	}
-	return max(time.Hour, (over / starts).Round(time.Hour))
+	return 168
 }
 
 // fleet is the most machines that the job may want, of any of its types.
@@ -181,26 +183,30 @@ func meetsHole(cfg *sim.Config, start time.Time) bool {
 	})
 }
 
-// simulate runs a job from many starts until a time, on all cores.
-func simulate(cfg sim.Config, starts []time.Time, until time.Time, progress func(done, total int)) ([]planner.Run, error) {
-	runs, errs := make([]planner.Run, len(starts)), make([]error, len(starts))
+// simulate makes runs of a job, the latest first, of which all but those from now on end at the latest at a time, on all cores.
+func simulate(cfg sim.Config, ids []trialID, until time.Time, progress func(done, total int)) ([]planner.Run, error) {
+	runs, errs := make([]planner.Run, len(ids)), make([]error, len(ids))
 	var next, finished atomic.Int64
 	var workers sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(starts)) {
+	for range min(runtime.GOMAXPROCS(0), len(ids)) {
 		workers.Go(func() {
 			cfg := cfg
-			cfg.Policy = caching(cfg.Policy, newRecollection(until.Sub(starts[len(starts)-1]))) // one worker's
-			for i := next.Add(1) - 1; i < int64(len(starts)); i = next.Add(1) - 1 {
-				one := cfg
-				one.Start, one.Horizon = starts[i], until.Sub(starts[i])
+			cfg.Policy = caching(cfg.Policy, newRecollection(until.Sub(ids[len(ids)-1].start))) // one worker's
+			for i := next.Add(1) - 1; i < int64(len(ids)); i = next.Add(1) - 1 {
+				id, one := ids[i], cfg
+				one.Start, one.Horizon, one.Hazard = id.start, until.Sub(id.start), cfg.Hazard.Draw(id.draw)
+				if id.now {
+					one = atPricesOf(one, id.start)
+					one.Horizon = Horizon(max(ComputeTime(&cfg), undisturbed(&cfg)))
+				}
 				if !one.Deadline.IsZero() {
-					one.Deadline = starts[i].Add(one.Deadline.Sub(until))
+					one.Deadline = id.start.Add(one.Deadline.Sub(until))
 				}
 				r, err := sim.Run(one)
 				runs[i], errs[i] = paced(runOf(r), &one, r), err
-				runs[i].Start, runs[i].Level = starts[i], levelAt(&cfg, starts[i])
+				runs[i].Start, runs[i].Level = id.start, levelAt(&cfg, id.start)
 				if progress != nil {
-					progress(int(finished.Add(1)), len(starts))
+					progress(int(finished.Add(1)), len(ids))
 				}
 			}
 		})

@@ -45,6 +45,6 @@ func (p *PreparedJob) Predict(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.Plan.Prediction = &planner.Prediction{Run: run, Basis: p.basis, Skipped: p.skipped}
+	p.Plan.Prediction = &planner.Prediction{Run: run, Basis: p.basis, Skipped: p.skipped, Calm: p.Sim.Hazard.Draws()}
 	return nil
 }
