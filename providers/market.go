@@ -114,3 +114,11 @@ func FirstLine(err error) string {
 	text, _, _ := strings.Cut(err.Error(), "\n")
 	return text
 }
+
+// OtherRegion says that the prices of disks are not known where a job runs; empty = it runs in one of the regions where they hold.
+func OtherRegion(region string, known ...string) string {
+	if slices.Contains(known, region) {
+		return ""
+	}
+	return ", as those of " + region + " are not known"
+}

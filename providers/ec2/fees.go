@@ -13,11 +13,12 @@ import (
 	"github.com/tierml/tierml/providers/ec2/api"
 )
 
-// What EC2 asks beside a machine's hours in most regions of the United States; others are dearer by up to a fifth for disks.
+// What EC2 asks beside a machine's hours.
 const (
-	// gp3 is per GiB and month (Amazon EBS pricing, since December 2020).
+	// gp3 is per GiB and month in us-east-1, us-east-2 and us-west-2 (Amazon EBS pricing, since December 2020); other regions are dearer.
 	gp3 = 8 * market.Dollar / 100
-	// address is per hour of a public IPv4 address (AWS News Blog, "New – AWS Public IPv4 Address Charge", from February 2024 on).
+	// address is per hour of a public IPv4 address, in every region (AWS News Blog, "New – AWS Public IPv4 Address Charge", from February 2024
+	// on).
 	address = 5 * market.Dollar / 1000
 )
 
@@ -49,5 +50,6 @@ func billed(ctx context.Context, m *local.Market, job *config.Job, account inter
 	if public {
 		said += " and a public address, " + how
 	}
-	m.Sources = append(m.Sources, fmt.Sprintf("Counted of each machine: %s, $%s an hour at the prices of us-east-1. %s", said, fees.PerHour(), providers.NotCounted))
+	m.Sources = append(m.Sources, fmt.Sprintf("Counted of each machine: %s, $%s an hour at the prices of us-east-1%s. %s", said, fees.PerHour(),
+		providers.OtherRegion(b.Region, "us-east-1", "us-east-2", "us-west-2"), providers.NotCounted))
 }

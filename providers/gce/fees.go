@@ -10,7 +10,8 @@ import (
 	"github.com/tierml/tierml/providers"
 )
 
-// disks are what a GiB costs a month in us-central1, by the disk's type (Compute Engine, "Disk and image pricing", 2023).
+// disks are what a GiB costs a month in us-central1, us-east1 and us-west1, by the disk's type (Compute Engine, "Disk and image pricing": 200 GB
+// a month are $8 of pd-standard and $34 of pd-ssd).
 var disks = map[string]market.USD{
 	"pd-standard": 4 * market.Dollar / 100, "pd-balanced": 10 * market.Dollar / 100, "pd-ssd": 17 * market.Dollar / 100,
 }
@@ -30,5 +31,6 @@ func billed(m *local.Market, job *config.Job) {
 	if fees.Address > 0 {
 		said += " and an external address"
 	}
-	m.Sources = append(m.Sources, fmt.Sprintf("Counted of each machine: %s, $%s an hour at the prices of us-central1. %s", said, fees.PerHour(), providers.NotCounted))
+	m.Sources = append(m.Sources, fmt.Sprintf("Counted of each machine: %s, $%s an hour at the prices of us-central1%s. %s", said, fees.PerHour(),
+		providers.OtherRegion(of(job).Region, "us-central1", "us-east1", "us-west1"), providers.NotCounted))
 }

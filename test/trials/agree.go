@@ -10,6 +10,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -316,16 +317,19 @@ func policyNamed(name string) bidding.Policy {
 	return p
 }
 
-// refusal returns the last line that a program printed, when it failed as it refuses a job.
-func refusal(printed string) said {
-	lines := strings.Split(strings.TrimSpace(printed), "\n")
-	return said{refused: lines[0]}
+// refusal returns the first line that a program printed when it failed as it refuses a job.
+func refusal(printed string, err error) (said, error) {
+	why, _, _ := strings.Cut(strings.TrimSpace(printed), "\n")
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || !exit.Exited() || why == "" {
+		return said{}, fmt.Errorf("%w; it printed %s", err, printed)
+	}
+	return said{refused: why}, nil
 }
 
 func (s site) planned() (said, error) {
 	printed, err := s.ask("plan", "cell.yaml", "-o", "json", "-q")
 	if err != nil {
-		return refusal(printed), nil
+		return refusal(printed, err)
 	}
 	var plan journal.PlanDetails
 	if err := json.Unmarshal([]byte(printed), &plan); err != nil || plan.Prediction == nil {
@@ -338,7 +342,7 @@ func (s site) planned() (said, error) {
 func (s site) simulated(policy string) (said, error) {
 	printed, err := s.ask("dry-run", "cell.yaml", "--no-oracle", "-q", "--policy", policy, "-o", "csv")
 	if err != nil {
-		return refusal(printed), nil
+		return refusal(printed, err)
 	}
 	rows, err := csv.NewReader(strings.NewReader(printed)).ReadAll()
 	if err != nil || len(rows) != 2 {
@@ -370,7 +374,7 @@ func (s site) ran(ctx context.Context) (said, error) {
 	}
 	folder := s.path(rundir.Root, "cell-1")
 	if _, err := os.Stat(filepath.Join(folder, rundir.JournalFile)); err != nil {
-		return refusal(run.printed()), nil
+		return refusal(run.printed(), run.err)
 	}
 	entries, _, err := journal.ReadFile(filepath.Join(folder, rundir.JournalFile))
 	if err != nil {

@@ -176,7 +176,7 @@ func (s site) start(printed string, args ...string) (*process, error) {
 
 // ask runs the program in the site to its end and returns what it printed.
 func (s site) ask(args ...string) (printed string, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, s.binary, args...)
 	cmd.Dir = s.dir
