@@ -56,7 +56,7 @@ Real machines can only be killed and, on Compute Engine, evicted; drill asks fir
 			if err := o.Check(); err != nil {
 				return cli.Usage(err)
 			}
-			dir, err := target.FindRun(args)
+			dir, err := target.Find(target.First(args))
 			if err != nil {
 				return err
 			}

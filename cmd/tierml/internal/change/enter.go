@@ -34,7 +34,6 @@ import (
 	"github.com/tierml/tierml/internal/sameuser"
 	"github.com/tierml/tierml/jobmanager/call"
 	"github.com/tierml/tierml/jobmanager/reach"
-	"github.com/tierml/tierml/jobrun"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/program"
 	"github.com/tierml/tierml/providers"
@@ -117,21 +116,29 @@ func (o *machineSelector) enter(cmd *cobra.Command, run, command []string) error
 }
 
 // find finds the machine, which is one of a provider's or a process of this host.
-func (o *machineSelector) find(cmd *cobra.Command, run []string) (m selectedMachine, err error) {
-	ctx := cmd.Context()
-	client, err := o.at.Client(cmd, run)
-	if err != nil {
+func (o *machineSelector) find(cmd *cobra.Command, args []string) (m selectedMachine, err error) {
+	err = o.at.With(cmd, args, func(ctx context.Context, runs target.Runs) error {
+		m, err = o.findIn(ctx, runs, target.First(args))
+		return err
+	})
+	return m, err
+}
+
+func (o *machineSelector) findIn(ctx context.Context, runs target.Runs, run string) (m selectedMachine, err error) {
+	var job call.Job
+	if m.run, job, err = runs.Get(ctx, run); err != nil {
 		return m, err
 	}
-	var entries []journal.Entry
-	var cloud string
-	if client != nil {
-		defer client.Close()
-		m.run, cloud, m.job, entries, err = readElsewhere(ctx, client, run)
-	} else {
-		m.run, cloud, m.job, entries, err = readHere(run)
+	if target.Ended(job) {
+		return m, cli.Usage(fmt.Errorf("%s has ended: its machines are gone. `tierml state %[1]s --to DIR` copies what its programs have saved, `tierml logs %[1]s` has what they printed", m.run))
 	}
-	if err != nil {
+	var text bytes.Buffer
+	if err := runs.File(ctx, m.run, rundir.JobFile, &text); err != nil {
+		return m, err
+	}
+	m.job = text.Bytes()
+	var entries []journal.Entry
+	if err := runs.Events(ctx, m.run, false, func(e journal.Entry) { entries = append(entries, e) }, func() {}); err != nil {
 		return m, err
 	}
 	if m.machine, err = o.choose(m.run, entries); err != nil {
@@ -140,53 +147,11 @@ func (o *machineSelector) find(cmd *cobra.Command, run []string) (m selectedMach
 	if m.place, err = placeOfMachine(m.job, m.machine); err != nil || m.place.Cloud != config.CloudLocal {
 		return m, err
 	}
-	m.home, err = homeOf(ctx, cloud, m.machine.id)
-	if client != nil && errors.Is(err, errNotHere) {
+	m.home, err = homeOf(ctx, job.Cloud, m.machine.id)
+	if runs.Address() != "" && errors.Is(err, errNotHere) {
 		err = cli.Usage(fmt.Errorf("the machines of %s are processes of the job server's host and user: run tierml there", m.run))
 	}
 	return m, err
-}
-
-// readHere reads what must be known of a run of this host. Cloud is where its fake cloud answers.
-func readHere(args []string) (name, cloud string, job []byte, entries []journal.Entry, err error) {
-	dir, err := target.FindRun(args)
-	if err != nil {
-		return "", "", nil, nil, err
-	}
-	name = cli.Relative(dir)
-	if !rundir.Held(dir) {
-		return "", "", nil, nil, over(name)
-	}
-	state, err := jobrun.ReadState(dir)
-	if err != nil {
-		return "", "", nil, nil, err
-	}
-	if job, err = os.ReadFile(filepath.Join(dir, rundir.JobFile)); err != nil {
-		return "", "", nil, nil, fmt.Errorf("reading the run's job: %w", err)
-	}
-	entries, _, err = journal.ReadFile(filepath.Join(dir, rundir.JournalFile))
-	return name, state.Cloud, job, entries, err
-}
-
-// readElsewhere reads it of a job server's.
-func readElsewhere(ctx context.Context, client *call.Client, args []string) (name, cloud string, job []byte, entries []journal.Entry, err error) {
-	found, err := client.Job(ctx, target.MeantJob(args))
-	if err != nil {
-		return "", "", nil, nil, err
-	}
-	if ended(found) {
-		return "", "", nil, nil, over(found.Run)
-	}
-	var text bytes.Buffer
-	if err := client.File(ctx, found.Run, rundir.JobFile, &text); err != nil {
-		return "", "", nil, nil, err
-	}
-	_, err = client.Events(ctx, found.Run, false, 0, func(e journal.Entry) { entries = append(entries, e) }, func() {})
-	return found.Run, found.Cloud, text.Bytes(), entries, err
-}
-
-func over(run string) error {
-	return cli.Usage(fmt.Errorf("%s has ended: its machines are gone. `tierml state %[1]s --to DIR` copies what its programs have saved, `tierml logs %[1]s` has what they printed", run))
 }
 
 // listedMachine is a machine as a journal has it.

@@ -2,40 +2,17 @@ package change
 
 import (
 	"cmp"
-	"context"
-	"errors"
 	"fmt"
 	"io"
 
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
+	"github.com/tierml/tierml/cmd/tierml/internal/target"
 	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/jobmanager/call"
 	"github.com/tierml/tierml/watch/dashboard"
 )
 
 // This file says what an intervention came to, in the forms of -o.
-
-// standings shows where a change of numbers stands: people read each one, programs get the last.
-type standings struct {
-	out    io.Writer
-	format string
-	last   *call.Standing
-}
-
-func (s *standings) show(now call.Standing) {
-	s.last = &now
-	if cli.ForPeople(s.format) {
-		printStanding(s.out, now)
-	}
-}
-
-// finish writes the outcome of a change, once it is over. Of one that was refused there is nothing but the error.
-func (s *standings) finish() error {
-	if cli.ForPeople(s.format) || s.last == nil {
-		return nil
-	}
-	return standingTable(*s.last).Write(s.out, s.format)
-}
 
 func standingTable(s call.Standing) table.Table {
 	return table.Table{
@@ -64,29 +41,33 @@ type ending struct {
 	Resumable bool `json:"resumable"`    // it can be resumed
 }
 
-// say prints it; dir is the run as commands take it.
-func (e ending) say(out io.Writer, dir, format string) error {
+// writeEnd prints how a run has ended.
+func writeEnd(end target.End, format string, out io.Writer) error {
+	job := end.Job
 	if !cli.ForPeople(format) {
-		if err := e.table().Write(out, format); err != nil {
+		if err := (ending{job.Summary, end.Before, end.Resumable}).table().Write(out, format); err != nil {
 			return err
 		}
 	}
-	if e.State == "killed" {
+	if job.State == "killed" {
 		return cli.Exit(cli.ExitFailed, fmt.Errorf("%s was killed, not ended in order: machines of cloud: ec2 may be left, which `tierml leaks` lists; "+
-			"`tierml run --resume %s` continues it, and then it can be stopped", e.Run, dir))
-
+			"`tierml run --resume %s` continues it, and then it can be stopped", job.Run, end.Name))
 	}
-	if !cli.ForPeople(format) {
+	switch {
+	case !cli.ForPeople(format):
 		return nil
+	case job.Submitted != nil && job.Clock == 0 && job.Spent == "": // it has not begun
+		_, err := fmt.Fprintf(out, "%s is %s%s.\n", job.Run, job.State, cli.Because(job.Why))
+		return err
 	}
 	had := "has ended"
-	if e.Before {
+	if end.Before {
 		had = "had ended already"
 	}
-	fmt.Fprintf(out, "%s %s: %s at %s %s, %s spent. No machine of it is left.\n", e.Run, had, e.State, cmp.Or(e.Unit, "clock"), cli.OfAll(e.Clock, e.Clocks), cli.OrMinus(cli.Cents(e.Spent)))
-	fmt.Fprintf(out, "Report   tierml report %s\n", dir)
-	if e.Resumable {
-		fmt.Fprintf(out, "Resume   tierml run --resume %s\n", dir)
+	fmt.Fprintf(out, "%s %s: %s at %s %s, %s spent. No machine of it is left.\n", job.Run, had, job.State, cmp.Or(job.Unit, "clock"), cli.OfAll(job.Clock, job.Clocks), cli.OrMinus(cli.Cents(job.Spent)))
+	fmt.Fprintf(out, "Report   tierml report %s\n", end.Name)
+	if end.Resumable {
+		fmt.Fprintf(out, "Resume   tierml run --resume %s\n", end.Name)
 	}
 	return nil
 }
@@ -96,9 +77,4 @@ func (e ending) table() table.Table {
 		{Name: "ended_before"}, {Name: "resumable"}},
 		Rows: [][]table.Cell{{table.Of(e.Run), table.Of(e.State), table.Of(e.Clock), table.Of(e.Clocks), table.Of(e.Spent),
 			table.Of(e.Before), table.Of(e.Resumable)}}}
-}
-
-// remoteScale passes a change on to a job server.
-func remoteScale(ctx context.Context, client *call.Client, id string, change call.Scale, said *standings) error {
-	return errors.Join(client.Scale(ctx, id, change, said.show), said.finish())
 }

@@ -4,11 +4,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
-	pb "github.com/tierml/tierml/elasticity/scaling/scalingpb"
+	"github.com/tierml/tierml/jobmanager/call"
 )
 
 func NewPauseCommand() *cobra.Command {
-	return newChangeCommand(&pb.Change{Pause: true, By: "tierml pause"}, &cobra.Command{
+	return newChangeCommand(&call.Scale{Pause: true, By: "tierml pause"}, &cobra.Command{
 		Use:   "pause RUN",
 		Short: "Release the transient machines of a run, and keep its state on the reliable ones",
 		Long: `Training stops after the current clock; no clock is repeated. A run without reliable machines cannot be paused: tierml stop
@@ -22,7 +22,7 @@ ends it with a checkpoint.
 }
 
 func NewResumeCommand() *cobra.Command {
-	return newChangeCommand(&pb.Change{Resume: true, By: "tierml resume RUN"}, &cobra.Command{
+	return newChangeCommand(&call.Scale{Resume: true, By: "tierml resume RUN"}, &cobra.Command{
 		Use:   "resume RUN",
 		Short: "Resume a paused run",
 		Long: `It buys as many transient machines as before. A run that has ended is continued by tierml run --resume.

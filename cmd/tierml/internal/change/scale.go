@@ -13,14 +13,11 @@ import (
 
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/cmd/tierml/internal/target"
-	"github.com/tierml/tierml/elasticity/scaling"
-	pb "github.com/tierml/tierml/elasticity/scaling/scalingpb"
-	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/jobmanager/call"
 )
 
 func NewScaleCommand() *cobra.Command {
-	change := &pb.Change{By: "tierml scale"}
+	change := &call.Scale{By: "tierml scale"}
 	var workers, servers, reliable int
 	cmd := &cobra.Command{
 		Use:   "scale RUN",
@@ -55,7 +52,7 @@ free. The remaining reliable machines must be able to hold the job alone. Number
 
 // newChangeCommand completes a command that asks a run for a change. Complete, if any, makes the change from the command's own flags. RUN
 // in the next steps stands for the run.
-func newChangeCommand(change *pb.Change, cmd *cobra.Command, complete func() error, next ...cli.Step) *cobra.Command {
+func newChangeCommand(change *call.Scale, cmd *cobra.Command, complete func() error, next ...cli.Step) *cobra.Command {
 	var format string
 	var at target.Flags
 	cmd.Args = cli.Arguments(1, 1, "name one run: its directory, such as runs/demo-1, or the job's name")
@@ -65,19 +62,10 @@ func newChangeCommand(change *pb.Change, cmd *cobra.Command, complete func() err
 				return err
 			}
 		}
-		ctx, stop := cli.UntilInterrupted(cmd.Context())
-		defer stop()
-		client, err := at.Client(cmd, args)
+		err := at.With(cmd, args, func(ctx context.Context, runs target.Runs) error {
+			return scale(ctx, runs, args[0], *change, format, cmd.OutOrStdout())
+		})
 		if err != nil {
-			return err
-		}
-		said := &standings{out: cmd.OutOrStdout(), format: format}
-		if client != nil {
-			defer client.Close()
-			return remoteScale(ctx, client, target.MeantJob(args), call.Scale{Workers: change.Workers, Servers: change.Servers, Reliable: change.Reliable,
-				Restore: change.Restore, Pause: change.Pause, Resume: change.Resume, Wait: change.Wait, By: change.By}, said)
-		}
-		if err := scale(ctx, args[0], change, said); err != nil {
 			return err
 		}
 		for i := range next {
@@ -92,19 +80,19 @@ func newChangeCommand(change *pb.Change, cmd *cobra.Command, complete func() err
 	return cmd
 }
 
-func scale(ctx context.Context, job string, change *pb.Change, said *standings) error {
-	directory, err := target.FindRun([]string{job})
-	if err != nil {
+// scale changes a run: people read each answer, programs get the last.
+func scale(ctx context.Context, runs target.Runs, run string, change call.Scale, format string, out io.Writer) error {
+	var last *call.Standing
+	err := runs.Scale(ctx, run, change, func(now call.Standing) {
+		last = &now
+		if cli.ForPeople(format) {
+			printStanding(out, now)
+		}
+	})
+	if last == nil || cli.ForPeople(format) { // of a change that was refused there is nothing but the error
 		return err
 	}
-	if !rundir.Held(directory) {
-		return cli.Usage(fmt.Errorf("%s: the run is not running, and only a running one can be scaled or paused; `tierml ps` lists runs", cli.Relative(directory)))
-	}
-	err = scaling.Ask(ctx, directory, change, func(s *pb.Standing) {
-		said.show(call.Standing{Reached: s.Reached, Workers: s.Workers, Servers: s.Servers, Reliable: s.Reliable,
-			WantedMachines: s.WantedMachines, WantedVCPUs: s.WantedVcpus, WantedServers: s.WantedServers, WantedReliable: s.WantedReliable, Paused: s.Paused})
-	})
-	return errors.Join(err, said.finish())
+	return errors.Join(err, standingTable(*last).Write(out, format))
 }
 
 func printStanding(out io.Writer, s call.Standing) {

@@ -25,7 +25,7 @@ func NewCalibrateCommand() *cobra.Command {
   tierml calibrate -o json`,
 		Args: cli.OneRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			dir, err := target.FindRun(args)
+			dir, err := target.Find(target.First(args))
 			if err != nil {
 				return err
 			}

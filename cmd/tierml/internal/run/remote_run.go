@@ -113,11 +113,12 @@ func submitJob(ctx context.Context, at target.Placed, o RunOptions, in io.Reader
 		fmt.Fprintf(out, "Watch    tierml top %s\nEnd      tierml stop %[1]s\n", id)
 		return nil
 	}
-	left, err := watch.Attach(ctx, client, id, o.Plain, out)
+	runs := target.OfServer(client)
+	left, err := watch.Attach(ctx, runs, id, o.Plain, out)
 	if err != nil || left {
 		return err
 	}
-	return concludeRemote(ctx, client, id, out)
+	return concludeRemote(ctx, runs, id, out)
 }
 
 // submitted hands a job over, or resumes one, and gives its id.
@@ -250,14 +251,13 @@ func besides(ctx context.Context, job *config.Job) (paths []string, err error) {
 }
 
 // concludeRemote prints the report of a job that is over, as the run itself would have, and gives its exit code.
-func concludeRemote(ctx context.Context, client *call.Client, id string, out io.Writer) error {
-	var job call.Job
-	err := client.Patient(ctx, func() (err error) { job, err = client.Job(ctx, id); return err })
+func concludeRemote(ctx context.Context, runs target.Runs, id string, out io.Writer) error {
+	_, job, err := runs.Get(ctx, id)
 	if err != nil {
 		return err
 	}
 	if job.Spent != "" {
-		if err := summarize(ctx, client, id, out); err != nil {
+		if err := summarize(ctx, runs, id, out); err != nil {
 			return err
 		}
 	}
@@ -284,8 +284,8 @@ func limitOr(why string) int {
 	return cli.ExitInterrupted
 }
 
-func summarize(ctx context.Context, client *call.Client, id string, out io.Writer) error {
-	report, err := target.RemoteReport(ctx, client, id)
+func summarize(ctx context.Context, runs target.Runs, id string, out io.Writer) error {
+	report, err := runs.Report(ctx, id)
 	if err != nil {
 		return err
 	}

@@ -261,7 +261,7 @@ func TimeAt(ctx context.Context, o *RunOptions, job *config.Job, from ResumePoin
 	if o.hosts != "" && o.Endpoint == "" {
 		dir, err := o.hosts, error(nil)
 		if _, absent := os.Stat(filepath.Join(dir, desk.DoorFile)); absent != nil { // else it is a door
-			if dir, err = target.FindRun([]string{o.hosts}); err != nil {
+			if dir, err = target.Find(o.hosts); err != nil {
 				return mapping, err
 			}
 		}

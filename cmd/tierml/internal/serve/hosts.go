@@ -23,7 +23,6 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/table"
-	"github.com/tierml/tierml/jobmanager/call"
 	"github.com/tierml/tierml/jobrun"
 	"github.com/tierml/tierml/watch/dashboard"
 	"github.com/tierml/tierml/watch/shared"
@@ -184,51 +183,18 @@ may not watch are counted, not named.
   tierml hosts ps shared-1 -o json
   tierml hosts ps --server http://localhost:7071`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := at.Client(cmd, args)
-			if err != nil {
-				return err
-			}
-			if client != nil {
-				defer client.Close()
-				view, err := remoteHosts(cmd.Context(), client, args)
+			return at.With(cmd, args, func(ctx context.Context, runs target.Runs) error {
+				view, err := runs.Hosts(ctx, target.First(args))
 				if err != nil {
 					return err
 				}
 				return showHosts(cmd.OutOrStdout(), view, format)
-			}
-			dir, err := target.FindRun(args)
-			if err != nil {
-				return err
-			}
-			view, err := dashboard.ReadHosts(cmd.Context(), dir)
-			if err != nil {
-				return cli.Usage(err)
-			}
-			return showHosts(cmd.OutOrStdout(), view, format)
+			})
 		},
 	}
 	cli.OutputFlag(cmd, &format)
 	at.Flags(cmd)
 	return cmd
-}
-
-// remoteHosts are the shared hosts of a job server that are meant: those named, or the only ones.
-func remoteHosts(ctx context.Context, client *call.Client, args []string) (shared.View, error) {
-	views, err := client.Hosts(ctx)
-	if err != nil {
-		return shared.View{}, err
-	}
-	var names []string
-	for _, v := range views {
-		if len(args) == 0 || v.Run == target.MeantJob(args) {
-			return v, nil
-		}
-		names = append(names, v.Run)
-	}
-	if len(names) == 0 {
-		return shared.View{}, cli.Usage(fmt.Errorf("the job server at %s keeps no shared hosts now: it does when started with --hosts", client.Address()))
-	}
-	return shared.View{}, cli.Usage(fmt.Errorf("the job server at %s keeps no shared hosts %q now; it keeps %s", client.Address(), args[0], strings.Join(names, ", ")))
 }
 
 // showHosts prints the hosts, what jobs have of them, and who pays.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -13,47 +12,13 @@ import (
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/fakecloud"
-	"github.com/tierml/tierml/internal/atomicfile"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/plainfile"
 	"github.com/tierml/tierml/internal/progress"
-	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/runs"
-	"github.com/tierml/tierml/jobmanager/call"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/planner/local"
 )
-
-// RemoteReport makes the report of a job server's job from its journal.
-func RemoteReport(ctx context.Context, client *call.Client, id string) (*cost.Report, error) {
-	dir, err := os.MkdirTemp("", "tierml-")
-	if err != nil {
-		return nil, fmt.Errorf("fetching the journal: %w", err)
-	}
-	defer os.RemoveAll(dir)
-	if err := fetchRun(ctx, client, id, dir); err != nil {
-		return nil, err
-	}
-	return MakeReport(ctx, dir)
-}
-
-// fetchRun copies what the report of a job is made from into a directory.
-func fetchRun(ctx context.Context, client *call.Client, id, dir string) error {
-	for _, name := range []string{rundir.JournalFile, rundir.CloudFile} {
-		err := FetchFile(ctx, client, id, name, filepath.Join(dir, name))
-		if refused, ok := errors.AsType[call.Refused](err); ok && refused.Status == 404 && name == rundir.CloudFile {
-			continue // only runs of cloud: local have it
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func FetchFile(ctx context.Context, client *call.Client, id, name, path string) error {
-	return atomicfile.WriteTo(path, 0o644, func(w io.Writer) error { return client.File(ctx, id, name, w) })
-}
 
 // MakeReport makes the report of a run from its journal and, for a run on the fake cloud, the cloud's records
 // beside it. Path is the journal or the run's directory.

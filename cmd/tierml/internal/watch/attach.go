@@ -18,27 +18,13 @@ import (
 	"github.com/tierml/tierml/watch/console"
 )
 
-// remoteTop watches a job of a job server.
-func remoteTop(ctx context.Context, client *call.Client, args []string, plain bool, out io.Writer) error {
-	job, err := client.Job(ctx, target.MeantJob(args))
-	if err != nil {
-		return err
-	}
-	if call.State(job.State).Over() {
-		_, err := fmt.Fprintf(out, "%s is %s%s. `tierml events %[1]s` says what happened, `tierml report %[1]s` what it cost.\n", job.Run, job.State, cli.Because(job.Why))
-		return err
-	}
-	_, err = Attach(ctx, client, job.Run, plain, out)
-	return err
-}
-
 // waitForTurn reports a job's place in the queue until its run begins, or it is over.
-func waitForTurn(ctx context.Context, client *call.Client, id string, out io.Writer) (job call.Job, err error) {
+func waitForTurn(ctx context.Context, runs target.Runs, id string, out io.Writer) (job call.Job, err error) {
 	bar := progress.Start(ctx, "Waiting for its turn", 0, progress.Things)
 	defer bar.Done()
 	out = progress.From(ctx).Writer(out)
 	for said := ""; ; {
-		err = client.Patient(ctx, func() error { job, err = client.Job(ctx, id); return err })
+		_, job, err = runs.Get(ctx, id)
 		if err != nil || call.State(job.State) != call.Queued {
 			return job, err
 		}
@@ -55,18 +41,21 @@ func waitForTurn(ctx context.Context, client *call.Client, id string, out io.Wri
 	}
 }
 
-// Attach shows a job of a job server until it is over, or the reader leaves (left).
-func Attach(ctx context.Context, client *call.Client, id string, plain bool, out io.Writer) (left bool, err error) {
+// Attach shows a run until it is over, or the reader leaves (left).
+func Attach(ctx context.Context, runs target.Runs, id string, plain bool, out io.Writer) (left bool, err error) {
 	ctx, leave := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer leave()
-	job, err := waitForTurn(ctx, client, id, out)
-	if err == nil && !call.State(job.State).Over() {
+	job, err := waitForTurn(ctx, runs, id, out)
+	if err == nil && !target.Ended(job) {
 		view := console.New(out, console.Options{Plain: plain, Watching: true, OnInterrupt: leave})
 		show := view.Recall // what is past is not reported again line by line
-		err = client.FollowEvents(ctx, id, func(e journal.Entry) { show(e) }, func() { show = view.Feed })
+		err = runs.Events(ctx, id, true, func(e journal.Entry) { show(e) }, func() { show = view.Feed })
 		if closing := view.Close(); err == nil {
 			err = closing
 		}
+	}
+	if errors.Is(err, context.Canceled) && runs.Address() == "" {
+		return true, nil
 	}
 	if errors.Is(err, context.Canceled) {
 		fmt.Fprintf(out, "\nDetached; %s continues at the job server.\nWatch    tierml top %[1]s\nEnd      tierml stop %[1]s\n", id)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/cmd/tierml/internal/target"
+	"github.com/tierml/tierml/internal/atomicfile"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/jobmanager/call"
 )
@@ -39,21 +41,13 @@ func NewFetchCommand() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := at.Client(cmd, args)
-			if err != nil {
-				return err
+			err := at.With(cmd, args, func(ctx context.Context, runs target.Runs) error {
+				return fetch(ctx, runs, args[0], into, names, cmd.OutOrStdout())
+			})
+			if err == nil {
+				cli.Next(cmd, cli.Step{Command: "tierml report --server none " + args[0], Why: "from what is here now"})
 			}
-			if client == nil {
-				return cli.Usage(errors.New("say from where with --server URL; runs of this host are in runs/"))
-			}
-			defer client.Close()
-			ctx, leave := cli.UntilInterrupted(cmd.Context())
-			defer leave()
-			if err := fetch(ctx, client, target.MeantJob(args), into, names, cmd.OutOrStdout()); err != nil {
-				return err
-			}
-			cli.Next(cmd, cli.Step{Command: "tierml report --server none " + args[0], Why: "from what is here now"})
-			return nil
+			return err
 		},
 	}
 	at.Flags(cmd)
@@ -62,8 +56,8 @@ func NewFetchCommand() *cobra.Command {
 	return cmd
 }
 
-func fetch(ctx context.Context, client *call.Client, id, into string, names []string, out io.Writer) error {
-	job, err := client.Job(ctx, id)
+func fetch(ctx context.Context, runs target.Runs, run, into string, names []string, out io.Writer) error {
+	run, job, err := runs.Get(ctx, run)
 	if err != nil {
 		return err
 	}
@@ -75,14 +69,15 @@ func fetch(ctx context.Context, client *call.Client, id, into string, names []st
 		return fmt.Errorf("making %s: %w", dir, err)
 	}
 	for _, name := range names {
-		err := target.FetchFile(ctx, client, job.Run, name, filepath.Join(dir, name))
-		if refused, ok := errors.AsType[call.Refused](err); ok && refused.Status == 404 {
+		path := filepath.Join(dir, name)
+		err := atomicfile.WriteTo(path, 0o644, func(w io.Writer) error { return runs.File(ctx, run, name, w) })
+		if errors.Is(err, fs.ErrNotExist) {
 			continue // not there yet, or not of such a run
 		}
 		if err != nil {
 			return err
 		}
-		fmt.Fprintln(out, filepath.Join(dir, name))
+		fmt.Fprintln(out, path)
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package watch
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -16,12 +15,9 @@ import (
 	"github.com/tierml/tierml/cmd/tierml/internal/target"
 	"github.com/tierml/tierml/internal/journal/words"
 	"github.com/tierml/tierml/internal/rundir"
-	"github.com/tierml/tierml/internal/runs"
 	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/jobmanager"
 	"github.com/tierml/tierml/jobmanager/call"
-	"github.com/tierml/tierml/watch/dashboard"
-	"github.com/tierml/tierml/watch/shared"
 )
 
 func NewPsCommand() *cobra.Command {
@@ -36,58 +32,16 @@ func NewPsCommand() *cobra.Command {
   tierml ps -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := at.Client(cmd, nil)
-			if err != nil {
-				return err
-			}
-			if client != nil {
-				defer client.Close()
+			return at.With(cmd, nil, func(ctx context.Context, runs target.Runs) error {
 				if groups {
-					return psOfGroups(cmd.Context(), client, format, cmd.OutOrStdout())
+					return psOfGroups(ctx, runs, format, cmd.OutOrStdout())
 				}
-				return remotePs(cmd.Context(), client, format, cmd.OutOrStdout())
-			}
-			if groups {
-				return cli.Usage(errors.New("--groups is for jobs of a job server: name it with --server"))
-			}
-			dirs, err := runs.List(rundir.Root)
-			if err != nil {
+				next, err := runPs(ctx, runs, format, cmd.OutOrStdout(), cmd.ErrOrStderr())
+				if err == nil && next != nil {
+					cli.Next(cmd, next...)
+				}
 				return err
-			}
-			rows := []dashboard.Summary{}
-			for _, dir := range dirs {
-				row, err := dashboard.Read(cmd.Context(), dir)
-				if err != nil {
-					fmt.Fprintf(cmd.ErrOrStderr(), "tierml: %s is left out: %v\n", cli.Relative(dir), err)
-					continue
-				}
-				rows = append(rows, row)
-			}
-			for _, row := range rows {
-				if row.App == shared.App && row.State == "running" {
-					view, err := dashboard.ReadHosts(cmd.Context(), filepath.Join(rundir.Root, row.Run))
-					if err != nil {
-						fmt.Fprintf(cmd.ErrOrStderr(), "tierml: which jobs are on %s is not known: %v\n", row.Run, err)
-					}
-					dashboard.Place(rows, view)
-				}
-			}
-			if len(rows) == 0 && len(dirs) > 0 && cli.ForPeople(format) {
-				return nil // there are runs, and why none is shown was said
-			}
-			if err := writePs(cmd.OutOrStdout(), rows, format); err != nil {
-				return err
-			}
-			for _, row := range rows { // of the first active one; else of the last
-				if row.State == "running" {
-					cli.Next(cmd, cli.Step{Command: "tierml top " + row.Run, Why: "watch it"}, cli.Step{Command: "tierml stop " + row.Run, Why: "end it in order"})
-					return nil
-				}
-			}
-			if len(rows) > 0 {
-				cli.Next(cmd, cli.Step{Command: "tierml report " + rows[len(rows)-1].Run, Why: "what it cost, and would have cost on demand"})
-			}
-			return nil
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&groups, "groups", false, "with --server: each group's jobs, cost and budget")
@@ -96,9 +50,43 @@ func NewPsCommand() *cobra.Command {
 	return cmd
 }
 
+// runPs lists runs, and says what can be done next.
+func runPs(ctx context.Context, runs target.Runs, format string, out, errOut io.Writer) (next []cli.Step, err error) {
+	left := 0
+	jobs, err := runs.List(ctx, func(err error) { left++; fmt.Fprintf(errOut, "tierml: %v\n", err) })
+	if err != nil {
+		return nil, err
+	}
+	address := runs.Address()
+	switch people := cli.ForPeople(format); {
+	case len(jobs) == 0 && people && left > 0:
+		return nil, nil // there are runs, and why none is shown was said
+	case len(jobs) == 0 && people && address != "":
+		_, err := fmt.Fprintf(out, "No jobs at %s yet; submit one with `tierml run JOB.yaml`.\n", address)
+		return nil, err
+	}
+	if err := writePs(out, jobs, format); err != nil {
+		return nil, err
+	}
+	for _, j := range jobs {
+		if address != "" && cli.ForPeople(format) && j.Why != "" && j.State != string(call.Finished) {
+			fmt.Fprintf(out, "%s is %s: %s\n", j.Run, j.State, j.Why)
+		}
+	}
+	for _, j := range jobs { // of the first active one; else of the last
+		if j.State == "running" {
+			return []cli.Step{{Command: "tierml top " + j.Run, Why: "watch it"}, {Command: "tierml stop " + j.Run, Why: "end it in order"}}, nil
+		}
+	}
+	if len(jobs) > 0 {
+		next = []cli.Step{{Command: "tierml report " + jobs[len(jobs)-1].Run, Why: "what it cost, and would have cost on demand"}}
+	}
+	return next, nil
+}
+
 // psOfGroups shows what the jobs of each group of a job server have and have cost, which add up with the idle share to the total.
-func psOfGroups(ctx context.Context, client *call.Client, format string, out io.Writer) error {
-	account, err := client.Groups(ctx)
+func psOfGroups(ctx context.Context, runs target.Runs, format string, out io.Writer) error {
+	account, err := runs.Groups(ctx)
 	if err != nil {
 		return err
 	}
@@ -120,45 +108,18 @@ func psOfGroups(ctx context.Context, client *call.Client, format string, out io.
 	return t.Write(out, format)
 }
 
-// remotePs lists the jobs of a job server: as those of this host, with what is to be known of those that wait or have failed.
-func remotePs(ctx context.Context, client *call.Client, format string, out io.Writer) error {
-	jobs, err := client.Jobs(ctx)
-	if err != nil {
-		return err
-	}
-	if format == table.JSON {
-		return cli.WriteJSON(out, jobs)
-	}
-	if len(jobs) == 0 && format != table.CSV {
-		_, err := fmt.Fprintf(out, "No jobs at %s yet; submit one with `tierml run JOB.yaml`.\n", client.Address())
-		return err
-	}
-	rows := make([]dashboard.Summary, len(jobs))
-	for i, j := range jobs {
-		rows[i] = j.Summary
-	}
-	if err := writePs(out, rows, format); err != nil || format == table.CSV {
-		return err
-	}
-	for _, j := range jobs {
-		if j.Why != "" && j.State != string(call.Finished) {
-			fmt.Fprintf(out, "%s is %s: %s\n", j.Run, j.State, j.Why)
-		}
-	}
-	return nil
-}
-
-func writePs(w io.Writer, rows []dashboard.Summary, format string) error {
+// writePs prints a row a run.
+func writePs(w io.Writer, rows []call.Job, format string) error {
 	if len(rows) == 0 && format != table.JSON && format != table.CSV {
 		_, err := fmt.Fprintf(w, "No runs in %s yet; start one with `tierml run JOB.yaml`.\n", filepath.Join(".", rundir.Root))
 		return err
 	}
 	group := table.Column{Name: "group"}
-	if slices.ContainsFunc(rows, func(r dashboard.Summary) bool { return r.Group != "" }) {
+	if slices.ContainsFunc(rows, func(r call.Job) bool { return r.Group != "" }) {
 		group.Title = "GROUP"
 	}
 	on := table.Column{Name: "on_hosts"}
-	if slices.ContainsFunc(rows, func(r dashboard.Summary) bool { return len(r.On) > 0 }) {
+	if slices.ContainsFunc(rows, func(r call.Job) bool { return len(r.On) > 0 }) {
 		on.Title = "HOSTS"
 	}
 	t := table.Table{Data: rows, Columns: []table.Column{
@@ -181,7 +142,7 @@ func writePs(w io.Writer, rows []dashboard.Summary, format string) error {
 	return t.Write(w, format)
 }
 
-func machinesText(r dashboard.Summary) string {
+func machinesText(r call.Job) string {
 	if r.Reliable+r.Transient == 0 {
 		return "-"
 	}

@@ -5,13 +5,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tierml/tierml/jobmanager/call"
+
 	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/watch/dashboard"
 )
 
 // The table of runs has a column of groups where a run has one; programs always get it.
 func TestGroupsOfRuns(t *testing.T) {
-	shown := func(format string, rows ...dashboard.Summary) string {
+	shown := func(format string, rows ...call.Job) string {
 		t.Helper()
 		var out bytes.Buffer
 		if err := writePs(&out, rows, format); err != nil {
@@ -19,7 +21,7 @@ func TestGroupsOfRuns(t *testing.T) {
 		}
 		return out.String()
 	}
-	none, one := dashboard.Summary{Run: "a-1"}, dashboard.Summary{Run: "b-1", Group: "vision"}
+	none, one := call.Job{Summary: dashboard.Summary{Run: "a-1"}}, call.Job{Summary: dashboard.Summary{Run: "b-1", Group: "vision"}}
 	if text := shown(table.Plain, none); strings.Contains(text, "GROUP") {
 		t.Error(text)
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,13 +16,12 @@ import (
 	"github.com/tierml/tierml/cmd/tierml/internal/target"
 	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/cost/page"
+	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/table"
-	"github.com/tierml/tierml/jobmanager/call"
 )
 
 func NewReportCommand() *cobra.Command {
-	var format, htmlFile string
-	var bills []string
+	var o reportOptions
 	var at target.Flags
 	cmd := &cobra.Command{
 		Use:   "report [RUN...]",
@@ -36,88 +36,50 @@ RUN may also be the path of a journal.`,
   tierml report demo-1 -o csv
   tierml report ratings-1 --reconcile cost-and-usage.csv.gz`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := at.Client(cmd, args)
-			if err != nil {
-				return err
-			}
-			var report *cost.Report
-			if client != nil {
-				defer client.Close()
-				if report, err = reportFrom(cmd.Context(), client, args); err != nil {
+			return at.With(cmd, args, func(ctx context.Context, runs target.Runs) error {
+				if len(args) > 1 {
+					return compareRuns(ctx, runs, args, o, cmd.OutOrStdout())
+				}
+				report, err := runs.Report(ctx, target.First(args))
+				if err != nil {
 					return err
 				}
-				return writeReport(cmd.OutOrStdout(), report, bills, format, htmlFile)
-			}
-			args, err = findJournals(args)
-			if err != nil {
-				return err
-			}
-			if len(args) > 1 {
-				if len(bills) > 0 {
-					return cli.Usage(errors.New("--reconcile compares one run with the provider's records: name one"))
+				if err := writeReport(report, o, cmd.OutOrStdout()); err != nil {
+					return err
 				}
-				return compareRuns(cmd.Context(), cmd.OutOrStdout(), args, format, htmlFile)
-			}
-			if report, err = target.MakeReport(cmd.Context(), args[0]); err != nil {
-				return err
-			}
-			if err := writeReport(cmd.OutOrStdout(), report, bills, format, htmlFile); err != nil {
-				return err
-			}
-			if cli.ForPeople(format) && htmlFile == "" {
-				cli.Next(cmd, cli.Step{Command: "tierml report " + args[0] + " --html report.html", Why: "the same as a page with charts"},
-					cli.Step{Command: "tierml dashboard", Why: "all runs in a browser"})
-			}
-			return nil
+				if cli.ForPeople(o.format) && o.page == "" {
+					cli.Next(cmd, cli.Step{Command: strings.TrimSpace("tierml report "+target.First(args)) + " --html report.html", Why: "the same as a page with charts"},
+						cli.Step{Command: "tierml dashboard", Why: "all runs in a browser"})
+				}
+				return nil
+			})
 		},
 	}
-	cli.OutputFlag(cmd, &format, cli.FormatHTML)
-	cmd.Flags().StringSliceVar(&bills, "reconcile", nil, "compare with the provider's own records in these `files`, hour by hour: AWS cost and usage\n"+
+	cli.OutputFlag(cmd, &o.format, cli.FormatHTML)
+	cmd.Flags().StringSliceVar(&o.bills, "reconcile", nil, "compare with the provider's own records in these `files`, hour by hour: AWS cost and usage\n"+
 		"report or Spot data feed, GCP detailed billing export; CSV or JSON, may be gzipped; not with -o html")
-	cmd.Flags().StringVar(&htmlFile, "html", "", "also write the web page to this `file`")
+	cmd.Flags().StringVar(&o.page, "html", "", "also write the web page to this `file`")
 	at.Flags(cmd)
 	return cmd
 }
 
-// findJournals returns the paths of the journals, or of the run directories, that the arguments mean.
-func findJournals(args []string) ([]string, error) {
-	if len(args) == 0 {
-		args = []string{""}
-	}
-	paths := make([]string, len(args))
-	for i, arg := range args {
-		paths[i] = arg
-		if info, err := os.Stat(arg); arg != "" && filepath.Base(arg) != arg || err == nil && info.Mode().IsRegular() { // a journal, or a run's directory
-			continue
-		}
-		dir, err := target.FindRun([]string{arg})
-		if err != nil {
-			return nil, err
-		}
-		paths[i] = cli.Relative(dir)
-	}
-	return paths, nil
+type reportOptions struct {
+	format string
+	page   string   // file of the web page; empty = none
+	bills  []string // files of the provider's own records
 }
 
-// reportFrom makes the report of a job server's job; without a name, of the newest.
-func reportFrom(ctx context.Context, client *call.Client, args []string) (*cost.Report, error) {
-	if len(args) > 1 {
-		return nil, cli.Usage(errors.New("several runs are compared here: get them with `tierml fetch RUN` and add --server none"))
+// writeReport prints a report, or how it differs from the provider's records, and writes its page.
+func writeReport(report *cost.Report, o reportOptions, out io.Writer) error {
+	if len(o.bills) > 0 {
+		return reconcileWith(report, o.bills, o.format, out)
 	}
-	return target.RemoteReport(ctx, client, target.MeantJob(args))
-}
-
-// writeReport prints a report, or how it differs from the provider's records in bills, and writes its page.
-func writeReport(out io.Writer, report *cost.Report, bills []string, format, htmlFile string) error {
-	if len(bills) > 0 {
-		return reconcileWith(report, bills, format, out)
-	}
-	write, err := reportWriter(format)
+	write, err := reportWriter(o.format)
 	if err != nil {
 		return err
 	}
-	if htmlFile != "" {
-		if err := WriteReportFile(htmlFile, report, page.Write); err != nil {
+	if o.page != "" {
+		if err := WriteReportFile(o.page, report, page.Write); err != nil {
 			return err
 		}
 	}
@@ -125,22 +87,22 @@ func writeReport(out io.Writer, report *cost.Report, bills []string, format, htm
 }
 
 // compareRuns prints the figures of several runs.
-func compareRuns(ctx context.Context, out io.Writer, paths []string, format, htmlFile string) error {
-	if htmlFile != "" || format == cli.FormatHTML || format == table.CSV {
+func compareRuns(ctx context.Context, runs target.Runs, args []string, o reportOptions, out io.Writer) error {
+	if len(o.bills) > 0 {
+		return cli.Usage(errors.New("--reconcile compares one run with the provider's records: name one"))
+	}
+	if o.page != "" || o.format == cli.FormatHTML || o.format == table.CSV {
 		return cli.Usage(errors.New("several runs are compared as a table or json: write -o table or -o json, without --html"))
 	}
 	var named []cost.Named
-	for _, path := range paths {
-		report, err := target.MakeReport(ctx, path)
+	for _, run := range args {
+		report, err := runs.Report(ctx, run)
 		if err != nil {
 			return err
 		}
-		if filepath.Base(path) == "journal.jsonl" {
-			path = filepath.Dir(path)
-		}
-		named = append(named, cost.Named{Name: filepath.Base(filepath.Clean(path)), Report: report})
+		named = append(named, cost.Named{Name: filepath.Base(strings.TrimSuffix(filepath.Clean(run), "/"+rundir.JournalFile)), Report: report})
 	}
-	if cli.ForPeople(format) {
+	if cli.ForPeople(o.format) {
 		return cost.WriteComparison(out, table.Width(out), named)
 	}
 	return cli.WriteJSON(out, named)

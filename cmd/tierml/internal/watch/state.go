@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,12 +14,7 @@ import (
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/cmd/tierml/internal/target"
 	"github.com/tierml/tierml/internal/journal"
-	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/table"
-	"github.com/tierml/tierml/jobmanager/call"
-	"github.com/tierml/tierml/jobrun"
-	"github.com/tierml/tierml/program/mirror"
-	"github.com/tierml/tierml/program/pack"
 )
 
 func NewStateCommand() *cobra.Command {
@@ -34,32 +28,9 @@ func NewStateCommand() *cobra.Command {
 		Example: `  tierml state sweep-1
   tierml state sweep-1 task-3 --to results`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := at.Client(cmd, args[:min(1, len(args))])
-			if err != nil {
-				return err
-			}
-			if client != nil {
-				defer client.Close()
-				return remoteState(cmd.Context(), client, args, to, format, cmd.OutOrStdout())
-			}
-			dir, err := target.FindRun(args[:min(1, len(args))])
-			if err != nil {
-				return err
-			}
-			entries, _, err := journal.ReadFile(filepath.Join(dir, rundir.JournalFile))
-			if err != nil {
-				return err
-			}
-			rows, err := ProgramsOf(cli.Relative(dir), entries, args[min(1, len(args)):])
-			if err != nil {
-				return err
-			}
-			if to == "" {
-				return programTable(rows).Write(cmd.OutOrStdout(), format)
-			}
-			ctx, leave := cli.UntilInterrupted(cmd.Context())
-			defer leave()
-			return copyStates(ctx, dir, rows, to, cli.OnTheWay(cmd.OutOrStdout(), format))
+			return at.With(cmd, args, func(ctx context.Context, runs target.Runs) error {
+				return showState(ctx, runs, args, to, format, cmd.OutOrStdout())
+			})
 		},
 	}
 	cmd.Flags().StringVar(&to, "to", "", "copy the newest states to this `folder`")
@@ -68,30 +39,39 @@ func NewStateCommand() *cobra.Command {
 	return cmd
 }
 
-// remoteState is of a run of a job server.
-func remoteState(ctx context.Context, client *call.Client, args []string, to, format string, out io.Writer) error {
-	ctx, leave := cli.UntilInterrupted(ctx)
-	defer leave()
-	job, err := client.Job(ctx, target.MeantJob(args))
+// showState lists the programs of a run, or copies their states to a folder.
+func showState(ctx context.Context, runs target.Runs, args []string, to, format string, out io.Writer) error {
+	name, _, err := runs.Get(ctx, target.First(args))
 	if err != nil {
 		return err
 	}
 	var entries []journal.Entry
-	if _, err := client.Events(ctx, job.Run, false, 0, func(e journal.Entry) { entries = append(entries, e) }, func() {}); err != nil {
+	if err := runs.Events(ctx, name, false, func(e journal.Entry) { entries = append(entries, e) }, func() {}); err != nil {
 		return err
 	}
-	rows, err := ProgramsOf(job.Run, entries, args[min(1, len(args)):])
+	rows, err := ProgramsOf(name, entries, args[min(1, len(args)):])
 	if err != nil {
 		return err
 	}
 	if to == "" {
 		return programTable(rows).Write(out, format)
 	}
-	return eachState(rows, to, cli.OnTheWay(out, format), func(r *ProgramRow, folder string) error {
-		return client.State(ctx, job.Run, r.Program, r.Manifest, r.Digest, func(packed io.Reader) error {
-			return pack.Unpack(ctx, packed, folder, "", math.MaxInt64)
-		})
-	})
+	some := false
+	for _, r := range rows {
+		if r.Manifest == "" {
+			continue
+		}
+		some = true
+		folder := filepath.Join(to, r.Program)
+		if err := runs.State(ctx, name, target.Saved{Program: r.Program, Manifest: r.Manifest, Digest: r.Digest}, folder); err != nil {
+			return fmt.Errorf("copying the state of %s: %w", r.Program, err)
+		}
+		fmt.Fprintf(cli.OnTheWay(out, format), "%s: %d bytes of step %d in %s\n", r.Program, r.Bytes, r.Saved, folder)
+	}
+	if !some {
+		return errors.New("no state is saved yet")
+	}
+	return nil
 }
 
 // ProgramRow is one program of a run.
@@ -187,36 +167,4 @@ func programTable(rows []*ProgramRow) table.Table {
 			cli.FigureCell(r.Loss), table.Of(r.Code), table.Of(r.Bytes), table.Of(cli.OrMinus(r.Manifest)), table.Of(cli.OrMinus(r.Why))})
 	}
 	return t
-}
-
-// copyStates copies the newest state of each program.
-func copyStates(ctx context.Context, dir string, rows []*ProgramRow, to string, out io.Writer) error {
-	state, err := jobrun.ReadState(dir)
-	if err != nil {
-		return err
-	}
-	return eachState(rows, to, out, func(r *ProgramRow, folder string) error {
-		_, err := mirror.Copy(ctx, state.Store(), r.Program, r.Manifest, r.Digest, folder)
-		return err
-	})
-}
-
-// eachState copies the states that exist, each into a folder of its own.
-func eachState(rows []*ProgramRow, to string, out io.Writer, copyState func(r *ProgramRow, folder string) error) error {
-	some := false
-	for _, r := range rows {
-		if r.Manifest == "" {
-			continue
-		}
-		some = true
-		folder := filepath.Join(to, r.Program)
-		if err := copyState(r, folder); err != nil {
-			return fmt.Errorf("copying the state of %s: %w", r.Program, err)
-		}
-		fmt.Fprintf(out, "%s: %d bytes of step %d in %s\n", r.Program, r.Bytes, r.Saved, folder)
-	}
-	if !some {
-		return errors.New("no state is saved yet")
-	}
-	return nil
 }

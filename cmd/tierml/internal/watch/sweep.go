@@ -2,7 +2,7 @@ package watch
 
 import (
 	"cmp"
-	"errors"
+	"context"
 	"fmt"
 	"io"
 
@@ -27,22 +27,16 @@ func NewSweepCommand() *cobra.Command {
   tierml sweep rates-1 -o json`,
 		Args: cli.Arguments(0, 1, "name one sweep: its job, such as rates, or one of its trials, such as rates-1"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := at.Client(cmd, args)
-			if err != nil {
-				return err
-			}
-			if client == nil {
-				return cli.Usage(errors.New("trials are jobs of a job server; name it with --server URL"))
-			}
-			defer client.Close()
-			sweep, err := client.Sweep(cmd.Context(), target.MeantJob(args))
-			if err != nil {
-				return err
-			}
-			if format == table.JSON {
-				return cli.WriteJSON(cmd.OutOrStdout(), sweep)
-			}
-			return showSweep(cmd.OutOrStdout(), sweep, format)
+			return at.With(cmd, args, func(ctx context.Context, runs target.Runs) error {
+				found, err := runs.Sweep(ctx, target.First(args))
+				if err != nil {
+					return err
+				}
+				if format == table.JSON {
+					return cli.WriteJSON(cmd.OutOrStdout(), found)
+				}
+				return showSweep(cmd.OutOrStdout(), found, format)
+			})
 		},
 	}
 	cli.OutputFlag(cmd, &format)

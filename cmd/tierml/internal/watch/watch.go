@@ -7,10 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
-	"path/filepath"
-	"syscall"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,13 +16,10 @@ import (
 	"github.com/tierml/tierml/cmd/tierml/internal/target"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/journal/words"
-	"github.com/tierml/tierml/internal/rundir"
-	"github.com/tierml/tierml/internal/runs"
 	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/internal/terminal"
 	"github.com/tierml/tierml/jobmanager/call"
 	"github.com/tierml/tierml/watch/console"
-	"github.com/tierml/tierml/watch/dashboard"
 	"github.com/tierml/tierml/watch/status"
 )
 
@@ -44,22 +38,12 @@ func NewTopCommand() *cobra.Command {
   tierml top demo --once -o json`,
 		Args: cli.OneRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := at.Client(cmd, args)
-			if err != nil {
-				return err
-			}
-			if once || format != table.Plain && format != table.Text {
-				return topOnce(cmd.Context(), client, args, format, cmd.OutOrStdout())
-			}
-			if client != nil {
-				defer client.Close()
-				return remoteTop(cmd.Context(), client, args, plain, cmd.OutOrStdout())
-			}
-			dir, err := target.FindRun(args)
-			if err != nil {
-				return err
-			}
-			return watch(cmd.Context(), dir, plain, cmd.OutOrStdout())
+			return at.With(cmd, args, func(ctx context.Context, runs target.Runs) error {
+				if once || format != table.Plain && format != table.Text {
+					return topOnce(ctx, runs, target.First(args), format, cmd.OutOrStdout())
+				}
+				return watch(ctx, runs, target.First(args), plain, cmd.OutOrStdout())
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&plain, "plain", false, "plain lines instead of the live view")
@@ -69,66 +53,42 @@ func NewTopCommand() *cobra.Command {
 	return cmd
 }
 
-// topOnce prints where a run stands; client is nil for a run of this host.
-func topOnce(ctx context.Context, client *call.Client, args []string, format string, out io.Writer) error {
-	var from target.Source
-	var row dashboard.Summary
-	if client != nil {
-		defer client.Close()
-		job, err := client.Job(ctx, target.MeantJob(args))
-		if err != nil {
-			return err
-		}
-		row, from = job.Summary, target.RemoteSource(client, job.Run, false)
-	} else {
-		dir, err := target.FindRun(args)
-		if err != nil {
-			return err
-		}
-		if row, err = dashboard.Read(ctx, dir); err != nil {
-			return err
-		}
-		from = func(ctx context.Context, take func(journal.Entry), _ func()) error {
-			entries, _, err := target.ReadJournal(ctx, filepath.Join(dir, rundir.JournalFile))
-			for _, e := range entries {
-				take(e)
-			}
-			return err
-		}
+// topOnce prints where a run stands.
+func topOnce(ctx context.Context, runs target.Runs, run, format string, out io.Writer) error {
+	name, job, err := runs.Get(ctx, run)
+	if err != nil {
+		return err
 	}
 	if format != table.Plain && format != table.Text {
-		return writePs(out, []dashboard.Summary{row}, format)
+		return writePs(out, []call.Job{job}, format)
 	}
 	s, begun := status.New(), false
-	if err := from(ctx, func(e journal.Entry) { s.Feed(e); begun = true }, func() {}); err != nil {
+	if err := runs.Events(ctx, name, false, func(e journal.Entry) { s.Feed(e); begun = true }, func() {}); err != nil {
 		return err
 	}
 	if !begun {
-		return fmt.Errorf("%s has not begun, or was killed before it did: its journal is empty", row.Run)
+		return fmt.Errorf("%s has not begun, or was killed before it did: its journal is empty", job.Run)
 	}
 	s.Flush()
 	return console.WriteOnce(out, s, cli.UseColor(out))
 }
 
 // watch shows a run until it ends or the reader leaves.
-func watch(ctx context.Context, dir string, plain bool, out io.Writer) error {
-	if !rundir.Held(dir) {
-		if _, err := dashboard.Read(ctx, dir); err != nil {
-			return err // such as a damaged journal, which the commands below cannot read either
-		}
-		_, err := fmt.Fprintf(out, "%s has ended. `tierml events %[1]s` says what happened, `tierml report %[1]s` what it cost.\n", cli.Relative(dir))
+func watch(ctx context.Context, runs target.Runs, run string, plain bool, out io.Writer) error {
+	name, job, err := runs.Get(ctx, run)
+	if err != nil {
 		return err
 	}
-	ctx, leave := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer leave()
-	view := console.New(out, console.Options{Plain: plain, Watching: true, OnInterrupt: leave})
-	defer view.Close()
-	show := view.Recall // what is past is not reported again line by line
-	err := runs.Follow(ctx, dir, func(e journal.Entry) { show(e) }, func() { show = view.Feed })
-	if errors.Is(err, context.Canceled) {
-		err = nil
+	if target.Ended(job) {
+		how := ""
+		if runs.Address() != "" {
+			how = ": " + job.State + cli.Because(job.Why)
+		}
+		_, err := fmt.Fprintf(out, "%s has ended%s. `tierml events %[1]s` says what happened, `tierml report %[1]s` what it cost.\n", name, how)
+		return err
 	}
-	return errors.Join(err, view.Close())
+	_, err = Attach(ctx, runs, name, plain, out)
+	return err
 }
 
 func NewEventsCommand() *cobra.Command {
@@ -145,25 +105,13 @@ func NewEventsCommand() *cobra.Command {
   tierml events demo-1 -o json | jq 'select(.kind == "evicted")'`,
 		Args: cli.OneRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := at.Client(cmd, args)
-			if err != nil {
-				return err
-			}
-			if client != nil {
-				defer client.Close()
-				return printEvents(cmd.Context(), target.RemoteSource(client, target.MeantJob(args), follow), follow, format, cmd.OutOrStdout())
-			}
-			dir, err := target.FindRun(args)
-			if err != nil {
-				return err
-			}
-			if err := printEvents(cmd.Context(), target.LocalSource(dir), follow, format, cmd.OutOrStdout()); err != nil {
-				return err
-			}
-			if !rundir.Held(dir) {
-				cli.Next(cmd, cli.Step{Command: "tierml report " + cli.Relative(dir), Why: "what it cost, and would have cost on demand"})
-			}
-			return nil
+			return at.With(cmd, args, func(ctx context.Context, runs target.Runs) error {
+				if err := printEvents(ctx, runs, target.First(args), follow, format, cmd.OutOrStdout()); err != nil {
+					return err
+				}
+				cli.Next(cmd, cli.Step{Command: strings.TrimSpace("tierml report " + target.First(args)), Why: "what it cost, and would have cost on demand"})
+				return nil
+			})
 		},
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "keep printing until the run ends")
@@ -172,14 +120,10 @@ func NewEventsCommand() *cobra.Command {
 	return cmd
 }
 
-// errCaughtUp ends the reading of a running run.
-var errCaughtUp = errors.New("caught up")
-
-func printEvents(ctx context.Context, from target.Source, follow bool, format string, out io.Writer) error {
+// printEvents prints what a run's journal says, until Ctrl-C with follow.
+func printEvents(ctx context.Context, runs target.Runs, run string, follow bool, format string, out io.Writer) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	ctx, leave := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer leave()
 	s := status.New()
 	encoder := json.NewEncoder(out)
 	encoder.SetEscapeHTML(false)
@@ -210,23 +154,17 @@ func printEvents(ctx context.Context, from target.Source, follow bool, format st
 			}
 		}
 	}
-	err := from(ctx, func(e journal.Entry) {
+	err := runs.Events(ctx, run, follow, func(e journal.Entry) {
 		if asJSON {
 			failed(encoder.Encode(e))
 		}
 		printLines(s.Feed(e))
-	}, func() {
-		printLines(s.Flush())
-		if !follow {
-			stop(errCaughtUp)
-		}
-	})
-	switch cause := context.Cause(ctx); {
-	case err == nil || !errors.Is(err, context.Canceled):
-		return err
-	case errors.Is(cause, errCaughtUp) || errors.Is(cause, context.Canceled):
-		return nil
-	default:
+	}, func() { printLines(s.Flush()) })
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause
 	}
+	if errors.Is(err, context.Canceled) {
+		return nil // the reader has left
+	}
+	return err
 }

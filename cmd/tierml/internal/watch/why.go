@@ -2,7 +2,7 @@ package watch
 
 import (
 	"cmp"
-	"errors"
+	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -29,22 +29,16 @@ budget or quota of its group that keeps it waiting. See docs/scheduler.md.`,
   tierml why demo -o json`,
 		Args: cli.Arguments(1, 1, "name one job: its run, such as demo-1, or its name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := at.Client(cmd, args)
-			if err != nil {
-				return err
-			}
-			if client == nil {
-				return cli.Usage(errors.New("a run of this host has no scheduler; name the job's job server with --server URL"))
-			}
-			defer client.Close()
-			why, err := client.Why(cmd.Context(), target.MeantJob(args))
-			if err != nil {
-				return err
-			}
-			if format == table.JSON {
-				return cli.WriteJSON(cmd.OutOrStdout(), why)
-			}
-			return showWhy(cmd.OutOrStdout(), why, format)
+			return at.With(cmd, args, func(ctx context.Context, runs target.Runs) error {
+				found, err := runs.Why(ctx, target.First(args))
+				if err != nil {
+					return err
+				}
+				if format == table.JSON {
+					return cli.WriteJSON(cmd.OutOrStdout(), found)
+				}
+				return showWhy(cmd.OutOrStdout(), found, format)
+			})
 		},
 	}
 	cli.OutputFlag(cmd, &format)

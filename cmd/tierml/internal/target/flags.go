@@ -1,9 +1,8 @@
-// Package target finds the runs that a command means, which are folders of this host or jobs of a job server, and reads them. It
-// knows flags and prints nothing.
+// Package target finds the runs that a command means: Runs has the folders of this host and the jobs of a job server as one thing,
+// chosen by the flag --server. It prints nothing.
 package target
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,8 +15,6 @@ import (
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/cmd/tierml/internal/settings"
 	"github.com/tierml/tierml/internal/access"
-	"github.com/tierml/tierml/internal/journal"
-	"github.com/tierml/tierml/internal/runs"
 	"github.com/tierml/tierml/jobmanager/call"
 )
 
@@ -100,34 +97,4 @@ func (r *Flags) token() (access.Token, error) {
 			"with --token-file", path)
 	}
 	return token, err
-}
-
-// MeantJob is the job that arguments mean to a job server.
-func MeantJob(args []string) string {
-	if len(args) == 0 {
-		return "latest"
-	}
-	return filepath.Base(args[0]) // runs/demo-1 is demo-1
-}
-
-// Source hands over the entries of a journal in order, and those that come; caught is called when there is nothing more for
-// now.
-type Source func(ctx context.Context, take func(journal.Entry), caught func()) error
-
-// LocalSource reads a run of this host.
-func LocalSource(dir string) Source {
-	return func(ctx context.Context, take func(journal.Entry), caught func()) error {
-		return runs.Follow(ctx, dir, take, caught)
-	}
-}
-
-// RemoteSource reads a job of a job server.
-func RemoteSource(client *call.Client, id string, follow bool) Source {
-	return func(ctx context.Context, take func(journal.Entry), caught func()) error {
-		if follow {
-			return client.FollowEvents(ctx, id, take, caught)
-		}
-		_, err := client.Events(ctx, id, false, 0, take, caught)
-		return err
-	}
 }
