@@ -235,7 +235,7 @@ func (m *Manager) rule(ctx context.Context, j *job, e ending) {
 		m.cfg.Notifier.Notify(alert.Alert{Kind: alert.Kind(v.state), Run: j.ID, Why: v.why, At: now.UTC(), Clock: j.Clock})
 	}
 	if v.state == call.Finished {
-		_ = os.Remove(filepath.Join(j.dir, secretsFile)) // a job without secrets has none
+		_ = os.Remove(filepath.Join(j.dir, jobrun.SecretsFile)) // a job without secrets has none
 	}
 	j.notBefore = time.Now().Add(backOff(max(j.Fruitless, j.HostFaults)))
 	_ = m.save(j) // else it is written later

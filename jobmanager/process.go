@@ -84,7 +84,7 @@ func (m *Manager) launch(j *job, args []string) (*runProcess, error) {
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.Env = []string{InputsVariable + "=" + m.inputs.dir}
 	if !j.Hosts { // which are the operator's own
-		cmd.Env = append(cmd.Env, AllowVariable+"="+strings.Join(m.cfg.Allow, "\n"), SecretsVariable+"="+j.dir)
+		cmd.Env = append(cmd.Env, AllowVariable+"="+strings.Join(m.cfg.Allow, "\n"), jobrun.SecretsVariable+"="+j.dir)
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := m.spawn(cmd); err != nil {
@@ -118,7 +118,7 @@ func environment(cfg Config) []string {
 		out = append(out, fmt.Sprintf("GOMEMLIMIT=%d", cfg.JobMemory/10*9)) // collect garbage rather than end
 	}
 	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "TIERML_SERVER") && !strings.HasPrefix(v, "TIERML_CONTROLLER") && !strings.HasPrefix(v, "TIERML_TOKEN") && !strings.HasPrefix(v, SecretsVariable) {
+		if !strings.HasPrefix(v, "TIERML_SERVER") && !strings.HasPrefix(v, "TIERML_CONTROLLER") && !strings.HasPrefix(v, "TIERML_TOKEN") && !strings.HasPrefix(v, jobrun.SecretsVariable) {
 			out = append(out, v)
 		}
 	}

@@ -88,11 +88,11 @@ func TestSubmittedProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.clocks(job.Run, 1)
-	file := filepath.Join(s.dir(job.Run), secretsFile)
+	file := filepath.Join(s.dir(job.Run), jobrun.SecretsFile)
 	if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 {
 		t.Errorf("%v, %v", info, err)
 	}
-	values, err := Secrets(func(name string) (string, bool) { return s.dir(job.Run), name == SecretsVariable })
+	values, err := jobrun.Secrets(func(name string) (string, bool) { return s.dir(job.Run), name == jobrun.SecretsVariable })
 	if err != nil {
 		t.Fatal(err)
 	}

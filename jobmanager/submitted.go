@@ -19,6 +19,7 @@ import (
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/access"
 	"github.com/tierml/tierml/jobmanager/call"
+	"github.com/tierml/tierml/jobrun"
 )
 
 // The token grants the right to run jobs, and no more: not to read this host's files, fill its disk or use up its memory.
@@ -117,7 +118,7 @@ func (m *Manager) servePlan(w http.ResponseWriter, r *http.Request) error {
 	if err := keepSecrets(folder, secrets); err != nil {
 		return err
 	}
-	cmd.Env = []string{SecretsVariable + "=" + folder, InputsVariable + "=" + m.inputs.dir}
+	cmd.Env = []string{jobrun.SecretsVariable + "=" + folder, InputsVariable + "=" + m.inputs.dir}
 	if err := m.spawn(cmd); err != nil {
 		return fmt.Errorf("planning: %w", err)
 	}

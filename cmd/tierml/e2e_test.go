@@ -17,10 +17,10 @@ import (
 
 	"github.com/tierml/tierml/apps/local"
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
-	"github.com/tierml/tierml/cmd/tierml/internal/plans"
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/jobrun/prepare"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers/node/splitdir"
@@ -275,7 +275,7 @@ func (s *site) modelOfOneProcess(jobFile string) []byte {
 	job, err := config.Load(jobFile)
 	must(err)
 	splits := s.t.TempDir()
-	program, _, err := plans.Prepare(s.t.Context(), job, splitdir.Create(splits))
+	program, _, err := prepare.Data(s.t.Context(), job, splitdir.Create(splits))
 	must(err)
 	open := func(id ps.Split) (io.ReadCloser, error) { return splitdir.Open(splits, id) }
 	trainer, err := local.New(program, ps.Schema{Splits: job.Train.Splits, Seed: job.Seed}, open)

@@ -10,15 +10,15 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
-	"github.com/tierml/tierml/cmd/tierml/internal/target"
 	"github.com/tierml/tierml/internal/journal/journaltest"
+	"github.com/tierml/tierml/jobrun/bill"
 )
 
 // A provider's record that says the same agrees, and for one that does not the difference is shown hour by hour.
 func TestReconcile(t *testing.T) {
 	story := journaltest.New(1)
 	dir := writeRun(t, story, len(story.Entries), story.Entries[len(story.Entries)-1].T)
-	report, err := target.MakeReport(t.Context(), dir)
+	report, err := bill.Make(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}

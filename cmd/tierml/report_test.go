@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
-	"github.com/tierml/tierml/cmd/tierml/internal/target"
 	"github.com/tierml/tierml/cmd/tierml/internal/watch"
 	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/fakecloud"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/journal/journaltest"
+	"github.com/tierml/tierml/jobrun/bill"
 	"github.com/tierml/tierml/market"
 )
 
@@ -73,7 +73,7 @@ func TestReportOfAFinishedRun(t *testing.T) {
 	story := journaltest.New(1)
 	end := story.Entries[len(story.Entries)-1].T
 	dir := writeRun(t, story, len(story.Entries), end)
-	r, err := target.MakeReport(t.Context(), dir)
+	r, err := bill.Make(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestReportOfAKilledRun(t *testing.T) {
 		if err := errors.Join(err, file.Close()); err != nil {
 			t.Fatal(err)
 		}
-		r, err := target.MakeReport(t.Context(), path)
+		r, err := bill.Make(t.Context(), path)
 		if err != nil {
 			t.Fatalf("%d entries: %v", n, err)
 		}

@@ -98,9 +98,9 @@ func checkArrows(s *source) []Violation {
 		if within(dir, "cmd") && !within(s.dir, "cmd") {
 			violations = append(violations, s.at(pos, "imports "+dir, "nothing imports a command; move the code into a package"))
 		}
-		if within(dir, "sim") && !s.test() && !within(s.dir, "sim", "cmd", "test", "lab") {
+		if within(dir, "sim") && !s.test() && !within(s.dir, "sim", "cmd", "test", "lab", "jobrun/prepare") {
 			violations = append(violations, s.at(pos, "imports "+dir,
-				"what runs must not rest on a simulation: only commands and tests ask it; take a comparison as a value or from a function"))
+				"what runs must not rest on a simulation: only plans (jobrun/prepare), commands and tests ask it; take a comparison as a value or from a function"))
 		}
 		if reason := tooLow(s.dir, dir); reason != "" && !s.test() {
 			violations = append(violations, s.at(pos, "imports "+dir, reason))

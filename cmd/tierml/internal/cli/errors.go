@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/internal/exitcode"
 )
 
 // PassedCode is the exit code of a command that was run for the user, who has seen why.
@@ -19,22 +20,20 @@ type PassedCode int
 
 func (c PassedCode) Error() string { return "exit code " + strconv.Itoa(int(c)) }
 
-// Exit codes. They are part of the interface: scripts rely on them.
+// The exit codes, as package exitcode has them.
 const (
-	ExitDone        = 0   // it is done
-	ExitFailed      = 1   // it was tried and failed, or the answer to "Proceed?" was no
-	ExitUsage       = 2   // the command line or the job file is wrong; nothing was started
-	ExitLimit       = 3   // ended in order before it was done: budget or max_duration is used up
-	ExitInterrupted = 130 // ended in order by Ctrl-C (or SIGTERM)
+	ExitDone        = exitcode.Done
+	ExitFailed      = exitcode.Failed
+	ExitUsage       = exitcode.Usage
+	ExitLimit       = exitcode.Limit
+	ExitInterrupted = exitcode.Interrupted
 )
 
-// UsageError is a wrong command line.
-type UsageError struct{ error }
+// Usage marks an error as a wrong command line, or a wrong file that it names.
+func Usage(err error) error { return exitcode.Wrong(err) }
 
-func (e UsageError) Unwrap() error { return e.error }
-
-// Usage marks an error as a wrong command line, or a wrong file that it names: nothing was started.
-func Usage(err error) error { return UsageError{err} }
+// Exit gives an error the exit code that it means.
+func Exit(code int, err error) error { return exitcode.With(code, err) }
 
 // MarkUsageErrors covers the arguments of a command and of all below it.
 func MarkUsageErrors(cmd *cobra.Command) {
@@ -70,24 +69,10 @@ func Remedy(err error) string {
 	return ""
 }
 
-// exitError is an error with the exit code that it means.
-type exitError struct {
-	code int
-	error
-}
-
-func (e exitError) Unwrap() error { return e.error }
-
-// Exit gives an error the exit code that it means.
-func Exit(code int, err error) error { return exitError{code, err} }
-
 // ExitCodeOf returns the exit code of a command that returned an error.
 func ExitCodeOf(err error) int {
-	if e, ok := errors.AsType[exitError](err); ok {
-		return e.code
-	}
-	if _, ok := errors.AsType[UsageError](err); ok {
-		return ExitUsage
+	if code, ok := exitcode.Of(err); ok {
+		return code
 	}
 	if _, ok := errors.AsType[config.Faults](err); ok {
 		return ExitUsage

@@ -7,10 +7,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
-	"github.com/tierml/tierml/cmd/tierml/internal/plans"
 	"github.com/tierml/tierml/cmd/tierml/internal/target"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/table"
+	"github.com/tierml/tierml/jobrun/bill"
+	"github.com/tierml/tierml/jobrun/prepare"
 	"github.com/tierml/tierml/sim/calibration"
 )
 
@@ -19,7 +20,7 @@ func NewCalibrateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "calibrate [RUN]",
 		Short: "Measure this computer's overhead from a run, for predictions",
-		Long: `The result is kept in ` + plans.CalibrationFile + `, for tierml plan, run and dry-run. Remove the file to return to the shipped figures.
+		Long: `The result is kept in ` + prepare.CalibrationFile + `, for tierml plan, run and dry-run. Remove the file to return to the shipped figures.
 ` + cli.WhichRun,
 		Example: `  tierml calibrate demo-1
   tierml calibrate -o json`,
@@ -29,7 +30,7 @@ func NewCalibrateCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			entries, _, err := target.ReadJournal(cmd.Context(), filepath.Join(dir, rundir.JournalFile))
+			entries, _, err := bill.ReadJournal(cmd.Context(), filepath.Join(dir, rundir.JournalFile))
 			if err != nil {
 				return err
 			}
@@ -38,13 +39,13 @@ func NewCalibrateCommand() *cobra.Command {
 				return fmt.Errorf("measuring %s: %w", cli.Relative(dir), err)
 			}
 			c.Run = filepath.Base(dir)
-			if err := c.Save(plans.CalibrationFile); err != nil {
+			if err := c.Save(prepare.CalibrationFile); err != nil {
 				return err
 			}
 			if format != table.Plain && format != table.Text {
 				return calibrationTable(c).Write(cmd.OutOrStdout(), format)
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s Kept in %s\n", c.Words(), plans.CalibrationFile)
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s Kept in %s\n", c.Words(), prepare.CalibrationFile)
 			cli.Next(cmd, cli.Step{Command: "tierml plan JOB.yaml", Why: "predicts with it from now on"})
 			return err
 		},

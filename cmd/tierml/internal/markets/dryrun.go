@@ -17,10 +17,10 @@ import (
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
-	"github.com/tierml/tierml/cmd/tierml/internal/plans"
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/jobrun"
+	"github.com/tierml/tierml/jobrun/prepare"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/planner"
 	"github.com/tierml/tierml/planner/local"
@@ -123,7 +123,7 @@ func dryRun(ctx context.Context, jobFile string, o dryRunOptions, out, errOut io
 	defer stop()
 	bar := progress.Start(ctx, "Simulating runs", 0, progress.Things)
 	defer bar.Done()
-	defer plans.LittleGarbage()()
+	defer prepare.LittleGarbage()()
 	results := newDryRunResults(out, o.format)
 	err = sweep.Stream(ctx, plan, results.add, bar.Set)
 	bar.Done()
@@ -198,7 +198,7 @@ func (o dryRunOptions) plan(ctx context.Context, jobFile string, errOut io.Write
 	}
 	m.Evictions, m.Adjust = evictions, func(cfg *sim.Config) error {
 		if len(p.Hours) == 0 {
-			_, err := plans.Calibrate(cfg)
+			_, err := prepare.Calibrate(cfg)
 			return err
 		}
 		if o.fleet.resized() {
@@ -287,12 +287,12 @@ func (o dryRunOptions) maker(ctx context.Context, job *config.Job) (m *sweep.Mak
 	}
 	doubts = recorded.Doubts(choice.Pools)
 	if job.IsProgram() {
-		known, err := plans.MeasureProgram(ctx, job, choice)
+		known, err := prepare.MeasureProgram(ctx, job, choice)
 		m.Content = known.Content(job)
 		return m, doubts, err
 	}
 	var bytes atomic.Int64
-	program, _, err := plans.Prepare(ctx, job, plans.Counted(func(ps.Split) (io.WriteCloser, error) { return plans.Discard{}, nil }, &bytes))
+	program, _, err := prepare.Data(ctx, job, prepare.Counted(func(ps.Split) (io.WriteCloser, error) { return prepare.Discard{}, nil }, &bytes))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -312,7 +312,7 @@ func (o dryRunOptions) market(ctx context.Context, job *config.Job) (*local.Mark
 		job.Local.Catalog = o.catalog
 	}
 	if len(o.traces) == 0 {
-		return plans.LoadMarket(ctx, job)
+		return prepare.LoadMarket(ctx, job)
 	}
 	if at != nil && o.catalog == "" {
 		return nil, fmt.Errorf("--trace has no on-demand prices; add --catalog FILE, or %s.catalog to the job", at.Block)

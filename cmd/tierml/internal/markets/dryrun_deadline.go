@@ -14,10 +14,10 @@ import (
 
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
-	"github.com/tierml/tierml/cmd/tierml/internal/plans"
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/internal/table"
+	"github.com/tierml/tierml/jobrun/prepare"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/sim/sweep"
 )
@@ -87,7 +87,7 @@ func simulating[T any](ctx context.Context, what string, run func(context.Contex
 	defer stop()
 	bar := progress.Start(ctx, what, 0, progress.Things)
 	defer bar.Done()
-	defer plans.LittleGarbage()()
+	defer prepare.LittleGarbage()()
 	cells, err := run(ctx, bar.Set)
 	if errors.Is(err, context.Canceled) {
 		return nil, cli.Exit(cli.ExitInterrupted, errors.New("interrupted"))

@@ -17,7 +17,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
-	"github.com/tierml/tierml/cmd/tierml/internal/plans"
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/doctor"
 	"github.com/tierml/tierml/internal/blob"
@@ -26,6 +25,7 @@ import (
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/jobmanager"
+	"github.com/tierml/tierml/jobrun/prepare"
 	"github.com/tierml/tierml/planner/local"
 	"github.com/tierml/tierml/program"
 	"github.com/tierml/tierml/providers"
@@ -125,7 +125,7 @@ func examine(ctx context.Context, args []string, setup jobmanager.Setup, format 
 func checksOf(job *config.Job) []doctor.Check {
 	var checks []doctor.Check
 	if job.IsHosts() {
-		return plans.ChecksOfHosts(job)
+		return prepare.ChecksOfHosts(job)
 	}
 	if job.IsProgram() {
 		checks = checksOfProgram(job)
@@ -176,7 +176,7 @@ func checksOf(job *config.Job) []doctor.Check {
 func checksOfProgram(job *config.Job) (checks []doctor.Check) {
 	if job.Workdir != "" {
 		checks = append(checks, doctor.Check{Name: "workdir", Look: func(ctx context.Context) (string, error) {
-			w, err := plans.MeasureWorkdir(ctx, job)
+			w, err := prepare.MeasureWorkdir(ctx, job)
 			if err != nil {
 				return "", doctor.Wrong("name in its .tierignore what the program does not need", "%v", err)
 			}

@@ -15,9 +15,9 @@ import (
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/all"
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
-	"github.com/tierml/tierml/cmd/tierml/internal/plans"
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/atomicfile"
+	"github.com/tierml/tierml/jobrun/prepare"
 	"github.com/tierml/tierml/planner/jobinit"
 	"github.com/tierml/tierml/ps"
 )
@@ -193,9 +193,9 @@ func writeJobFile(ctx context.Context, path string, w jobinit.Wanted, out io.Wri
 func tryJob(ctx context.Context, job *config.Job) (err error) {
 	switch {
 	case job.Cloud == config.CloudLocal:
-		_, err = plans.PlanJob(ctx, job, plans.LoadMarket)
+		_, err = prepare.Plan(ctx, job, prepare.LoadMarket)
 	case job.Cloud == config.CloudNone && !job.IsProgram():
-		_, _, err = plans.Prepare(ctx, job, func(ps.Split) (io.WriteCloser, error) { return plans.Discard{}, nil })
+		_, _, err = prepare.Data(ctx, job, func(ps.Split) (io.WriteCloser, error) { return prepare.Discard{}, nil })
 	}
 	return err
 }

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tierml/tierml/cmd/tierml/internal/plans"
 	"github.com/tierml/tierml/jobmanager"
 )
 
@@ -39,7 +38,7 @@ func TestChangedInputIsNotRun(t *testing.T) {
 	plan.SetOut(io.Discard)
 	plan.SetErr(io.Discard)
 	for what, err := range map[string]error{
-		"run":  runJob(context.Background(), RunOptions{Job: plans.JobSource{File: "job.yaml"}, Yes: true}, strings.NewReader(""), io.Discard),
+		"run":  runJob(context.Background(), RunOptions{Job: JobSource{File: "job.yaml"}, Yes: true}, strings.NewReader(""), io.Discard),
 		"plan": plan.Execute(),
 	} {
 		if err == nil || !strings.Contains(err.Error(), "ratings.csv is not what was uploaded") {

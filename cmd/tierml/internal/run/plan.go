@@ -1,10 +1,22 @@
 package run
 
 import (
+	"context"
+	"fmt"
+	"io"
+
 	"github.com/spf13/cobra"
 
+	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/apps/all"
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
-	"github.com/tierml/tierml/cmd/tierml/internal/plans"
+	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/journal/words"
+	"github.com/tierml/tierml/internal/table"
+	"github.com/tierml/tierml/jobrun"
+	"github.com/tierml/tierml/jobrun/prepare"
+	"github.com/tierml/tierml/planner"
 )
 
 func NewPlanCommand() *cobra.Command {
@@ -22,17 +34,17 @@ func NewPlanCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			job, err := o.Job.LoadAny()
 			if err == nil && job.IsHosts() {
-				if err := plans.ShowHostsPlan(cmd.Context(), job, cmd.OutOrStdout(), format); err != nil {
+				if err := showHostsPlan(cmd.Context(), job, cmd.OutOrStdout(), format); err != nil {
 					return err
 				}
 				cli.Next(cmd, cli.Step{Command: "tierml hosts " + o.Job.File, Why: "shows what may be bought, and asks before it begins"})
 				return nil
 			}
 			if err == nil {
-				job, err = plans.FirstTrial(job, cmd.OutOrStdout(), format)
+				job, err = firstTrial(job, cmd.OutOrStdout(), format)
 			}
 			if err == nil {
-				err = plans.VerifyInputs(job, false)
+				err = VerifyInputs(job, false)
 			}
 			if err != nil {
 				return err
@@ -42,14 +54,14 @@ func NewPlanCommand() *cobra.Command {
 					return err
 				}
 			}
-			p, err := plans.PlanJob(cmd.Context(), job, plans.SlotMarket(o.Endpoint))
+			p, err := prepare.Plan(cmd.Context(), job, prepare.SlotMarket(o.Endpoint))
 			if err == nil && o.hosts == "" { // what slots will cost nobody knows
 				err = p.Predict(cmd.Context())
 			}
 			if err != nil {
 				return err
 			}
-			if err := plans.PrintPlan(cmd.OutOrStdout(), p.Plan, job, format); err != nil {
+			if err := PrintPlan(cmd.OutOrStdout(), p.Plan, job, format); err != nil {
 				return err
 			}
 			if err := p.TryCloud(cmd.Context(), cmd.ErrOrStderr()); err != nil {
@@ -64,4 +76,84 @@ func NewPlanCommand() *cobra.Command {
 	o.Job.Flags(cmd)
 	cmd.Flags().StringVar(&o.hosts, "hosts", "", "of slots of the shared hosts of this `run` of tierml hosts, at their prices")
 	return cmd
+}
+
+// firstTrial is the first one of an application's sweep, after a look at the settings of all; the job itself when it has none.
+func firstTrial(job *config.Job, out io.Writer, format string) (*config.Job, error) {
+	trials := job.TrialJobs()
+	if len(trials) == 0 {
+		return job, nil
+	}
+	kind, err := all.Registry().Find(job.Train.App)
+	if err != nil {
+		return nil, job.Fault("train.app", err.Error(), "docs/applications.md lists the applications")
+	}
+	for _, trial := range trials {
+		if _, err := apps.Params(trial.Train.Params).Resolve(kind.Params()); err != nil {
+			return nil, job.Fault("sweep.params", err.Error(), "")
+		}
+	}
+	if format != table.JSON && format != table.CSV {
+		fmt.Fprintf(out, "%d trials, each of them a job; the plan of the first:\n\n", len(trials))
+	}
+	return trials[0], nil
+}
+
+func PrintPlan(out io.Writer, plan *planner.Plan, job *config.Job, format string) error {
+	if format == table.JSON || format == table.CSV {
+		return planTable(plan.Details()).Write(out, format)
+	}
+	if format == table.Wide {
+		if err := planTable(plan.Details()).Write(out, format); err != nil {
+			return err
+		}
+		fmt.Fprintln(out)
+	}
+	return plan.WriteText(out, planner.Style{Color: cli.UseColor(out), Speed: job.Local.Speed, Width: table.Width(out)})
+}
+
+// planTable lists the pools that were considered.
+func planTable(d journal.PlanDetails) table.Table {
+	t := table.Table{Data: d, Columns: []table.Column{
+		{Name: "pool", Title: "POOL"}, {Name: "chosen", Title: "CHOSEN"}, {Name: "usd_per_hour", Title: "$/HOUR"},
+		{Name: "on_demand_usd_per_hour", Title: "ON-DEMAND"}, {Name: "saving", Title: "SAVING"}, {Name: "bid_usd_per_hour", Title: "BID"},
+		{Name: "mttf_seconds", Title: "MTTF"}, {Name: "capacity", Title: "CAPACITY"}, {Name: "machines", Title: "MACHINES"}, {Name: "why", Title: "WHY"},
+	}}
+	for _, p := range d.Pools {
+		t.Rows = append(t.Rows, []table.Cell{table.Of(p.Pool), table.Of(p.Chosen), table.Of(p.Price), table.Of(p.OnDemand),
+			{Text: fmt.Sprintf("%.0f%%", 100*p.Saving), Value: p.Saving}, table.Of(p.Bid), {Text: words.Duration(p.MTTF), Value: p.MTTF},
+			table.Of(p.Capacity), table.Of(p.Count), table.Of(p.Why)})
+	}
+	return t
+}
+
+// showHostsPlan finds out what shared hosts may buy, and prints it.
+func showHostsPlan(ctx context.Context, job *config.Job, out io.Writer, format string) error {
+	p, err := prepare.Hosts(ctx, job, &jobrun.Hosts{})
+	if err != nil {
+		return err
+	}
+	plan := prepare.PlanHosts(p)
+	t := table.Table{Data: plan, Columns: []table.Column{{Name: "pool", Title: "POOL"}, {Name: "tier", Title: "TIER"}, {Name: "vcpu", Title: "VCPU"},
+		{Name: "memory_mib", Title: "MEMORY"}, {Name: "most", Title: "AT MOST"}, {Name: "usd_per_hour", Title: "$/HOUR EACH"}}}
+	for _, h := range plan.Pools {
+		t.Rows = append(t.Rows, []table.Cell{table.Of(h.Pool), table.Of(h.Tier), table.Of(h.Size.VCPU),
+			{Text: fmt.Sprintf("%d MiB", h.Size.MemoryMiB), Value: h.Size.MemoryMiB}, table.Of(h.Most), cli.Money(h.PerHour)})
+	}
+	if format == table.JSON || format == table.CSV {
+		return t.Write(out, format)
+	}
+	if err := prepare.DescribeHosts(out, p); err != nil {
+		return err
+	}
+	fmt.Fprintln(out)
+	if err := t.Write(out, format); err != nil {
+		return err
+	}
+	fmt.Fprint(out, "\nAn hour of all of them costs ")
+	if plan.PerHour != "" {
+		fmt.Fprintf(out, "at most %s at the prices of the start, and ", cli.Cents(plan.PerHour))
+	}
+	_, err = fmt.Fprintf(out, "%s when spot costs as much as on demand.\nThe largest slot has %s.\n", cli.Cents(plan.OnDemand), plan.SlotsText())
+	return err
 }

@@ -18,10 +18,10 @@ import (
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/all"
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
-	"github.com/tierml/tierml/cmd/tierml/internal/plans"
 	"github.com/tierml/tierml/cmd/tierml/internal/target"
 	"github.com/tierml/tierml/cmd/tierml/internal/watch"
 	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/internal/exitcode"
 	"github.com/tierml/tierml/internal/location"
 	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/internal/rundir"
@@ -29,6 +29,7 @@ import (
 	"github.com/tierml/tierml/jobmanager/call"
 	"github.com/tierml/tierml/jobmanager/reach"
 	"github.com/tierml/tierml/jobrun"
+	"github.com/tierml/tierml/jobrun/prepare"
 	"github.com/tierml/tierml/program/filenames"
 	"github.com/tierml/tierml/ps"
 )
@@ -83,7 +84,7 @@ func why(ctx context.Context, job *config.Job, p reach.Place, failed error) erro
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	if _, err := target.LookFor(ctx, job, p); err != nil {
-		if _, said := errors.AsType[cli.UsageError](err); said {
+		if exitcode.IsWrong(err) {
 			return err
 		}
 	}
@@ -145,7 +146,7 @@ func (o RunOptions) submitted(ctx context.Context, at target.Placed, in io.Reade
 	if err := client.Plan(ctx, s, out); err != nil {
 		return none, err
 	}
-	fmt.Fprintf(out, "\n%s\nIt runs at %s.\n", plans.WhatMachinesAre(job), at.Where)
+	fmt.Fprintf(out, "\n%s\nIt runs at %s.\n", prepare.WhatMachinesAre(job), at.Where)
 	if err := cli.Confirm(in, out, cli.IsTerminal(in) && cli.IsTerminal(out), o.Yes); err != nil {
 		return none, err
 	}
@@ -242,9 +243,9 @@ func besides(ctx context.Context, job *config.Job) (paths []string, err error) {
 	}
 	data, err := kind.Prepare(apps.Input{Name: job.Train.Data, Data: bar.Reader(file), Beside: beside, MaxBadLines: job.Train.MaxBadLines,
 		Columns: job.Train.Columns, Ignore: job.Train.Ignore},
-		plans.CutOf(job, job.Seed), func(ps.Split) (io.WriteCloser, error) { return plans.Discard{}, nil })
+		prepare.CutOf(job, job.Seed), func(ps.Split) (io.WriteCloser, error) { return prepare.Discard{}, nil })
 	if err != nil {
-		return nil, plans.DataFault(job, err)
+		return nil, prepare.DataFault(job, err)
 	}
 	job.Train.Splits = data.Splits
 	return paths, nil

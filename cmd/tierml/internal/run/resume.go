@@ -11,14 +11,14 @@ import (
 
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
-	"github.com/tierml/tierml/cmd/tierml/internal/plans"
-	"github.com/tierml/tierml/cmd/tierml/internal/target"
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/elasticity"
 	"github.com/tierml/tierml/elasticity/programs"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/jobrun"
+	"github.com/tierml/tierml/jobrun/bill"
+	"github.com/tierml/tierml/jobrun/prepare"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/planner"
 	"github.com/tierml/tierml/ps"
@@ -107,7 +107,7 @@ func loadJob(o RunOptions) (*config.Job, ResumePoint, error) {
 		return nil, from, err
 	}
 	if from.State.Defaults < apps.Defaults {
-		plans.FormerDefaults(job, from.State.Defaults)
+		prepare.FormerDefaults(job, from.State.Defaults)
 	}
 	entries, _, err := journal.ReadFile(filepath.Join(o.Resume, rundir.JournalFile))
 	if err != nil {
@@ -140,11 +140,11 @@ func loadJob(o RunOptions) (*config.Job, ResumePoint, error) {
 	if last := entries[len(entries)-1]; last.Kind == journal.Done && (job.IsProgram() || from.Past.Done == from.clock && from.checkpoint != "") {
 		from.Past = nil // all is as it was left in order
 	}
-	records, err := target.ReadRecords(filepath.Join(o.Resume, rundir.CloudFile))
+	records, err := bill.ReadRecords(filepath.Join(o.Resume, rundir.CloudFile))
 	if err != nil {
 		return nil, from, err
 	}
-	if last := target.LastTime(records); last.After(from.At) {
+	if last := bill.LastTime(records); last.After(from.At) {
 		from.At = last
 	}
 	from.At = from.At.Truncate(time.Second).Add(time.Second)

@@ -19,7 +19,6 @@ import (
 
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
-	"github.com/tierml/tierml/cmd/tierml/internal/plans"
 	"github.com/tierml/tierml/cmd/tierml/internal/target"
 	"github.com/tierml/tierml/cmd/tierml/internal/watch"
 	"github.com/tierml/tierml/config"
@@ -36,6 +35,8 @@ import (
 	"github.com/tierml/tierml/jobmanager"
 	"github.com/tierml/tierml/jobrun"
 	"github.com/tierml/tierml/planner/record"
+	"github.com/tierml/tierml/jobrun/bill"
+	"github.com/tierml/tierml/jobrun/prepare"
 	"github.com/tierml/tierml/program"
 	"github.com/tierml/tierml/tiers/node/splitdir"
 	"github.com/tierml/tierml/watch/console"
@@ -113,7 +114,7 @@ A job with cloud: ec2 or gce is submitted to its cluster's job server and watche
 			if o.detach {
 				return cli.Usage(errors.New("--detach is for jobs of a job server; name it with --server URL"))
 			}
-			return plans.NotTheJobs(runJob(cmd.Context(), o, cmd.InOrStdin(), cmd.OutOrStdout()))
+			return NotTheJobs(runJob(cmd.Context(), o, cmd.InOrStdin(), cmd.OutOrStdout()))
 		},
 	}
 	cmd.Flags().BoolVarP(&o.Yes, "yes", "y", false, "proceed without asking")
@@ -141,7 +142,7 @@ type RunOptions struct {
 	quiet      bool   // without the output of programs
 	here       bool   // in this process, whatever the job's cloud
 	Into       string // a directory made before; empty: a new one
-	Job        plans.JobSource
+	Job        JobSource
 	Resume     string
 	Endpoint   string // of a fake cloud in another process; empty = one in this process
 	hosts      string // run of shared hosts, in the place of a cloud; empty: machines of the run's own
@@ -168,7 +169,7 @@ func runJob(ctx context.Context, o RunOptions, in io.Reader, out io.Writer) erro
 	if err != nil {
 		return err
 	}
-	if err := plans.VerifyInputs(job, from.State.Dataset != nil); err != nil {
+	if err := VerifyInputs(job, from.State.Dataset != nil); err != nil {
 		return cli.Usage(err)
 	}
 	mapping, err := TimeAt(ctx, &o, job, from)
@@ -182,14 +183,14 @@ func runJob(ctx context.Context, o RunOptions, in io.Reader, out io.Writer) erro
 	defer func() { release() }()
 	planning, planned := cli.UntilInterrupted(ctx) // else Ctrl-C would leave the directory, with the data in it
 	defer planned()
-	prepared := func() (*plans.PreparedJob, error) {
+	prepared := func() (*prepare.Job, error) {
 		if job.IsProgram() {
-			return plans.PrepareProgram(planning, job)
+			return prepare.Program(planning, job)
 		}
 		if data := from.State.Dataset; data != nil { // machines may be reading the splits
-			return plans.PrepareJobWith(planning, job, plans.SlotMarket(o.Endpoint), func() int64 { return 0 }, func() (apps.Program, apps.Dataset, error) { return plans.MakeProgram(job, *data) })
+			return prepare.TrainingWith(planning, job, prepare.SlotMarket(o.Endpoint), func() int64 { return 0 }, func() (apps.Program, apps.Dataset, error) { return prepare.MakeProgram(job, *data) })
 		}
-		return plans.PrepareJob(planning, job, plans.SlotMarket(o.Endpoint), splitdir.Create(filepath.Join(directory, rundir.SplitsDir)))
+		return prepare.Training(planning, job, prepare.SlotMarket(o.Endpoint), splitdir.Create(filepath.Join(directory, rundir.SplitsDir)))
 	}
 	p, err := prepared()
 	if planning.Err() != nil {
@@ -213,10 +214,10 @@ func runJob(ctx context.Context, o RunOptions, in io.Reader, out io.Writer) erro
 			return err
 		}
 	}
-	if err := plans.PrintPlan(out, p.Plan, job, "text"); err != nil {
+	if err := PrintPlan(out, p.Plan, job, "text"); err != nil {
 		return err
 	}
-	if err := plans.ThisHost().Admit(job, plans.LocalMachines(job, p.Choice)); err != nil {
+	if err := prepare.ThisHost().Admit(job, prepare.LocalMachines(job, p.Choice)); err != nil {
 		return err
 	}
 	if err := containersHere(ctx, job); err != nil {
@@ -230,7 +231,7 @@ func runJob(ctx context.Context, o RunOptions, in io.Reader, out io.Writer) erro
 	} else if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "\n%s\n", plans.WhatMachinesAre(job))
+	fmt.Fprintf(out, "\n%s\n", prepare.WhatMachinesAre(job))
 	if err := cli.ConfirmUntil(planning, in, out, o.Yes || !job.Written("cloud") && job.Cloud == config.CloudLocal); err != nil {
 		return err
 	}
@@ -257,7 +258,7 @@ func TimeAt(ctx context.Context, o *RunOptions, job *config.Job, from ResumePoin
 	if !from.At.IsZero() {
 		job.Local.Start = from.At
 	}
-	mapping = plans.TimeOf(job)
+	mapping = prepare.TimeOf(job)
 	if o.hosts != "" && o.Endpoint == "" {
 		dir, err := o.hosts, error(nil)
 		if _, absent := os.Stat(filepath.Join(dir, desk.DoorFile)); absent != nil { // else it is a door
@@ -308,7 +309,7 @@ func RunDirectory(job *config.Job, o RunOptions) (directory string, release func
 }
 
 // Drive runs a prepared job and shows it.
-func Drive(ctx context.Context, o RunOptions, p *plans.PreparedJob, from ResumePoint, mapping clock.Mapping, directory string, out io.Writer) (
+func Drive(ctx context.Context, o RunOptions, p *prepare.Job, from ResumePoint, mapping clock.Mapping, directory string, out io.Writer) (
 	outcome string, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -472,7 +473,7 @@ func keepOutcome(directory string, report *cost.Report, job *config.Job) error {
 
 // conclude writes the reports, prints the short one and says what can be done next.
 func conclude(ctx context.Context, out io.Writer, job *config.Job, directory, outcome string) error {
-	report, err := target.MakeReport(ctx, directory)
+	report, err := bill.Make(ctx, directory)
 	if err != nil {
 		return err
 	}
@@ -517,7 +518,7 @@ func conclude(ctx context.Context, out io.Writer, job *config.Job, directory, ou
 		return cli.Exit(limitOr(why), errors.New("ended before it was done: "+why))
 	}
 	fmt.Fprintf(out, "Resume   tierml run --resume %s   (once the cause is gone)\n", dir)
-	if job.Cloud == config.CloudLocal && plans.Submitted() && hostfault.In(report.Run.Why) != "" { // all of its processes are of this host
+	if job.Cloud == config.CloudLocal && Submitted() && hostfault.In(report.Run.Why) != "" { // all of its processes are of this host
 		return cli.Exit(jobmanager.HostExit, errors.New("the run failed: "+report.Run.Why))
 	}
 	return cli.Exit(cli.ExitFailed, errors.New("the run failed: "+report.Run.Why+"\nSee "+filepath.Join(dir, rundir.LogsDir)))

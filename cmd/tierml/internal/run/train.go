@@ -23,7 +23,6 @@ import (
 	"github.com/tierml/tierml/apps/model"
 	"github.com/tierml/tierml/apps/splitmem"
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
-	"github.com/tierml/tierml/cmd/tierml/internal/plans"
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/atomicfile"
 	"github.com/tierml/tierml/internal/heap"
@@ -33,13 +32,14 @@ import (
 	"github.com/tierml/tierml/internal/stopping"
 	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/internal/vector/fast"
+	"github.com/tierml/tierml/jobrun/prepare"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers/node/splitdir"
 )
 
 func NewTrainCommand() *cobra.Command {
 	var o trainOptions
-	var from plans.JobSource
+	var from JobSource
 	cmd := &cobra.Command{
 		Use:   "train JOB.yaml | DATA",
 		Short: "Train a job in this process alone: no cloud, no markets, all cores",
@@ -138,7 +138,7 @@ func train(ctx context.Context, o trainOptions, job *config.Job, out, errOut io.
 	defer func() { err = errors.Join(err, place.close()) }()
 	open := func(id ps.Split) (io.ReadCloser, error) { return splitdir.Open(place.splits, id) }
 	splits := splitmem.NewSpill(splitsInMemory, splitdir.CreateTemporary(place.splits), open)
-	program, dataset, err := plans.Prepare(ctx, job, splits.Create)
+	program, dataset, err := prepare.Data(ctx, job, splits.Create)
 	if err != nil {
 		return err
 	}
@@ -360,7 +360,7 @@ func (o trainOptions) refit(ctx context.Context, job *config.Job, place trainPla
 	whole := *job
 	whole.Train.Holdout = 0
 	splits := splitmem.NewSpill(splitsInMemory, splitdir.CreateTemporary(place.splits), func(id ps.Split) (io.ReadCloser, error) { return splitdir.Open(place.splits, id) })
-	program, data, err := plans.Prepare(ctx, &whole, splits.Create)
+	program, data, err := prepare.Data(ctx, &whole, splits.Create)
 	if err != nil {
 		return f, err
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
-	"github.com/tierml/tierml/cmd/tierml/internal/plans"
 	"github.com/tierml/tierml/cmd/tierml/internal/run"
 	"github.com/tierml/tierml/cmd/tierml/internal/target"
 	"github.com/tierml/tierml/config"
@@ -24,6 +23,8 @@ import (
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/jobrun"
+	"github.com/tierml/tierml/jobrun/bill"
+	"github.com/tierml/tierml/jobrun/prepare"
 	"github.com/tierml/tierml/watch/dashboard"
 	"github.com/tierml/tierml/watch/shared"
 )
@@ -52,7 +53,7 @@ ask for slots, released when no job has any. Ctrl-C releases all. See docs/hosts
 			if len(args) == 1 {
 				o.Job.File = args[0]
 			}
-			return plans.NotTheJobs(runHosts(cmd.Context(), o, cmd.InOrStdin(), cmd.OutOrStdout()))
+			return run.NotTheJobs(runHosts(cmd.Context(), o, cmd.InOrStdin(), cmd.OutOrStdout()))
 		},
 	}
 	cmd.Flags().BoolVarP(&o.Yes, "yes", "y", false, "proceed without asking")
@@ -77,7 +78,7 @@ func runHosts(ctx context.Context, o run.RunOptions, in io.Reader, out io.Writer
 	if err != nil {
 		return err
 	}
-	if err := plans.OtherUsers(job); err != nil {
+	if err := prepare.OtherUsers(job); err != nil {
 		return cli.Usage(err)
 	}
 	mapping, err := run.TimeAt(ctx, &o, job, from)
@@ -89,11 +90,11 @@ func runHosts(ctx context.Context, o run.RunOptions, in io.Reader, out io.Writer
 		return err
 	}
 	defer func() { release() }()
-	p, err := plans.PrepareHosts(ctx, job, shared)
+	p, err := prepare.Hosts(ctx, job, shared)
 	if err != nil {
 		return err
 	}
-	if err := plans.DescribeHosts(out, p); err != nil {
+	if err := prepare.DescribeHosts(out, p); err != nil {
 		return err
 	}
 	if err := cli.Confirm(in, out, cli.IsTerminal(in) && cli.IsTerminal(out), o.Yes); err != nil {
@@ -160,11 +161,11 @@ func loadHosts(o run.RunOptions) (*config.Job, run.ResumePoint, *jobrun.Hosts, e
 	if len(entries) == 0 {
 		return nil, from, nil, cli.Usage(fmt.Errorf("%s had not begun: start again with its %s", o.Resume, rundir.JobFile))
 	}
-	records, err := target.ReadRecords(filepath.Join(o.Resume, rundir.CloudFile))
+	records, err := bill.ReadRecords(filepath.Join(o.Resume, rundir.CloudFile))
 	if err != nil {
 		return nil, from, nil, err
 	}
-	if last := target.LastTime(records); last.After(from.At) {
+	if last := bill.LastTime(records); last.After(from.At) {
 		from.At = last
 	}
 	return job, from, &jobrun.Hosts{Lines: lines, Bills: bills}, nil

@@ -18,6 +18,7 @@ import (
 	"github.com/tierml/tierml/internal/runs"
 	"github.com/tierml/tierml/jobmanager/call"
 	"github.com/tierml/tierml/jobrun"
+	"github.com/tierml/tierml/jobrun/bill"
 	"github.com/tierml/tierml/program/mirror"
 	"github.com/tierml/tierml/watch/dashboard"
 	"github.com/tierml/tierml/watch/shared"
@@ -124,7 +125,7 @@ func (folder) Report(ctx context.Context, run string) (*cost.Report, error) {
 		}
 		run = cli.Relative(dir)
 	}
-	return MakeReport(ctx, run)
+	return bill.Make(ctx, run)
 }
 
 func (folder) File(_ context.Context, run, name string, out io.Writer) error {

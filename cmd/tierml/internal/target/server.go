@@ -19,6 +19,7 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/jobmanager/call"
+	"github.com/tierml/tierml/jobrun/bill"
 	"github.com/tierml/tierml/program/pack"
 	"github.com/tierml/tierml/watch/dashboard"
 	"github.com/tierml/tierml/watch/shared"
@@ -79,7 +80,7 @@ func (s *server) Report(ctx context.Context, run string) (*cost.Report, error) {
 			return nil, err
 		}
 	}
-	return MakeReport(ctx, dir)
+	return bill.Make(ctx, dir)
 }
 
 func (s *server) File(ctx context.Context, run, name string, out io.Writer) error {

@@ -1,6 +1,6 @@
-// Package plans makes the plan of a job from what a command line names: it finds the market, reads the data, chooses the policy and
-// simulates. It buys nothing and knows no command.
-package plans
+// Package prepare makes the plan of a job: it finds the market, reads the data, chooses the policy and simulates past starts. It buys
+// nothing, and nothing of a run knows it: commands put the two together.
+package prepare
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"path"
 	"path/filepath"
 	"runtime/debug"
@@ -17,15 +18,11 @@ import (
 
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/all"
-	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/blob"
-	"github.com/tierml/tierml/internal/journal"
-	"github.com/tierml/tierml/internal/journal/words"
 	"github.com/tierml/tierml/internal/location"
 	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/internal/rundir"
-	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/jobrun"
 	"github.com/tierml/tierml/planner"
 	"github.com/tierml/tierml/planner/record"
@@ -34,57 +31,8 @@ import (
 	"github.com/tierml/tierml/sim/sweep"
 )
 
-// FirstTrial is the first one of an application's sweep, after a look at the settings of all; the job itself when it has none.
-func FirstTrial(job *config.Job, out io.Writer, format string) (*config.Job, error) {
-	trials := job.TrialJobs()
-	if len(trials) == 0 {
-		return job, nil
-	}
-	kind, err := all.Registry().Find(job.Train.App)
-	if err != nil {
-		return nil, job.Fault("train.app", err.Error(), "docs/applications.md lists the applications")
-	}
-	for _, trial := range trials {
-		if _, err := apps.Params(trial.Train.Params).Resolve(kind.Params()); err != nil {
-			return nil, job.Fault("sweep.params", err.Error(), "")
-		}
-	}
-	if format != table.JSON && format != table.CSV {
-		fmt.Fprintf(out, "%d trials, each of them a job; the plan of the first:\n\n", len(trials))
-	}
-	return trials[0], nil
-}
-
-func PrintPlan(out io.Writer, plan *planner.Plan, job *config.Job, format string) error {
-	if format == table.JSON || format == table.CSV {
-		return planTable(plan.Details()).Write(out, format)
-	}
-	if format == table.Wide {
-		if err := planTable(plan.Details()).Write(out, format); err != nil {
-			return err
-		}
-		fmt.Fprintln(out)
-	}
-	return plan.WriteText(out, planner.Style{Color: cli.UseColor(out), Speed: job.Local.Speed, Width: table.Width(out)})
-}
-
-// planTable lists the pools that were considered.
-func planTable(d journal.PlanDetails) table.Table {
-	t := table.Table{Data: d, Columns: []table.Column{
-		{Name: "pool", Title: "POOL"}, {Name: "chosen", Title: "CHOSEN"}, {Name: "usd_per_hour", Title: "$/HOUR"},
-		{Name: "on_demand_usd_per_hour", Title: "ON-DEMAND"}, {Name: "saving", Title: "SAVING"}, {Name: "bid_usd_per_hour", Title: "BID"},
-		{Name: "mttf_seconds", Title: "MTTF"}, {Name: "capacity", Title: "CAPACITY"}, {Name: "machines", Title: "MACHINES"}, {Name: "why", Title: "WHY"},
-	}}
-	for _, p := range d.Pools {
-		t.Rows = append(t.Rows, []table.Cell{table.Of(p.Pool), table.Of(p.Chosen), table.Of(p.Price), table.Of(p.OnDemand),
-			{Text: fmt.Sprintf("%.0f%%", 100*p.Saving), Value: p.Saving}, table.Of(p.Bid), {Text: words.Duration(p.MTTF), Value: p.MTTF},
-			table.Of(p.Capacity), table.Of(p.Count), table.Of(p.Why)})
-	}
-	return t
-}
-
-// PreparedJob is a job with everything that its words mean.
-type PreparedJob struct {
+// Job is a job with everything that its words mean.
+type Job struct {
 	Job     *config.Job
 	Offers  []planner.Offer
 	Choice  planner.Resolved
@@ -100,26 +48,26 @@ type PreparedJob struct {
 	chooser  *sweep.Chooser // of the policy; nil = the job names it
 }
 
-// PlanJob makes the plan of a job from the files that it names.
-func PlanJob(ctx context.Context, job *config.Job, on prices) (*PreparedJob, error) {
+// Plan makes the plan of a job from the files that it names.
+func Plan(ctx context.Context, job *config.Job, on prices) (*Job, error) {
 	if job.IsProgram() {
-		return PrepareProgram(ctx, job)
+		return Program(ctx, job)
 	}
-	return PrepareJob(ctx, job, on, func(ps.Split) (io.WriteCloser, error) { return Discard{}, nil })
+	return Training(ctx, job, on, func(ps.Split) (io.WriteCloser, error) { return Discard{}, nil })
 }
 
-// PrepareJob finds on the market what a job asks for, cuts its data into splits, which go to create, and plans.
-func PrepareJob(ctx context.Context, job *config.Job, on prices, create apps.Create) (*PreparedJob, error) {
+// Training finds on the market what a job asks for, cuts its data into splits, which go to create, and plans.
+func Training(ctx context.Context, job *config.Job, on prices, create apps.Create) (*Job, error) {
 	var bytes atomic.Int64
-	p, err := PrepareJobWith(ctx, job, on, bytes.Load, func() (apps.Program, apps.Dataset, error) { return Prepare(ctx, job, Counted(create, &bytes)) })
+	p, err := TrainingWith(ctx, job, on, bytes.Load, func() (apps.Program, apps.Dataset, error) { return Data(ctx, job, Counted(create, &bytes)) })
 	if err == nil {
 		p.Plan.Memory.Splits = bytes.Load()
 	}
 	return p, err
 }
 
-// PrepareJobWith is prepareJob with another way to the application and its data, of so many bytes once it is there.
-func PrepareJobWith(ctx context.Context, job *config.Job, on prices, bytes func() int64, prepare func() (apps.Program, apps.Dataset, error)) (*PreparedJob, error) {
+// TrainingWith is prepareJob with another way to the application and its data, of so many bytes once it is there.
+func TrainingWith(ctx context.Context, job *config.Job, on prices, bytes func() int64, prepare func() (apps.Program, apps.Dataset, error)) (*Job, error) {
 	if job.Cloud == config.CloudNone {
 		return nil, job.Fault("cloud", "cloud: "+job.Cloud+" buys no machines, so there is nothing to plan",
 			"write cloud: local, or train in this process with `tierml train`")
@@ -133,7 +81,7 @@ func PrepareJobWith(ctx context.Context, job *config.Job, on prices, bytes func(
 	if err := market.Admit(job); err != nil {
 		return nil, err
 	}
-	p := &PreparedJob{Job: job}
+	p := &Job{Job: job}
 	p.Offers, _ = market.Offers()
 	if p.Choice, err = planner.Resolve(job, p.Offers, market.Catalog); err != nil { // before the data is read, which may take a while
 		return nil, err
@@ -191,14 +139,14 @@ func LittleGarbage() (end func()) {
 }
 
 // calibrated applies what was measured on this computer to a simulation.
-func (p *PreparedJob) calibrated(cfg *sim.Config) (err error) {
+func (p *Job) calibrated(cfg *sim.Config) (err error) {
 	p.basis, err = Calibrate(cfg)
 	return err
 }
 
-// Prepare cuts the job's data into splits, which go to create, and makes the application. What the application
+// Data cuts the job's data into splits, which go to create, and makes the application. What the application
 // refuses is reported as config.Faults.
-func Prepare(ctx context.Context, job *config.Job, create apps.Create) (apps.Program, apps.Dataset, error) {
+func Data(ctx context.Context, job *config.Job, create apps.Create) (apps.Program, apps.Dataset, error) {
 	if len(job.Sweep.Params) > 0 {
 		return nil, apps.Dataset{}, job.Fault("sweep", "makes a job of each trial, for a job server that shares machines among jobs",
 			"start tierml server --hosts HOSTS.yaml --scheduler feedback, and submit it by tierml run --server URL")
@@ -216,7 +164,7 @@ func Prepare(ctx context.Context, job *config.Job, create apps.Create) (apps.Pro
 		return nil, apps.Dataset{}, fmt.Errorf("reading the training data: %w", err)
 	}
 	defer file.Close()
-	bar := progress.Start(ctx, "Reading "+path.Base(job.Train.Data), cli.SizeOf(job.Train.Data), progress.Bytes)
+	bar := progress.Start(ctx, "Reading "+path.Base(job.Train.Data), sizeOf(job.Train.Data), progress.Bytes)
 	defer bar.Done()
 	beside := func(name string) (io.ReadCloser, error) {
 		return blob.Open(ctx, location.Beside(job.Train.Data, name))
@@ -229,7 +177,7 @@ func Prepare(ctx context.Context, job *config.Job, create apps.Create) (apps.Pro
 		return nil, apps.Dataset{}, fmt.Errorf("writing the training data's splits: %w", files.err)
 	}
 	if errors.Is(err, context.Canceled) {
-		return nil, apps.Dataset{}, cli.ErrInterrupted
+		return nil, apps.Dataset{}, context.Cause(ctx)
 	}
 	if err != nil {
 		return nil, apps.Dataset{}, DataFault(job, err)
@@ -322,4 +270,12 @@ func paramFaults(job *config.Job, kind apps.Kind, err error) error {
 	}
 	faults.Sort()
 	return faults
+}
+
+// sizeOf returns the length of a file of this host; 0 = not known.
+func sizeOf(path string) int64 {
+	if info, err := os.Stat(path); err == nil {
+		return info.Size()
+	}
+	return 0
 }

@@ -1,4 +1,4 @@
-package plans
+package prepare
 
 import (
 	"cmp"
@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/bidding"
-	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/journal/words"
 	"github.com/tierml/tierml/internal/progress"
@@ -20,7 +19,7 @@ import (
 
 // decide makes the job by its policy, and settles what it leaves to its plan: with `policy: auto` the policy, by simulations of the weeks
 // before; what an hour is worth; and its reliable machines. The choice says how the policy was decided; nil = the job names it.
-func (p *PreparedJob) decide(ctx context.Context, m *sweep.Maker) (made sweep.Made, choice *planner.Choice, err error) {
+func (p *Job) decide(ctx context.Context, m *sweep.Maker) (made sweep.Made, choice *planner.Choice, err error) {
 	policy := p.Job.Policy
 	if policy == config.Auto {
 		if choice, err = p.choose(ctx, m); err != nil {
@@ -46,7 +45,7 @@ func (p *PreparedJob) decide(ctx context.Context, m *sweep.Maker) (made sweep.Ma
 }
 
 // choose decides `policy: auto`.
-func (p *PreparedJob) choose(ctx context.Context, m *sweep.Maker) (*planner.Choice, error) {
+func (p *Job) choose(ctx context.Context, m *sweep.Maker) (*planner.Choice, error) {
 	base, err := m.Base()
 	if err != nil {
 		return nil, err
@@ -86,7 +85,7 @@ func given(job, by *config.Job) string {
 }
 
 // estimator of what the job will cost and how long it will take: by the runs that chose its policy, where they did.
-func (p *PreparedJob) estimator(progress func(done, total int)) planner.Estimator {
+func (p *Job) estimator(progress func(done, total int)) planner.Estimator {
 	if p.chooser != nil {
 		p.chooser.Progress = progress
 		return p.chooser
@@ -98,11 +97,11 @@ func (p *PreparedJob) estimator(progress func(done, total int)) planner.Estimato
 func programVersion() string {
 	path, err := os.Executable()
 	if err != nil {
-		return cli.BuildVersion
+		return ""
 	}
 	info, err := os.Stat(path)
 	if err != nil {
-		return cli.BuildVersion
+		return ""
 	}
-	return fmt.Sprint(cli.BuildVersion, info.Size(), info.ModTime().UnixNano())
+	return fmt.Sprint(info.Size(), info.ModTime().UnixNano())
 }

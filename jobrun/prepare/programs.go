@@ -1,4 +1,4 @@
-package plans
+package prepare
 
 import (
 	"cmp"
@@ -12,14 +12,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tierml/tierml/cmd/tierml/internal/target"
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/doctor"
 	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/internal/rundir"
-	"github.com/tierml/tierml/jobmanager"
 	"github.com/tierml/tierml/jobrun"
+	"github.com/tierml/tierml/jobrun/bill"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/planner"
 	"github.com/tierml/tierml/planner/record"
@@ -28,9 +27,9 @@ import (
 	"github.com/tierml/tierml/sim/sweep"
 )
 
-// PrepareProgram finds on the market what a job of programs asks for, makes sure that everything the programs need is here, and plans.
-func PrepareProgram(ctx context.Context, job *config.Job) (*PreparedJob, error) {
-	values, err := jobmanager.Secrets(os.LookupEnv)
+// Program finds on the market what a job of programs asks for, makes sure that everything the programs need is here, and plans.
+func Program(ctx context.Context, job *config.Job) (*Job, error) {
+	values, err := jobrun.Secrets(os.LookupEnv)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +46,7 @@ func PrepareProgram(ctx context.Context, job *config.Job) (*PreparedJob, error) 
 	if err := prices.Admit(job); err != nil {
 		return nil, err
 	}
-	p := &PreparedJob{Job: job}
+	p := &Job{Job: job}
 	p.Offers, _ = prices.Offers()
 	if p.Choice, err = planner.Resolve(job, p.Offers, prices.Catalog); err != nil {
 		return nil, err
@@ -169,7 +168,7 @@ func formerRun(ctx context.Context, job *config.Job) (name string, found *cost.P
 			continue
 		}
 		base := filepath.Base(dir)
-		report, err := target.MakeReport(ctx, dir)
+		report, err := bill.Make(ctx, dir)
 		if err != nil || report.Run.Outcome != "finished" || report.Programs == nil || report.Programs.WorkEach <= 0 {
 			continue // damaged, or of another job
 		}

@@ -1,4 +1,6 @@
-package target
+// Package bill makes the report of a run from its folder: its journal and, for a run on the fake cloud, the cloud's own records, with
+// which it compares the bill.
+package bill
 
 import (
 	"context"
@@ -8,10 +10,10 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/fakecloud"
+	"github.com/tierml/tierml/internal/exitcode"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/plainfile"
 	"github.com/tierml/tierml/internal/progress"
@@ -20,12 +22,12 @@ import (
 	"github.com/tierml/tierml/planner/local"
 )
 
-// MakeReport makes the report of a run from its journal and, for a run on the fake cloud, the cloud's records
+// Make makes the report of a run from its journal and, for a run on the fake cloud, the cloud's records
 // beside it. Path is the journal or the run's directory.
-func MakeReport(ctx context.Context, path string) (*cost.Report, error) {
+func Make(ctx context.Context, path string) (*cost.Report, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		if err := runs.NoJournal(path); err != nil {
-			return nil, cli.Usage(err)
+			return nil, exitcode.Wrong(err)
 		}
 		path = filepath.Join(path, "journal.jsonl")
 	}
@@ -56,7 +58,11 @@ func ReadJournal(ctx context.Context, path string) (entries []journal.Entry, tor
 		return nil, nil, fmt.Errorf("opening the journal: %w", err)
 	}
 	defer file.Close()
-	bar := progress.Start(ctx, "Reading "+cli.Relative(path), cli.SizeOf(path), progress.Bytes)
+	size := int64(0)
+	if info, err := file.Stat(); err == nil {
+		size = info.Size()
+	}
+	bar := progress.Start(ctx, "Reading "+path, size, progress.Bytes)
 	defer bar.Done()
 	reader := journal.NewReader(bar.Reader(file))
 	for e, err := range reader.All() {

@@ -1,6 +1,6 @@
 //go:build !drill
 
-package plans
+package prepare
 
 // cutSeed is by which examples are held out and dealt out to splits.
 func cutSeed(seed uint64) uint64 { return seed }

@@ -1,4 +1,4 @@
-package plans
+package prepare
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 	"github.com/tierml/tierml/planner"
 )
 
-// PrepareHosts finds on the market what the shared hosts may be.
-func PrepareHosts(ctx context.Context, job *config.Job, shared *jobrun.Hosts) (*PreparedJob, error) {
+// Hosts finds on the market what the shared hosts may be.
+func Hosts(ctx context.Context, job *config.Job, shared *jobrun.Hosts) (*Job, error) {
 	prices, err := LoadMarket(ctx, job)
 	if err != nil {
 		return nil, err
@@ -22,7 +22,7 @@ func PrepareHosts(ctx context.Context, job *config.Job, shared *jobrun.Hosts) (*
 	if err := prices.Admit(job); err != nil {
 		return nil, err
 	}
-	p := &PreparedJob{Job: job, Hosts: shared}
+	p := &Job{Job: job, Hosts: shared}
 	p.Offers, _ = prices.Offers()
 	if p.Choice, err = planner.Resolve(job, p.Offers, prices.Catalog); err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func PrepareHosts(ctx context.Context, job *config.Job, shared *jobrun.Hosts) (*
 }
 
 // DescribeHosts says what may be bought.
-func DescribeHosts(out io.Writer, p *PreparedJob) error {
+func DescribeHosts(out io.Writer, p *Job) error {
 	var kinds []string
 	for _, pool := range p.Choice.Pools {
 		if name := pool.Pool.Type; pool.Pool.Class == market.Spot && !slices.Contains(kinds, name) {

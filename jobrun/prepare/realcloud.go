@@ -1,4 +1,4 @@
-package plans
+package prepare
 
 import (
 	"context"
@@ -31,7 +31,7 @@ func LoadMarket(ctx context.Context, job *config.Job) (*local.Market, error) {
 }
 
 // TryCloud asks a real cloud whether it would sell what the plan may buy, without buying any.
-func (p *PreparedJob) TryCloud(ctx context.Context, out io.Writer) error {
+func (p *Job) TryCloud(ctx context.Context, out io.Writer) error {
 	if p.Job.Installation() == nil {
 		return nil
 	}

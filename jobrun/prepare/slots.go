@@ -1,10 +1,9 @@
-package plans
+package prepare
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -12,21 +11,19 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/doctor"
 	"github.com/tierml/tierml/elasticity/hosts"
 	"github.com/tierml/tierml/elasticity/step"
 	"github.com/tierml/tierml/internal/sameuser"
-	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/jobrun"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/market/trace"
 	"github.com/tierml/tierml/planner/local"
 )
 
-// hostsPlan is what shared hosts may buy, and what an hour of all of it costs.
-type hostsPlan struct {
+// HostsPlan is what shared hosts may buy, and what an hour of all of it costs.
+type HostsPlan struct {
 	Name   string         `json:"name"`
 	Policy string         `json:"policy"`
 	Pools  []plannedHosts `json:"pools"`
@@ -46,9 +43,9 @@ type plannedHosts struct {
 	PerHour string     `json:"usd_per_hour,omitempty"` // of one, at the start
 }
 
-// planHosts makes the plan of shared hosts.
-func planHosts(p *PreparedJob) hostsPlan {
-	plan := hostsPlan{Name: p.Job.Name, Policy: p.Job.Policy, Slots: map[step.Tier]hosts.Size{}}
+// PlanHosts makes the plan of shared hosts.
+func PlanHosts(p *Job) HostsPlan {
+	plan := HostsPlan{Name: p.Job.Name, Policy: p.Job.Policy, Slots: map[step.Tier]hosts.Size{}}
 	var now, onDemand market.USD // of the dearest transient pool
 	known := false
 	for _, c := range p.Choice.Pools {
@@ -85,39 +82,8 @@ func planHosts(p *PreparedJob) hostsPlan {
 	return plan
 }
 
-// ShowHostsPlan finds out what shared hosts may buy, and prints it.
-func ShowHostsPlan(ctx context.Context, job *config.Job, out io.Writer, format string) error {
-	p, err := PrepareHosts(ctx, job, &jobrun.Hosts{})
-	if err != nil {
-		return err
-	}
-	plan := planHosts(p)
-	t := table.Table{Data: plan, Columns: []table.Column{{Name: "pool", Title: "POOL"}, {Name: "tier", Title: "TIER"}, {Name: "vcpu", Title: "VCPU"},
-		{Name: "memory_mib", Title: "MEMORY"}, {Name: "most", Title: "AT MOST"}, {Name: "usd_per_hour", Title: "$/HOUR EACH"}}}
-	for _, h := range plan.Pools {
-		t.Rows = append(t.Rows, []table.Cell{table.Of(h.Pool), table.Of(h.Tier), table.Of(h.Size.VCPU),
-			{Text: fmt.Sprintf("%d MiB", h.Size.MemoryMiB), Value: h.Size.MemoryMiB}, table.Of(h.Most), cli.Money(h.PerHour)})
-	}
-	if format == table.JSON || format == table.CSV {
-		return t.Write(out, format)
-	}
-	if err := DescribeHosts(out, p); err != nil {
-		return err
-	}
-	fmt.Fprintln(out)
-	if err := t.Write(out, format); err != nil {
-		return err
-	}
-	fmt.Fprint(out, "\nAn hour of all of them costs ")
-	if plan.PerHour != "" {
-		fmt.Fprintf(out, "at most %s at the prices of the start, and ", cli.Cents(plan.PerHour))
-	}
-	_, err = fmt.Fprintf(out, "%s when spot costs as much as on demand.\nThe largest slot has %s.\n", cli.Cents(plan.OnDemand), plan.slotsText())
-	return err
-}
-
-// slotsText says how large slots can be.
-func (p hostsPlan) slotsText() string {
+// SlotsText says how large slots can be.
+func (p HostsPlan) SlotsText() string {
 	var each []string
 	for _, tier := range []step.Tier{step.Transient, step.Reliable} {
 		if size, some := p.Slots[tier]; some {
@@ -183,17 +149,17 @@ func SlotMarket(endpoint string) prices {
 // ChecksOfHosts are those of machines that jobs share.
 func ChecksOfHosts(job *config.Job) []doctor.Check {
 	checks := []doctor.Check{doctor.Prices(job, local.Load), {Name: "slots", Look: func(ctx context.Context) (string, error) {
-		p, err := PrepareHosts(ctx, job, &jobrun.Hosts{})
+		p, err := Hosts(ctx, job, &jobrun.Hosts{})
 		if err != nil {
 			return "", err
 		}
-		plan := planHosts(p)
+		plan := PlanHosts(p)
 		for _, h := range plan.Pools {
 			if h.Size.VCPU <= 0 || h.Size.MemoryMiB <= 0 || h.Most == 0 {
 				return "", doctor.Wrong("name a type whose vCPUs and memory are in the catalog, and ask for one host at least", "no slot can be cut from %s", h.Pool)
 			}
 		}
-		return "the largest has " + plan.slotsText(), nil
+		return "the largest has " + plan.SlotsText(), nil
 	}}}
 	if job.Hosts.Door != "" {
 		checks = append(checks, doctor.Check{Name: "other users", Look: func(context.Context) (string, error) {

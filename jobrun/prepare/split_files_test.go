@@ -1,4 +1,4 @@
-package plans
+package prepare
 
 import (
 	"errors"
@@ -7,19 +7,19 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/internal/exitcode"
 	"github.com/tierml/tierml/ps"
 )
 
 // A disk that is full when splits are created, written or closed is named as the cause, not the data.
 func TestFullDiskWhileSplitsAreWritten(t *testing.T) {
-	job, err := config.Load("../../../../examples/demo.yaml")
+	job, err := config.Load("../../examples/demo.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, fails := range []string{"create", "write", "close"} {
-		_, _, err := Prepare(t.Context(), job, func(ps.Split) (io.WriteCloser, error) {
+		_, _, err := Data(t.Context(), job, func(ps.Split) (io.WriteCloser, error) {
 			if fails == "create" {
 				return nil, syscall.ENOSPC
 			}
@@ -28,8 +28,8 @@ func TestFullDiskWhileSplitsAreWritten(t *testing.T) {
 		if !errors.Is(err, syscall.ENOSPC) || strings.Contains(err.Error(), "reads") {
 			t.Errorf("%s: %v", fails, err)
 		}
-		if cli.ExitCodeOf(err) != cli.ExitFailed {
-			t.Errorf("%s: exit code %d", fails, cli.ExitCodeOf(err))
+		if code, coded := exitcode.Of(err); coded {
+			t.Errorf("%s: exit code %d", fails, code)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package plans
+package prepare
 
 import (
 	"context"
@@ -34,7 +34,7 @@ func Calibrate(cfg *sim.Config) (basis string, err error) {
 }
 
 // Predict simulates the job from its own start, in the recorded prices that it will meet.
-func (p *PreparedJob) Predict(ctx context.Context) error {
+func (p *Job) Predict(ctx context.Context) error {
 	if p.Choice.Reliable.Count == 0 && !p.Job.Restarts() {
 		return nil // see unsimulated
 	}

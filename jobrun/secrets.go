@@ -1,0 +1,37 @@
+package jobrun
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// SecretsVariable names the folder with a submitted job's secrets to its process. Their values are never taken from the environment, which is
+// the job server's.
+const SecretsVariable = "TIERML_SECRETS_IN"
+
+// SecretsFile is in that folder.
+const SecretsFile = "secrets.json"
+
+// Secrets finds the values of a job's secrets: those that were submitted, where the environment says so, else the environment's.
+func Secrets(environment func(string) (string, bool)) (func(string) (string, bool), error) {
+	dir, submitted := environment(SecretsVariable)
+	if !submitted {
+		return environment, nil
+	}
+	values := map[string]string{}
+	text, err := os.ReadFile(filepath.Join(dir, SecretsFile))
+	if err == nil {
+		err = json.Unmarshal(text, &values)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("reading the job's secrets: %w", err)
+	}
+	return func(name string) (string, bool) {
+		value, ok := values[name]
+		return value, ok
+	}, nil
+}
