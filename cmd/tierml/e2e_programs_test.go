@@ -18,13 +18,13 @@ import (
 	"testing"
 
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
-	"github.com/tierml/tierml/cmd/tierml/internal/watch"
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/jobrun"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/sched/trials"
+	"github.com/tierml/tierml/watch/status"
 )
 
 // counting is a program whose state is how far it has counted.
@@ -303,7 +303,7 @@ func TestArrayOfTasks(t *testing.T) {
 		t.Errorf("the run prints:\n%s", printed)
 	}
 	s.addsUp("own-1")
-	var rows []watch.ProgramRow
+	var rows []status.ProgramRow
 	s.command(&rows, "state", "own-1", "-o", "json")
 	for i, row := range rows {
 		if want := map[bool]string{true: "cancelled", false: "finished"}[i == 9]; row.Program != fmt.Sprintf("task-%d", i) || row.Status != want || row.Bytes == 0 && i != 9 {

@@ -12,6 +12,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/tierml/tierml/internal/exitcode"
+
 	"github.com/spf13/cobra"
 
 	"github.com/tierml/tierml/cmd/tierml/internal/change"
@@ -74,7 +76,7 @@ func execute(args []string, in io.Reader, out, errOut *terminal.Writer) int {
 	if err == nil {
 		return cli.ExitDone
 	}
-	if code, ok := errors.AsType[cli.PassedCode](err); ok {
+	if code, ok := errors.AsType[exitcode.Passed](err); ok {
 		return int(code)
 	}
 	if missing := cli.MissingFlags(cmd, err); missing != nil {

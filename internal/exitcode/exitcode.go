@@ -1,7 +1,10 @@
 // Package exitcode gives errors the exit code that they mean. Scripts rely on the codes: they are part of the interface.
 package exitcode
 
-import "errors"
+import (
+	"errors"
+	"strconv"
+)
 
 // The exit codes.
 const (
@@ -36,3 +39,8 @@ func IsWrong(err error) bool {
 	code, ok := Of(err)
 	return ok && code == Usage
 }
+
+// Passed is the exit code of a command that was run for the user, who has seen why.
+type Passed int
+
+func (c Passed) Error() string { return "exit code " + strconv.Itoa(int(c)) }

@@ -26,6 +26,7 @@ import (
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/runs"
 	"github.com/tierml/tierml/internal/table"
+	"github.com/tierml/tierml/jobmanager/enter"
 	"github.com/tierml/tierml/jobrun"
 	"github.com/tierml/tierml/jobrun/drill"
 	"github.com/tierml/tierml/providers"
@@ -65,7 +66,7 @@ Real machines can only be killed and, on Compute Engine, evicted; drill asks fir
 			if err := o.Run(ctx, dir, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()); err != nil {
 				return err
 			}
-			cli.Next(cmd, cli.Step{Command: "tierml events -f " + cli.Relative(dir), Why: "what happens from here on"})
+			cli.Next(cmd, cli.Step{Command: "tierml events -f " + rundir.Relative(dir), Why: "what happens from here on"})
 			return nil
 		},
 	}
@@ -132,7 +133,7 @@ var errDrilled = errors.New("all is known")
 // tierml waits until machines take part, harms some, and watches until training continues.
 func (o DrillOptions) Run(ctx context.Context, dir string, in io.Reader, out, errOut io.Writer) error {
 	if !rundir.Held(dir) {
-		return cli.Usage(fmt.Errorf("%s has ended: a drill needs a running run; `tierml run` starts one", cli.Relative(dir)))
+		return cli.Usage(fmt.Errorf("%s has ended: a drill needs a running run; `tierml run` starts one", rundir.Relative(dir)))
 	}
 	late := fmt.Errorf("nothing was done within %v: the run has hardly begun", o.Within)
 	ctx, cancel := context.WithTimeoutCause(ctx, o.Within, late)
@@ -166,13 +167,13 @@ func (o DrillOptions) Run(ctx context.Context, dir string, in io.Reader, out, er
 		machines, err := o.choose(watch)
 		switch {
 		case watch.Finished():
-			stop(fmt.Errorf("%s ended before anything was done", cli.Relative(dir)))
+			stop(fmt.Errorf("%s ended before anything was done", rundir.Relative(dir)))
 		case clocks < enoughClocks && !watch.Runs() || err != nil && len(o.Choice.IDs) == 0 && o.Choice.Of == "":
 			return // it has hardly begun
 		case err != nil:
 			stop(cli.Usage(err))
 		case watch.Runs() && o.Do == drill.Move:
-			stop(cli.Usage(fmt.Errorf("%s runs a program of its own, which has no partitions to move", cli.Relative(dir))))
+			stop(cli.Usage(fmt.Errorf("%s runs a program of its own, which has no partitions to move", rundir.Relative(dir))))
 		default:
 			harm, err := o.harm(dir, in, out)
 			if err == nil {
@@ -232,7 +233,7 @@ func (o DrillOptions) conclude(r drill.Report, out io.Writer) error {
 	var err error
 	switch o.Format {
 	case table.JSON:
-		err = cli.WriteJSON(out, r)
+		err = table.WriteJSON(out, r)
 	case table.CSV:
 		err = drillTable(r).Write(out, table.CSV)
 	default:
@@ -274,7 +275,7 @@ func (o DrillOptions) harm(dir string, in io.Reader, out io.Writer) (func(contex
 		return func(ctx context.Context, machines []drill.Machine) error { return o.order(ctx, endpoint, machines) }, nil
 	}
 	if job.Cloud == config.CloudLocal {
-		return nil, fmt.Errorf("the cloud of %s does not answer: its %s says that it is at %q", cli.Relative(dir), jobrun.StateFile, endpoint)
+		return nil, fmt.Errorf("the cloud of %s does not answer: its %s says that it is at %q", rundir.Relative(dir), jobrun.StateFile, endpoint)
 	}
 	provider, err := providers.Of(job)
 	if err != nil {
@@ -289,7 +290,7 @@ func (o DrillOptions) harm(dir string, in io.Reader, out io.Writer) (func(contex
 		means = facts.Preemption
 	}
 	return func(ctx context.Context, machines []drill.Machine) error {
-		fmt.Fprintf(out, "This %s %d machines of %s:\n", means, len(machines), cli.Relative(dir))
+		fmt.Fprintf(out, "This %s %d machines of %s:\n", means, len(machines), rundir.Relative(dir))
 		for _, m := range machines {
 			fmt.Fprintf(out, "  %s of %s\n", m.ID, m.Pool)
 		}
@@ -326,12 +327,9 @@ func named(machines []string) (ids []provisioner.InstanceID) {
 	return ids
 }
 
-// controlTimeout bounds a call to a fake cloud's control endpoint, which is on this host.
-const controlTimeout = 10 * time.Second
-
 // controlled reports whether a fake cloud answers at an endpoint.
 func controlled(endpoint string) bool {
-	client := http.Client{Timeout: controlTimeout}
+	client := http.Client{Timeout: enter.ControlTimeout}
 	response, err := client.Get(endpoint + "/_control/healthz")
 	if err != nil {
 		return false
@@ -351,7 +349,7 @@ func (o DrillOptions) order(ctx context.Context, endpoint string, machines []dri
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
+	ctx, cancel := context.WithTimeout(ctx, enter.ControlTimeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint+"/_control/do", bytes.NewReader(body))
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/jobmanager/enter"
 )
 
 func NewForwardCommand() *cobra.Command {
@@ -42,27 +43,27 @@ func (o *machineSelector) forward(cmd *cobra.Command, args []string, local int) 
 		return cli.Usage(err)
 	}
 	out := cmd.OutOrStdout()
-	if m.place.Cloud == config.CloudLocal {
-		fmt.Fprintf(out, "Machine %s is a process of this host: its port %d is at http://127.0.0.1:%[2]d\n", m.machine.id, port)
+	if m.Place.Cloud == config.CloudLocal {
+		fmt.Fprintf(out, "Machine %s is a process of this host: its port %d is at http://127.0.0.1:%[2]d\n", m.Machine.ID, port)
 		return nil
 	}
 	if local == 0 {
 		local = port
 	}
-	m.place.Port = port
-	words := m.place.TunnelCommand(local)
+	m.Place.Port = port
+	words := m.Place.TunnelCommand(local)
 	if len(words) == 0 {
-		return fmt.Errorf("forward does not support cloud %s", m.place.Cloud)
+		return fmt.Errorf("forward does not support cloud %s", m.Place.Cloud)
 	}
-	if err := missing(m.place, words, out); err != nil {
+	if err := enter.Missing(m.Place, words, out); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "Port %d of machine %s is at http://127.0.0.1:%d; Ctrl-C ends it.\n", port, m.machine.id, local)
-	return runFor(words, os.Stdout)
+	fmt.Fprintf(out, "Port %d of machine %s is at http://127.0.0.1:%d; Ctrl-C ends it.\n", port, m.Machine.ID, local)
+	return enter.RunFor(words, os.Stdout)
 }
 
 // portOf is the port that was named, or the job's only one.
-func portOf(m selectedMachine, named []string) (int, error) {
+func portOf(m enter.Selected, named []string) (int, error) {
 	if len(named) > 0 {
 		port, err := strconv.Atoi(named[0])
 		if err != nil || port < 1 || port > 65535 {
@@ -73,14 +74,14 @@ func portOf(m selectedMachine, named []string) (int, error) {
 	var job struct {
 		Ports []int `yaml:"ports"`
 	}
-	if err := yaml.Unmarshal(m.job, &job); err != nil {
+	if err := yaml.Unmarshal(m.Job, &job); err != nil {
 		return 0, fmt.Errorf("reading the run's job: %w", err)
 	}
 	switch len(job.Ports) {
 	case 0:
-		return 0, fmt.Errorf("the job of %s has no ports: name one, such as: tierml forward %[1]s 6006", m.run)
+		return 0, fmt.Errorf("the job of %s has no ports: name one, such as: tierml forward %[1]s 6006", m.Run)
 	case 1:
 		return job.Ports[0], nil
 	}
-	return 0, fmt.Errorf("the job of %s has the ports %v: name one of them", m.run, job.Ports)
+	return 0, fmt.Errorf("the job of %s has the ports %v: name one of them", m.Run, job.Ports)
 }

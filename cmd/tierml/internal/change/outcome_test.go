@@ -8,9 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tierml/tierml/cmd/tierml/internal/target"
-
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
+	"github.com/tierml/tierml/cmd/tierml/internal/target"
 	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/jobmanager/call"
 	"github.com/tierml/tierml/watch/dashboard"

@@ -3,25 +3,9 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 )
-
-// ShellLine writes words as they are typed into a shell.
-func ShellLine(words []string) string {
-	out := make([]string, len(words))
-	for i, word := range words {
-		out[i] = word
-		if strings.Trim(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_=./:@,") != "" {
-			out[i] = Quoted(word)
-		}
-	}
-	return strings.Join(out, " ")
-}
-
-// Quoted puts a word into the single quotes of a shell.
-func Quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
 // OneJobFile wants the path of a job file.
 func OneJobFile(_ *cobra.Command, args []string) error {

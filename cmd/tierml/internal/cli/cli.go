@@ -9,7 +9,6 @@ import (
 	"io"
 	"strings"
 
-	"github.com/charmbracelet/x/term"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -43,10 +42,7 @@ func Next(cmd *cobra.Command, steps ...Step) {
 }
 
 // IsTerminal reports whether a person can be on the other side of a stream.
-func IsTerminal(stream any) bool {
-	file, ok := terminal.File(stream)
-	return ok && term.IsTerminal(file.Fd())
-}
+func IsTerminal(stream any) bool { return terminal.IsTerminal(stream) }
 
 // WriteSteps writes what can be done next.
 func WriteSteps(out io.Writer, steps ...Step) {

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
-	"strconv"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -14,11 +13,6 @@ import (
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/exitcode"
 )
-
-// PassedCode is the exit code of a command that was run for the user, who has seen why.
-type PassedCode int
-
-func (c PassedCode) Error() string { return "exit code " + strconv.Itoa(int(c)) }
 
 // The exit codes, as package exitcode has them.
 const (

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -59,12 +58,4 @@ func CheckFormat(format string, more ...string) error {
 // ForPeople reports whether a form is read by people, so that words around it do no harm.
 func ForPeople(format string) bool {
 	return format == table.Plain || format == table.Wide || format == table.Text
-}
-
-// WriteJSON prints a value as commands do with -o json.
-func WriteJSON(w io.Writer, v any) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	encoder.SetEscapeHTML(false)
-	return encoder.Encode(v)
 }

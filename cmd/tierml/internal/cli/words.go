@@ -3,9 +3,6 @@ package cli
 import (
 	"cmp"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/tierml/tierml/internal/table"
@@ -54,14 +51,4 @@ func Because(why string) string {
 		return ""
 	}
 	return ": " + why
-}
-
-// Relative shortens a path below the working directory.
-func Relative(path string) string {
-	if here, err := os.Getwd(); err == nil {
-		if r, err := filepath.Rel(here, path); err == nil && !strings.HasPrefix(r, "..") {
-			return r
-		}
-	}
-	return path
 }

@@ -36,7 +36,7 @@ func NewCalibrateCommand() *cobra.Command {
 			}
 			c, err := calibration.Measure(entries)
 			if err != nil {
-				return fmt.Errorf("measuring %s: %w", cli.Relative(dir), err)
+				return fmt.Errorf("measuring %s: %w", rundir.Relative(dir), err)
 			}
 			c.Run = filepath.Base(dir)
 			if err := c.Save(prepare.CalibrationFile); err != nil {

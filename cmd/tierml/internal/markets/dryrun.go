@@ -26,6 +26,7 @@ import (
 	"github.com/tierml/tierml/planner/local"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/sim"
+	"github.com/tierml/tierml/sim/show"
 	"github.com/tierml/tierml/sim/sweep"
 )
 
@@ -124,18 +125,18 @@ func dryRun(ctx context.Context, jobFile string, o dryRunOptions, out, errOut io
 	bar := progress.Start(ctx, "Simulating runs", 0, progress.Things)
 	defer bar.Done()
 	defer prepare.LittleGarbage()()
-	results := newDryRunResults(out, o.format)
-	err = sweep.Stream(ctx, plan, results.add, bar.Set)
+	results := show.New(out, o.format)
+	err = sweep.Stream(ctx, plan, results.Add, bar.Set)
 	bar.Done()
 	interrupted := errors.Is(err, context.Canceled)
 	if err != nil && !interrupted {
 		return err
 	}
-	if err := results.write(plan); err != nil {
+	if err := results.Write(plan); err != nil {
 		return fmt.Errorf("printing the results: %w", err)
 	}
 	if interrupted {
-		return cli.Exit(cli.ExitInterrupted, fmt.Errorf("interrupted: these are the %d runs that were done", results.tally.Rows))
+		return cli.Exit(cli.ExitInterrupted, fmt.Errorf("interrupted: these are the %d runs that were done", results.Tally.Rows))
 	}
 	return nil
 }

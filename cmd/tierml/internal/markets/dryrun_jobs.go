@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -19,7 +18,6 @@ import (
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/internal/decompress"
-	"github.com/tierml/tierml/internal/grid"
 	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/market/trace"
@@ -27,6 +25,7 @@ import (
 	"github.com/tierml/tierml/planner/local"
 	"github.com/tierml/tierml/sched"
 	"github.com/tierml/tierml/sim/jobs"
+	"github.com/tierml/tierml/sim/show"
 )
 
 // jobsOptions are the flags of dry-run that share machines among many jobs, without a job file.
@@ -82,9 +81,9 @@ func (o dryRunOptions) shareJobs(ctx context.Context, out, errOut io.Writer) err
 		return err
 	}
 	if cli.ForPeople(o.format) && o.format != table.Wide {
-		return writeJobsTable(out, study, cells)
+		return show.WriteJobsTable(out, study, cells)
 	}
-	return jobsTable(cells).Write(out, o.format)
+	return show.JobsTable(cells).Write(out, o.format)
 }
 
 func (o dryRunOptions) jobsStudy(errOut io.Writer) (s *jobs.Study, err error) {
@@ -373,123 +372,4 @@ func (o dryRunOptions) jobsStarts(s *jobs.Study, pools []bidding.Candidate) (sta
 		}
 	}
 	return starts, to.Sub(latest).Seconds(), nil
-}
-
-// jobsTable has a row for each buyer and scheduler.
-func jobsTable(cells []jobs.Cell) table.Table {
-	t := table.Table{Data: cells}
-	type column struct {
-		name, title string
-		of          func(*jobs.Cell) jobs.Figure
-	}
-	columns := []column{
-		{"finished", "FINISHED", func(c *jobs.Cell) jobs.Figure { return c.Finished }},
-		{"stopped", "STOPPED", func(c *jobs.Cell) jobs.Figure { return c.Stopped }},
-		{"left", "LEFT", func(c *jobs.Cell) jobs.Figure { return c.Left }},
-		{"ended_hours", "ENDED H", func(c *jobs.Cell) jobs.Figure { return c.Ended }},
-		{"deadlines_met", "IN TIME", func(c *jobs.Cell) jobs.Figure { return c.Met }},
-		{"completion_hours", "MEAN H", func(c *jobs.Cell) jobs.Figure { return c.Completion }},
-		{"completion_p95_hours", "P95 H", func(c *jobs.Cell) jobs.Figure { return c.CompletionP95 }},
-		{"completion_bound_hours", "BOUND H", func(c *jobs.Cell) jobs.Figure { return c.Least }},
-		{"feedback_hours", "FEEDBACK H", func(c *jobs.Cell) jobs.Figure { return c.Feedback }},
-		{"feedback_bound_hours", "BOUND H", func(c *jobs.Cell) jobs.Figure { return c.LeastFeedback }},
-		{"makespan_hours", "MAKESPAN H", func(c *jobs.Cell) jobs.Figure { return c.Makespan }},
-		{"best_hours", "BEST H", func(c *jobs.Cell) jobs.Figure { return c.Best }},
-		{"usd", "$", func(c *jobs.Cell) jobs.Figure { return c.Dollars }},
-		{"usd_bound", "BOUND $", func(c *jobs.Cell) jobs.Figure { return c.LeastDollars }},
-		{"fairness_loss", "UNFAIR", func(c *jobs.Cell) jobs.Figure { return c.Unfair }},
-		{"unsolved", "NO P2", func(c *jobs.Cell) jobs.Figure { return c.Unsolved }},
-		{"utilisation", "USED", func(c *jobs.Cell) jobs.Figure { return c.Used }},
-		{"slot_hours", "SLOT H", func(c *jobs.Cell) jobs.Figure { return c.UnitHours }},
-		{"resizes", "RESIZES", func(c *jobs.Cell) jobs.Figure { return c.Resizes }},
-		{"resizing_share", "RESIZING", func(c *jobs.Cell) jobs.Figure { return c.Still }},
-		{"machines_bought", "MACHINES", func(c *jobs.Cell) jobs.Figure { return c.Machines }},
-		{"evictions", "EVICTIONS", func(c *jobs.Cell) jobs.Figure { return c.Evictions }},
-	}
-	t.Columns = []table.Column{{Name: "machines", Title: "MACHINES OF"}, {Name: "scheduler", Title: "SCHEDULER"}, {Name: "runs", Title: "RUNS"}, {Name: "given_up", Title: "GIVEN UP"}}
-	for _, c := range columns {
-		t.Columns = append(t.Columns, table.Column{Name: c.name, Title: c.title})
-	}
-	for i := range cells {
-		c := &cells[i]
-		row := []table.Cell{table.Of(c.Buyer), table.Of(c.Scheduler), table.Of(c.Runs), table.Of(c.GivenUp)}
-		for _, col := range columns {
-			f := col.of(c)
-			cell := table.Cell{Text: figureText(f), Value: ""}
-			if !math.IsNaN(f.Mean) {
-				cell.Value = strconv.FormatFloat(f.Mean, 'g', 8, 64)
-			}
-			row = append(row, cell)
-		}
-		t.Rows = append(t.Rows, row)
-	}
-	return t
-}
-
-// figureText is a mean with half of its interval, where there is one.
-func figureText(f jobs.Figure) string {
-	switch {
-	case math.IsNaN(f.Mean):
-		return "-"
-	case math.IsNaN(f.Half):
-		return short(f.Mean)
-	}
-	return short(f.Mean) + "±" + short(f.Half)
-}
-
-// short is a number of three digits or more.
-func short(x float64) string {
-	switch {
-	case math.Abs(x) >= 100:
-		return strconv.FormatFloat(x, 'f', 0, 64)
-	case math.Abs(x) >= 10:
-		return strconv.FormatFloat(x, 'f', 1, 64)
-	}
-	return strconv.FormatFloat(x, 'f', 2, 64)
-}
-
-// writeJobsTable prints two blocks for each buyer, in at most 80 columns.
-func writeJobsTable(out io.Writer, s *jobs.Study, cells []jobs.Cell) error {
-	b := narrowText{width: table.Width(out)}
-	n := len(s.Schedulers)
-	for i := 0; i < len(cells); i += n {
-		part := cells[i : i+n]
-		times := "once"
-		if s.Runs > 1 {
-			times = fmt.Sprintf("%d times, with 95 %% intervals", s.Runs)
-		}
-		b.sentence(fmt.Sprintf("%s jobs on the machines of %s, %s", short(part[0].Jobs.Mean), part[0].Buyer, times))
-		mean := func(f jobs.Figure) string { return figureText(jobs.Figure{Mean: f.Mean, Half: math.NaN()}) }
-		completion := &grid.Grid{Head: []string{"SCHEDULER", ">MEAN H", ">P95 H", ">BOUND", ">FEEDBACK H", ">BOUND"}}
-		dollars := &grid.Grid{Head: []string{"SCHEDULER", ">$", ">BOUND $", ">UNFAIR", ">NO P2", ">USED", ">RESIZES", ">EVICTIONS"}}
-		ends := &grid.Grid{Head: []string{"SCHEDULER", ">FINISHED", ">STOPPED", ">LEFT", ">ENDED H", ">IN TIME"}}
-		for _, c := range part {
-			completion.Add(c.Scheduler, figureText(c.Completion), figureText(c.CompletionP95), short(c.Least.Mean), figureText(c.Feedback), short(c.LeastFeedback.Mean))
-			dollars.Add(c.Scheduler, figureText(c.Dollars), mean(c.LeastDollars), figureText(c.Unfair), unsolvedText(&c), percentText(c.Used.Mean), short(c.Resizes.Mean), mean(c.Evictions))
-			ends.Add(c.Scheduler, short(c.Finished.Mean), short(c.Stopped.Mean), short(c.Left.Mean), figureText(c.Ended), percentText(c.Met.Mean))
-		}
-		for _, g := range []*grid.Grid{completion, dollars, ends} {
-			b.WriteString("\n")
-			b.table(g)
-		}
-		b.WriteString("\n")
-	}
-	b.sentence("MEAN H, P95 H: hours from a job's arrival to its end, of finished jobs; ENDED H: of those that were stopped, too; FEEDBACK H: to its early feedback. LEFT: when prices end. IN TIME: finished by their deadlines, of all (--slack). NO P2: share of Dorm's plans with which some job waits because P2 has no answer. BOUND: no schedule is faster, and no machines for these times are cheaper. UNFAIR: Dorm's fairness loss over time. USED: of the vCPUs that were there. RESIZES: of a finished job. docs/scheduler.md explains what is simulated.")
-	_, err := io.WriteString(out, b.String())
-	return err
-}
-
-// unsolvedText is Dorm's; other schedulers solve nothing.
-func unsolvedText(c *jobs.Cell) string {
-	if !strings.HasPrefix(c.Scheduler, "dorm") {
-		return "-"
-	}
-	return percentText(c.Unsolved.Mean)
-}
-
-func percentText(x float64) string {
-	if math.IsNaN(x) {
-		return "-"
-	}
-	return strconv.FormatFloat(100*x, 'f', 0, 64) + "%"
 }

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/internal/terminal"
 	"github.com/tierml/tierml/planner/jobinit"
 )
 
@@ -34,7 +34,7 @@ func (s *JobSource) Take(cmd *cobra.Command, args []string) (err error) {
 	case dash == 0 && len(args) > 0:
 		line := args[0] // one word may be a whole line of a shell
 		if len(args) > 1 {
-			line = cli.ShellLine(args)
+			line = terminal.ShellLine(args)
 		}
 		s.command = &config.Command{Run: line, Name: nameOfCommand(args)}
 		return nil

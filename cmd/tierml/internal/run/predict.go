@@ -52,7 +52,7 @@ type predictOptions struct {
 // check finds what need not be tried.
 func (o predictOptions) check(modelPath, data string) error {
 	for _, path := range []string{modelPath, data} {
-		if cli.SameFile(o.into, path) {
+		if location.SameFile(o.into, path) {
 			return fmt.Errorf("--into %s: the output file would overwrite the input; name another file", o.into)
 		}
 	}

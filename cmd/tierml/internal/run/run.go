@@ -34,9 +34,9 @@ import (
 	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/jobmanager"
 	"github.com/tierml/tierml/jobrun"
-	"github.com/tierml/tierml/planner/record"
 	"github.com/tierml/tierml/jobrun/bill"
 	"github.com/tierml/tierml/jobrun/prepare"
+	"github.com/tierml/tierml/planner/record"
 	"github.com/tierml/tierml/program"
 	"github.com/tierml/tierml/tiers/node/splitdir"
 	"github.com/tierml/tierml/watch/console"
@@ -60,9 +60,9 @@ func concludeProgram(out io.Writer, job *config.Job, directory string) error {
 		return err
 	}
 	if job.State.Dir != "" {
-		fmt.Fprintf(out, "State    tierml state %s --to DIR   (or in %s)\n", cli.Relative(directory), cli.Relative(state.Store()))
+		fmt.Fprintf(out, "State    tierml state %s --to DIR   (or in %s)\n", rundir.Relative(directory), rundir.Relative(state.Store()))
 	}
-	fmt.Fprintf(out, "Output   tierml logs %s\n", cli.Relative(directory))
+	fmt.Fprintf(out, "Output   tierml logs %s\n", rundir.Relative(directory))
 	return nil
 }
 
@@ -242,7 +242,7 @@ func runJob(ctx context.Context, o RunOptions, in io.Reader, out io.Writer) erro
 	}
 	outcome, err := Drive(ctx, o, p, from, mapping, directory, out)
 	if err != nil {
-		return fmt.Errorf("%w\nThe run's directory is %[2]s, which tierml run --resume %[2]s continues", err, cli.Relative(directory))
+		return fmt.Errorf("%w\nThe run's directory is %[2]s, which tierml run --resume %[2]s continues", err, rundir.Relative(directory))
 	}
 	return conclude(ctx, out, job, directory, outcome)
 }
@@ -361,7 +361,7 @@ func Drive(ctx context.Context, o RunOptions, p *prepare.Job, from ResumePoint, 
 	}
 	if why := watched.guard.Over(); why != "" {
 		return "", errors.Join(cli.Exit(cli.ExitLimit, fmt.Errorf("%s; to continue, raise it in %s", why,
-			filepath.Join(cli.Relative(directory), rundir.JobFile))),
+			filepath.Join(rundir.Relative(directory), rundir.JobFile))),
 			lines.Close(), view.Close())
 	}
 	for _, e := range past {
@@ -478,7 +478,7 @@ func conclude(ctx context.Context, out io.Writer, job *config.Job, directory, ou
 		return err
 	}
 	if err := errors.Join(
-		watch.WriteReportFile(filepath.Join(directory, rundir.ReportJSON), report, func(w io.Writer, r *cost.Report) error { return cli.WriteJSON(w, r) }),
+		watch.WriteReportFile(filepath.Join(directory, rundir.ReportJSON), report, func(w io.Writer, r *cost.Report) error { return table.WriteJSON(w, r) }),
 		watch.WriteReportFile(filepath.Join(directory, rundir.ReportHTML), report, page.Write),
 	); err != nil {
 		return err
@@ -498,7 +498,7 @@ func conclude(ctx context.Context, out io.Writer, job *config.Job, directory, ou
 		fmt.Fprintf(out, "\nThese dollars and hours are the replayed market's. Machines are slowed down to %s flop/s a vCPU, so that a small job\n"+
 			"lives through a market's day: `tierml train` does the same work on this computer at full speed.\n", job.Local.FlopsPerVCPU)
 	}
-	dir := cli.Relative(directory)
+	dir := rundir.Relative(directory)
 	fmt.Fprintf(out, "\nReport   tierml report %s   (every machine and event)\nPage     %s\nJournal  %s\n", dir,
 		filepath.Join(dir, rundir.ReportHTML), filepath.Join(dir, rundir.JournalFile))
 	switch outcome {

@@ -104,10 +104,10 @@ func runHosts(ctx context.Context, o run.RunOptions, in io.Reader, out io.Writer
 	if err := os.WriteFile(filepath.Join(directory, rundir.JobFile), job.Resolved(), 0o644); err != nil {
 		return fmt.Errorf("keeping the file of the shared hosts: %w", err)
 	}
-	fmt.Fprintf(out, "Use      tierml run --hosts %s JOB.yaml\nWatch    tierml hosts ps %[1]s\n", cli.Relative(directory))
+	fmt.Fprintf(out, "Use      tierml run --hosts %s JOB.yaml\nWatch    tierml hosts ps %[1]s\n", rundir.Relative(directory))
 	outcome, err := run.Drive(ctx, o, p, from, mapping, directory, out)
 	if err != nil {
-		return fmt.Errorf("%w\nThe run's directory is %s", err, cli.Relative(directory))
+		return fmt.Errorf("%w\nThe run's directory is %s", err, rundir.Relative(directory))
 	}
 	fmt.Fprintln(out)
 	view, err := dashboard.ReadHosts(context.WithoutCancel(ctx), directory)
@@ -118,7 +118,7 @@ func runHosts(ctx context.Context, o run.RunOptions, in io.Reader, out io.Writer
 		return err
 	}
 	if outcome != journal.Interrupted { // to be stopped is their proper end
-		return cli.Exit(cli.ExitFailed, errors.New("the shared hosts failed\nSee "+filepath.Join(cli.Relative(directory), rundir.LogsDir)))
+		return cli.Exit(cli.ExitFailed, errors.New("the shared hosts failed\nSee "+filepath.Join(rundir.Relative(directory), rundir.LogsDir)))
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func (folder) List(ctx context.Context, note func(error)) ([]call.Job, error) {
 	for _, dir := range dirs {
 		row, err := dashboard.Read(ctx, dir)
 		if err != nil {
-			note(fmt.Errorf("%s is left out: %w", cli.Relative(dir), err))
+			note(fmt.Errorf("%s is left out: %w", rundir.Relative(dir), err))
 			continue
 		}
 		rows = append(rows, row)
@@ -81,7 +81,7 @@ func (folder) Get(ctx context.Context, run string) (name string, job call.Job, e
 		}
 		job.Cloud = state.Cloud
 	}
-	return cli.Relative(dir), job, nil
+	return rundir.Relative(dir), job, nil
 }
 
 func (folder) Events(ctx context.Context, run string, follow bool, take func(journal.Entry), caught func()) error {
@@ -123,7 +123,7 @@ func (folder) Report(ctx context.Context, run string) (*cost.Report, error) {
 		if err != nil {
 			return nil, err
 		}
-		run = cli.Relative(dir)
+		run = rundir.Relative(dir)
 	}
 	return bill.Make(ctx, run)
 }
@@ -161,7 +161,7 @@ func (folder) Scale(ctx context.Context, run string, c call.Scale, told func(cal
 		return err
 	}
 	if !rundir.Held(dir) {
-		return cli.Usage(fmt.Errorf("%s: the run is not running, and only a running one can be scaled or paused; `tierml ps` lists runs", cli.Relative(dir)))
+		return cli.Usage(fmt.Errorf("%s: the run is not running, and only a running one can be scaled or paused; `tierml ps` lists runs", rundir.Relative(dir)))
 	}
 	change := &pb.Change{Workers: c.Workers, Servers: c.Servers, Reliable: c.Reliable, Restore: c.Restore, Pause: c.Pause, Resume: c.Resume, Wait: c.Wait, By: c.By}
 	return scaling.Ask(ctx, dir, change, func(s *pb.Standing) {
@@ -175,7 +175,7 @@ func (folder) Stop(ctx context.Context, run string, how call.Stop, heard func())
 	if err != nil {
 		return end, err
 	}
-	end.Name = cli.Relative(dir)
+	end.Name = rundir.Relative(dir)
 	if how.Program != "" {
 		return end, scaling.Cancel(ctx, dir, how.By, how.Program)
 	}

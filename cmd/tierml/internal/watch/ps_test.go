@@ -5,9 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tierml/tierml/jobmanager/call"
-
 	"github.com/tierml/tierml/internal/table"
+	"github.com/tierml/tierml/jobmanager/call"
 	"github.com/tierml/tierml/watch/dashboard"
 )
 

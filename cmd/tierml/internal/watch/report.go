@@ -105,7 +105,7 @@ func compareRuns(ctx context.Context, runs target.Runs, args []string, o reportO
 	if cli.ForPeople(o.format) {
 		return cost.WriteComparison(out, table.Width(out), named)
 	}
-	return cli.WriteJSON(out, named)
+	return table.WriteJSON(out, named)
 }
 
 // reportWriter returns the form of a report by its name.
@@ -116,7 +116,7 @@ func reportWriter(format string) (func(io.Writer, *cost.Report) error, error) {
 	case table.CSV:
 		return func(w io.Writer, r *cost.Report) error { return machinesTable(r).Write(w, table.CSV) }, nil
 	case "json":
-		return func(w io.Writer, r *cost.Report) error { return cli.WriteJSON(w, r) }, nil
+		return func(w io.Writer, r *cost.Report) error { return table.WriteJSON(w, r) }, nil
 	case "html":
 		return page.Write, nil
 	}

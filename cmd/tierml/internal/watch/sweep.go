@@ -33,7 +33,7 @@ func NewSweepCommand() *cobra.Command {
 					return err
 				}
 				if format == table.JSON {
-					return cli.WriteJSON(cmd.OutOrStdout(), found)
+					return table.WriteJSON(cmd.OutOrStdout(), found)
 				}
 				return showSweep(cmd.OutOrStdout(), found, format)
 			})

@@ -35,7 +35,7 @@ budget or quota of its group that keeps it waiting. See docs/scheduler.md.`,
 					return err
 				}
 				if format == table.JSON {
-					return cli.WriteJSON(cmd.OutOrStdout(), found)
+					return table.WriteJSON(cmd.OutOrStdout(), found)
 				}
 				return showWhy(cmd.OutOrStdout(), found, format)
 			})

@@ -1,4 +1,4 @@
-package run
+package alone
 
 import (
 	"errors"
@@ -35,7 +35,7 @@ func TestDataIsGoneForTheSecondFit(t *testing.T) {
 		t.Fatal(err)
 	}
 	measured := writerFunc(func(p []byte) (int, error) { return len(p), os.Remove(data) })
-	err = train(t.Context(), trainOptions{output: model, threads: 1, untilLoss: math.Inf(-1)}, job, measured, io.Discard)
+	err = Run(t.Context(), Options{Output: model, Threads: 1, UntilLoss: math.Inf(-1)}, job, measured, io.Discard)
 	if err == nil || !strings.Contains(err.Error(), "was trained without those held out: ") || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("it does not say what model there is: %v", err)
 	}

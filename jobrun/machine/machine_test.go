@@ -1,4 +1,4 @@
-package serve
+package machine
 
 import (
 	"bytes"
@@ -18,8 +18,8 @@ import (
 
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/all"
-	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/internal/clock"
+	"github.com/tierml/tierml/internal/exitcode"
 	_ "github.com/tierml/tierml/providers/all"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
@@ -81,11 +81,11 @@ func TestAgent(t *testing.T) {
 		Controller: listener.Addr().String(), Token: "secret", Job: "demo", Listen: "127.0.0.1:0", VCPU: 4})
 	t.Setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", imds.URL)
 	mapping := clock.Mapping{Market: time.Date(2014, 5, 5, 0, 0, 0, 0, time.UTC), Wall: time.Now(), Speed: 600}
-	env := map[string]string{envClock: mapping.String(), envFlops: "4e7"}
+	env := map[string]string{EnvClock: mapping.String(), EnvFlops: "4e7"}
 
 	var logged bytes.Buffer // read after the agent has ended
 	ended := make(chan error, 1)
-	go func() { ended <- runAgent(t.Context(), func(name string) string { return env[name] }, &logged) }()
+	go func() { ended <- Run(t.Context(), func(name string) string { return env[name] }, &logged) }()
 
 	const id = ps.ServerID("i-0123456789abcdef0")
 	var hello tiers.Hello
@@ -144,10 +144,10 @@ func TestAgent(t *testing.T) {
 }
 
 func TestAgentRefusesABadEnvironment(t *testing.T) {
-	for _, env := range []map[string]string{{envClock: "noon"}, {envFlops: "fast"}, {envFlops: "0"}, {envFlops: "NaN"}} {
-		err := runAgent(context.Background(), func(name string) string { return env[name] }, io.Discard)
-		if cli.ExitCodeOf(err) != cli.ExitUsage {
-			t.Errorf("%v: %v; want exit code %d", env, err, cli.ExitUsage)
+	for _, env := range []map[string]string{{EnvClock: "noon"}, {EnvFlops: "fast"}, {EnvFlops: "0"}, {EnvFlops: "NaN"}} {
+		err := Run(context.Background(), func(name string) string { return env[name] }, io.Discard)
+		if !exitcode.IsWrong(err) {
+			t.Errorf("%v: %v; want one of a wrong command line", env, err)
 		}
 	}
 }
@@ -201,7 +201,7 @@ func TestPowerOffLater(t *testing.T) {
 	if err := os.WriteFile(command, []byte("#!/bin/sh\necho \"$@\" >>"+said+"; [ ! -e "+said+".full ] || { echo no bus; exit 1; }\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	env := map[string]string{envPowerOff: command + " -P", envPowerOffAfter: "30"}
+	env := map[string]string{EnvPowerOff: command + " -P", EnvPowerOffAfter: "30"}
 	later := powerOffLater(func(name string) string { return env[name] })
 	if err := errors.Join(later(t.Context()), later(t.Context())); err != nil {
 		t.Error(err)

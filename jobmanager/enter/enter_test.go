@@ -1,4 +1,4 @@
-package change
+package enter
 
 import (
 	"encoding/json"
@@ -24,14 +24,14 @@ func TestHomeOfAMachine(t *testing.T) {
 		}
 	}))
 	defer cloud.Close()
-	if home, err := homeOf(t.Context(), cloud.URL, "i-1"); home != "/folder/of/i-1" || err != nil {
+	if home, err := HomeOf(t.Context(), cloud.URL, "i-1"); home != "/folder/of/i-1" || err != nil {
 		t.Errorf("%q, %v", home, err)
 	}
-	if _, err := homeOf(t.Context(), cloud.URL, "i-2"); err == nil || errors.Is(err, errNotHere) || !strings.Contains(err.Error(), "machine i-2 has just gone") {
+	if _, err := HomeOf(t.Context(), cloud.URL, "i-2"); err == nil || errors.Is(err, ErrNotHere) || !strings.Contains(err.Error(), "machine i-2 has just gone") {
 		t.Error(err)
 	}
 	for address, id := range map[string]string{cloud.URL: "i-3", cloud.URL + "/other": "i-1", "http://203.0.113.1:80": "i-1", "http://127.0.0.1:1": "i-1", "": "i-1", "::": "i-1"} {
-		if home, err := homeOf(t.Context(), address, id); home != "" || !errors.Is(err, errNotHere) {
+		if home, err := HomeOf(t.Context(), address, id); home != "" || !errors.Is(err, ErrNotHere) {
 			t.Errorf("%s at %q: %q, %v", id, address, home, err)
 		}
 	}
