@@ -133,7 +133,11 @@ func (c *comparison) means(cfg sim.Config) (cost float64, length time.Duration, 
 		cfg.Pools[i].History = cfg.Pools[i].History.Until(c.now)
 		cfg.Pools[i].Availability = cfg.Pools[i].Availability.Until(c.now)
 	}
-	runs, err := simulate(cfg, c.starts, c.now, nil)
+	ids := make([]trialID, len(c.starts))
+	for i, start := range c.starts {
+		ids[i].start = start
+	}
+	runs, err := simulate(cfg, ids, c.now, nil)
 	if err != nil {
 		return 0, 0, false
 	}
