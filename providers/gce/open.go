@@ -23,7 +23,7 @@ func open(ctx context.Context, job *config.Job, s providers.Session) (engine, er
 		Project: b.Project, Region: b.Region, Cluster: b.Cluster, Owner: b.Owner, Labels: b.Labels, Endpoint: b.Endpoint,
 		Image: image(job), GPUs: job.WantsGPUs(), Disk: api.Disk{SizeGiB: (b.Disk.MiB + 1023) >> 10, Type: b.DiskType},
 		Network: b.Network, Subnetwork: b.Subnetwork, NetworkTags: b.NetworkTags, ExternalIP: b.ExternalIP,
-		ServiceAccount: b.ServiceAccount, StoreTokens: b.StoreTokens, NoSecureBoot: !b.SecureBoot, ExtraNotice: b.ExtraNotice,
+		ServiceAccount: b.ServiceAccount, StoreTokens: api.StoreTokens{Give: b.StoreTokens}, NoSecureBoot: !b.SecureBoot, ExtraNotice: b.ExtraNotice,
 		Job: s.Run, Expires: s.Expires, PollInterval: s.Poll, Clock: s.Clock, Log: s.Log,
 	}
 	if s.Minutes > 0 {

@@ -46,9 +46,8 @@ type Config struct {
 	NetworkTags []string
 	// ServiceAccount is the account that machines act as; empty = none.
 	ServiceAccount string
-	// StoreTokens has RunKeys give tokens of this process's account. Tokens is where they come from; nil = Application Default Credentials.
-	StoreTokens bool
-	Tokens      oauth2.TokenSource
+	// StoreTokens is what RunKeys gives.
+	StoreTokens StoreTokens
 	// Scopes of the service account's tokens (default cloud-platform: what it may do is for its roles to say).
 	Scopes []string
 	// NoSecureBoot leaves Shielded VM's secure boot out, which images with unsigned drivers need. Its virtual trusted
@@ -93,6 +92,12 @@ type Disk struct {
 }
 
 const cloudPlatform = "https://www.googleapis.com/auth/cloud-platform"
+
+// StoreTokens are tokens for the objects of one run.
+type StoreTokens struct {
+	Give bool               // RunKeys gives some, made from this process's own
+	From oauth2.TokenSource // where that one comes from; nil = Application Default Credentials
+}
 
 func (c Config) withDefaults() Config {
 	setDefault(&c.Disk.Type, "pd-balanced")

@@ -17,14 +17,14 @@ import (
 const tokenWithin = 30 * time.Second
 
 // RunKeys returns a token that is good for the objects of one run alone, which are below a folder: this process's own, narrowed by a credential
-// access boundary. False: Config.StoreTokens is not set.
+// access boundary. False: Config.StoreTokens gives none.
 func (c *Cloud) RunKeys(ctx context.Context, _ string, folder location.Place) (keys blob.Keys, ok bool, err error) {
-	if !c.config.StoreTokens || folder.Scheme() != "gs" {
+	if !c.config.StoreTokens.Give || folder.Scheme() != "gs" {
 		return keys, false, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, tokenWithin)
 	defer cancel()
-	root := c.config.Tokens
+	root := c.config.StoreTokens.From
 	if root == nil { // a new one each time: one that is kept is handed out until it ends, and the run's token ends with it
 		if root, err = google.DefaultTokenSource(ctx, cloudPlatform); err != nil {
 			return keys, true, fmt.Errorf("getting a token for the run's machines: %w: %w", provisioner.ErrDenied, err)

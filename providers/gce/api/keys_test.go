@@ -36,7 +36,7 @@ func TestRunKeys(t *testing.T) {
 	ctx := context.WithValue(t.Context(), oauth2.HTTPClient, &http.Client{Transport: e})
 	for _, tokens := range []bool{true, false} {
 		cloud, err := gce.New(ctx, gce.Config{Project: "p-project", Region: "us-central1", Cluster: "c", Job: "j", Endpoint: "http://127.0.0.1:1", Image: "projects/x/global/images/y",
-			StoreTokens: tokens, Tokens: oauth2.StaticTokenSource(&oauth2.Token{AccessToken: "wide"})})
+			StoreTokens: gce.StoreTokens{Give: tokens, From: oauth2.StaticTokenSource(&oauth2.Token{AccessToken: "wide"})}})
 		if err != nil {
 			t.Fatal(err)
 		}
