@@ -67,7 +67,7 @@ func (c *Cloud) live(m *machine) {
 }
 
 // work serves a machine's metadata while its command runs. All machines are on one host, so the service is at an address that only the
-// command is told: what it starts for others reaches it no more than its neighbours do.
+// command learns: what it starts for others reaches it no more than its neighbours do.
 func (c *Cloud) work(m *machine) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -19,7 +19,7 @@ func ExampleStageFor() {
 	// 60 spot machines for one reliable: stage 3
 }
 
-// Two spot machines join a reliable one: one of them serves, and the reliable machine backs it up.
+// Two spot machines join a reliable one: one serves, and the reliable machine backs it up.
 func ExampleNext() {
 	layout := tiers.Next(tiers.Layout{Worker: make([]ps.ServerID, 4), Route: ps.Route{Owner: make([]ps.ServerID, 2), Backup: make([]ps.ServerID, 2)}}, []tiers.Member{
 		{ID: "reliable", Tier: tiers.Reliable, VCPU: 4}, {ID: "spot-1", Tier: tiers.Transient, Joined: 1, VCPU: 4}, {ID: "spot-2", Tier: tiers.Transient, Joined: 2, VCPU: 4},

@@ -17,7 +17,7 @@ type Keys struct {
 // given is where this process gets keys; nil = it uses what it finds, as the providers' own tools do.
 var given atomic.Pointer[func() (Keys, error)]
 
-// UseKeys has this process open all objects with keys from a source, which is called for each, in place of what it finds. A nil source
+// UseKeys has this process open all objects with keys from a source, which is called for each, instead of what it finds. A nil source
 // ends that.
 func UseKeys(source func() (Keys, error)) {
 	if source == nil {

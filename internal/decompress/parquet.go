@@ -172,7 +172,7 @@ func shown(of parquet.Type) func(parquet.Value) string {
 	return plain
 }
 
-// point writes a whole number with so many of its digits behind a point.
+// point writes a whole number with scale of its digits behind a point.
 func point(n int64, scale int) string {
 	sign := ""
 	if n < 0 {

@@ -20,7 +20,7 @@ const Root = "runs"
 // SettingsFile is kept next to the run directories: the best settings for jobs of each kind (docs/tuner.md).
 const SettingsFile = "settings.json"
 
-// RecordFile is kept there, too: what plans said of runs, and what came of them.
+// RecordFile is kept there, too: what plans said of runs, and their outcomes.
 const RecordFile = "plans.jsonl"
 
 // Files of a run directory.

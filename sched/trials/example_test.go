@@ -12,7 +12,8 @@ func ExampleParseRange() {
 	// Output: 0.0001 1 true <nil>
 }
 
-// One of three trials goes on after step 100. The second is out, as one is better; the first waits for the third.
+// One of three trials continues after step 100. The second is out, as one is better; the first waits for the
+// third.
 func ExampleDecide() {
 	rungs := []trials.Rung{{At: 100, Keep: 1}}
 	for _, v := range trials.Decide(rungs, []trials.Trial{{Losses: []float64{0.3}}, {Losses: []float64{0.5}}, {}}) {
