@@ -167,6 +167,9 @@ func (x *examined) groupOf(job *config.Job) (string, error) {
 	if err := fitsQuota(g.Quota, job.Group, job); err != nil {
 		return "", doctor.Wrong("or raise the quota in "+x.Groups, "%v", err)
 	}
+	if err := g.Fence.refuses(job.Group, job); err != nil {
+		return "", doctor.Wrong("or change the fence in "+x.Groups, "%v", err)
+	}
 	return fmt.Sprintf("%s: %s", job.Group, cmp.Or(g.Quota.String(), "no quota")), nil
 }
 

@@ -19,6 +19,7 @@ type Group struct {
 	Tokens map[access.Right][]access.Sum
 	Quota  Quota
 	Budget market.USD // 0 = none
+	Fence  Fence      // nil = none
 }
 
 // ReadGroups reads a file of groups, by name. Group access.All has tokens only.
@@ -55,6 +56,8 @@ func readGroup(name string, n *yaml.Node) (g Group, err error) {
 			return err
 		case name == access.All && (field == "quota" || field == "budget"):
 			return at(n, "%s of all groups: that of all jobs is --max-running, --budget and --budget-per-hour", field)
+		case name == access.All && field == "fence":
+			return at(n, "fence of all groups: write one for each group")
 		case field == "budget":
 			g.Budget, err = market.ParseUSD(strings.TrimPrefix(n.Value, "$"))
 			if err != nil || g.Budget <= 0 {
@@ -63,8 +66,11 @@ func readGroup(name string, n *yaml.Node) (g Group, err error) {
 			return nil
 		case field == "quota":
 			return readQuota(n, &g.Quota)
+		case field == "fence":
+			g.Fence, err = readFence(n)
+			return err
 		}
-		return unknownField(n, field, "watch", "submit", "administer", "quota", "budget")
+		return unknownField(n, field, "watch", "submit", "administer", "quota", "budget", "fence")
 	})
 	return g, err
 }

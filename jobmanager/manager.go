@@ -53,6 +53,7 @@ type Config struct {
 	Limits             budget.Cluster                  // of all jobs together
 	Budgets            map[string]market.USD           // of all jobs of a group together, ended ones included
 	Quotas             map[string]Quota                // of groups
+	Fences             map[string]Fence                // of all groups; nil for one without
 	Notifier           *alert.Notifier                 // for all jobs; nil = no alerts
 	Allow              []string                        // what submitted jobs may name beside what is uploaded: see config.Foreign
 	KeepFree           int64                           // bytes of the disk that uploads leave

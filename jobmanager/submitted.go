@@ -38,6 +38,9 @@ func (m *Manager) accept(w http.ResponseWriter, r *http.Request) (*config.Job, [
 	if err == nil {
 		err = fitsQuota(m.cfg.Quotas[group], group, job)
 	}
+	if fence, known := m.cfg.Fences[group]; known && err == nil {
+		err = fence.refuses(group, job)
+	}
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -237,8 +237,9 @@ func serveJobs(ctx context.Context, o serverOptions, out, errOut io.Writer) erro
 			"leave it out and have programs run on machines of a cloud, or start a job server for each group, as users of their own"))
 
 	}
-	quotas := map[string]jobmanager.Quota{}
+	quotas, fences := map[string]jobmanager.Quota{}, map[string]jobmanager.Fence{}
 	for name, g := range groups {
+		fences[name] = g.Fence
 		if g.Quota != (jobmanager.Quota{}) {
 			quotas[name] = g.Quota
 		}
@@ -267,7 +268,7 @@ func serveJobs(ctx context.Context, o serverOptions, out, errOut io.Writer) erro
 	manager, err := jobmanager.Open(jobmanager.Config{
 		Home: o.home, Command: []string{self}, Hosts: o.hosts, Slots: o.slots, Scheduler: policy, MaxRunning: o.maxRunning, MaxQueued: o.maxQueued, MaxUpload: o.maxUpload << 20, Log: log, Now: time.Now,
 		EndExpiredMachines: func(ctx context.Context, file string) error { return change.EndExpired(ctx, file, log) },
-		Notifier:           notifier, Limits: limits, Budgets: budgets, Quotas: quotas, KeepInputs: o.keepInputs, KeepFree: o.keepFree << 20, Allow: allow, JobMemory: o.memoryOfJobs(),
+		Notifier:           notifier, Limits: limits, Budgets: budgets, Quotas: quotas, Fences: fences, KeepInputs: o.keepInputs, KeepFree: o.keepFree << 20, Allow: allow, JobMemory: o.memoryOfJobs(),
 	})
 	if err != nil {
 		return cli.Usage(err)
