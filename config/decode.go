@@ -236,6 +236,8 @@ func parseScalar(s string, t reflect.Type) (any, *mistake) {
 		return anyOf(parseGPU(s))
 	case reflect.TypeFor[Rate]():
 		return anyOf(parseRate(s))
+	case reflect.TypeFor[Quantity]():
+		return anyOf(parseQuantity(s))
 	case reflect.TypeFor[Bandwidth]():
 		return anyOf(parseBandwidth(s))
 	}

@@ -50,6 +50,8 @@ type UserProgram struct {
 	Retries int `yaml:"retries"`
 	// OnNotice is run when the machine is about to be reclaimed, while the program gets SIGTERM. Default none.
 	OnNotice string `yaml:"on_notice"`
+	// Tiers makes the machines [replicas of one model](python.md). Default none.
+	Tiers Tiers `yaml:"tiers"`
 	// Ports that the program listens on, for `tierml forward`. Default none.
 	Ports []int `yaml:"ports"`
 	// CloudAccess lets programs on EC2 use the run's own credentials: to read `data/` and the run's folder in the bucket, and write
@@ -93,11 +95,11 @@ const (
 	mostHours   = 100 * 365 * 24
 )
 
-// IsProgram reports whether the job runs a program of the user's own.
-func (j *Job) IsProgram() bool { return j.Run != "" }
+// IsProgram reports whether the job runs a program of the user's own, by itself: one on tiers is training (OnTiers).
+func (j *Job) IsProgram() bool { return j.Run != "" && !j.OnTiers() }
 
 // programFields are the top fields that have a meaning with `run` only.
-var programFields = []string{"setup", "image", "workdir", "envs", "secrets", "state", "progress", "hours", "tasks", "sweep", "retries", "on_notice", "ports"}
+var programFields = []string{"setup", "image", "workdir", "envs", "secrets", "state", "progress", "hours", "tasks", "sweep", "retries", "on_notice", "ports", "tiers"}
 
 // work checks that the job has one thing to do: a program, or an application.
 func (c *checker) work() {
@@ -137,30 +139,11 @@ func (c *checker) userProgram() {
 		c.fault("run", "would run commands on the job server's own host: machines of cloud: local are processes there",
 			"write another cloud, or start the job server with --allow "+AllowPrograms)
 	}
-	for _, field := range []string{"reliable", "stages"} {
-		if c.written(field) {
-			c.fault(field, "has no use with run: programs do without reliable machines", "remove it")
-		}
-	}
-	if c.written("resources.vcpu") {
-		c.fault("resources.vcpu", "has no meaning with run: a program runs on a number of machines", "write count: 1")
-	}
-	for field, has := range map[string]bool{"every": j.Checkpoint.Every > 0, "every_clocks": j.Checkpoint.EveryClocks > 0,
-		"keep": c.written("checkpoint.keep"), "model": j.Checkpoint.Model != (Memory{}), "overhead": j.Checkpoint.Overhead > 0} {
-		if has && c.written("checkpoint."+field) {
-			c.fault("checkpoint."+field, "has no meaning with run", "write state: {dir: ckpt, every: 10m}")
-		}
-	}
-	if c.written("policy") || j.Policy != defaults().Policy {
-		c.oneOf("policy", j.Policy, Policies()...)
-		if serve := append(bidding.NamesForPrograms(), Auto); !c.broken("policy") && !slices.Contains(serve, j.Policy) {
-			c.fault("policy", j.Policy+" trains on reliable machines, which programs do without", "write "+orList(serve))
-		}
+	if own := (ownProgram{c}); c.written("tiers") {
+		own.tiers()
 	} else {
-		j.Policy = bidding.Checkpoint{}.Name()
+		own.alone()
 	}
-	j.Reliable, j.Train, j.Stages = Reliable{}, Train{}, Stages{}
-	j.Checkpoint.Keep, j.Checkpoint.Every = 0, 0
 	c.image()
 	c.environment()
 	c.workdir()
@@ -183,6 +166,38 @@ func (c *checker) userProgram() {
 			c.fault(field, fmt.Sprintf("%d is not a port", port), "write 1 to 65535")
 		}
 	}
+}
+
+// ownProgram checks what is different for programs on tiers and for others.
+type ownProgram struct{ *checker }
+
+// alone checks a program that does without parameter servers.
+func (c ownProgram) alone() {
+	j := c.job
+	for _, field := range []string{"reliable", "stages"} {
+		if c.written(field) {
+			c.fault(field, "has no use with run: programs do without reliable machines", "remove it, or add tiers")
+		}
+	}
+	if c.written("resources.vcpu") {
+		c.fault("resources.vcpu", "has no meaning with run: a program runs on a number of machines", "write count: 1")
+	}
+	for field, has := range map[string]bool{"every": j.Checkpoint.Every > 0, "every_clocks": j.Checkpoint.EveryClocks > 0,
+		"keep": c.written("checkpoint.keep"), "model": j.Checkpoint.Model != (Memory{}), "overhead": j.Checkpoint.Overhead > 0} {
+		if has && c.written("checkpoint."+field) {
+			c.fault("checkpoint."+field, "has no meaning with run", "write state: {dir: ckpt, every: 10m}")
+		}
+	}
+	if c.written("policy") || j.Policy != defaults().Policy {
+		c.oneOf("policy", j.Policy, Policies()...)
+		if serve := append(bidding.NamesForPrograms(), Auto); !c.broken("policy") && !slices.Contains(serve, j.Policy) {
+			c.fault("policy", j.Policy+" trains on reliable machines, which programs do without", "write "+orList(serve))
+		}
+	} else {
+		j.Policy = bidding.Checkpoint{}.Name()
+	}
+	j.Reliable, j.Train, j.Stages = Reliable{}, Train{}, Stages{}
+	j.Checkpoint.Keep, j.Checkpoint.Every = 0, 0
 }
 
 // imageName is the form of an image's name. It cannot be taken for an option.

@@ -40,6 +40,9 @@ func (j *Job) resolvedNode() *yaml.Node {
 	if j.Cloud != CloudLocal {
 		withoutEnv.Local = Local{}
 	}
+	if j.OnTiers() {
+		withoutEnv.Train = Train{} // follows from the rest
+	}
 	if j.Cloud == CloudNone {
 		withoutEnv.Reliable, withoutEnv.Policy, withoutEnv.Checkpoint = Reliable{}, "", Checkpoint{}
 	}

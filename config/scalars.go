@@ -90,6 +90,12 @@ func (r Rate) String() string {
 	return strconv.FormatFloat(float64(r), 'f', -1, 64)
 }
 
+// Quantity is a number of things.
+type Quantity float64
+
+// String returns "124M", "61706".
+func (q Quantity) String() string { return Rate(q).String() }
+
 // Bandwidth is what a network link carries in one direction, in bytes per second.
 type Bandwidth float64
 
@@ -282,6 +288,16 @@ func parseRate(s string) (Rate, *mistake) {
 		return 0, wrong("write a rate such as 400k, 1.5M or 2G", "%q is not between 1 and 1000000000G", s)
 	}
 	return Rate(number), nil
+}
+
+// parseQuantity reads "124M", "1.3G" and "61706".
+func parseQuantity(s string) (Quantity, *mistake) {
+	m := rateForm().FindStringSubmatch(strings.Replace(s, "B", "G", 1))
+	if m == nil {
+		return 0, wrong("write a number such as 61706, 124M or 1.3B", "%q is not a number of things", s)
+	}
+	number, _ := strconv.ParseFloat(m[1], 64)
+	return Quantity(number * map[string]float64{"": 1, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9}[m[2]]), nil
 }
 
 var bandwidthForm = pattern.Of(`^([0-9]+(?:\.[0-9]+)?) ?([kMG])(bit/s|bps|B/s)$`)

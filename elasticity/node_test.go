@@ -230,6 +230,9 @@ func (n *node) take(c tiers.Command) {
 	case tiers.Welcome:
 		n.generation = do.Generation
 		n.agent.Join(do)
+		if do.Params != nil {
+			n.agent.StandBy()
+		}
 		n.answer(c.ID, nil, nil)
 	case tiers.Stop:
 		n.exit()

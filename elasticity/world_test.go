@@ -89,6 +89,7 @@ type shape struct {
 	mixed                      bool          // tables of all sorts
 	choice                     bool          // the provider chooses among pools
 	tuned                      *tuning.Options
+	standby                    bool // reliable machines only hold splits
 	rough                      bool // the network loses and repeats requests, the provider repeats itself
 }
 
@@ -517,9 +518,13 @@ func (w *world) config() Config {
 	if w.shape.choice {
 		pools = append(pools, Pool{Pool: poolC, Type: market.InstanceType{VCPU: 8, OnDemand: market.Dollar / 2}, History: market.Constant(market.Dollar / 9)})
 	}
+	var standby map[string]string
+	if w.shape.standby {
+		standby = map[string]string{"standby": "1"}
+	}
 	return Config{
 		Run: "test", Policy: w.policy, Stages: tiers.DefaultThresholds(),
-		Job:         Job{Schema: w.schema, App: "toy", Clocks: ps.Clock(w.shape.clocks), Heartbeat: beatEvery},
+		Job:         Job{Schema: w.schema, App: "toy", Clocks: ps.Clock(w.shape.clocks), Heartbeat: beatEvery, Standby: standby},
 		Reliable:    Reliable{Pool: reliablePool, Type: market.InstanceType{VCPU: 4, OnDemand: market.Dollar / 4}, Count: w.shape.reliable},
 		Want:        bidding.Want{Machines: w.shape.transient},
 		Pools:       pools,

@@ -75,11 +75,15 @@ func (r *session) export(ctx context.Context, a elasticity.Export) (name string,
 		return rundir.CheckpointFile, score, checkpoint.Save(filepath.Join(r.cfg.Directory, rundir.CheckpointFile), r.schema, a.Clock, all.values)
 	}
 	path := filepath.Join(r.cfg.Directory, rundir.ModelFile)
-	return rundir.ModelFile, score, saveModel(path, r.cfg.Program, all, open, a.Clock, r.cfg.Job.Seed)
+	return rundir.ModelFile, score, r.saveModel(ctx, path, all, open, a.Clock)
 }
 
-func saveModel(path string, program apps.Program, all *tables, open apps.Open, clock ps.Clock, seed uint64) error {
+func (r *session) saveModel(ctx context.Context, path string, all *tables, open apps.Open, clock ps.Clock) error {
+	program, seed := r.cfg.Program, r.cfg.Job.Seed
 	m, err := program.Export(all, open)
+	if err == nil && r.cfg.Job.OnTiers() {
+		m, err = r.overInitial(ctx, m)
+	}
 	if err != nil {
 		return fmt.Errorf("making the model: %w", err)
 	}

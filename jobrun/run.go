@@ -245,8 +245,8 @@ func (r *session) drive(ctx context.Context, endpoint string, gone []provisioner
 	}
 	if r.cfg.Programs != nil {
 		r.spec, err = r.placeWorkdir(ctx)
-	} else {
-		r.splitsURL, err = r.placeSplits(ctx)
+	} else if r.splitsURL, err = r.placeSplits(ctx); err == nil && r.cfg.Job.OnTiers() {
+		err = r.placeOutside(ctx)
 	}
 	if err != nil {
 		return "", err
@@ -291,7 +291,7 @@ func (r *session) drive(ctx context.Context, endpoint string, gone []provisioner
 	if r.cfg.Job.Tune {
 		defer r.saveSetting()
 	}
-	if r.cfg.Programs != nil {
+	if r.cfg.Job.Run != "" {
 		fetched := r.fetchOutputs(ctx)
 		defer func() { fetched(unended(err)) }()
 	}

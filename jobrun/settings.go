@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/apps/diloco"
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/elasticity"
@@ -100,6 +101,9 @@ func (r *session) controllerConfig(policy bidding.Policy, history map[market.Poo
 		Chooses: job.Resources.ProviderChooses() != "",
 		Rules:   rules, MaxDuration: job.MaxDuration,
 		WholeHours: rules.Terms().Increment > 0, Billed: r.billed(),
+	}
+	if job.OnTiers() {
+		c.Job.Standby, c.Job.Short = map[string]string{diloco.Passes: "1"}, !job.Tiers.Deterministic
 	}
 	if job.Tune {
 		known, err := Known(r.settingsFile(), job, &r.schema, choice)

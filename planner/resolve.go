@@ -166,7 +166,7 @@ func (r *resolver) pool(o Offer, limit market.USD, rate float64) {
 	default:
 		full, _ := shapes.Complete(o.Type)
 		o.Type.Rate = full.Rate // of burstable types, what they do for as long as they run
-		if r.job.IsProgram() && !slices.ContainsFunc(r.job.Resources.AnyOf, func(m config.Machine) bool { return m.Rate > 0 }) {
+		if r.job.Run != "" && !slices.ContainsFunc(r.job.Resources.AnyOf, func(m config.Machine) bool { return m.Rate > 0 }) {
 			r.alike = cmp.Or(r.alike, full.WorkRate()) // how many vCPUs a program uses nobody knows
 			o.Type.Rate = r.alike
 		}

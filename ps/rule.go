@@ -31,6 +31,10 @@ const (
 	// A row without a gradient does not change, nor do its means, as in torch.optim.SparseAdam. Where every row has a gradient in
 	// every clock it is torch.optim.Adam.
 	Adam RuleName = "adam"
+	// Mean is SGD on the weighted mean of what splits deliver, the outer step of DiLoCo (Douillard et al., 2023). A row's last column
+	// is not a parameter: each split adds its weight there, and its gradients times that weight to the others. g is their sum divided
+	// by the sum of the weights. A clock in which nobody delivers changes nothing, momentum included.
+	Mean RuleName = "mean"
 )
 
 // Rule is what the servers of a table do with gradients. They add up those of a clock and apply the rule once for each
@@ -44,8 +48,8 @@ const (
 type Rule struct {
 	Name         RuleName
 	Rate         float32
-	Momentum     float32 // of SGD, below 1
-	Nesterov     bool    // of SGD with Momentum
+	Momentum     float32 // of SGD and Mean, below 1
+	Nesterov     bool    // of SGD and Mean with Momentum
 	Beta1, Beta2 float32 // of Adam, below 1
 	Epsilon      float32 // of AdaGrad and Adam
 	L1, L2       float32 // of AdaGrad, and of SGD without Momentum
@@ -56,7 +60,7 @@ func (r *Rule) slots() int {
 	switch {
 	case r.Name == Adam:
 		return 2
-	case r.Name == AdaGrad, r.Name == SGD && r.Momentum != 0:
+	case r.Name == AdaGrad, (r.Name == SGD || r.Name == Mean) && r.Momentum != 0:
 		return 1
 	}
 	return 0
@@ -72,6 +76,10 @@ func (r *Rule) Check() error {
 		none.Momentum, none.Nesterov = r.Momentum, r.Nesterov
 		if r.Momentum == 0 {
 			none.Nesterov, none.L1, none.L2 = false, r.L1, r.L2
+		}
+	case Mean:
+		if none.Momentum = r.Momentum; r.Momentum != 0 {
+			none.Nesterov = r.Nesterov
 		}
 	case AdaGrad:
 		none.Epsilon, none.L1, none.L2 = r.Epsilon, r.L1, r.L2
@@ -120,6 +128,8 @@ func (t *Table) Step(cells, gradient []float32, clock Clock) {
 	switch t.Rule.Name {
 	case SGD:
 		t.Rule.stepSGD(row, gradient)
+	case Mean:
+		t.Rule.stepMean(row, gradient)
 	case AdaGrad:
 		t.Rule.stepAdaGrad(row, gradient)
 	case Adam:
@@ -130,8 +140,8 @@ func (t *Table) Step(cells, gradient []float32, clock Clock) {
 
 // Seen sets dst to the columns of a stored row as they are when a clock is folded, not before the row's last gradient.
 func (t *Table) Seen(dst, cells []float32, folded Clock) {
-	if t.Rule.Name == Add {
-		copy(dst, cells)
+	if t.Rule.Name == Add || t.Rule.Name == Mean { // as stored
+		copy(dst, cells[:t.Cols])
 		return
 	}
 	row := t.parts(cells)
@@ -147,6 +157,26 @@ func (t *Table) Seen(dst, cells []float32, folded Clock) {
 
 // The formulas are worked out in float64. Each product is converted before it is added to something: Go may fuse the two
 // otherwise, and round differently on some processors.
+
+func (r *Rule) stepMean(row ruled, gradient []float32) {
+	last := len(gradient) - 1
+	weight := float64(gradient[last])
+	if !(weight > 0) {
+		return
+	}
+	rate, momentum := float64(r.Rate), float64(r.Momentum)
+	for i, sum := range gradient[:last] {
+		d := float64(sum) / weight
+		if r.Momentum != 0 {
+			v := float64(momentum*float64(row.a[i])) + d
+			row.a[i] = float32(v)
+			if d = v; r.Nesterov {
+				d = float64(sum)/weight + float64(momentum*v)
+			}
+		}
+		row.w[i] = float32(float64(row.w[i]) - float64(rate*d))
+	}
+}
 
 func (r *Rule) stepSGD(row ruled, gradient []float32) {
 	rate, momentum := float64(r.Rate), float64(r.Momentum)
@@ -207,6 +237,7 @@ func (t *Table) catchUp(row ruled, through Clock) {
 		return
 	}
 	switch {
+	case r.Name == Mean:
 	case r.Momentum != 0:
 		// v, Momentum·v, Momentum²·v, ...: a geometric series.
 		momentum := float64(r.Momentum)

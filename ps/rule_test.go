@@ -3,6 +3,7 @@ package ps
 import (
 	"errors"
 	"math"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -252,4 +253,39 @@ func TestSparseForm(t *testing.T) {
 			t.Errorf("%s was taken for a row", name)
 		}
 	}
+}
+
+// Replicas that miss a clock, or did a part of it, count by what they did; a clock without any changes nothing. The figures are those of
+// torch.optim.SGD(lr=.7, momentum=.9, nesterov=True) on the weighted mean.
+func TestMeanDividesByTheWeightsThatCame(t *testing.T) {
+	table := Table{Rows: 1, Cols: 3, Rule: Rule{Name: Mean, Rate: 0.7, Momentum: 0.9, Nesterov: true}}
+	if err := table.Rule.Check(); err != nil {
+		t.Fatal(err)
+	}
+	cells := make([]float32, table.Width())
+	deliver := func(clock Clock, parts ...[3]float32) {
+		sum := make([]float32, 3)
+		for _, p := range parts { // two gradients, and the weight
+			sum[0], sum[1], sum[2] = sum[0]+p[0]*p[2], sum[1]+p[1]*p[2], sum[2]+p[2]
+		}
+		table.Step(cells, sum, clock)
+	}
+	seen := make([]float32, 3)
+	expect := func(a, b float64) {
+		t.Helper()
+		if table.Seen(seen, cells, 9); math.Abs(float64(seen[0])-a) > 1e-6 || math.Abs(float64(seen[1])-b) > 1e-6 || seen[2] != 0 {
+			t.Errorf("%v, want %v and %v", seen, a, b)
+		}
+	}
+	deliver(1, [3]float32{1, 2, 1}, [3]float32{3, 6, 1})
+	expect(-0.7*1.9*2, -0.7*1.9*4)
+	before := append([]float32(nil), cells[:6]...)
+	deliver(2)
+	deliver(3, [3]float32{})
+	if after := cells[:6]; !slices.Equal(before, after) {
+		t.Errorf("clocks without a delivery changed %v to %v", before, after)
+	}
+	deliver(4, [3]float32{1, 0, 1}, [3]float32{0, 2, 0.5}) // the mean is 2/3 and 2/3; the momentum was 2 and 4
+	mean := 2.0 / 3
+	expect(-0.7*(1.9*2+mean+0.9*(1.8+mean)), -0.7*(1.9*4+mean+0.9*(3.6+mean)))
 }

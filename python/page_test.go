@@ -121,6 +121,24 @@ func TestPythonPage(t *testing.T) {
 	}
 }
 
+// The page's script is a plain loop where TierML is not.
+func TestReplicasPage(t *testing.T) {
+	if os.Getenv("TIERML_TORCH") == "" {
+		t.Skip("importing torch takes seconds: make test-programs does it")
+	}
+	interpreter := pythontest.Interpreter(t, "numpy", "torch")
+	pages, err := docstest.ExecutedBy(os.DirFS(".."), "TestReplicasPage")
+	if err != nil || len(pages["docs/python.md"]) == 0 {
+		t.Fatalf("%v: no blocks", err)
+	}
+	for _, b := range pages["docs/python.md"] {
+		cmd, out := newSite(t).start(t, interpreter, b.Text+"\nassert loss < 0.01\nprint(run.step, run.round)")
+		if err := cmd.Wait(); err != nil || out.String() != "399 8\n" {
+			t.Errorf("%s: %v\n%s", b, err, out)
+		}
+	}
+}
+
 func TestPythonPageWithTorch(t *testing.T) {
 	if os.Getenv("TIERML_TORCH") == "" {
 		t.Skip("importing torch takes seconds: make test-programs does it")

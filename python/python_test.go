@@ -20,7 +20,7 @@ func unittest(t *testing.T, interpreter string, names ...string) {
 }
 
 func TestPackage(t *testing.T) {
-	unittest(t, pythontest.Interpreter(t, "numpy"), "tests.test_tierml", "tests.test_batches")
+	unittest(t, pythontest.Interpreter(t, "numpy"), "tests.test_tierml", "tests.test_batches", "tests.test_diloco")
 }
 
 // The same with torch: a transformer comes out the same, byte for byte; ranks agree on their snapshots.

@@ -4,6 +4,7 @@ package all
 
 import (
 	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/apps/diloco"
 	"github.com/tierml/tierml/apps/dnn"
 	"github.com/tierml/tierml/apps/lda"
 	"github.com/tierml/tierml/apps/linear"
@@ -21,4 +22,12 @@ func Registry() apps.Registry {
 		registry = append(registry, kind)
 	}
 	return append(registry, drills...)
+}
+
+// Find returns the application of a job: one of the registry, or that of programs on tiers.
+func Find(name string) (apps.Kind, error) {
+	if name == diloco.Name {
+		return diloco.Kind{}, nil
+	}
+	return Registry().Find(name)
 }

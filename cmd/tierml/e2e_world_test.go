@@ -355,11 +355,11 @@ func (s *site) command(into any, args ...string) {
 func (s *site) order(run, step string) {
 	s.t.Helper()
 	log := s.read(run, filepath.Join(rundir.LogsDir, "controller.log"))
-	found := regexp.MustCompile(`endpoint=(http://\S+)`).FindSubmatch(log)
+	found := regexp.MustCompile(`endpoint=(http://\S+)`).FindAllSubmatch(log, -1)
 	if found == nil {
 		s.t.Fatalf("the cloud's address is not in the log:\n%s", log)
 	}
-	s.tell(string(found[1]), step)
+	s.tell(string(found[len(found)-1][1]), step) // of a run that was resumed, the last
 }
 
 // tell is order for a cloud whose address is known.

@@ -109,7 +109,7 @@ func (f *Fleet) Buy() {
 // MayBuy reports whether the policy may decide at all in the present state.
 func (f *Fleet) MayBuy() bool {
 	need := f.work.Need()
-	held := f.crashes.Hold()
+	held := f.crashes.Hold() && !need.Idle
 	if f.cfg.Whole {
 		held = f.buys.awaited()
 	}

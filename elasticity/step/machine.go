@@ -78,4 +78,5 @@ type Need struct {
 	Done       bool
 	Outage     bool // most machines have fallen silent together
 	Gathering  bool // notices
+	Idle       bool // no machine works, so that none can show that work can be done
 }

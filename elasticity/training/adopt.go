@@ -297,9 +297,7 @@ func (f *survey) goOn(t *Training) {
 		}
 	}
 	t.Layout.broadcast()
-	for _, m := range t.Nodes.reachable() {
-		t.Nodes.send(m.ID, tiers.Unpark{Until: t.cfg.Job.Clocks}) // a halt may have been under way
-	}
+	unparkAll(t, every) // a halt may have been under way
 	t.Cuts.checkClock()
 	t.layOut()
 }

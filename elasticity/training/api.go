@@ -134,6 +134,7 @@ func (t *Training) Need() step.Need {
 	return step.Need{
 		Standing: t.Layout.Standing(), Begun: t.Layout.Stood, Recovering: t.Recovery != nil, TakingOver: t.adopting != nil, Done: t.Clocks.Over(),
 		Outage: t.Silence.outage != nil, Gathering: t.Now.Before(t.Layout.Gathering),
+		Idle: t.cfg.Job.Standby != nil && !slices.ContainsFunc(t.Nodes.Roster, func(m *Node) bool { return m.Tier == tiers.Transient && !m.Lost && m.Staying() }),
 	}
 }
 

@@ -94,12 +94,16 @@ func (t *Training) takeHello(m *Node, h tiers.Hello) (due bool) {
 	m.Address = h.Address
 	t.Silence.Stale = true
 	t.Silence.lookAgain(t.Now.Add(t.cfg.DeadAfter)) // until it called it had BootWithin
+	params := t.cfg.Job.Params
+	if t.cfg.standsBy(m) {
+		params = t.cfg.Job.Standby
+	}
 	t.Nodes.send(m.ID, tiers.Welcome{
 		Schema:      t.cfg.Job.Schema,
 		Generation:  t.Layout.Generation,
 		Incarnation: m.Incarnation,
 		App:         t.cfg.Job.App,
-		Params:      t.cfg.Job.Params,
+		Params:      params,
 		Dataset:     t.cfg.Job.Dataset,
 		SplitsURL:   t.cfg.Job.SplitsURL,
 		EvalEvery:   t.cfg.Job.EvalEvery,

@@ -44,6 +44,9 @@ func (p endOfLife) String() string {
 func (cu *cuts) PlanEndOfLife() endOfLife {
 	var deadline time.Time
 	p := endOfLife{clock: cu.clocks.Seconds}
+	if cu.cfg.Job.Short {
+		p.clock = 0 // the notice ends them
+	}
 	for _, m := range cu.nodes.Roster {
 		if m.Lost || !m.Member() || !slices.Contains(cu.layout.Route.Owner, m.ID) {
 			continue

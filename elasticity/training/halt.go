@@ -170,11 +170,7 @@ func (h *Halting) takeOver(t *Training) {
 		t.Pause.rest(h.fresh)
 		return
 	}
-	for _, m := range t.Nodes.reachable() {
-		if !m.Warned { // the others have sent their last and only hand their splits over
-			t.Nodes.send(m.ID, tiers.Unpark{Until: t.cfg.Job.Clocks})
-		}
-	}
+	unparkAll(t, func(m *Node) bool { return !m.Warned }) // the others have sent their last and only hand their splits over
 	t.layOut()
 }
 

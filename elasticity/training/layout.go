@@ -141,6 +141,9 @@ func (la *layout) arrange(members []tiers.Member, stage tiers.Stage) {
 	if s, tuned := la.setting(transient); tuned && s.Apart {
 		serveOnly(members, s.Servers)
 	}
+	if la.cfg.Job.Standby != nil {
+		leaveWork(members)
+	}
 	serving, loads := la.serving(members, stage), la.spareLoads[:0]
 	for i := range members {
 		loads = append(loads, la.nodes.ByID[members[i].ID].loads)

@@ -248,6 +248,20 @@ func (ns *nodes) asMembers(keep func(*Node) bool) []tiers.Member {
 	return out
 }
 
+// standsBy reports whether a machine only holds splits while no other machine can.
+func (c *Config) standsBy(m *Node) bool { return c.Job.Standby != nil && m.Tier == tiers.Reliable }
+
+// unparkAll has all workers go on that work at all.
+func unparkAll(t *Training, which func(*Node) bool) {
+	for _, m := range t.Nodes.reachable() {
+		if which(m) && !t.cfg.standsBy(m) {
+			t.Nodes.send(m.ID, tiers.Unpark{Until: t.cfg.Job.Clocks})
+		}
+	}
+}
+
+func every(*Node) bool { return true }
+
 // noWork reports whether no work is to go to the machine.
 func (m *Node) noWork() bool { return m.Warned || m.Leaving || m.Terminating }
 

@@ -59,9 +59,7 @@ func (p *Pausing) wake() {
 	p.AtRest = false
 	p.t.Cuts.Due = p.t.Now.Add(p.t.cfg.CutEvery)
 	p.t.Clocks.since = p.t.Now
-	for _, m := range p.t.Nodes.reachable() {
-		p.t.Nodes.send(m.ID, tiers.Unpark{Until: p.t.cfg.Job.Clocks})
-	}
+	unparkAll(p.t, every)
 	p.t.layOut()
 }
 

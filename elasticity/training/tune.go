@@ -1,6 +1,8 @@
 package training
 
 import (
+	"slices"
+
 	"github.com/tierml/tierml/elasticity/tuning"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/ps"
@@ -119,6 +121,18 @@ func serveOnly(members []tiers.Member, servers int) {
 		if m := &members[i]; m.Tier == tiers.Transient && !m.Leaving && servers > 0 {
 			m.NoWork = true
 			servers--
+		}
+	}
+}
+
+// leaveWork takes the work from reliable machines as long as there are others for it.
+func leaveWork(members []tiers.Member) {
+	if !slices.ContainsFunc(members, func(m tiers.Member) bool { return m.Tier == tiers.Transient && !m.NoWork }) {
+		return
+	}
+	for i := range members {
+		if m := &members[i]; m.Tier == tiers.Reliable {
+			m.NoWork = true
 		}
 	}
 }

@@ -142,7 +142,7 @@ func powerOffLater(env func(string) string) func(context.Context) error {
 
 // newApp makes an application from what a Welcome says.
 func newApp(name string, params map[string]string, dataset []byte) (apps.App, error) {
-	kind, err := all.Registry().Find(name)
+	kind, err := all.Find(name)
 	if err != nil {
 		return nil, err
 	}

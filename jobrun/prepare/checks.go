@@ -27,7 +27,7 @@ func ChecksOf(job *config.Job) []doctor.Check {
 	if job.IsHosts() {
 		return ChecksOfHosts(job)
 	}
-	if job.IsProgram() {
+	if job.Run != "" {
 		checks = checksOfProgram(job)
 	}
 	if job.Train.Data != "" {

@@ -59,7 +59,9 @@ func Plan(ctx context.Context, job *config.Job, on prices) (*Job, error) {
 // Training finds on the market what a job asks for, cuts its data into splits, which go to create, and plans.
 func Training(ctx context.Context, job *config.Job, on prices, create apps.Create) (*Job, error) {
 	var bytes atomic.Int64
-	p, err := TrainingWith(ctx, job, on, bytes.Load, func() (apps.Program, apps.Dataset, error) { return Data(ctx, job, Counted(create, &bytes)) })
+	p, err := TrainingWith(ctx, job, on, bytes.Load, func(choice planner.Resolved) (apps.Program, apps.Dataset, error) {
+		return DataOn(ctx, job, choice, Counted(create, &bytes))
+	})
 	if err == nil {
 		p.Plan.Memory.Splits = bytes.Load()
 	}
@@ -67,7 +69,7 @@ func Training(ctx context.Context, job *config.Job, on prices, create apps.Creat
 }
 
 // TrainingWith is prepareJob with another way to the application and its data, of so many bytes once it is there.
-func TrainingWith(ctx context.Context, job *config.Job, on prices, bytes func() int64, prepare func() (apps.Program, apps.Dataset, error)) (*Job, error) {
+func TrainingWith(ctx context.Context, job *config.Job, on prices, bytes func() int64, prepare func(planner.Resolved) (apps.Program, apps.Dataset, error)) (*Job, error) {
 	if job.Cloud == config.CloudNone {
 		return nil, job.Fault("cloud", "cloud: "+job.Cloud+" buys no machines, so there is nothing to plan",
 			"write cloud: local, or train in this process with `tierml train`")
@@ -86,7 +88,7 @@ func TrainingWith(ctx context.Context, job *config.Job, on prices, bytes func() 
 	if p.Choice, err = planner.Resolve(job, p.Offers, market.Catalog); err != nil { // before the data is read, which may take a while
 		return nil, err
 	}
-	if p.Program, p.Dataset, err = prepare(); err != nil {
+	if p.Program, p.Dataset, err = prepare(p.Choice); err != nil {
 		return nil, err
 	}
 	schema := jobrun.SchemaOf(job, p.Program)
@@ -221,7 +223,7 @@ func CutOf(job *config.Job, seed uint64) apps.Cut {
 
 // MakeProgram makes the application for data that was cut before.
 func MakeProgram(job *config.Job, data apps.Dataset) (apps.Program, apps.Dataset, error) {
-	kind, err := all.Registry().Find(job.Train.App)
+	kind, err := all.Find(job.Train.App)
 	if err != nil {
 		return nil, apps.Dataset{}, job.Fault("train.app", err.Error(), "docs/applications.md lists the applications")
 	}

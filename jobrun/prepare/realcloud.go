@@ -65,7 +65,7 @@ func TimeOf(job *config.Job) clock.Mapping {
 // WhatMachinesAre says what a run's machines really are.
 func WhatMachinesAre(job *config.Job) string {
 	at := job.Installation()
-	if at == nil && job.IsProgram() {
+	if at == nil && job.Run != "" {
 		return "Machines are local processes here, which share this computer.\n"
 	}
 	if at == nil {

@@ -6,10 +6,11 @@ Everything also works where TierML is not: notice() is None, progress() does not
 import os
 
 from .batches import Batches
+from .diloco import DiLoCo
 from .keeping import Kept, keep
 from .reporting import notice, progress
 
-__all__ = ["Batches", "Kept", "keep", "notice", "progress", "rank", "ranks", "resumed", "state", "task", "tasks"]
+__all__ = ["Batches", "DiLoCo", "Kept", "keep", "notice", "progress", "rank", "ranks", "resumed", "state", "task", "tasks"]
 __version__ = "0.1.0"
 
 

@@ -27,6 +27,7 @@ type Worker struct {
 	Sending     *Round   // computed, and on its way to the servers; nil = none
 
 	parked   bool
+	standby  bool // begins no clock but those that an Unpark names: see StandBy
 	fenced   bool // the generation has ended: waits for Recover
 	stopping bool
 	splits   []holding // sorted
@@ -212,6 +213,10 @@ func (w *Worker) busy(id ps.Split) bool {
 	return w.Sending.has(id) || w.Round != nil && w.Round.Begun && w.Round.has(id)
 }
 
+// StandBy has the worker hold splits for which there is no other machine, without working on them: it begins no clock but those up to which
+// all work is brought to rest.
+func (w *Worker) StandBy() { w.standby, w.parked = true, true }
+
 // park stops the worker from beginning clocks and returns the highest one begun.
 func (w *Worker) park() ps.Clock {
 	w.parked = true
@@ -290,7 +295,7 @@ func (w *Worker) enter(g ps.Generation) {
 // to be loaded first. What was parked or bounded before is so no longer.
 func (w *Worker) recover(g ps.Generation, cut ps.Clock, ids []ps.Split) (missing []ps.Split) {
 	w.GiveUp()
-	w.fenced, w.parked, w.Until = false, false, w.Last
+	w.fenced, w.parked, w.Until = false, w.standby, w.Last
 	w.Generation, w.Begun = g, cut
 	w.splits = slices.Grow(w.splits[:0], len(ids))
 	for _, id := range ids {

@@ -27,6 +27,7 @@ import (
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
 	"github.com/tierml/tierml/tiers/agent"
+	"github.com/tierml/tierml/tiers/node/child"
 	"github.com/tierml/tierml/tiers/node/outbox"
 )
 
@@ -146,7 +147,8 @@ type node struct {
 	job        *job        // nil before the first Welcome
 	obeyed     map[uint64]struct{}
 
-	programs atomic.Pointer[programs] // nil before the first RunProgram
+	programs atomic.Pointer[programs]    // nil before the first RunProgram
+	child    atomic.Pointer[child.Child] // nil = the job has none, or it was not welcomed
 }
 
 func newNode(cfg Config, id Identity, user UserData, listener net.Listener, tasks *errgroup.Group) *node {
@@ -236,6 +238,9 @@ func (n *node) watchNotices(ctx context.Context) error {
 			n.warned.Store(&w)
 		}
 		n.noticeProgram(w)
+		if !w.Rebalance {
+			n.hurry(true)
+		}
 		n.report(w)
 	})
 	if ctx.Err() == nil {
@@ -283,13 +288,19 @@ func (n *node) join(ctx context.Context, do tiers.Welcome) (*job, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the client: %w", err)
 	}
+	outside, _ := app.(apps.Outside)
+	if outside != nil {
+		if err := n.beginChild(ctx, outside); err != nil {
+			return nil, err
+		}
+	}
 	space := newWorkspace(&do.Schema, app, n.cfg.threads())
 	j := &job{
 		welcome: do,
 		server:  server,
 		client:  client,
 		worker: &worker{client: client, evalEvery: do.EvalEvery, log: n.log, pacer: pacer{rate: n.cfg.Flops}, space: space,
-			rows: newReader(client, space), wake: make(chan struct{}, 1), agent: &n.agent.Worker},
+			rows: newReader(client, space), wake: make(chan struct{}, 1), agent: &n.agent.Worker, outside: outside},
 		store: &store{app: app, seed: do.Schema.Seed, splits: map[ps.Split]*entry{},
 			open: openIn(n.cfg, do.SplitsURL), limit: n.user.SplitBytes},
 		working: make(chan struct{}),
@@ -301,6 +312,9 @@ func (n *node) join(ctx context.Context, do tiers.Welcome) (*job, error) {
 	n.agent = agent.Agent{Server: routed{server, client}, Report: n.report, Here: func(id ps.Split) any { return j.store.get(id) },
 		Lock: &j.worker.mu}
 	n.agent.Join(do)
+	if outside != nil && outside.Program() == nil {
+		n.agent.StandBy()
+	}
 	n.task(ctx, func() error { return j.serve(ctx) })
 	n.task(ctx, func() error { return n.work(ctx, j) })
 	n.task(ctx, func() error { return n.beat(ctx, j) })

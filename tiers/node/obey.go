@@ -10,6 +10,7 @@ import (
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
 	"github.com/tierml/tierml/tiers/agent"
+	"github.com/tierml/tierml/tiers/node/child"
 )
 
 // obey does one command. Those that change what the node is are done when it returns, so that they happen in the
@@ -27,6 +28,9 @@ func (n *node) obey(ctx context.Context, c tiers.Command) {
 		if do, ok := c.Do.(tiers.Welcome); ok && do.Incarnation == n.job.welcome.Incarnation { // of a controller that came back
 			n.job.welcome.OrphanAfter = do.OrphanAfter
 		}
+	}
+	if _, parks := c.Do.(tiers.Park); parks {
+		n.hurry(false)
 	}
 	errand := n.agent.Take(c)
 	if n.job != nil {
@@ -57,7 +61,11 @@ func (n *node) run(ctx context.Context, errand tiers.Do, answer func(tiers.Resul
 		standings, err := j.server.FenceWorker(do.Incarnation)
 		answer(tiers.Standings{Partitions: standings}, err)
 	case tiers.Load:
-		n.beside(ctx, func() { answer(nil, j.load(ctx, do.Splits)) })
+		n.beside(ctx, func() {
+			if err := j.load(ctx, do.Splits); !errors.Is(err, child.ErrFailed) { // which ends the node, with the reason
+				answer(nil, err)
+			}
+		})
 	}
 }
 
@@ -173,6 +181,7 @@ func (n *node) stop(ctx context.Context, do tiers.Stop, answer func(tiers.Result
 		n.tasks.Go(func() error { return errAgain })
 		return
 	}
+	n.hurry(true)
 	n.tasks.Go(func() error {
 		if j != nil {
 			j.worker.mu.Lock()

@@ -13,6 +13,9 @@ import (
 // compute does a round: read, compute, wait for the declared rate, and begin to contribute. What it reports is how long
 // that took from when the rows were there, in wall-clock seconds: before, it may have waited for others.
 func (w *worker) compute(life, ctx context.Context, r *round) error {
+	if w.outside != nil {
+		w.outside.Begin(ctx, r.Clock, r.Splits)
+	}
 	team := w.space.team(r.data)
 	w.space.begin(team, r.Clock, r.evaluate)
 	if r.Taken {
@@ -63,7 +66,26 @@ func (w *worker) runSplits(ctx context.Context, r *round, t roundSplits) ([]tier
 		stats[i] = splitStats(id, measured[i])
 		work += measured[i].Work
 	}
+	if w.outside != nil { // it does what it can: its work is known by how long it took, and it is not held to a rate
+		w.weigh(stats, time.Since(started))
+		return stats, nil
+	}
 	return stats, w.pacer.wait(ctx, started, work)
+}
+
+// weigh gives a round that another process has computed its work, where the machine's rate is declared.
+func (w *worker) weigh(stats []tiers.SplitStats, took time.Duration) {
+	computed := 0
+	for i := range stats {
+		if stats[i].Work > 0 {
+			computed++
+		}
+	}
+	for i := range stats {
+		if stats[i].Work > 0 && w.pacer.rate > 0 {
+			stats[i].Work = took.Seconds() * w.pacer.rate / float64(computed)
+		}
+	}
 }
 
 // send begins to contribute a round, once the one before it has been contributed.

@@ -32,6 +32,7 @@ type worker struct {
 	log       *slog.Logger
 	pacer     pacer
 	space     *workspace
+	outside   apps.Outside // nil = the application computes by itself
 	rows      *reader
 	computing time.Duration // of the last round
 	sequence  uint64        // of the last contribution; never starts over

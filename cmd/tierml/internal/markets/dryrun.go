@@ -293,7 +293,7 @@ func (o dryRunOptions) maker(ctx context.Context, job *config.Job) (m *sweep.Mak
 		return m, doubts, err
 	}
 	var bytes atomic.Int64
-	program, _, err := prepare.Data(ctx, job, prepare.Counted(func(ps.Split) (io.WriteCloser, error) { return prepare.Discard{}, nil }, &bytes))
+	program, _, err := prepare.DataOn(ctx, job, choice, prepare.Counted(func(ps.Split) (io.WriteCloser, error) { return prepare.Discard{}, nil }, &bytes))
 	if err != nil {
 		return nil, nil, err
 	}

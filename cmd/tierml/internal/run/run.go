@@ -36,6 +36,7 @@ import (
 	"github.com/tierml/tierml/jobrun"
 	"github.com/tierml/tierml/jobrun/bill"
 	"github.com/tierml/tierml/jobrun/prepare"
+	"github.com/tierml/tierml/planner"
 	"github.com/tierml/tierml/planner/record"
 	"github.com/tierml/tierml/program"
 	"github.com/tierml/tierml/tiers/node/splitdir"
@@ -188,7 +189,7 @@ func runJob(ctx context.Context, o RunOptions, in io.Reader, out io.Writer) erro
 			return prepare.Program(planning, job)
 		}
 		if data := from.State.Dataset; data != nil { // machines may be reading the splits
-			return prepare.TrainingWith(planning, job, prepare.SlotMarket(o.Endpoint), func() int64 { return 0 }, func() (apps.Program, apps.Dataset, error) { return prepare.MakeProgram(job, *data) })
+			return prepare.TrainingWith(planning, job, prepare.SlotMarket(o.Endpoint), func() int64 { return 0 }, func(planner.Resolved) (apps.Program, apps.Dataset, error) { return prepare.MakeProgram(job, *data) })
 		}
 		return prepare.Training(planning, job, prepare.SlotMarket(o.Endpoint), splitdir.Create(filepath.Join(directory, rundir.SplitsDir)))
 	}

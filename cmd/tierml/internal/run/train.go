@@ -43,7 +43,7 @@ Ctrl-C saves the model as it is.`,
 			if err != nil {
 				return err
 			}
-			if job.IsProgram() {
+			if job.Run != "" {
 				return job.Fault("run", "is a program of your own, which `tierml train` does not run", "write tierml run "+from.String())
 			}
 			ctx, release := cli.UntilInterrupted(cmd.Context())

@@ -1,0 +1,176 @@
+package diloco
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/apps/model"
+	"github.com/tierml/tierml/ps"
+)
+
+// child moves every float by its place, and does a part of the steps.
+type child struct {
+	floats, done int
+	orders       []apps.Order
+	given        []float32
+}
+
+func (c *child) Ready(context.Context) (int, error) { return c.floats, nil }
+
+func (c *child) Round(_ context.Context, o apps.Order, give func([]float32)) (apps.Delivery, []float32, error) {
+	c.orders = append(c.orders, o)
+	c.given = make([]float32, c.floats)
+	give(c.given)
+	delta := make([]float32, c.floats)
+	for i := range delta {
+		delta[i] = float32(i)
+	}
+	return apps.Delivery{Steps: min(c.done, o.Steps), Loss: 6, Losses: 3}, delta, nil
+}
+
+// rows are a worker's: copies of what a split asked for.
+type rows struct {
+	values, gradients map[ps.Key][]float32
+}
+
+func (r *rows) Row(k ps.Key) []float32      { return r.values[k] }
+func (r *rows) Gradient(k ps.Key) []float32 { return r.gradients[k] }
+
+func newProgram(t *testing.T, terms apps.Terms, params apps.Params) *program {
+	t.Helper()
+	data, err := Detail{Terms: terms, Program: []byte(`{}`), Work: 8}.Dataset()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Kind{}.New(params, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.(*program)
+}
+
+var terms = apps.Terms{Every: 10, Rate: 0.7, Momentum: 0.9, Steps: 95, Floats: 200, Replicas: 4}
+
+// round does a clock of some splits as a worker would, and returns what each delivered.
+func round(t *testing.T, p *program, c ps.Clock, ids ...ps.Split) []*rows {
+	t.Helper()
+	p.Begin(t.Context(), c, ids)
+	var out []*rows
+	for _, id := range ids {
+		loaded, err := p.LoadSplit(id, strings.NewReader("0"), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &rows{map[ps.Key][]float32{}, map[ps.Key][]float32{}}
+		for _, k := range loaded.Needs(c, nil) {
+			cols := p.Tables()[0].Cols
+			r.values[k], r.gradients[k] = make([]float32, cols), make([]float32, cols)
+			r.values[k][0] = float32(k.Row)
+		}
+		if _, err := loaded.Run(c, r, false); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// A model of 130 floats lies in the first rows; each row has its part of the delta, times the weight, and the weight.
+func TestRowsAreRangesOfTheModel(t *testing.T) {
+	p := newProgram(t, terms, nil)
+	if table := p.Tables()[0]; table.Cols != 65 || table.Rows != 4 || table.Rule.Check() != nil {
+		t.Fatalf("%+v", table)
+	}
+	c := &child{floats: 130, done: 5}
+	p.Attach(c)
+	r := round(t, p, 3, 2)[0]
+	if len(r.values) != 3 || c.given[0] != 0 || c.given[64] != 1 || c.given[128] != 2 {
+		t.Errorf("%d rows, given %v", len(r.values), c.given)
+	}
+	if o := c.orders[0]; o != (apps.Order{Clock: 3, Replica: 2, First: 20, Steps: 10}) {
+		t.Errorf("order %+v", o)
+	}
+	last := r.gradients[ps.Key{Row: 2}]
+	if last[0] != 64 || last[1] != 64.5 || last[2] != 0 || last[64] != 0.5 {
+		t.Errorf("the last row is delivered as %v", last)
+	}
+	if o := order(terms, ps.Clock(Rounds(terms)), 0); o.First != 90 || o.Steps != 5 {
+		t.Errorf("the last round is %+v", o)
+	}
+}
+
+// Of several splits a machine computes its own and passes the others, so that nobody waits for what others left; what it takes over of the clock
+// that it has done passes, too.
+func TestMachineComputesOneReplica(t *testing.T) {
+	p := newProgram(t, terms, nil)
+	c := &child{floats: 130, done: 10}
+	p.Attach(c)
+	delivered := func(clock ps.Clock, ids ...ps.Split) (who []ps.Split) {
+		for i, r := range round(t, p, clock, ids...) {
+			if len(r.gradients) > 0 {
+				who = append(who, ids[i])
+			}
+		}
+		return who
+	}
+	for _, step := range []struct {
+		clock ps.Clock
+		has   []ps.Split
+		want  []ps.Split
+	}{
+		{1, []ps.Split{2}, []ps.Split{2}},
+		{1, []ps.Split{0}, nil},              // of a machine that was lost
+		{2, []ps.Split{0, 2}, []ps.Split{2}}, // its own
+		{3, []ps.Split{0, 2, 3}, []ps.Split{2}},
+		{4, []ps.Split{0, 3}, []ps.Split{0}}, // its own was taken
+		{5, []ps.Split{0, 3}, []ps.Split{0}},
+		{3, []ps.Split{0, 3}, []ps.Split{0}}, // after a roll-back
+		{3, []ps.Split{3}, nil},
+		{1, []ps.Split{3}, []ps.Split{3}},
+	} {
+		if got := delivered(step.clock, step.has...); !slices.Equal(got, step.want) {
+			t.Errorf("clock %d with %v: %v delivers, want %v", step.clock, step.has, got, step.want)
+		}
+	}
+	deterministic := terms
+	deterministic.Deterministic = true
+	p = newProgram(t, deterministic, nil)
+	p.Attach(c)
+	if got := delivered(1, 0, 1, 3); !slices.Equal(got, []ps.Split{0, 1, 3}) {
+		t.Errorf("deterministic: %v deliver", got)
+	}
+	p = newProgram(t, terms, apps.Params{Passes: 1.0})
+	if got := delivered(1, 0, 1); got != nil || p.Program() != nil {
+		t.Errorf("a machine that passes: %v", got)
+	}
+}
+
+func TestOver(t *testing.T) {
+	began := model.Model{Tensors: []model.Tensor{
+		{Name: "a", Shape: []int{2}, Float: []float32{1, 2}}, {Name: "n", Shape: []int{1}, Int: []int64{7}}, {Name: "z", Shape: []int{1}, Float: []float32{3}}}}
+	m, err := Over(began, []string{"z", "a"}, []float32{10, 20, 30, 0, 0})
+	if err != nil || m.Tensors[0].Float[0] != 21 || m.Tensors[0].Float[1] != 32 || m.Tensors[2].Float[0] != 13 || m.Tensors[1].Int[0] != 7 {
+		t.Errorf("%+v %v", m, err)
+	}
+	if _, err := Over(began, []string{"b"}, nil); err == nil {
+		t.Error("a tensor that is not there")
+	}
+	if _, err := Over(began, []string{"a"}, []float32{1}); err == nil {
+		t.Error("tables that are too short")
+	}
+}
+
+func TestDetailThatCannotBeIsRefused(t *testing.T) {
+	wrong := terms
+	wrong.Every = 0
+	data, err := Detail{Terms: wrong}.Dataset()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (Kind{}).New(nil, data); err == nil {
+		t.Error("rounds of no step")
+	}
+}

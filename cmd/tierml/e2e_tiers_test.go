@@ -1,0 +1,177 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/python/pythontest"
+)
+
+// regression is a linear regression in numpy on tiers, with an optimizer that has a momentum. Each step is a line of its output. It does not go
+// beyond the step in the file GATE: what a test does comes before the program's end, however busy this machine is.
+const regression = `
+import os, time
+import numpy as np
+import tierml
+
+rng = np.random.default_rng(1)
+X = rng.normal(size=(512, 300)).astype(np.float32)
+w = rng.normal(size=300).astype(np.float32)
+examples = list(zip(X, X @ w))
+data = tierml.Batches(examples, 16, seed=1)
+model = {"w": np.zeros(300, np.float32), "seen": np.zeros(1, np.int64)}
+
+class Momentum:
+    def __init__(self): self.v = np.zeros(300, np.float32)
+    def state_dict(self): return {"v": self.v}
+    def load_state_dict(self, state): self.v = state["v"]
+    def step(self, g):
+        self.v = np.float32(0.5) * self.v + g
+        model["w"] -= np.float32(0.002) * self.v
+
+optimizer = Momentum()
+with tierml.DiLoCo(model, optimizer) as run:
+    for step in run.steps():
+        gate = os.environ.get("GATE")
+        while gate and step >= int(open(gate).read() or 0): time.sleep(0.02)
+        x, y = data[run.replica, step]
+        e = x @ model["w"] - y
+        optimizer.step(x.T @ e)
+        run.progress(float((e * e).mean()))
+        print("step", step, "of replica", run.replica, flush=True)
+        time.sleep(float(os.environ.get("PAUSE", 0)))
+`
+
+// tiersJob writes a job that trains regression.
+func (s *site) tiersJob(name string, fields ...string) string {
+	s.t.Helper()
+	if err := os.MkdirAll(s.path("work"), 0o755); err != nil {
+		s.t.Fatal(err)
+	}
+	s.write("work/train.py", regression)
+	s.write(name+".yaml", "name: "+name+"\ncloud: local\nworkdir: work\nrun: "+pythontest.Interpreter(s.t, "numpy")+" train.py\nhours: 0.1\norphan_after: 1500ms\n"+
+		"checkpoint: {every_clocks: 2}\nprogress: {of: 96}\n"+strings.Join(fields, "\n")+`
+local:
+  prices: prices.csv
+  catalog: catalog.csv
+  start: 2014-04-01T00:00:00Z
+  speed: 60
+  notice: 4s
+  boot: 100ms
+`)
+	return name + ".yaml"
+}
+
+// The on-demand price is above max_price: where the cloud has no more machines on spot, there are none.
+const fourReplicas = "reliable: {type: c3.large}\nresources: {count: 4, any_of: [{type: c3.large, max_price: 0.10}]}"
+
+var replicaStep = regexp.MustCompile(`(?m)^step (\d+) of replica (\d+)$`)
+
+// replicaSteps counts how often each step of each replica was done, by replica and step.
+func (s *site) replicaSteps(run string) map[[2]int]int {
+	s.t.Helper()
+	logs, err := filepath.Glob(s.path("runs", run, rundir.LogsDir, "i-*.*.log"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	done := map[[2]int]int{}
+	for _, log := range logs {
+		for _, m := range replicaStep.FindAllStringSubmatch(string(must(os.ReadFile(log))(s.t)), -1) {
+			step, _ := strconv.Atoi(m[1])
+			replica, _ := strconv.Atoi(m[2])
+			done[[2]int{replica, step}]++
+		}
+	}
+	return done
+}
+
+// A deterministic job's model is the same, byte for byte, on four machines and on one, through the eviction of all machines, a kill, and a
+// controller that is killed and resumed.
+func TestTiersAreDeterministic(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	const deterministic = "tiers: {parameters: 300, every: 8, deterministic: true}"
+	s.start("run", "-y", s.tiersJob("calm", fourReplicas, deterministic)).wait(0)
+	want := s.read("calm-1", rundir.ModelFile)
+
+	job := s.tiersJob("rough", fourReplicas, deterministic, "envs: {"+s.gate(24)+"}")
+	s.replace(job, "boot: 100ms", "boot: 100ms\n  capacity: {c3.large: 1}\n  script: [{at: 30s, do: kill, target: all}]")
+	run := s.start("run", "-y", job)
+	s.until(run, "rough-1", "the first rounds", clockIs(2))
+	run.signal(syscall.SIGKILL)
+	run.wait(-1)
+	s.nothingRuns()
+	s.write("gate", "72\n")
+	run = s.start("run", "-y", "--resume", filepath.Join("runs", "rough-1"))
+	s.until(run, "rough-1", "more rounds", clockIs(7))
+	s.order("rough-1", "evict all")
+	s.write("gate", "96\n")
+	run.wait(0)
+	s.nothingRuns()
+	checkEntries(t, s.journal("rough-1"))
+	if got := s.read("rough-1", rundir.ModelFile); !bytes.Equal(got, want) {
+		t.Error("the model on one machine, disturbed, is not that of four machines, undisturbed")
+	}
+}
+
+// At a notice a replica delivers what it has done of its round: no step is done twice. At a kill others lose nothing.
+func TestTiersThroughEvictions(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	job := s.tiersJob("tiered", fourReplicas, "tiers: {parameters: 300, every: 8}", "envs: {PAUSE: 0.02, "+s.gate(24)+"}")
+	run := s.start("run", "-y", job)
+	s.until(run, "tiered-1", "the first rounds", clockIs(2))
+	s.order("tiered-1", "evict oldest")
+	s.write("gate", "48\n")
+	s.until(run, "tiered-1", "the machine's end", has(journal.Evicted, 1))
+	s.until(run, "tiered-1", "more rounds", clockIs(5))
+	before := s.replicaSteps("tiered-1")
+	s.order("tiered-1", "kill oldest")
+	s.write("gate", "96\n")
+	run.wait(0)
+	s.nothingRuns()
+	s.addsUp("tiered-1")
+	checkEntries(t, s.journal("tiered-1"))
+	for at, times := range before {
+		if times > 1 {
+			t.Errorf("step %d of replica %d was done %d times, with no machine lost unwarned", at[1], at[0], times)
+		}
+	}
+	for at, times := range s.replicaSteps("tiered-1") {
+		if times > 2 {
+			t.Errorf("step %d of replica %d was done %d times", at[1], at[0], times)
+		}
+	}
+	if len(s.read("tiered-1", rundir.ModelFile)) < 300*4 {
+		t.Error("the model is missing")
+	}
+}
+
+// A script that fails ends the run with its traceback, after its retries.
+func TestTiersScriptThatFails(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	job := s.tiersJob("failing", strings.Replace(fourReplicas, "count: 4", "count: 1", 1), "tiers: {parameters: 300, every: 8}", "retries: 1")
+	s.write("work/train.py", strings.Replace(regression, "e = x @", "if step == 9: raise ValueError('no good')\n        e = x @", 1))
+	out := s.start("run", "-y", job).wait(1)
+	if !strings.Contains(out, "ValueError: no good") || !strings.Contains(out, "exit code 1") {
+		t.Errorf("it says\n%s", tail(out, 3000))
+	}
+	s.nothingRuns()
+	done := s.replicaSteps("failing-1")
+	if done[[2]int{0, 9}] != 0 || done[[2]int{0, 8}] != 2 {
+		t.Errorf("step 8 was done %d times and step 9 %d times, with one retry", done[[2]int{0, 8}], done[[2]int{0, 9}])
+	}
+	s.write("work/train.py", strings.Replace(regression, "steps()", "steps(95)", 1))
+	if out := s.start("run", "-y", job).wait(1); !strings.Contains(out, "the script asks for steps(95) and the job file has progress: {of: 96}") {
+		t.Errorf("it says\n%s", tail(out, 3000))
+	}
+}

@@ -1,0 +1,57 @@
+package child
+
+import (
+	"fmt"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"unsafe"
+)
+
+// memory is what the agent and the program share: a page whose first word says what to do with the round under way, the rows, and the
+// delta. It is a file without a name, which the program gets with the welcome: it takes nothing of /dev/shm, and cannot be made shorter
+// under us.
+type memory struct {
+	file *os.File
+	all  []byte
+}
+
+const page = 4096
+
+// The first word.
+const (
+	wordWork    = 0 // all steps
+	wordDeliver = 1 // end with this step, and deliver
+	wordLeave   = 2 // end with this step: the round counts for nothing
+)
+
+// memoryBytes is the size for that many floats.
+func memoryBytes(floats int) int64 { return page + 8*int64(floats) }
+
+func newMemory(floats int) (*memory, error) {
+	size := memoryBytes(floats)
+	file, err := unnamed(size)
+	if err != nil {
+		return nil, fmt.Errorf("%d MB of memory to share with the program: %w", size>>20, err)
+	}
+	all, err := syscall.Mmap(int(file.Fd()), 0, int(size), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+	if err != nil {
+		_ = file.Close()
+		return nil, fmt.Errorf("%d MB of memory to share with the program: %w", size>>20, err)
+	}
+	return &memory{file: file, all: all}, nil
+}
+
+func (m *memory) bytes() int64 { return int64(len(m.all)) }
+
+func (m *memory) floats(from, n int) []float32 {
+	return unsafe.Slice((*float32)(unsafe.Pointer(&m.all[from])), n)
+}
+
+func (m *memory) rows(n int) []float32  { return m.floats(page, n) }
+func (m *memory) delta(n int) []float32 { return m.floats(page+4*n, n) }
+
+func (m *memory) set(word uint32) { atomic.StoreUint32((*uint32)(unsafe.Pointer(&m.all[0])), word) }
+
+// close gives the file up. The mapping stays: who still reads a delta must not fall.
+func (m *memory) close() { _ = m.file.Close() }
