@@ -15,7 +15,7 @@ import (
 // empty value allows the field to be left out.
 type Fence map[string][]string
 
-// fenced are fields that choose rights of others by a name, where the job server's own rights reach all of them. A group's jobs may use
+// fenced are fields that choose rights of others by a name, where the job server's own rights reach them all. A group's jobs may use
 // such a cloud only where its fence has all of these.
 var fenced = map[string][]string{"kubernetes": {"namespace", "service_account", "image"}}
 
