@@ -54,7 +54,15 @@ type Config struct {
 	Silent      bool // Step returns no Record, because the journal has no reader; Totals has the figures
 	// NoHeartbeats: machines send none, as simulated ones. Silence says nothing about them.
 	NoHeartbeats bool
+	Bounds       *Bounds         // what a job server lets the run have; nil = it is no job server's
 	Tune         *tuning.Options // of a job that is tuned while it trains; nil = it is not
+}
+
+// Bounds are a job server's: no request goes beyond the job's own numbers, but its scheduler's.
+type Bounds struct {
+	// Granted is how many transient machines the scheduler granted a run that begins or resumes, whatever was wanted before; 0 = it rests.
+	// Below 0: no scheduler decides about the run.
+	Granted int
 }
 
 // What a Config is made of.
@@ -124,6 +132,7 @@ type Controller struct {
 
 	demand     *fleet.Demand
 	target     target
+	former     string     // what was wanted before the scheduler's grant with which the run resumes; empty = the same
 	overBudget string     // why a spending limit forbids transient machines; empty = it does not
 	crashLoop  *crashLoop // the run ends because of it
 	count      tiers.Counter

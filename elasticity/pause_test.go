@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/tiers"
@@ -192,6 +193,69 @@ func TestPauseIsLiftedByItsOwnKind(t *testing.T) {
 	for former, scheduled := range map[string]bool{`{"paused":"scheduler drf: waits"}`: true, `{"paused":"ann"}`: false} {
 		if d, err := (journal.Entry{Kind: journal.Scale, Details: []byte(former)}).ScaleDetails(); err != nil || targetOf(d).scheduled != scheduled {
 			t.Errorf("a former journal's %s: by a scheduler is %v (%v)", former, d.Scheduled, err)
+		}
+	}
+}
+
+// A run of a job server has no more than its file allows, or than the scheduler grants: a person's resume leaves it to the scheduler when it goes on. One that
+// resumes wants what was granted meanwhile.
+func TestBoundsOfAJobServer(t *testing.T) {
+	person, scheduler := ScaleWanted{By: "ann"}, ScaleWanted{By: "drf", Scheduled: true}
+	with := func(e ScaleWanted, f func(*ScaleWanted)) ScaleWanted { f(&e); return e }
+	for _, c := range []struct {
+		granted int
+		ask     ScaleWanted
+		refused string
+		workers int
+	}{
+		{-1, with(person, func(e *ScaleWanted) { e.Workers = 1 }), "more than the 6 workers of the job's file", 6},
+		{-1, with(person, func(e *ScaleWanted) { e.Servers = 8 }), "more than the 6 workers of the job's file", 6},
+		{-1, with(person, func(e *ScaleWanted) { e.Reliable = 1 }), "reliable machines are more than the", 6},
+		{-1, with(person, func(e *ScaleWanted) { e.Workers = -2 }), "", 4},
+		{4, with(person, func(e *ScaleWanted) { e.Workers = -1 }), "nobody else changes their number", 4},
+		{4, with(person, func(e *ScaleWanted) { e.Reset = true }), "nobody else changes their number", 4},
+		{4, with(scheduler, func(e *ScaleWanted) { e.Workers, e.Reset = 2, true }), "", 8},
+	} {
+		c.ask.ID = 1
+		w := newElastic(2, elastic(), func(w *world) {
+			w.ctrl.cfg.Bounds = &Bounds{c.granted}
+			w.ctrl.takeGrant()
+			next, err := w.ctrl.retarget(c.ask)
+			if err == nil {
+				err = w.ctrl.bounded(c.ask, next)
+			}
+			if (err != nil) != (c.refused != "") || err != nil && !strings.Contains(err.Error(), c.refused) {
+				t.Errorf("%+v: %v", c.ask, err)
+			}
+			if err == nil {
+				w.ctrl.target = next
+			}
+			if got := w.ctrl.wanted().Machines; got != c.workers {
+				t.Errorf("%+v: it wants %d", c.ask, got)
+			}
+			w.ctrl.target, w.ctrl.cfg.Bounds = target{}, nil
+		})
+		finish(t, w, "finished")
+	}
+	bounds := func(granted int, was target) target {
+		c := &Controller{target: was, cfg: Config{Want: bidding.Want{Machines: 6}, Reliable: Reliable{Count: 1}, Bounds: &Bounds{granted}}}
+		c.takeGrant()
+		return c.target
+	}
+	for _, c := range []struct {
+		granted   int
+		was, want target
+	}{
+		{4, target{}, target{asked: true, want: bidding.Want{Machines: 4}}},
+		{6, target{asked: true, want: bidding.Want{Machines: 9}, servers: 8}, target{want: bidding.Want{Machines: 6}}},
+		{4, target{paused: "drf", scheduled: true}, target{asked: true, want: bidding.Want{Machines: 4}}},
+		{4, target{paused: "ann"}, target{paused: "ann", asked: true, want: bidding.Want{Machines: 4}}},
+		{0, target{}, target{paused: "the scheduler", scheduled: true}},
+		{0, target{paused: "ann"}, target{paused: "ann"}},
+		{-1, target{asked: true, want: bidding.Want{Machines: 9}}, target{asked: true, want: bidding.Want{Machines: 9}}},
+	} {
+		if got := bounds(c.granted, c.was); fmt.Sprint(got) != fmt.Sprint(c.want) {
+			t.Errorf("%d after %+v: %+v", c.granted, c.was, got)
 		}
 	}
 }

@@ -109,8 +109,52 @@ func (c *Controller) Scale() Scale {
 	return s
 }
 
+// takeGrant has a run that begins or resumes want what a scheduler granted it. A person's pause stays.
+func (c *Controller) takeGrant() {
+	b, t := c.cfg.Bounds, &c.target
+	if b == nil || b.Granted < 0 || c.cfg.Want.VCPU > 0 {
+		return
+	}
+	before, from := t.details(), c.describe()
+	switch {
+	case t.paused != "" && !t.scheduled:
+	case b.Granted > 0:
+		t.paused, t.scheduled = "", false
+	case c.cfg.Reliable.Count > 0:
+		t.paused, t.scheduled = cmp.Or(t.paused, "the scheduler"), true
+	}
+	if b.Granted > 0 {
+		t.servers, t.want = 0, bidding.Want{Machines: b.Granted}
+		t.asked = t.want != c.cfg.Want
+	}
+	if string(before) != string(t.details()) {
+		c.former = from
+	}
+}
+
+// scheduled reports whether a job server's scheduler decides how many machines the run has.
+func (c *Controller) scheduled() bool { return c.cfg.Bounds != nil && c.cfg.Bounds.Granted >= 0 }
+
+// bounded refuses what goes beyond the job's own numbers, where a job server bounds the run.
+func (c *Controller) bounded(e ScaleWanted, next target) error {
+	own, reliable := c.cfg.Want, c.cfg.Reliable.Count
+	switch {
+	case c.cfg.Bounds == nil || e.Scheduled:
+	case next.asked && (next.want.Machines > own.Machines || next.want.VCPU > own.VCPU):
+		return fmt.Errorf("%s are more than the %s of the job's file (resources.count), with which it counts on the job server: submit it with another number",
+			step.Number(next.want.Machines+next.want.VCPU, "worker"), step.Number(own.Machines+own.VCPU, "worker"))
+	case next.reliable > reliable && !next.measured:
+		return fmt.Errorf("%s are more than the %d of the job's file (reliable.count), with which it counts on the job server: submit it with another number",
+			step.Number(next.reliable, "reliable machine"), reliable)
+	}
+	return nil
+}
+
 func (c *Controller) takeScale(e ScaleWanted) {
 	next, err := c.retarget(e)
+	if err == nil {
+		err = c.bounded(e, next)
+	}
 	if err != nil {
 		c.step.Do(Scaled{ID: e.ID, Err: err, Scale: c.Scale()})
 		return
@@ -142,6 +186,8 @@ func (c *Controller) retarget(e ScaleWanted) (next target, err error) {
 		return target{}, errors.New("the reliable machines are still starting; try again when training has begun")
 	case e.MoveAll != "":
 		return c.moveAll(e, numbers)
+	case c.scheduled() && !e.Scheduled && (numbers || e.Reset):
+		return target{}, errors.New("the job server's scheduler grants the run its machines, and nobody else changes their number")
 	case e.Pause:
 		return c.pause(e)
 	case c.target.paused != "" && !e.Resume:
@@ -152,7 +198,9 @@ func (c *Controller) retarget(e ScaleWanted) (next target, err error) {
 		return target{}, errOthersPause(c.target)
 	case e.Resume && !e.Reset && !numbers:
 		next = c.target
-		next.paused, next.scheduled = "", false
+		if next.paused, next.scheduled = "", false; c.scheduled() && !e.Scheduled { // which decides when, and with how many machines
+			next.paused, next.scheduled = cmp.Or(e.By, "a user")+" resumed it", true
+		}
 		return next, nil
 	case !e.Reset && !numbers:
 		return target{}, errors.New("nothing was asked for: how many workers, servers or reliable machines more or fewer?")

@@ -26,6 +26,7 @@ func New(cfg Config) *Controller {
 	if cfg.Past != nil {
 		c.target, c.overBudget = targetOf(cfg.Past.Target), cfg.Past.Paused
 	}
+	c.takeGrant()
 	c.ask()
 	c.fleet.Serve(c.training)
 	return c
@@ -77,6 +78,9 @@ func (c *Controller) begin() {
 	c.step.Started = c.step.Now
 	if past := c.cfg.Past; past != nil && !past.Started.IsZero() {
 		c.step.Started = past.Started
+	}
+	if c.former != "" {
+		c.recordScale(c.former, "the scheduler's grant", 0)
 	}
 	c.training.Begin()
 	c.fleet.Begin()

@@ -73,8 +73,8 @@ func TestSetup(t *testing.T) {
 		{"an unknown group", "job's group", with(func(s *Setup) { s.Groups = groups }), job("name: job", "name: job\ngroup: visoin"), doctor.Warning, "add it to"},
 		{"beyond its quota", "job's group", with(func(s *Setup) { s.Groups = groups }), job("name: job", "name: job\ngroup: vision"), doctor.Failed, "the quota of group vision"},
 		{"within it", "job's group", with(func(s *Setup) { s.Groups = groups }), job("name: job", "name: job\ngroup: vision", "1..16", "1..4"), doctor.OK, "machines: 8"},
-		{"feedback for nobody", "job's feedback", hosts, job("name: job", "name: job\nfeedback: [{at: 10, keep: 2}]", "clocks: 10,", "clocks: 40,"), doctor.Warning, "--scheduler feedback"},
-		{"feedback", "job's feedback", with(func(s *Setup) { s.Scheduler = "h" }), job("name: job", "name: job\nfeedback: [{at: 10, keep: 2}]", "clocks: 10,", "clocks: 40,"), doctor.OK, "stops or pauses"},
+		{"feedback for nobody", "job's feedback", hosts, job("name: job", "name: job\nfeedback: [{at: 10, keep: 2}]", "clocks: 1000000,", "clocks: 40,"), doctor.Warning, "--scheduler feedback"},
+		{"feedback", "job's feedback", with(func(s *Setup) { s.Scheduler = "h" }), job("name: job", "name: job\nfeedback: [{at: 10, keep: 2}]", "clocks: 1000000,", "clocks: 40,"), doctor.OK, "stops or pauses"},
 	} {
 		found := false
 		for _, r := range doctor.Run(t.Context(), c.setup.Checks(c.job), func(doctor.Result) {}) {

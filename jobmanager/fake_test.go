@@ -140,6 +140,10 @@ func train(dir string, resume bool, there func(string) bool) int {
 	}
 	run := fakeRun{make(chan string, 1), func(to, why string) { write(journal.Entry{Kind: journal.Scale, To: to, Why: why}) }, own, &atomic.Int64{}}
 	run.want.Store(int64(own))
+	if b := Bounds(); b != nil && b.Granted >= 0 {
+		run.want.Store(int64(b.Granted))
+		run.scale(fmt.Sprintf("%d%+d", own, b.Granted-own), "scheduler drf: its grant")
+	}
 	buy := func() {
 		for ; len(live) < int(run.want.Load()); bought++ {
 			live = append(live, fmt.Sprint("m-", bought))
@@ -270,7 +274,7 @@ policy: tierml
 resources: {count: 1..16, any_of: [{type: c3.large}]}
 start_with: 12
 reliable: {type: c3.large}
-train: {app: mf, clocks: 10, data: HOME/prices.csv, params: {rank: 4}}
+train: {app: mf, clocks: 1000000, data: HOME/prices.csv, params: {rank: 4}}
 local: {prices: HOME/prices.csv, catalog: HOME/catalog.csv, start: 2014-04-01T00:00:00Z}
 `
 

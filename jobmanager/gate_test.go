@@ -1,32 +1,37 @@
 package jobmanager
 
 import (
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/jobmanager/call"
+	"github.com/tierml/tierml/jobrun/budget"
 	"github.com/tierml/tierml/sched"
 )
 
-// Each field of a call that changes a job that runs either adds no machine, or is refused where a group has a quota or a scheduler grants slots. A new
-// field fails the test until it is in the table.
+// Each field of a call that changes a job that runs either adds no machine, or is refused where a limit is reached or a scheduler grants slots. A new field
+// fails the test until it is in the table.
 func TestEachFieldOfScalePassesTheGate(t *testing.T) {
 	s := newSite(t)
 	s.cfg.Scheduler, s.cfg.Slots, s.cfg.MaxRunning = sched.FIFO{}, 16, 8
-	s.cfg.Quotas = map[string]Quota{"vision": {Machines: 40}, "speech": {PerHour: 1}}
 	s.begin()
-	byQuota, byPrice, scheduled := s.grouped("vision", "", record{}), s.grouped("speech", "", record{}), s.grouped("", "", record{})
+	within, overLimit, scheduled := s.grouped("vision", "", record{}), s.grouped("speech", "", record{}), s.grouped("", "", record{})
 	s.mu.Lock()
-	for _, id := range []string{byQuota, byPrice} { // which the scheduler does not decide about
+	for _, id := range []string{within, overLimit} { // which the scheduler does not decide about
 		s.jobs[id].Counted = false
 	}
+	s.decided[limited{group: "speech"}] = budget.Decision{Do: budget.Pause, Why: "group speech: $2 an hour"}
 	s.mu.Unlock()
-	type rule struct{ quota, slots bool } // refused by
-	adds, fewer, none := rule{true, true}, rule{false, true}, rule{}
+	type rule struct{ limit, slots bool } // refused by
+	adds, fewer, more, none := rule{true, true}, rule{false, true}, rule{limit: true}, rule{}
 	table := map[string]map[any]rule{
 		"Workers": {int32(1): adds, int32(-1): fewer}, "Servers": {int32(8): adds, int32(-1): fewer}, "Reliable": {int32(12): adds, int32(-1): fewer},
-		"Restore": {true: fewer}, "Pause": {true: none}, "Resume": {true: fewer}, "Wait": {true: none}, "By": {"me": none},
+		"Restore": {true: adds}, "Pause": {true: none}, "Resume": {true: more}, "Wait": {true: none}, "By": {"me": none},
 	}
 	kind := reflect.TypeFor[call.Scale]()
 	for i := range kind.NumField() {
@@ -37,12 +42,7 @@ func TestEachFieldOfScalePassesTheGate(t *testing.T) {
 		for value, want := range table[field] {
 			var c call.Scale
 			reflect.ValueOf(&c).Elem().Field(i).Set(reflect.ValueOf(value))
-			for id, refused := range map[string]bool{byQuota: want.quota, byPrice: want.quota, scheduled: want.slots} {
-				s.mu.Lock()
-				if id == scheduled && field == "Resume" { // others have its slots
-					s.scheduler.last.Grants = nil
-				}
-				s.mu.Unlock()
+			for id, refused := range map[string]bool{within: false, overLimit: want.limit, scheduled: want.slots} {
 				if err := gate(s.Manager, id, c); (err != nil) != refused {
 					t.Errorf("%s %v of %s: %v", field, value, id, err)
 				}
@@ -66,5 +66,49 @@ func TestQuotaCountsReliableMachines(t *testing.T) {
 		if code != want || code == 422 && !strings.Contains(said, "15 machines, with the 12 of reliable.count, are more than the quota of group vision, 8") {
 			t.Errorf("%s reliable: %d %s", reliable, code, said)
 		}
+	}
+}
+
+// A scheduled job that was stopped has lost its slots: resumed, it waits for others, and begins with what it is granted then, whatever it had before.
+func TestResumedJobBeginsWithItsNewGrant(t *testing.T) {
+	s := newSite(t)
+	s.cfg.Scheduler, s.cfg.Slots, s.cfg.MaxRunning = sched.DRF{}, 16, 8
+	s.begin()
+	first := s.submit()
+	s.asked(first, "16+0")
+	if err := s.Stop(t.Context(), first, "ann", false); err != nil {
+		t.Fatal(err)
+	}
+	s.until(first, call.Stopped)
+	before, _, err := journal.ReadFile(filepath.Join(s.dir(first), rundir.JournalFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := s.submit("keeps") // it gives nothing back yet
+	s.asked(second, "16+0")
+	if err := s.Resume(first); err != nil {
+		t.Fatal(err)
+	}
+	s.asked(second, "16-8")
+	if r := s.when(first, "queued", func(r record) bool { return r.State == call.Queued }); r.Starts != 1 || r.Granted != 0 {
+		t.Errorf("it was started on slots that are another's: %+v", r)
+	}
+	if err := os.Remove(filepath.Join(s.dir(second), "keeps")); err != nil {
+		t.Fatal(err)
+	}
+	s.asked(first, "16-8")
+	s.when(first, "started again", func(r record) bool { return r.Starts == 2 && r.State == call.Running })
+	after, _, err := journal.ReadFile(filepath.Join(s.dir(first), rundir.JournalFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bought := 0
+	for _, e := range after[len(before):] {
+		if e.Kind == journal.Launch {
+			bought++
+		}
+	}
+	if bought > 8 || !strings.Contains(s.args(first), "--resume") {
+		t.Errorf("it resumed with %d machines: %s", bought, s.args(first))
 	}
 }

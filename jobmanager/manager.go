@@ -92,7 +92,8 @@ type Manager struct {
 	tending   sync.WaitGroup
 	decided   map[limited]budget.Decision // about the limits, last
 	hosts     *job                        // the shared hosts; nil = there are none
-	scheduler *scheduler                  // nil = there is none
+	launcher  launcher
+	scheduler *scheduler // nil = there is none
 	health    health
 }
 
@@ -129,6 +130,7 @@ func Open(cfg Config) (*Manager, error) {
 	}
 	m := &Manager{cfg: cfg, root: root, board: dashboard.New(root, cfg.Now, cfg.Log), wake: make(chan struct{}, 1), plans: make(chan struct{}, plansAtOnce), jobs: map[string]*job{}, decided: map[limited]budget.Decision{},
 		inputs: inputs{cfg, filepath.Join(home, inputsDir)}, release: release}
+	m.launcher = m.launch
 	m.inputs.removeHalves()
 	records, err := readRecords(root)
 	if err == nil {
@@ -228,6 +230,9 @@ func (m *Manager) rule(ctx context.Context, j *job, e ending) {
 	}
 	f.fruitless, f.refused = j.Fruitless, e.refused
 	v := judge(f)
+	if v.start && f.outcome != "" { // it begins anew, on machines that others may have by now
+		m.scheduler.forget(j)
+	}
 	before := j.State
 	j.State, j.Why = v.state, v.why
 	if v.state.Over() {
@@ -473,9 +478,7 @@ func (m *Manager) Resume(id string) error {
 		return errGoesOn
 	}
 	j.Stop, j.Now, j.By, j.Again, j.Fruitless, j.Ended = false, false, "", true, 0, nil
-	if j.Counted || j.Slots { // its slots are others' by now
-		j.Granted = 0
-	}
+	m.scheduler.forget(j)
 	j.State, j.Why, j.notBefore = call.Queued, "resumes from its saved state", time.Time{}
 	_ = m.save(j) // else it is written later
 	m.nudge()

@@ -8,10 +8,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/tierml/tierml/elasticity"
 	"github.com/tierml/tierml/internal/confine"
 	"github.com/tierml/tierml/internal/hostfault"
 	"github.com/tierml/tierml/internal/journal"
@@ -31,20 +33,28 @@ type runProcess struct {
 // start starts or resumes a job's run. It needs the lock.
 func (m *Manager) start(ctx context.Context, j *job) {
 	began := began(j.dir)
+	grant := m.scheduler.grantFor(j)
+	if grant == 0 && !began { // its slots are others' by now
+		m.scheduler.forget(j)
+		_ = m.save(j) // else it is written later
+		return
+	}
 	j.Starts++
 	j.Fruitless++ // until it has got further
 	j.Again = false
 	if !began {
+		j.Granted = max(grant, 0)
 		j.Own = j.Granted
 	}
 	err := m.save(j) // before the start: a restarted job server counts it
 	var file string
 	var l *runProcess
-	if err == nil {
+	if err == nil && !began {
 		file, err = m.scheduler.grantedFile(j)
 	}
 	if err == nil {
-		l, err = m.launch(j, m.command(j, file, began))
+		m.scheduler.tells(j, grant)
+		l, err = m.launcher(j, m.command(j, file, began), grant)
 	}
 	if err != nil {
 		m.cfg.Log.Error("a run cannot be started", "job", j.ID, "error", err)
@@ -71,9 +81,12 @@ func (m *Manager) command(j *job, file string, began bool) []string {
 	return append(args, "--into", j.dir, file)
 }
 
+// launcher starts a job's run with these arguments of the program; grant is as GrantVariable has it.
+type launcher func(j *job, args []string, grant int) (*runProcess, error)
+
 // launch starts a process in a session of its own, so that signals to this one's group are not for it, with its output
 // in a file, so that this one's end breaks nothing.
-func (m *Manager) launch(j *job, args []string) (*runProcess, error) {
+func (m *Manager) launch(j *job, args []string, grant int) (*runProcess, error) {
 	output, err := os.OpenFile(filepath.Join(j.dir, rundir.LogsDir, outputFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("keeping the run's output: %w", err)
@@ -84,7 +97,7 @@ func (m *Manager) launch(j *job, args []string) (*runProcess, error) {
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.Env = []string{InputsVariable + "=" + m.inputs.dir}
 	if !j.Hosts { // which are the operator's own
-		cmd.Env = append(cmd.Env, AllowVariable+"="+strings.Join(m.cfg.Allow, "\n"), jobrun.SecretsVariable+"="+j.dir)
+		cmd.Env = append(cmd.Env, AllowVariable+"="+strings.Join(m.cfg.Allow, "\n"), jobrun.SecretsVariable+"="+j.dir, fmt.Sprintf("%s=%d", GrantVariable, grant))
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := m.spawn(cmd); err != nil {
@@ -97,6 +110,18 @@ func (m *Manager) launch(j *job, args []string) (*runProcess, error) {
 
 // AllowVariable marks a run as a submitted job's, and has what it may name.
 const AllowVariable = "TIERML_FOREIGN_ALLOW"
+
+// GrantVariable bounds a run, and has the transient machines that the scheduler grants it to begin or resume with; below 0 = there is none.
+const GrantVariable = "TIERML_GRANT"
+
+// Bounds are what the job server lets this process's run have; nil = it was started by hand.
+func Bounds() *elasticity.Bounds {
+	n, err := strconv.Atoi(os.Getenv(GrantVariable))
+	if err != nil {
+		return nil
+	}
+	return &elasticity.Bounds{Granted: n}
+}
 
 // spawn starts a process in the job server's directory, with its environment beside that of the command. The memory of the
 // process, and of those that it starts, is limited.
@@ -118,7 +143,7 @@ func environment(cfg Config) []string {
 		out = append(out, fmt.Sprintf("GOMEMLIMIT=%d", cfg.JobMemory/10*9)) // collect garbage rather than end
 	}
 	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "TIERML_SERVER") && !strings.HasPrefix(v, "TIERML_CONTROLLER") && !strings.HasPrefix(v, "TIERML_TOKEN") && !strings.HasPrefix(v, jobrun.SecretsVariable) {
+		if !strings.HasPrefix(v, "TIERML_SERVER") && !strings.HasPrefix(v, "TIERML_CONTROLLER") && !strings.HasPrefix(v, "TIERML_TOKEN") && !strings.HasPrefix(v, jobrun.SecretsVariable) && !strings.HasPrefix(v, GrantVariable) {
 			out = append(out, v)
 		}
 	}

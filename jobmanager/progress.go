@@ -65,6 +65,9 @@ type progress struct {
 	loss    float64        // the last test loss, or the last loss where none is measured; no number = it diverged, or has none yet
 	tested  bool           // a test loss was measured
 	market  *clock.Mapping // nil = not known yet
+	own     int            // workers, by the file with which the run was started last
+	wants   int            // workers, by the journal; 0 = none, or not known
+	asked   bool           // for others than its file's
 }
 
 // settling clocks after another number of workers do not count, and of those after them the last ones of a number do.
@@ -82,6 +85,12 @@ func (p *progress) take(e journal.Entry) {
 		p.paid.take(e)
 	case journal.Start:
 		p.market = cmp.Or(marketClock(e), p.market)
+		if d, err := e.StartDetails(); err == nil {
+			p.own = d.Want.Machines
+			if !p.asked {
+				p.wants = p.own
+			}
+		}
 	case journal.Launch:
 		if e.Tier == string(step.Transient) {
 			p.live[e.Instance] = e.Pool
@@ -94,9 +103,25 @@ func (p *progress) take(e journal.Entry) {
 		}
 	case journal.Scale:
 		p.is.PausedBy = ""
-		if d, err := e.ScaleDetails(); err == nil && !d.Scheduled {
+		d, err := e.ScaleDetails()
+		if err != nil {
+			return
+		}
+		p.asked = true
+		if !d.Scheduled {
 			p.is.PausedBy = d.Paused
 		}
+		switch {
+		case d.Paused != "":
+			p.wants = 0
+		case d.Want != nil:
+			p.wants = d.Want.Machines
+		default:
+			p.wants = p.own
+		}
+	case journal.Done: // no machine is left, and the next run begins anew
+		clear(p.live)
+		p.is.PausedBy, p.wants, p.asked = "", 0, false
 	case journal.ClockDone:
 		p.is.Done = e.Clock
 		p.takeLoss(e)

@@ -9,6 +9,7 @@ import (
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/jobmanager/call"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/planner"
 )
 
 // Quota is the most that the jobs of a group have at a time; 0 = no bound. What they have follows from their records alone.
@@ -85,15 +86,17 @@ func fitsQuota(q Quota, group string, job *config.Job) error {
 	if job.Resources.VCPU > 0 {
 		return refuse(http.StatusUnprocessableEntity, "resources.vcpu: group %s has a quota of machines: write count, such as count: 1..4", group)
 	}
+	if planner.SizesReliable(job) && !job.Written("reliable.count") {
+		return refuse(http.StatusUnprocessableEntity, "reliable.count: group %s has a quota of machines, and the plan would choose the number: write one, such as reliable: {count: 1}", group)
+	}
 	if most := mostOf(job); most > q.Machines {
 		return refuse(http.StatusUnprocessableEntity, "resources.count: %d machines, with the %d of reliable.count, are more than the quota of group %s, %d", most, job.Reliable.Count, group, q.Machines)
 	}
 	return nil
 }
 
-// gate refuses a change of a job's machines that its group's quota, or the scheduler that shares slots, has not granted. It is the one gate of all calls
-// that change a job that runs: a job counts with the most that its file allows, so no call may add to that; and of slots only the scheduler
-// knows which are free.
+// gate refuses a change of a running job's machines that the scheduler has not granted, or that a budget or a group's price per hour forbids. The job's run
+// refuses what goes beyond its file (elasticity.Bounds): the run alone knows what it wants at that moment.
 //
 // Invariant: what the jobs of a group may want together is what they counted with when they were admitted (overQuota).
 func gate(m *Manager, run string, c call.Scale) error {
@@ -105,15 +108,13 @@ func gate(m *Manager, run string, c call.Scale) error {
 	}
 	adds := c.Workers > 0 || c.Servers > 0 || c.Reliable > 0
 	numbers := adds || c.Workers < 0 || c.Servers < 0 || c.Reliable < 0
-	switch q := m.cfg.Quotas[j.Group]; {
+	over := heldBy(m, j)
+	switch {
 	case m.scheduler != nil && m.scheduler.shares(j) && (numbers || c.Restore):
 		return refuse(http.StatusForbidden, "the scheduler grants %s its machines, and no call changes their number (`tierml why %[1]s`): pause it, or submit it with another "+
 			"resources.count", run)
-	case m.scheduler != nil && m.scheduler.shares(j) && c.Resume && m.scheduler.last.Of(run).Workers == 0:
-		return refuse(http.StatusConflict, "%s has no slots: others have them since it was paused; stop it and resume it as a job (`tierml run --resume %[1]s`), so that it waits for its turn", run)
-	case (q.Machines > 0 || q.PerHour > 0) && adds:
-		return refuse(http.StatusForbidden, "group %s has a quota (%s), and a job counts with the most that its file allows: it can be given fewer machines, "+
-			"or its own number again (--restore), but not more", j.Group, q)
+	case over != "" && (adds || c.Restore || c.Resume):
+		return refuse(http.StatusForbidden, "%s is given no more machines: %s", run, over)
 	}
 	return nil
 }

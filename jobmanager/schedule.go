@@ -159,12 +159,15 @@ func (s *scheduler) decide() (calls []grants.Call, leave []string) {
 		}
 	}
 	for _, c := range grants.Calls(s.last, jobs) {
-		if !c.Start {
+		j := m.jobs[c.Job]
+		if c.Stop || j.tended && !c.Start {
 			calls = append(calls, c)
 			continue
 		}
-		j := m.jobs[c.Job]
-		j.Granted = c.Workers
+		s.told[c.Job] = c.Workers
+		if c.Start || c.Workers > 0 {
+			j.Granted = c.Workers
+		}
 		_ = m.save(j) // its run is started with so many, also by the next manager
 		m.nudge()
 	}
@@ -261,12 +264,19 @@ func (s *scheduler) jobs() (all []grants.Claim, err error) {
 		if err != nil {
 			return nil, err
 		}
+		if is.PausedBy != "" { // when it is resumed, it rests until it is asked to have what it is granted then
+			s.told[j.ID], told = 0, 0
+		}
 		has := held[j.ID]
 		if j.Counted {
 			has.slots = len(s.progress[j.ID].live)
 		}
-		all = append(all, grants.Claim{ID: j.ID, Arrived: j.arrived(), Deadline: s.deadline(j), Asked: *j.asked, Progress: is, Began: j.Granted > 0,
-			Held: has.slots, Where: has.where, Told: told})
+		claim := grants.Claim{ID: j.ID, Arrived: j.arrived(), Deadline: s.deadline(j), Asked: *j.asked, Progress: is, Began: j.Granted > 0,
+			Held: has.slots, Where: has.where, Told: told, Wants: s.progress[j.ID].wants, Ending: j.Stop || j.asked.Clocks > 0 && is.Done >= j.asked.Clocks}
+		if claim.Fixed && j.Own > 0 { // it resumes with what it began with
+			claim.Least, claim.Most, claim.Start = j.Own, j.Own, j.Own
+		}
+		all = append(all, claim)
 	}
 	all, s.others.Waiting = grants.Admit(all, most)
 	s.others.Waiting += blocked
@@ -350,6 +360,36 @@ func (s *scheduler) refuses(job *config.Job) error {
 
 // holds reports whether a job's run is not started yet because it has no slots. It needs the lock.
 func (s *scheduler) holds(j *job) bool { return s != nil && s.shares(j) && j.Granted == 0 }
+
+// grantFor is how many transient machines a run begins or resumes with: no more than it was granted, and than is known to be reserved for it. Below 0: no
+// scheduler decides about it. It needs the lock.
+func (s *scheduler) grantFor(j *job) int {
+	if s == nil || !s.shares(j) {
+		return -1
+	}
+	most, told := s.told[j.ID]
+	if !told {
+		most = j.Granted
+	}
+	if g := s.last.Of(j.ID); g.Job != "" {
+		most = min(most, g.Workers)
+	}
+	return most
+}
+
+// forget has a job whose run has ended wait for slots again: those that it had are others' by now. It needs the lock.
+func (s *scheduler) forget(j *job) {
+	if j.Granted = 0; s != nil {
+		delete(s.told, j.ID)
+	}
+}
+
+// tells notes that a run begins with what it was granted. It needs the lock.
+func (s *scheduler) tells(j *job, grant int) {
+	if grant >= 0 {
+		s.told[j.ID] = grant
+	}
+}
 
 // carryOut asks a run for what was decided. One that cannot be asked yet is asked again.
 func (s *scheduler) carryOut(ctx context.Context, c grants.Call) {

@@ -194,7 +194,7 @@ func TestSchedulerByDeadlines(t *testing.T) {
 	s.cfg.Scheduler, s.cfg.Slots = sched.Deadline{}, 16
 	s.begin()
 	text := strings.ReplaceAll(localJob, "HOME", s.home)
-	for old, replacement := range map[string]string{"start_with: 12": "start_with: 4\ndeadline: 2014-04-04T11:20:00Z", "clocks: 10,": "clocks: 1000,"} {
+	for old, replacement := range map[string]string{"start_with: 12": "start_with: 4\ndeadline: 2014-04-04T11:20:00Z", "clocks: 1000000,": "clocks: 1000,"} {
 		text = strings.Replace(text, old, replacement, 1)
 	}
 	id, err := s.Submit("job", []byte(text), nil, "")

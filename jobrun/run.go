@@ -67,6 +67,8 @@ type Config struct {
 	Programs *Programs
 	// Hosts makes this a run of hosts that jobs share: there is no Plan, Program, Dataset or checkpoint then.
 	Hosts *Hosts
+	// Bounds are the job server's; nil = it has none on this run.
+	Bounds *elasticity.Bounds
 	// Endpoint is a fake cloud in another process, which launches Agent by itself, or shared hosts (OnHosts); empty = a cloud of the
 	// run's own.
 	Endpoint string

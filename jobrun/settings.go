@@ -100,7 +100,7 @@ func (r *session) controllerConfig(policy bidding.Policy, history map[market.Poo
 		Deadline: job.Deadline, Budget: job.Budget, PerHour: job.HourlyCeiling(), ValueOfTime: job.ValueOfTime,
 		Chooses: job.Resources.ProviderChooses() != "",
 		Rules:   rules, MaxDuration: job.MaxDuration,
-		WholeHours: rules.Terms().Increment > 0, Billed: r.billed(),
+		WholeHours: rules.Terms().Increment > 0, Billed: r.billed(), Bounds: r.cfg.Bounds,
 	}
 	if job.OnTiers() {
 		c.Job.Standby, c.Job.Short = map[string]string{diloco.Passes: "1"}, !job.Tiers.Deterministic

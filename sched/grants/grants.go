@@ -30,8 +30,11 @@ type Claim struct {
 	// Held is how many slots it has or waits for, and Where they are that are on hosts.
 	Held  int
 	Where []sched.Place
-	// Told is how many workers its run was asked to have by this process; below 0 = none was yet.
-	Told int
+	// Told is how many workers its run was asked to have by this process; below 0 = none was yet. Wants is how many it wants, by its journal:
+	// others may have asked it, too. 0 = none, or unknown.
+	Told, Wants int
+	// Ending: its run is about to end.
+	Ending bool
 }
 
 // Asked is what a job's file asks for.
@@ -95,7 +98,7 @@ type Progress struct {
 
 // seen is what a policy's decision looks at of this.
 func (j Claim) seen(p sched.Policy) Seen {
-	seen := Seen{Away: j.PausedBy != "", Rungs: len(j.Rungs)}
+	seen := Seen{Away: j.PausedBy != "", Ending: j.Ending, Rungs: len(j.Rungs)}
 	switch p.(type) {
 	case sched.DRF, sched.Dorm, sched.FIFO, sched.Priority, sched.ASHA: // no pace
 	default:
@@ -133,9 +136,10 @@ type Grant struct {
 
 // Seen is what a decision looked at of a job's progress: it is due again when this changes.
 type Seen struct {
-	Away  bool `json:"away,omitempty"`  // a person has paused it
-	Rungs int  `json:"rungs,omitempty"` // losses known
-	Sizes int  `json:"sizes,omitempty"` // numbers of workers whose pace is known
+	Away   bool `json:"away,omitempty"` // a person has paused it
+	Ending bool `json:"ending,omitempty"`
+	Rungs  int  `json:"rungs,omitempty"` // losses known
+	Sizes  int  `json:"sizes,omitempty"` // numbers of workers whose pace is known
 	// By deadlines: one is known, and so many tenths of the clocks are done.
 	Due    bool `json:"due,omitempty"`
 	Tenths int  `json:"tenths,omitempty"`
@@ -236,7 +240,7 @@ func planOn(p sched.Policy, now time.Time, hosts []sched.Host, prices *sched.Mar
 }
 
 // stateOf is what a policy looks at, and the grants that it does not decide about: jobs that a person has paused have nothing, killed ones
-// end, and fixed ones that run keep what they have, which is taken off the hosts.
+// end, and fixed ones that run, and those that end, keep what they have, which is taken off the hosts.
 func stateOf(p sched.Policy, now time.Time, hosts []sched.Host, jobs []Claim, last Decision) (s sched.State, settled []Grant) {
 	s = sched.State{Now: float64(now.Unix()), Seed: uint64(now.UnixNano())}
 	for _, h := range hosts {
@@ -249,15 +253,18 @@ func stateOf(p sched.Policy, now time.Time, hosts []sched.Host, jobs []Claim, la
 		case g.Action == sched.Kill:
 			g.Workers, g.Where = 0, nil
 			settled = append(settled, g)
-		case j.Fixed && j.Began && g.Workers > 0:
-			settled = append(settled, Grant{Job: j.ID, Action: sched.Keep, Workers: g.Workers, Where: where[j.ID],
-				Why: "keeps what it began with: such a job cannot be resized"})
+		case j.PausedBy != "" && (!j.Fixed || g.Workers == 0):
+			settled = append(settled, Grant{Job: j.ID, Action: sched.Pause, Why: fmt.Sprintf("paused by %s: others have its slots until it is resumed", j.PausedBy)})
+		case j.Ending && j.Began, j.Fixed && j.Began && g.Workers > 0:
+			keeps := Grant{Job: j.ID, Action: sched.Keep, Workers: g.Workers, Where: where[j.ID], Why: "keeps what it began with: such a job cannot be resized"}
+			if j.Ending {
+				keeps.Workers, keeps.Why = min(g.Workers, j.has()), "is about to end, and gives back what it has"
+			}
+			settled = append(settled, keeps)
 			for _, at := range where[j.ID] {
 				i := slices.IndexFunc(s.Hosts, func(h sched.Host) bool { return h.ID == at.Host })
 				add(s.Hosts[i].Capacity, j.Unit, -at.Workers)
 			}
-		case j.PausedBy != "":
-			settled = append(settled, Grant{Job: j.ID, Action: sched.Pause, Why: fmt.Sprintf("paused by %s: others have its slots until it is resumed", j.PausedBy)})
 		default:
 			s.Jobs = append(s.Jobs, j.state(p, last, where[j.ID]))
 		}
@@ -333,7 +340,9 @@ func locate(hosts []sched.Host, jobs []Claim, last Decision) map[string][]sched.
 	}
 	for _, j := range jobs {
 		if g := last.Of(j.ID); g.Action != sched.Kill && j.PausedBy == "" {
-			missing[j.ID] = g.Workers
+			if missing[j.ID] = g.Workers; j.Ending {
+				missing[j.ID] = min(g.Workers, j.has())
+			}
 		}
 		for _, at := range j.Where {
 			put(j, at.Host, at.Workers)
@@ -374,7 +383,8 @@ type Call struct {
 }
 
 // Calls are what to ask now, so that jobs come to have what was decided: first of those that get less. Those that get more are asked as
-// slots become free, and asked again for the rest later. Nobody asks anything of a job that a person has paused.
+// slots become free, and asked again for the rest later. Nobody asks anything of a job that a person has paused, or that is about to end. What a
+// run wants that nobody granted is taken back.
 //
 // Invariant: what jobs hold or were asked to have together fits on the hosts, as long as no host goes. What is free is the hosts less what each
 // job has reserved: the more of what it holds and what it was asked to have. So the slots of a job that shrinks are reserved until they are seen
@@ -394,7 +404,7 @@ func Calls(d Decision, jobs []Claim) (calls []Call) {
 		add(free, j.Unit, -j.reserved(d.Of(j.ID)))
 	}
 	call := func(j Claim, g Grant, workers int) {
-		if workers != j.Told || !j.Began {
+		if workers != j.Told || !j.Began || j.Wants > workers { // somebody else asked it for more
 			calls = append(calls, Call{Job: j.ID, Start: !j.Began, Workers: workers, Why: why(d, g)})
 		}
 	}
@@ -402,13 +412,13 @@ func Calls(d Decision, jobs []Claim) (calls []Call) {
 		switch g := d.Of(j.ID); {
 		case g.Action == sched.Kill:
 			calls = append(calls, Call{Job: j.ID, Stop: true, Why: why(d, g)})
-		case j.Began && g.Job != "" && g.Workers <= j.has() && !g.Seen.Away:
+		case j.Began && g.Job != "" && g.Workers <= j.has() && !g.Seen.Away && !j.Ending:
 			call(j, g, g.Workers)
 		}
 	}
 	for _, j := range jobs {
 		g, has := d.Of(j.ID), j.has()
-		if g.Workers <= has {
+		if g.Workers <= has || j.Ending {
 			continue
 		}
 		own := j.reserved(g)
@@ -431,13 +441,13 @@ func (j Claim) has() int {
 	if j.PausedBy != "" { // it will ask for them again when it is resumed
 		return j.Held
 	}
-	return max(j.Held, j.Told)
+	return max(j.Held, j.Told, j.Wants)
 }
 
 // reserved is how many slots no other job may have. A run that this process has not asked for anything may be doing what was decided.
 func (j Claim) reserved(g Grant) int {
 	if j.Began && j.Told < 0 {
-		return max(j.Held, g.Workers)
+		return max(j.Held, j.Wants, g.Workers)
 	}
 	return max(j.has(), 0)
 }

@@ -375,6 +375,7 @@ func Drive(ctx context.Context, o RunOptions, p *prepare.Job, from ResumePoint, 
 		Clock:      mapping,
 		Spending:   watched.said,
 		Endpoint:   o.Endpoint,
+		Bounds:     jobmanager.Bounds(),
 		Log:        log,
 		ResumeFrom: from.checkpoint, ResumeAt: from.clock, ResumeOlder: from.older, Part: from.Part, Past: from.Past,
 	}
