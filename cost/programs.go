@@ -23,7 +23,9 @@ type Programs struct {
 	Lost      int   `json:"lost"`     // attempts lost with machines
 	Stopped   int   `json:"stopped"`  // and in order, with their state saved
 	Failures  int   `json:"failures"` // of programs' own
-	Saves     int   `json:"saves,omitempty"`
+	// Beside are attempts that ended as another rank had failed.
+	Beside int `json:"beside,omitempty"`
+	Saves  int `json:"saves,omitempty"`
 	// State is the size of the newest states together, in bytes.
 	State int64 `json:"state_bytes,omitempty"`
 	// WorkEach is the undisturbed work of one program on one machine, in floating-point operations at the machine's declared rate;
@@ -54,6 +56,9 @@ type attempt struct {
 	outcome                string
 	fetchSecs              float64 // wall clock
 	setupSecs, restoreSecs float64
+	beside                 bool      // it ended as another rank had failed
+	repeats                bool      // it began before the step of its state
+	there                  time.Time // it came to that step; zero = it has not
 }
 
 // running are a journal's programs of the user's own.
@@ -102,6 +107,13 @@ func (l *Ledger) addProgram(e journal.Entry) {
 		}
 	case journal.ProgramStep:
 		p.steps[e.Program] = e.Clock
+		switch {
+		case a == nil || a.number != e.Generation:
+		case e.Redone:
+			a.repeats = true
+		case a.repeats && a.there.IsZero():
+			a.there = e.T
+		}
 	case journal.ProgramSaved:
 		p.saves++
 		p.took += e.Seconds
@@ -113,7 +125,7 @@ func (l *Ledger) addProgram(e journal.Entry) {
 		if a == nil {
 			a = p.begin(e) // it never ran
 		}
-		a.ended, a.outcome = e.T, e.Outcome
+		a.ended, a.outcome, a.beside = e.T, e.Outcome, e.Why == journal.FailedBeside
 		if e.Clock > 0 {
 			p.steps[e.Program] = e.Clock
 		}
@@ -134,7 +146,7 @@ func (l *Ledger) seconds(wall float64) time.Duration {
 }
 
 // useful returns when an attempt did work that counts, and wasted when it did what is repeated: after its state was saved last, where it
-// was not stopped in order.
+// was not stopped in order. What an attempt repeats that began before the step of its state is neither.
 func (a *attempt) useful(asOf time.Time) (useful, wasted interval) {
 	if a.began.IsZero() {
 		return interval{}, interval{}
@@ -143,13 +155,22 @@ func (a *attempt) useful(asOf time.Time) (useful, wasted interval) {
 	if end.IsZero() {
 		end = asOf
 	}
+	began := a.began
+	switch {
+	case a.repeats && a.there.IsZero(): // it never came to the step of its state again
+		return interval{end, end}, interval{end, end}
+	case a.repeats:
+		began = a.there
+	}
 	switch kept := a.saved; {
 	case a.outcome == "" || a.outcome == journal.Finished || a.outcome == journal.Stopped:
-		return interval{a.began, end}, interval{}
+		return interval{began, end}, interval{}
 	case kept.IsZero():
-		return interval{}, interval{a.began, end}
+		return interval{began, began}, interval{began, end}
+	case kept.Before(began): // what it saved is what it had
+		return interval{began, began}, interval{began, end}
 	default:
-		return interval{a.began, kept}, interval{kept, end}
+		return interval{began, kept}, interval{kept, end}
 	}
 }
 
@@ -187,6 +208,7 @@ func (p *running) uses(m *machine, asOf time.Time) (out []programPiece) {
 		add(setup, interval{prepared.Add(-a.setup), prepared})
 		add(restoring, interval{prepared, a.began})
 		useful, wasted := a.useful(asOf)
+		add(redone, interval{a.began, useful.from})
 		add(working, useful)
 		add(redone, wasted)
 	}
@@ -280,6 +302,10 @@ func (l *Ledger) ran(asOf time.Time) *Programs {
 	for _, a := range p.attempts {
 		switch a.outcome {
 		case journal.Lost:
+			if a.beside {
+				out.Beside++
+				break
+			}
 			out.Lost++
 		case journal.Stopped:
 			out.Stopped++
@@ -355,6 +381,9 @@ func (p *Programs) words() string {
 	text += fmt.Sprintf("; %d attempts: %d stopped in order, %d lost with machines", p.Attempts, p.Stopped, p.Lost)
 	if p.Failures > 0 {
 		text += fmt.Sprintf(", %d failed by themselves", p.Failures)
+	}
+	if p.Beside > 0 {
+		text += fmt.Sprintf(", %d ended as another rank had failed", p.Beside)
 	}
 	return text
 }

@@ -47,6 +47,38 @@ func TestOneProgram(t *testing.T) {
 	}
 }
 
+// A program that does not read its state begins anew: one line says so, the steps count as lost, and another line says when it is back.
+func TestProgramThatDoesNotReadItsState(t *testing.T) {
+	w := newWorld(t, kinds["one"])
+	w.seconds(12)
+	first := w.running("rank-0")
+	before := first.run.Attempt
+	w.forgets = true
+	w.warn(first)
+	w.seconds(1)
+	w.end(first, market.ByProvider)
+	w.seconds(1)
+	saved := w.store[w.running("rank-0").run.Resume]
+	w.seconds(25)
+	var began, back []journal.Entry
+	for _, e := range w.lines(journal.ProgramStep) {
+		if e.Generation == before {
+			continue
+		}
+		if e.Why != "" {
+			began = append(began, e)
+		} else if !e.Redone {
+			back = append(back, e)
+		}
+	}
+	if len(began) != 1 || len(back) == 0 || back[0].Clock != saved || !strings.Contains(began[0].Why, fmt.Sprintf("it began at step 1 and not at %d", saved)) {
+		t.Errorf("%+v, then %d lines", began, len(back))
+	}
+	if totals := w.r.Totals(); int64(totals.Lost) != saved-1 {
+		t.Errorf("its state is of step %d, and %d steps are lost", saved, totals.Lost)
+	}
+}
+
 // When a machine of a gang is warned the others are saved with it, so that all go on from the same step.
 func TestGangIsSavedTogether(t *testing.T) {
 	w := newWorld(t, kinds["gang"])

@@ -2,6 +2,7 @@ package programs
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/tierml/tierml/elasticity"
@@ -127,6 +128,7 @@ func (w *Work) takeStarted(it *unit, r *rank, e tiers.ProgramStarted) {
 	r.startedAt = w.Now
 	from := it.kept.of(it.rankNumber(r))
 	r.step = max(r.step, e.Step)
+	r.resumed = e.Step
 	w.Record(func() journal.Entry {
 		details, _ := json.Marshal(journal.ProgramStartDetails{Fetch: e.Fetch, Setup: e.Setup, Restore: e.Restore, Settings: w.settings[it.number]}) // of numbers and texts
 		return journal.Entry{Kind: journal.ProgramStart, OfProgram: journal.OfProgram{Program: r.key}, Instance: string(r.w.ID), Generation: it.attempt, Clock: e.Step,
@@ -151,7 +153,7 @@ func (it *unit) rankNumber(of *rank) int {
 }
 
 // takeAdvanced writes a line now and then: programs may count thousands of steps a second. A program may go on from before its state's
-// step, as it saves by itself now and then.
+// step, as it saves by itself now and then, or as it has not read it.
 func (w *Work) takeAdvanced(it *unit, r *rank, e tiers.ProgramAdvanced) {
 	before := it.step()
 	r.step = e.Step
@@ -161,6 +163,9 @@ func (w *Work) takeAdvanced(it *unit, r *rank, e tiers.ProgramAdvanced) {
 	if w.takeFeedback(it, e) {
 		return
 	}
+	if w.repeats(it, r, e.Step) {
+		return
+	}
 	at := it.step()
 	last := w.cfg.Of > 0 && at >= w.cfg.Of
 	if at == before || !last && !it.lineAt.IsZero() && w.Now.Sub(it.lineAt) < w.cfg.StepEvery {
@@ -168,8 +173,31 @@ func (w *Work) takeAdvanced(it *unit, r *rank, e tiers.ProgramAdvanced) {
 	}
 	it.lineAt = w.Now
 	w.Record(func() journal.Entry {
-		return journal.Entry{Kind: journal.ProgramStep, OfProgram: journal.OfProgram{Program: r.key}, Generation: it.attempt, Clock: at, TrainLoss: r.loss}
+		return journal.Entry{Kind: journal.ProgramStep, OfProgram: journal.OfProgram{Program: r.key}, Generation: it.attempt, Clock: at, TrainLoss: r.loss, Redone: r.behind}
 	})
+}
+
+// repeats compares the steps of an attempt with that of the state that it began with, and writes down where it began before it, and when it was there again.
+func (w *Work) repeats(it *unit, r *rank, step int64) (written bool) {
+	began := r.resumed > 0 && !r.behind && step < r.resumed
+	again := r.behind && step >= r.resumed
+	why := ""
+	switch {
+	case began:
+		r.behind = true
+		w.lost += r.resumed - step
+		why = fmt.Sprintf("it began at step %d and not at %d, the step of its saved state: it has not read the state, or a file of it that is older; what lies between is done again", step, r.resumed)
+	case r.behind && !again:
+		return false
+	default:
+		r.resumed, r.behind = 0, false
+	}
+	if began || again {
+		w.Record(func() journal.Entry {
+			return journal.Entry{Kind: journal.ProgramStep, OfProgram: journal.OfProgram{Program: r.key}, Generation: it.attempt, Clock: step, TrainLoss: r.loss, Redone: began, Why: why}
+		})
+	}
+	return began || again
 }
 
 func (w *Work) takeSaved(it *unit, r *rank, e tiers.ProgramSaved) {

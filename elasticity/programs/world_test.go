@@ -50,6 +50,7 @@ func (p always) Plan(s bidding.State) bidding.Plan {
 
 // world plays machines, whose programs advance a step a second and are done at the last one, and the run's store.
 type world struct {
+	forgets  bool // programs do not read their state
 	t        *testing.T
 	cfg      programs.Config
 	r        *restart.Controller
@@ -251,6 +252,9 @@ func (w *world) obey(m *machine, do tiers.Do) {
 			w.t.Errorf("%s resumes from %q, which nobody saved", do.Key, do.Resume)
 		}
 		w.report(m, tiers.ProgramStarted{Attempt: do.Attempt, Step: m.step})
+		if w.forgets {
+			m.step = 0
+		}
 	case tiers.SaveProgram:
 		if m.runs && m.run.Attempt == do.Attempt {
 			w.save(m, do.Round, false)

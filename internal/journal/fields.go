@@ -53,7 +53,7 @@ var kinds = []Fields{
 	{Charge, []string{"instance", "pool", "from", "to", "usd"}, nil, false},
 	{Export, nil, []string{"clock", "model", "test_loss", "outcome"}, true},
 	{ProgramStart, []string{"program", "instance"}, []string{"generation", "clock", "bytes", "model", "details"}, false},
-	{ProgramStep, []string{"program"}, []string{"generation", "clock", "train_loss", "round"}, false},
+	{ProgramStep, []string{"program"}, []string{"generation", "clock", "train_loss", "round", "redone", "why"}, false},
 	{ProgramSaved, []string{"program", "model"}, []string{"instance", "generation", "clock", "bytes", "seconds", "digest", "round"}, true},
 	{ProgramSaveFailed, []string{"program"}, []string{"instance", "generation"}, false},
 	{ProgramEnd, []string{"program", "outcome"}, []string{"instance", "generation", "clock", "train_loss", "code", "log"}, true},

@@ -51,7 +51,7 @@ const (
 	Done         Kind = "done"              // outcome, model, test_loss
 	// Of programs of the user's own. Program names a rank or a task, Generation its attempt.
 	ProgramStart      Kind = "program-start"       // program, instance, generation, clock (step), bytes, model (state): it runs
-	ProgramStep       Kind = "program-step"        // program, generation, clock (step), train_loss, round (the rung of a sweep, from 1)
+	ProgramStep       Kind = "program-step"        // program, generation, clock (step), train_loss, round (the rung of a sweep, from 1), redone, why
 	ProgramSaved      Kind = "program-saved"       // program, instance, generation, clock (step), bytes, seconds, model, digest
 	ProgramSaveFailed Kind = "program-save-failed" // program, instance, generation
 	ProgramEnd        Kind = "program-end"         // program, instance, generation, outcome, code, clock (step), train_loss
@@ -67,6 +67,9 @@ const (
 	Stopped     = "stopped"   // in order, with its state saved
 	Cancelled   = "cancelled" // of a task: it is not given out again
 )
+
+// FailedBeside is the reason of ranks that are lost because another one has failed.
+const FailedBeside = "the program failed on another machine"
 
 // What the To of a Budget line can be.
 const (

@@ -43,6 +43,8 @@ func Important(e journal.Entry) bool {
 		return true
 	case journal.Checkpoint:
 		return e.Why != "" // it has a further failure
+	case journal.ProgramStep:
+		return e.Why != "" // it repeats steps
 	default:
 		return false
 	}
@@ -104,7 +106,7 @@ func text(e journal.Entry, n int) string {
 		return exportText(e)
 	case journal.Done:
 		return doneText(e)
-	case journal.ProgramStart, journal.ProgramSaveFailed, journal.ProgramEnd, journal.ProgramDropped:
+	case journal.ProgramStart, journal.ProgramStep, journal.ProgramSaveFailed, journal.ProgramEnd, journal.ProgramDropped:
 		return programText(e)
 	default:
 		return machinesText(e, n)
@@ -119,6 +121,8 @@ func programText(e journal.Entry) string {
 	switch {
 	case e.Kind == journal.ProgramStart:
 		return fmt.Sprintf("%s runs on %s%s", e.Program, e.Instance, at)
+	case e.Kind == journal.ProgramStep:
+		return e.Program + " repeats steps" + at
 	case e.Kind == journal.ProgramDropped:
 		return e.Program + " is dropped" + at
 	case e.Kind == journal.ProgramSaveFailed:
