@@ -116,11 +116,11 @@ func (c *Cloud) look(m *machine) func() (region.Instance, region.Type) {
 // from the terminal does not reach it, and what it has started ends with it. It is not tied to the life of the
 // cloud's process, as a machine is not tied to its provider's console.
 func (c *Cloud) process(m *machine, endpoint string) error {
-	home, err := os.MkdirTemp("", "fakecloud-"+m.id+"-")
+	home, remove, err := newHome(m.id)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(home)
+	defer remove()
 	c.mu.Lock()
 	m.home = home
 	c.mu.Unlock()

@@ -1,0 +1,89 @@
+package fakecloud
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// homesOf is the folder below which all machines of a user's fake clouds have their homes. A cloud that is killed leaves those of its machines; the next
+// cloud removes them, once no process lives in them.
+func homesOf(temporary string, uid int) string {
+	return filepath.Join(temporary, "tierml-fakecloud-"+strconv.Itoa(uid))
+}
+
+// newHome makes a machine's home.
+func newHome(machine string) (home string, remove func(), err error) {
+	root := homesOf(os.TempDir(), os.Getuid())
+	if err := os.Mkdir(root, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return "", nil, fmt.Errorf("homes of machines: %w", err)
+	}
+	if info, err := os.Lstat(root); err != nil || !info.IsDir() || !owned(info) {
+		return "", nil, fmt.Errorf("homes of machines: %s is not this user's own folder", root)
+	}
+	swept.Do(func() { sweep(root) })
+	home, err = os.MkdirTemp(root, machine+"-")
+	for tries := 0; errors.Is(err, os.ErrNotExist) && tries < 10; tries++ { // the last machine of another cloud has just taken the folder away
+		if err = os.Mkdir(root, 0o700); err == nil || errors.Is(err, os.ErrExist) {
+			home, err = os.MkdirTemp(root, machine+"-")
+		}
+	}
+	if err != nil {
+		return "", nil, fmt.Errorf("homes of machines: %w", err)
+	}
+	return home, func() {
+		_ = os.RemoveAll(home)
+		_ = os.Remove(root) // others may have theirs in it
+	}, nil
+}
+
+func owned(info os.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(stat.Uid) == os.Getuid()
+}
+
+// swept is once in a process: machines of its own clouds have homes, too.
+var swept sync.Once
+
+// justMade is how long a home may have no process yet.
+const justMade = time.Minute
+
+// sweep removes homes that no process has.
+func sweep(root string) {
+	homes, err := os.ReadDir(root)
+	if err != nil || len(homes) == 0 {
+		return
+	}
+	used, known := homesInUse()
+	for _, e := range homes {
+		home := filepath.Join(root, e.Name())
+		if info, err := e.Info(); err == nil && known && !used[home] && time.Since(info.ModTime()) > justMade {
+			_ = os.RemoveAll(home)
+		}
+	}
+}
+
+// homesInUse are the homes of this user's processes; not known on systems without /proc.
+func homesInUse() (used map[string]bool, known bool) {
+	processes, err := filepath.Glob("/proc/[0-9]*/environ")
+	used = map[string]bool{}
+	for _, path := range processes {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // another user's, or gone
+		}
+		for variable := range bytes.SplitSeq(text, []byte{0}) {
+			if home, ok := strings.CutPrefix(string(variable), "HOME="); ok {
+				used[home] = true
+			}
+		}
+	}
+	return used, err == nil && len(used) > 0
+}
