@@ -185,8 +185,13 @@ func (d *decoder) scalar(path string, n *yaml.Node, target reflect.Value, f fiel
 		d.fault(path, n, "is "+kindOf(n)+" but should be one value", "write "+example(path))
 		return
 	}
-	if n.Tag == "!!null" || n.Value == "" {
-		d.fault(path, n, "has no value", "write "+example(path)+", or remove the line")
+	name, variable := strings.CutPrefix(path, "envs.")
+	if empty := n.Tag == "!!str" && n.Value == "" && variable; !empty && (n.Tag == "!!null" || n.Value == "") {
+		instead := example(path)
+		if variable {
+			instead = name + `: "" for an empty one`
+		}
+		d.fault(path, n, "has no value", "write "+instead+", or remove the line")
 		return
 	}
 	text := n.Value
@@ -370,7 +375,7 @@ func (d *decoder) substitute(path string, n *yaml.Node) (text string, ok bool) {
 		}
 		return value
 	})
-	if ok && text == "" {
+	if ok && text == "" && n.Value != "" {
 		d.fault(path, n, "is empty once ${NAME} is replaced", "give the variable a value below env:")
 		return "", false
 	}

@@ -37,7 +37,7 @@ func RemoteClock(ctx context.Context, endpoint string) (clock.Mapping, error) {
 		return clock.Mapping{}, fmt.Errorf("asking the fake cloud for its time: %s: %s", url, response.Status)
 	}
 	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
-		return clock.Mapping{}, fmt.Errorf("asking the fake cloud for its time: %s: %w", url, err)
+		return clock.Mapping{}, fmt.Errorf("%s is no fake cloud: its answer to %s is no JSON; name the address that `tierml fakecloud` prints", endpoint, url)
 	}
 	return clock.Parse(answer.Mapping)
 }

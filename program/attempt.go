@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -464,13 +465,18 @@ func (m *Machine) room(state int64) error {
 		state/1e6, free/1e6, total/1e6)
 }
 
-// disk says how full the disk is.
+// disk says how full the fullest of the file systems is on which a program writes.
 func (m *Machine) disk() string {
-	free, total, err := m.space(m.config.Dir)
-	if err != nil {
-		return "the machine's disk is full"
+	text, least := "the machine's disk is full", uint64(math.MaxUint64)
+	for _, dir := range []string{m.config.Dir, m.state(), os.TempDir(), "/dev/shm"} {
+		if dir == "" {
+			continue
+		}
+		if free, total, err := m.space(dir); err == nil && free < least && total > 0 {
+			text, least = fmt.Sprintf("the machine's disk is full: %d MB of %d MB are free at %s", free/1e6, total/1e6, dir), free
+		}
 	}
-	return fmt.Sprintf("the machine's disk is full: %d MB of %d MB are free", free/1e6, total/1e6)
+	return text
 }
 
 // modified returns when a file was last written; the zero time if it is not there.

@@ -235,8 +235,11 @@ func TestOthersAreLetIn(t *testing.T) {
 	login := func(token Token) (out *http.Cookie) {
 		r := httptest.NewRequest(http.MethodPost, LoginPath, strings.NewReader(url.Values{"token": {token.secret}}.Encode()))
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		if cookies := ask(handler, r).Result().Cookies(); len(cookies) == 1 {
+		answer := ask(handler, r)
+		if cookies := answer.Result().Cookies(); len(cookies) == 1 {
 			out = cookies[0]
+		} else if !strings.Contains(answer.Body.String(), "This is no token of this job server") {
+			t.Errorf("a wrong token: %s", answer.Body)
 		}
 		return out
 	}

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"bytes"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -120,9 +121,10 @@ func (g *Gate) login(w http.ResponseWriter, r *http.Request) {
 		g.note(r)
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.WriteHeader(http.StatusUnauthorized)
-	} else {
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = w.Write(bytes.Replace(loginPage, []byte("<!-- said -->"), []byte(`<p role="alert">This is no token of this job server.</p>`), 1))
+		return
 	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_, _ = w.Write(loginPage) // the client may be gone
 }
 
