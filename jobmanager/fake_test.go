@@ -283,7 +283,7 @@ func (s *site) submit(files ...string) string {
 	s.t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock() // not started before the files are there
-	id, err := s.submitLocked("job", []byte(strings.ReplaceAll(localJob, "HOME", s.home)), nil, "")
+	id, err := s.submitLocked("job", []byte(strings.ReplaceAll(localJob, "HOME", s.home)), nil, record{})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -82,7 +82,7 @@ func fuzzed(t *testing.T, home string) (m *Manager, handler http.Handler) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, err := m.Submit("demo", []byte("name: demo\n"), nil, "")
+	id, err := m.Submit("demo", []byte("name: demo\n"), nil, "", "")
 	if err != nil {
 		t.Fatal(err)
 	}

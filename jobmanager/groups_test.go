@@ -44,7 +44,7 @@ func TestLimitOfAGroup(t *testing.T) {
 	s.begin()
 	_, client := s.served()
 	submit := func(group string) string {
-		id, err := s.Submit("job", []byte(strings.ReplaceAll(localJob, "HOME", s.home)+"group: "+group+"\n"), nil, "")
+		id, err := s.Submit("job", []byte(strings.ReplaceAll(localJob, "HOME", s.home)+"group: "+group+"\n"), nil, "", "")
 		if err != nil {
 			t.Fatal(err)
 		}

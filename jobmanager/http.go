@@ -89,7 +89,7 @@ func (m *Manager) Handler() http.Handler {
 		})
 	}
 	mux.Handle("/", guardPages(m.board.Guarded()))
-	return mux
+	return audited(m, mux)
 }
 
 // refusal is an error that is the client's.
@@ -185,6 +185,7 @@ func (m *Manager) tell(s dashboard.Summary) call.Job {
 		return out
 	}
 	out.State, out.Submitted, out.Starts, out.Hosts, out.Group = string(j.State), &j.Submitted, j.Starts, j.Hosts, j.Group
+	out.User = j.User
 	if why := m.waitsFor(j); why != "" {
 		out.Why = why
 	}
@@ -251,12 +252,12 @@ func (m *Manager) serveJob(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (m *Manager) serveSubmit(w http.ResponseWriter, r *http.Request) error {
-	job, text, secrets, err := m.accept(w, r)
+	job, text, secrets, user, err := m.accept(w, r)
 	if err != nil {
 		return err
 	}
 	client := access.ClientOf(r.Context())
-	ids, err := sweeps{m}.submit(job, text, secrets, client.ID())
+	ids, err := sweeps{m}.submit(job, text, secrets, client.ID(), user)
 	if errors.Is(err, errFull) {
 		return refusal{http.StatusTooManyRequests, err}
 	}
@@ -265,6 +266,7 @@ func (m *Manager) serveSubmit(w http.ResponseWriter, r *http.Request) error {
 	}
 	j, err := m.findJob(client, ids[0])
 	if err == nil {
+		about(r, j.Run, j.Group, user)
 		j.Trials = ids[1:]
 		answer(w, http.StatusCreated, j)
 	}
@@ -276,7 +278,7 @@ func (m *Manager) serveStop(w http.ResponseWriter, r *http.Request) error {
 	if err := errors.Join(read(w, r, &s), who(s.By)); err != nil {
 		return err
 	}
-	j, dir, err := toChange(m, r)
+	j, dir, err := toChange(m, r, s.By)
 	if err != nil {
 		return err
 	}
@@ -323,7 +325,7 @@ func waiting(m *Manager, id string) (w call.Why) {
 }
 
 func (m *Manager) serveResume(w http.ResponseWriter, r *http.Request) error {
-	j, _, err := toChange(m, r)
+	j, _, err := toChange(m, r, "")
 	if err != nil {
 		return err
 	}
@@ -338,7 +340,7 @@ func (m *Manager) serveScale(w http.ResponseWriter, r *http.Request) error {
 	if err := errors.Join(read(w, r, &s), who(s.By)); err != nil {
 		return err
 	}
-	j, dir, err := toChange(m, r)
+	j, dir, err := toChange(m, r, s.By)
 	if err == nil {
 		err = gate(m, j.Run, s)
 	}

@@ -358,11 +358,11 @@ func (m *Manager) nudge() {
 // errFull is the refusal of a job too many.
 var errFull = errors.New("the queue is full")
 
-// Submit takes a job in. Text is a job file that is right, with all files in place; name is the job's, client who submits it.
-func (m *Manager) Submit(name string, text []byte, secrets map[string]string, client string) (id string, err error) {
+// Submit takes a job in. Text is a job file that is right, with all files in place; name is the job's, client and user who submits it.
+func (m *Manager) Submit(name string, text []byte, secrets map[string]string, client, user string) (id string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.submitLocked(name, text, secrets, client)
+	return m.submitLocked(name, text, secrets, record{Client: client, User: user})
 }
 
 // admit refuses jobs beyond the most that may wait. It needs the lock.
@@ -379,11 +379,11 @@ func admit(m *Manager, jobs int) error {
 	return nil
 }
 
-func (m *Manager) submitLocked(name string, text []byte, secrets map[string]string, client string) (id string, err error) {
+func (m *Manager) submitLocked(name string, text []byte, secrets map[string]string, r record) (id string, err error) {
 	if err := admit(m, 1); err != nil {
 		return "", err
 	}
-	j, err := m.enter(name, text, secrets, record{Client: client})
+	j, err := m.enter(name, text, secrets, r)
 	if err != nil {
 		return "", err
 	}

@@ -39,6 +39,7 @@ type record struct {
 	Ended      *time.Time `json:"ended,omitempty"`
 	Group      string     `json:"group,omitempty"`   // as its file says
 	Client     string     `json:"client,omitempty"`  // who submitted it, by the SHA-256 of the token
+	User       string     `json:"user,omitempty"`    // who submitted it, as the client says
 	Hosts      bool       `json:"hosts,omitempty"`   // shared hosts, not a job
 	Slots      bool       `json:"slots,omitempty"`   // its machines are slots of shared hosts
 	Counted    bool       `json:"counted,omitempty"` // its own transient machines count, as Config.Slots

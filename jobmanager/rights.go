@@ -38,8 +38,11 @@ func changes(m *Manager, c access.Client, run, group string) bool {
 }
 
 // toChange is Manager.path for a call that changes the job.
-func toChange(m *Manager, r *http.Request) (call.Job, string, error) {
+func toChange(m *Manager, r *http.Request, by string) (call.Job, string, error) {
 	j, dir, err := m.path(r)
+	if err == nil {
+		about(r, j.Run, j.Group, by)
+	}
 	if c := access.ClientOf(r.Context()); err == nil && !changes(m, c, j.Run, j.Group) {
 		err = refuse(http.StatusForbidden, "changing %s needs the right %q of %s, or the token with which it was submitted; this token has %s",
 			j.Run, access.Administer, groupText(j.Group), c)

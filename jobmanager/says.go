@@ -32,7 +32,7 @@ func (m *Manager) summary(r *http.Request) dashboard.Manager {
 	}
 	if out.Spent, out.Rate = m.totals(); r != nil && !seesAll(access.ClientOf(r.Context())) {
 		out.Spent, out.Rate = spentBy(jobs)
-		out.Budget, out.PerHour = 0, 0
+		out.Budget, out.PerHour = limitsOf(m, access.ClientOf(r.Context()))
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -58,4 +58,19 @@ func spentBy(jobs []call.Job) (spent, perHour market.USD) {
 		perHour += usd
 	}
 	return spent, perHour
+}
+
+// limitsOf are the budget and the price per hour of a client's groups together; 0 = one of them has no such limit.
+func limitsOf(m *Manager, c access.Client) (budget, perHour market.USD) {
+	groups := c.Groups(access.Watch)
+	for i, group := range groups {
+		total, hourly := m.cfg.Budgets[group], m.cfg.Quotas[group].PerHour
+		if budget += total; total == 0 || i > 0 && budget == total {
+			budget = 0
+		}
+		if perHour += hourly; hourly == 0 || i > 0 && perHour == hourly {
+			perHour = 0
+		}
+	}
+	return budget, perHour
 }

@@ -197,7 +197,7 @@ func TestSchedulerByDeadlines(t *testing.T) {
 	for old, replacement := range map[string]string{"start_with: 12": "start_with: 4\ndeadline: 2014-04-04T11:20:00Z", "clocks: 1000000,": "clocks: 1000,"} {
 		text = strings.Replace(text, old, replacement, 1)
 	}
-	id, err := s.Submit("job", []byte(text), nil, "")
+	id, err := s.Submit("job", []byte(text), nil, "", "")
 	if err != nil {
 		t.Fatal(err)
 	}

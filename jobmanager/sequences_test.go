@@ -504,6 +504,9 @@ func (s *series) step() {
 
 // settle lets all come to rest, and compares what is granted with what runs.
 func (s *series) settle() {
+	s.mu.Lock()
+	clear(s.decided) // a killed run is not started again above a limit
+	s.mu.Unlock()
 	for range 12 {
 		for _, r := range s.alive() {
 			r.shrink()

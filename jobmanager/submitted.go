@@ -24,15 +24,15 @@ import (
 
 // The token grants the right to run jobs, and no more: not to read this host's files, fill its disk or use up its memory.
 
-// accept reads a submission and gives the job, the file to run it by, with uploaded files in place, and its secrets.
-func (m *Manager) accept(w http.ResponseWriter, r *http.Request) (*config.Job, []byte, map[string]string, error) {
+// accept reads a submission and gives the job, the file to run it by, with uploaded files in place, its secrets, and who submits it.
+func (m *Manager) accept(w http.ResponseWriter, r *http.Request) (_ *config.Job, _ []byte, secrets map[string]string, user string, _ error) {
 	var s call.Submission
-	if err := read(w, r, &s); err != nil {
-		return nil, nil, nil, err
+	if err := errors.Join(read(w, r, &s), who(s.User)); err != nil {
+		return nil, nil, nil, "", err
 	}
 	job, text, err := m.judgeJob(m.inputs.of(r), s.Job)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, nil, "", err
 	}
 	group, err := submitsTo(access.ClientOf(r.Context()), job.Group)
 	if err == nil {
@@ -42,7 +42,7 @@ func (m *Manager) accept(w http.ResponseWriter, r *http.Request) (*config.Job, [
 		err = fence.refuses(group, job)
 	}
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, nil, "", err
 	}
 	if group != job.Group {
 		job.Group = group
@@ -50,15 +50,15 @@ func (m *Manager) accept(w http.ResponseWriter, r *http.Request) (*config.Job, [
 	}
 	for _, name := range slices.Sorted(maps.Keys(job.Secrets)) {
 		if s.Secrets[name] == "" {
-			return nil, nil, nil, refuse(http.StatusUnprocessableEntity, "secrets.%s: its value did not come with the job: submit it by `tierml run`", name)
+			return nil, nil, nil, "", refuse(http.StatusUnprocessableEntity, "secrets.%s: its value did not come with the job: submit it by `tierml run`", name)
 		}
 	}
 	for name := range s.Secrets {
 		if _, ok := job.Secrets[name]; !ok {
-			return nil, nil, nil, refuse(http.StatusUnprocessableEntity, "the job has no secret %q", name)
+			return nil, nil, nil, "", refuse(http.StatusUnprocessableEntity, "the job has no secret %q", name)
 		}
 	}
-	return job, text, s.Secrets, nil
+	return job, text, s.Secrets, s.User, nil
 }
 
 // judgeJob checks the text of a job, which may name files of its client's space.
@@ -95,7 +95,7 @@ const planWithin = 10 * time.Minute
 
 // servePlan has a process of its own make the plan, with this host's files, credentials and prices.
 func (m *Manager) servePlan(w http.ResponseWriter, r *http.Request) error {
-	_, text, secrets, err := m.accept(w, r)
+	_, text, secrets, _, err := m.accept(w, r)
 	if err != nil {
 		return err
 	}

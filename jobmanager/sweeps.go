@@ -29,10 +29,10 @@ type sweeps struct{ *Manager }
 const sweepFile = "sweep.yaml"
 
 // submit takes in a job, or the trials of its sweep, and gives their ids.
-func (m sweeps) submit(job *config.Job, text []byte, secrets map[string]string, client string) (ids []string, err error) {
+func (m sweeps) submit(job *config.Job, text []byte, secrets map[string]string, client, user string) (ids []string, err error) {
 	search := job.TrialsOfParams()
 	if search == nil {
-		id, err := m.Submit(job.Name, text, secrets, client)
+		id, err := m.Submit(job.Name, text, secrets, client, user)
 		return []string{id}, err
 	}
 	if m.scheduler == nil || m.cfg.Slots == 0 && job.Cloud != config.CloudLocal {
@@ -43,16 +43,16 @@ func (m sweeps) submit(job *config.Job, text []byte, secrets map[string]string, 
 	if err := admit(m.Manager, search.Number()); err != nil {
 		return nil, err
 	}
-	return m.enterAll(job, text, search.Trials(), secrets, client)
+	return m.enterAll(job, text, search.Trials(), secrets, client, user)
 }
 
 // enterAll takes in all trials of a sweep or none, also when this process is killed: until the last one is there the first is marked, and the
 // next manager removes what it finds of a marked sweep. Nothing of it is started before the lock is released. It needs the lock.
-func (m sweeps) enterAll(of *config.Job, text []byte, trials []map[string]string, secrets map[string]string, client string) (ids []string, err error) {
+func (m sweeps) enterAll(of *config.Job, text []byte, trials []map[string]string, secrets map[string]string, client, user string) (ids []string, err error) {
 	var all []*job
 	search := of.TrialsOfParams()
 	for i, settings := range trials {
-		r := record{Trials: len(trials), Half: i == 0, Client: client}
+		r := record{Trials: len(trials), Half: i == 0, Client: client, User: user}
 		if r.Awaits = !search.Ready(i, 0); search.TPE && !r.Awaits {
 			r.Settings = settings
 		}

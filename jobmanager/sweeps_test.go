@@ -30,7 +30,7 @@ func (s *site) sweepOfJobs(trials int, more string) []string {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	ids, err := sweeps{s.Manager}.submit(job, job.Resolved(), nil, "")
+	ids, err := sweeps{s.Manager}.submit(job, job.Resolved(), nil, "", "")
 	if err != nil {
 		s.t.Fatal(err)
 	}

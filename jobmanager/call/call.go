@@ -85,6 +85,8 @@ type Submission struct {
 	Job string `json:"job"`
 	// Secrets are the values of the job's secrets. They are in no answer, file of the run, or log.
 	Secrets map[string]string `json:"secrets,omitempty"`
+	// User is who submits it, for lists and the audit log: a name that nobody has checked.
+	User string `json:"user,omitempty"`
 }
 
 // Stop is POST /api/v1/jobs/ID/stop.

@@ -22,8 +22,9 @@ type Summary struct {
 	Job    string   `json:"job"` // its job's
 	App    string   `json:"app"` //
 	Group  string   `json:"group,omitempty"`
-	State  string   `json:"state"`         // "running", "finished", "interrupted", "failed", or "killed": no last line, and its process is gone
-	Why    string   `json:"why,omitempty"` // it has ended, or is paused by a limit
+	User   string   `json:"user,omitempty"` // who submitted it, as the client says
+	State  string   `json:"state"`          // "running", "finished", "interrupted", "failed", or "killed": no last line, and its process is gone
+	Why    string   `json:"why,omitempty"`  // it has ended, or is paused by a limit
 	Paused bool     `json:"paused,omitempty"`
 	Clock  int64    `json:"clock"`
 	Clocks int64    `json:"clocks,omitempty"` // that the job asks for

@@ -126,7 +126,7 @@ func (o RunOptions) submitted(ctx context.Context, at target.Placed, in io.Reade
 	if err != nil {
 		return none, err
 	}
-	s := call.Submission{}
+	s := call.Submission{User: userHere()}
 	if s.Secrets, err = job.ReadSecrets(os.LookupEnv); err != nil {
 		return none, err
 	}
@@ -189,4 +189,13 @@ func summarize(ctx context.Context, runs target.Runs, id string, out io.Writer) 
 	}
 	fmt.Fprintf(out, "\nReport   tierml report %s   (every machine and event)\n", id)
 	return nil
+}
+
+// userHere is who uses this computer; empty = unknown.
+func userHere() string {
+	name := cmp.Or(os.Getenv("USER"), os.Getenv("LOGNAME"))
+	if host, err := os.Hostname(); err == nil && name != "" {
+		return name + "@" + host
+	}
+	return name
 }

@@ -118,6 +118,10 @@ func writePs(w io.Writer, rows []call.Job, format string) error {
 	if slices.ContainsFunc(rows, func(r call.Job) bool { return r.Group != "" }) {
 		group.Title = "GROUP"
 	}
+	user := table.Column{Name: "user"}
+	if slices.ContainsFunc(rows, func(r call.Job) bool { return r.User != "" }) {
+		user.Title = "USER"
+	}
 	on := table.Column{Name: "on_hosts"}
 	if slices.ContainsFunc(rows, func(r call.Job) bool { return len(r.On) > 0 }) {
 		on.Title = "HOSTS"
@@ -128,7 +132,7 @@ func writePs(w io.Writer, rows []call.Job, format string) error {
 		{Name: "usd_per_hour", Title: "$/HOUR"}, {Name: "spent_usd", Title: "SPENT"}, {Name: "saved_usd", Title: "SAVED"},
 		{Name: "market_seconds", Title: "MARKET TIME"}, {Name: "app", Title: "APP", Wide: true}, {Name: "train", Title: "TRAIN", Wide: true},
 		{Name: "began", Title: "BEGAN", Wide: true}, {Name: "as_of", Title: "AS OF", Wide: true},
-		{Name: "why", Title: "WHY", Wide: true}, group, on,
+		{Name: "why", Title: "WHY", Wide: true}, group, on, user,
 	}}
 	for _, r := range rows {
 		t.Rows = append(t.Rows, []table.Cell{
@@ -136,7 +140,7 @@ func writePs(w io.Writer, rows []call.Job, format string) error {
 			cli.FigureCell(r.Test), table.Of(cli.OrMinus(r.Stage)), {Text: machinesText(r), Value: r.Reliable + r.Transient},
 			cli.Money(r.PerHour), cli.Money(r.Spent), cli.Money(r.Saved), {Text: words.Duration(r.Seconds), Value: r.Seconds},
 			table.Of(r.App), cli.FigureCell(r.Train), cli.Minute(r.Began), cli.Minute(r.AsOf), table.Of(cli.OrMinus(r.Why)), {Text: cli.OrMinus(r.Group), Value: r.Group},
-			{Text: cli.OrMinus(someOf(r.On)), Value: strings.Join(r.On, " ")},
+			{Text: cli.OrMinus(someOf(r.On)), Value: strings.Join(r.On, " ")}, {Text: cli.OrMinus(r.User), Value: r.User},
 		})
 	}
 	return t.Write(w, format)
