@@ -68,6 +68,7 @@ type progress struct {
 	own     int            // workers, by the file with which the run was started last
 	wants   int            // workers, by the journal; 0 = none, or not known
 	asked   bool           // for others than its file's
+	rests   bool           // paused, by whomever
 }
 
 // settling clocks after another number of workers do not count, and of those after them the last ones of a number do.
@@ -107,7 +108,7 @@ func (p *progress) take(e journal.Entry) {
 		if err != nil {
 			return
 		}
-		p.asked = true
+		p.asked, p.rests = true, d.Paused != ""
 		if !d.Scheduled {
 			p.is.PausedBy = d.Paused
 		}
@@ -121,7 +122,7 @@ func (p *progress) take(e journal.Entry) {
 		}
 	case journal.Done: // no machine is left, and the next run begins anew
 		clear(p.live)
-		p.is.PausedBy, p.wants, p.asked = "", 0, false
+		p.is.PausedBy, p.wants, p.asked, p.rests = "", 0, false, false
 	case journal.ClockDone:
 		p.is.Done = e.Clock
 		p.takeLoss(e)
