@@ -23,8 +23,8 @@ type Programs struct {
 	Lost      int   `json:"lost"`     // attempts lost with machines
 	Stopped   int   `json:"stopped"`  // and in order, with their state saved
 	Failures  int   `json:"failures"` // of programs' own
-	// Beside are attempts that ended as another rank had failed.
-	Beside int `json:"beside,omitempty"`
+	// Others are attempts that ended as another rank had failed.
+	Others int `json:"ended_with_others,omitempty"`
 	Saves  int `json:"saves,omitempty"`
 	// State is the size of the newest states together, in bytes.
 	State int64 `json:"state_bytes,omitempty"`
@@ -56,7 +56,7 @@ type attempt struct {
 	outcome                string
 	fetchSecs              float64 // wall clock
 	setupSecs, restoreSecs float64
-	beside                 bool      // it ended as another rank had failed
+	withOther              bool      // it ended as another rank had failed
 	repeats                bool      // it began before the step of its state
 	there                  time.Time // it came to that step; zero = it has not
 }
@@ -125,7 +125,7 @@ func (l *Ledger) addProgram(e journal.Entry) {
 		if a == nil {
 			a = p.begin(e) // it never ran
 		}
-		a.ended, a.outcome, a.beside = e.T, e.Outcome, e.Why == journal.FailedBeside
+		a.ended, a.outcome, a.withOther = e.T, e.Outcome, e.Why == journal.FailedElsewhere
 		if e.Clock > 0 {
 			p.steps[e.Program] = e.Clock
 		}
@@ -302,8 +302,8 @@ func (l *Ledger) ran(asOf time.Time) *Programs {
 	for _, a := range p.attempts {
 		switch a.outcome {
 		case journal.Lost:
-			if a.beside {
-				out.Beside++
+			if a.withOther {
+				out.Others++
 				break
 			}
 			out.Lost++
@@ -382,8 +382,8 @@ func (p *Programs) words() string {
 	if p.Failures > 0 {
 		text += fmt.Sprintf(", %d failed by themselves", p.Failures)
 	}
-	if p.Beside > 0 {
-		text += fmt.Sprintf(", %d ended as another rank had failed", p.Beside)
+	if p.Others > 0 {
+		text += fmt.Sprintf(", %d ended as another rank had failed", p.Others)
 	}
 	return text
 }

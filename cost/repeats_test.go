@@ -22,7 +22,7 @@ func TestRepeatedStepsAreRedone(t *testing.T) {
 		e.Program = "rank-0"
 		l.addProgram(e)
 	}
-	l.addProgram(journal.Entry{T: at(60), Kind: journal.ProgramEnd, OfProgram: journal.OfProgram{Program: "rank-1"}, Generation: 3, Outcome: journal.Lost, Why: journal.FailedBeside})
+	l.addProgram(journal.Entry{T: at(60), Kind: journal.ProgramEnd, OfProgram: journal.OfProgram{Program: "rank-1"}, Generation: 3, Outcome: journal.Lost, Why: journal.FailedElsewhere})
 	a := l.programs.newest["rank-0"]
 	if useful, wasted := a.useful(at(60)); useful != (interval{at(41), at(51)}) || wasted.length() != 0 {
 		t.Errorf("useful %v, wasted %v", useful, wasted)
@@ -31,7 +31,7 @@ func TestRepeatedStepsAreRedone(t *testing.T) {
 	if useful, _ := a.useful(at(60)); useful.length() != 0 {
 		t.Errorf("useful %v", useful)
 	}
-	if p := l.ran(at(60)); p.Lost != 0 || p.Beside != 1 {
+	if p := l.ran(at(60)); p.Lost != 0 || p.Others != 1 {
 		t.Errorf("%+v", p)
 	}
 }

@@ -197,7 +197,7 @@ func TestPauseIsLiftedByItsOwnKind(t *testing.T) {
 	}
 }
 
-// A run of a job server has no more than its file allows, or than the scheduler grants: a person's resume leaves it to the scheduler when it goes on. One that
+// A run of a job server has no more than its file allows, or than the scheduler grants: a person's resume leaves the time to the scheduler. One that
 // resumes wants what was granted meanwhile.
 func TestBoundsOfAJobServer(t *testing.T) {
 	person, scheduler := ScaleWanted{By: "ann"}, ScaleWanted{By: "drf", Scheduled: true}

@@ -264,7 +264,7 @@ func (s *scheduler) jobs() (all []grants.Claim, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if is.PausedBy != "" || s.progress[j.ID].rests { // it rests until it is asked to have what it is granted then
+		if is.PausedBy != "" || s.progress[j.ID].rests { // it rests until the scheduler resumes it
 			s.told[j.ID], told = 0, 0
 		}
 		has := held[j.ID]

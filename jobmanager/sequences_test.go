@@ -29,7 +29,7 @@ import (
 )
 
 // standIn is a run in this process: it holds its directory, keeps a journal, answers calls, and buys as soon as it may what it wants. What it has too
-// much it ends when it is told to, so that whoever counts on that before is found.
+// much it ends later, so that a count on that before is found.
 type standIn struct {
 	cloud   *bill
 	id, dir string
@@ -184,7 +184,7 @@ func (r *standIn) Scale(_ context.Context, want elasticity.ScaleWanted, _ bool, 
 			r.paused, r.by = "", false
 		}
 	}
-	r.cloud.tell("    %s is asked for %+v, and wants %d", r.id, want, r.want)
+	r.cloud.tell("    %s gets %+v, and wants %d", r.id, want, r.want)
 	r.scaled(want.By)
 	r.buy()
 	return told(elasticity.Scale{}, true)
@@ -502,7 +502,7 @@ func (s *series) step() {
 	}
 }
 
-// settle lets all come to rest, and compares what is granted with what runs.
+// settle lets all settle, and compares what is granted with what runs.
 func (s *series) settle() {
 	s.mu.Lock()
 	clear(s.decided) // a killed run is not started again above a limit

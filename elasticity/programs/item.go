@@ -68,7 +68,7 @@ type rank struct {
 	final     bool   // its last state is in the store
 	unsaved   string // why it is not
 	step      int64
-	resumed   int64    // the step of the state that it began with, until it is known whether it goes on from there; 0 = it is
+	resumed   int64    // the step of the state that it began with, until it has reported a step; 0 = it has
 	behind    bool     // it began before that step
 	loss      *float64 // that it reported last, in whichever attempt, as journals have it
 }

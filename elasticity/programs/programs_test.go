@@ -355,3 +355,12 @@ func TestCancel(t *testing.T) {
 	w = newWorld(t, kinds["gang"])
 	cancel("rank-1", "the run is one program and has no tasks; stop the run")
 }
+
+func (w *world) single() bool { return w.cfg.Tasks > 0 || w.cfg.Count == 1 }
+
+func (w *world) team(do tiers.RunProgram) string {
+	if do.Tasks > 0 {
+		return do.Key
+	}
+	return "gang"
+}

@@ -163,7 +163,7 @@ func (w *Work) takeAdvanced(it *unit, r *rank, e tiers.ProgramAdvanced) {
 	if w.takeFeedback(it, e) {
 		return
 	}
-	if w.repeats(it, r, e.Step) {
+	if repeats(w, it, r, e.Step) {
 		return
 	}
 	at := it.step()
@@ -178,7 +178,7 @@ func (w *Work) takeAdvanced(it *unit, r *rank, e tiers.ProgramAdvanced) {
 }
 
 // repeats compares the steps of an attempt with that of the state that it began with, and writes down where it began before it, and when it was there again.
-func (w *Work) repeats(it *unit, r *rank, step int64) (written bool) {
+func repeats(w *Work, it *unit, r *rank, step int64) (written bool) {
 	began := r.resumed > 0 && !r.behind && step < r.resumed
 	again := r.behind && step >= r.resumed
 	why := ""

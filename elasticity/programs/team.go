@@ -293,7 +293,7 @@ func (w *Work) fail(it *unit) {
 		case r == bad:
 			w.end(it, r, journal.Failure, why)
 		case r.exited:
-			w.end(it, r, journal.Lost, journal.FailedBeside)
+			w.end(it, r, journal.Lost, journal.FailedElsewhere)
 		}
 	}
 	phase, said := bad.phase, bad.lastLines(1)
@@ -303,7 +303,7 @@ func (w *Work) fail(it *unit) {
 	if !again {
 		it.over, w.compare = true, true
 	}
-	w.stop(it, journal.Lost, journal.FailedBeside)
+	w.stop(it, journal.Lost, journal.FailedElsewhere)
 	switch {
 	case again:
 	case phase == phaseSetup: // it is the same for all

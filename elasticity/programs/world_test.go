@@ -266,13 +266,6 @@ func (w *world) obey(m *machine, do tiers.Do) {
 	}
 }
 
-func (w *world) team(do tiers.RunProgram) string {
-	if do.Tasks > 0 {
-		return do.Key
-	}
-	return "gang"
-}
-
 func (w *world) save(m *machine, round uint64, final bool) {
 	if !w.cfg.State || m.step == 0 && !final {
 		return
@@ -600,5 +593,3 @@ func (w *world) checkSettings() {
 		}
 	}
 }
-
-func (w *world) single() bool { return w.cfg.Tasks > 0 || w.cfg.Count == 1 }

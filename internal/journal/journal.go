@@ -68,8 +68,8 @@ const (
 	Cancelled   = "cancelled" // of a task: it is not given out again
 )
 
-// FailedBeside is the reason of ranks that are lost because another one has failed.
-const FailedBeside = "the program failed on another machine"
+// FailedElsewhere is the reason of ranks that are lost because another one has failed.
+const FailedElsewhere = "the program failed on another machine"
 
 // What the To of a Budget line can be.
 const (
