@@ -20,7 +20,7 @@ type Hosts struct {
 	// Users are [other users](hosts.md#other-users) of this computer, by number, who may ask for slots. It needs root, and
 	// Linux. Default none.
 	Users Machines `yaml:"users"`
-	// Door is a folder that they can read: `tierml run --hosts DOOR`. Default none.
+	// Door is a folder that they can read: `tierml run --on DOOR`. Default none.
 	Door string `yaml:"door"`
 }
 

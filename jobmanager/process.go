@@ -73,7 +73,7 @@ func (m *Manager) command(j *job, file string, began bool) []string {
 	case j.Hosts:
 		args = []string{"hosts", "--yes", "--plain"}
 	case j.Slots && m.hosts != nil:
-		args = append(args, "--hosts", m.hosts.dir)
+		args = append(args, "--on", m.hosts.dir)
 	}
 	if began {
 		return append(args, "--resume", j.dir)

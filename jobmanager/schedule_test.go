@@ -159,7 +159,7 @@ func TestSchedulerOfOwnMachines(t *testing.T) {
 	s.tell(a, "finish")
 	s.until(a, call.Finished)
 	s.wanted(b, 16)
-	if args := s.args(b); strings.Contains(args, "--hosts") {
+	if args := s.args(b); strings.Contains(args, "--on") {
 		t.Errorf("it was started by %q", args)
 	}
 }

@@ -90,7 +90,7 @@ func TestTerminalsAreNotSteered(t *testing.T) {
 		{"logs", dir}, {"logs", dir, "nobody" + canary},
 		{"plan", "job.yaml"}, {"plan", "-o", "json", "no" + canary + ".yaml"}, {"run", "-y", "job.yaml"}, {"train", "train.yaml"}, {"dry-run", "job.yaml"},
 		{"stop", "no" + canary}, {"events", "no" + canary}, {"top", "no" + canary}, {"fetch", "--server", "no" + canary, "x"}, {"can" + canary}, {"ps", "--can" + canary},
-		{"market", "--trace", "prices.csv"}, {"ps"}, {"prices", "import", "prices.csv"}, {"leaks", "job.yaml"},
+		{"market", "--prices", "prices.csv"}, {"ps"}, {"prices", "import", "prices.csv"}, {"leaks", "job.yaml"},
 	}
 	for _, args := range calls {
 		t.Run(terminal.Line(strings.Join(args, " ")), func(t *testing.T) {

@@ -61,7 +61,7 @@ func TestDryRunOfArrivals(t *testing.T) {
 	}
 	jobs, times := write("arrivals.csv", arrivals), write("runtimes.csv", runtimes)
 	prices := writePrices(t, "us-west-1b", "c3.xlarge", "0.02")
-	args := []string{jobs, "--runtimes", times, "--group", "mine", "--trace", prices, "--catalog", "../../examples/data/aws-ondemand-us-west-1-2015-04-02.csv", "--vcpu", "32",
+	args := []string{jobs, "--runtimes", times, "--group", "mine", "--prices", prices, "--catalog", "../../examples/data/aws-ondemand-us-west-1-2015-04-02.csv", "--vcpu", "32",
 		"--scheduler", "fifo,drf", "-o", "json"}
 	code, out, errOut := sharedJobs(args...)
 	if code != cli.ExitDone || !strings.Contains(errOut, "are no recording") {
@@ -98,10 +98,10 @@ func TestDryRunOfArrivals(t *testing.T) {
 		"did you mean fifo?":                               {"sweep:12:3m", "--scheduler", "fifa"},
 		"write sweep:TRIALS:APART":                         {"sweep:12"},
 		"it is for sweeps":                                 {jobs, "--group", "mine", "--runtimes", times, "--hosts", "4x4", "--scheduler", "asha"},
-		"needs --catalog":                                  {jobs, "--group", "mine", "--runtimes", times, "--trace", prices},
+		"needs --catalog":                                  {jobs, "--group", "mine", "--runtimes", times, "--prices", prices},
 		"write --fixed or --fixed=mean":                    {"sweep:12:3m", "--fixed=most of it"},
 		"write COUNTxVCPUS":                                {"sweep:12:3m", "--hosts", "10"},
-		"buys for one job by kill and restart":             {jobs, "--group", "mine", "--runtimes", times, "--trace", prices, "--catalog", "../../examples/data/aws-ondemand-us-west-1-2015-04-02.csv", "--vcpu", "32", "--policy", "deadline"},
+		"buys for one job by kill and restart":             {jobs, "--group", "mine", "--runtimes", times, "--prices", prices, "--catalog", "../../examples/data/aws-ondemand-us-west-1-2015-04-02.csv", "--vcpu", "32", "--policy", "deadline"},
 		"leave the job file out":                           {"sweep:12:3m", "job.yaml"},
 		"neither Philly's":                                 {times},
 	} {

@@ -35,8 +35,8 @@ func TestDryRunBlamesTheFlag(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"--trace", bad}, "--trace: " + bad + ": price history: line 1"},
-		{[]string{"--trace", filepath.Join(t.TempDir(), "none.csv")}, "--trace: "},
+		{[]string{"--prices", bad}, "--prices: " + bad + ": price history: line 1"},
+		{[]string{"--prices", filepath.Join(t.TempDir(), "none.csv")}, "--prices: "},
 		{[]string{"--catalog", bad}, "--catalog: " + bad},
 		{[]string{"--types", "c9.huge"}, "--types: c9.huge has no prices"},
 		{[]string{"--reliable", "c9.huge:1"}, "--reliable: c9.huge is not in the catalog"},
@@ -47,7 +47,7 @@ func TestDryRunBlamesTheFlag(t *testing.T) {
 		}
 	}
 	market := writePrices(t, "us-west-1b", "c3.xlarge", "0.02")
-	if code, _, errOut := dryRunOf(t, "--trace", market); code != cli.ExitUsage || !strings.Contains(errOut, "--trace "+market) || !strings.Contains(errOut, "--zones") {
+	if code, _, errOut := dryRunOf(t, "--prices", market); code != cli.ExitUsage || !strings.Contains(errOut, "--prices "+market) || !strings.Contains(errOut, "--zones") {
 		t.Errorf("a market in which the job finds nothing: exit code %d: %s", code, errOut)
 	}
 }
@@ -113,7 +113,7 @@ func TestDoubtfulPrices(t *testing.T) {
 	from, to := time.Date(2014, 3, 10, 0, 0, 0, 0, time.UTC), time.Date(2014, 3, 26, 0, 0, 0, 0, time.UTC)
 	file := holed(t, from, to)
 	doubts := []string{"1 price contradicts another price", "1 price is absurd and left out", "prices were not recorded for some time", "holed.csv line "}
-	code, out, errOut := dryRunOf(t, "--trace", file, "--types", "c3.xlarge,c3.2xlarge,c3.4xlarge", "--hours", "2", "--starts", "60", "-o", "csv")
+	code, out, errOut := dryRunOf(t, "--prices", file, "--types", "c3.xlarge,c3.2xlarge,c3.4xlarge", "--hours", "2", "--starts", "60", "-o", "csv")
 	if code != cli.ExitDone {
 		t.Fatal(code, errOut)
 	}

@@ -93,12 +93,12 @@ func TestClocksOnSharedHosts(t *testing.T) {
 	s.poll("the desk", func() bool { _, err := os.Stat(s.path(rundir.Root, "shared-1", desk.DoorFile)); return err == nil })
 	for _, name := range names {
 		s.write(name+".yaml", fmt.Sprintf(sharingJob, name, trains[name]))
-		s.start("run", "-y", "--plain", "--hosts", "shared-1", name+".yaml").wait(0)
+		s.start("run", "-y", "--plain", "--on", "shared-1", name+".yaml").wait(0)
 	}
 	before, began := s.ticks(), time.Now()
 	var runs []*process
 	for _, name := range names {
-		runs = append(runs, s.start("run", "-y", "--plain", "--hosts", "shared-1", name+".yaml"))
+		runs = append(runs, s.start("run", "-y", "--plain", "--on", "shared-1", name+".yaml"))
 	}
 	s.poll("clocks of all", func() bool {
 		return !slices.ContainsFunc(names, func(name string) bool { return !clockIs(8)(s.journal(name + "-2")) })

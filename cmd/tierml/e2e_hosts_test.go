@@ -122,7 +122,7 @@ func TestJobsShareHosts(t *testing.T) {
 	var runs []*process
 	for _, name := range names {
 		s.write(name+".yaml", fmt.Sprintf(sharingJob, name, trains[name]))
-		runs = append(runs, s.start("run", "-y", "--plain", "--hosts", "shared-1", name+".yaml"))
+		runs = append(runs, s.start("run", "-y", "--plain", "--on", "shared-1", name+".yaml"))
 	}
 	for i, name := range names {
 		s.until(runs[i], name+"-1", "its slots", func(entries []journal.Entry) bool { return count(entries, journal.Join) == 3 })
@@ -234,7 +234,7 @@ func (s *site) planOfSlots() {
 	for _, c := range []struct {
 		args               []string
 		spot, onDemandEach string
-	}{{nil, "0.555", "0.777"}, {[]string{"--hosts", "shared-1"}, "0.025", "0.12"}} {
+	}{{nil, "0.555", "0.777"}, {[]string{"--on", "shared-1"}, "0.025", "0.12"}} {
 		var plan journal.PlanDetails
 		s.command(&plan, append([]string{"plan", "planned.yaml", "-o", "json"}, c.args...)...)
 		chosen := slices.IndexFunc(plan.Pools, func(p journal.PlanPool) bool { return p.Chosen })

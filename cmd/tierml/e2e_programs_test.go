@@ -167,7 +167,7 @@ func TestProgramThroughEvictions(t *testing.T) {
 	if out := s.start("ssh", "own-1").wait(cli.ExitUsage); !strings.Contains(out, "own-1 has ended: its machines are gone") {
 		t.Errorf("after the end: %s", out)
 	}
-	s.start("state", "own-1", "--to", "saved").wait(cli.ExitDone)
+	s.start("state", "own-1", "--into", "saved").wait(cli.ExitDone)
 	if text, err := os.ReadFile(s.path("saved", "rank-0", "at")); err != nil || string(text) != "160\n" {
 		t.Errorf("the state that is left: %q, %v", text, err)
 	}
@@ -311,7 +311,7 @@ func TestArrayOfTasks(t *testing.T) {
 		}
 	}
 	settings := s.drawnFromResults("own-1", must(config.Load(s.path(job)))(t).Trials())
-	s.start("state", "own-1", "task-7", "task-11", "--to", "saved").wait(cli.ExitDone)
+	s.start("state", "own-1", "task-7", "task-11", "--into", "saved").wait(cli.ExitDone)
 	for _, task := range []int{7, 11} {
 		text, err := os.ReadFile(s.path("saved", fmt.Sprintf("task-%d", task), "result"))
 		if err != nil || string(text) != fmt.Sprintf("%d of 12 at %s\n", task, settings[task]) {

@@ -184,7 +184,7 @@ func (s *site) resultsOf(name string, trials int) {
 	if pattern == "" {
 		return
 	}
-	s.start("state", name+"-1", "--to", "results").wait(cli.ExitDone)
+	s.start("state", name+"-1", "--into", "results").wait(cli.ExitDone)
 	files, err := filepath.Glob(s.path("results", "task-*", pattern))
 	if want := map[string]int{"sweep": trials, "inference": 200}[name]; err != nil || len(files) != want {
 		s.t.Errorf("%d of %d results: %v", len(files), want, err)

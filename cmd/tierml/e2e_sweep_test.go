@@ -264,7 +264,7 @@ func (c *sharing) bestAlone(jobs []call.Job) (best string, least float64) {
 	c.t.Helper()
 	least = math.Inf(1)
 	for _, j := range jobs {
-		printed := c.start("train", "-q", "--deterministic", "--model", "alone.safetensors", c.path("work", rundir.Root, j.Run, "submitted.yaml")).wait(0)
+		printed := c.start("train", "-q", "--deterministic", "--into", "alone.safetensors", c.path("work", rundir.Root, j.Run, "submitted.yaml")).wait(0)
 		found := testLine.FindStringSubmatch(printed)
 		if found == nil {
 			c.t.Fatalf("tierml train printed:\n%s", printed)

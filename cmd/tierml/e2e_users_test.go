@@ -184,7 +184,7 @@ func TestTwoUsersShareHosts(t *testing.T) {
 			t.Fatal(err)
 		}
 		script := `cd "$0" && exec "$@"`
-		runs[user] = s.startCommand(as(user, exec.Command("sh", "-c", script, own, builtBinary(t), "run", "-y", "--plain", "--hosts", door, s.path(name+".yaml"))))
+		runs[user] = s.startCommand(as(user, exec.Command("sh", "-c", script, own, builtBinary(t), "run", "-y", "--plain", "--on", door, s.path(name+".yaml"))))
 	}
 	joined := func(name string) bool {
 		entries, _, _ := journal.ReadFile(s.path(name, rundir.Root, name+"-1", rundir.JournalFile)) // not there yet

@@ -169,7 +169,7 @@ func subcommands() []*cobra.Command {
 		change.NewPauseCommand(),
 		watch.NewWhyCommand(),
 		watch.NewSweepCommand(),
-		change.NewResumeCommand(),
+		run.NewResumeCommand(),
 		change.NewStopCommand(),
 		watch.NewTopCommand(),
 		run.NewTrainCommand(),

@@ -14,7 +14,7 @@ func TestPredict(t *testing.T) {
 	s.write("points.csv", points)
 	s.write("job.yaml", "name: points\ncloud: none\ntrain: {app: logistic, data: points.csv, clocks: 40, splits: 2, holdout: 0, params: {target: kind, l2: 0.0001}}\n")
 	s.write("new.csv", "y,x\n1,5.5\n2,0.5\n")
-	s.start("train", "job.yaml", "--model", "model.safetensors").wait(0)
+	s.start("train", "job.yaml", "--into", "model.safetensors").wait(0)
 	printed := s.start("predict", "model.safetensors", "new.csv").wait(0)
 	lines := strings.Split(printed, "\n")
 	if lines[0] != "prediction,probability" || !strings.HasPrefix(lines[1], "b,0.9") || !strings.HasPrefix(lines[2], "a,0.9") || len(lines) != 4 {

@@ -100,7 +100,7 @@ func fill(t *testing.T, dir string, room int) {
 func (s *site) modelAlone() string {
 	s.t.Helper()
 	s.write("alone.yaml", alone)
-	s.start("train", "alone.yaml", "--model", "alone.safetensors").wait(0)
+	s.start("train", "alone.yaml", "--into", "alone.safetensors").wait(0)
 	return s.path("alone.safetensors")
 }
 
@@ -177,7 +177,7 @@ func TestFolderIsReadOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.refuses(dir, want, []string{"train", "alone.yaml", "--model", "here.safetensors"})
+	s.refuses(dir, want, []string{"train", "alone.yaml", "--into", "here.safetensors"})
 }
 
 func contents(t *testing.T, path string) []byte {
@@ -218,7 +218,7 @@ func TestReaderGoesAway(t *testing.T) {
 	}
 	for _, args := range [][]string{
 		{"--help"}, {"plan", job}, {"doctor", job}, {"dry-run", job, "--starts", "2", "-o", "csv"},
-		{"market", "--trace", "prices.csv"}, {"predict", model, "ratings.csv"},
+		{"market", "--prices", "prices.csv"}, {"predict", model, "ratings.csv"},
 	} {
 		closed(false, args...)
 	}
@@ -265,7 +265,7 @@ func TestTrainingsAtOnce(t *testing.T) {
 	model := contents(t, s.modelAlone())
 	var all []*process
 	for range 3 {
-		all = append(all, s.start("train", "alone.yaml"), s.start("train", "alone.yaml", "--model", "shared.safetensors"))
+		all = append(all, s.start("train", "alone.yaml"), s.start("train", "alone.yaml", "--into", "shared.safetensors"))
 	}
 	for _, p := range all {
 		p.wait(0)

@@ -80,7 +80,7 @@ type trainPlace struct {
 	unused func() error // removes what is not needed if no model comes of it; nil = nothing
 }
 
-// newTrainPlace makes a run directory, or with --model a temporary one for the splits alone.
+// newTrainPlace makes a run directory, or with --into a temporary one for the splits alone.
 func newTrainPlace(o Options, job *config.Job) (trainPlace, error) {
 	if o.Output == "" {
 		directory, discard, err := rundir.New(job.Name)
@@ -96,19 +96,19 @@ func newTrainPlace(o Options, job *config.Job) (trainPlace, error) {
 		return p, nil
 	}
 	if location.IsURL(o.Output) {
-		return trainPlace{}, exitcode.Wrong(fmt.Errorf("--model %s: the model is written to a file; name one, and copy it to a store yourself", o.Output))
+		return trainPlace{}, exitcode.Wrong(fmt.Errorf("--into %s: the model is written to a file; name one, and copy it to a store yourself", o.Output))
 	}
 	if info, err := os.Stat(filepath.Dir(o.Output)); err != nil || !info.IsDir() {
-		return trainPlace{}, exitcode.Wrong(fmt.Errorf("--model %s: there is no folder %s; make it, or name another file", o.Output, filepath.Dir(o.Output)))
+		return trainPlace{}, exitcode.Wrong(fmt.Errorf("--into %s: there is no folder %s; make it, or name another file", o.Output, filepath.Dir(o.Output)))
 	}
 	if err := atomicfile.Replaceable(o.Output); err != nil {
-		return trainPlace{}, exitcode.Wrong(fmt.Errorf("--model: %w; name a file", err))
+		return trainPlace{}, exitcode.Wrong(fmt.Errorf("--into: %w; name a file", err))
 	}
 	if location.SameFile(o.Output, job.Train.Data) {
-		return trainPlace{}, exitcode.Wrong(fmt.Errorf("--model %s: the output file would overwrite the job's data; name another file", o.Output))
+		return trainPlace{}, exitcode.Wrong(fmt.Errorf("--into %s: the output file would overwrite the job's data; name another file", o.Output))
 	}
 	if err := atomicfile.Probe(o.Output); err != nil { // not hours later
-		return trainPlace{}, fmt.Errorf("--model: %w", err)
+		return trainPlace{}, fmt.Errorf("--into: %w", err)
 	}
 	splits, err := os.MkdirTemp("", "tierml-train-")
 	if err != nil {

@@ -95,7 +95,7 @@ func classJobs(env *Env, tierml string) (jobs []commands, err error) {
 		if err != nil {
 			return nil, err
 		}
-		j.ours = []string{tierml, "train", job, "--model", j.model}
+		j.ours = []string{tierml, "train", job, "--into", j.model}
 		j.theirs = []string{filepath.Join(peer, "train"), "-q", "-s", "0", "-B", "1", path, j.peers}
 		j.mine = func(path string) (float64, error) { return data.objective(penalty, oursWeights(path)) }
 		j.yours = func(path string) (float64, error) { return data.objective(penalty, liblinearWeights(path)) }
@@ -122,7 +122,7 @@ func ratingJobs(env *Env, tierml string) (jobs []commands, err error) {
 		if err != nil {
 			return nil, err
 		}
-		j.ours = []string{tierml, "train", job, "--model", j.model}
+		j.ours = []string{tierml, "train", job, "--into", j.model}
 		j.theirs = []string{filepath.Join(peer, "mf-train"), "--quiet", "-l2", fmt.Sprint(penalty), "-k", "32", "-t", fmt.Sprint(passes), "-s", "2", files.train, j.peers}
 		j.mine = func(path string) (float64, error) {
 			m, err := model.Load(path)

@@ -126,7 +126,7 @@ func openMachines(b *builds) (rows []Row, err error) {
 		return nil, err
 	}
 	restless := b.both("restless market, cost-per-work, 100 starts", "", 0, append(dryRun, "--policy", "cost-per-work", "--starts", "100",
-		"--trace", restlessTrace, "--catalog", restlessCatalog, "--types", "g2.8xlarge,m4.10xlarge", "--zones", "us-east-1b", "--reliable", "m4.10xlarge:1", file))
+		"--prices", restlessTrace, "--catalog", restlessCatalog, "--types", "g2.8xlarge,m4.10xlarge", "--zones", "us-east-1b", "--reliable", "m4.10xlarge:1", file))
 	if _, err := os.Stat(restlessTrace); err != nil {
 		restless.Skip = "there is no " + restlessTrace
 	}

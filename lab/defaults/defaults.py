@@ -41,7 +41,7 @@ def train(folder, train_file, app, seed):
     text = open(path).read()
     with open(path, "w") as f:
         f.write(f"seed: {seed}\n" + text)
-    said = run(folder, "train", "job.yaml", "--model", "model.safetensors")
+    said = run(folder, "train", "job.yaml", "--into", "model.safetensors")
     if "still" in said and "improv" in said:
         print(f"{train_file} with seed {seed}: {said.strip().splitlines()[-1]}", file=sys.stderr)
 

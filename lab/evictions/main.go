@@ -96,7 +96,7 @@ func (s *study) ask(ctx context.Context, at, rate, length string) (market, error
 	if rate == "measured" {
 		rate = s.availability
 	}
-	cmd := exec.CommandContext(ctx, s.tierml, "dry-run", s.job, "--trace", s.trace, "--catalog", s.catalog, "--rules", s.rules, "--zones", zones,
+	cmd := exec.CommandContext(ctx, s.tierml, "dry-run", s.job, "--prices", s.trace, "--catalog", s.catalog, "--rules", s.rules, "--zones", zones,
 		"--types", types, "--vcpu", strconv.Itoa(s.vcpu), "--policy", strings.Join(s.policies, ","), "--evictions", rate, "--hours", length,
 		"--starts", strconv.Itoa(s.starts), "--seed", strconv.FormatUint(s.seed, 10), "--no-oracle", "-o", "csv")
 	var out, errs bytes.Buffer

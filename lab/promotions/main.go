@@ -151,7 +151,7 @@ train: {app: ridge, data: %s, clocks: %d, evaluate_every: 1, splits: 12, params:
 		if err := os.WriteFile(file, fmt.Appendf(nil, job, data, promotionRungs[len(promotionRungs)-1], step), 0o600); err != nil {
 			return nil, fmt.Errorf("recording a trial: %w", err)
 		}
-		cmd := exec.CommandContext(ctx, p.binary, "train", "--deterministic", "--model", filepath.Join(p.dir, "recorded.safetensors"), file)
+		cmd := exec.CommandContext(ctx, p.binary, "train", "--deterministic", "--into", filepath.Join(p.dir, "recorded.safetensors"), file)
 		cmd.Dir = p.dir
 		said, err := cmd.CombinedOutput()
 		if err != nil {

@@ -180,7 +180,7 @@ func (w *world) checkAsOneProcess(dir, run string) {
 func (w *world) checkModel(dir, run string) {
 	w.Helper()
 	alone := filepath.Join(dir, "alone.safetensors")
-	if out, err := w.tierml(dir, "train", "--deterministic", "--model", alone, "job.yaml"); err != nil {
+	if out, err := w.tierml(dir, "train", "--deterministic", "--into", alone, "job.yaml"); err != nil {
 		w.Fatal(out, err)
 	}
 	want, err := os.ReadFile(alone)

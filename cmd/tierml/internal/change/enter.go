@@ -102,7 +102,7 @@ func (o *machineSelector) findIn(ctx context.Context, runs target.Runs, run stri
 		return m, err
 	}
 	if target.Ended(job) {
-		return m, cli.Usage(fmt.Errorf("%s has ended: its machines are gone. `tierml state %[1]s --to DIR` copies what its programs have saved, `tierml logs %[1]s` has what they printed", m.Run))
+		return m, cli.Usage(fmt.Errorf("%s has ended: its machines are gone. `tierml state %[1]s --into DIR` copies what its programs have saved, `tierml logs %[1]s` has what they printed", m.Run))
 	}
 	var text bytes.Buffer
 	if err := runs.File(ctx, m.Run, rundir.JobFile, &text); err != nil {

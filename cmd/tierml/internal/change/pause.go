@@ -4,11 +4,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
+	"github.com/tierml/tierml/cmd/tierml/internal/target"
 	"github.com/tierml/tierml/jobmanager/call"
 )
 
 func NewPauseCommand() *cobra.Command {
-	return newChangeCommand(&call.Scale{Pause: true, By: "tierml pause"}, &cobra.Command{
+	return newChangeCommand(new(target.Flags), &call.Scale{Pause: true, By: "tierml pause"}, &cobra.Command{
 		Use:   "pause RUN",
 		Short: "Release the transient machines of a run, and keep its state on the reliable ones",
 		Long: `Training stops after the current clock; no clock is repeated. A run without reliable machines cannot be paused: tierml stop
@@ -21,14 +22,17 @@ ends it with a checkpoint.
 	}, nil, cli.Step{Command: "tierml resume RUN", Why: "training continues"})
 }
 
-func NewResumeCommand() *cobra.Command {
-	return newChangeCommand(&call.Scale{Resume: true, By: "tierml resume RUN"}, &cobra.Command{
+// NewResumeCommand has a paused run go on; package run has it continue one that has ended, too.
+func NewResumeCommand(at *target.Flags) *cobra.Command {
+	return newChangeCommand(at, &call.Scale{Resume: true, By: "tierml resume RUN"}, &cobra.Command{
 		Use:   "resume RUN",
-		Short: "Resume a paused run",
-		Long: `It buys as many transient machines as before. A run that has ended is continued by tierml run --resume.
+		Short: "Continue a run that is paused, or has ended before it was done",
+		Long: `A paused run buys as many transient machines as before. One that was stopped or killed is continued here, as by tierml run --resume:
+it takes over machines that still run, or starts from the newest checkpoint.
 
 ` + cli.NamedRun + `.`,
 		Example: `  tierml resume demo
-  tierml resume runs/demo-1 --wait`,
+  tierml resume runs/demo-1 --wait
+  tierml resume -y demo-1`,
 	}, nil, cli.Step{Command: "tierml top RUN", Why: "watch it"})
 }

@@ -38,7 +38,7 @@ free. The remaining reliable machines must be able to hold the job alone. Number
 	cmd.Flags().IntVar(&servers, "servers", 0, "`number` of machines that serve parameters to add (+1) or remove (-1)")
 	cmd.Flags().IntVar(&reliable, "reliable", 0, "`number` of reliable machines to add (+1) or remove (-1)")
 	cmd.Flags().BoolVar(&change.Restore, "restore", false, "return to the job's own numbers")
-	return newChangeCommand(change, cmd, func() error {
+	return newChangeCommand(new(target.Flags), change, cmd, func() error {
 		change.Workers, change.Servers, change.Reliable = int32(workers), int32(servers), int32(reliable)
 		switch asked := workers != 0 || servers != 0 || reliable != 0; {
 		case !asked && !change.Restore:
@@ -52,9 +52,8 @@ free. The remaining reliable machines must be able to hold the job alone. Number
 
 // newChangeCommand completes a command that asks a run for a change. Complete, if any, makes the change from the command's own flags. RUN
 // in the next steps stands for the run.
-func newChangeCommand(change *call.Scale, cmd *cobra.Command, complete func() error, next ...cli.Step) *cobra.Command {
+func newChangeCommand(at *target.Flags, change *call.Scale, cmd *cobra.Command, complete func() error, next ...cli.Step) *cobra.Command {
 	var format string
-	var at target.Flags
 	cmd.Args = cli.Arguments(1, 1, "name one run: its directory, such as runs/demo-1, or the job's name")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if complete != nil {

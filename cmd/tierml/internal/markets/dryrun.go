@@ -66,10 +66,10 @@ Without a job file, --availability simulates one fleet with a deadline on record
 share machines by --scheduler.`,
 		Example: `  tierml dry-run examples/demo.yaml
   tierml dry-run examples/demo.yaml --hours 2,8,20 --starts 200
-  tierml dry-run job.yaml --trace prices.csv.gz --rules ec2-now --policy tierml --hours 8 --starts every -o json
+  tierml dry-run job.yaml --prices prices.csv.gz --rules ec2-now --policy tierml --hours 8 --starts every -o json
   tierml dry-run --availability us-west-2a_v100_1.json.gz --starts every
   tierml dry-run --jobs sweep:75:3m --scheduler fifo,kill,h,feedback --starts 10
-  tierml dry-run --jobs arrivals.csv --runtimes runtimes.csv --group 7f04ca --trace prices.csv.gz --catalog types.csv --vcpu 256`,
+  tierml dry-run --jobs arrivals.csv --runtimes runtimes.csv --group 7f04ca --prices prices.csv.gz --catalog types.csv --vcpu 256`,
 		Args: o.args,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.shared.jobs != "" {
@@ -95,7 +95,7 @@ share machines by --scheduler.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&o.traces, "trace", nil, "price history `files`; default: the job's local.prices, or its cloud's own history")
+	f.StringSliceVar(&o.traces, "prices", nil, "price history `files`; default: the job's local.prices, or its cloud's own history")
 	f.StringVar(&o.catalog, "catalog", "", "`file` of machine types and on-demand prices; default: the job's catalog")
 	f.StringVar(&o.rules, "rules", "", "rule `book` that bills; default: the job's local.rules")
 	f.StringSliceVar(&o.policies, "policy", append(config.Policies(), sweep.OracleFullBid, sweep.Clairvoyant), "`policies` to compare; oracle, oracle-full-bid, oracle-any-bid, oracle-one-fleet and clairvoyant know the future, and the first is the base of REGRET")
@@ -316,7 +316,7 @@ func (o dryRunOptions) market(ctx context.Context, job *config.Job) (*local.Mark
 		return prepare.LoadMarket(ctx, job)
 	}
 	if at != nil && o.catalog == "" {
-		return nil, fmt.Errorf("--trace has no on-demand prices; add --catalog FILE, or %s.catalog to the job", at.Block)
+		return nil, fmt.Errorf("--prices has no on-demand prices; add --catalog FILE, or %s.catalog to the job", at.Block)
 	}
 	if at != nil {
 		job.Provider = job.Cloud // whose prices they are

@@ -26,7 +26,7 @@ func (o *dryRunOptions) blame(err error) error {
 			}
 			said[i], ours = errors.New(text), true
 		} else if len(o.traces) > 0 && priced(f.Field) { // the job's own machines, in a market that is not the job's
-			said[i], ours = fmt.Errorf("--trace %s: %w; or name what it has with --types and --zones", strings.Join(o.traces, ","), f), true
+			said[i], ours = fmt.Errorf("--prices %s: %w; or name what it has with --types and --zones", strings.Join(o.traces, ","), f), true
 		}
 	}
 	if !ours {
@@ -43,7 +43,7 @@ func (o *dryRunOptions) flagFor(field string) string {
 		{"--types", "resources.any_of", strings.Join(o.fleet.types, ",")},
 		{"--zones", "resources.zones", strings.Join(o.fleet.zones, ",")},
 		{"--reliable", "reliable", o.fleet.reliable},
-		{"--trace", "local.prices", strings.Join(o.traces, ",")},
+		{"--prices", "local.prices", strings.Join(o.traces, ",")},
 		{"--catalog", "local.catalog", o.catalog},
 	} {
 		if of.value != "" && strings.HasPrefix(field, of.field) {

@@ -95,7 +95,7 @@ func (o dryRunOptions) jobsStudy(errOut io.Writer) (s *jobs.Study, err error) {
 	case !slices.Contains([]string{"", "most", "mean"}, j.fixed):
 		return nil, cli.Usage(fmt.Errorf("--fixed=%s: write --fixed or --fixed=mean", j.fixed))
 	case j.hosts != "" && len(o.traces) > 0:
-		return nil, cli.Usage(errors.New("--hosts is a cluster without prices: leave --trace out, or name --vcpu and --fixed"))
+		return nil, cli.Usage(errors.New("--hosts is a cluster without prices: leave --prices out, or name --vcpu and --fixed"))
 	}
 	if s.Runs, err = strconv.Atoi(cmp.Or(o.starts, "1")); err != nil || s.Runs < 1 {
 		return nil, cli.Usage(fmt.Errorf("--starts %q: with --jobs write a number of runs", o.starts))
@@ -228,7 +228,7 @@ func readPlain(path string, read func(io.Reader) error) error {
 // cluster reads --hosts.
 func (j *jobsOptions) cluster(sweep bool) ([]jobs.Buyer, error) {
 	if j.hosts == "" && !sweep {
-		return nil, cli.Usage(errors.New("what do the jobs run on? Name --trace, --catalog and --vcpu, or --hosts"))
+		return nil, cli.Usage(errors.New("what do the jobs run on? Name --prices, --catalog and --vcpu, or --hosts"))
 	}
 	text := cmp.Or(j.hosts, "36x4")
 	left, right, _ := strings.Cut(text, "x")
@@ -251,17 +251,17 @@ const (
 	jobsPast = 7 * 24 * time.Hour // of prices before the start, for estimates
 )
 
-// buyers are the ways to buy that --policy names, on the prices of --trace.
+// buyers are the ways to buy that --policy names, on the prices of --prices.
 func (o dryRunOptions) buyers(s *jobs.Study, errOut io.Writer) error {
 	if o.catalog == "" || o.fleet.vcpu < 1 {
-		return cli.Usage(errors.New("--trace with --jobs needs --catalog, for on-demand prices, and --vcpu, the most vCPUs that are held"))
+		return cli.Usage(errors.New("--prices with --jobs needs --catalog, for on-demand prices, and --vcpu, the most vCPUs that are held"))
 	}
 	m := &local.Market{}
 	var traces []*trace.Trace
 	for _, file := range o.traces {
 		t, err := local.ReadPrices(file)
 		if err != nil {
-			return cli.Usage(fmt.Errorf("--trace %s: %w", file, err))
+			return cli.Usage(fmt.Errorf("--prices %s: %w", file, err))
 		}
 		traces = append(traces, t)
 	}
@@ -276,7 +276,7 @@ func (o dryRunOptions) buyers(s *jobs.Study, errOut io.Writer) error {
 			len(o.fleet.zones) > 0 && !slices.Contains(o.fleet.zones, f.Pool.Zone)
 	})
 	if len(offers) == 0 {
-		return cli.Usage(errors.New("--trace: no pool of these --types and --zones has prices, a type in --catalog, and room for a --slot"))
+		return cli.Usage(errors.New("--prices: no pool of these --types and --zones has prices, a type in --catalog, and room for a --slot"))
 	}
 	like := jobs.Market{Least: 0, Most: o.fleet.vcpu, Widen: o.shared.widen, Boot: jobsBoot, AskEvery: jobsAsk}
 	if o.shared.fixed == "most" {

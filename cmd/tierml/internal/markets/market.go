@@ -39,10 +39,10 @@ func NewMarketCommand() *cobra.Command {
 		Use:   "market",
 		Short: "Show what each pool costs now and how long its machines can be expected to stay",
 		Long: `IN 1H and IN JOB are the probabilities of an eviction within an hour and within --hours. "-" is unknown (SAVES needs --catalog);
-">" means that the price never exceeded the bid in that time. Prices come from the price store (see tierml prices) or from --trace.`,
+">" means that the price never exceeded the bid in that time. Prices come from the price store (see tierml prices) or from --prices.`,
 		Example: `  tierml market --catalog catalog.csv --zones us-east-1a
-  tierml market --trace prices.csv.gz --catalog catalog.csv --at 2016-03-10T12:00:00Z --hours 8 -o wide
-  tierml market --trace prices.csv.gz --catalog catalog.csv --types c3.xlarge --chart`,
+  tierml market --prices prices.csv.gz --catalog catalog.csv --at 2016-03-10T12:00:00Z --hours 8 -o wide
+  tierml market --prices prices.csv.gz --catalog catalog.csv --types c3.xlarge --chart`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.show(cmd); err != nil {
@@ -54,7 +54,7 @@ func NewMarketCommand() *cobra.Command {
 	}
 	o.addTo(cmd)
 	f := cmd.Flags()
-	f.StringSliceVar(&o.traces, "trace", nil, "price history `files`, in place of the price store")
+	f.StringSliceVar(&o.traces, "prices", nil, "price history `files`, in place of the price store")
 	storeFlag(f)
 	f.StringVar(&o.catalog, "catalog", "", "`file` of machine types and on-demand prices")
 	f.StringVar(&o.advisor, "advisor", "", "`file` of Amazon's Spot Instance Advisor (spot-advisor-data.json)")
@@ -156,7 +156,7 @@ func (o marketOptions) query() (q quote.Query, err error) {
 	return q, nil
 }
 
-// prices reads the files of --trace, or the store.
+// prices reads the files of --prices, or the store.
 func (o marketOptions) prices(cmd *cobra.Command) (t *trace.Trace, where string, err error) {
 	if len(o.traces) == 0 {
 		err = withStore(cmd, func(s *store.Store, path string) (err error) {
@@ -171,7 +171,7 @@ func (o marketOptions) prices(cmd *cobra.Command) (t *trace.Trace, where string,
 	for _, file := range o.traces {
 		one, err := local.ReadPrices(file)
 		if err != nil {
-			return nil, "", cli.Usage(fmt.Errorf("--trace: %s: %w; %s", file, err, local.WantedPrices))
+			return nil, "", cli.Usage(fmt.Errorf("--prices: %s: %w; %s", file, err, local.WantedPrices))
 		}
 		all, names = append(all, one), append(names, filepath.Base(file))
 	}

@@ -34,7 +34,7 @@ func NewPricesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prices",
 		Short: "Keep spot-price history: import files, fetch it from EC2, show and export it",
-		Long: `The price store is one file, for tierml market and for --trace of tierml dry-run: the one that --store names, or else the variable
+		Long: `The price store is one file, for tierml market and for --prices of tierml dry-run: the one that --store names, or else the variable
 ` + storeVariable + `, or else tierml/prices.db in the user's data folder. EC2 itself keeps 90 days.`,
 		Example: `  tierml prices import prices-2016.csv.gz
   tierml prices show`,

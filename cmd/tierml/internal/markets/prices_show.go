@@ -94,8 +94,8 @@ func newPricesExportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "export",
 		Short:   "Write prices of the store as CSV",
-		Long:    "tierml prices import and --trace read it: columns timestamp, zone, instance_type, product, price.",
-		Example: `  tierml prices export --zones us-east-1a --types c3.xlarge,c3.4xlarge --file prices.csv`,
+		Long:    "tierml prices import and --prices read it: columns timestamp, zone, instance_type, product, price.",
+		Example: `  tierml prices export --zones us-east-1a --types c3.xlarge,c3.4xlarge --into prices.csv`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withStore(cmd, func(st *store.Store, path string) error {
@@ -114,6 +114,6 @@ func newPricesExportCommand() *cobra.Command {
 		},
 	}
 	s.addTo(cmd)
-	cmd.Flags().StringVar(&file, "file", "", "write to this `file`; default: standard output")
+	cmd.Flags().StringVar(&file, "into", "", "write to this `file`; default: standard output")
 	return cmd
 }

@@ -34,7 +34,7 @@ tierml init looks for them.`,
 			if err := writeSample(folder, cmd.OutOrStdout()); err != nil {
 				return err
 			}
-			cli.Next(cmd, cli.Step{Command: fmt.Sprintf("tierml market --trace %s --catalog %s", filepath.Join(folder, data.Prices), filepath.Join(folder, data.Catalog)),
+			cli.Next(cmd, cli.Step{Command: fmt.Sprintf("tierml market --prices %s --catalog %s", filepath.Join(folder, data.Prices), filepath.Join(folder, data.Catalog)),
 				Why: "what each pool cost"}, cli.Step{Command: "tierml init", Why: "writes a job file"})
 			return nil
 		},

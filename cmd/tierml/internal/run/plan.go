@@ -29,7 +29,7 @@ func NewPlanCommand() *cobra.Command {
 (docs/hosts.md) it shows what may be bought at most, and what an hour of that costs.`,
 		Example: `  tierml plan examples/demo.yaml
   tierml plan examples/demo.yaml -o json
-  tierml plan --hosts shared-1 examples/demo.yaml`,
+  tierml plan --on shared-1 examples/demo.yaml`,
 		Args: func(cmd *cobra.Command, args []string) error { return o.Job.Take(cmd, args) },
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			job, err := o.Job.LoadAny()
@@ -74,7 +74,7 @@ func NewPlanCommand() *cobra.Command {
 	}
 	cli.OutputFlag(cmd, &format)
 	o.Job.Flags(cmd)
-	cmd.Flags().StringVar(&o.hosts, "hosts", "", "of slots of the shared hosts of this `run` of tierml hosts, at their prices")
+	cmd.Flags().StringVar(&o.hosts, "on", "", "of slots of the shared hosts of this `run` of tierml hosts, at their prices")
 	return cmd
 }
 

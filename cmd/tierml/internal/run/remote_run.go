@@ -158,7 +158,7 @@ func concludeRemote(ctx context.Context, runs target.Runs, id string, out io.Wri
 	switch call.State(job.State) {
 	case call.Finished:
 		if job.Unit != "" { // of programs
-			fmt.Fprintf(out, "State    tierml state %s --to DIR\n", id)
+			fmt.Fprintf(out, "State    tierml state %s --into DIR\n", id)
 			return nil
 		}
 		fmt.Fprintf(out, "Model    tierml fetch %s\n", id)

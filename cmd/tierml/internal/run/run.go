@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/cmd/tierml/internal/change"
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/cmd/tierml/internal/target"
 	"github.com/tierml/tierml/cmd/tierml/internal/watch"
@@ -61,7 +62,7 @@ func concludeProgram(out io.Writer, job *config.Job, directory string) error {
 		return err
 	}
 	if job.State.Dir != "" {
-		fmt.Fprintf(out, "State    tierml state %s --to DIR   (or in %s)\n", rundir.Relative(directory), rundir.Relative(state.Store()))
+		fmt.Fprintf(out, "State    tierml state %s --into DIR   (or in %s)\n", rundir.Relative(directory), rundir.Relative(state.Store()))
 	}
 	fmt.Fprintf(out, "Output   tierml logs %s\n", rundir.Relative(directory))
 	return nil
@@ -103,20 +104,7 @@ A job with cloud: ec2 or gce is submitted to its cluster's job server and watche
 			}
 			return o.Job.Take(cmd, args)
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			at, err := placeForJob(cmd, &o.at, o)
-			if err != nil {
-				return err
-			}
-			if at.Client != nil {
-				defer at.Client.Close()
-				return submitJob(cmd.Context(), at, o, cmd.InOrStdin(), cmd.OutOrStdout())
-			}
-			if o.detach {
-				return cli.Usage(errors.New("--detach is for jobs of a job server; name it with --server URL"))
-			}
-			return NotTheJobs(runJob(cmd.Context(), o, cmd.InOrStdin(), cmd.OutOrStdout()))
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.begin(cmd) },
 	}
 	cmd.Flags().BoolVarP(&o.Yes, "yes", "y", false, "proceed without asking")
 	cmd.Flags().BoolVarP(&o.quiet, "quiet", "q", false, "do not show what programs print")
@@ -128,7 +116,7 @@ A job with cloud: ec2 or gce is submitted to its cluster's job server and watche
 		"a copy of the damaged journal is kept")
 	cmd.Flags().StringVar(&o.Endpoint, "endpoint", "", "buy from the fake cloud at this `URL`, run by another process with\n"+
 		"--instance-command 'tierml agent'; it sets time and speed. With --resume: the run's own, or none")
-	cmd.Flags().StringVar(&o.hosts, "hosts", "", "take slots of the shared hosts of this `run` of tierml hosts")
+	cmd.Flags().StringVar(&o.hosts, "on", "", "take slots of the shared hosts of this `run` of tierml hosts")
 	cmd.Flags().BoolVarP(&o.detach, "detach", "d", false, "with --server: do not watch the job")
 	cmd.Flags().BoolVar(&o.here, "here", false, "with cloud: ec2 or gce: run in this process; machines must reach this host")
 	cmd.Flags().StringVar(&o.Into, "into", "", "run in this `directory`, which the job server has made")
@@ -137,6 +125,54 @@ A job with cloud: ec2 or gce is submitted to its cluster's job server and watche
 	return cmd
 }
 
+// begin runs a job, or continues a run, here or at a job server.
+func (o RunOptions) begin(cmd *cobra.Command) error {
+	at, err := placeForJob(cmd, &o.at, o)
+	if err != nil {
+		return err
+	}
+	if at.Client != nil {
+		defer at.Client.Close()
+		return submitJob(cmd.Context(), at, o, cmd.InOrStdin(), cmd.OutOrStdout())
+	}
+	if o.detach {
+		return cli.Usage(errors.New("--detach is for jobs of a job server; name it with --server URL"))
+	}
+	return NotTheJobs(runJob(cmd.Context(), o, cmd.InOrStdin(), cmd.OutOrStdout()))
+}
+
+// NewResumeCommand continues a run: a paused one goes on, one that has ended is begun again as by run --resume.
+func NewResumeCommand() *cobra.Command {
+	var o RunOptions
+	cmd := change.NewResumeCommand(&o.at)
+	unpause := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		over := o.skipDamaged
+		if over {
+			dir, err := target.Find(args[0])
+			if err != nil {
+				return err
+			}
+			o.Resume = rundir.Relative(dir)
+		} else if err := o.at.With(cmd, args, func(ctx context.Context, runs target.Runs) error {
+			name, job, err := runs.Get(ctx, args[0])
+			o.Resume, over = name, err == nil && target.Ended(job)
+			return err
+		}); err != nil {
+			return err
+		}
+		if !over {
+			return unpause(cmd, args)
+		}
+		return o.begin(cmd)
+	}
+	cmd.Flags().BoolVarP(&o.Yes, "yes", "y", false, "of a run that has ended: proceed without asking")
+	cmd.Flags().BoolVar(&o.Plain, "plain", false, "of a run that has ended: plain lines instead of the live view")
+	cmd.Flags().BoolVar(&o.skipDamaged, "skip-damaged", false, "skip damaged lines of the journal, and continue from the newest checkpoint")
+	return cmd
+}
+
+// RunOptions are what a run is begun with.
 type RunOptions struct {
 	at         target.Flags
 	detach     bool

@@ -25,11 +25,11 @@ func NewTrainCommand() *cobra.Command {
 		Use:   "train JOB.yaml | DATA",
 		Short: "Train a job in this process alone: no cloud, no markets, all cores",
 		Long: `A file of data is enough: the application follows from its form. The model is saved
-in runs/NAME-N or in --model. It stops after train.clocks clocks, or earlier by train.stop or the flags below.
+in runs/NAME-N or in --into. It stops after train.clocks clocks, or earlier by train.stop or the flags below.
 Ctrl-C saves the model as it is.`,
 		Example: `  tierml train ratings.csv
   tierml train job.yaml
-  tierml train job.yaml --model model.safetensors --until-loss 0.92 --max-time 10m`,
+  tierml train job.yaml --into model.safetensors --until-loss 0.92 --max-time 10m`,
 		Args: func(cmd *cobra.Command, args []string) error { return from.Take(cmd, args) },
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if os.Getenv("GOGC") == "" {
@@ -54,7 +54,7 @@ Ctrl-C saves the model as it is.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.Output, "model", "", "save the model in this `file`, and nothing else")
+	flags.StringVar(&o.Output, "into", "", "save the model in this `file`, and nothing else")
 	flags.IntVar(&o.Threads, "threads", runtime.GOMAXPROCS(0), "number of `threads`")
 	flags.Lookup("threads").DefValue = "all cores"
 	flags.BoolVar(&o.Deterministic, "deterministic", false, "compute as on machines: the same model, bit for bit, but slower")

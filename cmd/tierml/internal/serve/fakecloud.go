@@ -171,7 +171,7 @@ it by:
 	f.IntVar(&o.config.Limits.OnDemandInstances, "on-demand-limit", 0, "largest `number` of on-demand instances of the account (0: no limit)")
 	f.Float64Var(&o.flopsPerVCPU, "flops-per-vcpu", 0, "declared compute `rate` of instances (0: none)")
 	f.Uint64Var(&o.config.Seed, "seed", 1, "`seed` of ids and random targets")
-	f.BoolVarP(&o.verbose, "verbose", "v", false, "print what happens")
+	f.BoolVar(&o.verbose, "verbose", false, "print what happens")
 	cmd.AddCommand(newFakecloudBillCommand())
 	return cmd
 }

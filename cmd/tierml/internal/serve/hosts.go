@@ -37,7 +37,7 @@ func NewHostsCommand() *cobra.Command {
 		Long: `HOSTS.yaml is a job file with hosts: in place of train:. The shared hosts are a run of their own, in runs/NAME-N: bought when jobs
 ask for slots, released when no job has any. Ctrl-C releases all. See docs/hosts.md.`,
 		Example: `  tierml hosts examples/hosts.yaml
-  tierml run --hosts shared-1 examples/demo.yaml
+  tierml run --on shared-1 examples/demo.yaml
   tierml hosts ps shared-1
   tierml hosts --resume runs/shared-1`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -104,7 +104,7 @@ func runHosts(ctx context.Context, o run.RunOptions, in io.Reader, out io.Writer
 	if err := os.WriteFile(filepath.Join(directory, rundir.JobFile), job.Resolved(), 0o644); err != nil {
 		return fmt.Errorf("keeping the file of the shared hosts: %w", err)
 	}
-	fmt.Fprintf(out, "Use      tierml run --hosts %s JOB.yaml\nWatch    tierml hosts ps %[1]s\n", rundir.Relative(directory))
+	fmt.Fprintf(out, "Use      tierml run --on %s JOB.yaml\nWatch    tierml hosts ps %[1]s\n", rundir.Relative(directory))
 	outcome, err := run.Drive(ctx, o, p, from, mapping, directory, out)
 	if err != nil {
 		return fmt.Errorf("%w\nThe run's directory is %s", err, rundir.Relative(directory))

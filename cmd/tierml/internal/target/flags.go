@@ -42,13 +42,17 @@ func (r *Flags) Flags(cmd *cobra.Command) {
 	}
 }
 
-// PresentName lets the flags --controller and --controller-ca stand for --server and --server-ca: the job server was called so once.
+// PresentName lets flags have their former names, too.
 func PresentName(_ *pflag.FlagSet, flag string) pflag.NormalizedName {
 	switch flag {
 	case "controller":
 		flag = "server"
 	case "controller-ca":
 		flag = "server-ca"
+	case "trace":
+		flag = "prices"
+	case "model":
+		flag = "into"
 	}
 	return pflag.NormalizedName(flag)
 }

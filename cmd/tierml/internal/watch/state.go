@@ -22,17 +22,17 @@ func NewStateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "state [RUN [PROGRAM...]]",
 		Short: "List the programs of a run, and copy their saved state",
-		Long: `PROGRAM is a name such as rank-0 or task-17. --to copies also while the run continues.
+		Long: `PROGRAM is a name such as rank-0 or task-17. --into copies also while the run continues.
 ` + cli.WhichRun,
 		Example: `  tierml state sweep-1
-  tierml state sweep-1 task-3 --to results`,
+  tierml state sweep-1 task-3 --into results`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return at.With(cmd, args, func(ctx context.Context, runs target.Runs) error {
 				return showState(ctx, runs, args, to, format, cmd.OutOrStdout())
 			})
 		},
 	}
-	cmd.Flags().StringVar(&to, "to", "", "copy the newest states to this `folder`")
+	cmd.Flags().StringVar(&to, "into", "", "copy the newest states to this `folder`")
 	cli.OutputFlag(cmd, &format)
 	at.Flags(cmd)
 	return cmd

@@ -32,7 +32,7 @@ submitted() {
   test "$(tierml exec sweep $at --task 0 -- bash -c 'echo $TIERML_TASK of $TIERML_TASKS, ${KEY-no secret}')" = '0 of 4, no secret'
   echo 'echo $TIERML_RUN' | tierml ssh sweep $at --task 0 | grep '^sweep-1'
   tierml forward sweep $at --task 0 | grep 'its port 6006 is at'
-  tierml state sweep $at --to elsewhere
+  tierml state sweep $at --into elsewhere
   test -s elsewhere/task-0/at || test -s elsewhere/task-1/at
   tierml stop sweep $at --task 3
   tierml stop sweep $at
