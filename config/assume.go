@@ -35,6 +35,12 @@ func (j *Job) Assumed() []Assumption { return j.assumed }
 // AnySize reports whether the file names no machine, so that the smallest one will do.
 func (j *Job) AnySize() bool { return j.anySize }
 
+// Use records how many cores' worth of processor time a past run of the programs took.
+func (j *Job) Use(cores float64) { j.cores = cores }
+
+// Cores is how many cores' worth of processor time a past run of the programs took; 0 = nobody knows.
+func (j *Job) Cores() float64 { return j.cores }
+
 // AssumedHours is how long a program is taken to run until a first run has measured it.
 const AssumedHours = 1
 

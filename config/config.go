@@ -120,7 +120,8 @@ type origin struct {
 	file      string
 	positions map[string]position
 	assumed   []Assumption
-	anySize   bool // the file names no machine
+	anySize   bool    // the file names no machine
+	cores     float64 // that a past run's programs used; 0 = nobody knows
 }
 
 // Restarts reports whether the policy does without a reliable tier: it kills and restarts (bidding.ByRestart).

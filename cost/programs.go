@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/progress"
 )
 
 // Programs is the result of a run of programs of the user's own.
@@ -31,6 +33,12 @@ type Programs struct {
 	// WorkEach is the undisturbed work of one program on one machine, in floating-point operations at the machine's declared rate;
 	// 0 = none has ended well.
 	WorkEach float64 `json:"work_each,omitempty"`
+	// Cores is how many cores' worth of processor time the programs took while they ran, Memory the most bytes that one of their processes
+	// held, and Wall how many wall-clock seconds one that has ended well took on machines of the type On; 0 = unknown.
+	Cores  float64 `json:"cores,omitempty"`
+	Memory int64   `json:"memory_bytes,omitempty"`
+	Wall   float64 `json:"wall_seconds,omitempty"`
+	On     string  `json:"on,omitempty"`
 	// Fetch (of the workdir), Setup and Restore are what machines have taken on average, where they did them, in wall-clock seconds.
 	Fetch   float64 `json:"fetch_seconds,omitempty"`
 	Setup   float64 `json:"setup_seconds,omitempty"`
@@ -59,6 +67,8 @@ type attempt struct {
 	withOther              bool      // it ended as another rank had failed
 	repeats                bool      // it began before the step of its state
 	there                  time.Time // it came to that step; zero = it has not
+	cpu                    float64 // seconds of processor time; 0 = unknown
+	memory                 int64
 }
 
 // running are a journal's programs of the user's own.
@@ -126,6 +136,7 @@ func (l *Ledger) addProgram(e journal.Entry) {
 			a = p.begin(e) // it never ran
 		}
 		a.ended, a.outcome, a.withOther = e.T, e.Outcome, e.Why == journal.FailedElsewhere
+		a.cpu, a.memory = e.CPU, e.Memory
 		if e.Clock > 0 {
 			p.steps[e.Program] = e.Clock
 		}
@@ -326,6 +337,7 @@ func (l *Ledger) ran(asOf time.Time) *Programs {
 			out.Failed++
 		}
 	}
+	l.measured(out, asOf)
 	out.Members = p.list(l.machines)
 	out.Fetch, out.Setup, out.Restore = fetches.value(), setups.value(), restores.value()
 	if p.saves > 0 {
@@ -350,6 +362,55 @@ func (l *Ledger) ran(asOf time.Time) *Programs {
 	}
 	return out
 }
+
+// measured works out what the programs used while they ran, and how long those that ended well took on one type of machines.
+func (l *Ledger) measured(out *Programs, asOf time.Time) {
+	p := &l.programs
+	var cpu, ran float64
+	wall, on := map[string]float64{}, map[string]string{}
+	for _, a := range p.attempts {
+		m := l.machines[a.instance]
+		if m == nil || a.began.IsZero() {
+			continue
+		}
+		seconds := l.clock.ToWall(a.worked(asOf)).Seconds()
+		if a.cpu > 0 && seconds > 0 {
+			cpu, ran = cpu+a.cpu, ran+seconds
+		}
+		out.Memory = max(out.Memory, a.memory)
+		wall[a.program] += seconds
+		if kind := m.usage.Pool.Type; on[a.program] == "" || on[a.program] == kind {
+			on[a.program] = kind
+		} else {
+			on[a.program] = severalTypes
+		}
+	}
+	if ran > 0 {
+		out.Cores = cpu / ran
+	}
+	ended, kinds := 0, map[string]bool{}
+	for program, newest := range p.newest {
+		if newest.outcome == journal.Finished && !p.cancelled[program] {
+			ended++
+			out.Wall += wall[program]
+			kinds[on[program]] = true
+		}
+	}
+	if len(kinds) != 1 || kinds[severalTypes] {
+		out.Wall = 0
+		return
+	}
+	out.Wall /= float64(ended)
+	for kind := range kinds {
+		out.On = kind
+	}
+}
+
+// twoDigits writes a number of cores.
+func twoDigits(x float64) string { return strconv.FormatFloat(x, 'g', 2, 64) }
+
+// severalTypes stands for a program that ran on machines of several types: no name of one.
+const severalTypes = "*"
 
 // words returns the result of a run of programs in one line.
 func (p *Programs) words() string {
@@ -384,6 +445,9 @@ func (p *Programs) words() string {
 	}
 	if p.Others > 0 {
 		text += fmt.Sprintf(", %d ended as another rank had failed", p.Others)
+	}
+	if p.Cores > 0 {
+		text += fmt.Sprintf("; %s cores' worth of processor time, at most %s of memory in one process", twoDigits(p.Cores), progress.Size(p.Memory))
 	}
 	return text
 }

@@ -53,7 +53,9 @@ func TestProgramsSplitTheBill(t *testing.T) {
 	launch(460, "b")
 	add(620, journal.Entry{Kind: journal.ProgramStart, OfProgram: of, Instance: "b", Generation: 2, Clock: 20, Details: pack(journal.ProgramStartDetails{Setup: 80, Restore: 20})})
 	add(1000, journal.Entry{Kind: journal.ProgramSaved, OfProgram: of, Instance: "b", Generation: 2, Model: "m2", Clock: 50, Bytes: 99, Seconds: 5})
-	add(1000, journal.Entry{Kind: journal.ProgramEnd, OfProgram: of, Instance: "b", Generation: 2, Outcome: journal.Finished, Clock: 50})
+	measured := of
+	measured.CPU, measured.Memory = 187.5, 5 << 20
+	add(1000, journal.Entry{Kind: journal.ProgramEnd, OfProgram: measured, Instance: "b", Generation: 2, Outcome: journal.Finished, Clock: 50})
 	end(1010, "b", journal.Terminated, market.ByUser)
 	add(1010, journal.Entry{Kind: journal.Done, Outcome: "finished"})
 	r, err := l.Report(time.Time{})
@@ -75,6 +77,9 @@ func TestProgramsSplitTheBill(t *testing.T) {
 	}
 	if p := r.Programs; p == nil || p.Done != 1 || p.Step != 50 || p.Attempts != 2 || p.Lost != 1 || p.WorkEach != 61500 || p.State != 99 || p.Setup != 80 || p.Restore != 15 || p.Save != 3.5 {
 		t.Errorf("%+v", r.Programs)
+	}
+	if p := r.Programs; p.Cores != .5 || p.Memory != 5<<20 || p.On != "m" || p.Wall != 615 { // of the second attempt's 375 s without the last save
+		t.Errorf("%v cores, %d bytes, %v s on %s", p.Cores, p.Memory, p.Wall, p.On)
 	}
 	if r.Equivalent == nil || r.Equivalent.Work != 62000 {
 		t.Errorf("%+v", r.Equivalent)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/market/shapes"
 )
 
 // assumeType names the machine of a job that names none: the type on sale that costs least on demand, of those that are large enough
@@ -20,9 +21,20 @@ func assumeType(job *config.Job, offers []Offer) {
 	if len(enough) == 0 {
 		enough = offers
 	}
+	cores := job.Cores()
+	perWork := func(o Offer) float64 { // on demand
+		if full, _ := shapes.Complete(o.Type); cores > 0 && full.WorkRate() > 0 {
+			return float64(o.Type.OnDemand) / min(full.WorkRate(), cores)
+		}
+		return float64(o.Type.OnDemand)
+	}
 	least := slices.MinFunc(enough, func(a, b Offer) int {
-		return cmp.Or(cmp.Compare(a.Type.OnDemand, b.Type.OnDemand), cmp.Compare(a.Type.Name, b.Type.Name))
+		return cmp.Or(cmp.Compare(perWork(a), perWork(b)), cmp.Compare(a.Type.OnDemand, b.Type.OnDemand), cmp.Compare(a.Type.Name, b.Type.Name))
 	}).Type
 	job.Resources.AnyOf = []config.Machine{{Type: least.Name}}
-	job.Assume("resources.any_of", fmt.Sprintf("resources.type: %s, the smallest on sale", least.Name))
+	why := "the smallest on sale"
+	if cores > 0 {
+		why = fmt.Sprintf("where %.2g cores' worth of work costs least on demand", cores)
+	}
+	job.Assume("resources.any_of", fmt.Sprintf("resources.type: %s, %s", least.Name, why))
 }

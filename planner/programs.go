@@ -20,10 +20,12 @@ type Program struct {
 	Share        float64 // of their steps that are done, as some are dropped after feedback
 	Hours        float64 // of one program on a machine of type On, in market time
 	On           string
-	GPUs         string // of the machines that may be bought; empty = none is asked for
-	Pretended    bool   // machines have the type and its price, not the device
-	Basis        string // of Hours
-	Image        string // of the container; empty = none
+	GPUs         string  // of the machines that may be bought; empty = none is asked for
+	Pretended    bool    // machines have the type and its price, not the device
+	Basis        string  // of Hours
+	Cores        float64 // cores' worth of processor time that it took in the last run; 0 = nobody knows
+	Memory       int64   // the most bytes that one of its processes held then
+	Image        string  // of the container; empty = none
 	Workdir      Workdir
 	Setup        bool
 	Secrets      int
@@ -108,6 +110,9 @@ func (p *Program) mirroring() (usd float64, known bool) {
 	return perSave*saves*writes1000/1000 + 2*float64(p.StateBytes)/1e9*gbMonth/hoursOfAMonth, true
 }
 
+// fewCores is below how many cores' worth the smallest machines do as much as others.
+const fewCores = 2
+
 // writeProgram says what is run, and what is sent where.
 func (p *Plan) writeProgram(b *terminal.Text, s Style) {
 	in := p.Input.Program
@@ -126,6 +131,13 @@ func (p *Plan) writeProgram(b *terminal.Text, s Style) {
 		what += fmt.Sprintf(", of which feedback leaves %.0f%% of the steps", 100*in.Share)
 	}
 	row("Program", fmt.Sprintf("%s; each takes %s on one %s, %s", what, short(time.Duration(in.Hours*float64(time.Hour))), in.On, in.Basis))
+	if in.Cores > 0 {
+		text := fmt.Sprintf("%.2g cores' worth of processor time, at most %s of memory in one process, in the last run", in.Cores, progress.Size(in.Memory))
+		if in.Cores < fewCores {
+			text += ": more vCPUs would not make it faster"
+		}
+		row("Uses", text)
+	}
 	if in.GPUs != "" {
 		text := in.GPUs
 		if in.Pretended {

@@ -167,6 +167,10 @@ func (r *resolver) pool(o Offer, limit market.USD, rate float64) {
 		full, _ := shapes.Complete(o.Type)
 		o.Type.Rate = full.Rate // of burstable types, what they do for as long as they run
 		if r.job.Run != "" && !slices.ContainsFunc(r.job.Resources.AnyOf, func(m config.Machine) bool { return m.Rate > 0 }) {
+			if cores := r.job.Cores(); cores > 0 {
+				o.Type.Rate = min(full.WorkRate(), cores)
+				break
+			}
 			r.alike = cmp.Or(r.alike, full.WorkRate()) // how many vCPUs a program uses nobody knows
 			o.Type.Rate = r.alike
 		}

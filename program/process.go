@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"syscall"
 	"time"
@@ -178,6 +179,21 @@ func (p *process) status() (code int, name string) {
 		name = syscall.Signal(s).String()
 	}
 	return code, name
+}
+
+// used is the processor time of the script and all that it waited for, in seconds, and the most bytes that one process held. Of a
+// container it is unknown: cmd is of the runtime.
+func (p *process) used() (cpu float64, memory int64) {
+	state := p.cmd.ProcessState
+	usage, ok := state.SysUsage().(*syscall.Rusage)
+	if !ok || p.within != nil {
+		return 0, 0
+	}
+	memory = usage.Maxrss
+	if runtime.GOOS != "darwin" {
+		memory <<= 10 // KiB
+	}
+	return (state.UserTime() + state.SystemTime()).Seconds(), memory
 }
 
 // guard ends a program whose agent has died and can neither mirror its state nor end it. It is a shell that waits for the end of a pipe, through

@@ -149,4 +149,8 @@ type Exited struct {
 	Asked  bool   `json:"asked"`          // after Stop or Notice: no failure of the program's, and no success either
 	Tail   string `json:"tail,omitempty"` // its last lines of output
 	Note   string `json:"note,omitempty"` // the reason, where there is more to say
+	// CPU is the processor time of the program and all that it waited for, in seconds, and Memory the most bytes that one of its processes
+	// held; 0 = unknown, as in containers.
+	CPU    float64 `json:"cpu,omitempty"`
+	Memory int64   `json:"memory,omitempty"`
 }

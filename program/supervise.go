@@ -271,6 +271,7 @@ func (s *supervisor) conclude(gone bool) Exited {
 	tail, failed := s.output.last()
 	exited := Exited{Of: s.of(), Phase: Running, Asked: s.ends, Tail: tail, Note: s.note}
 	exited.Code, exited.Signal = s.p.status()
+	exited.CPU, exited.Memory = s.p.used()
 	switch {
 	case exited.Code != 0 && full(failed, tail):
 		exited.Note = join(exited.Note, s.m.disk())

@@ -287,9 +287,11 @@ type (
 		Code    int
 		Signal  string // that ended it; empty = none did
 		Phase   string
-		Tail    string // the last lines of its output
-		Note    string // the reason, where there is more to say
-		Asked   bool   // by a StopProgram or a notice
+		Tail    string  // the last lines of its output
+		Note    string  // the reason, where there is more to say
+		Asked   bool    // by a StopProgram or a notice
+		CPU     float64 // seconds of processor time; 0 = unknown
+		Memory  int64   // the most bytes that one of its processes held; 0 = unknown
 	}
 	// Failed says that the worker met an error that any other machine would meet too: a split that cannot be
 	// computed, or sums that have diverged. The node ends after it.

@@ -64,9 +64,11 @@ type rank struct {
 	signal    string
 	phase     string
 	tail      string
-	note      string // the reason, where there is more to say than the exit code
-	final     bool   // its last state is in the store
-	unsaved   string // why it is not
+	cpu       float64 // seconds of processor time; 0 = unknown
+	memory    int64   // the most bytes that one of its processes held; 0 = unknown
+	note      string  // the reason, where there is more to say than the exit code
+	final     bool    // its last state is in the store
+	unsaved   string  // why it is not
 	step      int64
 	resumed   int64    // the step of the state that it began with, until it has reported a step; 0 = it has
 	behind    bool     // it began before that step

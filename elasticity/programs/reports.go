@@ -244,6 +244,7 @@ func (w *Work) takeExited(it *unit, r *rank, e tiers.ProgramExited) {
 		return
 	}
 	r.exited, r.asked, r.code, r.signal, r.phase, r.tail, r.note = true, e.Asked, e.Code, e.Signal, e.Phase, e.Tail, e.Note
+	r.cpu, r.memory = e.CPU, e.Memory
 	switch {
 	case r.well(w.cfg.State) || e.Asked || !it.winding.IsZero():
 	case len(it.ranks) == 1 && e.Signal == "" && !r.w.Warned: // no other machine can be the cause, nor a shutdown of this one

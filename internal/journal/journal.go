@@ -144,6 +144,9 @@ type OfProgram struct {
 	Digest  string `json:"digest,omitempty"`  // SHA-256 of what Model names, hexadecimal
 	Code    int    `json:"code,omitempty"`    // exit code
 	Round   uint64 `json:"round,omitempty"`   // states of a program's ranks that belong together have the same
+	// CPU is an attempt's processor time in seconds, and Memory the most bytes that one of its processes held; 0 = unknown.
+	CPU    float64 `json:"cpu_seconds,omitempty"`
+	Memory int64   `json:"memory_bytes,omitempty"`
 }
 
 // Choice is a pool, and the bid there where one is made.

@@ -48,6 +48,9 @@ func Program(ctx context.Context, job *config.Job) (*Job, error) {
 	}
 	p := &Job{Job: job}
 	p.Offers, _ = prices.Offers()
+	if err := Remember(ctx, job); err != nil {
+		return nil, err
+	}
 	if p.Choice, err = planner.Resolve(job, p.Offers, prices.Catalog); err != nil {
 		return nil, err
 	}
@@ -125,6 +128,9 @@ func MeasureProgram(ctx context.Context, job *config.Job, choice planner.Resolve
 		f.hours, f.basis = job.Hours, "as the job's `hours` has it"
 	case former != nil:
 		f.hours, f.basis = former.WorkEach/perHour, "as measured by "+run
+		if ran := typeNamed(former.On, choice); job.Cores() > 0 && former.Wall > 0 && ran.WorkRate() > 0 && f.on.WorkRate() > 0 {
+			f.hours = former.Wall * job.Local.Speed / time.Hour.Seconds() * ran.WorkRate() / f.on.WorkRate()
+		}
 	default:
 		f.hours, f.basis, f.assumed = config.AssumedHours, "which is assumed", true
 		job.Assume("hours", fmt.Sprintf("hours: %d, until a run has measured it", config.AssumedHours))
@@ -138,6 +144,25 @@ func MeasureProgram(ctx context.Context, job *config.Job, choice planner.Resolve
 		f.work *= f.share
 	}
 	return f, nil
+}
+
+// Remember tells the job what its last run has measured of its programs, before machines are chosen.
+func Remember(ctx context.Context, job *config.Job) error {
+	_, former, err := formerRun(ctx, job)
+	if err == nil && former != nil {
+		job.Use(former.Cores)
+	}
+	return err
+}
+
+// typeNamed is a type that may be bought; without a rate where it may not.
+func typeNamed(name string, choice planner.Resolved) market.InstanceType {
+	for _, p := range choice.Pools {
+		if p.Type.Name == name {
+			return p.Type
+		}
+	}
+	return market.InstanceType{}
 }
 
 // referenceType is the machine that `hours` counts on: the first of resources.any_of that is on sale.
@@ -240,6 +265,7 @@ func (f *programFacts) describe(job *config.Job) *planner.Program {
 		p.Store = job.Block.Shared().Checkpoints
 	}
 	if f.former != nil {
+		p.Cores, p.Memory = f.former.Cores, f.former.Memory
 		p.StateBytes = int64(f.stateEach(job))
 		if f.former.Save > 0 && p.StateBytes > 0 {
 			p.Rate = max(float64(p.StateBytes)/f.former.Save, assumedRate)

@@ -2068,6 +2068,8 @@ type ProgramExited struct {
 	Tail          string                 `protobuf:"bytes,5,opt,name=tail,proto3" json:"tail,omitempty"`
 	Note          string                 `protobuf:"bytes,6,opt,name=note,proto3" json:"note,omitempty"`
 	Asked         bool                   `protobuf:"varint,7,opt,name=asked,proto3" json:"asked,omitempty"`
+	Cpu           float64                `protobuf:"fixed64,8,opt,name=cpu,proto3" json:"cpu,omitempty"`
+	Memory        int64                  `protobuf:"varint,9,opt,name=memory,proto3" json:"memory,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2149,6 +2151,20 @@ func (x *ProgramExited) GetAsked() bool {
 		return x.Asked
 	}
 	return false
+}
+
+func (x *ProgramExited) GetCpu() float64 {
+	if x != nil {
+		return x.Cpu
+	}
+	return 0
+}
+
+func (x *ProgramExited) GetMemory() int64 {
+	if x != nil {
+		return x.Memory
+	}
+	return 0
 }
 
 type MoveOut struct {
@@ -4782,7 +4798,7 @@ const file_tiers_node_controlpb_control_proto_rawDesc = "" +
 	"\x11ProgramSaveFailed\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\x04R\aattempt\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\x12\x14\n" +
-	"\x05final\x18\x03 \x01(\bR\x05final\"\xa9\x01\n" +
+	"\x05final\x18\x03 \x01(\bR\x05final\"\xd3\x01\n" +
 	"\rProgramExited\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\x04R\aattempt\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\x03R\x04code\x12\x16\n" +
@@ -4790,7 +4806,9 @@ const file_tiers_node_controlpb_control_proto_rawDesc = "" +
 	"\x05phase\x18\x04 \x01(\tR\x05phase\x12\x12\n" +
 	"\x04tail\x18\x05 \x01(\tR\x04tail\x12\x12\n" +
 	"\x04note\x18\x06 \x01(\tR\x04note\x12\x14\n" +
-	"\x05asked\x18\a \x01(\bR\x05asked\"\x84\x01\n" +
+	"\x05asked\x18\a \x01(\bR\x05asked\x12\x10\n" +
+	"\x03cpu\x18\b \x01(\x01R\x03cpu\x12\x16\n" +
+	"\x06memory\x18\t \x01(\x03R\x06memory\"\x84\x01\n" +
 	"\aMoveOut\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\rR\tpartition\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x12\x18\n" +

@@ -282,6 +282,11 @@ func (o dryRunOptions) maker(ctx context.Context, job *config.Job) (m *sweep.Mak
 	}
 	m = &sweep.Maker{Job: job, Catalog: recorded.Catalog}
 	m.Offers, _ = recorded.Offers()
+	if job.IsProgram() {
+		if err := plans.Remember(ctx, job); err != nil {
+			return nil, nil, err
+		}
+	}
 	choice, err := planner.Resolve(job, m.Offers, m.Catalog) // before the data is read, which may take a while
 	if err != nil {
 		return nil, nil, err
