@@ -129,9 +129,8 @@ func TestResolveFaults(t *testing.T) {
 // TestMeasuredCores: of programs that a past run has measured, a machine does as much as its cores allow, and no more than they use.
 func TestMeasuredCores(t *testing.T) {
 	for _, c := range []struct{ cores, small, large float64 }{{0, 4, 4}, {1, 1, 1}, {.02, .02, .02}, {6, 4, 6}, {20, 4, 8}} {
-		j := &config.Job{Cloud: config.CloudLocal, Run: "x", Policy: config.Policies()[0]}
-		j.Resources.AnyOf = []config.Machine{{Type: "c3.xlarge"}, {Type: "c3.2xlarge"}}
-		j.Resources.Count = config.Exactly(1)
+		j := job(t, "{count: 1, any_of: [{type: c3.xlarge}, {type: c3.2xlarge}]}", "")
+		j.Run = "x"
 		j.Use(c.cores)
 		got, err := Resolve(j, offers(), catalog(t))
 		if err != nil {
