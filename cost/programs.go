@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/internal/journal"
-	"github.com/tierml/tierml/internal/progress"
 )
 
 // Programs is the result of a run of programs of the user's own.
@@ -447,7 +446,7 @@ func (p *Programs) words() string {
 		text += fmt.Sprintf(", %d ended as another rank had failed", p.Others)
 	}
 	if p.Cores > 0 {
-		text += fmt.Sprintf("; %s cores' worth of processor time, at most %s of memory in one process", twoDigits(p.Cores), progress.Size(p.Memory))
+		text += fmt.Sprintf("; %s cores' worth of processor time, at most %d MiB of memory in one process", twoDigits(p.Cores), p.Memory>>20)
 	}
 	return text
 }

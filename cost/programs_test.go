@@ -54,7 +54,7 @@ func TestProgramsSplitTheBill(t *testing.T) {
 	add(620, journal.Entry{Kind: journal.ProgramStart, OfProgram: of, Instance: "b", Generation: 2, Clock: 20, Details: pack(journal.ProgramStartDetails{Setup: 80, Restore: 20})})
 	add(1000, journal.Entry{Kind: journal.ProgramSaved, OfProgram: of, Instance: "b", Generation: 2, Model: "m2", Clock: 50, Bytes: 99, Seconds: 5})
 	measured := of
-	measured.CPU, measured.Memory = 187.5, 5 << 20
+	measured.CPU, measured.Memory = 187.5, 5<<20
 	add(1000, journal.Entry{Kind: journal.ProgramEnd, OfProgram: measured, Instance: "b", Generation: 2, Outcome: journal.Finished, Clock: 50})
 	end(1010, "b", journal.Terminated, market.ByUser)
 	add(1010, journal.Entry{Kind: journal.Done, Outcome: "finished"})

@@ -18,7 +18,7 @@ type Rating struct {
 // file is read, about twice as many as its line; in memory, or beyond inMemory in files.
 type Ratings struct {
 	Users, Items []int64 // ids, ascending
-	// UserNames and ItemNames are the ids where any of them is a text, numbers first; the whole numbers above are then ranks.
+	// UserNames and ItemNames are the ids where one is a text, numbers first; the whole numbers above are then ranks.
 	UserNames, ItemNames []string
 	Start                []int   // the ratings of Users[u] are those from Start[u] up to Start[u+1]
 	Rated                []Rated // to be read only

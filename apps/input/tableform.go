@@ -31,7 +31,7 @@ func someLines(first []byte) []string {
 	return slices.DeleteFunc(lines, func(line string) bool { return strings.TrimSpace(line) == "" })
 }
 
-// tableForm finds what separates a table's cells; even: every line has as many of them.
+// tableForm finds what separates a table's cells; even: every line has as many cells.
 func tableForm(first []byte) (separator rune, even bool) {
 	lines := someLines(first)
 	best := 1

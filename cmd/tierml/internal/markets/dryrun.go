@@ -283,7 +283,7 @@ func (o dryRunOptions) maker(ctx context.Context, job *config.Job) (m *sweep.Mak
 	m = &sweep.Maker{Job: job, Catalog: recorded.Catalog}
 	m.Offers, _ = recorded.Offers()
 	if job.IsProgram() {
-		if err := plans.Remember(ctx, job); err != nil {
+		if err := prepare.Remember(ctx, job); err != nil {
 			return nil, nil, err
 		}
 	}
