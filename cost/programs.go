@@ -66,7 +66,7 @@ type attempt struct {
 	withOther              bool      // it ended as another rank had failed
 	repeats                bool      // it began before the step of its state
 	there                  time.Time // it came to that step; zero = it has not
-	cpu                    float64 // seconds of processor time; 0 = unknown
+	cpu                    float64   // seconds of processor time; 0 = unknown
 	memory                 int64
 }
 
