@@ -17,7 +17,7 @@ type Outside interface {
 	Terms() Terms
 	// Attach gives the application its child, before any split is loaded.
 	Attach(Child)
-	// Begin announces which splits of this machine do a clock together, before their rows are asked for. The context ends when the clock is
+	// Begin announces which splits of this machine do a clock together, before their rows are requested. The context ends when the clock is
 	// broken off.
 	Begin(ctx context.Context, c ps.Clock, splits []ps.Split)
 }

@@ -95,8 +95,9 @@ type Plan struct {
 	Forecast Forecast
 	OnDemand OnDemand
 	Memory   Memory
-	Sizing   Sizing  // of the reliable tier
-	Choice   *Choice // of the policy; nil = the job names it
+	Exchange Exchange // of a round, of a job on tiers
+	Sizing   Sizing   // of the reliable tier
+	Choice   *Choice  // of the policy; nil = the job names it
 	Warnings []string
 	// Assumed are the values that the job leaves open, as its file would have them.
 	Assumed []config.Assumption

@@ -383,6 +383,10 @@ func (p *Plan) writeExpectation(b *terminal.Text, s Style) {
 		value, detail := p.Memory.line()
 		line("Memory", value, detail)
 	}
+	if p.Exchange.Bytes > 0 {
+		value, detail := p.Exchange.line()
+		line("Exchange", value, detail)
+	}
 	if why, off := strings.CutPrefix(p.Input.Tuning, "not tuned: "); off {
 		line("Tuning", "off", why)
 	} else if why != "" {

@@ -61,7 +61,7 @@ func (Kind) Params() []apps.Param {
 	return []apps.Param{{Name: Passes, Max: 1, Whole: true, Why: "1: the machine holds splits and computes nothing"}}
 }
 
-// Prepare is not how jobs with tiers come to their splits.
+// Prepare refuses: the program reads the data.
 func (Kind) Prepare(apps.Input, apps.Cut, apps.Create) (apps.Dataset, error) {
 	return apps.Dataset{}, fmt.Errorf("%s reads no data: its program does", Name)
 }

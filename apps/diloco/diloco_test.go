@@ -31,7 +31,7 @@ func (c *child) Round(_ context.Context, o apps.Order, give func([]float32)) (ap
 	return apps.Delivery{Steps: min(c.done, o.Steps), Loss: 6, Losses: 3}, delta, nil
 }
 
-// rows are a worker's: copies of what a split asked for.
+// rows are a worker's: copies of what a split needs.
 type rows struct {
 	values, gradients map[ps.Key][]float32
 }

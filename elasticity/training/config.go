@@ -66,10 +66,10 @@ type Job struct {
 	// Metric turns a mean loss per example into the figure that people read (RMSE: the square root); nil leaves
 	// it as it is.
 	Metric func(mean float64) float64
-	// Standby are the settings of reliable machines in place of Params, where these only hold splits while no other machine can. nil =
+	// Standby are the settings of reliable machines instead of Params, where these only hold splits while no other machine can. nil =
 	// they work as others do.
 	Standby map[string]string
-	// Short: clocks end at a notice, with what was done of them.
+	// Short: clocks end at a notice, with the steps done so far.
 	Short bool
 	// ResumeFrom is a checkpoint at clock ResumeAt; empty starts from the initial state.
 	ResumeFrom string

@@ -251,7 +251,7 @@ func (ns *nodes) asMembers(keep func(*Node) bool) []tiers.Member {
 // standsBy reports whether a machine only holds splits while no other machine can.
 func (c *Config) standsBy(m *Node) bool { return c.Job.Standby != nil && m.Tier == tiers.Reliable }
 
-// unparkAll has all workers go on that work at all.
+// unparkAll has all workers continue that work at all.
 func unparkAll(t *Training, which func(*Node) bool) {
 	for _, m := range t.Nodes.reachable() {
 		if which(m) && !t.cfg.standsBy(m) {

@@ -130,6 +130,9 @@ func TrainingWith(ctx context.Context, job *config.Job, on prices, bytes func() 
 	if p.Plan.Own, err = record.Read(filepath.Join(rundir.Root, rundir.RecordFile), job.Installation() == nil); err != nil {
 		p.Plan.Warnings = append(p.Plan.Warnings, err.Error())
 	}
+	if p.Plan.Exchange = planner.ExchangeOf(job, p.Choice); p.Plan.Exchange.Warning() != "" {
+		p.Plan.Warnings = append(p.Plan.Warnings, p.Plan.Exchange.Warning())
+	}
 	p.Plan.Memory, p.Plan.Sizing, p.Plan.Choice, p.Plan.Assumed = made.Memory, made.Sizing, decision, job.Assumed()
 	return p, nil
 }

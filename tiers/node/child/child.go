@@ -32,7 +32,7 @@ type Config struct {
 	Log   *slog.Logger
 	// HelloWithin is how long the program may take from its start to its first pull; 0 = the default.
 	HelloWithin time.Duration
-	// Grace is how long the program may go on after its last round; 0 = the default.
+	// Grace is how long the program may continue after its last round; 0 = the default.
 	Grace time.Duration
 	// StuckAfter is how long a round may take at least before it counts as stuck; 0 = the default. See patience.
 	StuckAfter time.Duration
@@ -76,7 +76,7 @@ type Child struct {
 
 	// Of Round's caller.
 	refused int    // deliveries in a row that were not numbers
-	given   uint64 // sum of the rows at the first of them
+	given   uint64 // sum of the rows at the first such delivery
 }
 
 // New makes a child; Run starts it.
@@ -377,7 +377,7 @@ func (c *Child) send(s *session, o apps.Order) error {
 	return err
 }
 
-// awaitPush waits for what comes of an order; false: the session ended. When ctx ends, the program is told to leave the round: what it still
+// awaitPush waits for the result of an order; false: the session ended. When ctx ends, the shared word has the program leave the round: what it still
 // delivers of it counts for nothing.
 func (c *Child) awaitPush(ctx context.Context, s *session) (apps.Delivery, bool, error) {
 	for {
@@ -401,7 +401,7 @@ func (c *Child) awaitPush(ctx context.Context, s *session) (apps.Delivery, bool,
 	}
 }
 
-// mostRefused is how many rounds in a row may come to nothing anywhere.
+// mostRefused is how many rounds in a row may change nothing anywhere.
 const mostRefused = 3
 
 // judge refuses a delta that is not numbers. If that happens three times to rows that nobody has changed meanwhile, no replica delivers, and the

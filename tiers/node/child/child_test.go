@@ -24,7 +24,7 @@ import (
 
 // fake is a program: a connection that a test speaks by, and the memory.
 type fake struct {
-	t      *testing.T
+	t      testing.TB
 	conn   *net.UnixConn
 	memory []float32
 	words  []uint32
@@ -43,7 +43,7 @@ func helloOf(change func(*message)) message {
 	return m
 }
 
-func dial(t *testing.T, place string) *fake {
+func dial(t testing.TB, place string) *fake {
 	t.Helper()
 	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: place, Net: "unix"})
 	if err != nil {
@@ -131,13 +131,13 @@ func (f *fake) push(o message, steps int) {
 // bench is a Child whose program is a function for each attempt.
 type bench struct {
 	*Child
-	t      *testing.T
+	t      testing.TB
 	place  chan string // of each attempt
 	result chan error
 	store  string
 }
 
-func newBench(t *testing.T, change func(*Config)) *bench {
+func newBench(t testing.TB, change func(*Config)) *bench {
 	t.Helper()
 	b := &bench{t: t, place: make(chan string, 10), result: make(chan error, 1), store: t.TempDir()}
 	cfg := Config{Grace: time.Millisecond, Terms: terms, Store: b.store, Log: slog.New(slog.DiscardHandler), Start: func(_ uint64, env map[string]string) error {
@@ -284,7 +284,7 @@ func TestProgramsThatMisbehaveAreReplaced(t *testing.T) {
 		"pushed round 9 (order 1) and was given": func(f *fake, o message) { o.Round = 9; f.push(o, 1) },
 		"pushed round 1 (order 7) and was given": func(f *fake, o message) { o.Number = 7; f.push(o, 1) },
 		"pushed 6 steps of a round of 5":         func(f *fake, o message) { f.push(o, 6) },
-		"asked for another round within one":     func(f *fake, _ message) { f.send(message{Type: typePull}) },
+		"requested another round within one":     func(f *fake, _ message) { f.send(message{Type: typePull}) },
 		"which it may not now":                   func(f *fake, _ message) { f.send(helloOf(nil)) },
 		"the program ended with exit code 1":     nil,
 	} {

@@ -362,7 +362,7 @@ func (c *Child) takePull(s *session) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if s.order != nil && s.pushed == nil {
-		return errors.New("the program asked for another round within one")
+		return errors.New("the program requested another round within one")
 	}
 	s.order = nil
 	c.change()

@@ -1,0 +1,56 @@
+package planner
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/tierml/tierml/config"
+)
+
+// Exchange is what a job on tiers moves in a round. The zero value is of other jobs.
+type Exchange struct {
+	Bytes    int64         // that a replica takes in, and as many that it delivers
+	Reliable time.Duration // that this takes at the reliable machines' links, for all replicas; 0 = unknown
+	Machine  time.Duration // that one way takes at a replica's link; 0 = unknown
+	Notice   time.Duration // before an eviction, by the wall clock; 0 = unknown
+}
+
+// ExchangeOf returns the exchange of a job: the rows as they travel, at the links that the catalog declares. The slowest type counts.
+func ExchangeOf(job *config.Job, choice Resolved) Exchange {
+	if !job.OnTiers() {
+		return Exchange{}
+	}
+	x := Exchange{Bytes: 4 * int64(job.Tiers.Parameters), Notice: job.Place().Notice}
+	if link := choice.Reliable.Type.Bandwidth * float64(choice.Reliable.Count); link > 0 {
+		x.Reliable = seconds(2 * float64(x.Bytes) * float64(job.Resources.Count.Most) / link)
+	}
+	for _, p := range choice.Pools {
+		if link := p.Type.Bandwidth; link > 0 {
+			x.Machine = max(x.Machine, seconds(float64(x.Bytes)/link))
+		}
+	}
+	return x
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// line describes the exchange.
+func (x Exchange) line() (value, detail string) {
+	detail = "to each replica in a round, and as much back"
+	if x.Machine > 0 {
+		detail += fmt.Sprintf("; %s each way at its link", x.Machine.Round(time.Millisecond))
+	}
+	if x.Reliable > 0 {
+		detail += fmt.Sprintf(", %s for all at the reliable machines' links", x.Reliable.Round(time.Millisecond))
+	}
+	return Bytes(x.Bytes), detail
+}
+
+// Warning says what an eviction notice leaves no time for; empty = there is time.
+func (x Exchange) Warning() string {
+	if x.Notice == 0 || x.Machine <= x.Notice {
+		return ""
+	}
+	return fmt.Sprintf("a delivery takes %s at a machine's link and a notice is %s: replicas that are evicted lose their round; take machines with faster links, or a smaller model",
+		x.Machine.Round(100*time.Millisecond), x.Notice)
+}
