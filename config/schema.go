@@ -40,7 +40,7 @@ var examples = map[string]string{
 	"cluster": "cluster: tierml",
 	"owner":   "owner: ann",
 	"gpu":     "gpu: L40S:1", "resources.gpu": "gpu: [L40S:1, A10G:1]",
-	"run": "run: python3 train.py", "setup": "setup: pip install -r requirements.txt", "workdir": "workdir: .", "envs": "envs: {EPOCHS: 3}",
+	"cloud_access": "cloud_access: true", "store_tokens": "store_tokens: true", "run": "run: python3 train.py", "setup": "setup: pip install -r requirements.txt", "workdir": "workdir: .", "envs": "envs: {EPOCHS: 3}",
 	"secrets": "secrets: {HF_TOKEN: {env: HF_TOKEN}}", "state": "state: {dir: ckpt}", "state.dir": "dir: ckpt", "state.every": "every: 10m", "state.marker": "marker: DONE",
 	"progress": `progress: {line: 'step (\d+)', of: 1000}`, "progress.line": `line: 'step (\d+)'`, "progress.file": "file: progress.txt",
 	"progress.of": "of: 1000", "sweep": "sweep: {envs: {RATE: log 1e-4..1}, samples: 24}", "sweep.envs": "envs: {RATE: log 1e-4..1, WIDTH: [16, 32]}", "sweep.params": "params: {step: log 0.01..10}",
