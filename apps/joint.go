@@ -23,9 +23,9 @@ type Joint interface {
 	// Run does the work of a clock of all of the splits, and returns what each measured, in their order. What is unknown
 	// apart, such as the loss of steps that take turns, is shared out by examples.
 	Run(c ps.Clock, rows SharedRows, evaluate bool) ([]Stats, error)
-	// Weights says by how much each change of a table's rows counts in the clock that was Run last, by row; nil: all of
-	// them whole. Changes of other workers are added to it, so an application whose steps follow each other here may
-	// let less than all of it count.
+	// Weights says by how much each change of a table's rows counts in the clock that was Run last, by row; nil: all
+	// whole. Changes of other workers are added to it, so an application whose steps follow each other here may let
+	// less than all of it count.
 	Weights(t ps.TableID) []float32
 }
 
@@ -37,5 +37,5 @@ type SharedRows interface {
 	Table(t ps.TableID) [][]float32
 }
 
-// Room is how many numbers a shared row takes: each begins at a cache line.
+// Room returns how many numbers a shared row takes: each begins at a cache line.
 func Room(columns int) int { return fast.Stride(columns) }

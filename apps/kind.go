@@ -53,10 +53,10 @@ type Dense interface {
 	LeastRows() []uint64
 }
 
-// PerClock is the least number of a split's rows that some clock reads, if a pass over all takes that many clocks.
+// PerClock returns the least number of a split's rows that some clock reads, if a pass over all takes that many clocks.
 func PerClock(rows uint64, clocks int) uint64 { return (rows + uint64(clocks) - 1) / uint64(clocks) }
 
-// LeastRows are those of a Program that says so; of others none.
+// LeastRows returns those of a Program that says so; of others none.
 func LeastRows(p Program) []uint64 {
 	if dense, ok := p.(Dense); ok {
 		return dense.LeastRows()

@@ -34,7 +34,7 @@ type Param struct {
 	Column bool
 }
 
-// Values are hyper-parameters after checking, all of them present.
+// Values are hyper-parameters after checking, all present.
 type Values map[string]float64
 
 // Float returns a hyper-parameter's value. Asking for one that was never declared is a bug and panics.
@@ -159,7 +159,7 @@ func (d Param) wanted() string {
 	return fmt.Sprintf("%s from %v to %v, for example %v", kind, d.Min, d.Max, example)
 }
 
-// Usual is the default in words.
+// Usual returns the default in words.
 func (d Param) Usual() string {
 	switch {
 	case len(d.Choices) > 0:

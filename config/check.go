@@ -387,7 +387,7 @@ func (c *checker) tuned() {
 	}
 }
 
-// untunable says why a job's policy leaves nothing to tune, and what to do; empty = there is something, or it is not asked for.
+// untunable says why a job's policy leaves nothing to tune, and what to do; empty = there is something, or it is not requested.
 func (j *Job) untunable() (problem, instead string) {
 	if !j.Tune || !j.Restarts() {
 		return "", ""
@@ -432,7 +432,7 @@ func (c *checker) place(field string, name *string) (at location.Place, isFile b
 	return at, isFile
 }
 
-// fileWanted is what to write in place of a path that leads nowhere.
+// fileWanted returns what to write instead of a path that leads nowhere.
 func fileWanted(written string) string {
 	scheme, rest, _ := strings.Cut(written, ":")
 	switch {

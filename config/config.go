@@ -2,7 +2,7 @@
 // column, what is wrong and what to write instead. All mistakes are reported at once.
 //
 // It knows what a job may say and what is plainly impossible. It knows nothing about which applications exist
-// and what their parameters mean, what a market offers, or what follows from a job: those who do know
+// and what their parameters mean, what a market offers, or what follows from a job: the packages that do know
 // report their objections through Job.Fault, so that they look the same. docs/job.md is the reference.
 package config
 
@@ -66,7 +66,7 @@ type Job struct {
 	Policy string `yaml:"policy"`
 	// Prefer is what `auto`, `cost-per-work` and `capacity` optimise: the bill (`cost`), the run time, or both. Default `cost`.
 	Prefer string `yaml:"prefer"`
-	// ValueOfTime is the worth of finishing an hour earlier, in place of `prefer`. Default as `prefer` says.
+	// ValueOfTime is the worth of finishing an hour earlier, instead of `prefer`. Default as `prefer` says.
 	ValueOfTime market.USD `yaml:"value_of_time"`
 	// Budget is the most that the run may cost, reliable machines included. Default no limit.
 	Budget market.USD `yaml:"budget"`
@@ -95,11 +95,11 @@ type Job struct {
 
 	// Sharing is what a scheduler looks at.
 	Sharing
-	// UserProgram is one of the user's own, in place of Train.
+	// UserProgram is one of the user's own, instead of Train.
 	UserProgram
 	// Train is what is trained. Required, or `run`.
 	Train Train `yaml:"train"`
-	// Hosts makes this a file of machines that jobs share, for `tierml hosts` (docs/hosts.md), in place of `train`. Default
+	// Hosts makes this a file of machines that jobs share, for `tierml hosts` (docs/hosts.md), instead of `train`. Default
 	// none: a job.
 	Hosts Hosts `yaml:"hosts"`
 	// Tune looks for better settings while the job trains (docs/tuner.md). Default false.
@@ -134,7 +134,7 @@ func (j *Job) Restarts() bool {
 	return restarts
 }
 
-// Decider is the policy by name, as the job's kind of work has it.
+// Decider returns the policy by name, as the job's kind of work has it.
 func (j *Job) Decider() (bidding.Policy, error) {
 	if j.IsProgram() {
 		return bidding.ForPrograms(j.Policy)
@@ -169,7 +169,7 @@ func (j *Job) SetZones(zones []string) error {
 	return nil
 }
 
-// savesEvery is how often a job saves whose file does not say so, by the wall clock. Policies by kill and restart decide it themselves.
+// savesEvery returns how often a job saves whose file does not say so, by the wall clock. Policies by kill and restart decide it themselves.
 func (j *Job) savesEvery() time.Duration {
 	switch {
 	case j.Restarts():
@@ -180,7 +180,7 @@ func (j *Job) savesEvery() time.Duration {
 	return 10 * time.Second
 }
 
-// ValueOfHour is what finishing an hour earlier is worth for a fleet of this cost per hour on demand.
+// ValueOfHour returns what finishing an hour earlier is worth for a fleet of this cost per hour on demand.
 func (j *Job) ValueOfHour(fleet market.USD) market.USD {
 	switch {
 	case j.ValueOfTime > 0:
@@ -200,7 +200,7 @@ const (
 	PreferTime     = "time"
 )
 
-// Policies are the words of Job.Policy.
+// Policies returns the words of Job.Policy.
 func Policies() []string {
 	names := append(bidding.Names(), Auto)
 	slices.Sort(names)
@@ -212,7 +212,7 @@ func CheckPolicy(name string, others ...string) error {
 	return spelling.Check("policy", name, append(Policies(), others...))
 }
 
-// Place is where the job runs. With cloud: none it is nowhere.
+// Place returns where the job runs. With cloud: none it is nowhere.
 func (j *Job) Place() tempo.Place {
 	p := tempo.Place{Speed: j.Local.Speed, Boot: j.Local.Boot, Notice: j.Local.Notice, DeadAfter: j.DeadAfter}
 	if at := j.Installation(); at != nil {
@@ -221,10 +221,10 @@ func (j *Job) Place() tempo.Place {
 	return p
 }
 
-// Tempo is what the job's plan, dry run and run are decided by.
+// Tempo returns what the job's plan, dry run and run are decided by.
 func (j *Job) Tempo() tempo.Settings { return tempo.Of(j.Place()) }
 
-// Rules is the rule book that bills, with what a commitment covers.
+// Rules returns the rule book that bills, with what a commitment covers.
 func (j *Job) Rules() (market.RuleBook, error) {
 	name := j.Local.Rules
 	if r := j.Reliable; r.Committed > 0 && !strings.Contains(name, "+committed=") {
@@ -233,7 +233,7 @@ func (j *Job) Rules() (market.RuleBook, error) {
 	return market.Rules(name)
 }
 
-// HourlyCeiling is what purchases keep to: limits.per_hour, unless a warning is all that it is for. 0 = no limit.
+// HourlyCeiling returns what purchases keep to: limits.per_hour, unless a warning is all that it is for. 0 = no limit.
 func (j *Job) HourlyCeiling() market.USD {
 	if j.Limits.OverHour == LimitWarn {
 		return 0
@@ -412,7 +412,7 @@ type Stop struct {
 	Time time.Duration `yaml:"time"`
 }
 
-// Rules are the same as they are decided by.
+// Rules returns the same as they are decided by.
 func (s Stop) Rules() stopping.Rules {
 	r := stopping.Rules{MinImprovement: s.MinImprovement, Patience: int64(s.Patience), Time: s.Time}
 	if s.Loss > 0 {
@@ -421,9 +421,9 @@ func (s Stop) Rules() stopping.Rules {
 	return r
 }
 
-// Checkpoint says where and how often the state of training is saved while it goes on: a run that lost every machine that
-// held it, or was killed, goes on from there. Model and what follows it declare what saving and restarting cost where
-// there is no reliable tier; nothing declared: the dry run says what it assumes (sim.OnStorage).
+// Checkpoint says where and how often the state of training is saved while it continues: a run that lost every machine
+// that held it, or was killed, continues from there. Model and what follows it declare what saving and restarting cost
+// where there is no reliable tier; nothing declared: the dry run says what it assumes (sim.OnStorage).
 type Checkpoint struct {
 	// To is where: a directory, `file:///PATH`, `s3://BUCKET/PREFIX` or `gs://BUCKET/PREFIX`, in which a run makes a folder. Default
 	// the run's directory.
@@ -467,7 +467,7 @@ type Stages struct {
 	ServerBytes int `yaml:"server_bytes" job:"zero"`
 }
 
-// defaults are what a job is before its file is read. Those that depend on other fields are set by settle.
+// defaults returns what a job is before its file is read. Those that depend on other fields are set by settle.
 func defaults() *Job {
 	stages := tiers.DefaultThresholds()
 	return &Job{

@@ -23,7 +23,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite golden files")
 
-// here is what replaces the folder of this package in golden texts.
+// here returns what replaces the folder of this package in golden texts.
 func here(t *testing.T, text string) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -50,7 +50,7 @@ func golden(t *testing.T, path, got string) {
 	}
 }
 
-// TestBadJobs: one file for each mistake; its message is beside it.
+// TestBadJobs: one file for each mistake; its message is next to it.
 func TestBadJobs(t *testing.T) {
 	files, _ := filepath.Glob("testdata/bad/*.yaml")
 	if len(files) == 0 {
@@ -144,7 +144,7 @@ func TestLoadGood(t *testing.T) {
 	}
 }
 
-// private are the fields that say where a job was read, not what it is.
+// private returns the fields that say where a job was read, not what it is.
 func private(p cmp.Path) bool {
 	field, ok := p.Last().(cmp.StructField)
 	return ok && field.Name() == "origin"

@@ -73,5 +73,5 @@ func (j *Job) place(field string) position {
 	return j.positions[""]
 }
 
-// File is the path that the job was loaded from.
+// File returns the path that the job was loaded from.
 func (j *Job) File() string { return j.file }

@@ -74,11 +74,12 @@ func webAddress(text string) (*url.URL, bool) {
 }
 
 // storeSettings are those in a store's URL that lead nowhere else and read nothing of this host. Others do: the client of
-// gs:// takes the path of a key, that of s3:// the name of a profile or a role, and without HTTPS whoever listens is shown the
+// gs:// takes the path of a key, that of s3:// the name of a profile or a role, and without HTTPS any listener sees the
 // requests.
 var storeSettings = []string{"region", "use_path_style", "anonymous"}
 
-// foreignStore objects to what a foreign job wants of a store beside an object. A setting that is not known is refused.
+// foreignStore objects to what a foreign job wants of a store besides an object. A setting that is not known is
+// refused.
 func (c *checker) foreignStore(field string, at location.Place) {
 	for _, name := range slices.Sorted(maps.Keys(at.Settings())) {
 		if name == "endpoint" && c.foreign.Address(at.Settings().Get(name)) || slices.Contains(storeSettings, name) {
@@ -89,8 +90,8 @@ func (c *checker) foreignStore(field string, at location.Place) {
 	}
 }
 
-// foreigner objects to what a foreign job names beside files and stores, which path and place do. An address where none is
-// expected is refused.
+// foreigner objects to what a foreign job names besides files and stores, which path and place do. An address where none
+// is expected is refused.
 func (c *checker) foreigner() {
 	if c.foreign == nil {
 		return

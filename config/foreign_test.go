@@ -112,7 +112,7 @@ func TestForeign(t *testing.T) {
 }
 
 // FuzzForeign: whatever a place is called, what a foreign job may name is no file beyond what is allowed, and no store with settings
-// beyond a few. The resolved job, which is what runs, says the same to who judges again and to who opens it.
+// beyond a few. The resolved job, which is what runs, says the same when it is judged again and when it is opened.
 func FuzzForeign(f *testing.F) {
 	dir := f.TempDir()
 	for _, name := range []string{"allowed/data.csv", "secret"} {

@@ -13,11 +13,11 @@ import (
 	"github.com/tierml/tierml/market/shapes"
 )
 
-// GPU says which GPUs a machine must have: so many of a model, or with so much memory each at least.
+// GPU says which GPUs a machine must have: how many of a model, or with how much memory each at least.
 type GPU struct {
 	Model  string  // empty = any
 	GB     float64 // of each, as vendors count: 10^9 bytes; 0 = any
-	Count  int     // 0 = none is asked for
+	Count  int     // 0 = none is requested
 	OrMore bool    // than Count
 }
 
@@ -87,7 +87,7 @@ func gigabytes(memory []string) float64 {
 	return math.Round(number*1000) / 1000
 }
 
-// named takes up a model's name, however it is written: "a100", "A100-80GB", "nvidia-tesla-t4".
+// named accepts a model's name, however it is written: "a100", "A100-80GB", "nvidia-tesla-t4".
 func (g GPU) named(word string) (GPU, *mistake) {
 	models := shapes.GPUModels()
 	if model, known := modelOf(word, models); known {

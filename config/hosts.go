@@ -8,7 +8,7 @@ import (
 	"github.com/tierml/tierml/bidding"
 )
 
-// Hosts makes a file describe machines that jobs share, in place of a job: docs/hosts.md.
+// Hosts makes a file describe machines that jobs share, instead of a job: docs/hosts.md.
 type Hosts struct {
 	// Keep is how long a host without slots is kept where it is not paid by the hour. Default 5m.
 	Keep time.Duration `yaml:"keep"`
@@ -17,8 +17,8 @@ type Hosts struct {
 	// LossLimit is the share of its speed that a job may lose on a reliable host that it shares ([serving](hosts.md#serving)).
 	// Default 0.1.
 	LossLimit float64 `yaml:"loss_limit"`
-	// Users are [other users](hosts.md#other-users) of this computer, by number, who may ask for slots. It needs root, and
-	// Linux. Default none.
+	// Users are [other users](hosts.md#other-users) of this computer, by number, allowed to request slots. It needs root,
+	// and Linux. Default none.
 	Users Machines `yaml:"users"`
 	// Door is a folder that they can read: `tierml run --on DOOR`. Default none.
 	Door string `yaml:"door"`
@@ -30,7 +30,7 @@ func (h Hosts) Admits(uid int) bool { return uid >= h.Users.Least && uid <= h.Us
 // IsHosts reports whether the file describes machines that jobs share.
 func (j *Job) IsHosts() bool { return j.Hosts.Wait > 0 }
 
-// LoadHosts reads a file that describes machines that jobs share: a job file with hosts: in place of train:.
+// LoadHosts reads a file that describes machines that jobs share: a job file with hosts: instead of train:.
 func LoadHosts(path string) (*Job, error) {
 	text, err := readFile(path)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/internal/pattern"
 )
 
-// Settings is the block of the installation as a file of its own, as Terraform prints it, without what is of the host on
+// Settings returns the block of the installation as a file of its own, as Terraform prints it, without what is of the host on
 // which the job file is.
 func (j *Job) Settings() []byte {
 	bare := *j
@@ -39,8 +39,8 @@ func (j *Job) Settings() []byte {
 // plainEndpoint is an address that a shell and systemd pass on as it is, in single quotes.
 var plainEndpoint = pattern.Of(`^https?://[A-Za-z0-9._:\[\]-]+(/[A-Za-z0-9._~/-]*)?$`)
 
-// Endpoints are the addresses of the cloud and of the store of checkpoints, where they are not the provider's own. Whoever starts a
-// job server with this job file allows them to the jobs that others send there.
+// Endpoints returns the addresses of the cloud and of the store of checkpoints, where they are not the provider's own. Starting a job
+// server with this job file allows them to the jobs that others send there.
 func (j *Job) Endpoints() (out []string, err error) {
 	at := j.Installation()
 	if at == nil {

@@ -48,7 +48,7 @@ func TestJSONSchema(t *testing.T) {
 	}
 }
 
-// schemaOf is the schema of a struct of the job file.
+// schemaOf returns the schema of a struct of the job file.
 func schemaOf(described map[string]described, path string, of reflect.Value) schemaNode {
 	properties, required := schemaNode{}, []string{}
 	for _, m := range membersOf(of) {
@@ -88,7 +88,7 @@ func anyOfSchemas(all ...schemaNode) schemaNode {
 	return node
 }
 
-// valueSchema is the schema of one field of any kind.
+// valueSchema returns the schema of one field of any kind.
 func valueSchema(described map[string]described, path string, m member) schemaNode {
 	t := m.value.Type()
 	switch {
@@ -113,7 +113,7 @@ func valueSchema(described map[string]described, path string, m member) schemaNo
 	return schemaNode{"type": "array", "items": items}
 }
 
-// elementSchema is the schema of what a list or a mapping has.
+// elementSchema returns the schema of what a list or a mapping has.
 func elementSchema(described map[string]described, path string, t reflect.Type) schemaNode {
 	element := member{value: reflect.New(t.Elem()).Elem()}
 	if t.Elem().Kind() == reflect.Interface {
@@ -125,7 +125,7 @@ func elementSchema(described map[string]described, path string, t reflect.Type) 
 	return valueSchema(described, path, element)
 }
 
-// scalarSchema is the schema of one value, as parseScalar reads it.
+// scalarSchema returns the schema of one value, as parseScalar reads it.
 func scalarSchema(path string, f field, t reflect.Type) schemaNode {
 	if words, ok := choices[path]; ok {
 		return schemaNode{"enum": words}
@@ -211,7 +211,7 @@ func addLimits(node schemaNode, limit string) {
 
 var linkOnPage = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 
-// plainText is a description without links and marks, for editors.
+// plainText returns a description without links and marks, for editors.
 func plainText(text string) string { return linkOnPage.ReplaceAllString(text, "$1") }
 
 func defaultOf(fallback string) string {

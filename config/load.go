@@ -45,7 +45,7 @@ func LoadAny(path string) (*Job, error) {
 	return parse(path, text, os.LookupEnv)
 }
 
-// anyJob makes a job of an installation's settings, for those who ask about the cluster only.
+// anyJob makes a job of an installation's settings, for questions about the cluster only.
 const anyJob = `
 name: any
 resources: {count: 1, any_of: [{type: any}]}
@@ -104,7 +104,7 @@ func IsJobFile(path string) bool {
 	return slices.ContainsFunc([]string{"run", "train", "cloud", "resources", "hosts", "name"}, func(field string) bool { return fieldNode(root, field) != nil })
 }
 
-// reason is an error of the file system without the path, which is named already.
+// reason returns an error of the file system without the path, which is named already.
 func reason(err error) string {
 	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
 		return pathError.Err.Error()

@@ -37,7 +37,7 @@ type Local struct {
 	FlopsPerVCPU Rate `yaml:"flops_per_vcpu"`
 	// Capacity is the most machines of a type that a zone has. Default no limits.
 	Capacity map[string]int `yaml:"capacity"`
-	// Script lists events beside the market's own. Default nothing.
+	// Script lists events besides the market's own. Default nothing.
 	Script []Action `yaml:"script"`
 }
 
@@ -107,7 +107,7 @@ func (c *checker) local() {
 	}
 }
 
-// actionFields are the fields that an action uses, beside at and do; true: it cannot do without.
+// actionFields are the fields that an action uses, besides at and do; true: it cannot do without.
 var actionFields = map[string]map[string]bool{
 	DoEvict:      {"target": false, "count": false, "of": false},
 	DoEvictNow:   {"target": false, "count": false, "of": false},

@@ -6,7 +6,7 @@ import (
 	"github.com/tierml/tierml/internal/location"
 )
 
-// Files returns the fields of a job that name files of this host, with the places of their values: who takes the job to
+// Files returns the fields of a job that name files of this host, with the places of their values: a job taken to
 // another host takes them along.
 func (j *Job) Files() map[string]*string {
 	files := map[string]*string{}

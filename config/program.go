@@ -17,7 +17,7 @@ import (
 	"github.com/tierml/tierml/program/filenames"
 )
 
-// UserProgram is a program of the user's own, in place of `train`: docs/programs.md.
+// UserProgram is a program of the user's own, instead of `train`: docs/programs.md.
 type UserProgram struct {
 	// Run is the program, run by `bash -euo pipefail` in the workdir. Required, or `train`.
 	Run string `yaml:"run"`
@@ -252,7 +252,7 @@ func (c *checker) environment() {
 	}
 }
 
-// besideJob is a path as an absolute one: relative ones are of the job file's folder, ~ is the user's own.
+// besideJob returns a path as an absolute one: relative ones are of the job file's folder, ~ is the user's own.
 func (c *checker) besideJob(path string) string {
 	if rest, ok := strings.CutPrefix(path, "~/"); ok {
 		if home, err := os.UserHomeDir(); err == nil {

@@ -19,7 +19,7 @@ type Provider struct {
 	Name string
 	// Title is what people call it, such as "EC2".
 	Title string
-	// Mistaken are words that people write in place of Name, with what is wrong with them.
+	// Mistaken are words that people write instead of Name, with what is wrong with them.
 	Mistaken map[string]string
 	// New makes its block of a job file, empty.
 	New func() Block
@@ -88,7 +88,7 @@ func ProviderNamed(name string) (Provider, bool) {
 	return providers[i], true
 }
 
-// Title is what people call a provider; its name where there is none such.
+// Title returns what people call a provider; its name where there is none such.
 func Title(name string) string {
 	if p, known := ProviderNamed(name); known {
 		return p.Title
@@ -105,16 +105,16 @@ func names(keep func(Provider) bool) (out []string) {
 	return out
 }
 
-// RealClouds are the words of `cloud:` by which real machines are bought.
+// RealClouds returns the words of `cloud:` by which real machines are bought.
 func RealClouds() []string { return names(func(Provider) bool { return true }) }
 
-// NameRealCloud is the advice to whoever has a job that buys no real machines.
+// NameRealCloud returns the advice for a job that buys no real machines.
 func NameRealCloud() string { return "name a job with cloud: " + orList(RealClouds()) }
 
 // Clouds are all words of `cloud:`.
 func Clouds() []string { return append(append([]string{CloudLocal}, RealClouds()...), CloudNone) }
 
-// Played are the words of `provider:`; the first is the default.
+// Played returns the words of `provider:`; the first is the default.
 func Played() []string { return names(func(p Provider) bool { return p.Play != nil }) }
 
 // Installation is what jobs on every real cloud have in common. Blocks embed it.
@@ -146,7 +146,7 @@ type Installation struct {
 
 	// What follows is not in the file: how long a machine may wait for its place before it boots; the block's name, which is
 	// the provider's; what people call the provider; the account, where names of clusters are unique only within one; and
-	// whether the file names the cluster, as everybody who names none shares the default.
+	// whether the file names the cluster, as all files without one share the default.
 	Wait                 time.Duration
 	Block, Name, Project string
 	ClusterNamed         bool
@@ -173,7 +173,8 @@ func (j *Job) Installation() *Installation {
 	return &i
 }
 
-// MachineFees are what is billed of a machine beside its hours: its disk, at a price per GiB and month, and a public address an hour.
+// MachineFees returns what is billed of a machine besides its hours: its disk, at a price per GiB and month, and a public address an
+// hour.
 func MachineFees(disk Memory, perGiB, address market.USD, public bool) market.Fees {
 	fees := market.DefaultFees()
 	fees.DiskGiB, fees.DiskGiBMonth = int((disk.MiB+1023)>>10), perGiB
@@ -222,7 +223,7 @@ func Default[T any](k *Checker, field string, target *T, usual T) {
 	setDefault(target, usual, k.Written(field))
 }
 
-// Duration is how job files write a length of time.
+// Duration returns how job files write a length of time.
 func Duration(d time.Duration) string { return formatDuration(d) }
 
 // provided checks the block of the job's provider, and fills in what a real cloud means for the rest.
@@ -328,7 +329,7 @@ func (c *checker) provider() {
 	}
 }
 
-// allocation checks who chooses among pools.
+// allocation checks which side chooses among pools.
 func (c *checker) allocation() {
 	r := &c.job.Resources
 	p, real := ProviderNamed(c.job.Cloud)
@@ -353,7 +354,7 @@ type member struct {
 	value reflect.Value
 }
 
-// membersOf are the fields of a struct, those of embedded structs in their place. Those of a Job end with the block of each
+// membersOf returns the fields of a struct, those of embedded structs in their place. Those of a Job end with the block of each
 // provider: the job's own, and empty ones.
 func membersOf(v reflect.Value) (all []member) {
 	for _, f := range fieldsOf(v.Type()) {
@@ -381,7 +382,7 @@ func blockFor(cloud string) Block {
 	return nil
 }
 
-// cloned is a block that can be changed without the job's.
+// cloned returns a block that can be changed without the job's.
 func cloned(b Block) Block {
 	if b == nil {
 		return nil
@@ -391,7 +392,7 @@ func cloned(b Block) Block {
 	return c.Interface().(Block)
 }
 
-// exampleOf is a provider's example of a field of its block.
+// exampleOf returns a provider's example of a field of its block.
 func exampleOf(path string) (string, bool) {
 	block, rest, below := strings.Cut(path, ".")
 	p, known := ProviderNamed(block)

@@ -65,7 +65,7 @@ type described struct {
 	path, value, fallback, text, example string
 }
 
-// comments are the fields' comments, by struct and yaml name.
+// comments returns the fields' comments, by struct and yaml name.
 func comments(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
@@ -205,7 +205,7 @@ func kindName(f field, t reflect.Type, comment string) string {
 	return "text"
 }
 
-// folderOf is where a struct of the schema is: this package's are in ".".
+// folderOf returns where a struct of the schema is: this package's are in ".".
 func folderOf(t reflect.Type) string {
 	folder := t.PkgPath()[strings.LastIndexByte(t.PkgPath(), '/')+1:]
 	if folder == "config" {
@@ -253,7 +253,7 @@ func everyField(t *testing.T) (all []described) {
 	return all
 }
 
-// listOf is the list of one part of the job: "the job" is what is in no section, "gce beyond ec2" names fields that ec2 has with
+// listOf returns the list of one part of the job: "the job" is what is in no section, "gce beyond ec2" names fields that ec2 has with
 // the same text in a last line; the fields below a named one are not named again. A part with a heading of its own on the page needs no
 // line. It returns the named fields, too.
 func listOf(part string, all []described, page string) (list string, alike []string) {

@@ -14,7 +14,7 @@ import (
 // Machines is a number of machines, or from Least to Most.
 type Machines struct{ Least, Most int }
 
-// Exactly is one number of machines.
+// Exactly returns one number of machines.
 func Exactly(n int) Machines { return Machines{n, n} }
 
 // String returns "4" or "1..4".

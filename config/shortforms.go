@@ -57,7 +57,7 @@ func shortForms(root *yaml.Node) {
 	resources.Content = append(rest, key, &yaml.Node{Kind: yaml.SequenceNode, Line: entry.Line, Column: entry.Column, Content: entries})
 }
 
-// machineNode is an entry of any_of for a type that is named without the field.
+// machineNode returns an entry of any_of for a type that is named without the field.
 func machineNode(name *yaml.Node) *yaml.Node {
 	if name.Kind != yaml.ScalarNode {
 		return name

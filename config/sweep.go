@@ -40,7 +40,7 @@ type Sweep struct {
 type Choices []string
 
 // Feedback is a comparison of all trials that have come so far. A trial rests there, with its state saved, until it is certain whether
-// it goes on.
+// it continues.
 type Feedback struct {
 	// At is the step, or of an application a clock at which its test loss is measured. Required.
 	At int `yaml:"at" job:"required"`
@@ -57,7 +57,7 @@ const (
 
 const mostTrials = 10_000
 
-// Trials is the job's sweep; nil = it has none.
+// Trials returns the job's sweep; nil = it has none.
 func (j *Job) Trials() *trials.Sweep {
 	if len(j.Sweep.Envs) == 0 {
 		return nil
@@ -65,7 +65,7 @@ func (j *Job) Trials() *trials.Sweep {
 	return j.Sweep.of(j.Sweep.Envs)
 }
 
-// of is the sweep over these settings.
+// of returns the sweep over these settings.
 func (s *Sweep) of(settings map[string]Choices) *trials.Sweep {
 	sweep := &trials.Sweep{Grid: s.Search == SearchGrid, TPE: s.Search == SearchTPE, Samples: s.Samples, Seed: s.Seed}
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
@@ -84,7 +84,7 @@ func (s *Sweep) of(settings map[string]Choices) *trials.Sweep {
 	return sweep
 }
 
-// TrialsOfParams is an application's sweep; nil = the job has none.
+// TrialsOfParams returns an application's sweep; nil = the job has none.
 func (j *Job) TrialsOfParams() *trials.Sweep {
 	if len(j.Sweep.Params) == 0 {
 		return nil
@@ -92,7 +92,7 @@ func (j *Job) TrialsOfParams() *trials.Sweep {
 	return j.Sweep.of(j.Sweep.Params)
 }
 
-// TrialJobs are the jobs of an application's sweep, one for each trial. None: it has no such sweep. With `search: tpe` the settings of those
+// TrialJobs returns the jobs of an application's sweep, one for each trial. None: it has no such sweep. With `search: tpe` the settings of those
 // after the first ones are only examples.
 func (j *Job) TrialJobs() (jobs []*Job) {
 	sweep := j.TrialsOfParams()
@@ -105,7 +105,7 @@ func (j *Job) TrialJobs() (jobs []*Job) {
 	return jobs
 }
 
-// Trial is the job of one trial: this one with the trial's settings, and the sweep's feedback.
+// Trial returns the job of one trial: this one with the trial's settings, and the sweep's feedback.
 func (j *Job) Trial(settings map[string]string) *Job {
 	trial := *j
 	trial.Sweep, trial.Feedback = Sweep{}, j.Sweep.Feedback
@@ -235,7 +235,7 @@ func (c *checker) setting(field string, choices Choices, home string) {
 	}
 }
 
-// comparisons checks the clocks at which trials of an application are compared, of so many.
+// comparisons checks the clocks at which trials of an application are compared.
 func comparisons(c *checker, field string, all []Feedback, trials int) {
 	t := &c.job.Train
 	before := Feedback{Keep: trials}
@@ -256,7 +256,7 @@ func comparisons(c *checker, field string, all []Feedback, trials int) {
 	}
 }
 
-// feedback checks the steps at which trials of so many are compared.
+// feedback checks the steps at which trials are compared.
 func (c *checker) feedback(trials int) {
 	j := c.job
 	if len(j.Sweep.Feedback) == 0 {

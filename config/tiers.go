@@ -27,7 +27,7 @@ type Tiers struct {
 // OnTiers reports whether the job's program trains on parameter servers.
 func (j *Job) OnTiers() bool { return j.Run != "" && j.Tiers.Every > 0 }
 
-// Terms are what the job's machines and its program must agree on.
+// Terms returns what the job's machines and its program must agree on.
 func (j *Job) Terms() apps.Terms {
 	t := &j.Tiers
 	return apps.Terms{Every: max(t.Every, 1), Rate: t.Rate, Momentum: t.Momentum, Transport: t.Transport, Steps: j.Progress.Of, Floats: int(t.Parameters),

@@ -55,7 +55,7 @@ func (c member) upload(name, content string) string {
 	return call.Uploaded + sumOf(content) + "/" + name
 }
 
-// submissionOf is the body that submits a job.
+// submissionOf returns the body that submits a job.
 func submissionOf(t *testing.T, job string) string {
 	t.Helper()
 	text, err := json.Marshal(call.Submission{Job: job})
@@ -81,7 +81,7 @@ func (s *site) members(groups ...string) (all []member) {
 	return all
 }
 
-// contents are the SHA-256 of all files below a directory.
+// contents returns the SHA-256 of all files below a directory.
 func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A Go program that crashes exits as one that refuses its command line does, and is told apart by what it printed.
+// A Go program that crashes exits as one that refuses its command line does, and is distinguished by its output.
 func TestCrashIsNoRefusal(t *testing.T) {
 	for said, want := range map[string]string{
 		"tierml: job.yaml:3:1: unknown field\n":                                        "",

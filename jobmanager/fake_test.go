@@ -39,9 +39,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// fakeTierml behaves as `tierml run` does towards its directory: it holds it, writes a journal, can be asked to end. What it
-// does beside that follows from files in the directory: finish, fail, refuse, prepare (it begins when that is gone), keeps (it ends no
-// machine while that is there), away (its store does not answer).
+// fakeTierml behaves as `tierml run` does towards its directory: it holds it, writes a journal, ends on request. Its further behaviour
+// follows from files in the directory: finish, fail, refuse, prepare (it begins when that is gone), keeps (it ends no machine while
+// that is there), away (its store does not answer).
 func fakeTierml(args []string) int {
 	if args[0] == "plan" {
 		fmt.Println("a plan for", filepath.Base(args[1]))
@@ -246,7 +246,7 @@ func (s *site) remember() {
 	}
 }
 
-// endAll leaves no process behind: one may be about to take its directory, and is asked once it has.
+// endAll leaves no process behind: one may be about to take its directory, and gets the request once it has.
 func (s *site) endAll() {
 	s.end()
 	s.remember()
@@ -278,7 +278,7 @@ train: {app: mf, clocks: 1000000, data: HOME/prices.csv, params: {rank: 4}}
 local: {prices: HOME/prices.csv, catalog: HOME/catalog.csv, start: 2014-04-01T00:00:00Z}
 `
 
-// submit hands a job over, whose run is told files from its start on.
+// submit hands a job over, whose run knows files from its start on.
 func (s *site) submit(files ...string) string {
 	s.t.Helper()
 	s.mu.Lock()

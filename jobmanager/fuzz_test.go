@@ -74,7 +74,7 @@ func FuzzAPI(f *testing.F) {
 	})
 }
 
-// fuzzed is a manager that starts no run, with one job whose run has begun, behind its gate.
+// fuzzed returns a manager that starts no run, with one job whose run has begun, behind its gate.
 func fuzzed(t *testing.T, home string) (m *Manager, handler http.Handler) {
 	log := slog.New(slog.DiscardHandler)
 	m, err := Open(Config{Home: home, Command: []string{"true"}, MaxRunning: 1, MaxQueued: 4, MaxUpload: 1 << 20, Log: log,

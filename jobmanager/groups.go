@@ -12,7 +12,7 @@ import (
 	"github.com/tierml/tierml/watch/dashboard"
 )
 
-// groupOf is the group that a job's file names. A file that cannot be read is refused by its run.
+// groupOf returns the group that a job's file names. A file that cannot be read is refused by its run.
 func groupOf(dir string) string {
 	job, err := config.Load(filepath.Join(dir, submittedFile))
 	if err != nil {
@@ -21,7 +21,7 @@ func groupOf(dir string) string {
 	return job.Group
 }
 
-// groupOfJob is the group of a job or run.
+// groupOfJob returns the group of a job or run.
 func groupOfJob(m *Manager, id string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -101,7 +101,7 @@ func (a *account) add(j job, s dashboard.Summary) {
 	}
 }
 
-// answered is the account as a client has it: of the groups that it may see, and of all together if it may see all.
+// answered returns the account as a client has it: of the groups that it may see, and of all together if it may see all.
 func (a account) answered(m *Manager, c access.Client) call.Account {
 	out := call.Account{Groups: []call.Group{}}
 	if seesAll(c) {

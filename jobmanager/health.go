@@ -94,7 +94,7 @@ func (m *Manager) blame(j *job, e ending) (host string) {
 		now := m.cfg.Now()
 		j.HostSince = &now
 		m.cfg.Log.Warn("a job waits for its host, a store or a cloud", "job", j.ID, "why", host)
-		if m.health.ill == "" { // else all are told of the host
+		if m.health.ill == "" { // else all get the host's fault
 			m.cfg.Notifier.Notify(alert.Alert{Kind: alert.Host, Run: j.ID, Why: host + ": the job waits", At: now.UTC(), Clock: j.Clock})
 		}
 	}
@@ -117,7 +117,7 @@ func (m *Manager) waitsForHost() string {
 	return "waits for the job server's host: " + m.health.ill
 }
 
-// hostOf is what a run that ended says of its host, by its exit code and its last words; empty = nothing.
+// hostOf returns what a run that ended says of its host, by its exit code and its last words; empty = nothing.
 func (j *job) hostOf(l *runProcess, code int) string {
 	if code != HostExit {
 		return ""

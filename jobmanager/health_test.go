@@ -98,7 +98,7 @@ func TestFullDiskEndsNoJob(t *testing.T) {
 		_ = file.Close()
 	}
 	full()
-	none := func() bool { // no run is left, and no job is over
+	none := func() bool { // no run is left, and no job has ended
 		for _, id := range ids {
 			if j := s.jobs[id]; j.State.Over() {
 				t.Errorf("%+v", j.record)

@@ -49,7 +49,7 @@ func (m *Manager) giveSlots(j *job) {
 	j.Slots = err == nil && file.Cloud == config.CloudLocal // what cannot be read is refused by its run
 }
 
-// lacksHosts is why a job's slots cannot be asked for yet; empty = they can. It needs the lock.
+// lacksHosts is why a job's slots cannot be requested yet; empty = they can. It needs the lock.
 func (m *Manager) lacksHosts(j *job) string {
 	if !j.Slots {
 		return ""

@@ -20,7 +20,7 @@ hosts: {wait: 20h}
 local: {prices: prices.csv, catalog: catalog.csv, start: 2014-04-01T00:00:00Z}
 `
 
-// args are how a run was started last.
+// args returns how a run was started last.
 func (s *site) args(id string) string {
 	text, _ := os.ReadFile(filepath.Join(s.dir(id), "args"))
 	return string(text)

@@ -35,7 +35,7 @@ type served struct {
 	by    func(http.ResponseWriter, *http.Request) error
 }
 
-// calls are those of the API, by their patterns.
+// calls returns those of the API, by their patterns.
 func calls(m *Manager) map[string]served {
 	return map[string]served{
 		"GET /api/v1/jobs":                      {access.Watch, m.serveJobs},
@@ -363,7 +363,7 @@ func (m *Manager) serveScale(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// goesOn reports whether more can come of a job, for those who follow it.
+// goesOn reports whether more can come of a job, for its followers.
 func (m *Manager) goesOn(id string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -486,7 +486,7 @@ func (s *stream) write(text []byte) {
 	}
 }
 
-// Write is that of io.Writer.
+// Write returns that of io.Writer.
 func (s *stream) Write(p []byte) (int, error) {
 	s.write(p)
 	return len(p), s.err

@@ -38,7 +38,7 @@ func (s *site) served() (address string, client *call.Client) {
 	return server.URL, client
 }
 
-// open is the manager's handler for a client that may do everything.
+// open returns the manager's handler for a client that may do everything.
 func (s *site) open() http.Handler {
 	token := access.Random()
 	gate := access.NewGate(token, false, time.Now, slog.New(slog.DiscardHandler)).Handler(s.Handler())
@@ -48,7 +48,7 @@ func (s *site) open() http.Handler {
 	})
 }
 
-// demo is a job whose files are uploaded.
+// demo returns a job whose files are uploaded.
 func demo(t *testing.T, client *call.Client) (submission call.Submission, sent int) {
 	t.Helper()
 	job, err := config.Load("../examples/demo.yaml")
@@ -123,7 +123,7 @@ func TestSubmitOverHTTP(t *testing.T) {
 	}
 }
 
-// Who follows a job hears of everything once, also over its run's death and the job server's.
+// A follower sees each event once, across restarts of the run and the server.
 func TestFollowing(t *testing.T) {
 	s := newSite(t)
 	s.begin()

@@ -55,7 +55,7 @@ func (in *inputs) of(r *http.Request) space {
 	return space{in, filepath.Join(in.dir, access.ClientOf(r.Context()).ID())}
 }
 
-// path is where an uploaded file is. Nothing that a client says leaves the directory.
+// path returns where an uploaded file is. Nothing that a client says leaves the directory.
 func (s space) path(sum, name string) (string, error) {
 	if !sumText().MatchString(sum) || !nameText().MatchString(name) {
 		return "", refuse(http.StatusBadRequest, "an input is named by its SHA-256 in hexadecimal digits and a plain file name")
@@ -267,7 +267,7 @@ func (in *inputs) outOfPlace(text string) string {
 const InputsVariable = "TIERML_INPUTS"
 
 // VerifyInputs hashes again those of a job's files that were uploaded, below the directory root: what is read when a job starts is what was
-// submitted, whoever could write to the directory meanwhile. A file that is missing is left to its reader.
+// submitted, regardless of writers to the directory meanwhile. A file that is missing is left to its reader.
 func VerifyInputs(root string, paths []string) error {
 	for _, path := range paths {
 		below, err := filepath.Rel(root, path)
@@ -370,7 +370,7 @@ type incomingBody struct {
 	io.Closer
 }
 
-// room reports whether so many bytes can be taken in.
+// room reports whether this many bytes can be taken in.
 func (in *inputs) room(bytes int64) error {
 	free, err := in.free()
 	if err == nil && free < in.cfg.KeepFree+bytes {
@@ -380,7 +380,7 @@ func (in *inputs) room(bytes int64) error {
 	return nil
 }
 
-// free is how many bytes of the disk may be used.
+// free returns how many bytes of the disk may be used.
 func (in *inputs) free() (int64, error) {
 	if in.cfg.Free != nil {
 		return in.cfg.Free(in.cfg.Home)

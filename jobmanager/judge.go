@@ -18,7 +18,7 @@ type facts struct {
 	outcome   string // the journal's last word; empty: none, the run was killed or has not begun
 	why       string // and its reason
 	fruitless int    // starts in a row that brought it no further
-	refused   string // why its run did not start and will not; only who started it knows
+	refused   string // why its run did not start and will not; known only to its starter
 	host      string // the fault of the host, a store or a cloud by which its run ended; empty: the job's own
 	outlasted bool   // which has lasted for longer than a job waits
 }
@@ -33,7 +33,7 @@ type verdict struct {
 // patience is how many starts in a row may bring a job no further.
 const patience = 5
 
-// judge is the whole of the job server's deciding: the same facts give the same verdict before and after a restart.
+// judge returns the whole of the job server's deciding: the same facts give the same verdict before and after a restart.
 //
 // A fault of the host ends no job, whatever its run made of it, until it has lasted for long.
 //
@@ -84,7 +84,7 @@ func systemsWish(why string) bool {
 	return strings.HasPrefix(why, "its output cannot be written") || strings.HasPrefix(why, "SIGTERM") || strings.HasPrefix(why, "SIGHUP")
 }
 
-// backOff is how long a job waits before it is started again.
+// backOff returns how long a job waits before it is started again.
 func backOff(fruitless int) time.Duration {
 	if fruitless == 0 {
 		return 0

@@ -48,7 +48,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// Whatever the facts, a job is either over or somebody acts on it; and what is over is not started.
+// Whatever the facts, a job has either ended or is acted on; and an ended job is not started.
 func TestJudgeLeavesNothingLying(t *testing.T) {
 	for bits := range 1 << 5 {
 		for _, outcome := range []string{"", "finished", "failed", "interrupted"} {

@@ -46,7 +46,7 @@ func (m *Manager) endLeaks(ctx context.Context, known map[string]cluster) {
 
 const endExpiredEvery = 10 * time.Minute
 
-// submittedFiles are the files of all jobs, the newest first.
+// submittedFiles returns the files of all jobs, the newest first.
 func (m *Manager) submittedFiles() (files []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -55,9 +55,9 @@ type Config struct {
 	Quotas             map[string]Quota                // of groups
 	Fences             map[string]Fence                // of all groups; nil for one without
 	Notifier           *alert.Notifier                 // for all jobs; nil = no alerts
-	Allow              []string                        // what submitted jobs may name beside what is uploaded: see config.Foreign
+	Allow              []string                        // what submitted jobs may name besides what is uploaded: see config.Foreign
 	KeepFree           int64                           // bytes of the disk that uploads leave
-	Free               func(dir string) (int64, error) // nil = the file system is asked
+	Free               func(dir string) (int64, error) // nil = the file system is queried
 }
 
 // Manager holds the jobs of a directory.
@@ -66,7 +66,7 @@ type Config struct {
 // run's journal and lock, which the run has. jobs caches records; a manager that begins has no other source.
 //
 // A job's life: Submit writes the record. startDue starts its run when it is its turn. supervise waits for the run's end and passes wishes
-// on. rule asks judge what the end means: it is over, or is started again after backOff.
+// on. rule asks judge what the end means: it has ended, or is started again after backOff.
 //
 // The next manager finds each job by these (find), whenever this one dies:
 //   - before the record is written: the directory is no job, and the client has no answer.
@@ -104,7 +104,7 @@ type job struct {
 	tended    bool           // a process of its run is there, or its end is being judged
 	notBefore time.Time      // it is not started again, by the time of this process, which cannot be set: not Config.Now's
 	pid       int            // of the run that was started here
-	wished    chan struct{}  // closed when its end is asked for, or asked for more strongly
+	wished    chan struct{}  // closed when its end is requested, or requested more strongly
 	asked     *grants.Asked  // of a scheduler; nil = not read yet
 	sweep     *config.Job    // of a sweep's first trial: the sweep as submitted; nil = not read yet
 	params    map[string]any // of a trial; nil = not read yet

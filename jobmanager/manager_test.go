@@ -96,7 +96,7 @@ func TestStopBeforeItBegins(t *testing.T) {
 	s.until(id, call.Stopped)
 }
 
-// A run that is killed goes on, as often as it gets further; one that never does is given up.
+// A run that is killed continues, as often as it gets further; one that never does is given up.
 func TestKilledRunsGoOn(t *testing.T) {
 	s := newSite(t)
 	s.begin()
@@ -223,7 +223,7 @@ func TestWhatHappenedMeanwhile(t *testing.T) {
 	}
 }
 
-// Who asks a job to end that was killed wants no machine left: it is started once more, and ended.
+// Ending a killed job must leave no machine: it is started once more, and ended.
 func TestStopOfWhatWasKilled(t *testing.T) {
 	s := newSite(t)
 	s.begin()

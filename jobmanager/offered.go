@@ -23,7 +23,7 @@ type offered struct {
 	types    []market.InstanceType
 }
 
-// supplyOf is what a file of shared hosts allows.
+// supplyOf returns what a file of shared hosts allows.
 func supplyOf(file string) (s supply, o offered, err error) {
 	job, err := config.LoadHosts(file)
 	if err != nil {
@@ -64,12 +64,12 @@ func supplyOf(file string) (s supply, o offered, err error) {
 	return s, o, nil
 }
 
-// unitOf is what a machine of a type takes: vCPUs, and memory in MiB.
+// unitOf returns what a machine of a type takes: vCPUs, and memory in MiB.
 func unitOf(t market.InstanceType) sched.Resources {
 	return sched.Resources{float64(t.VCPU), float64(t.MemoryMiB)}
 }
 
-// room is how many workers of a size there may be at a time.
+// room returns how many workers of a size there may be at a time.
 func (o offered) room(unit sched.Resources) int {
 	if o.machines > 0 {
 		return o.machines
@@ -77,7 +77,7 @@ func (o offered) room(unit sched.Resources) int {
 	return o.hosts * grants.Units(o.least, unit)
 }
 
-// workers is how many of the smallest size there may be.
+// workers returns how many of the smallest size there may be.
 func (o offered) workers() int { return o.room(sched.Resources{1}) }
 
 // refuses is why a job would never start here; nil = it will.
@@ -94,7 +94,7 @@ func (o offered) refuses(job *config.Job) error {
 	return nil
 }
 
-// String is the offer in words.
+// String returns the offer in words.
 func (o offered) String() string {
 	if o.machines > 0 {
 		return fmt.Sprintf("%d machines of jobs' own", o.machines)
@@ -102,7 +102,7 @@ func (o offered) String() string {
 	return fmt.Sprintf("%d hosts of at least %.0f vCPUs and %.1f GB", o.hosts, o.least[0], o.least[1]/1024)
 }
 
-// askedBy is what a job's file asks for, and its deadline in market time. What cannot be read asks for one vCPU: its run says what is wrong.
+// askedBy returns what a job's file asks for, and its deadline in market time. What cannot be read asks for one vCPU: its run says what is wrong.
 func (o offered) askedBy(file string) (grants.Asked, time.Time) {
 	job, err := config.Load(file)
 	if err != nil {
@@ -111,7 +111,7 @@ func (o offered) askedBy(file string) (grants.Asked, time.Time) {
 	return o.asked(job), job.Deadline
 }
 
-// asked is what a job asks for. It starts with no more than there is: it would hold up all others for good.
+// asked returns what a job asks for. It starts with no more than there is: it would hold up all others for good.
 func (o offered) asked(job *config.Job) grants.Asked {
 	largest := o.largest(job)
 	count := job.Resources.Count
@@ -131,7 +131,7 @@ func (o offered) asked(job *config.Job) grants.Asked {
 	return a
 }
 
-// largest is what the largest worker that a job admits has of each resource; zero = none of its types is known.
+// largest returns what the largest worker that a job admits has of each resource; zero = none of its types is known.
 func (o offered) largest(job *config.Job) (largest market.InstanceType) {
 	for _, m := range job.Resources.AnyOf {
 		var fits []market.InstanceType

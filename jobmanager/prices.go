@@ -52,7 +52,7 @@ func (p *slotPrices) take(e journal.Entry) {
 	}
 }
 
-// market is what slots cost while these hosts are there. A slot is a vCPU, as in dry runs. Passes is how market time passes.
+// market returns what slots cost while these hosts are there. A slot is a vCPU, as in dry runs. Passes is how market time passes.
 func (p *slotPrices) market(there map[string]sched.Resources, now time.Time, passes clock.Mapping) *sched.Market {
 	m := &sched.Market{Wait: p.wait, Look: p.look}
 	of := map[string]bidding.Candidate{}

@@ -45,7 +45,7 @@ type twinJob struct {
 
 func (*twin) Name() string { return "twin" }
 
-// Plan is the dry run's.
+// Plan returns the dry run's.
 func (m *twin) Plan(s sched.State) sched.Plan {
 	now := time.Unix(0, int64(s.Now*1e9)).UTC()
 	price, _ := m.pool.History.At(now)
@@ -105,7 +105,7 @@ func (m *twin) Plan(s sched.State) sched.Plan {
 	return plan
 }
 
-// without is a state without some hosts, and what was on them.
+// without returns a state without some hosts, and what was on them.
 func without(s sched.State, hosts []string) sched.State {
 	gone := func(host string) bool { return slices.Contains(hosts, host) }
 	s.Hosts = slices.DeleteFunc(slices.Clone(s.Hosts), func(h sched.Host) bool { return gone(h.ID) })
@@ -186,7 +186,7 @@ func (j *twinJob) resize(entry func(journal.Entry) journal.Entry, workers int) {
 	j.workers = workers
 }
 
-// job is what the job manager has a decision made about.
+// job returns what the job manager has a decision made about.
 func (j *twinJob) job(now sched.Job) grants.Claim {
 	j.is.is.Pace, j.is.is.Spent = j.is.pace(), j.is.paid.spent
 	return grants.Claim{ID: now.ID, Arrived: now.Arrived, Asked: j.asked, Progress: j.is.is, Began: j.bought > 0, Held: now.Workers, Where: now.Where, Told: now.Workers}

@@ -66,7 +66,7 @@ func (m *Manager) start(ctx context.Context, j *job) {
 	m.supervise(ctx, j, l)
 }
 
-// command is how a job's run is started or resumed. It needs the lock.
+// command returns how a job's run is started or resumed. It needs the lock.
 func (m *Manager) command(j *job, file string, began bool) []string {
 	args := []string{"run", "--yes", "--plain", "--server", "none"}
 	switch {
@@ -114,7 +114,7 @@ const AllowVariable = "TIERML_FOREIGN_ALLOW"
 // GrantVariable bounds a run, and has the transient machines that the scheduler grants it to begin or resume with; below 0 = there is none.
 const GrantVariable = "TIERML_GRANT"
 
-// Bounds are what the job server lets this process's run have; nil = it was started by hand.
+// Bounds returns what the job server lets this process's run have; nil = it was started by hand.
 func Bounds() *elasticity.Bounds {
 	n, err := strconv.Atoi(os.Getenv(GrantVariable))
 	if err != nil {
@@ -123,7 +123,7 @@ func Bounds() *elasticity.Bounds {
 	return &elasticity.Bounds{Granted: n}
 }
 
-// spawn starts a process in the job server's directory, with its environment beside that of the command. The memory of the
+// spawn starts a process in the job server's directory, with its environment plus that of the command. The memory of the
 // process, and of those that it starts, is limited.
 func (m *Manager) spawn(cmd *exec.Cmd) error {
 	cmd.Dir, cmd.Env = m.cfg.Home, append(environment(m.cfg), cmd.Env...)
@@ -282,7 +282,7 @@ func outputFrom(path string, from int64) string {
 	return string(text)
 }
 
-// lastLines are the last lines of a text, in one.
+// lastLines returns the last lines of a text, in one.
 func lastLines(text string) string {
 	const most = 1000
 	text = strings.TrimSpace(text)

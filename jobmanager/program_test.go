@@ -21,7 +21,7 @@ import (
 	"github.com/tierml/tierml/program/pack"
 )
 
-// programOf is a job of a program whose folder is uploaded, and one secret.
+// programOf returns a job of a program whose folder is uploaded, and one secret.
 func programOf(t *testing.T, client *call.Client) call.Submission {
 	t.Helper()
 	work := t.TempDir()

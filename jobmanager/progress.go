@@ -155,7 +155,7 @@ func (p *progress) takeLoss(e journal.Entry) {
 	}
 }
 
-// pace is the median speed by workers.
+// pace returns the median speed by workers.
 func (p *progress) pace() (pace sched.Pace) {
 	for workers, seconds := range p.seconds {
 		if len(seconds) >= leastOnes {
@@ -167,7 +167,7 @@ func (p *progress) pace() (pace sched.Pace) {
 	return pace
 }
 
-// recall keeps what a trial that is over came to.
+// recall keeps the result of a finished trial.
 func (s *scheduler) recall(j *job) error {
 	if len(j.asked.At) == 0 && j.Sweep == "" {
 		if p := s.progress[j.ID]; p != nil {

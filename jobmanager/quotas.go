@@ -19,7 +19,7 @@ type Quota struct {
 	PerHour  market.USD
 }
 
-// String is the quota in the words of the file; empty = there is none.
+// String returns the quota in the words of the file; empty = there is none.
 func (q Quota) String() string {
 	var all []string
 	if q.Jobs > 0 {
@@ -34,7 +34,7 @@ func (q Quota) String() string {
 	return strings.Join(all, ", ")
 }
 
-// mostOf is the most machines that a job may have at a time, by its file.
+// mostOf returns the most machines that a job may have at a time, by its file.
 func mostOf(job *config.Job) int { return job.Resources.Count.Most + job.Reliable.Count }
 
 // uses reports whether a job counts in its group's quota: it has a run or a grant, or its run was killed and may have left machines.
@@ -42,7 +42,7 @@ func (j *job) uses() bool {
 	return !j.Hosts && !j.State.Over() && (j.tended || !j.Again && (j.Starts > 0 || j.Granted > 0))
 }
 
-// machines is the most machines that a job may have, as its file says.
+// machines returns the most machines that a job may have, as its file says.
 func (j *job) machines() int {
 	if j.most == nil {
 		most := 0

@@ -12,9 +12,9 @@ import (
 	"github.com/tierml/tierml/jobmanager/call"
 )
 
-// Files of a job in its run's directory, beside those of the run.
+// Files of a job in its run's directory, next to those of the run.
 const (
-	recordFile    = "submission.json" // what was asked for, and what came of it
+	recordFile    = "submission.json" // the request, and its result
 	submittedFile = "submitted.yaml"  // the job file as it was submitted, input files in place
 	outputFile    = "run.log"         // in the logs: what the run printed
 )
@@ -26,11 +26,11 @@ type record struct {
 	Submitted time.Time `json:"submitted"`
 	Stop      bool      `json:"stop,omitempty"` // a user wants it to end
 	Now       bool      `json:"now,omitempty"`  // at once
-	By        string    `json:"by,omitempty"`   // who
+	By        string    `json:"by,omitempty"`   // the submitter
 	Again     bool      `json:"again,omitempty"`
 	Starts    int       `json:"starts,omitempty"`    // of its run, in all
-	Fruitless int       `json:"fruitless,omitempty"` // the last of them, that brought it no further
-	Clock     int64     `json:"clock,omitempty"`     // after the last of them
+	Fruitless int       `json:"fruitless,omitempty"` // the last, that brought it no further
+	Clock     int64     `json:"clock,omitempty"`     // after the last
 	// Since when each start was in vain by a fault of the host, a store or a cloud, and how many were; they are not in Fruitless.
 	HostSince  *time.Time `json:"host_since,omitempty"`
 	HostFaults int        `json:"host_faults,omitempty"`
@@ -38,7 +38,7 @@ type record struct {
 	Why        string     `json:"why,omitempty"`
 	Ended      *time.Time `json:"ended,omitempty"`
 	Group      string     `json:"group,omitempty"`   // as its file says
-	Client     string     `json:"client,omitempty"`  // who submitted it, by the SHA-256 of the token
+	Client     string     `json:"client,omitempty"`  // the submitter, by the SHA-256 of its token
 	User       string     `json:"user,omitempty"`    // who submitted it, as the client says
 	Hosts      bool       `json:"hosts,omitempty"`   // shared hosts, not a job
 	Slots      bool       `json:"slots,omitempty"`   // its machines are slots of shared hosts

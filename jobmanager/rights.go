@@ -21,7 +21,7 @@ func demand(least access.Right, r *http.Request) error {
 	return nil
 }
 
-// seen are those jobs that a client may see.
+// seen returns those jobs that a client may see.
 func seen(c access.Client, all []call.Job) []call.Job {
 	return slices.DeleteFunc(all, func(j call.Job) bool { return c.Right(j.Group) < access.Watch })
 }
@@ -72,7 +72,7 @@ func submitsTo(c access.Client, named string) (group string, err error) {
 	return "", refuse(http.StatusForbidden, "a job of group %s needs the right %q of that group; this token has %s", named, access.Submit, c)
 }
 
-// pageRights is what a client sees and changes of the dashboard's runs.
+// pageRights returns what a client sees and changes of the dashboard's runs.
 func pageRights(m *Manager) func(r *http.Request, s dashboard.Summary) (sees, change bool) {
 	return func(r *http.Request, s dashboard.Summary) (sees, change bool) {
 		m.mu.Lock()

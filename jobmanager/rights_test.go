@@ -80,7 +80,7 @@ func TestRightsOfGroups(t *testing.T) {
 	for _, id := range jobs {
 		sharing = append(sharing, id)
 	}
-	hosts := s.dir("shared-1") // which somebody keeps beside the manager
+	hosts := s.dir("shared-1") // kept next to the manager
 	if err := sharedtest.Write(hosts, sharing...); err != nil {
 		t.Fatal(err)
 	}

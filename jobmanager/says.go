@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/watch/dashboard"
 )
 
-// summary is what the dashboard's list shows of this job server to a client: of its jobs those that the client may see. Without a request it is all.
+// summary returns what the dashboard's list shows of this job server to a client: of its jobs those that the client may see. Without a request it is all.
 func (m *Manager) summary(r *http.Request) dashboard.Manager {
 	out := dashboard.Manager{MaxRunning: m.cfg.MaxRunning, MaxQueued: m.cfg.MaxQueued, Budget: m.cfg.Limits.Total, PerHour: m.cfg.Limits.PerHour}
 	jobs := m.list()
@@ -49,7 +49,7 @@ func (m *Manager) summary(r *http.Request) dashboard.Manager {
 	return out
 }
 
-// spentBy is what these jobs have cost, and cost an hour now.
+// spentBy returns what these jobs have cost, and cost an hour now.
 func spentBy(jobs []call.Job) (spent, perHour market.USD) {
 	for _, j := range jobs {
 		usd, _ := market.ParseUSD(j.Spent) // what is not known yet is 0
@@ -60,7 +60,7 @@ func spentBy(jobs []call.Job) (spent, perHour market.USD) {
 	return spent, perHour
 }
 
-// limitsOf are the budget and the price per hour of a client's groups together; 0 = one of them has no such limit.
+// limitsOf returns the budget and the price per hour of a client's groups together; 0 = one has no such limit.
 func limitsOf(m *Manager, c access.Client) (budget, perHour market.USD) {
 	groups := c.Groups(access.Watch)
 	for i, group := range groups {

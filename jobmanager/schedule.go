@@ -39,7 +39,8 @@ const lookAtGrants = 250 * time.Millisecond
 //
 //  1. decide reads jobs, slots and prices. If there is something to decide (grants.Due), the decision is kept.
 //  2. Of what grants.Calls says, new runs are started by their records (Granted), also by the next manager if this one dies.
-//  3. carryOut asks the others, without the lock. A run that cannot be asked yet, or refuses, is asked again at the next look.
+//  3. carryOut sends the other requests, without the lock. A run that cannot be reached yet, or refuses, gets the request again at the
+//     next look.
 //  4. giveBack asks the shared hosts to release those that the decision has no use for, once no job has more than it was granted.
 type scheduler struct {
 	m        *Manager
@@ -168,7 +169,7 @@ func (s *scheduler) decide() (calls []grants.Call, leave []string) {
 		if c.Start || c.Workers > 0 {
 			j.Granted = c.Workers
 		}
-		_ = m.save(j) // its run is started with so many, also by the next manager
+		_ = m.save(j) // its run is started with this many, also by the next manager
 		m.nudge()
 	}
 	for _, host := range grants.Leaving(s.last, jobs) {
@@ -179,7 +180,7 @@ func (s *scheduler) decide() (calls []grants.Call, leave []string) {
 	return calls, leave
 }
 
-// shared is what jobs share now. What machines of their own cost is each job's own affair.
+// shared returns what jobs share now. What machines of their own cost is each job's own affair.
 func (s *scheduler) shared(jobs []grants.Claim) (slots grants.Slots, err error) {
 	if n := s.m.cfg.Slots; n > 0 {
 		return grants.Slots{Hosts: []sched.Host{{ID: "slots", Capacity: sched.Resources{float64(n)}}}, There: 1}, nil
@@ -219,7 +220,7 @@ func (s *scheduler) keep(d grants.Decision) error {
 	return nil
 }
 
-// jobs are those among which slots are shared, in the order of submission. It needs the lock.
+// jobs returns those among which slots are shared, in the order of submission. It needs the lock.
 func (s *scheduler) jobs() (all []grants.Claim, err error) {
 	held, err := s.slots.held()
 	if err != nil {
@@ -283,7 +284,7 @@ func (s *scheduler) jobs() (all []grants.Claim, err error) {
 	return all, nil
 }
 
-// standing is what the last decision comes to. It needs the lock.
+// standing returns the outcome of the last decision. It needs the lock.
 func (s *scheduler) standing(now time.Time) *dashboard.Grants {
 	out := &dashboard.Grants{}
 	for _, j := range s.m.jobs {
@@ -302,7 +303,7 @@ func (s *scheduler) standing(now time.Time) *dashboard.Grants {
 	return out
 }
 
-// deadline is a job's by the clock on the wall, in seconds; 0 = it has none, or how fast its market time passes is not known yet: by its own
+// deadline returns a job's by the clock on the wall, in seconds; 0 = it has none, or how fast its market time passes is not known yet: by its own
 // run, or by the shared hosts before that.
 func (s *scheduler) deadline(j *job) float64 {
 	passes := s.progress[j.ID].market
@@ -315,7 +316,7 @@ func (s *scheduler) deadline(j *job) float64 {
 	return float64(passes.WallAt(j.deadline).UnixMilli()) / 1000
 }
 
-// marketClock is how market time passes for a run, by the line with which it began; nil = another line.
+// marketClock returns how market time passes for a run, by the line with which it began; nil = another line.
 func marketClock(e journal.Entry) *clock.Mapping {
 	if e.Kind != journal.Start {
 		return nil
@@ -339,7 +340,7 @@ func (s *scheduler) leftOut() string {
 	return fmt.Sprintf("waits for the end of another job: %d at a time, paused ones included (--max-running)", s.m.cfg.MaxRunning)
 }
 
-// arrived is when a job was submitted, in seconds.
+// arrived returns when a job was submitted, in seconds.
 func (j *job) arrived() float64 { return float64(j.Submitted.UnixMilli()) / 1000 }
 
 // shares reports whether a job is one of those that the scheduler decides about.
@@ -361,7 +362,7 @@ func (s *scheduler) refuses(job *config.Job) error {
 // holds reports whether a job's run is not started yet because it has no slots. It needs the lock.
 func (s *scheduler) holds(j *job) bool { return s != nil && s.shares(j) && j.Granted == 0 }
 
-// grantFor is how many transient machines a run begins or resumes with: no more than it was granted, and than is known to be reserved for it. Below 0: no
+// grantFor returns how many transient machines a run begins or resumes with: no more than it was granted, and than is known to be reserved for it. Below 0: no
 // scheduler decides about it. It needs the lock.
 func (s *scheduler) grantFor(j *job) int {
 	if s == nil || !s.shares(j) {
@@ -391,7 +392,7 @@ func (s *scheduler) tells(j *job, grant int) {
 	}
 }
 
-// carryOut asks a run for what was decided. One that cannot be asked yet is asked again.
+// carryOut requests of a run what was decided. One that cannot be reached yet gets the request again.
 func (s *scheduler) carryOut(ctx context.Context, c grants.Call) {
 	m := s.m
 	m.mu.Lock()
@@ -420,7 +421,7 @@ func (s *scheduler) carryOut(ctx context.Context, c grants.Call) {
 	}
 }
 
-// giveBack has the shared hosts let one go when what is paid for it is over. It is asked again until their journal says that they do.
+// giveBack has the shared hosts let one go when its paid time ends. The request is repeated until their journal says that they do.
 func (s *scheduler) giveBack(ctx context.Context, host string) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -436,7 +437,7 @@ func (s *scheduler) giveBack(ctx context.Context, host string) {
 	}
 }
 
-// tell asks a run for so many workers, or to pause; asked twice it is the same. Own is the number that it was started with.
+// tell requests a number of workers of a run, or a pause; it is idempotent. Own is the number that it was started with.
 func tell(ctx context.Context, dir string, c grants.Call, own int) error {
 	change := &pb.Change{Pause: true, Scheduled: true, By: c.Why}
 	if c.Workers > 0 { // the run refuses when a person has paused it
@@ -445,7 +446,7 @@ func tell(ctx context.Context, dir string, c grants.Call, own int) error {
 	return scaling.Ask(ctx, dir, change, func(*pb.Standing) {})
 }
 
-// grantedFile is a job's file with the number of workers that its run begins with.
+// grantedFile returns a job's file with the number of workers that its run begins with.
 func (s *scheduler) grantedFile(j *job) (string, error) {
 	submitted := filepath.Join(j.dir, submittedFile)
 	if s == nil || j.Granted == 0 {
@@ -464,7 +465,7 @@ func (s *scheduler) grantedFile(j *job) (string, error) {
 	return path, replaceFile(path, job.Resolved())
 }
 
-// why is what a job was granted, the reason, and what else could be had.
+// why returns what a job was granted, the reason, and what else could be had.
 func (s *scheduler) why(m *Manager, id string) (call.Why, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

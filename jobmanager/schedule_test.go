@@ -29,7 +29,7 @@ func (s *site) market() {
 	}
 }
 
-// asked waits until a run was last asked for so many workers.
+// asked waits until the last request to a run was for want workers.
 func (s *site) asked(id, want string) {
 	s.t.Helper()
 	s.when(id, "asked for "+want, func(record) bool {
@@ -44,7 +44,7 @@ func (s *site) asked(id, want string) {
 	})
 }
 
-// wanted waits until a run was last asked for so many workers, whatever it began with.
+// wanted waits until the last request to a run was for want workers, whatever it began with.
 func (s *site) wanted(id string, want int) {
 	s.t.Helper()
 	s.when(id, fmt.Sprintf("asked for %d", want), func(record) bool {
@@ -61,8 +61,8 @@ func (s *site) wanted(id string, want int) {
 	})
 }
 
-// A scheduler grants jobs slots: one that comes waits until the one before has been asked to give back, and the next manager goes on with
-// the last decision.
+// A scheduler grants jobs slots: one that comes waits until the one before has been asked to give back, and the next manager continues
+// with the last decision.
 func TestScheduler(t *testing.T) {
 	s := newSite(t)
 	s.market()
@@ -134,8 +134,8 @@ func TestScheduler(t *testing.T) {
 	}
 }
 
-// Jobs with machines of their own share a number of them: one that comes waits until the one before has ended as many as it was asked to,
-// which its journal tells, also to the next manager.
+// Jobs with machines of their own share a number of them: one that comes waits until the one before has ended the requested number, which
+// its journal tells, also to the next manager.
 func TestSchedulerOfOwnMachines(t *testing.T) {
 	s := newSite(t)
 	s.cfg.Scheduler, s.cfg.Slots, s.cfg.MaxRunning = sched.DRF{}, 16, 10

@@ -60,7 +60,7 @@ func (m sweeps) settle(j *job, settings map[string]string) {
 	_ = m.save(j) // else it is written later
 }
 
-// outcomes are how far trials have come.
+// outcomes returns how far trials have come.
 func (m sweeps) outcomes(of []*job) (all []trials.Trial) {
 	for _, j := range of {
 		t := trials.Trial{Settings: j.Settings, Ended: j.State.Over(), Failed: j.State == call.Failed, Stopped: j.State == call.Stopped, Last: math.NaN()}

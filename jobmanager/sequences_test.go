@@ -356,7 +356,7 @@ func (s *series) look() {
 	s.startDue(s.ctx)
 }
 
-// alive are the runs that are under way.
+// alive returns the runs that are under way.
 func (s *series) alive() (all []*standIn) {
 	s.mine.Lock()
 	defer s.mine.Unlock()

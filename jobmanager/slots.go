@@ -19,7 +19,7 @@ type holding struct {
 	where []sched.Place // of those that are on hosts, and stay
 }
 
-// held is how many transient slots each job has or waits for.
+// held returns how many transient slots each job has or waits for.
 func (b *slotBook) held() (map[string]holding, error) {
 	if b.reader == nil {
 		return nil, nil

@@ -16,7 +16,7 @@ import (
 // lookAtSpending is how often the limits of all jobs are looked at.
 const lookAtSpending = 5 * time.Second
 
-// totals are what all runs of the directory have cost, and cost an hour now, by their journals. What jobs on shared hosts pay is part of
+// totals returns what all runs of the directory have cost, and cost an hour now, by their journals. What jobs on shared hosts pay is part of
 // what the hosts cost.
 func (m *Manager) totals() (spent, rate market.USD) {
 	slots := map[string]bool{}
@@ -66,7 +66,7 @@ func (m *Manager) guard(ctx context.Context) {
 	}
 }
 
-// limited are the jobs that a limit is for: all of them, or those of a group.
+// limited are the jobs that a limit is for: all, or those of a group.
 type limited struct {
 	all   bool
 	group string
@@ -82,7 +82,7 @@ func withheld(d budget.Decision) string {
 	return ""
 }
 
-// heldBy is the limit for which a job that waits is not started; empty = there is none. It needs the lock.
+// heldBy returns the limit for which a job that waits is not started; empty = there is none. It needs the lock.
 func heldBy(m *Manager, j *job) string {
 	why := withheld(m.decided[limited{all: true}])
 	if why == "" && !j.Hosts {

@@ -8,8 +8,8 @@ import (
 	"github.com/tierml/tierml/jobrun/budget"
 )
 
-// Above a limit nothing more is started; when the total is used up, what runs is ended in order, and can go on once it is
-// raised.
+// Above a limit nothing more is started; when the total is used up, what runs is ended in order, and can continue once it
+// is raised.
 func TestLimitsOfAllJobs(t *testing.T) {
 	s := newSite(t)
 	s.cfg.MaxRunning = 4
@@ -19,7 +19,7 @@ func TestLimitsOfAllJobs(t *testing.T) {
 	s.clocks(first, 1)
 	s.keepTo(t.Context(), budget.Decision{Do: budget.Pause, Why: "too dear"})
 	second := s.submit()
-	s.clocks(first, 5) // what runs goes on
+	s.clocks(first, 5) // what runs continues
 	if job, err := client.Job(t.Context(), second); err != nil || job.State != string(call.Queued) || job.Why != "held: too dear" {
 		t.Errorf("%+v, %v", job, err)
 	}

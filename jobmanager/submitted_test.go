@@ -21,7 +21,7 @@ import (
 )
 
 // A job that is sent reads no file of the job server's host but those that are allowed, gets nothing of its environment, and
-// writes nowhere; what it is told in answer does not say either.
+// writes nowhere; answers reveal nothing of it either.
 func TestJobsReadNothingOfTheHost(t *testing.T) {
 	s := newSite(t)
 	allowed := t.TempDir()
@@ -173,7 +173,7 @@ func TestUploadIsNotUnpacked(t *testing.T) {
 	}
 }
 
-// A plan has a process of its own; only so many are there at a time, and who goes away waits no longer.
+// A plan has a process of its own; their number is limited, and a client that leaves waits no longer.
 func TestPlansTakeTurns(t *testing.T) {
 	s := newSite(t)
 	s.begin()
@@ -195,7 +195,7 @@ func TestPlansTakeTurns(t *testing.T) {
 	done()
 }
 
-// An upload whose sender stalls, or goes away, is given up and leaves nothing; others go on meanwhile.
+// An upload whose sender stalls, or goes away, is given up and leaves nothing; others continue meanwhile.
 func TestUploadIsBrokenOff(t *testing.T) {
 	s := newSite(t)
 	s.begin()

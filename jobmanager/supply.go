@@ -11,9 +11,9 @@ import (
 	"github.com/tierml/tierml/sched"
 )
 
-// supply is which transient hosts jobs can share: the present ones, by the journal of the shared hosts, and those that may be bought.
-// Where the market takes a host or sells none, the present ones count, and a little more: as that is asked for, a host is bought as soon as
-// the market sells one.
+// supply is which transient hosts jobs can share: the present ones, by the journal of the shared hosts, and those that may be bought. Where
+// the market takes a host or sells none, the present ones count, and a little more: once that is requested, a host is bought as soon as the
+// market sells one.
 type supply struct {
 	sizes map[string]sched.Resources // by machine type
 	least sched.Resources            // of a host that may be bought
@@ -67,7 +67,7 @@ func (s *supply) lose(instance string) {
 	s.refused, s.since = true, time.Time{}
 }
 
-// hosts are what jobs can share now. Waiting: slots wait for a host. Wish is what counts as there though the market has refused, and last what
+// hosts returns what jobs can share now. Waiting: slots wait for a host. Wish is what counts as there though the market has refused, and last what
 // jobs shared before. The first ones are there, and the others may be bought.
 func (s *supply) hosts(now time.Time, waiting bool, wish sched.Resources, last []sched.Host) (all []sched.Host, there int) {
 	switch {

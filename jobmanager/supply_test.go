@@ -14,7 +14,7 @@ import (
 )
 
 // What jobs can share follows the shared hosts' journal: a host that is taken is missed until another one is bought, or until the market
-// is asked again.
+// is queried again.
 func TestSupply(t *testing.T) {
 	now := time.Unix(1000, 0)
 	s := &supply{sizes: map[string]sched.Resources{"big": {16}}, least: sched.Resources{8}, most: 3, there: map[string]sched.Resources{}, costs: newSlotPrices(nil, 0)}
@@ -43,7 +43,7 @@ func TestSupply(t *testing.T) {
 	say(journal.Launch, "b", "big")
 	look(0, true, "[a:8 b:16 next-1:8]")
 	look(marketPatience, true, "[a:8 b:16 next-1:2]") // slots wait in vain
-	look(believed, true, "[a:8 b:16 next-1:8]")       // it is asked again
+	look(believed, true, "[a:8 b:16 next-1:8]")       // it is queried again
 	say(journal.Launch, "c", "small")
 	look(time.Hour, true, "[a:8 b:16 c:8]")
 	say(journal.Notice, "a", "")
@@ -65,8 +65,8 @@ func TestSupply(t *testing.T) {
 	look(0, true, "[e:8 next-1:8 next-2:8]")
 }
 
-// Hosts that are too many go back shortly before what is paid for them is over, the youngest first; where market time passes faster, in as much
-// less time by the clock on the wall. One that goes is not there any more.
+// Hosts that are too many go back shortly before their paid time ends, the youngest first; where market time passes faster, in that much less
+// time by the clock on the wall. One that goes is not there any more.
 func TestHostsAreGivenBackAtTheEndOfTheirHour(t *testing.T) {
 	pool := bidding.Candidate{Pool: market.Pool{Provider: "ec2", Region: "r", Zone: "z", Type: "c.x", Class: market.Spot}, Type: market.InstanceType{Name: "c.x", VCPU: 4, OnDemand: market.Dollar}}
 	s := &supply{sizes: map[string]sched.Resources{}, least: sched.Resources{4}, most: 3, there: map[string]sched.Resources{}, costs: newSlotPrices([]bidding.Candidate{pool}, 12)}

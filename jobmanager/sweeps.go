@@ -119,7 +119,7 @@ func removeHalfSweeps(root string, records []record) (left []record, err error) 
 	return left, nil
 }
 
-// all are those of which there are trials among these jobs, the newest first.
+// all returns those of which there are trials among these jobs, the newest first.
 func (m sweeps) all(jobs []call.Job) (all []dashboard.Sweep) {
 	summaries := map[string]dashboard.Summary{}
 	for _, j := range jobs {
@@ -171,7 +171,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// of is a trial's sweep, as its file says. It needs the lock.
+// of returns a trial's sweep, as its file says. It needs the lock.
 func (m sweeps) of(j *job) dashboard.Sweep {
 	name, _, _ := cutLast(j.Sweep)
 	s := dashboard.Sweep{ID: j.Sweep, Job: name, Of: j.Trials}
@@ -196,7 +196,7 @@ func (m sweeps) of(j *job) dashboard.Sweep {
 	return s
 }
 
-// trial is a trial as lists show it. It needs the lock.
+// trial returns a trial as lists show it. It needs the lock.
 func (m sweeps) trial(j *job, of dashboard.Sweep, s dashboard.Summary) dashboard.Trial {
 	if j.params == nil {
 		j.params = map[string]any{}

@@ -18,7 +18,7 @@ import (
 	"github.com/tierml/tierml/watch/dashboard"
 )
 
-// sweepOfJobs submits localJob as a sweep of so many trials, with more words of sweep.
+// sweepOfJobs submits localJob as a sweep of this many trials, with more words of sweep.
 func (s *site) sweepOfJobs(trials int, more string) []string {
 	s.t.Helper()
 	text := strings.ReplaceAll(localJob, "HOME", s.home) + fmt.Sprintf("sweep: {params: {step: log 1e-3..1}, samples: %d%s}\n", trials, more)

@@ -77,7 +77,7 @@ func use(path string, now time.Time) error {
 	return nil
 }
 
-// neededInputs are those that a run's job file names, but for runs of jobs that are finished. A job file that cannot be read
+// neededInputs returns those that a run's job file names, but for runs of jobs that are finished. A job file that cannot be read
 // is an error: what it names is not known.
 func (m *Manager) neededInputs() (map[string]bool, error) {
 	m.mu.Lock()

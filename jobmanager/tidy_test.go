@@ -12,7 +12,8 @@ import (
 	"github.com/tierml/tierml/jobmanager/call"
 )
 
-// Inputs go when they are old and no job needs them that may still go on; asking for one makes it young again.
+// Inputs go when they are old and no job needs them that may still continue; asking for one makes it young
+// again.
 func TestInputsThatNobodyNeeds(t *testing.T) {
 	s := newSite(t)
 	now := time.Now()
@@ -80,7 +81,7 @@ func TestInputsThatNobodyNeeds(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(whose, sum("a"))); err == nil {
 		t.Error("it is still there")
 	}
-	later.Store(int64(30 * 24 * time.Hour)) // the stopped job may go on whenever somebody wants it to
+	later.Store(int64(30 * 24 * time.Hour)) // the stopped job may continue whenever somebody wants it to
 	if removed, err := s.inputs.removeUnneeded(keep, s.neededInputs); err != nil || strings.Join(removed, " ") != sum("d")+" "+sum("f") {
 		t.Errorf("%v, %v", removed, err)
 	}

@@ -70,7 +70,7 @@ type Judged struct {
 	Why               string // why it is not chosen, where that is not for its mean
 }
 
-// of is the figure that candidates are compared by, in dollars.
+// of returns the figure that candidates are compared by, in dollars.
 func (w Wish) of(t Trial) float64 {
 	return t.Cost + float64(w.ValueOfTime)/float64(market.Dollar)*t.Hours
 }
@@ -157,7 +157,7 @@ func RuledOut(w Wish, samples []Sample, candidates []Trials) map[string]string {
 	return out
 }
 
-// against is the weighted mean difference of a candidate from another over the starts that both have, and its standard error, as
+// against returns the weighted mean difference of a candidate from another over the starts that both have, and its standard error, as
 // shares of the other's mean.
 func against(w Wish, t, other *Trials, samples []Sample) (share, stdError float64) {
 	n := min(len(t.Runs), len(other.Runs))
@@ -234,7 +234,7 @@ func (c *Choice) before(a, b Judged) bool {
 	return a.Mean < b.Mean
 }
 
-// missedBy is the part by which a candidate's 95th percentiles exceed the bounds; 0 = it keeps them.
+// missedBy returns the part by which a candidate's 95th percentiles exceed the bounds; 0 = it keeps them.
 func (w Wish) missedBy(j Judged) float64 {
 	by := 0.0
 	if w.Within > 0 {
@@ -246,7 +246,7 @@ func (w Wish) missedBy(j Judged) float64 {
 	return by
 }
 
-// weighted is the 95th percentile of a figure.
+// weighted returns the 95th percentile of a figure.
 func weighted(runs []Trial, samples []Sample, figure func(Trial) float64) float64 {
 	type entry struct{ figure, weight float64 }
 	entries, total := make([]entry, len(runs)), 0.0
@@ -357,7 +357,7 @@ func (j Judged) unjudged() int {
 	return 0
 }
 
-// cells are a candidate's in the table, where a policy is chosen.
+// cells returns a candidate's in the table, where a policy is chosen.
 func (j Judged) cells(chosen string) []string {
 	dollars := func(x float64) string { return fmt.Sprintf("$%.2f", x) }
 	hours := func(x float64) string { return fmt.Sprintf("%.1f", x) }

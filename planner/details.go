@@ -70,7 +70,7 @@ func (p Pool) details() journal.PlanPool {
 	return d
 }
 
-// hints returns what a policy knows beside prices, so that its decision can be reproduced.
+// hints returns what a policy knows besides prices, so that its decision can be reproduced.
 func hints(h bidding.Hints) *journal.PoolHints {
 	one := func(h bidding.Hint) *journal.PoolHint {
 		if !h.Known() {

@@ -44,7 +44,7 @@ type Run struct {
 	Bought    string // kinds of machines, by market.Kinds
 }
 
-// Prediction is what one simulated run comes to, from the job's own start in the prices that it will meet. It knows the
+// Prediction is the result of one simulated run, from the job's own start in the prices that it will meet. It knows the
 // future of a recording; a forecast does not.
 type Prediction struct {
 	Run

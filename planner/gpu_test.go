@@ -28,7 +28,7 @@ func programJob(t *testing.T, resources string) *config.Job {
 	return loaded
 }
 
-// Machines with the GPUs that are asked for are bought, and their work counts by GPUs, however many vCPUs they have; a rate says
+// Machines with the requested GPUs are bought, and their work counts by GPUs, however many vCPUs they have; a rate says
 // otherwise.
 func TestGPUsAreResolved(t *testing.T) {
 	of := func(name string, vcpu int, gpu market.GPU) Offer {

@@ -79,7 +79,7 @@ func (a *admission) has(t market.InstanceType) string {
 	return Bytes(tiers.UsableMemory(t.MemoryMiB)) + " of memory"
 }
 
-// demand is what a machine of a type holds if splits read so many rows of each table; nil = all.
+// demand returns what a machine of a type holds if splits read these numbers of rows of each table; nil = all.
 func (a *admission) demand(t market.InstanceType, rows []uint64) demand {
 	n := wanted(a.choice.Want, t)
 	if n == 0 {
@@ -117,7 +117,7 @@ func (a *admission) refusal(types []market.InstanceType, least []uint64) error {
 		fmt.Sprintf("admit a type with at least %s of memory, or choose a smaller model", Bytes(tiers.MemoryFor(d.total()))))
 }
 
-// wanted is how many of a type satisfy what a job wants; 0 when that is unknown.
+// wanted returns how many of a type satisfy what a job wants; 0 when that is unknown.
 func wanted(want bidding.Want, t market.InstanceType) int {
 	if want.VCPU == 0 {
 		return want.Machines

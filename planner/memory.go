@@ -15,7 +15,7 @@ type Memory struct {
 	Usable int64 // of each reliable machine; 0 = the catalog does not say
 	Splits int64 // of all training data, which each reliable machine keeps in memory where it fits, else on its disk
 	Sparse bool  // there are tables whose size is unknown beforehand
-	Least  int64 // that a worker beside the server takes, whatever the data are
+	Least  int64 // that a worker next to the server takes, whatever the data are
 }
 
 // AdmitMemory reports whether the reliable tier alone can continue: a job whose model and cuts, and what its worker certainly reads (least,
@@ -48,7 +48,7 @@ func AdmitMemory(job *config.Job, reliable Fleet, schema *ps.Schema, least []uin
 	return m, job.Fault("reliable.count", problem, instead)
 }
 
-// working is what its worker takes, where that is much.
+// working returns what its worker takes, where that is much.
 func (m Memory) working() string {
 	if m.Least*100 < m.Need.Total() {
 		return ""

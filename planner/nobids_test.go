@@ -82,7 +82,7 @@ func TestHintsInThePlan(t *testing.T) {
 	}
 }
 
-// What the market does not allow is warned of beside what the estimate cannot meet.
+// What the market does not allow is warned of along with what the estimate cannot meet.
 func TestWarningsOfTheMarket(t *testing.T) {
 	in := calm(t)
 	in.Warnings = []string{"the quota is small"}

@@ -18,7 +18,7 @@ type Level struct {
 
 func (l Level) known() bool { return l.Today > 0 && l.Usual > 0 }
 
-// at is the level that costs go with: between the usual one (0) and today's (1).
+// at returns the level that costs go with: between the usual one (0) and today's (1).
 func (l Level) at(share float64) float64 { return l.Usual * math.Pow(l.Today/l.Usual, share) }
 
 // Outcomes are the results of a job from starts in the past, and what the forecast for another start rests on.
@@ -139,7 +139,7 @@ func (p projection) miss(figure float64) miss {
 	return m
 }
 
-// known is the number of first runs whose result is known at a time.
+// known returns the number of first runs whose result is known at a time.
 func (s *series) known(at time.Time) int {
 	n, _ := slices.BinarySearchFunc(s.outcomes.Runs, at.Add(-s.outcomes.Lag), func(r Run, t time.Time) int {
 		if r.Start.After(t) {
@@ -150,7 +150,7 @@ func (s *series) known(at time.Time) int {
 	return n
 }
 
-// weight is how much a run counts at a time.
+// weight returns how much a run counts at a time.
 func (s *series) weight(i int, at time.Time) float64 {
 	return math.Exp2(-at.Sub(s.outcomes.Runs[i].Start).Hours() / outcomeHalf.Hours())
 }
@@ -233,7 +233,7 @@ func (s *series) backtest() {
 	}
 }
 
-// needed is how far the ends of forecasts have to be moved to hold nine tenths, by those whose result is known at a time; false = too few are.
+// needed returns how far the ends of forecasts have to be moved to hold nine tenths, by those whose result is known at a time; false = too few are.
 // The share is a little higher, as starts close together meet the same prices and say less than as many apart.
 func (s *series) needed(at time.Time) (by miss, enough bool) {
 	var misses, weights []float64
@@ -250,7 +250,7 @@ func (s *series) needed(at time.Time) (by miss, enough bool) {
 	return miss{below: most, above: most}, true
 }
 
-// quantile is the smallest figure that a share of the weight does not exceed.
+// quantile returns the smallest figure that a share of the weight does not exceed.
 func quantile(figures, weights []float64, share float64) float64 {
 	type entry struct{ figure, weight float64 }
 	entries, total := make([]entry, len(figures)), 0.0

@@ -12,10 +12,10 @@ type Own struct {
 	Runs, ByCost, ByTime int
 }
 
-// fewestOwn is from how many runs on a plan speaks of them.
+// fewestOwn is from how many runs on a plan mentions their record.
 const fewestOwn = 5
 
-// words is a sentence, or nothing where too few runs have finished.
+// words returns a sentence, or nothing where too few runs have finished.
 func (o Own) words() string {
 	if o.Runs < fewestOwn {
 		return ""

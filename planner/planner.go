@@ -30,7 +30,7 @@ type Input struct {
 	Pools []bidding.Candidate
 	// Capacity is the most machines that a pool has; pools without an entry have no known limit.
 	Capacity map[market.Pool]int
-	// Chooses says that the provider is asked for several pools at once, and chooses.
+	// Chooses says that the provider is offered several pools at once, and chooses.
 	Chooses  bool
 	Reliable Fleet
 	// OnDemand is what the plan is compared with.
@@ -116,7 +116,7 @@ type Pool struct {
 	Hints    bidding.Hints // that were known before the run
 }
 
-// Saving is the share of the on-demand price that the spot price saves; false when either is unknown.
+// Saving returns the share of the on-demand price that the spot price saves; false when either is unknown.
 func (p Pool) Saving() (float64, bool) {
 	if !p.HasPrice || p.OnDemand <= 0 {
 		return 0, false
@@ -130,7 +130,8 @@ type OnDemand struct {
 	Fleet Fleet
 	Time  time.Duration
 	Cost  market.USD
-	// Beside is what a clock takes on that fleet beside its share of the computing, in market time: exchanging parameters, waiting.
+	// Beside is what a clock takes on that fleet besides its share of the computing, in market time: exchanging parameters,
+	// waiting.
 	Beside time.Duration
 }
 
@@ -210,7 +211,7 @@ func (in Input) onDemand() bool {
 	return all && in.Program == nil
 }
 
-// job is the policy's view of the job, when it was started at a time and some work is done.
+// job returns the policy's view of the job, when it was started at a time and some work is done.
 func (in Input) job(started time.Time, done float64) bidding.Job {
 	vcpuHours := func(work float64) float64 { return work / in.RatePerVCPU / time.Hour.Seconds() }
 	reliable := in.Reliable

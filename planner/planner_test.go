@@ -226,7 +226,7 @@ func TestMakeRefusesNonsense(t *testing.T) {
 	}
 }
 
-// drawn is a plan with given figures: its text must not change because an estimate does.
+// drawn returns a plan with given figures: its text must not change because an estimate does.
 func drawn(t *testing.T) *Plan {
 	in := stormy(t)
 	in.Name, in.MaxDuration = "demo", 655*time.Minute
@@ -342,7 +342,8 @@ func TestText(t *testing.T) {
 	golden(t, "testdata/unknown.golden", unknown.String())
 }
 
-// On-demand pools beside chosen spot pools have a line of their own; where they are all that can be bought, they are in the table.
+// On-demand pools next to chosen spot pools have a line of their own; where they are all that can be bought, they are in the
+// table.
 func TestOnDemandPoolsApart(t *testing.T) {
 	p := plan(t, calm(t))
 	for _, kind := range []string{"m3.large", "a1.small"} {

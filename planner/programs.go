@@ -20,7 +20,7 @@ type Program struct {
 	Share        float64 // of their steps that are done, as some are dropped after feedback
 	Hours        float64 // of one program on a machine of type On, in market time
 	On           string
-	GPUs         string  // of the machines that may be bought; empty = none is asked for
+	GPUs         string  // of the machines that may be bought; empty = none is requested
 	Pretended    bool    // machines have the type and its price, not the device
 	Basis        string  // of Hours
 	Cores        float64 // cores' worth of processor time that it took in the last run; 0 = nobody knows
@@ -54,7 +54,7 @@ type Workdir struct {
 	Bytes, Packed int64
 }
 
-// flush is how long a state takes to the store, by the wall clock.
+// flush returns how long a state takes to the store, by the wall clock.
 func (p *Program) flush() time.Duration {
 	return time.Duration(float64(p.StateBytes) / p.Rate * float64(time.Second))
 }
@@ -98,7 +98,7 @@ const (
 	gbMonth    = 0.023
 )
 
-// mirroring is what mirroring costs in a store that charges for requests, in dollars per hour of a program, at the most.
+// mirroring returns what mirroring costs in a store that charges for requests, in dollars per hour of a program, at the most.
 func (p *Program) mirroring() (usd float64, known bool) {
 	if !strings.HasPrefix(p.Store, "s3://") || p.StateBytes == 0 || p.Every <= 0 {
 		return 0, false

@@ -26,13 +26,13 @@ import (
 const (
 	// systemMiB is what the system of a small machine takes of its memory, where tiers.UsableMemory leaves less.
 	systemMiB = 512
-	// mostReliable is how many machines are tried, and oneMore by how much their price counts for more with each beside the first: it is
+	// mostReliable is how many machines are tried, and oneMore by how much their price counts for more with each beyond the first: it is
 	// one more that may fail.
 	mostReliable = 8
 	oneMore      = 0.02
 )
 
-// ReliableNeed is what the reliable tier has to do, beside what its count decides.
+// ReliableNeed is what the reliable tier has to do, besides what its count decides.
 type ReliableNeed struct {
 	Schema *ps.Schema
 	Worker int64   // bytes that its worker takes, whatever the data are
@@ -70,7 +70,7 @@ func SizesReliable(job *config.Job) bool {
 //
 // Memory: model, undo, pending sums, contributions and two cuts (AdmitMemory). Network, sustained: a cut of every row at the planned
 // interval in the share of the link that cuts may take, and in the part of an eviction's warning that a flush may take. Cost per hour: the
-// machines' price, less the work that they do beside transient ones at the price of that work on the cheapest pool, and what the fleet
+// machines' price, less the work that they do next to transient ones at the price of that work on the cheapest pool, and what the fleet
 // costs while it waits for a tier that still loads the data.
 func SizeReliable(job *config.Job, choice *Resolved, catalog *market.Catalog, need ReliableNeed) (Sizing, error) {
 	want := job.Reliable
@@ -172,7 +172,7 @@ func (s *sizer) market() {
 	}
 }
 
-// machines is how many transient machines are wanted, of the cheapest pool.
+// machines returns how many transient machines are wanted, of the cheapest pool.
 func (s *sizer) machines() float64 {
 	if s.choice.Want.VCPU == 0 || s.machine == 0 {
 		return float64(s.choice.Want.Machines)
@@ -180,7 +180,7 @@ func (s *sizer) machines() float64 {
 	return math.Ceil(float64(s.choice.Want.VCPU) / s.machine)
 }
 
-// add takes up the least number of machines of a type that will do, or the reason why none will.
+// add adds the least number of machines of a type that will do, or the reason why none will.
 func (s *sizer) add(t market.InstanceType, known bool, first, last int) {
 	var best ReliableOption
 	for count := first; count <= last; count++ {
@@ -192,7 +192,7 @@ func (s *sizer) add(t market.InstanceType, known bool, first, last int) {
 	s.options = append(s.options, best)
 }
 
-// option works out the figures of so many machines of a type.
+// option computes the figures of count machines of a type.
 func (s *sizer) option(t market.InstanceType, known bool, count int) ReliableOption {
 	pool := s.choice.Reliable.Pool
 	pool.Type = t.Name
@@ -218,7 +218,8 @@ func (s *sizer) option(t market.InstanceType, known bool, count int) ReliableOpt
 	return o
 }
 
-// network is what a machine needs to take in a cut of so many bytes at the planned interval, and within a warning.
+// network returns what a machine needs to take in a cut of this many bytes at the planned interval, and within a
+// warning.
 func (s *sizer) network(cut float64) float64 {
 	need := cut / (training.MostShare * s.tempo.Wall(s.tempo.CutEvery).Seconds())
 	if notice := s.notice.Seconds(); notice > 0 {
@@ -227,7 +228,7 @@ func (s *sizer) network(cut float64) float64 {
 	return need
 }
 
-// score is what the machines cost an hour, in billionths of a dollar, their work taken off and the wait for them added.
+// score returns what the machines cost an hour, in billionths of a dollar, their work taken off and the wait for them added.
 func (s *sizer) score(o *ReliableOption) float64 {
 	works := 1.0
 	thresholds := tiers.Thresholds{TwoAbove: s.job.Stages.TwoAbove, ThreeAbove: s.job.Stages.ThreeAbove}
@@ -247,7 +248,7 @@ func (s *sizer) score(o *ReliableOption) float64 {
 	return score + wait*fleet*s.perWork/(s.need.Work/fleet) // once in the job's hours
 }
 
-// refusal is the fault of a job for which so many machines of no type will do, with the figures of the nearest.
+// refusal is the fault of a job for which `most` machines of no type will do, with the figures of the nearest.
 func (s *sizer) refusal(most int) error {
 	for _, o := range s.options { // sorted: the first is the cheapest
 		if o.dear {
@@ -268,13 +269,13 @@ func (s *sizer) refusal(most int) error {
 		"write a reliable.count above "+fmt.Sprint(nearest.Count)+", choose a smaller model, or declare reliable.type")
 }
 
-// Shown of a sizing, beside the choice: the next that would do, and the cheapest that would not.
+// Shown of a sizing, besides the choice: the next that would do, and the cheapest that would not.
 const (
 	shownNext    = 2
 	shownRefused = 2
 )
 
-// shown are the options that a plan lists, those that would do first.
+// shown returns the options that a plan lists, those that would do first.
 func (s *Sizing) shown() []ReliableOption {
 	var will, not []ReliableOption
 	for _, o := range s.Options {

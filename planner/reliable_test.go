@@ -18,7 +18,7 @@ var onSale = market.NewCatalog("us-east-1", []market.InstanceType{
 	{Name: "t4g.nano", OnDemand: 4_200_000}, {Name: "c4.large", OnDemand: 100_000_000}, {Name: "x9.tiny", OnDemand: 1_000_000, VCPU: 1, MemoryMiB: 1 << 20},
 })
 
-// open is a job on EC2 that leaves its reliable tier open, and 63 transient machines of $0.08 an hour.
+// open returns a job on EC2 that leaves its reliable tier open, and 63 transient machines of $0.08 an hour.
 func open() (*config.Job, Resolved) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	job := &config.Job{Policy: "tierml", Reliable: config.Reliable{Count: 1}, Stages: config.Stages{TwoAbove: 1, ThreeAbove: 15},
@@ -32,12 +32,12 @@ func open() (*config.Job, Resolved) {
 		Reliable: Fleet{Pool: own, Type: kind, Count: 1}}
 }
 
-// model is a schema whose state takes so many bytes.
+// model returns a schema whose state takes this many bytes.
 func model(bytes int) *ps.Schema {
 	return &ps.Schema{Tables: []ps.Table{{Name: "w", Rows: uint64(bytes / 1000), Cols: 244}}, Partitions: 32, Splits: 64}
 }
 
-// The paper's own ratio, one reliable machine beside 63, is what a job gets that declares nothing (TierML, CMU-PDL-16-102, Figure 1);
+// The paper's own ratio, one reliable machine to 63, is what a job gets that declares nothing (TierML, CMU-PDL-16-102, Figure 1);
 // how large it is follows from the model.
 func TestPaperOneReliableBeside63(t *testing.T) {
 	for _, c := range []struct {

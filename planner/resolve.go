@@ -113,7 +113,7 @@ func Admits(m config.Machine, t market.InstanceType) bool {
 	return m.CPUs.Admits(t.VCPU) && m.Memory.Admits(t.MemoryMiB) && (m.Arch == "" || m.Arch == t.Arch) && m.GPU.Admits(t.GPU)
 }
 
-// highestPrice is the most that a machine of a type may cost in an hour; 0 = there is no limit.
+// highestPrice returns the most that a machine of a type may cost in an hour; 0 = there is no limit.
 func highestPrice(job *config.Job, t market.InstanceType) market.USD {
 	for _, m := range job.Resources.AnyOf {
 		if Admits(m, t) {
@@ -157,7 +157,7 @@ func (r *resolver) pools() {
 }
 
 // pool takes an offer up, and what the same machines cost on demand: where the job's limit allows that, they may be
-// bought in place of spot machines.
+// bought instead of spot machines.
 func (r *resolver) pool(o Offer, limit market.USD, rate float64) {
 	switch o.Type.Rate = rate; {
 	case rate > 0:
@@ -203,7 +203,7 @@ func (r *resolver) noMachine(i int, m config.Machine) {
 	})))
 }
 
-// noGPU reports that no machine has the GPUs that are asked for, with a list of the GPUs on offer.
+// noGPU reports that no machine has the requested GPUs, with a list of the GPUs on offer.
 func (r *resolver) noGPU(field string, m config.Machine) {
 	var with []string
 	for _, o := range r.offers {
@@ -221,7 +221,7 @@ func (r *resolver) noGPU(field string, m config.Machine) {
 		len(r.names(typeOf)), some(r.names(zoneOf))), instead)
 }
 
-// gigabytes is a GPU's memory as its vendor has it: of some in powers of 2, of others in powers of 10.
+// gigabytes returns a GPU's memory as its vendor has it: of some in powers of 2, of others in powers of 10.
 func gigabytes(g market.GPU) float64 {
 	if g.MemoryMiB%1024 == 0 {
 		return float64(g.MemoryMiB / 1024)

@@ -12,7 +12,7 @@ import (
 const MinStarts = 24
 
 // rangeOf sorts runs that did not finish behind all others, since their figures are only lower bounds: what
-// falls on one of them is open. When even the middle does, nothing is known.
+// falls on one is open. When even the middle does, nothing is known.
 func rangeOf[T cmp.Ordered](runs []Run, figure func(Run) T) Range[T] {
 	sorted := slices.Clone(runs)
 	slices.SortFunc(sorted, func(a, b Run) int {

@@ -30,7 +30,7 @@ type Style struct {
 	Width int
 }
 
-// width is how many columns there are.
+// width returns how many columns there are.
 func (s Style) width() int {
 	if s.Width == 0 {
 		return Width
@@ -41,7 +41,7 @@ func (s Style) width() int {
 // narrow: there is no room for a column of labels.
 func (s Style) narrow() bool { return s.width() < 60 }
 
-// labelled adds words beside a label of so many columns; where there is little room, behind it.
+// labelled adds words next to a label of this many columns; where there is little room, behind it.
 func (s Style) labelled(b *terminal.Text, columns int, label, words string) {
 	if s.narrow() {
 		first, blank := "  ", "    "
@@ -57,7 +57,7 @@ func (s Style) labelled(b *terminal.Text, columns int, label, words string) {
 	}
 }
 
-// paragraph adds words, each line of them indented.
+// paragraph adds words, each line indented.
 func (s Style) paragraph(b *terminal.Text, indent int, code, words string) {
 	blank := strings.Repeat(" ", indent)
 	for _, line := range grid.Wrap(words, s.width()-indent) {
@@ -107,7 +107,7 @@ func (s Style) paint(b *terminal.Text, indent, code, text string) {
 	b.WriteString("\n")
 }
 
-// writePrediction says what the run from the job's own start comes to.
+// writePrediction writes the result of the run from the job's own start.
 func (p *Plan) writePrediction(b *terminal.Text, s Style) {
 	run := p.Prediction
 	if run == nil {

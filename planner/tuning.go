@@ -7,7 +7,7 @@ import (
 	"github.com/tierml/tierml/elasticity/tuning"
 )
 
-// Tuning is what the settings of a job are sought by while it trains; nil when they are not, with the reason if the job asks for it.
+// Tuning returns what the settings of a job are sought by while it trains; nil when they are not, with the reason if the job asks for it.
 // Known are settings that served such jobs.
 func Tuning(job *config.Job, reliable int, known []tuning.Known) (o *tuning.Options, off string) {
 	switch {
@@ -25,7 +25,7 @@ func Tuning(job *config.Job, reliable int, known []tuning.Known) (o *tuning.Opti
 	return o, ""
 }
 
-// TuningText is what is said of a job's settings before it starts; empty if the job does not ask.
+// TuningText returns what is said of a job's settings before it starts; empty if the job does not ask.
 func TuningText(job *config.Job, choice Resolved, known []tuning.Known) string {
 	o, off := Tuning(job, choice.Reliable.Count, known)
 	if o == nil {

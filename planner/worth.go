@@ -9,7 +9,8 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Worth is what choices of the job are worth beside the next best ones, by simulations from the same past starts.
+// Worth is what choices of the job are worth compared with the next best ones, by simulations from the same past
+// starts.
 type Worth struct {
 	Starts  int
 	Tier    *TierWorth // nil = the job has no reliable tier, or cannot do without
@@ -32,7 +33,7 @@ type Waiting struct {
 	More   market.USD
 }
 
-// String is a sentence.
+// String returns a sentence.
 func (t TierWorth) String() string {
 	pays := fmt.Sprintf("they pay from one eviction in %.0f machine hours on", t.From)
 	switch {
@@ -45,7 +46,7 @@ func (t TierWorth) String() string {
 		t.Without.Cents(), t.With.Cents(), pays)
 }
 
-// String is a sentence.
+// String returns a sentence.
 func (w Waiting) String() string {
 	return fmt.Sprintf("`prefer: time` ends %s sooner for %s more (policy %s)", short(w.Sooner), w.More.Cents(), w.Policy)
 }

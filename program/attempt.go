@@ -31,7 +31,7 @@ type attempt struct {
 	m     *Machine
 	start Start
 	done  chan struct{}
-	wake  chan struct{} // something was asked for
+	wake  chan struct{} // something was requested
 
 	all       context.Context // ends with the machine's
 	abandon   context.CancelFunc
@@ -67,7 +67,7 @@ func (a *attempt) end(e ending) {
 func (a *attempt) warnEarly() {
 	a.mu.Lock()
 	a.early = true
-	a.asked = a.start.Ranks <= 1 // several ranks save together, when the controller asks all of them
+	a.asked = a.start.Ranks <= 1 // several ranks save together, when the controller asks all
 	a.mu.Unlock()
 	a.ring()
 }
@@ -86,7 +86,7 @@ func (a *attempt) ring() {
 	}
 }
 
-// wanted is how the attempt is to end, if it is.
+// wanted returns how the attempt is to end, if it is.
 func (a *attempt) wanted() (e ending, ends bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -144,7 +144,7 @@ func (a *attempt) live() Exited {
 	return exited
 }
 
-// ship sends the log in pieces until the attempt is over, and then its rest.
+// ship sends the log in pieces until the attempt ends, and then its rest.
 func (a *attempt) ship(finished <-chan struct{}) {
 	for over := false; !over; {
 		timer := time.NewTimer(shipEvery)
@@ -167,7 +167,7 @@ func (a *attempt) ship(finished <-chan struct{}) {
 	}
 }
 
-// phases are the attempt's, one after the other.
+// phases returns the attempt's, one after the other.
 func (a *attempt) phases() Exited {
 	var started Started
 	started.Of = a.of()
@@ -203,7 +203,7 @@ func (a *attempt) phases() Exited {
 	return a.supervise(p)
 }
 
-// failed is the end of an attempt for a reason that is not the program's.
+// failed returns the end of an attempt for a reason that is not the program's.
 func (a *attempt) failed(phase Phase, err error) Exited {
 	e := Exited{Of: a.of(), Code: -1, Phase: phase, Note: err.Error()}
 	_, e.Asked = a.wanted()
@@ -359,7 +359,8 @@ func (a *attempt) restore(started *Started) *Exited {
 	}
 	var manifest *mirror.Manifest
 	if a.start.Ranks > 1 {
-		// The older generation of one rank beside the newer ones of the others would be a state that never was.
+		// The older generation of one rank next to the newer ones of the others would be a state that never
+		// was.
 		manifest, err = a.mirror.Restore(a.prepares, a.start.Resume, a.start.ResumeDigest)
 	} else {
 		manifest, started.Note, err = a.mirror.RestoreNewest(a.prepares, a.start.Resume, a.start.ResumeDigest)
@@ -394,7 +395,7 @@ func (a *attempt) anew(state string) error {
 // agentsOnly lead to the machine's metadata, which has its user data and its own credentials.
 var agentsOnly = []string{"AWS_EC2_METADATA_SERVICE_ENDPOINT", "GCE_METADATA_HOST"}
 
-// environment is what a program sees. What the job file sets may replace the variables by which ranks meet, but not ours.
+// environment returns what a program sees. What the job file sets may replace the variables by which ranks meet, but not ours.
 func (a *attempt) environment(secrets map[string]string) []string {
 	s, m := a.start, a.m
 	env := map[string]string{}

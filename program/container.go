@@ -137,7 +137,7 @@ func qualified(image string) string {
 	return "docker.io/" + image
 }
 
-// options are those of the container; the image comes next.
+// options returns those of the container; the image comes next.
 func (c *container) options(dir string) []string {
 	user := fmt.Sprintf("%d:%d", os.Getuid(), os.Getgid())
 	if c.runtime == "podman" {
@@ -165,7 +165,7 @@ func (c *container) command(script, dir, id string, env []string) *exec.Cmd {
 	return cmd
 }
 
-// enter is a line of a shell that runs a script with its arguments in the container, unless it is there already.
+// enter returns a line of a shell that runs a script with its arguments in the container, unless it is there already.
 func (c *container) enter(script string) string {
 	return `[ -n "${TIERML_INSIDE-}" ] || { terminal=; [ ! -t 0 ] || terminal=--tty; exec ` + c.runtime + " exec --interactive $terminal --env TIERML_INSIDE=1 " +
 		c.name + " bash " + quote(script) + ` "$@"; }` + "\n"

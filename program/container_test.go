@@ -231,7 +231,8 @@ func TestPodman(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	t.Cleanup(func() { _ = exec.Command(program, "rmi", "--force", image).Run() })
-	// Nothing of this host's other programs is there, and what is written beside the workdir stays for the next attempt.
+	// Nothing of this host's other programs is there, and what is written next to the workdir stays for the next
+	// attempt.
 	testContained(t, image, "test ! -e /usr/bin/python3; test ! -e /usr/bin/make; test ! -e /left; touch /left")
 	if left, err := exec.Command(program, "ps", "--all", "--quiet", "--filter", "name=tierml-").Output(); err != nil || len(left) > 0 {
 		t.Errorf("containers are left: %s, %v", left, err)

@@ -11,7 +11,7 @@ const (
 	leastGrace = 200 * time.Millisecond
 )
 
-// killAt is when a program must be gone so that what it leaves unsent is in the store before the deadline.
+// killAt returns when a program must be gone so that what it leaves unsent is in the store before the deadline.
 func killAt(now, deadline time.Time, unsent int64, perSecond float64) time.Time {
 	need := margin + time.Duration(spare*float64(unsent)/perSecond*float64(time.Second))
 	at := deadline.Add(-need)

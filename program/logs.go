@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// shipEvery is how long output waits to be sent with more: who follows a log sees it this late.
+	// shipEvery is how long output waits to be sent with more: followers of a log see it this late.
 	shipEvery = 2 * time.Second
 	// mostPiece bounds what is sent at a time.
 	mostPiece = 1 << 20

@@ -161,7 +161,7 @@ func (m *Machine) Close() {
 
 func (m *Machine) work() string { return filepath.Join(m.config.Dir, "work") }
 
-// state is the directory of the program's state; empty = none.
+// state returns the directory of the program's state; empty = none.
 func (m *Machine) state() string {
 	if m.config.Spec.State == "" {
 		return ""

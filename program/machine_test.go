@@ -305,7 +305,7 @@ func TestStopAndStartAgain(t *testing.T) {
 	}
 }
 
-// Somebody who enters a machine is where the program is and has its variables, but none of its secrets.
+// A shell on a machine starts where the program is and has its variables, but none of its secrets.
 func TestEnter(t *testing.T) {
 	s := newSite(t, Spec{Run: "echo 1 >here; sleep 100", Envs: map[string]string{"QUOTED": "it's $HOME\nand more"}, State: "ckpt"})
 	s.begin(Start{Attempt: 1, Task: 3, Tasks: 5, Key: "task-3", Secrets: map[string]string{"KEY": "hush-4711"}})

@@ -104,7 +104,7 @@ func (b *noticeServer) answer(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(n.at(time.Now())) // who asked may be gone
+	_ = json.NewEncoder(w).Encode(n.at(time.Now())) // the client may be gone
 }
 
 // credentials answers in the form of https://docs.aws.amazon.com/sdkref/latest/guide/feature-container-credentials.html.
@@ -123,7 +123,7 @@ func (b *noticeServer) credentials(w http.ResponseWriter, r *http.Request) {
 		"Expiration": keys.Expires.UTC()})
 }
 
-// environment is where a program finds what is served.
+// environment returns where a program finds what is served.
 func (b *noticeServer) environment() map[string]string {
 	env := map[string]string{"TIERML_NOTICE_URL": b.url + "/notice"}
 	if b.keys != nil {

@@ -196,7 +196,7 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// Regular saves go on beside the program; what is the same is not sent again.
+// Regular saves continue next to the program; what is the same is not sent again.
 func TestRegularSaves(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Spec{State: "state", Every: 200 * time.Millisecond, Run: `head -c 100000 /dev/zero > state/frozen; for i in $(seq 1000); do echo $i > state/n.tmp; mv state/n.tmp state/n; sleep 0.02; done`})

@@ -70,7 +70,7 @@ func launch(within *container, script, dir, id string, env []string, out io.Writ
 // noSession is none: that of the kernel's own processes is 0.
 const noSession = -1
 
-// members are the script's processes and all that they started.
+// members returns the script's processes and all that they started.
 func (p *process) members() []int {
 	if p.within != nil {
 		return members(noSession, p.id) // those of the runtime's command end with them
@@ -90,7 +90,7 @@ func (p *process) signal(s syscall.Signal) {
 }
 
 // remind repeats signals for processes that they have missed while they were being born. Bash's children have its traps until they execute their
-// command, so that SIGTERM ends none of them before. And Linux passes the signals of a group on to a child that is being born, but SIGCONT, which
+// command, so that SIGTERM ends none before. And Linux passes the signals of a group on to a child that is being born, but SIGCONT, which
 // is ignored by default, does not undo SIGSTOP among them (prepare_signal). A program that catches SIGTERM gets it once: a second one often means
 // to end at once. Within a container, where groups cannot be told apart, the hook of a notice may run by now: there none gets it again.
 func (p *process) remind() {
@@ -105,7 +105,7 @@ func (p *process) remind() {
 	}
 }
 
-// mostHalt is how long processes may take to come to a stop: one that waits for a disk does not.
+// mostHalt is how long processes may take to stop: one that waits for a disk does not.
 const mostHalt = 100 * time.Millisecond
 
 // halt stops all processes, and waits until none is in a system call: one may have emptied a file and not yet have it open.
@@ -164,7 +164,7 @@ func (p *process) finish() {
 	p.guard.dismiss()
 }
 
-// status is how the shell ended, as shells count: 128 + signal.
+// status returns how the shell ended, as shells count: 128 + signal.
 func (p *process) status() (code int, name string) {
 	state := p.cmd.ProcessState
 	status, ok := state.Sys().(syscall.WaitStatus)
@@ -181,7 +181,7 @@ func (p *process) status() (code int, name string) {
 	return code, name
 }
 
-// used is the processor time of the script and all that it waited for, in seconds, and the most bytes that one process held. Of a
+// used returns the processor time of the script and all that it waited for, in seconds, and the most bytes that one process held. Of a
 // container it is unknown: cmd is of the runtime.
 func (p *process) used() (cpu float64, memory int64) {
 	state := p.cmd.ProcessState

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// members are the processes of a session, and all that carry an attempt's identity in their environment: workers of torchrun have sessions of their
+// members returns the processes of a session, and all that carry an attempt's identity in their environment: workers of torchrun have sessions of their
 // own. Those that have ended and wait to be collected do not count.
 func members(session int, id string) (pids []int) {
 	entries, err := os.ReadDir("/proc")
@@ -75,7 +75,7 @@ func endsOn(pid int, signal syscall.Signal) bool {
 	return handled>>(signal-1)&1 == 0
 }
 
-// halted reports whether all threads of a process have come to a stop: one in a system call stops at its end.
+// halted reports whether all threads of a process have stopped: one in a system call stops at its end.
 func halted(pid int) bool {
 	stats, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/stat")
 	if err != nil {
@@ -124,7 +124,7 @@ func openFiles(pids []int, dir string) map[string]bool {
 	return open
 }
 
-// flagsOf are those with which a file was opened.
+// flagsOf returns those with which a file was opened.
 func flagsOf(pid int, fd string) (flags int, ok bool) {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/fdinfo/" + fd)
 	if err != nil {

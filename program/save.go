@@ -73,8 +73,8 @@ func (s *supervisor) overdue(now time.Time) {
 	s.report(SaveFailed{Of: s.of(), Reason: fmt.Sprintf("the newest save is %.0f s old, more than %d times state.every; %s", now.Sub(s.safe).Seconds(), lateAfter, reason)})
 }
 
-// ready reports whether there is something to save. A program that takes snapshots is asked for one, which it takes at its next step, and on all
-// ranks at the same one; others are saved as they are.
+// ready reports whether there is something to save. A program that takes snapshots gets a request for one, which it takes at its next step, and
+// on all ranks at the same one; others are saved as they are.
 func (s *supervisor) ready() bool {
 	k, keeps := readKept(s.path("kept"))
 	if !keeps || k.Round >= s.request {
@@ -101,7 +101,7 @@ func snapshot(entries []mirror.Entry) (step int64, ok bool) {
 	return step, ok
 }
 
-// begin saves beside the program. The result comes through the channel.
+// begin saves next to the program. The result comes through the channel.
 func (s *supervisor) begin(save func(context.Context) Event) {
 	ctx, cancel := context.WithCancel(s.all)
 	result := make(chan Event, 1)

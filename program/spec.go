@@ -87,7 +87,7 @@ type Started struct {
 	Bytes    int64         `json:"bytes"`              // of the restored state
 	Manifest string        `json:"manifest,omitempty"` // that was restored
 	Step     int64         `json:"step,omitempty"`     // the state's
-	Note     string        `json:"note,omitempty"`     // why it is another one than was asked for
+	Note     string        `json:"note,omitempty"`     // why it is another one than requested
 }
 
 // Advanced is the program's progress, at most twice a second, and at each rung.
@@ -108,7 +108,7 @@ type Saved struct {
 	Of
 	Manifest string        `json:"manifest"`
 	Digest   string        `json:"digest"`
-	Round    uint64        `json:"round,omitempty"` // as Save was asked for; 0 = by itself
+	Round    uint64        `json:"round,omitempty"` // as requested by Save; 0 = by itself
 	Step     int64         `json:"step"`
 	Bytes    int64         `json:"bytes"`
 	Sent     int64         `json:"sent"`

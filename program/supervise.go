@@ -29,14 +29,14 @@ const (
 //
 // Invariant: when the last state is read nothing of the program runs any more, so that what is saved is what it left.
 //
-//  1. At each tick or signal progress is reported, and regular saves begin and end beside the program.
-//  2. warn: when an end is wanted, the program is given the notice, then SIGTERM; on_notice runs beside it.
+//  1. At each tick or signal progress is reported, and regular saves begin and end next to the program.
+//  2. warn: when an end is wanted, the program is given the notice, then SIGTERM; on_notice runs next to it.
 //  3. over: it has ended by itself, with all that it started, or it is time to kill it: as late as what is unsent still reaches the store before
 //     the deadline (killAt).
 //  4. conclude kills what is left, and saves for the last time. Files that it was writing when it was stopped are left out (halfWritten): the
 //     version of the save before is worth more than half of a new one.
 //
-// A machine that is gone before step 4 is over leaves the newest whole generation in the store (mirror.Mirror).
+// A machine that is gone before step 4 ends leaves the newest whole generation in the store (mirror.Mirror).
 type supervisor struct {
 	*attempt
 	p, hook *process
@@ -57,7 +57,7 @@ type supervisor struct {
 	late       bool      // it has been reported that no save followed
 	due        bool      // a save is wanted
 	set        uint64    // of this set; 0 = none
-	request    uint64    // the round that a program that takes snapshots is asked for
+	request    uint64    // the round that a program that takes snapshots is requested for
 	written    uint64    // and the one in its file
 
 	reportedAt  time.Time
@@ -117,7 +117,7 @@ func (s *supervisor) advanced(r Reading, now time.Time) {
 	s.report(Advanced{Of: s.of(), Reading: r})
 }
 
-// warn passes on what was asked for: the notice first, then the signal.
+// warn passes the request on: the notice first, then the signal.
 func (s *supervisor) warn(now time.Time) {
 	s.mu.Lock()
 	early, asked, round := s.early, s.asked, s.round
@@ -180,7 +180,7 @@ func (s *supervisor) terminate() {
 	s.p.proceed()
 }
 
-// writing are the state's files that the program has open for writing.
+// writing returns the state's files that the program has open for writing.
 func (s *supervisor) writing() map[string]bool {
 	return openFiles(s.p.members(), s.state)
 }

@@ -49,7 +49,7 @@ func (Plain) Close() {}
 // Planned answers with the prices of a plan, for a provider that reports none.
 type Planned map[market.Pool]*market.History
 
-// PlannedPrices are those of a plan's offers.
+// PlannedPrices returns those of a plan's offers.
 func PlannedPrices(offers []planner.Offer) Planned {
 	p := Planned{}
 	for _, o := range offers {

@@ -32,13 +32,13 @@ func Machine(env func(string) string, m clock.Mapping, log *slog.Logger) (node.M
 	return p.Metadata(m, log), nil
 }
 
-// TermWarns reports whether SIGTERM warns this machine of its end, in place of asking its agent to end.
+// TermWarns reports whether SIGTERM warns this machine of its end, instead of asking its agent to end.
 func TermWarns(env func(string) string) bool {
 	p, err := Named(env(Variable))
 	return err == nil && p.Facts().TermWarns
 }
 
-// Warned is a notice as an agent passes it on.
+// Warned returns a notice as an agent passes it on.
 func Warned(n provisioner.Notice) tiers.Warned {
 	return tiers.Warned{Rebalance: n.Kind == provisioner.Rebalance, Deadline: n.Deadline}
 }

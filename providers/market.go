@@ -19,7 +19,7 @@ import (
 
 func denied(err error) bool { return errors.Is(err, provisioner.ErrDenied) }
 
-// ReadCatalog takes up the job's own list of types.
+// ReadCatalog adds the job's own list of types.
 func ReadCatalog(m *local.Market, job *config.Job) (err error) {
 	at := job.Installation()
 	if m.Catalog, err = local.ReadCatalog(at.Catalog); err != nil {
@@ -34,7 +34,7 @@ func ReadCatalog(m *local.Market, job *config.Job) (err error) {
 	return nil
 }
 
-// AskCatalog takes up what a price list has of types; unpriced says what is wrong with one that the job names and that is not in
+// AskCatalog adds what a price list has of types; unpriced says what is wrong with one that the job names and that is not in
 // it, and what else can be done.
 func AskCatalog(ctx context.Context, m *local.Market, job *config.Job, names []string, book *pricelist.Book, unpriced func(kind string) (problem, instead string)) (*pricelist.Answer, error) {
 	catalog := "give on-demand prices with " + job.Cloud + ".catalog: a CSV file with the columns region, instance_type, vcpu, memory_gib, linux_ondemand_usd_hour"
@@ -56,7 +56,7 @@ func AskCatalog(ctx context.Context, m *local.Market, job *config.Job, names []s
 	return answer, nil
 }
 
-// NamedTypes are the types that a job names.
+// NamedTypes returns the types that a job names.
 func NamedTypes(job *config.Job) (names []string) {
 	for _, m := range job.Resources.AnyOf {
 		if m.Type != "" {
@@ -66,7 +66,7 @@ func NamedTypes(job *config.Job) (names []string) {
 	return names
 }
 
-// WantedTypes are the types that a job may buy on a market, and how many machines of them it wants: where it wants vCPUs, of
+// WantedTypes returns the types that a job may buy on a market, and how many machines it wants: where it wants vCPUs, of
 // the largest.
 func WantedTypes(m *local.Market, job *config.Job) (names []string, machines int) {
 	largest := 1
@@ -84,7 +84,7 @@ func WantedTypes(m *local.Market, job *config.Job) (names []string, machines int
 	return slices.Compact(names), max(machines, 1)
 }
 
-// WantedVCPUs is how many vCPUs a job takes at most, on spot and on demand. To a run an exhausted quota is a lack of capacity, and it continues
+// WantedVCPUs returns how many vCPUs a job takes at most, on spot and on demand. To a run an exhausted quota is a lack of capacity, and it continues
 // with fewer machines: a plan warns of it. tierml doctor reports missing rights to read quotas; plans do not.
 func WantedVCPUs(m *local.Market, job *config.Job, region string) (spot, onDemand float64) {
 	_, machines := WantedTypes(m, job)
@@ -109,7 +109,7 @@ func WantedVCPUs(m *local.Market, job *config.Job, region string) (spot, onDeman
 // NotCounted is what no plan and no report has.
 const NotCounted = "Not counted: traffic between zones, NAT, object storage, the controller's own machine, taxes, support, credits."
 
-// FirstLine is the first line of an error, for a plan's sources.
+// FirstLine returns the first line of an error, for a plan's sources.
 func FirstLine(err error) string {
 	text, _, _ := strings.Cut(err.Error(), "\n")
 	return text

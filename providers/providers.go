@@ -3,7 +3,7 @@
 // data; nothing else in the tree asks which provider it is.
 //
 // A provider's folder has its block of the job file, market, rule book, API client (a provisioner.Cloud), doctor's checks, and
-// its machines' metadata. This package knows nothing about any one of them.
+// its machines' metadata. This package knows nothing about any one.
 package providers
 
 import (
@@ -100,7 +100,8 @@ type Boot struct {
 // Facts are what differs between providers as data.
 type Facts struct {
 	config.Provider // for job files
-	// NoBids: spot machines have a price, and there are no bids. Books are rule books beside those of package market.
+	// NoBids: spot machines have a price, and there are no bids. Books are rule books besides those of package
+	// market.
 	NoBids bool
 	Books  []market.RuleBook
 	// Bills are the forms in which it says what machines have cost.
@@ -181,7 +182,7 @@ func Named(name string) (Provider, error) {
 	return nil, fmt.Errorf("there is no provider %q, but %s", name, strings.Join(config.RealClouds(), ", "))
 }
 
-// Bills are the forms of all providers.
+// Bills returns the forms of all providers.
 func Bills() (forms []invoice.Form) {
 	for _, p := range All() {
 		forms = append(forms, p.Facts().Bills...)

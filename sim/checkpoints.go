@@ -17,11 +17,12 @@ type Checkpoints struct {
 	// Restart is how long a fleet whose machines are all there takes until it works: to start processes, to load its part of
 	// the data and to read the checkpoint. 0 = the Timing's Start and Load, and Model / Bandwidth.
 	Restart time.Duration
-	// Overhead is by which share work on spot machines takes longer all the while, beside the stops: what a checkpoint in
-	// the background, or keeping ready for one, costs. 0.17 = 17 %.
+	// Overhead is by which share work on spot machines takes longer all the while, apart from the stops: what a
+	// checkpoint in the background, or keeping ready for one, costs. 0.17 = 17 %.
 	Overhead float64
-	// Every and EveryClocks say when a job saves whose every machine may be taken, beside its work, once a cut is committed;
-	// both 0 = never. Policies by restart save when they want to, unless Fixed says that Every holds for them, too.
+	// Every and EveryClocks say when a job saves whose every machine may be taken, without stopping work, once a cut is
+	// committed; both 0 = never. Policies by restart save when they want to, unless Fixed says that Every holds for them,
+	// too.
 	Every       time.Duration
 	EveryClocks ps.Clock
 	Fixed       bool
@@ -30,12 +31,12 @@ type Checkpoints struct {
 // taken reports whether there are any to go back to where nothing else is left.
 func (c *Checkpoints) taken() bool { return c.Every > 0 || c.EveryClocks > 0 }
 
-// settings are the controller's, of a job whose every machine may be taken.
+// settings returns the controller's, of a job whose every machine may be taken.
 func (c *Checkpoints) settings() elasticity.Checkpoints {
 	return elasticity.Checkpoints{Place: "simulated", Life: "1", Every: c.Every, EveryClocks: c.EveryClocks}
 }
 
-// OnStorage are the costs assumed where none are declared: a model of 2 GB, about a factorisation of rank 1000 of
+// OnStorage returns the costs assumed where none are declared: a model of 2 GB, about a factorisation of rank 1000 of
 // Netflix's ratings (498,000 users and films by 1000 by 4 bytes), and 100 MB/s, about what a machine's gigabit carries.
 func OnStorage() Checkpoints { return Checkpoints{Model: 2e9, Bandwidth: 100e6} }
 

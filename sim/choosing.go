@@ -21,7 +21,7 @@ type stock struct {
 }
 
 // sell takes a purchase's machines from its pools, as an instant fleet of EC2 does: the best pool by the allocation gives all that
-// it has, then the next. Where several pools are named, refused says which of them had too few.
+// it has, then the next. Where several pools are named, refused says which had too few.
 func (c *cloud) sell(r provisioner.Request) (sold []stock, refused []provisioner.Refusal, err error) {
 	if len(r.Or) == 0 {
 		l := stock{request: r}
@@ -81,7 +81,7 @@ func (c *cloud) survey(r provisioner.Request) []stock {
 	return lots
 }
 
-// price is what a machine of a pool costs now.
+// price returns what a machine of a pool costs now.
 func (w *world) price(p market.Pool) market.USD {
 	price, _ := w.history[p].At(w.now())
 	return price

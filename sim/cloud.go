@@ -24,7 +24,7 @@ const (
 	NoCapacity Verb = "no-capacity" // sell nothing for a while
 )
 
-// Fault is something that happens beside the market's own events.
+// Fault is something that happens besides the market's own events.
 type Fault struct {
 	At     time.Duration // since the start
 	Do     Verb
@@ -49,7 +49,7 @@ type machine struct {
 type cloud struct {
 	w        *world
 	machines []*machine
-	places   map[market.Pool][]*machine // of each pool, by place: who had it last
+	places   map[market.Pool][]*machine // of each pool, by place: its last machine
 	byID     map[provisioner.InstanceID]*machine
 	closed   []closure
 	replayed int // purchases that the record has answered
@@ -182,7 +182,7 @@ func (c *cloud) kinds() string {
 	return market.Kinds(pools)
 }
 
-// takenBack is when the provider warns that it takes a machine back: when the price crosses its bid, or when it has lived
+// takenBack returns when the provider warns that it takes a machine back: when the price crosses its bid, or when it has lived
 // for as long as the rules allow.
 func (c *cloud) takenBack(r provisioner.Request, launched time.Time) (at time.Time, taken bool) {
 	if r.Pool.Class != market.Spot {
@@ -197,7 +197,7 @@ func (c *cloud) takenBack(r provisioner.Request, launched time.Time) (at time.Ti
 	return at, taken
 }
 
-// available is how many of the wanted machines can be had.
+// available returns how many of the wanted machines can be had.
 func (c *cloud) available(r provisioner.Request) (int, error) {
 	if r.Pool.Class == market.OnDemand {
 		return r.Count, nil
@@ -229,7 +229,7 @@ func (c *cloud) available(r provisioner.Request) (int, error) {
 	return min(limit, r.Count), nil
 }
 
-// evict warns a machine and takes it when the notice is over.
+// evict warns a machine and takes it when the notice ends.
 func (c *cloud) evict(m *machine) {
 	if m.gone || m.warned {
 		return

@@ -9,7 +9,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// Controller is the configuration of the run's controller: that of a real run (jobrun), but for what the
+// Controller returns the configuration of the run's controller: that of a real run (jobrun), but for what the
 // job is about and where it is saved.
 func (c *Config) Controller() elasticity.Config {
 	out := elasticity.Config{
@@ -28,7 +28,7 @@ func (c *Config) Controller() elasticity.Config {
 	return out
 }
 
-// Restarter is the same for a run by kill and restart.
+// Restarter returns the same for a run by kill and restart.
 func (c *Config) Restarter() restart.Config {
 	save, again := c.saving()
 	out := restart.Config{
@@ -47,7 +47,7 @@ func (c *Config) Restarter() restart.Config {
 	return out
 }
 
-// saving is how long a checkpoint and a restart take.
+// saving returns how long a checkpoint and a restart take.
 func (c *Config) saving() (save, restart time.Duration) {
 	save, restart = c.Checkpoints.Times(c.Timing)
 	if c.Continuous {
@@ -56,7 +56,7 @@ func (c *Config) saving() (save, restart time.Duration) {
 	return save, restart
 }
 
-// known are the pools that the job allows, with what is known of them at the start.
+// known returns the pools that the job allows, with what is known at the start.
 func (c *Config) known() []elasticity.Pool {
 	out := make([]elasticity.Pool, len(c.Pools))
 	for i, p := range c.Pools {
@@ -68,7 +68,7 @@ func (c *Config) known() []elasticity.Pool {
 	return out
 }
 
-// vcpuHours is the job's work as policies count it.
+// vcpuHours returns the job's work as policies count it.
 func (c *Config) vcpuHours() float64 {
 	return c.Job.Work * c.Timing.Speed / c.FLOPSPerVCPU / time.Hour.Seconds()
 }

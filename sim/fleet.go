@@ -12,9 +12,9 @@ import (
 	"github.com/tierml/tierml/tiers/agent"
 )
 
-// fleet is all machines as far as training goes: who works on which split, who serves which partition, and how far
-// the work has come. It answers what the controller asks of nodes, by rates instead of rows: a machine's part of a
-// clock takes its work over the machine's rate, and a clock is over when every split's part is.
+// fleet is all machines as far as training goes: the worker of each split, the server of each partition, and how
+// far the work has come. It answers the controller's requests to nodes, by rates instead of rows: a machine's part
+// of a clock takes its work over the machine's rate, and a clock ends when every split's part does.
 //
 // Two simplifications keep a start at milliseconds. All partitions of a clock become complete at the same instant,
 // and one report covers a clock of all splits; real workers report each for itself.
@@ -206,7 +206,7 @@ func (f *fleet) settleInstant() {
 	}
 }
 
-// bringUp is an advance before something changes; it does nothing when nothing is over that was not before.
+// bringUp is an advance before something changes; it does nothing when nothing has ended since.
 func (f *fleet) bringUp() {
 	if f.calm.limit > 0 || f.finished() {
 		f.advance()
@@ -239,7 +239,7 @@ func (n *node) aside(do tiers.Do) bool {
 	return false
 }
 
-// overdue reports whether a part of the work is over that was not reported yet.
+// overdue reports whether a part of the work has ended that was not reported yet.
 func (f *fleet) overdue() bool {
 	if f.calm.limit > 0 {
 		return f.due <= f.w.elapsed
@@ -303,8 +303,8 @@ func (f *fleet) serving() bool {
 	return true
 }
 
-// advance brings the work up to now: parts that are over are committed, clocks that are over reported, and what can
-// begin begins. Calling it more often changes nothing.
+// advance brings the work up to now: parts that have ended are committed, clocks that have ended reported, and what
+// can begin begins. Calling it more often changes nothing.
 func (f *fleet) advance() {
 	f.unsettled = false
 	if f.catchUp() {
@@ -338,7 +338,7 @@ func (f *fleet) catchUp() bool {
 	}
 }
 
-// finished reports whether a part of a clock is over that is not committed.
+// finished reports whether a part of a clock has ended that is not committed.
 func (f *fleet) finished() bool {
 	if f.w.elapsed < f.soonest {
 		return false
@@ -417,7 +417,7 @@ func (f *fleet) begin() {
 	}
 }
 
-// start takes up a node's part of a clock, if it has one to begin.
+// start begins a node's part of a clock, if it has one to begin.
 func (n *node) start(clock ps.Clock) bool {
 	if n.busy || !n.mayBegin(clock) {
 		return false

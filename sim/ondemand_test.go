@@ -8,7 +8,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// onDemand is the same machines as a candidate's, bought on demand.
+// onDemand returns the same machines as a candidate's, bought on demand.
 func onDemand(c bidding.Candidate) bidding.Candidate {
 	c.Pool.Class, c.History = market.OnDemand, market.Constant(c.Type.OnDemand)
 	return c

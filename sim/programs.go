@@ -27,10 +27,10 @@ type Programs struct {
 	Fetch, Setup, Restore, Save time.Duration
 }
 
-// number is how many machines do each its part of the work once.
+// number returns how many machines do each its part of the work once.
 func (p *Programs) number() int { return max(p.Tasks, 1) * p.width() }
 
-// Share is how much of the work of all programs is done, as some trials are dropped.
+// Share returns how much of the work of all programs is done, as some trials are dropped.
 func (p *Programs) Share() float64 { return trials.Share(p.Rungs, p.Tasks, p.Of) }
 
 func (p *Programs) width() int {
@@ -43,10 +43,10 @@ func (p *Programs) width() int {
 // Together reports whether all machines run one program.
 func (p *Programs) Together() bool { return p.Tasks == 0 && p.Count > 1 }
 
-// Again is how long a machine whose agent has called takes until a program runs there.
+// Again returns how long a machine whose agent has called takes until a program runs there.
 func (c *Config) Again() time.Duration { return c.Programs.Setup + c.Programs.Restore + c.Timing.Start }
 
-// Undone is how much of a machine's work an eviction undoes at the most. The last of a state that fits into the notice is saved.
+// Undone returns how much of a machine's work an eviction undoes at the most. The last of a state that fits into the notice is saved.
 func (c *Config) Undone() time.Duration {
 	switch p := c.Programs; {
 	case !p.State:
@@ -210,7 +210,7 @@ func (p *programMachine) feedback(task int) {
 	}
 }
 
-// begin is how much of a program is done as a rank begins.
+// begin returns how much of a program is done as a rank begins.
 func (c *programWorld) begin(do tiers.RunProgram) float64 {
 	if do.Rank == 0 {
 		c.gang, c.begun = do.Attempt, c.stored[do.Resume]
@@ -221,7 +221,7 @@ func (c *programWorld) begin(do tiers.RunProgram) float64 {
 	return c.stored[do.Resume]
 }
 
-// each is the work of one program on one machine, of as many as there may be.
+// each returns the work of one program on one machine, of as many as there may be.
 func (c *programWorld) each() float64 {
 	p := c.w.cfg.Programs
 	return c.w.cfg.Job.Work / p.Share() / float64(p.number())

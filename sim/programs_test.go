@@ -12,7 +12,7 @@ import (
 	"github.com/tierml/tierml/sched/trials"
 )
 
-// programRun is a run of programs of six hours each on machines of one type, in a market that never changes.
+// programRun returns a run of programs of six hours each on machines of one type, in a market that never changes.
 func programRun(t *testing.T, p Programs, change func(*Config)) (Result, []journal.Entry) {
 	t.Helper()
 	var entries []journal.Entry
@@ -77,8 +77,8 @@ func TestProgramsTakeTheirTime(t *testing.T) {
 	}
 }
 
-// A gang of two to four machines begins on two when no more can be had, and takes twice as long; when more can be had later it goes on with four, and each of
-// the new ranks begins with what the others have done.
+// A gang of two to four machines begins on two when no more can be had, and takes twice as long; when more can be had later it continues with four, and each
+// of the new ranks begins with what the others have done.
 func TestProgramsOfARange(t *testing.T) {
 	gang := Programs{Count: 4, Least: 2, State: true, Every: 30 * time.Minute}
 	two, _ := programRun(t, gang, func(c *Config) { c.Capacity = map[market.Pool]int{c.Pools[0].Pool: 2} })
@@ -152,7 +152,8 @@ func TestProgramsByEveryPolicy(t *testing.T) {
 	}
 }
 
-// Feedback ends most trials of a sweep early: those that go on are as many as the rungs keep, and the work is that share of the whole.
+// Feedback ends most trials of a sweep early: those that continue are as many as the rungs keep, and the work is that share of the
+// whole.
 func TestSweepTakesItsShare(t *testing.T) {
 	sweep := Programs{Count: 3, Tasks: 12, State: true, Every: time.Hour, Of: 100, Rungs: []trials.Rung{{At: 10, Keep: 4}, {At: 50, Keep: 1}}}
 	whole, _ := programRun(t, Programs{Count: 3, Tasks: 12, State: true, Every: time.Hour}, nil)

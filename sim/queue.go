@@ -94,7 +94,7 @@ func (q *queue) put(at time.Duration, r rank, e event) {
 	}
 }
 
-// blank is a moment without events.
+// blank returns a moment without events.
 func (q *queue) blank() *moment {
 	last := len(q.spare) - 1
 	if last < 0 {
@@ -108,7 +108,7 @@ func (q *queue) blank() *moment {
 // empty reports whether nothing will happen any more.
 func (q *queue) empty() bool { return len(q.heap) == 0 }
 
-// due is when the next event happens; the queue must not be empty.
+// due returns when the next event happens; the queue must not be empty.
 func (q *queue) due() time.Duration { return q.heap[0].at }
 
 // pop takes out the next event, of a time and rank; the queue must not be empty.

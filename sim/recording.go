@@ -141,7 +141,7 @@ func (m *recordedMachine) end(e journal.Entry) {
 	m.ended, m.known, m.by, m.reason = *e.Ended, e.T, market.EndedBy(e.EndedBy), e.Why
 }
 
-// clock is when a clock that is worked on now was done in the record; false when it never was after that.
+// clock returns when a clock that is worked on now was done in the record; false when it never was after that.
 func (t *Recording) clock(c ps.Clock, now time.Time) (time.Time, bool) {
 	if t == nil || len(t.clocks[c]) == 0 {
 		return time.Time{}, false
@@ -151,7 +151,7 @@ func (t *Recording) clock(c ps.Clock, now time.Time) (time.Time, bool) {
 	return times[min(i, len(times)-1)], true // one that the record had done by now is done at once
 }
 
-// price is when a price change was reported.
+// price returns when a price change was reported.
 func (t *Recording) price(pool market.Pool, at time.Time) (time.Time, bool) {
 	if t == nil {
 		return time.Time{}, false
@@ -216,7 +216,7 @@ func (c *cloud) enter(told *recordedMachine, r provisioner.Request) provisioner.
 	return m.Instance
 }
 
-// knownAt is when the provider's word of a machine's end comes.
+// knownAt returns when the provider's word of a machine's end comes.
 func (m *machine) knownAt(now time.Time, lag time.Duration) time.Time {
 	known := now.Add(lag)
 	if m.told != nil && m.told.known.After(now) {
@@ -225,7 +225,7 @@ func (m *machine) knownAt(now time.Time, lag time.Duration) time.Time {
 	return known
 }
 
-// faults are those to inject: none where a record says what happened.
+// faults returns those to inject: none where a record says what happened.
 func (c *Config) faults() []Fault {
 	if c.Recording != nil {
 		return nil
@@ -233,7 +233,7 @@ func (c *Config) faults() []Fault {
 	return c.Faults
 }
 
-// endedAt is a machine's end on its bill.
+// endedAt returns a machine's end on its bill.
 func (m *machine) endedAt(now time.Time) time.Time {
 	if m.told != nil && m.EndedBy == market.ByProvider {
 		return cmp.Or(m.told.ended, now)

@@ -10,7 +10,7 @@ import (
 )
 
 // TestToldTheSameDecidesTheSame: the journal of a simulated run, with faults, on another timing than that of the
-// simulation which is told it.
+// simulation it is fed to.
 func TestToldTheSameDecidesTheSame(t *testing.T) {
 	cfg := scenario(t, crossing(), b())
 	cfg.Timing.NoticeLag, cfg.Timing.Boot, cfg.Timing.PriceLag = 40*time.Second, 9*time.Minute, time.Minute

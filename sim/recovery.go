@@ -7,8 +7,8 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// The node's part as a server (agent.Server). One simplification: what one node hears of cuts and roll-backs holds for all of them,
-// as nothing is computed between the first of them that hears it and the last.
+// The node's part as a server (agent.Server). One simplification: what one node hears of cuts and roll-backs holds for all,
+// as nothing is computed between the first node that hears it and the last.
 
 func (n *node) SetRoute(g ps.Generation, _ ps.Route, _ map[ps.ServerID]string) error {
 	n.generation = max(n.generation, g)
@@ -92,7 +92,7 @@ func (n *node) FenceGeneration(g ps.Generation) (tiers.Holdings, error) {
 	return h, nil
 }
 
-// saved is what was written of a cut: without a byte.
+// saved returns what was written of a cut: without a byte.
 func saved(partitions []ps.Partition) (out tiers.Saved) {
 	for _, p := range partitions {
 		out.Parts = append(out.Parts, tiers.SavedPart{Partition: p})

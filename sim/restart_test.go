@@ -11,7 +11,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// restarting is the scenario without a reliable tier: four machines, work for four hours of them.
+// restarting returns the scenario without a reliable tier: four machines, work for four of their hours.
 func restarting(t testing.TB, pools ...bidding.Candidate) Config {
 	t.Helper()
 	cfg := scenario(t, pools...)
@@ -137,7 +137,7 @@ func TestRestartCrossing(t *testing.T) {
 	}
 }
 
-// TestRestartFaults: one machine of four dies; all stop, and go on when another has taken its place.
+// TestRestartFaults: one machine of four dies; all stop, and continue when another has taken its place.
 func TestRestartFaults(t *testing.T) {
 	cfg := restarting(t, a())
 	cfg.Faults = []Fault{{At: 100 * time.Minute, Do: Kill}}
@@ -230,7 +230,7 @@ func TestAvailabilityBesideAReliableTier(t *testing.T) {
 	}
 }
 
-// elsewhere is a pool in another region.
+// elsewhere returns a pool in another region.
 func elsewhere(c bidding.Candidate) bidding.Candidate {
 	c.Pool.Region, c.Pool.Zone = "s", "sa"
 	return c

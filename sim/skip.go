@@ -13,7 +13,7 @@ import (
 // times. Without a journal such clocks are not simulated one by one: a calm begins, in which how far the work
 // has come is a matter of the time that has passed. It ends when a machine gets a command about its work, or ends, or a clock comes that
 // is not like the others; cuts do not end it. Meanwhile the controller, at rest, hears of clocks only before another event. So a
-// start costs as much as there are events that change something, and comes to the same.
+// start costs as much as there are events that change something, with the same result.
 
 // steadyPeriod is a time in which clocks follow each other evenly.
 type steadyPeriod struct {
@@ -55,7 +55,7 @@ func (f *fleet) settle() bool {
 	return true
 }
 
-// done is the clock that is complete by now, also in a calm.
+// done returns the clock that is complete by now, also in a calm.
 func (f *fleet) done() ps.Clock {
 	c := &f.calm
 	if c.limit == 0 {
@@ -64,7 +64,7 @@ func (f *fleet) done() ps.Clock {
 	return f.complete + ps.Clock(min(c.limit, int((f.w.elapsed-c.since)/c.length)))
 }
 
-// expectCut has the named cut offered when a calm comes to its clock.
+// expectCut has the named cut offered when a calm reaches its clock.
 func (f *fleet) expectCut() {
 	c := &f.calm
 	if n := int(f.cut - f.complete); n > 0 && n <= c.limit {
@@ -72,7 +72,7 @@ func (f *fleet) expectCut() {
 	}
 }
 
-// rouse ends a calm: clocks that are over by now are done, and will be reported in time.
+// rouse ends a calm: clocks that have ended by now are done, and will be reported in time.
 func (f *fleet) rouse() {
 	c := f.calm
 	if c.limit == 0 {

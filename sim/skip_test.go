@@ -12,8 +12,8 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// TestSkippedClocks: a run whose journal nobody reads skips clocks in which nothing happens, and comes to exactly what
-// its slow twin comes to, whose journal is written: in random markets, with random faults.
+// TestSkippedClocks: a run whose journal nobody reads skips clocks in which nothing happens, and gives exactly the
+// result of its slow twin, whose journal is written: in random markets, with random faults.
 func TestSkippedClocks(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 7))
@@ -87,7 +87,7 @@ func TestSkippedCuts(t *testing.T) {
 	t.Logf("%d of %d cuts were played", played, held)
 }
 
-// drawn is a candidate whose price changes now and then, and is above every bid at times.
+// drawn returns a candidate whose price changes now and then, and is above every bid at times.
 func drawn(rng *rand.Rand, kind string, vcpu int) bidding.Candidate {
 	hours := []float64{0, float64(3 + rng.IntN(10))}
 	for at := 0.0; at < 40; at += rng.ExpFloat64() * 0.7 {

@@ -18,7 +18,7 @@ type cutRound struct {
 }
 
 // skipCuts is called before the controller wakes up. It reports whether that was for a cut that is skipped, with as many after it
-// as are over before anything else happens.
+// as end before anything else happens.
 func (f *fleet) skipCuts() bool {
 	now, last, t := f.w.elapsed, &f.round, &f.w.cfg.Timing
 	if f.calm.limit == 0 || !f.lazily() || last.calm != f.calm.since || last.over == 0 || t.Cut < t.Reply {

@@ -8,7 +8,7 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// mayBeTaken is four machines of "a" beside one more that serves, and no reliable one.
+// mayBeTaken returns four machines of "a" next to one more that serves, and no reliable one.
 func mayBeTaken(t *testing.T) Config {
 	cfg := scenario(t, a())
 	cfg.Reliable.Count, cfg.Checkpoints = 0, Checkpoints{Every: 20 * time.Minute, Model: 6e9, Bandwidth: 100e6}
@@ -16,8 +16,8 @@ func mayBeTaken(t *testing.T) Config {
 }
 
 // TierML (CMU-PDL-16-102), footnote 7: without a reliable machine the most reliable other one serves, with checkpoints. When
-// the price takes all machines at 1.5 h, what they have done is saved in the time of their notice, and the job goes on from
-// there at 2.5 h.
+// the price takes all machines at 1.5 h, what they have done is saved in the time of their notice, and the job continues
+// from there at 2.5 h.
 func TestEveryMachineMayBeTaken(t *testing.T) {
 	calm, _ := run(t, mayBeTaken(t))
 	cfg := mayBeTaken(t)

@@ -7,8 +7,8 @@ import (
 	"github.com/tierml/tierml/elasticity/tempo"
 )
 
-// Timing is how long things take, in market time: what a simulated run knows of reality beside prices and compute rates, and
-// what calibration measures. How long the controller waits is in tempo.Settings.
+// Timing is how long things take, in market time: what a simulated run knows of reality besides prices and compute rates,
+// and what calibration measures. How long the controller waits is in tempo.Settings.
 type Timing struct {
 	Speed float64 // market seconds per wall-clock second, for the journal
 
@@ -25,12 +25,12 @@ type Timing struct {
 	Move   time.Duration // handing one partition over
 	Cut    time.Duration // delivering a cut once its clock is complete
 	Export time.Duration // reading and saving all tables
-	// Clock is what each machine that works on a clock adds to it beside computing: reading rows, committing, waiting for the
-	// slowest. On a computer that plays all machines they share its cores.
+	// Clock is what each machine that works on a clock adds to it besides computing: reading rows, committing, waiting for
+	// the slowest. On a computer that plays all machines they share its cores.
 	Clock time.Duration
 }
 
-// Undisturbed is how long the work takes like machines that share its splits, in market time, and how much of a clock they do not
+// Undisturbed returns how long the work takes like machines that share its splits, in market time, and how much of a clock they do not
 // compute: they exchange parameters, or wait for the one with the most splits.
 func (c *Config) Undisturbed(machines int, rate float64) (length, beside time.Duration) {
 	perMachine := rate * c.FLOPSPerVCPU / c.Timing.Speed
@@ -62,7 +62,7 @@ func (c Config) At(p tempo.Place) Config {
 	return c
 }
 
-// local is the fake cloud's, as measured on the journals of examples/demo.yaml (two cores; 17 machines): ready 1.52 to 1.66 s
+// local returns the fake cloud's, as measured on the journals of examples/demo.yaml (two cores; 17 machines): ready 1.52 to 1.66 s
 // after the request with a boot of 1.5 s; a clock of 16 machines took 14 to 17 ms longer than its work at the declared rates, and
 // one of a single machine 2 ms; notices came 0.19 s and ends 0.08 to 0.18 s late.
 func local(p tempo.Place) Timing {
@@ -80,8 +80,8 @@ func local(p tempo.Place) Timing {
 }
 
 // remote is assumed of real clouds: a machine works after as long as the job is decided by (tempo.RemoteBoot), and notices are
-// looked for every five seconds, as AWS recommends. Nothing of it has been measured here. What a clock takes beside computing is
-// left out.
+// looked for every five seconds, as AWS recommends. Nothing of it has been measured here. What a clock takes besides computing
+// is left out.
 func remote(p tempo.Place) Timing {
 	const launch = 5 * time.Second
 	return Timing{

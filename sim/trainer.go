@@ -29,7 +29,7 @@ type process interface {
 
 // agents is all agents together: what training is made of.
 type agents interface {
-	// hire returns a new machine's agent, which does so many vCPU hours of work per hour.
+	// hire returns a new machine's agent, which does rate vCPU hours of work per hour.
 	hire(id ps.ServerID, rate float64) process
 	// do carries out what the brain wants of training.
 	do(elasticity.Action)
@@ -217,7 +217,7 @@ func newBrain(w *world) (brain, agents) {
 	return f.ctrl, f
 }
 
-// transfer is how long the model takes between the fleet and the storage.
+// transfer returns how long the model takes between the fleet and the storage.
 func (w *world) transfer() time.Duration {
 	save, _ := w.cfg.Checkpoints.Times(w.cfg.Timing)
 	return save

@@ -1,5 +1,5 @@
-// Package sim is the third world, beside clouds and the laptop: the same elasticity.Controller, policies and ledger, driven by
-// a queue of events in market time, with simulated machines that take as long as rates say. It answers "what would this job
+// Package sim is the third world, next to clouds and the laptop: the same elasticity.Controller, policies and ledger, driven
+// by a queue of events in market time, with simulated machines that take as long as rates say. It answers "what would this job
 // have cost" in milliseconds, and the same inputs give the same journal, byte for byte.
 //
 // It knows how a provider sells and reclaims machines, and how long work takes. It knows nothing about what is trained, where
@@ -72,14 +72,14 @@ type Config struct {
 	Observers
 }
 
-// Observers are told what happens, as it happens; nil = nobody asks.
+// Observers learn what happens, as it happens; nil = no observer.
 type Observers struct {
 	// Record gets every journal entry, in order. When it is nil no journal is written: the
-	// same run takes a fraction of the time. The others are told of all that happens only when there is a Record.
+	// same run takes a fraction of the time. The others learn of all that happens only when there is a Record.
 	Record func(journal.Entry)
 	// Watch gets the events of each step and the controller's actions.
 	Watch func(time.Time, []elasticity.Event, []elasticity.Action)
-	// Worked gets the times at which machines worked, each as it is over: for what was given up, too.
+	// Worked gets the times at which machines worked, each as it ends: for what was given up, too.
 	Worked func(from, to time.Time)
 }
 
@@ -119,7 +119,7 @@ func (r Result) Finished() bool { return r.Outcome == "finished" }
 // numbers come from seeds, and no map decides anything.
 //
 // The loop of Run:
-//  1. All events of an instant happen, those of a lower rank first: what prices do comes before the notices that follow from it, then losses,
+//  1. All events of an instant happen, those of a lower rank first: what prices do precedes the notices that follow from it, then losses,
 //     arrivals and reports. What the controller is to hear of them gathers in news.
 //  2. decide gives it all news of the instant in one step, as the real driver does with events that have come together. What its actions bring
 //     about may happen at the same instant: then 1 and 2 are repeated.
@@ -264,7 +264,7 @@ func (w *world) after(d time.Duration, r rank, do func()) { w.queue.push(w.elaps
 // at does something at a time, or now when that is past.
 func (w *world) at(t time.Time, r rank, do func()) { w.after(t.Sub(w.now()), r, do) }
 
-// worked tells of work that is over.
+// worked reports work that has ended.
 func (w *world) worked(from, to time.Duration) {
 	if w.cfg.Worked != nil && to > from {
 		w.cfg.Worked(w.cfg.Start.Add(from), w.cfg.Start.Add(to))
@@ -275,7 +275,7 @@ func (w *world) workPerSplit() float64 {
 	return w.cfg.Job.Work / float64(w.cfg.Job.Clocks) / float64(w.cfg.Job.Splits)
 }
 
-// rate is the work of a pool's machine per hour, in vCPU hours.
+// rate returns the work of a pool's machine per hour, in vCPU hours.
 func (w *world) rate(p market.Pool) float64 {
 	for i := range w.cfg.Pools {
 		if c := &w.cfg.Pools[i]; c.Pool == p {

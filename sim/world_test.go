@@ -24,7 +24,7 @@ func spot(kind string) market.Pool {
 	return market.Pool{Provider: "ec2", Region: "r", Zone: "ra", Type: kind, Class: market.Spot}
 }
 
-// candidate is a pool with prices in cents at hours since start; it has cost the first of them for ten days.
+// candidate returns a pool with prices in cents at hours since start; it has cost the first for ten days.
 func candidate(kind string, vcpu int, onDemand market.USD, hourCents ...float64) bidding.Candidate {
 	points := []market.PricePoint{{At: start.Add(-240 * time.Hour), Price: market.USD(hourCents[1]) * cent}}
 	for i := 0; i+1 < len(hourCents); i += 2 {
@@ -36,7 +36,7 @@ func candidate(kind string, vcpu int, onDemand market.USD, hourCents ...float64)
 		History: market.NewHistory(points)}
 }
 
-// scenario is four machines of "a" or "b" beside a reliable one, and work for three hours of the four.
+// scenario is four machines of "a" or "b" next to a reliable one, and work for three hours of the four.
 func scenario(t testing.TB, pools ...bidding.Candidate) Config {
 	t.Helper()
 	rules, err := market.Rules("ec2-2017")
@@ -112,11 +112,11 @@ func TestWaitingEnds(t *testing.T) {
 	}
 }
 
-// never is a pool that nobody buys in.
+// never returns a pool that nobody buys in.
 func never() bidding.Candidate { return candidate("never", 4, 24*cent, 0, 100) }
 
 // TestCalm: three hours of work on four machines at an even price. Each machine pays its started hours at that price. Six minutes of
-// work are left when the third hour is over: two machines do them.
+// work are left when the third hour ends: two machines do them.
 func TestCalm(t *testing.T) {
 	r, entries := run(t, scenario(t, a()))
 	if !r.Finished() || r.Evictions != 0 || r.Machines != 5 || r.Clocks != 180 {
@@ -172,7 +172,8 @@ func TestPreemptible(t *testing.T) {
 	}
 }
 
-// TestCrossing: the price takes all spot machines; the reliable one goes on alone, and others come when it is over.
+// TestCrossing: the price takes all spot machines; the reliable one continues alone, and others come when it
+// has ended.
 func TestCrossing(t *testing.T) {
 	r, entries := run(t, scenario(t, crossing()))
 	if !r.Finished() || r.Evictions != 4 || r.Machines != 9 || r.Clocks != 180 {
@@ -220,7 +221,7 @@ func TestKilledWithoutNotice(t *testing.T) {
 	}
 }
 
-// TestWorkerAlone: a machine that serves nothing dies; its splits go on from where they were.
+// TestWorkerAlone: a machine that serves nothing dies; its splits continue from where they were.
 func TestWorkerAlone(t *testing.T) {
 	cfg := scenario(t, a())
 	cfg.Faults = []Fault{{At: 80 * time.Minute, Do: EvictNow, Target: "newest"}}

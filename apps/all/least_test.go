@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// Some split is asked for as many rows as LeastRows says in one of its clocks, with any number of splits and batches.
+// Some split reads as many rows as LeastRows says in one of its clocks, with any number of splits and batches.
 func TestLeastRows(t *testing.T) {
 	data := map[string]string{"sparse": sparse()}
 	for name, e := range examples() {
@@ -72,7 +72,7 @@ func prepared(t *testing.T, app, data string, splits, batches int) (apps.Program
 	return p, files
 }
 
-// mostRows are the most rows of each table that any split asks for in a clock.
+// mostRows returns the most rows of each table that any split asks for in a clock.
 func mostRows(t *testing.T, p apps.Program, files splitmem.Files, splits, clocks int) []uint64 {
 	t.Helper()
 	most := make([]uint64, len(p.Tables()))

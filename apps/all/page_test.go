@@ -65,7 +65,8 @@ func TestSettingsOnThePage(t *testing.T) {
 	}
 }
 
-// settings leaves out what is known with the same default. Limits are left to the messages of who is beyond them.
+// settings leaves out what is known with the same default. Limits are left to the messages about values beyond
+// them.
 func settings(params, known []apps.Param) []byte {
 	var b bytes.Buffer
 	b.WriteString("| setting | default | what it is |\n|---|---|---|\n")
@@ -125,7 +126,7 @@ func examples() map[string]example {
 	return all
 }
 
-// sections are the page's blocks of Python by heading.
+// sections returns the page's blocks of Python by heading.
 func sections(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(page)

@@ -79,13 +79,13 @@ func (k Kind) New(params apps.Params, data apps.Dataset) (apps.Program, error) {
 	return &program{Detail: d, passes: v.Float(Passes) > 0}, nil
 }
 
-// cols is how many floats a row has: enough rows for all partitions in small models, 256 KiB in large ones. One more column is the weight.
+// cols returns how many floats a row has: enough rows for all partitions in small models, 256 KiB in large ones. One more column is the weight.
 func cols(floats int) int { return min(max((floats+63)/64, 64), 64<<10) }
 
-// Rounds is how many clocks the steps take.
+// Rounds returns how many clocks the steps take.
 func Rounds(t apps.Terms) int { return (t.Steps + t.Every - 1) / t.Every }
 
-// order is a replica's round.
+// order returns a replica's round.
 func order(t apps.Terms, c ps.Clock, replica ps.Split) apps.Order {
 	first := (int(c) - 1) * t.Every
 	return apps.Order{Clock: c, Replica: replica, First: first, Steps: min(t.Every, t.Steps-first)}

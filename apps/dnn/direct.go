@@ -57,7 +57,7 @@ type units struct {
 const (
 	maxChunks = 8
 	// addShare is how many entries a chunk has at least for each row of the first layer: adding chunks up must be little
-	// work beside making them.
+	// work compared with making them.
 	addShare = 8
 	// blockNumbers is about how many weights a thread updates at a time.
 	blockNumbers = 8192

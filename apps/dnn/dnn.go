@@ -35,7 +35,7 @@ func Networks() Kind { return Kind{name: "dnn", hidden: true} }
 // Softmax is softmax regression: no hidden layers.
 func Softmax() Kind { return Kind{name: "mlr"} }
 
-// Name is how job files name the application.
+// Name returns how job files name the application.
 func (k Kind) Name() string { return k.name }
 
 // maxWidth bounds the units of a layer.
@@ -166,19 +166,19 @@ type Program struct {
 	batches   int
 }
 
-// Name is how job files name the application.
+// Name returns how job files name the application.
 func (p *Program) Name() string { return p.name }
 
 // ReadLate implements apps.Late: hidden layers lose more by stale gradients than by waiting for rows.
 func (p *Program) ReadLate() bool { return p.layers() > 1 }
 
-// layers is the number of layers with weights.
+// layers returns the number of layers with weights.
 func (p *Program) layers() int { return len(p.sizes) - 1 }
 
-// weightsTable is the table of a layer: a row for each input and one for the biases.
+// weightsTable returns the table of a layer: a row for each input and one for the biases.
 func weightsTable(layer int) ps.TableID { return ps.TableID(layer) }
 
-// Tables are the layers' weights. They begin at random, as units of a layer that are alike would stay alike (He et
+// Tables returns the layers' weights. They begin at random, as units of a layer that are alike would stay alike (He et
 // al., "Delving deep into rectifiers", 2015, in its uniform form); those of a single layer begin at zero.
 func (p *Program) Tables() []ps.Table {
 	var tables []ps.Table
@@ -196,7 +196,7 @@ func (p *Program) Tables() []ps.Table {
 	return tables
 }
 
-// biasRow is the row of a layer's biases.
+// biasRow returns the row of a layer's biases.
 func (p *Program) biasRow(layer int) int { return p.sizes[layer] }
 
 // LeastRows implements apps.Dense: the rows of the features of a mean example, or those that a split keeps, and all of further layers.
@@ -240,7 +240,7 @@ func (p *Program) work(examples, entries int64) float64 {
 	return 4*float64(entries)*float64(p.sizes[1]) + float64(examples)*float64(perExample)
 }
 
-// WorkPerClock is the work of one clock over all splits; over the clocks of a pass this is its exact mean.
+// WorkPerClock returns the work of one clock over all splits; over the clocks of a pass this is its exact mean.
 func (p *Program) WorkPerClock() float64 {
 	return p.work(p.task.Size(), p.task.Entries) / float64(p.batches)
 }

@@ -417,7 +417,7 @@ func TestFormer(t *testing.T) {
 	}
 }
 
-// No split is asked for fewer rows than LeastRows says in all of its clocks.
+// No split reads fewer rows than LeastRows says in all of its clocks.
 func TestLeastRows(t *testing.T) {
 	files, dataset := prepare(t, Networks(), rings(60), 3)
 	made, err := Networks().New(apps.Params{"hidden": 20, "hidden_2": 12, "batches": 2}, dataset)

@@ -65,7 +65,7 @@ func (k Kind) optimizerParams() []apps.Param {
 	}
 }
 
-// rule is what the servers do with the gradients of a clock.
+// rule returns what the servers do with the gradients of a clock.
 func (p *Program) rule() ps.Rule {
 	switch rate := float32(p.step); p.optimizer {
 	case adaGrad:

@@ -172,7 +172,7 @@ func (b *bagReader) parse(text []byte) (entry bagEntry, reason string) {
 
 var errNumber = errors.New("not a number")
 
-// parseUint32 reads a number without making a string of it: large collections have a thousand million of them.
+// parseUint32 reads a number without making a string of it: large collections have a thousand million numbers.
 func parseUint32(text []byte) (uint32, error) {
 	if len(text) > 10 {
 		return 0, errNumber

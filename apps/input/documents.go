@@ -84,7 +84,7 @@ func LooksBag(first []byte) bool {
 	return form == formUCI || form == formSparse
 }
 
-// TextColumn is the column of text that a text's first lines have; empty = it is no table, or there is none.
+// TextColumn returns the column of text that a text's first lines have; empty = it is no table, or there is none.
 func TextColumn(first []byte, ignore []string) string {
 	form, column := formOf(first, BagOptions{Ignore: ignore})
 	if form != formTable {

@@ -169,7 +169,7 @@ func readLines[T any](f *lineFile, bad *tolerance, head func(line []byte, number
 		if err := take(d.got); err != nil {
 			return err
 		}
-		//lint:ignore SA6002 a slice header is small beside what it saves
+		//lint:ignore SA6002 a slice header is small compared with what it saves
 		f.unused.Put(d.piece.text)
 	}
 	if f.err != nil && !errors.Is(f.err, io.EOF) {

@@ -69,7 +69,7 @@ func TestNumbers(t *testing.T) {
 			text = text[:at] + "." + text[at:]
 		}
 		texts = append(texts, []string{"", "-", "+"}[r.IntN(3)]+text)
-		// The middle between two float32, and beside it: what must not be rounded twice.
+		// The middle between two float32, and next to it: what must not be rounded twice.
 		x := math.Float32frombits(0x3f800000 + r.Uint32()>>8)
 		middle := (float64(x) + float64(math.Nextafter32(x, 9))) / 2
 		texts = append(texts, strconv.FormatFloat(middle, 'f', 1+r.IntN(16), 64))

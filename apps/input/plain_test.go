@@ -43,7 +43,7 @@ func TestOldLineEnds(t *testing.T) {
 	}
 }
 
-// A number with a sign of money or of a share is no word: a column of them would be as many words as there are rows.
+// A number with a sign of money or of a share is no word: a column would be as many words as there are rows.
 func TestNumbersWithSigns(t *testing.T) {
 	for cell, want := range map[string]float32{"$0.5": .5, "-$12": -12, "€3": 3, "£ 7": 7, "12%": 12, "-0.5 %": -.5, "$1000.25": 1000.25,
 		`"$1,234.50"`: 1234.5, `"12,345,678"`: 12345678, "5 €": 5, "2024-01-02": 19724, "01/02/2024": 19724, "2.1.2024": 19724, "2024-01-02 12:00:00": 19724.5} {

@@ -202,7 +202,7 @@ var (
 // scores is how many of valueNames are those of ratings; the others are counts and amounts.
 const scores = 11
 
-// plainName is a name in lower case and without signs.
+// plainName returns a name in lower case and without signs.
 func plainName(name string) string {
 	return strings.Map(func(c rune) rune {
 		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' {

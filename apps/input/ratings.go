@@ -110,7 +110,7 @@ type Pairs struct {
 	names    []string
 }
 
-// Name is what the file has as an id.
+// Name returns what the file has as an id.
 func (p Pairs) Name(id int64) string {
 	if id < 0 {
 		return p.names[-1-id]

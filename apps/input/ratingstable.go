@@ -181,7 +181,7 @@ func (t *idTable) place(id int64) uint32 {
 	return t.slots[slot] - 1
 }
 
-// placeOf is the place of an id of a ratingPart.
+// placeOf returns the place of an id of a ratingPart.
 func (t *idTable) placeOf(id int64, names []string) uint32 {
 	if id >= 0 {
 		return t.place(id)

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// TestRatingsBeyondMemory reads ratings that fit in memory, and the same ones by files: with users who fill several ranges, one user
-// who is larger than a range, and repeats.
+// TestRatingsBeyondMemory reads ratings that fit in memory, and the same ones by files: with users that fill several ranges, one
+// user larger than a range, and repeats.
 func TestRatingsBeyondMemory(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	var text strings.Builder

@@ -71,7 +71,7 @@ func comesAgain(lines []string, mark string) (again int) {
 	return again
 }
 
-// evenFields is how many fields each line has; 0 = the lines differ.
+// evenFields returns how many fields each line has; 0 = the lines differ.
 func evenFields(lines []string, mark string) (n int) {
 	for _, line := range lines {
 		fields, closed := splitFields(strings.TrimSuffix(line, "\r"), mark)

@@ -169,7 +169,7 @@ func TestReadLongTable(t *testing.T) {
 	}
 }
 
-// valuesOf are the values of a column by row; NaN: nothing is there.
+// valuesOf returns the values of a column by row; NaN: nothing is there.
 func valuesOf(table Table, column int) []float32 {
 	values := make([]float32, table.Rows)
 	for row := range values {

@@ -6,8 +6,8 @@
 // out, which split it is in, and in which batch of a pass it is trained. So the examples of a clock, taken over all
 // splits, are the same for any number of splits.
 //
-// What is cut does not depend on hyper-parameters: a table's columns are stored as they are, and which of them is
-// the target is said later. The package does not know what is learned from its examples.
+// What is cut does not depend on hyper-parameters: a table's columns are stored as they are, and the target is
+// named later. The package does not know what is learned from its examples.
 package labelled
 
 import (

@@ -30,7 +30,7 @@ type Encoding struct {
 	headerless []string // columns of a table whose first line does not name them
 }
 
-// NewEncoding takes a model of so many inputs.
+// NewEncoding takes a model with this number of inputs.
 func NewEncoding(m model.Model, inputs int) (*Encoding, error) {
 	e := &Encoding{Target: m.Metadata["target"], inputs: inputs}
 	var err error
@@ -100,7 +100,7 @@ func (e *Encoding) Read(in apps.Input) (examples *Examples, labels []string, bad
 	return examples, labels, s.badLines, nil
 }
 
-// use is what the model has of a table's column: only those that it was trained on count, and what it predicts.
+// use returns what the model has of a table's column: only those that it was trained on count, and what it predicts.
 func (e *Encoding) use(name string) input.Use {
 	if _, is := e.features[name]; is {
 		return input.Numbers

@@ -22,7 +22,7 @@ import (
 )
 
 // Prepare reads a LIBSVM file, an IDX file of images or a CSV table, recognised by its first bytes, and cuts it into
-// splits. The labels of images are read from the file beside it whose name has labels for images and idx1 for
+// splits. The labels of images are read from the file next to it whose name has labels for images and idx1 for
 // idx3, as the MNIST files are named.
 func Prepare(in apps.Input, cut apps.Cut, create apps.Create) (dataset apps.Dataset, err error) {
 	if err := cut.Check(); err != nil {
@@ -93,7 +93,7 @@ func (s *source) close() error {
 
 const wantedFormats = "want LIBSVM (label index:value ...), a CSV table with a header, or IDX images (the MNIST format)"
 
-// rows is the number of examples.
+// rows returns the number of examples.
 func (s *source) rows() int { return len(s.all.start) - 1 }
 
 // reading is how a file is read: its images, and for a prediction what the model knows.
@@ -183,7 +183,7 @@ func readSparse(in apps.Input, r io.Reader, how reading) (*source, error) {
 	return s, nil
 }
 
-// labelsName is the name of the file of labels that belongs to a file of images; "" if the name does not say.
+// labelsName returns the name of the file of labels that belongs to a file of images; "" if the name does not say.
 func labelsName(images string) string {
 	images = images[strings.LastIndexAny(images, `/\`)+1:]
 	name := strings.Replace(strings.Replace(images, "images", "labels", 1), "idx3", "idx1", 1)

@@ -20,7 +20,7 @@ import (
 //   - A table's numbers are standardised: less the column's mean, divided by its standard deviation. A number that
 //     is missing counts as the mean, hence as 0.
 //   - A column of words becomes one feature for each of its words, 1 where the word is and else 0. A word that is
-//     missing leaves all of them 0.
+//     missing leaves all 0.
 //   - Features of LIBSVM files are taken as they are, pixels of images as shares from 0 to 1.
 type Task struct {
 	Dataset apps.Dataset
@@ -99,7 +99,7 @@ func (c Column) fractional() bool {
 	return slices.ContainsFunc(c.Values, func(v float64) bool { return v != math.Trunc(v) })
 }
 
-// Doubts are what people should know before they train.
+// Doubts returns what people should know before they train.
 func (t *Task) Doubts() []string {
 	if len(t.Classes) > 0 || len(t.Target.Values) != 1 {
 		return nil
@@ -193,7 +193,7 @@ func (t *Task) layOut() {
 	}
 }
 
-// Names are the features' names: a column's, or column=word. Only tables have them.
+// Names returns the features' names: a column's, or column=word. Only tables have them.
 func (t *Task) Names() []string {
 	var names []string
 	for i, offset := range t.offsets {
@@ -220,7 +220,7 @@ type Examples struct {
 	Value   []float32
 }
 
-// Len is the number of examples.
+// Len returns the number of examples.
 func (e *Examples) Len() int { return len(e.Targets) }
 
 // Row returns the entries of example i.
@@ -252,7 +252,7 @@ func (t *Task) Load(id ps.Split, r io.Reader) (train, test *Examples, err error)
 
 func (t *Task) storedFeatures() int { return t.Data.storedFeatures() }
 
-// storedFeatures is how many different indices a split file's entries can have.
+// storedFeatures returns how many different indices a split file's entries can have.
 func (d Data) storedFeatures() int {
 	if d.Table() {
 		return len(d.Columns)
@@ -329,7 +329,7 @@ func (t *Task) encodeField(e *Examples, column int, value float32) error {
 	return nil
 }
 
-// Size is the number of examples to train on.
+// Size returns the number of examples to train on.
 func (t *Task) Size() int64 { return t.Dataset.Examples }
 
 // EachSplit reads the split files on all cores, and hands them over in order.

@@ -9,14 +9,14 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// In one process the counts are changed where they are, by several threads. So that no two of them change the same
+// In one process the counts are changed where they are, by several threads. So that no two change the same
 // count, documents and words are dealt into as many groups each; in a round every group of documents meets another
 // group of words, and after as many rounds as there are groups all have met (as in F+Nomad LDA: Yu and others, WWW
 // 2015, section 4). Only the topics' totals are shared: a meeting works on its own copy, and at the end of the round
 // the changes are summed. What comes out does not depend on the number of threads.
 
-// A word is opened once for each group of documents that it meets, so groups pay only where a word has enough tokens in each
-// of them: with 3 tokens an opening took a third of the time. More groups than maxGroups would need more cores than machines
+// A word is opened once for each group of documents that it meets, so groups pay only where a word has enough tokens in
+// each: with 3 tokens an opening took a third of the time. More groups than maxGroups would need more cores than machines
 // have.
 const (
 	tokensOfMeeting = 7

@@ -40,7 +40,7 @@ const slotColumns = 1024
 // Kind is topic models for the registry.
 type Kind struct{}
 
-// Name is how job files name the application.
+// Name returns how job files name the application.
 func (Kind) Name() string { return "lda" }
 
 // Params documents the hyper-parameters.
@@ -92,7 +92,7 @@ type Program struct {
 	topWords    int
 }
 
-// Name is how job files name the application.
+// Name returns how job files name the application.
 func (*Program) Name() string { return Kind{}.Name() }
 
 // Tables are words, totals and slots.
@@ -111,7 +111,7 @@ func (p *Program) LeastRows() []uint64 {
 	}
 }
 
-// slotRows is how many rows of slots each split has to itself.
+// slotRows returns how many rows of slots each split has to itself.
 func (p *Program) slotRows() uint64 {
 	return (uint64(p.corpus.LargestSplit) + slotColumns - 1) / slotColumns
 }
@@ -122,7 +122,7 @@ func (*Program) Score(loss float64, n int64) float64 { return math.Exp(loss / fl
 // ScoreName names what Score gives.
 func (*Program) ScoreName() string { return "perplexity" }
 
-// WorkPerClock is the work of one clock over all splits; over the clocks of a sweep this is its exact mean.
+// WorkPerClock returns the work of one clock over all splits; over the clocks of a sweep this is its exact mean.
 func (p *Program) WorkPerClock() float64 {
 	return float64(p.data.Examples) * p.workPerToken() / float64(p.batches)
 }

@@ -47,7 +47,7 @@ func vocabulary() string {
 	return b.String()
 }
 
-// beside has a vocabulary and nothing else.
+// beside has only a vocabulary.
 func beside(name string) (io.ReadCloser, error) {
 	if name != "vocab.small.txt" {
 		return nil, fs.ErrNotExist
@@ -286,7 +286,7 @@ func modelBytes(t testing.TB, p *Program, trainer *local.Trainer, files splitmem
 	return b.Bytes()
 }
 
-// recorder is rows of zeros that remember what was asked for.
+// recorder is rows of zeros that record the requests.
 type recorder map[ps.Key][]float32
 
 func (r recorder) Row(k ps.Key) []float32 {

@@ -13,7 +13,7 @@ import (
 )
 
 // A topic model of plda (github.com/openbigdatagroup/plda), trained on documents whose words are named w1, w2, ... by
-// their numbers, is measured beside ours by the same evaluator:
+// their numbers, is compared with ours by the same evaluator:
 //
 //	TIERML_PLDA_MODEL, TIERML_LDA_MODEL, TIERML_LDA_TEST (a docword file)
 func TestPerplexityBesidePlda(t *testing.T) {

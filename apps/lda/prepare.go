@@ -86,7 +86,7 @@ func (Kind) Prepare(in apps.Input, cut apps.Cut, create apps.Create) (data apps.
 	return apps.Dataset{Splits: c.cut.Splits, Examples: c.tokens, Test: c.held, BadLines: bag.BadLines, Notes: bag.Notes, Detail: detail}, nil
 }
 
-// vocabularyBeside reads the vocabulary of docword.NAME.txt from vocab.NAME.txt in the same folder, either of them
+// vocabularyBeside reads the vocabulary of docword.NAME.txt from vocab.NAME.txt in the same folder, either
 // compressed or not. If NAME ends in a dash and a word, as in 20news-train, the name without it will do as well.
 func vocabularyBeside(in apps.Input, bag *input.Bag) ([]string, error) {
 	if in.Beside == nil {

@@ -224,7 +224,7 @@ func (d *document) addAt(at int) {
 	}
 }
 
-// sum is the document part of the weights. Four sums side by side do not wait for each other; their order is fixed,
+// sum returns the document part of the weights. Four sums side by side do not wait for each other; their order is fixed,
 // and products are rounded before they are added, so that all machines get the same bits.
 func (s *sampler) sum(counts []topicCount) float32 {
 	var a, b, c, e float32

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// dense is the plain sampler's weights of a token, whose topic the counts leave out.
+// dense returns the plain sampler's weights of a token, whose topic the counts leave out.
 func dense(document []int32, row, totals []int32, alpha, beta float64, words int) []float64 {
 	weights := make([]float64, len(totals))
 	for k := range weights {

@@ -53,7 +53,7 @@ func (p *Program) Evaluate(tables apps.Rows, open apps.Open) (apps.Stats, error)
 	return total, nil
 }
 
-// Objective is what training makes small, at finished tables: see the package comment.
+// Objective returns what training makes small, at finished tables: see the package comment.
 func (p *Program) Objective(tables apps.Rows, open apps.Open) (float64, error) {
 	if t, here := tables.(*newton); here {
 		return t.at.objective, nil

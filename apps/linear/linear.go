@@ -42,7 +42,7 @@ type Kind struct {
 	l2   float64 // shared by the examples
 }
 
-// Kinds are the linear models, by the names that job files use.
+// Kinds returns the linear models, by the names that job files use.
 func Kinds() []Kind {
 	return []Kind{
 		{name: "linear", loss: squared, step: 1, free: true},
@@ -54,7 +54,7 @@ func Kinds() []Kind {
 	}
 }
 
-// Name is how job files name the application.
+// Name returns how job files name the application.
 func (k Kind) Name() string { return k.name }
 
 // Params documents the hyper-parameters. Numbers are standardised, the target of a regression too, so that the same
@@ -170,7 +170,7 @@ type Program struct {
 	center, scale float64
 }
 
-// Name is how job files name the application.
+// Name returns how job files name the application.
 func (p *Program) Name() string { return p.name }
 
 // Doubts implements apps.Doubtful.
@@ -186,7 +186,7 @@ const (
 	rowSize   = 2 * blockSize
 )
 
-// Tables is one table, of blocks of features, unless the servers have a rule.
+// Tables returns one table, of blocks of features, unless the servers have a rule.
 func (p *Program) Tables() []ps.Table {
 	if p.ruled() {
 		return p.ruledTables()
@@ -213,7 +213,7 @@ func (p *Program) bias() int {
 
 func (p *Program) blocks() int { return (p.bias() + blockSize) / blockSize } // bias included, rounded up
 
-// key is where a block is.
+// key returns where a block is.
 func (p *Program) key(block int) ps.Key {
 	if p.ruled() && block == p.blocks()-1 {
 		return ps.Key{Table: tableBias}
@@ -221,7 +221,7 @@ func (p *Program) key(block int) ps.Key {
 	return ps.Key{Row: ps.RowID(block)}
 }
 
-// keeper is the split that writes a block's weights.
+// keeper returns the split that writes a block's weights.
 func (p *Program) keeper(block int) ps.Split { return ps.Split(block % p.task.Dataset.Splits) }
 
 // Score returns the root mean square error, for robust regression the mean absolute error, for classes the share of
@@ -248,7 +248,7 @@ func (p *Program) ScoreName() string {
 // gradient, and 10 for the bias, the loss and its slope.
 func work(examples, entries int64) float64 { return float64(10*examples + 4*entries) }
 
-// WorkPerClock is the work of one clock over all splits.
+// WorkPerClock returns the work of one clock over all splits.
 func (p *Program) WorkPerClock() float64 { return work(p.task.Size(), p.task.Entries) }
 
 // LoadSplit reads a split file. The seed is not used: nothing is drawn while a linear model trains.
@@ -260,7 +260,7 @@ func (p *Program) LoadSplit(id ps.Split, r io.Reader, _ uint64) (apps.Split, err
 	return newSplit(p, id, train, test), nil
 }
 
-// goal is the target as the loss wants it: -1 or 1 for classes, standardised for numbers.
+// goal returns the target as the loss wants it: -1 or 1 for classes, standardised for numbers.
 func (p *Program) goal(target float32) float32 {
 	if p.rule.loss.classifies() {
 		return 2*target - 1
@@ -268,7 +268,7 @@ func (p *Program) goal(target float32) float32 {
 	return float32((float64(target) - p.center) / p.scale)
 }
 
-// fault is what a score costs in the figures that Stats reports.
+// fault returns what a score costs in the figures that Stats reports.
 func (p *Program) fault(score, goal float32) float64 {
 	d := (float64(score) - float64(goal)) * p.scale
 	switch p.rule.loss {

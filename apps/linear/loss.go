@@ -78,7 +78,7 @@ func (r rule) at(score, goal, share float64) (loss, factor, slope, bend float64)
 	return (score - goal) * (score - goal) / 2, 1, score - goal, 1
 }
 
-// curvature is the largest second derivative of the loss by the score.
+// curvature returns the largest second derivative of the loss by the score.
 func (r rule) curvature() float64 {
 	switch r.loss {
 	case logistic:

@@ -16,7 +16,7 @@ import (
 // truncated Newton frameworks", ACML 2018). A clock is one pass over the data: for a gradient, or for the product of the second
 // derivative and a vector. Features of different sizes cost few clocks; on machines the largest one shortens all steps.
 //
-// It is for smooth losses without l1. The hinge is one of them, as its corner is rounded.
+// It is for smooth losses without l1. The hinge is one, as its corner is rounded.
 type newton struct {
 	program *Program
 	threads int
@@ -164,7 +164,7 @@ func (t *newton) search(first bool) {
 	t.begin()
 }
 
-// balance is the share of the rarer class, as the first gradient is small where nearly all examples are of one; 1 for numbers.
+// balance returns the share of the rarer class, as the first gradient is small where nearly all examples are of one; 1 for numbers.
 func (t *newton) balance() float64 {
 	if !t.program.rule.loss.classifies() {
 		return 1

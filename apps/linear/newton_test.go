@@ -93,7 +93,7 @@ func TestNewtonFindsTheMinimum(t *testing.T) {
 // anyRows hides what the tables are.
 type anyRows struct{ apps.Rows }
 
-// descended goes on by gradient steps that each feature's own curvature scales, as long as they help.
+// descended continues by gradient steps that each feature's own curvature scales, as long as they help.
 func descended(n *newton) float64 {
 	at, trial := n.at, state{point: slices.Clone(n.at.point), gradient: make([]float64, len(n.at.point)), diagonal: make([]float64, len(n.at.point))}
 	at.point, at.gradient, at.diagonal = slices.Clone(at.point), slices.Clone(at.gradient), slices.Clone(at.diagonal)

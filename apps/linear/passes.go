@@ -96,7 +96,7 @@ func (c *chunk) measure(p *Program, point []float64, straight float64) {
 	}
 }
 
-// atOnce is how many examples go through each loop of measure: a loss is the same work for each of them, and a processor works on
+// atOnce is how many examples go through each loop of measure: a loss is the same work for each, and a processor works on
 // several, unless loops over entries, of any number, are in between.
 const atOnce = 256
 
@@ -172,7 +172,7 @@ func (c *chunk) times(v []float64) {
 	}
 }
 
-// scoreOf is the weighted sum of an example's features and the bias, the last weight.
+// scoreOf returns the weighted sum of an example's features and the bias, the last weight.
 func scoreOf(index []uint32, value []float32, weights []float64) float64 {
 	score := weights[len(weights)-1]
 	value = value[:len(index)]

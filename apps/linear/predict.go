@@ -97,7 +97,7 @@ func (p *predictor) class(i int) string {
 	return p.classes[0]
 }
 
-// sure is the probability of the predicted class, or the score where the loss knows no probabilities.
+// sure returns the probability of the predicted class, or the score where the loss knows no probabilities.
 func (p *predictor) sure(i int) float64 {
 	score := p.score(i)
 	if !p.probability {

@@ -36,7 +36,7 @@ const (
 
 func (p *Program) ruled() bool { return p.method != averaging }
 
-// serverRule is what the servers do, without the penalty.
+// serverRule returns what the servers do, without the penalty.
 func (p *Program) serverRule() ps.Rule {
 	if p.method == proximalAdapt {
 		return ps.Rule{Name: ps.AdaGrad, Rate: float32(adaptRate * p.step / p.usualStep), Epsilon: adaptEpsilon}
@@ -44,7 +44,7 @@ func (p *Program) serverRule() ps.Rule {
 	return ps.Rule{Name: ps.SGD, Rate: float32(1 / p.steepest)}
 }
 
-// ruledTables are the weights, in blocks, and the bias.
+// ruledTables returns the weights, in blocks, and the bias.
 func (p *Program) ruledTables() []ps.Table {
 	rule := p.serverRule()
 	penalised := rule
@@ -55,7 +55,7 @@ func (p *Program) ruledTables() []ps.Table {
 	}
 }
 
-// pushGradient is the split's work of a clock: the gradient at the weights as they are. The rows are bound at the point.
+// pushGradient returns the split's work of a clock: the gradient at the weights as they are. The rows are bound at the point.
 func (s *split) pushGradient(rows apps.Rows) (loss float64) {
 	for _, b := range s.train.blocks {
 		copy(s.point[b.place:b.place+blockSize], rows.Row(s.program.key(b.block)))

@@ -55,13 +55,13 @@ func TestServersRulesDoNotDependOnSplits(t *testing.T) {
 	}
 }
 
-// Gradients that come clocks late, all of them or as it happens, lead to the same objective.
+// Gradients that come clocks late, all or as it happens, lead to the same objective.
 func TestStaleGradients(t *testing.T) {
 	const clocks = 600
 	for _, name := range []string{"linear", "ridge", "lasso", "robust", "logistic", "svm"} {
 		files, dataset := small(t, name, 8)
 		params := kind(t, name).StaleDefaults()
-		if kind(t, name).l2 != 0 { // the default, which is less for so many examples, takes more clocks
+		if kind(t, name).l2 != 0 { // the default, which is less for this many examples, takes more clocks
 			params["l2"] = 0.01
 		}
 		p, err := kind(t, name).program(params, dataset)

@@ -23,10 +23,10 @@ func NewDirect(program apps.Direct, seed uint64, open apps.Open, threads int) (*
 	return &Direct{DirectTrainer: trainer}, nil
 }
 
-// Clock is the last finished clock.
+// Clock returns the last finished clock.
 func (d *Direct) Clock() ps.Clock { return d.clock }
 
-// Tables are what to evaluate and export.
+// Tables returns what to evaluate and export.
 func (d *Direct) Tables() apps.Rows { return d.DirectTrainer }
 
 // Step does one clock and gives its figures. When evaluate is set they include the held-out examples as of the

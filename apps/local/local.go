@@ -72,14 +72,14 @@ func (t *Trainer) SetThreads(n int) {
 	}
 }
 
-// Clock is the last finished clock.
+// Clock returns the last finished clock.
 func (t *Trainer) Clock() ps.Clock { return t.clock }
 
 // Row returns the folded value of a row; it must not be changed. With it a Trainer is the apps.Rows that
 // Evaluate and Export ask for.
 func (t *Trainer) Row(k ps.Key) []float32 { return t.tables[k.Table].row(k.Row) }
 
-// Tables are what to evaluate and export.
+// Tables returns what to evaluate and export.
 func (t *Trainer) Tables() apps.Rows { return t }
 
 // Step does one clock and gives its figures. When evaluate is set they include the held-out examples as of
@@ -257,7 +257,7 @@ func (w *workingCopies) take(t *Trainer, keys []ps.Key) {
 // Row returns a working copy.
 func (w *workingCopies) Row(k ps.Key) []float32 { return w.rows[w.find(k)] }
 
-// Gradient is what apps.Gradient asks for.
+// Gradient returns what apps.Gradient asks for.
 func (w *workingCopies) Gradient(k ps.Key) []float32 {
 	if !w.ruled {
 		panic(fmt.Sprintf("local: a gradient for table %d, which has no rule", k.Table))

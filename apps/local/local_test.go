@@ -16,7 +16,7 @@ import (
 // to the shared row twice, and records in its own row what it saw the second time.
 type toy struct {
 	amount float32 // added to the shared row besides the split's number
-	greedy bool    // use a row that was not asked for
+	greedy bool    // use a row that was not requested
 }
 
 var shared = ps.Key{Table: 0, Row: 0}

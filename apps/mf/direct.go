@@ -49,7 +49,7 @@ func (p *Program) NewDirect(open apps.Open, seed uint64, threads int) (apps.Dire
 	return d, nil
 }
 
-// firstValues are those that a parameter server begins with.
+// firstValues returns those that a parameter server begins with.
 func (p *Program) firstValues(seed uint64, id ps.TableID, stride int) (vectors, biases []float32) {
 	table := p.Tables()[id]
 	row := make([]float32, table.Cols)

@@ -224,7 +224,7 @@ func (p *Predictor) PredictNamed(user, item string) (float64, bool) {
 	return p.at(u, i), true
 }
 
-// at is the prediction for two rows.
+// at returns the prediction for two rows.
 func (p *Predictor) at(u, i int) float64 {
 	cols := p.rank + 1
 	return p.ratings.rating(predict(p.users[u*cols:(u+1)*cols], p.items[i*cols:(i+1)*cols]))

@@ -39,7 +39,7 @@ const (
 	longVector = 1024
 )
 
-// gridSize is how many users and items there are, and how many of them have ratings.
+// gridSize is how many users and items there are, and how many have ratings.
 type gridSize struct{ users, items, activeUsers, activeItems int }
 
 // newGrid deals users, grouped into batches, and items out to groups that are even in ratings. Cells come user by

@@ -180,7 +180,7 @@ const vectorCurvature = 0.1
 // to where the rating would have it.
 //
 // Then n steps go m(n) = 1 - (1-s)^n of the way, nearly 1 - exp(-s n). This worker's n ratings of a clock take the item so
-// far to where they would have it; all N of them together should take it m(N) of the way to the mean of where they would
+// far to where they would have it; all N together should take it m(N) of the way to the mean of where they would
 // have it, in which this worker's weigh n/N. So its change counts by m(N) n / (N m(n)): whole when it has all ratings;
 // nearly whole when steps are few and short; by n/N, as for a plain average, when every worker gets all the way. No worker
 // needs to know how many others there are. With staleness the work of several clocks comes together like that.
@@ -211,8 +211,8 @@ func (s *split) evaluateShared(users, items [][]float32) (stats apps.Stats) {
 	return stats
 }
 
-// jointStepSum is how many times item_step_sum the steps on an item in a clock may come to where they follow each other: far
-// enough to arrive, and not so long for what is rated often (jokes by thousands of people) that it is never at rest.
+// jointStepSum is how many times item_step_sum the steps on an item in a clock may add up to where they follow each other:
+// far enough to arrive, and not so long for what is rated often (jokes by thousands of people) that it is never at rest.
 const jointStepSum = 8
 
 // mostUnseen bounds the clocks of staleness that count: under ASP, too, workers are about as fast as each other.

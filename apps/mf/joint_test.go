@@ -129,7 +129,7 @@ func TestJointStepsAreThoseOfTheKernel(t *testing.T) {
 	}
 }
 
-// slow is the clock's steps by the kernel of deterministic mode.
+// slow returns the clock's steps by the kernel of deterministic mode.
 func (j *joint) slow(c ps.Clock, rows sharedTables) (squares float64) {
 	step := j.program.stepAt(c)
 	rates := j.program.rates(step)

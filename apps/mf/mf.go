@@ -35,7 +35,7 @@ const (
 // Kind is matrix factorisation for the registry.
 type Kind struct{}
 
-// Name is how job files name the application.
+// Name returns how job files name the application.
 func (Kind) Name() string { return "mf" }
 
 // Params documents the hyper-parameters. Ratings are standardised (Ratings.Scale), so the same defaults do for
@@ -109,7 +109,7 @@ type Program struct {
 	init        float32
 }
 
-// Name is how job files name the application.
+// Name returns how job files name the application.
 func (*Program) Name() string { return Kind{}.Name() }
 
 // Tables are users and items: a row is the factors, then the bias.
@@ -142,7 +142,7 @@ func (p *Program) Doubts() []string {
 	return []string{fmt.Sprintf("every rating is %v: there is nothing to predict", p.ratings.Low)}
 }
 
-// WorkPerClock is the work of one clock over all splits; over the clocks of a pass this is its exact mean.
+// WorkPerClock returns the work of one clock over all splits; over the clocks of a pass this is its exact mean.
 func (p *Program) WorkPerClock() float64 {
 	return float64(p.data.Examples) * workPerExample(p.rank) / float64(p.batches)
 }
@@ -154,7 +154,7 @@ func (p *Program) stepAt(c ps.Clock) float64 {
 }
 
 // itemStep returns the step for an item that has count training ratings over all splits. A clock takes one
-// batch of each split, hence about count/batches of them; that many steps together are to stay within
+// batch of each split, hence about count/batches; that many steps together are to stay within
 // itemStepSum.
 func (p *Program) itemStep(step float64, count uint32) float64 {
 	return min(step, p.itemStepSum*float64(p.batches)/float64(max(count, 1)))

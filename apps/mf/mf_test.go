@@ -391,7 +391,7 @@ func (s shuffled) LoadSplit(id ps.Split, _ io.Reader, seed uint64) (apps.Split, 
 	return s.Program.LoadSplit(s.order[id], bytes.NewReader(s.files[s.order[id]].Bytes()), seed)
 }
 
-// The deterministic mode's promise, in miniature: who works in which order leaves no trace in the model.
+// The deterministic mode's promise, in miniature: the order of work leaves no trace in the model.
 func TestOrderOfSplitsDoesNotMatter(t *testing.T) {
 	files, dataset := prepare(t, "small", strings.NewReader(small()), apps.Cut{Splits: 4, Holdout: 0.2, Seed: 1})
 	p := program(t, apps.Params{"rank": 9}, dataset)

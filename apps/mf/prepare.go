@@ -111,7 +111,7 @@ func (c *cutter) heldOut(user int, r input.Rated) bool {
 	return share < c.cut.Holdout
 }
 
-// keyOf is an id, or the hash of a name: it does not depend on other users and items.
+// keyOf returns an id, or the hash of a name: it does not depend on other users and items.
 func keyOf(ids []int64, names []string, place int) uint64 {
 	if names == nil {
 		return uint64(ids[place])
@@ -258,7 +258,7 @@ func (c *cutter) split(id ps.Split, users []int) *splitData {
 	return s
 }
 
-// nameOf is what a split file has as a name; the id where only the ids of the other side are texts.
+// nameOf returns what a split file has as a name; the id where only the ids of the other side are texts.
 func nameOf(ids []int64, names []string, place int) string {
 	if names == nil {
 		return strconv.FormatInt(ids[place], 10)

@@ -101,7 +101,7 @@ func (s *splitData) encode() ([]byte, error) {
 	return le.AppendUint32(b, crc32.Checksum(b, castagnoli)), nil
 }
 
-// names are those of the users and items, in one text.
+// names returns those of the users and items, in one text.
 func (s *splitData) names() string {
 	if !s.named {
 		return ""
@@ -139,7 +139,7 @@ const (
 	exampleSize = 12
 )
 
-// size is how many bytes the file has.
+// size returns how many bytes the file has.
 func (s *splitData) size() int {
 	return headerSize + userSize*len(s.users) + itemSize*len(s.items) + exampleSize*(len(s.train)+len(s.test)) + 4
 }

@@ -156,7 +156,7 @@ func TestFailedSaveLeavesTheOldFile(t *testing.T) {
 	onlyFile(t, path)
 }
 
-// onlyFile makes sure that no temporary file is left beside path.
+// onlyFile makes sure that no temporary file is left next to path.
 func onlyFile(t *testing.T, path string) {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Dir(path))

@@ -1,4 +1,4 @@
-// Package parallel runs pieces of work on several threads of this process and waits for all of them. It does not
+// Package parallel runs pieces of work on several threads of this process and waits for all. It does not
 // know what the work is.
 package parallel
 

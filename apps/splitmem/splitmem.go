@@ -37,7 +37,7 @@ type reader struct {
 
 func (reader) Close() error { return nil }
 
-// Held is the whole file: see apps.ReadSplit.
+// Held returns the whole file: see apps.ReadSplit.
 func (r reader) Held() []byte { return r.all }
 
 type file struct{ *bytes.Buffer }

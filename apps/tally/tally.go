@@ -31,7 +31,7 @@ const work = 1e6
 // Kind is the application for the registry.
 type Kind struct{}
 
-// Name is how job files name it.
+// Name returns how job files name it.
 func (Kind) Name() string { return "tally" }
 
 // Params are for drills.
@@ -125,7 +125,7 @@ func (p panicking) Run(c ps.Clock, tables apps.Rows, evaluate bool) (apps.Stats,
 
 type split ps.Split
 
-// cell is one of those that a split adds to in a clock.
+// cell returns one of those that a split adds to in a clock.
 func cell(s ps.Split, c ps.Clock, i int) (row ps.RowID, column int) {
 	h := ps.Hash(uint64(s), uint64(c), uint64(i))
 	return ps.RowID(h % rows), int(h / rows % columns)
@@ -159,7 +159,7 @@ func (s split) Run(c ps.Clock, tables apps.Rows, evaluate bool) (apps.Stats, err
 	return stats, nil
 }
 
-// Expected is what the tables hold when each split has done each clock up to this one exactly once, by the tables' names.
+// Expected returns what the tables hold when each split has done each clock up to this one exactly once, by the tables' names.
 func Expected(splits int, clock ps.Clock) map[string][]int32 {
 	all := map[string][]int32{"shared": make([]int32, rows*columns), "own": make([]int32, 2*splits)}
 	for s := range ps.Split(splits) {

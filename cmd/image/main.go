@@ -83,7 +83,8 @@ func run(args []string) error {
 // machines are the processors of ELF files, by Go's names.
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
-// runsFrom checks that a program runs on a processor and needs nothing beside itself: images have no libraries.
+// runsFrom checks that a program runs on a processor and needs nothing besides itself: images have no
+// libraries.
 func runsFrom(program []byte, arch string) error {
 	f, err := elf.NewFile(bytes.NewReader(program))
 	if err != nil {
@@ -163,7 +164,7 @@ func (l layout) image(system, arch string, program, certificates []byte) (descri
 	return manifest, err
 }
 
-// archive is the file system of an image.
+// archive returns the file system of an image.
 func archive(program, certificates []byte) ([]byte, error) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)

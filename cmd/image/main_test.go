@@ -35,7 +35,7 @@ func decode(t *testing.T, text []byte, v any) {
 	}
 }
 
-// program is the header of an ELF file, of one that has an interpreter if it is dynamic, and a word.
+// program returns the header of an ELF file, of one that has an interpreter if it is dynamic, and a word.
 func program(t *testing.T, machine elf.Machine, dynamic bool, word string) string {
 	t.Helper()
 	h := elf.Header64{Type: uint16(elf.ET_EXEC), Machine: uint16(machine), Version: uint32(elf.EV_CURRENT), Ehsize: 64, Phoff: 64, Phentsize: 56}

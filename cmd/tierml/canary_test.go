@@ -20,7 +20,7 @@ const canary = "\x1b]0;canary\a\u009b31m\r\u202e"
 // forged is a line that looks like one of ours.
 const forged = "\n12:00:00  forged"
 
-// poisoned is a story in whose every text that others choose is a canary.
+// poisoned returns a story in whose every text that others choose is a canary.
 func poisoned(t *testing.T) journaltest.Story {
 	t.Helper()
 	story := journaltest.New(1)

@@ -47,7 +47,7 @@ func complete(cmd *cobra.Command) {
 	}
 }
 
-// applications are the names of all.
+// applications returns the names of all.
 func applications() (names []string) {
 	for _, kind := range all.Registry() {
 		names = append(names, kind.Name())
@@ -75,7 +75,7 @@ func runNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.Shel
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// machineNames are those that have logged in a run.
+// machineNames returns those that have logged in a run.
 func machineNames(run string) (names []string) {
 	dir, err := runs.Find(rundir.Root, run)
 	if err != nil {

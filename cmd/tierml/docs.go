@@ -39,7 +39,7 @@ editors.`,
 	}
 }
 
-// pageNames are the pages without their endings, in order.
+// pageNames returns the pages without their endings, in order.
 func pageNames() (names []string) {
 	files, _ := fs.Glob(docs.Pages, "*")
 	for _, file := range files {
@@ -57,7 +57,7 @@ func readPage(name string) ([]byte, error) {
 	return nil, fmt.Errorf("there is no page %q%s; `tierml docs` lists them", name, cli.DidYouMean(name, pageNames()))
 }
 
-// titleOf is a page's heading.
+// titleOf returns a page's heading.
 func titleOf(name string) string {
 	text, err := readPage(name)
 	if err != nil {

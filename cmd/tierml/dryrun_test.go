@@ -108,7 +108,7 @@ func holed(t *testing.T, from, to time.Time) string {
 	return path
 }
 
-// What makes prices doubtful is said by whoever reads them, and no start lies where they were not recorded.
+// What makes prices doubtful is said by their reader, and no start lies where they were not recorded.
 func TestDoubtfulPrices(t *testing.T) {
 	from, to := time.Date(2014, 3, 10, 0, 0, 0, 0, time.UTC), time.Date(2014, 3, 26, 0, 0, 0, 0, time.UTC)
 	file := holed(t, from, to)

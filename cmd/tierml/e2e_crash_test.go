@@ -12,7 +12,7 @@ import (
 	"github.com/tierml/tierml/internal/rundir"
 )
 
-// drillBinary is the program with the applications for drills, one of which has a mistake in it.
+// drillBinary returns the program with the applications for drills, one of which has a mistake in it.
 func drillBinary(t *testing.T) string {
 	t.Helper()
 	builtBinary(t)
@@ -23,7 +23,7 @@ func drillBinary(t *testing.T) string {
 	return path
 }
 
-// An application that panics ends the run in order, whatever the policy: few machines are bought, all of them go, the reason and
+// An application that panics ends the run in order, whatever the policy: few machines are bought, all go, the reason and
 // the stack are on the console, in the journal, in the report and on the page; and once the mistake is gone, the run continues from
 // the last committed clock.
 func TestACrashLoopEndsTheRun(t *testing.T) {

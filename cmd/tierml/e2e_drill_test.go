@@ -7,7 +7,7 @@ import (
 	"github.com/tierml/tierml/jobrun/drill"
 )
 
-// A drill kills and evicts machines of a run that trains, and sees it go on.
+// A drill kills and evicts machines of a run that trains, and sees it continue.
 func TestDrillOnARun(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -120,7 +120,7 @@ func TestComputeEngine(t *testing.T) {
 		cmd.Env = append(os.Environ(), "STORAGE_EMULATOR_HOST="+store)
 		return s.startCommand(cmd)
 	}
-	s.replace("job.yaml", "  catalog: catalog.csv\n  prices: prices.csv\n", "") // the APIs are asked for them
+	s.replace("job.yaml", "  catalog: catalog.csv\n  prices: prices.csv\n", "") // the APIs are queried for them
 	printed := start("plan", "job.yaml").wait(0)
 	for _, words := range []string{"Compute Engine has the machine types of all", "On-demand prices: Cloud Billing Catalog of us-central1, asked ",
 		"Spot prices: Compute Engine's capacity history", "Capacity for 3 machines: Compute Engine, asked now, of 1 pools"} {

@@ -69,7 +69,7 @@ func classes() string {
 	return b.String()
 }
 
-// bagOfWords is a bag of words in UCI form: documents of two topics.
+// bagOfWords returns a bag of words in UCI form: documents of two topics.
 func bagOfWords() string {
 	random := rand.New(rand.NewPCG(5, 5))
 	var b strings.Builder
@@ -97,8 +97,8 @@ func (s *site) sharedMarket() {
 	s.write("docword.two.txt", bagOfWords())
 }
 
-// Jobs share one reliable host and transient ones; make hosts has four of them. The agent of a transient host is killed, and the journal of each
-// of its jobs names the host. Later all transient hosts are evicted at once, and while that goes on the process that keeps the hosts is killed
+// Jobs share one reliable host and transient ones; make hosts has four. The agent of a transient host is killed, and the journal of each
+// of its jobs names the host. Later all transient hosts are evicted at once, and meanwhile the process that keeps the hosts is killed
 // and taken over. Each model is the same, byte for byte, as that of the job alone in one process, and the jobs' charges and the idle share
 // add up to the cloud's bill, to the billionth.
 func TestJobsShareHosts(t *testing.T) {
@@ -244,7 +244,7 @@ func (s *site) planOfSlots() {
 	}
 }
 
-// killHost kills the agent of the transient host with the most jobs. The journal of each of them names the host, and each gets as many slots
+// killHost kills the agent of the transient host with the most jobs. The journal of each names the host, and each gets as many slots
 // elsewhere.
 func (s *site) killHost(shown shared.View) {
 	s.t.Helper()
@@ -284,7 +284,7 @@ func usd(t *testing.T, text string) market.USD {
 	return amount
 }
 
-// billOf is what a cloud in another process has charged.
+// billOf returns what a cloud in another process has charged.
 func (s *site) billOf(endpoint string) (bill fakecloud.Bill) {
 	s.t.Helper()
 	response, err := http.Get(endpoint + "/_control/bill")

@@ -29,7 +29,7 @@ type busyHost struct {
 	jobs                       *desk.Cloud // busy's
 }
 
-// newBusyHost starts them, and waits until it is known what serving moved, which asks for so many reliable slots, takes.
+// newBusyHost starts them, and waits until it is known what serving moved, which requests reliable slots, takes.
 func newBusyHost(t *testing.T, reliable string) *busyHost {
 	s := newSite(t)
 	s.sharedMarket()
@@ -99,7 +99,7 @@ func (b *busyHost) finish() {
 
 // Partitions of a job that trains move away from a reliable host on which another job serves too much, to the job's slot on another host, between a
 // clock's reads and its contributions: no clock is done again, the reason is in the journal, and the model is the same, byte for byte. What the other
-// job says of itself is made up.
+// job reports is made up.
 func TestPartitionsMoveAwayFromABusyHost(t *testing.T) {
 	t.Parallel()
 	b := newBusyHost(t, "2")
@@ -182,7 +182,7 @@ func (b *busyHost) slow(slot string) (end func()) {
 	return end
 }
 
-// slotProcess is the process of a slot: a child of one of the hosts' agents.
+// slotProcess returns the process of a slot: a child of one of the hosts' agents.
 func (b *busyHost) slotProcess(slot string) int {
 	b.t.Helper()
 	all, _ := filepath.Glob("/proc/[0-9]*")

@@ -15,7 +15,7 @@ import (
 )
 
 // A run of real processes is paused: its transient machines are gone, and no clock is done. Its controller is killed, and the next one
-// lets it rest; resumed, it comes to the model of a single process, byte for byte, and nothing was done twice.
+// lets it rest; resumed, it reaches the model of a single process, byte for byte, and nothing was done twice.
 func TestPausedRun(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

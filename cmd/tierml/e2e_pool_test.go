@@ -33,7 +33,7 @@ const (
 	ofKeeper = "the process of the shared hosts"
 )
 
-// processesOf are the program's that are there, of one kind, in the order of their numbers.
+// processesOf returns the program's that are there, of one kind, in the order of their numbers.
 func (c *sharing) processesOf(kind string) (pids []int) {
 	all, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range all {

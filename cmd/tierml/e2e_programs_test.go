@@ -79,7 +79,7 @@ func (s *site) gate(step int) string {
 
 const oneMachine = "resources: {count: 1, any_of: [{type: c3.large, max_price: 0.10}]}"
 
-// programLines are a journal's lines of a kind about one program; empty = of all.
+// programLines returns a journal's lines of a kind about one program; empty = of all.
 func programLines(entries []journal.Entry, kind journal.Kind, program string) (out []journal.Entry) {
 	for _, e := range entries {
 		if e.Kind == kind && (program == "" || e.Program == program) {
@@ -98,7 +98,7 @@ func reached(step int64) func([]journal.Entry) bool {
 
 var stepLine = regexp.MustCompile(`(?m)^step (\d+) of`)
 
-// counted are the first and the last step that an attempt has printed.
+// counted returns the first and the last step that an attempt has printed.
 func (s *site) counted(run, log string) (first, last int) {
 	s.t.Helper()
 	found := stepLine.FindAllStringSubmatch(string(s.read(run, filepath.Join(rundir.LogsDir, log))), -1)
@@ -320,7 +320,7 @@ func TestArrayOfTasks(t *testing.T) {
 	}
 }
 
-// drawnFromResults are the settings of a sweep's trials, of which each begins once there are results enough, has the same settings at each start, and
+// drawnFromResults returns the settings of a sweep's trials, of which each begins once there are results enough, has the same settings at each start, and
 // has them as its loss.
 func (s *site) drawnFromResults(run string, sweep *trials.Sweep) (settings map[int]string) {
 	s.t.Helper()
@@ -435,7 +435,7 @@ func TestProgramIsResumed(t *testing.T) {
 	checkEntries(t, s.journal("own-1"))
 }
 
-// A gang starts together, finds its master, and goes on together from the round that all have saved.
+// A gang starts together, finds its master, and continues together from the round that all have saved.
 func TestGang(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -57,8 +57,8 @@ func TestRunByKillAndRestart(t *testing.T) {
 	}
 }
 
-// The controller of a job by kill and restart is killed while its machines live on. The next one ends them, buys others, and goes
-// on from the newest checkpoint to the same model; nobody is left.
+// The controller of a job by kill and restart is killed while its machines live on. The next one ends them, buys others, and
+// continues from the newest checkpoint to the same model; nobody is left.
 func TestKillAndRestartIsResumed(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

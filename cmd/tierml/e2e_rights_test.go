@@ -36,7 +36,7 @@ func newBucket(t *testing.T) *bucket {
 	return &bucket{t: t, store: gofakes3.New(backend).Server(), objects: map[string]bool{}, used: map[string]map[use]bool{}}
 }
 
-// door is the address at which a role finds the bucket.
+// door returns the address at which a role finds the bucket.
 func (b *bucket) door(role string) string {
 	b.used[role] = map[use]bool{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -80,7 +80,7 @@ func (b *bucket) note(role string, r *http.Request) bool {
 	return true
 }
 
-// uses are a role's, sorted, and forgotten.
+// uses returns a role's, sorted, and forgotten.
 func (b *bucket) uses(role string) (all []use) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -26,7 +26,7 @@ func TestScaleWhileTraining(t *testing.T) {
 	}
 }
 
-// scaleWhileTraining is false when the run was over before everything was as it was asked for.
+// scaleWhileTraining returns false when the run ended before everything was as requested.
 func scaleWhileTraining(t *testing.T, clocks int) (inTime bool) {
 	s := newSite(t)
 	job := s.job(choices{Clocks: clocks, Flops: 20_000})

@@ -14,7 +14,7 @@ import (
 	"github.com/tierml/tierml/internal/rundir"
 )
 
-// slotsOf is how many transient slots each job has on hosts, by the shared hosts' book.
+// slotsOf returns how many transient slots each job has on hosts, by the shared hosts' book.
 func (c *sharing) slotsOf() map[string]int {
 	c.t.Helper()
 	lines, err := desk.ReadBook(c.path("work", rundir.Root, "shared-1"))

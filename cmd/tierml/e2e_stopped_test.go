@@ -12,7 +12,8 @@ import (
 	"github.com/tierml/tierml/internal/rundir"
 )
 
-// undisturbed: nobody was given up, nothing was bought beside the first five machines, nothing is repeated, and the model is the same.
+// undisturbed: nobody was given up, nothing was bought besides the first five machines, nothing is repeated, and the model is the
+// same.
 func (s *site) undisturbed(job string) {
 	s.t.Helper()
 	entries := s.journal("small-1")
@@ -30,8 +31,8 @@ func (s *site) undisturbed(job string) {
 	}
 }
 
-// The controller is stopped for three times as long as a machine may be silent, while its cloud and its machines go on: so long that the
-// machines end their streams. It finds all of them as they were.
+// The controller is stopped for three times as long as a machine may be silent, while its cloud and its machines continue: so long that
+// the machines end their streams. It finds all as they were.
 func TestControllerStopped(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -19,7 +19,7 @@ import (
 // storm is an example of programs that is made to last, and what has to be true of it when machines are taken all the time.
 type storm struct {
 	name    string
-	changes []string          // of its job file, beside those of all
+	changes []string          // of its job file, besides those of all
 	code    map[string]string // of files of its workdir: what is replaced by what
 	step    time.Duration     // that one step of its progress takes at the least, by the wall clock
 	keeps   bool              // it is saved between steps by tierml.keep: no step is repeated after a notice
@@ -125,7 +125,7 @@ func (s *site) own(name string, changes map[string]string) {
 	}
 }
 
-// check looks at what the attempts have come to: how far the work went back at each loss.
+// check looks at the results of the attempts: how far the work went back at each loss.
 func (o *storm) check(t *testing.T, entries []journal.Entry, times int) {
 	t.Helper()
 	const (

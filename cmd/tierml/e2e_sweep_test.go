@@ -98,7 +98,7 @@ func (c *sharing) ask(args ...string) *process {
 	return c.start(append(args, "--server", "http://"+c.address, "--token-file", filepath.Join("work", "token"))...)
 }
 
-// jobs are the job server's, without the shared hosts.
+// jobs returns the job server's, without the shared hosts.
 func (c *sharing) jobs() (jobs []call.Job) {
 	c.t.Helper()
 	text := c.ask("ps", "-q", "-o", "json").wait(0)
@@ -121,7 +121,7 @@ func (c *sharing) over(within time.Duration) (jobs []call.Job) {
 	}
 }
 
-// decisions are the scheduler's.
+// decisions returns the scheduler's.
 func (c *sharing) decisions() (all []grants.Decision) {
 	c.t.Helper()
 	text, err := os.ReadFile(c.path("work", jobmanager.ScheduleFile))
@@ -285,7 +285,7 @@ func (c *sharing) standstill(jobs []call.Job) string {
 	type clock struct {
 		workers int
 		seconds float64
-		after   int // 1: fewer workers were asked for; 2: more; 0: nothing was
+		after   int // 1: fewer workers were requested; 2: more; 0: nothing was
 	}
 	var clocks []clock
 	changes := [3]int{}

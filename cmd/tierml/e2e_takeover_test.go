@@ -119,7 +119,7 @@ func TestEverythingKilledAndResumed(t *testing.T) {
 	}
 }
 
-// checkpoints are the complete ones of a run, the newest first.
+// checkpoints returns the complete ones of a run, the newest first.
 func (s *site) checkpoints(run string) []checkpoint.Found {
 	s.t.Helper()
 	state, err := jobrun.ReadState(s.path(run))
@@ -170,7 +170,7 @@ func (s *site) replace(file, old, new string) {
 	s.write(file, strings.Replace(string(text), old, new, 1))
 }
 
-// A place where nothing can be written ends nothing: the run says so and goes on.
+// A place where nothing can be written ends nothing: the run says so and continues.
 func TestCheckpointsCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -29,7 +29,7 @@ import (
 // Whole runs, from outside: the program as a user has it, with real processes for machines. What must hold is read
 // from the journal, the model file, the bills and the process table.
 
-// A job grows, is evicted in bulk with a warning, grows again and loses an ActivePS without one; beside it, in the
+// A job grows, is evicted in bulk with a warning, grows again and loses an ActivePS without one; next to it, in the
 // same directory and at the same time, the same job runs on the reliable machine alone. The model is the same, byte
 // for byte, and the same as that of a single process.
 func TestRunThroughEvictions(t *testing.T) {
@@ -124,7 +124,7 @@ func count(entries []journal.Entry, kind journal.Kind) (n int) {
 	return n
 }
 
-// joined is the last machine that joined with these roles.
+// joined returns the last machine that joined with these roles.
 func joined(t *testing.T, entries []journal.Entry, roles string) string {
 	t.Helper()
 	for _, e := range slices.Backward(entries) {
@@ -223,8 +223,8 @@ var upDownUpDown = regexp.MustCompile(`^1?2?32?12?32`)
 
 // checkLosses checks that the victim is the only machine lost without a warning and that its loss took this many
 // roll-backs. A machine that got no processor for as long as a dead one is silent is rightly given up too: that may
-// happen beside other tests, and each such machine may cost a roll-back. One machine can fail twice: given up by the
-// controller first, ended by the cloud later.
+// happen next to other tests, and each such machine may cost a roll-back. One machine can fail twice: given up by
+// the controller first, ended by the cloud later.
 func checkLosses(t *testing.T, entries []journal.Entry, victim string, rollbacks int) {
 	t.Helper()
 	slow := suspects(entries, victim)
@@ -252,7 +252,7 @@ func checkLosses(t *testing.T, entries []journal.Entry, victim string, rollbacks
 	}
 }
 
-// suspects are the machines beside the victim that were given up for their silence.
+// suspects returns the machines besides the victim that were given up for their silence.
 func suspects(entries []journal.Entry, victim string) map[string]bool {
 	slow := map[string]bool{}
 	for _, e := range entries {
@@ -263,7 +263,7 @@ func suspects(entries []journal.Entry, victim string) map[string]bool {
 	return slow
 }
 
-// modelOfOneProcess is the model file that a job leads to when it trains in this process: no machine, no network.
+// modelOfOneProcess returns the model file that a job leads to when it trains in this process: no machine, no network.
 func (s *site) modelOfOneProcess(jobFile string) []byte {
 	s.t.Helper()
 	must := func(err error) {
@@ -415,7 +415,7 @@ func kill(s *site, pid int) {
 	}
 }
 
-// stop holds a process until it has been given up, and lets it go on then.
+// stop holds a process until it has been given up, and lets it continue then.
 func stop(s *site, pid int) {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		s.t.Fatal(err)
@@ -525,7 +525,7 @@ func TestOutputClosed(t *testing.T) {
 	}
 }
 
-// A run ends before it costs more than its budget, and does not go on without more of it.
+// A run ends before it costs more than its budget, and does not continue without more of it.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -21,14 +21,14 @@ import (
 	"github.com/tierml/tierml/internal/rundir"
 )
 
-// as has a command run as a user who has nothing but what is given to them.
+// as has a command run as a user without other resources.
 func as(uid int, cmd *exec.Cmd) *exec.Cmd {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "TMPDIR=" + os.TempDir()}
 	return cmd
 }
 
-// spy is another user, who looks for what is an owner's.
+// spy is another user, looking for what is an owner's.
 type spy struct {
 	*testing.T
 	uid, owner int
@@ -194,7 +194,7 @@ func TestTwoUsersShareHosts(t *testing.T) {
 	for _, pair := range [][2]int{{ann, ben}, {ben, ann}, {ann, ann}} {
 		p := &spy{T: t, uid: pair[0], owner: pair[1], other: ann + ben - pair[1], refused: map[string]int{}, got: map[string][]string{}}
 		p.processes()
-		p.files(filepath.Dir(temporary)) // the site is beside it
+		p.files(filepath.Dir(temporary)) // the site is next to it
 		p.sockets()
 		if p.uid == p.owner { // what is tried would work
 			for _, kind := range []string{"environment", "memory", "file", "log", "open file", "socket"} {
@@ -226,7 +226,8 @@ func TestTwoUsersShareHosts(t *testing.T) {
 	}
 }
 
-// askForOthers has a user ask the desk about a job of another, and a user who may have no slots about their own.
+// askForOthers has a user ask the desk about a job of another, and a user without a right to slots about their
+// own.
 func (s *site) askForOthers(door string, user, owner int) {
 	s.t.Helper()
 	lines, err := desk.ReadBook(s.path(rundir.Root, "shared-1"))

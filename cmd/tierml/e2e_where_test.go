@@ -30,7 +30,7 @@ import (
 	"github.com/tierml/tierml/jobmanager/call"
 )
 
-// playTunnel is what this test's program does as a tunnel's command: it connects two ports of this host until its input is
+// playTunnel returns what this test's program does as a tunnel's command: it connects two ports of this host until its input is
 // closed.
 func playTunnel(local, port string) int {
 	go func() {
@@ -119,8 +119,8 @@ func (s *site) killBelow() {
 }
 
 // From a laptop with a job file: a job server is started on a machine of EC2, the job put on it, and the laptop closed. The job
-// goes on; the next command finds it without being told where it is, and the model is that of a single process. The job server
-// is nobody's leak, does not end while a job goes on, and leaves nothing behind.
+// continues; the next command finds it without being told where it is, and the model is that of a single process. The job
+// server is nobody's leak, does not end while a job continues, and leaves nothing behind.
 func TestLaptopIsClosed(t *testing.T) {
 	if raceDetector {
 		t.Skip("processes of the race detector's program are too slow, and TestComputeEngine has the same machines raced")
@@ -252,7 +252,7 @@ func TestLaptopIsClosed(t *testing.T) {
 	s.nothingRuns()
 }
 
-// freePort is one that nobody listens on now.
+// freePort returns one that nobody listens on now.
 func freePort(t *testing.T) int {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -263,7 +263,7 @@ func freePort(t *testing.T) int {
 	return listener.Addr().(*net.TCPAddr).Port
 }
 
-// The job server is killed, and the run; the client that watches goes on watching, a new job server finds the job, and the model
+// The job server is killed, and the run; the client that watches continues watching, a new job server finds the job, and the model
 // is that of a single process. The job is of the group of the client's token; the token of another group neither sees nor stops it.
 func TestServerAndRunKilled(t *testing.T) {
 	t.Parallel()
@@ -362,7 +362,7 @@ func TestServerAndRunKilled(t *testing.T) {
 	s.nothingRuns()
 }
 
-// processOf is the run's process of a directory: the one that has the journal open.
+// processOf returns the run's process of a directory: the one that has the journal open.
 func (s *site) processOf(dir string) int {
 	s.t.Helper()
 	found, _ := filepath.Glob("/proc/[0-9]*/fd/*")

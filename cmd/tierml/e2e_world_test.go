@@ -118,7 +118,7 @@ func (s *site) checkLogs() {
 	}
 }
 
-// ratings are those of people with few tastes, so that there is something to learn.
+// ratings returns those of people with few tastes, so that there is something to learn.
 func ratings() string {
 	random := rand.New(rand.NewPCG(3, 3))
 	var b strings.Builder
@@ -202,7 +202,7 @@ func (s *site) startCommand(cmd *exec.Cmd) *process {
 	if cmd.Stdout == nil {
 		cmd.Stdout = &p.out
 	}
-	cmd.WaitDelay = 20 * time.Second // whoever holds the output longer than the program lives is a leak
+	cmd.WaitDelay = 20 * time.Second // a process that holds the output longer than the program lives is a leak
 	if err := cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
@@ -275,13 +275,13 @@ func (s *site) poll(what string, there func() bool) {
 	}
 }
 
-// processes are those of the binary that work in this directory: runs and their machines. (Where there is no /proc
+// processes returns those of the binary that work in this directory: runs and their machines. (Where there is no /proc
 // it knows of none.)
 func (s *site) processes() []int {
 	return s.processesOf(func(where string) bool { return where == s.dir })
 }
 
-// processesBelow are those in this directory or below it, whatever session they are of: a controller's machines work in its own.
+// processesBelow returns those in this directory or below it, whatever session they are of: a controller's machines work in its own.
 func (s *site) processesBelow() []int {
 	return s.processesOf(func(where string) bool { return where == s.dir || strings.HasPrefix(where, s.dir+"/") })
 }
@@ -298,13 +298,13 @@ func (s *site) processesOf(here func(where string) bool) (pids []int) {
 	return pids
 }
 
-// machine is the process of an instance of a run's cloud.
+// machine returns the process of an instance of a run's cloud.
 func (s *site) machine(run, instance string) int {
 	s.t.Helper()
 	return s.logging(rundir.Root, run, rundir.LogsDir, instance+".log")
 }
 
-// logging is the process that writes a log.
+// logging returns the process that writes a log.
 func (s *site) logging(path ...string) int {
 	s.t.Helper()
 	for _, pid := range s.processes() {

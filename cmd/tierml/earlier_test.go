@@ -17,7 +17,7 @@ import (
 // that was stopped in order (old-2), and of one that was killed with its cloud and machines (old-3). SITE stands for the
 // directory that it worked in. testdata/earlier/jobs are the job files of its examples and pages.
 
-// newEarlierSite is a site in which that version has worked.
+// newEarlierSite returns a site in which that version has worked.
 func newEarlierSite(t *testing.T) *site {
 	t.Helper()
 	s := newSite(t)
@@ -54,7 +54,7 @@ func TestEarlierJournalsAreReported(t *testing.T) {
 	}
 }
 
-// It goes on to the end, and to the model of the run that nothing stopped, byte for byte.
+// It proceeds to the end, and to the model of the run that nothing stopped, byte for byte.
 func TestEarlierRunIsResumed(t *testing.T) {
 	t.Parallel()
 	s := newEarlierSite(t)

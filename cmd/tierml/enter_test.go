@@ -14,7 +14,7 @@ import (
 	"github.com/tierml/tierml/internal/rundir"
 )
 
-// playedTools stand for the command lines of providers and for the machine behind them: they run what they are given here, in place of the machine's script.
+// playedTools stand for the command lines of providers and for the machine behind them: they run what they are given here, instead of the machine's script.
 var playedTools = map[string]string{
 	"aws": `case $* in *portNumber*) echo "$*" >"$CALLED"; exit ;; esac
 for last; do :; done
@@ -103,7 +103,7 @@ func TestExecElsewhere(t *testing.T) {
 	}
 }
 
-// runElsewhere makes a run of a program that goes on: one machine was evicted, another one runs it.
+// runElsewhere makes a run of a program that continues: one machine was evicted, another one runs it.
 func runElsewhere(t *testing.T, dir, cloud string) {
 	t.Helper()
 	at := filepath.Join(dir, rundir.Root, "own-1")

@@ -30,7 +30,7 @@ import (
 	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/internal/terminal"
-	_ "github.com/tierml/tierml/providers/all" // who sells machines
+	_ "github.com/tierml/tierml/providers/all" // the sellers of machines
 )
 
 const exitCodes = `    0  done

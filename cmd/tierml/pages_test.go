@@ -60,7 +60,7 @@ func loadAndPlan(t *testing.T, page, text, data, endpoint string) {
 		t.Fatal(err)
 	}
 	ratings := filepath.Join("examples", "data", "jester5k.csv.gz")
-	// The cloud of the test sells in us-west-1a alone, and there is no store beside it.
+	// The cloud of the test sells in us-west-1a alone, and there is no store next to it.
 	text = strings.NewReplacer("my-ratings.csv.gz", ratings, "s3://BUCKET/data/ratings.csv.gz", ratings,
 		"us-west-2a, us-west-2b", "us-west-1a", // it has networks of its own
 		"  subnets: {us-west-2a: subnet-0a, us-west-2b: subnet-0b}\n", "", "  security_groups: [sg-0a]\n", "",

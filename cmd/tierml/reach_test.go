@@ -86,7 +86,7 @@ func TestServersOfOthersAreLeftAlone(t *testing.T) {
 		t.Errorf("reached %q, not %s, printed\n%s", reached, anns, out)
 	}
 
-	// Whoever started one, or put a job on it, finds it again without a name or an owner.
+	// The user that started one, or put a job on it, finds it again without a name or an owner.
 	shelf, err := reach.UserRegistry()
 	if err != nil {
 		t.Fatal(err)
@@ -101,7 +101,7 @@ func TestServersOfOthersAreLeftAlone(t *testing.T) {
 		t.Errorf("exit code %d, printed\n%s", code, out)
 	}
 
-	// A start whose answer was lost is asked for again: it gets the same machine, and takes none that it finds for it.
+	// A start whose answer was lost is repeated: it gets the same machine, and takes none that it finds for it.
 	carols := serverOf("carol")
 	missing := ", controller: {role: r, type: c5.large, tunnel: 'no-such-program {local} {instance}'}"
 	lost := reach.Place{Cloud: "ec2", Region: "us-west-1", Cluster: "tierml", Port: 7071, Tunnel: "no-such-program {local} {instance}"}

@@ -115,7 +115,7 @@ func writeReference(w io.Writer, root *cobra.Command, introduction string) error
 	return err
 }
 
-// shown are the commands below one that are listed, in order.
+// shown returns the commands below one that are listed, in order.
 func shown(parent *cobra.Command) (all []*cobra.Command) {
 	for _, cmd := range parent.Commands() {
 		if cmd.IsAvailableCommand() && cmd.Name() != "help" {
@@ -125,7 +125,7 @@ func shown(parent *cobra.Command) (all []*cobra.Command) {
 	return all
 }
 
-// groupOf is the group of a command, or of the one that it is a part of.
+// groupOf returns the group of a command, or of the one that it is a part of.
 func groupOf(cmd *cobra.Command) string {
 	for ; cmd != nil; cmd = cmd.Parent() {
 		if cmd.GroupID != "" {
@@ -182,7 +182,7 @@ func writeCommon(b *strings.Builder, common map[string][]string) {
 // flagRow is a flag and its line in a list.
 type flagRow struct{ name, text string }
 
-// flagRows are the flags of a set, without those that every command has.
+// flagRows returns the flags of a set, without those that every command has.
 func flagRows(set *pflag.FlagSet) (rows []flagRow) {
 	set.VisitAll(func(f *pflag.Flag) {
 		if f.Hidden || f.Name == "help" {
@@ -201,7 +201,7 @@ func flagRows(set *pflag.FlagSet) (rows []flagRow) {
 	return rows
 }
 
-// defaultOf is what a flag is when nobody says; nothing for what is off or empty.
+// defaultOf returns what a flag is when nobody says; nothing for what is off or empty.
 func defaultOf(f *pflag.Flag) string {
 	switch f.DefValue {
 	case "", "false", "0", "[]", "0s":

@@ -61,7 +61,7 @@ func allowed(module string, rights []right, u use) bool {
 	})
 }
 
-// terraformFile is a file of a module as Terraform reads it.
+// terraformFile returns a file of a module as Terraform reads it.
 func terraformFile(t *testing.T, path string) *hclsyntax.Body {
 	t.Helper()
 	file, trouble := hclparse.NewParser().ParseHCLFile(path)
@@ -78,7 +78,7 @@ func object(names string, value cty.Value) cty.Value {
 	return value
 }
 
-// amazonRights are the statements about the bucket of one of terraform/aws's policies.
+// amazonRights returns the statements about the bucket of one of terraform/aws's policies.
 func amazonRights(t *testing.T, policy string) (rights []right) {
 	t.Helper()
 	const bucket = "arn:aws:s3:::bucket"
@@ -113,7 +113,7 @@ func amazonRights(t *testing.T, policy string) (rights []right) {
 	return statements(t, document.Statement)
 }
 
-// statements are those of a policy that are about the bucket.
+// statements returns those of a policy that are about the bucket.
 func statements(t *testing.T, all []statement) (rights []right) {
 	t.Helper()
 	const bucket = "arn:aws:s3:::bucket"
@@ -167,7 +167,7 @@ func wildcards(pattern string) *regexp.Regexp {
 	return regexp.MustCompile("^" + strings.NewReplacer(`\*`, ".*", `\?`, ".").Replace(regexp.QuoteMeta(pattern)) + "$")
 }
 
-// googleRights are what terraform/gcp's bindings on the bucket grant an account.
+// googleRights returns what terraform/gcp's bindings on the bucket grant an account.
 func googleRights(t *testing.T, account string) (rights []right) {
 	t.Helper()
 	const bucket = "projects/_/buckets/bucket"
@@ -254,7 +254,7 @@ func extract(s, template string) string {
 	return s
 }
 
-// sessionRights are what the credentials of one run allow, if the role or account that they are made from does, too.
+// sessionRights returns what the credentials of one run allow, if the role or account that they are made from does, too.
 func sessionRights(t *testing.T, module, run string) (rights []right) {
 	t.Helper()
 	folder, err := location.Parse(map[string]string{"aws": "s3", "gcp": "gs"}[module] + "://bucket/checkpoints/" + run)
@@ -293,7 +293,7 @@ func sessionRights(t *testing.T, module, run string) (rights []right) {
 	return statements(t, document.Statement)
 }
 
-// runOf is the run that an object belongs to; empty = to none.
+// runOf returns the run that an object belongs to; empty = to none.
 func runOf(name string) string {
 	rest, ok := strings.CutPrefix(name, "checkpoints/")
 	run, _, below := strings.Cut(rest, "/")
@@ -303,7 +303,7 @@ func runOf(name string) string {
 	return run
 }
 
-// narrowed are the rights of a role in sessions of the runs whose objects are used.
+// narrowed returns the rights of a role in sessions of the runs whose objects are used.
 func narrowed(t *testing.T, module string, role []right) (rights []right) {
 	t.Helper()
 	sessions := map[string][]right{}
@@ -319,7 +319,7 @@ func narrowed(t *testing.T, module string, role []right) (rights []right) {
 	return rights
 }
 
-// machineRights are those of machines on a module's installation, whatever run they work for.
+// machineRights returns those of machines on a module's installation, whatever run they work for.
 func machineRights(t *testing.T, module string) []right {
 	t.Helper()
 	if module == "gcp" {

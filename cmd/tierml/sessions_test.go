@@ -20,10 +20,10 @@ import (
 // What a page takes for granted is made by testdata/sessions/PAGE.sh, and what cannot be here (an account, another host) is
 // played by small programs that it writes. In it
 //
-//	#: NEEDS a b        programs beside bash; without them the session is skipped, in CI it fails
+//	#: NEEDS a b        programs besides bash; without them the session is skipped, in CI it fails
 //	#: TYPE x => y      y is typed where the page has x; the page must have it
 //	#: TABLES N         after the blocks, what the cells in column N of the page's tables (default 1) have in code style and calls the program
-//	#: AFTER            what follows is run after the page's blocks: it checks the result of them
+//	#: AFTER            what follows is run after the page's blocks: it checks their result
 func TestSessions(t *testing.T) {
 	if raceDetector {
 		t.Skip("processes of the race detector's program are too slow, and the other end-to-end tests have what is to be raced")
@@ -183,7 +183,7 @@ func prepareSession(t *testing.T, s *site, program string) {
 
 var callInCode = regexp.MustCompile("`(tierml [^`]*)`")
 
-// callsInTables are the program's calls in a column of a page's tables.
+// callsInTables returns the program's calls in a column of a page's tables.
 func callsInTables(t *testing.T, page string, column int) (calls []string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("../..", page))

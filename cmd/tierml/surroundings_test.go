@@ -63,7 +63,7 @@ func (s *site) refuses(dir, want string, more ...[]string) {
 	}
 }
 
-// names are the files below a folder.
+// names returns the files below a folder.
 func names(t *testing.T, dir string) string {
 	t.Helper()
 	var all []string

@@ -21,7 +21,7 @@ import (
 	"github.com/tierml/tierml/market/shapes"
 )
 
-// shellLines are the lines of a page's shell blocks that call this program.
+// shellLines returns the lines of a page's shell blocks that call this program.
 func shellLines(t *testing.T, page string) (lines []string) {
 	t.Helper()
 	text, err := os.ReadFile(page)
@@ -141,7 +141,7 @@ func TestDemoKeepsAReliableTierOfTwoPercent(t *testing.T) {
 	smallTier(t, "../../examples/demo.yaml")
 }
 
-// fakeEC2 is a cloud that sells the tutorial's machines now, at an even price for a month.
+// fakeEC2 returns a cloud that sells the tutorial's machines now, at an even price for a month.
 func fakeEC2(t *testing.T) (endpoint string) {
 	t.Helper()
 	rules, err := market.Rules("ec2-now")

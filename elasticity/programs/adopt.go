@@ -13,7 +13,7 @@ import (
 // has the beginning of. Anything else begins again from its state, also what was only being prepared. Until all machines have called, or have had
 // their time, nothing is bought or given out, and what they report is put aside.
 
-// adoptWithin is how long machines have to call, from when the provider has listed them: as where a job trains (elasticity/training).
+// adoptWithin returns how long machines have to call, from when the provider has listed them: as where a job trains (elasticity/training).
 func (c *Config) adoptWithin() time.Duration { return 3 * max(c.DeadAfter, c.BrokenAfter) }
 
 // claimed takes in a call during a take-over, and returns the attempt that the machine names.
@@ -95,7 +95,7 @@ func (w adoption) adopt(it *unit, open map[string]PastAttempt) bool {
 	return true
 }
 
-// stopOthers has what was not adopted end: nothing of it is to run beside its next attempt.
+// stopOthers has what was not adopted end: nothing of it is to run next to its next attempt.
 func (w adoption) stopOthers() {
 	for _, x := range w.roster {
 		if x.claim != 0 && x.on == nil && x.Staying() {
@@ -105,7 +105,7 @@ func (w adoption) stopOthers() {
 	for _, a := range w.cfg.Past.Open {
 		x := w.workers[step.ID(a.Instance)]
 		if x != nil && (x.on != nil || x.claims && x.claim != a.Attempt) {
-			continue // it was adopted, or its machine says that it is over
+			continue // it was adopted, or its machine says that it has ended
 		}
 		for _, it := range w.items {
 			if !it.over && (w.cfg.Tasks == 0 || a.Key == Key(w.cfg.Tasks, it.number)) {

@@ -9,8 +9,8 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// A controller is killed after each of its actions in turn, and another takes over at once: programs go on, no step is done again, and no machine
-// is bought beyond those that the job needs.
+// A controller is killed after each of its actions in turn, and another takes over at once: programs continue, no step is done again, and no
+// machine is bought beyond those that the job needs.
 func TestEveryCrashPoint(t *testing.T) {
 	for name, cfg := range kinds {
 		calm := newWorld(t, cfg)
@@ -25,7 +25,7 @@ func TestEveryCrashPoint(t *testing.T) {
 				w.again()
 				for range 20 {
 					w.seconds(30)
-					w.list() // the provider is asked now and then
+					w.list() // the provider is queried now and then
 				}
 				if w.outcome != "finished" || w.life != 2 {
 					t.Fatalf("the run is %q with %d controllers; the last line: %+v", w.outcome, w.life, w.entries[len(w.entries)-1])

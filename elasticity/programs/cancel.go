@@ -34,7 +34,7 @@ func (w *Work) Cancel(program, by string) error {
 	return fmt.Errorf("the run has no %s: its tasks are 0 to %d", program, w.cfg.Tasks-1)
 }
 
-// cancelled ends tasks that a user cancelled, once nothing of them runs.
+// cancelled ends tasks that a user cancelled, once they no longer run.
 func (w *Work) cancelled() {
 	for _, it := range w.items {
 		if it.cancel == "" || !it.waiting() {

@@ -37,11 +37,11 @@ type unit struct {
 	suspected time.Time // by Step.Awake, since when an exit waits for its cause; zero = none does
 	lineAt    time.Time // of the last journal line on its progress
 
-	losses  []float64 // of a sweep's trial, at each rung that it has come to
+	losses  []float64 // of a sweep's trial, at each rung that it has reached
 	verdict trials.Verdict
 }
 
-// resize gives a program that waits so many ranks.
+// resize gives a program that waits this many ranks.
 func (it *unit) resize(ranks int, cfg *Config) {
 	if ranks == len(it.ranks) {
 		return
@@ -132,7 +132,7 @@ func quiet(items []*unit, x *worker) {
 	}
 }
 
-// rankOf is the rank that a machine runs; nil = none.
+// rankOf returns the rank that a machine runs; nil = none.
 func (it *unit) rankOf(w *worker) *rank {
 	for i := range it.ranks {
 		if it.ranks[i].w == w {
@@ -152,7 +152,7 @@ func (it *unit) some(of func(*worker) bool) bool {
 	return false
 }
 
-// step is how far the attempt is: the least of the ranks that count any.
+// step returns how far the attempt is: the least of the ranks that count any.
 func (it *unit) step() (least int64) {
 	for i := range it.ranks {
 		if s := it.ranks[i].step; s > 0 && (least == 0 || s < least) {
@@ -167,7 +167,7 @@ func (r *rank) well(state bool) bool {
 	return r.exited && r.code == 0 && !r.asked && r.phase == phaseRun && (r.final || !state)
 }
 
-// worked is how much work is done by now, and how much of it is saved, in the time that it takes on as many machines as there may be.
+// worked returns how much work is done by now, and how much of it is saved, in the time that it takes on as many machines as there may be.
 func (it *unit) worked(now time.Time, cfg *Config) (done, kept time.Duration) {
 	done, kept = it.ran, it.ran
 	if !it.since.IsZero() {
@@ -176,7 +176,7 @@ func (it *unit) worked(now time.Time, cfg *Config) (done, kept time.Duration) {
 	return done, kept
 }
 
-// parts are how much of a program is done and saved, in millionths.
+// parts returns how much of a program is done and saved, in millionths.
 func (it *unit) parts(now time.Time, cfg *Config) (done, kept int64) {
 	if it.over {
 		return whole, whole

@@ -129,7 +129,7 @@ func ReadPast(entries []journal.Entry, least, most, tasks int) (*Past, error) {
 	return p, nil
 }
 
-// ranksOf is how many ranks each attempt had. Of one that was cut short, some may have no line.
+// ranksOf returns how many ranks each attempt had. Of one that was cut short, some may have no line.
 func ranksOf(entries []journal.Entry, least, most, tasks int) (map[uint64]int, error) {
 	of := map[uint64]int{}
 	for i, e := range entries {
@@ -145,7 +145,7 @@ func ranksOf(entries []journal.Entry, least, most, tasks int) (map[uint64]int, e
 	return of, nil
 }
 
-// lossOf is a loss as the journal has it, where one that is no number is absent.
+// lossOf returns a loss as the journal has it, where one that is no number is absent.
 func lossOf(loss *float64) float64 {
 	if loss == nil {
 		return math.NaN()
@@ -153,7 +153,7 @@ func lossOf(loss *float64) float64 {
 	return *loss
 }
 
-// place is the program and the rank that a key names.
+// place returns the program and the rank that a key names.
 func place(key string, tasks, ranks int) (number, rank int, err error) {
 	kind, text, _ := strings.Cut(key, "-")
 	n, err := strconv.Atoi(text)

@@ -63,7 +63,7 @@ func New(machines restart.Config, cfg Config) *restart.Controller {
 	})
 }
 
-// ranks is how many machines one program runs on at the most.
+// ranks returns how many machines one program runs on at the most.
 func (c *Config) ranks() int {
 	if c.Tasks > 0 {
 		return 1
@@ -71,7 +71,7 @@ func (c *Config) ranks() int {
 	return c.Count
 }
 
-// least is how many machines a gang starts on.
+// least returns how many machines a gang starts on.
 func (c *Config) least() int {
 	if c.Least > 0 {
 		return min(c.Least, c.Count)
@@ -105,13 +105,13 @@ func newSavedStates(ranks int) savedStates {
 	return savedStates{newest: make([]saved, ranks), rounds: make([]uint64, ranks), set: make([]saved, ranks)}
 }
 
-// resize makes the next set one of so many ranks. The present one stays until that is complete.
+// resize makes the next set one of this many ranks. The present one stays until that is complete.
 func (k *savedStates) resize(ranks int) {
 	k.newest, k.rounds = make([]saved, ranks), make([]uint64, ranks)
 	copy(k.newest, k.set)
 }
 
-// of is what a rank resumes from: a new one has nothing.
+// of returns what a rank resumes from: a new one has nothing.
 func (k *savedStates) of(rank int) saved {
 	if rank < len(k.set) {
 		return k.set[rank]
@@ -135,10 +135,10 @@ func (k *savedStates) keep(rank int, s saved, round uint64) (complete bool) {
 	return true
 }
 
-// again forgets what an attempt that is over had saved beyond the set.
+// again forgets what an ended attempt had saved beyond the set.
 func (k *savedStates) again() { clear(k.rounds) }
 
-// step is the one that the set holds: the least of the ranks that count any.
+// step returns the one that the set holds: the least of the ranks that count any.
 func (k *savedStates) step() (least int64) {
 	for _, s := range k.set {
 		if s.step > 0 && (least == 0 || s.step < least) {

@@ -15,8 +15,8 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// A program that is warned ends in order: the next machine goes on at the very step. One whose machine is killed goes on from the
-// state before.
+// A program that is warned ends in order: the next machine continues at the very step. One whose machine is killed continues from
+// the state before.
 func TestOneProgram(t *testing.T) {
 	w := newWorld(t, kinds["one"])
 	w.seconds(12)
@@ -79,7 +79,7 @@ func TestProgramThatDoesNotReadItsState(t *testing.T) {
 	}
 }
 
-// When a machine of a gang is warned the others are saved with it, so that all go on from the same step.
+// When a machine of a gang is warned the others are saved with it, so that all continue from the same step.
 func TestGangIsSavedTogether(t *testing.T) {
 	w := newWorld(t, kinds["gang"])
 	w.seconds(13)
@@ -222,7 +222,7 @@ func TestExitWithALostMachine(t *testing.T) {
 	}
 }
 
-// A stop in order saves what runs; the run goes on from there.
+// A stop in order saves what runs; the run continues from there.
 func TestStopInOrder(t *testing.T) {
 	for name, cfg := range kinds {
 		w := newWorld(t, cfg)
@@ -262,7 +262,7 @@ func TestMachinesLeaveWithTheTasks(t *testing.T) {
 }
 
 // A gang with a range starts on the machines that can be had, from its least number on, and again on more when these come: from a
-// complete state, and not before it has run ten times as long as it took to start. It goes on with fewer when one is lost.
+// complete state, and not before it has run ten times as long as it took to start. It continues with fewer when one is lost.
 func TestGangGrowsAndShrinks(t *testing.T) {
 	w := newWorldOf(t, programs.Config{Count: 4, Least: 2, State: true, SaveEvery: 5 * time.Second}, 1)
 	w.seconds(8)
@@ -307,7 +307,7 @@ func TestGangGrowsAndShrinks(t *testing.T) {
 	t.Error("no line says why it started again")
 }
 
-// ranks is how many run now.
+// ranks returns how many run now.
 func (w *world) ranks() (n int) {
 	for _, m := range w.machines {
 		if m.runs && !m.dead {

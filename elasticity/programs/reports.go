@@ -152,8 +152,8 @@ func (it *unit) rankNumber(of *rank) int {
 	return 0
 }
 
-// takeAdvanced writes a line now and then: programs may count thousands of steps a second. A program may go on from before its state's
-// step, as it saves by itself now and then, or as it has not read it.
+// takeAdvanced writes a line now and then: programs may count thousands of steps a second. A program may continue from before its
+// state's step, as it saves by itself now and then, or as it has not read it.
 func (w *Work) takeAdvanced(it *unit, r *rank, e tiers.ProgramAdvanced) {
 	before := it.step()
 	r.step = e.Step

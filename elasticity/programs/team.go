@@ -32,7 +32,7 @@ func (w *Work) begin() {
 	}
 }
 
-// next is the task that is to run: of a sweep's trials that have settings one that has come to the fewest rungs, so that the others need not
+// next returns the task that is to run: of a sweep's trials that have settings one that has reached the fewest rungs, so that the others need not
 // wait for its feedback.
 func (w *Work) next() (next *unit) {
 	for _, it := range w.items {
@@ -159,7 +159,7 @@ func (w *Work) overdue(it *unit) {
 	})
 }
 
-// unsaved is the first rank that has not saved the round at hand.
+// unsaved returns the first rank that has not saved the round at hand.
 func (it *unit) unsaved() *rank {
 	for i := range it.ranks {
 		if it.kept.rounds[i] != it.round {
@@ -244,7 +244,7 @@ func (w *Work) judgeExits() {
 	}
 }
 
-// settle ends attempts that have come to their end.
+// settle ends attempts that have finished.
 func (w *Work) settle() {
 	for _, it := range w.items {
 		if !it.running() {
@@ -320,7 +320,7 @@ func times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// lastLines are the last that were printed and mean something, or else the reason.
+// lastLines returns the last that were printed and mean something, or else the reason.
 func (r *rank) lastLines(most int) string {
 	var lines []string
 	for line := range strings.Lines(r.tail) {
@@ -337,10 +337,11 @@ func (r *rank) lastLines(most int) string {
 	return "it printed nothing"
 }
 
-// beside are lines that installers print after the one that matters: pip's notices, warnings and hints, npm's, and rulers.
+// beside matches lines that installers print after the one that matters: pip's notices, warnings and hints, npm's, and
+// rulers.
 var beside = regexp.MustCompile(`^(\[notice\]|WARNING: |hint: |note: This (is|error) |npm notice|╰─> See |[-=╰╭│─> ]*$)`)
 
-// failed is the rank whose exit is the failure: the first that ended by itself.
+// failed returns the rank whose exit is the failure: the first that ended by itself.
 func (it *unit) failed() *rank {
 	for i := range it.ranks {
 		if r := &it.ranks[i]; r.exited && (r.code != 0 || r.phase != phaseRun || r.unsaved != "") {
@@ -386,7 +387,7 @@ func (w *Work) stop(it *unit, outcome, why string) {
 	w.fleet.Replan()
 }
 
-// end writes down that a rank's attempt is over.
+// end writes down that a rank's attempt has ended.
 func (w *Work) end(it *unit, r *rank, outcome, why string) {
 	w.Record(func() journal.Entry {
 		e := journal.Entry{Kind: journal.ProgramEnd, OfProgram: journal.OfProgram{Program: r.key}, Instance: string(r.w.ID), Generation: it.attempt, Outcome: outcome,

@@ -6,7 +6,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// takeFeedback writes down a trial's loss when it has come to its next rung: the first that it reports there.
+// takeFeedback writes down a trial's loss when it has reached its next rung: the first that it reports there.
 func (w *Work) takeFeedback(it *unit, e tiers.ProgramAdvanced) bool {
 	if s := w.cfg.Sweep; s == nil || !e.HasLoss || len(it.losses) == len(s.Rungs) || e.Step < s.Rungs[len(it.losses)].At {
 		return false
@@ -49,7 +49,7 @@ func (w *Work) judgeTrials() {
 	}
 }
 
-// outcomes are how far trials have come.
+// outcomes returns how far trials have come.
 func (w *Work) outcomes() []trials.Trial {
 	all := make([]trials.Trial, len(w.items))
 	for i, it := range w.items {

@@ -26,11 +26,11 @@ import (
 //  1. begin gives it to idle machines: a whole gang at once, or one for a task. start numbers it, and sends each rank the state to begin with.
 //  2. save asks the ranks of a gang for a round now and then; single ranks save by themselves.
 //  3. wind stops it in order when it is to go elsewhere or the run ends: each rank saves its last state. A machine with a notice does so by itself.
-//  4. settle ends it when all ranks have ended well (done), when the last states are safe, or when SaveWithin is over.
+//  4. settle ends it when all ranks have ended well (done), when the last states are safe, or when SaveWithin has passed.
 //  5. A machine that is lost ends it at once (Lose); what was done beyond the saved state is lost.
 //
-// An exit that nobody asked for is judged late (judgeExits): a rank often fails because another's machine is gone, and that is noticed
-// after it. Only where no machine is to blame has the program itself failed, which Retries allow so many times.
+// An unrequested exit is judged late (judgeExits): a rank often fails because another's machine is gone, and that is noticed
+// after it. Only where no machine is to blame has the program itself failed, which Retries limits.
 type Work struct {
 	*step.Step
 	cfg    *Config
@@ -43,7 +43,7 @@ type Work struct {
 
 	items      []*unit
 	settings   []map[string]string     // of programs: a sweep's trials have some; nil = none, or they are not drawn yet
-	compare    bool                    // trials have come to a rung, or to their end
+	compare    bool                    // trials have reached a rung, or their end
 	attempt    uint64                  // so far, of all programs and controllers
 	command    uint64                  // the last one's number
 	early      map[step.ID]tiers.Hello // of agents whose launch is not answered yet
@@ -103,7 +103,7 @@ func (w *Work) recall(it *unit, was PastProgram) {
 	}
 }
 
-// Begin takes up machines of the controller before, and writes down what has ended with it.
+// Begin adopts machines of the controller before, and writes down what has ended with it.
 func (w *Work) Begin() {
 	for _, x := range w.roster {
 		x.since = w.Awake.Now()
@@ -157,12 +157,12 @@ func (it *unit) unfinished() bool { return !it.over }
 
 // The part of fleet.Work.
 
-// Need is what the work needs of its machines now.
+// Need returns what the work needs of its machines now.
 func (w *Work) Need() step.Need {
 	return step.Need{Standing: !w.takingOver, Begun: true, TakingOver: w.takingOver, Done: !slices.ContainsFunc(w.items, (*unit).unfinished)}
 }
 
-// Progress is how far the work has come, in millionths of programs.
+// Progress returns how far the work has come, in millionths of programs.
 func (w *Work) Progress() step.Progress {
 	p := step.Progress{Whole: int64(len(w.items)) * whole}
 	for _, it := range w.items {
@@ -207,7 +207,7 @@ func (w *Work) leave(it *unit, x *worker) {
 		it.orphaned(w, x)
 	}
 	if r.exited && !it.winding.IsZero() {
-		return // the others still come to their end
+		return // the others still finish
 	}
 	w.stop(it, journal.Lost, "machine "+string(x.ID)+" is gone")
 }
@@ -280,7 +280,7 @@ func (w *Work) NextDue(by func(time.Time)) {
 	}
 }
 
-// patience is how long an exit waits for its cause: a machine that is lost is noticed after its program has ended.
+// patience returns how long an exit waits for its cause: a machine that is lost is noticed after its program has ended.
 func (w *Work) patience() time.Duration { return max(w.cfg.Lag, w.cfg.BrokenAfter) }
 
 // Advance does whatever the state asks for now.
@@ -298,7 +298,7 @@ func (w *Work) Advance() {
 	w.begin()
 }
 
-// finish ends the run when all programs have come to an end.
+// finish ends the run when all programs have ended.
 func (w *Work) finish() {
 	if w.Ending || w.takingOver || slices.ContainsFunc(w.items, (*unit).unfinished) {
 		return

@@ -71,7 +71,7 @@ type world struct {
 	exit func(run tiers.RunProgram, step int64) (tiers.ProgramExited, bool)
 	old  []elasticity.Reported // reports of the past, told again now and then
 
-	killAt   int // the controller is killed after so many actions; 0 = never
+	killAt   int // the controller is killed after this many actions; 0 = never
 	acted    int
 	advances int // steps of all machines
 }
@@ -85,7 +85,7 @@ type machine struct {
 	runs        bool
 	step        int64
 	saveIn, age int
-	// what the newest attempt has come to, told again to a controller that takes over
+	// the state of the newest attempt, reported again to a controller that takes over
 	started, saved, exited tiers.Report
 }
 
@@ -96,7 +96,7 @@ func lossOfTask(task int) float64 { return float64((task*2+1)%9) + 1 }
 
 func newWorld(t *testing.T, cfg programs.Config) *world { return newWorldOf(t, cfg, 0) }
 
-// newWorldOf is a world in which so many machines can be had at a time.
+// newWorldOf returns a world in which room machines can be had at a time.
 func newWorldOf(t *testing.T, cfg programs.Config, room int) *world {
 	w := emptyWorld(t, cfg)
 	w.room = room
@@ -160,7 +160,7 @@ func (w *world) tell(e elasticity.Event) {
 	life := w.life
 	for _, a := range slices.Clone(w.r.Step(w.now, e)) {
 		if w.life != life {
-			return // whoever wanted it is dead
+			return // its requester is dead
 		}
 		if w.acted++; w.acted == w.killAt {
 			w.again()
@@ -399,7 +399,7 @@ func (w *world) running(key string) *machine {
 	return nil
 }
 
-// ends are the outcomes of a program's attempts.
+// ends returns the outcomes of a program's attempts.
 func (w *world) ends(key string) (out []string) {
 	for _, e := range w.lines(journal.ProgramEnd) {
 		if e.Program == key {
@@ -422,8 +422,8 @@ var kinds = map[string]programs.Config{
 	"gang without": {Count: 2},
 }
 
-// Whatever happens, each program goes on from the newest state that is saved, and when calm returns all are done, each once, nobody is
-// left, and everybody has a bill.
+// Whatever happens, each program continues from the newest state that is saved, and when calm returns all are done, each once, nobody
+// is left, and everybody has a bill.
 func TestRandomWorlds(t *testing.T) {
 	for name, cfg := range kinds {
 		for seed := range uint64(60) {
@@ -499,7 +499,7 @@ func is[R tiers.Report](e elasticity.Reported) bool {
 	return ok
 }
 
-// check reads the journal of a run that is over.
+// check reads the journal of a run that has ended.
 func (w *world) check() {
 	w.t.Helper()
 	newest := map[string]int64{} // step of the newest state, of programs on one machine

@@ -70,7 +70,7 @@ type answers struct {
 	machines []provisioner.Instance
 	told     bool
 	command  func([]provisioner.Instance) string // which ends machines; nil = there is none
-	stop     time.Time                           // a stop was asked for; zero = none was
+	stop     time.Time                           // a stop was requested; zero = none was
 	left     *Left
 }
 

@@ -39,7 +39,7 @@ import (
 //
 // A run is rehearsed and its points are counted: before and after each line of the journal, and for each call that changes
 // something before it is sent, when its answer is lost, and when the answer is there and nobody has looked at it. Then the run is
-// made for each point. Who dies there does nothing any more: no line is written, no call goes out.
+// made for each point. A controller that dies there does nothing any more: no line is written, no call goes out.
 
 // provider is what differs between the clouds.
 type provider struct {
@@ -120,7 +120,7 @@ type stage struct {
 	// Of other tests than those of crashes; nil = nothing.
 	meddle func(w http.ResponseWriter, changes bool, forward func()) // in the way of each call
 	said   func(ctx context.Context, e journal.Entry, drive *runner.Runner)
-	bought int // machines in all, once the run is over
+	bought int // machines in all, once the run has ended
 }
 
 // errDead is what a controller gets that is dead, and what kills it.
@@ -150,7 +150,7 @@ func (l *life) pass() bool {
 
 func (l *life) Write(e journal.Entry) error {
 	pass := l.pass
-	if e.Kind == journal.Price { // there are many, and whoever dies after one is no different from who dies before the next
+	if e.Kind == journal.Price { // there are many, and a crash after one is no different from a crash before the next
 		pass = func() bool { return l.ctx.Err() != nil }
 	}
 	if pass() {
@@ -271,7 +271,7 @@ func newStage(t *testing.T, p provider, visible time.Duration) *stage {
 	return s
 }
 
-// live drives one controller until it is dead or the run is over.
+// live drives one controller until it is dead or the run has ended.
 func (s *stage) live(number int) (outcome string) {
 	ctx, die := context.WithCancelCause(s.t.Context())
 	defer die(nil)
@@ -385,7 +385,7 @@ func (s *stage) stopWhenBoth(ctx context.Context, e journal.Entry, drive **runne
 	}
 }
 
-// joined is how many transient machines take part.
+// joined returns how many transient machines take part.
 func (s *stage) joined() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -425,7 +425,7 @@ func (s *stage) controller(number int, past *elasticity.Past, history map[market
 	})
 }
 
-// run lets controllers follow each other until the run is over, of which the first dies at a point.
+// run lets controllers follow each other until the run has ended; the first dies at a point.
 func (s *stage) run(at int) {
 	defer s.close()
 	s.at = at
@@ -440,7 +440,7 @@ func (s *stage) run(at int) {
 	s.check(at)
 }
 
-// check: never a second machine for one intent, never a forgotten one, and all of them are on the bill.
+// check: never a second machine for one intent, never a forgotten one, and all are on the bill.
 func (s *stage) check(at int) {
 	machines := s.machines()
 	s.bought = len(machines)

@@ -77,7 +77,7 @@ type disk struct{ err error }
 
 func (d disk) Write(journal.Entry) error { return d.err }
 
-// A disk that is full when an intent is to be written: the launch is not asked for, as nobody would know of its machines after a
+// A disk that is full when an intent is to be written: the launch is not requested, as its machines would be unknown after a
 // crash. The run ends, and says why.
 func TestNothingIsBoughtWithoutItsIntent(t *testing.T) {
 	for _, full := range []error{nil, syscall.ENOSPC} {

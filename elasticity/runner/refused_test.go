@@ -16,7 +16,7 @@ import (
 // Here providers refuse calls in the middle of a run, or answer when nobody wants to know any more, with the runner and the
 // adapters in earnest. What happens hangs on calls and on lines of the journal, never on time.
 
-// refusal is what a provider answers who refuses.
+// refusal is the answer of a provider that refuses.
 type refusal struct {
 	status int
 	body   string

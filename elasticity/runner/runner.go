@@ -27,7 +27,7 @@ type Controller interface {
 	NextWake() time.Time
 }
 
-// Config is what a run needs beside its controller.
+// Config is what a run needs besides its controller.
 type Config struct {
 	Controller Controller
 	Clock      clock.Mapping
@@ -92,9 +92,9 @@ type Journal interface {
 //
 // What fails outside:
 //   - A launch whose answer is lost is repeated with its token, which buys nothing twice; in the end the event says that it is unsure.
-//   - Terminating is repeated until it succeeds, and listing with the next interval. Each ends in what the provider lists, not in what was asked for.
-//   - A command that cannot be sent is dropped: the link repeats those of a broken stream, and the controller gives up who is silent.
-//   - The journal cannot be written: nothing more is launched, since nobody would know of it, and all machines are ended.
+//   - Terminating is repeated until it succeeds, and listing with the next interval. Each ends in what the provider lists, not in the request.
+//   - A command that cannot be sent is dropped: the link repeats those of a broken stream, and the controller gives up silent machines.
+//   - The journal cannot be written: nothing more is launched, since it would be unknown, and all machines are ended.
 type Runner struct {
 	cfg    Config
 	events chan elasticity.Event
@@ -186,7 +186,7 @@ func (r *Runner) waiting(first elasticity.Event) []elasticity.Event {
 	}
 }
 
-// now is the market time, in the resolution that the journal keeps.
+// now returns the market time, in the resolution that the journal keeps.
 func (r *Runner) now() time.Time { return r.cfg.Clock.Now().Truncate(time.Millisecond) }
 
 func (r *Runner) handle(ctx context.Context, e elasticity.Event) {
@@ -205,7 +205,7 @@ func (r *Runner) do(ctx context.Context, a elasticity.Action) {
 			r.cfg.Log.Debug("a command was not sent", "node", a.ID, "command", fmt.Sprintf("%T", a.Command.Do), "err", err)
 		}
 	case elasticity.Launch:
-		if r.failed != nil { // its intent is not on disk: who comes after a crash would not know of it
+		if r.failed != nil { // its intent is not on disk: a successor would not know it
 			r.jobs.Go(func() { r.handle(ctx, elasticity.LaunchFailed{Token: a.Request.Token, Err: errUnwritten}) })
 			return
 		}
@@ -293,7 +293,7 @@ func (r *Runner) write(ctx context.Context, e journal.Entry) {
 
 var errUnwritten = fmt.Errorf("%w: nothing is bought once the journal cannot be written", provisioner.ErrInvalid)
 
-// launchTries is how often a launch is asked for whose answer is lost. The same request buys nothing twice, and not to know
+// launchTries is how often a launch is requested whose answer is lost. The same request buys nothing twice, and not to know
 // what became of it is worse than to wait.
 const launchTries = 3
 

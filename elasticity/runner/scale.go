@@ -8,12 +8,13 @@ import (
 	"github.com/tierml/tierml/elasticity"
 )
 
-// requests are those who wait for the controller's answers to their wishes for other numbers of machines.
+// requests are the callers that wait for the controller's answers to their wishes for other numbers of
+// machines.
 type requests struct {
 	mu      sync.Mutex
 	last    uint64
 	waiting map[uint64]chan elasticity.Scaled
-	over    chan struct{} // closed when the run is over
+	over    chan struct{} // closed when the run has ended
 }
 
 // begin gives a request its number and the channel of its answers, of which there are two at most.

@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// What is asked for here fails for a while at times: calls are throttled for minutes, credentials expire and are renewed, the
+// Requests here fail for a while at times: calls are throttled for minutes, credentials expire and are renewed, the
 // provider is down. None of that is a reason to stop asking, as machines cost money meanwhile; that it fails is said each time.
 
 // Pauses before a thing is tried again that the provider has refused: doubled from try to try.
@@ -79,7 +79,7 @@ func (r *Runner) renew(ctx context.Context) error {
 	return r.cfg.Renew(call, live...)
 }
 
-// watchNotices follows the provider's notices. Who is denied them may be given them again: credentials expire in the middle of
+// watchNotices follows the provider's notices. A denial may be lifted again: credentials expire in the middle of
 // a run. Meanwhile machines report their own evictions, and listings the ends.
 func (r *Runner) watchNotices(ctx context.Context) {
 	insist(ctx, func() error { return r.cfg.Cloud.Notify(ctx, func(n provisioner.Notice) { r.handleNotice(ctx, n) }) },
@@ -100,7 +100,7 @@ func (r *Runner) handleNotice(ctx context.Context, n provisioner.Notice) {
 	}
 }
 
-// pricesAgain is the market time for which prices are asked for once more: a provider publishes changes late, and stamps them
+// pricesAgain is the market time for which prices are requested once more: a provider publishes changes late, and stamps them
 // by its own clock, which may be behind this one.
 const pricesAgain = 15 * time.Minute
 

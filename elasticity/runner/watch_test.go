@@ -83,7 +83,8 @@ func (m *moody) renew(_ context.Context, ids ...provisioner.InstanceID) error {
 	return nil
 }
 
-// Notify ends with what is refused, as the adapters' do when they are denied; an eviction is announced when that is over.
+// Notify ends with what is refused, as the adapters' do when they are denied; an eviction is announced when that has
+// ended.
 func (m *moody) Notify(ctx context.Context, f func(provisioner.Notice)) error {
 	for {
 		if err := m.now(); err != nil {
@@ -182,8 +183,8 @@ func first[E elasticity.Event](s *script) (e E, at time.Time) {
 }
 
 // The provider refuses every call for ten minutes, from just before leases are due to be renewed: calls are throttled, or
-// credentials have expired. The run goes on; leases do not run out, a machine that shall end ends once, a purchase that was
-// refused is told of, and notices are followed again, within half a minute of the end of it.
+// credentials have expired. The run continues; leases do not run out, a machine that shall end ends once, a purchase that
+// was refused is reported, and notices are followed again, within half a minute of the end of it.
 func TestEveryCallIsRefusedForTenMinutes(t *testing.T) {
 	for _, refuses := range []error{provisioner.ErrThrottled, provisioner.ErrDenied} {
 		t.Run(refuses.Error(), func(t *testing.T) {
@@ -228,7 +229,7 @@ func TestEveryCallIsRefusedForTenMinutes(t *testing.T) {
 	}
 }
 
-// The answer to a launch is lost, and credentials have expired when it is asked for again: that this is denied says nothing of
+// The answer to a launch is lost, and credentials have expired when it is requested again: that this is denied says nothing of
 // what was bought.
 func TestDenialAfterALostAnswerIsNotDefinite(t *testing.T) {
 	for _, lost := range []bool{false, true} {

@@ -20,15 +20,15 @@ import (
 // Kind is the application before it has seen data. A program offers it by listing it in apps/all.
 type Kind struct{}
 
-// Name is what job files write as train.app.
+// Name returns what job files write as train.app.
 func (Kind) Name() string { return "means" }
 
-// Params are the settings below train.params, each with its default, its limits and why.
+// Params returns the settings below train.params, each with its default, its limits and why.
 func (Kind) Params() []apps.Param {
 	return []apps.Param{{Name: "step", Default: 0.1, Min: 1e-6, Max: 1, Why: "how far to go towards the mean of a clock's examples"}}
 }
 
-// detail is what every process of a job must know of the data beside its size.
+// detail is what every process of a job must know of the data besides its size.
 type detail struct{ Columns int }
 
 // Prepare reads the input once and deals its lines out to the splits. It is a pure function of the input and the cut.
@@ -101,15 +101,15 @@ var means = ps.Key{Table: 0, Row: 0}
 
 func (program) Name() string { return Kind{}.Name() }
 
-// Tables are the parameters: here one row, whose updates are differences that add up.
+// Tables returns the parameters: here one row, whose updates are differences that add up.
 func (p program) Tables() []ps.Table {
 	return []ps.Table{{Name: "means", Rows: 1, Cols: p.columns}}
 }
 
-// WorkPerClock is what one clock computes over all splits, in floating-point operations: plans and paces rest on it.
+// WorkPerClock returns what one clock computes over all splits, in floating-point operations: plans and paces rest on it.
 func (p program) WorkPerClock() float64 { return 3 * float64(p.examples) * float64(p.columns) }
 
-// Score is the figure that is shown: the root mean square distance from the means.
+// Score returns the figure that is shown: the root mean square distance from the means.
 func (program) Score(loss float64, n int64) float64 { return math.Sqrt(loss / float64(max(n, 1))) }
 func (program) ScoreName() string                   { return "RMS" }
 
@@ -135,7 +135,7 @@ type split struct {
 // Needs says which rows Run touches in a clock: the worker has them before it calls Run.
 func (*split) Needs(_ ps.Clock, keys []ps.Key) []ps.Key { return append(keys, means) }
 
-// EvalNeeds are those for measuring held-out examples, of which there are none.
+// EvalNeeds returns those for measuring held-out examples, of which there are none.
 func (*split) EvalNeeds(keys []ps.Key) []ps.Key { return keys }
 
 // Run does the work of a clock: a pure function of the split, the clock and the rows as they were given. It changes rows in

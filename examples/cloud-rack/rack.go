@@ -1,5 +1,5 @@
-// Package rack is the smallest cloud: a rack of so many machines of one type, which are switched on and off. It shows all that a provider
-// has to do, in one folder; docs/extend.md walks through it. Here each machine is a process of this host.
+// Package rack is the smallest cloud: a rack of a number of machines of one type, which are switched on and off. It shows all that a
+// provider has to do, in one folder; docs/extend.md walks through it. Here each machine is a process of this host.
 package rack
 
 import (
@@ -136,7 +136,7 @@ func (provider) Boot(at *config.Installation) providers.Boot {
 	return providers.Boot{Fetch: boot.Curl(at.Program.URL), Environment: providers.Variable + "=" + name}
 }
 
-// Metadata is a machine's folder.
+// Metadata returns a machine's folder.
 func (provider) Metadata(clock.Mapping, *slog.Logger) node.Machine {
 	dir := os.Getenv(variable)
 	return providers.Given{ID: filepath.Base(dir), Type: kind, UserDataFile: filepath.Join(dir, "user-data")}

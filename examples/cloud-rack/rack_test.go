@@ -78,7 +78,7 @@ func TestANewProvider(t *testing.T) {
 	}
 }
 
-// withLine is a file for go build -overlay, by which the registry has one more line.
+// withLine returns a file for go build -overlay, by which the registry has one more line.
 func withLine(t *testing.T, dir, line string) string {
 	t.Helper()
 	registry, err := filepath.Abs("../../providers/all/all.go")

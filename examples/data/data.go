@@ -1,5 +1,5 @@
-// Package data is two months of spot prices, the price list beside them, and ratings, which the program carries along for those who have
-// no data of their own. It knows nothing of what they are used for.
+// Package data is two months of spot prices, their price list, and ratings, which the program carries along for users without data of
+// their own. It does not know their uses.
 package data
 
 import "embed"

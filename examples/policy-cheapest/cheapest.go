@@ -12,7 +12,7 @@ import (
 // Policy implements bidding.Policy. A program offers it by listing it in bidding's registry.
 type Policy struct{}
 
-// Name is what job files write as policy.
+// Name returns what job files write as policy.
 func (Policy) Name() string { return "cheapest" }
 
 // Plan says what to buy now. It is a pure function of the state: no clock, no randomness, nothing remembered. History ends at
@@ -54,7 +54,7 @@ func (Policy) Plan(s bidding.State) bidding.Plan {
 	return plan
 }
 
-// wanted is how many machines of a type are what the job asks for.
+// wanted returns how many machines of a type are what the job asks for.
 func wanted(w bidding.Want, t market.InstanceType) int {
 	if w.VCPU > 0 && t.VCPU > 0 {
 		return (w.VCPU + t.VCPU - 1) / t.VCPU
@@ -62,9 +62,9 @@ func wanted(w bidding.Want, t market.InstanceType) int {
 	return w.Machines
 }
 
-// missing is how much of what is wanted is not held, in machines or vCPUs. Warned machines are as good as gone.
+// missing returns how much of what is wanted is not held, in machines or vCPUs. Warned machines are as good as gone.
 func missing(s bidding.State) int {
-	left := s.Want.Machines + s.Want.VCPU // one of them is 0
+	left := s.Want.Machines + s.Want.VCPU // one is 0
 	for _, a := range s.Held {
 		if a.Warned || a.Draining {
 			continue

@@ -21,7 +21,7 @@ func pool(kind string, class market.Class) market.Pool {
 	return market.Pool{Provider: "ec2", Region: "us-west-1", Zone: "us-west-1a", Type: kind, Class: class}
 }
 
-// candidate is a pool with prices in cents at hours since the start; it has cost the first of them for ten days.
+// candidate returns a pool with prices in cents at hours since the start; it has cost the first for ten days.
 func candidate(kind string, vcpu int, hourCents ...int) bidding.Candidate {
 	points := []market.PricePoint{{At: start.Add(-240 * time.Hour), Price: market.USD(hourCents[1]) * cent}}
 	for i := 0; i+1 < len(hourCents); i += 2 {

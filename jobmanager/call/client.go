@@ -37,7 +37,7 @@ type Client struct {
 	patience time.Duration
 }
 
-// New makes a client for the job server at an address. Authority is a file with the certificates to trust in place of the
+// New makes a client for the job server at an address. Authority is a file with the certificates to trust instead of the
 // system's; empty = the system's.
 func New(address string, token access.Token, authority string) (*Client, error) {
 	base, err := access.CheckURL(address)
@@ -62,7 +62,7 @@ func New(address string, token access.Token, authority string) (*Client, error) 
 	return &Client{base: base, token: token, http: client, patience: patience}, nil
 }
 
-// Address is the job server's.
+// Address returns the job server's.
 func (c *Client) Address() string { return strings.TrimSuffix(c.base.String(), "/") }
 
 // Through has connections made by dial; nil: as usual.
@@ -179,12 +179,12 @@ func (c *Client) Jobs(ctx context.Context) (jobs []Job, err error) {
 	return jobs, c.exchange(ctx, http.MethodGet, nil, &jobs, "jobs")
 }
 
-// Groups is what the jobs of each group have cost.
+// Groups returns what the jobs of each group have cost.
 func (c *Client) Groups(ctx context.Context) (account Account, err error) {
 	return account, c.exchange(ctx, http.MethodGet, nil, &account, "groups")
 }
 
-// Hosts are the shared hosts with the jobs on them.
+// Hosts returns the shared hosts with the jobs on them.
 func (c *Client) Hosts(ctx context.Context) (views []shared.View, err error) {
 	return views, c.exchange(ctx, http.MethodGet, nil, &views, "hosts")
 }
@@ -194,12 +194,12 @@ func (c *Client) Job(ctx context.Context, id string) (job Job, err error) {
 	return job, c.exchange(ctx, http.MethodGet, nil, &job, "jobs", id)
 }
 
-// Why is what the job server's scheduler decided about a job.
+// Why returns what the job server's scheduler decided about a job.
 func (c *Client) Why(ctx context.Context, id string) (why Why, err error) {
 	return why, c.exchange(ctx, http.MethodGet, nil, &why, "jobs", id, "why")
 }
 
-// Sweep is the trials of a sweep: the one of that name, of a trial or a job of that name, or the latest.
+// Sweep returns the trials of a sweep: the one of that name, of a trial or a job of that name, or the latest.
 func (c *Client) Sweep(ctx context.Context, id string) (sweep dashboard.Sweep, err error) {
 	return sweep, c.exchange(ctx, http.MethodGet, nil, &sweep, "sweeps", id)
 }
@@ -237,7 +237,7 @@ func (c *Client) Resume(ctx context.Context, id string) (job Job, err error) {
 }
 
 // Upload sends files into one folder, those that the job server does not have yet, and gives the name by which a job file
-// refers to the first of them. Sent is called before each file that is sent.
+// refers to the first. Sent is called before each file that is sent.
 func (c *Client) Upload(ctx context.Context, paths []string, sent func(name string, bytes int64)) (name string, err error) {
 	files := make([]input, len(paths))
 	for i, path := range paths {
@@ -315,7 +315,7 @@ func plainName(name string) string {
 	return strings.TrimLeft(plain, "._+-")
 }
 
-// together is the listing of files in one folder, and the folder's name: the listing's SHA-256.
+// together returns the listing of files in one folder, and the folder's name: the listing's SHA-256.
 func together(files []input) (folder, listing string) {
 	var text strings.Builder
 	for _, f := range files {
@@ -405,7 +405,7 @@ func broken(ctx context.Context, err error) error {
 	return nil
 }
 
-// Events hands over the entries of a job's journal, and with follow those that come, until the job is over. Caught is called
+// Events hands over the entries of a job's journal, and with follow those that come, until the job ends. Caught is called
 // each time when there is nothing more for now. Skip is how many lines the caller has already; the number of lines that
 // were read is given back, so that a broken connection can be taken up where it broke.
 func (c *Client) Events(ctx context.Context, id string, follow bool, skip int, take func(journal.Entry), caught func()) (lines int, err error) {

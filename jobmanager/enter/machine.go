@@ -99,7 +99,7 @@ func ListMachines(machines []Listed) string {
 	return cmp.Or(strings.Join(names, ", "), "none now")
 }
 
-// PlaceOfMachine is where a machine is, by its job and its pool. Nothing else of the job is looked at: its files may be another host's.
+// PlaceOfMachine returns where a machine is, by its job and its pool. Nothing else of the job is looked at: its files may be another host's.
 func PlaceOfMachine(text []byte, m Listed) (reach.Place, error) {
 	var job struct {
 		Cloud  string               `yaml:"cloud"`

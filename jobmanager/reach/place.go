@@ -31,7 +31,7 @@ type Place struct {
 	Token    string `json:"token,omitempty"`  // likewise
 }
 
-// PlaceOf is what a job file says of its job server; which machine it is may be missing still (Complete).
+// PlaceOf returns what a job file says of its job server; which machine it is may be missing still (Complete).
 func PlaceOf(at *config.Installation) Place {
 	k := at.Controller
 	return Place{Cloud: at.Block, Region: at.Region, Project: at.Project, Cluster: at.Cluster, Instance: k.Instance, Zone: k.Zone, URL: k.URL,
@@ -92,7 +92,7 @@ func (p Place) names(local int) *strings.Replacer {
 		"{instance}", p.Instance, "{zone}", p.Zone, "{region}", p.Region, "{project}", p.Project, "{cluster}", p.Cluster)
 }
 
-// usual is how the provider's machines are reached where the job file says nothing else. Its words have no spaces but where %20
+// usual returns how the provider's machines are reached where the job file says nothing else. Its words have no spaces but where %20
 // stands for one.
 func (p Place) usual() providers.Reach {
 	of, err := providers.Named(p.Cloud)
@@ -126,7 +126,7 @@ func (p Place) command(own, usual string, local int) []string {
 	return words
 }
 
-// programs are what the usual commands need, with where they are had.
+// programs returns what the usual commands need, with where they are had.
 func (p Place) programs(command []string) map[string]string {
 	needed := map[string]string{command[0]: "install it, or write another command in " + p.Cloud + ".controller of the job file"}
 	if usual := p.usual(); usual.Programs[command[0]] != "" {

@@ -125,7 +125,7 @@ func (s *site) noted(words string) bool {
 	return slices.ContainsFunc(s.lines, func(l string) bool { return strings.Contains(l, words) })
 }
 
-// pids are the processes of the tunnels so far.
+// pids returns the processes of the tunnels so far.
 func (s *site) pids(t *testing.T) (pids []int) {
 	t.Helper()
 	entries, err := os.ReadDir(s.folder)
@@ -192,7 +192,7 @@ func TestConnect(t *testing.T) {
 	}
 }
 
-// A token that is kept is not asked for again, unless the job server has another one by now; one that the user names is
+// A token that is kept is not requested again, unless the job server has another one by now; one that the user names is
 // taken as it is.
 func TestWhichToken(t *testing.T) {
 	s := newSite(t)
@@ -254,7 +254,7 @@ func TestWhatIsMissing(t *testing.T) {
 	refuses(own, "somewhat is not here; install it, or write another command in ec2.controller of the job file")
 }
 
-// Whoever does not want to wait leaves, and the command ends.
+// A user that does not want to wait leaves, and the command ends.
 func TestLeaving(t *testing.T) {
 	s := newSite(t)
 	p := s.place

@@ -31,10 +31,10 @@ const (
 	jobsFile  = "jobs" // a name in each line, the newest last
 )
 
-// NewRegistry is the one in a directory, which need not exist.
+// NewRegistry returns the one in a directory, which need not exist.
 func NewRegistry(dir string) Registry { return Registry{dir} }
 
-// UserRegistry is the user's own.
+// UserRegistry returns the user's own.
 func UserRegistry() (Registry, error) {
 	dir, err := os.UserConfigDir()
 	if err != nil {
@@ -43,7 +43,7 @@ func UserRegistry() (Registry, error) {
 	return NewRegistry(filepath.Join(dir, "tierml", "controllers")), nil
 }
 
-// TokenFile is where a job server's token is, once it is known.
+// TokenFile returns where a job server's token is, once it is known.
 func (s Registry) TokenFile(p Place) string { return filepath.Join(s.dir, p.Name(), tokenFile) }
 
 // Keep remembers a place, and the run that was put there; empty: none.

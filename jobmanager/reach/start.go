@@ -13,7 +13,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// Request is what is asked for to start a job server for a job's cluster; script is its first. The same request has the same
+// Request describes the job server's machine for a job's cluster; script is its boot script. The same request has the same
 // token, so that asking again after a lost answer gives the same machine: another laptop, or another token of its user, is
 // another request.
 func Request(job *config.Job, script string) (provisioner.ControllerRequest, error) {
@@ -48,7 +48,7 @@ func Request(job *config.Job, script string) (provisioner.ControllerRequest, err
 	return r, nil
 }
 
-// Goes are the jobs that are not over, which a user must stop before their job server can go.
+// Goes returns the unfinished jobs, which a user must stop before their job server can go.
 func Goes(jobs []call.Job) (names []string) {
 	for _, j := range jobs {
 		if j.Submitted != nil && !call.State(j.State).Over() || j.Submitted == nil && j.State == "running" {

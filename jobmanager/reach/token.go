@@ -13,7 +13,7 @@ import (
 // tokenWithin is how long the command may take: it logs in to a machine.
 const tokenWithin = 2 * time.Minute
 
-// tokenText is a token as access.Random makes it, among what a session says beside it.
+// tokenText is a token as access.Random makes it, among what a session says besides it.
 var tokenText = pattern.Of(`(?m)^\s*([A-Z2-7]{26})\s*$`)
 
 // ReadToken has the job server's machine print the token. What the command says is not kept, and in no error: the token

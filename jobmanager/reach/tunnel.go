@@ -74,10 +74,10 @@ func tunnelClient() *http.Client {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// way is the one through the tunnel. Its near end is a process of this user: any other has taken the port before it.
+// way returns the one through the tunnel. Its near end is a process of this user: any other has taken the port before it.
 func (t *Tunnel) way() *Way { return &Way{Address: t.Address(), Close: t.Close, Dial: sameuser.Dial} }
 
-// Address is where the job server is reached meanwhile.
+// Address returns where the job server is reached meanwhile.
 func (t *Tunnel) Address() string { return fmt.Sprintf("http://127.0.0.1:%d", t.local) }
 
 // Close ends the command.
@@ -87,7 +87,7 @@ func (t *Tunnel) Close() {
 	t.http.CloseIdleConnections()
 }
 
-// freePort is one without a listener now.
+// freePort returns one without a listener now.
 func freePort() (int, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -224,7 +224,7 @@ func (c *child) end() {
 
 func (c *child) name() string { return strings.Join(c.cmd.Args[:min(3, len(c.cmd.Args))], " ") }
 
-// words are the last that it said, or how it ended.
+// words returns the last that it said, or how it ended.
 func (c *child) words() string {
 	if text := c.said.lines(4); text != "" {
 		return text
@@ -257,7 +257,7 @@ func (t *tail) String() string {
 	return string(t.text)
 }
 
-// lines are the last of them, in one.
+// lines returns the last, in one.
 func (t *tail) lines(n int) string {
 	var all []string
 	for line := range strings.Lines(t.String()) {

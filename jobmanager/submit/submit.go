@@ -91,7 +91,7 @@ func uploadWorkdir(ctx context.Context, client *call.Client, job *config.Job, ou
 	return err
 }
 
-// besides are the files that the application reads beside the training data. It is asked, which also checks the data
+// besides returns the files that the application reads beside the training data. It is asked, which also checks the data
 // before anything is sent.
 func besides(ctx context.Context, job *config.Job) (paths []string, err error) {
 	kind, err := all.Registry().Find(job.Train.App)

@@ -15,7 +15,7 @@ type Assumption struct {
 	Source    string
 }
 
-// Says is the assumption in a sentence.
+// Says returns the assumption in a sentence.
 func (a Assumption) Says() string {
 	spread := "one recording"
 	if a.Low > 0 {
@@ -69,7 +69,7 @@ var gpus = []struct {
 
 var v100 = Life{0.798, 1.318, 0.075}
 
-// Assume is what is assumed of a type's machines.
+// Assume returns what is assumed of a type's machines.
 func Assume(provider string, t market.InstanceType) Assumption {
 	if t.GPU.Count == 0 {
 		if provider == "gce" {

@@ -89,7 +89,7 @@ func (e *Event) Takes(place int, age time.Duration) bool {
 	return float64(mix(e.seed, uint64(place))>>11)/(1<<53) < e.share
 }
 
-// OfMonth is the rate per hour at which a share of machines is evicted within a month of 730 hours.
+// OfMonth returns the rate per hour at which a share of machines is evicted within a month of 730 hours.
 func OfMonth(share float64) float64 { return -math.Log1p(-share) / monthHours }
 
 const monthHours = 730
@@ -130,7 +130,7 @@ func (h *Hazard) pool(p *Pool, start time.Time, length time.Duration, out []Even
 	return out
 }
 
-// stream is a seed for a pool, or the pools of a zone, and a start.
+// stream returns a seed for a pool, or the pools of a zone, and a start.
 func (h *Hazard) stream(p market.Pool, start time.Time) uint64 {
 	sum := fnv.New64a()
 	_, _ = sum.Write([]byte(p.String())) // it never fails
@@ -140,7 +140,8 @@ func (h *Hazard) stream(p market.Pool, start time.Time) uint64 {
 	return mix(mix(h.Seed, sum.Sum64()), uint64(start.UnixNano()))
 }
 
-// mix returns a number that looks random beside those of neighbouring x and n (SplitMix64; Steele, Lea and Flood, OOPSLA 14).
+// mix returns a number that looks random compared with those of neighbouring x and n (SplitMix64; Steele, Lea and Flood,
+// OOPSLA 14).
 func mix(x, n uint64) uint64 {
 	x += (n + 1) * 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

@@ -16,7 +16,7 @@ func pool(zone, kind string, perHour float64) Pool {
 	return Pool{Pool: p, Life: Constant(perHour), Places: 32}
 }
 
-// Whatever the mix of events, a machine in any place is evicted at the rate that was asked for.
+// Whatever the mix of events, a machine in any place is evicted at the requested rate.
 func TestMachinesAreEvictedAtTheRate(t *testing.T) {
 	for _, rate := range []float64{OfMonth(0.2), 0.036, 0.5} {
 		h := &Hazard{Seed: 7, Pools: []Pool{pool("a", "c5.xlarge", rate)}}

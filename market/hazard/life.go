@@ -12,16 +12,16 @@ type Life struct {
 	ScarceHour, UsualHour float64
 }
 
-// Constant is a life whose hazard does not depend on age.
+// Constant returns a life whose hazard does not depend on age.
 func Constant(perHour float64) Life { return Life{UsualHour: perHour} }
 
-// Survives is the share of machines that are still there at an age.
+// Survives returns the share of machines that are still there at an age.
 func (l Life) Survives(age time.Duration) float64 {
 	h := age.Hours()
 	return float64(l.Scarce*math.Exp(-l.ScarceHour*h)) + float64((1-l.Scarce)*math.Exp(-l.UsualHour*h))
 }
 
-// Hazard is the rate at an age.
+// Hazard returns the rate at an age.
 func (l Life) Hazard(age time.Duration) float64 {
 	if l.Scarce == 0 {
 		return l.UsualHour
@@ -34,7 +34,8 @@ func (l Life) Hazard(age time.Duration) float64 {
 	return (float64(scarce*l.ScarceHour) + float64(usual*l.UsualHour)) / (scarce + usual)
 }
 
-// PerHour is how many machines are lost in their first day for each hour that machines run in it: the rate for whoever reckons with one.
+// PerHour returns how many machines are lost in their first day for each hour that machines run in it: a constant rate for callers that need
+// one.
 func (l Life) PerHour() float64 {
 	if l.Scarce == 0 {
 		return l.UsualHour
@@ -49,7 +50,7 @@ func (l Life) PerHour() float64 {
 	return (1 - l.Survives(day*time.Hour)) / (run(l.Scarce, l.ScarceHour) + run(1-l.Scarce, l.UsualHour))
 }
 
-// At is a life of the same form with another PerHour.
+// At returns a life of the same form with another PerHour.
 func (l Life) At(perHour float64) Life {
 	low, high := 0.0, 1.0
 	times := func(f float64) Life { return Life{l.Scarce, f * l.ScarceHour, f * l.UsualHour} }

@@ -112,7 +112,7 @@ func ratio(spells []spell) float64 {
 	return ends / hours
 }
 
-// distance is the Kolmogorov-Smirnov distance from the product-limit estimate, each machine counting once, with ends known to a blur.
+// distance returns the Kolmogorov-Smirnov distance from the product-limit estimate, each machine counting once, with ends known to a blur.
 func distance(l Life, spells []spell, blur float64) (most float64) {
 	at := func(hours float64) float64 { return 1 - l.Survives(time.Duration(max(hours, 0)*float64(time.Hour))) }
 	spells = slices.Clone(spells)
@@ -174,7 +174,7 @@ func number(t *testing.T, text string) float64 {
 	return x
 }
 
-// preemptibleSpells are those of the two zones with more than a hundred machines, each of which counts as much. That a machine lived
+// preemptibleSpells returns those of the two zones with more than a hundred machines, each of which counts as much. That a machine lived
 // for 24 hours is no preemption: Google ended all by then.
 func preemptibleSpells(t *testing.T, file string) (out []spell) {
 	zones := map[string]float64{}
@@ -190,7 +190,7 @@ func preemptibleSpells(t *testing.T, file string) (out []spell) {
 	return out
 }
 
-// skySpells are the times for which a machine was to be had.
+// skySpells returns the times for which a machine was to be had.
 func skySpells(t *testing.T, file string) (out []spell) {
 	var recorded struct {
 		Metadata struct {

@@ -142,7 +142,7 @@ func (d *Dialogue) Fill(w *Wanted) error {
 	return nil
 }
 
-// forMachines is the first flag that was given and only means something where machines are bought; empty = none.
+// forMachines returns the first flag that was given and only means something where machines are bought; empty = none.
 func (w *Wanted) forMachines() string {
 	switch {
 	case w.Budget != "":
@@ -353,7 +353,8 @@ func (d *Dialogue) market(w *Wanted) (candidates []Candidate, err error) {
 	return candidates, nil
 }
 
-// listed reports whether a cloud's own price list is asked for types and on-demand prices when a job is planned.
+// listed reports whether a cloud's own price list is queried for types and on-demand prices when a job is
+// planned.
 func listed(cloud string) bool { return slices.Contains(config.RealClouds(), cloud) }
 
 func recorded(w *Wanted) ([]planner.Offer, error) {

@@ -37,7 +37,7 @@ type Wanted struct {
 	Target string
 	Ignore []string
 
-	// Script is a script of the user's own, or the folder of one, in place of an application; Hours is how long it takes. Program follows from it.
+	// Script is a script of the user's own, or the folder of one, instead of an application; Hours is how long it takes. Program follows from it.
 	Script  string
 	Hours   float64
 	Program *Program
@@ -93,7 +93,7 @@ func (w Wanted) plays() string {
 	return ""
 }
 
-// installation is the section of a cloud's settings, with the catalog in it.
+// installation returns the section of a cloud's settings, with the catalog in it.
 func (w Wanted) installation(relative func(string) string) (string, error) {
 	if w.Cloud == config.CloudLocal || w.Cloud == config.CloudNone {
 		return "", nil

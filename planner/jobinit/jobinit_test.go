@@ -116,7 +116,7 @@ func TestNone(t *testing.T) {
 	}
 }
 
-// Wrong answers are asked for again, and say what there is.
+// Questions with wrong answers are repeated, with the choices.
 func TestAnswers(t *testing.T) {
 	w := given()
 	d, out := dialogue("nn\nmf\nno name\nratings\nmany\n40\n\nmoon\nlocal\nyesterday\n2014-05-01T00:00:00Z\nz9.huge\nc3.xlarge, c3.2xlarge\n0\n5\nfree\n$20\n")

@@ -119,7 +119,7 @@ func (p *Program) notebook() {
 	p.Run = `PATH="$PWD/.venv/bin:$PATH" papermill --log-output --no-progress-bar ` + name + ` "$TIERML_STATE"/` + name
 }
 
-// scriptOf is the script of a folder: one with a usual name, or the only one.
+// scriptOf returns the script of a folder: one with a usual name, or the only one.
 func scriptOf(folder string) (string, error) {
 	for _, name := range usualScripts {
 		if file(filepath.Join(folder, name)) == nil {
@@ -145,7 +145,7 @@ func scriptOf(folder string) (string, error) {
 	return "", fmt.Errorf("%s has several scripts: name one of %s", folder, strings.Join(all, ", "))
 }
 
-// installs is the setup of a folder in Python.
+// installs returns the setup of a folder in Python.
 func installs(folder string) string {
 	what := ""
 	switch {
@@ -203,7 +203,7 @@ func shellWord(name string) string {
 
 var plainWord = pattern.Of(`^[A-Za-z0-9_./-]+$`)
 
-// CommandOf is the job that a script, a folder with one, or a file of training data is.
+// CommandOf returns the job that a script, a folder with one, or a file of training data is.
 func CommandOf(path string) (*config.Command, error) {
 	if !isProgram(path) {
 		return dataCommand(path)

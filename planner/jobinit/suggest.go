@@ -20,7 +20,7 @@ type Candidate struct {
 	Region string
 }
 
-// perVCPU is what candidates are compared by; types of which it is unknown come last.
+// perVCPU returns what candidates are compared by; types of which it is unknown come last.
 func (c Candidate) perVCPU() float64 {
 	price := cmp.Or(c.Price, c.Type.OnDemand)
 	if c.Type.VCPU == 0 {
@@ -29,7 +29,7 @@ func (c Candidate) perVCPU() float64 {
 	return float64(price) / float64(c.Type.VCPU)
 }
 
-// typesWithPrices are the types that have prices at a time, the cheapest per vCPU first.
+// typesWithPrices returns the types that have prices at a time, the cheapest per vCPU first.
 func typesWithPrices(offers []planner.Offer, at time.Time) []Candidate {
 	var all []Candidate
 	for _, o := range offers {
@@ -49,7 +49,7 @@ func typesWithPrices(offers []planner.Offer, at time.Time) []Candidate {
 	return all
 }
 
-// typesOfCatalog are the types that a region sells on demand, for a cloud that has spot prices only later.
+// typesOfCatalog returns the types that a region sells on demand, for a cloud that has spot prices only later.
 func typesOfCatalog(catalog *market.Catalog, region string) (all []Candidate) {
 	for _, t := range catalog.Types(region) {
 		all = append(all, Candidate{Type: t, Region: region})
@@ -75,7 +75,7 @@ func smallestFirst(all []Candidate) {
 // suggested is how many types are proposed: several, so that there is somewhere to go when one is taken away.
 const suggested = 3
 
-// suggestTypes are the types to propose: the cheapest of the cheapest one's region, with the zones that sell all of them.
+// suggestTypes returns the types to propose: the cheapest of the cheapest one's region, with the zones that sell all.
 func suggestTypes(all []Candidate) (types, zones []string) {
 	if len(all) == 0 {
 		return nil, nil
@@ -89,7 +89,7 @@ func suggestTypes(all []Candidate) (types, zones []string) {
 	return types, zonesOf(all, types)
 }
 
-// zonesOf are the zones of the first region of candidates that sell any of some types.
+// zonesOf returns the zones of the first region of candidates that sell any of some types.
 func zonesOf(all []Candidate, types []string) (zones []string) {
 	region := ""
 	for _, c := range all {
@@ -103,7 +103,7 @@ func zonesOf(all []Candidate, types []string) (zones []string) {
 	return slices.Compact(zones)
 }
 
-// vcpusOf are those of a count of machines of the smallest of some types, where the types differ in size; 0 = they do not, or the size of
+// vcpusOf returns those of a count of machines of the smallest of some types, where the types differ in size; 0 = they do not, or the size of
 // one is unknown.
 func vcpusOf(all []Candidate, types []string, count int) int {
 	least, most := 0, 0
@@ -124,7 +124,8 @@ func vcpusOf(all []Candidate, types []string, count int) int {
 	return count * least
 }
 
-// startOf is a time to begin at in recorded prices: with a month of them before it, or a third of what there is.
+// startOf returns a time to begin at in recorded prices: with a month of prices before it, or a third of what there
+// is.
 func startOf(offers []planner.Offer) (at time.Time, ok bool) {
 	var first, last time.Time
 	for _, o := range offers {

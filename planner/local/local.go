@@ -91,7 +91,7 @@ func LoadFiles(job *config.Job, prices []string) (*Market, error) {
 	return m, nil
 }
 
-// sample is the recording that the program carries along.
+// sample returns the recording that the program carries along.
 func sample() (*Market, error) {
 	recording, err := data.Files.Open(data.Prices)
 	if err != nil {
@@ -114,7 +114,7 @@ func sample() (*Market, error) {
 	return &Market{Trace: prices, Catalog: catalog.WithGPUs(shapes.GPUOf)}, nil
 }
 
-// outdated is how old a provider's last price may be. Compute Engine's lists are valid from a day on and change at most monthly; EC2
+// outdated returns how old a provider's last price may be. Compute Engine's lists are valid from a day on and change at most monthly; EC2
 // records changes, and has some pool that changes every day.
 func outdated(provider string) time.Duration {
 	if provider == "gce" {
@@ -241,7 +241,7 @@ func (m *Market) Doubts(pools []bidding.Candidate) []string {
 	})
 }
 
-// hints are what the provider says of a pool's machines: of the advisor's band, the middle.
+// hints returns what the provider says of a pool's machines: of the advisor's band, the middle.
 func (m *Market) hints(p market.Pool) bidding.Hints {
 	h := m.Told[p]
 	if a, ok := m.Advice.Lookup(p.Region, p.Type); ok {

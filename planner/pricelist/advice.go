@@ -27,7 +27,7 @@ func Advice(ctx context.Context, client *http.Client, address, folder string, no
 		path = filepath.Join(folder, "spot-advisor.json")
 		if info, err := os.Stat(path); err == nil && now.Sub(info.ModTime()).Abs() < Fresh {
 			if text, err := os.ReadFile(path); err == nil {
-				if t, err := advisor.Read(bytes.NewReader(text)); err == nil { // else it is asked for again
+				if t, err := advisor.Read(bytes.NewReader(text)); err == nil { // else it is requested again
 					return t, info.ModTime().UTC().Truncate(time.Second), nil
 				}
 			}
@@ -42,7 +42,7 @@ func Advice(ctx context.Context, client *http.Client, address, folder string, no
 		return nil, time.Time{}, fmt.Errorf("asking the Spot Instance Advisor: %w", err)
 	}
 	if path != "" {
-		_ = replace(path, text) // it is asked for again next time
+		_ = replace(path, text) // it is requested again next time
 	}
 	return t, now.UTC().Truncate(time.Second), nil
 }

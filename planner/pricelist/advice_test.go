@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// The advisor is asked once a day; what is broken, or not there, is an error or asked for again.
+// The advisor is queried once a day; a broken or missing answer is an error or requested again.
 func TestAdvice(t *testing.T) {
 	asked, answer, status := 0, `{"ranges":[{"index":0,"label":"<5%","max":5}],"spot_advisor":{"us-west-2":{"Linux":{"c5.xlarge":{"s":60,"r":0}}}}}`, http.StatusOK
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

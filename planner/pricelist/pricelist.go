@@ -1,8 +1,8 @@
 // Package pricelist caches what a cloud's own price list has of a region's machine types: shapes, on-demand prices and, where
-// the list has them, Spot prices. An answer holds for a day, so that plans are made at once and the provider is asked seldom;
-// one that is older stands in, and says so, when the provider cannot be asked.
+// the list has them, Spot prices. An answer holds for a day, so that plans are made at once and the provider is queried
+// seldom; one that is older stands in, and says so, when the provider cannot be queried.
 //
-// It knows nothing about how a provider is asked: that is its caller's function. It reads no clock.
+// It knows nothing about how a provider is queried: that is its caller's function. It reads no clock.
 package pricelist
 
 import (
@@ -53,8 +53,8 @@ type Book struct {
 // Answer is a book's answer.
 type Answer struct {
 	Offers []Offer   // sorted by name
-	Asked  time.Time // when the oldest of them was asked for
-	Stale  error     // why it could not be asked for again; nil = it was fresh
+	Asked  time.Time // when the oldest was requested
+	Stale  error     // why it could not be requested again; nil = it was fresh
 	Lost   error     // why it could not be kept for the next time; nil = it was
 	book   *Book
 }
@@ -92,7 +92,7 @@ func (b *Book) Look(ctx context.Context, names []string, now time.Time) (*Answer
 }
 
 // answer makes an answer of what is kept since a time; nil = that is incomplete. A type that the whole list did not have
-// when it was asked for counts as known.
+// when it was requested counts as known.
 func (b *Book) answer(kept []row, names []string, since, now time.Time) *Answer {
 	current := func(r row) bool { return !r.asked.Before(since) && !r.asked.After(now) }
 	whole := slices.ContainsFunc(kept, func(r row) bool { return r.whole && current(r) })
@@ -146,7 +146,7 @@ func ageText(d time.Duration) string {
 	return fmt.Sprintf("%.0f min", d.Minutes())
 }
 
-// DefaultFolder is where a user's caches are; "" where the system has no such place, as for some services.
+// DefaultFolder returns where a user's caches are; "" where the system has no such place, as for some services.
 func DefaultFolder() string {
 	folder, err := os.UserCacheDir()
 	if err != nil {
@@ -175,7 +175,7 @@ func (b *Book) path() string {
 	return filepath.Join(b.Folder, b.Provider+"-"+b.Region+".csv")
 }
 
-// read returns what is kept. A file that cannot be read is no reason to fail: the provider is asked again.
+// read returns what is kept. A file that cannot be read is no reason to fail: the provider is queried again.
 func (b *Book) read() []row {
 	if b.path() == "" {
 		return nil

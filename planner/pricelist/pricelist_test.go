@@ -38,8 +38,8 @@ func (s *shop) book(folder string) *Book {
 	}}
 }
 
-// TestWhenItIsAsked plays a story of questions: what is kept is not asked for again within a day, and stands in when nobody
-// answers.
+// TestWhenItIsAsked plays a story of questions: what is kept is not requested again within a day, and stands in without an
+// answer.
 func TestWhenItIsAsked(t *testing.T) {
 	away := errors.New("no way to the price list\nand more words")
 	spot := offer("m5.large", 9)

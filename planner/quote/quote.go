@@ -15,7 +15,7 @@ import (
 	"github.com/tierml/tierml/market/trace"
 )
 
-// Query says what is asked.
+// Query is a question.
 type Query struct {
 	At      time.Time     // prices after it are not looked at
 	Bid     Bid           // per hour

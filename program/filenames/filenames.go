@@ -1,4 +1,4 @@
-// Package filenames has the conventions for names of a program's files, for those who check a job file and those who move the files. It knows
+// Package filenames has the conventions for names of a program's files, for checks of a job file and for moving the files. It knows
 // nothing of stores and archives.
 package filenames
 

@@ -132,7 +132,7 @@ func (p *pass) openFile(name string, listed fs.FileInfo) (*os.File, fs.FileInfo,
 	return file, info, nil
 }
 
-// looks is how often the names of a file are compared: a program can move one name about, but not in step with all of them.
+// looks is how often the names of a file are compared: a program can move one name about, but not in step with all.
 const looks = 3
 
 // ours reports whether all names of a file are in the directory: one that has another elsewhere is not the program's state. A link into the
@@ -161,7 +161,7 @@ func (p *pass) ours(name string, info fs.FileInfo) bool {
 	return same
 }
 
-// links is how many names a file has.
+// links returns how many names a file has.
 func links(info fs.FileInfo) uint64 {
 	if s, ok := info.Sys().(*syscall.Stat_t); ok {
 		return uint64(s.Nlink)

@@ -59,10 +59,10 @@ type Entry struct {
 	Dir     bool      `json:"dir,omitempty"`
 }
 
-// Name is the manifest's name below its key. Names sort by age: an attempt's saves come after all of the attempts before it.
+// Name returns the manifest's name below its key. Names sort by age: an attempt's saves come after all of the attempts before it.
 func (m *Manifest) Name() string { return fmt.Sprintf("%08d-%08d", m.Attempt, m.Number) }
 
-// Bytes is the size of all files.
+// Bytes returns the size of all files.
 func (m *Manifest) Bytes() (n int64) {
 	for _, e := range m.Files {
 		n += e.Size
@@ -92,7 +92,7 @@ func (m *Manifest) place(find func(chunk string) (place, bool)) {
 	}
 }
 
-// objects yields those that the generation consists of, some of them more than once.
+// objects yields those that the generation consists of, some more than once.
 func (m *Manifest) objects() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, pack := range m.Packs {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// With a marker, a directory counts as a whole: once a file of that name is in it that was written after everything beside and below it. Until then
-// what the previous generation has of the directory still counts, and a directory that never had a marker does not count.
+// With a marker, a directory counts as a whole: once a file of that name is in it that was written after everything next to and below it. Until
+// then what the previous generation has of the directory still counts, and a directory that never had a marker does not count.
 //
 // File times are coarse: a whole checkpoint may be written within one tick of the clock, and so may the first file of the next. Where times tie,
 // the order in which the system reported the changes decides (order).
@@ -46,7 +46,7 @@ func (p *pass) marked(all map[string]fs.FileInfo) (complete, torn []string) {
 	return complete, torn
 }
 
-// nearest is the innermost directory of a list that a name is in.
+// nearest returns the innermost directory of a list that a name is in.
 func nearest(dirs []string, name string) (found string, ok bool) {
 	for _, dir := range dirs {
 		if within(dir, name) && (!ok || found == "." || dir != "." && len(dir) > len(found)) {
@@ -71,7 +71,7 @@ func (p *pass) onlyMarked(all map[string]fs.FileInfo) {
 	}
 }
 
-// dirsOf are the directories of what onlyMarked has left: all are complete, whatever has happened since.
+// dirsOf returns the directories of what onlyMarked has left: all are complete, whatever has happened since.
 func (p *pass) dirsOf(wanted map[string]fs.FileInfo) (dirs []string) {
 	for name := range wanted {
 		if path.Base(name) == p.config.Marker {
@@ -81,7 +81,7 @@ func (p *pass) dirsOf(wanted map[string]fs.FileInfo) (dirs []string) {
 	return dirs
 }
 
-// changedDirs are the marked directories in which something differs between two lists, or changed in between.
+// changedDirs returns the marked directories in which something differs between two lists, or changed in between.
 func (p *pass) changedDirs(a, b map[string]fs.FileInfo, seen uint64) (changed []string) {
 	complete := p.dirsOf(a)
 	for _, dir := range complete {
@@ -103,7 +103,7 @@ func (p *pass) changedDirs(a, b map[string]fs.FileInfo, seen uint64) (changed []
 	return changed
 }
 
-// asBefore puts what the generation before has of directories that are not complete now in the place of what was read of them. A directory that is gone
+// asBefore puts what the generation before has of directories that are not complete now in the place of their present ones. A directory that is gone
 // is gone.
 func (p *pass) asBefore(entries []Entry, now map[string]fs.FileInfo, changed []string) []Entry {
 	if p.config.Marker == "" {

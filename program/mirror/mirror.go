@@ -1,10 +1,10 @@
 // Package mirror keeps copies of a directory in a store: incremental, by content, and in generations. Files are cut into chunks that are named
 // by their SHA-256, and small ones are packed together; what the store has is not sent again. A generation is a manifest that lists every file, and
-// counts once the manifest is written, after all of its chunks. The two newest are kept. It knows nothing about what is in the files and who writes them.
+// counts once the manifest is written, after all of its chunks. The two newest are kept. It knows nothing about the files' contents and writers.
 //
 // In the store, below state/KEY:
 //
-//	claim.json                  who may write: the newest attempt
+//	claim.json                  the writer: the newest attempt
 //	manifests/ATTEMPT-NUMBER.json
 //	chunks/SHA-256              of a chunk, or of a pack
 package mirror
@@ -38,7 +38,8 @@ type Config struct {
 	Key     string // whose state it is below the store
 	Attempt uint64 // of the program that writes; newer ones take over
 	Dir     string
-	// Room returns an error where the disk of Dir does not have so many bytes; nil = not checked before a restore.
+	// Room returns an error where the disk of Dir does not have this many bytes; nil = not checked before a
+	// restore.
 	Room   func(bytes int64) error
 	Marker string // if set, only directories that hold a file of this name are complete, and only while nothing in them is newer than it
 }
@@ -81,7 +82,7 @@ type look struct {
 	whole bool // the file did not change while it was read, whatever has its name by now
 }
 
-// claim is the object that says who may write.
+// claim is the object that names the writer.
 type claim struct {
 	Attempt uint64 `json:"attempt"`
 	Writer  string `json:"writer"`
@@ -144,7 +145,7 @@ func (m *Mirror) claim(ctx context.Context, first bool) error {
 	return writeAll(ctx, name, text)
 }
 
-// Latest is the newest generation that this writer knows: saved or restored by it. Nil = none.
+// Latest returns the newest generation that this writer knows: saved or restored by it. Nil = none.
 func (m *Mirror) Latest() *Manifest {
 	if len(m.kept) == 0 {
 		return nil
@@ -323,7 +324,7 @@ const (
 	guess = 20e6
 	// enough is what must have been sent for the time to depend on the bytes.
 	enough = 1 << 20
-	// latest is the weight of a new measurement beside all before.
+	// latest is the weight of a new measurement against all before.
 	latest = 0.5
 )
 
@@ -341,7 +342,7 @@ func (r *rate) measured(bytes int64, took time.Duration) {
 	r.perSecond += latest * (now - r.perSecond)
 }
 
-// Rate is the measured speed of saves in bytes per second, or a cautious guess.
+// Rate returns the measured speed of saves in bytes per second, or a cautious guess.
 func (m *Mirror) Rate() float64 {
 	m.rate.mu.Lock()
 	defer m.rate.mu.Unlock()

@@ -66,7 +66,7 @@ func save(t *testing.T, m *Mirror, what Selection) Saved {
 	return s
 }
 
-// tree is a directory's content.
+// tree returns a directory's content.
 func tree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -109,7 +109,7 @@ func equal(t *testing.T, got, want map[string]string) {
 	}
 }
 
-// stores are a directory and an object store.
+// stores returns a directory and an object store.
 func stores(t *testing.T) map[string]string {
 	backend := s3mem.New()
 	if err := backend.CreateBucket("data"); err != nil {
@@ -282,7 +282,7 @@ func TestNewerAttemptWins(t *testing.T) {
 				t.Fatal(err)
 			}
 			equal(t, tree(t, dir), map[string]string{"model": "common", "other": "of the new one"})
-			// The same attempt on two machines is a mistake of whoever started it: one of them saves.
+			// The same attempt on two machines is a mistake of its starter: one saves.
 			twin, twinDir := open(t, store, 5)
 			put(t, twinDir, "model", []byte("of the twin"))
 			save(t, twin, Selection{})
@@ -305,7 +305,7 @@ func TestTornFiles(t *testing.T) {
 	put(t, dir, "busy", []byte("former"))
 	save(t, m, Selection{})
 	n := 0
-	changing := func() map[string]bool { // is asked before and after files are read
+	changing := func() map[string]bool { // is called before and after files are read
 		n++
 		put(t, dir, "busy", []byte(strings.Repeat("x", n)))
 		put(t, dir, "new", []byte(strings.Repeat("y", n)))
@@ -457,7 +457,7 @@ func TestMarkerWhileItIsWritten(t *testing.T) {
 	save(t, m, Selection{})
 	first := m.Latest().Files
 	n := 0
-	save(t, m, Selection{Open: func() map[string]bool { n++; write(strconv.Itoa(n)); return nil }}) // it is asked while files are read
+	save(t, m, Selection{Open: func() map[string]bool { n++; write(strconv.Itoa(n)); return nil }}) // it is called while files are read
 	for i, e := range m.Latest().Files {
 		if n < 2 || !slices.Equal(e.Chunks, first[i].Chunks) {
 			t.Errorf("%s of another moment was saved, after %d changes", e.Path, n)

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Stores charge and wait for each object, so small files travel together: a pack is an object of many of them, one behind the other. It is
+// Stores charge and wait for each object, so small files travel together: a pack is an object of many, one behind the other. It is
 // written like a chunk, and never changed. A pack of which little is still used is replaced, by packing its files again.
 
 const (

@@ -359,7 +359,7 @@ func (p *pass) send(ctx context.Context, hash string, part []byte) error {
 	return nil
 }
 
-// former is what a file was when it was read.
+// former returns what a file was when it was read.
 func (m *Mirror) former(name string) (look, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 func TestReplacedFiles(t *testing.T) {
 	store, version := t.TempDir(), 0
 	m, dir := open(t, store, 1)
-	replace := func() map[string]bool { // is asked before and after files are read
+	replace := func() map[string]bool { // is called before and after files are read
 		version++
 		put(t, dir, "busy.tmp", fmt.Appendf(nil, "version %4d", version))
 		if err := os.Rename(filepath.Join(dir, "busy.tmp"), filepath.Join(dir, "busy")); err != nil {

@@ -21,7 +21,7 @@ import (
 // fetched is how many chunks come at a time.
 const fetched = 8
 
-// Restore puts a generation into the directory, in place of what is there. The directory changes only when everything came as it was saved.
+// Restore puts a generation into the directory, instead of what is there. The directory changes only when everything came as it was saved.
 func (m *Mirror) Restore(ctx context.Context, name, digest string) (*Manifest, error) {
 	manifest, err := Read(ctx, m.config.Store, m.config.Key, name, digest)
 	if err != nil {

@@ -117,7 +117,7 @@ func stopped(pid int) bool {
 	return true
 }
 
-// writing are the files that a process has open in a folder; it opens none to append or to read there.
+// writing returns the files that a process has open in a folder; it opens none to append or to read there.
 func writing(pid int, dir string) map[string]bool {
 	open := map[string]bool{}
 	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))

@@ -80,7 +80,7 @@ func translate(pattern string) string {
 	return b.String()
 }
 
-// match reports whether a path stays behind. Paths in a folder that stays behind are not asked for.
+// match reports whether a path stays behind. Paths in a folder that stays behind are not queried.
 func (r rules) match(path string, folder bool) (ignored bool) {
 	for _, rule := range r {
 		if (folder || !rule.folders) && rule.expression.MatchString(path) {

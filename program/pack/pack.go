@@ -167,7 +167,7 @@ func list(ctx context.Context, dir string, o Options) (files []file, total int64
 	return files, total, err
 }
 
-// add writes one file with its name, permissions and time; who owns it does not matter on another machine.
+// add writes one file with its name, permissions and time; its owner does not matter on another machine.
 func add(ctx context.Context, t *tar.Writer, dir string, f file) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -237,8 +237,8 @@ func largest(files []file) string {
 	return strings.Join(parts, ", ")
 }
 
-// Unpack writes an archive's files below a directory, in place of those of the same name. With a path, only what is at it and below. It writes
-// nothing outside of the directory, and no more than so many bytes (0 = the default bound).
+// Unpack writes an archive's files below a directory, instead of those of the same name. With a path, only what is at it and below. It writes
+// nothing outside of the directory, and at most `most` bytes (0 = the default bound).
 func Unpack(ctx context.Context, from io.Reader, dir, only string, most int64) error {
 	if most == 0 {
 		most = Most

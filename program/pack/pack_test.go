@@ -190,7 +190,7 @@ func TestStrangeArchives(t *testing.T) {
 	}
 }
 
-// A packed folder goes on as it is, and what is in it is counted; anything else is refused.
+// A packed folder continues as it is, and what is in it is counted; anything else is refused.
 func TestCopyOfAPackedFolder(t *testing.T) {
 	dir, name := t.TempDir(), filepath.Join(t.TempDir(), "folder"+filenames.PackedEnding)
 	if err := os.WriteFile(filepath.Join(dir, "a"), make([]byte, 100_000), 0o600); err != nil {

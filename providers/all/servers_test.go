@@ -18,7 +18,7 @@ import (
 	"github.com/tierml/tierml/terraform"
 )
 
-// serverScript is that of a provider's job server.
+// serverScript returns that of a provider's job server.
 func serverScript(t *testing.T, cloud, program, sha, settings string, token string) string {
 	t.Helper()
 	p, err := providers.Named(cloud)

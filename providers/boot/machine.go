@@ -10,9 +10,9 @@ import (
 	"github.com/tierml/tierml/tiers/node"
 )
 
-// Machine is the first script of a run's machine. It starts the agent on a machine that has nothing of ours yet, and powers the
+// Machine returns the first script of a run's machine. It starts the agent on a machine that has nothing of ours yet, and powers the
 // machine off when the agent has ended, however that comes: a machine without one only costs money. Before anything else it sets a
-// timer that powers the machine off after so many minutes, whatever hangs; the agent puts it off while it hears its controller.
+// timer that powers the machine off after this many minutes, whatever hangs; the agent puts it off while it hears its controller.
 //
 // Data is the agent's user data, where a comment of the script holds it; else empty.
 func Machine(b providers.Boot, data, sha256 string, minutes int) string {

@@ -9,10 +9,10 @@ import (
 	"github.com/tierml/tierml/terraform"
 )
 
-// Server is the first script of a machine that is to be a job server: it fetches the program, compares it with its
-// SHA-256, and runs `tierml server` as a service beside a timer that ends leaks, as units describe. Settings are the installation's, and
-// allow the endpoints that it names. It gets only the SHA-256 of the token that it accepts: neither it nor anything else in the
-// script is a secret.
+// Server returns the first script of a machine that is to be a job server: it fetches the program, compares it with its SHA-256, and runs
+// `tierml server` as a service next to a timer that ends leaks, as units describe. Settings are the installation's, and allow the
+// endpoints that it names. It gets only the SHA-256 of the token that it accepts: neither it nor anything else in the script is a
+// secret.
 func Server(at *config.Installation, b providers.Boot, settings string, allow []string, units []terraform.Unit, tokenSHA256 string) string {
 	arguments := fmt.Sprintf("--listen localhost:%d --accept-sha256 %s", at.Controller.Port, tokenSHA256)
 	for _, address := range allow {

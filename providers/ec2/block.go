@@ -84,7 +84,7 @@ func deepLearning(job *config.Job) string {
 	return bySSM + "/aws/service/deeplearning/ami/" + arch + "/base-oss-nvidia-driver-gpu-amazon-linux-2023/latest/ami-id"
 }
 
-// image is what the job's machines boot from.
+// image returns what the job's machines boot from.
 func image(job *config.Job) string {
 	if job.WantsGPUs() {
 		return of(job).GPUImage
@@ -92,5 +92,5 @@ func image(job *config.Job) string {
 	return of(job).Image
 }
 
-// of is the block of a job with cloud: ec2.
+// of returns the block of a job with cloud: ec2.
 func of(job *config.Job) *Block { return job.Block.(*Block) }

@@ -37,7 +37,7 @@ const (
 	credentialsAdvice = "give credentials as to the AWS command line (AWS_PROFILE, aws configure, a machine's role); aws sts get-caller-identity shows whose they are"
 )
 
-// checks are those of a job with cloud: ec2. Account is made when the first is looked at, as that needs credentials.
+// checks returns those of a job with cloud: ec2. Account is made when the first is looked at, as that needs credentials.
 func checks(job *config.Job, connect func(context.Context) (doctorAPI, error)) []doctor.Check {
 	var account doctorAPI
 	e := of(job)
@@ -231,7 +231,7 @@ func checkLaunch(ctx context.Context, account doctorAPI, job *config.Job, known 
 	return fmt.Sprintf("EC2 would launch %s in %s, spot and on demand (DryRun: capacity and quotas are not looked at)", kind, zone), nil
 }
 
-// checkFleet asks whether the role may what fleets take beside launches.
+// checkFleet asks whether the role may do what fleets take besides launches.
 func checkFleet(ctx context.Context, account doctorAPI, job *config.Job, known map[string]market.InstanceType) (string, error) {
 	kind, zone := firstOf(job, known)
 	if kind == "" || zone == "" {
@@ -255,7 +255,7 @@ func checkFleet(ctx context.Context, account doctorAPI, job *config.Job, known m
 	return fmt.Sprintf("EC2 would make a fleet of %s in %s, and its launch template (DryRun)", kind, zone), nil
 }
 
-// firstOf is the first type that the job names, or one with the GPUs that it asks for, and a zone; empty without.
+// firstOf returns the first type that the job names, or one with the GPUs that it asks for, and a zone; empty without.
 func firstOf(job *config.Job, known map[string]market.InstanceType) (kind, zone string) {
 	for _, m := range job.Resources.AnyOf {
 		if m.Type != "" && kind == "" {

@@ -159,7 +159,7 @@ func TestChecks(t *testing.T) {
 	doctortest.Examine(t, "no credentials", checks(examinedJob(), refused), doctortest.Want("credentials", doctor.Failed, "aws configure"), doctortest.Want("image", doctor.Skipped, ""))
 }
 
-// Who buys from one pool at a time needs no right to fleets.
+// Buying from one pool at a time needs no right to fleets.
 func TestNoFleetsAreTried(t *testing.T) {
 	job := examinedJob()
 	job.Resources.Allocation = config.AllocationOnePool

@@ -33,7 +33,7 @@ func init() { providers.Register(Provider{}) }
 const notSent = "EC2 sends true notices and recommendations by its Fault Injection Service only, which needs an experiment and a role of " +
 	"its own (aws:ec2:send-spot-instance-interruptions)"
 
-// Facts is what is to be known of EC2 as data.
+// Facts returns what is to be known of EC2 as data.
 func (Provider) Facts() providers.Facts {
 	return providers.Facts{
 		Provider: Terms, Bills: bills, Endpoint: "https://ec2.{region}.amazonaws.com", ScriptInUserData: true, Mark: "the tag tierml:cluster=",
@@ -69,7 +69,7 @@ func past(ctx context.Context, q providers.PastQuery) (map[market.Pool][]market.
 	return cloud.PriceHistory(ctx, api.PriceQuery{Types: q.Types, Zones: q.Zones, Since: q.Since}, q.Tell)
 }
 
-// configOf is the adapter's, as a job has it.
+// configOf returns the adapter's, as a job has it.
 func configOf(job *config.Job) api.Config {
 	b := of(job)
 	return api.Config{
@@ -105,7 +105,7 @@ func account(cloud *api.Cloud, err error) (providers.Account, error) {
 	return cloud, nil
 }
 
-// Market is what EC2 sells to a job.
+// Market returns what EC2 sells to a job.
 func (Provider) Market(ctx context.Context, job *config.Job, folder string) (*local.Market, error) {
 	cloud, err := api.New(ctx, configOf(job))
 	if err != nil {
@@ -130,7 +130,7 @@ func (Provider) Try(ctx context.Context, job *config.Job, pools []market.Pool) (
 	return fmt.Sprintf("EC2 would launch machines of all %d pools (asked with DryRun: it looks at permissions, image and network, not\nat capacity and quotas).", len(pools)), nil
 }
 
-// Checks are those of a job with cloud: ec2.
+// Checks returns those of a job with cloud: ec2.
 func (Provider) Checks(job *config.Job) []doctor.Check {
 	return checks(job, func(ctx context.Context) (doctorAPI, error) { return api.New(ctx, configOf(job)) })
 }
@@ -144,13 +144,13 @@ func (Provider) Boot(at *config.Installation) providers.Boot {
 	return b
 }
 
-// Place is that of the machines.
+// Place returns that of the machines.
 func (Provider) Place(job *config.Job) (network, zones []string) {
 	b := of(job)
 	return b.SecurityGroups, slices.Sorted(maps.Keys(b.Subnets))
 }
 
-// Metadata is what EC2's metadata service, or one that speaks like it, says.
+// Metadata returns what EC2's metadata service, or one that speaks like it, says.
 func (Provider) Metadata(_ clock.Mapping, log *slog.Logger) node.Machine { return metadata{log} }
 
 type metadata struct{ log *slog.Logger }

@@ -22,8 +22,8 @@ const (
 	address = 5 * market.Dollar / 1000
 )
 
-// feesOf are what is billed of each machine beside its hours. Default subnets give public addresses; so do, as far as is known from the job file alone,
-// the job's own.
+// feesOf returns what is billed of each machine besides its hours. Default subnets give public addresses; so do, as far as is known from the job file
+// alone, the job's own.
 func (b *Block) feesOf(public bool) market.Fees {
 	return config.MachineFees(b.Disk, gp3, address, public)
 }

@@ -26,7 +26,7 @@ import (
 // adviceTime is how long the Spot Instance Advisor is waited for: plans can do without.
 const adviceTime = 10 * time.Second
 
-// advised takes up the Spot Instance Advisor's bands: those of the job's own file, or else of its page.
+// advised adds the Spot Instance Advisor's bands: those of the job's own file, or else of its page.
 func advised(ctx context.Context, m *local.Market, job *config.Job, folder string) error {
 	var err error
 	switch {
@@ -102,7 +102,7 @@ type quotaNeed struct {
 	wanted     float64
 }
 
-// quotaNeeds are the quotas that a job's types count against, sorted by code.
+// quotaNeeds returns the quotas that a job's types count against, sorted by code.
 func quotaNeeds(job *config.Job, types []market.InstanceType) []quotaNeed {
 	largest, needs := map[api.QuotaCodes]int{}, map[string]quotaNeed{}
 	for _, t := range types {

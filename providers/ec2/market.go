@@ -33,14 +33,14 @@ type marketAPI interface {
 	PlacementScores(ctx context.Context, machines int, names ...string) (zones []api.Zone, all bool, err error)
 }
 
-// soldTo is what EC2 sells to a job: spot prices of its last 90 days, and on-demand prices of the job's own catalog, or else
+// soldTo returns what EC2 sells to a job: spot prices of its last 90 days, and on-demand prices of the job's own catalog, or else
 // of the AWS Price List, which are kept for a day in a folder.
 func soldTo(ctx context.Context, job *config.Job, account marketAPI, folder string) (*local.Market, error) {
 	if of(job).Endpoint != "" {
 		folder = "" // what is there may sell at other prices than EC2
 	}
 	m := &local.Market{}
-	if of(job).Catalog != "" { // before anybody is asked
+	if of(job).Catalog != "" { // before any query
 		if err := providers.ReadCatalog(m, job); err != nil {
 			return nil, err
 		}
@@ -77,7 +77,7 @@ func soldTo(ctx context.Context, job *config.Job, account marketAPI, folder stri
 	return m, nil
 }
 
-// book is the AWS Price List of a region.
+// book returns the AWS Price List of a region.
 func book(account marketAPI, region, folder string) *pricelist.Book {
 	return &pricelist.Book{Name: "AWS Price List", Provider: Name, Region: region, Folder: folder,
 		Ask: func(ctx context.Context, names []string) ([]pricelist.Offer, error) {
@@ -109,7 +109,8 @@ func listCatalog(ctx context.Context, m *local.Market, job *config.Job, names []
 	return err
 }
 
-// smallTypes are those whose prices are asked for beside the job's own, where the plan chooses the reliable tier's.
+// smallTypes returns those whose prices are requested besides the job's own, where the plan chooses the reliable
+// tier's.
 func smallTypes(job *config.Job, names []string) []string {
 	if !planner.SizesReliable(job) || len(names) == 0 {
 		return nil
@@ -121,10 +122,10 @@ func smallTypes(job *config.Job, names []string) []string {
 	return slices.DeleteFunc(shapes.ReliableTypes(archs...), func(name string) bool { return slices.Contains(names, name) })
 }
 
-// manyTypes is from when on the prices of all types are asked for, in place of so many by name.
+// manyTypes is from when on the prices of all types are requested, instead of some by name.
 const manyTypes = 100
 
-// gpuTypes are the region's types with GPUs, by name, for a job that asks for some.
+// gpuTypes returns the region's types with GPUs, by name, for a job that asks for some.
 func gpuTypes(ctx context.Context, cloud interface {
 	Types(ctx context.Context, names ...string) ([]market.InstanceType, error)
 }, job *config.Job) (map[string]market.InstanceType, error) {
@@ -144,7 +145,7 @@ func gpuTypes(ctx context.Context, cloud interface {
 	return with, nil
 }
 
-// named are the types that meet a need for GPUs, sorted.
+// named returns the types that meet a need for GPUs, sorted.
 func named(m config.Machine, gpus map[string]market.InstanceType) (names []string) {
 	for name, t := range gpus {
 		if planner.Admits(m, t) {
@@ -190,7 +191,7 @@ func priceQuery(ctx context.Context, cloud marketAPI, job *config.Job, gpus map[
 		}
 		names, err := cloud.TypesFor(ctx, needOf(m))
 		switch {
-		case errors.Is(err, provisioner.ErrDenied): // the role is of before: all types' prices are asked for
+		case errors.Is(err, provisioner.ErrDenied): // the role is of before: all types' prices are requested
 			q.Types = nil
 			return q, nil
 		case err != nil:
@@ -207,7 +208,7 @@ func priceQuery(ctx context.Context, cloud marketAPI, job *config.Job, gpus map[
 	return q, nil
 }
 
-// needOf is a need in EC2's terms.
+// needOf returns a need in EC2's terms.
 func needOf(m config.Machine) api.Need {
 	n := api.Need{MinVCPU: m.CPUs.Count, MinMemory: m.Memory.MiB, Arch: m.Arch}
 	if !m.CPUs.OrMore {

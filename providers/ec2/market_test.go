@@ -21,7 +21,7 @@ import (
 
 // amazon is EC2 as far as a plan asks it.
 type amazon struct {
-	asked    []string // what was asked for on demand
+	asked    []string // what was requested on demand
 	query    api.PriceQuery
 	unpriced string // a type that the price list does not have
 	onDemand error
@@ -86,7 +86,8 @@ func ec2Job() *config.Job {
 		Local:     config.Local{Start: time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)}}
 }
 
-// Without a catalog the price list is asked, for the types that the job may buy and the reliable one, and not again within a day.
+// Without a catalog the price list is queried, for the types that the job may buy and the reliable one, and not again within a
+// day.
 func TestEC2MarketOfThePriceList(t *testing.T) {
 	folder, a := t.TempDir(), &amazon{}
 	for _, hours := range []time.Duration{0, 3} {
@@ -118,7 +119,7 @@ func TestEC2MarketOfThePriceList(t *testing.T) {
 	}
 }
 
-// A catalog of the job's own wins, and nobody is asked.
+// A catalog of the job's own wins, without a query.
 func TestEC2MarketOfACatalog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "catalog.csv")
 	if err := os.WriteFile(path, []byte("region,instance_type,linux_ondemand_usd_hour\nus-west-2,c5.xlarge,0.1\n"), 0o600); err != nil {

@@ -52,7 +52,7 @@ type Block struct {
 	ExtraNotice time.Duration `yaml:"extra_notice"`
 }
 
-// Shared is what blocks have in common: names of clusters are those of a project.
+// Shared returns what blocks have in common: names of clusters are those of a project.
 func (b *Block) Shared() *config.Installation {
 	b.Installation.Project = b.Project
 	return &b.Installation
@@ -63,7 +63,7 @@ const debian = "projects/debian-cloud/global/images/family/debian-12"
 // deepLearning is Google's own image with drivers for GPUs.
 const deepLearning = "projects/deeplearning-platform-release/global/images/family/common-cu129-ubuntu-2204-nvidia-580"
 
-// image is what the job's machines boot from.
+// image returns what the job's machines boot from.
 func image(job *config.Job) string {
 	if job.WantsGPUs() {
 		return of(job).GPUImage
@@ -90,7 +90,7 @@ var Terms = config.Provider{
 	Play: &config.Play{Rules: "gce-spot", Notice: 30 * time.Second, OwnRules: []string{"gce-spot", "gce-preemptible"}},
 }
 
-// longestNotice is the longest that may be asked for.
+// longestNotice is the longest that may be requested.
 const longestNotice = 2 * time.Minute
 
 // label is a label's value, or a name of a project, type or tag.
@@ -148,5 +148,5 @@ func (b *Block) checkLabels(c *config.Checker) {
 	}
 }
 
-// of is the block of a job with cloud: gce.
+// of returns the block of a job with cloud: gce.
 func of(job *config.Job) *Block { return job.Block.(*Block) }

@@ -12,7 +12,7 @@ import (
 	"github.com/tierml/tierml/providers/gce"
 )
 
-// realGCE is a job with what Terraform's module prints, and more lines below gce.
+// realGCE returns a job with what Terraform's module prints, and more lines below gce.
 func realGCE(t *testing.T, more string) (*config.Job, string, error) {
 	t.Helper()
 	dir := t.TempDir()
@@ -71,7 +71,7 @@ func TestGCE(t *testing.T) {
 	}
 }
 
-// What Compute Engine would refuse is refused before anything is asked.
+// What Compute Engine would refuse is refused before any query.
 func TestGCEMistakes(t *testing.T) {
 	const place = "  checkpoints: gs://bucket/checkpoints\n"
 	for more, want := range map[string]string{

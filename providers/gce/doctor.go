@@ -52,7 +52,7 @@ const (
 	credentialsAdvice = "run gcloud auth application-default login, or set GOOGLE_APPLICATION_CREDENTIALS; gcloud auth list shows whose they are"
 )
 
-// checks are those of a job with cloud: gce.
+// checks returns those of a job with cloud: gce.
 func checks(job *config.Job, connect func(context.Context) (doctorAPI, error)) []doctor.Check {
 	var project doctorAPI
 	g := of(job)
@@ -274,7 +274,7 @@ type gpuQuota struct {
 	wanted float64
 }
 
-// gpuQuotas are the quotas of the GPUs that a job's types have, sorted: NVIDIA_L4_GPUS, and PREEMPTIBLE_NVIDIA_L4_GPUS of Spot machines.
+// gpuQuotas returns the quotas of the GPUs that a job's types have, sorted: NVIDIA_L4_GPUS, and PREEMPTIBLE_NVIDIA_L4_GPUS of Spot machines.
 func gpuQuotas(job *config.Job, types []market.InstanceType) (quotas []gpuQuota) {
 	most := map[string]int{}
 	for _, t := range types {

@@ -19,7 +19,8 @@ var disks = map[string]market.USD{
 // address is per hour of an external IPv4 address in use (VPC network pricing, October 2026; Spot VMs pay half, and are counted in full).
 const address = 5 * market.Dollar / 1000
 
-// feesOf are what is billed of each machine beside its hours. A disk of a type that is not listed counts as pd-balanced.
+// feesOf returns what is billed of each machine besides its hours. A disk of a type that is not listed counts as
+// pd-balanced.
 func (b *Block) feesOf() market.Fees {
 	return config.MachineFees(b.Disk, cmp.Or(disks[b.DiskType], disks["pd-balanced"]), address, b.ExternalIP)
 }

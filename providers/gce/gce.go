@@ -29,7 +29,7 @@ type Provider struct{}
 
 func init() { providers.Register(Provider{}) }
 
-// Facts is what is to be known of Compute Engine as data.
+// Facts returns what is to be known of Compute Engine as data.
 func (Provider) Facts() providers.Facts {
 	return providers.Facts{
 		Provider: Terms, Bills: bills, NoBids: true, Endpoint: "https://compute.googleapis.com", MetadataVariable: "GCE_METADATA_HOST", Mark: "the label tierml-cluster=",
@@ -70,11 +70,11 @@ func (Provider) Open(ctx context.Context, job *config.Job, s providers.Session) 
 		return nil, err
 	}
 	prices := &orPlanned{Account: cloud, planned: providers.PlannedPrices(s.Offers)}
-	prices.denied.Store(of(job).Prices != "") // the job's own list holds: nobody is asked
+	prices.denied.Store(of(job).Prices != "") // the job's own list holds: no query
 	return prices, nil
 }
 
-// Market is what Compute Engine sells to a job.
+// Market returns what Compute Engine sells to a job.
 func (Provider) Market(ctx context.Context, job *config.Job, folder string) (*local.Market, error) {
 	cloud, err := open(ctx, job, providers.Session{})
 	if err != nil {
@@ -97,14 +97,14 @@ func (Provider) Try(ctx context.Context, job *config.Job, pools []market.Pool) (
 	return fmt.Sprintf("Compute Engine has the machine types of all %d pools. It has no trial of a launch: whether permissions, image, network\nand quotas are right will show when the first machine is bought.", len(pools)), nil
 }
 
-// Checks are those of a job with cloud: gce.
+// Checks returns those of a job with cloud: gce.
 func (Provider) Checks(job *config.Job) []doctor.Check {
 	return checks(job, func(ctx context.Context) (doctorAPI, error) { return open(ctx, job, providers.Session{}) })
 }
 
-// Pace is Compute Engine's. A launch is an operation that is waited for; a renewal of a lease is one, too, and whoever looks for the
-// ends of machines gets all operations of two weeks: so leases are long. Prices of the job's own list cost nothing to look at, and
-// a machine's bill is made when prices are known up to its end.
+// Pace is Compute Engine's. A launch is an operation that is waited for; a renewal of a lease is one, too, and a look for the ends
+// of machines gets all operations of two weeks: so leases are long. Prices of the job's own list cost nothing to look at, and a
+// machine's bill is made when prices are known up to its end.
 func (Provider) Pace(job *config.Job) providers.Pace {
 	p := providers.Pace{Prices: time.Minute, Calls: 5 * time.Minute, Lease: 2 * time.Hour}
 	if of(job).Prices != "" {
@@ -135,16 +135,16 @@ func fetch(address string) string {
     "$store/storage/v1/b/` + bucket + "/o/" + url.PathEscape(object) + `?alt=media" <<<"Authorization: Bearer $token"`
 }
 
-// startupScript is what Compute Engine's guest runs when a machine has booted. Nothing in it is secret: what only this
+// startupScript returns what Compute Engine's guest runs when a machine has booted. Nothing in it is secret: what only this
 // machine may know is in an attribute of its own, which the agent reads.
 func startupScript(at *config.Installation, minutes int) string {
 	return boot.Machine(Provider{}.Boot(at), "", at.Program.SHA256, minutes)
 }
 
-// Place is that of the machines. Zones are not included.
+// Place returns that of the machines. Zones are not included.
 func (Provider) Place(job *config.Job) (network, zones []string) { return of(job).NetworkTags, nil }
 
-// Metadata is what Compute Engine's metadata server, or one that speaks like it, says. It names no deadline: that is reckoned
+// Metadata returns what Compute Engine's metadata server, or one that speaks like it, says. It names no deadline: that is reckoned
 // here, in market time.
 func (Provider) Metadata(m clock.Mapping, log *slog.Logger) node.Machine { return metadata{m, log} }
 

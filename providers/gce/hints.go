@@ -15,7 +15,7 @@ import (
 
 // This file queries what Compute Engine publishes about capacity: priors of the policies until a job has seen for itself.
 
-// maxAsked is of how many pools Compute Engine is asked, one at a time.
+// maxAsked is the number of pools about which Compute Engine is queried, one at a time.
 const maxAsked = 24
 
 // forecast asks Compute Engine what would become of a request for all of the job's machines in each pool.

@@ -32,10 +32,10 @@ type marketAPI interface {
 	Quotas(context.Context) ([]provisioner.Quota, error)
 }
 
-// lookBack is how much price history is asked for.
+// lookBack is how much price history is requested.
 const lookBack = 90 * 24 * time.Hour
 
-// soldTo is what Compute Engine sells to a job: on-demand prices of the job's own catalog, or else of Google's price list, which
+// soldTo returns what Compute Engine sells to a job: on-demand prices of the job's own catalog, or else of Google's price list, which
 // is kept for a day in a folder; Spot prices come from the job's own list, from the API, or else from the price list.
 func soldTo(ctx context.Context, job *config.Job, account marketAPI, folder string) (*local.Market, error) {
 	if of(job).Endpoint != "" {
@@ -43,7 +43,7 @@ func soldTo(ctx context.Context, job *config.Job, account marketAPI, folder stri
 	}
 	m := &local.Market{}
 	zones, err := job.Resources.Zones, error(nil)
-	if of(job).Catalog != "" { // before anybody is asked
+	if of(job).Catalog != "" { // before any query
 		if err := providers.ReadCatalog(m, job); err != nil {
 			return nil, err
 		}
@@ -105,7 +105,7 @@ func book(account marketAPI, region string, zones []string, folder string) *pric
 		}}
 }
 
-// typesIn are a zone's machine types, their GPUs by the names that job files have.
+// typesIn returns a zone's machine types, their GPUs by the names that job files have.
 func typesIn(ctx context.Context, account interface {
 	Types(ctx context.Context, zone string) ([]market.InstanceType, error)
 }, zone string) ([]market.InstanceType, error) {

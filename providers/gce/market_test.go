@@ -114,8 +114,8 @@ func (a account) PriceList(_ context.Context, page func([]byte) (bool, error)) e
 	return nil
 }
 
-// Without a catalog the price list is asked: on-demand prices of what the job's zones have, and where the history of Spot prices may
-// not be asked, those of the list, in the plan and in the run.
+// Without a catalog the price list is queried: on-demand prices of what the job's zones have, and where the history of Spot prices
+// may not be read, those of the list, in the plan and in the run.
 func TestGCEMarketOfThePriceList(t *testing.T) {
 	job := &config.Job{Cloud: Name, Block: &Block{Installation: config.Installation{Region: "us-central1"}},
 		Resources: config.Resources{Count: config.Exactly(3), AnyOf: []config.Machine{{Type: "n2-standard-4"}}},
@@ -267,7 +267,7 @@ func TestPlannedPrices(t *testing.T) {
 	}
 }
 
-// refusing is a provider that may not be asked for prices.
+// refusing is a provider that refuses queries for prices.
 type refusing struct {
 	providers.Account
 	asked int

@@ -20,7 +20,7 @@ type orPlanned struct {
 	denied  atomic.Bool
 }
 
-// RunKeys is the account's.
+// RunKeys returns the account's.
 func (o *orPlanned) RunKeys(ctx context.Context, run string, folder location.Place) (blob.Keys, bool, error) {
 	keys, ok := o.Account.(providers.RunKeys)
 	if !ok {

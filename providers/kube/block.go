@@ -122,5 +122,5 @@ func (b *Block) Check(c *config.Checker) {
 	c.Job.Local.Notice = b.Notice
 }
 
-// of is the block of a job with cloud: kubernetes.
+// of returns the block of a job with cloud: kubernetes.
 func of(job *config.Job) *Block { return job.Block.(*Block) }

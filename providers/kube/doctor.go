@@ -24,7 +24,7 @@ type doctorAPI interface {
 
 const roleAdvice = "bind the role of deploy/kubernetes to the account that runs the job server"
 
-// checks are those of a job with cloud: kubernetes.
+// checks returns those of a job with cloud: kubernetes.
 func checks(job *config.Job, connect func() (doctorAPI, error)) []doctor.Check {
 	var cluster doctorAPI
 	b := of(job)

@@ -27,7 +27,7 @@ type Provider struct{ providers.Base }
 
 func init() { providers.Register(Provider{}) }
 
-// Facts is what is to be known of clusters as data. Seconds are what clouds bill nodes by.
+// Facts returns what is to be known of clusters as data. Seconds are what clouds bill nodes by.
 func (Provider) Facts() providers.Facts {
 	return providers.Facts{
 		Provider: Terms, NoBids: true, Books: []market.RuleBook{market.BySecond{Name: rules, Notice: defaultNotice}.Book()},
@@ -64,7 +64,7 @@ func open(job *config.Job, s providers.Session) (*api.Cloud, error) {
 	})
 }
 
-// Market is what the cluster's nodes cost.
+// Market returns what the cluster's nodes cost.
 func (Provider) Market(ctx context.Context, job *config.Job, _ string) (*local.Market, error) {
 	cloud, err := open(job, providers.Session{})
 	if err != nil {
@@ -92,7 +92,7 @@ func (Provider) Try(ctx context.Context, job *config.Job, pools []market.Pool) (
 	return fmt.Sprintf("The cluster admits pods of all %d pools (dry run). Whether nodes are to be had for them shows when they wait.", len(tried)), nil
 }
 
-// Checks are those of a job with cloud: kubernetes.
+// Checks returns those of a job with cloud: kubernetes.
 func (Provider) Checks(job *config.Job) []doctor.Check {
 	return checks(job, func() (doctorAPI, error) { return open(job, providers.Session{}) })
 }
@@ -105,13 +105,13 @@ func (Provider) Pace(*config.Job) providers.Pace {
 // Boot is nothing: images have the program.
 func (Provider) Boot(*config.Installation) providers.Boot { return providers.Boot{} }
 
-// Metadata is what a pod was given: its environment, a Secret, and SIGTERM.
+// Metadata returns what a pod was given: its environment, a Secret, and SIGTERM.
 func (Provider) Metadata(m clock.Mapping, log *slog.Logger) node.Machine {
 	return providers.Given{ID: os.Getenv(api.EnvPod), Type: os.Getenv(api.EnvType), UserDataFile: filepath.Join(os.Getenv(api.EnvSecret), api.UserDataKey),
 		Warnings: func(ctx context.Context, f func(tiers.Warned)) error { return warnings(ctx, m, log, f) }}
 }
 
-// warnings passes SIGTERM on: the kubelet sends it at the beginning of a pod's grace, whoever ends the pod.
+// warnings passes SIGTERM on: the kubelet sends it at the beginning of a pod's grace, whatever ends the pod.
 func warnings(ctx context.Context, m clock.Mapping, log *slog.Logger, f func(tiers.Warned)) error {
 	notice, err := time.ParseDuration(os.Getenv(api.EnvNotice))
 	if err != nil {

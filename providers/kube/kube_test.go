@@ -244,7 +244,7 @@ func TestManifestsAreOfTheChart(t *testing.T) {
 	}
 }
 
-// SIGTERM is a warning with a deadline; the process goes on.
+// SIGTERM is a warning with a deadline; the process continues.
 func TestSIGTERMWarns(t *testing.T) {
 	t.Setenv(api.EnvNotice, "20s")
 	ctx, cancel := context.WithCancel(t.Context())

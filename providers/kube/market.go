@@ -27,7 +27,7 @@ type marketAPI interface {
 // lookBack is since when prices that do not change are taken to have held.
 const lookBack = 90 * 24 * time.Hour
 
-// soldTo is what a cluster sells to a job: pods of one size, on the types of nodes that the job names or the cluster has. A pod costs
+// soldTo returns what a cluster sells to a job: pods of one size, on the types of nodes that the job names or the cluster has. A pod costs
 // what the job file says, or else its share of its node. A type without a price is not offered, and named.
 func soldTo(ctx context.Context, job *config.Job, cluster marketAPI) (*local.Market, error) {
 	b, m := of(job), &local.Market{}
@@ -90,7 +90,7 @@ func whichOf(unknown []string) string {
 	return " on " + strings.Join(unknown, ", ")
 }
 
-// offer is a pod on nodes of a type, and its share of the node: of vCPUs or memory, whichever is more; 0 = unknown.
+// offer returns a pod on nodes of a type, and its share of the node: of vCPUs or memory, whichever is more; 0 = unknown.
 func (b *Block) offer(name string, nodes []api.Node, catalog *market.Catalog) (t market.InstanceType, share float64) {
 	t = market.InstanceType{Name: name, Arch: market.ArchX86, VCPU: b.CPU, MemoryMiB: b.Memory.MiB, OnDemand: b.OnDemand}
 	var whole market.InstanceType
@@ -124,12 +124,12 @@ func (b *Block) offer(name string, nodes []api.Node, catalog *market.Catalog) (t
 	return t, share
 }
 
-// part is a share of a price, rounded up.
+// part returns a share of a price, rounded up.
 func part(price market.USD, share float64) market.USD {
 	return market.USD(math.Ceil(float64(price) * share))
 }
 
-// spotPrices is what a pod costs on spot nodes.
+// spotPrices returns what a pod costs on spot nodes.
 func (b *Block) spotPrices(job *config.Job, spots *trace.Trace, pool market.Pool, share float64) (points []market.PricePoint) {
 	if b.Spot > 0 {
 		return []market.PricePoint{{At: job.Local.Start.Add(-lookBack), Price: b.Spot}}
@@ -154,7 +154,7 @@ func (b *Block) spotPrices(job *config.Job, spots *trace.Trace, pool market.Pool
 	return points
 }
 
-// typesOf are the types of nodes that will do, sorted: those that the job names, or all.
+// typesOf returns the types of nodes that will do, sorted: those that the job names, or all.
 func typesOf(job *config.Job, nodes []api.Node, catalog *market.Catalog) []string {
 	names := map[string]bool{}
 	for _, name := range append(providers.NamedTypes(job), job.Reliable.Type) {
@@ -177,7 +177,7 @@ func typesOf(job *config.Job, nodes []api.Node, catalog *market.Catalog) []strin
 	return slices.Sorted(maps.Keys(names))
 }
 
-// zonesOf are those that the job names, or those of the nodes.
+// zonesOf returns those that the job names, or those of the nodes.
 func zonesOf(job *config.Job, nodes []api.Node) []string {
 	if len(job.Resources.Zones) > 0 {
 		return job.Resources.Zones

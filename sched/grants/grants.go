@@ -1,8 +1,8 @@
 // Package grants applies a scheduler to real jobs: Decide asks a sched.Policy what each job gets and why, and Calls lists the
 // calls to jobs that bring it about. A Decision is on disk before the first call; a successor reads the last one and continues.
 //
-// A job is asked to add workers only when their slots are free. So no slot is granted twice, whenever the scheduling process is
-// killed: the slots show which calls were made, and repeating one changes nothing.
+// A job gets a request to add workers only when their slots are free. So no slot is granted twice, whenever the scheduling
+// process is killed: the slots show which calls were made, and repeating one changes nothing.
 //
 // The package decides over values. It knows nothing about processes, files, networks, clocks and machines.
 package grants
@@ -59,7 +59,7 @@ type Slots struct {
 	Market *sched.Market
 }
 
-// worth are the hosts that a policy thinks worth their price: those that are there and do not leave, and what it wants bought.
+// worth returns the hosts that a policy thinks worth their price: those that are there and do not leave, and what it wants bought.
 func (s Slots) worth(supply *sched.Supply, leave []string) (hosts []sched.Host) {
 	n := s.There
 	for bought := 0.; n < len(s.Hosts) && bought < float64(supply.Acquire); n++ {
@@ -68,7 +68,7 @@ func (s Slots) worth(supply *sched.Supply, leave []string) (hosts []sched.Host) 
 	return slices.DeleteFunc(slices.Clone(s.Hosts[:n]), func(h sched.Host) bool { return slices.Contains(leave, h.ID) })
 }
 
-// tooMany are the hosts to give back for so many slots that are worth their price. Jobs that cannot be resized keep theirs.
+// tooMany returns the hosts to give back when this many slots are worth their price. Jobs that cannot be resized keep theirs.
 func (s Slots) tooMany(worth int, now time.Time, jobs []Claim) []string {
 	return slices.DeleteFunc(s.Market.TooMany(worth, seconds(now)), func(host string) bool {
 		return slices.ContainsFunc(jobs, func(j Claim) bool {
@@ -83,7 +83,7 @@ func seconds(t time.Time) float64 { return float64(t.UnixNano()) / 1e9 }
 type Feedback struct {
 	Sweep  string
 	At     []int64
-	Keep   []int // how many of the sweep go on after each
+	Keep   []int // how many of the sweep continue after each
 	Trials int   // of the sweep in all; 0 = unknown
 }
 
@@ -92,11 +92,11 @@ type Progress struct {
 	PausedBy string    // by whom, if not by the scheduler; empty = it is not
 	Done     int64     // clocks
 	Spent    float64   // dollars for its workers, by the prices of their time
-	Rungs    []float64 // its losses at the clocks of Feedback that it has come to
+	Rungs    []float64 // its losses at the clocks of Feedback that it has reached
 	Pace     sched.Pace
 }
 
-// seen is what a policy's decision looks at of this.
+// seen returns what a policy's decision looks at of this.
 func (j Claim) seen(p sched.Policy) Seen {
 	seen := Seen{Away: j.PausedBy != "", Ending: j.Ending, Rungs: len(j.Rungs)}
 	switch p.(type) {
@@ -140,12 +140,12 @@ type Seen struct {
 	Ending bool `json:"ending,omitempty"`
 	Rungs  int  `json:"rungs,omitempty"` // losses known
 	Sizes  int  `json:"sizes,omitempty"` // numbers of workers whose pace is known
-	// By deadlines: one is known, and so many tenths of the clocks are done.
+	// By deadlines: one is known, and the tenths of clocks done.
 	Due    bool `json:"due,omitempty"`
 	Tenths int  `json:"tenths,omitempty"`
 }
 
-// Of is a job's grant; the zero Grant when it has none.
+// Of returns a job's grant; the zero Grant when it has none.
 func (d Decision) Of(job string) Grant {
 	for _, g := range d.Grants {
 		if g.Job == job {
@@ -155,8 +155,8 @@ func (d Decision) Of(job string) Grant {
 	return Grant{}
 }
 
-// Due reports whether there is something to decide since the last decision: jobs have come or ended, hosts have, a person has paused a job or
-// resumed it, a trial has given feedback, a pace was measured, prices have moved, the paid time of a host too many is over, or the policy is another.
+// Due reports whether there is something to decide since the last decision: jobs have come or ended, hosts have, a person has paused a job or resumed
+// it, a trial has given feedback, a pace was measured, prices have moved, the paid time of a surplus host has ended, or the policy is another.
 func Due(p sched.Policy, now time.Time, slots Slots, jobs []Claim, last Decision) bool {
 	if last.Policy != p.Name() || len(jobs) != len(last.Grants) || !sameHosts(slots.Hosts, last.Hosts) || len(jobs) > 0 && sched.Priced(p) && slots.Market.Moved(last.Market) {
 		return true
@@ -175,7 +175,7 @@ func sameHosts(a, b []sched.Host) bool {
 }
 
 // Admit leaves out jobs that have not begun beyond the most that may have a run at a time, the last ones by priority and arrival. Paused jobs
-// count, as their runs go on. So no slot is kept for a job that cannot be started while the paused wait for it.
+// count, as their runs continue. So no slot is kept for a job that cannot be started while the paused wait for it.
 func Admit(jobs []Claim, most int) (admitted []Claim, left int) {
 	var waiting []*Claim
 	for i := range jobs {
@@ -197,11 +197,11 @@ func Admit(jobs []Claim, most int) (admitted []Claim, left int) {
 
 // Others are jobs that nothing is decided about.
 type Others struct {
-	Over    []sched.Job // trials that are over
+	Over    []sched.Job // finished trials
 	Waiting int         // jobs that Admit has left out
 }
 
-// Over is a trial that is over, as later ones of its sweep are compared with it.
+// Over returns a finished trial, as later ones of its sweep are compared with it.
 func Over(id string, arrived float64, f Feedback, rungs []float64) sched.Job {
 	return sched.Job{ID: id, Sweep: f.Sweep + ofTrials, Arrived: arrived, Rungs: rungs}
 }
@@ -210,7 +210,7 @@ func Over(id string, arrived float64, f Feedback, rungs []float64) sched.Job {
 const ofTrials = "/"
 
 // Decide asks a policy what each job gets of these slots, after the last decision. Where it wants no more than some of the hosts bought
-// that may be, it is asked again with those.
+// that may be, it runs again with those.
 func Decide(p sched.Policy, now time.Time, slots Slots, jobs []Claim, others Others, last Decision) Decision {
 	plan, settled := planOn(p, now, slots.Hosts, slots.Market, jobs, others, last)
 	d := Decision{T: now, Policy: p.Name(), Hosts: slots.Hosts, Market: slots.Market}
@@ -239,7 +239,7 @@ func planOn(p sched.Policy, now time.Time, hosts []sched.Host, prices *sched.Mar
 	return p.Plan(s), settled
 }
 
-// stateOf is what a policy looks at, and the grants that it does not decide about: jobs that a person has paused have nothing, killed ones
+// stateOf returns what a policy looks at, and the grants that it does not decide about: jobs that a person has paused have nothing, killed ones
 // end, and fixed ones that run, and those that end, keep what they have, which is taken off the hosts.
 func stateOf(p sched.Policy, now time.Time, hosts []sched.Host, jobs []Claim, last Decision) (s sched.State, settled []Grant) {
 	s = sched.State{Now: float64(now.Unix()), Seed: uint64(now.UnixNano())}
@@ -272,7 +272,7 @@ func stateOf(p sched.Policy, now time.Time, hosts []sched.Host, jobs []Claim, la
 	return s, settled
 }
 
-// state is what a policy looks at of a job. A job that gives no feedback is a sweep by itself, of which nothing is better.
+// state returns what a policy looks at of a job. A job that gives no feedback is a sweep by itself, of which nothing is better.
 func (j Claim) state(p sched.Policy, last Decision, where []sched.Place) sched.Job {
 	g := last.Of(j.ID)
 	of := sched.Job{ID: j.ID, Group: j.Group, Phase: sched.Training, Arrived: j.Arrived, Deadline: j.Deadline, Weight: j.Weight, Priority: j.Priority, Demand: j.Unit,
@@ -356,7 +356,7 @@ func locate(hosts []sched.Host, jobs []Claim, last Decision) map[string][]sched.
 	return where
 }
 
-// Else is how many workers each of other policies would grant a job now, from nothing: what else could be had.
+// Else returns how many workers each of other policies would grant a job now, from nothing: what else could be had.
 func Else(policies []sched.Policy, now time.Time, slots Slots, jobs []Claim, job string) map[string]int {
 	all := map[string]int{}
 	for _, p := range policies {
@@ -365,7 +365,7 @@ func Else(policies []sched.Policy, now time.Time, slots Slots, jobs []Claim, job
 	return all
 }
 
-// Leaving are the hosts to give back now. They wait until no job has more slots than it was granted: then what is still on them has room elsewhere.
+// Leaving returns the hosts to give back now. They wait until no job has more slots than it was granted: then what is still on them has room elsewhere.
 func Leaving(d Decision, jobs []Claim) []string {
 	if slices.ContainsFunc(jobs, func(j Claim) bool { return j.Held > d.Of(j.ID).Workers }) {
 		return nil
@@ -373,22 +373,22 @@ func Leaving(d Decision, jobs []Claim) []string {
 	return d.Leave
 }
 
-// Call is what is asked of a job's run.
+// Call is a request to a job's run.
 type Call struct {
 	Job     string
-	Start   bool // its run is started, with so many workers
+	Start   bool // its run is started, with this many workers
 	Stop    bool // its run ends
 	Workers int  // from now on; 0 = it is paused
 	Why     string
 }
 
-// Calls are what to ask now, so that jobs come to have what was decided: first of those that get less. Those that get more are asked as
-// slots become free, and asked again for the rest later. Nobody asks anything of a job that a person has paused, or that is about to end. What a
+// Calls returns the requests to send now, so that jobs get what was decided: first of those that get less. Those that get more get their request
+// as slots become free, and another for the rest later. Nobody asks anything of a job that a person has paused, or that is about to end. What a
 // run wants that nobody granted is taken back.
 //
 // Invariant: what jobs hold or were asked to have together fits on the hosts, as long as no host goes. What is free is the hosts less what each
-// job has reserved: the more of what it holds and what it was asked to have. So the slots of a job that shrinks are reserved until they are seen
-// to be gone, and no others are asked for in the hope of them.
+// job has reserved: the more of what it holds and what it was requested to have. So the slots of a job that shrinks are reserved until they are
+// seen to be gone, and no others are requested in their expectation.
 //
 // A process that begins has asked nobody (Told below 0). The one before may have asked for all of the decision that is on disk: so much is
 // reserved, and asking for it again changes nothing.
@@ -436,7 +436,7 @@ func Calls(d Decision, jobs []Claim) (calls []Call) {
 
 func why(d Decision, g Grant) string { return fmt.Sprintf("scheduler %s: %s", d.Policy, g.Why) }
 
-// has is how many slots a job is known to have, or to be asking for.
+// has returns how many slots a job is known to have, or to be asking for.
 func (j Claim) has() int {
 	if j.PausedBy != "" { // it will ask for them again when it is resumed
 		return j.Held
@@ -444,7 +444,7 @@ func (j Claim) has() int {
 	return max(j.Held, j.Told, j.Wants)
 }
 
-// reserved is how many slots no other job may have. A run that this process has not asked for anything may be doing what was decided.
+// reserved returns how many slots no other job may have. A run that this process has not asked for anything may be doing what was decided.
 func (j Claim) reserved(g Grant) int {
 	if j.Began && j.Told < 0 {
 		return max(j.Held, j.Wants, g.Workers)
@@ -460,7 +460,7 @@ func add(to, unit sched.Resources, times int) {
 	}
 }
 
-// Units is how many units are in what is free.
+// Units returns how many units are in what is free.
 func Units(free, unit sched.Resources) int {
 	fits := math.Inf(1)
 	for k, v := range unit {

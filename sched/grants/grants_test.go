@@ -23,7 +23,7 @@ type world struct {
 	began   map[string]int // how often each was started
 	over    map[string]bool
 	away    map[string]bool // paused by a person
-	back    map[string]bool // resumed by a person, and not asked for another number since: its slots wait in the book
+	back    map[string]bool // resumed by a person, and without a request for another number since: its slots wait in the book
 	asked   map[string]Asked
 	rungs   map[string][]float64
 	passed  float64            // seconds since the start
@@ -77,7 +77,7 @@ func (w *world) jobs(told map[string]int) (all []Claim, others Others) {
 	return all, others
 }
 
-// where are a job's slots: jobs fill the hosts one after the other.
+// where returns a job's slots: jobs fill the hosts one after the other.
 func (w *world) where(job string) (where []sched.Place) {
 	before := 0
 	for _, id := range w.came[:slices.Index(w.came, job)] {
@@ -173,7 +173,7 @@ func (w *world) lose() (lost sched.Host) {
 	return lost
 }
 
-// settle is what runs do: those with too many slots give one back, those with too few take one. It reports whether nobody did.
+// settle returns what runs do: those with too many slots give one back, those with too few take one. It reports whether nobody did.
 func (w *world) settle() (still bool) {
 	still = true
 	for _, id := range slices.Sorted(maps.Keys(w.runs)) {
@@ -271,7 +271,7 @@ func story(t *testing.T, p sched.Policy, crash int) int {
 	if n := total(); n != 8 || w.held["c"] == 0 && p.Name() == "drf" {
 		t.Errorf("crash %d: when c was resumed, %v", crash, w.held)
 	}
-	for _, id := range []string{"b", "a", "c"} { // whoever waits gets its turn
+	for _, id := range []string{"b", "a", "c"} { // each waiting job gets its turn
 		if w.held[id] == 0 {
 			t.Errorf("crash %d: %s has no slots before it ends: %+v", crash, id, w.held)
 		}
@@ -289,8 +289,8 @@ func story(t *testing.T, p sched.Policy, crash int) int {
 	return w.steps
 }
 
-// The process is killed before and after everything that it does, and another one goes on: no job is lost, none is started twice, and no
-// slot is granted twice.
+// The process is killed before and after everything that it does, and another one continues: no job is lost, none is started twice, and
+// no slot is granted twice.
 func TestEveryCrashPoint(t *testing.T) {
 	for _, p := range []sched.Policy{sched.DRF{}, sched.Dorm{Theta1: -1, Theta2: 1}, sched.Marginal{}, sched.Deadline{}} {
 		all := story(t, p, 0)
@@ -303,8 +303,8 @@ func TestEveryCrashPoint(t *testing.T) {
 	}
 }
 
-// sweep has six trials come, of which most have a run at a time; those that run come to their next feedback, one after the other, and those
-// that have given it all end. It returns the number of effects, and which trials came to their end.
+// sweep has six trials come, of which most have a run at a time; those that run reach their next feedback, one after the other, and those
+// that have given it all end. It returns the number of effects, and which trials finished.
 func sweep(t *testing.T, p sched.Policy, crash, most int) (effects int, finished []string) {
 	w := newWorld(t, crash)
 	w.most = most
@@ -339,8 +339,8 @@ func sweep(t *testing.T, p sched.Policy, crash, most int) (effects int, finished
 	return w.steps, finished
 }
 
-// Schedulers that look at early feedback have the best trials go on at each and stop the others, wherever the process is killed, and however
-// few may have a run at a time. Trials that are over count.
+// Schedulers that look at early feedback have the best trials continue at each and stop the others, wherever the process is killed, and
+// however few may have a run at a time. Finished trials count.
 func TestSweepAtEveryCrashPoint(t *testing.T) {
 	for _, p := range []sched.Policy{sched.EarlyFeedback{}, sched.H{}, sched.KillWorst{}, sched.ASHA{}, sched.Priority{}} {
 		all, want := sweep(t, p, 0, 6)
@@ -390,7 +390,7 @@ func TestGrowthWaitsForSlots(t *testing.T) {
 		held, told int
 		calls      string
 	}{
-		{8, 8, "[{a 4}]"}, // first the one that has too much is asked
+		{8, 8, "[{a 4}]"}, // first the one that has too much gets the request
 		{7, 4, "[{b 1}]"}, // then what it has given back is free
 		{4, 4, "[{b 4}]"},
 		{8, -1, "[{a 4}]"},
@@ -414,7 +414,7 @@ func TestGrowthWaitsForSlots(t *testing.T) {
 	}
 }
 
-// A job that cannot be resized keeps what it began with, whoever comes.
+// A job that cannot be resized keeps what it began with, whichever jobs arrive.
 func TestFixedJobsKeepWhatTheyHave(t *testing.T) {
 	hosts := []sched.Host{{ID: "h", Capacity: sched.Resources{8}}}
 	fixed := Asked{Least: 6, Most: 6, Unit: sched.Resources{1}, Fixed: true}

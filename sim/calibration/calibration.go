@@ -20,7 +20,7 @@ type Calibration struct {
 	Run       string  `json:"run"`           // that was measured
 	Clocks    int     `json:"clocks"`        // whose length was looked at
 	Clock     float64 `json:"clock_ms"`      // what a clock takes longer than its work at the declared rates: the mean
-	Machines  float64 `json:"machines"`      // that worked on them, in the mean: a clock of fewer takes so much less longer
+	Machines  float64 `json:"machines"`      // that worked on them, in the mean: a clock of fewer takes that much longer
 	Start     float64 `json:"start_ms"`      // from the end of a machine's boot until it is ready
 	NoticeLag float64 `json:"notice_lag_ms"` // from a warning until the controller knows
 	EndLag    float64 `json:"end_lag_ms"`    // from a machine's end until the controller knows

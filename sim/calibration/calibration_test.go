@@ -15,7 +15,7 @@ import (
 
 const spot = "ec2/r/z/c3.xlarge/spot"
 
-// run is a journal at speed 10 whose clocks of 100 ms of work take 130 ms; the sixth takes half a second more.
+// run returns a journal at speed 10 whose clocks of 100 ms of work take 130 ms; the sixth takes half a second more.
 func run() []journal.Entry {
 	t := time.Date(2014, 4, 12, 0, 0, 0, 0, time.UTC)
 	details, _ := json.Marshal(journal.StartDetails{
@@ -91,7 +91,7 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// Clocks that were faster than their declared work tell nothing about what a clock takes beside it.
+// Clocks that were faster than their declared work tell nothing about what a clock takes besides it.
 func TestClocksBelowTheirWork(t *testing.T) {
 	entries := run()
 	for i := range entries {

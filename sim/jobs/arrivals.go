@@ -15,7 +15,7 @@ import (
 	"github.com/tierml/tierml/sched"
 )
 
-// Arrival is a job of a recording: when it came, how many units it asked for, and how long it ran with them, where that is known.
+// Arrival is a job of a recording: when it came, how many units it requested, and how long it ran with them, where that is known.
 type Arrival struct {
 	Group string
 	At    float64 // seconds
@@ -23,7 +23,7 @@ type Arrival struct {
 	Runs  float64 // seconds; 0 = unknown
 }
 
-// Runtime is how long some job ran with so many units; 0 units = unknown.
+// Runtime is how long some job ran with this many units; 0 units = unknown.
 type Runtime struct {
 	Seconds float64
 	Units   int
@@ -187,15 +187,15 @@ type Traced struct {
 	// Runtimes are drawn from for arrivals without one: from those of jobs with as many units, where there are ten or more.
 	Runtimes []Runtime
 	Slot     float64 // vCPUs of a unit
-	// Serial is the part of a clock, with what the job asked for, that more workers do not shorten.
+	// Serial is the part of a clock, with what the job requested, that more workers do not shorten.
 	Serial float64
-	// Stretch is how many times what it asked for a job can use.
+	// Stretch is how many times its request a job can use.
 	Stretch float64
 	// Longest bounds run times, in seconds; 0 = they are as recorded.
 	Longest float64
 }
 
-// Clocks of a job of a recording, and how many of them it takes until its early feedback.
+// Clocks of a job of a recording, and how many it takes until its early feedback.
 const (
 	tracedClocks   = 1000
 	tracedFeedback = 100
@@ -256,7 +256,7 @@ type Sweep struct {
 	Slot     float64
 }
 
-// EPS is the sweep of EPS's section 6: 75 trials of 8 workers and 4 servers beside an application master, with feedback at iteration 100.
+// EPS returns the sweep of EPS's section 6: 75 trials of 8 workers and 4 servers plus an application master, with feedback at iteration 100.
 // Iterations take 160 s of one worker, and .35 s for each worker and server's share of them; both are assumed.
 func EPS(apart float64) Sweep {
 	return Sweep{Trials: 75, Apart: apart, Clock: sched.Fit{160, 0, .35}, Feedback: 100, Total: 400, Workers: 8, Servers: 4, Overhead: 1, Slot: 1}
@@ -274,7 +274,7 @@ func (s Sweep) Jobs(seed uint64) []Script {
 	return all
 }
 
-// Trial is one of a sweep's.
+// Trial returns one of a sweep's.
 func (s Sweep) Trial(i int, arrives, loss float64) Script {
 	return Script{ID: fmt.Sprintf("t%04d", i), Arrives: arrives, Demand: sched.Resources{s.Slot}, Workers: s.Workers, Servers: s.Servers, Overhead: s.Overhead,
 		Clock: s.Clock, Feedback: s.Feedback, Total: s.Total, Loss: loss}

@@ -33,7 +33,7 @@ type bounder struct {
 // mostSize bounds the search where a job has no limit of its own.
 const mostSize = 1024
 
-// of is what one clock of a job needs.
+// of returns what one clock of a job needs.
 func (b *bounder) of(j *Script) needs {
 	key := sizes{string(appendKey(nil, j.Demand)), j.Clock, [5]int{j.Servers, j.Overhead, j.LeastWorkers, j.MostWorkers, 0}}
 	if n, ok := b.known[key]; ok {
@@ -76,9 +76,9 @@ func appendKey(key []byte, r sched.Resources) []byte {
 	return key
 }
 
-// LeastTimes is a lower bound of the mean time from arrival until each of some jobs has done so many clocks, on hosts with so much of each
-// resource: the greater of the times that jobs take alone, and of what shortest remaining work first on one machine that works on one
-// job at a time with all of a resource gives, which no schedule undercuts (a job cannot use less than its least area).
+// LeastTimes returns a lower bound of the mean time from arrival until each of some jobs has done a number of clocks, on hosts with these
+// totals of resources: the greater of the times that jobs take alone, and of what shortest remaining work first on one machine that works
+// on one job at a time with all of a resource gives, which no schedule undercuts (a job cannot use less than its least area).
 func LeastTimes(total sched.Resources, jobs []*Script, clocks func(*Script) float64) float64 {
 	if len(jobs) == 0 {
 		return math.NaN()
@@ -105,7 +105,7 @@ func LeastTimes(total sched.Resources, jobs []*Script, clocks func(*Script) floa
 // portion is work that comes at a time.
 type portion struct{ arrives, left float64 }
 
-// shortestFirst is the sum of times in the system on one machine that always works on what has the least left.
+// shortestFirst returns the sum of times in the system on one machine that always works on what has the least left.
 func shortestFirst(work []portion) float64 {
 	slices.SortStableFunc(work, func(a, b portion) int {
 		switch {
@@ -151,7 +151,7 @@ func (p *portions) Pop() any {
 	return last
 }
 
-// LeastDollars is a lower bound of what the machines of a run could have cost, reliable ones apart: each job's least vCPU hours at the
+// LeastDollars returns a lower bound of what the machines of a run could have cost, reliable ones apart: each job's least vCPU hours at the
 // lowest price of a vCPU between its arrival and its end in that run, whatever is free of charge for interrupted hours left aside.
 func (m *Market) LeastDollars(r *Result) market.USD {
 	hours := m.lowest(r.End)
@@ -171,7 +171,7 @@ func (m *Market) LeastDollars(r *Result) market.USD {
 	return market.USD(math.Floor(sum))
 }
 
-// lowest is the lowest price of a vCPU hour within each hour, in billionths of a dollar.
+// lowest returns the lowest price of a vCPU hour within each hour, in billionths of a dollar.
 func (m *Market) lowest(seconds float64) []float64 {
 	hours := make([]float64, int(seconds/3600)+1)
 	for h := range hours {

@@ -14,7 +14,7 @@ import (
 )
 
 // Market is where the machines of all jobs together come from. How many vCPUs are wanted is the scheduler's to say (sched.Supply). Where it
-// does not, there is one rule: as many as the jobs that are there asked for, or as they could use while a vCPU costs at most Widen of the
+// does not, there is one rule: as many as the present jobs requested, or as they could use while a vCPU costs at most Widen of the
 // on-demand price. There are at least Least and at most Most.
 // Which pools they come from, and at what bids, is the policy's. A machine that is too many goes when its paid time ends.
 type Market struct {
@@ -71,7 +71,7 @@ func (m *machine) tier() sched.Tier {
 type fleet struct {
 	*Market
 	machines []*machine // not gone; in the order of purchase
-	asked    float64    // when the policy is asked again
+	asked    float64    // when the policy runs again
 	told     int        // vCPUs that the scheduler wants; below 0 = it does not say
 	want     int
 	look     float64 // seconds within which a plan follows
@@ -155,7 +155,7 @@ func (f *fleet) follow(now float64, s *sched.Supply) {
 	f.giveBack(now, m.TooMany(f.want, now))
 }
 
-// prices are what the scheduler may look at.
+// prices returns what the scheduler may look at.
 func (f *fleet) prices(now float64) *sched.Market {
 	m := &sched.Market{Wait: f.Boot.Seconds(), Look: f.look}
 	offer := func(t market.InstanceType, price market.USD, onDemand bool) {
@@ -185,7 +185,7 @@ func (f *fleet) prices(now float64) *sched.Market {
 	return m
 }
 
-// rate is what a vCPU that works costs an hour now, in dollars.
+// rate returns what a vCPU that works costs an hour now, in dollars.
 func (f *fleet) rate(now float64) float64 {
 	cost, vcpus := 0., 0
 	for _, m := range f.machines {
@@ -196,7 +196,7 @@ func (f *fleet) rate(now float64) float64 {
 	return cost / float64(max(vcpus, 1))
 }
 
-// wanted is how many vCPUs there should be.
+// wanted returns how many vCPUs there should be.
 func (f *fleet) wanted(now float64, demand func() (asked, most float64)) int {
 	if f.told >= 0 {
 		return min(max(f.told, f.Least), f.Most)
@@ -252,7 +252,7 @@ func (f *fleet) ask(now float64) {
 	f.trim(now)
 }
 
-// held is the vCPUs of machines that stay.
+// held returns the vCPUs of machines that stay.
 func (f *fleet) held() (vcpus int) {
 	for _, m := range f.machines {
 		if math.IsInf(m.leaves, 1) {
@@ -271,7 +271,7 @@ func (f *fleet) trim(now float64) {
 	}
 }
 
-// giveBack has machines go when what is paid for them is over.
+// giveBack has machines go when their paid time ends.
 func (f *fleet) giveBack(now float64, ids []string) {
 	for _, m := range f.machines {
 		if slices.Contains(ids, m.id) {
@@ -280,10 +280,10 @@ func (f *fleet) giveBack(now float64, ids []string) {
 	}
 }
 
-// spare is how long before its paid time is over a machine is given back.
+// spare is how long before its paid time ends a machine is given back.
 const spare = 30.
 
-// paidUntil is when what is paid for a machine at a time is over.
+// paidUntil returns when the paid time of a machine ends.
 func (f *fleet) paidUntil(m *machine, now float64) float64 {
 	return sched.PaidUntil(f.second(m.usage.Start), now, f.Rules.Terms().Increment.Seconds(), spare)
 }
@@ -322,7 +322,7 @@ func (f *fleet) buy(now float64, pool market.Pool, kind market.InstanceType, his
 	f.bill.Machines++
 }
 
-// state is what the policy may look at.
+// state returns what the policy may look at.
 func (f *fleet) state(now float64) bidding.State {
 	at := f.at(now)
 	terms := f.Rules.Terms()
@@ -355,7 +355,7 @@ func (f *fleet) state(now float64) bidding.State {
 // pay bills a machine that ends.
 func (f *fleet) pay(m *machine, end float64, by market.EndedBy) error {
 	m.usage.End, m.usage.EndedBy = f.at(end), by
-	if by == market.ByProvider { // it is gone when its notice is over; its jobs' work is handed over meanwhile
+	if by == market.ByProvider { // it is gone when its notice ends; its jobs' work is handed over meanwhile
 		m.usage.End = m.usage.End.Add(f.Rules.Terms().Notice)
 	}
 	charges, err := f.Rules.Charges(m.usage, m.history, m.usage.End)
@@ -378,7 +378,7 @@ func (f *fleet) close(now float64) (Bill, error) {
 	return f.bill, nil
 }
 
-// hosts are the machines that work.
+// hosts returns the machines that work.
 func (f *fleet) hosts() (all []sched.Host) {
 	for _, m := range f.machines {
 		if m.up {

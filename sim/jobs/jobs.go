@@ -2,7 +2,7 @@
 // that a policy of bidding buys at recorded prices, and the least that any scheduler could have needed. Weeks take seconds.
 //
 // A job is a rate model: the seconds of a clock by its workers and servers. The package knows nothing about what a clock computes, how
-// a job is resized, and who prints the results.
+// a job is resized, and how results are printed.
 package jobs
 
 import (
@@ -19,7 +19,7 @@ type Script struct {
 	Demand    sched.Resources // of one worker, server or other unit
 
 	Workers, Servers int // as submitted
-	Overhead         int // units beside them, such as an application master
+	Overhead         int // further units, such as an application master
 	LeastWorkers     int // 0 = 1
 	MostWorkers      int // 0 = no limit
 	Weight           float64
@@ -55,7 +55,7 @@ type Config struct {
 
 	// PlanEvery is the least time between two plans, in seconds: what happens meanwhile is planned for together.
 	PlanEvery float64
-	// Gang: a job that loses a machine gives up the others, too, and waits for all that it asked for.
+	// Gang: a job that loses a machine gives up the others, too, and waits for all that it requested.
 	Gang bool
 	// Known: the speed of a job is known at a few sizes when it arrives, as Optimus measures it on samples. Otherwise it is known at the
 	// sizes that it has had for a clock.
@@ -105,7 +105,7 @@ type Result struct {
 	Bill     Bill
 }
 
-// least is the fewest workers and servers.
+// least returns the fewest workers and servers.
 func (j *Script) least() (workers, servers int) {
 	if j.Servers > 0 {
 		servers = 1

@@ -25,7 +25,7 @@ func cluster(count, vcpus int) (hosts []sched.Host) {
 	return hosts
 }
 
-// work is a job of so many units that takes so many seconds with them; more do not help.
+// work returns a job of this many units that takes seconds with them; more do not help.
 func work(id string, arrives, seconds float64, units int) Script {
 	return Script{ID: id, Arrives: arrives, Demand: sched.Resources{1}, Workers: units, MostWorkers: units, LeastWorkers: units, Clock: sched.Fit{float64(units) * seconds / 10}, Total: 10}
 }
@@ -51,7 +51,7 @@ func (s steady) Plan(state bidding.State) (p bidding.Plan) {
 	return p
 }
 
-// onePool is a market with a pool of machines of 4 vCPUs whose price changes at some minutes.
+// onePool returns a market with a pool of machines of 4 vCPUs whose price changes at some minutes.
 func onePool(t *testing.T, rules string, minutes map[int]float64) *Market {
 	t.Helper()
 	book, err := market.Rules(rules)
@@ -102,7 +102,7 @@ func TestBillsAndEvictions(t *testing.T) {
 	}
 }
 
-// A machine that is too many goes when its paid hour is over and not before, and one more job does not buy another meanwhile.
+// A machine that is too many goes when its paid hour ends and not before, and one more job does not buy another meanwhile.
 func TestPaidHoursAreUsed(t *testing.T) {
 	cfg := Config{Policy: sched.FIFO{}, Jobs: []Script{work("a", 0, 600, 4), work("b", 1800, 600, 4), work("c", 7200, 600, 4)}, Market: onePool(t, "ec2-2017", nil)}
 	r, err := Run(cfg)
@@ -126,7 +126,7 @@ func TestPlansAreApart(t *testing.T) {
 	}
 }
 
-// A job that loses a machine goes on with the others; in a gang it waits for all.
+// A job that loses a machine continues with the others; in a gang it waits for all.
 func TestLosses(t *testing.T) {
 	job := work("a", 0, 3600, 8)
 	job.LeastWorkers = 1
@@ -200,7 +200,7 @@ func TestBoundsHold(t *testing.T) {
 	}
 }
 
-// Shortest first, beside trying every order of small cases that all come at 0.
+// Shortest first, compared with every order of small cases that all come at 0.
 func TestShortestFirst(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	for range 200 {
@@ -276,7 +276,7 @@ func TestReadArrivals(t *testing.T) {
 	}
 }
 
-// Run times are drawn among those of jobs of the same size, and never longer than asked for.
+// Run times are drawn among those of jobs of the same size, and never longer than requested.
 func TestTraced(t *testing.T) {
 	tr := Traced{Arrivals: []Arrival{{"", 100, 2, 0}, {"", 160, 1, 50}}, Slot: 1, Serial: .2, Stretch: 3, Longest: 500}
 	for i := range 20 {
@@ -296,7 +296,7 @@ func TestTraced(t *testing.T) {
 	}
 }
 
-// A study's cells do not depend on who computes them first, and have intervals.
+// A study's cells do not depend on the order of computing them, and have intervals.
 func TestStudy(t *testing.T) {
 	s := Study{Schedulers: []string{"fifo", "h"}, Runs: 3, Seed: 5, Sweep: true, Resize: 46, Restart: 370,
 		Draw:   func(seed uint64) ([]Script, error) { s := EPS(180); s.Trials = 12; return s.Jobs(seed), nil },

@@ -14,7 +14,7 @@ import (
 	"github.com/tierml/tierml/sched"
 )
 
-// c3 is the market of c3 in the spring of 2014, a time of high and low prices, with runs that begin evenly over it.
+// c3 returns the market of c3 in the spring of 2014, a time of high and low prices, with runs that begin evenly over it.
 func c3(t *testing.T, runs int) Buyer {
 	t.Helper()
 	m := &local.Market{}
@@ -96,7 +96,7 @@ func TestPricesMakeJobsEndSooner(t *testing.T) {
 	}
 }
 
-// The scheduler's wish is followed, within the bounds of the market, and is asked for again as prices change.
+// The scheduler's wish is followed, within the bounds of the market, and is recomputed as prices change.
 func TestTheFleetFollowsThePlan(t *testing.T) {
 	m := onePool(t, "ec2-2017", map[int]float64{60: .5})
 	m.OnDemand = Offer{Type: market.InstanceType{VCPU: 4, OnDemand: market.Dollar / 2}}

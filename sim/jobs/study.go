@@ -24,7 +24,7 @@ type Study struct {
 	Buyers     []Buyer
 	Runs       int
 	Seed       uint64
-	// Sweep: the jobs are trials of one search, of which schedulers may stop the worst. Otherwise all of them run to the end.
+	// Sweep: the jobs are trials of one search, of which schedulers may stop the worst. Otherwise all run to the end.
 	Sweep bool
 	Draw  func(seed uint64) ([]Script, error)
 	// Resize is for how many seconds a job stands still when it is resized by the calls, Restart by checkpoint and restart.
@@ -78,7 +78,7 @@ type Cell struct {
 // Figure is a mean over runs, and half of its 95 % interval by Student's t; NaN = unknown.
 type Figure struct{ Mean, Half float64 }
 
-// MarshalJSON is an object, or null when the mean is unknown.
+// MarshalJSON returns an object, or null when the mean is unknown.
 func (f Figure) MarshalJSON() ([]byte, error) {
 	if math.IsNaN(f.Mean) {
 		return []byte("null"), nil
@@ -93,7 +93,7 @@ func (f Figure) MarshalJSON() ([]byte, error) {
 	}{f.Mean, half})
 }
 
-// FigureOf is that of some values.
+// FigureOf returns that of some values.
 func FigureOf(x []float64) Figure {
 	f := Figure{mean(x), math.NaN()}
 	if len(x) < 2 {
@@ -108,10 +108,10 @@ func FigureOf(x []float64) Figure {
 	return f
 }
 
-// staticSchedulers resize nothing, or by checkpoint and restart: a job of theirs that loses a machine waits for all that it asked for.
+// staticSchedulers resize nothing, or by checkpoint and restart: a job of theirs that loses a machine waits for all that it requested.
 var staticSchedulers = map[string]bool{"fifo": true, "asha": true}
 
-// Scheduler is the one of a name, for a sweep or for jobs that all run to the end.
+// Scheduler returns the one of a name, for a sweep or for jobs that all run to the end.
 func Scheduler(name string, sweep bool) (sched.Policy, error) {
 	p, err := sched.ByName(name)
 	if err != nil || sweep {
@@ -123,7 +123,7 @@ func Scheduler(name string, sweep bool) (sched.Policy, error) {
 	return p, nil
 }
 
-// config is that of one run.
+// config returns that of one run.
 func (s *Study) config(scheduler string, buyer *Buyer, run int) (Config, error) {
 	c := Config{Seed: s.Seed + uint64(run), PlanEvery: s.PlanEvery, Horizon: s.Horizon, Hosts: buyer.Hosts, Gang: staticSchedulers[scheduler],
 		Known: scheduler == "marginal" || scheduler == "deadline",

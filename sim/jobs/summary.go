@@ -86,10 +86,10 @@ func Sum(cfg *Config, r *Result) Summary {
 	return s
 }
 
-// unitSize is the first resource that a unit takes; jobs on bought machines have units of one size.
+// unitSize returns the first resource that a unit takes; jobs on bought machines have units of one size.
 func unitSize(jobs []Script) float64 { return jobs[0].Demand[0] }
 
-// most is what the hosts have, or may have.
+// most returns what the hosts have, or may have.
 func (c *Config) most() sched.Resources {
 	if c.Market != nil {
 		return sched.Resources{float64(c.Market.Most)}

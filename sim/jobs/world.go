@@ -64,7 +64,7 @@ type world struct {
 	hosts   []sched.Host
 	fleet   *fleet // nil = the hosts are fixed
 	total   sched.Resources
-	past    []sched.Job // trials that are over
+	past    []sched.Job // finished trials
 	rungs   bool
 	planned float64 // when the last plan was made
 	planAt  float64 // when the next one is due
@@ -118,7 +118,7 @@ func newWorld(cfg *Config) (*world, error) {
 	return w, nil
 }
 
-// samples are a job's speeds at a few sizes.
+// samples returns a job's speeds at a few sizes.
 func samples(j *Script) (p sched.Pace) {
 	for _, at := range [][2]int{{1, 1}, {2, 1}, {4, 1}, {4, 4}, {8, 4}, {16, 4}} {
 		workers, servers := at[0], min(at[1], j.Servers)
@@ -137,7 +137,7 @@ func (w *world) idle() bool {
 	return len(w.coming) == 0 && math.IsInf(w.planAt, 1) && !slices.ContainsFunc(w.present, func(j *job) bool { return j.state.Phase != sched.Paused })
 }
 
-// target is the clock at which something happens next.
+// target returns the clock at which something happens next.
 func (j *job) target() float64 {
 	switch {
 	case len(j.rungs) > 0 && j.state.Until < len(j.rungs):
@@ -155,7 +155,7 @@ func (j *job) due(now float64) float64 {
 	return now + j.still + max(0, j.target()-j.done)*j.clock
 }
 
-// next is when something happens.
+// next returns when something happens.
 func (w *world) next() float64 {
 	next := w.planAt
 	if len(w.coming) > 0 {
@@ -269,7 +269,7 @@ func (w *world) leave() {
 	})
 }
 
-// asked is how many units the jobs that are there asked for, and how many they could use, in the first kind of resource.
+// asked returns how many units the present jobs requested, and how many they could use, in the first kind of resource.
 func (w *world) asked() (asked, most float64) {
 	for _, j := range w.present {
 		if len(j.of.Demand) == 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Clairvoyant is what work costs from a start if at each instant the option does it whose work costs least then, bought and left for
+// Clairvoyant returns what work costs from a start if at each instant the option does it whose work costs least then, bought and left for
 // free, without time to start, without a reliable tier, and never interrupted. It does not wait for lower prices, nor make use of
 // hours that are free. Unknown is where no option has a price within its bid for the rest of time.
 func Clairvoyant(options []Option, start time.Time, work float64) (cost market.USD, known bool) {

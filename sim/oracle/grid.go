@@ -24,7 +24,7 @@ type series struct {
 
 	hourly []float64 // the lowest price per hour in the minute
 	sum    []float64 // of what whole minutes cost, up to the minute; for terms by the second
-	// crossing is the minute of the first instant, at or after the minute's beginning, at which the price comes to exceed
+	// crossing is the minute of the first instant, at or after the minute's beginning, at which the price first exceeds
 	// the bid, and taken the minute in which machines are then gone; both beyond the grid when that does not happen.
 	crossing, taken []int32
 
@@ -56,10 +56,10 @@ func newGrid(c Config) grid {
 	return g
 }
 
-// minute is the index of the minute that an instant lies in.
+// minute returns the index of the minute that an instant lies in.
 func (g *grid) minute(t time.Time) int { return int(t.Sub(g.first) / time.Minute) }
 
-// prices walks through the price changes once. Who pays the bid pays the price at least.
+// prices walks through the price changes once. Paying the bid is paying the price at least.
 func (s *series) prices(g grid, o Option) {
 	s.hourly, s.sum, s.start = make([]float64, g.minutes), make([]float64, g.minutes+1), make([]bool, g.minutes)
 	fleet := float64(o.Machines)
@@ -95,7 +95,7 @@ func (s *series) prices(g grid, o Option) {
 	}
 }
 
-// crossings notes when the price comes to exceed the bid, from the last time to the first.
+// crossings notes when the price first exceeds the bid, from the last time to the first.
 func (s *series) crossings(g grid, o Option, notice time.Duration) {
 	s.crossing, s.taken = make([]int32, g.minutes+1), make([]int32, g.minutes+1)
 	for i := range s.crossing {
@@ -123,7 +123,7 @@ func (s *series) crossings(g grid, o Option, notice time.Duration) {
 	}
 }
 
-// cheapestWork is the lowest price of a unit of work that is ever asked.
+// cheapestWork returns the lowest price of a unit of work that is ever asked.
 func (g *grid) cheapestWork() float64 {
 	lowest := math.Inf(1)
 	for i := range g.options {

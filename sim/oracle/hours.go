@@ -17,7 +17,7 @@ type hours struct {
 
 	off    []float64   // the place is empty; by minute
 	wait   []float64   // the same while a fleet leaves; by minute and left
-	renew  [][]float64 // an hour of the option is over and not left; by option, minute
+	renew  [][]float64 // an hour of the option has ended and it is kept; by option, minute
 	launch [][]float64 // the option is bought now, while a fleet leaves; by option, minute and left
 	over   []float64   // a fleet is bought now or later, while another one leaves; by minute and left
 	free   []stretch   // those of the hour at hand that a lower bid ends
@@ -57,7 +57,7 @@ func sized(s []float64, n int) []float64 {
 	return s[:n]
 }
 
-// finish: the run is over, and nothing is bought any more.
+// finish: the run has ended, and nothing is bought any more.
 func (h *hours) finish(last int) {
 	inf := math.Inf(1)
 	h.off[last] = 0
@@ -165,7 +165,7 @@ func (h *hours) stretch(p, i, alive int, startup float64) stretch {
 	return out
 }
 
-// evicted is a stretch that ends with an eviction. If machines are taken in a later hour, this one is paid.
+// evicted returns a stretch that ends with an eviction. If machines are taken in a later hour, this one is paid.
 func (h *hours) evicted(p, i, crossing, taken int, startup float64) stretch {
 	s, at := &h.grid.options[p], h.from+i
 	paid, over := 0.0, taken
@@ -195,7 +195,7 @@ func (h *hours) lower(p, i int, startup float64) {
 	}
 }
 
-// ends is what follows a stretch that is not left, at whose beginning a fleet was leaving for k more blocks.
+// ends returns what follows a stretch that is not left, at whose beginning a fleet was leaving for k more blocks.
 func (h *hours) ends(s *stretch, i, k int) float64 {
 	switch {
 	case s.evicted:
@@ -206,7 +206,7 @@ func (h *hours) ends(s *stretch, i, k int) float64 {
 	return min(h.renew[s.option][s.over], h.off[s.over])
 }
 
-// leaves is what follows when another fleet is bought from a minute on, while this one works to the end of its stretch.
+// leaves returns what follows when another fleet is bought from a minute on, while this one works to the end of its stretch.
 func (h *hours) leaves(s *stretch, earliest int) float64 {
 	if h.cfg.Exchange > 0 {
 		earliest = max(earliest, s.begin+hour-int(math.Ceil(h.cfg.Exchange.Minutes())))
@@ -217,7 +217,7 @@ func (h *hours) leaves(s *stretch, earliest int) float64 {
 	return h.over[earliest*blocks+(h.from+s.over)/block-(h.from+earliest)/block]
 }
 
-// buy lowers a row of launch to what a stretch comes to after each number of blocks: until the other fleet is gone, this
+// buy lowers a row of launch to the value of a stretch after each number of blocks: until the other fleet is gone, this
 // one stays.
 func (h *hours) buy(row []float64, i int, s *stretch) {
 	end := h.ends(s, i, 0)

@@ -41,13 +41,13 @@ type Config struct {
 	First, Last time.Time
 	// Horizon is how long a run may take. Longer runs are not looked at.
 	Horizon time.Duration
-	// Reliable are the machines that must be held from beginning to end, beside the options.
+	// Reliable are the machines that must be held from beginning to end, besides the options.
 	Reliable Reliable
 }
 
 // Reliable is a tier of on-demand machines that stays for the whole run. The zero value is none.
 type Reliable struct {
-	PerHour market.USD // all of them
+	PerHour market.USD // all
 	Rate    float64    // their work per hour; the oracle lets them work all the time
 	// Stand is how long after the start they stand: nothing else can be bought before.
 	Stand time.Duration

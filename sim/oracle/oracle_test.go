@@ -11,7 +11,7 @@ import (
 
 var start = time.Date(2016, 3, 1, 0, 0, 0, 0, time.UTC)
 
-// calm is one pool at an even price: ten machines that do a unit of work an hour each for $0.10.
+// calm returns one pool at an even price: ten machines that do a unit of work an hour each for $0.10.
 func calm(t *testing.T, book string) Config {
 	t.Helper()
 	rules, err := market.Rules(book)
@@ -124,8 +124,8 @@ func TestDearerIsNotCheaper(t *testing.T) {
 	}
 }
 
-// TestOrderOfStarts: what a start costs does not depend, but for the steps between prices of work, on which starts were
-// asked for before.
+// TestOrderOfStarts: what a start costs does not depend, but for the steps between prices of work, on earlier queries
+// for starts.
 func TestOrderOfStarts(t *testing.T) {
 	o, err := New(restless(t, "ec2-2017"))
 	if err != nil {
@@ -238,7 +238,7 @@ func TestAgainstBruteForce(t *testing.T) {
 	}
 }
 
-// small is a market of two pools for three hours, small enough to try everything.
+// small returns a market of two pools for three hours, small enough to try everything.
 func small(t *testing.T, book string, seed uint64) *brute {
 	t.Helper()
 	rules, err := market.Rules(book)

@@ -47,7 +47,7 @@ func (o *Oracle) Search() *Search {
 	return s
 }
 
-// Cost is the least that so much work can cost from a start: no run within the horizon is cheaper. It is false when the
+// Cost returns the least that this work can cost from a start: no run within the horizon is cheaper. It is false when the
 // work cannot be done.
 func (s *Search) Cost(start time.Time, work float64) (market.USD, bool) {
 	begin := s.grid.minute(start)
@@ -87,7 +87,7 @@ func (s *Search) lengths(begin int, work float64, from, to int, best *float64) {
 	}
 }
 
-// highest is the best lower bound that a price of work gives for a step of the ladder, or one that is enough. A bound is
+// highest returns the best lower bound that a price of work gives for a step of the ladder, or one that is enough. A bound is
 // concave in the price, so that it climbs from where the last start had its best; when it must not climb, that is all.
 func (s *Search) highest(step int, enough float64, climb bool, bound func(k int) float64) float64 {
 	k := s.hint[step]
@@ -112,7 +112,7 @@ func (s *Search) highest(step int, enough float64, climb bool, bound func(k int)
 	return max(0, best)
 }
 
-// rounded is the bound by a price of work for runs that end with a step of the ladder, rounded up.
+// rounded returns the bound by a price of work for runs that end with a step of the ladder, rounded up.
 func (s *Search) rounded(begin, step int, work float64, k int) float64 {
 	first := s.group*group - 1 // the first start of the group
 	end := min(first+group+s.ladder.end(step), s.grid.minutes-1)
@@ -144,10 +144,10 @@ func (s *Search) exact(begin, step int, work float64, k int) float64 {
 	return s.price(k)*s.left(work, end-begin) + places
 }
 
-// stand is the number of whole minutes before anything can be bought beside the reliable machines.
+// stand returns the number of whole minutes before anything can be bought besides the reliable machines.
 func (s *Search) stand() int { return int(s.cfg.Reliable.Stand / time.Minute) }
 
-// left is the work that the reliable machines cannot do in so many minutes.
+// left returns the work that the reliable machines cannot do in this many minutes.
 func (s *Search) left(work float64, minutes int) float64 {
 	r := &s.cfg.Reliable
 	return max(0, work-r.Rate/hour*max(0, float64(minutes)-r.Stand.Minutes()))

@@ -38,7 +38,7 @@ func (s *seconds) run(from, end int, lambda float64) {
 	}
 }
 
-// cost is what the option's fleet costs from a minute of the programme until another.
+// cost returns what the option's fleet costs from a minute of the programme until another.
 func (s *seconds) cost(p, from, until int) float64 {
 	sum := s.grid.options[p].sum
 	return sum[s.from+max(from, until)] - sum[s.from+from]
@@ -60,7 +60,7 @@ func (s *seconds) buy(p, i int) float64 {
 	return best
 }
 
-// start is a fleet's first time, until it works or is taken. The price may take it from minute `alive` of the grid on.
+// start returns a fleet's first time, until it works or is taken. The price may take it from minute `alive` of the grid on.
 func (s *seconds) start(p, i, alive int) float64 {
 	o, last := &s.grid.options[p], s.end-s.from
 	begun := i + int(s.startup) // works for the rest of that minute
@@ -81,7 +81,7 @@ func (s *seconds) start(p, i, alive int) float64 {
 
 func (s *seconds) freeWithin() int { return int(s.cfg.Terms.FreeWithin.Minutes()) }
 
-// free is a fleet that is taken so soon that it costs nothing.
+// free returns a fleet that is taken so soon that it costs nothing.
 func (s *seconds) free(p, i, crossing, taken int) float64 {
 	if s.freeWithin() == 0 || taken > min(s.from+i+s.freeWithin(), s.end) {
 		return math.Inf(1)
@@ -111,7 +111,7 @@ func (s *seconds) hold(p, i int) float64 {
 // exchange is how many minutes two fleets may work side by side when one takes the other's place.
 const exchange = 3
 
-// beside is what a fleet comes to that works on for some more minutes.
+// beside returns the value of a fleet that works on for some more minutes.
 func (s *seconds) beside(p, i, minutes int) float64 {
 	o, last := &s.grid.options[p], s.end-s.from
 	until := min(i+minutes, int(o.taken[s.from+i])-s.from, last)

@@ -63,7 +63,7 @@ func JobsTable(cells []jobs.Cell) table.Table {
 	return t
 }
 
-// figureText is a mean with half of its interval, where there is one.
+// figureText returns a mean with half of its interval, where there is one.
 func figureText(f jobs.Figure) string {
 	switch {
 	case math.IsNaN(f.Mean):
@@ -74,7 +74,7 @@ func figureText(f jobs.Figure) string {
 	return short(f.Mean) + "±" + short(f.Half)
 }
 
-// short is a number of three digits or more.
+// short returns a number of three digits or more.
 func short(x float64) string {
 	switch {
 	case math.Abs(x) >= 100:

@@ -88,7 +88,7 @@ func NewChooser(job sim.Config, by func(policy string) (sim.Config, error), wish
 	return c
 }
 
-// WishOf is what a job optimises, within its budget and the longest that it may take; 0 = no bound.
+// WishOf returns what a job optimises, within its budget and the longest that it may take; 0 = no bound.
 func WishOf(job *sim.Config, longest time.Duration) planner.Wish {
 	w := planner.Wish{ValueOfTime: job.ValueOfTime, Budget: job.Budget, Within: longest}
 	if within := job.Deadline.Sub(job.Start); !job.Deadline.IsZero() && (longest == 0 || within < longest) {
@@ -97,7 +97,7 @@ func WishOf(job *sim.Config, longest time.Duration) planner.Wish {
 	return w
 }
 
-// Candidates are the policies that auto chooses among: of those that keep a deadline, without one, only the first, which then is given
+// Candidates returns the policies that auto chooses among: of those that keep a deadline, without one, only the first, which then is given
 // the time that a dry run gives it (Within).
 func Candidates(deadline bool) []string {
 	return slices.DeleteFunc(bidding.Names(), func(name string) bool {
@@ -106,7 +106,7 @@ func Candidates(deadline bool) []string {
 	})
 }
 
-// candidatesOf are those of a job: programs do without reliable machines.
+// candidatesOf returns those of a job: programs do without reliable machines.
 func candidatesOf(job *sim.Config) []string {
 	names := Candidates(!job.Deadline.IsZero())
 	if job.Programs != nil {
@@ -166,12 +166,12 @@ func (c *Chooser) Estimate(in planner.Input) (planner.Forecast, error) {
 	return Past{Job: job, Progress: c.Progress, size: c.size}.Estimate(in)
 }
 
-// last is the latest past start that a decision looks at.
+// last returns the latest past start that a decision looks at.
 func (c *Chooser) last(now time.Time) time.Time {
 	return now.UTC().Truncate(pastEvery).Add(-c.patience).Truncate(pastEvery)
 }
 
-// standard is the policy that is taken when the past is no guide, or the first that can run the job.
+// standard returns the policy that is taken when the past is no guide, or the first that can run the job.
 func (c *Chooser) standard() string {
 	standard := bidding.CostPerWork{}.Name()
 	if c.job.Programs != nil {
@@ -184,7 +184,7 @@ func (c *Chooser) standard() string {
 	return able[0].name
 }
 
-// trials are those of the candidates, each from as many of the first starts as it is judged by, with the reasons why some were dropped.
+// trials returns those of the candidates, each from as many of the first starts as it is judged by, with the reasons why some were dropped.
 func (c *Chooser) trials(judgedBy map[*candidate]int, dropped map[string]string, samples []planner.Sample) []planner.Trials {
 	out := make([]planner.Trials, len(c.candidates))
 	for i, k := range c.candidates {
@@ -200,7 +200,7 @@ func (c *Chooser) trials(judgedBy map[*candidate]int, dropped map[string]string,
 	return out
 }
 
-// samples are the past starts that a decision looks at. The first eighth of them is spread over all times, and so are the first quarter
+// samples returns the past starts that a decision looks at. The first eighth is spread over all times, and so are the first quarter
 // and the first half.
 func (c *Chooser) samples(now time.Time) (out []planner.Sample) {
 	var all []planner.Sample
@@ -321,8 +321,8 @@ func (w *pastWorker) run(k *candidate, id trialID) (planner.Trial, error) {
 // leastDone is the part of a job below which a run that is given up says nothing about the rest.
 const leastDone = 0.01
 
-// trialOf is what a run came to. One that is given up goes on as it went: its prices are what the policy waits for, and nothing makes it buy
-// on demand. One that has done next to nothing is taken to pay for the work on demand.
+// trialOf returns what a run came to. One that is given up continues as it went: its prices are what the policy waits for, and nothing makes it
+// buy on demand. One that has done next to nothing is taken to pay for the work on demand.
 func trialOf(cfg *sim.Config, r sim.Result) planner.Trial {
 	t := planner.Trial{Cost: dollars(r.Cost), Hours: r.Runtime.Hours(), GivenUp: !r.Finished()}
 	if !t.GivenUp {
@@ -341,5 +341,5 @@ func trialOf(cfg *sim.Config, r sim.Result) planner.Trial {
 	return t
 }
 
-// halved is what is left of 1 after a time in which half is left after another.
+// halved returns what is left of 1 after a time in which half is left after another.
 func halved(age, half time.Duration) float64 { return math.Exp2(-age.Hours() / half.Hours()) }

@@ -144,7 +144,7 @@ func judgeAuto(ctx context.Context, m cell, hours float64, count int) (j autoJud
 	return j, nil
 }
 
-// savings are those of shares of the on-demand cost.
+// savings returns those of shares of the on-demand cost.
 func savings(costs []float64) (out []float64) {
 	for _, c := range costs {
 		out = append(out, 1-c)
@@ -165,7 +165,7 @@ func p95(x []float64) float64 {
 	return p
 }
 
-// bootstrap is the ratio of the means of a and b, which are of the same starts.
+// bootstrap returns the ratio of the means of a and b, which are of the same starts.
 func bootstrap(a, b []float64) ratio {
 	const rounds = 1000
 	r := rand.New(rand.NewPCG(1, 1))

@@ -48,7 +48,7 @@ func (m autoMarket) name() string {
 	return strings.Join([]string{strings.TrimPrefix(m.file, "aws-"), m.rules, strings.ReplaceAll(m.zones, ",", "+"), strings.ReplaceAll(m.types, ",", "+")}, " ")
 }
 
-// autoMarkets are the jobs to judge by, beside a reliable machine as small as `reliable: auto` takes for a small model.
+// autoMarkets returns the jobs to judge by, with a reliable machine as small as `reliable: auto` takes for a small model.
 func autoMarkets(t *testing.T, data string) (out []cell) {
 	t.Helper()
 	type source struct{ file, catalog string }

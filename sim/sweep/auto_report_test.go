@@ -62,7 +62,7 @@ func (k *keptJudged) add(j autoJudged) {
 // autoTotals are those of all markets.
 type autoTotals struct{ all []autoJudged }
 
-// of are a figure of the cells that count.
+// of returns a figure of the cells that count.
 func (a *autoTotals) of(counts func(autoJudged) bool, figure func(autoJudged) float64) (out []float64) {
 	for _, j := range a.all {
 		if counts(j) {

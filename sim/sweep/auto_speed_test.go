@@ -78,7 +78,7 @@ func TestAutoSpeed(t *testing.T) {
 	}
 }
 
-// processor is the processor time that this process has used.
+// processor returns the processor time that this process has used.
 func processor() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/tierml/tierml/sim"
 )
 
-// restless is a price that is above the bid for two hours of each day, and doubles from a day before the job's start on.
+// restless returns a price that is above the bid for two hours of each day, and doubles from a day before the job's start on.
 func restless(hour int) int {
 	price := 40 + hour%24*3
 	if hour%24 >= 22 || hour%24 <= -2 {
@@ -130,7 +130,8 @@ func TestAutoWithoutHistory(t *testing.T) {
 	}
 }
 
-// A run that is given up goes on at its own pace and prices: what is left of it is not bought on demand at once.
+// A run that is given up continues at its own pace and prices: what is left of it is not bought on demand at
+// once.
 func TestGivenUpTrialsKeepTheirPace(t *testing.T) {
 	cfg, _ := pastJob(t, restless)
 	done := sim.Result{Outcome: "failed", Cost: market.Dollar, Runtime: 10 * time.Hour, Clocks: int64(cfg.Job.Clocks) / 4}

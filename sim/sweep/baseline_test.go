@@ -10,7 +10,7 @@ import (
 )
 
 // What a plan compares with is the work of policy on-demand: with few machines, where computing decides, and with many, where clocks
-// take longer than their share of it. The policy's run has a start and an end beside it.
+// take longer than their share of it. The policy's run has a start and an end in addition.
 func TestBaselineIsThePolicysWork(t *testing.T) {
 	for _, machines := range []int{16, 200, 1000} {
 		cfg := demo(t)

@@ -65,7 +65,7 @@ func TestNoPolicyBeatsTheOracleOnRecordings(t *testing.T) {
 	t.Logf("%d runs in %d markets, none cheaper than its oracle", runs, looked)
 }
 
-// spread takes so many of a list, evenly from its first to its last.
+// spread takes at most `most` of a list, evenly from its first to its last.
 func spread(all []cell, most int) (some []cell) {
 	if len(all) <= most {
 		return all

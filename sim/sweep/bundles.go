@@ -9,17 +9,17 @@ import (
 	"github.com/tierml/tierml/sim"
 )
 
-// A run of a thousand machines takes the simulator as long as eight of 125, and comes to nearly the same: machines of a pool have one
+// A run of a thousand machines takes the simulator as long as eight of 125, and gives nearly the same: machines of a pool have one
 // price and go together. So what plans make of the past is, for fleets above mostApart, that of bundles: each is a machine that works as
 // fast and costs as much as several, and a fleet has as many bundles as leave it just as large. Bundles are bought, evicted and replaced as
 // a whole, which is all that is lost. Splits, programs, thresholds between tiers and fees follow.
 const (
 	mostApart = 128 // machines of any type that are simulated one by one
-	fewTiers  = 16  // reliable machines that are simulated one by one beside bundles
+	fewTiers  = 16  // reliable machines that are simulated one by one next to bundles
 	fineVCPU  = 64  // parts of a vCPU that bundles count in, so that they are as many as wanted
 )
 
-// bundles is by how much a fleet is thinned out: groups in place of machines, of the type of which the job may want most.
+// bundles is by how much a fleet is thinned out: groups instead of machines, of the type of which the job may want most.
 type bundles struct{ machines, groups int }
 
 // thinned has 32 to 48 groups, of like size if that can be: rounded splits cost up to some hundredths of the time.
@@ -33,19 +33,19 @@ func thinned(machines int) bundles {
 	return b
 }
 
-// of is how many bundles take the place of so many machines, and of a number that goes with them: splits, tasks. Of 0 it is 0.
+// of returns how many bundles replace that many machines, and of a number that goes with them: splits, tasks. Of 0 it is 0.
 func (b bundles) of(number int) int { return (number*b.groups + b.machines - 1) / b.machines }
 
-// size is how many machines are in a bundle.
+// size returns how many machines are in a bundle.
 func (b bundles) size() float64 { return float64(b.machines) / float64(b.groups) }
 
-// bundled returns the run with bundles in place of machines, and how many machines are in one; 1 = it is the run itself.
+// bundled returns the run with bundles instead of machines, and how many machines are in one; 1 = it is the run itself.
 func bundled(cfg sim.Config) (sim.Config, float64) {
 	thin, size := thinning(&cfg)
 	return thin(cfg), size
 }
 
-// thinning is how a run is thinned out, and any other of the same job.
+// thinning returns how a run is thinned out, and any other of the same job.
 func thinning(cfg *sim.Config) (thin func(sim.Config) sim.Config, size float64) {
 	n := fleet(cfg)
 	if n <= mostApart {
@@ -55,7 +55,7 @@ func thinning(cfg *sim.Config) (thin func(sim.Config) sim.Config, size float64) 
 	return b.in, b.size()
 }
 
-// in returns a run with bundles in place of machines.
+// in returns a run with bundles instead of machines.
 func (b bundles) in(cfg sim.Config) sim.Config {
 	if e := &cfg.Equivalent; e.Count > 0 {
 		e.Type, e.Count = bundleOf(e.Type, e.Count, b.of(e.Count)), b.of(e.Count)
@@ -100,7 +100,7 @@ func (b bundles) in(cfg sim.Config) sim.Config {
 	return cfg
 }
 
-// programs are those of a fleet that is thinned out; its tasks are fewer and longer, trials too.
+// programs returns those of a fleet that is thinned out; its tasks are fewer and longer, trials too.
 func (b bundles) programs(p sim.Programs) *sim.Programs {
 	p.Count, p.Least, p.Tasks, p.Rungs = b.of(p.Count), b.of(p.Least), b.of(p.Tasks), slices.Clone(p.Rungs)
 	for i := range p.Rungs {
@@ -109,7 +109,7 @@ func (b bundles) programs(p sim.Programs) *sim.Programs {
 	return &p
 }
 
-// bundleOf is a type of which m do what n of another do.
+// bundleOf returns a type of which m do what n of another do.
 func bundleOf(t market.InstanceType, n, m int) market.InstanceType {
 	t.Rate = t.WorkRate() * float64(n) / float64(m)
 	t.VCPU = (t.VCPU*n*fineVCPU + m - 1) / m

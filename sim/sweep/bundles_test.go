@@ -12,7 +12,7 @@ import (
 	"github.com/tierml/tierml/sim"
 )
 
-// tenfold is a job with ten times the machines, and ten times what there is of them.
+// tenfold returns a job with ten times the machines, and ten times the supply.
 func tenfold(cfg sim.Config) sim.Config {
 	cfg.Want.VCPU *= 10
 	cfg.Job.Splits *= 10
@@ -23,7 +23,7 @@ func tenfold(cfg sim.Config) sim.Config {
 	return cfg
 }
 
-// meanOf is the cost and time of some starts by a policy, the last of them 60 hours before prices end.
+// meanOf returns the cost and time of some starts by a policy, the last 60 hours before prices end.
 func meanOf(t *testing.T, cfg sim.Config, policy string, starts int) (cost, hours float64) {
 	t.Helper()
 	var end time.Time

@@ -133,7 +133,7 @@ func (c *Option) has(p market.Pool) bool {
 	return c.Name == "all pools" || c.Name == p.Zone || c.Name == poolName(p)
 }
 
-// draw returns the layouts, each with the availability of every pool of the job, and the starts of all of them: start n is
+// draw returns the layouts, each with the availability of every pool of the job, and the starts of all: start n is
 // one of layout n modulo Layouts.
 func (c Capacity) draw() (layouts [][]*market.Availability, starts []time.Time, err error) {
 	starts, err = Starts{Count: c.Layouts * c.Starts, Seed: c.Seed}.times(&c.Job)
@@ -227,7 +227,7 @@ func (c *Option) compare(to *Option, layouts int, onDemand float64, seed uint64)
 	c.Low, c.High = differences[resamples/20], differences[resamples-1-resamples/20]
 }
 
-// spending is what some runs cost, and how many of them finished.
+// spending is what some runs cost, and how many finished.
 type spending struct{ spent, finished float64 }
 
 func (s *spending) add(o spending) { s.spent, s.finished = s.spent+o.spent, s.finished+o.finished }

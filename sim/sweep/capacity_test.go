@@ -22,7 +22,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// capacityJob is 8 hours' work for 64 vCPUs of spot machines beside one reliable machine of the type that is cheapest.
+// capacityJob is 8 hours' work for 64 vCPUs of spot machines plus one reliable machine of the type that is cheapest.
 func capacityJob(t *testing.T, pools []bidding.Candidate) sim.Config {
 	t.Helper()
 	rules, err := market.Rules("ec2-now")

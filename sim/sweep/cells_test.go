@@ -79,7 +79,7 @@ func TestCostPerWorkInEveryCell(t *testing.T) {
 }
 
 // cells are all pairs of types of one family that a trace has in one zone. The job wants as many vCPUs as 16 machines of
-// the smaller type have, beside one of that type that is reliable.
+// the smaller type have, plus one of that type that is reliable.
 func cells(t *testing.T, traceFile, catalogFile string) (out []cell) {
 	t.Helper()
 	rules, err := market.Rules("ec2-2017")

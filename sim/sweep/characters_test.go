@@ -85,7 +85,7 @@ func smooth(r *rand.Rand, days int, tell func(time.Duration, float64)) {
 
 func daysOf(n int) time.Duration { return time.Duration(n) * 24 * time.Hour }
 
-// soon is a time of exponential length, and a second at least.
+// soon returns a time of exponential length, and a second at least.
 func soon(r *rand.Rand, mean time.Duration) time.Duration {
 	return time.Second + time.Duration(r.ExpFloat64()*float64(mean)).Truncate(time.Second)
 }
@@ -117,7 +117,7 @@ func TestGuaranteesThatWereBroken(t *testing.T) {
 	try("cost-per-work", r, characters[1].drawn(t, r))
 }
 
-// drawn is a market of the character.
+// drawn returns a market of the character.
 func (c *character) drawn(t *testing.T, r *rand.Rand) cell {
 	t.Helper()
 	rules, err := market.Rules([]string{"ec2-2017", "ec2-pay-bid", "ec2-now", "gce-spot", "gce-preemptible"}[r.IntN(5)])
@@ -200,7 +200,7 @@ func recordedAs(t *testing.T, form int, markets []trace.Market) []trace.Market {
 	return read.Markets
 }
 
-// scarcity is a recording of how many machines could be had, in SkyPilot's form: for hours all, some or none.
+// scarcity returns a recording of how many machines could be had, in SkyPilot's form: for hours all, some or none.
 func scarcity(t *testing.T, r *rand.Rand, begin time.Time, days int) *market.Availability {
 	t.Helper()
 	const tick = 300

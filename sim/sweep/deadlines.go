@@ -26,7 +26,7 @@ type Deadlines struct {
 	Slacks      []float64     // the deadline, in multiples of the work
 	Changeovers []time.Duration
 	Rules       market.RuleBook
-	// Together makes all recordings the pools of one job, which may take machines of any of them. Otherwise each of them is
+	// Together makes all recordings the pools of one job, which may take machines of any. Otherwise each is
 	// the only pool of jobs of its own.
 	Together bool
 	// State is how many bytes a job's state has, which another region fetches when the job moves there. The time of that is part of
@@ -260,7 +260,7 @@ func (d Deadlines) starts(m []Recording, slack float64) (out []time.Time) {
 	return out
 }
 
-// config is the simulation of one cell. A clock is a second: work counts as far as it has come. On demand there are the
+// config returns the simulation of one cell. A clock is a second: work counts as far as it has come. On demand there are the
 // machines of each region's first recording. As Can't Be Late (NSDI 24, section 3.1) has it, a fleet works a changeover after it was
 // bought, the loss of what was not saved included, and everything else takes no time.
 func (d Deadlines) config(m []Recording, policy bidding.Policy, slack float64, change time.Duration) sim.Config {

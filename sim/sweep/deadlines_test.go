@@ -11,7 +11,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// invented is a recording of ten days: spells of lengths that differ by a factor of a thousand, as real ones do.
+// invented returns a recording of ten days: spells of lengths that differ by a factor of a thousand, as real ones do.
 func invented(t *testing.T, seed uint64, machines int) Recording {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 1))
@@ -97,7 +97,7 @@ func TestDeadlinesRefuses(t *testing.T) {
 	}
 }
 
-// TestDeadlinesTogether: with several pools a job costs no more than in the best of them, and misses no deadline either.
+// TestDeadlinesTogether: with several pools a job costs no more than in the best, and misses no deadline either.
 func TestDeadlinesTogether(t *testing.T) {
 	rules, err := market.Rules("gce-spot")
 	if err != nil {

@@ -32,10 +32,10 @@ var (
 // demoWork is the work of a clock of examples/demo.yaml, as the journals of real runs have it.
 const demoWork = 5_049_036
 
-// demo is the demo as the journals in testdata/replays were recorded: 16 machines, and a declared reliable one.
+// demo returns the demo as the journals in testdata/replays were recorded: 16 machines, and a declared reliable one.
 func demo(t testing.TB) sim.Config { return simulated(t, "testdata/replays/demo.yaml", demoWork) }
 
-// simulated is the simulation of a job, of whose clocks each is so much work.
+// simulated returns the simulation of a job, with this work per clock.
 func simulated(t testing.TB, file string, work float64) sim.Config {
 	t.Helper()
 	job, err := config.Load(file)
@@ -117,8 +117,8 @@ func TestSimulatedDemoDecidesAsReal(t *testing.T) {
 
 // TestReplayedRuns: given the events of a real run's journal at their times, the simulated controller decides the same. So it
 // does where the run differs from an undisturbed one: on a busy computer notices come further apart than NoticeWait, and are
-// answered in several launches. The journals in testdata are of runs of the demo beside two busy loops, without the lines that
-// are no events. To check another one:
+// answered in several launches. The journals in testdata are of runs of the demo next to two busy loops, without the lines
+// that are no events. To check another one:
 //
 //	go test ./sim/sweep -run ReplayedRuns -journal runs/demo-N/journal.jsonl [-keep NAME]
 func TestReplayedRuns(t *testing.T) {

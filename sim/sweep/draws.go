@@ -32,7 +32,7 @@ func (a trialID) compare(b trialID) int {
 	return cmp.Or(a.start.Compare(b.start), cmp.Compare(a.draw, b.draw))
 }
 
-// drawn returns the samples with as many draws of evictions as are enough, and after how many of them candidates that are clearly worse are
+// drawn returns the samples with as many draws of evictions as are enough, and after how many candidates that are clearly worse are
 // dropped.
 func (c *Chooser) drawn(now time.Time, past []planner.Sample) (samples []planner.Sample, parts []int) {
 	if !c.job.Hazard.Draws() {
@@ -62,7 +62,7 @@ func (c *Chooser) drawn(now time.Time, past []planner.Sample) (samples []planner
 	return samples, parts
 }
 
-// drawsOf are the runs that a forecast rests on, the latest first: from past starts, each drawn as often as makes as many runs as there are
+// drawsOf returns the runs that a forecast rests on, the latest first: from past starts, each drawn as often as makes as many runs as there are
 // of a long history, or from now on.
 func drawsOf(cfg *sim.Config, starts []time.Time, length time.Duration, now time.Time, size float64) (ids []trialID) {
 	draws := 1
@@ -112,7 +112,7 @@ func moving(cfg *sim.Config, starts []time.Time, within time.Duration) (n int) {
 	return n
 }
 
-// atPricesOf is a run in the prices that are known at a time, the last of which stay. Its evictions come at the same times after any start.
+// atPricesOf returns a run in the prices that are known at a time, the last of which stay. Its evictions come at the same times after any start.
 func atPricesOf(cfg sim.Config, now time.Time) sim.Config {
 	cfg.Pools = knownUntil(cfg.Pools, now)
 	if cfg.Hazard.Draws() {

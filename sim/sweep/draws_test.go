@@ -77,7 +77,7 @@ func TestEqualPricesGiveEqualChoices(t *testing.T) {
 	}
 }
 
-// bestByOtherDraws is the mean cost of each policy in draws that no choice has seen.
+// bestByOtherDraws returns the mean cost of each policy in draws that no choice has seen.
 func bestByOtherDraws(t *testing.T, rules, provider string) (best string, means map[string]float64) {
 	t.Helper()
 	const draws = 600

@@ -126,7 +126,7 @@ func (e Evictions) lay(cfg *sim.Config) (err error) {
 	return nil
 }
 
-// life is how long machines of a pool live, and the source.
+// life returns how long machines of a pool live, and the source.
 func (e Evictions) life(cfg *sim.Config, c *bidding.Candidate) (life hazard.Life, says string) {
 	if e.Month > 0 {
 		return hazard.Constant(hazard.OfMonth(e.Month)), fmt.Sprintf("%.4g %% of machines a month, as asked for", 100*e.Month)
@@ -135,7 +135,7 @@ func (e Evictions) life(cfg *sim.Config, c *bidding.Candidate) (life hazard.Life
 	return prior.Life, prior.Source
 }
 
-// placesOf is how many machines of a pool satisfy what the job wants.
+// placesOf returns how many machines of a pool satisfy what the job wants.
 func placesOf(cfg *sim.Config, c *bidding.Candidate) int {
 	if cfg.Want.VCPU > 0 {
 		return (cfg.Want.VCPU + c.Type.VCPU - 1) / max(c.Type.VCPU, 1)

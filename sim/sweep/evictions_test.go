@@ -14,7 +14,7 @@ import (
 	"github.com/tierml/tierml/sim"
 )
 
-// calmJob is eight machines in a market without bids whose prices stand still, beside one reliable machine.
+// calmJob is eight machines in a market without bids whose prices stand still, plus one reliable machine.
 func calmJob(t *testing.T, book string) sim.Config {
 	t.Helper()
 	rules, err := market.Rules(book)
@@ -63,7 +63,7 @@ func TestParseEvictions(t *testing.T) {
 	}
 }
 
-// Rates come from whoever knows them, and are named.
+// Rates come from whatever source knows them, and are named.
 func TestEvictionsByWhatIsKnown(t *testing.T) {
 	job := calmJob(t, "ec2-now")
 	spot := slices.IndexFunc(job.Pools, func(c bidding.Candidate) bool { return !c.OnDemand() })
@@ -107,7 +107,7 @@ func TestPoliciesMeetTheSameEvictions(t *testing.T) {
 				hit[r.Policy]++
 			}
 		}
-		// At 90 % a month an eighth of the starts are hit: all of them begin in the same pool.
+		// At 90 % a month an eighth of the starts are hit: all begin in the same pool.
 		if words == "90%" && (hit["tierml"] < 5 || hit["on-demand"]+hit[Clairvoyant] > 0) || words == "none" && len(hit) > 0 {
 			t.Errorf("%s: starts with evictions %v", words, hit)
 		}

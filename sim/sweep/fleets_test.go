@@ -37,7 +37,7 @@ func given(entries []journal.Entry) string {
 	return b.String()
 }
 
-// purchases lists what was asked for and what was given until the first notice of an eviction: notices and answers come when
+// purchases lists requests and answers until the first notice of an eviction: notices and answers come when
 // they come, and what is decided after them goes by their order.
 func purchases(all []journal.Entry) string {
 	var until []journal.Entry
@@ -52,7 +52,7 @@ func purchases(all []journal.Entry) string {
 	return decisions(until) + given(until)
 }
 
-// TestSimulatedFleetsDecideAsReal: a job whose provider chooses among pools, none of them deep. A real run of it bought by CreateFleet from
+// TestSimulatedFleetsDecideAsReal: a job whose provider chooses among pools, none deep. A real run of it bought by CreateFleet from
 // the fake cloud, was given some machines of each of four pools, too few, and bought in a fifth what was missing. Simulated it
 // asks for the same and is given the same: by its own cloud, and told what the real run's controller was told.
 func TestSimulatedFleetsDecideAsReal(t *testing.T) {

@@ -102,7 +102,7 @@ func pairs(t *testing.T, traceFile, catalogFile string) (out []cell) {
 	return out
 }
 
-// drawnCell is a market of two pools over ten days, whose prices cross the on-demand price often or seldom, for seconds or days.
+// drawnCell returns a market of two pools over ten days, whose prices cross the on-demand price often or seldom, for seconds or days.
 func drawnCell(t *testing.T, r *rand.Rand) cell {
 	t.Helper()
 	rules, err := market.Rules([]string{"ec2-2017", "ec2-now"}[r.IntN(2)])
@@ -165,8 +165,8 @@ func drawGuarantees(r *rand.Rand, c cell, starts int) (runs []guarantee) {
 // dearest is how many times the cost of a run on demand a run may cost.
 const dearest = 1.5
 
-// onDemandRun is what a run costs on demand: the fleet that is cheapest for the work, from its start to the end of what is billed. State is
-// loaded and saved once, as it is by whoever keeps it in storage.
+// onDemandRun returns what a run costs on demand: the fleet that is cheapest for the work, from its start to the end of what is billed. State is
+// loaded and saved once, as with any storage.
 func onDemandRun(cfg sim.Config) market.USD {
 	save, restart := cfg.Checkpoints.Times(cfg.Timing)
 	cfg = withPolicy(cfg, bidding.OnDemand{})
@@ -199,7 +199,7 @@ func vary(r *rand.Rand, cfg *sim.Config, reliable elasticity.Reliable) {
 	}
 }
 
-// guaranteed are the policies to try.
+// guaranteed returns the policies to try.
 func guaranteed() []string {
 	if some := strings.Fields(os.Getenv("TIERML_GUARANTEES_POLICIES")); len(some) > 0 {
 		return some
@@ -207,7 +207,7 @@ func guaranteed() []string {
 	return bidding.Names()
 }
 
-// leastTime is what a deadline must leave: a changeover and the work on the fleet that is cheapest on demand, the last checkpoint
+// leastTime returns what a deadline must leave: a changeover and the work on the fleet that is cheapest on demand, the last checkpoint
 // and the end of the machines, and what is rounded.
 func leastTime(cfg *sim.Config) time.Duration {
 	t := cfg.Timing
@@ -250,7 +250,7 @@ func checkGuarantees(t *testing.T, runs []guarantee) {
 	t.Logf("%s: %d runs; %s", runs[0].market, len(runs), dear.String())
 }
 
-// dearness is how dear the runs are beside those on demand.
+// dearness is how dear the runs are compared with those on demand.
 type dearness struct {
 	mu       sync.Mutex
 	over     []float64
@@ -279,7 +279,7 @@ func (d *dearness) String() string {
 }
 
 // run makes a run and says what is wrong with it. One that would leave its spot machines for the sake of the deadline is made again
-// by an adversary, who takes them without notice: shortly before, or when the machines that are to take their place are there and wait for
+// by an adversary that takes them without notice: shortly before, or when the machines that are to take their place are there and wait for
 // a checkpoint. Only the first counts for the cost: the same faults do not meet the fleet on demand.
 func (g *guarantee) run(dear *dearness) string {
 	wrong, left, cost := g.once()
@@ -357,7 +357,7 @@ func (i *idleness) add(e journal.Entry) {
 	}
 }
 
-// longest is the longest wait, and its end.
+// longest returns the longest wait, and its end.
 func (i *idleness) longest() (wait time.Duration, until time.Time) {
 	for _, since := range i.alive {
 		i.lives = append(i.lives, span{since, i.last})
@@ -365,7 +365,7 @@ func (i *idleness) longest() (wait time.Duration, until time.Time) {
 	slices.SortFunc(i.work, func(a, b span) int { return a.from.Compare(b.from) })
 	gap := func(from, to time.Time) {
 		if to.Sub(from) <= wait {
-			return // as short as nearly all of them
+			return // as short as nearly all
 		}
 		for _, l := range i.lives {
 			begin, end := from, to
@@ -397,7 +397,7 @@ func TestIdlenessSeesWork(t *testing.T) {
 	idle := idleness{alive: map[string]time.Time{}}
 	idle.add(journal.Entry{Kind: journal.Launch, Instance: "a", T: at(0)})
 	idle.worked(at(50), at(60))
-	idle.worked(at(5), at(100)) // a long one is over later than what it covers
+	idle.worked(at(5), at(100)) // a long one ends later than what it covers
 	idle.add(journal.Entry{Kind: journal.Evicted, Instance: "a", T: at(120)})
 	idle.add(journal.Entry{Kind: journal.Launch, Instance: "b", T: at(180)})
 	idle.worked(at(205), at(300))

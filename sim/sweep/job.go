@@ -84,7 +84,7 @@ func ForJob(job *config.Job, choice planner.Resolved, work Content) (cfg sim.Con
 	return cfg, skipped, nil
 }
 
-// policyOf is the job's policy; the paper's until `auto` is decided.
+// policyOf returns the job's policy; the paper's until `auto` is decided.
 func policyOf(job *config.Job) (bidding.Policy, error) {
 	if job.Policy == config.Auto {
 		return bidding.TierML{}, nil
@@ -92,7 +92,7 @@ func policyOf(job *config.Job) (bidding.Policy, error) {
 	return job.Decider()
 }
 
-// checkpoints are the declared costs. What is not declared of the size is the model's own, and on a real cloud, where the model's is not
+// checkpoints returns the declared costs. What is not declared of the size is the model's own, and on a real cloud, where the model's is not
 // known either, as assumed; so is the bandwidth there, and where a size is declared.
 func checkpoints(job *config.Job, state int64) sim.Checkpoints {
 	c := job.Checkpoint
@@ -106,10 +106,10 @@ func checkpoints(job *config.Job, state int64) sim.Checkpoints {
 	return out
 }
 
-// declaredState is the size that the job declares of a checkpoint, in bytes; 0 = none.
+// declaredState returns the size that the job declares of a checkpoint, in bytes; 0 = none.
 func declaredState(job *config.Job) float64 { return float64(job.Checkpoint.Model.MiB) * (1 << 20) }
 
-// played is the real cloud that a rule book is of.
+// played returns the real cloud that a rule book is of.
 func played(rules market.RuleBook) tempo.Place {
 	return tempo.Remote(cmp.Or(rules.Terms().Notice, 2*time.Minute))
 }
@@ -132,7 +132,7 @@ func OnEC2(cfg sim.Config, compute time.Duration) sim.Config {
 	cfg.Faults, cfg.MaxDuration, cfg.Deadline, cfg.Budget = nil, 0, time.Time{}, 0
 	assumed := sim.OnStorage()
 	cfg.Checkpoints.Model, cfg.Checkpoints.Bandwidth = cmp.Or(cfg.Checkpoints.Model, assumed.Model), cmp.Or(cfg.Checkpoints.Bandwidth, assumed.Bandwidth)
-	cfg.Stages.MostServers = 0 // clocks are not the model's, and take nothing beside computing: half of the machines serve
+	cfg.Stages.MostServers = 0 // clocks are not the model's, and take nothing besides computing: half of the machines serve
 	cfg.Job.Work = compute.Seconds() * fleetRate(&cfg)
 	clocks := ps.Clock(max(1, compute/clockLength))
 	if every := &cfg.Checkpoints.EveryClocks; *every > 0 {
@@ -151,7 +151,7 @@ const (
 	maxPartitions    = 2
 )
 
-// machinesWanted is the most machines that the job wants of any of its types.
+// machinesWanted returns the most machines that the job wants of any of its types.
 func machinesWanted(cfg *sim.Config) int {
 	most := cfg.Want.Machines
 	for _, p := range cfg.Pools {
@@ -162,7 +162,7 @@ func machinesWanted(cfg *sim.Config) int {
 	return most
 }
 
-// Within is the time that policies which keep a deadline are given: the job's own where it runs as it stands, and
+// Within returns the time that policies which keep a deadline are given: the job's own where it runs as it stands, and
 // otherwise half as long again as the work takes on the on-demand fleet.
 func Within(cfg *sim.Config) time.Duration {
 	if !cfg.Deadline.IsZero() {
@@ -171,31 +171,31 @@ func Within(cfg *sim.Config) time.Duration {
 	return ComputeTime(cfg)*3/2 + time.Hour/2
 }
 
-// Horizon is how long a simulated run may take before it is given up: twice the undisturbed time, and a day.
+// Horizon returns how long a simulated run may take before it is given up: twice the undisturbed time, and a day.
 func Horizon(compute time.Duration) time.Duration { return 2*compute + 24*time.Hour }
 
-// ComputeTime is how long the work takes on the on-demand fleet, undisturbed, in market time.
+// ComputeTime returns how long the work takes on the on-demand fleet, undisturbed, in market time.
 func ComputeTime(cfg *sim.Config) time.Duration {
 	length, _ := cfg.Undisturbed(cfg.Equivalent.Count, cfg.Equivalent.Type.WorkRate())
 	return length
 }
 
-// fleetRate is the on-demand fleet's, in floating-point operations per second of market time.
+// fleetRate returns the on-demand fleet's, in floating-point operations per second of market time.
 func fleetRate(cfg *sim.Config) float64 {
 	e := cfg.Equivalent
 	return float64(e.Count) * e.Type.WorkRate() * cfg.FLOPSPerVCPU / cfg.Timing.Speed
 }
 
-// PerHour is what the on-demand fleet costs an hour.
+// PerHour returns what the on-demand fleet costs an hour.
 func PerHour(cfg *sim.Config) market.USD {
 	return cfg.Equivalent.Type.OnDemand * market.USD(cfg.Equivalent.Count)
 }
 
-// OnDemandCost is what the undisturbed work costs on the on-demand fleet, without start-up or rounding up of hours: what a plan and
+// OnDemandCost returns what the undisturbed work costs on the on-demand fleet, without start-up or rounding up of hours: what a plan and
 // `tierml report` compare with, too.
 func OnDemandCost(cfg *sim.Config) market.USD { return Baseline(cfg).Cost }
 
-// Baseline is the undisturbed work on the on-demand fleet.
+// Baseline returns the undisturbed work on the on-demand fleet.
 func Baseline(cfg *sim.Config) planner.OnDemand { return onDemand(cfg, cfg.Equivalent) }
 
 func onDemand(cfg *sim.Config, r elasticity.Reliable) planner.OnDemand {
@@ -249,7 +249,7 @@ func (p Experiment) tooFarSaid() string {
 		"checkpoint, uniform-progress, skynomad and deadline do", p.Job.Reliable.Pool.Region, strings.Join(regions, ", "))
 }
 
-// cheapestOnDemand is the fleet on which the work costs least on demand: as many machines as the job wants as transient
+// cheapestOnDemand returns the fleet on which the work costs least on demand: as many machines as the job wants as transient
 // ones, of one type. Of equals it is the fleet of smaller machines, then the first by pool.
 func cheapestOnDemand(cfg *sim.Config, types []planner.OnDemandType) (best elasticity.Reliable, err error) {
 	for _, o := range types {

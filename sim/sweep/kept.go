@@ -49,7 +49,7 @@ func (c *Chooser) Keep(folder, version string) {
 	}
 }
 
-// digest is what the trials depend on beside policies, starts and prices.
+// digest returns what the trials depend on besides policies, starts and prices.
 func (c *Chooser) digest(version string) string {
 	hash := sha256.New()
 	fmt.Fprintln(hash, version, Within(&c.job))
@@ -93,7 +93,7 @@ func (k *keptTrials) key(c *Chooser, policy string, id trialID) string {
 	return fmt.Sprintf("%s %s %d %v %x", policy, id.start.UTC().Format(time.RFC3339), id.draw, id.now, hash.Sum(nil)[:12])
 }
 
-// pricesOf is a digest of all prices in a step of the grid.
+// pricesOf returns a digest of all prices in a step of the grid.
 func pricesOf(job *sim.Config, from time.Time) []byte {
 	hash := sha256.New()
 	number := func(x int64) { _ = binary.Write(hash, binary.LittleEndian, x) } // a hash takes everything

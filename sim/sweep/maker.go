@@ -15,7 +15,7 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// Content is what is known of a job's work beside its file.
+// Content is what is known of a job's work besides its file.
 type Content struct {
 	Work   float64    // of all clocks, or all programs, in floating-point operations
 	Schema *ps.Schema // nil = programs, or a model that is not known
@@ -27,7 +27,7 @@ type Content struct {
 	Programs func(*sim.Programs)
 }
 
-// servers is the most transient servers that the model is worth; 0 = half of the machines.
+// servers returns the most transient servers that the model is worth; 0 = half of the machines.
 func (c *Content) servers(job *config.Job) int {
 	if c.Schema == nil {
 		return 0
@@ -35,7 +35,7 @@ func (c *Content) servers(job *config.Job) int {
 	return tiers.ServersFor(c.Schema, int64(job.Stages.ServerBytes))
 }
 
-// state is the size of the model, in bytes; 0 = unknown, as that of sparse tables is beforehand.
+// state returns the size of the model, in bytes; 0 = unknown, as that of sparse tables is beforehand.
 func (c *Content) state() int64 {
 	if c.Schema == nil || c.Schema.HasSparse() {
 		return 0
@@ -43,7 +43,7 @@ func (c *Content) state() int64 {
 	return tiers.ReliableMemory(c.Schema, 1).State
 }
 
-// held is the model that reliable machines are sized for: with as many rows as the declared size of a checkpoint takes, where that is larger.
+// held returns the model that reliable machines are sized for: with as many rows as the declared size of a checkpoint takes, where that is larger.
 func (c *Content) held(job *config.Job) *ps.Schema {
 	own, declared := float64(c.state()), declaredState(job)
 	if own == 0 || declared <= own {
@@ -79,7 +79,7 @@ type Made struct {
 	Skipped  []string // steps of the script that are not simulated
 }
 
-// Base is the job before a policy is chosen: its pools, the on-demand fleet that all compare with, and the reliable tier of the
+// Base returns the job before a policy is chosen: its pools, the on-demand fleet that all compare with, and the reliable tier of the
 // policies that have one, where there is any.
 func (m *Maker) Base() (sim.Config, error) {
 	made, err := m.open()
@@ -119,7 +119,7 @@ func (m *Maker) open() (made Made, err error) {
 }
 
 // By returns the job by a policy: its reliable tier, which the policy may not have, the pools whose machines can hold their part of the
-// model beside it and are near enough, its checkpoints. The error says why the policy cannot run the job within its bounds.
+// model along with it and are near enough, its checkpoints. The error says why the policy cannot run the job within its bounds.
 func (m *Maker) By(name string) (Made, error) {
 	made, err := m.open()
 	if err != nil {
@@ -193,12 +193,12 @@ func (m *Maker) admit(made *Made, onDemand bool) (err error) {
 	if err := size(); err != nil {
 		return err
 	}
-	if !onDemand { // nobody works beside the reliable machines
+	if !onDemand { // only reliable machines work
 		pools := len(made.Choice.Pools)
 		if made.Warnings, err = planner.AdmitMachines(made.Job, &made.Choice, held, m.Least); err != nil {
 			return err
 		}
-		if len(made.Choice.Pools) < pools { // the tier is sized beside what will be bought
+		if len(made.Choice.Pools) < pools { // the tier is sized for what will be bought
 			if err := size(); err != nil {
 				return err
 			}
@@ -208,12 +208,12 @@ func (m *Maker) admit(made *Made, onDemand bool) (err error) {
 	return err
 }
 
-// tier is a fleet as the controller knows it.
+// tier returns a fleet as the controller knows it.
 func tier(f planner.Fleet) elasticity.Reliable {
 	return elasticity.Reliable{Pool: f.Pool, Type: f.Type, Count: f.Count}
 }
 
-// why is a refusal in a line: without the place in the job file, which a table has no room for.
+// why returns a refusal in a line: without the place in the job file, which a table has no room for.
 func why(err error) string {
 	faults, ok := errors.AsType[config.Faults](err)
 	if !ok {

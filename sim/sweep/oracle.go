@@ -14,8 +14,8 @@ import (
 )
 
 // Names under which the oracle is a row among the policies. Oracle is a lower bound for every policy that it is compared
-// with: it has the job's reliable tier unless one of them has none, and bids what the job allows at most, the on-demand
-// price, as the policies of TierML do, unless one of them bids less. Under rules that give an interrupted hour away, an oracle
+// with: it has the job's reliable tier unless one has none, and bids what the job allows at most, the on-demand
+// price, as the policies of TierML do, unless one bids less. Under rules that give an interrupted hour away, an oracle
 // that may bid less often pays nothing at all, which is no measure: OracleFullBid is the same, but bids what the job allows at
 // most, and so bounds the policies that do, and may be undercut by the others. OracleAnyBid has the reliable tier, and bids
 // anything up to that. OracleOneFleet has it too, bids the on-demand price, and replaces a fleet only at the end of its
@@ -45,7 +45,7 @@ type oracleKind struct {
 	clairvoyant bool // instead of all that
 }
 
-// sightOf is the oracle that bounds a policy.
+// sightOf returns the oracle that bounds a policy.
 func sightOf(p bidding.Policy) oracleKind {
 	s := oracleKind{tiered: true}
 	switch p := p.(type) {
@@ -64,7 +64,7 @@ func sightOf(p bidding.Policy) oracleKind {
 	return s
 }
 
-// sights are those of a row: one for a policy, for Auto those of its candidates, and for Oracle those of all policies that it is compared with.
+// sights returns those of a row: one for a policy, for Auto those of its candidates, and for Oracle those of all policies that it is compared with.
 func (p Experiment) sights(name string) (out []oracleKind, err error) {
 	switch name {
 	case Clairvoyant:
@@ -114,7 +114,8 @@ func (p Experiment) sights(name string) (out []oracleKind, err error) {
 	return []oracleKind{sightOf(policy)}, nil
 }
 
-// Freedom says what an oracle of a comparison may do beside what TierML does, and for whose sake; "" = nothing.
+// Freedom says what an oracle of a comparison may do besides what TierML does, and for whose sake; "" =
+// nothing.
 func (p Experiment) Freedom(oracle string) string {
 	tierless, lower := p.exceptions()
 	var parts []string
@@ -135,7 +136,7 @@ func (p Experiment) BelowOracle(oracle string) []string {
 	return nil
 }
 
-// exceptions are the policies that have no reliable machines, and those that bid less than they may.
+// exceptions returns the policies that have no reliable machines, and those that bid less than they may.
 func (p Experiment) exceptions() (tierless, lower []string) {
 	for _, name := range p.Policies {
 		if IsOracle(name) {
@@ -163,8 +164,8 @@ type bounds struct {
 // seeLength is how many consecutive starts one worker asks the oracle for at a time: neighbours share programmes.
 const seeLength = 240
 
-// foresee cuts the question what each start of a length costs at least into blocks. There are none when the oracle does
-// not know the market, nor where one of the machines serves in place of a reliable one, of any pool, beside those that work:
+// foresee cuts the question what each start of a length costs at least into blocks. There are none when the oracle does not
+// know the market, nor where one of the machines serves instead of a reliable one, of any pool, next to those that work:
 // the oracle holds machines of one pool at a time.
 func foresee(cfg *sim.Config, kind oracleKind, starts []time.Time) (*bounds, []block, error) {
 	b := &bounds{costs: make([]market.USD, len(starts)), known: make([]bool, len(starts))}
@@ -237,7 +238,7 @@ func (b *block) compare(rows []Row) {
 	}
 }
 
-// foresight is what the oracle knows of a job: of runs with its reliable tier, or of those without one.
+// foresight returns what the oracle knows of a job: of runs with its reliable tier, or of those without one.
 func foresight(cfg *sim.Config, kind oracleKind, starts []time.Time) oracle.Config {
 	t := &cfg.Timing
 	c := oracle.Config{

@@ -101,7 +101,7 @@ func (p Past) simulate(cfg sim.Config, ids []trialID, now time.Time) ([]planner.
 	return out, nil
 }
 
-// levelAt is how dear the job's work is at a time: on the cheapest pool, at most on demand.
+// levelAt returns how dear the job's work is at a time: on the cheapest pool, at most on demand.
 func levelAt(cfg *sim.Config, at time.Time) planner.Level {
 	most := dollars(cfg.Equivalent.Type.OnDemand) / cfg.Equivalent.Type.WorkRate()
 	l := planner.Level{Today: most, Usual: most}
@@ -122,7 +122,7 @@ func levelAt(cfg *sim.Config, at time.Time) planner.Level {
 	return l
 }
 
-// firstPrice is when the first spot price is known.
+// firstPrice returns when the first spot price is known.
 func firstPrice(pools []bidding.Candidate) (first time.Time) {
 	for _, p := range pools {
 		if begin, known := p.History.First(); known && !p.OnDemand() && (first.IsZero() || begin.At.Before(first)) {
@@ -146,7 +146,7 @@ func told(f planner.Forecast, cfg *sim.Config, unrecorded int, size float64) pla
 	return f
 }
 
-// betweenStarts spreads the starts over what there is to look at: as many as a forecast needs that is tried at each of them. Bundles
+// betweenStarts spreads the starts over what there is to look at: as many as a forecast needs that is tried at each. Bundles
 // (of a size above 1) make no policy faster that weighs many bids.
 func betweenStarts(size float64, over time.Duration) time.Duration {
 	return max(time.Hour, (over / time.Duration(usualRuns(size))).Round(time.Hour))
@@ -159,7 +159,7 @@ func usualRuns(size float64) int {
 	return 168
 }
 
-// fleet is the most machines that the job may want, of any of its types.
+// fleet returns the most machines that the job may want, of any of its types.
 func fleet(cfg *sim.Config) (most int) {
 	for _, p := range cfg.Pools {
 		most = max(most, machines(cfg, p.Type))
@@ -167,7 +167,7 @@ func fleet(cfg *sim.Config) (most int) {
 	return most
 }
 
-// machines is how many of a type the job wants.
+// machines returns how many of a type the job wants.
 func machines(cfg *sim.Config, t market.InstanceType) int {
 	if cfg.Want.VCPU > 0 && t.VCPU > 0 {
 		return (cfg.Want.VCPU + t.VCPU - 1) / t.VCPU
@@ -220,8 +220,9 @@ func simulate(cfg sim.Config, ids []trialID, until time.Time, progress func(done
 	return runs, nil
 }
 
-// undisturbed is the time with the wanted machines of the type with which it takes longest, or with the reliable ones where
-// nothing else is wanted. It includes what each clock takes beside computing, which decides with many machines on one host.
+// undisturbed returns the time with the wanted machines of the type with which it takes longest, or with the reliable ones where
+// nothing else is wanted. It includes what each clock takes besides computing, which decides with many machines on one
+// host.
 func undisturbed(cfg *sim.Config) time.Duration {
 	var longest time.Duration
 	for _, p := range cfg.Pools {

@@ -11,7 +11,7 @@ import (
 	"github.com/tierml/tierml/sim"
 )
 
-// pastJob is the demo on one pool of its prices' own: the price of each hour, told for 30 days before the job's start and
+// pastJob returns the demo on one pool of its prices' own: the price of each hour, told for 30 days before the job's start and
 // one after it, in thousandths of a dollar.
 func pastJob(t *testing.T, price func(hour int) int) (sim.Config, planner.Input) {
 	t.Helper()
@@ -50,7 +50,7 @@ func TestPastIsTheDryRun(t *testing.T) {
 	if err != nil || len(rows) != 1 {
 		t.Fatal(err)
 	}
-	// At a price that never changes all starts come to the same.
+	// At a price that never changes all starts give the same.
 	if r := rows[0]; f.Cost.Low != r.Cost || f.Cost.High != r.Cost || f.Time.Low != r.Runtime || f.Time.High != r.Runtime {
 		t.Errorf("%+v, by the dry run %s in %s", f, r.Cost, r.Runtime)
 	}
@@ -84,7 +84,8 @@ func TestPastNeedsHistory(t *testing.T) {
 	}
 }
 
-// What clocks take beside computing counts: where it makes a run longer than the recorded past, nothing is simulated.
+// What clocks take besides computing counts: where it makes a run longer than the recorded past, nothing is
+// simulated.
 func TestPastOfMostlyOverhead(t *testing.T) {
 	cfg, in := pastJob(t, always)
 	cfg.Timing.Clock = 6 * time.Hour // for each of 4 machines and 40 clocks: 40 days

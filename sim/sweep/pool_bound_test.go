@@ -11,8 +11,8 @@ import (
 	"github.com/tierml/tierml/planner"
 )
 
-// packed is the least that machines cost an hour, of any types together, that hold the partitions of so many equal jobs; one is the least of machines
-// of one type. It is exact: equal models need memory and network in one proportion, so a machine holds as many partitions as its scarcer one
+// packed returns the least that machines cost an hour, of any types together, that hold the partitions of this many equal jobs; one is the least of
+// machines of one type. It is exact: equal models need memory and network in one proportion, so a machine holds as many partitions as its scarcer one
 // allows, and what is left is the cheapest way to cover a number. LossLimit adds nothing: serving takes thousandths of a core.
 func packed(options []planner.ReliableOption, partitions, jobs int) (least market.USD, one planner.Fleet) {
 	const unknown = market.USD(math.MaxInt64)
@@ -66,7 +66,7 @@ func TestPackedIsTheLeast(t *testing.T) {
 	}
 }
 
-// planned is what the pool's tier for all four saves of what their own cost an hour.
+// planned returns what the pool's tier for all four saves of what their own cost an hour.
 func (s *sized) planned() float64 {
 	own := s.job.Reliable
 	return 1 - float64(s.pool.Type.OnDemand)*float64(s.pool.Count)/float64(own.Type.OnDemand)/float64(poolJobs*own.Count)

@@ -90,7 +90,7 @@ type pooled struct {
 	on     *local.Market
 }
 
-// load reads a market's recordings, for a fleet of so many vCPUs.
+// load reads a market's recordings, for a fleet of this many vCPUs.
 func (m poolMarket) load(t *testing.T, data string, vcpu int) pooled {
 	t.Helper()
 	at := func(path string) string {
@@ -127,7 +127,7 @@ func (m poolMarket) load(t *testing.T, data string, vcpu int) pooled {
 	return p
 }
 
-// tier lets the planner choose one that holds so many models of so many bytes each. ok: it can.
+// tier lets the planner choose one that holds this many models of this many bytes each. ok: it can.
 func (p *pooled) tier(models int, bytes int64) (choice planner.Resolved, sizing planner.Sizing, ok bool) {
 	p.Helper()
 	choice, err := planner.Resolve(p.job, p.offers, p.on.Catalog)
@@ -143,7 +143,7 @@ func (p *pooled) tier(models int, bytes int64) (choice planner.Resolved, sizing 
 	return choice, sizing, err == nil
 }
 
-// sized lets the planner choose both tiers for models of so many bytes each.
+// sized lets the planner choose both tiers for models of this many bytes each.
 func (p *pooled) sized(model int64) (s sized, ok bool) {
 	p.Helper()
 	own, sizing, ok1 := p.tier(1, model)
@@ -161,7 +161,7 @@ func (p *pooled) sized(model int64) (s sized, ok bool) {
 	}
 	apart := float64(own.Reliable.Type.OnDemand) * float64(own.Reliable.Count)
 	s.share = apart / float64(PerHour(&s.job))
-	for jobs := 1; jobs <= poolJobs; jobs++ { // the best moment: so many are there at once
+	for jobs := 1; jobs <= poolJobs; jobs++ { // the best moment: this many are there at once
 		least, one := packed(sizing.Options, p.job.Train.Partitions, jobs)
 		s.most = max(s.most, 1-float64(least)/apart/float64(jobs))
 		if jobs == poolJobs && one.Type.OnDemand*market.USD(one.Count) < s.pool.Type.OnDemand*market.USD(s.pool.Count) {
@@ -208,8 +208,8 @@ func poolRun(t *testing.T, cfg sim.Config) (transient, reliable market.USD, had 
 	return transient, reliable, had, r.Finished()
 }
 
-// hostBill is what hosts cost of which each job has its part: as many are kept as the jobs that are there fill, and one that is not needed goes
-// when what is paid for it is over.
+// hostBill returns what hosts cost of which each job has its part: as many are kept as the present jobs fill, and an unneeded one goes when its paid
+// time ends.
 func hostBill(host market.USD, hosts int, increment time.Duration, jobs []poolSpan) (bill market.USD) {
 	increment = max(increment, time.Second)
 	var edges []time.Time
@@ -248,7 +248,7 @@ func hostBill(host market.USD, hosts int, increment time.Duration, jobs []poolSp
 
 // Four jobs that share reliable hosts, against four with a reliable tier of their own each, in four markets and with models of two sizes: one for
 // which the smallest machine will do, and one that forces a tier of 10 % of the fleet. The planner chooses all tiers: a job's own for its
-// model, the pool's for four of them. `make pool-costs` runs it; DATA has the recordings.
+// model, the pool's for four. `make pool-costs` runs it; DATA has the recordings.
 func TestPoolCosts(t *testing.T) {
 	starts, err := strconv.Atoi(os.Getenv("TIERML_POOL_STARTS"))
 	if err != nil {
@@ -286,7 +286,7 @@ func (s sized) row(t *testing.T, name string, cfg sim.Config, count int) {
 	}
 	perHour := s.pool.Type.OnDemand * market.USD(s.pool.Count)
 	slot := cfg
-	slot.Reliable.Type.OnDemand = perHour / market.USD(poolJobs*slot.Reliable.Count) // what a slot costs, of hosts with four of them
+	slot.Reliable.Type.OnDemand = perHour / market.USD(poolJobs*slot.Reliable.Count) // what a slot costs, of hosts with four
 	random := rand.New(rand.NewPCG(1, 4))
 	var apart, pool []float64
 	var own, hosts market.USD

@@ -61,7 +61,7 @@ func TestSpeedOnARecording(t *testing.T) {
 	t.Logf("%-20s %.2f s", "in all", all.Seconds())
 }
 
-// recordedPools are the spot pools of a recording whose types a catalog knows, by pool.
+// recordedPools returns the spot pools of a recording whose types a catalog knows, by pool.
 func recordedPools(t *testing.T, traceFile, catalogFile string) (pools []bidding.Candidate) {
 	t.Helper()
 	recorded, err := trace.Read(reader(t, traceFile), trace.Options{})
@@ -81,7 +81,7 @@ func recordedPools(t *testing.T, traceFile, catalogFile string) (pools []bidding
 	return pools
 }
 
-// pairJob wants 64 machines of the smallest type, or as many vCPUs, beside four reliable ones of that type.
+// pairJob wants 64 machines of the smallest type, or as many vCPUs, plus four reliable ones of that type.
 func pairJob(t *testing.T, pools []bidding.Candidate) sim.Config {
 	t.Helper()
 	rules, err := market.Rules("ec2-2017")

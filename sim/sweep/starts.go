@@ -18,7 +18,7 @@ const history = 7 * 24 * time.Hour
 // Starts says when to start. The zero value is the job's own start.
 type Starts struct {
 	Every bool // at every minute
-	Count int  // so many, spread over the history: one at a random minute of each equal part
+	Count int  // the number, spread over the history: one at a random minute of each equal part
 	At    time.Time
 	Seed  uint64
 }
@@ -45,7 +45,7 @@ func ParseStarts(s string, seed uint64) (Starts, error) {
 	return starts, nil
 }
 
-// usualStarts are asked for by commands that were not given a number; they take as many as there are.
+// usualStarts is what commands take that were not given a number; they take as many as there are.
 const usualStarts = 100
 
 // times returns the starts that count: with a week of history before them, room for the run behind, and no hole of the
@@ -78,7 +78,7 @@ func (s Starts) times(cfg *sim.Config) ([]time.Time, error) {
 			}
 			return first.Add(time.Duration(o.from+n) * time.Minute)
 		}
-		return time.Time{} // there are not so many
+		return time.Time{} // there are not that many
 	}
 	switch {
 	case s.Count > max(minutes, usualStarts):
@@ -103,7 +103,7 @@ func (s Starts) times(cfg *sim.Config) ([]time.Time, error) {
 	return out, nil
 }
 
-// minutes are starting minutes, counted from the first one; to is not one of them.
+// minutes are starting minutes, counted from the first one; to is not one.
 type minutes struct{ from, to int }
 
 func countMinutes(open []minutes) (n int) {
@@ -146,7 +146,7 @@ type closure struct {
 	hole     market.Hole
 }
 
-// closures are those of all holes of the job's pools, in order of their beginning: from a start whose undisturbed work would reach
+// closures returns those of all holes of the job's pools, in order of their beginning: from a start whose undisturbed work would reach
 // into the hole, to its end; and, after one of more than half the history that a start needs, as long again as half of it.
 func closures(cfg *sim.Config) (out []closure) {
 	compute := ComputeTime(cfg)
@@ -213,7 +213,7 @@ func window(cfg *sim.Config) (first, last time.Time) {
 	return first, last.Add(-horizonOf(cfg)).Truncate(time.Minute).UTC()
 }
 
-// horizonOf is how much time a run must have behind its start.
+// horizonOf returns how much time a run must have behind its start.
 func horizonOf(cfg *sim.Config) time.Duration {
 	return cmp.Or(cfg.Horizon, cfg.MaxDuration, Horizon(ComputeTime(cfg)))
 }

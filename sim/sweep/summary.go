@@ -9,10 +9,10 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Summary is what the starts of one policy and length came to. Money is in dollars, times are in hours. Percentiles are by
-// nearest rank: the smallest figure that so many percent do not exceed.
+// Summary is the result of the starts of one policy and length. Money is in dollars, times are in hours. Percentiles are by
+// nearest rank: the smallest figure that this percentage does not exceed.
 //
-// All figures are of the same starts for all policies of a length: those from which each of them did all the work (Compared).
+// All figures are of the same starts for all policies of a length: those from which each did all the work (Compared).
 // A mean over runs that stopped early, or over the starts that happened to suit one policy, would compare unequal work. A
 // policy that finished from fewer than half of its starts is not compared, so that it does not take the others' starts away.
 type Summary struct {

@@ -63,7 +63,7 @@ type block struct {
 	within time.Duration // until the deadline, for policies that keep one
 	timed  bool          // the policy does, whether the job has one or not
 	limit  time.Duration // the job's max_duration, which the simulated run does not keep; 0 = none
-	// same: what comes of a start does not depend on when it is, as on demand: it is simulated once for all of them.
+	// same: what comes of a start does not depend on when it is, as on demand: it is simulated once for all.
 	same bool
 	// bounds are where the costs of the row's oracles are, of which the least counts, and offset is that of the block's
 	// first start in them.
@@ -249,10 +249,10 @@ type Refusal struct {
 	Why    error
 }
 
-// String is the refusal in a line.
+// String returns the refusal in a line.
 func (r Refusal) String() string { return r.Policy + ": " + why(r.Why) }
 
-// Refused are the policies that cannot run the job within its bounds.
+// Refused returns the policies that cannot run the job within its bounds.
 func (p Experiment) Refused() (out []Refusal) {
 	for _, name := range p.Policies {
 		if IsOracle(name) || name == Auto {
@@ -265,7 +265,7 @@ func (p Experiment) Refused() (out []Refusal) {
 	return out
 }
 
-// by is the job by a policy.
+// by returns the job by a policy.
 func (p Experiment) by(name string) (sim.Config, error) {
 	if p.By != nil {
 		return p.By(name)
@@ -273,7 +273,7 @@ func (p Experiment) by(name string) (sim.Config, error) {
 	return studied(p.Job)(name)
 }
 
-// as is the job of a length by a policy. The work is the same by all.
+// as returns the job of a length by a policy. The work is the same by all.
 func (p Experiment) as(l length, name string) (sim.Config, error) {
 	cfg, err := p.by(name)
 	if err != nil {
@@ -300,7 +300,7 @@ func studied(job sim.Config) func(policy string) (sim.Config, error) {
 
 func (p Experiment) asksOracle() bool { return p.Regret || slices.Contains(p.Policies, Oracle) }
 
-// run is the block of a policy, without starts.
+// run returns the block of a policy, without starts.
 func (p Experiment) run(l length, name string) (b block, err error) {
 	cfg := l.of(p.Job)
 	b.row = Row{Policy: name, Rules: cfg.Rules.Name(), Compute: ComputeTime(&cfg), OnDemand: dollars(OnDemandCost(&cfg))}
@@ -340,10 +340,10 @@ func (p Experiment) EvictionSource() string {
 	return EvictionSource(&p.Job)
 }
 
-// length is how much work a job has: so much in undisturbed time on the on-demand fleet, or, 0, its own.
+// length is how much work a job has: in undisturbed time on the on-demand fleet, or, 0, its own.
 type length time.Duration
 
-// of is a job with that much work. All continue until their work is done, or to their horizon: costs of runs that max_duration has cut
+// of returns a job with that much work. All continue until their work is done, or to their horizon: costs of runs that max_duration has cut
 // short are those of unequal work.
 func (l length) of(job sim.Config) sim.Config {
 	if l > 0 {
@@ -353,7 +353,7 @@ func (l length) of(job sim.Config) sim.Config {
 	return job
 }
 
-// lengths are those of an experiment.
+// lengths returns those of an experiment.
 func (p Experiment) lengths() (out []length) {
 	for _, compute := range p.Hours {
 		out = append(out, length(compute))
@@ -364,7 +364,7 @@ func (p Experiment) lengths() (out []length) {
 	return out
 }
 
-// longest is the longest that a run may take.
+// longest returns the longest that a run may take.
 func (p Experiment) longest() (longest time.Duration) {
 	for _, l := range p.lengths() {
 		cfg := l.of(p.Job)

@@ -224,7 +224,8 @@ func TestFiguresAreOfEqualWork(t *testing.T) {
 	}
 }
 
-// TestRunsGoToTheirEnd: what max_duration would have ended goes on, so that all have done the same work, and is counted.
+// TestRunsGoToTheirEnd: what max_duration would have ended continues, so that all have done the same work, and is
+// counted.
 func TestRunsGoToTheirEnd(t *testing.T) {
 	p := Experiment{Job: demo(t), Policies: []string{"tierml", "on-demand"}, Starts: Starts{Count: 6, Seed: 1}}
 	p.Job.MaxDuration = 6 * time.Hour
@@ -239,7 +240,7 @@ func TestRunsGoToTheirEnd(t *testing.T) {
 	}
 }
 
-// TestStreamStops: an error of who takes the rows ends all, and nothing is handed on after it.
+// TestStreamStops: an error of the rows' consumer ends all, and nothing is handed on after it.
 func TestStreamStops(t *testing.T) {
 	full, taken := errors.New("no space left"), 0
 	err := Stream(t.Context(), small(t), func(Row) error {
@@ -283,8 +284,8 @@ func TestOnDemandPolicy(t *testing.T) {
 	}
 }
 
-// TestWorkersShareNothing: policies that remember what they have worked out do so for one worker each, so that several of
-// them may run starts of the same policy; and what is remembered changes nothing.
+// TestWorkersShareNothing: policies that remember what they have worked out do so for one worker each, so that several
+// may run starts of the same policy; and what is remembered changes nothing.
 func TestWorkersShareNothing(t *testing.T) {
 	p := small(t)
 	p.Policies, p.Hours, p.Starts.Count = []string{"deadline", "cost-per-work"}, p.Hours[1:], 3*blockLength

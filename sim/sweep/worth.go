@@ -93,7 +93,7 @@ func weighsTime(p bidding.Policy) bool {
 	return false
 }
 
-// pastOf is a job as it is simulated from past starts: without what belongs to its own.
+// pastOf returns a job as it is simulated from past starts: without what belongs to its own.
 func pastOf(cfg sim.Config) sim.Config {
 	cfg.Faults, cfg.MaxDuration, cfg.Observers = nil, 0, sim.Observers{}
 	return cfg
@@ -126,7 +126,7 @@ type comparison struct {
 	starts []time.Time // the latest first
 }
 
-// means are the mean cost, in dollars, and time. They are unknown where a run from some start does not end.
+// means returns the mean cost, in dollars, and time. They are unknown where a run from some start does not end.
 func (c *comparison) means(cfg sim.Config) (cost float64, length time.Duration, ok bool) {
 	cfg.Pools = slices.Clone(cfg.Pools)
 	for i := range cfg.Pools {
@@ -152,8 +152,8 @@ func (c *comparison) means(cfg sim.Config) (cost float64, length time.Duration, 
 }
 
 // tier compares a job that has a reliable tier with one that has none, and looks for the rate of evictions for capacity at which they cost
-// the same. The difference grows about evenly with the rate: few evictions tell little, so it is read off between far points. Nil = one of
-// them does not end.
+// the same. The difference grows about evenly with the rate: few evictions tell little, so it is read off between far points. Nil = one
+// does not end.
 func (c *comparison) tier(with, without sim.Config) (out *planner.TierWorth) {
 	rate, dearer := 0.0, 0.0 // where the tier does not pay, and by how much
 	for _, next := range lossRates {
@@ -182,7 +182,8 @@ func (c *comparison) tier(with, without sim.Config) (out *planner.TierWorth) {
 	return out
 }
 
-// losing is a job whose spot machines are evicted at a constant rate an hour, beside what prices and recordings of availability take.
+// losing returns a job whose spot machines are evicted at a constant rate an hour, on top of what prices and recordings of availability
+// take.
 func losing(cfg sim.Config, rate float64) sim.Config {
 	if rate == 0 {
 		cfg.Hazard = nil

@@ -42,7 +42,7 @@ func TestTierPaysFromTheRateThatPlansName(t *testing.T) {
 	}
 }
 
-// A job that prefers cost is told what time would cost; one that prefers time is not.
+// The plan of a job that prefers cost says what time would cost; that of one that prefers time does not.
 func TestPriceOfWaiting(t *testing.T) {
 	m := demoMaker(t, "ec2-2017", market.Dollar)
 	made, err := m.By("cost-per-work")

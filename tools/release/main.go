@@ -131,7 +131,7 @@ func (r *release) write(name string, content []byte) error {
 	return os.WriteFile(filepath.Join(r.out, name), content, 0o644)
 }
 
-// number is the version without its v, as archives have it.
+// number returns the version without its v, as archives have it.
 func (r *release) number() string { return strings.TrimPrefix(r.version, "v") }
 
 var (
@@ -140,7 +140,7 @@ var (
 	letters  = regexp.MustCompile(`[^a-z0-9]+`)
 )
 
-// public is the version as pip, dpkg and rpm order it: of a build between releases it is that of the release before, and what came after.
+// public returns the version as pip, dpkg and rpm order it: of a build between releases it is that of the release before, and what came after.
 func (r *release) public() string {
 	if m := tagged.FindStringSubmatch(r.version); m != nil {
 		return m[1]

@@ -81,7 +81,7 @@ func (m *Market) Zones(ctx context.Context) ([]Zone, error) {
 // scoredTypes is how many types EC2 wants to be named at least: with fewer its scores are low whatever there is.
 const scoredTypes = 3
 
-// PlacementScores asks how likely a spot request for so many machines of any of these types is to be met in each zone now: 10 is
+// PlacementScores asks how likely a spot request for this many machines of any of these types is to be met in each zone now: 10 is
 // highly likely, 1 is not. EC2 answers few requests of an account per day, and the score does not say how long machines are kept. It
 // advises to name three types at least; with fewer, all says so.
 func (m *Market) PlacementScores(ctx context.Context, machines int, names ...string) (zones []Zone, all bool, err error) {

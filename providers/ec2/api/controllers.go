@@ -12,7 +12,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// This file is for the machines on which controllers run. They carry tags of their own in place of tagCluster: so no run and
+// This file is for the machines on which controllers run. They carry tags of their own instead of tagCluster: so no run and
 // no `tierml down` takes one for its own, and the role of a job server, which may end what carries tagCluster, cannot end it.
 const (
 	tagControllerOf = provisioner.OwnTagPrefix + "controller-of" // the cluster's name

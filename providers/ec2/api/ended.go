@@ -13,7 +13,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// EC2 does not say plainly when a machine ended and who ended it. It is put together here from three places:
+// EC2 does not say plainly when and by whom a machine was ended. It is put together here from three places:
 // the state reason's code, the date in the words of the state transition, and the spot request's status.
 
 // Status codes of spot requests
@@ -56,9 +56,9 @@ func (c *Cloud) setEnd(m *machine, i *types.Instance, request *types.SpotInstanc
 	m.Ended = ended
 }
 
-// endedBy reads who ended a machine: codes begin with "Server." where EC2 did it and with "Client." where the
-// account did, or the machine shut itself down. Without a code the spot request's status decides. Without any
-// reason it is the user, so that no free hour is promised that the bill does not have.
+// endedBy returns which side ended a machine: codes begin with "Server." where EC2 did it and with "Client."
+// where the account did, or the machine shut itself down. Without a code the spot request's status decides.
+// Without any reason it is the user, so that no free hour is promised that the bill does not have.
 func endedBy(code, status string) market.EndedBy {
 	switch {
 	case strings.HasPrefix(code, "Server."):

@@ -63,7 +63,7 @@ func TestErrorKinds(t *testing.T) {
 	}
 }
 
-// What will not pass is asked once, whatever its HTTP status; what may pass is asked again with the same token.
+// A permanent failure is not retried, whatever its HTTP status; a passing one is retried with the same token.
 func TestAttempts(t *testing.T) {
 	for code, want := range map[string]int{"InsufficientInstanceCapacity": 1, "InvalidParameterValue": 1, "RequestLimitExceeded": 2, "InternalError": 2} {
 		s := newServer(t, always(http.StatusInternalServerError, apiError(code, "x")))

@@ -65,7 +65,7 @@ func (c *Cloud) launchFleet(ctx context.Context, doing string, r provisioner.Req
 // templateNamePrefix begins the names of the templates.
 const templateNamePrefix = "tierml-"
 
-// templateName is the same for the same launch each time.
+// templateName returns the same for the same launch each time.
 func (c *Cloud) templateName(token string) string {
 	sum := sha256.Sum256([]byte(c.config.Cluster + " " + c.config.Job + " " + token))
 	return templateNamePrefix + hex.EncodeToString(sum[:16])
@@ -165,14 +165,14 @@ func (c *Cloud) deleteTemplate(ctx context.Context, name string) {
 	}
 }
 
-// boughtTries is how often EC2 is asked what it has just sold, first after boughtPause, which doubles up to settlePause: in some
-// five seconds.
+// boughtTries is how often EC2 is queried for what it has just sold, first after boughtPause, which doubles up to settlePause:
+// in some five seconds.
 const (
 	boughtTries = 14
 	boughtPause = 30 * time.Millisecond
 )
 
-// bought asks what the machines of a fleet are: its answer has their ids only. EC2 may not know of them everywhere yet.
+// bought asks what the machines of a fleet are: its answer has their ids only. EC2 may not know them everywhere yet.
 func (c *Cloud) bought(ctx context.Context, r provisioner.Request, ids []string) ([]provisioner.Instance, error) {
 	wait := boughtPause
 	for try := 1; ; try++ {
@@ -200,7 +200,7 @@ func (c *Cloud) bought(ctx context.Context, r provisioner.Request, ids []string)
 	}
 }
 
-// fleetTags are those of the machines and their volumes, and of the fleet itself: what may be bought goes by them (see
+// fleetTags returns those of the machines and their volumes, and of the fleet itself: what may be bought goes by them (see
 // terraform/aws).
 func (c *Cloud) fleetTags(r provisioner.Request) (tags []types.TagSpecification) {
 	for _, s := range c.tagSpecifications(r) {
@@ -211,7 +211,7 @@ func (c *Cloud) fleetTags(r provisioner.Request) (tags []types.TagSpecification)
 	return append(tags, types.TagSpecification{ResourceType: types.ResourceTypeFleet, Tags: c.tags(r)})
 }
 
-// refusals sorts a fleet's errors by pool, in the order of the request. Errors that name no pool are of all of them.
+// refusals sorts a fleet's errors by pool, in the order of the request. Errors that name no pool are of all.
 func (c *Cloud) refusals(r provisioner.Request, refused []types.CreateFleetError) (sorted []provisioner.Refusal) {
 	for _, choice := range append([]provisioner.Choice{{Pool: r.Pool}}, r.Or...) {
 		for i := range refused {

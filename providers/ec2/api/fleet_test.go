@@ -157,7 +157,7 @@ func TestFleetErrors(t *testing.T) {
 	}
 }
 
-// What each pool lacks, in the contract's errors; pools that gave what was asked of them are not among them.
+// What each pool lacks, in the contract's errors; pools that met the request are not listed.
 func TestFleetRefusals(t *testing.T) {
 	of := func(code, kind, where string) string {
 		return `<item><launchTemplateAndOverrides><overrides><instanceType>` + kind + `</instanceType>` + where + `</overrides></launchTemplateAndOverrides>` +
@@ -276,7 +276,7 @@ func TestLeftTemplates(t *testing.T) {
 	}
 }
 
-// Against the fake cloud: the cheapest pools first, up to what they have; the same machines when it is asked again, also after
+// Against the fake cloud: the cheapest pools first, up to what they have; the same machines when it is repeated, also after
 // their end; another request by that token is refused.
 func TestFleetOfTheFakeCloud(t *testing.T) {
 	r := fleetRequest(4)

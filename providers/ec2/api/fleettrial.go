@@ -11,7 +11,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// FleetRights is what EC2 says of the actions that a fleet takes, beside those of RunInstances.
+// FleetRights is what EC2 says of the actions that a fleet takes, besides those of RunInstances.
 type FleetRights struct {
 	Denied []string
 	// Unsure are refused for a launch template that does not exist. A role that may use those with the cluster's tag only, as

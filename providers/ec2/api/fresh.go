@@ -32,7 +32,7 @@ func (f *freshMachines) add(instances []provisioner.Instance, until time.Time) {
 	}
 }
 
-// missing returns those that are not among the listed, and forgets those whose time is over.
+// missing returns those that are not among the listed, and forgets those whose time has passed.
 func (f *freshMachines) missing(listed []provisioner.Instance, now time.Time) []provisioner.Instance {
 	shown := make(map[provisioner.InstanceID]bool, len(listed))
 	for _, i := range listed {

@@ -100,8 +100,8 @@ func reaches(p types.IpPermission, group string) bool {
 	return slices.ContainsFunc(p.UserIdGroupPairs, func(pair types.UserIdGroupPair) bool { return aws.ToString(pair.GroupId) == group })
 }
 
-// Actions are the EC2 permissions beside ec2:RunInstances (Try) and ec2:TerminateInstances (MayTerminate) that a controller
-// needs and that can be tried out.
+// Actions returns the EC2 permissions besides ec2:RunInstances (Try) and ec2:TerminateInstances (MayTerminate) that a
+// controller needs and that can be tried out.
 func Actions() []string {
 	return []string{"DescribeInstances", "DescribeInstanceTypes", "DescribeSpotInstanceRequests", "DescribeSpotPriceHistory"}
 }

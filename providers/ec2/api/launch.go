@@ -30,10 +30,10 @@ const (
 	bidOfRequest = "as-requested" // in tagBid: the spot request has it
 )
 
-// Launch buys machines of one pool by one RunInstances, of several by one CreateFleet; both may get fewer than asked for.
+// Launch buys machines of one pool by one RunInstances, of several by one CreateFleet; both may get fewer than requested.
 //
 // The token is EC2's ClientToken: EC2 gives the same machines to the same request for at least as long as
-// one of them lives, and refuses the token for an hour or so after; then they are looked up by their tag.
+// one lives, and refuses the token for an hour or so after; then they are looked up by their tag.
 func (c *Cloud) Launch(ctx context.Context, r provisioner.Request) ([]provisioner.Instance, error) {
 	instances, _, err := c.Choose(ctx, r)
 	return instances, err
@@ -220,7 +220,7 @@ func (c *Cloud) tags(r provisioner.Request) []types.Tag {
 	return tags
 }
 
-// expiry is how a time is written in a tag; empty = none.
+// expiry returns how a time is written in a tag; empty = none.
 func expiry(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -234,7 +234,7 @@ func tagFilter(name, value string) types.Filter {
 	return types.Filter{Name: aws.String("tag:" + name), Values: []string{value}}
 }
 
-// ours are the filters for this Cloud's machines, and more.
+// ours returns the filters for this Cloud's machines, and more.
 func (c *Cloud) ours(more []types.Filter) []types.Filter {
 	filters := []types.Filter{tagFilter(tagCluster, c.config.Cluster)}
 	if c.config.Job != "" {

@@ -15,8 +15,8 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// A fleet's launch template lives for the length of a call. Who dies between the calls leaves it: it costs nothing, but its user
-// data holds a machine's one-time token, and an account may have 5,000 of them.
+// A fleet's launch template lives for the length of a call. A controller that dies between the calls leaves it: it costs
+// nothing, but its user data holds a machine's one-time token, and an account may have 5,000.
 
 // Another process has removed it.
 const (
@@ -52,7 +52,7 @@ func (c *Cloud) templates(ctx context.Context) (found []types.LaunchTemplate, er
 	return found, nil
 }
 
-// leftTemplates are those as holdings.
+// leftTemplates returns those as holdings.
 func (c *Cloud) leftTemplates(ctx context.Context) (left []provisioner.Holding, err error) {
 	found, err := c.templates(ctx)
 	for i := range found {
@@ -72,7 +72,7 @@ func (c *Cloud) leftTemplates(ctx context.Context) (left []provisioner.Holding, 
 	return left, err
 }
 
-// holding is a machine with what its tags say of it.
+// holding returns a machine with what its tags say of it.
 func (m *machine) holding() provisioner.Holding {
 	h := provisioner.Holding{Instance: m.Instance, Job: m.job, Owner: m.owner}
 	if at, err := time.Parse(time.RFC3339, m.expires); err == nil { // else the tag was changed by hand
@@ -90,7 +90,7 @@ func (c *Cloud) Preempt(ctx context.Context, ids ...provisioner.InstanceID) erro
 func (c *Cloud) Recall(provisioner.Instance) {}
 
 // RemoveLeftovers deletes the launch templates that dead controllers of the configured Job, or of the cluster, have left. It must
-// not be called while a fleet is being bought: its template is one of them.
+// not be called while a fleet is being bought: its template is one.
 func (c *Cloud) RemoveLeftovers(ctx context.Context) error {
 	found, err := c.templates(ctx)
 	if err != nil {

@@ -59,7 +59,7 @@ func TestListReadsAllPages(t *testing.T) {
 	}
 }
 
-// Who ended a machine and when is put together from what EC2 tells in different places.
+// The end of a machine, its time and cause, is put together from several fields of EC2's.
 func TestListEnds(t *testing.T) {
 	launched := time.Date(2014, 3, 1, 10, 0, 0, 0, time.UTC)
 	now := time.Date(2014, 3, 1, 12, 0, 0, 600_000_000, time.UTC)

@@ -26,7 +26,7 @@ import (
 const (
 	// priceListPage is the most products that one answer has.
 	priceListPage = 100
-	// namedPrices is up to how many types each is asked for by name; of more, the whole region is asked for: some ten pages.
+	// namedPrices is up to how many types each is requested by name; of more, the whole region is: some ten pages.
 	namedPrices = 12
 )
 
@@ -74,8 +74,7 @@ func (m *Market) ListPrices(ctx context.Context, names ...string) (map[string]Li
 	return prices, nil
 }
 
-// priceList makes a client. The Price List API is in few regions; which of them is asked does not matter for what it
-// answers.
+// priceList makes a client. The Price List API is in few regions; all of which answer the same.
 func (m *Market) priceList(ctx context.Context) (*pricing.Client, error) {
 	near := m.config
 	near.Region = priceListRegion(m.config.Region)
@@ -91,7 +90,7 @@ func (m *Market) priceList(ctx context.Context) (*pricing.Client, error) {
 	}), nil
 }
 
-// priceListRegion is the nearest of those that have the API
+// priceListRegion returns the nearest of those that have the API
 // (https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/using-price-list-query-api.html).
 func priceListRegion(region string) string {
 	continent, _, _ := strings.Cut(region, "-")
@@ -137,7 +136,7 @@ type listed struct {
 	} `json:"terms"`
 }
 
-// addProduct takes up a product's price. Of several of a type the dearest counts, so that no saving is flattered; entries
+// addProduct adds a product's price. Of several of a type the dearest counts, so that no saving is flattered; entries
 // that cost nothing are of what is paid for otherwise.
 func addProduct(prices map[string]ListPrice, text string) error {
 	var p listed

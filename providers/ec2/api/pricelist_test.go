@@ -22,7 +22,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// entry is a product as the price list writes it, cut to the attributes and terms that the documentation shows
+// entry returns a product as the price list writes it, cut to the attributes and terms that the documentation shows
 // (https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/using-price-list-query-api-find-services-products.html).
 func entry(kind string, dimensions ...string) string {
 	return `{"product":{"productFamily":"Compute Instance","attributes":{"enhancedNetworkingSupported":"Yes","memory":"8 GiB","vcpu":"4",` +
@@ -103,7 +103,7 @@ func TestFieldsOfThePriceList(t *testing.T) {
 	}
 }
 
-// Few types are asked for by name, once each; many are picked from the whole list.
+// Few types are requested by name, once each; many are picked from the whole list.
 func TestPricesOfNamedTypes(t *testing.T) {
 	l := &priceLister{pages: [][]string{{entry("c5.xlarge", dimension("1", "Hrs", "USD", "0.2"))}, {}}, apart: true}
 	got, err := l.cloud(t).ListPrices(t.Context(), "c5.xlarge", "z9.huge", "c5.xlarge")

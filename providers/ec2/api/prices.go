@@ -15,7 +15,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// product is the operating system whose prices are asked for; licensed ones cost more.
+// product is the operating system whose prices are requested; licensed ones cost more.
 const product = "Linux/UNIX"
 
 // SpotPrices returns what the spot price of each pool was from since to until, in time order. EC2 also gives

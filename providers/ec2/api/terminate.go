@@ -22,7 +22,8 @@ const terminateChunk = 100
 // settlePause is the time between two tries to end a machine that EC2 does not know yet.
 const settlePause = 500 * time.Millisecond
 
-// Terminate ends machines, and deletes what Holdings lists beside. A failure with some does not keep it from the others.
+// Terminate ends machines, and deletes what Holdings lists besides. A failure with some does not keep it from the
+// others.
 func (c *Cloud) Terminate(ctx context.Context, ids ...provisioner.InstanceID) error {
 	names, templates := make([]string, 0, len(ids)), []string(nil)
 	for _, id := range ids {

@@ -8,7 +8,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// Identity is who a machine is.
+// Identity identifies a machine.
 type Identity struct {
 	ID     provisioner.InstanceID
 	Type   string // "c3.xlarge"
@@ -16,7 +16,7 @@ type Identity struct {
 	Region string // "us-west-1"
 }
 
-// ReadIdentity asks the metadata service who this machine is.
+// ReadIdentity reads this machine's identity from the metadata service.
 func ReadIdentity(ctx context.Context, c Config) (Identity, error) {
 	s := newService(c, readAttempts)
 	defer s.close()

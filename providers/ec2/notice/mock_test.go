@@ -19,7 +19,7 @@ import (
 
 // recorded are the answers of amazon-ec2-metadata-mock (https://github.com/aws/amazon-ec2-metadata-mock, commit bdf3096), started
 // as `ec2-metadata-mock spot -I -d 6 --rebalance-delay-sec 3`: first before anything has happened, then after the recommendation,
-// then after the interruption notice. It is AWS's own, and nobody who knows this package wrote it.
+// then after the interruption notice. It is AWS's own, written without knowing this package.
 var recorded = []map[string]exchange{
 	{"spot/instance-action": {404, "text/plain; charset=utf-8", page404}, "spot/termination-time": {404, "text/plain; charset=utf-8", page404},
 		"events/recommendations/rebalance": {404, "text/plain; charset=utf-8", page404}, "instance-id": {200, "text/plain", "i-1234567890abcdef0"}},

@@ -1,5 +1,5 @@
 // Package notice is what a machine on EC2 can learn about itself from the instance metadata service: that it
-// will be taken back, who it is, and what it was given to do. It runs inside the machine and needs no
+// will be taken back, its identity, and what it was given to do. It runs inside the machine and needs no
 // credentials. It knows nothing about the EC2 API, whose client is very large; providers/ec2/api has that.
 //
 // The service is found as the AWS SDK does it: AWS_EC2_METADATA_SERVICE_ENDPOINT in the environment, else
@@ -24,7 +24,7 @@ const (
 	pathRebalance       = "events/recommendations/rebalance"
 )
 
-// DefaultInterval is how often the service is asked. EC2 recommends 5 s; a second costs little and is a
+// DefaultInterval is how often the service is queried. EC2 recommends 5 s; a second costs little and is a
 // second more for the flush.
 const DefaultInterval = time.Second
 
@@ -116,7 +116,7 @@ func (w *watcher) complain(text string) {
 }
 
 // eviction asks whether and when this machine ends. spot/instance-action says it in full; the older
-// spot/termination-time is asked where the former has nothing or makes no sense.
+// spot/termination-time is read where the former has nothing or makes no sense.
 func (w *watcher) eviction(ctx context.Context) (deadline time.Time, evicted bool, err error) {
 	answer, found, err := w.service.get(ctx, pathInstanceAction)
 	if err == nil && found {

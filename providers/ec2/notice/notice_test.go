@@ -70,7 +70,7 @@ func (m *metadata) next(path string) string {
 	return list[n]
 }
 
-// looks says how often a path was asked for.
+// looks returns how often a path was requested.
 func (m *metadata) looks(path string) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -122,7 +122,7 @@ func TestWatch(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		answers map[string][]string
-		path    string // that is asked for 8 times
+		path    string // that is requested 8 times
 		want    []provisioner.Notice
 		report  string // part of the only report; "" = none
 	}{

@@ -61,7 +61,7 @@ func newService(c Config, attempts int) *service {
 		Endpoint:       endpoint,
 		HTTPClient:     &http.Client{Transport: below{transport, endpoint}},
 		Retryer:        retry.NewStandard(func(o *retry.StandardOptions) { o.MaxAttempts = attempts }),
-		EnableFallback: aws.FalseTernary, // never version 1, which answers anybody who can make us ask
+		EnableFallback: aws.FalseTernary, // never version 1, which answers any request that others make us send
 	})
 	return &service{client: client, transport: transport}
 }

@@ -30,7 +30,7 @@ type Config struct {
 	// Job, when set, becomes the label tierml-job and narrows this Cloud further: of the cluster's machines it sees and ends
 	// those of the job only.
 	Job string
-	// Labels are more of them, as Compute Engine takes them.
+	// Labels are more, as Compute Engine takes them.
 	Labels map[string]string
 	// Image is what machines boot from: "projects/debian-cloud/global/images/family/debian-12".
 	Image string

@@ -20,7 +20,7 @@ const (
 	roleController    = "controller"
 )
 
-// controllerName is that of a cluster's controller; terraform/gcp calls its own so, too. There is one in a zone.
+// controllerName returns that of a cluster's controller; terraform/gcp calls its own so, too. There is one in a zone.
 func controllerName(cluster string) string { return "controller-of-" + labelValue(cluster) }
 
 // Controllers returns the machines of the cluster's controllers, also those that are stopped, in any zone of the region.
@@ -77,7 +77,7 @@ func (c *Cloud) controllerRequest(r provisioner.ControllerRequest, id string) *c
 		ShieldedInstanceConfig: &computepb.ShieldedInstanceConfig{EnableVtpm: proto.Bool(true),
 			EnableIntegrityMonitoring: proto.Bool(true), EnableSecureBoot: proto.Bool(!c.config.NoSecureBoot)},
 		Metadata: &computepb.Metadata{Items: []*computepb.Items{
-			{Key: proto.String("enable-oslogin"), Value: proto.String("TRUE")}, // who may log in is said by roles
+			{Key: proto.String("enable-oslogin"), Value: proto.String("TRUE")}, // roles decide on logins
 			{Key: proto.String("block-project-ssh-keys"), Value: proto.String("TRUE")},
 			{Key: proto.String(metaStartup), Value: &r.UserData},
 		}},

@@ -46,7 +46,7 @@ type event struct {
 // created says that there was such a machine.
 func (e event) created() bool { return e.made && e.inserting == "" }
 
-// endedBy is who ended it: the provider, unless its end had been requested before.
+// endedBy returns which side ended it: the provider, unless its end had been requested before.
 func (e event) endedBy() market.EndedBy {
 	for _, began := range []time.Time{e.preempted, e.broken} {
 		if !began.IsZero() && (e.closing.IsZero() || !e.closing.Before(began)) {

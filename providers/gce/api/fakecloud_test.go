@@ -41,7 +41,7 @@ func spotPool() market.Pool {
 	return market.Pool{Provider: "gce", Region: "us-central1", Zone: "us-central1-a", Type: "n2-standard-2", Class: market.Spot}
 }
 
-// fakeConfig is a fake cloud that sells one type, in one zone as spot machines.
+// fakeConfig returns a fake cloud that sells one type, in one zone as spot machines.
 func fakeConfig(t testing.TB) fakecloud.Config {
 	pool := spotPool()
 	rules, err := market.Rules("gce-spot")

@@ -5,11 +5,11 @@
 // into the contract's errors (errors.go). It knows nothing about what a machine is for, and it cannot distinguish Compute Engine from
 // anything else that speaks its protocol: the fake cloud is one Config.Endpoint away.
 //
-// Three things are other than on EC2, and shape the code. Machines have names that we choose: they are made of the token,
-// so that the same request can never buy twice, however late it is repeated (names.go). What was asked for fails later,
-// in an operation that is waited for. And a machine that is deleted is gone from the lists: that it ended, when and by
-// whom is read from the project's operations, which are kept for two weeks (events.go); what it was is remembered here.
-// A machine that ended before this Cloud first saw it is known by its token alone.
+// Three things are other than on EC2, and shape the code. Machines have names that we choose: they are made of the token, so that the
+// same request can never buy twice, however late it is repeated (names.go). A request fails later, in an operation that is waited
+// for. And a machine that is deleted is gone from the lists: that it ended, when and by whom is read from the project's operations,
+// which are kept for two weeks (events.go); what it was is remembered here. A machine that ended before this Cloud first saw it is
+// known by its token alone.
 //
 // A Cloud starts goroutines only within a call, and waits for them.
 package api

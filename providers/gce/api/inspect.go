@@ -133,7 +133,7 @@ func (p *Project) MayUseSubnetwork(ctx context.Context) (missing []string, err e
 	return missing, err
 }
 
-// subnetwork is the configured one and its project, which may be another's (Shared VPC).
+// subnetwork returns the configured one and its project, which may be another's (Shared VPC).
 func (p *Project) subnetwork() (project, name string) {
 	parts := strings.Split(p.config.Subnetwork, "/")
 	project = p.config.Project

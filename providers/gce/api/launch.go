@@ -15,7 +15,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// Launch buys machines of one pool: one by an insert, several by a bulkInsert, which may get fewer than asked for. It
+// Launch buys machines of one pool: one by an insert, several by a bulkInsert, which may get fewer than requested. It
 // waits for the operation, which is where a lack of capacity shows.
 //
 // The same token gives the same machines for good: by their names and labels while they are there, and for two weeks
@@ -113,7 +113,7 @@ func (c *Cloud) bought(ctx context.Context, doing string, r provisioner.Request)
 	return instances, nil
 }
 
-// departed is a machine of a request that is not listed any more. What it was, and what else was asked for with it, is
+// departed returns a machine of a request that is not listed any more. What it was, and what else was requested with it, is
 // remembered when it was seen by this Cloud; else it was as the request says.
 func (c *Cloud) departed(r provisioner.Request, id provisioner.InstanceID, e event) (i provisioner.Instance, other bool) {
 	m, known := c.seen.find(id)
@@ -190,7 +190,7 @@ func (c *Cloud) bulkInsertRequest(r provisioner.Request, id string) *computepb.B
 		}}
 }
 
-// properties are what a request's machines have in common.
+// properties returns what a request's machines have in common.
 func (c *Cloud) properties(r provisioner.Request) *computepb.InstanceProperties {
 	p := &computepb.InstanceProperties{
 		MachineType:       &r.Pool.Type,
@@ -240,7 +240,7 @@ func (c *Cloud) network() *computepb.NetworkInterface {
 }
 
 // scheduling says on which terms machines are bought, and that they go by themselves: when they are preempted, and when
-// their longest run is over. None is started again: a machine that comes back is not the one that was lost.
+// their longest run ends. None is started again: a machine that comes back is not the one that was lost.
 func (c *Cloud) scheduling(r provisioner.Request) *computepb.Scheduling {
 	s := &computepb.Scheduling{AutomaticRestart: proto.Bool(false)}
 	spot := r.Pool.Class == market.Spot

@@ -49,7 +49,7 @@ func (c *Cloud) look(ctx context.Context) ([]machine, error) {
 	c.seen.add(listed, now)
 	var events map[string]event
 	if c.seen.any() {
-		if events, err = c.events(ctx); err != nil { // asked for after the list: who is missing there has its end here
+		if events, err = c.events(ctx); err != nil { // requested after the list: a machine missing there has its end here
 			return nil, err
 		}
 	}
@@ -83,7 +83,7 @@ func (m *machine) read(e event) {
 
 func labelFilter(label, value string) string { return fmt.Sprintf("labels.%s = %q", label, value) }
 
-// ours is the filter for this Cloud's machines.
+// ours returns the filter for this Cloud's machines.
 func (c *Cloud) ours() string {
 	filter := labelFilter(labelCluster, labelValue(c.config.Cluster))
 	if c.config.Job == "" {

@@ -15,7 +15,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// scopes is an aggregated list of one zone.
+// scopes returns an aggregated list of one zone.
 func scopes(kind, next string, items ...string) string {
 	return fmt.Sprintf(`{"items": {"zones/us-central1-a": {%q: [%s]}, "zones/us-east1-b": {"warning": {"code": "NO_RESULTS_ON_PAGE"}}}, "nextPageToken": %q}`,
 		kind, strings.Join(items, ","), next)
@@ -81,7 +81,7 @@ func TestZoneOutOfReach(t *testing.T) {
 	}
 }
 
-// operationAnswer is an operation on m-1, from second to second after the launch.
+// operationAnswer returns an operation on m-1, from second to second after the launch.
 func operationAnswer(kind, user, status string, from, to int) string {
 	at := func(s int) string { return fmt.Sprintf("2026-03-01T12:00:%02dZ", s) }
 	return fmt.Sprintf(`{"name": "op-%s-%d", "operationType": %q, "user": %q, "status": %q, "statusMessage": %q, "insertTime": %q, "startTime": %q, "endTime": %q,

@@ -33,7 +33,7 @@ func tokenPrefix(cluster, token string) string {
 	return clusterPrefix(cluster) + cloudname.Digest(10, cluster, token) + "-"
 }
 
-// machineNames are those of a request's machines.
+// machineNames returns those of a request's machines.
 func machineNames(cluster string, r provisioner.Request) []string {
 	names := make([]string, r.Count)
 	for n := range names {
@@ -69,7 +69,7 @@ const (
 const (
 	metaNote     = "tierml-request"
 	metaUserData = "tierml-user-data"
-	metaNotice   = "tierml-notice" // the warning that was asked for, wall-clock
+	metaNotice   = "tierml-notice" // the requested warning, wall-clock
 	metaStartup  = "startup-script"
 )
 
@@ -99,7 +99,7 @@ func labelKey(text string) string {
 	return key[:min(len(key), longestLabel)]
 }
 
-// labels are those of a request's machines: the cluster's own, and the request's tags.
+// labels returns those of a request's machines: the cluster's own, and the request's tags.
 func (c *Cloud) labels(r provisioner.Request) map[string]string {
 	labels := maps.Clone(c.config.Labels)
 	if labels == nil {
@@ -156,10 +156,10 @@ func readNote(text string) (n note) {
 	return n
 }
 
-// baseName is the last part of a resource's address, ".../zones/us-central1-a".
+// baseName returns the last part of a resource's address, ".../zones/us-central1-a".
 func baseName(address string) string { return address[strings.LastIndexByte(address, '/')+1:] }
 
-// sortedKeys are a map's.
+// sortedKeys returns a map's.
 func sortedKeys[V any](m map[string]V) []string {
 	keys := make([]string, 0, len(m))
 	for key := range m {

@@ -20,7 +20,7 @@ const (
 	computeEngine = "services/6F81-5844-456A"
 	// skuPage is the most that an answer has.
 	skuPage = 5000
-	// listHint is what to do where the list may not be read: it is public, but asked for with an account's project.
+	// listHint is what to do where the list may not be read: it is public, but requested with an account's project.
 	listHint = "enable its API: gcloud services enable cloudbilling.googleapis.com, or name a catalog"
 )
 

@@ -139,13 +139,13 @@ func wantQuery(t *testing.T, r request, want map[string]string) {
 // doneAnswer is an operation that went well.
 const doneAnswer = `{"kind": "compute#operation", "name": "operation-1", "status": "DONE", "operationType": "insert"}`
 
-// failedAnswer is one that did not.
+// failedAnswer returns one that did not.
 func failedAnswer(status int, code, message string) string {
 	return fmt.Sprintf(`{"name": "operation-1", "status": "DONE", "httpErrorStatusCode": %d, "httpErrorMessage": "X",
   "error": {"errors": [{"code": %q, "message": %q}]}}`, status, code, message)
 }
 
-// refusal is what a call gets that is refused at once.
+// refusal returns what a call gets that is refused at once.
 func refusal(status int, reason, message string) string {
 	return fmt.Sprintf(`{"error": {"code": %d, "message": %q, "errors": [{"message": %q, "domain": "usageLimits", "reason": %q}]}}`,
 		status, message, message, reason)
@@ -155,7 +155,7 @@ func spotRequest() provisioner.Request {
 	return provisioner.Request{Token: "job-1/2", Pool: spotPool(), Count: 3, UserData: "hello", Tags: map[string]string{"job": "MF", "generation": "7"}}
 }
 
-// machineAnswer is a machine as Compute Engine gives it.
+// machineAnswer returns a machine as Compute Engine gives it.
 func machineAnswer(t *testing.T, name string, change func(*computepb.Instance)) string {
 	t.Helper()
 	i := &computepb.Instance{Name: &name, Status: proto.String("RUNNING"), CreationTimestamp: proto.String("2026-03-01T04:00:00.123-08:00"),

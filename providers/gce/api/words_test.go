@@ -46,7 +46,7 @@ func fieldOf(t *testing.T, body, name string) string {
 	return string(fields[name])
 }
 
-// firstName is that of the first machine in a body.
+// firstName returns that of the first machine in a body.
 func firstName(t *testing.T, body string) string {
 	t.Helper()
 	var sent struct {
@@ -67,7 +67,7 @@ func firstName(t *testing.T, body string) string {
 	return names[0]
 }
 
-// sentWords reads the digests out of a body, and the note in its metadata, which must say what was asked for.
+// sentWords reads the digests out of a body, and the note in its metadata, which must describe the request.
 func sentWords(t *testing.T, body string) (words, string) {
 	t.Helper()
 	type resource struct {

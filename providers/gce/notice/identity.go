@@ -8,7 +8,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// Identity is who a machine is.
+// Identity identifies a machine.
 type Identity struct {
 	ID     provisioner.InstanceID
 	Type   string // "n2-standard-4"
@@ -16,7 +16,7 @@ type Identity struct {
 	Region string // "us-central1"
 }
 
-// ReadIdentity asks the metadata server who this machine is.
+// ReadIdentity reads this machine's identity from the metadata server.
 func ReadIdentity(ctx context.Context) (Identity, error) {
 	s := newService()
 	defer s.close()

@@ -7,8 +7,8 @@ import (
 	"github.com/tierml/tierml/internal/sameuser/sameusertest"
 )
 
-// A machine that is a process does not ask another user of its host who it is and what to do, if the port of its metadata server
-// has become his.
+// A machine that is a process does not ask another user of its host for its identity and orders, if the port of its metadata
+// server has become his.
 func TestAnotherUserIsNoMetadataServer(t *testing.T) {
 	address, heard := sameusertest.Record(t)
 	conn, err := newService().transport.DialContext(t.Context(), "tcp", address)

@@ -1,6 +1,6 @@
 // Package notice is what a machine on Compute Engine can learn about itself from its metadata server: that it will be taken
-// back, who it is, and what it was given to do. It runs inside the machine and needs no credentials. It knows nothing about
-// the Compute Engine API, whose client is large; providers/gce/api has that.
+// back, its identity, and what it was given to do. It runs inside the machine and needs no credentials. It knows nothing
+// about the Compute Engine API, whose client is large; providers/gce/api has that.
 //
 // The server is found as Google's client does it: GCE_METADATA_HOST in the environment, else the link-local address.
 package notice
@@ -157,7 +157,7 @@ func (w *watcher) complain(ctx context.Context, path string, err error) {
 	w.complaint[path] = text
 }
 
-// preempted takes "FALSE" or "TRUE". The server says no time: the warning lasts as long as was asked for at the launch.
+// preempted takes "FALSE" or "TRUE". The server says no time: the warning lasts as long as was requested at the launch.
 func (w *watcher) preempted(ctx context.Context, value string) error {
 	now := w.config.Clock.Now()
 	switch value {

@@ -113,7 +113,7 @@ func machine(values ...string) map[string]string {
 	return all
 }
 
-// TestLengths: the deadline is as far off as was asked for at the launch, and 30 s where nobody said.
+// TestLengths: the deadline is as far off as was requested at the launch, and 30 s by default.
 func TestLengths(t *testing.T) {
 	for _, c := range []struct {
 		attribute string

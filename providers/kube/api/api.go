@@ -83,7 +83,7 @@ const (
 type Access struct {
 	Kubeconfig string // file; empty = KUBECONFIG, the user's own, or inside a pod its service account
 	Context    string // of the file; empty = its current one
-	Endpoint   string // address in place of the file's
+	Endpoint   string // address instead of the file's
 }
 
 // Connect makes a client. It calls no API.

@@ -66,7 +66,7 @@ func failure(ctx context.Context, doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
-// annotate is a merge patch that sets annotations.
+// annotate returns a merge patch that sets annotations.
 func annotate(values map[string]string) []byte {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": values}})
 	if err != nil {

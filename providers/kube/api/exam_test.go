@@ -101,7 +101,7 @@ func checkAfterCrash(t *testing.T, client kubernetes.Interface, when string) {
 	}
 }
 
-// everything is what is in the namespace.
+// everything returns what is in the namespace.
 func everything(t *testing.T, client kubernetes.Interface) (all []string) {
 	t.Helper()
 	in := client.CoreV1()
@@ -241,7 +241,7 @@ func launchOne(ctx context.Context, c *api.Cloud) error {
 	return err
 }
 
-// A quota of the namespace is a limit and no refusal of rights; the pods made before it count, and the launch is over with them.
+// A quota of the namespace is a limit and no refusal of rights; the pods made before it count, and the launch ends with these.
 func TestQuotaOfTheNamespace(t *testing.T) {
 	client := newClientset()
 	left := 2
@@ -267,7 +267,8 @@ func TestQuotaOfTheNamespace(t *testing.T) {
 	}
 }
 
-// A taint that announces a node's end warns its pods before anybody deletes them; without the right to look at nodes all goes on.
+// A taint that announces a node's end warns its pods before anybody deletes them; without the right to look at nodes all
+// continues.
 func TestTaintOfANode(t *testing.T) {
 	client := newClientset()
 	startNodes(t, client, "")

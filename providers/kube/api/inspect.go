@@ -64,7 +64,7 @@ func (c *Cloud) Try(ctx context.Context, p market.Pool) error {
 // Right is a verb on a resource.
 type Right struct{ Verb, Resource string }
 
-// String is how people say it: "create pods/eviction".
+// String returns how people say it: "create pods/eviction".
 func (r Right) String() string { return r.Verb + " " + r.Resource }
 
 func rights(resource string, verbs ...string) (all []Right) {

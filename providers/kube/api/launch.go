@@ -49,7 +49,7 @@ func (c *Cloud) Launch(ctx context.Context, r provisioner.Request) ([]provisione
 	return c.ofLaunch(ctx, r, secret, made)
 }
 
-// launched is how many pods a launch has made, if it is over.
+// launched returns how many pods a launch has made, if it has ended.
 func launched(secret *corev1.Secret) (made int, over bool) {
 	made, err := strconv.Atoi(secret.Annotations[noteLaunched])
 	return made, err == nil
@@ -107,14 +107,14 @@ func (c *Cloud) makePods(ctx context.Context, r provisioner.Request, secret *cor
 	return made, nil
 }
 
-// remark writes that a launch is over.
+// remark writes that a launch has ended.
 func (c *Cloud) remark(ctx context.Context, name string, made int) error {
 	_, err := c.config.Client.Secrets(c.config.Namespace).Patch(ctx, name, types.MergePatchType,
 		annotate(map[string]string{noteLaunched: strconv.Itoa(made)}), metav1.PatchOptions{})
 	return err
 }
 
-// ofLaunch are the pods of a launch that is over: those that are there, and those that were.
+// ofLaunch returns the pods of a launch that has ended: those that are there, and those that were.
 func (c *Cloud) ofLaunch(ctx context.Context, r provisioner.Request, secret *corev1.Secret, made int) ([]provisioner.Instance, error) {
 	for number := range made {
 		name := provisioner.InstanceID(podName(secret.Name, number))

@@ -159,7 +159,7 @@ func (c *Cloud) RemoveLeftovers(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// owners are the runs' ConfigMaps.
+// owners returns the runs' ConfigMaps.
 func (c *Cloud) owners(ctx context.Context) ([]corev1.ConfigMap, error) {
 	list, err := c.config.Client.ConfigMaps(c.config.Namespace).List(ctx, metav1.ListOptions{LabelSelector: c.selector()})
 	if err != nil {

@@ -28,7 +28,7 @@ func (m *memory) knows(id provisioner.InstanceID) bool {
 	return known
 }
 
-// before are the pods that are known and have not ended, at the beginning of a look: only they can be missing in it.
+// before returns the pods that are known and have not ended, at the beginning of a look: only they can be missing in it.
 func (m *memory) before() map[provisioner.InstanceID]machine {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -105,7 +105,7 @@ func (m *memory) deadline(one machine) time.Time {
 	return m.nodes[one.node]
 }
 
-// ended are the pods that have ended and are not listed.
+// ended returns the pods that have ended and are not listed.
 func (m *memory) ended(listed map[provisioner.InstanceID]bool) (all []machine) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

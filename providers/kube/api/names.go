@@ -22,7 +22,7 @@ const (
 
 // Annotations.
 const (
-	noteRequest    = "tierml.dev/request"    // what was asked for: see note
+	noteRequest    = "tierml.dev/request"    // the request: see note
 	noteLaunched   = "tierml.dev/launched"   // of a Secret: how many pods its launch made, when it was over
 	noteExpires    = "tierml.dev/expires"    // until when a pod is wanted, RFC 3339: see Renew
 	noteGeneration = "tierml.dev/generation" // which controller of the run wants it
@@ -33,12 +33,12 @@ const (
 // readable is how much of a run's name is kept in names of pods, which are host names of at most 63 characters.
 const readable = 32
 
-// ownerName is a run's ConfigMap.
+// ownerName returns a run's ConfigMap.
 func ownerName(cluster, run string) string {
 	return cloudname.Slug(run, readable) + "-" + cloudname.Digest(6, cluster, run)
 }
 
-// launchName is a launch's Secret, and begins the names of its pods.
+// launchName returns a launch's Secret, and begins the names of its pods.
 func launchName(cluster, run, token string) string {
 	return cloudname.Slug(run, readable) + "-" + cloudname.Digest(12, cluster, run, token)
 }

@@ -32,7 +32,7 @@ type watcher struct {
 	failed       bool // at the last look
 }
 
-// pause is how long after a failure the API server is asked again.
+// pause is how long after a failure the API server is queried again.
 const pause = time.Second
 
 // next waits for a change, unless nothing is watched yet, and returns all machines.

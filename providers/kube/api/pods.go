@@ -102,7 +102,7 @@ func (m *machine) after(t time.Time) time.Time {
 	return t
 }
 
-// gone is the end of a pod that is not listed any more.
+// gone returns the end of a pod that is not listed any more.
 func (m machine) gone(asked bool, now time.Time) machine {
 	m.State, m.Ended = provisioner.Terminated, m.after(now)
 	switch {

@@ -230,7 +230,7 @@ func TestRealCrashAtEveryStep(t *testing.T) {
 	}
 }
 
-// A server that is restarted loses nothing, and whoever watches hears of what happens after it.
+// A server that is restarted loses nothing, and watchers learn what happens after it.
 func TestRealRestart(t *testing.T) {
 	client := realClient(t)
 	startNodes(t, client, "restart-")
@@ -291,7 +291,8 @@ func running(t *testing.T, cloud *api.Cloud) (n int) {
 	return n
 }
 
-// counting is a process that dies when so many calls have been answered by the server; the answer to the last never arrives.
+// counting is a process that dies when this many calls have been answered by the server; the answer to the last never
+// arrives.
 type counting struct {
 	left int
 	dead context.CancelFunc

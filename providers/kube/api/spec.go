@@ -28,7 +28,7 @@ const (
 	Plain Nodes = "plain"
 )
 
-// AllNodes are the words for the kinds.
+// AllNodes returns the words for the kinds.
 func AllNodes() []string { return []string{string(Karpenter), string(GKE), string(EKS), string(Plain)} }
 
 // tierLabels are, by the kind of cluster, the label and its values on spot and on-demand nodes; an empty value = nodes lack the label.
@@ -105,7 +105,7 @@ func (c *Cloud) pod(r provisioner.Request, launch string, number int, owner meta
 	value := func(name, value string) corev1.EnvVar { return corev1.EnvVar{Name: name, Value: value} }
 	p.Spec.Containers = []corev1.Container{{
 		Name: "agent", Image: c.config.Image, Command: []string{ProgramPath, "agent"}, WorkingDir: homePath,
-		// As much as is asked for is the limit, too: such pods are the last that a node under pressure evicts.
+		// The request is the limit, too: such pods are the last that a node under pressure evicts.
 		Resources: corev1.ResourceRequirements{Requests: want, Limits: want},
 		Env: []corev1.EnvVar{
 			value("TIERML_PROVIDER", Provider), value(EnvType, r.Pool.Type), value(EnvSecret, secretPath), value(EnvNotice, c.config.Notice.String()),
@@ -119,7 +119,7 @@ func (c *Cloud) pod(r provisioner.Request, launch string, number int, owner meta
 	return p
 }
 
-// meta is what a launch's objects have in common.
+// meta returns what a launch's objects have in common.
 func (c *Cloud) meta(r provisioner.Request, name string, owner metav1.OwnerReference) metav1.ObjectMeta {
 	m := c.ownerMeta(name)
 	m.Labels[labelToken], m.Labels[labelClass] = cloudname.Digest(12, r.Token), string(r.Pool.Class)
@@ -128,7 +128,7 @@ func (c *Cloud) meta(r provisioner.Request, name string, owner metav1.OwnerRefer
 	return m
 }
 
-// ownerMeta is what all objects of a run have in common.
+// ownerMeta returns what all objects of a run have in common.
 func (c *Cloud) ownerMeta(name string) metav1.ObjectMeta {
 	m := metav1.ObjectMeta{Name: name, Namespace: c.config.Namespace,
 		Labels:      map[string]string{labelPart: "tierml", labelCluster: labelValue(c.config.Cluster), labelRun: labelValue(c.config.Job)},

@@ -134,7 +134,7 @@ func doom(p *corev1.Pod, grace int64) {
 	}
 }
 
-// pool is one that the nodes of startNode have.
+// pool returns one that the nodes of startNode have.
 func pool(class market.Class) market.Pool {
 	return market.Pool{Provider: api.Provider, Region: "us-central1", Zone: "us-central1-a", Type: "n2-standard-4", Class: class}
 }
@@ -155,7 +155,7 @@ func startNodes(t testing.TB, client kubernetes.Interface, prefix string) {
 	}
 }
 
-// newCloud is a run's.
+// newCloud returns a run's.
 func newCloud(t testing.TB, client kubernetes.Interface, run string) *api.Cloud {
 	t.Helper()
 	c, err := api.New(config(client, run))
@@ -165,7 +165,7 @@ func newCloud(t testing.TB, client kubernetes.Interface, run string) *api.Cloud 
 	return c
 }
 
-// clientOf is the product's client of an API server that tests reach by a clientset.
+// clientOf returns the product's client of an API server that tests reach by a clientset.
 func clientOf(clientset kubernetes.Interface) api.Client {
 	if c, ok := clientset.(connected); ok {
 		return c.ours

@@ -117,7 +117,7 @@ In the default cluster, tierml, which others may share, only machines of the job
 	return cmd
 }
 
-// EndExpired ends a cluster's machines whose lease is over.
+// EndExpired ends a cluster's machines whose lease has expired.
 func EndExpired(ctx context.Context, file string, log *slog.Logger) error {
 	left, err := openHoldings(ctx, file, "", "")
 	if err != nil {
@@ -242,7 +242,8 @@ func (l *holdings) ours(live []provisioner.Holding, out io.Writer) []provisioner
 	return own
 }
 
-// overdue returns those whose lease is over. A job server runs for months, and its host's clock may be set meanwhile.
+// overdue returns those whose lease has expired. A job server runs for months, and its host's clock may be set
+// meanwhile.
 func overdue(live []provisioner.Holding) []provisioner.Holding {
 	now, _ := clock.Between()
 	return slices.DeleteFunc(slices.Clone(live), func(h provisioner.Holding) bool { return !h.Overdue(now) })
@@ -296,7 +297,7 @@ func (l *holdings) end(ctx context.Context, live []provisioner.Holding, out io.W
 	}
 }
 
-// remaining are those machines that have not ended.
+// remaining returns those machines that have not ended.
 func remaining(ids []provisioner.InstanceID, live []provisioner.Holding) (left []provisioner.InstanceID) {
 	alive := map[provisioner.InstanceID]bool{}
 	for _, h := range live {

@@ -17,7 +17,7 @@ import (
 func standingTable(s call.Standing) table.Table {
 	return table.Table{
 		Data: struct {
-			Reached        bool   `json:"reached"` // else asked for
+			Reached        bool   `json:"reached"` // else requested
 			Workers        uint32 `json:"workers"`
 			Servers        uint32 `json:"servers"`
 			Reliable       uint32 `json:"reliable"`

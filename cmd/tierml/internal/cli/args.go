@@ -18,7 +18,8 @@ func OneJobFile(_ *cobra.Command, args []string) error {
 	return fmt.Errorf("name one job file; there are %d arguments", len(args))
 }
 
-// Arguments takes so many of them, most < 0 being any number; with others it says what to write.
+// Arguments accepts from least to most arguments, most < 0 being any number; with others it says what to
+// write.
 func Arguments(least, most int, otherwise string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) < least || most >= 0 && len(args) > most {

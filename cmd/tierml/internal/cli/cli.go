@@ -63,7 +63,7 @@ func WriteSteps(out io.Writer, steps ...Step) {
 	}
 }
 
-// DidYouMean is a question for what was probably meant, to be put behind a message; empty when nothing is close.
+// DidYouMean returns a question for what was probably meant, to be put behind a message; empty when nothing is close.
 func DidYouMean(name string, names []string) string {
 	if near := spelling.Nearest(name, names); near != "" && near != name {
 		return "; did you mean " + near + "?"

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// program is a small one.
+// program returns a small one.
 func program() *cobra.Command {
 	root := &cobra.Command{Use: "tool", Long: "Tool does things.", SilenceErrors: true, SilenceUsage: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}

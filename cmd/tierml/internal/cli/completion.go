@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// CompletionCommand prints what lets a shell complete the program's commands, in place of cobra's own, whose subcommands
+// CompletionCommand prints what lets a shell complete the program's commands, instead of cobra's own, whose subcommands
 // have no examples.
 func CompletionCommand(program string) *cobra.Command {
 	shells := []string{"bash", "zsh", "fish", "powershell"}

@@ -50,7 +50,7 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// Remedy is what to do about what any command can meet when it writes.
+// Remedy returns what to do about what any command can meet when it writes.
 func Remedy(err error) string {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):

@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/internal/plainfile"
 )
 
-// SizeOf is the length of a file of this host; 0 = not known.
+// SizeOf returns the length of a file of this host; 0 = not known.
 func SizeOf(path string) int64 {
 	if info, err := os.Stat(path); err == nil {
 		return info.Size()

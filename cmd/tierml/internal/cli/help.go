@@ -55,7 +55,7 @@ func Arrange(root *cobra.Command, groups []Group) {
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 		out := cmd.OutOrStdout()
 		defer cmd.SetOut(out)
-		var text bytes.Buffer // cobra would print an error of writing beside ours
+		var text bytes.Buffer // cobra would print an error of writing next to ours
 		cmd.SetOut(&text)
 		show(cmd, args)
 		_ = table.Folded(out, func(w io.Writer) error { // the stream keeps its first error
@@ -98,7 +98,7 @@ More help:{{range .Commands}}{{if .IsAdditionalHelpTopicCommand}}
   {{.CommandPath}} COMMAND --help    More about a command, with examples{{end}}
 `
 
-// Topic is a page of help that is no command.
+// Topic returns a page of help that is no command.
 func Topic(name, short, long string) *cobra.Command {
 	return &cobra.Command{Use: name, Short: short, Long: long}
 }

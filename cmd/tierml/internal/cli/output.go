@@ -27,7 +27,7 @@ func PrintDoubts(errOut io.Writer, doubts []string) {
 	}
 }
 
-// OnTheWay is where commands say what they wait for: programs that read a form get that form only.
+// OnTheWay returns where commands say what they wait for: programs that read a form get that form only.
 func OnTheWay(out io.Writer, format string) io.Writer {
 	if ForPeople(format) {
 		return out

@@ -9,7 +9,7 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// FigureCell is a loss; what is not known is a dash, and nothing for programs.
+// FigureCell returns a loss; what is not known is a dash, and nothing for programs.
 func FigureCell(v *float64) table.Cell {
 	if v == nil {
 		return table.Cell{Text: "-", Value: ""}
@@ -17,12 +17,12 @@ func FigureCell(v *float64) table.Cell {
 	return table.Cell{Text: fmt.Sprintf("%.4f", *v), Value: *v}
 }
 
-// Minute is a time, to the minute for people.
+// Minute returns a time, to the minute for people.
 func Minute(t time.Time) table.Cell {
 	return table.Cell{Text: t.UTC().Format("2006-01-02 15:04"), Value: t.UTC().Format(time.RFC3339)}
 }
 
-// Money is an exact amount, shortened for people.
+// Money returns an exact amount, shortened for people.
 func Money(text string) table.Cell { return table.Cell{Text: OrMinus(Cents(text)), Value: text} }
 
 // OfAll returns "7/20", or "7" when the total is unknown.

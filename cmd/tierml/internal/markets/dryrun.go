@@ -224,7 +224,7 @@ func (o dryRunOptions) plan(ctx context.Context, jobFile string, errOut io.Write
 	return p, nil
 }
 
-// forPrograms are the policies for programs of the user's own: those that do without reliable machines, and no oracle, which trains.
+// forPrograms returns the policies for programs of the user's own: those that do without reliable machines, and no oracle, which trains.
 func (o dryRunOptions) forPrograms(job *config.Job) (names []string, err error) {
 	if o.everyPolicy {
 		return append(bidding.NamesForPrograms(), sweep.Auto), nil
@@ -240,10 +240,10 @@ func (o dryRunOptions) forPrograms(job *config.Job) (names []string, err error) 
 	return names, nil
 }
 
-// manySplits are enough for a fleet of any size; sweep takes as many of them as there is use for.
+// manySplits are enough for a fleet of any size; sweep takes as many as there is use for.
 const manySplits = 1 << 16
 
-// chosen are the policies to run, each once.
+// chosen returns the policies to run, each once.
 func (o dryRunOptions) chosen() (names []string, err error) {
 	for _, name := range o.policies {
 		if err := config.CheckPolicy(name, sweep.Oracles...); err != nil {

@@ -321,7 +321,7 @@ func (o dryRunOptions) buyers(s *jobs.Study, errOut io.Writer) error {
 	return nil
 }
 
-// reliableTier is what the machines cost an hour that hold the jobs' state: --reliable, or one of the cheapest type.
+// reliableTier returns what the machines cost an hour that hold the jobs' state: --reliable, or one of the cheapest type.
 func (o dryRunOptions) reliableTier(catalog *market.Catalog, cheapest planner.Offer) (market.USD, error) {
 	name, text, counted := strings.Cut(cmp.Or(o.fleet.reliable, cheapest.Type.Name), ":")
 	count := 1

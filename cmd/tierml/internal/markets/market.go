@@ -121,7 +121,7 @@ func (o marketOptions) show(cmd *cobra.Command) error {
 // longSilence is how long a last price can be taken to hold: price lists of Compute Engine come every month.
 const longSilence = 31 * 24 * time.Hour
 
-// query reads what the flags say, and the files beside the prices.
+// query reads what the flags say, and the files next to the prices.
 func (o marketOptions) query() (q quote.Query, err error) {
 	if q.Bid, err = parseBid(o.bid); err != nil {
 		return q, cli.Usage(err)

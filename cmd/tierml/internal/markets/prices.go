@@ -52,7 +52,7 @@ func storeFlag(f *pflag.FlagSet) {
 	_ = f.SetAnnotation("store", settings.SharedSetting, []string{"prices.store", storeVariable}) // it exists
 }
 
-// storePath is the price store of a command.
+// storePath returns the price store of a command.
 func storePath(cmd *cobra.Command) (string, error) {
 	if path, _ := cmd.Flags().GetString("store"); path != "" {
 		return path, nil
@@ -348,7 +348,7 @@ func (o fetchOptions) fetch(ctx context.Context, path string, now time.Time, out
 	return nil
 }
 
-// keeper is the first provider that has past prices of all it sells.
+// keeper returns the first provider that has past prices of all it sells.
 func keeper() (providers.Facts, error) {
 	for _, p := range providers.All() {
 		if f := p.Facts(); f.Past != nil {

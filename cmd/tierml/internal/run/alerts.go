@@ -10,7 +10,7 @@ import (
 	"github.com/tierml/tierml/watch/alert"
 )
 
-// hookOf is where a job's alerts go; nil: nowhere.
+// hookOf returns where a job's alerts go; nil: nowhere.
 func hookOf(a config.Alerts) (*alert.Hook, error) {
 	if a.URL == "" && a.URLFile == "" {
 		return nil, nil

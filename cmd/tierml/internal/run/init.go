@@ -100,7 +100,7 @@ func initJob(ctx context.Context, o initOptions, in io.Reader, out io.Writer, ne
 		}
 		w.Settings = string(text)
 	}
-	if err := refuseExisting(o.path, o.force); err != nil { // before anything is asked
+	if err := refuseExisting(o.path, o.force); err != nil { // before any question
 		return err
 	}
 	d := &jobinit.Dialogue{In: in, Out: out, Clouds: config.Clouds()}
@@ -149,7 +149,7 @@ func writeJobFile(ctx context.Context, path string, w jobinit.Wanted, out io.Wri
 	if err != nil {
 		return cli.Usage(err)
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), ".init-*.yaml") // beside it: paths are relative to its folder
+	file, err := os.CreateTemp(filepath.Dir(path), ".init-*.yaml") // next to it: paths are relative to its folder
 	if errors.Is(err, fs.ErrNotExist) {
 		return cli.Usage(fmt.Errorf("there is no folder %s for %s; make it, or name another file", filepath.Dir(path), filepath.Base(path)))
 	}

@@ -73,7 +73,7 @@ func (s *JobSource) Load() (*config.Job, error) {
 	return config.LoadWith(s.File, s.Said)
 }
 
-// nameOfCommand is the name of the first file that a command names, or of the program.
+// nameOfCommand returns the name of the first file that a command names, or of the program.
 func nameOfCommand(words []string) string {
 	if len(words) == 1 {
 		words = strings.Fields(words[0])

@@ -78,7 +78,7 @@ func NewPlanCommand() *cobra.Command {
 	return cmd
 }
 
-// firstTrial is the first one of an application's sweep, after a look at the settings of all; the job itself when it has none.
+// firstTrial returns the first one of an application's sweep, after a look at the settings of all; the job itself when it has none.
 func firstTrial(job *config.Job, out io.Writer, format string) (*config.Job, error) {
 	trials := job.TrialJobs()
 	if len(trials) == 0 {

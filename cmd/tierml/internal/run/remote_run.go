@@ -144,7 +144,8 @@ func (o RunOptions) submitted(ctx context.Context, at target.Placed, in io.Reade
 	return client.Submit(ctx, s)
 }
 
-// concludeRemote prints the report of a job that is over, as the run itself would have, and gives its exit code.
+// concludeRemote prints the report of a job that has ended, as the run itself would have, and gives its exit
+// code.
 func concludeRemote(ctx context.Context, runs target.Runs, id string, out io.Writer) error {
 	_, job, err := runs.Get(ctx, id)
 	if err != nil {
@@ -170,7 +171,7 @@ func concludeRemote(ctx context.Context, runs target.Runs, id string, out io.Wri
 	return cli.Exit(cli.ExitFailed, fmt.Errorf("%s is %s: %s\nSee tierml logs %[1]s", id, job.State, job.Why))
 }
 
-// limitOr is the exit code of a run that ended before it was done.
+// limitOr returns the exit code of a run that ended before it was done.
 func limitOr(why string) int {
 	if strings.HasPrefix(why, "the budget") || strings.HasPrefix(why, "the machines cost") || strings.HasPrefix(why, "max_duration") {
 		return cli.ExitLimit
@@ -191,7 +192,7 @@ func summarize(ctx context.Context, runs target.Runs, id string, out io.Writer) 
 	return nil
 }
 
-// userHere is who uses this computer; empty = unknown.
+// userHere returns who uses this computer; empty = unknown.
 func userHere() string {
 	name := cmp.Or(os.Getenv("USER"), os.Getenv("LOGNAME"))
 	if host, err := os.Hostname(); err == nil && name != "" {

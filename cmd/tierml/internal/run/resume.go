@@ -162,7 +162,7 @@ func allOf(job *config.Job) string {
 	return fmt.Sprintf(": all %d clocks", job.Train.Clocks)
 }
 
-// words say where a run goes on.
+// words say where a run continues.
 func (from ResumePoint) words(job *config.Job, endpoint string) string {
 	if job.IsProgram() {
 		return programsGoOn(from, endpoint)

@@ -141,7 +141,8 @@ func (o RunOptions) begin(cmd *cobra.Command) error {
 	return NotTheJobs(runJob(cmd.Context(), o, cmd.InOrStdin(), cmd.OutOrStdout()))
 }
 
-// NewResumeCommand continues a run: a paused one goes on, one that has ended is begun again as by run --resume.
+// NewResumeCommand continues a run: a paused one continues, one that has ended is begun again as by run
+// --resume.
 func NewResumeCommand() *cobra.Command {
 	var o RunOptions
 	cmd := change.NewResumeCommand(&o.at)
@@ -284,7 +285,7 @@ func runJob(ctx context.Context, o RunOptions, in io.Reader, out io.Writer) erro
 	return conclude(ctx, out, job, directory, outcome)
 }
 
-// TimeAt is the time of a run, by the cloud that it has its machines from.
+// TimeAt returns the time of a run, by the cloud that it has its machines from.
 func TimeAt(ctx context.Context, o *RunOptions, job *config.Job, from ResumePoint) (mapping clock.Mapping, err error) {
 	if o.Endpoint == "" {
 		o.Endpoint = from.State.Endpoint
@@ -495,7 +496,7 @@ func passSignals(stop chan<- string) (release func()) {
 	}
 }
 
-// keepOutcome adds a finished run to the record of plans beside the runs.
+// keepOutcome adds a finished run to the record of plans next to the runs.
 func keepOutcome(directory string, report *cost.Report, job *config.Job) error {
 	file, err := plainfile.Open(filepath.Join(directory, rundir.JournalFile))
 	if err != nil {

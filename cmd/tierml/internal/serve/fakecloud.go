@@ -234,7 +234,7 @@ func printOutside(out io.Writer, c fakecloud.Config) {
 	}
 }
 
-// startTime is what --start says, or the first time at which every pool has a price.
+// startTime returns what --start says, or the first time at which every pool has a price.
 func (o *fakecloudFlags) startTime(prices map[market.Pool]*market.History) (time.Time, error) {
 	if o.start != "" {
 		t, err := time.Parse(time.RFC3339, o.start)

@@ -198,7 +198,7 @@ may not watch are counted, not named.
 	return cmd
 }
 
-// showHosts prints the hosts, what jobs have of them, and who pays.
+// showHosts prints the hosts, the jobs' shares, and the payers.
 func showHosts(out io.Writer, v shared.View, format string) error {
 	t := table.Table{Data: v, Columns: []table.Column{
 		{Name: "host", Title: "HOST"}, {Name: "pool", Title: "POOL"}, {Name: "tier", Title: "TIER"}, {Name: "slots", Title: "SLOTS"}, {Name: "vcpu", Title: "VCPU"},

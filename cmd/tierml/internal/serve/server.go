@@ -79,7 +79,7 @@ Every request needs the token from the file that the first start creates. From e
 	o.door.flags(cmd, "localhost:7071")
 	cmd.Flags().StringVar(&o.home, "directory", ".", "the `directory` that holds runs and inputs")
 	cmd.Flags().StringVar(&o.tokenFile, "token-file", "", "the `file` with the token (default: token in the directory)")
-	// server.token-file is the token of those who call.
+	// server.token-file is the token of clients.
 	_ = cmd.Flags().SetAnnotation("token-file", settings.SharedSetting, []string{"server.own-token-file", "TIERML_SERVER_OWN_TOKEN_FILE"}) // it exists
 	cmd.Flags().StringSliceVar(&o.accept, "accept-sha256", nil, "also accept tokens with these SHA-256 `sums`")
 	cmd.Flags().StringSliceVar(&o.watch, "watch-sha256", nil, "accept tokens with these SHA-256 `sums` for calls that only read")
@@ -111,7 +111,7 @@ Every request needs the token from the file that the first start creates. From e
 // leastKept is longer than any submission takes, from the upload to the job's record.
 const leastKept = 24 * time.Hour
 
-// limits are those of all jobs together.
+// limits returns those of all jobs together.
 func (o serverOptions) limits() (c budget.Cluster, err error) {
 	c.WarnAt, c.Over = 0.8, budget.Do(o.over)
 	if c.Over != budget.Warn && c.Over != budget.Pause && c.Over != budget.Stop {
@@ -131,7 +131,7 @@ func (o serverOptions) limits() (c budget.Cluster, err error) {
 	return c, nil
 }
 
-// budgets are those of groups, by the file of groups and the flag.
+// budgets returns those of groups, by the file of groups and the flag.
 func (o serverOptions) budgets(groups map[string]jobmanager.Group) (map[string]market.USD, error) {
 	all := map[string]market.USD{}
 	for name, g := range groups {
@@ -152,7 +152,7 @@ func (o serverOptions) budgets(groups map[string]jobmanager.Group) (map[string]m
 	return all, nil
 }
 
-// policy is the scheduler's; nil = there is none.
+// policy returns the scheduler's; nil = there is none.
 func (o serverOptions) policy() (sched.Policy, error) {
 	if o.scheduler == "" {
 		return nil, nil
@@ -160,7 +160,7 @@ func (o serverOptions) policy() (sched.Policy, error) {
 	return sched.ByName(o.scheduler)
 }
 
-// memoryOfJobs is the most memory of each process of a job, in bytes; 0 = unlimited, also where the host's memory is unknown.
+// memoryOfJobs returns the most memory of each process of a job, in bytes; 0 = unlimited, also where the host's memory is unknown.
 func (o serverOptions) memoryOfJobs() int64 {
 	switch {
 	case o.jobMemory > 0:
@@ -171,7 +171,7 @@ func (o serverOptions) memoryOfJobs() int64 {
 	return confine.HostMemory() / 2
 }
 
-// allowed are the places that submitted jobs may name, directories from the root on.
+// allowed returns the places that submitted jobs may name, directories from the root on.
 func (o serverOptions) allowed() (out []string, err error) {
 	for _, place := range o.allow {
 		if place == config.AllowPrograms {

@@ -90,7 +90,7 @@ func startServer(ctx context.Context, file string, yes bool, note func(string), 
 	switch {
 	case len(meant) > 0 && (!begun || len(meant) > 1):
 		return cli.Usage(fmt.Errorf("cluster %s has a job server: %s, %s; `tierml run %s` uses it", at.Cluster, meant[0].ID, meant[0].State, file))
-	case len(others) > 0 && !begun: // a start that was begun asks for the same machine again, which may be one of them
+	case len(others) > 0 && !begun: // a start that was begun asks for the same machine again, which may be one
 		return cli.Usage(reach.Foreign(at, others[0], file))
 	}
 	if !begun {
@@ -140,7 +140,7 @@ func startServer(ctx context.Context, file string, yes bool, note func(string), 
 	return err
 }
 
-// beginning returns the token of a start that was begun and did not see its end: asked for again with it, the machine is the same.
+// beginning returns the token of a start that was begun and did not see its end: a repeated request with it gets the same machine.
 func beginning(shelf reach.Registry, p reach.Place) (token access.Token, begun bool) {
 	known, err := shelf.Known()
 	if err != nil {
@@ -155,7 +155,7 @@ func beginning(shelf reach.Registry, p reach.Place) (token access.Token, begun b
 	return token, false
 }
 
-// hourly is what a machine costs, by the catalog; empty when it does not say.
+// hourly returns what a machine costs, by the catalog; empty when it does not say.
 func hourly(at *config.Installation, kind string) string {
 	catalog, err := local.ReadCatalog(at.Catalog)
 	if err != nil {

@@ -27,7 +27,7 @@ import (
 	"github.com/tierml/tierml/internal/table"
 )
 
-// SharedSetting annotates a flag that many commands have: its setting is one for all of them.
+// SharedSetting annotates a flag that many commands have: its setting is one for all.
 const SharedSetting = "tierml setting"
 
 // Flags that are not given take their values from the environment, else from the user's settings file, else from their
@@ -95,7 +95,7 @@ func readSettings() (*Settings, error) {
 	return s, nil
 }
 
-// Of are the settings of a command.
+// Of returns the settings of a command.
 func (s *Settings) Of(cmd *cobra.Command) []setting {
 	var all []setting
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
@@ -126,7 +126,7 @@ func (s *Settings) Of(cmd *cobra.Command) []setting {
 	return all
 }
 
-// namesOf are a setting's key, or variable, and the one that it had while the job server was called the controller: files and
+// namesOf returns a setting's key, or variable, and the one that it had while the job server was called the controller: files and
 // scripts of that time still count.
 func namesOf(name string) []string {
 	for _, of := range [][2]string{{"server.", "controller."}, {"TIERML_SERVER", "TIERML_CONTROLLER"}} {
@@ -137,7 +137,7 @@ func namesOf(name string) []string {
 	return []string{name}
 }
 
-// text is a setting as a command line would give it: a list with commas.
+// text returns a setting as a command line would give it: a list with commas.
 func (s *Settings) text(key string) string {
 	if list, ok := s.Viper.Get(key).([]any); ok {
 		parts := make([]string, len(list))
@@ -280,7 +280,7 @@ in the file, or TIERML_DASHBOARD_LISTEN=localhost:9000 in the environment. Flags
 	return cmd
 }
 
-// settingsOf are the commands whose settings are wanted: all, or one as it would be called with the flags behind it.
+// settingsOf returns the commands whose settings are wanted: all, or one as it would be called with the flags behind it.
 func settingsOf(cmd *cobra.Command, args []string) ([]*cobra.Command, error) {
 	if len(args) == 0 {
 		return everyCommand(cmd.Root()), nil

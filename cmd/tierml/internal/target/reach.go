@@ -44,7 +44,7 @@ func (r *Flags) known(args []string) (p reach.Place, found bool, err error) {
 	return all[0].Place, true, nil
 }
 
-// MeantPlace is the job server that --server names otherwise than by its address: by a job file, or by a cluster that is
+// MeantPlace returns the job server that --server names otherwise than by its address: by a job file, or by a cluster that is
 // known.
 func MeantPlace(ctx context.Context, name string) (reach.Place, error) {
 	if ending := filepath.Ext(name); ending == ".yaml" || ending == ".yml" {
@@ -98,7 +98,7 @@ func LookFor(ctx context.Context, job *config.Job, p reach.Place) (reach.Place, 
 	return p, err
 }
 
-// KnownHere are the job servers that this user has started or put jobs on. A user whose directory cannot be read knows none.
+// KnownHere returns the job servers that this user has started or put jobs on. A user whose directory cannot be read knows none.
 func KnownHere() []reach.Known {
 	shelf, err := reach.UserRegistry()
 	if err != nil {

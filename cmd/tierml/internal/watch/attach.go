@@ -18,7 +18,7 @@ import (
 	"github.com/tierml/tierml/watch/console"
 )
 
-// waitForTurn reports a job's place in the queue until its run begins, or it is over.
+// waitForTurn reports a job's place in the queue until its run begins, or it ends.
 func waitForTurn(ctx context.Context, runs target.Runs, id string, out io.Writer) (job call.Job, err error) {
 	bar := progress.Start(ctx, "Waiting for its turn", 0, progress.Things)
 	defer bar.Done()
@@ -41,7 +41,7 @@ func waitForTurn(ctx context.Context, runs target.Runs, id string, out io.Writer
 	}
 }
 
-// Attach shows a run until it is over, or the reader leaves (left).
+// Attach shows a run until it ends, or the reader leaves (left).
 func Attach(ctx context.Context, runs target.Runs, id string, plain bool, out io.Writer) (left bool, err error) {
 	ctx, leave := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer leave()
