@@ -62,7 +62,7 @@ func TestSharedHosts(t *testing.T) {
 	if args := s.args("shared-1"); !strings.HasPrefix(args, "hosts ") || !strings.Contains(args, "--into") {
 		t.Errorf("the hosts were started by %q", args)
 	}
-	if args := s.args(id); !strings.Contains(args, "--hosts "+s.dir("shared-1")) {
+	if args := s.args(id); !strings.Contains(args, "--on "+s.dir("shared-1")) {
 		t.Errorf("the job was started by %q", args)
 	}
 	for kills := 1; kills <= 2; kills++ {
@@ -97,7 +97,7 @@ func TestSharedHosts(t *testing.T) {
 	}
 	s.begin()
 	s.clocks(waits, 1)
-	if args := s.args(waits); !strings.Contains(args, "--hosts "+filepath.Join(s.home, rundir.Root, "shared-2")) {
+	if args := s.args(waits); !strings.Contains(args, "--on "+filepath.Join(s.home, rundir.Root, "shared-2")) {
 		t.Errorf("the job was started by %q", args)
 	}
 }

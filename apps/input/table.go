@@ -163,7 +163,7 @@ func (t *tableReader) readAll(plain io.Reader) error {
 			fields, line, head = head[0].fields, head[0].line, head[1:]
 		} else {
 			fields, err = lines.Read()
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				return nil
 			}
 			if err == nil {

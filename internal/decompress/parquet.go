@@ -31,7 +31,7 @@ func parquetTable(r io.Reader) (table io.ReadCloser, err error) {
 	}
 	file, err := parquet.OpenFile(bytes.NewReader(whole), int64(len(whole)))
 	if err != nil {
-		return nil, fmt.Errorf("Parquet: %w", err)
+		return nil, fmt.Errorf("reading Parquet: %w", err)
 	}
 	t := &parquetReader{groups: file.RowGroups()}
 	t.out = csv.NewWriter(&t.text)
@@ -39,7 +39,7 @@ func parquetTable(r io.Reader) (table io.ReadCloser, err error) {
 	for _, path := range file.Schema().Columns() {
 		leaf, _ := file.Schema().Lookup(path...)
 		if leaf.MaxRepetitionLevel > 0 || len(path) > 1 {
-			return nil, fmt.Errorf("Parquet: column %q holds lists or records: write a table of plain values", path[0])
+			return nil, fmt.Errorf("reading Parquet: column %q holds lists or records: write a table of plain values", path[0])
 		}
 		names = append(names, path[0])
 		t.show = append(t.show, shown(leaf.Node.Type()))
@@ -54,7 +54,7 @@ func parquetTable(r io.Reader) (table io.ReadCloser, err error) {
 // damaged makes an error of a panic: the library checks less than a stranger's file needs.
 func damaged(err *error) {
 	if fault := recover(); fault != nil {
-		*err = fmt.Errorf("Parquet: the file is damaged: %v", fault)
+		*err = fmt.Errorf("reading Parquet: the file is damaged: %v", fault)
 	}
 }
 
@@ -105,7 +105,7 @@ func (t *parquetReader) more() (err error) {
 		t.rows = nil
 	}
 	if err != nil {
-		return fmt.Errorf("Parquet: %w", err)
+		return fmt.Errorf("reading Parquet: %w", err)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package kube_test
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,7 +16,7 @@ func helm(t *testing.T, arguments ...string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Getenv("TIERML_HELM"), arguments...)
 	out, err := cmd.Output()
-	if failed, ok := err.(*exec.ExitError); ok { //nolint:errorlint // Output wraps nothing
+	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
 		return string(failed.Stderr), err
 	}
 	return string(out), err

@@ -94,7 +94,7 @@ func (s *server) File(ctx context.Context, run, name string, out io.Writer) erro
 // missingFile is a refusal that is fs.ErrNotExist.
 type missingFile struct{ error }
 
-func (missingFile) Is(err error) bool { return errors.Is(fs.ErrNotExist, err) }
+func (missingFile) Is(err error) bool { return err == fs.ErrNotExist }
 
 func (m missingFile) Unwrap() error { return m.error }
 
