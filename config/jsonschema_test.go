@@ -160,7 +160,7 @@ func scalarSchema(path string, f field, t reflect.Type) schemaNode {
 		node["minimum"] = 0
 	case reflect.TypeFor[GPU]():
 		node = text(`[^ ]+`)
-	case reflect.TypeFor[Rate]():
+	case reflect.TypeFor[Rate](), reflect.TypeFor[Quantity]():
 		node = text(number+`[kKMG]?`, "number")
 		node["minimum"] = 1
 	case reflect.TypeFor[Bandwidth]():
