@@ -78,7 +78,7 @@ func TestTerminalsAreNotSteered(t *testing.T) {
 	}
 	write(filepath.Join(dir, "logs", "controller.log"), "a line with "+canary+" and \x9b2J\n")
 	write("job.yaml", "name: \"evil\\e[2J\\u202e\"\ncloud: none\n\"odd\\e[2J\": 1\n")
-	write("bad.csv", "user,item,rating\n1,\""+canary+"\",x\n")
+	write("bad.csv", "user,item,rating\n1,2,\""+canary+"\"\n")
 	write("prices.csv", "timestamp,zone,instance_type,product,price\n2026-01-01T00:00:00Z,us-west-1a"+canary+",c3.large,Linux/UNIX,0.02\n"+
 		"2026-01-02T00:00:00Z,us-west-1a"+canary+",c3.large,Linux/UNIX,0.03\n")
 	write("train.yaml", "name: small\ncloud: none\ntrain: {app: mf, data: bad.csv, clocks: 2}\n")

@@ -41,13 +41,10 @@ func refuse(t *testing.T, endpoint string) *refusing {
 	return p
 }
 
-// refusals are how a cloud, or what stands before it, answers for good.
+// refusals are how a cloud, or what stands before it, answers for good: it refuses, hangs, or is a page that wants a login. All kinds are tried by
+// elasticity/runner's TestProviderThatFailsIsReported, without processes.
 var refusals = map[string]func(http.ResponseWriter, *http.Request){
-	"401":  ec2Refusal(http.StatusUnauthorized, "AuthFailure"),
 	"403":  ec2Refusal(http.StatusForbidden, "UnauthorizedOperation"),
-	"400":  ec2Refusal(http.StatusBadRequest, "ExpiredToken"),
-	"429":  ec2Refusal(http.StatusTooManyRequests, "RequestLimitExceeded"),
-	"500":  ec2Refusal(http.StatusInternalServerError, "InternalError"),
 	"hang": func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body); <-r.Context().Done() },
 	"html": func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")

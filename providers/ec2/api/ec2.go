@@ -79,6 +79,7 @@ func New(ctx context.Context, c Config) (*Cloud, error) {
 	}
 	way := &client{config: c, http: sdk.HTTPClient.(*http.Client)}
 	way.api = ec2.NewFromConfig(sdk, func(o *ec2.Options) {
+		o.APIOptions = append(o.APIOptions, checkAnswers)
 		if c.Endpoint != "" {
 			o.BaseEndpoint = &c.Endpoint // also against AWS_ENDPOINT_URL_EC2 in the environment
 		}

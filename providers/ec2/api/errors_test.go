@@ -158,3 +158,15 @@ func TestAnswerCutOff(t *testing.T) {
 		t.Errorf("got %v, want ErrTemporary", err)
 	}
 }
+
+// A page must not count as a list without machines, or as a termination.
+func TestPagesAreNoAnswers(t *testing.T) {
+	s := newServer(t, always(http.StatusOK, "<html><body>Please log in to the network.</body></html>"))
+	cloud := newCloud(t, ec2.Config{Endpoint: s.url, Region: "us-west-1", Cluster: "blue", MaxAttempts: 1})
+	if _, err := cloud.List(t.Context()); !errors.Is(err, provisioner.ErrTemporary) {
+		t.Errorf("listing: %v", err)
+	}
+	if err := cloud.Terminate(t.Context(), "i-0123456789abcdef0"); !errors.Is(err, provisioner.ErrTemporary) {
+		t.Errorf("terminating: %v", err)
+	}
+}
