@@ -126,7 +126,6 @@ func everything(t *testing.T, client kubernetes.Interface) (all []string) {
 // A pod that a queue holds back waits: it has not failed, and nothing is reported of it.
 func TestGatedPodsWait(t *testing.T) {
 	client := newClientset()
-	startNodes(t, client, "")
 	c := config(client, "run")
 	c.Queue = "team"
 	cloud, err := api.New(c)
@@ -139,6 +138,7 @@ func TestGatedPodsWait(t *testing.T) {
 		}
 		return false, nil, nil
 	})
+	startNodes(t, client, "") // later reactors would race with its calls
 	got, err := cloud.Launch(t.Context(), request(1))
 	if err != nil {
 		t.Fatal(err)
