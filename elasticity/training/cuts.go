@@ -34,6 +34,8 @@ type cut struct {
 	busiest int64                // to the one that took most
 	since   time.Time
 	rest    *restPoint // all work rests at it; nil = work continues
+	// Machines that stand by work up to it (completeCut).
+	standbys bool
 }
 
 // Taken is what a committed cut has shown, in wall-clock seconds: how long the busiest backup takes its part in, and how long it may. The plan

@@ -171,8 +171,10 @@ func (la *layout) recordMoved() {
 
 // advanceSplits hands splits on: load at the taker, take back from the giver at a clock's end, assign.
 func (t *Training) advanceSplits() {
-	idle, halting := &t.Layout.idle, t.Halt != nil || t.wantsHalt()
-	if idle.free == 0 && (idle.held == 0 || halting) && !idle.lacking || t.Recovery != nil || t.Ending || !t.Layout.Standing() {
+	idle := &t.Layout.idle
+	// Before a halt, standbys still hand theirs to workers: they complete no clock that it waits for.
+	stay := t.Halt != nil || t.wantsHalt() && t.cfg.Job.Standby == nil
+	if idle.free == 0 && (idle.held == 0 || stay) && !idle.lacking || t.Recovery != nil || t.Ending || !t.Layout.Standing() {
 		return
 	}
 	idle.lacking = false
@@ -203,7 +205,7 @@ func (t *Training) advanceSplits() {
 			t.Layout.hand(split, taker.ID)
 			e := give(taker)
 			e.assign = append(e.assign, tiers.SplitAt{Split: split, Clock: s.next})
-		case !s.releasing && !halting && s.by.alive():
+		case !s.releasing && !stay && s.by.alive() && (!t.wantsHalt() || t.cfg.standsBy(s.by)):
 			t.Layout.askBack(split)
 			e := give(s.by)
 			e.release = append(e.release, split)
