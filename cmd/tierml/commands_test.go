@@ -117,7 +117,7 @@ func TestFirstScreen(t *testing.T) {
 			t.Errorf("%s is missing", cmd.Name())
 		}
 	}
-	if n := strings.Count(text, "\n"); n > 74 {
+	if n := strings.Count(text, "\n"); n > 72 {
 		t.Errorf("%d lines", n)
 	}
 	for line := range strings.Lines(text) {

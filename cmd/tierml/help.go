@@ -11,9 +11,8 @@ import (
 var groups = []cli.Group{
 	{Title: "Begin", Commands: []string{"demo", "init", "doctor", "plan", "run", "train", "predict"}},
 	{Title: "Watch", Commands: []string{"ps", "top", "events", "logs", "sweep", "state", "dashboard", "report"}},
-	{Title: "Intervene", Commands: []string{"exec", "ssh", "forward", "why", "scale", "pause", "resume", "stop", "drill"}},
+	{Title: "Intervene", Commands: []string{"exec", "ssh", "forward", "why", "scale", "pause", "resume", "stop", "drill", "leaks", "down"}},
 	{Title: "Markets and simulations", Commands: []string{"market", "prices", "dry-run", "calibrate"}},
-	{Title: "Machines on a real cloud", Commands: []string{"leaks", "down"}},
 	{Title: "Serve others", Commands: []string{"server", "hosts", "fetch", "fakecloud"}},
 	{Title: "The tool itself", Commands: []string{"config", "completion", "docs", "help", "version"}},
 }
