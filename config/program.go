@@ -54,7 +54,7 @@ type UserProgram struct {
 	Tiers Tiers `yaml:"tiers"`
 	// Ports that the program listens on, for `tierml forward`. Default none.
 	Ports []int `yaml:"ports"`
-	// CloudAccess lets programs on EC2 use the run's own credentials: to read `data/` and the run's folder in the bucket, and write
+	// CloudAccess lets programs on EC2, and in pods with `store_role`, use the run's own credentials: to read `data/` and the run's folder in the bucket, and write
 	// its `program/state`. The AWS SDKs and command line find them. Default false: programs have no credentials.
 	CloudAccess bool `yaml:"cloud_access"`
 }

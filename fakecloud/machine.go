@@ -1,7 +1,6 @@
 package fakecloud
 
 import (
-	"crypto/rand"
 	"errors"
 	"net"
 	"net/http"
@@ -66,24 +65,18 @@ func (c *Cloud) live(m *machine) {
 	})
 }
 
-// work serves a machine's metadata while its command runs. All machines are on one host, so the service is at an address that only the
-// command learns: what it starts for others reaches it no more than its neighbours do.
+// work serves a machine's metadata while its command runs, to the cloud's own session: agents are in it, and the programs that they start never are.
 func (c *Cloud) work(m *machine) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
 	endpoint := "http://" + listener.Addr().String()
-	handler := c.metadata(m)
-	if c.config.Provider != GCE { // whose clients take an address without a path
-		secret := "/" + rand.Text()
-		endpoint, handler = endpoint+secret, http.StripPrefix(secret, handler)
-	}
-	server := newServer(handler)
+	server := newServer(c.metadata(m))
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		if err := server.Serve(sameuser.Listener(listener, c.config.Log)); !errors.Is(err, http.ErrServerClosed) {
+		if err := server.Serve(sameuser.SessionListener(listener, c.config.Log)); !errors.Is(err, http.ErrServerClosed) {
 			c.config.Log.Error("metadata endpoint", "instance", m.id, "error", err)
 		}
 	}()

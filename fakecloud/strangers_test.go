@@ -5,9 +5,12 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tierml/tierml/internal/sameuser"
 )
 
 // A web page cannot have a browser of this host launch machines: EC2's requests are forms, which pages may send anywhere.
@@ -91,4 +94,26 @@ func (c *testCloud) metadataOf(id string) string {
 	}
 	c.t.Fatalf("%s has no metadata", id)
 	return ""
+}
+
+// A machine's own processes read its metadata. What they start in a session of its own, as programs are, cannot, even if it knows the address.
+func TestProgramsReachNoMetadata(t *testing.T) {
+	if !sameuser.Supported {
+		t.Skip("this system does not tell whose a connection is: run it on Linux")
+	}
+	for _, tool := range []string{"bash", "setsid"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("%s is not installed: apt-get install bash util-linux", tool)
+		}
+	}
+	const script = `at=${AWS_EC2_METADATA_SERVICE_ENDPOINT#http://}; export at
+probe='trap "" PIPE; exec 3<>/dev/tcp/${at%:*}/${at#*:} && printf "GET /latest/meta-data/instance-id HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n" "$at" >&3 2>/dev/null; read -r line <&3 || line=nothing; echo "$who: $line"'
+export probe; who=machine bash -c "$probe"; who=program setsid --wait bash -c "$probe"; who=daemon setsid --wait bash -c 'setsid --wait bash -c "$probe"'; echo over; exec sleep 1000`
+	c := run(t, func(c *Config) { c.Command = []string{"bash", "-c", script} })
+	id := c.launch(1)[0]
+	await(t, "the probes are over", func() bool { return strings.Contains(c.log(id), "over\n") })
+	log := c.log(id)
+	if !strings.Contains(log, "machine: HTTP/1.1 401") || !strings.Contains(log, "program: nothing") || !strings.Contains(log, "daemon: nothing") {
+		t.Errorf("%s", log)
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/internal/trust"
+	"github.com/tierml/tierml/providers"
 	"github.com/tierml/tierml/providers/boot"
 	"github.com/tierml/tierml/provisioner"
 	"github.com/tierml/tierml/ps"
@@ -105,7 +106,9 @@ func (r *session) userData(of provisioner.Request) string {
 		u.Listen, u.VCPU = "0.0.0.0:0", 0 // a machine of its own counts for itself
 	}
 	if at := r.real(); at != nil && r.provider.Facts().ScriptInUserData {
-		return boot.Machine(r.provider.Boot(at), u.Encode(), at.Program.SHA256, r.powerOffAfter())
+		b := r.provider.Boot(at)
+		b.Closed = providers.Closed(r.cfg.Job)
+		return boot.Machine(b, u.Encode(), at.Program.SHA256, r.powerOffAfter())
 	}
 	return u.Encode()
 }

@@ -95,6 +95,15 @@ type Pace struct {
 type Boot struct {
 	Fetch       string // command that puts the program into tierml.new
 	Environment string // for the program: NAME=value
+	// Closed: the agent runs as a user of its own, and what it starts does not reach the metadata service.
+	Closed bool
+}
+
+// Closed reports whether machines of a job keep their metadata service from its programs. They do where runs have credentials of their own; without,
+// the agent itself uses the machine's. A container of an image, and slots of shared hosts, need an agent that is root.
+func Closed(job *config.Job) bool {
+	keys, ok := job.Block.(interface{ GivesKeys() bool })
+	return ok && keys.GivesKeys() && job.Run != "" && job.Image == "" && !job.IsHosts()
 }
 
 // Facts are what differs between providers as data.

@@ -21,6 +21,7 @@ import (
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/internal/sameuser"
 	"github.com/tierml/tierml/jobrun"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/sched/trials"
@@ -470,4 +471,33 @@ func TestGang(t *testing.T) {
 		t.Errorf("the ranks have the masters %v", masters)
 	}
 	s.addsUp("own-1")
+}
+
+// A program that knows every port of its host, and the environment of every process, reaches no machine's metadata service.
+func TestProgramFindsNoMetadata(t *testing.T) {
+	if !sameuser.Supported {
+		t.Skip("this system does not tell whose a connection is: run it on Linux")
+	}
+	t.Parallel()
+	s := newSite(t)
+	job := s.programJob("resources: {count: 2, any_of: [{type: c3.large, max_price: 0.10}]}", "tasks: 2", "run: bash probe.sh")
+	s.write("work/probe.sh", `cd "$TIERML_STATE"
+for e in /proc/[0-9]*/environ; do tr '\0' '\n' <"$e" 2>/dev/null | sed -n 's,^AWS_EC2_METADATA_SERVICE_ENDPOINT=http://,,p'; done >known || :
+awk '$4 == "0A" && $2 ~ /^0100007F:/ { split($2, at, ":"); print at[2] }' /proc/net/tcp | while read -r port; do echo 127.0.0.1:$((16#$port)); done >ports
+trap '' PIPE
+sort -u known ports | while read -r at; do
+  at=${at%%/*}
+  answer=
+  exec 3<>"/dev/tcp/${at%:*}/${at#*:}" || continue
+  printf 'PUT /latest/api/token HTTP/1.1\r\nHost: %s\r\nX-aws-ec2-metadata-token-ttl-seconds: 60\r\nConnection: close\r\n\r\n' "$at" >&3 2>/dev/null
+  read -r -t 2 answer <&3 && grep -q EC2ws <&3 && echo "answer of $at: $answer"
+  exec 3<&-
+done 2>/dev/null || :
+echo "tried $(grep -c . known) that are known and $(grep -c . ports) ports"
+`)
+	printed := s.start("run", "-y", job).wait(cli.ExitDone)
+	if strings.Contains(printed, "answer of") || strings.Contains(printed, "tried 0") || strings.Contains(printed, "and 0 ports") || strings.Count(printed, "that are known") != 2 {
+		t.Errorf("%s", printed)
+	}
+	s.nothingRuns()
 }

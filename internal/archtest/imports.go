@@ -79,7 +79,7 @@ var arrows = []arrow{
 	{below("ps"), either(below("ps"), tooling), "parameter servers know nothing of markets, machines or applications"},
 	{below("provisioner"), either(below("provisioner"), exactly("market"), tooling),
 		"the contract and its exam know no provider, and nothing of training"},
-	{below("providers/ec2/api", "providers/ec2/notice", "providers/gce/api", "providers/gce/notice", "providers/kube/api"), either(below("provisioner"), exactly("market"), either(exactly("internal/cloudname", "internal/blob", "internal/location"), tooling)),
+	{below("providers/ec2/api", "providers/ec2/notice", "providers/gce/api", "providers/gce/notice", "providers/kube/api"), either(below("provisioner"), exactly("market"), either(exactly("internal/cloudname", "internal/blob", "internal/location", "internal/marked"), tooling)),
 		"adapters translate a provider's words, and know nothing of training"},
 	{below("fakecloud"), either(below("fakecloud", "market"), tooling),
 		"the fake cloud must not share a misunderstanding with our adapter, so it knows neither it nor the trainers"},

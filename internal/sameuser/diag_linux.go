@@ -23,24 +23,24 @@ const (
 // errNoDiag: this kernel, or whatever plays one, has no sock_diag.
 var errNoDiag = errors.New("no sock_diag")
 
-// ownerByDiag asks the kernel for the user of the socket that is bound to local and connected to remote.
-func ownerByDiag(local, remote netip.AddrPort) (int, error) {
+// ownerByDiag asks the kernel for the socket that is bound to local and connected to remote.
+func ownerByDiag(local, remote netip.AddrPort) (socket, error) {
 	fd, err := syscall.Socket(syscall.AF_NETLINK, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC, protocolSockDiag)
 	if err != nil {
-		return 0, errNoDiag
+		return socket{}, errNoDiag
 	}
 	defer syscall.Close(fd)
 	patience := syscall.NsecToTimeval(int64(time.Second)) // the kernel answers at once
 	if err := syscall.SetsockoptTimeval(fd, syscall.SOL_SOCKET, syscall.SO_RCVTIMEO, &patience); err != nil {
-		return 0, errNoDiag
+		return socket{}, errNoDiag
 	}
 	if err := syscall.Sendto(fd, diagRequest(local, remote), 0, &syscall.SockaddrNetlink{Family: syscall.AF_NETLINK}); err != nil {
-		return 0, errNoDiag
+		return socket{}, errNoDiag
 	}
 	answer := make([]byte, 4096)
 	n, _, err := syscall.Recvfrom(fd, answer, 0)
 	if err != nil {
-		return 0, errNoDiag
+		return socket{}, errNoDiag
 	}
 	return diagAnswer(answer[:n])
 }
@@ -66,23 +66,24 @@ func diagRequest(local, remote netip.AddrPort) []byte {
 	return b
 }
 
-// diagAnswer reads the user. A socket without an inode is one that no process has any more; the kernel gives it to root.
-func diagAnswer(b []byte) (int, error) {
+// diagAnswer reads an answer. A socket without an inode is one that no process has any more; the kernel gives it to root.
+func diagAnswer(b []byte) (socket, error) {
 	host := binary.NativeEndian
 	if len(b) < syscall.NLMSG_HDRLEN+4 {
-		return 0, errNoDiag
+		return socket{}, errNoDiag
 	}
 	if host.Uint16(b[4:]) == syscall.NLMSG_ERROR {
 		if errno := syscall.Errno(-int32(host.Uint32(b[syscall.NLMSG_HDRLEN:]))); errno != syscall.ENOENT {
-			return 0, fmt.Errorf("%w: %w", errNoDiag, errno)
+			return socket{}, fmt.Errorf("%w: %w", errNoDiag, errno)
 		}
-		return 0, errNoSocket
+		return socket{}, errNoSocket
 	}
 	if len(b) < answerSize {
-		return 0, errNoDiag
+		return socket{}, errNoDiag
 	}
-	if host.Uint32(b[answerSocketInode:]) == 0 {
-		return 0, errNoSocket
+	inode := host.Uint32(b[answerSocketInode:])
+	if inode == 0 {
+		return socket{}, errNoSocket
 	}
-	return int(host.Uint32(b[answerSocketUID:])), nil
+	return socket{uid: int(host.Uint32(b[answerSocketUID:])), inode: uint64(inode)}, nil
 }

@@ -28,12 +28,12 @@ func TestBothWaysAgree(t *testing.T) {
 			t.Skip("this kernel has no sock_diag: modprobe tcp_diag")
 		}
 		byTable, tableErr := ownerByTable(from, to)
-		if err != nil || tableErr != nil || byDiag != os.Geteuid() || byTable != os.Geteuid() {
-			t.Errorf("%s: user %d (%v) by sock_diag, %d (%v) by the tables, want %d", address, byDiag, err, byTable, tableErr, os.Geteuid())
+		if err != nil || tableErr != nil || byDiag.uid != os.Geteuid() || byTable != byDiag {
+			t.Errorf("%s: %+v (%v) by sock_diag, %+v (%v) by the tables, want user %d", address, byDiag, err, byTable, tableErr, os.Geteuid())
 		}
 		nobody := netip.AddrPortFrom(from.Addr(), 1)
-		if uid, err := ownerByDiag(nobody, to); !errors.Is(err, errNoSocket) {
-			t.Errorf("%s from port 1: user %d, %v", address, uid, err)
+		if s, err := ownerByDiag(nobody, to); !errors.Is(err, errNoSocket) {
+			t.Errorf("%s from port 1: %+v, %v", address, s, err)
 		}
 	}
 }
@@ -50,7 +50,7 @@ func BenchmarkOwner(b *testing.B) {
 	}
 	defer client.Close()
 	from, to := client.LocalAddr().(*net.TCPAddr).AddrPort(), client.RemoteAddr().(*net.TCPAddr).AddrPort()
-	for name, find := range map[string]func(_, _ netip.AddrPort) (int, error){"diag": ownerByDiag, "table": ownerByTable} {
+	for name, find := range map[string]func(_, _ netip.AddrPort) (socket, error){"diag": ownerByDiag, "table": ownerByTable} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				if _, err := find(from, to); err != nil {

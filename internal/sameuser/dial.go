@@ -21,7 +21,11 @@ var errClosed = errors.New("it was closed at once")
 // anybody's as soon as its server has ended. Other hosts' addresses, and systems that do not know a connection's owner, are
 // dialled and nothing else.
 func Dial(ctx context.Context, network, address string) (net.Conn, error) {
-	var d net.Dialer
+	return DialBy(ctx, net.Dialer{}, network, address)
+}
+
+// DialBy is Dial with a dialler of one's own.
+func DialBy(ctx context.Context, d net.Dialer, network, address string) (net.Conn, error) {
 	conn, err := d.DialContext(ctx, network, address)
 	if err != nil || !Supported {
 		return conn, err

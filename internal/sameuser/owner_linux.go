@@ -25,34 +25,34 @@ const tries = 3
 
 var errNoSocket = errors.New("no open socket of this host is its other end")
 
-// owner finds the user of the socket that is bound to local and connected to remote. Reading the tables takes time with every
+// owner finds the socket that is bound to local and connected to remote. Reading the tables takes time with every
 // socket of the host, so they are only read where the kernel does not answer a direct question.
-func owner(local, remote netip.AddrPort) (uid int, err error) {
-	if uid, err = ownerByDiag(local, remote); !errors.Is(err, errNoDiag) {
-		return uid, err
+func owner(local, remote netip.AddrPort) (s socket, err error) {
+	if s, err = ownerByDiag(local, remote); !errors.Is(err, errNoDiag) {
+		return s, err
 	}
 	return ownerByTable(local, remote)
 }
 
-func ownerByTable(local, remote netip.AddrPort) (uid int, err error) {
+func ownerByTable(local, remote netip.AddrPort) (s socket, err error) {
 	for try := range tries {
 		if try > 0 {
 			time.Sleep(time.Millisecond)
 		}
 		for _, table := range tables {
-			uid, err = ownerIn(table, local, remote)
+			s, err = ownerIn(table, local, remote)
 			if !errors.Is(err, errNoSocket) && !errors.Is(err, os.ErrNotExist) { // without IPv6 there is no tcp6
-				return uid, err
+				return s, err
 			}
 		}
 	}
-	return 0, errNoSocket
+	return socket{}, errNoSocket
 }
 
-func ownerIn(table string, local, remote netip.AddrPort) (int, error) {
+func ownerIn(table string, local, remote netip.AddrPort) (socket, error) {
 	file, err := os.Open(table)
 	if err != nil {
-		return 0, fmt.Errorf("reading the kernel's sockets: %w", err)
+		return socket{}, fmt.Errorf("reading the kernel's sockets: %w", err)
 	}
 	defer file.Close()
 	return find(file, local, remote)
@@ -67,7 +67,7 @@ const (
 )
 
 // find reads a table. A socket without an inode is one that no process has any more; the kernel gives it to root.
-func find(table io.Reader, local, remote netip.AddrPort) (int, error) {
+func find(table io.Reader, local, remote netip.AddrPort) (socket, error) {
 	local, remote = unmap(local), unmap(remote)
 	lines := bufio.NewScanner(table)
 	for lines.Scan() {
@@ -83,14 +83,18 @@ func find(table io.Reader, local, remote netip.AddrPort) (int, error) {
 		}
 		uid, err := strconv.Atoi(f[columnUID])
 		if err != nil {
-			return 0, fmt.Errorf("the kernel's sockets: user %q", f[columnUID])
+			return socket{}, fmt.Errorf("the kernel's sockets: user %q", f[columnUID])
 		}
-		return uid, nil
+		inode, err := strconv.ParseUint(f[columnInode], 10, 64)
+		if err != nil {
+			return socket{}, fmt.Errorf("the kernel's sockets: inode %q", f[columnInode])
+		}
+		return socket{uid, inode}, nil
 	}
 	if err := lines.Err(); err != nil {
-		return 0, fmt.Errorf("reading the kernel's sockets: %w", err)
+		return socket{}, fmt.Errorf("reading the kernel's sockets: %w", err)
 	}
-	return 0, errNoSocket
+	return socket{}, errNoSocket
 }
 
 func unmap(a netip.AddrPort) netip.AddrPort {

@@ -27,8 +27,8 @@ func TestFind(t *testing.T) {
 		{"127.0.0.1:32768", "127.0.0.1:8080", errNoSocket.Error()}, // closed: the kernel shows it as root's
 		{"127.0.0.1:32769", "127.0.0.1:8081", errNoSocket.Error()},
 	} {
-		uid, err := find(strings.NewReader(table), netip.MustParseAddrPort(c.from), netip.MustParseAddrPort(c.to))
-		got := fmt.Sprint(uid)
+		s, err := find(strings.NewReader(table), netip.MustParseAddrPort(c.from), netip.MustParseAddrPort(c.to))
+		got := fmt.Sprint(s.uid)
 		if err != nil {
 			got = err.Error()
 		}

@@ -15,4 +15,6 @@ func closed(net.Conn) bool { return true }
 
 var errNoSocket = errUnsupported
 
-func owner(netip.AddrPort, netip.AddrPort) (int, error) { return 0, errUnsupported }
+func owner(netip.AddrPort, netip.AddrPort) (socket, error) { return socket{}, errUnsupported }
+
+func inSession(uint64) bool { return false }

@@ -32,12 +32,22 @@ func ListenerFor(l net.Listener, admits func(uid int) bool, log *slog.Logger) ne
 		log.Warn("every user of this host can use this port", "address", l.Addr(), "err", errUnsupported)
 		return l
 	}
-	return &listener{Listener: l, admits: admits, log: log}
+	return &listener{Listener: l, check: func(conn net.Conn) error { return check(conn, admits) }, log: log}
+}
+
+// SessionListener returns a Listener that also closes connections of processes in other sessions than this process's (setsid(2)): a process that
+// has left a session cannot come back. Where the system does not say it accepts all, as Listener does.
+func SessionListener(l net.Listener, log *slog.Logger) net.Listener {
+	own := Listener(l, log)
+	if checked, ok := own.(*listener); ok {
+		checked.check = checkSession
+	}
+	return own
 }
 
 type listener struct {
 	net.Listener
-	admits   func(uid int) bool
+	check    func(net.Conn) error
 	log      *slog.Logger
 	refusals loglimit.Limit
 }
@@ -48,7 +58,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := check(conn, l.admits); err != nil {
+		if err := l.check(conn); err != nil {
 			_ = conn.Close()
 			l.refusals.Warn(l.log, "connection refused", "address", l.Addr(), "err", err)
 			continue
@@ -71,12 +81,37 @@ func check(conn net.Conn, admits func(uid int) bool) error {
 	return nil
 }
 
+func checkSession(conn net.Conn) error {
+	if err := Check(conn); err != nil {
+		return err
+	}
+	s, err := other(conn)
+	if err == nil && !inSession(s.inode) {
+		err = errors.New("it is of a process of another session")
+	}
+	if err != nil {
+		return fmt.Errorf("connection from %v: %w", conn.RemoteAddr(), err)
+	}
+	return nil
+}
+
+// socket is the other end of a connection.
+type socket struct {
+	uid   int
+	inode uint64
+}
+
 // User returns the user of the socket at the other end of a TCP connection within this host.
 func User(conn net.Conn) (uid int, err error) {
+	s, err := other(conn)
+	return s.uid, err
+}
+
+func other(conn net.Conn) (socket, error) {
 	ours, ok1 := conn.LocalAddr().(*net.TCPAddr)
 	theirs, ok2 := conn.RemoteAddr().(*net.TCPAddr)
 	if !ok1 || !ok2 {
-		return 0, errors.New("not TCP")
+		return socket{}, errors.New("not TCP")
 	}
 	return owner(theirs.AddrPort(), ours.AddrPort())
 }

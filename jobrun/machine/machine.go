@@ -22,6 +22,7 @@ import (
 	"github.com/tierml/tierml/internal/blob"
 	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/internal/heap"
+	"github.com/tierml/tierml/internal/marked"
 	"github.com/tierml/tierml/providers"
 	"github.com/tierml/tierml/tiers/node"
 	"github.com/tierml/tierml/tiers/node/splitdir"
@@ -48,6 +49,9 @@ func Run(ctx context.Context, env func(string) string, logTo io.Writer) error {
 	mapping, flops, err := agentEnvironment(env)
 	if err != nil {
 		return exitcode.Wrong(err)
+	}
+	if err := marked.KeepRight(); err != nil {
+		return err
 	}
 	if env("GOGC") == "" {
 		heap.Tune()

@@ -19,8 +19,13 @@ func Machine(b providers.Boot, data, sha256 string, minutes int) string {
 	if data != "" {
 		data = node.ScriptMark + data + "\n"
 	}
+	closed, agent := "", "./tierml agent"
+	if b.Closed {
+		closed, agent = closedScript, closedAgent
+	}
+	script := strings.NewReplacer("<closed>\n", closed, "<agent>", agent).Replace(machineScript)
 	return strings.NewReplacer("<user data>\n", data, "<fetch>", b.Fetch, "<sha256>", sha256, "<environment>", b.Environment,
-		"<minutes>", strconv.Itoa(minutes), "<home>", providers.Home).Replace(machineScript)
+		"<minutes>", strconv.Itoa(minutes), "<home>", providers.Home).Replace(script)
 }
 
 // CurlCommand fails instead of waiting for an address that does not answer, or that stalls.
@@ -52,10 +57,32 @@ done
 chmod 0755 tierml.new
 mv tierml.new tierml
 export <environment> TIERML_KEY_FILE="$TIERML_HOME/agent.key"
+<closed>
 code=4
 while [ $code = 4 ]; do # given up while it lived: it joins again, empty
   code=0
-  ./tierml agent || code=$?
+  <agent> || code=$?
 done
 exit $code
 `
+
+// closedScript makes the agent's user, whom a routing rule refuses the metadata service, but for connections that the agent marks. DNS, which Compute
+// Engine has at the same address, is not TCP. The agent cannot put the power-off timer off as this user: it touches a file instead.
+const closedScript = `id -u tierml-agent >/dev/null 2>&1 || useradd --system --no-create-home --home-dir "$TIERML_HOME/home" --shell /bin/bash tierml-agent
+uid=$(id -u tierml-agent) gid=$(id -g tierml-agent)
+for to in 169.254.169.254 fd00:ec2::254 fd20:ce::254; do
+  case $to in *:*) family=-6;; *) family=-4;; esac
+  ip $family rule add pref 90 to $to ipproto tcp uidrange $uid-$uid fwmark 0/0xffffffff prohibit || [ $family = -6 ] # which may be off
+done
+chmod 0711 "$TIERML_HOME"
+install -d -o $uid -g $gid -m 0700 home
+export HOME="$TIERML_HOME/home" TIERML_KEY_FILE="$TIERML_HOME/home/agent.key" TIERML_MARK=1
+cd home
+seen=$(mktemp)
+while sleep 60; do
+  if [ alive -nt "$seen" ]; then touch "$seen"; timeout 60 $TIERML_POWER_OFF +$TIERML_POWER_OFF_AFTER || :; fi
+done &
+trap "kill $! || :; $TIERML_POWER_OFF now" EXIT
+`
+
+const closedAgent = `env "TIERML_POWER_OFF=bash -c >alive" setpriv --reuid $uid --regid $gid --clear-groups --inh-caps +net_admin --ambient-caps +net_admin ../tierml agent`

@@ -92,5 +92,8 @@ func image(job *config.Job) string {
 	return of(job).Image
 }
 
+// GivesKeys reports whether runs have credentials of their own.
+func (b *Block) GivesKeys() bool { return b.StoreRole != "" }
+
 // of returns the block of a job with cloud: ec2.
 func of(job *config.Job) *Block { return job.Block.(*Block) }

@@ -148,5 +148,8 @@ func (b *Block) checkLabels(c *config.Checker) {
 	}
 }
 
+// GivesKeys reports whether runs have credentials of their own.
+func (b *Block) GivesKeys() bool { return b.StoreTokens }
+
 // of returns the block of a job with cloud: gce.
 func of(job *config.Job) *Block { return job.Block.(*Block) }

@@ -137,8 +137,10 @@ func fetch(address string) string {
 
 // startupScript returns what Compute Engine's guest runs when a machine has booted. Nothing in it is secret: what only this
 // machine may know is in an attribute of its own, which the agent reads.
-func startupScript(at *config.Installation, minutes int) string {
-	return boot.Machine(Provider{}.Boot(at), "", at.Program.SHA256, minutes)
+func startupScript(at *config.Installation, closed bool, minutes int) string {
+	b := Provider{}.Boot(at)
+	b.Closed = closed
+	return boot.Machine(b, "", at.Program.SHA256, minutes)
 }
 
 // Place returns that of the machines. Zones are not included.

@@ -27,7 +27,7 @@ func open(ctx context.Context, job *config.Job, s providers.Session) (engine, er
 		Job: s.Run, Expires: s.Expires, PollInterval: s.Poll, Clock: s.Clock, Log: s.Log,
 	}
 	if s.Minutes > 0 {
-		c.StartupScript = startupScript(job.Installation(), s.Minutes)
+		c.StartupScript = startupScript(job.Installation(), providers.Closed(job), s.Minutes)
 	}
 	return made(api.New(ctx, c))
 }

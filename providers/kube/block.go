@@ -34,8 +34,13 @@ type Block struct {
 	Context string `yaml:"context"`
 	// Image is that of the pods, which has this program as `/tierml` (`make image`). Required.
 	Image string `yaml:"image"`
-	// ServiceAccount is that of the pods: they read splits and checkpoints as it. Its token is not mounted. Default the namespace's own.
+	// ServiceAccount is that of the pods: without `store_role` and `store_tokens` they read splits and checkpoints as it. Its token is not
+	// mounted. Default the namespace's own.
 	ServiceAccount string `yaml:"service_account"`
+	// StoreRole is as `ec2.store_role`, for `checkpoints` in S3: the job server assumes it for each run. Default `service_account`, for all runs.
+	StoreRole string `yaml:"store_role"`
+	// StoreTokens is as `gce.store_tokens`, for `checkpoints` in Google's store. Default `false`: `service_account`, for all runs.
+	StoreTokens bool `yaml:"store_tokens"`
 	// PriorityClass is that of reliable pods. Default none.
 	PriorityClass string `yaml:"priority_class"`
 	// CPU is how many vCPUs a pod requests, and may use. Required.
@@ -72,6 +77,7 @@ var Terms = config.Provider{
 	Examples: map[string]string{
 		"region": "region: us-central1", "namespace": "namespace: tierml", "kubeconfig": "kubeconfig: cluster.yaml", "context": "context: prod",
 		"image": "image: registry.example.com/tierml@sha256:7d865e959b2466918c9863afca942d0fb89d7c9ac0c99bafc3749504ded97730", "service_account": "service_account: tierml-pods",
+		"store_role":     "store_role: arn:aws:iam::123456789012:role/tierml-store",
 		"priority_class": "priority_class: tierml-reliable", "cpu": "cpu: 4", "memory": "memory: 12GB", "nodes": "nodes: karpenter", "queue": "queue: research",
 		"wait": "wait: 2h", "notice": "notice: 25s", "spot": "spot: $0.02", "on_demand": "on_demand: $0.08", "prices": "prices: spot.csv.gz", "prices_of": "prices_of: gce",
 		"endpoint": "endpoint: https://127.0.0.1:6443", "controller.url": "url: http://127.0.0.1:7077", "controller.type": "type: pod", "controller.network": "network: [default]",

@@ -12,10 +12,14 @@ import (
 
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/doctor"
+	"github.com/tierml/tierml/internal/blob"
 	"github.com/tierml/tierml/internal/clock"
+	"github.com/tierml/tierml/internal/location"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/planner/local"
 	"github.com/tierml/tierml/providers"
+	ec2 "github.com/tierml/tierml/providers/ec2/api"
+	gce "github.com/tierml/tierml/providers/gce/api"
 	"github.com/tierml/tierml/providers/kube/api"
 	"github.com/tierml/tierml/provisioner"
 	"github.com/tierml/tierml/tiers"
@@ -47,8 +51,27 @@ func (Provider) Open(_ context.Context, job *config.Job, s providers.Session) (p
 	if err != nil {
 		return nil, err
 	}
-	return providers.Plain{Cloud: cloud, Planned: providers.PlannedPrices(s.Offers),
-		Controllerless: "on Kubernetes a job server is installed with the chart in deploy/kubernetes/chart: docs/kubernetes.md"}, nil
+	b := of(job)
+	return account{
+		Plain: providers.Plain{Cloud: cloud, Planned: providers.PlannedPrices(s.Offers),
+			Controllerless: "on Kubernetes a job server is installed with the chart in deploy/kubernetes/chart: docs/kubernetes.md"},
+		role: ec2.StoreRole{Region: b.Region, ARN: b.StoreRole}, tokens: gce.StoreTokens{Give: b.StoreTokens},
+	}, nil
+}
+
+// account gives runs credentials of the cloud whose store they use.
+type account struct {
+	providers.Plain
+	role   ec2.StoreRole
+	tokens gce.StoreTokens
+}
+
+// RunKeys returns credentials for the run's own folder in S3 or Google's store.
+func (a account) RunKeys(ctx context.Context, run string, folder location.Place) (blob.Keys, bool, error) {
+	if folder.Scheme() == "gs" {
+		return a.tokens.RunKeys(ctx, run, folder)
+	}
+	return a.role.RunKeys(ctx, run, folder)
 }
 
 func open(job *config.Job, s providers.Session) (*api.Cloud, error) {

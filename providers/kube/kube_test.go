@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -17,11 +20,14 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+	"golang.org/x/oauth2"
 
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/doctor"
 	"github.com/tierml/tierml/internal/clock"
+	"github.com/tierml/tierml/internal/location"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/providers"
 	"github.com/tierml/tierml/providers/kube/api"
 	"github.com/tierml/tierml/provisioner"
 	"github.com/tierml/tierml/tiers"
@@ -319,3 +325,66 @@ func TestJobOfThePage(t *testing.T) {
 		}
 	}
 }
+
+// Pods of a run get credentials for the run's own objects, of the cloud whose store it uses: AWS's by the role of the job file, Google's by a token
+// that is narrowed. Without either field they get none.
+func TestRunKeysOfPods(t *testing.T) {
+	asked := make(chan url.Values, 1)
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = r.ParseForm()
+		asked <- r.PostForm
+		_, _ = w.Write([]byte(`<AssumeRoleResponse><AssumeRoleResult><Credentials><AccessKeyId>ASIA1</AccessKeyId><SecretAccessKey>s</SecretAccessKey>` +
+			`<SessionToken>t</SessionToken><Expiration>2026-11-21T13:00:00Z</Expiration></Credentials></AssumeRoleResult></AssumeRoleResponse>`))
+	}))
+	defer service.Close()
+	for name, value := range map[string]string{"AWS_ENDPOINT_URL_STS": service.URL, "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null"} {
+		t.Setenv(name, value)
+	}
+	open := func(more string) account {
+		job, err := load(t, size+more+"  endpoint: http://127.0.0.1:1\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		opened, err := Provider{}.Open(t.Context(), job, providers.Session{Run: "small-1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return opened.(account)
+	}
+	folder := func(name string) location.Place {
+		p, err := location.Parse(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	amazon := folder("s3://bucket/checkpoints/small-1?region=us-central1")
+	keys, ok, err := open("  store_role: arn:aws:iam::000000000000:role/store\n").RunKeys(t.Context(), "small-1", amazon)
+	if form := <-asked; err != nil || !ok || keys.SessionToken != "t" || form.Get("RoleArn") != "arn:aws:iam::000000000000:role/store" ||
+		!strings.Contains(form.Get("Policy"), "bucket/checkpoints/small-1/program/state/*") || strings.Contains(form.Get("Policy"), "checkpoints/*") {
+		t.Errorf("%+v, %v, %v of %v", keys, ok, err, form)
+	}
+	google, a := folder("gs://bucket/checkpoints/small-1"), open("  store_tokens: true\n")
+	a.tokens.From = oauth2.StaticTokenSource(&oauth2.Token{AccessToken: "wide"})
+	exchange := func(r *http.Request) (*http.Response, error) {
+		_ = r.ParseForm()
+		asked <- r.PostForm
+		w := httptest.NewRecorder()
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.WriteString(`{"access_token": "narrow", "issued_token_type": "urn:ietf:params:oauth:token-type:access_token", "token_type": "Bearer", "expires_in": 600}`)
+		return w.Result(), nil
+	}
+	keys, ok, err = a.RunKeys(context.WithValue(t.Context(), oauth2.HTTPClient, &http.Client{Transport: roundTrip(exchange)}), "small-1", google)
+	if form := <-asked; err != nil || !ok || keys.Token != "narrow" || !strings.Contains(form.Get("options"), "objects/checkpoints/small-1/program/state/") {
+		t.Errorf("%+v, %v, %v of %v", keys, ok, err, form)
+	}
+	for _, at := range []location.Place{amazon, google} {
+		if _, ok, err := open("").RunKeys(t.Context(), "small-1", at); ok || err != nil {
+			t.Errorf("without fields: %v, %v", ok, err)
+		}
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"regexp"
 	"strings"
 
@@ -24,18 +25,39 @@ var notInSession = regexp.MustCompile(`[^\w+=,.@-]+`)
 // RunKeys returns credentials of Config.StoreRole that are good for the objects of one run alone, which are below a folder. False: no
 // role is configured.
 func (c *Cloud) RunKeys(ctx context.Context, run string, folder location.Place) (keys blob.Keys, ok bool, err error) {
-	if c.config.StoreRole == "" || folder.Scheme() != "s3" {
+	return runKeys(ctx, c.sts, c.config.StoreRole, run, folder)
+}
+
+// StoreRole is the ARN of a role whose credentials a provider without machines of EC2's gives to runs, by the SDK's default chain.
+type StoreRole struct{ Region, ARN string }
+
+// RunKeys returns what Cloud.RunKeys does.
+func (r StoreRole) RunKeys(ctx context.Context, run string, folder location.Place) (keys blob.Keys, ok bool, err error) {
+	if r.ARN == "" || folder.Scheme() != "s3" {
 		return keys, false, nil
 	}
-	_, partition, _ := strings.Cut(c.config.StoreRole, ":")
+	c := Config{Region: r.Region}.withDefaults()
+	sdk, err := loadSDK(ctx, c, newHTTPClient(c))
+	if err != nil {
+		return keys, true, err
+	}
+	defer sdk.HTTPClient.(*http.Client).CloseIdleConnections()
+	return runKeys(ctx, sts.NewFromConfig(sdk), r.ARN, run, folder)
+}
+
+func runKeys(ctx context.Context, service *sts.Client, role, run string, folder location.Place) (keys blob.Keys, ok bool, err error) {
+	if role == "" || folder.Scheme() != "s3" {
+		return keys, false, nil
+	}
+	_, partition, _ := strings.Cut(role, ":")
 	partition, _, _ = strings.Cut(partition, ":")
 	policy, err := SessionPolicy(partition, folder)
 	if err != nil {
 		return keys, true, err
 	}
 	session := notInSession.ReplaceAllString(run, "-")
-	out, err := c.sts.AssumeRole(ctx, &sts.AssumeRoleInput{
-		RoleArn: &c.config.StoreRole, RoleSessionName: aws.String(session[:min(len(session), 64)]), Policy: &policy, DurationSeconds: aws.Int32(keyLife),
+	out, err := service.AssumeRole(ctx, &sts.AssumeRoleInput{
+		RoleArn: &role, RoleSessionName: aws.String(session[:min(len(session), 64)]), Policy: &policy, DurationSeconds: aws.Int32(keyLife),
 	})
 	if err != nil {
 		return keys, true, failure(ctx, "getting credentials for the run's machines", err)

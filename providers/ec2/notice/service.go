@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -18,7 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
-	"github.com/tierml/tierml/internal/sameuser"
+	"github.com/tierml/tierml/internal/marked"
 )
 
 // Limits on answers: metadata values are short, user data at most 16 KiB.
@@ -52,32 +51,17 @@ func newService(c Config, attempts int) *service {
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 			defer cancel()
-			return sameuser.Dial(ctx, network, address) // a machine that is a process has a service on its host
+			return marked.Dial(ctx, network, address) // a machine that is a process has a service on its host
 		},
 		ResponseHeaderTimeout: answerTimeout,
 	}
-	endpoint := cmp.Or(c.Endpoint, os.Getenv("AWS_EC2_METADATA_SERVICE_ENDPOINT")) // as the SDK finds it
 	client := imds.New(imds.Options{
-		Endpoint:       endpoint,
-		HTTPClient:     &http.Client{Transport: below{transport, endpoint}},
+		Endpoint:       cmp.Or(c.Endpoint, os.Getenv("AWS_EC2_METADATA_SERVICE_ENDPOINT")), // as the SDK finds it
+		HTTPClient:     &http.Client{Transport: transport},
 		Retryer:        retry.NewStandard(func(o *retry.StandardOptions) { o.MaxAttempts = attempts }),
 		EnableFallback: aws.FalseTernary, // never version 1, which answers any request that others make us send
 	})
 	return &service{client: client, transport: transport}
-}
-
-// below sends requests to the path of an endpoint, which the SDK leaves out: a fake cloud keeps its machines' services apart by it.
-type below struct {
-	http.RoundTripper
-	endpoint string
-}
-
-func (b below) RoundTrip(r *http.Request) (*http.Response, error) {
-	if u, err := url.Parse(b.endpoint); err == nil && u.Path != "" {
-		r = r.Clone(r.Context())
-		r.URL.Path = strings.TrimSuffix(u.Path, "/") + r.URL.Path
-	}
-	return b.RoundTripper.RoundTrip(r)
 }
 
 func (s *service) close() { s.transport.CloseIdleConnections() }

@@ -18,13 +18,18 @@ const tokenWithin = 30 * time.Second
 
 // RunKeys returns a token that is good for the objects of one run alone, which are below a folder: this process's own, narrowed by a credential
 // access boundary. False: Config.StoreTokens gives none.
-func (c *Cloud) RunKeys(ctx context.Context, _ string, folder location.Place) (keys blob.Keys, ok bool, err error) {
-	if !c.config.StoreTokens.Give || folder.Scheme() != "gs" {
+func (c *Cloud) RunKeys(ctx context.Context, run string, folder location.Place) (keys blob.Keys, ok bool, err error) {
+	return c.config.StoreTokens.RunKeys(ctx, run, folder)
+}
+
+// RunKeys returns what Cloud.RunKeys does.
+func (s StoreTokens) RunKeys(ctx context.Context, _ string, folder location.Place) (keys blob.Keys, ok bool, err error) {
+	if !s.Give || folder.Scheme() != "gs" {
 		return keys, false, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, tokenWithin)
 	defer cancel()
-	root := c.config.StoreTokens.From
+	root := s.From
 	if root == nil { // a new one each time: one that is kept is handed out until it ends, and the run's token ends with it
 		if root, err = google.DefaultTokenSource(ctx, cloudPlatform); err != nil {
 			return keys, true, fmt.Errorf("getting a token for the run's machines: %w: %w", provisioner.ErrDenied, err)

@@ -17,7 +17,7 @@ import (
 	"cloud.google.com/go/compute/metadata"
 
 	"github.com/tierml/tierml/internal/clock"
-	"github.com/tierml/tierml/internal/sameuser"
+	"github.com/tierml/tierml/internal/marked"
 	"github.com/tierml/tierml/provisioner"
 )
 
@@ -74,7 +74,7 @@ func newService() *service {
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			ctx, cancel := context.WithTimeout(ctx, time.Second)
 			defer cancel()
-			return sameuser.Dial(ctx, network, address) // a machine that is a process has a server on its host
+			return marked.Dial(ctx, network, address) // a machine that is a process has a server on its host
 		},
 	}
 	return &service{metadata.NewWithOptions(&metadata.Options{Client: &http.Client{Transport: transport}}), transport}
