@@ -26,7 +26,7 @@ type UserProgram struct {
 	// Image is a container image with bash for setup, program and `on_notice`, run by Docker or Podman. Default none: the machine's
 	// own system.
 	Image string `yaml:"image"`
-	// Workdir is the folder that programs run in, at most 2 GiB without what its `.tierignore` names; each machine gets a copy.
+	// Workdir is the folder that programs run in, at most 2 GiB without what its `.tierignore`, or else `.gitignore`, names; each machine gets a copy.
 	// Default none: an empty folder.
 	Workdir string `yaml:"workdir"`
 	// Envs are environment variables of setup and program. Default none.

@@ -52,6 +52,8 @@ type Workdir struct {
 	Path          string
 	Files         int
 	Bytes, Packed int64
+	// Largest are the largest files that travel; Ignored is what stays behind because a .gitignore names it.
+	Largest, Ignored string
 }
 
 // flush returns how long a state takes to the store, by the wall clock.
@@ -149,7 +151,14 @@ func (p *Plan) writeProgram(b *terminal.Text, s Style) {
 		row("Image", in.Image+"; each machine gets it once, by its own Docker or Podman")
 	}
 	if w := in.Workdir; w.Path != "" {
-		row("Workdir", fmt.Sprintf("%s in %s of %s go to %s, and once to each machine (%s packed)", progress.Size(w.Bytes), words.Number(w.Files, "file"), w.Path, in.Store, progress.Size(w.Packed)))
+		text := fmt.Sprintf("%s in %s of %s go to %s, and once to each machine (%s packed)", progress.Size(w.Bytes), words.Number(w.Files, "file"), w.Path, in.Store, progress.Size(w.Packed))
+		if w.Largest != "" {
+			text += "; the largest: " + terminal.Line(w.Largest)
+		}
+		if w.Ignored != "" {
+			text += "; left behind, as a .gitignore names it: " + terminal.Line(w.Ignored) + " (a .tierignore would decide instead)"
+		}
+		row("Workdir", text)
 	}
 	switch {
 	case in.State == "":

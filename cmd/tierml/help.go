@@ -11,7 +11,7 @@ import (
 var groups = []cli.Group{
 	{Title: "Begin", Commands: []string{"demo", "init", "doctor", "plan", "run", "train", "predict"}},
 	{Title: "Watch", Commands: []string{"ps", "top", "events", "logs", "sweep", "state", "dashboard", "report"}},
-	{Title: "Intervene", Commands: []string{"exec", "ssh", "forward", "why", "scale", "pause", "resume", "stop", "drill", "leaks", "down"}},
+	{Title: "Intervene", Commands: []string{"exec", "ssh", "forward", "why", "scale", "pause", "resume", "stop", "drill", "rm", "leaks", "down"}},
 	{Title: "Markets and simulations", Commands: []string{"market", "prices", "dry-run", "calibrate"}},
 	{Title: "Serve others", Commands: []string{"server", "hosts", "fetch", "fakecloud"}},
 	{Title: "The tool itself", Commands: []string{"config", "completion", "docs", "help", "version"}},
@@ -32,10 +32,11 @@ var otherWords = map[string][]string{
 	"scale":  {"resize", "autoscale"}, "stop": {"cancel", "kill", "abort", "end"},
 	"drill": {"chaos", "inject", "evict", "test"}, "market": {"spot", "pools", "show-gpus", "quotes"},
 	"prices": {"price", "pricing", "history"}, "dry-run": {"dryrun", "simulate", "sim", "backtest"},
-	"leaks": {"leak", "orphans", "machines", "instances"}, "down": {"destroy", "delete", "teardown", "terminate", "rm", "cleanup"},
+	"leaks": {"leak", "orphans", "machines", "instances"}, "down": {"destroy", "delete", "teardown", "terminate"},
 	"ssh":     {"shell", "connect", "login"},
 	"forward": {"port", "ports", "tunnel", "port-forward"},
 	"server":  {"daemon"}, "fetch": {"download", "cp", "pull"},
+	"rm":     {"remove", "prune", "cleanup"},
 	"docs":   {"man", "manual", "documentation", "pages"},
 	"config": {"settings", "configure", "env"},
 }

@@ -130,6 +130,8 @@ New here? Run the examples below in order. They cost nothing: machines are proce
 	arrange(root)
 	cli.MarkUsageErrors(root)
 	complete(root)
+	root.InitDefaultHelpFlag()
+	_ = root.Flags().MarkHidden("help") // the last line says how to get help
 	return root
 }
 
@@ -170,6 +172,7 @@ func subcommands() []*cobra.Command {
 		watch.NewWhyCommand(),
 		watch.NewSweepCommand(),
 		run.NewResumeCommand(),
+		change.NewRemoveCommand(),
 		change.NewStopCommand(),
 		watch.NewTopCommand(),
 		run.NewTrainCommand(),

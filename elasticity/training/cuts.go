@@ -25,17 +25,16 @@ import (
 // Losing an owner ends the cut by a recovery; losing a backup that owns nothing does not (dropFromCut). See backupBehind for why
 // the next cut may have to wait, and decision 3 for why partitions do not move meanwhile.
 type cut struct {
-	Clock   ps.Clock
-	Naming  map[ps.ServerID]bool // owners that have not answered
-	named   []ps.ServerID        // owners that took the name
-	passed  bool                 // an owner was past the clock: a later one must be named
-	holding map[ps.ServerID]bool // backups that do not hold it yet
-	bytes   int64                // to all backups
-	busiest int64                // to the one that took most
-	since   time.Time
-	rest    *restPoint // all work rests at it; nil = work continues
-	// Machines that stand by work up to it (completeCut).
-	standbys bool
+	Clock    ps.Clock
+	Naming   map[ps.ServerID]bool // owners that have not answered
+	named    []ps.ServerID        // owners that took the name
+	passed   bool                 // an owner was past the clock: a later one must be named
+	holding  map[ps.ServerID]bool // backups that do not hold it yet
+	bytes    int64                // to all backups
+	busiest  int64                // to the one that took most
+	since    time.Time
+	rest     *restPoint // all work rests at it; nil = work continues
+	standbys bool       // they work up to it (complete)
 }
 
 // Taken is what a committed cut has shown, in wall-clock seconds: how long the busiest backup takes its part in, and how long it may. The plan
@@ -108,6 +107,22 @@ func (cu *cuts) nameCut(clock ps.Clock, rest *restPoint) {
 	for _, m := range owners {
 		cu.Cut.Naming[m.ID] = true
 		cu.nodes.send(m.ID, tiers.NameCut{Cut: clock})
+	}
+}
+
+// complete has standbys complete the clock that the outstanding cut waits for, if no worker is left to do so. A halt begins only after
+// that cut.
+func (cu *cuts) complete() {
+	c := cu.Cut
+	if c == nil || c.standbys || cu.cfg.Job.Standby == nil || cu.clocks.Over() || cu.layout.Due || cu.layout.HandingOver() || cu.layout.standbysHandOver() {
+		return
+	}
+	standbys := slices.DeleteFunc(cu.nodes.reachable(), func(m *Node) bool { return !cu.cfg.standsBy(m) })
+	if c.standbys = slices.ContainsFunc(standbys, func(m *Node) bool { return m.Splits > 0 }); !c.standbys {
+		return
+	}
+	for _, m := range standbys {
+		cu.nodes.send(m.ID, tiers.Unpark{Until: c.Clock})
 	}
 }
 

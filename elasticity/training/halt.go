@@ -96,9 +96,11 @@ func (t *Training) advanceHalt() {
 		t.Halt.advance(t)
 		return
 	}
-	t.completeCut()
+	if t.wantsHalt() && t.Recovery == nil {
+		t.Cuts.complete()
+	}
 	if t.Recovery != nil || t.Settle != nil || t.Cuts.Cut != nil || t.Ending || len(t.Layout.Moves) > 0 ||
-		!t.wantsHalt() || t.Layout.HandingOver() || t.standbysHandOver() {
+		!t.wantsHalt() || t.Layout.HandingOver() || !t.Clocks.Over() && t.Layout.standbysHandOver() {
 		return
 	}
 	h := &Halting{Purpose: ending, parking: map[ps.ServerID]bool{}}
@@ -123,39 +125,6 @@ func (t *Training) advanceHalt() {
 		t.Nodes.send(m.ID, tiers.Park{})
 	}
 	h.advance(t)
-}
-
-// completeCut has standbys complete the clock that the outstanding cut waits for, if no worker is left to do so: a halt begins only after
-// that cut.
-func (t *Training) completeCut() {
-	c := t.Cuts.Cut
-	if c == nil || c.standbys || t.cfg.Job.Standby == nil || !t.wantsHalt() || t.Clocks.Over() || t.Recovery != nil || t.Layout.Due || t.Layout.HandingOver() ||
-		t.standbysHandOver() {
-		return
-	}
-	standbys := slices.DeleteFunc(t.Nodes.reachable(), func(m *Node) bool { return !t.cfg.standsBy(m) })
-	if c.standbys = slices.ContainsFunc(standbys, func(m *Node) bool { return m.Splits > 0 }); !c.standbys {
-		return
-	}
-	for _, m := range standbys {
-		t.Nodes.send(m.ID, tiers.Unpark{Until: c.Clock})
-	}
-}
-
-// standbysHandOver reports whether a machine that stands by holds a split that a worker is about to take. A halt waits for that: the
-// standby would complete the split's clock with nothing computed.
-func (t *Training) standbysHandOver() bool {
-	if t.cfg.Job.Standby == nil || t.Clocks.Over() {
-		return false
-	}
-	for i, s := range t.Layout.Splits {
-		if t.Layout.isMisplaced(ps.Split(i)) && s.by != nil && t.cfg.standsBy(s.by) {
-			if taker := t.Layout.takers[i]; taker.Member() && taker.alive() {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 func (t *Training) takeParked(m *Node, a tiers.Answer) {

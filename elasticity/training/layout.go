@@ -302,6 +302,22 @@ func (la *layout) outruns(m *Node) bool {
 	return float64(given)/others <= half
 }
 
+// standbysHandOver reports whether a machine that stands by holds a split that a worker is about to take. A halt waits for that: the
+// standby would complete the split's clock with nothing computed.
+func (la *layout) standbysHandOver() bool {
+	if la.cfg.Job.Standby == nil {
+		return false
+	}
+	for i, s := range la.Splits {
+		if la.isMisplaced(ps.Split(i)) && s.by != nil && la.cfg.standsBy(s.by) {
+			if taker := la.takers[i]; taker.Member() && taker.alive() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // HandingOver reports whether a split is between two holders.
 func (la *layout) HandingOver() bool { return la.between > 0 }
 

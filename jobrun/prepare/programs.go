@@ -212,7 +212,7 @@ func MeasureWorkdir(ctx context.Context, job *config.Job) (planner.Workdir, erro
 	if err != nil {
 		return planner.Workdir{}, job.Fault("workdir", err.Error(), "")
 	}
-	return planner.Workdir{Path: job.Workdir, Files: packed.Files, Bytes: packed.Bytes, Packed: int64(sent)}, nil
+	return planner.Workdir{Path: job.Workdir, Files: packed.Files, Bytes: packed.Bytes, Packed: int64(sent), Largest: packed.Largest, Ignored: packed.Ignored}, nil
 }
 
 type counter int64

@@ -1,10 +1,89 @@
 package pack
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 )
+
+// always stays behind: it is large, made again by itself, or has nothing to do with the program.
+var always = []string{".git/", ".hg/", "__pycache__/", ".venv/", ".ipynb_checkpoints/", ".DS_Store"}
+
+// madeFor is in each virtual environment of Python, which runs only where it was made.
+const madeFor = "pyvenv.cfg"
+
+// ignored tells what stays behind of a folder.
+type ignored struct {
+	dir    string
+	always rules
+	file   string // the name of the files below
+	lists  []list // the nested ones after those that they are in
+}
+
+// list is an ignore file, which speaks of the folder that it is in.
+type list struct {
+	in    string // with slashes, at its end, too
+	rules rules
+}
+
+// readIgnored takes what .tierignore names, or without one what .gitignore does.
+func readIgnored(dir string) (i *ignored, err error) {
+	i = &ignored{dir: dir, file: IgnoreFile}
+	if i.always, err = parse(strings.Join(always, "\n")); err != nil {
+		return nil, err
+	}
+	if _, err := os.Lstat(filepath.Join(dir, IgnoreFile)); errors.Is(err, fs.ErrNotExist) {
+		i.file = gitIgnore
+	}
+	return i, i.enter("")
+}
+
+// enter reads the ignore file of a folder that is not left behind. Only .gitignore is one in folders below, too.
+func (i *ignored) enter(below string) error {
+	if below != "" && i.file != gitIgnore {
+		return nil
+	}
+	name := filepath.Join(below, i.file)
+	text, err := os.ReadFile(filepath.Join(i.dir, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	r, err := parse(string(text))
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	l := list{rules: r}
+	if below != "" {
+		l.in = filepath.ToSlash(below) + "/"
+	}
+	i.lists = append(i.lists, l)
+	return nil
+}
+
+// match reports whether a path stays behind, and whether a .gitignore says so.
+func (i *ignored) match(below string, folder bool) (behind, byGit bool) {
+	if folder {
+		if _, err := os.Lstat(filepath.Join(i.dir, below, madeFor)); err == nil {
+			return true, false
+		}
+	}
+	behind, _ = i.always.match(below, folder)
+	for _, l := range i.lists {
+		if rest, inside := strings.CutPrefix(below, l.in); inside {
+			if ignore, said := l.rules.match(rest, folder); said {
+				behind, byGit = ignore, ignore && i.file == gitIgnore
+			}
+		}
+	}
+	return behind, byGit
+}
 
 // rules are the lines of an ignore file; the last one that matches decides.
 type rules []rule
@@ -80,12 +159,12 @@ func translate(pattern string) string {
 	return b.String()
 }
 
-// match reports whether a path stays behind. Paths in a folder that stays behind are not queried.
-func (r rules) match(path string, folder bool) (ignored bool) {
+// match reports whether a path stays behind, and whether any line is about it. Paths in a folder that stays behind are not queried.
+func (r rules) match(path string, folder bool) (ignored, said bool) {
 	for _, rule := range r {
 		if (folder || !rule.folders) && rule.expression.MatchString(path) {
-			ignored = !rule.keep
+			ignored, said = !rule.keep, true
 		}
 	}
-	return ignored
+	return ignored, said
 }

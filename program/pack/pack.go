@@ -1,5 +1,5 @@
 // Package pack makes one file of a directory and a directory of it again: the folder that a program runs in, on its way to the machines. What
-// .tierignore names stays behind. It knows nothing about where the file goes.
+// .tierignore names, or without one .gitignore, stays behind. It knows nothing about where the file goes.
 package pack
 
 import (
@@ -25,11 +25,11 @@ import (
 // IgnoreFile lists what is not packed, in the syntax of .gitignore.
 const IgnoreFile = ".tierignore"
 
+// gitIgnore counts where there is no IgnoreFile.
+const gitIgnore = ".gitignore"
+
 // Most is the default bound of a folder's size.
 const Most = 2 << 30
-
-// always stays behind: it is large, made again by itself, or has nothing to do with the program.
-var always = []string{".git/", ".hg/", "__pycache__/", ".venv/", ".ipynb_checkpoints/", ".DS_Store"}
 
 // Options say what is packed.
 type Options struct {
@@ -44,6 +44,8 @@ type Packed struct {
 	Digest string // SHA-256 of the packed file
 	Bytes  int64  // of the files, unpacked
 	Files  int
+	// Largest are the three largest files or folders, with their sizes; Ignored is what a .gitignore leaves behind, the first three.
+	Largest, Ignored string
 }
 
 // Copy writes a packed folder as it is, and looks through it meanwhile.
@@ -92,7 +94,7 @@ func Pack(ctx context.Context, dir string, to io.Writer, o Options) (Packed, err
 		return Packed{}, fmt.Errorf("pack %s: %w", dir, err)
 	}
 	dir = real
-	files, total, err := list(ctx, dir, o)
+	files, total, left, err := find(ctx, dir, o)
 	if err != nil {
 		return Packed{}, fmt.Errorf("pack %s: %w", dir, err)
 	}
@@ -117,23 +119,19 @@ func Pack(ctx context.Context, dir string, to io.Writer, o Options) (Packed, err
 	if err := errors.Join(t.Close(), z.Close()); err != nil {
 		return Packed{}, fmt.Errorf("pack %s: %w", dir, err)
 	}
-	return Packed{Digest: hex.EncodeToString(sum.Sum(nil)), Bytes: total, Files: len(files)}, nil
+	return Packed{Digest: hex.EncodeToString(sum.Sum(nil)), Bytes: total, Files: len(files), Largest: largest(files), Ignored: some(left)}, nil
 }
 
-// list returns what is to be packed, sorted by path.
-func list(ctx context.Context, dir string, o Options) (files []file, total int64, err error) {
+// find returns what is to be packed, sorted by path, and what a .gitignore leaves behind.
+func find(ctx context.Context, dir string, o Options) (files []file, total int64, left []string, err error) {
 	if info, err := os.Stat(dir); err != nil {
-		return nil, 0, err
+		return nil, 0, nil, err
 	} else if !info.IsDir() {
-		return nil, 0, fmt.Errorf("%s is not a folder", dir)
+		return nil, 0, nil, fmt.Errorf("%s is not a folder", dir)
 	}
-	text, err := os.ReadFile(filepath.Join(dir, IgnoreFile))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, 0, err
-	}
-	ignored, err := parse(strings.Join(always, "\n") + "\n" + string(text))
+	behind, err := readIgnored(dir)
 	if err != nil {
-		return nil, 0, fmt.Errorf("%s: %w", IgnoreFile, err)
+		return nil, 0, nil, err
 	}
 	err = filepath.WalkDir(dir, func(full string, d fs.DirEntry, err error) error {
 		if err := errors.Join(err, ctx.Err()); err != nil {
@@ -144,11 +142,25 @@ func list(ctx context.Context, dir string, o Options) (files []file, total int64
 			return err
 		}
 		below = filepath.ToSlash(below)
-		if slices.Contains(o.Skip, below) || !o.Whole && ignored.match(below, d.IsDir()) {
+		folder := d.IsDir()
+		if d.Type() == fs.ModeSymlink { // one to a folder is named as folders are
+			to, err := os.Stat(full)
+			folder = err == nil && to.IsDir()
+		}
+		ignore, byGit := behind.match(below, folder)
+		if slices.Contains(o.Skip, below) || !o.Whole && ignore {
+			if byGit {
+				left = append(left, below)
+			}
 			if d.IsDir() {
 				return fs.SkipDir
 			}
 			return nil
+		}
+		if d.IsDir() && !o.Whole {
+			if err := behind.enter(below); err != nil {
+				return err
+			}
 		}
 		info, err := d.Info()
 		if err != nil {
@@ -164,7 +176,7 @@ func list(ctx context.Context, dir string, o Options) (files []file, total int64
 		return nil
 	})
 	slices.SortFunc(files, func(a, b file) int { return strings.Compare(a.path, b.path) })
-	return files, total, err
+	return files, total, left, err
 }
 
 // add writes one file with its name, permissions and time; its owner does not matter on another machine.
@@ -235,6 +247,14 @@ func largest(files []file) string {
 		parts = append(parts, fmt.Sprintf("%s (%s)", name, progress.Size(bytes[name])))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// some names the first three of a list.
+func some(names []string) string {
+	if more := len(names) - 3; more > 0 {
+		return strings.Join(names[:3], ", ") + fmt.Sprintf(" and %d more", more)
+	}
+	return strings.Join(names, ", ")
 }
 
 // Unpack writes an archive's files below a directory, instead of those of the same name. With a path, only what is at it and below. It writes

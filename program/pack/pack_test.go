@@ -141,18 +141,24 @@ func TestIgnore(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, name := range strings.Fields(c.yes) {
-			if !r.match(name, false) {
+			if behind, _ := r.match(name, false); !behind {
 				t.Errorf("%q does not match %s", pattern, name)
 			}
 		}
 		for _, name := range strings.Fields(c.no) {
-			if r.match(name, false) {
+			if behind, _ := r.match(name, false); behind {
 				t.Errorf("%q matches %s", pattern, name)
 			}
 		}
 	}
-	if r, err := parse("x/"); err != nil || !r.match("x", true) || !r.match("y/x", true) {
-		t.Error("x/ does not match folders")
+	folders, err := parse("x/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"x", "y/x"} {
+		if behind, _ := folders.match(name, true); !behind {
+			t.Error("x/ does not match folders")
+		}
 	}
 	if _, err := parse("[z-a]"); err == nil {
 		t.Error("[z-a] was read")
@@ -204,6 +210,7 @@ func TestCopyOfAPackedFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	want.Largest = "" // for plans, which are made of the folder itself
 	if got, err := Copy(t.Context(), name, &copied); err != nil || got != want || !bytes.Equal(copied.Bytes(), packed.Bytes()) {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}
@@ -213,4 +220,59 @@ func TestCopyOfAPackedFolder(t *testing.T) {
 	if _, err := Copy(t.Context(), name, io.Discard); err == nil {
 		t.Error("half a packed folder was taken")
 	}
+}
+
+// Without a .tierignore, .gitignore counts, as git reads it: also below, a later one before an earlier one. What it leaves behind is told.
+func TestGitIgnore(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, map[string]string{
+		".gitignore": ".env\n*.bin\n/out/\n", ".env": "SECRET=1", "a.bin": "x", "train.py": "x", "out/log": "x", "pkg/out/log": "x",
+		"pkg/.gitignore": "!keep.bin\n/cache\n", "pkg/keep.bin": "x", "pkg/cache/c": "x", "cache/c": "x",
+		"env/pyvenv.cfg": "home = /usr/bin", "env/bin/activate": "x",
+	})
+	p := packInto(t, dir)
+	want := []string{".gitignore", "cache/c", "pkg/.gitignore", "pkg/keep.bin", "pkg/out/log", "train.py"}
+	if !slices.Equal(p.names, want) {
+		t.Errorf("there are %v, want %v", p.names, want)
+	}
+	if p.Ignored != ".env, a.bin, out and 1 more" {
+		t.Errorf("left behind: %q", p.Ignored)
+	}
+	put(t, dir, map[string]string{IgnoreFile: "*.bin\n"})
+	if p := packInto(t, dir); !slices.Contains(p.names, ".env") || p.Ignored != "" {
+		t.Errorf("with a %s: %v, %q", IgnoreFile, p.names, p.Ignored)
+	}
+}
+
+// A link that leads outside is refused, unless it stays behind: named as a folder, too.
+func TestLinkThatStaysBehind(t *testing.T) {
+	for pattern, good := range map[string]bool{"data": true, "data/": true, "other/": false} {
+		dir := t.TempDir()
+		put(t, dir, map[string]string{"train.py": "x", IgnoreFile: pattern + "\n"})
+		if err := errors.Join(os.Symlink(t.TempDir(), filepath.Join(dir, "data")), os.Symlink("/usr", filepath.Join(dir, ".venv"))); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Pack(t.Context(), dir, io.Discard, Options{}); (err == nil) != good {
+			t.Errorf("%s: %v", pattern, err)
+		}
+	}
+}
+
+type packed struct {
+	Packed
+	names []string
+}
+
+func packInto(t *testing.T, dir string) packed {
+	t.Helper()
+	var text bytes.Buffer
+	p, err := Pack(t.Context(), dir, &text, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := t.TempDir()
+	if err := Unpack(t.Context(), &text, to, "", 0); err != nil {
+		t.Fatal(err)
+	}
+	return packed{p, names(t, to)}
 }

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -313,7 +312,7 @@ func (o fetchOptions) fetch(ctx context.Context, path string, now time.Time, out
 	if o.region == "" {
 		return cli.Usage(errors.New("name the region, such as --region us-east-1"))
 	}
-	since, err := parseSince(o.since, now)
+	since, err := cli.Since(o.since, now)
 	if err != nil {
 		return cli.Usage(err)
 	}
@@ -356,22 +355,6 @@ func keeper() (providers.Facts, error) {
 		}
 	}
 	return providers.Facts{}, errors.New("no supported provider publishes past prices")
-}
-
-// parseSince reads a time, or a length before now.
-func parseSince(text string, now time.Time) (time.Time, error) {
-	if at, err := time.Parse(time.RFC3339, text); err == nil {
-		return at, nil
-	}
-	if days, ok := strings.CutSuffix(text, "d"); ok {
-		if n, err := strconv.ParseFloat(days, 64); err == nil && n > 0 && n < 1e5 {
-			return now.Add(-time.Duration(n * float64(24*time.Hour))), nil
-		}
-	}
-	if length, err := time.ParseDuration(text); err == nil && length > 0 {
-		return now.Add(-length), nil
-	}
-	return time.Time{}, fmt.Errorf("--since %q: write a time such as 2026-10-01T00:00:00Z, or a length such as 24h or 30d", text)
 }
 
 // writeFile leaves no half-written file behind.

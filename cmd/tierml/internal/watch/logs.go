@@ -1,8 +1,10 @@
 package watch
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -12,6 +14,7 @@ import (
 
 func NewLogsCommand() *cobra.Command {
 	var follow bool
+	var tail int
 	var at target.Flags
 	cmd := &cobra.Command{
 		Use:   "logs [RUN [MACHINE...]]",
@@ -20,10 +23,20 @@ func NewLogsCommand() *cobra.Command {
 ` + cli.WhichRun,
 		Example: `  tierml logs
   tierml logs demo-1 controller -f
+  tierml logs --tail 20
   tierml logs demo-1 i-b7219`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return at.With(cmd, args, func(ctx context.Context, runs target.Runs) error {
-				err := runs.Logs(ctx, target.First(args), args[min(1, len(args)):], follow, cmd.OutOrStdout())
+				out := io.Writer(cmd.OutOrStdout())
+				run, sources := target.First(args), args[min(1, len(args)):]
+				if tail >= 0 {
+					lines := lineCounter(0)
+					if err := runs.Logs(ctx, run, sources, false, &lines); err != nil {
+						return err
+					}
+					out = &skipper{out, int(lines) - tail}
+				}
+				err := runs.Logs(ctx, run, sources, follow, out)
 				if errors.Is(err, context.Canceled) {
 					return nil // the reader has left
 				}
@@ -32,6 +45,37 @@ func NewLogsCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "keep printing until the run ends")
+	cmd.Flags().IntVar(&tail, "tail", -1, "only the last `number` of lines, and with -f what follows")
 	at.Flags(cmd)
 	return cmd
+}
+
+// lineCounter counts lines.
+type lineCounter int
+
+func (n *lineCounter) Write(p []byte) (int, error) {
+	*n += lineCounter(bytes.Count(p, []byte{'\n'}))
+	return len(p), nil
+}
+
+// skipper leaves a number of lines out.
+type skipper struct {
+	to    io.Writer
+	lines int
+}
+
+func (s *skipper) Write(p []byte) (int, error) {
+	rest := p
+	for ; s.lines > 0; s.lines-- {
+		end := bytes.IndexByte(rest, '\n')
+		if end < 0 {
+			return len(p), nil
+		}
+		rest = rest[end+1:]
+	}
+	if len(rest) == 0 {
+		return len(p), nil
+	}
+	_, err := s.to.Write(rest)
+	return len(p), err
 }

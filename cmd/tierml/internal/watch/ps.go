@@ -2,13 +2,16 @@
 package watch
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
 
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
@@ -16,25 +19,30 @@ import (
 	"github.com/tierml/tierml/internal/journal/words"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/table"
+	"github.com/tierml/tierml/internal/terminal"
 	"github.com/tierml/tierml/jobmanager"
 	"github.com/tierml/tierml/jobmanager/call"
 )
 
 func NewPsCommand() *cobra.Command {
 	var format string
-	var groups bool
+	var groups, again bool
 	var at target.Flags
 	cmd := &cobra.Command{
 		Use:   "ps",
 		Short: "List the runs of this directory with their progress, machines and cost",
 		Example: `  tierml ps
   tierml ps -o wide
+  tierml ps --watch
   tierml ps -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return at.With(cmd, nil, func(ctx context.Context, runs target.Runs) error {
 				if groups {
 					return psOfGroups(ctx, runs, format, cmd.OutOrStdout())
+				}
+				if again {
+					return watchPs(ctx, runs, format, cmd.OutOrStdout(), cmd.ErrOrStderr())
 				}
 				next, err := runPs(ctx, runs, format, cmd.OutOrStdout(), cmd.ErrOrStderr())
 				if err == nil && next != nil {
@@ -45,9 +53,38 @@ func NewPsCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&groups, "groups", false, "with --server: each group's jobs, cost and budget")
+	cmd.Flags().BoolVarP(&again, "watch", "w", false, "list again whenever something has changed, until Ctrl-C")
 	cli.OutputFlag(cmd, &format)
 	at.Flags(cmd)
 	return cmd
+}
+
+// watchPs lists runs until Ctrl-C: on a terminal in one place, elsewhere one list below the other.
+func watchPs(ctx context.Context, runs target.Runs, format string, out, errOut io.Writer) error {
+	var last string
+	for {
+		var list bytes.Buffer
+		if _, err := runPs(ctx, runs, format, &list, errOut); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		if text := list.String(); text != last {
+			if cli.IsTerminal(out) {
+				fmt.Fprint(terminal.Raw(out), ansi.CursorHomePosition+ansi.EraseEntireScreen)
+			}
+			if _, err := io.WriteString(out, text); err != nil {
+				return err
+			}
+			last = text
+		}
+		select {
+		case <-ctx.Done():
+			return nil // the reader has left
+		case <-time.After(time.Second):
+		}
+	}
 }
 
 // runPs lists runs, and says what can be done next.

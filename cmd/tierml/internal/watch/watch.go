@@ -93,7 +93,7 @@ func watch(ctx context.Context, runs target.Runs, run string, plain bool, out io
 
 func NewEventsCommand() *cobra.Command {
 	var follow bool
-	var format string
+	var format, since string
 	var at target.Flags
 	cmd := &cobra.Command{
 		Use:   "events [RUN]",
@@ -102,11 +102,16 @@ func NewEventsCommand() *cobra.Command {
 ` + cli.WhichRun,
 		Example: `  tierml events demo-1
   tierml events -f
+  tierml events demo-1 --since 2h
   tierml events demo-1 -o json | jq 'select(.kind == "evicted")'`,
 		Args: cli.OneRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return at.With(cmd, args, func(ctx context.Context, runs target.Runs) error {
-				if err := printEvents(ctx, runs, target.First(args), follow, format, cmd.OutOrStdout()); err != nil {
+				from, err := firstTime(ctx, runs, target.First(args), since)
+				if err != nil {
+					return err
+				}
+				if err := printEvents(ctx, runs, target.First(args), from, follow, format, cmd.OutOrStdout()); err != nil {
 					return err
 				}
 				cli.Next(cmd, cli.Step{Command: strings.TrimSpace("tierml report " + target.First(args)), Why: "what it cost, and would have cost on demand"})
@@ -115,13 +120,29 @@ func NewEventsCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "keep printing until the run ends")
+	cmd.Flags().StringVar(&since, "since", "", "only events from this `time` on, such as 2014-04-01T09:00:00Z, or 2h for the two hours before the newest")
 	cli.OutputFlag(cmd, &format)
 	at.Flags(cmd)
 	return cmd
 }
 
-// printEvents prints what a run's journal says, until Ctrl-C with follow.
-func printEvents(ctx context.Context, runs target.Runs, run string, follow bool, format string, out io.Writer) error {
+// firstTime returns the time that --since means: a point in time, or a duration before the run's newest event. Both are market time.
+func firstTime(ctx context.Context, runs target.Runs, run, since string) (from time.Time, err error) {
+	if since == "" {
+		return from, nil
+	}
+	newest := time.Now()
+	if err := runs.Events(ctx, run, false, func(e journal.Entry) { newest = e.T }, func() {}); err != nil {
+		return from, err
+	}
+	if from, err = cli.Since(since, newest); err != nil {
+		err = cli.Usage(err)
+	}
+	return from, err
+}
+
+// printEvents prints what a run's journal says from a time on, until Ctrl-C with follow.
+func printEvents(ctx context.Context, runs target.Runs, run string, from time.Time, follow bool, format string, out io.Writer) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	s := status.New()
@@ -138,6 +159,9 @@ func printEvents(ctx context.Context, runs target.Runs, run string, follow bool,
 	}
 	printLines := func(lines []words.Line) {
 		for _, l := range lines {
+			if l.T.Before(from) {
+				continue
+			}
 			switch format {
 			case "csv":
 				_ = rows.Write([]string{l.T.UTC().Format(time.RFC3339), terminal.Line(l.String())})
@@ -155,7 +179,7 @@ func printEvents(ctx context.Context, runs target.Runs, run string, follow bool,
 		}
 	}
 	err := runs.Events(ctx, run, follow, func(e journal.Entry) {
-		if asJSON {
+		if asJSON && !e.T.Before(from) {
 			failed(encoder.Encode(e))
 		}
 		printLines(s.Feed(e))

@@ -1,0 +1,105 @@
+package change
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
+	"github.com/tierml/tierml/cmd/tierml/internal/target"
+	"github.com/tierml/tierml/internal/location"
+	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/jobrun"
+	"github.com/tierml/tierml/watch/dashboard"
+)
+
+func NewRemoveCommand() *cobra.Command {
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "rm RUN...",
+		Short: "Delete runs that have ended: their journals, reports, logs and checkpoints",
+		Long: `It asks first. State that a run saved in an object store stays there.
+
+` + cli.NamedRun + `.`,
+		Example: `  tierml rm demo-1
+  tierml rm -y demo-1 demo-2`,
+		Args: cli.Arguments(1, -1, "name a run that has ended, such as demo-1; `tierml ps` lists them"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ended, err := endedRuns(cmd, args)
+			if err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			for _, r := range ended {
+				fmt.Fprintf(out, "%s  %s%s\n", rundir.Relative(r.dir), r.state, r.lost)
+			}
+			ctx, leave := cli.UntilInterrupted(cmd.Context())
+			defer leave()
+			if err := cli.ConfirmUntil(ctx, cmd.InOrStdin(), out, yes); err != nil {
+				return err
+			}
+			return removeRuns(ended, out)
+		},
+	}
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "delete without asking")
+	return cmd
+}
+
+// endedRun is a run that may be deleted.
+type endedRun struct{ dir, state, lost string }
+
+// endedRuns finds runs, and refuses those whose machines may still cost money.
+func endedRuns(cmd *cobra.Command, names []string) (ended []endedRun, err error) {
+	for _, name := range names {
+		dir, err := target.Find(name)
+		if err != nil {
+			return nil, err
+		}
+		name = rundir.Relative(dir)
+		if rundir.Held(dir) {
+			return nil, cli.Usage(fmt.Errorf("%s is running; end it first: tierml stop %[1]s", name))
+		}
+		run, err := dashboard.Read(cmd.Context(), dir)
+		if err != nil {
+			return nil, err
+		}
+		r := endedRun{dir: dir, state: run.State}
+		state, err := jobrun.ReadState(dir)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, err
+		}
+		if run.State == "killed" && state.Cloud == "" {
+			return nil, cli.Usage(fmt.Errorf("%s was killed, and its machines may still cost money: end them with `tierml down`, or continue it with "+
+				"`tierml resume %[1]s`; its directory is what finds them", name))
+		}
+		if _, err := jobrun.Checkpoint(dir); err == nil && run.State != "finished" {
+			r.lost = "; it could be resumed, and no longer can be then"
+		}
+		if err == nil && location.IsURL(state.Checkpoints) {
+			r.lost += "; its checkpoints stay in " + state.Checkpoints
+		}
+		ended = append(ended, r)
+	}
+	return ended, nil
+}
+
+// removeRuns deletes runs. Each is held meanwhile, so that nobody resumes it.
+func removeRuns(ended []endedRun, out io.Writer) error {
+	for _, r := range ended {
+		release, err := rundir.HoldUntil(r.dir)
+		if err != nil {
+			return err
+		}
+		err = os.RemoveAll(r.dir)
+		release()
+		if err != nil {
+			return fmt.Errorf("deleting a run: %w", err)
+		}
+		fmt.Fprintf(out, "Deleted %s.\n", filepath.Base(r.dir))
+	}
+	return nil
+}
