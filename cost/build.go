@@ -37,6 +37,7 @@ func (l *Ledger) Report(asOf time.Time) (*Report, error) {
 	l.addProgress(r, paid, asOf)
 	l.addEvents(r)
 	l.addSeries(r, paid, asOf)
+	r.Failure = failure(r.Run, r.Programs)
 	return r, nil
 }
 
@@ -64,7 +65,7 @@ func (l *Ledger) bills(asOf time.Time) ([]bill, error) {
 
 func (l *Ledger) run(asOf time.Time) Run {
 	run := Run{
-		Name: l.start.Name, Version: l.start.Version, App: l.start.App, Metric: cmp.Or(l.start.Metric, "loss"),
+		Name: l.start.Name, Version: l.start.Version, App: l.start.App, Kind: l.start.JobKind(), Replayed: !l.clock.IsReal(), Metric: cmp.Or(l.start.Metric, "loss"),
 		Cloud: l.start.Cloud, Rules: l.rules.Name(), Seed: l.start.Seed, Finished: l.Finished(), Outcome: "unfinished",
 		Began: l.first, AsOf: asOf, Speed: l.clock.Speed, Seconds: asOf.Sub(l.first).Seconds(),
 		ZoneIDs: l.start.ZoneIDs,

@@ -182,15 +182,17 @@ func (m *machine) fate(asOf time.Time) string {
 func (i interval) length() time.Duration { return max(0, i.to.Sub(i.from)) }
 
 // overlap returns how long two intervals overlap; an open one never ends.
-func (i interval) overlap(o interval) time.Duration {
-	from, to := i.from, i.to
-	if o.from.After(from) {
-		from = o.from
+func (i interval) overlap(o interval) time.Duration { return i.common(o).length() }
+
+// common returns what two intervals share; an open one never ends.
+func (i interval) common(o interval) interval {
+	if o.from.After(i.from) {
+		i.from = o.from
 	}
-	if to.IsZero() || !o.to.IsZero() && o.to.Before(to) {
-		to = o.to
+	if i.to.IsZero() || !o.to.IsZero() && o.to.Before(i.to) {
+		i.to = o.to
 	}
-	return max(0, to.Sub(from))
+	return i
 }
 
 func (i interval) holds(t time.Time) bool {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tierml/tierml/internal/journal"
@@ -78,7 +79,6 @@ type running struct {
 	steps     map[string]int64
 	saves     int
 	took      float64 // wall-clock seconds, by all saves
-	trials    map[string]*trialFacts
 	cancelled map[string]bool
 	members   map[string]*memberFacts
 }
@@ -94,9 +94,6 @@ func (l *Ledger) addProgram(e journal.Entry) {
 	}
 	if p.newest == nil {
 		p.newest, p.state, p.steps = map[string]*attempt{}, map[string]int64{}, map[string]int64{}
-	}
-	if l.start.Program != nil && l.start.Program.Sweep {
-		p.addTrial(e)
 	}
 	before := len(p.attempts)
 	a := p.newest[e.Program]
@@ -298,7 +295,18 @@ func (m *mean) add(v float64) {
 
 func (m *mean) value() float64 { return m.sum / float64(max(m.n, 1)) }
 
-// ran sums up a run of programs; nil = it trained.
+// Programs sums up a run of programs as of a time; nil = it trains.
+func (l *Ledger) Programs(asOf time.Time) *Programs {
+	out := l.ran(asOf)
+	if out != nil && l.start.Program.Sweep {
+		if bills, err := l.bills(asOf); err == nil { // without prices there are no trials' costs either
+			out.Trials = l.trialsOf(bills, asOf)
+		}
+	}
+	return out
+}
+
+// ran is Programs without trials.
 func (l *Ledger) ran(asOf time.Time) *Programs {
 	d := l.start.Program
 	if d == nil {
@@ -337,7 +345,7 @@ func (l *Ledger) ran(asOf time.Time) *Programs {
 		}
 	}
 	l.measured(out, asOf)
-	out.Members = p.list(l.machines)
+	out.Members = p.list(l.machines, asOf)
 	out.Fetch, out.Setup, out.Restore = fetches.value(), setups.value(), restores.value()
 	if p.saves > 0 {
 		out.Save = p.took / float64(p.saves)
@@ -348,8 +356,8 @@ func (l *Ledger) ran(asOf time.Time) *Programs {
 	if ended > 0 {
 		out.WorkEach = all / float64(ended)
 	}
-	for _, f := range p.trials {
-		if f.dropped {
+	for _, f := range p.members {
+		if f.dropped != "" {
 			out.Dropped++
 		}
 	}
@@ -410,6 +418,22 @@ func twoDigits(x float64) string { return strconv.FormatFloat(x, 'g', 2, 64) }
 
 // severalTypes stands for a program that ran on machines of several types: no name of one.
 const severalTypes = "*"
+
+// States returns how many ranks or tasks are in each state, in words.
+func (p *Programs) States() string {
+	count := map[string]int{}
+	for _, m := range p.Members {
+		count[m.State]++
+	}
+	count["waiting"] = max(p.Tasks-len(p.Members), 0)
+	var all []string
+	for _, state := range []string{Running, journal.Failure, journal.Finished, Dropped, journal.Stopped, journal.Lost, journal.Cancelled, "waiting"} {
+		if n := count[state]; n > 0 {
+			all = append(all, fmt.Sprintf("%d %s", n, state))
+		}
+	}
+	return strings.Join(all, ", ")
+}
 
 // words returns the result of a run of programs in one line.
 func (p *Programs) words() string {

@@ -20,6 +20,7 @@ type Report struct {
 	Instances  []Instance  `json:"instances"` // by launch time, then name
 	Decisions  []Decision  `json:"decisions"` // plans and purchases, in the order of the journal
 	Events     []Event     `json:"events"`    // in the order of the journal
+	Failure    *Failure    `json:"failure,omitempty"`
 	Series     Series      `json:"series"`
 
 	// Supplement lists what the journal of a killed run was missing, and Reconciliation how the total compares
@@ -35,6 +36,7 @@ type Run struct {
 	Version  string    `json:"version"`
 	Policy   string    `json:"policy,omitempty"` // by the plan
 	App      string    `json:"app"`
+	Kind     string    `json:"kind"`   // of job: training, diloco, program, gang, array, sweep, hosts
 	Metric   string    `json:"metric"` // what the losses are
 	Cloud    string    `json:"cloud,omitempty"`
 	Rules    string    `json:"rules"`
@@ -45,8 +47,9 @@ type Run struct {
 	Log      string    `json:"log,omitempty"` // of the agent whose crash says most about a run that was given up
 	Model    string    `json:"model,omitempty"`
 	Began    time.Time `json:"began"`
-	AsOf     time.Time `json:"as_of"` // the time of the report
-	Speed    float64   `json:"speed"` // market seconds per wall-clock second
+	AsOf     time.Time `json:"as_of"`              // the time of the report
+	Speed    float64   `json:"speed"`              // market seconds per wall-clock second
+	Replayed bool      `json:"replayed,omitempty"` // the market is a recording, so that its dollars are not real
 	Seconds  float64   `json:"seconds"`
 	// ZoneIDs are the ids of the run's zones, whose names are an account's own; absent where they are not known.
 	ZoneIDs map[string]string `json:"zone_ids,omitempty"`
@@ -174,7 +177,7 @@ func (e Event) String() string {
 type Series struct {
 	Prices   []PriceSeries `json:"prices"`   // by pool
 	Machines []MachineStep `json:"machines"` // the machines from each instant on
-	Loss     []LossPoint   `json:"loss"`     // one per clock; thinned out when there are very many
+	Loss     []LossPoint   `json:"loss"`     // one per clock, or what a program has reported; thinned out when there are very many
 	Tuning   []TuneStep    `json:"tuning,omitempty"`
 }
 
@@ -221,7 +224,7 @@ type PoolCount struct {
 	Count int    `json:"count"`
 }
 
-// LossPoint is a completed clock.
+// LossPoint is a completed clock, or a step at which a program has reported its loss.
 type LossPoint struct {
 	Clock  int64     `json:"clock"`
 	At     time.Time `json:"at"`

@@ -2,6 +2,7 @@ package cost
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 )
@@ -19,11 +20,25 @@ func (l *Ledger) addSeries(r *Report, paid *meter, asOf time.Time) {
 		}
 		r.Series.Prices = append(r.Series.Prices, series)
 	}
-	for _, p := range thin(l.training.points, maxLossPoints) {
+	points := l.training.points
+	if l.start.Program != nil && l.start.Program.Tasks == 0 {
+		points = l.programs.losses()
+	}
+	for _, p := range thin(points, maxLossPoints) {
 		r.Series.Loss = append(r.Series.Loss, LossPoint{
 			Clock: p.clock, At: p.at, USD: paid.at(p.at), Train: p.train, Test: p.test, Redone: p.redone,
 		})
 	}
+}
+
+// losses returns those of the rank that has reported the most: usually one reports for all.
+func (p *running) losses() (most []clockPoint) {
+	for _, name := range slices.Sorted(maps.Keys(p.members)) {
+		if f := p.members[name]; len(f.losses) > len(most) {
+			most = f.losses
+		}
+	}
+	return most
 }
 
 // thin keeps at most n points, evenly chosen, the last one among them, and of each gap a point that has a

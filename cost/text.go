@@ -97,12 +97,7 @@ func (t *text) head(r *Report) {
 	wall := time.Duration(r.Run.Seconds / r.Run.Speed * float64(time.Second)).Round(time.Second)
 	t.indented("%s to %s market time (%s, %s by the wall clock)", clockTime(r.Run.Began),
 		clockTime(r.Run.AsOf), words.Duration(r.Run.Seconds), wall)
-	if r.Run.Log != "" {
-		t.indented("%s", r.Run.Why)
-		for line := range strings.SplitSeq(r.Run.Log, "\n") {
-			t.line("  | %s", line)
-		}
-	}
+	t.failure(r.Failure)
 	t.indented("rules %s, seed %d, tierml %s", r.Run.Rules, r.Run.Seed, r.Run.Version)
 	if !r.Run.Finished {
 		t.indented("The journal has no last line: the run is running or was killed. Machines without an end are counted as running, with what is due, as of %s.",
@@ -117,6 +112,23 @@ func (t *text) head(r *Report) {
 	if r.Run.Model != "" {
 		t.indented("model: %s", r.Run.Model)
 	}
+}
+
+// failure says what ended, where, with what last words, and what was lost.
+func (t *text) failure(f *Failure) {
+	if f == nil {
+		return
+	}
+	t.indented("%s", f.Why)
+	if m := f.Member; m != nil {
+		t.indented("%s", m.Place())
+	}
+	for line := range strings.SplitSeq(strings.TrimRight(f.Output, "\n"), "\n") {
+		if f.Output != "" {
+			t.line("  | %s", line)
+		}
+	}
+	t.indented("lost: %s", f.Lost)
 }
 
 func (t *text) totals(r *Report) {
@@ -150,7 +162,7 @@ func (t *text) pools(r *Report) {
 	for _, p := range r.Pools {
 		tab.Add(words.Pool(p.Pool), fmt.Sprint(p.Machines), fmt.Sprint(p.Evicted), fmt.Sprintf("%.2f", p.Hours),
 			fmt.Sprintf("%.2f", p.FreeHours), money(p.USD), fmt.Sprintf("%.4f", p.PerHour), p.OnDemand.String(),
-			savingText(p))
+			p.SavingText())
 	}
 	t.table("Pools", tab)
 	if len(r.Run.ZoneIDs) > 0 {
@@ -162,8 +174,8 @@ func (t *text) pools(r *Report) {
 	}
 }
 
-// savingText leaves machines out that were bought on demand: whole hours can make them dearer than their price.
-func savingText(p Pool) string {
+// SavingText leaves machines out that were bought on demand: whole hours can make them dearer than their price.
+func (p Pool) SavingText() string {
 	if strings.HasSuffix(p.Pool, "/"+string(market.OnDemand)) {
 		return "-"
 	}

@@ -2,7 +2,6 @@ package cost
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,43 +20,15 @@ type Trial struct {
 	Outcome  string            `json:"outcome"` // done, dropped, failed, or open: it was not decided when the run ended
 	Step     int64             `json:"step,omitempty"`
 	Loss     *float64          `json:"loss,omitempty"` // the last; absent = it reported none, or one that is no number
+	Why      string            `json:"why,omitempty"`  // it was dropped or has failed
 	Attempts int               `json:"attempts"`
 	Hours    float64           `json:"hours"` // of machines, with setup and restore
 	USD      market.USD        `json:"usd"`   // its share of their bills: what was paid while nothing ran is no trial's
+	Losses   []LossPoint       `json:"losses,omitempty"`
 }
 
-// trialFacts are the journal's facts about a trial, without its attempts.
-type trialFacts struct {
-	settings map[string]string
-	loss     *float64
-	dropped  bool
-}
-
-func (p *running) addTrial(e journal.Entry) {
-	if p.trials == nil {
-		p.trials = map[string]*trialFacts{}
-	}
-	f := p.trials[e.Program]
-	if f == nil {
-		f = &trialFacts{}
-		p.trials[e.Program] = f
-	}
-	switch e.Kind {
-	case journal.ProgramStart:
-		var d journal.ProgramStartDetails
-		if json.Unmarshal(e.Details, &d) == nil {
-			f.settings = d.Settings
-		}
-	case journal.ProgramStep:
-		f.loss = e.TrainLoss
-	case journal.ProgramEnd:
-		if e.Outcome == journal.Finished {
-			f.loss = e.TrainLoss
-		}
-	case journal.ProgramDropped:
-		f.dropped = true
-	}
-}
+// Name returns that of its task.
+func (t *Trial) Name() string { return fmt.Sprintf("task-%d", t.Task) }
 
 // trialsOf lists a sweep's trials that have begun, the best first.
 func (l *Ledger) trialsOf(bills []bill, asOf time.Time) (out []Trial) {
@@ -68,10 +39,10 @@ func (l *Ledger) trialsOf(bills []bill, asOf time.Time) (out []Trial) {
 		if t == nil {
 			t = &Trial{Step: p.steps[a.program], Outcome: "open"}
 			fmt.Sscanf(a.program, "task-%d", &t.Task)
-			if f := p.trials[a.program]; f != nil {
+			if f := p.members[a.program]; f != nil {
 				t.Settings, t.Loss = f.settings, f.loss
-				if f.dropped {
-					t.Outcome = "dropped"
+				if f.dropped != "" {
+					t.Outcome, t.Why = Dropped, f.dropped
 				}
 			}
 			byKey[a.program] = t
@@ -82,9 +53,10 @@ func (l *Ledger) trialsOf(bills []bill, asOf time.Time) (out []Trial) {
 		case a.outcome == journal.Finished:
 			t.Outcome = "done"
 		case a.outcome == journal.Failure:
-			t.Outcome = "failed"
+			t.Outcome, t.Why = "failed", p.members[a.program].why
 		}
 	}
+	shares := map[*Trial][]billed{}
 	for _, b := range bills {
 		for _, u := range p.uses(b.machine, asOf) {
 			t := byKey[u.program]
@@ -94,11 +66,22 @@ func (l *Ledger) trialsOf(bills []bill, asOf time.Time) (out []Trial) {
 			t.Hours += u.length().Hours()
 			for _, c := range b.charges {
 				paid := interval{c.From, c.To}
-				t.USD += fraction(c.Amount, u.overlap(paid), paid.length())
+				share := fraction(c.Amount, u.overlap(paid), paid.length())
+				t.USD += share
+				if share > 0 {
+					shares[t] = append(shares[t], billed{u.interval.common(paid), share})
+				}
 			}
 		}
 	}
-	for _, t := range byKey {
+	for key, t := range byKey {
+		for _, l := range p.members[key].losses {
+			paid := 0.0
+			for _, s := range shares[t] {
+				paid += dollars(fraction(s.usd, interval{s.from, l.at}.common(s.interval).length(), s.length()))
+			}
+			t.Losses = append(t.Losses, LossPoint{Clock: l.clock, At: l.at, USD: paid, Train: l.train, Redone: l.redone})
+		}
 		out = append(out, *t)
 	}
 	slices.SortFunc(out, func(a, b Trial) int {
@@ -124,7 +107,22 @@ func compareLoss(a, b *float64) int {
 	return cmp.Compare(*a, *b)
 }
 
-func (t *Trial) words() string {
+// Best returns the trial with the lowest loss of those that came farthest; nil = none has a loss.
+func (p *Programs) Best() *Trial {
+	if len(p.Trials) == 0 || p.Trials[0].Loss == nil {
+		return nil
+	}
+	return &p.Trials[0]
+}
+
+// billed is what was paid for a stretch of time.
+type billed struct {
+	interval
+	usd market.USD
+}
+
+// Words returns its settings.
+func (t *Trial) Words() string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(t.Settings)) {
 		all = append(all, name+"="+t.Settings[name])
@@ -145,7 +143,7 @@ func (t *text) trials(r *Report) {
 		if trial.Loss != nil {
 			loss = fmt.Sprintf("%.5g", *trial.Loss)
 		}
-		tab.Add(fmt.Sprintf("task-%d", trial.Task), loss, fmt.Sprint(trial.Step), trial.Outcome, fmt.Sprintf("%.2f", trial.Hours), fmt.Sprintf("%.4f", dollars(trial.USD)), trial.words())
+		tab.Add(trial.Name(), loss, fmt.Sprint(trial.Step), trial.Outcome, fmt.Sprintf("%.2f", trial.Hours), fmt.Sprintf("%.4f", dollars(trial.USD)), trial.Words())
 	}
 	title := "Trials, the best first"
 	if len(all) > most {

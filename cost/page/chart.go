@@ -1,10 +1,12 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"html"
 	"html/template"
 	"math"
+	"slices"
 	"strings"
 	"time"
 )
@@ -23,6 +25,8 @@ type chart struct {
 	marks    []mark
 	bands    []band
 	rules    []rule
+	dots     []mark // marks that the axes span
+	ticks    []tick // of the x axis; nil = round values
 }
 
 type point struct{ x, y float64 }
@@ -37,11 +41,12 @@ type line struct {
 	base   []point
 	dashed bool
 	thin   bool
-	faint  bool // behind a line of the same figure
-	hidden bool // not in the legend: it continues a series that is there
+	faint  bool   // behind a line of the same figure
+	hidden bool   // not in the legend: it continues a series that is there
+	as     string // its name in the legend, which several may share; empty = its own
 }
 
-// mark is a small sign at a point. Shape is "launch", "notice" or "evicted".
+// mark is a small sign at a point. Shape is "launch", "notice", "evicted", "dot" or "best".
 type mark struct {
 	point
 	shape  string
@@ -88,7 +93,29 @@ func (c chart) empty() bool {
 			return false
 		}
 	}
-	return true
+	return len(c.dots) == 0
+}
+
+// legend names the lines.
+func (c chart) legend() (out []key) {
+	for _, l := range c.lines {
+		if l.hidden || len(l.points) == 0 {
+			continue
+		}
+		k := key{cmp.Or(l.as, l.name), fmt.Sprintf("k%d", l.colour)}
+		if l.faint {
+			k.Class += " faint"
+		}
+		if !slices.Contains(out, k) {
+			out = append(out, k)
+		}
+	}
+	for _, m := range c.dots {
+		if k := (key{map[string]string{"dot": "other trials", "best": "the best"}[m.shape], fmt.Sprintf("k%d", m.colour)}); !slices.Contains(out, k) {
+			out = append(out, k)
+		}
+	}
+	return out
 }
 
 // svg draws the chart in a box of width x height. The id must be unique in the page.
@@ -119,6 +146,9 @@ func (c chart) svg(id, class string, width, height float64) template.HTML {
 		}
 		drawMark(&b, f, m)
 	}
+	for _, m := range c.dots {
+		drawMark(&b, f, m)
+	}
 	b.WriteString("</svg>")
 	return template.HTML(b.String()) //nolint:gosec // every text in it went through esc
 }
@@ -132,7 +162,11 @@ func (c chart) frame(width, height float64) frame {
 		f.top = 30
 	}
 	f.x0, f.x1, f.y0, f.y1 = math.Inf(1), math.Inf(-1), math.Inf(1), math.Inf(-1)
-	for _, l := range c.lines {
+	dots := line{}
+	for _, m := range c.dots {
+		dots.points = append(dots.points, m.point)
+	}
+	for _, l := range append(c.lines, dots) {
 		for _, p := range l.points {
 			y := p.y
 			if c.logY {
@@ -156,6 +190,10 @@ func (c chart) frame(width, height float64) frame {
 	if !c.zeroY {
 		f.y0 -= room
 	}
+	if len(c.dots) > 0 { // none sits on an edge
+		room := (f.x1 - f.x0) * 0.05
+		f.x0, f.x1 = f.x0-room, f.x1+room
+	}
 	return f
 }
 
@@ -172,7 +210,7 @@ func (c chart) drawAxes(b *strings.Builder, f frame, height float64) {
 	for _, t := range c.xTicks(f, int((f.right-f.left)/room)) {
 		x := f.x(t.at)
 		fmt.Fprintf(b, `<line class="grid" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>`, x, x, f.bottom, f.bottom+4)
-		fmt.Fprintf(b, `<text class="tick" x="%.1f" y="%.1f" text-anchor="middle">%s</text>`, x, f.bottom+17, t.label)
+		fmt.Fprintf(b, `<text class="tick" x="%.1f" y="%.1f" text-anchor="middle">%s</text>`, x, f.bottom+17, esc(t.label))
 	}
 	fmt.Fprintf(b, `<line class="axis" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>`, f.left, f.right, f.bottom, f.bottom)
 	fmt.Fprintf(b, `<text class="label" x="%.1f" y="%.1f" text-anchor="middle">%s</text>`, (f.left+f.right)/2, height-5, esc(c.xLabel))
@@ -261,6 +299,8 @@ func drawMark(b *strings.Builder, f frame, m mark) {
 		"launch":  "M-5 4L0 -5L5 4Z",
 		"notice":  "M0 -6L6 0L0 6L-6 0Z",
 		"evicted": "M-5 -5L5 5M-5 5L5 -5",
+		"dot":     "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0Z",
+		"best":    "M-7 0a7 7 0 1 0 14 0a7 7 0 1 0 -14 0Z",
 	}[m.shape]
 	fmt.Fprintf(b, `<path class="mark %s s%d f%d" transform="translate(%.1f %.1f)" d="%s"><title>%s</title></path>`,
 		m.shape, m.colour, m.colour, x, y, shape, esc(m.text))
@@ -312,6 +352,9 @@ type tick struct {
 // xTicks are at most n round values, or round times.
 func (c chart) xTicks(f frame, n int) []tick {
 	var out []tick
+	if c.ticks != nil {
+		return c.ticks
+	}
 	if !c.xTime {
 		for _, v := range round(f.x0, f.x1, n) {
 			out = append(out, tick{v, number(v)})

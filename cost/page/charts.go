@@ -292,6 +292,9 @@ func lossCharts(r *cost.Report) (overTime, overDollars chart) {
 	overTime.lines, overDollars.lines = lossLines(r, byTime), lossLines(r, byUSD)
 	overTime.rules = incidents(r)
 	said := "No loss was measured."
+	if last := lastLoss(r.Series.Loss); r.Programs != nil && last != nil {
+		said = fmt.Sprintf("The %s that the program has reported last is %.4g.", metric, *last)
+	}
 	if r.Training.TestLoss != nil {
 		said = fmt.Sprintf("The test %s ends at %.4f", metric, *r.Training.TestLoss)
 		if r.Training.BestTestLoss != nil {
@@ -316,10 +319,21 @@ func lossLines(r *cost.Report, x func(cost.LossPoint) float64) []line {
 		}
 	}
 	smooth := line{name: "training, smoothed", colour: 2, points: smoothed(train.points)}
+	if r.Programs != nil {
+		return []line{{name: "as reported by the program", colour: 0, points: train.points}}
+	}
 	if len(smooth.points) > 0 {
 		train.name, train.faint = "training, each clock", true
 	}
 	return []line{train, smooth, test}
+}
+
+// lastLoss is nil where there is none.
+func lastLoss(points []cost.LossPoint) *float64 {
+	if len(points) == 0 {
+		return nil
+	}
+	return points[len(points)-1].Train
 }
 
 // smoothed returns the mean of a window of a twentieth of the points around each; none where there are too few to need it.

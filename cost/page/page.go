@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +20,7 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/journal/words"
 	"github.com/tierml/tierml/internal/progress"
+	"github.com/tierml/tierml/internal/terminal"
 	"github.com/tierml/tierml/market"
 )
 
@@ -33,22 +35,22 @@ var Style string
 var page = sync.OnceValue(func() *template.Template { return template.Must(template.New("page").Funcs(functions).Parse(pageText)) })
 
 var functions = template.FuncMap{
-	"cents":   market.USD.Cents,
-	"pool":    words.Pool,
-	"kind":    words.Type,
-	"length":  words.Duration,
-	"stamp":   Stamp,
-	"iso":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-	"hhmmss":  func(t time.Time) string { return t.UTC().Format("Jan 2 15:04:05") },
-	"fixed":   func(digits int, v float64) string { return fmt.Sprintf("%.*f", digits, v) },
-	"percent": func(v float64) string { return fmt.Sprintf("%.0f %%", 100*v) },
-	"hours":   func(seconds float64) string { return fmt.Sprintf("%.2f", seconds/3600) },
-	"deref":   func(v *float64) float64 { return *v },
-	"upper":   strings.ToUpper,
-	"size":    progress.Size,
-	"sub":     func(a, b int) int { return a - b },
-	"number":  words.Number,
-	"title":   func(word string) string { return strings.ToUpper(word[:1]) + word[1:] },
+	"cents":  market.USD.Cents,
+	"fine":   func(v market.USD) string { return fmt.Sprintf("$%.4f", float64(v)/float64(market.Dollar)) },
+	"pool":   words.Pool,
+	"kind":   words.Type,
+	"length": words.Duration,
+	"stamp":  Stamp,
+	"iso":    func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+	"hhmmss": func(t time.Time) string { return t.UTC().Format("Jan 2 15:04:05") },
+	"fixed":  func(digits int, v float64) string { return fmt.Sprintf("%.*f", digits, v) },
+	"hours":  func(seconds float64) string { return fmt.Sprintf("%.2f", seconds/3600) },
+	"deref":  func(v *float64) float64 { return *v },
+	"upper":  strings.ToUpper,
+	"size":   progress.Size,
+	"sub":    func(a, b int) int { return a - b },
+	"number": words.Number,
+	"title":  func(word string) string { return strings.ToUpper(word[:1]) + word[1:] },
 	"saving": func(v market.USD) string {
 		if v < 0 {
 			return (-v).Cents() + " more"
@@ -77,16 +79,17 @@ type Live struct {
 	Left          string // clocks to the job's target, in words; empty when that is not estimated
 	PerHour       market.USD
 	// What the run will have cost, and how long it will take, in words; empty while that is not known.
-	CostLater, TimeLeft, TimeMarket, TimePlanned string
-	Budget                                       string // in words, empty without limits
-	Paused                                       string // why nothing is bought now
-	Granted                                      string // why the run has the machines that it has, by a scheduler; empty without one
-	Fleet                                        []Fleet
-	Events                                       string // link to all events, with a filter
-	Logs                                         string // link to the logs
-	Files                                        []File
-	Output                                       *Output // of a program; nil when there is none
-	Acts                                         *Acts   // nil where the page only shows
+	CostLater, TimeLeft, TimeNotes string
+	Resume                         string // the command that resumes it; empty where there is none
+	Budget                         string // in words, empty without limits
+	Paused                         string // why nothing is bought now
+	Granted                        string // why the run has the machines that it has, by a scheduler; empty without one
+	Fleet                          []Fleet
+	Events                         string // link to all events, with a filter
+	Logs                           string // link to the logs
+	Files                          []File
+	Output                         *Output // of a program; nil when there is none
+	Acts                           *Acts   // nil where the page only shows
 }
 
 // Output is the end of a rank's or task's output.
@@ -165,14 +168,17 @@ func (v view) Bids() bool {
 }
 
 // Unit returns the run's unit of progress.
-func (v view) Unit() string {
-	switch p := v.Programs; {
-	case p == nil:
-		return "clock"
-	case p.Tasks > 0:
-		return "task"
+func (v view) Unit() string { return journal.Unit(v.Run.Kind) }
+
+// Members names what the programs are.
+func (v view) Members() string {
+	switch v.Run.Kind {
+	case journal.Sweep:
+		return "Trials"
+	case journal.Array:
+		return "Tasks"
 	}
-	return "step"
+	return "Ranks"
 }
 
 // At names machines at work.
@@ -288,6 +294,9 @@ func WriteLive(w io.Writer, r *cost.Report, live *Live) error {
 		v.limits = livish
 		v.Script = template.JS(LiveScript) //nolint:gosec // our own file
 	}
+	if r.Programs != nil && len(r.Programs.Trials) > 0 {
+		v.addTrials(r.Programs.Trials)
+	}
 	overTime, overDollars := lossCharts(r)
 	v.addFigure("price", priceChart(r), true, priceTable(r, v.limits.rows))
 	v.addFigure("machines", machineChart(r), true, machineTable(r, v.limits.rows))
@@ -300,11 +309,53 @@ func WriteLive(w io.Writer, r *cost.Report, live *Live) error {
 	if err := page().Execute(&b, v); err != nil {
 		return fmt.Errorf("rendering the report: %w", err)
 	}
-	if _, err := w.Write(b.Bytes()); err != nil {
+	if _, err := w.Write(Clean(b.Bytes())); err != nil {
 		return fmt.Errorf("writing the report: %w", err)
 	}
 	return nil
 }
+
+// addTrials adds the charts of a sweep.
+func (v *view) addTrials(trials []cost.Trial) {
+	best := ""
+	if t := v.Best(); t != nil {
+		best = t.Name()
+	}
+	var all []Curve
+	for _, t := range slices.Backward(trials) { // the best is drawn last, above the others
+		all = append(all, Curve{t.Name(), t.Losses})
+	}
+	for i, c := range append(settingCharts(v.Run.Metric, trials, best), trialCharts(v.Run.Metric, "step", all, best)...) {
+		v.addFigure(fmt.Sprintf("trials-%d", i), c, false, "")
+	}
+}
+
+// Columns returns the names of the trials' settings.
+func (v view) Columns() []string {
+	names := map[string]bool{}
+	for _, t := range v.Programs.Trials {
+		for name := range t.Settings {
+			names[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// ShownTrials returns the best.
+func (v view) ShownTrials() []cost.Trial {
+	return v.Programs.Trials[:min(len(v.Programs.Trials), v.limits.rows)]
+}
+
+// Best returns the trial with the lowest loss; nil = there is none yet.
+func (v view) Best() *cost.Trial {
+	if v.Programs == nil {
+		return nil
+	}
+	return v.Programs.Best()
+}
+
+// Clean escapes what a page must not have, wherever it comes from: control characters, and those that reorder text.
+func Clean(text []byte) []byte { return []byte(terminal.Clean(string(text))) }
 
 func (v *view) addFigure(id string, c chart, full bool, table template.HTML) {
 	if c.empty() {
@@ -317,15 +368,7 @@ func (v *view) addFigure(id string, c chart, full bool, table template.HTML) {
 	}
 	f.Wide = c.svg(id+"-wide", "wide", width, 300)
 	f.Narrow = c.svg(id+"-narrow", "narrow", 340, 260)
-	for _, l := range c.lines {
-		if !l.hidden && len(l.points) > 0 {
-			class := fmt.Sprintf("k%d", l.colour)
-			if l.faint {
-				class += " faint"
-			}
-			f.Legend = append(f.Legend, key{l.name, class})
-		}
-	}
+	f.Legend = c.legend()
 	if id == "price" && v.Bids() {
 		f.Legend = append(f.Legend, key{"bid while held", "dash"})
 	}

@@ -37,16 +37,20 @@ func (s picture) draw(now time.Time, width, height, interrupted int) string {
 		return ""
 	}
 	lines := []string{s.titleLine(now, width), ""}
+	if s.Outcome == journal.Failure {
+		lines = append(lines, s.failureLines(now, width)...)
+	}
 	lines = append(lines, s.trainingLines(width)...)
+	if s.Start.Program != nil {
+		lines = append(lines, s.programLines(now, width, height)...)
+	}
 	lines = append(lines, "")
-	lines = append(lines, s.machineLines(height)...)
-	lines = append(lines, "", s.moneyLine(now))
+	lines = append(lines, s.machineLines(width, height)...)
+	lines = append(lines, "")
+	lines = append(lines, s.moneyLines(now, width)...)
 	if o, ok := s.Outlook(now); ok {
-		left, market, _ := o.Time()
-		if market != "" {
-			market = " (" + market + ")"
-		}
-		lines = append(lines, fmt.Sprintf(" about %s left%s, %s", bold.Render(left), market, o.Cost()))
+		lines = append(lines, s.fit(width, "about "+bold.Render(o.Time().String())+" left", o.Time().Range)...)
+		lines = append(lines, s.fit(width, o.Cost())...)
 	}
 	lines = append(lines, "")
 	footer := soft.Render("q or Ctrl-C: stop in order")
@@ -73,13 +77,28 @@ func (s picture) draw(now time.Time, width, height, interrupted int) string {
 }
 
 func (s picture) titleLine(now time.Time, width int) string {
-	left := fmt.Sprintf(" %s  %s", terminal.Line(s.Start.Name), terminal.Line(s.Start.App))
+	left := fmt.Sprintf(" %s  %s", terminal.Line(s.Start.Name), terminal.Line(s.what()))
 	right := now.UTC().Format("2006-01-02 15:04:05")
 	if s.Mapping.Speed != 1 {
 		right += fmt.Sprintf(" market time x%g", s.Mapping.Speed)
 	}
+	if ansi.StringWidth(left+right)+2 > width {
+		right = now.UTC().Format("15:04:05")
+	}
 	gap := max(1, width-ansi.StringWidth(left)-ansi.StringWidth(right)-1)
 	return title.Render(left + strings.Repeat(" ", gap) + right + " ")
+}
+
+// what returns the kind of run, and of training what is trained.
+func (s picture) what() string {
+	kind := s.Start.JobKind()
+	if d := s.Start.Program; d != nil && d.Tasks > 0 {
+		return fmt.Sprintf("%s of %s", kind, words.Number(d.Tasks, s.Unit()))
+	}
+	if kind == journal.Training {
+		return s.Start.App
+	}
+	return kind
 }
 
 func (s picture) trainingLines(width int) []string {
@@ -100,7 +119,7 @@ func (s picture) trainingLines(width int) []string {
 		metric = "loss"
 	}
 	if s.Start.Program != nil {
-		if s.Train == nil {
+		if s.Train == nil || s.Start.Program.Tasks > 0 { // tasks have a loss each
 			return []string{" " + clock}
 		}
 		return []string{" " + clock, " " + fmt.Sprintf("%-9s%s", "loss", bold.Render(value(s.Train)))}
@@ -125,15 +144,19 @@ func value(v *float64) string {
 
 // machineLines returns the stage and a row for each pool in use. On a low screen pools beyond what fits are
 // summed up.
-func (s picture) machineLines(height int) []string {
+func (s picture) machineLines(width, height int) []string {
 	transient, reliable := s.Counts()
 	stage := "no stage yet"
 	if s.Stage != "" {
 		stage = "stage " + terminal.Line(s.Stage)
 	}
 	lines := []string{fmt.Sprintf(" %s  %d transient, %d reliable in training", bold.Render(stage), transient, reliable)}
-	if s.Start.Program != nil {
-		lines[0] = fmt.Sprintf(" %s  %d transient, %d reliable", bold.Render("machines"), transient, reliable)
+	switch s.Start.JobKind() {
+	case journal.Training:
+	case journal.DiLoCo:
+		lines[0] = fmt.Sprintf(" %s  %d, averaged by %d reliable", bold.Render("replicas"), transient, reliable)
+	default: // nothing of theirs is reliable or has stages
+		lines[0] = fmt.Sprintf(" %s %d", bold.Render("machines"), transient+reliable)
 	}
 	if s.Outcome == "" && s.Why != "" {
 		lines = append(lines, " "+bold.Render(terminal.Line(s.Why)))
@@ -144,13 +167,16 @@ func (s picture) machineLines(height int) []string {
 		if i == most && len(groups) > most+1 {
 			return append(lines, soft.Render(fmt.Sprintf("   and %s more", words.Number(len(groups)-i, "pool"))))
 		}
-		lines = append(lines, line(g))
+		lines = append(lines, line(g, width))
 	}
 	return lines
 }
 
-func line(g status.Group) string {
+func line(g status.Group, width int) string {
 	text := fmt.Sprintf("   %3d x %-32s", g.Joined, terminal.Line(words.Pool(g.Pool)))
+	if width < narrow {
+		text = fmt.Sprintf(" %d x %s", g.Joined, terminal.Line(words.Pool(g.Pool)))
+	}
 	if g.Price != "" {
 		text += fmt.Sprintf(" $%-8s", terminal.Line(g.Price))
 	}
@@ -166,17 +192,22 @@ func line(g status.Group) string {
 	return text
 }
 
-func (s picture) moneyLine(now time.Time) string {
+func (s picture) moneyLines(now time.Time, width int) []string {
 	spent, saved, ok := s.Money(now)
 	if !ok {
-		return soft.Render(" no figures about money yet")
+		return []string{soft.Render(" no figures about money yet")}
 	}
 	rate := float64(s.Ledger.Rate(now)) / 1e9
-	text := fmt.Sprintf(" %s per hour   spent %s   ", bold.Render(fmt.Sprintf("$%.3f", rate)), bold.Render(spent.Cents()))
+	parts := []string{bold.Render(fmt.Sprintf("$%.3f", rate)) + " per hour", "spent " + bold.Render(spent.Cents())}
 	if saved < 0 {
-		return text + "saved so far " + soft.Render(saved.Cents()+" (hours are paid when they begin)")
+		parts = append(parts, "saved so far "+soft.Render(saved.Cents()+" (hours are paid when they begin)"))
+	} else {
+		parts = append(parts, "saved so far "+good.Bold(true).Render(saved.Cents()))
 	}
-	return text + "saved so far " + good.Bold(true).Render(saved.Cents())
+	if !s.Mapping.IsReal() {
+		parts = append(parts, soft.Render("replayed: no real money"))
+	}
+	return s.fit(width, parts...)
 }
 
 // eventLines returns the last events, as many as there is room for; on a narrow screen their reasons are cut off.

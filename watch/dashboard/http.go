@@ -18,6 +18,8 @@ import (
 	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/cost/page"
 	"github.com/tierml/tierml/internal/access"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/terminal"
 	"github.com/tierml/tierml/market"
 )
 
@@ -139,8 +141,14 @@ func (b *Board) page(w http.ResponseWriter, request *http.Request, trusted bool)
 			return nil, err
 		}
 		live.Files, live.Granted = files(r.dir, trusted), granted
+		if b.manager != nil {
+			live.Resume = "" // the job server's to do
+		}
 		if report.Programs != nil {
-			live.Output = r.output(report.Programs.Members)
+			live.Output = r.output(report.Programs)
+			if f := report.Failure; f != nil && f.Output == "" && live.Output != nil {
+				f.Output = live.Output.Text // older journals do not have it
+			}
 		}
 		if trusted && changes && live.Running {
 			live.Acts = &page.Acts{Link: r.link() + "/act", Scale: live.Scales, Stop: b.acts.Stop != nil, Drill: b.acts.Drill != nil}
@@ -241,9 +249,12 @@ func (r *run) live(now time.Time, spent market.USD) *page.Live {
 		l.Paused = s.Why
 		if o, ok := s.Outlook(now); ok {
 			l.CostLater = o.Cost()
-			l.TimeLeft, l.TimeMarket, l.TimePlanned = o.Time()
+			l.TimeLeft, l.TimeNotes = o.Time().Left, o.Time().Notes()
 		}
 		l.Budget = promiseOf(s.Start.Job).limits(spent, l.PerHour, l.Paused != "")
+	}
+	if state := l.State; state == "killed" || state == journal.Failure || state == journal.Interrupted {
+		l.Resume = terminal.ShellLine([]string{"tierml", "run", "--resume", r.dir})
 	}
 	for _, g := range s.Groups() {
 		l.Fleet = append(l.Fleet, page.Fleet{Tier: g.Tier, Pool: g.Pool, Price: g.Price, Bid: g.Bid, Joined: g.Joined,

@@ -83,7 +83,7 @@ func trouble(w http.ResponseWriter, status int, title, what string) {
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write(b.Bytes()) // the client may be gone
+	_, _ = w.Write(page.Clean(b.Bytes())) // the client may be gone
 }
 
 // rowsAtATime is how many runs are on a page of the list.

@@ -85,13 +85,17 @@ func (b *Board) logs(w http.ResponseWriter, request *http.Request) {
 // outputShown is how many of a program's last lines are on its run's page.
 const outputShown = 20
 
-// output returns the last lines of a rank or task: of the first that failed, or else of the first that runs, or else of the first.
-// It is nil where there are none, or none can be read.
-func (r *run) output(members []cost.Member) *page.Output {
+// output returns the last lines of a rank or task: of the first that failed, or else of the first that runs, or else of the best trial or
+// the first. It is nil where there are none, or none can be read.
+func (r *run) output(programs *cost.Programs) *page.Output {
+	members := programs.Members
 	if len(members) == 0 {
 		return nil
 	}
 	of := 0
+	if best := programs.Best(); best != nil {
+		of = slices.IndexFunc(members, func(m cost.Member) bool { return m.Name == best.Name() })
+	}
 	for _, state := range []string{journal.Failure, cost.Running} {
 		if i := slices.IndexFunc(members, func(m cost.Member) bool { return m.State == state }); i >= 0 {
 			of = i

@@ -45,6 +45,7 @@ type content struct {
 const packWorth = 1024
 
 func pack(kind string, plain []byte) *content {
+	plain = page.Clean(plain)
 	sum := sha256.Sum256(plain)
 	c := &content{kind: kind, plain: plain, tag: `"` + hex.EncodeToString(sum[:12]) + `"`}
 	if len(plain) >= packWorth {

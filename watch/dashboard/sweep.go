@@ -159,7 +159,7 @@ func (b *Board) sweep(w http.ResponseWriter, r *http.Request) {
 			frame
 			Sweep
 			Charts []page.Drawing
-		}{newFrame(true), s, page.DrawTrials(cmp.Or(s.Metric, "loss"), b.curvesOf(r.Context(), s), s.Ahead())}
+		}{newFrame(true), s, page.DrawTrials(cmp.Or(s.Metric, "loss"), "clock", b.curvesOf(r.Context(), s), s.Ahead())}
 		var text bytes.Buffer
 		if err := pages().ExecuteTemplate(&text, "sweep.html", v); err != nil {
 			return nil, err
@@ -174,13 +174,13 @@ func (b *Board) sweep(w http.ResponseWriter, r *http.Request) {
 }
 
 // curvesOf returns the test losses of a sweep's trials that have some.
-func (b *Board) curvesOf(ctx context.Context, s Sweep) (all []page.Trial) {
+func (b *Board) curvesOf(ctx context.Context, s Sweep) (all []page.Curve) {
 	for _, t := range slices.Backward(s.Trials) { // the best is drawn last, above the others
 		run := b.find(t.Run)
 		if run == nil {
 			continue
 		}
-		all = append(all, page.Trial{Name: t.Run, Points: b.tests(ctx, run)})
+		all = append(all, page.Curve{Name: t.Run, Points: b.tests(ctx, run)})
 	}
 	return all
 }

@@ -2,6 +2,7 @@ package status
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -16,6 +17,10 @@ type Outlook struct {
 	Left  time.Duration // market time until all clocks, steps or tasks are done
 	Speed float64       // of the market: market time per wall-clock time
 	Total market.USD    // what the whole run will have cost
+	// The range holds nine of ten results if clocks vary as they did so far; zero while they are too few.
+	LeftLow, LeftHigh   time.Duration
+	TotalLow, TotalHigh market.USD
+	ByPlan              bool // the program reports no steps: the time that its plan had for it, without what has passed
 	// Planned are the plan's ranges: US dollars, and seconds of market time; zero where the plan had none.
 	PlannedUSD, PlannedSeconds journal.Estimate
 }
@@ -56,40 +61,126 @@ func (m *marks) perClock(now time.Time) time.Duration {
 	return now.Sub(from.t) / time.Duration(max(last.clock-from.clock, 1))
 }
 
-// Outlook is known once a few clocks are done of a run that says how many there will be.
+// fewest is how many marks it takes until the spread of their distances means anything.
+const fewest = 7
+
+// spread returns by how much the time of the next clocks may differ from their mean, either way, in nine of ten cases: as the clocks so far
+// differed from each other. False while they are too few.
+func (m *marks) spread(clocks float64) (time.Duration, bool) {
+	n := len(m.at)
+	if n < fewest {
+		return 0, false
+	}
+	done := float64(m.at[n-1].clock - m.at[0].clock)
+	mean := m.at[n-1].t.Sub(m.at[0].t).Seconds() / done
+	variance := 0.0 // of one clock
+	for i, at := range m.at[1:] {
+		k := float64(at.clock - m.at[i].clock)
+		off := at.t.Sub(m.at[i].t).Seconds() - k*mean
+		variance += off * off / k / float64(n-2)
+	}
+	const ninety = 1.645 // standard deviations
+	return time.Duration(ninety * math.Sqrt(variance*clocks*(1+clocks/done)) * float64(time.Second)), true
+}
+
+// Outlook is known once a few clocks are done of a run that says how many there will be, and of a program that reports none while the time
+// of its plan has not passed.
 func (s *Status) Outlook(now time.Time) (o Outlook, ok bool) {
-	pace := s.marks.perClock(now)
 	spent, _, known := s.Money(now)
-	if s.Outcome != "" || s.Start.Clocks == 0 || pace == 0 || !known {
+	if s.Outcome != "" || !known {
 		return o, false
 	}
-	clocks := float64(max(s.Start.Clocks-s.Clock, 0))
-	o = Outlook{Left: time.Duration(clocks * float64(pace)), Speed: s.Mapping.Speed, PlannedUSD: s.planned.Cost, PlannedSeconds: s.planned.Runtime}
-	o.Total = spent + market.USD(float64(s.Ledger.Rate(now))*o.Left.Hours())
+	o = Outlook{Speed: s.Mapping.Speed, PlannedUSD: s.planned.Cost, PlannedSeconds: s.planned.Runtime}
+	switch mean := s.marks.perClock(now); {
+	case s.Start.Clocks > 0 && mean > 0:
+		clocks := float64(max(s.Start.Clocks-s.Clock, 0))
+		o.Left = time.Duration(clocks * float64(mean))
+		if by, known := s.marks.spread(clocks); known {
+			o.LeftLow, o.LeftHigh = max(o.Left-by, 0), o.Left+by
+		}
+	case s.Start.Program != nil && s.planned.Runtime.Mid > 0:
+		passed, of := now.Sub(s.Began), s.planned.Runtime
+		left := func(seconds float64) time.Duration { return time.Duration(seconds*float64(time.Second)) - passed }
+		o.Left, o.LeftLow, o.LeftHigh, o.ByPlan = left(of.Mid), max(left(of.Low), 0), left(of.High), true
+		if o.Left <= 0 {
+			return o, false // longer than planned, and nobody knows by how much
+		}
+	default:
+		return o, false
+	}
+	total := func(left time.Duration) market.USD {
+		return spent + market.USD(float64(s.Ledger.Rate(now))*left.Hours())
+	}
+	o.Total = total(o.Left)
+	if o.LeftHigh > 0 {
+		o.TotalLow, o.TotalHigh = total(o.LeftLow), total(o.LeftHigh)
+	}
 	return o, true
 }
 
-// Cost returns the run's expected cost in words, against the plan.
+// Cost returns the run's expected cost in words, with its range and against the plan.
 func (o Outlook) Cost() string {
 	text := "about " + o.Total.Cents() + " at the end"
+	if low, high := o.TotalLow.Cents(), o.TotalHigh.Cents(); o.TotalHigh > 0 && low != high {
+		text += fmt.Sprintf(", %s to %s", low, high)
+	}
 	if p := o.PlannedUSD; p.High > 0 {
 		text += fmt.Sprintf(" (plan: $%.2f to $%.2f)", p.Low, p.High)
 	}
 	return text
 }
 
-// Time returns the time left in words: by the wall clock, and that of the market where it runs faster. It also returns the plan for the
-// whole run; empty where there was none.
-func (o Outlook) Time() (left, market, planned string) {
-	left = "0 s" // all is done, and machines are being released
-	if o.Left > 0 {
-		left = words.Duration(o.Left.Seconds() / max(o.Speed, 1))
+// Time is how long a run will take, in words.
+type Time struct {
+	Left    string // by the wall clock
+	Market  string // the same by the market's clock, where that runs faster
+	Range   string // of Left
+	Basis   string // what it rests on
+	Planned string // of the whole run; empty where there was no plan
+}
+
+// String returns what has a place in a line.
+func (t Time) String() string {
+	text := t.Left
+	if t.Market != "" {
+		text += " (" + t.Market + ")"
 	}
-	if o.Left > 0 && o.Speed > 1 {
-		market = words.Duration(o.Left.Seconds()) + " of the market"
+	return text
+}
+
+// Notes returns the rest.
+func (t Time) Notes() string {
+	text := t.Basis
+	if t.Market != "" {
+		text = t.Market + ", " + text
+	}
+	if t.Range != "" {
+		text += "; " + t.Range
+	}
+	if t.Planned != "" {
+		text += "; " + t.Planned
+	}
+	return text
+}
+
+// Time returns the time left in words.
+func (o Outlook) Time() Time {
+	t := Time{Left: "0 s", Basis: "at the pace so far"} // all is done, and machines are being released
+	if o.ByPlan {
+		t.Basis = "by its plan: it reports no steps"
+	}
+	wall := func(d time.Duration) string { return words.Duration(d.Seconds() / max(o.Speed, 1)) }
+	if o.Left > 0 {
+		t.Left = wall(o.Left)
+		if o.Speed > 1 {
+			t.Market = words.Duration(o.Left.Seconds()) + " of the market"
+		}
+	}
+	if low, high := wall(o.LeftLow), wall(o.LeftHigh); o.LeftHigh > 0 && low != high {
+		t.Range = low + " to " + high
 	}
 	if p := o.PlannedSeconds; p.High > 0 {
-		planned = fmt.Sprintf("plan: %s to %s in all", words.Duration(p.Low), words.Duration(p.High))
+		t.Planned = fmt.Sprintf("plan: %s to %s in all", words.Duration(p.Low), words.Duration(p.High))
 	}
-	return left, market, planned
+	return t
 }

@@ -1,11 +1,14 @@
 package status
 
 import (
+	"encoding/json"
 	"errors"
 	"math"
+	"math/rand/v2"
 	"testing"
 	"time"
 
+	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/journal/journaltest"
 )
@@ -72,14 +75,69 @@ func TestMarks(t *testing.T) {
 
 // When all clocks are done the time left is none, not unknown.
 func TestNoTimeLeft(t *testing.T) {
-	if left, market, _ := (Outlook{}).Time(); left != "0 s" || market != "" {
-		t.Errorf("%q, %q", left, market)
+	if got := (Outlook{}).Time(); got.Left != "0 s" || got.Market != "" || got.Range != "" {
+		t.Errorf("%+v", got)
 	}
 }
 
 // On a replayed market the time that a person waits comes first.
 func TestTimeLeftByTwoClocks(t *testing.T) {
-	if left, market, _ := (Outlook{Left: 9 * time.Hour, Speed: 600}).Time(); left != "54 s" || market != "9.0 h of the market" {
-		t.Errorf("%q, %q", left, market)
+	o := Outlook{Left: 9 * time.Hour, LeftLow: 8 * time.Hour, LeftHigh: 10 * time.Hour, Speed: 600}
+	if got := o.Time(); got.String() != "54 s (9.0 h of the market)" || got.Range != "48 s to 60 s" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// The range of the time left holds nine of ten results where clocks vary as they did, and narrows as fewer are left.
+func TestOutlookHasARange(t *testing.T) {
+	chance := rand.New(rand.NewPCG(1, 2))
+	began := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
+	held, tries := 0, 1000
+	for range tries {
+		var m marks
+		at := began
+		clock := func() time.Duration { return time.Duration((.5 + chance.Float64()) * float64(time.Minute)) }
+		m.add(0, at)
+		for i := range int64(50) {
+			at = at.Add(clock())
+			m.add(i+1, at)
+		}
+		var rest time.Duration
+		for range 50 {
+			rest += clock()
+		}
+		by, known := m.spread(50)
+		if off := (rest - at.Sub(began)).Abs(); known && off <= by {
+			held++
+		}
+		if less, _ := m.spread(5); less >= by {
+			t.Fatalf("%s for 5 clocks, %s for 50", less, by)
+		}
+	}
+	if share := float64(held) / float64(tries); share < .85 || share > .95 {
+		t.Errorf("%.2f of the ranges held", share)
+	}
+}
+
+// A program that reports no steps has the time and cost that its plan left, until that has passed.
+func TestOutlookOfAProgramWithoutSteps(t *testing.T) {
+	s := New()
+	at := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
+	pack := func(d any) json.RawMessage {
+		text, err := json.Marshal(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	s.Feed(journal.Entry{T: at, Kind: journal.Start, Details: pack(journal.StartDetails{Name: "own", Rules: "ec2-now", Clock: clock.Real().String(), Program: &journal.ProgramDetails{},
+		Machines: []journal.MachineType{{Name: "m", VCPU: 4, OnDemand: "0.4", FLOPS: 100}}, Want: journal.Want{Machines: 1}})})
+	s.Feed(journal.Entry{T: at, Kind: journal.Plan, Details: pack(journal.PlanDetails{Runtime: journal.Estimate{Low: 3000, Mid: 3600, High: 4000}})})
+	o, ok := s.Outlook(at.Add(40 * time.Minute))
+	if got := o.Time(); !ok || got.Left != "20 min" || got.Range != "10 min to 27 min" || got.Basis == "at the pace so far" {
+		t.Errorf("%v: %+v", ok, got)
+	}
+	if _, ok := s.Outlook(at.Add(2 * time.Hour)); ok {
+		t.Error("it takes longer than planned, and still has an outlook")
 	}
 }

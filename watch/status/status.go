@@ -198,15 +198,7 @@ func (s *Status) program(e journal.Entry) {
 }
 
 // Unit returns what the run counts in.
-func (s *Status) Unit() string {
-	switch d := s.Start.Program; {
-	case d == nil:
-		return "clock"
-	case d.Tasks > 0:
-		return "task"
-	}
-	return "step"
-}
+func (s *Status) Unit() string { return journal.Unit(s.Start.JobKind()) }
 
 func (s *Status) machineChange(e journal.Entry) {
 	if e.Kind == journal.Launch {

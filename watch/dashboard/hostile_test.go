@@ -1,0 +1,115 @@
+package dashboard
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/rundir"
+)
+
+// sweepStory returns a finished sweep of three trials by RATE: task-1 is the best, task-0 was dropped, task-2 failed. Words are added to all
+// texts that a user's program and job can choose.
+func sweepStory(t *testing.T, words string) []journal.Entry {
+	t.Helper()
+	story := arrayStory(t)[:6] // start, price, machines
+	d, err := story[0].StartDetails()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Name, d.Metric, d.Program, d.Clocks = "rates"+words, "loss"+words, &journal.ProgramDetails{Tasks: 3, Of: 20, Sweep: true}, 3
+	if story[0].Details, err = journal.Pack(d); err != nil {
+		t.Fatal(err)
+	}
+	began := story[5].T
+	for i, rate := range []string{"0.001", "0.1", "10"} {
+		of := journal.OfProgram{Program: "task-" + string(rune('0'+i))}
+		settings := `{"settings":{"RATE":"` + rate + `","NAME":` + quoted(words) + `,"KIND` + quoted(words)[1:] + `:"` + rate + `"}}`
+		attempt := uint64(i + 1)
+		step := func(s, at int64, loss float64) {
+			story = append(story, journal.Entry{T: began.Add(after(s)), Kind: journal.ProgramStep, OfProgram: of, Generation: attempt, Clock: at, TrainLoss: &loss})
+		}
+		story = append(story, journal.Entry{T: began.Add(after(int64(100 * i))), Kind: journal.ProgramStart, OfProgram: of, Instance: "a", Generation: attempt, Details: []byte(settings)})
+		step(int64(100*i)+10, 1, float64(4-i))
+		step(int64(100*i)+50, 10, float64(2-i)/4+.5)
+		end := journal.Entry{T: began.Add(after(int64(100*i) + 90)), Kind: journal.ProgramEnd, OfProgram: of, Instance: "a", Generation: attempt, Clock: 10, Outcome: journal.Stopped}
+		switch i {
+		case 0:
+			story = append(story, end, journal.Entry{T: end.T, Kind: journal.ProgramDropped, OfProgram: of, Clock: 10, Why: "number 3 at step 10" + words})
+		case 1:
+			end.Outcome, end.TrainLoss = journal.Finished, journal.Loss(.125)
+			story = append(story, end)
+		case 2:
+			end.Outcome, end.Code, end.Why, end.Log = journal.Failure, 9, "it ended with exit code 9"+words, "epoch 1\n"+words+"\nout of memory"
+			story = append(story, end)
+		}
+	}
+	return append(story, journal.Entry{T: began.Add(after(400)), Kind: journal.Done, Outcome: journal.Failure, Why: "1 of 3 trials failed" + words})
+}
+
+func after(seconds int64) time.Duration { return time.Duration(seconds) * time.Second }
+
+func quoted(text string) string {
+	out, _ := json.Marshal(text) // a text can be written
+	return string(out)
+}
+
+// The page of a sweep names the best trial with its settings, why the others are not, and what went wrong.
+func TestPageOfASweep(t *testing.T) {
+	root := t.TempDir()
+	write(t, root, "rates-1", sweepStory(t, ""))
+	b, server := board(t, root)
+	await(t, b, 1)
+	page := get(t, server, "/runs/rates-1", http.StatusOK)
+	for _, want := range []string{
+		`<dt>Best trial</dt><dd><a href="#task-1">task-1</a></dd><dd class="small">loss 0.125 at step 10: KIND=0.1 NAME= RATE=0.1</dd>`,
+		`<dt>Trials</dt><dd>3</dd><dd class="small">1 failed, 1 finished, 1 dropped</dd>`,
+		"What went wrong", "<dt>Exit code</dt><dd>9</dd>", "epoch 1\n\nout of memory", "90 s of work: no state was saved, so it begins anew.", "tierml run --resume " + filepath.Join(root, "rates-1"),
+		"number 3 at step 10", "LOSS by RATE", "LOSS over steps", "LOSS over dollars", "RATE, log scale", "A replayed market: its dollars and hours are not real.",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not have %q", want)
+		}
+	}
+	if first, last := strings.Index(page, `<tr id="task-1"`), strings.Index(page, `<tr id="task-2"`); first < 0 || last < first {
+		t.Errorf("the best trial is at %d, the failed one at %d", first, last)
+	}
+	for _, bad := range []string{"Clock</dt>", "Stage", "roll-back</dd>", "in training"} {
+		if strings.Contains(page, bad) {
+			t.Errorf("the page of a sweep has %q", bad)
+		}
+	}
+}
+
+// Whatever a program writes, and whatever names and settings a job chooses, pages have neither markup nor characters of it that steer a reader.
+func TestPagesEscapeWhatProgramsChoose(t *testing.T) {
+	const words = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>\x1b]0;x\a\u009b2J\u202egnp.exe\u2066\r"
+	root := t.TempDir()
+	dir := write(t, root, "rates-1", sweepStory(t, words))
+	logs := filepath.Join(dir, rundir.LogsDir)
+	if err := os.MkdirAll(logs, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(logs, "task-2.3.log"), []byte("epoch\n"+words+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b, server := board(t, root)
+	await(t, b, 1)
+	for _, path := range []string{"/", "/?q=" + "%3Cscript%3Ealert(1)%E2%80%AE", "/runs/rates-1", "/runs/rates-1/events", "/runs/rates-1/logs?of=task-2.3", "/api/runs", "/api/runs/rates-1", "/runs/%3Cscript%3Ealert(1)%E2%80%AE"} {
+		code := http.StatusOK
+		if strings.HasPrefix(path, "/runs/%3C") {
+			code = http.StatusNotFound
+		}
+		text := get(t, server, path, code)
+		for _, bad := range []string{"<script>alert", "<img", "\x1b", "\a", "\u009b", "\u202e", "\u2066", "\r"} {
+			if strings.Contains(text, bad) && !(strings.HasPrefix(path, "/api/") && strings.HasPrefix(bad, "<")) { // JSON has no markup
+				t.Errorf("%s has %q", path, bad)
+			}
+		}
+	}
+}
