@@ -13,7 +13,8 @@ type answer struct {
 	counts []int
 	free   []Resources
 	loss   float64
-	fixed  []bool // apps that are not resized
+	fixed  []bool     // apps that are not resized
+	noise  *rand.Rand // places units at random among hosts, best fit being the likelier; nil = by best fit
 }
 
 func (p *problem) valueOf(x *answer) float64 {
@@ -38,13 +39,16 @@ func (p *problem) lossOf(i, units int) float64 {
 	return math.Abs(p.apps[i].share*float64(units) - p.apps[i].fair)
 }
 
-// lacking returns how far an answer is from feasible: units below the least, then unfairness beyond the bound.
+// missing is how much more a missing share counts than one of unfairness.
+const missing = 1e3
+
+// lacking returns how far an answer is from feasible: the shares of units below the least, then unfairness beyond the bound.
 func (p *problem) lacking(x *answer) float64 {
-	missing := 0.
+	sum := 0.
 	for i, a := range p.apps {
-		missing += float64(max(a.least-x.counts[i], 0))
+		sum += a.share * float64(max(a.least-x.counts[i], 0))
 	}
-	return 1e3*missing + max(x.loss-p.unfair-rounding, 0)
+	return missing*sum + max(x.loss-p.unfair-rounding, 0)
 }
 
 // better compares answers: nearer to feasible, then of more value.
@@ -58,15 +62,15 @@ func (p *problem) better(a, b *answer) bool {
 	return p.valueOf(a) > p.valueOf(b)+rounding
 }
 
-// otherSets is how many random sets of resized jobs are tried where no answer was found.
-const otherSets = 4
-
 // tries is how many sets of resized jobs are looked at, one job more at a time.
 const tries = 400
 
 // search finds an answer; false = none was found that keeps to the bounds. Which old jobs are resized is chosen one after another, each time
 // the one with which the answer is best; among many jobs, those that would change most if all could be resized.
 func (p *problem) search() (*answer, bool) {
+	if p.crowded() {
+		return nil, false
+	}
 	p.relax()
 	p.looks = looks
 	var old []int
@@ -79,40 +83,41 @@ func (p *problem) search() (*answer, bool) {
 	for _, i := range old {
 		fixed[i] = true
 	}
-	best := p.fill(fixed)
+	starts := []*answer{p.fill(fixed)}
 	switch {
 	case p.resize >= len(old):
-		if x := p.fill(make([]bool, len(p.apps))); p.better(x, best) {
-			best = x
-		}
+		starts = append(starts, p.fill(make([]bool, len(p.apps))))
 	case p.resize*len(old) > tries:
 		p.looks = looks / 2 // for each of two
 		for _, i := range p.mostChanged(old)[:p.resize] {
 			fixed[i] = false
 		}
-		if x := p.fill(fixed); p.better(x, best) {
-			best = x
-		}
+		starts = append(starts, p.fill(fixed))
 	default:
-		best = p.oneByOne(best, fixed, old)
+		starts = append(starts, p.oneByOne(fixed, old)...)
 	}
-	best = p.polish(best)
-	for r, left := rand.New(rand.NewPCG(1, uint64(len(old)))), otherSets; p.lacking(best) > 0 && p.resize < len(old) && p.small() && left > 0; left-- {
-		for _, i := range old {
-			fixed[i] = true
-		}
-		for _, i := range r.Perm(len(old))[:p.resize] {
-			fixed[old[i]] = false
-		}
-		if x := p.polish(p.fill(fixed)); p.better(x, best) {
-			best = x
-		}
+	slices.SortStableFunc(starts, func(a, b *answer) int { return boolean(p.better(b, a)) - boolean(p.better(a, b)) })
+	if p.lacking(starts[0]) > 0 && p.small() {
+		starts[0] = p.repair(starts[0])
 	}
+	best := p.polish(starts)
 	return best, p.lacking(best) == 0
 }
 
-func (p *problem) oneByOne(best *answer, fixed []bool, old []int) *answer {
-	for range p.resize {
+// crowded reports whether the least of all apps is more than there is.
+func (p *problem) crowded() bool {
+	need := make(Resources, len(p.total))
+	for _, a := range p.apps {
+		for k, v := range a.demand {
+			need[k] += v * float64(a.least)
+		}
+	}
+	return !fits(p.total, need)
+}
+
+// oneByOne opens one old app more each time, that with which the answer is best. It returns the best of each round, and all of the last.
+func (p *problem) oneByOne(fixed []bool, old []int) (all []*answer) {
+	for left := p.resize; left > 0; left-- {
 		chosen := -1
 		var round *answer
 		for _, i := range old {
@@ -120,20 +125,20 @@ func (p *problem) oneByOne(best *answer, fixed []bool, old []int) *answer {
 				continue
 			}
 			fixed[i] = false
-			if x := p.fill(fixed); p.better(x, round) {
+			x := p.fill(fixed)
+			if p.better(x, round) {
 				round, chosen = x, i
+			}
+			if left == 1 {
+				all = append(all, x)
 			}
 			fixed[i] = true
 		}
-		if chosen < 0 {
-			break
-		}
-		fixed[chosen] = false
-		if p.better(round, best) {
-			best = round
+		if fixed[chosen] = false; left > 1 {
+			all = append(all, round)
 		}
 	}
-	return best
+	return all
 }
 
 // mostChanged sorts old jobs by how much of a share they would gain or lose if all could be resized.
@@ -161,8 +166,7 @@ func (p *problem) fill(fixed []bool) *answer {
 // grow returns an answer: the apps that are not fixed at their fair shares first, then by moves that add value while fairness lasts, those
 // with the most worth first.
 func (p *problem) grow(fixed []bool, worth func(gain, loss float64) float64) *answer {
-	x := &answer{fixed: fixed, counts: make([]int, len(p.apps))}
-	x.fixed = slices.Clone(fixed)
+	x := &answer{counts: make([]int, len(p.apps))}
 	for _, c := range p.caps {
 		x.free = append(x.free, slices.Clone(c))
 	}
@@ -179,11 +183,18 @@ func (p *problem) grow(fixed []bool, worth func(gain, loss float64) float64) *an
 	}
 	// The scarce first: what fits on few hosts.
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p.apps[b].share, p.apps[a].share) })
+	p.fairly(x, order)
+	p.improve(x, order, worth)
+	return x
+}
+
+// fairly places apps that have nothing yet: the least of each in this order, and then one unit each in turn, to the fair shares.
+func (p *problem) fairly(x *answer, order []int) {
 	for _, i := range order {
 		for x.counts[i] < p.apps[i].least && p.place(x, i) {
 		}
 	}
-	for again := true; again; { // one unit each in turn, to the fair shares
+	for again := true; again; {
 		again = false
 		for _, i := range order {
 			n := x.counts[i]
@@ -192,11 +203,10 @@ func (p *problem) grow(fixed []bool, worth func(gain, loss float64) float64) *an
 			}
 		}
 	}
+	x.loss = 0
 	for i := range p.apps {
 		x.loss += p.lossOf(i, x.counts[i])
 	}
-	p.improve(x, order, worth)
-	return x
 }
 
 // put adds units of an app to a host, or takes them with n < 0.
@@ -232,6 +242,9 @@ func (p *problem) host(x *answer, i int) int {
 		}
 		if x.on[i][h] < p.apps[i].held[h] {
 			over -= rounding
+		}
+		if x.noise != nil {
+			over *= x.noise.Float64()
 		}
 		if over < least {
 			best, least = h, over
