@@ -30,10 +30,12 @@ func NewInitCommand() *cobra.Command {
 		Long: `It asks what to train and on which machines, suggests answers, and explains every line. Flags answer questions beforehand; without a
 terminal nothing is asked. The file, by default NAME.yaml, is written only if the job can be planned.
 
-With --script, or a script as the first answer, the job runs a program of your own.`,
+With --script, or a script as the first answer, the job runs a program of your own. --from reads a task of SkyPilot or dstack, and lists
+what has no counterpart.`,
 		Example: `  tierml init
   tierml init ratings.yaml --data ratings.csv.gz --app mf --count 16
   tierml init --script finetune/train.py --hours 3
+  tierml init --from task.sky.yaml
   tierml init --data docword.nips.txt.gz --cloud none
   tierml init --data s3://BUCKET/ratings.csv.gz --cloud ec2 --settings installation.yaml --types c5.xlarge,m5.xlarge`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -47,6 +49,9 @@ With --script, or a script as the first answer, the job runs a program of your o
 				o.path = args[0]
 			}
 			in, out := cmd.InOrStdin(), cmd.OutOrStdout()
+			if o.from != "" {
+				return translate(cmd.Context(), o, out, func(steps ...cli.Step) { cli.Next(cmd, steps...) })
+			}
 			if !cli.IsTerminal(in) || !cli.IsTerminal(out) {
 				in = nil
 			}
@@ -72,6 +77,7 @@ With --script, or a script as the first answer, the job runs a program of your o
 	cmd.Flags().StringVar(&w.Budget, "budget", "", "limit of a run, such as `$20`")
 	cmd.Flags().StringVar(&w.Prices, "prices", "", "`file` of spot prices (CSV or AWS JSON)")
 	cmd.Flags().StringVar(&w.Catalog, "catalog", "", "`file` of machine types and on-demand prices")
+	cmd.Flags().StringVar(&o.from, "from", "", "a task `file` of SkyPilot or dstack")
 	cmd.Flags().StringVar(&o.start, "start", "", "`time` in the recording to begin at")
 	cmd.Flags().StringVar(&o.settings, "settings", "", "`file` with the output of terraform output -raw settings")
 	cmd.Flags().BoolVar(&o.force, "force", false, "replace an existing file")
@@ -79,9 +85,9 @@ With --script, or a script as the first answer, the job runs a program of your o
 }
 
 type initOptions struct {
-	path, start, settings string
-	wanted                jobinit.Wanted
-	force                 bool
+	path, from, start, settings string
+	wanted                      jobinit.Wanted
+	force                       bool
 }
 
 func initJob(ctx context.Context, o initOptions, in io.Reader, out io.Writer, next func(...cli.Step)) error {
@@ -117,6 +123,41 @@ func initJob(ctx context.Context, o initOptions, in io.Reader, out io.Writer, ne
 		}
 	}
 	return writeJobFile(ctx, o.path, w, out, next)
+}
+
+// translate makes a job file of another tool's. It is written even if the job cannot be planned yet: what is missing is listed.
+func translate(ctx context.Context, o initOptions, out io.Writer, next func(...cli.Step)) error {
+	text, err := os.ReadFile(o.from)
+	if err != nil {
+		return cli.Usage(fmt.Errorf("--from: %w", err))
+	}
+	if o.path == "" {
+		o.path = config.NameOf(o.from) + ".tierml.yaml"
+	}
+	if err := refuseExisting(o.path, o.force); err != nil {
+		return err
+	}
+	made, err := jobinit.Translate(o.from, text, filepath.Dir(o.path))
+	if err != nil {
+		return cli.Usage(err)
+	}
+	if err := atomicfile.Write(o.path, made.Text, 0o644); err != nil {
+		return fmt.Errorf("writing the job file: %w", err)
+	}
+	fmt.Fprintf(out, "Wrote %s of a task of %s. What differs:\n", o.path, made.Of)
+	for _, note := range made.Notes {
+		fmt.Fprintf(out, "  - %s\n", note)
+	}
+	job, err := config.Load(o.path)
+	if err == nil {
+		err = tryJob(ctx, job)
+	}
+	if err != nil {
+		fmt.Fprintf(out, "It cannot be planned as it is:\n%v\n", err)
+		return nil
+	}
+	next(cli.Step{Command: "tierml plan " + o.path, Why: "what it would buy and cost; starts nothing"}, cli.Step{Command: "tierml run " + o.path})
+	return nil
 }
 
 func refuseExisting(path string, force bool) error {

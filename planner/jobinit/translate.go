@@ -1,0 +1,578 @@
+package jobinit
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/tierml/tierml/config"
+)
+
+// Translation is a job file made of another tool's.
+type Translation struct {
+	Of    string // SkyPilot or dstack
+	Text  []byte
+	Notes []string // what has no counterpart, or another meaning
+}
+
+// Translate reads a task of SkyPilot or a task configuration of dstack. Path is the file's; its folders are named as seen from `into`, the
+// folder of the job file.
+func Translate(path string, text []byte, into string) (*Translation, error) {
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	var fields map[string]any
+	if err := decoder.Decode(&fields); err != nil {
+		return nil, fmt.Errorf("%s is no task of SkyPilot or dstack: %w", path, err)
+	}
+	var more any
+	if err := decoder.Decode(&more); !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%s has several tasks: write each into a file of its own, and each becomes a job", path)
+	}
+	t := &translator{from: fields, folder: filepath.Dir(path), into: into, job: &yaml.Node{Kind: yaml.MappingNode}, secrets: map[string]any{}}
+	name, _ := t.take("name").(string)
+	if name = config.NameOf(name); name == "job" {
+		name = config.NameOf(path)
+	}
+	t.put("name", name)
+	of := "SkyPilot"
+	if kind, is := t.take("type").(string); is {
+		if of = "dstack"; kind != "task" {
+			return nil, fmt.Errorf("%s is a %s of dstack: only a task, which ends by itself, becomes a job", path, kind)
+		}
+		t.dstack()
+	} else {
+		t.skyPilot()
+	}
+	if len(t.secrets) > 0 {
+		t.put("secrets", t.secrets)
+	}
+	for _, key := range sortedKeys(t.from) {
+		t.note("%s: %s", key, noCounterpart(key))
+	}
+	if !t.runs {
+		return nil, fmt.Errorf("%s runs nothing: it has no %s", path, map[string]string{"SkyPilot": "run", "dstack": "commands"}[of])
+	}
+	t.note("state: without `state: {dir: ...}` a program begins anew when its machine goes; name the folder of its checkpoints")
+	var out bytes.Buffer
+	fmt.Fprintf(&out, "# Made of %s, a task of %s. What differs:\n", filepath.Base(path), of)
+	for _, n := range t.notes {
+		fmt.Fprintf(&out, "# - %s\n", strings.ReplaceAll(n, "\n", " "))
+	}
+	encoder := yaml.NewEncoder(&out)
+	encoder.SetIndent(2)
+	if err := errors.Join(encoder.Encode(t.job), encoder.Close()); err != nil {
+		return nil, fmt.Errorf("writing the job file: %w", err)
+	}
+	return &Translation{Of: of, Text: out.Bytes(), Notes: t.notes}, nil
+}
+
+// noCounterpart says what to do about fields that many files have.
+func noCounterpart(field string) string {
+	switch field {
+	case "file_mounts", "files", "repos":
+		return "put the files into workdir, or fetch them in setup"
+	case "volumes", "storage":
+		return "machines have no volumes; state: {dir: ...} keeps a folder, and setup can fetch from a bucket"
+	case "service":
+		return "there are no services: a job ends by itself"
+	case "python", "nvcc":
+		return "write an image with it, such as image: python:3.12-slim, or install it in setup"
+	}
+	return "has no counterpart, and was left out"
+}
+
+type translator struct {
+	from         map[string]any
+	folder, into string
+	job          *yaml.Node
+	notes        []string
+	secrets      map[string]any
+	gpus         string // on one machine
+	runs         bool
+}
+
+func (t *translator) note(format string, args ...any) {
+	t.notes = append(t.notes, fmt.Sprintf(format, args...))
+}
+
+// take returns a field, which nothing is left to say about then.
+func (t *translator) take(field string) any {
+	value := t.from[field]
+	delete(t.from, field)
+	return value
+}
+
+func (t *translator) put(field string, value any) { put(t.job, field, value) }
+
+func put(to *yaml.Node, field string, value any) {
+	node := &yaml.Node{}
+	if text, is := value.(string); is && strings.Contains(text, "\n") {
+		node = &yaml.Node{Kind: yaml.ScalarNode, Style: yaml.LiteralStyle, Value: text}
+	} else if err := node.Encode(value); err != nil {
+		panic(err) // of strings, numbers, lists and mappings of such
+	}
+	to.Content = append(to.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: field}, node)
+}
+
+// skyPilot translates a task (docs.skypilot.co, *Task YAML*). Its scripts run without -e and -u.
+func (t *translator) skyPilot() {
+	setup, run := lines(t.take("setup")), lines(t.take("run"))
+	switch workdir := t.take("workdir").(type) {
+	case string:
+		t.workdir(workdir)
+	case map[string]any:
+		clone := "git clone " + words(workdir["url"]) + " ."
+		if ref := words(workdir["ref"]); ref != "" {
+			clone += "\ngit checkout " + ref
+		}
+		setup = clone + "\n" + setup
+	}
+	resources, _ := t.take("resources").(map[string]any)
+	count := t.take("num_nodes")
+	t.resources(resources, count, t.skyMachine)
+	t.envs(t.take("envs"), false)
+	t.envs(t.take("secrets"), true)
+	variables := map[string]string{
+		"SKYPILOT_NODE_RANK": "${TIERML_RANK:-0}", "SKYPILOT_NUM_NODES": "${TIERML_RANKS:-1}", "SKYPILOT_NODE_IPS": "${MASTER_ADDR:-127.0.0.1}",
+		"SKYPILOT_TASK_ID": "$TIERML_RUN", "SKYPILOT_JOB_RANK": "${TIERML_TASK:-0}", "SKYPILOT_NUM_JOBS": "${TIERML_TASKS:-1}", "SKYPILOT_NUM_GPUS_PER_NODE": gpuCount(t.gpus),
+	}
+	for field, script := range map[string]string{"setup": setup, "run": run} {
+		if script != "" && strings.Contains(script, "SKYPILOT_NODE_IPS") {
+			t.note("%s: SKYPILOT_NODE_IPS has the address of rank 0 alone; programs find the others through it", field)
+		}
+	}
+	if setup != "" {
+		t.put("setup", "set +eu +o pipefail   # as SkyPilot runs it\n"+exports(setup, variables)+setup)
+	}
+	if t.runs = run != ""; t.runs {
+		t.put("run", "set +eu +o pipefail   # as SkyPilot runs it\n"+exports(run, variables)+run)
+	}
+	if strings.Contains(setup+run, "SKYPILOT_NUM_JOBS") {
+		t.note("SKYPILOT_NUM_JOBS: write tasks: N, and the program is an array of N tasks")
+	}
+}
+
+func (t *translator) skyMachine(r map[string]any) (machines []map[string]any) {
+	machine := map[string]any{}
+	if v := words(taken(r, "cpus")); v != "" {
+		machine["cpus"] = v
+	}
+	if v := words(taken(r, "memory")); v != "" {
+		machine["memory"] = withUnit(v, "GB")
+	}
+	if v := words(taken(r, "instance_type")); v != "" {
+		machine["type"] = v
+	}
+	for _, field := range []string{"accelerators", "gpus"} {
+		for _, gpu := range accelerators(taken(r, field)) {
+			m := map[string]any{"gpu": gpu}
+			if t.gpus == "" {
+				t.gpus = gpu
+			}
+			for k, v := range machine {
+				m[k] = v
+			}
+			machines = append(machines, m)
+		}
+	}
+	if len(machines) == 0 && len(machine) > 0 {
+		machines = append(machines, machine)
+	}
+	if spot, is := taken(r, "use_spot").(bool); !is || !spot {
+		t.once("use_spot: machines are spot machines here, and on demand while none can be had; policy: on-demand buys no spot machines")
+	}
+	for _, field := range []string{"any_of", "ordered", "candidates"} {
+		list, _ := taken(r, field).([]any)
+		if field == "ordered" && list != nil {
+			t.note("resources.ordered: the order is not kept; the cheapest is bought")
+		}
+		var of []map[string]any
+		for _, entry := range list {
+			if entry, is := entry.(map[string]any); is {
+				of = append(of, t.skyMachine(entry)...)
+			}
+		}
+		machines = product(machines, of)
+	}
+	recovery := taken(r, "job_recovery")
+	if m, is := recovery.(map[string]any); is && m["max_restarts_on_errors"] != nil {
+		t.put("retries", m["max_restarts_on_errors"])
+	}
+	taken(r, "spot_recovery")
+	if image := words(taken(r, "image_id")); strings.HasPrefix(image, "docker:") {
+		t.put("image", strings.TrimPrefix(image, "docker:"))
+	} else if image != "" {
+		t.note("resources.image_id: name a machine image as ec2.image or gce.image")
+	}
+	t.where(r, "cloud", "infra", "region", "zone")
+	t.ports(taken(r, "ports"))
+	return machines
+}
+
+// dstack translates a task (dstack.ai/docs, *task*).
+func (t *translator) dstack() {
+	run := lines(t.take("commands"))
+	if image := words(t.take("image")); image != "" {
+		t.put("image", image)
+	}
+	if dir := words(t.take("working_dir")); dir != "" {
+		run = "cd " + dir + "\n" + run
+	}
+	files, _ := t.from["files"].([]any)
+	repos, _ := t.from["repos"].([]any)
+	if len(files)+len(repos) > 0 && !slices.ContainsFunc(append(files, repos...), func(f any) bool { return strings.Contains(words(f), "..") || strings.Contains(words(f), ":") }) {
+		t.workdir(".")
+		t.note("files, repos: the folder of the file travels as workdir")
+		t.take("files")
+		t.take("repos")
+	}
+	resources, _ := t.take("resources").(map[string]any)
+	if resources == nil {
+		resources = map[string]any{}
+	}
+	for _, field := range []string{"instance_types", "max_price", "backends", "regions", "availability_zones", "fleets"} {
+		if v := t.take(field); v != nil {
+			resources[field] = v
+		}
+	}
+	t.resources(resources, t.take("nodes"), t.dstackMachine)
+	if words(t.take("spot_policy")) == "on-demand" {
+		t.put("policy", "on-demand")
+	}
+	if most := words(t.take("max_duration")); most != "" && most != "off" {
+		t.put("max_duration", withUnit(most, "s"))
+	}
+	if priority := t.take("priority"); priority != nil {
+		t.put("priority", priority)
+	}
+	if t.take("retry") != nil {
+		t.note("retry: evictions are always followed by another machine; retries: N is for failures of the program")
+	}
+	t.ports(t.take("ports"))
+	t.envs(t.take("env"), false)
+	if t.runs = run != ""; t.runs {
+		t.put("run", exports(run, map[string]string{
+			"DSTACK_NODE_RANK": "${TIERML_RANK:-0}", "DSTACK_NODES_NUM": "${TIERML_RANKS:-1}", "DSTACK_MASTER_NODE_IP": "${MASTER_ADDR:-127.0.0.1}",
+			"DSTACK_RUN_NAME": "$TIERML_RUN", "DSTACK_GPUS_PER_NODE": gpuCount(t.gpus), "DSTACK_GPUS_NUM": "$((" + gpuCount(t.gpus) + "*${TIERML_RANKS:-1}))",
+		})+run)
+	}
+	if strings.Contains(run, "${{") {
+		t.note("commands: ${{ ... }} of dstack is not replaced; write what is meant")
+	}
+}
+
+func (t *translator) dstackMachine(r map[string]any) (machines []map[string]any) {
+	machine := map[string]any{}
+	if v := atLeast(taken(r, "cpu")); v != "" {
+		machine["cpus"] = v
+	}
+	if v := atLeast(taken(r, "memory")); v != "" {
+		machine["memory"] = v
+	}
+	switch gpu := taken(r, "gpu").(type) {
+	case nil:
+	case map[string]any:
+		names, _ := gpu["name"].([]any)
+		if names == nil {
+			names = []any{gpu["name"]}
+		}
+		for _, name := range names {
+			parts := []string{words(name), atLeast(gpu["memory"]), atLeast(gpu["count"])}
+			parts[1] = strings.TrimSuffix(parts[1], "+")
+			if parts[2] == "" {
+				parts[2] = "1"
+			}
+			machines = append(machines, map[string]any{"gpu": strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ":")})
+		}
+	default:
+		for _, name := range strings.Split(words(gpu), ",") {
+			machines = append(machines, map[string]any{"gpu": strings.Join(slices.DeleteFunc(gpuParts(name), func(s string) bool { return s == "" }), ":")})
+		}
+	}
+	if len(machines) > 0 {
+		t.gpus = words(machines[0]["gpu"])
+	}
+	machines = product([]map[string]any{machine}, machines)
+	var of []map[string]any
+	if types, is := taken(r, "instance_types").([]any); is {
+		for _, name := range types {
+			of = append(of, map[string]any{"type": words(name)})
+		}
+	}
+	taken(r, "shm_size") // programs have the machine's
+	t.where(r, "backends", "regions", "availability_zones")
+	machines = product(machines, of)
+	if len(machines) == 1 && len(machines[0]) == 0 {
+		return nil
+	}
+	return machines
+}
+
+// resources puts the machines that a file asks for.
+func (t *translator) resources(r map[string]any, count any, machines func(map[string]any) []map[string]any) {
+	if r == nil {
+		r = map[string]any{}
+	}
+	to := &yaml.Node{Kind: yaml.MappingNode}
+	if n := words(count); n != "" && n != "1" {
+		put(to, "count", count)
+	}
+	most := taken(r, "max_price")
+	if most == nil {
+		most = taken(r, "max_hourly_cost")
+	}
+	if list := machines(r); len(list) > 0 {
+		put(to, "any_of", list)
+	}
+	if most != nil {
+		put(to, "max_price", "$"+strings.TrimPrefix(words(most), "$"))
+	}
+	for _, key := range sortedKeys(r) {
+		t.note("resources.%s: %s", key, noCounterpart(key))
+	}
+	if len(to.Content) > 0 {
+		t.job.Content = append(t.job.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: "resources"}, to)
+	}
+}
+
+// where notes that a file names a cloud: jobs run on this computer until an installation is named.
+func (t *translator) where(r map[string]any, fields ...string) {
+	for _, field := range fields {
+		if v := taken(r, field); v != nil {
+			t.once(fmt.Sprintf("resources.%s: %s; the job runs on the cloud of this computer until the file says cloud: ec2, gce or kubernetes, with where", field, words(v)))
+		}
+	}
+}
+
+func (t *translator) once(note string) {
+	if !slices.Contains(t.notes, note) {
+		t.note("%s", note)
+	}
+}
+
+func (t *translator) workdir(dir string) {
+	if rest, home := strings.CutPrefix(dir, "~/"); home {
+		t.note("workdir: %s, below your home directory, is not looked for: name the folder", dir)
+		dir = filepath.Base(rest)
+		t.put("workdir", dir)
+		return
+	}
+	if !filepath.IsAbs(dir) {
+		if below, err := filepath.Rel(t.into, filepath.Join(t.folder, dir)); err == nil {
+			dir = below
+		}
+	}
+	t.put("workdir", filepath.ToSlash(dir))
+}
+
+// envs puts variables. Those without a value, and secrets, come from the environment of tierml run.
+func (t *translator) envs(from any, secret bool) {
+	envs := map[string]string{}
+	take := func(name string, value any) {
+		text := words(value)
+		switch {
+		case secret || value == nil || text == "${"+name+"}":
+			t.secrets[name] = map[string]string{"env": name}
+			if secret && text != "" {
+				t.note("secrets.%s: its value stays in the other file; set the variable where tierml run is started", name)
+			}
+		default:
+			envs[name] = text
+		}
+	}
+	switch from := from.(type) {
+	case map[string]any:
+		for name, value := range from {
+			take(name, value)
+		}
+	case []any:
+		for _, line := range from {
+			name, value, is := strings.Cut(words(line), "=")
+			if is {
+				take(name, value)
+			} else {
+				take(name, nil)
+			}
+		}
+	}
+	if len(envs) > 0 {
+		t.put("envs", envs)
+	}
+}
+
+func (t *translator) ports(from any) {
+	if from == nil {
+		return
+	}
+	list, is := from.([]any)
+	if !is {
+		list = []any{from}
+	}
+	var ports []int
+	for _, p := range list {
+		text := words(p)
+		text = text[strings.LastIndexByte(text, ':')+1:]
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			t.note("ports: %s: list each port", text)
+			continue
+		}
+		ports = append(ports, n)
+	}
+	if len(ports) > 0 {
+		t.put("ports", ports)
+	}
+}
+
+// product combines each of a list with each of another; an empty list leaves the other as it is.
+func product(a, b []map[string]any) []map[string]any {
+	if len(a) == 0 || len(b) == 0 {
+		return append(a, b...)
+	}
+	var all []map[string]any
+	for _, x := range a {
+		for _, y := range b {
+			m := map[string]any{}
+			for _, part := range []map[string]any{x, y} {
+				for k, v := range part {
+					m[k] = v
+				}
+			}
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// accelerators reads V100, V100:8, {V100: 8, L4: 1} and a list of such.
+func accelerators(from any) (all []string) {
+	switch from := from.(type) {
+	case map[string]any:
+		for _, name := range sortedKeys(from) {
+			if n := words(from[name]); n != "" { // {V100:8} without a space is a name in YAML
+				name += ":" + n
+			}
+			all = append(all, name)
+		}
+	case []any:
+		for _, one := range from {
+			all = append(all, accelerators(one)...)
+		}
+	case nil:
+	default:
+		all = append(all, words(from))
+	}
+	return all
+}
+
+var ofSize = regexp.MustCompile(`^[0-9.]+ ?[KMGT]B`)
+
+// gpuParts reads dstack's short forms: A100, 24GB, A100:40GB:2, 1..8, 16GB..24GB.
+func gpuParts(text string) []string {
+	var name, memory, count string
+	for _, part := range strings.Split(strings.TrimSpace(text), ":") {
+		switch {
+		case ofSize.MatchString(part):
+			memory, _, _ = strings.Cut(part, "..")
+		case part != "" && strings.Trim(part, "0123456789.") == "":
+			count = atLeast(part)
+		default:
+			name = part
+		}
+	}
+	if count == "" {
+		count = "1"
+	}
+	return []string{name, memory, count}
+}
+
+// gpuCount returns the number at the end of "A100:80GB:8".
+func gpuCount(gpu string) string {
+	last := strings.TrimSuffix(gpu[strings.LastIndexByte(gpu, ':')+1:], "+")
+	if _, err := strconv.Atoi(last); err == nil {
+		return last
+	}
+	if gpu == "" {
+		return "0"
+	}
+	return "1"
+}
+
+// atLeast makes 4+ of "4..", "4..8" and {count: 4..}.
+func atLeast(from any) string {
+	if m, is := from.(map[string]any); is {
+		from = m["count"]
+	}
+	text := words(from)
+	if least, _, is := strings.Cut(text, ".."); is {
+		if least == "" {
+			return ""
+		}
+		return least + "+"
+	}
+	return text
+}
+
+// withUnit adds a unit to a bare number, before a +.
+func withUnit(text, unit string) string {
+	number, more := strings.CutSuffix(text, "+")
+	if _, err := strconv.ParseFloat(number, 64); err != nil {
+		return text
+	}
+	if more {
+		return number + unit + "+"
+	}
+	return number + unit
+}
+
+// exports sets the variables of the other tool that a script uses.
+func exports(script string, variables map[string]string) string {
+	var b strings.Builder
+	for _, name := range sortedKeys(variables) {
+		if strings.Contains(script, name) {
+			fmt.Fprintf(&b, "export %s=%s\n", name, variables[name])
+		}
+	}
+	return b.String()
+}
+
+func lines(from any) string {
+	if list, is := from.([]any); is {
+		var all []string
+		for _, line := range list {
+			all = append(all, strings.TrimRight(words(line), "\n"))
+		}
+		return strings.Join(all, "\n")
+	}
+	return strings.TrimRight(words(from), " \n")
+}
+
+// words returns a scalar as it was written; "" for nothing.
+func words(value any) string {
+	if value == nil {
+		return ""
+	}
+	return fmt.Sprint(value)
+}
+
+func taken(from map[string]any, field string) any {
+	value := from[field]
+	delete(from, field)
+	return value
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
