@@ -42,19 +42,19 @@ const (
 // The struct tags are the schema: `yaml` is the field's name; `job` adds "required" (there is no default),
 // "env" (${NAME} is replaced), "path" (a file that must exist) and "zero" (0 is a value, not "none").
 type Job struct {
-	// Name names the run directory runs/NAME-N and tags its machines, in letters, digits and dashes. Default the file's name, or
-	// its folder's.
+	// Name names the run directory runs/NAME-N and tags machines: letters, digits and dashes. Default the file's name, or its
+	// folder's.
 	Name string `yaml:"name" job:"env"`
 	// Cloud is where machines come from. `local`: processes of this machine, on a replayed spot market. `ec2`, `gce`: Amazon's
 	// and Google's. `kubernetes`: [pods](kubernetes.md). `none`: no machines, for `tierml train`. Default `local`, or the one
 	// whose settings the file has.
 	Cloud string `yaml:"cloud"`
-	// Security is how the processes of a run communicate (docs/security.md). `tls`: mutual TLS with the run's own authority.
-	// `plain`: plaintext, on loopback only. Default `plain` on `local`, else `tls`.
+	// Security is how the processes of a run communicate (docs/security.md). `tls`: mutual TLS. `plain`: plaintext, on loopback
+	// only. Default `plain` on `local`, else `tls`.
 	Security string `yaml:"security"`
 	// Provider is the cloud whose API the local one speaks. Only with `cloud: local`. Default `ec2`.
 	Provider string `yaml:"provider"`
-	// Env gives the values of `${NAME}`. A name without a value takes it from the environment of the command. Default none.
+	// Env gives the values of `${NAME}`. A name without a value takes it from the environment. Default none.
 	Env map[string]string `yaml:"env"`
 
 	// Resources are the machines that the provider may take back. Default one of the smallest.
@@ -64,7 +64,7 @@ type Job struct {
 
 	// Policy chooses pools and bids (docs/policies.md). Default `auto`; `checkpoint` with `run`.
 	Policy string `yaml:"policy"`
-	// Prefer is what `auto`, `cost-per-work` and `capacity` optimise: the bill (`cost`), the run time, or both. Default `cost`.
+	// Prefer is what `auto`, `cost-per-work` and `capacity` optimise: the bill, the run time, or both. Default `cost`.
 	Prefer string `yaml:"prefer"`
 	// ValueOfTime is the worth of finishing an hour earlier, instead of `prefer`. Default as `prefer` says.
 	ValueOfTime market.USD `yaml:"value_of_time"`
@@ -74,12 +74,12 @@ type Job struct {
 	Limits Limits `yaml:"limits"`
 	// Alerts are sent to a webhook. Default none.
 	Alerts Alerts `yaml:"alerts"`
-	// MaxDuration ends the run in order after this much market time. Default 24h.
+	// MaxDuration ends the run in order after this time. Default 24h.
 	MaxDuration time.Duration `yaml:"max_duration"`
 	// Deadline is the market time by which training should be done. Default none.
 	Deadline time.Time `yaml:"deadline"`
-	// OrphanAfter is how long, in wall-clock time, machines train without their controller before they stop themselves. Default 10s
-	// on `local`, else 15m.
+	// OrphanAfter is how long, in wall-clock time, machines train without their controller before they stop. Default 10s on
+	// `local`, else 15m.
 	OrphanAfter time.Duration `yaml:"orphan_after"`
 	// Heartbeat is how often, in wall-clock time, machines report. Default 500ms on `local`, else 2s.
 	Heartbeat time.Duration `yaml:"heartbeat"`
@@ -252,14 +252,13 @@ const (
 
 // Limits are what a run may spend. They need a market.
 type Limits struct {
-	// PerHour is the most that all machines may cost in an hour, at present prices. Unless `over_hour` is `warn`, purchases
-	// stay a twentieth below it. Default no limit.
+	// PerHour is the most that all machines may cost in an hour, at present prices. Purchases stay a twentieth below it, unless
+	// `over_hour` is `warn`. Default no limit.
 	PerHour market.USD `yaml:"per_hour"`
-	// OverHour is what happens above `per_hour`: `warn` only sends an alert, `shrink` releases transient machines until the
-	// rest fits (or ends a run without reliable ones), `stop` ends the run in order. Default shrink.
+	// OverHour is what happens above `per_hour`: `warn` sends an alert, `shrink` releases transient machines until the rest fits
+	// (or ends a run without reliable ones), `stop` ends the run in order. Default shrink.
 	OverHour string `yaml:"over_hour"`
-	// OverBudget is what happens above `budget`: `stop` ends the run in order before it costs more, `warn` lets it continue. Default
-	// stop.
+	// OverBudget is what happens at `budget`: `stop` ends the run in order, `warn` lets it continue. Default stop.
 	OverBudget string `yaml:"over_budget"`
 	// WarnAt is the share of a limit that causes a warning. Default 0.8; 1 and more: none.
 	WarnAt float64 `yaml:"warn_at"`
@@ -278,24 +277,23 @@ type Alerts struct {
 // Resources are the transient machines: how many, of which kinds, where, and at what price. With CloudNone
 // there are none.
 type Resources struct {
-	// Count of transient machines, or a range such as `1..4`: programs begin on the smaller number, training asks for the
-	// larger, and a scheduler grants a number between. Default 1, or as `vcpu` says.
+	// Count of transient machines, or a range such as `1..4`: programs begin on the smaller number, training on the larger. Default
+	// 1, or as `vcpu` says.
 	Count Machines `yaml:"count"`
-	// VCPU is the number of transient vCPUs, of any type: better than a count where types differ in size. Default as `count` says.
+	// VCPU is the number of transient vCPUs, for types of different sizes. Default as `count` says.
 	VCPU int `yaml:"vcpu"`
-	// AnyOf lists acceptable machines, by type or by need. One may be written without it: `resources: {cpus: 4+}`. Default the
+	// AnyOf lists acceptable machines, by type or by need; a single one needs no list: `resources: {cpus: 4+}`. Default the
 	// smallest type on sale with 2 vCPUs and 4 GB.
 	AnyOf []Machine `yaml:"any_of"`
 	// GPU is short for `any_of` with nothing but GPUs. Only with `run`. Default none.
 	GPU []GPU `yaml:"gpu"`
 	// Zones that may be used. Default every zone that has prices.
 	Zones []string `yaml:"zones"`
-	// MaxPrice is the highest price per hour of one machine, spot or on demand, whatever the policy, and of reliable machines whose type
-	// is open. Default none: bids are the on-demand price then.
+	// MaxPrice is the highest price per hour of one machine, spot or on demand, and of reliable machines whose type is open.
+	// Default the on-demand price.
 	MaxPrice market.USD `yaml:"max_price"`
-	// Allocation is how EC2 chooses among [equally good pools](policies.md#where-the-provider-chooses): `one-pool` (not at
-	// all), `price-capacity-optimized` or `capacity-optimized` (at any price up to the bid). Default `price-capacity-optimized`
-	// on `ec2`, else `one-pool`.
+	// Allocation is how EC2 chooses among [equally good pools](policies.md#where-the-provider-chooses): `one-pool` (not at all),
+	// `price-capacity-optimized` or `capacity-optimized`. Default `price-capacity-optimized` on `ec2`, else `one-pool`.
 	Allocation string `yaml:"allocation"`
 }
 
@@ -324,11 +322,11 @@ type Machine struct {
 	Memory Memory `yaml:"memory"`
 	// Arch: every type of this architecture. Default any.
 	Arch string `yaml:"arch"`
-	// GPU: every type with such GPUs: `L40S:1` (model and number), `A100:80GB:8` (each with at least this memory), `24GB:1`
-	// (any model); `1+` means at least one. Only with `run`. Default any.
+	// GPU: every type with such GPUs: `L40S:1`, `A100:80GB:8` (each with at least this memory), `24GB:1` (any model), `L40S:1+` (at
+	// least one). Only with `run`. Default any.
 	GPU GPU `yaml:"gpu"`
-	// Rate is a machine's work per hour, in vCPU hours of a reference machine. Default its vCPUs, or GPUs where the job asks
-	// for them; with `run` the same for all types.
+	// Rate is a machine's relative speed. Default its vCPUs, or GPUs where the job asks for them; with `run` the same for all
+	// types.
 	Rate float64 `yaml:"rate"`
 	// MaxPrice is the highest price per hour of one machine. Default `resources.max_price`.
 	MaxPrice market.USD `yaml:"max_price"`
@@ -336,20 +334,17 @@ type Machine struct {
 
 // Reliable are the on-demand machines that hold the solution and stay for the whole run.
 type Reliable struct {
-	// Type by the provider's name, or `auto`. Default `auto`: the cheapest that can hold the model and take in its cuts
-	// ([cost](cost.md#the-reliable-machines)).
+	// Type by the provider's name, or `auto`. Default `auto`: the cheapest that suffices ([cost](cost.md#the-reliable-machines)).
 	Type string `yaml:"type"`
-	// Count of reliable machines. With 0 the spot machine with the highest MTTF serves in their place, with checkpoints
-	// ([training](training.md)). Default 1; with type `auto` the cheapest number, adjusted at run time
-	// to [how long cuts take](cost.md#the-reliable-machines).
+	// Count of reliable machines. With 0 the spot machine with the highest MTTF serves ([training](training.md)), with checkpoints.
+	// Default 1; with type `auto` the cheapest number, adjusted at run time.
 	Count int `yaml:"count" job:"zero"`
 	// Zone they run in; one of `resources.zones`. Default the first zone in use.
 	Zone string `yaml:"zone"`
-	// Bandwidth is each machine's network capacity in one direction, which determines stages and the pace of cuts
-	// (docs/training.md). Default the catalog's.
+	// Bandwidth is each machine's network capacity in one direction. Default the catalog's.
 	Bandwidth Bandwidth `yaml:"bandwidth"`
-	// Committed is the cost of such a machine's hour under a Savings Plan, reservation or committed use discount
-	// ([cost](cost.md#savings-plans-and-reservations)). Requires `type`, which must not be a worker type. Default none.
+	// Committed is the cost of such a machine's hour under a [Savings Plan or reservation](cost.md#savings-plans-and-reservations).
+	// Requires `type`, which must not be a worker type. Default none.
 	Committed market.USD `yaml:"committed"`
 }
 
@@ -367,31 +362,30 @@ type Train struct {
 	App string `yaml:"app" job:"required"`
 	// Data is the training data, also compressed ([formats](applications.md#data)). Required.
 	Data string `yaml:"data" job:"required,env,path"`
-	// Holdout is the share of the examples that measures the test loss. Default 0.1.
+	// Holdout is the share of the examples for the test loss. Default 0.1.
 	Holdout float64 `yaml:"holdout" job:"zero"`
-	// Clocks are the rounds of work: in each, every split processes one batch. Default 300 for `mf`, 600 for `mlr` and `dnn`,
-	// else 200; training then stops when the test figure no longer improves.
+	// Clocks are the rounds of work. Default 300 for `mf`, 600 for `mlr` and `dnn`, else 200; training then stops when the test
+	// figure no longer improves.
 	Clocks int `yaml:"clocks"`
-	// Splits is the number of pieces of training data, which move between machines. Default 64, or the number of examples,
-	// users or documents if lower.
+	// Splits is the number of pieces of training data. Default 64, or the number of examples, users or documents if lower.
 	Splits int `yaml:"splits"`
-	// Partitions is the number of pieces of the parameters, which move between servers. Default 32.
+	// Partitions is the number of pieces of the parameters. Default 32.
 	Partitions int `yaml:"partitions"`
 	// Consistency is what the work of a clock reads. `bsp`: all updates of earlier clocks. `ssp`: all but those of the last
-	// `staleness` clocks. `asp`: workers do not wait, up to 4096 clocks. Default `bsp`, or `ssp` with a `staleness`.
+	// `staleness` clocks. `asp`: workers do not wait. Default `bsp`, or `ssp` with a `staleness`.
 	Consistency string `yaml:"consistency"`
 	// Staleness is how many of the last clocks may be missing with `ssp`. Default 0; 1 with `consistency: ssp`.
 	Staleness int `yaml:"staleness"`
-	// Deterministic makes the model the same, bit for bit, whatever happens to the machines. It needs `bsp`. Without it `mf` is
-	// several times as fast. Default true with `bsp`, else false.
+	// Deterministic makes the model the same, bit for bit, on any machines. Needs `bsp`. Without it `mf` is several times as fast.
+	// Default true with `bsp`, else false.
 	Deterministic bool `yaml:"deterministic" job:"zero"`
-	// EvaluateEvery is how many clocks lie between measurements of the test loss. Default 10.
+	// EvaluateEvery is the number of clocks between measurements of the test loss. Default 10.
 	EvaluateEvery int `yaml:"evaluate_every"`
 	// Stop ends training before all clocks are done; see below. Default none.
 	Stop Stop `yaml:"stop"`
 	// MaxBadLines is how many bad lines of the data may be skipped. Default 0.
 	MaxBadLines int `yaml:"max_bad_lines"`
-	// Columns are the names of a table's columns, for data whose first line does not have them. Default none.
+	// Columns are the names of a table's columns, if its first line does not have them. Default none.
 	Columns []string `yaml:"columns"`
 	// Ignore are columns of a table to leave out. Default none.
 	Ignore []string `yaml:"ignore"`
@@ -425,8 +419,8 @@ func (s Stop) Rules() stopping.Rules {
 // that held it, or was killed, continues from there. Model and what follows it declare what saving and restarting cost
 // where there is no reliable tier; nothing declared: the dry run says what it assumes (sim.OnStorage).
 type Checkpoint struct {
-	// To is where: a directory, `file:///PATH`, `s3://BUCKET/PREFIX` or `gs://BUCKET/PREFIX`, in which a run makes a folder. Default
-	// the run's directory.
+	// To is a directory, `file:///PATH`, `s3://BUCKET/PREFIX` or `gs://BUCKET/PREFIX`, in which a run makes a folder. Default the
+	// run's directory.
 	To string `yaml:"to" job:"env"`
 	// Every is the interval, in wall-clock time; 0s: not by time. Default 10s on `local`, else 5m; none with `every_clocks`;
 	// the policy's interval by kill and restart.
@@ -435,10 +429,9 @@ type Checkpoint struct {
 	EveryClocks int `yaml:"every_clocks"`
 	// Keep is how many are kept. Default 2, in case one is damaged.
 	Keep int `yaml:"keep"`
-	// Model is the size of a checkpoint, which a reliable tier of open type is sized for if it is larger. Default the trained model's, or
-	// 2GB where that is unknown.
+	// Model is the size of a checkpoint. Default the trained model's, or 2GB where that is unknown.
 	Model Memory `yaml:"model"`
-	// Bandwidth is that between storage and the whole fleet, per second of market time. Default 100M, on EC2's timing.
+	// Bandwidth is that between storage and the whole fleet. Default 100M.
 	Bandwidth Rate `yaml:"bandwidth"`
 	// Save is how long training stands still for a checkpoint, in market time. Default `model` / `bandwidth`.
 	Save time.Duration `yaml:"save"`
@@ -462,8 +455,8 @@ type Stages struct {
 	TwoAbove float64 `yaml:"two_above" job:"zero"`
 	// ThreeAbove is the ratio above which reliable machines stop computing. Default 15.
 	ThreeAbove float64 `yaml:"three_above" job:"zero"`
-	// ServerBytes is the least size of a server's part of the model: a small model has fewer servers. With 0 half of the
-	// transient machines always serve. Default 131072.
+	// ServerBytes is the least size of a server's part of the model. With 0 half of the transient machines always serve. Default
+	// 131072.
 	ServerBytes int `yaml:"server_bytes" job:"zero"`
 }
 

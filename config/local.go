@@ -12,8 +12,7 @@ import (
 // Local describes the fake cloud: which market it replays, how fast, and how its machines behave.
 type Local struct {
 	// Prices are the recorded spot prices: CSV (`timestamp,zone,instance_type,product,price`), the JSON of `aws ec2
-	// describe-spot-price-history`, or a price store of `tierml prices`. Default
-	// with no `catalog` either, the sample that the program carries along.
+	// describe-spot-price-history`, or a [price store](prices.md). Default with no `catalog` either, a built-in sample.
 	Prices string `yaml:"prices" job:"env,path"`
 	// Catalog lists machine types with their on-demand prices: CSV
 	// (`region,instance_type,vcpu,memory_gib,linux_ondemand_usd_hour,network`). Missing vCPUs follow from EC2's sizes. Required with
@@ -26,14 +25,13 @@ type Local struct {
 	Rules string `yaml:"rules"`
 	// Start is the market time at which the run begins. Required with `prices`.
 	Start time.Time `yaml:"start"`
-	// Speed is the market seconds per wall-clock second. Default 600: an hour in 6 seconds; 1 for a program in the sample.
+	// Speed is the market seconds per wall-clock second. Default 600; 1 for a program in the sample.
 	Speed float64 `yaml:"speed"`
 	// Notice is the warning before an eviction, in wall-clock time. Default 4s; 30s with `provider: gce`.
 	Notice time.Duration `yaml:"notice" job:"zero"`
 	// Boot is how long a machine takes to start, in wall-clock time. Default 500ms.
 	Boot time.Duration `yaml:"boot" job:"zero"`
-	// FlopsPerVCPU is the compute rate to which each vCPU is held, per wall-clock second. Default 400k: a core can play 32
-	// machines.
+	// FlopsPerVCPU is the compute rate to which each vCPU is held, per wall-clock second. Default 400k.
 	FlopsPerVCPU Rate `yaml:"flops_per_vcpu"`
 	// Capacity is the most machines of a type that a zone has. Default no limits.
 	Capacity map[string]int `yaml:"capacity"`

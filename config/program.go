@@ -23,30 +23,28 @@ type UserProgram struct {
 	Run string `yaml:"run"`
 	// Setup is run once on each machine before the first program. Default none.
 	Setup string `yaml:"setup"`
-	// Image is a container image with bash for setup, program and `on_notice`, run by Docker or Podman. Default none: the machine's
-	// own system.
+	// Image is a [container image](programs.md#container-images) with bash. Default none: the machine's own system.
 	Image string `yaml:"image"`
-	// Workdir is the folder that programs run in, at most 2 GiB without what its `.tierignore`, or else `.gitignore`, names; each machine gets a copy.
-	// Default none: an empty folder.
+	// Workdir is the folder that programs run in, at most 2 GiB without what its `.tierignore`, or else `.gitignore`, names. Default
+	// none: an empty folder.
 	Workdir string `yaml:"workdir"`
 	// Envs are environment variables of setup and program. Default none.
 	Envs map[string]string `yaml:"envs"`
-	// Secrets are variables whose values come from the environment of `tierml run` (`env`) or a file (`file`), and are in no
-	// file of the run. Default none.
+	// Secrets are [variables](programs.md#secrets) from the environment of `tierml run` (`env`) or a file (`file`). Default none.
 	Secrets map[string]Secret `yaml:"secrets"`
 	// State is what a program resumes from; see below. Default none: it starts over on every machine.
 	State State `yaml:"state"`
 	// Progress is how a program says how far it is; see below. Default none.
 	Progress Progress `yaml:"progress"`
-	// Hours is how long the program, or one task, takes undisturbed on the first machine of `resources.any_of`, in market time.
-	// `90m` will do, too. Default what a former run of the same name took; 1 before there is one.
+	// Hours is how long the program, or one task, takes on the first machine of `resources.any_of`, in market time; also `90m`.
+	// Default those of a former run of the same name, or 1.
 	Hours float64 `yaml:"hours" job:"hours"`
-	// Tasks makes the program an array of this many, with TIERML_TASK from 0 on, one to a machine; `resources.count` run at a time.
+	// Tasks makes the program an [array](programs.md#one-program-a-gang-or-an-array) of this many; `resources.count` run at a time.
 	// Default none: one program on all machines together.
 	Tasks int `yaml:"tasks"`
 	// Sweep makes trials that differ in their settings; see below. Default none.
 	Sweep Sweep `yaml:"sweep"`
-	// Retries is how often a program, or each task, that fails by itself is tried again. Default 0.
+	// Retries is how often a failed program, or task, is restarted. Default 0.
 	Retries int `yaml:"retries"`
 	// OnNotice is run when the machine is about to be reclaimed, while the program gets SIGTERM. Default none.
 	OnNotice string `yaml:"on_notice"`
@@ -54,8 +52,8 @@ type UserProgram struct {
 	Tiers Tiers `yaml:"tiers"`
 	// Ports that the program listens on, for `tierml forward`. Default none.
 	Ports []int `yaml:"ports"`
-	// CloudAccess lets programs on EC2, and in pods with `store_role`, use the run's own credentials: to read `data/` and the run's folder in the bucket, and write
-	// its `program/state`. The AWS SDKs and command line find them. Default false: programs have no credentials.
+	// CloudAccess lets programs on EC2, and in pods with `store_role`, use the run's own credentials: to read `data/` and the run's
+	// folder in the bucket, and write its `program/state`. Default false: programs have no credentials.
 	CloudAccess bool `yaml:"cloud_access"`
 }
 
@@ -74,16 +72,16 @@ type State struct {
 	Dir string `yaml:"dir"`
 	// Every is the time from one mirroring to the next. Default 10m.
 	Every time.Duration `yaml:"every"`
-	// Marker is a file that the program writes last: a folder with it is saved only when no other file in it is newer. Default
-	// none: each file counts by itself.
+	// Marker is a file that the program writes last: the folder is saved only when no other file is newer. Default none: each file
+	// counts by itself.
 	Marker string `yaml:"marker"`
 }
 
 // Progress is how a program says how far it is: in steps, which are whole numbers that grow.
 type Progress struct {
-	// Line is a regular expression for lines of its output; its first group is the step, a second one the loss. Default none.
+	// Line is a regular expression for its output; its first group is the step, a second one the loss. Default none.
 	Line string `yaml:"line"`
-	// File holds the step, and perhaps the loss, in the workdir. Default none; TIERML_PROGRESS_FILE always works.
+	// File holds the step, and perhaps the loss. Default none; TIERML_PROGRESS_FILE always works.
 	File string `yaml:"file"`
 	// Of is the step at which the program is done. Default not known.
 	Of int `yaml:"of"`

@@ -136,8 +136,7 @@ type Installation struct {
 	Disk Memory `yaml:"disk"`
 	// Controller is where `tierml run` puts the job from elsewhere. Default: found by its tag or label.
 	Controller Controller `yaml:"controller"`
-	// Listen is the address at which machines reach this controller; machines look a host's name up at each call. Default: this
-	// machine's own, at any port.
+	// Listen is the address at which machines reach this controller. Default: this machine's own, at any port.
 	Listen string `yaml:"listen"`
 	// Endpoint is another place that speaks the provider's protocol. Default the provider's own.
 	Endpoint string `yaml:"endpoint"`

@@ -17,7 +17,7 @@ type Controller struct {
 	URL string `yaml:"url"`
 	// Port is where it listens on its own host. Default 7071.
 	Port int `yaml:"port"`
-	// Tunnel is the command that opens a tunnel to it, without quoting, with {local}, {port}, {instance}, {zone}, {region} and
+	// Tunnel is the command that opens a tunnel to it, without quotes, with {local}, {port}, {instance}, {zone}, {region} and
 	// {project}. Default Session Manager's or Identity-Aware Proxy's.
 	Tunnel string `yaml:"tunnel"`
 	// Token is the command that prints its token, likewise. Default `cat` by the same way.

@@ -8,13 +8,12 @@ type Sharing struct {
 	Weight float64 `yaml:"weight"`
 	// Priority of the job in a queue: higher goes first. Default 0.
 	Priority int `yaml:"priority"`
-	// Group of the job. Shares are fair among groups first, then among a group's jobs. Default none: jobs without one are a group.
+	// Group of the job. Shares are fair among groups first. Default none: jobs without one are a group.
 	Group string `yaml:"group"`
-	// StartWith is the number of workers that a job with a range begins with, under schedulers that start jobs as submitted. Default the
-	// largest.
+	// StartWith is the number of workers that a job with a range begins with ([schedulers](scheduler.md#jobs-that-run)). Default
+	// the largest.
 	StartWith int `yaml:"start_with"`
-	// Feedback makes the job a trial: at these clocks its test loss is compared with those of the jobs of the same name.
-	// Default none, or the sweep's.
+	// Feedback makes the job a trial, compared at these clocks with the jobs of the same name. Default none, or the sweep's.
 	Feedback []Feedback `yaml:"feedback"`
 }
 

@@ -15,24 +15,23 @@ import (
 // Sweep is trials of one program or application, each with its own settings. Trials of a program are tasks of one job, those of an
 // application are jobs.
 type Sweep struct {
-	// Envs are the settings of a program: variables with a value for each trial, from a list (`[16, 32]`), a range (`0.1..0.9`,
-	// `2..8`), or a logarithmic range (`log 1e-4..1`). Required with `run`.
+	// Envs are a program's settings, each from a list (`[16, 32]`), a range (`0.1..0.9`, `2..8`), or a logarithmic range (`log
+	// 1e-4..1`). Required with `run`.
 	Envs map[string]Choices `yaml:"envs"`
 	// Params are the settings of an application, likewise. Required with `train`.
 	Params map[string]Choices `yaml:"params"`
-	// Search is how settings are chosen: `random`, one trial of each combination of lists (`grid`), or from the losses of
-	// earlier trials (`tpe`). Default random.
+	// Search is how settings are chosen: `random`, each combination of lists (`grid`), or from earlier trials' losses (`tpe`).
+	// Default random.
 	Search string `yaml:"search"`
 	// Samples is the number of trials with `random` and `tpe`. Default 16.
 	Samples int `yaml:"samples"`
 	// Seed of the draws. Default 1.
 	Seed uint64 `yaml:"seed"`
-	// Feedback are steps at which trials are compared by their loss, so that only the best continue. Default none: all trials
-	// run to their end.
+	// Feedback are steps after which only the best trials continue. Default none: all trials run to their end.
 	Feedback []Feedback `yaml:"feedback"`
-	// Budget is the most that all trials of an application may cost together; above it they are stopped. Default no limit.
+	// Budget is the most that all trials of an application may cost together. Default no limit.
 	Budget market.USD `yaml:"budget"`
-	// MaxDuration is how long after the first trial's start all trials of an application stop in order. Default no limit.
+	// MaxDuration is when, after the first trial's start, all trials of an application stop. Default no limit.
 	MaxDuration time.Duration `yaml:"max_duration"`
 }
 
@@ -42,7 +41,7 @@ type Choices []string
 // Feedback is a comparison of all trials that have come so far. A trial rests there, with its state saved, until it is certain whether
 // it continues.
 type Feedback struct {
-	// At is the step, or of an application a clock at which its test loss is measured. Required.
+	// At is the step, or a clock at which the test loss is measured. Required.
 	At int `yaml:"at" job:"required"`
 	// Keep is how many trials continue: those with the lowest loss. Required.
 	Keep int `yaml:"keep" job:"required"`

@@ -60,7 +60,7 @@ func (k Kind) Params() []apps.Param {
 	return append(params,
 		l2,
 		apps.Param{Name: "batches", Default: 16, Min: 1, Max: 1 << 20, Whole: true, Unit: "clocks per pass",
-			Why: "a clock takes one of so many parts of the data; more make more progress per pass and more traffic"},
+			Why: "parts of the data, one for each clock; more make more progress per pass and more traffic"},
 		labelled.TargetParam("the one named class, label, target or y, else the last"),
 	)
 }

@@ -42,7 +42,7 @@ func (k Kind) usual(o optimizer) float64 {
 func (k Kind) optimizerParams() []apps.Param {
 	decay, usual := 0.01, adaGrad
 	steps := "0: momentum 0.1, sgd 1, adagrad 0.2, adam 0.005"
-	why := "how the servers turn a clock's mean gradient into a step; adagrad and adam give each weight a step of its own"
+	why := "how a clock's mean gradient becomes a step; adagrad and adam give each weight its own"
 	if !k.hidden {
 		// Error rates after 100 and 1000 clocks by momentum and AdaGrad: shuttle 0.042, 0.040 and 0.038, 0.038; letter 0.287, 0.233 and
 		// 0.25, 0.23; MNIST t10k 0.097 and 0.082 after 100.

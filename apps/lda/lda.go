@@ -54,7 +54,7 @@ func (Kind) Params() []apps.Param {
 		{Name: "beta", Default: 0.01, Min: 1e-6, Max: 100, Unit: "tokens per word",
 			Why: "weight of the prior of a topic's words; smaller: topics of fewer words"},
 		{Name: "batches", Default: 1, Min: 1, Max: 1 << 20, Whole: true, Unit: "clocks per sweep",
-			Why: "a clock takes one of so many groups of each split's documents"},
+			Why: "groups of each split's documents, one for each clock"},
 		{Name: "top_words", Default: 15, Min: 1, Max: 1000, Whole: true, Unit: "words per topic",
 			Why: "words of each topic in the list of topics"},
 	}

@@ -60,7 +60,7 @@ func (Kind) Params() []apps.Param {
 		{Name: "bias_l2", Default: 0.03, Min: 0, Max: 10, Unit: "per rating",
 			Why: "penalty on squared biases"},
 		{Name: "batches", Default: 4, Min: 1, Max: 1 << 20, Whole: true, Unit: "clocks per pass",
-			Why: "a clock takes one of so many groups of each split's users"},
+			Why: "groups of each split's users, one for each clock"},
 		{Name: "item_step_sum", Default: 1, Min: 0.001, Max: 1000, Unit: "per clock",
 			Why: "bound of the sum of all splits' steps on one item in a clock; larger values diverge with many splits. With deterministic: false it is 8 times as much"},
 		{Name: "init", Default: 0.1, Min: 0, Max: 10, Unit: "standard deviations of a rating",

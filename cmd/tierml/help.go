@@ -52,10 +52,10 @@ file; tierml config shows all. Other variables:
 
   TIERML_CONFIG     the settings file; default: tierml/config.yaml in the user's configuration directory
   TIERML_PRICES     the price store of tierml prices and tierml market
-  TIERML_TOKEN      the token for --server, in place of a file with it
+  TIERML_TOKEN      the token for --server
   TIERML_QUIET      1: no hints at what to do next, and no bars
   TIERML_MAX_UNPACKED
-                    how many MiB a compressed input may become, where its size is doubtful
+                    how many MiB a doubtful compressed input may become
   NO_COLOR          set to anything: no colours (https://no-color.org)
   TERM=dumb         neither colours nor a live view nor bars
 

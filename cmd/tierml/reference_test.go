@@ -22,9 +22,8 @@ const referencePage = `# Commands
 
 <!-- made from the commands themselves by make golden; change their help, not this page -->
 
-For people who look up a command or a flag; ` + "`tierml COMMAND --help`" + ` says more, with examples. Every flag can also be set by a variable or in
-a file: see [the environment](#what-variables-and-files-it-reads). RUN is a run's directory, its name below ./runs, or the name of a job,
-which means its latest run; where it may be left out, the run whose journal was written last. Defaults are in parentheses.
+` + "`tierml COMMAND --help`" + ` says more, with examples. RUN is a run's directory, its name below
+./runs, or the name of a job, which means its latest run; where it may be left out, the run whose journal was written last. Defaults are in parentheses.
 `
 
 // docs/cli.md is what the commands say; `make golden` writes it.

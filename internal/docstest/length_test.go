@@ -3,16 +3,13 @@ package docstest
 import (
 	"io/fs"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"unicode"
 )
 
-// mostWords bounds docs/*.md together, without the two references that are made from code: say a thing once, and link to it.
-const mostWords = 26_500
-
-var made = []string{"docs/cli.md", "docs/job.md"}
+// mostWords bounds docs/*.md together: say a thing once, and link to it.
+const mostWords = 33_000
 
 func TestPagesStayShort(t *testing.T) {
 	repository := os.DirFS("../..")
@@ -22,9 +19,6 @@ func TestPagesStayShort(t *testing.T) {
 	}
 	total := 0
 	for _, page := range pages {
-		if slices.Contains(made, page) {
-			continue
-		}
 		text, err := fs.ReadFile(repository, page)
 		if err != nil {
 			t.Fatal(err)

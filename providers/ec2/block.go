@@ -16,18 +16,18 @@ type Block struct {
 	// Image is the machine image (AMI), a Linux with bash, curl and, for a program in S3, the AWS command line. Required, except for
 	// jobs that ask for GPUs.
 	Image string `yaml:"image"`
-	// GPUImage is that of jobs that ask for GPUs, with drivers: an AMI, or `resolve:ssm:` and a parameter of Systems Manager.
-	// Default the newest AWS Deep Learning Base AMI for Amazon Linux 2023.
+	// GPUImage is for jobs that ask for GPUs: an AMI, or `resolve:ssm:` and a parameter of Systems Manager. Default the newest AWS
+	// Deep Learning Base AMI for Amazon Linux 2023.
 	GPUImage string `yaml:"gpu_image"`
 	// Subnets gives the subnet in each zone. Default the zone's default subnet.
 	Subnets map[string]string `yaml:"subnets"`
-	// SecurityGroups are those of the machines, which must reach each other and the controller at ports from 1024. Default the
-	// default group.
+	// SecurityGroups must let machines reach each other and the controller at ports from 1024. Default the default group.
 	SecurityGroups []string `yaml:"security_groups"`
-	// InstanceProfile is the role of the machines: they read `program` and, without `store_role`, splits and checkpoints. Default none.
+	// InstanceProfile is the role with which machines read `program` and, without `store_role`, use splits and checkpoints. Default
+	// none.
 	InstanceProfile string `yaml:"instance_profile"`
-	// StoreRole is the ARN of a role with which machines use splits, checkpoints and state: each run gets credentials for its own only.
-	// Default the machines' own role, for all.
+	// StoreRole is the ARN of a role from which each run gets credentials for its own splits, checkpoints and state only. Default
+	// the machines' own role.
 	StoreRole string `yaml:"store_role"`
 	// Advisor is a file of Amazon's Spot Instance Advisor. Default its page, read once a day.
 	Advisor string `yaml:"advisor" job:"env,path"`

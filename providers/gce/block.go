@@ -23,32 +23,29 @@ type Block struct {
 	Labels map[string]string `yaml:"labels"`
 	// Image is what machines boot from, a Linux with bash and curl. Default the newest Debian 12.
 	Image string `yaml:"image"`
-	// GPUImage is that of jobs that ask for GPUs, with drivers. Default the newest Deep Learning VM image with CUDA 12.9 and driver
-	// 580.
+	// GPUImage is for jobs that ask for GPUs. Default the newest Deep Learning VM image with CUDA 12.9 and driver 580.
 	GPUImage string `yaml:"gpu_image"`
 	// Network of the machines, unless `subnetwork` names it. Default `default`.
 	Network string `yaml:"network"`
-	// Subnetwork of the machines, which must reach each other and the controller at any port from 1024. Default the
-	// network's own.
+	// Subnetwork in which machines reach each other and the controller at ports from 1024. Default the network's own.
 	Subnetwork string `yaml:"subnetwork"`
 	// NetworkTags are matched by firewall rules. Default none.
 	NetworkTags []string `yaml:"network_tags"`
 	// ExternalIP gives machines public addresses. Without, the subnetwork needs Private Google Access. Default false.
 	ExternalIP bool `yaml:"external_ip"`
-	// ServiceAccount is that of the machines: they read `program` and, without `store_tokens`, splits and checkpoints. Default none.
+	// ServiceAccount is that with which machines read `program` and, without `store_tokens`, use splits and checkpoints. Default
+	// none.
 	ServiceAccount string `yaml:"service_account"`
-	// StoreTokens gives each run's machines tokens of the job server's account that are good for the run's splits, checkpoints and state
-	// only. Default false: they use their own account, for all.
+	// StoreTokens gives each run's machines tokens of the job server's account for its own splits, checkpoints and state only.
+	// Default false: they use their own account.
 	StoreTokens bool `yaml:"store_tokens"`
-	// Prices are Spot prices, as `local.prices`; those of a region hold in each of its zones. Default Compute Engine's, or its price
-	// list.
+	// Prices are Spot prices, as `local.prices`. Default Compute Engine's, or its price list.
 	Prices string `yaml:"prices" job:"env,path"`
 	// DiskType is the disk's type. Default `pd-balanced`.
 	DiskType string `yaml:"disk_type"`
 	// SecureBoot lets machines run signed kernels and drivers only. Default true; false for jobs that ask for GPUs.
 	SecureBoot bool `yaml:"secure_boot" job:"zero"`
-	// ExtraNotice is how much earlier than 30 seconds before the end Spot machines shall be warned, in wall-clock time. Default
-	// none.
+	// ExtraNotice is warning beyond 30 seconds for Spot machines, in wall-clock time. Default none.
 	ExtraNotice time.Duration `yaml:"extra_notice"`
 }
 

@@ -34,8 +34,8 @@ type Block struct {
 	Context string `yaml:"context"`
 	// Image is that of the pods, which has this program as `/tierml` (`make image`). Required.
 	Image string `yaml:"image"`
-	// ServiceAccount is that of the pods: without `store_role` and `store_tokens` they read splits and checkpoints as it. Its token is not
-	// mounted. Default the namespace's own.
+	// ServiceAccount is that with which pods, without `store_role` and `store_tokens`, read splits and checkpoints. Default the
+	// namespace's own.
 	ServiceAccount string `yaml:"service_account"`
 	// StoreRole is as `ec2.store_role`, for `checkpoints` in S3: the job server assumes it for each run. Default `service_account`, for all runs.
 	StoreRole string `yaml:"store_role"`
@@ -52,18 +52,17 @@ type Block struct {
 	Nodes string `yaml:"nodes"`
 	// Queue is the local queue of Kueue whose quota pods wait for. Default none.
 	Queue string `yaml:"queue"`
-	// Wait is how long a pod may wait for a node or for quota before it is given up, beyond ten minutes. Default `20m`.
+	// Wait is how long a pod may wait for a node or for quota, beyond ten minutes. Default `20m`.
 	Wait time.Duration `yaml:"wait"`
-	// Notice is the time between a pod's SIGTERM and its end: the grace that it asks for, and what is taken for granted when a node
-	// goes. Default `15s`.
+	// Notice is a pod's grace period, also assumed when a node goes. Default `15s`.
 	Notice time.Duration `yaml:"notice"`
-	// Spot is what an hour of a pod costs on spot nodes. Default its share of what its node costs by `prices`.
+	// Spot is what an hour of a pod costs on spot nodes. Default its share of its node by `prices`.
 	Spot market.USD `yaml:"spot"`
-	// OnDemand is what an hour of a pod costs on other nodes. Default its share of what its node costs by `catalog`.
+	// OnDemand is what an hour of a pod costs on other nodes. Default its share of its node by `catalog`.
 	OnDemand market.USD `yaml:"on_demand"`
-	// Prices are nodes' spot prices, as `local.prices`, of the cloud that the nodes are of. Default none.
+	// Prices are nodes' spot prices, as `local.prices`. Default none.
 	Prices string `yaml:"prices" job:"env,path"`
-	// PricesOf names that cloud: `ec2` or `gce`. Default `ec2`.
+	// PricesOf names the cloud of `prices`: `ec2` or `gce`. Default `ec2`.
 	PricesOf string `yaml:"prices_of"`
 }
 

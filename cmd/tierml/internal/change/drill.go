@@ -80,7 +80,7 @@ Real machines can only be killed and, on Compute Engine, evicted; drill asks fir
 	f.DurationVar(&o.Within, "within", 2*time.Minute, "how long to wait for training to continue")
 	f.Uint64Var(&o.seed, "seed", 1, "`seed` of --target random")
 	f.BoolVar(&o.atOnce, "at-once", false, "with --do move: do not wait until workers compute")
-	f.BoolVar(&o.faultIn, "fault-in", false, "with --do move: the new owner serves at once, and fetches rows as needed")
+	f.BoolVar(&o.faultIn, "fault-in", false, "with --do move: the new owner serves at once")
 	f.BoolVarP(&o.yes, "yes", "y", false, "disturb a real cloud's machines without asking")
 	cli.OutputFlag(cmd, &o.Format)
 	cli.CompleteFlag(cmd, "do", drill.Words()...)

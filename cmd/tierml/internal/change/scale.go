@@ -35,7 +35,7 @@ free. The remaining reliable machines must be able to hold the job alone. Number
   tierml scale demo --restore`,
 	}
 	cmd.Flags().IntVar(&workers, "workers", 0, "`number` of transient machines to add (+4) or remove (-4)")
-	cmd.Flags().IntVar(&servers, "servers", 0, "`number` of machines that serve parameters to add (+1) or remove (-1)")
+	cmd.Flags().IntVar(&servers, "servers", 0, "`number` of servers to add (+1) or remove (-1)")
 	cmd.Flags().IntVar(&reliable, "reliable", 0, "`number` of reliable machines to add (+1) or remove (-1)")
 	cmd.Flags().BoolVar(&change.Restore, "restore", false, "return to the job's own numbers")
 	return newChangeCommand(new(target.Flags), change, cmd, func() error {

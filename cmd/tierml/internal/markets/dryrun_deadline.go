@@ -38,7 +38,7 @@ func (o *deadlineOptions) addFlags(cmd *cobra.Command) {
 	f.StringSliceVar(&o.slacks, "slack", []string{"1.1", "1.25", "1.5", "2"}, "deadlines, in `multiples` of the work (--availability) or of a job's time alone, in turn (--jobs)")
 	f.DurationSliceVar(&o.changeovers, "changeover", []time.Duration{6 * time.Minute, 12 * time.Minute}, "with --availability: `times` from buying a fleet until it works")
 	f.BoolVar(&o.together, "together", false, "with --availability: all recordings are the pools of one job")
-	f.Float64Var(&o.spotShare, "spot-share", sweep.SpotShare, "with --availability: spot price as a `share` of on-demand, where none was recorded")
+	f.Float64Var(&o.spotShare, "spot-share", sweep.SpotShare, "with --availability: spot price as a `share` of on-demand")
 }
 
 // args wants a job file, or recordings or arrivals in its place.

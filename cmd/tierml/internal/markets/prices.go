@@ -146,7 +146,7 @@ Doubtful rows are reported. A line that cannot be parsed ends the import, and no
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&o.catalog, "catalog", "", "of a price list of Compute Engine, also write a catalog to this `file`")
+	cmd.Flags().StringVar(&o.catalog, "catalog", "", "of Compute Engine's price list: also write a catalog to this `file`")
 	cmd.Flags().StringVar(&o.Product, "product", trace.LinuxUNIX, "the `product` whose prices are kept")
 	return cmd
 }
@@ -304,7 +304,7 @@ func newPricesFetchCommand() *cobra.Command {
 	f.StringVar(&o.region, "region", os.Getenv("AWS_REGION"), "EC2 `region`; default: AWS_REGION in the environment")
 	f.Lookup("region").DefValue = "" // not printed: it is of one host
 	f.StringVar(&o.endpoint, "endpoint", "", "`address`, such as a fake cloud's; default: EC2's")
-	f.StringVar(&o.since, "since", "90d", "how far back: a `time` such as 2026-10-01T00:00:00Z, or a length such as 30d")
+	f.StringVar(&o.since, "since", "90d", "how far back: a `time`, or a length such as 30d")
 	return cmd
 }
 

@@ -57,7 +57,7 @@ such a job server needs, and whether the job would ever start there. The exit co
 		},
 	}
 	cli.OutputFlag(cmd, &format)
-	cmd.Flags().StringVar(&setup.Scheduler, "scheduler", "", "check what a job server with this `policy` needs; the other flags are about it")
+	cmd.Flags().StringVar(&setup.Scheduler, "scheduler", "", "check what a job server with this `policy` needs")
 	cmd.Flags().StringVar(&setup.Hosts, "hosts", "", "`file` of shared machines")
 	cmd.Flags().IntVar(&setup.Slots, "slots", 0, "`number` of machines of jobs' own")
 	cmd.Flags().StringVar(&setup.Groups, "groups", "", "`file` of groups")

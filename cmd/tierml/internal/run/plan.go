@@ -74,7 +74,7 @@ func NewPlanCommand() *cobra.Command {
 	}
 	cli.OutputFlag(cmd, &format)
 	o.Job.Flags(cmd)
-	cmd.Flags().StringVar(&o.hosts, "on", "", "of slots of the shared hosts of this `run` of tierml hosts, at their prices")
+	cmd.Flags().StringVar(&o.hosts, "on", "", "of slots of the shared hosts of this `run`")
 	return cmd
 }
 

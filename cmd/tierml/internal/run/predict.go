@@ -39,7 +39,7 @@ the true values, the last line on standard error has the quality measure. MODEL 
 			return predict(ctx, o, args[0], args[1], cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().StringVar(&o.into, "into", "", "write to this `file`, whose folder must exist, or to an s3:// or gs:// object")
+	cmd.Flags().StringVar(&o.into, "into", "", "write to this `file`, or to an s3:// or gs:// object")
 	cmd.Flags().IntVar(&o.badLines, "max-bad-lines", 0, "skip up to this number of bad `lines`")
 	return cmd
 }

@@ -112,13 +112,11 @@ A job with cloud: ec2 or gce is submitted to its cluster's job server and watche
 	cmd.Flags().BoolVar(&o.Plain, "plain", false, "plain lines instead of the live view")
 	cmd.Flags().StringVar(&o.Job.Said.Policy, "policy", "", "override the job's `policy`")
 	cmd.Flags().StringVar(&o.Resume, "resume", "", "continue the run in this `directory`")
-	cmd.Flags().BoolVar(&o.skipDamaged, "skip-damaged", false, "with --resume: skip damaged lines of the journal, and continue from the newest checkpoint;\n"+
-		"a copy of the damaged journal is kept")
-	cmd.Flags().StringVar(&o.Endpoint, "endpoint", "", "buy from the fake cloud at this `URL`, run by another process with\n"+
-		"--instance-command 'tierml agent'; it sets time and speed. With --resume: the run's own, or none")
-	cmd.Flags().StringVar(&o.hosts, "on", "", "take slots of the shared hosts of this `run` of tierml hosts")
+	cmd.Flags().BoolVar(&o.skipDamaged, "skip-damaged", false, "with --resume: skip damaged lines of the journal")
+	cmd.Flags().StringVar(&o.Endpoint, "endpoint", "", "buy from the fake cloud at this `URL`, whose --instance-command is 'tierml agent'")
+	cmd.Flags().StringVar(&o.hosts, "on", "", "take slots of the shared hosts of this `run`")
 	cmd.Flags().BoolVarP(&o.detach, "detach", "d", false, "with --server: do not watch the job")
-	cmd.Flags().BoolVar(&o.here, "here", false, "with cloud: ec2 or gce: run in this process; machines must reach this host")
+	cmd.Flags().BoolVar(&o.here, "here", false, "with cloud: ec2 or gce: run in this process")
 	cmd.Flags().StringVar(&o.Into, "into", "", "run in this `directory`, which the job server has made")
 	_ = cmd.Flags().MarkHidden("into") // it exists
 	o.at.Flags(cmd)
@@ -168,8 +166,8 @@ func NewResumeCommand() *cobra.Command {
 		return o.begin(cmd)
 	}
 	cmd.Flags().BoolVarP(&o.Yes, "yes", "y", false, "of a run that has ended: proceed without asking")
-	cmd.Flags().BoolVar(&o.Plain, "plain", false, "of a run that has ended: plain lines instead of the live view")
-	cmd.Flags().BoolVar(&o.skipDamaged, "skip-damaged", false, "skip damaged lines of the journal, and continue from the newest checkpoint")
+	cmd.Flags().BoolVar(&o.Plain, "plain", false, "plain lines instead of the live view")
+	cmd.Flags().BoolVar(&o.skipDamaged, "skip-damaged", false, "skip damaged lines of the journal")
 	return cmd
 }
 

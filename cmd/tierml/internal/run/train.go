@@ -58,7 +58,7 @@ Ctrl-C saves the model as it is.`,
 	flags.IntVar(&o.Threads, "threads", runtime.GOMAXPROCS(0), "number of `threads`")
 	flags.Lookup("threads").DefValue = "all cores"
 	flags.BoolVar(&o.Deterministic, "deterministic", false, "compute as on machines: the same model, bit for bit, but slower")
-	flags.Float64Var(&o.UntilLoss, "until-loss", math.Inf(-1), "stop when the test `figure` (without holdout the train figure) is at or below this")
+	flags.Float64Var(&o.UntilLoss, "until-loss", math.Inf(-1), "stop when the test (without holdout the train) `figure` is at or below this")
 	flags.Float64Var(&o.UntilChange, "until-change", 0, "stop when the figure improves by less than this `share` between measurements")
 	flags.DurationVar(&o.MaxTime, "max-time", 0, "stop after this `time` of training")
 	flags.Lookup("until-loss").DefValue = "0" // not printed; see options

@@ -166,7 +166,7 @@ it by:
 	f.StringVar(&o.command, "instance-command", "sleep infinity", "command `line` that an instance runs")
 	f.StringVar(&o.script, "script", "", "`file` of steps, such as: at 10m evict oldest")
 	f.StringArrayVar(&o.steps, "step", nil, "one more `step` of the script; repeatable")
-	f.StringToStringVar(&o.capacity, "capacity", nil, "most machines of a spot pool, `ZONE/TYPE=NUMBER`, such as us-west-1a/c3.xlarge=5")
+	f.StringToStringVar(&o.capacity, "capacity", nil, "most machines of a spot pool, `ZONE/TYPE=NUMBER`")
 	f.IntVar(&o.config.Limits.SpotInstances, "spot-limit", 0, "largest `number` of spot instances of the account (0: no limit)")
 	f.IntVar(&o.config.Limits.OnDemandInstances, "on-demand-limit", 0, "largest `number` of on-demand instances of the account (0: no limit)")
 	f.Float64Var(&o.flopsPerVCPU, "flops-per-vcpu", 0, "declared compute `rate` of instances (0: none)")

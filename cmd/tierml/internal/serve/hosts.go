@@ -59,8 +59,7 @@ ask for slots, released when no job has any. Ctrl-C releases all. See docs/hosts
 	cmd.Flags().BoolVarP(&o.Yes, "yes", "y", false, "proceed without asking")
 	cmd.Flags().BoolVar(&o.Plain, "plain", false, "plain lines instead of the live view")
 	cmd.Flags().StringVar(&o.Resume, "resume", "", "take over the shared hosts of this `directory`, whose process has ended")
-	cmd.Flags().StringVar(&o.Endpoint, "endpoint", "", "buy from the fake cloud at this `URL`, run by another process with\n"+
-		"--instance-command 'tierml agent'; it sets time and speed. With --resume: the run's own, or none")
+	cmd.Flags().StringVar(&o.Endpoint, "endpoint", "", "buy from the fake cloud at this `URL`, whose --instance-command is 'tierml agent'")
 	cmd.Flags().StringVar(&o.Into, "into", "", "run in this `directory`, which the job server has made")
 	_ = cmd.Flags().MarkHidden("into") // it exists
 	cmd.AddCommand(newHostsPsCommand())

@@ -84,25 +84,24 @@ Every request needs the token from the file that the first start creates. From e
 	cmd.Flags().StringSliceVar(&o.accept, "accept-sha256", nil, "also accept tokens with these SHA-256 `sums`")
 	cmd.Flags().StringSliceVar(&o.watch, "watch-sha256", nil, "accept tokens with these SHA-256 `sums` for calls that only read")
 	cmd.Flags().StringVar(&o.groupFile, "groups", "", "a `file` of groups with their tokens, quotas and budgets (docs/server.md#groups)")
-	cmd.Flags().StringVar(&o.hosts, "hosts", "", "keep the shared hosts of this `file`; jobs with cloud: local get slots of them")
+	cmd.Flags().StringVar(&o.hosts, "hosts", "", "keep the shared hosts of this `file`")
 	cmd.Flags().StringVar(&o.scheduler, "scheduler", "", "with --hosts or --slots: the `policy` that grants jobs their slots, "+strings.Join(jobmanager.Schedulers, ", ")+" (docs/scheduler.md);\n"+
 		"default: first come, first served")
-	cmd.Flags().IntVar(&o.slots, "slots", 0, "with --scheduler, without --hosts: `number` of transient machines of their own that all jobs have together, such as pods of\n"+
-		"a Kubernetes cluster")
+	cmd.Flags().IntVar(&o.slots, "slots", 0, "with --scheduler, without --hosts: `number` of transient machines of all jobs together, such as pods")
 	cmd.Flags().IntVar(&o.maxRunning, "max-running", 2, "`number` of jobs that run at a time; with --scheduler by default 32")
 	cmd.Flags().IntVar(&o.maxQueued, "max-queued", 100, "`number` of jobs that may wait")
 	cmd.Flags().Int64Var(&o.maxUpload, "max-upload", 4096, "largest input file, in `MiB`")
-	cmd.Flags().Int64Var(&o.jobMemory, "job-memory", 0, "memory limit of each process of a job, in `MiB` (default: half of the host's; -1: unlimited)")
+	cmd.Flags().Int64Var(&o.jobMemory, "job-memory", 0, "memory limit of each process, in `MiB` (default: half of the host's; -1: unlimited)")
 	cmd.Flags().Int64Var(&o.keepFree, "keep-free", 1024, "refuse uploads that would leave less free disk than this, in `MiB`")
-	cmd.Flags().StringSliceVar(&o.allow, "allow", nil, "let submitted jobs read files below this `directory`, or use this endpoint of a store or cloud;\n"+
-		"their uploads, s3:// and gs:// are always allowed; programs: let jobs with run: and cloud: local run commands on this host")
+	cmd.Flags().StringSliceVar(&o.allow, "allow", nil, "let submitted jobs read files below this `directory`, use this endpoint of a store or cloud, or\n"+
+		"(programs) run commands on this host")
 	cmd.Flags().DurationVar(&o.keepInputs, "keep-inputs", 7*24*time.Hour, "remove uploaded files unused for this `time`; 0: never")
-	cmd.Flags().StringVar(&o.total, "budget", "", "limit in `dollars` for all runs in the directory together")
-	cmd.Flags().StringToStringVar(&o.groups, "group-budget", nil, "limit for all jobs of a group together, `GROUP=DOLLARS`, such as vision=200; repeatable")
-	cmd.Flags().StringVar(&o.perHour, "budget-per-hour", "", "limit in `dollars` per hour for all running jobs together")
+	cmd.Flags().StringVar(&o.total, "budget", "", "limit in `dollars` for all runs in the directory")
+	cmd.Flags().StringToStringVar(&o.groups, "group-budget", nil, "limit for all jobs of a group, `GROUP=DOLLARS`; repeatable")
+	cmd.Flags().StringVar(&o.perHour, "budget-per-hour", "", "limit in `dollars` per hour for all running jobs")
 	cmd.Flags().StringVar(&o.over, "over-budget", config.LimitStop, "`action` above a limit: warn, pause (start no waiting jobs) or stop (above the budget, also end\n"+
 		"running jobs in order)")
-	cmd.Flags().StringVar(&o.alerts.URLFile, "alert-url-file", "", "send alerts of all jobs to the webhook whose address is in this `file`")
+	cmd.Flags().StringVar(&o.alerts.URLFile, "alert-url-file", "", "send alerts to the webhook whose address is in this `file`")
 	cmd.Flags().StringVar(&o.alerts.SecretFile, "alert-secret-file", "", "sign alerts with the key in this `file`")
 	cmd.AddCommand(newServerStartCommand(), newServerStopCommand(), newServerTunnelCommand())
 	return cmd

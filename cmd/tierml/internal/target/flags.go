@@ -32,7 +32,7 @@ func (r *Flags) Flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&r.URL, "server", "", "use a job server: its `URL`, a job file or a cluster's name; none: runs of this host")
 	cmd.Flags().StringVar(&r.tokenFile, "token-file", "",
 		"the `file` with the job server's token (default: the variable TIERML_TOKEN, or tierml/token in the configuration directory)")
-	cmd.Flags().StringVar(&r.authority, "server-ca", "", "trust the certificates in this `file`, in place of the system's")
+	cmd.Flags().StringVar(&r.authority, "server-ca", "", "trust the certificates in this `file` instead of the system's")
 	for flag, setting := range map[string][]string{ // any order: each by itself
 		"server":     {"server.url", "TIERML_SERVER"},
 		"token-file": {"server.token-file", "TIERML_SERVER_TOKEN_FILE"},

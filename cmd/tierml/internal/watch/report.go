@@ -56,8 +56,7 @@ RUN may also be the path of a journal.`,
 		},
 	}
 	cli.OutputFlag(cmd, &o.format, cli.FormatHTML)
-	cmd.Flags().StringSliceVar(&o.bills, "reconcile", nil, "compare with the provider's own records in these `files`, hour by hour: AWS cost and usage\n"+
-		"report or Spot data feed, GCP detailed billing export; CSV or JSON, may be gzipped; not with -o html")
+	cmd.Flags().StringSliceVar(&o.bills, "reconcile", nil, "compare with the provider's own records in these `files` (docs/cost.md); not with -o html")
 	cmd.Flags().StringVar(&o.page, "html", "", "also write the web page to this `file`")
 	at.Flags(cmd)
 	return cmd
