@@ -419,10 +419,12 @@ func (a *attempt) environment(secrets map[string]string) []string {
 	if err != nil {
 		host, port = "127.0.0.1", "29500"
 	}
-	maps.Copy(env, map[string]string{
-		"RANK": strconv.Itoa(s.Rank), "WORLD_SIZE": strconv.Itoa(ranks), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1",
-		"NODE_RANK": strconv.Itoa(s.Rank), "NNODES": strconv.Itoa(ranks), "MASTER_ADDR": host, "MASTER_PORT": port,
-	})
+	if ranks > 1 { // accelerate and others take a program that has them for one of several
+		maps.Copy(env, map[string]string{
+			"RANK": strconv.Itoa(s.Rank), "WORLD_SIZE": strconv.Itoa(ranks), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1",
+			"NODE_RANK": strconv.Itoa(s.Rank), "NNODES": strconv.Itoa(ranks), "MASTER_ADDR": host, "MASTER_PORT": port,
+		})
+	}
 	maps.Copy(env, m.config.Spec.Envs)
 	maps.Copy(env, s.Settings)
 	maps.Copy(env, secrets)

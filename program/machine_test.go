@@ -119,17 +119,17 @@ func (s *site) log(key string, attempt uint64) string {
 func TestProgramRunsToItsEnd(t *testing.T) {
 	s := newSite(t, Spec{
 		Setup: "echo preparing; echo yes > prepared",
-		Run:   "cat prepared\nfor i in 1 2 3; do echo \"step $i loss 0.$i\"; done\necho $RANK/$WORLD_SIZE $MASTER_ADDR:$MASTER_PORT $COLOUR $RATE $TIERML_RESUMED > state/out",
+		Run:   "cat prepared\nfor i in 1 2 3; do echo \"step $i loss 0.$i\"; done\necho ${RANK-no}/${WORLD_SIZE-rank} ${MASTER_ADDR-no}:${MASTER_PORT-master} $COLOUR $RATE $TIERML_RESUMED > state/out",
 		Envs:  map[string]string{"COLOUR": "blue"},
 		State: "state",
 		Line:  `step (\d+) loss ([0-9.]+)`,
 	})
-	s.begin(Start{Attempt: 1, Master: "10.0.0.1:4000", Settings: map[string]string{"RATE": "0.25"}})
+	s.begin(Start{Attempt: 1, Ranks: 2, Master: "10.0.0.1:4000", Settings: map[string]string{"RATE": "0.25"}})
 	exited := s.exit(1)
 	if exited.Code != 0 || exited.Asked || exited.Phase != Running || !strings.HasSuffix(exited.Tail, "step 3 loss 0.3") {
 		t.Errorf("%+v", exited)
 	}
-	if got := s.appears("state/out"); got != "0/1 10.0.0.1:4000 blue 0.25 0\n" {
+	if got := s.appears("state/out"); got != "0/2 10.0.0.1:4000 blue 0.25 0\n" {
 		t.Errorf("the program saw %q", got)
 	}
 	if a := wait(s, func(a Advanced) bool { return a.Step == 3 }); a.Loss != 0.3 || !a.HasLoss {
@@ -145,13 +145,13 @@ func TestProgramRunsToItsEnd(t *testing.T) {
 	if _, last := s.all()[len(s.all())-1].(Exited); !last {
 		t.Errorf("the last event is %+v", s.all()[len(s.all())-1])
 	}
-	// The next attempt on this machine needs no setup, and has the state.
+	// The next attempt on this machine needs no setup, has the state and, as a program by itself, no rank.
 	s.begin(Start{Attempt: 2, Resume: saved.Manifest, ResumeDigest: saved.Digest, Settings: map[string]string{"RATE": "0.5"}})
 	s.exit(2)
 	if log := s.log("rank-0", 2); strings.Contains(log, "preparing") {
 		t.Errorf("setup ran twice: %q", log)
 	}
-	if got := s.appears("state/out"); got != "0/1 127.0.0.1:29500 blue 0.5 1\n" {
+	if got := s.appears("state/out"); got != "no/rank no:master blue 0.5 1\n" {
 		t.Errorf("the program saw %q", got)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 const (
@@ -15,6 +16,8 @@ const (
 	// tailLines and tailBytes bound what is reported of a program's output.
 	tailLines = 20
 	tailBytes = 4 << 10
+	// barEvery is the least time between two states of a progress bar that the log keeps as lines.
+	barEvery = 10 * time.Second
 	// mostLine is how long a line may be in which progress is looked for.
 	mostLine = 16 << 10
 	// leastSecret is how long a value must be to be recognised in output: masking every 1 would hide more than a secret.
@@ -28,6 +31,7 @@ type output struct {
 	written int64
 	failed  error // the first error of writing the file
 	mask    masker
+	bars    bars
 	tail    []byte
 	line    []byte
 	match   func(line string) // may be nil
@@ -53,7 +57,7 @@ func newOutput(name string, secrets map[string]string, match func(string)) (*out
 func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.take(o.mask.feed(p, false))
+	o.take(o.mask.feed(p, false), false)
 	return len(p), nil
 }
 
@@ -68,9 +72,10 @@ func (o *output) note(format string, arguments ...any) {
 	o.store([]byte(text))
 }
 
-func (o *output) take(p []byte) {
-	o.store(p)
-	o.tail = append(o.tail, p...)
+func (o *output) take(p []byte, end bool) {
+	shown := o.bars.feed(p, time.Now(), end)
+	o.store(shown)
+	o.tail = append(o.tail, shown...)
 	if len(o.tail) > 2*tailBytes {
 		o.tail = append(o.tail[:0], o.tail[len(o.tail)-tailBytes:]...)
 	}
@@ -107,7 +112,7 @@ func (o *output) store(p []byte) {
 func (o *output) end() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.take(o.mask.feed(nil, true))
+	o.take(o.mask.feed(nil, true), true)
 	if o.match != nil && len(o.line) > 0 {
 		o.match(string(o.line))
 		o.line = nil
@@ -127,6 +132,61 @@ func (o *output) last() (string, error) {
 }
 
 func (o *output) close() error { return o.file.Close() }
+
+// bars makes lines of what progress bars write over their line, now and then and at the end: with all of it, a line of the log has
+// thousands of characters.
+type bars struct {
+	open bool      // the line has text that was passed on
+	back bool      // the last byte was \r
+	over []byte    // what is written over the line; nil = nothing was
+	next time.Time // when it may be passed on
+}
+
+// feed returns what the log keeps. At the end nothing is held back.
+func (b *bars) feed(p []byte, now time.Time, end bool) (out []byte) {
+	if !b.back && b.over == nil && !end && bytes.IndexByte(p, '\r') < 0 {
+		if len(p) > 0 {
+			b.open = p[len(p)-1] != '\n'
+		}
+		return p
+	}
+	pass := func() {
+		if len(bytes.TrimSpace(b.over)) > 0 { // not what clears the line
+			if b.open {
+				out = append(out, '\n')
+			}
+			out = append(out, b.over...)
+			b.open, b.next = true, now.Add(barEvery)
+		}
+	}
+	for _, c := range p {
+		switch {
+		case c == '\n':
+			pass()
+			out = append(out, c)
+			b.open, b.back, b.over = false, false, nil
+		case c == '\r':
+			b.back = true
+		default:
+			if b.back && (b.over == nil || !now.Before(b.next)) {
+				pass()
+			}
+			if b.back {
+				b.back, b.over = false, []byte{}
+			}
+			if b.over == nil {
+				out, b.open = append(out, c), true
+			} else if len(b.over) < mostLine {
+				b.over = append(b.over, c)
+			}
+		}
+	}
+	if end {
+		pass()
+		b.over = nil
+	}
+	return out
+}
 
 // masker replaces secrets in a stream.
 type masker struct {

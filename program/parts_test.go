@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -105,8 +106,33 @@ func TestOutput(t *testing.T) {
 	if want := "a 1|b 1|cd ***|" + strings.Repeat("x", mostLine) + "|end"; strings.Join(lines, "|") != want {
 		t.Errorf("%d lines: %.100q", len(lines), lines)
 	}
-	if text, err := os.ReadFile(name); err != nil || !strings.HasPrefix(string(text), "a 1\rb 1\ncd ***\nxxx") {
+	if text, err := os.ReadFile(name); err != nil || !strings.HasPrefix(string(text), "a 1\nb 1\ncd ***\nxxx") {
 		t.Errorf("%.40q %v", text, err)
+	}
+}
+
+// A log has what a progress bar showed last, and a line of it now and then.
+func TestProgressBarsBecomeLines(t *testing.T) {
+	start := time.Now()
+	for _, c := range []struct {
+		texts []string // a second apart
+		want  string
+	}{
+		{[]string{"a\nb", "c\n"}, "a\nbc\n"},
+		{[]string{"a\r\nb\r", "\nc"}, "a\nb\nc"},
+		{[]string{"0%\r10%\r20", "%\r30%\r40%\n"}, "0%\n10%\n40%\n"},
+		{[]string{"\r10%", "\r20%", "\r30%"}, "10%\n30%"},
+		{append(slices.Repeat([]string{"\rx"}, 12), "\ry", "\n"), "x\nx\ny\n"},
+		{[]string{"bar\r   \rdone\n"}, "bar\ndone\n"},
+	} {
+		var b bars
+		got := ""
+		for i, text := range c.texts {
+			got += string(b.feed([]byte(text), start.Add(time.Duration(i)*time.Second), false))
+		}
+		if got += string(b.feed(nil, start.Add(time.Minute), true)); got != c.want {
+			t.Errorf("%q: %q, want %q", c.texts, got, c.want)
+		}
 	}
 }
 

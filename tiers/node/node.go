@@ -78,7 +78,6 @@ func live(ctx context.Context, cfg Config, own **trust.Credential) error {
 	n := newNode(cfg, identity, user, listener, tasks)
 	n.own = *own
 	n.log.Info("node starts", "type", identity.Type, "data_plane", listener.Addr().String(), "controller", user.Controller)
-	n.logPacing()
 	n.task(ctx, func() error { return n.watchNotices(ctx) })
 	if cfg.PutOff != nil {
 		n.task(ctx, func() error { return n.putOff(ctx) })
@@ -169,12 +168,6 @@ func newNode(cfg Config, id Identity, user UserData, listener net.Listener, task
 	recent := slog.NewTextHandler(&n.recent, nil)
 	n.log = slog.New(slog.NewMultiHandler(cfg.Log.Handler(), recent)).With("node", string(id.Instance))
 	return n
-}
-
-func (n *node) logPacing() {
-	if n.cfg.Flops > 0 {
-		n.log.Info(fmt.Sprintf("worker is held to %.4g Mflop/s by pacing", n.cfg.Flops/1e6))
-	}
 }
 
 func (n *node) report(r tiers.Report) {
@@ -314,6 +307,9 @@ func (n *node) join(ctx context.Context, do tiers.Welcome) (*job, error) {
 	n.agent.Join(do)
 	if outside != nil && outside.Program() == nil {
 		n.agent.StandBy()
+	}
+	if outside == nil && n.cfg.Flops > 0 {
+		n.log.Info(fmt.Sprintf("worker is held to %.4g Mflop/s by pacing", n.cfg.Flops/1e6))
 	}
 	n.task(ctx, func() error { return j.serve(ctx) })
 	n.task(ctx, func() error { return n.work(ctx, j) })
