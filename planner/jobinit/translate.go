@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -119,200 +118,6 @@ func put(to *yaml.Node, field string, value any) {
 		panic(err) // of strings, numbers, lists and mappings of such
 	}
 	to.Content = append(to.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: field}, node)
-}
-
-// skyPilot translates a task (docs.skypilot.co, *Task YAML*). Its scripts run without -e and -u.
-func (t *translator) skyPilot() {
-	setup, run := lines(t.take("setup")), lines(t.take("run"))
-	switch workdir := t.take("workdir").(type) {
-	case string:
-		t.workdir(workdir)
-	case map[string]any:
-		clone := "git clone " + words(workdir["url"]) + " ."
-		if ref := words(workdir["ref"]); ref != "" {
-			clone += "\ngit checkout " + ref
-		}
-		setup = clone + "\n" + setup
-	}
-	resources, _ := t.take("resources").(map[string]any)
-	count := t.take("num_nodes")
-	t.resources(resources, count, t.skyMachine)
-	t.envs(t.take("envs"), false)
-	t.envs(t.take("secrets"), true)
-	variables := map[string]string{
-		"SKYPILOT_NODE_RANK": "${TIERML_RANK:-0}", "SKYPILOT_NUM_NODES": "${TIERML_RANKS:-1}", "SKYPILOT_NODE_IPS": "${MASTER_ADDR:-127.0.0.1}",
-		"SKYPILOT_TASK_ID": "$TIERML_RUN", "SKYPILOT_JOB_RANK": "${TIERML_TASK:-0}", "SKYPILOT_NUM_JOBS": "${TIERML_TASKS:-1}", "SKYPILOT_NUM_GPUS_PER_NODE": gpuCount(t.gpus),
-	}
-	for field, script := range map[string]string{"setup": setup, "run": run} {
-		if script != "" && strings.Contains(script, "SKYPILOT_NODE_IPS") {
-			t.note("%s: SKYPILOT_NODE_IPS has the address of rank 0 alone; programs find the others through it", field)
-		}
-	}
-	if setup != "" {
-		t.put("setup", "set +eu +o pipefail   # as SkyPilot runs it\n"+exports(setup, variables)+setup)
-	}
-	if t.runs = run != ""; t.runs {
-		t.put("run", "set +eu +o pipefail   # as SkyPilot runs it\n"+exports(run, variables)+run)
-	}
-	if strings.Contains(setup+run, "SKYPILOT_NUM_JOBS") {
-		t.note("SKYPILOT_NUM_JOBS: write tasks: N, and the program is an array of N tasks")
-	}
-}
-
-func (t *translator) skyMachine(r map[string]any) (machines []map[string]any) {
-	machine := map[string]any{}
-	if v := words(taken(r, "cpus")); v != "" {
-		machine["cpus"] = v
-	}
-	if v := words(taken(r, "memory")); v != "" {
-		machine["memory"] = withUnit(v, "GB")
-	}
-	if v := words(taken(r, "instance_type")); v != "" {
-		machine["type"] = v
-	}
-	for _, field := range []string{"accelerators", "gpus"} {
-		for _, gpu := range accelerators(taken(r, field)) {
-			m := map[string]any{"gpu": gpu}
-			if t.gpus == "" {
-				t.gpus = gpu
-			}
-			for k, v := range machine {
-				m[k] = v
-			}
-			machines = append(machines, m)
-		}
-	}
-	if len(machines) == 0 && len(machine) > 0 {
-		machines = append(machines, machine)
-	}
-	if spot, is := taken(r, "use_spot").(bool); !is || !spot {
-		t.once("use_spot: machines are spot machines here, and on demand while none can be had; policy: on-demand buys no spot machines")
-	}
-	for _, field := range []string{"any_of", "ordered", "candidates"} {
-		list, _ := taken(r, field).([]any)
-		if field == "ordered" && list != nil {
-			t.note("resources.ordered: the order is not kept; the cheapest is bought")
-		}
-		var of []map[string]any
-		for _, entry := range list {
-			if entry, is := entry.(map[string]any); is {
-				of = append(of, t.skyMachine(entry)...)
-			}
-		}
-		machines = product(machines, of)
-	}
-	recovery := taken(r, "job_recovery")
-	if m, is := recovery.(map[string]any); is && m["max_restarts_on_errors"] != nil {
-		t.put("retries", m["max_restarts_on_errors"])
-	}
-	taken(r, "spot_recovery")
-	if image := words(taken(r, "image_id")); strings.HasPrefix(image, "docker:") {
-		t.put("image", strings.TrimPrefix(image, "docker:"))
-	} else if image != "" {
-		t.note("resources.image_id: name a machine image as ec2.image or gce.image")
-	}
-	t.where(r, "cloud", "infra", "region", "zone")
-	t.ports(taken(r, "ports"))
-	return machines
-}
-
-// dstack translates a task (dstack.ai/docs, *task*).
-func (t *translator) dstack() {
-	run := lines(t.take("commands"))
-	if image := words(t.take("image")); image != "" {
-		t.put("image", image)
-	}
-	if dir := words(t.take("working_dir")); dir != "" {
-		run = "cd " + dir + "\n" + run
-	}
-	files, _ := t.from["files"].([]any)
-	repos, _ := t.from["repos"].([]any)
-	if len(files)+len(repos) > 0 && !slices.ContainsFunc(append(files, repos...), func(f any) bool { return strings.Contains(words(f), "..") || strings.Contains(words(f), ":") }) {
-		t.workdir(".")
-		t.note("files, repos: the folder of the file travels as workdir")
-		t.take("files")
-		t.take("repos")
-	}
-	resources, _ := t.take("resources").(map[string]any)
-	if resources == nil {
-		resources = map[string]any{}
-	}
-	for _, field := range []string{"instance_types", "max_price", "backends", "regions", "availability_zones", "fleets"} {
-		if v := t.take(field); v != nil {
-			resources[field] = v
-		}
-	}
-	t.resources(resources, t.take("nodes"), t.dstackMachine)
-	if words(t.take("spot_policy")) == "on-demand" {
-		t.put("policy", "on-demand")
-	}
-	if most := words(t.take("max_duration")); most != "" && most != "off" {
-		t.put("max_duration", withUnit(most, "s"))
-	}
-	if priority := t.take("priority"); priority != nil {
-		t.put("priority", priority)
-	}
-	if t.take("retry") != nil {
-		t.note("retry: evictions are always followed by another machine; retries: N is for failures of the program")
-	}
-	t.ports(t.take("ports"))
-	t.envs(t.take("env"), false)
-	if t.runs = run != ""; t.runs {
-		t.put("run", exports(run, map[string]string{
-			"DSTACK_NODE_RANK": "${TIERML_RANK:-0}", "DSTACK_NODES_NUM": "${TIERML_RANKS:-1}", "DSTACK_MASTER_NODE_IP": "${MASTER_ADDR:-127.0.0.1}",
-			"DSTACK_RUN_NAME": "$TIERML_RUN", "DSTACK_GPUS_PER_NODE": gpuCount(t.gpus), "DSTACK_GPUS_NUM": "$((" + gpuCount(t.gpus) + "*${TIERML_RANKS:-1}))",
-		})+run)
-	}
-	if strings.Contains(run, "${{") {
-		t.note("commands: ${{ ... }} of dstack is not replaced; write what is meant")
-	}
-}
-
-func (t *translator) dstackMachine(r map[string]any) (machines []map[string]any) {
-	machine := map[string]any{}
-	if v := atLeast(taken(r, "cpu")); v != "" {
-		machine["cpus"] = v
-	}
-	if v := atLeast(taken(r, "memory")); v != "" {
-		machine["memory"] = v
-	}
-	switch gpu := taken(r, "gpu").(type) {
-	case nil:
-	case map[string]any:
-		names, _ := gpu["name"].([]any)
-		if names == nil {
-			names = []any{gpu["name"]}
-		}
-		for _, name := range names {
-			parts := []string{words(name), atLeast(gpu["memory"]), atLeast(gpu["count"])}
-			parts[1] = strings.TrimSuffix(parts[1], "+")
-			if parts[2] == "" {
-				parts[2] = "1"
-			}
-			machines = append(machines, map[string]any{"gpu": strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ":")})
-		}
-	default:
-		for _, name := range strings.Split(words(gpu), ",") {
-			machines = append(machines, map[string]any{"gpu": strings.Join(slices.DeleteFunc(gpuParts(name), func(s string) bool { return s == "" }), ":")})
-		}
-	}
-	if len(machines) > 0 {
-		t.gpus = words(machines[0]["gpu"])
-	}
-	machines = product([]map[string]any{machine}, machines)
-	var of []map[string]any
-	if types, is := taken(r, "instance_types").([]any); is {
-		for _, name := range types {
-			of = append(of, map[string]any{"type": words(name)})
-		}
-	}
-	taken(r, "shm_size") // programs have the machine's
-	t.where(r, "backends", "regions", "availability_zones")
-	machines = product(machines, of)
-	if len(machines) == 1 && len(machines[0]) == 0 {
-		return nil
-	}
-	return machines
 }
 
 // resources puts the machines that a file asks for.
@@ -451,48 +256,6 @@ func product(a, b []map[string]any) []map[string]any {
 	return all
 }
 
-// accelerators reads V100, V100:8, {V100: 8, L4: 1} and a list of such.
-func accelerators(from any) (all []string) {
-	switch from := from.(type) {
-	case map[string]any:
-		for _, name := range sortedKeys(from) {
-			if n := words(from[name]); n != "" { // {V100:8} without a space is a name in YAML
-				name += ":" + n
-			}
-			all = append(all, name)
-		}
-	case []any:
-		for _, one := range from {
-			all = append(all, accelerators(one)...)
-		}
-	case nil:
-	default:
-		all = append(all, words(from))
-	}
-	return all
-}
-
-var ofSize = regexp.MustCompile(`^[0-9.]+ ?[KMGT]B`)
-
-// gpuParts reads dstack's short forms: A100, 24GB, A100:40GB:2, 1..8, 16GB..24GB.
-func gpuParts(text string) []string {
-	var name, memory, count string
-	for _, part := range strings.Split(strings.TrimSpace(text), ":") {
-		switch {
-		case ofSize.MatchString(part):
-			memory, _, _ = strings.Cut(part, "..")
-		case part != "" && strings.Trim(part, "0123456789.") == "":
-			count = atLeast(part)
-		default:
-			name = part
-		}
-	}
-	if count == "" {
-		count = "1"
-	}
-	return []string{name, memory, count}
-}
-
 // gpuCount returns the number at the end of "A100:80GB:8".
 func gpuCount(gpu string) string {
 	last := strings.TrimSuffix(gpu[strings.LastIndexByte(gpu, ':')+1:], "+")
@@ -503,21 +266,6 @@ func gpuCount(gpu string) string {
 		return "0"
 	}
 	return "1"
-}
-
-// atLeast makes 4+ of "4..", "4..8" and {count: 4..}.
-func atLeast(from any) string {
-	if m, is := from.(map[string]any); is {
-		from = m["count"]
-	}
-	text := words(from)
-	if least, _, is := strings.Cut(text, ".."); is {
-		if least == "" {
-			return ""
-		}
-		return least + "+"
-	}
-	return text
 }
 
 // withUnit adds a unit to a bare number, before a +.

@@ -1,0 +1,120 @@
+package jobinit
+
+import (
+	"maps"
+	"strings"
+)
+
+// skyPilot translates a task (docs.skypilot.co, *Task YAML*). Its scripts run without -e and -u.
+func (t *translator) skyPilot() {
+	setup, run := lines(t.take("setup")), lines(t.take("run"))
+	switch workdir := t.take("workdir").(type) {
+	case string:
+		t.workdir(workdir)
+	case map[string]any:
+		clone := "git clone " + words(workdir["url"]) + " ."
+		if ref := words(workdir["ref"]); ref != "" {
+			clone += "\ngit checkout " + ref
+		}
+		setup = clone + "\n" + setup
+	}
+	resources, _ := t.take("resources").(map[string]any)
+	count := t.take("num_nodes")
+	t.resources(resources, count, t.skyMachine)
+	t.envs(t.take("envs"), false)
+	t.envs(t.take("secrets"), true)
+	variables := map[string]string{
+		"SKYPILOT_NODE_RANK": "${TIERML_RANK:-0}", "SKYPILOT_NUM_NODES": "${TIERML_RANKS:-1}", "SKYPILOT_NODE_IPS": "${MASTER_ADDR:-127.0.0.1}",
+		"SKYPILOT_TASK_ID": "$TIERML_RUN", "SKYPILOT_JOB_RANK": "${TIERML_TASK:-0}", "SKYPILOT_NUM_JOBS": "${TIERML_TASKS:-1}", "SKYPILOT_NUM_GPUS_PER_NODE": gpuCount(t.gpus),
+	}
+	for field, script := range map[string]string{"setup": setup, "run": run} {
+		if script != "" && strings.Contains(script, "SKYPILOT_NODE_IPS") {
+			t.note("%s: SKYPILOT_NODE_IPS has the address of rank 0 alone; programs find the others through it", field)
+		}
+	}
+	if setup != "" {
+		t.put("setup", "set +eu +o pipefail   # as SkyPilot runs it\n"+exports(setup, variables)+setup)
+	}
+	if t.runs = run != ""; t.runs {
+		t.put("run", "set +eu +o pipefail   # as SkyPilot runs it\n"+exports(run, variables)+run)
+	}
+	if strings.Contains(setup+run, "SKYPILOT_NUM_JOBS") {
+		t.note("SKYPILOT_NUM_JOBS: write tasks: N, and the program is an array of N tasks")
+	}
+}
+
+func (t *translator) skyMachine(r map[string]any) (machines []map[string]any) {
+	machine := map[string]any{}
+	if v := words(taken(r, "cpus")); v != "" {
+		machine["cpus"] = v
+	}
+	if v := words(taken(r, "memory")); v != "" {
+		machine["memory"] = withUnit(v, "GB")
+	}
+	if v := words(taken(r, "instance_type")); v != "" {
+		machine["type"] = v
+	}
+	for _, field := range []string{"accelerators", "gpus"} {
+		for _, gpu := range accelerators(taken(r, field)) {
+			m := map[string]any{"gpu": gpu}
+			if t.gpus == "" {
+				t.gpus = gpu
+			}
+			maps.Copy(m, machine)
+			machines = append(machines, m)
+		}
+	}
+	if len(machines) == 0 && len(machine) > 0 {
+		machines = append(machines, machine)
+	}
+	if spot, is := taken(r, "use_spot").(bool); !is || !spot {
+		t.once("use_spot: machines are spot machines here, and on demand while none can be had; policy: on-demand buys no spot machines")
+	}
+	for _, field := range []string{"any_of", "ordered", "candidates"} {
+		list, _ := taken(r, field).([]any)
+		if field == "ordered" && list != nil {
+			t.note("resources.ordered: the order is not kept; the cheapest is bought")
+		}
+		var of []map[string]any
+		for _, entry := range list {
+			if entry, is := entry.(map[string]any); is {
+				of = append(of, t.skyMachine(entry)...)
+			}
+		}
+		machines = product(machines, of)
+	}
+	recovery := taken(r, "job_recovery")
+	if m, is := recovery.(map[string]any); is && m["max_restarts_on_errors"] != nil {
+		t.put("retries", m["max_restarts_on_errors"])
+	}
+	taken(r, "spot_recovery")
+	if image := words(taken(r, "image_id")); strings.HasPrefix(image, "docker:") {
+		t.put("image", strings.TrimPrefix(image, "docker:"))
+	} else if image != "" {
+		t.note("resources.image_id: name a machine image as ec2.image or gce.image")
+	}
+	t.where(r, "cloud", "infra", "region", "zone")
+	t.ports(taken(r, "ports"))
+	return machines
+}
+
+// accelerators reads V100, V100:8, {V100: 8, L4: 1} and a list of such.
+func accelerators(from any) (all []string) {
+	switch from := from.(type) {
+	case map[string]any:
+		for _, name := range sortedKeys(from) {
+			if n := words(from[name]); n != "" { // {V100:8} without a space is a name in YAML
+				name += ":" + n
+			}
+			all = append(all, name)
+		}
+	case []any:
+		for _, one := range from {
+			all = append(all, accelerators(one)...)
+		}
+	case nil:
+	default:
+		all = append(all, words(from))
+	}
+	return all
+}
