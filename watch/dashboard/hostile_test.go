@@ -5,11 +5,13 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/journal/journaltest"
 	"github.com/tierml/tierml/internal/rundir"
 )
 
@@ -98,11 +100,12 @@ func TestPagesEscapeWhatProgramsChoose(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(logs, "task-2.3.log"), []byte("epoch\n"+words+"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	write(t, root, "rates-2", sweepStory(t, words+"2"))
 	b, server := board(t, root)
-	await(t, b, 1)
-	for _, path := range []string{"/", "/?q=" + "%3Cscript%3Ealert(1)%E2%80%AE", "/runs/rates-1", "/runs/rates-1/events", "/runs/rates-1/logs?of=task-2.3", "/api/runs", "/api/runs/rates-1", "/runs/%3Cscript%3Ealert(1)%E2%80%AE"} {
+	await(t, b, 2)
+	for _, path := range []string{"/", "/?q=" + "%3Cscript%3Ealert(1)%E2%80%AE", "/runs/rates-1", "/runs/rates-1/events", "/runs/rates-1/logs?of=task-2.3", "/api/runs", "/api/runs/rates-1", "/compare?run=rates-1&run=rates-2", "/api/compare?run=rates-1&run=rates-2", "/compare?run=rates-1&run=%3Cscript%3Ealert(1)%E2%80%AE", "/runs/%3Cscript%3Ealert(1)%E2%80%AE"} {
 		code := http.StatusOK
-		if strings.HasPrefix(path, "/runs/%3C") {
+		if strings.Contains(path, "run=%3C") || strings.HasPrefix(path, "/runs/%3C") {
 			code = http.StatusNotFound
 		}
 		text := get(t, server, path, code)
@@ -110,6 +113,71 @@ func TestPagesEscapeWhatProgramsChoose(t *testing.T) {
 			if strings.Contains(text, bad) && !(strings.HasPrefix(path, "/api/") && strings.HasPrefix(bad, "<")) { // JSON has no markup
 				t.Errorf("%s has %q", path, bad)
 			}
+		}
+	}
+}
+
+// The list is filtered by kind, group and user as by state, with counts; a sweep has its best trial's loss, not the last reported.
+func TestListHasFacets(t *testing.T) {
+	root := t.TempDir()
+	write(t, root, "rates-1", sweepStory(t, ""))
+	write(t, root, "films-1", arrayStory(t))
+	b, server := board(t, root)
+	await(t, b, 2)
+	for query, want := range map[string]string{"?kind=sweep": "rates-1", "?kind=array&state=killed": "films-1", "?kind=array&state=failed": "", "?kind=sweep&q=rat": "rates-1", "?user=nobody": ""} {
+		if got := strings.Join(rowsOf(get(t, server, "/"+query, http.StatusOK)), " "); got != want {
+			t.Errorf("%s lists %q, not %q", query, got, want)
+		}
+	}
+	text := get(t, server, "/?kind=sweep", http.StatusOK)
+	for _, want := range []string{`<option value="sweep" selected>sweep (1)</option>`, `<a href="/?kind=array">1 array</a>`, `<td data-is="loss" class="n">0.1250`, `<td data-is="kind">sweep`, "Show all 2", "of the market</small>"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the list does not have %q", want)
+		}
+	}
+	if strings.Contains(text, `name="user"`) || !strings.Contains(get(t, server, "/?user=x", http.StatusOK), `name="user"`) {
+		t.Error("a choice among no users is offered, or one that was made is not shown")
+	}
+}
+
+// Two runs stand side by side with their figures, the settings that differ, and their losses.
+func TestRunsAreCompared(t *testing.T) {
+	root, story := t.TempDir(), journaltest.New(1).Entries
+	write(t, root, "demo-1", story)
+	other := slices.Clone(story)
+	d, err := other[0].StartDetails()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Job = []byte(`{"name":"demo","train":{"rate":0.5}}`)
+	if other[0].Details, err = journal.Pack(d); err != nil {
+		t.Fatal(err)
+	}
+	write(t, root, "demo-2", other)
+	write(t, root, "rates-1", sweepStory(t, ""))
+	b, server := board(t, root)
+	await(t, b, 3)
+	page := get(t, server, "/compare?run=demo-1&run=demo-2", http.StatusOK)
+	for _, want := range []string{`<th scope="row"><code>train.rate</code></th><td></td><td>0.5</td>`, `<th scope="row">state</th><td>finished</td><td>finished</td>`, "RMSE over clocks", "RMSE over hours", "RMSE over dollars", `<i class="k0"></i>demo-1`, `<i class="k1"></i>demo-2`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not have %q", want)
+		}
+	}
+	if page := get(t, server, "/compare?run=demo-1&run=rates-1", http.StatusOK); !strings.Contains(page, "count in different units") || strings.Contains(page, "<svg") {
+		t.Error("clocks and steps are drawn on one axis")
+	}
+	var named []struct{ Name string }
+	if err := json.Unmarshal([]byte(get(t, server, "/api/compare?run=demo-1&run=demo-2", http.StatusOK)), &named); err != nil || len(named) != 2 || named[1].Name != "demo-2" {
+		t.Errorf("%v: %+v", err, named)
+	}
+	get(t, server, "/compare?run=demo-1", http.StatusBadRequest)
+	get(t, server, "/compare?run=demo-1&run=demo-1", http.StatusBadRequest)
+	get(t, server, "/compare?run=demo-1&run=none-1", http.StatusNotFound)
+	get(t, server, "/compare?"+strings.Repeat("run=demo-1&run=demo-2&", 5), http.StatusBadRequest)
+	b.rights = func(_ *http.Request, s Summary) (sees, changes bool) { return s.Run != "demo-2", false }
+	for _, path := range []string{"/compare", "/api/compare"} {
+		if text := get(t, server, path+"?run=demo-1&run=demo-2", http.StatusNotFound); strings.Contains(text, "train.rate") {
+			t.Error("a run that the client may not see is compared")
 		}
 	}
 }

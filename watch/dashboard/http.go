@@ -36,6 +36,8 @@ const refresh = 2 * time.Second
 //	POST /runs/NAME/act          stop, scale or drill it, behind a token only (act.go)
 //	GET /sweeps/NAME             the trials of a job server's sweep (sweep.go)
 //	GET /api/sweeps/NAME         the same as JSON: a Sweep
+//	GET /compare?run=A&run=B     two to eight runs side by side (compare.go)
+//	GET /api/compare?run=A&run=B the same as JSON: an array of cost.Named
 //	GET /hosts                   shared hosts with the jobs on them (hosts.go)
 //	GET /api/hosts               the same as JSON: an array of shared.View
 //	GET /api/runs                the list as JSON: an array of Summary
@@ -76,6 +78,8 @@ func (b *Board) pages(trusted bool) map[string]http.Handler {
 				answer(w, r, s)
 			}
 		},
+		"GET /compare":         b.compare,
+		"GET /api/compare":     b.compareJSON,
 		"GET /hosts":           b.hostsPage,
 		"GET /api/hosts":       b.hostsJSON,
 		"GET /api/runs":        b.listJSON,

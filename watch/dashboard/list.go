@@ -22,7 +22,7 @@ import (
 	"github.com/tierml/tierml/watch/shared"
 )
 
-//go:embed done.html events.html hosts.html list.html logs.html sweep.html trouble.html
+//go:embed compare.html done.html events.html hosts.html list.html logs.html sweep.html trouble.html
 var texts embed.FS
 
 var pages = sync.OnceValue(func() *template.Template {
@@ -125,17 +125,68 @@ type listView struct {
 	Days      []day
 	Rows      []Row
 	Of, All   int
-	Q, State  string
-	States    []stateCount
+	Q         string
+	Filtered  bool
+	Facets    []facet // those with a choice
 	Columns   []column
 	From, To  int
 	pager
 }
 
-// stateCount is how many runs are in a state.
-type stateCount struct {
-	State string
-	Runs  int
+// facet is a property of runs by which the list is filtered.
+type facet struct {
+	Key, Label, Is string // Is is the value that was chosen; empty = any
+	Values         []counted
+}
+
+// counted is a value of a facet, and how many runs have it.
+type counted struct {
+	Value, Link string
+	Runs        int
+}
+
+// facets are the properties in their order, each a parameter of the list's address.
+var facets = []struct {
+	key, label string
+	of         func(Row) string
+}{
+	{"state", "State", func(r Row) string { return r.State }},
+	{"kind", "Kind", func(r Row) string { return r.Kind }},
+	{"group", "Group", func(r Row) string { return r.Group }},
+	{"user", "User", func(r Row) string { return r.User }},
+}
+
+// filter keeps the rows with the words of q and the chosen values, and counts the values of all.
+func (v *listView) filter(r *http.Request, all []Row) {
+	v.Q = r.FormValue("q")
+	chosen := make([]string, len(facets))
+	counts := make([]map[string]int, len(facets))
+	for i, f := range facets {
+		chosen[i], counts[i] = r.FormValue(f.key), map[string]int{}
+		v.Filtered = v.Filtered || chosen[i] != ""
+	}
+	v.Filtered = v.Filtered || v.Q != ""
+	for _, j := range all {
+		fits := strings.Contains(strings.ToLower(j.Run+" "+j.App), strings.ToLower(v.Q))
+		for i, f := range facets {
+			if value := f.of(j); value != "" {
+				counts[i][value]++
+			}
+			fits = fits && (chosen[i] == "" || chosen[i] == f.of(j))
+		}
+		if fits {
+			v.Rows = append(v.Rows, j)
+		}
+	}
+	for i, f := range facets {
+		shown := facet{Key: f.key, Label: f.label, Is: chosen[i]}
+		for _, value := range slices.SortedFunc(maps.Keys(counts[i]), func(a, b string) int { return cmp.Or(cmp.Compare(rank[a], rank[b]), cmp.Compare(a, b)) }) {
+			shown.Values = append(shown.Values, counted{value, "/?" + url.Values{f.key: {value}}.Encode(), counts[i][value]})
+		}
+		if i == 0 || len(shown.Values) > 1 || shown.Is != "" {
+			v.Facets = append(v.Facets, shown)
+		}
+	}
 }
 
 // attention is a run that needs attention, and why.
@@ -215,15 +266,16 @@ var sorts = []struct {
 }{
 	{"run", "run", false, func(a, b Row) int { return runs.Compare(a.Run, b.Run) }},
 	{"state", "state", false, func(a, b Row) int { return cmp.Compare(a.State, b.State) }},
+	{"kind", "kind", false, func(a, b Row) int { return cmp.Compare(a.Kind, b.Kind) }},
 	{"clock", "progress", true, func(a, b Row) int { return cmp.Compare(a.Clock, b.Clock) }},
-	{"left", "time left", true, func(a, b Row) int { return cmp.Compare(a.TimeLeft, b.TimeLeft) }},
+	{"left", "time left", true, func(a, b Row) int { return cmp.Compare(a.WallLeft, b.WallLeft) }},
 	{"spent", "spent", true, func(a, b Row) int { return cmp.Compare(dollars(a.Spent), dollars(b.Spent)) }},
 	{"end", "at the end", true, func(a, b Row) int { return cmp.Compare(dollars(a.Expected), dollars(b.Expected)) }},
 	{"hour", "per hour", true, func(a, b Row) int { return cmp.Compare(dollars(a.PerHour), dollars(b.PerHour)) }},
 	{"saved", "saved", true, func(a, b Row) int { return cmp.Compare(dollars(a.Saved), dollars(b.Saved)) }},
 	{"machines", "machines", true, func(a, b Row) int { return cmp.Compare(a.Reliable+a.Transient, b.Reliable+b.Transient) }},
-	{"test", "test loss", true, func(a, b Row) int { return cmp.Compare(value(a.Test), value(b.Test)) }},
-	{"began", "began (market time)", false, func(a, b Row) int { return a.Began.Compare(b.Began) }},
+	{"test", "loss", true, func(a, b Row) int { return cmp.Compare(value(a.Loss()), value(b.Loss())) }},
+	{"began", "began", false, func(a, b Row) int { return a.Started.Compare(b.Started) }},
 }
 
 func value(v *float64) float64 {
@@ -255,7 +307,7 @@ func (b *Board) list(w http.ResponseWriter, r *http.Request) {
 }
 
 func (b *Board) listView(r *http.Request) listView {
-	v := listView{frame: newFrame(true), Root: b.root, Q: r.FormValue("q"), State: r.FormValue("state")}
+	v := listView{frame: newFrame(true), Root: b.root}
 	var all []Row
 	if b.manager != nil {
 		k := b.manager(r)
@@ -267,16 +319,7 @@ func (b *Board) listView(r *http.Request) listView {
 	}
 	v.All, v.Hosts = len(all), len(b.sharing()) > 0
 	v.overview(all)
-	counts := map[string]int{}
-	for _, j := range all {
-		counts[j.State]++
-		if (v.State == "" || j.State == v.State) && strings.Contains(strings.ToLower(j.Run+" "+j.App), strings.ToLower(v.Q)) {
-			v.Rows = append(v.Rows, j)
-		}
-	}
-	for _, state := range slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Or(cmp.Compare(rank[a], rank[b]), cmp.Compare(a, b)) }) {
-		v.States = append(v.States, stateCount{state, counts[state]})
-	}
+	v.filter(r, all)
 	v.sort(r)
 	v.Of = len(v.Rows)
 	v.pager = newPager(r, v.Of, rowsAtATime)

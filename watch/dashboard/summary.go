@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/runs"
 	"github.com/tierml/tierml/market"
@@ -18,9 +19,10 @@ import (
 // Summary is a run in a line. Times are market time; money is a decimal string of US dollars, empty when the journal does
 // not tell.
 type Summary struct {
-	Run    string   `json:"run"` // its directory's name
-	Job    string   `json:"job"` // its job's
-	App    string   `json:"app"` //
+	Run    string   `json:"run"`            // its directory's name
+	Job    string   `json:"job"`            // its job's
+	App    string   `json:"app"`            //
+	Kind   string   `json:"kind,omitempty"` // of job: training, diloco, program, gang, array, sweep, hosts
 	Group  string   `json:"group,omitempty"`
 	User   string   `json:"user,omitempty"` // who submitted it, as the client says
 	State  string   `json:"state"`          // "running", "finished", "interrupted", "failed", or "killed": no last line, and its process is gone
@@ -44,14 +46,32 @@ type Summary struct {
 	Saved   string   `json:"saved,omitempty"`
 	// Replayed: the market is a recording, so that its dollars are not real.
 	Replayed bool `json:"replayed,omitempty"`
-	// The expected cost at the run's end, and market seconds until then, while it runs.
-	Expected string    `json:"expected_usd,omitempty"`
-	TimeLeft float64   `json:"seconds_left,omitempty"`
-	Curve    string    `json:"-"` // of the test losses, as points of a picture of 80 by 20
-	Began    time.Time `json:"began"`
-	Started  time.Time `json:"started"` // by the clock on the wall
-	AsOf     time.Time `json:"as_of"`
-	Seconds  float64   `json:"seconds"` // of market time
+	Forecast
+	Curve   string    `json:"-"` // of the test losses, as points of a picture of 80 by 20
+	Began   time.Time `json:"began"`
+	Started time.Time `json:"started"` // by the clock on the wall
+	AsOf    time.Time `json:"as_of"`
+	Seconds float64   `json:"seconds"` // of market time
+}
+
+// Forecast is the expected cost at a run's end and the time until then, while it runs. The ranges hold nine of ten results; they are absent
+// while little is known.
+type Forecast struct {
+	Expected     string  `json:"expected_usd,omitempty"`
+	ExpectedLow  string  `json:"expected_low_usd,omitempty"`
+	ExpectedHigh string  `json:"expected_high_usd,omitempty"`
+	TimeLeft     float64 `json:"seconds_left,omitempty"` // of market time
+	TimeLeftLow  float64 `json:"seconds_left_low,omitempty"`
+	TimeLeftHigh float64 `json:"seconds_left_high,omitempty"`
+	WallLeft     float64 `json:"wall_seconds_left,omitempty"` // TimeLeft by the clock on the wall
+}
+
+// Loss is the one that counts: of training the test loss, of programs what they report, of a sweep its best trial's.
+func (s Summary) Loss() *float64 {
+	if s.Test == nil && s.Kind != journal.Training && s.Kind != "" {
+		return s.Train
+	}
+	return s.Test
 }
 
 // curvePoints is how many points a curve has at most.
@@ -122,7 +142,13 @@ func (r *run) summary(now time.Time) Summary {
 		Metric: s.Start.Metric, Train: s.Train, Test: s.Test, Stage: s.Stage, Began: s.Began, AsOf: r.asOf(now),
 	}
 	out.Group = promiseOf(s.Start.Job).Group
-	out.Started = s.Started
+	out.Started, out.Kind = s.Started, s.Start.JobKind()
+	if out.Kind == journal.Sweep {
+		out.Train = nil
+		if best := s.Ledger.Programs(out.AsOf).Best(); best != nil {
+			out.Train = best.Loss
+		}
+	}
 	out.Replayed = !s.Mapping.IsReal()
 	out.Curve = curve(s.Tests)
 	if s.Start.Program != nil {
@@ -135,7 +161,11 @@ func (r *run) summary(now time.Time) Summary {
 		if r.going {
 			out.PerHour = s.Ledger.Rate(out.AsOf).String()
 			if o, ok := s.Outlook(out.AsOf); ok {
-				out.Expected, out.TimeLeft = o.Total.String(), o.Left.Seconds()
+				out.Expected, out.TimeLeft, out.WallLeft = o.Total.String(), o.Left.Seconds(), o.Left.Seconds()/max(o.Speed, 1)
+				if o.LeftHigh > 0 {
+					out.ExpectedLow, out.ExpectedHigh = o.TotalLow.String(), o.TotalHigh.String()
+					out.TimeLeftLow, out.TimeLeftHigh = o.LeftLow.Seconds(), o.LeftHigh.Seconds()
+				}
 			}
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/cost/page"
 	"github.com/tierml/tierml/internal/access"
+	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/runs"
 )
 
@@ -23,6 +24,7 @@ type Sweep struct {
 	ID       string  `json:"sweep"` // its first trial
 	Job      string  `json:"job"`
 	Metric   string  `json:"metric,omitempty"`
+	Unit     string  `json:"unit,omitempty"`     // "step" where its trials are a program's; else they count in clocks
 	Of       int     `json:"of"`                 // trials in all
 	Feedback []int64 `json:"feedback,omitempty"` // clocks
 	Trials   []Trial `json:"trials"`             // the best first
@@ -84,6 +86,30 @@ func (s *Sweep) Rank() {
 	}
 }
 
+// ProgramSweep returns the sweep of a program, whose trials are tasks of one run; false for other runs.
+func ProgramSweep(run string, r *cost.Report) (s Sweep, ok bool) {
+	p := r.Programs
+	if r.Run.Kind != journal.Sweep || p == nil {
+		return s, false
+	}
+	s = Sweep{ID: run, Job: r.Run.Name, Metric: r.Run.Metric, Unit: journal.Unit(journal.Single), Of: p.Tasks, Trials: []Trial{}, Spent: r.Totals.Total.String(), Seconds: r.Run.Seconds, Why: r.Run.Why}
+	for _, t := range p.Trials {
+		trial := Trial{Run: t.Name(), Params: map[string]any{}, State: t.Outcome, Why: t.Why, Losses: []*float64{}, Test: t.Loss, Clock: t.Step, Clocks: p.Of, Spent: t.USD.String(), Seconds: t.Hours * 3600}
+		for name, value := range t.Settings {
+			trial.Params[name] = value
+		}
+		s.Trials = append(s.Trials, trial)
+	}
+	switch best := p.Best(); {
+	case best == nil:
+	case best.Outcome == "done":
+		s.Best = best.Name()
+	default:
+		s.Leader = best.Name()
+	}
+	return s, true
+}
+
 // Ahead returns the best trial, or the best so far.
 func (s Sweep) Ahead() string { return cmp.Or(s.Best, s.Leader) }
 
@@ -111,7 +137,7 @@ func (t Trial) LossAt(feedback int) string {
 func (s Sweep) Counts() string {
 	count := s.states()
 	var all []string
-	for _, state := range jobStates {
+	for _, state := range append(slices.Clone(jobStates), "done", "open", cost.Dropped) { // the last are of a program's trials
 		if n := count[state]; n > 0 {
 			all = append(all, fmt.Sprintf("%d %s", n, state))
 		}

@@ -169,7 +169,12 @@ func (o Outlook) Time() Time {
 	if o.ByPlan {
 		t.Basis = "by its plan: it reports no steps"
 	}
-	wall := func(d time.Duration) string { return words.Duration(d.Seconds() / max(o.Speed, 1)) }
+	wall := func(d time.Duration) string {
+		if d <= 0 {
+			return "0 s"
+		}
+		return words.Duration(d.Seconds() / max(o.Speed, 1))
+	}
 	if o.Left > 0 {
 		t.Left = wall(o.Left)
 		if o.Speed > 1 {

@@ -209,8 +209,21 @@ func (folder) Why(context.Context, string) (w call.Why, err error) {
 	return w, errNoServer("a run of this host has no scheduler; name the job's job server with --server URL")
 }
 
-func (folder) Sweep(context.Context, string) (s dashboard.Sweep, err error) {
-	return s, errNoServer("trials are jobs of a job server; name it with --server URL")
+// Sweep is of a program here; trials that train are jobs of a job server.
+func (f folder) Sweep(ctx context.Context, run string) (s dashboard.Sweep, err error) {
+	dir, err := Find(run)
+	if err != nil {
+		return s, err
+	}
+	report, err := f.Report(ctx, dir)
+	if err != nil {
+		return s, err
+	}
+	s, ok := dashboard.ProgramSweep(filepath.Base(dir), report)
+	if !ok {
+		return s, errNoServer(filepath.Base(dir) + " is no sweep of a program; other trials are jobs of a job server: name it with --server URL")
+	}
+	return s, nil
 }
 
 func (folder) Groups(context.Context) (a call.Account, err error) {

@@ -37,7 +37,7 @@ type Runs interface {
 
 	// Hosts returns shared hosts with the jobs on them.
 	Hosts(ctx context.Context, run string) (shared.View, error)
-	// Why, Sweep and Groups are for jobs of a job server.
+	// Why and Groups are for jobs of a job server, Sweep for programs, too.
 	Why(ctx context.Context, run string) (call.Why, error)
 	Sweep(ctx context.Context, run string) (dashboard.Sweep, error)
 	Groups(ctx context.Context) (call.Account, error)

@@ -165,5 +165,13 @@ func (s *server) Why(ctx context.Context, run string) (call.Why, error) {
 }
 
 func (s *server) Sweep(ctx context.Context, run string) (dashboard.Sweep, error) {
-	return s.Client.Sweep(ctx, nameOf(run))
+	sweep, err := s.Client.Sweep(ctx, nameOf(run))
+	if err != nil && run != "" {
+		if report, noReport := s.Report(ctx, run); noReport == nil {
+			if of, ok := dashboard.ProgramSweep(nameOf(run), report); ok {
+				return of, nil
+			}
+		}
+	}
+	return sweep, err
 }

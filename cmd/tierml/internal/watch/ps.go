@@ -3,6 +3,7 @@ package watch
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -163,9 +164,16 @@ func writePs(w io.Writer, rows []call.Job, format string) error {
 	if slices.ContainsFunc(rows, func(r call.Job) bool { return len(r.On) > 0 }) {
 		on.Title = "HOSTS"
 	}
+	clock, loss, stage := "CLOCK", "TEST", "STAGE"
+	if slices.ContainsFunc(rows, func(r call.Job) bool { return r.Unit != "" }) { // programs have no clocks
+		clock, loss = "PROGRESS", "LOSS"
+		if !slices.ContainsFunc(rows, func(r call.Job) bool { return r.Stage != "" }) {
+			stage = ""
+		}
+	}
 	t := table.Table{Data: rows, Columns: []table.Column{
-		{Name: "run", Title: "RUN"}, {Name: "state", Title: "STATE"}, {Name: "clock", Title: "CLOCK"}, {Name: "clocks"},
-		{Name: "test", Title: "TEST"}, {Name: "stage", Title: "STAGE"}, {Name: "machines", Title: "MACHINES"},
+		{Name: "run", Title: "RUN"}, {Name: "state", Title: "STATE"}, {Name: "clock", Title: clock}, {Name: "clocks"},
+		{Name: "test", Title: loss}, {Name: "stage", Title: stage}, {Name: "machines", Title: "MACHINES"},
 		{Name: "usd_per_hour", Title: "$/HOUR"}, {Name: "spent_usd", Title: "SPENT"}, {Name: "saved_usd", Title: "SAVED"},
 		{Name: "market_seconds", Title: "MARKET TIME"}, {Name: "app", Title: "APP", Wide: true}, {Name: "train", Title: "TRAIN", Wide: true},
 		{Name: "began", Title: "BEGAN", Wide: true}, {Name: "as_of", Title: "AS OF", Wide: true},
@@ -173,14 +181,23 @@ func writePs(w io.Writer, rows []call.Job, format string) error {
 	}}
 	for _, r := range rows {
 		t.Rows = append(t.Rows, []table.Cell{
-			table.Of(r.Run), table.Of(r.State), {Text: cli.OfAll(r.Clock, r.Clocks), Value: r.Clock}, table.Of(r.Clocks),
-			cli.FigureCell(r.Test), table.Of(cli.OrMinus(r.Stage)), {Text: machinesText(r), Value: r.Reliable + r.Transient},
+			table.Of(r.Run), table.Of(r.State), {Text: progressText(r, clock), Value: r.Clock}, table.Of(r.Clocks),
+			{Text: cli.FigureCell(r.Loss()).Text, Value: r.Test}, table.Of(cli.OrMinus(r.Stage)), {Text: machinesText(r), Value: r.Reliable + r.Transient},
 			cli.Money(r.PerHour), cli.Money(r.Spent), cli.Money(r.Saved), {Text: words.Duration(r.Seconds), Value: r.Seconds},
 			table.Of(r.App), cli.FigureCell(r.Train), cli.Minute(r.Began), cli.Minute(r.AsOf), table.Of(cli.OrMinus(r.Why)), {Text: cli.OrMinus(r.Group), Value: r.Group},
 			{Text: cli.OrMinus(someOf(r.On)), Value: strings.Join(r.On, " ")}, {Text: cli.OrMinus(r.User), Value: r.User},
 		})
 	}
 	return t.Write(w, format)
+}
+
+// progressText has the unit where units differ.
+func progressText(r call.Job, column string) string {
+	text := cli.OfAll(r.Clock, r.Clocks)
+	if column == "CLOCK" {
+		return text
+	}
+	return text + " " + cmp.Or(r.Unit, "clock") + "s"
 }
 
 func machinesText(r call.Job) string {

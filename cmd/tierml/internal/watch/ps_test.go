@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/jobmanager/call"
 	"github.com/tierml/tierml/watch/dashboard"
@@ -31,6 +32,18 @@ func TestGroupsOfRuns(t *testing.T) {
 		t.Error(text)
 	}
 	if text := shown(table.JSON, one); !strings.Contains(text, `"group": "vision"`) {
+		t.Error(text)
+	}
+}
+
+// Programs have no clocks, stages or test losses, and lists with one do not say so.
+func TestListOfProgramsHasTheirWords(t *testing.T) {
+	loss := .5
+	var out bytes.Buffer
+	if err := writePs(&out, []call.Job{{Summary: dashboard.Summary{Run: "own-1", Kind: journal.Gang, Unit: "step", Clock: 7, Clocks: 40, Train: &loss}}}, table.Plain); err != nil {
+		t.Fatal(err)
+	}
+	if text := out.String(); !strings.Contains(text, "7/40 steps") || !strings.Contains(text, "0.5000") || strings.Contains(text, "CLOCK") || strings.Contains(text, "STAGE") || strings.Contains(text, "TEST") {
 		t.Error(text)
 	}
 }

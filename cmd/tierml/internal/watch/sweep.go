@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -21,8 +22,9 @@ func NewSweepCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sweep [SWEEP]",
 		Short: "List the trials of a sweep with their settings, losses and cost, the best first",
-		Long:  `SWEEP is the name of its first trial; default: the newest sweep. The trials of a program are in its report. See docs/scheduler.md.`,
+		Long:  `SWEEP is the name of its first trial, or of the run of a program; default: the newest sweep, without a job server the newest run. See docs/scheduler.md.`,
 		Example: `  tierml sweep --server http://localhost:7071
+  tierml sweep sweep-1
   tierml sweep rates -o wide
   tierml sweep rates-1 -o json`,
 		Args: cli.Arguments(0, 1, "name one sweep: its job, such as rates, or one of its trials, such as rates-1"),
@@ -50,7 +52,11 @@ func showSweep(out io.Writer, s dashboard.Sweep, format string) error {
 	for _, clock := range s.Feedback {
 		t.Columns = append(t.Columns, table.Column{Name: fmt.Sprintf("loss_%d", clock), Title: fmt.Sprintf("LOSS AT %d", clock)})
 	}
-	t.Columns = append(t.Columns, table.Column{Name: "test_loss", Title: "TEST"}, table.Column{Name: "clock", Title: "CLOCK"}, table.Column{Name: "clocks"},
+	unit, loss, title := cmp.Or(s.Unit, "clock"), "test loss", "TEST"
+	if s.Unit != "" { // a program reports one loss
+		loss, title = "loss", "LOSS"
+	}
+	t.Columns = append(t.Columns, table.Column{Name: "test_loss", Title: title}, table.Column{Name: "clock", Title: strings.ToUpper(unit)}, table.Column{Name: "clocks"},
 		table.Column{Name: "spent_usd", Title: "SPENT"}, table.Column{Name: "market_seconds", Title: "MARKET TIME"}, table.Column{Name: "why", Title: "WHY", Wide: true})
 	for _, trial := range s.Trials {
 		row := []table.Cell{table.Of(trial.Run), table.Of(trial.Settings()), table.Of(trial.State)}
@@ -74,16 +80,18 @@ func showSweep(out io.Writer, s dashboard.Sweep, format string) error {
 		longest = words.Duration(s.Longest)
 	}
 	fmt.Fprintf(out, "\n%d trials: %s. %s spent in %s of market time.\n", s.Of, s.Counts(), limit(cmp.Or(cli.Cents(s.Spent), "Nothing"), cli.Cents(s.Budget)), limit(words.Duration(s.Seconds), longest))
-	if s.Why != "" {
+	if s.Why != "" && s.Unit == "" {
 		fmt.Fprintf(out, "All were stopped: %s\n", s.Why)
 	}
 	switch {
+	case s.Best != "" && s.Unit != "":
+		fmt.Fprintf(out, "The best is %s, with a loss of %s: %s. `tierml state %s %[1]s --into DIR` copies its state.\n", s.Best, cli.FigureCell(s.Trials[0].Test).Text, s.Trials[0].Settings(), s.ID)
 	case s.Best != "":
 		fmt.Fprintf(out, "The best is %s; its model: %s\n", s.Best, cli.OrMinus(s.Model))
 	case s.Leader != "":
 		first := s.Trials[0]
-		fmt.Fprintf(out, "No trial has finished. The best so far is %s, with a test loss of %s at clock %s: %s\n", s.Leader,
-			cli.FigureCell(first.Test).Text, cli.OfAll(first.Clock, first.Clocks), first.Settings())
+		fmt.Fprintf(out, "No trial has finished. The best so far is %s, with a %s of %s at %s %s: %s\n", s.Leader, loss,
+			cli.FigureCell(first.Test).Text, unit, cli.OfAll(first.Clock, first.Clocks), first.Settings())
 	}
 	return nil
 }

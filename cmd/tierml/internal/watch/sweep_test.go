@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tierml/tierml/cost"
+	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/watch/dashboard"
 )
@@ -24,5 +26,29 @@ func TestAStoppedSweepNamesTheBestSoFar(t *testing.T) {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}
+	}
+}
+
+// A program's sweep counts in steps and has one loss; its best trial comes with its settings.
+func TestSweepOfAProgram(t *testing.T) {
+	loss := .125
+	report := &cost.Report{Run: cost.Run{Name: "rates", Kind: journal.Sweep, Metric: "loss", Seconds: 60}, Programs: &cost.Programs{Tasks: 3, Of: 20, Trials: []cost.Trial{
+		{Task: 2, Outcome: "done", Step: 20, Loss: &loss, Settings: map[string]string{"RATE": "0.1"}}, {Task: 0, Outcome: "dropped", Step: 5, Why: "number 3 at step 5"}}}}
+	s, ok := dashboard.ProgramSweep("rates-1", report)
+	if !ok {
+		t.Fatal("it is no sweep")
+	}
+	var out strings.Builder
+	if err := showSweep(&out, s, table.Plain); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"LOSS    STEP", "task-2  RATE 0.1  done     0.1250  20/20", "3 trials: 1 done, 1 dropped, 1 to come.", "The best is task-2, with a loss of 0.1250: RATE 0.1. `tierml state rates-1 task-2"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+	report.Run.Kind = journal.Array
+	if _, ok := dashboard.ProgramSweep("rates-1", report); ok {
+		t.Error("an array is no sweep")
 	}
 }
