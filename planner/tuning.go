@@ -17,7 +17,7 @@ func Tuning(job *config.Job, reliable int, known []tuning.Known) (o *tuning.Opti
 		return nil, "not tuned: without reliable machines the layout is the market's"
 	}
 	o = &tuning.Options{
-		Clocks: job.Train.Clocks, Evaluate: job.Train.EvaluateEvery, Partitions: job.Train.Partitions, Known: known, Seed: job.Seed,
+		Clocks: job.Train.Clocks, Evaluate: job.Train.EvaluateEvery, Partitions: job.Train.Partitions, Known: known, Share: tuning.UsualShare, Seed: job.Seed,
 	}
 	if job.Train.Holdout == 0 {
 		o.Evaluate = 0

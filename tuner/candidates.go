@@ -146,3 +146,58 @@ func (s Space) trials(count int, except Setting, known []Setting, seed uint64) [
 	}
 	return found
 }
+
+// beside returns the first settings to try, at most count, where trials may not cost much: those that are known, and then the default with one
+// knob moved by a step, the shortest first.
+func (s Space) beside(around Setting, known []Setting, count int) []Setting {
+	var found []Setting
+	add := func(x Setting) {
+		if s.holds(x) && !slices.Equal(x, around) && !slices.ContainsFunc(found, func(f Setting) bool { return slices.Equal(f, x) }) {
+			found = append(found, slices.Clone(x))
+		}
+	}
+	for _, x := range known {
+		add(x)
+	}
+	first := len(found)
+	for i, k := range s.Knobs {
+		step := 1 / k.steps()
+		for _, by := range []float64{step, -step} {
+			u := s.unit(around)
+			if u[i] += by; u[i] > 0 && u[i] < 1 {
+				add(s.at(u))
+			}
+		}
+	}
+	slices.SortStableFunc(found[first:], func(a, b Setting) int {
+		return cmp.Compare(s.distance(around, a), s.distance(around, b))
+	})
+	return found[:min(len(found), count)]
+}
+
+// mostSteps is how many steps the range of a knob has.
+const mostSteps = 8
+
+// steps returns how many steps a knob's range has.
+func (k Knob) steps() float64 {
+	switch {
+	case len(k.Choices) > 0:
+		return float64(len(k.Choices))
+	case k.Whole && !k.Log:
+		return min(k.High-k.Low+1, mostSteps)
+	}
+	return mostSteps
+}
+
+// distance sums by how much of its range each knob differs.
+func (s Space) distance(a, b Setting) (sum float64) {
+	x, y := s.unit(a), s.unit(b)
+	for i, k := range s.Knobs {
+		if len(k.Choices) > 0 {
+			sum += math.Ceil(math.Abs(x[i] - y[i]))
+		} else {
+			sum += math.Abs(x[i] - y[i])
+		}
+	}
+	return sum
+}

@@ -28,6 +28,10 @@ type Options struct {
 	// per clock times the clocks left by the progress estimate (section IV). 0 = by the time per clock alone, as is right for a
 	// job whose model does not depend on its settings, to the byte, as the clocks left do not then either.
 	Target float64
+	// Share is the part of the job's time that trials may lose against the default in all, as a running account: what better settings have saved may
+	// be lost again. Then trials begin near the default, and only settings that are faster beyond noise are used for good. 0 = any, as in the
+	// paper.
+	Share float64
 	// Known settings are the first of the trials: they have served jobs of this kind well. Those outside the space are left out.
 	Known []Setting
 	Seed  uint64
@@ -108,6 +112,8 @@ type Tuner struct {
 	losses  scaling
 	asked   uint64
 	worst   float64
+	account account
+	ended   bool // the account allows no more trials
 }
 
 // New returns a tuner for a job.
@@ -124,17 +130,22 @@ func New(space Space, o Options) (*Tuner, error) {
 	if o.Trials == 0 {
 		o.Trials = 10
 	}
-	if o.Every < 1 || o.Trials < 1 || o.Clocks < 0 || !(o.Target >= 0) || math.IsInf(o.Target, 0) {
-		return nil, fmt.Errorf("tuner: every %d clocks, %d trials, %d clocks in all, target %v", o.Every, o.Trials, o.Clocks, o.Target)
+	if o.Every < 1 || o.Trials < 1 || o.Clocks < 0 || !(o.Target >= 0) || math.IsInf(o.Target, 0) || !(o.Share >= 0 && o.Share < 1) {
+		return nil, fmt.Errorf("tuner: every %d clocks, %d trials, %d clocks in all, target %v, share %v", o.Every, o.Trials, o.Clocks, o.Target, o.Share)
 	}
 	if o.Target == 0 && o.Clocks == 0 {
 		return nil, errors.New("tuner: without a target the number of clocks is needed to compare what is saved with what changes cost")
 	}
 	o.Trials = int(min(float64(o.Trials), space.size()-1))
-	return &Tuner{
+	t := &Tuner{
 		space: space, options: o, trials: space.trials(o.Trials, o.Default, o.Known, o.Seed), model: newModel(space, o.Target > 0),
 		costs: newCosts(), inUse: slices.Clone(o.Default), left: float64(o.Clocks),
-	}, nil
+	}
+	t.account.of(o.Default)
+	if t.limited() {
+		t.trials = space.beside(o.Default, o.Known, o.Trials)
+	}
+	return t, nil
 }
 
 // First returns how many settings are tried before the process decides: the default and the trials.
@@ -149,6 +160,9 @@ func (t *Tuner) Off() string {
 	if most := int(mostOfJob * float64(t.options.Clocks)); t.options.Clocks > 0 && first > most {
 		return fmt.Sprintf("not tuned: trying %d settings for %d clocks each takes %d of the job's %d clocks, more than a fifth",
 			1+len(t.trials), t.options.Every, first, t.options.Clocks)
+	}
+	if t.limited() && t.options.Clocks > 0 && len(t.options.Known) == 0 && !slices.ContainsFunc(t.trials, func(x Setting) bool { return t.clocksAt(x) <= t.options.Share*float64(t.options.Clocks) }) {
+		return fmt.Sprintf("not tuned: trials may take %.2g %% more time at most, which is less than one takes of %d clocks", 100*t.options.Share, t.options.Clocks)
 	}
 	return ""
 }
@@ -170,7 +184,12 @@ func (t *Tuner) Tell(s Sample) error {
 		t.costs.add(t.space.techniques(t.inUse, s.Setting), s.Change)
 	}
 	t.inUse = slices.Clone(s.Setting)
-	t.clocks = max(t.clocks+len(s.Clocks), s.Done)
+	done := max(t.clocks+len(s.Clocks), s.Done)
+	if r := t.account.of(s.Setting); r != t.account.each[0] && !t.account.proven(r) {
+		t.account.exploring += done - t.clocks
+	}
+	t.clocks = done
+	t.account.add(s)
 	for _, c := range s.Clocks {
 		if usable(c.Loss) {
 			t.loss = c.Loss
@@ -221,13 +240,16 @@ func (t *Tuner) Ask(loss float64) Advice {
 	}
 	t.asked++
 	switch {
-	case t.tried == 0 && !t.unsure:
+	case t.tried == 0 && !t.unsure || t.limited() && t.account.pace() == 0:
 		return t.advise(First, t.options.Default, fmt.Sprintf("the default for %d clocks, to compare the others with", t.options.Every))
-	case t.unsure && t.tried <= len(t.trials):
+	case t.unsure && t.tried <= len(t.trials) && t.affords(t.inUse, 0):
 		return t.advise(Again, t.inUse, "the same once more: the last clocks were disturbed and say nothing about it")
-	case t.tried <= len(t.trials):
+	case t.tried <= len(t.trials) && t.affords(t.trials[t.tried-1], 0):
 		next := t.trials[t.tried-1]
 		return t.advise(Trial, next, fmt.Sprintf("trial %d of %d: %s", t.tried, len(t.trials), t.space.difference(t.inUse, next)))
+	}
+	if t.limited() {
+		return t.within(loss)
 	}
 	return t.online(loss)
 }

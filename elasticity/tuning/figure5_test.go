@@ -78,9 +78,9 @@ func TestFigure5(t *testing.T) {
 		var closed []float64
 		var ranks []int
 		for seed := range uint64(9) {
-			mean, last := playPaces(t, settings, clocks, seed)
-			closed = append(closed, (average-mean)/(average-best))
-			rank, _ := slices.BinarySearch(means, last)
+			p := playPaces(t, settings, clocks, 0, seed)
+			closed = append(closed, (average-p.mean)/(average-best))
+			rank, _ := slices.BinarySearch(means, p.last)
 			ranks = append(ranks, rank+1)
 		}
 		slices.Sort(closed)
@@ -129,8 +129,15 @@ func TestTableVI(t *testing.T) {
 	}
 }
 
-// playPaces runs a job whose clocks are drawn from those measured, and returns their mean and that of the last setting's.
-func playPaces(t *testing.T, settings []measured, clocks int, seed uint64) (mean, last float64) {
+// played is a job whose clocks are drawn from those measured.
+type played struct {
+	mean  float64 // seconds per clock
+	even  float64 // what that would be if each clock took its setting's mean
+	last  float64 // mean of the last setting
+	saved tuner.Net
+}
+
+func playPaces(t *testing.T, settings []measured, clocks int, share float64, seed uint64) (p played) {
 	t.Helper()
 	find := func(s Setting) measured {
 		i := slices.IndexFunc(settings, func(m measured) bool { return settingOf(m.setting) == s })
@@ -140,12 +147,13 @@ func playPaces(t *testing.T, settings []measured, clocks int, seed uint64) (mean
 		return settings[i]
 	}
 	rng := rand.New(rand.NewPCG(seed, 5))
-	b := New(Options{Clocks: clocks, Partitions: 30, Seed: seed})
+	b := New(Options{Clocks: clocks, Partitions: 30, Share: share, Seed: seed})
 	byDefault := settingOf(settings[0].setting)
-	in, changing, sum := find(byDefault), 0., 0.
+	in, changing := find(byDefault), 0.
 	for clock := 1; clock <= clocks; clock++ {
 		seconds := in.clocks[rng.IntN(len(in.clocks))] + changing
-		sum += seconds
+		p.mean += seconds / float64(clocks)
+		p.even += (in.mean + changing) / float64(clocks)
 		d, asked := b.Clock(Report{Clock: int64(clock), Seconds: seconds, Fleet: Fleet{Machines: 5}, Default: byDefault, Moving: changing > 0})
 		changing = 0
 		if asked && d.Details.Step == "off" {
@@ -156,5 +164,6 @@ func playPaces(t *testing.T, settings []measured, clocks int, seed uint64) (mean
 			changing = cmp.Or(in.change, .001)
 		}
 	}
-	return sum / float64(clocks), in.mean
+	p.last, p.saved = in.mean, b.now.tuner.Saved()
+	return p
 }

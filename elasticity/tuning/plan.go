@@ -78,7 +78,7 @@ func (b *Brain) plan(f Fleet, byDefault Setting, clock int64) (*plan, error) {
 	o := &b.options
 	p := &plan{Fleet: f, from: clock, space: space(o, f.Machines)}
 	start := p.vector(byDefault)
-	options := tuner.Options{Default: start, Every: o.Every, Trials: cmp.Or(o.Trials, usualTrials), Clocks: max(o.Clocks-int(clock), 1), Target: o.Target, Seed: o.Seed}
+	options := tuner.Options{Default: start, Every: o.Every, Trials: cmp.Or(o.Trials, usualTrials), Clocks: max(o.Clocks-int(clock), 1), Target: o.Target, Share: o.Share, Seed: o.Seed}
 	for _, k := range slices.Concat(b.learned(), o.Known) {
 		if x := p.vector(scaled(k, f.Machines)); p.space.Allowed(x) {
 			p.known = append(p.known, x)
@@ -174,14 +174,13 @@ func (p *plan) told(s tuner.Sample, clock int64) *journal.TuneSample {
 	for _, c := range s.Clocks {
 		t.Clocks = append(t.Clocks, journal.TuneClock{Seconds: c.Seconds, Loss: c.Loss, Disturbed: c.Disturbed})
 	}
-	before := p.last
 	if seconds, ok := tuner.Pace(s.Clocks); ok {
 		p.measured(seconds)
-		if t.Pace = seconds; before > 0 {
-			t.Real = before - seconds
-		}
+		t.Pace = seconds
 	}
-	t.Default = p.first
+	if t.Default = p.tuner.Saved().Default; t.Pace > 0 {
+		t.Real = t.Default - t.Pace
+	}
 	return t
 }
 

@@ -6,6 +6,7 @@
 package tuning
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/tierml/tierml/internal/journal"
@@ -22,6 +23,7 @@ type Options struct {
 	Partitions int     // no more machines can serve
 	Known      []Known // that served jobs of this kind well, the best first
 	Thorough   bool    // slow settings, too, are measured to the end: for measurements
+	Share      float64 // of the job's time that trials may lose against the default; 0 = any
 	Seed       uint64
 }
 
@@ -56,6 +58,9 @@ type Decision struct {
 	Details  journal.TuneDetails
 }
 
+// UsualShare is the part of a job's time that trials may lose: with a clock under way, at most 1 % in all.
+const UsualShare = .005
+
 const (
 	usualEvery = 4
 	// usualTrials are two for each knob; the paper has ten for eleven knobs.
@@ -77,7 +82,8 @@ const (
 // Brain decides for one job. It is not safe for use by several goroutines.
 //
 // Invariants:
-//   - A setting never changes the result, so that a wrong decision costs time and nothing else.
+//   - A setting never changes the result, so that a wrong decision costs time and nothing else; trials lose at most Options.Share of the
+//     job's time, and a clock that is under way.
 //   - A sample is of one setting on one fleet. It begins when the change to that setting ends; clocks that something else disturbed are in
 //     it and do not count.
 //   - No setting is changed at a clock that was disturbed.
@@ -233,7 +239,10 @@ func (b *Brain) off(f Fleet, why string) Decision {
 
 // due reports whether the sample is large enough.
 func (b *Brain) due() bool {
-	if b.quiet >= b.wait || len(b.sample.Clocks) >= 3*b.wait && b.quiet > 0 {
+	if b.now.first == 0 && b.options.Share > 0 { // the default, which costs nothing
+		return b.now.tuner.Enough(b.clocks())
+	}
+	if b.quiet >= b.wait || len(b.sample.Clocks) >= 3*b.wait && b.quiet > 0 || b.quiet > 0 && b.now.tuner.Enough(b.clocks()) {
 		return true
 	}
 	if b.options.Thorough || b.quiet < 2 || !b.fresh || b.now.best == 0 {
@@ -257,6 +266,9 @@ func (b *Brain) clocks() []tuner.Clock {
 			clocks[i].Disturbed = clocks[i].Disturbed || b.cuts[i]
 		}
 	}
+	if b.now.first == 0 {
+		return clocks
+	}
 	return clocks[max(len(clocks)-max(mostClocks, 2*b.options.Every), 0):]
 }
 
@@ -264,11 +276,11 @@ func (b *Brain) clocks() []tuner.Clock {
 func (b *Brain) ask(clock int64) Decision {
 	s := b.sample
 	s.Setting, s.Clocks, s.Done = b.now.vector(b.setting), b.clocks(), int(clock-b.now.from)
-	told := b.now.told(s, clock)
-	told.Expected = b.expected
 	if err := b.now.tuner.Tell(s); err != nil {
 		return b.off(b.now.Fleet, "tuning ends: "+err.Error())
 	}
+	told := b.now.told(s, clock)
+	told.Expected = b.expected
 	return b.decide(b.now.tuner.Ask(b.loss), told, clock)
 }
 
@@ -289,6 +301,14 @@ func (b *Brain) decide(a tuner.Advice, told *journal.TuneSample, clock int64) De
 		if left := b.options.Clocks - int(clock); left > 0 && (a.Step == tuner.Explore || a.Step == tuner.Back) {
 			b.expected = a.Gain / float64(left)
 		}
+	}
+	if net := b.now.tuner.Saved(); net.Seconds != 0 {
+		d.Details.Saved = net.Seconds
+		word := "saved"
+		if net.Seconds < 0 {
+			word = "lost"
+		}
+		d.Why += fmt.Sprintf("; in all %.1f s (within %.1f) %s against the default", math.Abs(net.Seconds), net.Within, word)
 	}
 	if a.Step == tuner.Stay {
 		b.wait = min(2*b.wait, longest*b.options.Every)

@@ -315,8 +315,9 @@ type TuneDetails struct {
 	Rate float64 `json:"rate,omitempty"`
 	// Setting has the value of each knob by name, from this clock on; absent: as the stage has it.
 	Setting map[string]int `json:"setting,omitempty"`
-	Gain    float64        `json:"gain,omitempty"` // wall-clock seconds that the best change is expected to save until the end
-	Cost    float64        `json:"cost,omitempty"` // and to cost
+	Gain    float64        `json:"gain,omitempty"`  // wall-clock seconds that the setting is expected to save until the end, against the default
+	Cost    float64        `json:"cost,omitempty"`  // and the change to it to cost
+	Saved   float64        `json:"saved,omitempty"` // in all so far, against the default; less than 0 = lost
 	Sample  *TuneSample    `json:"sample,omitempty"`
 }
 
@@ -329,7 +330,7 @@ type TuneSample struct {
 	Clocks  []TuneClock    `json:"clocks"`
 	Pace    float64        `json:"pace,omitempty"`         // seconds per undisturbed clock; 0 = too few
 	Default float64        `json:"default_pace,omitempty"` // the same of the default
-	// Expected is how many seconds per clock it was to save over the setting before it, Real how many it did.
+	// Expected is how many seconds per clock it was to save against the default, Real how many it did.
 	Expected float64 `json:"expected,omitempty"`
 	Real     float64 `json:"real,omitempty"`
 }

@@ -1,0 +1,255 @@
+package tuner
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// account is what settings have done for a job, in its undisturbed clocks, compared with the default.
+type account struct {
+	each      []*record // the first is the default's
+	changes   float64   // seconds that changes took
+	changed   float64   // how often that was
+	exploring int       // clocks spent on settings that were not proven
+}
+
+// record is of one setting's clocks.
+type record struct {
+	setting        Setting
+	n, sum, square float64
+}
+
+const (
+	// surely is how many standard errors a setting must be faster than the default to be used for good, and leastGain the least share.
+	surely    = 3.
+	leastGain = .01
+	// steady is the standard error of the default's mean that suffices, and steadyMost how many times Every it is measured for at most.
+	steady     = .02
+	steadyMost = 10
+	// steep is by how much slower a setting is expected to be that differs from all that were tried in one knob's whole range.
+	steep = .5
+	// usualNoise is the least deviation of clocks of one setting: few clocks may be alike by chance.
+	usualNoise = .02
+)
+
+func (r *record) mean() float64 { return r.sum / r.n }
+
+// variance returns that of the mean.
+func (r *record) variance() float64 {
+	floor := usualNoise * r.mean()
+	return max((r.square-r.sum*r.sum/r.n)/max(r.n-1, 1), floor*floor) / r.n
+}
+
+func (a *account) of(x Setting) *record {
+	for _, r := range a.each {
+		if slices.Equal(r.setting, x) {
+			return r
+		}
+	}
+	a.each = append(a.each, &record{setting: slices.Clone(x)})
+	return a.each[len(a.each)-1]
+}
+
+// pace returns the default's seconds per clock; 0 = not measured yet.
+func (a *account) pace() float64 {
+	if d := a.each[0]; d.n > 0 {
+		return d.mean()
+	}
+	return 0
+}
+
+// saved returns the seconds saved against the default, less than 0 for lost ones.
+func (a *account) saved() (seconds float64) {
+	if a.pace() == 0 {
+		return 0
+	}
+	for _, r := range a.each[1:] {
+		seconds += a.pace()*r.n - r.sum
+	}
+	return seconds - a.changes
+}
+
+// elsewhere returns how many clocks other settings than the default had, and the variance of the seconds that these took.
+func (a *account) elsewhere() (clocks, variance float64) {
+	for _, r := range a.each[1:] {
+		if r.n > 0 {
+			clocks, variance = clocks+r.n, variance+r.n*r.n*r.variance()
+		}
+	}
+	return clocks, variance
+}
+
+func (a *account) add(s Sample) {
+	r := a.of(s.Setting)
+	for _, c := range s.Clocks {
+		if !c.Disturbed {
+			r.n, r.sum, r.square = r.n+1, r.sum+c.Seconds, r.square+c.Seconds*c.Seconds
+		}
+	}
+	if s.Change > 0 {
+		a.changes, a.changed = a.changes+s.Change, a.changed+1
+	}
+}
+
+// proven reports whether a setting is faster than the default beyond noise.
+func (a *account) proven(r *record) bool {
+	d := a.each[0]
+	if d.n < 2 || r.n < 2 {
+		return false
+	}
+	gain := d.mean() - r.mean()
+	return gain > leastGain*d.mean() && gain > surely*math.Sqrt(d.variance()+r.variance())
+}
+
+// home returns the setting to use while nothing is tried: the fastest that is proven, or else the default.
+func (a *account) home() *record {
+	best := a.each[0]
+	for _, r := range a.each[1:] {
+		if a.proven(r) && r.mean() < best.mean() {
+			best = r
+		}
+	}
+	return best
+}
+
+// Net is what a job has saved so far against its default.
+type Net struct {
+	Seconds float64 // less than 0: lost
+	Within  float64 // two standard errors
+	Default float64 // seconds per clock; 0 = not measured yet
+}
+
+// Saved returns what the job has saved so far.
+func (t *Tuner) Saved() Net {
+	a := &t.account
+	n := Net{Seconds: a.saved(), Default: a.pace()}
+	if n.Default > 0 {
+		clocks, variance := a.elsewhere()
+		d := a.each[0]
+		n.Within = 2 * math.Sqrt(clocks*clocks*d.variance()+variance+a.changed*d.n*d.variance()) // a change's cost is known to a clock
+	}
+	return n
+}
+
+// limited reports whether trials may lose a share of the job's time only.
+func (t *Tuner) limited() bool { return t.options.Share > 0 }
+
+// balance returns how many seconds trials may still lose. The default counts as faster than measured by a standard error.
+func (t *Tuner) balance() float64 {
+	a := &t.account
+	elsewhere, _ := a.elsewhere()
+	return t.options.Share*a.pace()*max(float64(t.options.Clocks), t.left) + a.saved() - elsewhere*math.Sqrt(a.each[0].variance())
+}
+
+// Enough reports whether the clocks of the setting in use suffice: for the default when its mean is steady, for another when one more could cost
+// more than trials may still lose.
+func (t *Tuner) Enough(clocks []Clock) bool {
+	if !t.limited() {
+		return false
+	}
+	var r record
+	for _, c := range clocks {
+		if !c.Disturbed {
+			r.n, r.sum, r.square = r.n+1, r.sum+c.Seconds, r.square+c.Seconds*c.Seconds
+		}
+	}
+	if t.account.pace() == 0 {
+		every := float64(t.options.Every)
+		return r.n >= every && math.Sqrt(r.variance()) <= steady*r.mean() || r.n >= steadyMost*every
+	}
+	home := t.account.home()
+	if r.n == 0 || slices.Equal(t.inUse, home.setting) || slices.Equal(t.inUse, t.options.Default) {
+		return false
+	}
+	return (r.mean()-t.account.pace())*(r.n+1) > max(t.balance()-t.change(t.inUse, home.setting), 0)
+}
+
+// affords reports whether the trial of a setting, and going back, is expected to lose no more than trials may, and to end within a fifth of the
+// job's clocks.
+func (t *Tuner) affords(x Setting, expected float64) bool {
+	if !t.limited() {
+		return true
+	}
+	if t.options.Clocks > 0 && float64(t.account.exploring+t.options.Every) > mostOfJob*float64(t.options.Clocks) {
+		return false
+	}
+	if slices.ContainsFunc(t.options.Known, func(k Setting) bool { return slices.Equal(k, x) }) {
+		return t.balance() >= 0
+	}
+	return max(expected, t.risk(x))+t.change(t.inUse, x)+t.change(x, t.options.Default) <= t.balance()
+}
+
+// change returns what a change is expected to cost at most: a clock where that is not known.
+func (t *Tuner) change(from, to Setting) float64 {
+	seconds, known := t.costs.of(t.space.techniques(from, to))
+	if !known {
+		seconds = max(seconds, t.account.pace())
+	}
+	return seconds
+}
+
+// clocksAt returns how many of the default's clocks the trial of a setting is expected to cost while nothing is known: it and two changes.
+func (t *Tuner) clocksAt(x Setting) float64 {
+	return steep*t.space.distance(t.options.Default, x)*float64(t.options.Every) + 2
+}
+
+// risk returns what a trial is expected to lose by the tried setting that is nearest to it: as much, and more by what it is farther away.
+// Beyond a setting that is slower than the default, it gets worse at the same rate at least.
+func (t *Tuner) risk(x Setting) float64 {
+	least, near := math.Inf(1), t.account.each[0]
+	for _, r := range t.account.each {
+		if d := t.space.distance(r.setting, x); r.n > 0 && d < least {
+			least, near = d, r
+		}
+	}
+	pace := t.account.pace()
+	slope, excess := steep*pace, near.mean()-pace
+	if far := t.space.distance(near.setting, t.options.Default); far > 0 {
+		slope = max(slope, excess/far)
+	}
+	return max(excess+slope*least, 0) * float64(t.options.Every)
+}
+
+// within is online for a job whose trials may lose a share of its time: what costs too much is not tried, and settings are used for good that
+// are proven.
+func (t *Tuner) within(loss float64) Advice {
+	home, left := t.account.home(), t.clocksLeft()
+	saves := (t.account.pace() - home.mean()) * left
+	if !t.ended {
+		if a, ok := t.affordable(home, t.losses.of(loss), left); ok && a.Gain > a.Cost {
+			a.Gain += saves
+			return a
+		} else if !ok && home == t.account.each[0] {
+			t.ended = true
+		}
+	}
+	why := "nothing that may be tried is expected to pay"
+	if t.ended {
+		why = fmt.Sprintf("no more is tried: trials may lose %.2g %% of the job's time", 100*t.options.Share)
+	}
+	step := Stay
+	if !slices.Equal(t.inUse, home.setting) {
+		step, why = Back, "back, "+t.space.difference(t.inUse, home.setting)+": "+why
+	}
+	a := t.advise(step, home.setting, why)
+	a.Gain = saves
+	a.Cost, _ = t.costs.of(t.space.techniques(t.inUse, home.setting))
+	return a
+}
+
+// affordable returns the trial that gains the most beyond the best proven setting; false = none may be made.
+func (t *Tuner) affordable(home *record, loss, left float64) (most Advice, ok bool) {
+	t.model.learn(&t.hyper, t.options.Seed)
+	here := t.model.judge([]Setting{home.setting, t.options.Default}, loss)
+	var can []candidate
+	for _, c := range slices.Concat(t.model.next(here[0], loss, t.options.Seed+t.asked), t.model.judge(t.model.settings, loss)) {
+		if !slices.Equal(c.setting, home.setting) && t.affords(c.setting, t.trialCost(c, here[1], left)) {
+			can = append(can, c)
+		}
+	}
+	if len(can) == 0 {
+		return most, false
+	}
+	return t.mostWorth(can, here[0], left), true
+}
