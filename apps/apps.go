@@ -60,9 +60,9 @@ type Rows interface {
 // everything else of the clock, it moves and is rolled back with it.
 func Counts(rows Rows, k ps.Key) []int32 { return ps.Ints(rows.Row(k)) }
 
-// Gradient returns where a split adds up its gradient for a row of a table with a rule (ps.Rule): zeros at first, as wide as
-// the row. The servers sum it over the splits of a clock, without dividing by anything, and apply the rule when the clock is
-// complete. Row gives the columns as they are before; a change of them is not sent.
+// Gradient returns where a split adds up its gradient for a row of a table with a rule (ps.Rule): zeros at first, as wide as the
+// row. The servers sum it over the splits of a clock, without dividing by anything, and apply the rule when the clock is complete.
+// Row gives the columns before the clock; changes to them are not sent.
 func Gradient(rows Rows, k ps.Key) []float32 {
 	return rows.(interface{ Gradient(k ps.Key) []float32 }).Gradient(k)
 }

@@ -5,31 +5,29 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// Joining is an App whose splits can work together on one copy of their rows, where the result need not be the same bit
-// for bit: all splits of a worker are then one piece of work, which is laid out for its caches and its cores, and the
-// worker sends one difference for each row.
+// Joining is an App whose splits can share one copy of their rows, if results need not be the same bit for bit: all splits of a
+// worker are one piece of work, laid out for its caches and cores, and the worker sends one difference per row.
 type Joining interface {
 	App
-	// Join takes splits of LoadSplit, which it uses alone meanwhile, how many threads to work with, and the job's
+	// Join combines splits of LoadSplit, which nobody else may use meanwhile. It takes the number of threads and the job's
 	// staleness.
 	Join(splits []Split, threads int, staleness ps.Clock) Joint
 }
 
 // Joint is some splits of a worker as one piece of work. Its methods are called by one goroutine at a time.
 type Joint interface {
-	// Needs and EvalNeeds list the rows of all of the splits, as theirs do.
+	// Needs and EvalNeeds list the rows of all splits.
 	Needs(c ps.Clock, keys []ps.Key) []ps.Key
 	EvalNeeds(keys []ps.Key) []ps.Key
-	// Run does the work of a clock of all of the splits, and returns what each measured, in their order. What is unknown
-	// apart, such as the loss of steps that take turns, is shared out by examples.
+	// Run does a clock's work of all splits, and returns the statistics of each, in order. Statistics of joint steps, such as the
+	// loss, are divided by examples.
 	Run(c ps.Clock, rows SharedRows, evaluate bool) ([]Stats, error)
-	// Weights says by how much each change of a table's rows counts in the clock that was Run last, by row; nil: all
-	// whole. Changes of other workers are added to it, so an application whose steps follow each other here may let
-	// less than all of it count.
+	// Weights returns the factor of each row's change in the last clock that was Run; nil = 1. Other workers' changes are added, so
+	// an application with sequential steps may scale its own down.
 	Weights(t ps.TableID) []float32
 }
 
-// SharedRows are the rows that a Joint reads.
+// SharedRows are the rows that a Joint reads and changes.
 type SharedRows interface {
 	// Table returns a table's rows by their number; changing one is the update. Other rows are nil. Each row
 	// has room for Room(columns) numbers (its capacity): those behind its columns are 0 and must stay so. The rows, but

@@ -46,8 +46,8 @@ const (
 	patience = 12 * time.Hour
 	// forecastEvery is how often the past is looked at again.
 	forecastEvery = time.Hour
-	// betterSoon is how long it takes until a better moment to buy comes, when one comes at all: the time over which
-	// prices of busy markets forget what they were. So much upkeep a purchase may be worse than doing nothing.
+	// betterSoon is how long it takes until a better moment to buy comes, when one comes at all: the time over which prices of busy
+	// markets forget what they were. A purchase may be worse than doing nothing by this much upkeep.
 	betterSoon = time.Hour
 )
 

@@ -51,8 +51,8 @@ type course struct {
 //   - Spot machines are bought only with two changeovers (daring). They may be lost at any moment, which takes the job back to W. Until
 //     then W falls and left falls. The policy has itself called at the moment at which left = needs(W) + SaveTime + Lag (holdSpot): then
 //     they are given up. That takes a checkpoint, which may fail, and Lag until its failure is noticed; the purchase comes at once or,
-//     where limits.per_hour has no room for both fleets, after that. So left >= needs(W) still when only that remains. A purchase of
-//     them that is not answered puts that moment off by no more than the changeover that it is a part of.
+//     where limits.per_hour has no room for both fleets, after that. So left >= needs(W) still when only that remains. A purchase
+//     that is not answered puts that moment off by no more than the changeover that it is a part of.
 //
 // What an estimate or a strategy says has no part in it.
 

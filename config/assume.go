@@ -143,7 +143,7 @@ func (c assumer) assumeWorkdir() {
 		if i > 0 && words[i-1] == "-m" { // python3 -m package.module
 			word = strings.ReplaceAll(word, ".", "/")
 		}
-		if found := beside(c.dir, word); found != "" {
+		if found := pathBelow(c.dir, word); found != "" {
 			folder := c.besideJob(".")
 			if home, err := os.UserHomeDir(); err == nil && folder == filepath.Clean(home) || folder == filepath.Dir(folder) {
 				c.fault("workdir", fmt.Sprintf("the program names %s in %s, and all of that folder would be sent to machines", found, folder),
@@ -157,8 +157,8 @@ func (c assumer) assumeWorkdir() {
 	}
 }
 
-// beside returns the file or folder below a directory that a word of a command names; empty = none.
-func beside(dir, word string) string {
+// pathBelow returns the file or folder below a directory that a word of a command names; empty = none.
+func pathBelow(dir, word string) string {
 	if !filepath.IsLocal(word) || strings.HasPrefix(word, "-") || word == "." {
 		return ""
 	}

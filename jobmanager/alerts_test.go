@@ -12,7 +12,7 @@ import (
 )
 
 // The end of every job is reported once, also when it came while there was no job server.
-func TestEndsAreTold(t *testing.T) {
+func TestEndsSendAlerts(t *testing.T) {
 	heard := make(chan alert.Alert, 10)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		var a alert.Alert

@@ -97,7 +97,7 @@ func TestStopBeforeItBegins(t *testing.T) {
 }
 
 // A run that is killed continues, as often as it gets further; one that never does is given up.
-func TestKilledRunsGoOn(t *testing.T) {
+func TestKilledRunsContinue(t *testing.T) {
 	s := newSite(t)
 	s.begin()
 	id := s.submit()

@@ -134,8 +134,8 @@ func TestScheduler(t *testing.T) {
 	}
 }
 
-// Jobs with machines of their own share a number of them: one that comes waits until the one before has ended the requested number, which
-// its journal tells, also to the next manager.
+// Jobs with machines of their own share a total: a new job waits until the one before has ended the requested number, as its
+// journal says, also to the next manager.
 func TestSchedulerOfOwnMachines(t *testing.T) {
 	s := newSite(t)
 	s.cfg.Scheduler, s.cfg.Slots, s.cfg.MaxRunning = sched.DRF{}, 16, 10

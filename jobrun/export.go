@@ -18,7 +18,7 @@ import (
 	"github.com/tierml/tierml/tiers/node/splitdir"
 )
 
-// tables are all parameters at one clock. They are what Evaluate and Export ask for.
+// tables are all parameters at one clock, for Evaluate and Export.
 type tables struct {
 	schema ps.Schema
 	clock  ps.Clock
@@ -95,7 +95,7 @@ func (r *session) saveModel(ctx context.Context, path string, all *tables, open 
 	return apps.Save(path, program, m)
 }
 
-// writeManifest completes a checkpoint of the machines' parts and removes old ones. One is written at a time.
+// writeManifest completes a checkpoint of the machines' parts and removes old checkpoints. Calls must not overlap.
 func (r *session) writeManifest(ctx context.Context, a elasticity.WriteManifest) (manifest, trouble string, err error) {
 	parts := make([]checkpoint.Part, len(a.Parts))
 	for i, p := range a.Parts {

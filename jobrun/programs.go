@@ -24,7 +24,7 @@ import (
 	"github.com/tierml/tierml/program/pack"
 )
 
-// Programs is what a run of the user's own programs has besides its job.
+// Programs is the input of a run of users' programs besides the job.
 type Programs struct {
 	Work    float64           // of all, in floating-point operations, as plans count it
 	Length  time.Duration     // of one, in market time
@@ -36,20 +36,20 @@ type Programs struct {
 const (
 	// programGrace is from SIGTERM to SIGKILL, where nothing else limits it, by the wall clock: torchrun takes 30 s to end its own.
 	programGrace = 30 * time.Second
-	// localGrace is that on the fake cloud, where machines last minutes.
+	// localGrace is programGrace on the fake cloud, where machines last minutes.
 	localGrace = 3 * time.Second
-	// saveWithin is how long the last of a state may take to the store, by the wall clock.
+	// saveWithin bounds the final save of a state to the store, in wall-clock time.
 	saveWithin = 2 * time.Minute
-	// orphanEnds is how long a machine takes to end its program once it has been without a controller for long enough, by the wall clock.
+	// orphanEnds bounds how long a machine takes to end its program after orphan_after, in wall-clock time.
 	orphanEnds = 5 * time.Second
-	// stepLine is the shortest time between two lines of the journal on one program's steps, by the wall clock.
+	// stepLine is the shortest wall-clock time between two journal lines about one program's steps.
 	stepLine = time.Second
 )
 
-// Store returns where a run's programs keep what they keep: below the place of its checkpoints.
+// Store returns the store of a run's programs: a folder where its checkpoints are.
 func (s State) Store() string { return location.Join(s.Checkpoints, "program") }
 
-// placeWorkdir packs the folder that programs run in, puts it where all machines get it, and returns what they are to run.
+// placeWorkdir packs the workdir, stores it where all machines can fetch it, and returns what they run.
 func (r *session) placeWorkdir(ctx context.Context) ([]byte, error) {
 	job, store := r.cfg.Job, r.state.Store()
 	spec := program.Spec{
@@ -83,7 +83,7 @@ func (r *session) placeWorkdir(ctx context.Context) ([]byte, error) {
 	return text, nil
 }
 
-// PackWorkdir packs a job's workdir. Its state stays behind, and so do the directories of runs that lie in it.
+// PackWorkdir packs a job's workdir without its state and without directories of runs in it.
 func PackWorkdir(ctx context.Context, job *config.Job, runs string, to io.Writer) (pack.Packed, error) {
 	if info, err := os.Stat(job.Workdir); err == nil && info.Mode().IsRegular() {
 		return pack.Copy(ctx, job.Workdir, to) // packed where it came from
@@ -136,7 +136,7 @@ func (r *session) programController(history map[market.Pool]*market.History) (ru
 	return programs.New(c, work), nil
 }
 
-// fetchOutputs has what programs print come to the run's directory until stop is called, which waits for the rest.
+// fetchOutputs copies the programs' output to the run's directory until stop is called, which waits for the rest.
 func (r *session) fetchOutputs(ctx context.Context) (stop func(hurry bool)) {
 	last, cut := context.WithCancel(context.WithoutCancel(ctx))
 	ctx, end := context.WithCancel(ctx)
@@ -159,7 +159,7 @@ func (r *session) fetchOutputs(ctx context.Context) (stop func(hurry bool)) {
 	}
 }
 
-// describeProgram completes the first line of the journal.
+// describeProgram completes the journal's first line.
 func (r *session) describeProgram(d *journal.StartDetails) {
 	job := r.cfg.Job
 	d.App = "program"

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Bands of price relative to the bid, in eighths of it: up to 1/8, 1/4, 1/2, 3/4 and all of it. Calm markets
-// sit in the low bands; the high ones show a rising price early.
+// Bands of price relative to the bid, in eighths of it: up to 1/8, 1/4, 1/2, 3/4 and all of it. Calm markets stay in the low bands;
+// the high bands show a rising price early.
 var bandEighths = [bands]USD{1, 2, 4, 6, 8}
 
 const (
@@ -74,7 +74,7 @@ func (w *window) tally(band int) (t tally) {
 	}
 }
 
-// within returns how many of a band's instants a crossing followed within horizon, and for how many that is known.
+// within returns how many of a band's instants were followed by a crossing within horizon, and how many are old enough to know.
 func (w *window) within(horizon time.Duration, band int) (followed, told time.Duration) {
 	exposure := func(at int64) int64 { return w.until(at, w.inForce(at), band).exposure }
 	begin := exposure(w.from)
@@ -93,7 +93,7 @@ func (w *window) within(horizon time.Duration, band int) (followed, told time.Du
 	return followed, time.Duration(known - begin)
 }
 
-// observation is a tally of all bands and of the present one.
+// observation holds the tallies of all bands and of the present band.
 type observation struct {
 	all, present tally
 	crossings    int
@@ -106,7 +106,7 @@ func (w *window) observe() observation {
 // present returns the band of the price at the window's end.
 func (w *window) present() int { return int(w.bands[w.last]) }
 
-// endedAtLeast is the least share of instants that counts as ended, as one over it.
+// endedAtLeast is the inverse of the least share of instants that counts as ended.
 const endedAtLeast = 20
 
 // countsAsEnded returns the measure of the instants that count as ended.
@@ -128,8 +128,8 @@ func (e Estimator) estimate(o observation) Estimate {
 	return Estimate{Known: true, Mean: toDuration(left / ended), Episodes: o.crossings}
 }
 
-// shareWithin returns the share of instants that a crossing followed within horizon, of those that are old enough, in
-// the same blend. There is at least one crossing.
+// shareWithin returns the share of sufficiently old instants that a crossing followed within horizon, in the same blend. It
+// requires at least one crossing.
 func (e Estimator) shareWithin(w *window, horizon time.Duration, o observation) float64 {
 	weight := float64(e.Prior) / float64(o.all.exposure)
 	soon, told := w.within(horizon, w.present())

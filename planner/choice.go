@@ -82,8 +82,8 @@ const (
 	sure = 3
 )
 
-// Choose takes the candidate with the least mean of cost + value of time x hours over past starts, and the default without enough of
-// them. Samples are those of all runs; candidates that were dropped early have fewer.
+// Choose takes the candidate with the least mean of cost + value of time x hours over past starts, and the default without enough
+// starts. Samples are those of all runs; candidates that were dropped early have fewer.
 func Choose(w Wish, standard string, samples []Sample, candidates []Trials) Choice {
 	c := Choice{Policy: standard, Wish: w}
 	base := -1

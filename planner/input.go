@@ -8,8 +8,7 @@ import (
 	"github.com/tierml/tierml/config"
 )
 
-// ForLocal puts together what a plan for the local cloud rests on. Work is the whole job's, in floating-point
-// operations.
+// ForLocal builds the input of a plan for the local cloud. Work is the whole job's, in floating-point operations.
 func ForLocal(job *config.Job, choice Resolved, work float64) (Input, error) {
 	policy, err := job.Decider()
 	if err != nil {

@@ -130,8 +130,7 @@ type OnDemand struct {
 	Fleet Fleet
 	Time  time.Duration
 	Cost  market.USD
-	// Beside is what a clock takes on that fleet besides its share of the computing, in market time: exchanging parameters,
-	// waiting.
+	// Beside is a clock's time on that fleet without its share of the computing, in market time: exchanging parameters, waiting.
 	Beside time.Duration
 }
 

@@ -12,7 +12,7 @@ func (s *Schema) StateBytes() int64 {
 	return bytes
 }
 
-// HasSparse reports whether some of the state is not in StateBytes.
+// HasSparse reports whether StateBytes leaves out tables.
 func (s *Schema) HasSparse() bool {
 	for i := range s.Tables {
 		if s.Tables[i].Sparse {

@@ -73,7 +73,7 @@ func (c *cloud) followPrices(pool market.Pool, points []market.PricePoint) {
 	}
 	c.w.at(tell, prices, func() {
 		c.w.step(elasticity.PriceChanged{Pool: pool, At: next.At, Price: next.Price})
-		c.w.decide() // one price after the other, as a run hears of them
+		c.w.decide() // one price after the other, as in a run
 		c.followPrices(pool, points[1:])
 	})
 }

@@ -49,8 +49,8 @@ func ReliableMemory(s *ps.Schema, reliable int) Memory { return memoryOf(s, nil,
 // and the sums of what it changes. Index: TableID; nil = all rows.
 func WorkerMemory(s *ps.Schema, rows []uint64) int64 { return memoryOf(s, rows, 1).Worker }
 
-// ServingMemory returns the memory that each of the transient servers needs for rows that change in every clock: its share of them, their undo, and
-// for two workers the sums of one and the contribution of the other. Cuts are the backups'.
+// ServingMemory returns the memory that each of the transient servers needs for rows that change in every clock: its share of
+// these, their undo, and for two workers the sums of one and the contribution of the other. Cuts are the backups'.
 func ServingMemory(s *ps.Schema, rows []uint64, servers int) int64 {
 	bsp := *s
 	bsp.Staleness = 0 // more clocks may be open, but need not be

@@ -18,10 +18,10 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// Name is what job files' journals call it; `tiers` stands for it in a job file.
+// Name is the application's name in journals; job files select it by `tiers`.
 const Name = "diloco"
 
-// Detail is what the data set's description has of a job with tiers: there is no data of ours.
+// Detail is the dataset's Detail of a job with tiers, whose data only the program knows.
 type Detail struct {
 	Terms   apps.Terms      `json:"terms"`
 	Program json.RawMessage `json:"program,omitempty"` // of a machine that computes
@@ -34,7 +34,7 @@ func (d Detail) Dataset() (apps.Dataset, error) {
 	return apps.Dataset{Splits: d.Terms.Replicas, Detail: text}, err
 }
 
-// Of reads what Dataset wrote.
+// Of decodes the Detail that Dataset wrote.
 func Of(data apps.Dataset) (d Detail, err error) {
 	if err = json.Unmarshal(data.Detail, &d); err != nil {
 		return d, fmt.Errorf("reading what is known of the program: %w", err)
@@ -50,7 +50,7 @@ func Of(data apps.Dataset) (d Detail, err error) {
 // Passes is the setting of machines that hold splits for which there is no other machine, and compute nothing.
 const Passes = "passes"
 
-// Kind is the application for those who make it by name.
+// Kind makes the application by name.
 type Kind struct{}
 
 // Name implements apps.Kind.

@@ -9,11 +9,11 @@ import (
 	"unsafe"
 )
 
-// inMemory is how many bytes of an array are held in memory before all of it goes to a file.
+// inMemory is the size in bytes above which an array moves from memory to a file.
 const inMemory = 1 << 30
 
-// array is a list that is appended to, then read. Beyond its limit it lives in a file without a name, which the kernel caches as
-// far as memory allows, so that data of any size can be read and sorted. T has no pointers.
+// array is a list that is appended to, then read. Beyond its limit it lives in an unlinked file, which the kernel caches as memory
+// allows, so that data of any size can be read and sorted. T has no pointers.
 type array[T any] struct {
 	limit  int64 // bytes that are held in memory
 	blocks [][]T // as they came, while there is no file
@@ -23,7 +23,7 @@ type array[T any] struct {
 	mapped []byte // the file, once it is read
 }
 
-// add appends a block, and may keep it.
+// add appends a block, which the caller must not use afterwards.
 func (a *array[T]) add(block []T) error {
 	a.length += len(block)
 	if a.file == nil && a.bytes() <= a.limit {
@@ -67,7 +67,7 @@ func (a *array[T]) write(block []T) error {
 	return a.fault(err)
 }
 
-// fault explains a disk that is full.
+// fault adds advice to the error of a full disk.
 func (a *array[T]) fault(err error) error {
 	if errors.Is(err, syscall.ENOSPC) {
 		return fmt.Errorf("no room in %s for data that does not fit in memory; TMPDIR names another folder: %w", os.TempDir(), err)
@@ -75,7 +75,7 @@ func (a *array[T]) fault(err error) error {
 	return err
 }
 
-// each hands out what was added, in order, and forgets it.
+// each passes on the blocks in order, and releases them.
 func (a *array[T]) each(take func([]T)) error {
 	if a.file != nil {
 		all, err := a.all()
@@ -92,7 +92,7 @@ func (a *array[T]) each(take func([]T)) error {
 	return nil
 }
 
-// all returns everything that was added, which is valid until close and may be changed. Nothing may be added after it.
+// all returns the whole list, which is valid until close and may be changed. Call add no more afterwards.
 func (a *array[T]) all() ([]T, error) {
 	if a.file == nil {
 		if len(a.blocks) == 1 {

@@ -14,8 +14,8 @@ import (
 	"sync/atomic"
 )
 
-// Bag is a collection of documents as bags of words, without those that are empty, until Close. Document i has the entries Start[i]
-// to Start[i+1]. An entry takes 8 bytes, and 24 while the file is read; in memory, or beyond inMemory in files.
+// Bag is a collection of non-empty documents as bags of words; it is valid until Close. Document i has the entries Start[i] to
+// Start[i+1]. An entry takes 8 bytes, and 24 while the file is read: in memory up to inMemory, then in files.
 type Bag struct {
 	ID    []uint32 // the file's number of each document, ascending: from 1, or from 0 where the file has a document 0
 	Start []int    // one more than there are documents
@@ -30,14 +30,14 @@ type Bag struct {
 	close      func() error
 }
 
-// Close gives back what holds Word and Count.
+// Close releases Word and Count.
 func (b Bag) Close() error { return b.close() }
 
-// bagFormat says what can be read, for messages.
+// bagFormat describes the format in messages.
 const bagFormat = "want the UCI bag-of-words format: three lines with the numbers of documents, words and entries, " +
 	"then lines of `document word count`"
 
-// maxBagHeader bounds what a mistyped header can ask for.
+// maxBagHeader bounds the memory that a mistyped header can request.
 const maxBagHeader = 1 << 31
 
 // ReadBagOfWords reads a docword file of the UCI repository's "Bag of Words" collection: the number of documents, of
@@ -129,7 +129,7 @@ func (b *bagReader) readHeader(text []byte, line int) error {
 	return nil
 }
 
-// checkCount notices a file that was cut short: every line, good or bad, is an entry of the header's number.
+// checkCount detects a truncated file: good and bad lines together must match the header's number of entries.
 func (b *bagReader) checkCount() error {
 	want := b.header[2]
 	if got := b.entries.length + b.tolerance.bad; got != want {
@@ -142,7 +142,7 @@ func (b *bagReader) checkCount() error {
 	return nil
 }
 
-// parse reads one entry, or gives the reason why it cannot.
+// parse parses one entry, or returns why it is bad.
 func (b *bagReader) parse(text []byte) (entry bagEntry, reason string) {
 	var fields [3]uint32
 	rest := text
@@ -172,7 +172,7 @@ func (b *bagReader) parse(text []byte) (entry bagEntry, reason string) {
 
 var errNumber = errors.New("not a number")
 
-// parseUint32 reads a number without making a string of it: large collections have a thousand million numbers.
+// parseUint32 parses a number without allocating a string: large collections have a billion numbers.
 func parseUint32(text []byte) (uint32, error) {
 	if len(text) > 10 {
 		return 0, errNumber
@@ -254,7 +254,8 @@ func ReadVocabulary(name string, r io.Reader) ([]string, error) {
 	return words, nil
 }
 
-// rebase has documents and words count from 0. They were read as if the file's counted from 1, so that its 0 became the largest number.
+// rebase renumbers documents and words from 0 if the file has a 0. They were parsed as if the file counted from 1, so that 0 became
+// the largest number.
 func (b *bagReader) rebase(entries []bagEntry) error {
 	if !b.zero[0].Load() && !b.zero[1].Load() {
 		return nil
@@ -273,7 +274,7 @@ func (b *bagReader) rebase(entries []bagEntry) error {
 	return nil
 }
 
-// sorted gives the entries in order. It treats the second line about the same document and word as a bad one.
+// sorted returns the entries in order. A second line about the same document and word is a bad line.
 func (b *bagReader) sorted() ([]bagEntry, error) {
 	entries, err := b.entries.all()
 	if err != nil {

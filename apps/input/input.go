@@ -1,6 +1,5 @@
-// Package input reads data files that people have: compressed or not, with a header or not, and with
-// mistakes. Every fault is reported with file, line and reason. It knows formats of files, not what the
-// numbers in them are for.
+// Package input reads users' data files: compressed or not, with or without a header, and with mistakes. It reports every fault
+// with file, line and reason. It knows file formats, not the meaning of the numbers.
 package input
 
 import (
@@ -8,7 +7,7 @@ import (
 	"strings"
 )
 
-// LineError is a fault of one line.
+// LineError is a fault in one line.
 type LineError struct {
 	File   string
 	Line   int // from 1
@@ -19,7 +18,7 @@ func (e *LineError) Error() string {
 	return fmt.Sprintf("%s:%d: %s", e.File, e.Line, readable(e.Reason))
 }
 
-// readable leaves out the middle of a long reason: it quotes a field, which may have megabytes.
+// readable removes the middle of a long reason: it may quote a field of megabytes.
 func readable(reason string) string {
 	const most, ends = 500, 200
 	if len(reason) <= most {
@@ -28,13 +27,13 @@ func readable(reason string) string {
 	return strings.ToValidUTF8(reason[:ends], "") + " ... " + strings.ToValidUTF8(reason[len(reason)-ends:], "")
 }
 
-// tolerance counts bad lines until there are too many.
+// tolerance counts bad lines, up to a limit.
 type tolerance struct {
 	allowed int
 	bad     int
 }
 
-// take returns nil when the line may be left out.
+// take returns nil if the line may be skipped.
 func (t *tolerance) take(fault *LineError) error {
 	t.bad++
 	switch {

@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// lineFile is a text that is read in pieces of whole lines, which several threads parse at the same time. What comes out, errors
-// too, is as if one thread had read line after line. Of the text no more is held than the pieces under way.
+// lineFile is a text read in pieces of whole lines, which several threads parse at the same time. Results and errors are those of
+// reading line by line in one thread. Only pieces in flight are in memory.
 type lineFile struct {
 	name    string
 	in      io.Reader
@@ -22,14 +22,14 @@ type lineFile struct {
 	unused  sync.Pool
 }
 
-// Pieces grow up to pieceSize, so that small files take little memory. Two threads that parse 512 KiB each keep their text and
-// what comes of it in the caches.
+// Pieces grow up to pieceSize, so that small files take little memory. With 512 KiB each, the text and results of two threads fit
+// into the caches.
 const (
 	firstPiece = 16 << 10
 	pieceSize  = 512 << 10
 )
 
-// piece is some whole lines.
+// piece holds some whole lines.
 type piece struct {
 	file    *lineFile
 	text    []byte
@@ -39,7 +39,7 @@ type piece struct {
 	tooLong bool // the last of faults cannot be left out
 }
 
-// next returns some lines with their ends, which the last one of a file may lack. Nothing: the file ends here, or with err.
+// next returns some lines with their line ends; a file's last line may lack one. nil means end of file, or f.err.
 func (f *lineFile) next() []byte {
 	if f.err != nil {
 		return nil
@@ -75,13 +75,13 @@ func (f *lineFile) next() []byte {
 	}
 }
 
-// cut cuts the first line off a text, without its end.
+// cut returns the first line of a text, without its line end, and the rest.
 func cut(text []byte) (line, rest []byte) {
 	line, rest, _ = bytes.Cut(text, []byte("\n"))
 	return bytes.TrimSuffix(line, []byte("\r")), rest
 }
 
-// each hands the lines to a function that parses them, or gives the reason why a line is bad.
+// each calls a function for every line, which parses it or returns why it is bad.
 func (p *piece) each(parse func(line []byte, number int) (reason string)) {
 	for rest, number := p.text, p.line; len(rest) > 0; number++ {
 		end := bytes.IndexByte(rest, '\n')
@@ -108,8 +108,8 @@ func (p *piece) each(parse func(line []byte, number int) (reason string)) {
 
 func (f *lineFile) fault(line int, reason string) *LineError { return &LineError{f.name, line, reason} }
 
-// readLines has several threads parse a file. First, head gets the lines in turn until it leaves one to the others. What comes of
-// the pieces is taken in their order.
+// readLines parses a file in several threads. First, head gets the lines in turn until it declines one. Results are consumed in
+// order.
 func readLines[T any](f *lineFile, bad *tolerance, head func(line []byte, number int) (mine bool, err error), parse func(*piece) T, take func(T) error) error {
 	text := f.next()
 	for mine := head != nil; mine && len(text) > 0; {

@@ -26,7 +26,7 @@ type ratingsReader struct {
 	libFM     bool
 }
 
-// ratingPart is what comes of some lines. An id below 0 is the text names[-1-id].
+// ratingPart holds the parsed ratings of some lines. An id below 0 is the text names[-1-id].
 type ratingPart struct {
 	ratings []Rating
 	names   []string
@@ -47,7 +47,7 @@ func (p *ratingPart) id(what, text string) (id int64, reason string) {
 	return int64(-len(p.names)), ""
 }
 
-// wholeID reads an id that is a whole number as it is usually written: 007 and 7 are two ids.
+// wholeID parses an id that is a whole number in its usual form: 007 and 7 are different ids.
 func wholeID(text string) (id int64, ok bool) {
 	id, err := strconv.ParseInt(text, 10, 64)
 	return id, err == nil && id >= 0 && (text[0] != '0' && text[0] != '+' || len(text) == 1)
@@ -87,7 +87,7 @@ func (r *ratingsReader) readAll(plain io.Reader, take func(ratingPart) error) er
 // shortLine is a short line of ratings: 12,34,5 and its end.
 const shortLine = 8
 
-// parseUsual reads a line of digits and separators, as nearly all are. What it does not take is for parse.
+// parseUsual parses a line of digits and separators, the common case. parse handles the others.
 func (r *ratingsReader) parseUsual(line []byte) (rating Rating, ok bool) {
 	user, rest, _ := r.field(line)
 	item, rest, _ := r.field(rest)
@@ -109,7 +109,7 @@ func (r *ratingsReader) parseUsual(line []byte) (rating Rating, ok bool) {
 	return rating, err == nil && x-x == 0
 }
 
-// usualID reads a whole number as wholeID does.
+// usualID parses a whole number as wholeID does.
 func usualID(text []byte) (id int64, ok bool) {
 	id, ok = parseWhole(text)
 	return id, ok && (text[0] != '0' || len(text) == 1)
@@ -125,10 +125,10 @@ func (r *ratingsReader) field(line []byte) (field, rest []byte, more bool) {
 	return line, nil, false
 }
 
-// libFM is a line of LibFM, or with a field before each index of LibFFM.
+// libFM matches a line of LibFM, or of LibFFM with a field before each index.
 var libFM = pattern.Of(`^(-?[0-9.eE+-]+)[ \t]+(?:\d+:)?(\d+):1(?:\.0*)?[ \t]+(?:\d+:)?(\d+):1(?:\.0*)?\s*$`)
 
-// recognise detects the format from the first line, and whether that line is a header.
+// recognise detects the format from the first line, and whether it is a header.
 func (r *ratingsReader) recognise(first string) (header bool, err error) {
 	first = strings.TrimPrefix(first, "\ufeff")
 	if libFM().MatchString(first) {
@@ -199,7 +199,7 @@ var (
 		"plays", "playcount", "listencount", "count", "weight", "value", "clicks", "views", "purchases", "quantity"}
 )
 
-// scores is how many of valueNames are those of ratings; the others are counts and amounts.
+// scores is how many of valueNames name ratings; the others name counts and amounts.
 const scores = 11
 
 // plainName returns a name in lower case and without signs.
@@ -248,7 +248,8 @@ func ratingColumns(names []string) (at [3]int, ok bool) {
 	return at, at[0] >= 0 && at[1] >= 0
 }
 
-// splitFields takes a line apart. Fields in quotes may hold the separator, and a quote twice; closed is false where one does not end.
+// splitFields splits a line into fields. Quoted fields may contain the separator, and a quote as two; closed is false if a quoted
+// field does not end.
 func splitFields(line, separator string) (fields []string, closed bool) {
 	switch {
 	case separator == " ":
@@ -296,7 +297,7 @@ func splitFields(line, separator string) (fields []string, closed bool) {
 	}
 }
 
-// parse reads one line; a reason means that it is bad.
+// parse parses one line; a non-empty reason says why it is bad.
 func (r *ratingsReader) parse(part *ratingPart, text string) (rating Rating, reason string) {
 	var fields []string
 	if r.libFM {

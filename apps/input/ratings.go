@@ -7,18 +7,18 @@ import (
 	"strconv"
 )
 
-// Rating is one line: what a user thinks of an item. The ids are the file's own; one below 0 is a text (Pairs.Name).
+// Rating is one line: a user's rating of an item. The ids are the file's own; one below 0 is a text (Pairs.Name).
 type Rating struct {
 	User, Item int64
 	Value      float32
 	Line       uint32
 }
 
-// Ratings are a whole file, by user, then item, until Close. Of several lines about a user and an item the last counts. A rating takes 12 bytes, and 28 while the
-// file is read, about twice as many as its line; in memory, or beyond inMemory in files.
+// Ratings holds a whole file, by user, then item; it is valid until Close. Of several lines about the same user and item the last
+// counts. A rating takes 12 bytes, and 28 while the file is read, about twice its line: in memory up to inMemory, then in files.
 type Ratings struct {
 	Users, Items []int64 // ids, ascending
-	// UserNames and ItemNames are the ids where one is a text, numbers first; the whole numbers above are then ranks.
+	// UserNames and ItemNames list the ids if any is a text, numbers first; Users and Items then hold ranks.
 	UserNames, ItemNames []string
 	Start                []int   // the ratings of Users[u] are those from Start[u] up to Start[u+1]
 	Rated                []Rated // to be read only
@@ -28,10 +28,10 @@ type Ratings struct {
 	close                func() error
 }
 
-// Close gives back what holds Rated.
+// Close releases Rated.
 func (r Ratings) Close() error { return r.close() }
 
-// Notes say what people may not expect.
+// Notes report what users may not expect.
 func (r Ratings) Notes() (notes []string) {
 	if r.Repeats > 0 {
 		notes = append(notes, fmt.Sprintf("%d ratings are repeated: of each user and item the last counts", r.Repeats))
@@ -49,14 +49,14 @@ type Rated struct {
 	Value float32
 }
 
-// maxLine is far above any line of a bag of words, and maxRatingLine above one of ratings, which may quote a review; a longer one means
-// that the file is something else.
+// maxLine is far above any line of a bag of words, and maxRatingLine above any line of ratings, which may quote a review; a longer
+// line means that the file is something else.
 const (
 	maxLine       = 4096
 	maxRatingLine = 1 << 20
 )
 
-// formats says what can be read, for messages.
+// formats lists the formats in messages.
 const formats = "want columns named user, item and rating, or those three in this order (tabs, blanks, commas, semicolons or :: between), or LibFM"
 
 // ReadRatings reads ratings from a file in one of these formats, recognised by its first line:
@@ -66,8 +66,8 @@ const formats = "want columns named user, item and rating, or those three in thi
 //   - User, item, rating and perhaps a time, without a header or with other names: MovieLens u.data and ratings.dat.
 //   - LibFM: rating user:1 item:1.
 //
-// Fields stand between tabs, blanks, commas, semicolons or ::, and may be quoted. An id is a whole number from 0, or a text. Up to
-// maxBad bad lines are left out.
+// Fields are separated by tabs, blanks, commas, semicolons or ::, and may be quoted. An id is a whole number from 0, or a text. Up
+// to maxBad bad lines are left out.
 func ReadRatings(name string, r io.Reader, maxBad int) (Ratings, error) {
 	return readRatings(name, r, maxBad, inMemory)
 }
@@ -98,7 +98,7 @@ func readRatings(name string, r io.Reader, maxBad int, limit int64) (ratings Rat
 	return ratings, nil
 }
 
-// Pairs are the lines of a file about users and items, in its order.
+// Pairs holds the lines of a file about users and items, in the file's order.
 type Pairs struct {
 	Ratings  []Rating
 	Rated    bool // each has a rating; without, their Values are 1
@@ -110,7 +110,7 @@ type Pairs struct {
 	names    []string
 }
 
-// Name returns what the file has as an id.
+// Name returns an id as it stands in the file.
 func (p Pairs) Name(id int64) string {
 	if id < 0 {
 		return p.names[-1-id]
@@ -118,7 +118,7 @@ func (p Pairs) Name(id int64) string {
 	return strconv.FormatInt(id, 10)
 }
 
-// ReadPairs reads what ReadRatings reads. Repeats stay.
+// ReadPairs reads the formats of ReadRatings and keeps repeated pairs.
 func ReadPairs(name string, r io.Reader, maxBad int) (Pairs, error) {
 	plain, err := Plain(r)
 	if err != nil {

@@ -356,7 +356,8 @@ func (t *tableReader) table() Table {
 	return table
 }
 
-// Columns of words are identifiers or text, from which nothing can be learned, where this share of at least so many cells differ.
+// A column of words is identifiers or text, from which nothing can be learned, if it has at least leastDifferent cells and a share
+// of mostlyDifferent are distinct.
 const (
 	mostlyDifferent = 0.8
 	leastDifferent  = 50

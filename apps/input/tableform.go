@@ -14,13 +14,13 @@ import (
 	"github.com/tierml/tierml/internal/pattern"
 )
 
-// LooksTable reports whether a text begins as a table does.
+// LooksTable reports whether a text begins like a table.
 func LooksTable(first []byte) bool {
 	separator, _ := tableForm(first)
 	return separator != ' ' || blankTable(someLines(first))
 }
 
-// shownLines is how many lines show how a table is separated.
+// shownLines is how many lines are examined to find a table's separator.
 const shownLines = 10
 
 func someLines(first []byte) []string {
@@ -31,7 +31,7 @@ func someLines(first []byte) []string {
 	return slices.DeleteFunc(lines, func(line string) bool { return strings.TrimSpace(line) == "" })
 }
 
-// tableForm finds what separates a table's cells; even: every line has as many cells.
+// tableForm finds the separator of a table's cells; even: all lines have the same number of cells.
 func tableForm(first []byte) (separator rune, even bool) {
 	lines := someLines(first)
 	best := 1
@@ -54,7 +54,7 @@ func tableForm(first []byte) (separator rune, even bool) {
 	return ' ', false
 }
 
-// comesAgain counts the fields of the first line that are there in a later one, in the same column.
+// comesAgain counts the fields of the first line that occur in a later line in the same column.
 func comesAgain(lines []string, mark string) (again int) {
 	if len(lines) == 0 {
 		return 0
@@ -86,7 +86,7 @@ func evenFields(lines []string, mark string) (n int) {
 	return n
 }
 
-// blankTable reports whether lines are rows with blanks between: text has no numbers in it, and lines of any length.
+// blankTable reports whether lines are rows separated by blanks, not text: text has lines of any length and no numbers.
 func blankTable(lines []string) bool {
 	if len(lines) < 2 || evenFields(lines, " ") < 2 {
 		return false
@@ -95,7 +95,7 @@ func blankTable(lines []string) bool {
 	return slices.ContainsFunc(strings.Fields(lines[1]), func(field string) bool { _, ok := form.parse(field); return ok })
 }
 
-// blanks writes tabs for the blanks between words.
+// blanks replaces the blanks between words by tabs.
 type blanks struct {
 	in   *bufio.Reader
 	rest string
@@ -122,7 +122,7 @@ func (b *blanks) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// header gives the names of the columns, and reports whether the first line has them.
+// header returns the names of the columns, and whether the first line has them.
 func (t *tableReader) header(first, second []string) (names []string, isHeader bool, err error) {
 	if given := t.options.Columns; len(given) > 0 {
 		if len(given) == len(first)+1 && t.options.Target != "" {
@@ -145,7 +145,7 @@ func (t *tableReader) header(first, second []string) (names []string, isHeader b
 	return names, false, nil
 }
 
-// names reports whether a first line has words where the second has numbers.
+// names reports whether the first line has words where the second has numbers.
 func (t *tableReader) names(first, second []string) bool {
 	for i := range min(len(first), len(second)) {
 		_, above := t.number.parse(strings.TrimSpace(first[i]))
@@ -157,8 +157,8 @@ func (t *tableReader) names(first, second []string) bool {
 	return false
 }
 
-// isData reports whether a first line looks like the second: it has numbers, and in the same columns, or words most of
-// which come again in their columns. Numbers that count up are names, such as years.
+// isData reports whether the first line looks like the second: it has numbers, in the same columns, or words most of which recur in
+// their columns. Numbers that count up, such as years, are names.
 func (t *tableReader) isData(first, second []string) bool {
 	var found []float64
 	for i, field := range first {
@@ -187,7 +187,7 @@ func (t *tableReader) isData(first, second []string) bool {
 	return len(found) < fewest && !(len(found) == 2 && found[0] >= 1900 && found[1] <= 2100)
 }
 
-// missing reports whether a field says that nothing is there.
+// missing reports whether a field stands for a missing value.
 func missing(field string) bool {
 	switch field {
 	case "", "NA", "?", "NaN", "nan", "NULL", "null", "N/A", "n/a", "#N/A":
@@ -196,24 +196,24 @@ func missing(field string) bool {
 	return false
 }
 
-// numberForm is how numbers are written.
+// numberForm is a notation of numbers.
 type numberForm struct {
 	comma bool // 1234,5
 }
 
 var (
-	// thousands is a number with separators of thousands, and decimalComma one with a comma for a point.
+	// thousands matches a number with thousands separators, decimalComma a number with a decimal comma.
 	thousands    = pattern.Of(`^[+-]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?$`)
 	decimalComma = pattern.Of(`^[+-]?([0-9]+|[0-9]{1,3}(\.[0-9]{3})+),[0-9]+$`)
-	// signed is a number with the sign of a currency, or with a percent sign behind it.
+	// signed matches a number with a currency sign, or followed by a percent sign.
 	signed = pattern.Of(`^([+-]?)(?:\p{Sc} ?)?([0-9][0-9.,]*)(?: ?[\p{Sc}%])?$`)
 )
 
-// dateForms are how dates are written; of 3/4/2024 the month is first.
+// dateForms are the notations of dates; 3/4/2024 has the month first.
 var dateForms = []string{time.DateOnly, time.DateTime, "2006-01-02 15:04", "2006-01-02T15:04:05", time.RFC3339, "2006-01-02 15:04:05Z07:00",
 	"2006/1/2", "2.1.2006", "1/2/2006", "1/2/2006 15:04", "1/2/2006 15:04:05", "2-Jan-2006", "2 Jan 2006", "Jan 2, 2006"}
 
-// parse reads a number, an amount of money, a share in percent, or a date in days since 1970.
+// parse parses a number, an amount of money, a percentage, or a date (as days since 1970).
 func (f *numberForm) parse(field string) (x float64, ok bool) {
 	x, err := strconv.ParseFloat(field, 32)
 	if err == nil || errors.Is(err, strconv.ErrRange) {
@@ -242,7 +242,7 @@ func (f *numberForm) parse(field string) (x float64, ok bool) {
 	return 0, false
 }
 
-// reason explains a number that may mean either of two, or a date that is none; empty = it is something else.
+// reason explains an ambiguous number or an impossible date; empty = it is neither.
 func (f *numberForm) reason(field string) string {
 	switch {
 	case decimalComma().MatchString(field):

@@ -10,14 +10,14 @@ const (
 	// curvatureSample bounds the examples that curvature looks at: ranks are random, so the first are a sample.
 	curvatureSample = 20_000
 	powerSteps      = 30
-	// settled ends the iteration: the figure has grown by less than this share of it.
+	// settled ends the iteration: the estimate has grown by a smaller share than this.
 	settled = 1e-8
-	// curvatureMargin makes up for what the iteration and the sample fall short of.
+	// curvatureMargin makes up for the underestimate of iteration and sample.
 	curvatureMargin = 1.05
 )
 
-// curvature returns about the largest eigenvalue of X'X/n by power iteration. A table's target is not known yet and
-// counts as one of its features, which makes the figure a little larger than it need be.
+// curvature estimates the largest eigenvalue of X'X/n by power iteration. A table's target is not known yet and counts as a
+// feature, which makes the estimate slightly too large.
 func curvature(s *source, train []int) float64 {
 	t := &Task{Data: s.data, Inputs: s.data.Features, target: -1}
 	if s.data.Table() {
@@ -46,7 +46,7 @@ func curvature(s *source, train []int) float64 {
 	return curvatureMargin * largest
 }
 
-// normalise scales a vector to length 1 and gives the length that it had.
+// normalise scales a vector to length 1 and returns its former length.
 func normalise(v []float64) float64 {
 	var squares float64
 	for _, x := range v {

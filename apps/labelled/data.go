@@ -1,13 +1,12 @@
-// Package labelled is training data of labelled examples, as linear models and networks want it: it reads LIBSVM
-// files, IDX images (the MNIST format) and CSV tables, cuts them into split files, and gives each split's examples
-// as sparse rows of numbers with a target.
+// Package labelled reads labelled examples for linear models and networks: it reads LIBSVM files, IDX images (the MNIST format) and
+// CSV tables, cuts them into split files, and gives each split's examples as sparse rows of numbers with a target.
 //
 // Examples are put into a random order once, and an example's rank in it decides everything: whether it is held
 // out, which split it is in, and in which batch of a pass it is trained. So the examples of a clock, taken over all
 // splits, are the same for any number of splits.
 //
-// What is cut does not depend on hyper-parameters: a table's columns are stored as they are, and the target is
-// named later. The package does not know what is learned from its examples.
+// Splits do not depend on hyper-parameters: a table's columns are stored unchanged, and the target is chosen later. The package
+// does not know what is learned from its examples.
 package labelled
 
 import (
@@ -19,7 +18,7 @@ import (
 	"github.com/tierml/tierml/apps"
 )
 
-// Data is what is known about the whole input once it is cut: the Detail of the Dataset.
+// Data describes the whole input once it is split: the Detail of the Dataset.
 type Data struct {
 	// Features of a LIBSVM file (the largest index) or of an image (its pixels); 0 for a table.
 	Features int `json:"features,omitempty"`
@@ -27,21 +26,21 @@ type Data struct {
 	ZeroBased bool `json:"zero_based,omitempty"`
 	// Headerless are the names of all columns of a table whose first line does not have them.
 	Headerless []string `json:"headerless,omitempty"`
-	// Entries is the number of features that are not zero in all examples to train on; 0 for a table.
+	// Entries is the number of non-zero features over all training examples; 0 for a table.
 	Entries int64 `json:"entries,omitempty"`
-	// Columns of a table. Of other files there is one: the label.
+	// Columns of a table. Other files have one: the label.
 	Columns []Column `json:"columns"`
-	// Unit is what a stored value of a feature is multiplied by: 1/255 for images, else 1.
+	// Unit is the factor for stored feature values: 1/255 for images, else 1.
 	Unit float64 `json:"unit"`
-	// Curvature is about the largest eigenvalue of X'X/n, where X are the encoded features of the n training
-	// examples and a constant 1: how steep a linear model's loss can get.
+	// Curvature approximates the largest eigenvalue of X'X/n, where X has the encoded features of the n training examples and a
+	// constant 1: it bounds the curvature of a linear model's loss.
 	Curvature float64 `json:"curvature"`
 }
 
 // Column describes a table's column, or the label. Mean and Scale are of the training examples.
 type Column struct {
 	Name string `json:"name"`
-	// Words are the words of a column of words, sorted. A value is a place in the list.
+	// Words are a word column's words, sorted. A value is an index into the list.
 	Words []string `json:"words,omitempty"`
 	// Values are the different numbers of a column of numbers, ascending, if there are at most MaxClasses.
 	Values []float64 `json:"values,omitempty"`
@@ -52,7 +51,7 @@ type Column struct {
 	Missing int64 `json:"missing,omitempty"`
 }
 
-// MaxClasses is the most classes that a column of numbers can stand for.
+// MaxClasses is the most classes that a column of numbers can encode.
 const MaxClasses = 1000
 
 // Table reports whether the input was a table, any of whose columns can be the target.
@@ -80,7 +79,7 @@ func (d Data) check() error {
 	return nil
 }
 
-// dataOf reads the application's own part of a dataset.
+// dataOf decodes the application's own part of a dataset.
 func dataOf(dataset apps.Dataset) (Data, error) {
 	var d Data
 	if len(dataset.Detail) == 0 {

@@ -15,7 +15,7 @@ import (
 	"github.com/tierml/tierml/apps/model"
 )
 
-// Encoding turns a data file into the features that a finished model was trained on: it reads what Task.Describe wrote.
+// Encoding converts a data file to the features of a finished model, which Task.Describe wrote.
 type Encoding struct {
 	Target  string
 	Classes []string // empty for a regression
@@ -30,7 +30,7 @@ type Encoding struct {
 	headerless []string // columns of a table whose first line does not name them
 }
 
-// NewEncoding takes a model with this number of inputs.
+// NewEncoding reads the encoding of a model with this number of inputs.
 func NewEncoding(m model.Model, inputs int) (*Encoding, error) {
 	e := &Encoding{Target: m.Metadata["target"], inputs: inputs}
 	var err error
@@ -69,8 +69,8 @@ func NewEncoding(m model.Model, inputs int) (*Encoding, error) {
 	return e, nil
 }
 
-// Read encodes the examples of a data file in a format that Prepare reads. Labels are what the file has in the place of what is
-// predicted, in words; nil if it has none.
+// Read encodes the examples of a data file in a format that Prepare reads. Labels are the file's own values of the target, as text;
+// nil if it has none.
 func (e *Encoding) Read(in apps.Input) (examples *Examples, labels []string, badLines int, err error) {
 	how := reading{images: readImagesAlone, zeroBased: &e.zeroBased}
 	if e.features != nil {
@@ -100,7 +100,7 @@ func (e *Encoding) Read(in apps.Input) (examples *Examples, labels []string, bad
 	return examples, labels, s.badLines, nil
 }
 
-// use returns what the model has of a table's column: only those that it was trained on count, and what it predicts.
+// use returns how the model uses a table's column: as an input, as the target, or not at all.
 func (e *Encoding) use(name string) input.Use {
 	if _, is := e.features[name]; is {
 		return input.Numbers
@@ -116,7 +116,7 @@ func (e *Encoding) use(name string) input.Use {
 	return input.Unused
 }
 
-// numbered leaves out features that no example to train on had.
+// numbered removes features that no training example had.
 func (e *Encoding) numbered(s *source) (examples *Examples, labels []string) {
 	examples = &Examples{Start: []int{0}}
 	for i := range s.rows() {
@@ -134,7 +134,7 @@ func (e *Encoding) numbered(s *source) (examples *Examples, labels []string) {
 	return examples, labels
 }
 
-// column is what becomes of a data file's column.
+// column says how a data file's column is encoded.
 type column struct {
 	feature int // of a column of numbers; -1 otherwise
 	target  bool
@@ -169,7 +169,7 @@ func (e *Encoding) table(s *source) (examples *Examples, labels []string, err er
 	return examples, labels, nil
 }
 
-// columns finds the model's columns among those of a file, which may have others besides.
+// columns finds the model's columns in a file, which may have others.
 func (e *Encoding) columns(s *source) ([]column, error) {
 	there := map[string]bool{}
 	columns := make([]column, len(s.data.Columns))
@@ -197,7 +197,7 @@ func (e *Encoding) columns(s *source) ([]column, error) {
 	return columns, nil
 }
 
-// wordOf returns what a table's cell holds, in the words of classes.
+// wordOf returns a table's cell as a class's word.
 func wordOf(c Column, value float32) string {
 	if len(c.Words) > 0 {
 		return c.Words[int(value)]
@@ -221,7 +221,7 @@ func Accuracy(labels []string, predicted func(i int) string) string {
 	return fmt.Sprintf("accuracy %.6g on %d examples", float64(right)/float64(len(labels)), len(labels))
 }
 
-// RMSE compares predicted numbers with labels; empty without labels, or if they are no numbers.
+// RMSE compares predicted numbers with labels; empty without labels, or if they are not numbers.
 func RMSE(labels []string, predicted func(i int) float64) string {
 	return compare("RMSE", labels, predicted, func(d float64) float64 { return d * d }, math.Sqrt)
 }

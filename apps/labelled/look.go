@@ -7,7 +7,7 @@ import (
 	"github.com/tierml/tierml/apps"
 )
 
-// Look is what a file of examples holds, as Prepare reads it.
+// Look describes a file of examples as Prepare reads it.
 type Look struct {
 	Table   bool // else there is one column, the label
 	Named   bool // the first line names the columns
@@ -16,7 +16,7 @@ type Look struct {
 	Texts   []string // columns of free text, which Prepare leaves out
 }
 
-// ColumnLook is what a column holds.
+// ColumnLook describes a column.
 type ColumnLook struct {
 	Name        string
 	Words       bool

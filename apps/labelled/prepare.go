@@ -60,7 +60,7 @@ func Prepare(in apps.Input, cut apps.Cut, create apps.Create) (dataset apps.Data
 	return apps.Dataset{Splits: cut.Splits, Examples: int64(len(train)), Test: int64(held), BadLines: s.badLines, Notes: s.notes, Detail: detail}, nil
 }
 
-// purposeOrder keeps this use of the seed apart from all others.
+// purposeOrder separates this use of the seed from all others.
 const purposeOrder = 0x6f72646572 // "order"
 
 // shuffled returns the numbers below n in an order drawn from the seed.
@@ -96,7 +96,7 @@ const wantedFormats = "want LIBSVM (label index:value ...), a CSV table with a h
 // rows returns the number of examples.
 func (s *source) rows() int { return len(s.all.start) - 1 }
 
-// reading is how a file is read: its images, and for a prediction what the model knows.
+// reading says how a file is read: its images, and for a prediction the model's columns.
 type reading struct {
 	images    func(apps.Input, io.Reader) (*source, error)
 	zeroBased *bool                  // of LIBSVM; nil = as the file shows
@@ -129,8 +129,7 @@ func readAs(in apps.Input, how reading) (*source, error) {
 	return nil, &input.LineError{File: in.Name, Line: 1, Reason: "the format is not known: " + wantedFormats}
 }
 
-// looksSparse reports whether the first line with something in it starts as a LIBSVM file does: a number, then
-// nothing or index:value.
+// looksSparse reports whether the first non-empty line starts like a LIBSVM file: a number, then nothing or index:value.
 func looksSparse(text []byte) bool {
 	for line := range bytes.Lines(text) {
 		line, _, _ = bytes.Cut(line, []byte("#"))
@@ -208,7 +207,7 @@ func readImages(in apps.Input, r io.Reader) (*source, error) {
 	return imageSource(images, labels), nil
 }
 
-// readImagesAlone takes images without labels, too.
+// readImagesAlone also accepts images without labels.
 func readImagesAlone(in apps.Input, r io.Reader) (*source, error) {
 	images, err := readPixels(in, r)
 	if err != nil {
@@ -229,7 +228,7 @@ func readPixels(in apps.Input, r io.Reader) (input.IDX, error) {
 	return images, err
 }
 
-// errNoLabels: the name of the file of images does not lead to that of labels.
+// errNoLabels: the image file's name does not yield the name of its label file.
 var errNoLabels = errors.New("no file of labels")
 
 func readLabels(in apps.Input, images int) ([]byte, error) {
@@ -251,7 +250,7 @@ func readLabels(in apps.Input, images int) ([]byte, error) {
 	return labels.Data, nil
 }
 
-// imageSource keeps the pixels that are not black: of handwriting, a fifth. Labels may be nil.
+// imageSource keeps the pixels that are not black, in handwriting a fifth. Labels may be nil.
 func imageSource(images input.IDX, labels []byte) *source {
 	pixels := len(images.Data) / images.Shape[0]
 	s := &source{data: Data{Features: pixels, Unit: 1.0 / 255, Columns: []Column{{Name: "label"}}}}
@@ -292,7 +291,7 @@ func readTable(in apps.Input, r io.Reader, how reading) (*source, error) {
 	return s, nil
 }
 
-// write deals the examples out: the one of rank r goes to split r mod splits.
+// write distributes the examples: rank r goes to split r mod splits.
 func (s *source) write(train, test []int, splits int, create apps.Create) error {
 	type memory struct {
 		file    splitFile
@@ -321,7 +320,7 @@ func (s *source) write(train, test []int, splits int, create apps.Create) error 
 	})
 }
 
-// deal replaces a list of examples by some of those in an order.
+// deal replaces a list of examples by a selection in a given order.
 func (s *source) deal(to *examples, order []int, from, step int) {
 	entries, n := 0, (max(len(order)-from, 0)+step-1)/step
 	for rank := from; rank < len(order); rank += step {

@@ -41,7 +41,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // ErrSplit says that a split file cannot be used.
 var ErrSplit = errors.New("damaged split file: prepare the data again")
 
-// examples are the examples of a split file as they are stored.
+// examples are a split file's examples as stored.
 type examples struct {
 	ranks  []uint32
 	labels []float32

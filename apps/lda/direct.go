@@ -9,11 +9,10 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// In one process the counts are changed where they are, by several threads. So that no two change the same
-// count, documents and words are dealt into as many groups each; in a round every group of documents meets another
-// group of words, and after as many rounds as there are groups all have met (as in F+Nomad LDA: Yu and others, WWW
-// 2015, section 4). Only the topics' totals are shared: a meeting works on its own copy, and at the end of the round
-// the changes are summed. What comes out does not depend on the number of threads.
+// In one process several threads change the counts in place. So that no two change the same count, documents and words are dealt
+// into equally many groups; in a round every group of documents meets another group of words, and after one round per group all
+// have met (as in F+Nomad LDA: Yu and others, WWW 2015, section 4). Only the topics' totals are shared: a meeting works on its own
+// copy, and at the end of the round the changes are summed. The result does not depend on the number of threads.
 
 // A word is opened once for each group of documents that it meets, so groups pay only where a word has enough tokens in
 // each: with 3 tokens an opening took a third of the time. More groups than maxGroups would need more cores than machines
@@ -42,7 +41,7 @@ type direct struct {
 	threads []*directThread
 }
 
-// directBatch is what a clock works on: the documents of one batch of every split.
+// directBatch is a clock's work: the documents of one batch of every split.
 type directBatch struct {
 	documents [][]document // by group
 	meets     [][]meeting  // by group of documents, then of words
@@ -156,7 +155,7 @@ func (b *directBatch) fill(p *Program, texts []text, group []uint8, groups int) 
 	}
 }
 
-// start draws a first topic, all alike, for every token.
+// start draws a first topic for every token, uniformly.
 func (d *direct) start() {
 	stream := apps.NewStream(d.seed, 0, 0)
 	rows := make([]int32, d.program.topics)
@@ -271,7 +270,7 @@ func (d *direct) evaluate() (tokens int64, loss float64) {
 	return tokens, loss
 }
 
-// each hands the numbers below n out to the threads and waits for all to be done.
+// each distributes the numbers below n to the threads and waits for all.
 func (d *direct) each(n int, do func(t *directThread, i int)) {
 	if len(d.threads) == 1 {
 		for i := range n {

@@ -26,7 +26,7 @@ const (
 	metadataWords = "vocabulary"
 )
 
-// Export makes the model file's contents from finished tables. The topics of single tokens are not in it.
+// Export makes the model file from finished tables. It leaves out the topics of single tokens.
 func (p *Program) Export(tables apps.Rows, open apps.Open) (model.Model, error) {
 	vocabulary, err := p.vocabulary(open)
 	if err != nil {
@@ -83,8 +83,7 @@ func (p *Program) vocabulary(open apps.Open) ([]string, error) {
 	return numbers, nil
 }
 
-// topWords lists the most frequent words of each topic; of words that are equally frequent the first in the vocabulary
-// comes first.
+// topWords lists the most frequent words of each topic, ties in the vocabulary's order.
 func topWords(wordTopic []int32, topics, most int, vocabulary []string) [][]string {
 	list := make([][]string, topics)
 	for k := range list {
@@ -105,7 +104,7 @@ func topWords(wordTopic []int32, topics, most int, vocabulary []string) [][]stri
 	return list
 }
 
-// Topics is a model that was read from a file.
+// Topics is a model read from a file.
 type Topics struct {
 	counts
 	wordTopic []int32
@@ -113,7 +112,7 @@ type Topics struct {
 	text      []string // the words, sorted; nil for a model of numbered words
 }
 
-// NewTopics takes what Export made, perhaps by way of a file.
+// NewTopics returns the topics of a model that Export made.
 func NewTopics(m model.Model) (*Topics, error) {
 	if app := m.Metadata["app"]; app != (Kind{}).Name() {
 		return nil, fmt.Errorf("the model was made by %q, not by a topic model", app)
@@ -149,7 +148,7 @@ func (t *Topics) set(wordTopic, totals []int32) {
 	t.of = func(word uint32) []int32 { return wordTopic[int(word)*topics : (int(word)+1)*topics] }
 }
 
-// Summary lists the topics for people, the largest first: what share of all tokens each has, and its first words.
+// Summary lists the topics, the largest first, each with its share of all tokens and its first words.
 func (*Program) Summary(m model.Model) (name string, content []byte, err error) {
 	t, err := NewTopics(m)
 	if err != nil {

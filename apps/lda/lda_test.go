@@ -47,8 +47,8 @@ func vocabulary() string {
 	return b.String()
 }
 
-// beside has only a vocabulary.
-func beside(name string) (io.ReadCloser, error) {
+// vocabularyOnly opens a vocabulary and no other file.
+func vocabularyOnly(name string) (io.ReadCloser, error) {
 	if name != "vocab.small.txt" {
 		return nil, fs.ErrNotExist
 	}
@@ -58,7 +58,7 @@ func beside(name string) (io.ReadCloser, error) {
 func prepare(t testing.TB, cut apps.Cut) (splitmem.Files, apps.Dataset) {
 	t.Helper()
 	files := splitmem.Files{}
-	in := apps.Input{Name: "some/docword.small-train.txt.gz", Data: strings.NewReader(small()), Beside: beside}
+	in := apps.Input{Name: "some/docword.small-train.txt.gz", Data: strings.NewReader(small()), Beside: vocabularyOnly}
 	dataset, err := Kind{}.Prepare(in, cut, files.Create)
 	if err != nil {
 		t.Fatal(err)

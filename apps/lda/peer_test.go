@@ -16,7 +16,7 @@ import (
 // their numbers, is compared with ours by the same evaluator:
 //
 //	TIERML_PLDA_MODEL, TIERML_LDA_MODEL, TIERML_LDA_TEST (a docword file)
-func TestPerplexityBesidePlda(t *testing.T) {
+func TestPerplexityAgainstPlda(t *testing.T) {
 	paths := []string{os.Getenv("TIERML_PLDA_MODEL"), os.Getenv("TIERML_LDA_MODEL"), os.Getenv("TIERML_LDA_TEST")}
 	for _, p := range paths {
 		if p == "" {

@@ -146,7 +146,7 @@ type cutter struct {
 	bag          input.Bag
 	cut          apps.Cut
 	train, test  []int // documents, by place in the bag
-	tokens, held int64 // of them
+	tokens, held int64 // of these documents
 }
 
 func newCutter(bag input.Bag, cut apps.Cut) *cutter {

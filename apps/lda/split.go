@@ -53,8 +53,8 @@ func wordsOf(documents []text) (words []uint32) {
 	return slices.Compact(words)
 }
 
-// batchAt returns the place of the batch of a clock: all in turn, so that a sweep is as many clocks as there are
-// batches. Each split begins with another one, so that what dealing leaves uneven does not fall on the same clock.
+// batchAt returns the index of a clock's batch. Batches take turns, so a sweep has one clock per batch. Splits start at different
+// batches, so that unequal batch sizes do not coincide in one clock.
 func (s *split) batchAt(c ps.Clock) int {
 	return int((uint64(c-1) + uint64(s.id)) % uint64(len(s.batches)))
 }

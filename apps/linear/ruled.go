@@ -6,7 +6,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// method is how the objective is made small on machines.
+// method is how the objective is minimised on machines.
 type method int
 
 const (
@@ -26,17 +26,17 @@ const (
 	// adaptRate is the first step of a weight under ps.AdaGrad, whatever its gradient, as long as that is well above
 	// adaptEpsilon: a gradient that is rounding alone, as the bias's of a centered target is, must not make a step.
 	//
-	// It is so short for stale gradients. Those of the first clocks all point the same way when they were worked out at the
-	// first weights, so that they go 2 sqrt(lag) times as far as one. Where that is too far, the gradients that lead back are
-	// large, and all later steps are shorter for it, for good. On a9a after 300 clocks `svm` ends at 0.2641 without lag and
-	// 0.2835 with a lag of 2 clocks at a rate of 0.3; at 0.1 at 0.2644 and 0.2648, and at 0.2653 with a lag of 5.
+	// It is this short because of stale gradients. The first clocks' gradients, computed at the first weights, all point the same
+	// way, and go 2 sqrt(lag) times as far as one. Where that is too far, the gradients that lead back are large, and all later
+	// steps are shorter for it, for good. On a9a after 300 clocks `svm` ends at 0.2641 without lag and 0.2835 with a lag of 2
+	// clocks at a rate of 0.3; at 0.1 at 0.2644 and 0.2648, and at 0.2653 with a lag of 5.
 	adaptRate    = 0.1
 	adaptEpsilon = 1e-3
 )
 
 func (p *Program) ruled() bool { return p.method != averaging }
 
-// serverRule returns what the servers do, without the penalty.
+// serverRule returns the servers' rule without the penalty.
 func (p *Program) serverRule() ps.Rule {
 	if p.method == proximalAdapt {
 		return ps.Rule{Name: ps.AdaGrad, Rate: float32(adaptRate * p.step / p.usualStep), Epsilon: adaptEpsilon}
@@ -55,7 +55,7 @@ func (p *Program) ruledTables() []ps.Table {
 	}
 }
 
-// pushGradient returns the split's work of a clock: the gradient at the weights as they are. The rows are bound at the point.
+// pushGradient does the split's work of a clock: the gradient at the present weights. The rows are bound at the point.
 func (s *split) pushGradient(rows apps.Rows) (loss float64) {
 	for _, b := range s.train.blocks {
 		copy(s.point[b.place:b.place+blockSize], rows.Row(s.program.key(b.block)))

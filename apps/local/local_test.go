@@ -125,7 +125,7 @@ func TestThreadsDoNotMatter(t *testing.T) {
 	}
 }
 
-func TestTheFirstSplitsErrorIsTold(t *testing.T) {
+func TestFirstSplitsErrorIsReported(t *testing.T) {
 	trainer, err := New(toy{amount: math.MaxFloat32 / 4}, ps.Schema{Splits: 3}, text)
 	if err != nil {
 		t.Fatal(err)

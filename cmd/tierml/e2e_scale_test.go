@@ -15,8 +15,8 @@ import (
 	"github.com/tierml/tierml/internal/rundir"
 )
 
-// Workers and servers come and go on a person's word while real processes train: nothing is done twice, and the model
-// is that of a single process, byte for byte.
+// Workers and servers join and leave on request while real processes train: nothing is done twice, and the model is that of a
+// single process, byte for byte.
 func TestScaleWhileTraining(t *testing.T) {
 	t.Parallel()
 	for clocks := 80; !scaleWhileTraining(t, clocks); clocks *= 4 {

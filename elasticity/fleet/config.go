@@ -1,6 +1,6 @@
-// Package fleet decides which machines a run has: it asks the policy (bidding), buys and terminates machines, follows the
-// provider's reports of them, bills them, and finds them again after a restart of the controller. Demand sets how many there
-// should be; Work reports when one may go. It knows nothing about what the machines do: no layout, no clock, no cut.
+// Package fleet decides which machines a run has: it asks the policy (bidding), buys, bills and terminates machines, follows the
+// provider's reports, and finds the machines again after a restart of the controller. Demand sets how many there should be; Work
+// reports when one may go. It knows nothing about what the machines do: no layout, no clock, no cut.
 package fleet
 
 import (

@@ -43,8 +43,8 @@ func TestEveryCrashPoint(t *testing.T) {
 	}
 }
 
-// A cloud that dies with its controller leaves machines that run on and that nobody lists: no program has a second copy before they must have ended.
-func TestNoCopyBesideAnOrphan(t *testing.T) {
+// When a cloud dies with its controller, machines keep running unlisted: no program gets a second copy before they must have ended.
+func TestOrphansHaveNoSecondCopy(t *testing.T) {
 	for name, cfg := range map[string]programs.Config{"single": {Count: 1, State: true}, "gang": {Count: 2, State: true, SaveEvery: 5 * time.Second}, "array": {Count: 2, Tasks: 3, State: true}} {
 		cfg.Orphaned = 30 * time.Second
 		w := newWorld(t, cfg)

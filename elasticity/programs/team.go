@@ -324,7 +324,7 @@ func times(n int) string {
 func (r *rank) lastLines(most int) string {
 	var lines []string
 	for line := range strings.Lines(r.tail) {
-		if line = strings.TrimSpace(line); line != "" && !beside.MatchString(line) {
+		if line = strings.TrimSpace(line); line != "" && !noise.MatchString(line) {
 			lines = append(lines, line)
 		}
 	}
@@ -337,9 +337,8 @@ func (r *rank) lastLines(most int) string {
 	return "it printed nothing"
 }
 
-// beside matches lines that installers print after the one that matters: pip's notices, warnings and hints, npm's, and
-// rulers.
-var beside = regexp.MustCompile(`^(\[notice\]|WARNING: |hint: |note: This (is|error) |npm notice|╰─> See |[-=╰╭│─> ]*$)`)
+// noise matches lines that installers print after the one that matters: notices, warnings and hints of pip and npm, and rulers.
+var noise = regexp.MustCompile(`^(\[notice\]|WARNING: |hint: |note: This (is|error) |npm notice|╰─> See |[-=╰╭│─> ]*$)`)
 
 // failed returns the rank whose exit is the failure: the first that ended by itself.
 func (it *unit) failed() *rank {

@@ -19,8 +19,8 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
-// theatre plays the world to a run on real machines: machines whose agents obey at once and commit a clock of all their splits whenever
-// they are asked to.
+// theatre plays the world to a run on real machines: machines whose agents obey at once and commit a clock of all their splits on
+// request.
 type theatre struct {
 	t       *testing.T
 	r       *Controller

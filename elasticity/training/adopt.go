@@ -15,11 +15,11 @@ const maxAsked = 3
 
 // survey sums up the machines' answers (see adoption).
 //
-// They agree when each partition has one owner and one backup at the committed cut, all are in one generation, and each split is held by one
-// worker or is between two. A split without a holder was changing hands: its first clock not begun is the highest mark of the owners, and these
-// are asked again after all have answered, because an early answer may lack the old worker's last clock. doubt is the first contradiction;
-// again: it may be a move that ended between two answers, so asking again may resolve it. Any doubt that stays returns everything to the
-// committed cut, which never depends on what machines say beyond it.
+// They agree when each partition has one owner and one backup at the committed cut, all are in one generation, and each split is
+// held by one worker or is between two. A split without a holder was changing hands: its first clock not begun is the highest mark
+// of the owners, and the owners get a second request after all have answered, because an early answer may lack the old worker's
+// last clock. doubt is the first contradiction; again: it may be a move that ended between two answers, so asking again may resolve
+// it. Any doubt that stays returns everything to the committed cut, which never depends on what machines say beyond it.
 type survey struct {
 	members int
 	route   ps.Route

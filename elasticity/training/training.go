@@ -99,7 +99,7 @@ func (t *Training) layOut() {
 //  1. The provider lists the run's machines (Surveyed): those of launches without an answer in the journal are entered, those without a
 //     launch ended.
 //  2. Each machine calls, and answers TakeStock: what it owns, backs up and works on. Members have adoptWithin to call.
-//  3. putTogether makes one state of the answers (survey). Where a move or a hand-over may have ended between two answers, all are asked
+//  3. putTogether merges the answers (survey). Where a move or a hand-over may have ended between two answers, it requests all answers
 //     again, at most maxAsked times.
 //  4. If they agree, goOn continues from that state and nothing is repeated. Otherwise startRecovery returns everything to the committed cut,
 //     or startOver to a checkpoint where no machine is left.

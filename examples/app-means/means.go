@@ -1,5 +1,5 @@
-// Package means is the smallest application that trains: it learns the mean of every column of a table of numbers, by small
-// steps towards each batch. It shows what an application has to say; docs/extend.md walks through it.
+// Package means is the smallest application that trains: it learns the mean of every column of a table of numbers, by small steps
+// towards each batch. It shows what an application consists of; docs/extend.md walks through it.
 package means
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// Kind is the application before it has seen data. A program offers it by listing it in apps/all.
+// Kind is the application before it has seen data. List it in apps/all to offer it.
 type Kind struct{}
 
 // Name returns what job files write as train.app.
@@ -28,10 +28,10 @@ func (Kind) Params() []apps.Param {
 	return []apps.Param{{Name: "step", Default: 0.1, Min: 1e-6, Max: 1, Why: "how far to go towards the mean of a clock's examples"}}
 }
 
-// detail is what every process of a job must know of the data besides its size.
+// detail is what every process of a job must know about the data besides its size.
 type detail struct{ Columns int }
 
-// Prepare reads the input once and deals its lines out to the splits. It is a pure function of the input and the cut.
+// Prepare reads the input once and distributes its lines to the splits. It is a pure function of the input and the cut.
 func (Kind) Prepare(in apps.Input, cut apps.Cut, create apps.Create) (apps.Dataset, error) {
 	files := make([]io.WriteCloser, cut.Splits)
 	for s := range files {
@@ -77,7 +77,7 @@ func parse(line string) ([]float32, error) {
 	return numbers, nil
 }
 
-// New makes the application for data that was prepared. Every process of a job gives it the same arguments.
+// New makes the application for prepared data. Every process of a job gives it the same arguments.
 func (k Kind) New(params apps.Params, data apps.Dataset) (apps.Program, error) {
 	values, err := params.Resolve(k.Params())
 	if err != nil {
@@ -132,10 +132,10 @@ type split struct {
 	rows [][]float32
 }
 
-// Needs says which rows Run touches in a clock: the worker has them before it calls Run.
+// Needs returns the rows that Run touches in a clock: the worker fetches them before it calls Run.
 func (*split) Needs(_ ps.Clock, keys []ps.Key) []ps.Key { return append(keys, means) }
 
-// EvalNeeds returns those for measuring held-out examples, of which there are none.
+// EvalNeeds returns the rows for measuring held-out examples, of which there are none.
 func (*split) EvalNeeds(keys []ps.Key) []ps.Key { return keys }
 
 // Run does the work of a clock: a pure function of the split, the clock and the rows as they were given. It changes rows in

@@ -9,14 +9,15 @@ import (
 	"syscall"
 )
 
-// Endpoint is an address to serve at and what protects it.
+// Endpoint is an address to serve at and its protection.
 type Endpoint struct {
 	Address   string // host:port
 	Cert, Key string // files in PEM; empty = no TLS
 	Plaintext bool   // also beyond loopback: something in front of it speaks TLS
 }
 
-// Check returns why an endpoint must not be opened; what names the thing served. It looks at nothing but the words.
+// Check returns why an endpoint must not be opened; what names the thing served. It checks the settings only, not the network or
+// files.
 func (d Endpoint) Check(what string) error {
 	host, port, err := net.SplitHostPort(d.Address)
 	if err != nil {
@@ -42,7 +43,7 @@ func (d Endpoint) Private() bool { return loopback(hostOf(d.Address)) }
 // TLS reports whether the endpoint speaks it.
 func (d Endpoint) TLS() bool { return d.Cert != "" }
 
-// Taken adds what to do to the error of a command whose --listen is in use; it leaves any other error as it is.
+// Taken adds advice to the error that --listen is in use; it returns any other error unchanged.
 func Taken(err error) error {
 	if !errors.Is(err, syscall.EADDRINUSE) {
 		return err

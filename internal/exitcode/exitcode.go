@@ -1,4 +1,4 @@
-// Package exitcode gives errors the exit code that they mean. Scripts rely on the codes: they are part of the interface.
+// Package exitcode attaches exit codes to errors. Scripts rely on the codes: they are part of the interface.
 package exitcode
 
 import (
@@ -34,7 +34,7 @@ func Of(err error) (code int, ok bool) {
 	return e.code, ok
 }
 
-// IsWrong reports whether an error is that of a wrong command line.
+// IsWrong reports whether an error has the code Usage.
 func IsWrong(err error) bool {
 	code, ok := Of(err)
 	return ok && code == Usage

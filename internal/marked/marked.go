@@ -1,5 +1,6 @@
-// Package marked keeps a machine's metadata service to its agent. A routing rule refuses the service to the user that agent and programs share, but
-// not to connections with a mark, which takes a right that the agent has and does not pass on. It knows nothing of what is asked.
+// Package marked keeps a machine's metadata service to its agent. A routing rule refuses the service to the user that agent and
+// programs share, but not to connections with a mark, which takes a right that the agent has and does not pass on. It knows nothing
+// of the requests.
 package marked
 
 import (

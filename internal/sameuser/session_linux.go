@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// inSession reports whether a process of this process's session has a socket open, by its inode.
+// inSession reports whether a process in this process's session has the socket with this inode open.
 func inSession(inode uint64) bool {
 	own := session("self")
 	processes, err := os.ReadDir("/proc")
@@ -34,7 +34,7 @@ func inSession(inode uint64) bool {
 	return false
 }
 
-// session returns a process's; empty = it has ended.
+// session returns a process's session; empty = the process has ended.
 func session(pid string) string {
 	stat, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))
 	if err != nil {

@@ -40,7 +40,7 @@ func Upload(ctx context.Context, client *call.Client, job *config.Job, out io.Wr
 		job.Block.Shared().Controller = config.Controller{} // it is this host's way to it
 	}
 	for name := range job.Secrets {
-		job.Secrets[name] = config.Secret{} // its value goes beside the job
+		job.Secrets[name] = config.Secret{} // its value is sent separately
 	}
 	if err := uploadWorkdir(ctx, client, job, out); err != nil {
 		return err
@@ -91,7 +91,7 @@ func uploadWorkdir(ctx context.Context, client *call.Client, job *config.Job, ou
 	return err
 }
 
-// besides returns the files that the application reads beside the training data. It is asked, which also checks the data
+// besides returns the files that the application reads besides the training data. Preparing the data finds them, which also checks the data
 // before anything is sent.
 func besides(ctx context.Context, job *config.Job) (paths []string, err error) {
 	kind, err := all.Registry().Find(job.Train.App)

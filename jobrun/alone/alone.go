@@ -172,7 +172,8 @@ func (o Options) trainer(program apps.Program, splits int, seed uint64, open app
 	return made, "as on machines", nil
 }
 
-// refitBelow is up to how many examples a model is fitted anew to all of them: a tenth more of many changes nothing that can be seen.
+// refitBelow is the number of examples below which a model is fitted again to all examples: with more, the held-out tenth makes no
+// visible difference.
 const refitBelow = 100_000
 
 // refits reports whether a model that was measured on held-out examples is then fitted to these, too. They have only measured it when

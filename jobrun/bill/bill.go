@@ -22,8 +22,8 @@ import (
 	"github.com/tierml/tierml/planner/local"
 )
 
-// Make makes the report of a run from its journal and, for a run on the fake cloud, the cloud's records
-// beside it. Path is the journal or the run's directory.
+// Make makes the report of a run from its journal and, for a run on the fake cloud, the cloud's records next to it. Path is the
+// journal or the run's directory.
 func Make(ctx context.Context, path string) (*cost.Report, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		if err := runs.NoJournal(path); err != nil {

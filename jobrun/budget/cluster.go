@@ -35,7 +35,7 @@ func (c Cluster) Judge(spent, rate market.USD) Decision {
 
 func (c Cluster) of() string { return cmp.Or(c.Of, "the job server") }
 
-// overHour is Over for a rate, which falls again by itself: nothing is ended for it.
+// overHour is Over for an hourly rate. A rate falls again by itself, so it never ends a run.
 func (c Cluster) overHour() Do {
 	if c.Over == Stop {
 		return Pause

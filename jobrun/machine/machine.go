@@ -32,7 +32,7 @@ import (
 // empty then.
 const ExitFenced = 4
 
-// Environment of an agent, beside what the AWS SDK reads. A machine of a real cloud needs none of it.
+// Environment of an agent, besides what the AWS SDK reads. A machine of a real cloud needs none of it.
 const (
 	EnvClock = "TIERML_CLOCK" // clock.Mapping; unset = market time is wall-clock time
 	EnvFlops = "TIERML_FLOPS" // rate to which the worker is held; unset = it is not

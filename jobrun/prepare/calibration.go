@@ -14,10 +14,10 @@ import (
 	"github.com/tierml/tierml/sim/sweep"
 )
 
-// CalibrationFile is where `tierml calibrate` keeps what it measured: beside the runs, for all jobs on this computer.
+// CalibrationFile holds the measurements of `tierml calibrate`, next to the runs, for all jobs on this computer.
 var CalibrationFile = filepath.Join(rundir.Root, "calibration.json")
 
-// Calibrate applies the stored calibration, if there is one, and says what a prediction rests on.
+// Calibrate applies the stored calibration, if any, and returns the basis of predictions.
 func Calibrate(cfg *sim.Config) (basis string, err error) {
 	if cfg.Settings.Remote {
 		return "with what is assumed of real machines", nil // what was measured is of this computer
@@ -33,7 +33,7 @@ func Calibrate(cfg *sim.Config) (basis string, err error) {
 	return "with " + CalibrationFile + ", measured on " + c.Run, nil
 }
 
-// Predict simulates the job from its own start, in the recorded prices that it will meet.
+// Predict simulates the job from its own start in the recorded prices.
 func (p *Job) Predict(ctx context.Context) error {
 	if p.Choice.Reliable.Count == 0 && !p.Job.Restarts() {
 		return nil // see unsimulated

@@ -2,5 +2,5 @@
 
 package prepare
 
-// cutSeed is by which examples are held out and dealt out to splits.
+// cutSeed is the seed by which examples are held out and dealt to splits.
 func cutSeed(seed uint64) uint64 { return seed }

@@ -9,8 +9,8 @@ import (
 	"github.com/tierml/tierml/planner"
 )
 
-// What a machine of `cloud: local` takes of this host, as measured: a process of 50 MB that trains at the job's declared rate. With more
-// machines to a core, starting many at once keeps all of them, and the controller, waiting for longer than dead_after.
+// What a machine of `cloud: local` takes of this host, as measured: a process of 50 MB that trains at the job's declared rate. With
+// more machines per core, starting many at once makes machines and controller wait for longer than dead_after.
 const (
 	machinesPerCore = 32
 	machineMemory   = 64 << 20

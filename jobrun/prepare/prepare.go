@@ -68,7 +68,7 @@ func Training(ctx context.Context, job *config.Job, on prices, create apps.Creat
 	return p, err
 }
 
-// TrainingWith is prepareJob with another way to the application and its data, of so many bytes once it is there.
+// TrainingWith is prepareJob with another way to get the application and its data; bytes returns the data's size once it is there.
 func TrainingWith(ctx context.Context, job *config.Job, on prices, bytes func() int64, prepare func(planner.Resolved) (apps.Program, apps.Dataset, error)) (*Job, error) {
 	if job.Cloud == config.CloudNone {
 		return nil, job.Fault("cloud", "cloud: "+job.Cloud+" buys no machines, so there is nothing to plan",

@@ -22,19 +22,20 @@ import (
 	"github.com/tierml/tierml/planner/local"
 )
 
-// HostsPlan is what shared hosts may buy, and what an hour of all of it costs.
+// HostsPlan is what shared hosts may buy, and its hourly cost.
 type HostsPlan struct {
 	Name   string         `json:"name"`
 	Policy string         `json:"policy"`
 	Pools  []plannedHosts `json:"pools"`
-	// PerHour is what as many hosts as may be bought cost at the prices of the start, on the dearest pools; empty: no price is known then.
+	// PerHour is the cost of all hosts that may be bought, on the dearest pools at the start's prices; empty: no price is known
+	// then.
 	PerHour string `json:"most_usd_per_hour,omitempty"`
-	// OnDemand is the same when spot hosts cost as much as on demand.
+	// OnDemand is the same with spot hosts at on-demand prices.
 	OnDemand string                   `json:"on_demand_usd_per_hour,omitempty"`
 	Slots    map[step.Tier]hosts.Size `json:"largest_slots"`
 }
 
-// plannedHosts are those of one pool.
+// plannedHosts are the hosts of one pool.
 type plannedHosts struct {
 	Pool    string     `json:"pool"`
 	Tier    step.Tier  `json:"tier"`
@@ -43,7 +44,7 @@ type plannedHosts struct {
 	PerHour string     `json:"usd_per_hour,omitempty"` // of one, at the start
 }
 
-// PlanHosts makes the plan of shared hosts.
+// PlanHosts plans shared hosts.
 func PlanHosts(p *Job) HostsPlan {
 	plan := HostsPlan{Name: p.Job.Name, Policy: p.Job.Policy, Slots: map[step.Tier]hosts.Size{}}
 	var now, onDemand market.USD // of the dearest transient pool
@@ -82,7 +83,7 @@ func PlanHosts(p *Job) HostsPlan {
 	return plan
 }
 
-// SlotsText says how large slots can be.
+// SlotsText describes how large slots can be.
 func (p HostsPlan) SlotsText() string {
 	var each []string
 	for _, tier := range []step.Tier{step.Transient, step.Reliable} {
@@ -96,8 +97,8 @@ func (p HostsPlan) SlotsText() string {
 // prices finds the market of a job.
 type prices func(context.Context, *config.Job) (*local.Market, error)
 
-// SlotMarket is the market of a job whose machines are slots of shared hosts, where each costs its share of a host: what is known of it until
-// now. For any other endpoint it is the job's own.
+// SlotMarket is the known market of a job whose machines are slots of shared hosts, where each costs its share of a host. For any
+// other endpoint it is the job's own market.
 func SlotMarket(endpoint string) prices {
 	return func(ctx context.Context, job *config.Job) (*local.Market, error) {
 		own, err := LoadMarket(ctx, job)
@@ -146,7 +147,7 @@ func SlotMarket(endpoint string) prices {
 	}
 }
 
-// ChecksOfHosts are those of machines that jobs share.
+// ChecksOfHosts are the checks of shared hosts.
 func ChecksOfHosts(job *config.Job) []doctor.Check {
 	checks := []doctor.Check{doctor.Prices(job, local.Load), {Name: "slots", Look: func(ctx context.Context) (string, error) {
 		p, err := Hosts(ctx, job, &jobrun.Hosts{})

@@ -38,9 +38,9 @@ func (s *shop) book(folder string) *Book {
 	}}
 }
 
-// TestWhenItIsAsked plays a story of questions: what is kept is not requested again within a day, and stands in without an
+// TestPriceListIsFetchedOnceADay plays a story of questions: what is kept is not requested again within a day, and stands in without an
 // answer.
-func TestWhenItIsAsked(t *testing.T) {
+func TestPriceListIsFetchedOnceADay(t *testing.T) {
 	away := errors.New("no way to the price list\nand more words")
 	spot := offer("m5.large", 9)
 	spot.Spot, spot.SpotFrom = market.Dollar/50, start.Add(-40*24*time.Hour)

@@ -1,4 +1,5 @@
-// Package record keeps what plans said of runs, and what came of them, in a file next to the runs. It knows no job and no market.
+// Package record keeps the predictions of plans and the results of their runs in a file next to the runs. It knows no job and no
+// market.
 //
 // Invariant: a line is written at once and begins on a new line, so that runs that end together do not mix, and a process that dies while it
 // writes damages its own line only. Damaged lines do not count.

@@ -222,7 +222,8 @@ func TestCopyOfAPackedFolder(t *testing.T) {
 	}
 }
 
-// Without a .tierignore, .gitignore counts, as git reads it: also below, a later one before an earlier one. What it leaves behind is told.
+// Without a .tierignore, .gitignore counts, as git reads it: also below, a later one before an earlier one. What it leaves out is
+// reported.
 func TestGitIgnore(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, map[string]string{

@@ -15,7 +15,7 @@ import (
 
 const usageReport = "AWS cost and usage report"
 
-// bills are the forms in which Amazon says what machines have cost.
+// bills are the formats of Amazon's cost records.
 var bills = []invoice.Form{
 	{Name: usageReport, Looks: "an AWS cost and usage report with resource ids (lineItem/ResourceId ...)", Machine: isMachine,
 		Columns: [4]string{"lineItem/ResourceId", "lineItem/UsageStartDate", "lineItem/UsageEndDate", "lineItem/UnblendedCost"}},
@@ -27,7 +27,7 @@ var bills = []invoice.Form{
 // isMachine distinguishes machines from volumes.
 func isMachine(name string) bool { return strings.HasPrefix(name, "i-") }
 
-// spotDataFeed reads lines of fields, with tabs between, that a comment names. Each is an hour, or what was used of it, that
+// spotDataFeed reads lines of tab-separated fields, named by a comment. Each line is an hour, or the used part of an hour, that
 // ends at its time.
 func spotDataFeed(r *bufio.Reader) (lines []invoice.Line, err error) {
 	text := bufio.NewScanner(r)

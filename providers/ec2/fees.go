@@ -13,7 +13,7 @@ import (
 	"github.com/tierml/tierml/providers/ec2/api"
 )
 
-// What EC2 asks beside a machine's hours.
+// What EC2 charges besides a machine's hours.
 const (
 	// gp3 is per GiB and month in us-east-1, us-east-2 and us-west-2 (Amazon EBS pricing, since December 2020); other regions are dearer.
 	gp3 = 8 * market.Dollar / 100

@@ -188,7 +188,7 @@ func checkInvalidRequest(t testing.TB, s Subject) {
 	}
 }
 
-// checkRefused checks that a request fails as it should and buys nothing.
+// checkRefused checks that a request fails as expected and buys nothing.
 func checkRefused(t testing.TB, s Subject, r provisioner.Request, want error) {
 	t.Helper()
 	cleanUp(t, s.Cloud, r.Token)
@@ -213,7 +213,7 @@ func checkTerminateTwice(t testing.TB, s Subject) {
 	}
 }
 
-// checkEndStays terminates again in another second: the ends of machines are in whole seconds.
+// checkEndStays terminates again a second later: machines' ends are in whole seconds.
 func checkEndStays(t testing.TB, s Subject) {
 	r := s.request(1)
 	launched := launch(t, s.Cloud, r)

@@ -313,9 +313,9 @@ func (l *layout) arrived(sp span, stamp ps.Stamp, dst *Rows) {
 // tableChunk is about how many values ReadTable asks for at once.
 const tableChunk = 1 << 18
 
-// ReadTable returns every row of a table in order, touched or not, as it is once a clock is folded. It is for
-// the end of training, or a pause in it: otherwise later rows may be newer than earlier ones. Rows of a table with a rule
-// come whole, with what the rule keeps of them (ps.Table.Seen gives their columns). Each must not keep the slice.
+// ReadTable returns every row of a table in order, touched or not, as it is once a clock is folded. It is for the end of training,
+// or a pause in it: otherwise later rows may be newer than earlier ones. Rows of a table with a rule are whole, with the rule's own
+// state (ps.Table.Seen gives their columns). Each must not keep the slice.
 func (c *Client) ReadTable(
 	ctx context.Context, generation ps.Generation, folded ps.Clock, table ps.TableID,
 	each func(row ps.RowID, values []float32) error,

@@ -2,7 +2,7 @@ package server
 
 import "github.com/tierml/tierml/ps"
 
-// Stock is what a server holds.
+// Stock describes what a server holds.
 type Stock struct {
 	Generation ps.Generation
 	Suspended  bool // between FenceGeneration and Recover

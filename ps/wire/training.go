@@ -18,7 +18,7 @@ type KeyGroup struct {
 
 // Read asks for rows as work of a clock may see them; the answer, Rows, waits until they are fresh enough.
 type Read struct {
-	Stored      bool // whole rows of the folded state, with what rules keep of them (ps.Shard.Stored)
+	Stored      bool // whole rows of the folded state, with the state of their rules (ps.Shard.Stored)
 	Clock       ps.Clock
 	Incarnation ps.Incarnation // the reader: the stamps name which of its contributions the rows hold
 	Groups      []KeyGroup

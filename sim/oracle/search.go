@@ -11,7 +11,7 @@ import (
 // rounded up to it, as more time can only make a run cheaper. An hour is a multiple of it.
 const group = 20
 
-// Search asks an oracle. One goroutine uses it; starts in order of time are asked fastest.
+// Search asks an oracle. One goroutine uses it; searches are fastest in order of their starts.
 type Search struct {
 	*Oracle
 	program program

@@ -20,7 +20,7 @@ import (
 // each pool.
 type Evictions struct {
 	None  bool
-	Month float64 // the share of a pool's machines evicted in a month, whatever is known of them; 0 = what is known
+	Month float64 // the share of a pool's machines evicted in a month; 0 = what is known of the pool
 	// Recordings of availability, made at other times and places, are laid over the pools: which pool gets which, and from where in it,
 	// is drawn by the seed.
 	Recordings []*market.Availability

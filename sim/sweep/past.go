@@ -16,9 +16,9 @@ import (
 	"github.com/tierml/tierml/sim"
 )
 
-// Past estimates what a plan would cost and how long it would take by what the same job would have met in the weeks before:
-// it is simulated as it stands, from many starts, in the prices that are known when it is planned, and the results are projected
-// to the prices of the day. Where machines are taken beside what prices show, and past prices say nothing that today's do not, all runs
+// Past estimates what a plan would cost and how long it would take by what the same job would have met in the weeks before: it is
+// simulated as it stands, from many starts, in the prices that are known when it is planned, and the results are projected to the
+// prices of the day. Where machines are taken for other reasons than prices, and past prices tell no more than today's, all runs
 // start now. It is the plan's planner.Estimator, and the same engine as the dry run's.
 type Past struct {
 	Job      sim.Config    // as ForJob makes it

@@ -17,7 +17,7 @@ import (
 // newContainers makes a world whose pods are containers of the image that cmd/image makes of the program.
 func newContainers(t *testing.T) *world {
 	t.Helper()
-	if beside(t); os.Geteuid() != 0 {
+	if needsServer(t); os.Geteuid() != 0 {
 		t.Skip("containers take root")
 	}
 	authority, err := os.ReadFile(os.Getenv("TIERML_KUBE_CA"))

@@ -55,8 +55,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// beside skips a test without the API server of make test-kube.
-func beside(t *testing.T) {
+// needsServer skips a test without the API server of make test-kube.
+func needsServer(t *testing.T) {
 	t.Helper()
 	if os.Getenv("TIERML_KUBE_RESTART") == "" {
 		t.Skip("make test-kube runs it with a real API server")
@@ -69,7 +69,7 @@ func store() string { return os.Getenv("TIERML_VERSITYGW_ENDPOINT") }
 // newWorld makes one whose pods run as adjusted.
 func newWorld(t *testing.T, adjust ...func(*kubelet.Processes)) *world {
 	t.Helper()
-	beside(t)
+	needsServer(t)
 	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
 	if err != nil {
 		t.Fatal(err)

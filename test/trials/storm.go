@@ -17,7 +17,7 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// storm says what a storm is drawn from.
+// storm describes the faults from which a plan is drawn.
 type storm struct {
 	length  time.Duration
 	faults  int
@@ -37,7 +37,7 @@ func (p plan) String() string {
 	return strings.Join(lines, "\n")
 }
 
-// draw returns the plan of a seed.
+// draw returns the plan for a seed.
 func (s storm) draw() (p plan) {
 	random := rand.New(rand.NewPCG(s.seed, 17))
 	of := slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool { return slices.Contains(s.without, k.name) })
@@ -68,7 +68,7 @@ func (s storm) draw() (p plan) {
 	return p
 }
 
-// impossible returns the kinds that need what is not here.
+// impossible returns the kinds whose requirements this host lacks.
 func impossible() (kinds []string) {
 	if _, err := exec.LookPath("ss"); err != nil || os.Geteuid() != 0 {
 		kinds = append(kinds, "drop") // root and ss (Debian: iproute2)
@@ -79,8 +79,7 @@ func impossible() (kinds []string) {
 	return kinds
 }
 
-// play lets a plan happen, and returns how many faults hit a machine, by kind. It ends with the plan's length, or with the
-// run.
+// play executes a plan, and returns how many faults hit a machine, by kind. It ends after the plan's length, or with the run.
 func (t *trial) play(ctx context.Context, p plan, length time.Duration) (happened map[string]int, err error) {
 	happened = map[string]int{}
 	var watch progress

@@ -21,9 +21,8 @@ import (
 	"github.com/tierml/tierml/tiers/node/link"
 )
 
-// The loss after a number of clocks is the job's, not the cluster's: real nodes with real servers and clients on TCP,
-// one, two or eight of them, reach the same held-out loss under every consistency model, and in deterministic mode the
-// very bits of training in one process.
+// The loss after a number of clocks is the job's, not the cluster's: one, two or eight real nodes, with servers and clients on TCP,
+// reach the same held-out loss under every consistency model, and in deterministic mode the very bits of training in one process.
 func TestLossDependsOnNeitherWorkersNorConsistency(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short is given, and this trains on real nodes: leave -short out")

@@ -61,7 +61,7 @@ func (n *node) run(ctx context.Context, errand tiers.Do, answer func(tiers.Resul
 		standings, err := j.server.FenceWorker(do.Incarnation)
 		answer(tiers.Standings{Partitions: standings}, err)
 	case tiers.Load:
-		n.beside(ctx, func() {
+		n.inBackground(ctx, func() {
 			if err := j.load(ctx, do.Splits); !errors.Is(err, child.ErrFailed) { // which ends the node, with the reason
 				answer(nil, err)
 			}
@@ -88,8 +88,8 @@ func (r routed) Recover(do tiers.Recover) error {
 	return err
 }
 
-// beside does slow work without holding up the next command.
-func (n *node) beside(ctx context.Context, f func()) {
+// inBackground does slow work without holding up the next command.
+func (n *node) inBackground(ctx context.Context, f func()) {
 	n.task(ctx, func() error {
 		f()
 		return nil
@@ -99,7 +99,7 @@ func (n *node) beside(ctx context.Context, f func()) {
 func (j *job) moveOut(ctx context.Context, n *node, do tiers.MoveOut, answer func(tiers.Result, error)) {
 	ended := make(chan struct{})
 	j.moves = append(slices.DeleteFunc(j.moves, over), ended)
-	n.beside(ctx, func() {
+	n.inBackground(ctx, func() {
 		defer close(ended)
 		took, err := j.server.MoveOut(ctx, do)
 		if err != nil {
@@ -127,7 +127,7 @@ func (j *job) save(ctx context.Context, n *node, do tiers.SaveCut, answer func(t
 	ctx, j.endSave = context.WithCancel(ctx)
 	end := j.endSave
 	held := make(chan struct{})
-	n.beside(ctx, func() {
+	n.inBackground(ctx, func() {
 		defer end()
 		parts, err := j.server.SaveCut(ctx, do, func() { close(held) })
 		answer(tiers.Saved{Parts: parts}, err)
@@ -138,7 +138,7 @@ func (j *job) save(ctx context.Context, n *node, do tiers.SaveCut, answer func(t
 // takeStock answers when the moves that were begun have ended: until then ownership is unknown.
 func (j *job) takeStock(ctx context.Context, n *node, answer func(tiers.Result, error)) {
 	moves := slices.Clone(j.moves)
-	n.beside(ctx, func() {
+	n.inBackground(ctx, func() {
 		for _, ended := range moves {
 			<-ended // a move ends with its context
 		}

@@ -44,13 +44,13 @@ func tagSet(tags map[string]string) *set[tag] {
 	return s
 }
 
-// done is the answer of actions without a result.
+// done is the response of actions without a result.
 type done struct {
 	header
 	Return bool `xml:"return"`
 }
 
-// priceText writes prices as EC2 does: with six decimals, more where they are needed.
+// priceText formats prices as EC2 does: six decimals, or more if needed.
 func priceText(price market.USD) string {
 	whole, fraction := price/market.Dollar, price%market.Dollar
 	if fraction%1000 == 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
-// renewChunk is how many machines one call tags. EC2 takes up to a thousand.
+// renewChunk is how many machines one call tags. EC2 allows a thousand.
 const renewChunk = 500
 
 // Renew puts off until when machines are wanted, and says whose they are now: the tags tierml:expires and tierml:generation.

@@ -125,7 +125,7 @@ func TestTerminateInsistsOnFreshMachines(t *testing.T) {
 }
 
 // A chunk that fails does not save the others.
-func TestTerminateGoesOnAfterFailure(t *testing.T) {
+func TestTerminateContinuesAfterFailure(t *testing.T) {
 	s := newServer(t, func(form url.Values) (int, string) {
 		if slices.Contains(idsIn(form), "i-0000") {
 			return http.StatusForbidden, apiError("OperationNotPermitted", "protected")

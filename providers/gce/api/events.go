@@ -31,7 +31,7 @@ const (
 
 // event is what the operations report about one machine. Times are the provider's; zero = there is none.
 type event struct {
-	inserted  time.Time // asked for
+	inserted  time.Time // requested
 	inserting string    // name of the operation that is still at it
 	made      bool      // one of the operations that should make it did
 

@@ -62,8 +62,8 @@ type client struct {
 	advice     *compute.AdviceClient
 }
 
-// Market is what Compute Engine sells in the region: its zones, its types, their prices and its forecasts, whoever's
-// cluster asks.
+// Market is what Compute Engine sells in the region: its zones, its types, their prices and its forecasts. It is the same for all
+// clusters.
 type Market struct{ *client }
 
 // Project is what a cluster finds there that it did not buy: image, network, services, permissions and quotas. It only looks.

@@ -1,6 +1,6 @@
-// Package child runs a program of the user's own beside a machine's agent and has it compute rounds (apps.Child): it starts the program
-// by package program, speaks with it by a Unix socket and shared memory (python/wire.md), and starts it again when it fails. It knows
-// nothing about splits, servers and where rows come from.
+// Package child runs a user's program on a machine, as a child of the agent, and has it compute rounds (apps.Child): it starts the
+// program by package program, talks to it over a Unix socket and shared memory (python/wire.md), and starts it again when it fails.
+// It knows nothing about splits, servers or where rows come from.
 package child
 
 import (

@@ -357,7 +357,7 @@ func (c *Child) takePush(s *session, m *message) error {
 	return nil
 }
 
-// takePull makes the session ready for the next order. One that Round has left is over with its push.
+// takePull makes the session ready for the next order. A session that Round has left ends with its push.
 func (c *Child) takePull(s *session) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

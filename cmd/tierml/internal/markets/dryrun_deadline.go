@@ -41,7 +41,7 @@ func (o *deadlineOptions) addFlags(cmd *cobra.Command) {
 	f.Float64Var(&o.spotShare, "spot-share", sweep.SpotShare, "with --availability: spot price as a `share` of on-demand")
 }
 
-// args wants a job file, or recordings or arrivals in its place.
+// args requires a job file, or recordings or arrivals instead.
 func (o *dryRunOptions) args(cmd *cobra.Command, args []string) error {
 	switch instead := len(o.deadline.availability) > 0; {
 	case o.shared.jobs == "" && cmd.Flags().Changed("count"):
@@ -56,7 +56,7 @@ func (o *dryRunOptions) args(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// deadlineRules are those that Can't Be Late (NSDI 24) reckons with: by the second, nothing free.
+// deadlineRules are the rules of Can't Be Late (NSDI 24): billed by the second, nothing free.
 const deadlineRules = "gce-spot"
 
 // deadlines compares policies on recordings.
@@ -82,7 +82,7 @@ func (o dryRunOptions) deadlines(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// simulating runs a study under a bar, until it is interrupted.
+// simulating runs a study with a progress bar, until it is interrupted.
 func simulating[T any](ctx context.Context, what string, run func(context.Context, func(done, total int)) ([]T, error)) ([]T, error) {
 	ctx, stop := cli.UntilInterrupted(ctx)
 	defer stop()
@@ -169,7 +169,7 @@ func (o dryRunOptions) readRecording(arg string) (sweep.Recording, error) {
 	return r, nil
 }
 
-// multiples reads --slack.
+// multiples parses --slack.
 func (o deadlineOptions) multiples() (all []float64, err error) {
 	for _, text := range o.slacks {
 		slack, err := strconv.ParseFloat(text, 64)

@@ -54,7 +54,7 @@ func NewMarketCommand() *cobra.Command {
 	}
 	o.addTo(cmd)
 	f := cmd.Flags()
-	f.StringSliceVar(&o.traces, "prices", nil, "price history `files`, in place of the price store")
+	f.StringSliceVar(&o.traces, "prices", nil, "price history `files`, instead of the price store")
 	storeFlag(f)
 	f.StringVar(&o.catalog, "catalog", "", "`file` of machine types and on-demand prices")
 	f.StringVar(&o.advisor, "advisor", "", "`file` of Amazon's Spot Instance Advisor (spot-advisor-data.json)")

@@ -23,7 +23,7 @@ type JobSource struct {
 
 // Flags are those that complete a job.
 func (s *JobSource) Flags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&s.Said.Name, "name", "", "the job's `name`, in place of the file's")
+	cmd.Flags().StringVar(&s.Said.Name, "name", "", "the job's `name`, instead of the file's")
 	cmd.Flags().StringVar(&s.Said.Budget, "budget", "", "the `most` that the run may cost, such as $20")
 	cmd.Flags().StringArrayVar(&s.Said.Envs, "env", nil, "an environment variable of the program, `NAME=VALUE`, or NAME for its value here")
 }

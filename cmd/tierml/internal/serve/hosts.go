@@ -33,7 +33,7 @@ func NewHostsCommand() *cobra.Command {
 	var o run.RunOptions
 	cmd := &cobra.Command{
 		Use:   "hosts HOSTS.yaml",
-		Short: "Buy machines that several jobs share, and give jobs slots of them",
+		Short: "Buy machines that several jobs share, and give jobs slots on them",
 		Long: `HOSTS.yaml is a job file with hosts: in place of train:. The shared hosts are a run of their own, in runs/NAME-N: bought when jobs
 ask for slots, released when no job has any. Ctrl-C releases all. See docs/hosts.md.`,
 		Example: `  tierml hosts examples/hosts.yaml

@@ -317,7 +317,7 @@ func newServerTunnelCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tunnel JOB.yaml",
 		Short: "Open a tunnel to a cluster's job server, until Ctrl-C",
-		Long:  `It prints the address of the dashboard and the file with its token. The name of a known cluster works in place of the job file.`,
+		Long:  `It prints the address of the dashboard and the file with its token. The name of a known cluster works instead of the job file.`,
 		Example: `  tierml server tunnel ratings.yaml
   tierml server tunnel tierml`,
 		Args: func(_ *cobra.Command, args []string) error {
