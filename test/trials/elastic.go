@@ -36,7 +36,7 @@ type change struct {
 // best case: it knows beforehand and loses no work. A third way is what a scheduler does with `tierml scale`: a server and a
 // worker more, and then fewer again, during which no worker has more work than usual, so that whatever a clock takes longer is
 // waiting. The last ways are what a change of settings by the tuner takes: one server more and fewer on the same machines, and, by
-// `tierml drill --do move`, all partitions in each way in which they can move ("Towards self-tuning parameter servers", table V). Beside them one
+// `tierml drill --do move`, all partitions in each way in which they can move ("Towards self-tuning parameter servers", table V). Another
 // run has a worker come and go many times, for a narrower interval of what a scheduler's removal costs.
 func elastic(f *flag.FlagSet) func(context.Context, place) error {
 	rounds := f.Int("rounds", 3, "how often each way is tried; medians count")

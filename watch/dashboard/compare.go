@@ -166,7 +166,7 @@ func (b *Board) compared(w http.ResponseWriter, request *http.Request) (named []
 	return named, jobs
 }
 
-// curveUnit returns what a run's losses are over: those of a sweep are its best trial's.
+// curveUnit returns the unit of the axis of a run's losses; a sweep's curve is its best trial's.
 func curveUnit(r *cost.Report) string {
 	if r.Programs != nil {
 		return journal.Unit(journal.Single)
