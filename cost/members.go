@@ -23,7 +23,7 @@ type Member struct {
 	Name     string     `json:"name"`  // rank-0, task-12
 	State    string     `json:"state"` // Running, Dropped, or an outcome of the journal: finished, failed, lost, stopped, cancelled
 	Attempts int        `json:"attempts"`
-	Step     int64      `json:"step,omitempty"`
+	Step     int64      `json:"step,omitempty"`      // of a task or a single program: a gang has one
 	Loss     *float64   `json:"loss,omitempty"`      // the last reported
 	Code     int        `json:"exit_code,omitempty"` // of the newest attempt
 	Machine  string     `json:"machine,omitempty"`
@@ -126,6 +126,9 @@ func (p *running) list(machines map[string]*machine, asOf time.Time) (out []Memb
 			m.State = journal.Cancelled
 		case m.State == journal.Failure:
 			m.Output = f.output
+		}
+		if len(p.members) > 1 && strings.HasPrefix(name, "rank-") {
+			m.Step, m.Loss = 0, nil // a gang has one step, which the journal notes by whichever rank reports it
 		}
 		out = append(out, m)
 	}

@@ -45,6 +45,7 @@ type Programs struct {
 	Restore float64 `json:"restore_seconds,omitempty"`
 	// Save is what the last mirrorings of states took on average, in wall-clock seconds.
 	Save float64 `json:"save_seconds,omitempty"`
+	Use  *Use    `json:"use,omitempty"`
 	// Trials of a sweep that have begun, the best first.
 	Dropped int     `json:"dropped,omitempty"`
 	Trials  []Trial `json:"trials,omitempty"`
@@ -345,6 +346,7 @@ func (l *Ledger) ran(asOf time.Time) *Programs {
 		}
 	}
 	l.measured(out, asOf)
+	out.Use = l.Use()
 	out.Members = p.list(l.machines, asOf)
 	out.Fetch, out.Setup, out.Restore = fetches.value(), setups.value(), restores.value()
 	if p.saves > 0 {
@@ -471,6 +473,9 @@ func (p *Programs) words() string {
 	}
 	if p.Cores > 0 {
 		text += fmt.Sprintf("; %s cores' worth of processor time, at most %d MiB of memory in one process", twoDigits(p.Cores), p.Memory>>20)
+	}
+	if u := p.Use; u != nil && u.Hint() != "" {
+		text += fmt.Sprintf("; %s had %d vCPUs: %s", u.Type, u.VCPU, u.Hint())
 	}
 	return text
 }

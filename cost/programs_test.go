@@ -85,3 +85,45 @@ func TestProgramsSplitTheBill(t *testing.T) {
 		t.Errorf("%+v", r.Equivalent)
 	}
 }
+
+// What programs used is compared with their machines; the hint names the cheapest type that the job may use and that has enough.
+func TestUseOfMachinesHasAHint(t *testing.T) {
+	begin := time.Date(2016, 4, 1, 0, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		cpu    float64
+		memory int64
+		want   string
+	}{
+		"idle":       {90, 1 << 30, "a small would do"},
+		"busy":       {1500, 1 << 30, ""},
+		"memory":     {90, 12 << 30, ""},
+		"in-between": {350, 1 << 30, "most of it was idle"},
+	} {
+		details, err := json.Marshal(journal.StartDetails{Name: "own", Rules: "ec2-now", Clock: "2016-04-01T00:00:00Z@2016-04-01T00:00:00Z*1", Machines: []journal.MachineType{
+			{Name: "large", VCPU: 16, MemoryMiB: 16384, OnDemand: "0.8", FLOPS: 100}, {Name: "small", VCPU: 2, MemoryMiB: 4096, OnDemand: "0.1", FLOPS: 100},
+			{Name: "tiny", VCPU: 1, MemoryMiB: 512, OnDemand: "0.02", FLOPS: 100}}, Want: journal.Want{Machines: 1}, Program: &journal.ProgramDetails{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		of := journal.OfProgram{Program: "rank-0"}
+		ended := of
+		ended.CPU, ended.Memory = c.cpu, c.memory
+		var l cost.Ledger
+		for _, e := range []journal.Entry{
+			{T: begin, Kind: journal.Start, Details: details},
+			{T: begin, Kind: journal.Launch, Instance: "a", Tier: "transient", Pool: "ec2/r/ra/large/on-demand", Bid: "0", Launched: &begin},
+			{T: begin, Kind: journal.ProgramStart, OfProgram: of, Instance: "a", Generation: 1},
+			{T: begin.Add(100 * time.Second), Kind: journal.ProgramEnd, OfProgram: ended, Instance: "a", Generation: 1, Outcome: journal.Finished},
+		} {
+			if err := l.Add(e); err != nil {
+				t.Fatal(err)
+			}
+			if e.Kind == journal.ProgramStart && l.Use() != nil {
+				t.Error("a use is known before an attempt has ended")
+			}
+		}
+		if u := l.Use(); u.Hint() != c.want || u.Cores != c.cpu/100 || u.VCPU != 16 || u.Memory != c.memory || u.Of != 16<<30 {
+			t.Errorf("%s: %+v: %q, not %q", name, u, u.Hint(), c.want)
+		}
+	}
+}

@@ -33,7 +33,7 @@ func DrawTrials(metric, unit string, trials []Curve, best string) []Drawing {
 
 // DrawRuns draws the losses of several runs, each in a colour of its own.
 func DrawRuns(metric, unit string, runs []Curve) []Drawing {
-	return drawings("runs", curves(metric, unit, runs, func(i int, l *line) { l.colour, l.dashed = i%palette, i >= palette }))
+	return drawings("runs", curves(metric, unit, runs, true, func(i int, l *line) { l.colour, l.dashed = i%palette, i >= palette }))
 }
 
 func drawings(id string, charts []chart) (out []Drawing) {
@@ -45,7 +45,7 @@ func drawings(id string, charts []chart) (out []Drawing) {
 }
 
 func trialCharts(metric, unit string, trials []Curve, best string) []chart {
-	charts := curves(metric, unit, trials, func(i int, l *line) {
+	charts := curves(metric, unit, trials, false, func(i int, l *line) {
 		l.colour, l.thin, l.faint, l.as = 2, true, true, "other trials"
 		if trials[i].Name == best {
 			l.colour, l.thin, l.faint, l.as = 0, false, false, "the best, "+best
@@ -59,8 +59,9 @@ func trialCharts(metric, unit string, trials []Curve, best string) []chart {
 	return charts
 }
 
-// curves draws losses over steps, over hours since the first loss of all and over dollars; paint gives each its colour.
-func curves(metric, unit string, all []Curve, paint func(i int, l *line)) (charts []chart) {
+// curves draws losses over steps, hours and dollars. Hours are since the first loss of all, or, where they ran apart, since each one's;
+// paint gives each its colour.
+func curves(metric, unit string, all []Curve, apart bool, paint func(i int, l *line)) (charts []chart) {
 	metric = strings.ToUpper(metric)
 	first := math.Inf(1)
 	for _, t := range all {
@@ -68,17 +69,24 @@ func curves(metric, unit string, all []Curve, paint func(i int, l *line)) (chart
 			first = min(first, unix(p.At))
 		}
 	}
+	since := "since the first loss"
+	if apart {
+		since = "since each one's first loss"
+	}
 	for _, over := range []struct {
 		what, label string
 		x           func(cost.LossPoint) float64
 	}{
 		{unit + "s", unit, func(p cost.LossPoint) float64 { return float64(p.Clock) }},
-		{"hours", "hours of market time since the first loss", func(p cost.LossPoint) float64 { return (unix(p.At) - first) / 3600 }},
+		{"hours", "hours of market time " + since, func(p cost.LossPoint) float64 { return (unix(p.At) - first) / 3600 }},
 		{"dollars", "US$ paid", func(p cost.LossPoint) float64 { return p.USD }},
 	} {
 		c, drawn := chart{title: metric + " over " + over.what, xLabel: over.label, yLabel: metric}, false
 		for i, t := range all {
 			l := line{name: t.Name}
+			if apart && len(t.Points) > 0 {
+				first = unix(t.Points[0].At)
+			}
 			for _, p := range t.Points {
 				if y := cmp.Or(p.Test, p.Train); y != nil {
 					l.points = append(l.points, point{over.x(p), *y})

@@ -273,12 +273,18 @@ func TestNamedMetricsExist(t *testing.T) {
 	if err := syscall.Flock(int(holder.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil { // it continues
 		t.Fatal(err)
 	}
+	own := arrayStory(t)
+	own[8].CPU, own[8].Memory = 300, 1<<20 // task-0's end
+	write(t, root, "films-1", own)
 	shareHosts(t, root, "a-1") // before the board looks: without its lock the run would have been killed
 	b, server := boardWith(t, root, clockOf(story[:len(story)/2]), func() Manager {
 		return Manager{Budget: 1, PerHour: 1, Sweeps: []Sweep{{ID: "rates-1", Budget: "5", Trials: []Trial{{State: "running"}}}}, Grants: &Grants{}}
 	})
-	await(t, b, 2)
+	await(t, b, 3)
 	there := get(t, server, "/metrics", http.StatusOK)
+	if want := `tierml_run_cores_used{run="films-1",type="m"} 30`; !strings.Contains(there, want) {
+		t.Errorf("no metric %s", want)
+	}
 	name := regexp.MustCompile(`tierml_[a-z_]+`)
 	for _, file := range []string{"deploy/prometheus/alerts.yml", "deploy/grafana/tierml.json", "docs/watching.md"} {
 		text, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(file)))

@@ -35,7 +35,8 @@ func TestThePageOfHostsHasServing(t *testing.T) {
 	await(t, b, 1)
 	text := get(t, server, "/hosts", 200)
 	for want, times := range map[string]int{`<td data-is="cores that serve" class="n">10.00</td>`: 1, `<td data-is="cores that serve" class="n">5.00</td>`: 2,
-		`<td data-is="expected loss" class="n">20 %</td>`: 2, `<td data-is="cores that serve" class="n"></td>`: 2, `<td data-is="expected loss" class="n"></td>`: 1} {
+		`<td data-is="expected loss" class="n">20 %</td>`: 2, `<td data-is="cores that serve" class="n"></td>`: 2, `<td data-is="expected loss" class="n"></td>`: 1,
+		`<tr><th scope="row">nobody: idle</th>`: 1, `aria-label="Paid so far"`: 1} {
 		if n := strings.Count(text, want); n != times {
 			t.Errorf("%q is %d times on the page, want %d", want, n, times)
 		}

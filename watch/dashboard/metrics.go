@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/elasticity/hosts"
 	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/internal/journal"
@@ -122,6 +123,8 @@ var (
 	hourGauge     = describe("run_dollars_per_hour", "What the machines of now cost in an hour.", "run")
 	expectedGauge = describe("run_expected_dollars", "What the run is expected to have cost at its end, at the pace and prices so far.", "run")
 	leftGauge     = describe("run_left_seconds", "Market time until all clocks are done, at the pace so far.", "run")
+	coresGauge    = describe("run_cores_used", "Cores' worth of processor time that a program took on a machine, by the attempts that have ended.", "run", "type")
+	memoryGauge   = describe("run_memory_bytes", "The most memory that one process of a program held, by the attempts that have ended.", "run", "type")
 	machineGauge  = describe("run_machines", "Machines of a run by what they do.", "run", "tier", "pool", "state")
 	staleGauge    = describe("run_staleness_bound_clocks", "How many clocks old a worker's reads may be, as the job says.", "run")
 	budgetGauge   = describe("run_budget_dollars", "What the run may cost, as the job says.", "run")
@@ -167,6 +170,9 @@ func (b *Board) Collect(out chan<- prometheus.Metric) {
 			}
 			g.progress(summary, start.Rules)
 			g.promised(start.Job)
+			if r.status != nil {
+				g.use(r.status.Ledger.Use())
+			}
 			if summary.State == "running" && r.status != nil {
 				g.market(r.status.Groups(), r.status.Prices)
 				g.lasting(r.status.Ledger.Considered())
@@ -226,6 +232,14 @@ func (g gauges) progress(s Summary, rules string) {
 	g.dollars(expectedGauge, s.Expected)
 	if s.Expected != "" {
 		g.set(leftGauge, s.TimeLeft)
+	}
+}
+
+// use exposes what programs used of their machines, once an attempt has ended.
+func (g gauges) use(u *cost.Use) {
+	if u != nil {
+		g.set(coresGauge, u.Cores, u.Type)
+		g.set(memoryGauge, float64(u.Memory), u.Type)
 	}
 }
 
