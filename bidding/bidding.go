@@ -47,13 +47,15 @@ type State struct {
 // market.InstanceType). The zero value means that nothing is known.
 type Job struct {
 	Started  time.Time
-	Deadline time.Time // when the work should be done; zero = none
-	Work     float64   // all of it; 0 = unknown
-	Done     float64   // as far as it has come
-	Saved    float64   // of Done, what is in the newest checkpoint, where the rest is lost with the machines
-	Budget   market.USD
+	Deadline time.Time  // when the work should be done; zero = none
+	Work     float64    // all of it; 0 = unknown
+	Done     float64    // as far as it has come
+	Saved    float64    // of Done, what is in the newest checkpoint, where the rest is lost with the machines
+	Budget   market.USD // that the run may cost; 0 = no limit. Ask keeps to it, unless the run Overspends
 	Spent    market.USD // what is due for all machines until now; set only with a Budget
 	PerHour  market.USD // that all machines together may cost in an hour; 0 = no limit. Ask keeps to it
+	// Overspends: Budget is for the policy alone; the run continues above it.
+	Overspends bool
 
 	// Upkeep is what the reliable machines cost per hour, whatever the policy does.
 	Upkeep market.USD
@@ -165,6 +167,8 @@ type Plan struct {
 	Afforded time.Time
 	// SaveEvery is how often to take a checkpoint, for policies by restart; 0 = never.
 	SaveEvery time.Duration
+	// Spent: nothing is held, and the rest of the budget does not pay for what the policy would buy.
+	Spent bool
 	// Why is the plan in one sentence, also when there is nothing to do.
 	Why string
 }

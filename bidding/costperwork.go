@@ -28,6 +28,8 @@ type CostPerWork struct {
 	// Memo keeps what follows from the past alone, when many runs over the same past are simulated; nil = nothing is
 	// kept.
 	Memo Memo
+	// Days keeps the moments of the past that forecasts share; nil = nothing is kept.
+	Days *Days
 }
 
 // Memo remembers values by key; make is called for those that are not there.
@@ -72,8 +74,12 @@ func (p CostPerWork) Plan(s State) Plan {
 		return Capacity{}.Plan(s)
 	}
 	b := &budgeting{CostPerWork: p, State: s, fleet: fleetOf(s)}
-	b.consider()
 	missing := b.Want.total() - b.fleet.total()
+	if b.StepsOnly && missing <= 0 && !slices.ContainsFunc(b.Held, b.undecided) {
+		b.finish()
+		return b.plan
+	}
+	b.consider()
 	b.renew()
 	if missing > 0 && len(b.plan.Acquire) == 0 {
 		b.fill(missing)
@@ -93,6 +99,8 @@ type budgeting struct {
 	worth    float64  // of a unit of work, now
 	offers   []offer  // Index: candidate; those for which the number of machines is unknown have none
 	options  []option // the best of each candidate that can be bought from now
+	factors  []float64
+	tried    []market.USD // bids
 }
 
 // forecast is what follows from the past alone.
@@ -155,13 +163,14 @@ func (b *budgeting) bids(candidate int) []market.USD {
 		return []market.USD{0}
 	}
 	price, bound := b.plan.Considered[candidate].Price, b.offers[candidate].bound
-	var bids []market.USD
+	bids := b.tried[:0]
 	for _, factor := range bidFactors {
 		if bid := market.USD(math.Ceil(float64(price) * factor)); bid < bound && (len(bids) == 0 || bid > bids[len(bids)-1]) {
 			bids = append(bids, bid)
 		}
 	}
-	return append(bids, bound)
+	b.tried = append(bids, bound)
+	return b.tried
 }
 
 // best values machines of a candidate at some bids, for the rest of the work.
@@ -173,11 +182,11 @@ func (b *budgeting) best(candidate, machines int, rest float64, startup time.Dur
 	}
 	prospects, known := []prospect{s.untilEnd()}, true
 	if !o.onDemand {
-		factors := make([]float64, len(bids))
-		for i, bid := range bids {
-			factors[i] = float64(bid) / float64(price)
+		b.factors = b.factors[:0]
+		for _, bid := range bids {
+			b.factors = append(b.factors, float64(bid)/float64(price))
 		}
-		if prospects, known = b.prospects(candidate, price, factors, s); !known {
+		if prospects, known = b.prospects(candidate, price, b.factors, s); !known {
 			prospects, bids = []prospect{s.untilEnd()}, bids[len(bids)-1:] // the safest bid
 		}
 	}
@@ -210,8 +219,11 @@ func (b *budgeting) prospects(candidate int, price market.USD, factors []float64
 	return out, odds.prospects(float64(price), factors, s, out)
 }
 
-// lookAhead makes or recalls the forecast.
+// lookAhead makes or recalls the forecast, once for a plan: the bids that it chooses are no bounds.
 func (b *budgeting) lookAhead() {
+	if b.forecast != nil {
+		return
+	}
 	b.offers = make([]offer, len(b.Pools))
 	for i := range b.Pools {
 		c := &b.Pools[i]
@@ -226,12 +238,48 @@ func (b *budgeting) lookAhead() {
 	}
 	until := b.Now.Truncate(forecastEvery)
 	compute := func() any { return b.lookBack(until) }
-	if b.Memo != nil {
+	switch {
+	case b.Days != nil && b.Days.last.like(b, until):
+		b.forecast = b.Days.last.forecast
+	case b.Memo != nil:
 		b.forecast = b.Memo.Recall(b.key(until), compute).(*forecast)
-	} else {
+	default:
 		b.forecast = compute().(*forecast)
 	}
+	if b.Days != nil {
+		b.Days.last.keep(b, until)
+	}
 	b.worth = b.worthNow()
+}
+
+// forecastOf is the last forecast, and what it depends on: most plans need it again.
+type forecastOf struct {
+	*forecast
+	forecastKey
+	of     []market.Pool
+	bounds []market.USD
+}
+
+func (f *forecastOf) like(b *budgeting, until time.Time) bool {
+	if f.forecast == nil || f.until != until.Unix() || f.want != b.Want || f.upkeep != b.Job.hour() || len(f.of) != len(b.Pools) {
+		return false
+	}
+	for i := range b.Pools {
+		if f.bounds[i] != b.offers[i].bound || f.of[i] != b.Pools[i].Pool {
+			return false
+		}
+	}
+	return true
+}
+
+func (f *forecastOf) keep(b *budgeting, until time.Time) {
+	if f.forecast == b.forecast {
+		return
+	}
+	*f = forecastOf{b.forecast, forecastKey{until: until.Unix(), want: b.Want, upkeep: b.Job.hour()}, f.of[:0], f.bounds[:0]}
+	for i := range b.Pools {
+		f.of, f.bounds = append(f.of, b.Pools[i].Pool), append(f.bounds, b.offers[i].bound)
+	}
 }
 
 // forecastKey is what a forecast depends on besides the prices themselves.
@@ -267,7 +315,7 @@ func (b *budgeting) lookBack(until time.Time) *forecast {
 		if o.onDemand {
 			continue
 		}
-		f.odds[i] = lookOut(o.history, until, pricesLookback, s.increment)
+		f.odds[i] = b.Days.lookOut(b.Pools[i].Pool, o.history, until, pricesLookback, s.increment)
 		if first, ok := o.history.First(); ok && first.At.After(from) && first.At.Before(until) {
 			from = first.At
 		}
@@ -382,10 +430,10 @@ func (b *budgeting) renew() {
 	held := slices.Clone(b.Held) // only the first can be replaced now, and which that is must not follow from the names of zones
 	slices.SortStableFunc(held, func(x, y Allocation) int { return cmp.Or(b.last(x).Compare(b.last(y)), cmp.Compare(y.Count, x.Count)) })
 	for _, h := range held {
-		candidate := b.candidate(h.Pool)
-		if h.Draining || h.Warned || h.Count == 0 || candidate < 0 || b.Now.Before(b.last(h).Add(-b.Job.Startup)) {
+		if !b.undecided(h) {
 			continue
 		}
+		candidate := b.candidate(h.Pool)
 		others := b.fleet.total() - units(h.Count)*b.Want.each(b.Pools[candidate].Type)
 		final := !b.Now.Before(b.last(h))
 		switch {
@@ -399,6 +447,11 @@ func (b *budgeting) renew() {
 	}
 }
 
+// undecided reports whether it is time to decide about the next increment of machines.
+func (b *budgeting) undecided(h Allocation) bool {
+	return !h.Draining && !h.Warned && h.Count > 0 && b.candidate(h.Pool) >= 0 && !b.Now.Before(b.last(h).Add(-b.Job.Startup))
+}
+
 // last returns when it is decided for the last time whether machines stay for another increment.
 func (b *budgeting) last(h Allocation) time.Time {
 	return b.paidUntil(h).Add(-b.Job.Leave - b.Job.Leave/4)
@@ -406,9 +459,17 @@ func (b *budgeting) last(h Allocation) time.Time {
 
 // renewOne keeps an allocation for another increment, replaces it or gives it up, all of it or a part.
 func (b *budgeting) renewOne(h Allocation, candidate int, final bool) {
+	replace := final == b.Job.alone && len(b.plan.Acquire) == 0
+	if !final && !replace && b.StepsOnly {
+		return
+	}
 	rest := b.rest(h)
 	held := units(h.Count) * b.Want.each(b.Pools[candidate].Type)
-	b.score(held)
+	if replace || !b.StepsOnly {
+		b.score(held)
+	} else {
+		b.lookAhead()
+	}
 	kept, worthKeeping := option{score: math.Inf(-1)}, false
 	c := &b.plan.Considered[candidate]
 	if price := c.Price; c.HasPrice && (h.Bid == 0 || price <= h.Bid) {
@@ -420,7 +481,7 @@ func (b *budgeting) renewOne(h Allocation, candidate int, final bool) {
 			kept, worthKeeping = b.best(candidate, n, rest, 0, []market.USD{bid})
 		}
 	}
-	if final == b.Job.alone && len(b.options) > 0 && len(b.plan.Acquire) == 0 {
+	if replace && len(b.options) > 0 {
 		// Others start while these still work, but these must leave a little before their hour ends. What keeps its own work
 		// moves when the hour ends.
 		o := b.options[0]

@@ -52,7 +52,7 @@ func TestProspectsAgainstBruteForce(t *testing.T) {
 	}
 	h, until := market.NewHistory(points), start.Add(7*24*time.Hour+17*time.Minute)
 	s := span{increment: time.Hour, startup: 5 * time.Minute, handover: 80 * time.Second, notice: 2 * time.Minute, left: 50 * time.Minute, free: true}
-	o := lookOut(h, until, 5*24*time.Hour, s.increment)
+	o := (*Days)(nil).lookOut(market.Pool{}, h, until, 5*24*time.Hour, s.increment)
 	factors := []float64{1, 1.03, 1.2, 3}
 	got := make([]prospect, len(factors))
 	if !o.prospects(1200, factors, s, got) {

@@ -6,8 +6,8 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Policies know markets; what all machines together may cost in an hour (Job.PerHour) is kept to here, in one place for all: a
-// machine too many is not bought, because the budget watcher would release all again.
+// Policies know markets; what all machines together may cost in an hour (Job.PerHour), and in all (Job.Budget), is kept to here, in one place
+// for all: a machine too many is not bought, because the budget watcher would release all again, or its first hour would pass the budget.
 
 // Margin is the share of the hourly limit that purchases leave free, as a divisor: prices move, and the next one must
 // not cross the limit. A pause ends by the same margin (jobrun/budget).
@@ -17,7 +17,7 @@ const Margin = 20
 // moves splits, so machines do not come one by one as a price falls.
 const fewest = 8
 
-// Ask returns the policy's plan, less what the rest of the work does not pay for, and the hourly limit has no room for.
+// Ask returns the policy's plan, less what the rest of the work does not pay for, and the hourly limit and the budget have no room for.
 func Ask(p Policy, s State) Plan {
 	wanted := s.Want
 	end, ends := endOf(p, &s)
@@ -29,16 +29,33 @@ func Ask(p Policy, s State) Plan {
 	if ends {
 		end.finish(&plan)
 	}
-	if s.Job.PerHour <= 0 || len(plan.Acquire) == 0 {
+	h := hourly{State: &s, plan: &plan}
+	if len(plan.Acquire) == 0 || !h.limited() {
 		return plan
 	}
-	h := hourly{State: &s, plan: &plan, room: s.Job.PerHour - s.Job.PerHour/Margin - s.rate()}
 	if whole(p, &s) || plan.Switch != nil {
 		h.allOrNothing()
 	} else {
 		h.trim()
 	}
+	plan.Spent = h.budget && len(plan.Acquire) == 0 && fleetOf(s).total() == 0
 	return plan
+}
+
+// limited sets the room that the limits leave, and reports whether there are any.
+func (h *hourly) limited() bool {
+	j := &h.Job
+	if j.PerHour > 0 {
+		h.room, h.limit = j.PerHour-j.PerHour/Margin-h.rate(), "limits.per_hour, "+j.PerHour.Cents()
+	}
+	if j.Budget <= 0 || j.Overspends {
+		return j.PerHour > 0
+	}
+	least := max(j.Terms.Increment, j.Startup+2*j.Leave).Hours() // what machines cost that start and end at once
+	if room := market.USD(float64(j.Budget-j.Spent)/max(least, 1e-3)) - j.Upkeep; j.PerHour <= 0 || room < h.room {
+		h.room, h.limit, h.budget = room, "the budget, "+j.Budget.Cents(), true
+	}
+	return true
 }
 
 // Room reports whether the hourly limit has room for something that costs perHour.
@@ -80,11 +97,13 @@ func (s *State) price(c *Candidate, bid market.USD) market.USD {
 	return price
 }
 
-// hourly keeps a plan to what is left of the limit.
+// hourly keeps a plan to what is left of the limits.
 type hourly struct {
 	*State
-	plan *Plan
-	room market.USD
+	plan   *Plan
+	room   market.USD // an hour
+	limit  string     // the tightest
+	budget bool       // that is the budget
 }
 
 // dearest returns the price of a machine of a purchase, whichever pool it comes from.
@@ -93,13 +112,21 @@ func (h *hourly) dearest(a *Acquire) market.USD {
 	if c == nil {
 		return 0
 	}
-	most := h.price(c, a.Bid)
+	most := h.due(c, a.Bid)
 	for _, other := range a.Or {
 		if c := h.candidate(other.Pool); c != nil {
-			most = max(most, h.price(c, other.Bid))
+			most = max(most, h.due(c, other.Bid))
 		}
 	}
 	return most
+}
+
+// due returns what an hour of a machine that is bought now adds to the bill.
+func (h *hourly) due(c *Candidate, bid market.USD) market.USD {
+	if h.budget && h.Job.Terms.PayBid && bid > 0 && !c.OnDemand() {
+		return bid
+	}
+	return h.price(c, bid)
 }
 
 // trim buys as many machines as there is room for, in the plan's order.
@@ -123,9 +150,9 @@ func (h *hourly) trim() {
 			h.note(a.Pool, "has no room for it")
 			continue
 		case n < room:
-			a.Why += fmt.Sprintf("; %d of %d, as limits.per_hour, %s, has no room for all, and %d would be no faster", n, a.Count, h.Job.PerHour.Cents(), room)
+			a.Why += fmt.Sprintf("; %d of %d, as %s, has no room for all, and %d would be no faster", n, a.Count, h.limit, room)
 		case n < a.Count:
-			a.Why += fmt.Sprintf("; %d of %d, as limits.per_hour, %s, has no room for more", n, a.Count, h.Job.PerHour.Cents())
+			a.Why += fmt.Sprintf("; %d of %d, as %s, has no room for more", n, a.Count, h.limit)
 		}
 		bought += n
 		a.Count, h.room = n, h.room-market.USD(n)*each
@@ -133,7 +160,7 @@ func (h *hourly) trim() {
 	}
 	h.plan.Acquire = kept
 	if bought < wanted {
-		h.plan.Why += fmt.Sprintf("; limits.per_hour, %s, has room for %d", h.Job.PerHour.Cents(), bought)
+		h.plan.Why += fmt.Sprintf("; %s, has room for %d", h.limit, bought)
 	}
 }
 
@@ -180,7 +207,7 @@ func (h *hourly) allOrNothing() {
 		h.note(r.Pool, "has no room for what is to take its place")
 	}
 	h.plan.Acquire, h.plan.Release, h.plan.Switch = nil, nil, nil
-	h.plan.Why = fmt.Sprintf("limits.per_hour, %s, has no room for %s, which costs %s an hour besides what is held: %s", h.Job.PerHour.Cents(), what, sum.Cents(), h.plan.Why)
+	h.plan.Why = fmt.Sprintf("%s, has no room for %s, which costs %s an hour besides what is held: %s", h.limit, what, sum.Cents(), h.plan.Why)
 }
 
 // makeRoom releases the present fleet before an on-demand one is bought, where the limit has room for either but not for both.
@@ -197,12 +224,12 @@ func (h *hourly) makeRoom(sum market.USD) bool {
 			}
 		}
 	}
-	if h.plan.Switch != nil || len(h.plan.Acquire) != 1 || h.plan.Acquire[0].Pool.Class != market.OnDemand || sum > max(0, h.room+freed) {
+	if h.budget || h.plan.Switch != nil || len(h.plan.Acquire) != 1 || h.plan.Acquire[0].Pool.Class != market.OnDemand || sum > max(0, h.room+freed) {
 		return false
 	}
 	h.note(h.plan.Acquire[0].Pool, "has no room for it besides what is held, which goes first")
 	h.plan.Acquire = nil
-	h.plan.Why = fmt.Sprintf("limits.per_hour, %s, has no room for both fleets; the one that is held goes first: %s", h.Job.PerHour.Cents(), h.plan.Why)
+	h.plan.Why = fmt.Sprintf("%s, has no room for both fleets; the one that is held goes first: %s", h.limit, h.plan.Why)
 	return true
 }
 
@@ -218,6 +245,6 @@ func (h *hourly) note(pool market.Pool, what string) {
 			held = held || a.Pool == pool && !a.Warned && !a.Draining
 		}
 		c.Chosen = held
-		c.Why = fmt.Sprintf("limits.per_hour, %s, %s: %s", h.Job.PerHour.Cents(), what, c.Why)
+		c.Why = fmt.Sprintf("%s, %s: %s", h.limit, what, c.Why)
 	}
 }

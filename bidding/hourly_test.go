@@ -127,3 +127,26 @@ func TestPerHourBuysNoIdleMachines(t *testing.T) {
 		t.Errorf("beside 22 machines: %+v", plan.Acquire)
 	}
 }
+
+// A purchase is cut to what the budget pays for, the first hour of each machine, and the run is over when nothing is held and that is nothing.
+func TestBudgetBuysWhatItPaysFor(t *testing.T) {
+	rules, err := market.Rules("ec2-2017")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for left, want := range map[float64]int{5: 10, 1: 10, 0.55: 5, 0.05: 0} { // ten machines cost 1 an hour
+		s := state(10, pool("xlarge", calm()...))
+		s.Job.Budget, s.Job.Spent, s.Job.Terms = usdOf(10), usdOf(10-left), rules.Terms()
+		plan, bought := Ask(TierML{}, s), 0
+		for _, a := range plan.Acquire {
+			bought += a.Count
+		}
+		if bought != want || plan.Spent != (want == 0) || (want < 10) != strings.Contains(plan.Why, "the budget, ") {
+			t.Errorf("%v left: %d machines, spent %v: %s", left, bought, plan.Spent, plan.Why)
+		}
+		s.Job.Overspends = true
+		if plan := Ask(TierML{}, s); plan.Spent || len(plan.Acquire) != 1 || plan.Acquire[0].Count != 10 {
+			t.Errorf("%v left, and no limit: %+v", left, plan)
+		}
+	}
+}

@@ -12,23 +12,60 @@ import (
 // lookback at which the price was about the same, and how far it then rose, and when. Prices count as multiples of the
 // price of the moment, so that a moment at another level still counts.
 type priceOdds struct {
-	moments  []moment
-	rises    []rise      // of all moments, one after the other
-	outcomes []*outcomes // by span: of machines that are to be bought, and that are held
+	parts []part
+	known []outcomes // by span: of machines that are to be bought, and that are held
+}
+
+// part is some moments of a day.
+type part struct {
+	*day
+	from, to int
+}
+
+// Days are the moments of pools by the day, which grow and never change: forecasts of successive hours share nearly all of their week. It
+// serves one job, as a Memo does, and one goroutine.
+type Days struct {
+	known map[dayKey]*day
+	last  forecastOf
+}
+
+// NewDays returns an empty Days.
+func NewDays() *Days { return &Days{known: map[dayKey]*day{}} }
+
+type dayKey struct {
+	pool      market.Pool
+	day       int64
+	increment time.Duration
+}
+
+// mostDays are kept; then all are made again.
+const mostDays = 2048
+
+// day is the moments of 24 hours that are known.
+type day struct {
+	next      time.Time // the first that is not
+	moments   []moment
+	rises     []rise // of all moments, one after the other
+	crossings []crossings
 }
 
 // moment is one instant of the past.
 type moment struct {
+	at       time.Time
 	logPrice float64
 	// begin and end are where its rises are: the instants at which the price reached a new maximum within the increment, in order.
 	begin, end int
 }
 
-// outcomes are what follows for a span of time from the past alone, and a cache of earlier results: thousands of
-// starts look at the same hours at the same prices.
+// crossings are what comes of machines that each rise takes, for a span of time.
+type crossings struct {
+	span  span
+	rises []prospect // Index: rise
+}
+
+// outcomes is a cache of results for a span: thousands of starts look at the same hours at the same prices.
 type outcomes struct {
 	span  span
-	rises []prospect // Index: rise; of a machine that is lost by it
 	known map[market.USD][]prospect
 }
 
@@ -48,8 +85,8 @@ const (
 	unlike = 0.02
 )
 
-// lookOut gathers the moments of [until-lookback, until), as far as the increment after each has ended.
-func lookOut(h *market.History, until time.Time, lookback, increment time.Duration) priceOdds {
+// lookOut gathers the moments of [until-lookback, until), as far as the increment after each has ended. A nil Days keeps nothing.
+func (d *Days) lookOut(pool market.Pool, h *market.History, until time.Time, lookback, increment time.Duration) priceOdds {
 	var o priceOdds
 	first, known := h.First()
 	from := until.Add(-lookback)
@@ -59,13 +96,50 @@ func lookOut(h *market.History, until time.Time, lookback, increment time.Durati
 	if first.At.After(from) {
 		from = first.At
 	}
-	points := h.Points(from, until)
-	price, known := h.At(from)
-	next := 0 // the first point after the moment
-	for at := from.Truncate(momentEvery); at.Before(until.Add(-increment)); at = at.Add(momentEvery) {
-		if at.Before(from) {
-			continue
+	before := func(m moment, at time.Time) int { return m.at.Compare(at) }
+	for at := from.Truncate(24 * time.Hour); at.Before(until.Add(-increment)); at = at.Add(24 * time.Hour) {
+		of := d.day(pool, at, increment)
+		of.extend(h, at.Add(24*time.Hour), until, increment)
+		p := part{day: of}
+		p.from, _ = slices.BinarySearchFunc(of.moments, from, before)
+		p.to, _ = slices.BinarySearchFunc(of.moments, until.Add(-increment), before)
+		if p.from < p.to {
+			o.parts = append(o.parts, p)
 		}
+	}
+	return o
+}
+
+// day returns what is known of a day.
+func (d *Days) day(pool market.Pool, at time.Time, increment time.Duration) *day {
+	begun := &day{next: at}
+	if d == nil {
+		return begun
+	}
+	key := dayKey{pool, at.Unix(), increment}
+	if known := d.known[key]; known != nil {
+		return known
+	}
+	if len(d.known) >= mostDays {
+		clear(d.known)
+	}
+	d.known[key] = begun
+	return begun
+}
+
+// extend adds the moments before a day's end whose increment has ended by a time.
+func (d *day) extend(h *market.History, dayEnd, until time.Time, increment time.Duration) {
+	last := until.Add(-increment)
+	if dayEnd.Before(last) {
+		last = dayEnd
+	}
+	if !d.next.Before(last) {
+		return
+	}
+	points := h.Points(d.next, until)
+	price, known := h.At(d.next)
+	for next := 0; d.next.Before(last); d.next = d.next.Add(momentEvery) { // next is the first point after the moment
+		at := d.next
 		for next < len(points) && !points[next].At.After(at) {
 			price, known = points[next].Price, true
 			next++
@@ -73,18 +147,33 @@ func lookOut(h *market.History, until time.Time, lookback, increment time.Durati
 		if !known || price <= 0 {
 			continue
 		}
-		begin := len(o.rises)
+		begin := len(d.rises)
 		highest, end := price, at.Add(increment)
 		for i := next; i < len(points) && points[i].At.Before(end); i++ {
 			if p := points[i].Price; p > highest {
 				highest = p
-				o.rises = append(o.rises, rise{after: points[i].At.Sub(at), factor: float64(p) / float64(price)})
+				d.rises = append(d.rises, rise{after: points[i].At.Sub(at), factor: float64(p) / float64(price)})
 			}
 		}
-		o.moments = append(o.moments, moment{logPrice: math.Log(float64(price)), begin: begin, end: len(o.rises)})
+		d.moments = append(d.moments, moment{at: at, logPrice: math.Log(float64(price)), begin: begin, end: len(d.rises)})
 	}
-	o.rises = slices.Clone(o.rises) // forecasts are kept by the dozen
-	return o
+}
+
+// crossed returns what comes of machines that each rise takes; nil = it is not kept, as a little later it is of another span: at the end of a job.
+func (d *day) crossed(s span) []prospect {
+	if s.left != s.increment {
+		return nil
+	}
+	i := slices.IndexFunc(d.crossings, func(c crossings) bool { return c.span == s })
+	if i < 0 {
+		i = len(d.crossings)
+		d.crossings = append(d.crossings, crossings{span: s})
+	}
+	of := &d.crossings[i]
+	for _, r := range d.rises[len(of.rises):] {
+		of.rises = append(of.rises, s.untilCrossing(r.after))
+	}
+	return of.rises
 }
 
 // prospect is what is to be expected of a machine over one increment.
@@ -105,34 +194,28 @@ type span struct {
 	free      bool          // an interrupted increment costs nothing
 }
 
-// outcomesOf returns those of a span.
-func (o *priceOdds) outcomesOf(s span) *outcomes {
-	for _, known := range o.outcomes {
-		if known.span == s {
-			return known
-		}
-	}
-	all := &outcomes{span: s, rises: make([]prospect, len(o.rises)), known: map[market.USD][]prospect{}}
-	for i := range o.rises {
-		all.rises[i] = s.untilCrossing(o.rises[i].after)
-	}
-	if s.left == s.increment { // otherwise it is the end of a job, and a little later another span
-		o.outcomes = append(o.outcomes, all)
-	}
-	return all
-}
-
 // prospectsAt returns those of some bids, which are always the same at a price.
 func (o *priceOdds) prospectsAt(price market.USD, factors []float64, s span) ([]prospect, bool) {
 	s.left = min(s.left, s.increment) // what comes after does not matter
-	known := o.outcomesOf(s).known
-	out, ok := known[price]
-	if !ok {
-		out = make([]prospect, len(factors))
-		if !o.prospects(float64(price), factors, s, out) {
-			out = nil
+	var known map[market.USD][]prospect
+	for i := range o.known {
+		if o.known[i].span == s {
+			known = o.known[i].known
 		}
+	}
+	out, ok := known[price]
+	if ok {
+		return out, out != nil
+	}
+	out = make([]prospect, len(factors))
+	if !o.prospects(float64(price), factors, s, out) {
+		out = nil
+	}
+	switch {
+	case known != nil:
 		known[price] = out
+	case s.left == s.increment: // otherwise it is the end of a job, and a little later another span
+		o.known = append(o.known, outcomes{span: s, known: map[market.USD][]prospect{price: out}})
 	}
 	return out, out != nil
 }
@@ -142,27 +225,34 @@ func (o *priceOdds) prospectsAt(price market.USD, factors []float64, s span) ([]
 func (o *priceOdds) prospects(price float64, factors []float64, s span, out []prospect) bool {
 	clear(out)
 	s.left = min(s.left, s.increment) // what comes after does not matter
-	total, logPrice, crossed, end := 0.0, math.Log(price), o.outcomesOf(s).rises, s.untilEnd()
+	total, logPrice, end := 0.0, math.Log(price), s.untilEnd()
 	weight, of, whole := 0.0, math.NaN(), make([]float64, len(factors))
-	for i := range o.moments {
-		m := &o.moments[i]
-		if m.logPrice != of { // prices mostly stay for more than a moment
-			weight, of = unlike, m.logPrice
-			if distance := (m.logPrice - logPrice) / likeness; distance < 4 && distance > -4 {
-				weight += math.Exp(-distance * distance / 2)
+	for _, p := range o.parts {
+		crossed := p.crossed(s)
+		for i := p.from; i < p.to; i++ {
+			m := &p.moments[i]
+			if m.logPrice != of { // prices mostly stay for more than a moment
+				weight, of = unlike, m.logPrice
+				if distance := (m.logPrice - logPrice) / likeness; distance < 4 && distance > -4 {
+					weight += math.Exp(-distance * distance / 2)
+				}
 			}
-		}
-		total += weight
-		next, j := m.begin, 0
-		for ; j < len(factors); j++ {
-			for next < m.end && o.rises[next].factor <= factors[j] {
-				next++
+			total += weight
+			next, j := m.begin, 0
+			for ; j < len(factors); j++ {
+				for next < m.end && p.rises[next].factor <= factors[j] {
+					next++
+				}
+				if next == m.end {
+					whole[j] += weight // neither this bid is crossed nor any above it
+					break
+				}
+				if crossed != nil {
+					out[j].add(crossed[next], weight)
+				} else {
+					out[j].add(s.untilCrossing(p.rises[next].after), weight)
+				}
 			}
-			if next == m.end {
-				whole[j] += weight // neither this bid is crossed nor any above it
-				break
-			}
-			out[j].add(crossed[next], weight)
 		}
 	}
 	if total == 0 {

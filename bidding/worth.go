@@ -17,13 +17,13 @@ type offer struct {
 }
 
 // of returns the offer of this many machines.
-func (o *offer) of(machines int) *offer {
+func (o *offer) of(machines int) offer {
 	some := *o
 	some.machines, some.rate = machines, 0
 	if o.machines > 0 {
 		some.rate = o.rate / float64(o.machines) * float64(machines)
 	}
-	return &some
+	return some
 }
 
 // perHour returns what the fleet costs per hour at a price.
@@ -60,11 +60,15 @@ func worth(offers []offer, from, to time.Time, upkeep float64, s span) float64 {
 		}
 		return least
 	}
-	for _, reserve := range [...]float64{1.15, 1.5, 3, 1000} {
-		for _, factor := range worthBids {
+	for _, factor := range worthBids {
+		for _, reserve := range [...]float64{1.15, 1.5, 3, 1000} {
 			rule := rule{offers: spot, reserve: reserve * median, factor: factor, upkeep: upkeep, span: s}
-			if w, ok := rule.costPerWork(from, to); ok && (least == 0 || w < least) {
+			w, waited, ok := rule.costPerWork(from, to)
+			if ok && (least == 0 || w < least) {
 				least = w
+			}
+			if !waited { // nor does one that waits for less
+				break
 			}
 		}
 	}
@@ -155,13 +159,14 @@ type rule struct {
 	span    span
 }
 
-// costPerWork follows the rule from one time to another.
-func (r *rule) costPerWork(from, to time.Time) (float64, bool) {
+// costPerWork follows the rule from one time to another. It reports whether the rule waited for its reserve.
+func (r *rule) costPerWork(from, to time.Time) (perWork float64, waited, ok bool) {
 	var paid, work, hours float64
 	paths := pathsOf(r.offers, from, to)
 	for at := from; at.Before(to); {
-		i, perWork, ok := cheapest(paths, at)
-		if !ok || perWork > r.reserve {
+		i, now, ok := cheapest(paths, at)
+		if !ok || now > r.reserve {
+			waited = waited || ok
 			hours += momentEvery.Hours()
 			at = at.Add(momentEvery)
 			continue
@@ -185,9 +190,9 @@ func (r *rule) costPerWork(from, to time.Time) (float64, bool) {
 		at = at.Add(max(time.Duration(c.hours*float64(time.Hour)), time.Second))
 	}
 	if work <= 0 {
-		return 0, false
+		return 0, waited, false
 	}
-	return (paid + float64(r.upkeep*hours)) / work, true
+	return (paid + float64(r.upkeep*hours)) / work, waited, true
 }
 
 // nthElement returns the element that would be at index n in ascending order.

@@ -233,6 +233,14 @@ func (j *Job) Rules() (market.RuleBook, error) {
 	return market.Rules(name)
 }
 
+// SpendingCeiling returns what the run may cost in all; 0 = nothing ends it.
+func (j *Job) SpendingCeiling() market.USD {
+	if j.Limits.OverBudget == LimitWarn {
+		return 0
+	}
+	return j.Budget
+}
+
 // HourlyCeiling returns what purchases keep to: limits.per_hour, unless a warning is all that it is for. 0 = no limit.
 func (j *Job) HourlyCeiling() market.USD {
 	if j.Limits.OverHour == LimitWarn {

@@ -45,7 +45,8 @@ type Config struct {
 	Chooses     bool          // a launch may name several pools, and the provider chooses
 	MaxDuration time.Duration // the run ends in order after this; 0 = never
 	Deadline    time.Time     // by which the work should be done, for the policy; zero = none
-	Budget      market.USD    // that the run should keep to, for the policy; 0 = none
+	Budget      market.USD    // the run ends in order before it costs more; 0 = none
+	Overspends  bool          // Budget is for the policy alone
 	PerHour     market.USD    // that all machines together may cost in an hour; 0 = no limit
 	ValueOfTime market.USD    // of an hour, for the policy; see bidding.Job
 	Rules       market.RuleBook
@@ -91,7 +92,7 @@ func (c *Config) fleet() *fleet.Config {
 		Run: c.Run, Reliable: c.Reliable, Want: c.Want, Pools: c.Pools, Policy: c.Policy,
 		Settings: c.Settings, Substitutes: saved.Place != "" && (saved.Every > 0 || saved.EveryClocks > 0),
 		AskAgain: c.AskAgain, Chooses: c.Chooses, Rules: c.Rules, WholeHours: c.WholeHours, Billed: c.Billed,
-		Job: bidding.Job{Deadline: c.Deadline, Budget: c.Budget, PerHour: c.PerHour, Work: c.Job.Work, Splits: c.Job.Schema.Splits,
+		Job: bidding.Job{Deadline: c.Deadline, Budget: c.Budget, Overspends: c.Overspends, PerHour: c.PerHour, Work: c.Job.Work, Splits: c.Job.Schema.Splits,
 			Upkeep:       upkeep,
 			ValueOfTime:  c.ValueOfTime,
 			ReliableRate: float64(c.Reliable.Count) * c.Reliable.Type.WorkRate(),

@@ -6,8 +6,9 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 )
 
-// checkDuration ends the run at its time limit.
-func (c *Controller) checkDuration() {
+// checkLimits ends the run at its limits of time and money.
+func (c *Controller) checkLimits() {
+	c.fleet.KeepBudget()
 	lasted := c.step.Now.Sub(c.step.Started)
 	if c.step.Enough == "" && c.cfg.Job.Stop.Time > 0 {
 		c.step.Enough = c.cfg.Job.Stop.Elapsed(lasted)
@@ -55,5 +56,5 @@ func (c *Controller) advanceEnd() {
 		}
 		return done
 	})
-	c.step.Do(Finish{Outcome: c.step.Outcome})
+	c.step.Do(Finish{Outcome: c.step.Outcome, Why: why})
 }

@@ -83,7 +83,7 @@ type (
 	// Save takes a checkpoint of what trains now; answered by Saved.
 	Save struct{ Final bool }
 	// Finish ends the run: every machine is gone.
-	Finish struct{ Outcome string }
+	Finish struct{ Outcome, Why string }
 )
 
 func (Train) Action()  {}

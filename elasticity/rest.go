@@ -18,7 +18,7 @@ func (c *Controller) advance() {
 	f, t := c.fleet, c.training
 	before := t.Snapshot()
 	f.View.Stale()
-	c.checkDuration()
+	c.checkLimits()
 	t.Silence.GiveUp()
 	if c.advanceCrashLoop() {
 		t.Saves.Advance()
@@ -55,9 +55,9 @@ func (c *Controller) Resting() bool { return c.training.Resting() }
 
 // plan asks the policy while everything else rests.
 func (c *Controller) plan() {
-	acts, relayout := c.step.Acts, c.training.Layout.Due
+	acts, relayout, stop := c.step.Acts, c.training.Layout.Due, c.step.Stop
 	c.fleet.Buy()
-	if c.step.Acts != acts || c.training.Layout.Due != relayout {
+	if c.step.Acts != acts || c.training.Layout.Due != relayout || c.step.Stop != stop {
 		c.advance()
 	}
 }

@@ -187,7 +187,7 @@ func (r *session) hostsBrain(history map[market.Pool]*market.History) (*hosts.Br
 	c := hosts.Config{
 		Settings: settings, Run: fmt.Sprintf("%s-%d", r.unique(), r.cfg.Part), Policy: policy, Most: choice.Want,
 		Reliable: fleet.Reliable{Pool: choice.Reliable.Pool, Type: choice.Reliable.Type, Count: choice.Reliable.Count},
-		Types:    r.cfg.Hosts.Types, Rules: rules, WholeHours: rules.Terms().Increment > 0, MaxDuration: job.MaxDuration,
+		Types:    r.cfg.Hosts.Types, Rules: rules, WholeHours: rules.Terms().Increment > 0, MaxDuration: job.MaxDuration, Budget: job.SpendingCeiling(),
 		Patience: job.Hosts.Wait, KeepEmpty: job.Hosts.Keep, Loss: job.Hosts.LossLimit,
 		Past: r.cfg.Past, Lines: r.cfg.Hosts.Lines, Bills: r.cfg.Hosts.Bills,
 	}

@@ -125,7 +125,7 @@ func (r *session) programController(history map[market.Pool]*market.History) (ru
 	}
 	c := restart.Config{
 		Settings: settings, Run: fmt.Sprintf("%s-%d", r.unique(), r.cfg.Part), Want: r.cfg.Choice.Want, Pools: r.pools(history), Policy: policy,
-		Job: bidding.Job{Deadline: job.Deadline, Work: r.vcpuHours(), Budget: job.Budget, PerHour: job.HourlyCeiling(), ValueOfTime: job.ValueOfTime,
+		Job: bidding.Job{Deadline: job.Deadline, Work: r.vcpuHours(), Budget: job.SpendingCeiling(), PerHour: job.HourlyCeiling(), ValueOfTime: job.ValueOfTime,
 			Undone: p.Undone, Together: job.Tasks == 0 && job.Resources.Count.Most > 1},
 		Restart: r.cfg.RestartTime, SaveEvery: job.State.Every, Past: r.cfg.Past, MaxDuration: job.MaxDuration, Rules: rules, Billed: r.billed(),
 		Chooses: job.Resources.ProviderChooses() != "", Adopts: true,

@@ -97,7 +97,7 @@ func (r *session) controllerConfig(policy bidding.Policy, history map[market.Poo
 			Older: r.cfg.ResumeOlder,
 		},
 		Past: r.cfg.Past, FirstID: uint64(r.cfg.Part) << 32,
-		Deadline: job.Deadline, Budget: job.Budget, PerHour: job.HourlyCeiling(), ValueOfTime: job.ValueOfTime,
+		Deadline: job.Deadline, Budget: job.SpendingCeiling(), PerHour: job.HourlyCeiling(), ValueOfTime: job.ValueOfTime,
 		Chooses: job.Resources.ProviderChooses() != "",
 		Rules:   rules, MaxDuration: job.MaxDuration,
 		WholeHours: rules.Terms().Increment > 0, Billed: r.billed(), Bounds: r.cfg.Bounds,

@@ -81,6 +81,63 @@ func Total(charges []Charge) USD {
 	return sum
 }
 
+// Paid is the part of a running machine's bill that does not change any more: its first hours.
+type Paid struct {
+	hours int
+	sum   USD
+}
+
+// Due returns the total of a rule book's charges, as of a time. Prices until known are final; what follows from them is kept in paid, so that a
+// machine that is asked about often costs as little after weeks as at first. A nil paid keeps nothing.
+func Due(book RuleBook, u Usage, h *History, asOf, known time.Time, paid *Paid) (USD, error) {
+	fees, covered := Fees{}, false
+	if with, ok := book.(withFees); ok {
+		fees, covered = with.fees, with.fees.Covers(u.Pool)
+		book = with.RuleBook
+	}
+	hours, ok := book.(wholeHours)
+	if !ok || paid == nil || covered || u.EndedBy != Running || u.Start.After(asOf.Truncate(time.Second)) {
+		if fees != (Fees{}) {
+			book = withFees{book, fees}
+		}
+		charges, err := book.Charges(u, h, asOf)
+		return Total(charges), err
+	}
+	sum, err := hours.due(u, h, asOf, known, paid)
+	if err != nil {
+		return 0, err
+	}
+	for _, fee := range fees.lines(u, asOf.Truncate(time.Second)) {
+		sum += fee.Amount
+	}
+	return sum, nil
+}
+
+// due returns the sum for a running machine.
+func (b wholeHours) due(u Usage, h *History, asOf, known time.Time, paid *Paid) (USD, error) {
+	u, asOf, err := settle(u, asOf)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", b.name, err)
+	}
+	last := int(asOf.Sub(u.Start) / time.Hour)
+	if paid.hours > last+1 { // this looks back
+		paid = &Paid{}
+	}
+	sum := paid.sum
+	for n := paid.hours; n <= last; n++ {
+		from := u.Start.Add(time.Duration(n) * time.Hour)
+		rate, err := b.rate(u, h, from)
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", b.name, err)
+		}
+		sum += rate.For(time.Hour)
+		if n == paid.hours && !from.After(known) {
+			*paid = Paid{hours: n + 1, sum: sum}
+		}
+	}
+	return sum, nil
+}
+
 // wholeHours bills by hours from launch.
 type wholeHours struct {
 	name   string

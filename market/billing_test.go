@@ -497,3 +497,34 @@ func charge(t *rapid.T, book RuleBook, u Usage, h *History, asOf time.Time) []Ch
 	}
 	return charges
 }
+
+// What is due for a running machine is what its bill says, in whatever order it is asked, as prices become known.
+func TestDueIsTheTotalOfCharges(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		name := rapid.SampledFrom(RuleNames()).Draw(t, "rules") + rapid.SampledFrom([]string{"", "+disk=20x0.08+address=0.005"}).Draw(t, "fees")
+		book, err := Rules(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var points []PricePoint
+		price := func() USD { return USD(rapid.IntRange(1, 1000).Draw(t, "price")) * Dollar / 1000 }
+		for i := range 30 {
+			points = append(points, PricePoint{At: at(0).Add(time.Duration(i) * 47 * time.Minute), Price: price()})
+		}
+		u := Usage{Pool: spotPool, Bid: Dollar / 2, Start: at(0).Add(time.Duration(rapid.IntRange(0, 7200).Draw(t, "start")) * time.Second), Moved: 1 << 30}
+		known := u.Start
+		var paid Paid
+		for range 20 {
+			known = known.Add(time.Duration(rapid.IntRange(0, 6000).Draw(t, "known")) * time.Second)
+			asOf := u.Start.Add(time.Duration(rapid.IntRange(0, 70000).Draw(t, "as of")) * time.Second)
+			h := NewHistory(points).Until(known) // of later prices nothing is known yet
+			charges, err := book.Charges(u, h, asOf)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if due, err := Due(book, u, h, asOf, known, &paid); err != nil || due != Total(charges) {
+				t.Fatalf("%s as of %s: %s is due (%v), and the bill has %s", name, asOf, due, err, Total(charges))
+			}
+		}
+	})
+}

@@ -222,18 +222,22 @@ func (b withFees) Charges(u Usage, h *History, asOf time.Time) ([]Charge, error)
 	if least := u.Start.Add(minimumTime); u.EndedBy != Running && end.Before(least) {
 		end = least
 	}
-	var fees []Charge
-	for _, fee := range []Charge{
-		{Rate: b.fees.PerHour(), Note: upkeepNote},
-		{Rate: b.fees.TrafficPerHour(u.Pool.Zone), Note: trafficNote},
+	return append(b.fees.lines(u, end), charges...), nil
+}
+
+// lines returns those of a bill until a time.
+func (f Fees) lines(u Usage, end time.Time) (lines []Charge) {
+	for _, fee := range [...]Charge{
+		{Rate: f.PerHour(), Note: upkeepNote},
+		{Rate: f.TrafficPerHour(u.Pool.Zone), Note: trafficNote},
 	} {
 		if fee.Rate > 0 {
 			fee.From, fee.To, fee.Amount = u.Start, end, fee.Rate.For(end.Sub(u.Start))
-			fees = append(fees, fee)
+			lines = append(lines, fee)
 		}
 	}
 	if u.Moved > 0 {
-		fees = append(fees, Charge{From: u.Start, To: end, Amount: b.fees.Moving(u.Moved), Note: MovedNote})
+		lines = append(lines, Charge{From: u.Start, To: end, Amount: f.Moving(u.Moved), Note: MovedNote})
 	}
-	return append(fees, charges...), nil
+	return lines
 }

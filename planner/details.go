@@ -30,7 +30,7 @@ func (p *Plan) Details() journal.PlanDetails {
 			State: own.StateBytes, Store: own.Store}
 	}
 	if run := p.Prediction; run != nil {
-		d.Prediction = &journal.Prediction{USD: run.Cost.String(), Seconds: run.Time.Seconds(), Finished: run.Finished, Bought: run.Bought,
+		d.Prediction = &journal.Prediction{USD: run.Cost.String(), Seconds: run.Time.Seconds(), Finished: run.Finished, Done: run.Done, Why: run.Why, Bought: run.Bought,
 			Basis: run.Basis, Skipped: run.Skipped}
 	}
 	d.Worth, d.Own = p.Worth.details(), p.Own.details()

@@ -41,7 +41,9 @@ type Run struct {
 	Paced    bool
 	// Evictions is how many machines were taken.
 	Evictions int
-	Bought    string // kinds of machines, by market.Kinds
+	Bought    string  // kinds of machines, by market.Kinds
+	Done      float64 // share of the work; of predictions alone
+	Why       string  // it ended before it was done; empty = it did not
 }
 
 // Prediction is the result of one simulated run, from the job's own start in the prices that it will meet. It knows the

@@ -27,7 +27,7 @@ func ForLocal(job *config.Job, choice Resolved, work float64) (Input, error) {
 		Want: choice.Want, Pools: choice.Pools, Capacity: choice.Capacity, Chooses: job.Resources.ProviderChooses() != "",
 		Reliable: choice.Reliable, Rules: rules,
 		Work: work, RatePerVCPU: float64(job.Local.FlopsPerVCPU) / job.Local.Speed,
-		Tempo: job.Tempo(), Budget: job.Budget, PerHour: job.HourlyCeiling(), ValueOfTime: job.ValueOfTime, MaxDuration: job.MaxDuration, Deadline: job.Deadline,
+		Tempo: job.Tempo(), Budget: job.SpendingCeiling(), PerHour: job.HourlyCeiling(), ValueOfTime: job.ValueOfTime, MaxDuration: job.MaxDuration, Deadline: job.Deadline,
 	}
 	if !job.IsProgram() {
 		in.Splits = job.Train.Splits

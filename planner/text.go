@@ -124,8 +124,10 @@ func (p *Plan) writePrediction(b *terminal.Text, s Style) {
 	if s.narrow() {
 		indent = 4
 	}
-	for _, remark := range append(p.outside(), p.cut()...) {
-		s.paragraph(b, indent, "", remark)
+	for _, remark := range []string{p.outside(), p.cut()} {
+		if remark != "" {
+			s.paragraph(b, indent, "", remark)
+		}
 	}
 	for _, step := range run.Skipped {
 		s.paragraph(b, indent, "", "Not simulated: "+step)
@@ -133,14 +135,14 @@ func (p *Plan) writePrediction(b *terminal.Text, s Style) {
 }
 
 // outside says that the run from the job's own start does not lie in the range of the past starts, and what differs.
-func (p *Plan) outside() []string {
+func (p *Plan) outside() string {
 	f, run := p.Forecast, p.Prediction
 	where := cmp.Or(side(f.Cost, run.Cost), side(f.Time, run.Time))
 	if middle := float64(f.Cost.Middle); where == "" && run.Finished && f.Cost.Known && math.Abs(float64(run.Cost)/middle-1) > differs {
-		return []string{fmt.Sprintf("That is within the range, and %+.0f %% from its middle.", 100*(float64(run.Cost)/middle-1))}
+		return fmt.Sprintf("That is within the range, and %+.0f %% from its middle.", 100*(float64(run.Cost)/middle-1))
 	}
 	if where == "" || !run.Finished {
-		return nil
+		return ""
 	}
 	met := "other prices than the past starts, which the range is of"
 	if e := f.Evictions; run.Calm && where == "below" && (!e.Known || e.High > run.Evictions) {
@@ -150,7 +152,7 @@ func (p *Plan) outside() []string {
 	} else if side(e, run.Evictions) != "" {
 		met = fmt.Sprintf("%s, and nine tenths of the past starts met %d to %d", words.Number(run.Evictions, "eviction"), e.Low, e.High)
 	}
-	return []string{fmt.Sprintf("That is %s the range: this start meets %s.", where, met)}
+	return fmt.Sprintf("That is %s the range: this start meets %s.", where, met)
 }
 
 // side says on which side of a range a figure lies; "" = in it, or the range is unknown.
@@ -164,20 +166,16 @@ func side[T cmp.Ordered](r Range[T], figure T) string {
 	return ""
 }
 
-// cut says by what the run would be ended before it is done.
-func (p *Plan) cut() (by []string) {
-	in, run := p.Input, p.Prediction
-	if in.Budget > 0 && run.Cost > in.Budget {
-		by = append(by, fmt.Sprintf("The budget, %s, would end it before it is done.", in.Budget.Cents()))
-	}
-	switch {
+// cut says by what the run would be ended before it is done; "" = by nothing.
+func (p *Plan) cut() string {
+	switch run := p.Prediction; {
 	case run.Finished:
-	case in.MaxDuration > 0 && run.Time >= in.MaxDuration:
-		by = append(by, fmt.Sprintf("max_duration, %s, would end it before it is done.", short(in.MaxDuration)))
+		return ""
+	case run.Why == "":
+		return "It would fail before it is done."
 	default:
-		by = append(by, "It would fail before it is done.")
+		return fmt.Sprintf("It ends then with %.0f %% of the work done: %s.", 100*run.Done, run.Why)
 	}
-	return by
 }
 
 // WriteText prints the plan for people.

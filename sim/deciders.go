@@ -19,7 +19,7 @@ func (c *Config) Controller() elasticity.Config {
 			Work: c.vcpuHours(),
 		},
 		Reliable: c.Reliable, Want: c.Want, Pools: c.known(), Policy: c.Policy, Stages: c.Stages,
-		MaxDuration: c.MaxDuration, Deadline: c.Deadline, Budget: c.Budget, PerHour: c.PerHour, ValueOfTime: c.ValueOfTime,
+		MaxDuration: c.MaxDuration, Deadline: c.Deadline, Budget: c.Budget, Overspends: c.Overspends, PerHour: c.PerHour, ValueOfTime: c.ValueOfTime,
 		Chooses: c.Allocation != "", Silent: c.Record == nil, Rules: c.Rules, WholeHours: c.Rules.Terms().Increment > 0,
 	}
 	if c.Reliable.Count == 0 {
@@ -33,7 +33,7 @@ func (c *Config) Restarter() restart.Config {
 	save, again := c.saving()
 	out := restart.Config{
 		Settings: c.Settings, Run: c.Name, Clocks: c.Job.Clocks, Want: c.Want, Pools: c.known(), Policy: c.Policy,
-		Job: bidding.Job{Deadline: c.Deadline, Work: c.vcpuHours(), Budget: c.Budget, PerHour: c.PerHour, SaveTime: save,
+		Job: bidding.Job{Deadline: c.Deadline, Work: c.vcpuHours(), Budget: c.Budget, Overspends: c.Overspends, PerHour: c.PerHour, SaveTime: save,
 			State: int64(c.Checkpoints.Model)},
 		Restart: again, Continuous: c.Continuous, MaxDuration: c.MaxDuration, Silent: c.Record == nil, Rules: c.Rules,
 	}

@@ -55,11 +55,11 @@ type Config struct {
 	// Hazard is the evictions that prices do not show; nil = none. A run that is replayed has its own.
 	Hazard *hazard.Hazard
 	// Recording replays a real run: nil = everything is simulated.
-	Recording *Recording
-	// Deadline and Budget are for the policy to keep to; zero = none.
-	Deadline time.Time
-	Budget   market.USD
-	PerHour  market.USD // that all machines together may cost in an hour; 0 = no limit
+	Recording  *Recording
+	Deadline   time.Time  // for the policy to keep to; zero = none
+	Budget     market.USD // the run ends in order before it costs more; 0 = none
+	Overspends bool       // Budget is for the policy alone
+	PerHour    market.USD // that all machines together may cost in an hour; 0 = no limit
 	// ValueOfTime of an hour is for the policy to weigh; see bidding.Job.
 	ValueOfTime market.USD
 	// Checkpoints is what they cost, for jobs without reliable machines.
@@ -108,6 +108,7 @@ type Result struct {
 	Clocks    int64   // done, each once
 	Saved     float64 // of programs, the share of their work that is done and saved
 	Bought    string  // kinds of machines, such as "c3.xlarge spot, t2.micro on-demand"
+	Why       string  // the run ended before it was done, short of the horizon; empty = it did not
 }
 
 // Finished reports whether all work was done.
@@ -152,6 +153,8 @@ type world struct {
 
 // endless is for how long evictions are drawn for a run that nothing ends.
 const endless = 100 * 24 * time.Hour
+
+const horizonReached = "the horizon is reached"
 
 // usualFleet is for how many machines there is room at first.
 const usualFleet = 64
@@ -250,7 +253,7 @@ func (w *world) begin() error {
 		w.cloud.followHazard(w.cfg.Hazard.Events(w.cfg.Start, cmp.Or(w.cfg.Horizon, w.cfg.MaxDuration, endless)))
 	}
 	if w.cfg.Horizon > 0 {
-		w.after(w.cfg.Horizon, wakeUps, func() { w.step(elasticity.StopWanted{Why: "the horizon is reached", Now: true}) })
+		w.after(w.cfg.Horizon, wakeUps, func() { w.step(elasticity.StopWanted{Why: horizonReached, Now: true}) })
 	}
 	w.step(elasticity.Wake{})
 	w.decide()
@@ -334,7 +337,9 @@ func (w *world) act(a elasticity.Action) {
 	case elasticity.Terminate:
 		w.after(w.cfg.Timing.Reply, losses, func() { w.cloud.terminate(a.IDs) })
 	case elasticity.Finish:
-		w.result.Outcome = a.Outcome
+		if w.result.Outcome = a.Outcome; a.Outcome != "finished" && a.Why != horizonReached {
+			w.result.Why = a.Why
+		}
 	default:
 		w.staff.do(a)
 	}

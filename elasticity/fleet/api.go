@@ -74,6 +74,7 @@ func (f *Fleet) Take(e step.Event) (due bool) {
 			return journal.Entry{Kind: journal.Provider, To: e.To, Why: step.Printable(e.Why)}
 		})
 	case Launched:
+		f.budgetLook = time.Time{}
 		f.takeLaunched(e)
 		return true
 	case LaunchFailed:
@@ -202,6 +203,7 @@ func (f *Fleet) Progressed() {
 func (f *Fleet) NextDue(by func(time.Time)) {
 	by(f.Reliable.After)
 	by(f.gathering)
+	by(f.budgetLook)
 	var unbilled time.Time // since when the first of those waits whose time is not over
 	wait := ChargeWait(f.cfg.Settings)
 	for _, m := range f.Roster.going {

@@ -63,6 +63,10 @@ func (f *Fleet) Buy() {
 	f.WantPlan, f.NextPlan = false, f.Now.Add(f.cfg.PlanEvery)
 	plan := bidding.Ask(f.cfg.Policy, f.View.brief())
 	f.SaveEvery, f.View.afforded = plan.SaveEvery, plan.Afforded
+	if plan.Spent {
+		f.Stop = BudgetUsedUp(f.cfg.Job.Budget)
+		return
+	}
 	if again := plan.AskAgain; again.After(f.Now) && again.Before(f.NextPlan) {
 		f.NextPlan = again
 	}

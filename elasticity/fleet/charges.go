@@ -65,8 +65,12 @@ func (a *accounts) due(until time.Time) market.USD {
 		case u == like && one > 0: // machines that come and go together cost the same
 			sum += one
 		default:
-			if charges, err := a.cfg.Rules.Charges(u, a.history(m), until); err == nil {
-				like, one = u, market.Total(charges)
+			known := a.markets.known
+			if m.Pool.Class == market.OnDemand {
+				known = a.Now
+			}
+			if due, err := market.Due(a.cfg.Rules, u, a.history(m), until, known, &m.paid); err == nil {
+				like, one = u, due
 				sum += one
 			}
 		}

@@ -32,6 +32,7 @@ type Machine struct {
 	SawEnd     time.Time // when its end was noted, by Step.Awake
 	EndedBy    market.EndedBy
 	billed     int         // lines of its bill that a controller before wrote
+	paid       market.Paid // of its bill
 	cost       *market.USD // by the provider's word
 	Moved      int64       // bytes of the run's state that it fetched from another region
 }

@@ -32,6 +32,7 @@ type Config struct {
 	AskAgain    time.Duration
 	Chooses     bool
 	MaxDuration time.Duration // 0 = never ends by itself
+	Budget      market.USD    // the run ends in order before it costs more; 0 = none
 
 	// Patience is how long a slot waits for a host, KeepEmpty how long a host without slots is kept where it is not paid by the hour.
 	Patience, KeepEmpty time.Duration
@@ -139,7 +140,7 @@ func New(cfg Config) (*Brain, error) {
 	}
 	b.step.OnEnd = func(why string) { b.fleet.End(why) }
 	f := &fleet.Config{Settings: cfg.Settings, Run: cfg.Run, Reliable: cfg.Reliable, Want: bidding.Want{VCPU: max(cfg.Most.VCPU, 1)}, Pools: cfg.Pools,
-		Policy: cfg.Policy, AskAgain: cfg.AskAgain, Chooses: cfg.Chooses, Rules: cfg.Rules, WholeHours: cfg.WholeHours}
+		Policy: cfg.Policy, Job: bidding.Job{Budget: cfg.Budget}, AskAgain: cfg.AskAgain, Chooses: cfg.Chooses, Rules: cfg.Rules, WholeHours: cfg.WholeHours}
 	if cfg.Past != nil {
 		f.Past = &cfg.Past.Ledger
 	}
@@ -263,6 +264,7 @@ func (b *Brain) advance() {
 	if b.cfg.MaxDuration > 0 && b.step.Stop == "" && b.step.Now.Sub(b.step.Started) >= b.cfg.MaxDuration {
 		b.step.Stop = "max_duration " + b.cfg.MaxDuration.String() + " is over"
 	}
+	b.fleet.KeepBudget()
 	b.takeCalls()
 	b.judge()
 	b.know()

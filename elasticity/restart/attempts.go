@@ -124,6 +124,9 @@ func (a *Attempts) Progress() step.Progress {
 	if a.cfg.Continuous {
 		p.Saved = p.Done
 	}
+	if a.now != nil {
+		p.Clock = a.now.pace
+	}
 	if p.Saved > 0 {
 		p.Home = a.home
 	}

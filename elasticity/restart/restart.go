@@ -175,6 +175,7 @@ func (c *Controller) advance() {
 	if c.cfg.MaxDuration > 0 && c.step.Stop == "" && c.step.Now.Sub(c.step.Started) >= c.cfg.MaxDuration {
 		c.step.Stop = "max_duration " + c.cfg.MaxDuration.String() + " is over"
 	}
+	c.fleet.KeepBudget()
 	c.work.CheckSilence()
 	if why, crash, loop := c.fleet.Crashes().Loop(); loop && !c.step.Ending { // what was saved before stays
 		c.crashLog = crash.Log
@@ -197,11 +198,11 @@ func (c *Controller) end() {
 		return
 	}
 	c.step.Finished = true
+	why := cmp.Or(c.step.FailWhy, c.step.Stop, c.step.Enough)
 	c.step.Record(func() journal.Entry {
-		return journal.Entry{Kind: journal.Done, Outcome: c.step.Outcome, Clock: int64(c.work.Clock()),
-			Why: cmp.Or(c.step.FailWhy, c.step.Stop, c.step.Enough), Log: c.crashLog}
+		return journal.Entry{Kind: journal.Done, Outcome: c.step.Outcome, Clock: int64(c.work.Clock()), Why: why, Log: c.crashLog}
 	})
-	c.step.Do(elasticity.Finish{Outcome: c.step.Outcome})
+	c.step.Do(elasticity.Finish{Outcome: c.step.Outcome, Why: why})
 }
 
 // NextWake returns when Step wants to be called again at the latest. It is always later than the last Step.

@@ -65,6 +65,7 @@ type Progress struct {
 	Done  int64
 	Saved int64 // of Done, what is in the newest checkpoint, where the rest is lost with the machines
 	Whole int64
+	Clock time.Duration // that the last clock took: an orderly end waits for the one under way; 0 = unknown, or it waits for none
 	// Home is the region that has the newest checkpoint; empty = there is none, or every region has it.
 	Home string
 }

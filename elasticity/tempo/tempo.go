@@ -45,6 +45,7 @@ type Settings struct {
 	NoticeWait    time.Duration // how long the first notice waits for more: a bulk eviction comes as many notices
 	BootWithin    time.Duration // time for a bought machine's agent to call
 	DrainMargin   time.Duration // released machines are terminated so long before their paid hour ends
+	StopTakes     time.Duration // how long an orderly end takes: a budget is looked ahead by it
 	RetryCapacity time.Duration // how long a pool without capacity is left alone
 	PlanEvery     time.Duration // interval between decisions of the policy when nothing happens
 	Startup       time.Duration // the expected time from the request for a machine until it works; for the policy
@@ -54,7 +55,7 @@ type Settings struct {
 }
 
 // lengths are the settings that differ between local and remote machines, in wall-clock time.
-type lengths struct{ cut, broken, join, notice, drain, begin time.Duration }
+type lengths struct{ cut, broken, join, notice, drain, begin, stop time.Duration }
 
 var (
 	// near: a fake cloud's machines are processes of this host, and its market is replayed at hundreds of times the speed: an
@@ -62,13 +63,13 @@ var (
 	// cores), and load in 20 ms.
 	near = lengths{
 		cut: 1500 * time.Millisecond, broken: 300 * time.Millisecond, join: 1500 * time.Millisecond, notice: 150 * time.Millisecond,
-		drain: 1200 * time.Millisecond, begin: 200 * time.Millisecond,
+		drain: 1200 * time.Millisecond, begin: 200 * time.Millisecond, stop: 2 * time.Second,
 	}
 	// far: cuts are sent in the background and cost nothing but their share of the link, which their pace limits, so that they
 	// come as often as makes the loss small compared with the 5 minutes that a replacement takes. A machine that leaves before
 	// its paid hour ends does what one does that EC2 has warned, and has as long: 2 minutes.
 	far = lengths{
-		cut: time.Minute, broken: 30 * time.Second, join: time.Minute, notice: 3 * time.Second, drain: 2 * time.Minute, begin: remoteBegin,
+		cut: time.Minute, broken: 30 * time.Second, join: time.Minute, notice: 3 * time.Second, drain: 2 * time.Minute, begin: remoteBegin, stop: 2 * time.Minute,
 	}
 )
 
@@ -97,7 +98,7 @@ func Of(p Place) Settings {
 	}
 	s := Settings{Speed: p.Speed, Remote: p.Remote, RetryCapacity: retryCapacity, PlanEvery: planEvery}
 	s.CutEvery, s.BrokenAfter, s.JoinWait = s.Market(l.cut), s.Market(l.broken), s.Market(l.join)
-	s.NoticeWait, s.DrainMargin = s.Market(l.notice), s.Market(l.drain)
+	s.NoticeWait, s.DrainMargin, s.StopTakes = s.Market(l.notice), s.Market(l.drain), s.Market(l.stop)
 	s.DeadAfter, s.Lag = s.Market(p.DeadAfter), s.Market(p.DeadAfter)
 	s.Startup, s.Begin, s.Notice = s.Market(p.Boot+l.begin), s.Market(l.begin), s.Market(p.Notice)
 	s.BootWithin = max(s.Market(bootWithin), 2*s.Startup) + s.Market(p.Wait) // machines may be slow

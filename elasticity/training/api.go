@@ -140,7 +140,7 @@ func (t *Training) Need() step.Need {
 
 // Progress returns how far the work has come.
 func (t *Training) Progress() step.Progress {
-	return step.Progress{Done: int64(t.Clocks.Done), Saved: int64(t.Saves.At), Whole: int64(t.cfg.Job.Clocks)}
+	return step.Progress{Done: int64(t.Clocks.Done), Saved: int64(t.Saves.At), Whole: int64(t.cfg.Job.Clocks), Clock: t.cfg.Market(time.Duration(t.Clocks.Seconds * float64(time.Second)))}
 }
 
 // Bare reports whether something has no second copy.

@@ -206,6 +206,8 @@ type Prediction struct {
 	USD      string   `json:"usd"`
 	Seconds  float64  `json:"seconds"`           // market seconds
 	Finished bool     `json:"finished"`          // false: it would be ended before it is done
+	Done     float64  `json:"done,omitempty"`    // share of the work
+	Why      string   `json:"why,omitempty"`     // of that end
 	Bought   string   `json:"bought,omitempty"`  // kinds of machines
 	Basis    string   `json:"basis"`             // on whose timing
 	Skipped  []string `json:"skipped,omitempty"` // steps of the job's script that are not simulated

@@ -1,5 +1,6 @@
 // Package budget watches what a run spends: in all, and per hour at the prices of the moment. It is fed the journal's
-// entries and says when something is to be done: warn, shrink, continue, stop, each with its figures.
+// entries and says when something is to be done: warn, shrink, continue, stop, each with its figures. The end at the total is the
+// controller's (elasticity/fleet), which buys by it.
 //
 // It is a plain value: its time is that of the entries, and the same entries give the same decisions. It knows nothing about how
 // a run is paused or stopped.
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/cost"
+	"github.com/tierml/tierml/elasticity/fleet"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
 )
@@ -21,7 +23,7 @@ import (
 // Do is what a limit asks for.
 type Do string
 
-// What can be done about a limit. A total that is used up cannot wait for better times: it is warned of, or stops the run.
+// What can be done about a limit.
 const (
 	Warn   Do = "warn"
 	Shrink Do = "shrink" // a run: its transient machines are given up
@@ -32,14 +34,11 @@ const (
 
 // Limits are what a run may spend. A zero limit is none.
 type Limits struct {
-	Total     market.USD
-	PerHour   market.USD
-	OverTotal Do // Warn or Stop
-	OverHour  Do // Warn, Shrink or Stop
+	Total    market.USD
+	PerHour  market.USD
+	OverHour Do // Warn, Shrink or Stop
 	// WarnAt is the share of a limit at which there is a warning, such as 0.8; 0: none.
 	WarnAt float64
-	// StopTakes is the market time that an orderly end takes: hours are paid when they begin, so it is looked ahead by it.
-	StopTakes time.Duration
 }
 
 // Decision is something to be done.
@@ -89,8 +88,12 @@ func (g *Guard) Over() string { return g.over }
 // Recall takes an entry of the past in: what was done about it then is in the journal. A total that was used up then still is,
 // unless the limit is another now.
 func (g *Guard) Recall(e journal.Entry) {
-	if g.take(e) {
-		g.total(e.T, nil)
+	if !g.take(e) {
+		return
+	}
+	g.total(e.T, nil)
+	if e.Kind == journal.Done && e.Why == fleet.BudgetUsedUp(g.limits.Total) {
+		g.over = e.Why
 	}
 }
 
@@ -176,12 +179,9 @@ func (g *Guard) pause(now time.Time) {
 }
 
 func (g *Guard) lookAtTotal(now time.Time, out []Decision) []Decision {
-	spent, err := g.ledger.Spent(now.Add(g.limits.StopTakes))
+	spent, err := g.ledger.Spent(now)
 	switch {
 	case err != nil:
-	case spent > g.limits.Total && g.limits.OverTotal != Warn:
-		g.over = "the budget of " + g.limits.Total.Cents() + " is used up"
-		out = append(out, Decision{Stop, g.over, spent})
 	case spent > g.limits.Total && !g.exceeded:
 		g.exceeded, g.warnedTotal = true, true
 		out = append(out, Decision{Warn, fmt.Sprintf("%s are spent, more than the budget of %s", spent.Cents(), g.limits.Total.Cents()), spent})

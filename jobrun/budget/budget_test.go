@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tierml/tierml/elasticity/fleet"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/journal/journaltest"
 	"github.com/tierml/tierml/market"
@@ -107,18 +108,11 @@ func usd(text string) market.USD {
 
 // Hours are paid when they begin: 0.239 + 10 x 0.03 = $0.539 each. The third would make it $1.617.
 func TestTotal(t *testing.T) {
-	d := newDay(t, Limits{Total: usd("1.30"), WarnAt: 0.8, OverTotal: Stop, StopTakes: 10 * time.Minute})
+	d := newDay(t, Limits{Total: usd("1.30"), WarnAt: 0.8})
 	d.buy(10)
 	d.until(300)
-	d.want("50 warn", "110 stop") // ahead of the second and the third hour
-	if d.guard.Over() != "the budget of $1.30 is used up" {
-		t.Error(d.guard.Over())
-	}
-	d = newDay(t, Limits{Total: usd("1.30"), OverTotal: Warn, StopTakes: 10 * time.Minute})
-	d.buy(10)
-	d.until(300)
-	d.want("110 warn")
-	if d.guard.Over() != "" {
+	d.want("60 warn", "120 warn") // as the second and the third hour begin
+	if d.guard.Over() != "" { // the controller ends a run at its budget
 		t.Error(d.guard.Over())
 	}
 }
@@ -177,12 +171,13 @@ func TestPerHour(t *testing.T) {
 // A run that its total has ended is not begun again by the same limit, though its machines are gone by then and it has not
 // cost that much; by a larger one it is.
 func TestUsedUpStaysSo(t *testing.T) {
-	d := newDay(t, Limits{Total: usd("1.30"), OverTotal: Stop, StopTakes: 10 * time.Minute})
+	d := newDay(t, Limits{Total: usd("1.30")})
 	d.buy(10)
 	d.until(111)
 	d.giveUp()
+	d.feed(journal.Entry{Kind: journal.Done, Outcome: "interrupted", Why: fleet.BudgetUsedUp(usd("1.30"))})
 	for limit, over := range map[string]bool{"1.30": true, "2": false} {
-		g := New(Limits{Total: usd(limit), OverTotal: Stop, StopTakes: 10 * time.Minute})
+		g := New(Limits{Total: usd(limit)})
 		for _, e := range d.told {
 			g.Recall(e)
 		}
@@ -227,7 +222,7 @@ func TestStories(t *testing.T) {
 	for seed := range uint64(20) {
 		var runs [2][]Decision
 		for i := range runs {
-			g := New(Limits{Total: usd("20"), PerHour: usd("3"), WarnAt: 0.5, OverTotal: Stop, OverHour: Shrink})
+			g := New(Limits{Total: usd("20"), PerHour: usd("3"), WarnAt: 0.5, OverHour: Shrink})
 			for _, e := range journaltest.New(seed).Entries {
 				over := g.Over() != ""
 				more := g.Feed(e)

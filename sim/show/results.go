@@ -29,7 +29,7 @@ func New(out io.Writer, format string) *Results {
 	if format == table.CSV {
 		r.csv = csv.NewWriter(out)
 		_ = r.csv.Write([]string{"policy", "rules", "compute_hours", "start", "outcome", "cost", "ondemand_cost", "runtime_hours",
-			"machines", "evictions", "switches", "rollbacks", "lost_clocks", "oracle_cost", "bought"}) // the writer keeps its first error
+			"machines", "evictions", "switches", "rollbacks", "lost_clocks", "oracle_cost", "bought", "done"}) // the writer keeps its first error
 	}
 	return r
 }
@@ -190,7 +190,7 @@ func writeDryRunLength(b *narrowText, p sweep.Experiment, all []sweep.Summary) {
 // writeCompared says which starts the figures are of, when these are not all, and whose runs were not done in time.
 func writeCompared(b *narrowText, p sweep.Experiment, all []sweep.Summary) {
 	compared, most := 0, 0
-	var missing, late []string
+	var missing, ended, late, dear []string
 	for _, s := range all {
 		compared, most = max(compared, s.Compared), max(most, s.Starts)
 		if sweep.IsOracle(s.Policy) {
@@ -206,8 +206,14 @@ func writeCompared(b *narrowText, p sweep.Experiment, all []sweep.Summary) {
 			}
 			missing = append(missing, text)
 		}
+		if s.Ended != "" {
+			ended = append(ended, fmt.Sprintf("%s ended at %s", s.Policy, s.Ended))
+		}
 		if s.TooLong > 0 {
 			late = append(late, fmt.Sprintf("%s %d", s.Policy, s.TooLong))
+		}
+		if s.TooDear > 0 {
+			dear = append(dear, fmt.Sprintf("%s %d", s.Policy, s.TooDear))
 		}
 	}
 	if len(missing) > 0 || compared < most {
@@ -216,8 +222,11 @@ func writeCompared(b *narrowText, p sweep.Experiment, all []sweep.Summary) {
 	if len(missing) > 0 {
 		b.sentence("Not done within the horizon, or failed: " + strings.Join(missing, ", ") + ".")
 	}
+	for _, how := range ended {
+		b.sentence(how + ".")
+	}
 	switch {
-	case compared == 0:
+	case compared == 0 && len(ended) == 0:
 		b.sentence("From no start did all policies do all the work, so that there are no figures to compare: leave out by --policy those that do not.")
 	case compared < most:
 		b.sentence(fmt.Sprintf("All figures but DONE are of the %d of %d starts from which every policy that is compared did all the work.", compared, most))
@@ -226,6 +235,11 @@ func writeCompared(b *narrowText, p sweep.Experiment, all []sweep.Summary) {
 		b.WriteString("\n")
 		b.sentence(fmt.Sprintf("Took longer than max_duration, %s, at which `tierml run` ends a run; here they run to their end: %s.",
 			p.Job.MaxDuration, strings.Join(late, ", ")))
+	}
+	if len(dear) > 0 {
+		b.WriteString("\n")
+		b.sentence(fmt.Sprintf("Cost more than the budget, %s, at which `tierml run` ends a run; here they run to their end: %s.",
+			p.Job.Budget.Cents(), strings.Join(dear, ", ")))
 	}
 }
 
@@ -272,6 +286,6 @@ func writeDryRunRow(w *csv.Writer, r sweep.Row) error {
 	return w.Write([]string{
 		r.Policy, r.Rules, trim(r.Compute.Hours()), r.Start.UTC().Format(time.RFC3339), r.Outcome, r.Cost.String(),
 		number(r.OnDemand), strconv.FormatFloat(r.Runtime.Hours(), 'f', 4, 64), strconv.Itoa(r.Machines),
-		strconv.Itoa(r.Evictions), strconv.Itoa(r.Switches), strconv.Itoa(r.Rollbacks), strconv.FormatInt(r.Lost, 10), oracle, r.Bought,
+		strconv.Itoa(r.Evictions), strconv.Itoa(r.Switches), strconv.Itoa(r.Rollbacks), strconv.FormatInt(r.Lost, 10), oracle, r.Bought, strconv.FormatFloat(r.Done, 'f', 4, 64),
 	})
 }

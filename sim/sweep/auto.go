@@ -69,7 +69,7 @@ func NewChooser(job sim.Config, by func(policy string) (sim.Config, error), wish
 	within := Within(&job)
 	thin, size := thinning(&job)
 	past := func(cfg sim.Config) sim.Config {
-		cfg.Faults, cfg.MaxDuration, cfg.Observers = nil, 0, sim.Observers{}
+		cfg.Faults, cfg.MaxDuration, cfg.Overspends, cfg.Observers = nil, 0, true, sim.Observers{}
 		return thin(cfg)
 	}
 	c := &Chooser{job: past(job), size: size, wish: wish, choices: map[time.Time]planner.Choice{}}
@@ -328,10 +328,7 @@ func trialOf(cfg *sim.Config, r sim.Result) planner.Trial {
 	if !t.GivenUp {
 		return t
 	}
-	done := float64(r.Clocks) / float64(cfg.Job.Clocks)
-	if cfg.Programs != nil {
-		done = r.Saved
-	}
+	done := doneOf(cfg, r)
 	t.Hours /= max(done, leastDone)
 	if done < leastDone {
 		t.Cost += dollars(OnDemandCost(cfg))

@@ -50,7 +50,7 @@ func ForJob(job *config.Job, choice planner.Resolved, work Content) (cfg sim.Con
 		Checkpoints:  checkpoints(job, work.state()),
 		MaxDuration:  job.MaxDuration,
 		Deadline:     job.Deadline,
-		Budget:       job.Budget,
+		Budget:       job.SpendingCeiling(),
 		PerHour:      job.HourlyCeiling(),
 	}.At(job.Place())
 	if job.IsProgram() {

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,12 +48,16 @@ func madeBy(m *Maker) func(string) (sim.Config, error) {
 	}
 }
 
-// What a plan says of the job's own start is what a dry run of it says, for every policy that can run the job, and which ones cannot is the same.
+// What a plan says of the job's own start is what a dry run of it says, for every policy that can run the job, and which ones cannot is the same. A
+// run that its budget ends costs no more, but for reliable machines that do the clock under way alone.
 func TestPlanAndDryRunAgree(t *testing.T) {
 	cells := 0
 	for _, rules := range []string{"ec2-2017", "ec2-pay-bid", "ec2-now", "gce-spot"} {
-		for _, most := range []market.USD{0, market.Dollar} {
-			m := demoMaker(t, rules, most)
+		for i, most := range []market.USD{0, market.Dollar, 0, market.Dollar} {
+			m, ended := demoMaker(t, rules, most), 0
+			if i >= 2 {
+				m.Job.Budget = 8 * market.Dollar
+			}
 			base, err := m.Base()
 			if err != nil {
 				t.Fatal(err)
@@ -70,17 +75,28 @@ func TestPlanAndDryRunAgree(t *testing.T) {
 				if made.Sim.Deadline.IsZero() && row.Policy == "deadline" {
 					made.Sim.Deadline = made.Sim.Start.Add(Within(&base))
 				}
-				made.Sim.MaxDuration = 0
 				plan, err := Predict(made.Sim)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if cells++; plan.Cost != row.Cost || plan.Evictions != row.Evictions {
+				if m.Job.Budget > 0 {
+					if !plan.Finished {
+						ended++
+					}
+					alone := made.Sim.Reliable.Type.OnDemand.For(plan.Time)
+					if row.Cost > m.Job.Budget+alone || plan.Finished != (row.Done == 1) || !plan.Finished && (!strings.HasPrefix(plan.Why, "the budget of $") || row.Cost < m.Job.Budget/2) {
+						t.Errorf("%s, max_price %s, %s: a budget of %s ends the run at %s, with %.2f done: %s", rules, most, row.Policy, m.Job.Budget.Cents(), row.Cost, row.Done, plan.Why)
+					}
+				}
+				if cells++; plan.Cost != row.Cost || plan.Done != row.Done || plan.Evictions != row.Evictions {
 					t.Errorf("%s, max_price %s, %s: planned at $%s with %d evictions, the dry run has $%s and %d", rules, most, row.Policy, plan.Cost, plan.Evictions, row.Cost, row.Evictions)
 				}
 			}
 			if refused := p.Refused(); len(rows)+len(refused) != len(p.Policies) || most == 0 && (len(refused) != 1 || refused[0].Policy != "on-demand") {
 				t.Errorf("%s, max_price %s: refused are %v", rules, most, refused)
+			}
+			if i >= 2 && ended < 4 {
+				t.Errorf("%s, max_price %s: the budget ends %d runs", rules, most, ended)
 			}
 		}
 	}

@@ -7,18 +7,18 @@ import (
 )
 
 // pastCache keeps what a policy makes of the past alone: starts a minute apart look at the same past. It rests on
-// History being the same for all starts as far back as policies look. It forgets the oldest first: a forecast of a busy market
-// takes some 200 kB, and starts that lie days apart share none.
+// History being the same for all starts as far back as policies look. It forgets the oldest first: starts that lie days apart share none.
 type pastCache struct {
 	most       int // values that are kept
 	known      map[any]any
 	order      []any // keys of known, the oldest first
 	strategies *bidding.Strategies
+	days       *bidding.Days
 }
 
 // newRecollection has room for the forecasts of a run of some length, one an hour: the next start looks at the same ones.
 func newRecollection(longest time.Duration) *pastCache {
-	return &pastCache{most: int(longest/time.Hour) + 2, known: map[any]any{}, strategies: bidding.NewStrategies()}
+	return &pastCache{most: int(longest/time.Hour) + 2, known: map[any]any{}, strategies: bidding.NewStrategies(), days: bidding.NewDays()}
 }
 
 // Recall returns what is known by that key, or makes it.
@@ -41,7 +41,7 @@ func caching(p bidding.Policy, r *pastCache) bidding.Policy {
 	switch p := p.(type) {
 	case bidding.CostPerWork:
 		if p.Memo == nil {
-			p.Memo = r
+			p.Memo, p.Days = r, r.days
 		}
 		return p
 	case bidding.RolledBack:

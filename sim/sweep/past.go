@@ -39,7 +39,7 @@ func (p Past) Estimate(in planner.Input) (planner.Forecast, error) {
 	if size == 0 {
 		cfg, size = bundled(cfg)
 	}
-	cfg.Faults, cfg.MaxDuration, cfg.Record = nil, 0, nil
+	cfg.Faults, cfg.MaxDuration, cfg.Overspends, cfg.Record = nil, 0, true, nil
 	cfg.Pools = knownUntil(cfg.Pools, in.Now)
 	lag := undisturbed(&cfg) * 23 / 20
 	lookback, recent := cmp.Or(p.Lookback, 28*24*time.Hour), in.Now.Add(-lag)
@@ -251,7 +251,9 @@ func Predict(cfg sim.Config) (planner.Run, error) {
 	cfg.Hazard = nil
 	cfg.Policy = caching(cfg.Policy, newRecollection(time.Hour))
 	r, err := sim.Run(cfg)
-	return runOf(r), err
+	run := runOf(r)
+	run.Done = doneOf(&cfg, r)
+	return run, err
 }
 
 // pacedFrom is what part of the work a run must have done for the rest to follow from its pace.
@@ -259,10 +261,7 @@ const pacedFrom = .5
 
 // paced returns a run that was cut off by the end of the known prices with the figures that it would have at its pace.
 func paced(run planner.Run, cfg *sim.Config, r sim.Result) planner.Run {
-	done := float64(r.Clocks) / float64(cfg.Job.Clocks)
-	if cfg.Programs != nil {
-		done = r.Saved
-	}
+	done := doneOf(cfg, r)
 	if run.Finished || r.Outcome == "failed" || done < pacedFrom || done > 1 {
 		return run
 	}
@@ -271,6 +270,14 @@ func paced(run planner.Run, cfg *sim.Config, r sim.Result) planner.Run {
 	return run
 }
 
+// doneOf returns the share of the work that a run has done.
+func doneOf(cfg *sim.Config, r sim.Result) float64 {
+	if cfg.Programs != nil {
+		return r.Saved
+	}
+	return float64(r.Clocks) / float64(cfg.Job.Clocks)
+}
+
 func runOf(r sim.Result) planner.Run {
-	return planner.Run{Time: r.Runtime, Cost: r.Cost, Finished: r.Finished(), Evictions: r.Evictions, Bought: r.Bought}
+	return planner.Run{Time: r.Runtime, Cost: r.Cost, Finished: r.Finished(), Evictions: r.Evictions, Bought: r.Bought, Why: r.Why}
 }

@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -23,6 +24,9 @@ type Summary struct {
 	Finished     int     `json:"finished"` // starts from which all work was done by the horizon
 	Failed       int     `json:"failed"`   // starts from which it cannot be done; the others were given up at the horizon
 	TooLong      int     `json:"too_long"` // finished, but later than the job's max_duration, at which a real run is ended
+	TooDear      int     `json:"too_dear"` // finished, but for more than its budget, at which a real run is ended
+	// Ended says how the last run came that was ended in order before its work was done; empty = none was.
+	Ended string `json:"ended,omitempty"`
 	// Compared is the number of starts that the figures below are of; 0 = there are none.
 	Compared int `json:"compared"`
 
@@ -139,6 +143,12 @@ func (t *Tally) Add(r Row) {
 	}
 	if r.Finished() && r.TooLong {
 		g.TooLong++
+	}
+	if r.Finished() && r.TooDear {
+		g.TooDear++
+	}
+	if r.Outcome == "interrupted" && r.Why != "" {
+		g.Ended = fmt.Sprintf("%s after %.1f h with %.0f %% of the work done, as %s", r.Cost.Cents(), r.Runtime.Hours(), 100*r.Done, r.Why)
 	}
 	g.runs = append(g.runs, outcome{r.Start.Unix(), r.Cost, r.Oracle, r.Moved, r.Runtime, int32(r.Evictions), r.Finished(), r.OracleKnown})
 }

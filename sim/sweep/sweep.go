@@ -49,8 +49,10 @@ type Row struct {
 	// the bids that it may make. It is known when the plan asks for it and the market is one that the oracle knows.
 	Oracle      market.USD
 	OracleKnown bool
-	// TooLong reports that the run took longer than the job's max_duration, at which a real one is ended.
-	TooLong bool
+	// TooLong reports that the run took longer than the job's max_duration, and TooDear that it cost more than its budget, at which a real one is
+	// ended.
+	TooLong, TooDear bool
+	Done             float64 // share of the work
 	sim.Result
 }
 
@@ -62,7 +64,7 @@ type block struct {
 	run    int           // which policy and length it is of
 	within time.Duration // until the deadline, for policies that keep one
 	timed  bool          // the policy does, whether the job has one or not
-	limit  time.Duration // the job's max_duration, which the simulated run does not keep; 0 = none
+	limit  time.Duration // the job's max_duration, which the simulated run keeps in a replay alone; 0 = none
 	// same: what comes of a start does not depend on when it is, as on demand: it is simulated once for all.
 	same bool
 	// bounds are where the costs of the row's oracles are, of which the least counts, and offset is that of the block's
@@ -143,42 +145,46 @@ func (w *worker) work(ctx context.Context, b *block, done func()) (rows []Row, e
 		if ctx.Err() != nil {
 			return rows, nil
 		}
-		row := b.row
+		row, by := b.row, b
 		if IsOracle(b.row.Policy) {
 			row.Start, row.Outcome = start, "finished"
-		} else if row.Result, err = w.simulate(ctx, b, start); err != nil {
+		} else if row.Result, by, err = w.simulate(ctx, b, start); err != nil {
 			if ctx.Err() != nil {
 				return rows, nil
 			}
 			return rows, err
 		}
-		row.TooLong = b.limit > 0 && row.Runtime > b.limit
+		if row.Done = 1; !row.Finished() {
+			row.Done = doneOf(&by.cfg, row.Result)
+		}
+		row.TooLong, row.TooDear = b.limit > 0 && row.Runtime > b.limit, by.cfg.Overspends && by.cfg.Budget > 0 && row.Cost > by.cfg.Budget
 		rows = append(rows, row)
 		done()
 	}
 	return rows, nil
 }
 
-// simulate returns what comes of a start of a block.
-func (w *worker) simulate(ctx context.Context, b *block, start time.Time) (r sim.Result, err error) {
-	key, by := way{run: b.run}, b
+// simulate returns what comes of a start of a block, and by which it was simulated.
+func (w *worker) simulate(ctx context.Context, b *block, start time.Time) (r sim.Result, by *block, err error) {
+	key := way{run: b.run}
+	by = b
 	if b.auto != nil {
 		choice, err := b.auto.At(ctx, start)
 		if err != nil {
-			return r, err
+			return r, b, err
 		}
 		key.chosen, by = choice.Policy, b.by[choice.Policy]
 	}
 	if known, ok := w.same[key]; ok {
 		known.Start = start
-		return known, nil
+		return known, by, nil
 	}
 	one := *by
 	one.cfg.Policy = caching(one.cfg.Policy, w.recalled)
 	if r, err = one.simulate(start); err == nil && by.same {
 		w.same[key] = r
 	}
-	return r, err
+	return r, by, err
 }
 
 func (b *block) simulate(start time.Time) (sim.Result, error) {
@@ -329,6 +335,11 @@ func (p Experiment) run(l length, name string) (b block, err error) {
 	}
 	_, b.same = b.cfg.Policy.(bidding.OnDemand)
 	b.within, b.timed, b.replay = Within(&cfg), bidding.NeedsDeadline(b.cfg.Policy), p.Replay
+	if b.replay { // ends as the run would
+		if b.cfg.MaxDuration, b.cfg.Overspends = b.limit, false; b.limit > 0 {
+			b.cfg.Horizon = 0
+		}
+	}
 	return b, nil
 }
 
@@ -343,13 +354,13 @@ func (p Experiment) EvictionSource() string {
 // length is how much work a job has: in undisturbed time on the on-demand fleet, or, 0, its own.
 type length time.Duration
 
-// of returns a job with that much work. All continue until their work is done, or to their horizon: costs of runs that max_duration has cut
-// short are those of unequal work.
+// of returns a job with that much work. All continue until their work is done, or to their horizon: costs of runs that max_duration or the
+// budget has cut short are those of unequal work.
 func (l length) of(job sim.Config) sim.Config {
 	if l > 0 {
 		return OnEC2(job, time.Duration(l))
 	}
-	job.MaxDuration, job.Horizon = 0, cmp.Or(job.Horizon, Horizon(ComputeTime(&job)))
+	job.MaxDuration, job.Overspends, job.Horizon = 0, true, cmp.Or(job.Horizon, Horizon(ComputeTime(&job)))
 	return job
 }
 
@@ -401,7 +412,7 @@ func (p Experiment) Single(tell func(journal.Entry) error) error {
 	}
 	var told error
 	b.cfg.Policy = caching(b.cfg.Policy, newRecollection(p.longest()))
-	b.cfg.MaxDuration = b.limit
+	b.cfg.MaxDuration, b.cfg.Overspends = b.limit, false
 	b.cfg.Record = func(e journal.Entry) { told = errors.Join(told, tell(e)) }
 	if _, err := b.simulate(starts[0]); err != nil {
 		return err

@@ -67,6 +67,9 @@ func (o offer) String() string {
 	return text
 }
 
+// Clocks returns those of each training job.
+func (offer) Clocks() int { return offerClocks }
+
 // Seconds returns how long a program runs, in wall-clock time.
 func (o offer) Seconds() float64 { return programHours * 3600 / float64(o.Speed) }
 
@@ -74,6 +77,9 @@ func (o offer) Seconds() float64 { return programHours * 3600 / float64(o.Speed)
 func (o offer) Wall(seconds float64) string {
 	return time.Duration(seconds * float64(agreeSpeed) / float64(o.Speed) * float64(time.Second)).String()
 }
+
+// offerClocks is how many clocks each job trains.
+const offerClocks = 60
 
 // programHours is how long each program runs, in market time.
 const programHours = 2.4
@@ -110,7 +116,7 @@ train:
   app: mf
   data: ratings.csv
   holdout: 0.2
-  clocks: 60
+  clocks: {{.Clocks}}
   splits: 16
   partitions: 8
   params: {rank: 4, batches: 2}
@@ -145,11 +151,14 @@ func fixed() (all []offer) {
 	}
 	add(false, config.Policies())
 	add(true, append(bidding.NamesForPrograms(), config.Auto))
+	for i, policy := range []string{"tierml", "cost-per-work", "checkpoint", "on-demand", "capacity", "auto", "uniform-progress", "checkpoint"} {
+		start, _ := time.Parse("2006-01-02T15:04", starts[i%2])
+		all = append(all, offer{Policy: policy, Rules: rulesOfAgree[i%len(rulesOfAgree)], Program: i >= 6, Tier: i%3 == 1 && i < 6, Start: start, Budget: "$1.50"})
+	}
 	return all
 }
 
-// drawnOffers are cells of a seed, from any start of the recording after its first weeks. Budgets suffice: of one that does not,
-// plans say that it would end the run, and not at which cost.
+// drawnOffers are cells of a seed, from any start of the recording after its first weeks. A third of the budgets ends runs.
 func drawnOffers(n int, seed uint64) (all []offer) {
 	random := rand.New(rand.NewPCG(seed, 31))
 	first := time.Date(2014, 2, 24, 0, 0, 0, 0, time.UTC)
@@ -161,7 +170,7 @@ func drawnOffers(n int, seed uint64) (all []offer) {
 			names = append(bidding.NamesForPrograms(), config.Auto)
 		}
 		o.Policy, o.Tier = names[random.IntN(len(names))], !o.Program && random.IntN(2) == 0
-		o.Budget = []string{"", "$60"}[random.IntN(2)]
+		o.Budget = []string{"", "$60", "$1.50"}[random.IntN(3)]
 		all = append(all, o)
 	}
 	return all
@@ -170,6 +179,7 @@ func drawnOffers(n int, seed uint64) (all []offer) {
 // said is what plan, dry run or run say of a cell.
 type said struct {
 	usd, hours float64
+	done       float64 // share of the work; of programs, 1 or unknown (0)
 	kinds      string
 	refused    string // why nothing is bought
 }
@@ -178,7 +188,7 @@ func (s said) String() string {
 	if s.refused != "" {
 		return "refused: " + s.refused
 	}
-	return fmt.Sprintf("$%.4f, %.2f h, %s", s.usd, s.hours, s.kinds)
+	return fmt.Sprintf("$%.4f, %.2f h, %.0f %% done, %s", s.usd, s.hours, 100*s.done, s.kinds)
 }
 
 // like returns how another differs; "" = they agree.
@@ -190,6 +200,8 @@ func (s said) like(other said) string {
 		return ""
 	case math.Abs(s.usd-other.usd) > apart*max(s.usd, other.usd):
 		return fmt.Sprintf("cost differs by %.1f %%", 100*math.Abs(s.usd/other.usd-1))
+	case s.done > 0 && other.done > 0 && math.Abs(s.done-other.done) > apart:
+		return fmt.Sprintf("work done differs by %.1f %%", 100*math.Abs(s.done-other.done))
 	case s.kinds != other.kinds:
 		return "kinds of machines differ"
 	}
@@ -279,6 +291,9 @@ func (o offer) compare(ctx context.Context, dir, binary string) (text string, er
 				differs = true
 			}
 		}
+		if limit, err := market.ParseUSD(strings.TrimPrefix(o.Budget, "$")); o.Budget != "" && (err != nil || all[2].usd > float64(limit)/float64(market.Dollar)) {
+			return text, fmt.Errorf("the run passed its budget, %s: %s", o.Budget, all[2])
+		}
 		if !differs {
 			return text, nil
 		}
@@ -337,7 +352,7 @@ func (s site) planned() (said, error) {
 		return said{}, fmt.Errorf("reading the plan: %w: %s", err, printed)
 	}
 	usd, err := strconv.ParseFloat(plan.Prediction.USD, 64)
-	return said{usd: usd, hours: plan.Prediction.Seconds / 3600, kinds: plan.Prediction.Bought}, err
+	return said{usd: usd, hours: plan.Prediction.Seconds / 3600, done: plan.Prediction.Done, kinds: plan.Prediction.Bought}, err
 }
 
 func (s site) simulated(policy string) (said, error) {
@@ -355,7 +370,8 @@ func (s site) simulated(policy string) (said, error) {
 	}
 	usd, err := strconv.ParseFloat(row["cost"], 64)
 	hours, worse := strconv.ParseFloat(row["runtime_hours"], 64)
-	return said{usd: usd, hours: hours, kinds: row["bought"]}, errors.Join(err, worse)
+	done, worst := strconv.ParseFloat(row["done"], 64)
+	return said{usd: usd, hours: hours, done: done, kinds: row["bought"]}, errors.Join(err, worse, worst)
 }
 
 func (s site) ran(ctx context.Context) (said, error) {
@@ -382,7 +398,14 @@ func (s site) ran(ctx context.Context) (said, error) {
 		return said{}, err
 	}
 	var pools []market.Pool
+	done := 0.0 // of programs, unless all are
 	for _, e := range entries {
+		switch {
+		case e.Kind == journal.Done && e.Outcome == "finished":
+			done = 1
+		case e.Kind == journal.ClockDone:
+			done = float64(e.Clock) / offerClocks
+		}
 		if e.Kind == journal.Launch {
 			p, err := market.ParsePool(e.Pool)
 			if err != nil {
@@ -403,5 +426,5 @@ func (s site) ran(ctx context.Context) (said, error) {
 		return said{}, fmt.Errorf("reading the report: %w", err)
 	}
 	usd, err := strconv.ParseFloat(report.Totals.Total, 64)
-	return said{usd: usd, hours: report.Run.Seconds / 3600, kinds: market.Kinds(pools)}, err
+	return said{usd: usd, hours: report.Run.Seconds / 3600, done: done, kinds: market.Kinds(pools)}, err
 }

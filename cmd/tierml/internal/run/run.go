@@ -382,7 +382,7 @@ func Drive(ctx context.Context, o RunOptions, p *prepare.Job, from ResumePoint, 
 	defer notifier.Close() // the last alert is of the end
 	told := startAlerts(filepath.Base(directory), notifier)
 	defer told.Close()
-	watched := watchSpending(p.Job, mapping, stop)
+	watched := watchSpending(p.Job, stop)
 	lines, past, err := openJournal(filepath.Join(directory, rundir.JournalFile), from.Part > 0, func(e journal.Entry) {
 		view.Feed(e)
 		watched.feed(e)

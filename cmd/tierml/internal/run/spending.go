@@ -2,17 +2,12 @@ package run
 
 import (
 	"cmp"
-	"time"
 
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/elasticity"
-	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/jobrun/budget"
 )
-
-// stopTakes is how long before a new hour begins, by the wall clock, a run must begin to stop in order not to pay it.
-const stopTakes = 2 * time.Second
 
 // spending passes what a run's limits ask for on to the run.
 type spending struct {
@@ -21,10 +16,10 @@ type spending struct {
 	stop  chan<- string
 }
 
-func watchSpending(job *config.Job, mapping clock.Mapping, stop chan<- string) *spending {
+func watchSpending(job *config.Job, stop chan<- string) *spending {
 	limits := budget.Limits{
-		Total: job.Budget, PerHour: job.Limits.PerHour, WarnAt: cmp.Or(job.Limits.WarnAt, 0.8), StopTakes: mapping.ToMarket(stopTakes),
-		OverTotal: budget.Do(cmp.Or(job.Limits.OverBudget, config.LimitStop)), OverHour: budget.Do(cmp.Or(job.Limits.OverHour, config.LimitShrink)),
+		Total: job.Budget, PerHour: job.Limits.PerHour, WarnAt: cmp.Or(job.Limits.WarnAt, 0.8),
+		OverHour: budget.Do(cmp.Or(job.Limits.OverHour, config.LimitShrink)),
 	}
 	return &spending{budget.New(limits), make(chan elasticity.BudgetChanged, 64), stop}
 }
