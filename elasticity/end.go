@@ -8,7 +8,7 @@ import (
 
 // checkLimits ends the run at its limits of time and money.
 func (c *Controller) checkLimits() {
-	c.fleet.KeepBudget()
+	c.fleet.Spending.Keep()
 	lasted := c.step.Now.Sub(c.step.Started)
 	if c.step.Enough == "" && c.cfg.Job.Stop.Time > 0 {
 		c.step.Enough = c.cfg.Job.Stop.Elapsed(lasted)

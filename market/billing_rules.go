@@ -87,8 +87,8 @@ type Paid struct {
 	sum   USD
 }
 
-// Due returns the total of a rule book's charges, as of a time. Prices until known are final; what follows from them is kept in paid, so that a
-// machine that is asked about often costs as little after weeks as at first. A nil paid keeps nothing.
+// Due returns the total of a rule book's charges, as of a time. Prices until known are final; what follows from them is kept in paid, so that this
+// takes no longer after weeks than at first. A nil paid keeps nothing.
 func Due(book RuleBook, u Usage, h *History, asOf, known time.Time, paid *Paid) (USD, error) {
 	fees, covered := Fees{}, false
 	if with, ok := book.(withFees); ok {

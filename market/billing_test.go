@@ -498,7 +498,7 @@ func charge(t *rapid.T, book RuleBook, u Usage, h *History, asOf time.Time) []Ch
 	return charges
 }
 
-// What is due for a running machine is what its bill says, in whatever order it is asked, as prices become known.
+// What is due for a running machine is what its bill says, at any times, as prices become known.
 func TestDueIsTheTotalOfCharges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.SampledFrom(RuleNames()).Draw(t, "rules") + rapid.SampledFrom([]string{"", "+disk=20x0.08+address=0.005"}).Draw(t, "fees")

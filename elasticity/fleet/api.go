@@ -12,6 +12,7 @@ import (
 // New returns a fleet without machines. The work is known to it before its first step.
 func New(cfg *Config, s *step.Step, demand *Demand) *Fleet {
 	f := &Fleet{Step: s, cfg: cfg, demand: demand, early: map[step.ID]*early{}}
+	f.Spending.fleet = f
 	f.markets = &markets{Step: s, cfg: cfg, prices: map[market.Pool]*market.History{}, deferred: map[market.Pool]time.Time{},
 		lifetimes: map[market.Pool]*market.Lifetimes{}}
 	for _, p := range cfg.Pools {
@@ -74,7 +75,7 @@ func (f *Fleet) Take(e step.Event) (due bool) {
 			return journal.Entry{Kind: journal.Provider, To: e.To, Why: step.Printable(e.Why)}
 		})
 	case Launched:
-		f.budgetLook = time.Time{}
+		f.Spending.next = time.Time{}
 		f.takeLaunched(e)
 		return true
 	case LaunchFailed:
@@ -203,7 +204,7 @@ func (f *Fleet) Progressed() {
 func (f *Fleet) NextDue(by func(time.Time)) {
 	by(f.Reliable.After)
 	by(f.gathering)
-	by(f.budgetLook)
+	by(f.Spending.next)
 	var unbilled time.Time // since when the first of those waits whose time is not over
 	wait := ChargeWait(f.cfg.Settings)
 	for _, m := range f.Roster.going {

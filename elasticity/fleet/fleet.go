@@ -39,8 +39,7 @@ type Fleet struct {
 	SaveEvery time.Duration // how often to take a checkpoint, by the last plan; 0 = never
 	Switching *switchover   // a proactive switch under way
 	crashes   Crashes
-	// budgetLook is when the budget is next compared with what is due.
-	budgetLook time.Time
+	Spending  spending
 
 	early    map[step.ID]*early // what was learned of machines whose launch is not answered yet
 	bought   int

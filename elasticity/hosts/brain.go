@@ -264,7 +264,7 @@ func (b *Brain) advance() {
 	if b.cfg.MaxDuration > 0 && b.step.Stop == "" && b.step.Now.Sub(b.step.Started) >= b.cfg.MaxDuration {
 		b.step.Stop = "max_duration " + b.cfg.MaxDuration.String() + " is over"
 	}
-	b.fleet.KeepBudget()
+	b.fleet.Spending.Keep()
 	b.takeCalls()
 	b.judge()
 	b.know()

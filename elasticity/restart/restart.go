@@ -175,7 +175,7 @@ func (c *Controller) advance() {
 	if c.cfg.MaxDuration > 0 && c.step.Stop == "" && c.step.Now.Sub(c.step.Started) >= c.cfg.MaxDuration {
 		c.step.Stop = "max_duration " + c.cfg.MaxDuration.String() + " is over"
 	}
-	c.fleet.KeepBudget()
+	c.fleet.Spending.Keep()
 	c.work.CheckSilence()
 	if why, crash, loop := c.fleet.Crashes().Loop(); loop && !c.step.Ending { // what was saved before stays
 		c.crashLog = crash.Log

@@ -183,8 +183,10 @@ func writeDryRunLength(b *narrowText, p sweep.Experiment, all []sweep.Summary) {
 			line("", "egress $", s.EgressMean)
 		}
 	}
-	b.WriteString("\n")
-	b.table(figures)
+	if slices.ContainsFunc(all, func(s sweep.Summary) bool { return s.Compared > 0 }) {
+		b.WriteString("\n")
+		b.table(figures)
+	}
 }
 
 // writeCompared says which starts the figures are of, when these are not all, and whose runs were not done in time.
@@ -196,7 +198,7 @@ func writeCompared(b *narrowText, p sweep.Experiment, all []sweep.Summary) {
 		if sweep.IsOracle(s.Policy) {
 			continue
 		}
-		if n := s.Starts - s.Finished; n > 0 {
+		if n := s.Starts - s.Finished; n > 0 && s.Ended == "" {
 			text := fmt.Sprintf("%s %d of %d", s.Policy, n, s.Starts)
 			if s.Failed > 0 {
 				text += fmt.Sprintf(" (%d failed)", s.Failed)
@@ -216,7 +218,7 @@ func writeCompared(b *narrowText, p sweep.Experiment, all []sweep.Summary) {
 			dear = append(dear, fmt.Sprintf("%s %d", s.Policy, s.TooDear))
 		}
 	}
-	if len(missing) > 0 || compared < most {
+	if len(missing)+len(ended) > 0 || compared < most {
 		b.WriteString("\n")
 	}
 	if len(missing) > 0 {
@@ -226,7 +228,8 @@ func writeCompared(b *narrowText, p sweep.Experiment, all []sweep.Summary) {
 		b.sentence(how + ".")
 	}
 	switch {
-	case compared == 0 && len(ended) == 0:
+	case compared == 0 && len(ended) > 0:
+	case compared == 0:
 		b.sentence("From no start did all policies do all the work, so that there are no figures to compare: leave out by --policy those that do not.")
 	case compared < most:
 		b.sentence(fmt.Sprintf("All figures but DONE are of the %d of %d starts from which every policy that is compared did all the work.", compared, most))

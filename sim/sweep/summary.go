@@ -23,10 +23,7 @@ type Summary struct {
 	Starts       int     `json:"starts"`
 	Finished     int     `json:"finished"` // starts from which all work was done by the horizon
 	Failed       int     `json:"failed"`   // starts from which it cannot be done; the others were given up at the horizon
-	TooLong      int     `json:"too_long"` // finished, but later than the job's max_duration, at which a real run is ended
-	TooDear      int     `json:"too_dear"` // finished, but for more than its budget, at which a real run is ended
-	// Ended says how the last run came that was ended in order before its work was done; empty = none was.
-	Ended string `json:"ended,omitempty"`
+	Limited
 	// Compared is the number of starts that the figures below are of; 0 = there are none.
 	Compared int `json:"compared"`
 
@@ -61,6 +58,14 @@ type Summary struct {
 
 	// EgressMean is the part of the cost for state that moved between regions.
 	EgressMean float64 `json:"egress_mean,omitempty"`
+}
+
+// Limited is what the job's limits do to its runs.
+type Limited struct {
+	TooLong int `json:"too_long"` // finished, but later than the job's max_duration, at which a real run is ended
+	TooDear int `json:"too_dear"` // finished, but for more than its budget, at which a real run is ended
+	// Ended says how the last run came that was ended in order before its work was done; empty = none was.
+	Ended string `json:"ended,omitempty"`
 }
 
 // MarshalJSON writes null for figures that there are none of: 0 would be taken for one.
