@@ -84,6 +84,7 @@ type attempt struct {
 	clock ps.Clock
 	at    time.Time
 	pace  time.Duration
+	took  time.Duration // that the last clock did
 
 	saveAt time.Time // the next checkpoint; zero = none
 	saving bool
@@ -125,7 +126,7 @@ func (a *Attempts) Progress() step.Progress {
 		p.Saved = p.Done
 	}
 	if a.now != nil {
-		p.Clock = a.now.pace
+		p.Clock = a.now.took
 	}
 	if p.Saved > 0 {
 		p.Home = a.home
@@ -267,6 +268,9 @@ func (a *Attempts) Trained(clock ps.Clock, pace time.Duration) (news bool) {
 		now.began, news = true, false
 		a.join()
 		a.scheduleSave()
+	}
+	if now.took = pace; pace <= 0 && clock > now.clock {
+		now.took = a.Now.Sub(now.at) / time.Duration(clock-now.clock)
 	}
 	now.clock, now.at, now.pace = clock, a.Now, pace
 	a.reached = max(a.reached, clock)
