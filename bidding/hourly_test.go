@@ -128,7 +128,7 @@ func TestPerHourBuysNoIdleMachines(t *testing.T) {
 	}
 }
 
-// A purchase is cut to what the budget pays for, the first hour of each machine, and the run is over when nothing is held and that is nothing.
+// A purchase is cut to what the budget pays for, the first hour of each machine, and the run ends when nothing is held and that is nothing.
 func TestBudgetBuysWhatItPaysFor(t *testing.T) {
 	rules, err := market.Rules("ec2-2017")
 	if err != nil {
