@@ -112,7 +112,7 @@ func TestTotal(t *testing.T) {
 	d.buy(10)
 	d.until(300)
 	d.want("60 warn", "120 warn") // as the second and the third hour begin
-	if d.guard.Over() != "" { // the controller ends a run at its budget
+	if d.guard.Over() != "" {     // the controller ends a run at its budget
 		t.Error(d.guard.Over())
 	}
 }
