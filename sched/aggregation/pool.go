@@ -246,8 +246,7 @@ func (p *Pool) Leave(id string) {
 }
 
 // Recycle gives empty aggregators back, and then, from the least loaded, those whose tasks the others can take (section 3.3.2). It is
-// called when a job has left, or periodically (section 3.3.3), which disturbs jobs less often. A small pool is also packed anew, by trying
-// everything.
+// called when a job has left, or periodically (section 3.3.3), which disturbs jobs less often. A pool of few tasks is also packed anew.
 func (p *Pool) Recycle() (c Change) {
 	p.release(&c, p.aggregators)
 	for {
@@ -265,7 +264,7 @@ func (p *Pool) Recycle() (c Change) {
 	for _, j := range p.jobs {
 		tasks += len(j.Tasks)
 	}
-	if tasks <= small {
+	if tasks <= few {
 		p.repack(&c)
 	}
 	c.Why = "fewer aggregators can serve the same tasks"
