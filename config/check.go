@@ -110,6 +110,10 @@ var jobName = pattern.Of(`^[A-Za-z0-9][A-Za-z0-9-]{0,62}$`)
 
 func (c *checker) check() {
 	j := c.job
+	if c.written("hosts") && j.Cloud != CloudLocal { // what else that cloud needs is of no use
+		c.fault("cloud", "hosts that jobs share are processes of this computer so far", "write cloud: local")
+		return
+	}
 	if j.Name != "" && !jobName().MatchString(j.Name) {
 		c.fault("name", fmt.Sprintf("%q cannot be a name", j.Name),
 			"use 1 to 63 letters, digits and dashes, starting with a letter or digit")

@@ -31,7 +31,7 @@ import (
 type Options struct {
 	Output        string
 	Threads       int
-	Deterministic bool
+	Deterministic bool // as a job file says by train.deterministic, too
 	UntilLoss     float64
 	UntilChange   float64
 	MaxTime       time.Duration
@@ -75,6 +75,7 @@ const (
 
 // Run trains a job and saves the model.
 func Run(ctx context.Context, o Options, job *config.Job, out, errOut io.Writer) (err error) {
+	o.Deterministic = o.Deterministic || job.Written("train.deterministic") && job.Train.Deterministic
 	place, err := newTrainPlace(o, job)
 	if err != nil {
 		return err

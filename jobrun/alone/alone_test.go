@@ -47,3 +47,26 @@ func TestDataIsGoneForTheSecondFit(t *testing.T) {
 type writerFunc func([]byte) (int, error)
 
 func (w writerFunc) Write(p []byte) (int, error) { return w(p) }
+
+// A file that says train.deterministic: true is trained as on machines, without the flag.
+func TestFileMayBeDeterministic(t *testing.T) {
+	dir := t.TempDir()
+	data, file := filepath.Join(dir, "ratings.csv"), filepath.Join(dir, "job.yaml")
+	if err := os.WriteFile(data, []byte("1,1,3\n1,2,4\n2,1,5\n2,2,1\n3,1,2\n3,2,2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for says, want := range map[string]string{"true": "as on machines", "false": "in place"} {
+		text := "name: once\ncloud: none\ntrain: {app: mf, data: ratings.csv, clocks: 2, splits: 2, params: {rank: 2}, deterministic: " + says + "}\n"
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		job, err := config.Load(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said strings.Builder
+		if err := Run(t.Context(), Options{Output: filepath.Join(dir, "m"), Threads: 1, UntilLoss: math.Inf(-1)}, job, &said, &said); err != nil || !strings.Contains(said.String(), want) {
+			t.Errorf("deterministic: %s: %v\n%s", says, err, said.String())
+		}
+	}
+}
