@@ -303,6 +303,16 @@ func (l *Ledger) due(m *machine, asOf time.Time) (market.USD, error) {
 	return sum, nil
 }
 
+// Charges returns what a machine owes until a time, and its pool; nothing of one that the journal does not mention.
+func (l *Ledger) Charges(id string, asOf time.Time) (market.Pool, []market.Charge, error) {
+	m := l.machines[id]
+	if m == nil {
+		return market.Pool{}, nil, nil
+	}
+	charges, err := l.charges(m, asOf)
+	return m.usage.Pool, charges, err
+}
+
 // charges returns a machine's bill; nothing while it is not launched yet.
 func (l *Ledger) charges(m *machine, asOf time.Time) ([]market.Charge, error) {
 	if m.usage.Start.After(asOf) {

@@ -15,12 +15,22 @@ type Bill struct {
 	Total market.USD // of the hosts
 }
 
-// BillOf divides what hosts have cost in all. The parts add up to it, whatever happened.
-func (b *Book) BillOf(total market.USD) Bill {
+// BillOf divides what hosts have cost in all until now. The parts add up to it, whatever happened. Charges gives a host's charges so far: slots
+// that are not settled pay their shares of these. Nil = they pay nothing yet.
+func (b *Book) BillOf(total market.USD, now time.Time, charges func(host step.ID) (Size, []market.Charge)) Bill {
 	bill := Bill{Jobs: map[string]market.USD{}, Idle: total, Total: total}
 	for _, s := range b.slots {
-		bill.Jobs[s.Job] += s.Cost
-		bill.Idle -= s.Cost
+		cost := s.Cost
+		if !s.Charged && s.Host != "" && charges != nil {
+			until := now
+			if s.over() && s.Ended.Before(now) {
+				until = s.Ended
+			}
+			size, lines := charges(s.Host)
+			cost = Share(s.Size, size, s.Placed, until, lines)
+		}
+		bill.Jobs[s.Job] += cost
+		bill.Idle -= cost
 	}
 	return bill
 }

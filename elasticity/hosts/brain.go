@@ -418,7 +418,9 @@ func (b *Brain) sizeIn(pool market.Pool) Size {
 }
 
 // Bill returns what the hosts that have a bill have cost, by payer.
-func (b *Brain) Bill() Bill { return b.Book.BillOf(b.charged + b.fleet.Accounts.Charged) }
+func (b *Brain) Bill() Bill {
+	return b.Book.BillOf(b.charged+b.fleet.Accounts.Charged, b.step.Now, nil)
+}
 
 // end finishes once every host is gone and its bill is divided.
 func (b *Brain) end() {

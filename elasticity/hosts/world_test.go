@@ -367,7 +367,7 @@ func (w *world) finish() {
 			charged += usd
 		}
 	}
-	bill, total := w.brain.Book.BillOf(charged), w.bill()
+	bill, total := w.brain.Book.BillOf(charged, time.Time{}, nil), w.bill()
 	sum := bill.Idle
 	for _, usd := range bill.Jobs {
 		sum += usd
@@ -429,7 +429,7 @@ func TestANight(t *testing.T) {
 			if len(w.rented) < 3 || len(w.rented) > 5 {
 				t.Errorf("%d hosts were bought for 4 to 8 slots, 4 of which fit on one", len(w.rented))
 			}
-			bill := w.brain.Book.BillOf(w.bill())
+			bill := w.brain.Book.BillOf(w.bill(), time.Time{}, nil)
 			if bill.Jobs["a"] <= 0 || bill.Jobs["b"] <= 0 || bill.Idle <= 0 {
 				t.Errorf("both had slots, and hosts were not full: %+v", bill)
 			}

@@ -7,6 +7,7 @@ package shared
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -216,7 +217,14 @@ func New(run string, s *status.Status, book *hosts.Book, at time.Time, granted m
 	if err != nil {
 		return v, err
 	}
-	bill := book.BillOf(total)
+	bill := book.BillOf(total, at, func(host step.ID) (hosts.Size, []market.Charge) {
+		pool, charges, bad := s.Ledger.Charges(string(host), at)
+		err = errors.Join(err, bad)
+		return sizes[pool.Type], charges
+	})
+	if err != nil {
+		return v, err
+	}
 	for _, job := range slices.Sorted(maps.Keys(bill.Jobs)) {
 		pay := Pay{Job: job, USD: bill.Jobs[job].String()}
 		if j := jobs[job]; j != nil {

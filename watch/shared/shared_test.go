@@ -66,6 +66,12 @@ func TestView(t *testing.T) {
 	if !reflect.DeepEqual(v, want) {
 		t.Errorf("got  %+v\nwant %+v", v, want)
 	}
+	// While jobs run they pay for their time so far; half of the half hour is idle.
+	paying, err := shared.New("shared-1", s, book, s.Now.Add(30*time.Minute), nil)
+	bill := []shared.Pay{{Job: both[0], Held: 2, USD: "0.0725"}, {Job: both[1], Held: 2, USD: "0.0725"}, {USD: "0.435"}}
+	if err != nil || !reflect.DeepEqual(paying.Bill, bill) {
+		t.Errorf("after half an hour %+v, want %+v; %v", paying.Bill, bill, err)
+	}
 	if v.Size() != size.Plus(size) || v.Free() != half.Plus(half) {
 		t.Errorf("%s of %s are free", v.Free(), v.Size())
 	}
