@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/cost"
+	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/journal/words"
 	"github.com/tierml/tierml/market"
 )
@@ -323,9 +324,17 @@ func lossLines(r *cost.Report, x func(cost.LossPoint) float64) []line {
 		return []line{{name: "as reported by the program", colour: 0, points: train.points}}
 	}
 	if len(smooth.points) > 0 {
-		train.name, train.faint = "training, each clock", true
+		train.name, train.faint = "training, each "+LossUnit(r), true
 	}
 	return []line{train, smooth, test}
+}
+
+// LossUnit returns what a run's losses are over: programs report them at steps, also as tasks.
+func LossUnit(r *cost.Report) string {
+	if r.Programs != nil {
+		return journal.Unit(journal.Single)
+	}
+	return journal.Unit(r.Run.Kind)
 }
 
 // lastLoss is nil where there is none.

@@ -471,10 +471,10 @@ func lossTable(r *cost.Report, most int) template.HTML {
 		if p.Redone {
 			redone = "redone"
 		}
-		if p.Test == nil && !p.Redone { // tests are what a reader compares; the chart has the rest
+		if p.Test == nil && !p.Redone && r.Programs == nil { // tests are what a reader compares; the chart has the rest
 			continue
 		}
 		rows = append(rows, []string{fmt.Sprint(p.Clock), p.At.UTC().Format("Jan 2 15:04:05"), fmt.Sprintf("%.2f", p.USD), value(p.Train), value(p.Test), redone})
 	}
-	return dataTable([]string{"clock", "time", "US$ paid", "training", "test", "note"}, rows, most)
+	return dataTable([]string{LossUnit(r), "time", "US$ paid", "training", "test", "note"}, rows, most)
 }

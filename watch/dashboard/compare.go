@@ -102,11 +102,11 @@ func (b *Board) compare(w http.ResponseWriter, request *http.Request) {
 		v.Rows = append(v.Rows, row)
 	}
 	v.Rows = append(v.Rows, differences(jobs)...)
-	metric, unit := named[0].Report.Run.Metric, curveUnit(named[0].Report)
+	metric, unit := named[0].Report.Run.Metric, page.LossUnit(named[0].Report)
 	var curves []page.Curve
 	for _, n := range named {
 		r := n.Report
-		if r.Run.Metric != metric || curveUnit(r) != unit {
+		if r.Run.Metric != metric || page.LossUnit(r) != unit {
 			v.Note = "The runs have different losses or count in different units, so that their curves are not drawn together."
 		}
 		curve := page.Curve{Name: n.Name, Points: testedOrAll(r.Series.Loss)}
@@ -164,14 +164,6 @@ func (b *Board) compared(w http.ResponseWriter, request *http.Request) (named []
 		named, jobs = append(named, cost.Named{Name: name, Report: report}), append(jobs, flatten(job))
 	}
 	return named, jobs
-}
-
-// curveUnit returns the unit of the axis of a run's losses; a sweep's curve is its best trial's.
-func curveUnit(r *cost.Report) string {
-	if r.Programs != nil {
-		return journal.Unit(journal.Single)
-	}
-	return journal.Unit(r.Run.Kind)
 }
 
 // testedOrAll leaves out the points without a test loss where others have one.

@@ -5,11 +5,13 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/journal/journaltest"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/market"
 )
@@ -108,5 +110,51 @@ func TestReplayedDollarsAreApart(t *testing.T) {
 	v.overview([]Row{{Summary: Summary{Run: "a-1", Started: day, Spent: "2", Saved: "1"}}, {Summary: Summary{Run: "b-1", Started: day, Spent: "50", Saved: "9", Replayed: true}}})
 	if d := v.Days[0]; d.Spent != 2*market.Dollar || d.Saved != market.Dollar || d.Replayed != 50*market.Dollar || d.Runs != 2 {
 		t.Errorf("%+v", d)
+	}
+}
+
+// DiLoCo counts in rounds of its replicas, and a gang's losses are over steps: neither has clocks.
+func TestPagesCountInTheUnitsOfTheirKind(t *testing.T) {
+	root, story := t.TempDir(), journaltest.New(1).Entries
+	averaged := slices.Clone(story[:len(story)/2])
+	d, err := averaged[0].StartDetails()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.App = journal.DiLoCo
+	if averaged[0].Details, err = journal.Pack(d); err != nil {
+		t.Fatal(err)
+	}
+	hold(t, write(t, root, "nano-1", averaged))
+	gang := arrayStory(t)[:7]
+	if d, err = gang[0].StartDetails(); err != nil {
+		t.Fatal(err)
+	}
+	d.Program = &journal.ProgramDetails{Of: 40}
+	if gang[0].Details, err = journal.Pack(d); err != nil {
+		t.Fatal(err)
+	}
+	gang[6].Program = "rank-0"
+	for step := range int64(3) {
+		gang = append(gang, journal.Entry{T: gang[6].T.Add(time.Duration(step+1) * time.Minute), Kind: journal.ProgramStep, OfProgram: journal.OfProgram{Program: "rank-0"}, Generation: 1, Clock: step + 1, TrainLoss: journal.Loss(float64(9 - step))})
+	}
+	write(t, root, "gang-1", gang)
+	b, server := boardWith(t, root, clockOf(averaged), nil)
+	await(t, b, 2)
+	for path, wants := range map[string][]string{
+		"/runs/nano-1": {"<dt>Replicas</dt>", "<dt>Round</dt>", "<dt>Per round</dt>", "training, each round", "diloco"},
+		"/runs/gang-1": {"LOSS over time", `<th scope="col">step</th><th scope="col">time</th>`, "<td>9.0000</td>", "as reported by the program", "Its controller is gone.", "tierml run --resume"},
+	} {
+		page := get(t, server, path, http.StatusOK)
+		for _, want := range wants {
+			if !strings.Contains(page, want) {
+				t.Errorf("%s does not have %q", path, want)
+			}
+		}
+		for _, bad := range []string{"<dt>Clock</dt>", "each clock", "<dt>Stage</dt>", `<th scope="col">clock</th>`} {
+			if strings.Contains(page, bad) {
+				t.Errorf("%s has %q", path, bad)
+			}
+		}
 	}
 }
