@@ -205,6 +205,10 @@ FAULTS ?= 200
 chaos: ## random faults on a run of real processes with a separate fake cloud (DURATION=15m FAULTS=200 SEED=s CHAOS=flags)
 	$(GO) run ./test/trials chaos -duration $(DURATION) -faults $(FAULTS) -seed $(SEED) $(CHAOS)
 
+.PHONY: storm
+storm: # faults on two job servers with twelve jobs of all kinds, as root (SEED=s STORM="-faults 150 -duration 20m")
+	$(GO) run ./test/trials server -seed $(SEED) $(STORM)
+
 .PHONY: golden
 golden: ## rewrite the expected output in testdata and docs/cli.md, to be read before it is committed
 	$(GO) test $$(grep -rl --include='*_test.go' 'flag.Bool("update"' . | xargs -n1 dirname | sort -u) -update

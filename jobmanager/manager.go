@@ -110,6 +110,8 @@ type job struct {
 	params    map[string]any // of a trial; nil = not read yet
 	deadline  time.Time      // in market time, read with asked; zero = none
 	unsaved   bool           // its record could not be written
+	unrated   bool           // what its run costs an hour is not known yet
+	started   time.Time      // its run, by the time of this process
 	most      *int           // transient machines, as its file says; nil = not read yet
 }
 

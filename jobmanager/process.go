@@ -62,7 +62,7 @@ func (m *Manager) start(ctx context.Context, j *job) {
 		return
 	}
 	m.cfg.Log.Info("a run was started", "job", j.ID, "resumed", began, "starts", j.Starts, "pid", l.process.Pid)
-	j.pid = l.process.Pid
+	j.pid, j.unrated, j.started = l.process.Pid, true, time.Now()
 	m.supervise(ctx, j, l)
 }
 

@@ -51,6 +51,7 @@ func (m *Manager) guard(ctx context.Context) {
 		return
 	}
 	for {
+		rate(m)
 		m.keepTo(ctx, m.cfg.Limits.Judge(m.totals()))
 		all := groupsOf(m)
 		for _, group := range groups {
@@ -88,7 +89,43 @@ func heldBy(m *Manager, j *job) string {
 	if why == "" && !j.Hosts {
 		why = withheld(m.decided[limited{group: j.Group}])
 	}
+	if why == "" && m.cfg.Limits.PerHour > 0 {
+		why = unrated(m, limited{all: true}, j)
+	}
+	if why == "" && m.cfg.Quotas[j.Group].PerHour > 0 && !j.Hosts {
+		why = unrated(m, limited{group: j.Group}, j)
+	}
 	return why
+}
+
+// ratedWithin is how long a job that was started may take to show what it costs an hour, until others start regardless.
+const ratedWithin = 2 * time.Minute
+
+// rate notes which running jobs show what they cost an hour. Jobs that wait for that are looked at again.
+func rate(m *Manager) {
+	shown := map[string]bool{}
+	for _, s := range m.board.Summaries() {
+		usd, err := market.ParseUSD(s.PerHour)
+		shown[s.Run] = err == nil && usd > 0
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, j := range m.jobs {
+		if j.unrated && (shown[j.ID] || !j.tended || time.Since(j.started) > ratedWithin) {
+			j.unrated = false
+			m.nudge()
+		}
+	}
+}
+
+// unrated is why a job does not start under a limit of dollars an hour: another one has just been started, and counts with nothing yet. It needs the lock.
+func unrated(m *Manager, of limited, j *job) string {
+	for _, o := range m.jobs {
+		if o != j && o.unrated && of.has(o) {
+			return "what " + o.ID + " costs an hour is not known yet"
+		}
+	}
+	return ""
 }
 
 // keepTo does what a decision about all jobs asks for.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tierml/tierml/jobmanager/call"
 	"github.com/tierml/tierml/jobrun/budget"
+	"github.com/tierml/tierml/market"
 )
 
 // Above a limit nothing more is started; when the total is used up, what runs is ended in order, and can continue once it
@@ -39,4 +40,30 @@ func TestLimitsOfAllJobs(t *testing.T) {
 	}
 	s.keepTo(t.Context(), budget.Decision{})
 	s.until(first, call.Running)
+}
+
+// Under a limit of dollars an hour, jobs that are submitted together do not all start because none costs anything yet.
+func TestJobsThatStartTogetherKeepToPerHour(t *testing.T) {
+	for name, limit := range map[string]func(*Config){
+		"of the job server": func(c *Config) { c.Limits.PerHour = market.Dollar },
+		"of a group":        func(c *Config) { c.Quotas = map[string]Quota{"": {PerHour: market.Dollar}} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			s.cfg.MaxRunning = 4
+			limit(&s.cfg)
+			s.begin()
+			_, client := s.served()
+			first, second := s.submit(), s.submit()
+			s.clocks(first, 1)
+			if job, err := client.Job(t.Context(), second); err != nil || job.Starts != 0 || job.Why != "held: what "+first+" costs an hour is not known yet" {
+				t.Errorf("%+v, %v", job, err)
+			}
+			if err := s.Stop(t.Context(), first, "ann", false); err != nil {
+				t.Fatal(err)
+			}
+			s.until(first, call.Stopped)
+			s.until(second, call.Running)
+		})
+	}
 }

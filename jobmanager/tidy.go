@@ -92,7 +92,7 @@ func (m *Manager) neededInputs() (map[string]bool, error) {
 	}
 	needed := map[string]bool{}
 	for _, r := range runs {
-		if finished[r.Name()] {
+		if finished[r.Name()] || !r.IsDir() { // rundir.RecordFile is there, too
 			continue
 		}
 		for _, file := range []string{submittedFile, rundir.JobFile} {

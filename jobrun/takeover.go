@@ -76,7 +76,7 @@ func lastLives(records []fakecloud.Record) []provisioner.Instance {
 	abandon := func() {
 		for i := range out {
 			if out[i].Ended.IsZero() {
-				out[i].Ended, out[i].EndedBy, out[i].Reason = last.UTC().Truncate(time.Second), market.ByUser, fakecloud.CloudKilled
+				out[i].Ended, out[i].EndedBy, out[i].Reason, out[i].Presumed = last.UTC().Truncate(time.Second), market.ByUser, fakecloud.CloudKilled, true
 			}
 		}
 	}

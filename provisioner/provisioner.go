@@ -140,6 +140,7 @@ type Instance struct {
 	Ended    time.Time      // zero until terminated; never before Launched
 	EndedBy  market.EndedBy // market.Running until terminated
 	Reason   string         // the provider's words
+	Presumed bool           // nobody saw its end: what is billed ends then, but its processes may run on
 	Tags     map[string]string
 	Cost     *market.USD // in all, where Traits.Bills and nothing changes it any more
 }

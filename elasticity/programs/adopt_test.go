@@ -7,6 +7,8 @@ import (
 
 	"github.com/tierml/tierml/elasticity/programs"
 	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/provisioner"
 )
 
 // A controller is killed after each of its actions in turn, and another takes over at once: programs continue, no step is done again, and no
@@ -43,42 +45,54 @@ func TestEveryCrashPoint(t *testing.T) {
 	}
 }
 
-// When a cloud dies with its controller, machines keep running unlisted: no program gets a second copy before they must have ended.
+// A cloud that dies with its controller leaves machines that run on, and that the next cloud does not list, or lists as ended when the cloud died: no
+// program has a second copy before they must have ended.
 func TestOrphansHaveNoSecondCopy(t *testing.T) {
-	for name, cfg := range map[string]programs.Config{"single": {Count: 1, State: true}, "gang": {Count: 2, State: true, SaveEvery: 5 * time.Second}, "array": {Count: 2, Tasks: 3, State: true}} {
-		cfg.Orphaned = 30 * time.Second
-		w := newWorld(t, cfg)
-		w.seconds(15)
-		orphans := w.order
-		if w.outcome != "" || len(orphans) != cfg.Count || w.running(programs.Key(cfg.Tasks, 0)) == nil {
-			t.Fatalf("%s: %q on %d machines", name, w.outcome, len(orphans))
-		}
-		of := map[string]bool{}
-		for _, id := range orphans {
-			of[w.machines[id].run.Key] = true
-			delete(w.machines, id)
-		}
-		w.order = nil // the new cloud knows none
-		w.again()
-		copies := func() (n int) {
-			for _, m := range w.machines {
-				if m.runs && of[m.run.Key] {
-					n++
+	for _, listed := range []bool{false, true} {
+		for name, cfg := range map[string]programs.Config{"single": {Count: 1, State: true}, "gang": {Count: 2, State: true, SaveEvery: 5 * time.Second}, "array": {Count: 2, Tasks: 3, State: true}} {
+			cfg.Orphaned = 30 * time.Second
+			w := newWorld(t, cfg)
+			w.seconds(15)
+			orphans := w.order
+			if w.outcome != "" || len(orphans) != cfg.Count || w.running(programs.Key(cfg.Tasks, 0)) == nil {
+				t.Fatalf("%s: %q on %d machines", name, w.outcome, len(orphans))
+			}
+			of, gone := map[string]bool{}, []provisioner.Instance{}
+			for _, id := range orphans {
+				of[w.machines[id].run.Key] = true
+				i := w.machines[id].instance
+				i.State, i.Ended, i.EndedBy, i.Presumed = provisioner.Terminated, w.now.Truncate(time.Second), market.ByUser, true
+				gone = append(gone, i)
+				delete(w.machines, id)
+			}
+			w.order = nil // the new cloud knows none
+			if listed {
+				w.gone = gone
+			}
+			w.again()
+			copies := func() (n int) {
+				for _, m := range w.machines {
+					if m.runs && of[m.run.Key] {
+						n++
+					}
+				}
+				return n
+			}
+			for second := range 29 {
+				w.seconds(1)
+				if n := copies(); n > 0 {
+					t.Errorf("%s, listed %v: %d copies run beside orphans after %d s", name, listed, n, second+1)
+					break
 				}
 			}
-			return n
-		}
-		w.seconds(29)
-		if n := copies(); n > 0 {
-			t.Errorf("%s: %d copies run beside orphans", name, n)
-		}
-		w.seconds(20)
-		if n := copies(); n == 0 {
-			t.Errorf("%s: nothing runs after the orphans' end", name)
-		}
-		w.seconds(200)
-		if ends := w.ends(programs.Key(cfg.Tasks, 0)); len(ends) == 0 || ends[len(ends)-1] != journal.Finished {
-			t.Errorf("%s: the program has come to %v", name, ends)
+			w.seconds(20)
+			if n := copies(); n == 0 {
+				t.Errorf("%s: nothing runs after the orphans' end", name)
+			}
+			w.seconds(200)
+			if ends := w.ends(programs.Key(cfg.Tasks, 0)); len(ends) == 0 || ends[len(ends)-1] != journal.Finished {
+				t.Errorf("%s: the program has come to %v", name, ends)
+			}
 		}
 	}
 }

@@ -50,7 +50,8 @@ func (p always) Plan(s bidding.State) bidding.Plan {
 
 // world plays machines, whose programs advance a step a second and are done at the last one, and the run's store.
 type world struct {
-	forgets  bool // programs do not read their state
+	gone     []provisioner.Instance // what a cloud says of machines that an earlier one had
+	forgets  bool                   // programs do not read their state
 	t        *testing.T
 	cfg      programs.Config
 	r        *restart.Controller
@@ -309,7 +310,7 @@ func (w *world) warn(m *machine) {
 }
 
 func (w *world) list() {
-	var all []provisioner.Instance
+	all := slices.Clone(w.gone)
 	for _, id := range w.order {
 		if m := w.machines[id]; !m.dead {
 			all = append(all, m.instance)

@@ -288,8 +288,11 @@ func (r *Runner) write(ctx context.Context, e journal.Entry) {
 	r.failed = fmt.Errorf("writing the journal: %w", err)
 	r.cfg.Log.Error("the journal cannot be written: the run ends", "err", err)
 	// Called from another goroutine, because this one receives the events.
-	r.jobs.Go(func() { r.Stop(ctx, "the journal cannot be written", true) })
+	r.jobs.Go(func() { r.Stop(ctx, Unwritten, true) })
 }
+
+// Unwritten is why a run ends whose journal cannot be written.
+const Unwritten = "the journal cannot be written"
 
 var errUnwritten = fmt.Errorf("%w: nothing is bought once the journal cannot be written", provisioner.ErrInvalid)
 

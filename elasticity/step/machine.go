@@ -35,7 +35,7 @@ type Machine struct {
 	Leaving     bool      // hands over everything, then is terminated
 	Terminating bool      // its end was requested from the provider
 	Ended       bool      // the provider says so
-	Unlisted    bool      // the provider says so only by no longer listing it: it may still run, as where a cloud was restarted
+	Unlisted    bool      // nobody saw its end, as where it is no longer listed or its cloud was killed: it may still run
 	Archived    bool      // ended and billed: no event can concern it
 	Deadline    time.Time // of the eviction that it was warned of
 	Entered     time.Time // when this controller learned of it

@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// A program that writes a, b and DONE in place, as fast as it can, is stopped at any moment, also while file times tie: what is saved is of one step.
+// A program that writes a, b and DONE in place is stopped at any moment, also while file times tie: what is saved is of one step. Every other program
+// writes as fast as it can, and the others compute for a moment behind each checkpoint, as programs do, so that there are checkpoints to save.
 func TestNoTornCheckpoint(t *testing.T) {
 	if dir := os.Getenv("TIERML_TORN_CHILD"); dir != "" {
 		checkpointUntilKilled(dir)
@@ -27,7 +28,7 @@ func TestNoTornCheckpoint(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(1, 2))
 	kept, newest := 0, 0
-	for n := 0; n < evictions || kept == 0 && n < 20*evictions; n++ { // on a busy host most come too early
+	for n := range evictions {
 		size := []int{1, 8, 100, 5000, 300_000}[n%5]
 		if n%50 == 49 {
 			size = 50 << 20
@@ -42,7 +43,7 @@ func TestNoTornCheckpoint(t *testing.T) {
 			t.Fatal(err)
 		}
 		child := exec.Command(os.Args[0], "-test.run", "^TestNoTornCheckpoint$")
-		child.Env = append(os.Environ(), "TIERML_TORN_CHILD="+dir, fmt.Sprint("TIERML_TORN_SIZE=", size))
+		child.Env = append(os.Environ(), "TIERML_TORN_CHILD="+dir, fmt.Sprint("TIERML_TORN_SIZE=", size), fmt.Sprint("TIERML_TORN_PAUSE=", n%2))
 		if err := child.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -82,8 +83,8 @@ func TestNoTornCheckpoint(t *testing.T) {
 		}
 	}
 	t.Logf("%d evictions: %d checkpoints restored, %d of them the newest", evictions, kept, newest)
-	if kept == 0 {
-		t.Error("no checkpoint was ever saved")
+	if kept < evictions/4 {
+		t.Errorf("only %d checkpoints were saved at %d evictions", kept, evictions)
 	}
 }
 
@@ -96,12 +97,14 @@ func stepOf(text string) uint64 {
 
 func checkpointUntilKilled(dir string) {
 	size, _ := strconv.Atoi(os.Getenv("TIERML_TORN_SIZE"))
+	pause, _ := strconv.Atoi(os.Getenv("TIERML_TORN_PAUSE"))
 	for step := uint64(1); ; step++ {
 		text := bytes.Repeat(binary.LittleEndian.AppendUint64(nil, step), max(size/8, 1)+1)[:max(size, 8)]
 		for _, name := range []string{"a", "b"} {
 			_ = os.WriteFile(filepath.Join(dir, name), text, 0o600)
 		}
 		_ = os.WriteFile(filepath.Join(dir, "DONE"), text[:8], 0o600)
+		time.Sleep(time.Duration(pause) * 20 * time.Millisecond) // what this program computes
 	}
 }
 

@@ -7,6 +7,7 @@
 //	recovery  how long training stops after a loss
 //	elastic   what a change of machines costs compared with kill and restart
 //	agree     plan, dry run and run of one job side by side
+//	server    a storm over job servers with jobs of every kind
 //	agents    what a clock costs as machines are added and the work stays the same
 package main
 
@@ -28,7 +29,7 @@ type place struct {
 
 // commands define their flags and return what they do.
 var commands = map[string]func(*flag.FlagSet) func(context.Context, place) error{
-	"soak": soak, "chaos": chaos, "recovery": recovery, "elastic": elastic, "agents": agents, "agree": agree,
+	"soak": soak, "chaos": chaos, "recovery": recovery, "elastic": elastic, "agents": agents, "agree": agree, "server": serverStorm,
 }
 
 func main() {
@@ -45,7 +46,7 @@ func command(args []string) error {
 	}
 	define := commands[name]
 	if define == nil {
-		return fmt.Errorf("%q: there are soak, chaos, recovery, elastic, agents and agree; -h behind one shows its flags", name)
+		return fmt.Errorf("%q: there are soak, chaos, recovery, elastic, agents, agree and server; -h behind one shows its flags", name)
 	}
 	f := flag.NewFlagSet("trials "+name, flag.ExitOnError)
 	run := define(f)

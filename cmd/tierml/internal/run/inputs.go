@@ -38,10 +38,12 @@ func Submitted() bool {
 	return is
 }
 
-// NotTheJobs has a process of a job server say that its error is the host's, or that of a store or cloud which does not answer.
-func NotTheJobs(err error) error {
+// NotTheJobs has a process of a job server say that its error is the host's, or that of a store or cloud which does not answer. A provider that refuses
+// a job from the start refuses it for good; one that refuses a run that it has served before may let it in again.
+func NotTheJobs(err error, resumed bool) error {
 	_, left := errors.AsType[*runner.Left](err)
-	if Submitted() && (left || provisioner.Retryable(err) || hostfault.Of(err) != "") {
+	denied := resumed && errors.Is(err, provisioner.ErrDenied)
+	if Submitted() && (left || denied || provisioner.Retryable(err) || hostfault.Of(err) != "") {
 		return cli.Exit(jobmanager.HostExit, err)
 	}
 	return err

@@ -10,7 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tierml/tierml/internal/exitcode"
 	"github.com/tierml/tierml/jobmanager"
+	"github.com/tierml/tierml/provisioner"
 )
 
 // A submitted job whose upload was changed on the job server's disk is refused before anything is read of it, whether it is run or planned.
@@ -44,5 +46,17 @@ func TestChangedInputIsNotRun(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "ratings.csv is not what was uploaded") {
 			t.Errorf("%s: %v", what, err)
 		}
+	}
+}
+
+// A run that a job server resumes and that is denied at once waits; one that is denied from the start is the job's fault.
+func TestResumedRunThatIsDeniedWaits(t *testing.T) {
+	t.Setenv(jobmanager.InputsVariable, t.TempDir())
+	denied := fmt.Errorf("looking for machines: %w", provisioner.ErrDenied)
+	if code, _ := exitcode.Of(NotTheJobs(denied, true)); code != jobmanager.HostExit {
+		t.Errorf("resumed: exit code %d", code)
+	}
+	if code, _ := exitcode.Of(NotTheJobs(denied, false)); code == jobmanager.HostExit {
+		t.Errorf("a first start: exit code %d", code)
 	}
 }

@@ -136,7 +136,7 @@ func (o RunOptions) begin(cmd *cobra.Command) error {
 	if o.detach {
 		return cli.Usage(errors.New("--detach is for jobs of a job server; name it with --server URL"))
 	}
-	return NotTheJobs(runJob(cmd.Context(), o, cmd.InOrStdin(), cmd.OutOrStdout()))
+	return NotTheJobs(runJob(cmd.Context(), o, cmd.InOrStdin(), cmd.OutOrStdout()), o.Resume != "")
 }
 
 // NewResumeCommand continues a run: a paused one continues, one that has ended is begun again as by run

@@ -53,7 +53,7 @@ ask for slots, released when no job has any. Ctrl-C releases all. See docs/hosts
 			if len(args) == 1 {
 				o.Job.File = args[0]
 			}
-			return run.NotTheJobs(runHosts(cmd.Context(), o, cmd.InOrStdin(), cmd.OutOrStdout()))
+			return run.NotTheJobs(runHosts(cmd.Context(), o, cmd.InOrStdin(), cmd.OutOrStdout()), o.Resume != "")
 		},
 	}
 	cmd.Flags().BoolVarP(&o.Yes, "yes", "y", false, "proceed without asking")

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tierml/tierml/cost"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/jobmanager/call"
+)
+
+// promises checks what must hold of job servers and their jobs after a storm.
+func (h *house) promises(base baseline) []promise {
+	finished := h.finished()
+	overlaps, err := os.ReadFile(h.path("effects", "overlaps"))
+	if err == nil {
+		err = errors.New(string(overlaps))
+	} else if errors.Is(err, os.ErrNotExist) {
+		err = nil
+	}
+	warned, killed, lost := h.losses()
+	list := []promise{
+		{"all jobs finish: none is ended by what happens to its host", finished},
+		{"no program has two copies at a time", err},
+		{"programs end with the state that they have undisturbed", h.results()},
+		{fmt.Sprintf("no step is lost at %d notices and stops, at most what was not yet saved at %d kills", warned, killed), lost},
+		{"models are the undisturbed ones", h.models(base)},
+		{"bills are the clouds', to the billionth of a dollar", h.bills()},
+	}
+	for _, s := range h.servers {
+		for _, l := range s.list() {
+			if l.Hosts && !call.State(l.State).Over() {
+				_, _ = s.tell("stop", l.Run)
+			}
+		}
+	}
+	return append(list, promise{"nothing is left: processes, folders of machines", h.nothingLeft()})
+}
+
+func (h *house) finished() error {
+	var errs []error
+	for i, s := range h.servers {
+		for _, l := range s.list() {
+			if !l.Hosts && l.State != string(call.Finished) {
+				errs = append(errs, fmt.Errorf("server %d: %s is %s: %s", i, l.Run, l.State, l.Why))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// copies returns the names under which a job's programs write down what they do.
+func (j houseJob) copies() (all []string) {
+	for n := range max(j.ranks, j.tasks) {
+		all = append(all, fmt.Sprintf("%s-%d", j.name, n))
+	}
+	return all
+}
+
+// note is a line of what a program wrote down: "begin", "step", "end" (it was asked to stop) or "done".
+type note struct {
+	word string
+	step int
+	sum  int64 // of "done"
+	at   int64 // in microseconds
+}
+
+func (h *house) notes(name string) (all []note, err error) {
+	text, err := os.ReadFile(h.path("effects", name))
+	for line := range strings.Lines(string(text)) {
+		var n note
+		_, err := fmt.Sscan(line, &n.word, &n.step, &n.at)
+		if n.word == "done" {
+			_, err = fmt.Sscan(line, &n.word, &n.step, &n.sum, &n.at)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %q: %w", name, line, err)
+		}
+		all = append(all, n)
+	}
+	return all, err
+}
+
+// results compares the sums over the way that programs went.
+func (h *house) results() error {
+	var errs []error
+	for _, j := range h.jobs {
+		for _, name := range j.copies() {
+			notes, err := h.notes(name)
+			if err != nil || len(notes) == 0 {
+				errs = append(errs, fmt.Errorf("%s: nothing was done: %w", name, err))
+				continue
+			}
+			last, sum := notes[len(notes)-1], int64(0)
+			for n := 1; n <= last.step; n++ {
+				sum = (sum*31 + int64(n)) % 1000003
+			}
+			if last.word != "done" || last.sum != sum {
+				errs = append(errs, fmt.Errorf("%s ends with %+v, want done and %d", name, last, sum))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// nearby is how long before and after the end of a program a fault may keep its state from being saved or read.
+const nearby = 8 * time.Second
+
+// disturbed reports whether something other than a notice may have kept the state of a program that was stopped at a time from being saved.
+func (h *house) disturbed(at time.Time) bool {
+	return slices.ContainsFunc(h.met, func(m met) bool {
+		switch m.kind {
+		case "evict", "stop", "kill-guard":
+			return false
+		}
+		return at.After(m.at.Add(-nearby)) && at.Before(m.until.Add(nearby))
+	})
+}
+
+// losses compares where each attempt of a program begins with how far the one before was.
+func (h *house) losses() (warned, killed int, err error) {
+	var errs []error
+	every := int(houseEvery / houseStep)
+	for _, j := range h.jobs {
+		for _, name := range j.copies() {
+			notes, err := h.notes(name)
+			if err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			for i := 1; i < len(notes); i++ {
+				now, before := notes[i], notes[i-1]
+				if now.word != "begin" {
+					continue
+				}
+				at, lost := time.UnixMicro(before.at), before.step-now.step
+				switch {
+				case before.word == "end" && h.disturbed(at):
+				case before.word == "end":
+					if warned++; lost != 0 {
+						errs = append(errs, fmt.Errorf("%s: asked to stop at step %d (%.1f s), begins at step %d", name, before.step, at.Sub(h.began).Seconds(), now.step))
+					}
+				default:
+					// One save may be under way when the program is killed, and a save that fails or is late is one that is not there.
+					if killed++; lost > 2*every+5 && !h.disturbed(at.Add(-2*houseEvery)) {
+						errs = append(errs, fmt.Errorf("%s: killed at step %d (%.1f s), begins at step %d; it saves every %d steps", name, before.step, at.Sub(h.began).Seconds(), now.step, every))
+					}
+				}
+			}
+		}
+	}
+	return warned, killed, errors.Join(errs...)
+}
+
+// models compares those of training jobs with the undisturbed one's, and their journals with what holds in every journal.
+func (h *house) models(base baseline) error {
+	var errs []error
+	for _, j := range h.jobs {
+		if j.train == nil {
+			continue
+		}
+		t := &trial{site: site{dir: h.path(h.servers[j.server].name), binary: h.binary}, job: *j.train, out: h.out}
+		entries, err := t.journal()
+		if err == nil {
+			err = checkJournal(entries)
+		}
+		m := modes[0]
+		if strings.Contains(j.train.Consistency, "staleness") || strings.Contains(j.train.Consistency, "asp") {
+			m = modes[1]
+		}
+		if err == nil {
+			p, _ := base.promise(t, m, entries, cellTolerance)
+			err = p.err
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", j.name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// bills has the reports of runs with a cloud of their own reconciled with its records.
+func (h *house) bills() error {
+	var errs []error
+	for _, j := range h.jobs {
+		if j.server == 1 {
+			continue // slots are billed by the shared hosts (make pool)
+		}
+		text, err := h.ask("report", h.folder(j), "-o", "json")
+		var r cost.Report
+		if err == nil {
+			err = json.Unmarshal([]byte(text), &r)
+		}
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("the report of %s: %w: %s", j.name, err, text))
+		case r.Reconciliation == nil || !r.Reconciliation.Equal:
+			errs = append(errs, fmt.Errorf("%s: %+v", j.name, r.Reconciliation))
+		}
+		entries, _, err := journal.ReadFile(filepath.Join(h.folder(j), rundir.JournalFile))
+		if err != nil || count(entries, journal.Done) == 0 {
+			errs = append(errs, fmt.Errorf("the journal of %s has no end: %w", j.name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (h *house) nothingLeft() error {
+	servers := map[int]bool{}
+	for _, s := range h.servers {
+		servers[s.process.pid()] = true
+	}
+	for deadline := time.Now().Add(patience / 2); ; time.Sleep(100 * time.Millisecond) {
+		var left []string
+		for _, p := range h.belongings() {
+			if !servers[p.pid] {
+				left = append(left, strconv.Itoa(p.pid)+" "+strings.Join(p.args, " "))
+			}
+		}
+		folders, _ := filepath.Glob(h.path("tmp", "*", "*"))
+		left = append(left, folders...)
+		if len(left) == 0 {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%.2000s", strings.Join(left, "\n"))
+		}
+	}
+}
