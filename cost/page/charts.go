@@ -329,7 +329,7 @@ func lossLines(r *cost.Report, x func(cost.LossPoint) float64) []line {
 	return []line{train, smooth, test}
 }
 
-// LossUnit returns what a run's losses are over: programs report them at steps, also as tasks.
+// LossUnit returns the unit that a run's losses are drawn by: programs report them at steps, also as tasks.
 func LossUnit(r *cost.Report) string {
 	if r.Programs != nil {
 		return journal.Unit(journal.Single)

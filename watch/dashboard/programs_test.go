@@ -113,7 +113,7 @@ func TestReplayedDollarsAreApart(t *testing.T) {
 	}
 }
 
-// DiLoCo counts in rounds of its replicas, and a gang's losses are over steps: neither has clocks.
+// DiLoCo counts in rounds of its replicas, and a gang in steps: neither has clocks.
 func TestPagesCountInTheUnitsOfTheirKind(t *testing.T) {
 	root, story := t.TempDir(), journaltest.New(1).Entries
 	averaged := slices.Clone(story[:len(story)/2])
