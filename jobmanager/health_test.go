@@ -192,3 +192,29 @@ func TestCallsOnAFullDisk(t *testing.T) {
 		t.Errorf("%v, %v", runs, err)
 	}
 }
+
+// A job that is resumed while its store is away waits for it: the last word of the run before, that a user stopped it, no longer counts.
+func TestResumedWhileTheStoreIsAway(t *testing.T) {
+	s := newSite(t)
+	s.begin()
+	id := s.submit()
+	s.clocks(id, 1)
+	if err := s.Stop(t.Context(), id, "me", false); err != nil {
+		t.Fatal(err)
+	}
+	s.until(id, call.Stopped)
+	s.tell(id, "away")
+	if err := s.Resume(id); err != nil {
+		t.Fatal(err)
+	}
+	s.when(id, "waiting for the store", func(r record) bool {
+		return r.State == call.Queued && r.HostFaults > 0 && strings.Contains(r.Why, "connection refused")
+	})
+	s.end()
+	s.begin() // another job server decides the same
+	s.hurry("it was tried again", func() bool { return s.jobs[id].Starts > 4 && s.jobs[id].State == call.Queued })
+	if err := os.Remove(filepath.Join(s.dir(id), "away")); err != nil {
+		t.Fatal(err)
+	}
+	s.hurry("it runs", func() bool { return s.jobs[id].State == call.Running })
+}

@@ -222,6 +222,9 @@ type ending struct {
 // rule applies judge's verdict on a job without an active run. It needs the lock.
 func (m *Manager) rule(ctx context.Context, j *job, e ending) {
 	f, clock := m.look(ctx, j)
+	if j.Journal > 0 && journalSize(j.dir) == j.Journal { // the run was resumed and wrote nothing: its last word is of before
+		f.outcome, f.why = "", ""
+	}
 	if clock > j.Clock {
 		j.Clock, j.Fruitless, j.HostSince, j.HostFaults = clock, 0, nil, 0
 	}
@@ -288,6 +291,15 @@ func began(dir string) bool {
 	defer r.Close()
 	entries, _, _ := r.More() // a bad line is the run's to complain of
 	return len(entries) > 0
+}
+
+// journalSize returns 0 where there is no journal.
+func journalSize(dir string) int64 {
+	info, err := os.Stat(filepath.Join(dir, rundir.JournalFile))
+	if err != nil {
+		return 0
+	}
+	return info.Size()
 }
 
 // save writes a job's record. One that cannot be written is kept in memory until the host is well.

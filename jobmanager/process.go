@@ -41,7 +41,9 @@ func (m *Manager) start(ctx context.Context, j *job) {
 	}
 	j.Starts++
 	j.Fruitless++ // until it has got further
-	j.Again = false
+	if j.Again {
+		j.Again, j.Journal = false, journalSize(j.dir)
+	}
 	if !began {
 		j.Granted = max(grant, 0)
 		j.Own = j.Granted

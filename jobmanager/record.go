@@ -28,9 +28,11 @@ type record struct {
 	Now       bool      `json:"now,omitempty"`  // at once
 	By        string    `json:"by,omitempty"`   // the submitter
 	Again     bool      `json:"again,omitempty"`
-	Starts    int       `json:"starts,omitempty"`    // of its run, in all
-	Fruitless int       `json:"fruitless,omitempty"` // the last, that brought it no further
-	Clock     int64     `json:"clock,omitempty"`     // after the last
+	// Journal is its size in bytes when the run was resumed on request. At that size the run has not begun since.
+	Journal   int64 `json:"journal,omitempty"`
+	Starts    int   `json:"starts,omitempty"`    // of its run, in all
+	Fruitless int   `json:"fruitless,omitempty"` // the last, that brought it no further
+	Clock     int64 `json:"clock,omitempty"`     // after the last
 	// Since when each start was in vain by a fault of the host, a store or a cloud, and how many were; they are not in Fruitless.
 	HostSince  *time.Time `json:"host_since,omitempty"`
 	HostFaults int        `json:"host_faults,omitempty"`
