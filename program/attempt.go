@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/internal/blob"
+	"github.com/tierml/tierml/internal/hostfault"
 	"github.com/tierml/tierml/program/mirror"
 	"github.com/tierml/tierml/program/pack"
 	"github.com/tierml/tierml/python"
@@ -231,7 +232,7 @@ func (a *attempt) fetch(*Started) *Exited {
 		return a.failure(Fetching, err)
 	}
 	if m.config.Spec.Workdir != "" {
-		if err := m.download(a.prepares); err != nil {
+		if err := a.patiently(func() error { return m.download(a.prepares) }); err != nil {
 			return a.failure(Fetching, fmt.Errorf("fetch the folder: %w", err))
 		}
 		if err := m.unpack(a.prepares, ""); err != nil {
@@ -240,6 +241,25 @@ func (a *attempt) fetch(*Started) *Exited {
 	}
 	m.fetched = true
 	return nil
+}
+
+// storePatience is how long a program waits for a store that does not answer, by the wall clock. It is no failure of the program's.
+const storePatience = 10 * time.Minute
+
+// patiently repeats what a store has not answered.
+func (a *attempt) patiently(do func() error) error {
+	for began, wait := time.Now(), time.Second; ; wait = min(2*wait, 15*time.Second) {
+		err := do()
+		if err == nil || !hostfault.Away(err) || time.Since(began) > storePatience {
+			return err
+		}
+		a.output.note("%v; trying again in %.0f s", err, wait.Seconds())
+		select {
+		case <-a.prepares.Done():
+			return err
+		case <-time.After(wait):
+		}
+	}
 }
 
 func (m *Machine) archive() string { return filepath.Join(m.config.Dir, "workdir.tar.zst") }
@@ -358,13 +378,16 @@ func (a *attempt) restore(started *Started) *Exited {
 		return nil
 	}
 	var manifest *mirror.Manifest
-	if a.start.Ranks > 1 {
-		// The older generation of one rank next to the newer ones of the others would be a state that never
-		// was.
-		manifest, err = a.mirror.Restore(a.prepares, a.start.Resume, a.start.ResumeDigest)
-	} else {
-		manifest, started.Note, err = a.mirror.RestoreNewest(a.prepares, a.start.Resume, a.start.ResumeDigest)
-	}
+	err = a.patiently(func() (err error) {
+		if a.start.Ranks > 1 {
+			// The older generation of one rank next to the newer ones of the others would be a state that never
+			// was.
+			manifest, err = a.mirror.Restore(a.prepares, a.start.Resume, a.start.ResumeDigest)
+		} else {
+			manifest, started.Note, err = a.mirror.RestoreNewest(a.prepares, a.start.Resume, a.start.ResumeDigest)
+		}
+		return err
+	})
 	if err != nil {
 		return a.failure(Restoring, err)
 	}

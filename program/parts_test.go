@@ -1,13 +1,16 @@
 package program
 
 import (
+	"errors"
 	"fmt"
 	"math"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tierml/tierml/program/mirror"
@@ -314,5 +317,40 @@ func TestStateLargerThanTheDisk(t *testing.T) {
 	large := newSite(t, spec)
 	if started := large.begin(Start{Attempt: 3, Resume: saved.Manifest, ResumeDigest: saved.Digest}); started.Bytes != 2_000_000 {
 		t.Errorf("%+v", started)
+	}
+}
+
+// A store that does not answer for minutes delays a program; one that stays away for longer, or refuses, ends the attempt.
+func TestStoreIsWaitedFor(t *testing.T) {
+	away := &net.OpError{Op: "dial", Err: errors.New("connection refused")}
+	for name, c := range map[string]struct {
+		back  time.Duration // when the store answers
+		err   error
+		tries int // at least
+		good  bool
+	}{
+		"back after a minute": {time.Minute, away, 6, true},
+		"away for good":       {time.Hour, away, 40, false},
+		"refused":             {time.Hour, errors.New("denied"), 1, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				output, err := newOutput(filepath.Join(t.TempDir(), "log"), nil, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer output.close()
+				a, began, tries := &attempt{prepares: t.Context(), output: output}, time.Now(), 0
+				err = a.patiently(func() error {
+					if tries++; time.Since(began) >= c.back {
+						return nil
+					}
+					return c.err
+				})
+				if (err == nil) != c.good || tries < c.tries || time.Since(began) > storePatience+time.Minute {
+					t.Errorf("%v after %d tries and %s", err, tries, time.Since(began))
+				}
+			})
+		})
 	}
 }

@@ -35,7 +35,7 @@ func Of(err error) string {
 			return f.says
 		}
 	}
-	if away(err) {
+	if Away(err) {
 		return "a store or cloud does not answer: " + lastOf(err)
 	}
 	return ""
@@ -51,9 +51,9 @@ func In(text string) string {
 	return ""
 }
 
-// away reports whether the network or the other end failed: no answer, a broken connection, a name that cannot be resolved now, or an
+// Away reports whether the network or the other end failed: no answer, a broken connection, a name that cannot be resolved now, or an
 // answer that it cannot serve for now.
-func away(err error) bool {
+func Away(err error) bool {
 	if name, ok := errors.AsType[*net.DNSError](err); ok {
 		return !name.IsNotFound
 	}
