@@ -13,7 +13,6 @@ type answer struct {
 	counts []int
 	free   []Resources
 	loss   float64
-	fixed  []bool     // apps that are not resized
 	noise  *rand.Rand // places units at random among hosts, best fit being the likelier; nil = by best fit
 }
 
