@@ -19,7 +19,7 @@ func TestBaselineIsThePolicysWork(t *testing.T) {
 			t.Fatal(err)
 		}
 		cfg.Job.Splits, cfg.Equivalent.Count, cfg.Want = 2001, machines, bidding.Want{Machines: machines}
-		cfg.MaxDuration = 0
+		cfg.MaxDuration, cfg.Budget = 0, 0 // which would end the run
 		cfg = withPolicy(cfg, bidding.OnDemand{})
 		r, err := sim.Run(cfg)
 		if err != nil || !r.Finished() {

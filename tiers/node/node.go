@@ -263,6 +263,10 @@ func (n *node) join(ctx context.Context, do tiers.Welcome) (*job, error) {
 		return nil, errors.New("the welcome's Heartbeat and OrphanAfter must be above 0")
 	}
 	app, err := n.cfg.NewApp(do.App, do.Params, do.Dataset)
+	outside, _ := app.(apps.Outside)
+	if outside == nil && n.cfg.Flops > 0 {
+		n.log.Info(fmt.Sprintf("worker is held to %.4g Mflop/s by pacing", n.cfg.Flops/1e6))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("making application %s: %w", do.App, err)
 	}
@@ -281,7 +285,6 @@ func (n *node) join(ctx context.Context, do tiers.Welcome) (*job, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the client: %w", err)
 	}
-	outside, _ := app.(apps.Outside)
 	if outside != nil {
 		if err := n.beginChild(ctx, outside); err != nil {
 			return nil, err
@@ -307,9 +310,6 @@ func (n *node) join(ctx context.Context, do tiers.Welcome) (*job, error) {
 	n.agent.Join(do)
 	if outside != nil && outside.Program() == nil {
 		n.agent.StandBy()
-	}
-	if outside == nil && n.cfg.Flops > 0 {
-		n.log.Info(fmt.Sprintf("worker is held to %.4g Mflop/s by pacing", n.cfg.Flops/1e6))
 	}
 	n.task(ctx, func() error { return j.serve(ctx) })
 	n.task(ctx, func() error { return n.work(ctx, j) })
