@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/internal/access"
+	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/watch/shared"
 )
 
@@ -89,16 +90,33 @@ func (b *Board) Hosts(request *http.Request) ([]shared.View, error) {
 	return out, err
 }
 
-// Place notes in rows on which shared hosts running jobs have slots.
+// Place notes in rows on which shared hosts running jobs have slots, and what they pay: a job's own journal counts the hours that
+// its slots have begun as if nobody shared them.
 func Place(rows []Summary, views ...shared.View) {
 	for _, v := range views {
 		for _, j := range v.Jobs {
-			for i := range rows {
-				if rows[i].Run == j.Run() && rows[i].State == "running" {
-					rows[i].On = append(rows[i].On, j.Hosts...)
-				}
+			i := slices.IndexFunc(rows, func(s Summary) bool { return s.Run == j.Run() && s.State == "running" })
+			if i < 0 {
+				continue
+			}
+			rows[i].On = append(rows[i].On, j.Hosts...)
+			if at := slices.IndexFunc(v.Bill, func(p shared.Pay) bool { return p.Job == j.Job }); at >= 0 {
+				rows[i].pays(v.Bill[at].USD, j.PerHour)
 			}
 		}
+	}
+}
+
+// pays replaces what a run has cost; what it has saved changes by the difference.
+func (s *Summary) pays(usd, perHour string) {
+	now, err1 := market.ParseUSD(usd)
+	before, err2 := market.ParseUSD(s.Spent)
+	if err1 != nil || err2 != nil {
+		return // not known yet
+	}
+	s.Spent, s.PerHour = usd, perHour
+	if saved, err := market.ParseUSD(s.Saved); err == nil {
+		s.Saved = (saved + before - now).String()
 	}
 }
 

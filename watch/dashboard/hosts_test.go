@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"github.com/tierml/tierml/watch/shared"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -51,4 +52,19 @@ func shareHosts(t *testing.T, root string, jobs ...string) {
 		t.Fatal(err)
 	}
 	hold(t, dir)
+}
+
+// A running job on shared hosts has cost its share, as tierml hosts ps says, not the hours that its slots have begun.
+func TestJobsOnSharedHostsCostTheirShare(t *testing.T) {
+	rows := []Summary{{Run: "a-1", State: "running", Spent: "3.8", Saved: "1", PerHour: "2"}, {Run: "a-2", State: "running", Spent: "3.8"}}
+	Place(rows, shared.View{
+		Jobs: []shared.Tenant{{Job: "a-1-01234567", Hosts: []string{"i-1"}, PerHour: "0.1"}, {Job: "a-2-01234567", Hosts: []string{"i-1"}, PerHour: "?"}},
+		Bill: []shared.Pay{{Job: "a-1-01234567", USD: "0.28"}, {Job: "a-2-01234567", USD: "?"}},
+	})
+	if r := rows[0]; r.Spent != "0.28" || r.Saved != "4.52" || r.PerHour != "0.1" || len(r.On) != 1 {
+		t.Errorf("%+v", r)
+	}
+	if r := rows[1]; r.Spent != "3.8" || len(r.On) != 1 {
+		t.Errorf("%+v", r)
+	}
 }
