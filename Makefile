@@ -72,7 +72,7 @@ fast: ## what pull requests wait for first: build, vet, the tests but the long o
 .PHONY: race
 race: ## the tests of packages with goroutines, under the race detector (needs a C compiler)
 	@command -v $${CC:-gcc} >/dev/null || { echo "the race detector needs a C compiler; install gcc (Debian: apt-get install gcc libc6-dev)"; exit 1; }
-	CGO_ENABLED=1 $(TEST) -race -timeout 40m $(RACE)
+	CGO_ENABLED=1 $(TEST) -race -timeout 30m $(RACE)
 
 .PHONY: lint
 lint: ## gofmt, go vet, staticcheck, errorlint, the schema of job files

@@ -27,6 +27,8 @@ func TestJSONSchema(t *testing.T) {
 		described[d.path] = d
 	}
 	root := schemaOf(described, "", reflect.ValueOf(&Job{}).Elem())
+	root["if"] = schemaNode{"required": []string{"hosts"}}
+	root["then"] = schemaNode{"properties": schemaNode{"cloud": schemaNode{"const": CloudLocal}}}
 	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	root["title"] = "TierML job"
 	root["description"] = "A job file of TierML. docs/job.md describes the fields."

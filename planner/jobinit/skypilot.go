@@ -18,7 +18,11 @@ func (t *translator) skyPilot() {
 		}
 		setup = clone + "\n" + setup
 	}
-	resources, _ := t.take("resources").(map[string]any)
+	asked := t.take("resources")
+	resources, is := asked.(map[string]any)
+	if !is && asked != nil { // a list of alternatives
+		resources = map[string]any{"any_of": asked}
+	}
 	count := t.take("num_nodes")
 	t.resources(resources, count, t.skyMachine)
 	t.envs(t.take("envs"), false)
@@ -27,10 +31,8 @@ func (t *translator) skyPilot() {
 		"SKYPILOT_NODE_RANK": "${TIERML_RANK:-0}", "SKYPILOT_NUM_NODES": "${TIERML_RANKS:-1}", "SKYPILOT_NODE_IPS": "${MASTER_ADDR:-127.0.0.1}",
 		"SKYPILOT_TASK_ID": "$TIERML_RUN", "SKYPILOT_JOB_RANK": "${TIERML_TASK:-0}", "SKYPILOT_NUM_JOBS": "${TIERML_TASKS:-1}", "SKYPILOT_NUM_GPUS_PER_NODE": gpuCount(t.gpus),
 	}
-	for field, script := range map[string]string{"setup": setup, "run": run} {
-		if script != "" && strings.Contains(script, "SKYPILOT_NODE_IPS") {
-			t.note("%s: SKYPILOT_NODE_IPS has the address of rank 0 alone; programs find the others through it", field)
-		}
+	if strings.Contains(setup+run, "SKYPILOT_NODE_IPS") {
+		t.note("SKYPILOT_NODE_IPS has the address of rank 0 alone; programs find the others through it")
 	}
 	if setup != "" {
 		t.put("setup", "set +eu +o pipefail   # as SkyPilot runs it\n"+exports(setup, variables)+setup)

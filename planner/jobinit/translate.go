@@ -108,7 +108,18 @@ func (t *translator) take(field string) any {
 	return value
 }
 
-func (t *translator) put(field string, value any) { put(t.job, field, value) }
+// put sets a field of the job. Alternatives of machines may each bring one, such as an image: the first counts.
+func (t *translator) put(field string, value any) {
+	for i := 0; i < len(t.job.Content); i += 2 {
+		if t.job.Content[i].Value == field {
+			if had := t.job.Content[i+1].Value; had != words(value) {
+				t.once(fmt.Sprintf("%s: a job has one; %s was left out", field, words(value)))
+			}
+			return
+		}
+	}
+	put(t.job, field, value)
+}
 
 func put(to *yaml.Node, field string, value any) {
 	node := &yaml.Node{}
@@ -194,8 +205,8 @@ func (t *translator) envs(from any, secret bool) {
 	}
 	switch from := from.(type) {
 	case map[string]any:
-		for name, value := range from {
-			take(name, value)
+		for _, name := range sortedKeys(from) {
+			take(name, from[name])
 		}
 	case []any:
 		for _, line := range from {

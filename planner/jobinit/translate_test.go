@@ -60,6 +60,22 @@ run: torchrun --nnodes=$SKYPILOT_NUM_NODES --node_rank=$SKYPILOT_NODE_RANK train
 	}
 }
 
+// Alternatives that each name an image, and notes, give the same file every time: a field stands in it once.
+func TestTranslateAlternatives(t *testing.T) {
+	text := "run: x\nsecrets: {B: b, A: a}\nresources: {any_of: [{cpus: 2, image_id: 'docker:one'}, {cpus: 4, image_id: 'docker:two'}]}"
+	t.Setenv("A", "x")
+	t.Setenv("B", "x")
+	job, notes := translated(t, text)
+	if job.Image != "one" || !strings.Contains(notes, "image: a job has one; two was left out") {
+		t.Errorf("%q\n%s", job.Image, notes)
+	}
+	for range 10 {
+		if _, again := translated(t, text); again != notes {
+			t.Fatalf("%s\n%s", notes, again)
+		}
+	}
+}
+
 // A translated script sees what SkyPilot sets, and does not end at the first failure or unset variable.
 func TestTranslatedScriptRuns(t *testing.T) {
 	job, _ := translated(t, `
@@ -83,6 +99,7 @@ func TestTranslateAccelerators(t *testing.T) {
 		"{accelerators: {L4:1, A10G:2}}":                 "A10G:2 L4:1",
 		"{accelerators: [T4:4, V100:4]}":                 "T4:4 V100:4",
 		"{any_of: [{accelerators: T4:4}, {gpus: V100}]}": "T4:4 V100",
+		"[{accelerators: L4}, {accelerators: T4}]":       "L4 T4",
 		"{ordered: [{gpus: L4}, {gpus: T4}], cpus: 8+}":  "L4 T4",
 	} {
 		if got := gpusOf(t, "resources: "+text+"\nrun: x"); got != want {

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// agent says whether it and what it starts reach the metadata service.
+// agent reports whether it and what it starts reach the metadata service.
 func agent() {
 	ask := func(who string, dial func(ctx context.Context, network, address string) (net.Conn, error)) {
 		conn, err := dial(context.Background(), "tcp4", metadata)

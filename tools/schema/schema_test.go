@@ -120,7 +120,7 @@ var beyond = regexp.MustCompile(`has no (use|meaning)|no such file|is not a file
 	`second document|anchor|merge|two_above|is there twice|is not replaced|is not in env|refers to another|does not set it|cannot name a variable|cannot be a name|` +
 	`both given|plain works|names no machine|is finer|must be above zero|no machine is free|cannot hold|is a region|is not a zone|is a store|lets trials|is a range, and|` +
 	`is neither a list|no test loss|is 5, and|is 8, and|is not an amount; write|covers machines|buys no machines|has a type and a need|out of range; write a year|longer than a hundred|` +
-	`app: is missing|train: is missing|is missing; (do:|cloud:|below)|is empty|not a job|environment|credential|hosts that jobs share are processes of this computer`)
+	`app: is missing|train: is missing|is missing; (do:|cloud:|below)|is empty|not a job|environment|credential`)
 
 func TestBadFilesAreRefused(t *testing.T) {
 	schema := compiled(t)
