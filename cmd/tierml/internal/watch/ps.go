@@ -197,6 +197,9 @@ func progressText(r call.Job, column string) string {
 	if column == "CLOCK" {
 		return text
 	}
+	if r.Unit != "" && r.Clock == 0 && r.Clocks == 0 {
+		return "-" // a program that counts no steps
+	}
 	return text + " " + cmp.Or(r.Unit, "clock") + "s"
 }
 
