@@ -221,13 +221,20 @@ func (s *scheduler) keep(d grants.Decision) error {
 }
 
 // jobs returns those among which slots are shared, in the order of submission. It needs the lock.
-func (s *scheduler) jobs() (all []grants.Claim, err error) {
+func (s *scheduler) jobs() ([]grants.Claim, error) {
+	all, most, err := s.claims()
+	all, left := grants.Admit(all, most)
+	s.others.Waiting += left
+	return all, err
+}
+
+// claims returns all jobs that no quota holds, and how many may have a run at a time. It needs the lock.
+func (s *scheduler) claims() (all []grants.Claim, most int, err error) {
 	held, err := s.slots.held()
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	s.others = grants.Others{}
-	most, blocked := s.m.cfg.MaxRunning, 0
+	s.others, most = grants.Others{}, s.m.cfg.MaxRunning
 	for _, j := range s.m.inOrder() {
 		if !s.shares(j) {
 			if j.placed() {
@@ -249,12 +256,12 @@ func (s *scheduler) jobs() (all []grants.Claim, err error) {
 		if j.State.Over() {
 			delete(s.told, j.ID)
 			if err := s.recall(j); err != nil {
-				return nil, err
+				return nil, 0, err
 			}
 			continue
 		}
 		if overQuota(s.m, j) != "" {
-			blocked++
+			s.others.Waiting++
 			continue
 		}
 		told, known := s.told[j.ID]
@@ -263,7 +270,7 @@ func (s *scheduler) jobs() (all []grants.Claim, err error) {
 		}
 		is, err := s.progressOf(j)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		if is.PausedBy != "" || s.progress[j.ID].rests { // it rests until the scheduler resumes it
 			s.told[j.ID], told = 0, 0
@@ -279,9 +286,7 @@ func (s *scheduler) jobs() (all []grants.Claim, err error) {
 		}
 		all = append(all, claim)
 	}
-	all, s.others.Waiting = grants.Admit(all, most)
-	s.others.Waiting += blocked
-	return all, nil
+	return all, most, nil
 }
 
 // standing returns the outcome of the last decision. It needs the lock.

@@ -93,10 +93,17 @@ func (m *Manager) judgeJob(of space, submitted string) (*config.Job, []byte, err
 // planWithin is how long a plan may take: it reads all data once.
 const planWithin = 10 * time.Minute
 
-// servePlan has a process of its own make the plan, with this host's files, credentials and prices.
+// servePlan has a process of its own make the plan, with this host's files, credentials and prices, and adds when the job would start.
 func (m *Manager) servePlan(w http.ResponseWriter, r *http.Request) error {
-	_, text, secrets, _, err := m.accept(w, r)
+	job, text, secrets, _, err := m.accept(w, r)
 	if err != nil {
+		return err
+	}
+	if r.URL.Query().Get("outlook") == "only" {
+		found, err := outlook(m, r, job)
+		if err == nil {
+			answer(w, http.StatusOK, found)
+		}
 		return err
 	}
 	folder, err := os.MkdirTemp("", "tierml-")
@@ -134,9 +141,13 @@ func (m *Manager) servePlan(w http.ResponseWriter, r *http.Request) error {
 		}
 		return fmt.Errorf("planning: %w", err)
 	}
+	found, err := outlook(m, r, job)
+	if err != nil {
+		return err
+	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	_, _ = io.Copy(w, io.MultiReader(&out, &problems)) // the client may be gone
-	return nil
+	return found.WriteText(w)
 }
 
 // plansAtOnce bounds the processes that plan: each may read all data of a job.

@@ -89,8 +89,11 @@ func (m *Market) most() (slots int) {
 	return slots
 }
 
-// cheapest returns the lowest price of a tier, and of any when the tier is empty; false = it is not for sale.
-func (m *Market) cheapest(tier Tier) (price float64, ok bool) {
+// Cheapest returns the lowest price of a tier, and of any when the tier is empty; false = it is not for sale.
+func (m *Market) Cheapest(tier Tier) (price float64, ok bool) {
+	if m == nil {
+		return 0, false
+	}
 	price = math.Inf(1)
 	for _, o := range m.Offers {
 		if o.Slots > 0 && o.Price > 0 && (tier == "" || o.Tier == tier) {
@@ -106,8 +109,8 @@ func (m *Market) Moved(since *Market) bool {
 		return m != since
 	}
 	for _, tier := range []Tier{"", Reliable} {
-		now, sold := m.cheapest(tier)
-		before, was := since.cheapest(tier)
+		now, sold := m.Cheapest(tier)
+		before, was := since.Cheapest(tier)
 		if sold != was || sold && math.Abs(now-before) > before/10 {
 			return true
 		}
@@ -117,8 +120,8 @@ func (m *Market) Moved(since *Market) bool {
 
 // discount returns how many times the best price goes into that of reliable slots: 1 where one is not for sale, and never less.
 func (m *Market) discount() float64 {
-	best, sold := m.cheapest("")
-	reliable, known := m.cheapest(Reliable)
+	best, sold := m.Cheapest("")
+	reliable, known := m.Cheapest(Reliable)
 	if !sold || !known {
 		return 1
 	}
@@ -258,7 +261,7 @@ func (c *draft) slowerWith(workers, servers int) bool {
 
 // price returns what a slot costs at the best price, and on reliable machines.
 func (p *pricing) price() string {
-	best, sold := p.cheapest("")
+	best, sold := p.Cheapest("")
 	if !sold {
 		return ""
 	}

@@ -21,6 +21,17 @@ func (p Pace) at(workers, servers int) (float64, bool) {
 	return 0, false
 }
 
+// Speed returns what is expected of these numbers: as measured, or fitted, or else as with those measured last; false = nothing is known.
+func (p Pace) Speed(workers, servers int) (float64, bool) {
+	if speed, known := p.at(workers, servers); known || len(p) == 0 {
+		return speed, known
+	}
+	if fit, known := p.Fit(); known {
+		return 1 / fit.Seconds(workers, servers), true
+	}
+	return p[len(p)-1].Speed, true
+}
+
 // Fit is the seconds of a clock: a/w + b + c w/s + d w + e s with nothing below 0: Optimus's model of synchronous training (EuroSys 2018,
 // equation 4), where work is shared among w workers and every server exchanges updates with all.
 type Fit [5]float64

@@ -5,6 +5,9 @@
 package call
 
 import (
+	"fmt"
+	"io"
+	"strings"
 	"time"
 
 	"github.com/tierml/tierml/sched/grants"
@@ -52,6 +55,53 @@ type Why struct {
 	Refused string         `json:"refused,omitempty"` // why its run does not have the grant yet
 	Else    map[string]int `json:"else"`              // workers that other schedulers would grant it, from nothing
 	Jobs    []grants.Grant `json:"jobs"`              // of all jobs, in the same decision
+}
+
+// Outlook is when the job server would start a job that is not submitted: POST /api/v1/plan?outlook=only. The plan as text ends with it.
+type Outlook struct {
+	grants.Outlook
+	// PerHour is what its workers cost an hour on shared hosts, at present prices, in dollars; 0 = unknown, or its own machines, as the plan has them.
+	PerHour float64 `json:"usd_per_hour,omitempty"`
+	// Fewer is what it would get if count began at 1; nil = no more or no sooner.
+	Fewer *grants.Outlook `json:"fewer,omitempty"`
+	// Else is what other schedulers would do in the same state, the best first.
+	Else []grants.Outlook `json:"else,omitempty"`
+}
+
+// WriteText writes an outlook for people.
+func (o Outlook) WriteText(out io.Writer) error {
+	price := ""
+	if o.PerHour > 0 {
+		price = fmt.Sprintf(", for $%.4f an hour at present prices", o.PerHour)
+	}
+	fmt.Fprintf(out, "Start    %s%s (%s: %s)\n", when(o.Outlook), price, o.Policy, o.Why)
+	if len(o.Ends) > 0 {
+		fmt.Fprintf(out, "         after the end of %s, at the pace measured so far\n", strings.Join(o.Ends, ", "))
+	}
+	if o.Fewer != nil {
+		fmt.Fprintf(out, "Next     if resources.count began at 1: %s\n", when(*o.Fewer))
+	}
+	if len(o.Else) > 0 {
+		var others []string
+		for _, e := range o.Else {
+			others = append(others, e.Policy+" "+when(e))
+		}
+		fmt.Fprintf(out, "Else     other schedulers: %s\n", strings.Join(others, "; "))
+	}
+	return nil
+}
+
+// when returns a start in words.
+func when(o grants.Outlook) string {
+	switch {
+	case !o.Starts:
+		return "not foreseeable"
+	case o.Workers == 0:
+		return "at once"
+	case o.Wait == 0:
+		return fmt.Sprintf("at once with %d workers", o.Workers)
+	}
+	return fmt.Sprintf("in %s with %d workers", time.Duration(o.Wait*float64(time.Second)).Round(time.Second), o.Workers)
 }
 
 // Account is what the jobs of each group have and have cost: GET /api/v1/groups. The groups and the idle share of shared hosts add up to the

@@ -226,6 +226,23 @@ func (c *Client) Plan(ctx context.Context, s Submission, out io.Writer) error {
 	return nil
 }
 
+// Outlook returns when the job server would start a job.
+func (c *Client) Outlook(ctx context.Context, s Submission) (o Outlook, err error) {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return o, fmt.Errorf("asking the job server: %w", err)
+	}
+	response, err := c.ask(ctx, http.MethodPost, bytes.NewReader(text), url.Values{"outlook": {"only"}}, "plan")
+	if err != nil {
+		return o, err
+	}
+	defer response.Body.Close()
+	if err := json.NewDecoder(response.Body).Decode(&o); err != nil {
+		return o, fmt.Errorf("the job server's answer: %w", err)
+	}
+	return o, nil
+}
+
 // Stop asks for a job's end; it is there when its state says so.
 func (c *Client) Stop(ctx context.Context, id string, s Stop) (job Job, err error) {
 	return job, c.exchange(ctx, http.MethodPost, s, &job, "jobs", id, "stop")

@@ -10,6 +10,7 @@ import (
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/all"
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
+	"github.com/tierml/tierml/cmd/tierml/internal/target"
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/journal/words"
@@ -26,10 +27,12 @@ func NewPlanCommand() *cobra.Command {
 		Use:   "plan JOB.yaml | SCRIPT | FOLDER | DATA | -- COMMAND",
 		Short: "Show what a job would buy, cost and take, without starting anything",
 		Long: `-o wide gives a reason for every pool, -o csv the pools alone. docs/job.md describes the job file. For a file of shared hosts
-(docs/hosts.md) it shows what may be bought at most, and what an hour of that costs.`,
+(docs/hosts.md) it shows what may be bought at most, and what an hour of that costs. With --server, the job server makes the plan, and says
+when it would start the job, with how many workers, and what else could be had; -o json has that alone.`,
 		Example: `  tierml plan examples/demo.yaml
   tierml plan examples/demo.yaml -o json
-  tierml plan --on shared-1 examples/demo.yaml`,
+  tierml plan --on shared-1 examples/demo.yaml
+  tierml plan --server http://localhost:7071 examples/demo.yaml`,
 		Args: func(cmd *cobra.Command, args []string) error { return o.Job.Take(cmd, args) },
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			job, err := o.Job.LoadAny()
@@ -39,6 +42,9 @@ func NewPlanCommand() *cobra.Command {
 				}
 				cli.Next(cmd, cli.Step{Command: "tierml hosts " + o.Job.File, Why: "shows what may be bought, and asks before it begins"})
 				return nil
+			}
+			if err == nil && o.at.URL != "" && o.at.URL != target.NoServer && o.hosts == "" {
+				return planAt(cmd, &o, format)
 			}
 			if err == nil {
 				job, err = firstTrial(job, cmd.OutOrStdout(), format)
@@ -74,8 +80,30 @@ func NewPlanCommand() *cobra.Command {
 	}
 	cli.OutputFlag(cmd, &format)
 	o.Job.Flags(cmd)
+	o.at.Flags(cmd)
 	cmd.Flags().StringVar(&o.hosts, "on", "", "of slots of the shared hosts of this `run`")
 	return cmd
+}
+
+// planAt has a job server plan a job.
+func planAt(cmd *cobra.Command, o *RunOptions, format string) error {
+	client, err := o.at.Client(cmd, nil)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	s, err := o.submission(cmd.Context(), client, cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	if format != table.JSON {
+		return client.Plan(cmd.Context(), s, cmd.OutOrStdout())
+	}
+	found, err := client.Outlook(cmd.Context(), s)
+	if err != nil {
+		return err
+	}
+	return table.WriteJSON(cmd.OutOrStdout(), found)
 }
 
 // firstTrial returns the first one of an application's sweep, after a look at the settings of all; the job itself when it has none.

@@ -122,19 +122,15 @@ func (o RunOptions) submitted(ctx context.Context, at target.Placed, in io.Reade
 	if err := config.CheckPolicy(cmp.Or(o.Job.Said.Policy, config.Auto)); err != nil {
 		return none, cli.Usage(fmt.Errorf("--policy: %w", err))
 	}
-	job, err := o.Job.Load()
+	s, err := o.submission(ctx, client, out)
 	if err != nil {
 		return none, err
 	}
-	s := call.Submission{User: userHere()}
-	if s.Secrets, err = job.ReadSecrets(os.LookupEnv); err != nil {
-		return none, err
-	}
-	if err := submit.Upload(ctx, client, job, out); err != nil {
-		return none, err
-	}
-	s.Job = string(job.Resolved())
 	if err := client.Plan(ctx, s, out); err != nil {
+		return none, err
+	}
+	job, err := o.Job.Load()
+	if err != nil {
 		return none, err
 	}
 	fmt.Fprintf(out, "\n%s\nIt runs at %s.\n", prepare.WhatMachinesAre(job), at.Where)
@@ -142,6 +138,23 @@ func (o RunOptions) submitted(ctx context.Context, at target.Placed, in io.Reade
 		return none, err
 	}
 	return client.Submit(ctx, s)
+}
+
+// submission uploads what a job names, and returns the job as a job server takes it.
+func (o RunOptions) submission(ctx context.Context, client *call.Client, notes io.Writer) (s call.Submission, err error) {
+	job, err := o.Job.Load()
+	if err != nil {
+		return s, err
+	}
+	s.User = userHere()
+	if s.Secrets, err = job.ReadSecrets(os.LookupEnv); err != nil {
+		return s, err
+	}
+	if err := submit.Upload(ctx, client, job, notes); err != nil {
+		return s, err
+	}
+	s.Job = string(job.Resolved())
+	return s, nil
 }
 
 // concludeRemote prints the report of a job that has ended, as the run itself would have, and gives its exit
