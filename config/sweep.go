@@ -21,7 +21,7 @@ type Sweep struct {
 	// Params are the settings of an application, likewise. Required with `train`.
 	Params map[string]Choices `yaml:"params"`
 	// Search is how settings are chosen: `random`, each combination of lists (`grid`), or from earlier trials' losses (`tpe`).
-	// Default random.
+	// Default random, or grid for lists with up to 16 combinations in all, where `samples` is not given.
 	Search string `yaml:"search"`
 	// Samples is the number of trials with `random` and `tpe`. Default 16.
 	Samples int `yaml:"samples"`
@@ -193,6 +193,10 @@ const mostJobs = 1000
 func (c *checker) drawn(field string, settings map[string]Choices) {
 	s, home := &c.job.Sweep, map[string]string{"envs": "envs", "params": "train.params"}[field]
 	setDefault(&s.Search, SearchRandom, c.written("sweep.search"))
+	if open := (assumer{c}).open; open("sweep.search") && open("sweep.samples") && fewCombinations(settings) {
+		s.Search = SearchGrid
+		c.job.Assume("sweep.search", fmt.Sprintf("sweep.search: grid, as the lists have only %d combinations", s.of(settings).Number()))
+	}
 	setDefault(&s.Seed, 1, c.written("sweep.seed"))
 	c.oneOf("sweep.search", s.Search, SearchRandom, SearchGrid, SearchTPE)
 	if s.Search == SearchGrid {
@@ -200,7 +204,7 @@ func (c *checker) drawn(field string, settings map[string]Choices) {
 			c.fault("sweep.samples", "has no meaning with a grid, which has all combinations", "remove it, or write search: random")
 		}
 	} else {
-		setDefault(&s.Samples, 16, c.written("sweep.samples"))
+		setDefault(&s.Samples, usualSamples, c.written("sweep.samples"))
 		c.atLeast("sweep.samples", s.Samples, 1)
 		c.upTo("sweep.samples", s.Samples, mostTrials)
 	}
@@ -216,6 +220,20 @@ func (c *checker) drawn(field string, settings map[string]Choices) {
 		}
 		c.setting(below, settings[name], home)
 	}
+}
+
+// usualSamples is how many trials a sweep has that says no number.
+const usualSamples = 16
+
+// fewCombinations reports whether all settings are lists and random draws would repeat their combinations.
+func fewCombinations(settings map[string]Choices) bool {
+	n := 1
+	for _, choices := range settings {
+		if n *= len(choices); len(choices) < 2 || n > usualSamples {
+			return false
+		}
+	}
+	return true
 }
 
 // setting checks what a setting may be; one with a single value belongs to its home.
