@@ -262,6 +262,15 @@ func fieldNode(n *yaml.Node, name string) *yaml.Node {
 	return nil
 }
 
+func removeField(n *yaml.Node, name string) {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == name {
+			n.Content = slices.Delete(n.Content, i, i+2)
+			return
+		}
+	}
+}
+
 // setField replaces or adds an entry of a mapping.
 func setField(n *yaml.Node, name string, value *yaml.Node) {
 	value.Line, value.Column = n.Line, n.Column

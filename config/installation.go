@@ -2,6 +2,8 @@ package config
 
 import (
 	"bytes"
+	"fmt"
+	"path/filepath"
 	"slices"
 
 	"go.yaml.in/yaml/v3"
@@ -20,6 +22,12 @@ func (j *Job) Settings() []byte {
 	for _, file := range bare.Files() {
 		*file = ""
 	}
+	return bare.SettingsHere()
+}
+
+// SettingsHere returns the block of the installation as a file of this host, which Settings' receiver may not be.
+func (j *Job) SettingsHere() []byte {
+	bare := *j
 	root := bare.resolvedNode()
 	for i := 0; i+1 < len(root.Content); i += 2 {
 		if root.Content[i].Value == j.Cloud {
@@ -61,4 +69,86 @@ func (j *Job) Endpoints() (out []string, err error) {
 	}
 	slices.Sort(out)
 	return out, nil
+}
+
+// Find reads the settings of an installation of a cloud: those at a path or an address, or, without a name, those that this host knows. Where says
+// from where; empty = there are none.
+type Find func(cloud, name string) (text []byte, where string, err error)
+
+// findSettings changes only before main begins.
+var findSettings Find = func(string, string) ([]byte, string, error) { return nil, "", nil }
+
+// FindSettings sets how installations are found.
+func FindSettings(find Find) { findSettings = find }
+
+// install completes the block of a job's cloud by the settings that its `installation` names; where it says next to nothing, by those that this host
+// knows; and by the environment's region.
+func (d *decoder) install(root *yaml.Node, job *Job) {
+	provider, real := ProviderNamed(job.Cloud)
+	if !real {
+		return
+	}
+	block := fieldNode(root, job.Cloud)
+	if block == nil || block.Tag == "!!null" {
+		block = &yaml.Node{Kind: yaml.MappingNode, Line: root.Line, Column: root.Column}
+	}
+	field := job.Cloud + ".installation"
+	named := fieldNode(block, "installation")
+	name := ""
+	switch {
+	case block.Kind != yaml.MappingNode:
+		return // it is said later
+	case named != nil && (named.Kind != yaml.ScalarNode || named.Value == ""):
+		return
+	case named != nil:
+		if name = named.Value; !location.IsURL(name) && !filepath.IsAbs(name) {
+			name = filepath.Join(filepath.Dir(d.file), name)
+		}
+	case fieldNode(block, "program") != nil || fieldNode(block, "image") != nil || fieldNode(block, "checkpoints") != nil:
+		name = "-"
+	}
+	if name != "-" {
+		text, where, err := findSettings(job.Cloud, name)
+		if err == nil && where != "" {
+			if err = merge(block, text, where, job.Cloud); err == nil { // what is sent elsewhere, or kept, has the settings themselves
+				removeField(block, "installation")
+			}
+		}
+		switch {
+		case err != nil && named != nil:
+			d.fault(field, named, "cannot be used: "+err.Error(), "name the file that `terraform output -raw settings` prints, or where the module keeps it")
+		case err == nil && where != "" && named == nil:
+			job.Assume(job.Cloud, job.Cloud+": the installation of "+where)
+		}
+	}
+	if fieldNode(block, "region") == nil && len(block.Content) > 0 {
+		for _, variable := range provider.RegionIn {
+			if region, ok := d.lookup(variable); ok && region != "" {
+				setField(block, "region", textNode(region))
+				job.Assume(job.Cloud+".region", job.Cloud+".region: "+region+", by "+variable)
+				break
+			}
+		}
+	}
+	if len(block.Content) > 0 && fieldNode(root, job.Cloud) != block {
+		setField(root, job.Cloud, block)
+	}
+}
+
+// merge adds what a block does not say from an installation's settings.
+func merge(block *yaml.Node, text []byte, where, cloud string) error {
+	settings, err := document(where, text)
+	if err != nil {
+		return err
+	}
+	from := fieldNode(settings, cloud)
+	if from == nil || from.Kind != yaml.MappingNode {
+		return fmt.Errorf("%s has no settings of %s", where, cloud)
+	}
+	for i := 0; i+1 < len(from.Content); i += 2 {
+		if key := from.Content[i].Value; fieldNode(block, key) == nil {
+			setField(block, key, from.Content[i+1])
+		}
+	}
+	return nil
 }

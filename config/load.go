@@ -137,6 +137,9 @@ func parseTree(path string, root *yaml.Node, lookup func(string) (string, bool),
 	d.positions[""] = position{root.Line, root.Column}
 	d.readEnv(root)
 	readCloud(root, job)
+	if foreign == nil {
+		d.install(root, job)
+	}
 	d.mapping("", root, job)
 	if o.Policy != "" {
 		job.Policy = o.Policy

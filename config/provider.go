@@ -34,6 +34,8 @@ type Provider struct {
 	Notice time.Duration
 	// Region and ControllerType are a usual region and machine type for a job server.
 	Region, ControllerType string
+	// RegionIn are variables of the environment that name a region.
+	RegionIn []string
 	// Examples show in messages how fields of the block are written, by their path in it.
 	Examples map[string]string
 	// Play is how the cloud on this host plays the provider; nil = it cannot.
@@ -119,7 +121,10 @@ func Played() []string { return names(func(p Provider) bool { return p.Play != n
 
 // Installation is what jobs on every real cloud have in common. Blocks embed it.
 type Installation struct {
-	// Region of the machines. Required: it is never guessed.
+	// Installation is where the other settings of this block are: a file, or an address such as `s3://BUCKET/installation.yaml`. What the block
+	// says itself has precedence. Default those of the job server that was started last, where the block has no program.
+	Installation string `yaml:"installation"`
+	// Region of the machines. Required without AWS_REGION.
 	Region string `yaml:"region"`
 	// Cluster is the mark of the installation's machines, a tag or label. Default `tierml`, shared by all that name none.
 	Cluster string `yaml:"cluster"`

@@ -133,7 +133,9 @@ func TestLaptopIsClosed(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	t.Cleanup(s.killBelow)
-	s.write("now.csv", "timestamp,zone,instance_type,product,price\n2026-01-01T00:00:00Z,us-west-1a,c3.large,Linux/UNIX,0.02\n")
+	s.write("now.csv", "timestamp,zone,instance_type,product,price\n2026-01-01T00:00:00Z,us-west-1a,c3.large,Linux/UNIX,0.02\n"+
+		"2026-01-01T00:00:00Z,us-west-1a,m3.large,Linux/UNIX,0.03\n")
+	s.write("catalog.csv", "region,instance_type,vcpu,memory_gib,linux_ondemand_usd_hour\nus-west-1,c3.large,2,3.75,0.120\nus-west-1,m3.large,2,7.5,0.154\n")
 	program := []byte("#!/bin/bash\nexec " + builtBinary(t) + " \"$@\"\n")
 	downloads := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(program) }))
 	defer downloads.Close()
@@ -168,6 +170,8 @@ func TestLaptopIsClosed(t *testing.T) {
 	says(laptop("run", "-y", "job.yaml").wait(cli.ExitUsage), "cluster prod in us-west-1 has no job server", "tierml server start job.yaml", "tierml run --here job.yaml")
 	says(laptop("server", "start", "-y", "job.yaml").wait(0), "Starts an on-demand c3.large in us-west-1a of EC2", "$0.12 an hour", "The job server is there.")
 	says(laptop("server", "start", "-y", "job.yaml").wait(cli.ExitUsage), "cluster prod has a job server: i-")
+	s.write("bare.yaml", "run: echo hello\ncloud: ec2\n")
+	says(laptop("plan", "bare.yaml").wait(0), "ec2: the installation of", filepath.Join("controllers", "ec2-us-west-1-prod", "installation.yaml"))
 	tokenFile := s.path("laptop", "tierml", "controllers", "ec2-us-west-1-prod", "token")
 	if info, err := os.Stat(tokenFile); err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("%v, %v", info, err)

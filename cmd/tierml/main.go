@@ -30,6 +30,7 @@ import (
 	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/internal/terminal"
+	"github.com/tierml/tierml/jobmanager/reach"
 	_ "github.com/tierml/tierml/providers/all" // the sellers of machines
 )
 
@@ -45,6 +46,7 @@ func main() {
 	if _, set := os.LookupEnv(metadataV1); !set {
 		os.Setenv(metadataV1, "true")
 	}
+	config.FindSettings(reach.FindSettings)
 	os.Exit(tierml(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 

@@ -39,6 +39,7 @@ type unit struct {
 
 	losses  []float64 // of a sweep's trial, at each rung that it has reached
 	verdict trials.Verdict
+	started int // ranks that have started, but those after the first that has not
 }
 
 // resize gives a program that waits this many ranks.
@@ -85,6 +86,7 @@ type worker struct {
 	broken  time.Time // by Step.Awake, since when its stream is broken; zero = it is not
 	address string
 	on      *unit // that it runs; nil = none
+	rank    int   // in that unit, as it was last found
 	// While its controller takes over: it has called, the attempt that it named (0 = it runs nothing), and what it has reported since.
 	claims bool
 	claim  uint64
@@ -134,8 +136,12 @@ func quiet(items []*unit, x *worker) {
 
 // rankOf returns the rank that a machine runs; nil = none.
 func (it *unit) rankOf(w *worker) *rank {
+	if w.rank < len(it.ranks) && it.ranks[w.rank].w == w {
+		return &it.ranks[w.rank]
+	}
 	for i := range it.ranks {
 		if it.ranks[i].w == w {
+			w.rank = i
 			return &it.ranks[i]
 		}
 	}

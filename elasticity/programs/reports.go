@@ -134,8 +134,8 @@ func (w *Work) takeStarted(it *unit, r *rank, e tiers.ProgramStarted) {
 		return journal.Entry{Kind: journal.ProgramStart, OfProgram: journal.OfProgram{Program: r.key}, Instance: string(r.w.ID), Generation: it.attempt, Clock: e.Step,
 			Bytes: e.Bytes, Model: from.manifest, Details: details, Why: step.Printable(e.Note)}
 	})
-	for i := range it.ranks {
-		if it.ranks[i].startedAt.IsZero() {
+	for ; it.started < len(it.ranks); it.started++ {
+		if it.ranks[it.started].startedAt.IsZero() {
 			return
 		}
 	}
@@ -144,6 +144,9 @@ func (w *Work) takeStarted(it *unit, r *rank, e tiers.ProgramStarted) {
 }
 
 func (it *unit) rankNumber(of *rank) int {
+	if w := of.w; w != nil && w.rank < len(it.ranks) && &it.ranks[w.rank] == of {
+		return w.rank
+	}
 	for i := range it.ranks {
 		if &it.ranks[i] == of {
 			return i

@@ -3,6 +3,7 @@ package programs
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -105,12 +106,12 @@ func (w *Work) grow() {
 
 func (w *Work) start(it *unit, team []*worker) {
 	w.attempt++
-	it.attempt, it.began = w.attempt, w.Now
+	it.attempt, it.began, it.started = w.attempt, w.Now, 0
 	for i, x := range team {
 		it.ranks[i] = rank{key: it.ranks[i].key, w: x, loss: it.ranks[i].loss}
-		x.on, x.heard = it, w.Awake.Now() // it sends heartbeats from now on
-		w.join(x)
+		x.on, x.rank, x.heard = it, i, w.Awake.Now() // it sends heartbeats from now on
 	}
+	w.join(team)
 	for i := range it.ranks {
 		r := &it.ranks[i]
 		do := tiers.RunProgram{
@@ -124,16 +125,20 @@ func (w *Work) start(it *unit, team []*worker) {
 	}
 }
 
-// join: a machine takes part from its first program on.
-func (w *Work) join(x *worker) {
-	if x.Joined > 0 {
-		return
+// join: machines take part from their first program on.
+func (w *Work) join(team []*worker) {
+	fresh := slices.DeleteFunc(slices.Clone(team), func(x *worker) bool { return x.Joined > 0 })
+	for _, x := range fresh {
+		w.joins++
+		x.Joined = w.joins
 	}
-	w.joins++
-	x.Joined = w.joins
-	w.fleet.Reorder()
-	w.fleet.View.Stale()
-	w.fleet.Joined(x.Machine, func() journal.Entry { return journal.Entry{Why: "it is given a program"} })
+	if len(fresh) > 0 {
+		w.fleet.Reorder()
+		w.fleet.View.Stale()
+	}
+	for _, x := range fresh {
+		w.fleet.Joined(x.Machine, func() journal.Entry { return journal.Entry{Why: "it is given a program"} })
+	}
 }
 
 // scheduleSave sets the next round of a gang.

@@ -102,14 +102,17 @@ func (b *Bar) line(now time.Time, width int) string {
 	return ansi.Truncate(text, max(0, width), "…")
 }
 
-// words returns how far it has come where there are no bars; empty = nothing that is worth a line of a log.
+// words returns how far it has come where there are no bars.
 func (b *Bar) words(now time.Time) string {
-	done, total := b.done.Load(), b.total.Load()
-	left, known := b.left(done, total, now.Sub(b.began))
-	if !known || b.unit != Things {
-		return ""
+	done, total, elapsed := b.done.Load(), b.total.Load(), now.Sub(b.began)
+	text := "tierml: " + terminal.Line(b.what) + ": "
+	switch left, known := b.left(done, total, elapsed); {
+	case known:
+		return text + fmt.Sprintf("%s of %s after %s, about %s left", b.count(done), b.count(total), Length(elapsed), Length(left))
+	case done > 0:
+		text += b.count(done) + " after "
 	}
-	return fmt.Sprintf("tierml: %s: %d of %d after %s, about %s left", terminal.Line(b.what), done, total, Length(now.Sub(b.began)), Length(left))
+	return text + Length(elapsed)
 }
 
 // left returns the time that the rest takes, if it continues as so far.

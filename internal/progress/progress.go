@@ -23,7 +23,7 @@ const (
 	// redraw is how often a line is drawn.
 	redraw = 100 * time.Millisecond
 	// firstWords is when the first line of words comes; each later one comes when it has taken twice as long.
-	firstWords = 30 * time.Second
+	firstWords = 3 * time.Second
 	// erase takes a line away.
 	erase = "\r\x1b[K"
 )
@@ -115,9 +115,9 @@ func (m *Meter) draw(stop <-chan struct{}, stopped chan<- struct{}) {
 func (m *Meter) show(b *Bar, now time.Time) {
 	switch {
 	case m.words:
-		if words := b.words(now); words != "" && !now.Before(b.due) {
+		if !now.Before(b.due) {
 			b.due = now.Add(now.Sub(b.began))
-			_, _ = io.WriteString(m.out, words+"\n")
+			_, _ = io.WriteString(m.out, b.words(now)+"\n")
 		}
 	case now.Sub(b.began) >= patience:
 		m.on = true

@@ -157,7 +157,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// Where no line can be redrawn, words come after half a minute, and then more and more rarely.
+// Where no line can be redrawn, words come after three seconds, and then more and more rarely.
 func TestWordsWithoutTerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &screen{}
@@ -165,25 +165,32 @@ func TestWordsWithoutTerminal(t *testing.T) {
 		bytes := m.Start("reading", 1000, Bytes)
 		b := m.Start("Simulating runs", 400, Things)
 		b.Add(100)
-		time.Sleep(29 * time.Second)
+		time.Sleep(2900 * time.Millisecond)
 		if s.String() != "" {
-			t.Errorf("said before half a minute is over: %q", s)
+			t.Errorf("said before three seconds are over: %q", s)
 		}
-		time.Sleep(2 * time.Second)
-		want := "tierml: Simulating runs: 100 of 400 after 30s, about 1m30s left\n"
+		time.Sleep(time.Second)
+		want := "tierml: Simulating runs: 100 of 400 after 3s, about 9s left\n"
 		if s.String() != want {
 			t.Errorf("said %q, want %q", s, want)
 		}
 		time.Sleep(time.Hour)
-		if n := strings.Count(s.String(), "\n"); n != 7 { // after 30 s, 1, 2, 4, 8, 16 and 32 minutes
+		if n := strings.Count(s.String(), "\n"); n != 11 { // after 3, 6, 12, 24, 48 and 96 s, and so on
 			t.Errorf("%d lines in an hour:\n%s", n, s)
 		}
 		b.Done()
-		time.Sleep(time.Hour)
-		if strings.Contains(s.String(), "reading") || strings.Contains(s.String(), "\x1b") {
-			t.Errorf("more than words about things: %q", s)
+		bytes.Add(250)
+		time.Sleep(time.Second)
+		if !strings.Contains(s.String(), "tierml: reading: 250 B of 1.0 kB after 1h00m, about 3h00m left\n") || strings.Contains(s.String(), "\x1b") {
+			t.Errorf("what was hidden before has no words, or there is more than words: %q", s)
 		}
 		bytes.Done()
+		plain := m.Start("Reading prices", 0, Things)
+		time.Sleep(4 * time.Second)
+		plain.Done()
+		if !strings.HasSuffix(s.String(), "tierml: Reading prices: 3s\n") {
+			t.Errorf("without a known end it says %q", s)
+		}
 	})
 }
 

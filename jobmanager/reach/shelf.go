@@ -26,9 +26,10 @@ type Registry struct{ dir string }
 
 // Files of a job server's folder.
 const (
-	placeFile = "place.json"
-	tokenFile = "token"
-	jobsFile  = "jobs" // a name in each line, the newest last
+	settingsFile = "installation.yaml"
+	placeFile    = "place.json"
+	tokenFile    = "token"
+	jobsFile     = "jobs" // a name in each line, the newest last
 )
 
 // NewRegistry returns the one in a directory, which need not exist.
@@ -71,6 +72,28 @@ func (s Registry) Keep(p Place, run string) error {
 		return fmt.Errorf("remembering where %s is: %w", run, err)
 	}
 	return nil
+}
+
+// KeepSettings remembers the settings of a place's installation.
+func (s Registry) KeepSettings(p Place, settings []byte) error {
+	if err := atomicfile.Write(filepath.Join(s.dir, p.Name(), settingsFile), settings, 0o600); err != nil {
+		return fmt.Errorf("remembering the settings of %s: %w", p, err)
+	}
+	return nil
+}
+
+// Settings returns those of the cloud's place that was used last; where is empty without one.
+func (s Registry) Settings(cloud string) (text []byte, where string, err error) {
+	all, err := s.Known()
+	for _, k := range all {
+		if k.Place.Cloud == cloud {
+			where = filepath.Join(s.dir, k.Place.Name(), settingsFile)
+			if text, err = os.ReadFile(where); !errors.Is(err, fs.ErrNotExist) {
+				return text, where, err
+			}
+		}
+	}
+	return nil, "", err
 }
 
 // Forget removes all that is known of a place, its token included.

@@ -1,13 +1,17 @@
 package reach
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/internal/blob"
 	"github.com/tierml/tierml/provisioner"
 )
 
@@ -19,6 +23,33 @@ func OnController() bool {
 	_, err := os.Stat(InstallationFile)
 	return err == nil
 }
+
+// FindSettings is config.Find: by name from a file or a store, else this host's own, else those of the job server that was started last.
+func FindSettings(cloud, name string) (text []byte, where string, err error) {
+	if name == "" {
+		if text, err := os.ReadFile(InstallationFile); err == nil {
+			return text, InstallationFile, nil
+		}
+		shelf, err := UserRegistry()
+		if err != nil {
+			return nil, "", err
+		}
+		return shelf.Settings(cloud)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), settingsWithin)
+	defer cancel()
+	from, err := blob.Open(ctx, name)
+	if err != nil {
+		return nil, name, err
+	}
+	text, err = io.ReadAll(io.LimitReader(from, mostSettings))
+	return text, name, errors.Join(err, from.Close())
+}
+
+const (
+	settingsWithin = 30 * time.Second
+	mostSettings   = 1 << 20
+)
 
 // IsHere says that a job is to be run on this host: its machines are processes here, or its file says at which address of
 // this host machines reach it, or this host is the job server's. A file that names the job server is for that one.

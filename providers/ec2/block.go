@@ -13,8 +13,8 @@ const Name = "ec2"
 // Block is what a job needs to know of an installation on EC2. The names are those of the Terraform module's output settings.
 type Block struct {
 	config.Installation
-	// Image is the machine image (AMI), a Linux with bash, curl and, for a program in S3, the AWS command line. Required, except for
-	// jobs that ask for GPUs.
+	// Image is the machine image (AMI), a Linux with bash, curl and, for a program in S3, the AWS command line. Default the newest Amazon Linux
+	// 2023.
 	Image string `yaml:"image"`
 	// GPUImage is for jobs that ask for GPUs: an AMI, or `resolve:ssm:` and a parameter of Systems Manager. Default the newest AWS
 	// Deep Learning Base AMI for Amazon Linux 2023.
@@ -41,9 +41,9 @@ var Terms = config.Provider{
 	Mistaken: map[string]string{"aws": "Amazon's cloud is called ec2 here"},
 	New:      func() config.Block { return &Block{} },
 	Chooses:  true, Store: "s3", Rules: "ec2-now", Notice: 2 * time.Minute,
-	Region: "us-west-2", ControllerType: "t3.small",
+	Region: "us-west-2", ControllerType: "t3.small", RegionIn: []string{"AWS_REGION", "AWS_DEFAULT_REGION"},
 	Examples: map[string]string{
-		"region": "region: us-west-2", "image": "image: ami-0123456789abcdef0", "gpu_image": "gpu_image: ami-0123456789abcdef0", "subnets": "subnets: {us-west-2a: subnet-0a}",
+		"installation": "installation: s3://BUCKET/installation.yaml", "region": "region: us-west-2", "image": "image: ami-0123456789abcdef0", "gpu_image": "gpu_image: ami-0123456789abcdef0", "subnets": "subnets: {us-west-2a: subnet-0a}",
 		"security_groups": "security_groups: [sg-0a]", "instance_profile": "instance_profile: tierml-machines", "store_role": "store_role: arn:aws:iam::123456789012:role/tierml-store", "device": "device: /dev/xvda",
 		"endpoint": "endpoint: https://ec2.us-west-2.amazonaws.com", "program": "program: {url: s3://BUCKET/tierml, sha256: 7d865e959b2466918c9863afca942d0fb89d7c9ac0c99bafc3749504ded97730}",
 		"controller.url": "url: https://tierml.example.com", "controller.network": "network: [sg-0b]", "controller.type": "type: t3.small",
@@ -59,7 +59,7 @@ func (b *Block) Check(c *config.Checker) {
 	if c.Job.WantsGPUs() {
 		config.Default(c, "gpu_image", &b.GPUImage, deepLearning(c.Job))
 	} else {
-		c.Required("image", b.Image)
+		config.Default(c, "image", &b.Image, bySSM+"/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-"+arch(c.Job))
 	}
 	c.File("advisor", &b.Advisor)
 }
@@ -70,18 +70,22 @@ const bySSM = "resolve:ssm:"
 // deepLearning is Amazon's own image with drivers for the GPUs that a job asks for: T4g are in machines with Graviton, all others in
 // x86_64. The name is of the AWS Deep Learning AMIs Developer Guide, "Finding the ID of a DLAMI".
 func deepLearning(job *config.Job) string {
-	arch := market.ArchARM
+	return bySSM + "/aws/service/deeplearning/ami/" + arch(job) + "/base-oss-nvidia-driver-gpu-amazon-linux-2023/latest/ami-id"
+}
+
+// arch is that of the machines that a job names: ARM where all are.
+func arch(job *config.Job) string {
 	for _, m := range job.Resources.AnyOf {
-		if m.GPU.Model != "T4g" && m.Arch != market.ArchARM {
-			arch = market.ArchX86
+		if m.GPU.Model != "T4g" && m.Arch != market.ArchARM && (m.Type == "" || market.ArchOf(m.Type) != market.ArchARM) {
+			return market.ArchX86
 		}
 	}
 	for _, g := range job.Resources.GPU {
 		if g.Model != "T4g" {
-			arch = market.ArchX86
+			return market.ArchX86
 		}
 	}
-	return bySSM + "/aws/service/deeplearning/ami/" + arch + "/base-oss-nvidia-driver-gpu-amazon-linux-2023/latest/ami-id"
+	return market.ArchARM
 }
 
 // image returns what the job's machines boot from.

@@ -13,6 +13,11 @@ output "settings" {
   value       = yamlencode({ ec2 = merge(local.ec2_settings, { controller = local.controller_settings }) })
 }
 
+output "installation" {
+  description = "Where the settings are kept: a job file needs no more than ec2: {installation: ADDRESS}."
+  value       = "s3://${aws_s3_bucket.cluster.bucket}/${aws_s3_object.installation.key}?region=${var.region}"
+}
+
 output "people_policy" {
   description = "What somebody must be allowed who runs jobs on the job server from a laptop: to find it, and to open a session to it."
   value       = jsonencode(local.people_policy)

@@ -58,3 +58,10 @@ resource "aws_s3_object" "program" {
   source      = var.binary
   source_hash = filesha256(var.binary)
 }
+
+# What job files need to know, for whoever may read it.
+resource "aws_s3_object" "installation" {
+  bucket  = aws_s3_bucket.cluster.id
+  key     = "installation.yaml"
+  content = yamlencode({ ec2 = merge(local.ec2_settings, { controller = local.controller_settings }) })
+}

@@ -130,7 +130,7 @@ func startServer(ctx context.Context, file string, yes bool, note func(string), 
 		p.Instance, p.Zone = meant[0].ID, meant[0].Zone
 		fmt.Fprintf(out, "%s is there already, %s. Waiting until the job server answers; Ctrl-C ends only the waiting.\n", p.Instance, meant[0].State)
 	}
-	if err := shelf.Keep(p, ""); err != nil {
+	if err := errors.Join(shelf.Keep(p, ""), shelf.KeepSettings(p, job.SettingsHere())); err != nil {
 		return err
 	}
 	if err := awaitServer(ctx, shelf, p, token, note); err != nil {

@@ -1,0 +1,1 @@
+timeout: failed to run command ‘tierml’: No such file or directory
