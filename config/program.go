@@ -46,6 +46,12 @@ type UserProgram struct {
 	Sweep Sweep `yaml:"sweep"`
 	// Retries is how often a failed program, or task, is restarted. Default 0.
 	Retries int `yaml:"retries"`
+	// OnLoss says what a lost machine means for a gang: `restart` restarts all ranks, `replace` [only the lost one](programs.md#elastic-gangs).
+	// Default restart.
+	OnLoss string `yaml:"on_loss"`
+	// Coordinator is a program, run by `bash` next to the controller, at which the ranks of a gang with `on_loss: replace` meet: MASTER_ADDR
+	// and MASTER_PORT. Default none.
+	Coordinator string `yaml:"coordinator"`
 	// OnNotice is run when the machine is about to be reclaimed, while the program gets SIGTERM. Default none.
 	OnNotice string `yaml:"on_notice"`
 	// Tiers makes the machines [replicas of one model](python.md). Default none.
@@ -96,8 +102,17 @@ const (
 // IsProgram reports whether the job runs a program of the user's own, by itself: one on tiers is training (OnTiers).
 func (j *Job) IsProgram() bool { return j.Run != "" && !j.OnTiers() }
 
+// Values of OnLoss.
+const (
+	OnLossRestart = "restart"
+	OnLossReplace = "replace"
+)
+
+// Elastic reports whether the job is a gang of which only a lost rank is replaced.
+func (j *Job) Elastic() bool { return j.OnLoss == OnLossReplace }
+
 // programFields are the top fields that have a meaning with `run` only.
-var programFields = []string{"setup", "image", "workdir", "envs", "secrets", "state", "progress", "hours", "tasks", "sweep", "retries", "on_notice", "ports", "tiers"}
+var programFields = []string{"setup", "image", "workdir", "envs", "secrets", "state", "progress", "hours", "tasks", "sweep", "retries", "on_loss", "coordinator", "on_notice", "ports", "tiers"}
 
 // work checks that the job has one thing to do: a program, or an application.
 func (c *checker) work() {
@@ -150,6 +165,7 @@ func (c *checker) userProgram() {
 	c.sweep()
 	c.atLeast("tasks", j.Tasks, 1)
 	c.upTo("tasks", j.Tasks, mostTasks)
+	ownProgram{c}.onLoss()
 	c.atLeast("retries", j.Retries, 0)
 	c.upTo("retries", j.Retries, mostRetries)
 	if c.written("hours") && !(j.Hours > 0) {
@@ -163,6 +179,24 @@ func (c *checker) userProgram() {
 		if port < 1 || port > 65535 {
 			c.fault(field, fmt.Sprintf("%d is not a port", port), "write 1 to 65535")
 		}
+	}
+}
+
+// onLoss checks what happens to a gang. By then the number of machines and of tasks is known.
+func (c ownProgram) onLoss() {
+	j := c.job
+	if c.written("on_loss") {
+		c.oneOf("on_loss", j.OnLoss, OnLossRestart, OnLossReplace)
+	}
+	switch {
+	case j.Elastic() && (c.written("tasks") || c.written("sweep")):
+		c.fault("on_loss", "has no meaning with tasks: only the task of a lost machine is repeated anyway", "remove it")
+	case j.Elastic() && c.written("tiers"):
+		c.fault("on_loss", "has no meaning with tiers: replicas never wait for one that is lost", "remove it")
+	case c.written("coordinator") && c.foreign != nil && !c.foreign.programs():
+		c.fault("coordinator", "would run a command on the job server's own host", "remove it, or start the job server with --allow "+AllowPrograms)
+	case c.written("coordinator") && !j.Elastic():
+		c.fault("coordinator", "has a use with on_loss: replace only: rank 0 of other gangs is the master", "add on_loss: replace, or remove it")
 	}
 }
 

@@ -44,7 +44,7 @@ var examples = map[string]string{
 	"secrets": "secrets: {HF_TOKEN: {env: HF_TOKEN}}", "state": "state: {dir: ckpt}", "state.dir": "dir: ckpt", "state.every": "every: 10m", "state.marker": "marker: DONE",
 	"progress": `progress: {line: 'step (\d+)', of: 1000}`, "progress.line": `line: 'step (\d+)'`, "progress.file": "file: progress.txt",
 	"progress.of": "of: 1000", "sweep": "sweep: {envs: {RATE: log 1e-4..1}, samples: 24}", "sweep.envs": "envs: {RATE: log 1e-4..1, WIDTH: [16, 32]}", "sweep.params": "params: {step: log 0.01..10}",
-	"search": "search: grid", "sweep.seed": "seed: 7", "samples": "samples: 24", "feedback": "feedback: [{at: 5, keep: 8}]", "sweep.feedback[].at": "at: 5", "sweep.feedback[].keep": "keep: 8", "sweep.feedback[]": "at: 5 with keep: 8", "hours": "hours: 3", "tasks": "tasks: 24", "retries": "retries: 2", "on_notice": "on_notice: ./save.sh",
+	"search": "search: grid", "sweep.seed": "seed: 7", "samples": "samples: 24", "feedback": "feedback: [{at: 5, keep: 8}]", "sweep.feedback[].at": "at: 5", "sweep.feedback[].keep": "keep: 8", "sweep.feedback[]": "at: 5 with keep: 8", "hours": "hours: 3", "tasks": "tasks: 24", "retries": "retries: 2", "on_loss": "on_loss: replace", "coordinator": "coordinator: python3 store.py", "on_notice": "on_notice: ./save.sh",
 	"tiers": "tiers: {parameters: 124M, every: 50}", "parameters": "parameters: 124M", "tiers.every": "every: 50", "tiers.rate": "rate: 0.7", "momentum": "momentum: 0.9", "tiers.deterministic": "deterministic: true", "transport": "transport: float32",
 	"ports": "ports: [8080]", "image": "image: python:3.12-slim",
 	"hosts": "hosts: {keep: 5m}", "keep": "keep: 5m", "wait": "wait: 1h", "loss_limit": "loss_limit: 0.1", "hosts.users": "users: 20000..20099", "door": "door: /srv/tierml",

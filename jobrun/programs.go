@@ -61,7 +61,7 @@ func (r *session) placeWorkdir(ctx context.Context) ([]byte, error) {
 			spec.Rungs = append(spec.Rungs, rung.At)
 		}
 	}
-	if job.Tasks > 0 || job.Resources.Count.Most == 1 { // a gang is saved in rounds
+	if job.Tasks > 0 || job.Elastic() || job.Resources.Count.Most == 1 { // a gang is saved in rounds
 		spec.Every = r.cfg.Clock.ToWall(job.State.Every)
 	}
 	if job.Workdir != "" {
@@ -118,7 +118,7 @@ func (r *session) programController(history map[market.Pool]*market.History) (ru
 	}
 	past := p.Past
 	work := programs.Config{
-		Settings: settings, Count: job.Resources.Count.Most, Least: job.Resources.Count.Least, Tasks: job.Tasks, Sweep: job.Trials(), Retries: job.Retries, Of: int64(job.Progress.Of), Length: p.Length,
+		Settings: settings, Count: job.Resources.Count.Most, Least: job.Resources.Count.Least, Tasks: job.Tasks, Sweep: job.Trials(), Elastic: job.Elastic(), Master: r.state.Coordinator, Retries: job.Retries, Of: int64(job.Progress.Of), Length: p.Length,
 		State: job.State.Dir != "", Spec: r.spec, Secrets: p.Secrets, Heartbeat: job.Heartbeat, OrphanAfter: job.OrphanAfter,
 		Orphaned: settings.Market(job.OrphanAfter + orphanEnds), Grace: grace, SaveWithin: settings.Market(grace + saveWithin), SaveEvery: job.State.Every, StepEvery: settings.Market(stepLine),
 		FirstID: uint64(r.cfg.Part) << 32, Past: past, TakesOver: r.cfg.Past != nil,
@@ -126,7 +126,7 @@ func (r *session) programController(history map[market.Pool]*market.History) (ru
 	c := restart.Config{
 		Settings: settings, Run: fmt.Sprintf("%s-%d", r.unique(), r.cfg.Part), Want: r.cfg.Choice.Want, Pools: r.pools(history), Policy: policy,
 		Job: bidding.Job{Deadline: job.Deadline, Work: r.vcpuHours(), Budget: job.SpendingCeiling(), PerHour: job.HourlyCeiling(), ValueOfTime: job.ValueOfTime,
-			Undone: p.Undone, Together: job.Tasks == 0 && job.Resources.Count.Most > 1},
+			Undone: p.Undone, Together: job.Tasks == 0 && !job.Elastic() && job.Resources.Count.Most > 1},
 		Restart: r.cfg.RestartTime, SaveEvery: job.State.Every, Past: r.cfg.Past, MaxDuration: job.MaxDuration, Rules: rules, Billed: r.billed(),
 		Chooses: job.Resources.ProviderChooses() != "", Adopts: true,
 	}

@@ -246,7 +246,9 @@ func (r *session) drive(ctx context.Context, endpoint string, gone []provisioner
 		return r.driveHosts(ctx, cloud, endpoint, history, from, pools, gone, stop)
 	}
 	if r.cfg.Programs != nil {
-		r.spec, err = r.placeWorkdir(ctx)
+		if r.spec, err = r.placeWorkdir(ctx); err == nil {
+			err = r.placeCoordinator()
+		}
 	} else if r.splitsURL, err = r.placeSplits(ctx); err == nil && r.cfg.Job.OnTiers() {
 		err = r.placeOutside(ctx)
 	}
@@ -293,6 +295,11 @@ func (r *session) drive(ctx context.Context, endpoint string, gone []provisioner
 	if r.cfg.Job.Tune {
 		defer r.saveSetting()
 	}
+	coordinated, err := r.runCoordinator(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer coordinated()
 	if r.cfg.Job.Run != "" {
 		fetched := r.fetchOutputs(ctx)
 		defer func() { fetched(unended(err)) }()

@@ -33,6 +33,8 @@ type State struct {
 	Secret string `json:"secret"`
 	// Controller is where machines call: one that is started again listens there, too.
 	Controller string `json:"controller,omitempty"`
+	// Coordinator is where the job's coordinator listens, if it has one.
+	Coordinator string `json:"coordinator,omitempty"`
 	// Endpoint is the cloud's, when it is in another process; empty = it ended with the controller.
 	Endpoint string `json:"endpoint,omitempty"`
 	// Cloud is where the fake cloud of this run answers, in whichever process it is, for drills; empty = a provider's.

@@ -15,6 +15,7 @@ import (
 // Program is what a plan says of a program of the user's own.
 type Program struct {
 	Tasks, Count int
+	Elastic      bool    // only the rank on a lost machine starts again
 	Least        int     // machines that a gang begins on
 	Trials       bool    // the tasks are trials of a sweep
 	Share        float64 // of their steps that are done, as some are dropped after feedback
@@ -125,6 +126,9 @@ func (p *Plan) writeProgram(b *terminal.Text, s Style) {
 	what := fmt.Sprintf("one on %s", words.Number(in.Count, "machine"))
 	if in.Least > 0 && in.Least < in.Count {
 		what += fmt.Sprintf(", starting on %d when no more are available", in.Least)
+	}
+	if in.Elastic {
+		what += ", of which a lost one is replaced while the others run on"
 	}
 	if in.Tasks > 0 {
 		what = fmt.Sprintf("%s, %d at a time", words.Number(in.Tasks, in.unit()), min(in.Count, in.Tasks))

@@ -11,7 +11,6 @@ import (
 	"io/fs"
 	"maps"
 	"math"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -41,10 +40,12 @@ type attempt struct {
 
 	mu     sync.Mutex
 	ending *ending
-	early  bool   // a rebalance recommendation came
+	early  bool // a rebalance recommendation came
+	peers  []string
 	asked  bool   // for a save
 	round  uint64 // of it
 
+	listed   []string // peers in the file; nil = there is none yet
 	progress progress
 	id       string
 	output   *output
@@ -68,7 +69,7 @@ func (a *attempt) end(e ending) {
 func (a *attempt) warnEarly() {
 	a.mu.Lock()
 	a.early = true
-	a.asked = a.start.Ranks <= 1 // several ranks save together, when the controller asks all
+	a.asked = !a.start.together() // several ranks save together, when the controller asks all
 	a.mu.Unlock()
 	a.ring()
 }
@@ -196,6 +197,7 @@ func (a *attempt) phases() Exited {
 		return a.failed(Running, err)
 	}
 	a.m.used = true
+	a.writePeers()
 	p, err := launch(a.m.container, a.path("run"), a.m.work(), a.id, a.environment(a.start.Secrets), a.output)
 	if err != nil {
 		return a.failed(Running, fmt.Errorf("start the program: %w", err))
@@ -379,7 +381,7 @@ func (a *attempt) restore(started *Started) *Exited {
 	}
 	var manifest *mirror.Manifest
 	err = a.patiently(func() (err error) {
-		if a.start.Ranks > 1 {
+		if a.start.together() {
 			// The older generation of one rank next to the newer ones of the others would be a state that never
 			// was.
 			manifest, err = a.mirror.Restore(a.prepares, a.start.Resume, a.start.ResumeDigest)
@@ -438,15 +440,8 @@ func (a *attempt) environment(secrets map[string]string) []string {
 	}
 	env["PYTHONPATH"] = lib
 	ranks := max(1, s.Ranks)
-	host, port, err := net.SplitHostPort(s.Master)
-	if err != nil {
-		host, port = "127.0.0.1", "29500"
-	}
 	if ranks > 1 { // accelerate and others take a program that has them for one of several
-		maps.Copy(env, map[string]string{
-			"RANK": strconv.Itoa(s.Rank), "WORLD_SIZE": strconv.Itoa(ranks), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1",
-			"NODE_RANK": strconv.Itoa(s.Rank), "NNODES": strconv.Itoa(ranks), "MASTER_ADDR": host, "MASTER_PORT": port,
-		})
+		maps.Copy(env, s.meeting())
 	}
 	maps.Copy(env, m.config.Spec.Envs)
 	maps.Copy(env, s.Settings)
@@ -470,6 +465,9 @@ func (a *attempt) environment(secrets map[string]string) []string {
 	}
 	if rungs := m.config.Spec.Rungs; len(rungs) > 0 {
 		env["TIERML_RUNGS"], env["TIERML_RUNGS_FILE"] = strings.Trim(fmt.Sprint(rungs), "[]"), a.path("rungs")
+	}
+	if s.Elastic {
+		env["TIERML_PEERS_FILE"] = a.path("peers")
 	}
 	if s.Tasks > 0 {
 		env["TIERML_TASK"], env["TIERML_TASKS"] = strconv.Itoa(s.Task), strconv.Itoa(s.Tasks)

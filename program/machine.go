@@ -134,6 +134,15 @@ func (m *Machine) Save(round uint64) {
 	}
 }
 
+// SetPeers puts the other ranks that run into the program's file.
+func (m *Machine) SetPeers(peers []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.last != nil {
+		m.last.setPeers(peers)
+	}
+}
+
 // Stop ends the program: SIGTERM, and SIGKILL after the grace. The machine stays.
 func (m *Machine) Stop(grace time.Duration, save bool) {
 	m.mu.Lock()
@@ -195,7 +204,7 @@ func (e ending) and(later ending) ending {
 
 // newAttempt makes one that has not begun.
 func newAttempt(m *Machine, s Start) *attempt {
-	a := &attempt{m: m, start: s, done: make(chan struct{}), wake: make(chan struct{}, 1)}
+	a := &attempt{m: m, start: s, peers: s.Peers, done: make(chan struct{}), wake: make(chan struct{}, 1)}
 	a.all, a.abandon = context.WithCancel(context.Background())
 	a.prepares, a.unprepare = context.WithCancel(a.all)
 	return a

@@ -43,6 +43,9 @@ type Start struct {
 	ResumeDigest string            `json:"resume_digest,omitempty"` // of the manifest, if known
 	Settings     map[string]string `json:"settings,omitempty"`      // environment variables of a sweep's trial
 	Secrets      map[string]string `json:"-"`                       // environment variables
+	// Elastic: the other ranks run on when this one is lost, and each saves its state by itself. Peers are those that run, as "RANK HOST:PORT".
+	Elastic bool     `json:"elastic,omitempty"`
+	Peers   []string `json:"peers,omitempty"`
 }
 
 // Check finds what could not run on any machine.

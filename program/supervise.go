@@ -86,6 +86,7 @@ func (a *attempt) supervise(p *process) Exited {
 		}
 		now := time.Now()
 		s.progressed(now, false)
+		s.writePeers()
 		s.warn(now)
 		if s.over(now, gone) {
 			return s.conclude(gone)

@@ -17,6 +17,7 @@ import (
 type Programs struct {
 	Count, Tasks int           // as programs.Config has them
 	Least        int           // likewise
+	Elastic      bool          // likewise
 	Rungs        []trials.Rung // of a sweep whose trials the tasks are; empty = none
 	TPE          bool          // trials wait for the results of earlier ones, as trials.Sweep has it
 	Of           int64         // the steps of a trial
@@ -41,7 +42,7 @@ func (p *Programs) width() int {
 }
 
 // Together reports whether all machines run one program.
-func (p *Programs) Together() bool { return p.Tasks == 0 && p.Count > 1 }
+func (p *Programs) Together() bool { return p.Tasks == 0 && !p.Elastic && p.Count > 1 }
 
 // Again returns how long a machine whose agent has called takes until a program runs there.
 func (c *Config) Again() time.Duration { return c.Programs.Setup + c.Programs.Restore + c.Timing.Start }
@@ -49,6 +50,8 @@ func (c *Config) Again() time.Duration { return c.Programs.Setup + c.Programs.Re
 // Undone returns how much of a machine's work an eviction undoes at the most. The last of a state that fits into the notice is saved.
 func (c *Config) Undone() time.Duration {
 	switch p := c.Programs; {
+	case p.Elastic && p.Count > 1: // the others have it
+		return 0
 	case !p.State:
 		return c.forPrograms().Length
 	case p.Save >= c.Timing.Notice:
@@ -60,7 +63,7 @@ func (c *Config) Undone() time.Duration {
 // forPrograms configures what decides about them.
 func (c *Config) forPrograms() programs.Config {
 	p := c.Programs
-	out := programs.Config{Settings: c.Settings, Count: p.Count, Least: p.Least, Tasks: p.Tasks, State: p.State, SaveWithin: c.Timing.Notice + p.Save + time.Minute,
+	out := programs.Config{Settings: c.Settings, Count: p.Count, Least: p.Least, Tasks: p.Tasks, Elastic: p.Elastic, State: p.State, SaveWithin: c.Timing.Notice + p.Save + time.Minute,
 		Heartbeat: time.Second, OrphanAfter: time.Second}
 	out.DeadAfter = 100 * 365 * 24 * time.Hour // players send no heartbeats: silence says nothing about them
 	if len(p.Rungs) > 0 || p.TPE {
@@ -212,6 +215,16 @@ func (p *programMachine) feedback(task int) {
 
 // begin returns how much of a program is done as a rank begins.
 func (c *programWorld) begin(do tiers.RunProgram) float64 {
+	if do.Elastic { // the others have it
+		done := c.stored[do.Resume]
+		for _, other := range c.all {
+			if other.works {
+				other.count()
+				done = max(done, other.done/other.each)
+			}
+		}
+		return done
+	}
 	if do.Rank == 0 {
 		c.gang, c.begun = do.Attempt, c.stored[do.Resume]
 	}

@@ -143,10 +143,18 @@ type (
 		Resume       string
 		ResumeDigest string
 		Settings     map[string]string // environment variables of a sweep's trial
+		// Elastic: the gang's other ranks run on when one is lost, and Peers are those that run now (SetPeers).
+		Elastic bool
+		Peers   []string
 		// Secrets travel here alone: they are in no file of the run.
 		Secrets     map[string]string
 		Heartbeat   time.Duration // wall clock, as in a Welcome
 		OrphanAfter time.Duration // wall clock
+	}
+	// SetPeers names the other ranks of an elastic gang that run, as "RANK HOST:PORT".
+	SetPeers struct {
+		Attempt uint64
+		Peers   []string
 	}
 	// SaveProgram mirrors the state of the program now; ProgramSaved or ProgramSaveFailed follows. The states of a round belong together.
 	SaveProgram struct{ Attempt, Round uint64 }
@@ -192,6 +200,7 @@ func (Release) command()         {}
 func (Park) command()            {}
 func (Unpark) command()          {}
 func (RunProgram) command()      {}
+func (SetPeers) command()        {}
 func (SaveProgram) command()     {}
 func (StopProgram) command()     {}
 func (Stop) command()            {}

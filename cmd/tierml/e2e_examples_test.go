@@ -78,6 +78,7 @@ func TestProgramExamples(t *testing.T) {
 		"xgboost":        `\[300\]`,
 		"sklearn":        `accuracy 0\.9\d* after 200 batches`,
 		"torch-finetune": `the model is ([0-9a-f]{16})`,
+		"elastic":        `loss 0\.\d+ after 1500 steps`,
 		"inference":      `file 10 of 10`,
 		"sweep":          `'accuracy': `,
 	} {

@@ -108,7 +108,7 @@ func (w adoption) stopOthers() {
 			continue // it was adopted, or its machine says that it has ended
 		}
 		for _, it := range w.items {
-			if !it.over && (w.cfg.Tasks == 0 || a.Key == Key(w.cfg.Tasks, it.number)) {
+			if !it.over && (!w.cfg.apart() || a.Key == Key(w.cfg.Tasks, it.number)) {
 				it.orphaned(w.Work, x)
 			}
 		}

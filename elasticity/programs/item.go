@@ -28,6 +28,7 @@ type unit struct {
 	whole bool          // a complete state has just been saved
 	late  bool          // it is recorded that none was for long
 
+	peers   []string // of an elastic gang's rank, as its machine knows them
 	orphans []orphan // copies of earlier attempts that may still run
 
 	saveAt    time.Time // of the next round; zero = the machines save by themselves, or nothing

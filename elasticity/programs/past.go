@@ -38,13 +38,21 @@ type PastAttempt struct {
 	Step          int64 // that was written down last
 }
 
-// ReadPast reads the lines of a journal that are about programs: of a gang that had from least to most ranks, or of tasks.
-func ReadPast(entries []journal.Entry, least, most, tasks int) (*Past, error) {
-	if tasks > 0 {
-		least, most = 1, 1
+// ReadPast reads the lines of a journal that are about programs: of a gang that had from least to most ranks, or of tasks. The
+// ranks of an elastic gang are programs of their own.
+func ReadPast(entries []journal.Entry, least, most, tasks int, elastic bool) (*Past, error) {
+	place := func(key string) (number, rank int, err error) {
+		number, rank, err = place(key, tasks, most)
+		if elastic {
+			number, rank = rank, 0
+		}
+		return number, rank, err
+	}
+	if tasks > 0 || elastic {
+		least = 1
 	}
 	p := &Past{Programs: map[int]PastProgram{}}
-	of, err := ranksOf(entries, least, most, tasks)
+	of, err := ranksOf(entries, least, place)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +65,7 @@ func ReadPast(entries []journal.Entry, least, most, tasks int) (*Past, error) {
 		if e.Program == "" {
 			continue
 		}
-		number, rank, err := place(e.Program, tasks, most)
+		number, rank, err := place(e.Program)
 		if err != nil {
 			return nil, fmt.Errorf("journal entry %d: %w", i+1, err)
 		}
@@ -130,13 +138,13 @@ func ReadPast(entries []journal.Entry, least, most, tasks int) (*Past, error) {
 }
 
 // ranksOf returns how many ranks each attempt had. Of one that was cut short, some may have no line.
-func ranksOf(entries []journal.Entry, least, most, tasks int) (map[uint64]int, error) {
+func ranksOf(entries []journal.Entry, least int, place func(key string) (number, rank int, err error)) (map[uint64]int, error) {
 	of := map[uint64]int{}
 	for i, e := range entries {
 		if e.Program == "" {
 			continue
 		}
-		_, rank, err := place(e.Program, tasks, most)
+		_, rank, err := place(e.Program)
 		if err != nil {
 			return nil, fmt.Errorf("journal entry %d: %w", i+1, err)
 		}

@@ -24,12 +24,16 @@ import (
 // Config configures Work. Durations are market time unless said otherwise.
 type Config struct {
 	tempo.Settings
-	Count   int           // of machines: ranks of a gang, or tasks at a time
-	Least   int           // machines that a gang starts on; 0 = Count
-	Tasks   int           // of an array; 0 = one program on all machines together
-	Sweep   *trials.Sweep // whose trials the tasks are; nil = they are no trials
-	Retries int           // after failures of a program's own, each
-	Of      int64         // the step at which a program is done; 0 = unknown
+	Count int           // of machines: ranks of a gang, or tasks at a time
+	Least int           // machines that a gang starts on; 0 = Count
+	Tasks int           // of an array; 0 = one program on all machines together
+	Sweep *trials.Sweep // whose trials the tasks are; nil = they are no trials
+	// Elastic: of a gang only the rank on a lost machine starts again, as a task would, and the others run on. Master is the coordinator that
+	// they meet at, as host:port; empty = none.
+	Elastic bool
+	Master  string
+	Retries int   // after failures of a program's own, each
+	Of      int64 // the step at which a program is done; 0 = unknown
 	// Length is how long a program is expected to take; 0 = unknown.
 	Length time.Duration
 	// State: programs have state that is mirrored, and are not done before the last of it is.
@@ -63,9 +67,23 @@ func New(machines restart.Config, cfg Config) *restart.Controller {
 	})
 }
 
+// programs returns how many start and end by themselves: tasks, or ranks of an elastic gang.
+func (c *Config) programs() int {
+	switch {
+	case c.Tasks > 0:
+		return c.Tasks
+	case c.Elastic:
+		return c.Count
+	}
+	return 1
+}
+
+// apart reports whether each program has one machine.
+func (c *Config) apart() bool { return c.Tasks > 0 || c.Elastic }
+
 // ranks returns how many machines one program runs on at the most.
 func (c *Config) ranks() int {
-	if c.Tasks > 0 {
+	if c.apart() {
 		return 1
 	}
 	return c.Count

@@ -12,8 +12,23 @@ import (
 	"github.com/tierml/tierml/elasticity/programs"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/sched/trials"
 	"github.com/tierml/tierml/tiers"
 )
+
+var rates = []trials.Range{{Name: "RATE", Low: 1e-4, High: 1, Log: true}}
+
+var kinds = map[string]programs.Config{
+	"one":          {Count: 1, State: true},
+	"gang":         {Count: 3, State: true, SaveEvery: 5 * time.Second},
+	"tasks":        {Count: 3, Tasks: 7, State: true},
+	"without":      {Count: 2, Tasks: 4},
+	"tpe":          {Count: 2, Tasks: 7, State: true, Sweep: &trials.Sweep{TPE: true, Samples: 7, Ranges: rates}},
+	"tpe sweep":    {Count: 3, Tasks: 9, State: true, Sweep: &trials.Sweep{TPE: true, Samples: 9, Ranges: rates, Rungs: []trials.Rung{{At: 10, Keep: 4}, {At: 20, Keep: 2}}}},
+	"sweep":        {Count: 3, Tasks: 9, State: true, Sweep: &trials.Sweep{Samples: 9, Rungs: []trials.Rung{{At: 10, Keep: 4}, {At: 20, Keep: 2}}}},
+	"gang without": {Count: 2},
+	"elastic":      {Count: 3, State: true, Elastic: true},
+}
 
 // A program that is warned ends in order: the next machine continues at the very step. One whose machine is killed continues from
 // the state before.
@@ -232,7 +247,7 @@ func TestStopInOrder(t *testing.T) {
 		if w.outcome != "interrupted" {
 			t.Errorf("%s: the run is %q", name, w.outcome)
 		}
-		past, err := programs.ReadPast(w.entries, cfg.Count, cfg.Count, cfg.Tasks)
+		past, err := programs.ReadPast(w.entries, cfg.Count, cfg.Count, cfg.Tasks, cfg.Elastic)
 		if err != nil || len(past.Open) > 0 {
 			t.Errorf("%s: %+v, %v", name, past, err)
 		}
@@ -290,7 +305,7 @@ func TestGangGrowsAndShrinks(t *testing.T) {
 		t.Fatalf("%d ranks when one of four is lost: %+v", n, three)
 	}
 	// A controller that has nothing but the journal knows how many there were.
-	past, err := programs.ReadPast(w.entries, 2, 4, 0)
+	past, err := programs.ReadPast(w.entries, 2, 4, 0, false)
 	if err != nil || len(past.Programs[0].Resume) < 3 || past.Programs[0].Steps[0] == 0 {
 		t.Errorf("%+v, %v", past, err)
 	}
@@ -356,10 +371,10 @@ func TestCancel(t *testing.T) {
 	cancel("rank-1", "the run is one program and has no tasks; stop the run")
 }
 
-func (w *world) single() bool { return w.cfg.Tasks > 0 || w.cfg.Count == 1 }
+func (w *world) single() bool { return w.cfg.Tasks > 0 || w.cfg.Elastic || w.cfg.Count == 1 }
 
 func (w *world) team(do tiers.RunProgram) string {
-	if do.Tasks > 0 {
+	if do.Tasks > 0 || do.Elastic {
 		return do.Key
 	}
 	return "gang"

@@ -250,7 +250,7 @@ func (w *Work) takeExited(it *unit, r *rank, e tiers.ProgramExited) {
 	r.cpu, r.memory = e.CPU, e.Memory
 	switch {
 	case r.well(w.cfg.State) || e.Asked || !it.winding.IsZero():
-	case len(it.ranks) == 1 && e.Signal == "" && !r.w.Warned: // no other machine can be the cause, nor a shutdown of this one
+	case len(it.ranks) == 1 && !w.cfg.Elastic && e.Signal == "" && !r.w.Warned: // no other machine can be the cause, nor a shutdown of this one
 		w.fail(it)
 	case it.suspected.IsZero():
 		it.suspected = w.Awake.Now()

@@ -17,7 +17,7 @@ func (w *Work) begin() {
 	if w.Closing() || w.takingOver {
 		return
 	}
-	if w.cfg.Tasks == 0 {
+	if !w.cfg.apart() {
 		w.beginGang()
 		return
 	}
@@ -78,7 +78,7 @@ func (w *Work) grow() {
 	it := w.items[0]
 	saved := it.whole
 	it.whole = false
-	if w.cfg.Tasks > 0 || !saved || it.ready.IsZero() || !it.winding.IsZero() || len(it.ranks) >= w.cfg.Count || w.fleet.Awaiting() {
+	if w.cfg.apart() || !saved || it.ready.IsZero() || !it.winding.IsZero() || len(it.ranks) >= w.cfg.Count || w.fleet.Awaiting() {
 		return
 	}
 	more := 0
@@ -118,8 +118,13 @@ func (w *Work) start(it *unit, team []*worker) {
 			Spec: w.cfg.Spec, Secrets: w.cfg.Secrets, Heartbeat: w.cfg.Heartbeat, OrphanAfter: w.cfg.OrphanAfter,
 			Attempt: it.attempt, Key: r.key, Settings: w.settings[it.number], Resume: it.kept.of(i).manifest, ResumeDigest: it.kept.of(i).digest, Rank: i, Ranks: len(it.ranks), Master: team[0].address,
 		}
-		if w.cfg.Tasks > 0 {
+		switch {
+		case w.cfg.Tasks > 0:
 			do.Task, do.Tasks = it.number, w.cfg.Tasks
+		case w.cfg.Elastic:
+			do.Rank, do.Ranks, do.Master, do.Elastic = it.number, w.cfg.Count, w.cfg.Master, true
+			it.peers = elastic{w}.peersOf(it)
+			do.Peers = it.peers
 		}
 		w.send(r.w, do)
 	}
@@ -206,10 +211,14 @@ func (w *Work) stopInOrder() {
 		case it.some(func(x *worker) bool { return x.Leaving }):
 			w.wind(it, "the policy moves the job")
 		case it.asked():
-			w.wind(it, "one of its machines is about to be reclaimed")
+			elastic{w}.shake()
+			w.wind(it, goingAway)
 		}
 	}
 }
+
+// goingAway is why most programs are stopped.
+const goingAway = "one of its machines is about to be reclaimed"
 
 // asked reports whether a rank has ended because of a notice.
 func (it *unit) asked() bool {
@@ -242,7 +251,10 @@ func (w *Work) judgeExits() {
 		switch {
 		case going && it.winding.IsZero():
 			it.suspected = w.Awake.Now() // it ends with the machine
-			w.wind(it, "one of its machines is about to be reclaimed")
+			elastic{w}.shake()
+			w.wind(it, goingAway)
+		case it.winding.IsZero() && (elastic{w}).wasShaken():
+			w.wind(it, "it ended when another rank's machine went")
 		case !going && w.Awake.Over(it.suspected, w.patience()):
 			w.fail(it)
 		}
@@ -372,7 +384,7 @@ func (r *rank) words() string {
 func (w *Work) stop(it *unit, outcome, why string) {
 	if outcome == journal.Lost {
 		w.breaks++
-		if at, safe := it.step(), it.kept.step(); at > safe {
+		if at, safe := it.step(), it.kept.step(); at > safe && !(elastic{w}).others(it) {
 			w.lost += at - safe
 		}
 	}

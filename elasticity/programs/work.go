@@ -51,12 +51,13 @@ type Work struct {
 	listed     time.Time               // by Step.Awake, when the provider had listed them
 	breaks     int                     // attempts that ended before their time
 	lost       int64                   // steps that they lost
+	shaken     time.Time               // by Step.Awake, when an elastic gang last lost a rank with its machine; zero = never
 }
 
 func newWork(cfg *Config, s *step.Step, f *fleet.Fleet, demand *fleet.Demand) *Work {
 	w := &Work{Step: s, cfg: cfg, fleet: f, demand: demand, workers: map[step.ID]*worker{}, early: map[step.ID]tiers.Hello{},
 		command: cfg.FirstID, takingOver: cfg.Past != nil && cfg.TakesOver}
-	for i := range max(cfg.Tasks, 1) {
+	for i := range cfg.programs() {
 		w.items = append(w.items, newItem(i, cfg))
 	}
 	w.settings = make([]map[string]string, len(w.items))
@@ -81,7 +82,7 @@ func newWork(cfg *Config, s *step.Step, f *fleet.Fleet, demand *fleet.Demand) *W
 func (w *Work) recall(it *unit, was PastProgram) {
 	it.over, it.ok, it.dropped = was.Finished || was.Dropped || was.Cancelled, was.Finished || was.Dropped, was.Dropped
 	it.losses = was.Losses
-	if w.cfg.Tasks > 0 {
+	if w.cfg.apart() {
 		it.ranks[0].loss = was.Last
 	}
 	if was.Settings != nil {
@@ -138,9 +139,11 @@ func (w *Work) Sum(t *elasticity.Totals) {
 		t.Clocks = clock(int64(w.count(func(it *unit) bool { return it.over && it.ok })))
 		return
 	}
-	t.Clocks = clock(max(w.items[0].kept.step(), 0))
-	if w.items[0].ok && w.cfg.Of > 0 {
-		t.Clocks = clock(w.cfg.Of)
+	for _, it := range w.items {
+		t.Clocks = max(t.Clocks, clock(it.kept.step()))
+		if it.ok && w.cfg.Of > 0 {
+			t.Clocks = clock(w.cfg.Of)
+		}
 	}
 }
 
@@ -209,6 +212,7 @@ func (w *Work) leave(it *unit, x *worker) {
 	if r.exited && !it.winding.IsZero() {
 		return // the others still finish
 	}
+	elastic{w}.shake()
 	w.stop(it, journal.Lost, "machine "+string(x.ID)+" is gone")
 }
 
@@ -296,6 +300,7 @@ func (w *Work) Advance() {
 	w.finish()
 	w.want()
 	w.begin()
+	elastic{w}.introduce()
 }
 
 // finish ends the run when all programs have ended.
@@ -333,7 +338,7 @@ func (w *Work) finish() {
 
 // want keeps the demand of an array to its tasks: machines beyond them leave when they have none.
 func (w *Work) want() {
-	if w.cfg.Tasks == 0 || w.Closing() || w.takingOver {
+	if !w.cfg.apart() || w.Closing() || w.takingOver {
 		return
 	}
 	left := min(w.cfg.Count, w.count((*unit).unfinished))

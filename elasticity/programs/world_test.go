@@ -18,7 +18,6 @@ import (
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
 	"github.com/tierml/tierml/ps"
-	"github.com/tierml/tierml/sched/trials"
 	"github.com/tierml/tierml/tiers"
 )
 
@@ -86,6 +85,8 @@ type machine struct {
 	runs        bool
 	step        int64
 	saveIn, age int
+	peers       []string
+	told        uint64 // the number of the command that they are of: this world answers within a step, before its later commands
 	// the state of the newest attempt, reported again to a controller that takes over
 	started, saved, exited tiers.Report
 }
@@ -135,7 +136,7 @@ func (w *world) again() {
 		if rc.Past, err = elasticity.ReadPast(w.entries); err != nil {
 			w.t.Fatal(err)
 		}
-		if c.Past, err = programs.ReadPast(w.entries, cmp.Or(c.Least, c.Count), c.Count, c.Tasks); err != nil {
+		if c.Past, err = programs.ReadPast(w.entries, cmp.Or(c.Least, c.Count), c.Count, c.Tasks, c.Elastic); err != nil {
 			w.t.Fatal(err)
 		}
 		c.TakesOver, rc.Adopts = true, true
@@ -223,7 +224,7 @@ func (w *world) do(a elasticity.Action) {
 		}
 	case elasticity.Send:
 		if m := w.machines[a.ID]; m != nil && !m.dead && !m.mute {
-			w.obey(m, a.Command.Do)
+			w.obey(m, a.Command)
 			w.report(m, tiers.Answer{ID: a.Command.ID})
 		}
 	case elasticity.Scaled:
@@ -241,20 +242,24 @@ func (w *world) call(m *machine) {
 	w.report(m, hello)
 }
 
-func (w *world) obey(m *machine, do tiers.Do) {
-	switch do := do.(type) {
+func (w *world) obey(m *machine, c tiers.Command) {
+	switch do := c.Do.(type) {
 	case tiers.RunProgram:
-		if other, used := w.attempts[do.Attempt]; used && (do.Ranks == 1 || other != w.team(do)) {
+		if other, used := w.attempts[do.Attempt]; used && (do.Ranks == 1 || do.Elastic || other != w.team(do)) {
 			w.t.Errorf("attempt %d runs %s and %s", do.Attempt, other, do.Key)
 		}
 		w.attempts[do.Attempt], w.settings[do.Attempt] = w.team(do), do.Settings
-		m.run, m.runs, m.anew, m.step, m.saveIn, m.age = do, true, false, w.store[do.Resume], 5, 0
+		m.run, m.runs, m.anew, m.step, m.saveIn, m.age, m.peers = do, true, false, w.store[do.Resume], 5, 0, do.Peers
 		if do.Resume != "" && w.store[do.Resume] == 0 {
 			w.t.Errorf("%s resumes from %q, which nobody saved", do.Key, do.Resume)
 		}
 		w.report(m, tiers.ProgramStarted{Attempt: do.Attempt, Step: m.step})
 		if w.forgets {
 			m.step = 0
+		}
+	case tiers.SetPeers:
+		if m.run.Attempt == do.Attempt && c.ID > m.told {
+			m.peers, m.told = do.Peers, c.ID
 		}
 	case tiers.SaveProgram:
 		if m.runs && m.run.Attempt == do.Attempt {
@@ -368,7 +373,7 @@ func (w *world) advance(m *machine) {
 		w.report(m, tiers.ProgramExited{Attempt: m.run.Attempt, Phase: "run"})
 		return
 	}
-	if m.saveIn--; m.saveIn == 0 && m.run.Ranks == 1 {
+	if m.saveIn--; m.saveIn == 0 && (m.run.Ranks == 1 || m.run.Elastic) {
 		m.saveIn = 5
 		w.save(m, 0, false)
 	}
@@ -408,19 +413,6 @@ func (w *world) ends(key string) (out []string) {
 		}
 	}
 	return out
-}
-
-var rates = []trials.Range{{Name: "RATE", Low: 1e-4, High: 1, Log: true}}
-
-var kinds = map[string]programs.Config{
-	"one":          {Count: 1, State: true},
-	"gang":         {Count: 3, State: true, SaveEvery: 5 * time.Second},
-	"tasks":        {Count: 3, Tasks: 7, State: true},
-	"without":      {Count: 2, Tasks: 4},
-	"tpe":          {Count: 2, Tasks: 7, State: true, Sweep: &trials.Sweep{TPE: true, Samples: 7, Ranges: rates}},
-	"tpe sweep":    {Count: 3, Tasks: 9, State: true, Sweep: &trials.Sweep{TPE: true, Samples: 9, Ranges: rates, Rungs: []trials.Rung{{At: 10, Keep: 4}, {At: 20, Keep: 2}}}},
-	"sweep":        {Count: 3, Tasks: 9, State: true, Sweep: &trials.Sweep{Samples: 9, Rungs: []trials.Rung{{At: 10, Keep: 4}, {At: 20, Keep: 2}}}},
-	"gang without": {Count: 2},
 }
 
 // Whatever happens, each program continues from the newest state that is saved, and when calm returns all are done, each once, nobody

@@ -255,7 +255,7 @@ func (f *programFacts) stateEach(job *config.Job) float64 {
 // describe is what the plan says about the program.
 func (f *programFacts) describe(job *config.Job) *planner.Program {
 	p := &planner.Program{
-		Tasks: job.Tasks, Trials: job.Trials() != nil, Share: f.share, Count: job.Resources.Count.Most, Least: job.Resources.Count.Least, Hours: f.hours, On: f.on.Name, Basis: f.basis, Image: job.Image, Workdir: f.workdir,
+		Tasks: job.Tasks, Elastic: job.Elastic(), Trials: job.Trials() != nil, Share: f.share, Count: job.Resources.Count.Most, Least: job.Resources.Count.Least, Hours: f.hours, On: f.on.Name, Basis: f.basis, Image: job.Image, Workdir: f.workdir,
 		Setup: job.Setup != "", Secrets: len(job.Secrets), State: job.State.Dir, Every: job.State.Every, Rate: assumedRate,
 	}
 	p.Store = "the run's directory"

@@ -55,7 +55,7 @@ func ForJob(job *config.Job, choice planner.Resolved, work Content) (cfg sim.Con
 	}.At(job.Place())
 	if job.IsProgram() {
 		cfg.Job.Clocks, cfg.Job.Splits, cfg.Job.Partitions = 1, 1, 1
-		cfg.Programs = &sim.Programs{Count: job.Resources.Count.Most, Least: job.Resources.Count.Least, Tasks: job.Tasks, State: job.State.Dir != "", Every: job.State.Every}
+		cfg.Programs = &sim.Programs{Count: job.Resources.Count.Most, Least: job.Resources.Count.Least, Tasks: job.Tasks, Elastic: job.Elastic(), State: job.State.Dir != "", Every: job.State.Every}
 		if s := job.Trials(); s != nil {
 			cfg.Programs.TPE = s.TPE
 			if job.Progress.Of > 0 {

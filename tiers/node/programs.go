@@ -21,6 +21,8 @@ type Programs interface {
 	Start(program.Start) error
 	// Notice announces that the machine will be reclaimed at a time of the wall clock, or (rebalance) that the risk has grown.
 	Notice(deadline time.Time, rebalance bool)
+	// SetPeers names the other ranks of an elastic gang that run.
+	SetPeers(peers []string)
 	Save(round uint64)
 	Stop(grace time.Duration, save bool)
 	// Close ends what runs, and waits for it.
@@ -84,6 +86,11 @@ func (n *node) obeyProgram(ctx context.Context, c tiers.Command) bool {
 			p.machine.Save(do.Round)
 		}
 		n.agent.Answer(c.ID, nil, nil)
+	case tiers.SetPeers:
+		if p := n.programs.Load(); p != nil && p.attempt == do.Attempt {
+			p.machine.SetPeers(do.Peers)
+		}
+		n.agent.Answer(c.ID, nil, nil)
 	case tiers.StopProgram:
 		if p := n.programs.Load(); p != nil && p.attempt == do.Attempt {
 			p.machine.Stop(do.Grace, do.Save)
@@ -106,7 +113,7 @@ func (n *node) runProgram(ctx context.Context, do tiers.RunProgram) error {
 	p.attempt = do.Attempt
 	return p.machine.Start(program.Start{
 		Attempt: do.Attempt, Rank: do.Rank, Ranks: do.Ranks, Task: do.Task, Tasks: do.Tasks, Master: do.Master, Resume: do.Resume, ResumeDigest: do.ResumeDigest, Key: do.Key,
-		Settings: do.Settings, Secrets: do.Secrets, Run: n.user.Job,
+		Settings: do.Settings, Secrets: do.Secrets, Run: n.user.Job, Elastic: do.Elastic, Peers: do.Peers,
 	})
 }
 

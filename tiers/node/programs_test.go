@@ -25,6 +25,7 @@ type puppet struct {
 	spec   program.Spec
 	starts []program.Start
 	saves  []uint64
+	peers  []string
 	stops  int
 	notice time.Time
 	closed bool
@@ -42,6 +43,7 @@ func (p *puppet) Start(s program.Start) error {
 }
 
 func (p *puppet) Notice(deadline time.Time, _ bool) { p.notice = deadline }
+func (p *puppet) SetPeers(peers []string)           { p.peers = peers }
 func (p *puppet) Save(round uint64)                 { p.saves = append(p.saves, round) }
 func (p *puppet) Stop(time.Duration, bool)          { p.stops++ }
 func (p *puppet) Close()                            { p.closed = true }
@@ -89,6 +91,10 @@ func TestNodeRunsPrograms(t *testing.T) {
 	do(run)
 	do(tiers.SaveProgram{Attempt: 3, Round: 1})
 	do(tiers.SaveProgram{Attempt: 4, Round: 2})
+	do(tiers.SetPeers{Attempt: 3, Peers: []string{"1 old:1"}})
+	if do(tiers.SetPeers{Attempt: 4, Peers: []string{"1 a:1"}}); !slices.Equal(p.peers, []string{"1 a:1"}) {
+		t.Errorf("its peers are %v", p.peers)
+	}
 	do(tiers.StopProgram{Attempt: 3})
 	if do(tiers.StopProgram{Attempt: 4}); !slices.Equal(p.saves, []uint64{2}) || p.stops != 1 {
 		t.Errorf("saved %v, stopped %d times", p.saves, p.stops)

@@ -61,6 +61,7 @@ type ToNode struct {
 	//	*ToNode_RunProgram
 	//	*ToNode_SaveProgram
 	//	*ToNode_StopProgram
+	//	*ToNode_SetPeers
 	//	*ToNode_HurryMoves
 	Do            isToNode_Do `protobuf_oneof:"do"`
 	unknownFields protoimpl.UnknownFields
@@ -348,6 +349,15 @@ func (x *ToNode) GetStopProgram() *StopProgram {
 	return nil
 }
 
+func (x *ToNode) GetSetPeers() *SetPeers {
+	if x != nil {
+		if x, ok := x.Do.(*ToNode_SetPeers); ok {
+			return x.SetPeers
+		}
+	}
+	return nil
+}
+
 func (x *ToNode) GetHurryMoves() *HurryMoves {
 	if x != nil {
 		if x, ok := x.Do.(*ToNode_HurryMoves); ok {
@@ -457,6 +467,10 @@ type ToNode_StopProgram struct {
 	StopProgram *StopProgram `protobuf:"bytes,28,opt,name=stop_program,json=stopProgram,proto3,oneof"`
 }
 
+type ToNode_SetPeers struct {
+	SetPeers *SetPeers `protobuf:"bytes,30,opt,name=set_peers,json=setPeers,proto3,oneof"`
+}
+
 type ToNode_HurryMoves struct {
 	HurryMoves *HurryMoves `protobuf:"bytes,29,opt,name=hurry_moves,json=hurryMoves,proto3,oneof"`
 }
@@ -508,6 +522,8 @@ func (*ToNode_RunProgram) isToNode_Do() {}
 func (*ToNode_SaveProgram) isToNode_Do() {}
 
 func (*ToNode_StopProgram) isToNode_Do() {}
+
+func (*ToNode_SetPeers) isToNode_Do() {}
 
 func (*ToNode_HurryMoves) isToNode_Do() {}
 
@@ -1487,6 +1503,8 @@ type RunProgram struct {
 	OrphanAfter   *durationpb.Duration   `protobuf:"bytes,13,opt,name=orphan_after,json=orphanAfter,proto3" json:"orphan_after,omitempty"`
 	ResumeDigest  string                 `protobuf:"bytes,14,opt,name=resume_digest,json=resumeDigest,proto3" json:"resume_digest,omitempty"`
 	Settings      map[string]string      `protobuf:"bytes,15,rep,name=settings,proto3" json:"settings,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Elastic       bool                   `protobuf:"varint,16,opt,name=elastic,proto3" json:"elastic,omitempty"`
+	Peers         []string               `protobuf:"bytes,17,rep,name=peers,proto3" json:"peers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1619,6 +1637,72 @@ func (x *RunProgram) GetSettings() map[string]string {
 	return nil
 }
 
+func (x *RunProgram) GetElastic() bool {
+	if x != nil {
+		return x.Elastic
+	}
+	return false
+}
+
+func (x *RunProgram) GetPeers() []string {
+	if x != nil {
+		return x.Peers
+	}
+	return nil
+}
+
+type SetPeers struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Attempt       uint64                 `protobuf:"varint,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Peers         []string               `protobuf:"bytes,2,rep,name=peers,proto3" json:"peers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetPeers) Reset() {
+	*x = SetPeers{}
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetPeers) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetPeers) ProtoMessage() {}
+
+func (x *SetPeers) ProtoReflect() protoreflect.Message {
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetPeers.ProtoReflect.Descriptor instead.
+func (*SetPeers) Descriptor() ([]byte, []int) {
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *SetPeers) GetAttempt() uint64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *SetPeers) GetPeers() []string {
+	if x != nil {
+		return x.Peers
+	}
+	return nil
+}
+
 type SaveProgram struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Attempt       uint64                 `protobuf:"varint,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
@@ -1629,7 +1713,7 @@ type SaveProgram struct {
 
 func (x *SaveProgram) Reset() {
 	*x = SaveProgram{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[16]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1641,7 +1725,7 @@ func (x *SaveProgram) String() string {
 func (*SaveProgram) ProtoMessage() {}
 
 func (x *SaveProgram) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[16]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1654,7 +1738,7 @@ func (x *SaveProgram) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveProgram.ProtoReflect.Descriptor instead.
 func (*SaveProgram) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{16}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SaveProgram) GetAttempt() uint64 {
@@ -1682,7 +1766,7 @@ type StopProgram struct {
 
 func (x *StopProgram) Reset() {
 	*x = StopProgram{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[17]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1694,7 +1778,7 @@ func (x *StopProgram) String() string {
 func (*StopProgram) ProtoMessage() {}
 
 func (x *StopProgram) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[17]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1707,7 +1791,7 @@ func (x *StopProgram) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopProgram.ProtoReflect.Descriptor instead.
 func (*StopProgram) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{17}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *StopProgram) GetAttempt() uint64 {
@@ -1746,7 +1830,7 @@ type ProgramStarted struct {
 
 func (x *ProgramStarted) Reset() {
 	*x = ProgramStarted{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[18]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1758,7 +1842,7 @@ func (x *ProgramStarted) String() string {
 func (*ProgramStarted) ProtoMessage() {}
 
 func (x *ProgramStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[18]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1771,7 +1855,7 @@ func (x *ProgramStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProgramStarted.ProtoReflect.Descriptor instead.
 func (*ProgramStarted) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{18}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ProgramStarted) GetAttempt() uint64 {
@@ -1835,7 +1919,7 @@ type ProgramAdvanced struct {
 
 func (x *ProgramAdvanced) Reset() {
 	*x = ProgramAdvanced{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[19]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1847,7 +1931,7 @@ func (x *ProgramAdvanced) String() string {
 func (*ProgramAdvanced) ProtoMessage() {}
 
 func (x *ProgramAdvanced) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[19]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1860,7 +1944,7 @@ func (x *ProgramAdvanced) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProgramAdvanced.ProtoReflect.Descriptor instead.
 func (*ProgramAdvanced) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{19}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ProgramAdvanced) GetAttempt() uint64 {
@@ -1908,7 +1992,7 @@ type ProgramSaved struct {
 
 func (x *ProgramSaved) Reset() {
 	*x = ProgramSaved{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[20]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1920,7 +2004,7 @@ func (x *ProgramSaved) String() string {
 func (*ProgramSaved) ProtoMessage() {}
 
 func (x *ProgramSaved) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[20]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1933,7 +2017,7 @@ func (x *ProgramSaved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProgramSaved.ProtoReflect.Descriptor instead.
 func (*ProgramSaved) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{20}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ProgramSaved) GetAttempt() uint64 {
@@ -2010,7 +2094,7 @@ type ProgramSaveFailed struct {
 
 func (x *ProgramSaveFailed) Reset() {
 	*x = ProgramSaveFailed{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[21]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2022,7 +2106,7 @@ func (x *ProgramSaveFailed) String() string {
 func (*ProgramSaveFailed) ProtoMessage() {}
 
 func (x *ProgramSaveFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[21]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2035,7 +2119,7 @@ func (x *ProgramSaveFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProgramSaveFailed.ProtoReflect.Descriptor instead.
 func (*ProgramSaveFailed) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{21}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ProgramSaveFailed) GetAttempt() uint64 {
@@ -2076,7 +2160,7 @@ type ProgramExited struct {
 
 func (x *ProgramExited) Reset() {
 	*x = ProgramExited{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[22]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2088,7 +2172,7 @@ func (x *ProgramExited) String() string {
 func (*ProgramExited) ProtoMessage() {}
 
 func (x *ProgramExited) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[22]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2101,7 +2185,7 @@ func (x *ProgramExited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProgramExited.ProtoReflect.Descriptor instead.
 func (*ProgramExited) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{22}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ProgramExited) GetAttempt() uint64 {
@@ -2180,7 +2264,7 @@ type MoveOut struct {
 
 func (x *MoveOut) Reset() {
 	*x = MoveOut{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[23]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2192,7 +2276,7 @@ func (x *MoveOut) String() string {
 func (*MoveOut) ProtoMessage() {}
 
 func (x *MoveOut) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[23]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2205,7 +2289,7 @@ func (x *MoveOut) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MoveOut.ProtoReflect.Descriptor instead.
 func (*MoveOut) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{23}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *MoveOut) GetPartition() uint32 {
@@ -2251,7 +2335,7 @@ type HurryMoves struct {
 
 func (x *HurryMoves) Reset() {
 	*x = HurryMoves{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[24]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2263,7 +2347,7 @@ func (x *HurryMoves) String() string {
 func (*HurryMoves) ProtoMessage() {}
 
 func (x *HurryMoves) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[24]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2276,7 +2360,7 @@ func (x *HurryMoves) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HurryMoves.ProtoReflect.Descriptor instead.
 func (*HurryMoves) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{24}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{25}
 }
 
 type Promote struct {
@@ -2289,7 +2373,7 @@ type Promote struct {
 
 func (x *Promote) Reset() {
 	*x = Promote{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[25]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2301,7 +2385,7 @@ func (x *Promote) String() string {
 func (*Promote) ProtoMessage() {}
 
 func (x *Promote) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[25]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2314,7 +2398,7 @@ func (x *Promote) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Promote.ProtoReflect.Descriptor instead.
 func (*Promote) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{25}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Promote) GetCut() int64 {
@@ -2340,7 +2424,7 @@ type FenceWorker struct {
 
 func (x *FenceWorker) Reset() {
 	*x = FenceWorker{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[26]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2352,7 +2436,7 @@ func (x *FenceWorker) String() string {
 func (*FenceWorker) ProtoMessage() {}
 
 func (x *FenceWorker) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[26]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2365,7 +2449,7 @@ func (x *FenceWorker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceWorker.ProtoReflect.Descriptor instead.
 func (*FenceWorker) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{26}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *FenceWorker) GetIncarnation() uint64 {
@@ -2386,7 +2470,7 @@ type SettleWorker struct {
 
 func (x *SettleWorker) Reset() {
 	*x = SettleWorker{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[27]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2398,7 +2482,7 @@ func (x *SettleWorker) String() string {
 func (*SettleWorker) ProtoMessage() {}
 
 func (x *SettleWorker) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[27]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2411,7 +2495,7 @@ func (x *SettleWorker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleWorker.ProtoReflect.Descriptor instead.
 func (*SettleWorker) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{27}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *SettleWorker) GetIncarnation() uint64 {
@@ -2444,7 +2528,7 @@ type FenceGeneration struct {
 
 func (x *FenceGeneration) Reset() {
 	*x = FenceGeneration{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[28]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2456,7 +2540,7 @@ func (x *FenceGeneration) String() string {
 func (*FenceGeneration) ProtoMessage() {}
 
 func (x *FenceGeneration) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[28]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2469,7 +2553,7 @@ func (x *FenceGeneration) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FenceGeneration.ProtoReflect.Descriptor instead.
 func (*FenceGeneration) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{28}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *FenceGeneration) GetGeneration() uint64 {
@@ -2494,7 +2578,7 @@ type Recover struct {
 
 func (x *Recover) Reset() {
 	*x = Recover{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[29]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2506,7 +2590,7 @@ func (x *Recover) String() string {
 func (*Recover) ProtoMessage() {}
 
 func (x *Recover) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[29]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2519,7 +2603,7 @@ func (x *Recover) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Recover.ProtoReflect.Descriptor instead.
 func (*Recover) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{29}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Recover) GetGeneration() uint64 {
@@ -2580,7 +2664,7 @@ type Load struct {
 
 func (x *Load) Reset() {
 	*x = Load{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[30]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2592,7 +2676,7 @@ func (x *Load) String() string {
 func (*Load) ProtoMessage() {}
 
 func (x *Load) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[30]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2605,7 +2689,7 @@ func (x *Load) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Load.ProtoReflect.Descriptor instead.
 func (*Load) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{30}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Load) GetSplits() []uint32 {
@@ -2624,7 +2708,7 @@ type Assign struct {
 
 func (x *Assign) Reset() {
 	*x = Assign{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[31]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2636,7 +2720,7 @@ func (x *Assign) String() string {
 func (*Assign) ProtoMessage() {}
 
 func (x *Assign) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[31]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2649,7 +2733,7 @@ func (x *Assign) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assign.ProtoReflect.Descriptor instead.
 func (*Assign) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{31}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Assign) GetSplits() []*SplitAt {
@@ -2669,7 +2753,7 @@ type Release struct {
 
 func (x *Release) Reset() {
 	*x = Release{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[32]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2681,7 +2765,7 @@ func (x *Release) String() string {
 func (*Release) ProtoMessage() {}
 
 func (x *Release) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[32]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2694,7 +2778,7 @@ func (x *Release) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Release.ProtoReflect.Descriptor instead.
 func (*Release) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{32}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Release) GetSplits() []uint32 {
@@ -2719,7 +2803,7 @@ type Park struct {
 
 func (x *Park) Reset() {
 	*x = Park{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[33]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2731,7 +2815,7 @@ func (x *Park) String() string {
 func (*Park) ProtoMessage() {}
 
 func (x *Park) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[33]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2744,7 +2828,7 @@ func (x *Park) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Park.ProtoReflect.Descriptor instead.
 func (*Park) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{33}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{34}
 }
 
 type Unpark struct {
@@ -2756,7 +2840,7 @@ type Unpark struct {
 
 func (x *Unpark) Reset() {
 	*x = Unpark{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[34]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2768,7 +2852,7 @@ func (x *Unpark) String() string {
 func (*Unpark) ProtoMessage() {}
 
 func (x *Unpark) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[34]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2781,7 +2865,7 @@ func (x *Unpark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unpark.ProtoReflect.Descriptor instead.
 func (*Unpark) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{34}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Unpark) GetUntil() int64 {
@@ -2801,7 +2885,7 @@ type Stop struct {
 
 func (x *Stop) Reset() {
 	*x = Stop{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[35]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2813,7 +2897,7 @@ func (x *Stop) String() string {
 func (*Stop) ProtoMessage() {}
 
 func (x *Stop) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[35]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2826,7 +2910,7 @@ func (x *Stop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stop.ProtoReflect.Descriptor instead.
 func (*Stop) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{35}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Stop) GetWhy() string {
@@ -2872,7 +2956,7 @@ type FromNode struct {
 
 func (x *FromNode) Reset() {
 	*x = FromNode{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[36]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2884,7 +2968,7 @@ func (x *FromNode) String() string {
 func (*FromNode) ProtoMessage() {}
 
 func (x *FromNode) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[36]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2897,7 +2981,7 @@ func (x *FromNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FromNode.ProtoReflect.Descriptor instead.
 func (*FromNode) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{36}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *FromNode) GetNumber() uint64 {
@@ -3142,7 +3226,7 @@ type Hello struct {
 
 func (x *Hello) Reset() {
 	*x = Hello{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[37]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3154,7 +3238,7 @@ func (x *Hello) String() string {
 func (*Hello) ProtoMessage() {}
 
 func (x *Hello) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[37]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3167,7 +3251,7 @@ func (x *Hello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hello.ProtoReflect.Descriptor instead.
 func (*Hello) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{37}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Hello) GetToken() string {
@@ -3240,7 +3324,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[38]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3252,7 +3336,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[38]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3265,7 +3349,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{38}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Answer) GetId() uint64 {
@@ -3422,7 +3506,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[39]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3434,7 +3518,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[39]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3447,7 +3531,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{39}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Heartbeat) GetFolded() int64 {
@@ -3524,7 +3608,7 @@ type Serving struct {
 
 func (x *Serving) Reset() {
 	*x = Serving{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[40]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3536,7 +3620,7 @@ func (x *Serving) String() string {
 func (*Serving) ProtoMessage() {}
 
 func (x *Serving) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[40]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3549,7 +3633,7 @@ func (x *Serving) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Serving.ProtoReflect.Descriptor instead.
 func (*Serving) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{40}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Serving) GetPartition() uint32 {
@@ -3587,7 +3671,7 @@ type SplitStats struct {
 
 func (x *SplitStats) Reset() {
 	*x = SplitStats{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[41]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3599,7 +3683,7 @@ func (x *SplitStats) String() string {
 func (*SplitStats) ProtoMessage() {}
 
 func (x *SplitStats) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[41]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3612,7 +3696,7 @@ func (x *SplitStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SplitStats.ProtoReflect.Descriptor instead.
 func (*SplitStats) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{41}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *SplitStats) GetSplit() uint32 {
@@ -3669,7 +3753,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[42]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3681,7 +3765,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[42]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3694,7 +3778,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{42}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Progress) GetClock() int64 {
@@ -3736,7 +3820,7 @@ type CutHeld struct {
 
 func (x *CutHeld) Reset() {
 	*x = CutHeld{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[43]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3748,7 +3832,7 @@ func (x *CutHeld) String() string {
 func (*CutHeld) ProtoMessage() {}
 
 func (x *CutHeld) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[43]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3761,7 +3845,7 @@ func (x *CutHeld) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CutHeld.ProtoReflect.Descriptor instead.
 func (*CutHeld) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{43}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *CutHeld) GetCut() int64 {
@@ -3795,7 +3879,7 @@ type Warned struct {
 
 func (x *Warned) Reset() {
 	*x = Warned{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[44]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3807,7 +3891,7 @@ func (x *Warned) String() string {
 func (*Warned) ProtoMessage() {}
 
 func (x *Warned) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[44]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3820,7 +3904,7 @@ func (x *Warned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warned.ProtoReflect.Descriptor instead.
 func (*Warned) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{44}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Warned) GetRebalance() bool {
@@ -3846,7 +3930,7 @@ type Failed struct {
 
 func (x *Failed) Reset() {
 	*x = Failed{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[45]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3858,7 +3942,7 @@ func (x *Failed) String() string {
 func (*Failed) ProtoMessage() {}
 
 func (x *Failed) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[45]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3871,7 +3955,7 @@ func (x *Failed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failed.ProtoReflect.Descriptor instead.
 func (*Failed) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{45}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Failed) GetError() string {
@@ -3891,7 +3975,7 @@ type Crashed struct {
 
 func (x *Crashed) Reset() {
 	*x = Crashed{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[46]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3903,7 +3987,7 @@ func (x *Crashed) String() string {
 func (*Crashed) ProtoMessage() {}
 
 func (x *Crashed) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[46]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3916,7 +4000,7 @@ func (x *Crashed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Crashed.ProtoReflect.Descriptor instead.
 func (*Crashed) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{46}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Crashed) GetError() string {
@@ -3942,7 +4026,7 @@ type Released struct {
 
 func (x *Released) Reset() {
 	*x = Released{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[47]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3954,7 +4038,7 @@ func (x *Released) String() string {
 func (*Released) ProtoMessage() {}
 
 func (x *Released) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[47]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3967,7 +4051,7 @@ func (x *Released) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Released.ProtoReflect.Descriptor instead.
 func (*Released) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{47}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Released) GetSplits() []*SplitAt {
@@ -3986,7 +4070,7 @@ type Parked struct {
 
 func (x *Parked) Reset() {
 	*x = Parked{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[48]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3998,7 +4082,7 @@ func (x *Parked) String() string {
 func (*Parked) ProtoMessage() {}
 
 func (x *Parked) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[48]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4011,7 +4095,7 @@ func (x *Parked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Parked.ProtoReflect.Descriptor instead.
 func (*Parked) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{48}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Parked) GetBegun() int64 {
@@ -4030,7 +4114,7 @@ type Standings struct {
 
 func (x *Standings) Reset() {
 	*x = Standings{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[49]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4042,7 +4126,7 @@ func (x *Standings) String() string {
 func (*Standings) ProtoMessage() {}
 
 func (x *Standings) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[49]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4055,7 +4139,7 @@ func (x *Standings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Standings.ProtoReflect.Descriptor instead.
 func (*Standings) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{49}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Standings) GetPartitions() []*Standing {
@@ -4077,7 +4161,7 @@ type Standing struct {
 
 func (x *Standing) Reset() {
 	*x = Standing{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[50]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4089,7 +4173,7 @@ func (x *Standing) String() string {
 func (*Standing) ProtoMessage() {}
 
 func (x *Standing) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[50]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4102,7 +4186,7 @@ func (x *Standing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Standing.ProtoReflect.Descriptor instead.
 func (*Standing) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{50}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Standing) GetPartition() uint32 {
@@ -4144,7 +4228,7 @@ type Holdings struct {
 
 func (x *Holdings) Reset() {
 	*x = Holdings{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[51]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4156,7 +4240,7 @@ func (x *Holdings) String() string {
 func (*Holdings) ProtoMessage() {}
 
 func (x *Holdings) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[51]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4169,7 +4253,7 @@ func (x *Holdings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holdings.ProtoReflect.Descriptor instead.
 func (*Holdings) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{51}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Holdings) GetOwned() []uint32 {
@@ -4204,7 +4288,7 @@ type BackupHolding struct {
 
 func (x *BackupHolding) Reset() {
 	*x = BackupHolding{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[52]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4216,7 +4300,7 @@ func (x *BackupHolding) String() string {
 func (*BackupHolding) ProtoMessage() {}
 
 func (x *BackupHolding) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[52]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4229,7 +4313,7 @@ func (x *BackupHolding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupHolding.ProtoReflect.Descriptor instead.
 func (*BackupHolding) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{52}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *BackupHolding) GetPartition() uint32 {
@@ -4262,7 +4346,7 @@ type Saved struct {
 
 func (x *Saved) Reset() {
 	*x = Saved{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[53]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4274,7 +4358,7 @@ func (x *Saved) String() string {
 func (*Saved) ProtoMessage() {}
 
 func (x *Saved) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[53]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4287,7 +4371,7 @@ func (x *Saved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Saved.ProtoReflect.Descriptor instead.
 func (*Saved) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{53}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Saved) GetParts() []*SavedPart {
@@ -4308,7 +4392,7 @@ type Moved struct {
 
 func (x *Moved) Reset() {
 	*x = Moved{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[54]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4320,7 +4404,7 @@ func (x *Moved) String() string {
 func (*Moved) ProtoMessage() {}
 
 func (x *Moved) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[54]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4333,7 +4417,7 @@ func (x *Moved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Moved.ProtoReflect.Descriptor instead.
 func (*Moved) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{54}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Moved) GetBytes() int64 {
@@ -4370,7 +4454,7 @@ type SavedPart struct {
 
 func (x *SavedPart) Reset() {
 	*x = SavedPart{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[55]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4382,7 +4466,7 @@ func (x *SavedPart) String() string {
 func (*SavedPart) ProtoMessage() {}
 
 func (x *SavedPart) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[55]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4395,7 +4479,7 @@ func (x *SavedPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SavedPart.ProtoReflect.Descriptor instead.
 func (*SavedPart) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{55}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *SavedPart) GetPartition() uint32 {
@@ -4449,7 +4533,7 @@ type Stock struct {
 
 func (x *Stock) Reset() {
 	*x = Stock{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[56]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4461,7 +4545,7 @@ func (x *Stock) String() string {
 func (*Stock) ProtoMessage() {}
 
 func (x *Stock) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[56]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4474,7 +4558,7 @@ func (x *Stock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stock.ProtoReflect.Descriptor instead.
 func (*Stock) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{56}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Stock) GetGeneration() uint64 {
@@ -4545,7 +4629,7 @@ type OwnedPartition struct {
 
 func (x *OwnedPartition) Reset() {
 	*x = OwnedPartition{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[57]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4557,7 +4641,7 @@ func (x *OwnedPartition) String() string {
 func (*OwnedPartition) ProtoMessage() {}
 
 func (x *OwnedPartition) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[57]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4570,7 +4654,7 @@ func (x *OwnedPartition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnedPartition.ProtoReflect.Descriptor instead.
 func (*OwnedPartition) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{57}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *OwnedPartition) GetPartition() uint32 {
@@ -4605,7 +4689,7 @@ var File_tiers_node_controlpb_control_proto protoreflect.FileDescriptor
 
 const file_tiers_node_controlpb_control_proto_rawDesc = "" +
 	"\n" +
-	"\"tiers/node/controlpb/control.proto\x12\x11tierml.control.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbb\f\n" +
+	"\"tiers/node/controlpb/control.proto\x12\x11tierml.control.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf7\f\n" +
 	"\x06ToNode\x12\x16\n" +
 	"\x06number\x18\x15 \x01(\x04R\x06number\x12\x1a\n" +
 	"\breceived\x18\x16 \x01(\x04R\breceived\x12\x1e\n" +
@@ -4641,7 +4725,8 @@ const file_tiers_node_controlpb_control_proto_rawDesc = "" +
 	"\vrun_program\x18\x1a \x01(\v2\x1d.tierml.control.v1.RunProgramH\x00R\n" +
 	"runProgram\x12C\n" +
 	"\fsave_program\x18\x1b \x01(\v2\x1e.tierml.control.v1.SaveProgramH\x00R\vsaveProgram\x12C\n" +
-	"\fstop_program\x18\x1c \x01(\v2\x1e.tierml.control.v1.StopProgramH\x00R\vstopProgram\x12@\n" +
+	"\fstop_program\x18\x1c \x01(\v2\x1e.tierml.control.v1.StopProgramH\x00R\vstopProgram\x12:\n" +
+	"\tset_peers\x18\x1e \x01(\v2\x1b.tierml.control.v1.SetPeersH\x00R\bsetPeers\x12@\n" +
 	"\vhurry_moves\x18\x1d \x01(\v2\x1d.tierml.control.v1.HurryMovesH\x00R\n" +
 	"hurryMovesB\x04\n" +
 	"\x02do\"\xcc\x01\n" +
@@ -4741,7 +4826,7 @@ const file_tiers_node_controlpb_control_proto_rawDesc = "" +
 	"partitions\x12\x14\n" +
 	"\x05place\x18\x03 \x01(\tR\x05place\x12\x16\n" +
 	"\x06folder\x18\x04 \x01(\tR\x06folder\"\v\n" +
-	"\tTakeStock\"\xfa\x04\n" +
+	"\tTakeStock\"\xaa\x05\n" +
 	"\n" +
 	"RunProgram\x12\x12\n" +
 	"\x04spec\x18\x01 \x01(\fR\x04spec\x12\x18\n" +
@@ -4758,13 +4843,18 @@ const file_tiers_node_controlpb_control_proto_rawDesc = "" +
 	"\theartbeat\x18\f \x01(\v2\x19.google.protobuf.DurationR\theartbeat\x12<\n" +
 	"\forphan_after\x18\r \x01(\v2\x19.google.protobuf.DurationR\vorphanAfter\x12#\n" +
 	"\rresume_digest\x18\x0e \x01(\tR\fresumeDigest\x12G\n" +
-	"\bsettings\x18\x0f \x03(\v2+.tierml.control.v1.RunProgram.SettingsEntryR\bsettings\x1a:\n" +
+	"\bsettings\x18\x0f \x03(\v2+.tierml.control.v1.RunProgram.SettingsEntryR\bsettings\x12\x18\n" +
+	"\aelastic\x18\x10 \x01(\bR\aelastic\x12\x14\n" +
+	"\x05peers\x18\x11 \x03(\tR\x05peers\x1a:\n" +
 	"\fSecretsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a;\n" +
 	"\rSettingsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b\x02\x10\x03\"=\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b\x02\x10\x03\":\n" +
+	"\bSetPeers\x12\x18\n" +
+	"\aattempt\x18\x01 \x01(\x04R\aattempt\x12\x14\n" +
+	"\x05peers\x18\x02 \x03(\tR\x05peers\"=\n" +
 	"\vSaveProgram\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\x04R\aattempt\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\"l\n" +
@@ -5012,7 +5102,7 @@ func file_tiers_node_controlpb_control_proto_rawDescGZIP() []byte {
 	return file_tiers_node_controlpb_control_proto_rawDescData
 }
 
-var file_tiers_node_controlpb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 63)
+var file_tiers_node_controlpb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 64)
 var file_tiers_node_controlpb_control_proto_goTypes = []any{
 	(*ToNode)(nil),                // 0: tierml.control.v1.ToNode
 	(*Rule)(nil),                  // 1: tierml.control.v1.Rule
@@ -5030,55 +5120,56 @@ var file_tiers_node_controlpb_control_proto_goTypes = []any{
 	(*SaveCut)(nil),               // 13: tierml.control.v1.SaveCut
 	(*TakeStock)(nil),             // 14: tierml.control.v1.TakeStock
 	(*RunProgram)(nil),            // 15: tierml.control.v1.RunProgram
-	(*SaveProgram)(nil),           // 16: tierml.control.v1.SaveProgram
-	(*StopProgram)(nil),           // 17: tierml.control.v1.StopProgram
-	(*ProgramStarted)(nil),        // 18: tierml.control.v1.ProgramStarted
-	(*ProgramAdvanced)(nil),       // 19: tierml.control.v1.ProgramAdvanced
-	(*ProgramSaved)(nil),          // 20: tierml.control.v1.ProgramSaved
-	(*ProgramSaveFailed)(nil),     // 21: tierml.control.v1.ProgramSaveFailed
-	(*ProgramExited)(nil),         // 22: tierml.control.v1.ProgramExited
-	(*MoveOut)(nil),               // 23: tierml.control.v1.MoveOut
-	(*HurryMoves)(nil),            // 24: tierml.control.v1.HurryMoves
-	(*Promote)(nil),               // 25: tierml.control.v1.Promote
-	(*FenceWorker)(nil),           // 26: tierml.control.v1.FenceWorker
-	(*SettleWorker)(nil),          // 27: tierml.control.v1.SettleWorker
-	(*FenceGeneration)(nil),       // 28: tierml.control.v1.FenceGeneration
-	(*Recover)(nil),               // 29: tierml.control.v1.Recover
-	(*Load)(nil),                  // 30: tierml.control.v1.Load
-	(*Assign)(nil),                // 31: tierml.control.v1.Assign
-	(*Release)(nil),               // 32: tierml.control.v1.Release
-	(*Park)(nil),                  // 33: tierml.control.v1.Park
-	(*Unpark)(nil),                // 34: tierml.control.v1.Unpark
-	(*Stop)(nil),                  // 35: tierml.control.v1.Stop
-	(*FromNode)(nil),              // 36: tierml.control.v1.FromNode
-	(*Hello)(nil),                 // 37: tierml.control.v1.Hello
-	(*Answer)(nil),                // 38: tierml.control.v1.Answer
-	(*Heartbeat)(nil),             // 39: tierml.control.v1.Heartbeat
-	(*Serving)(nil),               // 40: tierml.control.v1.Serving
-	(*SplitStats)(nil),            // 41: tierml.control.v1.SplitStats
-	(*Progress)(nil),              // 42: tierml.control.v1.Progress
-	(*CutHeld)(nil),               // 43: tierml.control.v1.CutHeld
-	(*Warned)(nil),                // 44: tierml.control.v1.Warned
-	(*Failed)(nil),                // 45: tierml.control.v1.Failed
-	(*Crashed)(nil),               // 46: tierml.control.v1.Crashed
-	(*Released)(nil),              // 47: tierml.control.v1.Released
-	(*Parked)(nil),                // 48: tierml.control.v1.Parked
-	(*Standings)(nil),             // 49: tierml.control.v1.Standings
-	(*Standing)(nil),              // 50: tierml.control.v1.Standing
-	(*Holdings)(nil),              // 51: tierml.control.v1.Holdings
-	(*BackupHolding)(nil),         // 52: tierml.control.v1.BackupHolding
-	(*Saved)(nil),                 // 53: tierml.control.v1.Saved
-	(*Moved)(nil),                 // 54: tierml.control.v1.Moved
-	(*SavedPart)(nil),             // 55: tierml.control.v1.SavedPart
-	(*Stock)(nil),                 // 56: tierml.control.v1.Stock
-	(*OwnedPartition)(nil),        // 57: tierml.control.v1.OwnedPartition
-	nil,                           // 58: tierml.control.v1.Welcome.ParamsEntry
-	nil,                           // 59: tierml.control.v1.SetRoute.PeersEntry
-	nil,                           // 60: tierml.control.v1.RunProgram.SecretsEntry
-	nil,                           // 61: tierml.control.v1.RunProgram.SettingsEntry
-	nil,                           // 62: tierml.control.v1.Recover.PeersEntry
-	(*durationpb.Duration)(nil),   // 63: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 64: google.protobuf.Timestamp
+	(*SetPeers)(nil),              // 16: tierml.control.v1.SetPeers
+	(*SaveProgram)(nil),           // 17: tierml.control.v1.SaveProgram
+	(*StopProgram)(nil),           // 18: tierml.control.v1.StopProgram
+	(*ProgramStarted)(nil),        // 19: tierml.control.v1.ProgramStarted
+	(*ProgramAdvanced)(nil),       // 20: tierml.control.v1.ProgramAdvanced
+	(*ProgramSaved)(nil),          // 21: tierml.control.v1.ProgramSaved
+	(*ProgramSaveFailed)(nil),     // 22: tierml.control.v1.ProgramSaveFailed
+	(*ProgramExited)(nil),         // 23: tierml.control.v1.ProgramExited
+	(*MoveOut)(nil),               // 24: tierml.control.v1.MoveOut
+	(*HurryMoves)(nil),            // 25: tierml.control.v1.HurryMoves
+	(*Promote)(nil),               // 26: tierml.control.v1.Promote
+	(*FenceWorker)(nil),           // 27: tierml.control.v1.FenceWorker
+	(*SettleWorker)(nil),          // 28: tierml.control.v1.SettleWorker
+	(*FenceGeneration)(nil),       // 29: tierml.control.v1.FenceGeneration
+	(*Recover)(nil),               // 30: tierml.control.v1.Recover
+	(*Load)(nil),                  // 31: tierml.control.v1.Load
+	(*Assign)(nil),                // 32: tierml.control.v1.Assign
+	(*Release)(nil),               // 33: tierml.control.v1.Release
+	(*Park)(nil),                  // 34: tierml.control.v1.Park
+	(*Unpark)(nil),                // 35: tierml.control.v1.Unpark
+	(*Stop)(nil),                  // 36: tierml.control.v1.Stop
+	(*FromNode)(nil),              // 37: tierml.control.v1.FromNode
+	(*Hello)(nil),                 // 38: tierml.control.v1.Hello
+	(*Answer)(nil),                // 39: tierml.control.v1.Answer
+	(*Heartbeat)(nil),             // 40: tierml.control.v1.Heartbeat
+	(*Serving)(nil),               // 41: tierml.control.v1.Serving
+	(*SplitStats)(nil),            // 42: tierml.control.v1.SplitStats
+	(*Progress)(nil),              // 43: tierml.control.v1.Progress
+	(*CutHeld)(nil),               // 44: tierml.control.v1.CutHeld
+	(*Warned)(nil),                // 45: tierml.control.v1.Warned
+	(*Failed)(nil),                // 46: tierml.control.v1.Failed
+	(*Crashed)(nil),               // 47: tierml.control.v1.Crashed
+	(*Released)(nil),              // 48: tierml.control.v1.Released
+	(*Parked)(nil),                // 49: tierml.control.v1.Parked
+	(*Standings)(nil),             // 50: tierml.control.v1.Standings
+	(*Standing)(nil),              // 51: tierml.control.v1.Standing
+	(*Holdings)(nil),              // 52: tierml.control.v1.Holdings
+	(*BackupHolding)(nil),         // 53: tierml.control.v1.BackupHolding
+	(*Saved)(nil),                 // 54: tierml.control.v1.Saved
+	(*Moved)(nil),                 // 55: tierml.control.v1.Moved
+	(*SavedPart)(nil),             // 56: tierml.control.v1.SavedPart
+	(*Stock)(nil),                 // 57: tierml.control.v1.Stock
+	(*OwnedPartition)(nil),        // 58: tierml.control.v1.OwnedPartition
+	nil,                           // 59: tierml.control.v1.Welcome.ParamsEntry
+	nil,                           // 60: tierml.control.v1.SetRoute.PeersEntry
+	nil,                           // 61: tierml.control.v1.RunProgram.SecretsEntry
+	nil,                           // 62: tierml.control.v1.RunProgram.SettingsEntry
+	nil,                           // 63: tierml.control.v1.Recover.PeersEntry
+	(*durationpb.Duration)(nil),   // 64: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 65: google.protobuf.Timestamp
 }
 var file_tiers_node_controlpb_control_proto_depIdxs = []int32{
 	6,  // 0: tierml.control.v1.ToNode.welcome:type_name -> tierml.control.v1.Welcome
@@ -5088,77 +5179,78 @@ var file_tiers_node_controlpb_control_proto_depIdxs = []int32{
 	10, // 4: tierml.control.v1.ToNode.name_cut:type_name -> tierml.control.v1.NameCut
 	11, // 5: tierml.control.v1.ToNode.unname_cut:type_name -> tierml.control.v1.UnnameCut
 	12, // 6: tierml.control.v1.ToNode.commit_cut:type_name -> tierml.control.v1.CommitCut
-	23, // 7: tierml.control.v1.ToNode.move_out:type_name -> tierml.control.v1.MoveOut
-	25, // 8: tierml.control.v1.ToNode.promote:type_name -> tierml.control.v1.Promote
-	26, // 9: tierml.control.v1.ToNode.fence_worker:type_name -> tierml.control.v1.FenceWorker
-	27, // 10: tierml.control.v1.ToNode.settle_worker:type_name -> tierml.control.v1.SettleWorker
-	28, // 11: tierml.control.v1.ToNode.fence_generation:type_name -> tierml.control.v1.FenceGeneration
-	29, // 12: tierml.control.v1.ToNode.recover:type_name -> tierml.control.v1.Recover
-	30, // 13: tierml.control.v1.ToNode.load:type_name -> tierml.control.v1.Load
-	31, // 14: tierml.control.v1.ToNode.assign:type_name -> tierml.control.v1.Assign
-	32, // 15: tierml.control.v1.ToNode.release:type_name -> tierml.control.v1.Release
-	33, // 16: tierml.control.v1.ToNode.park:type_name -> tierml.control.v1.Park
-	34, // 17: tierml.control.v1.ToNode.unpark:type_name -> tierml.control.v1.Unpark
-	35, // 18: tierml.control.v1.ToNode.stop:type_name -> tierml.control.v1.Stop
+	24, // 7: tierml.control.v1.ToNode.move_out:type_name -> tierml.control.v1.MoveOut
+	26, // 8: tierml.control.v1.ToNode.promote:type_name -> tierml.control.v1.Promote
+	27, // 9: tierml.control.v1.ToNode.fence_worker:type_name -> tierml.control.v1.FenceWorker
+	28, // 10: tierml.control.v1.ToNode.settle_worker:type_name -> tierml.control.v1.SettleWorker
+	29, // 11: tierml.control.v1.ToNode.fence_generation:type_name -> tierml.control.v1.FenceGeneration
+	30, // 12: tierml.control.v1.ToNode.recover:type_name -> tierml.control.v1.Recover
+	31, // 13: tierml.control.v1.ToNode.load:type_name -> tierml.control.v1.Load
+	32, // 14: tierml.control.v1.ToNode.assign:type_name -> tierml.control.v1.Assign
+	33, // 15: tierml.control.v1.ToNode.release:type_name -> tierml.control.v1.Release
+	34, // 16: tierml.control.v1.ToNode.park:type_name -> tierml.control.v1.Park
+	35, // 17: tierml.control.v1.ToNode.unpark:type_name -> tierml.control.v1.Unpark
+	36, // 18: tierml.control.v1.ToNode.stop:type_name -> tierml.control.v1.Stop
 	13, // 19: tierml.control.v1.ToNode.save_cut:type_name -> tierml.control.v1.SaveCut
 	14, // 20: tierml.control.v1.ToNode.take_stock:type_name -> tierml.control.v1.TakeStock
 	15, // 21: tierml.control.v1.ToNode.run_program:type_name -> tierml.control.v1.RunProgram
-	16, // 22: tierml.control.v1.ToNode.save_program:type_name -> tierml.control.v1.SaveProgram
-	17, // 23: tierml.control.v1.ToNode.stop_program:type_name -> tierml.control.v1.StopProgram
-	24, // 24: tierml.control.v1.ToNode.hurry_moves:type_name -> tierml.control.v1.HurryMoves
-	1,  // 25: tierml.control.v1.Table.rule:type_name -> tierml.control.v1.Rule
-	2,  // 26: tierml.control.v1.Schema.tables:type_name -> tierml.control.v1.Table
-	3,  // 27: tierml.control.v1.Welcome.schema:type_name -> tierml.control.v1.Schema
-	58, // 28: tierml.control.v1.Welcome.params:type_name -> tierml.control.v1.Welcome.ParamsEntry
-	63, // 29: tierml.control.v1.Welcome.heartbeat:type_name -> google.protobuf.Duration
-	63, // 30: tierml.control.v1.Welcome.orphan_after:type_name -> google.protobuf.Duration
-	4,  // 31: tierml.control.v1.SetRoute.route:type_name -> tierml.control.v1.Route
-	59, // 32: tierml.control.v1.SetRoute.peers:type_name -> tierml.control.v1.SetRoute.PeersEntry
-	60, // 33: tierml.control.v1.RunProgram.secrets:type_name -> tierml.control.v1.RunProgram.SecretsEntry
-	63, // 34: tierml.control.v1.RunProgram.heartbeat:type_name -> google.protobuf.Duration
-	63, // 35: tierml.control.v1.RunProgram.orphan_after:type_name -> google.protobuf.Duration
-	61, // 36: tierml.control.v1.RunProgram.settings:type_name -> tierml.control.v1.RunProgram.SettingsEntry
-	63, // 37: tierml.control.v1.StopProgram.grace:type_name -> google.protobuf.Duration
-	4,  // 38: tierml.control.v1.Recover.route:type_name -> tierml.control.v1.Route
-	62, // 39: tierml.control.v1.Recover.peers:type_name -> tierml.control.v1.Recover.PeersEntry
-	5,  // 40: tierml.control.v1.Assign.splits:type_name -> tierml.control.v1.SplitAt
-	37, // 41: tierml.control.v1.FromNode.hello:type_name -> tierml.control.v1.Hello
-	38, // 42: tierml.control.v1.FromNode.answer:type_name -> tierml.control.v1.Answer
-	39, // 43: tierml.control.v1.FromNode.heartbeat:type_name -> tierml.control.v1.Heartbeat
-	42, // 44: tierml.control.v1.FromNode.progress:type_name -> tierml.control.v1.Progress
-	43, // 45: tierml.control.v1.FromNode.cut_held:type_name -> tierml.control.v1.CutHeld
-	44, // 46: tierml.control.v1.FromNode.warned:type_name -> tierml.control.v1.Warned
-	45, // 47: tierml.control.v1.FromNode.failed:type_name -> tierml.control.v1.Failed
-	46, // 48: tierml.control.v1.FromNode.crashed:type_name -> tierml.control.v1.Crashed
-	18, // 49: tierml.control.v1.FromNode.program_started:type_name -> tierml.control.v1.ProgramStarted
-	19, // 50: tierml.control.v1.FromNode.program_advanced:type_name -> tierml.control.v1.ProgramAdvanced
-	20, // 51: tierml.control.v1.FromNode.program_saved:type_name -> tierml.control.v1.ProgramSaved
-	21, // 52: tierml.control.v1.FromNode.program_save_failed:type_name -> tierml.control.v1.ProgramSaveFailed
-	22, // 53: tierml.control.v1.FromNode.program_exited:type_name -> tierml.control.v1.ProgramExited
-	47, // 54: tierml.control.v1.Answer.released:type_name -> tierml.control.v1.Released
-	48, // 55: tierml.control.v1.Answer.parked:type_name -> tierml.control.v1.Parked
-	49, // 56: tierml.control.v1.Answer.standings:type_name -> tierml.control.v1.Standings
-	51, // 57: tierml.control.v1.Answer.holdings:type_name -> tierml.control.v1.Holdings
-	53, // 58: tierml.control.v1.Answer.saved:type_name -> tierml.control.v1.Saved
-	56, // 59: tierml.control.v1.Answer.stock:type_name -> tierml.control.v1.Stock
-	54, // 60: tierml.control.v1.Answer.moved:type_name -> tierml.control.v1.Moved
-	40, // 61: tierml.control.v1.Heartbeat.serving:type_name -> tierml.control.v1.Serving
-	41, // 62: tierml.control.v1.Progress.splits:type_name -> tierml.control.v1.SplitStats
-	64, // 63: tierml.control.v1.Warned.deadline:type_name -> google.protobuf.Timestamp
-	5,  // 64: tierml.control.v1.Released.splits:type_name -> tierml.control.v1.SplitAt
-	50, // 65: tierml.control.v1.Standings.partitions:type_name -> tierml.control.v1.Standing
-	52, // 66: tierml.control.v1.Holdings.backups:type_name -> tierml.control.v1.BackupHolding
-	55, // 67: tierml.control.v1.Saved.parts:type_name -> tierml.control.v1.SavedPart
-	57, // 68: tierml.control.v1.Stock.owned:type_name -> tierml.control.v1.OwnedPartition
-	52, // 69: tierml.control.v1.Stock.backups:type_name -> tierml.control.v1.BackupHolding
-	5,  // 70: tierml.control.v1.Stock.splits:type_name -> tierml.control.v1.SplitAt
-	36, // 71: tierml.control.v1.Control.Attach:input_type -> tierml.control.v1.FromNode
-	0,  // 72: tierml.control.v1.Control.Attach:output_type -> tierml.control.v1.ToNode
-	72, // [72:73] is the sub-list for method output_type
-	71, // [71:72] is the sub-list for method input_type
-	71, // [71:71] is the sub-list for extension type_name
-	71, // [71:71] is the sub-list for extension extendee
-	0,  // [0:71] is the sub-list for field type_name
+	17, // 22: tierml.control.v1.ToNode.save_program:type_name -> tierml.control.v1.SaveProgram
+	18, // 23: tierml.control.v1.ToNode.stop_program:type_name -> tierml.control.v1.StopProgram
+	16, // 24: tierml.control.v1.ToNode.set_peers:type_name -> tierml.control.v1.SetPeers
+	25, // 25: tierml.control.v1.ToNode.hurry_moves:type_name -> tierml.control.v1.HurryMoves
+	1,  // 26: tierml.control.v1.Table.rule:type_name -> tierml.control.v1.Rule
+	2,  // 27: tierml.control.v1.Schema.tables:type_name -> tierml.control.v1.Table
+	3,  // 28: tierml.control.v1.Welcome.schema:type_name -> tierml.control.v1.Schema
+	59, // 29: tierml.control.v1.Welcome.params:type_name -> tierml.control.v1.Welcome.ParamsEntry
+	64, // 30: tierml.control.v1.Welcome.heartbeat:type_name -> google.protobuf.Duration
+	64, // 31: tierml.control.v1.Welcome.orphan_after:type_name -> google.protobuf.Duration
+	4,  // 32: tierml.control.v1.SetRoute.route:type_name -> tierml.control.v1.Route
+	60, // 33: tierml.control.v1.SetRoute.peers:type_name -> tierml.control.v1.SetRoute.PeersEntry
+	61, // 34: tierml.control.v1.RunProgram.secrets:type_name -> tierml.control.v1.RunProgram.SecretsEntry
+	64, // 35: tierml.control.v1.RunProgram.heartbeat:type_name -> google.protobuf.Duration
+	64, // 36: tierml.control.v1.RunProgram.orphan_after:type_name -> google.protobuf.Duration
+	62, // 37: tierml.control.v1.RunProgram.settings:type_name -> tierml.control.v1.RunProgram.SettingsEntry
+	64, // 38: tierml.control.v1.StopProgram.grace:type_name -> google.protobuf.Duration
+	4,  // 39: tierml.control.v1.Recover.route:type_name -> tierml.control.v1.Route
+	63, // 40: tierml.control.v1.Recover.peers:type_name -> tierml.control.v1.Recover.PeersEntry
+	5,  // 41: tierml.control.v1.Assign.splits:type_name -> tierml.control.v1.SplitAt
+	38, // 42: tierml.control.v1.FromNode.hello:type_name -> tierml.control.v1.Hello
+	39, // 43: tierml.control.v1.FromNode.answer:type_name -> tierml.control.v1.Answer
+	40, // 44: tierml.control.v1.FromNode.heartbeat:type_name -> tierml.control.v1.Heartbeat
+	43, // 45: tierml.control.v1.FromNode.progress:type_name -> tierml.control.v1.Progress
+	44, // 46: tierml.control.v1.FromNode.cut_held:type_name -> tierml.control.v1.CutHeld
+	45, // 47: tierml.control.v1.FromNode.warned:type_name -> tierml.control.v1.Warned
+	46, // 48: tierml.control.v1.FromNode.failed:type_name -> tierml.control.v1.Failed
+	47, // 49: tierml.control.v1.FromNode.crashed:type_name -> tierml.control.v1.Crashed
+	19, // 50: tierml.control.v1.FromNode.program_started:type_name -> tierml.control.v1.ProgramStarted
+	20, // 51: tierml.control.v1.FromNode.program_advanced:type_name -> tierml.control.v1.ProgramAdvanced
+	21, // 52: tierml.control.v1.FromNode.program_saved:type_name -> tierml.control.v1.ProgramSaved
+	22, // 53: tierml.control.v1.FromNode.program_save_failed:type_name -> tierml.control.v1.ProgramSaveFailed
+	23, // 54: tierml.control.v1.FromNode.program_exited:type_name -> tierml.control.v1.ProgramExited
+	48, // 55: tierml.control.v1.Answer.released:type_name -> tierml.control.v1.Released
+	49, // 56: tierml.control.v1.Answer.parked:type_name -> tierml.control.v1.Parked
+	50, // 57: tierml.control.v1.Answer.standings:type_name -> tierml.control.v1.Standings
+	52, // 58: tierml.control.v1.Answer.holdings:type_name -> tierml.control.v1.Holdings
+	54, // 59: tierml.control.v1.Answer.saved:type_name -> tierml.control.v1.Saved
+	57, // 60: tierml.control.v1.Answer.stock:type_name -> tierml.control.v1.Stock
+	55, // 61: tierml.control.v1.Answer.moved:type_name -> tierml.control.v1.Moved
+	41, // 62: tierml.control.v1.Heartbeat.serving:type_name -> tierml.control.v1.Serving
+	42, // 63: tierml.control.v1.Progress.splits:type_name -> tierml.control.v1.SplitStats
+	65, // 64: tierml.control.v1.Warned.deadline:type_name -> google.protobuf.Timestamp
+	5,  // 65: tierml.control.v1.Released.splits:type_name -> tierml.control.v1.SplitAt
+	51, // 66: tierml.control.v1.Standings.partitions:type_name -> tierml.control.v1.Standing
+	53, // 67: tierml.control.v1.Holdings.backups:type_name -> tierml.control.v1.BackupHolding
+	56, // 68: tierml.control.v1.Saved.parts:type_name -> tierml.control.v1.SavedPart
+	58, // 69: tierml.control.v1.Stock.owned:type_name -> tierml.control.v1.OwnedPartition
+	53, // 70: tierml.control.v1.Stock.backups:type_name -> tierml.control.v1.BackupHolding
+	5,  // 71: tierml.control.v1.Stock.splits:type_name -> tierml.control.v1.SplitAt
+	37, // 72: tierml.control.v1.Control.Attach:input_type -> tierml.control.v1.FromNode
+	0,  // 73: tierml.control.v1.Control.Attach:output_type -> tierml.control.v1.ToNode
+	73, // [73:74] is the sub-list for method output_type
+	72, // [72:73] is the sub-list for method input_type
+	72, // [72:72] is the sub-list for extension type_name
+	72, // [72:72] is the sub-list for extension extendee
+	0,  // [0:72] is the sub-list for field type_name
 }
 
 func init() { file_tiers_node_controlpb_control_proto_init() }
@@ -5191,9 +5283,10 @@ func file_tiers_node_controlpb_control_proto_init() {
 		(*ToNode_RunProgram)(nil),
 		(*ToNode_SaveProgram)(nil),
 		(*ToNode_StopProgram)(nil),
+		(*ToNode_SetPeers)(nil),
 		(*ToNode_HurryMoves)(nil),
 	}
-	file_tiers_node_controlpb_control_proto_msgTypes[36].OneofWrappers = []any{
+	file_tiers_node_controlpb_control_proto_msgTypes[37].OneofWrappers = []any{
 		(*FromNode_Hello)(nil),
 		(*FromNode_Answer)(nil),
 		(*FromNode_Heartbeat)(nil),
@@ -5208,7 +5301,7 @@ func file_tiers_node_controlpb_control_proto_init() {
 		(*FromNode_ProgramSaveFailed)(nil),
 		(*FromNode_ProgramExited)(nil),
 	}
-	file_tiers_node_controlpb_control_proto_msgTypes[38].OneofWrappers = []any{
+	file_tiers_node_controlpb_control_proto_msgTypes[39].OneofWrappers = []any{
 		(*Answer_Released)(nil),
 		(*Answer_Parked)(nil),
 		(*Answer_Standings)(nil),
@@ -5223,7 +5316,7 @@ func file_tiers_node_controlpb_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_tiers_node_controlpb_control_proto_rawDesc), len(file_tiers_node_controlpb_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   63,
+			NumMessages:   64,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -72,6 +72,8 @@ func EncodeCommand(c tiers.Command) (*pb.ToNode, error) {
 		m.Do = &pb.ToNode_RunProgram{RunProgram: encodeRun(do)}
 	case tiers.SaveProgram:
 		m.Do = &pb.ToNode_SaveProgram{SaveProgram: &pb.SaveProgram{Attempt: do.Attempt, Round: do.Round}}
+	case tiers.SetPeers:
+		m.Do = &pb.ToNode_SetPeers{SetPeers: &pb.SetPeers{Attempt: do.Attempt, Peers: do.Peers}}
 	case tiers.StopProgram:
 		m.Do = &pb.ToNode_StopProgram{StopProgram: &pb.StopProgram{Attempt: do.Attempt, Grace: durationpb.New(do.Grace), Save: do.Save}}
 	case tiers.Stop:
@@ -142,6 +144,8 @@ func DecodeCommand(m *pb.ToNode) (tiers.Command, error) {
 		c.Do = decodeRun(do.RunProgram)
 	case *pb.ToNode_SaveProgram:
 		c.Do = tiers.SaveProgram{Attempt: do.SaveProgram.GetAttempt(), Round: do.SaveProgram.GetRound()}
+	case *pb.ToNode_SetPeers:
+		c.Do = tiers.SetPeers{Attempt: do.SetPeers.GetAttempt(), Peers: do.SetPeers.GetPeers()}
 	case *pb.ToNode_StopProgram:
 		c.Do = tiers.StopProgram{Attempt: do.StopProgram.GetAttempt(), Grace: do.StopProgram.GetGrace().AsDuration(),
 			Save: do.StopProgram.GetSave()}

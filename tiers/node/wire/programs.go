@@ -13,7 +13,7 @@ func encodeRun(r tiers.RunProgram) *pb.RunProgram {
 	return &pb.RunProgram{
 		Spec: r.Spec, Attempt: r.Attempt, Key: r.Key, Rank: int64(r.Rank), Ranks: int64(r.Ranks), Task: int64(r.Task),
 		Tasks: int64(r.Tasks), Master: r.Master, Resume: r.Resume, ResumeDigest: r.ResumeDigest, Settings: r.Settings, Secrets: r.Secrets,
-		Heartbeat: durationpb.New(r.Heartbeat), OrphanAfter: durationpb.New(r.OrphanAfter),
+		Heartbeat: durationpb.New(r.Heartbeat), OrphanAfter: durationpb.New(r.OrphanAfter), Elastic: r.Elastic, Peers: r.Peers,
 	}
 }
 
@@ -22,7 +22,7 @@ func decodeRun(m *pb.RunProgram) tiers.RunProgram {
 		Spec: m.GetSpec(), Attempt: m.GetAttempt(), Key: m.GetKey(), Rank: int(m.GetRank()), Ranks: int(m.GetRanks()),
 		Task: int(m.GetTask()), Tasks: int(m.GetTasks()), Master: m.GetMaster(), Resume: m.GetResume(), ResumeDigest: m.GetResumeDigest(),
 		Settings: m.GetSettings(), Secrets: m.GetSecrets(),
-		Heartbeat: m.GetHeartbeat().AsDuration(), OrphanAfter: m.GetOrphanAfter().AsDuration(),
+		Heartbeat: m.GetHeartbeat().AsDuration(), OrphanAfter: m.GetOrphanAfter().AsDuration(), Elastic: m.GetElastic(), Peers: m.GetPeers(),
 	}
 }
 

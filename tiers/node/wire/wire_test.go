@@ -26,7 +26,7 @@ var (
 		tiers.CommitCut{}, tiers.MoveOut{}, tiers.HurryMoves{}, tiers.Promote{}, tiers.FenceWorker{}, tiers.SettleWorker{},
 		tiers.FenceGeneration{}, tiers.Recover{}, tiers.Load{}, tiers.Assign{}, tiers.Release{}, tiers.Park{},
 		tiers.Unpark{}, tiers.Stop{}, tiers.SaveCut{}, tiers.TakeStock{},
-		tiers.RunProgram{}, tiers.SaveProgram{}, tiers.StopProgram{},
+		tiers.RunProgram{}, tiers.SetPeers{}, tiers.SaveProgram{}, tiers.StopProgram{},
 	}
 	reports = []tiers.Report{
 		tiers.Hello{}, tiers.Answer{}, tiers.Heartbeat{}, tiers.Progress{}, tiers.CutHeld{}, tiers.Warned{}, tiers.Failed{}, tiers.Crashed{},

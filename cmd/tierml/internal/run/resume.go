@@ -124,7 +124,7 @@ func loadJob(o RunOptions) (*config.Job, ResumePoint, error) {
 		}
 	}
 	if job.IsProgram() {
-		if from.programs, err = programs.ReadPast(entries, job.Resources.Count.Least, job.Resources.Count.Most, job.Tasks); err != nil {
+		if from.programs, err = programs.ReadPast(entries, job.Resources.Count.Least, job.Resources.Count.Most, job.Tasks, job.Elastic()); err != nil {
 			return nil, from, fmt.Errorf("%s: %w", filepath.Join(o.Resume, rundir.JournalFile), err)
 		}
 	}

@@ -1,0 +1,56 @@
+package programs
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tierml/tierml/tiers"
+)
+
+// elastic is an array whose tasks are the ranks of a gang: each starts, saves and ends by itself, and knows which others run.
+type elastic struct{ *Work }
+
+// others reports whether other ranks of an elastic gang run: what a lost one had done is in them.
+func (w elastic) others(it *unit) bool {
+	return w.cfg.Elastic && slices.ContainsFunc(w.items, func(other *unit) bool { return other != it && !other.ready.IsZero() })
+}
+
+// peersOf returns the other ranks that run, as "RANK HOST:PORT".
+func (w elastic) peersOf(it *unit) []string {
+	peers := []string{}
+	for _, other := range w.items {
+		if r := &other.ranks[0]; other != it && r.w != nil && !r.startedAt.IsZero() && !r.exited {
+			peers = append(peers, fmt.Sprintf("%d %s", other.number, r.w.address))
+		}
+	}
+	return peers
+}
+
+// introduce tells the ranks of an elastic gang which others run, when that has changed.
+func (w elastic) introduce() {
+	if !w.cfg.Elastic || w.takingOver {
+		return
+	}
+	for _, it := range w.items {
+		r := &it.ranks[0]
+		if !it.running() || r.exited {
+			continue
+		}
+		if peers := w.peersOf(it); it.peers == nil || !slices.Equal(peers, it.peers) {
+			it.peers = peers
+			w.send(r.w, tiers.SetPeers{Attempt: it.attempt, Peers: peers})
+		}
+	}
+}
+
+// shake notes that a rank of an elastic gang has gone with its machine: another one may break by that.
+func (w elastic) shake() {
+	if w.cfg.Elastic {
+		w.shaken = w.Awake.Now()
+	}
+}
+
+// wasShaken reports whether that is so lately that it may be why a rank has ended.
+func (w elastic) wasShaken() bool {
+	return !w.shaken.IsZero() && !w.Awake.Over(w.shaken, 2*w.patience())
+}

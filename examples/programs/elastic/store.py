@@ -1,0 +1,9 @@
+"""The coordinator: the store at which torch's elastic agents meet, on the controller's host, where no eviction takes it away."""
+
+import os
+import threading
+
+from torch.distributed import TCPStore
+
+store = TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=True, wait_for_workers=False)
+threading.Event().wait()
