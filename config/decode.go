@@ -125,6 +125,8 @@ func (d *decoder) value(path string, n *yaml.Node, target reflect.Value, f field
 		target.Set(reflect.ValueOf(Choices{n.Value}))
 	case target.Kind() == reflect.Slice:
 		d.list(path, n, target, f)
+	case target.Type() == reflect.TypeFor[Manifest]():
+		d.manifest(path, n, target)
 	case target.Kind() == reflect.Map:
 		d.names(path, n, target)
 	default:
@@ -178,6 +180,21 @@ func (d *decoder) names(path string, n *yaml.Node, target reflect.Value) {
 		d.value(join(path, key.Value), content, element, field{})
 		target.SetMapIndex(reflect.ValueOf(key.Value), element)
 	})
+}
+
+// manifest reads a mapping as YAML has it, without aliases.
+func (d *decoder) manifest(path string, n *yaml.Node, target reflect.Value) {
+	for at := []*yaml.Node{n}; len(at) > 0; at = append(at[1:], at[0].Content...) {
+		if at[0].Kind == yaml.AliasNode || at[0].Anchor != "" || at[0].Tag == "!!merge" {
+			d.fault(path, at[0], "uses a YAML anchor, alias or merge", "write the value out")
+			return
+		}
+	}
+	var fields map[string]any // not a Manifest, or the mappings inside would be, too
+	if err := n.Decode(&fields); err != nil || n.Kind != yaml.MappingNode {
+		d.fault(path, n, "is no mapping that can be read", "write "+example(path))
+	}
+	target.Set(reflect.ValueOf(Manifest(fields)))
 }
 
 func (d *decoder) scalar(path string, n *yaml.Node, target reflect.Value, f field) {

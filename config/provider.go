@@ -159,6 +159,9 @@ type Installation struct {
 // Shared returns itself: blocks embed it.
 func (i *Installation) Shared() *Installation { return i }
 
+// Manifest is a part of another system's file. Only that system's package knows its fields.
+type Manifest map[string]any
+
 // Program is a program to fetch.
 type Program struct {
 	// URL is where it is: `https://HOST/PATH`, or in the provider's store, such as `s3://BUCKET/KEY`. Required.

@@ -57,7 +57,7 @@ var forms = map[string]string{
 	"alerts.url": "URL", "ec2.program.url": "URL", "gce.program.url": "URL", "ec2.endpoint": "URL", "ec2.controller.url": "URL", "gce.controller.url": "URL", "gce.endpoint": "URL", "kubernetes.program.url": "URL", "kubernetes.endpoint": "URL", "kubernetes.controller.url": "URL", "kubernetes.checkpoints": "URL", "kubernetes.listen": "address:port", "ec2.checkpoints": "URL", "gce.checkpoints": "URL",
 	"ec2.listen": "address:port", "gce.listen": "address:port", "env": "mapping", "envs": "mapping", "sweep.envs": "mapping", "sweep.params": "mapping", "sweep.search": "`random` `grid` `tpe`", "secrets": "mapping", "run": "lines of bash", "setup": "lines of bash",
 	"on_notice": "lines of bash", "workdir": "path", "resources.count": "number or range", "resources.gpu": "list of GPUs", "resources.any_of[].gpu": "MODEL:COUNT", "train.params": "mapping",
-	"local.capacity": "mapping", "ec2.subnets": "mapping", "gce.labels": "mapping",
+	"local.capacity": "mapping", "ec2.subnets": "mapping", "gce.labels": "mapping", "kubernetes.resources": "mapping", "kubernetes.pod": "mapping",
 }
 
 // described is a field as the structs say it.

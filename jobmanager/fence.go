@@ -19,6 +19,9 @@ type Fence map[string][]string
 // such a cloud only where its fence has all of these.
 var fenced = map[string][]string{"kubernetes": {"namespace", "service_account", "image"}}
 
+// closed are fields that no list of values can fence. No group's job may have them.
+var closed = map[string][]string{"kubernetes": {"pod"}}
+
 // refuses returns why a job is not the group's to submit; nil = it is.
 func (f Fence) refuses(group string, job *config.Job) error {
 	return f.refusesText(group, job.Cloud, job.Resolved())
@@ -34,6 +37,11 @@ func (f Fence) refusesText(group, cloud string, resolved []byte) error {
 	var file map[string]any
 	if err := yaml.Unmarshal(resolved, &file); err != nil {
 		return fmt.Errorf("reading a job again: %w", err)
+	}
+	for _, field := range closed[cloud] {
+		if _, there := valueOf(file, cloud+"."+field); there {
+			return refuse(http.StatusForbidden, "group %s may not write %s.%s: volumes and secrets of a namespace are other groups', too", group, cloud, field)
+		}
 	}
 	for field, allowed := range f { // any order: one reason will do
 		value, there := valueOf(file, field)

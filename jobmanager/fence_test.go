@@ -46,6 +46,7 @@ func TestFenceOfGroups(t *testing.T) {
 		"the system's":            {"speech", "kubernetes", job("kube-system", "", image), "kubernetes.namespace"},
 		"another account":         {"speech", "kubernetes", job("speech", "tierml-controller", image), "kubernetes.service_account"},
 		"another image":           {"speech", "kubernetes", job("speech", "", "evil.example.com/x"), "kubernetes.image"},
+		"a patch of pods":         {"speech", "kubernetes", append(job("speech", "", image), "  pod: {spec: {volumes: []}}\n"...), "may not write kubernetes.pod"},
 		"a group without a fence": {"vision", "kubernetes", job("vision", "", image), "group vision has no fence"},
 		"another cloud":           {"speech", "ec2", []byte("cloud: ec2\nec2: {region: us-west-2}\n"), ""},
 		"another cloud, no fence": {"vision", "ec2", []byte("cloud: ec2\nec2: {region: us-west-2}\n"), ""},

@@ -36,6 +36,7 @@ type Config struct {
 	Labels  map[string]string // of the node, such as its zone and type
 	CPU     int64             // allocatable
 	Memory  int64             // bytes
+	Devices map[string]int64  // optional: extended resources, as device plugins report them; nothing is behind them
 	// Look is how often pods are listed (default 50 ms): a real kubelet watches, and this one is near.
 	Look time.Duration
 	Log  *slog.Logger // optional
@@ -90,6 +91,9 @@ func (k *Kubelet) register(ctx context.Context) error {
 	room := corev1.ResourceList{
 		corev1.ResourceCPU: *resource.NewQuantity(k.config.CPU, resource.DecimalSI), corev1.ResourceMemory: *resource.NewQuantity(k.config.Memory, resource.BinarySI),
 		corev1.ResourcePods: *resource.NewQuantity(110, resource.DecimalSI), corev1.ResourceEphemeralStorage: *resource.NewQuantity(1<<40, resource.BinarySI),
+	}
+	for name, n := range k.config.Devices {
+		room[corev1.ResourceName(name)] = *resource.NewQuantity(n, resource.DecimalSI)
 	}
 	nodes := k.config.Client.CoreV1().Nodes()
 	node, err := nodes.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: k.config.Node, Labels: k.config.Labels}}, metav1.CreateOptions{})

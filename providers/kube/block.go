@@ -2,12 +2,18 @@ package kube
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
 	"os"
 	"regexp"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/market/shapes"
+	"github.com/tierml/tierml/providers"
 	"github.com/tierml/tierml/providers/kube/api"
 )
 
@@ -43,15 +49,21 @@ type Block struct {
 	StoreTokens bool `yaml:"store_tokens"`
 	// PriorityClass is that of reliable pods. Default none.
 	PriorityClass string `yaml:"priority_class"`
-	// CPU is how many vCPUs a pod requests, and may use. Required.
+	// CPU is how many vCPUs a pod requests, and may use. Default those of the smallest type that the job names, less one for the node.
 	CPU int `yaml:"cpu"`
-	// Memory is what a pod requests, and may use. Required.
+	// Memory is what a pod requests, and may use. Default three quarters of the memory of the smallest type that the job names.
 	Memory config.Memory `yaml:"memory"`
+	// Resources are extended resources that a pod requests. Default the GPUs that the job asks for, as `nvidia.com/gpu`.
+	Resources map[string]int `yaml:"resources"`
+	// Pod is merged into each pod: labels, tolerations, node selectors, pull secrets, volumes (docs/kubernetes.md). Default nothing.
+	Pod config.Manifest `yaml:"pod"`
 	// Nodes says by which labels spot nodes are known: `karpenter`, `gke`, `eks` (managed node groups), or `plain`: all nodes are alike.
 	// Required.
 	Nodes string `yaml:"nodes"`
 	// Queue is the local queue of Kueue whose quota pods wait for. Default none.
 	Queue string `yaml:"queue"`
+	// Gang has Kueue admit the pods of a launch together or not at all, as a pod group. Default `false`.
+	Gang bool `yaml:"gang"`
 	// Wait is how long a pod may wait for a node or for quota, beyond ten minutes. Default `20m`.
 	Wait time.Duration `yaml:"wait"`
 	// Notice is a pod's grace period, also assumed when a node goes. Default `15s`.
@@ -78,6 +90,7 @@ var Terms = config.Provider{
 		"image": "image: registry.example.com/tierml@sha256:7d865e959b2466918c9863afca942d0fb89d7c9ac0c99bafc3749504ded97730", "service_account": "service_account: tierml-pods",
 		"store_role":     "store_role: arn:aws:iam::123456789012:role/tierml-store",
 		"priority_class": "priority_class: tierml-reliable", "cpu": "cpu: 4", "memory": "memory: 12GB", "nodes": "nodes: karpenter", "queue": "queue: research",
+		"resources": "resources: {nvidia.com/gpu: 1}", "pod": "pod: {spec: {imagePullSecrets: [{name: registry}]}}", "gang": "gang: true",
 		"wait": "wait: 2h", "notice": "notice: 25s", "spot": "spot: $0.02", "on_demand": "on_demand: $0.08", "prices": "prices: spot.csv.gz", "prices_of": "prices_of: gce",
 		"endpoint": "endpoint: https://127.0.0.1:6443", "controller.url": "url: http://127.0.0.1:7077", "controller.type": "type: pod", "controller.network": "network: [default]",
 	},
@@ -101,14 +114,19 @@ func (b *Block) Check(c *config.Checker) {
 			c.Fault(f.field, `"`+f.value+`" is not the name of an object`, "write small letters, digits and dashes, at most 63")
 		}
 	}
-	if c.Job.WantsGPUs() {
-		c.Fault("image", "runs in pods without GPUs, and the job asks for some", "remove gpu, or run the job on EC2 or Compute Engine")
-	}
+	b.size(c)
 	if b.CPU < 1 || b.CPU > 1024 {
 		c.Fault("cpu", "is no number of vCPUs for a pod", "write how many vCPUs a pod gets, such as cpu: 4")
 	}
 	if b.Memory.MiB < 128 || b.Memory.OrMore {
 		c.Fault("memory", "is no memory for a pod", "write how much memory a pod gets, such as memory: 12GB")
+	}
+	b.checkResources(c)
+	if problem := api.CheckPatch(b.Pod); problem != "" {
+		c.Fault("pod", problem, "write labels, tolerations, volumes and the like; docs/kubernetes.md lists them")
+	}
+	if b.Gang && b.Queue == "" {
+		c.Fault("gang", "is for pods that wait in a queue", "add queue, or remove gang")
 	}
 	if b.Nodes != "" {
 		c.OneOf("nodes", b.Nodes, api.AllNodes()...)
@@ -125,6 +143,60 @@ func (b *Block) Check(c *config.Checker) {
 	}
 	b.Installation.Wait = b.Wait
 	c.Job.Local.Notice = b.Notice
+}
+
+// gpus is the extended resource of NVIDIA's device plugin.
+const gpus = "nvidia.com/gpu"
+
+var extended = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]*/[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
+
+// size fills in vCPUs and memory of a pod by the smallest type that the job names, where all are known without asking a cloud. What is
+// left is the node's: the kubelet's reserve and its daemons.
+func (b *Block) size(c *config.Checker) {
+	var least market.InstanceType
+	for _, name := range append(providers.NamedTypes(c.Job), c.Job.Reliable.Type) {
+		t, _ := shapes.Complete(market.InstanceType{Name: name})
+		switch {
+		case name == "":
+			continue
+		case t.VCPU == 0 || t.MemoryMiB == 0:
+			return
+		case least.VCPU == 0:
+			least = t
+		}
+		least.VCPU, least.MemoryMiB = min(least.VCPU, t.VCPU), min(least.MemoryMiB, t.MemoryMiB)
+	}
+	if least.VCPU > 0 {
+		config.Default(c, "cpu", &b.CPU, max(1, least.VCPU-1))
+		config.Default(c, "memory", &b.Memory, config.Memory{MiB: least.MemoryMiB * 3 / 4})
+	}
+}
+
+// checkResources objects to names that are not those of extended resources, and to GPUs other than those that the job asks for.
+func (b *Block) checkResources(c *config.Checker) {
+	asked := slices.Clone(c.Job.Resources.GPU)
+	for _, m := range c.Job.Resources.AnyOf {
+		if m.GPU.Count > 0 {
+			asked = append(asked, m.GPU)
+		}
+	}
+	if _, written := b.Resources[gpus]; len(asked) > 0 && !written {
+		b.Resources = maps.Clone(b.Resources)
+		if b.Resources == nil {
+			b.Resources = map[string]int{}
+		}
+		b.Resources[gpus] = asked[0].Count
+	}
+	for _, g := range asked {
+		if n := b.Resources[gpus]; n < g.Count || n > g.Count && !g.OrMore {
+			c.Fault("resources", fmt.Sprintf("give a pod %d GPUs, and the job asks for %s", n, g), "all pods of a job have as many; write the same number")
+		}
+	}
+	for name, n := range b.Resources { // any order: each is judged alone
+		if n < 1 || !extended.MatchString(name) || strings.Contains(name, "kubernetes.io/") {
+			c.Fault("resources", fmt.Sprintf("%s: %d is no extended resource", name, n), "write such as "+gpus+": 1; cpu, memory and disk are fields of their own")
+		}
+	}
 }
 
 // of returns the block of a job with cloud: kubernetes.

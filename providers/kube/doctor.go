@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -100,13 +101,21 @@ func words(rights []api.Right) string {
 	return strings.Join(texts, ", ")
 }
 
+// extras returns extended resources as ", 1 nvidia.com/gpu".
+func extras(resources map[string]int) (text string) {
+	for _, name := range slices.Sorted(maps.Keys(resources)) {
+		text += fmt.Sprintf(", %d %s", resources[name], name)
+	}
+	return text
+}
+
 // checkNodes looks whether a node that is there could take a pod. An autoscaler may make others.
 func checkNodes(b *Block, nodes []api.Node) (string, error) {
 	if len(nodes) == 0 {
 		return "", doctor.Warn("nothing, when the autoscaler makes nodes as pods wait", "the cluster has no nodes now")
 	}
-	if !slices.ContainsFunc(nodes, func(n api.Node) bool { return n.VCPU >= b.CPU && n.MemoryMiB >= b.Memory.MiB }) {
-		return "", doctor.Warn("want smaller pods, unless the autoscaler makes larger nodes", "none of the %d nodes can take a pod of %d vCPUs and %s", len(nodes), b.CPU, b.Memory)
+	if !slices.ContainsFunc(nodes, func(n api.Node) bool { return n.VCPU >= b.CPU && n.MemoryMiB >= b.Memory.MiB && n.Has(b.Resources) }) {
+		return "", doctor.Warn("want smaller pods, unless the autoscaler makes larger nodes", "none of the %d nodes can take a pod of %d vCPUs and %s%s", len(nodes), b.CPU, b.Memory, extras(b.Resources))
 	}
 	return fmt.Sprintf("%d, some of which can take such a pod", len(nodes)), nil
 }

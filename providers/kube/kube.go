@@ -83,7 +83,7 @@ func open(job *config.Job, s providers.Session) (*api.Cloud, error) {
 	return api.New(api.Config{
 		Client: client, Namespace: b.Namespace, Region: b.Region, Cluster: b.Cluster, Job: s.Run, Owner: b.Owner, Image: b.Image,
 		ServiceAccount: b.ServiceAccount, PriorityClass: b.PriorityClass, CPU: b.CPU, MemoryMiB: b.Memory.MiB, DiskMiB: b.Disk.MiB,
-		Nodes: api.Nodes(b.Nodes), Queue: b.Queue, Notice: b.Notice, Expires: s.Expires, Clock: s.Clock, Log: s.Log,
+		Extended: b.Resources, Patch: b.Pod, Nodes: api.Nodes(b.Nodes), Queue: b.Queue, Gang: b.Gang, Notice: b.Notice, Expires: s.Expires, Clock: s.Clock, Log: s.Log,
 	})
 }
 

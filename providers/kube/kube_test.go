@@ -89,21 +89,72 @@ func TestBlock(t *testing.T) {
 	}
 }
 
-// Pods have no GPUs: a job that asks for them is refused before it is planned.
-func TestGPUsAreRefused(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "job.yaml")
-	text := "name: g\ncloud: kubernetes\nrun: ./train\nresources: {count: 1, gpu: L40S:1}\nkubernetes: {region: us-central1, image: i, nodes: gke, checkpoints: s3://b/c, cpu: 2, memory: 4GB}\n"
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+// A pod requests the GPUs that the job asks for, and costs its share of the node's, whichever share is the most.
+func TestGPUsOfPods(t *testing.T) {
+	read := func(resources, more string) (*config.Job, error) {
+		dir := t.TempDir()
+		text := "name: g\ncloud: kubernetes\nrun: ./train\nresources: {count: 1, " + resources + "}\nkubernetes: {region: us-central1, image: i, nodes: gke, checkpoints: s3://b/c, cpu: 1, memory: 1GB, catalog: c.csv, spot: $0.5" + more + "}\n"
+		rows := "region,instance_type,vcpu,memory_gib,linux_ondemand_usd_hour\nus-central1,g2-standard-24,24,96,2\nus-central1,n1-standard-8,8,30,4\nus-central1,n2-standard-4,4,16,0.2\n"
+		if err := errors.Join(os.WriteFile(filepath.Join(dir, "job.yaml"), []byte(text), 0o600), os.WriteFile(filepath.Join(dir, "c.csv"), []byte(rows), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		return config.Load(filepath.Join(dir, "job.yaml"))
+	}
+	job, err := read("gpu: L4:1", "")
+	if err != nil || of(job).Resources["nvidia.com/gpu"] != 1 {
+		t.Fatalf("%v", err)
+	}
+	again := filepath.Join(t.TempDir(), "again.yaml")
+	if err := os.WriteFile(again, job.Resolved(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := config.Load(path); err == nil || !strings.Contains(err.Error(), "kubernetes.image: runs in pods without GPUs") {
+	if second, err := config.Load(again); err != nil || of(second).Resources["nvidia.com/gpu"] != 1 {
+		t.Errorf("%v of\n%s", err, job.Resolved())
+	}
+	job.Local.Start = time.Now()
+	m, err := soldTo(t.Context(), job, cluster{nodes: []api.Node{{Type: "n1-standard-8", Zone: "z", GPU: "NVIDIA-Tesla-T4", Extended: map[string]int64{"nvidia.com/gpu": 4}},
+		{Type: "g2-standard-24", Zone: "z"}, {Type: "n2-standard-4", Zone: "z"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	offers, _ := m.Offers()
+	prices := map[string]market.USD{}
+	for _, o := range offers {
+		prices[o.Type.Name+" "+o.Type.GPU.String()] = o.Type.OnDemand
+	}
+	if prices["g2-standard-24 L4:1"] != market.Dollar || prices["n1-standard-8 T4:1"] != market.Dollar {
+		t.Errorf("%v", prices)
+	}
+	for more, want := range map[string]string{
+		", resources: {nvidia.com/gpu: 2}": "kubernetes.resources: give a pod 2 GPUs, and the job asks for L4:1",
+		", resources: {cpu: 2}":            "cpu: 2 is no extended resource",
+		", gang: true":                     "kubernetes.gang: is for pods that wait in a queue",
+		", pod: {spec: {hostPID: true}}":   "kubernetes.pod: spec.hostPID is TierML's own",
+		", pod: 7":                         "kubernetes.pod: is no mapping",
+	} {
+		if _, err := read("gpu: L4:1", more); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", more, err, want)
+		}
+	}
+	job, err = read("any_of: [{type: n2-standard-4}]", ", pod: {metadata: {labels: {team: a}}, spec: {tolerations: [{key: ml, operator: Exists, tolerationSeconds: 3}]}}")
+	if err != nil || !strings.Contains(string(job.Resolved()), "tolerationSeconds: 3") {
 		t.Errorf("%v", err)
 	}
-	if err := os.WriteFile(path, []byte(strings.Replace(text, ", gpu: L40S:1", ", any_of: [{type: n2-standard-4}]", 1)), 0o600); err != nil {
+}
+
+// Where the job names types that are known, a pod is most of the smallest.
+func TestSizeByTheType(t *testing.T) {
+	if _, err := load(t, "  cpu: 2\n"); err == nil {
+		t.Error("a type that is not known gave a size")
+	}
+	dir := t.TempDir()
+	text := "name: s\ncloud: kubernetes\nrun: ./train\nresources: {count: 1, any_of: [{type: m5.2xlarge}, {type: m5.xlarge}]}\nkubernetes: {region: us-west-2, image: i, nodes: eks, checkpoints: s3://b/c}\n"
+	if err := os.WriteFile(filepath.Join(dir, "job.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := config.Load(path); err != nil {
-		t.Errorf("without GPUs: %v", err)
+	job, err := config.Load(filepath.Join(dir, "job.yaml"))
+	if err != nil || of(job).CPU != 3 || of(job).Memory.MiB != 12<<10 {
+		t.Errorf("%v, %+v", err, job)
 	}
 }
 
@@ -221,7 +272,7 @@ func TestRole(t *testing.T) {
 		slices.SortFunc(all, func(a, b api.Right) int { return strings.Compare(a.String(), b.String()) })
 		return all
 	}
-	for kind, want := range map[string][]api.Right{"Role": api.Rights, "ClusterRole": api.NodeRights} {
+	for kind, want := range map[string][]api.Right{"Role": slices.Concat(api.Rights, api.EventRights), "ClusterRole": api.NodeRights} {
 		if !slices.Equal(sorted(given[kind]), sorted(want)) {
 			t.Errorf("%s gives %v, used are %v", kind, sorted(given[kind]), sorted(want))
 		}
@@ -305,6 +356,17 @@ func TestJobOfThePage(t *testing.T) {
 	example, err := os.ReadFile("../../examples/demo-kube.yaml")
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, field := range api.Patchable {
+		if !strings.Contains(string(page), "`"+field+"`") {
+			t.Errorf("the page does not name %s", field)
+		}
+	}
+	_, block, _ := strings.Cut(string(page), "```yaml\npod:\n")
+	block, _, _ = strings.Cut(block, "```")
+	var patch map[string]any
+	if err := yaml.Unmarshal([]byte(block), &patch); err != nil || len(patch) == 0 || api.CheckPatch(patch) != "" {
+		t.Errorf("the page's patch: %v, %s", err, api.CheckPatch(patch))
 	}
 	_, onPage, found := strings.Cut(string(page), "```yaml\nname: ratings\n")
 	if onPage, _, _ = strings.Cut(onPage, "```"); !found {

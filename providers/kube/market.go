@@ -12,6 +12,7 @@ import (
 
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/market/shapes"
 	"github.com/tierml/tierml/market/trace"
 	"github.com/tierml/tierml/planner/local"
 	"github.com/tierml/tierml/providers"
@@ -54,6 +55,10 @@ func soldTo(ctx context.Context, job *config.Job, cluster marketAPI) (*local.Mar
 	points, unknown := map[market.Pool][]market.PricePoint{}, []string{}
 	for _, name := range typesOf(job, nodes, m.Catalog) {
 		t, share := b.offer(name, nodes, m.Catalog)
+		if share > 1 {
+			m.Sources = append(m.Sources, "Types: a pod is more than a node of type "+name+"; not used.")
+			continue
+		}
 		if t.OnDemand == 0 {
 			unknown = append(unknown, name)
 			continue
@@ -90,10 +95,11 @@ func whichOf(unknown []string) string {
 	return " on " + strings.Join(unknown, ", ")
 }
 
-// offer returns a pod on nodes of a type, and its share of the node: of vCPUs or memory, whichever is more; 0 = unknown.
+// offer returns a pod on nodes of a type, and its share of the node: of vCPUs, memory or an extended
+// resource, whichever is more; 0 = unknown.
 func (b *Block) offer(name string, nodes []api.Node, catalog *market.Catalog) (t market.InstanceType, share float64) {
 	t = market.InstanceType{Name: name, Arch: market.ArchX86, VCPU: b.CPU, MemoryMiB: b.Memory.MiB, OnDemand: b.OnDemand}
-	var whole market.InstanceType
+	whole, has := market.InstanceType{}, map[string]int64{}
 	if catalog != nil {
 		whole, _ = catalog.Lookup(b.Region, name)
 	}
@@ -102,6 +108,12 @@ func (b *Block) offer(name string, nodes []api.Node, catalog *market.Catalog) (t
 			continue
 		}
 		t.Arch = n.Arch
+		if model := modelOf(n.GPU); model != "" {
+			whole.GPU.Name, whole.GPU.MemoryMiB = model, n.GPUMemoryMiB
+		}
+		for name, n := range n.Extended {
+			has[name] = max(has[name], n)
+		}
 		if whole.VCPU == 0 {
 			whole.VCPU = n.VCPU
 		}
@@ -118,10 +130,35 @@ func (b *Block) offer(name string, nodes []api.Node, catalog *market.Catalog) (t
 	if whole.MemoryMiB > 0 && share > 0 {
 		share = max(share, float64(b.Memory.MiB)/float64(whole.MemoryMiB))
 	}
+	if known := shapes.GPUOf(name); known.Count > 0 {
+		whole.GPU = known
+	}
+	if has[gpus] == 0 {
+		has[gpus] = int64(whole.GPU.Count)
+	}
+	for name, n := range b.Resources { // any order: the most counts
+		if has[name] > 0 && share > 0 {
+			share = max(share, float64(n)/float64(has[name]))
+		}
+	}
+	if t.GPU.Count = b.Resources[gpus]; t.GPU.Count > 0 {
+		t.GPU.Name, t.GPU.MemoryMiB = whole.GPU.Name, whole.GPU.MemoryMiB
+	}
 	if t.OnDemand == 0 {
 		t.OnDemand = part(whole.OnDemand, share)
 	}
 	return t, share
+}
+
+// modelOf returns a GPU's model as job files name it, from a node's label such as NVIDIA-L40S or nvidia-tesla-t4; empty = unknown.
+func modelOf(label string) (model string) {
+	label = "-" + strings.ToUpper(label) + "-"
+	for _, known := range shapes.GPUModels() {
+		if strings.Contains(label, "-"+strings.ToUpper(known)+"-") && len(known) > len(model) {
+			model = known
+		}
+	}
+	return model
 }
 
 // part returns a share of a price, rounded up.

@@ -31,8 +31,11 @@ type Config struct {
 	CPU            int    // whole vCPUs that a pod requests
 	MemoryMiB      int64
 	DiskMiB        int64
-	Nodes          Nodes  // which labels of nodes have types, zones and terms
-	Queue          string // Kueue's local queue; empty = none
+	Extended       map[string]int // extended resources that a pod requests, such as nvidia.com/gpu
+	Patch          map[string]any // what is merged into pods; CheckPatch has passed it
+	Nodes          Nodes          // which labels of nodes have types, zones and terms
+	Queue          string         // Kueue's local queue; empty = none
+	Gang           bool           // Kueue admits the pods of a launch together
 	Notice         time.Duration
 	Expires        time.Time // after which the cluster itself ends pods (activeDeadlineSeconds); zero = never
 	Resync         time.Duration

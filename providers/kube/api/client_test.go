@@ -49,6 +49,9 @@ func TestClientSendsWhatClientGoSends(t *testing.T) {
 		keep(err)
 		_, err = c.Nodes().Watch(ctx, metav1.ListOptions{ResourceVersion: "7"})
 		keep(err)
+		_, err = c.Events("ns").Create(ctx, &corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: "e", Namespace: "ns"}}, metav1.CreateOptions{})
+		keep(err)
+		keep(c.Protect(ctx, &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "ns"}}))
 		keep(c.Evict(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "ns"}}))
 		_, err = c.Review(ctx, &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: "ns", Verb: "list", Resource: "pods"}}})
@@ -85,7 +88,7 @@ func TestClientSendsWhatClientGoSends(t *testing.T) {
 		}
 		return ours
 	})
-	if len(wanted) != 14 || !slices.Equal(sent, wanted) {
+	if len(wanted) != 16 || !slices.Equal(sent, wanted) {
 		t.Errorf("sent\n%s\nclient-go sends\n%s", strings.Join(sent, "\n"), strings.Join(wanted, "\n"))
 	}
 	if !slices.Equal(refused, refusals) {

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/tierml/tierml/provisioner"
@@ -38,6 +39,8 @@ func kindOf(err error) (hint string, kind error) {
 		return "", provisioner.ErrNotFound
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err), apierrors.IsAlreadyExists(err):
 		return "", provisioner.ErrInvalid
+	case apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause):
+		return "the disruption budget of reliable pods refuses it; delete the pod, or wait", provisioner.ErrInvalid
 	case apierrors.IsTooManyRequests(err):
 		return "", provisioner.ErrThrottled
 	case apierrors.IsServerTimeout(err), apierrors.IsTimeout(err), apierrors.IsInternalError(err), apierrors.IsServiceUnavailable(err),

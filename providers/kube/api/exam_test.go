@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
 	clientgo "k8s.io/client-go/testing"
 
 	"github.com/tierml/tierml/fakecloud/kubelet"
@@ -46,26 +47,72 @@ func request(count int) provisioner.Request {
 // makes the pods that lack and no others, and in the end nothing is left behind.
 func TestCrashAtEveryStep(t *testing.T) {
 	for step := 0; ; step++ {
-		client := newClientset()
-		calls, dead := 0, false
-		client.PrependReactor("*", "*", func(clientgo.Action) (bool, runtime.Object, error) {
-			if calls++; calls > step {
-				dead = true
-			}
-			return dead, nil, errors.New("the process is dead")
-		})
-		_, err := newCloud(t, client, "run").Launch(t.Context(), request(3))
-		crashed := dead
-		if crashed == (err == nil) {
-			t.Fatalf("step %d: %v", step, err)
-		}
-		client.ReactionChain = client.ReactionChain[1:] // the next process lives
+		client, crashed := crash(t, step)
 		checkAfterCrash(t, client, fmt.Sprintf("step %d", step))
 		if !crashed {
 			if step < 6 {
 				t.Errorf("a launch of 3 has made %d calls only", step)
 			}
 			break
+		}
+	}
+}
+
+// crash launches three pods, and dies at a step.
+func crash(t *testing.T, step int) (client *fake.Clientset, crashed bool) {
+	t.Helper()
+	client = newClientset()
+	calls := 0
+	client.PrependReactor("*", "*", func(clientgo.Action) (bool, runtime.Object, error) {
+		if calls++; calls > step {
+			crashed = true
+		}
+		return crashed, nil, errors.New("the process is dead")
+	})
+	_, err := newCloud(t, client, "run").Launch(t.Context(), request(3))
+	if crashed == (err == nil) {
+		t.Fatalf("step %d: %v", step, err)
+	}
+	client.ReactionChain = client.ReactionChain[1:] // the next process lives
+	return client, crashed
+}
+
+// Pods that could have run and are deleted between a crash and the next process's first call are not launched again, and those that
+// could not have are.
+func TestPodsDeletedAfterACrash(t *testing.T) {
+	for step, crashed := 0, true; crashed; step++ {
+		var client *fake.Clientset
+		client, crashed = crash(t, step)
+		in := client.CoreV1().Pods(namespace)
+		list, err := in.List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ran := map[string]bool{}
+		for _, p := range list.Items {
+			if err := in.Delete(t.Context(), p.Name, metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if len(p.Spec.SchedulingGates) == 0 {
+				ran[p.Name] = true
+			}
+		}
+		if _, err := newCloud(t, client, "run").Launch(t.Context(), request(3)); err != nil {
+			t.Fatalf("step %d: %v", step, err)
+		}
+		if list, err = in.List(t.Context(), metav1.ListOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range list.Items {
+			if ran[p.Name] || len(p.Spec.SchedulingGates) > 0 {
+				t.Errorf("step %d: %s runs twice, or waits for ever (%v)", step, p.Name, p.Spec.SchedulingGates)
+			}
+		}
+		if n := len(list.Items) + len(ran); n > 3 {
+			t.Errorf("step %d: %d pods could run, 3 are wanted", step, n)
+		}
+		if !crashed && len(ran) != 3 {
+			t.Errorf("after a whole launch %d of 3 pods could run", len(ran))
 		}
 	}
 }
@@ -108,8 +155,12 @@ func everything(t *testing.T, client kubernetes.Interface) (all []string) {
 	pods, err := in.Pods(namespace).List(t.Context(), metav1.ListOptions{})
 	secrets, err2 := in.Secrets(namespace).List(t.Context(), metav1.ListOptions{})
 	maps, err3 := in.ConfigMaps(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=tierml"})
-	if err := errors.Join(err, err2, err3); err != nil {
+	budgets, err4 := client.PolicyV1().PodDisruptionBudgets(namespace).List(t.Context(), metav1.ListOptions{})
+	if err := errors.Join(err, err2, err3, err4); err != nil {
 		t.Fatal(err)
+	}
+	for _, b := range budgets.Items {
+		all = append(all, "budget "+b.Name)
 	}
 	for _, p := range pods.Items {
 		all = append(all, "pod "+p.Name)
@@ -185,6 +236,12 @@ var uses = []use{
 	}},
 	{api.Right{Verb: "create", Resource: "pods"}, launchingOne, launchOne},
 	{api.Right{Verb: "patch", Resource: "secrets"}, launchingOne, launchOne},
+	{api.Right{Verb: "create", Resource: "poddisruptionbudgets"}, launchingOne, func(ctx context.Context, c *api.Cloud) error {
+		r := request(1)
+		r.Pool = pool(market.OnDemand)
+		_, err := c.Launch(ctx, r)
+		return err
+	}},
 	{api.Right{Verb: "list", Resource: "pods"}, "listing pods", func(ctx context.Context, c *api.Cloud) error { _, err := c.List(ctx); return err }},
 	{api.Right{Verb: "watch", Resource: "pods"}, "watching pods", func(ctx context.Context, c *api.Cloud) error { return c.Notify(ctx, func(provisioner.Notice) {}) }},
 	{api.Right{Verb: "delete", Resource: "pods"}, "deleting pod run-x-0", func(ctx context.Context, c *api.Cloud) error { return c.Terminate(ctx, "run-x-0") }},

@@ -1,8 +1,10 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,7 +21,23 @@ type Node struct {
 	Zone, Type, Arch string // AnyZone and AnyType where labels are missing
 	VCPU             int    // whole ones that pods can have
 	MemoryMiB        int64
+	Extended         map[string]int64 // resources such as nvidia.com/gpu
+	GPU              string           // the model, as the node's labels name it
+	GPUMemoryMiB     int64            // of each
 }
+
+// Has reports whether pods that request such extended resources can be on the node.
+func (n Node) Has(extended map[string]int) bool {
+	for name, want := range extended { // any order: all must be there
+		if n.Extended[name] < int64(want) {
+			return false
+		}
+	}
+	return true
+}
+
+// Labels of the model of a node's GPUs: of NVIDIA's GPU feature discovery, of GKE and of Karpenter.
+var modelLabels = []string{"nvidia.com/gpu.product", "cloud.google.com/gke-accelerator", "karpenter.k8s.aws/instance-gpu-name"}
 
 // Nodes lists the cluster's nodes.
 func (c *Cloud) Nodes(ctx context.Context) ([]Node, error) {
@@ -33,6 +51,16 @@ func (c *Cloud) Nodes(ctx context.Context) ([]Node, error) {
 			VCPU: int(n.Status.Allocatable.Cpu().MilliValue() / 1000), MemoryMiB: n.Status.Allocatable.Memory().Value() >> 20}
 		if n.Labels[corev1.LabelArchStable] == "arm64" {
 			nodes[i].Arch = market.ArchARM
+		}
+		for _, label := range modelLabels {
+			nodes[i].GPU = cmp.Or(nodes[i].GPU, n.Labels[label])
+		}
+		nodes[i].GPUMemoryMiB, _ = strconv.ParseInt(cmp.Or(n.Labels["nvidia.com/gpu.memory"], n.Labels["karpenter.k8s.aws/instance-gpu-memory"]), 10, 64) // 0 = unknown
+		nodes[i].Extended = map[string]int64{}
+		for name, quantity := range n.Status.Allocatable {
+			if strings.Contains(string(name), "/") {
+				nodes[i].Extended[string(name)] = quantity.Value()
+			}
 		}
 		if nodes[i].Zone == "" {
 			nodes[i].Zone = AnyZone
@@ -53,7 +81,10 @@ func (c *Cloud) Try(ctx context.Context, p market.Pool) error {
 	if err := trial.validate(r); err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
-	pod := trial.pod(r, launchName(c.config.Cluster, trial.config.Job, time.Now().String()), 0, metav1.OwnerReference{})
+	pod, err := trial.pod(r, launchName(c.config.Cluster, trial.config.Job, time.Now().String()), 0, metav1.OwnerReference{})
+	if err != nil {
+		return fmt.Errorf("%s: %w: %w", doing, provisioner.ErrInvalid, err)
+	}
 	pod.OwnerReferences = nil
 	if _, err := c.config.Client.Pods(c.config.Namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
 		return failure(ctx, doing, err)
@@ -80,7 +111,11 @@ var Rights = concat(
 	rights("secrets", "create", "get", "patch"),
 	rights("pods", "create", "delete", "list", "patch", "watch"),
 	rights("pods/eviction", "create"),
+	rights("poddisruptionbudgets", "create"),
 )
+
+// EventRights are those without which runs leave no events.
+var EventRights = rights("events", "create")
 
 // NodeRights are those in the whole cluster, which a job server can do without.
 var NodeRights = rights("nodes", "list", "watch")
@@ -97,11 +132,15 @@ func (c *Cloud) Missing(ctx context.Context, wanted []Right) (missing []Right, e
 	for _, r := range wanted {
 		resource, sub, _ := strings.Cut(r.Resource, "/")
 		namespace := c.config.Namespace
-		if resource == "nodes" {
+		group := ""
+		switch resource {
+		case "nodes":
 			namespace = ""
+		case "poddisruptionbudgets":
+			group = "policy"
 		}
 		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Namespace: namespace, Verb: r.Verb, Resource: resource, Subresource: sub}}}
+			Namespace: namespace, Group: group, Verb: r.Verb, Resource: resource, Subresource: sub}}}
 		answer, err := c.config.Client.Review(ctx, review)
 		if err != nil {
 			return nil, failure(ctx, "asking what this account may do", err)

@@ -16,8 +16,9 @@ import (
 )
 
 // Launch makes the pods of a request: first, if need be, the run's ConfigMap, then the launch's Secret with the request, then the
-// pods, and last a remark in the Secret that all were made. Each step can be repeated after a crash: what is there already is met by
-// its name, and after the remark nothing is made any more, whatever has become of the pods.
+// pods behind a gate, then a remark in the Secret that all were made, and last the gates open. Each step can be repeated after a crash:
+// what is there already is met by its name, and after the remark nothing is made any more, whatever has become of the pods. Before it no
+// pod has had a node, so that one which was deleted meanwhile and is made again does not run twice.
 //
 // Pods wait for a node, or for a queue's quota, after Launch has returned: they are pending then.
 func (c *Cloud) Launch(ctx context.Context, r provisioner.Request) ([]provisioner.Instance, error) {
@@ -37,10 +38,19 @@ func (c *Cloud) Launch(ctx context.Context, r provisioner.Request) ([]provisione
 	if n, _ := readNote(secret.Annotations[noteRequest]); n.Mark != noteOf(r).Mark {
 		return nil, fmt.Errorf("%s: %w: the token has been used for another request", doing, provisioner.ErrInvalid)
 	}
+	if len(secret.OwnerReferences) != 1 {
+		return nil, failure(ctx, doing, errors.New("the launch's Secret has lost its owner"))
+	}
 	made, over := launched(secret)
 	if !over {
+		if err := c.protect(ctx, r, secret); err != nil {
+			return nil, failure(ctx, doing, err)
+		}
 		if made, err = c.makePods(ctx, r, secret); err == nil || made > 0 && provisioner.Definite(failure(ctx, doing, err)) {
+			c.tell(ctx, secret.OwnerReferences[0], corev1.EventTypeNormal, "Launched", fmt.Sprintf("%d of %d pods of %s: %s-*", made, r.Count, r.Pool, secret.Name))
 			err = c.remark(ctx, secret.Name, made)
+		} else {
+			c.tell(ctx, secret.OwnerReferences[0], corev1.EventTypeWarning, "LaunchFailed", failure(ctx, doing, err).Error())
 		}
 		if err != nil {
 			return nil, failure(ctx, doing, err)
@@ -90,13 +100,13 @@ func (c *Cloud) owner(ctx context.Context) (metav1.OwnerReference, error) {
 
 // makePods makes those that are not there. It stops at the first failure, so that the pods made are the first ones.
 func (c *Cloud) makePods(ctx context.Context, r provisioner.Request, secret *corev1.Secret) (made int, err error) {
-	if len(secret.OwnerReferences) != 1 {
-		return 0, errors.New("the launch's Secret has lost its owner")
-	}
 	pods := c.config.Client.Pods(c.config.Namespace)
 	for made < r.Count {
-		pod, err := pods.Create(ctx, c.pod(r, secret.Name, made, secret.OwnerReferences[0]), metav1.CreateOptions{})
-		switch {
+		pod, err := c.pod(r, secret.Name, made, secret.OwnerReferences[0])
+		if err != nil {
+			return made, err
+		}
+		switch pod, err = pods.Create(ctx, pod, metav1.CreateOptions{}); {
 		case err == nil:
 			c.seen.note(c.read(pod))
 		case !apierrors.IsAlreadyExists(err):
@@ -114,7 +124,21 @@ func (c *Cloud) remark(ctx context.Context, name string, made int) error {
 	return err
 }
 
-// ofLaunch returns the pods of a launch that has ended: those that are there, and those that were.
+// opening removes a pod's own gate, and no queue's.
+var opening = []byte(`{"spec": {"schedulingGates": [{"name": "` + gateLaunch + `", "$patch": "delete"}]}}`)
+
+// open opens a pod's gate. One that is gone needs none.
+func (c *Cloud) open(ctx context.Context, m machine) (machine, error) {
+	pod, err := c.config.Client.Pods(c.config.Namespace).Patch(ctx, string(m.ID), types.StrategicMergePatchType, opening, metav1.PatchOptions{})
+	if apierrors.IsNotFound(err) {
+		return c.seen.lose(m), nil
+	} else if err != nil {
+		return m, failure(ctx, fmt.Sprintf("opening the gate of pod %s", m.ID), err)
+	}
+	return c.seen.note(c.read(pod)), nil
+}
+
+// ofLaunch opens the gates of a launch that has ended, and returns its pods: those that are there, and those that were.
 func (c *Cloud) ofLaunch(ctx context.Context, r provisioner.Request, secret *corev1.Secret, made int) ([]provisioner.Instance, error) {
 	for number := range made {
 		name := provisioner.InstanceID(podName(secret.Name, number))
@@ -130,6 +154,11 @@ func (c *Cloud) ofLaunch(ctx context.Context, r provisioner.Request, secret *cor
 	var instances []provisioner.Instance
 	for _, m := range machines {
 		if m.Token == r.Token {
+			if m.gated {
+				if m, err = c.open(ctx, m); err != nil {
+					return nil, err
+				}
+			}
 			instances = append(instances, m.Instance)
 		}
 	}

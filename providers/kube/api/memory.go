@@ -21,6 +21,13 @@ func newMemory() memory {
 	return memory{known: map[provisioner.InstanceID]machine{}, asked: map[provisioner.InstanceID]bool{}, nodes: map[string]time.Time{}}
 }
 
+// of returns a pod as it was seen last.
+func (m *memory) of(id provisioner.InstanceID) machine {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.known[id]
+}
+
 func (m *memory) knows(id provisioner.InstanceID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -11,6 +11,12 @@ import (
 	"github.com/tierml/tierml/provisioner"
 )
 
+// labelPrefix begins TierML's labels and annotations.
+const labelPrefix = "tierml.dev/"
+
+// gateLaunch holds a pod back until its launch has ended: see Launch.
+const gateLaunch = labelPrefix + "launch"
+
 // Labels by which objects are found. Values are digests where a text is no label's value.
 const (
 	labelCluster = "tierml.dev/cluster"

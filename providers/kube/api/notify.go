@@ -1,14 +1,17 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
 	"github.com/tierml/tierml/provisioner/adapter"
 )
@@ -21,7 +24,21 @@ const gather = 100 * time.Millisecond
 func (c *Cloud) Notify(ctx context.Context, f func(provisioner.Notice)) error {
 	w := &watcher{cloud: c}
 	defer w.stop()
-	return adapter.Watch(ctx, c.config.Log, gather, w.next, f)
+	return adapter.Watch(ctx, c.config.Log, gather, w.next, func(n provisioner.Notice) {
+		c.tellOf(ctx, n)
+		f(n)
+	})
+}
+
+// tellOf leaves an event of what the cluster does to a pod.
+func (c *Cloud) tellOf(ctx context.Context, n provisioner.Notice) {
+	m := c.seen.of(n.ID)
+	switch {
+	case n.Kind == provisioner.Eviction:
+		c.tell(ctx, m.owned, corev1.EventTypeWarning, "Evicted", fmt.Sprintf("pod %s on node %s has notice: %s", n.ID, m.node, cmp.Or(m.disrupted, m.Reason, "its node goes, or it was deleted")))
+	case n.Kind == provisioner.Ended && n.Instance.EndedBy == market.ByProvider:
+		c.tell(ctx, m.owned, corev1.EventTypeWarning, "Lost", fmt.Sprintf("pod %s: %s", n.ID, n.Instance.Reason))
+	}
 }
 
 // watcher follows the run's pods, and nodes as far as that is allowed.

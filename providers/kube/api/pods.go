@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
@@ -18,9 +19,11 @@ type machine struct {
 	provisioner.Instance
 	run, owner string
 	expires    time.Time
-	node       string    // that it is bound to; empty = it waits
-	deleted    time.Time // by when it will be gone; zero = no deletion was requested
-	disrupted  string    // why the cluster takes it back; empty = it does not
+	node       string                // that it is bound to; empty = it waits
+	deleted    time.Time             // by when it will be gone; zero = no deletion was requested
+	disrupted  string                // why the cluster takes it back; empty = it does not
+	gated      bool                  // until its launch has ended
+	owned      metav1.OwnerReference // by the run's ConfigMap
 }
 
 // read translates a pod. It is a pure function: what only earlier lists showed is in memory.
@@ -30,6 +33,10 @@ func (c *Cloud) read(pod *corev1.Pod) machine {
 		Instance: provisioner.Instance{ID: provisioner.InstanceID(pod.Name), Pool: pool, Token: n.Token, Tags: n.Tags,
 			Launched: wholeSeconds(pod.CreationTimestamp.Time), State: provisioner.Pending, Reason: waiting(pod)}}
 	m.expires, _ = time.Parse(time.RFC3339, pod.Annotations[noteExpires]) // zero where it was edited
+	m.gated = slices.ContainsFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == gateLaunch })
+	if len(pod.OwnerReferences) == 1 {
+		m.owned = pod.OwnerReferences[0]
+	}
 	if pod.DeletionTimestamp != nil {
 		m.deleted = pod.DeletionTimestamp.UTC()
 	}

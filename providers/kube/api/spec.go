@@ -2,6 +2,9 @@ package api
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -61,7 +64,7 @@ const (
 // user is an arbitrary id: images need not define it.
 const user = 65532
 
-func (c *Cloud) pod(r provisioner.Request, launch string, number int, owner metav1.OwnerReference) *corev1.Pod {
+func (c *Cloud) pod(r provisioner.Request, launch string, number int, owner metav1.OwnerReference) (*corev1.Pod, error) {
 	p := &corev1.Pod{ObjectMeta: c.meta(r, podName(launch, number), owner)}
 	if !r.Expires.IsZero() {
 		p.Annotations[noteExpires] = r.Expires.UTC().Format(time.RFC3339)
@@ -73,9 +76,15 @@ func (c *Cloud) pod(r provisioner.Request, launch string, number int, owner meta
 		p.Annotations["karpenter.sh/do-not-disrupt"] = "true"
 		p.Annotations["cluster-autoscaler.kubernetes.io/safe-to-evict"] = "false"
 		p.Spec.PriorityClassName = c.config.PriorityClass
+		p.Spec.TopologySpreadConstraints = c.spread()
 	}
 	if c.config.Queue != "" {
 		p.Labels["kueue.x-k8s.io/queue-name"] = c.config.Queue
+		if c.config.Gang { // https://kueue.sigs.k8s.io/docs/tasks/run/plain_pods/#running-a-group-of-pods-to-be-admitted-together
+			p.Labels["kueue.x-k8s.io/pod-group-name"] = launch
+			p.Annotations["kueue.x-k8s.io/pod-group-total-count"] = strconv.Itoa(r.Count)
+			p.Annotations["kueue.x-k8s.io/retriable-in-group"] = "false" // others are launched instead, not into the group
+		}
 	}
 	if !c.config.Expires.IsZero() {
 		left := max(int64(time.Until(c.config.Expires)/time.Second), 60)
@@ -83,6 +92,7 @@ func (c *Cloud) pod(r provisioner.Request, launch string, number int, owner meta
 	}
 	grace := int64(c.config.Notice / time.Second)
 	no, yes, id := false, true, int64(user)
+	p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: gateLaunch}}
 	p.Spec.RestartPolicy = corev1.RestartPolicyNever // one that comes back is not the one that was lost
 	p.Spec.TerminationGracePeriodSeconds = &grace
 	p.Spec.AutomountServiceAccountToken, p.Spec.EnableServiceLinks = &no, &no
@@ -102,9 +112,12 @@ func (c *Cloud) pod(r provisioner.Request, launch string, number int, owner meta
 	if c.config.DiskMiB > 0 {
 		want[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(c.config.DiskMiB<<20, resource.BinarySI)
 	}
+	for name, n := range c.config.Extended {
+		want[corev1.ResourceName(name)] = *resource.NewQuantity(int64(n), resource.DecimalSI)
+	}
 	value := func(name, value string) corev1.EnvVar { return corev1.EnvVar{Name: name, Value: value} }
 	p.Spec.Containers = []corev1.Container{{
-		Name: "agent", Image: c.config.Image, Command: []string{ProgramPath, "agent"}, WorkingDir: homePath,
+		Name: container, Image: c.config.Image, Command: []string{ProgramPath, "agent"}, WorkingDir: homePath,
 		// The request is the limit, too: such pods are the last that a node under pressure evicts.
 		Resources: corev1.ResourceRequirements{Requests: want, Limits: want},
 		Env: []corev1.EnvVar{
@@ -116,7 +129,7 @@ func (c *Cloud) pod(r provisioner.Request, launch string, number int, owner meta
 		SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes,
 			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
 	}}
-	return p
+	return patched(p, c.config.Patch)
 }
 
 // meta returns what a launch's objects have in common.
@@ -187,6 +200,9 @@ func (c *Cloud) tolerations(class market.Class) []corev1.Toleration {
 	}
 	if tier, told := tierLabels[c.config.Nodes]; told && class == market.Spot { // pools of spot nodes are often kept free by a taint like their label
 		all = append(all, corev1.Toleration{Key: tier.key, Operator: corev1.TolerationOpEqual, Value: tier.spot, Effect: corev1.TaintEffectNoSchedule})
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.config.Extended)) { // nodes with GPUs are kept free by a taint of the resource's name
+		all = append(all, corev1.Toleration{Key: name, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule})
 	}
 	return all
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
@@ -104,9 +105,10 @@ func newClientset() *fake.Clientset {
 		})
 	})
 	client.PrependReactor("delete", "configmaps", func(a clientgo.Action) (bool, runtime.Object, error) { // the garbage collector
-		for resource, kind := range map[string]string{"secrets": "Secret", "pods": "Pod"} {
-			of := corev1.SchemeGroupVersion.WithResource(resource)
-			list, err := client.Tracker().List(of, corev1.SchemeGroupVersion.WithKind(kind), a.GetNamespace())
+		for resource, kind := range map[string]schema.GroupVersionKind{"secrets": corev1.SchemeGroupVersion.WithKind("Secret"), "pods": corev1.SchemeGroupVersion.WithKind("Pod"),
+			"poddisruptionbudgets": policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget")} {
+			of := kind.GroupVersion().WithResource(resource)
+			list, err := client.Tracker().List(of, kind, a.GetNamespace())
 			if err != nil {
 				return true, nil, err
 			}
@@ -177,7 +179,12 @@ func clientOf(clientset kubernetes.Interface) api.Client {
 		ConfigMaps: func(namespace string) api.Objects[*corev1.ConfigMap, *corev1.ConfigMapList] {
 			return in.ConfigMaps(namespace)
 		},
-		Nodes: func() api.Objects[*corev1.Node, *corev1.NodeList] { return in.Nodes() },
+		Nodes:  func() api.Objects[*corev1.Node, *corev1.NodeList] { return in.Nodes() },
+		Events: func(namespace string) api.Objects[*corev1.Event, *corev1.EventList] { return in.Events(namespace) },
+		Protect: func(ctx context.Context, b *policyv1.PodDisruptionBudget) error {
+			_, err := clientset.PolicyV1().PodDisruptionBudgets(b.Namespace).Create(ctx, b, metav1.CreateOptions{})
+			return err
+		},
 		Evict: func(ctx context.Context, e *policyv1.Eviction) error {
 			return clientset.PolicyV1().Evictions(e.Namespace).Evict(ctx, e)
 		},
