@@ -114,6 +114,10 @@ func (l *Ledger) add(e journal.Entry) error {
 		l.training.clock(e)
 	case journal.ProgramStart, journal.ProgramStep, journal.ProgramSaved, journal.ProgramEnd, journal.ProgramDropped:
 		l.addProgram(e)
+	case journal.Use:
+		if m := l.machines[e.Instance]; m != nil && e.Seconds > 0 {
+			m.used.add(e)
+		}
 	case journal.Charge:
 		return l.addCharge(e)
 	case journal.Export:

@@ -20,6 +20,7 @@ type machine struct {
 
 	settled settled // what owes rests on
 	owes    market.USD
+	used    steps
 	billed  []market.Charge // by the `charge` lines, where they are the bill
 }
 

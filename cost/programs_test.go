@@ -53,9 +53,7 @@ func TestProgramsSplitTheBill(t *testing.T) {
 	launch(460, "b")
 	add(620, journal.Entry{Kind: journal.ProgramStart, OfProgram: of, Instance: "b", Generation: 2, Clock: 20, Details: pack(journal.ProgramStartDetails{Setup: 80, Restore: 20})})
 	add(1000, journal.Entry{Kind: journal.ProgramSaved, OfProgram: of, Instance: "b", Generation: 2, Model: "m2", Clock: 50, Bytes: 99, Seconds: 5})
-	measured := of
-	measured.CPU, measured.Memory = 187.5, 5<<20
-	add(1000, journal.Entry{Kind: journal.ProgramEnd, OfProgram: measured, Instance: "b", Generation: 2, Outcome: journal.Finished, Clock: 50})
+	add(1000, journal.Entry{Kind: journal.ProgramEnd, OfProgram: of, OfUse: journal.OfUse{CPU: 187.5, Memory: 5 << 20}, Instance: "b", Generation: 2, Outcome: journal.Finished, Clock: 50})
 	end(1010, "b", journal.Terminated, market.ByUser)
 	add(1010, journal.Entry{Kind: journal.Done, Outcome: "finished"})
 	r, err := l.Report(time.Time{})
@@ -106,14 +104,13 @@ func TestUseOfMachinesHasAHint(t *testing.T) {
 			t.Fatal(err)
 		}
 		of := journal.OfProgram{Program: "rank-0"}
-		ended := of
-		ended.CPU, ended.Memory = c.cpu, c.memory
+		ended := journal.OfUse{CPU: c.cpu, Memory: c.memory}
 		var l cost.Ledger
 		for _, e := range []journal.Entry{
 			{T: begin, Kind: journal.Start, Details: details},
 			{T: begin, Kind: journal.Launch, Instance: "a", Tier: "transient", Pool: "ec2/r/ra/large/on-demand", Bid: "0", Launched: &begin},
 			{T: begin, Kind: journal.ProgramStart, OfProgram: of, Instance: "a", Generation: 1},
-			{T: begin.Add(100 * time.Second), Kind: journal.ProgramEnd, OfProgram: ended, Instance: "a", Generation: 1, Outcome: journal.Finished},
+			{T: begin.Add(100 * time.Second), Kind: journal.ProgramEnd, OfProgram: of, OfUse: ended, Instance: "a", Generation: 1, Outcome: journal.Finished},
 		} {
 			if err := l.Add(e); err != nil {
 				t.Fatal(err)

@@ -179,6 +179,7 @@ type Series struct {
 	Machines []MachineStep `json:"machines"` // the machines from each instant on
 	Loss     []LossPoint   `json:"loss"`     // one per clock, or what a program has reported; thinned out when there are very many
 	Tuning   []TuneStep    `json:"tuning,omitempty"`
+	Use      []MachineUse  `json:"use,omitempty"` // by machine, as Instances
 }
 
 // TuneStep is a setting from an instant on, and what the one before it did.

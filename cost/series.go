@@ -20,6 +20,7 @@ func (l *Ledger) addSeries(r *Report, paid *meter, asOf time.Time) {
 		}
 		r.Series.Prices = append(r.Series.Prices, series)
 	}
+	r.Series.Use = l.machineUse(asOf)
 	points := l.training.points
 	if l.start.Program != nil && l.start.Program.Tasks == 0 {
 		points = l.programs.losses()

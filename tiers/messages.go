@@ -302,6 +302,15 @@ type (
 		CPU     float64 // seconds of processor time; 0 = unknown
 		Memory  int64   // the most bytes that one of its processes held; 0 = unknown
 	}
+	// Used is what a machine has used since its agent began to count: the whole machine, or where others share it the agent's processes.
+	Used struct {
+		Seconds           float64 // wall clock since then
+		CPU               float64 // seconds of processor time
+		Memory            int64   // bytes, now
+		GPU               float64 // seconds in which a GPU computed, in the mean of all
+		GPUMemory         int64   // bytes, now
+		BytesIn, BytesOut int64   // network
+	}
 	// Failed says that the worker met an error that any other machine would meet too: a split that cannot be
 	// computed, or sums that have diverged. The node ends after it.
 	Failed struct{ Error string }
@@ -317,6 +326,7 @@ func (Progress) report()  {}
 func (CutHeld) report()   {}
 func (Warned) report()    {}
 func (Failed) report()    {}
+func (Used) report()      {}
 
 func (ProgramStarted) report()    {}
 func (ProgramAdvanced) report()   {}

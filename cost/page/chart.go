@@ -153,6 +153,20 @@ func (c chart) svg(id, class string, width, height float64) template.HTML {
 	return template.HTML(b.String()) //nolint:gosec // every text in it went through esc
 }
 
+// spark draws the lines alone, for a table's cell.
+func (c chart) spark(id string) template.HTML {
+	const width, height = 120, 24
+	f := c.frame(width, height)
+	f.left, f.right, f.top, f.bottom = 1, width-1, 2, height-1
+	var b strings.Builder
+	fmt.Fprintf(&b, `<svg class="spark" viewBox="0 0 %d %d" role="img" aria-labelledby="%s-t"><title id="%s-t">%s: %s</title>`, width, height, id, id, esc(c.title), esc(c.describe))
+	for _, l := range c.lines {
+		drawLine(&b, f, l)
+	}
+	b.WriteString("</svg>")
+	return template.HTML(b.String()) //nolint:gosec // every text in it went through esc
+}
+
 func esc(s string) string { return html.EscapeString(s) }
 
 // frame finds the values at the edges of the plot.

@@ -90,7 +90,7 @@ func (f *Fleet) Buy() {
 		f.Record(func() journal.Entry {
 			return journal.Entry{
 				Kind: journal.Switch, Why: s.Why, From: s.From.String(), To: s.To.String(),
-				FromMTTF: s.FromMTTF.Seconds(), ToMTTF: s.ToMTTF.Seconds(),
+				OfSwitch: journal.OfSwitch{FromMTTF: s.FromMTTF.Seconds(), ToMTTF: s.ToMTTF.Seconds()},
 			}
 		})
 		f.Switching = &switchover{from: s.From, to: s.To, token: f.buys.launch(step.Transient, a)}

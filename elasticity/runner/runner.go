@@ -109,6 +109,7 @@ type Runner struct {
 
 	requests requests
 	answers  answers
+	uses     uses
 }
 
 // New prepares a run; Run drives it.
@@ -157,7 +158,10 @@ func (r *Runner) Run(ctx context.Context) (outcome string, err error) {
 			e = elasticity.Wake{}
 		case e = <-r.events:
 		}
-		batch := r.waiting(e)
+		batch := r.journalUse(ctx, r.waiting(e))
+		if len(batch) == 0 {
+			continue
+		}
 		for _, a := range r.cfg.Controller.Step(r.now(), batch...) {
 			if f, ok := a.(elasticity.Finish); ok {
 				return f.Outcome, r.failed

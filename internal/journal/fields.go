@@ -50,6 +50,7 @@ var kinds = []Fields{
 	{Release, []string{"instance", "pool"}, []string{"tier"}, false},
 	{ClockDone, nil, []string{"clock", "train_loss", "test_loss", "seconds", "count", "transient", "reliable", "work", "redone"}, false},
 	{Profile, []string{"details"}, []string{"clock", "seconds"}, false},
+	{Use, []string{"instance", "seconds"}, []string{"cpu_seconds", "memory_bytes", "gpu_seconds", "gpu_memory_bytes", "bytes_in", "bytes_out"}, false},
 	{Charge, []string{"instance", "pool", "from", "to", "usd"}, nil, false},
 	{Export, nil, []string{"clock", "model", "test_loss", "outcome"}, true},
 	{ProgramStart, []string{"program", "instance"}, []string{"generation", "clock", "bytes", "model", "details"}, false},

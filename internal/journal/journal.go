@@ -46,6 +46,7 @@ const (
 	Release      Kind = "release"           // instance, pool: works to the end of its paid time, and goes then
 	ClockDone    Kind = "clock"             // clock, train_loss, test_loss, seconds, machines, work, redone
 	Profile      Kind = "profile"           // clock, seconds (median of a clock), details: what serving the model takes
+	Use          Kind = "use"               // instance, seconds, cpu_seconds, memory_bytes and the like: what a machine has used since the line before
 	Charge       Kind = "charge"            // instance, pool, from, to (times), usd: a billed line
 	Export       Kind = "export"            // clock, model, test_loss: parameters saved, as the result or to resume from
 	Done         Kind = "done"              // outcome, model, test_loss
@@ -121,8 +122,7 @@ type Entry struct {
 	Work       float64 `json:"work,omitempty"`    // floating-point operations
 	Redone     bool    `json:"redone,omitempty"`  // this clock had been done before a roll-back
 
-	FromMTTF float64 `json:"from_mttf,omitempty"` // market seconds
-	ToMTTF   float64 `json:"to_mttf,omitempty"`
+	OfSwitch
 
 	TrainLoss *float64 `json:"train_loss,omitempty"`
 	TestLoss  *float64 `json:"test_loss,omitempty"`
@@ -131,11 +131,18 @@ type Entry struct {
 	Model   string `json:"model,omitempty"`
 
 	OfProgram
+	OfUse
 
 	Log string `json:"log,omitempty"` // lines that an agent wrote before it ended by itself
 
 	// Details is the resolved job (start), the plan (plan), or what another controller must know (scale, stage).
 	Details json.RawMessage `json:"details,omitempty"`
+}
+
+// OfSwitch are the fields of a change of pools, in market seconds.
+type OfSwitch struct {
+	FromMTTF float64 `json:"from_mttf,omitempty"`
+	ToMTTF   float64 `json:"to_mttf,omitempty"`
 }
 
 // OfProgram are the fields of lines that are about a program of the user's own.
@@ -144,9 +151,16 @@ type OfProgram struct {
 	Digest  string `json:"digest,omitempty"`  // SHA-256 of what Model names, hexadecimal
 	Code    int    `json:"code,omitempty"`    // exit code
 	Round   uint64 `json:"round,omitempty"`   // states of a program's ranks that belong together have the same
-	// CPU is an attempt's processor time in seconds, and Memory the most bytes that one of its processes held; 0 = unknown.
-	CPU    float64 `json:"cpu_seconds,omitempty"`
-	Memory int64   `json:"memory_bytes,omitempty"`
+}
+
+// OfUse is what an attempt or a machine has used; 0 = unknown.
+type OfUse struct {
+	CPU       float64 `json:"cpu_seconds,omitempty"`
+	Memory    int64   `json:"memory_bytes,omitempty"` // the most that one of an attempt's processes held, or that the machine's held together
+	GPU       float64 `json:"gpu_seconds,omitempty"`  // in which a GPU computed, in the mean of a machine's
+	GPUMemory int64   `json:"gpu_memory_bytes,omitempty"`
+	BytesIn   int64   `json:"bytes_in,omitempty"` // by the network
+	BytesOut  int64   `json:"bytes_out,omitempty"`
 }
 
 // Choice is a pool, and the bid there where one is made.

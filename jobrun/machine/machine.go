@@ -84,6 +84,7 @@ func Run(ctx context.Context, env func(string) string, logTo io.Writer) error {
 		Flops:       flops,
 		KeyFile:     env(EnvKey),
 		UseKeys:     blob.UseKeys,
+		Use:         watchUse,
 		PutOff:      powerOffLater(env),
 		Log:         log,
 	})

@@ -41,6 +41,9 @@ type Config struct {
 	// PutOff postpones the time at which the machine powers itself off. It is called every minute while a controller is
 	// attached; nil = there is no such time.
 	PutOff func(context.Context) error
+	// Use reports what the machine uses until ctx is done: of a whole machine everything that runs there, else this process and
+	// those that it started. nil = nobody counts.
+	Use func(ctx context.Context, whole bool, report func(tiers.Used))
 	// NewPrograms makes what runs programs of the user's own, for jobs of such: NewPrograms, but for tests.
 	NewPrograms func(program.Config) (Programs, error)
 	// Wall is the wall-clock time of a market time; nil = they are the same.

@@ -9,6 +9,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -79,6 +80,12 @@ func live(ctx context.Context, cfg Config, own **trust.Credential) error {
 	n.own = *own
 	n.log.Info("node starts", "type", identity.Type, "data_plane", listener.Addr().String(), "controller", user.Controller)
 	n.task(ctx, func() error { return n.watchNotices(ctx) })
+	if cfg.Use != nil {
+		n.task(ctx, func() error {
+			cfg.Use(ctx, user.ownMachine(), n.reportUse)
+			return nil
+		})
+	}
 	if cfg.PutOff != nil {
 		n.task(ctx, func() error { return n.putOff(ctx) })
 	}
@@ -134,6 +141,7 @@ type node struct {
 	tasks    *errgroup.Group
 	own      *trust.Credential // nil = plaintext
 	recent   tail              // of the log
+	traffic  traffic
 
 	reports  *outbox.Queue[tiers.Report]
 	attached atomic.Bool                  // the controller hears us
@@ -151,9 +159,6 @@ type node struct {
 }
 
 func newNode(cfg Config, id Identity, user UserData, listener net.Listener, tasks *errgroup.Group) *node {
-	if user.VCPU == 0 {
-		user.VCPU = runtime.NumCPU()
-	}
 	n := &node{
 		cfg:      cfg,
 		identity: id,
@@ -183,7 +188,7 @@ func (n *node) hello() tiers.Hello {
 		Instance: n.identity.Instance,
 		Address:  n.address(),
 		Type:     n.identity.Type,
-		VCPU:     n.user.VCPU,
+		VCPU:     cmp.Or(n.user.VCPU, runtime.NumCPU()),
 	}
 	if n.job != nil {
 		h.Incarnation, h.Generation = n.job.welcome.Incarnation, n.job.worker.generation()
@@ -202,6 +207,19 @@ func (n *node) orphanAfter() time.Duration {
 		return firstOrphanAfter
 	}
 	return n.job.welcome.OrphanAfter
+}
+
+// traffic is the data plane's bytes since the start, by the last heartbeat.
+type traffic struct{ in, out atomic.Int64 }
+
+// reportUse passes on what this machine has used. The data plane is all that is known of a shared machine's network.
+func (n *node) reportUse(u tiers.Used) {
+	if !n.user.ownMachine() {
+		u.BytesIn, u.BytesOut = n.traffic.in.Load(), n.traffic.out.Load()
+	}
+	if n.attached.Load() {
+		n.report(u)
+	}
 }
 
 // putOff renews the life of a machine that would end by itself, as long as it has a controller.
@@ -360,7 +378,10 @@ func (n *node) beat(ctx context.Context, j *job) error {
 			return nil
 		}
 		if n.attached.Load() {
-			n.report(j.heartbeat())
+			h := j.heartbeat()
+			n.traffic.in.Store(h.BytesIn)
+			n.traffic.out.Store(h.BytesOut)
+			n.report(h)
 		}
 	}
 }

@@ -23,6 +23,9 @@ type UserData struct {
 	SplitBytes int64 `json:"split_bytes,omitempty"`
 }
 
+// ownMachine reports whether the agent has a machine for itself.
+func (u UserData) ownMachine() bool { return u.VCPU == 0 }
+
 // Encode returns the form that DecodeUserData reads.
 func (u UserData) Encode() string {
 	data, err := json.Marshal(u)

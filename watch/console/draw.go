@@ -9,8 +9,10 @@ import (
 	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/journal/words"
+	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/internal/terminal"
 	"github.com/tierml/tierml/watch/status"
 )
@@ -158,6 +160,9 @@ func (s picture) machineLines(width, height int) []string {
 	default: // nothing of theirs is reliable or has stages
 		lines[0] = fmt.Sprintf(" %s %d", bold.Render("machines"), transient+reliable)
 	}
+	if text := useText(s.Ledger.UseNow()); text != "" {
+		lines = append(lines, s.fit(width, text)...)
+	}
 	if s.Outcome == "" && s.Why != "" {
 		lines = append(lines, " "+bold.Render(terminal.Line(s.Why)))
 	}
@@ -265,4 +270,25 @@ func spark(values []float64, n int) string {
 		b.WriteRune(blocks[height])
 	}
 	return b.String()
+}
+
+// useText sums up what machines use now; empty where nothing is known.
+func useText(now []cost.MachineUse) string {
+	var cores, gpu float64
+	var vcpu, gpus int
+	var memory int64
+	for _, m := range now {
+		cores, vcpu, memory = cores+m.Steps[0].Cores, vcpu+m.VCPU, memory+m.Steps[0].Memory
+		if m.Steps[0].GPUMemory > 0 {
+			gpu, gpus = gpu+m.Steps[0].GPU, gpus+1
+		}
+	}
+	if len(now) == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("%.1f of %d cores and %s used", cores, vcpu, progress.Size(memory))
+	if gpus > 0 {
+		text += fmt.Sprintf(", GPUs %.0f %%", 100*gpu/float64(gpus))
+	}
+	return text
 }

@@ -33,6 +33,7 @@ func TestScreenOfPrograms(t *testing.T) {
 		{T: at(0), Kind: journal.Launch, Instance: "a", Tier: "transient", Pool: "ec2/r/ra/m/spot", Bid: "1", Launched: &launched},
 		{T: at(9), Kind: journal.ProgramStart, OfProgram: of("task-0"), Instance: "a", Generation: 1, Details: []byte(`{"settings":{"RATE":"0.1"}}`)},
 		{T: at(20), Kind: journal.ProgramEnd, OfProgram: of("task-0"), Instance: "a", Generation: 1, Clock: 20, Outcome: journal.Finished, TrainLoss: journal.Loss(.125)},
+		{T: at(20), Kind: journal.Use, Instance: "a", Seconds: 10, OfUse: journal.OfUse{CPU: 31, Memory: 1 << 30}},
 		{T: at(20), Kind: journal.ProgramStart, OfProgram: of("task-1"), Instance: "a", Generation: 2, Details: []byte(`{"settings":{"RATE":"9"}}`)},
 		{T: at(30), Kind: journal.ProgramEnd, OfProgram: failed, Instance: "a", Generation: 2, Outcome: journal.Failure, Why: "exit code 9", Log: "epoch 1\n\x1b[2Jout of \u202ememory"},
 		{T: at(31), Kind: journal.Done, Outcome: journal.Failure, Why: "1 of 3 trials failed"},
@@ -46,7 +47,7 @@ func TestScreenOfPrograms(t *testing.T) {
 		}
 		text := strings.Join(strings.Fields(out.String()), " ")
 		for _, want := range []string{"rates sweep of 3 trials", "1 failed, 1 finished, 1 waiting", "best task-0 loss 0.125 at step 20", "RATE=0.1", "1 of 3 trials failed", "task-1, attempt 1, on a (m ra): exit code 9",
-			`| \u001b[2Jout of`, "lost: 10 s of work: no state was saved", "replayed: no real money"} {
+			`| \u001b[2Jout of`, "lost: 10 s of work: no state was saved", "replayed: no real money", "3.1 of 4 cores and 1.1 GB used"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%d cells: no %q in\n%s", width, want, &out)
 			}

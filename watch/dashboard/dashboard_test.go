@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -264,7 +265,9 @@ func TestPromtool(t *testing.T) {
 func TestNamedMetricsExist(t *testing.T) {
 	root := t.TempDir()
 	story := promising(t)
-	dir := write(t, root, "demo-1", story[:len(story)/2])
+	story = slices.Insert(story[:len(story)/2], len(story)/2, journal.Entry{T: story[len(story)/2-1].T, Kind: journal.Use, Instance: running(story[:len(story)/2]), Seconds: 10,
+		OfUse: journal.OfUse{CPU: 15, Memory: 1 << 20, GPU: 5, GPUMemory: 1, BytesIn: 1000}})
+	dir := write(t, root, "demo-1", story)
 	holder, err := os.Open(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -277,13 +280,16 @@ func TestNamedMetricsExist(t *testing.T) {
 	own[8].CPU, own[8].Memory = 300, 1<<20 // task-0's end
 	write(t, root, "films-1", own)
 	shareHosts(t, root, "a-1") // before the board looks: without its lock the run would have been killed
-	b, server := boardWith(t, root, clockOf(story[:len(story)/2]), func() Manager {
+	b, server := boardWith(t, root, clockOf(story), func() Manager {
 		return Manager{Budget: 1, PerHour: 1, Sweeps: []Sweep{{ID: "rates-1", Budget: "5", Trials: []Trial{{State: "running"}}}}, Grants: &Grants{}}
 	})
 	await(t, b, 3)
 	there := get(t, server, "/metrics", http.StatusOK)
-	if want := `tierml_run_cores_used{run="films-1",type="m"} 30`; !strings.Contains(there, want) {
-		t.Errorf("no metric %s", want)
+	for _, want := range []string{`tierml_run_cores_used{run="films-1",type="m"} 30`, `tierml_machine_cores_used{instance="`, `,run="demo-1"} 1.5`, `tierml_machine_gpu_used_ratio{`,
+		`tierml_machine_network_bytes_per_second{direction="in"`} {
+		if !strings.Contains(there, want) {
+			t.Errorf("no metric %s", want)
+		}
 	}
 	name := regexp.MustCompile(`tierml_[a-z_]+`)
 	for _, file := range []string{"deploy/prometheus/alerts.yml", "deploy/grafana/tierml.json", "docs/watching.md"} {
@@ -302,4 +308,16 @@ func TestNamedMetricsExist(t *testing.T) {
 			}
 		}
 	}
+}
+
+// running returns a machine that runs at the end of a story.
+func running(story []journal.Entry) (id string) {
+	ended := map[string]bool{}
+	for _, e := range slices.Backward(story) {
+		ended[e.Instance] = ended[e.Instance] || e.Ended != nil
+		if e.Kind == journal.Launch && !ended[e.Instance] {
+			return e.Instance
+		}
+	}
+	return ""
 }

@@ -51,6 +51,14 @@ func sweepStory(t *testing.T, words string) []journal.Entry {
 			story = append(story, end)
 		}
 	}
+	for i, cpu := range []float64{10, 20} {
+		story = append(story, journal.Entry{T: began.Add(after(int64(10 * i))), Kind: journal.Use, Instance: "a", Seconds: 10, OfUse: journal.OfUse{CPU: cpu, Memory: 1 << 30, GPU: 5, GPUMemory: 2 << 30, BytesIn: 1e6}})
+	}
+	for i := range story {
+		if story[i].Instance != "" {
+			story[i].Instance += words
+		}
+	}
 	return append(story, journal.Entry{T: began.Add(after(400)), Kind: journal.Done, Outcome: journal.Failure, Why: "1 of 3 trials failed" + words})
 }
 
@@ -73,6 +81,7 @@ func TestPageOfASweep(t *testing.T) {
 		`<dt>Trials</dt><dd>3</dd><dd class="small">1 failed, 1 finished, 1 dropped</dd>`,
 		"What went wrong", "<dt>Exit code</dt><dd>9</dd>", "epoch 1\n\nout of memory", "90 s of work: no state was saved, so it begins anew.", "tierml run --resume " + filepath.Join(root, "rates-1"),
 		"number 3 at step 10", "LOSS by RATE", "LOSS over steps", "LOSS over dollars", "RATE, log scale", "A replayed market: its dollars and hours are not real.",
+		"1.50 of 4 cores, peak 2.00", "peak 1.1 GB", "50 %, peak 50 %, memory 2.1 GB", "100 kB/s in, 0 B/s out", `<svg class="spark"`,
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not have %q", want)

@@ -65,7 +65,7 @@ func (b *Board) Patterns() []string { return slices.Sorted(maps.Keys(b.pages(tru
 func (b *Board) pages(trusted bool) map[string]http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(b)
-	pages := map[string]http.Handler{"GET /metrics": promhttp.HandlerFor(registry, promhttp.HandlerOpts{})}
+	pages := map[string]http.Handler{"GET /metrics": promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})}
 	for pattern, page := range map[string]http.HandlerFunc{
 		"GET /{$}":                      b.list,
 		"GET /runs/{name}":              func(w http.ResponseWriter, r *http.Request) { b.page(w, r, trusted) },

@@ -126,6 +126,11 @@ var (
 	coresGauge    = describe("run_cores_used", "Cores' worth of processor time that a program took on a machine, by the attempts that have ended.", "run", "type")
 	memoryGauge   = describe("run_memory_bytes", "The most memory that one process of a program held, by the attempts that have ended.", "run", "type")
 	machineGauge  = describe("run_machines", "Machines of a run by what they do.", "run", "tier", "pool", "state")
+	usedCores     = describe("machine_cores_used", "Cores' worth of processor time that a machine used lately; of one that jobs share, this run's.", "run", "instance", "pool")
+	usedMemory    = describe("machine_memory_used_bytes", "Memory that a machine used lately, at its peak.", "run", "instance", "pool")
+	usedGPU       = describe("machine_gpu_used_ratio", "Share of the time in which a machine's GPUs computed lately.", "run", "instance", "pool")
+	usedGPUMemory = describe("machine_gpu_memory_used_bytes", "Memory of its GPUs that a machine used lately, at its peak.", "run", "instance", "pool")
+	usedNetwork   = describe("machine_network_bytes_per_second", "Bytes that a machine received and sent lately.", "run", "instance", "pool", "direction")
 	staleGauge    = describe("run_staleness_bound_clocks", "How many clocks old a worker's reads may be, as the job says.", "run")
 	budgetGauge   = describe("run_budget_dollars", "What the run may cost, as the job says.", "run")
 	limitGauge    = describe("run_limit_dollars_per_hour", "What all its machines may cost in an hour, as the job says.", "run")
@@ -176,6 +181,7 @@ func (b *Board) Collect(out chan<- prometheus.Metric) {
 			if summary.State == "running" && r.status != nil {
 				g.market(r.status.Groups(), r.status.Prices)
 				g.lasting(r.status.Ledger.Considered())
+				g.machines(r.status.Ledger.UseNow())
 			}
 		}
 		r.mu.Unlock()
@@ -240,6 +246,23 @@ func (g gauges) use(u *cost.Use) {
 	if u != nil {
 		g.set(coresGauge, u.Cores, u.Type)
 		g.set(memoryGauge, float64(u.Memory), u.Type)
+	}
+}
+
+// machines exposes what each machine uses now.
+func (g gauges) machines(all []cost.MachineUse) {
+	for _, m := range all {
+		now := m.Steps[0]
+		g.set(usedCores, now.Cores, m.Machine, m.Pool)
+		g.set(usedMemory, float64(now.Memory), m.Machine, m.Pool)
+		if now.GPUMemory > 0 {
+			g.set(usedGPU, now.GPU, m.Machine, m.Pool)
+			g.set(usedGPUMemory, float64(now.GPUMemory), m.Machine, m.Pool)
+		}
+		if now.In+now.Out > 0 {
+			g.set(usedNetwork, now.In, m.Machine, m.Pool, "in")
+			g.set(usedNetwork, now.Out, m.Machine, m.Pool, "out")
+		}
 	}
 }
 

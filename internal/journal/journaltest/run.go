@@ -233,7 +233,7 @@ func (t *teller) scale(from, to string, seconds float64, why string) {
 
 func (t *teller) switchPool() {
 	t.write(journal.Entry{
-		Kind: journal.Switch, From: FirstPool, To: BetterPool, FromMTTF: 11160, ToMTTF: 32400,
+		Kind: journal.Switch, From: FirstPool, To: BetterPool, OfSwitch: journal.OfSwitch{FromMTTF: 11160, ToMTTF: 32400},
 		Why: "MTTF 9.0 h is at least 1.5 times 3.1 h for 5 minutes",
 	})
 	first := t.story.Machines[t.live[1]]

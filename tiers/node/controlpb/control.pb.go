@@ -2949,6 +2949,7 @@ type FromNode struct {
 	//	*FromNode_ProgramSaved
 	//	*FromNode_ProgramSaveFailed
 	//	*FromNode_ProgramExited
+	//	*FromNode_Used
 	Report        isFromNode_Report `protobuf_oneof:"report"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3129,6 +3130,15 @@ func (x *FromNode) GetProgramExited() *ProgramExited {
 	return nil
 }
 
+func (x *FromNode) GetUsed() *Used {
+	if x != nil {
+		if x, ok := x.Report.(*FromNode_Used); ok {
+			return x.Used
+		}
+	}
+	return nil
+}
+
 type isFromNode_Report interface {
 	isFromNode_Report()
 }
@@ -3185,6 +3195,10 @@ type FromNode_ProgramExited struct {
 	ProgramExited *ProgramExited `protobuf:"bytes,13,opt,name=program_exited,json=programExited,proto3,oneof"`
 }
 
+type FromNode_Used struct {
+	Used *Used `protobuf:"bytes,14,opt,name=used,proto3,oneof"`
+}
+
 func (*FromNode_Hello) isFromNode_Report() {}
 
 func (*FromNode_Answer) isFromNode_Report() {}
@@ -3210,6 +3224,8 @@ func (*FromNode_ProgramSaved) isFromNode_Report() {}
 func (*FromNode_ProgramSaveFailed) isFromNode_Report() {}
 
 func (*FromNode_ProgramExited) isFromNode_Report() {}
+
+func (*FromNode_Used) isFromNode_Report() {}
 
 type Hello struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3965,6 +3981,98 @@ func (x *Failed) GetError() string {
 	return ""
 }
 
+type Used struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Seconds       float64                `protobuf:"fixed64,1,opt,name=seconds,proto3" json:"seconds,omitempty"`
+	Cpu           float64                `protobuf:"fixed64,2,opt,name=cpu,proto3" json:"cpu,omitempty"`
+	Memory        int64                  `protobuf:"varint,3,opt,name=memory,proto3" json:"memory,omitempty"`
+	Gpu           float64                `protobuf:"fixed64,4,opt,name=gpu,proto3" json:"gpu,omitempty"`
+	GpuMemory     int64                  `protobuf:"varint,5,opt,name=gpu_memory,json=gpuMemory,proto3" json:"gpu_memory,omitempty"`
+	BytesIn       int64                  `protobuf:"varint,6,opt,name=bytes_in,json=bytesIn,proto3" json:"bytes_in,omitempty"`
+	BytesOut      int64                  `protobuf:"varint,7,opt,name=bytes_out,json=bytesOut,proto3" json:"bytes_out,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Used) Reset() {
+	*x = Used{}
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Used) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Used) ProtoMessage() {}
+
+func (x *Used) ProtoReflect() protoreflect.Message {
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Used.ProtoReflect.Descriptor instead.
+func (*Used) Descriptor() ([]byte, []int) {
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *Used) GetSeconds() float64 {
+	if x != nil {
+		return x.Seconds
+	}
+	return 0
+}
+
+func (x *Used) GetCpu() float64 {
+	if x != nil {
+		return x.Cpu
+	}
+	return 0
+}
+
+func (x *Used) GetMemory() int64 {
+	if x != nil {
+		return x.Memory
+	}
+	return 0
+}
+
+func (x *Used) GetGpu() float64 {
+	if x != nil {
+		return x.Gpu
+	}
+	return 0
+}
+
+func (x *Used) GetGpuMemory() int64 {
+	if x != nil {
+		return x.GpuMemory
+	}
+	return 0
+}
+
+func (x *Used) GetBytesIn() int64 {
+	if x != nil {
+		return x.BytesIn
+	}
+	return 0
+}
+
+func (x *Used) GetBytesOut() int64 {
+	if x != nil {
+		return x.BytesOut
+	}
+	return 0
+}
+
 type Crashed struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Error         string                 `protobuf:"bytes,1,opt,name=error,proto3" json:"error,omitempty"`
@@ -3975,7 +4083,7 @@ type Crashed struct {
 
 func (x *Crashed) Reset() {
 	*x = Crashed{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[47]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3987,7 +4095,7 @@ func (x *Crashed) String() string {
 func (*Crashed) ProtoMessage() {}
 
 func (x *Crashed) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[47]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4000,7 +4108,7 @@ func (x *Crashed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Crashed.ProtoReflect.Descriptor instead.
 func (*Crashed) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{47}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Crashed) GetError() string {
@@ -4026,7 +4134,7 @@ type Released struct {
 
 func (x *Released) Reset() {
 	*x = Released{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[48]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4038,7 +4146,7 @@ func (x *Released) String() string {
 func (*Released) ProtoMessage() {}
 
 func (x *Released) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[48]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4051,7 +4159,7 @@ func (x *Released) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Released.ProtoReflect.Descriptor instead.
 func (*Released) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{48}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Released) GetSplits() []*SplitAt {
@@ -4070,7 +4178,7 @@ type Parked struct {
 
 func (x *Parked) Reset() {
 	*x = Parked{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[49]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4082,7 +4190,7 @@ func (x *Parked) String() string {
 func (*Parked) ProtoMessage() {}
 
 func (x *Parked) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[49]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4095,7 +4203,7 @@ func (x *Parked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Parked.ProtoReflect.Descriptor instead.
 func (*Parked) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{49}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Parked) GetBegun() int64 {
@@ -4114,7 +4222,7 @@ type Standings struct {
 
 func (x *Standings) Reset() {
 	*x = Standings{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[50]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4126,7 +4234,7 @@ func (x *Standings) String() string {
 func (*Standings) ProtoMessage() {}
 
 func (x *Standings) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[50]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4139,7 +4247,7 @@ func (x *Standings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Standings.ProtoReflect.Descriptor instead.
 func (*Standings) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{50}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Standings) GetPartitions() []*Standing {
@@ -4161,7 +4269,7 @@ type Standing struct {
 
 func (x *Standing) Reset() {
 	*x = Standing{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[51]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4173,7 +4281,7 @@ func (x *Standing) String() string {
 func (*Standing) ProtoMessage() {}
 
 func (x *Standing) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[51]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4186,7 +4294,7 @@ func (x *Standing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Standing.ProtoReflect.Descriptor instead.
 func (*Standing) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{51}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Standing) GetPartition() uint32 {
@@ -4228,7 +4336,7 @@ type Holdings struct {
 
 func (x *Holdings) Reset() {
 	*x = Holdings{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[52]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4240,7 +4348,7 @@ func (x *Holdings) String() string {
 func (*Holdings) ProtoMessage() {}
 
 func (x *Holdings) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[52]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4253,7 +4361,7 @@ func (x *Holdings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holdings.ProtoReflect.Descriptor instead.
 func (*Holdings) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{52}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Holdings) GetOwned() []uint32 {
@@ -4288,7 +4396,7 @@ type BackupHolding struct {
 
 func (x *BackupHolding) Reset() {
 	*x = BackupHolding{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[53]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4300,7 +4408,7 @@ func (x *BackupHolding) String() string {
 func (*BackupHolding) ProtoMessage() {}
 
 func (x *BackupHolding) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[53]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4313,7 +4421,7 @@ func (x *BackupHolding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupHolding.ProtoReflect.Descriptor instead.
 func (*BackupHolding) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{53}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *BackupHolding) GetPartition() uint32 {
@@ -4346,7 +4454,7 @@ type Saved struct {
 
 func (x *Saved) Reset() {
 	*x = Saved{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[54]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4358,7 +4466,7 @@ func (x *Saved) String() string {
 func (*Saved) ProtoMessage() {}
 
 func (x *Saved) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[54]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4371,7 +4479,7 @@ func (x *Saved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Saved.ProtoReflect.Descriptor instead.
 func (*Saved) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{54}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Saved) GetParts() []*SavedPart {
@@ -4392,7 +4500,7 @@ type Moved struct {
 
 func (x *Moved) Reset() {
 	*x = Moved{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[55]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4404,7 +4512,7 @@ func (x *Moved) String() string {
 func (*Moved) ProtoMessage() {}
 
 func (x *Moved) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[55]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4417,7 +4525,7 @@ func (x *Moved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Moved.ProtoReflect.Descriptor instead.
 func (*Moved) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{55}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Moved) GetBytes() int64 {
@@ -4454,7 +4562,7 @@ type SavedPart struct {
 
 func (x *SavedPart) Reset() {
 	*x = SavedPart{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[56]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4466,7 +4574,7 @@ func (x *SavedPart) String() string {
 func (*SavedPart) ProtoMessage() {}
 
 func (x *SavedPart) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[56]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4479,7 +4587,7 @@ func (x *SavedPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SavedPart.ProtoReflect.Descriptor instead.
 func (*SavedPart) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{56}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *SavedPart) GetPartition() uint32 {
@@ -4533,7 +4641,7 @@ type Stock struct {
 
 func (x *Stock) Reset() {
 	*x = Stock{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[57]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4545,7 +4653,7 @@ func (x *Stock) String() string {
 func (*Stock) ProtoMessage() {}
 
 func (x *Stock) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[57]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4558,7 +4666,7 @@ func (x *Stock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stock.ProtoReflect.Descriptor instead.
 func (*Stock) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{57}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Stock) GetGeneration() uint64 {
@@ -4629,7 +4737,7 @@ type OwnedPartition struct {
 
 func (x *OwnedPartition) Reset() {
 	*x = OwnedPartition{}
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[58]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4641,7 +4749,7 @@ func (x *OwnedPartition) String() string {
 func (*OwnedPartition) ProtoMessage() {}
 
 func (x *OwnedPartition) ProtoReflect() protoreflect.Message {
-	mi := &file_tiers_node_controlpb_control_proto_msgTypes[58]
+	mi := &file_tiers_node_controlpb_control_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4654,7 +4762,7 @@ func (x *OwnedPartition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnedPartition.ProtoReflect.Descriptor instead.
 func (*OwnedPartition) Descriptor() ([]byte, []int) {
-	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{58}
+	return file_tiers_node_controlpb_control_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *OwnedPartition) GetPartition() uint32 {
@@ -4950,7 +5058,7 @@ const file_tiers_node_controlpb_control_proto_rawDesc = "" +
 	"\x05until\x18\x01 \x01(\x03R\x05until\".\n" +
 	"\x04Stop\x12\x10\n" +
 	"\x03why\x18\x01 \x01(\tR\x03why\x12\x14\n" +
-	"\x05again\x18\x02 \x01(\bR\x05again\"\xa7\a\n" +
+	"\x05again\x18\x02 \x01(\bR\x05again\"\xd6\a\n" +
 	"\bFromNode\x12\x16\n" +
 	"\x06number\x18\x15 \x01(\x04R\x06number\x12\x1a\n" +
 	"\breceived\x18\x16 \x01(\x04R\breceived\x12\x18\n" +
@@ -4968,7 +5076,8 @@ const file_tiers_node_controlpb_control_proto_rawDesc = "" +
 	" \x01(\v2\".tierml.control.v1.ProgramAdvancedH\x00R\x0fprogramAdvanced\x12F\n" +
 	"\rprogram_saved\x18\v \x01(\v2\x1f.tierml.control.v1.ProgramSavedH\x00R\fprogramSaved\x12V\n" +
 	"\x13program_save_failed\x18\f \x01(\v2$.tierml.control.v1.ProgramSaveFailedH\x00R\x11programSaveFailed\x12I\n" +
-	"\x0eprogram_exited\x18\r \x01(\v2 .tierml.control.v1.ProgramExitedH\x00R\rprogramExitedB\b\n" +
+	"\x0eprogram_exited\x18\r \x01(\v2 .tierml.control.v1.ProgramExitedH\x00R\rprogramExited\x12-\n" +
+	"\x04used\x18\x0e \x01(\v2\x17.tierml.control.v1.UsedH\x00R\x04usedB\b\n" +
 	"\x06report\"\xbd\x01\n" +
 	"\x05Hello\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x12\x1a\n" +
@@ -5034,7 +5143,16 @@ const file_tiers_node_controlpb_control_proto_rawDesc = "" +
 	"\trebalance\x18\x01 \x01(\bR\trebalance\x126\n" +
 	"\bdeadline\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"\x1e\n" +
 	"\x06Failed\x12\x14\n" +
-	"\x05error\x18\x01 \x01(\tR\x05error\"1\n" +
+	"\x05error\x18\x01 \x01(\tR\x05error\"\xb3\x01\n" +
+	"\x04Used\x12\x18\n" +
+	"\aseconds\x18\x01 \x01(\x01R\aseconds\x12\x10\n" +
+	"\x03cpu\x18\x02 \x01(\x01R\x03cpu\x12\x16\n" +
+	"\x06memory\x18\x03 \x01(\x03R\x06memory\x12\x10\n" +
+	"\x03gpu\x18\x04 \x01(\x01R\x03gpu\x12\x1d\n" +
+	"\n" +
+	"gpu_memory\x18\x05 \x01(\x03R\tgpuMemory\x12\x19\n" +
+	"\bbytes_in\x18\x06 \x01(\x03R\abytesIn\x12\x1b\n" +
+	"\tbytes_out\x18\a \x01(\x03R\bbytesOut\"1\n" +
 	"\aCrashed\x12\x14\n" +
 	"\x05error\x18\x01 \x01(\tR\x05error\x12\x10\n" +
 	"\x03log\x18\x02 \x01(\tR\x03log\">\n" +
@@ -5102,7 +5220,7 @@ func file_tiers_node_controlpb_control_proto_rawDescGZIP() []byte {
 	return file_tiers_node_controlpb_control_proto_rawDescData
 }
 
-var file_tiers_node_controlpb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 64)
+var file_tiers_node_controlpb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 65)
 var file_tiers_node_controlpb_control_proto_goTypes = []any{
 	(*ToNode)(nil),                // 0: tierml.control.v1.ToNode
 	(*Rule)(nil),                  // 1: tierml.control.v1.Rule
@@ -5151,25 +5269,26 @@ var file_tiers_node_controlpb_control_proto_goTypes = []any{
 	(*CutHeld)(nil),               // 44: tierml.control.v1.CutHeld
 	(*Warned)(nil),                // 45: tierml.control.v1.Warned
 	(*Failed)(nil),                // 46: tierml.control.v1.Failed
-	(*Crashed)(nil),               // 47: tierml.control.v1.Crashed
-	(*Released)(nil),              // 48: tierml.control.v1.Released
-	(*Parked)(nil),                // 49: tierml.control.v1.Parked
-	(*Standings)(nil),             // 50: tierml.control.v1.Standings
-	(*Standing)(nil),              // 51: tierml.control.v1.Standing
-	(*Holdings)(nil),              // 52: tierml.control.v1.Holdings
-	(*BackupHolding)(nil),         // 53: tierml.control.v1.BackupHolding
-	(*Saved)(nil),                 // 54: tierml.control.v1.Saved
-	(*Moved)(nil),                 // 55: tierml.control.v1.Moved
-	(*SavedPart)(nil),             // 56: tierml.control.v1.SavedPart
-	(*Stock)(nil),                 // 57: tierml.control.v1.Stock
-	(*OwnedPartition)(nil),        // 58: tierml.control.v1.OwnedPartition
-	nil,                           // 59: tierml.control.v1.Welcome.ParamsEntry
-	nil,                           // 60: tierml.control.v1.SetRoute.PeersEntry
-	nil,                           // 61: tierml.control.v1.RunProgram.SecretsEntry
-	nil,                           // 62: tierml.control.v1.RunProgram.SettingsEntry
-	nil,                           // 63: tierml.control.v1.Recover.PeersEntry
-	(*durationpb.Duration)(nil),   // 64: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 65: google.protobuf.Timestamp
+	(*Used)(nil),                  // 47: tierml.control.v1.Used
+	(*Crashed)(nil),               // 48: tierml.control.v1.Crashed
+	(*Released)(nil),              // 49: tierml.control.v1.Released
+	(*Parked)(nil),                // 50: tierml.control.v1.Parked
+	(*Standings)(nil),             // 51: tierml.control.v1.Standings
+	(*Standing)(nil),              // 52: tierml.control.v1.Standing
+	(*Holdings)(nil),              // 53: tierml.control.v1.Holdings
+	(*BackupHolding)(nil),         // 54: tierml.control.v1.BackupHolding
+	(*Saved)(nil),                 // 55: tierml.control.v1.Saved
+	(*Moved)(nil),                 // 56: tierml.control.v1.Moved
+	(*SavedPart)(nil),             // 57: tierml.control.v1.SavedPart
+	(*Stock)(nil),                 // 58: tierml.control.v1.Stock
+	(*OwnedPartition)(nil),        // 59: tierml.control.v1.OwnedPartition
+	nil,                           // 60: tierml.control.v1.Welcome.ParamsEntry
+	nil,                           // 61: tierml.control.v1.SetRoute.PeersEntry
+	nil,                           // 62: tierml.control.v1.RunProgram.SecretsEntry
+	nil,                           // 63: tierml.control.v1.RunProgram.SettingsEntry
+	nil,                           // 64: tierml.control.v1.Recover.PeersEntry
+	(*durationpb.Duration)(nil),   // 65: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 66: google.protobuf.Timestamp
 }
 var file_tiers_node_controlpb_control_proto_depIdxs = []int32{
 	6,  // 0: tierml.control.v1.ToNode.welcome:type_name -> tierml.control.v1.Welcome
@@ -5201,18 +5320,18 @@ var file_tiers_node_controlpb_control_proto_depIdxs = []int32{
 	1,  // 26: tierml.control.v1.Table.rule:type_name -> tierml.control.v1.Rule
 	2,  // 27: tierml.control.v1.Schema.tables:type_name -> tierml.control.v1.Table
 	3,  // 28: tierml.control.v1.Welcome.schema:type_name -> tierml.control.v1.Schema
-	59, // 29: tierml.control.v1.Welcome.params:type_name -> tierml.control.v1.Welcome.ParamsEntry
-	64, // 30: tierml.control.v1.Welcome.heartbeat:type_name -> google.protobuf.Duration
-	64, // 31: tierml.control.v1.Welcome.orphan_after:type_name -> google.protobuf.Duration
+	60, // 29: tierml.control.v1.Welcome.params:type_name -> tierml.control.v1.Welcome.ParamsEntry
+	65, // 30: tierml.control.v1.Welcome.heartbeat:type_name -> google.protobuf.Duration
+	65, // 31: tierml.control.v1.Welcome.orphan_after:type_name -> google.protobuf.Duration
 	4,  // 32: tierml.control.v1.SetRoute.route:type_name -> tierml.control.v1.Route
-	60, // 33: tierml.control.v1.SetRoute.peers:type_name -> tierml.control.v1.SetRoute.PeersEntry
-	61, // 34: tierml.control.v1.RunProgram.secrets:type_name -> tierml.control.v1.RunProgram.SecretsEntry
-	64, // 35: tierml.control.v1.RunProgram.heartbeat:type_name -> google.protobuf.Duration
-	64, // 36: tierml.control.v1.RunProgram.orphan_after:type_name -> google.protobuf.Duration
-	62, // 37: tierml.control.v1.RunProgram.settings:type_name -> tierml.control.v1.RunProgram.SettingsEntry
-	64, // 38: tierml.control.v1.StopProgram.grace:type_name -> google.protobuf.Duration
+	61, // 33: tierml.control.v1.SetRoute.peers:type_name -> tierml.control.v1.SetRoute.PeersEntry
+	62, // 34: tierml.control.v1.RunProgram.secrets:type_name -> tierml.control.v1.RunProgram.SecretsEntry
+	65, // 35: tierml.control.v1.RunProgram.heartbeat:type_name -> google.protobuf.Duration
+	65, // 36: tierml.control.v1.RunProgram.orphan_after:type_name -> google.protobuf.Duration
+	63, // 37: tierml.control.v1.RunProgram.settings:type_name -> tierml.control.v1.RunProgram.SettingsEntry
+	65, // 38: tierml.control.v1.StopProgram.grace:type_name -> google.protobuf.Duration
 	4,  // 39: tierml.control.v1.Recover.route:type_name -> tierml.control.v1.Route
-	63, // 40: tierml.control.v1.Recover.peers:type_name -> tierml.control.v1.Recover.PeersEntry
+	64, // 40: tierml.control.v1.Recover.peers:type_name -> tierml.control.v1.Recover.PeersEntry
 	5,  // 41: tierml.control.v1.Assign.splits:type_name -> tierml.control.v1.SplitAt
 	38, // 42: tierml.control.v1.FromNode.hello:type_name -> tierml.control.v1.Hello
 	39, // 43: tierml.control.v1.FromNode.answer:type_name -> tierml.control.v1.Answer
@@ -5221,36 +5340,37 @@ var file_tiers_node_controlpb_control_proto_depIdxs = []int32{
 	44, // 46: tierml.control.v1.FromNode.cut_held:type_name -> tierml.control.v1.CutHeld
 	45, // 47: tierml.control.v1.FromNode.warned:type_name -> tierml.control.v1.Warned
 	46, // 48: tierml.control.v1.FromNode.failed:type_name -> tierml.control.v1.Failed
-	47, // 49: tierml.control.v1.FromNode.crashed:type_name -> tierml.control.v1.Crashed
+	48, // 49: tierml.control.v1.FromNode.crashed:type_name -> tierml.control.v1.Crashed
 	19, // 50: tierml.control.v1.FromNode.program_started:type_name -> tierml.control.v1.ProgramStarted
 	20, // 51: tierml.control.v1.FromNode.program_advanced:type_name -> tierml.control.v1.ProgramAdvanced
 	21, // 52: tierml.control.v1.FromNode.program_saved:type_name -> tierml.control.v1.ProgramSaved
 	22, // 53: tierml.control.v1.FromNode.program_save_failed:type_name -> tierml.control.v1.ProgramSaveFailed
 	23, // 54: tierml.control.v1.FromNode.program_exited:type_name -> tierml.control.v1.ProgramExited
-	48, // 55: tierml.control.v1.Answer.released:type_name -> tierml.control.v1.Released
-	49, // 56: tierml.control.v1.Answer.parked:type_name -> tierml.control.v1.Parked
-	50, // 57: tierml.control.v1.Answer.standings:type_name -> tierml.control.v1.Standings
-	52, // 58: tierml.control.v1.Answer.holdings:type_name -> tierml.control.v1.Holdings
-	54, // 59: tierml.control.v1.Answer.saved:type_name -> tierml.control.v1.Saved
-	57, // 60: tierml.control.v1.Answer.stock:type_name -> tierml.control.v1.Stock
-	55, // 61: tierml.control.v1.Answer.moved:type_name -> tierml.control.v1.Moved
-	41, // 62: tierml.control.v1.Heartbeat.serving:type_name -> tierml.control.v1.Serving
-	42, // 63: tierml.control.v1.Progress.splits:type_name -> tierml.control.v1.SplitStats
-	65, // 64: tierml.control.v1.Warned.deadline:type_name -> google.protobuf.Timestamp
-	5,  // 65: tierml.control.v1.Released.splits:type_name -> tierml.control.v1.SplitAt
-	51, // 66: tierml.control.v1.Standings.partitions:type_name -> tierml.control.v1.Standing
-	53, // 67: tierml.control.v1.Holdings.backups:type_name -> tierml.control.v1.BackupHolding
-	56, // 68: tierml.control.v1.Saved.parts:type_name -> tierml.control.v1.SavedPart
-	58, // 69: tierml.control.v1.Stock.owned:type_name -> tierml.control.v1.OwnedPartition
-	53, // 70: tierml.control.v1.Stock.backups:type_name -> tierml.control.v1.BackupHolding
-	5,  // 71: tierml.control.v1.Stock.splits:type_name -> tierml.control.v1.SplitAt
-	37, // 72: tierml.control.v1.Control.Attach:input_type -> tierml.control.v1.FromNode
-	0,  // 73: tierml.control.v1.Control.Attach:output_type -> tierml.control.v1.ToNode
-	73, // [73:74] is the sub-list for method output_type
-	72, // [72:73] is the sub-list for method input_type
-	72, // [72:72] is the sub-list for extension type_name
-	72, // [72:72] is the sub-list for extension extendee
-	0,  // [0:72] is the sub-list for field type_name
+	47, // 55: tierml.control.v1.FromNode.used:type_name -> tierml.control.v1.Used
+	49, // 56: tierml.control.v1.Answer.released:type_name -> tierml.control.v1.Released
+	50, // 57: tierml.control.v1.Answer.parked:type_name -> tierml.control.v1.Parked
+	51, // 58: tierml.control.v1.Answer.standings:type_name -> tierml.control.v1.Standings
+	53, // 59: tierml.control.v1.Answer.holdings:type_name -> tierml.control.v1.Holdings
+	55, // 60: tierml.control.v1.Answer.saved:type_name -> tierml.control.v1.Saved
+	58, // 61: tierml.control.v1.Answer.stock:type_name -> tierml.control.v1.Stock
+	56, // 62: tierml.control.v1.Answer.moved:type_name -> tierml.control.v1.Moved
+	41, // 63: tierml.control.v1.Heartbeat.serving:type_name -> tierml.control.v1.Serving
+	42, // 64: tierml.control.v1.Progress.splits:type_name -> tierml.control.v1.SplitStats
+	66, // 65: tierml.control.v1.Warned.deadline:type_name -> google.protobuf.Timestamp
+	5,  // 66: tierml.control.v1.Released.splits:type_name -> tierml.control.v1.SplitAt
+	52, // 67: tierml.control.v1.Standings.partitions:type_name -> tierml.control.v1.Standing
+	54, // 68: tierml.control.v1.Holdings.backups:type_name -> tierml.control.v1.BackupHolding
+	57, // 69: tierml.control.v1.Saved.parts:type_name -> tierml.control.v1.SavedPart
+	59, // 70: tierml.control.v1.Stock.owned:type_name -> tierml.control.v1.OwnedPartition
+	54, // 71: tierml.control.v1.Stock.backups:type_name -> tierml.control.v1.BackupHolding
+	5,  // 72: tierml.control.v1.Stock.splits:type_name -> tierml.control.v1.SplitAt
+	37, // 73: tierml.control.v1.Control.Attach:input_type -> tierml.control.v1.FromNode
+	0,  // 74: tierml.control.v1.Control.Attach:output_type -> tierml.control.v1.ToNode
+	74, // [74:75] is the sub-list for method output_type
+	73, // [73:74] is the sub-list for method input_type
+	73, // [73:73] is the sub-list for extension type_name
+	73, // [73:73] is the sub-list for extension extendee
+	0,  // [0:73] is the sub-list for field type_name
 }
 
 func init() { file_tiers_node_controlpb_control_proto_init() }
@@ -5300,6 +5420,7 @@ func file_tiers_node_controlpb_control_proto_init() {
 		(*FromNode_ProgramSaved)(nil),
 		(*FromNode_ProgramSaveFailed)(nil),
 		(*FromNode_ProgramExited)(nil),
+		(*FromNode_Used)(nil),
 	}
 	file_tiers_node_controlpb_control_proto_msgTypes[39].OneofWrappers = []any{
 		(*Answer_Released)(nil),
@@ -5316,7 +5437,7 @@ func file_tiers_node_controlpb_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_tiers_node_controlpb_control_proto_rawDesc), len(file_tiers_node_controlpb_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   64,
+			NumMessages:   65,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

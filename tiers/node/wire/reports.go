@@ -45,6 +45,9 @@ func EncodeReport(r tiers.Report) (*pb.FromNode, error) {
 	case tiers.Crashed:
 		// An application's panic may hold any bytes, and protobuf takes UTF-8 alone.
 		m.Report = &pb.FromNode_Crashed{Crashed: &pb.Crashed{Error: strings.ToValidUTF8(r.Error, "?"), Log: strings.ToValidUTF8(r.Log, "?")}}
+	case tiers.Used:
+		m.Report = &pb.FromNode_Used{Used: &pb.Used{Seconds: r.Seconds, Cpu: r.CPU, Memory: r.Memory, Gpu: r.GPU, GpuMemory: r.GPUMemory,
+			BytesIn: r.BytesIn, BytesOut: r.BytesOut}}
 	case tiers.ProgramStarted, tiers.ProgramAdvanced, tiers.ProgramSaved, tiers.ProgramSaveFailed, tiers.ProgramExited:
 		encodeProgram(m, r)
 	default:
@@ -80,6 +83,10 @@ func DecodeReport(m *pb.FromNode) (tiers.Report, error) {
 		return tiers.Warned{Rebalance: r.Warned.GetRebalance(), Deadline: r.Warned.GetDeadline().AsTime()}, nil
 	case *pb.FromNode_Failed:
 		return tiers.Failed{Error: r.Failed.GetError()}, nil
+	case *pb.FromNode_Used:
+		u := r.Used
+		return tiers.Used{Seconds: u.GetSeconds(), CPU: u.GetCpu(), Memory: u.GetMemory(), GPU: u.GetGpu(), GPUMemory: u.GetGpuMemory(),
+			BytesIn: u.GetBytesIn(), BytesOut: u.GetBytesOut()}, nil
 	case *pb.FromNode_Crashed:
 		return tiers.Crashed{Error: r.Crashed.GetError(), Log: r.Crashed.GetLog()}, nil
 	}

@@ -29,7 +29,7 @@ var (
 		tiers.RunProgram{}, tiers.SetPeers{}, tiers.SaveProgram{}, tiers.StopProgram{},
 	}
 	reports = []tiers.Report{
-		tiers.Hello{}, tiers.Answer{}, tiers.Heartbeat{}, tiers.Progress{}, tiers.CutHeld{}, tiers.Warned{}, tiers.Failed{}, tiers.Crashed{},
+		tiers.Hello{}, tiers.Answer{}, tiers.Heartbeat{}, tiers.Progress{}, tiers.CutHeld{}, tiers.Warned{}, tiers.Failed{}, tiers.Used{}, tiers.Crashed{},
 		tiers.ProgramStarted{}, tiers.ProgramAdvanced{}, tiers.ProgramSaved{}, tiers.ProgramSaveFailed{}, tiers.ProgramExited{},
 	}
 	results = []tiers.Result{

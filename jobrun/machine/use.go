@@ -1,0 +1,232 @@
+package machine
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tierml/tierml/tiers"
+)
+
+const (
+	// useEvery is the shortest pause between samples. No sample takes more than one part in useShare of the time, however many
+	// processes there are to look at.
+	useEvery = 2 * time.Second
+	useShare = 250
+	// ticks is the kernel's unit of processor time in files, per second.
+	ticks = 100
+	// gpuEvery is how often the driver's own program prints, in seconds: started once, it costs next to nothing.
+	gpuEvery = "5"
+)
+
+// watchUse reports what the machine uses, or where others share it this process and those that it started, until ctx is done. It
+// returns at once where there is no /proc.
+func watchUse(ctx context.Context, whole bool, report func(tiers.Used)) {
+	count := ofProcesses
+	if whole {
+		count = ofMachine
+	}
+	before, ok := count()
+	if !ok {
+		return
+	}
+	began, sampled := time.Now(), time.Now()
+	var gpu gpus
+	if whole {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			gpu.watch(ctx)
+		}()
+		defer func() { <-done }()
+	}
+	var busy float64
+	timer := time.NewTimer(useEvery)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return
+		}
+		now := time.Now()
+		if used, ok := count(); ok {
+			share, memory := gpu.now()
+			busy += share * now.Sub(sampled).Seconds()
+			report(tiers.Used{Seconds: now.Sub(began).Seconds(), CPU: used.cpu - before.cpu, Memory: used.memory, GPU: busy, GPUMemory: memory,
+				BytesIn: used.in - before.in, BytesOut: used.out - before.out})
+		}
+		sampled = now
+		timer.Reset(max(useEvery, useShare*time.Since(now)))
+	}
+}
+
+// used are counters since some beginning, and the memory of now.
+type used struct {
+	cpu             float64
+	memory, in, out int64
+}
+
+// ofMachine counts all that runs here: by the control group of a container, or for the whole machine.
+func ofMachine() (u used, ok bool) {
+	if group, err := os.ReadFile("/sys/fs/cgroup/memory.current"); err == nil {
+		u.memory = number(string(group)) - figure("/sys/fs/cgroup/memory.stat", "inactive_file")
+		u.cpu = float64(figure("/sys/fs/cgroup/cpu.stat", "usage_usec")) / 1e6
+	} else {
+		text, err := os.ReadFile("/proc/stat")
+		if err != nil {
+			return used{}, false
+		}
+		u.cpu = busySeconds(string(text))
+		u.memory = (figure("/proc/meminfo", "MemTotal:") - figure("/proc/meminfo", "MemAvailable:")) << 10
+	}
+	routes, _ := os.ReadFile("/proc/net/route") // without one, nothing of the network is known
+	devices, _ := os.ReadFile("/proc/net/dev")
+	u.in, u.out = outward(string(routes), string(devices))
+	return u, true
+}
+
+// number reads a whole number; 0 where there is none.
+func number(text string) int64 {
+	n, _ := strconv.ParseInt(strings.TrimSpace(text), 10, 64) // 0 is unknown
+	return n
+}
+
+// figure returns the number after a name, in a file with one in each line.
+func figure(file, name string) int64 {
+	text, _ := os.ReadFile(file) // 0 is unknown
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == name {
+			return number(f[1])
+		}
+	}
+	return 0
+}
+
+// busySeconds sums up the processors' time at work, in /proc/stat: not idle, not waiting for a disk, not stolen.
+func busySeconds(stat string) float64 {
+	first, _, _ := strings.Cut(stat, "\n")
+	var sum int64
+	for i, f := range strings.Fields(first) {
+		if i == 1 || i == 2 || i == 3 || i == 6 || i == 7 { // user, nice, system, irq, softirq
+			sum += number(f)
+		}
+	}
+	return float64(sum) / ticks
+}
+
+// outward returns the bytes of the interface with the default route. Others repeat them (bridges of containers), or stay here.
+func outward(routes, devices string) (in, out int64) {
+	name := ""
+	for line := range strings.Lines(routes) {
+		if f := strings.Fields(line); len(f) > 1 && f[1] == "00000000" {
+			name = f[0]
+		}
+	}
+	for line := range strings.Lines(devices) {
+		device, counts, found := strings.Cut(line, ":")
+		if f := strings.Fields(counts); found && name != "" && strings.TrimSpace(device) == name && len(f) > 8 {
+			return number(f[0]), number(f[8])
+		}
+	}
+	return 0, 0
+}
+
+// ofProcesses counts this process and all that descend from it, and those that these have waited for.
+func ofProcesses() (u used, ok bool) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return used{}, false
+	}
+	stats := map[int64]procStat{}
+	children := map[int64][]int64{}
+	for _, e := range entries {
+		pid := number(e.Name())
+		if pid == 0 {
+			continue
+		}
+		text, err := os.ReadFile("/proc/" + e.Name() + "/stat")
+		if err != nil {
+			continue // it has ended
+		}
+		s := parseStat(text)
+		stats[pid] = s
+		children[s.parent] = append(children[s.parent], pid)
+	}
+	left := []int64{int64(os.Getpid())}
+	for len(left) > 0 {
+		s := stats[left[0]]
+		u.cpu += float64(s.ticks) / ticks
+		u.memory += s.pages * int64(os.Getpagesize())
+		left = append(left[1:], children[left[0]]...)
+	}
+	return u, u.cpu > 0
+}
+
+type procStat struct{ parent, ticks, pages int64 }
+
+// parseStat reads /proc/PID/stat: PID (NAME) STATE PPID ..., and the name may have anything in it.
+func parseStat(text []byte) (s procStat) {
+	f := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	if len(f) < 22 {
+		return s
+	}
+	s.parent, s.pages = number(string(f[1])), number(string(f[21]))
+	for _, time := range f[11:15] { // its own in user and system, and of those that it has waited for
+		s.ticks += number(string(time))
+	}
+	return s
+}
+
+// gpus is the present use of the machine's GPUs.
+type gpus struct {
+	mu     sync.Mutex
+	share  map[string]float64 // by index, of the time
+	memory map[string]int64
+}
+
+// watch reads what NVIDIA's driver prints, where it is installed.
+func (g *gpus) watch(ctx context.Context) {
+	cmd := exec.CommandContext(ctx, "nvidia-smi", "--query-gpu=index,utilization.gpu,memory.used", "--format=csv,noheader,nounits", "-l", gpuEvery)
+	out, err := cmd.StdoutPipe()
+	if err != nil || cmd.Start() != nil {
+		return
+	}
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		g.line(lines.Text())
+	}
+	_ = cmd.Wait() // the figures end with it
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.share, g.memory = nil, nil
+}
+
+func (g *gpus) line(text string) {
+	f := strings.Split(text, ",")
+	if len(f) != 3 {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.share == nil {
+		g.share, g.memory = map[string]float64{}, map[string]int64{}
+	}
+	g.share[f[0]], g.memory[f[0]] = float64(number(f[1]))/100, number(f[2])<<20
+}
+
+// now returns the mean share of time in which the GPUs compute, and their memory in use together.
+func (g *gpus) now() (share float64, memory int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for index := range g.share {
+		share += g.share[index] / float64(len(g.share))
+		memory += g.memory[index]
+	}
+	return share, memory
+}
