@@ -15,6 +15,7 @@ import (
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/cmd/tierml/internal/target"
 	"github.com/tierml/tierml/cost"
+	"github.com/tierml/tierml/cost/export"
 	"github.com/tierml/tierml/cost/page"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/table"
@@ -27,13 +28,15 @@ func NewReportCommand() *cobra.Command {
 		Use:   "report [RUN...]",
 		Short: "Report what a run cost, what it would have cost on demand, and where the difference went",
 		Long: `It also works for runs that are still running or were killed. Several runs are shown side by side. -o csv has a row per machine, -o
-html is a web page.
+html is a web page. -o tensorboard writes event files into a log directory, -o mlflow logs to a tracking server, by default that in MLFLOW_TRACKING_URI
+(docs/watching.md).
 ` + cli.WhichRun + `
 RUN may also be the path of a journal.`,
 		Example: `  tierml report
   tierml report demo-1
   tierml report demo-1 demo-2
   tierml report demo-1 -o csv
+  tierml report demo-1 -o tensorboard --into logs
   tierml report ratings-1 --reconcile cost-and-usage.csv.gz`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return at.With(cmd, args, func(ctx context.Context, runs target.Runs) error {
@@ -43,6 +46,9 @@ RUN may also be the path of a journal.`,
 				report, err := runs.Report(ctx, target.First(args))
 				if err != nil {
 					return err
+				}
+				if to := export.Of(o.format); to != nil {
+					return exportRun(ctx, runs, target.First(args), report, to, o.into, cmd.OutOrStdout())
 				}
 				if err := writeReport(report, o, cmd.OutOrStdout()); err != nil {
 					return err
@@ -55,7 +61,8 @@ RUN may also be the path of a journal.`,
 			})
 		},
 	}
-	cli.OutputFlag(cmd, &o.format, cli.FormatHTML)
+	cli.OutputFlag(cmd, &o.format, append(export.Names(), cli.FormatHTML)...)
+	cmd.Flags().StringVar(&o.into, "into", "", "where -o tensorboard and -o mlflow write: a `directory`, or an address")
 	cmd.Flags().StringSliceVar(&o.bills, "reconcile", nil, "compare with the provider's own records in these `files` (docs/cost.md); not with -o html")
 	cmd.Flags().StringVar(&o.page, "html", "", "also write the web page to this `file`")
 	at.Flags(cmd)
@@ -64,8 +71,23 @@ RUN may also be the path of a journal.`,
 
 type reportOptions struct {
 	format string
+	into   string   // of an exporter
 	page   string   // file of the web page; empty = none
 	bills  []string // files of the provider's own records
+}
+
+// exportRun hands a report over to another tool.
+func exportRun(ctx context.Context, runs target.Runs, run string, report *cost.Report, to export.Exporter, into string, out io.Writer) error {
+	name, _, err := runs.Get(ctx, run)
+	if err != nil { // a journal somewhere else
+		name = filepath.Dir(filepath.Clean(run))
+	}
+	where, err := to.Export(ctx, export.New(filepath.Base(name), report), into)
+	if err != nil {
+		return fmt.Errorf("exporting the run: %w", err)
+	}
+	_, err = fmt.Fprintln(out, where)
+	return err
 }
 
 // writeReport prints a report, or how it differs from the provider's records, and writes its page.
@@ -90,7 +112,7 @@ func compareRuns(ctx context.Context, runs target.Runs, args []string, o reportO
 	if len(o.bills) > 0 {
 		return cli.Usage(errors.New("--reconcile compares one run with the provider's records: name one"))
 	}
-	if o.page != "" || o.format == cli.FormatHTML || o.format == table.CSV {
+	if o.page != "" || o.format == cli.FormatHTML || export.Of(o.format) != nil || o.format == table.CSV {
 		return cli.Usage(errors.New("several runs are compared as a table or json: write -o table or -o json, without --html"))
 	}
 	var named []cost.Named
