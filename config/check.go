@@ -385,20 +385,6 @@ func (c *checker) stages() {
 	}
 }
 
-func (c *checker) tuned() {
-	if problem, instead := c.job.untunable(); problem != "" {
-		c.fault("tune", problem, instead)
-	}
-}
-
-// untunable says why a job's policy leaves nothing to tune, and what to do; empty = there is something, or it is not requested.
-func (j *Job) untunable() (problem, instead string) {
-	if !j.Tune || !j.Restarts() {
-		return "", ""
-	}
-	return "has no use with policy " + j.Policy + ", which trains on one fleet after the other", "remove it, or write policy: tierml"
-}
-
 func (c *checker) savings() {
 	k := &c.job.Checkpoint
 	c.atLeast("checkpoint.keep", k.Keep, 1)

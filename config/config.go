@@ -102,8 +102,9 @@ type Job struct {
 	// Hosts makes this a file of machines that jobs share, for `tierml hosts` (docs/hosts.md), instead of `train`. Default
 	// none: a job.
 	Hosts Hosts `yaml:"hosts"`
-	// Tune looks for better settings while the job trains (docs/tuner.md). Default false.
-	Tune bool `yaml:"tune"`
+	// Tune looks for better settings while the job trains, or for those of a program's knobs, such as `{threads: 1..8, prefetch: [0, 2, 4]}`
+	// (docs/tuner.md). Default false.
+	Tune Tuning `yaml:"tune"`
 	// Stages are the ratios at which training changes stage. Default those of the paper.
 	Stages Stages `yaml:"stages"`
 	// Local describes the cloud on this machine. Required with `cloud: local`, and only there.

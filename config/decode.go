@@ -119,6 +119,11 @@ func (d *decoder) value(path string, n *yaml.Node, target reflect.Value, f field
 	case isScalar(target.Type()):
 		d.scalar(path, n, target, f)
 	case target.Type() == reflect.TypeFor[Reliable]() && n.Kind == yaml.ScalarNode && n.Value == Auto: // reliable: auto, as if nothing was written
+	case target.Type() == reflect.TypeFor[Tuning]() && n.Kind == yaml.ScalarNode: // on or off
+		var on bool
+		if d.scalar(path, n, reflect.ValueOf(&on).Elem(), f); on {
+			target.Set(reflect.ValueOf(Tuning{}))
+		}
 	case target.Kind() == reflect.Struct:
 		d.mapping(path, n, target.Addr().Interface())
 	case target.Type() == reflect.TypeFor[Choices]() && n.Kind == yaml.ScalarNode: // a range

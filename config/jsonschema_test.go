@@ -96,6 +96,8 @@ func valueSchema(described map[string]described, path string, m member) schemaNo
 	switch {
 	case t == reflect.TypeFor[Choices]():
 		return schemaNode{"type": []string{"array", "string", "number"}, "items": schemaNode{"type": []string{"string", "number", "boolean"}}}
+	case t == reflect.TypeFor[Tuning]():
+		return anyOfSchemas(schemaNode{"type": "boolean"}, schemaNode{"type": "object", "additionalProperties": elementSchema(described, path, t)})
 	case t == reflect.TypeFor[Reliable]():
 		return anyOfSchemas(schemaOf(described, path, m.value), schemaNode{"const": Auto})
 	case isScalar(t):

@@ -63,6 +63,8 @@ func valueNode(v reflect.Value) *yaml.Node {
 	switch {
 	case isScalar(v.Type()):
 		return scalarNode(formatScalar(v))
+	case v.Type() == reflect.TypeFor[Tuning]() && v.Len() == 0:
+		return scalarNode("true")
 	case v.Kind() == reflect.Struct:
 		return structNode(v)
 	case v.Kind() == reflect.Slice:

@@ -16,6 +16,7 @@ import (
 	"github.com/tierml/tierml/elasticity/programs"
 	"github.com/tierml/tierml/elasticity/restart"
 	"github.com/tierml/tierml/elasticity/runner"
+	"github.com/tierml/tierml/elasticity/tuning"
 	"github.com/tierml/tierml/internal/blob"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/location"
@@ -118,7 +119,7 @@ func (r *session) programController(history map[market.Pool]*market.History) (ru
 	}
 	past := p.Past
 	work := programs.Config{
-		Settings: settings, Count: job.Resources.Count.Most, Least: job.Resources.Count.Least, Tasks: job.Tasks, Sweep: job.Trials(), Elastic: job.Elastic(), Master: r.state.Coordinator, Retries: job.Retries, Of: int64(job.Progress.Of), Length: p.Length,
+		Settings: settings, Count: job.Resources.Count.Most, Least: job.Resources.Count.Least, Tasks: job.Tasks, Sweep: job.Trials(), Knobs: job.Knobs(), Share: tuning.UsualShare, Elastic: job.Elastic(), Master: r.state.Coordinator, Retries: job.Retries, Of: int64(job.Progress.Of), Length: p.Length,
 		State: job.State.Dir != "", Spec: r.spec, Secrets: p.Secrets, Heartbeat: job.Heartbeat, OrphanAfter: job.OrphanAfter,
 		Orphaned: settings.Market(job.OrphanAfter + orphanEnds), Grace: grace, SaveWithin: settings.Market(grace + saveWithin), SaveEvery: job.State.Every, StepEvery: settings.Market(stepLine),
 		FirstID: uint64(r.cfg.Part) << 32, Past: past, TakesOver: r.cfg.Past != nil,

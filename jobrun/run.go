@@ -292,7 +292,7 @@ func (r *session) drive(ctx context.Context, endpoint string, gone []provisioner
 		return "", err
 	}
 	defer calls.Close()
-	if r.cfg.Job.Tune {
+	if r.cfg.Job.TunesTraining() {
 		defer r.saveSetting()
 	}
 	coordinated, err := r.runCoordinator(ctx)

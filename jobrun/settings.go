@@ -105,7 +105,7 @@ func (r *session) controllerConfig(policy bidding.Policy, history map[market.Poo
 	if job.OnTiers() {
 		c.Job.Standby, c.Job.Short = map[string]string{diloco.Passes: "1"}, !job.Tiers.Deterministic
 	}
-	if job.Tune {
+	if job.TunesTraining() {
 		known, err := Known(r.settingsFile(), job, &r.schema, choice)
 		if err != nil {
 			r.cfg.Log.Warn("settings of former runs are not used", "error", err)

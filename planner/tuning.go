@@ -11,7 +11,7 @@ import (
 // Known are settings that served such jobs.
 func Tuning(job *config.Job, reliable int, known []tuning.Known) (o *tuning.Options, off string) {
 	switch {
-	case !job.Tune:
+	case !job.TunesTraining():
 		return nil, ""
 	case reliable == 0:
 		return nil, "not tuned: without reliable machines the layout is the market's"

@@ -180,11 +180,11 @@ func (t *Tuner) affords(x Setting, expected float64) bool {
 	return max(expected, t.risk(x))+t.change(t.inUse, x)+t.change(x, t.options.Default) <= t.balance()
 }
 
-// change returns what a change is expected to cost at most: a clock where that is not known.
+// change returns what a change is expected to cost at most: a clock, or what the options say, where that is not known.
 func (t *Tuner) change(from, to Setting) float64 {
 	seconds, known := t.costs.of(t.space.techniques(from, to))
 	if !known {
-		seconds = max(seconds, t.account.pace())
+		seconds = max(seconds, t.account.pace(), t.options.Change)
 	}
 	return seconds
 }

@@ -8,6 +8,7 @@
 package tuner
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -32,6 +33,8 @@ type Options struct {
 	// be lost again. Then trials begin near the default, and only settings that are faster beyond noise are used for good. 0 = any, as in the
 	// paper.
 	Share float64
+	// Change is what a change is expected to cost, in seconds, while none was measured; 0 = a clock.
+	Change float64
 	// Known settings are the first of the trials: they have served jobs of this kind well. Those outside the space are left out.
 	Known []Setting
 	Seed  uint64
@@ -297,7 +300,7 @@ func (t *Tuner) mostWorth(all []candidate, best candidate, left float64) Advice 
 			continue
 		}
 		most = t.advise(Explore, c.setting, fmt.Sprintf("%s is expected to save %s of the %s that are left, more than the change (%s%s) and its trial (%s) cost",
-			t.space.difference(t.inUse, c.setting), span(gain), span(t.seconds(math.Exp(best.mean), left)), span(change), guess(known), span(trial)))
+			cmp.Or(t.space.difference(t.inUse, c.setting), "what is in use, for longer,"), span(gain), span(t.seconds(math.Exp(best.mean), left)), span(change), guess(known), span(trial)))
 		most.Gain, most.Cost, most.LogEI = gain, change+trial, c.log
 	}
 	return most

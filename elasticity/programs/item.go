@@ -25,8 +25,10 @@ type unit struct {
 	since time.Time     // that all ranks run; zero = they do not
 	began time.Time     // the attempt
 	ready time.Time     // since when all its ranks run; zero = they do not
-	whole bool          // a complete state has just been saved
-	late  bool          // it is recorded that none was for long
+	// prepared is the longest that a rank took to fetch its folder and set its machine up.
+	prepared time.Duration
+	whole    bool // a complete state has just been saved
+	late     bool // it is recorded that none was for long
 
 	peers   []string // of an elastic gang's rank, as its machine knows them
 	orphans []orphan // copies of earlier attempts that may still run

@@ -15,6 +15,13 @@ type Past struct {
 	Attempt  uint64 // the highest
 	Programs map[int]PastProgram
 	Open     []PastAttempt // without an end in the journal
+	Tuning   []PastTuning
+}
+
+// PastTuning is a decision about a program's knobs, and what it rests on.
+type PastTuning struct {
+	Step    int64
+	Details journal.TuneDetails
 }
 
 // PastProgram is a task, or the gang's program as number 0.
@@ -62,6 +69,13 @@ func ReadPast(entries []journal.Entry, least, most, tasks int, elastic bool) (*P
 	open := map[string]PastAttempt{}
 	var order []string
 	for i, e := range entries {
+		if e.Kind == journal.Tune {
+			d, err := e.TuneDetails()
+			if err != nil {
+				return nil, fmt.Errorf("journal entry %d: %w", i+1, err)
+			}
+			p.Tuning = append(p.Tuning, PastTuning{e.Clock, d})
+		}
 		if e.Program == "" {
 			continue
 		}

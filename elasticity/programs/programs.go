@@ -24,10 +24,12 @@ import (
 // Config configures Work. Durations are market time unless said otherwise.
 type Config struct {
 	tempo.Settings
-	Count int           // of machines: ranks of a gang, or tasks at a time
-	Least int           // machines that a gang starts on; 0 = Count
-	Tasks int           // of an array; 0 = one program on all machines together
-	Sweep *trials.Sweep // whose trials the tasks are; nil = they are no trials
+	Count int            // of machines: ranks of a gang, or tasks at a time
+	Least int            // machines that a gang starts on; 0 = Count
+	Tasks int            // of an array; 0 = one program on all machines together
+	Sweep *trials.Sweep  // whose trials the tasks are; nil = they are no trials
+	Knobs []trials.Range // of the program, of whole numbers, which are sought while it runs; none = it has none
+	Share float64        // of the program's time that trials of its knobs may lose
 	// Elastic: of a gang only the rank on a lost machine starts again, as a task would, and the others run on. Master is the coordinator that
 	// they meet at, as host:port; empty = none.
 	Elastic bool

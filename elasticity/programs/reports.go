@@ -129,6 +129,7 @@ func (w *Work) takeStarted(it *unit, r *rank, e tiers.ProgramStarted) {
 	from := it.kept.of(it.rankNumber(r))
 	r.step = max(r.step, e.Step)
 	r.resumed = e.Step
+	it.prepared = max(it.prepared, w.cfg.Market(time.Duration((e.Fetch+e.Setup)*float64(time.Second))))
 	w.Record(func() journal.Entry {
 		details, _ := json.Marshal(journal.ProgramStartDetails{Fetch: e.Fetch, Setup: e.Setup, Restore: e.Restore, Settings: w.settings[it.number]}) // of numbers and texts
 		return journal.Entry{Kind: journal.ProgramStart, OfProgram: journal.OfProgram{Program: r.key}, Instance: string(r.w.ID), Generation: it.attempt, Clock: e.Step,
@@ -168,6 +169,9 @@ func (w *Work) takeAdvanced(it *unit, r *rank, e tiers.ProgramAdvanced) {
 	}
 	if repeats(w, it, r, e.Step) {
 		return
+	}
+	if w.tuned != nil {
+		w.tuned.advance(it)
 	}
 	at := it.step()
 	last := w.cfg.Of > 0 && at >= w.cfg.Of

@@ -112,6 +112,9 @@ func (w *Work) start(it *unit, team []*worker) {
 		x.on, x.rank, x.heard = it, i, w.Awake.Now() // it sends heartbeats from now on
 	}
 	w.join(team)
+	if w.tuned != nil {
+		w.settings[it.number] = w.tuned.begin(len(team))
+	}
 	for i := range it.ranks {
 		r := &it.ranks[i]
 		do := tiers.RunProgram{
@@ -383,6 +386,9 @@ func (r *rank) words() string {
 // stop ends an attempt: what was done since the state that is saved is lost. Machines that stay are free for others.
 func (w *Work) stop(it *unit, outcome, why string) {
 	if outcome == journal.Lost {
+		if w.tuned != nil && it.winding.IsZero() {
+			w.tuned.changing = nil // what it costs is the market's doing, too
+		}
 		w.breaks++
 		if at, safe := it.step(), it.kept.step(); at > safe && !(elastic{w}).others(it) {
 			w.lost += at - safe
@@ -430,6 +436,6 @@ func (w *Work) free(it *unit) {
 	it.attempt = 0
 	it.since, it.winding, it.suspected, it.lineAt, it.saveAt, it.why = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}, ""
 	it.late = false
-	it.began, it.ready, it.whole = time.Time{}, time.Time{}, false
+	it.began, it.ready, it.prepared, it.whole = time.Time{}, time.Time{}, 0, false
 	it.kept.again()
 }

@@ -43,6 +43,7 @@ type Work struct {
 
 	items      []*unit
 	settings   []map[string]string     // of programs: a sweep's trials have some; nil = none, or they are not drawn yet
+	tuned      *tuned                  // nil = the program has no knobs
 	compare    bool                    // trials have reached a rung, or their end
 	attempt    uint64                  // so far, of all programs and controllers
 	command    uint64                  // the last one's number
@@ -69,7 +70,11 @@ func newWork(cfg *Config, s *step.Step, f *fleet.Fleet, demand *fleet.Demand) *W
 			}
 		}
 	}
+	w.tuned = newTuned(w)
 	if p := cfg.Past; p != nil {
+		if w.tuned != nil {
+			w.tuned.remember(p.Tuning)
+		}
 		w.attempt = p.Attempt
 		for _, it := range w.items {
 			w.recall(it, p.Programs[it.number])

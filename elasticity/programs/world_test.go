@@ -71,7 +71,9 @@ type world struct {
 	exit func(run tiers.RunProgram, step int64) (tiers.ProgramExited, bool)
 	old  []elasticity.Reported // reports of the past, told again now and then
 
-	killAt   int // the controller is killed after this many actions; 0 = never
+	of       int64                         // steps; 0 = const of
+	speed    func(map[string]string) int64 // steps a second, by the settings; nil = 1
+	killAt   int                           // the controller is killed after this many actions; 0 = never
 	acted    int
 	advances int // steps of all machines
 }
@@ -126,7 +128,7 @@ func (w *world) again() {
 	if w.room > 0 {
 		c.Settings.PlanEvery = 2 * time.Second // it changes
 	}
-	c.Of, c.SaveWithin, c.Heartbeat, c.OrphanAfter, c.FirstID = of, 8*time.Second, time.Second, time.Minute, uint64(w.life)<<32
+	c.Of, c.SaveWithin, c.Heartbeat, c.OrphanAfter, c.FirstID = cmp.Or(w.of, of), 8*time.Second, time.Second, time.Minute, uint64(w.life)<<32
 	rc := restart.Config{
 		Settings: c.Settings, Run: fmt.Sprintf("run-%d", w.life), Want: bidding.Want{Machines: c.Count}, Policy: always{w}, Rules: rules, AskAgain: time.Minute,
 		Pools: []elasticity.Pool{{Pool: pool, Type: market.InstanceType{Name: "m", VCPU: 4, OnDemand: market.Dollar},
@@ -350,7 +352,9 @@ func (w *world) second() {
 }
 
 func (w *world) advance(m *machine) {
-	m.step++
+	if m.step++; w.speed != nil {
+		m.step += w.speed(m.run.Settings) - 1
+	}
 	m.age++
 	w.advances++
 	w.report(m, tiers.ProgramAdvanced{Attempt: m.run.Attempt, Step: m.step, HasLoss: true, Loss: lossOfTask(m.run.Task)})
@@ -367,7 +371,7 @@ func (w *world) advance(m *machine) {
 			return
 		}
 	}
-	if m.step >= of {
+	if m.step >= cmp.Or(w.of, of) {
 		m.runs = false
 		w.save(m, 0, true)
 		w.report(m, tiers.ProgramExited{Attempt: m.run.Attempt, Phase: "run"})

@@ -65,7 +65,7 @@ var arrows = []arrow{
 		"elasticity decides over the pure packages; it must not touch the world"},
 	{exactly("elasticity/restart"), either(exactly("market", "bidding", "provisioner", "ps", "tiers", "elasticity", "elasticity/step", "elasticity/fleet", "elasticity/training", "elasticity/tempo"), tooling),
 		"another training on the same fleet decides over the pure packages, too"},
-	{exactly("elasticity/programs"), either(exactly("market", "bidding", "provisioner", "ps", "tiers", "elasticity", "elasticity/step", "elasticity/fleet", "elasticity/tempo", "elasticity/restart", "sched/trials"), tooling),
+	{exactly("elasticity/programs"), either(exactly("market", "bidding", "provisioner", "ps", "tiers", "elasticity", "elasticity/step", "elasticity/fleet", "elasticity/tempo", "elasticity/restart", "sched/trials", "tuner"), tooling),
 		"programs are decided about over values, as training is"},
 	{exactly("elasticity/hosts"), either(exactly("market", "bidding", "provisioner", "elasticity", "elasticity/step", "elasticity/fleet", "elasticity/tempo", "tiers", "sched/aggregation"), tooling),
 		"which slots jobs have is decided over values, and without knowing what they train"},

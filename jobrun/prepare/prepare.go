@@ -104,7 +104,7 @@ func TrainingWith(ctx context.Context, job *config.Job, on prices, bytes func() 
 	if err != nil {
 		return nil, err
 	}
-	if job.Tune {
+	if job.TunesTraining() {
 		known, err := jobrun.Known(filepath.Join(rundir.Root, rundir.SettingsFile), job, &schema, p.Choice)
 		if err != nil {
 			input.Warnings = append(input.Warnings, "settings of former runs are not used: "+err.Error())

@@ -15,6 +15,7 @@ import (
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/doctor"
+	"github.com/tierml/tierml/elasticity/programs"
 	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/jobrun"
@@ -83,6 +84,9 @@ func Program(ctx context.Context, job *config.Job) (*Job, error) {
 			field, instead = at.Block+".disk", "write a larger disk, such as disk: 200GB, or keep less in the state"
 		}
 		return nil, job.Fault(field, overflow, instead)
+	}
+	if len(job.Tune) > 0 {
+		input.Tuning = programs.Outlook(job.Knobs(), int64(job.Progress.Of))
 	}
 	if job.WantsGPUs() {
 		input.Program.GPUs, input.Program.Pretended = p.Choice.GPUs(), job.Installation() == nil

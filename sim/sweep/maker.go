@@ -95,7 +95,7 @@ func (m *Maker) Base() (sim.Config, error) {
 // open makes the job as far as it is the same by all policies.
 func (m *Maker) open() (made Made, err error) {
 	alike := *m.Job
-	alike.Tune = false // it changes nothing here, and policies by restart have no use for it
+	alike.Tune = nil // it changes nothing here, and policies by restart have no use for it
 	if made.Job, err = alike.By(bidding.Checkpoint{}.Name()); err != nil {
 		return made, err
 	}
