@@ -110,8 +110,8 @@ var jobName = pattern.Of(`^[A-Za-z0-9][A-Za-z0-9-]{0,62}$`)
 
 func (c *checker) check() {
 	j := c.job
-	if c.written("hosts") && j.Cloud != CloudLocal { // what else that cloud needs is of no use
-		c.fault("cloud", "hosts that jobs share are processes of this computer so far", "write cloud: local")
+	if p, known := ProviderNamed(j.Cloud); c.written("hosts") && (known && !p.SharesHosts || j.Cloud == CloudNone) { // what else that cloud needs is of no use
+		c.fault("cloud", "hosts that jobs share cannot be bought there", "write "+orList(hostClouds()))
 		return
 	}
 	if j.Name != "" && !jobName().MatchString(j.Name) {

@@ -22,6 +22,11 @@ type Hosts struct {
 	Door string `yaml:"door"`
 }
 
+// hostClouds are the words of `cloud:` where hosts can be.
+func hostClouds() []string {
+	return append([]string{CloudLocal}, names(func(p Provider) bool { return p.SharesHosts })...)
+}
+
 // Admits reports whether another user of this computer may ask for slots.
 func (h Hosts) Admits(uid int) bool { return uid >= h.Users.Least && uid <= h.Users.Most && uid > 0 }
 

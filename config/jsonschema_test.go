@@ -28,7 +28,7 @@ func TestJSONSchema(t *testing.T) {
 	}
 	root := schemaOf(described, "", reflect.ValueOf(&Job{}).Elem())
 	root["if"] = schemaNode{"required": []string{"hosts"}}
-	root["then"] = schemaNode{"properties": schemaNode{"cloud": schemaNode{"const": CloudLocal}}}
+	root["then"] = schemaNode{"properties": schemaNode{"cloud": schemaNode{"enum": hostClouds()}}}
 	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	root["title"] = "TierML job"
 	root["description"] = "A job file of TierML. docs/job.md describes the fields."

@@ -25,6 +25,8 @@ type Provider struct {
 	New func() Block
 	// Chooses: a purchase may name several pools, and the provider chooses among them.
 	Chooses bool
+	// SharesHosts: its machines can be hosts that jobs share.
+	SharesHosts bool
 	// HasProgram: machines have the program, as images do; `program` names none.
 	HasProgram bool
 	// Store is the scheme of its object store, such as s3.

@@ -140,8 +140,8 @@ func (x *examined) startable(job *config.Job) (string, error) {
 	switch {
 	case job.Cloud == config.CloudNone:
 		return "", doctor.Wrong("train it with tierml train", "cloud: none buys no machines")
-	case x.Slots == 0 && job.Cloud != config.CloudLocal:
-		return "", doctor.Warn("write cloud: local for slots of the shared machines", "cloud: %s has machines of its own, which the scheduler does not grant", job.Cloud)
+	case !x.offered.concerns(job):
+		return "", doctor.Warn("write cloud: "+x.offered.cloud+" for slots of the shared machines", "cloud: %s has machines of its own, which the scheduler does not grant", job.Cloud)
 	}
 	if err := x.offered.refuses(job); err != nil {
 		return "", doctor.Wrong("or let there be more machines", "%v", err)

@@ -46,7 +46,8 @@ func (m *Manager) giveSlots(j *job) {
 		return
 	}
 	file, err := config.Load(filepath.Join(j.dir, submittedFile))
-	j.Slots = err == nil && file.Cloud == config.CloudLocal // what cannot be read is refused by its run
+	hosts, hostsErr := config.LoadHosts(filepath.Join(m.hosts.dir, submittedFile))
+	j.Slots = err == nil && hostsErr == nil && file.Cloud == hosts.Cloud // what cannot be read is refused by its run
 }
 
 // lacksHosts is why a job's slots cannot be requested yet; empty = they can. It needs the lock.

@@ -2,15 +2,16 @@ package jobmanager
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/jobrun/prepare"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/planner"
-	"github.com/tierml/tierml/planner/local"
 	"github.com/tierml/tierml/sched"
 	"github.com/tierml/tierml/sched/grants"
 )
@@ -18,6 +19,7 @@ import (
 // offered is what a scheduler has for all jobs together at the most: transient hosts, or machines of jobs' own.
 type offered struct {
 	machines int             // of jobs' own; 0 = they share hosts
+	cloud    string          // of the hosts
 	hosts    int             // at a time
 	least    sched.Resources // of a host
 	types    []market.InstanceType
@@ -29,7 +31,9 @@ func supplyOf(file string) (s supply, o offered, err error) {
 	if err != nil {
 		return s, o, err
 	}
-	prices, err := local.Load(job)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	prices, err := prepare.LoadMarket(ctx, job)
 	if err != nil {
 		return s, o, err
 	}
@@ -57,7 +61,7 @@ func supplyOf(file string) (s supply, o offered, err error) {
 	s.costs.wait, s.costs.bought = tempo.Wall(tempo.Startup).Seconds(), rules.Terms().Increment
 	s.costs.spare = max(handOver, tempo.DrainMargin)
 	s.costs.look = max(tempo.Wall(lookAhead), 4*lookAtGrants).Seconds()
-	o = offered{hosts: s.most, least: s.least, types: prices.Catalog.Types(found.Pools[0].Pool.Region)}
+	o = offered{cloud: job.Cloud, hosts: s.most, least: s.least, types: prices.Catalog.Types(found.Pools[0].Pool.Region)}
 	for _, f := range offers {
 		o.types = append(o.types, f.Type)
 	}
@@ -79,6 +83,9 @@ func (o offered) room(unit sched.Resources) int {
 
 // workers returns how many of the smallest size there may be.
 func (o offered) workers() int { return o.room(sched.Resources{1}) }
+
+// concerns reports whether a job's machines are among these: slots are for jobs of the hosts' cloud.
+func (o offered) concerns(job *config.Job) bool { return o.machines > 0 || job.Cloud == o.cloud }
 
 // refuses is why a job would never start here; nil = it will.
 func (o offered) refuses(job *config.Job) error {

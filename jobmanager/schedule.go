@@ -358,7 +358,7 @@ func (s *scheduler) shares(j *job) bool {
 
 // refuses is why a job would never have slots; nil = it will, or there is no scheduler.
 func (s *scheduler) refuses(job *config.Job) error {
-	if s == nil || s.offered.machines == 0 && job.Cloud != config.CloudLocal {
+	if s == nil || !s.offered.concerns(job) {
 		return nil
 	}
 	return s.offered.refuses(job)

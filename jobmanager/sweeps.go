@@ -35,8 +35,8 @@ func (m sweeps) submit(job *config.Job, text []byte, secrets map[string]string, 
 		id, err := m.Submit(job.Name, text, secrets, client, user)
 		return []string{id}, err
 	}
-	if m.scheduler == nil || m.cfg.Slots == 0 && job.Cloud != config.CloudLocal {
-		return nil, refuse(http.StatusUnprocessableEntity, "sweep: makes a job of each trial, for a job server with --scheduler: by --hosts for cloud: local, or by --slots")
+	if m.scheduler == nil || !m.scheduler.offered.concerns(job) {
+		return nil, refuse(http.StatusUnprocessableEntity, "sweep: makes a job of each trial, for a job server with --scheduler: by --hosts of the job's cloud, or by --slots")
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

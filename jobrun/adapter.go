@@ -40,9 +40,9 @@ func (c withoutBids) Launch(ctx context.Context, r provisioner.Request) ([]provi
 	return c.Account.Launch(ctx, r)
 }
 
-// pace returns how often to query the cloud. A cloud of this program is near.
+// pace returns how often to query the cloud. A cloud of this program is near, and so is the desk of shared hosts.
 func (r *session) pace() providers.Pace {
-	if r.real() == nil {
+	if r.real() == nil || r.billed() {
 		return providers.Pace{Prices: pollPrices, Calls: callTimeout, Lease: leaseBeyond}
 	}
 	return r.provider.Pace(r.cfg.Job)
@@ -50,7 +50,7 @@ func (r *session) pace() providers.Pace {
 
 // pollInstances returns how often the cloud's machines are looked at.
 func (r *session) pollInstances() time.Duration {
-	if r.real() == nil {
+	if r.real() == nil || r.billed() {
 		return pollCloud
 	}
 	return realPollCloud

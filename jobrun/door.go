@@ -94,21 +94,37 @@ func (r *session) complete(of provisioner.Request) provisioner.Request {
 // userData returns what the machines of a launch are started with.
 func (r *session) userData(of provisioner.Request) string {
 	u := node.UserData{
-		Controller: r.state.Controller, Job: r.dataPlane(), Listen: "127.0.0.1:0", VCPU: r.vcpu(of.Pool),
+		Controller: r.state.Controller, Job: r.dataPlane(), Listen: "127.0.0.1:0",
 		SplitBytes: r.splitBytesOf(of),
 	}
-	if r.door.own == nil {
-		u.Token = r.admission.issue(of.Token)
-	} else {
-		u.Token, u.Authority = r.door.tokens.Issue(of.Token, r.cfg.Clock.WallAt(of.Intended), of.Count), r.door.authority.Hash()
-	}
+	u.Token, u.Authority = r.door.token(r.cfg.Clock, of)
 	if r.real() != nil {
-		u.Listen, u.VCPU = "0.0.0.0:0", 0 // a machine of its own counts for itself
+		u.Listen = "0.0.0.0:0"
 	}
-	if at := r.real(); at != nil && r.provider.Facts().ScriptInUserData {
-		b := r.provider.Boot(at)
-		b.Closed = providers.Closed(r.cfg.Job)
-		return boot.Machine(b, u.Encode(), at.Program.SHA256, r.powerOffAfter())
+	if r.real() == nil || r.billed() { // else a machine of its own counts for itself
+		u.VCPU = r.vcpu(of.Pool)
 	}
-	return u.Encode()
+	if r.billed() { // its host has booted
+		return u.Encode()
+	}
+	return r.booting(u.Encode())
+}
+
+// token returns what the machines of a launch are admitted by, and the hash of the authority with which they join; empty = there is no TLS.
+func (d *machineListener) token(at clock.Mapping, of provisioner.Request) (token, authority string) {
+	if d.own == nil {
+		return d.admission.issue(of.Token), ""
+	}
+	return d.tokens.Issue(of.Token, at.WallAt(of.Intended), of.Count), d.authority.Hash()
+}
+
+// booting returns what a machine is started with: an agent's user data, in the script that starts it where the provider takes no other.
+func (r *session) booting(data string) string {
+	at := r.real()
+	if at == nil || !r.provider.Facts().ScriptInUserData {
+		return data
+	}
+	b := r.provider.Boot(at)
+	b.Closed = providers.Closed(r.cfg.Job)
+	return boot.Machine(b, data, at.Program.SHA256, r.powerOffAfter())
 }

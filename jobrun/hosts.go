@@ -109,7 +109,7 @@ func (r *session) driveHosts(ctx context.Context, cloud providers.Account, endpo
 	if err != nil {
 		return "", err
 	}
-	table, err := desk.Open(desk.Config{Brain: brain, Directory: r.cfg.Directory, Clock: r.cfg.Clock, Secret: r.state.Secret, Log: r.cfg.Log})
+	table, err := desk.Open(desk.Config{Brain: brain, Directory: r.cfg.Directory, Cloud: r.cfg.Job.Cloud, Clock: r.cfg.Clock, Secret: r.state.Secret, Log: r.cfg.Log})
 	if err != nil {
 		return "", err
 	}
@@ -122,24 +122,27 @@ func (r *session) driveHosts(ctx context.Context, cloud providers.Account, endpo
 	if err := r.state.write(r.cfg.Directory); err != nil { // before any host knows the address
 		return "", errors.Join(err, listener.Close())
 	}
+	if r.door, err = r.openDoor(ctx, listener); err != nil {
+		return "", errors.Join(err, listener.Close())
+	}
+	defer r.door.close()
 	pace := r.pace()
 	r.runner = runner.New(runner.Config{
 		Controller: table, Clock: r.cfg.Clock, Cloud: cloud, Prices: cloud, Pools: pools, PricesFrom: from, Nodes: noStreams{}, Journal: r.cfg.Journal,
-		Log: r.cfg.Log, Complete: func(of provisioner.Request) provisioner.Request { return r.completeHost(of, address) },
+		Log: r.cfg.Log, Complete: r.completeHost,
 		Gone: gone, Renew: r.renew(cloud), RenewEvery: r.lease() / 3, PollPrices: pace.Prices, PollCloud: r.pollInstances(), Calls: pace.Calls,
 		EndCommand: r.endCommand(),
 	})
 	table.Nudge(r.runner.Nudge)
-	server := access.Server(table.Handler(), r.cfg.Log)
-	server.ConnContext = marked(server.ConnContext)
-	var served sync.WaitGroup
-	served.Go(func() {
-		if err := server.Serve(sameuser.ListenerFor(listener, r.cfg.Job.Hosts.Admits, r.cfg.Log)); !errors.Is(err, http.ErrServerClosed) {
-			r.cfg.Log.Error("jobs and hosts cannot be heard any more", "err", err)
+	if r.door.own != nil { // hosts call by TLS, from anywhere, and jobs on this computer
+		defer r.serve(access.Server(table.HostsHandler(), r.cfg.Log), r.door.listener)()
+		if listener, address, err = listenAs("127.0.0.1:0"); err != nil {
+			return "", fmt.Errorf("listening for jobs: %w", err)
 		}
-	})
-	defer served.Wait()
-	defer server.Close()
+	}
+	jobs := access.Server(table.Handler(), r.cfg.Log)
+	jobs.ConnContext = marked(jobs.ConnContext)
+	defer r.serve(jobs, sameuser.ListenerFor(listener, r.cfg.Job.Hosts.Admits, r.cfg.Log))()
 	if err := table.Announce(address, r.cfg.Job.Hosts.Door); err != nil {
 		return "", err
 	}
@@ -149,6 +152,20 @@ func (r *session) driveHosts(ctx context.Context, cloud providers.Account, endpo
 	}
 	defer calls.Close()
 	return r.runUntilStopped(ctx, stop)
+}
+
+// serve serves until its result is called.
+func (r *session) serve(server *http.Server, on net.Listener) (end func()) {
+	var served sync.WaitGroup
+	served.Go(func() {
+		if err := server.Serve(on); !errors.Is(err, http.ErrServerClosed) {
+			r.cfg.Log.Error("jobs or hosts cannot be heard any more", "err", err)
+		}
+	})
+	return func() {
+		_ = server.Close()
+		served.Wait()
+	}
 }
 
 // marked marks connections of other users of this computer for the desk.
@@ -203,9 +220,12 @@ func (r *session) hostsBrain(history map[market.Pool]*market.History) (*hosts.Br
 }
 
 // completeHost adds to a launch of hosts what their agents are started with.
-func (r *session) completeHost(of provisioner.Request, address string) provisioner.Request {
-	of.UserData = hostagent.UserData{Desk: address, Key: desk.HostKey(r.state.Secret, of.Token), Launch: of.Token,
-		Orphan: int(r.cfg.Job.OrphanAfter / time.Second)}.Encode()
+func (r *session) completeHost(of provisioner.Request) provisioner.Request {
+	u := hostagent.UserData{Desk: r.state.Controller, Launch: of.Token, Orphan: int(r.cfg.Job.OrphanAfter / time.Second)}
+	if u.Token, u.Authority = r.door.token(r.cfg.Clock, of); u.Authority == "" {
+		u.Token, u.Key = "", desk.HostKey(r.state.Secret, of.Token)
+	}
+	of.UserData = r.booting(u.Encode())
 	of.Generation, of.Expires = generationOf(of.Token), r.leaseFrom(of.Intended)
 	return of
 }

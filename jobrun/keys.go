@@ -24,9 +24,9 @@ type grants struct {
 	expires time.Time
 }
 
-// grant returns what gives machines credentials; nil where their own are used.
+// grant returns what gives machines credentials; nil where their own are used, and for shared hosts, whose jobs bring theirs.
 func (r *session) grant(ctx context.Context) (trust.Grant, error) {
-	if r.keys == nil || !location.IsURL(r.state.Checkpoints) {
+	if r.keys == nil || r.cfg.Hosts != nil || !location.IsURL(r.state.Checkpoints) {
 		return nil, nil
 	}
 	folder, err := location.Parse(r.state.Checkpoints)

@@ -1,6 +1,7 @@
 package jobrun
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -8,15 +9,24 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/elasticity/hosts/desk"
 	"github.com/tierml/tierml/internal/clock"
 )
 
-// RemoteClock asks a fake cloud in another process how its market time follows from wall-clock time: the run must count
-// as its cloud does.
-func RemoteClock(ctx context.Context, endpoint string) (clock.Mapping, error) {
-	if directory, shared := hostsDirectory(endpoint); shared {
-		return desk.ClockOf(directory)
+// RemoteClock asks a fake cloud in another process, or shared hosts, how its market time follows from wall-clock time: the job's run must
+// count as its cloud does.
+func RemoteClock(ctx context.Context, job *config.Job, endpoint string) (clock.Mapping, error) {
+	directory, shared := hostsDirectory(endpoint)
+	if !shared && job.Cloud != config.CloudLocal {
+		return clock.Mapping{}, fmt.Errorf("--endpoint is for cloud: local; write %s.endpoint in the job file", job.Cloud)
+	}
+	if shared {
+		cloud, mapping, err := desk.Where(directory)
+		if cloud = cmp.Or(cloud, config.CloudLocal); err == nil && cloud != job.Cloud {
+			err = job.Fault("cloud", fmt.Sprintf("is %s, and these shared hosts are on %s", job.Cloud, cloud), "write cloud: "+cloud)
+		}
+		return mapping, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

@@ -5,13 +5,15 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/tierml/tierml/config"
 )
 
 // An endpoint that is something else, such as a page, is named as what it is not.
 func TestEndpointThatIsNoFakeCloud(t *testing.T) {
 	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<!doctype html>")) }))
 	defer page.Close()
-	if _, err := RemoteClock(t.Context(), page.URL); err == nil || !strings.Contains(err.Error(), page.URL+" is no fake cloud") || strings.Contains(err.Error(), "invalid character") {
+	if _, err := RemoteClock(t.Context(), &config.Job{Cloud: config.CloudLocal}, page.URL); err == nil || !strings.Contains(err.Error(), page.URL+" is no fake cloud") || strings.Contains(err.Error(), "invalid character") {
 		t.Error(err)
 	}
 }

@@ -95,15 +95,31 @@ type Pace struct {
 type Boot struct {
 	Fetch       string // command that puts the program into tierml.new
 	Environment string // for the program: NAME=value
-	// Closed: the agent runs as a user of its own, and what it starts does not reach the metadata service.
-	Closed bool
+	Closed      Closing
 }
 
-// Closed reports whether machines of a job keep their metadata service from its programs. They do where runs have credentials of their own; without,
-// the agent itself uses the machine's. A container of an image, and slots of shared hosts, need an agent that is root.
-func Closed(job *config.Job) bool {
+// Closing says for whom a machine's metadata service is closed.
+type Closing string
+
+// Closings.
+const (
+	Open     Closing = ""          // for nobody
+	ButAgent Closing = "but agent" // for what the agent starts; it runs as a user of its own
+	ButRoot  Closing = "but root"  // for what an agent that is root starts as other users
+)
+
+// Closed returns how machines of a job are closed. They keep their metadata service from programs where runs have credentials of their own; without,
+// the agent itself uses the machine's. A container of an image needs an agent that is root, and so do slots of shared hosts, whose jobs bring
+// their own credentials.
+func Closed(job *config.Job) Closing {
 	keys, ok := job.Block.(interface{ GivesKeys() bool })
-	return ok && keys.GivesKeys() && job.Run != "" && job.Image == "" && !job.IsHosts()
+	switch {
+	case job.IsHosts():
+		return ButRoot
+	case ok && keys.GivesKeys() && job.Run != "" && job.Image == "":
+		return ButAgent
+	}
+	return Open
 }
 
 // Facts are what differs between providers as data.

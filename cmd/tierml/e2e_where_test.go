@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -96,18 +97,27 @@ ec2:
 `
 
 // amazon starts a fake EC2 whose machines do what an image of Amazon's does: they run the script that is their user data.
-func (s *site) amazon() (p *process, endpoint string) {
+func (s *site) amazon(more ...string) (p *process, endpoint string) {
 	s.t.Helper()
+	s.noRules()
 	s.write("guest", `#!/bin/bash
-export TIERML_HOME="$PWD/machines/$$" TIERML_POWER_OFF=true
+export PATH="$PWD/tools:$PATH" TIERML_HOME="$PWD/machines/$$" TIERML_POWER_OFF=true
 mkdir -p "$TIERML_HOME"
 at=$AWS_EC2_METADATA_SERVICE_ENDPOINT/latest
 token=$(curl --fail --silent --show-error --request PUT --header 'X-aws-ec2-metadata-token-ttl-seconds: 300' "$at/api/token") &&
 curl --fail --silent --show-error --header "X-aws-ec2-metadata-token: $token" --output "$TIERML_HOME/user-data" "$at/user-data" || exit 1
 exec bash "$TIERML_HOME/user-data"
 `)
-	return s.cloudOf("--prices", "now.csv", "--catalog", "catalog.csv", "--start", time.Now().UTC().Format(time.RFC3339), "--speed", "1", "--notice", "2m",
-		"--boot", "100ms", "--flops-per-vcpu", "20000", "--log-dir", "cloudlogs", "--instance-command", "bash guest")
+	return s.cloudOf(append([]string{"--prices", "now.csv", "--catalog", "catalog.csv", "--start", time.Now().UTC().Format(time.RFC3339), "--speed", "1",
+		"--notice", "2m", "--boot", "100ms", "--flops-per-vcpu", "20000", "--log-dir", "cloudlogs", "--instance-command", "bash guest"}, more...)...)
+}
+
+// noRules has machines change no rules of this computer.
+func (s *site) noRules() {
+	s.t.Helper()
+	if err := errors.Join(os.MkdirAll(s.path("tools"), 0o755), os.WriteFile(s.path("tools", "ip"), []byte("#!/bin/sh\n"), 0o755)); err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 // killBelow ends what a test that failed has left of the binary's processes in its directory.

@@ -15,6 +15,7 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/tiers"
 )
 
 // Config configures a Brain. Durations are market time.
@@ -93,8 +94,9 @@ type Brain struct {
 	demand *fleet.Demand
 
 	machines   map[step.ID]*machine
-	order      []*machine // that are not archived, as they were bought
-	calls      []step.ID  // hosts whose agents were heard since the last step
+	order      []*machine          // that are not archived, as they were bought
+	calls      []step.ID           // hosts whose agents were heard since the last step
+	warned     []elasticity.Warned // by hosts' agents since then
 	joins      int
 	takingOver bool
 	ended      provisioner.Instance // the end that the fleet is taking in
@@ -190,6 +192,13 @@ func (b *Brain) Called(id step.ID, launch string) bool {
 	return m.host != nil
 }
 
+// Warn: a host's agent was warned by the provider, which the next step takes in.
+func (b *Brain) Warn(id step.ID, of tiers.Warned) {
+	if m := b.machines[id]; m == nil || !m.Warned || of.Rebalance {
+		b.warned = append(b.warned, elasticity.Warned{ID: id, Deadline: of.Deadline, Rebalance: of.Rebalance})
+	}
+}
+
 // Step takes in events and gives what to do about them, in order. The slice is good until the next Step. Book.Lines must be on disk
 // before.
 func (b *Brain) Step(now time.Time, events ...elasticity.Event) []elasticity.Action {
@@ -208,6 +217,10 @@ func (b *Brain) Step(now time.Time, events ...elasticity.Event) []elasticity.Act
 		b.fleet.Begin()
 	}
 	b.fleet.View.Stale()
+	for _, e := range b.warned {
+		b.fleet.Take(e)
+	}
+	b.warned = b.warned[:0]
 	for _, e := range events {
 		b.take(e)
 	}

@@ -48,6 +48,33 @@ func (j Joining) Join(ctx context.Context) (*Credential, error) {
 	return c, j.Renew(ctx, c)
 }
 
+// Insist joins as soon as there is an answer, until ctx is done.
+func (j Joining) Insist(ctx context.Context, log *slog.Logger) (*Credential, error) {
+	const first, last = 50 * time.Millisecond, time.Second
+	for wait := first; ; wait = min(2*wait, last) {
+		own, err := j.Join(ctx)
+		if err == nil || errors.Is(err, ErrRefused) {
+			return own, err
+		}
+		log.Warn("no certificate yet", "error", err)
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// Dial connects over TCP; it is a Joining's way where there is no other.
+func Dial(ctx context.Context, address string) (net.Conn, error) {
+	var d net.Dialer
+	return d.DialContext(ctx, "tcp", address)
+}
+
 // Renew gets a new certificate: with the present one while it is valid, else with the token.
 func (j Joining) Renew(ctx context.Context, c *Credential) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)

@@ -110,7 +110,18 @@ func runHostAgent(ctx context.Context, env func(string) string, machine node.Mac
 	}
 	defer os.RemoveAll(home)
 	return hostagent.Run(ctx, hostagent.Config{ID: string(who.Instance), Host: host, Command: []string{self, "agent"}, Home: home,
-		Env: []string{EnvClock + "=" + env(EnvClock)}, Flops: flops, Log: log})
+		Env: slotEnvironment(env), Log: log, Flops: flops, KeyFile: env(EnvKey), Watch: machine.Watch, PutOff: powerOffLater(env)})
+}
+
+// slotEnvironment returns what slots have of the host's environment: where things are, and nothing secret.
+func slotEnvironment(env func(string) string) []string {
+	given := []string{EnvClock + "=" + env(EnvClock)}
+	for _, name := range []string{"AWS_REGION", "AWS_ENDPOINT_URL_S3", "STORAGE_EMULATOR_HOST"} {
+		if value := env(name); value != "" {
+			given = append(given, name+"="+value)
+		}
+	}
+	return given
 }
 
 func agentEnvironment(env func(string) string) (mapping clock.Mapping, flops float64, err error) {

@@ -96,7 +96,7 @@ func TestClosedMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	sum := sha256.Sum256(program)
-	script := boot.Machine(providers.Boot{Fetch: "cp " + self + " tierml.new", Environment: "A=b", Closed: true}, "", hex.EncodeToString(sum[:]), 30)
+	script := boot.Machine(providers.Boot{Fetch: "cp " + self + " tierml.new", Environment: "A=b", Closed: providers.ButAgent}, "", hex.EncodeToString(sum[:]), 30)
 	base, err := os.MkdirTemp("", "tierml-closed-") // which another user passes, unlike a test's own
 	if err != nil {
 		t.Fatal(err)

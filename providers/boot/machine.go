@@ -20,8 +20,11 @@ func Machine(b providers.Boot, data, sha256 string, minutes int) string {
 		data = node.ScriptMark + data + "\n"
 	}
 	closed, agent := "", "./tierml agent"
-	if b.Closed {
+	switch b.Closed {
+	case providers.ButAgent:
 		closed, agent = closedScript, closedAgent
+	case providers.ButRoot:
+		closed = strings.ReplaceAll(refuse, "<whom>", "uidrange 1-4294967294") + "chmod 0711 \"$TIERML_HOME\"\n"
 	}
 	script := strings.NewReplacer("<closed>\n", closed, "<agent>", agent).Replace(machineScript)
 	return strings.NewReplacer("<user data>\n", data, "<fetch>", b.Fetch, "<sha256>", sha256, "<environment>", b.Environment,
@@ -66,15 +69,18 @@ done
 exit $code
 `
 
+// refuse has the kernel refuse the metadata service to some users.
+const refuse = `for to in 169.254.169.254 fd00:ec2::254 fd20:ce::254; do
+  case $to in *:*) family=-6;; *) family=-4;; esac
+  ip $family rule add pref 90 to $to ipproto tcp <whom> prohibit || [ $family = -6 ] # which may be off
+done
+`
+
 // closedScript makes the agent's user, whom a routing rule refuses the metadata service, but for connections that the agent marks. DNS, which Compute
 // Engine has at the same address, is not TCP. The agent cannot put the power-off timer off as this user: it touches a file instead.
-const closedScript = `id -u tierml-agent >/dev/null 2>&1 || useradd --system --no-create-home --home-dir "$TIERML_HOME/home" --shell /bin/bash tierml-agent
+var closedScript = `id -u tierml-agent >/dev/null 2>&1 || useradd --system --no-create-home --home-dir "$TIERML_HOME/home" --shell /bin/bash tierml-agent
 uid=$(id -u tierml-agent) gid=$(id -g tierml-agent)
-for to in 169.254.169.254 fd00:ec2::254 fd20:ce::254; do
-  case $to in *:*) family=-6;; *) family=-4;; esac
-  ip $family rule add pref 90 to $to ipproto tcp uidrange $uid-$uid fwmark 0/0xffffffff prohibit || [ $family = -6 ] # which may be off
-done
-chmod 0711 "$TIERML_HOME"
+` + strings.ReplaceAll(refuse, "<whom>", "uidrange $uid-$uid fwmark 0/0xffffffff") + `chmod 0711 "$TIERML_HOME"
 install -d -o $uid -g $gid -m 0700 home
 export HOME="$TIERML_HOME/home" TIERML_KEY_FILE="$TIERML_HOME/home/agent.key" TIERML_MARK=1
 cd home

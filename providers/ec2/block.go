@@ -40,7 +40,7 @@ var Terms = config.Provider{
 	Name: Name, Title: "EC2",
 	Mistaken: map[string]string{"aws": "Amazon's cloud is called ec2 here"},
 	New:      func() config.Block { return &Block{} },
-	Chooses:  true, Store: "s3", Rules: "ec2-now", Notice: 2 * time.Minute,
+	Chooses:  true, SharesHosts: true, Store: "s3", Rules: "ec2-now", Notice: 2 * time.Minute,
 	Region: "us-west-2", ControllerType: "t3.small", RegionIn: []string{"AWS_REGION", "AWS_DEFAULT_REGION"},
 	Examples: map[string]string{
 		"installation": "installation: s3://BUCKET/installation.yaml", "region": "region: us-west-2", "image": "image: ami-0123456789abcdef0", "gpu_image": "gpu_image: ami-0123456789abcdef0", "subnets": "subnets: {us-west-2a: subnet-0a}",

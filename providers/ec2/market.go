@@ -95,6 +95,9 @@ func listCatalog(ctx context.Context, m *local.Market, job *config.Job, names []
 	if kind := job.Reliable.Type; kind != "" && len(names) > 0 && !slices.Contains(names, kind) {
 		names = append(slices.Clone(names), kind)
 	}
+	if job.IsHosts() { // slots may be of any type
+		names = nil
+	}
 	unpriced := func(kind string) (problem, instead string) {
 		return fmt.Sprintf("the %s has no on-demand price of %s in %s", book.Name, kind, book.Region), "write types that are sold there"
 	}

@@ -137,7 +137,7 @@ func fetch(address string) string {
 
 // startupScript returns what Compute Engine's guest runs when a machine has booted. Nothing in it is secret: what only this
 // machine may know is in an attribute of its own, which the agent reads.
-func startupScript(at *config.Installation, closed bool, minutes int) string {
+func startupScript(at *config.Installation, closed providers.Closing, minutes int) string {
 	b := Provider{}.Boot(at)
 	b.Closed = closed
 	return boot.Machine(b, "", at.Program.SHA256, minutes)

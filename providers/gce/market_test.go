@@ -46,7 +46,7 @@ func TestStartupScript(t *testing.T) {
 	defer served.Close()
 	sum := sha256.Sum256([]byte(program))
 	home := t.TempDir()
-	cmd := exec.Command("bash", "-c", startupScript(&config.Installation{Program: config.Program{URL: "gs://bucket/program/tierml-1", SHA256: hex.EncodeToString(sum[:])}}, false, 30))
+	cmd := exec.Command("bash", "-c", startupScript(&config.Installation{Program: config.Program{URL: "gs://bucket/program/tierml-1", SHA256: hex.EncodeToString(sum[:])}}, providers.Open, 30))
 	host := strings.TrimPrefix(served.URL, "http://")
 	cmd.Dir = home // the timer's file is written where the script begins
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TIERML_HOME=" + home, "TIERML_POWER_OFF=touch off", "GCE_METADATA_HOST=" + host,

@@ -4,11 +4,9 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"strconv"
-	"time"
 
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
@@ -37,14 +35,13 @@ func (n *node) secure(ctx context.Context) error {
 		Machine: string(n.identity.Instance), KeyFile: n.cfg.KeyFile, Now: clock.Wall,
 	}
 	if j.Dial == nil {
-		j.Dial = func(ctx context.Context, address string) (net.Conn, error) {
-			var d net.Dialer
-			return d.DialContext(ctx, "tcp", address)
-		}
+		j.Dial = trust.Dial
 	}
 	if n.own == nil { // else it is of a life before
+		patience, cancel := clock.WithPatience(ctx, n.orphanAfter(), errOrphan) // as an orphan waits for its controller
+		defer cancel()
 		var err error
-		if n.own, err = n.joinRun(ctx, j); err != nil {
+		if n.own, err = j.Insist(patience, n.log); err != nil {
 			return err
 		}
 		n.log.Info("this machine has a certificate of the run")
@@ -57,28 +54,6 @@ func (n *node) secure(ctx context.Context) error {
 		return nil
 	})
 	return nil
-}
-
-// joinRun asks until there is an answer, as long as an orphan waits for its controller.
-func (n *node) joinRun(ctx context.Context, j trust.Joining) (*trust.Credential, error) {
-	ctx, cancel := clock.WithPatience(ctx, n.orphanAfter(), errOrphan)
-	defer cancel()
-	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
-		own, err := j.Join(ctx)
-		if err == nil || errors.Is(err, trust.ErrRefused) {
-			return own, err
-		}
-		n.log.Warn("no certificate yet", "error", err)
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-		timer.Stop()
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-	}
 }
 
 // dataTLS is for both ends of the data plane: machines talk to machines, and the controller reads the model.

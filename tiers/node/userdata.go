@@ -38,8 +38,8 @@ func (u UserData) Encode() string {
 // ScriptMark begins the line of a machine's first script that holds its user data, as a comment.
 const ScriptMark = "# tierml: "
 
-// inScript finds the user data in a script that starts the agent; other user data are what they are.
-func inScript(data string) string {
+// InScript finds the user data in a script that starts the agent; other user data are what they are.
+func InScript(data string) string {
 	if !strings.HasPrefix(data, "#!") {
 		return data
 	}
@@ -54,7 +54,7 @@ func inScript(data string) string {
 // DecodeUserData reads a machine's user data. Fields that it does not know are an error: the controller is newer then.
 func DecodeUserData(data string) (UserData, error) {
 	var u UserData
-	decoder := json.NewDecoder(strings.NewReader(inScript(data)))
+	decoder := json.NewDecoder(strings.NewReader(InScript(data)))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&u); err != nil {
 		return UserData{}, fmt.Errorf("reading the user data, which should be JSON: %w", err)

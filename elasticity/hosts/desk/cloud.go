@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/internal/sameuser"
+	"github.com/tierml/tierml/internal/trust"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
 	"github.com/tierml/tierml/provisioner/adapter"
@@ -173,24 +174,33 @@ func (t *deskError) Unwrap() error { return t.kind }
 // Host is a host's agent's side.
 type Host struct {
 	client
-	Address string // host:port of the Desk
-	Key     string
-	Launch  string // that bought the host
-	ID      string
+	base   string // of the Desk
+	key    string
+	launch string // that bought the host
+	id     string
 }
 
-// NewHost returns the side of a host's agent. Nothing is called yet.
-func NewHost(address, key, launch, id string) *Host {
-	return &Host{client: newClient(), Address: address, Key: key, Launch: launch, ID: id}
+// NewHost returns the side of a host's agent: with a certificate, or where there is no TLS with a key. Nothing is called yet.
+func NewHost(address, key, launch, id string, own *trust.Credential) *Host {
+	if own == nil {
+		return &Host{newClient(), "http://" + address, key, launch, id}
+	}
+	transport := &http.Transport{TLSClientConfig: own.Config(trust.Controller), ForceAttemptHTTP2: true, IdleConnTimeout: time.Minute}
+	return &Host{client{&http.Client{Transport: transport}}, "https://" + address, "", launch, id}
+}
+
+// Said is what a host's agent has to report: which slots' processes have ended, and why, and the provider's warning.
+type Said struct {
+	Gone   map[provisioner.InstanceID]string
+	Warned *tiers.Warned
 }
 
 // ErrGone: the host was given up, and its slots cost nothing any more.
 var ErrGone = errGone
 
-// Call reports which slots' processes have ended, and why, and returns the host's slots when they are others than it has seen, or
-// after a while.
-func (h *Host) Call(ctx context.Context, gone map[provisioner.InstanceID]string, seen string) (out Orders, err error) {
-	status, err := h.send(ctx, http.MethodPost, "http://"+h.Address+"/hosts/"+url.PathEscape(h.ID), h.Key, report{h.Launch, gone, seen}, &out)
+// Call reports, and returns the host's slots when they are others than it has seen, or after a while.
+func (h *Host) Call(ctx context.Context, said Said, seen string) (out Orders, err error) {
+	status, err := h.send(ctx, http.MethodPost, h.base+"/hosts/"+url.PathEscape(h.id), h.key, report{h.launch, said.Gone, said.Warned, seen}, &out)
 	if status == http.StatusGone {
 		return out, ErrGone
 	}

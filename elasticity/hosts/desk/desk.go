@@ -57,6 +57,7 @@ func ReadBook(directory string) ([]hosts.Line, error) {
 type Config struct {
 	Brain     *hosts.Brain
 	Directory string
+	Cloud     string // on which the hosts are, in a job file's word
 	Clock     clock.Mapping
 	Secret    string // all keys derive from it
 	Log       *slog.Logger
@@ -180,13 +181,14 @@ func HostKey(secret, launch string) string { return seal(secret, "host "+launch)
 type door struct {
 	Address string `json:"address"` // host:port
 	Key     string `json:"key,omitempty"`
+	Cloud   string `json:"cloud,omitempty"`
 	Clock   string `json:"clock"` // clock.Mapping
 }
 
 // Announce writes down where jobs find the Desk, and in the folder open, unless it is empty, where those of other users do. It replaces the
 // files as a whole.
 func (d *Desk) Announce(address, open string) error {
-	at := door{Address: address, Clock: d.cfg.Clock.String()}
+	at := door{Address: address, Cloud: d.cfg.Cloud, Clock: d.cfg.Clock.String()}
 	var err error
 	if open != "" { // nothing in it is secret: the kernel identifies the caller
 		err = at.write(open, 0o644)
@@ -218,11 +220,12 @@ func readDoor(directory string) (d door, err error) {
 	return d, nil
 }
 
-// ClockOf returns the time of shared hosts, by their run's directory.
-func ClockOf(directory string) (clock.Mapping, error) {
+// Where returns the cloud and the time of shared hosts, by their run's directory.
+func Where(directory string) (cloud string, at clock.Mapping, err error) {
 	d, err := readDoor(directory)
 	if err != nil {
-		return clock.Mapping{}, err
+		return "", at, err
 	}
-	return clock.Parse(d.Clock)
+	at, err = clock.Parse(d.Clock)
+	return d.Cloud, at, err
 }

@@ -2,6 +2,9 @@ package desk
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -144,11 +147,11 @@ func (s *site) agents(ctx context.Context, address string, running *sync.WaitGro
 }
 
 func (s *site) agent(ctx context.Context, address string, i provisioner.Instance) {
-	h := NewHost(address, HostKey("secret", i.Token), i.Token, string(i.ID))
+	h := NewHost(address, HostKey("secret", i.Token), i.Token, string(i.ID), nil)
 	defer h.Close()
 	seen, gone := "", map[provisioner.InstanceID]string{}
 	for ctx.Err() == nil {
-		orders, err := h.Call(ctx, gone, seen)
+		orders, err := h.Call(ctx, Said{Gone: gone}, seen)
 		if errors.Is(err, ErrGone) {
 			return
 		}
@@ -269,6 +272,25 @@ func TestKeys(t *testing.T) {
 		if !errors.Is(err, provisioner.ErrDenied) {
 			t.Errorf("%s with key %q: %v", call.path, call.key, err)
 		}
+	}
+}
+
+// A certificate of another machine is no host's, and a host's own is, without a key.
+func TestCertificates(t *testing.T) {
+	s := open(t, 1)
+	for name, want := range map[string]int{"i-other": http.StatusConflict, "i-1": http.StatusGone} { // it was never bought
+		r := httptest.NewRequest(http.MethodPost, "/hosts/i-1", strings.NewReader(`{}`))
+		r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{Subject: pkix.Name{CommonName: name}}}}
+		w := httptest.NewRecorder()
+		s.desk.HostsHandler().ServeHTTP(w, r)
+		if w.Code != want {
+			t.Errorf("%s as i-1: %d %s", name, w.Code, w.Body)
+		}
+	}
+	w := httptest.NewRecorder()
+	s.desk.HostsHandler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/jobs/a", nil))
+	if w.Code != http.StatusNotFound {
+		t.Errorf("jobs are answered where hosts call: %d", w.Code)
 	}
 }
 

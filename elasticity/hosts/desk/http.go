@@ -39,7 +39,8 @@ type (
 	report struct {
 		Launch string                            `json:"launch"` // of the host
 		Gone   map[provisioner.InstanceID]string `json:"gone,omitempty"`
-		Seen   string                            `json:"seen,omitempty"` // the orders that it has: the answer waits for others
+		Warned *tiers.Warned                     `json:"warned,omitempty"` // of the host's end; it is repeated
+		Seen   string                            `json:"seen,omitempty"`   // the orders that it has: the answer waits for others
 	}
 )
 
@@ -74,9 +75,17 @@ var errGone = errors.New("this host was given up")
 // mostBody bounds a message, in bytes: user data are a few kilobytes.
 const mostBody = 1 << 20
 
+// HostsHandler serves hosts' agents.
+func (d *Desk) HostsHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /hosts/{host}", d.answering(d.serveHost))
+	return mux
+}
+
 // Handler serves jobs and hosts' agents.
 func (d *Desk) Handler() http.Handler {
 	mux := http.NewServeMux()
+	mux.Handle("/hosts/", d.HostsHandler())
 	job := func(f func(w http.ResponseWriter, r *http.Request, job string) error) http.HandlerFunc {
 		return d.answering(func(w http.ResponseWriter, r *http.Request) error {
 			if !d.admits(r) {
@@ -90,7 +99,6 @@ func (d *Desk) Handler() http.Handler {
 	mux.HandleFunc("POST /jobs/{job}/profile", job(d.serveProfile))
 	mux.HandleFunc("POST /jobs/{job}/prices", job(d.servePrices))
 	mux.HandleFunc("GET /jobs/{job}", job(d.serveSlots))
-	mux.HandleFunc("POST /hosts/{host}", d.answering(d.serveHost))
 	return mux
 }
 
@@ -121,6 +129,14 @@ func (d *Desk) admits(r *http.Request) (admitted bool) {
 	}
 	d.look(func() { admitted = d.brain.Book.Admits(user, r.PathValue("job")) })
 	return admitted
+}
+
+// isHost reports whether a request is a host's: its certificate says so, or where there is no TLS the key of its launch.
+func (d *Desk) isHost(r *http.Request, id step.ID, launch string) bool {
+	if r.TLS == nil {
+		return carries(r, HostKey(d.cfg.Secret, launch))
+	}
+	return len(r.TLS.PeerCertificates) > 0 && r.TLS.PeerCertificates[0].Subject.CommonName == string(id)
 }
 
 // carries reports whether a request has the key.
@@ -234,12 +250,15 @@ func (d *Desk) serveHost(w http.ResponseWriter, r *http.Request) error {
 	if err := read(r, &said); err != nil {
 		return err
 	}
-	if !carries(r, HostKey(d.cfg.Secret, said.Launch)) {
+	if !d.isHost(r, id, said.Launch) {
 		return provisioner.ErrDenied
 	}
 	known := false
 	err := d.do(func(now time.Time) error {
 		known = d.brain.Called(id, said.Launch)
+		if said.Warned != nil {
+			d.brain.Warn(id, *said.Warned)
+		}
 		for slot, why := range said.Gone {
 			d.brain.Book.Gone(now, id, slot, why)
 		}

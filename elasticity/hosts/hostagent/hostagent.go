@@ -19,20 +19,29 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/tierml/tierml/elasticity/hosts/desk"
+	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/internal/confine"
+	"github.com/tierml/tierml/internal/trust"
 	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/tiers"
+	"github.com/tierml/tierml/tiers/node"
 )
 
 // UserData are those of a host.
 type UserData struct {
 	Desk   string `json:"desk"` // host:port
-	Key    string `json:"key"`
 	Launch string `json:"launch"`
 	Orphan int    `json:"orphan"` // seconds of the wall clock without the desk after which a host without slots ends
+
+	// With TLS, the token is shown once, to get a certificate of this authority, by its hash; without, all calls have the key.
+	Authority string `json:"authority,omitempty"`
+	Token     string `json:"token,omitempty"`
+	Key       string `json:"key,omitempty"`
 }
 
 // envelope distinguishes a host's user data from a node's.
@@ -52,27 +61,34 @@ func (u UserData) Encode() string {
 // Decode reads a machine's user data; false: they are not a shared host's.
 func Decode(text string) (UserData, bool) {
 	var e envelope
-	if json.Unmarshal([]byte(text), &e) != nil || e.Host == nil {
+	if json.Unmarshal([]byte(node.InScript(text)), &e) != nil || e.Host == nil {
 		return UserData{}, false
 	}
 	return *e.Host, true
 }
 
-// Config configures an Agent. All but Flops is required.
+// Config configures an Agent. All to Log is required.
 type Config struct {
 	ID      string // of the host
 	Host    UserData
 	Command []string // that each slot runs
 	Home    string   // each slot's directory is made in it; other users' slots have theirs among the system's temporary files
 	Env     []string // of all slots
-	Flops   float64  // of the whole host; 0 = slots are not held to a rate
 	Log     *slog.Logger
+
+	Flops   float64 // of the whole host; 0 = slots are not held to a rate
+	KeyFile string  // as a node's
+	// Watch passes the provider's warnings on, as a node.Machine does; nil = the desk alone is warned.
+	Watch func(context.Context, func(tiers.Warned)) error
+	// PutOff postpones the time at which the machine powers itself off. It is called every minute while the desk is heard; nil = there is none.
+	PutOff func(context.Context) error
 }
 
 const (
 	grace    = 2 * time.Second // from SIGTERM to SIGKILL
 	callWith = 10 * time.Second
 	lookIn   = 100 * time.Millisecond
+	putOff   = time.Minute // from one to the next
 
 	processesPerVCPU = 1024 // of a slot, with threads, where they can be counted
 )
@@ -106,7 +122,10 @@ type agent struct {
 	open    string // in which other users' slots have their directories; empty = there are none yet
 	running map[provisioner.InstanceID]*process
 	gone    map[provisioner.InstanceID]string // ended, and not reported
+	warned  *tiers.Warned                     // the last warning; it is reported with each call
 	over    chan end
+	warns   chan tiers.Warned
+	heard   atomic.Int64 // when the desk was, in Unix seconds
 	waiting sync.WaitGroup
 }
 
@@ -117,10 +136,17 @@ type end struct {
 
 // Run runs the slots of a host until ctx is done, or the desk has given the host up. No process of a slot is left then.
 func Run(ctx context.Context, cfg Config) error {
-	a := &agent{cfg: cfg, desk: desk.NewHost(cfg.Host.Desk, cfg.Host.Key, cfg.Host.Launch, cfg.ID),
-		running: map[provisioner.InstanceID]*process{}, gone: map[provisioner.InstanceID]string{}, over: make(chan end)}
-	defer a.desk.Close()
-	err := a.follow(ctx)
+	a := &agent{cfg: cfg, running: map[provisioner.InstanceID]*process{}, gone: map[provisioner.InstanceID]string{}, over: make(chan end),
+		warns: make(chan tiers.Warned)}
+	beside, end := context.WithCancel(ctx)
+	own, err := a.join(beside)
+	if err == nil {
+		a.desk = desk.NewHost(cfg.Host.Desk, cfg.Host.Key, cfg.Host.Launch, cfg.ID, own)
+		defer a.desk.Close()
+		a.accompany(beside)
+		err = a.follow(ctx)
+	}
+	end()
 	for _, p := range a.running {
 		a.stop(p)
 	}
@@ -137,6 +163,62 @@ func Run(ctx context.Context, cfg Config) error {
 	return err
 }
 
+// join gets this host a certificate, and has it renewed until ctx is done; nil = there is no TLS.
+func (a *agent) join(ctx context.Context) (*trust.Credential, error) {
+	host := a.cfg.Host
+	if host.Authority == "" {
+		return nil, nil
+	}
+	j := trust.Joining{Address: host.Desk, Dial: trust.Dial, Authority: host.Authority, Token: host.Token, Machine: a.cfg.ID,
+		KeyFile: a.cfg.KeyFile, Now: clock.Wall}
+	patience, cancel := clock.WithPatience(ctx, a.orphan(), fmt.Errorf("no certificate from the desk for %d s", host.Orphan))
+	defer cancel()
+	own, err := j.Insist(patience, a.cfg.Log)
+	if err != nil {
+		return nil, fmt.Errorf("joining the shared hosts: %w", err)
+	}
+	a.waiting.Go(func() { j.Keep(ctx, own, a.cfg.Log) })
+	return own, nil
+}
+
+// accompany does what a machine does besides its work until ctx is done: it watches for warnings, and puts its own end off.
+func (a *agent) accompany(ctx context.Context) {
+	if a.cfg.Watch != nil {
+		a.waiting.Go(func() {
+			err := a.cfg.Watch(ctx, func(w tiers.Warned) {
+				select {
+				case a.warns <- w:
+				case <-ctx.Done():
+				}
+			})
+			if err != nil && ctx.Err() == nil {
+				a.cfg.Log.Error("warnings of the provider come by the desk only", "err", err)
+			}
+		})
+	}
+	if a.cfg.PutOff == nil {
+		return
+	}
+	a.waiting.Go(func() {
+		ticker := time.NewTicker(putOff)
+		defer ticker.Stop()
+		for {
+			if time.Since(time.Unix(a.heard.Load(), 0)) < putOff {
+				if err := a.cfg.PutOff(ctx); err != nil && ctx.Err() == nil {
+					a.cfg.Log.Error("this host will end by itself", "err", err)
+				}
+			}
+			select {
+			case <-ticker.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+}
+
+func (a *agent) orphan() time.Duration { return time.Duration(a.cfg.Host.Orphan) * time.Second }
+
 // answer is what a call came to.
 type answer struct {
 	orders desk.Orders
@@ -151,14 +233,19 @@ func (a *agent) follow(ctx context.Context) error {
 		calling, cancel := context.WithTimeout(ctx, callWith)
 		answers := make(chan answer, 1)
 		sent := a.report()
+		said := desk.Said{Gone: sent, Warned: a.warned}
 		a.waiting.Go(func() {
-			orders, err := a.desk.Call(calling, sent, seen)
+			orders, err := a.desk.Call(calling, said, seen)
 			answers <- answer{orders, sent, err}
 		})
 		var got answer
 		select {
 		case e := <-a.over:
 			a.forget(e)
+			cancel()
+			got = <-answers
+		case w := <-a.warns:
+			a.warn(w)
 			cancel()
 			got = <-answers
 		case got = <-answers:
@@ -171,7 +258,7 @@ func (a *agent) follow(ctx context.Context) error {
 			return got.err
 		case errors.Is(got.err, context.Canceled): // for the end of a process, which the next call reports
 		case got.err != nil:
-			if time.Since(heard) > time.Duration(a.cfg.Host.Orphan)*time.Second && len(a.running) == 0 {
+			if time.Since(heard) > a.orphan() && len(a.running) == 0 {
 				return fmt.Errorf("no slots, and no desk for %d s: %w", a.cfg.Host.Orphan, got.err)
 			}
 			a.cfg.Log.Warn("the desk cannot be called; trying again", "err", got.err)
@@ -180,6 +267,7 @@ func (a *agent) follow(ctx context.Context) error {
 			}
 		default:
 			heard, seen = time.Now(), got.orders.Seen
+			a.heard.Store(heard.Unix())
 			for slot := range got.sent {
 				delete(a.gone, slot)
 			}
@@ -205,10 +293,29 @@ func (a *agent) pause(ctx context.Context, d time.Duration) error {
 		select {
 		case e := <-a.over:
 			a.forget(e)
+		case w := <-a.warns:
+			a.warn(w)
 		case <-timer.C:
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()
+		}
+	}
+}
+
+// warn has all slots learn of the host's end at once, whether or not the desk can be called.
+func (a *agent) warn(w tiers.Warned) {
+	a.cfg.Log.Warn("the provider warns", "rebalance", w.Rebalance, "deadline", w.Deadline)
+	if w.Rebalance && a.warned != nil {
+		return
+	}
+	a.warned = &w
+	for slot, p := range a.running {
+		if w.Rebalance {
+			break
+		}
+		if err := p.warn(w.Deadline); err != nil {
+			a.cfg.Log.Error("a slot cannot be warned", "slot", slot, "err", err)
 		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/tierml/tierml/elasticity/hosts/desk"
 	"github.com/tierml/tierml/elasticity/tempo"
 	"github.com/tierml/tierml/internal/clock"
+	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
 	"github.com/tierml/tierml/tiers"
@@ -87,7 +88,11 @@ func TestSlotsOfAHost(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		ended <- Run(ctx, Config{ID: "i-1", Host: UserData{Desk: address, Key: desk.HostKey("secret", token), Launch: token, Orphan: 60},
-			Command: []string{"sh", "-c", slotProcess}, Home: home, Env: []string{"GIVEN=1"}, Flops: 100, Log: slog.New(slog.DiscardHandler)})
+			Command: []string{"sh", "-c", slotProcess}, Home: home, Env: []string{"GIVEN=1"}, Flops: 100, Log: slog.New(slog.DiscardHandler), Watch: func(ctx context.Context, f func(tiers.Warned)) error {
+				f(tiers.Warned{Rebalance: true})
+				<-ctx.Done()
+				return nil
+			}})
 	}()
 	var all map[string]provisioner.Instance
 	until := func(what string, there func() bool) {
@@ -105,6 +110,18 @@ func TestSlotsOfAHost(t *testing.T) {
 				all[i.Token] = i
 			}
 		}
+	}
+	var noted []string
+	until("what the host's provider warns of", func() bool {
+		for _, a := range step(elasticity.Wake{}) {
+			if r, ok := a.(elasticity.Record); ok && r.Entry.Kind == journal.Notice {
+				noted = append(noted, r.Entry.Instance+": "+r.Entry.Why)
+			}
+		}
+		return len(noted) > 0
+	})
+	if len(noted) != 1 || !strings.HasPrefix(noted[0], "i-1: rebalance recommendation") {
+		t.Errorf("the shared hosts were warned of %q", noted)
 	}
 	until("the end of the process that takes too much", func() bool { return all["hungry"].State == provisioner.Terminated })
 	// In a group of cgroup v2 its shell ends with it.

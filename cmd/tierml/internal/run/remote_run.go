@@ -28,7 +28,7 @@ import (
 // forJob reaches the job server that is to run a job.
 func placeForJob(cmd *cobra.Command, r *target.Flags, o RunOptions) (target.Placed, error) {
 	nothing := func(string) error { return nil }
-	here := o.here || o.Into != "" || o.Endpoint != ""
+	here := o.here || o.Into != "" || o.Endpoint != "" || o.hosts != ""
 	if r.URL == "" && here {
 		return target.Placed{}, nil
 	}

@@ -262,12 +262,14 @@ func runJob(ctx context.Context, o RunOptions, in io.Reader, out io.Writer) erro
 	if _, err := hookOf(job.Alerts); err != nil {
 		return cli.Usage(err)
 	}
-	if err := p.TryCloud(planning, out); planning.Err() != nil {
-		return cli.ErrInterrupted
-	} else if err != nil {
-		return err
+	if o.Endpoint == "" || job.Installation() == nil { // else they are slots, which no cloud sells
+		if err := p.TryCloud(planning, out); planning.Err() != nil {
+			return cli.ErrInterrupted
+		} else if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "\n%s\n", prepare.WhatMachinesAre(job))
 	}
-	fmt.Fprintf(out, "\n%s\n", prepare.WhatMachinesAre(job))
 	if err := cli.ConfirmUntil(planning, in, out, o.Yes || !job.Written("cloud") && job.Cloud == config.CloudLocal); err != nil {
 		return err
 	}
@@ -307,11 +309,8 @@ func TimeAt(ctx context.Context, o *RunOptions, job *config.Job, from ResumePoin
 		}
 		o.Endpoint = jobrun.OnHosts(dir)
 	}
-	if o.Endpoint != "" && job.Cloud != config.CloudLocal {
-		return mapping, cli.Usage(fmt.Errorf("--endpoint is for cloud: local; write %s.endpoint in the job file", job.Cloud))
-	}
 	if o.Endpoint != "" {
-		if mapping, err = jobrun.RemoteClock(ctx, o.Endpoint); err != nil {
+		if mapping, err = jobrun.RemoteClock(ctx, job, o.Endpoint); err != nil {
 			if from.Part > 0 {
 				err = fmt.Errorf("%w\nIf that cloud is gone, continue with one in this process: --endpoint %s", err, noEndpoint)
 			}

@@ -96,6 +96,12 @@ func runHosts(ctx context.Context, o run.RunOptions, in io.Reader, out io.Writer
 	if err := prepare.DescribeHosts(out, p); err != nil {
 		return err
 	}
+	if err := p.TryCloud(ctx, out); err != nil {
+		return err
+	}
+	if job.Installation() != nil {
+		fmt.Fprintf(out, "\n%s\n", prepare.WhatMachinesAre(job))
+	}
 	if err := cli.Confirm(in, out, cli.IsTerminal(in) && cli.IsTerminal(out), o.Yes); err != nil {
 		return err
 	}
