@@ -98,6 +98,9 @@ func (l *Ledger) addProgram(e journal.Entry) {
 	}
 	before := len(p.attempts)
 	a := p.newest[e.Program]
+	if a != nil && e.Kind == journal.ProgramEnd && !a.ended.IsZero() && a.number == e.Generation && e.Generation > 0 {
+		return // a controller that took the run over says it again
+	}
 	if a != nil && (a.number != e.Generation || !a.ended.IsZero()) && e.Kind != journal.ProgramStep {
 		a = nil
 	}

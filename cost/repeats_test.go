@@ -31,6 +31,10 @@ func TestRepeatedStepsAreRedone(t *testing.T) {
 	if useful, _ := a.useful(at(60)); useful.length() != 0 {
 		t.Errorf("useful %v", useful)
 	}
+	l.addProgram(journal.Entry{T: at(61), Kind: journal.ProgramEnd, OfProgram: journal.OfProgram{Program: "rank-1"}, Generation: 3, Outcome: journal.Lost, Why: "the controller was restarted"})
+	if p := l.ran(at(61)); p.Attempts != 2 || p.Members[1].Attempts != 1 {
+		t.Errorf("an end that a restarted controller repeats counts: %+v", p)
+	}
 	if p := l.ran(at(60)); p.Lost != 0 || p.Others != 1 {
 		t.Errorf("%+v", p)
 	}
