@@ -43,6 +43,7 @@ func (s *site) grouped(group, client string, r record) string {
 func TestRightsOfGroups(t *testing.T) {
 	s := newSite(t)
 	s.cfg.MaxRunning, s.cfg.Allow = 8, []string{s.home}
+	s.cfg.Quotas = map[string]Quota{"speech": {Jobs: 97}}
 	s.begin()
 	gate := access.NewGate(access.Random(), false, time.Now, slog.New(slog.DiscardHandler))
 	handler := gate.Handler(s.Handler())
@@ -169,6 +170,9 @@ func TestRightsOfGroups(t *testing.T) {
 					t.Errorf("%s: %s of the job of %s: %s", token, list, whose, text)
 				}
 			}
+		}
+		if _, home := ask(token, http.MethodGet, "/", ""); strings.Contains(home, "jobs: 97") != (may[see] == everyone) {
+			t.Errorf("%s: the quota of a group that it may not watch, or none of one that it may: %s", token, home)
 		}
 		_, text := ask(token, http.MethodGet, "/api/v1/hosts", "")
 		if hidden := strings.Count(text, `"other_jobs":2`); hidden != map[bool]int{true: 0, false: 2}[may[see] == everyone] || strings.Count(text, `"slots":4`) != 2 {

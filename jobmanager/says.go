@@ -1,6 +1,7 @@
 package jobmanager
 
 import (
+	"maps"
 	"net/http"
 	"time"
 
@@ -33,6 +34,18 @@ func (m *Manager) summary(r *http.Request) dashboard.Manager {
 	if out.Spent, out.Rate = m.totals(); r != nil && !seesAll(access.ClientOf(r.Context())) {
 		out.Spent, out.Rate = spentBy(jobs)
 		out.Budget, out.PerHour = limitsOf(m, access.ClientOf(r.Context()))
+	}
+	out.Groups = map[string]dashboard.GroupLimits{}
+	for group := range m.cfg.Budgets {
+		out.Groups[group] = dashboard.GroupLimits{Budget: m.cfg.Budgets[group], Quota: m.cfg.Quotas[group].String()}
+	}
+	for group, quota := range m.cfg.Quotas {
+		out.Groups[group] = dashboard.GroupLimits{Budget: m.cfg.Budgets[group], Quota: quota.String()}
+	}
+	if r != nil {
+		maps.DeleteFunc(out.Groups, func(group string, _ dashboard.GroupLimits) bool {
+			return access.ClientOf(r.Context()).Right(group) < access.Watch
+		})
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -100,6 +100,7 @@ type Manager struct {
 	Granted             map[string]string // why running jobs have the slots that they have, by a scheduler
 	Sweeps              []Sweep           // the newest first
 	Grants              *Grants           // nil = no scheduler
+	Groups              map[string]GroupLimits
 }
 
 // Grants are what a scheduler has decided last.
@@ -123,6 +124,8 @@ type listView struct {
 	Hosts     bool // there are shared hosts
 	Attention []attention
 	Days      []day
+	Shares    []*share
+	Month     string // that of Shares
 	Rows      []Row
 	Of, All   int
 	Q         string
@@ -319,6 +322,7 @@ func (b *Board) listView(r *http.Request) listView {
 	}
 	v.All, v.Hosts = len(all), len(b.sharing()) > 0
 	v.overview(all)
+	v.addShares(all, b.now())
 	v.filter(r, all)
 	v.sort(r)
 	v.Of = len(v.Rows)

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -100,6 +101,25 @@ func TestPageOfAProgram(t *testing.T) {
 	}
 	if err := json.Unmarshal([]byte(get(t, server, "/api/runs/films-1", http.StatusOK)), &report); err != nil || len(report.Programs.Members) != 3 {
 		t.Errorf("the JSON report has %d tasks that began, not 3 (%v)", len(report.Programs.Members), err)
+	}
+}
+
+// Groups and users have this month's real cost apart from what they cost in all, and a group its limits although it has no run.
+func TestSharesOfTheMonth(t *testing.T) {
+	now := time.Date(2026, 4, 20, 12, 0, 0, 0, time.UTC)
+	v := listView{Manager: &Manager{Groups: map[string]GroupLimits{"vision": {Budget: 9 * market.Dollar, Quota: "jobs: 3"}, "idle": {Quota: "machines: 4"}}}}
+	row := func(run, user, spent string, began time.Time, replayed bool, state string) Row {
+		return Row{Summary: Summary{Run: run, Group: "vision", User: user, Spent: spent, Started: began, Replayed: replayed, State: state, Transient: 2, Reliable: 1}}
+	}
+	v.addShares([]Row{row("a-1", "ada", "2", now, false, "running"), row("b-1", "ada", "5", now.AddDate(0, -1, 0), false, "finished"),
+		row("c-1", "bob", "50", now, true, "finished")}, now)
+	var got []string
+	for _, s := range v.Shares {
+		got = append(got, fmt.Sprint(s.Of, " ", s.Name, " ", s.Link, " ", s.Running, " ", s.Machines, " ", s.Month, " ", s.All, " ", s.Replayed, " ", s.Budget, " ", s.Quota))
+	}
+	want := []string{"group vision /?group=vision 1 3 2 7 50 9 jobs: 3", "group idle /?group=idle 0 0 0 0 0 0 machines: 4", "user ada /?user=ada 1 3 2 7 0 0 ", "user bob /?user=bob 0 0 0 0 50 0 "}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 
