@@ -443,6 +443,7 @@ func (a *attempt) environment(secrets map[string]string) []string {
 	if ranks > 1 { // accelerate and others take a program that has them for one of several
 		maps.Copy(env, s.meeting())
 	}
+	maps.Copy(env, s.tracking())
 	maps.Copy(env, m.config.Spec.Envs)
 	maps.Copy(env, s.Settings)
 	maps.Copy(env, secrets)

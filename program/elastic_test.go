@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -57,5 +58,25 @@ func TestScriptEndsWithAllItStarted(t *testing.T) {
 	}
 	if command, _ := os.ReadFile("/proc/" + pid + "/cmdline"); pid == "" || len(command) > 0 { // one that nobody has waited for has none
 		t.Errorf("process %q still runs: %q", pid, command)
+	}
+}
+
+// All attempts of a program are one run to Weights & Biases, of a job one group, and the job file has the last word.
+func TestTracking(t *testing.T) {
+	s := newSite(t, Spec{Run: `echo $WANDB_RUN_ID $WANDB_RESUME $WANDB_RUN_GROUP >"$TIERML_ATTEMPT"`, Envs: map[string]string{"WANDB_RESUME": "must"}})
+	said := map[uint64]string{}
+	for attempt, start := range map[uint64]Start{1: {Key: "task-1", Run: "own-1-secret"}, 2: {Key: "task-1", Run: "own-1-secret"}, 3: {Key: "task-2", Run: "own-1-secret"}, 4: {Key: "task-1", Run: "own-1-other"}} {
+		other := newSite(t, s.config.Spec)
+		start.Attempt = attempt
+		other.begin(start)
+		other.exit(attempt)
+		said[attempt] = strings.TrimSpace(other.appears(strconv.FormatUint(attempt, 10)))
+	}
+	of := strings.Fields(said[1])
+	if len(of) != 3 || of[0] != of[2]+"-task-1" || of[1] != "must" || !strings.HasPrefix(of[2], "own-1-") || strings.Contains(said[1], "secret") {
+		t.Fatalf("%q", said[1])
+	}
+	if said[2] != said[1] || said[3] != strings.Replace(said[1], "-task-1", "-task-2", 1) || strings.Fields(said[4])[2] == of[2] {
+		t.Errorf("%v", said)
 	}
 }

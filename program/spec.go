@@ -3,6 +3,8 @@
 package program
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -46,6 +48,18 @@ type Start struct {
 	// Elastic: the other ranks run on when this one is lost, and each saves its state by itself. Peers are those that run, as "RANK HOST:PORT".
 	Elastic bool     `json:"elastic,omitempty"`
 	Peers   []string `json:"peers,omitempty"`
+}
+
+// tracking returns the variables by which Weights & Biases takes all attempts of a program for one run. The run's own name stays here: it also
+// keeps machines of other runs away.
+func (s *Start) tracking() map[string]string {
+	sum := sha256.Sum256([]byte("tracking " + s.Run))
+	name := s.Run
+	if i := strings.LastIndexByte(name, '-'); i > 0 {
+		name = name[:i]
+	}
+	group := name + "-" + hex.EncodeToString(sum[:4])
+	return map[string]string{"WANDB_RUN_ID": group + "-" + s.Key, "WANDB_RESUME": "allow", "WANDB_RUN_GROUP": group}
 }
 
 // Check finds what could not run on any machine.

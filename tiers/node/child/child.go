@@ -42,6 +42,7 @@ const (
 	helloWithin = 20 * time.Minute // it may load a model
 	stuckAfter  = 2 * time.Minute
 	byeGrace    = 3 * time.Second
+	closedGrace = 30 * time.Second // how it ended says more
 	// stuckTimes is how many times the median round a round may take.
 	stuckTimes = 10
 )
@@ -69,6 +70,7 @@ type Child struct {
 	failed  error     // for good
 	failing int       // attempts that failed since a round counted
 	broken  string    // why the session was ended by us
+	closed  time.Time // the socket, by the program within a round; zero = it was not
 	over    bool
 	took    []time.Duration // by the last rounds
 
@@ -168,7 +170,7 @@ func (c *Child) sayBye() {
 func (c *Child) supervise(ctx context.Context) error {
 	for attempt := uint64(1); ; attempt++ {
 		c.mu.Lock()
-		c.attempt, c.since, c.broken = attempt, time.Now(), ""
+		c.attempt, c.since, c.broken, c.closed = attempt, time.Now(), "", time.Time{}
 		c.mu.Unlock()
 		if err := c.cfg.Start(attempt, map[string]string{Variable: filepath.Join(c.dir, "s")}); err != nil {
 			return fmt.Errorf("starting the program: %w", err)
@@ -234,6 +236,10 @@ func (c *Child) stuck(now time.Time) string {
 	switch {
 	case c.broken != "":
 		return c.broken
+	case s == nil && !c.closed.IsZero():
+		if now.Sub(c.closed) > min(closedGrace, c.cfg.HelloWithin) {
+			return "the program closed its socket within a round, and has not ended since"
+		}
 	case s == nil || !s.pulled:
 		if now.Sub(c.since) > c.cfg.HelloWithin {
 			return fmt.Sprintf("the program has run for %.0f s and has not entered `with tierml.DiLoCo(...)` and its steps: every path of the script must, or it hangs before",

@@ -94,6 +94,9 @@ func (f *fake) greet(m message) message {
 	if err != nil {
 		f.t.Fatal(err)
 	}
+	if err := syscall.Close(f.file); err != nil {
+		f.t.Error(err)
+	}
 	f.words = unsafe.Slice((*uint32)(unsafe.Pointer(&all[0])), 1)
 	f.memory = unsafe.Slice((*float32)(unsafe.Pointer(&all[page])), (len(all)-page)/4)
 	if welcome.Initial != "" {

@@ -195,6 +195,9 @@ func (c *Child) serve(s *session) {
 	defer c.mu.Unlock()
 	if c.session == s {
 		c.session = nil
+		if s.order != nil && s.pushed == nil {
+			c.closed = time.Now()
+		}
 		c.change()
 	}
 	if expected := errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, errSecond); err != nil && !expected && s.attempt == c.attempt &&
@@ -227,7 +230,7 @@ func (c *Child) greet(s *session) error {
 	c.mu.Lock()
 	second := c.session != nil
 	if !second {
-		c.session = s
+		c.session, c.closed = s, time.Time{}
 	}
 	c.mu.Unlock()
 	if second {
