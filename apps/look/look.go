@@ -5,6 +5,8 @@ package look
 import (
 	"bytes"
 	"io"
+	"math"
+	"path"
 	"slices"
 	"strings"
 
@@ -61,7 +63,8 @@ func At(in apps.Input, target string) (Proposal, error) {
 	case err == nil && target == "" && text != "" && onlyText(found, text):
 		return Proposal{App: "lda", Why: "column " + text + " is free text"}, nil
 	case err == nil:
-		return examples(found, target), nil
+		base, _, _ := strings.Cut(path.Base(in.Name), ".")
+		return examples(found, nameOf(base), target), nil
 	case text != "" && target == "":
 		return Proposal{App: "lda", Why: "column " + text + " is free text"}, nil
 	case target == "" && isText(head):
@@ -105,10 +108,13 @@ func isText(head []byte) bool {
 func ratings(p input.Pairs) (why string) {
 	users, items, both := map[int64]bool{}, map[int64]bool{}, map[[2]string]bool{}
 	userNames, itemNames := map[string]bool{}, map[string]bool{}
+	values, fractions := map[float64]bool{}, false
 	for _, r := range p.Ratings {
 		if users[r.User], items[r.Item] = true, true; r.User < 0 || r.Item < 0 {
 			userNames[p.Name(r.User)], itemNames[p.Name(r.Item)] = true, true
 		}
+		values[float64(r.Value)] = true
+		fractions = fractions || r.Value != float32(math.Trunc(float64(r.Value)))
 		both[[2]string{p.Name(r.User), p.Name(r.Item)}] = true
 	}
 	n := float64(len(p.Ratings))
@@ -130,22 +136,28 @@ func ratings(p input.Pairs) (why string) {
 		return ""
 	case !repeated(users, userNames) && !repeated(items, itemNames), n >= manyRatings && !(repeated(users, userNames) && repeated(items, itemNames)):
 		return ""
-	case p.Header && (len(users) < 5 || len(items) < 5):
+	case p.Header && (len(users) < 5 || len(items) < 5 || fractions && len(values) > mostScores):
 		return ""
 	}
 	return "its columns look like users, items and ratings"
 }
 
+// mostScores is how many different fractions still look like a scale of ratings, without a header that says so.
+const mostScores = 41
+
 // manyRatings show that users and items come again.
 const manyRatings = 20
 
-// What people call the column to predict, in lower case and without signs: the surest, and names that are likelier than the last column's.
+// What people call the column to predict, in lower case and without signs: names that nothing else has, names that are likelier than the last
+// column's, and those that are so only at one end of the table, as features have them, too.
 var (
-	sureTargets = []string{"class", "label", "labels", "target", "y", "outcome", "response", "output"}
-	likely      = []string{"survived", "diagnosis", "churn", "churned", "exited", "attrition", "species", "default", "defaulted", "defaultpaymentnextmonth",
-		"fraud", "isfraud", "quality", "price", "saleprice", "sellingprice", "medv", "mpg", "charges", "salary", "income", "medianhousevalue", "sales", "revenue",
-		"cnt", "count", "rating", "score", "grade", "stroke", "heartdisease", "deathevent", "purchased", "subscribed", "deposit", "loanstatus", "approved",
-		"spam", "sentiment", "category", "result", "win", "winner", "type", "demand", "yield", "strength"}
+	sureTargets = []string{"target", "label", "labels", "survived", "churn", "churned", "diagnosis", "outcome", "response", "output", "class", "y"}
+	likely      = []string{"exited", "attrition", "species", "default", "defaulted", "defaultpaymentnextmonth", "fraud", "isfraud", "quality", "price", "saleprice",
+		"sellingprice", "medv", "mpg", "charges", "salary", "wage", "wages", "medianhousevalue", "revenue", "cnt", "stroke", "heartdisease", "deathevent",
+		"purchase", "purchased", "subscribed", "deposit", "loanstatus", "approved", "spam", "sentiment", "result", "win", "winner", "demand", "yield",
+		"strength", "vote", "voted", "admit", "admitted", "tip", "tips", "fareamount", "tripduration", "rings", "loss", "deny", "denied", "lifeexpectancy", "lifeexp", "clicked"}
+	atEnds = []string{"income", "sales", "count", "rating", "score", "grade", "category", "type", "status"}
+	times  = []string{"year", "month", "day", "date", "time", "hour", "week", "timestamp"}
 )
 
 func nameOf(column string) string {
@@ -157,9 +169,9 @@ func nameOf(column string) string {
 	}, strings.ToLower(column))
 }
 
-// examples proposes an application for examples.
-func examples(found labelled.Look, target string) (p Proposal) {
-	at := targetOf(found, target)
+// examples proposes an application for the examples of a file.
+func examples(found labelled.Look, file, target string) (p Proposal) {
+	at := targetOf(found, file, target)
 	if at < 0 {
 		return Proposal{}
 	}
@@ -186,7 +198,7 @@ func numbersRows(c labelled.ColumnLook, rows int) bool {
 // leastCounted is how many rows show that a column which counts up numbers them.
 const leastCounted = 20
 
-func targetOf(found labelled.Look, target string) int {
+func targetOf(found labelled.Look, file, target string) int {
 	if target != "" {
 		return slices.IndexFunc(found.Columns, func(c labelled.ColumnLook) bool { return c.Name == target })
 	}
@@ -199,18 +211,36 @@ func targetOf(found labelled.Look, target string) int {
 		c := found.Columns[i]
 		return usable(i) && c.Different <= mostClasses && (c.Words || c.Whole)
 	}
-	for _, names := range [][]string{sureTargets, likely} {
+	called := func(name string) int { // the last column of a name that is usable; -1 = none
 		for i := last; i >= 0; i-- {
-			if usable(i) && slices.Contains(names, nameOf(found.Columns[i].Name)) {
+			if usable(i) && nameOf(found.Columns[i].Name) == name && (i == 0 || i == last || !slices.Contains(atEnds, name)) {
 				return i
+			}
+		}
+		return -1
+	}
+	if at := called(file); file != "" && at >= 0 { // a table of prestige has a column of that name
+		return at
+	}
+	for _, names := range [][]string{sureTargets, likely, atEnds} {
+		for _, name := range names {
+			if at := called(name); at >= 0 && !(name == "y" && called("x") >= 0) {
+				return at
 			}
 		}
 	}
 	if !found.Named && !few(last) && few(0) { // UCI's files often begin with the class
 		return 0
 	}
+	tells := func(i int) bool { // only when or which a row is, which nobody predicts
+		name := nameOf(found.Columns[i].Name)
+		return slices.Contains(times, name) || strings.HasSuffix(name, "id")
+	}
+	if found.Named && tells(last) && usable(0) && !tells(0) { // statisticians put it first
+		return 0
+	}
 	for i := last; i >= 0; i-- {
-		if usable(i) || found.Columns[i].Different < 2 { // which is refused by name
+		if (usable(i) || found.Columns[i].Different < 2) && !tells(i) { // one value is refused by name
 			return i
 		}
 	}
