@@ -38,7 +38,7 @@ func (j *Job) AnySize() bool { return j.anySize }
 // Use records how many cores' worth of processor time a past run of the programs took.
 func (j *Job) Use(cores float64) { j.cores = cores }
 
-// Cores returns how many cores' worth of processor time a past run of the programs took; 0 = nobody knows.
+// Cores returns how many cores' worth of processor time a past run of the programs took; 0 = nobody knows, infinite = all that there were.
 func (j *Job) Cores() float64 { return j.cores }
 
 // AssumedHours is how long a program is taken to run until a first run has measured it.

@@ -49,7 +49,7 @@ func (l *Ledger) equivalent() (Equivalent, bool) {
 	e.Hours = (wall*l.clock.Speed + float64(clocks)*e.Beside) / time.Hour.Seconds()
 	billed := e.Hours
 	if l.start.Program != nil && e.Hours > 0 {
-		billed = l.billedHours(e.Hours)
+		billed = l.rules.Terms().Billed(e.Hours)
 	}
 	e.USD = market.USD(math.Round(billed * float64(e.Count) * float64(t.price)))
 	return e, true
@@ -73,15 +73,6 @@ func (l *Ledger) measuredType(asOf time.Time) (pool market.Pool, t machineType, 
 		}
 	}
 	return pool, t, most > 0
-}
-
-// billedHours returns what a machine's hours on demand count for on a bill.
-func (l *Ledger) billedHours(hours float64) float64 {
-	terms := l.rules.Terms()
-	if step := terms.Increment.Hours(); step > 0 {
-		hours = math.Ceil(hours/step) * step
-	}
-	return max(hours, terms.Minimum.Hours())
 }
 
 func (l *Ledger) plannedFleet() (Equivalent, machineType, bool) {

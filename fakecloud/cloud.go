@@ -29,6 +29,7 @@ type Cloud struct {
 	now     time.Time // latest market time seen
 	script  []step    // still to come, by time
 	running map[string]*machine
+	cores   cores
 	records *recorder
 	err     error // why Run must end
 }
@@ -71,7 +72,7 @@ func newCloud(c Config, records *recorder) (*Cloud, error) {
 	}
 	cloud := &Cloud{
 		config: c, listener: listener, poke: make(chan struct{}, 1), region: r, now: c.Clock.Now(), script: script,
-		running: make(map[string]*machine), records: records,
+		running: make(map[string]*machine), records: records, cores: cores{all: coresHere()},
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/", cloud.api())

@@ -116,7 +116,13 @@ func (c *Cloud) process(m *machine, endpoint string) error {
 	defer remove()
 	c.mu.Lock()
 	m.home = home
+	cores := c.cores.take(m.kind.VCPU)
 	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.cores.give(cores)
+	}()
 	command := exec.Command(c.config.Command[0], c.config.Command[1:]...)
 	command.Dir = c.config.Dir
 	command.Env = c.environment(m, endpoint, home)
@@ -129,7 +135,7 @@ func (c *Cloud) process(m *machine, endpoint string) error {
 		defer log.Close()
 		command.Stdout, command.Stderr = log, log
 	}
-	if err := command.Start(); err != nil {
+	if err := startOn(cores, command); err != nil {
 		return err
 	}
 	group := -command.Process.Pid

@@ -1,6 +1,9 @@
 package market
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // EndedBy is the side that ended a machine; bills depend on it.
 type EndedBy string
@@ -71,4 +74,12 @@ type Terms struct {
 	MaxBid int
 	// Fees are the machines' disks, addresses and traffic, where they are declared.
 	Fees Fees
+}
+
+// Billed returns what a machine's hours on demand count for on a bill.
+func (t Terms) Billed(hours float64) float64 {
+	if step := t.Increment.Hours(); step > 0 {
+		hours = math.Ceil(hours/step) * step
+	}
+	return max(hours, t.Minimum.Hours())
 }

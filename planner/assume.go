@@ -3,6 +3,7 @@ package planner
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/tierml/tierml/config"
@@ -33,7 +34,9 @@ func assumeType(job *config.Job, offers []Offer) {
 	}).Type
 	job.Resources.AnyOf = []config.Machine{{Type: least.Name}}
 	why := "the smallest on sale"
-	if cores > 0 {
+	if math.IsInf(cores, 1) {
+		why = "where a vCPU costs least on demand, as the last run used all that there were"
+	} else if cores > 0 {
 		why = fmt.Sprintf("where %.2g cores' worth of work costs least on demand", cores)
 	}
 	job.Assume("resources.any_of", fmt.Sprintf("resources.type: %s, %s", least.Name, why))

@@ -25,6 +25,7 @@ type Program struct {
 	Pretended    bool    // machines have the type and its price, not the device
 	Basis        string  // of Hours
 	Cores        float64 // cores' worth of processor time that it took in the last run; 0 = nobody knows
+	Filled       bool    // those were all that its machine had
 	Memory       int64   // the most bytes that one of its processes held then
 	Image        string  // of the container; empty = none
 	Workdir      Workdir
@@ -139,7 +140,9 @@ func (p *Plan) writeProgram(b *terminal.Text, s Style) {
 	row("Program", fmt.Sprintf("%s; each takes %s on one %s, %s", what, short(time.Duration(in.Hours*float64(time.Hour))), in.On, in.Basis))
 	if in.Cores > 0 {
 		text := fmt.Sprintf("%.2g cores' worth of processor time, at most %s of memory in one process, in the last run", in.Cores, progress.Size(in.Memory))
-		if in.Cores < fewCores {
+		if in.Filled {
+			text += ": all that its machine had"
+		} else if in.Cores < fewCores {
 			text += ": more vCPUs would not make it faster"
 		}
 		row("Uses", text)

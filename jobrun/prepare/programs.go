@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -150,11 +151,30 @@ func MeasureProgram(ctx context.Context, job *config.Job, choice planner.Resolve
 	return f, nil
 }
 
+// filledFrom is the share of a machine's cores from which on programs use all that there are.
+const filledFrom = .85
+
+// filled reports whether the programs of a run used all of their machines' two cores or more, and may use more elsewhere; on one core, most use just
+// that. Machines of the local cloud have no more cores than this computer.
+func filled(job *config.Job, former *cost.Programs) bool {
+	if former.Use == nil || former.Use.VCPU == 0 {
+		return false
+	}
+	most := former.Use.VCPU
+	if job.Cloud == config.CloudLocal {
+		most = min(most, runtime.NumCPU())
+	}
+	return most > 1 && former.Cores >= filledFrom*float64(most)
+}
+
 // Remember tells the job what its last run has measured of its programs, before machines are chosen.
 func Remember(ctx context.Context, job *config.Job) error {
 	_, former, err := formerRun(ctx, job)
 	if err == nil && former != nil {
 		job.Use(former.Cores)
+		if filled(job, former) {
+			job.Use(math.Inf(1)) // how many more they would use nobody knows
+		}
 	}
 	return err
 }
@@ -269,7 +289,7 @@ func (f *programFacts) describe(job *config.Job) *planner.Program {
 		p.Store = job.Block.Shared().Checkpoints
 	}
 	if f.former != nil {
-		p.Cores, p.Memory = f.former.Cores, f.former.Memory
+		p.Cores, p.Memory, p.Filled = f.former.Cores, f.former.Memory, filled(job, f.former)
 		p.StateBytes = int64(f.stateEach(job))
 		if f.former.Save > 0 && p.StateBytes > 0 {
 			p.Rate = max(float64(p.StateBytes)/f.former.Save, assumedRate)

@@ -3,6 +3,7 @@ package sweep
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -191,8 +192,8 @@ func PerHour(cfg *sim.Config) market.USD {
 	return cfg.Equivalent.Type.OnDemand * market.USD(cfg.Equivalent.Count)
 }
 
-// OnDemandCost returns what the undisturbed work costs on the on-demand fleet, without start-up or rounding up of hours: what a plan and
-// `tierml report` compare with, too.
+// OnDemandCost returns what the undisturbed work costs on the on-demand fleet, without start-up and, but for programs, without rounding up of
+// hours: what a plan and `tierml report` compare with, too.
 func OnDemandCost(cfg *sim.Config) market.USD { return Baseline(cfg).Cost }
 
 // Baseline returns the undisturbed work on the on-demand fleet.
@@ -200,9 +201,12 @@ func Baseline(cfg *sim.Config) planner.OnDemand { return onDemand(cfg, cfg.Equiv
 
 func onDemand(cfg *sim.Config, r elasticity.Reliable) planner.OnDemand {
 	length, beside := cfg.Undisturbed(r.Count, r.Type.WorkRate())
+	cost := r.Type.OnDemand.For(length)
+	if cfg.Programs != nil && length > 0 {
+		cost = market.USD(math.Round(cfg.Rules.Terms().Billed(length.Hours()) * float64(r.Type.OnDemand)))
+	}
 	return planner.OnDemand{
-		Fleet: planner.Fleet{Pool: r.Pool, Type: r.Type, Count: r.Count}, Time: length, Beside: beside,
-		Cost: r.Type.OnDemand.For(length) * market.USD(r.Count),
+		Fleet: planner.Fleet{Pool: r.Pool, Type: r.Type, Count: r.Count}, Time: length, Beside: beside, Cost: cost * market.USD(r.Count),
 	}
 }
 
