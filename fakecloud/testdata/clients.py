@@ -81,6 +81,11 @@ refused("InvalidKeyPair.NotFound", ec2.describe_key_pairs, KeyNames=["theirs"])
 assert ec2.describe_images(Owners=["self"])["Images"] == []
 (brought,) = ec2.describe_images(Owners=["142421590066"], Filters=[{"Name": "name", "Values": ["dstack-0.14", "dstack-*"]}])["Images"]
 assert (brought["Name"], brought["OwnerId"], brought["State"]) == ("dstack-0.14", "142421590066", "available"), brought
+(ubuntu,) = ec2.describe_images(Owners=["099720109477"], Filters=[{"Name": "name", "Values": ["ubuntu-22.04-*"]}])["Images"]
+assert ubuntu["Name"] == "ubuntu-22.04-1", ubuntu
+public = client("ssm").get_parameter(Name="/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64")["Parameter"]["Value"]
+assert ec2.describe_images(ImageIds=[public])["Images"][0]["Architecture"] == "x86_64"
+refused("ParameterNotFound", client("ssm").get_parameter, Name="/mine")
 refused("InvalidAMIID.NotFound", ec2.describe_images, ImageIds=["ami-0123456789abcdef0"])
 offers = ec2.describe_instance_type_offerings(LocationType="availability-zone", Filters=[{"Name": "instance-type", "Values": ["c3.*"]}])
 assert len(offers["InstanceTypeOfferings"]) == len(zones)
@@ -93,6 +98,14 @@ assert machine["SubnetId"] == subnets[0]["SubnetId"] and machine["VpcId"] == vpc
 ids = [machine["InstanceId"]]
 ec2.get_waiter("instance_running").wait(InstanceIds=ids, WaiterConfig={"Delay": 0.02})
 ec2.get_waiter("instance_status_ok").wait(InstanceIds=ids, WaiterConfig={"Delay": 0.02})
+(disk,) = ec2.describe_volumes(Filters=[{"Name": "attachment.instance-id", "Values": ids}])["Volumes"]
+assert ec2.describe_instance_attribute(InstanceId=ids[0], Attribute="instanceType")["InstanceType"]["Value"] == "c3.xlarge"
+assert ec2.describe_instance_attribute(InstanceId=ids[0], Attribute="userData")["UserData"] == {}
+assert not ec2.describe_instance_attribute(InstanceId=ids[0], Attribute="disableApiTermination")["DisableApiTermination"]["Value"]
+refused("Unsupported", ec2.describe_instance_attribute, InstanceId=ids[0], Attribute="kernel")
+assert ec2.modify_instance_metadata_options(InstanceId=ids[0], HttpTokens="required")["InstanceMetadataOptions"]["State"] == "applied"
+refused("Unsupported", ec2.modify_instance_metadata_options, InstanceId=ids[0], HttpTokens="optional")
+assert ec2.describe_placement_groups()["PlacementGroups"] == [] and ec2.describe_addresses(Filters=[{"Name": "instance-id", "Values": ids}])["Addresses"] == []
 refused("DependencyViolation", ec2.delete_security_group, GroupId=group)
 ec2.modify_instance_attribute(InstanceId=ids[0], Groups=[default["GroupId"], group])
 ec2.stop_instances(InstanceIds=ids)
@@ -119,6 +132,7 @@ refused("UnsupportedOperation", ec2.stop_instances, InstanceIds=spot)
 
 # Fault injection takes it back.
 fis = client("fis")
+assert fis.list_experiments()["experiments"] == []
 target = {"resourceType": "aws:ec2:spot-instance", "selectionMode": "ALL", "resourceArns": [f"arn:aws:ec2:us-west-1:000000000000:instance/{spot[0]}"]}
 interrupt = {"actionId": "aws:ec2:send-spot-instance-interruptions", "parameters": {"durationBeforeInterruption": "PT2M"}, "targets": {"SpotInstances": "all"}}
 template = fis.create_experiment_template(description="take it", stopConditions=[{"source": "none"}], targets={"all": target}, actions={"go": interrupt},

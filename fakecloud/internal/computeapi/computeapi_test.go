@@ -237,7 +237,7 @@ func TestFiltersKnowTheirFields(t *testing.T) {
 	ask(t, h, "POST", zone+"/instances", machine("m-0", spot+`"labels": {"owner": "ann"}, `))
 	for filter, want := range map[string]int{
 		`labels.owner = ann`: 1, `labels.owner != ann`: 0, `labels.team != x`: 1, `scheduling.preemptible = true`: 1, `canIpForward = false`: 1,
-		`name eq m-.*`: 1, `scheduling.maxRunDuration.nanos = 5`: 0, `nonsense = x`: -1, `nonsense != x`: -1, `scheduling.nonsense = x`: -1, `disks = x`: -1,
+		`labels.owner:*`: 1, `labels.team:*`: 0, `labels.owner:nn`: 1, `nonsense:*`: -1, `name eq m-.*`: 1, `scheduling.maxRunDuration.nanos = 5`: 0, `nonsense = x`: -1, `nonsense != x`: -1, `scheduling.nonsense = x`: -1, `disks = x`: -1,
 	} {
 		status, answer := ask(t, h, "GET", zone+"/instances?filter="+strings.ReplaceAll(filter, " ", "%20"), "")
 		items, _ := answer["items"].([]any)
@@ -247,6 +247,27 @@ func TestFiltersKnowTheirFields(t *testing.T) {
 			}
 		} else if status != http.StatusOK || len(items) != want {
 			t.Errorf("%s: %d, %d machines", filter, status, len(items))
+		}
+	}
+}
+
+func TestBulkInsertByAPattern(t *testing.T) {
+	h, _ := newHandler(t)
+	properties := strings.NewReplacer(`"name": "m-0", `, "", "zones/us-central1-a/machineTypes/", "").Replace(machine("m-0", spot))
+	body := func(p string, count int) string {
+		return fmt.Sprintf(`{"count": %d, "namePattern": %q, "instanceProperties": %s}`, count, p, properties)
+	}
+	if status, answer := ask(t, h, "POST", zone+"/instances/bulkInsert", body("w-##", 2)); status != http.StatusOK {
+		t.Fatal(answer)
+	}
+	for name, want := range map[string]int{"w-01": http.StatusOK, "w-02": http.StatusOK, "w-03": http.StatusNotFound} {
+		if status, answer := ask(t, h, "GET", zone+"/instances/"+name, ""); status != want {
+			t.Errorf("%s: %d %v", name, status, answer)
+		}
+	}
+	for p, count := range map[string]int{"w": 1, "w-#-#": 1, "v-#": 10} {
+		if status, answer := ask(t, h, "POST", zone+"/instances/bulkInsert", body(p, count)); status != http.StatusBadRequest {
+			t.Errorf("%s for %d: %d %v", p, count, status, answer)
 		}
 	}
 }

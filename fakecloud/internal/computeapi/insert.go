@@ -179,16 +179,33 @@ func bulkInsert(c *call) (any, error) {
 	}
 	names := slices.Sorted(maps.Keys(body.Each))
 	switch {
-	case body.Pattern != "":
-		return nil, invalid("resource.namePattern", body.Pattern, "Not supported here: name each in perInstanceProperties.")
-	case len(names) != count:
-		return nil, invalid("resource.perInstanceProperties", plural(len(names), "name"), fmt.Sprintf("Must be as many as count, %d.", count))
 	case count < 1 || count > 1000 || least < 1 || least > count:
 		return nil, invalid("resource.count", fmt.Sprint(count), "Must be from minCount to 1000.")
-	case strings.Contains(body.Properties.MachineType, "/"):
+	case body.Pattern != "" && len(names) == 0:
+		if names, err = numbered(body.Pattern, count); err != nil {
+			return nil, err
+		}
+	case len(names) != count:
+		return nil, invalid("resource.perInstanceProperties", plural(len(names), "name"), fmt.Sprintf("Must be as many as count, %d.", count))
+	}
+	if strings.Contains(body.Properties.MachineType, "/") {
 		return nil, invalid("resource.instanceProperties.machineType", body.Properties.MachineType, "Must be a name, not a URL.")
 	}
 	return c.launch("bulkInsert", body.Properties.MachineType, body.Properties, names, least)
+}
+
+var placeholder = pattern.Of(`^[^#]*(#+)[^#]*$`)
+
+// numbered returns the names of a pattern such as m-##, from 1 on.
+func numbered(text string, count int) (names []string, err error) {
+	mark := placeholder().FindStringSubmatch(text)
+	if mark == nil || len(strconv.Itoa(count)) > len(mark[1]) {
+		return nil, invalid("resource.namePattern", text, "Must have one sequence of #, with a place for each digit.")
+	}
+	for n := range count {
+		names = append(names, strings.Replace(text, mark[1], fmt.Sprintf("%0*d", len(mark[1]), n+1), 1))
+	}
+	return names, nil
 }
 
 func wholeNumber(field string, text json.RawMessage) (int, error) {

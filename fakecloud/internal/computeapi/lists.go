@@ -70,8 +70,8 @@ func aggregate[T any](c *call, kind string, page []T, next string, zoneOf func(T
 	}{"compute#" + kind + "AggregatedList", "projects/" + c.project() + "/aggregated/" + kind + "s", items, next}
 }
 
-// condition is one comparison: FIELD = "VALUE" (or !=), or with eq and ne a regular expression of the whole value.
-var condition = pattern.Of(`^\(?\s*([A-Za-z.]+[A-Za-z0-9_.-]*)\s*(=|!=|\beq\b|\bne\b)\s*("([^"]*)"|'([^']*)'|[^\s"'()]+)\s*\)?$`)
+// condition is one comparison: FIELD = "VALUE" (or !=, or : for a part of the value, with * for any), or with eq and ne a regular expression of the whole value.
+var condition = pattern.Of(`^\(?\s*([A-Za-z.]+[A-Za-z0-9_.-]*)\s*(=|!=|:|\beq\b|\bne\b)\s*("([^"]*)"|'([^']*)'|[^\s"'()]+)\s*\)?$`)
 
 // parseFilter reads the filters that are spoken here: conditions, joined by AND, or in parentheses one after another. A field that the
 // items do not have is refused: it would match nothing, or with != everything, without a word.
@@ -90,6 +90,9 @@ func parseFilter[T any](text string) (func(T) bool, error) {
 			value = value[1 : len(value)-1]
 		}
 		equal := func(s string) bool { return s == value }
+		if operator == ":" {
+			equal = func(s string) bool { return s != "" && (value == "*" || strings.Contains(s, value)) }
+		}
 		if operator == "eq" || operator == "ne" {
 			whole, err := regexp.Compile("^(?:" + value + ")$")
 			if err != nil {
@@ -100,7 +103,7 @@ func parseFilter[T any](text string) (func(T) bool, error) {
 		if _, known := fieldOf(reflect.ValueOf(new(T)).Elem(), field); !known {
 			return nil, refusalf(http.StatusBadRequest, "invalid", "Invalid list filter expression: no field %q is spoken here", field)
 		}
-		wanted := operator == "=" || operator == "eq"
+		wanted := operator != "!=" && operator != "ne"
 		conditions = append(conditions, func(one T) bool {
 			has, _ := fieldOf(reflect.ValueOf(one), field)
 			return equal(has) == wanted

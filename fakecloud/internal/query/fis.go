@@ -122,7 +122,7 @@ func (f *faults) answer(r *region.Region, now time.Time, method string, path []s
 	case what == "experimentTemplates" && method == http.MethodPost && id == "":
 		return f.createTemplate(r, now, body)
 	case what == "experimentTemplates" && method == http.MethodGet && id == "":
-		return map[string]any{"experimentTemplates": f.templates}, nil
+		return map[string]any{"experimentTemplates": append([]faultTemplate{}, f.templates...)}, nil
 	case what == "experimentTemplates" && (method == http.MethodGet || method == http.MethodDelete):
 		n := slices.IndexFunc(f.templates, func(t faultTemplate) bool { return t.ID == id })
 		if n < 0 {
@@ -136,7 +136,7 @@ func (f *faults) answer(r *region.Region, now time.Time, method string, path []s
 	case what == "experiments" && method == http.MethodPost && id == "":
 		return f.start(r, now, body)
 	case what == "experiments" && method == http.MethodGet && id == "":
-		return map[string]any{"experiments": f.experiments}, nil
+		return map[string]any{"experiments": append([]experiment{}, f.experiments...)}, nil
 	case what == "experiments" && method == http.MethodGet:
 		for _, e := range f.experiments {
 			if e.ID == id {

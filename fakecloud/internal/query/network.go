@@ -214,8 +214,8 @@ func images(c *call) []image {
 	return append(held, broughtImages(c, owners)...)
 }
 
-// broughtImages returns what tools that bring their own images ask for, by an exact name and the number of another account, which owns
-// it: as every image can be launched here, all of these are there.
+// broughtImages returns what tools that bring their own images ask for, by a name and the number of another account, which owns it: as
+// every image can be launched here, all of these are there. Of patterns alone the first has one.
 func broughtImages(c *call, owners []string) (list []image) {
 	for _, f := range c.filters() {
 		if f.name != "name" {
@@ -225,10 +225,11 @@ func broughtImages(c *call, owners []string) (list []image) {
 			if len(owner) != len(Account) || strings.Trim(owner, "0123456789") != "" || owner == Account || owner == imageOwner {
 				continue
 			}
-			for _, name := range f.values {
-				if strings.ContainsAny(name, "*?") {
-					continue
-				}
+			exact := slices.DeleteFunc(slices.Clone(f.values), func(name string) bool { return strings.ContainsAny(name, "*?") })
+			if len(exact) == 0 {
+				exact = []string{strings.NewReplacer("*", "1", "?", "1").Replace(f.values[0])}
+			}
+			for _, name := range exact {
 				sum := sha256.Sum256([]byte(owner + "/" + name))
 				i := imageShape(c, region.Resource{Kind: region.Image, ID: "ami-" + hex.EncodeToString(sum[:])[:17], Name: name, Text: "x86_64"})
 				i.Owner, i.OwnerAlias, i.Location = owner, "", owner+"/"+name

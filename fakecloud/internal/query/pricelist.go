@@ -23,6 +23,8 @@ import (
 var jsonActions = map[string]func(r *region.Region, now time.Time, body []byte) (any, error){
 	"AWSPriceListService.GetProducts": getProducts,
 
+	"AmazonSSM.GetParameter": func(r *region.Region, _ time.Time, body []byte) (any, error) { return getParameter(r, body) },
+
 	"ServiceQuotasV20190624.ListServiceQuotas": func(r *region.Region, _ time.Time, body []byte) (any, error) { return listQuotas(r, body) },
 	"ServiceQuotasV20190624.GetServiceQuota":   func(r *region.Region, _ time.Time, body []byte) (any, error) { return getQuota(r, body) },
 }

@@ -97,6 +97,9 @@ var actions = map[string]action{
 	"DescribeVolumes": describe("volumeSet", volumes, key{param: "VolumeId", filter: "volume-id", code: "InvalidVolume.NotFound", what: "volume '%s'", prefix: "vol-"}),
 	"DescribeNetworkInterfaces": describe("networkInterfaceSet", networkInterfaces, key{
 		param: "NetworkInterfaceId", filter: "network-interface-id", code: "InvalidNetworkInterfaceID.NotFound", what: "networkInterface ID '%s'", prefix: "eni-"}),
+	"DescribeInstanceAttribute":     describeInstanceAttribute,
+	"ModifyInstanceMetadataOptions": modifyInstanceMetadataOptions,
+	"DescribePlacementGroups":       describe("placementGroupSet", func(*call) []placementGroup { return nil }, key{param: "GroupName", filter: "group-name", code: "InvalidPlacementGroup.Unknown", what: "Placement Group '%s'"}),
 	"DescribeAddresses":             describe("addressesSet", func(*call) []elasticAddress { return nil }),
 	"RebootInstances":               rebootInstances,
 	"GetConsoleOutput":              getConsoleOutput,

@@ -17,11 +17,11 @@ type volume struct {
 
 type volumeUsage struct {
 	Volume   string `xml:"volumeId"`
-	Instance string `xml:"instanceId"`
-	Device   string `xml:"device"`
-	Status   string `xml:"status"`
+	Instance string `xml:"instanceId" filter:"attachment.instance-id"`
+	Device   string `xml:"device" filter:"attachment.device"`
+	Status   string `xml:"status" filter:"attachment.status"`
 	Attached stamp  `xml:"attachTime"`
-	Deleted  bool   `xml:"deleteOnTermination"`
+	Deleted  bool   `xml:"deleteOnTermination" filter:"attachment.delete-on-termination"`
 }
 
 // shown are the machines whose disks and cards are there.
@@ -61,7 +61,11 @@ func networkInterfaces(c *call) (list []attachedCard) {
 
 // elasticAddress: nobody has one here.
 type elasticAddress struct {
-	IP string `xml:"publicIp" filter:"public-ip"`
+	IP         string `xml:"publicIp" filter:"public-ip"`
+	Allocation string `xml:"allocationId" filter:"allocation-id"`
+	Domain     string `xml:"domain" filter:"domain"`
+	Instance   string `xml:"instanceId" filter:"instance-id"`
+	Card       string `xml:"networkInterfaceId" filter:"network-interface-id"`
 }
 
 // rebootInstances does nothing: a machine is a process, whose end is the machine's.
