@@ -365,6 +365,7 @@ def libcloud_calls():
     call("ec2.ex_list_networks", d.ex_list_networks)
     call("ec2.list_key_pairs", d.list_key_pairs, answered)
     call("ec2.ex_get_metadata_for_node", lambda: d.ex_get_metadata_for_node(node), lambda m: m.get("Name") == "lib")
+    wait("instance_running", [node.id])
     call("ec2.reboot_node", lambda: d.reboot_node(node))
     call("ec2.destroy_node", lambda: d.destroy_node(node))
 

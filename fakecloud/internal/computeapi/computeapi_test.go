@@ -251,6 +251,36 @@ func TestFiltersKnowTheirFields(t *testing.T) {
 	}
 }
 
+func TestWhatMachinesHaveAroundThem(t *testing.T) {
+	h, _ := newHandler(t)
+	ask(t, h, "POST", zone+"/instances", machine("m-0", spot))
+	_, m := ask(t, h, "GET", zone+"/instances/m-0", "")
+	source := m["disks"].([]any)[0].(map[string]any)["source"]
+	card := m["networkInterfaces"].([]any)[0].(map[string]any)
+	for path, want := range map[string]any{zone + "/disks": source, "global/networks": card["network"], "regions/us-central1/subnetworks": card["subnetwork"]} {
+		status, answer := ask(t, h, "GET", path, "")
+		items, _ := answer["items"].([]any)
+		if status != http.StatusOK || len(items) != 1 || items[0].(map[string]any)["selfLink"] != want {
+			t.Errorf("%s: %d %v, want %v", path, status, answer, want)
+		}
+		name := items[0].(map[string]any)["name"].(string)
+		if status, one := ask(t, h, "GET", path+"/"+name, ""); status != http.StatusOK || one["selfLink"] != want {
+			t.Errorf("%s: %d %v", name, status, one)
+		}
+		if status, _ := ask(t, h, "GET", path+"/nobody", ""); status != http.StatusNotFound {
+			t.Errorf("%s/nobody: %d", path, status)
+		}
+	}
+	if _, answer := ask(t, h, "GET", "aggregated/disks", ""); !strings.Contains(fmt.Sprint(answer), fmt.Sprint(source)) {
+		t.Errorf("%v", answer)
+	}
+	for path, want := range map[string]int{"zones/nowhere/disks": http.StatusBadRequest, "regions/nowhere/subnetworks": http.StatusNotFound} {
+		if status, answer := ask(t, h, "GET", path, ""); status != want {
+			t.Errorf("%s: %d %v", path, status, answer)
+		}
+	}
+}
+
 func TestBulkInsertByAPattern(t *testing.T) {
 	h, _ := newHandler(t)
 	properties := strings.NewReplacer(`"name": "m-0", `, "", "zones/us-central1-a/machineTypes/", "").Replace(machine("m-0", spot))
