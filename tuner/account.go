@@ -177,7 +177,11 @@ func (t *Tuner) affords(x Setting, expected float64) bool {
 	if slices.ContainsFunc(t.options.Known, func(k Setting) bool { return slices.Equal(k, x) }) {
 		return t.balance() >= 0
 	}
-	return max(expected, t.risk(x))+t.change(t.inUse, x)+t.change(x, t.options.Default) <= t.balance()
+	loss := max(expected, t.risk(x))
+	if t.likely(x) && t.account.of(x).n == 0 {
+		loss = 0
+	}
+	return loss+t.change(t.inUse, x)+t.change(x, t.options.Default) <= t.balance()
 }
 
 // change returns what a change is expected to cost at most: a clock, or what the options say, where that is not known.
@@ -189,8 +193,15 @@ func (t *Tuner) change(from, to Setting) float64 {
 	return seconds
 }
 
+func (t *Tuner) likely(x Setting) bool {
+	return slices.ContainsFunc(t.options.Likely, func(l Setting) bool { return slices.Equal(l, x) })
+}
+
 // clocksAt returns how many of the default's clocks the trial of a setting is expected to cost while nothing is known: it and two changes.
 func (t *Tuner) clocksAt(x Setting) float64 {
+	if t.likely(x) {
+		return 2
+	}
 	return steep*t.space.distance(t.options.Default, x)*float64(t.options.Every) + 2
 }
 

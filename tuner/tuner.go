@@ -37,7 +37,9 @@ type Options struct {
 	Change float64
 	// Known settings are the first of the trials: they have served jobs of this kind well. Those outside the space are left out.
 	Known []Setting
-	Seed  uint64
+	// Likely settings are tried next, where trials may lose a share: they are expected to be no slower than the default.
+	Likely []Setting
+	Seed   uint64
 }
 
 // mostOfJob is the part of a job that the default and the trials may take.
@@ -146,7 +148,7 @@ func New(space Space, o Options) (*Tuner, error) {
 	}
 	t.account.of(o.Default)
 	if t.limited() {
-		t.trials = space.beside(o.Default, o.Known, o.Trials)
+		t.trials = space.beside(o.Default, slices.Concat(o.Known, o.Likely), o.Trials)
 	}
 	return t, nil
 }

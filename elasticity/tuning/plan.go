@@ -87,6 +87,11 @@ func (b *Brain) plan(f Fleet, byDefault Setting, clock int64) (*plan, error) {
 	if options.Known = p.known; len(p.known) > 0 {
 		options.Trials = cmp.Or(o.Trials, knownTrials)
 	}
+	// Half of the machines serve and all work, as in stage 2: where a job begins far from that, the one trial that a short job can afford.
+	if far := byDefault.Servers == 0 || byDefault.Apart || byDefault.Rest; far && o.Share > 0 {
+		usual := p.vector(Setting{Servers: (f.Machines + 1) / 2})
+		options.Likely = []tuner.Setting{usual}
+	}
 	var err error
 	if p.tuner, err = tuner.New(p.space, options); err != nil {
 		return nil, err
