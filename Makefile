@@ -209,6 +209,10 @@ chaos: ## random faults on a run of real processes with a separate fake cloud (D
 storm: # faults on two job servers with twelve jobs of all kinds, as root (SEED=s STORM="-faults 150 -duration 20m")
 	$(GO) run ./test/trials server -seed $(SEED) $(STORM)
 
+.PHONY: mutations
+mutations: # takes rules of docs/security.md out, one by one: their tests must fail (ONLY=regular expression)
+	$(GO) run ./test/mutations -only '$(ONLY)'
+
 .PHONY: golden
 golden: ## rewrite the expected output in testdata and docs/cli.md, to be read before it is committed
 	$(GO) test $$(grep -rl --include='*_test.go' 'flag.Bool("update"' . | xargs -n1 dirname | sort -u) -update

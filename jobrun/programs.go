@@ -23,6 +23,7 @@ import (
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/program"
 	"github.com/tierml/tierml/program/pack"
+	"github.com/tierml/tierml/tiers"
 )
 
 // Programs is the input of a run of users' programs besides the job.
@@ -41,8 +42,6 @@ const (
 	localGrace = 3 * time.Second
 	// saveWithin bounds the final save of a state to the store, in wall-clock time.
 	saveWithin = 2 * time.Minute
-	// orphanEnds bounds how long a machine takes to end its program after orphan_after, in wall-clock time.
-	orphanEnds = 5 * time.Second
 	// stepLine is the shortest wall-clock time between two journal lines about one program's steps.
 	stepLine = time.Second
 )
@@ -121,7 +120,7 @@ func (r *session) programController(history map[market.Pool]*market.History) (ru
 	work := programs.Config{
 		Settings: settings, Count: job.Resources.Count.Most, Least: job.Resources.Count.Least, Tasks: job.Tasks, Sweep: job.Trials(), Knobs: job.Knobs(), Share: tuning.UsualShare, Elastic: job.Elastic(), Master: r.state.Coordinator, Retries: job.Retries, Of: int64(job.Progress.Of), Length: p.Length,
 		State: job.State.Dir != "", Spec: r.spec, Secrets: p.Secrets, Heartbeat: job.Heartbeat, OrphanAfter: job.OrphanAfter,
-		Orphaned: settings.Market(job.OrphanAfter + orphanEnds), Grace: grace, SaveWithin: settings.Market(grace + saveWithin), SaveEvery: job.State.Every, StepEvery: settings.Market(stepLine),
+		Orphaned: settings.Market(job.OrphanAfter + tiers.OrphanEnds), Grace: grace, SaveWithin: settings.Market(grace + saveWithin), SaveEvery: job.State.Every, StepEvery: settings.Market(stepLine),
 		FirstID: uint64(r.cfg.Part) << 32, Past: past, TakesOver: r.cfg.Past != nil,
 	}
 	c := restart.Config{

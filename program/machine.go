@@ -152,6 +152,26 @@ func (m *Machine) Stop(grace time.Duration, save bool) {
 	}
 }
 
+// Finish ends the program in order and saves its state, as far as both take no longer than a time. Then it does what Close does.
+func (m *Machine) Finish(within time.Duration) {
+	now := time.Now()
+	m.mu.Lock()
+	last := m.last
+	if last != nil {
+		last.end(ending{kind: stopped, deadline: now.Add(within), kill: now.Add(within / 2), save: true})
+	}
+	m.mu.Unlock()
+	if last != nil {
+		timer := time.NewTimer(within)
+		defer timer.Stop()
+		select {
+		case <-last.done:
+		case <-timer.C:
+		}
+	}
+	m.Close()
+}
+
 // Close kills what runs, and waits.
 func (m *Machine) Close() {
 	m.mu.Lock()

@@ -305,6 +305,24 @@ func TestStopAndStartAgain(t *testing.T) {
 	}
 }
 
+// What a program writes at SIGTERM is saved also when its machine has been left alone; one that ignores SIGTERM is killed in time.
+func TestFinishSavesTheState(t *testing.T) {
+	s := newSite(t, Spec{Run: `trap 'echo last > state/n; exit 0' TERM; echo > ready; while :; do sleep 0.01; done`, State: "state"})
+	s.begin(Start{Attempt: 1})
+	s.appears("ready")
+	s.Finish(patience)
+	if saved := wait[Saved](s, nil); !saved.Final || saved.Bytes != 5 {
+		t.Errorf("%+v", saved)
+	}
+	deaf := newSite(t, Spec{Run: `trap '' TERM; mkdir -p state; echo 1 > state/n; echo > ready; while :; do sleep 0.01; done`, State: "state"})
+	deaf.begin(Start{Attempt: 1})
+	deaf.appears("ready")
+	deaf.Finish(time.Second)
+	if e := deaf.exit(1); !e.Asked || e.Signal != "killed" {
+		t.Errorf("%+v", e)
+	}
+}
+
 // A shell on a machine starts where the program is and has its variables, but none of its secrets.
 func TestEnter(t *testing.T) {
 	s := newSite(t, Spec{Run: "echo 1 >here; sleep 100", Envs: map[string]string{"QUOTED": "it's $HOME\nand more"}, State: "ckpt"})

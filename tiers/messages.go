@@ -7,6 +7,9 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
+// OrphanEnds is how long a machine that was left alone for orphan_after takes to end its program and save its state, by the wall clock.
+const OrphanEnds = 5 * time.Second
+
 // Command is what the controller asks of a node. Each is answered by exactly one Answer with its ID.
 // Commands of one node arrive in the order in which they were sent.
 type Command struct {

@@ -99,12 +99,13 @@ func checkpointUntilKilled(dir string) {
 	size, _ := strconv.Atoi(os.Getenv("TIERML_TORN_SIZE"))
 	pause, _ := strconv.Atoi(os.Getenv("TIERML_TORN_PAUSE"))
 	for step := uint64(1); ; step++ {
+		began := time.Now()
 		text := bytes.Repeat(binary.LittleEndian.AppendUint64(nil, step), max(size/8, 1)+1)[:max(size, 8)]
 		for _, name := range []string{"a", "b"} {
 			_ = os.WriteFile(filepath.Join(dir, name), text, 0o600)
 		}
 		_ = os.WriteFile(filepath.Join(dir, "DONE"), text[:8], 0o600)
-		time.Sleep(time.Duration(pause) * 20 * time.Millisecond) // what this program computes
+		time.Sleep(time.Duration(pause) * max(20*time.Millisecond, 2*time.Since(began))) // what this program computes
 	}
 }
 

@@ -73,7 +73,7 @@ func drawsOf(cfg *sim.Config, starts []time.Time, length time.Duration, now time
 			}
 			return ids
 		}
-		draws = (usualRuns(size) + len(starts) - 1) / max(len(starts), 1)
+		draws = (usualRuns(cfg, size) + len(starts) - 1) / max(len(starts), 1)
 	}
 	for _, start := range starts {
 		for draw := range draws {

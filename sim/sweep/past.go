@@ -43,7 +43,7 @@ func (p Past) Estimate(in planner.Input) (planner.Forecast, error) {
 	cfg.Pools = knownUntil(cfg.Pools, in.Now)
 	lag := undisturbed(&cfg) * 23 / 20
 	lookback, recent := cmp.Or(p.Lookback, 28*24*time.Hour), in.Now.Add(-lag)
-	every := cmp.Or(p.Every, betweenStarts(size, min(lookback, recent.Sub(firstPrice(cfg.Pools)))))
+	every := cmp.Or(p.Every, betweenStarts(usualRuns(&cfg, size), min(lookback, recent.Sub(firstPrice(cfg.Pools)))))
 	last := recent.Truncate(every)
 	var starts []time.Time
 	unrecorded := 0
@@ -146,14 +146,18 @@ func told(f planner.Forecast, cfg *sim.Config, unrecorded int, size float64) pla
 	return f
 }
 
-// betweenStarts spreads the starts over what there is to look at: as many as a forecast needs that is tried at each. Bundles
-// (of a size above 1) make no policy faster that weighs many bids.
-func betweenStarts(size float64, over time.Duration) time.Duration {
-	return max(time.Hour, (over / time.Duration(usualRuns(size))).Round(time.Hour))
+// betweenStarts spreads a number of starts over what there is to look at.
+func betweenStarts(runs int, over time.Duration) time.Duration {
+	return max(time.Hour, (over / time.Duration(runs)).Round(time.Hour))
 }
 
-func usualRuns(size float64) int {
-	if size > 1 {
+// usualRuns returns as many starts as a forecast needs that is tried at each. Bundles (of a size above 1) make no policy faster that weighs many
+// bids. Where the market goes so fast that machines start for hours, each run lasts for weeks of it.
+func usualRuns(cfg *sim.Config, size float64) int {
+	switch {
+	case cfg.Settings.Speed > 1 && cfg.Settings.Startup > time.Hour:
+		return 32
+	case size > 1:
 		return 56
 	}
 	return 168

@@ -56,6 +56,16 @@ func TestPastIsTheDryRun(t *testing.T) {
 	}
 }
 
+// Where the market goes so fast that machines start for hours, each run lasts for weeks of it: few are simulated.
+func TestPastOfAFastMarketIsShort(t *testing.T) {
+	cfg, in := pastJob(t, always)
+	cfg.FLOPSPerVCPU *= 10_000 / cfg.Timing.Speed
+	cfg.Timing.Speed, cfg.Settings.Speed, cfg.Settings.Startup = 10_000, 10_000, 2*time.Hour
+	if f := estimate(t, cfg, in); !strings.HasPrefix(f.Basis, "33 past starts, one every 21h") {
+		t.Errorf("%+v", f)
+	}
+}
+
 // TestPastDoesNotKnowTheFuture: prices after the plan is made change nothing.
 func TestPastDoesNotKnowTheFuture(t *testing.T) {
 	restless := func(h int) int { return 40 + 5*(h%3) }

@@ -59,6 +59,7 @@ type houseJob struct {
 	train  *job // nil = a program
 	ranks  int  // of a program
 	tasks  int
+	remote bool // its programs' state is in the store that can be away, not on the disk that can be full
 }
 
 // met is a fault that met something, for as long as it lasted.
@@ -238,7 +239,7 @@ func (h *house) furnish(ctx context.Context, length time.Duration) (base baselin
 		if err := h.write(p.name+".yaml", text); err != nil {
 			return base, err
 		}
-		h.jobs = append(h.jobs, houseJob{name: p.name, server: p.server, ranks: p.ranks, tasks: p.tasks})
+		h.jobs = append(h.jobs, houseJob{name: p.name, server: p.server, ranks: p.ranks, tasks: p.tasks, remote: to != ""})
 	}
 	for name, text := range map[string]string{"work/count.sh": houseProgram, "prices.csv": prices + "2014-03-01T00:00:00Z,us-west-1a,c3.2xlarge,Linux/UNIX,0.05\n", "shared.yaml": fmt.Sprintf(houseHosts, speed, paced(base.work, time.Second/2, 2))} {
 		if err := h.write(name, text); err != nil {

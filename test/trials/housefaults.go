@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -26,13 +27,17 @@ type houseKind struct {
 	do     func(ctx context.Context, h *house, random *rand.Rand) (whom string, long time.Duration, err error)
 }
 
+const agentCommand = "agent"
+
+var homeOfMachine = regexp.MustCompile(`\bHOME=[^\x00]*`)
+
 var houseKinds = []houseKind{
 	{"kill-server", 4, killJobServer},
 	{"kill-run", 6, killOne(func(p belonging) bool {
 		return p.ours && slices.Contains(p.args, "run") && slices.Contains(p.args, "none")
 	})},
 	{"kill-hosts", 2, killOne(func(p belonging) bool { return p.ours && len(p.args) > 1 && p.args[1] == "hosts" })}, // with their cloud
-	{"kill-agent", 6, killOne(func(p belonging) bool { return p.ours && len(p.args) > 1 && p.args[1] == "agent" })},
+	{"kill-agent", 6, killOne(func(p belonging) bool { return p.ours && len(p.args) > 1 && p.args[1] == agentCommand })},
 	{"kill-guard", 3, killOne(func(p belonging) bool { return slices.Contains(p.args, "tierml-guard") })},
 	{"evict", 8, evictSome},
 	{"stop", 3, stopOne},
@@ -107,8 +112,12 @@ func killOne(of func(belonging) bool) func(context.Context, *house, *rand.Rand) 
 			return "", 0, nil
 		}
 		p := all[random.IntN(len(all))]
+		whom := p.args[len(p.args)-1]
+		if variables, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", p.pid)); whom == agentCommand {
+			whom = homeOfMachine.FindString(string(variables)) // its last part is the machine
+		}
 		_ = syscall.Kill(p.pid, syscall.SIGKILL)
-		return fmt.Sprintf("%d, %s", p.pid, p.args[len(p.args)-1]), 0, nil
+		return fmt.Sprintf("%d, %s", p.pid, whom), 0, nil
 	}
 }
 

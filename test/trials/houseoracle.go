@@ -1,12 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,12 +26,12 @@ func (h *house) promises(base baseline) []promise {
 	} else if errors.Is(err, os.ErrNotExist) {
 		err = nil
 	}
-	warned, killed, lost := h.losses()
+	warned, killed, excused, lost := h.losses()
 	list := []promise{
 		{"all jobs finish: none is ended by what happens to its host", finished},
 		{"no program has two copies at a time", err},
 		{"programs end with the state that they have undisturbed", h.results()},
-		{fmt.Sprintf("no step is lost at %d notices and stops, at most what was not yet saved at %d kills", warned, killed), lost},
+		{fmt.Sprintf("no step is lost at %d notices and stops, at most what was not yet saved at %d kills, except for %d whose own store or machine failed then", warned, killed, excused), lost},
 		{"models are the undisturbed ones", h.models(base)},
 		{"bills are the clouds', to the billionth of a dollar", h.bills()},
 	}
@@ -111,22 +111,43 @@ func (h *house) results() error {
 	return errors.Join(errs...)
 }
 
-// nearby is how long before and after the end of a program a fault may keep its state from being saved or read.
-const nearby = 8 * time.Second
+const (
+	// lastSave is how long a program's last save may take once it was stopped.
+	lastSave = 5 * time.Second
+	// outage is how long after its store is there again a program has saved: a try that was under way fails, and the next one is due.
+	outage = 2*houseEvery + lastSave
+)
 
-// disturbed reports whether something other than a notice may have kept the state of a program that was stopped at a time from being saved.
-func (h *house) disturbed(at time.Time) bool {
-	return slices.ContainsFunc(h.met, func(m met) bool {
+// prevented returns the fault that kept the state of a program from being saved between two instants; nothing else excuses a loss, whatever else
+// happens at the time. Stores that are away or full do, and the end of the machine itself.
+func (h *house) prevented(j houseJob, from, to time.Time) (by string) {
+	journal, _ := os.ReadFile(filepath.Join(h.folder(j), rundir.JournalFile))
+	for _, m := range h.met {
+		with := false
 		switch m.kind {
-		case "evict", "stop", "kill-guard":
-			return false
+		case "store-away":
+			with = j.remote
+		case "disk-full":
+			with = !j.remote
+		case "kill-agent":
+			machine := filepath.Base(m.whom) // and a suffix
+			with = j.server == 1 || bytes.Contains(journal, []byte(machine[:max(0, strings.LastIndex(machine, "-"))]+`"`))
+		case "kill-hosts":
+			with = j.server == 1
 		}
-		return at.After(m.at.Add(-nearby)) && at.Before(m.until.Add(nearby))
-	})
+		until := m.until.Add(time.Second)
+		if m.kind == "kill-run" && j.ranks > 1 && strings.HasSuffix(m.whom, "/"+j.name+"-1") { // what ranks save by themselves is no set
+			with, until = true, m.until.Add(10*time.Second+lastSave) // orphan_after
+		}
+		if with && to.After(m.at) && from.Before(until) {
+			return m.kind
+		}
+	}
+	return ""
 }
 
 // losses compares where each attempt of a program begins with how far the one before was.
-func (h *house) losses() (warned, killed int, err error) {
+func (h *house) losses() (warned, killed, excused int, err error) {
 	var errs []error
 	every := int(houseEvery / houseStep)
 	for _, j := range h.jobs {
@@ -142,22 +163,26 @@ func (h *house) losses() (warned, killed int, err error) {
 					continue
 				}
 				at, lost := time.UnixMicro(before.at), before.step-now.step
+				most, by := 0, ""
+				if before.word == "end" {
+					warned++
+					by = h.prevented(j, at.Add(-time.Second), at.Add(lastSave))
+				} else { // one save may have been under way when it was killed
+					killed++
+					most = 2*every + 5
+					by = h.prevented(j, at.Add(-outage), at)
+				}
 				switch {
-				case before.word == "end" && h.disturbed(at):
-				case before.word == "end":
-					if warned++; lost != 0 {
-						errs = append(errs, fmt.Errorf("%s: asked to stop at step %d (%.1f s), begins at step %d", name, before.step, at.Sub(h.began).Seconds(), now.step))
-					}
+				case lost <= most:
+				case by != "":
+					excused++
 				default:
-					// One save may be under way when the program is killed, and a save that fails or is late is one that is not there.
-					if killed++; lost > 2*every+5 && !h.disturbed(at.Add(-2*houseEvery)) {
-						errs = append(errs, fmt.Errorf("%s: killed at step %d (%.1f s), begins at step %d; it saves every %d steps", name, before.step, at.Sub(h.began).Seconds(), now.step, every))
-					}
+					errs = append(errs, fmt.Errorf("%s: %s at step %d (%.1f s), begins at step %d; it saves every %d steps", name, before.word, before.step, at.Sub(h.began).Seconds(), now.step, every))
 				}
 			}
 		}
 	}
-	return warned, killed, errors.Join(errs...)
+	return warned, killed, excused, errors.Join(errs...)
 }
 
 // models compares those of training jobs with the undisturbed one's, and their journals with what holds in every journal.

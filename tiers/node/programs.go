@@ -15,6 +15,9 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
+// orphanSpare is kept of tiers.OrphanEnds: a busy machine wakes up late.
+const orphanSpare = time.Second
+
 // Programs runs programs of the user's own on this machine, one at a time (package program).
 type Programs interface {
 	// Start starts an attempt, which replaces any earlier one.
@@ -25,6 +28,8 @@ type Programs interface {
 	SetPeers(peers []string)
 	Save(round uint64)
 	Stop(grace time.Duration, save bool)
+	// Finish ends what runs with its state saved, within a time, and closes.
+	Finish(within time.Duration)
 	// Close ends what runs, and waits for it.
 	Close()
 }
@@ -146,6 +151,9 @@ func (n *node) takeUpPrograms(ctx context.Context, do tiers.RunProgram) (*progra
 	n.programs.Store(p)
 	n.tasks.Go(func() error {
 		<-ctx.Done()
+		if errors.Is(context.Cause(ctx), errOrphan) {
+			machine.Finish(tiers.OrphanEnds - orphanSpare)
+		}
 		machine.Close()
 		return nil
 	})

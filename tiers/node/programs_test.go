@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -21,15 +20,16 @@ import (
 
 // puppet is a machine's programs that only record the requests they get.
 type puppet struct {
-	mu     sync.Mutex
-	spec   program.Spec
-	starts []program.Start
-	saves  []uint64
-	peers  []string
-	stops  int
-	notice time.Time
-	closed bool
-	report func(program.Event)
+	mu       sync.Mutex
+	spec     program.Spec
+	starts   []program.Start
+	saves    []uint64
+	peers    []string
+	stops    int
+	notice   time.Time
+	closed   bool
+	finished time.Duration
+	report   func(program.Event)
 }
 
 func (p *puppet) Start(s program.Start) error {
@@ -46,13 +46,13 @@ func (p *puppet) Notice(deadline time.Time, _ bool) { p.notice = deadline }
 func (p *puppet) SetPeers(peers []string)           { p.peers = peers }
 func (p *puppet) Save(round uint64)                 { p.saves = append(p.saves, round) }
 func (p *puppet) Stop(time.Duration, bool)          { p.stops++ }
+func (p *puppet) Finish(within time.Duration)       { p.finished = within }
 func (p *puppet) Close()                            { p.closed = true }
 
 // A node given a program hands it to the machine, obeys for the newest attempt only, passes on what happens, and says in its Hello
 // which attempt it runs.
 func TestNodeRunsPrograms(t *testing.T) {
-	ctx, stop := context.WithCancel(t.Context())
-	tasks, ctx := errgroup.WithContext(ctx)
+	tasks, ctx := errgroup.WithContext(t.Context())
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -146,8 +146,8 @@ func TestNodeRunsPrograms(t *testing.T) {
 	if got := hears("second", 4); !slices.Equal(got, []tiers.Report{want[0], want[1], want[3], want[4]}) {
 		t.Errorf("reported again\n%+v", got)
 	}
-	stop()
-	if err := tasks.Wait(); err != nil || !p.closed {
-		t.Errorf("closed: %v, %v", p.closed, err)
+	tasks.Go(func() error { return errOrphan })
+	if err := tasks.Wait(); !errors.Is(err, errOrphan) || !p.closed || p.finished <= 0 || p.finished >= tiers.OrphanEnds {
+		t.Errorf("closed: %v, in order within %v, %v", p.closed, p.finished, err)
 	}
 }

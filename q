@@ -1,1 +1,0 @@
-timeout: failed to run command ‘tierml’: No such file or directory
