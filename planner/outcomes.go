@@ -202,7 +202,22 @@ func (s *series) at(at time.Time, level Level) (projection, bool) {
 			best[i] = math.Inf(1)
 		}
 	}
-	return projection{quantile(best, weights, .05) * middle, middle, quantile(best, weights, .95) * middle}, true
+	low, high := nineTenths(best, weights)
+	return projection{low * middle, middle, high * middle}, true
+}
+
+// nineTenths returns the ends of a range with nine tenths of the weight: the middle ones, but what equal figures at the lower end leave of its
+// twentieth goes to the upper one. Times have many: runs that lose nothing take equally long, and none is quicker.
+func nineTenths(figures, weights []float64) (low, high float64) {
+	low = quantile(figures, weights, .05)
+	below, total, met := 0.0, 0.0, false
+	for i, f := range figures {
+		if total += weights[i]; f < low || f == low && !met {
+			below += weights[i]
+			met = met || f == low
+		}
+	}
+	return low, quantile(figures, weights, min(.95, .9+below/total))
 }
 
 // backtest makes the forecasts of all past starts from what was known at each.
@@ -234,12 +249,15 @@ func (s *series) backtest() {
 }
 
 // needed returns how far the ends of forecasts have to be moved to hold nine tenths, by those whose result is known at a time; false = too few are.
-// The share is a little higher, as starts close together meet the same prices and say less than as many apart.
+// The share is a little higher, as starts close together meet the same prices and say less than as many apart. The
+// lower end stays where no figure lay below it: no run is quicker than one that loses nothing.
 func (s *series) needed(at time.Time) (by miss, enough bool) {
 	var misses, weights []float64
+	passed := false // the lower end
 	for i := range min(s.known(at), len(s.misses)) {
 		if m := s.misses[i]; m.known {
 			misses, weights = append(misses, max(m.below, m.above)), append(weights, s.weight(i, at))
+			passed = passed || m.below > tiny
 		}
 	}
 	if len(weights) < MinStarts {
@@ -247,7 +265,11 @@ func (s *series) needed(at time.Time) (by miss, enough bool) {
 	}
 	independent := 2 / math.Ln2 * float64(outcomeHalf) / float64(s.outcomes.Lag+apart)
 	most := quantile(misses, weights, min(1, .9+.5/independent))
-	return miss{below: most, above: most}, true
+	by = miss{below: most, above: most}
+	if !passed {
+		by.below = min(most, 0)
+	}
+	return by, true
 }
 
 // quantile returns the smallest figure that a share of the weight does not exceed.

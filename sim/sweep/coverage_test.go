@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -40,7 +41,7 @@ func TestCoverageOnARecording(t *testing.T) {
 			all = append(all, cell{name: filepath.Base(trace) + " " + p.Pool.Zone + " " + p.Type.Name, job: cellJob(rules, p)})
 		}
 	}
-	fmt.Printf("%-64s plans | cost inside below  mid/mean | time inside below  mid/mean\n", "market")
+	fmt.Printf("%-64s plans | cost inside below  mid/mean width  same | time inside below  mid/mean width  same\n", "market")
 	for i, shown := 0, 0; i < len(all) && shown < most; i++ {
 		if most < len(all) && i*most/len(all) < shown { // spread over the recording
 			continue
@@ -75,6 +76,21 @@ type coverage struct {
 type hits struct {
 	inside, below   int
 	middle, outcome float64 // sums
+	width           float64 // sum of the ends' ratios
+	outcomes        []float64
+}
+
+// same returns the largest share of outcomes within 1 % of each other: any range around them has at least these inside.
+func (h hits) same() float64 {
+	slices.Sort(h.outcomes)
+	most, from := 0, 0
+	for i, x := range h.outcomes {
+		for h.outcomes[from]*1.01 < x {
+			from++
+		}
+		most = max(most, i-from+1)
+	}
+	return float64(most) / float64(len(h.outcomes))
 }
 
 func (c coverage) String() string {
@@ -82,7 +98,8 @@ func (c coverage) String() string {
 }
 
 func (h hits) of(plans int) string {
-	return fmt.Sprintf("     %.3f  %.3f     %.3f", float64(h.inside)/float64(plans), float64(h.below)/float64(plans), h.middle/h.outcome)
+	n := float64(plans)
+	return fmt.Sprintf("     %.3f  %.3f     %.3f %.3f  %.3f", float64(h.inside)/n, float64(h.below)/n, h.middle/h.outcome, h.width/n, h.same())
 }
 
 func add[T cmp.Ordered](h *hits, r planner.Range[T], outcome T, number func(T) float64) {
@@ -94,6 +111,8 @@ func add[T cmp.Ordered](h *hits, r planner.Range[T], outcome T, number func(T) f
 	}
 	h.middle += number(r.Middle)
 	h.outcome += number(outcome)
+	h.width += number(r.High) / number(r.Low)
+	h.outcomes = append(h.outcomes, number(outcome))
 }
 
 // coverageOf plans a job at starts and runs it from each. Plans that know no cost, and runs that do not end, do not count.
