@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -12,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -64,7 +66,11 @@ type withBinary struct{ *testing.M }
 
 func (w withBinary) Run() int {
 	defer func() { _ = os.RemoveAll(binary.dir) }()
-	return w.M.Run()
+	// Most tests wait for processes that wait for their clocks; twice as many as there are processors keep these busy.
+	if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
+		panic(err)
+	}
+	return w.M.Run() // parses the command line's -parallel
 }
 
 // site is a working directory with all that the jobs of a test need.

@@ -23,5 +23,6 @@ sed 's/zones: .*/zones: [us-east-1a]/; s/any_of: .*/any_of: [{type: c3.xlarge}, 
 ticks=$(for ((i = 0; i < 400; i++)); do printf '%d,' $((i % 7 > 1)); done)
 echo '{"metadata": {"gap_seconds": 600}, "data": ['"${ticks%,}"']}' | gzip >us-west-2a_v100_1.json.gz
 cp us-west-2a_v100_1.json.gz a.json.gz
+#: TYPE --starts 200 => --starts 20
 #: AFTER
 grep -qi '<!doctype html>' run.html
