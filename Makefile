@@ -187,27 +187,23 @@ explore: ## the protocol in random worlds: lost, late and repeated messages, mac
 	echo "exploring $(SEEDS) worlds from seed $$first on; to repeat: make explore SEEDS=$(SEEDS) FIRST=$$first"; \
 	TIERML_SEEDS=$(SEEDS) TIERML_FIRST=$$first TIERML_FOR=$(FOR) $(GO) test -timeout 0 -count=1 -v -run 'RandomSchedules' ./elasticity
 
+# Trials of whole jobs; lab/Makefile has their settings.
+TRIAL = $(MAKE) --no-print-directory -C lab $@
 .PHONY: soak
-STORMS ?= 1
-SOAK ?=
-soak: ## real processes under every disturbance: each application and consistency, and storms (STORMS=n SEED=s DATA=folder SOAK=flags)
-	$(GO) run ./test/trials soak -storms $(STORMS) -seed $(SEED) -data $(DATA) $(SOAK)
+soak: ## real processes under every disturbance: each application and consistency, and storms (STORMS=n SEED=s SOAK=flags)
+	@$(TRIAL)
 
 .PHONY: agree
-CELLS ?= 1000
-DRAWN ?= 20
 agree: # what a plan says of a job's own start, its dry run and its run: 84 jobs and more at random, in real time (a quiet machine; half an hour; CELLS=n DRAWN=n AGREE=flags)
-	$(GO) run ./test/trials agree -cells $(CELLS) -drawn $(DRAWN) $(AGREE)
+	@$(TRIAL)
 
 .PHONY: chaos
-DURATION ?= 15m
-FAULTS ?= 200
 chaos: ## random faults on a run of real processes with a separate fake cloud (DURATION=15m FAULTS=200 SEED=s CHAOS=flags)
-	$(GO) run ./test/trials chaos -duration $(DURATION) -faults $(FAULTS) -seed $(SEED) $(CHAOS)
+	@$(TRIAL)
 
 .PHONY: storm
 storm: # faults on two job servers with twelve jobs of all kinds, as root (SEED=s STORM="-faults 150 -duration 20m")
-	$(GO) run ./test/trials server -seed $(SEED) $(STORM)
+	@$(TRIAL)
 
 .PHONY: mutations
 mutations: # takes rules of docs/security.md out, one by one: their tests must fail (ONLY=regular expression)

@@ -57,6 +57,7 @@ file; tierml config shows all. Other variables:
   TIERML_MAX_UNPACKED
                     how many MiB a doubtful compressed input may become
   NO_COLOR          set to anything: no colours (https://no-color.org)
+  NO_PROGRESS       set to anything: no bars, and no lines of progress where there is no terminal
   TERM=dumb         neither colours nor a live view nor bars
 
 Credentials of clouds are found as by the providers' own tools: AWS_PROFILE, AWS_REGION and ~/.aws,

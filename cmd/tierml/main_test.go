@@ -33,7 +33,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script", UpdateScripts: *update,
 		Setup: func(env *testscript.Env) error {
-			env.Vars = append(env.Vars, "NO_COLOR=1")
+			env.Vars = append(env.Vars, "NO_COLOR=1", "NO_PROGRESS=1") // progress shows after seconds: how long a busy computer takes must not count
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exitcode": exitCode, "quiet": quiet},

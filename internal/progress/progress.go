@@ -41,8 +41,11 @@ type Meter struct {
 	on   bool   // a line is on the screen
 }
 
-// New returns the meter of a stream.
+// New returns the meter of a stream; nil where NO_PROGRESS is set.
 func New(out io.Writer) *Meter {
+	if os.Getenv("NO_PROGRESS") != "" {
+		return nil
+	}
 	file, ok := terminal.File(out)
 	if !ok || !term.IsTerminal(file.Fd()) || os.Getenv("TERM") == "dumb" {
 		return &Meter{out: out, now: time.Now, words: true}

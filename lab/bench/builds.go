@@ -65,7 +65,7 @@ func newBuilds(ctx context.Context, env *Env) (b *builds, err error) {
 	}
 	b.now = build{filepath.Join(env.Dir, "tierml-now"), filepath.Join(env.Dir, "footprint-now")}
 	b.former = build{filepath.Join(env.Dir, "tierml-former"), filepath.Join(env.Dir, "footprint-former")}
-	for _, c := range [][3]string{{root, b.now.tierml, "./cmd/tierml"}, {lab, b.now.footprint, "./footprint"}, {root, b.trials, "./test/trials"},
+	for _, c := range [][3]string{{root, b.now.tierml, "./cmd/tierml"}, {lab, b.now.footprint, "./footprint"}, {lab, b.trials, "./trials"},
 		{b.tree, b.former.tierml, "./cmd/tierml"}, {b.tree, b.former.footprint, "./test/footprint"}} {
 		fmt.Fprintf(os.Stderr, "compiling %s of %s\n", c[2], filepath.Base(c[1]))
 		if _, err := command(ctx, c[0], cmp.Or(os.Getenv("GO"), "go"), "build", "-o", c[1], c[2]); err != nil {

@@ -73,7 +73,7 @@ func openServers(b *builds) (rows []Row, err error) {
 	return rows, nil
 }
 
-// openAgents measures whole clusters on this host, with test/trials.
+// openAgents measures whole clusters on this host, with lab/trials.
 func openAgents(b *builds) (rows []Row, err error) {
 	run := func(tierml string, n int) *shots {
 		return &shots{run: func(ctx context.Context) (map[string]float64, error) {

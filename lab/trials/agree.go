@@ -215,7 +215,7 @@ func agree(f *flag.FlagSet) func(context.Context, place) error {
 	seed := f.Uint64("seed", 0, "of the drawn cells; 0: another one each time")
 	parallel := f.Int("parallel", 4, "runs at the same time, most of whose time is waiting")
 	only := f.String("only", "", "only cells whose description matches this regular `expression`")
-	recordings := f.String("prices", "examples/data", "folder of the recording and the catalog")
+	recordings := f.String("prices", "../examples/data", "folder of the recording and the catalog")
 	f.String("binary", "", "the program to try; empty: one that is built")
 	return func(ctx context.Context, at place) error {
 		if *seed == 0 {

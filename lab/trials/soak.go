@@ -31,7 +31,7 @@ func soak(f *flag.FlagSet) func(context.Context, place) error {
 	storms := f.Int("storms", 1, "storms for each application and consistency")
 	only := f.String("only", "*/*", "storms of which APPLICATION/CONSISTENCY, with commas")
 	seed := f.Uint64("seed", 1, "seed of all cells and of the first storm; the next storm has the next")
-	data := f.String("data", "../shared/data", "folder with the recorded data of storms")
+	data := f.String("data", "../../shared/data", "folder with the recorded data of storms")
 	parallel := f.Int("parallel", 2, "how many cells at a time")
 	verbose := f.Bool("v", false, "print what storms do")
 	return func(ctx context.Context, at place) error {
@@ -92,7 +92,7 @@ func (s *soaking) matrix(ctx context.Context, list []cell, parallel int) {
 			if err == nil {
 				came, err = c.run(ctx, at, base)
 			}
-			s.verdict(c.name(), at.dir, fmt.Sprintf("go run ./test/trials soak -storms 0 -seed %d -cells %s", c.seed, c.name()), began, came, err)
+			s.verdict(c.name(), at.dir, fmt.Sprintf("go run ./trials soak -storms 0 -seed %d -cells %s", c.seed, c.name()), began, came, err)
 			return nil
 		})
 	}
@@ -371,7 +371,7 @@ func (s *soaking) storms(ctx context.Context, workloads []workload, each int, se
 				}
 				came, err := s.storm(ctx, at, w, m, own)
 				s.verdict(fmt.Sprintf("storm %d %s", own, name), at.dir,
-					fmt.Sprintf("go run ./test/trials soak -cells none -storms 1 -seed %d -only %s", own, name), began, came, err)
+					fmt.Sprintf("go run ./trials soak -cells none -storms 1 -seed %d -only %s", own, name), began, came, err)
 			}
 		}
 	}

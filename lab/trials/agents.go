@@ -23,7 +23,7 @@ import (
 func agents(f *flag.FlagSet) func(context.Context, place) error {
 	counts := f.String("machines", "16,32,64", "transient machines, besides one reliable")
 	seconds := f.Int("seconds", 10, "how long is measured")
-	data := f.String("data", "examples/data/jester5k.csv.gz", "ratings to train on")
+	data := f.String("data", "../examples/data/jester5k.csv.gz", "ratings to train on")
 	consistency := f.String("consistency", "deterministic: true", "lines below train:")
 	f.String("binary", "", "another build of the program, to compare with")
 	return func(ctx context.Context, at place) error {

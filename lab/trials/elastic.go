@@ -41,7 +41,7 @@ type change struct {
 func elastic(f *flag.FlagSet) func(context.Context, place) error {
 	rounds := f.Int("rounds", 3, "how often each way is tried; medians count")
 	rank := f.Int("rank", 16, "of the model; more makes partitions larger")
-	data := f.String("data", "examples/data/jester5k.csv.gz", "ratings to train on")
+	data := f.String("data", "../examples/data/jester5k.csv.gz", "ratings to train on")
 	removals := f.Int("removals", 12, "how many removals of a worker are measured, one after the other (18 s each); below 2: none")
 	return func(ctx context.Context, at place) error {
 		path, err := filepath.Abs(*data)

@@ -20,7 +20,11 @@ type site struct{ dir, binary string }
 // build builds the program with the applications for drills.
 func build(ctx context.Context, dir string) (binary string, err error) {
 	binary = filepath.Join(dir, "tierml")
-	args := []string{"build", "-buildvcs=false", "-trimpath", "-tags", "drill", "-o", binary, "github.com/tierml/tierml/cmd/tierml"}
+	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/tierml/tierml").Output()
+	if err != nil {
+		return "", fmt.Errorf("finding the product's folder: %w", err)
+	}
+	args := []string{"-C", strings.TrimSpace(string(root)), "build", "-buildvcs=false", "-trimpath", "-tags", "drill", "-o", binary, "./cmd/tierml"}
 	if out, err := exec.CommandContext(ctx, "go", args...).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, out)
 	}
