@@ -95,14 +95,14 @@ func (r *session) complete(of provisioner.Request) provisioner.Request {
 func (r *session) userData(of provisioner.Request) string {
 	u := node.UserData{
 		Controller: r.state.Controller, Job: r.dataPlane(), Listen: "127.0.0.1:0",
-		SplitBytes: r.splitBytesOf(of),
+		SplitBytes: r.splitBytes(of),
 	}
 	u.Token, u.Authority = r.door.token(r.cfg.Clock, of)
 	if r.real() != nil {
 		u.Listen = "0.0.0.0:0"
 	}
 	if r.real() == nil || r.billed() { // else a machine of its own counts for itself
-		u.VCPU = r.vcpu(of.Pool)
+		u.VCPU = typeOf(r.types(), of.Pool).VCPU
 	}
 	if r.billed() { // its host has booted
 		return u.Encode()

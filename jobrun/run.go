@@ -333,37 +333,33 @@ func (r *session) runUntilStopped(ctx context.Context, stop <-chan string) (stri
 	return outcome, err
 }
 
-func (r *session) vcpu(p market.Pool) int {
-	for _, t := range r.types() {
-		if t.Name == p.Type {
-			return t.VCPU
-		}
-	}
-	return 0
-}
-
-// splitBytes returns how much memory of a pool's machine the data of splits may take: what the parameters leave, at their most.
-func (r *session) splitBytes(p market.Pool) int64 {
+// splitBytes returns how much memory each machine of a launch has for the data of splits: what the parameters leave, at their most. The provider may
+// choose among pools, and all get the same user data.
+func (r *session) splitBytes(of provisioner.Request) (least int64) {
 	if r.cfg.Programs != nil {
 		return 0
 	}
-	for _, t := range r.types() {
-		if t.Name == p.Type && t.MemoryMiB > 0 {
-			return max(tiers.UsableMemory(t.MemoryMiB)-tiers.ReliableMemory(&r.schema, max(r.cfg.Choice.Reliable.Count, 1)).Total(), 1)
-		}
-	}
-	return 0
-}
-
-// splitBytesOf returns what every machine of a launch has: the provider may choose among pools, and all get the same user data.
-func (r *session) splitBytesOf(of provisioner.Request) int64 {
-	least := r.splitBytes(of.Pool)
+	taken := tiers.ReliableMemory(&r.schema, max(r.cfg.Choice.Reliable.Count, 1)).Total()
+	all, pools := r.types(), []market.Pool{of.Pool}
 	for _, choice := range of.Or {
-		if n := r.splitBytes(choice.Pool); least == 0 || n > 0 && n < least {
-			least = n
+		pools = append(pools, choice.Pool)
+	}
+	for _, p := range pools {
+		if t := typeOf(all, p); t.MemoryMiB > 0 {
+			if n := max(tiers.UsableMemory(t.MemoryMiB)-taken, 1); least == 0 || n < least {
+				least = n
+			}
 		}
 	}
 	return least
+}
+
+// typeOf returns a pool's type; the zero value when it is none of these.
+func typeOf(all []market.InstanceType, p market.Pool) (found market.InstanceType) {
+	if i := slices.IndexFunc(all, func(t market.InstanceType) bool { return t.Name == p.Type }); i >= 0 {
+		found = all[i]
+	}
+	return found
 }
 
 // spotPools returns those whose prices change.

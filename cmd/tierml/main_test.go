@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -36,23 +35,8 @@ func TestScripts(t *testing.T) {
 			env.Vars = append(env.Vars, "NO_COLOR=1", "NO_PROGRESS=1") // progress shows after seconds: how long a busy computer takes must not count
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exitcode": exitCode, "quiet": quiet},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exitcode": exitCode},
 	})
-}
-
-// progressLine is what slow computers print while something takes long.
-var progressLine = regexp.MustCompile(`^tierml: [A-Z][^:]*: .*\d[smh]\S*( left)?$`)
-
-// quiet checks that the last command printed nothing on stderr, but for how far something has come on a slow computer.
-func quiet(ts *testscript.TestScript, negated bool, args []string) {
-	if negated || len(args) > 0 {
-		ts.Fatalf("usage: quiet")
-	}
-	for line := range strings.Lines(ts.ReadFile("stderr")) {
-		if !progressLine.MatchString(strings.TrimSuffix(line, "\n")) {
-			ts.Fatalf("on stderr: %s", line)
-		}
-	}
 }
 
 // exitCode runs a command and checks its exit code: `exitcode 2 tierml plan`.
