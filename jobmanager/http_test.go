@@ -235,7 +235,7 @@ func TestOddRequests(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
-	if _, err := client.Submit(t.Context(), call.Submission{Job: strings.Repeat("x", maxRequest)}); err == nil || !strings.Contains(err.Error(), "larger than") {
+	if _, err := client.Submit(t.Context(), call.Submission{Job: strings.Repeat("x", maxRequest)}); err == nil || !strings.Contains(err.Error(), "the request is larger than") {
 		t.Error(err)
 	}
 	large := filepath.Join(t.TempDir(), "large.csv")
