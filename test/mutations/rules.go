@@ -26,7 +26,7 @@ var rules = []rule{
 	{"web pages launch nothing", "fakecloud/strangers.go", "r.Header.Get(\"Origin\") != \"\" ||", "", "fakecloud", "TestWebPagesLaunchNothing"},
 	{"run directories are closed", "internal/rundir/rundir.go", "os.Mkdir(dir, 0o700)", "os.Mkdir(dir, 0o755)", "internal/rundir", "TestRunsAreClosedToOtherUsers"},
 	{"job files have no control characters", "config/printable.go", "faults = append(faults, Fault{File: file, Line: node.Line,", "_ = append(faults, Fault{File: file, Line: node.Line,", "config", "TestControlCharactersAreRefused"},
-	{"submitted jobs name known addresses only", "config/foreign.go", "!c.foreign.Address(text) {", "false && !c.foreign.Address(text) {", "config", "TestForeign"},
-	{"webhooks of submitted jobs point outward", "config/foreign.go", "inward(u.Hostname()) &&", "false &&", "config", "TestForeign"},
+	{"submitted jobs name known addresses only", "config/foreign.go", "if !c.foreign.Address(text) {", "if false && !c.foreign.Address(text) {", "config", "TestForeign"},
+	{"webhooks of submitted jobs point outward", "config/foreign.go", "inward(u.Hostname()) &&", "false && inward(u.Hostname()) &&", "config", "TestForeign"},
 	{"ports of submitted jobs are any free ones", "config/foreign.go", "err == nil && port != \"0\"", "err == nil && port != \"0\" && false", "config", "TestForeign"},
 }
