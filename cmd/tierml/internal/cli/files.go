@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"syscall"
 
 	"github.com/tierml/tierml/internal/plainfile"
 )
@@ -33,8 +34,24 @@ func OpenRegular(path, advice string) (*os.File, error) {
 	return os.Open(path)
 }
 
-// StoppingWriter is the output of a run that is no terminal, such as a pipe whose reader may go away. Then the run ends in
-// order: it is taken for a wish of the reader.
+// Unread is the output of a run whose reader may go away, as with `| head`: the run continues, and what nobody reads is dropped.
+type Unread struct {
+	io.Writer
+	gone bool
+}
+
+func (u *Unread) Write(p []byte) (n int, err error) {
+	if !u.gone {
+		n, err = u.Writer.Write(p)
+		u.gone = errors.Is(err, syscall.EPIPE)
+	}
+	if u.gone {
+		return len(p), nil
+	}
+	return n, err
+}
+
+// StoppingWriter is an output that is no terminal, such as a file on a disk that fills. Then the work ends in order.
 type StoppingWriter struct {
 	io.Writer
 	Stop   func(why string)

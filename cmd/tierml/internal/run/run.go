@@ -188,6 +188,10 @@ type RunOptions struct {
 }
 
 func runJob(ctx context.Context, o RunOptions, in io.Reader, out io.Writer) error {
+	if !cli.IsTerminal(out) {
+		signal.Ignore(syscall.SIGPIPE) // a write fails instead
+		out = &cli.Unread{Writer: out}
+	}
 	if o.Resume != "" { // no other process may write in it, nor may what is read of it change
 		if err := runs.NoJournal(o.Resume); err != nil {
 			return cli.Usage(err)
@@ -466,7 +470,7 @@ func passSignals(stop chan<- string) (release func()) {
 	if !signal.Ignored(syscall.SIGHUP) { // as nohup does it
 		signal.Notify(signals, syscall.SIGHUP)
 	}
-	signal.Ignore(syscall.SIGPIPE) // a write fails instead; see listened
+	signal.Ignore(syscall.SIGPIPE) // a write fails instead
 	done := make(chan struct{})
 	go func() {
 		gone := false
