@@ -40,6 +40,10 @@ func newBucket(t *testing.T) *bucket {
 func (b *bucket) door(role string) string {
 	b.used[role] = map[use]bool{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasPrefix(r.URL.Path, "/bucket") { // another test's program looks for a metadata service at all ports
+			http.NotFound(w, r)
+			return
+		}
 		if b.note(role, r) {
 			b.store.ServeHTTP(w, r)
 			return

@@ -73,8 +73,8 @@ func TestPageStandsAlone(t *testing.T) {
 			}
 		}
 	}
-	if n := strings.Count(html, `role="img"`); n != 8 {
-		t.Errorf("%d charts, want 4 in 2 sizes", n)
+	if n := strings.Count(html, `role="img"`); n != 10 {
+		t.Errorf("%d charts, want 4 in 2 sizes and a machine's processor and memory", n)
 	}
 }
 

@@ -146,6 +146,15 @@ func (c checker) table(label string, rows [][]string) {
 		}
 	case strings.HasSuffix(label, " over time: the figures"):
 		c.losses(rows)
+	case label == "Use of each machine":
+		for _, row := range rows {
+			for _, m := range c.f.Machines {
+				if m.ID == row[0] {
+					c.has("processor of "+m.ID, row[2], fmt.Sprintf("%.2f", m.Cores))
+					c.has("memory of "+m.ID, row[3], fmt.Sprintf("%.0f MB", m.Memory/1e6))
+				}
+			}
+		}
 	case strings.HasPrefix(label, "Pools considered"), label == "Table of files":
 	default:
 		c.say("nobody checks the table %q", label)

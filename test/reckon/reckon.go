@@ -24,6 +24,8 @@ type line struct {
 	Clock                                         int64
 	Seconds, Work                                 float64
 	Bytes                                         int64
+	CPU                                           float64  `json:"cpu_seconds"`
+	Memory                                        float64  `json:"memory_bytes"`
 	LostClocks                                    int64    `json:"lost_clocks"`
 	Train                                         *float64 `json:"train_loss"`
 	Test                                          *float64 `json:"test_loss"`
@@ -53,8 +55,9 @@ type Machine struct {
 	Launched, Ended time.Time // Ended is zero while it runs
 	Taken           bool      // by the provider
 	Hours, USD      float64
-	Training        bool // now
-	Leaving         bool // now
+	Training        bool    // now
+	Leaving         bool    // now
+	Cores, Memory   float64 // that it used last; bytes
 	joined, noticed time.Time
 	broken, flushed bool
 	evicted         bool // taken by the provider, and not because it broke
@@ -264,6 +267,8 @@ func (r *reckoner) takeMachine(m *Machine, l line) {
 			r.Flushes = append(r.Flushes, l.T.Sub(m.noticed).Seconds()/r.Speed)
 		}
 		m.Training, m.Leaving = false, true
+	case "use":
+		m.Cores, m.Memory = l.CPU/l.Seconds, l.Memory
 	case "notice":
 		if l.Deadline != nil {
 			r.Notices++

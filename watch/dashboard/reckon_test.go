@@ -189,6 +189,10 @@ func checkMetrics(t *testing.T, at, text string, f *reckon.Figures) {
 		}
 		for _, m := range f.Machines {
 			if m.Ended.IsZero() {
+				if m.Cores > 0 {
+					of := `instance="` + m.ID + `",pool="` + m.Pool + `"`
+					want["machine_cores_used "+of], want["machine_memory_used_bytes "+of] = m.Cores, m.Memory
+				}
 				state := map[bool]string{true: "training", false: "starting"}[m.Training]
 				if m.Leaving {
 					state = "leaving"

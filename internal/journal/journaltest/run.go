@@ -223,6 +223,7 @@ func (t *teller) setStage(stage, why string) {
 	if len(t.live) > 1 {
 		t.write(journal.Entry{Kind: journal.Move, From: t.story.Machines[0].ID, To: t.story.Machines[t.live[1]].ID, Count: 4})
 		t.write(journal.Entry{Kind: journal.Moved, Count: 4, Bytes: 180224, Seconds: 0.05, Details: json.RawMessage(`{"waited":0.004,"longest":0.002}`)})
+		t.write(journal.Entry{Kind: journal.Use, Instance: t.story.Machines[0].ID, Seconds: 10, OfUse: journal.OfUse{CPU: 7.5, Memory: 900 << 20}})
 	}
 	t.stage = stage
 }

@@ -28,8 +28,8 @@ func NewReportCommand() *cobra.Command {
 		Use:   "report [RUN...]",
 		Short: "Report what a run cost, what it would have cost on demand, and where the difference went",
 		Long: `It also works for runs that are still running or were killed. Several runs are shown side by side. -o csv has a row per machine, -o
-html is a web page. -o tensorboard writes event files into a log directory, -o mlflow logs to a tracking server, by default that in MLFLOW_TRACKING_URI
-(docs/watching.md).
+html is a web page. -o tensorboard writes event files into a log directory, -o mlflow logs to a tracking server, by default that
+in MLFLOW_TRACKING_URI (docs/watching.md).
 ` + cli.WhichRun + `
 RUN may also be the path of a journal.`,
 		Example: `  tierml report
