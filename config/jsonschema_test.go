@@ -71,6 +71,9 @@ func schemaOf(described map[string]described, path string, of reflect.Value) sch
 		properties["type"] = anyOfSchemas(machine["type"].(schemaNode), schemaNode{"type": "array", "items": schemaNode{"type": "string"}})
 		properties["any_of"] = anyOfSchemas(properties["any_of"].(schemaNode), schemaNode{"type": "string"})
 	}
+	if _, real := ProviderNamed(path); real { // what install replaces by what it names
+		properties["installation"] = schemaNode{"type": "string", "description": "a file or address with the settings of an installation, as Terraform's output `settings`"}
+	}
 	node := schemaNode{"type": []string{"object", "null"}, "properties": properties, "additionalProperties": false}
 	if len(required) > 0 {
 		node["required"] = required

@@ -34,7 +34,7 @@ var choices = map[string][]string{
 	"cloud": {CloudLocal, "ec2", "gce", "kubernetes", CloudNone}, "security": {SecurityTLS, SecurityPlain}, "provider": {"ec2", "gce"},
 	"policy": Policies(), "prefer": {PreferCost, PreferBalanced, PreferTime}, "resources.any_of[].arch": {market.ArchX86, market.ArchARM}, "train.consistency": {BSP, SSP, ASP},
 	"limits.over_hour": {LimitWarn, LimitShrink, LimitStop}, "limits.over_budget": {LimitWarn, LimitStop},
-	"local.rules":           market.RuleNames(),
+	"on_loss": {OnLossRestart, OnLossReplace}, "local.rules": market.RuleNames(),
 	"local.script[].do":     {DoEvict, DoEvictNow, DoKill, DoRebalance, DoNoCapacity, DoSlowStart, DoThrottle},
 	"local.script[].target": {"oldest", "newest", "random", "all"},
 }

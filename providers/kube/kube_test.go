@@ -362,11 +362,11 @@ func TestJobOfThePage(t *testing.T) {
 			t.Errorf("the page does not name %s", field)
 		}
 	}
-	_, block, _ := strings.Cut(string(page), "```yaml\npod:\n")
+	_, block, _ := strings.Cut(string(page), "```yaml\nkubernetes:\n")
 	block, _, _ = strings.Cut(block, "```")
-	var patch map[string]any
-	if err := yaml.Unmarshal([]byte(block), &patch); err != nil || len(patch) == 0 || api.CheckPatch(patch) != "" {
-		t.Errorf("the page's patch: %v, %s", err, api.CheckPatch(patch))
+	var patched struct{ Pod map[string]any }
+	if err := yaml.Unmarshal([]byte(block), &patched); err != nil || len(patched.Pod) == 0 || api.CheckPatch(patched.Pod) != "" {
+		t.Errorf("the page's patch: %v, %s", err, api.CheckPatch(patched.Pod))
 	}
 	_, onPage, found := strings.Cut(string(page), "```yaml\nname: ratings\n")
 	if onPage, _, _ = strings.Cut(onPage, "```"); !found {
