@@ -48,6 +48,9 @@ func (s UseStep) and(o UseStep) UseStep {
 type steps []UseStep
 
 func (s *steps) add(e journal.Entry) {
+	if e.Seconds <= 0 { // no controller writes that, but a journal may be anybody's
+		return
+	}
 	*s = append(*s, UseStep{At: e.T, Seconds: e.Seconds, Cores: e.CPU / e.Seconds, Memory: e.Memory, GPU: e.GPU / e.Seconds, GPUMemory: e.GPUMemory,
 		In: float64(e.BytesIn) / e.Seconds, Out: float64(e.BytesOut) / e.Seconds})
 	if len(*s) > mostUse {

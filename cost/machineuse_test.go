@@ -20,6 +20,7 @@ func TestUseIsHalvedInResolution(t *testing.T) {
 			t.Fatalf("%d steps after %d lines", len(s), i+1)
 		}
 	}
+	s.add(journal.Entry{T: time.Unix(2000, 0), OfUse: journal.OfUse{CPU: 1}}) // of no time
 	whole, ok := MachineUse{Steps: s}.Whole()
 	if !ok || math.Abs(whole.Cores*whole.Seconds-cpu) > 1e-6 || whole.Memory != 500 || !whole.At.Equal(time.Unix(999, 0)) {
 		t.Errorf("%+v, want %v s of processor time", whole, cpu)
