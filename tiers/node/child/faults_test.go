@@ -1,7 +1,6 @@
 package child
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -71,7 +70,7 @@ func TestProcessesThatFailAreReplaced(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var log bytes.Buffer
+			var log lines
 			var child *Child
 			ready := make(chan struct{})
 			home := t.TempDir()
@@ -117,6 +116,24 @@ func TestProcessesThatFailAreReplaced(t *testing.T) {
 			}
 		})
 	}
+}
+
+// lines are a log that is read while others write to it.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 // A notice may come at any moment: each round that the program begins or ends after it ends with its first step.
