@@ -88,7 +88,7 @@ func TestProcessesThatFailAreReplaced(t *testing.T) {
 			}
 			defer machine.Close()
 			b := newBench(t, func(cfg *Config) {
-				cfg.Retries, cfg.HelloWithin, cfg.Log = 1, 5*time.Second, slog.New(slog.NewTextHandler(&log, nil))
+				cfg.Retries, cfg.HelloWithin, cfg.Log = 1, 20*time.Second, slog.New(slog.NewTextHandler(&log, nil))
 				cfg.Start = func(attempt uint64, env map[string]string) error {
 					return machine.Start(program.Start{Attempt: attempt, Key: "m", Ranks: 1, Settings: env})
 				}
