@@ -404,7 +404,7 @@ func (p *Plan) writeExpectation(b *terminal.Text, s Style) {
 func (f Forecast) kept() string {
 	c, t := f.CostRecord, f.TimeRecord
 	if c.Plans == 0 || t.Plans == 0 {
-		return "; the history is too short to try such ranges on it"
+		return "; too few for such ranges to be tried on them"
 	}
 	return fmt.Sprintf(". Of %d plans like this, made at these starts, %s ended inside by cost, %s by time", c.Plans, c.share(), t.share())
 }

@@ -2,21 +2,13 @@ package main
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/johannesboyne/gofakes3"
-	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
 	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/elasticity/hosts/desk"
@@ -25,22 +17,6 @@ import (
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/watch/shared"
 )
-
-// hostCloud is a cloud that runs elsewhere, where hosts boot as its images do.
-type hostCloud struct {
-	process    *process
-	endpoint   string
-	settings   string // of a job file: the provider's block, and which cloud it is
-	slot, host string // types
-	env        []string
-}
-
-// start starts a command that knows the cloud's store.
-func (c *hostCloud) start(s *site, args ...string) *process {
-	cmd := exec.Command(builtBinary(s.t), args...)
-	cmd.Env = append(os.Environ(), c.env...)
-	return s.startCommand(cmd)
-}
 
 const ec2Hosts = `cloud: ec2
 ec2:
@@ -55,46 +31,21 @@ ec2:
   endpoint: %s
 `
 
-func TestJobsShareHostsOnEC2(t *testing.T) {
-	testJobsShareHosts(t, func(s *site, program []byte, sum string) *hostCloud {
-		s.sharedMarket()
-		s.write("now.csv", "timestamp,zone,instance_type,product,price\n2026-01-01T00:00:00Z,us-west-1a,c3.large,Linux/UNIX,0.025\n"+
-			"2026-01-01T00:00:00Z,us-west-1a,c3.2xlarge,Linux/UNIX,0.1\n")
-		downloads := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(program) }))
-		t.Cleanup(downloads.Close)
-		store := s3mem.New()
-		if err := store.CreateBucket("saved"); err != nil {
-			t.Fatal(err)
-		}
-		bucket := httptest.NewServer(gofakes3.New(store).Server())
-		t.Cleanup(bucket.Close)
-		cloud, endpoint := s.amazon("--rules", "ec2-now+disk=16x0.08+address=0.005", "--notice", "20s")
-		return &hostCloud{process: cloud, endpoint: endpoint, slot: "c3.large", host: "c3.2xlarge",
-			settings: fmt.Sprintf(ec2Hosts, downloads.URL, sum, "s3://saved/runs?region=us-east-1&anonymous=true&endpoint="+bucket.URL, endpoint)}
-	})
-}
-
 // Two training jobs and a program share hosts of a cloud, which do what its images do. A host is evicted with a notice, the agent of another
 // is killed, and so is the process that keeps the hosts. Models are those of single processes, the program does no step twice after the notice,
 // shares and idle part add up to the cloud's bill, and no machine is left.
-func testJobsShareHosts(t *testing.T, begin func(s *site, program []byte, sum string) *hostCloud) {
+func TestJobsShareHostsOnEC2(t *testing.T) {
 	if raceDetector {
 		t.Skip("processes of the race detector's program are too slow, and TestJobsShareHosts races the same parts")
 	}
-	for _, tool := range []string{"bash", "curl", "sha256sum"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("%s is not installed, and machines' first script runs it: apt-get install bash coreutils curl sed", tool)
-		}
-	}
-	t.Parallel()
-	s := newSite(t)
-	t.Cleanup(s.killBelow)
-	program := []byte("#!/bin/bash\nexec " + builtBinary(t) + " \"$@\"\n")
-	sum := sha256.Sum256(program)
-	c := begin(s, program, hex.EncodeToString(sum[:]))
-	block := "policy: tierml-noswitch\nmax_duration: 100h\ndead_after: 10s\norphan_after: 2m\n" + c.settings
-	s.write("shared.yaml", "name: shared\nresources: {count: 4, any_of: [{type: "+c.host+"}]}\nreliable: {type: "+c.host+", count: 1}\nhosts: {keep: 5s}\n"+block)
-	slots := "resources: {count: 2, any_of: [{type: " + c.slot + "}]}\nreliable: {type: " + c.slot + "}\n"
+	s, a := newAccount(t)
+	s.sharedMarket()
+	s.write("now.csv", "timestamp,zone,instance_type,product,price\n2026-01-01T00:00:00Z,us-west-1a,c3.large,Linux/UNIX,0.025\n"+
+		"2026-01-01T00:00:00Z,us-west-1a,c3.2xlarge,Linux/UNIX,0.1\n")
+	cloud, endpoint := s.amazon("--rules", "ec2-now+disk=16x0.08+address=0.005", "--notice", "20s")
+	block := "policy: tierml-noswitch\nmax_duration: 100h\ndead_after: 10s\norphan_after: 2m\n" + fmt.Sprintf(ec2Hosts, a.program, a.sum, a.at("runs"), endpoint)
+	s.write("shared.yaml", "name: shared\nresources: {count: 4, any_of: [{type: c3.2xlarge}]}\nreliable: {type: c3.2xlarge, count: 1}\nhosts: {keep: 5s}\n"+block)
+	slots := "resources: {count: 2, any_of: [{type: c3.large}]}\nreliable: {type: c3.large}\n"
 	for name, train := range map[string]string{
 		"mf":  "{app: mf, clocks: 120, data: ratings.csv, splits: 8, partitions: 4, params: {rank: 4, batches: 4}}",
 		"mlr": "{app: mlr, clocks: 800, data: classes.csv, splits: 8, partitions: 4, params: {target: class}}",
@@ -106,14 +57,14 @@ func testJobsShareHosts(t *testing.T, begin func(s *site, program []byte, sum st
 	}
 	s.write("work/count.sh", counting)
 	s.write("own.yaml", "name: own\nworkdir: work\nrun: bash count.sh\nstate: {dir: ckpt, every: 1s}\nprogress: {line: 'step (\\d+)', of: 160}\nhours: 0.1\n"+
-		"resources: {count: 1, any_of: [{type: "+c.slot+"}]}\nenvs: {UNTIL: 160, "+s.gate(60)+"}\n"+strings.Replace(block, "tierml-noswitch", "capacity", 1))
+		"resources: {count: 1, any_of: [{type: c3.large}]}\nenvs: {UNTIL: 160, "+s.gate(60)+"}\n"+strings.Replace(block, "tierml-noswitch", "capacity", 1))
 
-	keeper := c.start(s, "hosts", "-y", "--plain", "shared.yaml")
+	keeper := s.start("hosts", "-y", "--plain", "shared.yaml")
 	s.poll("the desk", func() bool { _, err := os.Stat(s.path(rundir.Root, "shared-1", desk.DoorFile)); return err == nil })
 	names := []string{"mf", "mlr", "own"}
 	var runs []*process
 	for _, name := range names {
-		runs = append(runs, c.start(s, "run", "-y", "--plain", "--on", "shared-1", name+".yaml"))
+		runs = append(runs, s.start("run", "-y", "--plain", "--on", "shared-1", name+".yaml"))
 	}
 	for i, name := range names {
 		s.until(runs[i], name+"-1", "its slots", func(entries []journal.Entry) bool {
@@ -131,12 +82,12 @@ func testJobsShareHosts(t *testing.T, begin func(s *site, program []byte, sum st
 	victim := slices.IndexFunc(shown.Hosts, func(h shared.Host) bool {
 		return slices.ContainsFunc(h.Jobs, func(j string) bool { return strings.HasPrefix(j, "own-1") })
 	})
-	s.tell(c.endpoint, "evict "+shown.Hosts[victim].Host)
+	s.tell(endpoint, "evict "+shown.Hosts[victim].Host)
 	s.until(runs[2], "own-1", "its second machine", func(e []journal.Entry) bool { return len(programLines(e, journal.ProgramStart, "")) == 2 })
 	s.gate(120)
 	keeper.signal(syscall.SIGKILL)
 	keeper.wait(-1)
-	keeper = c.start(s, "hosts", "-y", "--plain", "--resume", filepath.Join(rundir.Root, "shared-1"))
+	keeper = s.start("hosts", "-y", "--plain", "--resume", filepath.Join(rundir.Root, "shared-1"))
 	s.poll("the next process of the shared hosts", func() bool { return count(s.journal("shared-1"), journal.Start) == 2 })
 	s.killHostAgent()
 	s.gate(160)
@@ -154,7 +105,7 @@ func testJobsShareHosts(t *testing.T, begin func(s *site, program []byte, sum st
 		pays[name] = usd(t, row.USD)
 		total += usd(t, row.USD)
 	}
-	if bill := s.billOf(c.endpoint); bill.Total != total || bill.Total != usd(t, shown.Total) || total == 0 || pays[""] < 0 {
+	if bill := s.billOf(endpoint); bill.Total != total || bill.Total != usd(t, shown.Total) || total == 0 || pays[""] < 0 {
 		t.Errorf("jobs and idle share come to $%s, the hosts to $%s, the cloud's bill to $%s: %v", total, shown.Total, bill.Total, pays)
 	}
 	for _, name := range names {
@@ -171,14 +122,14 @@ func testJobsShareHosts(t *testing.T, begin func(s *site, program []byte, sum st
 	if starts := programLines(s.journal("own-1"), journal.ProgramStart, "rank-0"); len(starts) < 2 || starts[1].Clock != int64(stopped) {
 		t.Errorf("warned at step %d the program went on from %+v", stopped, starts)
 	}
-	for _, i := range s.instances(c.endpoint) {
+	for _, i := range s.instances(endpoint) {
 		if i.State != "terminated" {
 			t.Errorf("%s is left: %+v", i.ID, i)
 		}
 	}
 	s.start("leaks", "shared.yaml").wait(0)
-	c.process.signal(syscall.SIGTERM)
-	c.process.wait(0)
+	cloud.signal(syscall.SIGTERM)
+	cloud.wait(0)
 	s.nothingRuns()
 }
 

@@ -128,13 +128,16 @@ func (s *site) killBelow() {
 	}
 }
 
-// From a laptop with a job file: a job server is started on a machine of EC2, the job put on it, and the laptop closed. The job
-// continues; the next command finds it without being told where it is, and the model is that of a single process. The job
-// server is nobody's leak, does not end while a job continues, and leaves nothing behind.
-func TestLaptopIsClosed(t *testing.T) {
-	if raceDetector {
-		t.Skip("processes of the race detector's program are too slow, and TestComputeEngine has the same machines raced")
-	}
+// account is an account of a cloud whose machines run their first script: it has a bucket, and the program to download.
+type account struct {
+	program, sum string // its address and its SHA-256
+	store        *s3mem.Backend
+	bucket       string // address
+}
+
+// newAccount makes one, with a site and a market. It skips the test where a first script could not run.
+func newAccount(t *testing.T) (*site, *account) {
+	t.Helper()
 	for _, tool := range []string{"bash", "curl", "sha256sum"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skipf("%s is not installed, and machines' first script runs it: apt-get install bash coreutils curl sed", tool)
@@ -148,21 +151,36 @@ func TestLaptopIsClosed(t *testing.T) {
 	s.write("catalog.csv", "region,instance_type,vcpu,memory_gib,linux_ondemand_usd_hour\nus-west-1,c3.large,2,3.75,0.120\nus-west-1,m3.large,2,7.5,0.154\n")
 	program := []byte("#!/bin/bash\nexec " + builtBinary(t) + " \"$@\"\n")
 	downloads := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(program) }))
-	defer downloads.Close()
+	t.Cleanup(downloads.Close)
 	store := s3mem.New()
 	if err := store.CreateBucket("saved"); err != nil {
 		t.Fatal(err)
 	}
 	bucket := httptest.NewServer(gofakes3.New(store).Server())
-	defer bucket.Close()
-	cloud, endpoint := s.amazon()
+	t.Cleanup(bucket.Close)
 	sum := sha256.Sum256(program)
+	return s, &account{downloads.URL, hex.EncodeToString(sum[:]), store, bucket.URL}
+}
+
+// at returns the place of an object in the bucket.
+func (a *account) at(key string) string {
+	return "s3://saved/" + key + "?region=us-east-1&anonymous=true&endpoint=" + a.bucket
+}
+
+// From a laptop with a job file: a job server is started on a machine of EC2, the job put on it, and the laptop closed. The job
+// continues; the next command finds it without being told where it is, and the model is that of a single process. The job
+// server is nobody's leak, does not end while a job continues, and leaves nothing behind.
+func TestLaptopIsClosed(t *testing.T) {
+	if raceDetector {
+		t.Skip("processes of the race detector's program are too slow, and TestComputeEngine has the same machines raced")
+	}
+	s, a := newAccount(t)
+	cloud, endpoint := s.amazon()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.write("job.yaml", fmt.Sprintf(ec2Job, downloads.URL, hex.EncodeToString(sum[:]),
-		"s3://saved/runs?region=us-east-1&anonymous=true&endpoint="+bucket.URL, endpoint, self, freePort(t)))
+	s.write("job.yaml", fmt.Sprintf(ec2Job, a.program, a.sum, a.at("runs"), endpoint, self, freePort(t)))
 	laptop := func(args ...string) *process {
 		cmd := exec.Command(builtBinary(t), args...)
 		cmd.Env = append(os.Environ(), "XDG_CONFIG_HOME="+s.path("laptop"))
