@@ -10,20 +10,27 @@ import (
 	"time"
 )
 
-// Each disturbance meets one run. Applications and consistencies take turns, so that all are met; `make soak` runs
-// all cells.
-func TestEveryDisturbance(t *testing.T) {
+// placeOf returns a place with the program, where whole jobs can run.
+func placeOf(t *testing.T) (at place) {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("-short is given, and this runs whole jobs: leave -short out")
 	}
 	if _, err := os.Stat("/proc/self/exe"); err != nil {
 		t.Skip("no /proc here, by which machines' processes are found: run it on Linux")
 	}
-	at := place{dir: t.TempDir(), out: t.Output()}
+	at = place{dir: t.TempDir(), out: t.Output()}
 	var err error
 	if at.binary, err = build(t.Context(), at.dir); err != nil {
 		t.Fatal(err)
 	}
+	return at
+}
+
+// Each disturbance meets one run. Applications and consistencies take turns, so that all are met; `make soak` runs
+// all cells.
+func TestEveryDisturbance(t *testing.T) {
+	at := placeOf(t)
 	workloads, err := small(at.dir)
 	if err != nil {
 		t.Fatal(err)
@@ -41,17 +48,7 @@ func TestEveryDisturbance(t *testing.T) {
 
 // What a plan says of a job's own start, the dry run of that start and the run agree. `make agree` compares all policies and rule books.
 func TestPlanDryRunAndRunAgree(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short is given, and this runs whole jobs: leave -short out")
-	}
-	if _, err := os.Stat("/proc/self/exe"); err != nil {
-		t.Skip("no /proc here, by which machines' processes are found: run it on Linux")
-	}
-	at := place{dir: t.TempDir(), out: t.Output()}
-	var err error
-	if at.binary, err = build(t.Context(), at.dir); err != nil {
-		t.Fatal(err)
-	}
+	at := placeOf(t)
 	start := time.Date(2014, 3, 1, 8, 0, 0, 0, time.UTC)
 	offers := []offer{
 		{Policy: "tierml", Rules: "ec2-now", MaxPrice: true, Start: start},
