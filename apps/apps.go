@@ -62,7 +62,7 @@ func Counts(rows Rows, k ps.Key) []int32 { return ps.Ints(rows.Row(k)) }
 
 // Gradient returns where a split adds up its gradient for a row of a table with a rule (ps.Rule): zeros at first, as wide as the
 // row. The servers sum it over the splits of a clock, without dividing by anything, and apply the rule when the clock is complete.
-// Row gives the columns before the clock; changes to them are not sent.
+// Row gives the columns before the clock, which are all splits' and must not be changed.
 func Gradient(rows Rows, k ps.Key) []float32 {
 	return rows.(interface{ Gradient(k ps.Key) []float32 }).Gradient(k)
 }

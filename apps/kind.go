@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tierml/tierml/apps/model"
+	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/spelling"
 	"github.com/tierml/tierml/ps"
 )
@@ -45,6 +46,20 @@ type Program interface {
 	Evaluate(tables Rows, open Open) (Stats, error)
 	// Export makes the model file's contents from the finished tables. The caller may add metadata.
 	Export(tables Rows, open Open) (model.Model, error)
+}
+
+// Classifier is a Program that says more of a finished model than its score.
+type Classifier interface {
+	// Judge measures the model with every held-out example; nil if there are none.
+	Judge(m model.Model, open Open) (*journal.Quality, error)
+}
+
+// Judge returns what a Classifier says; nil for other programs.
+func Judge(p Program, m model.Model, open Open) (*journal.Quality, error) {
+	if c, can := p.(Classifier); can {
+		return c.Judge(m, open)
+	}
+	return nil, nil
 }
 
 // Dense is a Program that knows before its splits are loaded that some rows are read together.

@@ -165,6 +165,8 @@ type Plan struct {
 	AskAgain time.Time
 	// Afforded is until when the plan's machines cannot break the promise, whatever prices do: see keepPromise.
 	Afforded time.Time
+	// Settled is until when asking again gives no steps, whatever prices do, before a machine comes or goes: see promise.settled.
+	Settled time.Time
 	// SaveEvery is how often to take a checkpoint, for policies by restart; 0 = never.
 	SaveEvery time.Duration
 	// Spent: nothing is held, and the rest of the budget does not pay for what the policy would buy.

@@ -3,7 +3,6 @@ package bidding
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -82,13 +81,13 @@ func newCourse(s State) *course {
 	byPrice := func(i, j int) int {
 		return cmp.Or(cmp.Compare(c.rest(i), c.rest(j)), cmp.Compare(c.heldIn(j), c.heldIn(i)), cmp.Compare(i, j))
 	}
-	slices.SortFunc(c.open, byPrice)
 	for _, i := range c.open {
-		switch demand := s.Pools[i].OnDemand(); {
-		case demand && c.demand < 0:
-			c.demand = i
-		case !demand && c.spot < 0:
-			c.spot = i
+		best := &c.spot
+		if s.Pools[i].OnDemand() {
+			best = &c.demand
+		}
+		if *best < 0 || byPrice(i, *best) < 0 {
+			*best = i
 		}
 	}
 	c.all, c.done = c.hours(s.Job.Work), s.Job.Done >= s.Job.Work

@@ -1,8 +1,10 @@
 package bidding
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -34,14 +36,20 @@ type ending struct {
 	nearly   bool  // the paid time of what is held covers all but an hour of it
 }
 
-// endOf looks at the end of a job. False: it is not one whose end is decided here.
-func endOf(p Policy, s *State) (e ending, decided bool) {
-	left, known := s.Job.WorkLeft()
+// endsEarly reports whether machines may be given back at the job's end here.
+func endsEarly(p Policy, s *State) bool {
+	_, known := s.Job.WorkLeft()
 	_, restarts := p.(ByRestart)
 	_, byItself := p.(CostPerWork)
-	if s.Firm || !known || restarts || byItself || s.Want.total() <= 0 || s.Job.Terms.Increment < leaves*s.Job.Leave || s.Job.Terms.Increment <= 0 {
+	return !s.Firm && known && !restarts && !byItself && s.Want.total() > 0 && s.Job.Terms.Increment >= leaves*s.Job.Leave && s.Job.Terms.Increment > 0
+}
+
+// endOf looks at the end of a job. False: it is not one whose end is decided here.
+func endOf(p Policy, s *State) (e ending, decided bool) {
+	if !endsEarly(p, s) {
 		return e, false
 	}
+	left, _ := s.Job.WorkLeft()
 	e = ending{State: s, rest: left / efficiency}
 	if e.far(left) {
 		return e, false
@@ -135,7 +143,7 @@ func (e *ending) want() Want {
 	return w
 }
 
-// finish gives back what is too much, and has Plan run again when it must decide.
+// finish gives back what is too much, the dearest for its work first, and has Plan run again when it must decide.
 func (e *ending) finish(p *Plan) {
 	if !e.nearly {
 		return
@@ -150,6 +158,7 @@ func (e *ending) finish(p *Plan) {
 	if p.Switch != nil || len(p.Acquire) > 0 {
 		return // it is not as near as that
 	}
+	slices.SortStableFunc(e.due, func(i, j int) int { return cmp.Compare(e.dear(j), e.dear(i)) })
 	for _, i := range e.due {
 		h := &e.Held[i]
 		each := e.Want.each(e.candidate(h.Pool).Type)
@@ -165,4 +174,11 @@ func (e *ending) finish(p *Plan) {
 		p.Release = append(p.Release, r)
 		p.Why = fmt.Sprintf("%d of %s are given back: %s", n, h.Pool, r.Why)
 	}
+}
+
+// dear returns what a unit of work costs on held machines now.
+func (e *ending) dear(held int) float64 {
+	h := &e.Held[held]
+	c := e.candidate(h.Pool)
+	return float64(e.price(c, h.Bid)) / c.Type.WorkRate()
 }

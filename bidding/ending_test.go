@@ -61,6 +61,31 @@ func TestMachinesLeaveAtTheEnd(t *testing.T) {
 	}
 }
 
+// Those whose work is dearest leave first, whatever their zones are called.
+func TestTheDearestLeaveAtTheEnd(t *testing.T) {
+	for _, zones := range [][2]string{{"a", "b"}, {"b", "a"}} {
+		s := nearEnd(t, 2*time.Minute, 6.4) // of which 21 machines are kept
+		held := s.Held[0]
+		s.Pools, s.Held = nil, nil
+		for i, zone := range zones {
+			c := calmIn("xlarge", zone, 0.3+0.2*float64(i))
+			h := held
+			h.Pool, h.Count, h.Ready = c.Pool, 32, 32
+			s.Pools, s.Held = append(s.Pools, c), append(s.Held, h)
+		}
+		plan := Ask(Capacity{}, sorted(s))
+		released := map[string]int{}
+		for _, r := range plan.Release {
+			if released[r.Pool.Zone] = r.Count; r.Count == 0 {
+				released[r.Pool.Zone] = 32
+			}
+		}
+		if released[zones[0]] != 11 || released[zones[1]] != 32 {
+			t.Errorf("zone %s is the cheaper: %v are given back: %s", zones[0], released, plan.Why)
+		}
+	}
+}
+
 // What is lost near the end is replaced by no more than the rest of the work pays for; long before it by all.
 func TestFewAreBoughtNearTheEnd(t *testing.T) {
 	for after, want := range map[float64]int{-1: 0, 0.99: 8, 6.4: 21, 640: 64} {

@@ -60,8 +60,16 @@ func (h Hints) told() (rate float64, told bool) {
 // Prior is what is expected of a pool's machines before anything was watched.
 type Prior struct {
 	hazard.Life
-	Told   bool // by the provider
-	Source string
+	Told    bool // by the provider
+	assumed hazard.Assumption
+}
+
+// Source says where it comes from.
+func (p Prior) Source() string {
+	if p.Told {
+		return "by the provider's word of each pool"
+	}
+	return p.assumed.Says()
 }
 
 // openBand is the share of interruptions above which the Spot Instance Advisor's highest band, which has no upper end, begins.
@@ -73,9 +81,9 @@ func EvictionPrior(c *Candidate, terms market.Terms) Prior {
 	assumed := hazard.Assume(cmp.Or(terms.Provider, c.Pool.Provider), c.Type)
 	rate, told := c.Hints.told()
 	if !told || c.Hints.Interruptions.Value > openBand && assumed.PerHour() > rate {
-		return Prior{assumed.Life, false, assumed.Says()}
+		return Prior{assumed.Life, false, assumed}
 	}
-	return Prior{hazard.Constant(rate), true, "by the provider's word of each pool"}
+	return Prior{Life: hazard.Constant(rate), Told: true}
 }
 
 // launchWait returns for how long launches are tried in the mean before one is met, by the provider's score. The score weighs

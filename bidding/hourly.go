@@ -24,8 +24,7 @@ func Ask(p Policy, s State) Plan {
 	if s.covered = end.covered; ends {
 		s.Want = end.want()
 	}
-	plan := p.Plan(s)
-	keepPromise(p, &s, wanted, &plan)
+	plan := keepPromise(p, &s, wanted)
 	if ends {
 		end.finish(&plan)
 	}
@@ -51,11 +50,21 @@ func (h *hourly) limited() bool {
 	if j.Budget <= 0 || j.Overspends {
 		return j.PerHour > 0
 	}
-	least := max(j.Terms.Increment, j.Startup+2*j.Leave).Hours() // what machines cost that start and end at once
-	if room := market.USD(float64(j.Budget-j.Spent)/max(least, 1e-3)) - j.Upkeep; j.PerHour <= 0 || room < h.room {
+	if room := j.pays() - j.Upkeep; j.PerHour <= 0 || room < h.room {
 		h.room, h.limit, h.budget = room, "the budget, "+j.Budget.Cents(), true
 	}
 	return true
+}
+
+// pays returns what machines that start and end at once may cost an hour to be within the budget.
+func (j *Job) pays() market.USD {
+	least := max(j.Terms.Increment, j.Startup+2*j.Leave).Hours()
+	return market.USD(float64(j.Budget-j.Spent) / max(least, 1e-3))
+}
+
+// Pays reports whether the budget has room for something that costs perHour.
+func Pays(s State, perHour market.USD) bool {
+	return s.Job.Budget <= 0 || s.Job.Overspends || perHour <= s.Job.pays()
 }
 
 // Room reports whether the hourly limit has room for something that costs perHour.

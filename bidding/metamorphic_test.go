@@ -13,7 +13,7 @@ import (
 )
 
 // TestMetamorphicOfAll: nothing is decided otherwise, under any policy, when all prices and what was spent are doubled, all times are shifted
-// by days, the zones have other names, a zone is there twice, or there is a pool that no policy should want. A decision is what Ask makes of
+// by days, the zones have other names, a zone is there twice, there is a pool that no policy should want, or no reasons are wanted. A decision is what Ask makes of
 // a policy: with what the promise, the end of the job and the hourly limit make of it. `make metamorphic` tries 10,000 cases.
 func TestMetamorphicOfAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -24,13 +24,16 @@ func TestMetamorphicOfAll(t *testing.T) {
 		for _, p := range slices.Concat(policies, []Policy{RolledBack{Capacity{}}, RolledBack{CostPerWork{}}}) {
 			s := billed(drawn, p, spent)
 			want := decisions(s, Ask(p, s), nil)
+			reasons := s
+			reasons.StepsOnly = !s.StepsOnly
 			for what, other := range map[string]State{
-				"prices doubled":   dearer(s, 2),
-				"three days later": later(s, 72*time.Hour),
-				"an absurd pool":   joined(s, absurd(s)),
-				"a slow pool":      joined(s, slow(s)),
-				"an unpriced pool": joined(s, unpriced(s)),
-				"a full pool":      joined(s, full(s)),
+				"prices doubled":          dearer(s, 2),
+				"three days later":        later(s, 72*time.Hour),
+				"an absurd pool":          joined(s, absurd(s)),
+				"a slow pool":             joined(s, slow(s)),
+				"an unpriced pool":        joined(s, unpriced(s)),
+				"a full pool":             joined(s, full(s)),
+				"with or without reasons": reasons,
 			} {
 				if got := decisions(other, Ask(p, other), nil); got != want {
 					t.Errorf("%s, %s: %s\nwas %s", p.Name(), what, got, want)

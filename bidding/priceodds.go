@@ -227,6 +227,7 @@ func (o *priceOdds) prospects(price float64, factors []float64, s span, out []pr
 	s.left = min(s.left, s.increment) // what comes after does not matter
 	total, logPrice, end := 0.0, math.Log(price), s.untilEnd()
 	weight, of, whole := 0.0, math.NaN(), make([]float64, len(factors))
+	var one prospect
 	for _, p := range o.parts {
 		crossed := p.crossed(s)
 		for i := p.from; i < p.to; i++ {
@@ -238,7 +239,7 @@ func (o *priceOdds) prospects(price float64, factors []float64, s span, out []pr
 				}
 			}
 			total += weight
-			next, j := m.begin, 0
+			next, j, known := m.begin, 0, -1 // known is the rise of which one was computed
 			for ; j < len(factors); j++ {
 				for next < m.end && p.rises[next].factor <= factors[j] {
 					next++
@@ -247,11 +248,14 @@ func (o *priceOdds) prospects(price float64, factors []float64, s span, out []pr
 					whole[j] += weight // neither this bid is crossed nor any above it
 					break
 				}
-				if crossed != nil {
-					out[j].add(crossed[next], weight)
-				} else {
-					out[j].add(s.untilCrossing(p.rises[next].after), weight)
+				if next != known {
+					if known = next; crossed != nil {
+						one = crossed[next]
+					} else {
+						one = s.untilCrossing(p.rises[next].after)
+					}
 				}
+				out[j].add(one, weight)
 			}
 		}
 	}

@@ -37,31 +37,62 @@ type promise struct {
 	leave  time.Duration // from the decision to buy on demand until transient machines are gone
 }
 
-// keepPromise replaces a plan that would risk the promise. Wanted is the whole fleet, at the end of a job too.
-func keepPromise(p Policy, s *State, wanted Want, plan *Plan) {
-	if p == Policy(OnDemand{}) || s.Job.Program || s.Due == nil || s.Job.Work <= 0 {
-		return
+// keepPromise returns the policy's plan, or what keeps the promise where the plan would risk it. Wanted is the whole fleet, at the end of a job too.
+func keepPromise(p Policy, s *State, wanted Want) (plan Plan) {
+	if s.StepsOnly && p == Policy(OnDemand{}) {
+		return Plan{Settled: s.Now.Add(endless)}
 	}
-	if s.Now.Before(s.Afforded) && len(plan.Acquire) == 0 && len(plan.Release) == 0 {
-		plan.afford(s.Afforded)
-		return
+	if p == Policy(OnDemand{}) || s.Job.Program || s.Due == nil || s.Job.Work <= 0 {
+		return p.Plan(*s)
+	}
+	afforded := s.Now.Before(s.Afforded)
+	if afforded {
+		if plan = p.Plan(*s); !plan.steps() {
+			plan.afford(s.Afforded)
+			return plan
+		}
 	}
 	pr, promised := promiseOf(p, s, wanted)
-	onDemand, _, only := pr.onDemand()
-	if !promised || only && onDemand >= s.Want.total() && len(plan.Acquire) == 0 && len(plan.Release) == 0 {
-		return
+	if !promised {
+		if !afforded {
+			plan = p.Plan(*s)
+		}
+		return plan
 	}
-	room := pr.most - pr.rest - pr.spent(plan)
+	onDemand, ready, only := pr.onDemand()
+	settled := only && onDemand >= s.Want.total()
+	spent := pr.spent()
+	short := pr.most-pr.rest-spent < 0 // even if nothing more is bought
+	if until := pr.settled(p); settled && ready && short && s.StepsOnly && until.After(s.Now) {
+		plan = pr.goOnDemand()
+		plan.Settled = until
+		return plan
+	}
+	finishes := short && pr.finishes()
+	if !afforded {
+		// Of TierML it is known that it asks for nothing while it holds what it wants.
+		if _, tierml := p.(TierML); short && !finishes && s.StepsOnly && (!settled || tierml && ready) {
+			return pr.goOnDemand() // whatever the policy's plan is
+		}
+		plan = p.Plan(*s)
+	}
+	if settled && !plan.steps() {
+		return plan
+	}
+	room := pr.most - pr.rest - pr.with(spent, &plan)
 	switch {
 	case room >= 0:
-	case pr.finishes(): // with what is held, and nothing in its place
+	case finishes || !short && pr.finishes(): // with what is held, and nothing in its place
 		plan.Acquire, plan.Release, plan.Switch = nil, nil, nil
 	default:
-		pr.goOnDemand(plan)
-		return
+		return pr.goOnDemand()
 	}
-	plan.afford(pr.until(room, plan))
+	plan.afford(pr.until(room, &plan))
+	return plan
 }
+
+// steps reports whether there is anything to buy or to release.
+func (p *Plan) steps() bool { return len(p.Acquire) > 0 || len(p.Release) > 0 }
 
 // afford has Plan run again when spending must be checked.
 func (p *Plan) afford(until time.Time) {
@@ -149,23 +180,55 @@ func (pr *promise) onDemand() (held units, ready, only bool) {
 	return held, ready, only
 }
 
-// spent returns what is due by the time that what is held can be left, and the least that what the plan buys will cost.
-func (pr *promise) spent(plan *Plan) float64 {
+// settled returns until when nothing leads away from a whole fleet on demand that works, before a machine comes or goes: already what is due is
+// above the promise, so that it is short whatever is done of the rest, and no machine is given back at the job's end. Less an hour of the fleet,
+// as bills may still change. Zero = it may be left.
+func (pr *promise) settled(p Policy) (until time.Time) {
+	rate := pr.Job.ReliableRate
+	for i := range pr.Held {
+		h := &pr.Held[i]
+		c := pr.candidate(h.Pool)
+		if c == nil || !c.OnDemand() || h.Draining || h.Warned {
+			return until
+		}
+		rate += float64(float64(h.Count) * c.Type.WorkRate())
+	}
+	due := float64(pr.Due(pr.Now.Add(pr.leave))) - float64(float64(pr.Job.Upkeep)*pr.Job.Terms.Increment.Hours())
+	if pr.Job.Budget > 0 || due-pr.costs(pr.Want, pr.rate(pr.Want), pr.Job.Upkeep) <= pr.most {
+		return until
+	}
+	if !endsEarly(p, pr.State) {
+		return pr.Now.Add(endless)
+	}
+	left := pr.Job.Work - pr.Job.Done
+	if e := (ending{State: pr.State}); e.far(left / 2) {
+		until = pr.Now.Add(time.Duration(min(left/4/rate, endless.Hours()) * float64(time.Hour)))
+	}
+	return until
+}
+
+// spent returns what is due by the time that what is held can be left.
+func (pr *promise) spent() float64 {
 	left := pr.Now.Add(pr.leave)
 	sum := float64(pr.Due(left))
 	if inc := pr.Job.Terms.Increment; inc > 0 { // the rest counts the reliable tier from then on, which is paid for further ahead
 		sum -= float64(float64(pr.Job.Upkeep) * (inc - left.Sub(pr.Job.Started)%inc).Hours())
 	}
+	return sum
+}
+
+// with returns what is spent with the least that what the plan buys will cost.
+func (pr *promise) with(spent float64, plan *Plan) float64 {
 	for i := range plan.Acquire {
 		if a := &plan.Acquire[i]; a.Pool.Class == market.Spot {
 			price := pr.price(pr.candidate(a.Pool), a.Bid)
 			if pr.Job.Terms.PayBid {
 				price = a.Bid
 			}
-			sum += float64(float64(a.Count) * float64(price) * max(pr.Job.Terms.Increment, pr.Job.Terms.Minimum, pr.leave).Hours())
+			spent += float64(float64(a.Count) * float64(price) * max(pr.Job.Terms.Increment, pr.Job.Terms.Minimum, pr.leave).Hours())
 		}
 	}
-	return sum
+	return spent
 }
 
 // finishes reports whether what is held does the rest within the hour, where an hour that is interrupted costs nothing: then going on
@@ -257,22 +320,31 @@ func (pr *promise) hasRoom(onDemand units) bool {
 	return Room(*pr.State, market.USD(pr.missing(onDemand))*pr.Pools[pr.demand].Type.OnDemand)
 }
 
-// goOnDemand replaces a plan. Where less than the whole fleet is of use, transient machines work until those on demand do, if the hourly limit
-// allows both.
-func (pr *promise) goOnDemand(plan *Plan) {
+// goOnDemand returns the plan that buys on demand what is missing. Where less than the whole fleet is of use, transient machines work until those
+// on demand do, if the hourly limit allows both.
+func (pr *promise) goOnDemand() Plan {
 	const why = "on demand to the end: anything else might cost more than 1.5 times what the work does on demand"
-	g := newGang(*pr.State, BidOnDemand)
 	onDemand, ready, only := pr.onDemand()
-	switch h, held := g.whole(); {
-	case pr.whole && held && pr.Pools[h.candidate].OnDemand():
-		g.move(h.candidate, why)
+	lacks := onDemand < pr.Want.total()
+	buys := lacks && (only || pr.hasRoom(onDemand))
+	var g *gang
+	if pr.whole || buys || !pr.StepsOnly {
+		g = newGang(*pr.State, BidOnDemand)
+	} else {
+		g = &gang{State: *pr.State, fleet: fleetOf(*pr.State)} // nothing is bought: what is considered need not be known
+	}
+	switch {
 	case pr.whole:
-		g.move(pr.demand, why)
-	case onDemand < pr.Want.total() && (only || pr.hasRoom(onDemand)):
+		to := pr.demand
+		if h, held := g.whole(); held && pr.Pools[h.candidate].OnDemand() {
+			to = h.candidate
+		}
+		g.move(to, why)
+	case buys:
 		c := &g.plan.Considered[pr.demand]
 		c.Chosen, c.Why = true, why
 		g.plan.Acquire = []Acquire{{Pool: c.Pool, Count: pr.missing(onDemand), Why: why}}
-	case onDemand < pr.Want.total() || ready:
+	case lacks || ready:
 		for _, h := range g.fleet.holdings {
 			if c := &pr.Pools[h.candidate]; !c.OnDemand() {
 				g.plan.Release = append(g.plan.Release, Release{Pool: c.Pool, Why: why})
@@ -284,5 +356,5 @@ func (pr *promise) goOnDemand(plan *Plan) {
 	}
 	g.plan.Why = why
 	g.explain()
-	*plan = g.plan
+	return g.plan
 }

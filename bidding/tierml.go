@@ -162,6 +162,8 @@ func (r *round) price() {
 		seen := &r.plan.Considered[i]
 		switch {
 		case !known:
+		case r.StepsOnly && cost > min(onDemand, priceFactor*cheapest):
+			seen.Why = "work costs too much"
 		case cost > onDemand:
 			seen.Why = fmt.Sprintf("work costs %.2f times what it does on demand", cost/onDemand)
 		case cost > priceFactor*cheapest:
@@ -298,7 +300,7 @@ func (r *round) refusals() string {
 	var reasons []string
 	for i, c := range r.plan.Considered {
 		if c.Why != "" {
-			c.Why = whyNot(&r.Pools[i], &c, full)
+			c.Why = cmp.Or(whyNot(&r.Pools[i], &c, full), c.Why)
 		}
 		if c.Pool.Class == market.Spot || c.Why != "" {
 			reasons = append(reasons, c.Pool.Zone+" "+c.Pool.Type+": "+c.Why)

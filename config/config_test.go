@@ -78,7 +78,7 @@ func TestBadJobs(t *testing.T) {
 
 func TestLoadUnreadable(t *testing.T) {
 	_, err := Load("testdata/no-such.yaml")
-	want := "testdata/no-such.yaml: cannot be read: no such file or directory; give the path of a job file, such as examples/demo.yaml"
+	want := "testdata/no-such.yaml: cannot be read: no such file or directory; give the path of a job file; `tierml init` writes one"
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}

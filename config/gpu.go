@@ -135,7 +135,7 @@ func (c *checker) gpus() {
 	if !c.job.WantsGPUs() {
 		return
 	}
-	if c.job.Run == "" && !c.broken("train") {
+	if c.job.Run == "" && !c.job.IsHosts() && !c.broken("train") {
 		c.fault("resources", "asks for GPUs, which the built-in applications do not use", "remove gpu, or write run: with a program of your own")
 	}
 	for i, m := range r.AnyOf {

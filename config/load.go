@@ -72,7 +72,7 @@ func LoadCluster(path string) (*Job, error) {
 func readFile(path string) ([]byte, error) {
 	f, err := plainfile.Open(path)
 	if err != nil {
-		instead := "give the path of a job file, such as examples/demo.yaml"
+		instead := "give the path of a job file; `tierml init` writes one"
 		return nil, Faults{{File: path, Problem: "cannot be read: " + reason(err), Instead: instead}}
 	}
 	defer f.Close()
@@ -162,7 +162,7 @@ func document(path string, text []byte) (*yaml.Node, error) {
 		return Faults{{File: path, Line: line, Column: column, Problem: problem, Instead: instead}}
 	}
 	if len(text) > maxSize {
-		return nil, fault(0, 0, "is larger than 1 MiB", "give a job file, such as examples/demo.yaml")
+		return nil, fault(0, 0, "is larger than 1 MiB", "give a job file")
 	}
 	var node, second yaml.Node
 	decoder := yaml.NewDecoder(bytes.NewReader(text))

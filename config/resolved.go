@@ -37,6 +37,9 @@ func (j *Job) MarshalJSON() ([]byte, error) {
 func (j *Job) resolvedNode() *yaml.Node {
 	withoutEnv := *j
 	withoutEnv.Env = nil
+	if j.anySize && j.Resources.AnyOf[0].Type == "" {
+		withoutEnv.Resources.AnyOf = nil // the planner names the type, where the job runs
+	}
 	if j.Cloud != CloudLocal {
 		withoutEnv.Local = Local{}
 	}

@@ -44,7 +44,6 @@ func (c ownProgram) tiers() {
 		"tasks":     "write resources: {count: 4} for four replicas",
 		"sweep":     "remove one of the two",
 		"on_notice": "remove it: a notice ends the round under way, and what was done of it is delivered",
-		"secrets":   "remove it: programs on tiers have none yet",
 		"ports":     "remove it",
 	} {
 		if c.written(field) {

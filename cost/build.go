@@ -2,6 +2,7 @@ package cost
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -68,7 +69,14 @@ func (l *Ledger) run(asOf time.Time) Run {
 		Name: l.start.Name, Version: l.start.Version, App: l.start.App, Kind: l.start.JobKind(), Replayed: !l.clock.IsReal(), Metric: cmp.Or(l.start.Metric, "loss"),
 		Cloud: l.start.Cloud, Rules: l.rules.Name(), Seed: l.start.Seed, Finished: l.Finished(), Outcome: "unfinished",
 		Began: l.first, AsOf: asOf, Speed: l.clock.Speed, Seconds: asOf.Sub(l.first).Seconds(),
-		ZoneIDs: l.start.ZoneIDs,
+		ZoneIDs: l.start.ZoneIDs, Resumed: len(l.resumed),
+	}
+	if run.Resumed > 0 {
+		run.ResumedAt = &l.resumed[run.Resumed-1]
+	}
+	var job struct{ Sweep struct{ Search string } }
+	if json.Unmarshal(l.start.Job, &job) == nil {
+		run.Search = job.Sweep.Search
 	}
 	if l.plan != nil {
 		run.Policy = l.plan.Policy
@@ -94,6 +102,11 @@ func (l *Ledger) trained() Training {
 	for _, e := range []*journal.Entry{l.export, l.done} { // measured with the model that was saved
 		if e != nil && e.TestLoss != nil {
 			out.TestLoss = e.TestLoss
+		}
+	}
+	if l.export != nil {
+		if d, err := l.export.ExportDetails(); err == nil {
+			out.Quality = d.Quality
 		}
 	}
 	if best, ok := t.best(); ok {

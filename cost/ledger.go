@@ -28,6 +28,7 @@ import (
 // sums of a finished run differ. Only in a `billed` run the lines are the bills.
 type Ledger struct {
 	started bool
+	resumed []time.Time
 	start   journal.StartDetails
 	clock   clock.Mapping
 	rules   market.RuleBook
@@ -170,6 +171,9 @@ func (l *Ledger) addStart(e journal.Entry) error {
 			return fmt.Errorf("on-demand price of %s: %w", m.Name, err)
 		}
 		types[m.Name] = machineType{m, price}
+	}
+	if l.started {
+		l.resumed = append(l.resumed, e.T)
 	}
 	l.started, l.start, l.clock, l.rules, l.types, l.done = true, d, mapping, rules, types, nil
 	if l.machines == nil {

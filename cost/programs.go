@@ -3,6 +3,7 @@ package cost
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -401,8 +402,8 @@ func (l *Ledger) measured(out *Programs, asOf time.Time) {
 		out.Cores = cpu / ran
 	}
 	ended, kinds := 0, map[string]bool{}
-	for program, newest := range p.newest {
-		if newest.outcome == journal.Finished && !p.cancelled[program] {
+	for _, program := range slices.Sorted(maps.Keys(p.newest)) { // a sum depends on the order
+		if p.newest[program].outcome == journal.Finished && !p.cancelled[program] {
 			ended++
 			out.Wall += wall[program]
 			kinds[on[program]] = true

@@ -3,6 +3,7 @@ package cost
 import (
 	"time"
 
+	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
 )
 
@@ -36,13 +37,14 @@ type Run struct {
 	Version  string    `json:"version"`
 	Policy   string    `json:"policy,omitempty"` // by the plan
 	App      string    `json:"app"`
-	Kind     string    `json:"kind"`   // of job: training, diloco, program, gang, array, sweep, hosts
-	Metric   string    `json:"metric"` // what the losses are
+	Kind     string    `json:"kind"`             // of job: training, diloco, program, gang, array, sweep, hosts
+	Search   string    `json:"search,omitempty"` // of a sweep: how its settings are drawn
+	Metric   string    `json:"metric"`           // what the losses are
 	Cloud    string    `json:"cloud,omitempty"`
 	Rules    string    `json:"rules"`
 	Seed     uint64    `json:"seed"`
 	Finished bool      `json:"finished"` // the journal has its last line
-	Outcome  string    `json:"outcome"`  // of the last line, or "unfinished"
+	Outcome  string    `json:"outcome"`  // of the last line, or "unfinished"; the dashboard knows: "running", "waiting", "paused" or "killed"
 	Why      string    `json:"why,omitempty"`
 	Log      string    `json:"log,omitempty"` // of the agent whose crash says most about a run that was given up
 	Model    string    `json:"model,omitempty"`
@@ -51,6 +53,9 @@ type Run struct {
 	Speed    float64   `json:"speed"`              // market seconds per wall-clock second
 	Replayed bool      `json:"replayed,omitempty"` // the market is a recording, so that its dollars are not real
 	Seconds  float64   `json:"seconds"`
+	// Resumed is how often the run was resumed, ResumedAt when last.
+	Resumed   int        `json:"resumed,omitempty"`
+	ResumedAt *time.Time `json:"resumed_at,omitempty"`
 	// ZoneIDs are the ids of the run's zones, whose names are an account's own; absent where they are not known.
 	ZoneIDs map[string]string `json:"zone_ids,omitempty"`
 }
@@ -87,7 +92,9 @@ type Training struct {
 	TestLoss     *float64 `json:"test_loss,omitempty"` // the last measured
 	BestTestLoss *float64 `json:"best_test_loss,omitempty"`
 	BestClock    int64    `json:"best_clock,omitempty"`
-	Serving      *Serving `json:"serving,omitempty"` // absent when it was not measured
+	// Quality is the saved model's, of a classifier.
+	Quality *journal.Quality `json:"quality,omitempty"`
+	Serving *Serving         `json:"serving,omitempty"` // absent when it was not measured
 }
 
 // Serving is what it took to serve the model, by the wall clock, at a clock: all partitions together.

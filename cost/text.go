@@ -106,6 +106,9 @@ func (t *text) head(r *Report) {
 	if r.Training.TestLoss != nil {
 		t.indented("%s %s: test %.4f, %s", r.Run.App, r.Run.Metric, *r.Training.TestLoss, words.Number(r.Training.Clocks, "clock"))
 	}
+	if q := r.Training.Quality; q != nil {
+		t.indented("accuracy %.4g on %d held-out examples; %s", q.Accuracy, q.Examples, q)
+	}
 	if r.Programs != nil {
 		t.indented("%s", r.Programs.words())
 	}
@@ -161,7 +164,7 @@ func (t *text) pools(r *Report) {
 	tab := &grid.Grid{Head: []string{"pool", ">count", ">evicted", ">hours", ">free", ">US$", ">US$/h", ">on demand", ">saving"}}
 	for _, p := range r.Pools {
 		tab.Add(words.Pool(p.Pool), fmt.Sprint(p.Machines), fmt.Sprint(p.Evicted), fmt.Sprintf("%.2f", p.Hours),
-			fmt.Sprintf("%.2f", p.FreeHours), money(p.USD), fmt.Sprintf("%.4f", p.PerHour), p.OnDemand.String(),
+			fmt.Sprintf("%.2f", p.FreeHours), money(p.USD), p.PerHourText(), p.OnDemand.String(),
 			p.SavingText())
 	}
 	t.table("Pools", tab)
@@ -174,12 +177,20 @@ func (t *text) pools(r *Report) {
 	}
 }
 
-// SavingText leaves machines out that were bought on demand: whole hours can make them dearer than their price.
-func (p Pool) SavingText() string {
-	if strings.HasSuffix(p.Pool, "/"+string(market.OnDemand)) {
+// short reports whether machines ran for a part of what is billed as a whole.
+func (p Pool) short() bool { return p.PerHour > 2*dollars(p.OnDemand) }
+
+// PerHourText leaves out what an hour cost of which only minutes were used.
+func (p Pool) PerHourText() string {
+	if p.short() {
 		return "-"
 	}
-	if p.PerHour > 2*dollars(p.OnDemand) { // of a machine that ran for a part of what is billed as a whole
+	return fmt.Sprintf("%.4f", p.PerHour)
+}
+
+// SavingText leaves machines out that were bought on demand: whole hours can make them dearer than their price.
+func (p Pool) SavingText() string {
+	if p.short() || strings.HasSuffix(p.Pool, "/"+string(market.OnDemand)) {
 		return "-"
 	}
 	return fmt.Sprintf("%.0f %%", 100*p.Saving)

@@ -63,7 +63,7 @@ func (l *Ledger) trialsOf(bills []bill, asOf time.Time) (out []Trial) {
 			if t == nil {
 				continue
 			}
-			t.Hours += u.length().Hours()
+			t.Hours += u.overlap(b.life(asOf)).Hours()
 			for _, c := range b.charges {
 				paid := interval{c.From, c.To}
 				share := fraction(c.Amount, u.overlap(paid), paid.length())
@@ -115,6 +115,17 @@ func (p *Programs) Best() *Trial {
 	return &p.Trials[0]
 }
 
+// NoLoss says how trials report a loss.
+const NoLoss = "no trial has reported a loss: call tierml.progress(step, loss), or write progress.line with two groups"
+
+// TrialsTitle stands above a list of trials.
+func (p *Programs) TrialsTitle() string {
+	if p.Best() == nil {
+		return "Trials; " + NoLoss
+	}
+	return "Trials, the best first"
+}
+
 // billed is what was paid for a stretch of time.
 type billed struct {
 	interval
@@ -145,7 +156,7 @@ func (t *text) trials(r *Report) {
 		}
 		tab.Add(trial.Name(), loss, fmt.Sprint(trial.Step), trial.Outcome, fmt.Sprintf("%.2f", trial.Hours), fmt.Sprintf("%.4f", dollars(trial.USD)), trial.Words())
 	}
-	title := "Trials, the best first"
+	title := r.Programs.TrialsTitle()
 	if len(all) > most {
 		title += fmt.Sprintf(" (%d of %d; -o json has all)", most, len(all))
 	}

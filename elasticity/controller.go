@@ -91,7 +91,7 @@ func (c *Config) fleet() *fleet.Config {
 	f := &fleet.Config{
 		Run: c.Run, Reliable: c.Reliable, Want: c.Want, Pools: c.Pools, Policy: c.Policy,
 		Settings: c.Settings, Substitutes: saved.Place != "" && (saved.Every > 0 || saved.EveryClocks > 0),
-		AskAgain: c.AskAgain, Chooses: c.Chooses, Rules: c.Rules, WholeHours: c.WholeHours, Billed: c.Billed,
+		AskAgain: c.AskAgain, Chooses: c.Chooses, Rules: c.Rules, WholeHours: c.WholeHours, Billed: c.Billed, Firm: c.Job.Short,
 		Job: bidding.Job{Deadline: c.Deadline, Budget: c.Budget, Overspends: c.Overspends, PerHour: c.PerHour, Work: c.Job.Work, Splits: c.Job.Schema.Splits,
 			Upkeep:       upkeep,
 			ValueOfTime:  c.ValueOfTime,

@@ -66,7 +66,7 @@ func (c *Controller) plan() {
 // has been done, or waits for something else, whose end is an event.
 func (c *Controller) NextWake() time.Time {
 	now := c.step.Now
-	wake := now.Add(c.cfg.PlanEvery)
+	wake := c.fleet.LatestWake()
 	if beat := c.step.Awake.NextBeat(); beat.Before(wake) {
 		wake = beat
 	}

@@ -495,3 +495,27 @@ func TestBillOfAMachineThatEndsInTheFuture(t *testing.T) {
 		t.Error("it goes on")
 	}
 }
+
+// A run whose budget does not pay for the clock under way ends at its committed cut: the model of that clock is saved, and no clock begins.
+func TestEndAtCut(t *testing.T) {
+	for seed := range uint64(20) {
+		cut := ps.Clock(0)
+		w := newElastic(seed, elastic(), func(w *world) {
+			w.when(func() bool { return w.ctrl.training.Cuts.Committed > 1 }, func() {
+				c, job := w.ctrl, w.ctrl.conf.fleet
+				job.StopTakes, job.Job.Budget = 3*time.Hour, c.State().Due(c.step.Now.Add(time.Hour/2))
+				c.step.Stop, c.step.Pending, cut = "money", true, c.training.Cuts.Committed
+				w.step(Wake{})
+			})
+		})
+		finish(t, w, "interrupted")
+		saved := w.lines(journal.Export)
+		if last := saved[len(saved)-1]; ps.Clock(last.Clock) < cut || last.Model == "" || w.count(journal.Rollback) == 0 {
+			t.Errorf("seed %d: saved at clock %d of cut %d, as %q", seed, last.Clock, cut, last.Model)
+		}
+		done := w.lines(journal.Done)
+		if last := done[len(done)-1]; last.Clock != saved[len(saved)-1].Clock || last.Why != "money" {
+			t.Errorf("seed %d: %s", seed, line(last))
+		}
+	}
+}

@@ -83,3 +83,19 @@ func TestGivesBackSome(t *testing.T) {
 		})
 	}
 }
+
+// A run that was stopped in order at a clock below one that it had reached repeats the clocks in between, and says so.
+func TestClocksAreRepeatedAfterAnOrderlyEnd(t *testing.T) {
+	w := newWorld(1, plain())
+	cfg := w.ctrl.cfg
+	cfg.Job.Before = &Log{Done: 0, Furthest: 5}
+	w.ctrl = New(cfg)
+	if err := w.run(); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range w.entries {
+		if e.Kind == journal.ClockDone && e.Redone != (e.Clock <= 5) {
+			t.Errorf("clock %d: redone is %v", e.Clock, e.Redone)
+		}
+	}
+}

@@ -134,6 +134,7 @@ func (c *Cloud) open() {
 func (c *Cloud) close() error {
 	c.Do(func(r *region.Region, now time.Time) { r.TerminateAll(now) })
 	c.machines.Wait()
+	c.bury()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.record(Record{T: c.advance(), Kind: Closed})

@@ -308,14 +308,15 @@ func TestEvictionByPrice(t *testing.T) {
 }
 
 func TestProcessThatEndsItself(t *testing.T) {
-	c := run(t, func(c *Config) { c.Command = bash("sleep 1000 & echo pid $!; exit 3") })
+	c := run(t, func(c *Config) { c.Command = bash("setsid sleep 1000 & echo pid $!; exit 3") })
 	id := c.launch(1)[0]
 	c.awaitState(id, "terminated")
 	if got := c.instance(id); got.By != market.ByUser || got.Reason != "Client.InstanceInitiatedShutdown" {
 		t.Errorf("%+v", got)
 	}
-	child := c.pid(id)
-	await(t, "what it had started is gone too", func() bool { return !aliveNotZombie(child) })
+	if _, known := homesInUse(); known && aliveNotZombie(c.pid(id)) {
+		t.Error("the instance is terminated, and what it had started in a session of its own lives on")
+	}
 }
 
 // aliveNotZombie looks past processes not waited for yet: an orphan's parent is not ours to wake.
@@ -386,6 +387,7 @@ func runVictim(dir string) {
 
 func TestKilledCloud(t *testing.T) {
 	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -441,7 +443,7 @@ func TestKilledCloud(t *testing.T) {
 	if !alive(pid) {
 		t.Error("the instance died with its cloud; it is to notice by itself")
 	}
-	syscall.Kill(-pid, syscall.SIGKILL)
+	defer syscall.Kill(-pid, syscall.SIGKILL)
 	list := records(t, filepath.Join(dir, "cloud.jsonl"))
 	c := testConfig()
 	bill, err := NewBill(list, c.Rules, c.Histories())
@@ -450,6 +452,15 @@ func TestKilledCloud(t *testing.T) {
 	}
 	if last := list[len(list)-1]; !bill.AsOf.Equal(last.T) || bill.Lines[0].By != market.Running {
 		t.Errorf("as of %v, last record %v: %+v", bill.AsOf, last.T, bill.Lines[0])
+	}
+
+	if _, known := homesInUse(); !known {
+		return
+	}
+	next := run(t, func(c *Config) { c.Records = filepath.Join(dir, "cloud.jsonl") })
+	next.stop()
+	if homes, _ := filepath.Glob(filepath.Join(dir, "tierml-fakecloud-*")); aliveNotZombie(pid) || len(homes) > 0 {
+		t.Errorf("the cloud was resumed and ended; of the killed one's instances are left %v, and the process: %v", homes, aliveNotZombie(pid))
 	}
 }
 

@@ -97,7 +97,7 @@ const (
 
 // Defaults.
 const (
-	DefaultGrace = 2 * time.Second
+	DefaultGrace = 10 * time.Second
 	DefaultTick  = time.Second
 )
 

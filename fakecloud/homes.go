@@ -2,6 +2,8 @@ package fakecloud
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -11,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/tierml/tierml/internal/kin"
 )
 
 // homesOf is the folder below which all machines of a user's fake clouds have their homes. A cloud that is killed leaves those of its machines; the next
@@ -19,8 +23,8 @@ func homesOf(temporary string, uid int) string {
 	return filepath.Join(temporary, "tierml-fakecloud-"+strconv.Itoa(uid))
 }
 
-// newHome makes a machine's home.
-func newHome(machine string) (home string, remove func(), err error) {
+// newHome makes a machine's home. Its name ends in the cloud's tag.
+func newHome(machine, tag string) (home string, remove func(), err error) {
 	root := homesOf(os.TempDir(), os.Getuid())
 	if err := os.Mkdir(root, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return "", nil, fmt.Errorf("homes of machines: %w", err)
@@ -29,10 +33,10 @@ func newHome(machine string) (home string, remove func(), err error) {
 		return "", nil, fmt.Errorf("homes of machines: %s is not this user's own folder", root)
 	}
 	swept.Do(func() { sweep(root) })
-	home, err = os.MkdirTemp(root, machine+"-")
+	home, err = os.MkdirTemp(root, machine+"-*"+tag)
 	for tries := 0; errors.Is(err, os.ErrNotExist) && tries < 10; tries++ { // the last machine of another cloud has just taken the folder away
 		if err = os.Mkdir(root, 0o700); err == nil || errors.Is(err, os.ErrExist) {
-			home, err = os.MkdirTemp(root, machine+"-")
+			home, err = os.MkdirTemp(root, machine+"-*"+tag)
 		}
 	}
 	if err != nil {
@@ -42,6 +46,34 @@ func newHome(machine string) (home string, remove func(), err error) {
 		_ = os.RemoveAll(home)
 		_ = os.Remove(root) // others may have theirs in it
 	}, nil
+}
+
+// tag returns what the names of homes of a cloud with these records end in, in all of its processes; empty = it has no records.
+func (c *Cloud) tag() string {
+	if c.config.Records == "" {
+		return ""
+	}
+	path, err := filepath.Abs(c.config.Records)
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(path))
+	return "." + hex.EncodeToString(sum[:6])
+}
+
+// bury ends what is left of machines of this cloud's earlier processes, which were killed, with their homes.
+func (c *Cloud) bury() {
+	tag := c.tag()
+	if tag == "" {
+		return
+	}
+	root := homesOf(os.TempDir(), os.Getuid())
+	homes, _ := filepath.Glob(filepath.Join(root, "*"+tag)) // the pattern is well-formed
+	for _, home := range homes {
+		kin.End(home)
+		_ = os.RemoveAll(home)
+	}
+	_ = os.Remove(root) // others may have theirs in it
 }
 
 func owned(info os.FileInfo) bool {

@@ -13,7 +13,7 @@ import (
 func TestHomesOfKilledClouds(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	root := homesOf(os.TempDir(), os.Getuid())
-	home, remove, err := newHome("i-0")
+	home, remove, err := newHome("i-0", "")
 	if err != nil || filepath.Dir(home) != root {
 		t.Fatal(home, err)
 	}
@@ -51,7 +51,7 @@ func TestHomesOfKilledClouds(t *testing.T) {
 	if err := os.Symlink(elsewhere, root); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := newHome("i-1"); err == nil {
+	if _, _, err := newHome("i-1", ""); err == nil {
 		t.Error("a link of another user's was taken for the folder of homes")
 	}
 }

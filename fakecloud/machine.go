@@ -15,6 +15,7 @@ import (
 	"github.com/tierml/tierml/fakecloud/internal/gcemeta"
 	"github.com/tierml/tierml/fakecloud/internal/imds"
 	"github.com/tierml/tierml/fakecloud/internal/region"
+	"github.com/tierml/tierml/internal/kin"
 	"github.com/tierml/tierml/internal/sameuser"
 )
 
@@ -109,7 +110,7 @@ func (c *Cloud) look(m *machine) func() (region.Instance, region.Type) {
 // from the terminal does not reach it, and what it has started ends with it. It is not tied to the life of the
 // cloud's process, as a machine is not tied to its provider's console.
 func (c *Cloud) process(m *machine, endpoint string) error {
-	home, remove, err := newHome(m.id)
+	home, remove, err := newHome(m.id, c.tag())
 	if err != nil {
 		return err
 	}
@@ -148,6 +149,9 @@ func (c *Cloud) process(m *machine, endpoint string) error {
 	// The rest of the group goes with the machine. The number cannot have been given to another group in
 	// the instant since the leader was waited for.
 	syscall.Kill(group, syscall.SIGKILL)
+	if !kin.End(home) { // programs have sessions of their own, and the machine is not gone before them
+		c.config.Log.Warn("processes of the instance cannot be killed", "instance", m.id)
+	}
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		c.config.Log.Debug("instance process ended", "instance", m.id, "status", exit.String())

@@ -66,10 +66,11 @@ func ReadRecords(r io.Reader) ([]Record, error) {
 	}
 }
 
-// recorder appends records to a file, whole lines at a time, and keeps those that bills need.
+// recorder appends records to a file, and keeps those that bills need.
 type recorder struct {
-	file *os.File // nil = memory only
-	kept []Record
+	file    io.WriteCloser // nil = memory only
+	pending []byte         // of a full disk: later records follow the rest of a line that was half written
+	kept    []Record
 }
 
 // openRecorder opens the file for appending. What an earlier cloud that was killed had not written whole is cut
@@ -83,14 +84,14 @@ func openRecorder(path string) (*recorder, error) {
 		return nil, err
 	}
 	w := &recorder{file: file}
-	if err := w.takeOver(); err != nil {
+	if err := w.takeOver(file); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
 	return w, nil
 }
 
-func (w *recorder) takeOver() error {
-	text, err := io.ReadAll(w.file)
+func (w *recorder) takeOver(file *os.File) error {
+	text, err := io.ReadAll(file)
 	if err != nil {
 		return err
 	}
@@ -101,7 +102,7 @@ func (w *recorder) takeOver() error {
 	if whole == len(text) {
 		return nil
 	}
-	return w.file.Truncate(int64(whole))
+	return file.Truncate(int64(whole))
 }
 
 // sessions counts the clouds that wrote before.
@@ -127,7 +128,9 @@ func (w *recorder) write(r Record) error {
 	if err != nil {
 		return err
 	}
-	_, err = w.file.Write(append(line, '\n'))
+	w.pending = append(append(w.pending, line...), '\n')
+	n, err := w.file.Write(w.pending)
+	w.pending = w.pending[n:]
 	return err
 }
 

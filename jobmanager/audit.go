@@ -25,6 +25,7 @@ type AuditLine struct {
 	User   string    `json:"user,omitempty"`  // who the client says that it is
 	From   string    `json:"from"`            // the address; of a tunnel, that of its end on this host
 	Call   string    `json:"call"`            // method and path
+	Act    string    `json:"act,omitempty"`   // of a page's form
 	Job    string    `json:"job,omitempty"`   // that it was about
 	Group  string    `json:"group,omitempty"` // of that job
 	Status int       `json:"status"`          // of the answer
@@ -72,8 +73,9 @@ func audited(m *Manager, next http.Handler) http.Handler {
 		client := access.ClientOf(r.Context())
 		line := &AuditLine{T: m.cfg.Now().UTC(), Token: client.ID(), Rights: client.String(), From: r.RemoteAddr, Call: r.Method + " " + strings.ToValidUTF8(r.URL.Path, "?")}
 		answer := &answered{ResponseWriter: w, status: http.StatusOK}
-		next.ServeHTTP(answer, r.WithContext(context.WithValue(r.Context(), auditKey{}, line)))
-		line.Status = answer.status
+		r = r.WithContext(context.WithValue(r.Context(), auditKey{}, line))
+		next.ServeHTTP(answer, r)
+		line.Status, line.Act = answer.status, strings.ToValidUTF8(r.PostForm.Get("act"), "?") // a page's form was parsed, of 4 kB at most
 		if err := log.write(*line); err != nil {
 			m.cfg.Log.Error("a call is not in the audit log", "call", line.Call, "token", line.Token, "from", line.From, "error", err)
 		}

@@ -150,13 +150,13 @@ func TestGroupsAreABoundary(t *testing.T) {
 		}
 	}
 	bodies := map[string][]string{
-		"POST /api/v1/jobs": jobs, "POST /api/v1/plan": jobs, "POST /api/v1/jobs/{id}/resume": {""},
+		"POST /api/v1/jobs": jobs, "POST /api/v1/plan": jobs, "POST /api/v1/jobs/{id}/resume": {""}, "DELETE /api/v1/jobs/{id}": {""},
 		"POST /api/v1/jobs/{id}/stop":     {`{"now": true}`, `{"program": "rank-0"}`},
 		"POST /api/v1/jobs/{id}/scale":    {`{"workers": 1}`, `{"reliable": 4}`, `{"servers": 2}`, `{"pause": true}`, `{"restore": true}`},
 		"PUT /api/v1/inputs/{sum}/{name}": {"evil", "swordfish"}, "PUT /api/v1/inputs/{sum}": {"evil", listing, sumOf("evil") + " data.csv\n"},
-		"POST /runs/{name}/act": {"act=stop", "act=scale&workers=1", "act=drill"},
+		"POST /runs/{name}/act": {"act=stop", "act=scale&workers=1", "act=drill", "act=archive", "act=delete"},
 	}
-	patterns := append(slices.Sorted(maps.Keys(calls(s.Manager))), s.board.Patterns()...)
+	patterns := append(slices.Sorted(maps.Keys(api{s.Manager}.calls())), s.board.Patterns()...)
 	part := regexp.MustCompile(`\{([a-z]+)\}`)
 	tries := 0
 	crosses := func(pattern, path, body string) {

@@ -43,7 +43,7 @@ func TestEachFieldOfScalePassesTheGate(t *testing.T) {
 			var c call.Scale
 			reflect.ValueOf(&c).Elem().Field(i).Set(reflect.ValueOf(value))
 			for id, refused := range map[string]bool{within: false, overLimit: want.limit, scheduled: want.slots} {
-				if err := gate(s.Manager, id, c); (err != nil) != refused {
+				if err := (bounds{s.Manager}).gate(id, c); (err != nil) != refused {
 					t.Errorf("%s %v of %s: %v", field, value, id, err)
 				}
 			}

@@ -22,7 +22,7 @@ func groupOf(dir string) string {
 }
 
 // groupOfJob returns the group of a job or run.
-func groupOfJob(m *Manager, id string) string {
+func (m *Manager) groupOfJob(id string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if j := m.jobs[id]; j != nil {
@@ -44,13 +44,14 @@ type groupAccount struct {
 	spent, perHour          market.USD
 }
 
-// groupsOf sums up what the journals of all runs say. Runs that were started by hand are of no group, as are jobs that name none.
-func groupsOf(m *Manager) account {
+// accounts sums up what the journals of all runs say. Runs that were started by hand are of no group, as are jobs that name none.
+func (m *Manager) accounts() account {
 	jobs := map[string]job{}
 	m.mu.Lock()
 	for id, j := range m.jobs {
 		jobs[id] = *j
 	}
+	deleted := slices.Clone(m.deleted)
 	m.mu.Unlock()
 	a := account{groups: map[string]*groupAccount{}}
 	for group := range m.cfg.Budgets {
@@ -63,6 +64,9 @@ func groupsOf(m *Manager) account {
 	for _, s := range m.board.Summaries() {
 		seen[s.Run] = true
 		a.add(jobs[s.Run], s)
+	}
+	for _, r := range deleted {
+		a.add(job{record: r}, *r.Deleted)
 	}
 	for id, j := range jobs {
 		if !seen[id] && !j.Hosts { // it has not begun
@@ -93,9 +97,11 @@ func (a *account) add(j job, s dashboard.Summary) {
 		a.idle, a.rest = a.idle-spent, a.rest-perHour
 	}
 	of := a.of(j.Group)
-	of.jobs++
+	if j.Deleted == nil {
+		of.jobs++
+	}
 	of.spent, of.perHour = of.spent+spent, of.perHour+perHour
-	if s.State == "running" {
+	if s.Active() {
 		of.running++
 		of.machines += s.Reliable + s.Transient
 	}

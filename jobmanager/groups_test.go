@@ -54,7 +54,7 @@ func TestLimitOfAGroup(t *testing.T) {
 	s.clocks(first, 1)
 	s.clocks(other, 1)
 	limit := budget.Cluster{Of: "group vision", Total: s.cfg.Budgets["vision"], Over: budget.Stop}
-	keepWithin(t.Context(), s.Manager, limited{group: "vision"}, limit.Judge(6*market.Dollar, 0))
+	bounds{s.Manager}.keepWithin(t.Context(), limited{group: "vision"}, limit.Judge(6*market.Dollar, 0))
 	if r := s.until(first, call.Stopped); !strings.HasPrefix(r.Why, "the budget of group vision, $5.00, is used up: $6.00") {
 		t.Errorf("%+v", r)
 	}

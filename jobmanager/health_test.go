@@ -184,7 +184,7 @@ func TestCallsOnAFullDisk(t *testing.T) {
 	s := newSite(t)
 	s.begin()
 	w := httptest.NewRecorder()
-	s.complain(w, httptest.NewRequest(http.MethodPost, "/api/v1/jobs", nil), &os.PathError{Op: "write", Path: s.home, Err: syscall.ENOSPC})
+	api{s.Manager}.complain(w, httptest.NewRequest(http.MethodPost, "/api/v1/jobs", nil), &os.PathError{Op: "write", Path: s.home, Err: syscall.ENOSPC})
 	if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "the disk is full; try again later") || strings.Contains(w.Body.String(), s.home) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}

@@ -90,7 +90,7 @@ func TestSharedHosts(t *testing.T) {
 	s.until("shared-1", call.Stopped)
 	waits := s.submit()
 	s.mu.Lock()
-	why := s.waitsFor(s.jobs[waits])
+	why := bounds{s.Manager}.waitsFor(s.jobs[waits])
 	s.mu.Unlock()
 	if !strings.Contains(why, "have ended (me)") {
 		t.Errorf("a job without hosts waits for %q", why)

@@ -35,18 +35,22 @@ type served struct {
 	by    func(http.ResponseWriter, *http.Request) error
 }
 
+// api serves a manager's calls.
+type api struct{ *Manager }
+
 // calls returns those of the API, by their patterns.
-func calls(m *Manager) map[string]served {
+func (m api) calls() map[string]served {
 	return map[string]served{
 		"GET /api/v1/jobs":                      {access.Watch, m.serveJobs},
 		"POST /api/v1/jobs":                     {access.Submit, m.serveSubmit},
 		"POST /api/v1/plan":                     {access.Submit, m.servePlan},
 		"GET /api/v1/jobs/{id}":                 {access.Watch, m.serveJob},
+		"DELETE /api/v1/jobs/{id}":              {access.Submit, m.serveDelete},
 		"POST /api/v1/jobs/{id}/stop":           {access.Submit, m.serveStop},
 		"POST /api/v1/jobs/{id}/resume":         {access.Submit, m.serveResume},
 		"POST /api/v1/jobs/{id}/scale":          {access.Submit, m.serveScale},
 		"GET /api/v1/jobs/{id}/why":             {access.Watch, m.serveWhy},
-		"GET /api/v1/sweeps/{id}":               {access.Watch, sweeps{m}.serve},
+		"GET /api/v1/sweeps/{id}":               {access.Watch, sweeps(m).serve},
 		"GET /api/v1/jobs/{id}/events":          {access.Watch, m.serveEvents},
 		"GET /api/v1/jobs/{id}/logs":            {access.Watch, m.serveLogs},
 		"GET /api/v1/jobs/{id}/files/{name}":    {access.Watch, m.serveFile},
@@ -55,7 +59,7 @@ func calls(m *Manager) map[string]served {
 		"PUT /api/v1/inputs/{sum}/{name}":       {access.Submit, m.inputs.serveUpload},
 		"PUT /api/v1/inputs/{sum}":              {access.Submit, m.inputs.serveListing},
 		"GET /api/v1/groups": {access.Watch, func(w http.ResponseWriter, r *http.Request) error {
-			answer(w, http.StatusOK, groupsOf(m).answered(m, access.ClientOf(r.Context())))
+			answer(w, http.StatusOK, m.accounts().answered(m.Manager, access.ClientOf(r.Context())))
 			return nil
 		}},
 		"GET /api/v1/hosts": {access.Watch, func(w http.ResponseWriter, r *http.Request) error {
@@ -75,7 +79,8 @@ func calls(m *Manager) map[string]served {
 // rights.
 func (m *Manager) Handler() http.Handler {
 	mux := http.NewServeMux()
-	for pattern, c := range calls(m) {
+	api := api{m}
+	for pattern, c := range api.calls() {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Cache-Control", "no-store")
 			w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -84,7 +89,7 @@ func (m *Manager) Handler() http.Handler {
 				err = c.by(w, r)
 			}
 			if err != nil && r.Context().Err() == nil {
-				m.complain(w, r, err)
+				api.complain(w, r, err)
 			}
 		})
 	}
@@ -102,7 +107,7 @@ func refuse(status int, format string, args ...any) error {
 	return refusal{status, fmt.Errorf(format, args...)}
 }
 
-func (m *Manager) complain(w http.ResponseWriter, r *http.Request, err error) {
+func (m api) complain(w http.ResponseWriter, r *http.Request, err error) {
 	status := http.StatusInternalServerError
 	if refused, ok := errors.AsType[refusal](err); ok {
 		status = refused.status
@@ -184,9 +189,12 @@ func (m *Manager) tell(s dashboard.Summary) call.Job {
 	if j == nil {
 		return out
 	}
-	out.State, out.Submitted, out.Starts, out.Hosts, out.Group = string(j.State), &j.Submitted, j.Starts, j.Hosts, j.Group
+	if j.State != call.Running || !s.Active() { // else its run knows better what it does
+		out.State = string(j.State)
+	}
+	out.Submitted, out.Starts, out.Hosts, out.Group = &j.Submitted, j.Starts, j.Hosts, j.Group
 	out.User = j.User
-	if why := m.waitsFor(j); why != "" {
+	if why := (bounds{m}).waitsFor(j); why != "" {
 		out.Why = why
 	}
 	if j.State == call.Stopping {
@@ -197,7 +205,7 @@ func (m *Manager) tell(s dashboard.Summary) call.Job {
 
 // findJob gives the job or run that a client means, of those that it may see: its id, the name of a job, of which it takes the newest, or
 // "latest".
-func (m *Manager) findJob(c access.Client, meant string) (call.Job, error) {
+func (m api) findJob(c access.Client, meant string) (call.Job, error) {
 	all := seen(c, m.list())
 	for _, j := range slices.Backward(all) {
 		if name, _, _ := cutLast(j.Run); j.Run == meant || name == meant {
@@ -229,17 +237,17 @@ func newest(j call.Job) (t time.Time) {
 }
 
 // path finds the job of a request, and the directory of its run.
-func (m *Manager) path(r *http.Request) (call.Job, string, error) {
+func (m api) path(r *http.Request) (call.Job, string, error) {
 	j, err := m.findJob(access.ClientOf(r.Context()), r.PathValue("id"))
 	return j, filepath.Join(m.root, j.Run), err
 }
 
-func (m *Manager) serveJobs(w http.ResponseWriter, r *http.Request) error {
+func (m api) serveJobs(w http.ResponseWriter, r *http.Request) error {
 	answer(w, http.StatusOK, append([]call.Job{}, seen(access.ClientOf(r.Context()), m.list())...))
 	return nil
 }
 
-func (m *Manager) serveJob(w http.ResponseWriter, r *http.Request) error {
+func (m api) serveJob(w http.ResponseWriter, r *http.Request) error {
 	j, dir, err := m.path(r)
 	if err != nil {
 		return err
@@ -251,13 +259,13 @@ func (m *Manager) serveJob(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (m *Manager) serveSubmit(w http.ResponseWriter, r *http.Request) error {
+func (m api) serveSubmit(w http.ResponseWriter, r *http.Request) error {
 	job, text, secrets, user, err := m.accept(w, r)
 	if err != nil {
 		return err
 	}
 	client := access.ClientOf(r.Context())
-	ids, err := sweeps{m}.submit(job, text, secrets, client.ID(), user)
+	ids, err := sweeps(m).submit(job, text, secrets, client.ID(), user)
 	if errors.Is(err, errFull) {
 		return refusal{http.StatusTooManyRequests, err}
 	}
@@ -273,12 +281,12 @@ func (m *Manager) serveSubmit(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-func (m *Manager) serveStop(w http.ResponseWriter, r *http.Request) error {
+func (m api) serveStop(w http.ResponseWriter, r *http.Request) error {
 	var s call.Stop
 	if err := errors.Join(read(w, r, &s), who(s.By)); err != nil {
 		return err
 	}
-	j, dir, err := toChange(m, r, s.By)
+	j, dir, err := m.toChange(r, s.By)
 	if err != nil {
 		return err
 	}
@@ -294,38 +302,38 @@ func (m *Manager) serveStop(w http.ResponseWriter, r *http.Request) error {
 	return m.serveJob(w, r)
 }
 
-func (m *Manager) serveWhy(w http.ResponseWriter, r *http.Request) error {
+func (m api) serveWhy(w http.ResponseWriter, r *http.Request) error {
 	j, _, err := m.path(r)
 	if err != nil {
 		return err
 	}
-	if why := waiting(m, j.Run); why.Grant.Why != "" {
+	if why := m.waiting(j.Run); why.Grant.Why != "" {
 		answer(w, http.StatusOK, why)
 		return nil
 	}
-	why, err := m.scheduler.why(m, j.Run)
+	why, err := m.scheduler.why(m.Manager, j.Run)
 	if err != nil {
 		return refuse(http.StatusConflict, "%w", err)
 	}
 	client := access.ClientOf(r.Context())
-	why.Jobs = slices.DeleteFunc(slices.Clone(why.Jobs), func(g grants.Grant) bool { return client.Right(groupOfJob(m, g.Job)) < access.Watch })
+	why.Jobs = slices.DeleteFunc(slices.Clone(why.Jobs), func(g grants.Grant) bool { return client.Right(m.groupOfJob(g.Job)) < access.Watch })
 	answer(w, http.StatusOK, why)
 	return nil
 }
 
 // waiting is why a job is not started that no scheduler decides about: for a budget or a quota. Its reason is empty where that is not so.
-func waiting(m *Manager, id string) (w call.Why) {
+func (m api) waiting(id string) (w call.Why) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if j := m.jobs[id]; j != nil && j.State == call.Queued {
-		w.Grant = grants.Grant{Job: id, Action: sched.Wait, Why: cmp.Or(heldBy(m, j), overQuota(m, j))}
+		w.Grant = grants.Grant{Job: id, Action: sched.Wait, Why: cmp.Or(bounds(m).heldBy(j), bounds(m).overQuota(j))}
 		w.At, w.Most, w.Jobs = m.cfg.Now(), j.machines(), []grants.Grant{}
 	}
 	return w
 }
 
-func (m *Manager) serveResume(w http.ResponseWriter, r *http.Request) error {
-	j, _, err := toChange(m, r, "")
+func (m api) serveResume(w http.ResponseWriter, r *http.Request) error {
+	j, _, err := m.toChange(r, "")
 	if err != nil {
 		return err
 	}
@@ -335,14 +343,26 @@ func (m *Manager) serveResume(w http.ResponseWriter, r *http.Request) error {
 	return m.serveJob(w, r)
 }
 
-func (m *Manager) serveScale(w http.ResponseWriter, r *http.Request) error {
+func (m api) serveDelete(w http.ResponseWriter, r *http.Request) error {
+	_, dir, err := m.toChange(r, "")
+	if err != nil {
+		return err
+	}
+	if err := m.deleteRun(r.Context(), dir); err != nil {
+		return refuse(http.StatusConflict, "%w", err)
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (m api) serveScale(w http.ResponseWriter, r *http.Request) error {
 	var s call.Scale
 	if err := errors.Join(read(w, r, &s), who(s.By)); err != nil {
 		return err
 	}
-	j, dir, err := toChange(m, r, s.By)
+	j, dir, err := m.toChange(r, s.By)
 	if err == nil {
-		err = gate(m, j.Run, s)
+		err = bounds(m).gate(j.Run, s)
 	}
 	if err != nil {
 		return err
@@ -374,7 +394,7 @@ func (m *Manager) goesOn(id string) bool {
 }
 
 // serveEvents returns the journal's lines; an empty line says that there is nothing more for now.
-func (m *Manager) serveEvents(w http.ResponseWriter, r *http.Request) error {
+func (m api) serveEvents(w http.ResponseWriter, r *http.Request) error {
 	j, dir, err := m.path(r)
 	if err != nil {
 		return err
@@ -412,7 +432,7 @@ func (m *Manager) serveEvents(w http.ResponseWriter, r *http.Request) error {
 	}, caught)
 }
 
-func (m *Manager) serveLogs(w http.ResponseWriter, r *http.Request) error {
+func (m api) serveLogs(w http.ResponseWriter, r *http.Request) error {
 	j, dir, err := m.path(r)
 	if err != nil {
 		return err
@@ -429,13 +449,16 @@ func (m *Manager) serveLogs(w http.ResponseWriter, r *http.Request) error {
 		return r.FormValue("follow") != "" && stream.err == nil && m.goesOn(j.Run)
 	}, stream)
 	if none, ok := errors.AsType[runs.NoLog](err); ok {
+		if stream.begun { // others of the names have logs
+			return nil
+		}
 		return refusal{http.StatusNotFound, none}
 	}
 	return err
 }
 
 // serveFile returns one of those files of a run that a client may have.
-func (m *Manager) serveFile(w http.ResponseWriter, r *http.Request) error {
+func (m api) serveFile(w http.ResponseWriter, r *http.Request) error {
 	j, dir, err := m.path(r)
 	if err != nil {
 		return err

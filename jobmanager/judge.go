@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tierml/tierml/elasticity/runner"
 	"github.com/tierml/tierml/jobmanager/call"
 )
 
@@ -80,9 +79,9 @@ func judge(f facts) verdict {
 	return verdict{state: call.Queued, start: true}
 }
 
-// systemsWish reports whether a run was ended by what a system does when it goes down, or when its disk is full.
+// systemsWish reports whether a run was ended by what a system does when it goes down, or by who no longer reads its output.
 func systemsWish(why string) bool {
-	return strings.HasPrefix(why, "its output cannot be written") || strings.HasPrefix(why, runner.Unwritten) || strings.HasPrefix(why, "SIGTERM") || strings.HasPrefix(why, "SIGHUP")
+	return strings.HasPrefix(why, "its output cannot be written") || strings.HasPrefix(why, "SIGTERM") || strings.HasPrefix(why, "SIGHUP")
 }
 
 // backOff returns how long a job waits before it is started again.

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tierml/tierml/elasticity/runner"
 	"github.com/tierml/tierml/jobmanager/call"
 )
 
@@ -38,7 +37,6 @@ func TestJudge(t *testing.T) {
 		"its host ended it after it finished":    {facts{began: true, outcome: "finished", host: "the disk is full"}, call.Finished, false},
 		"its host ended it while it was to end":  {facts{began: true, stop: true, host: "the disk is full"}, call.Stopping, true},
 		"its output could not be written":        {facts{began: true, outcome: "interrupted", why: "its output cannot be written: no space"}, call.Queued, true},
-		"its journal could not be written":       {facts{began: true, outcome: "interrupted", why: runner.Unwritten}, call.Queued, true},
 		"its store was away after a reboot":      {facts{began: true, outcome: "interrupted", why: "SIGTERM", host: "no answer", outlasted: true}, call.Failed, false},
 		"wanted again":                           {facts{began: true, outcome: "interrupted", why: "tierml stop", again: true}, call.Queued, true},
 		"wanted again after it failed":           {facts{began: true, outcome: "failed", again: true, fruitless: patience}, call.Queued, true},

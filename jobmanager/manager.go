@@ -32,6 +32,7 @@ import (
 	"github.com/tierml/tierml/sched/grants"
 	"github.com/tierml/tierml/watch/alert"
 	"github.com/tierml/tierml/watch/dashboard"
+	"github.com/tierml/tierml/watch/status"
 )
 
 // Config is what a Manager needs to know.
@@ -88,6 +89,7 @@ type Manager struct {
 
 	mu        sync.Mutex
 	jobs      map[string]*job // by id
+	deleted   []record        // of runs whose files were deleted
 	number    int64           // of the newest
 	tending   sync.WaitGroup
 	decided   map[limited]budget.Decision // about the limits, last
@@ -142,17 +144,22 @@ func Open(cfg Config) (*Manager, error) {
 		release()
 		return nil, err
 	}
-	m.board.ManagedBy(m.summary, pageRights(m))
+	m.board.ManagedBy(m.summary, api{m}.pageRights())
 	m.board.Offers(dashboard.Acts{Stop: func(ctx context.Context, dir string) error {
 		return m.Stop(ctx, filepath.Base(dir), "the dashboard", false)
 	}, Scaling: func(dir string, workers int32) error {
-		return gate(m, filepath.Base(dir), call.Scale{Workers: workers})
-	}})
+		return bounds{m}.gate(filepath.Base(dir), call.Scale{Workers: workers})
+	}, Delete: func(ctx context.Context, dir string) error { return m.deleteRun(ctx, dir) }})
 	for _, r := range records {
-		m.jobs[r.ID] = &job{record: r, dir: filepath.Join(root, r.ID), wished: make(chan struct{})}
 		m.number = max(m.number, r.Number)
+		if r.Deleted != nil {
+			m.deleted = append(m.deleted, r)
+			err = errors.Join(err, empty(filepath.Join(root, r.ID))) // what a job server before this one left
+			continue
+		}
+		m.jobs[r.ID] = &job{record: r, dir: filepath.Join(root, r.ID), wished: make(chan struct{})}
 	}
-	if err := errors.Join(m.keepHosts(), openScheduler(m)); err != nil {
+	if err := errors.Join(err, m.keepHosts(), m.openScheduler()); err != nil {
 		release()
 		return nil, err
 	}
@@ -164,7 +171,7 @@ func (m *Manager) Run(ctx context.Context) {
 	defer m.release()
 	var following sync.WaitGroup
 	following.Go(func() { m.board.Run(ctx) })
-	following.Go(func() { m.guard(ctx) })
+	following.Go(func() { bounds{m}.guard(ctx) })
 	following.Go(func() { sweeps{m}.guard(ctx) })
 	if m.scheduler != nil {
 		following.Go(func() { m.scheduler.run(ctx) })
@@ -267,7 +274,7 @@ func (m *Manager) look(ctx context.Context, j *job) (f facts, clock int64) {
 		m.cfg.Log.Warn("a journal cannot be read", "job", j.ID, "error", err)
 		return f, 0
 	}
-	if run.State != "killed" && run.State != "running" {
+	if run.State != status.Killed && !run.Active() {
 		f.outcome, f.why = run.State, run.Why
 	}
 	if j.Hosts { // they have no clocks: each time that they begin is progress
@@ -337,12 +344,12 @@ func (m *Manager) startDue(ctx context.Context) time.Duration {
 		}
 		switch {
 		case j.State == call.Stopping: // what is to end does not wait for others
-		case heldBy(m, j) != "":
+		case bounds{m}.heldBy(j) != "":
 			continue
 		case j.Hosts: // they are no job
 		case running >= m.cfg.MaxRunning && !j.placed():
 			continue
-		case m.scheduler.holds(j), overQuota(m, j) != "":
+		case m.scheduler.holds(j), bounds{m}.overQuota(j) != "":
 			continue
 		case m.lacksHosts(j) != "":
 			next = min(next, lookAgain)
@@ -380,7 +387,7 @@ func (m *Manager) Submit(name string, text []byte, secrets map[string]string, cl
 }
 
 // admit refuses jobs beyond the most that may wait. It needs the lock.
-func admit(m *Manager, jobs int) error {
+func (m *Manager) admit(jobs int) error {
 	waiting := 0
 	for _, j := range m.jobs {
 		if !j.State.Over() && !j.tended && !j.Hosts {
@@ -394,7 +401,7 @@ func admit(m *Manager, jobs int) error {
 }
 
 func (m *Manager) submitLocked(name string, text []byte, secrets map[string]string, r record) (id string, err error) {
-	if err := admit(m, 1); err != nil {
+	if err := m.admit(1); err != nil {
 		return "", err
 	}
 	j, err := m.enter(name, text, secrets, r)

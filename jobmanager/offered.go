@@ -46,7 +46,7 @@ func supplyOf(file string) (s supply, o offered, err error) {
 	least := found.Pools[0].Type
 	for _, p := range found.Pools {
 		s.sizes[p.Type.Name] = unitOf(p.Type)
-		least.VCPU, least.MemoryMiB = min(least.VCPU, p.Type.VCPU), min(least.MemoryMiB, p.Type.MemoryMiB)
+		least.VCPU, least.MemoryMiB, least.GPU.Count = min(least.VCPU, p.Type.VCPU), min(least.MemoryMiB, p.Type.MemoryMiB), min(least.GPU.Count, p.Type.GPU.Count)
 	}
 	s.least = unitOf(least)
 	if s.most == 0 {
@@ -68,9 +68,9 @@ func supplyOf(file string) (s supply, o offered, err error) {
 	return s, o, nil
 }
 
-// unitOf returns what a machine of a type takes: vCPUs, and memory in MiB.
+// unitOf returns what a machine of a type takes: vCPUs, memory in MiB, and GPUs.
 func unitOf(t market.InstanceType) sched.Resources {
-	return sched.Resources{float64(t.VCPU), float64(t.MemoryMiB)}
+	return sched.Resources{float64(t.VCPU), float64(t.MemoryMiB), float64(t.GPU.Count)}
 }
 
 // room returns how many workers of a size there may be at a time.

@@ -17,9 +17,9 @@ import (
 const planned = "this job"
 
 // outlook returns when a job would start if it were submitted now. Jobs that the client may not watch are not named.
-func outlook(m *Manager, r *http.Request, job *config.Job) (call.Outlook, error) {
+func (m api) outlook(r *http.Request, job *config.Job) (call.Outlook, error) {
 	m.mu.Lock()
-	o, err := foresee(m, job)
+	o, err := m.foresee(job)
 	groups := map[string]string{}
 	for id, j := range m.jobs {
 		groups[id] = j.Group
@@ -47,10 +47,10 @@ func pointers(all []grants.Outlook) (to []*grants.Outlook) {
 }
 
 // foresee decides about a job that is not submitted, with the code that will decide when it is. It needs the lock.
-func foresee(m *Manager, file *config.Job) (o call.Outlook, err error) {
+func (m api) foresee(file *config.Job) (o call.Outlook, err error) {
 	most := mostOf(file)
 	j := &job{record: record{ID: planned, Number: m.number + 1, Submitted: m.cfg.Now(), State: call.Queued, Group: file.Group}, most: &most}
-	if why := cmp.Or(heldBy(m, j), overQuota(m, j)); why != "" {
+	if why := cmp.Or(bounds(m).heldBy(j), bounds(m).overQuota(j)); why != "" {
 		o.Policy, o.Why = "limits", why
 		return o, nil
 	}

@@ -56,7 +56,7 @@ func (j *job) machines() int {
 
 // overQuota is why a job is not started: the quota of its group is used up by jobs that have a run, or that wait and came before it. Empty: it is
 // not. It needs the lock.
-func overQuota(m *Manager, j *job) string {
+func (m bounds) overQuota(j *job) string {
 	q, bounded := m.cfg.Quotas[j.Group]
 	if !bounded || j.Hosts || j.State != call.Queued || j.uses() {
 		return ""
@@ -99,7 +99,7 @@ func fitsQuota(q Quota, group string, job *config.Job) error {
 // refuses what goes beyond its file (elasticity.Bounds): the run alone knows what it wants at that moment.
 //
 // Invariant: what the jobs of a group may want together is what they counted with when they were admitted (overQuota).
-func gate(m *Manager, run string, c call.Scale) error {
+func (m bounds) gate(run string, c call.Scale) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	j := m.jobs[run]
@@ -108,7 +108,7 @@ func gate(m *Manager, run string, c call.Scale) error {
 	}
 	adds := c.Workers > 0 || c.Servers > 0 || c.Reliable > 0
 	numbers := adds || c.Workers < 0 || c.Servers < 0 || c.Reliable < 0
-	over := heldBy(m, j)
+	over := m.heldBy(j)
 	switch {
 	case m.scheduler != nil && m.scheduler.shares(j) && (numbers || c.Restore):
 		return refuse(http.StatusForbidden, "the scheduler grants %s its machines, and no call changes their number (`tierml why %[1]s`): pause it, or submit it with another "+

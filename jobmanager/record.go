@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/jobmanager/call"
+	"github.com/tierml/tierml/watch/dashboard"
 )
 
 // Files of a job in its run's directory, next to those of the run.
@@ -33,27 +34,33 @@ type record struct {
 	Starts    int   `json:"starts,omitempty"`    // of its run, in all
 	Fruitless int   `json:"fruitless,omitempty"` // the last, that brought it no further
 	Clock     int64 `json:"clock,omitempty"`     // after the last
-	// Since when each start was in vain by a fault of the host, a store or a cloud, and how many were; they are not in Fruitless.
-	HostSince  *time.Time `json:"host_since,omitempty"`
-	HostFaults int        `json:"host_faults,omitempty"`
-	State      call.State `json:"state"`
-	Why        string     `json:"why,omitempty"`
-	Ended      *time.Time `json:"ended,omitempty"`
-	Group      string     `json:"group,omitempty"`   // as its file says
-	Client     string     `json:"client,omitempty"`  // the submitter, by the SHA-256 of its token
-	User       string     `json:"user,omitempty"`    // who submitted it, as the client says
-	Hosts      bool       `json:"hosts,omitempty"`   // shared hosts, not a job
-	Slots      bool       `json:"slots,omitempty"`   // its machines are slots of shared hosts
-	Counted    bool       `json:"counted,omitempty"` // its own transient machines count, as Config.Slots
-	Granted    int        `json:"granted,omitempty"` // workers that its run begins with, by the scheduler; 0 = none yet
-	Own        int        `json:"own,omitempty"`     // Granted when its run began, which it counts from
-	Sweep      string     `json:"sweep,omitempty"`   // the first trial of the sweep that it came with; empty = it is no trial of one
-	Trials     int        `json:"trials,omitempty"`  // of that sweep
-	Awaits     bool       `json:"awaits,omitempty"`  // of a trial: the results from which its settings will be drawn
-	Over       string     `json:"over,omitempty"`    // of a sweep's first trial: the limit of the sweep for which all trials were stopped
+	hostFaults
+	State   call.State `json:"state"`
+	Why     string     `json:"why,omitempty"`
+	Ended   *time.Time `json:"ended,omitempty"`
+	Group   string     `json:"group,omitempty"`   // as its file says
+	Client  string     `json:"client,omitempty"`  // the submitter, by the SHA-256 of its token
+	User    string     `json:"user,omitempty"`    // who submitted it, as the client says
+	Hosts   bool       `json:"hosts,omitempty"`   // shared hosts, not a job
+	Slots   bool       `json:"slots,omitempty"`   // its machines are slots of shared hosts
+	Counted bool       `json:"counted,omitempty"` // its own transient machines count, as Config.Slots
+	Granted int        `json:"granted,omitempty"` // workers that its run begins with, by the scheduler; 0 = none yet
+	Own     int        `json:"own,omitempty"`     // Granted when its run began, which it counts from
+	Sweep   string     `json:"sweep,omitempty"`   // the first trial of the sweep that it came with; empty = it is no trial of one
+	Trials  int        `json:"trials,omitempty"`  // of that sweep
+	Awaits  bool       `json:"awaits,omitempty"`  // of a trial: the results from which its settings will be drawn
+	Over    string     `json:"over,omitempty"`    // of a sweep's first trial: the limit of the sweep for which all trials were stopped
 	// Settings are those of a trial from whose result others are drawn; nil = it awaits results itself, or belongs to no such sweep.
 	Settings map[string]string `json:"settings,omitempty"`
 	Half     bool              `json:"half,omitempty"` // of a sweep's first trial: not all of the sweep has been submitted
+	// Deleted is what the run came to whose files were deleted; nil = they are there.
+	Deleted *dashboard.Summary `json:"deleted,omitempty"`
+}
+
+// hostFaults says since when each start was in vain by a fault of the host, a store or a cloud, and how many were; they are not in Fruitless.
+type hostFaults struct {
+	HostSince  *time.Time `json:"host_since,omitempty"`
+	HostFaults int        `json:"host_faults,omitempty"`
 }
 
 // write replaces the record as a whole, on disk before it returns.

@@ -30,20 +30,20 @@ func seen(c access.Client, all []call.Job) []call.Job {
 func seesAll(c access.Client) bool { return c.Right(access.All) >= access.Watch }
 
 // changes reports whether a client may change a job: as it may all of the job's group, or as it submitted it.
-func changes(m *Manager, c access.Client, run, group string) bool {
+func (m api) changes(c access.Client, run, group string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	j := m.jobs[run]
 	return c.Right(group) >= access.Administer || c.Right(group) == access.Submit && j != nil && j.Client == c.ID()
 }
 
-// toChange is Manager.path for a call that changes the job.
-func toChange(m *Manager, r *http.Request, by string) (call.Job, string, error) {
+// toChange is path for a call that changes the job.
+func (m api) toChange(r *http.Request, by string) (call.Job, string, error) {
 	j, dir, err := m.path(r)
 	if err == nil {
 		about(r, j.Run, j.Group, by)
 	}
-	if c := access.ClientOf(r.Context()); err == nil && !changes(m, c, j.Run, j.Group) {
+	if c := access.ClientOf(r.Context()); err == nil && !m.changes(c, j.Run, j.Group) {
 		err = refuse(http.StatusForbidden, "changing %s needs the right %q of %s, or the token with which it was submitted; this token has %s",
 			j.Run, access.Administer, groupText(j.Group), c)
 	}
@@ -73,15 +73,18 @@ func submitsTo(c access.Client, named string) (group string, err error) {
 }
 
 // pageRights returns what a client sees and changes of the dashboard's runs.
-func pageRights(m *Manager) func(r *http.Request, s dashboard.Summary) (sees, change bool) {
+func (m api) pageRights() func(r *http.Request, s dashboard.Summary) (sees, change bool) {
 	return func(r *http.Request, s dashboard.Summary) (sees, change bool) {
 		m.mu.Lock()
 		if j := m.jobs[s.Run]; j != nil {
 			s.Group = j.Group
 		}
 		m.mu.Unlock()
+		if sees = access.ClientOf(r.Context()).Right(s.Group) >= access.Watch; sees {
+			about(r, s.Run, s.Group, "")
+		}
 		c := access.ClientOf(r.Context())
-		return c.Right(s.Group) >= access.Watch, changes(m, c, s.Run, s.Group)
+		return sees, m.changes(c, s.Run, s.Group)
 	}
 }
 

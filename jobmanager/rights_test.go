@@ -122,13 +122,14 @@ func TestRightsOfGroups(t *testing.T) {
 		"GET /api/v1/jobs/{id}": {see, ""}, "GET /api/v1/jobs/{id}/why": {see, ""}, "GET /api/v1/sweeps/{id}": {see, ""}, "GET /api/v1/jobs/{id}/events": {see, ""},
 		"GET /api/v1/jobs/{id}/logs": {see, ""}, "GET /api/v1/jobs/{id}/files/{name}": {see, ""}, "GET /api/v1/jobs/{id}/state/{program}": {see, ""},
 		"POST /api/v1/jobs/{id}/stop": {change, `{"program": "task-1"}`}, "POST /api/v1/jobs/{id}/resume": {change, ""}, "POST /api/v1/jobs/{id}/scale": {change, `{"workers": 1}`},
-		"POST /api/v1/jobs": {submit, ""}, "POST /api/v1/plan": {submit, ""},
+		"DELETE /api/v1/jobs/{id}": {change, ""},
+		"POST /api/v1/jobs":        {submit, ""}, "POST /api/v1/plan": {submit, ""},
 		"HEAD /api/v1/inputs/{sum}/{name}": {input, ""}, "PUT /api/v1/inputs/{sum}/{name}": {input, "x"}, "PUT /api/v1/inputs/{sum}": {input, "x"},
 		"GET /runs/{id}": {see, ""}, "GET /runs/{id}/events": {see, ""}, "GET /runs/{id}/logs": {see, ""}, "GET /runs/{id}/files/{name}": {see, ""}, "GET /sweeps/{id}": {see, ""},
 		"GET /api/runs/{id}": {see, ""}, "GET /api/sweeps/{id}": {see, ""}, "POST /runs/{id}/act": {change, "act=nothing"}, "GET /metrics": {all, ""},
 	}
 	lists := []string{"GET /api/v1/jobs", "GET /api/v1/groups", "GET /api/v1/hosts", "GET /api/v1/"} // below
-	for pattern := range calls(s.Manager) {
+	for pattern := range (api{s.Manager}).calls() {
 		if _, is := probes[pattern]; !is && !slices.Contains(lists, pattern) {
 			t.Errorf("nobody has tried %s with each right", pattern)
 		}

@@ -17,6 +17,7 @@ func (m *Manager) summary(r *http.Request) dashboard.Manager {
 	jobs := m.list()
 	if r != nil {
 		jobs = seen(access.ClientOf(r.Context()), jobs)
+		out.Deleted = m.deletedFor(access.ClientOf(r.Context()))
 	}
 	out.Sweeps = sweeps{m}.all(jobs)
 	for _, j := range jobs {
@@ -24,16 +25,20 @@ func (m *Manager) summary(r *http.Request) dashboard.Manager {
 		if j.Hosts {
 			continue
 		}
-		switch call.State(j.State) {
-		case call.Running, call.Stopping:
+		switch {
+		case j.Active() || j.State == string(call.Stopping):
 			out.Running++
-		case call.Queued:
+		case j.State == string(call.Queued):
 			out.Queued++
 		}
 	}
 	if out.Spent, out.Rate = m.totals(); r != nil && !seesAll(access.ClientOf(r.Context())) {
 		out.Spent, out.Rate = spentBy(jobs)
-		out.Budget, out.PerHour = limitsOf(m, access.ClientOf(r.Context()))
+		for _, s := range out.Deleted {
+			usd, _ := market.ParseUSD(s.Spent) // as above
+			out.Spent += usd
+		}
+		out.Budget, out.PerHour = bounds{m}.limitsOf(access.ClientOf(r.Context()))
 	}
 	out.Groups = map[string]dashboard.GroupLimits{}
 	for group := range m.cfg.Budgets {
@@ -74,7 +79,7 @@ func spentBy(jobs []call.Job) (spent, perHour market.USD) {
 }
 
 // limitsOf returns the budget and the price per hour of a client's groups together; 0 = one has no such limit.
-func limitsOf(m *Manager, c access.Client) (budget, perHour market.USD) {
+func (m bounds) limitsOf(c access.Client) (budget, perHour market.USD) {
 	groups := c.Groups(access.Watch)
 	for i, group := range groups {
 		total, hourly := m.cfg.Budgets[group], m.cfg.Quotas[group].PerHour

@@ -60,7 +60,7 @@ type scheduler struct {
 }
 
 // openScheduler reads the last decision of a manager before.
-func openScheduler(m *Manager) (err error) {
+func (m *Manager) openScheduler() (err error) {
 	if m.cfg.Scheduler == nil {
 		return nil
 	}
@@ -260,7 +260,7 @@ func (s *scheduler) claims() (all []grants.Claim, most int, err error) {
 			}
 			continue
 		}
-		if overQuota(s.m, j) != "" {
+		if (bounds{s.m}).overQuota(j) != "" {
 			s.others.Waiting++
 			continue
 		}

@@ -16,6 +16,9 @@ import (
 // lookAtSpending is how often the limits of all jobs are looked at.
 const lookAtSpending = 5 * time.Second
 
+// bounds keeps jobs within quotas and budgets.
+type bounds struct{ *Manager }
+
 // totals returns what all runs of the directory have cost, and cost an hour now, by their journals. What jobs on shared hosts pay is part of
 // what the hosts cost.
 func (m *Manager) totals() (spent, rate market.USD) {
@@ -23,6 +26,12 @@ func (m *Manager) totals() (spent, rate market.USD) {
 	m.mu.Lock()
 	for id, j := range m.jobs {
 		slots[id] = j.Slots
+	}
+	for _, r := range m.deleted {
+		if !r.Slots {
+			usd, _ := market.ParseUSD(r.Deleted.Spent) // a run that never had a machine has no figure
+			spent += usd
+		}
 	}
 	m.mu.Unlock()
 	for _, s := range m.board.Summaries() {
@@ -40,7 +49,7 @@ func (m *Manager) totals() (spent, rate market.USD) {
 }
 
 // guard keeps to the limits of all jobs, and of groups, until the context ends.
-func (m *Manager) guard(ctx context.Context) {
+func (m bounds) guard(ctx context.Context) {
 	groups := slices.Sorted(maps.Keys(m.cfg.Budgets))
 	for group, q := range m.cfg.Quotas { // any order
 		if q.PerHour > 0 && !slices.Contains(groups, group) {
@@ -51,13 +60,13 @@ func (m *Manager) guard(ctx context.Context) {
 		return
 	}
 	for {
-		rate(m)
+		m.rate()
 		m.keepTo(ctx, m.cfg.Limits.Judge(m.totals()))
-		all := groupsOf(m)
+		all := m.accounts()
 		for _, group := range groups {
 			of := all.of(group)
 			limit := budget.Cluster{Of: "group " + group, Total: m.cfg.Budgets[group], PerHour: m.cfg.Quotas[group].PerHour, WarnAt: m.cfg.Limits.WarnAt, Over: m.cfg.Limits.Over}
-			keepWithin(ctx, m, limited{group: group}, limit.Judge(of.spent, of.perHour))
+			m.keepWithin(ctx, limited{group: group}, limit.Judge(of.spent, of.perHour))
 		}
 		select {
 		case <-ctx.Done():
@@ -84,16 +93,16 @@ func withheld(d budget.Decision) string {
 }
 
 // heldBy returns the limit for which a job that waits is not started; empty = there is none. It needs the lock.
-func heldBy(m *Manager, j *job) string {
+func (m bounds) heldBy(j *job) string {
 	why := withheld(m.decided[limited{all: true}])
 	if why == "" && !j.Hosts {
 		why = withheld(m.decided[limited{group: j.Group}])
 	}
 	if why == "" && m.cfg.Limits.PerHour > 0 {
-		why = unrated(m, limited{all: true}, j)
+		why = m.unrated(limited{all: true}, j)
 	}
 	if why == "" && m.cfg.Quotas[j.Group].PerHour > 0 && !j.Hosts {
-		why = unrated(m, limited{group: j.Group}, j)
+		why = m.unrated(limited{group: j.Group}, j)
 	}
 	return why
 }
@@ -102,7 +111,7 @@ func heldBy(m *Manager, j *job) string {
 const ratedWithin = 2 * time.Minute
 
 // rate notes which running jobs show what they cost an hour. Jobs that wait for that are looked at again.
-func rate(m *Manager) {
+func (m bounds) rate() {
 	shown := map[string]bool{}
 	for _, s := range m.board.Summaries() {
 		usd, err := market.ParseUSD(s.PerHour)
@@ -119,7 +128,7 @@ func rate(m *Manager) {
 }
 
 // unrated is why a job does not start under a limit of dollars an hour: another one has just been started, and counts with nothing yet. It needs the lock.
-func unrated(m *Manager, of limited, j *job) string {
+func (m bounds) unrated(of limited, j *job) string {
 	for _, o := range m.jobs {
 		if o != j && o.unrated && of.has(o) {
 			return "what " + o.ID + " costs an hour is not known yet"
@@ -129,12 +138,12 @@ func unrated(m *Manager, of limited, j *job) string {
 }
 
 // keepTo does what a decision about all jobs asks for.
-func (m *Manager) keepTo(ctx context.Context, d budget.Decision) {
-	keepWithin(ctx, m, limited{all: true}, d)
+func (m bounds) keepTo(ctx context.Context, d budget.Decision) {
+	m.keepWithin(ctx, limited{all: true}, d)
 }
 
 // keepWithin carries out a decision, and reports each change.
-func keepWithin(ctx context.Context, m *Manager, of limited, d budget.Decision) {
+func (m bounds) keepWithin(ctx context.Context, of limited, d budget.Decision) {
 	m.mu.Lock()
 	before := m.decided[of]
 	m.decided[of] = d
@@ -164,17 +173,17 @@ func keepWithin(ctx context.Context, m *Manager, of limited, d budget.Decision) 
 }
 
 // waitsFor is why a job that waits is not started. It needs the lock.
-func (m *Manager) waitsFor(j *job) string {
+func (m bounds) waitsFor(j *job) string {
 	if m.health.ill != "" && !j.tended && !j.State.Over() {
 		return m.waitsForHost()
 	}
-	if why := heldBy(m, j); j.State == call.Queued && why != "" {
+	if why := m.heldBy(j); j.State == call.Queued && why != "" {
 		return "held: " + why
 	}
 	if j.Awaits && j.State == call.Queued {
 		return awaits
 	}
-	if why := overQuota(m, j); why != "" {
+	if why := m.overQuota(j); why != "" {
 		return why
 	}
 	if m.scheduler.holds(j) && j.State == call.Queued {

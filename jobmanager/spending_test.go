@@ -18,15 +18,15 @@ func TestLimitsOfAllJobs(t *testing.T) {
 	_, client := s.served()
 	first := s.submit()
 	s.clocks(first, 1)
-	s.keepTo(t.Context(), budget.Decision{Do: budget.Pause, Why: "too dear"})
+	bounds{s.Manager}.keepTo(t.Context(), budget.Decision{Do: budget.Pause, Why: "too dear"})
 	second := s.submit()
 	s.clocks(first, 5) // what runs continues
 	if job, err := client.Job(t.Context(), second); err != nil || job.State != string(call.Queued) || job.Why != "held: too dear" {
 		t.Errorf("%+v, %v", job, err)
 	}
-	s.keepTo(t.Context(), budget.Decision{Do: budget.Warn, Why: "near"})
+	bounds{s.Manager}.keepTo(t.Context(), budget.Decision{Do: budget.Warn, Why: "near"})
 	s.clocks(second, 1)
-	s.keepTo(t.Context(), budget.Decision{Do: budget.Stop, Why: "the budget of the job server, $1.00, is used up"})
+	bounds{s.Manager}.keepTo(t.Context(), budget.Decision{Do: budget.Stop, Why: "the budget of the job server, $1.00, is used up"})
 	for _, id := range []string{first, second} {
 		if r := s.until(id, call.Stopped); !strings.HasPrefix(r.Why, "the budget of the job server") {
 			t.Errorf("%+v", r)
@@ -38,7 +38,7 @@ func TestLimitsOfAllJobs(t *testing.T) {
 	if r := s.until(first, call.Queued); r.Starts != 1 {
 		t.Errorf("%+v", r)
 	}
-	s.keepTo(t.Context(), budget.Decision{})
+	bounds{s.Manager}.keepTo(t.Context(), budget.Decision{})
 	s.until(first, call.Running)
 }
 

@@ -19,7 +19,7 @@ var (
 )
 
 // serveState returns the saved state of a program, packed, as its manifest has it.
-func (m *Manager) serveState(w http.ResponseWriter, r *http.Request) error {
+func (m api) serveState(w http.ResponseWriter, r *http.Request) error {
 	j, dir, err := m.path(r)
 	if err != nil {
 		return err

@@ -94,13 +94,13 @@ func (m *Manager) judgeJob(of space, submitted string) (*config.Job, []byte, err
 const planWithin = 10 * time.Minute
 
 // servePlan has a process of its own make the plan, with this host's files, credentials and prices, and adds when the job would start.
-func (m *Manager) servePlan(w http.ResponseWriter, r *http.Request) error {
+func (m api) servePlan(w http.ResponseWriter, r *http.Request) error {
 	job, text, secrets, _, err := m.accept(w, r)
 	if err != nil {
 		return err
 	}
 	if r.URL.Query().Get("outlook") == "only" {
-		found, err := outlook(m, r, job)
+		found, err := m.outlook(r, job)
 		if err == nil {
 			answer(w, http.StatusOK, found)
 		}
@@ -141,7 +141,7 @@ func (m *Manager) servePlan(w http.ResponseWriter, r *http.Request) error {
 		}
 		return fmt.Errorf("planning: %w", err)
 	}
-	found, err := outlook(m, r, job)
+	found, err := m.outlook(r, job)
 	if err != nil {
 		return err
 	}

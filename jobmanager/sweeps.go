@@ -40,7 +40,7 @@ func (m sweeps) submit(job *config.Job, text []byte, secrets map[string]string, 
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := admit(m.Manager, search.Number()); err != nil {
+	if err := m.admit(search.Number()); err != nil {
 		return nil, err
 	}
 	return m.enterAll(job, text, search.Trials(), secrets, client, user)
@@ -212,7 +212,7 @@ func (m sweeps) trial(j *job, of dashboard.Sweep, s dashboard.Summary) dashboard
 			}
 		}
 	}
-	t := dashboard.Trial{Run: j.ID, Params: j.params, State: string(j.State), Why: m.waitsFor(j), Test: s.Test, Clock: s.Clock, Clocks: s.Clocks,
+	t := dashboard.Trial{Run: j.ID, Params: j.params, State: string(j.State), Why: bounds(m).waitsFor(j), Test: s.Test, Clock: s.Clock, Clocks: s.Clocks,
 		Spent: s.Spent, Seconds: s.Seconds, Losses: []*float64{}}
 	if j.Stop && j.Starts == 0 {
 		t.Why = "before it began: " + j.By

@@ -110,7 +110,7 @@ func TestSweepOfMoreTrialsThanRuns(t *testing.T) {
 		t.Errorf("a third run was started, and two may be: %+v", r)
 	}
 	s.mu.Lock()
-	why := s.waitsFor(s.jobs[ids[2]])
+	why := bounds{s.Manager}.waitsFor(s.jobs[ids[2]])
 	s.mu.Unlock()
 	if !strings.Contains(why, "--max-running") {
 		t.Errorf("the third waits: %s", why)

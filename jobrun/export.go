@@ -3,6 +3,7 @@ package jobrun
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/ps/client"
@@ -60,39 +62,52 @@ func readTables(ctx context.Context, schema ps.Schema, job string, a elasticity.
 
 // export saves the result of a finished run, or a checkpoint of one that stops before its end, and gives the file's
 // name in the run's directory.
-func (r *session) export(ctx context.Context, a elasticity.Export) (name string, score float64, err error) {
+func (r *session) export(ctx context.Context, a elasticity.Export) (e elasticity.Exported) {
 	all, err := readTables(ctx, r.schema, r.dataPlane(), a, r.door.dataTLS())
 	if err != nil {
-		return "", 0, fmt.Errorf("reading the parameters: %w", err)
+		e.Err = fmt.Errorf("reading the parameters: %w", err)
+		return e
 	}
 	open := func(s ps.Split) (io.ReadCloser, error) { return splitdir.Open(r.splits(), s) }
 	stats, err := r.cfg.Program.Evaluate(all, open)
 	if err != nil {
-		return "", 0, fmt.Errorf("evaluating the model: %w", err)
+		e.Err = fmt.Errorf("evaluating the model: %w", err)
+		return e
 	}
-	score = r.cfg.Program.Score(stats.TestLoss, stats.TestCount)
+	e.TestLoss = r.cfg.Program.Score(stats.TestLoss, stats.TestCount)
 	if !a.Final {
-		return rundir.CheckpointFile, score, checkpoint.Save(filepath.Join(r.cfg.Directory, rundir.CheckpointFile), r.schema, a.Clock, all.values)
+		e.Model = rundir.CheckpointFile
+		e.Err = checkpoint.Save(filepath.Join(r.cfg.Directory, rundir.CheckpointFile), r.schema, a.Clock, all.values)
+		return e
 	}
-	path := filepath.Join(r.cfg.Directory, rundir.ModelFile)
-	return rundir.ModelFile, score, r.saveModel(ctx, path, all, open, a.Clock)
+	e.Model = rundir.ModelFile
+	e.Details, e.Err = r.saveModel(ctx, filepath.Join(r.cfg.Directory, rundir.ModelFile), all, open, a.Clock)
+	return e
 }
 
-func (r *session) saveModel(ctx context.Context, path string, all *tables, open apps.Open, clock ps.Clock) error {
+// saveModel saves the finished model, and returns what the journal has of a classifier's quality.
+func (r *session) saveModel(ctx context.Context, path string, all *tables, open apps.Open, clock ps.Clock) (details json.RawMessage, err error) {
 	program, seed := r.cfg.Program, r.cfg.Job.Seed
 	m, err := program.Export(all, open)
 	if err == nil && r.cfg.Job.OnTiers() {
 		m, err = r.overInitial(ctx, m)
 	}
 	if err != nil {
-		return fmt.Errorf("making the model: %w", err)
+		return nil, fmt.Errorf("making the model: %w", err)
 	}
 	if m.Metadata == nil {
 		m.Metadata = map[string]string{}
 	}
 	m.Metadata["clock"] = strconv.FormatInt(int64(clock), 10)
 	m.Metadata["seed"] = strconv.FormatUint(seed, 10)
-	return apps.Save(path, program, m)
+	quality, err := apps.Judge(program, m, open)
+	if quality != nil {
+		details, err = journal.Pack(journal.ExportDetails{Quality: quality})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("measuring the model: %w", err)
+	}
+	return details, apps.Save(path, program, m)
 }
 
 // writeManifest completes a checkpoint of the machines' parts and removes old checkpoints. Calls must not overlap.

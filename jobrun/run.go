@@ -55,6 +55,8 @@ type Config struct {
 	// Past makes this a takeover from a controller that did not end in order; nil = the run begins, or continues from an
 	// orderly end.
 	Past *elasticity.Past
+	// Before is what was trained until an orderly end; nil = nothing.
+	Before *elasticity.Log
 	// SaveTime and RestartTime are the declared times of a checkpoint and a restart, in market time, for policies by restart.
 	SaveTime, RestartTime time.Duration
 	// StateBytes is what a checkpoint holds, for policies by restart.

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/tierml/tierml/config"
 )
 
 // SecretsVariable names the folder with a submitted job's secrets to its process. Their values are never taken from the environment, which is
@@ -15,6 +17,15 @@ const SecretsVariable = "TIERML_SECRETS_IN"
 
 // SecretsFile is in that folder.
 const SecretsFile = "secrets.json"
+
+// ReadSecrets returns the values of a job's secrets; what is missing is reported as faults of the job file.
+func ReadSecrets(job *config.Job) (map[string]string, error) {
+	values, err := Secrets(os.LookupEnv)
+	if err != nil {
+		return nil, err
+	}
+	return job.ReadSecrets(values)
+}
 
 // Secrets finds the values of a job's secrets: those that were submitted, where the environment says so, else the environment's.
 func Secrets(environment func(string) (string, bool)) (func(string) (string, bool), error) {

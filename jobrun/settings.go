@@ -51,11 +51,15 @@ func (r *session) controller(history map[market.Pool]*market.History) (runner.Co
 
 // restartConfig is for a run by kill and restart whose fleets train as c has it.
 func (r *session) restartConfig(c elasticity.Config) restart.Config {
+	var reached ps.Clock
+	if r.cfg.Before != nil {
+		reached = r.cfg.Before.Furthest
+	}
 	return restart.Config{
 		Settings: c.Settings, Run: c.Run, Clocks: c.Job.Clocks, Want: c.Want, Pools: c.Pools, Policy: c.Policy,
 		Job: bidding.Job{Deadline: c.Deadline, Work: c.Job.Work, Budget: c.Budget, PerHour: c.PerHour,
 			SaveTime: r.cfg.SaveTime, State: r.cfg.StateBytes},
-		Restart: r.cfg.RestartTime, SaveEvery: c.Checkpoints.Every, ResumeAt: r.cfg.ResumeAt, Past: c.Past, AskAgain: c.AskAgain,
+		Restart: r.cfg.RestartTime, SaveEvery: c.Checkpoints.Every, ResumeAt: r.cfg.ResumeAt, Reached: reached, Past: c.Past, AskAgain: c.AskAgain,
 		MaxDuration: c.MaxDuration, Rules: c.Rules, Billed: c.Billed,
 	}
 }
@@ -89,7 +93,7 @@ func (r *session) controllerConfig(policy bidding.Policy, history map[market.Poo
 			Stop: job.Train.Stop.Rules(), Figure: r.cfg.Program.ScoreName(),
 			Heartbeat: job.Heartbeat, OrphanAfter: job.OrphanAfter,
 			Metric:     func(mean float64) float64 { return r.cfg.Program.Score(mean, 1) },
-			ResumeFrom: r.cfg.ResumeFrom, ResumeAt: r.cfg.ResumeAt,
+			ResumeFrom: r.cfg.ResumeFrom, ResumeAt: r.cfg.ResumeAt, Before: r.cfg.Before,
 		},
 		Checkpoints: elasticity.Checkpoints{
 			Place: r.state.Checkpoints, Life: fmt.Sprint(r.cfg.Part + 1), Every: settings.Market(job.Checkpoint.Every),
@@ -103,6 +107,9 @@ func (r *session) controllerConfig(policy bidding.Policy, history map[market.Poo
 		WholeHours: rules.Terms().Increment > 0, Billed: r.billed(), Bounds: r.cfg.Bounds,
 	}
 	if job.OnTiers() {
+		if c.Job.Secrets, err = ReadSecrets(job); err != nil {
+			return elasticity.Config{}, err
+		}
 		c.Job.Standby, c.Job.Short = map[string]string{diloco.Passes: "1"}, !job.Tiers.Deterministic
 	}
 	if job.TunesTraining() {

@@ -70,6 +70,19 @@ func ReadState(directory string) (State, error) {
 	return s, nil
 }
 
+// Deletable refuses to delete a run that ended so while its machines may still cost money.
+func Deletable(directory, outcome string) error {
+	s, err := ReadState(directory)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if outcome == "killed" && s.Cloud == "" {
+		return fmt.Errorf("%s was killed, and its machines may still cost money: end them with `tierml down`, or continue it with "+
+			"`tierml resume %[1]s`; its directory is what finds them", rundir.Relative(directory))
+	}
+	return nil
+}
+
 // openState returns the state of a run that begins or resumes.
 func openState(directory string, job *config.Job) (State, error) {
 	s, err := ReadState(directory)

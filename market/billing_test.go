@@ -528,3 +528,18 @@ func TestDueIsTheTotalOfCharges(t *testing.T) {
 		}
 	})
 }
+
+// What crosses zones costs what the provider asks: EC2 in each direction, Compute Engine once. A declared figure stays.
+func TestCrossing(t *testing.T) {
+	for _, c := range []struct{ book, provider, want string }{
+		{"ec2-now+disk=16x0.08", "ec2", "ec2-now+disk=16x0.08+traffic=1.5x0.01@a"},
+		{"gce-spot", "gce", "gce-spot+traffic=1.5x0.005@a"},
+		{"ec2-now", "kubernetes", "ec2-now"},
+		{"ec2-now+traffic=5x0.02@b", "ec2", "ec2-now+traffic=5x0.02@b"},
+	} {
+		got := Crossing(c.book, c.provider, 1500, "a")
+		if _, err := Rules(got); err != nil || got != c.want {
+			t.Errorf("%s on %s: %s (%v), want %s", c.book, c.provider, got, err, c.want)
+		}
+	}
+}

@@ -68,12 +68,12 @@ const MovedNote = "state from another region"
 // Notes of the lines for a disk and an address, and for traffic: bills list these apart from the machine.
 const (
 	upkeepNote  = "disk and public address"
-	trafficNote = "traffic between zones, as declared"
+	TrafficNote = "traffic between zones, as declared"
 )
 
 // OfMachine reports whether a line with a note is for the machine's own hours.
 func OfMachine(note string) bool {
-	return note != upkeepNote && note != trafficNote && note != MovedNote
+	return note != upkeepNote && note != TrafficNote && note != MovedNote
 }
 
 // hoursAMonth is what providers' price pages reckon with.
@@ -92,6 +92,19 @@ func (f Fees) TrafficPerHour(zone string) USD {
 		return 0
 	}
 	return (2*USD(f.TrafficMB)*f.TrafficGB + 500) / 1000
+}
+
+// zoneTraffic is what a gigabyte that crosses zones costs in each direction, by provider: see TrafficPerHour.
+var zoneTraffic = map[string]USD{"ec2": Dollar / 100, "gce": Dollar / 200}
+
+// Crossing returns the name of a rule book by which each machine outside of a zone also pays a provider for megabytes an hour that cross its
+// border. Traffic that the name declares stays as it is.
+func Crossing(book, provider string, megabytes int, home string) string {
+	price := zoneTraffic[provider]
+	if megabytes < 1 || price == 0 || strings.Contains(book, "+traffic=") {
+		return book
+	}
+	return book + Fees{TrafficMB: megabytes, TrafficGB: price, Home: home, Egress: usualEgress}.String()
 }
 
 // String returns the words that stand behind the name of a rule book, such as "+disk=20x0.08+address=0.005".
@@ -229,7 +242,7 @@ func (b withFees) Charges(u Usage, h *History, asOf time.Time) ([]Charge, error)
 func (f Fees) lines(u Usage, end time.Time) (lines []Charge) {
 	for _, fee := range [...]Charge{
 		{Rate: f.PerHour(), Note: upkeepNote},
-		{Rate: f.TrafficPerHour(u.Pool.Zone), Note: trafficNote},
+		{Rate: f.TrafficPerHour(u.Pool.Zone), Note: TrafficNote},
 	} {
 		if fee.Rate > 0 {
 			fee.From, fee.To, fee.Amount = u.Start, end, fee.Rate.For(end.Sub(u.Start))

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tierml/tierml/internal/terminal"
 	"github.com/tierml/tierml/market"
 )
 
@@ -140,5 +141,16 @@ func TestRangeWithEqualTimes(t *testing.T) {
 	}).Forecast(time.Hour)
 	if f.Time.Low != time.Hour || f.Time.High > f.Time.Middle {
 		t.Errorf("%+v", f.Time)
+	}
+}
+
+// On a narrow terminal more lines of one label are indented below it.
+func TestNarrowLabels(t *testing.T) {
+	var b terminal.Text
+	s := Style{Width: 40}
+	s.labelled(&b, 18, "Assumed", "name: demo")
+	s.labelled(&b, 18, "", "cloud: local, at the recorded prices")
+	if want := "  Assumed: name: demo\n    cloud: local, at the recorded prices\n"; b.String() != want {
+		t.Errorf("%q, want %q", b.String(), want)
 	}
 }

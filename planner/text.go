@@ -45,7 +45,12 @@ func (s Style) narrow() bool { return s.width() < 60 }
 func (s Style) labelled(b *terminal.Text, columns int, label, words string) {
 	if s.narrow() {
 		first, blank := "  ", "    "
-		for _, line := range grid.Wrap(strings.Join(strings.Fields(label), " ")+": "+words, s.width()-len(blank)) {
+		if label = strings.Join(strings.Fields(label), " "); label != "" {
+			words = label + ": " + words
+		} else {
+			first = blank // more of the same label
+		}
+		for _, line := range grid.Wrap(words, s.width()-len(blank)) {
 			b.WriteString(first + line + "\n")
 			first = blank
 		}

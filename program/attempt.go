@@ -51,7 +51,8 @@ type attempt struct {
 	output   *output
 	shipper  *shipper
 	mirror   *mirror.Mirror
-	empty    bool // the state that it resumes from has no files
+	restored bool // it resumes from a state
+	empty    bool // which has no files
 }
 
 // end asks for the end.
@@ -234,7 +235,7 @@ func (a *attempt) fetch(*Started) *Exited {
 		return a.failure(Fetching, err)
 	}
 	if m.config.Spec.Workdir != "" {
-		if err := a.patiently(func() error { return m.download(a.prepares) }); err != nil {
+		if err := a.patiently(a.prepares, hostfault.Away, func() error { return m.download(a.prepares) }); err != nil {
 			return a.failure(Fetching, fmt.Errorf("fetch the folder: %w", err))
 		}
 		if err := m.unpack(a.prepares, ""); err != nil {
@@ -248,16 +249,19 @@ func (a *attempt) fetch(*Started) *Exited {
 // storePatience is how long a program waits for a store that does not answer, by the wall clock. It is no failure of the program's.
 const storePatience = 10 * time.Minute
 
-// patiently repeats what a store has not answered.
-func (a *attempt) patiently(do func() error) error {
+// ofHost is for writes to the store alone. Where the machine's own disk is written to, a full one is no outage.
+func ofHost(err error) bool { return hostfault.Of(err) != "" }
+
+// patiently repeats what failed for a reason that passes.
+func (a *attempt) patiently(ctx context.Context, passes func(error) bool, do func() error) error {
 	for began, wait := time.Now(), time.Second; ; wait = min(2*wait, 15*time.Second) {
 		err := do()
-		if err == nil || !hostfault.Away(err) || time.Since(began) > storePatience {
+		if err == nil || !passes(err) || time.Since(began) > storePatience {
 			return err
 		}
 		a.output.note("%v; trying again in %.0f s", err, wait.Seconds())
 		select {
-		case <-a.prepares.Done():
+		case <-ctx.Done():
 			return err
 		case <-time.After(wait):
 		}
@@ -365,34 +369,38 @@ func (a *attempt) restore(started *Started) *Exited {
 	if state == "" {
 		return nil
 	}
-	var err error
-	a.mirror, err = mirror.Open(a.prepares, mirror.Config{
-		Store: a.m.config.Spec.Store, Key: a.start.Key, Attempt: a.start.Attempt, Dir: state, Marker: a.m.config.Spec.Marker, Room: a.m.room,
-	})
-	if err != nil {
-		return a.failure(Restoring, err)
-	}
-	defer a.mirror.Watch() // what the program does from now on
-	if a.start.Resume == "" {
-		if err := a.anew(state); err != nil {
-			return a.failure(Restoring, err)
-		}
-		return nil
-	}
-	var manifest *mirror.Manifest
-	err = a.patiently(func() (err error) {
-		if a.start.together() {
-			// The older generation of one rank next to the newer ones of the others would be a state that never
-			// was.
-			manifest, err = a.mirror.Restore(a.prepares, a.start.Resume, a.start.ResumeDigest)
-		} else {
-			manifest, started.Note, err = a.mirror.RestoreNewest(a.prepares, a.start.Resume, a.start.ResumeDigest)
-		}
+	err := a.patiently(a.prepares, ofHost, func() (err error) {
+		a.mirror, err = mirror.Open(a.prepares, mirror.Config{
+			Store: a.m.config.Spec.Store, Key: a.start.Key, Attempt: a.start.Attempt, Dir: state, Marker: a.m.config.Spec.Marker, Room: a.m.room,
+			Rank: a.start.Rank, Ranks: a.start.gang(), KeyOf: a.start.keyOf,
+		})
 		return err
 	})
 	if err != nil {
 		return a.failure(Restoring, err)
 	}
+	defer a.mirror.Watch() // what the program does from now on
+	restore, any := a.mirror.RestoreNewest, a.start.Resume != ""
+	if a.start.together() { // the older generation of one rank next to the newer ones of the others would be a state that never was
+		restore, any = a.mirror.RestoreSet, a.start.Attempt > 1
+	}
+	var manifest *mirror.Manifest
+	if any {
+		err = a.patiently(a.prepares, hostfault.Away, func() (err error) {
+			manifest, started.Note, err = restore(a.prepares, a.start.Resume, a.start.ResumeDigest)
+			return err
+		})
+	}
+	if err == nil && manifest == nil {
+		err = a.anew(state)
+	}
+	if err != nil {
+		return a.failure(Restoring, err)
+	}
+	if manifest == nil {
+		return nil
+	}
+	a.restored = true
 	if started.Note != "" {
 		a.output.note("%s", started.Note)
 	}
@@ -448,7 +456,7 @@ func (a *attempt) environment(secrets map[string]string) []string {
 	maps.Copy(env, s.Settings)
 	maps.Copy(env, secrets)
 	resumed := "0"
-	if s.Resume != "" && !a.empty {
+	if (a.restored || s.Resume != "") && !a.empty {
 		resumed = "1"
 	}
 	maps.Copy(env, map[string]string{

@@ -11,6 +11,19 @@ import (
 // together reports whether several ranks are saved in one round, and begin from one.
 func (s *Start) together() bool { return s.Ranks > 1 && !s.Elastic }
 
+// gang returns how many ranks save together; 0 = this one does so alone.
+func (s *Start) gang() int {
+	if s.together() {
+		return s.Ranks
+	}
+	return 0
+}
+
+// keyOf names the state of another rank.
+func (s *Start) keyOf(rank int) string {
+	return strings.TrimSuffix(s.Key, strconv.Itoa(s.Rank)) + strconv.Itoa(rank)
+}
+
 func (a *attempt) setPeers(peers []string) {
 	a.mu.Lock()
 	a.peers = peers

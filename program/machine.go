@@ -117,7 +117,7 @@ func (m *Machine) Notice(deadline time.Time, early bool) {
 		}
 		return
 	}
-	e := ending{kind: evicted, deadline: deadline, save: true}
+	e := ending{kind: evicted, deadline: byThisClock(deadline, time.Now()), save: true}
 	m.warned = &e
 	if m.last != nil {
 		m.last.end(e)

@@ -230,10 +230,10 @@ while true; do sleep 0.05; done`,
 // machine that is too busy for that tries again.
 func TestProgramThatIgnoresSIGTERM(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, Spec{Run: `trap '' TERM; echo 1 > state/whole; exec 3> state/half; echo part >&3; echo > ready; while true; do sleep 0.05; echo part >&3; done`, State: "state"})
+	spec := Spec{Run: `trap '' TERM; echo 1 > state/whole; exec 3> state/half; echo part >&3; echo > ready; while true; do sleep 0.05; echo part >&3; done`, State: "state", Store: t.TempDir()}
 	var saved Saved
 	for attempt := uint64(1); saved.Manifest == ""; attempt++ {
-		os.Remove(s.path("ready"))
+		s := newSite(t, spec) // a machine that was warned takes no other attempt
 		s.begin(Start{Attempt: attempt})
 		s.appears("ready")
 		s.Notice(time.Now().Add(2*time.Second), false)
@@ -253,7 +253,7 @@ func TestProgramThatIgnoresSIGTERM(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	}
-	again := newSite(t, Spec{Run: "ls state > list; sleep 1000", State: "state", Store: s.store})
+	again := newSite(t, Spec{Run: "ls state > list; sleep 1000", State: "state", Store: spec.Store})
 	started := again.begin(Start{Attempt: 9, Resume: saved.Manifest, ResumeDigest: saved.Digest})
 	if got := again.appears("list"); got != "whole\n" || started.Bytes != 2 {
 		t.Errorf("restored: %q, %+v", got, started)

@@ -9,8 +9,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -192,4 +194,59 @@ func TestAgentDies(t *testing.T) {
 func running(pid string) bool {
 	stat, err := os.ReadFile("/proc/" + pid + "/stat")
 	return err == nil && !strings.Contains(string(stat), ") Z ")
+}
+
+// A store that is away when a program begins, and again when it ends, is no failure of the program's.
+func TestStoreIsAway(t *testing.T) {
+	backend := s3mem.New()
+	if err := backend.CreateBucket("data"); err != nil {
+		t.Fatal(err)
+	}
+	handler := gofakes3.New(backend).Server()
+	var away atomic.Int64 // calls
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if away.Add(-1) >= 0 {
+			http.Error(w, "away", http.StatusServiceUnavailable)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	const outage = 4 // a call is tried three times at once
+	away.Store(outage)
+	s := newSite(t, Spec{Store: "s3://data/run?region=us-east-1&anonymous=true&endpoint=" + server.URL, State: "state",
+		Run: "echo 1 >state/x; echo >ready; until [ -e go ]; do sleep 0.01; done"})
+	s.begin(Start{Attempt: 1})
+	s.appears("ready")
+	away.Store(outage)
+	if err := os.WriteFile(s.path("go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if e := s.exit(1); e.Code != 0 {
+		t.Errorf("%+v", e)
+	}
+	if e := wait[Saved](s, nil); !e.Final || e.Bytes != 2 {
+		t.Errorf("%+v", e)
+	}
+}
+
+// A rank saves a round once, however many requests it gets: its store keeps two, and the other may be the newest that all ranks have.
+func TestRoundIsSavedOnce(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, Spec{State: "state", Run: "echo 1 >state/x; echo >ready; sleep 1000"})
+	s.begin(Start{Attempt: 1, Ranks: 2})
+	s.appears("ready")
+	for _, round := range []uint64{5, 5, 6} {
+		s.Save(round)
+		wait(s, func(e Saved) bool { return e.Round == round })
+	}
+	var rounds []uint64
+	for _, e := range s.all() {
+		if e, ok := e.(Saved); ok {
+			rounds = append(rounds, e.Round)
+		}
+	}
+	if !slices.Equal(rounds, []uint64{5, 6}) {
+		t.Errorf("saved in rounds %v", rounds)
+	}
 }

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tierml/tierml/internal/hostfault"
 	"github.com/tierml/tierml/program/mirror"
 	"github.com/tierml/tierml/program/pack"
 )
@@ -340,8 +341,8 @@ func TestStoreIsWaitedFor(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer output.close()
-				a, began, tries := &attempt{prepares: t.Context(), output: output}, time.Now(), 0
-				err = a.patiently(func() error {
+				a, began, tries := &attempt{output: output}, time.Now(), 0
+				err = a.patiently(t.Context(), hostfault.Away, func() error {
 					if tries++; time.Since(began) >= c.back {
 						return nil
 					}
@@ -352,5 +353,54 @@ func TestStoreIsWaitedFor(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A gang whose controller is gone ends in order, each rank by itself. The next attempt begins from what all have saved then, though no controller
+// knows of it.
+func TestGangSavedWithoutAController(t *testing.T) {
+	t.Parallel()
+	spec := Spec{State: "state", Store: filepath.Join(t.TempDir(), "store"),
+		Run: `n=$(cat state/n 2>&-) || :; trap 'echo last $TIERML_RANK >state/n; exit 143' TERM; echo "$TIERML_RESUMED $n" >ready; while :; do sleep 0.01; done`}
+	for attempt, want := range []string{"0 \n", "1 last %d\n"} {
+		var sites []*site
+		for rank := range 2 {
+			s := newSite(t, spec)
+			s.begin(Start{Attempt: uint64(attempt + 1), Key: fmt.Sprintf("rank-%d", rank), Rank: rank, Ranks: 2})
+			if got, want := s.appears("ready"), strings.Replace(want, "%d", fmt.Sprint(rank), 1); got != want {
+				t.Errorf("attempt %d of rank %d begins with %q, not %q", attempt+1, rank, got, want)
+			}
+			sites = append(sites, s)
+		}
+		for _, s := range sites {
+			s.Finish(patience)
+		}
+	}
+}
+
+// A machine whose clock is five minutes ahead or behind has time to save at a notice, and does not wait beyond the longest one.
+func TestNoticeByAWrongClock(t *testing.T) {
+	now := time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)
+	for left, want := range map[time.Duration]time.Duration{
+		2 * time.Minute: 2 * time.Minute, 30 * time.Second: 30 * time.Second, 0: undated, -3 * time.Minute: undated, 7 * time.Minute: 2 * time.Minute,
+	} {
+		if got := byThisClock(now.Add(left), now).Sub(now); got != want {
+			t.Errorf("of a notice that leaves %v by this clock %v are used, not %v", left, got, want)
+		}
+	}
+	if at := byThisClock(time.Time{}, now); !at.IsZero() {
+		t.Errorf("a notice without a deadline gets %v", at)
+	}
+}
+
+// The same through a whole attempt: the program gets its SIGTERM, and what it writes then is saved.
+func TestNoticePastByThisClock(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, Spec{State: "state", Run: `trap 'echo last >state/n; exit 143' TERM; echo 1 >ready; while :; do sleep 0.01; done`})
+	s.begin(Start{Attempt: 1})
+	s.appears("ready")
+	s.Notice(time.Now().Add(-5*time.Minute), false)
+	if saved := wait(s, func(e Saved) bool { return e.Final }); saved.Bytes != 5 {
+		t.Errorf("%+v", saved)
 	}
 }

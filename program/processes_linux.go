@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/tierml/tierml/internal/kin"
 )
 
 // members returns the processes of a session, and all that carry an attempt's identity in their environment: workers of torchrun have sessions of their
@@ -31,27 +33,11 @@ func members(session int, id string) (pids []int) {
 		if len(fields) < 4 || fields[0] == "Z" || fields[0] == "X" {
 			continue
 		}
-		if fields[3] == strconv.Itoa(session) || carries(pid, mark) {
+		if fields[3] == strconv.Itoa(session) || kin.Carries(pid, mark) {
 			pids = append(pids, pid)
 		}
 	}
 	return pids
-}
-
-// carries reports whether a process has a variable in its environment. Those of other users cannot be read, and are not ours.
-func carries(pid int, variable []byte) bool {
-	environment, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
-	if err != nil {
-		return false
-	}
-	for len(environment) > 0 {
-		one, rest, _ := bytes.Cut(environment, []byte{0})
-		if bytes.Equal(one, variable) {
-			return true
-		}
-		environment = rest
-	}
-	return false
 }
 
 // endsOn reports whether a signal ends a process: it neither catches nor ignores it.

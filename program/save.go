@@ -43,6 +43,9 @@ func (s *supervisor) mirrored(now time.Time) {
 		s.next = now.Add(s.m.config.Spec.Every)
 	}
 	s.overdue(now)
+	if s.set > 0 && s.set <= s.sent { // once more would push the round before out of the store, which may be the newest that all ranks have
+		s.due, s.set = false, 0
+	}
 	if !s.due || s.saving != nil {
 		return
 	}
@@ -51,7 +54,10 @@ func (s *supervisor) mirrored(now time.Time) {
 	}
 	set := s.set
 	s.due, s.set = false, 0
-	s.begin(func(ctx context.Context) Event { return s.saveOnce(ctx, mirror.Selection{Open: s.writing}, set) })
+	s.begin(func(ctx context.Context) Event {
+		e, _ := s.saveOnce(ctx, mirror.Selection{Open: s.writing}, set)
+		return e
+	})
 }
 
 // lateAfter is how many intervals may pass without a save before somebody should know.
@@ -119,29 +125,29 @@ func (s *supervisor) finished(e Event) {
 		s.report(e)
 	}
 	if saved, ok := e.(Saved); ok {
-		s.safe, s.late = s.ahead.Add(-saved.Took), false
+		s.safe, s.late, s.sent = s.ahead.Add(-saved.Took), false, max(s.sent, saved.Round)
 	}
 }
 
 // saveOnce makes a generation.
-func (s *supervisor) saveOnce(ctx context.Context, what mirror.Selection, set uint64) Event {
+func (s *supervisor) saveOnce(ctx context.Context, what mirror.Selection, set uint64) (Event, error) {
 	began := time.Now()
 	now, _ := s.progress.get()
 	what.Step = now.Step
-	what.StepOf = snapshot
+	what.StepOf, what.Round = snapshot, set
 	saved, err := s.mirror.Save(ctx, what)
 	if err != nil {
 		reason := err.Error()
 		if full(err, "") {
 			reason += "; " + s.m.disk()
 		}
-		return SaveFailed{Of: s.of(), Round: set, Reason: reason, Final: what.Last, TakenOver: errors.Is(err, mirror.ErrTakenOver)}
+		return SaveFailed{Of: s.of(), Round: set, Reason: reason, Final: what.Last, TakenOver: errors.Is(err, mirror.ErrTakenOver)}, err
 	}
 	return Saved{Of: s.of(), Manifest: saved.Manifest, Digest: saved.Digest, Round: set, Step: saved.Step, Bytes: saved.Bytes, Sent: saved.Sent,
-		Took: time.Since(began), Final: what.Last, Left: saved.Left, Foreign: saved.Foreign}
+		Took: time.Since(began), Final: what.Last, Left: saved.Left, Foreign: saved.Foreign}, nil
 }
 
-// saveLast saves what the program has left, before the deadline if there is one, which may come during the save.
+// saveLast saves what the program has left, before the deadline if there is one, which may come during the save. A store that is away is waited for.
 func (s *supervisor) saveLast(half func(string) bool) (left, foreign []string) {
 	if s.saving != nil {
 		if s.ends && !s.end.deadline.IsZero() {
@@ -149,8 +155,12 @@ func (s *supervisor) saveLast(half func(string) bool) (left, foreign []string) {
 		}
 		s.finished(<-s.saving)
 	}
-	s.begin(func(ctx context.Context) Event {
-		return s.saveOnce(ctx, mirror.Selection{Unfinished: half, Last: true}, 0)
+	s.begin(func(ctx context.Context) (e Event) {
+		_ = s.patiently(ctx, ofHost, func() (err error) { // the event says it
+			e, err = s.saveOnce(ctx, mirror.Selection{Unfinished: half, Last: true}, 0)
+			return err
+		})
+		return e
 	})
 	var late bool
 	var until <-chan time.Time

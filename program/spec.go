@@ -41,7 +41,7 @@ type Start struct {
 	Task         int               `json:"task"`
 	Tasks        int               `json:"tasks"`                   // 0 = no array
 	Master       string            `json:"master,omitempty"`        // HOST:PORT at which the ranks meet
-	Resume       string            `json:"resume,omitempty"`        // manifest to begin with; empty = anew
+	Resume       string            `json:"resume,omitempty"`        // manifest to begin with; empty = anew, or what all ranks of a gang have saved
 	ResumeDigest string            `json:"resume_digest,omitempty"` // of the manifest, if known
 	Settings     map[string]string `json:"settings,omitempty"`      // environment variables of a sweep's trial
 	Secrets      map[string]string `json:"-"`                       // environment variables

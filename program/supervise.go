@@ -57,6 +57,7 @@ type supervisor struct {
 	late       bool      // it has been reported that no save followed
 	due        bool      // a save is wanted
 	set        uint64    // of this set; 0 = none
+	sent       uint64    // the newest set that was saved
 	request    uint64    // the round that a program that takes snapshots is requested for
 	written    uint64    // and the one in its file
 

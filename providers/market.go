@@ -107,7 +107,7 @@ func WantedVCPUs(m *local.Market, job *config.Job, region string) (spot, onDeman
 }
 
 // NotCounted is what no plan and no report has.
-const NotCounted = "Not counted: traffic between zones, NAT, object storage, the controller's own machine, taxes, support, credits."
+const NotCounted = "Not counted: traffic between zones of programs, NAT, object storage, the controller's own machine, taxes, support, credits."
 
 // FirstLine returns the first line of an error, for a plan's sources.
 func FirstLine(err error) string {

@@ -165,16 +165,26 @@ func (r *Rule) stepMean(row ruled, gradient []float32) {
 		return
 	}
 	rate, momentum := float64(r.Rate), float64(r.Momentum)
+	fraction, _ := math.Frexp(weight)
+	share, exact := 1/weight, fraction == 0.5 // by a power of two, multiplying gives the same bits as dividing, and is several times faster
+	w, a := row.w[:last], row.a
+	if r.Momentum != 0 {
+		a = a[:last]
+	}
 	for i, sum := range gradient[:last] {
-		d := float64(sum) / weight
+		d := float64(sum) * share
+		if !exact {
+			d = float64(sum) / weight
+		}
 		if r.Momentum != 0 {
-			v := float64(momentum*float64(row.a[i])) + d
-			row.a[i] = float32(v)
+			mean := d
+			v := float64(momentum*float64(a[i])) + mean
+			a[i] = float32(v)
 			if d = v; r.Nesterov {
-				d = float64(sum)/weight + float64(momentum*v)
+				d = mean + float64(momentum*v)
 			}
 		}
-		row.w[i] = float32(float64(row.w[i]) - float64(rate*d))
+		w[i] = float32(float64(w[i]) - float64(rate*d))
 	}
 }
 

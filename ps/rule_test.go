@@ -289,3 +289,27 @@ func TestMeanDividesByTheWeightsThatCame(t *testing.T) {
 	mean := 2.0 / 3
 	expect(-0.7*(1.9*2+mean+0.9*(1.8+mean)), -0.7*(1.9*4+mean+0.9*(3.6+mean)))
 }
+
+// A view of a row of weighted means is what a reader gets: its columns, and nothing of clocks that are not complete.
+func TestViewOfMeans(t *testing.T) {
+	s := &Schema{Tables: []Table{{Name: "t", Rows: 2, Cols: 3, Rule: Rule{Name: Mean, Rate: 1, Momentum: 0.5}}}, Partitions: 1, Splits: 2}
+	shard, k := NewShard(s, 0), Key{}
+	for sequence := range uint64(3) { // the last one's clock is not complete
+		c := &Contribution{Incarnation: 1, Sequence: sequence + 1, Clock: Clock(sequence/2 + 1), Splits: []Split{Split(sequence % 2)},
+			Updates: Sums{Keys: []Key{k}, Float: []float32{2, 4, 1}}}
+		if _, err := shard.Stage(c); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := shard.Commit(1, c.Sequence); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read, view := make([]float32, 3), shard.View(k, false)
+	shard.Read(k, read)
+	if want := []float32{-2, -4, 0}; !slices.Equal(read, want) || !slices.Equal(view, want) || cap(view) != 3 {
+		t.Errorf("read %v, seen %v of %d, want %v", read, view, cap(view), want)
+	}
+	if stored := shard.View(k, true); len(stored) != s.Tables[0].Width() {
+		t.Errorf("stored %v", stored)
+	}
+}

@@ -148,10 +148,15 @@ func (s *Shard) View(k Key, stored bool) []float32 {
 	if slot < 0 || t.table.Sparse {
 		return nil
 	}
-	if !stored && (t.table.Rule.Name != Add || !s.schema.Deterministic && s.isAhead(t, slot)) {
+	row := t.cells.view(slot)
+	switch {
+	case stored:
+	case t.table.Rule.Name == Mean: // as stored, and without what clocks to come have
+		row = row[:t.table.Cols:t.table.Cols]
+	case t.table.Rule.Name != Add || !s.schema.Deterministic && s.isAhead(t, slot):
 		return nil
 	}
-	return t.cells.view(slot)
+	return row
 }
 
 // isAhead reports whether clocks that are not complete have work on a row.

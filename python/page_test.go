@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,17 +19,14 @@ type site struct {
 	env []string
 }
 
-func newSite(t *testing.T, paths ...string) *site {
+func newSite(t *testing.T) *site {
 	t.Helper()
 	s := &site{dir: t.TempDir()}
 	here, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, p := range paths {
-		paths[i] = filepath.Join(here, p)
-	}
-	s.env = append(os.Environ(), "PYTHONPATH="+strings.Join(append(paths, here), string(os.PathListSeparator)), "TIERML_RUN=page", "OMP_NUM_THREADS=1")
+	s.env = append(os.Environ(), "PYTHONPATH="+here, "TIERML_RUN=page", "OMP_NUM_THREADS=1")
 	for variable, name := range map[string]string{"STATE": "state", "NOTICE_FILE": "notice", "PROGRESS_FILE": "progress", "SAVE_FILE": "save", "KEPT_FILE": "kept"} {
 		s.env = append(s.env, "TIERML_"+variable+"="+filepath.Join(s.dir, name))
 	}
@@ -82,41 +80,102 @@ func page(t *testing.T, test string) []docstest.Block {
 func TestPythonPage(t *testing.T) {
 	interpreter := pythontest.Interpreter(t, "numpy")
 	for _, b := range page(t, "TestPythonPage") {
-		s := newSite(t, "tests/stub")
-		before, after := "", ""
-		if strings.Contains(b.Text, "transformers") {
-			before = "import tierml\nfrom transformers import TrainingArguments\nmodel, data = {'weight': 0.0}, [i / 7 for i in range(60)]\nargs = TrainingArguments(tierml.state(), 60, 20)\n"
-			after = "\nprint(model)"
-		}
-		code := before + b.Text + after
-		if !strings.Contains(code, "keep") && before == "" { // the one that waits for a notice
-			cmd, out := s.start(t, interpreter, strings.Replace(code, "loss =", "import time; time.sleep(0.001); loss =", 1))
+		if !strings.Contains(b.Text, "keep") { // the one that waits for a notice
+			s := newSite(t)
+			cmd, out := s.start(t, interpreter, strings.Replace(b.Text, "loss =", "import time; time.sleep(0.001); loss =", 1))
 			s.notice(t, "5")
 			if err := cmd.Wait(); err != nil || !strings.Contains(out.String(), " seconds left after step ") {
 				t.Errorf("%s: %v\n%s", b, err, out)
 			}
 			continue
 		}
-		whole, want := s.start(t, interpreter, code)
-		if err := whole.Wait(); err != nil || want.Len() == 0 {
-			t.Fatalf("%s: %v\n%s", b, err, want)
+		throughNotice(t, interpreter, b.Text, strings.Replace(b.Text, "losses.append", "import time; time.sleep(0.01); losses.append", 1))
+	}
+}
+
+// throughNotice runs a program to its end, and another time, slower, with a notice after some steps. Both end with the same result.
+func throughNotice(t *testing.T, interpreter, code, slow string) {
+	t.Helper()
+	last := func(out *strings.Builder) string { // libraries print more
+		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+		return lines[len(lines)-1]
+	}
+	whole, want := newSite(t).start(t, interpreter, code)
+	if err := whole.Wait(); err != nil || want.Len() == 0 {
+		t.Fatalf("%s: %v\n%s", code, err, want)
+	}
+	s := newSite(t)
+	cmd, out := s.start(t, interpreter, slow)
+	s.notice(t, "9")
+	_ = cmd.Process.Signal(syscall.SIGTERM) // as the agent does; it may have ended
+	if err := cmd.Wait(); err == nil || err.Error() != "exit status 143" {
+		t.Errorf("%s: after a notice %v\n%s", code, err, out)
+	}
+	if err := os.Remove(filepath.Join(s.dir, "notice")); err != nil {
+		t.Fatal(err)
+	}
+	if names, err := os.ReadDir(filepath.Join(s.dir, "state")); err != nil || len(names) != 1 {
+		t.Errorf("%s: the state is %v %v", code, names, err)
+	}
+	again, got := s.start(t, interpreter, code)
+	if err := again.Wait(); err != nil || last(got) != last(want) {
+		t.Errorf("%s: %v: %q, want %q", code, err, got, want)
+	}
+}
+
+// beforeTrainers is what the page's trainers take as given. A step takes SLOW seconds.
+const beforeTrainers = `
+import hashlib, os, time
+import tierml, torch
+torch.manual_seed(1)
+torch.set_num_threads(1)
+class Model(BASE):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 4)
+    def forward(self, x, labels):
+        time.sleep(float(os.environ.get("SLOW", "0")))
+        return torch.nn.functional.dropout(self.layer(x) - labels).square().mean(), x
+    def _register_sharded_tensor_state_dict_hooks_if_available(self):
+        pass  # torch 1.13 cannot import its shards in Python 3.11
+    def training_step(self, batch, index):
+        return self(**batch)[0]
+    def configure_optimizers(self):
+        return torch.optim.AdamW(self.parameters())
+model = Model()
+optimizer = torch.optim.AdamW(model.parameters())
+data = [{"x": torch.full((4,), i / 60), "labels": torch.ones(4)} for i in range(60)]
+`
+
+// The page's trainers, with the libraries themselves.
+func TestTrainersOnThePage(t *testing.T) {
+	if os.Getenv("TIERML_TORCH") == "" {
+		t.Skip("importing torch takes seconds: make test-programs does it")
+	}
+	interpreter := pythontest.Interpreter(t, "torch", "transformers", "lightning", "accelerate")
+	for _, b := range page(t, "TestTrainersOnThePage") {
+		before, after := strings.Replace(beforeTrainers, "BASE", "torch.nn.Module", 1), "print(hashlib.sha256(b''.join(p.detach().numpy().tobytes() for p in model.parameters())).hexdigest())"
+		switch {
+		case strings.Contains(b.Text, "transformers"):
+			before += "from transformers import TrainingArguments\nargs = TrainingArguments(tierml.state(), max_steps=60, save_steps=20, save_total_limit=1, per_device_train_batch_size=1, report_to='none', use_cpu=True, disable_tqdm=True)\n"
+		case strings.Contains(b.Text, "lightning"):
+			before = "import lightning\n" + strings.Replace(beforeTrainers, "BASE", "lightning.LightningModule", 1)
+			before += "data, torch.nn.functional.dropout = torch.utils.data.DataLoader(data[:1] * 60), lambda x: x\n" // Lightning begins an epoch's data again, and keeps no random generators
 		}
-		s = newSite(t, "tests/stub")
-		slow := strings.Replace(code, "losses.append", "import time; time.sleep(0.01); losses.append", 1)
-		cmd, _ := s.start(t, interpreter, slow)
-		s.notice(t, "9")
-		if err := cmd.Wait(); err == nil || err.Error() != "exit status 143" {
-			t.Errorf("%s: after a notice %v", b, err)
-		}
-		if err := os.Remove(filepath.Join(s.dir, "notice")); err != nil {
-			t.Fatal(err)
-		}
-		if names, err := os.ReadDir(filepath.Join(s.dir, "state")); err != nil || len(names) != 1 {
-			t.Errorf("%s: the state is %v %v", b, names, err)
-		}
-		again, got := s.start(t, interpreter, code)
-		if err := again.Wait(); err != nil || got.String() != want.String() {
-			t.Errorf("%s: %v: %q, want %q", b, err, got, want)
+		code := before + b.Text + "\n" + after
+		throughNotice(t, interpreter, code, "import os; os.environ['SLOW'] = '0.05'\n"+code)
+	}
+}
+
+func TestPythonPageWithTorch(t *testing.T) {
+	if os.Getenv("TIERML_TORCH") == "" {
+		t.Skip("importing torch takes seconds: make test-programs does it")
+	}
+	interpreter := pythontest.Interpreter(t, "numpy", "torch")
+	for _, b := range page(t, "TestPythonPageWithTorch") {
+		cmd, out := newSite(t).start(t, interpreter, b.Text+"\nprint(scheduler.last_epoch)")
+		if err := cmd.Wait(); err != nil || out.String() != "100\n" {
+			t.Errorf("%s: %v\n%s", b, err, out)
 		}
 	}
 }
@@ -134,19 +193,6 @@ func TestReplicasPage(t *testing.T) {
 	for _, b := range pages["docs/python.md"] {
 		cmd, out := newSite(t).start(t, interpreter, b.Text+"\nassert loss < 1\nprint(run.step, run.round)")
 		if err := cmd.Wait(); err != nil || out.String() != "399 8\n" {
-			t.Errorf("%s: %v\n%s", b, err, out)
-		}
-	}
-}
-
-func TestPythonPageWithTorch(t *testing.T) {
-	if os.Getenv("TIERML_TORCH") == "" {
-		t.Skip("importing torch takes seconds: make test-programs does it")
-	}
-	interpreter := pythontest.Interpreter(t, "numpy", "torch")
-	for _, b := range page(t, "TestPythonPageWithTorch") {
-		cmd, out := newSite(t).start(t, interpreter, b.Text+"\nprint(scheduler.last_epoch)")
-		if err := cmd.Wait(); err != nil || out.String() != "100\n" {
 			t.Errorf("%s: %v\n%s", b, err, out)
 		}
 	}

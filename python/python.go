@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 )
 
-//go:embed tierml/*.py
+//go:embed tierml/*.py tierml/py.typed
 var files embed.FS
 
 // Write puts the package into a directory, for PYTHONPATH.

@@ -27,6 +27,20 @@ func TestPaperDRFExample(t *testing.T) {
 	}
 }
 
+// Of vCPUs, memory and GPUs, GPUs are A's dominant resource, and both are C's: a unit is a quarter of a host's GPUs for A, an eighth for B and C.
+func TestDRFCountsGPUs(t *testing.T) {
+	s := State{Hosts: []Host{{"h", Resources{32, 64, 8}}}, Jobs: []Job{
+		{ID: "A", Phase: Queued, Demand: Resources{1, 1, 2}}, {ID: "B", Phase: Queued, Demand: Resources{4, 1, 0}}, {ID: "C", Phase: Queued, Demand: Resources{4, 1, 1}},
+	}}
+	p := DRF{}.Plan(s)
+	if got := counts(p); got != "A 2+0, B 4+0, C 3+0" {
+		t.Error(got)
+	}
+	if err := Check(s, p); err != nil {
+		t.Error(err)
+	}
+}
+
 // Section 4.3 of the DRF paper: shares are in the ratio of weights.
 func TestPaperDRFWeights(t *testing.T) {
 	s := State{Hosts: cluster(7, 4, 64)}

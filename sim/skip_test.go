@@ -9,6 +9,7 @@ import (
 	"github.com/tierml/tierml/elasticity"
 	"github.com/tierml/tierml/elasticity/tempo"
 	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/tiers"
 )
 
@@ -85,6 +86,43 @@ func TestSkippedCuts(t *testing.T) {
 		t.Errorf("%d of %d cuts were played, want a fifth at most", played, held)
 	}
 	t.Logf("%d of %d cuts were played", played, held)
+}
+
+// TestSettledFleetIsLeftAlone: once nothing but on demand keeps to the promise, prices and minutes lead to no decision, and the result stays that
+// of the twin that decides at each. Exchange takes most of each clock here, so that the work is dearer than what is promised.
+func TestSettledFleetIsLeftAlone(t *testing.T) {
+	for _, name := range []string{"tierml", "capacity", "cost-per-work", "checkpoint", "deadline", "on-demand"} {
+		rng := rand.New(rand.NewPCG(39, 1))
+		spot := drawn(rng, "a", 4)
+		steady := spot
+		steady.Pool.Class, steady.History = market.OnDemand, market.Constant(spot.Type.OnDemand)
+		cfg := scenario(t, spot, drawn(rng, "b", 8), steady).At(tempo.Place{Speed: 720, Notice: 4 * time.Second, Boot: 1500 * time.Millisecond, DeadAfter: 3 * time.Second})
+		cfg.FLOPSPerVCPU, cfg.Timing.Clock, cfg.Horizon = 720*cfg.FLOPSPerVCPU, 2*time.Minute, 0
+		policy, err := bidding.ByName(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg.Policy, cfg.Deadline = policy, start.Add(6*time.Hour)
+		steps := 0
+		cfg.Watch = func(time.Time, []elasticity.Event, []elasticity.Action) { steps++ }
+		fast, err := Run(cfg)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		few := steps
+		steps, cfg.Record = 0, func(journal.Entry) {}
+		slow, err := Run(cfg)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if fast != slow {
+			t.Errorf("%s: left alone %+v\ndeciding each minute %+v", name, fast, slow)
+		}
+		if few > steps/2 {
+			t.Errorf("%s: %d of %d steps, want at most half", name, few, steps)
+		}
+		t.Logf("%s: %d of %d steps, %.1f h, %s", name, few, steps, fast.Runtime.Hours(), fast.Bought)
+	}
 }
 
 // drawn returns a candidate whose price changes now and then, and is above every bid at times.

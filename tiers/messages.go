@@ -34,6 +34,7 @@ type (
 		Until       ps.Clock          // no clock beyond this one is begun
 		Heartbeat   time.Duration     // wall clock
 		OrphanAfter time.Duration     // wall clock: without a controller for so long, the node stops
+		Secrets     map[string]string // variables of the program that computes; they are in no file of the run
 	}
 	// SetRoute announces which machines serve, and their addresses.
 	SetRoute struct {

@@ -45,6 +45,8 @@ type Served struct {
 	Owners []ps.ServerID `json:"owners,omitempty"`    // Index: ps.Partition; nil = not known
 	Clocks int           `json:"clocks,omitempty"`    // since the report before
 	Lately time.Duration `json:"lately_ns,omitempty"` // the median of their lengths
+
+	OnlyServes bool `json:"only_serves,omitempty"` // the reliable machines do nothing else: splits are worked on by others
 }
 
 // Preference is the answer: the job's partitions' owners, and how many reliable machines it should have beyond its own number.

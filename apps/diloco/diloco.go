@@ -245,6 +245,10 @@ func (s *split) Run(c ps.Clock, rows apps.Rows, _ bool) (apps.Stats, error) {
 	each(delta, func(k ps.Key, part []float32) {
 		g := apps.Gradient(rows, k)
 		g[len(g)-1] = weight
+		if weight == 1 {
+			copy(g, part)
+			return
+		}
 		for i, x := range part {
 			g[i] = x * weight
 		}

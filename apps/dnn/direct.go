@@ -234,6 +234,7 @@ func (d *direct) backward(c *chunk, index []uint32, value []float32, class int) 
 		return false
 	}
 	u.slope[class]--
+	weigh(u.slope[:len(scores)], d.program.weights, class)
 	for i := last; ; i-- {
 		m, slope, gradient := &d.layers[i], c.units[i].slope, c.gradients[i]
 		fast.Axpy(1, slope, gradient[m.in*m.stride:])

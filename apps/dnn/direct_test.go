@@ -38,7 +38,7 @@ func weightsOf(p *Program, tables apps.Rows) (all []float32) {
 func TestDirectTakesTheStepsOfTheServers(t *testing.T) {
 	for _, name := range optimizerNames {
 		t.Run(name, func(t *testing.T) {
-			params := apps.Params{"optimizer": name, "hidden": 20, "hidden_2": 12, "batches": 4, "l2": 0.01}
+			params := apps.Params{"optimizer": name, "hidden": 20, "hidden_2": 12, "batches": 4, "l2": 0.01, "class_weights": "balanced"}
 			files, dataset := prepare(t, Networks(), rings(600), 5)
 			p, direct := newDirect(t, Networks(), params, files, dataset, 5, 2)
 			servers, err := local.New(p, ps.Schema{Splits: 5, Seed: 5}, files.Open)

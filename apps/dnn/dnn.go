@@ -61,6 +61,7 @@ func (k Kind) Params() []apps.Param {
 		l2,
 		apps.Param{Name: "batches", Default: 16, Min: 1, Max: 1 << 20, Whole: true, Unit: "clocks per pass",
 			Why: "parts of the data, one for each clock; more make more progress per pass and more traffic"},
+		labelled.WeightsParam(),
 		labelled.TargetParam("the one named class, label, target or y, else the last"),
 	)
 }
@@ -128,6 +129,9 @@ func (k Kind) program(params apps.Params, data apps.Dataset) (*Program, error) {
 		l2:        values.Float("l2"),
 		batches:   values.Int("batches"),
 	}
+	if p.weights, err = task.Weights(values); err != nil {
+		return nil, err
+	}
 	if !k.hidden {
 		p.l2 = params.PerExample(values, "l2", task.Size())
 	}
@@ -164,6 +168,14 @@ type Program struct {
 	decay     float64
 	l2        float64
 	batches   int
+	weights   []float32 // of classes; nil = all alike
+}
+
+// weigh multiplies an example's slope by its class's weight.
+func weigh(slope, weights []float32, class int) {
+	if weights != nil {
+		scale(slope, weights[class])
+	}
 }
 
 // Name returns how job files name the application.

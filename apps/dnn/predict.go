@@ -10,6 +10,8 @@ import (
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/labelled"
 	"github.com/tierml/tierml/apps/model"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/ps"
 )
 
 // predictor predicts from a model file.
@@ -36,17 +38,19 @@ func (k Kind) Predict(m model.Model, in apps.Input) (apps.Predictions, error) {
 		return apps.Predictions{}, err
 	}
 	p.examples = examples
+	tally := labelled.NewTally(p.classes)
+	for i, label := range labels {
+		class, probabilities := p.predict(i)
+		tally.Add(label, class, probabilities...)
+	}
 	return apps.Predictions{
 		Columns: []string{"prediction", "probability"},
 		Rows:    len(examples.Start) - 1,
 		Row: func(i int, cells []string) []string {
-			class, probability := p.predict(i)
-			return append(cells, p.classes[class], strconv.FormatFloat(probability, 'g', 9, 64))
+			class, probabilities := p.predict(i)
+			return append(cells, p.classes[class], strconv.FormatFloat(probabilities[class], 'g', 9, 64))
 		},
-		Figure: labelled.Accuracy(labels, func(i int) string {
-			class, _ := p.predict(i)
-			return p.classes[class]
-		}),
+		Figure:   tally.Figure(),
 		BadLines: badLines,
 	}, nil
 }
@@ -76,8 +80,26 @@ func newPredictor(m model.Model) (*predictor, *labelled.Encoding, error) {
 	return p, encoding, nil
 }
 
-// predict returns the place of the most likely class, the first of equals, and its probability.
-func (p *predictor) predict(i int) (class int, probability float64) {
+// Judge implements apps.Classifier.
+func (p *Program) Judge(m model.Model, open apps.Open) (*journal.Quality, error) {
+	from, _, err := newPredictor(m)
+	if err != nil {
+		return nil, err
+	}
+	tally := labelled.NewTally(p.task.Classes)
+	err = p.task.EachSplit(open, func(_ ps.Split, _, test *labelled.Examples) error {
+		from.examples = test
+		for i, target := range test.Targets {
+			class, probabilities := from.predict(i)
+			tally.AddPlace(int(target), class, probabilities...)
+		}
+		return nil
+	})
+	return tally.Quality(), err
+}
+
+// predict returns the place of the most likely class, the first of equals, and the classes' probabilities.
+func (p *predictor) predict(i int) (class int, probabilities []float64) {
 	index, value := p.examples.Row(i)
 	first := p.layers[0]
 	units := first.start()
@@ -99,10 +121,15 @@ func (p *predictor) predict(i int) (class int, probability float64) {
 		}
 	}
 	var sum float64
-	for _, x := range units {
-		sum += math.Exp(x - units[class])
+	top := units[class]
+	for j, x := range units {
+		units[j] = math.Exp(x - top)
+		sum += units[j]
 	}
-	return class, 1 / sum
+	for j := range units {
+		units[j] /= sum
+	}
+	return class, units
 }
 
 func (l affine) start() []float64 {

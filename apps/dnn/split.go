@@ -48,6 +48,7 @@ func newSplit(p *Program, id ps.Split, train, test *labelled.Examples) *split {
 		s.kept = append(s.kept, p.keptBy(id, layer))
 	}
 	s.net = newNetwork(p.sizes, len(s.features))
+	s.net.classes = p.weights
 	return s
 }
 
@@ -234,6 +235,7 @@ func best(values []float32) int {
 type network struct {
 	first, firstGradient [][]float32 // by place: a feature's row of the first layer
 	layers               []layer
+	classes              []float32 // their weights; nil = all alike
 }
 
 // layer is a layer with weights.
@@ -297,6 +299,7 @@ func (n *network) learn(places []uint32, values []float32, class int) (right, fi
 	}
 	copy(last.slope, last.out)
 	last.slope[class]--
+	weigh(last.slope, n.classes, class)
 	for i := len(n.layers) - 1; i > 0; i-- {
 		l, in := &n.layers[i], &n.layers[i-1]
 		vector.Axpy(1, l.slope, l.gradient.bias)

@@ -92,9 +92,6 @@ func (b *bagReader) readAll(plain io.Reader) error {
 			return false, nil
 		}
 		text := bytes.TrimSpace(line)
-		if number == 1 {
-			text = bytes.TrimPrefix(text, []byte("\ufeff"))
-		}
 		return true, b.readHeader(text, number)
 	}
 	parse := func(p *piece) []bagEntry {
@@ -238,9 +235,6 @@ func ReadVocabulary(name string, r io.Reader) ([]string, error) {
 	var words []string
 	for scanner.Scan() {
 		word := strings.TrimSuffix(scanner.Text(), "\r")
-		if len(words) == 0 {
-			word = strings.TrimPrefix(word, "\ufeff")
-		}
 		words = append(words, word)
 	}
 	switch err := scanner.Err(); {

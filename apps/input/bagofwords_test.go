@@ -129,7 +129,7 @@ func FuzzReadBagOfWords(f *testing.F) {
 	})
 }
 
-// TestReadBag: documents as text, as a column of a table, in LDA-C and counted from 0.
+// TestReadBag: documents as text, as a column of a table, in LDA-C and counted from 0. The words of text are those of scikit-learn's CountVectorizer.
 func TestReadBag(t *testing.T) {
 	for name, c := range map[string]struct {
 		text    string
@@ -138,12 +138,20 @@ func TestReadBag(t *testing.T) {
 		ids     []uint32
 		entries string // words and counts
 	}{
-		"lines":   {"Sea law, vote vote!\n\na I\nLaw_1 sea\n", BagOptions{}, "law law_1 sea vote", []uint32{1, 4}, "[0 2 3 1 2] [1 1 2 1 1]"},
-		"table":   {"id,review,stars\n1,\"the film, the cast\",5\n2,a bad bad film,1\n", BagOptions{}, "bad cast film the", []uint32{1, 2}, "[1 2 3 0 2] [1 1 2 2 1]"},
-		"other":   {"id;what\n1;one two three\n2;two two one\n", BagOptions{}, "one three two", []uint32{1, 2}, "[0 1 2 0 2] [1 1 1 1 2]"},
-		"LDA-C":   {"2 0:1 3:2\n1 1:4\n", BagOptions{}, "", []uint32{1, 2}, "[0 3 1] [1 2 4]"},
-		"zero":    {"2\n3\n3\n0 1 5\n1 2 1\n1 3 1\n", BagOptions{}, "", []uint32{0, 1}, "[0 1 2] [5 1 1]"},
-		"a model": {"zoo sea\nnothing\n", BagOptions{Vocabulary: []string{"law", "sea"}}, "law sea", []uint32{1}, "[1] [1]"},
+		"lines":                 {"Sea law, vote vote!\n\na I\nLaw_1 sea\n", BagOptions{}, "law law_1 sea vote", []uint32{1, 4}, "[0 2 3 1 2] [1 1 2 1 1]"},
+		"table":                 {"id,review,stars\n1,\"the film, the cast\",5\n2,a bad bad film,1\n", BagOptions{}, "bad cast film the", []uint32{1, 2}, "[1 2 3 0 2] [1 1 2 2 1]"},
+		"other":                 {"id;what\n1;one two three\n2;two two one\n", BagOptions{}, "one three two", []uint32{1, 2}, "[0 1 2 0 2] [1 1 1 1 2]"},
+		"LDA-C":                 {"2 0:1 3:2\n1 1:4\n", BagOptions{}, "", []uint32{1, 2}, "[0 3 1] [1 2 4]"},
+		"zero":                  {"2\n3\n3\n0 1 5\n1 2 1\n1 3 1\n", BagOptions{}, "", []uint32{0, 1}, "[0 1 2] [5 1 1]"},
+		"umlauts":               {"Grüße aus KÖLN, grüße!\nDer Fluß über 30 Brücken\nÉtude in naïve style\n", BagOptions{}, "30 aus brücken der fluß grüße in köln naïve style étude über", []uint32{1, 2, 3}, "[1 5 7 0 2 3 4 11 6 8 9 10] [1 2 1 1 1 1 1 1 1 1 1 1]"},
+		"apostrophes":           {"it's a dog's life, isn't it\nwell-known co-operation and so on\nx_1 __init__ 3d 42\n", BagOptions{}, "3d 42 __init__ and co dog isn it known life on operation so well x_1", []uint32{1, 2, 3}, "[5 6 7 9 3 4 8 10 11 12 13 0 1 2 14] [1 1 2 1 1 1 1 1 1 1 1 1 1 1 1]"},
+		"tab with header":       {"label\ttext\nham\tgo until jurong point\nspam\tfree entry in a comp\nham\tok then i will go\n", BagOptions{}, "comp entry free go in jurong ok point then until will", []uint32{1, 2, 3}, "[3 5 7 9 0 1 2 4 3 6 8 10] [1 1 1 1 1 1 1 1 1 1 1 1]"},
+		"SMS without header":    {"ham\tgo until jurong point\nspam\tfree entry in a comp\nham\tok then i will go\n", BagOptions{}, "comp entry free go in jurong ok point then until will", []uint32{1, 2, 3}, "[3 5 7 9 0 1 2 4 3 6 8 10] [1 1 1 1 1 1 1 1 1 1 1 1]"},
+		"text of several lines": {"id,body\n1,\"first line of it\nsecond line, of it\"\n2,\"he said \"\"no\"\" again\"\n", BagOptions{}, "again first he it line no of said second", []uint32{1, 2}, "[1 3 4 6 8 0 2 5 7] [1 2 2 2 1 1 1 1 1]"},
+		"bars":                  {"id|title|review\n1|a|the film was good good\n2|b|the film was bad\n", BagOptions{}, "bad film good the was", []uint32{1, 2}, "[1 2 3 4 0 1 3 4] [1 2 1 1 1 1 1 1]"},
+		"Cyrillic":              {"привет мир\nмир миру мир\nмы пришли\n", BagOptions{}, "мир миру мы привет пришли", []uint32{1, 2, 3}, "[0 3 0 1 2 4] [1 1 2 1 1 1]"},
+		"CRLF":                  {"one two three\r\ntwo three four\r\nthree four five\r\n", BagOptions{}, "five four one three two", []uint32{1, 2, 3}, "[2 3 4 1 3 4 0 1 3] [1 1 1 1 1 1 1 1 1]"},
+		"a model":               {"zoo sea\nnothing\n", BagOptions{Vocabulary: []string{"law", "sea"}}, "law sea", []uint32{1}, "[1] [1]"},
 	} {
 		got, err := ReadBag("f", strings.NewReader(c.text), 0, c.options)
 		if err != nil {

@@ -129,15 +129,13 @@ func textColumn(first []byte, o BagOptions) string {
 	if separator == ' ' {
 		return ""
 	}
-	lines := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(first, []byte("\ufeff"))))
+	lines := csv.NewReader(bytes.NewReader(first))
 	lines.Comma, lines.LazyQuotes = separator, separator != ','
 	header, err := lines.Read()
 	if err != nil || len(header) < 2 {
 		return ""
 	}
-	if len(o.Columns) == len(header) {
-		header = o.Columns
-	}
+	header = documentHeader(header, o.Columns)
 	words, numbers, rows := make([]int, len(header)), make([]int, len(header)), 0
 	form := numberForm{}
 	for ; rows < 1000; rows++ {
@@ -171,6 +169,21 @@ func textColumn(first []byte, o BagOptions) string {
 	return strings.TrimSpace(header[best])
 }
 
+// documentHeader returns the names of a table's columns: those given, its first line or, where that is a row with a text itself, c1, c2 and so on.
+func documentHeader(first, given []string) []string {
+	if len(given) == len(first) {
+		return given
+	}
+	if !slices.ContainsFunc(first, func(name string) bool { return len(strings.Fields(name)) > wordsOfText }) {
+		return first
+	}
+	names := make([]string, len(first))
+	for i := range first {
+		names[i] = fmt.Sprintf("c%d", i+1)
+	}
+	return names
+}
+
 // documentReader makes a bag of documents in the file's order. Words are numbered as they come.
 type documentReader struct {
 	name      string
@@ -179,6 +192,9 @@ type documentReader struct {
 	places    map[string]uint32
 	bag       Bag
 }
+
+// notUTF8 is what is wrong with text in another encoding.
+const notUTF8 = "not text in UTF-8: save it so, for instance by `iconv -f WINDOWS-1252 -t UTF-8`"
 
 // maxDocument is the longest line that is one document.
 const maxDocument = 16 << 20
@@ -203,7 +219,7 @@ func (d *documentReader) readLines(in io.Reader, first []byte) error {
 	return readLines(file, &d.tolerance, head, func(p *piece) (all []lineOfText) {
 		p.each(func(line []byte, number int) (reason string) {
 			if !utf8.Valid(line) || bytes.IndexByte(line, 0) >= 0 {
-				return "not text in UTF-8"
+				return notUTF8
 			}
 			all = append(all, lineOfText{number, wordsOf(string(line))})
 			return ""
@@ -226,14 +242,11 @@ func wordsOf(text string) []string {
 func (d *documentReader) readTable(in io.Reader, column string) error {
 	d.bag.Notes = append(d.bag.Notes, fmt.Sprintf("each cell of the column %q is a document", column))
 	buffered := bufio.NewReaderSize(in, look)
-	if mark, err := buffered.Peek(3); err == nil && string(mark) == "\ufeff" {
-		_, _ = buffered.Discard(len(mark))
-	}
 	first, _ := buffered.Peek(look)
 	separator, _ := tableForm(first)
 	lines := csv.NewReader(buffered)
 	lines.Comma, lines.LazyQuotes, lines.ReuseRecord = separator, separator != ',', true
-	at := -1
+	at, number := -1, 0
 	for row := 0; ; row++ {
 		fields, err := lines.Read()
 		var parse *csv.ParseError
@@ -249,10 +262,7 @@ func (d *documentReader) readTable(in io.Reader, column string) error {
 			return fmt.Errorf("%s: %w", d.name, err)
 		}
 		if row == 0 {
-			names := fields
-			if len(d.options.Columns) == len(fields) {
-				names = d.options.Columns
-			}
+			names := documentHeader(fields, d.options.Columns)
 			at = slices.IndexFunc(names, func(name string) bool { return strings.TrimSpace(name) == column })
 			if at < 0 {
 				return fmt.Errorf("%s: there is no column %q", d.name, column)
@@ -260,8 +270,9 @@ func (d *documentReader) readTable(in io.Reader, column string) error {
 			if slices.Equal(names, fields) {
 				continue
 			}
+			number = 1 // the first line is a document
 		}
-		d.add(max(row, 1), wordsOf(fields[at]))
+		d.add(number+row, wordsOf(fields[at]))
 	}
 }
 

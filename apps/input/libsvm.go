@@ -219,7 +219,11 @@ func (s *Sparse) addLine(text []byte) (reason string) {
 	}
 	label, err := strconv.ParseFloat(string(word), 64)
 	if err != nil || math.IsNaN(label) || math.IsInf(label, 0) {
-		return fmt.Sprintf("label %q is not a finite number", word)
+		cure := ""
+		if bytes.IndexByte(word, ',') > 0 {
+			cure = ": of several labels write one"
+		}
+		return fmt.Sprintf("label %q is not a finite number%s", word, cure)
 	}
 	before := len(s.Index)
 	if reason := s.addEntries(rest); reason != "" {

@@ -61,6 +61,9 @@ func (f *lineFile) next() []byte {
 		end := bytes.LastIndexByte(buffer[:filled], '\n') + 1
 		switch {
 		case errors.Is(f.err, io.EOF):
+			if text := bytes.TrimRight(buffer[:filled], "\r\n"); filled > len(text)+len("\r\n") { // empty lines at the end
+				filled = len(text) + 1 + bytes.IndexByte(buffer[len(text):filled], '\n')
+			}
 			return buffer[:filled]
 		case f.err != nil: // what is left before an error is half a line
 			return buffer[:end]

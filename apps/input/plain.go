@@ -7,20 +7,13 @@ import (
 	"io"
 
 	"github.com/tierml/tierml/internal/decompress"
-	"github.com/tierml/tierml/internal/pattern"
 )
-
-// ErrJSON refuses JSON, a file of lines too.
-var ErrJSON = errors.New("it is JSON: write it as CSV, with the names in the first line")
-
-// json is the beginning of a list or an object; no header or number of the other formats begins so.
-var json = pattern.Of(`^(\x{feff})?\s*[{\[]\s*["{\[\]}]`)
 
 // look is how much of a text shows what it is.
 const look = 64 << 10
 
-// Plain returns the text of a data file: unpacked, and with newlines where lines end with carriage returns alone, as old spreadsheets
-// write them.
+// Plain returns the text of a data file: unpacked, JSON objects as CSV, and with newlines where lines end with carriage returns alone, as
+// old spreadsheets write them.
 func Plain(r io.Reader) (io.ReadCloser, error) {
 	plain, err := decompress.Reader(r)
 	if err != nil {
@@ -33,8 +26,12 @@ func Plain(r io.Reader) (io.ReadCloser, error) {
 	}
 	text := bytes.IndexByte(first, 0) < 0
 	switch {
-	case json().Match(first):
-		return nil, errors.Join(ErrJSON, plain.Close())
+	case jsonForm().Match(first):
+		table, err := readObjects(in)
+		if err != nil {
+			return nil, errors.Join(err, plain.Close())
+		}
+		return opened{table, plain}, nil
 	case text && bytes.IndexByte(first, '\r') >= 0 && bytes.IndexByte(first, '\n') < 0:
 		return opened{carriageReturns{in}, plain}, nil
 	}

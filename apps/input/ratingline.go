@@ -24,6 +24,7 @@ type ratingsReader struct {
 	named     bool // user and item, by the header
 	scored    bool // the header's rating is called so
 	libFM     bool
+	matrix    bool // MatrixMarket
 }
 
 // ratingPart holds the parsed ratings of some lines. An id below 0 is the text names[-1-id].
@@ -41,7 +42,7 @@ func (p *ratingPart) id(what, text string) (id int64, reason string) {
 	case text == "":
 		return 0, "there is no " + what
 	case !utf8.ValidString(text) || strings.IndexByte(text, 0) >= 0:
-		return 0, fmt.Sprintf("%s id %q is not text in UTF-8", what, text)
+		return 0, fmt.Sprintf("%s id %q is %s", what, text, notUTF8)
 	}
 	p.names = append(p.names, strings.Clone(text))
 	return int64(-len(p.names)), ""
@@ -49,6 +50,7 @@ func (p *ratingPart) id(what, text string) (id int64, reason string) {
 
 // wholeID parses an id that is a whole number in its usual form: 007 and 7 are different ids.
 func wholeID(text string) (id int64, ok bool) {
+	text = strings.TrimSuffix(text, ".0") // as tools write numbers that were next to a missing one
 	id, err := strconv.ParseInt(text, 10, 64)
 	return id, err == nil && id >= 0 && (text[0] != '0' && text[0] != '+' || len(text) == 1)
 }
@@ -56,11 +58,18 @@ func wholeID(text string) (id int64, ok bool) {
 // readAll hands the ratings on in the file's order.
 func (r *ratingsReader) readAll(plain io.Reader, take func(ratingPart) error) error {
 	file := &lineFile{name: r.name, in: plain, longest: maxRatingLine, format: ": " + formats}
-	head := func(line []byte, number int) (bool, error) {
-		if number > 1 {
+	head := func(line []byte, _ int) (bool, error) {
+		text := strings.TrimSuffix(string(line), "\r")
+		switch {
+		case r.separator != "" || r.libFM:
 			return false, nil
+		case strings.HasPrefix(text, "%"): // of MatrixMarket, or a comment of KONECT
+			return true, r.banner(text)
+		case r.matrix: // rows, columns, entries
+			r.separator = " "
+			return true, nil
 		}
-		return r.recognise(strings.TrimSuffix(string(line), "\r"))
+		return r.recognise(text)
 	}
 	return readLines(file, &r.tolerance, head, func(p *piece) ratingPart {
 		some := ratingPart{ratings: make([]Rating, 0, len(p.text)/shortLine)}
@@ -72,7 +81,7 @@ func (r *ratingsReader) readAll(plain io.Reader, take func(ratingPart) error) er
 				rating, usual = r.parseUsual(line)
 			}
 			if !usual {
-				if rating, reason = r.parse(&some, strings.TrimPrefix(string(line), "\ufeff")); reason != "" {
+				if rating, reason = r.parse(&some, string(line)); reason != "" {
 					return reason
 				}
 			}
@@ -128,9 +137,24 @@ func (r *ratingsReader) field(line []byte) (field, rest []byte, more bool) {
 // libFM matches a line of LibFM, or of LibFFM with a field before each index.
 var libFM = pattern.Of(`^(-?[0-9.eE+-]+)[ \t]+(?:\d+:)?(\d+):1(?:\.0*)?[ \t]+(?:\d+:)?(\d+):1(?:\.0*)?\s*$`)
 
+// banner takes a line of MatrixMarket that says what the matrix is; other comments say nothing.
+func (r *ratingsReader) banner(text string) error {
+	words := strings.Fields(strings.ToLower(text))
+	if len(words) == 0 || words[0] != "%%matrixmarket" {
+		return nil
+	}
+	if len(words) != 5 || words[2] != "coordinate" || words[4] != "general" {
+		return &LineError{r.name, 1, "a MatrixMarket file of ratings is `matrix coordinate real general`: each entry a line of user, item and rating"}
+	}
+	r.matrix, r.columns, r.at = true, 3, [3]int{0, 1, 2}
+	if words[3] == "pattern" {
+		r.columns, r.at[2] = 2, -1
+	}
+	return nil
+}
+
 // recognise detects the format from the first line, and whether it is a header.
 func (r *ratingsReader) recognise(first string) (header bool, err error) {
-	first = strings.TrimPrefix(first, "\ufeff")
 	if libFM().MatchString(first) {
 		r.libFM, r.at = true, [3]int{0, 1, 2}
 		return false, nil
@@ -171,14 +195,14 @@ func (r *ratingsReader) recognise(first string) (header bool, err error) {
 // isRating reports whether a first line is itself a rating.
 func isRating(fields []string, separator string) bool {
 	for _, id := range fields[:2] {
-		if _, whole := wholeID(id); whole {
+		if _, whole := wholeID(id); whole || id != "" && strings.Trim(id, "0123456789") == "" {
 			continue
 		}
 		if _, err := strconv.ParseFloat(id, 64); err == nil || id == "" { // a measured number is no id
 			return false
 		}
 	}
-	if _, reason := parseRating(fields[2]); reason != "" {
+	if _, reason := parseRating(fields[2], separator); reason != "" {
 		return false
 	}
 	if len(fields) == 3 {
@@ -253,10 +277,11 @@ func ratingColumns(names []string) (at [3]int, ok bool) {
 func splitFields(line, separator string) (fields []string, closed bool) {
 	switch {
 	case separator == " ":
-		if strings.Contains(line, `"`) {
-			return nil, false
+		fields = blankFields(line)
+		for i := range fields {
+			fields[i] = strings.Trim(fields[i], `"`)
 		}
-		return strings.Fields(line), true
+		return fields, strings.Count(line, `"`)%2 == 0
 	case !strings.Contains(line, `"`):
 		fields = strings.Split(line, separator)
 		for i := range fields {
@@ -321,7 +346,7 @@ func (r *ratingsReader) parse(part *ratingPart, text string) (rating Rating, rea
 func (r *ratingsReader) parseFields(part *ratingPart, fields []string, at [3]int) (rating Rating, reason string) {
 	rating.Value = 1
 	if at[2] >= 0 {
-		if rating.Value, reason = parseRating(fields[at[2]]); reason != "" {
+		if rating.Value, reason = parseRating(fields[at[2]], r.separator); reason != "" {
 			return rating, reason
 		}
 	}
@@ -331,9 +356,15 @@ func (r *ratingsReader) parseFields(part *ratingPart, fields []string, at [3]int
 	return rating, reason
 }
 
-func parseRating(text string) (value float32, reason string) {
-	x, err := strconv.ParseFloat(strings.TrimSpace(text), 32)
+func parseRating(text, separator string) (value float32, reason string) {
+	number := strings.TrimSpace(text)
+	if separator == ";" { // which stands where a comma is the decimal point
+		number = strings.Replace(number, ",", ".", 1)
+	}
+	x, err := strconv.ParseFloat(number, 32)
 	switch {
+	case text == "":
+		return 0, "rating \"\" is not a number: leave out lines without a rating, or the whole column if it does not matter"
 	case errors.Is(err, strconv.ErrRange) || err == nil && (math.IsInf(x, 0) || math.IsNaN(x)):
 		return 0, fmt.Sprintf("rating %q is not a finite number", text)
 	case err != nil:

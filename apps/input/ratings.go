@@ -64,7 +64,7 @@ const formats = "want columns named user, item and rating, or those three in thi
 //   - A header that names a user, an item and perhaps a rating, in any order and as people call them (userId, movie_id, stars);
 //     other columns are not used. Without a rating each line counts as 1.
 //   - User, item, rating and perhaps a time, without a header or with other names: MovieLens u.data and ratings.dat.
-//   - LibFM: rating user:1 item:1.
+//   - LibFM: rating user:1 item:1. MatrixMarket: coordinates with ratings, below its banner; lines of KONECT begin with %.
 //
 // Fields are separated by tabs, blanks, commas, semicolons or ::, and may be quoted. An id is a whole number from 0, or a text. Up
 // to maxBad bad lines are left out.

@@ -10,6 +10,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Table is a table of text, until Close. Row i has the cells Start[i] to Start[i+1], those in which something is.
@@ -45,7 +46,7 @@ type Use int
 
 // The uses of a column.
 const (
-	Either Use = iota // what its first cell is
+	Either Use = iota // what its cells are
 	Numbers
 	Words
 	Unused
@@ -55,10 +56,9 @@ const (
 const maxWords = 1000
 
 // ReadTable reads a table whose cells stand between commas, semicolons, tabs, bars or blanks. Its first line names the columns, unless it
-// looks like those that follow. What the first field of a column that is not empty is, number or word, decides what the column is; a
-// word in a column of numbers makes a bad line. Dates are numbers, in days since 1970. An empty field, NA, NaN, NULL and ? say that
-// nothing is there. Left out are a first column without a name, which has line numbers, and words that are different in nearly every
-// line. Up to maxBad bad lines are left out.
+// looks like those that follow. The first thousand rows decide which columns are numbers; a word in one makes a bad line. Dates are numbers, in days since 1970. An empty field, NA, NaN, NULL, - and ? say that
+// nothing is there. Left out are comments above the table, a first column without a name, which has line numbers, and words that are
+// different in nearly every line. Up to maxBad bad lines are left out.
 func ReadTable(name string, r io.Reader, maxBad int) (Table, error) {
 	return TableOptions{}.Read(name, r, maxBad)
 }
@@ -106,7 +106,8 @@ type tableReader struct {
 	part      Sparse // rows that are not in all yet
 	all       *sparseTable
 
-	again      int // fields of the first line that come again in their columns
+	again      int      // fields of the first line that come again in their columns
+	above      []string // fields of the comment right above the table
 	headerless []string
 	notes      []string
 }
@@ -120,6 +121,8 @@ type columnReader struct {
 	spaces int            // in different words
 	cells  int
 	number *numberForm
+
+	unnamed bool
 }
 
 // partSize is how many cells are put together at a time.
@@ -135,15 +138,18 @@ const (
 
 func (t *tableReader) readAll(plain io.Reader) error {
 	in := bufio.NewReaderSize(plain, look)
-	if mark, err := in.Peek(3); err == nil && string(mark) == "\ufeff" {
-		_, _ = in.Discard(len(mark))
-	}
 	first, err := in.Peek(look)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("%s: %w", t.name, err)
 	}
+	whole := first
+	first, skip := beforeTable(first)
+	if _, err := in.Discard(skip); err != nil {
+		return fmt.Errorf("%s: %w", t.name, err)
+	}
 	separator, _ := tableForm(first)
 	t.again = comesAgain(someLines(first), string(separator))
+	t.above, _ = splitFields(lastComment(whole[:skip]), string(separator))
 	lines := csv.NewReader(in)
 	if lines.Comma = separator; separator == ' ' {
 		lines = csv.NewReader(&blanks{in: in})
@@ -155,35 +161,28 @@ func (t *tableReader) readAll(plain io.Reader) error {
 	if err != nil {
 		return err
 	}
+	head = t.decide(lines, head)
 	lines.ReuseRecord = true
 	for {
-		var fields []string
-		var line int
+		var next record
 		if len(head) > 0 {
-			fields, line, head = head[0].fields, head[0].line, head[1:]
+			next, head = head[0], head[1:]
 		} else {
-			fields, err = lines.Read()
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			if err == nil {
-				line, _ = lines.FieldPos(0)
-			}
+			next = nextRecord(lines)
 		}
 		var (
 			reason string
 			parse  *csv.ParseError
 		)
 		switch {
-		case errors.As(err, &parse):
-			line, reason = parse.StartLine, parse.Err.Error()
-			if errors.Is(parse.Err, csv.ErrFieldCount) {
-				reason = fmt.Sprintf("%d columns, the header has %d", len(fields), len(t.columns))
-			}
-		case err != nil:
-			return t.fault(err)
+		case errors.Is(next.err, io.EOF):
+			return nil
+		case errors.As(next.err, &parse):
+			next.line, reason = parse.StartLine, reasonOf(parse, len(next.fields), len(t.columns))
+		case next.err != nil:
+			return t.fault(next.err)
 		default:
-			reason = t.add(fields)
+			reason = t.add(next.fields)
 			if len(t.part.Index) >= partSize {
 				if err := t.flush(); err != nil {
 					return err
@@ -191,18 +190,77 @@ func (t *tableReader) readAll(plain io.Reader) error {
 			}
 		}
 		if reason != "" {
-			if err := t.tolerance.take(&LineError{t.name, line, reason}); err != nil {
+			if err := t.tolerance.take(&LineError{t.name, next.line, reason}); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// record is a line that was read ahead.
+// record is a row, or why there is none.
 type record struct {
 	fields []string
 	line   int
+	err    error
 }
+
+func nextRecord(lines *csv.Reader) (r record) {
+	if r.fields, r.err = lines.Read(); r.err == nil {
+		r.line, _ = lines.FieldPos(0)
+	}
+	return r
+}
+
+// Columns are decided by the first shownRows rows, or fewer of many cells.
+const (
+	shownRows  = 1000
+	shownCells = 1 << 18
+)
+
+// decide reads rows ahead, and decides by all their cells which columns are numbers. A single word among numbers, or one in fifty, is a
+// mistake in its line; more make the column one of words.
+func (t *tableReader) decide(lines *csv.Reader, rows []record) []record {
+	for len(rows) < shownRows && len(rows)*len(t.columns) < shownCells {
+		next := nextRecord(lines)
+		if rows = append(rows, next); next.err != nil && !errors.Is(next.err, csv.ErrFieldCount) {
+			break
+		}
+	}
+	for i := range t.columns {
+		c := &t.columns[i]
+		if c.use == Unused || c.kind != undecided {
+			continue
+		}
+		some, none := [...]int{numbers: 0, words: 0}, false
+		for _, row := range rows {
+			if row.err != nil {
+				continue
+			}
+			switch field := strings.TrimSpace(row.fields[i]); {
+			case missing(field):
+			case field == nothing:
+				none = true
+			case c.isNumber(field):
+				some[numbers]++
+			default:
+				some[words]++
+			}
+		}
+		switch {
+		case some[numbers] > 0 && (some[words] <= 1 || mistakes*some[words] <= some[numbers]):
+			c.kind = numbers
+		case some[words] > 0 || none:
+			c.kind = words
+		}
+	}
+	return rows
+}
+
+// nothing is a missing number as Python writes it, and a word like others in a column of words.
+const nothing = "None"
+
+// mistakes is among how many numbers one word is a mistake.
+const mistakes = 50
 
 // head reads the header, and returns the lines that were read and are not part of it.
 func (t *tableReader) head(lines *csv.Reader) (rest []record, err error) {
@@ -215,20 +273,20 @@ func (t *tableReader) head(lines *csv.Reader) (rest []record, err error) {
 	}
 	at, _ := lines.FieldPos(0)
 	second, err := lines.Read()
+	if errors.Is(err, csv.ErrFieldCount) && t.namesRows(first, second, lines.Comma) {
+		first, err = append([]string{""}, first...), nil
+		lines.FieldsPerRecord = len(first)
+	}
 	var below []string
 	var parse *csv.ParseError
 	switch {
 	case errors.As(err, &parse):
-		line, reason := parse.StartLine, parse.Err.Error()
-		if errors.Is(parse.Err, csv.ErrFieldCount) {
-			reason = fmt.Sprintf("%d columns, the header has %d", len(second), len(first))
-		}
-		if err := t.tolerance.take(&LineError{t.name, line, reason}); err != nil {
+		if err := t.tolerance.take(&LineError{t.name, parse.StartLine, reasonOf(parse, len(second), len(first))}); err != nil {
 			return nil, err
 		}
 	case err == nil:
 		line, _ := lines.FieldPos(0)
-		below, rest = second, []record{{second, line}}
+		below, rest = second, []record{{second, line, nil}}
 	case !errors.Is(err, io.EOF):
 		return nil, t.fault(err)
 	}
@@ -237,15 +295,26 @@ func (t *tableReader) head(lines *csv.Reader) (rest []record, err error) {
 		return nil, &LineError{t.name, at, err.Error()}
 	}
 	if !isHeader {
-		rest = append([]record{{first, at}}, rest...)
+		rest = append([]record{{first, at, nil}}, rest...)
 	}
 	return rest, t.begin(names, at)
+}
+
+// reasonOf says what is wrong with a line that has this many columns.
+func reasonOf(err *csv.ParseError, columns, want int) string {
+	switch {
+	case errors.Is(err.Err, csv.ErrFieldCount):
+		return fmt.Sprintf("%d columns, the header has %d", columns, want)
+	case errors.Is(err.Err, csv.ErrQuote):
+		return err.Err.Error() + `: a quoted field has "" for a quote in it, without a backslash`
+	}
+	return err.Err.Error()
 }
 
 func (t *tableReader) fault(err error) error {
 	var parse *csv.ParseError
 	if errors.As(err, &parse) {
-		return &LineError{t.name, parse.Line, parse.Err.Error()}
+		return &LineError{t.name, parse.Line, reasonOf(parse, 0, 0)}
 	}
 	return fmt.Errorf("%s: %w", t.name, err)
 }
@@ -260,7 +329,7 @@ func (t *tableReader) begin(names []string, line int) error {
 			c.use = Unused
 			t.notes = append(t.notes, "the first column has no name: it is taken for line numbers, and left out")
 		case name == "":
-			name = fmt.Sprintf("column %d", i+1)
+			name, c.unnamed = fmt.Sprintf("column %d", i+1), true
 		}
 		if slices.Contains(t.options.Ignore, name) {
 			c.use = Unused
@@ -367,7 +436,7 @@ const (
 // stays reports whether a column is used, and notes why one is not.
 func (t *tableReader) stays(i int, table *Table) bool {
 	c := &t.columns[i]
-	if c.use == Unused {
+	if c.use == Unused || c.kind == undecided && c.unnamed {
 		return false
 	}
 	if c.kind != words || t.options.Use != nil {
@@ -387,35 +456,42 @@ func (t *tableReader) stays(i int, table *Table) bool {
 }
 
 func (c *columnReader) parse(field string) (value float32, reason string) {
-	if c.use == Unused || c.text || missing(field) {
+	if c.use == Unused || c.text || missing(field) || c.kind == numbers && field == nothing {
 		return float32(math.NaN()), ""
 	}
 	if c.kind == words {
 		return c.word(field)
 	}
-	x, number := c.number.parse(field)
-	if c.kind == undecided {
-		if !number && c.number.reason(field) == "" {
-			c.kind = words
-			return c.word(field)
-		}
-		c.kind = numbers
+	if c.kind == undecided && !c.isNumber(field) { // beyond the rows that were read ahead
+		c.kind = words
+		return c.word(field)
 	}
+	c.kind = numbers
+	x, number := c.number.parse(field)
 	switch {
 	case !number:
 		if reason := c.number.reason(field); reason != "" {
 			return 0, reason
 		}
-		return 0, fmt.Sprintf("%q is not a number, as the fields above it are; train.ignore leaves a column out", field)
+		return 0, fmt.Sprintf("%q is not a number, as the column's other fields are: leave it empty if nothing is known; train.ignore leaves a column out", field)
 	case math.IsNaN(x) || math.IsInf(x, 0):
 		return 0, fmt.Sprintf("%q is not a finite number", field)
 	}
 	return float32(x), ""
 }
 
+// isNumber reports whether a cell is a number, or one that parse refuses with a reason.
+func (c *columnReader) isNumber(field string) bool {
+	_, number := c.number.parse(field)
+	return number || c.number.reason(field) != ""
+}
+
 func (c *columnReader) word(field string) (value float32, reason string) {
 	place, known := c.places[field]
 	if !known {
+		if !utf8.ValidString(field) {
+			return 0, fmt.Sprintf("%q is %s", field, notUTF8)
+		}
 		if strings.IndexByte(field, 0) >= 0 {
 			return 0, fmt.Sprintf("%q has a zero byte: the file is damaged, or not text", field)
 		}

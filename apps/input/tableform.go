@@ -2,6 +2,7 @@ package input
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -20,11 +21,41 @@ func LooksTable(first []byte) bool {
 	return separator != ' ' || blankTable(someLines(first))
 }
 
+// beforeTable skips what tools write above a table: comments, and a spreadsheet's note of the separator.
+func beforeTable(first []byte) (rest []byte, skipped int) {
+	rest = first
+	for {
+		line, below, more := bytes.Cut(rest, []byte("\n"))
+		note := bytes.HasPrefix(line, []byte("sep=")) && len(bytes.TrimSpace(line)) <= len("sep=;")
+		if !more || !note && !bytes.HasPrefix(line, []byte("# ")) && !bytes.HasPrefix(line, []byte("##")) {
+			return rest, len(first) - len(rest)
+		}
+		if next, _, _ := bytes.Cut(below, []byte("\n")); !note && sameFields(line, next) {
+			return rest, len(first) - len(rest) // a header that begins so
+		}
+		rest = below
+	}
+}
+
+// lastComment returns the last line of what stands above a table, where NumPy writes the columns' names.
+func lastComment(above []byte) string {
+	above = bytes.TrimSpace(above)
+	return strings.TrimLeft(string(above[bytes.LastIndexByte(above, '\n')+1:]), "# ")
+}
+
+// sameFields reports whether two lines are cut alike by a separator that both have.
+func sameFields(a, b []byte) bool {
+	return slices.ContainsFunc([]string{",", ";", "\t", "|"}, func(mark string) bool {
+		n := bytes.Count(a, []byte(mark))
+		return n > 0 && n == bytes.Count(b, []byte(mark))
+	})
+}
+
 // shownLines is how many lines are examined to find a table's separator.
 const shownLines = 10
 
 func someLines(first []byte) []string {
-	lines := strings.SplitN(strings.TrimPrefix(string(first), "\ufeff"), "\n", shownLines+1)
+	lines := strings.SplitN(string(first), "\n", shownLines+1)
 	if len(lines) > 1 {
 		lines = lines[:len(lines)-1] // the last one may be half, or empty
 	}
@@ -110,7 +141,7 @@ func (b *blanks) Read(p []byte) (n int, err error) {
 		}
 		var line string
 		line, b.err = b.in.ReadString('\n')
-		if b.rest = strings.Join(strings.Fields(line), "\t"); b.rest != "" || b.err == nil {
+		if b.rest = strings.Join(blankFields(line), "\t"); b.rest != "" || b.err == nil {
 			b.rest += "\n"
 		}
 		if len(line) > maxSparseLine {
@@ -120,6 +151,27 @@ func (b *blanks) Read(p []byte) (n int, err error) {
 	n = copy(p, b.rest)
 	b.rest = b.rest[n:]
 	return n, nil
+}
+
+// blankFields cuts a line at its blanks, but not within quotes.
+func blankFields(line string) (fields []string) {
+	if !strings.Contains(line, `"`) {
+		return strings.Fields(line)
+	}
+	start, quoted := -1, false
+	for i, c := range line + "\n" {
+		quoted = quoted != (c == '"')
+		switch blank := !quoted && unicode.IsSpace(c); {
+		case !blank && start < 0:
+			start = i
+		case blank && start >= 0:
+			fields, start = append(fields, line[start:i]), -1
+		}
+	}
+	if start >= 0 { // the quote stays open
+		fields = append(fields, line[start:])
+	}
+	return fields
 }
 
 // header returns the names of the columns, and whether the first line has them.
@@ -136,6 +188,10 @@ func (t *tableReader) header(first, second []string) (names []string, isHeader b
 	}
 	if !t.isData(first, second) {
 		return first, true, nil
+	}
+	if len(t.above) == len(first) && t.names(t.above, first) {
+		t.headerless = t.above
+		return t.above, false, nil
 	}
 	for i := range first {
 		names = append(names, fmt.Sprintf("c%d", i+1))
@@ -155,6 +211,12 @@ func (t *tableReader) names(first, second []string) bool {
 		}
 	}
 	return false
+}
+
+// namesRows reports whether the rows below the header have one more cell, the row's name, above which R and pandas write nothing. Commas
+// may also be part of an unquoted word.
+func (t *tableReader) namesRows(header, row []string, separator rune) bool {
+	return len(row) == len(header)+1 && row[len(header)] != "" && t.names(header, row[1:]) && (separator != ',' || row[0] == "0" || row[0] == "1")
 }
 
 // isData reports whether the first line looks like the second: it has numbers, in the same columns, or words most of which recur in
@@ -190,7 +252,7 @@ func (t *tableReader) isData(first, second []string) bool {
 // missing reports whether a field stands for a missing value.
 func missing(field string) bool {
 	switch field {
-	case "", "NA", "?", "NaN", "nan", "NULL", "null", "N/A", "n/a", "#N/A":
+	case "", "NA", "?", "NaN", "nan", "-nan", "NULL", "null", "N/A", "n/a", "#N/A", "#NA", "<NA>", "NaT", `\N`, ".", "-":
 		return true
 	}
 	return false
@@ -207,22 +269,38 @@ var (
 	decimalComma = pattern.Of(`^[+-]?([0-9]+|[0-9]{1,3}(\.[0-9]{3})+),[0-9]+$`)
 	// signed matches a number with a currency sign, or followed by a percent sign.
 	signed = pattern.Of(`^([+-]?)(?:\p{Sc} ?)?([0-9][0-9.,]*)(?: ?[\p{Sc}%])?$`)
+	// grouped matches digits in groups with blanks or apostrophes between them, negative a number in an accountant's parentheses.
+	grouped  = pattern.Of(`^([+-]?[0-9]{1,3})([ \x{a0}\x{202f}'’][0-9]{3})+([.,][0-9]+)?$`)
+	negative = pattern.Of(`^\(([^()]+)\)$`)
 )
+
+// plainNumber replaces what typesetters and accountants write in numbers.
+func plainNumber(field string) string {
+	if found := negative().FindStringSubmatch(field); found != nil {
+		field = "-" + found[1]
+	}
+	field = strings.Replace(field, "\u2212", "-", 1)
+	if grouped().MatchString(field) {
+		field = strings.NewReplacer(" ", "", "\u00a0", "", "\u202f", "", "'", "", "’", "").Replace(field)
+	}
+	return field
+}
 
 // dateForms are the notations of dates; 3/4/2024 has the month first.
 var dateForms = []string{time.DateOnly, time.DateTime, "2006-01-02 15:04", "2006-01-02T15:04:05", time.RFC3339, "2006-01-02 15:04:05Z07:00",
-	"2006/1/2", "2.1.2006", "1/2/2006", "1/2/2006 15:04", "1/2/2006 15:04:05", "2-Jan-2006", "2 Jan 2006", "Jan 2, 2006"}
+	"2006-01-02 15:04:05 UTC", "20060102T150405", "20060102T150405Z07:00", time.ANSIC, time.RFC1123Z, "Mon, 02 Jan 2006 15:04:05 GMT",
+	"2006/1/2", "2.1.2006", "1/2/2006", "1/2/2006 15:04", "1/2/2006 15:04:05", "2-Jan-2006", "2 Jan 2006", "Jan 2, 2006", "2 January 2006", "January 2, 2006"}
 
-// parse parses a number, an amount of money, a percentage, or a date (as days since 1970).
+// parse parses a number, an amount of money, a percentage, a date (as days since 1970) or a time (as a part of the day).
 func (f *numberForm) parse(field string) (x float64, ok bool) {
 	x, err := strconv.ParseFloat(field, 32)
-	if err == nil || errors.Is(err, strconv.ErrRange) {
+	if (err == nil || errors.Is(err, strconv.ErrRange)) && !strings.ContainsAny(field, "_xX") { // Go's 1_1 and 0x1p4 are names elsewhere
 		return x, true
 	}
 	if !strings.ContainsFunc(field, unicode.IsDigit) || len(field) > 40 {
 		return 0, false
 	}
-	if found := signed().FindStringSubmatch(field); found != nil {
+	if found := signed().FindStringSubmatch(plainNumber(field)); found != nil {
 		text := found[2]
 		switch {
 		case f.comma && decimalComma().MatchString(text):
@@ -237,6 +315,11 @@ func (f *numberForm) parse(field string) (x float64, ok bool) {
 	for _, form := range dateForms {
 		if at, err := time.Parse(form, field); err == nil {
 			return float64(at.Unix()) / (24 * 60 * 60), true
+		}
+	}
+	for _, form := range []string{"15:04", time.TimeOnly} {
+		if at, err := time.Parse(form, field); err == nil {
+			return at.Sub(at.Truncate(24*time.Hour)).Hours() / 24, true
 		}
 	}
 	return 0, false

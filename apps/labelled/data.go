@@ -44,8 +44,10 @@ type Column struct {
 	Words []string `json:"words,omitempty"`
 	// Values are the different numbers of a column of numbers, ascending, if there are at most MaxClasses.
 	Values []float64 `json:"values,omitempty"`
-	Mean   float64   `json:"mean"`
-	Scale  float64   `json:"scale"` // standard deviation; 1 if all values are the same
+	// Counts are how many training examples have each of Words or Values.
+	Counts []int64 `json:"counts,omitempty"`
+	Mean   float64 `json:"mean"`
+	Scale  float64 `json:"scale"` // standard deviation; 1 if all values are the same
 	// Present is how many training examples have a value here, and Missing how many examples have none.
 	Present int64 `json:"present"`
 	Missing int64 `json:"missing,omitempty"`

@@ -207,20 +207,6 @@ func wordOf(c Column, value float32) string {
 
 func number(x float32) string { return strconv.FormatFloat(float64(x), 'g', -1, 64) }
 
-// Accuracy compares predicted classes with labels; empty without labels.
-func Accuracy(labels []string, predicted func(i int) string) string {
-	if len(labels) == 0 {
-		return ""
-	}
-	right := 0
-	for i, label := range labels {
-		if predicted(i) == label {
-			right++
-		}
-	}
-	return fmt.Sprintf("accuracy %.6g on %d examples", float64(right)/float64(len(labels)), len(labels))
-}
-
 // RMSE compares predicted numbers with labels; empty without labels, or if they are not numbers.
 func RMSE(labels []string, predicted func(i int) float64) string {
 	return compare("RMSE", labels, predicted, func(d float64) float64 { return d * d }, math.Sqrt)

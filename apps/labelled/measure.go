@@ -1,6 +1,7 @@
 package labelled
 
 import (
+	"maps"
 	"math"
 	"slices"
 )
@@ -50,23 +51,26 @@ func (s *source) eachMeasured(rows []int, take func(column uint32, v float32)) {
 // added, then their deviations measured.
 type measure struct {
 	column             *Column
-	seen               map[float32]bool
+	seen               map[float32]int64 // training examples
 	sum, mean, squares float64
 }
 
 func (m *measure) see(v float32) {
-	if len(m.column.Words) > 0 || len(m.seen) > MaxClasses {
+	if len(m.seen) > MaxClasses {
 		return
 	}
 	if m.seen == nil {
-		m.seen = map[float32]bool{}
+		m.seen = map[float32]int64{}
 	}
-	m.seen[v] = true
+	m.seen[v] += 0
 }
 
 func (m *measure) add(v float32) {
 	m.sum += float64(v)
 	m.column.Present++
+	if len(m.seen) <= MaxClasses {
+		m.seen[v]++
+	}
 }
 
 // center works the mean out. A model has its means and scales in 32 bits: training uses the same.
@@ -80,14 +84,15 @@ func (m *measure) deviate(v float32) {
 func (m *measure) end() {
 	c := m.column
 	c.Scale = 1
+	if len(m.seen) <= MaxClasses {
+		for _, v := range slices.Sorted(maps.Keys(m.seen)) {
+			if c.Counts = append(c.Counts, m.seen[v]); len(c.Words) == 0 {
+				c.Values = append(c.Values, float64(v))
+			}
+		}
+	}
 	if len(c.Words) > 0 {
 		return
-	}
-	if len(m.seen) <= MaxClasses {
-		for v := range m.seen {
-			c.Values = append(c.Values, float64(v))
-		}
-		slices.Sort(c.Values)
 	}
 	if c.Present == 0 {
 		return

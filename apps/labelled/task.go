@@ -62,6 +62,30 @@ func Regression(dataset apps.Dataset, params apps.Params) (*Task, error) {
 	})
 }
 
+// WeightsParam declares the hyper-parameter that weighs classes.
+func WeightsParam() apps.Param {
+	return apps.Param{Name: "class_weights", Choices: weightNames, Unit: "a word",
+		Why: "with balanced an example counts examples / (classes * examples of its class), as in scikit-learn, so that a rare class is not left out"}
+}
+
+var weightNames = []string{"none", "balanced"}
+
+// Weights returns how much an example of each class counts, by the parameter's value; nil = all alike.
+func (t *Task) Weights(values apps.Values) ([]float32, error) {
+	if values.Int("class_weights") == 0 {
+		return nil, nil
+	}
+	counts := t.Target.Counts
+	if len(counts) != len(t.Classes) {
+		return nil, errors.New("class_weights: the splits do not say how frequent classes are: prepare the data again")
+	}
+	weights := make([]float32, len(counts))
+	for i, n := range counts {
+		weights[i] = float32(float64(t.Size()) / (float64(len(counts)) * float64(max(n, 1))))
+	}
+	return weights, nil
+}
+
 // targetNames are what people call the column to predict.
 var targetNames = []string{"class", "label", "target", "y"}
 

@@ -73,6 +73,9 @@ func (k Kind) Params() []apps.Param {
 			Why: "on machines: averaging (Nesterov's accelerated dual averaging) needs the fewest clocks; sgd and adagrad (proximal steps at the servers) suit stale reads"},
 		labelled.TargetParam("for classes the one named class, label, target or y, else the last; for numbers the last column of numbers"),
 	}
+	if k.free || k.loss.classifies() {
+		params = append(params, labelled.WeightsParam())
+	}
 	if k.free {
 		params = append(params, apps.Param{Name: "loss", Default: float64(k.loss), Choices: lossNames, Unit: "a word",
 			Why: "squared and huber predict a number, logistic and hinge one of two classes"})
@@ -143,6 +146,9 @@ func (k Kind) program(params apps.Params, data apps.Dataset) (*Program, error) {
 		}
 		if n := len(p.task.Classes); n != 2 {
 			return nil, fmt.Errorf("%d classes: a linear model tells 2 apart; the application mlr takes more", n)
+		}
+		if p.rule.weights, err = p.task.Weights(values); err != nil {
+			return nil, err
 		}
 	} else {
 		if p.task, err = labelled.Regression(data, params); err != nil {

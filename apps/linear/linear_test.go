@@ -55,7 +55,7 @@ func small(t testing.TB, name string, splits int) (splitmem.Files, apps.Dataset)
 }
 
 func TestSlopesFollowTheLosses(t *testing.T) {
-	for _, r := range []rule{{squared, 0}, {logistic, 0}, {hinge, 0.3}, {huber, 0.7}} {
+	for _, r := range []rule{{loss: squared}, {loss: logistic}, {loss: hinge, width: 0.3}, {loss: huber, width: 0.7}, {loss: logistic, weights: []float32{.5, 3}}} {
 		for _, goal := range []float64{-1, 1} {
 			for score := -3.01; score < 3; score += 0.1 {
 				const h = 1e-5

@@ -23,12 +23,32 @@ func (l loss) classifies() bool { return l == logistic || l == hinge }
 
 // rule is a loss function with its width: delta of Huber's, smooth of the hinge.
 type rule struct {
-	loss  loss
-	width float64
+	loss    loss
+	width   float64
+	weights []float32 // of the classes -1 and 1; nil = all alike
+}
+
+// weight returns how much an example counts.
+func (r rule) weight(goal float64) float64 {
+	switch {
+	case r.weights == nil:
+		return 1
+	case goal > 0:
+		return float64(r.weights[1])
+	}
+	return float64(r.weights[0])
 }
 
 // slope returns the derivative of the loss by the score.
 func (r rule) slope(score, goal float32) float32 {
+	slope := r.unweighted(score, goal)
+	if r.weights != nil {
+		slope *= float32(r.weight(float64(goal)))
+	}
+	return slope
+}
+
+func (r rule) unweighted(score, goal float32) float32 {
 	switch r.loss {
 	case squared:
 		return score - goal
@@ -52,6 +72,15 @@ func (r rule) value(score, goal float64) float64 {
 // derivative says how far to go, the second is this share of the curvature of the parabola that touches it there and lies above it
 // everywhere.
 func (r rule) at(score, goal, share float64) (loss, factor, slope, bend float64) {
+	loss, factor, slope, bend = r.unweightedAt(score, goal, share)
+	if r.weights != nil {
+		w := r.weight(goal)
+		return w * (loss + math.Log(factor)), 1, w * slope, w * bend
+	}
+	return loss, factor, slope, bend
+}
+
+func (r rule) unweightedAt(score, goal, share float64) (loss, factor, slope, bend float64) {
 	switch r.loss {
 	case squared:
 		return (score - goal) * (score - goal) / 2, 1, score - goal, 1
@@ -80,11 +109,12 @@ func (r rule) at(score, goal, share float64) (loss, factor, slope, bend float64)
 
 // curvature returns the largest second derivative of the loss by the score.
 func (r rule) curvature() float64 {
+	most := max(r.weight(-1), r.weight(1))
 	switch r.loss {
 	case logistic:
-		return 0.25
+		return 0.25 * most
 	case hinge:
-		return 1 / r.width
+		return most / r.width
 	}
 	return 1
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/labelled"
 	"github.com/tierml/tierml/apps/model"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/ps"
 )
 
 // predictor predicts from a model file; the package's comment about its tensors has the formula.
@@ -48,7 +50,11 @@ func (k Kind) Predict(m model.Model, in apps.Input) (apps.Predictions, error) {
 		out.Columns = []string{"prediction", "score"}
 	}
 	out.Row = func(i int, cells []string) []string { return append(cells, p.class(i), cell(p.sure(i))) }
-	out.Figure = labelled.Accuracy(labels, p.class)
+	tally := labelled.NewTally(p.classes)
+	for i, label := range labels {
+		tally.Add(label, p.place(i), p.score(i))
+	}
+	out.Figure = tally.Figure()
 	return out, nil
 }
 
@@ -90,11 +96,34 @@ func (p *predictor) score(i int) float64 {
 
 func (p *predictor) number(i int) float64 { return p.center + float64(p.scale*p.score(i)) }
 
-func (p *predictor) class(i int) string {
+func (p *predictor) class(i int) string { return p.classes[p.place(i)] }
+
+// place returns the predicted class's place.
+func (p *predictor) place(i int) int {
 	if p.score(i) > 0 {
-		return p.classes[1]
+		return 1
 	}
-	return p.classes[0]
+	return 0
+}
+
+// Judge implements apps.Classifier.
+func (p *Program) Judge(m model.Model, open apps.Open) (*journal.Quality, error) {
+	if !p.rule.loss.classifies() {
+		return nil, nil
+	}
+	from, _, err := newPredictor(m)
+	if err != nil {
+		return nil, err
+	}
+	tally := labelled.NewTally(p.task.Classes)
+	err = p.task.EachSplit(open, func(_ ps.Split, _, test *labelled.Examples) error {
+		from.examples = test
+		for i, target := range test.Targets {
+			tally.AddPlace(int(target), from.place(i), from.score(i))
+		}
+		return nil
+	})
+	return tally.Quality(), err
 }
 
 // sure returns the probability of the predicted class, or the score where the loss knows no probabilities.

@@ -8,7 +8,9 @@ import (
 	"math"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/input"
@@ -21,6 +23,9 @@ type Proposal struct {
 	Target string   // the column of a table to predict
 	Ignore []string // columns of a table that say nothing, such as line numbers
 	Why    string
+	// Guess says that nothing but its place in the table speaks for the target: people must say which of Columns they mean.
+	Guess   bool
+	Columns []string
 }
 
 // shownText is how much of a file shows what it is.
@@ -64,7 +69,7 @@ func At(in apps.Input, target string) (Proposal, error) {
 		return Proposal{App: "lda", Why: "column " + text + " is free text"}, nil
 	case err == nil:
 		base, _, _ := strings.Cut(path.Base(in.Name), ".")
-		return examples(found, nameOf(base), target), nil
+		return examples(found, base, target), nil
 	case text != "" && target == "":
 		return Proposal{App: "lda", Why: "column " + text + " is free text"}, nil
 	case target == "" && isText(head):
@@ -113,6 +118,9 @@ func ratings(p input.Pairs) (why string) {
 		if users[r.User], items[r.Item] = true, true; r.User < 0 || r.Item < 0 {
 			userNames[p.Name(r.User)], itemNames[p.Name(r.Item)] = true, true
 		}
+		if !p.Named && (measured(p.Name(r.User)) || measured(p.Name(r.Item))) {
+			return ""
+		}
 		values[float64(r.Value)] = true
 		fractions = fractions || r.Value != float32(math.Trunc(float64(r.Value)))
 		both[[2]string{p.Name(r.User), p.Name(r.Item)}] = true
@@ -136,10 +144,16 @@ func ratings(p input.Pairs) (why string) {
 		return ""
 	case !repeated(users, userNames) && !repeated(items, itemNames), n >= manyRatings && !(repeated(users, userNames) && repeated(items, itemNames)):
 		return ""
-	case p.Header && (len(users) < 5 || len(items) < 5 || fractions && len(values) > mostScores):
+	case p.Header && (p.Columns > 3 || len(users) < 5 || len(items) < 5 || fractions && len(values) > mostScores):
 		return ""
 	}
 	return "its columns look like users, items and ratings"
+}
+
+// measured reports whether an id is a number with a fraction, which nobody gives to a user or an item.
+func measured(id string) bool {
+	_, err := strconv.ParseFloat(id, 64)
+	return err == nil && strings.Contains(id, ".")
 }
 
 // mostScores is how many different fractions still look like a scale of ratings, without a header that says so.
@@ -148,15 +162,17 @@ const mostScores = 41
 // manyRatings show that users and items come again.
 const manyRatings = 20
 
-// What people call the column to predict, in lower case and without signs: names that nothing else has, names that are likelier than the last
-// column's, and those that are so only at one end of the table, as features have them, too.
+// What people call the column to predict, in lower case and without signs: names that nothing else has, and those that are so only at an
+// end of the table, or only at its last, as features have them, too.
 var (
-	sureTargets = []string{"target", "label", "labels", "survived", "churn", "churned", "diagnosis", "outcome", "response", "output", "class", "y"}
-	likely      = []string{"exited", "attrition", "species", "default", "defaulted", "defaultpaymentnextmonth", "fraud", "isfraud", "quality", "price", "saleprice",
-		"sellingprice", "medv", "mpg", "charges", "salary", "wage", "wages", "medianhousevalue", "revenue", "cnt", "stroke", "heartdisease", "deathevent",
-		"purchase", "purchased", "subscribed", "deposit", "loanstatus", "approved", "spam", "sentiment", "result", "win", "winner", "demand", "yield",
-		"strength", "vote", "voted", "admit", "admitted", "tip", "tips", "fareamount", "tripduration", "rings", "loss", "deny", "denied", "lifeexpectancy", "lifeexp", "clicked"}
-	atEnds = []string{"income", "sales", "count", "rating", "score", "grade", "category", "type", "status"}
+	sureTargets = []string{"target", "label", "labels", "survived", "churn", "churned", "diagnosis", "outcome", "response", "class", "classes", "y",
+		"exited", "attrition", "defaulted", "defaultpaymentnextmonth", "isfraud", "saleprice", "sellingprice", "medv", "medianhousevalue", "heartdisease",
+		"deathevent", "loanstatus", "sentiment", "denied", "deny", "isspam", "readmitted", "clicked"}
+	atEnds = []string{"species", "default", "fraud", "quality", "price", "mpg", "charges", "salary", "wage", "wages", "earnings", "revenue", "cnt", "stroke",
+		"purchase", "purchased", "subscribed", "deposit", "approved", "spam", "result", "win", "winner", "demand", "yield", "strength", "vote", "voted",
+		"admit", "admitted", "tip", "tips", "fareamount", "tripduration", "rings", "loss", "lifeexpectancy", "lifeexp", "survival", "survivaltime", "choice",
+		"close", "output", "cost", "visits", "participation", "claims", "incidents", "sales", "duration", "count", "rating", "score", "grade"}
+	atLast = []string{"income", "balance", "category", "type", "status", "consumption", "volume", "growth"} // of which one at the beginning is a feature, as a rule
 	times  = []string{"year", "month", "day", "date", "time", "hour", "week", "timestamp"}
 )
 
@@ -169,9 +185,12 @@ func nameOf(column string) string {
 	}, strings.ToLower(column))
 }
 
+// notOfWord separates the words of a name.
+func notOfWord(c rune) bool { return !unicode.IsLetter(c) && !unicode.IsDigit(c) }
+
 // examples proposes an application for the examples of a file.
 func examples(found labelled.Look, file, target string) (p Proposal) {
-	at := targetOf(found, file, target)
+	at, guess := targetOf(found, file, target)
 	if at < 0 {
 		return Proposal{}
 	}
@@ -179,8 +198,9 @@ func examples(found labelled.Look, file, target string) (p Proposal) {
 	if p.App, p.Why = appOf(c, found.Rows); p.App == "" || !found.Table {
 		return p
 	}
-	p.Target = c.Name
+	p.Target, p.Guess = c.Name, guess
 	for i, other := range found.Columns {
+		p.Columns = append(p.Columns, other.Name)
 		if i != at && numbersRows(other, found.Rows) {
 			p.Ignore = append(p.Ignore, other.Name)
 		}
@@ -198,9 +218,13 @@ func numbersRows(c labelled.ColumnLook, rows int) bool {
 // leastCounted is how many rows show that a column which counts up numbers them.
 const leastCounted = 20
 
-func targetOf(found labelled.Look, file, target string) int {
+// targetOf finds the column to predict, and reports whether that is a guess.
+func targetOf(found labelled.Look, file, target string) (at int, guess bool) {
 	if target != "" {
-		return slices.IndexFunc(found.Columns, func(c labelled.ColumnLook) bool { return c.Name == target })
+		return slices.IndexFunc(found.Columns, func(c labelled.ColumnLook) bool { return c.Name == target }), false
+	}
+	if len(found.Columns) == 1 {
+		return 0, false
 	}
 	last := len(found.Columns) - 1
 	usable := func(i int) bool {
@@ -211,40 +235,64 @@ func targetOf(found labelled.Look, file, target string) int {
 		c := found.Columns[i]
 		return usable(i) && c.Different <= mostClasses && (c.Words || c.Whole)
 	}
-	called := func(name string) int { // the last column of a name that is usable; -1 = none
-		for i := last; i >= 0; i-- {
-			if usable(i) && nameOf(found.Columns[i].Name) == name && (i == 0 || i == last || !slices.Contains(atEnds, name)) {
-				return i
-			}
-		}
-		return -1
+	called := func(i int, names []string) bool {
+		name := nameOf(found.Columns[i].Name)
+		return usable(i) && slices.ContainsFunc(names, func(known string) bool {
+			return name == known || slices.Contains(strings.FieldsFunc(strings.ToLower(found.Columns[i].Name), notOfWord), known) && strings.HasSuffix(name, known)
+		})
 	}
-	if at := called(file); file != "" && at >= 0 { // a table of prestige has a column of that name
-		return at
-	}
-	for _, names := range [][]string{sureTargets, likely, atEnds} {
-		for _, name := range names {
-			if at := called(name); at >= 0 && !(name == "y" && called("x") >= 0) {
-				return at
-			}
-		}
-	}
-	if !found.Named && !few(last) && few(0) { // UCI's files often begin with the class
-		return 0
+	has := func(name string) bool {
+		return slices.ContainsFunc(found.Columns, func(c labelled.ColumnLook) bool { return nameOf(c.Name) == name })
 	}
 	tells := func(i int) bool { // only when or which a row is, which nobody predicts
 		name := nameOf(found.Columns[i].Name)
 		return slices.Contains(times, name) || strings.HasSuffix(name, "id")
 	}
-	if found.Named && tells(last) && usable(0) && !tells(0) { // statisticians put it first
-		return 0
+	words := strings.FieldsFunc(file, func(c rune) bool { return c == '_' || c == '-' || c == ' ' })
+	ofFile := func(name string) bool { // a table of prestige has a column of that name
+		return name != "" && !slices.Contains(times, name) && slices.ContainsFunc(append(words, file), func(word string) bool { return nameOf(word) == name })
+	}
+	for _, name := range sureTargets {
+		for i := last; i >= 0; i-- {
+			if called(i, []string{name}) && !(name == "y" && has("x")) {
+				return i, name == "class" && found.Columns[i].Different > mostClasses && !few(i) // of pupils, whose column is a feature
+			}
+		}
+	}
+	var likely []int
+	guess = false
+	for i, c := range found.Columns {
+		name := nameOf(c.Name)
+		end := i == 0 || i == last
+		switch {
+		case i == last && (called(i, atLast) || c.Different == 2 && whether(name)), usable(i) && ofFile(name) && (i == last || !c.Words && !tells(i) && c.Different > 2):
+			likely = append(likely, i)
+		case called(i, atEnds), i == 0 && called(i, atLast) && few(i):
+			likely = append(likely, i)
+			guess = guess || !end || !called(i, atEnds)
+		}
+	}
+	if n := len(likely); n > 0 { // sales at an end and a price within: either may be meant
+		return likely[n-1], guess || n > 1
+	}
+	if !found.Named && !few(last) && few(0) { // UCI's files often begin with the class
+		return 0, false
+	}
+	guess = found.Named || !few(last)
+	if found.Named && tells(last) && usable(0) && !few(0) && !tells(0) { // statisticians put it first, and time last
+		return 0, true
 	}
 	for i := last; i >= 0; i-- {
 		if (usable(i) || found.Columns[i].Different < 2) && !tells(i) { // one value is refused by name
-			return i
+			return i, guess
 		}
 	}
-	return last
+	return last, guess
+}
+
+// whether reports whether a name asks a question of yes or no.
+func whether(name string) bool {
+	return slices.ContainsFunc([]string{"is", "has", "did", "was", "will"}, func(word string) bool { return strings.HasPrefix(name, word) && len(name) > len(word)+4 })
 }
 
 // mostClasses is how many different whole numbers still look like classes.

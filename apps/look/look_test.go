@@ -55,6 +55,14 @@ func TestAt(t *testing.T) {
 			t.Errorf("%s: %+v, %v; want %s of %q without %q", name, got, err, c.app, c.target, c.ignore)
 		}
 	}
+	for head, guess := range map[string]bool{"a,b,c\n": true, "a,b,price\n": false, "price,b,c\n": false, "income,b,c\n": true, "a,b,income\n": false, "sales,price,c\n": true, "a,tons,c\n": false,
+		"a,price,c\n": true, "price,b,sales\n": true, "a,b,crushing.strength\n": false, "a,b,inequality\n": true, "a,b,type\n": false, "a,target,c\n": false,
+		"a,saleprice,c\n": false, "year,b,c\n": true} {
+		got, err := At(apps.Input{Name: "crop_tons.csv", Data: strings.NewReader(lines(head, n, pairs("%d.5,%d.25,%d.5")))}, "")
+		if err != nil || got.Guess != guess || len(got.Columns) != 3 || got.Target == "" {
+			t.Errorf("%q: %+v, %v; want a guess: %v", head, got, err, guess)
+		}
+	}
 	got, err := At(apps.Input{Name: "f", Data: strings.NewReader(lines("a,b,price\n", n, pairs("%d,%d,%d.5")))}, "a")
 	if err != nil || got.App != "mlr" || got.Target != "a" {
 		t.Errorf("with a target: %+v, %v", got, err)

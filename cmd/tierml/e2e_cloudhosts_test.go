@@ -31,9 +31,13 @@ ec2:
   endpoint: %s
 `
 
-// Two training jobs and a program share hosts of a cloud, which do what its images do. A host is evicted with a notice, the agent of another
-// is killed, and so is the process that keeps the hosts. Models are those of single processes, the program does no step twice after the notice,
-// shares and idle part add up to the cloud's bill, and no machine is left.
+// sharedCloud is a cloud that sells hosts, what jobs say of it, and the types of its hosts and slots.
+type sharedCloud struct {
+	process        *process
+	endpoint, says string
+	host, slot     string
+}
+
 func TestJobsShareHostsOnEC2(t *testing.T) {
 	if raceDetector {
 		t.Skip("processes of the race detector's program are too slow, and TestJobsShareHosts races the same parts")
@@ -43,9 +47,36 @@ func TestJobsShareHostsOnEC2(t *testing.T) {
 	s.write("now.csv", "timestamp,zone,instance_type,product,price\n2026-01-01T00:00:00Z,us-west-1a,c3.large,Linux/UNIX,0.025\n"+
 		"2026-01-01T00:00:00Z,us-west-1a,c3.2xlarge,Linux/UNIX,0.1\n")
 	cloud, endpoint := s.amazon("--rules", "ec2-now+disk=16x0.08+address=0.005", "--notice", "20s")
-	block := "policy: tierml-noswitch\nmax_duration: 100h\ndead_after: 10s\norphan_after: 2m\n" + fmt.Sprintf(ec2Hosts, a.program, a.sum, a.at("runs"), endpoint)
-	s.write("shared.yaml", "name: shared\nresources: {count: 4, any_of: [{type: c3.2xlarge}]}\nreliable: {type: c3.2xlarge, count: 1}\nhosts: {keep: 5s}\n"+block)
-	slots := "resources: {count: 2, any_of: [{type: c3.large}]}\nreliable: {type: c3.large}\n"
+	s.jobsShare(sharedCloud{cloud, endpoint, fmt.Sprintf(ec2Hosts, a.program, a.sum, a.at("runs"), endpoint), "c3.2xlarge", "c3.large"})
+}
+
+func TestJobsShareHostsOnComputeEngine(t *testing.T) {
+	if raceDetector {
+		t.Skip("processes of the race detector's program are too slow, and TestJobsShareHosts races the same parts")
+	}
+	s, a := newAccount(t)
+	s.sharedMarket()
+	s.write("catalog.csv", gceCatalog+"us-central1,n2-standard-8,8,32,0.388\n")
+	s.write("prices.csv", gcePrices+"2026-01-01T00:00:00Z,us-central1-a,n2-standard-8,Linux/UNIX,0.092\n")
+	store := googleStore(t, a.text)
+	cloud, endpoint := s.computeEngine(store, "--rules", "gce-spot+disk=16x0.1") // what machines pay besides their hours, as the provider counts it
+	_, block, _ := strings.Cut(fmt.Sprintf(gceJob, a.sum, endpoint), "\ngce:\n")
+	s.jobsShare(sharedCloud{cloud, endpoint, "cloud: gce\ngce:\n" + block, "n2-standard-8", "n2-standard-2"})
+}
+
+// jobsShare has two training jobs and a program share hosts of a cloud, which do what its images do. A host is evicted with a notice, the agent of
+// another is killed, and so is the process that keeps the hosts. Models are those of single processes, the program does no step twice after the
+// notice, shares and idle part add up to the cloud's bill, and no machine is left.
+func (s *site) jobsShare(c sharedCloud) {
+	t, endpoint := s.t, c.endpoint
+	for _, dir := range []string{filepath.Dir(s.dir), s.dir, binary.dir} { // slots are users of their own
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	block := "policy: tierml-noswitch\nmax_duration: 100h\ndead_after: 10s\norphan_after: 2m\n" + c.says
+	s.write("shared.yaml", "name: shared\nresources: {count: 4, any_of: [{type: "+c.host+"}]}\nreliable: {type: "+c.host+", count: 1}\nhosts: {keep: 5s}\n"+block)
+	slots := "resources: {count: 2, any_of: [{type: " + c.slot + "}]}\nreliable: {type: " + c.slot + "}\n"
 	for name, train := range map[string]string{
 		"mf":  "{app: mf, clocks: 120, data: ratings.csv, splits: 8, partitions: 4, params: {rank: 4, batches: 4}}",
 		"mlr": "{app: mlr, clocks: 800, data: classes.csv, splits: 8, partitions: 4, params: {target: class}}",
@@ -57,7 +88,7 @@ func TestJobsShareHostsOnEC2(t *testing.T) {
 	}
 	s.write("work/count.sh", counting)
 	s.write("own.yaml", "name: own\nworkdir: work\nrun: bash count.sh\nstate: {dir: ckpt, every: 1s}\nprogress: {line: 'step (\\d+)', of: 160}\nhours: 0.1\n"+
-		"resources: {count: 1, any_of: [{type: c3.large}]}\nenvs: {UNTIL: 160, "+s.gate(60)+"}\n"+strings.Replace(block, "tierml-noswitch", "capacity", 1))
+		"resources: {count: 1, any_of: [{type: "+c.slot+"}]}\nenvs: {UNTIL: 160, "+s.gate(60)+"}\n"+strings.Replace(block, "tierml-noswitch", "capacity", 1))
 
 	keeper := s.start("hosts", "-y", "--plain", "shared.yaml")
 	s.poll("the desk", func() bool { _, err := os.Stat(s.path(rundir.Root, "shared-1", desk.DoorFile)); return err == nil })
@@ -78,6 +109,9 @@ func TestJobsShareHostsOnEC2(t *testing.T) {
 		if h.Slots == 0 {
 			t.Errorf("a host is %+v", h)
 		}
+	}
+	if own := s.usersOfSlots(); os.Geteuid() == 0 && own < 7 { // each training job has three, the program one
+		t.Errorf("the processes of seven slots have %d users", own)
 	}
 	victim := slices.IndexFunc(shown.Hosts, func(h shared.Host) bool {
 		return slices.ContainsFunc(h.Jobs, func(j string) bool { return strings.HasPrefix(j, "own-1") })
@@ -128,9 +162,24 @@ func TestJobsShareHostsOnEC2(t *testing.T) {
 		}
 	}
 	s.start("leaks", "shared.yaml").wait(0)
-	cloud.signal(syscall.SIGTERM)
-	cloud.wait(0)
+	c.process.signal(syscall.SIGTERM)
+	c.process.wait(0)
 	s.nothingRuns()
+}
+
+// usersOfSlots returns how many users the processes of slots have, besides this one.
+func (s *site) usersOfSlots() int {
+	users := map[uint32]bool{}
+	for _, pid := range s.processesBelow() {
+		info, err := os.Stat(fmt.Sprintf("/proc/%d", pid))
+		if err != nil {
+			continue
+		}
+		if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) != os.Geteuid() {
+			users[stat.Uid] = true
+		}
+	}
+	return len(users)
 }
 
 // killHostAgent kills the agent of a transient host with slots: the first script of its machine ends with it.

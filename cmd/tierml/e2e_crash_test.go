@@ -17,7 +17,7 @@ func drillBinary(t *testing.T) string {
 	t.Helper()
 	builtBinary(t)
 	path := filepath.Join(t.TempDir(), "tierml")
-	if out, err := exec.Command("go", "build", "-buildvcs=false", "-tags", "drill", "-o", path, ".").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-tags", "drill,disable_grpc_modules", "-o", path, ".").CombinedOutput(); err != nil {
 		t.Fatalf("go build -tags drill: %v\n%s", err, out)
 	}
 	return path

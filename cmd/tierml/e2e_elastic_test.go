@@ -19,8 +19,8 @@ import (
 const elasticRank = `
   until (exec 3<>"/dev/tcp/$MASTER_ADDR/$MASTER_PORT") 2>/dev/null; do sleep 0.1; done
   echo "rank $NODE_RANK of $NNODES met at $MASTER_ADDR:$MASTER_PORT"
-  while sleep 0.05; do
-    now=$(cut -d' ' -f1 "$TIERML_PEERS_FILE" | tr '\n' ' ')
+  while sleep 0.02; do
+    now=; while read -r rank _; do now="$now$rank "; done <"$TIERML_PEERS_FILE"
     [ "$now" = "${was-}" ] || { was=$now; echo "peers: $now"; }
   done &
   bash count.sh || code=$?

@@ -47,6 +47,16 @@ func (s *site) example(name string, changes ...string) string {
 	return job
 }
 
+// What the demo writes is a job that runs. make demo runs it to its end.
+func TestDemoBegins(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	demo := s.start("demo")
+	s.until(demo, "demo-1", "a machine", func(entries []journal.Entry) bool { return count(entries, journal.Join) > 0 })
+	demo.abandon()
+	s.poll("the end of its machines", func() bool { return len(s.processesBelow()) == 0 })
+}
+
 // A program on GPUs is planned on recorded prices by what they do for their price, and replayed from past starts.
 func TestGPUsOnRecordedPrices(t *testing.T) {
 	t.Parallel()

@@ -84,17 +84,19 @@ func googleStore(t *testing.T, program []byte) (address string) {
 
 // computeEngine starts a fake Compute Engine whose machines do what the guest of a real one does: they run the startup
 // script that their metadata server has.
-func (s *site) computeEngine(store string) (p *process, endpoint string) {
+func (s *site) computeEngine(store string, more ...string) (p *process, endpoint string) {
 	s.t.Helper()
+	s.noRules()
+	s.env = append(s.env, "STORAGE_EMULATOR_HOST="+store)
 	s.write("guest", `#!/bin/bash
-export STORAGE_EMULATOR_HOST=`+store+` TIERML_HOME="$PWD/machines/$$" TIERML_POWER_OFF=true
+export PATH="$PWD/tools:$PATH" STORAGE_EMULATOR_HOST=`+store+` TIERML_HOME="$PWD/machines/$$" TIERML_POWER_OFF=true
 mkdir -p "$TIERML_HOME"
 curl --fail --silent --show-error --header 'Metadata-Flavor: Google' --output "$TIERML_HOME/startup-script" \
   "http://$GCE_METADATA_HOST/computeMetadata/v1/instance/attributes/startup-script" || exit 1
 exec bash "$TIERML_HOME/startup-script"
 `)
-	return s.cloudOf("--provider", "gce", "--prices", "prices.csv", "--catalog", "catalog.csv", "--start", time.Now().UTC().Format(time.RFC3339),
-		"--speed", "1", "--notice", "30s", "--boot", "100ms", "--flops-per-vcpu", "20000", "--log-dir", "cloudlogs", "--instance-command", "bash guest")
+	return s.cloudOf(append([]string{"--provider", "gce", "--prices", "prices.csv", "--catalog", "catalog.csv", "--start", time.Now().UTC().Format(time.RFC3339),
+		"--speed", "1", "--notice", "30s", "--boot", "100ms", "--flops-per-vcpu", "20000", "--log-dir", "cloudlogs", "--instance-command", "bash guest"}, more...)...)
 }
 
 // A job of cloud: gce, with everything as on Compute Engine but the machines' hosts: prices by the API, the program and the
@@ -115,13 +117,8 @@ func TestComputeEngine(t *testing.T) {
 	cloud, endpoint := s.computeEngine(store)
 	sum := sha256.Sum256(program)
 	s.write("job.yaml", fmt.Sprintf(gceJob, hex.EncodeToString(sum[:]), endpoint))
-	start := func(args ...string) *process {
-		cmd := exec.Command(builtBinary(t), args...)
-		cmd.Env = append(os.Environ(), "STORAGE_EMULATOR_HOST="+store)
-		return s.startCommand(cmd)
-	}
 	s.replace("job.yaml", "  catalog: catalog.csv\n  prices: prices.csv\n", "") // the APIs are queried for them
-	printed := start("plan", "job.yaml").wait(0)
+	printed := s.start("plan", "job.yaml").wait(0)
 	for _, words := range []string{"Compute Engine has the machine types of all", "On-demand prices: Cloud Billing Catalog of us-central1, asked ",
 		"Spot prices: Compute Engine's capacity history", "Capacity for 3 machines: Compute Engine, asked now, of 1 pools"} {
 		if !strings.Contains(strings.Join(strings.Fields(printed), " "), words) {
@@ -130,17 +127,17 @@ func TestComputeEngine(t *testing.T) {
 	}
 	s.replace("job.yaml", "  listen: ", "  prices: prices.csv\n  listen: ")
 
-	run := start("run", "-y", "job.yaml")
+	run := s.start("run", "-y", "job.yaml")
 	s.until(run, "small-1", "a clock after all have joined", func(entries []journal.Entry) bool {
 		return clockIs(5)(entries) && has(journal.Join, 4)(entries) && entries[len(entries)-1].Kind == journal.ClockDone
 	})
 	run.signal(syscall.SIGKILL)
 	run.wait(-1)
 	before := s.journal("small-1")
-	if printed := start("leaks", "job.yaml").wait(0); strings.Count(printed, "\n") != 5 || !strings.Contains(printed, "small-1-") || !strings.Contains(printed, "ann") {
+	if printed := s.start("leaks", "job.yaml").wait(0); strings.Count(printed, "\n") != 5 || !strings.Contains(printed, "small-1-") || !strings.Contains(printed, "ann") {
 		t.Errorf("of the machines without a controller it says\n%s", printed)
 	}
-	printed = start("run", "-y", "--resume", filepath.Join(rundir.Root, "small-1")).wait(0)
+	printed = s.start("run", "-y", "--resume", filepath.Join(rundir.Root, "small-1")).wait(0)
 	entries := s.journal("small-1")
 	checkEntries(t, entries)
 	taken := 0
@@ -169,7 +166,7 @@ func TestComputeEngine(t *testing.T) {
 		t.Error("the model is not that of a single process")
 	}
 
-	lost := start("run", "-y", "job.yaml")
+	lost := s.start("run", "-y", "job.yaml")
 	s.until(lost, "small-2", "its machines", has(journal.Join, 4))
 	s.tell(endpoint, "evict newest") // in wall-clock time: 30 s, which the machine has from its own metadata
 	s.until(lost, "small-2", "the notice", has(journal.Notice, 1))
@@ -180,10 +177,10 @@ func TestComputeEngine(t *testing.T) {
 	}
 	lost.signal(syscall.SIGKILL)
 	lost.wait(-1)
-	if printed := start("down", "-y", "job.yaml").wait(0); !strings.Contains(printed, "Compute Engine was asked to end ") || !strings.Contains(printed, "All have ended.") {
+	if printed := s.start("down", "-y", "job.yaml").wait(0); !strings.Contains(printed, "Compute Engine was asked to end ") || !strings.Contains(printed, "All have ended.") {
 		t.Errorf("down says\n%s", printed)
 	}
-	if printed := start("leaks", "job.yaml").wait(0); !strings.Contains(printed, "No machine of cluster prod in us-central1 is left.") {
+	if printed := s.start("leaks", "job.yaml").wait(0); !strings.Contains(printed, "No machine of cluster prod in us-central1 is left.") {
 		t.Errorf("after it leaks says\n%s", printed)
 	}
 	cloud.signal(os.Interrupt)

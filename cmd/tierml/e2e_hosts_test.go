@@ -297,3 +297,39 @@ func (s *site) billOf(endpoint string) (bill fakecloud.Bill) {
 	}
 	return bill
 }
+
+// The slots of a program on one host with four GPUs each have one of their own, by number.
+func TestGPUsOfHosts(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.write("catalog.csv", "region,instance_type,vcpu,memory_gib,linux_ondemand_usd_hour\nus-west-1,g5.xlarge,4,16,1.2\nus-west-1,g5.12xlarge,48,192,6.8\n")
+	prices := "timestamp,zone,instance_type,product,price\n"
+	for _, month := range []string{"03", "06"} {
+		prices += fmt.Sprintf("2014-%s-01T00:00:00Z,us-west-1a,g5.xlarge,Linux/UNIX,0.4\n2014-%[1]s-01T00:00:00Z,us-west-1a,g5.12xlarge,Linux/UNIX,2\n", month)
+	}
+	s.write("prices.csv", prices)
+	s.write("shared.yaml", strings.NewReplacer("any_of: [{type: c3.2xlarge}]", "any_of: [{gpu: A10G:4}]", "reliable: {type: c3.2xlarge, count: 1}", "reliable: {count: 0}").Replace(sharedHosts))
+	cloud, endpoint := s.cloud("600", "5000")
+	keeper := s.start("hosts", "-y", "--plain", "--endpoint", endpoint, "shared.yaml")
+	s.poll("the desk", func() bool { _, err := os.Stat(s.path(rundir.Root, "shared-1", desk.DoorFile)); return err == nil })
+	job := s.programJob("resources: {count: 3, gpu: A10G:1}", "policy: capacity", "run: 'echo devices=$CUDA_VISIBLE_DEVICES && bash count.sh'", "envs: {UNTIL: 160, "+s.gate(160)+"}")
+	s.start("run", "-y", "--plain", "--on", "shared-1", job).wait(0)
+	var devices []string
+	for rank := range 3 {
+		log := string(s.read("own-1", filepath.Join(rundir.LogsDir, fmt.Sprintf("rank-%d.1.log", rank))))
+		_, after, _ := strings.Cut(log, "devices=")
+		device, _, _ := strings.Cut(after, "\n")
+		devices = append(devices, device)
+	}
+	if slices.Sort(devices); !slices.Equal(devices, []string{"0", "1", "2"}) {
+		t.Errorf("the ranks have GPUs %q", devices)
+	}
+	s.start("stop", "shared-1").wait(0)
+	keeper.wait(0)
+	if all := s.instances(endpoint); len(all) != 1 {
+		t.Errorf("%d hosts were bought for three slots that fit on one", len(all))
+	}
+	cloud.signal(syscall.SIGTERM)
+	cloud.wait(0)
+	s.nothingRuns()
+}

@@ -159,17 +159,22 @@ func TestALentSlotIsTakenBack(t *testing.T) {
 	b.finish()
 }
 
-// slow stops the process of a slot for most of the time, until end is called.
+// slow stops the processes of a slot for most of the time, until end is called.
 func (b *busyHost) slow(slot string) (end func()) {
 	b.t.Helper()
-	pid := b.slotProcess(slot)
+	pids := b.slotProcesses(slot)
+	send := func(signal syscall.Signal) {
+		for _, pid := range pids {
+			_ = syscall.Kill(pid, signal) // it may have ended
+		}
+	}
 	ended, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
 		for {
-			_ = syscall.Kill(pid, syscall.SIGSTOP) // it may have ended
+			send(syscall.SIGSTOP)
 			time.Sleep(150 * time.Millisecond)
-			_ = syscall.Kill(pid, syscall.SIGCONT)
+			send(syscall.SIGCONT)
 			select {
 			case <-ended:
 				return
@@ -182,22 +187,28 @@ func (b *busyHost) slow(slot string) (end func()) {
 	return end
 }
 
-// slotProcess returns the process of a slot: a child of one of the hosts' agents.
-func (b *busyHost) slotProcess(slot string) int {
+// slotProcesses returns the processes of a slot: a child of one of the hosts' agents and, where there are namespaces, the program that it confines.
+func (b *busyHost) slotProcesses(slot string) (pids []int) {
 	b.t.Helper()
 	all, _ := filepath.Glob("/proc/[0-9]*")
-	for _, dir := range all {
-		environment, _ := os.ReadFile(filepath.Join(dir, "environ")) // it may end meanwhile
-		stat, _ := os.ReadFile(filepath.Join(dir, "stat"))
-		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-		if !strings.Contains(string(environment)+"\x00", "/"+slot+"\x00") || len(fields) < 2 {
-			continue
-		}
-		log, _ := os.Readlink(filepath.Join("/proc", fields[1], "fd", "2"))
-		if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil && filepath.Dir(log) == b.path("cloudlogs") {
-			return pid
+	found := map[string]bool{}
+	for range 2 { // a child may have a lower number than its parent
+		for _, dir := range all {
+			environment, _ := os.ReadFile(filepath.Join(dir, "environ")) // it may end meanwhile
+			stat, _ := os.ReadFile(filepath.Join(dir, "stat"))
+			fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+			if !strings.Contains(string(environment)+"\x00", "/"+slot+"\x00") || len(fields) < 2 || found[filepath.Base(dir)] {
+				continue
+			}
+			log, _ := os.Readlink(filepath.Join("/proc", fields[1], "fd", "2"))
+			if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil && (filepath.Dir(log) == b.path("cloudlogs") || found[fields[1]]) {
+				found[filepath.Base(dir)] = true
+				pids = append(pids, pid)
+			}
 		}
 	}
-	b.t.Fatalf("no process has %s", slot)
-	return 0
+	if len(pids) == 0 {
+		b.t.Fatalf("no process has %s", slot)
+	}
+	return pids
 }

@@ -490,7 +490,7 @@ sort -u known ports | while read -r at; do
   answer=
   exec 3<>"/dev/tcp/${at%:*}/${at#*:}" || continue
   printf 'PUT /latest/api/token HTTP/1.1\r\nHost: %s\r\nX-aws-ec2-metadata-token-ttl-seconds: 60\r\nConnection: close\r\n\r\n' "$at" >&3 2>/dev/null
-  read -r -t 2 answer <&3 && grep -q EC2ws <&3 && echo "answer of $at: $answer"
+  read -r -t 2 answer <&3 && timeout 2 grep -q EC2ws <&3 && echo "answer of $at: $answer"
   exec 3<&-
 done 2>/dev/null || :
 echo "tried $(grep -c . known) that are known and $(grep -c . ports) ports"

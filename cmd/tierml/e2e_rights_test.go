@@ -14,7 +14,9 @@ import (
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
+	"github.com/tierml/tierml/elasticity/hosts/desk"
 	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/rundir"
 )
 
 // bucket is an S3 bucket that records how controllers and machines use it, each at an address of their own.
@@ -97,7 +99,7 @@ func (b *bucket) uses(role string) (all []use) {
 }
 
 // Runs of each kind keep what they keep in a bucket. Whatever their controllers and machines did there, both Terraform modules allow; and each
-// statement about the bucket is needed by some run. Shared hosts are not among them: no module makes any.
+// statement about the bucket is needed by some run. That jobs' machines are slots of shared hosts makes no difference.
 func TestModulesAllowWhatRunsDo(t *testing.T) {
 	if raceDetector {
 		t.Skip("other tests race these runs")
@@ -124,7 +126,7 @@ func TestModulesAllowWhatRunsDo(t *testing.T) {
 	b.uses("controller") // those were Terraform's and a person's
 
 	all := map[string][]use{}
-	for _, kind := range []string{"training", "single", "gang", "array", "sweep"} {
+	for _, kind := range []string{"training", "single", "gang", "array", "sweep", "hosts"} {
 		t.Run(kind, func(t *testing.T) {
 			s := newSite(t)
 			s.runIn(kind, near, far)
@@ -205,13 +207,17 @@ exec ./tierml agent
 		return s.startCommand(cmd)
 	}
 	const to = "s3://bucket/checkpoints?region=us-east-1&anonymous=true"
-	job, run := "own.yaml", "own-1"
+	job, run, speed := "own.yaml", "own-1", "60"
 	counts := "envs: {UNTIL: 50, " + s.gate(40) + "}"
 	read := "curl -fsS " + far + "/bucket/data/a.csv >/dev/null"
 	machines := func(n int) string {
 		return fmt.Sprintf("resources: {count: %d, any_of: [{type: c3.large, max_price: 0.10}]}\ncheckpoint: {to: '%s'}", n, to)
 	}
 	switch kind {
+	case "hosts":
+		s.sharedMarket()
+		speed = "600" // slots are billed when their hosts' hours end
+		fallthrough
 	case "training":
 		job, run = s.job(choices{Clocks: 30, Flops: 30_000, Limits: "checkpoint: {every_clocks: 3, to: '" + to + "'}"}), "small-1"
 	case "single":
@@ -224,16 +230,28 @@ exec ./tierml agent
 		s.programJob(machines(2), "tasks: 3", "sweep: {envs: {RATE: log 1e-4..1}, samples: 3}",
 			"run: 'bash count.sh && echo 50 $RATE >$TIERML_PROGRESS_FILE'", counts)
 	}
-	cloud, endpoint := s.cloudOf("--prices", "prices.csv", "--catalog", "catalog.csv", "--start", "2014-04-01T00:00:00Z", "--speed", "60", "--notice", "4s",
+	cloud, endpoint := s.cloudOf("--prices", "prices.csv", "--catalog", "catalog.csv", "--start", "2014-04-01T00:00:00Z", "--speed", speed, "--notice", "4s",
 		"--boot", "100ms", "--flops-per-vcpu", "50000", "--log-dir", "cloudlogs", "--instance-command", "bash guest")
-	p := start("run", "-y", "--plain", "--endpoint", endpoint, job)
-	if kind != "training" {
+	where := []string{"--endpoint", endpoint}
+	var keeper *process
+	if kind == "hosts" {
+		s.write("shared.yaml", sharedHosts+"checkpoint: {to: '"+to+"'}\n")
+		keeper = start("hosts", "-y", "--plain", "--endpoint", endpoint, "shared.yaml")
+		s.poll("the desk", func() bool { _, err := os.Stat(s.path(rundir.Root, "shared-1", desk.DoorFile)); return err == nil })
+		where = []string{"--on", "shared-1"}
+	}
+	p := start(append([]string{"run", "-y", "--plain", job}, where...)...)
+	if kind != "training" && kind != "hosts" {
 		s.until(p, run, "saved state", func(e []journal.Entry) bool { return count(e, journal.ProgramSaved) > 0 && reached(12)(e) })
 		s.tell(endpoint, "evict oldest")
 		s.until(p, run, "an eviction", func(e []journal.Entry) bool { return count(e, journal.Evicted) > 0 })
 		s.gate(50)
 	}
 	p.wait(0)
+	if keeper != nil {
+		start("stop", "shared-1").wait(0)
+		keeper.wait(0)
+	}
 	cloud.signal(os.Interrupt)
 	cloud.wait(0)
 }

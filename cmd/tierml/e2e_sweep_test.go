@@ -82,7 +82,12 @@ func (s *site) serverOf(scheduler string, more ...string) sharing {
 // begin starts a job server in the folder, and waits until it answers.
 func (c *sharing) begin(scheduler string, more ...string) {
 	c.t.Helper()
-	c.server = c.start(append([]string{"server", "--directory", "work", "--listen", c.address, "--hosts", "shared.yaml", "--scheduler", scheduler}, more...)...)
+	c.serve(append([]string{"--hosts", "shared.yaml", "--scheduler", scheduler}, more...)...)
+}
+
+func (c *sharing) serve(flags ...string) {
+	c.t.Helper()
+	c.server = c.start(append([]string{"server", "--directory", "work", "--listen", c.address}, flags...)...)
 	c.poll("the job server", func() bool {
 		response, err := http.Get("http://" + c.address + "/login")
 		if err != nil {

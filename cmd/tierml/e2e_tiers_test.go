@@ -2,14 +2,18 @@ package main
 
 import (
 	"bytes"
+	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/python/pythontest"
@@ -109,6 +113,13 @@ func TestTiersAreDeterministic(t *testing.T) {
 	run.signal(syscall.SIGKILL)
 	run.wait(-1)
 	s.nothingRuns()
+	s.write("work/train.py", regression+"print('another')\n")
+	s.replace("runs/rough-1/job.yaml", "every: 8", "every: 6")
+	if out := s.start("run", "-y", "--resume", filepath.Join("runs", "rough-1")).wait(cli.ExitUsage); !strings.Contains(out, "tiers.every was 8 and is 6; train.py in the workdir is another; put back") {
+		t.Errorf("it says\n%s", tail(out, 3000))
+	}
+	s.write("work/train.py", regression)
+	s.replace("runs/rough-1/job.yaml", "every: 6", "every: 8")
 	s.write("gate", "72\n")
 	run = s.start("run", "-y", "--resume", filepath.Join("runs", "rough-1"))
 	s.until(run, "rough-1", "more rounds", clockIs(7))
@@ -126,7 +137,9 @@ func TestTiersAreDeterministic(t *testing.T) {
 func TestTiersThroughEvictions(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	job := s.tiersJob("tiered", fourReplicas, "tiers: {parameters: 300, every: 8}", "envs: {PAUSE: 0.02, "+s.gate(24)+"}")
+	s.write("password", "hidden-from-files")
+	job := s.tiersJob("tiered", fourReplicas, "tiers: {parameters: 300, every: 8}", "envs: {PAUSE: 0.02, "+s.gate(24)+"}", "secrets: {PASSWORD: {file: password}}")
+	s.write("work/train.py", regression+"print('the password is', os.environ['PASSWORD'])\n")
 	run := s.start("run", "-y", job)
 	s.until(run, "tiered-1", "the first rounds", clockIs(2))
 	s.order("tiered-1", "evict oldest")
@@ -153,6 +166,20 @@ func TestTiersThroughEvictions(t *testing.T) {
 	if len(s.read("tiered-1", rundir.ModelFile)) < 300*4 {
 		t.Error("the model is missing")
 	}
+	masked := 0
+	if err := filepath.WalkDir(s.path("runs"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if bytes.Contains(text, []byte("hidden-from-files")) {
+			t.Errorf("%s has the secret", path)
+		}
+		masked += bytes.Count(text, []byte("the password is ***"))
+		return err
+	}); err != nil || masked == 0 {
+		t.Errorf("%d programs were given the secret: %v", masked, err)
+	}
 }
 
 // A script that fails ends the run with its traceback, after its retries.
@@ -166,6 +193,9 @@ func TestTiersScriptThatFails(t *testing.T) {
 		t.Errorf("it says\n%s", tail(out, 3000))
 	}
 	s.nothingRuns()
+	if out := s.start("report", "failing-1").wait(0); !strings.Contains(out, "ValueError: no good") {
+		t.Errorf("the report has no traceback:\n%s", out)
+	}
 	done := s.replicaSteps("failing-1")
 	if done[[2]int{0, 9}] != 0 || done[[2]int{0, 8}] != 2 {
 		t.Errorf("step 8 was done %d times and step 9 %d times, with one retry", done[[2]int{0, 8}], done[[2]int{0, 9}])
@@ -174,4 +204,87 @@ func TestTiersScriptThatFails(t *testing.T) {
 	if out := s.start("run", "-y", job).wait(1); !strings.Contains(out, "the script asks for steps(95) and the job file has progress: {of: 96}") {
 		t.Errorf("it says\n%s", tail(out, 3000))
 	}
+}
+
+// growing is a program whose model grows by 1 in each step, and is large for its steps: most of a round is its exchange.
+const growing = `
+import os, time
+import numpy as np
+import tierml
+
+model = {"w": np.zeros(1_000_000, np.float32)}
+with tierml.DiLoCo(model) as run:
+    for step in run.steps():
+        gate = os.environ.get("GATE")
+        while gate and step >= int(open(gate).read() or 0): time.sleep(0.02)
+        model["w"] += 1
+        print("step", step, "of replica", run.replica, flush=True)
+`
+
+// grown checks that each of growing's rounds counts once in a run's model: the outer step is worked out again, on what each round has moved it by.
+func (s *site) grown(run string, rounds []float64) {
+	s.t.Helper()
+	w, v := 0.0, 0.0
+	for _, steps := range rounds {
+		v = 0.9*v - steps
+		w -= 0.7 * (0.9*v - steps)
+	}
+	text := s.read(run, rundir.ModelFile)
+	last := text[len(text)-4:]
+	got := math.Float32frombits(uint32(last[0]) | uint32(last[1])<<8 | uint32(last[2])<<16 | uint32(last[3])<<24)
+	if math.Abs(float64(got)/w-1) > 1e-4 {
+		s.t.Errorf("the model is %v, want %v", got, w)
+	}
+}
+
+// The reliable machine is lost while rounds are exchanged: training returns to what was saved, and what replicas computed for the model before counts for nothing.
+func TestTiersWithoutTheirReliableMachine(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	job := s.tiersJob("lost", fourReplicas, "tiers: {parameters: 1M, every: 2}")
+	s.write("work/train.py", growing)
+	run := s.start("run", "-y", job)
+	s.until(run, "lost-1", "the first rounds", clockIs(4))
+	for _, e := range s.journal("lost-1") {
+		if e.Kind == journal.Launch && e.Tier == "reliable" {
+			s.order("lost-1", "kill "+e.Instance)
+		}
+	}
+	run.wait(0)
+	s.nothingRuns()
+	if count(s.journal("lost-1"), journal.Launch) < 6 {
+		t.Error("no other reliable machine was launched")
+	}
+	checkEntries(t, s.journal("lost-1"))
+	s.grown("lost-1", slices.Repeat([]float64{2}, 48))
+}
+
+// All machines are evicted in the first round: each delivers the steps that it has done, and others continue with the second.
+func TestTiersWithoutMachinesInTheFirstRound(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	job := s.tiersJob("bare", fourReplicas, "tiers: {parameters: 1M, every: 8}", "envs: {"+s.gate(3)+"}")
+	s.write("work/train.py", growing)
+	run := s.start("run", "-y", job)
+	s.poll("three steps on all machines", func() bool { return len(s.replicaSteps("bare-1")) == 12 })
+	s.order("bare-1", "evict all")
+	s.until(run, "bare-1", "the notices", has(journal.Notice, 4))
+	s.write("gate", "96\n")
+	run.wait(0)
+	s.nothingRuns()
+	checkEntries(t, s.journal("bare-1"))
+	var done [4]float64
+	for at, times := range s.replicaSteps("bare-1") {
+		if at[1] >= 8 {
+			continue
+		}
+		if done[at[0]]++; times > 1 {
+			t.Errorf("step %d of replica %d was done %d times", at[1], at[0], times)
+		}
+	}
+	sum, weight := 0.0, 0.0
+	for _, steps := range done { // it moves by its steps, and counts by them
+		sum, weight = sum+steps*steps, weight+steps
+	}
+	s.grown("bare-1", append([]float64{sum / weight}, slices.Repeat([]float64{8}, 11)...))
 }

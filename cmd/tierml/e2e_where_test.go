@@ -131,6 +131,7 @@ func (s *site) killBelow() {
 // account is an account of a cloud whose machines run their first script: it has a bucket, and the program to download.
 type account struct {
 	program, sum string // its address and its SHA-256
+	text         []byte // of the program
 	store        *s3mem.Backend
 	bucket       string // address
 }
@@ -159,7 +160,7 @@ func newAccount(t *testing.T) (*site, *account) {
 	bucket := httptest.NewServer(gofakes3.New(store).Server())
 	t.Cleanup(bucket.Close)
 	sum := sha256.Sum256(program)
-	return s, &account{downloads.URL, hex.EncodeToString(sum[:]), store, bucket.URL}
+	return s, &account{downloads.URL, hex.EncodeToString(sum[:]), program, store, bucket.URL}
 }
 
 // at returns the place of an object in the bucket.

@@ -47,7 +47,7 @@ func builtBinary(t *testing.T) string {
 		if binary.dir, binary.err = os.MkdirTemp("", "tierml-e2e-"); binary.err != nil {
 			return
 		}
-		args := []string{"build", "-buildvcs=false", "-o", filepath.Join(binary.dir, "tierml")}
+		args := []string{"build", "-buildvcs=false", "-ldflags=-s -w", "-o", filepath.Join(binary.dir, "tierml")}
 		if raceDetector {
 			args = append(args, "-race")
 		}
@@ -78,6 +78,7 @@ type site struct {
 	t      *testing.T
 	dir    string
 	panics bool // machines are meant to
+	env    []string
 }
 
 func newSite(t *testing.T) *site {
@@ -198,7 +199,10 @@ type process struct {
 
 func (s *site) start(args ...string) *process {
 	s.t.Helper()
-	return s.startCommand(exec.Command(builtBinary(s.t), args...))
+	cmd := exec.Command(builtBinary(s.t), args...)
+	cmd.Env = append(os.Environ(), "NO_PROGRESS=1") // a slow computer has lines of it
+	cmd.Env = append(cmd.Env, s.env...)
+	return s.startCommand(cmd)
 }
 
 func (s *site) startCommand(cmd *exec.Cmd) *process {

@@ -26,6 +26,7 @@ import (
 	"github.com/tierml/tierml/cmd/tierml/internal/target"
 	"github.com/tierml/tierml/cmd/tierml/internal/watch"
 	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/internal/confine"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/progress"
 	"github.com/tierml/tierml/internal/table"
@@ -41,6 +42,7 @@ const exitCodes = `    0  done
   130  ended in order by Ctrl-C`
 
 func main() {
+	confine.Main()
 	// AWS's SDKs, also the store's, would ask for a machine's role by version 1 of the metadata service where version 2 does not
 	// answer: what a forged request can reach. It may be had by setting this.
 	if _, set := os.LookupEnv(metadataV1); !set {

@@ -14,12 +14,14 @@ import (
 
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/cmd/tierml/internal/start"
+	"github.com/tierml/tierml/internal/confine"
 )
 
 var update = flag.Bool("update", false, "rewrite golden texts in testdata/script")
 
 // TestMain lets scripts run this program as `tierml`.
 func TestMain(m *testing.M) {
+	confine.Main()
 	start.Done()
 	if len(os.Args) == 5 && os.Args[1] == "play-tunnel" {
 		os.Exit(playTunnel(os.Args[3], os.Args[4]))

@@ -46,6 +46,11 @@ func TestReconcile(t *testing.T) {
 	if code != cli.ExitDone || !strings.Contains(said, "2014-05-09 01:00") || !strings.Contains(said, first.ID) {
 		t.Errorf("exit code %d:\n%s", code, said)
 	}
+	metered := strings.Replace(strings.ReplaceAll(record, "\n", ",BoxUsage:m5.large\n"), ",BoxUsage:m5.large\n", ",lineItem/UsageType\n", 1)
+	metered += first.ID + ",2014-05-09T01:00:00Z,2014-05-09T02:00:00Z,0.5,USW1-DataTransfer-Regional-Bytes\n"
+	if said, code := ask(metered); code != cli.ExitDone || !strings.Contains(said, "$0.5000 metered, $0.0000 estimated") || strings.Contains(said, "2014-05-09") {
+		t.Errorf("exit code %d:\n%s", code, said)
+	}
 	if said, code := ask(record, "-o", "csv"); code != cli.ExitDone || !strings.HasPrefix(said, "hour,machine,ours_usd,theirs_usd,difference_usd\n") {
 		t.Errorf("exit code %d:\n%s", code, said)
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -88,7 +89,7 @@ func TestTutorialOnEC2(t *testing.T) {
 	t.Chdir(dir)
 	done := map[string]bool{}
 	for _, line := range shellLines(t, filepath.Join(filepath.Dir(data), "..", "..", "docs", "tutorial-ec2.md")) {
-		args := splitLine(strings.ReplaceAll(line, "ratings.csv.gz", data))
+		args := splitLine(strings.ReplaceAll(line, "examples/data/jester5k.csv.gz", data))
 		if args[0] != "init" && args[0] != "plan" && args[0] != "dry-run" && args[0] != "leaks" {
 			continue // they need a run, or an account
 		}
@@ -112,6 +113,30 @@ func TestTutorialOnEC2(t *testing.T) {
 	job, err := config.Load("ratings.yaml")
 	if err != nil || job.Resources.Count.Most != 8 || job.Budget != 5*market.Dollar {
 		t.Errorf("the job is %+v, %v", job, err)
+	}
+}
+
+// What a tutorial has Terraform set are variables of its module, and all those that have no default.
+func TestTutorialsSetWhatModulesNeed(t *testing.T) {
+	declared := regexp.MustCompile(`(?ms)^variable "(\w+)" \{\n(.*?)^\}`)
+	assigned := regexp.MustCompile(`(?m)^(\w+) = `)
+	for page, module := range map[string]string{"tutorial-ec2.md": "aws", "tutorial-gce.md": "gcp"} {
+		text := string(must(os.ReadFile("../../docs/" + page))(t))
+		_, text, _ = strings.Cut(text, "terraform.tfvars <<END\n")
+		text, _, _ = strings.Cut(text, "\nEND\n")
+		set := map[string]bool{}
+		for _, m := range assigned.FindAllStringSubmatch(text, -1) {
+			set[m[1]] = true
+		}
+		for _, m := range declared.FindAllStringSubmatch(string(must(os.ReadFile("../../terraform/"+module+"/variables.tf"))(t)), -1) {
+			if !strings.Contains(m[2], "\n  default ") && !set[m[1]] {
+				t.Errorf("%s does not set %s", page, m[1])
+			}
+			delete(set, m[1])
+		}
+		if len(set) > 0 || text == "" {
+			t.Errorf("%s sets %v, which the module does not know", page, set)
+		}
 	}
 }
 

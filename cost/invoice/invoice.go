@@ -26,6 +26,7 @@ type Line struct {
 	Machine  string
 	From, To time.Time
 	USD      float64
+	Traffic  bool // it is for what the machine sent, not for its time
 }
 
 // Form is how a provider writes a file: a table with columns of these names, or anything that Read reads.
@@ -35,6 +36,9 @@ type Form struct {
 	Columns [4]string // machine, from, to, cost
 	// Machine reports whether a line of the table is of a machine, by its name; nil = each is.
 	Machine func(name string) bool
+	// Kind is the column that says what a line is for, where the file has it, and Traffic whether that is traffic; "" = no line is.
+	Kind    string
+	Traffic func(kind string) bool
 	// First are the characters with which a file may begin that Read reads; empty = it is a table.
 	First string
 	Read  func(*bufio.Reader) ([]Line, error)
@@ -91,6 +95,7 @@ func table(r io.Reader, forms []Form) (lines []Line, name string, err error) {
 		return nil, "", fmt.Errorf("its first line is of no form that is known: %s", strings.Join(looks, "; "))
 	}
 	form := forms[i]
+	kind := slices.Index(header, form.Kind)
 	for {
 		row, err := rows.Read()
 		if errors.Is(err, io.EOF) {
@@ -104,6 +109,7 @@ func table(r io.Reader, forms []Form) (lines []Line, name string, err error) {
 		if err != nil {
 			return nil, form.Name, fmt.Errorf("line %d: %w", n, err)
 		}
+		l.Traffic = kind >= 0 && form.Traffic != nil && form.Traffic(row[kind])
 		if form.Machine == nil || form.Machine(l.Machine) {
 			lines = append(lines, l)
 		}
@@ -143,13 +149,16 @@ type Difference struct {
 
 // Comparison sets our figures against the provider's.
 type Comparison struct {
-	Form        string       `json:"form"`
-	Machines    int          `json:"machines"` // of ours
-	Missing     int          `json:"missing"`  // machines that the provider's record does not have
-	Others      int          `json:"others"`   // machines of the record that are not ours: left out
-	Ours        float64      `json:"ours_usd"`
-	Theirs      float64      `json:"theirs_usd"`
-	Differences []Difference `json:"differences"` // by hour, then machine
+	Form     string  `json:"form"`
+	Machines int     `json:"machines"` // of ours
+	Missing  int     `json:"missing"`  // machines that the provider's record does not have
+	Others   int     `json:"others"`   // machines of the record that are not ours: left out
+	Ours     float64 `json:"ours_usd"`
+	Theirs   float64 `json:"theirs_usd"`
+	// Traffic of these machines is in neither sum: one estimates it, the other meters it.
+	OurTraffic   float64      `json:"our_traffic_usd,omitempty"`
+	TheirTraffic float64      `json:"their_traffic_usd,omitempty"`
+	Differences  []Difference `json:"differences"` // by hour, then machine
 }
 
 // Compare matches lines by machine and hour of the clock; a line that lasts longer is spread evenly. Differences up to the
@@ -174,6 +183,8 @@ func Compare(ours, theirs []Line, form string, tolerance float64) Comparison {
 			c.Others++
 		}
 	}
+	ours, c.OurTraffic = apart(ours, mine)
+	theirs, c.TheirTraffic = apart(theirs, mine)
 	hours := map[[2]string]*Difference{}
 	spread(ours, mine, hours, func(d *Difference, usd float64) { d.Ours += usd; c.Ours += usd })
 	spread(theirs, mine, hours, func(d *Difference, usd float64) { d.Theirs += usd; c.Theirs += usd })
@@ -184,6 +195,19 @@ func Compare(ours, theirs []Line, form string, tolerance float64) Comparison {
 	}
 	slices.SortFunc(c.Differences, func(a, b Difference) int { return cmp.Or(a.Hour.Compare(b.Hour), cmp.Compare(a.Machine, b.Machine)) })
 	return c
+}
+
+// apart returns the lines that are not for traffic, and the sum of the others of some machines.
+func apart(lines []Line, of map[string]bool) (rest []Line, traffic float64) {
+	for _, l := range lines {
+		switch {
+		case !l.Traffic:
+			rest = append(rest, l)
+		case of[l.Machine]:
+			traffic += l.USD
+		}
+	}
+	return rest, traffic
 }
 
 // spread cuts lines of some machines into hours of the clock.

@@ -69,9 +69,8 @@ type Live struct {
 	Runs    string // link to the list of runs
 	Refresh time.Duration
 	Name    string // of the run's directory
-	State   string
-	Running bool // else it has ended, or was killed
-	Scales  bool // it can have more or fewer workers: only runs with a reliable tier can
+	Running bool   // or it waits, or is paused; else it has ended, or was killed
+	Scales  bool   // it can have more or fewer workers: only runs with a reliable tier can
 
 	Stage         string // empty before the first
 	Clock, Clocks int64  // of all; Clocks is 0 when the job says no number
@@ -82,7 +81,6 @@ type Live struct {
 	CostLater, TimeLeft, TimeNotes string
 	Resume                         string // the command that resumes it; empty where there is none
 	Budget                         string // in words, empty without limits
-	Paused                         string // why nothing is bought now
 	Granted                        string // why the run has the machines that it has, by a scheduler; empty without one
 	Fleet                          []Fleet
 	Events                         string // link to all events, with a filter
@@ -102,6 +100,8 @@ type Output struct {
 type Acts struct {
 	Link               string // where the forms go
 	Scale, Stop, Drill bool
+	// Of a run that has Ended. Archived: the list leaves it out.
+	Ended, Archived, Delete bool
 }
 
 // File is one that belongs to the run.
@@ -167,6 +167,32 @@ func (v view) Bids() bool {
 			}))
 }
 
+// Latest returns what happened last on a page that is looked at while a run is in progress or was cut short, the newest first.
+func (v view) Latest() []event {
+	if v.Live == nil || v.Run.Finished {
+		return nil
+	}
+	shown := v.ShownEvents()
+	shown = shown[:min(len(shown), 2)]
+	for i := range shown {
+		shown[i].ID = "latest-" + shown[i].ID // which the list of all has, too
+	}
+	return shown
+}
+
+// Loss is that of one program or a gang, by the first rank that reports it; nil elsewhere.
+func (v view) Loss() *float64 {
+	if v.Programs == nil || v.Programs.Tasks > 0 {
+		return nil
+	}
+	for _, m := range v.Programs.Members {
+		if m.Loss != nil {
+			return m.Loss
+		}
+	}
+	return nil
+}
+
 // Unit returns the run's unit of progress.
 func (v view) Unit() string { return journal.Unit(v.Run.Kind) }
 
@@ -181,9 +207,12 @@ func (v view) Members() string {
 	return "Ranks"
 }
 
+// Shared reports whether the run is of machines that jobs share: it does no work of its own.
+func (v view) Shared() bool { return v.Run.Kind == journal.Hosts }
+
 // At names machines at work.
 func (v view) At() string {
-	if v.Programs == nil {
+	if v.Programs == nil && !v.Shared() {
 		return "in training"
 	}
 	return "working"

@@ -23,6 +23,9 @@ func (f *Fleet) takeLaunchFailed(e LaunchFailed) {
 		f.Reliable.none = errors.Is(e.Err, provisioner.ErrNoCapacity) || errors.Is(e.Err, provisioner.ErrLimit) // a quota is a capacity
 	}
 	f.refuse(l, l.count, e.Err.Error(), e.Refused)
+	if errors.Is(e.Err, provisioner.ErrPriceTooLow) {
+		f.gathering.refused(l.pool)
+	}
 	if f.Switching != nil && f.Switching.token == e.Token {
 		f.Switching = nil
 	}

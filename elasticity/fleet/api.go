@@ -12,7 +12,7 @@ import (
 // New returns a fleet without machines. The work is known to it before its first step.
 func New(cfg *Config, s *step.Step, demand *Demand) *Fleet {
 	f := &Fleet{Step: s, cfg: cfg, demand: demand, early: map[step.ID]*early{}}
-	f.Spending.fleet = f
+	f.Spending.fleet, f.gathering.fleet = f, f
 	f.markets = &markets{Step: s, cfg: cfg, prices: map[market.Pool]*market.History{}, deferred: map[market.Pool]time.Time{},
 		lifetimes: map[market.Pool]*market.Lifetimes{}}
 	for _, p := range cfg.Pools {
@@ -60,11 +60,14 @@ func (f *Fleet) Crashes() *Crashes { return &f.crashes }
 func (f *Fleet) Take(e step.Event) (due bool) {
 	switch e := e.(type) {
 	case PriceChanged:
-		f.WantPlan = f.markets.takePrice(e) || f.WantPlan
+		if f.markets.takePrice(e) {
+			f.WantPlan = f.WantPlan || !f.settled
+			f.gathering.priced(e)
+		}
 	case CapacityChanged:
 		f.WantPlan = f.markets.takeCapacity(e) || f.WantPlan
 	case Listed:
-		return f.takeListed(e)
+		return reconciler{f}.takeListed(e)
 	case Warned:
 		return f.takeWarned(e)
 	case PricesKnown:
@@ -106,7 +109,7 @@ func (f *Fleet) End(why string) {
 // Over reports whether no machine is left and no launch unanswered, and every bill is written or waited for in vain. Bills
 // that are not known are written down as such.
 func (f *Fleet) Over() bool {
-	if f.mayTurnUp() || f.buys.awaited() {
+	if (reconciler{f}).mayTurnUp() || f.buys.awaited() {
 		return false
 	}
 	for _, m := range f.Roster.List {
@@ -203,7 +206,7 @@ func (f *Fleet) Progressed() {
 // NextDue calls by with each time at which there is something to do although nothing happens.
 func (f *Fleet) NextDue(by func(time.Time)) {
 	by(f.Reliable.After)
-	by(f.gathering)
+	by(f.gathering.until)
 	by(f.Spending.next)
 	var unbilled time.Time // since when the first of those waits whose time is not over
 	wait := ChargeWait(f.cfg.Settings)

@@ -1,9 +1,12 @@
 package fleet
 
 import (
+	"fmt"
 	"time"
 
+	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
 )
 
@@ -14,25 +17,25 @@ func BudgetUsedUp(budget market.USD) string { return "the budget of " + budget.C
 type spending struct {
 	fleet *Fleet
 	next  time.Time // when the budget is next compared with what is due
+	atCut bool      // the run returns to its committed cut
 }
 
-// Keep ends the run in order before it costs more than its budget. What cannot be given back counts as spent: increments that have
-// begun, and those that will have until the machines are gone. bidding.Ask buys nothing that the rest does not pay for.
+// Keep ends the run before it costs more than its budget, by steps: in order, while there is money for the clock under way; then at the committed
+// cut; then at once. What cannot be given back counts as spent: increments that have begun, and those that will have until the machines are
+// gone. Nothing is bought that the rest does not pay for (bidding.Ask, bidding.Pays).
 func (s *spending) Keep() {
 	f := s.fleet
 	j := &f.cfg.Job
-	switch {
-	case f.Ending:
-		return
-	case f.Stop != "":
+	if f.Stop != "" && !f.Ending {
 		s.turnAway()
+	}
+	if f.Ending || j.Budget <= 0 || j.Overspends || f.Now.Before(s.next) {
 		return
-	case j.Budget <= 0 || j.Overspends || f.Now.Before(s.next):
-		return
-	case s.over(f.Now):
-		f.Stop = BudgetUsedUp(j.Budget)
-		s.turnAway()
-		return
+	}
+	for s.over(f.Now) {
+		if s.end(); f.Ending {
+			return
+		}
 	}
 	lasts := f.cfg.PlanEvery
 	if s.over(f.Now.Add(lasts)) {
@@ -47,6 +50,45 @@ func (s *spending) Keep() {
 	s.next = f.Now.Add(lasts)
 }
 
+// end takes the next step.
+func (s *spending) end() {
+	f := s.fleet
+	switch {
+	case f.Stop == "":
+		f.Stop = BudgetUsedUp(f.cfg.Job.Budget)
+		s.turnAway()
+	case f.tiers != nil && !s.atCut:
+		s.atCut = true
+		f.tiers.EndAtCut(f.Stop)
+	default:
+		f.Outcome = journal.Interrupted
+		f.Step.End(f.Stop)
+	}
+}
+
+// over reports whether a run that takes the next step towards its end at a time costs more than its budget, at the present prices.
+func (s *spending) over(at time.Time) bool {
+	f := s.fleet
+	until := f.cfg.StopTakes
+	switch {
+	case f.Stop == "":
+		until += f.cfg.Job.SaveTime + f.work.Progress().Clock
+	case f.tiers == nil || s.atCut:
+		until = f.cfg.DrainMargin / 4
+	}
+	return f.Accounts.due(at.Add(until)) > f.cfg.Job.Budget
+}
+
+// launch buys reliable machines at a price, or ends the run where its budget does not pay for them.
+func (s *spending) launch(a bidding.Acquire, price market.USD) {
+	f := s.fleet
+	if !bidding.Pays(f.View.State(), market.USD(a.Count)*price) {
+		f.Stop = fmt.Sprintf("the budget of %s does not pay for %d x %s, the reliable tier", f.cfg.Job.Budget.Cents(), a.Count, a.Pool.Type)
+		return
+	}
+	f.buys.launch(step.Reliable, a)
+}
+
 // turnAway ends the transient machines of a run that is to end that have not joined it: nothing waits for them, and the clock under way may take
 // long without.
 func (s *spending) turnAway() {
@@ -55,10 +97,4 @@ func (s *spending) turnAway() {
 			s.fleet.Terminate(&m.Machine, s.fleet.Stop)
 		}
 	}
-}
-
-// over reports whether a run that begins to end at a time costs more than its budget, at the present prices.
-func (s *spending) over(at time.Time) bool {
-	f := s.fleet
-	return f.Accounts.due(at.Add(f.cfg.StopTakes+f.cfg.Job.SaveTime+f.work.Progress().Clock)) > f.cfg.Job.Budget
 }

@@ -1,6 +1,8 @@
 package fleet
 
 import (
+	"time"
+
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/elasticity/step"
 	"github.com/tierml/tierml/internal/journal"
@@ -54,6 +56,14 @@ func (f *Fleet) Release(of *step.Machine, why string) {
 // PlanDue reports whether the policy should decide now.
 func (f *Fleet) PlanDue() bool { return f.WantPlan || !f.Now.Before(f.NextPlan) }
 
+// LatestWake returns when the policy may be asked again though nothing happens.
+func (f *Fleet) LatestWake() time.Time {
+	if f.settled {
+		return f.NextPlan
+	}
+	return f.Now.Add(f.cfg.PlanEvery)
+}
+
 // Buy asks the policy what to hold and does as it says. Spot machines are bought once the reliable tier
 // stands: before that they would have nothing to do, and nothing has shown that the job starts (decision 19).
 func (f *Fleet) Buy() {
@@ -70,6 +80,10 @@ func (f *Fleet) Buy() {
 	if again := plan.AskAgain; again.After(f.Now) && again.Before(f.NextPlan) {
 		f.NextPlan = again
 	}
+	if f.Silent && plan.Settled.After(f.NextPlan) { // a run that someone follows looks at each price
+		f.NextPlan = plan.Settled
+	}
+	f.settled = f.NextPlan.Equal(plan.Settled)
 	if plan.Switch != nil && f.Switching != nil {
 		return // one after the other: the pool that is left must drain
 	}
@@ -117,7 +131,7 @@ func (f *Fleet) MayBuy() bool {
 	if f.cfg.Whole {
 		held = f.buys.awaited()
 	}
-	return !need.Outage && !need.Gathering && !f.Now.Before(f.gathering) && need.Standing && !f.Closing() && !need.Done && !held
+	return !need.Outage && !need.Gathering && !f.Now.Before(f.gathering.until) && need.Standing && !f.Closing() && !need.Done && !held
 }
 
 // closeLaunch forgets a launch when none of its machines is still on its way.

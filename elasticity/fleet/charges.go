@@ -50,29 +50,52 @@ type accounts struct {
 	Charged market.USD
 	settled market.USD // by earlier controllers
 	Moved   market.USD // of Charged, for state that came from another region
+
+	groups  []alike
+	fixed   market.USD
+	grouped bool // groups and fixed are those of the machines as they are
 }
 
-// due returns what all machines cost until a time, if those that run stay until then, as far as bills can be computed.
-func (a *accounts) due(until time.Time) market.USD {
-	sum := a.settled + a.Charged
-	var like market.Usage
-	var one market.USD
+// alike are machines whose bills are the same.
+type alike struct {
+	first *Machine
+	count int
+	usage market.Usage
+	past  *market.History
+}
+
+// group returns the machines without a final bill, and what those of which the provider has said it cost.
+func (a *accounts) group() ([]alike, market.USD) {
+	if a.grouped {
+		return a.groups, a.fixed
+	}
+	a.grouped, a.groups, a.fixed = true, a.groups[:0], 0
 	for _, m := range a.roster.List {
 		switch u := m.usage(); {
 		case m.Charged:
 		case m.cost != nil:
-			sum += *m.cost
-		case u == like && one > 0: // machines that come and go together cost the same
-			sum += one
+			a.fixed += *m.cost
+		case len(a.groups) > 0 && a.groups[len(a.groups)-1].usage == u: // machines that come and go together follow each other
+			a.groups[len(a.groups)-1].count++
 		default:
-			known := a.markets.known
-			if m.Pool.Class == market.OnDemand {
-				known = a.Now
-			}
-			if due, err := market.Due(a.cfg.Rules, u, a.history(m), until, known, &m.paid); err == nil {
-				like, one = u, due
-				sum += one
-			}
+			a.groups = append(a.groups, alike{m, 1, u, a.history(m)})
+		}
+	}
+	return a.groups, a.fixed
+}
+
+// due returns what all machines cost until a time, if those that run stay until then, as far as bills can be computed.
+func (a *accounts) due(until time.Time) market.USD {
+	groups, fixed := a.group()
+	sum := a.settled + a.Charged + fixed
+	for i := range groups {
+		g := &groups[i]
+		known := a.markets.known
+		if g.usage.Pool.Class == market.OnDemand {
+			known = a.Now
+		}
+		if due, err := market.Due(a.cfg.Rules, g.usage, g.past, until, known, &g.first.paid); err == nil {
+			sum += market.USD(g.count) * due
 		}
 	}
 	return sum
@@ -81,8 +104,10 @@ func (a *accounts) due(until time.Time) market.USD {
 // begins returns when the next increment of a machine that runs begins after a time, by rule books that bill such; zero = none does.
 func (a *accounts) begins(after time.Time) (next time.Time) {
 	inc := a.cfg.Rules.Terms().Increment
-	for _, m := range a.roster.List {
-		if m.Ended || m.Charged || m.cost != nil || after.Before(m.Launched) {
+	groups, _ := a.group()
+	for i := range groups {
+		m := groups[i].first
+		if m.Ended || after.Before(m.Launched) {
 			continue
 		}
 		if at := after.Add(inc - after.Sub(m.Launched)%inc); next.IsZero() || at.Before(next) {
@@ -138,7 +163,7 @@ func (a *accounts) charge() (written bool) {
 			billed = u
 			charges, err = a.bill(m)
 		}
-		m.Charged, written = true, true
+		m.Charged, written, a.grouped = true, true, false
 		if err != nil {
 			a.Record(func() journal.Entry { return UnknownCharge(string(m.ID), m.Pool, m.Launched, m.EndedAt, err) })
 			continue

@@ -30,6 +30,7 @@ type Config struct {
 	Rules      market.RuleBook
 	WholeHours bool
 	Billed     bool // the provider says what machines have cost
+	Firm       bool // fewer machines do less work and are done no sooner: they stay to the end
 
 	// Whole: the work needs the whole fleet at once. So there are no tiers, the policy chooses all machines. It buys one after the
 	// other, as the answer to one purchase is part of what decides the next, and what a plan gives up goes when the purchase in its
@@ -108,6 +109,8 @@ type Tiers interface {
 	Short(wanted int, name string, memoryMiB int64) error
 	// Rejoin lets the remaining reliable machines resume the job.
 	Rejoin(name string, memoryMiB int64)
+	// EndAtCut has a run that is to end return to the committed cut, rather than complete the clock under way.
+	EndAtCut(why string)
 }
 
 // Ledger is what the journal of earlier controllers has about machines.

@@ -41,7 +41,7 @@ func (f *Fleet) takeEnded(i provisioner.Instance) {
 	case m.endedByItself(i.Ended):
 		f.crashes.Add(Crash{ID: m.ID, Entered: m.Entered, At: f.Now, Why: "it ended by itself: " + cmp.Or(m.Why, i.Reason)})
 	}
-	m.Unlisted = i.Presumed || i.Reason == NotListed
+	m.Unlisted = i.Presumed
 	m.EndedAt, m.EndedBy, m.SawEnd = i.Ended, i.EndedBy, f.Awake.Now()
 	f.markets.outlived(market.Usage{Pool: m.Pool, Start: m.Launched, End: m.EndedAt, EndedBy: m.EndedBy})
 	if !m.Lost {

@@ -27,3 +27,18 @@ func TestDeadlinesByOurClock(t *testing.T) {
 		}
 	}
 }
+
+// Replicas of a model are not given back when the rest of their rounds does not pay for another hour: without them it is another model, no sooner.
+func TestFirmFleetStaysToTheEnd(t *testing.T) {
+	for _, firm := range []bool{false, true} {
+		f := New(&Config{Settings: tempo.Settings{Speed: 1}, Firm: firm}, &step.Step{Now: epoch}, &Demand{})
+		f.Serve(halfDone{})
+		if f.View.State().Firm != firm {
+			t.Errorf("firm %v: the policy sees %v", firm, !firm)
+		}
+	}
+}
+
+type halfDone struct{ Work }
+
+func (halfDone) Progress() step.Progress { return step.Progress{Done: 1, Whole: 2} }

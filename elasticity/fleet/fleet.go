@@ -35,7 +35,8 @@ type Fleet struct {
 	Reliable  reliableTier
 	NextPlan  time.Time
 	WantPlan  bool
-	gathering time.Time     // until then more notices are waited for before the policy decides about a whole fleet
+	settled   bool // until NextPlan, prices lead to no other plan: see bidding.Plan
+	gathering gathering
 	SaveEvery time.Duration // how often to take a checkpoint, by the last plan; 0 = never
 	Switching *switchover   // a proactive switch under way
 	crashes   Crashes

@@ -2,10 +2,12 @@ package fleet
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tierml/tierml/elasticity/step"
 	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/market"
 )
 
 // LongestNotice is more than any provider gives, on the wall clock.
@@ -44,11 +46,43 @@ func (f *Fleet) takeWarned(e Warned) (due bool) {
 		return journal.Entry{Kind: journal.Notice, Instance: string(m.ID), Pool: m.Pool.String(), Deadline: &left, Why: why}
 	})
 	f.WantPlan = true
-	if f.cfg.Whole && !f.Now.Before(f.gathering) { // else the notices of one eviction would look like a fleet of which a part stays
-		f.gathering = f.Now.Add(f.cfg.NoticeWait)
-	}
+	f.gathering.wait(f.cfg.NoticeWait)
 	f.Reliable.lost = f.Reliable.lost || m.Tier == step.Reliable // another is bought while it lasts
 	return f.work.Warned(&m.Machine)
+}
+
+// gathering delays decisions about a whole fleet while more notices will come: those of one eviction would look like a fleet of which a part stays.
+type gathering struct {
+	fleet  *Fleet
+	until  time.Time
+	outbid market.Pool // its price is above a bid that was refused, and not reported yet; zero = there is none
+}
+
+func (g *gathering) wait(d time.Duration) {
+	f := g.fleet
+	if until := f.Now.Add(d); f.cfg.Whole && (!f.Now.Before(g.until) || until.Before(g.until)) {
+		g.until = until
+	}
+}
+
+// refused: a bid was below a price that is on its way. By the one that is known now the policy would leave a pool that it would bid more in.
+func (g *gathering) refused(pool market.Pool) {
+	if g.fleet.cfg.Whole {
+		g.outbid, g.until = pool, g.fleet.Now.Add(g.fleet.cfg.JoinWait)
+	}
+}
+
+// priced takes a price. Machines that it outbids are being taken back: the policy decides once their notices are here, whichever of the two is
+// reported first.
+func (g *gathering) priced(e PriceChanged) {
+	f := g.fleet
+	if g.outbid == e.Pool {
+		g.outbid, g.until = market.Pool{}, f.Now
+		delete(f.markets.deferred, e.Pool)
+	}
+	if f.cfg.Whole && slices.ContainsFunc(f.Roster.List, func(m *Machine) bool { return m.Pool == e.Pool && 0 < m.bid && m.bid < e.Price && m.Staying() }) {
+		g.wait(2 * f.cfg.NoticeWait)
+	}
 }
 
 // byOurClock returns when a machine with a warning goes, by this clock. The provider's deadline is by its own, which may be minutes

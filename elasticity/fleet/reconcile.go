@@ -24,8 +24,11 @@ const listedAgain = "it had ended, and the provider lists it again"
 
 const NotListed = "the provider no longer knows it"
 
+// reconciler compares a fleet with what the provider lists.
+type reconciler struct{ *Fleet }
+
 // takeListed compares the fleet's state with the provider's list.
-func (f *Fleet) takeListed(e Listed) (due bool) {
+func (f reconciler) takeListed(e Listed) (due bool) {
 	acts := f.Acts
 	f.listed = e.Asked
 	if !f.Surveyed() {
@@ -45,7 +48,7 @@ func (f *Fleet) takeListed(e Listed) (due bool) {
 }
 
 // compare checks whether a machine that the provider has is known.
-func (f *Fleet) compare(i provisioner.Instance) {
+func (f reconciler) compare(i provisioner.Instance) {
 	id := step.ID(i.ID)
 	m := f.Roster.ByID[id]
 	if m != nil {
@@ -69,7 +72,7 @@ func (f *Fleet) compare(i provisioner.Instance) {
 
 // miss notes whether the provider lists a machine, and takes it for gone when it has not done so for long and the machine
 // says nothing either.
-func (f *Fleet) miss(m *Machine, there bool, asked time.Time) {
+func (f reconciler) miss(m *Machine, there bool, asked time.Time) {
 	switch {
 	case there || f.work.Connected(&m.Machine) || !m.Entered.Before(asked):
 		m.missing = time.Time{}
@@ -81,14 +84,14 @@ func (f *Fleet) miss(m *Machine, there bool, asked time.Time) {
 }
 
 // gone ends a machine that the provider does not list.
-func (f *Fleet) gone(m *Machine) {
+func (f reconciler) gone(m *Machine) {
 	f.Terminate(&m.Machine, "the provider does not list it") // it may list it later
 	f.takeEnded(provisioner.Instance{ID: provisioner.InstanceID(m.ID), State: provisioner.Terminated,
-		Ended: f.Now.Truncate(time.Second), EndedBy: market.ByUser, Reason: NotListed})
+		Ended: f.Now.Truncate(time.Second), EndedBy: market.ByUser, Reason: NotListed, Presumed: true})
 }
 
 // takeStockOf compares the journal with the provider's machines when a run is taken over.
-func (f *Fleet) takeStockOf(e Listed) {
+func (f reconciler) takeStockOf(e Listed) {
 	there := map[step.ID]bool{}
 	for _, i := range e.Instances {
 		there[step.ID(i.ID)] = true
@@ -117,7 +120,7 @@ func (f *Fleet) takeStockOf(e Listed) {
 }
 
 // close settles a launch of the previous controller with the machines that it has.
-func (f *Fleet) close(l *launch) {
+func (f reconciler) close(l *launch) {
 	l.answered = true
 	if l.count > 0 {
 		f.refuse(l, l.count, "the controller was lost before the answer, and the provider has no such machine", nil)
@@ -128,7 +131,7 @@ func (f *Fleet) close(l *launch) {
 }
 
 // account enters a machine that was bought and not written down; one without a launch is terminated.
-func (f *Fleet) account(i provisioner.Instance) {
+func (f reconciler) account(i provisioner.Instance) {
 	id := step.ID(i.ID)
 	if m := f.Roster.ByID[id]; m != nil {
 		m.cost = i.Cost
@@ -162,6 +165,6 @@ func (f *Fleet) account(i provisioner.Instance) {
 
 // mayTurnUp reports whether unknown machines may turn up: a launch was given up without certainty, and the provider
 // has not been queried since it must know them.
-func (f *Fleet) mayTurnUp() bool {
+func (f reconciler) mayTurnUp() bool {
 	return !f.buys.unsure.IsZero() && !f.listed.IsZero() && f.listed.Before(f.buys.unsure.Add(f.cfg.Market(SettleTime)))
 }

@@ -73,7 +73,7 @@ func (f *Fleet) buyReliable(count int) {
 		if err := f.tiers.Short(f.demand.Reliable, kind.Name, kind.MemoryMiB); err != nil {
 			why += fmt.Sprintf("; training waits for it where it must: %v", err)
 		}
-		f.buys.launch(step.Reliable, bidding.Acquire{Pool: f.cfg.Reliable.Pool, Count: count, Why: why})
+		f.Spending.launch(bidding.Acquire{Pool: f.cfg.Reliable.Pool, Count: count, Why: why}, f.cfg.due(f.cfg.Reliable.Pool, f.cfg.Reliable.Type.OnDemand))
 		return
 	}
 	best, found := bidding.MostReliable(f.View.State(), own || f.Reliable.tries >= spotTries)
@@ -83,7 +83,11 @@ func (f *Fleet) buyReliable(count int) {
 		f.putOffReliable()
 		return
 	}
-	f.buys.launch(step.Reliable, bidding.Acquire{Pool: best.Pool, Bid: best.Bid, Count: count, Why: best.Why})
+	price := best.Price
+	if f.cfg.Rules != nil && f.cfg.Rules.Terms().PayBid {
+		price = max(price, best.Bid)
+	}
+	f.Spending.launch(bidding.Acquire{Pool: best.Pool, Bid: best.Bid, Count: count, Why: best.Why}, price)
 	f.View.afforded, f.WantPlan = time.Time{}, true // it may cost more than the last one did
 }
 

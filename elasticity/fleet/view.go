@@ -34,7 +34,7 @@ func (v *view) State() bidding.State {
 	if v.seen.Afforded = v.afforded; v.seen.Due == nil && v.cfg.Rules != nil {
 		v.seen.Due, v.seen.Begins = v.accounts.due, v.accounts.begins
 	}
-	v.seen.Firm = v.demand.Asked || v.demand.Awaited
+	v.seen.Firm = v.cfg.Firm || v.demand.Asked || v.demand.Awaited
 	return v.seen
 }
 
@@ -145,5 +145,5 @@ func (v *view) reliableRate() (sum market.USD) {
 	return sum
 }
 
-// Stale: what the policy sees may have changed.
-func (v *view) Stale() { v.well = false }
+// Stale: machines may have changed.
+func (v *view) Stale() { v.well, v.accounts.grouped = false, false }

@@ -86,10 +86,13 @@ func (b *Book) pack(now time.Time, tier step.Tier, more ...*Slot) packing {
 	there := b.staying(tier)
 	cores := coresOf(there)
 	suits := func(s *Slot, host step.ID) bool {
+		if to := b.hosts[b.measured[s.Job].to]; tier == step.Reliable && to != nil && to.Stays && b.needs(s).fits(to.free()) {
+			return host == to.ID
+		}
 		return tier != step.Reliable || now.Sub(s.Asked) >= b.rules.Insist || b.bearable(cores, s, host)
 	}
 	offer := b.rules.Offers[tier]
-	return pack(append(waiting, more...), there, b.neighbours, suits, offer.Least, max(offer.Most-len(there), 0))
+	return b.packed(append(waiting, more...), there, suits, offer.Least, max(offer.Most-len(there), 0))
 }
 
 // bearable reports whether no job on a reliable host would lose more than the limit by one more slot there, over which the job's partitions
@@ -102,10 +105,10 @@ func (b *Book) bearable(cores map[step.ID]float64, s *Slot, host step.ID) bool {
 		return true
 	case !b.measured[s.Job].profile.Known():
 		t := tenants(b.live, b.measured, cores, b.rules.Loss)
-		return t.Load(t.numbers[host]) < cores[host]/2
+		return t.load[host] < cores[host]/2
 	}
 	t := b.spread(cores, s.Job, append(slices.Clone(b.live), &Slot{Job: s.Job, Host: host}))
-	return t.LossAt(t.numbers[host]) <= b.rules.Loss
+	return t.lossAt(host) <= b.rules.Loss
 }
 
 // tenancy returns the present state on the reliable hosts that stay.

@@ -27,7 +27,7 @@ func (b *Book) BillOf(total market.USD, now time.Time, charges func(host step.ID
 				until = s.Ended
 			}
 			size, lines := charges(s.Host)
-			cost = Share(s.Size, size, s.Placed, until, lines)
+			cost = b.share(s, size, until, lines)
 		}
 		bill.Jobs[s.Job] += cost
 		bill.Idle -= cost
@@ -40,7 +40,27 @@ func (b *Book) BillOf(total market.USD, now time.Time, charges func(host step.ID
 func (b *Book) Settle(now time.Time, charges func(host step.ID, until time.Time) (Size, []market.Charge, bool)) {
 	for _, s := range slices.Clone(b.owing) {
 		if host, lines, known := charges(s.Host, s.Ended); known {
-			b.write(Line{T: now, Kind: Charged, Slot: s.ID, USD: Share(s.Size, host, s.Placed, s.Ended, lines)})
+			b.write(Line{T: now, Kind: Charged, Slot: s.ID, USD: b.share(s, host, s.Ended, lines)})
 		}
 	}
+}
+
+// share returns what a slot pays of its host's charges until then, as other slots come and go. What is settled stays right: nothing changes in the past.
+func (b *Book) share(s *Slot, host Size, until time.Time, charges []market.Charge) (sum market.USD) {
+	times := []time.Time{s.Placed, until}
+	for _, o := range b.on[s.Host] {
+		for _, at := range []time.Time{o.Placed, o.Ended} {
+			if at.After(s.Placed) && at.Before(until) {
+				times = append(times, at)
+			}
+		}
+	}
+	slices.SortFunc(times, time.Time.Compare)
+	for i := range len(times) - 1 {
+		there := slices.DeleteFunc(slices.Clone(b.on[s.Host]), func(o *Slot) bool {
+			return o.Placed.After(times[i]) || o.over() && !o.Ended.After(times[i])
+		})
+		sum += Share(s.Size, host, Crowd(host, there), times[i], times[i+1], charges)
+	}
+	return sum
 }

@@ -3,6 +3,7 @@ package hosts
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -61,19 +62,26 @@ type Book struct {
 	byID     map[provisioner.InstanceID]*Slot
 	requests map[string]*request // by job and token
 	hosts    map[step.ID]*Host
+	on       map[step.ID][]*Slot // by host, those over too
 	measured map[string]measured // by job
 	watch    *watch              // of the last change; nil = none is watched
 	lines    []Line
+	applied  int  // lines
+	rest     rest // the state in which nothing was to be changed
 }
+
+// rest is a state, as far as it decides whether to change something.
+type rest struct{ applied, aged, staying, most int }
 
 // NewBook returns one without slots.
 func NewBook(rules Rules) *Book {
 	return &Book{rules: rules, byID: map[provisioner.InstanceID]*Slot{}, requests: map[string]*request{}, hosts: map[step.ID]*Host{},
-		measured: map[string]measured{}}
+		on: map[step.ID][]*Slot{}, measured: map[string]measured{}}
 }
 
 // Apply takes a line in that is on disk.
 func (b *Book) Apply(l Line) error {
+	b.applied++
 	s := b.byID[l.Slot]
 	if s == nil && !slices.Contains([]string{Asked, Profiled, Preferred, Judged}, l.Kind) {
 		return fmt.Errorf("a line %q is about slot %q, which nobody requested", l.Kind, l.Slot)
@@ -83,18 +91,20 @@ func (b *Book) Apply(l Line) error {
 		return b.applyAsked(l)
 	case Placed:
 		s.Host, s.Placed = l.Host, l.T
-		b.use(s, Size.Plus)
+		b.on[s.Host] = append(b.on[s.Host], s)
+		b.recount(s)
 		b.askNothing(s)
 	case Leaving:
 		s.Returned = l.T
+		b.recount(s)
 	case Ended:
 		if s.over() {
 			return fmt.Errorf("slot %s ends twice", s.ID)
 		}
-		s.Ended, s.EndedBy, s.Why = l.T, l.By, l.Why
-		b.use(s, Size.Minus)
-		b.askNothing(s)
+		s.Ended, s.EndedBy, s.Why, s.Presumed = l.T, l.By, l.Why, l.Presumed
 		b.live = slices.DeleteFunc(b.live, func(o *Slot) bool { return o == s })
+		b.recount(s)
+		b.askNothing(s)
 		if s.Charged = s.Host == ""; !s.Charged { // else it never had one, and costs nothing
 			b.owing = append(b.owing, s)
 		}
@@ -138,8 +148,9 @@ func (b *Book) applyMeasured(l Line) error {
 	case l.Job == "" || l.Kind == Profiled && l.Profile == nil:
 		return fmt.Errorf("a line %q lacks its job or its profile", l.Kind)
 	case l.Kind == Profiled:
-		m.profile, m.owners = *l.Profile, l.Owners
+		m.profile, m.owners, m.serves = *l.Profile, l.Owners, l.OnlyServes
 		b.measured[l.Job] = m
+		b.recount(&Slot{Job: l.Job})
 		return nil
 	}
 	b.watch = nil
@@ -147,7 +158,7 @@ func (b *Book) applyMeasured(l Line) error {
 		b.watch = &watch{job: l.Job, was: tiers.Preference{Owners: m.owners, More: m.wish.More}, had: b.reliableOf(l.Job), clocks: l.Watched}
 	}
 	if l.Kind == Preferred {
-		m.wish = tiers.Preference{Owners: l.Owners, More: l.More, Leave: l.Leave, Why: l.Why}
+		m.wish, m.to = tiers.Preference{Owners: l.Owners, More: l.More, Leave: l.Leave, Why: l.Why}, l.Host
 	}
 	if l.Refused != nil {
 		m.refused = l.Refused
@@ -184,11 +195,69 @@ func (b *Book) slot(id step.ID) *Slot { return b.byID[provisioner.InstanceID(id)
 
 func key(job, token string) string { return job + " " + token }
 
-// use adds a slot to what its host has given away, or takes it off.
-func (b *Book) use(s *Slot, change func(Size, Size) Size) {
+// recount counts what the hosts of a slot and of its job's others have given away: what one serves depends on how many there are.
+func (b *Book) recount(s *Slot) {
 	if h := b.hosts[s.Host]; h != nil {
-		h.Used = change(h.Used, s.Size)
+		h.Used = b.Used(s.Host)
 	}
+	for _, o := range b.live {
+		if h := b.hosts[o.Host]; o.Job == s.Job && h != nil {
+			h.Used = b.Used(o.Host)
+		}
+	}
+}
+
+// Used returns what a host has given away: what its slots were granted. Slots of a measured job that only serve keep their memory and GPUs, and of the
+// vCPUs what serving takes: a job has what it requested until it has been measured (section 3.3.1).
+func (b *Book) Used(host step.ID) Size {
+	var sum taken
+	for _, s := range b.On(host) {
+		sum = sum.plus(b.taken(s), 1)
+	}
+	return Size{VCPU: int(math.Ceil(sum.cores - 1e-9)), MemoryMiB: sum.memory, GPUs: sum.gpus}
+}
+
+// taken returns what a slot takes.
+func (b *Book) taken(s *Slot) taken {
+	t := taken{float64(s.Size.VCPU), b.load(s), s.Size.MemoryMiB, s.Size.GPUs}
+	if b.serves(s) {
+		t.cores = min(t.cores, t.load)
+	}
+	return t
+}
+
+// serves reports whether a slot is one of a measured job that only serve.
+func (b *Book) serves(s *Slot) bool {
+	m := b.measured[s.Job]
+	return s.Tier == step.Reliable && m.serves && m.profile.Known()
+}
+
+// load returns the cores that serving takes in a slot. One that has just come will have an even share.
+func (b *Book) load(s *Slot) (cores float64) {
+	m, slots := b.measured[s.Job], b.reliableOf(s.Job)
+	if s.Tier != step.Reliable || !m.profile.Known() {
+		return 0
+	}
+	fresh := true
+	for i, owner := range m.owners {
+		if owner == step.ID(s.ID) {
+			cores += float64(m.profile.Serving[i]) / float64(m.profile.Clock)
+		}
+		fresh = fresh && owner != step.ID(s.ID) && slices.Contains(slots, owner)
+	}
+	if fresh {
+		cores = m.profile.Cores() / float64(max(len(slots), 1))
+	}
+	return cores
+}
+
+// needs returns what a host must have free for a slot that waits. Whether it has the vCPUs to serve a measured job is for suits to decide.
+func (b *Book) needs(s *Slot) Size {
+	size := s.Size
+	if b.serves(s) {
+		size.VCPU = min(size.VCPU, int(b.measured[s.Job].profile.Cores()/float64(1+len(b.reliableOf(s.Job)))))
+	}
+	return size
 }
 
 // write adds a line that was decided here, and applies it.
@@ -230,7 +299,7 @@ func (b *Book) Return(now time.Time, job string, ids ...provisioner.InstanceID) 
 			continue
 		}
 		if s.waiting() {
-			b.end(now, s, market.ByUser, "given back")
+			b.end(now, s, Line{By: market.ByUser, Why: "given back"})
 			continue
 		}
 		b.write(Line{T: now, Kind: Leaving, Slot: id})
@@ -238,14 +307,15 @@ func (b *Book) Return(now time.Time, job string, ids ...provisioner.InstanceID) 
 }
 
 // end ends a slot. Times do not go back: a host's own clock may be behind.
-func (b *Book) end(at time.Time, s *Slot, by market.EndedBy, why string) {
+func (b *Book) end(at time.Time, s *Slot, of Line) {
 	if at.Before(s.Asked) {
 		at = s.Asked
 	}
 	if at.Before(s.Placed) {
 		at = s.Placed
 	}
-	b.write(Line{T: at, Kind: Ended, Slot: s.ID, By: by, Why: why})
+	of.T, of.Kind, of.Slot = at, Ended, s.ID
+	b.write(of)
 }
 
 // Gone: a slot's process is no more, as its host's agent reports.
@@ -257,28 +327,25 @@ func (b *Book) Gone(now time.Time, host step.ID, id provisioner.InstanceID, why 
 	if s.Leaving() {
 		why = "given back"
 	}
-	b.end(now, s, market.ByUser, why)
+	b.end(now, s, Line{By: market.ByUser, Why: why})
 }
 
 // AddHost has slots placed on a host from now on. Slots that the book has on it already count.
 func (b *Book) AddHost(id step.ID, tier step.Tier, size Size) *Host {
-	h := &Host{ID: id, Tier: tier, Size: size, Stays: true}
+	h := &Host{ID: id, Tier: tier, Size: size, Stays: true, Used: b.Used(id)}
 	b.hosts[id] = h
-	for _, s := range b.On(id) {
-		h.Used = h.Used.Plus(s.Size)
-	}
 	return h
 }
 
 // EndHost ends all slots of a host that is gone. One that its job had given back before ends by that; one that its job gave up because its
-// host was gone does not.
-func (b *Book) EndHost(at time.Time, id step.ID, why string) {
+// host was gone does not. Unless the provider saw the host's end (seen), the slots' processes may still run.
+func (b *Book) EndHost(at time.Time, id step.ID, why string, seen bool) {
 	for _, s := range b.On(id) {
 		by := market.ByProvider
 		if s.Leaving() && !at.Before(s.Returned) {
 			by = market.ByUser
 		}
-		b.end(at, s, by, fmt.Sprintf("its host %s is gone: %s", id, why))
+		b.end(at, s, Line{By: by, Why: fmt.Sprintf("its host %s is gone: %s", id, why), Presumed: !seen})
 	}
 	delete(b.hosts, id)
 }
@@ -287,7 +354,7 @@ func (b *Book) EndHost(at time.Time, id step.ID, why string) {
 func (b *Book) Strand(now time.Time) {
 	for _, s := range slices.Clone(b.live) {
 		if s.Host != "" && b.hosts[s.Host] == nil {
-			b.end(now, s, market.ByProvider, fmt.Sprintf("its host %s ended while the shared hosts were without a controller", s.Host))
+			b.end(now, s, Line{By: market.ByProvider, Why: fmt.Sprintf("its host %s ended while the shared hosts were without a controller", s.Host), Presumed: true})
 		}
 	}
 }
@@ -296,7 +363,7 @@ func (b *Book) Strand(now time.Time) {
 func (b *Book) Expire(now time.Time, patience time.Duration) {
 	for _, s := range slices.Clone(b.live) {
 		if s.waiting() && now.Sub(s.Asked) >= patience {
-			b.end(now, s, market.ByProvider, fmt.Sprintf("no host was available for it within %s", patience))
+			b.end(now, s, Line{By: market.ByProvider, Why: fmt.Sprintf("no host was available for it within %s", patience)})
 		}
 	}
 }
@@ -318,8 +385,8 @@ func (b *Book) neighbours(job string, host step.ID) bool {
 
 // On returns the slots of a host that have not ended, in the order of their requests.
 func (b *Book) On(host step.ID) (on []*Slot) {
-	for _, s := range b.live {
-		if s.Host == host {
+	for _, s := range b.on[host] {
+		if !s.over() {
 			on = append(on, s)
 		}
 	}
@@ -364,7 +431,7 @@ func (b *Book) instances(slots []*Slot) []provisioner.Instance {
 		h := b.hosts[s.Host]
 		switch {
 		case s.over():
-			i.State, i.Ended, i.EndedBy, i.Reason = provisioner.Terminated, s.Ended, s.EndedBy, s.Why
+			i.State, i.Ended, i.EndedBy, i.Reason, i.Presumed = provisioner.Terminated, s.Ended, s.EndedBy, s.Why, s.Presumed
 			if s.Charged {
 				i.Cost = &s.Cost
 			}

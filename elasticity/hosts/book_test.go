@@ -21,7 +21,7 @@ func TestStrandedSlotsEnd(t *testing.T) {
 	clear(w.running)
 	w.begin()
 	w.pass(time.Minute)
-	if i := w.brain.Book.Of("a")[0]; i.State != provisioner.Terminated || i.EndedBy != market.ByProvider {
+	if i := w.brain.Book.Of("a")[0]; i.State != provisioner.Terminated || i.EndedBy != market.ByProvider || !i.Presumed {
 		t.Errorf("a slot without a host is %+v", i)
 	}
 }
@@ -38,11 +38,32 @@ func TestHostGoneBeforeItsSlotIsGivenBack(t *testing.T) {
 	slots := book.Of("a")
 	book.Return(gone.Add(-time.Second), "a", slots[0].ID)
 	book.Return(gone.Add(time.Second), "a", slots[1].ID)
-	book.EndHost(gone, host, "it was taken")
+	book.EndHost(gone, host, "it was taken", true)
 	slots = book.Of("a")
 	for i, by := range []market.EndedBy{market.ByUser, market.ByProvider} {
 		if s := slots[i]; s.EndedBy != by || !strings.Contains(s.Reason, string(host)) {
 			t.Errorf("slot %d is %+v, not ended by the %s for its host %s", i, s, by, host)
+		}
+	}
+}
+
+// A slot's process may run on where nobody saw its host's end: its cloud was killed, or its agent fell silent. Its job must not start another copy
+// as if the machine were gone.
+func TestSlotsWhoseEndNobodySaw(t *testing.T) {
+	for name, ends := range map[string]func(*world, *rented){
+		"seen":   func(w *world, r *rented) { w.end(r.ID, market.ByProvider, "taken back") },
+		"killed": func(w *world, r *rented) { w.end(r.ID, market.ByUser, "the cloud was killed"); r.Presumed = true },
+		"silent": func(w *world, r *rented) { r.silent = true },
+	} {
+		w := newWorld(t, "ec2-2017", 0)
+		if _, err := w.ask("a", "a-1", market.Spot, 1); err != nil {
+			t.Fatal(err)
+		}
+		w.pass(2 * time.Minute)
+		ends(w, w.rented[0])
+		w.pass(20 * time.Minute)
+		if i := w.brain.Book.Of("a")[0]; i.State != provisioner.Terminated || i.Presumed != (name != "seen") {
+			t.Errorf("%s: the slot is %+v", name, i)
 		}
 	}
 }

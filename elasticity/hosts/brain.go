@@ -161,7 +161,7 @@ func leastOf(cfg *Config) (least Size, err error) {
 		if least.VCPU == 0 {
 			least = size
 		}
-		least = Size{min(least.VCPU, size.VCPU), min(least.MemoryMiB, size.MemoryMiB)}
+		least = Size{min(least.VCPU, size.VCPU), min(least.MemoryMiB, size.MemoryMiB), min(least.GPUs, size.GPUs)}
 	}
 	if t := cfg.Reliable.Type; cfg.Reliable.Count > 0 && (t.VCPU <= 0 || t.MemoryMiB <= 0) {
 		return least, fmt.Errorf("the vCPUs or the memory of %s are not known: slots cannot be cut from it", t.Name)

@@ -1,5 +1,5 @@
 // Package hosts shares machines among jobs. A host is a machine for all jobs together, bought by the same fleet and policies as a
-// single job's machines: reliable hosts on demand, transient hosts on spot. A slot is a part of a host, in vCPUs and memory, that
+// single job's machines: reliable hosts on demand, transient hosts on spot. A slot is a part of a host, in vCPUs, memory and GPUs, that
 // one job has for a while; to the job it is a machine of the type that it requested.
 //
 //   - Book records which slots jobs have requested, where they are, and what they cost. It follows from Lines, which are on disk
@@ -13,7 +13,7 @@
 // The package decides over plain values. It knows nothing about what jobs compute, how slots reach jobs (package desk) and what
 // runs on a host (package hostagent).
 //
-// Each file uses only those before it: hosts, share, lines, pack, serving, watch, book, ask, bill, scaling, moves, brain, work, prices.
+// Each file uses only those before it: hosts, share, lines, serving, watch, book, pack, ask, bill, scaling, repack, moves, brain, work, prices.
 package hosts
 
 import (
@@ -29,20 +29,43 @@ import (
 type Size struct {
 	VCPU      int   `json:"vcpu"`
 	MemoryMiB int64 `json:"memory_mib"`
+	GPUs      int   `json:"gpus,omitempty"` // whole devices
 }
 
 // SizeOf returns a machine type's.
-func SizeOf(t market.InstanceType) Size { return Size{VCPU: t.VCPU, MemoryMiB: t.MemoryMiB} }
+func SizeOf(t market.InstanceType) Size {
+	return Size{VCPU: t.VCPU, MemoryMiB: t.MemoryMiB, GPUs: t.GPU.Count}
+}
 
-func (s Size) String() string { return fmt.Sprintf("%d vCPUs and %d MiB", s.VCPU, s.MemoryMiB) }
+func (s Size) String() string {
+	if s.GPUs > 0 {
+		return fmt.Sprintf("%d vCPUs, %d MiB and %d GPUs", s.VCPU, s.MemoryMiB, s.GPUs)
+	}
+	return fmt.Sprintf("%d vCPUs and %d MiB", s.VCPU, s.MemoryMiB)
+}
 
 // Plus is both together.
-func (s Size) Plus(o Size) Size { return Size{s.VCPU + o.VCPU, s.MemoryMiB + o.MemoryMiB} }
+func (s Size) Plus(o Size) Size {
+	return Size{s.VCPU + o.VCPU, s.MemoryMiB + o.MemoryMiB, s.GPUs + o.GPUs}
+}
 
 // Minus returns what is left of one without the other.
-func (s Size) Minus(o Size) Size { return Size{s.VCPU - o.VCPU, s.MemoryMiB - o.MemoryMiB} }
+func (s Size) Minus(o Size) Size {
+	return Size{s.VCPU - o.VCPU, s.MemoryMiB - o.MemoryMiB, s.GPUs - o.GPUs}
+}
 
-func (s Size) fits(o Size) bool { return s.VCPU <= o.VCPU && s.MemoryMiB <= o.MemoryMiB }
+func (s Size) fits(o Size) bool {
+	return s.VCPU <= o.VCPU && s.MemoryMiB <= o.MemoryMiB && s.GPUs <= o.GPUs
+}
+
+// partOf returns the sum of the parts of each resource of a host that this is.
+func (s Size) partOf(host Size) float64 {
+	part := float64(s.VCPU)/float64(host.VCPU) + float64(s.MemoryMiB)/float64(host.MemoryMiB)
+	if host.GPUs > 0 {
+		part += float64(s.GPUs) / float64(host.GPUs)
+	}
+	return part
+}
 
 // Slot is a part of a host that a job has, or waits for. Times are whole seconds of market time.
 type Slot struct {
@@ -64,6 +87,8 @@ type Slot struct {
 	Ended   time.Time // zero = it has not
 	EndedBy market.EndedBy
 	Why     string
+	// Presumed: nobody saw the end of its process.
+	Presumed bool
 
 	Charged bool // Cost is known
 	Cost    market.USD

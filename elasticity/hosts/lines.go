@@ -22,7 +22,7 @@ const (
 	Charged = "charged" // and its cost
 	// Profiled: the load of serving the job's model, and the slots that serve it.
 	Profiled = "profiled"
-	// Preferred: the slots that should serve it, and how many more the job should have.
+	// Preferred: the slots that should serve it, how many more the job should have, and the host for another one.
 	Preferred = "preferred"
 	// Judged: the last change stays, and is not watched any more.
 	Judged = "judged"
@@ -41,10 +41,16 @@ type Line struct {
 	Host    step.ID                  `json:"host,omitempty"`
 	By      market.EndedBy           `json:"by,omitempty"`
 	Why     string                   `json:"why,omitempty"`
-	USD     market.USD               `json:"usd,omitzero"`
-	Profile *tiers.Profile           `json:"profile,omitempty"`
-	Owners  []step.ID                `json:"owners,omitempty"` // slots; Index: ps.Partition
-	More    int                      `json:"more,omitempty"`   // reliable slots beyond those that the job asks for itself
+
+	// Presumed: nobody saw the end of a slot's process, which may still run.
+	Presumed bool `json:"presumed,omitempty"`
+
+	USD     market.USD     `json:"usd,omitzero"`
+	Profile *tiers.Profile `json:"profile,omitempty"`
+	Owners  []step.ID      `json:"owners,omitempty"` // slots; Index: ps.Partition
+	// OnlyServes: the job's reliable slots do nothing else.
+	OnlyServes bool `json:"only_serves,omitempty"`
+	More       int  `json:"more,omitempty"` // reliable slots beyond those that the job asks for itself
 
 	Leave step.ID `json:"leave,omitempty"` // the slot that goes when there is one too many; empty = the youngest
 

@@ -3,7 +3,6 @@ package hosts
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -22,18 +21,17 @@ func (b *Book) ProfileOf(job string) tiers.Profile { return b.measured[job].prof
 func (b *Book) Serving(cores map[step.ID]float64) Serving {
 	out := Serving{Cores: map[step.ID]float64{}, Loss: map[string]float64{}}
 	t := tenants(b.live, b.measured, cores, b.rules.Loss)
-	for id, n := range t.numbers {
-		out.Cores[id] = t.Load(n)
+	for id := range cores {
+		out.Cores[id] = t.load[id]
 	}
 	for _, job := range t.jobs {
-		out.Loss[job] = t.Pool.Loss(job)
+		out.Loss[job] = t.loss(job)
 	}
 	return out
 }
 
 // Report takes in what serving a job takes, and returns which of its slots should serve, and how many more it should have. Now and then that
-// has jobs' partitions move away from a host on which serving takes too much (Parameter Service, 3.3.2 and appendix D), or gives a job
-// another slot, or takes one back. One such change is made at a time, and watched.
+// has jobs' partitions move away from a host on which serving takes too much, or gives a job another slot, or takes one back. One such change is made at a time, and watched.
 func (b *Book) Report(now time.Time, job string, r tiers.Served) (tiers.Preference, error) {
 	bad := r.Clock <= 0 || len(r.Serving) == 0 || len(r.Serving) > mostPartitions || r.Clocks < 0 || r.Lately < 0 ||
 		len(r.Owners) > 0 && len(r.Owners) != len(r.Serving)
@@ -44,33 +42,50 @@ func (b *Book) Report(now time.Time, job string, r tiers.Served) (tiers.Preferen
 	if !slices.ContainsFunc(b.live, func(s *Slot) bool { return s.Job == job }) {
 		return tiers.Preference{}, nil
 	}
-	if m := b.measured[job]; !m.profile.Equal(r.Profile) || !slices.Equal(m.owners, r.Owners) {
-		b.write(Line{T: now, Kind: Profiled, Job: job, Profile: &r.Profile, Owners: r.Owners})
+	if m := b.measured[job]; !m.profile.Equal(r.Profile) || !slices.Equal(m.owners, r.Owners) || m.serves != r.OnlyServes {
+		b.write(Line{T: now, Kind: Profiled, Job: job, Profile: &r.Profile, Owners: r.Owners, OnlyServes: r.OnlyServes})
 	}
 	m := b.measured[job]
 	m.lately = cmp.Or(r.Lately, m.lately)
 	b.measured[job] = m
+	balancer{b}.reported(now, job, r)
+	return b.measured[job].wish, nil
+}
+
+// reported takes a job's report in.
+func (b balancer) reported(now time.Time, job string, r tiers.Served) {
 	if b.watch != nil {
 		b.judge(now, job, r)
 	}
-	if b.watch == nil && !b.relieve(now) && !b.restore(now) && !b.recycle(now) {
-		b.vacate(now)
+	if state := b.state(now); b.watch == nil && state != b.rest {
+		if b.rest = state; !b.relieve(now) && !b.restore(now) && !b.recycle(now) {
+			b.vacate(now)
+		}
 	}
-	return b.measured[job].wish, nil
+}
+
+// state returns that of now.
+func (b balancer) state(now time.Time) rest {
+	r := rest{applied: b.applied, staying: len(b.staying(step.Reliable)), most: b.rules.Offers[step.Reliable].Most}
+	for _, s := range b.live {
+		if now.Sub(s.Placed) >= b.rules.Insist {
+			r.aged++
+		}
+	}
+	return r
 }
 
 // relieve makes a change for the host on which jobs lose most, if any lose more than the limit: partitions of a job move to hosts on which it
 // has slots, too, and if none can, a job gets another slot. Of several changes it is the one that leaves the least loss there.
-func (b *Book) relieve(now time.Time) (begun bool) {
+func (b balancer) relieve(now time.Time) (begun bool) {
 	t := b.tenancy()
-	worst := 0
-	var of step.ID
+	var worst step.ID
 	for _, h := range b.staying(step.Reliable) {
-		if n := t.numbers[h.ID]; t.LossAt(n) > b.rules.Loss && (worst == 0 || t.LossAt(n) > t.LossAt(worst)) {
-			worst, of = n, h.ID
+		if t.lossAt(h.ID) > b.rules.Loss && (worst == "" || t.lossAt(h.ID) > t.lossAt(worst)) {
+			worst = h.ID
 		}
 	}
-	if worst == 0 {
+	if worst == "" {
 		return false
 	}
 	var best *change
@@ -84,20 +99,20 @@ func (b *Book) relieve(now time.Time) (begun bool) {
 			break
 		}
 		if t.slots[job][worst] != "" && b.changeable(job) {
-			best = better(best, b.trySlot(of, job))
+			best = better(best, b.trySlot(worst, job))
 		}
 	}
 	if best == nil {
 		return false
 	}
 	b.begin(now, best, fmt.Sprintf("serving takes %.2f cores of host %s with %d vCPUs, and jobs there would lose %.0f %% of their speed",
-		t.Load(worst), of, b.hosts[of].Size.VCPU, 100*t.LossAt(worst)))
+		t.load[worst], worst, b.hosts[worst].Size.VCPU, 100*t.lossAt(worst)))
 	return true
 }
 
 // restore has partitions that were moved spread evenly over their job's slots again, if then no job would lose half of what it may: the
 // neighbour that they made room for has left, or serves less.
-func (b *Book) restore(now time.Time) (begun bool) {
+func (b balancer) restore(now time.Time) (begun bool) {
 	there := coresOf(b.staying(step.Reliable))
 	for _, job := range b.tenancy().jobs {
 		m, slots := b.measured[job], b.reliableOf(job)
@@ -110,8 +125,7 @@ func (b *Book) restore(now time.Time) (begun bool) {
 			even[i] = slots[i%len(slots)]
 		}
 		t := b.spread(there, job, b.live)
-		lossy := func(n int) bool { return t.LossAt(n) > b.rules.Loss/2 }
-		if slices.Equal(m.wish.Owners, even) || slices.ContainsFunc(slices.Collect(maps.Values(t.numbers)), lossy) {
+		if slices.Equal(m.wish.Owners, even) || t.most() > b.rules.Loss/2 {
 			continue
 		}
 		b.begin(now, &change{job: job, owners: even}, "the host that its partitions left can serve them again")
@@ -121,22 +135,22 @@ func (b *Book) restore(now time.Time) (begun bool) {
 }
 
 // tryMoves returns what moves of a job would do; nil = it would lose as much as before.
-func (b *Book) tryMoves(from int, job string) *change {
+func (b balancer) tryMoves(from step.ID, job string) *change {
 	t := b.tenancy()
-	before := t.Pool.Loss(job)
-	moves := t.Relieve(from, job, slices.Collect(maps.Keys(t.slots[job]))).Moves
-	if len(moves) == 0 || t.Pool.Loss(job) >= before {
+	before := t.loss(job)
+	moved := t.relieve(from, job)
+	if len(moved) == 0 || t.loss(job) >= before {
 		return nil
 	}
-	c := &change{job: job, owners: slices.Clone(b.measured[job].owners), moves: len(moves), left: t.LossAt(from)}
-	for _, m := range moves {
-		c.owners[t.partitions[job][m.Task]] = t.slots[job][m.To]
+	c := &change{job: job, owners: slices.Clone(b.measured[job].owners), moves: len(moved), left: t.lossAt(from)}
+	for _, p := range moved {
+		c.owners[p.partition] = t.slots[job][p.host]
 	}
 	return c
 }
 
 // judge takes in a report while a change is watched.
-func (b *Book) judge(now time.Time, job string, r tiers.Served) {
+func (b balancer) judge(now time.Time, job string, r tiers.Served) {
 	w := b.watch
 	if w.since.IsZero() {
 		w.since = now
@@ -164,7 +178,7 @@ func (b *Book) judge(now time.Time, job string, r tiers.Served) {
 	case !p.whole:
 		p.whole = true
 	default:
-		lost, judged := p.Took(r.Clocks, r.Lately, w.clocks[job])
+		lost, judged := p.took(r.Clocks, r.Lately, w.clocks[job])
 		if judged && lost > b.rules.Loss {
 			b.takeBack(now, fmt.Sprintf("after the last change job %s lost %.0f %% of its speed over a hundred clocks: it is taken back", job, 100*lost))
 			return
@@ -179,7 +193,7 @@ func (b *Book) judge(now time.Time, job string, r tiers.Served) {
 }
 
 // keep ends a watch well. A slot that was to go once another serves in its place goes.
-func (b *Book) keep(now time.Time) {
+func (b balancer) keep(now time.Time) {
 	line := Line{T: now, Kind: Judged, Job: b.watch.job, Why: "no job lost more than the limit"}
 	if m := b.measured[b.watch.job]; m.wish.Leave != "" && m.wish.More > b.watch.was.More {
 		line.Kind, line.More, line.Leave, line.Why = Preferred, b.watch.was.More, m.wish.Leave, "its host can be given back: "+line.Why
@@ -188,7 +202,7 @@ func (b *Book) keep(now time.Time) {
 }
 
 // changed reports whether the job's owners are those of the change that is watched: the preferred ones, or a slot among them that is new.
-func (b *Book) changed(owners []step.ID) bool {
+func (b balancer) changed(owners []step.ID) bool {
 	if wish := b.measured[b.watch.job].wish.Owners; wish != nil {
 		return slices.Equal(owners, wish)
 	}
@@ -197,7 +211,7 @@ func (b *Book) changed(owners []step.ID) bool {
 }
 
 // attend begins to count clocks: of the changed job, and of its neighbours on hosts that serve more of it than before.
-func (b *Book) attend() {
+func (b balancer) attend() {
 	w := b.watch
 	owners := b.measured[w.job].owners
 	w.beside = map[string]*pace{w.job: {owners: owners, whole: true}}
@@ -216,7 +230,7 @@ func (b *Book) attend() {
 }
 
 // hostOf returns where a slot is; empty = nowhere any more.
-func (b *Book) hostOf(slot step.ID) step.ID {
+func (b balancer) hostOf(slot step.ID) step.ID {
 	if s := b.slot(slot); s != nil && !s.over() {
 		return s.Host
 	}
@@ -224,7 +238,7 @@ func (b *Book) hostOf(slot step.ID) step.ID {
 }
 
 // takeBack has everything as before the change that is watched, which is not made again while the job has the slots that it had.
-func (b *Book) takeBack(now time.Time, why string) {
+func (b balancer) takeBack(now time.Time, why string) {
 	w := b.watch
 	line := Line{T: now, Kind: Preferred, Job: w.job, More: w.was.More, Refused: w.had, Why: why}
 	if b.measured[w.job].wish.Owners != nil {

@@ -17,25 +17,26 @@ type packing struct {
 // pack places slots, in their order: each on the host on which the least is left over. A second reliable slot of a job goes to another
 // host than the first where there is one with room, as both would be lost together. What finds no room gets new hosts, of one size and
 // at most most. A host that does not suit a slot has room for it only if no new one may be had.
-func pack(slots []*Slot, hosts []*Host, neighbours func(job string, host step.ID) bool, suits func(*Slot, step.ID) bool, fresh Size, most int) packing {
+func (b *Book) packed(slots []*Slot, hosts []*Host, suits func(*Slot, step.ID) bool, fresh Size, most int) packing {
 	p := packing{on: map[*Slot]step.ID{}}
 	used := map[step.ID]Size{}
 	mine := map[step.ID]map[string]bool{} // jobs with a slot placed here
 	var made []Size                       // used of new hosts
 	for _, s := range slots {
+		needs := b.needs(s)
 		var best *Host
 		var score [3]float64
 		for _, h := range hosts {
 			free := h.free().Minus(used[h.ID])
-			if h.Tier != s.Tier || !h.Stays || !s.Size.fits(free) {
+			if h.Tier != s.Tier || !h.Stays || !needs.fits(free) {
 				continue
 			}
-			left := free.Minus(s.Size)
-			now := [3]float64{0, 0, float64(left.VCPU)/float64(h.Size.VCPU) + float64(left.MemoryMiB)/float64(h.Size.MemoryMiB)}
+			left := free.Minus(needs)
+			now := [3]float64{0, 0, left.partOf(h.Size)}
 			if !suits(s, h.ID) {
 				now[0] = 1
 			}
-			if s.Tier == step.Reliable && (mine[h.ID][s.Job] || neighbours(s.Job, h.ID)) {
+			if s.Tier == step.Reliable && (mine[h.ID][s.Job] || b.neighbours(s.Job, h.ID)) {
 				now[1] = 1
 			}
 			if best == nil || slices.Compare(now[:], score[:]) < 0 || now == score && cmp.Less(h.ID, best.ID) {
@@ -46,7 +47,7 @@ func pack(slots []*Slot, hosts []*Host, neighbours func(job string, host step.ID
 		another := i >= 0 || len(made) < most && s.Size.fits(fresh)
 		if best != nil && (score[0] == 0 || !another) {
 			p.on[s] = best.ID
-			used[best.ID] = used[best.ID].Plus(s.Size)
+			used[best.ID] = used[best.ID].Plus(needs)
 			if mine[best.ID] == nil {
 				mine[best.ID] = map[string]bool{}
 			}

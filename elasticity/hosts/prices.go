@@ -56,5 +56,5 @@ func (b *Brain) SlotPrices(kind string, class market.Class, since, until time.Ti
 func perHour(slot Size, host market.InstanceType, price market.USD) market.USD {
 	from := time.Time{}
 	to := from.Add(time.Hour)
-	return Share(slot, SizeOf(host), from, to, []market.Charge{{From: from, To: to, Amount: price}})
+	return Share(slot, SizeOf(host), 0, from, to, []market.Charge{{From: from, To: to, Amount: price}})
 }

@@ -24,7 +24,7 @@ func single(t *testing.T, most int) *crowd {
 		}
 	}
 	c.reread()
-	c.b.EndHost(start, "y", "it was never there")
+	c.b.EndHost(start, "y", "it was never there", true)
 	return c
 }
 
@@ -142,7 +142,7 @@ func TestAnotherSlotTakesRoomThatIsThere(t *testing.T) {
 	c.b.AddHost("y", step.Reliable, SizeOf(hostType))
 	c.says("b", 4, time.Second, "")
 	c.says("a", 7, time.Second, onA)
-	best := c.b.trySlot("x", "a")
+	best := balancer{c.b}.trySlot("x", "a")
 	if best == nil || best.buys != 0 || best.left > 0 {
 		t.Errorf("%+v", best)
 	}

@@ -1,18 +1,20 @@
 package hosts
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/tierml/tierml/elasticity/step"
-	"github.com/tierml/tierml/sched/aggregation"
 	"github.com/tierml/tierml/tiers"
 )
 
-// Serving is what the jobs' measured profiles say of reliable hosts, as Parameter Service (AutoPS) reckons it. A job's partitions count where
-// it has last said that they are; those on its transient slots do not. Where it has not said so, they count as spread evenly over its
-// reliable slots. A host computes with all of its vCPUs, and answers requests as they come. Jobs without a profile do not count.
+// Serving is what the jobs' measured profiles say of reliable hosts. A job's partitions count where it has last said that they are; those on its
+// transient slots do not. Where it has not said so, they count as spread evenly over its reliable slots. Jobs without a profile do not count.
+//
+// Parameter Service (AutoPS) reserves turns for each job in a cycle of each aggregator (appendix C). Hosts here reserve none: a host computes with all of
+// its vCPUs and answers requests as they come, which slows nobody down while the load is at most its vCPUs (docs/decisions/0021).
 type Serving struct {
 	Cores map[step.ID]float64 // by host: that serving takes if no job has to wait
 	Loss  map[string]float64  // by job: the share of its speed that it is expected to lose because others are served on the same hosts
@@ -21,19 +23,47 @@ type Serving struct {
 // measured is what a job has reported.
 type measured struct {
 	profile tiers.Profile
+	serves  bool      // its reliable slots do nothing else
 	owners  []step.ID // slots; Index: ps.Partition; nil = not known
 	wish    tiers.Preference
+	to      step.ID       // the host for the slot more that it should have; empty = any
 	refused []step.ID     // nothing is changed for it while it has these reliable slots
 	lately  time.Duration // the median length of the last clocks; it is not on disk
 }
 
+// piece is a partition of a profiled job, where it is served.
+type piece struct {
+	job       string
+	partition int
+	host      step.ID
+	cores     float64
+}
+
 // tenancy is which reliable hosts serve which partitions of profiled jobs.
 type tenancy struct {
-	*aggregation.Pool
-	numbers    map[step.ID]int            // of hosts
-	slots      map[string]map[int]step.ID // by job: one of its slots on each host, by number
-	partitions map[string][]int           // by job: the partition of each task
-	jobs       []string                   // sorted
+	limit  float64                        // the share of its speed that a job may lose
+	cores  map[step.ID]float64            // of the hosts
+	load   map[step.ID]float64            // cores that serving takes there
+	slots  map[string]map[step.ID]step.ID // by job: one of its slots on each host
+	pieces map[string][]piece             // by job
+	jobs   []string                       // sorted
+}
+
+// taken is what slots take of a host.
+type taken struct {
+	cores  float64 // that are kept for them
+	load   float64 // cores that serving takes
+	memory int64   // MiB
+	gpus   int
+}
+
+func (t taken) plus(o taken, n int) taken {
+	return taken{t.cores + float64(n)*o.cores, t.load + float64(n)*o.load, t.memory + int64(n)*o.memory, t.gpus + n*o.gpus}
+}
+
+// within reports whether a host has that, so that nobody waits.
+func (t taken) within(h *Host) bool {
+	return max(t.cores, t.load) <= float64(h.Size.VCPU)+1e-9 && t.memory <= h.Size.MemoryMiB && t.gpus <= h.Size.GPUs
 }
 
 // coresOf are hosts' vCPUs.
@@ -47,44 +77,101 @@ func coresOf(hosts []*Host) map[step.ID]float64 {
 
 // tenants returns the present state. Cores are the vCPUs of the hosts.
 func tenants(slots []*Slot, jobs map[string]measured, cores map[step.ID]float64, limit float64) tenancy {
-	t := tenancy{aggregation.NewPool(aggregation.Limits{Loss: limit, Late: true}), map[step.ID]int{}, map[string]map[int]step.ID{}, map[string][]int{}, nil}
-	for _, id := range slices.Sorted(maps.Keys(cores)) {
-		t.numbers[id] = t.Add(cores[id])
-	}
-	type place struct {
-		job  string
-		slot step.ID
-	}
-	at, on := map[string][]int{}, map[place]int{} // hosts: by job, one for each slot; by slot
+	t := tenancy{limit, cores, map[step.ID]float64{}, map[string]map[step.ID]step.ID{}, map[string][]piece{}, nil}
+	of := map[string][]*Slot{}
 	for _, s := range slots {
-		n := t.numbers[s.Host]
-		if n == 0 || !jobs[s.Job].profile.Known() {
+		if _, there := cores[s.Host]; !there || !jobs[s.Job].profile.Known() {
 			continue
 		}
-		at[s.Job] = append(at[s.Job], n)
-		on[place{s.Job, step.ID(s.ID)}] = n
+		of[s.Job] = append(of[s.Job], s)
 		if t.slots[s.Job] == nil {
-			t.slots[s.Job] = map[int]step.ID{}
+			t.slots[s.Job] = map[step.ID]step.ID{}
 		}
-		if _, another := t.slots[s.Job][n]; !another && !s.Leaving() {
-			t.slots[s.Job][n] = step.ID(s.ID)
+		if _, another := t.slots[s.Job][s.Host]; !another && !s.Leaving() {
+			t.slots[s.Job][s.Host] = step.ID(s.ID)
 		}
 	}
-	t.jobs = slices.Sorted(maps.Keys(at))
+	t.jobs = slices.Sorted(maps.Keys(of))
 	for _, job := range t.jobs {
-		of := jobs[job]
-		j, places := aggregation.Tenant{ID: job, Iteration: of.profile.Clock}, []int{}
-		for i, exec := range of.profile.Serving {
-			host := at[job][i%len(at[job])]
-			if len(of.owners) == len(of.profile.Serving) {
-				host = on[place{job, of.owners[i]}]
-			}
-			if host > 0 {
-				j.Tasks, places = append(j.Tasks, aggregation.Task{Exec: exec}), append(places, host)
-				t.partitions[job] = append(t.partitions[job], i)
+		m := jobs[job]
+		for i, exec := range m.profile.Serving {
+			if at := m.server(of[job], i); at != nil {
+				t.pieces[job] = append(t.pieces[job], piece{job, i, at.Host, float64(exec) / float64(m.profile.Clock)})
 			}
 		}
-		t.Put(j, places)
+		for _, p := range t.pieces[job] {
+			t.load[p.host] += p.cores
+		}
 	}
 	return t
+}
+
+// server returns which of its slots serves a job's partition; nil = none.
+func (m *measured) server(slots []*Slot, partition int) *Slot {
+	if len(m.owners) != len(m.profile.Serving) {
+		return slots[partition%len(slots)]
+	}
+	for _, s := range slots {
+		if step.ID(s.ID) == m.owners[partition] {
+			return s
+		}
+	}
+	return nil
+}
+
+// lossAt returns which share of its speed a job loses that is served on a host: all wait alike for vCPUs.
+func (t *tenancy) lossAt(host step.ID) float64 {
+	if load := t.load[host]; load > t.cores[host] {
+		return 1 - t.cores[host]/load
+	}
+	return 0
+}
+
+// loss returns what a job loses: the slowest host sets the pace (appendix C).
+func (t *tenancy) loss(job string) (most float64) {
+	for _, p := range t.pieces[job] {
+		most = max(most, t.lossAt(p.host))
+	}
+	return most
+}
+
+// most returns the largest loss on any host.
+func (t *tenancy) most() (most float64) {
+	for host := range t.cores {
+		most = max(most, t.lossAt(host))
+	}
+	return most
+}
+
+// relieve moves partitions of a job away from a host, those that take most first, until nobody there loses more than the limit. Each goes to that host of
+// the job's others on which the least stays free (pseudocode 1); what fits none stays.
+func (t *tenancy) relieve(from step.ID, job string) (moved []piece) {
+	order := slices.Clone(t.pieces[job])
+	slices.SortStableFunc(order, func(a, b piece) int { return cmp.Compare(b.cores, a.cores) })
+	others := slices.Sorted(maps.Keys(t.slots[job]))
+	for _, p := range order {
+		if t.lossAt(from) <= t.limit {
+			break
+		}
+		if p.host != from {
+			continue
+		}
+		var best step.ID
+		for _, to := range others {
+			fits := 1-t.cores[to]/(t.load[to]+p.cores) <= t.limit
+			if to != from && fits && (best == "" || t.cores[to]-t.load[to] < t.cores[best]-t.load[best]) {
+				best = to
+			}
+		}
+		if best != "" {
+			t.load[from], t.load[best] = t.load[from]-p.cores, t.load[best]+p.cores
+			p.host = best
+			moved = append(moved, p)
+		}
+	}
+	for _, m := range moved {
+		i := slices.IndexFunc(t.pieces[job], func(p piece) bool { return p.partition == m.partition })
+		t.pieces[job][i] = m
+	}
+	return moved
 }

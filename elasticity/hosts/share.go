@@ -8,11 +8,11 @@ import (
 )
 
 // Share returns what a slot pays of its host's bill: of each charge, the part of its time in which the slot was there, times the slot's part
-// of the host, which is the mean of its parts of the vCPUs and of the memory. Slots that fit on a host together never have more than
-// the whole. Rounded down to the billionth in each charge: the idle share owns what is left.
-func Share(slot, host Size, from, to time.Time, charges []market.Charge) (sum market.USD) {
-	part := big.NewInt(int64(slot.VCPU)*host.MemoryMiB + slot.MemoryMiB*int64(host.VCPU))
-	whole := big.NewInt(2 * int64(host.VCPU) * host.MemoryMiB)
+// of the host, which is the mean of its parts of the vCPUs, the memory and the GPUs that there are. Where the slots together have more than the host, as
+// measured ones leave room for others, they divide the whole by what each has: crowd is theirs. Rounded down to the billionth in each charge: the idle share
+// owns what is left.
+func Share(slot, host Size, crowd int64, from, to time.Time, charges []market.Charge) (sum market.USD) {
+	part, whole := big.NewInt(parts(slot, host)), big.NewInt(max(parts(host, host), crowd))
 	for _, c := range charges {
 		begin, end := c.From, c.To
 		if from.After(begin) {
@@ -28,6 +28,24 @@ func Share(slot, host Size, from, to time.Time, charges []market.Charge) (sum ma
 		n.Mul(n, part).Mul(n, big.NewInt(int64(end.Sub(begin))))
 		d := big.NewInt(int64(c.To.Sub(c.From)))
 		sum += market.USD(n.Quo(n, d.Mul(d, whole)).Int64())
+	}
+	return sum
+}
+
+// parts returns what a slot has of a host, in parts of which there are as many in all vCPUs as in all memory, and as in all GPUs if there are some.
+func parts(slot, host Size) int64 {
+	all := int64(host.VCPU) * host.MemoryMiB
+	n := int64(slot.VCPU)*host.MemoryMiB + slot.MemoryMiB*int64(host.VCPU)
+	if host.GPUs > 0 {
+		n = n*int64(host.GPUs) + int64(slot.GPUs)*all
+	}
+	return n
+}
+
+// Crowd returns what slots have of a host together, for Share.
+func Crowd(host Size, slots []*Slot) (sum int64) {
+	for _, s := range slots {
+		sum += parts(s.Size, host)
 	}
 	return sum
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/elasticity/step"
-	"github.com/tierml/tierml/sched/aggregation"
 	"github.com/tierml/tierml/tiers"
 )
 
@@ -17,7 +16,7 @@ import (
 //  1. begin writes the wish, with the pace of all jobs: a successor that reads it watches the change from step 2 on.
 //  2. The job reports that it has changed. If it does not within Rules.Insist, it is not asked again while it has these slots (refused).
 //  3. The report of another job in which the change falls is left out (whole): some of its clocks are older. The next hundred clocks of each
-//     job count (aggregation.Pace), unless its own partitions move.
+//     job count (pace.took), unless its own partitions move.
 //  4. If a job has lost more than Rules.Loss, all is as before, and this change is not made again while the job has these slots. What has not
 //     come in within Rules.Insist is not waited for.
 type watch struct {
@@ -31,9 +30,25 @@ type watch struct {
 
 // pace is how long a job's clocks take since a change.
 type pace struct {
-	aggregation.Pace
-	owners []step.ID // while they are others, clocks say nothing
-	whole  bool      // its next report has only clocks since the change
+	clocks int
+	length time.Duration // of all
+	owners []step.ID     // while they are others, clocks say nothing
+	whole  bool          // its next report has only clocks since the change
+}
+
+// judgedAfter is after how many clocks a change is judged (section 5.2.2).
+const judgedAfter = 100
+
+// took records clocks of a length. Once a hundred are known it returns the share of its speed that the job loses compared with clocks of length
+// before.
+func (p *pace) took(n int, each, before time.Duration) (lost float64, judged bool) {
+	p.clocks, p.length = p.clocks+n, p.length+time.Duration(n)*each
+	if p.clocks < judgedAfter {
+		return 0, false
+	}
+	lost = 1 - float64(before)*float64(p.clocks)/float64(p.length)
+	p.clocks, p.length = 0, 0
+	return lost, true
 }
 
 // change is one that could be made.
@@ -42,6 +57,7 @@ type change struct {
 	owners []step.ID // then; nil = as the job likes
 	more   int       // slots
 	leave  step.ID   // slot that is to go in the end
+	to     step.ID   // the host that the slot more should be on; empty = any
 	buys   int       // hosts
 	moves  int       // partitions
 	left   float64   // the most that a job loses on the relieved host then

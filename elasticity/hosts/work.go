@@ -39,11 +39,11 @@ func (b *Brain) Warned(*step.Machine) bool { return true }
 func (b *Brain) Lose(of *step.Machine) {
 	m := b.machines[of.ID]
 	m.Lost = true
-	at, why := b.step.Now, "it fell silent"
+	at, why, seen := b.step.Now, "it fell silent", false
 	if b.ended.ID == provisioner.InstanceID(of.ID) {
-		at, why = b.ended.Ended, b.ended.Reason
+		at, why, seen = b.ended.Ended, b.ended.Reason, !b.ended.Presumed
 	}
-	b.Book.EndHost(at, of.ID, why)
+	b.Book.EndHost(at, of.ID, why, seen)
 	m.host = nil
 	b.fleet.Lost(of, m.called)
 }
@@ -72,3 +72,4 @@ func (b *Brain) Archive() {
 func (b *Brain) Bare() bool                     { return false }
 func (b *Brain) Short(int, string, int64) error { return nil }
 func (b *Brain) Rejoin(string, int64)           {}
+func (b *Brain) EndAtCut(string)                {}

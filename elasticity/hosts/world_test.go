@@ -50,12 +50,14 @@ type world struct {
 	crashed         bool
 	outcome         string
 	answer          error                              // to the last request
+	serves          bool                               // jobs' reliable slots do nothing else
 	started         map[provisioner.InstanceID]step.ID // hosts that ever ran a slot
 }
 
 type rented struct {
 	provisioner.Instance
 	deadline time.Time
+	silent   bool // its agent does not call any more
 }
 
 func (r *rented) over() bool { return r.State == provisioner.Terminated }
@@ -191,7 +193,7 @@ func (w *world) end(id provisioner.InstanceID, by market.EndedBy, why string) {
 func (w *world) agents() {
 	for _, i := range w.rented {
 		id := step.ID(i.ID)
-		if i.over() || w.now.Sub(i.Launched) < 20*time.Second || !w.brain.Called(id, i.Token) {
+		if i.over() || i.silent || w.now.Sub(i.Launched) < 20*time.Second || !w.brain.Called(id, i.Token) {
 			continue
 		}
 		for _, s := range w.brain.Book.On(id) {
@@ -282,7 +284,7 @@ func (w *world) profile(job string, of tiers.Profile) {
 	w.t.Helper()
 	for done := false; !done; w.recover() {
 		w.guarded(func() {
-			if _, err := w.brain.Book.Report(w.now, job, tiers.Served{Profile: of}); err != nil {
+			if _, err := w.brain.Book.Report(w.now, job, tiers.Served{Profile: of, OnlyServes: w.serves}); err != nil {
 				w.t.Fatal(err)
 			}
 			w.keep()
@@ -304,11 +306,11 @@ func (w *world) warn(n int, notice time.Duration) {
 func (w *world) check() {
 	w.t.Helper()
 	for id, h := range w.brain.Book.hosts {
-		used := Size{}
+		used, granted := Size{}, Size{}
 		for _, s := range w.brain.Book.On(id) {
-			used = used.Plus(s.Size)
+			granted = granted.Plus(s.Size)
 		}
-		if used != h.Used || !h.Used.fits(h.Size) {
+		if used = w.brain.Book.Used(id); used != h.Used || !used.fits(granted) || !w.serves && (used != granted || !used.fits(h.Size)) {
 			w.t.Fatalf("host %s of %s has given away %s, its slots add up to %s", id, h.Size, h.Used, used)
 		}
 	}
@@ -440,19 +442,21 @@ func TestANight(t *testing.T) {
 
 // The process is killed at every point of the night, once each: no slot is granted twice or forgotten, no host is, and the bill adds up.
 func TestEveryCrash(t *testing.T) {
-	whole := newWorld(t, "ec2-2017", 0)
-	whole.night()
-	for at := 1; at <= whole.points; at++ {
-		w := newWorld(t, "ec2-2017", at)
-		w.night()
-		if w.life != 2 {
-			t.Fatalf("crash %d: %d lives", at, w.life)
+	for _, rules := range []string{"ec2-2017", "ec2-now", "gce-spot"} {
+		whole := newWorld(t, rules, 0)
+		whole.night()
+		for at := 1; at <= whole.points; at++ {
+			w := newWorld(t, rules, at)
+			w.night()
+			if w.life != 2 {
+				t.Fatalf("%s: crash %d: %d lives", rules, at, w.life)
+			}
+			if t.Failed() {
+				t.Fatalf("%s: after a crash at point %d of %d", rules, at, whole.points)
+			}
 		}
-		if t.Failed() {
-			t.Fatalf("after a crash at point %d of %d", at, whole.points)
-		}
+		t.Logf("%s: %d crashes", rules, whole.points)
 	}
-	t.Logf("%d crashes", whole.points)
 }
 
 // Random slots, evictions and crashes, by each rule book.
@@ -462,7 +466,10 @@ func TestRandomNights(t *testing.T) {
 		w := newWorld(t, []string{"ec2-2017", "ec2-now", "gce-spot"}[seed%3], 0)
 		var have []provisioner.Instance
 		for n := range 40 {
-			switch r.IntN(6) {
+			switch r.IntN(7) {
+			case 6:
+				w.serves = seed%2 == 1
+				w.profile("job", cores(4*r.Float64()))
 			case 0, 1:
 				class := []market.Class{market.Spot, market.Spot, market.OnDemand}[r.IntN(3)]
 				got, err := w.ask("job", fmt.Sprintf("job-%d", n), class, 1+r.IntN(5))
@@ -533,7 +540,7 @@ func TestHoursAreSettledWhenTheyEnd(t *testing.T) {
 func TestFullHostIsPaidWhole(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	for range 1000 {
-		host := Size{VCPU: 1 + r.IntN(96), MemoryMiB: 1 + r.Int64N(400_000)}
+		host := Size{VCPU: 1 + r.IntN(96), MemoryMiB: 1 + r.Int64N(400_000), GPUs: r.IntN(9)}
 		length := time.Duration(1+r.IntN(100_000)) * time.Second
 		charges := []market.Charge{
 			{From: start, To: start.Add(length / 2), Amount: market.USD(r.Int64N(1e12))}, {From: start.Add(length / 2), To: start.Add(length), Amount: market.USD(r.Int64N(1e9))},
@@ -542,12 +549,12 @@ func TestFullHostIsPaidWhole(t *testing.T) {
 		var slots int
 		var paid market.USD
 		for left := host; left != (Size{}); slots++ {
-			part := Size{r.IntN(left.VCPU + 1), r.Int64N(left.MemoryMiB + 1)}
+			part := Size{r.IntN(left.VCPU + 1), r.Int64N(left.MemoryMiB + 1), r.IntN(left.GPUs + 1)}
 			if slots > 20 {
 				part = left
 			}
 			cut := start.Add(time.Duration(r.Int64N(int64(length))))
-			paid += Share(part, host, start.Add(-time.Hour), cut, charges) + Share(part, host, cut, start.Add(length+time.Hour), charges)
+			paid += Share(part, host, 0, start.Add(-time.Hour), cut, charges) + Share(part, host, 0, cut, start.Add(length+time.Hour), charges)
 			left = left.Minus(part)
 		}
 		if total := market.Total(charges); paid > total || paid < total-market.USD(4*slots) {

@@ -5,10 +5,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tierml/tierml/elasticity"
 	"github.com/tierml/tierml/elasticity/programs"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/tiers"
 )
 
 // A controller is killed after each of its actions in turn, and another takes over at once: programs continue, no step is done again, and no
@@ -93,6 +95,37 @@ func TestOrphansHaveNoSecondCopy(t *testing.T) {
 			if ends := w.ends(programs.Key(cfg.Tasks, 0)); len(ends) == 0 || ends[len(ends)-1] != journal.Finished {
 				t.Errorf("%s: the program has come to %v", name, ends)
 			}
+		}
+	}
+}
+
+// A run that ends at once, as where its journal cannot be written, has its programs save what they have done.
+func TestEndAtOnceSaves(t *testing.T) {
+	w := newWorld(t, programs.Config{Count: 2, State: true})
+	w.seconds(15)
+	before := w.saves
+	w.tell(elasticity.StopWanted{Why: "the journal cannot be written", Now: true})
+	if n := w.saves - before; n != 2 {
+		t.Errorf("%d of 2 ranks were saved", n)
+	}
+}
+
+// A machine whose metadata service does not answer does not hear of its eviction; the controller does, and has its program end in order and be saved. One
+// that has heard has the whole notice.
+func TestMachineThatDoesNotHearOfItsEviction(t *testing.T) {
+	for _, hears := range []bool{false, true} {
+		w := newWorld(t, programs.Config{Count: 1, State: true})
+		w.seconds(15)
+		m := w.running("rank-0")
+		deadline := w.now.Add(20 * time.Second)
+		w.tell(elasticity.Warned{ID: m.id, Deadline: deadline})
+		if hears {
+			w.report(m, tiers.Warned{Deadline: deadline})
+		}
+		w.seconds(5)
+		saved := w.lines(journal.ProgramSaved)
+		if stopped := len(saved) > 0 && saved[len(saved)-1].Clock == m.step && !m.runs; stopped == hears {
+			t.Errorf("heard %v: it runs %v at step %d, and the last saved state is %+v", hears, m.runs, m.step, saved)
 		}
 	}
 }

@@ -35,6 +35,7 @@ type unit struct {
 
 	saveAt    time.Time // of the next round; zero = the machines save by themselves, or nothing
 	round     uint64
+	open      bool      // the round was requested, and is not complete
 	winding   time.Time // by Step.Awake, since when the attempt is being stopped in order; zero = it is not
 	why       string    // it is
 	suspected time.Time // by Step.Awake, since when an exit waits for its cause; zero = none does
@@ -85,8 +86,10 @@ type worker struct {
 	since   time.Time // by Step.Awake, that its agent should call
 	called  bool
 	met     bool
+	warned  bool      // its agent has heard of its end
 	heard   time.Time // by Step.Awake; zero = it was given no program yet, and sends no heartbeats
 	broken  time.Time // by Step.Awake, since when its stream is broken; zero = it is not
+	deaf    time.Time // by Step.Awake, since when the provider has announced its end and its own agent has not; zero = it is not so
 	address string
 	on      *unit // that it runs; nil = none
 	rank    int   // in that unit, as it was last found

@@ -134,6 +134,29 @@ func TestRoundsAreComplete(t *testing.T) {
 	}
 }
 
+// Ranks that cannot save at the same times get requests for one round until all have it; a rank that has it gets none, as its store keeps two.
+func TestRoundsMeet(t *testing.T) {
+	w := newWorld(t, kinds["gang"])
+	w.seconds(8) // a round
+	for n := range 5 {
+		for rank, away := range []bool{n%2 == 0, n%2 == 1, false} {
+			w.running(fmt.Sprint("rank-", rank)).away = away
+		}
+		w.seconds(5)
+	}
+	saved := map[string][]uint64{}
+	for _, e := range w.lines(journal.ProgramSaved) {
+		of := append(saved[e.Program], e.Round)
+		saved[e.Program] = of
+		if n := len(of); n > 1 && of[n-1] != of[n-2]+1 {
+			t.Errorf("%s saves rounds %v", e.Program, of)
+		}
+	}
+	if len(saved["rank-2"]) < 3 || len(saved["rank-2"]) > len(saved["rank-0"])+1 || len(saved["rank-2"]) > len(saved["rank-1"])+1 {
+		t.Errorf("rounds are %v", saved)
+	}
+}
+
 // Of two machines that both believe that they are rank 0 the older one is not listened to.
 func TestOldAttemptIsFenced(t *testing.T) {
 	w := newWorld(t, kinds["one"])

@@ -53,6 +53,9 @@ func (w *Work) takeReport(id step.ID, report tiers.Report) {
 			w.fleet.Crashed(x.Machine, "its agent could not start the program: "+r.Error, "")
 		}
 	case tiers.Warned:
+		if !r.Rebalance {
+			x.warned, x.deaf = true, time.Time{}
+		}
 		w.fleet.Warned(id, r.Deadline, r.Rebalance)
 	case tiers.ProgramStarted:
 		w.ofAttempt(x, r.Attempt, func(it *unit, rank *rank) { w.takeStarted(it, rank, r) })
@@ -220,6 +223,9 @@ func (w *Work) takeSaved(it *unit, r *rank, e tiers.ProgramSaved) {
 	case len(it.ranks) == 1 || round == 0:
 		round = 1
 	}
+	if len(it.ranks) > 1 && round < last {
+		it.round = max(it.round, round)
+	}
 	r.step = max(r.step, e.Step)
 	w.Record(func() journal.Entry {
 		return journal.Entry{Kind: journal.ProgramSaved, OfProgram: journal.OfProgram{Program: r.key, Digest: e.Digest, Round: round}, Instance: string(r.w.ID), Generation: it.attempt, Clock: e.Step,
@@ -227,7 +233,7 @@ func (w *Work) takeSaved(it *unit, r *rank, e tiers.ProgramSaved) {
 	})
 	if it.kept.keep(number, saved{e.Manifest, e.Digest, e.Step}, round) {
 		it.ran, _ = it.worked(w.Now, w.cfg)
-		it.whole, it.late = true, false
+		it.whole, it.late, it.open = true, false, false
 		if !it.since.IsZero() {
 			it.since = w.Now
 		}

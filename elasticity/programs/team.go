@@ -106,7 +106,7 @@ func (w *Work) grow() {
 
 func (w *Work) start(it *unit, team []*worker) {
 	w.attempt++
-	it.attempt, it.began, it.started = w.attempt, w.Now, 0
+	it.attempt, it.began, it.started, it.open = w.attempt, w.Now, 0, false
 	for i, x := range team {
 		it.ranks[i] = rank{key: it.ranks[i].key, w: x, loss: it.ranks[i].loss}
 		x.on, x.rank, x.heard = it, i, w.Awake.Now() // it sends heartbeats from now on
@@ -182,7 +182,8 @@ func (it *unit) unsaved() *rank {
 	return &it.ranks[0]
 }
 
-// save has all ranks of a gang saved when a round is due.
+// save has all ranks of a gang saved when a round is due. A round that some have not saved is requested again, from these: rounds that never meet
+// would push the newest set out of the store, which keeps two of each rank.
 func (w *Work) save() {
 	for _, it := range w.items {
 		if it.running() && !it.saveAt.IsZero() {
@@ -191,9 +192,12 @@ func (w *Work) save() {
 		if !it.running() || !it.winding.IsZero() || it.saveAt.IsZero() || w.Now.Before(it.saveAt) {
 			continue
 		}
-		it.round++
+		if !it.open && (it.round == 0 || !slices.Contains(it.kept.rounds, it.round)) {
+			it.round++
+		}
+		it.open = true
 		for i := range it.ranks {
-			if r := &it.ranks[i]; !r.exited {
+			if r := &it.ranks[i]; !r.exited && it.kept.rounds[i] != it.round {
 				w.send(r.w, tiers.SaveProgram{Attempt: it.attempt, Round: it.round})
 			}
 		}
@@ -213,6 +217,9 @@ func (w *Work) stopInOrder() {
 			w.wind(it, w.Stop)
 		case it.some(func(x *worker) bool { return x.Leaving }):
 			w.wind(it, "the policy moves the job")
+		case it.some(func(x *worker) bool { return !x.deaf.IsZero() && w.Awake.Over(x.deaf, w.patience()) }):
+			elastic{w}.shake()
+			w.wind(it, goingAway)
 		case it.asked():
 			elastic{w}.shake()
 			w.wind(it, goingAway)

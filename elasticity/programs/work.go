@@ -120,10 +120,13 @@ func (w *Work) Begin() {
 	}
 }
 
-// CutShort forgets what runs: all machines are being terminated.
+// CutShort forgets what runs: all machines are being terminated, and save what they can.
 func (w *Work) CutShort() {
 	for _, it := range w.items {
 		if it.running() {
+			if it.winding.IsZero() {
+				w.wind(it, "the run is over")
+			}
 			w.stop(it, journal.Lost, "the run is over")
 		}
 	}
@@ -195,8 +198,14 @@ func (w *Work) Entered(m *step.Machine) {
 	w.takeHello(m.ID, x, hello)
 }
 
-// Warned changes nothing yet: the machine's own agent has heard of the notice, too, and ends its program in order.
-func (w *Work) Warned(*step.Machine) (due bool) { return true }
+// Warned: the machine's own agent should have heard of the notice, too, and ends its program in order. One whose metadata service does not answer has
+// not, and the controller tells it to a little later.
+func (w *Work) Warned(m *step.Machine) (due bool) {
+	if x := w.workers[m.ID]; !x.warned {
+		x.deaf = w.Awake.Now()
+	}
+	return true
+}
 
 // Lose takes a machine out of the work; the program that it runs begins again elsewhere.
 func (w *Work) Lose(m *step.Machine) {
@@ -274,6 +283,7 @@ func (w *Work) NextDue(by func(time.Time)) {
 		default:
 			due(x.broken, w.cfg.BrokenAfter)
 			due(x.heard, w.cfg.DeadAfter)
+			due(x.deaf, w.patience())
 		}
 	}
 	if w.takingOver {

@@ -84,7 +84,7 @@ type machine struct {
 	dead, mute  bool
 	anew        bool // its agent has begun anew, and was given nothing since
 	run         tiers.RunProgram
-	runs        bool
+	runs, away  bool // away: its store does not answer
 	step        int64
 	saveIn, age int
 	peers       []string
@@ -264,7 +264,7 @@ func (w *world) obey(m *machine, c tiers.Command) {
 			m.peers, m.told = do.Peers, c.ID
 		}
 	case tiers.SaveProgram:
-		if m.runs && m.run.Attempt == do.Attempt {
+		if m.runs && m.run.Attempt == do.Attempt && !m.away {
 			w.save(m, do.Round, false)
 		}
 	case tiers.StopProgram:

@@ -95,7 +95,7 @@ type attempt struct {
 const maxSaves = 5
 
 func newAttempts(cfg *Config, s *step.Step, f *fleet.Fleet) *Attempts {
-	a := &Attempts{Step: s, cfg: cfg, Fleet: f, workers: map[step.ID]*Worker{}, clocks: cfg.Clocks, saved: cfg.ResumeAt, reached: cfg.ResumeAt}
+	a := &Attempts{Step: s, cfg: cfg, Fleet: f, workers: map[step.ID]*Worker{}, clocks: cfg.Clocks, saved: cfg.ResumeAt, reached: max(cfg.ResumeAt, cfg.Reached)}
 	if p := cfg.Past; p != nil {
 		a.began, a.reached, a.takingOver = uint64(p.Generation), max(p.Furthest, a.saved), true
 	}

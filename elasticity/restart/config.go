@@ -34,6 +34,8 @@ type Config struct {
 	// has written down that did not end in order: its machines are ended, as all of a fleet that trains goes or nothing.
 	ResumeAt ps.Clock
 	Past     *elasticity.Past
+	// Reached is the highest clock that was done before an orderly end.
+	Reached ps.Clock
 	// Adopts: the machines of the controller before are taken over instead.
 	Adopts bool
 	// AskAgain: a launch that the previous controller decided within this time and that has no answer is requested again; 0 = none

@@ -74,8 +74,8 @@ func newWith(cfg Config, work func(*step.Step, *fleet.Fleet, *fleet.Demand) Work
 	c.fleet = fleet.New(c.cfg.fleet(), c.step, demand)
 	c.work = work(c.step, c.fleet, demand)
 	c.step.OnEnd = func(why string) {
-		c.fleet.End(why)
 		c.work.CutShort()
+		c.fleet.End(why)
 	}
 	c.fleet.Serve(c.work)
 	return c
@@ -208,7 +208,7 @@ func (c *Controller) end() {
 // NextWake returns when Step wants to be called again at the latest. It is always later than the last Step.
 func (c *Controller) NextWake() time.Time {
 	now := c.step.Now
-	wake := now.Add(c.cfg.PlanEvery)
+	wake := c.fleet.LatestWake()
 	by := func(t time.Time) {
 		if t.After(now) && t.Before(wake) {
 			wake = t

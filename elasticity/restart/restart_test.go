@@ -345,3 +345,59 @@ func TestSilent(t *testing.T) {
 		t.Errorf("buys %d", l.Request.Count)
 	}
 }
+
+// A bid that is refused as too low tells of a price that was not reported yet: the policy decides by that price, or without it a little later.
+func TestRefusedBidWaitsForThePrice(t *testing.T) {
+	for _, reported := range []bool{true, false} {
+		zone := "ra"
+		d, ids := trains(t, &zone, func(c *Config) { c.JoinWait = 5 * time.Second })
+		zone = "rb"
+		d.step(time.Second, elasticity.Warned{ID: ids[0], Deadline: d.now.Add(2 * time.Minute)})
+		l := one[elasticity.Launch](d)
+		refused := elasticity.LaunchFailed{Token: l.Request.Token, Err: provisioner.ErrPriceTooLow}
+		if d.step(time.Second, refused); len(done[elasticity.Launch](d)) > 0 {
+			t.Fatal("it decides by a price that is none any more")
+		}
+		waited := time.Duration(0)
+		for event := elasticity.Event(elasticity.Wake{}); len(done[elasticity.Launch](d)) == 0 && waited < 20*time.Second; waited += time.Second {
+			if reported {
+				event = elasticity.PriceChanged{Pool: l.Request.Pool, At: d.now, Price: market.Dollar / 3}
+			}
+			d.step(time.Second, event)
+		}
+		if again := one[elasticity.Launch](d); again.Request.Pool != l.Request.Pool || reported && waited > time.Second || waited > 5*time.Second {
+			t.Errorf("reported %v: it buys in %s after %s", reported, again.Request.Pool, waited)
+		}
+	}
+}
+
+// TestOutbid: a price above the bid and the notices that follow lead to one decision, whichever is reported first.
+func TestOutbid(t *testing.T) {
+	for _, priceFirst := range []bool{true, false} {
+		zone := "ra"
+		d, ids := trains(t, &zone, func(c *Config) { c.NoticeWait = 3 * time.Second })
+		zone = "rb"
+		price := func() {
+			d.step(time.Second, elasticity.PriceChanged{Pool: pool("ra", market.Spot), At: d.now, Price: 2 * market.Dollar})
+		}
+		if priceFirst {
+			price()
+		}
+		for _, id := range ids {
+			if d.step(time.Second, elasticity.Warned{ID: id, Deadline: d.now.Add(2 * time.Minute)}); len(done[elasticity.Launch](d)) > 0 {
+				t.Fatalf("price first %v: it decides before all notices are here", priceFirst)
+			}
+		}
+		if !priceFirst {
+			price()
+		}
+		for range 3 {
+			if d.step(time.Second, elasticity.Wake{}); len(done[elasticity.Launch](d)) > 0 {
+				break
+			}
+		}
+		if l := one[elasticity.Launch](d); l.Request.Count != 2 {
+			t.Errorf("price first %v: buys %d", priceFirst, l.Request.Count)
+		}
+	}
+}

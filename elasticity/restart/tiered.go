@@ -48,7 +48,7 @@ func Tiered(train elasticity.Config) func(*Attempts) Trainer {
 func newTiered(cfg *training.Config, a *Attempts) *tiered {
 	t := &tiered{Step: a.Step, attempts: a, cfg: cfg, hellos: map[step.ID]tiers.Hello{},
 		firstID: cfg.FirstID, life: cfg.Checkpoints.Life, limit: cfg.Job.Stop.Time}
-	cfg.Past, cfg.CutEvery, cfg.Notice = nil, cutsForCheckpoints, 0
+	cfg.Past, cfg.Job.Before, cfg.CutEvery, cfg.Notice = nil, nil, cutsForCheckpoints, 0
 	cfg.Checkpoints.Every, cfg.Checkpoints.Newest, cfg.Checkpoints.NewestAt = 0, cfg.Job.ResumeFrom, cfg.Job.ResumeAt
 	return t
 }

@@ -31,7 +31,7 @@ func (b *buyer) Step(_ time.Time, events ...elasticity.Event) []elasticity.Actio
 	for _, e := range events {
 		if failed, ok := e.(elasticity.LaunchFailed); ok {
 			b.refused = failed.Err
-			return []elasticity.Action{elasticity.Finish{Outcome: "failed"}}
+			return []elasticity.Action{elasticity.Record{Entry: journal.Entry{Kind: journal.Done, Outcome: "failed"}}, elasticity.Finish{Outcome: "failed"}}
 		}
 		if _, ok := e.(elasticity.Launched); ok {
 			return []elasticity.Action{elasticity.Finish{Outcome: "finished"}}
@@ -77,20 +77,34 @@ type disk struct{ err error }
 
 func (d disk) Write(journal.Entry) error { return d.err }
 
+// tight is a disk that is full for one line.
+type tight struct {
+	err  error
+	kept []journal.Kind
+}
+
+func (d *tight) Write(e journal.Entry) error {
+	err := d.err
+	if d.err = nil; err == nil {
+		d.kept = append(d.kept, e.Kind)
+	}
+	return err
+}
+
 // A disk that is full when an intent is to be written: the launch is not requested, as its machines would be unknown after a
-// crash. The run ends, and says why.
+// crash. The run ends, and says why. Its journal ends where it lacks a line, so that the next controller does not believe in an orderly end.
 func TestNothingIsBoughtWithoutItsIntent(t *testing.T) {
 	for _, full := range []error{nil, syscall.ENOSPC} {
 		var launches atomic.Int64
-		b := &buyer{}
+		b, d := &buyer{}, &tight{err: full}
 		r := runner.New(runner.Config{
 			Controller: b, Clock: clock.Mapping{Market: mapping.Market, Wall: time.Now(), Speed: 1}, Cloud: shop{launches: &launches}, Prices: shop{launches: &launches}, Nodes: nobody{},
-			Journal: disk{full}, Log: slog.New(slog.DiscardHandler), Complete: func(r provisioner.Request) provisioner.Request { return r },
+			Journal: d, Log: slog.New(slog.DiscardHandler), Complete: func(r provisioner.Request) provisioner.Request { return r },
 			PollPrices: time.Hour, PollCloud: time.Hour, Calls: time.Minute,
 		})
 		_, err := r.Run(t.Context())
-		if !errors.Is(err, full) || (launches.Load() == 0) != (full != nil) || (b.refused != nil) != (full != nil) {
-			t.Errorf("disk %v: %d launches, refused %v, %v", full, launches.Load(), b.refused, err)
+		if !errors.Is(err, full) || (launches.Load() == 0) != (full != nil) || (b.refused != nil) != (full != nil) || (len(d.kept) == 0) != (full != nil) {
+			t.Errorf("disk %v: %d launches, refused %v, journal %v, %v", full, launches.Load(), b.refused, d.kept, err)
 		}
 	}
 }

@@ -17,15 +17,15 @@ func TestExportsFollowEachOther(t *testing.T) {
 		s := &script{ends: time.Now().Add(time.Minute), do: map[time.Duration]elasticity.Action{
 			2 * time.Second: elasticity.Export{Generation: 1}, 4 * time.Second: elasticity.Export{Generation: 2},
 		}}
-		s.save = func(ctx context.Context, a elasticity.Export) (string, float64, error) {
+		s.save = func(ctx context.Context, a elasticity.Export) elasticity.Exported {
 			if a.Generation == 1 {
 				<-ctx.Done() // reading from a machine that is gone
 				time.Sleep(10 * time.Second)
 				file = "older"
-				return file, 0, nil
+				return elasticity.Exported{Model: file}
 			}
 			file = "newer"
-			return file, 0, nil
+			return elasticity.Exported{Model: file}
 		}
 		play(t, &moody{}, s)
 		var last elasticity.Exported

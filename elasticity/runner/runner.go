@@ -43,7 +43,7 @@ type Config struct {
 	// make the same each time, also when another process did it before.
 	Complete func(provisioner.Request) provisioner.Request
 	// Export saves all tables and gives the model's path and its loss on the held-out data.
-	Export func(context.Context, elasticity.Export) (model string, testLoss float64, err error)
+	Export func(context.Context, elasticity.Export) elasticity.Exported
 
 	// Gone are machines of the former controller's cloud, which no longer exists.
 	Gone []provisioner.Instance
@@ -94,7 +94,8 @@ type Journal interface {
 //   - A launch whose answer is lost is repeated with its token, which buys nothing twice; in the end the event says that it is unsure.
 //   - Terminating is repeated until it succeeds, and listing with the next interval. Each ends in what the provider lists, not in the request.
 //   - A command that cannot be sent is dropped: the link repeats those of a broken stream, and the controller gives up silent machines.
-//   - The journal cannot be written: nothing more is launched, since it would be unknown, and all machines are ended.
+//   - The journal cannot be written: nothing more is launched, since it would be unknown, and all machines are ended. The next controller
+//     takes over as after a crash.
 type Runner struct {
 	cfg    Config
 	events chan elasticity.Event
@@ -278,25 +279,27 @@ func (r *Runner) export(ctx context.Context, a elasticity.Export) {
 		if before != nil {
 			<-before
 		}
-		model, loss, err := r.cfg.Export(ctx, a)
-		r.handle(ctx, elasticity.Exported{Generation: a.Generation, Model: model, TestLoss: loss, Err: err})
+		e := r.cfg.Export(ctx, a)
+		e.Generation = a.Generation
+		r.handle(ctx, e)
 	})
 }
 
-// write keeps the journal. A run whose journal cannot be written must not spend money unseen.
+// write keeps the journal. A run whose journal cannot be written must not spend money unseen. A line that is lost is the last one: with a later
+// end of the run, the next controller would take what is missing, such as ends of machines, for all that happened.
 func (r *Runner) write(ctx context.Context, e journal.Entry) {
+	if r.failed != nil {
+		return
+	}
 	err := r.cfg.Journal.Write(e)
-	if err == nil || r.failed != nil {
+	if err == nil {
 		return
 	}
 	r.failed = fmt.Errorf("writing the journal: %w", err)
 	r.cfg.Log.Error("the journal cannot be written: the run ends", "err", err)
 	// Called from another goroutine, because this one receives the events.
-	r.jobs.Go(func() { r.Stop(ctx, Unwritten, true) })
+	r.jobs.Go(func() { r.Stop(ctx, "the journal cannot be written", true) })
 }
-
-// Unwritten is why a run ends whose journal cannot be written.
-const Unwritten = "the journal cannot be written"
 
 var errUnwritten = fmt.Errorf("%w: nothing is bought once the journal cannot be written", provisioner.ErrInvalid)
 

@@ -127,7 +127,7 @@ const lease = 16 * time.Minute
 type script struct {
 	ends  time.Time
 	do    map[time.Duration]elasticity.Action // since the beginning
-	save  func(context.Context, elasticity.Export) (string, float64, error)
+	save  func(context.Context, elasticity.Export) elasticity.Exported
 	pass  func(context.Context, tiers.Served) (tiers.Preference, error)
 	begun time.Time
 	heard []elasticity.Event

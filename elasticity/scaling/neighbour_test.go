@@ -1,8 +1,13 @@
 package scaling
 
 import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	pb "github.com/tierml/tierml/elasticity/scaling/scalingpb"
 	"github.com/tierml/tierml/internal/sameuser/sameusertest"
@@ -20,5 +25,21 @@ func TestAnotherUserIsNoRun(t *testing.T) {
 	}
 	if said := heard(); said != "" {
 		t.Errorf("it heard %q", said)
+	}
+}
+
+// Another user of the host gets no word from a run's calls, whatever token they know.
+func TestAnotherUserScalesNothing(t *testing.T) {
+	directory, _, _ := serve(t, &driver{})
+	var d door
+	text, err := os.ReadFile(filepath.Join(directory, File))
+	if err := errors.Join(err, json.Unmarshal(text, &d)); err != nil {
+		t.Fatal(err)
+	}
+	conn := sameusertest.Dial(t, d.Address)
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
+	_, _ = io.WriteString(conn, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00") // as a client begins; it may be closed by now
+	if n, err := conn.Read(make([]byte, 1)); n > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("%d bytes, %v", n, err)
 	}
 }

@@ -43,8 +43,12 @@ func New(cfg *Config, s *step.Step, machines Machines) *Training {
 	if cfg.Tune != nil && !s.Silent {
 		t.tuned.brain = tuning.New(*cfg.Tune)
 	}
-	if cfg.Past != nil {
+	switch before := cfg.Job.Before; {
+	case cfg.Past != nil:
 		t.restore(cfg.Past)
+	case before != nil:
+		t.Clocks.furthest = max(t.Clocks.furthest, before.Furthest)
+		t.Clocks.measured(before.Figures)
 	}
 	return t
 }

@@ -54,7 +54,8 @@ type Job struct {
 	Schema      ps.Schema
 	App         string
 	Params      map[string]string
-	Dataset     []byte // what was learned about the data when it was cut, for the application
+	Dataset     []byte            // what was learned about the data when it was cut, for the application
+	Secrets     map[string]string // variables of the program that computes
 	SplitsURL   string
 	Clocks      ps.Clock
 	Work        float64 // of all clocks, in vCPU hours at the declared rates, for the policy; 0 = unknown
@@ -74,6 +75,8 @@ type Job struct {
 	// ResumeFrom is a checkpoint at clock ResumeAt; empty starts from the initial state.
 	ResumeFrom string
 	ResumeAt   ps.Clock
+	// Before is what was done until the last controller ended in order; nil = nothing, or Past has it.
+	Before *Log
 }
 
 func (c *Config) loadRule() tiers.LoadRule {

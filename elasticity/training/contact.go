@@ -105,6 +105,7 @@ func (t *Training) takeHello(m *Node, h tiers.Hello) (due bool) {
 		App:         t.cfg.Job.App,
 		Params:      params,
 		Dataset:     t.cfg.Job.Dataset,
+		Secrets:     t.cfg.Job.Secrets,
 		SplitsURL:   t.cfg.Job.SplitsURL,
 		EvalEvery:   t.cfg.Job.EvalEvery,
 		Until:       t.cfg.Job.Clocks,
@@ -159,10 +160,10 @@ func (t *Training) takeAnswer(m *Node, a tiers.Answer) (due bool) {
 	case tiers.NameCut:
 		return t.changes(func() { t.Cuts.takeNamed(m, do, a) })
 	case tiers.Park:
-		t.takeParked(m, a)
+		t.Halt.takeParked(m, a)
 		return t.Halt == nil || len(t.Halt.parking) == 0 // otherwise the others are waited for
 	case tiers.FenceWorker:
-		t.takeStandings(m, a)
+		t.Settle.takeStandings(t, m, a)
 	case tiers.FenceGeneration:
 		t.takeHoldings(m, do, a)
 	case tiers.Promote, tiers.Recover, tiers.SettleWorker:

@@ -1,6 +1,8 @@
 package training
 
 import (
+	"encoding/json"
+
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
 )
@@ -19,6 +21,7 @@ type (
 		Generation ps.Generation
 		Model      string
 		TestLoss   float64
+		Details    json.RawMessage // for the journal: journal.ExportDetails
 		Err        error
 	}
 	// ManifestWritten answers a WriteManifest. Trouble is a further failure, such as that old ones could not be

@@ -127,8 +127,7 @@ func (t *Training) advanceHalt() {
 	h.advance(t)
 }
 
-func (t *Training) takeParked(m *Node, a tiers.Answer) {
-	h := t.Halt
+func (h *Halting) takeParked(m *Node, a tiers.Answer) {
 	if h == nil || h.phase != haltParking || !h.parking[m.ID] {
 		return
 	}
@@ -193,7 +192,7 @@ func (t *Training) TakeExported(e Exported) {
 	if e.Err != nil && h.tryAgain(t, e.Err) {
 		return
 	}
-	entry := journal.Entry{Kind: journal.Export, Clock: int64(t.Cuts.Committed), Model: e.Model}
+	entry := journal.Entry{Kind: journal.Export, Clock: int64(t.Cuts.Committed), Model: e.Model, Details: e.Details}
 	switch {
 	case e.Err != nil:
 		t.Outcome, entry.Why = "failed", fmt.Sprintf("saving the model has failed for %.0f s: %v", t.Wall(t.Now.Sub(h.failing)), e.Err)

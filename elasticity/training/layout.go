@@ -87,6 +87,20 @@ func (la *layout) count(split ps.Split, by int) {
 	}
 }
 
+// onlyServes reports whether others work on the splits than reliable machines.
+func (la *layout) onlyServes() (others bool) {
+	for i := range la.Splits {
+		switch by := la.Splits[i].by; {
+		case by == nil: // it changes hands
+		case by.Tier == tiers.Reliable:
+			return false
+		default:
+			others = true
+		}
+	}
+	return others
+}
+
 func partitionsOf(holders []ps.ServerID, id ps.ServerID) []ps.Partition {
 	var out []ps.Partition
 	for p, h := range holders {

@@ -174,7 +174,7 @@ func (t *Training) advanceSplits() {
 	idle := &t.Layout.idle
 	// Before a halt, standbys still hand theirs to workers: they complete no clock that it waits for.
 	stay := t.Halt != nil || t.wantsHalt() && t.cfg.Job.Standby == nil
-	if idle.free == 0 && (idle.held == 0 || stay) && !idle.lacking || t.Recovery != nil || t.Ending || !t.Layout.Standing() {
+	if idle.free == 0 && (idle.held == 0 || stay) && !idle.lacking || t.Recovery != nil || t.Ending || t.endsAtCut || !t.Layout.Standing() {
 		return
 	}
 	idle.lacking = false

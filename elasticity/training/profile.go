@@ -23,6 +23,7 @@ type profile struct {
 	of     *tiers.Profiler
 	lately []time.Duration // lengths of the clocks since the last report
 	sum    time.Duration   // of lately
+	serves bool            // said of the reliable machines by the last report: they do nothing else
 }
 
 // heard takes in what a node has done for partitions since its heartbeat before. Of one that it did not own then, its figure is where it
@@ -46,7 +47,7 @@ func (p *profile) clockDone(clock ps.Clock, seconds float64) {
 	length := time.Duration(seconds * float64(time.Second))
 	p.lately, p.sum = append(p.lately, length), p.sum+length
 	news := p.of.Clock(length)
-	if news || len(p.lately) >= reportClocks && p.sum >= reportEvery {
+	if news || p.serves != p.layout.onlyServes() || len(p.lately) >= reportClocks && p.sum >= reportEvery {
 		p.report()
 	}
 	if !news {
@@ -62,7 +63,8 @@ func (p *profile) clockDone(clock ps.Clock, seconds float64) {
 // report sends the profile, if there is one.
 func (p *profile) report() {
 	slices.Sort(p.lately)
-	r := tiers.Served{Profile: p.of.Profile(), Owners: slices.Clone(p.layout.Route.Owner), Clocks: len(p.lately), Lately: p.lately[len(p.lately)/2]}
+	p.serves = p.layout.onlyServes()
+	r := tiers.Served{Profile: p.of.Profile(), Owners: slices.Clone(p.layout.Route.Owner), Clocks: len(p.lately), Lately: p.lately[len(p.lately)/2], OnlyServes: p.serves}
 	p.lately, p.sum = p.lately[:0], 0
 	if r.Known() {
 		p.Do(Profiled{r})

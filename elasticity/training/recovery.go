@@ -21,6 +21,14 @@ func holds(h tiers.Holdings, p ps.Partition, cut ps.Clock) bool {
 	})
 }
 
+// EndAtCut has the run end at the committed cut, which the reliable machines hold: with neither transient machines nor the money for them, the clock
+// under way might take hours.
+func (t *Training) EndAtCut(why string) {
+	if t.endsAtCut = true; t.Layout.Standing() && (t.Halt == nil || t.Halt.phase != haltExporting) {
+		t.startRecovery(why)
+	}
+}
+
 func (t *Training) startRecovery(why string) {
 	t.Recovery = &recovery{why: why}
 	t.Cuts.Cut, t.Halt, t.Settle, t.Pause.AtRest = nil, nil, nil, false
@@ -82,6 +90,11 @@ func (t *Training) advanceRecovery() {
 	}
 	t.Recovery = nil
 	t.Cuts.Due = t.Now.Add(t.cfg.CutEvery)
+	if t.endsAtCut {
+		t.Halt = &Halting{Purpose: ending, why: t.Stop, phase: haltExporting}
+		t.Halt.export(t)
+		return
+	}
 	t.layOut()
 }
 
@@ -113,9 +126,9 @@ func (r *recovery) goBack(t *Training) {
 			Partitions: len(t.Layout.Route.Owner) - kept,
 		}
 	})
-	// The dead hold no splits. The others keep theirs; the rest go where the layout wants them.
+	// The dead hold no splits. The others keep theirs; the rest go where the layout wants them. Where the run ends here, nothing begins.
 	for i := range t.Layout.Splits {
-		if m := t.Nodes.ByID[t.Layout.Splits[i].Holder]; m == nil || !m.Member() || m.Warned {
+		if m := t.Nodes.ByID[t.Layout.Splits[i].Holder]; t.endsAtCut || m == nil || !m.Member() || m.Warned {
 			t.Layout.hand(ps.Split(i), "")
 		}
 		t.Layout.Splits[i].next = t.Cuts.Committed + 1

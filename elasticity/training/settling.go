@@ -39,8 +39,8 @@ func (t *Training) advanceSettle() {
 // unsettled reports whether it is not known yet how far a dead worker has come.
 func (t *Training) unsettled() bool { return t.Settle != nil || t.Nodes.DeadHolder() != nil }
 
-func (t *Training) takeStandings(m *Node, a tiers.Answer) {
-	s := t.Settle
+// takeStandings takes in what a fenced server has of the dead worker.
+func (s *settling) takeStandings(t *Training, m *Node, a tiers.Answer) {
 	if s == nil || !s.fencing[m.ID] {
 		return
 	}

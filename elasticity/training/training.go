@@ -28,13 +28,14 @@ type Training struct {
 	Silence *failureDetector
 
 	// What is under way; nil = it is not.
-	Halt     *Halting
-	Pause    Pausing
-	Settle   *settling
-	Recovery *recovery
-	adopting *adoption // a run is being taken over
-	tuned    tuned
-	profile  profile
+	Halt      *Halting
+	Pause     Pausing
+	Settle    *settling
+	Recovery  *recovery
+	adopting  *adoption // a run is being taken over
+	endsAtCut bool      // the run ends at the committed cut: no clock begins
+	tuned     tuned
+	profile   profile
 
 	ReadySince time.Time // when the first of the machines that wait to join was ready
 	coming     int       // machines that were on their way when that was last looked at, less those that are ready since

@@ -291,3 +291,43 @@ func TestTakenPort(t *testing.T) {
 		t.Errorf("a taken port: %v", err)
 	}
 }
+
+// Behind a gate of another process a request is whose that one says. What clients write into its headers, and their secrets, do not pass the gate.
+func TestBehindAGate(t *testing.T) {
+	front, behind := NewGate(Random(), false, time.Now, slog.New(slog.DiscardHandler)), NewGate(Token{}, false, time.Now, slog.New(slog.DiscardHandler))
+	token := Random()
+	for _, g := range []*Gate{front, behind} {
+		sum, err := ParseSum(token.SHA256())
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.Grant(Submit, "vision", sum)
+	}
+	own := behind.Behind(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprint(w, ClientOf(r.Context()), " ", r.RemoteAddr, r.Header.Get("Authorization"), r.Header.Get("Cookie"))
+	}))
+	both := front.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		out := r.Clone(t.Context())
+		Forward(out, r)
+		own.ServeHTTP(w, out)
+	}))
+	for _, c := range []struct {
+		handler       http.Handler
+		token, holder string
+		code          int
+		says          string
+	}{
+		{both, token.Bearer(), "", 200, "submit of vision 192.0.2.1:1234"}, {both, token.Bearer(), front.token.SHA256(), 200, "submit of vision 192.0.2.1:1234"},
+		{both, Random().Bearer(), token.SHA256(), 401, ""}, {both, "", token.SHA256(), 401, ""},
+		{own, token.Bearer(), "", 401, ""}, {own, "", Random().SHA256(), 401, ""},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Header.Set("Authorization", c.token)
+		r.Header.Set(holderHeader, c.holder)
+		w := httptest.NewRecorder()
+		c.handler.ServeHTTP(w, r)
+		if w.Code != c.code || c.says != "" && w.Body.String() != c.says {
+			t.Errorf("%+v: %d %q", c, w.Code, w.Body)
+		}
+	}
+}

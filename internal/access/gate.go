@@ -63,6 +63,33 @@ func (g *Gate) Handler(next http.Handler) http.Handler {
 	})
 }
 
+// Headers by which a gate's process tells another one whose request it passes on, and from where it came.
+const holderHeader, fromHeader = "Tierml-Holder", "Tierml-From"
+
+// Forward prepares a request that a gate has let through for the Behind of another process, which learns whose token it has shown and not the token.
+func Forward(out, in *http.Request) {
+	for _, secret := range []string{"Authorization", "Cookie"} {
+		out.Header.Del(secret)
+	}
+	out.Header.Set(holderHeader, ClientOf(in.Context()).ID())
+	out.Header.Set(fromHeader, in.RemoteAddr)
+}
+
+// Behind is Handler where nobody but a gate's process can send requests (Forward).
+func (g *Gate) Behind(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h, ok := g.holding(func(h holder) bool { return h.id == r.Header.Get(holderHeader) })
+		if !ok {
+			g.refuse(w, r)
+			return
+		}
+		identified(w, r)
+		r = r.WithContext(context.WithValue(r.Context(), clientKey{}, h.Client))
+		r.RemoteAddr = r.Header.Get(fromHeader)
+		next.ServeHTTP(w, r)
+	})
+}
+
 // admitted is whose token a request shows. A request of a browser that another site has it make does not count,
 // unless it only reads: the cookie is SameSite=Strict, and this does not rely on it alone.
 func (g *Gate) admitted(r *http.Request) (Client, bool) {

@@ -29,7 +29,7 @@ func below(dirs ...string) func(string) bool {
 }
 
 // tooling may be used everywhere: it knows nothing of the domain.
-var tooling = below("internal/atomicfile", "internal/clock", "internal/journal", "internal/cells", "internal/stopping", "internal/vector", "internal/decompress", "internal/grid", "internal/spelling", "internal/sameuser", "internal/loglimit", "internal/pattern")
+var tooling = below("internal/atomicfile", "internal/clock", "internal/journal", "internal/cells", "internal/stopping", "internal/vector", "internal/decompress", "internal/grid", "internal/spelling", "internal/sameuser", "internal/loglimit", "internal/kin", "internal/pattern")
 
 func either(rules ...func(string) bool) func(string) bool {
 	return func(dir string) bool {
@@ -67,7 +67,7 @@ var arrows = []arrow{
 		"another training on the same fleet decides over the pure packages, too"},
 	{exactly("elasticity/programs"), either(exactly("market", "bidding", "provisioner", "ps", "tiers", "elasticity", "elasticity/step", "elasticity/fleet", "elasticity/tempo", "elasticity/restart", "sched/trials", "tuner"), tooling),
 		"programs are decided about over values, as training is"},
-	{exactly("elasticity/hosts"), either(exactly("market", "bidding", "provisioner", "elasticity", "elasticity/step", "elasticity/fleet", "elasticity/tempo", "tiers", "sched/aggregation"), tooling),
+	{exactly("elasticity/hosts"), either(exactly("market", "bidding", "provisioner", "elasticity", "elasticity/step", "elasticity/fleet", "elasticity/tempo", "tiers"), tooling),
 		"which slots jobs have is decided over values, and without knowing what they train"},
 	{below("sched/trials"), tooling, "sweeps are decided about over values only"},
 	{exactly("sched/grants"), either(exactly("sched"), tooling), "grants are decided about over values only"},

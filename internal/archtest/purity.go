@@ -10,7 +10,7 @@ import (
 )
 
 // pure are the packages that decide: plain functions over plain values. Their sub-folders may touch the world.
-var pure = []string{"market", "bidding", "provisioner", "elasticity", "elasticity/restart", "elasticity/programs", "elasticity/hosts", "elasticity/step", "elasticity/fleet", "elasticity/training", "elasticity/tuning", "elasticity/tempo", "tiers", "tiers/agent", "ps", "sched", "sched/aggregation", "sched/grants", "sched/trials", "tuner", "cost", "sim"}
+var pure = []string{"market", "bidding", "provisioner", "elasticity", "elasticity/restart", "elasticity/programs", "elasticity/hosts", "elasticity/step", "elasticity/fleet", "elasticity/training", "elasticity/tuning", "elasticity/tempo", "tiers", "tiers/agent", "ps", "sched", "sched/grants", "sched/trials", "tuner", "cost", "sim"}
 
 const decide = "this package decides, so that the same decisions run on a cloud, on a laptop and in a dry run: "
 

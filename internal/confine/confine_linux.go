@@ -4,6 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,6 +18,29 @@ func Memory(pid int, bytes int64) error {
 	limit := unix.Rlimit{Cur: uint64(bytes), Max: uint64(bytes)}
 	err := os.NewSyscallError("prlimit", unix.Prlimit(pid, unix.RLIMIT_DATA, &limit, nil))
 	return errors.Join(err, adjust(pid))
+}
+
+// endUser kills all processes of a user, also those that have left their process group.
+func endUser(user int) {
+	for range 100 { // it may start others meanwhile
+		left := false
+		all, _ := filepath.Glob("/proc/[0-9]*")
+		for _, dir := range all {
+			info, err := os.Stat(dir)
+			if err != nil {
+				continue
+			}
+			stat, ok := info.Sys().(*syscall.Stat_t)
+			if pid, err := strconv.Atoi(filepath.Base(dir)); ok && err == nil && int(stat.Uid) == user {
+				left = true
+				_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+			}
+		}
+		if !left {
+			return
+		}
+		time.Sleep(10 * time.Millisecond) // until the kernel has them away
+	}
 }
 
 // adjust has the kernel end a process before others.

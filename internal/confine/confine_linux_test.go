@@ -17,6 +17,14 @@ import (
 const hog = "TIERML_TEST_HOG"
 
 func TestMain(m *testing.M) {
+	Main()
+	switch os.Getenv(role) {
+	case "victim":
+		victim()
+	case "attacker":
+		attacker()
+		os.Exit(0)
+	}
 	mib, err := strconv.Atoi(os.Getenv(hog))
 	if err != nil {
 		os.Exit(m.Run())
@@ -142,7 +150,7 @@ func TestNewGroup(t *testing.T) {
 	if want := filepath.Join(root, "slice", fmt.Sprintf("%s%d-slot-2", prefix, os.Getpid())); g.dir != want {
 		t.Errorf("%s, not %s", g.dir, want)
 	}
-	for file, want := range map[string]string{"memory.max": "1048576", "memory.swap.max": "0", "memory.oom.group": "1", "pids.max": "64", "cpu.weight": "400"} {
+	for file, want := range map[string]string{"memory.max": "1048576", "memory.swap.max": "0", "memory.oom.group": "1", "pids.max": "64", "cpu.weight": "400", "cpu.max": "400000 100000"} {
 		if text, err := os.ReadFile(filepath.Join(g.dir, file)); err != nil || string(text) != want {
 			t.Errorf("%s is %q: %v", file, text, err)
 		}

@@ -2,10 +2,22 @@
 
 package confine
 
-import "os/exec"
+import (
+	"errors"
+	"os/exec"
+)
 
-// Start starts a command, without limits.
-func Start(cmd *exec.Cmd, _ string, _ Limits) (Group, error) { return Group{}, cmd.Start() }
+// Main does nothing here.
+func Main() {}
+
+// Apart returns why commands cannot have namespaces of their own here.
+func Apart() error { return errors.New("this operating system has no namespaces") }
+
+// Start starts a command as its user, in a session of its own, without limits.
+func Start(cmd *exec.Cmd, _ string, l Limits) (Group, error) {
+	cmd.SysProcAttr = attributes(l)
+	return Group{Flaw: Apart()}, cmd.Start()
+}
 
 // OutOfMemory is unknown here.
 func (Group) OutOfMemory() bool { return false }

@@ -18,28 +18,45 @@ import (
 // mounted is where systems have cgroup v2.
 const mounted = "/sys/fs/cgroup"
 
-// Start starts a command, in a process group of its own, within limits. Where cgroup v2 can be written to, a process and all that it starts
-// have them together; elsewhere each has the limit of memory on its own. Names are unique within this process.
+// Start starts a command within limits, in a session of its own: processes of one session may send each other SIGCONT, whatever their users. Where
+// cgroup v2 can be written to, a process and all that it starts have the limits together; elsewhere each has that of memory on its own. Where
+// the kernel allows it, they have namespaces of their own, and end when their standard input does, from which nothing can be read. Names are unique
+// within this process.
 func Start(cmd *exec.Cmd, name string, l Limits) (Group, error) {
+	if !ready {
+		return Group{}, errNotReady
+	}
+	var flaw error
+	if l.Dir != "" {
+		flaw = Apart()
+	}
+	t := task{Args: cmd.Args, Limits: l, Apart: l.Dir != "" && flaw == nil}
 	g, at := newGroup(hierarchy(mounted), name, l)
 	if at != nil {
-		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(at.Fd())
-		err := cmd.Start()
+		within := *cmd
+		t.wrap(&within)
+		within.SysProcAttr.UseCgroupFD, within.SysProcAttr.CgroupFD = true, int(at.Fd())
+		err := within.Start()
 		_ = at.Close() // it was for the start only
 		if err == nil {
-			g.Flaw = adjust(cmd.Process.Pid)
-			return g, nil
+			*cmd = within
+		} else { // not every process may be put into a group that can be made; whatever else is wrong will be so again
+			g.End()
+			at = nil
 		}
-		// Not every process may be put into a group that can be made. Whatever else is wrong will be so again.
-		g.End()
-		cmd.SysProcAttr.UseCgroupFD = false
-		*cmd = exec.Cmd{Path: cmd.Path, Args: cmd.Args, Env: cmd.Env, Dir: cmd.Dir, Stdin: cmd.Stdin, Stdout: cmd.Stdout, Stderr: cmd.Stderr,
-			SysProcAttr: cmd.SysProcAttr, WaitDelay: cmd.WaitDelay}
 	}
-	if err := cmd.Start(); err != nil {
-		return Group{}, err
+	if at == nil {
+		g, t.Data = Group{}, true
+		t.wrap(cmd)
+		if err := cmd.Start(); err != nil {
+			return Group{}, err
+		}
 	}
-	return Group{Flaw: Memory(cmd.Process.Pid, l.Memory)}, nil
+	g.Flaw = flaw
+	if l.Own {
+		g.own = l.User
+	}
+	return g, nil
 }
 
 // hierarchy returns the directory of this process in the cgroup v2 that is mounted at root, and those above it; nil: there is none.
@@ -107,7 +124,10 @@ func (g Group) limit(l Limits, weighs bool) (*os.File, error) {
 	}
 	err := errors.Join(set("memory.max", l.Memory), set("pids.max", int64(l.Processes)))
 	if err == nil && weighs {
-		err = set("cpu.weight", int64(min(max(100*l.VCPU, 1), 10_000)))
+		const period = 100_000 // microseconds
+		most := fmt.Sprintf("%d %d", max(l.VCPU, 1)*period, period)
+		err = errors.Join(set("cpu.weight", int64(min(max(100*l.VCPU, 1), 10_000))),
+			os.WriteFile(filepath.Join(g.dir, "cpu.max"), []byte(most), 0o644))
 	}
 	if err != nil {
 		return nil, err
@@ -130,6 +150,9 @@ func (g Group) OutOfMemory() bool {
 
 // End ends all processes of the group, and the group.
 func (g Group) End() {
+	if g.own != 0 {
+		defer endUser(g.own)
+	}
 	if !g.Together() {
 		return
 	}

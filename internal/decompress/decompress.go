@@ -1,4 +1,4 @@
-// Package decompress gives the plain bytes of a stream that may be compressed, and of a Parquet file its table as CSV. It goes by the first bytes:
+// Package decompress gives the plain bytes of a stream that may be compressed, and of a Parquet file its table as CSV; text in UTF-16 becomes UTF-8. It goes by the first bytes:
 // people's files carry the wrong names. It knows nothing about streams' sources and contents.
 package decompress
 
@@ -17,6 +17,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/ulikunitz/xz"
+	"golang.org/x/text/encoding/unicode"
 )
 
 var (
@@ -132,7 +133,18 @@ func once(plain io.ReadCloser) (io.ReadCloser, error) {
 	return struct {
 		io.Reader
 		io.Closer
-	}{buffered, plain}, nil
+	}{asUTF8(buffered), plain}, nil
+}
+
+// asUTF8 takes a text's byte-order mark off, and writes UTF-16, as spreadsheets save it, in UTF-8.
+func asUTF8(r *bufio.Reader) io.Reader {
+	switch mark, _ := r.Peek(3); {
+	case bytes.Equal(mark, []byte("\ufeff")):
+		_, _ = r.Discard(len(mark))
+	case bytes.HasPrefix(mark, []byte("\xff\xfe")), bytes.HasPrefix(mark, []byte("\xfe\xff")):
+		return unicode.UTF16(unicode.LittleEndian, unicode.ExpectBOM).NewDecoder().Reader(r)
+	}
+	return r
 }
 
 func unpack(r io.Reader) (io.ReadCloser, error) {
@@ -177,7 +189,7 @@ func unpack(r io.Reader) (io.ReadCloser, error) {
 			return nil, errors.New(f.what)
 		}
 	}
-	return asIs{buffered}, nil
+	return asIs{asUTF8(buffered)}, nil
 }
 
 // mostXZ is the dictionary that a stream of xz may ask for.
@@ -217,10 +229,12 @@ func onlyFile(r io.Reader) (io.ReadCloser, error) {
 
 // foreign are the first bytes of unsupported files, and what to do instead.
 var foreign = []struct{ magic, what string }{
-	{"\xff\xfe", "it is text in UTF-16: save it as UTF-8"},
-	{"\xfe\xff", "it is text in UTF-16: save it as UTF-8"},
+	{"@relation", "it is an ARFF file: save its rows as CSV, with the names in the first line"},
+	{"@RELATION", "it is an ARFF file: save its rows as CSV, with the names in the first line"},
 	{"%PDF", "it is a PDF: write its table as CSV"},
 	{"\x93NUMPY", "it is a NumPy array: write it as CSV, with the names in the first line"},
+	{"ARROW1", "it is an Arrow (Feather) file: write its table as Parquet or CSV"},
+	{"\x5d\x00\x00", "it is compressed by LZMA: unpack it, or compress it by xz"},
 	{"\x89HDF", "it is an HDF5 file: write its table as CSV"},
 	{"<!DOCTYPE", "it is a web page: the download failed, or the address was that of a page about the file"},
 	{"<!doctype", "it is a web page: the download failed, or the address was that of a page about the file"},

@@ -69,7 +69,7 @@ func TestReader(t *testing.T) {
 // Files of known other kinds are called what they are, and those that only begin alike are read.
 func TestForeign(t *testing.T) {
 	for in, want := range map[string]string{
-		"PK\x03\x04rest": "zip", "\xff\xfea\x00,\x00": "UTF-16", "PAR1....": "Parquet", "\xfd7zXZ\x00": "xz", "%PDF-1.7": "PDF",
+		"PK\x03\x04rest": "zip", "ARROW1\x00\x00": "Arrow", "\x5d\x00\x00\x80": "LZMA", "PAR1....": "Parquet", "\xfd7zXZ\x00": "xz", "%PDF-1.7": "PDF",
 	} {
 		if _, err := Reader(strings.NewReader(in)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", in, err)
@@ -78,6 +78,28 @@ func TestForeign(t *testing.T) {
 	for _, in := range []string{"PARTY,COUNT\n", "PK,a\n", "%,a\n", "\xff"} {
 		if _, err := Reader(strings.NewReader(in)); err != nil {
 			t.Errorf("%q: %v", in, err)
+		}
+	}
+}
+
+// Text is UTF-8 without a mark, regardless of how a spreadsheet saves it, compressed or not.
+func TestEncodings(t *testing.T) {
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	if _, err := z.Write([]byte("\xfe\xff\x00\xfc\x00,")); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, in := range []string{"ü,", "\ufeffü,", "\xff\xfe\xfc\x00,\x00", "\xfe\xff\x00\xfc\x00,", packed.String()} {
+		r, err := Reader(strings.NewReader(in))
+		if err != nil {
+			t.Errorf("%q: %v", in, err)
+			continue
+		}
+		if got, err := io.ReadAll(r); err != nil || string(got) != "ü," {
+			t.Errorf("%q became %q: %v", in, got, err)
 		}
 	}
 }

@@ -298,6 +298,38 @@ type ProfileDetails struct {
 	Serving []int64 `json:"serving"`
 }
 
+// ExportDetails is the Details of an `export` line of a classifier's finished model.
+type ExportDetails struct {
+	Quality *Quality `json:"quality"`
+}
+
+// Quality is how good a classifier is on examples that were held out, besides its score.
+type Quality struct {
+	Examples int64   `json:"examples"`
+	Accuracy float64 `json:"accuracy"`
+	Majority float64 `json:"majority"` // the accuracy of always predicting the most frequent class, Usual
+	Usual    string  `json:"usual"`
+	// Recall and F1 are of Class, the rarer of two; without it they are means over all classes.
+	Class  string  `json:"class,omitempty"`
+	Recall float64 `json:"recall"`
+	F1     float64 `json:"f1"`
+	// AUC is the area under the ROC curve, of more than two classes the mean of each against the others; absent where the examples lack one.
+	AUC *float64 `json:"auc,omitempty"`
+}
+
+// String implements fmt.Stringer; it leaves the accuracy out.
+func (q *Quality) String() string {
+	of := "mean over classes"
+	if q.Class != "" {
+		of = fmt.Sprintf("class %q", q.Class)
+	}
+	text := fmt.Sprintf("always %q would reach %.4g; %s: recall %.4g, F1 %.4g", q.Usual, q.Majority, of, q.Recall, q.F1)
+	if q.AUC != nil {
+		text += fmt.Sprintf("; AUC %.4g", *q.AUC)
+	}
+	return text
+}
+
 // StageDetails is the Details of a `stage` line where load has had a say: the lowest stage that it allows, how often that
 // fell, which makes the next fall take longer, and why it is what it is.
 type StageDetails struct {
@@ -346,7 +378,7 @@ type TuneClock struct {
 
 // Pack turns details into the Details of an entry. The types hold nothing that JSON
 // cannot, except a number that is not finite, which is a bug in the caller.
-func Pack[D StartDetails | PlanDetails | IntentDetails | ScaleDetails | MovedDetails | ProfileDetails | StageDetails | TuneDetails](d D) (json.RawMessage, error) {
+func Pack[D StartDetails | PlanDetails | IntentDetails | ScaleDetails | MovedDetails | ProfileDetails | ExportDetails | StageDetails | TuneDetails](d D) (json.RawMessage, error) {
 	b, err := json.Marshal(d)
 	if err != nil {
 		return nil, fmt.Errorf("packing the details of a journal line: %w", err)
@@ -375,6 +407,9 @@ func (e Entry) MovedDetails() (MovedDetails, error) { return unpack[MovedDetails
 
 // ProfileDetails reads the details of a `profile` line.
 func (e Entry) ProfileDetails() (ProfileDetails, error) { return unpack[ProfileDetails](e, Profile) }
+
+// ExportDetails reads the details of an `export` line.
+func (e Entry) ExportDetails() (ExportDetails, error) { return unpack[ExportDetails](e, Export) }
 
 // StageDetails reads the details of a `stage` line.
 func (e Entry) StageDetails() (StageDetails, error) { return unpack[StageDetails](e, Stage) }

@@ -52,7 +52,7 @@ var kinds = []Fields{
 	{Profile, []string{"details"}, []string{"clock", "seconds"}, false},
 	{Use, []string{"instance", "seconds"}, []string{"cpu_seconds", "memory_bytes", "gpu_seconds", "gpu_memory_bytes", "bytes_in", "bytes_out"}, false},
 	{Charge, []string{"instance", "pool", "from", "to", "usd"}, nil, false},
-	{Export, nil, []string{"clock", "model", "test_loss", "outcome"}, true},
+	{Export, nil, []string{"clock", "model", "test_loss", "outcome", "details"}, true},
 	{ProgramStart, []string{"program", "instance"}, []string{"generation", "clock", "bytes", "model", "details"}, false},
 	{ProgramStep, []string{"program"}, []string{"generation", "clock", "train_loss", "round", "redone", "why"}, false},
 	{ProgramSaved, []string{"program", "model"}, []string{"instance", "generation", "clock", "bytes", "seconds", "digest", "round"}, true},

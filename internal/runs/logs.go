@@ -35,7 +35,7 @@ func OpenLogs(dir string, names []string) *Logs {
 func (l *Logs) Follow(ctx context.Context, going func() bool, out io.Writer) error {
 	for {
 		more := going() // asked before reading: what was logged last is read below
-		err := l.Print(out)
+		err := l.print(out, !more)
 		if more && errors.Is(err, fs.ErrNotExist) {
 			err = nil // the run has just begun
 		}
@@ -54,7 +54,10 @@ func (l *Logs) Follow(ctx context.Context, going func() bool, out io.Writer) err
 }
 
 // Print prints what has come; lines whose end is not there yet wait for it.
-func (l *Logs) Print(out io.Writer) error {
+func (l *Logs) Print(out io.Writer) error { return l.print(out, false) }
+
+// print is Print, which at last does not wait any more.
+func (l *Logs) print(out io.Writer, last bool) error {
 	files, err := os.ReadDir(l.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return NoLog{fmt.Sprintf("%s has no logs: there is no folder %s; `tierml events %[1]s` says what happened", filepath.Dir(l.dir), filepath.Base(l.dir)), err}
@@ -67,7 +70,7 @@ func (l *Logs) Print(out io.Writer) error {
 		if !isLog || !l.wanted(name) {
 			continue
 		}
-		if err := l.printFile(out, name, filepath.Join(l.dir, f.Name())); err != nil {
+		if err := l.printFile(out, name, filepath.Join(l.dir, f.Name()), last); err != nil {
 			return err
 		}
 	}
@@ -78,7 +81,7 @@ func (l *Logs) wanted(name string) bool {
 	return len(l.names) == 0 || slices.ContainsFunc(l.names, func(n string) bool { return strings.HasPrefix(name, n) })
 }
 
-func (l *Logs) printFile(out io.Writer, name, path string) error {
+func (l *Logs) printFile(out io.Writer, name, path string, last bool) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("reading a log: %w", err)
@@ -89,10 +92,10 @@ func (l *Logs) printFile(out io.Writer, name, path string) error {
 	printed := bufio.NewWriterSize(out, longestLine) // keeps the first error of its writes for Flush
 	for {
 		line, err := text.ReadSlice('\n')
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, io.EOF) && (!last || len(line) == 0) {
 			break
 		}
-		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) {
 			return errors.Join(fmt.Errorf("reading the log %s: %w", path, err), printed.Flush())
 		}
 		l.read[name] += int64(len(line))

@@ -53,4 +53,9 @@ func TestLogsAreReadInPieces(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	add("end")
+	var last bytes.Buffer
+	if err := logs.Follow(t.Context(), func() bool { return false }, &last); err != nil || last.String() != "agent | end\n" {
+		t.Errorf("at last %q, %v", last.String(), err)
+	}
 }

@@ -3,6 +3,8 @@ package table
 import (
 	"fmt"
 	"io"
+	"os"
+	"strconv"
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
@@ -17,13 +19,12 @@ const (
 	narrowest = 12
 )
 
-// Width returns how wide lines to w may be; 0 = any width, as where w is no terminal.
+// Width returns how wide lines to w may be: COLUMNS if the environment has it, else a terminal's width; 0 = any width.
 func Width(w io.Writer) int {
-	file, ok := terminal.File(w)
-	if !ok || !term.IsTerminal(file.Fd()) {
-		return 0
+	width, err := strconv.Atoi(os.Getenv("COLUMNS"))
+	if file, ok := terminal.File(w); err != nil && ok && term.IsTerminal(file.Fd()) {
+		width, _, err = term.GetSize(file.Fd())
 	}
-	width, _, err := term.GetSize(file.Fd())
 	if err != nil || width < 20 { // not known, or nothing fits anyway
 		return 0
 	}

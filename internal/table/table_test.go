@@ -94,6 +94,16 @@ func TestFits(t *testing.T) {
 	}
 }
 
+// Without a terminal the environment says how wide lines may be.
+func TestWidthOfTheEnvironment(t *testing.T) {
+	for columns, want := range map[string]int{"40": 40, "": 0, "7": 0, "many": 0} {
+		t.Setenv("COLUMNS", columns)
+		if got := Width(&bytes.Buffer{}); got != want {
+			t.Errorf("COLUMNS=%q: %d, want %d", columns, got, want)
+		}
+	}
+}
+
 // No word is broken, nothing is lost, and lines that fit stay as they are.
 func TestFold(t *testing.T) {
 	const text = "Plan for demo\n\n  ✓  c3.4xlarge  us-west-1a    0.2031     0.9560\n  \x1b[1mExpected cost     $12.05   $11.61 to $12.83\x1b[0m\nunbreakable-as-it-is-so-long\n"

@@ -294,6 +294,9 @@ func TestExpiry(t *testing.T) {
 		t.Fatal(err)
 	}
 	first, _, _ := c.current()
+	if valid, most := first.NotAfter.Sub(r.clock.now()), LifeFor(15*time.Minute)+130*time.Minute; valid < time.Hour || valid > most || most > 4*time.Hour {
+		t.Errorf("it is valid for %v, and is to be for %v at most", valid, most)
+	}
 	r.clock.wind(first.NotAfter.Sub(r.clock.now()) + 2*time.Second)
 	if err := r.echo(control(c)); err == nil {
 		t.Error("an expired certificate was taken")

@@ -253,6 +253,15 @@ func (c *Client) Resume(ctx context.Context, id string) (job Job, err error) {
 	return job, c.exchange(ctx, http.MethodPost, nil, &job, "jobs", id, "resume")
 }
 
+// Delete deletes the files of a job that has ended.
+func (c *Client) Delete(ctx context.Context, id string) error {
+	response, err := c.ask(ctx, http.MethodDelete, nil, nil, "jobs", id)
+	if err != nil {
+		return err
+	}
+	return response.Body.Close()
+}
+
 // Upload sends files into one folder, those that the job server does not have yet, and gives the name by which a job file
 // refers to the first. Sent is called before each file that is sent.
 func (c *Client) Upload(ctx context.Context, paths []string, sent func(name string, bytes int64)) (name string, err error) {

@@ -51,7 +51,7 @@ func Request(job *config.Job, script string) (provisioner.ControllerRequest, err
 // Goes returns the unfinished jobs, which a user must stop before their job server can go.
 func Goes(jobs []call.Job) (names []string) {
 	for _, j := range jobs {
-		if j.Submitted != nil && !call.State(j.State).Over() || j.Submitted == nil && j.State == "running" {
+		if j.Submitted != nil && !call.State(j.State).Over() || j.Submitted == nil && j.Active() {
 			names = append(names, j.Run)
 		}
 	}

@@ -37,6 +37,15 @@ func (f fit) printTest(out io.Writer) error {
 		fmt.Fprintf(out, " (accuracy %.5g)", 1-score)
 	}
 	fmt.Fprintln(out)
+	m, err := f.program.Export(f.trainer.Tables(), f.open)
+	if err != nil {
+		return err
+	}
+	if q, err := apps.Judge(f.program, m, f.open); q != nil {
+		fmt.Fprintf(out, "         %s\n", q)
+	} else if err != nil {
+		return err
+	}
 	return nil
 }
 

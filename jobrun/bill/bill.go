@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/fakecloud"
@@ -17,6 +19,7 @@ import (
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/plainfile"
 	"github.com/tierml/tierml/internal/progress"
+	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/runs"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/planner/local"
@@ -129,13 +132,21 @@ func ReadRecords(path string) ([]fakecloud.Record, error) {
 }
 
 // recordedPrices reads the price history that the run's job names, so that the cloud's bill does not rest on
-// what the journal says about prices. It is false when the job or its files are not there any more.
+// what the journal says about prices. It is false when the job or its prices are not there any more; its other files need not be.
 func recordedPrices(dir string) (map[market.Pool]*market.History, bool) {
-	job, err := config.Load(filepath.Join(dir, "job.yaml"))
+	text, err := os.ReadFile(filepath.Join(dir, rundir.JobFile))
 	if err != nil {
 		return nil, false
 	}
-	recorded, err := local.Load(job)
+	var named struct {
+		Cloud, Provider string
+		Local           struct{ Prices, Catalog string }
+	}
+	if err := yaml.Unmarshal(text, &named); err != nil || named.Cloud != config.CloudLocal {
+		return nil, false
+	}
+	recorded, err := local.Load(&config.Job{Cloud: named.Cloud, Provider: named.Provider,
+		Local: config.Local{Prices: named.Local.Prices, Catalog: named.Local.Catalog}})
 	if err != nil {
 		return nil, false
 	}

@@ -52,7 +52,9 @@ type Watch struct {
 	mapping  clock.Mapping
 	live     []Machine // that take part, in order of launch
 	pending  map[string]Machine
-	owned    map[string]int // partitions that came to each transient machine
+	warned   map[string]bool // machines with an eviction notice
+	atRisk   map[string]bool // and with a rebalance recommendation
+	owned    map[string]int  // partitions that came to each transient machine
 	stage    string
 	lastAt   time.Time // market time of the last clock
 	highest  int64
@@ -109,7 +111,7 @@ const kept = 20
 
 // New knows nothing yet.
 func New() *Watch {
-	return &Watch{mapping: clock.Real(), pending: map[string]Machine{}, owned: map[string]int{}, of: programs{runs: map[string]string{}, ended: map[string]int64{}, hit: map[string]bool{}}}
+	return &Watch{mapping: clock.Real(), pending: map[string]Machine{}, warned: map[string]bool{}, atRisk: map[string]bool{}, owned: map[string]int{}, of: programs{runs: map[string]string{}, ended: map[string]int64{}, hit: map[string]bool{}}}
 }
 
 // Feed takes an entry in, in order.
@@ -145,7 +147,9 @@ func (w *Watch) Feed(e journal.Entry) {
 	case journal.ProgramStart:
 		w.programStarts(e)
 	case journal.ProgramEnd:
-		w.of.ended[e.Program] = e.Clock
+		w.programEnds(e)
+	case journal.Notice:
+		w.noticed(e)
 	case journal.Move:
 		w.owned[e.To] += e.Count
 		w.owned[e.From] -= min(e.Count, w.owned[e.From])
@@ -248,7 +252,7 @@ func (w *Watch) Choose(c Aim, seed uint64) ([]Machine, error) {
 	}
 	var transient []Machine
 	for _, m := range w.live {
-		if m.Tier == "transient" && within(m.Pool, c.Of) {
+		if m.Tier == "transient" && !w.warned[m.ID] && within(m.Pool, c.Of) {
 			transient = append(transient, m)
 		}
 	}
@@ -257,7 +261,7 @@ func (w *Watch) Choose(c Aim, seed uint64) ([]Machine, error) {
 		where = " of " + c.Of
 	}
 	if len(transient) == 0 {
-		return nil, fmt.Errorf("no transient machine%s takes part in training now", where)
+		return nil, fmt.Errorf("no transient machine%s without an eviction notice takes part now", where)
 	}
 	if c.Servers != "" {
 		if w.stage != "2" && w.stage != "3" {
@@ -327,6 +331,11 @@ func (w *Watch) Begin(do string, machines []Machine, at time.Time) {
 		w.of.struck(m.ID)
 	}
 	w.report.Programs = len(w.of.hit)
+	for _, m := range machines {
+		if do == Rebalance && w.atRisk[m.ID] { // no second recommendation is noted
+			w.noticed(journal.Entry{T: at, Instance: m.ID})
+		}
+	}
 }
 
 // Settled reports whether all is known: the machines are gone, and training continues.

@@ -1,6 +1,10 @@
 package drill
 
-import "github.com/tierml/tierml/internal/journal"
+import (
+	"time"
+
+	"github.com/tierml/tierml/internal/journal"
+)
 
 // programs is what a watch knows of a run of your own programs.
 type programs struct {
@@ -28,10 +32,40 @@ func (w *Watch) programStarts(e journal.Entry) {
 	if !w.of.hit[e.Program] || target {
 		return
 	}
-	delete(w.of.hit, e.Program)
 	w.report.Steps += max(0, w.of.ended[e.Program]-e.Clock)
-	if len(w.of.hit) == 0 {
+	w.recovered(e.Program, e.T)
+}
+
+func (w *Watch) programEnds(e journal.Entry) {
+	w.of.ended[e.Program] = e.Clock
+	if e.Outcome == journal.Finished {
+		w.recovered(e.Program, e.T)
+	}
+}
+
+// noticed notes a notice. A recommendation takes no machine, so once the controller has it, its programs have come through.
+func (w *Watch) noticed(e journal.Entry) {
+	if e.Deadline != nil {
+		w.warned[e.Instance] = true
+		return
+	}
+	w.atRisk[e.Instance] = true
+	if _, target := w.targets[e.Instance]; target && w.do == Rebalance {
+		for name := range w.of.hit {
+			if w.of.runs[name] == e.Instance {
+				w.recovered(name, e.T)
+			}
+		}
+	}
+}
+
+// recovered notes that nothing is to be expected any more for a program that was hit.
+func (w *Watch) recovered(program string, at time.Time) {
+	if !w.of.hit[program] {
+		return
+	}
+	if delete(w.of.hit, program); len(w.of.hit) == 0 {
 		w.report.WentOn = true
-		w.report.Until = w.mapping.ToWall(e.T.Sub(w.at)).Seconds()
+		w.report.Until = w.mapping.ToWall(at.Sub(w.at)).Seconds()
 	}
 }

@@ -37,3 +37,46 @@ func TestDrillOfPrograms(t *testing.T) {
 		t.Errorf("%v, settled %v: %s", err, w.Settled(), &b)
 	}
 }
+
+// A recommendation takes no machine: the drill ends once the controller knows it, also where it knew it before.
+func TestRebalanceOfPrograms(t *testing.T) {
+	at := time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)
+	machine := []Machine{{ID: "i-1"}}
+	for _, before := range []bool{false, true} {
+		w := New()
+		w.Feed(journal.Entry{T: at, Kind: journal.ProgramStart, Instance: "i-1", OfProgram: journal.OfProgram{Program: "rank-0"}})
+		notice := journal.Entry{T: at.Add(time.Second), Kind: journal.Notice, Instance: "i-1"}
+		if before {
+			w.Feed(notice)
+		}
+		w.Begin(Rebalance, machine, at)
+		if w.Settled() != before {
+			t.Fatalf("known before: %v, settled %v", before, w.Settled())
+		}
+		w.Feed(notice)
+		var b strings.Builder
+		if err := w.Report().WriteText(&b); err != nil || !w.Settled() || !strings.Contains(b.String(), "1 program continued") {
+			t.Errorf("%v, settled %v: %s", err, w.Settled(), &b)
+		}
+	}
+}
+
+// Machines that go anyway are not chosen.
+func TestWarnedMachinesAreNotChosen(t *testing.T) {
+	w, at := training(t), time.Now()
+	first, err := w.Choose(Aim{}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Feed(journal.Entry{Kind: journal.Notice, Instance: first[0].ID, Deadline: &at})
+	if next, err := w.Choose(Aim{}, 1); err != nil || next[0].ID == first[0].ID {
+		t.Errorf("chosen %v, %v", next, err)
+	}
+	all, _ := w.Choose(Aim{Which: "all"}, 1)
+	for _, m := range all {
+		w.Feed(journal.Entry{Kind: journal.Notice, Instance: m.ID, Deadline: &at})
+	}
+	if _, err := w.Choose(Aim{}, 1); err == nil || !strings.Contains(err.Error(), "without an eviction notice") {
+		t.Error(err)
+	}
+}

@@ -23,7 +23,9 @@ func (r Report) WriteText(w io.Writer) error {
 		line("gone", "%d of %d", r.Gone, len(r.Targets))
 	}
 	if r.Programs > 0 {
-		if r.WentOn {
+		if r.WentOn && r.Do == Rebalance {
+			line("programs", "%s continued: the recommendation was known %.2f s after it and took no machine", words.Number(r.Programs, "program"), r.Until)
+		} else if r.WentOn {
 			line("programs", "%s went on elsewhere %.2f s after it; %s done again", words.Number(r.Programs, "program"), r.Until, words.Number(int(r.Steps), "step"))
 		} else {
 			line("programs", "have NOT gone on elsewhere")

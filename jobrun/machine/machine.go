@@ -110,7 +110,17 @@ func runHostAgent(ctx context.Context, env func(string) string, machine node.Mac
 	}
 	defer os.RemoveAll(home)
 	return hostagent.Run(ctx, hostagent.Config{ID: string(who.Instance), Host: host, Command: []string{self, "agent"}, Home: home,
-		Env: slotEnvironment(env), Log: log, Flops: flops, KeyFile: env(EnvKey), Watch: machine.Watch, PutOff: powerOffLater(env)})
+		Env: slotEnvironment(env), Log: log, Flops: flops, KeyFile: env(EnvKey), Watch: machine.Watch, PutOff: powerOffLater(env),
+		Users: slotUsers(env)})
+}
+
+// slotUsers returns the number of the first user of a slot: on a machine that root has for itself, slots share no files with others. A host
+// that is a process of the controller's computer reads the jobs' own directories.
+func slotUsers(env func(string) string) int {
+	if os.Geteuid() != 0 || env(EnvPowerOffAfter) == "" {
+		return 0
+	}
+	return 1_000_000_000 + os.Getpid()%100_000*10_000 // agents of one computer, as of a fake cloud, have others
 }
 
 // slotEnvironment returns what slots have of the host's environment: where things are, and nothing secret.

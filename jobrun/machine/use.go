@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tierml/tierml/elasticity/hosts/hostagent"
 	"github.com/tierml/tierml/tiers"
 )
 
@@ -193,7 +194,13 @@ type gpus struct {
 
 // watch reads what NVIDIA's driver prints, where it is installed.
 func (g *gpus) watch(ctx context.Context) {
-	cmd := exec.CommandContext(ctx, "nvidia-smi", "--query-gpu=index,utilization.gpu,memory.used", "--format=csv,noheader,nounits", "-l", gpuEvery)
+	args := []string{"--query-gpu=index,utilization.gpu,memory.used", "--format=csv,noheader,nounits", "-l", gpuEvery}
+	if devices, slot := os.LookupEnv(hostagent.EnvDevices); slot && devices == "" {
+		return
+	} else if slot {
+		args = append(args, "-i", devices)
+	}
+	cmd := exec.CommandContext(ctx, "nvidia-smi", args...)
 	out, err := cmd.StdoutPipe()
 	if err != nil || cmd.Start() != nil {
 		return

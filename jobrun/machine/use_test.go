@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tierml/tierml/elasticity/hosts/hostagent"
 	"github.com/tierml/tierml/tiers"
 )
 
@@ -76,7 +77,7 @@ func TestUseCountsWhatTheAgentStarts(t *testing.T) {
 	_ = held.Wait() // read met the end
 }
 
-// TestGPUsAreReadFromTheDriversProgram: it is started once, and what it says of two GPUs is one share and one memory.
+// TestGPUsAreReadFromTheDriversProgram: it is started once, for a slot's own, and what it says of two GPUs is one share and one memory.
 func TestGPUsAreReadFromTheDriversProgram(t *testing.T) {
 	dir := t.TempDir()
 	script := "#!/bin/sh\necho \"$@\" >>" + dir + "/calls\necho '0, 100, 1024'\necho '1, 50, 1024'\necho broken\nexec sleep 60\n"
@@ -84,6 +85,7 @@ func TestGPUsAreReadFromTheDriversProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	t.Setenv(hostagent.EnvDevices, "0,3")
 	ctx, cancel := context.WithCancel(t.Context())
 	var g gpus
 	done := make(chan struct{})
@@ -104,7 +106,7 @@ func TestGPUsAreReadFromTheDriversProgram(t *testing.T) {
 	if share, _ := g.now(); share != 0 {
 		t.Errorf("share %v after its end", share)
 	}
-	if calls, _ := os.ReadFile(filepath.Join(dir, "calls")); string(calls) != "--query-gpu=index,utilization.gpu,memory.used --format=csv,noheader,nounits -l 5\n" {
+	if calls, _ := os.ReadFile(filepath.Join(dir, "calls")); string(calls) != "--query-gpu=index,utilization.gpu,memory.used --format=csv,noheader,nounits -l 5 -i 0,3\n" {
 		t.Errorf("calls:\n%s", calls)
 	}
 }

@@ -111,7 +111,7 @@ func TrainingWith(ctx context.Context, job *config.Job, on prices, bytes func() 
 		}
 		input.Tuning = planner.TuningText(job, p.Choice, known)
 	}
-	input.Sources, input.ZoneIDs, input.Warnings = market.Sources, market.ZoneIDs, slices.Concat(made.Warnings, apps.Doubts(p.Program), market.Doubts(p.Choice.Pools), market.Warnings)
+	input.Sources, input.ZoneIDs, input.Warnings = slices.Concat(market.Sources, made.Counted), market.ZoneIDs, slices.Concat(made.Warnings, apps.Doubts(p.Program), market.Doubts(p.Choice.Pools), market.Warnings)
 	for _, warning := range []string{idle(job, mostMachines(p.Choice)), ThisHost().warn(LocalMachines(job, p.Choice))} {
 		if warning != "" {
 			input.Warnings = append(slices.Clone(input.Warnings), warning)
@@ -137,10 +137,19 @@ func TrainingWith(ctx context.Context, job *config.Job, on prices, bytes func() 
 	return p, nil
 }
 
-// LittleGarbage has garbage collected less often until its result is called: simulations live on little memory and throw much away.
+// mostGarbage is from how much memory on garbage is collected as often as it takes to stay there.
+const mostGarbage = 800 << 20
+
+// LittleGarbage has garbage collected less often until its result is called: simulations live on little memory and throw much away. A lower
+// GOMEMLIMIT of the environment holds.
 func LittleGarbage() (end func()) {
-	before := debug.SetGCPercent(400)
-	return func() { debug.SetGCPercent(before) }
+	limit := debug.SetMemoryLimit(-1)
+	debug.SetMemoryLimit(min(limit, mostGarbage))
+	percent := debug.SetGCPercent(400)
+	return func() {
+		debug.SetGCPercent(percent)
+		debug.SetMemoryLimit(limit)
+	}
 }
 
 // calibrated applies what was measured on this computer to a simulation.

@@ -31,11 +31,7 @@ import (
 
 // Program finds on the market what a job of programs asks for, makes sure that everything the programs need is here, and plans.
 func Program(ctx context.Context, job *config.Job) (*Job, error) {
-	values, err := jobrun.Secrets(os.LookupEnv)
-	if err != nil {
-		return nil, err
-	}
-	secrets, err := job.ReadSecrets(values)
+	secrets, err := jobrun.ReadSecrets(job)
 	if err != nil {
 		return nil, err
 	}

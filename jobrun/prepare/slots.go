@@ -15,6 +15,7 @@ import (
 	"github.com/tierml/tierml/doctor"
 	"github.com/tierml/tierml/elasticity/hosts"
 	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/internal/confine"
 	"github.com/tierml/tierml/internal/sameuser"
 	"github.com/tierml/tierml/jobrun"
 	"github.com/tierml/tierml/market"
@@ -67,7 +68,7 @@ func PlanHosts(p *Job) HostsPlan {
 		if !some {
 			least = size
 		}
-		plan.Slots[step.Transient] = hosts.Size{VCPU: min(least.VCPU, size.VCPU), MemoryMiB: min(least.MemoryMiB, size.MemoryMiB)}
+		plan.Slots[step.Transient] = hosts.Size{VCPU: min(least.VCPU, size.VCPU), MemoryMiB: min(least.MemoryMiB, size.MemoryMiB), GPUs: min(least.GPUs, size.GPUs)}
 		plan.Pools = append(plan.Pools, row)
 	}
 	if r := p.Choice.Reliable; r.Count > 0 {
@@ -162,6 +163,14 @@ func ChecksOfHosts(job *config.Job) []doctor.Check {
 		}
 		return "the largest has " + plan.SlotsText(), nil
 	}}}
+	if job.Cloud == config.CloudLocal {
+		checks = append(checks, doctor.Check{Name: "isolation", Look: func(context.Context) (string, error) {
+			if err := confine.Apart(); err != nil {
+				return "slots see each other's processes and files, unless they are of different users: " + err.Error(), nil
+			}
+			return "slots have PID, mount and IPC namespaces of their own", nil
+		}})
+	}
 	if job.Hosts.Door != "" {
 		checks = append(checks, doctor.Check{Name: "other users", Look: func(context.Context) (string, error) {
 			if err := OtherUsers(job); err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/diloco"
 	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/jobrun"
 	"github.com/tierml/tierml/planner"
 	"github.com/tierml/tierml/ps"
 )
@@ -16,6 +17,9 @@ import (
 func DataOn(ctx context.Context, job *config.Job, choice planner.Resolved, create apps.Create) (apps.Program, apps.Dataset, error) {
 	if !job.OnTiers() {
 		return Data(ctx, job, create)
+	}
+	if _, err := jobrun.ReadSecrets(job); err != nil { // said now, and not when machines run
+		return nil, apps.Dataset{}, err
 	}
 	known, err := MeasureProgram(ctx, job, choice)
 	if err != nil {

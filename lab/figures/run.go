@@ -162,7 +162,9 @@ func (r *run) launch(ctx context.Context, c *elasticity.Controller, log io.Write
 			q.UserData = user.Encode()
 			return q
 		},
-		Export:     func(context.Context, elasticity.Export) (string, float64, error) { return "none", 0, nil },
+		Export: func(context.Context, elasticity.Export) elasticity.Exported {
+			return elasticity.Exported{Model: "none"}
+		},
 		PollPrices: time.Minute, PollCloud: 10 * time.Second, Calls: time.Minute,
 	})
 	go func() { // ends with the context; end waits for it

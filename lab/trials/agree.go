@@ -32,8 +32,8 @@ const (
 	apart = 0.05
 	// agreeSpeed is how many seconds of the market pass in one, at first, and agreeFLOPS what a vCPU does in one then.
 	agreeSpeed, agreeFLOPS = 720, 3000
-	// oneCell is how long a run may take.
-	oneCell = 10 * time.Minute
+	// oneCell is how long a run may take, in market time.
+	oneCell = 120 * time.Hour
 )
 
 // offer is a job of which plan, dry run and run are compared.
@@ -214,6 +214,7 @@ func agree(f *flag.FlagSet) func(context.Context, place) error {
 	drawn := f.Int("drawn", 20, "number of drawn cells")
 	seed := f.Uint64("seed", 0, "of the drawn cells; 0: another one each time")
 	parallel := f.Int("parallel", 4, "runs at the same time, most of whose time is waiting")
+	speed := f.Int("speed", agreeSpeed, "market seconds in one at first, fewer on a busy computer; a quarter when a cell differs")
 	only := f.String("only", "", "only cells whose description matches this regular `expression`")
 	recordings := f.String("prices", "../examples/data", "folder of the recording and the catalog")
 	f.String("binary", "", "the program to try; empty: one that is built")
@@ -229,11 +230,11 @@ func agree(f *flag.FlagSet) func(context.Context, place) error {
 		}
 		all = slices.DeleteFunc(all, func(o offer) bool { return !wanted.MatchString(o.String()) })
 		fmt.Fprintf(at.out, "%d cells, the last %d drawn with -seed %d\n", len(all), *drawn, *seed)
-		return compareOffers(ctx, at, all, *recordings, *parallel)
+		return compareOffers(ctx, at, all, *recordings, *parallel, *speed)
 	}
 }
 
-func compareOffers(ctx context.Context, at place, all []offer, recordings string, parallel int) error {
+func compareOffers(ctx context.Context, at place, all []offer, recordings string, parallel, speed int) error {
 	folder, err := filepath.Abs(recordings)
 	if err != nil {
 		return fmt.Errorf("finding the recording: %w", err)
@@ -248,7 +249,7 @@ func compareOffers(ctx context.Context, at place, all []offer, recordings string
 		workers.Go(func() {
 			for i := range next {
 				o := all[i]
-				o.Prices = folder
+				o.Prices, o.Speed = folder, speed
 				text, err := o.compare(ctx, filepath.Join(at.dir, fmt.Sprintf("agree%d", i)), at.binary)
 				mu.Lock()
 				if err != nil {
@@ -274,7 +275,7 @@ func compareOffers(ctx context.Context, at place, all []offer, recordings string
 // compare returns the results of the three. A run that differs is tried again at a quarter of the speed: a computer that is busy starts machines
 // late.
 func (o offer) compare(ctx context.Context, dir, binary string) (text string, err error) {
-	for _, o.Speed = range []int{agreeSpeed, agreeSpeed / 4} {
+	for _, o.Speed = range []int{o.Speed, o.Speed / 4} {
 		o.FLOPS = agreeFLOPS * o.Speed / agreeSpeed
 		var all [3]said
 		if all, err = o.ask(ctx, filepath.Join(dir, strconv.Itoa(o.Speed)), binary); err != nil {
@@ -323,7 +324,7 @@ func (o offer) ask(ctx context.Context, dir, binary string) (all [3]said, err er
 	if all[1], err = s.simulated(o.Policy); err != nil {
 		return all, err
 	}
-	all[2], err = s.ran(ctx)
+	all[2], err = s.ran(ctx, oneCell/time.Duration(o.Speed))
 	return all, err
 }
 
@@ -374,7 +375,7 @@ func (s site) simulated(policy string) (said, error) {
 	return said{usd: usd, hours: hours, done: done, kinds: row["bought"]}, errors.Join(err, worse, worst)
 }
 
-func (s site) ran(ctx context.Context) (said, error) {
+func (s site) ran(ctx context.Context, within time.Duration) (said, error) {
 	run, err := s.start("run.log", "run", "-y", "--plain", "-q", "cell.yaml")
 	if err != nil {
 		return said{}, err
@@ -385,9 +386,9 @@ func (s site) ran(ctx context.Context) (said, error) {
 	case <-ctx.Done():
 		run.end()
 		return said{}, ctx.Err()
-	case <-time.After(oneCell):
+	case <-time.After(within):
 		run.end()
-		return said{}, fmt.Errorf("it did not end in %s: %s", oneCell, run.printed())
+		return said{}, fmt.Errorf("it did not end in %s: %s", within, run.printed())
 	}
 	folder := s.path(rundir.Root, "cell-1")
 	if _, err := os.Stat(filepath.Join(folder, rundir.JournalFile)); err != nil {

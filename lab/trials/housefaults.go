@@ -15,7 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
-	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/tierml/tierml/internal/rundir"
 )
@@ -204,7 +205,7 @@ func (s *jobServer) post(run, change string) (said string, err error) {
 	return string(text), err
 }
 
-// diskFull leaves the servers and all run directories without room for some seconds.
+// diskFull leaves the servers and all run directories without room for up to a minute.
 func diskFull(_ context.Context, h *house, random *rand.Rand) (string, time.Duration, error) {
 	path := h.path(diskDir, "filler")
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
@@ -217,13 +218,13 @@ func diskFull(_ context.Context, h *house, random *rand.Rand) (string, time.Dura
 	if closing := file.Close(); closing != nil || !errors.Is(err, syscall.ENOSPC) {
 		return "", 0, fmt.Errorf("filling the disk: %w", errors.Join(err, closing))
 	}
-	long := 10*time.Second + time.Duration(random.IntN(35))*time.Second
+	long := 10*time.Second + time.Duration(random.IntN(51))*time.Second
 	h.later(long, func() { _ = os.Remove(path) })
 	return fmt.Sprintf("for %v", long), long, nil
 }
 
 func storeAway(_ context.Context, h *house, random *rand.Rand) (string, time.Duration, error) {
-	long := 10*time.Second + time.Duration(random.IntN(35))*time.Second
+	long := 10*time.Second + time.Duration(random.IntN(51))*time.Second
 	h.away.Store(true)
 	h.later(long, func() { h.away.Store(false) })
 	return fmt.Sprintf("for %v", long), long, nil
@@ -242,18 +243,17 @@ func noDescriptors(_ context.Context, h *house, random *rand.Rand) (string, time
 	if err != nil {
 		return "", 0, nil // it has ended
 	}
-	before, err := limitDescriptors(p.pid, &syscall.Rlimit{Cur: uint64(len(open)), Max: 1 << 19})
-	if err != nil {
+	var before unix.Rlimit
+	if err := unix.Prlimit(p.pid, unix.RLIMIT_NOFILE, nil, &before); err != nil {
+		return "", 0, nil // likewise
+	}
+	few := unix.Rlimit{Cur: uint64(len(open)), Max: before.Max} // to raise that takes a capability
+	if err := unix.Prlimit(p.pid, unix.RLIMIT_NOFILE, &few, nil); errors.Is(err, unix.ESRCH) {
 		return "", 0, nil
+	} else if err != nil {
+		return "", 0, err
 	}
 	long := 3*time.Second + time.Duration(random.IntN(10))*time.Second
-	h.later(long, func() { _, _ = limitDescriptors(p.pid, &before) }) // it may have ended
+	h.later(long, func() { _ = unix.Prlimit(p.pid, unix.RLIMIT_NOFILE, &before, nil) }) // it may have ended
 	return fmt.Sprintf("%d %.40s for %v", p.pid, strings.Join(p.args[1:], " "), long), long, nil
-}
-
-func limitDescriptors(pid int, limit *syscall.Rlimit) (before syscall.Rlimit, err error) {
-	if _, _, errno := syscall.Syscall6(syscall.SYS_PRLIMIT64, uintptr(pid), syscall.RLIMIT_NOFILE, uintptr(unsafe.Pointer(limit)), uintptr(unsafe.Pointer(&before)), 0, 0); errno != 0 {
-		return before, errno
-	}
-	return before, nil
 }

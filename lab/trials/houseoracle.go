@@ -135,11 +135,7 @@ func (h *house) prevented(j houseJob, from, to time.Time) (by string) {
 		case "kill-hosts":
 			with = j.server == 1
 		}
-		until := m.until.Add(time.Second)
-		if m.kind == "kill-run" && j.ranks > 1 && strings.HasSuffix(m.whom, "/"+j.name+"-1") { // what ranks save by themselves is no set
-			with, until = true, m.until.Add(10*time.Second+lastSave) // orphan_after
-		}
-		if with && to.After(m.at) && from.Before(until) {
+		if with && to.After(m.at) && from.Before(m.until.Add(time.Second)) {
 			return m.kind
 		}
 	}

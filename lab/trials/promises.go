@@ -90,6 +90,8 @@ func checkJournal(entries []journal.Entry) error {
 			reliable[e.Instance] = e.Tier == "reliable"
 		case journal.Leave:
 			bared = bared || reliable[e.Instance]
+		case journal.TakeOver:
+			bared = bared || e.Count == 0 // how they left may not be in the journal, as on a full disk
 		case journal.Checkpoint:
 			saved = e.Clock
 		case journal.Scale:

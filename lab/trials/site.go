@@ -24,7 +24,7 @@ func build(ctx context.Context, dir string) (binary string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("finding the product's folder: %w", err)
 	}
-	args := []string{"-C", strings.TrimSpace(string(root)), "build", "-buildvcs=false", "-trimpath", "-tags", "drill", "-o", binary, "./cmd/tierml"}
+	args := []string{"-C", strings.TrimSpace(string(root)), "build", "-buildvcs=false", "-trimpath", "-tags", "drill,disable_grpc_modules", "-o", binary, "./cmd/tierml"}
 	if out, err := exec.CommandContext(ctx, "go", args...).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, out)
 	}

@@ -57,7 +57,7 @@ func TestPlanDryRunAndRunAgree(t *testing.T) {
 		{Policy: "on-demand", Rules: "ec2-2017", MaxPrice: true, Start: start},
 		{Policy: "auto", Rules: "ec2-2017", Program: true, MaxPrice: true, Start: start},
 	}
-	if err := compareOffers(t.Context(), at, offers, "../../examples/data", len(offers)); err != nil {
+	if err := compareOffers(t.Context(), at, offers, "../../examples/data", len(offers), agreeSpeed); err != nil {
 		t.Error(err)
 	}
 }

@@ -125,7 +125,11 @@ func (c *collector) tryAdd(r row) error {
 	if r.product == "" {
 		return errors.New("product is empty")
 	}
-	if product := strings.TrimSuffix(r.product, onVPC); product != strings.TrimSuffix(c.options.Product, onVPC) {
+	product := strings.TrimSuffix(r.product, onVPC)
+	if strings.EqualFold(product, "linux") || strings.EqualFold(product, LinuxUNIX) {
+		product = LinuxUNIX
+	}
+	if product != strings.TrimSuffix(c.options.Product, onVPC) {
 		c.summary.OtherProducts++
 		if !slices.Contains(c.summary.Products, product) {
 			c.summary.Products = append(c.summary.Products, strings.Clone(product))
@@ -155,10 +159,11 @@ func (c *collector) tryAdd(r row) error {
 // onVPC ends the products of accounts that had networks of EC2's first kind. Their prices are those of the same product without it.
 const onVPC = " (Amazon VPC)"
 
-// parsePrice reads an amount, with a dollar sign or an exponent where it has some, and rounds one with more decimals than billionths, which EC2 never gave: collectors that
+// parsePrice reads an amount, with a dollar sign, USD or an exponent where it has some, and rounds one with more decimals than billionths, which EC2 never gave: collectors that
 // kept prices in binary fractions wrote 1.4249999999999998 for 1.425.
 func parsePrice(text string) (price market.USD, rounded bool, err error) {
-	text = strings.TrimPrefix(strings.TrimSpace(text), "$")
+	text = strings.TrimSpace(strings.TrimPrefix(strings.TrimSuffix(strings.TrimSpace(text), "USD"), "USD"))
+	text = strings.TrimPrefix(text, "$")
 	if strings.ContainsAny(text, "eE") {
 		if amount, err := strconv.ParseFloat(text, 64); err == nil && math.Abs(amount) < 1e6 {
 			text = strings.TrimRight(strings.TrimRight(strconv.FormatFloat(amount, 'f', 12, 64), "0"), ".")

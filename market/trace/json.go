@@ -6,15 +6,29 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 )
 
 // record is what is read of one record of EC2's DescribeSpotPriceHistory.
 type record struct {
-	Timestamp          string
-	AvailabilityZone   string
-	InstanceType       string
-	ProductDescription string
-	SpotPrice          string
+	Timestamp          scalar
+	AvailabilityZone   scalar
+	InstanceType       scalar
+	ProductDescription scalar
+	SpotPrice          scalar
+}
+
+// scalar is a text, or a number as the file has it.
+type scalar string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (s *scalar) UnmarshalJSON(data []byte) error {
+	if len(data) > 0 && (data[0] == '-' || data[0] >= '0' && data[0] <= '9') {
+		*s = scalar(data)
+		return nil
+	}
+	return json.Unmarshal(data, (*string)(s))
 }
 
 const historyField = "SpotPriceHistory"
@@ -56,23 +70,18 @@ func readJSON(r io.Reader, c *collector) error {
 // page reads an object after its opening brace.
 func (j *jsonReader) page() error {
 	found := false
-	var alone record // the object itself, as in files with one on each line
+	others := map[string]json.RawMessage{} // NextToken, or a record's fields, as in files with one on each line
 	for j.decoder.More() {
 		name, err := j.decoder.Token()
 		if err != nil {
 			return j.fault(err)
 		}
 		if name != historyField {
-			var other json.RawMessage // NextToken, or a field of a record
+			var other json.RawMessage
 			if err := j.decoder.Decode(&other); err != nil {
 				return j.fault(err)
 			}
-			if field := alone.field(name); field != nil {
-				if err := json.Unmarshal(other, field); err != nil {
-					return j.fault(err)
-				}
-				found = true
-			}
+			others[fmt.Sprint(name)] = other
 			continue
 		}
 		found = true
@@ -88,13 +97,17 @@ func (j *jsonReader) page() error {
 	if _, err := j.decoder.Token(); err != nil {
 		return j.fault(err)
 	}
-	if !found {
-		return j.fault(errors.New("object without SpotPriceHistory"))
-	}
-	if alone == (record{}) {
+	if found {
 		return nil
 	}
-	row, err := alone.row()
+	var alone record
+	if err := alone.fill(others); err != nil {
+		return j.fault(err)
+	}
+	if alone == (record{}) {
+		return j.fault(errors.New("object without SpotPriceHistory"))
+	}
+	row, err := alone.row(j.collector)
 	if err != nil {
 		return j.fault(err)
 	}
@@ -102,19 +115,22 @@ func (j *jsonReader) page() error {
 	return j.collector.add(row)
 }
 
-// field returns the place of a record's field; nil = it has none of that name.
-func (r *record) field(name any) *string {
-	switch name {
-	case "Timestamp":
-		return &r.Timestamp
-	case "AvailabilityZone":
-		return &r.AvailabilityZone
-	case "InstanceType":
-		return &r.InstanceType
-	case "ProductDescription":
-		return &r.ProductDescription
-	case "SpotPrice":
-		return &r.SpotPrice
+// fill takes the fields of an object in that people call as they call the columns of tables.
+func (r *record) fill(fields map[string]json.RawMessage) error {
+	plain := map[string]json.RawMessage{}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		plain[plainName(name)] = fields[name]
+	}
+	for column, field := range map[string]*scalar{"timestamp": &r.Timestamp, "zone": &r.AvailabilityZone, "instance_type": &r.InstanceType,
+		"product": &r.ProductDescription, "price": &r.SpotPrice} {
+		for _, name := range columnNames[column] {
+			if value, there := plain[name]; there {
+				if err := json.Unmarshal(value, field); err != nil {
+					return fmt.Errorf("%s: %w", name, err)
+				}
+				break
+			}
+		}
 	}
 	return nil
 }
@@ -122,16 +138,11 @@ func (r *record) field(name any) *string {
 // records reads a list after its opening bracket, to its closing one.
 func (j *jsonReader) records() error {
 	for j.decoder.More() {
-		var r record
-		if err := j.decoder.Decode(&r); err != nil {
+		var text json.RawMessage
+		if err := j.decoder.Decode(&text); err != nil {
 			return j.fault(err)
 		}
-		row, err := r.row()
-		if err != nil {
-			return j.fault(err)
-		}
-		row.line = j.position()
-		if err := j.collector.add(row); err != nil {
+		if err := j.record(text); err != nil {
 			return err
 		}
 	}
@@ -141,19 +152,59 @@ func (j *jsonReader) records() error {
 	return nil
 }
 
-func (r record) row() (row, error) {
-	for _, field := range []struct{ name, value string }{
-		{"Timestamp", r.Timestamp},
-		{"AvailabilityZone", r.AvailabilityZone},
-		{"InstanceType", r.InstanceType},
-		{"ProductDescription", r.ProductDescription},
-		{"SpotPrice", r.SpotPrice},
-	} {
-		if field.value == "" {
-			return row{}, fmt.Errorf("record without %s", field.name)
+// record reads an entry of a list: a record, or a page of several.
+func (j *jsonReader) record(text json.RawMessage) error {
+	var r record
+	err := json.Unmarshal(text, &r)
+	if other := map[string]json.RawMessage{}; err == nil && r.missing() != "" && json.Unmarshal(text, &other) == nil {
+		var page []json.RawMessage
+		if json.Unmarshal(other[historyField], &page) == nil {
+			for _, text := range page {
+				if err := j.record(text); err != nil {
+					return err
+				}
+			}
+			return nil
 		}
+		err = r.fill(other) // other names
 	}
-	return row{timestamp: r.Timestamp, zone: r.AvailabilityZone, kind: r.InstanceType, product: r.ProductDescription, price: r.SpotPrice}, nil
+	if err != nil {
+		return j.fault(err)
+	}
+	row, err := r.row(j.collector)
+	if err != nil {
+		return j.fault(err)
+	}
+	row.line = j.position()
+	return j.collector.add(row)
+}
+
+// missing returns the name of a field that is not there; "" = all are.
+func (r record) missing() string {
+	switch "" {
+	case string(r.Timestamp):
+		return "Timestamp"
+	case string(r.AvailabilityZone):
+		return "AvailabilityZone"
+	case string(r.InstanceType):
+		return "InstanceType"
+	case string(r.ProductDescription):
+		return "ProductDescription"
+	case string(r.SpotPrice):
+		return "SpotPrice"
+	}
+	return ""
+}
+
+func (r record) row(c *collector) (row, error) {
+	if r.ProductDescription == "" && r.Timestamp != "" && r.SpotPrice != "" {
+		c.summary.NoProduct, r.ProductDescription = true, scalar(c.options.Product)
+	}
+	if missing := r.missing(); missing != "" {
+		return row{}, fmt.Errorf("record without %s", missing)
+	}
+	return row{timestamp: string(r.Timestamp), zone: string(r.AvailabilityZone), kind: string(r.InstanceType), product: string(r.ProductDescription),
+		price: string(r.SpotPrice)}, nil
 }
 
 // position returns the line up to which text has been read.

@@ -22,13 +22,23 @@ var columnNames = map[string][]string{
 	"price":         {"price", "spotprice", "spot", "usd", "priceusd", "usdperhour", "pricehour", "spotpriceusd", "cost"},
 }
 
-// columns are the places of the columns of a table; -1 = it has no such column, which product alone may lack.
-type columns struct{ timestamp, zone, kind, product, price int }
+// columns are the places of the columns of a table; -1 = it has no such column; only product and clock may be absent.
+type columns struct {
+	timestamp, zone, kind, product, price int
+	clock                                 int  // the time of day, where timestamp is the date alone
+	comma                                 bool // is the decimal point
+}
 
 func (c columns) row(fields []string, line int, product string) row {
 	r := row{line: line, timestamp: fields[c.timestamp], zone: fields[c.zone], kind: fields[c.kind], product: product, price: fields[c.price]}
 	if c.product >= 0 {
 		r.product = fields[c.product]
+	}
+	if c.clock >= 0 {
+		r.timestamp += " " + fields[c.clock]
+	}
+	if c.comma && !strings.Contains(r.price, ".") {
+		r.price = strings.Replace(r.price, ",", ".", 1)
 	}
 	return r
 }
@@ -43,9 +53,6 @@ var (
 
 // readTable reads lines of fields: CSV with commas, semicolons or tabs, and the forms text and table of the AWS command line.
 func readTable(in *bufio.Reader, c *collector) error {
-	if mark, err := in.Peek(3); err == nil && string(mark) == "\ufeff" {
-		_, _ = in.Discard(len(mark))
-	}
 	head, _ := in.Peek(4096)
 	first := firstLine(string(head))
 	switch {
@@ -57,7 +64,8 @@ func readTable(in *bufio.Reader, c *collector) error {
 	rows := csv.NewReader(in)
 	rows.ReuseRecord = true
 	rows.TrimLeadingSpace = true
-	for _, separator := range []rune{'\t', ';', ','} {
+	rows.Comment = '#'
+	for _, separator := range []rune{'\t', ';', ',', '|'} {
 		if strings.ContainsRune(first, separator) {
 			rows.Comma = separator
 			break
@@ -71,6 +79,7 @@ func readTable(in *bufio.Reader, c *collector) error {
 	if err != nil {
 		return &LineError{Line: 1, Err: err}
 	}
+	at.comma = rows.Comma == ';' || rows.Comma == '\t'
 	if at.product < 0 {
 		c.summary.NoProduct = true
 	}
@@ -97,7 +106,7 @@ func readTable(in *bufio.Reader, c *collector) error {
 
 func firstLine(text string) string {
 	for line := range strings.Lines(text) {
-		if line = strings.TrimSpace(line); line != "" {
+		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
 			return line
 		}
 	}
@@ -169,10 +178,13 @@ func columnsOf(fields []string) (at columns, named bool, err error) {
 		}
 		return -1
 	}
-	at = columns{place("timestamp"), place("zone"), place("instance_type"), place("product"), place("price")}
+	at = columns{place("timestamp"), place("zone"), place("instance_type"), place("product"), place("price"), -1, false}
+	if at.timestamp >= 0 && plainName(fields[at.timestamp]) == "date" {
+		at.clock = slices.IndexFunc(fields, func(f string) bool { return plainName(f) == "time" })
+	}
 	for _, column := range []string{"timestamp", "zone", "instance_type", "price"} {
 		if place(column) < 0 {
-			return at, named, fmt.Errorf("columns %q: no %s among them; want a header with the columns %s", strings.Join(fields, ","), column, strings.Join(header, ","))
+			return at, named, fmt.Errorf("columns %q: no %s among them; want a header with the columns %s, or JSON as of `aws ... --output json`", strings.Join(fields, ","), column, strings.Join(header, ","))
 		}
 	}
 	return at, named, nil

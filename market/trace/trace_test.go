@@ -141,6 +141,8 @@ func TestReadRefuses(t *testing.T) {
 		{"type of bytes", row(now, "us-west-1a", "\x00\xff.xlarge", "Linux/UNIX", "1"), 3, "instance type"},
 		{"product", row(now, "us-west-1a", "c3.xlarge", "", "1"), 3, "product"},
 		{"fields", csvHeader + "2014-02-16T05:00:00Z,us-west-1a\n", 2, "want 5 fields"},
+		{"time of the US", row("11/14/2023 22:13:20", "us-west-1a", "c3.xlarge", "Linux/UNIX", "1"), 3, "RFC 3339"},
+		{"YAML", "SpotPriceHistory:\n- AvailabilityZone: us-east-1b\n", 1, "--output json"},
 		{"header", "when,zone,product,price\n", 1, "want"},
 		{"quotes", csvHeader + "\"2014\n", 2, ""},
 		{"JSON syntax", "{\"SpotPriceHistory\": [\n  {\"InstanceType\": }\n]}", 2, ""},

@@ -29,6 +29,8 @@ type Dialogue struct {
 	Out io.Writer
 	// Apps are the applications' names.
 	Apps []string
+	// Targets are those that predict a column of a table.
+	Targets []string
 	// Clouds are what can be bought from.
 	Clouds []string
 
@@ -133,6 +135,9 @@ func (d *Dialogue) Fill(w *Wanted) error {
 		if slices.Contains(d.missing, "--prices") {
 			way = "; `tierml prices sample` writes a recording, which is suggested then"
 		}
+		if slices.Contains(d.missing, "--target") {
+			way = "; it names the column to predict, one of " + strings.Join(Propose(w.Data, "").Columns, ", ")
+		}
 		if slices.Contains(d.missing, "--app") && w.Data != "" {
 			way += "; the first lines of " + w.Data + " show none, and docs/applications.md has the forms that each reads"
 		}
@@ -207,6 +212,13 @@ func (d *Dialogue) training(w *Wanted) (err error) {
 // application asks what to learn, and says what is predicted.
 func (d *Dialogue) application(w *Wanted) (err error) {
 	proposed := Propose(w.Data, w.Target)
+	if proposed.Guess && (w.App == "" || slices.Contains(d.Targets, w.App)) {
+		w.Target, err = d.ask("", question{flag: "target", text: "Column to predict (" + strings.Join(proposed.Columns, ", ") + ")", check: among(proposed.Columns)})
+		if err != nil || w.Target == "" {
+			return err
+		}
+		proposed = Propose(w.Data, w.Target)
+	}
 	if w.App, err = d.ask(w.App, question{flag: "app", text: "Application (" + strings.Join(d.Apps, ", ") + ")",
 		suggestion: proposed.App, check: among(d.Apps)}); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package jobinit
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -33,8 +34,12 @@ func (t *translator) dstack() {
 		}
 	}
 	t.resources(resources, t.take("nodes"), t.dstackMachine)
-	if words(t.take("spot_policy")) == "on-demand" {
+	switch words(t.take("spot_policy")) {
+	case "spot":
+	case "on-demand":
 		t.put("policy", "on-demand")
+	default: // dstack's own is on-demand
+		t.once("spot_policy: " + spotHere)
 	}
 	if most := words(t.take("max_duration")); most != "" && most != "off" {
 		t.put("max_duration", withUnit(most, "s"))
@@ -50,8 +55,13 @@ func (t *translator) dstack() {
 	if t.runs = run != ""; t.runs {
 		t.put("run", exports(run, map[string]string{
 			"DSTACK_NODE_RANK": "${TIERML_RANK:-0}", "DSTACK_NODES_NUM": "${TIERML_RANKS:-1}", "DSTACK_MASTER_NODE_IP": "${MASTER_ADDR:-127.0.0.1}",
-			"DSTACK_RUN_NAME": "$TIERML_RUN", "DSTACK_GPUS_PER_NODE": gpuCount(t.gpus), "DSTACK_GPUS_NUM": "$((" + gpuCount(t.gpus) + "*${TIERML_RANKS:-1}))",
+			"DSTACK_NODES_IPS": "${MASTER_ADDR:-127.0.0.1}", "DSTACK_RUN_NAME": "$TIERML_RUN", "DSTACK_GPUS_PER_NODE": gpuCount(t.gpus), "DSTACK_GPUS_NUM": "$((" + gpuCount(t.gpus) + "*${TIERML_RANKS:-1}))",
 		})+run)
+	}
+	for _, name := range []string{"DSTACK_NODES_IPS", "DSTACK_MPI_HOSTFILE"} {
+		if strings.Contains(run, name) {
+			t.note("%s: a program knows the address of rank 0 alone, as MASTER_ADDR; others find each other through it", name)
+		}
 	}
 	if strings.Contains(run, "${{") {
 		t.note("commands: ${{ ... }} of dstack is not replaced; write what is meant")
@@ -60,10 +70,10 @@ func (t *translator) dstack() {
 
 func (t *translator) dstackMachine(r map[string]any) (machines []map[string]any) {
 	machine := map[string]any{}
-	if v := atLeast(taken(r, "cpu")); v != "" {
+	if v := t.atLeast("resources.cpu", taken(r, "cpu")); v != "" {
 		machine["cpus"] = v
 	}
-	if v := atLeast(taken(r, "memory")); v != "" {
+	if v := t.atLeast("resources.memory", taken(r, "memory")); v != "" {
 		machine["memory"] = v
 	}
 	switch gpu := taken(r, "gpu").(type) {
@@ -74,16 +84,21 @@ func (t *translator) dstackMachine(r map[string]any) (machines []map[string]any)
 			names = []any{gpu["name"]}
 		}
 		for _, name := range names {
-			parts := []string{words(name), atLeast(gpu["memory"]), atLeast(gpu["count"])}
+			parts := []string{words(name), t.atLeast("resources.gpu.memory", gpu["memory"]), t.atLeast("resources.gpu.count", gpu["count"])}
 			parts[1] = strings.TrimSuffix(parts[1], "+")
 			if parts[2] == "" {
 				parts[2] = "1"
 			}
 			machines = append(machines, map[string]any{"gpu": strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ":")})
 		}
+		for _, key := range sortedKeys(gpu) {
+			if !slices.Contains([]string{"name", "memory", "count"}, key) {
+				t.once("resources.gpu." + key + ": " + noCounterpart(key))
+			}
+		}
 	default:
 		for _, name := range strings.Split(words(gpu), ",") {
-			machines = append(machines, map[string]any{"gpu": strings.Join(slices.DeleteFunc(gpuParts(name), func(s string) bool { return s == "" }), ":")})
+			machines = append(machines, map[string]any{"gpu": strings.Join(slices.DeleteFunc(t.gpuParts(name), func(s string) bool { return s == "" }), ":")})
 		}
 	}
 	if len(machines) > 0 {
@@ -96,7 +111,9 @@ func (t *translator) dstackMachine(r map[string]any) (machines []map[string]any)
 			of = append(of, map[string]any{"type": words(name)})
 		}
 	}
-	taken(r, "shm_size") // programs have the machine's
+	if v := words(taken(r, "shm_size")); v != "" {
+		t.once("resources.shm_size: " + v + "; a program has its machine's /dev/shm")
+	}
 	t.where(r, "backends", "regions", "availability_zones")
 	machines = product(machines, of)
 	if len(machines) == 1 && len(machines[0]) == 0 {
@@ -108,14 +125,14 @@ func (t *translator) dstackMachine(r map[string]any) (machines []map[string]any)
 var ofSize = regexp.MustCompile(`^[0-9.]+ ?[KMGT]B`)
 
 // gpuParts reads dstack's short forms: A100, 24GB, A100:40GB:2, 1..8, 16GB..24GB.
-func gpuParts(text string) []string {
+func (t *translator) gpuParts(text string) []string {
 	var name, memory, count string
 	for _, part := range strings.Split(strings.TrimSpace(text), ":") {
 		switch {
 		case ofSize.MatchString(part):
-			memory, _, _ = strings.Cut(part, "..")
+			memory = strings.TrimSuffix(t.atLeast("resources.gpu", part), "+")
 		case part != "" && strings.Trim(part, "0123456789.") == "":
-			count = atLeast(part)
+			count = t.atLeast("resources.gpu", part)
 		default:
 			name = part
 		}
@@ -126,17 +143,30 @@ func gpuParts(text string) []string {
 	return []string{name, memory, count}
 }
 
-// atLeast makes 4+ of "4..", "4..8" and {count: 4..}.
-func atLeast(from any) string {
+// atLeast makes 4+ of "4..", "4..8" and {count: 4..}. A job has no upper ends.
+func (t *translator) atLeast(field string, from any) string {
 	if m, is := from.(map[string]any); is {
+		if arch := words(m["arch"]); arch != "" {
+			t.once(field + ".arch: " + arch + "; write the types with it")
+		}
 		from = m["count"]
+		if from == nil {
+			from = map[string]any{"min": m["min"], "max": m["max"]}
+		}
 	}
 	text := words(from)
-	if least, _, is := strings.Cut(text, ".."); is {
-		if least == "" {
-			return ""
-		}
-		return least + "+"
+	if m, is := from.(map[string]any); is {
+		text = words(m["min"]) + ".." + words(m["max"])
 	}
-	return text
+	least, most, is := strings.Cut(text, "..")
+	if !is || least == most {
+		return least
+	}
+	if most != "" {
+		t.once(fmt.Sprintf("%s: %s; there is no upper end here, and the cheapest machine that is enough is bought", field, text))
+	}
+	if least == "" {
+		return ""
+	}
+	return least + "+"
 }

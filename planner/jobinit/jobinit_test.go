@@ -22,6 +22,9 @@ func dialogue(answers string) (*Dialogue, *bytes.Buffer) {
 	d := &Dialogue{Out: &out, Clouds: []string{config.CloudLocal, "ec2", config.CloudNone}}
 	for _, kind := range all.Registry() {
 		d.Apps = append(d.Apps, kind.Name())
+		if slices.ContainsFunc(kind.Params(), func(p apps.Param) bool { return p.Name == "target" }) {
+			d.Targets = append(d.Targets, kind.Name())
+		}
 	}
 	if answers != "" {
 		d.In = strings.NewReader(answers)
@@ -192,6 +195,35 @@ func TestWithoutMachines(t *testing.T) {
 	}
 	if job := load(t, w); job.Train.Stop.Loss != 4.2 {
 		t.Errorf("the job is %s", job.Resolved())
+	}
+}
+
+// Where no name says what to predict, init asks; without a terminal, or with the data alone, the message has the flag.
+func TestInitAsksForTheColumn(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "data.csv")
+	if err := os.WriteFile(path, []byte("tons,rain,soil\n1.5,2,a\n2.5,3,b\n4.25,5,a\n7.5,1,b\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, app := range []string{"", "ridge"} { // an application does not say which column
+		w := Wanted{Data: path, Cloud: "none", App: app}
+		silent, _ := dialogue("")
+		if err := silent.Fill(&w); err == nil || !strings.Contains(err.Error(), "--target") || !strings.Contains(err.Error(), "tons, rain, soil") {
+			t.Errorf("without a terminal, application %q: %v", app, err)
+		}
+	}
+	asking, out := dialogue("snow\ntons\n\n\n\n\n")
+	w := Wanted{Data: path, Cloud: "none", Name: "x", Clocks: 3}
+	if err := asking.Fill(&w); err != nil || w.Target != "tons" || w.App != "ridge" {
+		t.Errorf("%v: %+v\n%s", err, w, out)
+	}
+	if _, err := CommandOf(path, ""); err == nil || !strings.Contains(err.Error(), "add --target COLUMN, one of tons, rain, soil") {
+		t.Error(err)
+	}
+	if c, err := CommandOf(path, "soil"); err != nil || c.App != "logistic" {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if _, err := CommandOf(path, "snow"); err == nil || !strings.Contains(err.Error(), "--target snow") || !strings.Contains(err.Error(), "it has tons, rain, soil") {
+		t.Error(err)
 	}
 }
 

@@ -110,7 +110,7 @@ func Inspect(path string) (p Program, err error) {
 
 // notebook executes a notebook with papermill, which prints what the cells print; the notebook with its results is the state.
 func (p *Program) notebook() {
-	p.Setup = "command -v papermill >/dev/null || { python3 -m venv .venv && .venv/bin/pip install --quiet papermill ipykernel; }"
+	p.Setup = "command -v papermill >/dev/null || { python3 -m venv .venv && .venv/bin/pip install papermill ipykernel; }"
 	if more := installs(p.Folder); more != "" {
 		p.Setup = more + " papermill ipykernel"
 	}
@@ -156,7 +156,7 @@ func installs(folder string) string {
 	default:
 		return ""
 	}
-	return "python3 -m venv .venv && .venv/bin/pip install --quiet " + what
+	return "python3 -m venv .venv && .venv/bin/pip install " + what
 }
 
 var (
@@ -203,10 +203,13 @@ func shellWord(name string) string {
 
 var plainWord = pattern.Of(`^[A-Za-z0-9_./-]+$`)
 
-// CommandOf returns the job that a script, a folder with one, or a file of training data is.
-func CommandOf(path string) (*config.Command, error) {
+// CommandOf returns the job that a script, a folder with one, or a file of training data is, of which a target is the column to predict.
+func CommandOf(path, target string) (*config.Command, error) {
 	if !isProgram(path) {
-		return dataCommand(path)
+		return dataCommand(path, target)
+	}
+	if target != "" {
+		return nil, errors.New("--target is for a file of data")
 	}
 	p, err := Inspect(path)
 	if err != nil {
@@ -223,15 +226,20 @@ func CommandOf(path string) (*config.Command, error) {
 	return c, nil
 }
 
-func dataCommand(path string) (*config.Command, error) {
+func dataCommand(path, target string) (*config.Command, error) {
 	if location.IsURL(path) {
 		return &config.Command{Name: config.NameOf(path), Data: path}, nil
 	}
 	if err := readable(path); err != nil {
 		return nil, err
 	}
-	found := Propose(path, "")
-	if found.App == "" {
+	found := Propose(path, target)
+	switch {
+	case target != "" && found.Target == "":
+		return nil, fmt.Errorf("--target %s: %s has no such column with values to predict; it has %s", target, path, strings.Join(Propose(path, "").Columns, ", "))
+	case found.Guess:
+		return nil, fmt.Errorf("%s: nothing says which column to predict: add --target COLUMN, one of %s", path, strings.Join(found.Columns, ", "))
+	case found.App == "":
 		return nil, fmt.Errorf("%s is no job file, script or training data of a known form; docs/applications.md has the forms, and `tierml init --data %[1]s` asks", path)
 	}
 	c := &config.Command{Path: path, Name: config.NameOf(path), Data: filepath.Base(path), App: found.App, Why: found.Why, Ignore: found.Ignore}

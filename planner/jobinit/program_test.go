@@ -20,7 +20,7 @@ func TestProgramOfAScript(t *testing.T) {
 		"steps in a loop, checkpoints in a folder": {
 			files: map[string]string{"train.py": "import torch\nfor step in range(500):\n    print(f\"step {step}: loss {loss:.3f}\")\n    torch.save(model, \"checkpoints/model.pt\")\n",
 				"requirements.txt": "torch\n", "prepare.py": ""},
-			want: Program{Script: "train.py", Setup: "python3 -m venv .venv && .venv/bin/pip install --quiet -r requirements.txt", Run: ".venv/bin/python train.py",
+			want: Program{Script: "train.py", Setup: "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt", Run: ".venv/bin/python train.py",
 				State: "checkpoints", Line: `(?i)step\W*(\d+)`, Of: "500"},
 		},
 		"epochs of a parser, output_dir": {

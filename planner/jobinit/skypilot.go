@@ -5,6 +5,9 @@ import (
 	"strings"
 )
 
+// spotHere is what differs for a task on demand.
+const spotHere = "machines are spot machines here, and on demand while none can be had; policy: on-demand buys no spot machines"
+
 // skyPilot translates a task (docs.skypilot.co, *Task YAML*). Its scripts run without -e and -u.
 func (t *translator) skyPilot() {
 	setup, run := lines(t.take("setup")), lines(t.take("run"))
@@ -47,10 +50,10 @@ func (t *translator) skyPilot() {
 
 func (t *translator) skyMachine(r map[string]any) (machines []map[string]any) {
 	machine := map[string]any{}
-	if v := words(taken(r, "cpus")); v != "" {
+	if v := t.atLeast("resources.cpus", taken(r, "cpus")); v != "" {
 		machine["cpus"] = v
 	}
-	if v := words(taken(r, "memory")); v != "" {
+	if v := t.atLeast("resources.memory", taken(r, "memory")); v != "" {
 		machine["memory"] = withUnit(v, "GB")
 	}
 	if v := words(taken(r, "instance_type")); v != "" {
@@ -70,7 +73,7 @@ func (t *translator) skyMachine(r map[string]any) (machines []map[string]any) {
 		machines = append(machines, machine)
 	}
 	if spot, is := taken(r, "use_spot").(bool); !is || !spot {
-		t.once("use_spot: machines are spot machines here, and on demand while none can be had; policy: on-demand buys no spot machines")
+		t.once("use_spot: " + spotHere)
 	}
 	for _, field := range []string{"any_of", "ordered", "candidates"} {
 		list, _ := taken(r, field).([]any)

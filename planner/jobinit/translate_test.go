@@ -116,6 +116,31 @@ func TestTranslateAccelerators(t *testing.T) {
 	}
 }
 
+// Each upper end of a range is named: nothing of the file is dropped silently.
+func TestTranslateRanges(t *testing.T) {
+	for text, want := range map[string]string{
+		"type: task\ncommands: [x]\nresources: {gpu: 16GB..24GB}":                                       "resources.gpu: 16GB..24GB; ",
+		"type: task\ncommands: [x]\nresources: {gpu: 'A100:1..8'}":                                      "resources.gpu: 1..8; ",
+		"type: task\ncommands: [x]\nresources: {gpu: {name: A100, memory: 40GB..80GB, vendor: nvidia}}": "resources.gpu.memory: 40GB..80GB; ",
+		"type: task\ncommands: [x]\nresources: {gpu: {count: 1, vendor: nvidia}}":                       "resources.gpu.vendor: ",
+		"type: task\ncommands: [x]\nresources: {gpu: {count: {min: 2, max: 4}}}":                        "resources.gpu.count: 2..4; ",
+		"type: task\ncommands: [x]\nresources: {cpu: 4..8}":                                             "resources.cpu: 4..8; ",
+		"type: task\ncommands: [x]\nresources: {cpu: {arch: arm, count: 4..}}":                          "resources.cpu.arch: arm; ",
+		"type: task\ncommands: [x]\nresources: {memory: ..64GB, shm_size: 16GB}":                        "resources.memory: ..64GB; ",
+		"type: task\ncommands: [x]":                                                                     "spot_policy: machines are spot machines here",
+		"type: task\ncommands: [mpirun --hostfile $DSTACK_MPI_HOSTFILE]":                                "DSTACK_MPI_HOSTFILE: ",
+		"run: x\nresources: {cpus: 4..8}":                                                               "resources.cpus: 4..8; ",
+		"run: x\nresources: {memory: 16..32}":                                                           "resources.memory: 16..32; ",
+	} {
+		if _, notes := translated(t, text); !strings.Contains(notes, want) {
+			t.Errorf("%s: %q is not noted:\n%s", text, want, notes)
+		}
+	}
+	if _, notes := translated(t, "type: task\ncommands: [x]\nresources: {cpu: 4.., gpu: 24GB.., memory: 8GB..8GB}"); strings.Contains(notes, "upper end") {
+		t.Error(notes)
+	}
+}
+
 func gpusOf(t *testing.T, text string) string {
 	t.Helper()
 	made, err := Translate("task.yaml", []byte(text), ".")

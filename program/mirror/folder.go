@@ -4,11 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
 	"syscall"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/tierml/tierml/program/filenames"
 )
@@ -51,31 +56,64 @@ func gone(err error) error {
 
 // list returns everything in the directory that may be saved, by path below it.
 func (p *pass) list() (map[string]fs.FileInfo, error) {
-	all := map[string]fs.FileInfo{}
+	l := listing{all: map[string]fs.FileInfo{}}
 	if p.root == nil {
-		return all, nil
+		return l.all, nil
 	}
 	info, err := p.root.Stat(".")
 	if err != nil {
 		return nil, err
 	}
-	return all, p.walk(".", info, all)
+	l.walks.SetLimit(runtime.GOMAXPROCS(0))
+	err = p.walk(".", info, &l)
+	return l.all, errors.Join(err, l.walks.Wait())
+}
+
+// listing is what walks through folders have found. There are several at a time: most of a walk is system calls.
+type listing struct {
+	walks errgroup.Group
+	mu    sync.Mutex
+	all   map[string]fs.FileInfo
 }
 
 // walk adds what is in a folder. One that was replaced since it was listed is passed over: the next list shows what is there.
-func (p *pass) walk(dir string, listed fs.FileInfo, all map[string]fs.FileInfo) error {
+func (p *pass) walk(dir string, listed fs.FileInfo, l *listing) error {
+	here, err := p.folder(dir, listed)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	maps.Copy(l.all, here)
+	l.mu.Unlock()
+	for name, info := range here {
+		if !info.IsDir() {
+			continue
+		}
+		within := func() error { return p.walk(name, info, l) }
+		if !l.walks.TryGo(within) {
+			if err := within(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// folder returns what is in a folder, without what is in its folders.
+func (p *pass) folder(dir string, listed fs.FileInfo) (map[string]fs.FileInfo, error) {
 	file, err := p.root.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return p.unlessReplaced(dir, listed, err)
+		return nil, p.unlessReplaced(dir, listed, err)
 	}
 	defer file.Close()
 	if opened, err := file.Stat(); err != nil || !os.SameFile(opened, listed) {
-		return err
+		return nil, err
 	}
 	entries, err := file.ReadDir(-1)
 	if err != nil {
-		return p.unlessReplaced(dir, listed, err)
+		return nil, p.unlessReplaced(dir, listed, err)
 	}
+	here := map[string]fs.FileInfo{}
 	for _, d := range entries {
 		if !filenames.Complete(d.Name()) {
 			continue
@@ -85,21 +123,15 @@ func (p *pass) walk(dir string, listed fs.FileInfo, all map[string]fs.FileInfo) 
 			continue
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
-		name := path.Join(dir, d.Name())
 		switch info.Mode().Type() {
-		case 0, fs.ModeSymlink:
-			all[name] = info
-		case fs.ModeDir:
-			all[name] = info
-			if err := p.walk(name, info, all); err != nil {
-				return err
-			}
+		case 0, fs.ModeSymlink, fs.ModeDir:
+			here[path.Join(dir, d.Name())] = info
 		}
 		// Sockets, pipes and devices are not state.
 	}
-	return nil
+	return here, nil
 }
 
 // unlessReplaced returns the error of opening a file, unless something else has or had its name since it was listed. Inode numbers are used

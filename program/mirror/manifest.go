@@ -42,6 +42,9 @@ type Manifest struct {
 	Number  uint64  `json:"number"` // counts the saves of an attempt
 	Step    int64   `json:"step,omitempty"`
 	Files   []Entry `json:"files"` // sorted by path
+	// Of a gang: the ranks that saved in the same round of the same attempt are one set, if all have.
+	Round uint64 `json:"round,omitempty"`
+	Ranks int    `json:"ranks,omitempty"`
 	// Packs are the objects that entries refer to.
 	Packs []string `json:"packs,omitempty"`
 }

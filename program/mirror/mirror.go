@@ -38,6 +38,9 @@ type Config struct {
 	Key     string // whose state it is below the store
 	Attempt uint64 // of the program that writes; newer ones take over
 	Dir     string
+	// Rank and Ranks are of a gang, whose ranks have a state each, and KeyOf names it; 0 ranks = it is no gang.
+	Rank, Ranks int
+	KeyOf       func(rank int) string
 	// Room returns an error where the disk of Dir does not have this many bytes; nil = not checked before a
 	// restore.
 	Room   func(bytes int64) error
@@ -175,6 +178,8 @@ type Selection struct {
 	Unfinished func(full string) bool
 	// Last is for a save after which nothing follows: tidying up the store would only take time.
 	Last bool
+	// Round is that of a gang in which all ranks save; 0 = none.
+	Round uint64
 }
 
 // Send sends the chunks of files that are complete, without a new generation: what is sent ahead need not be sent at a deadline.
@@ -199,6 +204,11 @@ func (m *Mirror) Save(ctx context.Context, what Selection) (Saved, error) {
 	}
 	sent := p.sent.Load()
 	next := &Manifest{Version: newest, Key: m.config.Key, Attempt: m.config.Attempt, Number: m.number + 1, Step: what.Step, Files: entries}
+	if m.config.Ranks > 0 {
+		if next.Round, next.Ranks = what.Round, m.config.Ranks; what.Last {
+			next.Round = lastRound
+		}
+	}
 	next.place(m.find)
 	if what.StepOf != nil {
 		if step, ok := what.StepOf(entries); ok {

@@ -287,6 +287,8 @@ func (p *pass) read(ctx context.Context, packer *packer, name string, info fs.Fi
 	if !whole || err != nil {
 		return nil, err
 	}
+	// A file is emptied some time before its time changes. This waits for the end of that: file systems lock the file for both.
+	_ = nextData(file, 0, size)
 	end, err := file.Stat()
 	l.whole = err == nil && unchanged(info, end)
 	return l, nil

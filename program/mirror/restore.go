@@ -225,7 +225,7 @@ func (m *Mirror) RestoreNewest(ctx context.Context, name, digest string) (manife
 			break
 		}
 		if manifest, err := m.Restore(ctx, other, ""); err == nil {
-			return manifest, fmt.Sprintf("its machine had saved on without a controller: generation %s was restored, not %s", other, name), nil
+			return manifest, savedOn(other, name), nil
 		}
 	}
 	manifest, err = m.Restore(ctx, name, digest)

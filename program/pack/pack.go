@@ -81,6 +81,30 @@ func Copy(ctx context.Context, name string, to io.Writer) (p Packed, err error) 
 	return p, nil
 }
 
+// Contents returns what a packed folder holds: files by a digest of their contents, links by where they lead. Times and permissions do not count.
+func Contents(from io.Reader) (map[string]string, error) {
+	z, err := zstd.NewReader(from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(256<<20))
+	if err != nil {
+		return nil, err
+	}
+	defer z.Close()
+	contents := map[string]string{}
+	for t := tar.NewReader(z); ; {
+		header, err := t.Next()
+		if errors.Is(err, io.EOF) {
+			return contents, nil
+		}
+		sum := sha256.New()
+		if err == nil {
+			_, err = io.Copy(sum, t)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading a packed folder: %w", err)
+		}
+		contents[header.Name] = header.Linkname + hex.EncodeToString(sum.Sum(nil))
+	}
+}
+
 // file is one that is to be packed.
 type file struct {
 	path string // with slashes

@@ -83,6 +83,7 @@ func TestBillsThatAreNone(t *testing.T) {
 		"resource.name,usage_start_time,usage_end_time,cost\nm,never,never,1\n":  "line 2",
 		`{"resource":{"name":"m"},"usage_start_time":"x","usage_end_time":"x"}`:  "entry 1",
 		`{"resource":`: "entry 1",
+		`{"t":"2014-03-11T12:00:00Z","kind":"launch","id":"i-1","pool":"p","bid":"0.2"}`: "no GCP billing export",
 	} {
 		if _, _, err := invoice.Read(strings.NewReader(text), providers.Bills()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v; want %q", text, err, want)

@@ -18,14 +18,17 @@ const usageReport = "AWS cost and usage report"
 // bills are the formats of Amazon's cost records.
 var bills = []invoice.Form{
 	{Name: usageReport, Looks: "an AWS cost and usage report with resource ids (lineItem/ResourceId ...)", Machine: isMachine,
-		Columns: [4]string{"lineItem/ResourceId", "lineItem/UsageStartDate", "lineItem/UsageEndDate", "lineItem/UnblendedCost"}},
+		Columns: [4]string{"lineItem/ResourceId", "lineItem/UsageStartDate", "lineItem/UsageEndDate", "lineItem/UnblendedCost"}, Kind: "lineItem/UsageType", Traffic: isTraffic},
 	{Name: usageReport, Machine: isMachine,
-		Columns: [4]string{"line_item_resource_id", "line_item_usage_start_date", "line_item_usage_end_date", "line_item_unblended_cost"}},
+		Columns: [4]string{"line_item_resource_id", "line_item_usage_start_date", "line_item_usage_end_date", "line_item_unblended_cost"}, Kind: "line_item_usage_type", Traffic: isTraffic},
 	{Name: "AWS Spot data feed", Looks: "an AWS Spot data feed (#Version ...)", First: "#", Read: spotDataFeed},
 }
 
 // isMachine distinguishes machines from volumes.
 func isMachine(name string) bool { return strings.HasPrefix(name, "i-") }
+
+// isTraffic distinguishes what machines sent, such as USW2-DataTransfer-Regional-Bytes, from their hours, such as SpotUsage:c5.large.
+func isTraffic(usage string) bool { return strings.HasSuffix(usage, "-Bytes") }
 
 // spotDataFeed reads lines of tab-separated fields, named by a comment. Each line is an hour, or the used part of an hour, that
 // ends at its time.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/tierml/tierml/cost/invoice"
 )
@@ -14,10 +15,14 @@ const billingExport = "GCP billing export"
 
 // bills are the forms in which Google says what machines have cost.
 var bills = []invoice.Form{
-	{Name: billingExport, Looks: "a detailed GCP billing export (resource.name ...)", Columns: [4]string{"resource.name", "usage_start_time", "usage_end_time", "cost"}},
-	{Name: billingExport, Columns: [4]string{"resource_name", "usage_start_time", "usage_end_time", "cost"}},
+	{Name: billingExport, Looks: "a detailed GCP billing export (resource.name ...)", Columns: [4]string{"resource.name", "usage_start_time", "usage_end_time", "cost"},
+		Kind: "sku.description", Traffic: isTraffic},
+	{Name: billingExport, Columns: [4]string{"resource_name", "usage_start_time", "usage_end_time", "cost"}, Kind: "sku_description", Traffic: isTraffic},
 	{Name: billingExport, First: "{[", Read: exportJSON},
 }
+
+// isTraffic distinguishes what machines sent, such as "Network Inter Zone Data Transfer Out", from their time.
+func isTraffic(sku string) bool { return strings.HasPrefix(sku, "Network ") }
 
 // exportJSON reads Google's detailed usage cost export as BigQuery writes it: objects, one after the other or in a list.
 // Credits, such as discounts, are part of the cost.
@@ -54,6 +59,9 @@ type exported struct {
 	Resource struct {
 		Name string `json:"name"`
 	} `json:"resource"`
+	SKU struct {
+		Description string `json:"description"`
+	} `json:"sku"`
 	Start   string      `json:"usage_start_time"`
 	End     string      `json:"usage_end_time"`
 	Cost    json.Number `json:"cost"`
@@ -63,6 +71,9 @@ type exported struct {
 }
 
 func (e exported) add(lines []invoice.Line) ([]invoice.Line, error) {
+	if e.Start == "" || e.End == "" {
+		return nil, errors.New("it has no usage_start_time and usage_end_time, so this is no GCP billing export; of a run on the fake cloud `tierml report` compares the cloud's bill by itself")
+	}
 	if e.Resource.Name == "" {
 		return lines, nil
 	}
@@ -70,6 +81,7 @@ func (e exported) add(lines []invoice.Line) ([]invoice.Line, error) {
 	if err != nil {
 		return nil, err
 	}
+	l.Traffic = isTraffic(e.SKU.Description)
 	for _, c := range e.Credits {
 		v, err := c.Amount.Float64()
 		if err != nil {

@@ -71,9 +71,9 @@ func image(job *config.Job) string {
 // Terms are what job files have to know of Compute Engine.
 var Terms = config.Provider{
 	Name: Name, Title: "Compute Engine",
-	Mistaken: map[string]string{"gcp": "Google's cloud is called gce here", "google": "Google's cloud is called gce here"},
-	New:      func() config.Block { return &Block{} },
-	Store:    "gs", Rules: "gce-spot", Notice: 30 * time.Second,
+	Mistaken:    map[string]string{"gcp": "Google's cloud is called gce here", "google": "Google's cloud is called gce here"},
+	New:         func() config.Block { return &Block{} },
+	SharesHosts: true, Store: "gs", Rules: "gce-spot", Notice: 30 * time.Second,
 	Region: "us-central1", ControllerType: "e2-small",
 	Examples: map[string]string{
 		"region": "region: us-central1", "project": "project: my-project-123", "labels": "labels: {team: research}", "image": "image: " + debian, "gpu_image": "gpu_image: " + deepLearning,

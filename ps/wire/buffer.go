@@ -4,7 +4,9 @@ import (
 	"encoding/binary"
 	"math"
 	"math/bits"
+	"slices"
 	"sync"
+	"time"
 	"unsafe"
 )
 
@@ -22,6 +24,53 @@ const (
 )
 
 var pools [2 * (maxPooledShift + 1)]sync.Pool
+
+// Large buffers outlive collections, which empty a sync.Pool: a server's heap is collected after little garbage (package heap), several times a round.
+// Those that nobody has used for a while go.
+const (
+	largeBuffer = 1 << 20
+	unusedFor   = time.Second
+)
+
+type unused struct {
+	buffer *Buffer
+	since  time.Time
+}
+
+var large struct {
+	sync.Mutex
+	free []unused // those used last at the end
+}
+
+// takeLarge returns a free buffer of exactly that size; nil = there is none.
+func takeLarge(bytes int) *Buffer {
+	large.Lock()
+	defer large.Unlock()
+	for i, f := range slices.Backward(large.free) {
+		if 8*len(f.buffer.words) == bytes {
+			large.free = slices.Delete(large.free, i, i+1)
+			return f.buffer
+		}
+	}
+	return nil
+}
+
+func putLarge(b *Buffer) {
+	large.Lock()
+	defer large.Unlock()
+	if large.free = append(large.free, unused{b, time.Now()}); len(large.free) == 1 {
+		time.AfterFunc(unusedFor, dropUnused)
+	}
+}
+
+func dropUnused() {
+	large.Lock()
+	defer large.Unlock()
+	large.free = slices.DeleteFunc(large.free, func(f unused) bool { return time.Since(f.since) >= unusedFor })
+	if len(large.free) > 0 {
+		time.AfterFunc(unusedFor, dropUnused)
+	}
+}
 
 // pooled returns the smallest pooled size that holds that many bytes, and its pool.
 func pooled(size int) (bytes int, pool *sync.Pool) {
@@ -41,7 +90,12 @@ func NewBuffer(size int) *Buffer {
 	if pool == nil {
 		return newExactBuffer(size)
 	}
-	if b, ok := pool.Get().(*Buffer); ok {
+	if bytes >= largeBuffer {
+		if b := takeLarge(bytes); b != nil {
+			b.size = size
+			return b
+		}
+	} else if b, ok := pool.Get().(*Buffer); ok {
 		b.size = size
 		return b
 	}
@@ -83,7 +137,11 @@ func (b *Buffer) Release() {
 	if b == nil {
 		return
 	}
-	if bytes, pool := pooled(8 * len(b.words)); pool != nil && bytes == 8*len(b.words) {
+	switch bytes, pool := pooled(8 * len(b.words)); {
+	case pool == nil || bytes != 8*len(b.words):
+	case bytes >= largeBuffer:
+		putLarge(b)
+	default:
 		pool.Put(b)
 	}
 }

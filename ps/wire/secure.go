@@ -57,7 +57,7 @@ func newWriter(conn net.Conn) vectorWriter {
 // unless config names another.
 func SecureDialer(dial Dialer, config *tls.Config) Dialer {
 	if dial == nil {
-		dial = DialTCP
+		dial = dialAnyUser
 	}
 	return func(ctx context.Context, address string) (net.Conn, error) {
 		conn, err := dial(ctx, address)

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/ps"
+
+	"github.com/tierml/tierml/internal/sameuser/sameusertest"
 )
 
 // serveOn serves echo on a listener until the test ends.
@@ -113,11 +115,18 @@ func certificates(t *testing.T) (*x509.CertPool, tls.Certificate) {
 }
 
 func TestMutualTLS(t *testing.T) {
-	pool, own := certificates(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+	testMutualTLS(t, listener)
+}
+
+// Slots of a job on one host are users of their own.
+func TestMutualTLSAcrossUsers(t *testing.T) { testMutualTLS(t, sameusertest.Listen(t, "127.0.0.1:0")) }
+
+func testMutualTLS(t *testing.T, listener net.Listener) {
+	pool, own := certificates(t)
 	serveOn(t, listener, &tls.Config{Certificates: []tls.Certificate{own}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert})
 	_, stranger := certificates(t)
 	for name, c := range map[string]struct {

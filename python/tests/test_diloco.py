@@ -9,6 +9,7 @@ import struct
 import tempfile
 import threading
 import unittest
+from unittest import mock
 
 import numpy as np
 
@@ -107,6 +108,30 @@ class DiLoCo(unittest.TestCase):
         self.assertEqual(header["n"], {"dtype": "I64", "shape": [1], "data_offsets": [4, 12]})
         self.assertEqual(np.frombuffer(text, "<f4", 4, 8 + n + header["w"]["data_offsets"][0]).tolist(), [10] * 4)
 
+    def test_an_array_that_the_script_replaces(self):
+        agent, model = self.agent(), {"w": np.zeros(2, np.float32)}
+        seen = []
+        with tierml.DiLoCo(model) as run:
+            for _ in run.steps():
+                seen.append(float(model["w"][0]))
+                model["w"] = model["w"] + np.float32(1)
+        agent.join(10)
+        self.assertEqual(seen, [n + i for n in (1, 2, 3) for i in range(4)])
+        self.assertEqual([d.tolist() for d in agent.deltas], [[-4, -4]] * 3)
+
+    def test_large_arrays_of_other_types(self):
+        n = 3 * 65536 + 5
+        for dtype in (np.float32, np.float64, np.float16):
+            with self.subTest(dtype):
+                self.setUp()
+                agent, model = self.agent(2), {"w": np.zeros((5, n), dtype).T, "m": np.array([np.inf, 1], dtype)}
+                with tierml.DiLoCo(model) as run:
+                    for _ in run.steps():
+                        model["w"] += 1
+                agent.join(10)
+                for delta in agent.deltas:
+                    self.assertEqual((set(delta[:-2]), list(delta[-2:])), ({-4.0}, [0, 0]))
+
     def test_a_word_ends_the_round(self):
         agent = self.agent(1)
         done = 0
@@ -117,6 +142,29 @@ class DiLoCo(unittest.TestCase):
                     agent.word[0] = 1
         agent.join(10)
         self.assertEqual([m["steps"] for m in agent.heard if m["type"] == "push"], [2])
+
+    def test_a_notice_within_export(self):
+        agent, model, path = self.agent(1), {"w": np.ones(3, np.float32)}, os.path.join(self.folder.name, "model.safetensors")
+        replace = os.replace
+
+        def noticed(source, target):
+            if target == path:
+                agent.word[0] = 1
+                self.assertFalse(os.path.exists(path))
+            replace(source, target)
+
+        with mock.patch("os.replace", noticed), tierml.DiLoCo(model) as run:
+            for step in run.steps():
+                if step == 1:
+                    run.export(path)
+                    model["w"] += 1
+        agent.join(10)
+        self.assertEqual([m["steps"] for m in agent.heard if m["type"] == "push"], [2])  # the step ends, and counts
+        self.assertEqual(agent.deltas[0].tolist(), [-1] * 3)
+        with open(path, "rb") as f:
+            text = f.read()
+        self.assertEqual(np.frombuffer(text[-12:], "<f4").tolist(), [2] * 3)  # the model of the step, whole
+        self.assertEqual([n for n in os.listdir(self.folder.name) if n.endswith(".tmp")], [])
 
     def test_infinite_constants_do_not_move(self):
         agent, model = self.agent(1), {"mask": np.array([-np.inf, 0], np.float32), "w": np.zeros(1, np.float32)}

@@ -3,6 +3,8 @@
 Everything also works where TierML is not: notice() is None, progress() does nothing, and keep() keeps nothing.
 """
 
+from __future__ import annotations
+
 import os
 
 from .batches import Batches
@@ -14,30 +16,36 @@ __all__ = ["Batches", "DiLoCo", "Kept", "keep", "notice", "progress", "rank", "r
 __version__ = "0.1.0"
 
 
-def resumed():
+def resumed() -> bool:
     """Whether this program continues from a state that was saved."""
     return os.environ.get("TIERML_RESUMED") == "1"
 
 
-def state():
+def state() -> str | None:
     """The directory that is mirrored; None if the job has none."""
     return os.environ.get("TIERML_STATE") or None
 
 
-def rank():
+def rank() -> int:
+    """Which machine of the gang this is, from 0."""
     return int(os.environ.get("TIERML_RANK", "0"))
 
 
-def ranks():
+def ranks() -> int:
+    """How many machines the gang has; 1 without a gang."""
     return int(os.environ.get("TIERML_RANKS", "1"))
 
 
-def task():
+def task() -> int | None:
     """Which item of the array this is, from 0; None without `tasks`."""
-    number = os.environ.get("TIERML_TASK")
-    return None if number is None else int(number)
+    return _number("TIERML_TASK")
 
 
-def tasks():
-    number = os.environ.get("TIERML_TASKS")
-    return None if number is None else int(number)
+def tasks() -> int | None:
+    """How many items the array has; None without `tasks`."""
+    return _number("TIERML_TASKS")
+
+
+def _number(name: str) -> int | None:
+    text = os.environ.get(name)
+    return None if text is None else int(text)

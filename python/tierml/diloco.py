@@ -4,21 +4,42 @@ The script is started on every machine. A round is `every` steps: before it the 
 eviction notice, it delivers what it has moved by. Without TierML the same script is a plain loop. wire.md has the protocol.
 """
 
+from __future__ import annotations
+
 import array
+import copy
 import hashlib
 import json
+import math
 import mmap
 import os
 import socket
 import struct
 import sys
+from types import ModuleType, TracebackType
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Protocol, SupportsFloat
+
+if TYPE_CHECKING:  # neither is needed to import the package
+    import numpy as np
+    import numpy.typing as npt
+    import torch
+
+    Floats = npt.NDArray[np.float32]  # one after the other: shape [n]
 
 VERSION = 1
 _PAGE = 4096
 _WORK, _DELIVER, _LEAVE = 0, 1, 2  # the first word of the shared memory
-_MOST_LINE = 16 << 20
+_BLOCK = 1 << 16  # floats that fit a core's cache several times
 
 _in_use = False  # a process has one context
+
+
+class Stateful(Protocol):
+    """What DiLoCo needs of an optimizer: all of torch's have it."""
+
+    def state_dict(self) -> Any: ...
+
+    def load_state_dict(self, state: Any, /) -> Any: ...
 
 
 class DiLoCo:
@@ -33,10 +54,28 @@ class DiLoCo:
 
     `module` is a torch module, or a dict of float numpy arrays, which are changed in place. Parameters that are not frozen, and float buffers of
     the state_dict, travel as float32; integer buffers stay as each replica has them. `optimizer` is needed with `inner="reset"` only: its state is then fresh in each round, as
-    deterministic jobs have it. `every`, `rate`, `momentum` and `transport` are the job file's; given here too, they must be equal.
+    deterministic jobs have it. `every` (steps of a round), `rate`, `momentum` and `transport` are the job file's; given here too, they must be equal.
+
+    Within steps(), `step` is the step at hand, from 0 and as counted in the whole run, `round` the round that it is in, from 1, `replica` which of the
+    `replicas` this machine is, from 0.
     """
 
-    def __init__(self, module, optimizer=None, *, every=None, rate=None, momentum=None, transport=None, inner=None):
+    replica: int
+    replicas: int
+    round: int
+    step: int
+
+    def __init__(
+        self,
+        module: torch.nn.Module | dict[str, npt.NDArray[Any]],
+        optimizer: Stateful | None = None,
+        *,
+        every: int | None = None,
+        rate: float | None = None,
+        momentum: float | None = None,
+        transport: str | None = None,
+        inner: str | None = None,
+    ) -> None:
         for name, value, right in (("every", every, every is None or every >= 1), ("rate", rate, rate is None or rate > 0),
                                    ("momentum", momentum, momentum is None or 0 <= momentum < 1)):
             if not right:
@@ -51,13 +90,13 @@ class DiLoCo:
         self._tensors = _tensors(module)
         self._said = {"every": every, "rate": rate, "momentum": momentum, "transport": transport}
         self._inner = inner
-        self._link = None
+        self._link: _Link | None = None
         self.replica, self.replicas = 0, 1
         self.round, self.step = 0, 0
         self._every = every or 50
-        self._losses = []
+        self._losses: list[SupportsFloat] = []
 
-    def __enter__(self):
+    def __enter__(self) -> DiLoCo:
         global _in_use
         if _in_use:
             raise RuntimeError("tierml.DiLoCo: this process is in such a context already: use one for all parameters")
@@ -71,14 +110,14 @@ class DiLoCo:
                 raise
         return self
 
-    def __exit__(self, kind, error, trace):
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         global _in_use
         _in_use = False
         if self._link is not None:
             self._link.close()
             self._link = None
 
-    def steps(self, n=None):
+    def steps(self, n: int | None = None) -> Iterator[int]:
         """The steps of this replica, from where all stand to n - 1; on TierML n may be left out, as the job file has it."""
         if self._link is None:
             if n is None:
@@ -88,70 +127,77 @@ class DiLoCo:
                 yield self.step
                 self._losses.clear()
             return
-        yield from self._rounds(n)
+        yield from self._rounds(self._link, n)
 
-    def _rounds(self, n):
-        began = self._flat(None)
-        job = self._greet(n, began)
+    def _rounds(self, link: _Link, n: int | None) -> Iterator[int]:
+        self._tensors = self._same()
+        began = self._flat()
+        job = self._greet(link, n, began)
         if job["deterministic"] and self._inner == "keep":
             raise ValueError("tierml.DiLoCo: the job is deterministic, which needs inner=\"reset\"")
         reset = job["deterministic"] or self._inner == "reset"
         if reset and self._optimizer is None:
             raise ValueError("tierml.DiLoCo: a deterministic job needs the optimizer: its state is fresh in each round")
-        fresh = _state_of(self._optimizer) if reset else None
+        fresh = copy.deepcopy(self._optimizer.state_dict()) if reset and self._optimizer is not None else None
         self.replicas, self._every = job["replicas"], job["every"]
-        rows, delta, start = self._link.rows, self._link.delta, None
+        finite = _numpy().isfinite(began)
+        constant = None if finite.all() else ~finite  # such values stay as they are, or the agent refuses them
         while True:
-            order = self._link.pull()
+            order = link.pull()
             if order is None:
                 return
             self.round, self.replica = order["round"], order["replica"]
             self._losses.clear()
-            if reset:
-                self._optimizer.load_state_dict(_copied(fresh))
-            start = _add(began, rows, start)
-            self._load(start)
+            if reset and self._optimizer is not None:
+                self._optimizer.load_state_dict(copy.deepcopy(fresh))
+            self._load(began, link.rows)
             done, word = 0, _WORK
             for self.step in range(order["first"], order["first"] + order["steps"]):
                 yield self.step
                 done += 1
-                word = self._link.word()
+                word = link.word()
                 if word != _WORK:
                     break
-            self._unchanged()
-            self._flat(delta)
-            _subtract(start, delta)
+            self._tensors = self._same()
+            self._move(began, constant, link.rows, link.delta)
             losses = [x for x in map(float, self._losses) if x - x == 0]
-            self._link.push(order, done, sum(losses), len(losses))
+            link.push(order, done, sum(losses), len(losses))
 
-    def _unchanged(self):
-        """Refuse a module that is no longer the one of the hello."""
-        before = {t.name: (t.type, t.shape) for t in self._tensors}
-        now = {t.name: (t.type, t.shape) for t in _tensors(self._module)}
-        for name in list(before) + list(now):
+    def _same(self) -> list[_Tensor]:
+        """The module's tensors as they are now, which the script may have replaced, but not by others than those of the hello."""
+        tensors = _tensors(self._module)
+        if [t.kind for t in tensors] == [t.kind for t in self._tensors]:
+            return tensors
+        before, now = ({t.name: (t.type, t.shape) for t in ts} for ts in (self._tensors, tensors))
+        for name in [*before, *now]:
             if before.get(name) != now.get(name):
                 raise RuntimeError(f"tierml.DiLoCo: {name} was {before.get(name, 'not there or frozen')} and is {now.get(name, 'gone or frozen')}: "
                                    "build the whole model, and freeze what is not trained, before the context")
+        raise RuntimeError("tierml.DiLoCo: the module's tensors are in another order than before: build the whole model before the context")
 
-    def _greet(self, n, began):
-        hello = {"type": "hello", "version": VERSION, "tensors": [{"name": t.name, "type": t.type, "shape": t.shape} for t in self._tensors],
-                 "digest": hashlib.sha256(began).hexdigest(), "total": n or 0}
+    def _greet(self, link: _Link, n: int | None, began: Floats) -> dict[str, Any]:
+        hello: dict[str, Any] = {
+            "type": "hello",
+            "version": VERSION,
+            "tensors": [{"name": t.name, "type": t.type, "shape": t.shape} for t in self._tensors],
+            "digest": hashlib.sha256(began.data).hexdigest(),
+            "total": n or 0,
+        }
         hello.update((name, value) for name, value in self._said.items() if value is not None)
-        welcome = self._link.greet(hello, sum(t.size for t in self._tensors))
+        welcome = link.greet(hello, sum(t.size for t in self._tensors))
         if welcome.get("initial"):
-            self._write(welcome["initial"])
-        return welcome["job"]
+            self.export(welcome["initial"])
+        job: dict[str, Any] = welcome["job"]
+        return job
 
-    def progress(self, loss=None):
-        """Say what a step's loss was. A torch scalar is read at the round's end, so that a GPU does not wait."""
+    def progress(self, loss: SupportsFloat | None = None) -> None:
+        """Say what a step's loss was: a number, or a tensor of one element, which is read at the round's end, so that a GPU does not wait."""
         if loss is not None:
             self._losses.append(loss.detach() if hasattr(loss, "detach") else float(loss))
 
-    def export(self, path):
-        """Write the present model as safetensors, with torch's names."""
-        self._write(path)
-
-    def _write(self, path):
+    def export(self, path: str | os.PathLike[str]) -> None:
+        """Write the present model as safetensors, with torch's names and shapes: floats as F32, whole numbers as I64. The file is there as a whole
+        or not at all."""
         entries = _entries(self._module)
         header, at = {}, 0
         for name, kind, shape, read in entries:
@@ -167,39 +213,59 @@ class DiLoCo:
                 f.write(read())
         os.replace(scratch, path)
 
-    def _flat(self, into):
-        """All floats of the tensors that travel, one after the other."""
+    def _flat(self) -> Floats:
+        """A copy of all floats that travel, one tensor after the other."""
         np = _numpy()
-        if into is None:
-            into = np.empty(sum(t.size for t in self._tensors), np.float32)
-        at = 0
-        for t in self._tensors:
-            into[at:at + t.size] = t.get()
-            at += t.size
-        return into
+        flat: Floats = np.concatenate([np.zeros(0, np.float32), *(t.get() for t in self._tensors)], dtype=np.float32, casting="same_kind")
+        return flat
 
-    def _load(self, flat):
-        at = 0
+    def _load(self, began: Floats, rows: Floats) -> None:
+        """Makes the model what all replicas have: what it began as, and what it has moved by since."""
+        np, at = _numpy(), 0
         for t in self._tensors:
-            t.set(flat[at:at + t.size])
+            values = t.get()
+            np.add(began[at:at + t.size], rows[at:at + t.size], out=values)
+            t.put(values)
             at += t.size
 
+    def _move(self, began: Floats, constant: npt.NDArray[np.bool_] | None, rows: Floats, delta: Floats) -> None:
+        """Puts into delta what the model has moved by since _load, as a gradient: before less after."""
+        np, at = _numpy(), 0
+        for t in self._tensors:
+            values = t.get()
+            for i in range(0, t.size, _BLOCK):
+                after = values[i:i + _BLOCK]
+                place = slice(at + i, at + i + len(after))
+                moved = delta[place]
+                np.add(began[place], rows[place], out=moved)
+                if constant is not None:
+                    still = constant[place] & (moved == after)
+                    moved[still], after = 0, np.where(still, 0, after)
+                np.subtract(moved, after, out=moved, casting="same_kind")
+            at += t.size
 
-def _tensors(module):
+
+def _tensors(module: Any) -> list[_Tensor]:
     return _numpy_tensors(module) if isinstance(module, dict) else _torch_tensors(module)
 
 
 class _Tensor:
-    """A tensor that travels: get returns its values as flat float32, set takes such."""
+    """A tensor that travels. get returns its values as a flat array of floats, in the tensor's own memory if that can be; put makes it such values."""
 
-    def __init__(self, name, kind, shape, get, set_):
-        self.name, self.type, self.shape, self.get, self.set = name, kind, list(shape), get, set_
-        self.size = 1
-        for n in shape:
-            self.size *= n
+    def __init__(self, name: str, dtype: Any, shape: Any, get: Callable[[], Any], put: Callable[[Any], None]) -> None:
+        self.name, self.kind, self.get, self.put = name, (name, dtype, shape), get, put
+        self.size: int = math.prod(shape)
+
+    @property
+    def type(self) -> str:
+        return str(self.kind[1]).replace("torch.", "")
+
+    @property
+    def shape(self) -> list[int]:
+        return list(self.kind[2])
 
 
-def _numpy():
+def _numpy() -> ModuleType:
     try:
         import numpy
     except ImportError:
@@ -207,9 +273,8 @@ def _numpy():
     return numpy
 
 
-def _numpy_tensors(module):
-    np = _numpy()
-    tensors = []
+def _numpy_tensors(module: dict[str, Any]) -> list[_Tensor]:
+    np, tensors = _numpy(), []
     for name, a in module.items():
         if not isinstance(a, np.ndarray):
             raise TypeError(f"tierml.DiLoCo: {name} is a {type(a).__name__}, and should be a numpy array")
@@ -218,106 +283,103 @@ def _numpy_tensors(module):
         if a.dtype.kind != "f":
             continue
 
-        def set_(flat, a=a):
-            a[...] = flat.reshape(a.shape)
+        def put(values: Any, a: Any = a) -> None:
+            if not np.may_share_memory(values, a):
+                a[...] = values.reshape(a.shape)
 
-        tensors.append(_Tensor(name, str(a.dtype), a.shape, lambda a=a: a.reshape(-1), set_))
+        def get(a: Any = a) -> Any:
+            return a.reshape(-1)
+
+        tensors.append(_Tensor(name, a.dtype, a.shape, get, put))
     return tensors
 
 
-def _torch_tensors(module):
+_DENSE = "only dense float tensors can be averaged"
+
+
+def _torch_tensors(module: Any) -> list[_Tensor]:
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(module, torch.nn.Module):
         raise TypeError(f"tierml.DiLoCo takes a torch module or a dict of numpy arrays, not a {type(module).__name__}")
-    tensors, seen, kept = [], set(), module.state_dict()
-    for name, p in list(module.named_parameters()) + list(module.named_buffers()):
+    kept = module.state_dict()
+    for name, value in kept.items():
+        tensor = isinstance(value, torch.Tensor)
+        if tensor and value.is_quantized or not tensor and "_packed_params" in name:
+            raise TypeError(f"tierml.DiLoCo: {name} is quantised, and {_DENSE}: train the model as it was before, and quantise what the run exports")
+        if tensor and value.layout != torch.strided:
+            raise TypeError(f"tierml.DiLoCo: {name} is sparse, and {_DENSE}: store it as {name}.to_dense()")
+    tensors: list[_Tensor] = []
+    seen: set[int] = set()
+    for name, p in [*module.named_parameters(), *module.named_buffers()]:
         if id(p) in seen or name not in kept or isinstance(p, torch.nn.Parameter) and not p.requires_grad:
             continue  # shared, made anew by every process, or frozen
         seen.add(id(p))
         if p.is_complex():
             raise TypeError(f"tierml.DiLoCo: {name} is complex: keep its real and imaginary parts as two parameters")
-        if p.is_sparse or p.layout != torch.strided or p.is_quantized:
-            raise TypeError(f"tierml.DiLoCo: {name} is sparse or quantised: only dense float tensors can be averaged")
         if not p.is_floating_point():
             continue
 
-        def get(p=p):
+        def get(p: Any = p, torch: Any = torch) -> Any:
             return p.detach().to("cpu", torch.float32).contiguous().view(-1).numpy()
 
-        def set_(flat, p=p):
-            with torch.no_grad():
-                p.copy_(torch.from_numpy(flat).view(p.shape))
+        def put(values: Any, p: Any = p, torch: Any = torch) -> None:
+            if p.device.type != "cpu" or p.data_ptr() != values.ctypes.data:
+                with torch.no_grad():
+                    p.copy_(torch.from_numpy(values).view(p.shape))
 
-        tensors.append(_Tensor(name, str(p.dtype).replace("torch.", ""), p.shape, get, set_))
+        tensors.append(_Tensor(name, p.dtype, p.shape, get, put))
     return tensors
 
 
-def _entries(module):
+def _entries(module: Any) -> list[tuple[str, str, list[int], Callable[[], bytes]]]:
     """The tensors of an export, by name: (name, type, shape, function that returns the bytes). Floats as F32, whole numbers as I64."""
     np = _numpy()
-    entries = []
+    entries: list[tuple[str, str, list[int], Callable[[], bytes]]] = []
     for name, t in sorted((module if isinstance(module, dict) else module.state_dict()).items()):
-        def values(t=t):
-            return t.detach().to("cpu").float().numpy() if hasattr(t, "detach") and t.is_floating_point() else (
-                t.detach().to("cpu").numpy() if hasattr(t, "detach") else t)
+        torch = hasattr(t, "detach")
+        if not torch and not isinstance(t, np.ndarray):
+            continue  # a state that is no tensor has no place in the file
+        floats = t.is_floating_point() if torch else t.dtype.kind == "f"
 
-        floats = t.is_floating_point() if hasattr(t, "detach") else t.dtype.kind == "f"
-        form = "<f4" if floats else "<i8"
-        entries.append((name, "F32" if floats else "I64", list(t.shape),
-                        lambda values=values, form=form: np.ascontiguousarray(values(), form).tobytes()))
+        def read(t: Any = t, torch: bool = torch, form: str = "<f4" if floats else "<i8") -> bytes:
+            if torch:
+                t = t.detach().to("cpu")
+                t = (t.float() if form == "<f4" else t).numpy()
+            raw: bytes = np.ascontiguousarray(t, form).tobytes()
+            return raw
+
+        entries.append((name, "F32" if floats else "I64", list(t.shape), read))
     return entries
-
-
-def _state_of(optimizer):
-    return _copied(optimizer.state_dict())
-
-
-def _copied(state):
-    import copy
-    return copy.deepcopy(state)
-
-
-def _add(began, rows, out):
-    """began + rows, in memory that is used again."""
-    return _numpy().add(began, rows, out=out)
-
-
-def _subtract(start, delta):
-    """What the model has moved by, as a gradient: start - end, in the place of the end."""
-    np = _numpy()
-    still = None if np.isfinite(delta).all() else start == delta  # a constant that is infinite has not moved
-    with np.errstate(invalid="ignore"):
-        np.subtract(start, delta, out=delta)
-    if still is not None:
-        delta[still] = 0
 
 
 class _Link:
     """The connection to the machine's agent."""
 
-    def __init__(self, place):
+    def __init__(self, place: str) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.connect(place)
-        self._rest, self._over = b"", False
-        self.rows = self.delta = self._memory = None
+        self._rest = self._pushed = b""
 
-    def _send(self, message):
-        self._socket.sendall(json.dumps(message, separators=(",", ":")).encode() + b"\n")
+    def _send(self, message: dict[str, Any] | bytes) -> None:
+        text = message if isinstance(message, bytes) else json.dumps(message, separators=(",", ":")).encode() + b"\n"
+        self._socket.sendall(self._pushed + text)
+        self._pushed = b""
 
-    def _receive(self):
+    def _receive(self) -> dict[str, Any] | None:
         """The next message; None when the agent is gone."""
         while b"\n" not in self._rest:
             part = self._socket.recv(1 << 16)
             if not part:
                 return None
             self._rest += part
-        return self._line()
+        return self._first()
 
-    def _line(self):
+    def _first(self) -> dict[str, Any]:
         line, _, self._rest = self._rest.partition(b"\n")
-        return json.loads(line)
+        message: dict[str, Any] = json.loads(line.decode())
+        return message
 
-    def greet(self, hello, floats):
+    def greet(self, hello: dict[str, Any], floats: int) -> dict[str, Any]:
         self._send(hello)
         file, rights = None, socket.CMSG_SPACE(4)
         while b"\n" not in self._rest:
@@ -328,32 +390,34 @@ class _Link:
             if not part:
                 raise RuntimeError("tierml.DiLoCo: the machine's agent has closed the connection")
             self._rest += part
-        welcome = self._line()
+        welcome = self._first()
         if welcome["type"] != "welcome" or file is None:
             raise RuntimeError("tierml.DiLoCo: " + welcome.get("why", "the machine's agent did not answer with a welcome"))
         self._memory = mmap.mmap(file, welcome["bytes"])
         os.close(file)
         np = _numpy()
-        self.rows = np.frombuffer(self._memory, np.float32, floats, _PAGE)
-        self.delta = np.frombuffer(self._memory, np.float32, floats, _PAGE + 4 * floats)
+        self.rows: Floats = np.frombuffer(self._memory, np.float32, floats, _PAGE)
+        self.delta: Floats = np.frombuffer(self._memory, np.float32, floats, _PAGE + 4 * floats)
         self._words = np.frombuffer(self._memory, np.uint32, 1)
         return welcome
 
-    def word(self):
+    def word(self) -> int:
         return int(self._words[0])
 
-    def pull(self):
+    def pull(self) -> dict[str, Any] | None:
         """The next round; None when there is none."""
-        self._send({"type": "pull"})
+        self._send(b'{"type":"pull"}\n')
         order = self._receive()
         if order is None or order.get("why"):
             raise RuntimeError("tierml.DiLoCo: " + (order["why"] if order else "the machine's agent has closed the connection"))
         return None if order["type"] == "bye" else order
 
-    def push(self, order, steps, loss, losses):
-        self._send({"type": "push", "round": order["round"], "number": order["number"], "steps": steps, "loss": loss, "losses": losses})
+    def push(self, order: dict[str, Any], steps: int, loss: float, losses: int) -> None:
+        """The delta is in the memory. It is sent along with what follows, which it always does."""
+        text = f'{{"type":"push","round":{order["round"]},"number":{order["number"]},"steps":{steps},"loss":{loss!r},"losses":{losses}}}\n'
+        self._pushed = text.encode()
 
-    def close(self):
+    def close(self) -> None:
         try:
             self._send({"type": "bye"})
         except OSError:

@@ -5,6 +5,8 @@ other, always at the same places as long as shapes stay. So of a snapshot only t
 copied in memory; a thread writes the copy to a folder beside and renames that: it is there as a whole or not at all.
 """
 
+from __future__ import annotations
+
 import io
 import json
 import os
@@ -15,6 +17,8 @@ import signal
 import sys
 import threading
 import time
+from types import ModuleType, TracebackType
+from typing import IO, Any, Callable, Iterator
 
 from . import reporting
 
@@ -24,28 +28,28 @@ _NOTICE = (1 << 62) - 1  # the round of the last snapshot, larger than any other
 _FOLDER = "tierml-"
 
 
-def _torch():
+def _torch() -> ModuleType | None:
     return sys.modules.get("torch")
 
 
-def _numpy():
+def _numpy() -> ModuleType | None:
     return sys.modules.get("numpy")
 
 
 class _Pickler(pickle.Pickler):
     """Takes large arrays out of the graph."""
 
-    def __init__(self, file, arrays):
+    def __init__(self, file: IO[bytes], arrays: _Memory) -> None:
         super().__init__(file, protocol=4)
         self.arrays = arrays
 
-    def _put(self, raw):
+    def _put(self, raw: memoryview) -> int:
         self.arrays.write(b"\0" * (-self.arrays.tell() % _ALIGN))
         at = self.arrays.tell()
         self.arrays.write(raw)
         return at
 
-    def persistent_id(self, obj):
+    def persistent_id(self, obj: Any) -> tuple[Any, ...] | None:
         torch, numpy = _torch(), _numpy()
         if torch is not None and isinstance(obj, torch.Tensor) and obj.layout == torch.strided and not obj.is_quantized:
             tensor = obj.detach().cpu().contiguous()
@@ -62,18 +66,18 @@ class _Pickler(pickle.Pickler):
 class _Memory:
     """A file in memory, to which the same sizes are written each time: its memory is used again, and that is most of the time a copy takes."""
 
-    def __init__(self):
-        self._parts = []
+    def __init__(self) -> None:
+        self._parts: list[bytearray] = []
         self.rewind()
 
-    def rewind(self):
+    def rewind(self) -> None:
         self._used = self._at = 0
 
-    def tell(self):
+    def tell(self) -> int:
         return self._at
 
-    def write(self, raw):
-        raw = memoryview(raw)
+    def write(self, data: bytes | memoryview) -> None:
+        raw = memoryview(data)
         if self._used == len(self._parts):
             self._parts.append(bytearray(raw))
         elif len(self._parts[self._used]) != raw.nbytes:
@@ -83,46 +87,46 @@ class _Memory:
         self._used += 1
         self._at += raw.nbytes
 
-    def write_to(self, file):
+    def write_to(self, file: IO[bytes]) -> None:
         for part in self._parts[: self._used]:
             file.write(part)
 
-    def free(self):
+    def free(self) -> None:
         self._parts = []
         self.rewind()
 
 
 class _Unpickler(pickle.Unpickler):
-    def __init__(self, file, arrays):
+    def __init__(self, file: IO[bytes], arrays: io.BufferedReader) -> None:
         super().__init__(file)
         self.arrays = arrays
 
-    def _bytes(self, at, size):
+    def _bytes(self, at: int, size: int) -> bytearray:
         self.arrays.seek(at)
         raw = bytearray(size)
         if self.arrays.readinto(raw) != size:
             raise pickle.UnpicklingError("the file of arrays is cut short")
         return raw
 
-    def persistent_load(self, pid):
-        kind, at, dtype, shape = pid[:4]
+    def persistent_load(self, pid: Any) -> Any:
+        kind, at, form, shape = pid[:4]
         count = 1
         for n in shape:
             count *= n
         if kind == "torch":
             import torch
 
-            dtype = getattr(torch, dtype)
+            dtype = getattr(torch, form)
             size = torch.empty((), dtype=dtype).element_size()
             tensor = torch.frombuffer(self._bytes(at, count * size), dtype=dtype).reshape(shape)
             return tensor.requires_grad_() if pid[4] else tensor
         import numpy
 
-        dtype = numpy.lib.format.descr_to_dtype(dtype)
+        dtype = numpy.lib.format.descr_to_dtype(form)
         return numpy.frombuffer(self._bytes(at, count * dtype.itemsize), dtype=dtype).reshape(shape)
 
 
-def _get(obj):
+def _get(obj: Any) -> Any:
     """What there is to keep of an object."""
     numpy = _numpy()
     if hasattr(obj, "state_dict") and hasattr(obj, "load_state_dict"):
@@ -145,9 +149,9 @@ def _get(obj):
     raise TypeError(f"tierml.keep cannot keep a {type(obj).__name__}: give it an object with state_dict() and load_state_dict(), an array, a dict, a list, or an object with attributes")
 
 
-def _set(obj, value):
+def _set(obj: Any, value: Any) -> None:
     """Make an object what it was."""
-    numpy = _numpy()
+    numpy, torch = _numpy(), _torch()
     if hasattr(obj, "state_dict") and hasattr(obj, "load_state_dict"):
         obj.load_state_dict(value)
     elif numpy is not None and isinstance(obj, numpy.random.Generator):
@@ -163,22 +167,22 @@ def _set(obj, value):
         obj[:] = value
     elif numpy is not None and isinstance(obj, numpy.ndarray):
         obj[...] = value
-    elif _torch() is not None and isinstance(obj, _torch().Generator):
+    elif torch is not None and isinstance(obj, torch.Generator):
         obj.set_state(value)
-    elif _torch() is not None and isinstance(obj, _torch().Tensor):
-        with _torch().no_grad():
+    elif torch is not None and isinstance(obj, torch.Tensor):
+        with torch.no_grad():
             obj.copy_(value)
     else:
         vars(obj).clear()
         vars(obj).update(value)
 
 
-def _generators():
+def _generators() -> dict[str, Any]:
     """The states of the random numbers that programs use without naming them."""
-    states = {"python": random.getstate()}
-    if _numpy() is not None:
-        states["numpy"] = _numpy().random.get_state()
-    torch = _torch()
+    states: dict[str, Any] = {"python": random.getstate()}
+    numpy, torch = _numpy(), _torch()
+    if numpy is not None:
+        states["numpy"] = numpy.random.get_state()
     if torch is not None:
         states["torch"] = torch.get_rng_state()
         if torch.cuda.is_available():
@@ -186,7 +190,7 @@ def _generators():
     return states
 
 
-def _set_generators(states):
+def _set_generators(states: dict[str, Any]) -> None:
     random.setstate(states["python"])
     if "numpy" in states:
         import numpy
@@ -200,7 +204,7 @@ def _set_generators(states):
             torch.cuda.set_rng_state_all(states["cuda"])
 
 
-def _agree(value):
+def _agree(value: int) -> int:
     """The largest value of all ranks, if they are connected by torch.distributed."""
     torch = _torch()
     if torch is None or not torch.distributed.is_available() or not torch.distributed.is_initialized():
@@ -214,19 +218,21 @@ def _agree(value):
 
 
 class Kept:
-    """The objects that are kept, and the number of steps that are done. Made by keep()."""
+    """The objects that are kept, and `step`, the number of steps that are done. Made by keep()."""
 
-    def __init__(self, objects, agree):
+    step: int
+
+    def __init__(self, objects: dict[str, Any], agree: Callable[[int], int] | None) -> None:
         self.step = 0
         self._objects = objects
         self._agree = agree or _agree
-        self._dir = os.environ.get("TIERML_STATE")
+        self._dir = os.environ.get("TIERML_STATE", "")
         self._round = 0
-        self._asked = (None, 0)  # what the file with the wanted round was, and the round
-        self._handler = None
+        self._asked: tuple[tuple[int, int] | None, int] = (None, 0)  # what the file with the wanted round was, and the round
+        self._handler: Any = None
         self._arrays = _Memory()
-        self._writer = None  # the thread that writes a snapshot
-        self._failure = None  # what went wrong there
+        self._writer: threading.Thread | None = None  # writes a snapshot
+        self._failure: BaseException | None = None  # what went wrong there
         if not self._dir:
             if os.environ.get("TIERML_RUN"):
                 raise RuntimeError("tierml.keep has nowhere to keep anything: add `state: {dir: state}` to the job file")
@@ -241,10 +247,10 @@ class Kept:
         if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
             self._handler = signal.signal(signal.SIGTERM, lambda *_: None)
 
-    def __enter__(self):
+    def __enter__(self) -> Kept:
         return self
 
-    def __exit__(self, failed=None, *_):
+    def __exit__(self, failed: type[BaseException] | None = None, error: BaseException | None = None, trace: TracebackType | None = None) -> None:
         try:
             self._wait()
         except Exception:
@@ -254,7 +260,7 @@ class Kept:
             signal.signal(signal.SIGTERM, self._handler)
             self._handler = None
 
-    def steps(self, n):
+    def steps(self, n: int) -> Iterator[int]:
         """The steps from the first that is not done to n-1. What the loop's body does is one step."""
         while self.step < n:
             yield self.step
@@ -263,7 +269,7 @@ class Kept:
             self._snapshot(self._round)  # who asks for the program again finds it finished
             self._wait()
 
-    def done(self):
+    def done(self) -> None:
         """A step is done: the objects are as after it. Snapshots are taken here, and the program ends here after a notice."""
         self.step += 1
         if not reporting.named:
@@ -286,19 +292,21 @@ class Kept:
                 time.sleep(0.02)
             sys.exit(143)  # as after SIGTERM
 
-    def _wanted(self):
+    def _wanted(self) -> int:
         """The round of the snapshot that the machine wants."""
         name = os.environ.get("TIERML_SAVE_FILE")
+        if name is None:
+            return 0
         try:
             now = os.stat(name)
-        except (TypeError, FileNotFoundError):
+        except FileNotFoundError:
             return 0
         if (now.st_ino, now.st_mtime_ns) != self._asked[0]:
             with open(name, encoding="ascii") as f:
                 self._asked = ((now.st_ino, now.st_mtime_ns), int(f.read()))
         return self._asked[1]
 
-    def _tell(self, number, step):
+    def _tell(self, number: int, step: int) -> None:
         name = os.environ.get("TIERML_KEPT_FILE")
         if not name:
             return
@@ -306,12 +314,12 @@ class Kept:
             json.dump({"round": min(number, _NOTICE), "step": step}, f)
         os.replace(name + ".new", name)
 
-    def _snapshots(self):
+    def _snapshots(self) -> list[str]:
         """The folders of whole snapshots, the newest last."""
         names = [n for n in os.listdir(self._dir) if n.startswith(_FOLDER) and n[len(_FOLDER):].isdigit()]
         return [os.path.join(self._dir, n) for n in sorted(names, key=lambda n: int(n[len(_FOLDER):]))]
 
-    def _copy(self):
+    def _copy(self) -> memoryview:
         """Copies the objects, and returns the graph. The arrays are in self._arrays."""
         self._arrays.rewind()
         # The generators come last: objects that are large stay where they are in the file.
@@ -324,14 +332,14 @@ class Kept:
             raise MemoryError("tierml.keep copies what it keeps before it is written: there is too little memory for the copy") from e
         return pickled.getbuffer()
 
-    def _snapshot(self, number):
+    def _snapshot(self, number: int) -> None:
         """Takes a snapshot. When it returns, the objects may change; _wait waits until it is written."""
         self._wait()
         self._round = number
         folder, step = os.path.join(self._dir, f"{_FOLDER}{self.step:012d}"), self.step
         graph = None if os.path.isdir(folder) else self._copy()
 
-        def write():
+        def write() -> None:
             try:
                 if graph is not None:
                     self._write(folder, graph)
@@ -344,7 +352,7 @@ class Kept:
         self._writer = threading.Thread(target=write, name="tierml.keep")
         self._writer.start()
 
-    def _write(self, folder, graph):
+    def _write(self, folder: str, graph: memoryview) -> None:
         scratch = os.path.join(self._dir, f"{_FOLDER}snapshot.tmp")
         shutil.rmtree(scratch, ignore_errors=True)
         os.mkdir(scratch)
@@ -354,7 +362,7 @@ class Kept:
             f.write(graph)
         os.rename(scratch, folder)
 
-    def _wait(self):
+    def _wait(self) -> None:
         """Waits until the last snapshot is written."""
         if self._writer is not None:
             self._writer.join()
@@ -363,7 +371,7 @@ class Kept:
             failure, self._failure = self._failure, None
             raise failure
 
-    def _restore(self):
+    def _restore(self) -> None:
         there = self._snapshots()
         if not there:
             return
@@ -381,7 +389,7 @@ class Kept:
         self.step = graph["step"]
 
 
-def keep(*objects, agree=None, **named):
+def keep(*objects: Any, agree: Callable[[int], int] | None = None, **named: Any) -> Kept:
     """Keep objects: bring them back as they were, if this program was interrupted, and take snapshots of them from now on.
 
         with tierml.keep(model, optimizer, scheduler, history=history) as kept:

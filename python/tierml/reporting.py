@@ -1,40 +1,43 @@
 """Progress and notices: files that the program and its machine share."""
 
+from __future__ import annotations
+
 import json
 import math
 import os
 import time
+from typing import Any, SupportsFloat, SupportsInt
 
-_open = {}  # the file of progress, by its name
+_open: dict[str, int] = {}  # the file of progress, by its name
 named = False  # the program has said how far it is
 
 
-def progress(step, loss=None):
-    """Say how far the program is. It costs some microseconds."""
+def progress(step: SupportsInt, loss: SupportsFloat | None = None) -> None:
+    """Say how many steps are done, and the loss after them: a number, or a tensor of one element. It costs some microseconds."""
     global named
     named = True
     write(step, loss)
 
 
-def write(step, loss=None):
+def write(step: SupportsInt, loss: SupportsFloat | None = None) -> None:
     name = os.environ.get("TIERML_PROGRESS_FILE")
     if not name:
         return
     fd = _open.get(name)
     if fd is None:
         fd = _open[name] = os.open(name, os.O_CREAT | os.O_WRONLY, 0o600)
-    loss = "" if loss is None else repr(float(loss))
-    if loss and _rungs and int(step) >= _rungs[0]:
-        _pass(int(step), loss)
+    text = "" if loss is None else repr(float(loss))
+    if text and _rungs and int(step) >= _rungs[0]:
+        _pass(int(step), text)
     # One write of always the same length: nobody reads half of it.
-    os.pwrite(fd, f"{int(step)} {loss}".ljust(62).encode() + b"\n", 0)
+    os.pwrite(fd, f"{int(step)} {text}".ljust(62).encode() + b"\n", 0)
 
 
 # The steps at which the trials of a sweep are compared, those to come.
 _rungs = [int(at) for at in os.environ.get("TIERML_RUNGS", "").split()]
 
 
-def _pass(step, loss):
+def _pass(step: int, loss: str) -> None:
     """Note the loss at a rung: the file of progress is looked at only now and then."""
     while _rungs and step >= _rungs[0]:
         del _rungs[0]
@@ -42,7 +45,7 @@ def _pass(step, loss):
         f.write(f"{step} {loss}\n")
 
 
-def coming():
+def coming() -> tuple[dict[str, Any], float] | None:
     """What is to come, as the machine has written it, and when; None if nothing is."""
     name = os.environ.get("TIERML_NOTICE_FILE")
     if not name:
@@ -54,13 +57,13 @@ def coming():
         return None
 
 
-def ending():
+def ending() -> bool:
     """Whether the machine goes or the program is to stop: a rebalance recommendation does not count."""
     came = coming()
     return came is not None and came[0]["kind"] != "rebalance"
 
 
-def notice():
+def notice() -> float | None:
     """Seconds until the machine goes or the program is stopped; None as long as neither is to come.
 
     A rebalance recommendation has no deadline: it is math.inf.
@@ -71,4 +74,4 @@ def notice():
     what, written = came
     if "seconds" not in what:
         return math.inf
-    return max(0.0, what["seconds"] - (time.time() - written))
+    return max(0.0, float(what["seconds"]) - (time.time() - written))

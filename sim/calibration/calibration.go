@@ -3,6 +3,7 @@
 package calibration
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -175,16 +176,31 @@ func (m *meter) clock(e journal.Entry) {
 
 // Words describes what was measured.
 func (c Calibration) Words() string {
-	if c.Clocks == 0 {
-		return fmt.Sprintf("%s: a machine starts in %.0f ms after its boot;\nnews come late: notices %.0f ms, ends %.0f ms, prices %.0f ms.",
-			c.Run, c.Start, c.NoticeLag, c.EndLag, c.PriceLag)
+	clock := ""
+	switch {
+	case c.Note != "":
+		clock = fmt.Sprintf("%s (%d clocks); ", c.Note, c.Clocks)
+	case c.Clocks > 0:
+		clock = fmt.Sprintf("a clock takes %.1f ms beside its work (%d clocks); ", c.Clock, c.Clocks)
 	}
-	clock := fmt.Sprintf("a clock takes %.1f ms beside its work (%d clocks)", c.Clock, c.Clocks)
-	if c.Note != "" {
-		clock = fmt.Sprintf("%s (%d clocks)", c.Note, c.Clocks)
+	said := func(ms float64) string {
+		if ms == 0 {
+			return "not measured"
+		}
+		return fmt.Sprintf("%.0f ms", ms)
 	}
-	return fmt.Sprintf("%s: %s; a machine starts in %.0f ms after its boot;\nnews come late: notices %.0f ms, ends %.0f ms, prices %.0f ms.",
-		c.Run, clock, c.Start, c.NoticeLag, c.EndLag, c.PriceLag)
+	return fmt.Sprintf("%s: %sstart of a machine after its boot: %s;\nnews come late: notices %s, ends %s, prices %s.",
+		c.Run, clock, said(c.Start), said(c.NoticeLag), said(c.EndLag), said(c.PriceLag))
+}
+
+// Over returns c with the figures of an earlier calibration where c's run gave no occasion to measure them.
+func (c Calibration) Over(earlier Calibration) Calibration {
+	if c.Clock == 0 {
+		c.Clock, c.Clocks, c.Machines, c.Note = earlier.Clock, earlier.Clocks, earlier.Machines, cmp.Or(c.Note, earlier.Note)
+	}
+	c.Start, c.NoticeLag = cmp.Or(c.Start, earlier.Start), cmp.Or(c.NoticeLag, earlier.NoticeLag)
+	c.EndLag, c.PriceLag = cmp.Or(c.EndLag, earlier.EndLag), cmp.Or(c.PriceLag, earlier.PriceLag)
+	return c
 }
 
 // Apply puts what was measured in the place of shipped figures.

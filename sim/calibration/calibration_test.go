@@ -51,8 +51,15 @@ func TestMeasurePrograms(t *testing.T) {
 	if err != nil || math.Abs(c.Start-200) > 1e-6 || math.Abs(c.NoticeLag-200) > 1e-6 || c.Clock != 0 {
 		t.Errorf("%+v, %v", c, err)
 	}
-	if text := c.Words(); strings.Contains(text, "clock") || !strings.HasPrefix(text, "own: a machine starts in 200 ms") {
+	if text := c.Words(); strings.Contains(text, "clock") || !strings.HasPrefix(text, "own: start of a machine after its boot: 200 ms") || !strings.Contains(text, "ends not measured") {
 		t.Error(text)
+	}
+	before, err := Measure(run())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if before.PriceLag = 7; c.Over(before).Clock != before.Clock || c.Over(before).PriceLag != 7 || c.Over(before).Run != "own" {
+		t.Errorf("over %+v: %+v", before, c.Over(before))
 	}
 }
 

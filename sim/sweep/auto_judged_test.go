@@ -70,16 +70,20 @@ type autoJudged struct {
 	Clairvoyant       float64
 	KeptOfClairvoyant ratio   // auto's saving against on demand over the clairvoyant's
 	BestKept          float64 // the same of the best policy
-	Slow, OverTierML  float64 // prefer: time: run time over undisturbed, cost over tierml's
+	// prefer: time, with an hour's worth in the costs
+	BestTimely string
+	OverTimely ratio   // of auto, over the best policy's
+	Slow       float64 // run time over undisturbed
 }
 
 const autoHeader = "market                                                                      h   x | best fixed      cost |  auto /best 95 %            P95/ hours |  /chk 95 %" +
-	"            P95/ | clair  kept 95 %             best | t:h/u $/tml"
+	"            P95/ | clair  kept 95 %             best | time: best      /best 95 %           h/u"
 
 func (j autoJudged) String() string {
-	return fmt.Sprintf("%-74s %2.0f %3d | %-14s %.3f | %.3f %.3f %s %.3f %5.1f | %.3f %s %.3f | %.3f %.3f %s %.3f | %.3f %.3f", j.Market, j.Hours, j.Crossings, j.Best, j.BestCost,
+	return fmt.Sprintf("%-74s %2.0f %3d | %-14s %.3f | %.3f %.3f %s %.3f %5.1f | %.3f %s %.3f | %.3f %.3f %s %.3f | %-14s %.3f %s %.3f", j.Market, j.Hours, j.Crossings, j.Best, j.BestCost,
 		j.Auto, j.OverBest.Mean, j.OverBest, j.P95, j.Runtime, j.OverCheckpoint.Mean, j.OverCheckpoint, j.P95Checkpoint,
-		j.Clairvoyant, j.KeptOfClairvoyant.Mean, j.KeptOfClairvoyant, j.BestKept, j.Slow, j.OverTierML)
+		j.Clairvoyant, j.KeptOfClairvoyant.Mean, j.KeptOfClairvoyant, j.BestKept,
+		j.BestTimely, j.OverTimely.Mean, j.OverTimely, j.Slow)
 }
 
 // ratio is one of means, with its bootstrap interval.
@@ -104,7 +108,7 @@ func judgeAuto(ctx context.Context, m cell, hours float64, count int) (j autoJud
 	}
 	hasty := m.job
 	hasty.ValueOfTime = (&config.Job{Prefer: config.PreferTime}).ValueOfHour(PerHour(&hasty))
-	timely, err := run(Experiment{Job: hasty, Policies: []string{Auto}})
+	timely, err := run(Experiment{Job: hasty, Policies: append(Candidates(false), Auto)})
 	if err != nil {
 		return j, err
 	}
@@ -121,9 +125,20 @@ func judgeAuto(ctx context.Context, m cell, hours float64, count int) (j autoJud
 		return out
 	}
 	j = autoJudged{Market: m.name, Hours: hours, Starts: count, Crossings: m.crossings}
+	perHour := dollars(hasty.ValueOfTime) // what finishing an hour earlier is worth
+	worth := func(rows []Row) []float64 {
+		out := costs(rows)
+		for i, r := range rows {
+			out[i] += perHour * r.Runtime.Hours() / r.OnDemand
+		}
+		return out
+	}
 	for _, name := range Candidates(false) {
 		if c := mean(costs(rows[name])); j.Best == "" || c < j.BestCost {
 			j.Best, j.BestCost = name, c
+		}
+		if j.BestTimely == "" || mean(worth(timely[name])) < mean(worth(timely[j.BestTimely])) {
+			j.BestTimely = name
 		}
 	}
 	auto, best, checkpoint, clairvoyant := costs(rows[Auto]), costs(rows[j.Best]), costs(rows["checkpoint"]), costs(rows[Clairvoyant])
@@ -140,7 +155,7 @@ func judgeAuto(ctx context.Context, m cell, hours float64, count int) (j autoJud
 	}
 	j.Runtime = mean(times(rows[Auto]))
 	j.Slow = mean(times(timely[Auto])) / hours
-	j.OverTierML = mean(costs(timely[Auto])) / mean(costs(rows["tierml"]))
+	j.OverTimely = bootstrap(worth(timely[Auto]), worth(timely[j.BestTimely]))
 	return j, nil
 }
 

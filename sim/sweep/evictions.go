@@ -132,7 +132,7 @@ func (e Evictions) life(cfg *sim.Config, c *bidding.Candidate) (life hazard.Life
 		return hazard.Constant(hazard.OfMonth(e.Month)), fmt.Sprintf("%.4g %% of machines a month, as asked for", 100*e.Month)
 	}
 	prior := bidding.EvictionPrior(c, cfg.Rules.Terms())
-	return prior.Life, prior.Source
+	return prior.Life, prior.Source()
 }
 
 // placesOf returns how many machines of a pool satisfy what the job wants.

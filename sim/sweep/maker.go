@@ -75,6 +75,7 @@ type Made struct {
 	Sizing   planner.Sizing
 	Memory   planner.Memory
 	Warnings []string
+	Counted  []string // what is on the bill besides hours, and follows from the layout
 	Sim      sim.Config
 	Skipped  []string // steps of the script that are not simulated
 }
@@ -158,7 +159,29 @@ func (m *Maker) By(name string) (Made, error) {
 	made.Sim.Pools = slices.DeleteFunc(slices.Clone(pools), func(c bidding.Candidate) bool {
 		return !slices.ContainsFunc(made.Choice.Pools, func(has bidding.Candidate) bool { return has.Pool == c.Pool })
 	})
-	return made, nil
+	return made, m.countTraffic(&made)
+}
+
+// countTraffic puts on the bill what crosses zones on a real cloud: at each clock workers read and write the model, which the reliable machines have.
+func (m *Maker) countTraffic(made *Made) (err error) {
+	home, state := made.Sim.Reliable.Pool.Zone, m.state()
+	if !made.Job.Place().Remote || state == 0 || made.Sim.Reliable.Count == 0 ||
+		!slices.ContainsFunc(made.Sim.Pools, func(c bidding.Candidate) bool { return c.Pool.Zone != home }) {
+		return nil
+	}
+	clocks := float64(made.Sim.Job.Clocks) / ComputeTime(&made.Sim).Hours()
+	gigabytes := min(2*float64(state)*clocks/float64(max(machinesWanted(&made.Sim), 1))/1e9, 1e6)
+	book := market.Crossing(made.Job.Local.Rules, made.Job.Cloud, int(gigabytes*1000+.5), home)
+	if book == made.Job.Local.Rules {
+		return nil
+	}
+	made.Job.Local.Rules = book
+	if made.Sim.Rules, err = made.Job.Rules(); err != nil {
+		return err
+	}
+	made.Counted = append(made.Counted, fmt.Sprintf("Counted of each machine outside %s: about %.3g GB an hour that cross zones, twice the model at each clock and shared by all, $%s an hour.",
+		home, gigabytes, made.Sim.Rules.Terms().Fees.TrafficPerHour("")))
+	return nil
 }
 
 // onDemand has the whole fleet bought on demand: by training jobs as reliable machines, of the type on which the work costs least. Nothing

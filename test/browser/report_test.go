@@ -154,7 +154,7 @@ func checkFigures(b *tab, r *cost.Report) {
 	for label, rows := range map[string]int{"Pools": len(r.Pools), "Machines": len(r.Instances)} {
 		var shown [][]string
 		b.eval(`[...document.querySelectorAll("[aria-label=" + `+quoted(label)+` + "] tbody tr")].map(
-			row => [...row.cells].map(cell => cell.innerText))`, &shown)
+			row => [...row.cells].map(cell => cell.textContent))`, &shown)
 		if len(shown) != rows {
 			b.t.Errorf("%s: %d rows; the report has %d", label, len(shown), rows)
 			continue

@@ -18,7 +18,7 @@ func script(t *testing.T, code, flaky string) (out, listed string, passed bool) 
 	}
 	dir := t.TempDir()
 	list := filepath.Join(dir, "flaky")
-	for name, text := range map[string]string{"go.mod": "module example.org/x\n\ngo 1.26\n", "x_test.go": "package x\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\n" + code +
+	for name, text := range map[string]string{"go.mod": "module example.org/x\n\ngo 1.26\n", "x_test.go": "package x\n\nimport (\n\t\"os\"\n\t\"testing\"\n\t\"testing/synctest\"\n)\n\nvar _ = synctest.Wait\n\n" + code +
 		"\n// once fails the first time.\nfunc once(t *testing.T) {\n\tif os.Mkdir(t.Name(), 0o700) == nil {\n\t\tt.Error(\"the first time\")\n\t}\n}\n", "flaky": flaky} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -45,6 +45,7 @@ func TestFailedTestsRunAgainOnce(t *testing.T) {
 		"four fail":       {"func TestA(t *testing.T) { once(t) }\nfunc TestB(t *testing.T) { once(t) }\nfunc TestC(t *testing.T) { once(t) }\nfunc TestD(t *testing.T) { once(t) }\n", "", false, ""},
 		"three before":    {"func TestA(t *testing.T) { once(t) }\n", "a A\na B\na C\n", false, "a A\na B\na C\n"},
 		"subtest":         {"func TestA(t *testing.T) { t.Run(\"sub\", func(t *testing.T) { if _, err := os.Stat(\"ran\"); err != nil { _ = os.Mkdir(\"ran\", 0o700); t.Error(1) } }) }\n", "", true, "example.org/x TestA\n"},
+		"in a bubble":     {"func TestA(t *testing.T) { synctest.Test(t, func(t *testing.T) { if os.Mkdir(t.Name(), 0o700) == nil { go func() { select {} }(); t.Fatal(1) } }) }\nfunc TestB(t *testing.T) {}\n", "", true, "example.org/x Test.*\n"},
 		"panics":          {"func TestA(t *testing.T) { panic(1) }\n", "", false, ""},
 		"does not build":  {"func TestA(t *testing.T) { nothing() }\n", "", false, ""},
 	} {

@@ -4,8 +4,8 @@
 usage: figures.py JOURNAL PAGE [JOURNAL PAGE ...]
 
 Held against the journal: each machine's life, bill and end, pools, the cost, evictions, losses, ranks, tasks and trials with their
-states, steps, attempts and exit codes, and what machines used. Rule books: ec2-2017, ec2-now, and charges of shared hosts. Not
-recomputed: the on-demand equivalent, and where time and money went. Exit code 1 when a figure differs.
+states, steps, attempts and exit codes, what machines used, and (worth.py) the on-demand equivalent, where time and money went, and what
+each trial cost. Rule books: ec2-2017, ec2-now, and charges of shared hosts. Exit code 1 when a figure differs.
 """
 import datetime
 import json
@@ -15,6 +15,8 @@ import sys
 from collections import Counter, defaultdict
 from fractions import Fraction
 from html.parser import HTMLParser
+
+from worth import Worth
 
 HOUR = 3600
 
@@ -78,7 +80,7 @@ class Machine:
         self.id, self.pool, self.bid = e["instance"], e["pool"], Fraction(e.get("bid") or 0)
         self.start = when(e.get("launched")) or when(e["t"]).replace(microsecond=0)
         self.end = self.by = self.kind = None
-        self.charged, self.used, self.moved = Fraction(0), [], False
+        self.charged, self.used, self.moved = [], [], False
         self.noticed = self.failed = False
 
 
@@ -86,6 +88,7 @@ class Run:
     def __init__(self, lines):
         self.machines, self.prices, self.start, self.done = {}, defaultdict(list), None, None
         self.members, self.trials, self.dropped = {}, {}, set()
+        self.worth = Worth()
         self.last, self.test, self.rollbacks, self.step = None, None, 0, 0
         for text in lines:
             try:
@@ -93,6 +96,7 @@ class Run:
             except ValueError:
                 continue  # torn
             self.take(e)
+            self.worth.take(e)
         ends = [m.end for m in self.machines.values() if m.end]
         self.as_of = max([self.last] + ends)
 
@@ -116,7 +120,7 @@ class Run:
         elif kind == "join" and m:
             m.moved = m.moved or bool(e.get("bytes"))
         elif kind == "charge" and m:
-            m.charged += Fraction(e["usd"])
+            m.charged.append((when(e["from"]), when(e["to"]), Fraction(e["usd"]), False))
         elif kind == "use" and m:
             m.used.append(e)
         elif kind == "rollback":
@@ -156,29 +160,29 @@ class Run:
         usd = [p for at_, p in steps if at_ <= at][-1] if steps and steps[0][0] <= at else steps[0][1]
         return min(usd, m.bid) if m.bid else usd
 
-    def bill(self, m):
-        """Dollars that a machine owes; None where this does not know the rules."""
+    def charges(self, m):
+        """What a machine owes: (from, to, dollars, whether that time is free); None where this does not know the rules."""
         if self.start.get("billed"):
             return m.charged if m.end else None
         rules, end = self.start["rules"], m.end or self.as_of
         if m.moved or rules not in ("ec2-2017", "ec2-now"):
             return None
         taken = m.by == "provider" and m.pool.endswith("/spot")
-        total, at = Fraction(0), m.start
+        out, at = [], m.start
         if rules == "ec2-2017":
             while at == m.start or (at < end if m.end else at <= end):
                 to = at + datetime.timedelta(seconds=HOUR)
-                if not (taken and m.end < to):
-                    total += self.price(m, at)
+                free = taken and m.end < to
+                out.append((at, m.end if free else to, 0 if free else self.price(m, at), free))
                 at = to
-            return total
+            return out
         if taken and (end - m.start).total_seconds() < HOUR:
-            return total
+            return [(m.start, end, 0, True)] if end > m.start else []
         seconds = max(60, math.floor((end - m.start).total_seconds()))
         changes = sorted({m.start} | {a for a, _ in self.prices[m.pool] if m.start < a < end})
         for at, to in zip(changes, changes[1:] + [m.start + datetime.timedelta(seconds=seconds)]):
-            total += self.price(m, at) * Fraction(math.ceil((to - at).total_seconds()), HOUR)
-        return total
+            out.append((at, to, self.price(m, at) * Fraction(math.ceil((to - at).total_seconds()), HOUR), False))
+        return out
 
     def evicted(self, m):
         return bool(m.end) and m.by == "provider" and m.kind != "failed"
@@ -200,7 +204,8 @@ class Checks:
 
 
 def check(run, page, c):
-    bills = {m.id: run.bill(m) for m in run.machines.values()}
+    charges = {m.id: run.charges(m) for m in run.machines.values()}
+    bills = {i: None if c is None else sum(usd for _, _, usd, _ in c) for i, c in charges.items()}
     lives = {m.id: ((m.end or run.as_of) - m.start).total_seconds() / HOUR for m in run.machines.values()}
     rows = page.tables.get("Machines", [])
     c.same("machines", str(len(rows)), str(len(run.machines)))
@@ -223,10 +228,11 @@ def check(run, page, c):
         total = sum(bills.values())
         c.same("cost", page.cards["Cost"][0], total, .0051)
         c.same("pools' dollars", str(sum(float(r["paid"].replace("$", "")) for r in pools)), total, .0051 * max(1, len(pools)))
+        worth(run, page, c, charges, float(total))
     if not run.start.get("program") and run.test is not None:
         shown = [v for k, v in page.cards.items() if k.startswith("Test ")]
         c.same("test loss", shown[0][0] if shown else "none", run.test, 5.1e-5)
-    if not run.start.get("program"):
+    if not run.start.get("program") and run.start["app"] != "hosts":
         c.same("roll-backs", page.cards["Evictions"][1], run.rollbacks, 0)
     gang = len(page.tables.get("Ranks", [])) > 1  # it has one step, by whichever rank reports it
     if gang and "Step" in page.cards:
@@ -262,6 +268,33 @@ def check(run, page, c):
         memory = re.search(r"peak ([\d.]+) (k|M|G|T)?B", row["memory"])
         want = max(u.get("memory_bytes", 0) for u in used)
         c.same(f"memory used: {row['']}", memory[1], want / {None: 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}[memory[2]], .51 if float(memory[1]) >= 99.5 else .051)
+
+
+# The rows of "Where time and money went", by the journal's kinds of time.
+ROWS = {"working": ("saved work", "working"), "redone": ("redone work",), "startup": ("start-up", "start-up idle"), "setup": ("setup",), "restore": ("restore",),
+        "flush": ("flush",), "idle": ("idle", "out of training"), "after_end": ("beyond the end",), "free": ("free",)}
+
+
+def worth(run, page, c, charges, total):
+    """Holds what the run's work is worth against the page."""
+    machines = list(run.machines.values())
+    time, paid = run.worth.went(charges, machines, run.as_of)
+    for row in page.tables.get("Where time and money went", []):
+        kind = next(k for k, names in ROWS.items() if row[""] in names)
+        c.same(f"hours of: {kind}", row["1"] or "0", time[kind], .0051)
+        if kind != "free":
+            c.same(f"dollars of: {kind}", row["2"], paid[kind], .0051)
+    equivalent = run.worth.equivalent(run.machines, run.as_of)
+    shown = page.cards.get("On-demand equivalent")
+    if equivalent and shown:
+        took, usd, _ = equivalent
+        c.same("equivalent", shown[0], usd, .0051)
+        c.same("equivalent's hours", shown[1].split(":")[1], took, .0051)
+        c.same("saving", page.cards["Saving"][0], 100 * (usd - total) / usd, .051)
+    hours, dollars = run.worth.trials(charges, machines, run.as_of)
+    for row in page.tables.get("Trials", []):
+        c.same(f"trial's hours: {row['']}", row["machine hours"], hours[row[""]], .0051)
+        c.same(f"trial's dollars: {row['']}", row["paid"], dollars[row[""]], 5.1e-5)
 
 
 FIXED = {"", "state", "step", "attempts", "exit code", "machine", "since", "why its last attempt ended"}

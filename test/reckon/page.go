@@ -93,11 +93,14 @@ func (c checker) card(title, text string) {
 	case "Now per hour":
 		c.has(title, text, Cents(f.PerHour))
 	default:
-		if !strings.HasPrefix(title, "Test ") {
+		loss := f.Test
+		if strings.HasPrefix(title, "Train ") && loss == nil {
+			loss = f.Train
+		} else if !strings.HasPrefix(title, "Test ") {
 			c.say("nobody checks the card %q: %q", title, text)
 			return
 		}
-		c.close(title, text, *f.Test)
+		c.close(title, text, *loss)
 		c.has(title, text, fmt.Sprintf("after %d clocks", f.Clocks))
 	}
 }
@@ -246,7 +249,7 @@ func (c checker) pools(rows [][]string) {
 		c.close(row[0]+": evicted", row[2], float64(taken))
 		c.close(row[0]+": hours", row[3], hours)
 		c.has(row[0]+": paid", row[5], Cents(usd))
-		if hours > 0 {
+		if hours > 0 && row[6] != "-" { // most of a paid hour was not used
 			c.close(row[0]+": per hour", row[6], usd/hours)
 		}
 	}

@@ -34,7 +34,7 @@ func TestCountsAreSummedAsIntegers(t *testing.T) {
 	}
 }
 
-// Gradients of a table with a rule are summed as they are; changes of its rows are not sent.
+// Gradients of a table with a rule are summed as they are, of one split and of two.
 func TestGradientsAreSummed(t *testing.T) {
 	row, other := ps.Key{Row: 2}, ps.Key{Table: 1, Row: 1}
 	for _, deterministic := range []bool{true, false} {
@@ -49,16 +49,17 @@ func TestGradientsAreSummed(t *testing.T) {
 				t.Errorf("a gradient begins as %v", gradient)
 			}
 			gradient[1] += 0.5
-			rows.Row(row)[0] = 7
 			rows.Row(other)[0]++
 		}}
-		for range 2 { // the memory is used again
-			got := computeAll(t, w, false, s, s)
+		for round := range 4 { // the memory is used again
+			splits := []apps.Split{s, s}[:1+round%2]
+			got := computeAll(t, w, false, splits...)
 			sums := got.Fixed
 			for _, x := range got.Float {
 				sums = append(sums, int64(x*(1<<32)))
 			}
-			if want := []int64{0, 1 << 32, 2 << 32}; !slices.Equal(got.Keys, []ps.Key{row, other}) || !slices.Equal(sums, want) {
+			n := int64(len(splits)) << 31
+			if want := []int64{0, n, 2 * n}; !slices.Equal(got.Keys, []ps.Key{row, other}) || !slices.Equal(sums, want) {
 				t.Errorf("deterministic %v: sums %v of %v, want %v", deterministic, sums, got.Keys, want)
 			}
 		}

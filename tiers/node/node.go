@@ -304,7 +304,7 @@ func (n *node) join(ctx context.Context, do tiers.Welcome) (*job, error) {
 		return nil, fmt.Errorf("making the client: %w", err)
 	}
 	if outside != nil {
-		if err := n.beginChild(ctx, outside); err != nil {
+		if err := n.beginChild(ctx, outside, do.Secrets); err != nil {
 			return nil, err
 		}
 	}

@@ -15,16 +15,15 @@ import (
 
 // Outside is what a job's machines know of the program that computes.
 type Outside struct {
-	Spec    program.Spec      `json:"spec"`
-	Retries int               `json:"retries,omitempty"`
-	Secrets map[string]string `json:"-"`
+	Spec    program.Spec `json:"spec"`
+	Retries int          `json:"retries,omitempty"`
 }
 
 // ModelFolder is where a store keeps the model as it began.
 func ModelFolder(store string) string { return location.Join(store, "model") }
 
 // beginChild starts the program that computes for an application, unless this machine only holds splits.
-func (n *node) beginChild(ctx context.Context, app apps.Outside) error {
+func (n *node) beginChild(ctx context.Context, app apps.Outside, secrets map[string]string) error {
 	text := app.Program()
 	if text == nil {
 		return nil
@@ -53,7 +52,7 @@ func (n *node) beginChild(ctx context.Context, app apps.Outside) error {
 	c, err = child.New(child.Config{
 		Terms: app.Terms(), Store: ModelFolder(do.Spec.Store), Retries: do.Retries, Log: n.log,
 		Start: func(attempt uint64, environment map[string]string) error {
-			return machine.Start(program.Start{Attempt: attempt, Run: n.user.Job, Key: key, Ranks: 1, Settings: environment})
+			return machine.Start(program.Start{Attempt: attempt, Run: n.user.Job, Key: key, Ranks: 1, Settings: environment, Secrets: secrets})
 		},
 	})
 	if err != nil {

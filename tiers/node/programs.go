@@ -15,6 +15,9 @@ import (
 	"github.com/tierml/tierml/tiers"
 )
 
+// shutdown is how long a program has to end and to be saved when its machine shuts down. Shared hosts kill what is left after 9 s, and last words take 2 s of that.
+const shutdown = 6 * time.Second
+
 // orphanSpare is kept of tiers.OrphanEnds: a busy machine wakes up late.
 const orphanSpare = time.Second
 
@@ -151,10 +154,11 @@ func (n *node) takeUpPrograms(ctx context.Context, do tiers.RunProgram) (*progra
 	n.programs.Store(p)
 	n.tasks.Go(func() error {
 		<-ctx.Done()
+		within := shutdown
 		if errors.Is(context.Cause(ctx), errOrphan) {
-			machine.Finish(tiers.OrphanEnds - orphanSpare)
+			within = tiers.OrphanEnds - orphanSpare
 		}
-		machine.Close()
+		machine.Finish(within)
 		return nil
 	})
 	n.task(ctx, func() error { return n.beatProgram(ctx, do.Heartbeat) })

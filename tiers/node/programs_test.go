@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -27,7 +28,6 @@ type puppet struct {
 	peers    []string
 	stops    int
 	notice   time.Time
-	closed   bool
 	finished time.Duration
 	report   func(program.Event)
 }
@@ -47,7 +47,7 @@ func (p *puppet) SetPeers(peers []string)           { p.peers = peers }
 func (p *puppet) Save(round uint64)                 { p.saves = append(p.saves, round) }
 func (p *puppet) Stop(time.Duration, bool)          { p.stops++ }
 func (p *puppet) Finish(within time.Duration)       { p.finished = within }
-func (p *puppet) Close()                            { p.closed = true }
+func (p *puppet) Close()                            {}
 
 // A node given a program hands it to the machine, obeys for the newest attempt only, passes on what happens, and says in its Hello
 // which attempt it runs.
@@ -147,7 +147,25 @@ func TestNodeRunsPrograms(t *testing.T) {
 		t.Errorf("reported again\n%+v", got)
 	}
 	tasks.Go(func() error { return errOrphan })
-	if err := tasks.Wait(); !errors.Is(err, errOrphan) || !p.closed || p.finished <= 0 || p.finished >= tiers.OrphanEnds {
-		t.Errorf("closed: %v, in order within %v, %v", p.closed, p.finished, err)
+	if err := tasks.Wait(); !errors.Is(err, errOrphan) || p.finished <= 0 || p.finished >= tiers.OrphanEnds {
+		t.Errorf("in order within %v, %v", p.finished, err)
+	}
+}
+
+// A machine that shuts down, for whatever reason, saves what its program has done.
+func TestShutdownFinishesPrograms(t *testing.T) {
+	ctx, shut := context.WithCancel(t.Context())
+	tasks, ctx := errgroup.WithContext(ctx)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &puppet{}
+	n := newNode(Config{Log: slog.New(slog.DiscardHandler), NewPrograms: func(program.Config) (Programs, error) { return p, nil }},
+		Identity{Instance: "i-1"}, UserData{Job: "run-1"}, listener, tasks)
+	n.obeyProgram(ctx, tiers.Command{ID: 1, Do: tiers.RunProgram{Spec: []byte(`{}`), Attempt: 1, Key: "rank-0", Ranks: 1, Heartbeat: time.Hour, OrphanAfter: time.Minute}})
+	shut()
+	if err := tasks.Wait(); err != nil || p.finished <= 0 || p.finished+lastWordsGrace >= 9*time.Second {
+		t.Errorf("in order within %v, %v", p.finished, err)
 	}
 }

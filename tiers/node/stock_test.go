@@ -14,6 +14,7 @@ import (
 func TestReleaseOfTheControllerBefore(t *testing.T) {
 	simulate(t, func(t *testing.T, w *world) {
 		m := w.join("i-1", 1, 5)
+		w.do("i-1", tiers.Load{Splits: []ps.Split{0, 1, 2, 3, 4, 5}}) // so that the first round has them all
 		w.do("i-1", tiers.Assign{Splits: all(0, 1, 2, 3, 4, 5)})
 		synctest.Wait() // clock 1 is being computed
 		release := w.order("i-1", tiers.Release{Splits: []ps.Split{0, 1, 2}})

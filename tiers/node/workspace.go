@@ -8,6 +8,7 @@ import (
 
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/parallel"
+	"github.com/tierml/tierml/internal/vector"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
 )
@@ -17,7 +18,8 @@ import (
 //
 // The team's rows are read once into given. Every split then works on its own copy: it sees its own
 // updates of the clock and no other's, so that the result does not depend on which splits share a worker. Its
-// differences are summed up by row. Outside of deterministic mode applications may allow one copy for all (joint.go).
+// differences are summed up by row. Rows of tables with a rule are not changed, so they need no copy, and the gradients of a
+// split that is alone are the sums. Outside of deterministic mode applications may allow one copy for all (joint.go).
 type workspace struct {
 	schema *ps.Schema
 
@@ -32,12 +34,14 @@ type workspace struct {
 	last    roundSplits  // joined last; only team looks at it
 
 	ruled   bool // some table has a rule
+	plain   bool // some table has none
+	alone   bool // one split of the team reads rows, and its gradients are the sums
 	threads int
 	copies  []copies   // by thread
 	summing sync.Mutex // held by the thread that adds to the sums below
 	fixed   []int64    // sums of differences, deterministic mode
 	float   []float32
-	changed []bool   // by slot: some split changed the row
+	changed []bool   // by slot: some split changed the row, and its sum is set
 	sent    []ps.Key // scratch: of rows that changed
 }
 
@@ -47,11 +51,13 @@ const mostCopies = 256 << 20
 // copies are one split's rows, as one of the threads works on them.
 type copies struct {
 	space      *workspace
-	slots      []int // that the split reads, each once
-	values     []float32
-	mine       []bool // by slot: the split reads it
+	slots      []int     // that the split reads, each once
+	values     []float32 // of tables without a rule
+	mine       []bool    // by slot: the split reads it
 	difference []float32
-	gradients  []float32 // as values, of tables with a rule; nil when there are none
+	gradients  []float32 // as values, of tables with a rule
+	own        []float32 // gradients, unless they are the sums
+	stepped    []bool    // by slot: the gradient was requested, and is set
 }
 
 // newWorkspace returns a workspace for an application and that many threads.
@@ -64,7 +70,9 @@ func newWorkspace(schema *ps.Schema, app apps.App, threads int) *workspace {
 	for i := range w.copies {
 		w.copies[i].space = w
 	}
-	w.ruled = slices.ContainsFunc(schema.Tables, func(t ps.Table) bool { return t.Rule.Name != ps.Add })
+	plain := func(t ps.Table) bool { return t.Rule.Name == ps.Add }
+	w.plain = slices.ContainsFunc(schema.Tables, plain)
+	w.ruled = slices.ContainsFunc(schema.Tables, func(t ps.Table) bool { return !plain(t) })
 	return w
 }
 
@@ -74,10 +82,13 @@ func (w *workspace) begin(t roundSplits, c ps.Clock, evaluate bool) {
 	w.rows.clear()
 	members := t.members()
 	w.asked = resized(w.asked, len(members))
+	reading := 0
 	for i, member := range members {
 		w.asked[i] = needs(member, c, evaluate, w.asked[i][:0]) // may name rows twice
 		w.rows.ask(w.asked[i])
+		reading += min(len(w.asked[i]), 1)
 	}
+	w.alone = reading == 1 && w.ruled && !w.schema.Deterministic
 	w.keys = w.rows.number()
 	w.offsets = append(w.offsets[:0], 0)
 	size := 0
@@ -94,10 +105,8 @@ func (w *workspace) begin(t roundSplits, c ps.Clock, evaluate bool) {
 	clear(w.changed)
 	if w.schema.Deterministic {
 		w.fixed = resized(w.fixed, size)
-		clear(w.fixed)
 	} else {
 		w.float = resized(w.float, size)
-		clear(w.float)
 	}
 }
 
@@ -143,7 +152,6 @@ func (c *copies) compute(asked []ps.Key, split apps.Split, clock ps.Clock, evalu
 // is zero: whether a row is touched must not depend on how splits are grouped.
 func (w *workspace) sum(c *copies) error {
 	for _, slot := range c.slots {
-		from, to := w.offsets[slot], w.offsets[slot+1]
 		if k := w.keys[slot]; w.schema.Kind(k) == ps.Int32 {
 			if err := w.sumCounts(c, slot); err != nil {
 				return fmt.Errorf("row %d of table %s: %w", k.Row, w.schema.Tables[k.Table].Name, err)
@@ -154,14 +162,7 @@ func (w *workspace) sum(c *copies) error {
 		if !slices.ContainsFunc(update, func(d float32) bool { return d != 0 }) {
 			continue
 		}
-		w.changed[slot] = true
-		if !w.schema.Deterministic {
-			for j, d := range update {
-				w.float[from+j] += d
-			}
-			continue
-		}
-		if err := ps.AddDifference(w.fixed[from:to], update); err != nil {
+		if err := w.add(slot, update); err != nil {
 			k := w.keys[slot]
 			return fmt.Errorf("row %d of table %s: %w", k.Row, w.schema.Tables[k.Table].Name, err)
 		}
@@ -169,11 +170,29 @@ func (w *workspace) sum(c *copies) error {
 	return nil
 }
 
-// update returns what a split sends of a row: its gradient where the table has a rule, or else what it changed.
+// add adds an update to a row's sum.
+func (w *workspace) add(slot int, update []float32) error {
+	first := w.touch(slot)
+	from, to := w.offsets[slot], w.offsets[slot+1]
+	switch {
+	case w.schema.Deterministic:
+		return ps.AddDifference(w.fixed[from:to], update)
+	case !first:
+		vector.Axpy(1, update, w.float[from:to])
+	case &update[0] != &w.float[from]: // else it is the sum: see alone
+		copy(w.float[from:to], update)
+	}
+	return nil
+}
+
+// update returns what a split sends of a row: its gradient where the table has a rule, or else what it changed. Nil: nothing.
 func (c *copies) update(slot int) []float32 {
 	w := c.space
 	from, to := w.offsets[slot], w.offsets[slot+1]
 	if w.hasRule(slot) {
+		if !c.stepped[slot] {
+			return nil
+		}
 		return c.gradients[from:to]
 	}
 	c.difference = resized(c.difference, to-from)
@@ -185,6 +204,15 @@ func (w *workspace) hasRule(slot int) bool {
 	return w.ruled && w.schema.Tables[w.keys[slot].Table].Rule.Name != ps.Add
 }
 
+// touch notes that a row has changed, and reports whether it is for the first time: then the sum of floats is not set yet.
+func (w *workspace) touch(slot int) (first bool) {
+	if first = !w.changed[slot]; first && w.schema.Deterministic {
+		clear(w.fixed[w.offsets[slot]:w.offsets[slot+1]])
+	}
+	w.changed[slot] = true
+	return first
+}
+
 // sumCounts is sum for a row of an Int32 table.
 func (w *workspace) sumCounts(c *copies, slot int) error {
 	from, to := w.offsets[slot], w.offsets[slot+1]
@@ -192,9 +220,12 @@ func (w *workspace) sumCounts(c *copies, slot int) error {
 	if slices.Equal(given, changed) {
 		return nil
 	}
-	w.changed[slot] = true
+	first := w.touch(slot)
 	if w.schema.Deterministic {
 		return ps.AddCounts(w.fixed[from:to], given, changed)
+	}
+	if first {
+		clear(w.float[from:to])
 	}
 	c.difference = resized(c.difference, to-from)
 	difference := ps.Ints(c.difference)
@@ -242,9 +273,12 @@ func (w *workspace) inPlace(p ps.Partition) ps.Sums {
 			continue
 		}
 		from, to := w.offsets[slot], w.offsets[slot+1]
-		if w.schema.Deterministic {
+		switch {
+		case at == from:
+			at = to
+		case w.schema.Deterministic:
 			at += copy(w.fixed[at:], w.fixed[from:to])
-		} else {
+		default:
 			at += copy(w.float[at:], w.float[from:to])
 		}
 		keys = append(keys, w.keys[slot])
@@ -261,10 +295,16 @@ func (w *workspace) inPlace(p ps.Partition) ps.Sums {
 // take makes fresh copies of the rows that a split reads.
 func (c *copies) take(keys []ps.Key) {
 	w := c.space
-	c.values = resized(c.values, len(w.given))
-	c.mine = resized(c.mine, len(w.keys))
-	if w.ruled {
-		c.gradients = resized(c.gradients, len(w.given))
+	if w.plain {
+		c.values = resized(c.values, len(w.given))
+	}
+	c.mine, c.stepped = resized(c.mine, len(w.keys)), resized(c.stepped, len(w.keys))
+	switch {
+	case w.alone:
+		c.gradients = w.float
+	case w.ruled:
+		c.gradients = resized(c.own, len(w.given))
+		c.own = c.gradients
 	}
 	c.slots = c.slots[:0]
 	for _, k := range keys {
@@ -273,11 +313,9 @@ func (c *copies) take(keys []ps.Key) {
 			continue
 		}
 		c.slots = append(c.slots, slot)
-		from, to := w.offsets[slot], w.offsets[slot+1]
-		copy(c.values[from:to], w.given[from:to])
-		c.mine[slot] = true
-		if w.hasRule(slot) {
-			clear(c.gradients[from:to])
+		c.mine[slot], c.stepped[slot] = true, false
+		if from, to := w.offsets[slot], w.offsets[slot+1]; !w.hasRule(slot) {
+			copy(c.values[from:to], w.given[from:to])
 		}
 	}
 }
@@ -290,7 +328,11 @@ func (c *copies) leave() {
 
 // Row implements apps.Rows.
 func (c *copies) Row(k ps.Key) []float32 {
-	from, to := c.find(k)
+	slot := c.find(k)
+	from, to := c.space.offsets[slot], c.space.offsets[slot+1]
+	if c.space.hasRule(slot) {
+		return c.space.given[from:to:to]
+	}
 	return c.values[from:to:to]
 }
 
@@ -299,17 +341,21 @@ func (c *copies) Gradient(k ps.Key) []float32 {
 	if c.space.schema.Tables[k.Table].Rule.Name == ps.Add {
 		panic(fmt.Sprintf("node: a gradient for table %d, which has no rule", k.Table))
 	}
-	from, to := c.find(k)
+	slot := c.find(k)
+	from, to := c.space.offsets[slot], c.space.offsets[slot+1]
+	if !c.stepped[slot] {
+		c.stepped[slot] = true
+		clear(c.gradients[from:to])
+	}
 	return c.gradients[from:to:to]
 }
 
-func (c *copies) find(k ps.Key) (from, to int) {
-	w := c.space
-	slot := w.rows.slot(k)
+func (c *copies) find(k ps.Key) (slot int) {
+	slot = c.space.rows.slot(k)
 	if slot < 0 || !c.mine[slot] {
 		panic(fmt.Sprintf("node: row %d of table %d was not asked for", k.Row, k.Table))
 	}
-	return w.offsets[slot], w.offsets[slot+1]
+	return slot
 }
 
 // splitStats names the split that a measurement belongs to.

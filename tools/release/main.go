@@ -111,7 +111,7 @@ func (r *release) compile(work, target string) (build, error) {
 	b := build{system, arch, filepath.Join(work, system+"-"+arch, "tierml")}
 	r.env = append(os.Environ(), "GOFLAGS="+os.Getenv("RELEASE_GOFLAGS"), "CGO_ENABLED=0", "GOOS="+system, "GOARCH="+arch)
 	defer func() { r.env = os.Environ() }()
-	_, err := r.command(r.root, cmp.Or(os.Getenv("GO"), "go"), "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X github.com/tierml/tierml/cmd/tierml/internal/cli.BuildVersion="+r.version, "-o", b.program, "./cmd/tierml")
+	_, err := r.command(r.root, cmp.Or(os.Getenv("GO"), "go"), "build", "-trimpath", "-buildvcs=false", "-tags", "disable_grpc_modules", "-ldflags", "-s -w -X github.com/tierml/tierml/cmd/tierml/internal/cli.BuildVersion="+r.version, "-o", b.program, "./cmd/tierml")
 	return b, err
 }
 

@@ -163,8 +163,11 @@ func (s picture) machineLines(width, height int) []string {
 	if text := useText(s.Ledger.UseNow()); text != "" {
 		lines = append(lines, s.fit(width, text)...)
 	}
-	if s.Outcome == "" && s.Why != "" {
-		lines = append(lines, " "+bold.Render(terminal.Line(s.Why)))
+	if state, why := s.State(true); status.Active(state) && why != "" {
+		if state == status.Waiting {
+			why = "waiting: " + why
+		}
+		lines = append(lines, s.fit(width, bold.Render(terminal.Line(why)))...)
 	}
 	groups := s.Groups()
 	most := max(2, (height-14)/2)

@@ -1,12 +1,13 @@
 package console
 
 import (
+	"cmp"
 	"io"
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
-	"github.com/charmbracelet/x/term"
 
+	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/internal/terminal"
 	"github.com/tierml/tierml/watch/status"
 )
@@ -19,13 +20,7 @@ const (
 
 // WriteOnce writes what the live view would show of a run as it stands, without the keys; colours only when they are wanted.
 func WriteOnce(out io.Writer, s *status.Status, color bool) error {
-	width := onceWidth
-	if file, ok := terminal.File(out); ok && term.IsTerminal(file.Fd()) {
-		if w, _, err := term.GetSize(file.Fd()); err == nil && w > 0 {
-			width = w
-		}
-	}
-	return writeOnce(out, s, width, color)
+	return writeOnce(out, s, cmp.Or(table.Width(out), onceWidth), color)
 }
 
 func writeOnce(out io.Writer, s *status.Status, width int, color bool) error {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tierml/tierml/elasticity/scaling"
 	pb "github.com/tierml/tierml/elasticity/scaling/scalingpb"
+	"github.com/tierml/tierml/internal/rundir"
 )
 
 // Acts are the buttons that pages of running runs offer to clients with the token, in addition to more and fewer machines. A nil one is not offered.
@@ -16,6 +17,8 @@ type Acts struct {
 	Stop func(ctx context.Context, dir string) error
 	// Scaling refuses more or fewer workers of the run in a directory; nil = none is refused.
 	Scaling func(dir string, workers int32) error
+	// Delete removes a run that has ended from the disk, or says why that must not be.
+	Delete func(ctx context.Context, dir string) error
 	// Drill disturbs the run, waits until it continues, and returns the report.
 	Drill func(ctx context.Context, dir, do string) (string, error)
 }
@@ -40,6 +43,8 @@ func (b *Board) act(w http.ResponseWriter, request *http.Request) {
 	request.Body = http.MaxBytesReader(w, request.Body, 4096)
 	var title, text string
 	var err error
+	_, going := r.heard()
+	back := r.link()
 	switch what := request.PostFormValue("act"); {
 	case what == "stop" && b.acts.Stop != nil:
 		title, text = "Stopping "+r.name(), "It saves its work and ends its machines. Its page shows when it has ended."
@@ -50,6 +55,20 @@ func (b *Board) act(w http.ResponseWriter, request *http.Request) {
 	case what == "drill" && b.acts.Drill != nil:
 		title = "Drill of " + r.name()
 		text, err = b.acts.Drill(request.Context(), r.dir, request.PostFormValue("do"))
+	case what == "delete" && b.acts.Delete != nil && !going:
+		title, text, back = "Deleted "+r.name(), "Its journal, report, logs and checkpoints are gone.", "/"
+		if b.manager != nil {
+			text += " What it cost still counts."
+		}
+		err = b.acts.Delete(request.Context(), r.dir)
+		b.listed.forget()
+	case what == "archive" && !going, what == "restore":
+		title, text, back = "Archived "+r.name(), "The list leaves it out, and its days and groups still count it.", "/"
+		if what == "restore" {
+			title, text = "Restored "+r.name(), "The list has it again."
+		}
+		err = rundir.Archive(r.dir, what == "archive")
+		b.listed.forget()
 	default:
 		trouble(w, http.StatusBadRequest, "Not done", fmt.Sprintf("A page of %s does not offer %q.", r.name(), what))
 		return
@@ -62,7 +81,7 @@ func (b *Board) act(w http.ResponseWriter, request *http.Request) {
 	show(w, request, "done.html", struct {
 		frame
 		Title, Text, Run, Link string
-	}{newFrame(false), title, text, r.name(), r.link()})
+	}{newFrame(false), title, text, map[bool]string{true: "the runs", false: r.name()}[back == "/"], back})
 }
 
 // scale adds or removes workers of a run, and returns the new number in words.

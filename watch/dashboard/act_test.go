@@ -137,6 +137,69 @@ func TestActs(t *testing.T) {
 	}
 }
 
+// Runs that have ended are archived and deleted on their pages, behind a token; running ones are not.
+func TestArchiveAndDelete(t *testing.T) {
+	root := t.TempDir()
+	story := journaltest.New(1).Entries
+	dir := write(t, root, "demo-1", story)
+	running := write(t, root, "demo-2", story[:len(story)/2])
+	release, err := rundir.HoldUntil(running)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	b, open := board(t, root)
+	refuse := false
+	b.Offers(Acts{Delete: func(_ context.Context, dir string) error {
+		if refuse {
+			return errors.New("its machines may still cost money")
+		}
+		return os.RemoveAll(dir)
+	}})
+	b.listed.now = func() time.Time { return time.Unix(0, 0).Add(time.Duration(time.Now().UnixNano()) * 1e6) } // never kept
+	await(t, b, 2)
+	guarded := httptest.NewServer(b.Guarded())
+	defer guarded.Close()
+	post := func(run, act string, code int) {
+		t.Helper()
+		answer, err := guarded.Client().PostForm(guarded.URL+"/runs/"+run+"/act", url.Values{"act": {act}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		if answer.StatusCode != code {
+			t.Errorf("%s of %s: %d, want %d", act, run, answer.StatusCode, code)
+		}
+	}
+	listed := func(address string, want bool) {
+		t.Helper()
+		if text := get(t, guarded, address, http.StatusOK); strings.Contains(text, `href="/runs/demo-1"`) != want {
+			t.Errorf("%s: demo-1 is there: %v\n%s", address, !want, text)
+		}
+	}
+	listed("/", true)
+	post("demo-1", "archive", http.StatusOK)
+	listed("/", false)
+	listed("/?archived=1", true)
+	if text := get(t, guarded, "/runs/demo-1", http.StatusOK); !strings.Contains(text, `value="restore"`) || !strings.Contains(text, `value="delete"`) {
+		t.Error("its page does not offer to restore and delete it")
+	}
+	if text := get(t, open, "/runs/demo-1", http.StatusOK); strings.Contains(text, `value="restore"`) {
+		t.Error("the page without a token offers acts")
+	}
+	post("demo-1", "restore", http.StatusOK)
+	listed("/", true)
+	post("demo-2", "archive", http.StatusBadRequest)
+	post("demo-2", "delete", http.StatusBadRequest)
+	refuse = true
+	post("demo-1", "delete", http.StatusConflict)
+	refuse = false
+	post("demo-1", "delete", http.StatusOK)
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it is still there: %v", err)
+	}
+}
+
 // The page of logs has the end of one, in whole lines, and no other file.
 func TestLogs(t *testing.T) {
 	root := t.TempDir()

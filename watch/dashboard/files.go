@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"compress/gzip"
 	"fmt"
 	"io"
 	"net/http"
@@ -66,5 +67,11 @@ func (b *Board) file(w http.ResponseWriter, request *http.Request, models bool) 
 	}
 	defer in.Close()
 	w.Header().Set("Content-Type", runFiles[i].kind)
-	_, _ = io.Copy(w, in) // the client may be gone
+	out := io.Writer(w)
+	if !runFiles[i].model && packs(w, request) {
+		z := gzip.NewWriter(w)
+		defer z.Close()
+		out = z
+	}
+	_, _ = io.Copy(out, in) // the client may be gone
 }

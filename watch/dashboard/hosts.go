@@ -95,7 +95,7 @@ func (b *Board) Hosts(request *http.Request) ([]shared.View, error) {
 func Place(rows []Summary, views ...shared.View) {
 	for _, v := range views {
 		for _, j := range v.Jobs {
-			i := slices.IndexFunc(rows, func(s Summary) bool { return s.Run == j.Run() && s.State == "running" })
+			i := slices.IndexFunc(rows, func(s Summary) bool { return s.Run == j.Run() && s.Active() })
 			if i < 0 {
 				continue
 			}

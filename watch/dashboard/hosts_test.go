@@ -44,6 +44,25 @@ func TestThePageOfHostsHasServing(t *testing.T) {
 	}
 }
 
+// The page of the hosts' own run has what machines without work of their own have: no stage, no clock, no saving.
+func TestPageOfTheHostsRun(t *testing.T) {
+	root := t.TempDir()
+	shareHosts(t, root, "a-1", "b-1")
+	b, server := boardWith(t, root, time.Now, nil)
+	await(t, b, 1)
+	text := get(t, server, "/runs/shared-1", 200)
+	for _, want := range []string{`<dt><a href="/hosts">Hosts</a></dt>`, `<th scope="col" class="n">working</th>`, `aria-label="Latest events"`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page has no %s", want)
+		}
+	}
+	for _, bad := range []string{"<dt>Stage</dt>", "<dt>Clock</dt>", "On-demand equivalent", "0 roll-backs"} {
+		if strings.Contains(text, bad) {
+			t.Errorf("the page has %s", bad)
+		}
+	}
+}
+
 // shareHosts has jobs share the hosts of a run in progress.
 func shareHosts(t *testing.T, root string, jobs ...string) {
 	t.Helper()

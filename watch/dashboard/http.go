@@ -19,8 +19,9 @@ import (
 	"github.com/tierml/tierml/cost/page"
 	"github.com/tierml/tierml/internal/access"
 	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/terminal"
-	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/watch/status"
 )
 
 // refresh is how often an open page is refreshed.
@@ -33,7 +34,7 @@ const refresh = 2 * time.Second
 //	GET /runs/NAME/events        its events, filtered (events.go: q, kind, page)
 //	GET /runs/NAME/logs          the end of a log (logs.go: of)
 //	GET /runs/NAME/files/FILE    one of its files (files.go)
-//	POST /runs/NAME/act          stop, scale or drill it, behind a token only (act.go)
+//	POST /runs/NAME/act          stop, scale, drill, archive or delete it, behind a token only (act.go)
 //	GET /sweeps/NAME             the trials of a job server's sweep (sweep.go)
 //	GET /api/sweeps/NAME         the same as JSON: a Sweep
 //	GET /compare?run=A&run=B     two to eight runs side by side (compare.go)
@@ -139,7 +140,7 @@ func (b *Board) page(w http.ResponseWriter, request *http.Request, trusted bool)
 	if b.manager != nil && going {
 		granted = b.manager(request).Granted[r.name()]
 	}
-	is, err := r.shown.get(pageKey(trusted, changes, going, lines), !going, func() (*content, error) {
+	is, err := r.shown.get(fmt.Sprint(pageKey(trusted, changes, going, lines), rundir.Archived(r.dir)), !going, func() (*content, error) {
 		report, live, err := b.reportOf(request.Context(), r)
 		if err != nil {
 			return nil, err
@@ -154,7 +155,10 @@ func (b *Board) page(w http.ResponseWriter, request *http.Request, trusted bool)
 				f.Output = live.Output.Text // older journals do not have it
 			}
 		}
-		if trusted && changes && live.Running {
+		switch {
+		case trusted && changes && !live.Running:
+			live.Acts = &page.Acts{Link: r.link() + "/act", Ended: true, Archived: rundir.Archived(r.dir), Delete: b.acts.Delete != nil}
+		case trusted && changes:
 			live.Acts = &page.Acts{Link: r.link() + "/act", Scale: live.Scales, Stop: b.acts.Stop != nil, Drill: b.acts.Drill != nil}
 		}
 		var text bytes.Buffer
@@ -241,23 +245,23 @@ func (r *run) report(now time.Time) (*cost.Report, *page.Live, error) {
 	if r.err != nil {
 		report.Warnings = append(report.Warnings, r.err.Error())
 	}
-	return report, r.live(report.Run.AsOf, report.Totals.Total), nil
+	report.Run.Outcome, report.Run.Why = r.status.State(r.going)
+	return report, r.live(report), nil
 }
 
 // live needs the lock.
-func (r *run) live(now time.Time, spent market.USD) *page.Live {
-	s := r.status
-	l := &page.Live{Name: r.name(), Runs: "/", Refresh: refresh, State: r.state(), Running: r.state() == "running", Stage: s.Stage, Clock: s.Clock,
+func (r *run) live(report *cost.Report) *page.Live {
+	s, state, now := r.status, report.Run.Outcome, report.Run.AsOf
+	l := &page.Live{Name: r.name(), Runs: "/", Refresh: refresh, Running: status.Active(state), Stage: s.Stage, Clock: s.Clock,
 		Scales: s.Start.Reliable.Count > 0, Clocks: s.Start.Clocks, ClockSeconds: s.Seconds, Left: s.LeftText(), PerHour: s.Ledger.Rate(now), Events: r.link() + "/events", Logs: r.link() + "/logs"}
 	if l.Running {
-		l.Paused = s.Why
 		if o, ok := s.Outlook(now); ok {
 			l.CostLater = o.Cost()
 			l.TimeLeft, l.TimeNotes = o.Time().Left, o.Time().Notes()
 		}
-		l.Budget = promiseOf(s.Start.Job).limits(spent, l.PerHour, l.Paused != "")
+		l.Budget = promiseOf(s.Start.Job).limits(report.Totals.Total, l.PerHour, state == status.Paused)
 	}
-	if state := l.State; state == "killed" || state == journal.Failure || state == journal.Interrupted {
+	if state == status.Killed || state == journal.Failure || state == journal.Interrupted {
 		l.Resume = terminal.ShellLine([]string{"tierml", "run", "--resume", r.dir})
 	}
 	for _, g := range s.Groups() {

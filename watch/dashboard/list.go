@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -17,9 +18,11 @@ import (
 	"github.com/tierml/tierml/cost/page"
 	"github.com/tierml/tierml/internal/access"
 	"github.com/tierml/tierml/internal/journal/words"
+	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/runs"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/watch/shared"
+	"github.com/tierml/tierml/watch/status"
 )
 
 //go:embed compare.html done.html events.html hosts.html list.html logs.html sweep.html trouble.html
@@ -87,7 +90,7 @@ func trouble(w http.ResponseWriter, status int, title, what string) {
 }
 
 // rowsAtATime is how many runs are on a page of the list.
-const rowsAtATime = 100
+const rowsAtATime = 50
 
 // Manager is what a job server says about its jobs, on top of the list.
 type Manager struct {
@@ -101,6 +104,7 @@ type Manager struct {
 	Sweeps              []Sweep           // the newest first
 	Grants              *Grants           // nil = no scheduler
 	Groups              map[string]GroupLimits
+	Deleted             []Summary // they still count in what days, groups and users have spent
 }
 
 // Grants are what a scheduler has decided last.
@@ -128,6 +132,8 @@ type listView struct {
 	Month     string // that of Shares
 	Rows      []Row
 	Of, All   int
+	Archives  bool // those are listed
+	Archived  int  // runs
 	Q         string
 	Filtered  bool
 	Facets    []facet // those with a choice
@@ -207,16 +213,26 @@ type day struct {
 // daysShown is how many days have a line.
 const daysShown = 7
 
-// overview sums up what a reader looks for first: what needs them, and what the last days cost.
-func (v *listView) overview(all []Row) {
-	byDay := map[string]*day{}
+// needing gathers what needs a reader: the newest runs that failed or are paused.
+func (v *listView) needing(all []Row) {
 	for _, j := range all {
 		switch {
 		case j.State == "failed" || j.State == "killed":
 			v.Attention = append(v.Attention, attention{j.Run, cmp.Or(j.Why, map[string]string{"killed": "its controller is gone; `tierml run --resume` continues it"}[j.State], "it failed")})
-		case j.Paused:
+		case j.State == status.Paused:
 			v.Attention = append(v.Attention, attention{j.Run, cmp.Or(j.Why, "it is paused")})
 		}
+	}
+	if n := len(v.Attention) - attentionShown; n > 0 { // the newest are the last of the list
+		v.Attention = v.Attention[n:]
+	}
+	slices.Reverse(v.Attention)
+}
+
+// addDays sums up what the runs of the last days cost.
+func (v *listView) addDays(all []Row) {
+	byDay := map[string]*day{}
+	for _, j := range all {
 		if j.Started.IsZero() {
 			continue
 		}
@@ -246,10 +262,6 @@ func (v *listView) overview(all []Row) {
 			v.Days[i].Bar = 100 * float64(v.Days[i].Spent) / float64(most)
 		}
 	}
-	if n := len(v.Attention) - attentionShown; n > 0 { // the newest, which are the last of the list
-		v.Attention = v.Attention[n:]
-	}
-	slices.Reverse(v.Attention)
 }
 
 // attentionShown is how many runs that need attention have a line.
@@ -320,9 +332,24 @@ func (b *Board) listView(r *http.Request) listView {
 			all = append(all, Row{Summary: s})
 		}
 	}
+	paid := slices.Clip(all) // archived and deleted ones, too
+	if v.Manager != nil {
+		for _, s := range v.Manager.Deleted {
+			paid = append(paid, Row{Summary: s})
+		}
+	}
+	v.addShares(paid, b.now())
+	v.addDays(paid)
+	v.Archives = r.FormValue("archived") != ""
+	all = slices.DeleteFunc(all, func(j Row) bool {
+		archived := rundir.Archived(filepath.Join(b.root, j.Run))
+		if archived {
+			v.Archived++
+		}
+		return archived != v.Archives
+	})
 	v.All, v.Hosts = len(all), len(b.sharing()) > 0
-	v.overview(all)
-	v.addShares(all, b.now())
+	v.needing(all)
 	v.filter(r, all)
 	v.sort(r)
 	v.Of = len(v.Rows)
@@ -333,7 +360,7 @@ func (b *Board) listView(r *http.Request) listView {
 }
 
 // rank puts the states that are looked for first in front.
-var rank = map[string]int{"running": -2, "queued": -1}
+var rank = map[string]int{status.Running: -4, status.Waiting: -3, status.Paused: -2, "queued": -1}
 
 // byInterest returns the order without another: what runs, what waits in its place, and the others, the newest first.
 func byInterest(a, b Row) int {

@@ -178,7 +178,7 @@ func (b *Board) Collect(out chan<- prometheus.Metric) {
 			if r.status != nil {
 				g.use(r.status.Ledger.Use())
 			}
-			if summary.State == "running" && r.status != nil {
+			if summary.Active() && r.status != nil {
 				g.market(r.status.Groups(), r.status.Prices)
 				g.lasting(r.status.Ledger.Considered())
 				g.machines(r.status.Ledger.UseNow())
@@ -208,15 +208,15 @@ func (g gauges) dollars(d *prometheus.Desc, text string, labels ...string) {
 func (g gauges) progress(s Summary, rules string) {
 	g.set(infoGauge, 1, s.Job, s.App, rules)
 	running := 0.0
-	if s.State == "running" {
+	if s.Active() {
 		running = 1
 	}
 	g.set(runningGauge, running)
 	paused := 0.0
-	if s.Paused {
+	if s.State == status.Paused {
 		paused = 1
 	}
-	if s.State == "running" {
+	if s.Active() {
 		g.set(pausedGauge, paused)
 	}
 	g.set(clockGauge, float64(s.Clock))
@@ -364,7 +364,7 @@ var (
 	restingGauge    = describe("scheduler_paused_jobs", "Jobs without workers that had some.")
 	longestGauge    = describe("scheduler_longest_wait_seconds", "Wall-clock time since the arrival of the job that has waited longest for its first workers.")
 	allLimitGauge   = describe("controller_limit_dollars_per_hour", "What they may cost in an hour together.")
-	jobStates       = []string{"queued", "running", "stopping", "finished", "failed", "stopped"}
+	jobStates       = []string{"queued", "running", "waiting", "paused", "stopping", "finished", "failed", "stopped"}
 )
 
 func collectKeeper(out chan<- prometheus.Metric, k Manager) {

@@ -106,7 +106,7 @@ func TestListOfAServer(t *testing.T) {
 	}
 }
 
-// A run in faster time whose host slept is not billed for years.
+// A run in faster time whose host slept is not billed for years, and one whose journal is still read not beyond the lines that are known.
 func TestAsOfOfAHostThatSlept(t *testing.T) {
 	r := newRun(t.TempDir(), true)
 	for _, e := range journaltest.New(1).Entries[:200] {
@@ -117,6 +117,10 @@ func TestAsOfOfAHostThatSlept(t *testing.T) {
 		t.Fatalf("the story's speed is %g", m.Speed)
 	}
 	wall := m.WallAt(last)
+	if got := r.asOf(wall.Add(time.Minute)); !got.Equal(last) {
+		t.Errorf("while the journal is read figures are of %s after the last line", got.Sub(last))
+	}
+	r.caught = true
 	for after, want := range map[time.Duration]time.Duration{time.Minute: time.Minute, 30 * 24 * time.Hour: quiet} {
 		if got := r.asOf(wall.Add(after)).Sub(last); got.Round(time.Second) != m.ToMarket(want).Round(time.Second) {
 			t.Errorf("%s later figures are of %s after the last line", after, got)
@@ -211,6 +215,11 @@ func TestFiles(t *testing.T) {
 	}
 	guarded := httptest.NewServer(b.Guarded())
 	defer guarded.Close()
+	if answer, err := http.Get(server.URL + "/runs/demo-1/files/journal.jsonl"); err != nil || !answer.Uncompressed {
+		t.Errorf("the journal is not sent compressed: %v", err)
+	} else {
+		answer.Body.Close()
+	}
 	if got := get(t, guarded, "/runs/demo-1/files/model.safetensors", http.StatusOK); got != "secret" {
 		t.Errorf("the model is %q", got)
 	}

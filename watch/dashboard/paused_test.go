@@ -12,6 +12,8 @@ import (
 func TestPauseIsShown(t *testing.T) {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	r := &run{dir: "runs/demo-1", going: true, status: status.New()}
+	r.status.Feed(journal.Entry{Kind: journal.Launch, Instance: "i-1"})
+	r.status.Feed(journal.Entry{Kind: journal.Join, Instance: "i-1"})
 	for i, c := range []struct {
 		entry  journal.Entry
 		paused bool
@@ -27,8 +29,8 @@ func TestPauseIsShown(t *testing.T) {
 	} {
 		c.entry.T = at.Add(time.Duration(i) * time.Minute)
 		r.status.Feed(c.entry)
-		if s := r.summary(c.entry.T); s.Paused != c.paused || s.Why != c.why {
-			t.Errorf("after entry %d: paused %v, %q", i, s.Paused, s.Why)
+		if s := r.summary(c.entry.T); (s.State == status.Paused) != c.paused || s.Why != c.why {
+			t.Errorf("after entry %d: %s, %q", i, s.State, s.Why)
 		}
 	}
 }

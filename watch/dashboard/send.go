@@ -62,18 +62,26 @@ func pack(kind string, plain []byte) *content {
 func (c *content) send(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("ETag", c.tag)
-	h.Set("Vary", "Accept-Encoding")
 	if r.Header.Get("If-None-Match") == c.tag {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
 	h.Set("Content-Type", c.kind)
 	body := c.plain
-	if c.packed != nil && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
-		h.Set("Content-Encoding", "gzip")
+	if c.packed != nil && packs(w, r) {
 		body = c.packed
 	}
 	_, _ = w.Write(body) // the client may be gone
+}
+
+// packs reports whether an answer is to be sent compressed, and says so in its header.
+func packs(w http.ResponseWriter, r *http.Request) bool {
+	w.Header().Add("Vary", "Accept-Encoding")
+	if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		return false
+	}
+	w.Header().Set("Content-Encoding", "gzip")
+	return true
 }
 
 // An answer is reused for a fixed time, and for a multiple of the time that it took to make: any number of open pages takes of a

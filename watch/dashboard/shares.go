@@ -58,7 +58,7 @@ func (v *listView) addShares(all []Row, now time.Time) {
 }
 
 func (s *share) add(j Row, thisMonth bool) {
-	if j.State == "running" {
+	if j.Active() {
 		s.Running++
 		s.Machines += j.Reliable + j.Transient
 	}

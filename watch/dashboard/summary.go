@@ -14,6 +14,7 @@ import (
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/internal/runs"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/watch/status"
 )
 
 // Summary is a run in a line. Times are market time; money is a decimal string of US dollars, empty when the journal does
@@ -25,9 +26,8 @@ type Summary struct {
 	Kind   string   `json:"kind,omitempty"` // of job: training, diloco, program, gang, array, sweep, hosts
 	Group  string   `json:"group,omitempty"`
 	User   string   `json:"user,omitempty"` // who submitted it, as the client says
-	State  string   `json:"state"`          // "running", "finished", "interrupted", "failed", or "killed": no last line, and its process is gone
-	Why    string   `json:"why,omitempty"`  // it has ended, or is paused by a limit
-	Paused bool     `json:"paused,omitempty"`
+	State  string   `json:"state"`          // "running", "waiting", "paused", "finished", "interrupted", "failed", or "killed": no last line, and its process is gone
+	Why    string   `json:"why,omitempty"`  // it has ended, waits, or is paused
 	Clock  int64    `json:"clock"`
 	Clocks int64    `json:"clocks,omitempty"` // that the job asks for
 	Unit   string   `json:"unit,omitempty"`   // what these are, where they are no clocks: "step", "task"
@@ -65,6 +65,9 @@ type Forecast struct {
 	TimeLeftHigh float64 `json:"seconds_left_high,omitempty"`
 	WallLeft     float64 `json:"wall_seconds_left,omitempty"` // TimeLeft by the clock on the wall
 }
+
+// Active reports whether a process has the run.
+func (s Summary) Active() bool { return status.Active(s.State) }
 
 // Loss is the one that counts: of training the test loss, of programs what they report, of a sweep its best trial's.
 func (s Summary) Loss() *float64 {
@@ -138,9 +141,10 @@ func (r *run) summary(now time.Time) Summary {
 		return *r.brief
 	}
 	out := Summary{
-		Run: filepath.Base(r.dir), Job: s.Start.Name, App: s.Start.App, State: r.state(), Why: s.Why, Clock: s.Clock, Clocks: s.Start.Clocks,
+		Run: filepath.Base(r.dir), Job: s.Start.Name, App: s.Start.App, Clock: s.Clock, Clocks: s.Start.Clocks,
 		Metric: s.Start.Metric, Train: s.Train, Test: s.Test, Stage: s.Stage, Began: s.Began, AsOf: r.asOf(now),
 	}
+	out.State, out.Why = s.State(r.going)
 	out.Group = promiseOf(s.Start.Job).Group
 	out.Started, out.Kind = s.Started, s.Start.JobKind()
 	if out.Kind == journal.Sweep {
@@ -172,7 +176,6 @@ func (r *run) summary(now time.Time) Summary {
 	if e, ok := s.Left(); ok && r.going && !math.IsInf(e.High, 1) {
 		out.Left = &Left{math.Round(e.Low), math.Round(e.Likely), math.Round(e.High), e.Held, e.Tries}
 	}
-	out.Paused = r.going && s.Outcome == "" && s.Why != ""
 	if r.err != nil { // the intact part is shown all the same
 		out.Why = r.err.Error()
 	}
@@ -182,26 +185,16 @@ func (r *run) summary(now time.Time) Summary {
 	return out
 }
 
-// state needs the lock.
-func (r *run) state() string {
-	switch {
-	case r.status.Outcome != "":
-		return r.status.Outcome
-	case r.going:
-		return "running"
-	}
-	return "killed"
-}
-
 // quiet is how long the journal of a run in faster time may be silent, by the clock on the wall, until figures about it stay as they are:
 // its host slept. A night at 720 times the speed would be a year of machine hours, each billed at every look.
 const quiet = time.Hour
 
-// asOf returns the market time of the run's figures: now while it runs, else its last line's.
+// asOf returns the market time of the run's figures: now while it runs, else its last line's, as while its journal is still read: machines that end in
+// the rest of it would cost until now.
 func (r *run) asOf(now time.Time) time.Time {
 	m, last := r.status.Mapping, r.status.Now
 	t := m.At(now)
-	if !r.going || r.status.Outcome != "" || !t.After(last) {
+	if !r.going || !r.caught || r.status.Outcome != "" || !t.After(last) {
 		return last
 	}
 	if latest := last.Add(m.ToMarket(quiet)); m.Speed > 1 && t.After(latest) {

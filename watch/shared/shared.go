@@ -171,13 +171,13 @@ func New(run string, s *status.Status, book *hosts.Book, at time.Time, granted m
 			return v, err
 		}
 		h := Host{Host: m.ID, Pool: m.Pool, Tier: m.Tier, Leaving: m.Leaving, Size: sizes[pool.Type], Jobs: []string{}}
-		h.Free = h.Size
-		rate := parsed(m.Price)
-		rest := rate
-		for _, slot := range book.On(step.ID(m.ID)) {
+		rate, on := parsed(m.Price), book.On(step.ID(m.ID))
+		rest, crowd := rate, hosts.Crowd(h.Size, on)
+		h.Used = book.Used(step.ID(m.ID))
+		h.Free = h.Size.Minus(h.Used)
+		for _, slot := range on {
 			h.Slots++
-			h.Used, h.Free = h.Used.Plus(slot.Size), h.Free.Minus(slot.Size)
-			j, share := of(slot), rate.share(slot.Size, h.Size)
+			j, share := of(slot), rate.share(slot.Size, h.Size, crowd)
 			j.Slots++
 			j.perHour.add(share)
 			rest.add(price{-share.usd, share.unknown})
@@ -289,14 +289,14 @@ func parsed(text string) price {
 
 func (p *price) add(o price) { p.usd, p.unknown = p.usd+o.usd, p.unknown || o.unknown }
 
-// share returns what a slot pays of a host's hour.
-func (p price) share(slot, host hosts.Size) price {
+// share returns what a slot pays of the hour of a host, divided by the crowd of its slots.
+func (p price) share(slot, host hosts.Size, crowd int64) price {
 	if p.unknown || host.VCPU == 0 || host.MemoryMiB == 0 {
 		return price{unknown: true}
 	}
 	from := time.Time{}
 	to := from.Add(time.Hour)
-	return price{usd: hosts.Share(slot, host, from, to, []market.Charge{{From: from, To: to, Amount: p.usd}})}
+	return price{usd: hosts.Share(slot, host, crowd, from, to, []market.Charge{{From: from, To: to, Amount: p.usd}})}
 }
 
 func (p price) String() string {

@@ -20,7 +20,8 @@ type Outlook struct {
 	// The range holds nine of ten results if clocks vary as they did so far; zero while they are too few.
 	LeftLow, LeftHigh   time.Duration
 	TotalLow, TotalHigh market.USD
-	ByPlan              bool // the program reports no steps: the time that its plan had for it, without what has passed
+	ByPlan              bool // there is no pace yet: what its plan had for it, without the time that has passed
+	Steps               bool // it reports steps, or counts tasks
 	// Planned are the plan's ranges: US dollars, and seconds of market time; zero where the plan had none.
 	PlannedUSD, PlannedSeconds journal.Estimate
 }
@@ -90,7 +91,7 @@ func (s *Status) Outlook(now time.Time) (o Outlook, ok bool) {
 	if s.Outcome != "" || !known {
 		return o, false
 	}
-	o = Outlook{Speed: s.Mapping.Speed, PlannedUSD: s.planned.Cost, PlannedSeconds: s.planned.Runtime}
+	o = Outlook{Speed: s.Mapping.Speed, Steps: s.Start.Clocks > 0, PlannedUSD: s.planned.Cost, PlannedSeconds: s.planned.Runtime}
 	switch mean := s.marks.perClock(now); {
 	case s.Start.Clocks > 0 && mean > 0:
 		clocks := float64(max(s.Start.Clocks-s.Clock, 0))
@@ -98,7 +99,7 @@ func (s *Status) Outlook(now time.Time) (o Outlook, ok bool) {
 		if by, known := s.marks.spread(clocks); known {
 			o.LeftLow, o.LeftHigh = max(o.Left-by, 0), o.Left+by
 		}
-	case s.Start.Program != nil && s.planned.Runtime.Mid > 0:
+	case s.planned.Runtime.Mid > 0:
 		passed, of := now.Sub(s.Began), s.planned.Runtime
 		left := func(seconds float64) time.Duration { return time.Duration(seconds*float64(time.Second)) - passed }
 		o.Left, o.LeftLow, o.LeftHigh, o.ByPlan = left(of.Mid), max(left(of.Low), 0), left(of.High), true
@@ -108,12 +109,15 @@ func (s *Status) Outlook(now time.Time) (o Outlook, ok bool) {
 	default:
 		return o, false
 	}
-	total := func(left time.Duration) market.USD {
+	total := func(left time.Duration, planned float64) market.USD {
+		if o.ByPlan && planned > 0 { // not all machines that it takes may be there
+			return max(spent, market.USD(planned*float64(market.Dollar)))
+		}
 		return spent + market.USD(float64(s.Ledger.Rate(now))*left.Hours())
 	}
-	o.Total = total(o.Left)
+	o.Total = total(o.Left, o.PlannedUSD.Mid)
 	if o.LeftHigh > 0 {
-		o.TotalLow, o.TotalHigh = total(o.LeftLow), total(o.LeftHigh)
+		o.TotalLow, o.TotalHigh = total(o.LeftLow, o.PlannedUSD.Low), total(o.LeftHigh, o.PlannedUSD.High)
 	}
 	return o, true
 }
@@ -124,7 +128,7 @@ func (o Outlook) Cost() string {
 	if low, high := o.TotalLow.Cents(), o.TotalHigh.Cents(); o.TotalHigh > 0 && low != high {
 		text += fmt.Sprintf(", %s to %s", low, high)
 	}
-	if p := o.PlannedUSD; p.High > 0 {
+	if p := o.PlannedUSD; p.High > 0 && !o.ByPlan {
 		text += fmt.Sprintf(" (plan: $%.2f to $%.2f)", p.Low, p.High)
 	}
 	return text
@@ -166,7 +170,10 @@ func (t Time) Notes() string {
 // Time returns the time left in words.
 func (o Outlook) Time() Time {
 	t := Time{Left: "0 s", Basis: "at the pace so far"} // all is done, and machines are being released
-	if o.ByPlan {
+	switch {
+	case o.ByPlan && o.Steps:
+		t.Basis = "by its plan: it has only begun"
+	case o.ByPlan:
 		t.Basis = "by its plan: it reports no steps"
 	}
 	wall := func(d time.Duration) string {
@@ -185,7 +192,11 @@ func (o Outlook) Time() Time {
 		t.Range = low + " to " + high
 	}
 	if p := o.PlannedSeconds; p.High > 0 {
-		t.Planned = fmt.Sprintf("plan: %s to %s in all", words.Duration(p.Low), words.Duration(p.High))
+		t.Planned = "plan: " + words.Duration(p.Low)
+		if high := words.Duration(p.High); high != words.Duration(p.Low) {
+			t.Planned += " to " + high
+		}
+		t.Planned += " in all"
 	}
 	return t
 }

@@ -11,9 +11,10 @@ import (
 	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/internal/journal/journaltest"
+	"github.com/tierml/tierml/market"
 )
 
-// After half of the clocks at ten minutes each, as long again is left, at what the machines cost now.
+// Before the first clock the plan is the outlook. After half of the clocks at ten minutes each, as long again is left, at what the machines cost now.
 func TestOutlook(t *testing.T) {
 	s := New()
 	for _, e := range journaltest.New(1).Entries {
@@ -22,8 +23,8 @@ func TestOutlook(t *testing.T) {
 		}
 		s.Feed(e)
 	}
-	if _, ok := s.Outlook(s.Now); ok {
-		t.Error("there is an outlook before anything is done")
+	if o, ok := s.Outlook(s.Now); !ok || !o.ByPlan || o.Total != 9*market.Dollar {
+		t.Errorf("before anything is done the outlook is not the plan's: %v, %+v", ok, o)
 	}
 	half, at := s.Start.Clocks/2, s.Now
 	for clock := range half {
@@ -132,10 +133,13 @@ func TestOutlookOfAProgramWithoutSteps(t *testing.T) {
 	}
 	s.Feed(journal.Entry{T: at, Kind: journal.Start, Details: pack(journal.StartDetails{Name: "own", Rules: "ec2-now", Clock: clock.Real().String(), Program: &journal.ProgramDetails{},
 		Machines: []journal.MachineType{{Name: "m", VCPU: 4, OnDemand: "0.4", FLOPS: 100}}, Want: journal.Want{Machines: 1}})})
-	s.Feed(journal.Entry{T: at, Kind: journal.Plan, Details: pack(journal.PlanDetails{Runtime: journal.Estimate{Low: 3000, Mid: 3600, High: 4000}})})
+	s.Feed(journal.Entry{T: at, Kind: journal.Plan, Details: pack(journal.PlanDetails{Runtime: journal.Estimate{Low: 3000, Mid: 3600, High: 4000}, Cost: journal.Estimate{Low: .3, Mid: .4, High: .5}})})
 	o, ok := s.Outlook(at.Add(40 * time.Minute))
 	if got := o.Time(); !ok || got.Left != "20 min" || got.Range != "10 min to 27 min" || got.Basis == "at the pace so far" {
 		t.Errorf("%v: %+v", ok, got)
+	}
+	if got := o.Cost(); got != "about $0.40 at the end, $0.30 to $0.50" { // though no machine is there yet
+		t.Errorf("it costs %s", got)
 	}
 	if _, ok := s.Outlook(at.Add(2 * time.Hour)); ok {
 		t.Error("it takes longer than planned, and still has an outlook")

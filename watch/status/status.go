@@ -51,6 +51,8 @@ type Status struct {
 	reached  tuner.Progress
 	marks    marks
 	planned  journal.PlanDetails
+	lacks    string // why it has no machine
+	ranks    ranks
 	broken   error // why the ledger can say nothing about money any more
 	machines map[string]*machine
 	grouper  words.Grouper
@@ -91,6 +93,9 @@ func (s *Status) Feed(e journal.Entry) []words.Line {
 		s.begin(e)
 	case journal.Plan:
 		s.planned, _ = e.PlanDetails() // of one that cannot be read there are no ranges
+		s.lack(e)
+	case journal.LaunchFailed:
+		s.lack(e)
 	case journal.Price:
 		s.Prices[e.Pool] = e.USD
 	case journal.Stage:
@@ -179,6 +184,7 @@ func (s *Status) clockDone(e journal.Entry) {
 
 // program counts the tasks that are done, or follows the program's steps.
 func (s *Status) program(e journal.Entry) {
+	s.ranks.take(e)
 	if e.TrainLoss != nil {
 		s.Train = e.TrainLoss
 	}
@@ -202,6 +208,7 @@ func (s *Status) Unit() string { return journal.Unit(s.Start.JobKind()) }
 
 func (s *Status) machineChange(e journal.Entry) {
 	if e.Kind == journal.Launch {
+		s.lack(e)
 		m := &machine{tier: e.Tier, pool: e.Pool, bid: e.Bid}
 		if m.bid == "0" {
 			m.bid = "" // on demand

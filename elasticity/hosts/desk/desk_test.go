@@ -351,6 +351,7 @@ func TestSlotsOfOthers(t *testing.T) {
 	launch := string(text)
 	ask := func(uid int, method, path, body string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest(method, path, strings.NewReader(body))
+		r.Header.Set("Authorization", "Bearer another key")
 		if uid != 0 {
 			r = r.WithContext(WithUser(r.Context(), uid))
 		}
@@ -372,7 +373,7 @@ func TestSlotsOfOthers(t *testing.T) {
 		{20002, "POST", "/jobs/mine/terminate", `["slot-000001"]`, "denied"},
 		{20002, "GET", "/jobs/theirs", "", `"slots":null`},
 		{20002, "POST", "/hosts/i-1", `{}`, "denied"},
-		{0, "GET", "/jobs/mine", "", "denied"}, // without the key
+		{0, "GET", "/jobs/mine", "", "denied"}, // with another key
 	} {
 		if w := ask(c.uid, c.method, c.path, c.body); !strings.Contains(w.Body.String(), c.want) {
 			t.Errorf("user %d: %s %s: %d %s, want %s", c.uid, c.method, c.path, w.Code, w.Body, c.want)

@@ -1,8 +1,8 @@
 // Package hostagent runs on a shared host. Agent starts a process for each slot, the same that runs on a job's own machine, and
 // ends it with its slot; Slot replaces the machine's metadata service for that process.
 //
-// Each process has a directory, a process group, a share of the declared compute rate and a memory limit. If the agent is root,
-// a process runs as the user whose job it is; otherwise all run as the agent's user, and can read each other's files.
+// Each process has a directory, a share of the declared compute rate, a memory limit, and where the kernel allows it namespaces of its own. If the
+// agent is root, a process runs as the user whose job it is, or as one of its own (Config.Users); otherwise all run as the agent's user.
 //
 // The package decides nothing: the desk says which slots there are.
 package hostagent
@@ -17,15 +17,19 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
+	"github.com/tierml/tierml/elasticity/hosts"
 	"github.com/tierml/tierml/elasticity/hosts/desk"
 	"github.com/tierml/tierml/internal/clock"
 	"github.com/tierml/tierml/internal/confine"
+	"github.com/tierml/tierml/internal/kin"
 	"github.com/tierml/tierml/internal/trust"
 	"github.com/tierml/tierml/provisioner"
 	"github.com/tierml/tierml/tiers"
@@ -77,6 +81,7 @@ type Config struct {
 	Log     *slog.Logger
 
 	Flops   float64 // of the whole host; 0 = slots are not held to a rate
+	Users   int     // the number of the first of the users that slots get, each its own and once, who may pass above Home; 0 = they run as the agent
 	KeyFile string  // as a node's
 	// Watch passes the provider's warnings on, as a node.Machine does; nil = the desk alone is warned.
 	Watch func(context.Context, func(tiers.Warned)) error
@@ -85,7 +90,7 @@ type Config struct {
 }
 
 const (
-	grace    = 2 * time.Second // from SIGTERM to SIGKILL
+	grace    = 9 * time.Second // from SIGTERM to SIGKILL; a fake cloud kills the host a second later
 	callWith = 10 * time.Second
 	lookIn   = 100 * time.Millisecond
 	putOff   = time.Minute // from one to the next
@@ -97,6 +102,8 @@ const (
 const (
 	EnvSlot  = "TIERML_SLOT"  // its directory
 	envFlops = "TIERML_FLOPS" // as for an agent
+
+	EnvDevices = "CUDA_VISIBLE_DEVICES" // numbers of its GPUs, where the host has some
 )
 
 // process is a slot's.
@@ -104,6 +111,7 @@ type process struct {
 	group   int // its process group
 	dir     string
 	hold    *os.File // closed with this process, and the slot's process ends then
+	devices []string // numbers of GPUs
 	leaving bool
 	ended   chan struct{}
 }
@@ -120,6 +128,7 @@ type agent struct {
 	cfg     Config
 	desk    *desk.Host
 	open    string // in which other users' slots have their directories; empty = there are none yet
+	users   int    // of Config.Users, that slots have had
 	running map[provisioner.InstanceID]*process
 	gone    map[provisioner.InstanceID]string // ended, and not reported
 	warned  *tiers.Warned                     // the last warning; it is reported with each call
@@ -343,7 +352,7 @@ func (a *agent) obey(orders desk.Orders, reported map[provisioner.InstanceID]str
 		case p == nil && !ended && !told && o.Leaving:
 			a.gone[o.Slot] = "it was never started"
 		case p == nil && !ended && !told:
-			if err := a.start(o, orders.Host.VCPU); err != nil {
+			if err := a.start(o, orders.Host); err != nil {
 				a.cfg.Log.Error("a slot's process cannot be started", "slot", o.Slot, "job", o.Job, "err", err)
 				a.gone[o.Slot] = "its process cannot be started: " + err.Error()
 			}
@@ -363,7 +372,12 @@ func (a *agent) obey(orders desk.Orders, reported map[provisioner.InstanceID]str
 }
 
 // start starts a slot's process.
-func (a *agent) start(o desk.Order, hostVCPU int) error {
+func (a *agent) start(o desk.Order, host hosts.Size) error {
+	own := a.cfg.Users > 0 && o.User == 0
+	if own {
+		o.User = a.cfg.Users + a.users
+		a.users++
+	}
 	dir, err := a.directory(o)
 	if err != nil {
 		return err
@@ -375,27 +389,30 @@ func (a *agent) start(o desk.Order, hostVCPU int) error {
 	defer tied.Close() // the process has its own
 	cmd := exec.Command(a.cfg.Command[0], a.cfg.Command[1:]...)
 	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = dir, tied, os.Stdout, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if o.User != 0 {
-		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(o.User), Gid: uint32(o.User)}
 		// Through a pipe: a process could open the file that is its output anew, and read in it what other jobs' processes have said.
 		said := struct{ io.Writer }{os.Stdout}
-		cmd.Stdout, cmd.Stderr, cmd.WaitDelay = said, said, grace
+		cmd.Stdout, cmd.Stderr, cmd.WaitDelay = said, said, 2*time.Second
 	}
 	memory := o.Size.MemoryMiB << 20
 	cmd.Env = append(a.environment(), "HOME="+dir, "TMPDIR="+filepath.Join(dir, "tmp"), EnvSlot+"="+dir, fmt.Sprintf("GOMEMLIMIT=%d", memory/10*9))
-	if a.cfg.Flops > 0 && hostVCPU > 0 {
-		cmd.Env = append(cmd.Env, envFlops+"="+strconv.FormatFloat(a.cfg.Flops*float64(o.Size.VCPU)/float64(hostVCPU), 'f', -1, 64))
+	if a.cfg.Flops > 0 && host.VCPU > 0 {
+		cmd.Env = append(cmd.Env, envFlops+"="+strconv.FormatFloat(a.cfg.Flops*float64(o.Size.VCPU)/float64(host.VCPU), 'f', -1, 64))
 	}
-	group, err := confine.Start(cmd, string(o.Slot), confine.Limits{Memory: memory, VCPU: o.Size.VCPU, Processes: processesPerVCPU * max(o.Size.VCPU, 1)})
+	devices := a.devices(o.Size.GPUs, host.GPUs)
+	if host.GPUs > 0 {
+		cmd.Env = append(cmd.Env, EnvDevices+"="+strings.Join(devices, ","))
+	}
+	group, err := confine.Start(cmd, string(o.Slot), confine.Limits{Memory: memory, VCPU: o.Size.VCPU,
+		Processes: processesPerVCPU * max(o.Size.VCPU, 1), User: o.User, Own: own, Dir: dir})
 	if err != nil {
 		return errors.Join(err, hold.Close())
 	}
 	if group.Flaw != nil {
-		a.cfg.Log.Warn("a slot's memory is not limited", "slot", o.Slot, "err", group.Flaw)
+		a.cfg.Log.Warn("a slot sees the processes of others", "slot", o.Slot, "err", group.Flaw)
 	}
 	a.cfg.Log.Info("a slot's process was started", "slot", o.Slot, "job", o.Job, "pid", cmd.Process.Pid, "cgroup", group.Together())
-	p := &process{group: -cmd.Process.Pid, dir: dir, hold: hold, ended: make(chan struct{})}
+	p := &process{group: -cmd.Process.Pid, dir: dir, hold: hold, devices: devices, ended: make(chan struct{})}
 	a.running[o.Slot] = p
 	a.waiting.Go(func() {
 		err := cmd.Wait()
@@ -408,16 +425,39 @@ func (a *agent) start(o desk.Order, hostVCPU int) error {
 			why += fmt.Sprintf(", as its slot's %d MiB were full", o.Size.MemoryMiB)
 		}
 		group.End()
+		if !kin.End(p.dir) { // programs have sessions of their own, and the slot has not ended before them
+			why += "; some of what it had started cannot be killed"
+		}
 		close(p.ended)
 		a.over <- end{o.Slot, why}
 	})
 	return nil
 }
 
+// devices returns the lowest numbers of GPUs that no slot has. The desk's slots have no more than the host.
+func (a *agent) devices(wanted, there int) (numbers []string) {
+	for i := 0; i < there && len(numbers) < wanted; i++ {
+		number := strconv.Itoa(i)
+		taken := false
+		for _, p := range a.running {
+			taken = taken || slices.Contains(p.devices, number)
+		}
+		if !taken {
+			numbers = append(numbers, number)
+		}
+	}
+	return numbers
+}
+
 // directory makes a slot's directory, closed to others.
 func (a *agent) directory(o desk.Order) (dir string, err error) {
 	home := a.cfg.Home
-	if o.User != 0 {
+	switch {
+	case a.cfg.Users > 0:
+		if err := os.Chmod(home, 0o711); err != nil { // to be passed, not listed
+			return "", err
+		}
+	case o.User != 0:
 		if a.open == "" {
 			if a.open, err = os.MkdirTemp("", "tierml-slots-"); err != nil {
 				return "", err
@@ -438,7 +478,8 @@ func (a *agent) directory(o desk.Order) (dir string, err error) {
 		err = os.WriteFile(filepath.Join(dir, aboutFile), about, 0o644) // in a closed directory
 	}
 	if err == nil && o.User != 0 {
-		err = errors.Join(os.Chown(temporary, o.User, o.User), os.Chown(dir, o.User, o.User))
+		err = errors.Join(os.Chown(temporary, o.User, o.User), os.Chown(dir, o.User, o.User),
+			os.Chown(filepath.Join(dir, aboutFile), o.User, o.User))
 	}
 	return dir, err
 }

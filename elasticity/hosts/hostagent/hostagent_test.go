@@ -20,16 +20,22 @@ import (
 	"github.com/tierml/tierml/elasticity/hosts/desk"
 	"github.com/tierml/tierml/elasticity/tempo"
 	"github.com/tierml/tierml/internal/clock"
+	"github.com/tierml/tierml/internal/confine"
 	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/kin"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
 	"github.com/tierml/tierml/tiers"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	confine.Main()
+	goleak.VerifyTestMain(m)
+}
 
 // slotProcess writes down its environment and that it runs. One whose user data say so takes more memory than a slot has.
-const slotProcess = `env > "$TIERML_SLOT/environment"; grep -q hungry "$TIERML_SLOT/slot.json" && dd if=/dev/zero of=/dev/null bs=1000000000 count=1 && exit 0
+const slotProcess = `env > "$TIERML_SLOT/environment"; setsid sleep 1000 &
+grep -q hungry "$TIERML_SLOT/slot.json" && dd if=/dev/zero of=/dev/null bs=1000000000 count=1 && exit 0
 grep -q hungry "$TIERML_SLOT/slot.json" && exit 3; exec sleep 1000`
 
 // Two jobs have slots on one host. Each process has a directory of its own and nothing of the host's environment. The one that takes
@@ -129,6 +135,13 @@ func TestSlotsOfAHost(t *testing.T) {
 		t.Errorf("it ended because %q", why)
 	}
 	own := filepath.Join(home, string(modest[0].ID))
+	until("the processes of the other", func() bool {
+		text, _ := os.ReadFile(filepath.Join(own, "environment"))
+		return len(text) > 0 && len(kin.Of(own)) >= 2
+	})
+	if n := len(kin.Of(filepath.Join(home, string(all["hungry"].ID)))); n > 0 {
+		t.Errorf("slot hungry has %d processes", n)
+	}
 	text, err := os.ReadFile(filepath.Join(own, "environment"))
 	for _, words := range []string{"HOME=" + own, "GIVEN=1", "TIERML_FLOPS=50\n", "GOMEMLIMIT="} {
 		if err != nil || !strings.Contains(string(text), words) {

@@ -33,7 +33,8 @@ type about struct {
 
 // warn leaves word of the host's end. The file is replaced as a whole.
 func (p *process) warn(deadline time.Time) error {
-	return atomicfile.Write(filepath.Join(p.dir, deadlineFile), []byte(deadline.UTC().Format(time.RFC3339Nano)), 0o644) // in a closed directory
+	file := filepath.Join(p.dir, deadlineFile) // in a closed directory, for the slot's own user
+	return errors.Join(atomicfile.Write(file, []byte(deadline.UTC().Format(time.RFC3339Nano)), 0o644), os.Chmod(file, 0o644))
 }
 
 // Slot is a slot as its process sees it, by its directory; it is a node.Machine.

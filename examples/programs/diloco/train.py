@@ -16,15 +16,15 @@ LENGTH = 32
 
 
 class Windows:
-    def __len__(self):
+    def __len__(self) -> int:
         return len(text) - LENGTH - 1
 
-    def __getitem__(self, i):
+    def __getitem__(self, i: int) -> tuple[torch.Tensor, torch.Tensor]:
         return text[i : i + LENGTH], text[i + 1 : i + 1 + LENGTH]
 
 
 class Model(torch.nn.Module):
-    def __init__(self, width=48):
+    def __init__(self, width: int = 48) -> None:
         super().__init__()
         self.embedding = torch.nn.Embedding(256, width)
         self.position = torch.nn.Parameter(torch.zeros(LENGTH, width))
@@ -33,8 +33,9 @@ class Model(torch.nn.Module):
         self.out = torch.nn.Linear(width, 256)
         self.register_buffer("mask", torch.nn.Transformer.generate_square_subsequent_mask(LENGTH), persistent=False)
 
-    def forward(self, x):
-        return self.out(self.layers(self.embedding(x) + self.position, self.mask))
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self.out(self.layers(self.embedding(x) + self.position, self.mask))
+        return y
 
 
 device = "cuda" if torch.cuda.is_available() else "cpu"

@@ -17,17 +17,17 @@ LETTERS = {
 }
 
 
-def classify(text):
+def classify(text: str) -> str:
     counts = collections.Counter(text)
 
-    def score(language):
+    def score(language: str) -> float:
         total = sum(LETTERS[language].values())
         return sum(n * math.log(LETTERS[language].get(letter, 0.01) / total) for letter, n in counts.items())
 
     return max(sorted(LETTERS), key=score)
 
 
-def main(folder, results):
+def main(folder: str, results: str) -> None:
     names = [n for i, n in enumerate(sorted(os.listdir(folder))) if i % (tierml.tasks() or 1) == (tierml.task() or 0)]
     for done, name in enumerate(names, 1):
         result = os.path.join(results, name)

@@ -5,7 +5,7 @@ frames, wide, high = 15, 48, 36
 state, scene, minute = sys.argv[1], int(os.environ["TIERML_TASK"]), float(os.environ["MINUTE"])
 
 
-def shade(x, y, zoom):
+def shade(x: int, y: int, zoom: float) -> int:
     c = z = complex(-0.743643887 + (x / wide - 0.5) * zoom, 0.131825904 + (y / high - 0.5) * zoom)
     for n in range(60):
         if abs(z) > 2:

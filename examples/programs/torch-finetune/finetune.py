@@ -17,7 +17,7 @@ with open("text.txt", "rb") as f:
 
 
 class Model(torch.nn.Module):
-    def __init__(self, width=64, length=32):
+    def __init__(self, width: int = 64, length: int = 32) -> None:
         super().__init__()
         self.embedding = torch.nn.Embedding(256, width)
         self.position = torch.nn.Parameter(torch.zeros(length, width))
@@ -26,8 +26,9 @@ class Model(torch.nn.Module):
         self.out = torch.nn.Linear(width, 256)
         self.register_buffer("mask", torch.nn.Transformer.generate_square_subsequent_mask(length), persistent=False)
 
-    def forward(self, x):
-        return self.out(self.layers(self.embedding(x) + self.position, self.mask))
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self.out(self.layers(self.embedding(x) + self.position, self.mask))
+        return y
 
 
 model = Model()

@@ -50,7 +50,7 @@ func getInstanceTypesFromInstanceRequirements(c *call) (answer, error) {
 	}{Types: set[item]{list}, NextToken: next}, nil
 }
 
-// getSpotPlacementScores scores a zone by the share of the request that its pools could give now.
+// getSpotPlacementScores scores a zone, or the region, by the share of the request that its pools could give now.
 func getSpotPlacementScores(c *call) (answer, error) {
 	names, regions := c.list("InstanceType"), c.list("RegionName")
 	target, byZone := c.number("TargetCapacity", 0), c.boolean("SingleAvailabilityZone")
@@ -58,8 +58,8 @@ func getSpotPlacementScores(c *call) (answer, error) {
 	if unit := c.text("TargetCapacityUnitType"); unit != "" && unit != "units" {
 		c.fail(region.Errorf("Unsupported", "Target capacity in %s is not supported here; use units.", unit))
 	}
-	if len(names) == 0 || target < 1 || !byZone {
-		c.fail(region.Errorf("Unsupported", "Placement scores are given here for named types, by zone, and for a target of at least 1."))
+	if len(names) == 0 || target < 1 {
+		c.fail(region.Errorf("Unsupported", "Placement scores are given here for named types, and for a target of at least 1."))
 	}
 	if len(regions) > 0 && !slices.Contains(regions, c.region.Name()) {
 		c.fail(region.Errorf("InvalidParameterValue", "Invalid region: [%s]", regions[0]))
@@ -70,16 +70,22 @@ func getSpotPlacementScores(c *call) (answer, error) {
 	}
 	type item struct {
 		Region string `xml:"region"`
-		Zone   string `xml:"availabilityZoneId"`
+		Zone   string `xml:"availabilityZoneId,omitempty"`
 		Score  int    `xml:"score"`
 	}
+	score := func(room int) int { return max(1, min(10, 10*room/target)) }
 	var list []item
+	all := 0
 	for n, zone := range c.region.Zones() {
 		room := 0
 		for _, name := range names {
 			room += c.region.Room(market.Pool{Provider: region.EC2, Region: c.region.Name(), Zone: zone, Type: name, Class: market.Spot}, target)
 		}
-		list = append(list, item{c.region.Name(), zoneID(c.region.Name(), n), max(1, min(10, 10*room/target))})
+		list = append(list, item{c.region.Name(), zoneID(c.region.Name(), n), score(room)})
+		all += room
+	}
+	if !byZone {
+		list = []item{{c.region.Name(), "", score(all)}}
 	}
 	list, next := cut(list, page)
 	return &struct {

@@ -2,107 +2,10 @@ package query
 
 import (
 	"cmp"
-	"errors"
+	"strconv"
 
 	"github.com/tierml/tierml/fakecloud/internal/region"
 )
-
-type launchTemplate struct {
-	ID      string    `xml:"launchTemplateId"`
-	Name    string    `xml:"launchTemplateName"`
-	Created stamp     `xml:"createTime"`
-	By      string    `xml:"createdBy"`
-	Default int       `xml:"defaultVersionNumber"`
-	Latest  int       `xml:"latestVersionNumber"`
-	Tags    *set[tag] `xml:"tagSet"`
-}
-
-func templateShape(t region.Template) launchTemplate {
-	return launchTemplate{t.ID, t.Name, stamp(t.Created), "arn:aws:iam::" + Account + ":root", 1, 1, tagSet(t.Tags)}
-}
-
-type templateAnswer struct {
-	header
-	Template launchTemplate `xml:"launchTemplate"`
-}
-
-func createLaunchTemplate(c *call) (answer, error) {
-	t := region.Template{Name: c.required("LaunchTemplateName"), Data: c.templateData("LaunchTemplateData.")}
-	t.Tags = c.tagSpecifications("TagSpecification", "launch-template")["launch-template"]
-	c.ignore("ClientToken", "VersionDescription")
-	if err := c.ready(); err != nil {
-		return nil, err
-	}
-	t, err := c.region.CreateTemplate(c.now, t)
-	if err != nil {
-		return nil, err
-	}
-	return &templateAnswer{Template: templateShape(t)}, nil
-}
-
-func deleteLaunchTemplate(c *call) (answer, error) {
-	id, name := c.text("LaunchTemplateId"), c.text("LaunchTemplateName")
-	if id == "" && name == "" {
-		c.fail(region.Errorf("MissingParameter", "The request must contain the parameter launch template ID or launch template name"))
-	}
-	if err := c.ready(); err != nil {
-		return nil, err
-	}
-	t, err := c.region.DeleteTemplate(id, name)
-	if err != nil {
-		return nil, inPlural(err)
-	}
-	return &templateAnswer{Template: templateShape(t)}, nil
-}
-
-// inPlural is what lists and deletions answer to an unknown name, unlike launches.
-func inPlural(err error) error {
-	if e, ok := errors.AsType[*region.Error](err); ok && e.Code == "InvalidLaunchTemplateName.NotFoundException" {
-		return region.Errorf(e.Code, "At least one of the launch templates specified in the request does not exist.")
-	}
-	return err
-}
-
-// templateFields are the filters of DescribeLaunchTemplates.
-var templateFields = map[string]func(region.Template) []string{
-	"launch-template-name": one(func(t region.Template) string { return t.Name }),
-}
-
-func describeLaunchTemplates(c *call) (answer, error) {
-	ids, names := c.list("LaunchTemplateId"), c.list("LaunchTemplateName")
-	filters, page := c.filters(), c.page(1, 200)
-	if err := c.ready(); err != nil {
-		return nil, err
-	}
-	list := c.region.Templates()
-	if len(ids)+len(names) > 0 {
-		list = nil
-		for _, id := range ids {
-			t, err := c.region.Template(id, "")
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, t)
-		}
-		for _, name := range names {
-			t, err := c.region.Template("", name)
-			if err != nil {
-				return nil, inPlural(err)
-			}
-			list = append(list, t)
-		}
-	}
-	list, err := selectBy(list, filters, func(t region.Template) map[string]string { return t.Tags }, templateFields)
-	if err != nil {
-		return nil, err
-	}
-	list, next := cut(list, page)
-	return &struct {
-		header
-		Templates set[launchTemplate] `xml:"launchTemplates"`
-		NextToken string              `xml:"nextToken,omitempty"`
-	}{Templates: setOf(list, templateShape), NextToken: next}, nil
-}
 
 // overrides reads every combination of template and override.
 func (c *call) overrides() ([]region.Override, error) {
@@ -110,8 +13,7 @@ func (c *call) overrides() ([]region.Override, error) {
 	for _, n := range c.indices("LaunchTemplateConfigs") {
 		config := item("LaunchTemplateConfigs", n)
 		spec := config + ".LaunchTemplateSpecification"
-		c.ignore(spec + ".Version")
-		t, err := c.region.Template(c.text(spec+".LaunchTemplateId"), c.text(spec+".LaunchTemplateName"))
+		t, err := c.template(spec)
 		if err != nil {
 			return nil, err
 		}
@@ -191,7 +93,19 @@ func createFleet(c *call) (answer, error) {
 		c.fail(region.Errorf("Unsupported", "Interruption behavior %s is not supported here; use terminate.", b))
 	}
 	c.ignore("TerminateInstancesWithExpiration", "ReplaceUnhealthyInstances", "ExcessCapacityTerminationPolicy", "Context")
-	c.unspoken("ValidFrom", "ValidUntil", "SpotOptions.MaintenanceStrategies", "SpotOptions.MaxTotalPrice", "OnDemandOptions.MaxTotalPrice")
+	c.unspoken("ValidFrom", "ValidUntil")
+	q.MostSpot, q.MostOnDemand = c.price("SpotOptions.MaxTotalPrice"), c.price("OnDemandOptions.MaxTotalPrice")
+	const rebalance = "SpotOptions.MaintenanceStrategies.CapacityRebalance.ReplacementStrategy"
+	switch strategy := c.text(rebalance); {
+	case strategy == "launch-before-terminate":
+		c.fail(region.Errorf("Unsupported", "The replacement strategy %s is not supported here; use launch.", strategy))
+	case strategy != "" && strategy != "launch":
+		c.invalid(rebalance, strategy)
+	case strategy != "" && kind != region.Maintain:
+		c.fail(region.Errorf("InvalidParameterCombination", "Capacity rebalancing is for fleets of type maintain."))
+	default:
+		q.Rebalance = strategy != ""
+	}
 	q.Fingerprint = c.fingerprint()
 	if err := c.ready(); err != nil {
 		return nil, err
@@ -226,7 +140,7 @@ type fleetOverride struct {
 
 func overrideShape(o region.Override) templateAndOverrides {
 	var v templateAndOverrides
-	v.Template.ID, v.Template.Version = o.Template.ID, "1"
+	v.Template.ID, v.Template.Version = o.Template.ID, strconv.Itoa(o.Template.Number)
 	v.Overrides.Type, v.Overrides.Zone = o.Type, o.Zone
 	v.Overrides.Weight, v.Overrides.Priority = o.Weight, o.Priority
 	if o.MaxPrice != 0 {

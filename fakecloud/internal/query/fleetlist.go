@@ -1,7 +1,11 @@
 package query
 
 import (
+	"cmp"
+	"encoding/json"
 	"slices"
+	"strconv"
+	"time"
 
 	"github.com/tierml/tierml/fakecloud/internal/region"
 	"github.com/tierml/tierml/market"
@@ -23,9 +27,12 @@ type fleet struct {
 	Spot      struct {
 		Strategy string `xml:"allocationStrategy"`
 		Behavior string `xml:"instanceInterruptionBehavior"`
+		Most     string `xml:"maxTotalPrice,omitempty"`
+		Replace  string `xml:"maintenanceStrategies>capacityRebalance>replacementStrategy,omitempty"`
 	} `xml:"spotOptions"`
 	Ordinary struct {
 		Strategy string `xml:"allocationStrategy"`
+		Most     string `xml:"maxTotalPrice,omitempty"`
 	} `xml:"onDemandOptions"`
 	Configs set[fleetConfig] `xml:"launchTemplateConfigs"`
 	Errors  set[fleetError]  `xml:"errorSet"`
@@ -33,12 +40,18 @@ type fleet struct {
 }
 
 type fleetConfig struct {
-	Template struct {
-		ID      string `xml:"launchTemplateId"`
-		Name    string `xml:"launchTemplateName"`
-		Version string `xml:"version"`
-	} `xml:"launchTemplateSpecification"`
+	Template  templateVersionRef `xml:"launchTemplateSpecification"`
 	Overrides set[fleetOverride] `xml:"overrides"`
+}
+
+type templateVersionRef struct {
+	ID      string `xml:"launchTemplateId"`
+	Name    string `xml:"launchTemplateName"`
+	Version string `xml:"version"`
+}
+
+func templateRef(t region.Template) templateVersionRef {
+	return templateVersionRef{t.ID, t.Name, strconv.Itoa(t.Number)}
 }
 
 type capacity struct {
@@ -59,6 +72,15 @@ func fleetShape(f region.Fleet) fleet {
 		v.Target.Default = "spot"
 	}
 	v.Spot.Strategy, v.Spot.Behavior, v.Ordinary.Strategy = f.SpotStrategy, "terminate", f.OnDemandStrategy
+	if f.MostSpot > 0 {
+		v.Spot.Most = f.MostSpot.String()
+	}
+	if f.MostOnDemand > 0 {
+		v.Ordinary.Most = f.MostOnDemand.String()
+	}
+	if f.Rebalance {
+		v.Spot.Replace = "launch"
+	}
 	if f.SpotStrategy == "" {
 		v.Spot.Strategy = "lowest-price"
 	}
@@ -77,12 +99,11 @@ func fleetShape(f region.Fleet) fleet {
 		}
 	}
 	for _, o := range f.Overrides {
-		n := slices.IndexFunc(v.Configs.Items, func(c fleetConfig) bool { return c.Template.ID == o.Template.ID })
+		n := slices.IndexFunc(v.Configs.Items, func(c fleetConfig) bool { return c.Template == templateRef(o.Template) })
 		if n < 0 {
 			n = len(v.Configs.Items)
 			v.Configs.Items = append(v.Configs.Items, fleetConfig{})
-			spec := &v.Configs.Items[n].Template
-			spec.ID, spec.Name, spec.Version = o.Template.ID, o.Template.Name, "1"
+			v.Configs.Items[n].Template = templateRef(o.Template)
 		}
 		if shape := overrideShape(o).Overrides; shape != (fleetOverride{}) {
 			v.Configs.Items[n].Overrides.Items = append(v.Configs.Items[n].Overrides.Items, shape)
@@ -133,6 +154,79 @@ func describeFleetInstances(c *call) (answer, error) {
 	}{ID: id, NextToken: next, Members: setOf(list, func(i region.Instance) member {
 		return member{i.ID, i.Pool.Type, i.Request.ID, "healthy"}
 	})}, nil
+}
+
+type fleetEvent struct {
+	About struct {
+		Description string `xml:"eventDescription,omitempty"`
+		Kind        string `xml:"eventSubType"`
+		Instance    string `xml:"instanceId,omitempty"`
+	} `xml:"eventInformation"`
+	Type string `xml:"eventType"`
+	At   stamp  `xml:"timestamp"`
+}
+
+// events tells what became of a fleet: its states, its machines, and why its last try gave fewer than wanted.
+func (c *call) events(f region.Fleet) (list []fleetEvent) {
+	add := func(at time.Time, kind, what, instance string, about any) {
+		e := fleetEvent{Type: kind, At: stamp(at)}
+		e.About.Kind, e.About.Instance = what, instance
+		if about != nil {
+			text, _ := json.Marshal(about) // strings only
+			e.About.Description = string(text)
+		}
+		list = append(list, e)
+	}
+	add(f.Created, "fleet-change", "submitted", "", nil)
+	add(f.Created, "fleet-change", "active", "", nil)
+	for _, i := range c.region.Instances(c.now) {
+		if i.Fleet != f.ID {
+			continue
+		}
+		about := map[string]string{"instanceType": i.Pool.Type, "image": i.Image, "productDescription": "Linux/UNIX", "availabilityZone": i.Pool.Zone}
+		add(i.Launched, "instance-change", "launched", i.ID, about)
+		if !i.State.Alive() {
+			add(i.Ended, "instance-change", "terminated", i.ID, about)
+		}
+	}
+	for _, r := range f.Refused {
+		add(f.Tried, "error", r.Err.Code, "", map[string]string{"message": r.Err.Message})
+	}
+	if !f.Deleted.IsZero() {
+		add(f.Deleted, "fleet-change", f.State, "", nil)
+	}
+	slices.SortStableFunc(list, func(a, b fleetEvent) int { return time.Time(a.At).Compare(time.Time(b.At)) })
+	return list
+}
+
+func describeFleetHistory(c *call) (answer, error) {
+	id, from, kind := c.required("FleetId"), c.time("StartTime"), c.text("EventType")
+	c.required("StartTime")
+	if kind != "" && kind != "instance-change" && kind != "fleet-change" && kind != "service-error" {
+		c.invalid("EventType", kind)
+	}
+	kind = cmp.Or(map[string]string{"service-error": "error"}[kind], kind)
+	page := c.page(1, 1000)
+	if err := c.ready(); err != nil {
+		return nil, err
+	}
+	fleets := c.region.Fleets(c.now)
+	n := slices.IndexFunc(fleets, func(f region.Fleet) bool { return f.ID == id })
+	if n < 0 {
+		return nil, region.Errorf("InvalidFleetId.NotFound", "The fleet ID '%s' does not exist", id)
+	}
+	list := slices.DeleteFunc(c.events(fleets[n]), func(e fleetEvent) bool {
+		return kind != "" && e.Type != kind || time.Time(e.At).Before(from)
+	})
+	list, next := cut(list, page)
+	return &struct {
+		header
+		Records   set[fleetEvent] `xml:"historyRecordSet"`
+		Last      stamp           `xml:"lastEvaluatedTime"`
+		ID        string          `xml:"fleetId"`
+		Start     stamp           `xml:"startTime"`
+		NextToken string          `xml:"nextToken,omitempty"`
+	}{Records: set[fleetEvent]{list}, Last: stamp(c.now), ID: id, Start: stamp(from), NextToken: next}, nil
 }
 
 func deleteFleets(c *call) (answer, error) {

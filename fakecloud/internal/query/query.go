@@ -61,6 +61,9 @@ var actions = map[string]action{
 	"CreateLaunchTemplate":         createLaunchTemplate,
 	"DescribeLaunchTemplates":      describeLaunchTemplates,
 	"DeleteLaunchTemplate":         deleteLaunchTemplate,
+	"ModifyLaunchTemplate":         modifyLaunchTemplate,
+	"CreateLaunchTemplateVersion":  createLaunchTemplateVersion,
+	"GetLaunchTemplateData":        getLaunchTemplateData,
 	"DescribeInstances":            describeInstances,
 	"TerminateInstances":           terminateInstances,
 	"DescribeSpotPriceHistory":     describeSpotPriceHistory,
@@ -79,7 +82,11 @@ var actions = map[string]action{
 
 	"GetInstanceTypesFromInstanceRequirements": getInstanceTypesFromInstanceRequirements,
 
+	"DescribeLaunchTemplateVersions": describeLaunchTemplateVersions,
+	"DeleteLaunchTemplateVersions":   deleteLaunchTemplateVersions,
+
 	"DescribeFleets":         describeFleets,
+	"DescribeFleetHistory":   describeFleetHistory,
 	"DescribeFleetInstances": describeFleetInstances,
 	"DeleteFleets":           deleteFleets,
 	"ModifyFleet":            modifyFleet,

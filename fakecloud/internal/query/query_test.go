@@ -134,7 +134,8 @@ func play(t *testing.T, story string) string {
 	return out.String()
 }
 
-// fill puts the n-th launched instance's id for {i1}, its request's for {r1}, the n-th template's for {t1}.
+// fill puts the n-th launched instance's id for {i1}, its request's for {r1}, the n-th template's for {t1}, the n-th fleet's for
+// {f1}.
 func fill(w *world, form string) string {
 	var pairs []string
 	for n, i := range w.region.Instances(w.now) {
@@ -142,6 +143,9 @@ func fill(w *world, form string) string {
 	}
 	for n, t := range w.region.Templates() {
 		pairs = append(pairs, fmt.Sprintf("{t%d}", n+1), t.ID)
+	}
+	for n, f := range w.region.Fleets(w.now) {
+		pairs = append(pairs, fmt.Sprintf("{f%d}", n+1), f.ID)
 	}
 	return strings.NewReplacer(pairs...).Replace(form)
 }

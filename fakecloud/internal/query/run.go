@@ -81,10 +81,8 @@ func (c *call) templateData(prefix string) region.TemplateData {
 
 func runInstances(c *call) (answer, error) {
 	d := c.templateData("")
-	id, name := c.text("LaunchTemplate.LaunchTemplateId"), c.text("LaunchTemplate.LaunchTemplateName")
-	c.ignore("LaunchTemplate.Version")
-	if id != "" || name != "" {
-		t, err := c.region.Template(id, name)
+	if c.text("LaunchTemplate.LaunchTemplateId")+c.text("LaunchTemplate.LaunchTemplateName") != "" {
+		t, err := c.template("LaunchTemplate")
 		if err != nil {
 			return nil, err
 		}

@@ -11,13 +11,13 @@ import (
 // Account holds everything of the account but machines: resources and launch templates.
 type Account struct {
 	names     namer
-	templates []Template
+	templates []*Template
 	resources []Resource // oldest first
 }
 
 // tags finds those of a thing; nil when there is no such thing.
 func (a *Account) tags(id string) *map[string]string {
-	if n := slices.IndexFunc(a.templates, func(t Template) bool { return t.ID == id }); n >= 0 {
+	if n := slices.IndexFunc(a.templates, func(t *Template) bool { return t.ID == id }); n >= 0 {
 		return &a.templates[n].Tags
 	}
 	if n := slices.IndexFunc(a.resources, func(s Resource) bool { return s.ID == id }); n >= 0 {
@@ -153,47 +153,4 @@ func (a *Account) SetRules(group string, rules []Rule) []Rule {
 // RemoveResource removes one.
 func (a *Account) RemoveResource(id string) {
 	a.resources = slices.DeleteFunc(a.resources, func(s Resource) bool { return s.ID == id })
-}
-
-// CreateTemplate stores a template under a new name.
-func (a *Account) CreateTemplate(now time.Time, t Template) (Template, error) {
-	if slices.ContainsFunc(a.templates, func(old Template) bool { return old.Name == t.Name }) {
-		return Template{}, Errorf("InvalidLaunchTemplateName.AlreadyExistsException", "Launch template name already in use.")
-	}
-	t.ID, t.Created = a.names.next("lt"), seconds(now)
-	a.templates = append(a.templates, t)
-	return t, nil
-}
-
-// Templates returns the launch templates, oldest first.
-func (a *Account) Templates() []Template {
-	list := slices.Clone(a.templates)
-	for i := range list {
-		list[i].Tags = maps.Clone(list[i].Tags)
-	}
-	return list
-}
-
-// Template finds one by id or else by name.
-func (a *Account) Template(id, name string) (Template, error) {
-	for _, t := range a.templates {
-		if id != "" && t.ID == id || id == "" && t.Name == name {
-			return t, nil
-		}
-	}
-	if id != "" {
-		return Template{}, Errorf("InvalidLaunchTemplateId.NotFound", "The specified launch template, with template ID %s, does not exist.", id)
-	}
-	return Template{}, Errorf("InvalidLaunchTemplateName.NotFoundException",
-		"The specified launch template, with template name %s, does not exist.", name)
-}
-
-// DeleteTemplate removes one.
-func (a *Account) DeleteTemplate(id, name string) (Template, error) {
-	t, err := a.Template(id, name)
-	if err != nil {
-		return Template{}, err
-	}
-	a.templates = slices.DeleteFunc(a.templates, func(old Template) bool { return old.ID == t.ID })
-	return t, nil
 }

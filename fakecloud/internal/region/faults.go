@@ -114,6 +114,9 @@ func (r *Region) Rebalance(now time.Time, targets []string) error {
 	return r.each(now, targets, true, func(i *Instance) {
 		if i.RebalanceAt.IsZero() {
 			i.RebalanceAt = r.now
+			if i.Fleet != "" {
+				r.retryBy(r.now)
+			}
 		}
 	})
 }

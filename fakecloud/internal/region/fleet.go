@@ -11,31 +11,6 @@ import (
 	"github.com/tierml/tierml/market"
 )
 
-// Template is a launch template. It has one version.
-type Template struct {
-	ID      string
-	Name    string
-	Created time.Time
-	Tags    map[string]string
-	Data    TemplateData
-}
-
-// TemplateData is what a template says of the machines to launch.
-type TemplateData struct {
-	Type        string
-	Zone        string
-	Image       string
-	Subnet      string // implies its zone
-	KeyName     string
-	Groups      []string // ids or names of security groups
-	UserData    []byte
-	Spot        bool
-	MaxPrice    market.USD
-	Tags        map[string]string
-	RequestTags map[string]string
-	Shown
-}
-
 // Override is one kind of machine that a fleet may take.
 type Override struct {
 	Template Template
@@ -50,10 +25,13 @@ type Override struct {
 // FleetRequest asks for a fleet.
 type FleetRequest struct {
 	Overrides        []Override
-	Spot, OnDemand   float64           // units
-	Min              float64           // fewer spot units than this: none at all
-	SpotStrategy     string            // "price-capacity-optimized", "lowest-price", "capacity-optimized", "diversified", ...
-	OnDemandStrategy string            // "lowest-price", "prioritized"
+	Spot, OnDemand   float64    // units
+	Min              float64    // fewer spot units than this: none at all
+	SpotStrategy     string     // "price-capacity-optimized", "lowest-price", "capacity-optimized", "diversified", ...
+	OnDemandStrategy string     // "lowest-price", "prioritized"
+	MostSpot         market.USD // per hour of all its spot machines; 0 = any
+	MostOnDemand     market.USD
+	Rebalance        bool              // machines that are recommended to be left are replaced at once
 	Tags             map[string]string // of the instances
 	FleetTags        map[string]string
 	Kind             FleetKind // "" = Instant
@@ -126,7 +104,14 @@ func (r *Region) buy(q FleetRequest, class market.Class, units, least float64, r
 		strategy = q.SpotStrategy
 	}
 	order(plan, strategy)
-	got := r.fill(plan, units, strategy == "diversified")
+	most := q.MostOnDemand
+	if class == market.Spot {
+		most = q.MostSpot
+	}
+	if most > 0 {
+		most = max(1, most-r.costs(r.order, result.ID, class, seconds(r.now))) // 1 = nothing more
+	}
+	got := r.fill(plan, units, most, strategy == "diversified")
 	result.Refused = append(result.Refused, refused...)
 	for _, p := range plan {
 		if p.short != nil && got < units {
@@ -190,13 +175,29 @@ func order(plan []purchase, strategy string) {
 	})
 }
 
-// fill spreads the units over the plan and gives how many it placed. Pools and account limits are shared by
-// overrides: what one takes the others do not have.
-func (r *Region) fill(plan []purchase, units float64, spread bool) (got float64) {
+// costs returns what a fleet's machines of a class cost an hour.
+func (c *Catalog) costs(list []*Instance, fleet string, class market.Class, now time.Time) (sum market.USD) {
+	for _, i := range list {
+		if i.Fleet != fleet || i.Pool.Class != class || !i.State.Alive() {
+			continue
+		}
+		price := c.types[i.Pool.Type].OnDemand
+		if class == market.Spot {
+			price, _ = c.config.Spot[i.Pool].At(now) // it was bought in a pool that has a price
+		}
+		sum += price
+	}
+	return sum
+}
+
+// fill spreads the units over the plan, as far as they cost no more than most an hour (0 = any), and gives how many it placed. Pools and
+// account limits are shared by overrides: what one takes the others do not have.
+func (r *Region) fill(plan []purchase, units float64, most market.USD, spread bool) (got float64) {
 	taken := make(map[market.Pool]int)
 	total := 0
+	var cost market.USD
 	take := func(p *purchase) bool {
-		if got >= units || p.short != nil {
+		if got >= units || p.short != nil || most > 0 && cost+p.offer.price > most {
 			return false
 		}
 		if p.short = r.shortFor(p.offer.pool, taken[p.offer.pool]+1, total+1); p.short != nil {
@@ -205,6 +206,7 @@ func (r *Region) fill(plan []purchase, units float64, spread bool) (got float64)
 		p.count++
 		taken[p.offer.pool]++
 		total++
+		cost += p.offer.price
 		got += p.weight()
 		return true
 	}

@@ -427,6 +427,7 @@ func TestFleet(t *testing.T) {
 		{"by weight", FleetRequest{Overrides: []Override{over("small", "us-west-1b", 1, 0), over("big", "us-west-1a", 4, 0)}, Spot: 8}, "us-west-1a/big x2"},
 		{"too few for the minimum", FleetRequest{Overrides: small[1:], Spot: 5, Min: 5}, "InsufficientInstanceCapacity"},
 		{"bid too low", FleetRequest{Overrides: []Override{{Type: "small", Zone: "us-west-1a", MaxPrice: 1}}, Spot: 1}, "SpotMaxPriceTooLow"},
+		{"as many as the price allows", FleetRequest{Overrides: small, Spot: 5, MostSpot: usd(t, "0.12")}, "us-west-1a/small x2, us-west-1b/small x1, InsufficientInstanceCapacity"},
 		{"on demand", FleetRequest{Overrides: small, OnDemand: 1, Spot: 1}, "us-west-1b/small x1, us-west-1a/small x1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -153,6 +153,8 @@ type Fleet struct {
 	State   string // "active", "deleted_running", "deleted_terminating"
 	Tags    map[string]string
 	Refused []FleetRefusal // of the last try
+	Tried   time.Time
+	Deleted time.Time // zero while it is not
 
 	Filled map[market.Class]float64 // units, as of the answer
 	done   bool                     // of kind Once: it has had all
@@ -174,7 +176,7 @@ func (r *Region) newFleet(q FleetRequest) FleetResult {
 	result := FleetResult{ID: f.ID}
 	r.buy(q, market.OnDemand, q.OnDemand, 0, &result)
 	r.buy(q, market.Spot, q.Spot, q.Min, &result)
-	f.Refused = result.Refused
+	f.Refused, f.Tried = result.Refused, r.now
 	return result
 }
 
@@ -185,11 +187,11 @@ func (r *Region) replenish(f *Fleet) (short bool) {
 	}
 	result := FleetResult{ID: f.ID}
 	for class, want := range f.targets() {
-		r.buy(f.FleetRequest, class, want-filled(r.order, f.ID, class), 0, &result)
+		r.buy(f.FleetRequest, class, want-f.staying(r.order, class), 0, &result)
 	}
-	f.Refused = result.Refused
+	f.Refused, f.Tried = result.Refused, r.now
 	for class, want := range f.targets() {
-		short = short || filled(r.order, f.ID, class) < want
+		short = short || f.staying(r.order, class) < want
 	}
 	f.done = f.Kind == Once && !short
 	return short
@@ -200,6 +202,14 @@ func (f *Fleet) targets() func(yield func(market.Class, float64) bool) {
 	return func(yield func(market.Class, float64) bool) {
 		_ = yield(market.OnDemand, f.OnDemand) && yield(market.Spot, f.Spot)
 	}
+}
+
+// staying returns the units of a fleet's machines that need no successor.
+func (f *Fleet) staying(list []*Instance, class market.Class) float64 {
+	if f.Rebalance {
+		list = slices.DeleteFunc(slices.Clone(list), func(i *Instance) bool { return !i.RebalanceAt.IsZero() })
+	}
+	return filled(list, f.ID, class)
 }
 
 // filled returns the units of a fleet's machines that are alive.
@@ -240,7 +250,7 @@ func (r *Region) DeleteFleet(now time.Time, id string, terminate bool) (before, 
 		return "", "", false
 	}
 	f := r.fleets[n]
-	before = f.State
+	before, f.Deleted = f.State, r.now
 	f.State = "deleted_running"
 	if terminate {
 		f.State = "deleted_terminating"

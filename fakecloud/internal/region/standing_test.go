@@ -138,7 +138,7 @@ func TestSpotRequestWaitsForThePrice(t *testing.T) {
 // fleetOf makes a fleet and returns it as it is at a time.
 func fleetOf(t *testing.T, r *Region, kind FleetKind, spot float64) func(now time.Time) Fleet {
 	t.Helper()
-	template, err := r.CreateTemplate(t0, Template{Name: "t-" + string(kind), Data: TemplateData{Type: "small"}})
+	template, err := r.CreateTemplate(t0, Template{Name: "t-" + string(kind), TemplateVersion: TemplateVersion{Data: TemplateData{Type: "small"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,6 +208,28 @@ func TestMaintainedFleetsReplaceWhatEnds(t *testing.T) {
 	}
 	if wake, ok := r.NextWake(); ok && r.retryAt.Equal(wake) && wake.Before(after(67*time.Minute)) {
 		t.Errorf("still tries at %v", wake)
+	}
+}
+
+// A machine that is recommended to be left has a successor at once, and stays itself until it is taken.
+func TestFleetsRebalance(t *testing.T) {
+	for rebalance, want := range map[bool]float64{false: 2, true: 3} {
+		r := newRegion(t, nil)
+		q := FleetRequest{Kind: Maintain, Spot: 2, Rebalance: rebalance, Overrides: []Override{{Type: "small", Zone: "us-west-1b"}}}
+		if _, err := r.LaunchFleet(t0, q); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Interrupt(after(5*time.Minute), []string{r.Instances(t0)[0].ID}, 10*time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		for _, at := range []struct {
+			minute int
+			want   float64
+		}{{5, want}, {14, want}, {16, 2}, {30, 2}} {
+			if got := r.Fleets(after(time.Duration(at.minute) * time.Minute))[0].Filled[market.Spot]; got != at.want {
+				t.Errorf("rebalance %v, minute %d: %v machines, want %v", rebalance, at.minute, got, at.want)
+			}
+		}
 	}
 }
 

@@ -54,6 +54,21 @@ func Record(t testing.TB) (address string, heard func() string) {
 	return l.Addr().String(), heard
 }
 
+// Dial returns a connection of another user; it skips the test where it cannot be had.
+func Dial(t testing.TB, address string) (conn net.Conn) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can play another user: run it as root")
+	}
+	var err error
+	asNobody(func() { conn, err = net.Dial("tcp", address) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
 type listener struct{ net.Listener }
 
 func (l listener) Accept() (conn net.Conn, err error) {

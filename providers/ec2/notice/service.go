@@ -30,6 +30,8 @@ const (
 const (
 	dialTimeout   = time.Second
 	answerTimeout = 2 * time.Second
+	// questionTimeout is for all tries.
+	questionTimeout = 5 * time.Second
 )
 
 // Tries per question: a watch asks again soon anyway, and must not be late with the next question.
@@ -68,12 +70,14 @@ func (s *service) close() { s.transport.CloseIdleConnections() }
 
 // get reads a value; it is not found when the service has none, which for notices is the normal case.
 func (s *service) get(ctx context.Context, path string) (value string, found bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, questionTimeout)
+	defer cancel()
 	out, err := s.client.GetMetadata(ctx, &imds.GetMetadataInput{Path: path})
 	if isNotFound(err) {
 		return "", false, nil
 	}
 	if err != nil {
-		return "", false, fmt.Errorf("%s: %w", path, err)
+		return "", false, fmt.Errorf("%s: %w", path, late(ctx, err))
 	}
 	content, err := readAll(out.Content, maxValue)
 	if err != nil {
@@ -92,14 +96,24 @@ func (s *service) must(ctx context.Context, path string) (string, error) {
 }
 
 func (s *service) userData(ctx context.Context) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, questionTimeout)
+	defer cancel()
 	out, err := s.client.GetUserData(ctx, &imds.GetUserDataInput{})
 	if isNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, late(ctx, err)
 	}
 	return readAll(out.Content, maxUserData)
+}
+
+// late says of an error that time ran out, which the library does not where it requests its token.
+func late(ctx context.Context, err error) error {
+	if why := ctx.Err(); why != nil && !errors.Is(err, why) {
+		return fmt.Errorf("%w: %w", why, err)
+	}
+	return err
 }
 
 func readAll(body io.ReadCloser, most int64) ([]byte, error) {

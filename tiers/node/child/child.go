@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/apps"
+	"github.com/tierml/tierml/internal/vector"
 	"github.com/tierml/tierml/program"
 )
 
@@ -64,9 +65,11 @@ type Child struct {
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced at each change
+	faulty  chan struct{} // holds a token when broken was set
 	session *session      // nil = there is none
 	attempt uint64
 	since   time.Time // of the attempt
+	entered bool      // the attempt wanted a round
 	failed  error     // for good
 	failing int       // attempts that failed since a round counted
 	broken  string    // why the session was ended by us
@@ -100,7 +103,7 @@ func New(cfg Config) (*Child, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("listening for the program: %w", err), os.RemoveAll(dir))
 	}
-	return &Child{cfg: cfg, dir: dir, listen: listen, ended: make(chan program.Exited, 1), changed: make(chan struct{})}, nil
+	return &Child{cfg: cfg, dir: dir, listen: listen, ended: make(chan program.Exited, 1), changed: make(chan struct{}), faulty: make(chan struct{}, 1)}, nil
 }
 
 // Ended takes the end of an attempt. Only the newest counts.
@@ -170,7 +173,7 @@ func (c *Child) sayBye() {
 func (c *Child) supervise(ctx context.Context) error {
 	for attempt := uint64(1); ; attempt++ {
 		c.mu.Lock()
-		c.attempt, c.since, c.broken, c.closed = attempt, time.Now(), "", time.Time{}
+		c.attempt, c.since, c.entered, c.broken, c.closed = attempt, time.Now(), false, "", time.Time{}
 		c.mu.Unlock()
 		if err := c.cfg.Start(attempt, map[string]string{Variable: filepath.Join(c.dir, "s")}); err != nil {
 			return fmt.Errorf("starting the program: %w", err)
@@ -181,7 +184,7 @@ func (c *Child) supervise(ctx context.Context) error {
 		}
 		c.mu.Lock()
 		c.failing++
-		failing, broken, s := c.failing, c.broken, c.session
+		failing, broken, s, entered := c.failing, c.broken, c.session, c.entered
 		c.mu.Unlock()
 		if s != nil {
 			s.close()
@@ -189,7 +192,7 @@ func (c *Child) supervise(ctx context.Context) error {
 		if broken != "" {
 			why = broken
 		} else if why == "" {
-			why = describe(exited)
+			why = describe(exited, entered)
 		}
 		if failing > c.cfg.Retries {
 			return errors.New(why)
@@ -203,9 +206,6 @@ func (c *Child) await(ctx context.Context) (why string, exited program.Exited) {
 	ticker := time.NewTicker(time.Second / 4)
 	defer ticker.Stop()
 	for {
-		c.mu.Lock()
-		changed := c.changed
-		c.mu.Unlock()
 		if why := c.stuck(time.Now()); why != "" {
 			return why, exited
 		}
@@ -216,7 +216,7 @@ func (c *Child) await(ctx context.Context) (why string, exited program.Exited) {
 			if exited.Attempt == c.present() {
 				return "", exited
 			}
-		case <-changed:
+		case <-c.faulty:
 		case <-ticker.C:
 		}
 	}
@@ -261,14 +261,18 @@ func (c *Child) patience() time.Duration {
 	return max(stuckTimes*sorted[len(sorted)/2], c.cfg.StuckAfter)
 }
 
-// describe says how an attempt ended that should not have.
-func describe(e program.Exited) string {
+// describe says how an attempt ended that should not have, and that may never have wanted a round.
+func describe(e program.Exited, entered bool) string {
 	how := fmt.Sprintf("exit code %d", e.Code)
 	if e.Signal != "" {
 		how += " (" + e.Signal + ")"
 	}
-	if e.Code == 0 {
+	switch {
+	case e.Code != 0:
+	case entered:
 		how += " before all steps were done: let `for step in run.steps(n)` run to its end"
+	default:
+		how += " and never entered `with tierml.DiLoCo(...)` and its steps: put the training loop into them"
 	}
 	text := "the program ended with " + how
 	if e.Phase != program.Running {
@@ -407,6 +411,21 @@ func (c *Child) awaitPush(ctx context.Context, s *session) (apps.Delivery, bool,
 	}
 }
 
+// notFinite returns the first place of a value that is no number; -1 = there is none.
+func notFinite(values []float32) int {
+	const block = 4096 // floats that stay in the cache
+	for at := 0; at < len(values); at += block {
+		part := values[at:min(at+block, len(values))]
+		if dot := vector.Dot(part, part); dot-dot == 0 {
+			continue
+		}
+		if i := slices.IndexFunc(part, func(x float32) bool { return x-x != 0 }); i >= 0 { // squares overflow sooner
+			return at + i
+		}
+	}
+	return -1
+}
+
 // mostRefused is how many rounds in a row may change nothing anywhere.
 const mostRefused = 3
 
@@ -422,7 +441,7 @@ func (c *Child) judge(s *session, o apps.Order, d apps.Delivery, rows, delta []f
 	if d.Steps == 0 {
 		return d, delta, nil
 	}
-	bad := slices.IndexFunc(delta, func(x float32) bool { return x-x != 0 })
+	bad := notFinite(delta)
 	if bad < 0 {
 		c.refused = 0
 		return d, delta, nil

@@ -472,15 +472,17 @@ func TestNoticeEndsTheRound(t *testing.T) {
 
 func TestDescribe(t *testing.T) {
 	for _, c := range []struct {
-		e    program.Exited
-		want string
+		e       program.Exited
+		entered bool
+		want    string
 	}{
-		{program.Exited{Code: 1, Phase: program.Running, Tail: "Traceback:\n  x\nValueError: bad"}, "the program ended with exit code 1: Traceback:\n  x\nValueError: bad"},
-		{program.Exited{Phase: program.Running}, "exit code 0 before all steps were done"},
-		{program.Exited{Code: 137, Signal: "killed", Phase: program.Running, Note: "memory"}, "exit code 137 (killed); memory"},
-		{program.Exited{Code: 2, Phase: program.SettingUp, Note: "setup failed"}, "the program could not start (setup); setup failed"},
+		{program.Exited{Code: 1, Phase: program.Running, Tail: "Traceback:\n  x\nValueError: bad"}, true, "the program ended with exit code 1: Traceback:\n  x\nValueError: bad"},
+		{program.Exited{Phase: program.Running}, true, "exit code 0 before all steps were done"},
+		{program.Exited{Phase: program.Running}, false, "exit code 0 and never entered `with tierml.DiLoCo(...)`"},
+		{program.Exited{Code: 137, Signal: "killed", Phase: program.Running, Note: "memory"}, true, "exit code 137 (killed); memory"},
+		{program.Exited{Code: 2, Phase: program.SettingUp, Note: "setup failed"}, false, "the program could not start (setup); setup failed"},
 	} {
-		if got := describe(c.e); !strings.Contains(got, c.want) {
+		if got := describe(c.e, c.entered); !strings.Contains(got, c.want) {
 			t.Errorf("%q, want %q", got, c.want)
 		}
 	}
@@ -488,7 +490,7 @@ func TestDescribe(t *testing.T) {
 
 // The program has the memory open: it cannot take it from under the agent.
 func TestMemoryKeepsItsSize(t *testing.T) {
-	m, err := newMemory(100)
+	m, err := newMemory(100, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -499,5 +501,33 @@ func TestMemoryKeepsItsSize(t *testing.T) {
 	m.delta(100)[99] = 1
 	if fmt.Sprint(m.bytes()) != fmt.Sprint(page+800) {
 		t.Error(m.bytes())
+	}
+}
+
+// Where the system gives no memory to share, as under a policy that forbids it, a file takes its place, with one warning; without space for that either,
+// the message says what to do.
+func TestMemoryOnDisk(t *testing.T) {
+	unnamed = func(int64) (*os.File, error) { return nil, syscall.EACCES }
+	t.Cleanup(func() { unnamed = inMemory })
+	var log lines
+	b := newBench(t, func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	f := b.dial()
+	f.greet(helloOf(nil))
+	go func() {
+		for range 2 {
+			f.round(5)
+		}
+	}()
+	for range 2 {
+		if _, delta, err := b.Round(t.Context(), order(1), ones); err != nil || delta[6] != 2 {
+			t.Fatal(delta, err)
+		}
+	}
+	if text := log.String(); strings.Count(text, "permission denied") != 1 || !strings.Contains(text, os.TempDir()) {
+		t.Errorf("it warns\n%s", text)
+	}
+	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "none"))
+	if _, err := newMemory(7, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "set TMPDIR") {
+		t.Error(err)
 	}
 }

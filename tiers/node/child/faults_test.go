@@ -24,6 +24,7 @@ import (
 // bare speaks python/wire.md with nothing but Python. The first attempt executes FAULT within its round.
 const bare = `
 import array, ctypes, json, mmap, os, signal, socket, time
+if os.environ["TIERML_ATTEMPT"] == "1": exec(os.environ.get("FIRST", ""))
 s = socket.socket(socket.AF_UNIX)
 s.connect(os.environ["TIERML_TIERS"])
 def send(**m): s.sendall(json.dumps(m).encode() + b"\n")
@@ -57,6 +58,7 @@ func TestProcessesThatFailAreReplaced(t *testing.T) {
 	if err := os.WriteFile(script, []byte(bare), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	before := map[string]string{"no context": "raise SystemExit", "no hello": "time.sleep(1000)"} // what the first attempt does instead of a hello
 	for name, c := range map[string]struct{ fault, want string }{
 		"exception":     {"raise ValueError('no good')", "ValueError: no good"},
 		"exit":          {"os._exit(0)", "exit code 0 before all steps were done"},
@@ -67,6 +69,9 @@ func TestProcessesThatFailAreReplaced(t *testing.T) {
 		"two of them":   {"os.fork() == 0 and time.sleep(0.1)\nsend(type='push', round=order['round'], number=order['number'], steps=0)\ntime.sleep(1000)", ""},
 		"daemon":        {"os.fork() or (os.setsid(), time.sleep(1000))\nos._exit(4)", "exit code 4"},
 		"closed socket": {"s.shutdown(socket.SHUT_RDWR)\ns.close()\ntime.sleep(1000)", "closed its socket within a round"},
+		"no context":    {"", "exit code 0 and never entered `with tierml.DiLoCo(...)`"},
+		"no hello":      {"", "has run for 3 s and has not entered `with tierml.DiLoCo(...)`"},
+		"hang":          {"order['first'] == 15 and time.sleep(1000)", "is taken for stuck"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -75,7 +80,7 @@ func TestProcessesThatFailAreReplaced(t *testing.T) {
 			ready := make(chan struct{})
 			home := t.TempDir()
 			machine, err := program.New(program.Config{
-				Spec: program.Spec{Run: "exec " + python + " " + script, Envs: map[string]string{"FAULT": c.fault, "MARK": home}, Store: t.TempDir()}, Dir: home, Log: slog.New(slog.DiscardHandler),
+				Spec: program.Spec{Run: "exec " + python + " " + script, Envs: map[string]string{"FIRST": before[name], "FAULT": c.fault, "MARK": home}, Store: t.TempDir()}, Dir: home, Log: slog.New(slog.DiscardHandler),
 				Report: func(e program.Event) {
 					if exited, is := e.(program.Exited); is {
 						<-ready
@@ -89,13 +94,26 @@ func TestProcessesThatFailAreReplaced(t *testing.T) {
 			defer machine.Close()
 			b := newBench(t, func(cfg *Config) {
 				cfg.Retries, cfg.HelloWithin, cfg.Log = 1, 20*time.Second, slog.New(slog.NewTextHandler(&log, nil))
+				switch name { // a slow machine may need several attempts
+				case "no hello":
+					cfg.Retries, cfg.HelloWithin = 100, 3*time.Second
+				case "hang":
+					cfg.Retries, cfg.StuckAfter = 100, time.Second
+				}
 				cfg.Start = func(attempt uint64, env map[string]string) error {
 					return machine.Start(program.Start{Attempt: attempt, Key: "m", Ranks: 1, Settings: env})
 				}
 			})
 			child = b.Child
 			close(ready)
-			d, delta, err := b.Round(t.Context(), order(1), ones)
+			at := order(1)
+			for name == "hang" && at.First < 15 { // a round is late by those before it
+				if _, _, err := b.Round(t.Context(), at, ones); err != nil {
+					t.Fatal(err)
+				}
+				at.First += 5
+			}
+			d, delta, err := b.Round(t.Context(), at, ones)
 			if c.want == "" { // it has pushed, once: that counts, and its end shows in the round after
 				if err != nil || d.Steps != 0 {
 					t.Fatalf("%+v, %v", d, err)

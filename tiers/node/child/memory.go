@@ -1,7 +1,9 @@
 package child
 
 import (
+	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"sync/atomic"
 	"syscall"
@@ -28,11 +30,18 @@ const (
 // memoryBytes is the size for that many floats.
 func memoryBytes(floats int) int64 { return page + 8*int64(floats) }
 
-func newMemory(floats int) (*memory, error) {
+// unnamed makes the file; tests have it fail.
+var unnamed = inMemory
+
+func newMemory(floats int, log *slog.Logger) (*memory, error) {
 	size := memoryBytes(floats)
 	file, err := unnamed(size)
 	if err != nil {
-		return nil, fmt.Errorf("%d MB of memory to share with the program: %w", size>>20, err)
+		why := err
+		if file, err = onDisk(size); err != nil {
+			return nil, fmt.Errorf("%d MB to share with the program: neither memory (%w) nor a file (%w): set TMPDIR to a folder with as much space", size>>20, why, err)
+		}
+		log.Warn("the memory that is shared with the program is a file, which is slower", "folder", os.TempDir(), "mb", size>>20, "why", why)
 	}
 	all, err := syscall.Mmap(int(file.Fd()), 0, int(size), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
 	if err != nil {
@@ -40,6 +49,22 @@ func newMemory(floats int) (*memory, error) {
 		return nil, fmt.Errorf("%d MB of memory to share with the program: %w", size>>20, err)
 	}
 	return &memory{file: file, all: all}, nil
+}
+
+// onDisk returns a file of that size without a name. All of it is written now: on a full disk, a mapping of less would end the agent later.
+func onDisk(size int64) (*os.File, error) {
+	file, err := os.CreateTemp("", "tierml-memory-")
+	if err != nil {
+		return nil, err
+	}
+	err = os.Remove(file.Name())
+	for zeros := make([]byte, 1<<20); size > 0 && err == nil; size -= int64(len(zeros)) {
+		_, err = file.Write(zeros[:min(size, int64(len(zeros)))])
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
 }
 
 func (m *memory) bytes() int64 { return int64(len(m.all)) }

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unnamed returns a file of that size in memory, which nobody can make shorter or longer.
-func unnamed(size int64) (*os.File, error) {
+// inMemory returns a file of that size in memory, which nobody can make shorter or longer.
+func inMemory(size int64) (*os.File, error) {
 	fd, err := unix.MemfdCreate("tierml", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return nil, err

@@ -1,10 +1,13 @@
 package child
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/python/pythontest"
@@ -20,7 +23,7 @@ with tierml.DiLoCo(model) as run:
 `
 
 // python starts loop as the program of a bench.
-func (b *bench) python(t testing.TB, floats string) {
+func (b *bench) python(t testing.TB, floats string) (pid int) {
 	cmd := exec.Command(pythontest.Interpreter(t, "numpy"), "-c", loop)
 	lib, err := filepath.Abs("../../../python")
 	if err != nil {
@@ -32,6 +35,7 @@ func (b *bench) python(t testing.TB, floats string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() })
+	return cmd.Process.Pid
 }
 
 // The Python package speaks with the agent.
@@ -53,21 +57,47 @@ func TestPython(t *testing.T) {
 	_ = file.Close()
 }
 
-// BenchmarkCall is an empty round of one step between the agent and Python.
+// BenchmarkCall is an empty round of one step between the agent and Python: how long it takes, of the best twentieth of calls, and how long the two
+// processes' processors work for it, which other work on the host hardly changes.
 func BenchmarkCall(b *testing.B) {
 	for _, floats := range []string{"8", "4194304"} { // the latter are 16 MiB
 		b.Run(floats, func(b *testing.B) {
 			bench := newBench(b, func(c *Config) { c.Terms.Floats = 1 << 30 })
-			bench.python(b, floats)
+			pid := bench.python(b, floats)
 			o := apps.Order{Clock: 1, Steps: 1}
 			if _, _, err := bench.Round(b.Context(), o, ones); err != nil {
 				b.Fatal(err)
 			}
+			agent, program := worked(b, os.Getpid()), worked(b, pid)
+			var took []time.Duration
 			for b.Loop() {
+				sent := time.Now()
 				if _, _, err := bench.Round(b.Context(), o, func([]float32) {}); err != nil {
 					b.Fatal(err)
 				}
+				took = append(took, time.Since(sent))
 			}
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)/20].Microseconds()), "best-us")
+			b.ReportMetric((worked(b, os.Getpid())-agent).Seconds()*1e6/float64(b.N), "agent-us/op")
+			b.ReportMetric((worked(b, pid)-program).Seconds()*1e6/float64(b.N), "python-us/op")
 		})
 	}
+}
+
+// worked is how long the processors have worked for a process.
+func worked(t testing.TB, pid int) (all time.Duration) {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
+	if err != nil || len(threads) == 0 {
+		t.Skip("no /proc with times")
+	}
+	for _, thread := range threads {
+		text, err := os.ReadFile(thread)
+		var ns int64
+		if _, scan := fmt.Sscan(string(text), &ns); err != nil || scan != nil {
+			t.Fatal(err, scan)
+		}
+		all += time.Duration(ns)
+	}
+	return all
 }

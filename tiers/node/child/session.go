@@ -203,7 +203,10 @@ func (c *Child) serve(s *session) {
 	if expected := errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, errSecond); err != nil && !expected && s.attempt == c.attempt &&
 		!c.over && c.broken == "" {
 		c.broken = err.Error()
-		c.change()
+		select {
+		case c.faulty <- struct{}{}:
+		default:
+		}
 	}
 }
 
@@ -237,7 +240,7 @@ func (c *Child) greet(s *session) error {
 		return errSecond
 	}
 	if c.memory == nil || c.memory.bytes() != memoryBytes(s.floats) {
-		if c.memory, err = newMemory(s.floats); err != nil {
+		if c.memory, err = newMemory(s.floats, c.cfg.Log); err != nil {
 			return err
 		}
 	}
@@ -274,7 +277,7 @@ func (c *Child) introduce(s *session, hello *message, initial string) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s.pulled = true
+	s.pulled, c.entered = true, true
 	c.change()
 	return nil
 }

@@ -952,6 +952,7 @@ type Welcome struct {
 	Heartbeat     *durationpb.Duration   `protobuf:"bytes,9,opt,name=heartbeat,proto3" json:"heartbeat,omitempty"`
 	OrphanAfter   *durationpb.Duration   `protobuf:"bytes,10,opt,name=orphan_after,json=orphanAfter,proto3" json:"orphan_after,omitempty"`
 	Dataset       []byte                 `protobuf:"bytes,11,opt,name=dataset,proto3" json:"dataset,omitempty"`
+	Secrets       map[string]string      `protobuf:"bytes,12,rep,name=secrets,proto3" json:"secrets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1059,6 +1060,13 @@ func (x *Welcome) GetOrphanAfter() *durationpb.Duration {
 func (x *Welcome) GetDataset() []byte {
 	if x != nil {
 		return x.Dataset
+	}
+	return nil
+}
+
+func (x *Welcome) GetSecrets() map[string]string {
+	if x != nil {
+		return x.Secrets
 	}
 	return nil
 }
@@ -4873,7 +4881,7 @@ const file_tiers_node_controlpb_control_proto_rawDesc = "" +
 	"\x06backup\x18\x03 \x03(\tR\x06backup\"5\n" +
 	"\aSplitAt\x12\x14\n" +
 	"\x05split\x18\x01 \x01(\rR\x05split\x12\x14\n" +
-	"\x05clock\x18\x02 \x01(\x03R\x05clock\"\xf0\x03\n" +
+	"\x05clock\x18\x02 \x01(\x03R\x05clock\"\xef\x04\n" +
 	"\aWelcome\x121\n" +
 	"\x06schema\x18\x01 \x01(\v2\x19.tierml.control.v1.SchemaR\x06schema\x12\x1e\n" +
 	"\n" +
@@ -4890,8 +4898,12 @@ const file_tiers_node_controlpb_control_proto_rawDesc = "" +
 	"\theartbeat\x18\t \x01(\v2\x19.google.protobuf.DurationR\theartbeat\x12<\n" +
 	"\forphan_after\x18\n" +
 	" \x01(\v2\x19.google.protobuf.DurationR\vorphanAfter\x12\x18\n" +
-	"\adataset\x18\v \x01(\fR\adataset\x1a9\n" +
+	"\adataset\x18\v \x01(\fR\adataset\x12A\n" +
+	"\asecrets\x18\f \x03(\v2'.tierml.control.v1.Welcome.SecretsEntryR\asecrets\x1a9\n" +
 	"\vParamsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +
+	"\fSecretsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd2\x01\n" +
 	"\bSetRoute\x12\x1e\n" +
@@ -5220,7 +5232,7 @@ func file_tiers_node_controlpb_control_proto_rawDescGZIP() []byte {
 	return file_tiers_node_controlpb_control_proto_rawDescData
 }
 
-var file_tiers_node_controlpb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 65)
+var file_tiers_node_controlpb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 66)
 var file_tiers_node_controlpb_control_proto_goTypes = []any{
 	(*ToNode)(nil),                // 0: tierml.control.v1.ToNode
 	(*Rule)(nil),                  // 1: tierml.control.v1.Rule
@@ -5283,12 +5295,13 @@ var file_tiers_node_controlpb_control_proto_goTypes = []any{
 	(*Stock)(nil),                 // 58: tierml.control.v1.Stock
 	(*OwnedPartition)(nil),        // 59: tierml.control.v1.OwnedPartition
 	nil,                           // 60: tierml.control.v1.Welcome.ParamsEntry
-	nil,                           // 61: tierml.control.v1.SetRoute.PeersEntry
-	nil,                           // 62: tierml.control.v1.RunProgram.SecretsEntry
-	nil,                           // 63: tierml.control.v1.RunProgram.SettingsEntry
-	nil,                           // 64: tierml.control.v1.Recover.PeersEntry
-	(*durationpb.Duration)(nil),   // 65: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 66: google.protobuf.Timestamp
+	nil,                           // 61: tierml.control.v1.Welcome.SecretsEntry
+	nil,                           // 62: tierml.control.v1.SetRoute.PeersEntry
+	nil,                           // 63: tierml.control.v1.RunProgram.SecretsEntry
+	nil,                           // 64: tierml.control.v1.RunProgram.SettingsEntry
+	nil,                           // 65: tierml.control.v1.Recover.PeersEntry
+	(*durationpb.Duration)(nil),   // 66: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 67: google.protobuf.Timestamp
 }
 var file_tiers_node_controlpb_control_proto_depIdxs = []int32{
 	6,  // 0: tierml.control.v1.ToNode.welcome:type_name -> tierml.control.v1.Welcome
@@ -5321,56 +5334,57 @@ var file_tiers_node_controlpb_control_proto_depIdxs = []int32{
 	2,  // 27: tierml.control.v1.Schema.tables:type_name -> tierml.control.v1.Table
 	3,  // 28: tierml.control.v1.Welcome.schema:type_name -> tierml.control.v1.Schema
 	60, // 29: tierml.control.v1.Welcome.params:type_name -> tierml.control.v1.Welcome.ParamsEntry
-	65, // 30: tierml.control.v1.Welcome.heartbeat:type_name -> google.protobuf.Duration
-	65, // 31: tierml.control.v1.Welcome.orphan_after:type_name -> google.protobuf.Duration
-	4,  // 32: tierml.control.v1.SetRoute.route:type_name -> tierml.control.v1.Route
-	61, // 33: tierml.control.v1.SetRoute.peers:type_name -> tierml.control.v1.SetRoute.PeersEntry
-	62, // 34: tierml.control.v1.RunProgram.secrets:type_name -> tierml.control.v1.RunProgram.SecretsEntry
-	65, // 35: tierml.control.v1.RunProgram.heartbeat:type_name -> google.protobuf.Duration
-	65, // 36: tierml.control.v1.RunProgram.orphan_after:type_name -> google.protobuf.Duration
-	63, // 37: tierml.control.v1.RunProgram.settings:type_name -> tierml.control.v1.RunProgram.SettingsEntry
-	65, // 38: tierml.control.v1.StopProgram.grace:type_name -> google.protobuf.Duration
-	4,  // 39: tierml.control.v1.Recover.route:type_name -> tierml.control.v1.Route
-	64, // 40: tierml.control.v1.Recover.peers:type_name -> tierml.control.v1.Recover.PeersEntry
-	5,  // 41: tierml.control.v1.Assign.splits:type_name -> tierml.control.v1.SplitAt
-	38, // 42: tierml.control.v1.FromNode.hello:type_name -> tierml.control.v1.Hello
-	39, // 43: tierml.control.v1.FromNode.answer:type_name -> tierml.control.v1.Answer
-	40, // 44: tierml.control.v1.FromNode.heartbeat:type_name -> tierml.control.v1.Heartbeat
-	43, // 45: tierml.control.v1.FromNode.progress:type_name -> tierml.control.v1.Progress
-	44, // 46: tierml.control.v1.FromNode.cut_held:type_name -> tierml.control.v1.CutHeld
-	45, // 47: tierml.control.v1.FromNode.warned:type_name -> tierml.control.v1.Warned
-	46, // 48: tierml.control.v1.FromNode.failed:type_name -> tierml.control.v1.Failed
-	48, // 49: tierml.control.v1.FromNode.crashed:type_name -> tierml.control.v1.Crashed
-	19, // 50: tierml.control.v1.FromNode.program_started:type_name -> tierml.control.v1.ProgramStarted
-	20, // 51: tierml.control.v1.FromNode.program_advanced:type_name -> tierml.control.v1.ProgramAdvanced
-	21, // 52: tierml.control.v1.FromNode.program_saved:type_name -> tierml.control.v1.ProgramSaved
-	22, // 53: tierml.control.v1.FromNode.program_save_failed:type_name -> tierml.control.v1.ProgramSaveFailed
-	23, // 54: tierml.control.v1.FromNode.program_exited:type_name -> tierml.control.v1.ProgramExited
-	47, // 55: tierml.control.v1.FromNode.used:type_name -> tierml.control.v1.Used
-	49, // 56: tierml.control.v1.Answer.released:type_name -> tierml.control.v1.Released
-	50, // 57: tierml.control.v1.Answer.parked:type_name -> tierml.control.v1.Parked
-	51, // 58: tierml.control.v1.Answer.standings:type_name -> tierml.control.v1.Standings
-	53, // 59: tierml.control.v1.Answer.holdings:type_name -> tierml.control.v1.Holdings
-	55, // 60: tierml.control.v1.Answer.saved:type_name -> tierml.control.v1.Saved
-	58, // 61: tierml.control.v1.Answer.stock:type_name -> tierml.control.v1.Stock
-	56, // 62: tierml.control.v1.Answer.moved:type_name -> tierml.control.v1.Moved
-	41, // 63: tierml.control.v1.Heartbeat.serving:type_name -> tierml.control.v1.Serving
-	42, // 64: tierml.control.v1.Progress.splits:type_name -> tierml.control.v1.SplitStats
-	66, // 65: tierml.control.v1.Warned.deadline:type_name -> google.protobuf.Timestamp
-	5,  // 66: tierml.control.v1.Released.splits:type_name -> tierml.control.v1.SplitAt
-	52, // 67: tierml.control.v1.Standings.partitions:type_name -> tierml.control.v1.Standing
-	54, // 68: tierml.control.v1.Holdings.backups:type_name -> tierml.control.v1.BackupHolding
-	57, // 69: tierml.control.v1.Saved.parts:type_name -> tierml.control.v1.SavedPart
-	59, // 70: tierml.control.v1.Stock.owned:type_name -> tierml.control.v1.OwnedPartition
-	54, // 71: tierml.control.v1.Stock.backups:type_name -> tierml.control.v1.BackupHolding
-	5,  // 72: tierml.control.v1.Stock.splits:type_name -> tierml.control.v1.SplitAt
-	37, // 73: tierml.control.v1.Control.Attach:input_type -> tierml.control.v1.FromNode
-	0,  // 74: tierml.control.v1.Control.Attach:output_type -> tierml.control.v1.ToNode
-	74, // [74:75] is the sub-list for method output_type
-	73, // [73:74] is the sub-list for method input_type
-	73, // [73:73] is the sub-list for extension type_name
-	73, // [73:73] is the sub-list for extension extendee
-	0,  // [0:73] is the sub-list for field type_name
+	66, // 30: tierml.control.v1.Welcome.heartbeat:type_name -> google.protobuf.Duration
+	66, // 31: tierml.control.v1.Welcome.orphan_after:type_name -> google.protobuf.Duration
+	61, // 32: tierml.control.v1.Welcome.secrets:type_name -> tierml.control.v1.Welcome.SecretsEntry
+	4,  // 33: tierml.control.v1.SetRoute.route:type_name -> tierml.control.v1.Route
+	62, // 34: tierml.control.v1.SetRoute.peers:type_name -> tierml.control.v1.SetRoute.PeersEntry
+	63, // 35: tierml.control.v1.RunProgram.secrets:type_name -> tierml.control.v1.RunProgram.SecretsEntry
+	66, // 36: tierml.control.v1.RunProgram.heartbeat:type_name -> google.protobuf.Duration
+	66, // 37: tierml.control.v1.RunProgram.orphan_after:type_name -> google.protobuf.Duration
+	64, // 38: tierml.control.v1.RunProgram.settings:type_name -> tierml.control.v1.RunProgram.SettingsEntry
+	66, // 39: tierml.control.v1.StopProgram.grace:type_name -> google.protobuf.Duration
+	4,  // 40: tierml.control.v1.Recover.route:type_name -> tierml.control.v1.Route
+	65, // 41: tierml.control.v1.Recover.peers:type_name -> tierml.control.v1.Recover.PeersEntry
+	5,  // 42: tierml.control.v1.Assign.splits:type_name -> tierml.control.v1.SplitAt
+	38, // 43: tierml.control.v1.FromNode.hello:type_name -> tierml.control.v1.Hello
+	39, // 44: tierml.control.v1.FromNode.answer:type_name -> tierml.control.v1.Answer
+	40, // 45: tierml.control.v1.FromNode.heartbeat:type_name -> tierml.control.v1.Heartbeat
+	43, // 46: tierml.control.v1.FromNode.progress:type_name -> tierml.control.v1.Progress
+	44, // 47: tierml.control.v1.FromNode.cut_held:type_name -> tierml.control.v1.CutHeld
+	45, // 48: tierml.control.v1.FromNode.warned:type_name -> tierml.control.v1.Warned
+	46, // 49: tierml.control.v1.FromNode.failed:type_name -> tierml.control.v1.Failed
+	48, // 50: tierml.control.v1.FromNode.crashed:type_name -> tierml.control.v1.Crashed
+	19, // 51: tierml.control.v1.FromNode.program_started:type_name -> tierml.control.v1.ProgramStarted
+	20, // 52: tierml.control.v1.FromNode.program_advanced:type_name -> tierml.control.v1.ProgramAdvanced
+	21, // 53: tierml.control.v1.FromNode.program_saved:type_name -> tierml.control.v1.ProgramSaved
+	22, // 54: tierml.control.v1.FromNode.program_save_failed:type_name -> tierml.control.v1.ProgramSaveFailed
+	23, // 55: tierml.control.v1.FromNode.program_exited:type_name -> tierml.control.v1.ProgramExited
+	47, // 56: tierml.control.v1.FromNode.used:type_name -> tierml.control.v1.Used
+	49, // 57: tierml.control.v1.Answer.released:type_name -> tierml.control.v1.Released
+	50, // 58: tierml.control.v1.Answer.parked:type_name -> tierml.control.v1.Parked
+	51, // 59: tierml.control.v1.Answer.standings:type_name -> tierml.control.v1.Standings
+	53, // 60: tierml.control.v1.Answer.holdings:type_name -> tierml.control.v1.Holdings
+	55, // 61: tierml.control.v1.Answer.saved:type_name -> tierml.control.v1.Saved
+	58, // 62: tierml.control.v1.Answer.stock:type_name -> tierml.control.v1.Stock
+	56, // 63: tierml.control.v1.Answer.moved:type_name -> tierml.control.v1.Moved
+	41, // 64: tierml.control.v1.Heartbeat.serving:type_name -> tierml.control.v1.Serving
+	42, // 65: tierml.control.v1.Progress.splits:type_name -> tierml.control.v1.SplitStats
+	67, // 66: tierml.control.v1.Warned.deadline:type_name -> google.protobuf.Timestamp
+	5,  // 67: tierml.control.v1.Released.splits:type_name -> tierml.control.v1.SplitAt
+	52, // 68: tierml.control.v1.Standings.partitions:type_name -> tierml.control.v1.Standing
+	54, // 69: tierml.control.v1.Holdings.backups:type_name -> tierml.control.v1.BackupHolding
+	57, // 70: tierml.control.v1.Saved.parts:type_name -> tierml.control.v1.SavedPart
+	59, // 71: tierml.control.v1.Stock.owned:type_name -> tierml.control.v1.OwnedPartition
+	54, // 72: tierml.control.v1.Stock.backups:type_name -> tierml.control.v1.BackupHolding
+	5,  // 73: tierml.control.v1.Stock.splits:type_name -> tierml.control.v1.SplitAt
+	37, // 74: tierml.control.v1.Control.Attach:input_type -> tierml.control.v1.FromNode
+	0,  // 75: tierml.control.v1.Control.Attach:output_type -> tierml.control.v1.ToNode
+	75, // [75:76] is the sub-list for method output_type
+	74, // [74:75] is the sub-list for method input_type
+	74, // [74:74] is the sub-list for extension type_name
+	74, // [74:74] is the sub-list for extension extendee
+	0,  // [0:74] is the sub-list for field type_name
 }
 
 func init() { file_tiers_node_controlpb_control_proto_init() }
@@ -5437,7 +5451,7 @@ func file_tiers_node_controlpb_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_tiers_node_controlpb_control_proto_rawDesc), len(file_tiers_node_controlpb_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   65,
+			NumMessages:   66,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

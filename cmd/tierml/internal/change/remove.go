@@ -1,7 +1,7 @@
 package change
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -13,12 +13,14 @@ import (
 	"github.com/tierml/tierml/cmd/tierml/internal/target"
 	"github.com/tierml/tierml/internal/location"
 	"github.com/tierml/tierml/internal/rundir"
+	"github.com/tierml/tierml/jobmanager/call"
 	"github.com/tierml/tierml/jobrun"
 	"github.com/tierml/tierml/watch/dashboard"
 )
 
 func NewRemoveCommand() *cobra.Command {
 	var yes bool
+	var at target.Flags
 	cmd := &cobra.Command{
 		Use:   "rm RUN...",
 		Short: "Delete runs that have ended: their journals, reports, logs and checkpoints",
@@ -29,6 +31,13 @@ func NewRemoveCommand() *cobra.Command {
   tierml rm -y demo-1 demo-2`,
 		Args: cli.Arguments(1, -1, "name a run that has ended, such as demo-1; `tierml ps` lists them"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := at.Client(cmd, args)
+			if err != nil {
+				return err
+			}
+			if client != nil {
+				return removeAt(cmd, client, args, yes)
+			}
 			ended, err := endedRuns(cmd, args)
 			if err != nil {
 				return err
@@ -46,7 +55,33 @@ func NewRemoveCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "delete without asking")
+	at.Flags(cmd)
 	return cmd
+}
+
+// removeAt deletes jobs at a job server, which refuses those that have not ended.
+func removeAt(cmd *cobra.Command, client *call.Client, names []string, yes bool) error {
+	ctx, leave := cli.UntilInterrupted(cmd.Context())
+	defer leave()
+	out := cmd.OutOrStdout()
+	for i, name := range names {
+		job, err := client.Job(ctx, name)
+		if err != nil {
+			return err
+		}
+		names[i] = job.Run
+		fmt.Fprintf(out, "%s  %s at %s\n", job.Run, job.State, client.Address())
+	}
+	if err := cli.ConfirmUntil(ctx, cmd.InOrStdin(), out, yes); err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := client.Delete(ctx, name); err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "Deleted %s.\n", name)
+	}
+	return nil
 }
 
 // endedRun is a run that may be deleted.
@@ -59,32 +94,45 @@ func endedRuns(cmd *cobra.Command, names []string) (ended []endedRun, err error)
 		if err != nil {
 			return nil, err
 		}
-		name = rundir.Relative(dir)
-		if rundir.Held(dir) {
-			return nil, cli.Usage(fmt.Errorf("%s is running; end it first: tierml stop %[1]s", name))
-		}
-		run, err := dashboard.Read(cmd.Context(), dir)
+		r, err := endedRunIn(cmd.Context(), dir)
 		if err != nil {
 			return nil, err
-		}
-		r := endedRun{dir: dir, state: run.State}
-		state, err := jobrun.ReadState(dir)
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return nil, err
-		}
-		if run.State == "killed" && state.Cloud == "" {
-			return nil, cli.Usage(fmt.Errorf("%s was killed, and its machines may still cost money: end them with `tierml down`, or continue it with "+
-				"`tierml resume %[1]s`; its directory is what finds them", name))
-		}
-		if _, err := jobrun.Checkpoint(dir); err == nil && run.State != "finished" {
-			r.lost = "; it could be resumed, and no longer can be then"
-		}
-		if err == nil && location.IsURL(state.Checkpoints) {
-			r.lost += "; its checkpoints stay in " + state.Checkpoints
 		}
 		ended = append(ended, r)
 	}
 	return ended, nil
+}
+
+// DeleteRun deletes a run that has ended, for a page whose reader has confirmed it.
+func DeleteRun(ctx context.Context, dir string) error {
+	r, err := endedRunIn(ctx, dir)
+	if err != nil {
+		return err
+	}
+	return removeRuns([]endedRun{r}, io.Discard)
+}
+
+func endedRunIn(ctx context.Context, dir string) (r endedRun, err error) {
+	name := rundir.Relative(dir)
+	if rundir.Held(dir) {
+		return r, cli.Usage(fmt.Errorf("%s is running; end it first: tierml stop %[1]s", name))
+	}
+	run, err := dashboard.Read(ctx, dir)
+	if err != nil {
+		return r, err
+	}
+	r = endedRun{dir: dir, state: run.State}
+	if err := jobrun.Deletable(dir, run.State); err != nil {
+		return r, cli.Usage(err)
+	}
+	state, err := jobrun.ReadState(dir)
+	if _, err := jobrun.Checkpoint(dir); err == nil && run.State != "finished" {
+		r.lost = "; it could be resumed, and no longer can be then"
+	}
+	if err == nil && location.IsURL(state.Checkpoints) {
+		r.lost += "; its checkpoints stay in " + state.Checkpoints
+	}
+	return r, nil
 }
 
 // removeRuns deletes runs. Each is held meanwhile, so that nobody resumes it.

@@ -11,7 +11,7 @@ import (
 func OneJobFile(_ *cobra.Command, args []string) error {
 	switch len(args) {
 	case 0:
-		return errors.New("name a job file, such as examples/demo.yaml")
+		return errors.New("name a job file (`tierml init` writes one)")
 	case 1:
 		return nil
 	}

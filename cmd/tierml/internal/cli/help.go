@@ -59,7 +59,7 @@ func Arrange(root *cobra.Command, groups []Group) {
 		cmd.SetOut(&text)
 		show(cmd, args)
 		_ = table.Folded(out, func(w io.Writer) error { // the stream keeps its first error
-			_, err := text.WriteTo(w)
+			_, err := w.Write(bytes.ReplaceAll(text.Bytes(), []byte(" (default [])"), nil)) // of a flag with several values
 			return err
 		})
 	})

@@ -19,6 +19,9 @@ func FigureCell(v *float64) table.Cell {
 
 // Minute returns a time, to the minute for people.
 func Minute(t time.Time) table.Cell {
+	if t.IsZero() {
+		return table.Cell{Text: "-"}
+	}
 	return table.Cell{Text: t.UTC().Format("2006-01-02 15:04"), Value: t.UTC().Format(time.RFC3339)}
 }
 

@@ -1,7 +1,9 @@
 package markets
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -20,7 +22,8 @@ func NewCalibrateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "calibrate [RUN]",
 		Short: "Measure this computer's overhead from a run, for predictions",
-		Long: `The result is kept in ` + prepare.CalibrationFile + `, for tierml plan, run and dry-run. Remove the file to return to the shipped figures.
+		Long: `The result is kept in ` + prepare.CalibrationFile + `, for tierml plan, run and dry-run; what the run
+gave no occasion to measure stays as it was. Remove the file to return to the shipped figures.
 ` + cli.WhichRun,
 		Example: `  tierml calibrate demo-1
   tierml calibrate -o json`,
@@ -39,6 +42,11 @@ func NewCalibrateCommand() *cobra.Command {
 				return fmt.Errorf("measuring %s: %w", rundir.Relative(dir), err)
 			}
 			c.Run = filepath.Base(dir)
+			earlier, err := calibration.Load(prepare.CalibrationFile)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("%w; remove the file", err)
+			}
+			c = c.Over(earlier)
 			if err := c.Save(prepare.CalibrationFile); err != nil {
 				return err
 			}
@@ -55,7 +63,12 @@ func NewCalibrateCommand() *cobra.Command {
 }
 
 func calibrationTable(c calibration.Calibration) table.Table {
-	ms := func(v float64) table.Cell { return table.Cell{Text: fmt.Sprintf("%.1f ms", v), Value: v} }
+	ms := func(v float64) table.Cell {
+		if v == 0 {
+			return table.Cell{Text: "-"} // not measured
+		}
+		return table.Cell{Text: fmt.Sprintf("%.1f ms", v), Value: v}
+	}
 	return table.Table{Data: c, Columns: []table.Column{
 		{Name: "run", Title: "RUN"}, {Name: "clocks", Title: "CLOCKS"}, {Name: "clock_ms", Title: "CLOCK"}, {Name: "machines", Title: "MACHINES"},
 		{Name: "start_ms", Title: "START"}, {Name: "notice_lag_ms", Title: "NOTICES LATE"}, {Name: "end_lag_ms", Title: "ENDS LATE"}, {Name: "price_lag_ms", Title: "PRICES LATE"},

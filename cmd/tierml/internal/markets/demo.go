@@ -34,7 +34,11 @@ vCPUs of spot machines, which are processes of this computer, through evictions.
 				return err
 			}
 			run.SetContext(cmd.Context())
-			return run.RunE(run, []string{filepath.Join(folder, "demo.yaml")})
+			job := []string{filepath.Join(folder, "demo.yaml")}
+			if err := run.ValidateArgs(job); err != nil { // run takes its job from there
+				return err
+			}
+			return run.RunE(run, job)
 		},
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -112,6 +113,9 @@ func initJob(ctx context.Context, o initOptions, in io.Reader, out io.Writer, ne
 	d := &jobinit.Dialogue{In: in, Out: out, Clouds: config.Clouds()}
 	for _, kind := range all.Registry() {
 		d.Apps = append(d.Apps, kind.Name())
+		if slices.ContainsFunc(kind.Params(), func(p apps.Param) bool { return p.Name == "target" }) {
+			d.Targets = append(d.Targets, kind.Name())
+		}
 	}
 	if err := d.Fill(&w); err != nil {
 		return cli.Usage(err)
@@ -167,6 +171,9 @@ func refuseExisting(path string, force bool) error {
 	if err := atomicfile.Replaceable(path); err != nil {
 		return cli.Usage(fmt.Errorf("%w; name a file", err))
 	}
+	if _, err := os.Stat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) {
+		return cli.Usage(fmt.Errorf("there is no folder %s for %s; make it, or name another file", filepath.Dir(path), filepath.Base(path)))
+	}
 	if force {
 		return nil
 	}
@@ -191,9 +198,6 @@ func writeJobFile(ctx context.Context, path string, w jobinit.Wanted, out io.Wri
 		return cli.Usage(err)
 	}
 	file, err := os.CreateTemp(filepath.Dir(path), ".init-*.yaml") // next to it: paths are relative to its folder
-	if errors.Is(err, fs.ErrNotExist) {
-		return cli.Usage(fmt.Errorf("there is no folder %s for %s; make it, or name another file", filepath.Dir(path), filepath.Base(path)))
-	}
 	if err != nil {
 		return fmt.Errorf("writing the job file: %w", err)
 	}

@@ -19,12 +19,18 @@ type JobSource struct {
 	File    string          // of a job
 	command *config.Command // a program or data; nil = file
 	Said    config.Overrides
+	target  string // the column to predict, of data
+}
+
+func (s *JobSource) targetFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&s.target, "target", "", "of a file of data, the `column` to predict")
 }
 
 // Flags are those that complete a job.
 func (s *JobSource) Flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&s.Said.Name, "name", "", "the job's `name`, instead of the file's")
 	cmd.Flags().StringVar(&s.Said.Budget, "budget", "", "the `most` that the run may cost, such as $20")
+	s.targetFlag(cmd)
 	cmd.Flags().StringArrayVar(&s.Said.Envs, "env", nil, "an environment variable of the program, `NAME=VALUE`, or NAME for its value here")
 }
 
@@ -41,15 +47,18 @@ func (s *JobSource) Take(cmd *cobra.Command, args []string) (err error) {
 	case dash > 0:
 		return errors.New("name a job file, or a command after --; not both")
 	case len(args) == 0:
-		return errors.New("name a job file, such as examples/demo.yaml; or a command, as in: " + cmd.CommandPath() + " -- python3 train.py")
+		return errors.New("name a job file (`tierml init` writes one); or a command, as in: " + cmd.CommandPath() + " -- python3 train.py")
 	case len(args) > 1:
 		return fmt.Errorf("name one job file; there are %d arguments. A command is written after --", len(args))
 	}
 	s.File = args[0]
 	if config.IsJobFile(s.File) {
+		if s.target != "" {
+			return errors.New("--target is for a file of data; a job file has train.params.target")
+		}
 		return nil
 	}
-	if s.command, err = jobinit.CommandOf(s.File); err != nil {
+	if s.command, err = jobinit.CommandOf(s.File, s.target); err != nil {
 		return err
 	}
 	return nil

@@ -18,6 +18,7 @@ import (
 	"github.com/tierml/tierml/cmd/tierml/internal/watch"
 	"github.com/tierml/tierml/config"
 	"github.com/tierml/tierml/internal/exitcode"
+	"github.com/tierml/tierml/internal/pattern"
 	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/jobmanager/call"
 	"github.com/tierml/tierml/jobmanager/reach"
@@ -106,7 +107,11 @@ func submitJob(ctx context.Context, at target.Placed, o RunOptions, in io.Reader
 		return nil
 	}
 	runs := target.OfServer(client)
-	left, err := watch.Attach(ctx, runs, id, o.Plain, out)
+	programs := job.Unit != "" // of one that is resumed
+	if sent, err := o.Job.Load(); err == nil && o.Resume == "" {
+		programs = sent.Run != ""
+	}
+	left, err := watch.Attach(ctx, runs, id, o.Plain, programs && !o.quiet, out)
 	if err != nil || left {
 		return err
 	}
@@ -126,18 +131,39 @@ func (o RunOptions) submitted(ctx context.Context, at target.Placed, in io.Reade
 	if err != nil {
 		return none, err
 	}
-	if err := client.Plan(ctx, s, out); err != nil {
-		return none, err
-	}
 	job, err := o.Job.Load()
 	if err != nil {
 		return none, err
+	}
+	if err := client.Plan(ctx, s, out); err != nil {
+		return none, inOwnFile(err, job)
 	}
 	fmt.Fprintf(out, "\n%s\nIt runs at %s.\n", prepare.WhatMachinesAre(job), at.Where)
 	if err := cli.Confirm(in, out, cli.IsTerminal(in) && cli.IsTerminal(out), o.Yes); err != nil {
 		return none, err
 	}
-	return client.Submit(ctx, s)
+	done, err := client.Submit(ctx, s)
+	return done, inOwnFile(err, job)
+}
+
+// placed is a fault of the text that was submitted, which has other lines than the user's file.
+var placed = pattern.Of(`^\d+:\d+: ([a-z][^: ]*): (.*)$`)
+
+// inOwnFile gives the faults that a job server finds their places in the user's job file.
+func inOwnFile(err error, job *config.Job) error {
+	refused, ok := errors.AsType[call.Refused](err)
+	if !ok {
+		return err
+	}
+	var faults config.Faults
+	for line := range strings.Lines(refused.Error()) {
+		m := placed().FindStringSubmatch(strings.TrimSpace(line))
+		if m == nil {
+			return err
+		}
+		faults = append(faults, job.Fault(m[1], m[2], "")...)
+	}
+	return faults
 }
 
 // submission uploads what a job names, and returns the job as a job server takes it.

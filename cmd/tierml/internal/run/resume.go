@@ -60,6 +60,7 @@ type ResumePoint struct {
 	At         time.Time        // market time at which it ended
 	Part       int              // how often the run was begun before
 	Past       *elasticity.Past // nil = it begins, or was ended in order
+	before     *elasticity.Log  // what was trained until then
 	State      jobrun.State
 	doubts     []error           // why newer checkpoints are not used
 	older      []elasticity.Kept // checkpoints before it
@@ -138,7 +139,7 @@ func loadJob(o RunOptions) (*config.Job, ResumePoint, error) {
 		return nil, from, cli.Usage(fmt.Errorf("%s had not begun: start again with its %s", o.Resume, rundir.JobFile))
 	}
 	if last := entries[len(entries)-1]; last.Kind == journal.Done && (job.IsProgram() || from.Past.Done == from.clock && from.checkpoint != "") {
-		from.Past = nil // all is as it was left in order
+		from.Past, from.before = nil, &from.Past.Log // all is as it was left in order
 	}
 	records, err := bill.ReadRecords(filepath.Join(o.Resume, rundir.CloudFile))
 	if err != nil {

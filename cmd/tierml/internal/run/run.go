@@ -193,6 +193,9 @@ func runJob(ctx context.Context, o RunOptions, in io.Reader, out io.Writer) erro
 		out = &cli.Unread{Writer: out}
 	}
 	if o.Resume != "" { // no other process may write in it, nor may what is read of it change
+		if dir, err := runs.Find(rundir.Root, o.Resume); err == nil {
+			o.Resume = rundir.Relative(dir)
+		}
 		if err := runs.NoJournal(o.Resume); err != nil {
 			return cli.Usage(err)
 		}
@@ -210,6 +213,9 @@ func runJob(ctx context.Context, o RunOptions, in io.Reader, out io.Writer) erro
 		return err
 	}
 	if err := VerifyInputs(job, from.State.Dataset != nil); err != nil {
+		return cli.Usage(err)
+	}
+	if err := jobrun.SameOnTiers(ctx, job, from.State.Dataset, filepath.Dir(o.Resume)); err != nil {
 		return cli.Usage(err)
 	}
 	mapping, err := TimeAt(ctx, &o, job, from)
@@ -415,7 +421,7 @@ func Drive(ctx context.Context, o RunOptions, p *prepare.Job, from ResumePoint, 
 		Endpoint:   o.Endpoint,
 		Bounds:     jobmanager.Bounds(),
 		Log:        log,
-		ResumeFrom: from.checkpoint, ResumeAt: from.clock, ResumeOlder: from.older, Part: from.Part, Past: from.Past,
+		ResumeFrom: from.checkpoint, ResumeAt: from.clock, ResumeOlder: from.older, Part: from.Part, Past: from.Past, Before: from.before,
 	}
 	if p.Plan != nil {
 		cfg.SaveTime, cfg.RestartTime = p.Plan.Input.SaveTime, p.Plan.Input.RestartTime
@@ -433,7 +439,7 @@ func Drive(ctx context.Context, o RunOptions, p *prepare.Job, from ResumePoint, 
 
 // showOutput shows what programs print from now on until its result is called, which shows the rest.
 func showOutput(directory string, out io.Writer) (end func()) {
-	logs := runs.OpenLogs(directory, programLogs)
+	logs := runs.OpenLogs(directory, watch.ProgramLogs)
 	_ = logs.Print(io.Discard) // of an earlier part of the run
 	var over atomic.Bool
 	var done sync.WaitGroup
@@ -443,9 +449,6 @@ func showOutput(directory string, out io.Writer) (end func()) {
 		done.Wait()
 	}
 }
-
-// programLogs are how the names of programs' logs begin.
-var programLogs = []string{"rank-", "task-"}
 
 // openJournal starts a journal, or continues one and gives its past.
 func openJournal(path string, resume bool, observe func(journal.Entry)) (lines *journal.Writer, past []journal.Entry, err error) {

@@ -53,6 +53,7 @@ Ctrl-C saves the model as it is.`,
 			return alone.Run(ctx, o, job, untilUnread(cmd.OutOrStdout(), stop), untilUnread(cmd.ErrOrStderr(), stop))
 		},
 	}
+	from.targetFlag(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&o.Output, "into", "", "save the model in this `file`, and nothing else")
 	flags.IntVar(&o.Threads, "threads", runtime.GOMAXPROCS(0), "number of `threads`")

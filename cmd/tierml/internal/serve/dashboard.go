@@ -83,7 +83,7 @@ func serveDashboard(ctx context.Context, d dashboardOptions, out, errOut io.Writ
 	board := dashboard.New(d.root, time.Now, log)
 	handler := board.Handler()
 	if d.tokenFile != "" {
-		board.Offers(dashboard.Acts{Stop: stopInOrder, Drill: drillFromPage})
+		board.Offers(dashboard.Acts{Stop: stopInOrder, Drill: drillFromPage, Delete: change.DeleteRun})
 		token, err := ensureToken(d.tokenFile, out)
 		if err != nil {
 			return err

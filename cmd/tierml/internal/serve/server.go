@@ -52,6 +52,8 @@ type serverOptions struct {
 	groupFile  string
 	perHour    string
 	over       string
+	isolate    bool
+	behind     bool // as the job server of one group (isolate.go)
 }
 
 func NewServerCommand() *cobra.Command {
@@ -73,6 +75,9 @@ Every request needs the token from the file that the first start creates. From e
 			if o.scheduler != "" && !cmd.Flags().Changed("max-running") {
 				o.maxRunning = 32 // jobs without slots wait by themselves
 			}
+			if o.isolate {
+				return serveGroups(cmd.Context(), o, cmd.Flags(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+			}
 			return serveJobs(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -84,6 +89,9 @@ Every request needs the token from the file that the first start creates. From e
 	cmd.Flags().StringSliceVar(&o.accept, "accept-sha256", nil, "also accept tokens with these SHA-256 `sums`")
 	cmd.Flags().StringSliceVar(&o.watch, "watch-sha256", nil, "accept tokens with these SHA-256 `sums` for calls that only read")
 	cmd.Flags().StringVar(&o.groupFile, "groups", "", "a `file` of groups with their tokens, quotas and budgets (docs/server.md#groups)")
+	cmd.Flags().BoolVar(&o.isolate, "isolate", false, "with --groups: a user for each group's jobs, which --allow programs needs (root on Linux)")
+	cmd.Flags().BoolVar(&o.behind, "behind", false, "serve one group, behind --isolate")
+	_ = cmd.Flags().MarkHidden("behind") // it exists
 	cmd.Flags().StringVar(&o.hosts, "hosts", "", "keep the shared hosts of this `file`")
 	cmd.Flags().StringVar(&o.scheduler, "scheduler", "", "with --hosts or --slots: the `policy` that grants jobs their slots, "+strings.Join(jobmanager.Schedulers, ", ")+" (docs/scheduler.md);\n"+
 		"default: first come, first served")
@@ -231,10 +239,9 @@ func serveJobs(ctx context.Context, o serverOptions, out, errOut io.Writer) erro
 			return cli.Usage(err)
 		}
 	}
-	if len(groups) > 0 && slices.Contains(allow, config.AllowPrograms) {
+	if len(groups) > 0 && slices.Contains(allow, config.AllowPrograms) && !o.behind {
 		return cli.Usage(fmt.Errorf("--allow programs runs submitted commands as the job server's user, who can read the files of all groups and its token: with --groups, " +
-			"leave it out and have programs run on machines of a cloud, or start a job server for each group, as users of their own"))
-
+			"add --isolate, or leave it out and have programs run on machines of a cloud"))
 	}
 	quotas, fences := map[string]jobmanager.Quota{}, map[string]jobmanager.Fence{}
 	for name, g := range groups {
@@ -272,6 +279,9 @@ func serveJobs(ctx context.Context, o serverOptions, out, errOut io.Writer) erro
 	if err != nil {
 		return cli.Usage(err)
 	}
+	if o.behind {
+		return serveBehind(ctx, manager, groups, log)
+	}
 	if o.tokenFile == "" {
 		o.tokenFile = filepath.Join(o.home, "token")
 	}
@@ -296,13 +306,18 @@ func serveJobs(ctx context.Context, o serverOptions, out, errOut io.Writer) erro
 	gate := access.NewGate(token, o.door.TLS(), time.Now, log)
 	gate.Grant(access.Administer, access.All, accepted...)
 	gate.Grant(access.Watch, access.All, readers...)
+	grant(gate, groups)
+	err = serveUntil(ctx, access.Server(gate.Handler(manager.Handler()), log), listener)
+	stop()
+	keeping.Wait()
+	return err
+}
+
+// grant gives the groups' tokens their rights.
+func grant(gate *access.Gate, groups map[string]jobmanager.Group) {
 	for name, g := range groups {
 		for right, sums := range g.Tokens {
 			gate.Grant(right, name, sums...)
 		}
 	}
-	err = serveUntil(ctx, access.Server(gate.Handler(manager.Handler()), log), listener)
-	stop()
-	keeping.Wait()
-	return err
 }

@@ -51,7 +51,7 @@ func (folder) List(ctx context.Context, note func(error)) ([]call.Job, error) {
 		rows = append(rows, row)
 	}
 	for _, row := range rows {
-		if row.App == shared.App && row.State == "running" {
+		if row.App == shared.App && row.Active() {
 			view, err := dashboard.ReadHosts(ctx, filepath.Join(rundir.Root, row.Run))
 			if err != nil {
 				note(fmt.Errorf("which jobs are on %s is not known: %w", row.Run, err))
@@ -74,7 +74,7 @@ func (folder) Get(ctx context.Context, run string) (name string, job call.Job, e
 	if job.Summary, err = dashboard.Read(ctx, dir); err != nil {
 		return "", job, err
 	}
-	if job.State == "running" {
+	if job.Active() {
 		state, err := jobrun.ReadState(dir)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", job, err

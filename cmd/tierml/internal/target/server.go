@@ -74,9 +74,9 @@ func (s *server) Report(ctx context.Context, run string) (*cost.Report, error) {
 		return nil, fmt.Errorf("fetching the journal: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	for _, name := range []string{rundir.JournalFile, rundir.CloudFile} {
+	for _, name := range []string{rundir.JournalFile, rundir.CloudFile, rundir.JobFile} {
 		err := atomicfile.WriteTo(filepath.Join(dir, name), 0o644, func(w io.Writer) error { return s.File(ctx, run, name, w) })
-		if err != nil && (name == rundir.JournalFile || !errors.Is(err, fs.ErrNotExist)) { // only runs of cloud: local have the other
+		if err != nil && (name == rundir.JournalFile || !errors.Is(err, fs.ErrNotExist)) { // only runs of cloud: local have its records
 			return nil, err
 		}
 	}
@@ -138,7 +138,7 @@ func (s *server) Stop(ctx context.Context, run string, how call.Stop, heard func
 
 // Ended reports whether nothing of a run runs, also of one that no job server started.
 func Ended(job call.Job) bool {
-	return call.State(job.State).Over() || job.Submitted == nil && job.State != "running"
+	return call.State(job.State).Over() || job.Submitted == nil && !job.Active()
 }
 
 // Hosts returns the shared hosts that are meant: those named, or the only ones.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
@@ -41,15 +42,23 @@ func waitForTurn(ctx context.Context, runs target.Runs, id string, out io.Writer
 	}
 }
 
-// Attach shows a run until it ends, or the reader leaves (left).
-func Attach(ctx context.Context, runs target.Runs, id string, plain bool, out io.Writer) (left bool, err error) {
+// ProgramLogs are how the names of programs' logs begin.
+var ProgramLogs = []string{"rank-", "task-"}
+
+// Attach shows a run, and with output what its programs print, until it ends, or the reader leaves (left).
+func Attach(ctx context.Context, runs target.Runs, id string, plain, output bool, out io.Writer) (left bool, err error) {
 	ctx, leave := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer leave()
 	job, err := waitForTurn(ctx, runs, id, out)
 	if err == nil && !target.Ended(job) {
-		view := console.New(out, console.Options{Plain: plain, Watching: true, OnInterrupt: leave})
+		view := console.New(out, console.Options{Plain: plain || output, Watching: true, OnInterrupt: leave})
 		show := view.Recall // what is past is not reported again line by line
+		var logs sync.WaitGroup
+		if output {
+			logs.Go(func() { _ = runs.Logs(ctx, id, ProgramLogs, true, view.Output()) }) // `tierml logs` has what a broken connection leaves out
+		}
 		err = runs.Events(ctx, id, true, func(e journal.Entry) { show(e) }, func() { show = view.Feed })
+		logs.Wait()
 		if closing := view.Close(); err == nil {
 			err = closing
 		}

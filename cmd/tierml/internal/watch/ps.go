@@ -107,12 +107,12 @@ func runPs(ctx context.Context, runs target.Runs, format string, out, errOut io.
 		return nil, err
 	}
 	for _, j := range jobs {
-		if address != "" && cli.ForPeople(format) && j.Why != "" && j.State != string(call.Finished) {
+		if (address != "" || j.Active()) && cli.ForPeople(format) && j.Why != "" && j.State != string(call.Finished) {
 			fmt.Fprintf(out, "%s is %s: %s\n", j.Run, j.State, j.Why)
 		}
 	}
 	for _, j := range jobs { // of the first active one; else of the last
-		if j.State == "running" {
+		if j.Active() {
 			return []cli.Step{{Command: "tierml top " + j.Run, Why: "watch it"}, {Command: "tierml stop " + j.Run, Why: "end it in order"}}, nil
 		}
 	}

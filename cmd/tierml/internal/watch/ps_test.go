@@ -36,6 +36,16 @@ func TestGroupsOfRuns(t *testing.T) {
 	}
 }
 
+// A run that has hardly begun shows no time, not the year 1.
+func TestTimesNotKnown(t *testing.T) {
+	for _, format := range []string{table.Wide, table.CSV, table.Plain} {
+		var out bytes.Buffer
+		if err := writePs(&out, []call.Job{{Summary: dashboard.Summary{Run: "a-1"}}}, format); err != nil || strings.Contains(out.String(), "0001") {
+			t.Errorf("%s: %v %s", format, err, &out)
+		}
+	}
+}
+
 // Programs have no clocks, stages or test losses, and lists with one do not say so.
 func TestListOfProgramsHasTheirWords(t *testing.T) {
 	loss := .5

@@ -41,10 +41,11 @@ func reconcileWith(r *cost.Report, paths []string, format string, out io.Writer)
 	var ours []invoice.Line
 	for _, i := range r.Instances {
 		for _, c := range i.Charges {
-			if !market.OfMachine(c.Note) {
+			traffic := c.Note == market.TrafficNote
+			if !market.OfMachine(c.Note) && !traffic {
 				continue // the provider's lines for disks and addresses name no machine
 			}
-			ours = append(ours, invoice.Line{Machine: i.ID, From: c.From, To: c.To, USD: float64(c.USD) / 1e9})
+			ours = append(ours, invoice.Line{Machine: i.ID, From: c.From, To: c.To, USD: float64(c.USD) / 1e9, Traffic: traffic})
 		}
 	}
 	c := invoice.Compare(ours, theirs, form, tolerance)
@@ -60,6 +61,9 @@ func reconcileWith(r *cost.Report, paths []string, format string, out io.Writer)
 	}
 	fmt.Fprintf(out, "%s beside the journal: $%.4f and $%.4f for %d machines; %d of them are not in it, and %d others of the account are left out.\n",
 		c.Form, c.Theirs, c.Ours, c.Machines, c.Missing, c.Others)
+	if c.OurTraffic > 0 || c.TheirTraffic > 0 {
+		fmt.Fprintf(out, "Traffic, apart from that: $%.4f metered, $%.4f estimated.\n", c.TheirTraffic, c.OurTraffic)
+	}
 	if len(c.Differences) == 0 {
 		_, err := fmt.Fprintf(out, "Every hour of every machine agrees within $%v.\n", tolerance)
 		return err

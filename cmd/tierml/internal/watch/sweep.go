@@ -11,6 +11,7 @@ import (
 
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/cmd/tierml/internal/target"
+	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/internal/journal/words"
 	"github.com/tierml/tierml/internal/table"
 	"github.com/tierml/tierml/watch/dashboard"
@@ -87,6 +88,8 @@ func showSweep(out io.Writer, s dashboard.Sweep, format string) error {
 	switch {
 	case s.Best != "" && s.Unit != "":
 		fmt.Fprintf(out, "The best is %s, with a loss of %s: %s. `tierml state %s %[1]s --into DIR` copies its state.\n", s.Best, cli.FigureCell(s.Trials[0].Test).Text, s.Trials[0].Settings(), s.ID)
+	case s.Unit != "" && s.Leader == "":
+		fmt.Fprintln(out, "Note: "+cost.NoLoss)
 	case s.Best != "":
 		fmt.Fprintf(out, "The best is %s; its model: %s\n", s.Best, cli.OrMinus(s.Model))
 	case s.Leader != "":

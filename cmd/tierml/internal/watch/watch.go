@@ -87,7 +87,7 @@ func watch(ctx context.Context, runs target.Runs, run string, plain bool, out io
 		_, err := fmt.Fprintf(out, "%s has ended%s. `tierml events %[1]s` says what happened, `tierml report %[1]s` what it cost.\n", name, how)
 		return err
 	}
-	_, err = Attach(ctx, runs, name, plain, out)
+	_, err = Attach(ctx, runs, name, plain, false, out)
 	return err
 }
 

@@ -1,6 +1,3 @@
-#: TYPE cd terraform/aws && terraform init => terraform init
-#: TYPE >../../installation.yaml => >installation.yaml
-#: TYPE cd ../.. => true
 #: TYPE tierml doctor ratings.yaml => tierml doctor ratings.yaml || true
 export AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any AWS_EC2_METADATA_DISABLED=true
 played make <<<'test "$*" = build'
@@ -19,12 +16,13 @@ END
 } >prices.csv
 serve tierml fakecloud --prices prices.csv --catalog types.csv --rules ec2-now --start "$(date -u +%FT%TZ)"
 endpoint=$(grep -oE 'http://[0-9.:]+' served.*.log | head -1)
-cp examples/data/small.csv ratings.csv && gzip -k ratings.csv
+mkdir -p terraform/aws
 export endpoint
 played terraform <<'END'
 case "$*" in
-init | apply\ *-var\ binary=../../bin/tierml | *destroy) ;;
-"output -raw settings") cat <<SETTINGS ;;
+*\ init | *\ apply | *\ apply\ -var\ delete_bucket_with_contents=true | *\ destroy) grep -q bin/tierml terraform/aws/terraform.tfvars ;;
+*"output -raw controller") echo controller ;;
+*"output -raw settings") cat <<SETTINGS ;;
 "ec2":
   "checkpoints": "s3://bucket/checkpoints"
   "cluster": "yours"

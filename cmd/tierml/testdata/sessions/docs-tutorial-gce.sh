@@ -1,12 +1,9 @@
-#: TYPE cd terraform/gcp && terraform init => terraform init
-#: TYPE >../../installation.yaml => >installation.yaml
-#: TYPE cd ../.. => true
 #: TYPE tierml doctor ratings.yaml => named_prices; tierml doctor ratings.yaml || true
 played make <<<'test "$*" = build'
 played gcloud <<'END'
 case "$1 $2" in "auth application-default" | "services enable") ;; *) exit 1 ;; esac
 END
-cp examples/data/small.csv ratings.csv && gzip -k ratings.csv
+mkdir -p terraform/gcp
 sku() { # DESCRIPTION USAGE UNIT NANOS
   printf '{"skuId": "X", "description": "%s", "category": {"resourceFamily": "Compute", "usageType": "%s"}, "serviceRegions": ["us-central1"],
     "pricingInfo": [{"effectiveTime": "2026-01-01T00:00:00Z", "pricingExpression": {"usageUnit": "%s", "tieredRates": [{"unitPrice": {"currencyCode": "USD", "units": "0", "nanos": %d}}]}}]}' "$@"
@@ -24,8 +21,9 @@ endpoint=$(grep -oE 'http://[0-9.:]+' served.*.log | head -1)
 export endpoint
 played terraform <<'END'
 case "$*" in
-init | apply\ *-var\ binary=../../bin/tierml | *destroy) ;;
-"output -raw settings") cat <<SETTINGS ;;
+*\ init | *\ apply | *\ apply\ -var\ delete_bucket_with_contents=true | *\ destroy) grep -q bin/tierml terraform/gcp/terraform.tfvars ;;
+*"output -raw controller") echo controller ;;
+*"output -raw settings") cat <<SETTINGS ;;
 "gce":
   "checkpoints": "gs://bucket/checkpoints"
   "cluster": "yours"

@@ -1,0 +1,160 @@
+package hosts_test
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/elasticity/hosts"
+	"github.com/tierml/tierml/elasticity/hosts/hoststest"
+	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/tiers"
+)
+
+var (
+	host  = hosts.Size{VCPU: 4, MemoryMiB: 8000}
+	kinds = map[string]hosts.Size{"slot": {VCPU: 4, MemoryMiB: 500}}
+)
+
+// served returns a job whose serving takes that number of cores, of eight partitions.
+func served(id string, cores float64) *hoststest.Job {
+	j := &hoststest.Job{ID: id, Type: "slot", Profile: tiers.Profile{Clock: 500 * time.Millisecond}}
+	for range 8 {
+		j.Profile.Serving = append(j.Profile.Serving, time.Duration(cores*float64(j.Profile.Clock)/8))
+	}
+	return j
+}
+
+// settle passes minutes until the book decides nothing more.
+func settle(t *testing.T, w *hoststest.World) {
+	t.Helper()
+	for quiet, n := 0, 0; quiet < 8; n++ {
+		news, err := w.Pass(time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if quiet++; news {
+			quiet = 0
+		}
+		if n > 300 {
+			t.Fatalf("the book does not come to rest: %s", w.Last)
+		}
+	}
+}
+
+// fewest returns how few hosts can serve jobs of these cores, if each is served on one host.
+func fewest(cores []float64, each float64) int {
+	slices.SortFunc(cores, func(a, b float64) int { return cmp.Compare(b, a) })
+	var fits func(i int, free []float64) bool
+	fits = func(i int, free []float64) bool {
+		if i == len(cores) {
+			return true
+		}
+		for k := range free {
+			if cores[i] <= free[k]+1e-9 {
+				free[k] -= cores[i]
+				if fits(i+1, free) {
+					return true
+				}
+				free[k] += cores[i]
+			}
+		}
+		return false
+	}
+	for n := 1; ; n++ {
+		if free := slices.Repeat([]float64{each}, n); fits(0, free) {
+			return n
+		}
+	}
+}
+
+// Jobs get hosts of their own until they have been measured (section 3.3.1), and then share as few as can serve them (3.3.2), whatever came and went.
+func TestFewHostsServeManyJobs(t *testing.T) {
+	sum, best := 0, 0
+	for seed := range uint64(25) {
+		r := rand.New(rand.NewPCG(seed, 5))
+		w := hoststest.New(host, kinds)
+		var there []*hoststest.Job
+		for n := range 6 + r.IntN(8) {
+			if len(there) > 3 && r.IntN(4) == 0 {
+				i := r.IntN(len(there))
+				w.Leave(there[i].ID)
+				there = slices.Delete(there, i, i+1)
+				continue
+			}
+			j := served(fmt.Sprint("job", n), 0.2+2.5*r.Float64())
+			if err := w.Arrive(j); err != nil {
+				t.Fatal(err)
+			}
+			there = append(there, j)
+			settle(t, w)
+		}
+		settle(t, w)
+		var cores []float64
+		for _, j := range there {
+			cores = append(cores, j.Profile.Cores())
+		}
+		least := fewest(cores, float64(host.VCPU))
+		if sum, best = sum+w.Hosts(), best+least; w.Hosts() > least { // fewer can do where a job's partitions are on two
+			t.Errorf("seed %d: %d hosts for %d jobs of %.2f cores, %d would do", seed, w.Hosts(), len(there), cores, least)
+		}
+		if w.Loss() > hoststest.Limit {
+			t.Errorf("seed %d: a job loses %.3f", seed, w.Loss())
+		}
+	}
+	t.Logf("%d hosts in all; %d would do for whole jobs", sum, best)
+}
+
+// A job that one host cannot serve is lent slots on others until nobody loses more than the limit (section 3.3.2, figure 10), and no host is bought in vain.
+func TestABigJobIsLentSlots(t *testing.T) {
+	w := hoststest.New(host, kinds)
+	if err := w.Arrive(served("big", 9)); err != nil {
+		t.Fatal(err)
+	}
+	settle(t, w)
+	if w.Hosts() != 3 || w.Loss() > hoststest.Limit {
+		t.Errorf("%d hosts of 4 vCPUs for 9 cores, at a loss of %.3f: %q", w.Hosts(), w.Loss(), w.Last)
+	}
+}
+
+// Slots of a job that has been measured, and only serves, leave vCPUs to others; those that work on splits, too, keep what they were granted. Slots that have
+// more than their host together divide its charges.
+func TestMeasuredServersMakeRoom(t *testing.T) {
+	for _, serves := range []bool{true, false} {
+		w := hoststest.New(host, kinds)
+		w.Works = !serves
+		for n := range 3 {
+			if err := w.Arrive(served(fmt.Sprint("job", n), 0.5)); err != nil {
+				t.Fatal(err)
+			}
+			for range 10 {
+				if _, err := w.Pass(time.Minute); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		want := 3
+		if serves {
+			want = 1
+		}
+		if w.Hosts() != want {
+			t.Errorf("serves alone %v: %d hosts for three jobs, not %d", serves, w.Hosts(), want)
+		}
+		total, from := market.USD(0), time.Unix(0, 0).UTC()
+		bill := w.Book.BillOf(0, w.Now, func(step.ID) (hosts.Size, []market.Charge) {
+			return host, []market.Charge{{From: from, To: w.Now, Amount: market.Dollar}}
+		})
+		for job, usd := range bill.Jobs {
+			if total += usd; usd <= 0 {
+				t.Errorf("serves alone %v: %s pays %s", serves, job, usd)
+			}
+		}
+		if serves && total > 3*market.Dollar { // each was on a host of its own first
+			t.Errorf("jobs pay %s", total)
+		}
+	}
+}

@@ -1,0 +1,230 @@
+// Package hoststest plays jobs and reliable hosts for a book of slots, in a time of its own: hosts come at once and go when they are empty, jobs report what
+// serving takes, and do what the book answers. It knows nothing of machines, networks and models.
+package hoststest
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tierml/tierml/elasticity/hosts"
+	"github.com/tierml/tierml/elasticity/step"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/tiers"
+)
+
+// Limit is the share of its speed that a job may lose, and Insist how long a slot stays at least.
+const (
+	Limit  = 0.1
+	Insist = 5 * time.Minute
+)
+
+// Job is one whose reliable slots only serve.
+type Job struct {
+	ID      string
+	Profile tiers.Profile
+	Type    string // of its slots
+
+	slots  []provisioner.InstanceID
+	owners []step.ID
+	asked  int
+	wish   tiers.Preference
+}
+
+// World is a book with its hosts and jobs.
+type World struct {
+	Book   *hosts.Book
+	Now    time.Time
+	Works  bool          // the reliable slots work on splits, too
+	Moves  int           // partitions that changed their slot
+	Lost   time.Duration // of jobs' time in which one lost more than the limit
+	Within time.Duration // of jobs' time
+	Last   []string      // decisions
+
+	host  hosts.Size
+	made  int
+	hosts []step.ID
+	jobs  []*Job
+}
+
+// New returns a world of hosts of a size.
+func New(host hosts.Size, types map[string]hosts.Size) *World {
+	return &World{Now: time.Unix(0, 0).UTC(), host: host, Book: hosts.NewBook(hosts.Rules{Provider: "local", Types: types, Loss: Limit, Insist: Insist,
+		Offers: map[step.Tier]hosts.Offer{step.Reliable: {Least: host, Most: 1 << 20}}})}
+}
+
+// Hosts returns how many there are.
+func (w *World) Hosts() int { return len(w.hosts) }
+
+// Load returns the cores that serving takes.
+func (w *World) Load() (cores float64) {
+	for _, j := range w.jobs {
+		cores += j.Profile.Cores()
+	}
+	return cores
+}
+
+// Loss returns the most that a job loses.
+func (w *World) Loss() (most float64) {
+	for _, lost := range w.losses() {
+		most = max(most, lost)
+	}
+	return most
+}
+
+// Arrive has a job ask for its slot.
+func (w *World) Arrive(j *Job) error {
+	w.jobs = append(w.jobs, j)
+	if err := w.ask(j); err != nil {
+		return err
+	}
+	w.place()
+	return nil
+}
+
+// Leave has a job end.
+func (w *World) Leave(id string) {
+	i := slices.IndexFunc(w.jobs, func(j *Job) bool { return j.ID == id })
+	for _, s := range w.jobs[i].slots {
+		w.giveBack(w.jobs[i], s)
+	}
+	w.jobs = slices.Delete(w.jobs, i, i+1)
+	w.place()
+}
+
+// Pass lets time go by, in which each job reports once. It reports whether the book decided anything.
+func (w *World) Pass(d time.Duration) (news bool, err error) {
+	w.Now = w.Now.Add(d)
+	loss := w.losses()
+	for _, j := range w.jobs {
+		lost := loss[j.ID]
+		if w.Within += d; lost > Limit {
+			w.Lost += d
+		}
+		lately := time.Duration(float64(j.Profile.Clock) / (1 - lost))
+		j.wish, err = w.Book.Report(w.Now, j.ID, tiers.Served{Profile: j.Profile, Owners: j.owners, Clocks: int(d / lately), Lately: lately, OnlyServes: !w.Works})
+		if err != nil {
+			return false, fmt.Errorf("job %s: %w", j.ID, err)
+		}
+		if err := w.obey(j); err != nil {
+			return false, err
+		}
+		news = w.place() || news
+	}
+	return news, nil
+}
+
+// obey has a job's controller do what was answered.
+func (w *World) obey(j *Job) error {
+	for len(j.slots) > 1+j.wish.More {
+		leaves := j.slots[len(j.slots)-1]
+		if i := slices.Index(j.slots, provisioner.InstanceID(j.wish.Leave)); i >= 0 {
+			leaves = j.slots[i]
+		}
+		w.giveBack(j, leaves)
+		w.spread(j)
+	}
+	for len(j.slots) < 1+j.wish.More {
+		if err := w.ask(j); err != nil {
+			return err
+		}
+		w.place()
+		w.spread(j)
+	}
+	if len(j.wish.Owners) > 0 {
+		w.own(j, j.wish.Owners)
+	}
+	return nil
+}
+
+func (w *World) ask(j *Job) error {
+	j.asked++
+	got, err := w.Book.Ask(w.Now, 0, j.ID, provisioner.Request{Token: fmt.Sprintf("%s-%d", j.ID, j.asked), Count: 1,
+		Pool: market.Pool{Provider: "local", Region: "here", Zone: "here", Type: j.Type, Class: market.OnDemand}})
+	if err != nil {
+		return err
+	}
+	j.slots = append(j.slots, got[0].ID)
+	if len(j.slots) == 1 {
+		w.spread(j)
+	}
+	return nil
+}
+
+func (w *World) giveBack(j *Job, s provisioner.InstanceID) {
+	w.Book.Return(w.Now, j.ID, s)
+	for _, host := range w.hosts {
+		w.Book.Gone(w.Now, host, s, "ended") // the others have no such slot
+	}
+	j.slots = slices.DeleteFunc(slices.Clone(j.slots), func(o provisioner.InstanceID) bool { return o == s })
+}
+
+// spread has a job's partitions served by all of its slots.
+func (w *World) spread(j *Job) {
+	if len(j.slots) == 0 {
+		return
+	}
+	owners := make([]step.ID, len(j.Profile.Serving))
+	for i := range owners {
+		owners[i] = step.ID(j.slots[i%len(j.slots)])
+	}
+	w.own(j, owners)
+}
+
+func (w *World) own(j *Job, owners []step.ID) {
+	for i := range owners {
+		if len(j.owners) > 0 && owners[i] != j.owners[i] {
+			w.Moves++
+		}
+	}
+	j.owners = owners
+}
+
+// place has hosts bought for slots that wait, and gives empty ones back. It reports whether the book has decided anything since the last call.
+func (w *World) place() (news bool) {
+	for fresh := w.Book.Place(w.Now, step.Reliable); fresh > 0; fresh = w.Book.Place(w.Now, step.Reliable) {
+		for range fresh {
+			w.made++
+			id := step.ID(fmt.Sprintf("host-%06d", w.made))
+			w.Book.AddHost(id, step.Reliable, w.host)
+			w.hosts = append(w.hosts, id)
+		}
+	}
+	w.hosts = slices.DeleteFunc(w.hosts, func(id step.ID) bool {
+		empty := len(w.Book.On(id)) == 0
+		if empty {
+			w.Book.EndHost(w.Now, id, "it is empty", true)
+		}
+		return empty
+	})
+	for _, l := range w.Book.Lines() {
+		if l.Kind == hosts.Preferred || l.Kind == hosts.Judged {
+			news = true
+			w.Last = append(w.Last[max(len(w.Last)-9, 0):], fmt.Sprintf("%s %s +%d %s: %s", l.Kind, l.Job, l.More, l.Host, l.Why))
+		}
+	}
+	return news
+}
+
+// losses returns which share of its speed each job loses: it has its share of the vCPUs of hosts with more load.
+func (w *World) losses() map[string]float64 {
+	at, load := map[step.ID]step.ID{}, map[step.ID]float64{}
+	for _, id := range w.hosts {
+		for _, s := range w.Book.On(id) {
+			at[step.ID(s.ID)] = id
+		}
+	}
+	for _, j := range w.jobs {
+		for i, owner := range j.owners {
+			load[at[owner]] += float64(j.Profile.Serving[i]) / float64(j.Profile.Clock)
+		}
+	}
+	lost := map[string]float64{}
+	for _, j := range w.jobs {
+		for _, owner := range j.owners {
+			lost[j.ID] = max(lost[j.ID], 1-float64(w.host.VCPU)/max(load[at[owner]], float64(w.host.VCPU)))
+		}
+	}
+	return lost
+}

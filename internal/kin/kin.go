@@ -1,0 +1,61 @@
+// Package kin finds the processes of a machine or a slot by their home, wherever they are by now: programs have sessions of their own. It knows
+// nothing about what they do. Where there is no /proc it finds none.
+package kin
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// Carries reports whether a process that has not ended has a variable, as NAME=VALUE, in its environment. Those of other users cannot be read, unless
+// by root.
+func Carries(pid int, variable []byte) bool {
+	environment, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
+	if err != nil {
+		return false
+	}
+	for one := range bytes.SplitSeq(environment, []byte{0}) {
+		if bytes.Equal(one, variable) {
+			return true
+		}
+	}
+	return false
+}
+
+// Of returns the processes whose home is a folder.
+func Of(home string) (pids []int) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	mark := []byte("HOME=" + home)
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil && Carries(pid, mark) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// linger is how long killed processes may take to go: one that waits for a disk cannot be killed at once.
+const linger = 5 * time.Second
+
+// End kills the processes whose home is a folder, and waits until they are gone. It reports whether they are.
+func End(home string) bool {
+	for until := time.Now().Add(linger); ; time.Sleep(5 * time.Millisecond) {
+		left := Of(home)
+		if len(left) == 0 {
+			return true
+		}
+		for _, pid := range left { // one may have been born since the last look
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+		}
+		if time.Now().After(until) {
+			return false
+		}
+	}
+}

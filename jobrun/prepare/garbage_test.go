@@ -1,0 +1,21 @@
+package prepare
+
+import (
+	"runtime/debug"
+	"testing"
+)
+
+// Simulations have a bound on memory, below which a bound of the environment stays. Both come back.
+func TestLittleGarbage(t *testing.T) {
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(-1))
+	for _, limit := range []int64{mostGarbage / 2, 4 * mostGarbage} {
+		debug.SetMemoryLimit(limit)
+		end := LittleGarbage()
+		if is, want := debug.SetMemoryLimit(-1), min(limit, mostGarbage); is != want {
+			t.Errorf("a limit of %d bytes is %d while simulating, want %d", limit, is, want)
+		}
+		if end(); debug.SetMemoryLimit(-1) != limit {
+			t.Errorf("the limit is %d bytes afterwards, want %d", debug.SetMemoryLimit(-1), limit)
+		}
+	}
+}

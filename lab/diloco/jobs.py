@@ -1,0 +1,61 @@
+"""Jobs of these measurements, on machines of the local cloud whose price never changes."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+JOB = """name: {name}
+cloud: local
+reliable: {{type: c3.large, count: 1}}
+resources: {{count: {machines}, any_of: [{{type: c3.large, max_price: 0.10}}]}}
+workdir: {work}
+run: exec {python} {program}
+envs: {envs}
+tiers: {{parameters: {parameters}, every: {every}{deterministic}}}
+progress: {{of: {steps}}}
+hours: 2
+local:
+  prices: {folder}/prices.csv
+  catalog: {folder}/catalog.csv
+  start: 2014-04-01T00:00:00Z
+  speed: 60
+  boot: 100ms
+{local}"""
+PRICES = """timestamp,zone,instance_type,product,price
+2014-03-01T00:00:00Z,us-west-1a,c3.large,Linux/UNIX,0.02
+2014-04-30T00:00:00Z,us-west-1a,c3.large,Linux/UNIX,0.02
+"""
+CATALOG = """region,instance_type,vcpu,memory_gib,linux_ondemand_usd_hour
+us-west-1,c3.large,2,3.75,0.120
+"""
+
+
+def write(folder, name, program, steps, envs, every=50, parameters="1M", machines=4, deterministic=False, local=""):
+    """Writes a job of a program of this folder, and returns its name."""
+    work = os.path.join(folder, "work")
+    os.makedirs(work, exist_ok=True)
+    for file, text in (("prices.csv", PRICES), ("catalog.csv", CATALOG)):
+        with open(os.path.join(folder, file), "w") as f:
+            f.write(text)
+    for file in os.listdir(HERE):
+        if file.endswith(".py"):
+            shutil.copy(os.path.join(HERE, file), work)
+    envs = {"OMP_NUM_THREADS": 1, "OPENBLAS_NUM_THREADS": 1, **{v: os.environ[v] for v in ("TEXT", "DIGITS", "LD_LIBRARY_PATH") if v in os.environ}, **envs}
+    job = os.path.join(folder, name + ".yaml")
+    with open(job, "w") as f:
+        f.write(JOB.format(name=name, work=work, python=sys.executable, program=program, envs=json.dumps(envs), every=every, steps=steps, folder=folder,
+                           parameters=parameters, machines=machines, deterministic=", deterministic: true" if deterministic else "", local=local))
+    return job
+
+
+def run(tierml, folder, name, *args, **settings):
+    """The directory of a job's first run, which has trained."""
+    job = write(folder, name, *args, **settings)
+    done = subprocess.run([tierml, "run", "-y", "--quiet", job], cwd=folder, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{name}: {done.stdout[-3000:]}{done.stderr[-3000:]}")
+    return os.path.join(folder, "runs", name + "-1")

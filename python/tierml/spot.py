@@ -1,0 +1,31 @@
+"""What callbacks of training libraries share."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+
+from . import reporting
+from .keeping import _agree
+
+
+class Watching:
+    """Reports progress, and finds the step at which all ranks end."""
+
+    def __init__(self) -> None:
+        # SIGTERM would end the program in the middle of a step.
+        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+            signal.signal(signal.SIGTERM, lambda *_: None)
+
+    def ends(self, step: int) -> bool:
+        """Report a step that is done; True if a rank has a notice."""
+        reporting.progress(step)
+        return bool(_agree(int(reporting.ending())))
+
+    def exit(self) -> None:
+        """End as after SIGTERM. The ranks of other machines end when they are told to."""
+        while not reporting.ending():
+            time.sleep(0.02)
+        sys.exit(143)

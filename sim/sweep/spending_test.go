@@ -1,0 +1,61 @@
+package sweep
+
+import (
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/sim"
+)
+
+// No run costs more than its budget, from any start, by any policy and rule book, with a reliable tier of one small machine or two large ones.
+// TIERML_STARTS is how many runs are drawn.
+func TestNoRunPassesItsBudget(t *testing.T) {
+	runs := 160
+	if n, err := strconv.Atoi(os.Getenv("TIERML_STARTS")); err == nil {
+		runs = n
+	}
+	seed := uint64(time.Now().UnixNano())
+	r, ended := rand.New(rand.NewPCG(seed, 1)), 0
+	for _, rules := range []string{"ec2-2017", "ec2-pay-bid", "ec2-now", "gce-spot"} {
+		for _, reliable := range []int{0, 2} {
+			m := demoMaker(t, rules, 10*market.Dollar)
+			if reliable > 0 {
+				m.Job.Reliable.Type, m.Job.Reliable.Count = "c3.4xlarge", reliable
+			}
+			base, err := m.Base()
+			if err != nil {
+				t.Fatal(err)
+			}
+			first, last := window(&base)
+			for range runs / 8 {
+				names := Candidates(false)
+				name := names[r.IntN(len(names))]
+				made, err := m.By(name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				one := made.Sim
+				one.Start = first.Add(time.Duration(r.Int64N(int64(last.Sub(first)))).Truncate(time.Minute))
+				one.Horizon, one.MaxDuration, one.Deadline = 240*time.Hour, 0, one.Start.Add(Within(&base))
+				one.Budget = market.USD((1 + 11*r.Float64()) * float64(market.Dollar))
+				got, err := sim.Run(one)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got.Cost > one.Budget {
+					t.Errorf("seed %d: %s, %s, %d reliable, from %s: $%s of $%s: %s", seed, rules, name, reliable, one.Start.Format(time.RFC3339), got.Cost, one.Budget, got.Why)
+				}
+				if !got.Finished() {
+					ended++
+				}
+			}
+		}
+	}
+	if ended < runs/8 {
+		t.Errorf("seed %d: the budget ended %d of %d runs", seed, ended, runs)
+	}
+}
