@@ -86,8 +86,12 @@ func (b *Book) pack(now time.Time, tier step.Tier, more ...*Slot) packing {
 	there := b.staying(tier)
 	cores := coresOf(there)
 	suits := func(s *Slot, host step.ID) bool {
-		if to := b.hosts[b.measured[s.Job].to]; tier == step.Reliable && to != nil && to.Stays && b.needs(s).fits(to.free()) {
-			return host == to.ID
+		wanted := func(id step.ID) bool {
+			to := b.hosts[id]
+			return to != nil && to.Stays && b.needs(s).fits(to.free()) && !b.neighbours(s.Job, id)
+		}
+		if to := b.measured[s.Job].to; tier == step.Reliable && slices.ContainsFunc(to, wanted) {
+			return slices.Contains(to, host) && wanted(host)
 		}
 		return tier != step.Reliable || now.Sub(s.Asked) >= b.rules.Insist || b.bearable(cores, s, host)
 	}

@@ -121,6 +121,56 @@ func TestABigJobIsLentSlots(t *testing.T) {
 	}
 }
 
+// Where no whole slot fits on another host, two smaller ones serve in its place: the paper packs tensors one by one (section 3.3.2).
+func TestASlotIsDivided(t *testing.T) {
+	w := hoststest.New(host, kinds)
+	for i, cores := range []float64{3, 3, 1.8} {
+		if err := w.Arrive(served(fmt.Sprint("job", i), cores)); err != nil {
+			t.Fatal(err)
+		}
+		settle(t, w)
+	}
+	if w.Hosts() != 2 || w.Loss() > 0 {
+		t.Errorf("%d hosts of 4 vCPUs for 3, 3 and 1.8 cores, at a loss of %.3f: %q", w.Hosts(), w.Loss(), w.Last)
+	}
+}
+
+// Partitions are spread by what serving them takes, not by their number.
+func TestPartitionsAreSpreadByLoad(t *testing.T) {
+	w := hoststest.New(host, kinds)
+	j := served("job", 8)
+	for i := range j.Profile.Serving { // 2.4 cores and seven times .6
+		j.Profile.Serving[i] = 6 * j.Profile.Clock / 10
+	}
+	j.Profile.Serving[0] = 24 * j.Profile.Clock / 10
+	if err := w.Arrive(j); err != nil {
+		t.Fatal(err)
+	}
+	settle(t, w)
+	if w.Hosts() != 2 || w.Loss() > 0 {
+		t.Errorf("%d hosts of 4 vCPUs for 6.6 cores, at a loss of %.3f: %q", w.Hosts(), w.Loss(), w.Last)
+	}
+}
+
+// A change beside jobs that do less than a hundred clocks before it is judged stays, unless one has lost more than the limit.
+func TestSlowClocksShareAHost(t *testing.T) {
+	w := hoststest.New(host, kinds)
+	for i := range 3 {
+		j := served(fmt.Sprint("job", i), 1.2)
+		j.Profile.Clock *= 40
+		for k := range j.Profile.Serving {
+			j.Profile.Serving[k] *= 40
+		}
+		if err := w.Arrive(j); err != nil {
+			t.Fatal(err)
+		}
+		settle(t, w)
+	}
+	if w.Hosts() != 1 {
+		t.Errorf("%d hosts for three jobs of 1.2 cores: %q", w.Hosts(), w.Last)
+	}
+}
+
 // Slots of a job that has been measured, and only serves, leave vCPUs to others; those that work on splits, too, keep what they were granted. Slots that have
 // more than their host together divide its charges.
 func TestMeasuredServersMakeRoom(t *testing.T) {

@@ -158,7 +158,10 @@ func (b *Book) applyMeasured(l Line) error {
 		b.watch = &watch{job: l.Job, was: tiers.Preference{Owners: m.owners, More: m.wish.More}, had: b.reliableOf(l.Job), clocks: l.Watched}
 	}
 	if l.Kind == Preferred {
-		m.wish, m.to = tiers.Preference{Owners: l.Owners, More: l.More, Leave: l.Leave, Why: l.Why}, l.Host
+		m.wish, m.to = tiers.Preference{Owners: l.Owners, More: l.More, Leave: l.Leave, Why: l.Why}, l.Hosts
+		if l.Host != "" { // of a former version
+			m.to = []step.ID{l.Host}
+		}
 	}
 	if l.Refused != nil {
 		m.refused = l.Refused

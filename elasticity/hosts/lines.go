@@ -22,7 +22,7 @@ const (
 	Charged = "charged" // and its cost
 	// Profiled: the load of serving the job's model, and the slots that serve it.
 	Profiled = "profiled"
-	// Preferred: the slots that should serve it, how many more the job should have, and the host for another one.
+	// Preferred: the slots that should serve it, how many more the job should have, and the hosts for those.
 	Preferred = "preferred"
 	// Judged: the last change stays, and is not watched any more.
 	Judged = "judged"
@@ -39,6 +39,7 @@ type Line struct {
 	Size    Size                     `json:"size,omitzero"` // of each
 	Slot    provisioner.InstanceID   `json:"slot,omitempty"`
 	Host    step.ID                  `json:"host,omitempty"`
+	Hosts   []step.ID                `json:"hosts,omitempty"`
 	By      market.EndedBy           `json:"by,omitempty"`
 	Why     string                   `json:"why,omitempty"`
 

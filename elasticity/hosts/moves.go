@@ -49,7 +49,11 @@ func (b *Book) Report(now time.Time, job string, r tiers.Served) (tiers.Preferen
 	m.lately = cmp.Or(r.Lately, m.lately)
 	b.measured[job] = m
 	balancer{b}.reported(now, job, r)
-	return b.measured[job].wish, nil
+	wish := b.measured[job].wish
+	if wish.Owners == nil {
+		wish.Owners = b.owners(job)
+	}
+	return wish, nil
 }
 
 // reported takes a job's report in.
@@ -161,10 +165,11 @@ func (b balancer) judge(now time.Time, job string, r tiers.Served) {
 		b.takeBack(now, "the last change did not come about")
 		return
 	case over: // somebody rests: no more can be learned
-		b.write(Line{T: now, Kind: Judged, Job: w.job, Why: "not all jobs beside it had a hundred clocks"})
+		b.keep(now, "not all jobs beside it had a hundred clocks")
 		return
 	case w.beside == nil:
 		if job == w.job && b.changed(r.Owners) {
+			w.since = now
 			b.attend()
 		}
 		return
@@ -188,26 +193,32 @@ func (b balancer) judge(now time.Time, job string, r tiers.Served) {
 		}
 	}
 	if len(w.beside) == 0 {
-		b.keep(now)
+		b.keep(now, "no job lost more than the limit")
 	}
 }
 
 // keep ends a watch well. A slot that was to go once another serves in its place goes.
-func (b balancer) keep(now time.Time) {
-	line := Line{T: now, Kind: Judged, Job: b.watch.job, Why: "no job lost more than the limit"}
+func (b balancer) keep(now time.Time, why string) {
+	line := Line{T: now, Kind: Judged, Job: b.watch.job, Why: why}
 	if m := b.measured[b.watch.job]; m.wish.Leave != "" && m.wish.More > b.watch.was.More {
-		line.Kind, line.More, line.Leave, line.Why = Preferred, b.watch.was.More, m.wish.Leave, "its host can be given back: "+line.Why
+		line.Kind, line.More, line.Leave, line.Why = Preferred, m.wish.More-1, m.wish.Leave, "its host can be given back: "+line.Why
 	}
 	b.write(line)
 }
 
-// changed reports whether the job's owners are those of the change that is watched: the preferred ones, or a slot among them that is new.
+// changed reports whether the job's owners are those of the change that is watched: the preferred ones, or all slots among them that are new.
 func (b balancer) changed(owners []step.ID) bool {
 	if wish := b.measured[b.watch.job].wish.Owners; wish != nil {
 		return slices.Equal(owners, wish)
 	}
-	slots := b.reliableOf(b.watch.job)
-	return slices.ContainsFunc(owners, func(id step.ID) bool { return slices.Contains(slots, id) && !slices.Contains(b.watch.had, id) })
+	fresh := 0
+	for _, id := range b.reliableOf(b.watch.job) {
+		if slices.Contains(owners, id) && !slices.Contains(b.watch.had, id) {
+			fresh++
+		}
+	}
+	wish := b.owners(b.watch.job)
+	return fresh > 0 && fresh >= b.measured[b.watch.job].wish.More-b.watch.was.More && (wish == nil || slices.Equal(owners, wish))
 }
 
 // attend begins to count clocks: of the changed job, and of its neighbours on hosts that serve more of it than before.

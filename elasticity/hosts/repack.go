@@ -17,17 +17,43 @@ const (
 	mostTries = 20_000
 )
 
+// notable is how many cores are worth a change: for fewer, no partitions are moved to even a job's slots out, and no slot is divided.
+const notable = 0.1
+
 // vacate begins to empty a host if the others can serve what it does (Parameter Service, section 3.3.2), the least loaded first. If each slot there
 // has to stay where only room that others leave would do, slots of other hosts move, too: the paper has nothing like it, and small clusters need it. A
-// job is lent a slot on the other host, and when that has been watched gives up the one here; then the next. It is also how jobs leave hosts on which
-// they were measured apart.
+// job is lent a slot on the other host, and when that has been watched gives up the one here; then the next. Where no whole slot fits, one is replaced by
+// two smaller ones, as the paper packs a job's tensors one by one. It is also how jobs leave hosts on which they were measured apart.
 func (b balancer) vacate(now time.Time) {
 	if slices.ContainsFunc(b.live, func(s *Slot) bool { return s.Leaving() || b.measured[s.Job].wish.Leave == step.ID(s.ID) || s.waiting() }) {
 		return // the state after the last change is not here yet
 	}
-	there := b.staying(step.Reliable)
-	r := repacking{book: b.Book, hosts: there, now: map[step.ID]taken{}, fixed: map[step.ID]taken{}, tries: mostTries}
-	for _, h := range there {
+	r := b.repacking(now)
+	c := r.fewest(func(h *Host, others int) *change { return r.without(h, others) })
+	if c == nil {
+		c = r.fewest(func(h *Host, others int) *change {
+			for _, s := range r.slots {
+				if s.Host == h.ID && b.divisible(s) {
+					if halves := r.divided(s); !halves.lacks(h) {
+						if c := halves.without(h, others); c != nil {
+							return c
+						}
+						r.tries = halves.tries
+					}
+				}
+			}
+			return nil
+		})
+	}
+	if c != nil {
+		b.begin(now, c, fmt.Sprintf("other hosts can serve what host %s does", b.slot(c.leave).Host))
+	}
+}
+
+// repacking returns a search among the slots of now.
+func (b balancer) repacking(now time.Time) repacking {
+	r := repacking{book: b.Book, hosts: b.staying(step.Reliable), now: map[step.ID]taken{}, fixed: map[step.ID]taken{}, tries: mostTries, loss: b.rules.Loss / 2}
+	for _, h := range r.hosts {
 		for _, s := range b.On(h.ID) {
 			of := b.taken(s)
 			r.now[h.ID] = r.now[h.ID].plus(of, 1)
@@ -38,21 +64,31 @@ func (b balancer) vacate(now time.Time) {
 			}
 		}
 	}
-	slices.SortStableFunc(there, func(x, y *Host) int { return cmp.Compare(r.now[x.ID].load, r.now[y.ID].load) })
+	slices.SortStableFunc(r.hosts, func(x, y *Host) int { return cmp.Compare(r.now[x.ID].load, r.now[y.ID].load) })
 	slices.SortStableFunc(r.slots, func(x, y loaded) int { return cmp.Compare(y.load, x.load) })
-	// The plan with the fewest moves: with each that is made, one with fewer is left.
+	return r
+}
+
+// fewest returns the first change of the plan with the fewest moves that empties a host: with each that is made, one with fewer is left.
+func (r *repacking) fewest(without func(h *Host, others int) *change) *change {
 	for moves := 1; moves <= len(r.slots) && r.tries > 0; moves++ {
-		for _, h := range there {
+		for _, h := range r.hosts {
 			own := r.on(h)
 			if own == 0 || own > moves || moves > own+displaced && len(r.slots) > few || r.fixed[h.ID] != (taken{}) || r.lacks(h) {
 				continue
 			}
-			if s, to := r.without(h, moves-own); s != nil {
-				b.begin(now, &change{job: s.Job, more: 1, leave: step.ID(s.ID), to: to}, fmt.Sprintf("other hosts can serve what host %s does", h.ID))
-				return
+			if c := without(h, moves-own); c != nil {
+				return c
 			}
 		}
 	}
+	return nil
+}
+
+// divisible reports whether two slots can serve what one does.
+func (b balancer) divisible(s loaded) bool {
+	n, profile := len(b.reliableOf(s.Job)), b.measured[s.Job].profile
+	return b.serves(s.Slot) && n < len(profile.Serving) && profile.Cores() >= notable*float64(n+1)
 }
 
 // movable reports whether a slot's job could be served by one on another host: its reliable slots alone serve, and this one has for a while.
@@ -74,6 +110,7 @@ type loaded struct {
 // repacking searches for a way to serve the same slots on a host less.
 type repacking struct {
 	book  *Book
+	loss  float64           // that a job may have then
 	hosts []*Host           // the least loaded first
 	slots []loaded          // that can move, the most loaded first
 	now   map[step.ID]taken // of hosts, by all slots
@@ -83,7 +120,7 @@ type repacking struct {
 	at    []step.ID         // of order
 	used  map[step.ID]taken // by what cannot move, and what is placed
 	tries int
-	first int // move to make, in order
+	first *change
 }
 
 // on returns how many slots a host has that can move.
@@ -96,9 +133,9 @@ func (r *repacking) on(h *Host) (n int) {
 	return n
 }
 
-// without returns the first move to make so that a host becomes empty while that number of other slots moves; nil = there is no way, or
+// without returns the first change to make so that a host becomes empty while that number of other slots moves; nil = there is no way, or
 // the search gave up.
-func (r *repacking) without(of *Host, others int) (first *Slot, to step.ID) {
+func (r *repacking) without(of *Host, others int) *change {
 	var stay, move []loaded
 	for _, s := range r.slots {
 		if s.Host == of.ID {
@@ -110,36 +147,79 @@ func (r *repacking) without(of *Host, others int) (first *Slot, to step.ID) {
 	r.order, r.used = slices.Concat(stay, move), maps.Clone(r.fixed)
 	r.at = make([]step.ID, len(r.order))
 	if !r.place(0, of.ID, others) {
-		return nil, ""
+		return nil
 	}
-	return r.order[r.first].Slot, r.at[r.first]
+	return r.first
 }
 
-// feasible reports whether the moves can be made one after another, each to a host that has room then, and remembers the first. A plan that gets stuck would be
-// followed by another one, and that by the former.
-func (r *repacking) feasible() bool {
-	now, left := maps.Clone(r.now), []int{}
-	for i, s := range r.order {
-		if r.at[i] != s.Host {
-			left = append(left, i)
+// divided returns the same search with two slots for one. All slots of its job serve less then.
+func (r *repacking) divided(s loaded) repacking {
+	out := *r
+	out.now, out.fixed, out.slots = maps.Clone(r.now), maps.Clone(r.fixed), nil
+	slots := r.book.reliableOf(s.Job)
+	each := r.book.measured[s.Job].profile.Cores() / float64(len(slots)+1)
+	then := func(was taken) taken {
+		was.cores, was.load = min(was.cores, each), each
+		return was
+	}
+	for _, l := range r.slots {
+		if l.Job != s.Job {
+			out.slots = append(out.slots, l)
+			continue
+		}
+		was, is, n := l.taken, then(l.taken), 1
+		if l.Slot == s.Slot {
+			n = 2
+		}
+		out.now[l.Host] = out.now[l.Host].plus(was, -1).plus(is, n)
+		out.slots = append(out.slots, slices.Repeat([]loaded{{l.Slot, is}}, n)...)
+	}
+	for _, id := range slots {
+		o := r.book.slot(id)
+		if !slices.ContainsFunc(r.slots, func(l loaded) bool { return l.Slot == o }) {
+			was := r.book.taken(o)
+			out.now[o.Host] = out.now[o.Host].plus(was, -1).plus(then(was), 1)
+			out.fixed[o.Host] = out.fixed[o.Host].plus(was, -1).plus(then(was), 1)
 		}
 	}
-	r.first = -1
-	for len(left) > 0 {
-		k := slices.IndexFunc(left, func(i int) bool {
-			return now[r.at[i]].plus(r.order[i].taken, 1).within(r.book.hosts[r.at[i]])
+	return out
+}
+
+// feasible reports whether the moves can be made one after another, each to hosts that have room then, and remembers the first. A plan that gets stuck would be
+// followed by another one, and that by the former.
+func (r *repacking) feasible() bool {
+	now, left := maps.Clone(r.now), map[*Slot]*change{}
+	var order []*Slot
+	of := map[*Slot]taken{}
+	for i, s := range r.order {
+		if r.at[i] == s.Host {
+			continue
+		}
+		if left[s.Slot] == nil {
+			left[s.Slot] = &change{job: s.Job, leave: step.ID(s.ID)}
+			order = append(order, s.Slot)
+		}
+		c := left[s.Slot]
+		c.more, c.to, of[s.Slot] = c.more+1, append(c.to, r.at[i]), s.taken
+	}
+	r.first = nil
+	for len(order) > 0 {
+		k := slices.IndexFunc(order, func(s *Slot) bool {
+			return !slices.ContainsFunc(left[s].to, func(to step.ID) bool { return !now[to].plus(of[s], 1).within(r.book.hosts[to], r.loss) })
 		})
 		if k < 0 {
 			return false
 		}
-		s, to := r.order[left[k]], r.at[left[k]]
-		now[s.Host], now[to] = now[s.Host].plus(s.taken, -1), now[to].plus(s.taken, 1)
-		if r.first < 0 {
-			r.first = left[k]
+		s := order[k]
+		for _, to := range left[s].to {
+			now[s.Host], now[to] = now[s.Host].plus(of[s], -1), now[to].plus(of[s], 1)
 		}
-		left = slices.Delete(left, k, k+1)
+		if r.first == nil {
+			r.first = left[s]
+		}
+		order = slices.Delete(order, k, k+1)
 	}
-	return r.first >= 0
+	return r.first != nil
 }
 
 // lacks reports whether the other hosts are too few, whatever is where.
@@ -152,7 +232,7 @@ func (r *repacking) lacks(of *Host) bool {
 			whole.Size = whole.Size.Plus(h.Size)
 		}
 	}
-	return !all.within(whole)
+	return !all.within(whole, r.loss)
 }
 
 // place places slots from the i-th on: each where it is, if it may stay, then where the least is left. Of hosts that would be equal one is enough.
@@ -165,8 +245,8 @@ func (r *repacking) place(i int, without step.ID, others int) bool {
 		if s.Host != without && h.ID != s.Host && others == 0 {
 			return true
 		}
-		another := h.ID != s.Host && r.book.neighbours(s.Job, h.ID)
-		return h.ID == without || another || !r.used[h.ID].plus(s.taken, 1).within(h)
+		another := h.ID != s.Host && (r.book.neighbours(s.Job, h.ID) || i > 0 && r.order[i-1].Slot == s.Slot && r.at[i-1] == h.ID)
+		return h.ID == without || another || !r.used[h.ID].plus(s.taken, 1).within(h, r.loss)
 	})
 	free := func(h *Host) float64 { return float64(h.Size.VCPU) - r.used[h.ID].load }
 	slices.SortStableFunc(options, func(x, y *Host) int { return cmp.Compare(free(x), free(y)) })

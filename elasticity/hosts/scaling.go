@@ -112,5 +112,5 @@ func (b balancer) begin(now time.Time, c *change, why string) {
 		}
 	}
 	clocks[c.job] = cmp.Or(b.measured[c.job].lately, b.measured[c.job].profile.Clock)
-	b.write(Line{T: now, Kind: Preferred, Job: c.job, Owners: c.owners, More: b.measured[c.job].wish.More + c.more, Leave: c.leave, Host: c.to, Watched: clocks, Why: why})
+	b.write(Line{T: now, Kind: Preferred, Job: c.job, Owners: c.owners, More: b.measured[c.job].wish.More + c.more, Leave: c.leave, Hosts: c.to, Watched: clocks, Why: why})
 }

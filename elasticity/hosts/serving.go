@@ -26,7 +26,7 @@ type measured struct {
 	serves  bool      // its reliable slots do nothing else
 	owners  []step.ID // slots; Index: ps.Partition; nil = not known
 	wish    tiers.Preference
-	to      step.ID       // the host for the slot more that it should have; empty = any
+	to      []step.ID     // the hosts for the slots more that it should have; nil = any
 	refused []step.ID     // nothing is changed for it while it has these reliable slots
 	lately  time.Duration // the median length of the last clocks; it is not on disk
 }
@@ -61,9 +61,9 @@ func (t taken) plus(o taken, n int) taken {
 	return taken{t.cores + float64(n)*o.cores, t.load + float64(n)*o.load, t.memory + int64(n)*o.memory, t.gpus + n*o.gpus}
 }
 
-// within reports whether a host has that, so that nobody waits.
-func (t taken) within(h *Host) bool {
-	return max(t.cores, t.load) <= float64(h.Size.VCPU)+1e-9 && t.memory <= h.Size.MemoryMiB && t.gpus <= h.Size.GPUs
+// within reports whether a host has that, and no job loses more than a share of its speed.
+func (t taken) within(h *Host, loss float64) bool {
+	return max(t.cores, t.load)*(1-loss) <= float64(h.Size.VCPU)+1e-9 && t.memory <= h.Size.MemoryMiB && t.gpus <= h.Size.GPUs
 }
 
 // coresOf are hosts' vCPUs.
@@ -94,8 +94,9 @@ func tenants(slots []*Slot, jobs map[string]measured, cores map[step.ID]float64,
 	t.jobs = slices.Sorted(maps.Keys(of))
 	for _, job := range t.jobs {
 		m := jobs[job]
+		at := m.servers(of[job])
 		for i, exec := range m.profile.Serving {
-			if at := m.server(of[job], i); at != nil {
+			if at := at[i]; at != nil {
 				t.pieces[job] = append(t.pieces[job], piece{job, i, at.Host, float64(exec) / float64(m.profile.Clock)})
 			}
 		}
@@ -106,17 +107,66 @@ func tenants(slots []*Slot, jobs map[string]measured, cores map[step.ID]float64,
 	return t
 }
 
-// server returns which of its slots serves a job's partition; nil = none.
-func (m *measured) server(slots []*Slot, partition int) *Slot {
-	if len(m.owners) != len(m.profile.Serving) {
-		return slots[partition%len(slots)]
+// servers returns which of its slots serve a job's partitions; nil = none.
+func (m *measured) servers(slots []*Slot) []*Slot {
+	at := make([]*Slot, len(m.profile.Serving))
+	if len(m.owners) != len(at) {
+		for i, k := range evenly(m.profile.Serving, len(slots)) {
+			at[i] = slots[k]
+		}
+		return at
 	}
-	for _, s := range slots {
-		if step.ID(s.ID) == m.owners[partition] {
-			return s
+	for i, owner := range m.owners {
+		if k := slices.IndexFunc(slots, func(s *Slot) bool { return step.ID(s.ID) == owner }); k >= 0 {
+			at[i] = slots[k]
 		}
 	}
-	return nil
+	return at
+}
+
+// evenly spreads partitions over slots by what serving them takes: the largest first, each where the least is served. Equal ones go round.
+func evenly(serving []time.Duration, slots int) []int {
+	order := make([]int, len(serving))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(serving[b], serving[a]) })
+	at, load := make([]int, len(serving)), make([]time.Duration, slots)
+	for _, i := range order {
+		at[i] = slices.Index(load, slices.Min(load))
+		load[at[i]] += serving[i]
+	}
+	return at
+}
+
+// owners returns the slots that should serve a job's partitions where nothing else was decided: a job spreads them by number, which does where they take about
+// as much each; nil = as it likes.
+func (b *Book) owners(job string) []step.ID {
+	m, slots := b.measured[job], b.reliableOf(job)
+	if b.watch == nil || b.watch.job != job {
+		slots = slices.DeleteFunc(slots, func(id step.ID) bool { return id == m.wish.Leave })
+	}
+	serving := m.profile.Serving
+	matters := func(more, less time.Duration) bool { return float64(more-less) >= notable*float64(m.profile.Clock) }
+	if len(slots) < 2 || len(m.owners) == 0 || !matters(slices.Max(serving), slices.Min(serving)) {
+		return nil
+	}
+	even := make([]step.ID, len(serving))
+	for i, k := range evenly(serving, len(slots)) {
+		even[i] = slots[k]
+	}
+	most := func(owners []step.ID) time.Duration {
+		load := map[step.ID]time.Duration{}
+		for i, owner := range owners {
+			load[owner] += serving[i]
+		}
+		return slices.Max(slices.Collect(maps.Values(load)))
+	}
+	stray := func(id step.ID) bool { return !slices.Contains(slots, id) }
+	if !slices.ContainsFunc(m.owners, stray) && !matters(most(m.owners), most(even)) {
+		return m.owners
+	}
+	return even
 }
 
 // lossAt returns which share of its speed a job loses that is served on a host: all wait alike for vCPUs.

@@ -14,7 +14,7 @@ import (
 // Invariant: one change is made at a time, so that a loss can only be its doing.
 //
 //  1. begin writes the wish, with the pace of all jobs: a successor that reads it watches the change from step 2 on.
-//  2. The job reports that it has changed. If it does not within Rules.Insist, it is not asked again while it has these slots (refused).
+//  2. The job reports that it has changed, and serves as it should. If it does not within Rules.Insist, it is not asked again while it has these slots (refused).
 //  3. The report of another job in which the change falls is left out (whole): some of its clocks are older. The next hundred clocks of each
 //     job count (pace.took), unless its own partitions move.
 //  4. If a job has lost more than Rules.Loss, all is as before, and this change is not made again while the job has these slots. What has not
@@ -57,7 +57,7 @@ type change struct {
 	owners []step.ID // then; nil = as the job likes
 	more   int       // slots
 	leave  step.ID   // slot that is to go in the end
-	to     step.ID   // the host that the slot more should be on; empty = any
+	to     []step.ID // the hosts that the slots more should be on; nil = any
 	buys   int       // hosts
 	moves  int       // partitions
 	left   float64   // the most that a job loses on the relieved host then

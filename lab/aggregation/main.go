@@ -56,15 +56,29 @@ func draw(r *rand.Rand, id string, at, runs float64, gpus int, use float64) subm
 	m := models[r.IntN(len(models))]
 	seconds := m.iteration * (0.8 + 0.45*r.Float64())
 	job := submitted{id: id, at: at, runs: runs, servers: max(gpus/4, 1), of: tiers.Profile{Clock: time.Duration(seconds * 1e9)}}
-	weights, sum := make([]float64, m.tasks), 0.0
-	for i := range weights { // tensors' sizes: Pareto
-		weights[i] = math.Pow(1-r.Float64(), -1/1.2)
-		sum += weights[i]
+	busy := float64(job.servers) * m.busy * use
+	shares := make([]float64, m.tasks)
+	for i := range shares { // tensors' sizes: Pareto
+		shares[i] = math.Pow(1-r.Float64(), -1/1.2)
 	}
-	for _, w := range weights {
-		job.of.Serving = append(job.of.Serving, time.Duration(cores*float64(job.servers)*m.busy*use*seconds*w/sum*1e9))
+	for _, s := range most(shares, 1/busy) {
+		job.of.Serving = append(job.of.Serving, time.Duration(cores*busy*seconds*s*1e9))
 	}
 	return job
+}
+
+// most scales shares so that they add up to 1 and none is above a limit: a job whose tensor takes more than a server would not have its iteration's length.
+func most(shares []float64, limit float64) []float64 {
+	for range len(shares) {
+		sum := 0.0
+		for _, s := range shares {
+			sum += s
+		}
+		for i, s := range shares {
+			shares[i] = min(s/sum, limit)
+		}
+	}
+	return shares
 }
 
 // result is that of a replay.

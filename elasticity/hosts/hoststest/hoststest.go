@@ -93,7 +93,7 @@ func (w *World) Leave(id string) {
 	w.place()
 }
 
-// Pass lets time go by, in which each job reports once. It reports whether the book decided anything.
+// Pass lets time go by, in which each job reports once, and again at once when it has changed. It reports whether the book decided anything.
 func (w *World) Pass(d time.Duration) (news bool, err error) {
 	w.Now = w.Now.Add(d)
 	loss := w.losses()
@@ -103,39 +103,44 @@ func (w *World) Pass(d time.Duration) (news bool, err error) {
 			w.Lost += d
 		}
 		lately := time.Duration(float64(j.Profile.Clock) / (1 - lost))
-		j.wish, err = w.Book.Report(w.Now, j.ID, tiers.Served{Profile: j.Profile, Owners: j.owners, Clocks: int(d / lately), Lately: lately, OnlyServes: !w.Works})
-		if err != nil {
-			return false, fmt.Errorf("job %s: %w", j.ID, err)
+		for clocks, changed := int(d/lately), true; changed; clocks = 0 {
+			j.wish, err = w.Book.Report(w.Now, j.ID, tiers.Served{Profile: j.Profile, Owners: j.owners, Clocks: clocks, Lately: lately, OnlyServes: !w.Works})
+			if err != nil {
+				return false, fmt.Errorf("job %s: %w", j.ID, err)
+			}
+			if changed, err = w.obey(j); err != nil {
+				return false, err
+			}
+			news = w.place() || news
 		}
-		if err := w.obey(j); err != nil {
-			return false, err
-		}
-		news = w.place() || news
 	}
 	return news, nil
 }
 
-// obey has a job's controller do what was answered.
-func (w *World) obey(j *Job) error {
+// obey has a job's controller do what was answered. It reports whether the job has other slots, or serves from others.
+func (w *World) obey(j *Job) (changed bool, err error) {
+	was, had := j.owners, len(j.slots)
 	for len(j.slots) > 1+j.wish.More {
 		leaves := j.slots[len(j.slots)-1]
 		if i := slices.Index(j.slots, provisioner.InstanceID(j.wish.Leave)); i >= 0 {
 			leaves = j.slots[i]
 		}
 		w.giveBack(j, leaves)
-		w.spread(j)
 	}
 	for len(j.slots) < 1+j.wish.More {
 		if err := w.ask(j); err != nil {
-			return err
+			return false, err
 		}
 		w.place()
+	}
+	if len(j.slots) != had {
 		w.spread(j)
 	}
-	if len(j.wish.Owners) > 0 {
+	stray := func(owner step.ID) bool { return !slices.Contains(j.slots, provisioner.InstanceID(owner)) }
+	if len(j.wish.Owners) > 0 && !slices.ContainsFunc(j.wish.Owners, stray) {
 		w.own(j, j.wish.Owners)
 	}
-	return nil
+	return len(j.slots) != had || !slices.Equal(was, j.owners), nil
 }
 
 func (w *World) ask(j *Job) error {
