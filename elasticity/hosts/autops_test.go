@@ -152,7 +152,7 @@ func TestPartitionsAreSpreadByLoad(t *testing.T) {
 	}
 }
 
-// A change beside jobs that do less than a hundred clocks before it is judged stays, unless one has lost more than the limit.
+// A change stays, unless a job has lost more than the limit, although its neighbours do less than a hundred clocks before it is judged.
 func TestSlowClocksShareAHost(t *testing.T) {
 	w := hoststest.New(host, kinds)
 	for i := range 3 {
