@@ -139,7 +139,7 @@ func TestListHasFacets(t *testing.T) {
 		}
 	}
 	text := get(t, server, "/?kind=sweep", http.StatusOK)
-	for _, want := range []string{`<option value="sweep" selected>sweep (1)</option>`, `<a href="/?kind=array">1 array</a>`, `<td data-is="loss" class="n">0.1250`, `<td data-is="kind">sweep`, "Show all 2", "of the market</small>"} {
+	for _, want := range []string{`<option value="sweep" selected>sweep (1)</option>`, `<a href="/?kind=array">1 array</a>`, `<td data-is="loss" class="n">0.1250`, `<td data-is="kind">sweep`, "Show all 2", "<small>market "} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the list does not have %q", want)
 		}
