@@ -50,7 +50,10 @@ func tempoJob(t *testing.T, cloud, more string) (*config.Job, planner.Resolved) 
 	if !strings.Contains(more, "policy:") {
 		more += "policy: tierml\n"
 	}
-	text := "name: tempo\n" + more + clouds[cloud] + "resources: {count: 4, any_of: [{type: a}, {type: b}]}\ntrain: {app: mf, data: ratings.csv, clocks: 240, splits: 16, partitions: 2}\n"
+	text := "name: tempo\n" + more + clouds[cloud] + "resources: {count: 4, any_of: [{type: a}, {type: b}]}\n"
+	if !strings.Contains(more, "run:") {
+		text += "train: {app: mf, data: ratings.csv, clocks: 240, splits: 16, partitions: 2}\n"
+	}
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -184,6 +187,21 @@ func TestPlanDryRunAndRunAgree(t *testing.T) {
 				sameDecisions(t, "dry run", m.dry, m.run)
 			}
 		})
+	}
+}
+
+// So do those of a job on tiers: who computes, which rounds end at a notice, and that machines stay to the end.
+func TestPlanDryRunAndRunAgreeOnReplicas(t *testing.T) {
+	for cloud := range clouds {
+		for _, deterministic := range []bool{false, true} {
+			m := make3(t, cloud, fmt.Sprintf("reliable: {type: a}\nrun: python3 train.py\ntiers: {parameters: 1M, deterministic: %t}\nprogress: {of: 4000}\n", deterministic))
+			for name, cfg := range map[string]sim.Config{"plan": m.plan, "dry run": m.dry} {
+				if got, want := cfg.Controller().Job, m.run.Job; got.Short != want.Short || (got.Standby == nil) != (want.Standby == nil) || want.Short == deterministic {
+					t.Errorf("%s, deterministic %t: %s has short rounds %t, standbys %v, the run %t, %v", cloud, deterministic, name, got.Short, got.Standby, want.Short, want.Standby)
+				}
+			}
+			sameDecisions(t, "plan", m.plan, m.run)
+		}
 	}
 }
 

@@ -16,11 +16,14 @@ func (c *Config) Controller() elasticity.Config {
 		Settings: c.Settings, NoHeartbeats: true, Run: c.Name,
 		Job: elasticity.Job{
 			Schema: ps.Schema{Partitions: c.Job.Partitions, Splits: c.Job.Splits, Deterministic: true}, Clocks: c.Job.Clocks,
-			Work: c.vcpuHours(),
+			Work: c.vcpuHours(), Short: c.Job.Passes,
 		},
 		Reliable: c.Reliable, Want: c.Want, Pools: c.known(), Policy: c.Policy, Stages: c.Stages,
 		MaxDuration: c.MaxDuration, Deadline: c.Deadline, Budget: c.Budget, Overspends: c.Overspends, PerHour: c.PerHour, ValueOfTime: c.ValueOfTime,
 		Chooses: c.Allocation != "", Silent: c.Record == nil, Rules: c.Rules, WholeHours: c.Rules.Terms().Increment > 0,
+	}
+	if c.Job.Standby {
+		out.Job.Standby = map[string]string{"passes": "1"}
 	}
 	if c.Reliable.Count == 0 {
 		out.Checkpoints = c.Checkpoints.settings()

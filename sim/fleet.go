@@ -56,10 +56,12 @@ type node struct {
 	alive, busy        bool
 	told               bool          // commanded to do something at this instant
 	employed           bool          // it has been given splits or partitions
+	standby            bool          // it computes nothing
 	generation, fenced ps.Generation // service for generations below fenced is refused
 	begun, finish      time.Duration // of the clock under way
 	load               float64       // of the clock that is being begun, in parts of a split
 	round              *agent.Round  // the clock under way; nil = none, or it was lost
+	did                ps.Clock      // the last one that it has done
 
 	f     *fleet
 	id    ps.ServerID
@@ -155,6 +157,9 @@ func (n *node) take(c tiers.Command) {
 	case tiers.Welcome:
 		n.generation = errand.Generation
 		n.agent.Join(errand)
+		if n.standby = errand.Params != nil; n.standby { // see Controller
+			n.agent.StandBy()
+		}
 		n.answer(c.ID, t.Start, nil, nil)
 	case tiers.Load:
 		n.answer(c.ID, t.Load, nil, nil)
@@ -371,6 +376,7 @@ func (f *fleet) commit() {
 		for _, id := range n.round.Splits {
 			f.splits[id] = split{next: n.round.Clock + 1, left: 1}
 		}
+		n.did = n.round.Clock
 		n.agent.Computed(n.round)
 		n.agent.Counted(n.round, nil)
 	}
@@ -427,6 +433,7 @@ func (n *node) start(clock ps.Clock) bool {
 	for _, id := range n.round.Splits {
 		n.load += n.f.splits[id].left
 	}
+	n.ease(clock)
 	return n.load > 0
 }
 

@@ -91,6 +91,9 @@ type Workload struct {
 	Work       float64 // of all clocks, in floating-point operations
 	// Coarse clocks stand for many short ones each: work changes hands in their middle, too.
 	Coarse bool
+	// Standby: reliable machines only hold splits while no other machine can. Passes: a machine computes one of its splits, and the others
+	// pass the clock: fewer machines do less work, and are done no sooner. So it is of replicas of one model.
+	Standby, Passes bool
 }
 
 // Result is what a run came to.

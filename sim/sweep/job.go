@@ -54,6 +54,7 @@ func ForJob(job *config.Job, choice planner.Resolved, work Content) (cfg sim.Con
 		Budget:       job.SpendingCeiling(),
 		PerHour:      job.HourlyCeiling(),
 	}.At(job.Place())
+	cfg.Job.Standby, cfg.Job.Passes = job.OnTiers(), job.OnTiers() && !job.Tiers.Deterministic
 	if job.IsProgram() {
 		cfg.Job.Clocks, cfg.Job.Splits, cfg.Job.Partitions = 1, 1, 1
 		cfg.Programs = &sim.Programs{Count: job.Resources.Count.Most, Least: job.Resources.Count.Least, Tasks: job.Tasks, Elastic: job.Elastic(), State: job.State.Dir != "", Every: job.State.Every}
