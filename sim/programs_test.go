@@ -7,6 +7,7 @@ import (
 
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/elasticity"
+	"github.com/tierml/tierml/elasticity/tempo"
 	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/sched/trials"
@@ -177,5 +178,39 @@ func TestSweepTakesItsShare(t *testing.T) {
 		if done != 1 || dropped != 11 || r.Runtime > whole.Runtime/2 {
 			t.Errorf("%s: %d done, %d dropped after %s; all take %s", name, done, dropped, r.Runtime, whole.Runtime)
 		}
+	}
+}
+
+// Prices and the notices that follow from them reach a run in any order, and late where a computer is busy. What is bought, and for how long, does
+// not depend on it: a machine that boots as the price rises is as good as gone, not one to be given back.
+func TestNewsInAnyOrder(t *testing.T) {
+	for _, name := range bidding.NamesForPrograms() {
+		policy, err := bidding.ForPrograms(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var first Result
+		for _, lag := range []time.Duration{100, 190, 210, 400, 800, 1200} { // milliseconds; prices come after 200
+			r, _ := programRun(t, Programs{Count: 3, Tasks: 8}, func(c *Config) {
+				rules, err := market.Rules("gce-spot")
+				if err != nil {
+					t.Fatal(err)
+				}
+				*c = c.At(tempo.Place{Speed: 120, Boot: 6 * time.Second, Notice: 24 * time.Second, DeadAfter: time.Second})
+				c.Job.Work = 8 * 2 * time.Hour.Seconds() * c.Pools[0].Type.WorkRate() * c.FLOPSPerVCPU / c.Timing.Speed
+				onDemand := a()
+				onDemand.Pool.Class, onDemand.History = market.OnDemand, market.Constant(onDemand.Type.OnDemand)
+				rises := candidate("a", 4, 24*cent, 0, 5, 3, 100, 3.1, 5, 3.2, 100, 3.3, 5, 3.6, 100, 4, 6, 4.1, 100, 4.3, 5)
+				c.Pools, c.Policy, c.Rules = []bidding.Candidate{onDemand, rises}, policy, rules
+				c.Deadline, c.Horizon, c.Timing.NoticeLag = c.Start.Add(30*time.Hour), 100*time.Hour, lag*time.Millisecond*120
+			})
+			if first.Cost == 0 {
+				first = r
+			}
+			if most := first.Cost / 25; max(r.Cost-first.Cost, first.Cost-r.Cost) > most || r.Bought != first.Bought || r.Evictions != first.Evictions {
+				t.Errorf("%s: with notices after %d ms %+v, after 100 ms %+v", name, lag, r, first)
+			}
+		}
+		t.Logf("%s: %+v", name, first)
 	}
 }

@@ -46,7 +46,7 @@ func (f *Fleet) takeWarned(e Warned) (due bool) {
 		return journal.Entry{Kind: journal.Notice, Instance: string(m.ID), Pool: m.Pool.String(), Deadline: &left, Why: why}
 	})
 	f.WantPlan = true
-	f.gathering.wait(f.cfg.NoticeWait)
+	f.gathering.warned()
 	f.Reliable.lost = f.Reliable.lost || m.Tier == step.Reliable // another is bought while it lasts
 	return f.work.Warned(&m.Machine)
 }
@@ -56,11 +56,16 @@ type gathering struct {
 	fleet  *Fleet
 	until  time.Time
 	outbid market.Pool // its price is above a bid that was refused, and not reported yet; zero = there is none
+	due    []*Machine  // whose notices are on their way, as the price of their pool is above their bids
 }
 
-func (g *gathering) wait(d time.Duration) {
+// warned waits for the notices that are due, and else a little for others of the same eviction.
+func (g *gathering) warned() {
 	f := g.fleet
-	if until := f.Now.Add(d); f.cfg.Whole && (!f.Now.Before(g.until) || until.Before(g.until)) {
+	if g.due = slices.DeleteFunc(g.due, func(m *Machine) bool { return !m.Staying() }); len(g.due) > 0 && f.Now.Before(g.until) {
+		return
+	}
+	if until := f.Now.Add(f.cfg.NoticeWait); f.cfg.Whole && (!f.Now.Before(g.until) || until.Before(g.until)) {
 		g.until = until
 	}
 }
@@ -73,15 +78,24 @@ func (g *gathering) refused(pool market.Pool) {
 }
 
 // priced takes a price. Machines that it outbids are being taken back: the policy decides once their notices are here, whichever of the two is
-// reported first.
+// reported first. Machines that boot have no agent yet to report theirs: the provider is asked for those, which takes a busy computer longer.
 func (g *gathering) priced(e PriceChanged) {
 	f := g.fleet
 	if g.outbid == e.Pool {
 		g.outbid, g.until = market.Pool{}, f.Now
 		delete(f.markets.deferred, e.Pool)
 	}
-	if f.cfg.Whole && slices.ContainsFunc(f.Roster.List, func(m *Machine) bool { return m.Pool == e.Pool && 0 < m.bid && m.bid < e.Price && m.Staying() }) {
-		g.wait(2 * f.cfg.NoticeWait)
+	if !f.cfg.Whole || len(g.due) > 0 && f.Now.Before(g.until) {
+		return
+	}
+	g.due = g.due[:0]
+	for _, m := range f.Roster.List {
+		if m.Pool == e.Pool && 0 < m.bid && m.bid < e.Price && m.Staying() {
+			g.due = append(g.due, m)
+		}
+	}
+	if len(g.due) > 0 {
+		g.until = f.Now.Add(f.cfg.JoinWait)
 	}
 }
 

@@ -371,17 +371,23 @@ func TestRefusedBidWaitsForThePrice(t *testing.T) {
 	}
 }
 
-// TestOutbid: a price above the bid and the notices that follow lead to one decision, whichever is reported first.
+// TestOutbid: a price above the bid and the notices that follow lead to one decision, whichever is reported first, and however late the notices
+// are. Without notices it is decided by the price after a while.
 func TestOutbid(t *testing.T) {
 	for _, priceFirst := range []bool{true, false} {
 		zone := "ra"
-		d, ids := trains(t, &zone, func(c *Config) { c.NoticeWait = 3 * time.Second })
+		d, ids := trains(t, &zone, func(c *Config) { c.NoticeWait, c.JoinWait = 3*time.Second, 30*time.Second })
 		zone = "rb"
 		price := func() {
 			d.step(time.Second, elasticity.PriceChanged{Pool: pool("ra", market.Spot), At: d.now, Price: 2 * market.Dollar})
 		}
 		if priceFirst {
 			price()
+			for range 20 {
+				if d.step(time.Second, elasticity.Wake{}); len(done[elasticity.Launch](d)) > 0 {
+					t.Fatal("it decides without the notices")
+				}
+			}
 		}
 		for _, id := range ids {
 			if d.step(time.Second, elasticity.Warned{ID: id, Deadline: d.now.Add(2 * time.Minute)}); len(done[elasticity.Launch](d)) > 0 {
@@ -398,6 +404,15 @@ func TestOutbid(t *testing.T) {
 		}
 		if l := one[elasticity.Launch](d); l.Request.Count != 2 {
 			t.Errorf("price first %v: buys %d", priceFirst, l.Request.Count)
+		}
+	}
+	zone := "ra"
+	d, _ := trains(t, &zone, func(c *Config) { c.NoticeWait, c.JoinWait = 3*time.Second, 30*time.Second })
+	zone = "rb"
+	d.step(time.Second, elasticity.PriceChanged{Pool: pool("ra", market.Spot), At: d.now, Price: 2 * market.Dollar})
+	for waited := 0; len(done[elasticity.Launch](d)) == 0; waited++ {
+		if d.step(time.Second, elasticity.Wake{}); waited > 40 {
+			t.Fatal("it waits for notices that do not come")
 		}
 	}
 }
