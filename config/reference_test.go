@@ -21,6 +21,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/ps"
 )
 
 // The lists of docs/job.md between <!-- fields of X --> and <!-- end --> are made from the structs of this package: the
@@ -34,7 +35,7 @@ var choices = map[string][]string{
 	"cloud": {CloudLocal, "ec2", "gce", "kubernetes", CloudNone}, "security": {SecurityTLS, SecurityPlain}, "provider": {"ec2", "gce"},
 	"policy": Policies(), "prefer": {PreferCost, PreferBalanced, PreferTime}, "resources.any_of[].arch": {market.ArchX86, market.ArchARM}, "train.consistency": {BSP, SSP, ASP},
 	"limits.over_hour": {LimitWarn, LimitShrink, LimitStop}, "limits.over_budget": {LimitWarn, LimitStop},
-	"on_loss": {OnLossRestart, OnLossReplace}, "local.rules": market.RuleNames(),
+	"on_loss": {OnLossRestart, OnLossReplace}, "tiers.transport": ps.Transports(), "local.rules": market.RuleNames(),
 	"local.script[].do":     {DoEvict, DoEvictNow, DoKill, DoRebalance, DoNoCapacity, DoSlowStart, DoThrottle},
 	"local.script[].target": {"oldest", "newest", "random", "all"},
 }
@@ -409,6 +410,10 @@ func refuses(t *testing.T, path, line string) (faults Faults) {
 	maps.Copy(at.(map[string]any), value)
 	if path == "resources.vcpu" {
 		delete(job["resources"].(map[string]any), "count")
+	}
+	if strings.HasPrefix(path, "tiers.") {
+		delete(job, "train")
+		job["run"] = "./train"
 	}
 	var file bytes.Buffer
 	encoder := yaml.NewEncoder(&file)

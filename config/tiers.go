@@ -6,6 +6,7 @@ import (
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/diloco"
 	"github.com/tierml/tierml/bidding"
+	"github.com/tierml/tierml/ps"
 )
 
 // Tiers make a program's machines replicas of one model (docs/python.md).
@@ -18,7 +19,7 @@ type Tiers struct {
 	Rate float64 `yaml:"rate"`
 	// Momentum of the outer SGD (Nesterov's). Default 0.9.
 	Momentum float64 `yaml:"momentum" job:"zero"`
-	// Transport of deltas. Default `float32`, the only one.
+	// Transport of deltas to the servers: 4, 2 or 1 byte a parameter. Default `float32`.
 	Transport string `yaml:"transport"`
 	// Deterministic makes the model the same, bit for bit, whatever happens to the machines. Default false.
 	Deterministic bool `yaml:"deterministic"`
@@ -73,7 +74,7 @@ func (c ownProgram) tiers() {
 	setDefault(&t.Rate, 0.7, c.written("tiers.rate"))
 	setDefault(&t.Momentum, 0.9, c.written("tiers.momentum"))
 	setDefault(&t.Transport, "float32", c.written("tiers.transport"))
-	c.oneOf("tiers.transport", t.Transport, "float32")
+	c.oneOf("tiers.transport", t.Transport, ps.Transports()...)
 	if !c.written("progress.of") {
 		c.fault("progress.of", "is missing", "with tiers, write after how many steps of a replica the program is done, such as progress: {of: 20000}")
 	}

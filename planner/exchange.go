@@ -5,13 +5,15 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/ps"
 )
 
 // Exchange is what a job on tiers moves in a round. The zero value is of other jobs.
 type Exchange struct {
-	Bytes    int64         // that a replica takes in, and as many that it delivers
+	Bytes    int64         // that a replica takes in
+	Back     int64         // that it delivers
 	Reliable time.Duration // that this takes at the reliable machines' links, for all replicas; 0 = unknown
-	Machine  time.Duration // that one way takes at a replica's link; 0 = unknown
+	Machine  time.Duration // that a delivery takes at a replica's link; 0 = unknown
 	Notice   time.Duration // before an eviction, by the wall clock; 0 = unknown
 }
 
@@ -21,12 +23,20 @@ func ExchangeOf(job *config.Job, choice Resolved) Exchange {
 		return Exchange{}
 	}
 	x := Exchange{Bytes: 4 * int64(job.Tiers.Parameters), Notice: job.Place().Notice}
+	switch transport := ps.TransportOf(job.Tiers.Transport); {
+	case transport != ps.Whole:
+		x.Back = int64(transport.Bytes(int(job.Tiers.Parameters)))
+	case job.Tiers.Deterministic: // fixed point
+		x.Back = 2 * x.Bytes
+	default:
+		x.Back = x.Bytes
+	}
 	if link := choice.Reliable.Type.Bandwidth * float64(choice.Reliable.Count); link > 0 {
-		x.Reliable = seconds(2 * float64(x.Bytes) * float64(job.Resources.Count.Most) / link)
+		x.Reliable = seconds(float64(x.Bytes+x.Back) * float64(job.Resources.Count.Most) / link)
 	}
 	for _, p := range choice.Pools {
 		if link := p.Type.Bandwidth; link > 0 {
-			x.Machine = max(x.Machine, seconds(float64(x.Bytes)/link))
+			x.Machine = max(x.Machine, seconds(float64(x.Back)/link))
 		}
 	}
 	return x
@@ -36,9 +46,13 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 
 // line describes the exchange.
 func (x Exchange) line() (value, detail string) {
-	detail = "to each replica in a round, and as much back"
+	back, way := "as much", "each way"
+	if x.Back != x.Bytes {
+		back, way = Bytes(x.Back), "for that"
+	}
+	detail = "to each replica in a round, and " + back + " back"
 	if x.Machine > 0 {
-		detail += fmt.Sprintf("; %s each way at its link", x.Machine.Round(time.Millisecond))
+		detail += fmt.Sprintf("; %s %s at its link", x.Machine.Round(time.Millisecond), way)
 	}
 	if x.Reliable > 0 {
 		detail += fmt.Sprintf(", %s for all at the reliable machines' links", x.Reliable.Round(time.Millisecond))

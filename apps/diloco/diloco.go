@@ -96,6 +96,7 @@ type program struct {
 	passes bool
 	child  apps.Child
 
+	left   []float32  // what rounding has kept back of this machine's deltas, for its next one; of its rounds, one at a time
 	floats int        // of the model; set when the child is ready
 	mu     sync.Mutex // the child does one round at a time; guards what follows
 	now    roundNow
@@ -242,18 +243,48 @@ func (s *split) Run(c ps.Clock, rows apps.Rows, _ bool) (apps.Stats, error) {
 		return apps.Stats{}, err
 	}
 	weight := float32(d.Steps) / float32(o.Steps)
+	transport, left := ps.TransportOf(s.Terms().Transport), s.leftOver(len(delta))
 	each(delta, func(k ps.Key, part []float32) {
 		g := apps.Gradient(rows, k)
 		g[len(g)-1] = weight
 		if weight == 1 {
 			copy(g, part)
+		} else {
+			for i, x := range part {
+				g[i] = x * weight
+			}
+		}
+		if transport == ps.Whole {
 			return
 		}
-		for i, x := range part {
-			g[i] = x * weight
+		if left == nil {
+			transport.Round(g[:len(part)])
+			return
+		}
+		mine := left[:len(part)]
+		left = left[len(part):]
+		for i := range mine {
+			mine[i] += g[i]
+		}
+		copy(g, mine)
+		transport.Round(g[:len(part)])
+		for i := range mine {
+			mine[i] -= g[i]
 		}
 	})
 	return apps.Stats{Examples: int64(d.Losses), Loss: d.Loss, Work: max(s.Work/float64(s.Terms().Replicas)*float64(weight), 1)}, nil
+}
+
+// leftOver returns what rounding has kept back so far (error feedback); nil: each delivery is rounded by itself. In deterministic jobs it is, as what
+// a machine did before must not matter.
+func (p *program) leftOver(floats int) []float32 {
+	if p.Terms().Deterministic || ps.TransportOf(p.Terms().Transport) == ps.Whole {
+		return nil
+	}
+	if len(p.left) != floats {
+		p.left = make([]float32, floats)
+	}
+	return p.left
 }
 
 // Over returns a model of the tensors that a child named, in order: as they began, and moved.

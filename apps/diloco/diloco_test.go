@@ -2,6 +2,7 @@ package diloco
 
 import (
 	"context"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -11,9 +12,10 @@ import (
 	"github.com/tierml/tierml/ps"
 )
 
-// child moves every float by its place, and does a part of the steps.
+// child moves every float by its place, or a multiple of that, and does a part of the steps.
 type child struct {
 	floats, done int
+	times        float32
 	orders       []apps.Order
 	given        []float32
 }
@@ -26,7 +28,7 @@ func (c *child) Round(_ context.Context, o apps.Order, give func([]float32)) (ap
 	give(c.given)
 	delta := make([]float32, c.floats)
 	for i := range delta {
-		delta[i] = float32(i)
+		delta[i] = float32(i) * max(c.times, 1)
 	}
 	return apps.Delivery{Steps: min(c.done, o.Steps), Loss: 6, Losses: 3}, delta, nil
 }
@@ -172,5 +174,47 @@ func TestDetailThatCannotBeIsRefused(t *testing.T) {
 	}
 	if _, err := (Kind{}).New(nil, data); err == nil {
 		t.Error("rounds of no step")
+	}
+}
+
+// A narrow transport keeps back what it rounds off, and delivers it later; in deterministic jobs a delivery is a function of its delta alone.
+func TestRoundedDeltas(t *testing.T) {
+	for _, transport := range []string{"bf16", "int8"} {
+		for _, deterministic := range []bool{false, true} {
+			terms := terms
+			terms.Transport, terms.Deterministic, terms.Steps = transport, deterministic, 1000
+			p := newProgram(t, terms, nil)
+			const times = 1.0173
+			p.Attach(&child{floats: 130, done: 10, times: times})
+			sum, first := make([]float64, 130), make([]float32, 130)
+			for clock := ps.Clock(1); clock <= 100; clock++ {
+				for k, g := range round(t, p, clock, 1)[0].gradients {
+					if g[64] != 1 {
+						t.Fatalf("weight %v", g[64])
+					}
+					for i, x := range g[:min(64, 130-64*int(k.Row))] {
+						at := 64*int(k.Row) + i
+						sum[at] += float64(x)
+						if clock == 1 {
+							first[at] = x
+						} else if deterministic && x != first[at] {
+							t.Fatalf("float %d was %v and is %v", at, first[at], x)
+						}
+					}
+				}
+			}
+			rounded := 0
+			for i := range sum {
+				if first[i] != float32(i)*times {
+					rounded++
+				}
+				if want := 100 * times * float64(i); !deterministic && math.Abs(sum[i]-want) > 1.01 {
+					t.Errorf("%s: 100 times %d come to %v, not %v", transport, i, sum[i], want)
+				}
+			}
+			if rounded < 100 {
+				t.Errorf("%s: only %d of 130 floats are rounded", transport, rounded)
+			}
+		}
 	}
 }

@@ -102,7 +102,7 @@ func (s *site) replicaSteps(run string) map[[2]int]int {
 func TestTiersAreDeterministic(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	const deterministic = "tiers: {parameters: 300, every: 8, deterministic: true}"
+	const deterministic = "tiers: {parameters: 300, every: 8, transport: int8, deterministic: true}"
 	s.start("run", "-y", s.tiersJob("calm", fourReplicas, deterministic)).wait(0)
 	want := s.read("calm-1", rundir.ModelFile)
 

@@ -10,12 +10,11 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 JOB = """name: {name}
 cloud: local
-reliable: {{type: c3.large, count: 1}}
+{kind}
 resources: {{count: {machines}, any_of: [{{type: c3.large, max_price: 0.10}}]}}
 workdir: {work}
 run: exec {python} {program}
 envs: {envs}
-tiers: {{parameters: {parameters}, every: {every}{deterministic}}}
 progress: {{of: {steps}}}
 hours: 2
 local:
@@ -23,7 +22,7 @@ local:
   catalog: {folder}/catalog.csv
   start: 2014-04-01T00:00:00Z
   speed: 60
-  boot: 100ms
+  boot: {boot}
 {local}"""
 PRICES = """timestamp,zone,instance_type,product,price
 2014-03-01T00:00:00Z,us-west-1a,c3.large,Linux/UNIX,0.02
@@ -34,8 +33,8 @@ us-west-1,c3.large,2,3.75,0.120
 """
 
 
-def write(folder, name, program, steps, envs, every=50, parameters="1M", machines=4, deterministic=False, local=""):
-    """Writes a job of a program of this folder, and returns its name."""
+def write(folder, name, program, steps, envs, every=50, parameters="1M", machines=4, deterministic=False, local="", boot="100ms", gang="", transport="float32"):
+    """Writes a job of a program of this folder, and returns its name: replicas on tiers, or with gang, how often it is saved, a gang."""
     work = os.path.join(folder, "work")
     os.makedirs(work, exist_ok=True)
     for file, text in (("prices.csv", PRICES), ("catalog.csv", CATALOG)):
@@ -45,10 +44,12 @@ def write(folder, name, program, steps, envs, every=50, parameters="1M", machine
         if file.endswith(".py"):
             shutil.copy(os.path.join(HERE, file), work)
     envs = {"OMP_NUM_THREADS": 1, "OPENBLAS_NUM_THREADS": 1, **{v: os.environ[v] for v in ("TEXT", "DIGITS", "LD_LIBRARY_PATH") if v in os.environ}, **envs}
+    kind = f"state: {{dir: state, every: {gang}}}" if gang else "reliable: {type: c3.large, count: 1}\ntiers: {parameters: %s, every: %s, transport: %s%s}" % (
+        parameters, every, transport, ", deterministic: true" if deterministic else "")
     job = os.path.join(folder, name + ".yaml")
     with open(job, "w") as f:
-        f.write(JOB.format(name=name, work=work, python=sys.executable, program=program, envs=json.dumps(envs), every=every, steps=steps, folder=folder,
-                           parameters=parameters, machines=machines, deterministic=", deterministic: true" if deterministic else "", local=local))
+        f.write(JOB.format(name=name, work=work, python=sys.executable, program=program, envs=json.dumps(envs), kind=kind, steps=steps, folder=folder,
+                           machines=machines, boot=boot, local=local))
     return job
 
 

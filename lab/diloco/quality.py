@@ -1,6 +1,6 @@
 """How good models become by rounds on the tiers, beside synchronous AdamW on the same examples: python quality.py TIERML FOLDER SEEDS [TASK...]
 
-FOLDER takes the runs. TEXT and DIGITS are the data. Test losses are of characters, error rates of digits; ratios are medians of the seeds.
+FOLDER takes the runs. TEXT and DIGITS are the data; KINDS, such as "undisturbed,int8", are those that run. Test losses are of characters, error rates of digits; ratios are medians of the seeds.
 """
 
 import json
@@ -45,21 +45,24 @@ def main():
 
     binary, folder, seeds, tasks = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), int(sys.argv[3]), sys.argv[4:] or list(STEPS)
     os.environ.update((name, os.path.abspath(os.environ[name])) for name in ("TEXT", "DIGITS"))
-    kinds = {"undisturbed": {}, "a quarter missing": {"AWAY": "quarter"}, "two gone": {"AWAY": "half"}, "two gone, divided by four": {"AWAY": "half", "AS": "still"}}
+    kinds = {"undisturbed": {}, "int8": {}, "a quarter missing": {"AWAY": "quarter"}, "two gone": {"AWAY": "half"}, "two gone, divided by four": {"AWAY": "half", "AS": "still"}}
+    wanted = os.environ.get("KINDS", "").split(",") if os.environ.get("KINDS") else ["synchronous", *kinds]
     for task in tasks:
         scores = {}
         for seed in range(1, seeds + 1):
             os.environ.update(TASK=task, SEED=str(seed))
             data, model, optimizer = models.begin()
-            scores.setdefault("synchronous", []).append(data.test(synchronous(data, model, optimizer, seed, STEPS[task], models)))
+            if "synchronous" in wanted:
+                scores.setdefault("synchronous", []).append(data.test(synchronous(data, model, optimizer, seed, STEPS[task], models)))
             for number, (kind, envs) in enumerate(kinds.items()):
-                if task == "digits" and kind.startswith("two"):
+                if kind not in wanted or task == "digits" and kind.startswith("two"):
                     continue
-                trained = jobs.run(binary, folder, f"{task}-{seed}-{number}", "train.py", STEPS[task], {**envs, "TASK": task, "SEED": seed}, every=EVERY)
+                trained = jobs.run(binary, folder, f"{task}-{seed}-{number}", "train.py", STEPS[task], {**envs, "TASK": task, "SEED": seed}, every=EVERY,
+                                   transport="int8" if kind == "int8" else "float32")
                 scores.setdefault(kind, []).append(data.test(load(data.model(), os.path.join(trained, "model.safetensors"))))
             print(task, seed, {k: round(v[-1], 4) for k, v in scores.items()}, "load", os.getloadavg()[0], flush=True)
-        for kind, of in (("undisturbed", "synchronous"), ("a quarter missing", "undisturbed"), ("two gone", "two gone, divided by four")):
-            if kind in scores:
+        for kind, of in (("undisturbed", "synchronous"), ("int8", "undisturbed"), ("a quarter missing", "undisturbed"), ("two gone", "two gone, divided by four")):
+            if kind in scores and of in scores:
                 ratios = [a / b for a, b in zip(scores[kind], scores[of])]
                 print(f"{task}: {kind} / {of}: {statistics.median(ratios):.4f} of {[round(r, 4) for r in ratios]}; means {statistics.mean(scores[kind]):.4f} and {statistics.mean(scores[of]):.4f}", flush=True)
 

@@ -34,6 +34,8 @@ type Config struct {
 	Log    *slog.Logger // nil: none
 	// Incarnation is the worker's: what it reads says which of its own contributions it holds.
 	Incarnation ps.Incarnation
+	// Transport of contributions. What it cannot carry goes whole.
+	Transport ps.Transport
 	// MaxBody is the longest body of a frame, in bytes; 0 = wire.MaxBody. Larger reads and contributions travel in pieces.
 	MaxBody int
 	Dial    wire.Dialer // nil: TCP, or a Unix socket where the server is on this host

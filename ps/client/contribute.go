@@ -172,7 +172,7 @@ func (k *contribution) fill(partitions []ps.Partition) (parts []wire.PartitionSu
 	room := wire.Piece(k.client.cfg.MaxBody)
 	for i, p := range partitions {
 		at := &k.pieces[p]
-		part := wire.PartitionSums{Partition: p, Piece: at.sent, Sums: k.sums[p]}
+		part := wire.PartitionSums{Partition: p, Piece: at.sent, Transport: k.client.cfg.Transport, Sums: k.sums[p]}
 		if at.sent > 0 {
 			part.Sums = at.rest
 		}

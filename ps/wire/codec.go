@@ -141,11 +141,15 @@ func (e *encoder) block(b *ps.Block) {
 	e.bytes(raw(b.Values))
 }
 
-// sums are fixed-point or floating; the count of the other kind is 0.
-func (e *encoder) sums(u *ps.Sums) {
+// sizes are what sums begin with. They are fixed-point or floating; the count of the other kind is 0.
+func (e *encoder) sizes(u *ps.Sums) {
 	e.u64(uint64(len(u.Keys)))
 	e.u32s(uint32(len(u.Fixed)), uint32(len(u.Float)))
 	e.keys(u.Keys)
+}
+
+func (e *encoder) sums(u *ps.Sums) {
+	e.sizes(u)
 	e.bytes(raw(u.Fixed))
 	e.bytes(raw(u.Float))
 }
@@ -292,7 +296,7 @@ func (d *decoder) block(b *ps.Block) {
 	b.Values = array[float32](d, uint64(values), 4)
 }
 
-func (d *decoder) sums(u *ps.Sums) {
+func (d *decoder) sums(u *ps.Sums, by ps.Transport) {
 	keys := d.u64()
 	fixed, floats := d.u32s()
 	if keys > uint64(len(d.rest)/8) {
@@ -300,6 +304,13 @@ func (d *decoder) sums(u *ps.Sums) {
 		return
 	}
 	u.Keys = d.keys(int(keys), d.roomForKeys(int(keys)))
+	if by != ps.Whole {
+		size, ok := by.PackedBytes(len(u.Keys), int(fixed)+int(floats))
+		if packed := d.take(uint64(size)); !ok || packed == nil || !by.Unpack(packed, u, int(fixed), int(floats)) {
+			d.bad = true
+		}
+		return
+	}
 	u.Fixed = array[int64](d, uint64(fixed), 8)
 	u.Float = array[float32](d, uint64(floats), 4)
 }

@@ -187,6 +187,8 @@ type PartitionSums struct {
 	Partition ps.Partition
 	Piece     uint32 // the first is 0
 	More      bool   // other pieces follow
+	// Transport packs the sums, if it can carry them.
+	Transport ps.Transport
 	Sums      ps.Sums
 }
 
@@ -210,9 +212,17 @@ func (m *Stage) encode(e *encoder) {
 	for i := range m.Partitions {
 		p := &m.Partitions[i]
 		e.u64(uint64(p.Partition))
-		e.u64(uint64(p.Piece))
+		packed, ok := p.Transport.Pack(&p.Sums)
+		if !ok {
+			e.u64(uint64(p.Piece))
+			e.bool(p.More)
+			e.sums(&p.Sums)
+			continue
+		}
+		e.u32s(p.Piece, uint32(p.Transport))
 		e.bool(p.More)
-		e.sums(&p.Sums)
+		e.sizes(&p.Sums)
+		e.bytes(packed)
 	}
 }
 
@@ -233,9 +243,10 @@ func (m *Stage) decode(d *decoder) {
 	for i := range m.Partitions {
 		p := &m.Partitions[i]
 		p.Partition = d.partition()
-		p.Piece = uint32(d.below(1 << 32))
+		piece, transport := d.u32s()
+		p.Piece, p.Transport = piece, ps.Transport(transport)
 		p.More = d.bool()
-		d.sums(&p.Sums)
+		d.sums(&p.Sums, p.Transport)
 	}
 }
 
@@ -258,7 +269,7 @@ func (m *Stage) Clone() *Stage {
 	c.Splits = append([]ps.Split(nil), m.Splits...)
 	c.Partitions = make([]PartitionSums, len(m.Partitions))
 	for i, p := range m.Partitions {
-		c.Partitions[i] = PartitionSums{p.Partition, p.Piece, p.More, ps.Sums{
+		c.Partitions[i] = PartitionSums{p.Partition, p.Piece, p.More, p.Transport, ps.Sums{
 			Keys:  append([]ps.Key(nil), p.Sums.Keys...),
 			Fixed: append([]int64(nil), p.Sums.Fixed...),
 			Float: append([]float32(nil), p.Sums.Float...),

@@ -284,7 +284,7 @@ func (d *decoder) final(f *ps.Final) {
 			p := &f.Pending[i]
 			p.Clock = d.clock()
 			p.Committed = int(d.clock())
-			d.sums(&p.Sums)
+			d.sums(&p.Sums, ps.Whole)
 		}
 	}
 	if n := d.count(48); n > 0 {
@@ -292,7 +292,7 @@ func (d *decoder) final(f *ps.Final) {
 		for i := range f.Staged {
 			c := &ps.Contribution{Incarnation: ps.Incarnation(d.u64()), Sequence: d.u64(), Clock: d.clock(), Given: true}
 			c.Splits = d.splits()
-			d.sums(&c.Updates)
+			d.sums(&c.Updates, ps.Whole)
 			f.Staged[i] = c
 		}
 	}

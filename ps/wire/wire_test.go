@@ -76,12 +76,26 @@ func samples() []Message {
 				m.Values[i] = random.Float32()
 			}
 		case *Stage:
+			m.whole()
 			m.Partitions[0].Sums.Fixed = []int64{-1, 1 << 62}
 			m.Partitions[0].Sums.Float = nil
+		case *Contribute:
+			m.whole()
+			for _, transport := range []ps.Transport{ps.BF16, ps.Int8} {
+				m.Partitions = append(m.Partitions, PartitionSums{Partition: 8, Transport: transport, Sums: ps.Sums{Keys: make([]ps.Key, 2), Float: []float32{1, -0.5, 0.3, 0, 64, 0.7}}},
+					PartitionSums{Partition: 9, Transport: transport, Sums: ps.Sums{Keys: make([]ps.Key, 1), Fixed: []int64{-1, 3, 1 << 62}}})
+			}
 		}
 		list = append(list, m)
 	}
 	return list
+}
+
+// whole makes a message such as workers without a transport send.
+func (m *Stage) whole() {
+	for i := range m.Partitions {
+		m.Partitions[i].Transport = ps.Whole
+	}
 }
 
 func encoded(t testing.TB, h header, m Message) []byte {
@@ -202,6 +216,38 @@ func TestClaimsDoNotAllocate(t *testing.T) {
 	}).AllocedBytesPerOp()
 	if bytesPerRun > 2*firstRead {
 		t.Errorf("a claim of %d bytes took %d", MaxBody, bytesPerRun)
+	}
+}
+
+// Numbers that a transport carries take its bytes; others go whole, and say so.
+func TestTransport(t *testing.T) {
+	sums := ps.Sums{Keys: make([]ps.Key, 1), Float: make([]float32, 4097)}
+	for i := range sums.Float {
+		sums.Float[i] = 1 / float32(i+3)
+	}
+	sizes := map[ps.Transport]int{}
+	for transport := ps.Whole; transport <= ps.Int8; transport++ {
+		transport.Round(sums.Float[:4096])
+		m := &Contribute{Stage: Stage{Clock: 1, Partitions: []PartitionSums{{Transport: transport, Sums: sums}}}}
+		b := encoded(t, header{kind: m.Type(), job: 1}, m)
+		_, back, err := readMessage(b, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(Message(m), back, asMessages); diff != "" {
+			t.Error(diff)
+		}
+		sizes[transport] = len(b)
+	}
+	if a, b := sizes[ps.Whole]-sizes[ps.BF16], sizes[ps.Whole]-sizes[ps.Int8]; a != 8192 || b != 12272 {
+		t.Errorf("bf16 saves %d bytes, int8 %d", a, b)
+	}
+	sums.Float[7] = 0.1
+	m := &Contribute{Stage: Stage{Clock: 1, Partitions: []PartitionSums{{Transport: ps.Int8, Sums: sums}}}}
+	b := encoded(t, header{kind: m.Type(), job: 1}, m)
+	_, back, err := readMessage(b, 1)
+	if err != nil || len(b) != sizes[ps.Whole] || back.(*Contribute).Partitions[0].Transport != ps.Whole {
+		t.Errorf("what int8 cannot carry takes %d bytes, %v", len(b), err)
 	}
 }
 

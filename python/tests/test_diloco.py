@@ -196,7 +196,7 @@ class DiLoCo(unittest.TestCase):
 
     def test_what_is_refused(self):
         for error, make in (
-            ("every=0", lambda: tierml.DiLoCo({}, every=0)), ("momentum=1", lambda: tierml.DiLoCo({}, momentum=1)), ("transport='int8'", lambda: tierml.DiLoCo({}, transport="int8")),
+            ("every=0", lambda: tierml.DiLoCo({}, every=0)), ("momentum=1", lambda: tierml.DiLoCo({}, momentum=1)), ("transport='int4'", lambda: tierml.DiLoCo({}, transport="int4")),
             ("inner='x'", lambda: tierml.DiLoCo({}, inner="x")), ("needs the optimizer", lambda: tierml.DiLoCo({}, inner="reset")),
             ("c is complex", lambda: tierml.DiLoCo({"c": np.zeros(1, complex)})), ("a torch module or a dict", lambda: tierml.DiLoCo([1])),
             ("should be a numpy array", lambda: tierml.DiLoCo({"w": [1.0]})), ("steps\\(1000\\)", lambda: next(tierml.DiLoCo({}).steps())),

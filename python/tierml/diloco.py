@@ -80,8 +80,8 @@ class DiLoCo:
                                    ("momentum", momentum, momentum is None or 0 <= momentum < 1)):
             if not right:
                 raise ValueError(f"tierml.DiLoCo: {name}={value!r} is out of range")
-        if transport not in (None, "float32"):
-            raise ValueError(f"tierml.DiLoCo: transport={transport!r}: there is \"float32\"")
+        if transport not in (None, "float32", "bf16", "int8"):
+            raise ValueError(f"tierml.DiLoCo: transport={transport!r}: there are \"float32\", \"bf16\" and \"int8\"")
         if inner not in (None, "keep", "reset"):
             raise ValueError(f"tierml.DiLoCo: inner={inner!r}: there are \"keep\" and \"reset\"")
         if inner == "reset" and optimizer is None:

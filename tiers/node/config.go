@@ -133,6 +133,7 @@ type ClientConfig struct {
 	TLS    *tls.Config
 	// Incarnation is the worker's; 0: only reads.
 	Incarnation ps.Incarnation
+	Transport   ps.Transport                  // of contributions
 	Panicked    func(value any, stack []byte) // as a server's
 	Log         *slog.Logger
 }

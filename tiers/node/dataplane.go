@@ -183,7 +183,8 @@ type dataClient struct {
 
 // NewDataClient makes the real data-plane client. It asks the machine's own server without a network.
 func NewDataClient(c ClientConfig) (Client, error) {
-	config := client.Config{Schema: c.Schema, Job: JobNumber(c.Job), TLS: c.TLS, Log: c.Log, Incarnation: c.Incarnation, Panicked: c.Panicked}
+	config := client.Config{Schema: c.Schema, Job: JobNumber(c.Job), TLS: c.TLS, Log: c.Log, Incarnation: c.Incarnation, Panicked: c.Panicked,
+		Transport: c.Transport}
 	if own, ok := c.Server.(dataServer); ok {
 		config.Local = func(id ps.ServerID) wire.Caller {
 			if id != c.Self {

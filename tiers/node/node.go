@@ -296,9 +296,13 @@ func (n *node) join(ctx context.Context, do tiers.Welcome) (*job, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the server: %w", err)
 	}
+	transport := ps.Whole
+	if outside != nil {
+		transport = ps.TransportOf(outside.Terms().Transport)
+	}
 	client, err := n.cfg.NewClient(ClientConfig{
 		Self: n.identity.Instance, Job: n.user.Job, Schema: do.Schema, Server: server, TLS: n.dataTLS(), Incarnation: do.Incarnation,
-		Panicked: panicking, Log: n.log,
+		Transport: transport, Panicked: panicking, Log: n.log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("making the client: %w", err)
