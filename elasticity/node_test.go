@@ -237,7 +237,11 @@ func (n *node) take(c tiers.Command) {
 	case tiers.Stop:
 		n.exit()
 	case tiers.Load:
-		n.w.after(n.w.delay(time.Second), func() {
+		takes := n.w.delay(time.Second)
+		if n.w.loading != nil {
+			takes += n.w.loading(n)
+		}
+		n.w.after(takes, func() {
 			if !n.dead {
 				n.answer(c.ID, nil, nil)
 			}

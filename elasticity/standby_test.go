@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/elasticity/training"
+	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
 )
 
@@ -45,6 +47,50 @@ func TestRandomSchedulesWithStandby(t *testing.T) {
 		}
 		if err != nil {
 			t.Errorf("seed %d: %v\n%s", seed, err, p)
+		}
+	}
+}
+
+// A machine whose program takes long to start gets no split before that: when it comes instead of one that has a notice, the others take that
+// one's splits and wait for nobody.
+func TestNobodyWaitsForAProgramToStart(t *testing.T) {
+	for seed := range uint64(4) {
+		s := elastic()
+		s.standby, s.staleness = true, 0
+		var before, during float64 // the longest clock
+		evicted, joined := false, ps.ServerID("")
+		works := false
+		w := newElastic(seed, s, func(w *world) {
+			there := slices.Clone(w.order)
+			w.loading = func(n *node) time.Duration {
+				if slices.Contains(there, n) {
+					return 0
+				}
+				return 8 * time.Second
+			}
+			evicted = true
+			w.evict(3*time.Second, w.spot()[0])
+		})
+		w.onEntry = func(e journal.Entry) {
+			switch {
+			case evicted && e.Kind == journal.Join:
+				joined = ps.ServerID(e.Instance)
+			case e.Kind != journal.ClockDone || e.Clock < 3:
+			case evicted:
+				during = max(during, e.Seconds)
+			default:
+				before = max(before, e.Seconds)
+			}
+		}
+		w.onSend = func(s Send) {
+			if do, is := s.Command.Do.(tiers.Assign); is && s.ID == joined && len(do.Splits) > 0 {
+				works = true
+			}
+		}
+		finish(t, w, "finished")
+		t.Logf("the longest clock took %.3f s, and %.3f s before", during, before)
+		if !works || during > before+1 {
+			t.Errorf("seed %d: %s has work: %v; the longest clock took %.3f s, and %.3f s before", seed, joined, works, during, before)
 		}
 	}
 }

@@ -154,6 +154,8 @@ type world struct {
 	seconds func(n *node, splits int) float64
 	// How long a machine works on a clock beyond the usual, where that depends on the layout.
 	computing func(n *node) time.Duration
+	// How long machines take to load splits beyond the usual.
+	loading func(n *node) time.Duration
 	// How long rows take beyond the usual, under BSP.
 	reading func(n *node) time.Duration
 	windows bool                                                     // moves wait for windows

@@ -147,6 +147,9 @@ func (t *Training) takeAnswer(m *Node, a tiers.Answer) (due bool) {
 			t.machines.Crashed(m.Machine, "it could not load its data: "+a.Error, "")
 			return true
 		}
+		if len(m.Loaded) == 0 && t.cfg.Job.Standby != nil {
+			t.Layout.Due = true // it may be given splits now (leaveWork)
+		}
 		m.Loaded = m.Loaded.With(do.Splits)
 		m.loads++
 	case tiers.TakeStock:

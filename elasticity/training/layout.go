@@ -156,7 +156,7 @@ func (la *layout) arrange(members []tiers.Member, stage tiers.Stage) {
 		serveOnly(members, s.Servers)
 	}
 	if la.cfg.Job.Standby != nil {
-		leaveWork(members)
+		leaveWork(members, la.onlyServes())
 	}
 	serving, loads := la.serving(members, stage), la.spareLoads[:0]
 	for i := range members {

@@ -87,6 +87,7 @@ func (t *Training) wantsHalt() bool {
 func (t *Training) layOut() {
 	t.Layout.Due = false
 	if t.Layout.Standing() && t.Recovery == nil && !t.Ending {
+		t.loadAhead()
 		t.Load.layOut()
 	}
 }

@@ -125,15 +125,37 @@ func serveOnly(members []tiers.Member, servers int) {
 	}
 }
 
-// leaveWork takes the work from reliable machines as long as there are others for it.
-func leaveWork(members []tiers.Member) {
-	if !slices.ContainsFunc(members, func(m tiers.Member) bool { return m.Tier == tiers.Transient && !m.NoWork }) {
+// leaveWork takes the work from reliable machines as long as there are others for it, and with begun from those whose program is not up yet as
+// long as others' are: a split of a machine that leaves would wait for its start.
+func leaveWork(members []tiers.Member, begun bool) {
+	works := func(m tiers.Member) bool { return m.Tier == tiers.Transient && !m.NoWork }
+	up := func(m tiers.Member) bool { return works(m) && len(m.Loaded) > 0 }
+	if !slices.ContainsFunc(members, works) {
 		return
 	}
+	begun = begun && slices.ContainsFunc(members, up)
 	for i := range members {
-		if m := &members[i]; m.Tier == tiers.Reliable {
+		if m := &members[i]; m.Tier == tiers.Reliable || begun && !up(*m) {
 			m.NoWork = true
 		}
+	}
+}
+
+// loadAhead has machines load all splits before any is theirs, once others work: then their programs are up.
+func (t *Training) loadAhead() {
+	if t.cfg.Job.Standby == nil || !t.Layout.onlyServes() {
+		return
+	}
+	for _, m := range t.Nodes.Members() {
+		if m.Tier != tiers.Transient || !m.alive() || m.noWork() || m.Loading || len(m.Loaded) > 0 {
+			continue
+		}
+		all := make([]ps.Split, len(t.Layout.Splits))
+		for i := range all {
+			all[i] = ps.Split(i)
+		}
+		m.Loading = true
+		t.Nodes.send(m.ID, tiers.Load{Splits: all})
 	}
 }
 
