@@ -104,11 +104,11 @@ type program struct {
 
 // roundNow is what Begin announced.
 type roundNow struct {
-	ctx   context.Context //nolint:containedctx // of one round
-	clock ps.Clock
-	runs  []ps.Split // that compute; others pass the clock with weight 0
-	own   ps.Split   // that this machine computes
-	any   bool       // there is one
+	ctx  context.Context //nolint:containedctx // of one round
+	runs []ps.Split      // that compute; others pass the clock with weight 0
+	own  ps.Split        // that this machine computes
+	any  bool            // there is one
+	done ps.Clock        // the last that the child has computed: the one after it may have been announced since
 }
 
 func (p *program) rows(floats int) int {
@@ -185,15 +185,14 @@ func (p *program) Begin(ctx context.Context, c ps.Clock, splits []ps.Split) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := &p.now
-	before := n.clock
-	n.ctx, n.clock, n.runs = ctx, c, nil
+	n.ctx, n.runs = ctx, nil
 	switch {
 	case p.child == nil:
 	case p.Terms().Deterministic:
 		n.runs = splits
 	case n.any && slices.Contains(splits, n.own):
 		n.runs = []ps.Split{n.own}
-	case n.any && before == c: // it has done this clock, and takes over what another has not
+	case n.any && n.done == c: // it has done this clock, and takes over what another has not
 	case len(splits) > 0:
 		n.own, n.any = splits[0], true
 		n.runs = []ps.Split{n.own}
@@ -239,6 +238,9 @@ func (s *split) Run(c ps.Clock, rows apps.Rows, _ bool) (apps.Stats, error) {
 	d, delta, err := s.child.Round(s.now.ctx, o, func(to []float32) {
 		each(to, func(k ps.Key, part []float32) { copy(part, rows.Row(k)) })
 	})
+	if err == nil {
+		s.now.done = c
+	}
 	if err != nil || d.Steps == 0 {
 		return apps.Stats{}, err
 	}

@@ -111,6 +111,10 @@ func TestMachineComputesOneReplica(t *testing.T) {
 	c := &child{floats: 130, done: 10}
 	p.Attach(c)
 	delivered := func(clock ps.Clock, ids ...ps.Split) (who []ps.Split) {
+		if clock < 0 {
+			p.Begin(t.Context(), -clock, ids)
+			return nil
+		}
 		for i, r := range round(t, p, clock, ids...) {
 			if len(r.gradients) > 0 {
 				who = append(who, ids[i])
@@ -129,6 +133,10 @@ func TestMachineComputesOneReplica(t *testing.T) {
 		{3, []ps.Split{0, 2, 3}, []ps.Split{2}},
 		{4, []ps.Split{0, 3}, []ps.Split{0}}, // its own was taken
 		{5, []ps.Split{0, 3}, []ps.Split{0}},
+		{6, []ps.Split{0}, []ps.Split{0}},
+		{-7, []ps.Split{0}, nil}, // announced, but others have not delivered theirs
+		{6, []ps.Split{1}, nil},  // of a machine that was lost
+		{7, []ps.Split{0, 1}, []ps.Split{0}},
 		{3, []ps.Split{0, 3}, []ps.Split{0}}, // after a roll-back
 		{3, []ps.Split{3}, nil},
 		{1, []ps.Split{3}, []ps.Split{3}},
