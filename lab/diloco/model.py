@@ -1,4 +1,4 @@
-"""The models of these measurements, and their data: a transformer of characters on a text, and LeNet on 10,000 digits."""
+"""The models of these measurements, and their data: a transformer of characters on a text, LeNet on 10,000 digits, and a small network."""
 
 import gzip
 import os
@@ -87,9 +87,32 @@ class Digits:
             return (model(self.x[8000:]).argmax(1) != self.y[8000:]).float().mean().item()
 
 
+class Points:
+    """A function of 16 numbers: a step takes a millisecond."""
+
+    rate, size = 1e-2, 64
+
+    def __init__(self):
+        torch.manual_seed(1)
+        self.x = torch.randn(4096, 16)
+        self.y = torch.tanh(self.x @ torch.randn(16, 1))
+
+    def model(self):
+        return nn.Sequential(nn.Linear(16, 64), nn.Tanh(), nn.Linear(64, 1))
+
+    def __len__(self):
+        return len(self.x)
+
+    def __getitem__(self, i):
+        return self.x[i], self.y[i]
+
+    def loss(self, model, batch):
+        return functional.mse_loss(model(batch[0]), batch[1])
+
+
 def begin():
     """What the environment's TASK and SEED say: the data, and a model and an optimizer of that seed."""
-    data = {"characters": Characters, "digits": Digits}[os.environ["TASK"]]()
+    data = {"characters": Characters, "digits": Digits, "points": Points}[os.environ["TASK"]]()
     torch.manual_seed(int(os.environ["SEED"]))
     model = data.model()
     return data, model, torch.optim.AdamW(model.parameters(), data.rate)
