@@ -103,6 +103,10 @@ type Runner struct {
 	batch  []elasticity.Event // kept for its memory
 	failed error
 	listed atomic.Bool // the first listing was reported
+	over   atomic.Bool // no machine of the last listing runs, or there was none
+
+	// ended asks for prices at once when the last machine has ended: a run's bill, and so its end, waits for them.
+	ended chan struct{}
 
 	endExport func()          // cancels the newest export; nil = there was none
 	exported  <-chan struct{} // closed when it has ended
@@ -115,8 +119,10 @@ type Runner struct {
 
 // New prepares a run; Run drives it.
 func New(cfg Config) *Runner {
-	return &Runner{cfg: cfg, events: make(chan elasticity.Event, 256), answers: answers{failing: map[string]failing{}, command: cfg.EndCommand},
-		requests: requests{waiting: map[uint64]chan elasticity.Scaled{}, over: make(chan struct{})}}
+	r := &Runner{cfg: cfg, events: make(chan elasticity.Event, 256), answers: answers{failing: map[string]failing{}, command: cfg.EndCommand},
+		requests: requests{waiting: map[uint64]chan elasticity.Scaled{}, over: make(chan struct{})}, ended: make(chan struct{}, 1)}
+	r.over.Store(true)
+	return r
 }
 
 // Stop asks for an orderly end or, with now, for an end at once. If the provider's calls fail, Run leaves the machines after a
@@ -382,11 +388,18 @@ func (r *Runner) list(ctx context.Context) error {
 			r.handle(ctx, elasticity.InstanceEnded{Instance: i})
 		}
 	}
+	over := !slices.ContainsFunc(instances, func(i provisioner.Instance) bool { return i.State != provisioner.Terminated })
+	if before := r.over.Swap(over); over && !before {
+		select {
+		case r.ended <- struct{}{}:
+		default: // it was asked for already
+		}
+	}
 	return nil
 }
 
 func (r *Runner) watchCloud(ctx context.Context) {
-	every(ctx, r.cfg.PollCloud, func() error { return r.list(ctx) })
+	every(ctx, r.cfg.PollCloud, nil, func() error { return r.list(ctx) })
 }
 
 func (r *Runner) watchNodes(ctx context.Context) {
@@ -408,8 +421,8 @@ const lookAgain = 5 * time.Second
 // slowest is the longest pause between polls that fail: that they work again is noticed within half a minute.
 const slowest = 15 * time.Second
 
-// every calls f now and then each interval until ctx is done. While f fails, the pauses double up to slowest.
-func every(ctx context.Context, interval time.Duration, f func() error) {
+// every calls f now and then each interval, and for each value of soon, until ctx is done. While f fails, the pauses double up to slowest.
+func every(ctx context.Context, interval time.Duration, soon <-chan struct{}, f func() error) {
 	step := min(interval, lookAgain)
 	tick := time.NewTicker(step)
 	defer tick.Stop()
@@ -424,11 +437,14 @@ func every(ctx context.Context, interval time.Duration, f func() error) {
 		if wait != interval {
 			wait = spread(wait)
 		}
-		for again := true; again; again = wait > step && clock.Wall().Sub(began) < wait {
+		for again := true; again; {
 			select {
 			case <-ctx.Done():
 				return
+			case <-soon:
+				again = false
 			case <-tick.C:
+				again = wait > step && clock.Wall().Sub(began) < wait
 			}
 		}
 	}

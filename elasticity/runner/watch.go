@@ -47,7 +47,7 @@ func (r *Runner) renewLeases(ctx context.Context) {
 	if r.cfg.Renew == nil {
 		return
 	}
-	every(ctx, r.cfg.RenewEvery, func() error {
+	every(ctx, r.cfg.RenewEvery, nil, func() error {
 		insist(ctx, func() error {
 			began := time.Now()
 			err := r.renew(ctx)
@@ -107,7 +107,7 @@ const pricesAgain = 15 * time.Minute
 func (r *Runner) watchPrices(ctx context.Context) {
 	since := r.cfg.PricesFrom
 	told := map[market.Pool]time.Time{} // the time of the last change
-	every(ctx, r.cfg.PollPrices, func() error {
+	every(ctx, r.cfg.PollPrices, r.ended, func() error {
 		until, began := r.now(), time.Now()
 		call, cancel := context.WithTimeout(ctx, r.cfg.Calls)
 		defer cancel()

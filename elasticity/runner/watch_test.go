@@ -24,6 +24,7 @@ type moody struct {
 	refuses     error
 	from, until time.Time
 	skew        time.Duration // of its clock, before the controller's
+	ends        bool          // its machine ends when it is told to
 
 	mu         sync.Mutex
 	lease      time.Time
@@ -67,6 +68,11 @@ func (m *moody) Terminate(context.Context, ...provisioner.InstanceID) error {
 }
 
 func (m *moody) List(context.Context) ([]provisioner.Instance, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ends && len(m.terminated) > 0 {
+		return []provisioner.Instance{{ID: "i-1", State: provisioner.Terminated, Ended: m.terminated[0]}}, nil
+	}
 	return []provisioner.Instance{{ID: "i-1", State: provisioner.Running}}, m.now()
 }
 
@@ -227,6 +233,26 @@ func TestEveryCallIsRefusedForTenMinutes(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The bill of a run waits for prices until its last machine's end: they are requested then, not with the next minute.
+func TestPricesOfTheEndAreRequestedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &moody{ends: true}
+		s := &script{ends: time.Now().Add(3 * time.Minute), do: map[time.Duration]elasticity.Action{
+			70 * time.Second: elasticity.Terminate{IDs: []provisioner.InstanceID{"i-1"}},
+		}}
+		play(t, m, s)
+		for i, e := range s.heard {
+			if known, ok := e.(elasticity.PricesKnown); ok && !known.At.Before(m.terminated[0]) {
+				if late := s.at[i].Sub(m.terminated[0]); late > 10*time.Second {
+					t.Errorf("they were known %v after the end", late)
+				}
+				return
+			}
+		}
+		t.Error("they were not requested")
+	})
 }
 
 // The answer to a launch is lost, and credentials have expired when it is requested again: that this is denied says nothing of
