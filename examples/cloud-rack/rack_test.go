@@ -49,7 +49,7 @@ func TestANewProvider(t *testing.T) {
 	boottest.Need(t, "bash", "curl", "sha256sum", "go")
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "tierml")
-	build := exec.Command("go", "build", "-overlay", withLine(t, dir, `	_ "github.com/tierml/tierml/examples/cloud-rack"`), "-o", binary, "github.com/tierml/tierml/cmd/tierml")
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-overlay", withLine(t, dir, `	_ "github.com/tierml/tierml/examples/cloud-rack"`), "-o", binary, "github.com/tierml/tierml/cmd/tierml")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -24,5 +24,6 @@ ticks=$(for ((i = 0; i < 400; i++)); do printf '%d,' $((i % 7 > 1)); done)
 echo '{"metadata": {"gap_seconds": 600}, "data": ['"${ticks%,}"']}' | gzip >us-west-2a_v100_1.json.gz
 cp us-west-2a_v100_1.json.gz a.json.gz
 #: TYPE --starts 200 => --starts 20
+#: TYPE --starts 500 => --starts 20
 #: AFTER
 grep -qi '<!doctype html>' run.html

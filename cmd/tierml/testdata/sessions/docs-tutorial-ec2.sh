@@ -1,10 +1,23 @@
+#: NEEDS jq
 #: TYPE tierml doctor ratings.yaml => tierml doctor ratings.yaml || true
+#: TYPE tierml plan ratings.yaml => tierml plan ratings.yaml 2>&1 | tee plan.txt
+#: TYPE --hours 4 => --hours 4 --starts 20
 export AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any AWS_EC2_METADATA_DISABLED=true
 played make <<<'test "$*" = build'
 cat >types.csv <<'END'
 region,instance_type,vcpu,memory_gib,linux_ondemand_usd_hour
 us-west-2,c5.xlarge,4,8,0.17
 us-west-2,m5.xlarge,4,16,0.192
+us-west-2,t3.micro,2,1,0.0104
+us-west-2,t3.small,2,2,0.0208
+us-west-2,t3.medium,2,4,0.0416
+us-west-2,t3.large,2,8,0.0832
+us-west-2,m5.large,2,8,0.096
+us-west-2,m5.2xlarge,8,32,0.384
+us-west-2,r5.large,2,16,0.126
+us-west-2,r5.xlarge,4,32,0.252
+us-west-2,r5.2xlarge,8,64,0.504
+us-west-2,r5.4xlarge,16,128,1.008
 END
 {
   echo timestamp,zone,instance_type,product,price
@@ -38,4 +51,9 @@ esac
 END
 #: AFTER
 grep -E '^budget: *[$]?5\b' ratings.yaml
+tr -s ' \n' ' ' <plan.txt >words.txt
+grep -q 'EC2 would launch machines' words.txt
+grep -q 'On-demand prices: AWS Price List of us-west-2, asked ' words.txt
+# The reliable tier that the plan chooses costs at most 2 % of the fleet on demand.
+tierml plan ratings.yaml -o json | jq -e '(.reliable[0].usd_per_hour | tonumber) * .on_demand.hours <= 0.02 * (.on_demand.usd | tonumber)'
 unserve
