@@ -190,15 +190,22 @@ func (c *course) availability(candidate int) *market.Availability {
 	return market.WithinBid(p.History, seen.Bid, seen.Count, c.Now)
 }
 
+// begins returns from when on it is known.
+func (c *course) begins(candidate int) (time.Time, bool) {
+	if a := c.Pools[candidate].Availability; a != nil {
+		first, known := a.First()
+		return first.At, known
+	}
+	first, known := c.Pools[candidate].History.First()
+	return first.At, known
+}
+
 // learn returns what is known of the spot pools. It is brought up to date as learnEvery says, so that it serves many plans.
 func (k *Strategies) learn(c *course, spots []int) *learned {
-	var watched []*market.Availability
 	begun := c.Now
 	for _, i := range spots {
-		a := c.availability(i)
-		watched = append(watched, a)
-		if first, ok := a.First(); ok && first.At.Before(begun) {
-			begun = first.At
+		if first, ok := c.begins(i); ok && first.Before(begun) {
+			begun = first
 		}
 	}
 	every := 6 * time.Hour
@@ -211,6 +218,10 @@ func (k *Strategies) learn(c *course, spots []int) *learned {
 	l := k.lessons[name]
 	if l == nil {
 		l = &learned{}
+		var watched []*market.Availability
+		for _, i := range spots {
+			watched = append(watched, c.availability(i))
+		}
 		l.all, l.each = market.LearnSpells(watched, count, until)
 		k.lessons[name] = l
 	}
@@ -244,7 +255,11 @@ func (c *course) downPhase() uint8 {
 }
 
 func (c *course) spellPhase(candidate int) uint8 {
-	_, since, known := c.availability(candidate).Spell(c.Now, c.plan.Considered[candidate].Count)
+	p, seen := &c.Pools[candidate], &c.plan.Considered[candidate]
+	if p.Availability == nil {
+		return 1 << p.History.SpellPhase(c.Now, seen.Bid)
+	}
+	_, since, known := p.Availability.Spell(c.Now, seen.Count)
 	if !known {
 		return 1
 	}

@@ -224,3 +224,16 @@ func WithinBid(h *History, bid USD, count int, until time.Time) *Availability {
 	}
 	return a
 }
+
+// SpellPhase returns the phase of the spell for which the price has been within the bid, or above it; the first where it is unknown.
+func (h *History) SpellPhase(t time.Time, bid USD) int {
+	i := h.countUntil(t) - 1
+	if i < 0 {
+		return 0
+	}
+	within := h.points[i].Price <= bid
+	for i > 0 && (h.points[i-1].Price <= bid) == within && t.Sub(h.points[i].At) < spellEdges[SpellPhases-1] {
+		i--
+	}
+	return SpellPhase(t.Sub(h.points[i].At))
+}
