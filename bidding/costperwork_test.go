@@ -54,9 +54,14 @@ func TestProspectsAgainstBruteForce(t *testing.T) {
 	s := span{increment: time.Hour, startup: 5 * time.Minute, handover: 80 * time.Second, notice: 2 * time.Minute, left: 50 * time.Minute, free: true}
 	o := (*Days)(nil).lookOut(market.Pool{}, h, until, 5*24*time.Hour, s.increment)
 	factors := []float64{1, 1.03, 1.2, 3}
-	got := make([]prospect, len(factors))
+	got, late := make([]prospect, len(factors)), make([]prospect, len(factors))
 	if !o.prospects(1200, factors, s, got) {
 		t.Fatal("nothing is known of a week of prices")
+	}
+	for _, left := range []time.Duration{7 * time.Minute, s.left} { // the second by the sums of the first
+		one := s
+		one.left = left
+		o.ending(1200, factors, one, late)
 	}
 	for i, factor := range factors {
 		var want prospect
@@ -79,7 +84,7 @@ func TestProspectsAgainstBruteForce(t *testing.T) {
 					break
 				}
 			}
-			want.add(one, weight)
+			want = prospect{want.hours + weight*one.hours, want.work + weight*one.work, want.paid + weight*one.paid, want.lost + weight*one.lost}
 		}
 		near := func(what string, got, want float64) {
 			if math.Abs(got-want) > 1e-9 {
@@ -90,6 +95,9 @@ func TestProspectsAgainstBruteForce(t *testing.T) {
 		near("work", got[i].work, want.work/total)
 		near("paid", got[i].paid, want.paid/total)
 		near("lost", got[i].lost, want.lost/total)
+		near("hours at the end", late[i].hours, want.hours/total)
+		near("work at the end", late[i].work, want.work/total)
+		near("lost at the end", late[i].lost, want.lost/total)
 	}
 }
 
