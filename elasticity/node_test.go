@@ -230,6 +230,7 @@ func (n *node) take(c tiers.Command) {
 	case tiers.Welcome:
 		n.generation = do.Generation
 		n.agent.Join(do)
+		n.agent.Passes = n.w.shape.standby
 		if do.Params != nil {
 			n.agent.StandBy()
 		}

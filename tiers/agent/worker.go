@@ -23,6 +23,7 @@ type Worker struct {
 	Last        ps.Clock // the job's last clock
 	Until       ps.Clock // no clock beyond it is begun for now
 	Begun       ps.Clock // highest clock begun
+	Passes      bool     // it does its own split and passes the others, which takes no time
 	Round       *Round   // waits for its rows, or computes; nil = none
 	Sending     *Round   // computed, and on its way to the servers; nil = none
 
@@ -210,7 +211,13 @@ func (w *Worker) Releasing() bool { return len(w.releases) > 0 }
 
 // busy reports whether a split's work has begun and does not count yet.
 func (w *Worker) busy(id ps.Split) bool {
-	return w.Sending.has(id) || w.Round != nil && w.Round.Begun && w.Round.has(id)
+	return w.Sending.has(id) || w.Round != nil && w.Round.Begun && w.Round.has(id) || w.behind(w.get(id))
+}
+
+// behind reports whether a split is at a clock that this worker has begun with another, and is to pass it soon. Then it is not given away before: who
+// takes it would work on that clock from its beginning, and all others would wait.
+func (w *Worker) behind(h *holding) bool {
+	return w.Passes && h != nil && h.data != nil && !h.gone && h.next <= min(w.Begun, w.Until) && !w.parked && !w.fenced && !w.stopping
 }
 
 // StandBy has the worker hold splits for which there is no other machine, without working on them: it begins no clock but those up to which
@@ -221,6 +228,7 @@ func (w *Worker) StandBy() { w.standby, w.parked = true, true }
 func (w *Worker) park() ps.Clock {
 	w.parked = true
 	w.breakOff()
+	w.releases = slices.DeleteFunc(w.releases, w.hand) // of splits that were to pass a clock first
 	return w.Begun
 }
 
@@ -340,7 +348,7 @@ func (w *Worker) turn(h *holding, after *Round) ps.Clock {
 	if after != nil && h.in == after {
 		next = after.Clock + 1
 	}
-	if h.data == nil || h.leaving || next > w.Until {
+	if h.data == nil || h.leaving && (after != nil || !w.behind(h)) || next > w.Until {
 		return 0
 	}
 	return next

@@ -330,6 +330,7 @@ func (n *node) join(ctx context.Context, do tiers.Welcome) (*job, error) {
 	n.agent = agent.Agent{Server: routed{server, client}, Report: n.report, Here: func(id ps.Split) any { return j.store.get(id) },
 		Lock: &j.worker.mu}
 	n.agent.Join(do)
+	n.agent.Passes = outside != nil && !outside.Terms().Deterministic
 	if outside != nil && outside.Program() == nil {
 		n.agent.StandBy()
 	}
