@@ -2,7 +2,7 @@ package sim
 
 import "github.com/tierml/tierml/ps"
 
-// Replicas of one model differ from other training in this (apps/diloco): whoever has a replica computes that, and nobody another's.
+// Replicas of one model differ from other training in this (apps/diloco): a machine with a replica computes that one alone.
 
 // passing is the load of a clock of which a machine computes nothing: it ends nearly at once.
 const passing = 1e-9

@@ -78,7 +78,7 @@ func (g *gathering) refused(pool market.Pool) {
 }
 
 // priced takes a price. Machines that it outbids are being taken back: the policy decides once their notices are here, whichever of the two is
-// reported first. Machines that boot have no agent yet to report theirs: the provider is asked for those, which takes a busy computer longer.
+// reported first. Machines that boot have no agent yet to report theirs: the provider's list has them, which takes a busy computer longer.
 func (g *gathering) priced(e PriceChanged) {
 	f := g.fleet
 	if g.outbid == e.Pool {

@@ -3,6 +3,7 @@ package hosts
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -54,6 +55,36 @@ func (b *Book) Report(now time.Time, job string, r tiers.Served) (tiers.Preferen
 		wish.Owners = b.owners(job)
 	}
 	return wish, nil
+}
+
+// owners returns the slots that should serve a job's partitions where nothing else was decided: a job spreads them by number, which does where they take about
+// as much each; nil = as it likes.
+func (b *Book) owners(job string) []step.ID {
+	m, slots := b.measured[job], b.reliableOf(job)
+	if b.watch == nil || b.watch.job != job {
+		slots = slices.DeleteFunc(slots, func(id step.ID) bool { return id == m.wish.Leave })
+	}
+	serving := m.profile.Serving
+	matters := func(more, less time.Duration) bool { return float64(more-less) >= notable*float64(m.profile.Clock) }
+	if len(slots) < 2 || len(m.owners) == 0 || !matters(slices.Max(serving), slices.Min(serving)) {
+		return nil
+	}
+	even := make([]step.ID, len(serving))
+	for i, k := range evenly(serving, len(slots)) {
+		even[i] = slots[k]
+	}
+	most := func(owners []step.ID) time.Duration {
+		load := map[step.ID]time.Duration{}
+		for i, owner := range owners {
+			load[owner] += serving[i]
+		}
+		return slices.Max(slices.Collect(maps.Values(load)))
+	}
+	stray := func(id step.ID) bool { return !slices.Contains(slots, id) }
+	if !slices.ContainsFunc(m.owners, stray) && !matters(most(m.owners), most(even)) {
+		return m.owners
+	}
+	return even
 }
 
 // reported takes a job's report in.

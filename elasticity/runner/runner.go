@@ -392,7 +392,7 @@ func (r *Runner) list(ctx context.Context) error {
 	if before := r.over.Swap(over); over && !before {
 		select {
 		case r.ended <- struct{}{}:
-		default: // it was asked for already
+		default: // it was requested already
 		}
 	}
 	return nil

@@ -24,7 +24,7 @@ type moody struct {
 	refuses     error
 	from, until time.Time
 	skew        time.Duration // of its clock, before the controller's
-	ends        bool          // its machine ends when it is told to
+	ends        bool          // its machine ends on request
 
 	mu         sync.Mutex
 	lease      time.Time
