@@ -68,7 +68,7 @@ type Job struct {
 	Prefer string `yaml:"prefer"`
 	// ValueOfTime is the worth of finishing an hour earlier, instead of `prefer`. Default as `prefer` says.
 	ValueOfTime market.USD `yaml:"value_of_time"`
-	// Budget is the most that the run may cost, reliable machines included. Default no limit.
+	// Budget is the most that the run may cost, at the prices known, reliable machines included. Default no limit.
 	Budget market.USD `yaml:"budget"`
 	// Limits bound what the run may spend in an hour, and say what happens there and at the budget. Default none.
 	Limits Limits `yaml:"limits"`

@@ -63,6 +63,7 @@ func (f *Fleet) Take(e step.Event) (due bool) {
 		if f.markets.takePrice(e) {
 			f.WantPlan = f.WantPlan || !f.settled
 			f.gathering.priced(e)
+			return f.Spending.priced(e)
 		}
 	case CapacityChanged:
 		f.WantPlan = f.markets.takeCapacity(e) || f.WantPlan

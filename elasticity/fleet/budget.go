@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tierml/tierml/bidding"
@@ -48,6 +49,16 @@ func (s *spending) Keep() {
 		}
 	}
 	s.next = f.Now.Add(lasts)
+}
+
+// priced takes in a price. It reports whether machines that run have it: hours that begin may be more than the budget then.
+func (s *spending) priced(e PriceChanged) bool {
+	j := &s.fleet.cfg.Job
+	dearer := j.Budget > 0 && !j.Overspends && slices.ContainsFunc(s.fleet.Roster.List, func(m *Machine) bool { return m.Pool == e.Pool && !m.Ended })
+	if dearer {
+		s.next = time.Time{}
+	}
+	return dearer
 }
 
 // end takes the next step.

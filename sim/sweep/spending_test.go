@@ -11,7 +11,8 @@ import (
 	"github.com/tierml/tierml/sim"
 )
 
-// No run costs more than its budget, from any start, by any policy and rule book, with a reliable tier of one small machine or two large ones.
+// No run costs more than its budget, from any start, by any policy and rule book, with a reliable tier of one small machine or two large ones. Prices are
+// known as they change: an hour that begins before its price is known costs what it costs.
 // TIERML_STARTS is how many runs are drawn.
 func TestNoRunPassesItsBudget(t *testing.T) {
 	runs := 160
@@ -41,6 +42,7 @@ func TestNoRunPassesItsBudget(t *testing.T) {
 				one := made.Sim
 				one.Start = first.Add(time.Duration(r.Int64N(int64(last.Sub(first)))).Truncate(time.Minute))
 				one.Horizon, one.MaxDuration, one.Deadline = 240*time.Hour, 0, one.Start.Add(Within(&base))
+				one.Timing.PriceLag = 0
 				one.Budget = market.USD((1 + 11*r.Float64()) * float64(market.Dollar))
 				got, err := sim.Run(one)
 				if err != nil {
@@ -57,5 +59,23 @@ func TestNoRunPassesItsBudget(t *testing.T) {
 	}
 	if ended < runs/8 {
 		t.Errorf("seed %d: the budget ended %d of %d runs", seed, ended, runs)
+	}
+}
+
+// A price that rises a minute before the next hour of sixteen machines ends the run before that hour, which the budget does not pay for any more.
+func TestBudgetBeforeADearHour(t *testing.T) {
+	m := demoMaker(t, "ec2-2017", 10*market.Dollar)
+	m.Job.Reliable.Type, m.Job.Reliable.Count = "c3.4xlarge", 2
+	made, err := m.By("capacity")
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := made.Sim
+	one.Start = time.Date(2014, 4, 1, 13, 9, 0, 0, time.UTC) // the price is above the bids from 15:27:09, and an hour begins at 15:28:07
+	one.Horizon, one.MaxDuration, one.Deadline = 240*time.Hour, 0, one.Start.Add(200*time.Hour)
+	one.Timing.PriceLag, one.Budget = 0, 9370*market.Dollar/1000
+	got, err := sim.Run(one)
+	if err != nil || got.Finished() || got.Cost > one.Budget || got.Runtime < 2*time.Hour {
+		t.Errorf("%+v: %v", got, err)
 	}
 }
