@@ -66,8 +66,12 @@ type withBinary struct{ *testing.M }
 
 func (w withBinary) Run() int {
 	defer func() { _ = os.RemoveAll(binary.dir) }()
-	// Most tests wait for processes that wait for their clocks; three times as many as there are processors keep these busy.
-	if err := flag.Set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0))); err != nil {
+	// Most tests wait for processes that wait for their clocks; three times as many as there are processors keep these busy, and two if they are raced.
+	each := 3
+	if raceDetector {
+		each = 2
+	}
+	if err := flag.Set("test.parallel", strconv.Itoa(each*runtime.GOMAXPROCS(0))); err != nil {
 		panic(err)
 	}
 	return w.M.Run() // parses the command line's -parallel
