@@ -7,6 +7,7 @@ require github.com/tierml/tierml v0.0.0
 replace github.com/tierml/tierml => ../
 
 require (
+	github.com/google/go-cmp v0.7.0
 	github.com/johannesboyne/gofakes3 v1.2.0
 	golang.org/x/sys v0.49.0
 )

@@ -20,7 +20,7 @@ func TestBaselineIsThePolicysWork(t *testing.T) {
 		}
 		cfg.Job.Splits, cfg.Equivalent.Count, cfg.Want = 2001, machines, bidding.Want{Machines: machines}
 		cfg.MaxDuration, cfg.Budget = 0, 0 // which would end the run
-		cfg = withPolicy(cfg, bidding.OnDemand{})
+		cfg = WithPolicy(cfg, bidding.OnDemand{})
 		r, err := sim.Run(cfg)
 		if err != nil || !r.Finished() {
 			t.Fatal(r, err)

@@ -36,7 +36,7 @@ func meanOf(t *testing.T, cfg sim.Config, policy string, starts int) (cost, hour
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := block{cfg: withPolicy(cfg, by), within: Within(&cfg)}
+	b := block{cfg: WithPolicy(cfg, by), within: Within(&cfg)}
 	for i := range starts {
 		r, err := b.simulate(end.Add(-60*time.Hour - time.Duration(i)*17*time.Hour))
 		if err != nil || r.Cost == 0 {

@@ -118,7 +118,7 @@ func (e Evictions) lay(cfg *sim.Config) (err error) {
 		if len(left) == 0 {
 			left = random.Perm(len(e.Recordings))
 		}
-		if c.Availability, err = laidOver(e.Recordings[left[0]], placesOf(cfg, c), begin, end.Add(time.Second), random.Float64()); err != nil {
+		if c.Availability, err = LaidOver(e.Recordings[left[0]], placesOf(cfg, c), begin, end.Add(time.Second), random.Float64()); err != nil {
 			return err
 		}
 		left = left[1:]
@@ -154,9 +154,9 @@ func EvictionSource(cfg *sim.Config) string {
 	return ""
 }
 
-// laidOver repeats a recording from begin to end, beginning after a part of it. The most that it had stands for a whole
+// LaidOver repeats a recording from begin to end, beginning after a part of it. The most that it had stands for a whole
 // fleet, and less for as much of it.
-func laidOver(a *market.Availability, machines int, begin, end time.Time, part float64) (*market.Availability, error) {
+func LaidOver(a *market.Availability, machines int, begin, end time.Time, part float64) (*market.Availability, error) {
 	first, known := a.First()
 	length, most := a.End().Sub(first.At), a.Most()
 	if !known || a.End().IsZero() || most < 1 {

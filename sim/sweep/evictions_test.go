@@ -146,3 +146,27 @@ func TestEvictionsAreOfTheRuleBooksProvider(t *testing.T) {
 		}
 	}
 }
+
+// TestLaidOver: at every minute there is what the recording had at that minute of its own, turned round.
+func TestLaidOver(t *testing.T) {
+	a := invented(t, 1, 4).Availability
+	first, _ := a.First()
+	length := a.End().Sub(first.At)
+	begin := time.Date(2021, 3, 1, 0, 0, 0, 0, time.UTC)
+	end := begin.Add(3 * length)
+	const part = 0.25
+	got, err := LaidOver(a, 16, begin, end, part)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := begin; at.Before(end); at = at.Add(time.Minute) {
+		into := (at.Sub(begin) + time.Duration(part*float64(length))) % length
+		want, _ := a.At(first.At.Add(into))
+		if n, known := got.At(at); !known || n != 4*want {
+			t.Fatalf("at %s there are %d, %v; recorded %d", at, n, known, want)
+		}
+	}
+	if _, err := LaidOver(&market.Availability{}, 1, begin, end, 0); err == nil {
+		t.Error("an empty recording was taken")
+	}
+}

@@ -151,7 +151,7 @@ func drawGuarantees(r *rand.Rand, c cell, starts int) (runs []guarantee) {
 			if err != nil {
 				panic(err)
 			}
-			g := guarantee{market: c.name, cfg: withPolicy(cfg, policy), when: r.Float64(), demand: demand}
+			g := guarantee{market: c.name, cfg: WithPolicy(cfg, policy), when: r.Float64(), demand: demand}
 			if _, byRestart := policy.(bidding.ByRestart); byRestart {
 				g.late = time.Duration(r.Float64() * r.Float64() * float64(compute))
 				g.cfg.Deadline = cfg.Start.Add(leastTime(&g.cfg) + g.late)
@@ -169,7 +169,7 @@ const dearest = 1.5
 // loaded and saved once, as with any storage.
 func onDemandRun(cfg sim.Config) market.USD {
 	save, restart := cfg.Checkpoints.Times(cfg.Timing)
-	cfg = withPolicy(cfg, bidding.OnDemand{})
+	cfg = WithPolicy(cfg, bidding.OnDemand{})
 	cfg.PerHour, cfg.Deadline = 0, time.Time{}
 	cfg.Job.Work += fleetRate(&cfg) * (save + restart).Seconds()
 	r, err := sim.Run(cfg)

@@ -43,7 +43,7 @@ func TestNoStartMeetsAHole(t *testing.T) {
 		return at.Add(8*time.Hour).After(from) && at.Before(to.Add(3*24*time.Hour))
 	}
 	for _, s := range []Starts{{Count: 100, Seed: 1}, {Every: true}} {
-		starts, err := s.times(&cfg)
+		starts, err := s.Times(&cfg)
 		if err != nil {
 			t.Fatal(err)
 		}

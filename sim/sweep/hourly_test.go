@@ -24,7 +24,7 @@ func TestPurchasesKeepToTheHourlyLimit(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				cfg = withPolicy(cfg, policy)
+				cfg = WithPolicy(cfg, policy)
 				cfg.MaxDuration = 0 // with fewer machines it takes longer
 				if limited {
 					cfg.PerHour = limit

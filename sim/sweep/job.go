@@ -211,9 +211,9 @@ func onDemand(cfg *sim.Config, r elasticity.Reliable) planner.OnDemand {
 	}
 }
 
-// withPolicy returns the run by another policy, in the pools that it has. On demand, all machines are reliable ones, the whole on-demand
+// WithPolicy returns the run by another policy, in the pools that it has. On demand, all machines are reliable ones, the whole on-demand
 // fleet, and no price is looked at. With a reliable tier, all machines are in its region. Maker.By decides the rest of what differs.
-func withPolicy(cfg sim.Config, policy bidding.Policy) sim.Config {
+func WithPolicy(cfg sim.Config, policy bidding.Policy) sim.Config {
 	cfg.Policy = policy
 	switch policy.(type) {
 	case bidding.OnDemand:

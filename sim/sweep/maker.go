@@ -152,7 +152,7 @@ func (m *Maker) By(name string) (Made, error) {
 	}
 	made.Sim.Reliable = tier(made.Choice.Reliable)
 	pools := made.Sim.Pools
-	made.Sim = withPolicy(made.Sim, policy)
+	made.Sim = WithPolicy(made.Sim, policy)
 	made.Sim.Reliable = tier(made.Choice.Reliable)
 	near := func(p market.Pool) bool { return !tooFar(&made.Sim, p) }
 	made.Choice.Pools = slices.DeleteFunc(made.Choice.Pools, func(c bidding.Candidate) bool { return !near(c.Pool) })

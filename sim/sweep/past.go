@@ -27,8 +27,6 @@ type Past struct {
 	// Progress, if not nil, is called from several goroutines with the number of starts that are done.
 	Progress func(done, total int)
 	size     float64 // of the bundles that Job is in already; 0 = it is not
-	// known has runs of the same job that ended before the prices of an earlier estimate did: they stay as they are. nil = none are kept.
-	known map[trialID]planner.Run
 }
 
 // Estimate simulates the past. The last start lies a little more than the undisturbed time before now, so that most runs end
@@ -58,7 +56,7 @@ func (p Past) Estimate(in planner.Input) (planner.Forecast, error) {
 	ids := drawsOf(&cfg, starts, lag, in.Now, size)
 	if len(ids) >= planner.MinStarts { // too few say nothing: they need not be simulated
 		var err error
-		if o.Runs, err = p.simulate(cfg, ids, in.Now); err != nil {
+		if o.Runs, err = simulate(cfg, ids, in.Now, p.Progress); err != nil {
 			return planner.Forecast{}, fmt.Errorf("simulating past starts: %w", err)
 		}
 		slices.Reverse(o.Runs)
@@ -68,37 +66,6 @@ func (p Past) Estimate(in planner.Input) (planner.Forecast, error) {
 		o.Runs[i].Evictions = int(float64(o.Runs[i].Evictions)*size + 0.5)
 	}
 	return told(o.Forecast(every), &cfg, unrecorded, size), nil
-}
-
-// simulate returns some runs, of which it simulates those that are not known.
-func (p Past) simulate(cfg sim.Config, ids []trialID, now time.Time) ([]planner.Run, error) {
-	var missing []trialID
-	for _, id := range ids {
-		if _, known := p.known[id]; !known {
-			missing = append(missing, id)
-		}
-	}
-	made := map[trialID]planner.Run{}
-	if len(missing) > 0 {
-		runs, err := simulate(cfg, missing, now, p.Progress)
-		if err != nil {
-			return nil, err
-		}
-		for i, r := range runs {
-			if made[missing[i]] = r; p.known != nil && r.Finished && !r.Paced {
-				p.known[missing[i]] = r
-			}
-		}
-	}
-	out := make([]planner.Run, len(ids))
-	for i, id := range ids {
-		r, known := p.known[id]
-		if !known {
-			r = made[id]
-		}
-		out[i] = r
-	}
-	return out, nil
 }
 
 // levelAt returns how dear the job's work is at a time: on the cheapest pool, at most on demand.

@@ -48,9 +48,9 @@ func ParseStarts(s string, seed uint64) (Starts, error) {
 // usualStarts is what commands take that were not given a number; they take as many as there are.
 const usualStarts = 100
 
-// times returns the starts that count: with a week of history before them, room for the run behind, and no hole of the
+// Times returns the starts that count: with a week of history before them, room for the run behind, and no hole of the
 // recording where they would run.
-func (s Starts) times(cfg *sim.Config) ([]time.Time, error) {
+func (s Starts) Times(cfg *sim.Config) ([]time.Time, error) {
 	first, last := window(cfg)
 	if !s.Every && s.Count == 0 {
 		at := s.At

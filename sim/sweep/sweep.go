@@ -208,7 +208,7 @@ func (p Experiment) blocks() (out []block, total int, err error) {
 	}
 	for n, l := range p.lengths() {
 		cfg := l.of(p.Job)
-		starts, err := p.Starts.times(&cfg)
+		starts, err := p.Starts.Times(&cfg)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -300,7 +300,7 @@ func studied(job sim.Config) func(policy string) (sim.Config, error) {
 		if err != nil {
 			return job, err
 		}
-		return withPolicy(job, policy), nil
+		return WithPolicy(job, policy), nil
 	}
 }
 
@@ -392,7 +392,7 @@ func (p Experiment) Single(tell func(journal.Entry) error) error {
 		return errors.New("the journal of a run is that of one policy, of one length; name one of each")
 	}
 	job := lengths[0].of(p.Job)
-	starts, err := p.Starts.times(&job)
+	starts, err := p.Starts.Times(&job)
 	if err != nil {
 		return err
 	}

@@ -110,11 +110,11 @@ func TestStarts(t *testing.T) {
 	if room := end.Sub(last); room < Horizon(2*time.Hour) || room >= Horizon(2*time.Hour)+time.Minute {
 		t.Errorf("the last start is %s before the last price", room)
 	}
-	every, err := Starts{Every: true}.times(&cfg)
+	every, err := Starts{Every: true}.Times(&cfg)
 	if err != nil || !every[0].Equal(first) || !every[len(every)-1].Equal(last) || every[1].Sub(every[0]) != time.Minute {
 		t.Errorf("every minute: %d starts, %v", len(every), err)
 	}
-	some, err := Starts{Count: 50, Seed: 3}.times(&cfg)
+	some, err := Starts{Count: 50, Seed: 3}.Times(&cfg)
 	if err != nil || len(some) != 50 {
 		t.Fatal(len(some), err)
 	}
@@ -123,13 +123,13 @@ func TestStarts(t *testing.T) {
 			t.Errorf("start %d is %s", i, at)
 		}
 	}
-	again, _ := Starts{Count: 50, Seed: 3}.times(&cfg)
-	other, _ := Starts{Count: 50, Seed: 4}.times(&cfg)
+	again, _ := Starts{Count: 50, Seed: 3}.Times(&cfg)
+	other, _ := Starts{Count: 50, Seed: 4}.Times(&cfg)
 	if !reflect.DeepEqual(some, again) || reflect.DeepEqual(some, other) {
 		t.Error("the seed must choose the starts, and nothing else")
 	}
 	cfg.Horizon = 1000 * 24 * time.Hour
-	if _, err := (Starts{Every: true}).times(&cfg); err == nil {
+	if _, err := (Starts{Every: true}).Times(&cfg); err == nil {
 		t.Error("starts without room behind them")
 	}
 	for _, text := range []string{"0", "-3", "sometimes", "2014-04-11"} {
@@ -275,7 +275,7 @@ func TestRecollectionForgets(t *testing.T) {
 // TestOnDemandPolicy: the whole on-demand fleet, whatever prices do.
 func TestOnDemandPolicy(t *testing.T) {
 	cfg := OnEC2(demo(t), 2*time.Hour)
-	r, err := sim.Run(withPolicy(cfg, bidding.OnDemand{}))
+	r, err := sim.Run(WithPolicy(cfg, bidding.OnDemand{}))
 	if err != nil || !r.Finished() || r.Machines != 16 || r.Evictions != 0 {
 		t.Fatalf("%+v %v", r, err)
 	}

@@ -1,4 +1,4 @@
-package sweep
+package recordings
 
 import (
 	"cmp"
@@ -16,6 +16,7 @@ import (
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/sim"
+	"github.com/tierml/tierml/sim/sweep"
 )
 
 // Capacity is a comparison, on recorded prices, of the policy capacity over all pools of a job with the same job kept to
@@ -23,7 +24,7 @@ import (
 // ways (layouts): which pool gets which recording, and from where in it, is drawn by the seed. It therefore compares
 // policies; it predicts no bill.
 type Capacity struct {
-	Job        sim.Config // with its spot pools, and work, timing and horizon as OnEC2 gives them
+	Job        sim.Config // with its spot pools, and work, timing and horizon as sweep.OnEC2 gives them
 	Recordings []*market.Availability
 	Layouts    int
 	Starts     int // of each layout; those of all layouts are spread over the prices
@@ -85,7 +86,7 @@ func (c Capacity) Run(ctx context.Context, progress func(done, total int)) ([]Op
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	onDemand := dollars(OnDemandCost(&c.Job))
+	onDemand := dollars(sweep.OnDemandCost(&c.Job))
 	for i := range choices {
 		choices[i].sum(onDemand, float64(c.Job.Job.Clocks))
 	}
@@ -136,15 +137,15 @@ func (c *Option) has(p market.Pool) bool {
 // draw returns the layouts, each with the availability of every pool of the job, and the starts of all: start n is
 // one of layout n modulo Layouts.
 func (c Capacity) draw() (layouts [][]*market.Availability, starts []time.Time, err error) {
-	starts, err = Starts{Count: c.Layouts * c.Starts, Seed: c.Seed}.times(&c.Job)
+	starts, err = sweep.Starts{Count: c.Layouts * c.Starts, Seed: c.Seed}.Times(&c.Job)
 	if err != nil {
 		return nil, nil, err
 	}
 	if len(starts) < c.Layouts*c.Starts {
 		return nil, nil, fmt.Errorf("the prices have room for %d starts", len(starts))
 	}
-	begin := starts[0].Add(-history)
-	end := starts[len(starts)-1].Add(horizonOf(&c.Job))
+	begin := starts[0].Add(-7 * 24 * time.Hour) // the history before a start
+	end := starts[len(starts)-1].Add(c.Job.Horizon)
 	random := rand.New(rand.NewPCG(c.Seed, 4))
 	for range c.Layouts {
 		layout := make([]*market.Availability, len(c.Job.Pools))
@@ -158,7 +159,7 @@ func (c Capacity) draw() (layouts [][]*market.Availability, starts []time.Time, 
 			}
 			kind := c.Job.Pools[i].Type
 			machines := cmp.Or(c.Job.Want.Machines, (c.Job.Want.VCPU+kind.VCPU-1)/max(kind.VCPU, 1))
-			layout[i], err = laidOver(c.Recordings[left[0]], machines, begin, end, random.Float64())
+			layout[i], err = sweep.LaidOver(c.Recordings[left[0]], machines, begin, end, random.Float64())
 			if err != nil {
 				return nil, nil, err
 			}
@@ -174,7 +175,7 @@ func (c Capacity) run(choice *Option, layout []*market.Availability, start time.
 	if err != nil {
 		return sim.Result{}, err
 	}
-	cfg := withPolicy(c.Job, policy)
+	cfg := sweep.WithPolicy(c.Job, policy)
 	cfg.Start, cfg.Pools = start, nil
 	for i, p := range c.Job.Pools {
 		if p.OnDemand() || choice.has(p.Pool) {

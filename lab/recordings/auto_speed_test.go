@@ -1,4 +1,4 @@
-package sweep
+package recordings
 
 import (
 	"os"
@@ -15,6 +15,7 @@ import (
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/market/shapes"
 	"github.com/tierml/tierml/planner"
+	"github.com/tierml/tierml/sim/sweep"
 )
 
 // TestAutoSpeed measures a decision of `policy: auto` and the forecast that follows from it, cold and then warm as by another process: 20 pools
@@ -46,10 +47,10 @@ func TestAutoSpeed(t *testing.T) {
 	job.Reliable = elasticity.Reliable{Pool: at, Type: small, Count: 1}
 	job.Equivalent.Count = 64 / job.Equivalent.Type.VCPU
 	job.Checkpoints.Every = 5 * time.Minute
-	if err := (Evictions{}).Apply(&job); err != nil {
+	if err := (sweep.Evictions{}).Apply(&job); err != nil {
 		t.Fatal(err)
 	}
-	job = OnEC2(job, 8*time.Hour)
+	job = sweep.OnEC2(job, 8*time.Hour)
 	var now time.Time
 	for _, p := range pools {
 		if last, ok := p.History.Last(); ok && last.At.After(now) {
@@ -59,7 +60,7 @@ func TestAutoSpeed(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // as the command has it
 	folder := t.TempDir()
 	for _, what := range []string{"cold", "warm"} {
-		c := NewChooser(job, nil, planner.Wish{})
+		c := sweep.NewChooser(job, nil, planner.Wish{})
 		c.Keep(folder, "test")
 		began, used := time.Now(), processor()
 		choice, err := c.At(t.Context(), now)

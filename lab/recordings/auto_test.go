@@ -1,4 +1,4 @@
-package sweep
+package recordings
 
 import (
 	"context"
@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/sim/sweep"
 )
 
 // TestAutoOnRecordings judges `policy: auto` in markets of recordings, 8 and 20 hours of work each, against the fixed policy that was
@@ -93,32 +95,33 @@ func (r ratio) String() string { return fmt.Sprintf("[%.3f, %.3f]", r.Low, r.Hig
 
 func judgeAuto(ctx context.Context, m cell, hours float64, count int) (j autoJudged, err error) {
 	length := time.Duration(hours * float64(time.Hour))
-	run := func(p Experiment) (map[string][]Row, error) {
-		p.Hours, p.Starts = []time.Duration{length}, Starts{Count: count, Seed: 1}
-		rows, err := Run(ctx, p, func(int, int) {})
-		by := map[string][]Row{}
+	run := func(p sweep.Experiment) (map[string][]sweep.Row, error) {
+		p.Hours, p.Starts = []time.Duration{length}, sweep.Starts{Count: count, Seed: 1}
+		rows, err := sweep.Run(ctx, p, func(int, int) {})
+		by := map[string][]sweep.Row{}
 		for _, r := range rows {
 			by[r.Policy] = append(by[r.Policy], r)
 		}
 		return by, err
 	}
-	rows, err := run(Experiment{Job: m.job, Policies: append(Candidates(false), Auto, Clairvoyant)})
+	rows, err := run(sweep.Experiment{Job: m.job, Policies: append(sweep.Candidates(false), sweep.Auto, sweep.Clairvoyant)})
 	if err != nil {
 		return j, err
 	}
 	hasty := m.job
-	hasty.ValueOfTime = (&config.Job{Prefer: config.PreferTime}).ValueOfHour(PerHour(&hasty))
-	timely, err := run(Experiment{Job: hasty, Policies: append(Candidates(false), Auto)})
+	hasty.ValueOfTime = (&config.Job{Prefer: config.PreferTime}).ValueOfHour(sweep.PerHour(&hasty))
+	timely, err := run(sweep.Experiment{Job: hasty, Policies: append(sweep.Candidates(false), sweep.Auto)})
 	if err != nil {
 		return j, err
 	}
-	costs := func(rows []Row) (out []float64) {
+	clocks := sweep.OnEC2(m.job, length).Job.Clocks
+	costs := func(rows []sweep.Row) (out []float64) {
 		for _, r := range rows {
 			cost := dollars(r.Cost) / r.OnDemand
-			if r.Policy == Clairvoyant {
+			if r.Policy == sweep.Clairvoyant {
 				cost = dollars(r.Oracle) / r.OnDemand
 			} else if !r.Finished() { // given up at the horizon: the rest on demand
-				cost += 1 - float64(r.Clocks)/float64(max(1, length/clockLength))
+				cost += 1 - float64(r.Clocks)/float64(clocks)
 			}
 			out = append(out, cost)
 		}
@@ -126,14 +129,14 @@ func judgeAuto(ctx context.Context, m cell, hours float64, count int) (j autoJud
 	}
 	j = autoJudged{Market: m.name, Hours: hours, Starts: count, Crossings: m.crossings}
 	perHour := dollars(hasty.ValueOfTime) // what finishing an hour earlier is worth
-	worth := func(rows []Row) []float64 {
+	worth := func(rows []sweep.Row) []float64 {
 		out := costs(rows)
 		for i, r := range rows {
 			out[i] += perHour * r.Runtime.Hours() / r.OnDemand
 		}
 		return out
 	}
-	for _, name := range Candidates(false) {
+	for _, name := range sweep.Candidates(false) {
 		if c := mean(costs(rows[name])); j.Best == "" || c < j.BestCost {
 			j.Best, j.BestCost = name, c
 		}
@@ -141,21 +144,21 @@ func judgeAuto(ctx context.Context, m cell, hours float64, count int) (j autoJud
 			j.BestTimely = name
 		}
 	}
-	auto, best, checkpoint, clairvoyant := costs(rows[Auto]), costs(rows[j.Best]), costs(rows["checkpoint"]), costs(rows[Clairvoyant])
+	auto, best, checkpoint, clairvoyant := costs(rows[sweep.Auto]), costs(rows[j.Best]), costs(rows["checkpoint"]), costs(rows[sweep.Clairvoyant])
 	j.Auto, j.Clairvoyant = mean(auto), mean(clairvoyant)
 	j.OverBest, j.OverCheckpoint = bootstrap(auto, best), bootstrap(auto, checkpoint)
 	j.P95, j.P95Checkpoint = p95(auto)/p95(best), p95(auto)/p95(checkpoint)
 	j.KeptOfClairvoyant = bootstrap(savings(auto), savings(clairvoyant))
 	j.BestKept = mean(savings(best)) / mean(savings(clairvoyant))
-	times := func(rows []Row) (out []float64) {
+	times := func(rows []sweep.Row) (out []float64) {
 		for _, r := range rows {
 			out = append(out, r.Runtime.Hours())
 		}
 		return out
 	}
-	j.Runtime = mean(times(rows[Auto]))
-	j.Slow = mean(times(timely[Auto])) / hours
-	j.OverTimely = bootstrap(worth(timely[Auto]), worth(timely[j.BestTimely]))
+	j.Runtime = mean(times(rows[sweep.Auto]))
+	j.Slow = mean(times(timely[sweep.Auto])) / hours
+	j.OverTimely = bootstrap(worth(timely[sweep.Auto]), worth(timely[j.BestTimely]))
 	return j, nil
 }
 
@@ -175,10 +178,11 @@ func mean(x []float64) (sum float64) {
 }
 
 func p95(x []float64) float64 {
-	sorted := slices.Clone(x)
-	_, _, _, _, p := distribution(sorted)
-	return p
+	sorted := slices.Sorted(slices.Values(x))
+	return sorted[max(1, (len(x)*95+99)/100)-1]
 }
+
+func dollars(u market.USD) float64 { return float64(u) / float64(market.Dollar) }
 
 // bootstrap returns the ratio of the means of a and b, which are of the same starts.
 func bootstrap(a, b []float64) ratio {

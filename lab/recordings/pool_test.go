@@ -1,4 +1,4 @@
-package sweep
+package recordings
 
 import (
 	"cmp"
@@ -21,6 +21,7 @@ import (
 	"github.com/tierml/tierml/planner/local"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/sim"
+	"github.com/tierml/tierml/sim/sweep"
 )
 
 const (
@@ -61,7 +62,7 @@ var poolMarkets = []poolMarket{
 		"{type: c5.xlarge}, {type: c5.2xlarge}", "2021-04-01T00:00:00Z", 64},
 }
 
-// pageStarts are those of the table in test/papers/measured.md, and dearer the rows in which the pool costs more there.
+// pageStarts are those of the table in lab/papers/measured.md, and dearer the rows in which the pool costs more there.
 const pageStarts = 100
 
 var dearer = []string{"us-east-1 2015, c3, cost-per-work, 1.0 MB", "us-east-1 2016, m4, cost-per-work, 1.0 MB"}
@@ -151,16 +152,16 @@ func (p *pooled) sized(model int64) (s sized, ok bool) {
 	if !ok1 || !ok2 {
 		return s, false
 	}
-	cfg, _, err := ForJob(p.job, own, Content{Work: 1})
+	cfg, _, err := sweep.ForJob(p.job, own, sweep.Content{Work: 1})
 	if err != nil {
 		p.Fatal(err)
 	}
-	s.job, s.pool, s.modelSize = OnEC2(cfg, poolHours), all.Reliable, model
+	s.job, s.pool, s.modelSize = sweep.OnEC2(cfg, poolHours), all.Reliable, model
 	if apart := own.Reliable; apart.Type.OnDemand*market.USD(poolJobs*apart.Count) <= all.Reliable.Type.OnDemand*market.USD(all.Reliable.Count) {
 		s.pool, s.pool.Count = apart, poolJobs*apart.Count // hosts of a job's own size, one for each slot
 	}
 	apart := float64(own.Reliable.Type.OnDemand) * float64(own.Reliable.Count)
-	s.share = apart / float64(PerHour(&s.job))
+	s.share = apart / float64(sweep.PerHour(&s.job))
 	for jobs := 1; jobs <= poolJobs; jobs++ { // the best moment: this many are there at once
 		least, one := packed(sizing.Options, p.job.Train.Partitions, jobs)
 		s.most = max(s.most, 1-float64(least)/apart/float64(jobs))
@@ -272,7 +273,7 @@ func TestPoolCosts(t *testing.T) {
 		}
 		for _, s := range sizes {
 			for _, policy := range []bidding.Policy{bidding.TierML{}, bidding.CostPerWork{}} {
-				s.row(t, m.name+", "+policy.Name(), withPolicy(s.job, policy), starts)
+				s.row(t, m.name+", "+policy.Name(), sweep.WithPolicy(s.job, policy), starts)
 			}
 		}
 	}
@@ -280,7 +281,7 @@ func TestPoolCosts(t *testing.T) {
 
 func (s sized) row(t *testing.T, name string, cfg sim.Config, count int) {
 	t.Helper()
-	begins, err := Starts{Count: count, Seed: 1}.times(&cfg)
+	begins, err := sweep.Starts{Count: count, Seed: 1}.Times(&cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -316,8 +317,7 @@ func (s sized) row(t *testing.T, name string, cfg sim.Config, count int) {
 		t.Errorf("%s: no start finished all jobs", name)
 		return
 	}
-	aMean, _, _, _, aHigh := distribution(apart)
-	pMean, _, _, _, pHigh := distribution(pool)
+	aMean, aHigh, pMean, pHigh := mean(apart), p95(apart), mean(pool), p95(pool)
 	saved := 1 - dollars(hosts)/dollars(own)
 	row := name + ", " + planner.Bytes(s.modelSize)
 	fleet := func(f planner.Fleet) string {
@@ -326,7 +326,7 @@ func (s sized) row(t *testing.T, name string, cfg sim.Config, count int) {
 	missed := "" // a finding about the market and the catalog, not a fault of the program; but what the page says to be met stays met
 	if pMean > aMean || pHigh > aHigh {
 		if missed = "no dearer"; count >= pageStarts && !slices.Contains(dearer, row) {
-			t.Errorf("%s: $%.2f (%.2f) in place of %.2f (%.2f), and test/papers/measured.md says that it is no dearer", row, pMean, pHigh, aMean, aHigh)
+			t.Errorf("%s: $%.2f (%.2f) in place of %.2f (%.2f), and lab/papers/measured.md says that it is no dearer", row, pMean, pHigh, aMean, aHigh)
 		}
 	}
 	if s.share >= forced && saved < 0.5 {
@@ -359,11 +359,11 @@ func TestQuarterOfAReliableMachine(t *testing.T) {
 			job    sim.Config
 			policy string
 		}{{own, row.policy}, {quarter, row.policy}, {own, "checkpoint"}} {
-			rows, err := Run(t.Context(), Experiment{Job: run.job, Policies: []string{run.policy}, Hours: row.hours, Starts: Starts{Count: starts, Seed: 1}}, func(int, int) {})
+			rows, err := sweep.Run(t.Context(), sweep.Experiment{Job: run.job, Policies: []string{run.policy}, Hours: row.hours, Starts: sweep.Starts{Count: starts, Seed: 1}}, func(int, int) {})
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := Summarize(rows)[0]
+			s := sweep.Summarize(rows)[0]
 			line += fmt.Sprintf(" | %.2f (%.2f)", s.CostMean, s.CostP95)
 			if s.Finished < cmp.Or(s.Compared, 1) || s.Finished < starts {
 				line += fmt.Sprintf(", %d of %d finished", s.Finished, starts)
@@ -371,4 +371,28 @@ func TestQuarterOfAReliableMachine(t *testing.T) {
 		}
 		fmt.Println(line + " |")
 	}
+}
+
+// demo returns the demo's job with its declared reliable machine.
+func demo(t *testing.T) sim.Config {
+	t.Helper()
+	job, err := config.Load("../../sim/sweep/testdata/replays/demo.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	on, err := local.Load(job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	offers, _ := on.Offers()
+	choice, err := planner.Resolve(job, offers, on.Catalog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const work = 5_049_036 // of a clock
+	cfg, skipped, err := sweep.ForJob(job, choice, sweep.Content{Work: work * float64(job.Train.Clocks)})
+	if err != nil || len(skipped) > 0 {
+		t.Fatal(err, skipped)
+	}
+	return cfg
 }

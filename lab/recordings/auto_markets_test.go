@@ -1,4 +1,4 @@
-package sweep
+package recordings
 
 import (
 	"path/filepath"
@@ -11,6 +11,7 @@ import (
 	"github.com/tierml/tierml/elasticity"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/market/shapes"
+	"github.com/tierml/tierml/sim/sweep"
 )
 
 // autoMarket is a market by which `policy: auto` is judged: some types in some zones of a recording, by a rule book.
@@ -87,7 +88,7 @@ func autoMarkets(t *testing.T, data string) (out []cell) {
 			n += crossings(p)
 		}
 		job.Checkpoints.Every = 5 * time.Minute
-		if err := (Evictions{}).Apply(&job); err != nil {
+		if err := (sweep.Evictions{}).Apply(&job); err != nil {
 			t.Fatal(err)
 		}
 		out = append(out, cell{name: m.name(), crossings: n, job: job})

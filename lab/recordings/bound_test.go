@@ -1,4 +1,4 @@
-package sweep
+package recordings
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/sim/sweep"
 )
 
 // recordings are prices of many years with the catalog nearest in time. They are not shipped: where they are not there,
@@ -89,8 +90,8 @@ func boundCell(t *testing.T, c cell, starts int, every bool) (runs int) {
 			t.Fatal(err)
 		}
 		c.job.Rules = rules
-		rows, err := Run(context.Background(), Experiment{
-			Job: c.job, Policies: append(bidding.Names(), Oracle), Hours: hours, Starts: Starts{Count: starts, Seed: uint64(i)},
+		rows, err := sweep.Run(context.Background(), sweep.Experiment{
+			Job: c.job, Policies: append(bidding.Names(), sweep.Oracle), Hours: hours, Starts: sweep.Starts{Count: starts, Seed: uint64(i)},
 		}, func(int, int) {})
 		if err != nil && strings.Contains(err.Error(), "no start fits") {
 			return 0
@@ -103,7 +104,7 @@ func boundCell(t *testing.T, c cell, starts int, every bool) (runs int) {
 			all[h] = map[int64]market.USD{}
 		}
 		for _, r := range rows {
-			if r.Policy == Oracle {
+			if r.Policy == sweep.Oracle {
 				all[r.Compute][r.Start.Unix()] = r.Cost
 			}
 		}
@@ -112,11 +113,11 @@ func boundCell(t *testing.T, c cell, starts int, every bool) (runs int) {
 			if r.OracleKnown && r.Finished() && r.Cost < bound {
 				t.Errorf("%s, %s, %s from %s: %s costs $%s, and the oracle $%s", c.name, book, r.Compute, r.Start, r.Policy, r.Cost, bound)
 			}
-			if r.OracleKnown && !IsOracle(r.Policy) {
+			if r.OracleKnown && !sweep.IsOracle(r.Policy) {
 				runs++
 			}
 		}
-		for _, s := range Summarize(rows) {
+		for _, s := range sweep.Summarize(rows) {
 			if s.Regret != nil && *s.Regret < 0 && s.Finished == s.Starts {
 				t.Errorf("%s, %s, %g h: regret %v of %s", c.name, book, s.ComputeHours, *s.Regret, s.Policy)
 			}

@@ -1,4 +1,4 @@
-package sweep
+package recordings
 
 import (
 	"cmp"
@@ -15,8 +15,8 @@ import (
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/elasticity"
 	"github.com/tierml/tierml/market"
-	"github.com/tierml/tierml/market/trace"
 	"github.com/tierml/tierml/sim"
+	"github.com/tierml/tierml/sim/sweep"
 	"github.com/tierml/tierml/tiers"
 )
 
@@ -27,7 +27,7 @@ func TestSpeedOnARecording(t *testing.T) {
 	if file == "" {
 		t.Skip("TIERML_SPEED_TRACE names no recording: make speed")
 	}
-	starts, err := ParseStarts(os.Getenv("TIERML_SPEED_STARTS"), 1)
+	starts, err := sweep.ParseStarts(os.Getenv("TIERML_SPEED_STARTS"), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,42 +43,22 @@ func TestSpeedOnARecording(t *testing.T) {
 		t.Fatalf("%s has no prices of %s in %s", filepath.Base(file), os.Getenv("TIERML_SPEED_TYPES"), os.Getenv("TIERML_SPEED_ZONE"))
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // as the command has it
-	plan := Experiment{Job: pairJob(t, pools), Hours: []time.Duration{time.Duration(hours * float64(time.Hour))}, Starts: starts}
+	plan := sweep.Experiment{Job: pairJob(t, pools), Hours: []time.Duration{time.Duration(hours * float64(time.Hour))}, Starts: starts}
 	var all time.Duration
 	for _, policy := range strings.Split(os.Getenv("TIERML_SPEED_POLICIES"), ",") {
 		plan.Policies = []string{policy}
 		began := time.Now()
-		rows, err := Run(context.Background(), plan, func(int, int) {})
+		rows, err := sweep.Run(context.Background(), plan, func(int, int) {})
 		if err != nil {
 			t.Fatal(err)
 		}
 		took := time.Since(began)
 		all += took
-		s := Summarize(rows)[0]
+		s := sweep.Summarize(rows)[0]
 		t.Logf("%-20s %6d starts in %7.2f s, %7.1f us each; $%.4f a run in the mean", policy, s.Starts, took.Seconds(),
 			float64(took.Microseconds())/float64(s.Starts), s.CostMean)
 	}
 	t.Logf("%-20s %.2f s", "in all", all.Seconds())
-}
-
-// recordedPools returns the spot pools of a recording whose types a catalog knows, by pool.
-func recordedPools(t *testing.T, traceFile, catalogFile string) (pools []bidding.Candidate) {
-	t.Helper()
-	recorded, err := trace.Read(reader(t, traceFile), trace.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	catalog, err := market.ReadCatalog(reader(t, catalogFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range recorded.Markets {
-		if kind, ok := catalog.Lookup(m.Pool.Region, m.Pool.Type); ok && kind.VCPU > 0 {
-			pools = append(pools, bidding.Candidate{Pool: m.Pool, Type: kind, History: m.History})
-		}
-	}
-	slices.SortFunc(pools, func(a, b bidding.Candidate) int { return a.Pool.Compare(b.Pool) })
-	return pools
 }
 
 // pairJob wants 64 machines of the smallest type, or as many vCPUs, plus four reliable ones of that type.

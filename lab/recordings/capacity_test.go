@@ -1,9 +1,10 @@
-package sweep
+package recordings
 
 import (
 	"cmp"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/market/trace"
 	"github.com/tierml/tierml/sim"
+	"github.com/tierml/tierml/sim/sweep"
 	"github.com/tierml/tierml/tiers"
 )
 
@@ -36,7 +38,7 @@ func capacityJob(t *testing.T, pools []bidding.Candidate) sim.Config {
 	})
 	cheap.Pool.Class = market.OnDemand
 	const vcpu = 64
-	return OnEC2(sim.Config{
+	return sweep.OnEC2(sim.Config{
 		Name: "capacity", Seed: 1, Policy: bidding.Capacity{}, Rules: rules, Want: bidding.Want{VCPU: vcpu}, Pools: pools,
 		Job:        sim.Workload{Clocks: 60, Splits: 64, Partitions: 2, Work: 1},
 		Reliable:   elasticity.Reliable{Pool: cheap.Pool, Type: cheap.Type, Count: 1},
@@ -129,6 +131,23 @@ func upper(x float64) string {
 	return fmt.Sprintf("%+.2f", 100*x)
 }
 
+// invented returns ten days in which there are four machines or none, for spells of minutes to a day.
+func invented(t *testing.T, seed uint64) *market.Availability {
+	t.Helper()
+	random := rand.New(rand.NewPCG(seed, 1))
+	begin, end := time.Date(2023, 2, 15, 0, 0, 0, 0, time.UTC), time.Date(2023, 2, 25, 0, 0, 0, 0, time.UTC)
+	var points []market.AvailabilityPoint
+	for at, up := begin, 0; at.Before(end); up = 4 - up {
+		points = append(points, market.AvailabilityPoint{At: at, Count: up})
+		at = at.Add(5 * time.Minute << random.IntN(9))
+	}
+	a, err := market.NewAvailability(points, end)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
 // inventedPools are four in two zones, by prices that are close to each other.
 func inventedPools(t *testing.T) (pools []bidding.Candidate) {
 	t.Helper()
@@ -152,7 +171,7 @@ func inventedPools(t *testing.T) (pools []bidding.Candidate) {
 func TestCapacity(t *testing.T) {
 	study := Capacity{Job: capacityJob(t, inventedPools(t)), Layouts: 3, Starts: 2, Seed: 1}
 	for seed := range uint64(3) {
-		study.Recordings = append(study.Recordings, invented(t, seed, 1+3*int(seed%2)).Availability)
+		study.Recordings = append(study.Recordings, invented(t, seed))
 	}
 	choices, err := study.Run(t.Context(), func(int, int) {})
 	if err != nil {
@@ -169,7 +188,7 @@ func TestCapacity(t *testing.T) {
 				finished++
 			}
 		}
-		want := spent / dollars(OnDemandCost(&study.Job)) / float64(finished)
+		want := spent / dollars(sweep.OnDemandCost(&study.Job)) / float64(finished)
 		if c.Finished != finished || c.Starts != 6 || finished > 0 && math.Abs(c.PerFinished-want) > 1e-9 {
 			t.Errorf("%s by %s: %+v", c.Name, c.Policy, c)
 		}
@@ -183,29 +202,5 @@ func TestCapacity(t *testing.T) {
 	}
 	if diff := gocmp.Diff(choices, again, gocmp.AllowUnexported(Option{})); diff != "" {
 		t.Errorf("the same again: %s", diff)
-	}
-}
-
-// TestLaidOver: at every minute there is what the recording had at that minute of its own, turned round.
-func TestLaidOver(t *testing.T) {
-	a := invented(t, 1, 4).Availability
-	first, _ := a.First()
-	length := a.End().Sub(first.At)
-	begin := time.Date(2021, 3, 1, 0, 0, 0, 0, time.UTC)
-	end := begin.Add(3 * length)
-	const part = 0.25
-	got, err := laidOver(a, 16, begin, end, part)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for at := begin; at.Before(end); at = at.Add(time.Minute) {
-		into := (at.Sub(begin) + time.Duration(part*float64(length))) % length
-		want, _ := a.At(first.At.Add(into))
-		if n, known := got.At(at); !known || n != 4*want {
-			t.Fatalf("at %s there are %d, %v; recorded %d", at, n, known, want)
-		}
-	}
-	if _, err := laidOver(&market.Availability{}, 1, begin, end, 0); err == nil {
-		t.Error("an empty recording was taken")
 	}
 }

@@ -1,7 +1,8 @@
-package sweep
+package recordings
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,9 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/planner"
 	"github.com/tierml/tierml/sim"
+	"github.com/tierml/tierml/sim/sweep"
 )
 
 // TestCoverageOnARecording measures forecasts against outcomes in markets of a recording that the tests do not know: from starts spread over it, how
@@ -48,15 +51,15 @@ func TestCoverageOnARecording(t *testing.T) {
 		}
 		job := all[i].job
 		job.Rules = rules
-		if err := (Evictions{}).Apply(&job); err != nil {
+		if err := (sweep.Evictions{}).Apply(&job); err != nil {
 			t.Fatal(err)
 		}
-		job = OnEC2(job, length)
-		job, err := studied(job)(os.Getenv("TIERML_COVERAGE_POLICY"))
+		job = sweep.OnEC2(job, length)
+		policy, err := bidding.ByName(os.Getenv("TIERML_COVERAGE_POLICY"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := coverageOf(job, Starts{Count: int(number("TIERML_COVERAGE_STARTS")), Seed: 1})
+		c, err := coverageOf(t.Context(), sweep.WithPolicy(job, policy), length, sweep.Starts{Count: int(number("TIERML_COVERAGE_STARTS")), Seed: 1})
 		if err != nil {
 			t.Logf("%s: %v", all[i].name, err) // a short history
 			continue
@@ -116,31 +119,23 @@ func add[T cmp.Ordered](h *hits, r planner.Range[T], outcome T, number func(T) f
 }
 
 // coverageOf plans a job at starts and runs it from each. Plans that know no cost, and runs that do not end, do not count.
-func coverageOf(cfg sim.Config, starts Starts) (c coverage, err error) {
-	times, err := starts.times(&cfg)
+func coverageOf(ctx context.Context, cfg sim.Config, length time.Duration, starts sweep.Starts) (c coverage, err error) {
+	rows, err := sweep.Run(ctx, sweep.Experiment{Job: cfg, Policies: []string{cfg.Policy.Name()}, Hours: []time.Duration{length}, Starts: starts}, func(int, int) {})
 	if err != nil {
 		return c, err
 	}
-	ids := make([]trialID, len(times))
-	for i, at := range times {
-		ids[i].start = at
-	}
-	runs, err := simulate(cfg, ids, times[len(times)-1].Add(horizonOf(&cfg)), nil)
-	if err != nil {
-		return c, err
-	}
-	past := Past{Job: cfg, known: map[trialID]planner.Run{}}
-	for i, r := range runs {
-		f, err := past.Estimate(planner.Input{Now: times[i]})
+	past := sweep.Past{Job: cfg}
+	for _, r := range rows {
+		f, err := past.Estimate(planner.Input{Now: r.Start})
 		if err != nil {
 			return c, err
 		}
-		if !f.Cost.Known || !f.Time.Known || !r.Finished {
+		if !f.Cost.Known || !f.Time.Known || !r.Finished() {
 			continue
 		}
 		c.plans++
 		add(&c.cost, f.Cost, r.Cost, dollars)
-		add(&c.time, f.Time, r.Time, time.Duration.Hours)
+		add(&c.time, f.Time, r.Runtime, time.Duration.Hours)
 	}
 	if c.plans == 0 {
 		return c, fmt.Errorf("no plan knows its cost")
