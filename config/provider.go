@@ -38,6 +38,8 @@ type Provider struct {
 	Region, ControllerType string
 	// RegionIn are variables of the environment that name a region.
 	RegionIn []string
+	// FindsRegion: a job may leave the region open, and the provider finds it.
+	FindsRegion bool
 	// Examples show in messages how fields of the block are written, by their path in it.
 	Examples map[string]string
 	// Play is how the cloud on this host plays the provider; nil = it cannot.
@@ -259,7 +261,9 @@ func (c *checker) provided() {
 	}
 	Default(k, "disk", &i.Disk, disk)
 	Default(k, "flops_per_vcpu", &i.FlopsPerVCPU, 1e9)
-	k.Required("region", i.Region)
+	if !p.FindsRegion {
+		k.Required("region", i.Region)
+	}
 	if !p.HasProgram {
 		k.Required("program", i.Program.URL+i.Program.SHA256)
 	} else if k.Written("program") {

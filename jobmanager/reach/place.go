@@ -74,7 +74,15 @@ func (p Place) String() string {
 	if p.Instance != "" {
 		text += " (" + p.Instance + ")"
 	}
-	return text + " in " + p.Region
+	return text + p.inRegion()
+}
+
+// inRegion is empty where the job file leaves the region open.
+func (p Place) inRegion() string {
+	if p.Region == "" {
+		return ""
+	}
+	return " in " + p.Region
 }
 
 // fill puts names in the places of {instance} and so on, in each word by itself: what is put in is never cut in two.

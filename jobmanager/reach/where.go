@@ -107,16 +107,16 @@ func Choose(p Place, found []provisioner.Controller, file string) (Place, error)
 		p.Instance = running[0]
 		return p, nil
 	case len(running) > 1:
-		return p, fmt.Errorf("cluster %s in %s has several job servers: %s; name one in the job file, below %s: controller: {instance: %[5]s}",
-			p.Cluster, p.Region, strings.Join(running, ", "), p.Cloud, running[0])
+		return p, fmt.Errorf("cluster %s%s has several job servers: %s; name one in the job file, below %s: controller: {instance: %[5]s}",
+			p.Cluster, p.inRegion(), strings.Join(running, ", "), p.Cloud, running[0])
 	case len(others) > 0:
 		one := p
 		one.Instance = found[0].ID
 		one.Zone = found[0].Zone
-		return p, fmt.Errorf("the job server of cluster %s in %s does not run: %s\n%s", p.Cluster, p.Region, strings.Join(others, ", "), one.advice())
+		return p, fmt.Errorf("the job server of cluster %s%s does not run: %s\n%s", p.Cluster, p.inRegion(), strings.Join(others, ", "), one.advice())
 	}
-	return p, fmt.Errorf("cluster %s in %s has no job server: %w\nStart one         tierml server start %s\nOr with Terraform terraform/README.md\n"+
-		"Or run it here    tierml run --here %[4]s   (machines must reach this host, and it must stay)", p.Cluster, p.Region, errNone, file)
+	return p, fmt.Errorf("cluster %s%s has no job server: %w\nStart one         tierml server start %s\nOr with Terraform terraform/README.md\n"+
+		"Or run it here    tierml run --here %[4]s   (machines must reach this host, and it must stay)", p.Cluster, p.inRegion(), errNone, file)
 }
 
 var errNone = errors.New("machines need one that they reach, and that stays when this host goes")

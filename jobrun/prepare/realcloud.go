@@ -72,9 +72,11 @@ func WhatMachinesAre(job *config.Job) string {
 		return fmt.Sprintf("Machines are local processes here. Each is held to its type's declared rate of %s floating-point operations a\n"+
 			"second and vCPU by pacing in its agent.\n", job.Local.FlopsPerVCPU)
 	}
-	where, mark := at.Name+" in "+at.Region, "the cluster "
+	where, mark := at.Name, "the cluster "
 	if at.Endpoint != "" {
 		where = at.Endpoint
+	} else if at.Region != "" { // or the job server finds it
+		where += " in " + at.Region
 	}
 	if p, err := providers.Of(job); err == nil {
 		mark = p.Facts().Mark

@@ -58,7 +58,7 @@ type Block struct {
 	// Pod is merged into each pod: labels, tolerations, node selectors, pull secrets, volumes (docs/kubernetes.md). Default nothing.
 	Pod config.Manifest `yaml:"pod"`
 	// Nodes says by which labels spot nodes are known: `karpenter`, `gke`, `eks` (managed node groups), or `plain`: all nodes are alike.
-	// Required.
+	// Default by the nodes' labels, as that of `region`.
 	Nodes string `yaml:"nodes"`
 	// Queue is the local queue of Kueue whose quota pods wait for. Default none.
 	Queue string `yaml:"queue"`
@@ -84,7 +84,7 @@ var Terms = config.Provider{
 	Mistaken: map[string]string{"k8s": "a Kubernetes cluster is called kubernetes here", "gke": "a cluster is called kubernetes here, whoever runs it",
 		"eks": "a cluster is called kubernetes here, whoever runs it", "kube": "a Kubernetes cluster is called kubernetes here"},
 	New:   func() config.Block { return &Block{} },
-	Store: "s3", Rules: rules, Notice: defaultNotice, Region: "us-central1", ControllerType: "pod", HasProgram: true,
+	Store: "s3", Rules: rules, Notice: defaultNotice, Region: "us-central1", ControllerType: "pod", HasProgram: true, FindsRegion: true,
 	Examples: map[string]string{
 		"region": "region: us-central1", "namespace": "namespace: tierml", "kubeconfig": "kubeconfig: cluster.yaml", "context": "context: prod",
 		"image": "image: registry.example.com/tierml@sha256:7d865e959b2466918c9863afca942d0fb89d7c9ac0c99bafc3749504ded97730", "service_account": "service_account: tierml-pods",
@@ -106,7 +106,6 @@ func (b *Block) Check(c *config.Checker) {
 	config.Default(c, "prices_of", &b.PricesOf, "ec2")
 	b.Listen = cmp.Or(b.Listen, os.Getenv(api.EnvListen))
 	c.Required("image", b.Image)
-	c.Required("nodes", b.Nodes)
 	c.File("kubeconfig", &b.Kubeconfig)
 	c.File("prices", &b.Prices)
 	for _, f := range []struct{ field, value string }{{"namespace", b.Namespace}, {"service_account", b.ServiceAccount}, {"priority_class", b.PriorityClass}, {"queue", b.Queue}} {
@@ -128,7 +127,7 @@ func (b *Block) Check(c *config.Checker) {
 	if b.Gang && b.Queue == "" {
 		c.Fault("gang", "is for pods that wait in a queue", "add queue, or remove gang")
 	}
-	if b.Nodes != "" {
+	if b.Nodes != "" || c.Written("nodes") {
 		c.OneOf("nodes", b.Nodes, api.AllNodes()...)
 	}
 	c.OneOf("prices_of", b.PricesOf, "ec2", "gce")

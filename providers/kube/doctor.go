@@ -32,6 +32,9 @@ func checks(job *config.Job, connect func() (doctorAPI, error)) []doctor.Check {
 	with := func(name string, look func(context.Context) (string, error)) doctor.Check {
 		return doctor.Check{Name: name, Needs: "credentials", Look: look}
 	}
+	admission := func(look func(context.Context) (string, error)) doctor.Check {
+		return doctor.Check{Name: "admission", Needs: "nodes", Look: look}
+	}
 	return []doctor.Check{
 		{Name: "credentials", Look: func(ctx context.Context) (found string, err error) {
 			if cluster, err = connect(); err != nil {
@@ -58,17 +61,26 @@ func checks(job *config.Job, connect func() (doctorAPI, error)) []doctor.Check {
 			if err != nil {
 				return "", doctor.Denied(err, roleAdvice)
 			}
-			if len(missing) > 0 {
+			if len(missing) > 0 && told(job) {
 				return "", doctor.Warn("bind the cluster role of deploy/kubernetes; without it pods are warned when they are deleted, not when their node is tainted",
 					"not allowed: %s", words(missing))
+			}
+			if slices.Contains(missing, api.NodeRights[0]) {
+				return "", doctor.Wrong("write "+openFields(job)+" below kubernetes:, or "+roleAdvice, "not allowed: %s; only nodes' labels have %s", words(missing), openFields(job))
 			}
 			nodes, err := cluster.Nodes(ctx)
 			if err != nil {
 				return "", doctor.Denied(err, roleAdvice)
 			}
+			if err := find(job, nodes); err != nil {
+				return "", err
+			}
+			if cluster, err = connect(); err != nil { // to the cluster as it is known now
+				return "", err
+			}
 			return checkNodes(b, nodes)
 		}),
-		with("admission", func(ctx context.Context) (string, error) {
+		admission(func(ctx context.Context) (string, error) {
 			kind := api.AnyType
 			if len(job.Resources.AnyOf) > 0 && job.Resources.AnyOf[0].Type != "" {
 				kind = job.Resources.AnyOf[0].Type

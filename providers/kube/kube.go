@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -43,11 +44,11 @@ func (Provider) Facts() providers.Facts {
 }
 
 // Open makes the adapter.
-func (Provider) Open(_ context.Context, job *config.Job, s providers.Session) (providers.Account, error) {
+func (Provider) Open(ctx context.Context, job *config.Job, s providers.Session) (providers.Account, error) {
 	if s.Played != "" {
 		return nil, fmt.Errorf("%w: no cloud on this host plays Kubernetes; docs/kubernetes.md shows a real API server", provisioner.ErrInvalid)
 	}
-	cloud, err := open(job, s)
+	cloud, err := openFound(ctx, job, s)
 	if err != nil {
 		return nil, err
 	}
@@ -74,6 +75,22 @@ func (a account) RunKeys(ctx context.Context, run string, folder location.Place)
 	return a.role.RunKeys(ctx, run, folder)
 }
 
+// openFound opens a cluster, of which the job may leave open what its nodes tell.
+func openFound(ctx context.Context, job *config.Job, s providers.Session) (*api.Cloud, error) {
+	cloud, err := open(job, s)
+	if err != nil || told(job) {
+		return cloud, err
+	}
+	nodes, err := cloud.Nodes(ctx)
+	if err != nil {
+		return nil, untold(job, err)
+	}
+	if err := find(job, nodes); err != nil {
+		return nil, err
+	}
+	return open(job, s)
+}
+
 func open(job *config.Job, s providers.Session) (*api.Cloud, error) {
 	b := of(job)
 	client, err := api.Connect(api.Access{Kubeconfig: b.Kubeconfig, Context: b.Context, Endpoint: b.Endpoint})
@@ -81,7 +98,7 @@ func open(job *config.Job, s providers.Session) (*api.Cloud, error) {
 		return nil, fmt.Errorf("finding the cluster: %w: %w", provisioner.ErrDenied, err)
 	}
 	return api.New(api.Config{
-		Client: client, Namespace: b.Namespace, Region: b.Region, Cluster: b.Cluster, Job: s.Run, Owner: b.Owner, Image: b.Image,
+		Client: client, Namespace: b.Namespace, Region: cmp.Or(b.Region, api.AnyZone), Cluster: b.Cluster, Job: s.Run, Owner: b.Owner, Image: b.Image,
 		ServiceAccount: b.ServiceAccount, PriorityClass: b.PriorityClass, CPU: b.CPU, MemoryMiB: b.Memory.MiB, DiskMiB: b.Disk.MiB,
 		Extended: b.Resources, Patch: b.Pod, Nodes: api.Nodes(b.Nodes), Queue: b.Queue, Gang: b.Gang, Notice: b.Notice, Expires: s.Expires, Clock: s.Clock, Log: s.Log,
 	})
@@ -89,7 +106,7 @@ func open(job *config.Job, s providers.Session) (*api.Cloud, error) {
 
 // Market returns what the cluster's nodes cost.
 func (Provider) Market(ctx context.Context, job *config.Job, _ string) (*local.Market, error) {
-	cloud, err := open(job, providers.Session{})
+	cloud, err := openFound(ctx, job, providers.Session{})
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +115,7 @@ func (Provider) Market(ctx context.Context, job *config.Job, _ string) (*local.M
 
 // Try has the API server look at a pod of each pool, without making any.
 func (Provider) Try(ctx context.Context, job *config.Job, pools []market.Pool) (string, error) {
-	cloud, err := open(job, providers.Session{})
+	cloud, err := openFound(ctx, job, providers.Session{})
 	if err != nil {
 		return "", err
 	}

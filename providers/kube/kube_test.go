@@ -242,6 +242,65 @@ func TestChecks(t *testing.T) {
 	}
 }
 
+// A job may leave open what nodes' labels have; where they do not have it, or may not be listed, that is an error with what to do.
+func TestFoundByLabels(t *testing.T) {
+	open := func() *config.Job {
+		dir := t.TempDir()
+		text := "name: o\ncloud: kubernetes\nrun: ./train\nresources: {count: 1, any_of: [{type: m5.xlarge}]}\nkubernetes: {image: i, checkpoints: s3://b/c, spot: $0.1, on_demand: $0.2}\n"
+		if err := os.WriteFile(filepath.Join(dir, "job.yaml"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		job, err := config.Load(filepath.Join(dir, "job.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return job
+	}
+	group, capacity, east := api.Node{Kind: api.EKS, Region: "us-east-1"}, api.Node{Kind: api.Karpenter, Region: "us-east-1"}, api.Node{Kind: api.EKS, Region: "eu-west-1"}
+	for name, c := range map[string]struct {
+		nodes        []api.Node
+		kind, region string
+		problem      string
+	}{
+		"managed groups":        {[]api.Node{group, group}, "eks", "us-east-1", ""},
+		"Karpenter runs on one": {[]api.Node{group, capacity}, "karpenter", "us-east-1", ""},
+		"GKE":                   {[]api.Node{{Kind: api.GKE, Region: "us-central1"}}, "gke", "us-central1", ""},
+		"no labels":             {[]api.Node{{Kind: api.Plain}}, "plain", "any", ""},
+		"two regions":           {[]api.Node{group, east}, "eks", "", "kubernetes.region: the cluster has nodes in eu-west-1, us-east-1; write one"},
+		"none":                  {nil, "", "", "kubernetes: nodes and region cannot be found: the cluster has no nodes now; write nodes and region below kubernetes:"},
+	} {
+		job := open()
+		err := find(job, c.nodes)
+		if (err == nil) != (c.problem == "") || err != nil && !strings.Contains(err.Error(), c.problem) {
+			t.Errorf("%s: %v, want %q", name, err, c.problem)
+		}
+		if b := of(job); b.Nodes != c.kind || b.Region != c.region {
+			t.Errorf("%s: nodes %q, region %q", name, b.Nodes, b.Region)
+		}
+		if err == nil && (len(job.Assumed()) < 2 || !strings.Contains(string(job.Resolved()), "nodes: "+c.kind)) {
+			t.Errorf("%s: neither the plan nor the run's job file says so: %v\n%s", name, job.Assumed(), job.Resolved())
+		}
+	}
+	denied := untold(open(), fmt.Errorf("listing nodes: %w: forbidden", provisioner.ErrDenied)).Error()
+	if !strings.Contains(denied, "nodes and region cannot be found by the nodes' labels: listing nodes") || !strings.Contains(denied, roleAdvice) {
+		t.Error(denied)
+	}
+	for name, c := range map[string]struct {
+		cluster
+		nodes, admission doctor.Status
+	}{
+		"there":     {cluster{nodes: []api.Node{{Kind: api.GKE, Region: "r", VCPU: 9, MemoryMiB: 99 << 10}}}, doctor.OK, doctor.OK},
+		"forbidden": {cluster{missing: api.NodeRights}, doctor.Failed, doctor.Skipped},
+		"no nodes":  {cluster{}, doctor.Failed, doctor.Skipped},
+	} {
+		for _, r := range doctor.Run(t.Context(), checks(open(), func() (doctorAPI, error) { return c.cluster, nil }), func(doctor.Result) {}) {
+			if want := map[string]doctor.Status{"nodes": c.nodes, "admission": c.admission}[r.Check]; want != "" && r.Status != want {
+				t.Errorf("%s: %+v, want %s", name, r, want)
+			}
+		}
+	}
+}
+
 // The role of deploy/kubernetes gives exactly what is used.
 func TestRole(t *testing.T) {
 	text, err := os.ReadFile("../../deploy/kubernetes/tierml.yaml")

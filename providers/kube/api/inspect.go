@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,6 +20,8 @@ import (
 // Node is what a plan needs to know of one.
 type Node struct {
 	Zone, Type, Arch string // AnyZone and AnyType where labels are missing
+	Region           string // empty = no label
+	Kind             Nodes  // by its labels; Plain where none tells
 	VCPU             int    // whole ones that pods can have
 	MemoryMiB        int64
 	Extended         map[string]int64 // resources such as nvidia.com/gpu
@@ -38,6 +41,34 @@ func (n Node) Has(extended map[string]int) bool {
 
 // Labels of the model of a node's GPUs: of NVIDIA's GPU feature discovery, of GKE and of Karpenter.
 var modelLabels = []string{"nvidia.com/gpu.product", "cloud.google.com/gke-accelerator", "karpenter.k8s.aws/instance-gpu-name"}
+
+// kindLabels are, by the kind of cluster, what each of its nodes has.
+var kindLabels = map[Nodes][]string{
+	Karpenter: {"karpenter.sh/capacity-type", "karpenter.sh/nodepool"},
+	GKE:       {"cloud.google.com/gke-nodepool", "cloud.google.com/gke-spot"},
+	EKS:       {"eks.amazonaws.com/nodegroup", "eks.amazonaws.com/capacityType"},
+}
+
+func kindByLabels(labels map[string]string) Nodes {
+	for _, kind := range allNodes {
+		for _, label := range kindLabels[kind] {
+			if _, has := labels[label]; has {
+				return kind
+			}
+		}
+	}
+	return Plain
+}
+
+// KindOf returns how a cluster labels its nodes. Where there is Karpenter, other nodes are those that it runs on itself.
+func KindOf(nodes []Node) Nodes {
+	for _, kind := range allNodes {
+		if slices.ContainsFunc(nodes, func(n Node) bool { return n.Kind == kind }) {
+			return kind
+		}
+	}
+	return Plain
+}
 
 // Nodes lists the cluster's nodes.
 func (c *Cloud) Nodes(ctx context.Context) ([]Node, error) {
@@ -62,6 +93,7 @@ func (c *Cloud) Nodes(ctx context.Context) ([]Node, error) {
 				nodes[i].Extended[string(name)] = quantity.Value()
 			}
 		}
+		nodes[i].Region, nodes[i].Kind = n.Labels[corev1.LabelTopologyRegion], kindByLabels(n.Labels)
 		if nodes[i].Zone == "" {
 			nodes[i].Zone = AnyZone
 		}

@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -71,6 +72,31 @@ func TestPodsWithGPUs(t *testing.T) {
 	}
 	if !nodes[0].Has(map[string]int{"nvidia.com/gpu": 2}) || nodes[0].Has(map[string]int{"nvidia.com/gpu": 3}) {
 		t.Error("a node has two GPUs")
+	}
+}
+
+// Labels say how nodes are sold, and in which region they are.
+func TestLabelsOfNodes(t *testing.T) {
+	client := newClientset()
+	for name, label := range map[string]string{"a": "karpenter.sh/nodepool", "b": "cloud.google.com/gke-nodepool", "c": "eks.amazonaws.com/nodegroup", "d": "kubernetes.io/hostname"} {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{label: "x", corev1.LabelTopologyRegion: "region-" + name}}}
+		if _, err := client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	nodes, err := newCloud(t, client, "run").Nodes(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string]api.Nodes{}
+	for _, n := range nodes {
+		kinds[n.Region] = n.Kind
+	}
+	if want := map[string]api.Nodes{"region-a": api.Karpenter, "region-b": api.GKE, "region-c": api.EKS, "region-d": api.Plain}; !maps.Equal(kinds, want) {
+		t.Errorf("%v, want %v", kinds, want)
+	}
+	if api.KindOf(nodes) != api.Karpenter || api.KindOf(nil) != api.Plain {
+		t.Errorf("%s, %s", api.KindOf(nodes), api.KindOf(nil))
 	}
 }
 

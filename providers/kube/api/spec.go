@@ -31,8 +31,16 @@ const (
 	Plain Nodes = "plain"
 )
 
+// allNodes are all kinds. Of several that a cluster's nodes have, the first holds.
+var allNodes = []Nodes{Karpenter, GKE, EKS, Plain}
+
 // AllNodes returns the words for the kinds.
-func AllNodes() []string { return []string{string(Karpenter), string(GKE), string(EKS), string(Plain)} }
+func AllNodes() (words []string) {
+	for _, kind := range allNodes {
+		words = append(words, string(kind))
+	}
+	return words
+}
 
 // tierLabels are, by the kind of cluster, the label and its values on spot and on-demand nodes; an empty value = nodes lack the label.
 var tierLabels = map[Nodes]struct{ key, spot, onDemand string }{

@@ -160,12 +160,12 @@ func openHoldings(ctx context.Context, file, run, cluster string) (*holdings, er
 	if cluster != "" {
 		job.Block.Shared().Cluster = cluster
 	}
-	at := job.Installation()
-	l := &holdings{job: job, name: at.Name, where: fmt.Sprintf("cluster %s in %s", at.Cluster, at.Region), owner: at.Owner}
+	account, err := target.OpenAccount(ctx, job, run)
+	at := job.Installation() // the cloud may have told its region
+	l := &holdings{job: job, cloud: account, name: at.Name, where: fmt.Sprintf("cluster %s in %s", at.Cluster, at.Region), owner: at.Owner}
 	if !at.ClusterNamed && run == "" && cluster == "" {
 		l.others = at.Cluster
 	}
-	l.cloud, err = target.OpenAccount(ctx, job, run)
 	return l, err
 }
 

@@ -1,0 +1,71 @@
+package kube
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/providers"
+	"github.com/tierml/tierml/providers/kube/api"
+	"github.com/tierml/tierml/provisioner"
+)
+
+// told reports whether the job says everything that nodes' labels could.
+func told(job *config.Job) bool { return of(job).Nodes != "" && of(job).Region != "" }
+
+// untold returns why nothing can be found: the job leaves open what only nodes tell, and they cannot be listed.
+func untold(job *config.Job, err error) error {
+	fields := openFields(job)
+	if !errors.Is(err, provisioner.ErrDenied) {
+		return fmt.Errorf("finding %s: %w", fields, err)
+	}
+	return job.Fault(Name, fields+" cannot be found by the nodes' labels: "+providers.FirstLine(err), "write "+fields+" below kubernetes:, or "+roleAdvice)
+}
+
+func openFields(job *config.Job) string {
+	switch b := of(job); {
+	case b.Nodes != "":
+		return "region"
+	case b.Region != "":
+		return "nodes"
+	}
+	return "nodes and region"
+}
+
+// find fills in what a job leaves open, by the labels of the cluster's nodes.
+func find(job *config.Job, nodes []api.Node) error {
+	if told(job) {
+		return nil
+	}
+	b := of(job)
+	if len(nodes) == 0 {
+		return job.Fault(Name, openFields(job)+" cannot be found: the cluster has no nodes now", "write "+openFields(job)+" below kubernetes:")
+	}
+	if b.Nodes == "" {
+		b.Nodes = string(api.KindOf(nodes))
+		job.Assume(Name+".nodes", Name+".nodes: "+b.Nodes+", by the nodes' labels")
+	}
+	if b.Region != "" {
+		return nil
+	}
+	var regions []string
+	for _, n := range nodes {
+		if n.Region != "" && !slices.Contains(regions, n.Region) {
+			regions = append(regions, n.Region)
+		}
+	}
+	slices.Sort(regions)
+	switch {
+	case len(regions) > 1:
+		return job.Fault(Name+".region", "the cluster has nodes in "+strings.Join(regions, ", "), "write one of these regions below kubernetes:")
+	case len(regions) == 1:
+		b.Region = regions[0]
+		job.Assume(Name+".region", Name+".region: "+b.Region+", by the nodes' labels")
+	default:
+		b.Region = api.AnyZone
+		job.Assume(Name+".region", Name+".region: "+b.Region+", as no node's label names one")
+	}
+	return nil
+}
