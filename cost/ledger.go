@@ -272,6 +272,9 @@ func (l *Ledger) Saved(asOf time.Time) (market.USD, error) {
 	if !ok {
 		return 0, errors.New("the journal names no on-demand fleet to compare with")
 	}
+	if equivalent.USD == 0 && !l.Finished() {
+		return 0, errors.New("no work counts yet")
+	}
 	return equivalent.USD - spent, nil
 }
 

@@ -414,7 +414,11 @@ func TestDoubledPrices(t *testing.T) {
 }
 
 func TestSavedWhileRunning(t *testing.T) {
-	l := feed(t, append(small(t, "ec2-2017"), launch("a", spot, "0.3", 0), clock(1, 30, 20, 5))...)
+	l := feed(t, append(small(t, "ec2-2017"), launch("a", spot, "0.3", 0))...)
+	if saved, err := l.Saved(at(10)); err == nil {
+		t.Errorf("$%s are saved before any work counts", saved)
+	}
+	l = feed(t, append(small(t, "ec2-2017"), launch("a", spot, "0.3", 0), clock(1, 30, 20, 5))...)
 	// 9e8 operations are 15 market hours of one machine, $3.6; an hour at $0.1 is due.
 	if saved, err := l.Saved(at(30)); err != nil || saved != usd("3.5") {
 		t.Errorf("saved $%s, %v", saved, err)

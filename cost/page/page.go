@@ -180,15 +180,16 @@ func (v view) Latest() []event {
 	return shown
 }
 
-// Loss is that of one program or a gang, by the first rank that reports it; nil elsewhere.
+// Loss is the last of one program or a gang; nil elsewhere, or where it was no number.
 func (v view) Loss() *float64 {
 	if v.Programs == nil || v.Programs.Tasks > 0 {
 		return nil
 	}
+	if len(v.Programs.Members) > 1 { // a gang has one, which the journal notes by whichever rank reports it
+		return lastLoss(v.Series.Loss)
+	}
 	for _, m := range v.Programs.Members {
-		if m.Loss != nil {
-			return m.Loss
-		}
+		return m.Loss
 	}
 	return nil
 }
@@ -327,10 +328,18 @@ func WriteLive(w io.Writer, r *cost.Report, live *Live) error {
 		v.addTrials(r.Programs.Trials)
 	}
 	overTime, overDollars := lossCharts(r)
+	loss := func() {
+		v.addFigure("loss", overTime, false, lossTable(r, v.limits.rows))
+		v.addFigure("dollars", overDollars, false, "")
+	}
+	if r.Programs != nil { // whether a program gets anywhere comes before what its machines cost
+		loss()
+	}
 	v.addFigure("price", priceChart(r), true, priceTable(r, v.limits.rows))
 	v.addFigure("machines", machineChart(r), true, machineTable(r, v.limits.rows))
-	v.addFigure("loss", overTime, false, lossTable(r, v.limits.rows))
-	v.addFigure("dollars", overDollars, false, "")
+	if r.Programs == nil {
+		loss()
+	}
 	v.addFigure("settings", settingsChart(r), true, settingsTable(r, v.limits.rows))
 	v.addFigure("pace", paceChart(r), false, "")
 	v.addFigure("improvement", improvementChart(r), false, "")

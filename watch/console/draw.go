@@ -201,15 +201,17 @@ func line(g status.Group, width int) string {
 }
 
 func (s picture) moneyLines(now time.Time, width int) []string {
-	spent, saved, ok := s.Money(now)
+	spent, ok := s.Spent(now)
 	if !ok {
 		return []string{soft.Render(" no figures about money yet")}
 	}
 	rate := float64(s.Ledger.Rate(now)) / 1e9
 	parts := []string{bold.Render(fmt.Sprintf("$%.3f", rate)) + " per hour", "spent " + bold.Render(spent.Cents())}
-	if saved < 0 {
+	switch saved, known := s.Saved(now); {
+	case !known:
+	case saved < 0:
 		parts = append(parts, "saved so far "+soft.Render(saved.Cents()+" (hours are paid when they begin)"))
-	} else {
+	default:
 		parts = append(parts, "saved so far "+good.Bold(true).Render(saved.Cents()))
 	}
 	if !s.Mapping.IsReal() {

@@ -104,6 +104,49 @@ func TestPageOfAProgram(t *testing.T) {
 	}
 }
 
+// A gang's page has its loss next to its step, and draws it above prices and machines. Nothing is said to be saved before any work counts.
+func TestPageOfAGang(t *testing.T) {
+	story := arrayStory(t)[:6] // start, price, machines
+	d, err := story[0].StartDetails()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Name, d.Metric, d.Program, d.Clocks = "gang", "loss", &journal.ProgramDetails{Of: 20}, 20
+	if story[0].Details, err = journal.Pack(d); err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	hold(t, write(t, root, "new-1", story))
+	began := story[5].T
+	for i, rank := range []string{"rank-0", "rank-1"} {
+		of, loss := journal.OfProgram{Program: rank}, .5-float64(i)/4
+		story = append(story, journal.Entry{T: began, Kind: journal.ProgramStart, OfProgram: of, Instance: string(rune('a' + i)), Generation: 1})
+		story = append(story, journal.Entry{T: began.Add(after(9 + int64(i))), Kind: journal.ProgramStep, OfProgram: of, Generation: 1, Clock: int64(i) + 1, TrainLoss: &loss})
+	}
+	for i := range int64(2) {
+		story = append(story, journal.Entry{T: began.Add(after(20 + i)), Kind: journal.ProgramStep, OfProgram: journal.OfProgram{Program: "rank-1"}, Generation: 1, Clock: 3 + i, TrainLoss: journal.Loss(.125)})
+	}
+	hold(t, write(t, root, "gang-1", story))
+	b, server := boardAt(t, root, wallOf(story))
+	await(t, b, 2)
+	page := get(t, server, "/runs/gang-1", http.StatusOK)
+	if !strings.Contains(page, `<dt>Step</dt><dd>4</dd><dd class="small">of 20 · loss 0.1250</dd>`) {
+		t.Error("the last loss is not next to the step")
+	}
+	if loss, price := strings.Index(page, "LOSS over time"), strings.Index(page, "Price of each pool"); loss < 0 || price < loss {
+		t.Errorf("the loss is drawn at %d, the prices at %d", loss, price)
+	}
+	var runs []Summary
+	if err := json.Unmarshal([]byte(get(t, server, "/api/runs", http.StatusOK)), &runs); err != nil || len(runs) != 2 {
+		t.Fatal(runs, err)
+	}
+	for _, s := range runs {
+		if s.Spent == "" || (s.Saved != "") != (s.Run == "gang-1") {
+			t.Errorf("%s has cost %q and saved %q", s.Run, s.Spent, s.Saved)
+		}
+	}
+}
+
 // Groups and users have this month's real cost apart from what they cost in all, and a group its limits although it has no run.
 func TestSharesOfTheMonth(t *testing.T) {
 	now := time.Date(2026, 4, 20, 12, 0, 0, 0, time.UTC)

@@ -160,8 +160,11 @@ func (r *run) summary(now time.Time) Summary {
 	}
 	out.Seconds = out.AsOf.Sub(out.Began).Seconds()
 	out.Transient, out.Reliable = s.Counts()
-	if spent, saved, ok := s.Money(out.AsOf); ok {
-		out.Spent, out.Saved = spent.String(), saved.String()
+	if saved, ok := s.Saved(out.AsOf); ok {
+		out.Saved = saved.String()
+	}
+	if spent, ok := s.Spent(out.AsOf); ok {
+		out.Spent = spent.String()
 		if r.going {
 			out.PerHour = s.Ledger.Rate(out.AsOf).String()
 			if o, ok := s.Outlook(out.AsOf); ok {

@@ -87,7 +87,7 @@ func (m *marks) spread(clocks float64) (time.Duration, bool) {
 // Outlook is known once a few clocks are done of a run that says how many there will be, and of a program that reports none while the time
 // of its plan has not passed.
 func (s *Status) Outlook(now time.Time) (o Outlook, ok bool) {
-	spent, _, known := s.Money(now)
+	spent, known := s.Spent(now)
 	if s.Outcome != "" || !known {
 		return o, false
 	}

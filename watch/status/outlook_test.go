@@ -36,7 +36,7 @@ func TestOutlook(t *testing.T) {
 	if !ok || math.Abs(o.Left.Hours()-want.Hours()) > 0.01*want.Hours() {
 		t.Errorf("%s left, not %s", o.Left, want)
 	}
-	spent, _, _ := s.Money(at)
+	spent, _ := s.Spent(at)
 	rate := float64(s.Ledger.Rate(at))
 	if math.Abs(float64(o.Total-spent)-rate*o.Left.Hours()) > 1e3 || rate == 0 {
 		t.Errorf("%s at the end: %s now and %.3f an hour", o.Total.Cents(), spent.Cents(), rate/1e9)

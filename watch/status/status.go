@@ -362,7 +362,7 @@ func (s *Status) ClockText() string {
 	if s.Stage != "" {
 		text += fmt.Sprintf(", stage %s with %d transient and %d reliable", s.Stage, transient, reliable)
 	}
-	if spent, _, ok := s.Money(s.Now); ok {
+	if spent, ok := s.Spent(s.Now); ok {
 		text += fmt.Sprintf(", %s spent", spent.Cents())
 	}
 	return text
@@ -394,15 +394,15 @@ func (s *Status) LeftText() string {
 	return text
 }
 
-// Money returns the sum due and the saving at a market time; false when the journal does not have it.
-func (s *Status) Money(now time.Time) (spent, saved market.USD, ok bool) {
-	if s.broken != nil {
-		return 0, 0, false
-	}
+// Spent returns the sum due at a market time; false when the journal does not have it.
+func (s *Status) Spent(now time.Time) (market.USD, bool) {
 	spent, err := s.Ledger.Spent(now)
-	if err != nil {
-		return 0, 0, false
-	}
-	saved, err = s.Ledger.Saved(now)
-	return spent, saved, err == nil
+	return spent, err == nil && s.broken == nil
+}
+
+// Saved returns the saving at a market time; false when the journal does not have it, and while no work of a run in progress counts:
+// all that it has paid would look lost.
+func (s *Status) Saved(now time.Time) (market.USD, bool) {
+	saved, err := s.Ledger.Saved(now)
+	return saved, err == nil && s.broken == nil
 }

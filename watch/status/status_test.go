@@ -35,7 +35,7 @@ func TestStory(t *testing.T) {
 		if transient, reliable := s.Counts(); transient+reliable != training {
 			t.Fatalf("entry %d: %d transient and %d reliable machines are counted; want %d in all", i+1, transient, reliable, training)
 		}
-		spent, _, ok := s.Money(s.Now)
+		spent, ok := s.Spent(s.Now)
 		if i > 0 && !ok || int64(spent) < spentBefore && e.EndedBy != "provider" {
 			t.Fatalf("entry %d: spent %v, known %v", i+1, spent, ok)
 		}
