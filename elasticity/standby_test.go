@@ -94,3 +94,49 @@ func TestNobodyWaitsForAProgramToStart(t *testing.T) {
 		}
 	}
 }
+
+// A machine that has no split yet does not get one that another was lost with: it would do the clock under way from its beginning, and the others
+// would wait. One that works passes it, and gives it away afterwards.
+func TestNewcomersTakeNoLostSplit(t *testing.T) {
+	for seed := range uint64(4) {
+		s := elastic()
+		s.standby, s.short, s.staleness = true, true, 0
+		s.splits = s.transient
+		var newcomer ps.ServerID
+		var lost ps.Split // with a machine that serves nothing: others return to no cut
+		var takers []ps.ServerID
+		w := newElastic(seed, s, func(w *world) {
+			w.ask(1, 0)
+			nodes, layout := w.ctrl.training.Nodes, w.ctrl.training.Layout
+			w.when(func() bool {
+				return newcomer != "" && len(nodes.ByID[newcomer].Loaded) > 0
+			}, func() {
+				if n := nodes.ByID[newcomer].Splits; n > 0 {
+					t.Fatalf("seed %d: %s has %d splits, so that this proves nothing", seed, newcomer, n)
+				}
+				for i := range layout.Splits {
+					if !layout.OwnsAny(layout.Splits[i].Holder) {
+						lost = ps.Split(i)
+					}
+				}
+				w.kill(layout.Splits[lost].Holder)
+			})
+		})
+		w.onEntry = func(e journal.Entry) {
+			if e.Kind == journal.Join && len(w.lines(journal.Scale)) > 0 && newcomer == "" {
+				newcomer = ps.ServerID(e.Instance)
+			}
+		}
+		w.onSend = func(s Send) {
+			if do, is := s.Command.Do.(tiers.Assign); is && newcomer != "" {
+				if slices.ContainsFunc(do.Splits, func(at tiers.SplitAt) bool { return at.Split == lost }) {
+					takers = append(takers, s.ID)
+				}
+			}
+		}
+		finish(t, w, "finished")
+		if len(takers) < 2 || takers[0] == newcomer || !slices.Contains(takers, newcomer) {
+			t.Errorf("seed %d: the lost split went to %v, and %s has come", seed, takers, newcomer)
+		}
+	}
+}

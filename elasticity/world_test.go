@@ -90,6 +90,7 @@ type shape struct {
 	choice                     bool          // the provider chooses among pools
 	tuned                      *tuning.Options
 	standby                    bool // reliable machines only hold splits
+	short                      bool // machines compute one of their splits, and pass the others
 	rough                      bool // the network loses and repeats requests, the provider repeats itself
 }
 
@@ -526,7 +527,7 @@ func (w *world) config() Config {
 	}
 	return Config{
 		Run: "test", Policy: w.policy, Stages: tiers.DefaultThresholds(),
-		Job:         Job{Schema: w.schema, App: "toy", Clocks: ps.Clock(w.shape.clocks), Heartbeat: beatEvery, Standby: standby},
+		Job:         Job{Schema: w.schema, App: "toy", Clocks: ps.Clock(w.shape.clocks), Heartbeat: beatEvery, Standby: standby, Short: w.shape.short},
 		Reliable:    Reliable{Pool: reliablePool, Type: market.InstanceType{VCPU: 4, OnDemand: market.Dollar / 4}, Count: w.shape.reliable},
 		Want:        bidding.Want{Machines: w.shape.transient},
 		Pools:       pools,

@@ -72,7 +72,7 @@ func (s *settling) settleStaged(t *Training) {
 }
 
 // settleSplits gives the dead worker's splits away, each at the clock after the last that any partition had
-// committed.
+// committed: to one that passes it or, where there is none, as the layout has it.
 func (s *settling) settleSplits(t *Training) {
 	t.Settle = nil
 	for i := range t.Layout.Splits {
@@ -86,7 +86,25 @@ func (s *settling) settleSplits(t *Training) {
 		t.Layout.hand(ps.Split(i), "")
 		t.Layout.Splits[i].next = done + 1
 		t.Clocks.reached(ps.Split(i), done)
+		if m := t.Layout.passer(); m != nil {
+			t.Layout.hand(ps.Split(i), m.ID)
+			t.Nodes.send(m.ID, tiers.Assign{Splits: []tiers.SplitAt{{Split: ps.Split(i), Clock: done + 1}}})
+		}
 	}
 	t.Cuts.checkClock()
 	t.layOut()
+}
+
+// passer returns the machine with the fewest splits of those that work and pass a split more; nil = there is none. One that has no split yet would do
+// a clock from its beginning that the others are in the middle of: it gets one later, from a machine that has passed it.
+func (la *layout) passer() (to *Node) {
+	if !la.cfg.Job.Short {
+		return nil
+	}
+	for _, m := range la.nodes.Members() {
+		if m.Tier == tiers.Transient && m.alive() && !m.noWork() && m.Splits > 0 && (to == nil || m.Splits < to.Splits) {
+			to = m
+		}
+	}
+	return to
 }
