@@ -316,6 +316,9 @@ func (m api) serveWhy(w http.ResponseWriter, r *http.Request) error {
 		return refuse(http.StatusConflict, "%w", err)
 	}
 	client := access.ClientOf(r.Context())
+	m.mu.Lock()
+	why.Plan = m.unnamed(why.Plan, func(group string) bool { return client.Right(group) >= access.Watch })
+	m.mu.Unlock()
 	why.Jobs = slices.DeleteFunc(slices.Clone(why.Jobs), func(g grants.Grant) bool { return client.Right(m.groupOfJob(g.Job)) < access.Watch })
 	answer(w, http.StatusOK, why)
 	return nil

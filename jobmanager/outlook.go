@@ -18,22 +18,18 @@ const planned = "this job"
 
 // outlook returns when a job would start if it were submitted now. Jobs that the client may not watch are not named.
 func (m api) outlook(r *http.Request, job *config.Job) (call.Outlook, error) {
-	m.mu.Lock()
-	o, err := m.foresee(job)
-	groups := map[string]string{}
-	for id, j := range m.jobs {
-		groups[id] = j.Group
-	}
-	m.mu.Unlock()
 	client := access.ClientOf(r.Context())
+	sees := func(group string) bool { return client.Right(group) >= access.Watch }
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	o, err := m.foresee(job)
 	for _, one := range append([]*grants.Outlook{&o.Outlook, o.Fewer}, pointers(o.Else)...) {
 		if one == nil {
 			continue
 		}
+		one.Why = m.unnamed(one.Why, sees)
 		for i, id := range one.Ends {
-			if client.Right(groups[id]) < access.Watch {
-				one.Ends[i] = "another group's job"
-			}
+			one.Ends[i] = m.unnamed(id, sees)
 		}
 	}
 	return o, err

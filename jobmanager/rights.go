@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/tierml/tierml/internal/access"
+	"github.com/tierml/tierml/internal/pattern"
 	"github.com/tierml/tierml/jobmanager/call"
 	"github.com/tierml/tierml/watch/dashboard"
 )
@@ -70,6 +71,35 @@ func submitsTo(c access.Client, named string) (group string, err error) {
 		return "", refuse(http.StatusForbidden, "a job without a group needs the right %q of all groups; this token has %s: write group: with one of these", access.Submit, c)
 	}
 	return "", refuse(http.StatusForbidden, "a job of group %s needs the right %q of that group; this token has %s", named, access.Submit, c)
+}
+
+// Others' jobs and limits as reasons have them.
+const (
+	anotherJob     = "another group's job"
+	limitOfAllJobs = "a limit of the job server is reached"
+)
+
+var runInText = pattern.Of(`[A-Za-z0-9][A-Za-z0-9._-]*-[0-9]+`)
+
+// unnamed replaces the names of jobs in a text whose groups are not seen, on a job server with tokens of groups. It needs the lock.
+func (m *Manager) unnamed(text string, sees func(group string) bool) string {
+	if m.cfg.Fences == nil {
+		return text
+	}
+	return runInText().ReplaceAllStringFunc(text, func(id string) string {
+		if j := m.jobs[id]; j != nil && !sees(j.Group) {
+			return anotherJob
+		}
+		return id
+	})
+}
+
+// toGroup returns a reason that concerns jobs of all groups, as a group may read it.
+func (m *Manager) toGroup(group, why string) string {
+	if why == "" || group == "" || m.cfg.Fences == nil {
+		return why
+	}
+	return limitOfAllJobs
 }
 
 // pageRights returns what a client sees and changes of the dashboard's runs.

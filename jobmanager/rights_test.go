@@ -16,6 +16,7 @@ import (
 	"github.com/tierml/tierml/internal/access"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/jobmanager/call"
+	"github.com/tierml/tierml/jobrun/budget"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/sched"
 	"github.com/tierml/tierml/watch/shared/sharedtest"
@@ -339,3 +340,69 @@ func TestReadGroups(t *testing.T) {
 }
 
 const sumOfNothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+// gossip is a policy whose reasons name all jobs.
+type gossip struct{ sched.Policy }
+
+func (p gossip) Plan(s sched.State) sched.Plan {
+	plan := p.Policy.Plan(s)
+	for _, g := range plan.Grants {
+		plan.Why += " for " + g.Job + ","
+	}
+	for i := range plan.Grants {
+		plan.Grants[i].Why = "shares" + plan.Why
+	}
+	return plan
+}
+
+// What a group reads about its jobs neither names the jobs of another nor says what these cost.
+func TestReasonsAreOfOnesOwnGroup(t *testing.T) {
+	s := newSite(t)
+	s.market()
+	s.cfg.Allow = []string{s.home}
+	s.cfg.Scheduler, s.cfg.Slots, s.cfg.MaxRunning, s.cfg.MaxQueued = gossip{sched.DRF{}}, 16, 8, 8
+	s.cfg.Fences = map[string]Fence{"vision": nil, "speech": nil}
+	s.begin()
+	clients := s.members("vision", "speech")
+	body := func(name string) string {
+		return submissionOf(t, strings.NewReplacer("HOME", s.home, "name: job", "name: "+name).Replace(localJob))
+	}
+	for i, name := range []string{"canary", "open"} {
+		if code, text := clients[i].ask(http.MethodPost, "/api/v1/jobs", body(name)); code != http.StatusCreated {
+			t.Fatal(code, text)
+		}
+	}
+	speech := clients[1]
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		if code, text := speech.ask(http.MethodGet, "/api/v1/jobs/open-1/why", ""); code == http.StatusOK && strings.Contains(text, "for open-1,") && strings.Contains(text, anotherJob) {
+			break
+		} else if time.Now().After(deadline) {
+			t.Fatal(code, text)
+		}
+	}
+	read := func(canary string) {
+		t.Helper()
+		for _, call := range []string{"GET /api/v1/jobs/open-1/why", "GET /api/v1/jobs", "GET /api/v1/hosts", "GET /api/v1/groups", "GET /", "GET /runs/open-1", "POST /api/v1/plan?outlook=only"} {
+			method, path, _ := strings.Cut(call, " ")
+			if code, text := speech.ask(method, path, body("new")); strings.Contains(text, canary) {
+				t.Errorf("%s: %d %s", call, code, text)
+			}
+		}
+	}
+	read("canary")
+	s.mu.Lock()
+	s.jobs["canary-1"].unrated = true
+	if why := (bounds{s.Manager}).unrated(limited{all: true}, s.jobs["open-1"]); why != "what another group's job costs an hour is not known yet" {
+		t.Errorf("%q", why)
+	}
+	if n := s.scheduler.standing(time.Now(), func(group string) bool { return group == "speech" }).Workers; n != s.scheduler.last.Of("open-1").Workers {
+		t.Errorf("%d workers", n)
+	}
+	s.decided[limited{all: true}] = budget.Decision{Do: budget.Pause, Why: "$123.45 are spent"}
+	why := bounds{s.Manager}.heldBy(s.jobs["open-1"])
+	s.mu.Unlock()
+	if why != limitOfAllJobs {
+		t.Errorf("%q", why)
+	}
+	read("123.45")
+}

@@ -60,9 +60,11 @@ func (m *Manager) summary(r *http.Request) dashboard.Manager {
 			out.Granted[g.Job] = g.Why
 		}
 	}
-	out.Held = withheld(m.decided[limited{all: true}])
+	if out.Held = withheld(m.decided[limited{all: true}]); out.Held != "" && r != nil && !seesAll(access.ClientOf(r.Context())) {
+		out.Held = limitOfAllJobs
+	}
 	if m.scheduler != nil {
-		out.Grants = m.scheduler.standing(time.Now())
+		out.Grants = m.scheduler.standing(time.Now(), func(group string) bool { return r == nil || access.ClientOf(r.Context()).Right(group) >= access.Watch })
 	}
 	return out
 }

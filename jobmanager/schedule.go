@@ -149,6 +149,10 @@ func (s *scheduler) decide() (calls []grants.Call, leave []string) {
 	}
 	if now := m.cfg.Now(); grants.Due(s.policy, now, slots, jobs, s.last) {
 		d := grants.Decide(s.policy, now, slots, jobs, s.others, s.last)
+		for i, g := range d.Grants {
+			own := m.jobs[g.Job].Group
+			d.Grants[i].Why = m.unnamed(g.Why, func(group string) bool { return group == own })
+		}
 		if err := s.keep(d); err != nil {
 			m.cfg.Log.Error("a decision of the scheduler cannot be saved, so it is not carried out", "error", err)
 			return nil, nil
@@ -289,11 +293,11 @@ func (s *scheduler) claims() (all []grants.Claim, most int, err error) {
 	return all, most, nil
 }
 
-// standing returns the outcome of the last decision. It needs the lock.
-func (s *scheduler) standing(now time.Time) *dashboard.Grants {
+// standing returns the outcome of the last decision for the groups that are seen. It needs the lock.
+func (s *scheduler) standing(now time.Time, sees func(group string) bool) *dashboard.Grants {
 	out := &dashboard.Grants{}
 	for _, j := range s.m.jobs {
-		if !s.shares(j) || j.State.Over() || j.Awaits {
+		if !s.shares(j) || j.State.Over() || j.Awaits || !sees(j.Group) {
 			continue
 		}
 		workers := s.last.Of(j.ID).Workers

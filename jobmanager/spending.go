@@ -94,7 +94,7 @@ func withheld(d budget.Decision) string {
 
 // heldBy returns the limit for which a job that waits is not started; empty = there is none. It needs the lock.
 func (m bounds) heldBy(j *job) string {
-	why := withheld(m.decided[limited{all: true}])
+	why := m.toGroup(j.Group, withheld(m.decided[limited{all: true}]))
 	if why == "" && !j.Hosts {
 		why = withheld(m.decided[limited{group: j.Group}])
 	}
@@ -131,7 +131,7 @@ func (m bounds) rate() {
 func (m bounds) unrated(of limited, j *job) string {
 	for _, o := range m.jobs {
 		if o != j && o.unrated && of.has(o) {
-			return "what " + o.ID + " costs an hour is not known yet"
+			return "what " + m.unnamed(o.ID, func(group string) bool { return group == j.Group }) + " costs an hour is not known yet"
 		}
 	}
 	return ""
@@ -148,10 +148,12 @@ func (m bounds) keepWithin(ctx context.Context, of limited, d budget.Decision) {
 	before := m.decided[of]
 	m.decided[of] = d
 	free := withheld(before) != "" && withheld(d) == ""
-	var running []string
+	running := map[string]string{}
 	for _, j := range m.inOrder() {
 		if j.tended && !j.Stop && of.has(j) {
-			running = append(running, j.ID)
+			if running[j.ID] = d.Why; of.all {
+				running[j.ID] = m.toGroup(j.Group, d.Why)
+			}
 		}
 	}
 	m.mu.Unlock()
@@ -165,8 +167,8 @@ func (m bounds) keepWithin(ctx context.Context, of limited, d budget.Decision) {
 	if d.Do != budget.Stop {
 		return
 	}
-	for _, id := range running {
-		if err := m.Stop(ctx, id, d.Why, false); err != nil {
+	for _, id := range slices.Sorted(maps.Keys(running)) {
+		if err := m.Stop(ctx, id, running[id], false); err != nil {
 			m.cfg.Log.Error("a job cannot be asked to end", "job", id, "error", err)
 		}
 	}
