@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"go.yaml.in/yaml/v3"
@@ -43,6 +44,8 @@ var (
 type inputs struct {
 	cfg Config
 	dir string // below it a folder for each client
+
+	reserved atomic.Int64 // bytes
 }
 
 // space is what one client has uploaded.
@@ -329,8 +332,21 @@ func (in *inputs) load(path string, folders []string) (*config.Job, error) {
 // coming begins the names of folders that are not there in full, or are being removed.
 const coming = ".coming-"
 
-// removeHalves removes what uploads left that a job server's end broke off.
+// scratchDir holds what is needed while a request is answered. A job server begins with none.
+const scratchDir = "scratch"
+
+// scratch makes a folder in it, mode 0700; the caller removes it.
+func (in *inputs) scratch() (string, error) {
+	all := filepath.Join(in.cfg.Home, scratchDir)
+	if err := os.MkdirAll(all, 0o700); err != nil {
+		return "", err
+	}
+	return os.MkdirTemp(all, "")
+}
+
+// removeHalves removes what uploads and other requests left that a job server's end broke off.
 func (in *inputs) removeHalves() {
+	_ = os.RemoveAll(filepath.Join(in.cfg.Home, scratchDir))
 	halves, _ := filepath.Glob(filepath.Join(in.dir, "*", coming+"*")) // the pattern is right
 	older, _ := filepath.Glob(filepath.Join(in.dir, coming+"*"))
 	for _, path := range append(halves, older...) {
@@ -370,10 +386,21 @@ type incomingBody struct {
 	io.Closer
 }
 
+// reserve is room for bytes that come by and by, until they are given back: those that have come count twice meanwhile.
+func (in *inputs) reserve(bytes int64) (giveBack func(), err error) {
+	in.reserved.Add(bytes)
+	giveBack = func() { in.reserved.Add(-bytes) }
+	if err := in.room(0); err != nil {
+		giveBack()
+		return func() {}, err
+	}
+	return giveBack, nil
+}
+
 // room reports whether this many bytes can be taken in.
 func (in *inputs) room(bytes int64) error {
 	free, err := in.free()
-	if err == nil && free < in.cfg.KeepFree+bytes {
+	if err == nil && free-in.reserved.Load() < in.cfg.KeepFree+bytes {
 		return refuse(http.StatusInsufficientStorage, "the job server's disk has %d MiB left, of which %d MiB stay free for the runs there: remove inputs that "+
 			"no job needs, or put the file into a store", free>>20, in.cfg.KeepFree>>20)
 	}

@@ -133,7 +133,7 @@ func Open(cfg Config) (*Manager, error) {
 		return nil, fmt.Errorf("another job server has the directory %s: end it, or name another --directory", home)
 	}
 	m := &Manager{cfg: cfg, root: root, board: dashboard.New(root, cfg.Now, cfg.Log), wake: make(chan struct{}, 1), plans: make(chan struct{}, plansAtOnce), jobs: map[string]*job{}, decided: map[limited]budget.Decision{},
-		inputs: inputs{cfg, filepath.Join(home, inputsDir)}, release: release}
+		inputs: inputs{cfg: cfg, dir: filepath.Join(home, inputsDir)}, release: release}
 	m.launcher = m.launch
 	m.inputs.removeHalves()
 	records, err := readRecords(root)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -121,6 +122,8 @@ func TestSubmittedProgram(t *testing.T) {
 // The saved state of a program is sent as it was, with files that stay behind of a program's folder.
 func TestStateOverHTTP(t *testing.T) {
 	s := newSite(t)
+	var free atomic.Int64
+	s.cfg.KeepFree, s.cfg.Free = 1<<20, func(string) (int64, error) { return free.Load(), nil }
 	s.begin()
 	_, client := s.served()
 	dir, from := s.dir("own-1"), t.TempDir()
@@ -154,8 +157,16 @@ func TestStateOverHTTP(t *testing.T) {
 			time.Sleep(5 * time.Millisecond)
 		}
 	}
+	free.Store(s.cfg.KeepFree)
+	if err := get("rank-0", saved.Manifest); err == nil || !strings.Contains(err.Error(), "stay free") {
+		t.Errorf("a state for which there is no room: %v", err)
+	}
+	free.Store(1 << 40)
 	if err := get("rank-0", saved.Manifest); err != nil {
 		t.Fatal(err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(s.home, scratchDir, "*")); len(left) > 0 || s.inputs.reserved.Load() != 0 {
+		t.Errorf("left: %q, %d bytes reserved", left, s.inputs.reserved.Load())
 	}
 	for _, name := range []string{"at", ".git/config", ".tierignore"} {
 		if _, err := os.Stat(filepath.Join(to, name)); err != nil {
@@ -169,5 +180,27 @@ func TestStateOverHTTP(t *testing.T) {
 	}
 	if err := get("rank-0", "00000009-00000009"); err == nil || !strings.Contains(err.Error(), "ask for the newest") {
 		t.Errorf("a state that is gone: %v", err)
+	}
+}
+
+// What a request needs meanwhile, secrets included, is in the job server's directory, and goes with what a killed one has left there.
+func TestRequestsLeaveNothing(t *testing.T) {
+	s := newSite(t)
+	s.cfg.Allow = []string{config.AllowPrograms}
+	s.begin()
+	_, client := s.served()
+	submission := programOf(t, client)
+	submission.Secrets = map[string]string{"KEY": "hush-4711"}
+	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "none"))
+	if err := client.Plan(t.Context(), submission, io.Discard); err != nil {
+		t.Error(err)
+	}
+	half := filepath.Join(s.home, scratchDir, "1", jobrun.SecretsFile)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(half), 0o700), os.WriteFile(half, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	s.begin()
+	if _, err := os.Stat(half); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%v", err)
 	}
 }

@@ -179,7 +179,7 @@ func TestSchedulerNeedsMachines(t *testing.T) {
 	s.cfg.Hosts, s.cfg.Allow = "", []string{s.home}
 	submitted := strings.Replace(strings.ReplaceAll(localJob, "HOME", s.home), "count: 1..16", "vcpu: 16", 1)
 	submitted = strings.Replace(submitted, "start_with: 12\n", "", 1)
-	m := &Manager{cfg: s.cfg, inputs: inputs{s.cfg, filepath.Join(s.home, inputsDir)}, scheduler: &scheduler{offered: offered{machines: 4}}}
+	m := &Manager{cfg: s.cfg, inputs: inputs{cfg: s.cfg, dir: filepath.Join(s.home, inputsDir)}, scheduler: &scheduler{offered: offered{machines: 4}}}
 	if _, _, err := m.judgeJob(space{&m.inputs, m.inputs.dir}, submitted); err == nil || !strings.Contains(err.Error(), "write count") {
 		t.Errorf("a job of vCPUs: %v", err)
 	}

@@ -32,17 +32,22 @@ func (m api) serveState(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return fmt.Errorf("finding the state of %s: %w", j.Run, err)
 	}
-	if err := m.inputs.room(0); err != nil {
-		return err
-	}
-	folder, err := os.MkdirTemp(m.cfg.Home, "state-")
+	folder, err := m.inputs.scratch()
 	if err != nil {
 		return fmt.Errorf("copying the state of %s: %w", program, err)
 	}
 	defer os.RemoveAll(folder)
 	copied := filepath.Join(folder, program)
-	if _, err := mirror.Copy(r.Context(), state.Store(), program, manifest, r.FormValue("digest"), copied); errors.Is(err, mirror.ErrDamaged) { // or replaced by newer ones
+	giveBack := func() {}
+	defer func() { giveBack() }()
+	room := func(bytes int64) (err error) {
+		giveBack, err = m.inputs.reserve(bytes)
+		return err
+	}
+	if _, err := mirror.Copy(r.Context(), state.Store(), program, manifest, r.FormValue("digest"), copied, room); errors.Is(err, mirror.ErrDamaged) { // or replaced by newer ones
 		return refuse(http.StatusConflict, "%w; ask for the newest", err)
+	} else if refused, ok := errors.AsType[refusal](err); ok {
+		return refused
 	} else if err != nil {
 		return fmt.Errorf("copying the state of %s: %w", program, err)
 	}

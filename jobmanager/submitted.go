@@ -67,7 +67,7 @@ func (m *Manager) judgeJob(of space, submitted string) (*config.Job, []byte, err
 	if err != nil {
 		return nil, nil, err
 	}
-	folder, err := os.MkdirTemp("", "tierml-")
+	folder, err := m.inputs.scratch()
 	if err != nil {
 		return nil, nil, fmt.Errorf("checking a job: %w", err)
 	}
@@ -78,7 +78,7 @@ func (m *Manager) judgeJob(of space, submitted string) (*config.Job, []byte, err
 	}
 	job, err := m.inputs.load(path, folders)
 	if err != nil {
-		return nil, nil, refuse(http.StatusUnprocessableEntity, "%s", m.inputs.outOfPlace(strings.ReplaceAll(err.Error(), path+":", "")))
+		return nil, nil, refuse(http.StatusUnprocessableEntity, "%s", m.inputs.outOfPlace(strings.NewReplacer(path+":", "", folder+"/", "").Replace(err.Error())))
 	}
 	if job.Cloud == config.CloudNone {
 		return nil, nil, refuse(http.StatusUnprocessableEntity, "cloud: none buys no machines: train it in your own process with `tierml train`")
@@ -106,7 +106,7 @@ func (m api) servePlan(w http.ResponseWriter, r *http.Request) error {
 		}
 		return err
 	}
-	folder, err := os.MkdirTemp("", "tierml-")
+	folder, err := m.inputs.scratch()
 	if err != nil {
 		return fmt.Errorf("planning: %w", err)
 	}
@@ -137,7 +137,7 @@ func (m api) servePlan(w http.ResponseWriter, r *http.Request) error {
 			if why := crash(problems.String(), m.cfg.JobMemory); why != "" {
 				return refuse(http.StatusUnprocessableEntity, "planning failed: %s", why)
 			}
-			return refuse(http.StatusUnprocessableEntity, "%s", m.inputs.outOfPlace(strings.TrimSpace(strings.ReplaceAll(problems.String(), path+":", ""))))
+			return refuse(http.StatusUnprocessableEntity, "%s", m.inputs.outOfPlace(strings.TrimSpace(strings.NewReplacer(path+":", "", folder+"/", "").Replace(problems.String()))))
 		}
 		return fmt.Errorf("planning: %w", err)
 	}

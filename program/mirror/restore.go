@@ -247,8 +247,8 @@ func (m *Mirror) RestoreNewest(ctx context.Context, name, digest string) (manife
 	return nil, "", fmt.Errorf("%w; no other generation is whole either", err)
 }
 
-// Copy puts a generation into a directory for a reader: the writer stays the same.
-func Copy(ctx context.Context, store, key, name, digest, dir string) (*Manifest, error) {
-	m := newMirror(Config{Store: store, Key: key, Attempt: math.MaxUint64, Dir: dir})
+// Copy puts a generation into a directory for a reader: the writer stays the same. Room is Config's.
+func Copy(ctx context.Context, store, key, name, digest, dir string, room func(bytes int64) error) (*Manifest, error) {
+	m := newMirror(Config{Store: store, Key: key, Attempt: math.MaxUint64, Dir: dir, Room: room})
 	return m.Restore(ctx, name, digest)
 }

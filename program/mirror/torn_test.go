@@ -65,7 +65,7 @@ func TestNoTornCheckpoint(t *testing.T) {
 		_ = child.Wait() // it was killed
 		save(t, m, Selection{Last: true, Unfinished: func(name string) bool { _, open := half[name]; return open }})
 		m.Close() // a user has 128 watchers
-		if _, err := Copy(t.Context(), m.config.Store, key, m.Latest().Name(), "", to); err != nil {
+		if _, err := Copy(t.Context(), m.config.Store, key, m.Latest().Name(), "", to, nil); err != nil {
 			t.Fatal(err)
 		}
 		files := tree(t, to)

@@ -151,7 +151,7 @@ func (folder) State(ctx context.Context, run string, s Saved, to string) error {
 	if err != nil {
 		return err
 	}
-	_, err = mirror.Copy(ctx, state.Store(), s.Program, s.Manifest, s.Digest, to)
+	_, err = mirror.Copy(ctx, state.Store(), s.Program, s.Manifest, s.Digest, to, nil)
 	return err
 }
 
