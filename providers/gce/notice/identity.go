@@ -18,7 +18,7 @@ type Identity struct {
 
 // ReadIdentity reads this machine's identity from the metadata server.
 func ReadIdentity(ctx context.Context) (Identity, error) {
-	s := newService()
+	s := newService(answerWithin)
 	defer s.close()
 	var i Identity
 	name, err := s.client.InstanceNameWithContext(ctx)
@@ -44,7 +44,7 @@ func ReadIdentity(ctx context.Context) (Identity, error) {
 
 // ReadUserData returns what the machine was launched with; nil when that was nothing.
 func ReadUserData(ctx context.Context) ([]byte, error) {
-	s := newService()
+	s := newService(answerWithin)
 	defer s.close()
 	data, err := s.attribute(ctx, AttributeUserData)
 	if err != nil {

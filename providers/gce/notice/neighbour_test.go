@@ -11,7 +11,7 @@ import (
 // server has become his.
 func TestAnotherUserIsNoMetadataServer(t *testing.T) {
 	address, heard := sameusertest.Record(t)
-	conn, err := newService().transport.DialContext(t.Context(), "tcp", address)
+	conn, err := newService(answerWithin).transport.DialContext(t.Context(), "tcp", address)
 	if err == nil {
 		_ = conn.Close()
 		t.Error("connected")

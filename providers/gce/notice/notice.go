@@ -6,6 +6,7 @@
 package notice
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,10 +24,11 @@ import (
 
 // Values of the metadata server
 // (https://docs.cloud.google.com/compute/docs/metadata/predefined-metadata-keys). timeout_sec makes a call that waits
-// come back now and then, so that one whose connection is dead does not wait forever.
+// come back in time: one that answerWithin cuts off has a server that hangs. It is asked again, and once it answers a preemption has
+// most of its 30 s left.
 const (
-	pathPreempted   = "instance/preempted?timeout_sec=60"
-	pathMaintenance = "instance/maintenance-event?timeout_sec=60"
+	pathPreempted   = "instance/preempted?timeout_sec=10"
+	pathMaintenance = "instance/maintenance-event?timeout_sec=10"
 	pathAttributes  = "instance/attributes/"
 )
 
@@ -40,8 +42,16 @@ const (
 // no more for Spot machines.
 const DefaultLength = 30 * time.Second
 
+// How long the server may take to answer, also a call that waits, and what is needed to pass a notice on.
+const (
+	answerWithin = 12 * time.Second
+	valueWithin  = 2 * time.Second
+)
+
 // Config of the metadata client.
 type Config struct {
+	// AnswerWithin replaces 12 s, for tests.
+	AnswerWithin time.Duration
 	// Clock maps wall-clock to market time, in which deadlines are reported (default: they are the same).
 	Clock clock.Mapping
 	// Pause is the time between two tries after a failure, wall-clock (default 1 s).
@@ -69,7 +79,7 @@ type service struct {
 	transport *http.Transport
 }
 
-func newService() *service {
+func newService(within time.Duration) *service {
 	transport := &http.Transport{ // no proxy: the server is this machine's own
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			ctx, cancel := context.WithTimeout(ctx, time.Second)
@@ -77,7 +87,7 @@ func newService() *service {
 			return marked.Dial(ctx, network, address) // a machine that is a process has a server on its host
 		},
 	}
-	return &service{metadata.NewWithOptions(&metadata.Options{Client: &http.Client{Transport: transport}}), transport}
+	return &service{metadata.NewWithOptions(&metadata.Options{Client: &http.Client{Transport: transport, Timeout: within}}), transport}
 }
 
 func (s *service) close() { s.transport.CloseIdleConnections() }
@@ -96,7 +106,7 @@ func (s *service) attribute(ctx context.Context, name string) (string, error) {
 //
 // Both values are waited for by long polls: the server answers when one changes.
 func Watch(ctx context.Context, c Config, f func(provisioner.Notice)) error {
-	w := &watcher{service: newService(), config: c.withDefaults(), tell: f}
+	w := &watcher{service: newService(cmp.Or(c.AnswerWithin, answerWithin)), config: c.withDefaults(), tell: f}
 	defer w.service.close()
 	var watching sync.WaitGroup
 	watching.Go(func() { w.follow(ctx, pathPreempted, w.preempted) })
@@ -167,12 +177,13 @@ func (w *watcher) preempted(ctx context.Context, value string) error {
 	default:
 		return fmt.Errorf("instance/preempted: %q is neither TRUE nor FALSE", shorten(value))
 	}
-	id, err := w.service.client.InstanceNameWithContext(ctx)
+	id, err := within(ctx, w.service.client.InstanceNameWithContext)
 	if err != nil {
 		return err
 	}
 	length := DefaultLength
-	if text, err := w.service.attribute(ctx, AttributeNotice); err == nil {
+	text, err := within(ctx, func(ctx context.Context) (string, error) { return w.service.attribute(ctx, AttributeNotice) })
+	if err == nil {
 		if d, err := time.ParseDuration(text); err == nil && d > 0 {
 			length = d
 		}
@@ -186,13 +197,20 @@ func (w *watcher) preempted(ctx context.Context, value string) error {
 	return nil
 }
 
+// within asks for a value that is not waited for.
+func within(ctx context.Context, ask func(context.Context) (string, error)) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, valueWithin)
+	defer cancel()
+	return ask(ctx)
+}
+
 // maintenance takes "NONE", "MIGRATE_ON_HOST_MAINTENANCE" or "TERMINATE_ON_HOST_MAINTENANCE": the host is about to be
 // worked on, so that the machine stops for a while or ends. That is a raised risk without a deadline.
 func (w *watcher) maintenance(ctx context.Context, value string) error {
 	if value == "NONE" || value == "" {
 		return nil
 	}
-	id, err := w.service.client.InstanceNameWithContext(ctx)
+	id, err := within(ctx, w.service.client.InstanceNameWithContext)
 	if err != nil {
 		return err
 	}

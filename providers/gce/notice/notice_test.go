@@ -24,7 +24,8 @@ type server struct {
 	mu      sync.Mutex
 	values  map[string]string
 	changed chan struct{}
-	waits   int // calls that waited for a change
+	waits   int    // calls that waited for a change
+	hangs   string // a path whose calls are not answered
 }
 
 func newServer(t *testing.T, values map[string]string) *server {
@@ -47,6 +48,10 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := strings.TrimPrefix(r.URL.Path, "/computeMetadata/v1/")
 	if r.Header.Get("Metadata-Flavor") != "Google" {
 		http.Error(w, "no flavor", http.StatusForbidden)
+		return
+	}
+	if path == s.hangs {
+		<-r.Context().Done()
 		return
 	}
 	for {
@@ -134,6 +139,24 @@ func TestLengths(t *testing.T) {
 				t.Errorf("got %+v, want an eviction of m-1 between %s and %s", n, earliest, latest)
 			}
 		})
+	}
+}
+
+// A call that hangs, as one to a host in trouble does, is made again: a preemption of that time is passed on, also if nothing says how long is left.
+func TestServerThatHangs(t *testing.T) {
+	s := newServer(t, machine())
+	s.hangs = "instance/attributes/tierml-notice"
+	told := watch(t, notice.Config{AnswerWithin: 50 * time.Millisecond, Pause: time.Millisecond})
+	for waits := 0; waits < 2; time.Sleep(time.Millisecond) {
+		s.mu.Lock()
+		waits = s.waits
+		s.mu.Unlock()
+	}
+	s.mu.Lock()
+	s.values["instance/preempted"] = "TRUE" // and who waits hears nothing of it
+	s.mu.Unlock()
+	if n := next(t, told); n.Kind != provisioner.Eviction {
+		t.Errorf("got %+v, want an eviction", n)
 	}
 }
 
