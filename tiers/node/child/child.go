@@ -95,15 +95,26 @@ func New(cfg Config) (*Child, error) {
 	if cfg.Grace == 0 {
 		cfg.Grace = byeGrace
 	}
-	dir, err := os.MkdirTemp("", "tierml-")
+	dir, listen, err := listenBelow(os.Getenv("HOME")) // of the machine: a killed one leaves nothing elsewhere
+	if err != nil {
+		dir, listen, err = listenBelow("") // its name may be too long for a socket's
+	}
 	if err != nil {
 		return nil, err
 	}
-	listen, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "s"), Net: "unix"})
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("listening for the program: %w", err), os.RemoveAll(dir))
-	}
 	return &Child{cfg: cfg, dir: dir, listen: listen, ended: make(chan program.Exited, 1), changed: make(chan struct{}), faulty: make(chan struct{}, 1)}, nil
+}
+
+func listenBelow(parent string) (dir string, listen *net.UnixListener, err error) {
+	dir, err = os.MkdirTemp(parent, "tierml-")
+	if err != nil {
+		return "", nil, err
+	}
+	listen, err = net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "s"), Net: "unix"})
+	if err != nil {
+		return "", nil, errors.Join(fmt.Errorf("listening for the program: %w", err), os.RemoveAll(dir))
+	}
+	return dir, listen, nil
 }
 
 // Ended takes the end of an attempt. Only the newest counts.

@@ -2,6 +2,7 @@ package child
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -357,5 +358,30 @@ func (b *bench) misbehave(t *testing.T, place string, attempt uint64, r *rand.Ra
 			f.words[0] = 7
 			push(5)
 		}
+	}
+}
+
+// A killed agent leaves its socket where all goes with the machine: in its home, unless the name is too long for a socket's.
+func TestSocketIsInTheHome(t *testing.T) {
+	home := t.TempDir()
+	long := filepath.Join(home, strings.Repeat("long", 30))
+	if err := os.Mkdir(long, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{home: home, long: os.TempDir(), filepath.Join(home, "none"): os.TempDir()} {
+		t.Setenv("HOME", name)
+		c, err := New(Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if filepath.Dir(c.dir) != want {
+			t.Errorf("with HOME=%s it is in %s", name, c.dir)
+		}
+		if err := errors.Join(c.listen.Close(), os.RemoveAll(c.dir)); err != nil {
+			t.Error(err)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(long, "*")); len(left) > 0 {
+		t.Errorf("left: %q", left)
 	}
 }
