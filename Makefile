@@ -236,6 +236,11 @@ isolation: # two users on shared hosts try to read what is the other's: memory, 
 network: # a controller in a network namespace of its own, cut off from its machines for 30 s (root on Linux; needs ip)
 	TIERML_TEST_NETWORK=1 $(GO) test ./cmd/tierml -count 1 -run TestNetworkIsCut -v
 
+.PHONY: crowd
+CROWD ?= 96
+crowd: # many agents on this computer: they train, run programs, are evicted, and their controller is killed (CROWD=machines, a quiet computer)
+	TIERML_TEST_CROWD=$(CROWD) $(GO) test ./cmd/tierml -count 1 -run TestCrowd -v
+
 .PHONY: test-cgroup
 test-cgroup: $(CACHE) # slots that take too much memory, under a cgroup v2 of a virtual machine (Debian on amd64; installs qemu and busybox, a kernel in .cache)
 	@.ci/install qemu-system-x86_64 qemu-system-x86
