@@ -13,6 +13,7 @@ import (
 	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/elasticity/hosts/desk"
 	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/raced"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/watch/shared"
@@ -39,7 +40,7 @@ type sharedCloud struct {
 }
 
 func TestJobsShareHostsOnEC2(t *testing.T) {
-	if raceDetector {
+	if raced.Detector {
 		t.Skip("processes of the race detector's program are too slow, and TestJobsShareHosts races the same parts")
 	}
 	s, a := newAccount(t)
@@ -51,7 +52,7 @@ func TestJobsShareHostsOnEC2(t *testing.T) {
 }
 
 func TestJobsShareHostsOnComputeEngine(t *testing.T) {
-	if raceDetector {
+	if raced.Detector {
 		t.Skip("processes of the race detector's program are too slow, and TestJobsShareHosts races the same parts")
 	}
 	s, a := newAccount(t)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tierml/tierml/elasticity/hosts/desk"
 	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/raced"
 	"github.com/tierml/tierml/internal/rundir"
 )
 
@@ -101,7 +102,7 @@ func (b *bucket) uses(role string) (all []use) {
 // Runs of each kind keep what they keep in a bucket. Whatever their controllers and machines did there, both Terraform modules allow; and each
 // statement about the bucket is needed by some run. That jobs' machines are slots of shared hosts makes no difference.
 func TestModulesAllowWhatRunsDo(t *testing.T) {
-	if raceDetector {
+	if raced.Detector {
 		t.Skip("other tests race these runs")
 	}
 	if _, err := exec.LookPath("curl"); err != nil {

@@ -27,6 +27,7 @@ import (
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/internal/access"
 	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/raced"
 	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/jobmanager/call"
 )
@@ -172,7 +173,7 @@ func (a *account) at(key string) string {
 // continues; the next command finds it without being told where it is, and the model is that of a single process. The job
 // server is nobody's leak, does not end while a job continues, and leaves nothing behind.
 func TestLaptopIsClosed(t *testing.T) {
-	if raceDetector {
+	if raced.Detector {
 		t.Skip("processes of the race detector's program are too slow, and TestComputeEngine has the same machines raced")
 	}
 	s, a := newAccount(t)

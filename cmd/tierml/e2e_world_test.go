@@ -25,6 +25,7 @@ import (
 	"github.com/tierml/tierml/cost"
 	"github.com/tierml/tierml/fakecloud"
 	"github.com/tierml/tierml/internal/journal"
+	"github.com/tierml/tierml/internal/raced"
 	"github.com/tierml/tierml/internal/rundir"
 )
 
@@ -48,7 +49,7 @@ func builtBinary(t *testing.T) string {
 			return
 		}
 		args := []string{"build", "-buildvcs=false", "-ldflags=-s -w", "-o", filepath.Join(binary.dir, "tierml")}
-		if raceDetector {
+		if raced.Detector {
 			args = append(args, "-race")
 		}
 		if out, err := exec.Command("go", append(args, ".")...).CombinedOutput(); err != nil {
@@ -68,7 +69,7 @@ func (w withBinary) Run() int {
 	defer func() { _ = os.RemoveAll(binary.dir) }()
 	// Most tests wait for processes that wait for their clocks; three times as many as there are processors keep these busy, and two if they are raced.
 	each := 3
-	if raceDetector {
+	if raced.Detector {
 		each = 2
 	}
 	if err := flag.Set("test.parallel", strconv.Itoa(each*runtime.GOMAXPROCS(0))); err != nil {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/internal/docstest"
+	"github.com/tierml/tierml/internal/raced"
 )
 
 // Shell blocks of the pages are typed into bash, all blocks of a page one after another, with the program as a user has it.
@@ -25,7 +26,7 @@ import (
 //	#: TABLES N         after the blocks, what the cells in column N of the page's tables (default 1) have in code style and calls the program
 //	#: AFTER            what follows is run after the page's blocks: it checks their result
 func TestSessions(t *testing.T) {
-	if raceDetector {
+	if raced.Detector {
 		t.Skip("processes of the race detector's program are too slow, and the other end-to-end tests have what is to be raced")
 	}
 	root := os.DirFS("../..")

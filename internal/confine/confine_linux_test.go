@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/tierml/tierml/internal/raced"
 )
 
 // hog is a variable of processes of this test's program that allocate this many MiB when their input ends. With an argument they also
@@ -59,7 +61,7 @@ func taking(mib int, both bool) *exec.Cmd {
 
 // A process and its child have their memory together.
 func TestTogether(t *testing.T) {
-	if raced {
+	if raced.Detector {
 		t.Skip("the race detector takes more memory than these limits: run it without -race")
 	}
 	if g, at := newGroup(hierarchy(mounted), "probe", Limits{Memory: 1 << 30, VCPU: 1, Processes: 100}); at == nil {
@@ -93,7 +95,7 @@ func TestTogether(t *testing.T) {
 
 // Without cgroup v2 each process has the limit on its own.
 func TestEachOnItsOwn(t *testing.T) {
-	if raced {
+	if raced.Detector {
 		t.Skip("the race detector takes more memory than these limits: run it without -race")
 	}
 	if _, at := newGroup(hierarchy(t.TempDir()), "probe", Limits{}); at != nil {

@@ -16,6 +16,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tierml/tierml/internal/raced"
 )
 
 // wrapper is the name under which this program runs between Start and the command: it limits itself, and where it is the first process of
@@ -122,7 +124,7 @@ func (t task) run() error {
 	cmd := exec.Cmd{Path: path, Args: t.Args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, SysProcAttr: attributes(t.Limits)}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
-	if t.Data && raceDetector { // limit left it out, and for a process of another user it takes a capability that hosts may lack
+	if t.Data && raced.Detector { // limit left it out, and for a process of another user it takes a capability that hosts may lack
 		cmd.Path, cmd.Args = "/bin/sh", append([]string{"sh", "-c", `ulimit -d "$0" && exec "$@"`, strconv.FormatInt(t.Limits.Memory>>10, 10)}, t.Args...)
 	}
 	if err := cmd.Start(); err != nil {
@@ -158,7 +160,7 @@ func (t task) limit() error {
 		return os.NewSyscallError("setrlimit", unix.Setrlimit(resource, &unix.Rlimit{Cur: uint64(most), Max: uint64(most)}))
 	}
 	var err error
-	if t.Data && !(raceDetector && t.Apart) {
+	if t.Data && !(raced.Detector && t.Apart) { // the race detector makes this process itself larger than slots
 		err = set(unix.RLIMIT_DATA, t.Limits.Memory)
 	}
 	if t.Limits.Own {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/tierml/tierml/internal/raced"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/ps/client"
 )
@@ -88,7 +89,7 @@ func BenchmarkRead(b *testing.B) {
 
 // A read must cost the same few allocations whatever the number of rows.
 func TestReadAllocatesPerMessageNotPerRow(t *testing.T) {
-	if raceEnabled {
+	if raced.Detector {
 		t.Skip("the race detector empties pools at random: run it without -race")
 	}
 	allocs := func(bytes int) float64 {

@@ -15,6 +15,7 @@ import (
 	"github.com/tierml/tierml/apps"
 	registry "github.com/tierml/tierml/apps/all"
 	"github.com/tierml/tierml/apps/tally"
+	"github.com/tierml/tierml/internal/raced"
 	"github.com/tierml/tierml/ps"
 	"github.com/tierml/tierml/tiers"
 	"github.com/tierml/tierml/tiers/node/link"
@@ -24,7 +25,7 @@ import (
 // and die, and everything returns to a cut. Where the model promises the same bits as one process, they are the same.
 func TestEveryApplicationThroughEveryChange(t *testing.T) {
 	seeds := uint64(3)
-	if raceEnabled {
+	if raced.Detector {
 		seeds = 1
 	}
 	for _, job := range everyApplication(t) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tierml/tierml/apps"
 	registry "github.com/tierml/tierml/apps/all"
+	"github.com/tierml/tierml/internal/raced"
 	"github.com/tierml/tierml/ps"
 )
 
@@ -61,7 +62,7 @@ func TestStaleDefaultsDoNotCostQuality(t *testing.T) {
 // Every read of every clock is as old as ps.MostAhead lets it be, which no cluster manages. Jobs are long enough to end:
 // after 96 clocks, two passes, the network would be .02 behind here, and by no optimizer's step nearer than .018.
 func TestOldestReadsDoNotCostQuality(t *testing.T) {
-	if testing.Short() || raceEnabled {
+	if testing.Short() || raced.Detector {
 		t.Skip("this trains for some ten seconds without the race detector: leave -short and -race out")
 	}
 	seeds := uint64(1)

@@ -1,5 +1,0 @@
-//go:build !race && linux
-
-package confine
-
-const raceDetector = false
