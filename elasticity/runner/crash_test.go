@@ -516,9 +516,13 @@ func TestCrashOverHTTP(t *testing.T) {
 				}
 				t.Logf("%d points", points)
 				step := 1
-				if os.Getenv("TIERML_SEEDS") == "" && (p.name == "gce" || visible == 0 || raced.Detector) { // a crash at another point runs the same goroutines
+				switch {
+				case os.Getenv("TIERML_SEEDS") != "":
+				case raced.Detector: // a crash at another point runs the same goroutines
+					step = 27
+				case p.name == "gce" || visible == 0:
 					step = 9
-				} else if os.Getenv("TIERML_SEEDS") == "" && p.name == "fleets" {
+				case p.name == "fleets":
 					step = 3
 				}
 				for at := 1; at <= points; at += step {
