@@ -143,10 +143,11 @@ func readLines[T any](f *lineFile, bad *tolerance, head func(line []byte, number
 	)
 	defer wait.Wait()
 	defer close(stop)
+	allowed := bad.allowed - bad.bad // in a piece alone; below, each fault counts against the rest of the file, too
 	wait.Go(func() {
 		defer close(pieces)
 		for ; len(text) > 0; text = f.next() {
-			p := &piece{file: f, text: text, line: f.lines + 1, allowed: bad.allowed - bad.bad}
+			p := &piece{file: f, text: text, line: f.lines + 1, allowed: allowed}
 			if f.lines += bytes.Count(text, []byte("\n")); text[len(text)-1] != '\n' {
 				f.lines++
 			}

@@ -69,6 +69,7 @@ func (s *source) imports(f func(path string, pos token.Pos)) {
 func Check(repository fs.FS) ([]Violation, error) {
 	var sources []*source
 	var violations []Violation
+	var makefile []byte
 	err := fs.WalkDir(repository, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -87,6 +88,9 @@ func Check(repository fs.FS) ([]Violation, error) {
 			return err
 		}
 		violations = append(violations, checkPaths(name, text)...)
+		if name == "Makefile" {
+			makefile = text
+		}
 		if path.Ext(name) != ".go" || strings.Contains("/"+name, "/testdata/") {
 			return nil
 		}
@@ -101,6 +105,7 @@ func Check(repository fs.FS) ([]Violation, error) {
 		return nil, err
 	}
 	violations = append(violations, checkSources(sources)...)
+	violations = append(violations, checkRaced(sources, makefile)...)
 	slices.SortStableFunc(violations, func(a, b Violation) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line))
 	})
