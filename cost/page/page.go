@@ -185,13 +185,10 @@ func (v view) Loss() *float64 {
 	if v.Programs == nil || v.Programs.Tasks > 0 {
 		return nil
 	}
-	if len(v.Programs.Members) > 1 { // a gang has one, which the journal notes by whichever rank reports it
-		return lastLoss(v.Series.Loss)
+	if len(v.Programs.Members) == 1 {
+		return v.Programs.Members[0].Loss
 	}
-	for _, m := range v.Programs.Members {
-		return m.Loss
-	}
-	return nil
+	return lastLoss(v.Series.Loss) // a gang has one, which the journal notes by whichever rank reports it
 }
 
 // Unit returns the run's unit of progress.
