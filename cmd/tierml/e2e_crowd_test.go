@@ -33,7 +33,7 @@ func TestCrowdTrains(t *testing.T) {
 	n := crowd(t)
 	s := newSite(t)
 	s.write("prices.csv", steadyPrices)
-	job := s.job(choices{Clocks: 60, Flops: 2000, Notice: "20s", Orphan: "1m"})
+	job := s.job(choices{Clocks: 200, Flops: 200, Notice: "20s", Orphan: "1m"})
 	s.replace(job, "count: 4", fmt.Sprint("count: ", n))
 	s.replace(job, "splits: 12", fmt.Sprint("splits: ", n))
 	began := time.Now()
