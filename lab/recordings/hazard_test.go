@@ -1,11 +1,8 @@
-package hazard
+package recordings
 
 import (
-	"bufio"
-	"compress/gzip"
 	"encoding/csv"
 	"encoding/json"
-	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -15,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/market/hazard"
 )
 
 // spell is how long a machine was there, in hours; it was still there then if it is not over.
@@ -42,17 +40,17 @@ func TestLivesOnRecordings(t *testing.T) {
 		}
 		return out
 	}
-	gpu := func(model string, count int) Life {
-		return Assume("ec2", market.InstanceType{GPU: market.GPU{Name: model, Count: count}}).Life
+	gpu := func(model string, count int) hazard.Life {
+		return hazard.Assume("ec2", market.InstanceType{GPU: market.GPU{Name: model, Count: count}}).Life
 	}
 	for _, c := range []struct {
 		name   string
 		spells []spell
-		table  Life
+		table  hazard.Life
 		blur   float64
 		most   float64 // Kolmogorov-Smirnov distance of the held-out half
 	}{
-		{"Compute Engine, 2019", preemptibleSpells(t, filepath.Join(data, "availability/gcp-preemptible-lifetimes-2019.csv.gz")), preemptible.Life, 0, 0.10},
+		{"Compute Engine, 2019", preemptibleSpells(t, filepath.Join(data, "availability/gcp-preemptible-lifetimes-2019.csv.gz")), hazard.Assume("gce", market.InstanceType{}).Life, 0, 0.10},
 		{"V100", append(sky("*/*_v100_1.json.gz"), p3Spells(t, filepath.Join(data, "availability/bamboo/p3-trace.csv.gz"))...), gpu("V100", 1), probe, 0.10},
 		{"eight V100", sky("*/*_v100_8.json.gz"), gpu("V100", 8), probe, 0.10},
 		{"K80", sky("*/*_k80_1.json.gz"), gpu("K80", 1), probe, 0.24}, // by chance one in twenty pairs of 66 spells is as far apart
@@ -66,7 +64,7 @@ func TestLivesOnRecordings(t *testing.T) {
 			life := fit(half)
 			d := distance(life, halves[1-i], c.blur)
 			t.Logf("%s: fitted on %d spells %.3g, tested on the other %d: distance %.3f; a constant hazard's %.3f", c.name, len(half), life,
-				len(halves[1-i]), d, distance(Constant(ratio(half)), halves[1-i], c.blur))
+				len(halves[1-i]), d, distance(hazard.Constant(hazardOf(half)), halves[1-i], c.blur))
 			if d > c.most {
 				t.Errorf("%s: the fit is %.3f from the other half", c.name, d)
 			}
@@ -81,8 +79,8 @@ func TestLivesOnRecordings(t *testing.T) {
 }
 
 // fit maximises the likelihood by expectation and maximisation.
-func fit(spells []spell) Life {
-	l := Life{0.5, 2, 0.05}
+func fit(spells []spell) hazard.Life {
+	l := hazard.Life{Scarce: 0.5, ScarceHour: 2, UsualHour: 0.05}
 	for range 2000 {
 		var n, scarce, ends1, ends2, hours1, hours2 float64
 		for _, s := range spells {
@@ -96,12 +94,12 @@ func fit(spells []spell) Life {
 				ends1, ends2 = ends1+p, ends2+s.count-p
 			}
 		}
-		l = Life{scarce / n, ends1 / hours1, ends2 / hours2}
+		l = hazard.Life{Scarce: scarce / n, ScarceHour: ends1 / hours1, UsualHour: ends2 / hours2}
 	}
 	return l
 }
 
-func ratio(spells []spell) float64 {
+func hazardOf(spells []spell) float64 {
 	ends, hours := 0.0, 0.0
 	for _, s := range spells {
 		hours += s.hours
@@ -113,7 +111,7 @@ func ratio(spells []spell) float64 {
 }
 
 // distance returns the Kolmogorov-Smirnov distance from the product-limit estimate, each machine counting once, with ends known to a blur.
-func distance(l Life, spells []spell, blur float64) (most float64) {
+func distance(l hazard.Life, spells []spell, blur float64) (most float64) {
 	at := func(hours float64) float64 { return 1 - l.Survives(time.Duration(max(hours, 0)*float64(time.Hour))) }
 	spells = slices.Clone(spells)
 	slices.SortFunc(spells, func(a, b spell) int {
@@ -142,30 +140,16 @@ func distance(l Life, spells []spell, blur float64) (most float64) {
 }
 
 // rows reads a compressed CSV file.
-func rows(t *testing.T, file string) [][]string {
+func csvRows(t *testing.T, file string) [][]string {
 	t.Helper()
-	all, err := csv.NewReader(unzipped(t, file)).ReadAll()
+	all, err := csv.NewReader(reader(t, file)).ReadAll()
 	if err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}
 	return all
 }
 
-func unzipped(t *testing.T, file string) io.Reader {
-	t.Helper()
-	f, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = f.Close() })
-	z, err := gzip.NewReader(bufio.NewReader(f))
-	if err != nil {
-		t.Fatalf("%s: %v", file, err)
-	}
-	return z
-}
-
-func number(t *testing.T, text string) float64 {
+func float(t *testing.T, text string) float64 {
 	t.Helper()
 	x, err := strconv.ParseFloat(text, 64)
 	if err != nil {
@@ -178,12 +162,12 @@ func number(t *testing.T, text string) float64 {
 // for 24 hours is no preemption: Google ended all by then.
 func preemptibleSpells(t *testing.T, file string) (out []spell) {
 	zones := map[string]float64{}
-	all := rows(t, file)[1:]
+	all := csvRows(t, file)[1:]
 	for _, r := range all {
 		zones[r[1]]++
 	}
 	for _, r := range all {
-		if hours := number(t, r[4]) / 3600; zones[r[1]] > 100 {
+		if hours := float(t, r[4]) / 3600; zones[r[1]] > 100 {
 			out = append(out, spell{min(hours, 24), r[5] == "preempted" && hours < 23.99, 1 / zones[r[1]]})
 		}
 	}
@@ -198,7 +182,7 @@ func skySpells(t *testing.T, file string) (out []spell) {
 		}
 		Data []int
 	}
-	if err := json.NewDecoder(unzipped(t, file)).Decode(&recorded); err != nil {
+	if err := json.NewDecoder(reader(t, file)).Decode(&recorded); err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}
 	run := 0
@@ -217,8 +201,8 @@ func skySpells(t *testing.T, file string) (out []spell) {
 // p3Spells are lifetimes of instances, from lines of milliseconds, add or remove, and a name.
 func p3Spells(t *testing.T, file string) (out []spell) {
 	born, last := map[string]float64{}, 0.0
-	for _, r := range rows(t, file) {
-		last = number(t, r[0]) / 3.6e6
+	for _, r := range csvRows(t, file) {
+		last = float(t, r[0]) / 3.6e6
 		if r[1] == "add" {
 			born[r[2]] = last
 		} else if since, known := born[r[2]]; known {

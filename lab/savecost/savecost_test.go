@@ -1,4 +1,5 @@
-package stores_test
+// Package savecost measures how long a machine takes to save a model into a store.
+package savecost
 
 import (
 	"fmt"
@@ -48,7 +49,7 @@ func (g *generated) Next(int) (ps.Block, error) {
 // TestSaveCost measures how long one machine takes to save models of some sizes into a store, as an agent does by kill and restart: rows
 // to an object, with checksums, and a manifest. It prints the line of least squares through the times. `make -C lab save-cost`.
 func TestSaveCost(t *testing.T) {
-	endpoint, sizes := os.Getenv(versityEndpoint), strings.Fields(os.Getenv("TIERML_SAVE_GB"))
+	endpoint, sizes := os.Getenv("TIERML_VERSITYGW_ENDPOINT"), strings.Fields(os.Getenv("TIERML_SAVE_GB"))
 	if endpoint == "" || len(sizes) == 0 {
 		t.Skip("it takes gigabytes and minutes: make -C lab save-cost")
 	}
