@@ -11,7 +11,6 @@ import (
 	"github.com/tierml/tierml/apps/labelled"
 	"github.com/tierml/tierml/apps/model"
 	"github.com/tierml/tierml/internal/journal"
-	"github.com/tierml/tierml/ps"
 )
 
 // predictor predicts from a model file.
@@ -86,16 +85,10 @@ func (p *Program) Judge(m model.Model, open apps.Open) (*journal.Quality, error)
 	if err != nil {
 		return nil, err
 	}
-	tally := labelled.NewTally(p.task.Classes)
-	err = p.task.EachSplit(open, func(_ ps.Split, _, test *labelled.Examples) error {
+	return p.task.Judge(open, func(test *labelled.Examples, i int) (int, []float64) {
 		from.examples = test
-		for i, target := range test.Targets {
-			class, probabilities := from.predict(i)
-			tally.AddPlace(int(target), class, probabilities...)
-		}
-		return nil
+		return from.predict(i)
 	})
-	return tally.Quality(), err
 }
 
 // predict returns the place of the most likely class, the first of equals, and the classes' probabilities.

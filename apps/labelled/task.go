@@ -12,6 +12,7 @@ import (
 
 	"github.com/tierml/tierml/apps"
 	"github.com/tierml/tierml/apps/parallel"
+	"github.com/tierml/tierml/internal/journal"
 	"github.com/tierml/tierml/ps"
 )
 
@@ -373,4 +374,18 @@ func (t *Task) EachSplit(open apps.Open, do func(id ps.Split, train, test *Examp
 		}
 		return nil
 	})
+}
+
+// Judge predicts the held-out examples of all splits: place returns the place of the predicted class of an example, and its scores as Tally.Add
+// takes them.
+func (t *Task) Judge(open apps.Open, place func(test *Examples, i int) (class int, scores []float64)) (*journal.Quality, error) {
+	tally := NewTally(t.Classes)
+	err := t.EachSplit(open, func(_ ps.Split, _, test *Examples) error {
+		for i, target := range test.Targets {
+			class, scores := place(test, i)
+			tally.AddPlace(int(target), class, scores...)
+		}
+		return nil
+	})
+	return tally.Quality(), err
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/tierml/tierml/apps/labelled"
 	"github.com/tierml/tierml/apps/model"
 	"github.com/tierml/tierml/internal/journal"
-	"github.com/tierml/tierml/ps"
 )
 
 // predictor predicts from a model file; the package's comment about its tensors has the formula.
@@ -115,15 +114,10 @@ func (p *Program) Judge(m model.Model, open apps.Open) (*journal.Quality, error)
 	if err != nil {
 		return nil, err
 	}
-	tally := labelled.NewTally(p.task.Classes)
-	err = p.task.EachSplit(open, func(_ ps.Split, _, test *labelled.Examples) error {
+	return p.task.Judge(open, func(test *labelled.Examples, i int) (int, []float64) {
 		from.examples = test
-		for i, target := range test.Targets {
-			tally.AddPlace(int(target), from.place(i), from.score(i))
-		}
-		return nil
+		return from.place(i), []float64{from.score(i)}
 	})
-	return tally.Quality(), err
 }
 
 // sure returns the probability of the predicted class, or the score where the loss knows no probabilities.
