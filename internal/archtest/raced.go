@@ -44,7 +44,7 @@ func checkRaced(sources []*source, makefile []byte) []Violation {
 	return violations
 }
 
-// starts reports whether n starts a goroutine, by the language or by a group of them.
+// starts reports whether n starts a goroutine, by a go statement or by a group.
 func starts(n ast.Node) bool {
 	call, ok := n.(*ast.CallExpr)
 	if !ok {
