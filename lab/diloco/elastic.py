@@ -1,7 +1,9 @@
 """Four machines of which one is lost every minute, with a notice and without one in turn: python elastic.py TIERML FOLDER
 
-Replicas on the tiers and, after them, a data-parallel gang of the same model with tierml.keep, through the same losses at the same times. The environment
-may have MINUTES (10), STEP (0.1 s: how long a step takes at least, in both), BOOT (500ms: of a machine), TASK (points, or characters) and ARMS ("tiers gang").
+Replicas on the tiers and, after them, a data-parallel gang of the same model with tierml.keep, through the same losses at the same times; where TORCHFT
+is a python that has torchft-nightly, its DiLoCo and its data-parallel training, too, as gangs with `on_loss: replace`. The environment may have MINUTES
+(10), STEP (0.1 s: how long a step takes at least, in all), BOOT (30s: of a machine; real ones take that and more. As steps are equal, the ratio of tiers
+and gang is that of their uptimes, and less where machines boot sooner), TASK (points, or characters) and ARMS (tiers gang torchft torchft-ddp).
 """
 
 import datetime
@@ -18,7 +20,7 @@ import urllib.request
 import jobs
 
 MACHINES, EVERY, RATE, MOMENTUM = 4, 50, 0.7, 0.9
-MINUTES, STEP, BOOT = float(os.environ.get("MINUTES") or 10), float(os.environ.get("STEP") or 0.1), os.environ.get("BOOT") or "500ms"
+MINUTES, STEP, BOOT = float(os.environ.get("MINUTES") or 10), float(os.environ.get("STEP") or 0.1), os.environ.get("BOOT") or "30s"
 LOSSES = ("evict oldest", "kill oldest")
 GANG_SAVES = "5m"  # of market time: 5 s here, as long as a round
 
@@ -81,7 +83,9 @@ def disturb(tierml, folder, arm):
     """Runs an arm through the losses. Returns the run, when all began and when it ended, and the losses: (time, what)."""
     steps = int(3 * 60 * MINUTES / STEP)
     envs = {"ARM": arm, "TASK": os.environ.get("TASK") or "points", "SEED": 1, "STEP": STEP, "STEPS": steps, "REPLICAS": MACHINES, "WRITES": os.path.join(folder, arm + ".steps")}
-    job = jobs.write(folder, arm, "replica.py", steps, envs, every=EVERY, machines=MACHINES, local="  notice: 10s\n", boot=BOOT, gang=GANG_SAVES if arm == "gang" else "")
+    peers = {"python": os.environ["TORCHFT"], "coordinator": "peers.py lighthouse"} if arm.startswith("torchft") else {}
+    job = jobs.write(folder, arm, "peers.py" if peers else "replica.py", steps, envs, every=EVERY, machines=MACHINES, local="  notice: 10s\n", boot=BOOT,
+                     gang="" if arm == "tiers" else GANG_SAVES, **peers)
     run = Run(tierml, folder, arm, job)
     try:
         while len(run.stamps()) < MACHINES:
@@ -187,6 +191,31 @@ def of_gang(run, began, ended, lost):
     return MACHINES * (furthest + 1 - (first or 0)), losses, pauses
 
 
+def of_peers(run, began, ended, lost):
+    """The same of torchft's replica groups: a vote decides on the steps since the one before, and a process that ends takes those with it."""
+    journal, total, losses, pauses = run.journal(), 0, {}, {}
+    events = sorted(lost + [(line["at"], "join") for line in journal if line["kind"] in ("join", "ready") and line["at"] > began])
+    for process in run.stamps():
+        open_steps = 0
+        for at, _, _, vote, _ in process:
+            open_steps += 1
+            if vote is None:
+                continue
+            if began <= at <= ended:
+                if vote:
+                    total += open_steps
+                else:
+                    losses.setdefault(causes(lost, at, at), []).append(open_steps)
+            open_steps = 0
+        last = process[-1][0]
+        if open_steps and last < ended - 12:
+            losses.setdefault(causes(lost, last - 1, last + 1), []).append(open_steps)
+        for a, b in zip(process, process[1:]):
+            if began < a[0] and b[0] < ended and last > b[0] + 12:
+                pauses.setdefault(causes(events, a[0], b[0]), []).append(b[0] - a[0] - STEP)
+    return total, losses, pauses
+
+
 def say(arm, steps, losses, pauses):
     print(f"{arm}: {steps} inner steps of replicas counted in {MINUTES:g} minutes", flush=True)
     for what in ("evict", "kill", "join", "otherwise"):
@@ -199,12 +228,12 @@ def main():
     os.makedirs(folder, exist_ok=True)
     os.environ["TEXT"] = os.path.abspath(os.environ.get("TEXT", ""))
     print(f"a machine lost every minute, steps of {STEP} s, rounds of {EVERY} steps, machines boot in {BOOT}, load {os.getloadavg()[0]:.1f}", flush=True)
-    steps = {}
-    for arm, measure in (("tiers", of_tiers), ("gang", of_gang)):
-        if arm in (os.environ.get("ARMS") or "tiers gang").split():
+    steps, arms = {}, (os.environ.get("ARMS") or "tiers gang" + (" torchft torchft-ddp" if os.environ.get("TORCHFT") else "")).split()
+    for arm, measure in (("tiers", of_tiers), ("gang", of_gang), ("torchft", of_peers), ("torchft-ddp", of_peers)):
+        if arm in arms:
             steps[arm], losses, pauses = measure(*disturb(binary, folder, arm))
             say(arm, steps[arm], losses, pauses)
-    if len(steps) == 2:
+    if "gang" in steps and "tiers" in steps:
         print(f"tiers / gang: {steps['tiers'] / steps['gang']:.2f} times the steps, load {os.getloadavg()[0]:.1f}")
 
 

@@ -17,6 +17,7 @@ run: exec {python} {program}
 envs: {envs}
 progress: {{of: {steps}}}
 hours: 2
+max_duration: 1000h
 local:
   prices: {folder}/prices.csv
   catalog: {folder}/catalog.csv
@@ -33,8 +34,9 @@ us-west-1,c3.large,2,3.75,0.120
 """
 
 
-def write(folder, name, program, steps, envs, every=50, parameters="1M", machines=4, deterministic=False, local="", boot="100ms", gang="", transport="float32"):
-    """Writes a job of a program of this folder, and returns its name: replicas on tiers, or with gang, how often it is saved, a gang."""
+def write(folder, name, program, steps, envs, every=50, parameters="1M", machines=4, deterministic=False, local="", boot="100ms", gang="", transport="float32", python=sys.executable, coordinator=""):
+    """Writes a job of a program of this folder, and returns its name: replicas on tiers, or with gang, how often it is saved, a gang. With
+    a coordinator only a lost rank of that is replaced."""
     work = os.path.join(folder, "work")
     os.makedirs(work, exist_ok=True)
     for file, text in (("prices.csv", PRICES), ("catalog.csv", CATALOG)):
@@ -46,9 +48,11 @@ def write(folder, name, program, steps, envs, every=50, parameters="1M", machine
     envs = {"OMP_NUM_THREADS": 1, "OPENBLAS_NUM_THREADS": 1, **{v: os.environ[v] for v in ("TEXT", "DIGITS", "LD_LIBRARY_PATH") if v in os.environ}, **envs}
     kind = f"state: {{dir: state, every: {gang}}}" if gang else "reliable: {type: c3.large, count: 1}\ntiers: {parameters: %s, every: %s, transport: %s%s}" % (
         parameters, every, transport, ", deterministic: true" if deterministic else "")
+    if coordinator:
+        kind += f"\non_loss: replace\ncoordinator: exec {python} {coordinator}\nretries: 20"
     job = os.path.join(folder, name + ".yaml")
     with open(job, "w") as f:
-        f.write(JOB.format(name=name, work=work, python=sys.executable, program=program, envs=json.dumps(envs), kind=kind, steps=steps, folder=folder,
+        f.write(JOB.format(name=name, work=work, python=python, program=program, envs=json.dumps(envs), kind=kind, steps=steps, folder=folder,
                            machines=machines, boot=boot, local=local))
     return job
 

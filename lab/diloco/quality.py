@@ -45,7 +45,7 @@ def main():
 
     binary, folder, seeds, tasks = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), int(sys.argv[3]), sys.argv[4:] or list(STEPS)
     os.environ.update((name, os.path.abspath(os.environ[name])) for name in ("TEXT", "DIGITS"))
-    kinds = {"undisturbed": {}, "int8": {}, "a quarter missing": {"AWAY": "quarter"}, "two gone": {"AWAY": "half"}, "two gone, divided by four": {"AWAY": "half", "AS": "still"}}
+    kinds = {"undisturbed": {}, "int8": {}, "a quarter missing": {"AWAY": "quarter"}, "two gone": {"AWAY": "half"}, "two gone divided by four": {"AWAY": "half", "AS": "still"}}
     wanted = os.environ.get("KINDS", "").split(",") if os.environ.get("KINDS") else ["synchronous", *kinds]
     for task in tasks:
         scores = {}
@@ -61,7 +61,7 @@ def main():
                                    transport="int8" if kind == "int8" else "float32")
                 scores.setdefault(kind, []).append(data.test(load(data.model(), os.path.join(trained, "model.safetensors"))))
             print(task, seed, {k: round(v[-1], 4) for k, v in scores.items()}, "load", os.getloadavg()[0], flush=True)
-        for kind, of in (("undisturbed", "synchronous"), ("int8", "undisturbed"), ("a quarter missing", "undisturbed"), ("two gone", "two gone, divided by four")):
+        for kind, of in (("undisturbed", "synchronous"), ("int8", "undisturbed"), ("a quarter missing", "undisturbed"), ("two gone", "two gone divided by four")):
             if kind in scores and of in scores:
                 ratios = [a / b for a, b in zip(scores[kind], scores[of])]
                 print(f"{task}: {kind} / {of}: {statistics.median(ratios):.4f} of {[round(r, 4) for r in ratios]}; means {statistics.mean(scores[kind]):.4f} and {statistics.mean(scores[of]):.4f}", flush=True)

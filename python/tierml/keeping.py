@@ -122,7 +122,8 @@ class _Unpickler(pickle.Unpickler):
             return tensor.requires_grad_() if pid[4] else tensor
         import numpy
 
-        dtype = numpy.lib.format.descr_to_dtype(form)
+        formats: Any = numpy.lib.format  # some versions have no types for it
+        dtype = formats.descr_to_dtype(form)
         return numpy.frombuffer(self._bytes(at, count * dtype.itemsize), dtype=dtype).reshape(shape)
 
 
