@@ -76,6 +76,7 @@ func (s *settling) settleStaged(t *Training) {
 func (s *settling) settleSplits(t *Training) {
 	t.Settle = nil
 	for i := range t.Layout.Splits {
+		split := ps.Split(i)
 		if t.Layout.Splits[i].Holder != s.dead {
 			continue
 		}
@@ -83,12 +84,12 @@ func (s *settling) settleSplits(t *Training) {
 		for _, p := range s.standings {
 			done = max(done, p.Marks[i])
 		}
-		t.Layout.hand(ps.Split(i), "")
+		t.Layout.hand(split, "")
 		t.Layout.Splits[i].next = done + 1
-		t.Clocks.reached(ps.Split(i), done)
+		t.Clocks.reached(split, done)
 		if m := t.Layout.passer(); m != nil {
-			t.Layout.hand(ps.Split(i), m.ID)
-			t.Nodes.send(m.ID, tiers.Assign{Splits: []tiers.SplitAt{{Split: ps.Split(i), Clock: done + 1}}})
+			t.Layout.hand(split, m.ID)
+			t.Nodes.send(m.ID, tiers.Assign{Splits: []tiers.SplitAt{{Split: split, Clock: done + 1}}})
 		}
 	}
 	t.Cuts.checkClock()
