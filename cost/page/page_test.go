@@ -44,6 +44,7 @@ func TestPageStandsAlone(t *testing.T) {
 	r := storyReport(t, journaltest.New(1).Entries)
 	compared := cost.Compare(r, nil)
 	r.Reconciliation = &compared
+	r.Decisions = append(r.Decisions, r.Decisions[0]) // a plan and a purchase of the same second
 	html := render(t, r)
 	for _, bad := range []string{"http://", "https://", "<script", "<link", "@import", "url(", "NaN", "Inf", "%!"} {
 		if strings.Contains(html, bad) {
@@ -65,6 +66,13 @@ func TestPageStandsAlone(t *testing.T) {
 			t.Errorf("id %q is there twice", m[1])
 		}
 		ids[m[1]] = true
+	}
+	regions := map[string]bool{}
+	for _, m := range regexp.MustCompile(`role="region" aria-label="([^"]+)"`).FindAllStringSubmatch(html, -1) {
+		if regions[m[1]] {
+			t.Errorf("two regions have the label %q", m[1])
+		}
+		regions[m[1]] = true
 	}
 	for _, m := range regexp.MustCompile(`aria-labelledby="([^"]+)"`).FindAllStringSubmatch(html, -1) {
 		for id := range strings.FieldsSeq(m[1]) {
