@@ -17,6 +17,7 @@ const (
 	enoughTrials = 256 // at past starts, which also differ by their prices
 	drawsNow     = 384 // at the same price; of a forecast too, so that it is the mean that the policy was chosen by
 	bundledDraws = 96  // of fleets in bundles, which take longer each
+	bundledRuns  = 56  // of these, at past starts
 )
 
 // trialID says which run of a candidate a trial is.
@@ -49,7 +50,7 @@ func (c *Chooser) drawn(now time.Time, past []planner.Sample) (samples []planner
 		}
 		return samples, append([]int{n / 8}, rounds(n)...)
 	}
-	for draw := range (enoughTrials + len(past) - 1) / max(len(past), 1) {
+	for draw := range drawsEach(enoughTrials, len(past), c.size) {
 		for _, s := range past {
 			s.Draw = draw
 			samples = append(samples, s)
@@ -73,7 +74,7 @@ func drawsOf(cfg *sim.Config, starts []time.Time, length time.Duration, now time
 			}
 			return ids
 		}
-		draws = (usualRuns(cfg, size) + len(starts) - 1) / max(len(starts), 1)
+		draws = drawsEach(usualRuns(cfg, size), len(starts), size)
 	}
 	for _, start := range starts {
 		for draw := range draws {
@@ -81,6 +82,16 @@ func drawsOf(cfg *sim.Config, starts []time.Time, length time.Duration, now time
 		}
 	}
 	return ids
+}
+
+// drawsEach returns how often each of some past starts is drawn. Of fleets in bundles, whose runs take longer each to simulate, fewer are enough:
+// they are so large that most runs lose machines, and no mean rests on a rare draw.
+func drawsEach(enough, starts int, size float64) int {
+	starts = max(starts, 1)
+	if size > 1 {
+		return max(1, min(enough, bundledRuns)/starts)
+	}
+	return (enough + starts - 1) / starts
 }
 
 func drawsFromNow(size float64) int {

@@ -134,3 +134,12 @@ func TestShortHistoriesAreDrawnOften(t *testing.T) {
 		}
 	}
 }
+
+// Fleets in bundles are drawn as often as makes no more runs than are enough for them, and each past start at least once.
+func TestBundlesAreDrawnLess(t *testing.T) {
+	for starts, want := range map[int]int{0: bundledRuns, 9: 6, 20: 2, 54: 1, 300: 1} {
+		if n := drawsEach(enoughTrials, starts, 25); n != want {
+			t.Errorf("%d starts are drawn %d times, want %d", starts, n, want)
+		}
+	}
+}

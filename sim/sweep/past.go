@@ -125,7 +125,7 @@ func usualRuns(cfg *sim.Config, size float64) int {
 	case cfg.Settings.Speed > 1 && cfg.Settings.Startup > time.Hour:
 		return 32
 	case size > 1:
-		return 56
+		return bundledRuns
 	}
 	return 168
 }
