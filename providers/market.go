@@ -106,8 +106,17 @@ func WantedVCPUs(m *local.Market, job *config.Job, region string) (spot, onDeman
 	return spot, float64(job.Reliable.Count * largest)
 }
 
-// NotCounted is what no plan and no report has.
-const NotCounted = "Not counted: traffic between zones of programs, NAT, object storage, the controller's own machine, taxes, support, credits."
+// NotCounted says what no plan and no report has. The controller's own machine, where it has one, serves other runs too, before and after: its
+// price is said, if the catalog has it.
+func NotCounted(m *local.Market, job *config.Job) string {
+	controller := "the controller's own machine"
+	if at := job.Installation(); at != nil && m.Catalog != nil {
+		if t, known := m.Catalog.Lookup(at.Region, at.Controller.Type); known && t.OnDemand > 0 {
+			controller += fmt.Sprintf(" (of `tierml server start`: %s, $%s an hour and its disk)", t.Name, t.OnDemand)
+		}
+	}
+	return "Not counted: traffic between zones of programs, NAT, object storage, " + controller + ", taxes, support, credits."
+}
 
 // FirstLine returns the first line of an error, for a plan's sources.
 func FirstLine(err error) string {

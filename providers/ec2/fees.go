@@ -51,5 +51,5 @@ func billed(ctx context.Context, m *local.Market, job *config.Job, account inter
 		said += " and a public address, " + how
 	}
 	m.Sources = append(m.Sources, fmt.Sprintf("Counted of each machine: %s, $%s an hour at the prices of us-east-1%s. %s", said, fees.PerHour(),
-		providers.OtherRegion(b.Region, "us-east-1", "us-east-2", "us-west-2"), providers.NotCounted))
+		providers.OtherRegion(b.Region, "us-east-1", "us-east-2", "us-west-2"), providers.NotCounted(m, job)))
 }

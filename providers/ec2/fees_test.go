@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tierml/tierml/config"
+	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/planner/local"
 	"github.com/tierml/tierml/providers/ec2/api"
 )
@@ -36,6 +37,24 @@ func TestAddressesAreBilledWhereSubnetsGiveThem(t *testing.T) {
 		}
 		if _, err := job.Rules(); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// The machine of `tierml server start` is on no run's bill: a plan says its price.
+func TestControllersMachineIsSaid(t *testing.T) {
+	b := &Block{}
+	b.Region, b.Controller.Type = "us-west-2", "t3.small"
+	job, m := &config.Job{Block: b}, &local.Market{}
+	job.Local.Rules = "ec2-now"
+	for want, catalog := range map[string]*market.Catalog{
+		"the controller's own machine, taxes": market.NewCatalog("us-west-2", nil),
+		"the controller's own machine (of `tierml server start`: t3.small, $0.0208 an hour and its disk), taxes": market.NewCatalog("us-west-2",
+			[]market.InstanceType{{Name: "t3.small", VCPU: 2, OnDemand: 208 * market.Dollar / 10000}}),
+	} {
+		m.Catalog, m.Sources = catalog, nil
+		if billed(t.Context(), m, job, &amazon{}); !strings.Contains(strings.Join(m.Sources, "\n"), want) {
+			t.Errorf("%q, want %q", m.Sources, want)
 		}
 	}
 }

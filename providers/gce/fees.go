@@ -33,5 +33,5 @@ func billed(m *local.Market, job *config.Job) {
 		said += " and an external address"
 	}
 	m.Sources = append(m.Sources, fmt.Sprintf("Counted of each machine: %s, $%s an hour at the prices of us-central1%s. %s", said, fees.PerHour(),
-		providers.OtherRegion(of(job).Region, "us-central1", "us-east1", "us-west1"), providers.NotCounted))
+		providers.OtherRegion(of(job).Region, "us-central1", "us-east1", "us-west1"), providers.NotCounted(m, job)))
 }
