@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -157,14 +156,8 @@ func TestComputeEngine(t *testing.T) {
 	if taken != 4 {
 		t.Errorf("%d machines were taken over; it printed\n%s", taken, printed)
 	}
-	for _, i := range s.instances(endpoint) {
-		if i.State != "terminated" && i.State != "shutting-down" {
-			t.Errorf("%s is left behind: %s", i.ID, i.State)
-		}
-	}
-	if !bytes.Equal(s.read("small-1", rundir.ModelFile), s.modelOfOneProcess(s.path("job.yaml"))) {
-		t.Error("the model is not that of a single process")
-	}
+	s.noMachineLeft(endpoint)
+	s.trainedAsAlone("small-1", s.path("job.yaml"))
 
 	lost := s.start("run", "-y", "job.yaml")
 	s.until(lost, "small-2", "its machines", has(journal.Join, 4))

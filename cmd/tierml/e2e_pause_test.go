@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/internal/journal"
-	"github.com/tierml/tierml/internal/rundir"
 )
 
 // A run of real processes is paused: its transient machines are gone, and no clock is done. Its controller is killed, and the next one
@@ -66,9 +64,7 @@ func TestPausedRun(t *testing.T) {
 	if !strings.Contains(printed, "paused") {
 		t.Errorf("the pause is not in what the run prints:\n%s", printed)
 	}
-	if !bytes.Equal(s.read("small-1", rundir.ModelFile), s.modelOfOneProcess(s.path(job))) {
-		t.Error("the model is not that of a single process")
-	}
+	s.trainedAsAlone("small-1", s.path(job))
 }
 
 // rests pauses the run, or finds that it is paused, and looks at what is left of it.

@@ -425,11 +425,7 @@ func TestProgramIsResumed(t *testing.T) {
 	if n := number(kindsOf(s.journal("own-1")), "launch"); n != 2 || !strings.Contains(out, "has taken over 1 machine") {
 		t.Errorf("%d machines were bought; resumed:\n%s", n, out)
 	}
-	for _, i := range s.instances(endpoint) {
-		if i.State != "terminated" && i.State != "shutting-down" {
-			t.Errorf("%s is left behind: %s", i.ID, i.State)
-		}
-	}
+	s.noMachineLeft(endpoint)
 	cloud.signal(os.Interrupt)
 	cloud.wait(0)
 	s.nothingRuns()

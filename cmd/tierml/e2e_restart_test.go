@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/tierml/tierml/internal/journal"
-	"github.com/tierml/tierml/internal/rundir"
 )
 
 // The same job by kill and restart, on real processes: machines are taken, with a notice and without, and the job begins
@@ -43,9 +41,7 @@ func TestRunByKillAndRestart(t *testing.T) {
 	if report.Run.Policy != "checkpoint" || report.Totals.Rollbacks != count(entries, journal.Rollback) {
 		t.Errorf("the report tells of %+v, %+v", report.Run, report.Totals)
 	}
-	if !bytes.Equal(s.read("small-1", rundir.ModelFile), s.modelOfOneProcess(s.path(job))) {
-		t.Error("the model is not that of a single process")
-	}
+	s.trainedAsAlone("small-1", s.path(job))
 	for _, words := range []string{"by kill and restart: no reliable machines", "roll-back", "equals the cloud's own bill"} {
 		if !strings.Contains(printed, words) {
 			t.Errorf("%q is not in what the run prints:\n%s", words, printed)
@@ -88,15 +84,9 @@ func TestKillAndRestartIsResumed(t *testing.T) {
 	if forgotten == 0 || joins == 0 {
 		t.Errorf("%d machines of the former controller were ended, %d joined afterwards", forgotten, joins)
 	}
-	for _, i := range s.instances(endpoint) {
-		if i.State != "terminated" && i.State != "shutting-down" {
-			t.Errorf("%s is left behind: %s", i.ID, i.State)
-		}
-	}
+	s.noMachineLeft(endpoint)
 	cloud.signal(os.Interrupt)
 	cloud.wait(0)
 	s.nothingRuns()
-	if !bytes.Equal(s.read("small-1", rundir.ModelFile), s.modelOfOneProcess(s.path(job))) {
-		t.Error("the model is not that of a single process")
-	}
+	s.trainedAsAlone("small-1", s.path(job))
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"os"
 	"slices"
 	"syscall"
@@ -9,7 +8,6 @@ import (
 	"time"
 
 	"github.com/tierml/tierml/internal/journal"
-	"github.com/tierml/tierml/internal/rundir"
 )
 
 // undisturbed: nobody was given up, nothing was bought besides the first five machines, nothing is repeated, and the model is the
@@ -26,9 +24,7 @@ func (s *site) undisturbed(job string) {
 	if n := count(entries, journal.Launch); n != 5 {
 		s.t.Errorf("%d machines were launched, want 5", n)
 	}
-	if !bytes.Equal(s.read("small-1", rundir.ModelFile), s.modelOfOneProcess(s.path(job))) {
-		s.t.Error("the model is not that of a single process")
-	}
+	s.trainedAsAlone("small-1", s.path(job))
 }
 
 // The controller is stopped for three times as long as a machine may be silent, while its cloud and its machines continue: so long that

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
@@ -41,12 +40,7 @@ func TestJournalDamagedInTheMiddle(t *testing.T) {
 	s.until(run, "small-1", "a checkpoint", func(entries []journal.Entry) bool {
 		return clockIs(12)(entries) && has(journal.Checkpoint, 2)(entries)
 	})
-	run.signal(syscall.SIGKILL)
-	run.wait(-1)
-	for _, pid := range s.processes() {
-		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
-	}
-	s.nothingRuns()
+	s.killAll(run)
 	dir := filepath.Join("runs", "small-1")
 	s.replace(filepath.Join(dir, rundir.JournalFile), `"kind":"launch"`, `"kind"#"launch"`)
 
@@ -60,9 +54,7 @@ func TestJournalDamagedInTheMiddle(t *testing.T) {
 	}
 	s.nothingRuns()
 	checkEntries(t, s.journal("small-1"))
-	if !bytes.Equal(s.read("small-1", rundir.ModelFile), s.modelOfOneProcess(s.path(job))) {
-		t.Error("the model is not that of a single process")
-	}
+	s.trainedAsAlone("small-1", s.path(job))
 }
 
 // Everything is killed at once, the controller and all machines. The checkpoints are in a store that speaks as S3 does, and
@@ -83,12 +75,7 @@ func TestEverythingKilledAndResumed(t *testing.T) {
 	s.until(run, "small-1", "checkpoints after all have joined", func(entries []journal.Entry) bool {
 		return clockIs(12)(entries) && has(journal.Checkpoint, 2)(entries)
 	})
-	run.signal(syscall.SIGKILL)
-	run.wait(-1)
-	for _, pid := range s.processes() {
-		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
-	}
-	s.nothingRuns()
+	s.killAll(run)
 	before := s.journal("small-1")
 	s.report("small-1")
 	saved := s.damageNewest(filepath.Join("runs", "small-1"))
@@ -111,9 +98,7 @@ func TestEverythingKilledAndResumed(t *testing.T) {
 		t.Errorf("it went on from clock %d; the newest checkpoint that is undamaged is of clock %d", back, saved)
 	}
 	s.report("small-1")
-	if !bytes.Equal(s.read("small-1", rundir.ModelFile), s.modelOfOneProcess(s.path(job))) {
-		t.Error("the model of the resumed run is not that of a single process")
-	}
+	s.trainedAsAlone("small-1", s.path(job))
 	if left := s.checkpoints(filepath.Join("runs", "small-1")); len(left) != 2 {
 		t.Errorf("%d checkpoints are kept; want 2", len(left))
 	}
@@ -274,15 +259,9 @@ func TestControllerKilledAndStartedAgain(t *testing.T) {
 	if launched := count(entries, journal.Launch); taken < 5-slow || launched > 5+slow {
 		t.Errorf("%d machines were taken over, and %d launched in all; want 5; it printed\n%s", taken, launched, printed)
 	}
-	for _, i := range s.instances(endpoint) {
-		if i.State != "terminated" && i.State != "shutting-down" {
-			t.Errorf("%s is left behind: %s", i.ID, i.State)
-		}
-	}
+	s.noMachineLeft(endpoint)
 	cloud.signal(os.Interrupt)
 	cloud.wait(0)
 	s.nothingRuns()
-	if !bytes.Equal(s.read("small-1", rundir.ModelFile), s.modelOfOneProcess(s.path(job))) {
-		t.Error("the model is not that of a single process")
-	}
+	s.trainedAsAlone("small-1", s.path(job))
 }

@@ -297,6 +297,35 @@ func (s *site) modelOfOneProcess(jobFile string) []byte {
 	return text
 }
 
+// trainedAsAlone checks that a run's model file is that of its job in one process, byte for byte.
+func (s *site) trainedAsAlone(run, jobFile string) {
+	s.t.Helper()
+	if !bytes.Equal(s.read(run, rundir.ModelFile), s.modelOfOneProcess(jobFile)) {
+		s.t.Errorf("the model of %s is not that of a single process", run)
+	}
+}
+
+// noMachineLeft checks that a cloud's machines have ended, or are about to.
+func (s *site) noMachineLeft(endpoint string) {
+	s.t.Helper()
+	for _, i := range s.instances(endpoint) {
+		if i.State != "terminated" && i.State != "shutting-down" {
+			s.t.Errorf("%s is left behind: %s", i.ID, i.State)
+		}
+	}
+}
+
+// killAll kills a run and then its machines.
+func (s *site) killAll(run *process) {
+	s.t.Helper()
+	run.signal(syscall.SIGKILL)
+	run.wait(-1)
+	for _, pid := range s.processes() {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+	}
+	s.nothingRuns()
+}
+
 // nothingRuns waits until no process of this directory is left.
 func (s *site) nothingRuns() {
 	s.t.Helper()
@@ -332,9 +361,7 @@ func TestCtrlCAndResume(t *testing.T) {
 	s.nothingRuns()
 	checkEntries(t, s.journal("small-1"))
 	s.report("small-1")
-	if !bytes.Equal(s.read("small-1", rundir.ModelFile), s.modelOfOneProcess(s.path(job))) {
-		t.Error("the model of the resumed run is not that of a single process")
-	}
+	s.trainedAsAlone("small-1", s.path(job))
 	s.start("run", "-y", "--resume", filepath.Join("runs", "small-1")).wait(cli.ExitUsage) // it is done
 }
 
@@ -402,9 +429,7 @@ func TestMachinesDisturbed(t *testing.T) {
 			checkEntries(t, entries)
 			checkLosses(t, entries, victim, c.rollbacks)
 			s.report("small-1")
-			if !bytes.Equal(s.read("small-1", rundir.ModelFile), s.modelOfOneProcess(s.path(job))) {
-				t.Error("the model is not that of a single process")
-			}
+			s.trainedAsAlone("small-1", s.path(job))
 		})
 	}
 }
@@ -456,9 +481,7 @@ func TestReliableMachineLost(t *testing.T) {
 				t.Errorf("no roll-back says %q", c.want)
 			}
 			s.report("small-1")
-			if !bytes.Equal(s.read("small-1", rundir.ModelFile), s.modelOfOneProcess(s.path(job))) {
-				t.Error("the model is not that of a single process")
-			}
+			s.trainedAsAlone("small-1", s.path(job))
 		})
 	}
 }

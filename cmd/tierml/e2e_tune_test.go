@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"testing"
 
 	"github.com/tierml/tierml/internal/journal"
-	"github.com/tierml/tierml/internal/rundir"
 )
 
 // A job whose settings are tried and changed while it trains, and one of whose machines is evicted, has the model of a single process.
@@ -21,9 +19,7 @@ func TestTunedModel(t *testing.T) {
 	s.nothingRuns()
 	entries := s.journal("small-1")
 	checkEntries(t, entries)
-	if !bytes.Equal(s.read("small-1", rundir.ModelFile), s.modelOfOneProcess(s.path(job))) {
-		t.Error("the model is not that of a single process")
-	}
+	s.trainedAsAlone("small-1", s.path(job))
 	settings := map[string]bool{}
 	for _, e := range entries {
 		if e.Kind == journal.Tune {

@@ -267,11 +267,7 @@ func TestLaptopIsClosed(t *testing.T) {
 	says(laptop("leaks", "job.yaml").wait(0), "No machine of cluster prod in us-west-1 is left.", "is the cluster's job server and left alone")
 	says(laptop("server", "stop", "-y", "job.yaml").wait(0), "of 1 runs, which `tierml fetch` copies", "It has ended.")
 	says(laptop("server", "stop", "-y", "job.yaml").wait(0), "has no job server")
-	for _, i := range s.instances(endpoint) {
-		if i.State != "terminated" && i.State != "shutting-down" {
-			t.Errorf("%s is left behind: %s", i.ID, i.State)
-		}
-	}
+	s.noMachineLeft(endpoint)
 	scripts, _ := filepath.Glob(s.path("machines", "*", "user-data"))
 	if len(scripts) < 5 {
 		t.Errorf("%d machines had user data", len(scripts))

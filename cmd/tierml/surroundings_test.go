@@ -335,7 +335,5 @@ func (s *site) finishes(job string) {
 	s.nothingRuns()
 	checkEntries(s.t, s.journal(name))
 	s.report(name)
-	if !bytes.Equal(s.read(name, rundir.ModelFile), s.modelOfOneProcess(s.path(job))) {
-		s.t.Error("the model is not that of a single process")
-	}
+	s.trainedAsAlone(name, s.path(job))
 }
