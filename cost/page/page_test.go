@@ -39,7 +39,7 @@ func render(t *testing.T, r *cost.Report) string {
 	return b.String()
 }
 
-// The page needs nothing from outside, and has a picture and a table for everything.
+// The page needs nothing from outside, and has a picture and a table for everything, each table under a name of its own.
 func TestPageStandsAlone(t *testing.T) {
 	r := storyReport(t, journaltest.New(1).Entries)
 	compared := cost.Compare(r, nil)
