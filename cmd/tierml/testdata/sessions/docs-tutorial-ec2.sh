@@ -1,8 +1,10 @@
 #: NEEDS jq
 #: TYPE tierml doctor ratings.yaml => tierml doctor ratings.yaml || true
 #: TYPE tierml plan ratings.yaml => tierml plan ratings.yaml 2>&1 | tee plan.txt
+#: TYPE aws iam create-service-linked-role => played_iam
 #: TYPE --hours 4 => --hours 4 --starts 20
 export AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any AWS_EC2_METADATA_DISABLED=true
+played_iam() { test "$*" = "--aws-service-name spot.amazonaws.com"; }
 played make <<<'test "$*" = build'
 cat >types.csv <<'END'
 region,instance_type,vcpu,memory_gib,linux_ondemand_usd_hour
