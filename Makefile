@@ -290,6 +290,11 @@ test-release: # packages of a release for this machine, installed into empty fol
 	@.ci/install python3:venv python3-venv
 	@GO="$(GO)" .ci/test-release dist
 
+.PHONY: test-packages
+PACKAGES ?=
+test-packages: $(CACHE) # each package of dist in an empty Debian: installed, the demo, an eviction, a job server, removed (root; installs debootstrap; PACKAGES="deb wheel")
+	@GO="$(GO)" .ci/test-packages dist $(CACHE) $(PACKAGES)
+
 .PHONY: clean
 clean: ## remove what was built and downloaded; runs stay
 	rm -rf bin dist $(CACHE)

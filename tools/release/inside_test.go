@@ -1,0 +1,47 @@
+package main
+
+import (
+	"crypto/rand"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"aead.dev/minisign"
+)
+
+// The checksums are signed by the key of the environment: minisign verifies them with its public half.
+func TestChecksumsAreSigned(t *testing.T) {
+	public, private, err := minisign.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := minisign.EncryptKey("secret", private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sign := func() (sums, signature []byte, err error) {
+		t.Setenv("TIERML_RELEASE_KEY", string(key))
+		t.Setenv("TIERML_RELEASE_PASSWORD", "secret")
+		r := release{out: t.TempDir(), version: "v0.1.0"}
+		if err := r.write("tierml.rb", []byte("class Tierml < Formula")); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.checksums(); err != nil {
+			return nil, nil, err
+		}
+		sums, _ = os.ReadFile(filepath.Join(r.out, "checksums.txt")) // compared below
+		signature, err = os.ReadFile(filepath.Join(r.out, "checksums.txt.minisig"))
+		return sums, signature, err
+	}
+	sums, signature, err := sign()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasSuffix(string(sums), "  tierml.rb\n") || !minisign.Verify(public, sums, signature) {
+		t.Errorf("the key's public half does not verify\n%s\n%s", sums, signature)
+	}
+	if minisign.Verify(public, append(sums, ' '), signature) {
+		t.Error("other checksums verify, too")
+	}
+}
