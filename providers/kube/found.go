@@ -24,6 +24,7 @@ func untold(job *config.Job, err error) error {
 	return job.Fault(Name, fields+" cannot be found by the nodes' labels: "+providers.FirstLine(err), "write "+fields+" below kubernetes:, or "+roleAdvice)
 }
 
+// openFields names what the job leaves open, as errors and the doctor do.
 func openFields(job *config.Job) string {
 	switch b := of(job); {
 	case b.Nodes != "":
