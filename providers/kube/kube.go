@@ -75,7 +75,7 @@ func (a account) RunKeys(ctx context.Context, run string, folder location.Place)
 	return a.role.RunKeys(ctx, run, folder)
 }
 
-// openFound opens a cluster, of which the job may leave open what its nodes tell.
+// openFound opens a cluster; what the job leaves open, its nodes tell.
 func openFound(ctx context.Context, job *config.Job, s providers.Session) (*api.Cloud, error) {
 	cloud, err := open(job, s)
 	if err != nil || told(job) {

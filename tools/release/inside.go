@@ -79,7 +79,7 @@ func (r *release) formula() error {
   end
 
   test do
-    assert_match version.to_s, shell_output("#{bin}/tierml version")
+    assert_match "` + r.version + `", shell_output("#{bin}/tierml version")
   end
 end
 `)
