@@ -4,10 +4,12 @@ import (
 	"crypto/rand"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"aead.dev/minisign"
+	"github.com/goreleaser/nfpm/v2/files"
 )
 
 // The checksums are signed by the key of the environment: minisign verifies them with its public half.
@@ -43,5 +45,20 @@ func TestChecksumsAreSigned(t *testing.T) {
 	}
 	if minisign.Verify(public, append(sums, ' '), signature) {
 		t.Error("other checksums verify, too")
+	}
+}
+
+// An rpm owns the folders that go with it, and none of the system's.
+func TestAnRPMOwnsItsFolders(t *testing.T) {
+	var contents files.Contents
+	for _, name := range []string{"/usr/bin/tierml", "/usr/share/man/man1/tierml.1", "/usr/share/fish/vendor_completions.d/tierml.fish", "/usr/share/doc/tierml/docs/images/run.png"} {
+		contents = append(contents, &files.Content{Destination: name, FileInfo: &files.ContentFileInfo{}})
+	}
+	var names []string
+	for _, dir := range owned(contents) {
+		names = append(names, dir.Destination)
+	}
+	if want := []string{"/usr/share/doc/tierml", "/usr/share/doc/tierml/docs", "/usr/share/doc/tierml/docs/images", "/usr/share/fish", "/usr/share/fish/vendor_completions.d"}; !slices.Equal(names, want) {
+		t.Errorf("it owns %q", names)
 	}
 }

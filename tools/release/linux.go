@@ -3,8 +3,11 @@ package main
 import (
 	"bytes"
 	"errors"
+	"maps"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/goreleaser/nfpm/v2"
@@ -21,6 +24,20 @@ var places = []struct{ below, to string }{
 	{"man/tierml.1", "/usr/share/man/man1/tierml.1"},
 	{"man/tierml-job.5", "/usr/share/man/man5/tierml-job.5"},
 	{"", "/usr/share/doc/tierml/"},
+}
+
+// owned returns the folders of some files that systems may lack, outermost first. An rpm has to name them, or they stay when it is removed.
+func owned(contents files.Contents) (folders files.Contents) {
+	all := map[string]bool{}
+	for _, c := range contents {
+		for dir := path.Dir(c.Destination); strings.Contains(dir, "/tierml") || strings.Contains(dir, "/zsh") || strings.Contains(dir, "/fish"); dir = path.Dir(dir) {
+			all[dir] = true
+		}
+	}
+	for _, dir := range slices.Sorted(maps.Keys(all)) {
+		folders = append(folders, &files.Content{Destination: dir, Type: files.TypeDir, Packager: "rpm", FileInfo: &files.ContentFileInfo{Mode: 0o755, MTime: contents[0].FileInfo.MTime}})
+	}
+	return folders
 }
 
 // packages makes a deb and an rpm: the program, its pages, examples and modules. They start no service.
@@ -43,6 +60,7 @@ func (r *release) packages(b build) error {
 			}
 		}
 	}
+	contents = append(contents, owned(contents)...)
 	for _, format := range []string{"deb", "rpm"} {
 		packager, err := nfpm.Get(format)
 		if err != nil {
