@@ -328,14 +328,20 @@ func TestMachinesOnDemandStopAndStart(t *testing.T) {
 		t.Errorf("a spot machine stops: %v", answer)
 	}
 	state := func() any { _, m := ask(t, h, "GET", zone+"/instances/m-0", ""); return m["status"] }
-	if status, answer := ask(t, h, "POST", zone+"/instances/m-0/stop", ""); status != http.StatusOK || state() != "STOPPING" {
-		t.Errorf("stop: %v, %v", answer, state())
+	status, stop := ask(t, h, "POST", zone+"/instances/m-0/stop", "")
+	if status != http.StatusOK || state() != "STOPPING" {
+		t.Errorf("stop: %v, %v", stop, state())
+	}
+	b.now = b.now.Add(time.Minute)
+	done := func() any { _, o := ask(t, h, "GET", zone+"/operations/"+stop["name"].(string), ""); return o["status"] }
+	if done() != "RUNNING" {
+		t.Errorf("the stop of a machine that is stopping: %v", done())
 	}
 	b.region.Gone(b.now, "m-0")
-	if state() != "TERMINATED" {
-		t.Errorf("stopped: %v", state())
+	if state() != "TERMINATED" || done() != "DONE" {
+		t.Errorf("stopped: %v, %v", state(), done())
 	}
-	if status, answer := ask(t, h, "POST", zone+"/instances/m-0/start", ""); status != http.StatusOK || state() == "TERMINATED" {
+	if status, answer := ask(t, h, "POST", zone+"/instances/m-0/start", ""); status != http.StatusOK || state() == "TERMINATED" || done() != "DONE" {
 		t.Errorf("start: %v, %v", answer, state())
 	}
 }

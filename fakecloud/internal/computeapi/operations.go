@@ -87,16 +87,18 @@ func (c *call) view(o *operation) operationView {
 	return v
 }
 
-// doneAt returns when an operation ends; zero = not yet known.
+// doneAt returns when an operation ends; zero = not yet known. One that stops or deletes a machine lasts until that has ended.
 func (c *call) doneAt(o *operation) time.Time {
-	if o.kind != "delete" || o.failure != nil {
+	if o.failure != nil || o.kind != "delete" && o.kind != "stop" {
 		return o.done
 	}
 	i, ok := c.region.Instance(c.now, o.instance)
-	if !ok || i.State != region.Terminated {
+	switch {
+	case o.kind == "stop" && ok && i.State != region.Stopping: // it may run again
+		return o.done
+	case o.kind == "stop", !ok, i.State != region.Terminated:
 		return time.Time{}
-	}
-	if i.Ended.Before(o.begun) {
+	case i.Ended.Before(o.begun):
 		return o.begun
 	}
 	return i.Ended
