@@ -25,8 +25,6 @@ func crowd(t *testing.T) int {
 	return n
 }
 
-const steadyPrices = "timestamp,zone,instance_type,product,price\n2014-03-01T00:00:00Z,us-west-1a,c3.large,Linux/UNIX,0.02\n2014-06-03T00:00:00Z,us-west-1a,c3.large,Linux/UNIX,0.02\n"
-
 // A quarter of many machines on few cores is evicted, one is killed, and the controller is killed and resumed: no clock is repeated at the notice, the
 // model is that of one process, the bill is exact, and SIGTERM's end leaves nothing.
 func TestCrowdTrains(t *testing.T) {

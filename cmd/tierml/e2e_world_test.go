@@ -86,6 +86,9 @@ type site struct {
 	env    []string
 }
 
+// steadyPrices are those of a market in which a machine is not evicted but for a reason of its own.
+const steadyPrices = "timestamp,zone,instance_type,product,price\n2014-03-01T00:00:00Z,us-west-1a,c3.large,Linux/UNIX,0.02\n2014-06-03T00:00:00Z,us-west-1a,c3.large,Linux/UNIX,0.02\n"
+
 func newSite(t *testing.T) *site {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
