@@ -119,6 +119,7 @@ func TestProgramThroughEvictions(t *testing.T) {
 	s := newSite(t)
 	job := s.programJob(oneMachine, "run: |\n  test ${#KEY} = "+fmt.Sprint(len(canary))+"\n  bash count.sh", "setup: echo ready >setup-done",
 		"envs: {UNTIL: 160, "+s.gate(80)+"}", "secrets: {KEY: {env: THE_KEY}}")
+	s.replace(job, "notice: 4s", "notice: 12s") // also where processes are slow
 	if out := s.start("run", "-y", job).wait(cli.ExitUsage); !strings.Contains(out, "own.yaml:") || !strings.Contains(out, "export THE_KEY=") {
 		t.Errorf("without its secret: %s", out)
 	}
@@ -439,11 +440,13 @@ func TestGang(t *testing.T) {
 	s := newSite(t)
 	job := s.programJob("resources: {count: 2, any_of: [{type: c3.large, max_price: 0.10}]}",
 		"run: |\n  echo rank $RANK of $WORLD_SIZE at $MASTER_ADDR:$MASTER_PORT\n  bash count.sh", "envs: {UNTIL: 50, "+s.gate(40)+"}")
+	s.replace(job, "notice: 4s", "notice: 12s") // also where processes are slow
 	run := s.start("run", "-y", job)
 	s.until(run, "own-1", "a saved round", func(e []journal.Entry) bool {
 		return len(programLines(e, journal.ProgramSaved, "rank-0")) > 1 && len(programLines(e, journal.ProgramSaved, "rank-1")) > 1 && reached(12)(e)
 	})
 	s.order("own-1", "evict newest")
+	s.until(run, "own-1", "the end of both", has(journal.ProgramEnd, 2))
 	s.gate(50)
 	run.wait(cli.ExitDone)
 	s.nothingRuns()
