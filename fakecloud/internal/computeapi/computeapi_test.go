@@ -333,7 +333,10 @@ func TestMachinesOnDemandStopAndStart(t *testing.T) {
 		t.Errorf("stop: %v, %v", stop, state())
 	}
 	b.now = b.now.Add(time.Minute)
-	done := func() any { _, o := ask(t, h, "GET", zone+"/operations/"+stop["name"].(string), ""); return o["status"] }
+	done := func() any {
+		_, o := ask(t, h, "GET", zone+"/operations/"+stop["name"].(string), "")
+		return o["status"]
+	}
 	if done() != "RUNNING" {
 		t.Errorf("the stop of a machine that is stopping: %v", done())
 	}
