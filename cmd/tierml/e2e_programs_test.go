@@ -156,8 +156,7 @@ func TestProgramThroughEvictions(t *testing.T) {
 	if starts[1].Clock != int64(stopped) || last != 160 { // a machine that is killed takes the last of its output with it
 		t.Errorf("warned at step %d it went on from step %d; the last one was %d", stopped, starts[1].Clock, last)
 	}
-	// A state may be newer than the step that had been said, but by less than the ten steps between two saves.
-	if at := starts[2].Clock; int64(third) < at || int64(third) >= at+10 {
+	if at := starts[2].Clock; int64(third) < at || int64(third) > at+3 { // a state may be newer than the step that had been said
 		t.Errorf("killed, it went on with step %d; the saved state was of step %d", third, at)
 	}
 	s.addsUp("own-1")
