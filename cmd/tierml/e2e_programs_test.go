@@ -139,6 +139,10 @@ func TestProgramThroughEvictions(t *testing.T) {
 		starts := programLines(e, journal.ProgramStart, "")
 		return len(starts) == 2 && len(programLines(e, journal.ProgramSaved, "")) > 2 && reached(starts[1].Clock+5)(e)
 	})
+	s.until(run, "own-1", "a state of the gate's step", func(e []journal.Entry) bool { // from there on step and state stand still
+		saved := programLines(e, journal.ProgramSaved, "")
+		return saved[len(saved)-1].Clock == 150
+	})
 	s.order("own-1", "kill newest")
 	s.gate(160)
 	printed := run.wait(cli.ExitDone)
