@@ -47,8 +47,8 @@ func (s *site) start(t *testing.T, interpreter, code string) (cmd *exec.Cmd, out
 	return cmd, out
 }
 
-// notice warns the program, once it is at a step.
-func (s *site) notice(t *testing.T, step string) {
+// reached waits until the program is at a step.
+func (s *site) reached(t *testing.T, step string) {
 	t.Helper()
 	for until := time.Now().Add(time.Minute); ; time.Sleep(2 * time.Millisecond) {
 		text, _ := os.ReadFile(filepath.Join(s.dir, "progress"))
@@ -59,6 +59,12 @@ func (s *site) notice(t *testing.T, step string) {
 			t.Fatalf("no step %s", step)
 		}
 	}
+}
+
+// notice warns the program, once it is at a step.
+func (s *site) notice(t *testing.T, step string) {
+	t.Helper()
+	s.reached(t, step)
 	if err := os.WriteFile(filepath.Join(s.dir, "new"), []byte(`{"kind":"eviction","seconds":30}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -106,6 +112,8 @@ func throughNotice(t *testing.T, interpreter, code, slow string) {
 	}
 	s := newSite(t)
 	cmd, out := s.start(t, interpreter, slow)
+	s.reached(t, "5")
+	_ = cmd.Process.Signal(syscall.SIGTERM) // a signal that comes before its notice ends nothing
 	s.notice(t, "9")
 	_ = cmd.Process.Signal(syscall.SIGTERM) // as the agent does; it may have ended
 	if err := cmd.Wait(); err == nil || err.Error() != "exit status 143" {

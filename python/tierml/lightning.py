@@ -17,6 +17,9 @@ class Spot(Callback):
     def __init__(self) -> None:
         self._watching = Watching()
 
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._watching.alone()
+
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int) -> None:
         if self._watching.ends(trainer.global_step):
             folder = getattr(trainer.checkpoint_callback, "dirpath", None)

@@ -18,6 +18,12 @@ class Watching:
         # SIGTERM would end the program in the middle of a step.
         if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
             signal.signal(signal.SIGTERM, lambda *_: None)
+        self._handler = signal.getsignal(signal.SIGTERM)
+
+    def alone(self) -> None:
+        """Put back the handler of SIGTERM that a library has replaced by one that ends training without a checkpoint."""
+        if threading.current_thread() is threading.main_thread() and self._handler is not None:
+            signal.signal(signal.SIGTERM, self._handler)
 
     def ends(self, step: int) -> bool:
         """Report a step that is done; True if a rank has a notice."""
