@@ -197,10 +197,9 @@ func (c *Cloud) environment(m *machine, endpoint, home string) []string {
 	} else {
 		env = append(env, "AWS_EC2_METADATA_SERVICE_ENDPOINT="+endpoint)
 	}
-	env = append(env,
-		"HOME="+home,
-		"TIERML_CLOCK="+m.clock,
-		"TIERML_FLOPS="+strconv.FormatFloat(m.kind.FLOPS, 'f', -1, 64),
-	)
+	env = append(env, "HOME="+home, "TIERML_CLOCK="+m.clock)
+	if m.kind.FLOPS > 0 { // otherwise as fast as this computer is
+		env = append(env, "TIERML_FLOPS="+strconv.FormatFloat(m.kind.FLOPS, 'f', -1, 64))
+	}
 	return append(env, c.config.Env...)
 }

@@ -108,6 +108,10 @@ refused("Unsupported", ec2.modify_instance_metadata_options, InstanceId=ids[0], 
 assert ec2.describe_placement_groups()["PlacementGroups"] == [] and ec2.describe_addresses(Filters=[{"Name": "instance-id", "Values": ids}])["Addresses"] == []
 refused("DependencyViolation", ec2.delete_security_group, GroupId=group)
 ec2.modify_instance_attribute(InstanceId=ids[0], Groups=[default["GroupId"], group])
+ec2.modify_instance_attribute(InstanceId=ids[0], DisableApiTermination={"Value": True})
+refused("OperationNotPermitted", ec2.terminate_instances, InstanceIds=ids)
+ec2.modify_instance_attribute(InstanceId=ids[0], Attribute="disableApiTermination", Value="false")
+refused("InvalidParameterCombination", ec2.modify_instance_attribute, InstanceId=ids[0], Attribute="kernel", Value="false")
 ec2.stop_instances(InstanceIds=ids)
 ec2.get_waiter("instance_stopped").wait(InstanceIds=ids, WaiterConfig={"Delay": 0.02})
 assert ec2.describe_instance_status(InstanceIds=ids[:0])["InstanceStatuses"] == []

@@ -6,6 +6,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"path"
+	"strconv"
 	"strings"
 
 	"github.com/tierml/tierml/fakecloud/internal/region"
@@ -23,7 +24,7 @@ type attribute struct {
 var machineAttributes = map[string]func(region.Instance) string{
 	"instanceType":          func(i region.Instance) string { return i.Pool.Type },
 	"userData":              func(i region.Instance) string { return base64.StdEncoding.EncodeToString(i.UserData) },
-	"disableApiTermination": func(region.Instance) string { return "false" },
+	"disableApiTermination": func(i region.Instance) string { return strconv.FormatBool(i.Protected) },
 	"disableApiStop":        func(region.Instance) string { return "false" },
 	"ebsOptimized":          func(region.Instance) string { return "false" },
 	"sourceDestCheck":       func(region.Instance) string { return "true" },

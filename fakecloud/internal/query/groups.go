@@ -343,11 +343,17 @@ func revoke(egress bool) action {
 	}
 }
 
-// modifyInstanceAttribute changes an instance's groups, the only attribute that can be changed here.
+// modifyInstanceAttribute changes an instance's groups or its protection, the attributes that can be changed here: one a call.
 func modifyInstanceAttribute(c *call) (answer, error) {
 	id, groups := c.required("InstanceId"), c.list("GroupId")
-	if len(groups) == 0 {
-		c.fail(region.Errorf("InvalidParameterCombination", "No attributes specified; groups can be changed here."))
+	attribute := c.text("Attribute")
+	protect := attribute == "disableApiTermination"
+	protected := protect && c.boolean("Value")
+	if c.text("DisableApiTermination.Value") != "" {
+		protect, protected = true, c.boolean("DisableApiTermination.Value")
+	}
+	if (len(groups) > 0) == protect || attribute != "" && attribute != "disableApiTermination" {
+		c.fail(region.Errorf("InvalidParameterCombination", "Specify one attribute; groups or disableApiTermination can be changed here."))
 	}
 	for n := range groups {
 		groups[n] = c.groupID(groups[n])
@@ -355,7 +361,11 @@ func modifyInstanceAttribute(c *call) (answer, error) {
 	if err := c.ready(); err != nil {
 		return nil, err
 	}
-	if err := c.region.SetGroups(c.now, id, groups); err != nil {
+	change := region.SetGroups(groups)
+	if protect {
+		change = region.SetProtected(protected)
+	}
+	if err := c.region.Modify(c.now, id, change); err != nil {
 		return nil, err
 	}
 	return &done{Return: true}, nil

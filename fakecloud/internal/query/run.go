@@ -11,7 +11,7 @@ import (
 // withoutEffect are the parameters of a launch that mean nothing on one machine.
 var withoutEffect = []string{
 	"AdditionalInfo", "BlockDeviceMapping", "CapacityReservationSpecification", "CpuOptions", "CreditSpecification",
-	"DisableApiStop", "DisableApiTermination", "EnclaveOptions",
+	"DisableApiStop", "EnclaveOptions",
 	"IamInstanceProfile", "InstanceInitiatedShutdownBehavior", "KernelId", "LicenseSpecification",
 	"MaintenanceOptions", "MetadataOptions", "NetworkInterface", "PrivateDnsNameOptions",
 	"PrivateIpAddress", "RamdiskId", "RamDiskId",
@@ -65,7 +65,7 @@ func (c *call) templateData(prefix string) region.TemplateData {
 		Groups:   append(c.list(prefix+"SecurityGroupId"), c.list(prefix+"SecurityGroup")...),
 	}
 	d.Shown = region.Shown{EBSOptimized: c.boolean(prefix + "EbsOptimized"), Monitored: c.boolean(prefix + "Monitoring.Enabled"),
-		Hibernation: c.boolean(prefix + "HibernationOptions.Configured")}
+		Hibernation: c.boolean(prefix + "HibernationOptions.Configured"), Protected: c.boolean(prefix + "DisableApiTermination")}
 	for _, n := range c.indices(prefix + "NetworkInterface") {
 		card := item(prefix+"NetworkInterface", n)
 		d.Subnet = cmp.Or(d.Subnet, c.text(card+".SubnetId"))
@@ -122,6 +122,9 @@ func runInstances(c *call) (answer, error) {
 
 // launchRequest looks up what a launch names: its subnet, which implies a zone, its groups and its key.
 func (c *call) launchRequest(d region.TemplateData) (region.LaunchRequest, error) {
+	if d.Spot && d.Protected {
+		return region.LaunchRequest{}, region.Errorf("UnsupportedOperation", "'disableApiTermination' is not supported for spot instances.")
+	}
 	image, err := c.resolveImage(d.Image)
 	if err != nil {
 		return region.LaunchRequest{}, err
@@ -204,6 +207,7 @@ func overlay(base, over region.TemplateData) region.TemplateData {
 	base.EBSOptimized = base.EBSOptimized || over.EBSOptimized
 	base.Monitored = base.Monitored || over.Monitored
 	base.Hibernation = base.Hibernation || over.Hibernation
+	base.Protected = base.Protected || over.Protected
 	if over.RequestTags != nil {
 		base.RequestTags = over.RequestTags
 	}

@@ -335,7 +335,7 @@ func getLaunchTemplateData(c *call) (answer, error) {
 	given := map[string]string{
 		"ImageId": i.Image, "InstanceType": i.Pool.Type, "KeyName": i.KeyName, "EbsOptimized": strconv.FormatBool(i.EBSOptimized),
 		"Placement.AvailabilityZone": i.Pool.Zone, "Placement.Tenancy": "default", "Monitoring.Enabled": strconv.FormatBool(i.Monitored),
-		"HibernationOptions.Configured": strconv.FormatBool(i.Hibernation), "UserData": machineAttributes["userData"](i),
+		"HibernationOptions.Configured": strconv.FormatBool(i.Hibernation), "DisableApiTermination": strconv.FormatBool(i.Protected), "UserData": machineAttributes["userData"](i),
 		"NetworkInterface.1.DeviceIndex": "0", "NetworkInterface.1.SubnetId": c.subnetOf(i.Pool.Zone),
 		"MetadataOptions.HttpTokens": "required", "MetadataOptions.HttpEndpoint": "enabled",
 	}

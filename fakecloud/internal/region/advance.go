@@ -178,6 +178,11 @@ func (r *Region) Terminate(now time.Time, ids []string) ([]Change, error) {
 	if len(missing) > 0 {
 		return nil, NotFound(missing...)
 	}
+	for _, id := range ids {
+		if i := r.instances[id]; i.Protected && i.State != Terminated {
+			return nil, Errorf("OperationNotPermitted", "The instance '%s' may not be terminated. Modify its 'disableApiTermination' instance attribute and try again.", id)
+		}
+	}
 	changes := make([]Change, 0, len(ids))
 	for _, id := range ids {
 		i := r.instances[id]

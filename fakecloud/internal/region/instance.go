@@ -63,8 +63,11 @@ type Instance struct {
 	visibleAt time.Time
 }
 
-// Shown is what a caller can ask for that is shown without effect.
-type Shown struct{ EBSOptimized, Monitored, Hibernation bool }
+// Shown is what a caller can ask for that is shown; only Protected has an effect, too.
+type Shown struct {
+	EBSOptimized, Monitored, Hibernation bool
+	Protected                            bool // against Terminate
+}
 
 // Terms are the further terms that a caller of Compute Engine can set. Lengths are market lengths; 0 = none.
 type Terms struct {
@@ -222,15 +225,32 @@ func (r *Region) ChangeTags(now time.Time, resources []string, change func(map[s
 	return nil
 }
 
-// SetGroups replaces the security groups of an instance.
-func (r *Region) SetGroups(now time.Time, id string, groups []string) error {
+// SetGroups replaces the security groups of an instance, and SetProtected says whether Terminate refuses it: for Modify.
+func SetGroups(groups []string) func(*Instance) error {
+	return func(i *Instance) error {
+		i.Groups = slices.Clone(groups)
+		return nil
+	}
+}
+
+func SetProtected(protected bool) func(*Instance) error {
+	return func(i *Instance) error {
+		if i.Pool.Class == market.Spot {
+			return Errorf("UnsupportedOperation", "Modifying 'disableApiTermination' is not supported for spot instances.")
+		}
+		i.Protected = protected
+		return nil
+	}
+}
+
+// Modify changes an instance.
+func (r *Region) Modify(now time.Time, id string, change func(*Instance) error) error {
 	r.Advance(now)
 	i, ok := r.instances[id]
 	if !ok {
 		return NotFound(id)
 	}
-	i.Groups = slices.Clone(groups)
-	return nil
+	return change(i)
 }
 
 // SetLabels replaces the labels of an instance; false when there is none of that name.

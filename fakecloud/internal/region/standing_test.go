@@ -88,6 +88,29 @@ func TestStopAndStart(t *testing.T) {
 	}
 }
 
+// A protected machine ends once its protection is gone, and no other of the same call before; spot machines have none.
+func TestProtectedMachineIsNotTerminated(t *testing.T) {
+	r := newRegion(t, nil)
+	kept := launch(t, r, after(0), LaunchRequest{Type: "small", Shown: Shown{Protected: true}})[0].ID
+	other := launch(t, r, after(0), LaunchRequest{Type: "small"})[0].ID
+	if _, err := r.Terminate(after(time.Minute), []string{other, kept}); code(err) != "OperationNotPermitted" || !state(t, r, after(time.Minute), other).Alive() {
+		t.Errorf("a protected machine is terminated: %v", err)
+	}
+	if err := r.Modify(after(time.Minute), kept, SetProtected(false)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Terminate(after(time.Minute), []string{other, kept}); err != nil || state(t, r, after(time.Minute), kept).Alive() {
+		t.Errorf("without protection: %v", err)
+	}
+	spot := launch(t, r, after(40*time.Minute), LaunchRequest{Type: "small", Spot: true})[0].ID
+	if err := r.Modify(after(40*time.Minute), spot, SetProtected(true)); code(err) != "UnsupportedOperation" {
+		t.Errorf("protection of a spot machine: %v", err)
+	}
+	if err := r.Modify(after(40*time.Minute), "i-0", SetProtected(true)); code(err) != "InvalidInstanceID.NotFound" {
+		t.Errorf("protection of no machine: %v", err)
+	}
+}
+
 func TestSpotRequestWaitsForThePrice(t *testing.T) {
 	r := newRegion(t, nil)
 	q := LaunchRequest{Type: "small", Zone: "us-west-1a", MaxPrice: usd(t, "0.10"), Token: "one", Fingerprint: "f"}

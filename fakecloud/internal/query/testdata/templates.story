@@ -343,6 +343,7 @@
 <GetLaunchTemplateDataResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/">
     <requestId>00000000-0000-4000-8000-00000000000b</requestId>
     <launchTemplateData>
+        <disableApiTermination>false</disableApiTermination>
         <ebsOptimized>false</ebsOptimized>
         <hibernationOptions>
             <configured>false</configured>
