@@ -295,6 +295,10 @@ PACKAGES ?=
 test-packages: $(CACHE) # each package of dist in an empty Debian: installed, the demo, an eviction, a job server, removed (root; installs debootstrap; PACKAGES="deb wheel")
 	@GO="$(GO)" .ci/test-packages dist $(CACHE) $(PACKAGES)
 
+.PHONY: test-pythons
+test-pythons: # the wheel of dist in an empty environment of each Python from 3.9 to 3.13 that is on the PATH or pyenv's: the demo, import, mypy
+	@.ci/test-pythons dist
+
 .PHONY: clean
 clean: ## remove what was built and downloaded; runs stay
 	rm -rf bin dist $(CACHE)
