@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -56,7 +55,7 @@ func gone(err error) error {
 
 // list returns everything in the directory that may be saved, by path below it.
 func (p *pass) list() (map[string]fs.FileInfo, error) {
-	l := listing{all: map[string]fs.FileInfo{}}
+	l := listing{all: make(map[string]fs.FileInfo, len(p.listed))}
 	if p.root == nil {
 		return l.all, nil
 	}
@@ -83,13 +82,15 @@ func (p *pass) walk(dir string, listed fs.FileInfo, l *listing) error {
 		return err
 	}
 	l.mu.Lock()
-	maps.Copy(l.all, here)
+	for _, f := range here {
+		l.all[f.name] = f.info
+	}
 	l.mu.Unlock()
-	for name, info := range here {
-		if !info.IsDir() {
+	for _, f := range here {
+		if !f.info.IsDir() {
 			continue
 		}
-		within := func() error { return p.walk(name, info, l) }
+		within := func() error { return p.walk(f.name, f.info, l) }
 		if !l.walks.TryGo(within) {
 			if err := within(); err != nil {
 				return err
@@ -99,8 +100,14 @@ func (p *pass) walk(dir string, listed fs.FileInfo, l *listing) error {
 	return nil
 }
 
+// found is something in the directory, by its path below it.
+type found struct {
+	name string
+	info fs.FileInfo
+}
+
 // folder returns what is in a folder, without what is in its folders.
-func (p *pass) folder(dir string, listed fs.FileInfo) (map[string]fs.FileInfo, error) {
+func (p *pass) folder(dir string, listed fs.FileInfo) ([]found, error) {
 	file, err := p.root.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, p.unlessReplaced(dir, listed, err)
@@ -113,7 +120,7 @@ func (p *pass) folder(dir string, listed fs.FileInfo) (map[string]fs.FileInfo, e
 	if err != nil {
 		return nil, p.unlessReplaced(dir, listed, err)
 	}
-	here := map[string]fs.FileInfo{}
+	here := make([]found, 0, len(entries))
 	for _, d := range entries {
 		if !filenames.Complete(d.Name()) {
 			continue
@@ -127,7 +134,7 @@ func (p *pass) folder(dir string, listed fs.FileInfo) (map[string]fs.FileInfo, e
 		}
 		switch info.Mode().Type() {
 		case 0, fs.ModeSymlink, fs.ModeDir:
-			here[path.Join(dir, d.Name())] = info
+			here = append(here, found{path.Join(dir, d.Name()), info})
 		}
 		// Sockets, pipes and devices are not state.
 	}

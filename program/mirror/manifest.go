@@ -73,6 +73,18 @@ func (m *Manifest) Bytes() (n int64) {
 	return n
 }
 
+// entry returns what a generation has of a file, if anything.
+func (m *Manifest) entry(name string) Entry {
+	if m == nil {
+		return Entry{}
+	}
+	i, found := slices.BinarySearchFunc(m.Files, name, func(e Entry, name string) int { return strings.Compare(e.Path, name) })
+	if !found {
+		return Entry{}
+	}
+	return m.Files[i]
+}
+
 // place notes where the chunks are.
 func (m *Manifest) place(find func(chunk string) (place, bool)) {
 	m.Packs = nil

@@ -73,7 +73,7 @@ type Mirror struct {
 	stored map[string]int64 // sizes of the chunks and packs that the store has: those of kept, and what was sent since
 	places map[string]place // what is in the packs
 	stale  map[string]bool  // packs that are to be replaced
-	looked map[string]look
+	looked map[string]*look
 	order  *order // of changes, where a marker is used; nil = unknown
 }
 
@@ -116,7 +116,7 @@ func (m *Mirror) Close() { m.order.close() }
 func (m *Mirror) Watch() { m.order.now() }
 
 func newMirror(config Config) *Mirror {
-	return &Mirror{config: config, writer: rand.Text(), stored: map[string]int64{}, places: map[string]place{}, looked: map[string]look{}}
+	return &Mirror{config: config, writer: rand.Text(), stored: map[string]int64{}, places: map[string]place{}, looked: map[string]*look{}}
 }
 
 // claim checks that there is no newer writer. A claim of an older attempt is replaced: two that started at the same time may have
@@ -284,8 +284,6 @@ func (m *Mirror) tidy(ctx context.Context, dropped []*Manifest) error {
 	m.mu.Lock()
 	maps.DeleteFunc(m.stored, func(c string, _ int64) bool { return chunks[c] })
 	maps.DeleteFunc(m.places, func(_ string, at place) bool { return chunks[at.pack] })
-	// Files that were read before may refer to chunks that are gone.
-	maps.DeleteFunc(m.looked, func(_ string, l look) bool { return slices.ContainsFunc(l.entry.Chunks, m.lacks) })
 	m.mu.Unlock()
 	if err := g.Wait(); err != nil {
 		return err
@@ -296,7 +294,7 @@ func (m *Mirror) tidy(ctx context.Context, dropped []*Manifest) error {
 
 // lacks reports whether a chunk is not in the store.
 func (m *Mirror) lacks(chunk string) bool {
-	_, ok := m.findLocked(chunk)
+	_, ok := m.find(chunk)
 	return !ok && chunk != hole
 }
 

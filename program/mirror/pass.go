@@ -131,64 +131,79 @@ func unchanged(a, b fs.FileInfo) bool {
 // once reads each file once, and lists the directory again. Torn reports whether a file changed while it was read.
 func (p *pass) once(ctx context.Context, all map[string]fs.FileInfo) (entries []Entry, after map[string]fs.FileInfo, torn bool, err error) {
 	p.left, p.foreign = nil, nil
-	var files, changed []string
-	read := map[string]*look{}
-	for _, name := range slices.Sorted(maps.Keys(all)) {
+	names := slices.Sorted(maps.Keys(all))
+	entries = make([]Entry, len(names)) // without a path: nothing is saved
+	infos, looks := make([]fs.FileInfo, len(names)), make([]*look, len(names))
+	var changed []string
+	known := 0
+	for i, name := range names {
 		info := all[name]
+		infos[i] = info
 		switch {
 		case info.IsDir():
-			entries = append(entries, Entry{Path: name, Mode: uint32(info.Mode().Perm()), Dir: true})
+			entries[i] = Entry{Path: name, Mode: uint32(info.Mode().Perm()), Dir: true}
 			continue
-		case info.Mode().Type() == fs.ModeSymlink:
-			if to, err := p.root.Readlink(name); err == nil && localLink(name, filepath.ToSlash(to)) {
-				entries = append(entries, Entry{Path: name, Link: filepath.ToSlash(to)})
-			} else if err == nil {
-				p.foreign = append(p.foreign, name)
-			} else {
-				p.left = append(p.left, name)
-			}
+		case !info.Mode().IsRegular():
+			entries[i] = p.link(name)
 			continue
 		}
-		files = append(files, name)
-		if p.incomplete(name, info) {
-			continue
+		l := p.former(name)
+		if l != nil {
+			known++
 		}
-		if l, ok := p.former(name); ok && unchanged(l.info, info) && l.at.Sub(info.ModTime()) > granular && !slices.ContainsFunc(l.entry.Chunks, p.replace) {
-			read[name] = &l
-			continue
+		switch {
+		case p.incomplete(name, info):
+		case l != nil && p.good(l, info):
+			looks[i] = l
+		default:
+			changed = append(changed, name)
 		}
-		changed = append(changed, name)
 	}
-	if err := p.readAll(ctx, changed, all, read); err != nil {
+	p.forget(known, all)
+	read, err := p.readAll(ctx, changed, all)
+	if err != nil {
 		return nil, nil, false, err
 	}
 	after, err = p.begin() // also: a file that was opened for writing while it was read may have only a part of what comes
 	if err != nil {
 		return nil, nil, false, err
 	}
-	foreign, left := setOf(p.foreign), map[string]bool{}
-	for _, name := range files {
-		l, now := read[name], p.listed[name]
-		if foreign[name] {
-			continue
-		}
-		if l == nil || now == nil || !p.appended(name) && !p.replaced(l, now) && (!unchanged(l.info, now) || p.incomplete(name, now)) {
-			p.left, left[name], torn = append(p.left, name), true, torn || l != nil
-			continue
-		}
-		p.remember(name, *l)
-		entries = append(entries, l.entry)
-	}
-	if latest := p.Latest(); latest != nil && len(left) > 0 {
-		for _, e := range latest.Files {
-			if left[e.Path] {
-				entries = append(entries, e)
-			}
+	foreign := setOf(p.foreign)
+	for i, name := range names {
+		l, now := cmp.Or(looks[i], read[name]), p.listed[name]
+		switch {
+		case !infos[i].Mode().IsRegular() || foreign[name]:
+		case l == nil || now == nil || !p.appended(name) && !p.replaced(l, now) && (!unchanged(l.info, now) || p.incomplete(name, now)):
+			p.left, torn = append(p.left, name), torn || l != nil
+			entries[i] = p.Latest().entry(name)
+		case looks[i] == nil:
+			p.remember(name, l)
+			fallthrough
+		default:
+			entries[i] = l.entry
 		}
 	}
-	p.forget(func(name string, _ look) bool { return all[name] == nil })
-	slices.SortFunc(entries, func(a, b Entry) int { return strings.Compare(a.Path, b.Path) })
-	return entries, after, torn, nil
+	return slices.DeleteFunc(entries, func(e Entry) bool { return e.Path == "" }), after, torn, nil
+}
+
+// good reports whether a file is as it was when it was read, and what it was is in the store.
+func (p *pass) good(l *look, now fs.FileInfo) bool {
+	return unchanged(l.info, now) && l.at.Sub(now.ModTime()) > granular && !slices.ContainsFunc(l.entry.Chunks, p.replace)
+}
+
+// link returns the entry of a link; none if it leads out of the directory.
+func (p *pass) link(name string) Entry {
+	to, err := p.root.Readlink(name)
+	to = filepath.ToSlash(to)
+	switch {
+	case err != nil:
+		p.left = append(p.left, name)
+	case !localLink(name, to):
+		p.foreign = append(p.foreign, name)
+	default:
+		return Entry{Path: name, Link: to}
+	}
+	return Entry{}
 }
 
 func setOf(names []string) map[string]bool {
@@ -203,7 +218,8 @@ func setOf(names []string) map[string]bool {
 func (p *pass) replace(hash string) bool { return hash != hole && !p.fresh(hash) }
 
 // readAll reads files, the small ones first: a large one must not delay many others.
-func (p *pass) readAll(ctx context.Context, names []string, all map[string]fs.FileInfo, read map[string]*look) error {
+func (p *pass) readAll(ctx context.Context, names []string, all map[string]fs.FileInfo) (read map[string]*look, err error) {
+	read = map[string]*look{}
 	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(dataBytes(all[a]), dataBytes(all[b])) })
 	group, within := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
@@ -212,14 +228,14 @@ func (p *pass) readAll(ctx context.Context, names []string, all map[string]fs.Fi
 		l, err := p.read(within, packer, name, all[name])
 		if err != nil {
 			_ = group.Wait() // it has the same cause
-			return err
+			return nil, err
 		}
 		if l != nil {
 			read[name] = l
 		}
 	}
 	packer.flush(within)
-	return group.Wait()
+	return read, group.Wait()
 }
 
 // replaced reports whether another file has taken the place of one that was read, which is whole: programs write under another name,
@@ -230,17 +246,19 @@ func (p *pass) replaced(l *look, now fs.FileInfo) bool {
 
 // look finds out which files are open for writing.
 func (p *pass) look() {
-	if p.what.Open != nil {
-		p.open = p.what.Open()
+	if p.what.Open == nil {
+		return
+	}
+	p.open = map[string]bool{}
+	for full, appends := range p.what.Open() {
+		if name, in := strings.CutPrefix(full, filepath.Clean(p.config.Dir)+string(filepath.Separator)); in {
+			p.open[filepath.ToSlash(name)] = appends
+		}
 	}
 }
 
-func (p *pass) full(name string) string {
-	return filepath.Join(p.config.Dir, filepath.FromSlash(name))
-}
-
 // appended reports whether a file only becomes longer: its beginning is good at any time.
-func (p *pass) appended(name string) bool { return p.open[p.full(name)] }
+func (p *pass) appended(name string) bool { return p.open[name] }
 
 // incomplete reports whether a file is being written.
 func (p *pass) incomplete(name string, info fs.FileInfo) bool {
@@ -252,11 +270,10 @@ func (p *pass) incomplete(name string, info fs.FileInfo) bool {
 
 // written reports whether a program has a file open for writing, or had when it was stopped.
 func (p *pass) written(name string, info fs.FileInfo) bool {
-	full := p.full(name)
-	if p.what.Unfinished != nil && p.what.Unfinished(full) {
+	if p.what.Unfinished != nil && p.what.Unfinished(filepath.Join(p.config.Dir, filepath.FromSlash(name))) {
 		return true
 	}
-	appends, open := p.open[full]
+	appends, open := p.open[name]
 	return open && !appends && time.Since(info.ModTime()) < quiet
 }
 
@@ -361,24 +378,27 @@ func (p *pass) send(ctx context.Context, hash string, part []byte) error {
 	return nil
 }
 
-// former returns what a file was when it was read.
-func (m *Mirror) former(name string) (look, bool) {
+// former returns what a file was when it was read; nil if it never was.
+func (m *Mirror) former(name string) *look {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	l, ok := m.looked[name]
-	return l, ok
+	return m.looked[name]
 }
 
-func (m *Mirror) remember(name string, l look) {
+func (m *Mirror) remember(name string, l *look) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.looked[name] = l
 }
 
-func (m *Mirror) forget(which func(string, look) bool) {
+// forget drops files that are gone; this many are there.
+func (m *Mirror) forget(known int, all map[string]fs.FileInfo) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	maps.DeleteFunc(m.looked, which)
+	if len(m.looked) == known {
+		return
+	}
+	maps.DeleteFunc(m.looked, func(name string, _ *look) bool { return all[name] == nil })
 }
 
 // Unsent is about how many bytes a save would have to send now: at most those of all files that changed since they were read. It may be called
@@ -397,7 +417,7 @@ func (m *Mirror) Unsent() (bytes int64, err error) {
 		if !info.Mode().IsRegular() {
 			continue
 		}
-		if l, ok := m.former(name); !ok || !unchanged(l.info, info) {
+		if l := m.former(name); l == nil || !unchanged(l.info, info) || slices.ContainsFunc(l.entry.Chunks, m.lacks) {
 			bytes += dataBytes(info)
 		}
 	}

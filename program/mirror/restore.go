@@ -64,7 +64,7 @@ func (m *Mirror) adopt(manifest *Manifest) {
 			m.stored[pack] = max(m.stored[pack], e.At+e.Size)
 		}
 		if info, err := os.Lstat(filepath.Join(m.config.Dir, filepath.FromSlash(e.Path))); err == nil && info.Mode().IsRegular() {
-			m.looked[e.Path] = look{info: info, at: now, entry: e}
+			m.looked[e.Path] = &look{info: info, at: now, entry: e}
 		}
 	}
 }
