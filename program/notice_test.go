@@ -83,17 +83,18 @@ while true; do sleep 0.01; done`})
 	s.exit(1)
 }
 
-// With a store too slow for what is left, the deadline is kept, and the generation before counts.
-func TestDeadlineBeforeEverythingIsSent(t *testing.T) {
+// stalling serves an object store that does not answer writes of chunks once the channel is closed.
+func stalling(t *testing.T) (url string, stalls chan struct{}) {
+	t.Helper()
 	backend := s3mem.New()
 	if err := backend.CreateBucket("data"); err != nil {
 		t.Fatal(err)
 	}
 	handler := gofakes3.New(backend).Server()
-	slow, over := make(chan struct{}), make(chan struct{})
+	stalls, over := make(chan struct{}), make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
-		case <-slow:
+		case <-stalls:
 			if strings.Contains(r.URL.Path, "/chunks/") {
 				<-over
 				return
@@ -108,13 +109,37 @@ func TestDeadlineBeforeEverythingIsSent(t *testing.T) {
 	})
 	t.Setenv("AWS_ACCESS_KEY_ID", "id")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
-	s := newSite(t, Spec{Store: "s3://data/run?region=us-east-1&endpoint=" + server.URL, State: "state",
+	return "s3://data/run?region=us-east-1&endpoint=" + server.URL, stalls
+}
+
+// A save that is late for three intervals is reported with its cause: a store that stalls, and a program that takes no snapshot.
+func TestLateSavesAreReported(t *testing.T) {
+	store, stalls := stalling(t)
+	close(stalls)
+	for cause, spec := range map[string]Spec{
+		"one is still being sent":                         {Store: store, Run: `echo 1 > state/n; sleep 1000`},
+		"the program has not come to the end of its step": {Run: `echo '{"round": 0}' > $TIERML_KEPT_FILE.new; mv $TIERML_KEPT_FILE.new $TIERML_KEPT_FILE; sleep 1000`},
+	} {
+		spec.State, spec.Every = "state", 200*time.Millisecond
+		s := newSite(t, spec)
+		s.begin(Start{Attempt: 1})
+		e := wait(s, func(e SaveFailed) bool { return strings.Contains(e.Reason, "more than 3 times state.every") })
+		if !strings.Contains(e.Reason, cause) {
+			t.Errorf("%q: %+v", cause, e)
+		}
+	}
+}
+
+// With a store too slow for what is left, the deadline is kept, and the generation before counts.
+func TestDeadlineBeforeEverythingIsSent(t *testing.T) {
+	store, stalls := stalling(t)
+	s := newSite(t, Spec{Store: store, State: "state",
 		Run: `trap 'head -c 6000000 /dev/urandom > state/late; exit 0' TERM; echo 1 > state/early; echo > ready; while true; do sleep 0.02; done`})
 	s.begin(Start{Attempt: 1})
 	s.appears("ready")
 	s.Save(0)
 	first := wait[Saved](s, nil)
-	close(slow)
+	close(stalls)
 	deadline := time.Now().Add(2 * time.Second)
 	s.Notice(deadline, false)
 	e := s.exit(1)
