@@ -17,4 +17,4 @@ var errNoSocket = errUnsupported
 
 func owner(netip.AddrPort, netip.AddrPort) (socket, error) { return socket{}, errUnsupported }
 
-func inSession(uint64) bool { return false }
+func inSession(uint64, *string) bool { return false }

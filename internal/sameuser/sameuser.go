@@ -40,7 +40,8 @@ func ListenerFor(l net.Listener, admits func(uid int) bool, log *slog.Logger) ne
 func SessionListener(l net.Listener, log *slog.Logger) net.Listener {
 	own := Listener(l, log)
 	if checked, ok := own.(*listener); ok {
-		checked.check = checkSession
+		var last string // process
+		checked.check = func(conn net.Conn) error { return checkSession(conn, &last) }
 	}
 	return own
 }
@@ -81,12 +82,12 @@ func check(conn net.Conn, admits func(uid int) bool) error {
 	return nil
 }
 
-func checkSession(conn net.Conn) error {
+func checkSession(conn net.Conn, last *string) error {
 	if err := Check(conn); err != nil {
 		return err
 	}
 	s, err := other(conn)
-	if err == nil && !inSession(s.inode) {
+	if err == nil && !inSession(s.inode, last) {
 		err = errors.New("it is of a process of another session")
 	}
 	if err != nil {

@@ -8,27 +8,39 @@ import (
 	"strconv"
 )
 
-// inSession reports whether a process in this process's session has the socket with this inode open.
-func inSession(inode uint64) bool {
+// inSession reports whether a process in this process's session has the socket with this inode open. It looks at the last process that had one
+// first: looking through all takes time with each of the host's processes, and most connections are of one agent.
+func inSession(inode uint64, last *string) bool {
 	own := session("self")
-	processes, err := os.ReadDir("/proc")
-	if err != nil || own == "" {
+	if own == "" {
 		return false
 	}
-	want := fmt.Sprintf("socket:[%d]", inode)
+	socket := fmt.Sprintf("socket:[%d]", inode)
+	if *last != "" && session(*last) == own && hasOpen(*last, socket) {
+		return true
+	}
+	processes, err := os.ReadDir("/proc")
+	if err != nil {
+		return false
+	}
 	for _, p := range processes {
-		if _, err := strconv.Atoi(p.Name()); err != nil || session(p.Name()) != own {
-			continue
+		if _, err := strconv.Atoi(p.Name()); err == nil && session(p.Name()) == own && hasOpen(p.Name(), socket) {
+			*last = p.Name()
+			return true
 		}
-		folder := filepath.Join("/proc", p.Name(), "fd")
-		files, err := os.ReadDir(folder)
-		if err != nil {
-			continue // it has ended
-		}
-		for _, f := range files {
-			if to, err := os.Readlink(filepath.Join(folder, f.Name())); err == nil && to == want {
-				return true
-			}
+	}
+	return false
+}
+
+func hasOpen(pid, socket string) bool {
+	folder := filepath.Join("/proc", pid, "fd")
+	files, err := os.ReadDir(folder)
+	if err != nil {
+		return false // it has ended
+	}
+	for _, f := range files {
+		if to, err := os.Readlink(filepath.Join(folder, f.Name())); err == nil && to == socket {
+			return true
 		}
 	}
 	return false
