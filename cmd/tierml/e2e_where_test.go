@@ -97,18 +97,21 @@ ec2:
     role: prod-controller
 `
 
-// amazon starts a fake EC2 whose machines do what an image of Amazon's does: they run the script that is their user data.
-func (s *site) amazon(more ...string) (p *process, endpoint string) {
-	s.t.Helper()
-	s.noRules()
-	s.write("guest", `#!/bin/bash
+// guest is what a machine of the fake EC2 does as an image of Amazon's does it: it runs the script that is its user data.
+const guest = `#!/bin/bash
 export PATH="$PWD/tools:$PATH" TIERML_HOME="$PWD/machines/$$" TIERML_POWER_OFF=true
 mkdir -p "$TIERML_HOME"
 at=$AWS_EC2_METADATA_SERVICE_ENDPOINT/latest
 token=$(curl --fail --silent --show-error --request PUT --header 'X-aws-ec2-metadata-token-ttl-seconds: 300' "$at/api/token") &&
 curl --fail --silent --show-error --header "X-aws-ec2-metadata-token: $token" --output "$TIERML_HOME/user-data" "$at/user-data" || exit 1
 exec bash "$TIERML_HOME/user-data"
-`)
+`
+
+// amazon starts a fake EC2 with such machines.
+func (s *site) amazon(more ...string) (p *process, endpoint string) {
+	s.t.Helper()
+	s.noRules()
+	s.write("guest", guest)
 	return s.cloudOf(append([]string{"--prices", "now.csv", "--catalog", "catalog.csv", "--start", time.Now().UTC().Format(time.RFC3339), "--speed", "1",
 		"--notice", "2m", "--boot", "100ms", "--flops-per-vcpu", "20000", "--log-dir", "cloudlogs", "--instance-command", "bash guest"}, more...)...)
 }
@@ -151,6 +154,13 @@ func newAccount(t *testing.T) (*site, *account) {
 	s.write("now.csv", "timestamp,zone,instance_type,product,price\n2026-01-01T00:00:00Z,us-west-1a,c3.large,Linux/UNIX,0.02\n"+
 		"2026-01-01T00:00:00Z,us-west-1a,m3.large,Linux/UNIX,0.03\n")
 	s.write("catalog.csv", "region,instance_type,vcpu,memory_gib,linux_ondemand_usd_hour\nus-west-1,c3.large,2,3.75,0.120\nus-west-1,m3.large,2,7.5,0.154\n")
+	return s, s.account()
+}
+
+// account makes a bucket and a place to download the program from.
+func (s *site) account() *account {
+	t := s.t
+	t.Helper()
 	program := []byte("#!/bin/bash\nexec " + builtBinary(t) + " \"$@\"\n")
 	downloads := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(program) }))
 	t.Cleanup(downloads.Close)
@@ -161,7 +171,7 @@ func newAccount(t *testing.T) (*site, *account) {
 	bucket := httptest.NewServer(gofakes3.New(store).Server())
 	t.Cleanup(bucket.Close)
 	sum := sha256.Sum256(program)
-	return s, &account{downloads.URL, hex.EncodeToString(sum[:]), program, store, bucket.URL}
+	return &account{downloads.URL, hex.EncodeToString(sum[:]), program, store, bucket.URL}
 }
 
 // at returns the place of an object in the bucket.

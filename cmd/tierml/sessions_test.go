@@ -24,6 +24,8 @@ import (
 //	#: NEEDS a b        programs besides bash; without them the session is skipped, in CI it fails
 //	#: TYPE x => y      y is typed where the page has x; the page must have it
 //	#: TABLES N         after the blocks, what the cells in column N of the page's tables (default 1) have in code style and calls the program
+//	#: ACCOUNT          machines run their user data (bash guest); $PROGRAM, $SUM, $BUCKET and $TUNNEL are the program's address and SHA-256,
+//	                    a bucket, and what takes the place of Session Manager's plugin
 //	#: AFTER            what follows is run after the page's blocks: it checks their result
 func TestSessions(t *testing.T) {
 	if raced.Detector {
@@ -51,6 +53,7 @@ type session struct {
 	instead       [][2]string
 	before, after string
 	tables        int // the column; 0 = none
+	account       bool
 }
 
 func readSession(t *testing.T, page string) (s session) {
@@ -82,6 +85,8 @@ func readSession(t *testing.T, page string) (s session) {
 					t.Fatalf("%s: %v", name, err)
 				}
 			}
+		case what == "ACCOUNT":
+			s.account = true
 		case what == "AFTER":
 			into = &s.after
 		default:
@@ -127,6 +132,9 @@ func typeSession(t *testing.T, page string, blocks []docstest.Block) {
 	cmd := exec.Command("bash", "-c", "source ./prelude.sh; source ./session.sh; finish")
 	cmd.Env = []string{"HOME=" + place.dir, "PATH=" + place.path("bin") + ":" + filepath.Dir(program) + ":" + os.Getenv("PATH"), "NO_COLOR=1",
 		"TMPDIR=" + t.TempDir(), "XDG_CONFIG_HOME=" + place.path(".config"), "LANG=C.UTF-8", "BASH_ENV="}
+	if s.account {
+		cmd.Env = append(cmd.Env, playAccount(t, place)...)
+	}
 	cmd.Dir = place.dir
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -143,6 +151,20 @@ func typeSession(t *testing.T, page string, blocks []docstest.Block) {
 	if testing.Verbose() {
 		t.Log(tail(out.String(), 3000))
 	}
+}
+
+// playAccount makes what machines and laptops need of an account, and returns the environment that says where it is.
+func playAccount(t *testing.T, s *site) []string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.killBelow)
+	s.noRules()
+	s.write("guest", guest)
+	a := s.account()
+	return []string{"PROGRAM=" + a.program + "/tierml", "SUM=" + a.sum, "BUCKET=" + a.at("checkpoints"), "TUNNEL=" + self + " play-tunnel"}
 }
 
 // prepareSession makes a folder as a clone of the repository is one: examples, with a demo that is done in seconds.

@@ -2,6 +2,7 @@ package jobinit
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -33,6 +34,9 @@ type Dialogue struct {
 	Targets []string
 	// Clouds are what can be bought from.
 	Clouds []string
+
+	// File is the job file that was named; empty = none.
+	File string
 
 	answers *bufio.Scanner
 	missing []string
@@ -111,6 +115,9 @@ func (d *Dialogue) ask(given string, q question) (string, error) {
 	}
 }
 
+// named returns the name to suggest: that of the job file, or of what the job works on.
+func (d *Dialogue) named(other string) string { return config.NameOf(cmp.Or(d.File, other)) }
+
 // Fill asks for everything that is not given. What is missing and cannot be asked is one error.
 func (d *Dialogue) Fill(w *Wanted) error {
 	work := d.training
@@ -188,7 +195,7 @@ func (d *Dialogue) training(w *Wanted) (err error) {
 	if err := d.application(w); err != nil {
 		return err
 	}
-	if w.Name, err = d.ask(w.Name, question{flag: "name", text: "Name of the job", suggestion: config.NameOf(w.Data), check: name}); err != nil {
+	if w.Name, err = d.ask(w.Name, question{flag: "name", text: "Name of the job", suggestion: d.named(w.Data), check: name}); err != nil {
 		return err
 	}
 	clocks, err := d.ask(number(w.Clocks), question{flag: "clocks", text: "Rounds of work (clocks)",

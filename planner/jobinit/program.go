@@ -264,7 +264,7 @@ func (d *Dialogue) program(w *Wanted) error {
 	if stem := strings.TrimSuffix(p.Script, filepath.Ext(p.Script)); !slices.Contains(usualScripts, p.Script) {
 		base = stem
 	}
-	if w.Name, err = d.ask(w.Name, question{flag: "name", text: "Name of the job", suggestion: config.NameOf(base), check: name}); err != nil {
+	if w.Name, err = d.ask(w.Name, question{flag: "name", text: "Name of the job", suggestion: d.named(base), check: name}); err != nil {
 		return err
 	}
 	given := ""

@@ -110,7 +110,7 @@ func initJob(ctx context.Context, o initOptions, in io.Reader, out io.Writer, ne
 	if err := refuseExisting(o.path, o.force); err != nil { // before any question
 		return err
 	}
-	d := &jobinit.Dialogue{In: in, Out: out, Clouds: config.Clouds()}
+	d := &jobinit.Dialogue{In: in, Out: out, Clouds: config.Clouds(), File: o.path}
 	for _, kind := range all.Registry() {
 		d.Apps = append(d.Apps, kind.Name())
 		if slices.ContainsFunc(kind.Params(), func(p apps.Param) bool { return p.Name == "target" }) {

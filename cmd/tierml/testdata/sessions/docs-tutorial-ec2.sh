@@ -1,10 +1,11 @@
-#: NEEDS jq
+#: NEEDS jq curl sha256sum
+#: ACCOUNT
 #: TYPE tierml doctor ratings.yaml => tierml doctor ratings.yaml || true
 #: TYPE tierml plan ratings.yaml => tierml plan ratings.yaml 2>&1 | tee plan.txt
-#: TYPE aws iam create-service-linked-role => played_iam
-#: TYPE --hours 4 => --hours 4 --starts 20
-export AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any AWS_EC2_METADATA_DISABLED=true
-played_iam() { test "$*" = "--aws-service-name spot.amazonaws.com"; }
+#: TYPE tierml run ratings.yaml => tierml run -y --plain ratings.yaml
+#: TYPE --hours 4 => --hours 4 --starts 5 --policy tierml,checkpoint
+#: TYPE --data examples/data/jester5k.csv.gz => --data examples/data/small.csv
+export AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any
 played make <<<'test "$*" = build'
 cat >types.csv <<'END'
 region,instance_type,vcpu,memory_gib,linux_ondemand_usd_hour
@@ -29,26 +30,69 @@ END
     done
   done
 } >prices.csv
-serve tierml fakecloud --prices prices.csv --catalog types.csv --rules ec2-now --start "$(date -u +%FT%TZ)"
-endpoint=$(grep -oE 'http://[0-9.:]+' served.*.log | head -1)
+serve tierml fakecloud --prices prices.csv --catalog types.csv --rules ec2-now --start "$(date -u +%FT%TZ)" --speed 1 --boot 100ms --instance-command "bash guest"
+export endpoint=$(grep -oE 'http://[0-9.:]+' served.*.log | head -1)
+export AWS_EC2_METADATA_DISABLED=true port=$(free_port)
 mkdir -p terraform/aws
-export endpoint
+# The module's machine is on the fake EC2, with the tags and the protection that it has there; its first script fetches the program.
+cat >server.sh <<END
+set -e
+cd "\$TIERML_HOME"
+unset XDG_CONFIG_HOME AWS_EC2_METADATA_DISABLED
+curl --fail --silent --show-error --output tierml "$PROGRAM"
+echo "$SUM  tierml" | sha256sum --check --strict
+chmod 755 tierml
+HOME=\$TIERML_HOME exec ./tierml server --directory "\$TIERML_HOME" --listen 127.0.0.1:$port --allow "$endpoint" --allow "${BUCKET##*endpoint=}"
+END
 played terraform <<'END'
+set -euo pipefail
+grep -q bin/tierml terraform/aws/terraform.tfvars
+ask() {
+  local one given=(--data Version=2016-11-15)
+  for one; do given+=(--data-urlencode "$one"); done
+  curl --fail --silent --show-error "$endpoint" "${given[@]}"
+}
 case "$*" in
-*\ init | *\ apply | *\ apply\ -var\ delete_bucket_with_contents=true | *\ destroy) grep -q bin/tierml terraform/aws/terraform.tfvars ;;
-*"output -raw controller") echo controller ;;
+"-chdir=terraform/aws "*) ;;
+*) echo "terraform $*: where?" >&2; exit 1 ;;
+esac
+case "$*" in
+*\ init) touch initialised ;;
+*\ apply | *\ apply\ -var\ delete_bucket_with_contents=true)
+  test -e initialised
+  [ -e controller ] || ask Action=RunInstances ImageId=ami-0123456789abcdef0 InstanceType=t3.small MinCount=1 MaxCount=1 Placement.AvailabilityZone=us-west-2a \
+    DisableApiTermination=true UserData="$(base64 -w0 server.sh)" TagSpecification.1.ResourceType=instance TagSpecification.1.Tag.1.Key=tierml:controller-of \
+    TagSpecification.1.Tag.1.Value=yours TagSpecification.1.Tag.2.Key=tierml:role TagSpecification.1.Tag.2.Value=controller | grep -oE 'i-[0-9a-f]+' | head -1 >controller ;;
+*\ destroy) ask Action=TerminateInstances InstanceId.1="$(cat controller)" >/dev/null ;;
+*"output -raw controller") cat controller ;;
 *"output -raw settings") cat <<SETTINGS ;;
 "ec2":
-  "checkpoints": "s3://bucket/checkpoints"
+  "checkpoints": "$BUCKET"
   "cluster": "yours"
   "image": "ami-0123456789abcdef0"
   "program":
-    "sha256": "7d865e959b2466918c9863afca942d0fb89d7c9ac0c99bafc3749504ded97730"
-    "url": "s3://bucket/program/tierml"
+    "sha256": "$SUM"
+    "url": "$PROGRAM"
   "region": "us-west-2"
   "endpoint": "$endpoint"
+  "listen": "127.0.0.1:0"
+  "controller": {"instance": "$(cat controller)", "port": $port, "type": "t3.small"}
 SETTINGS
 *) echo "terraform $*: not played" >&2; exit 1 ;;
+esac
+END
+# Session Manager leads to this host, whatever machine is meant.
+played session-manager-plugin <<<true
+played aws <<'END'
+case "$*" in
+"iam create-service-linked-role --aws-service-name spot.amazonaws.com") ;;
+"ssm start-session --region us-west-2 --target $(cat controller) --document-name AWS-StartPortForwardingSession --parameters portNumber="*)
+  ports=${*: -1} local=${ports##*=} port=${ports%%,*}
+  exec $TUNNEL "$(cat controller)" "$local" "${port#portNumber=}" ;;
+"ssm start-session --region us-west-2 --target $(cat controller) --document-name tierml-token-yours") cat machines/*/token ;;
+"ec2 --region us-west-2 modify-instance-attribute --no-disable-api-termination --instance-id $(cat controller)")
+  curl --fail --silent --show-error "$endpoint" --data 'Action=ModifyInstanceAttribute&Version=2016-11-15&DisableApiTermination.Value=false' --data InstanceId="$(cat controller)" >/dev/null ;;
+*) echo "aws $*: not played" >&2; exit 1 ;;
 esac
 END
 #: AFTER
@@ -58,4 +102,7 @@ grep -q 'EC2 would launch machines' words.txt
 grep -q 'On-demand prices: AWS Price List of us-west-2, asked ' words.txt
 # The reliable tier that the plan chooses costs at most 2 % of the fleet on demand.
 tierml plan ratings.yaml -o json | jq -e '(.reliable[0].usd_per_hour | tonumber) * .on_demand.hours <= 0.02 * (.on_demand.usd | tonumber)'
+# The model is here, and no machine is anywhere.
+test -s runs/ratings-1/model.safetensors
+curl --fail --silent "$endpoint/_control/instances" | jq -e 'length > 2 and all(.[]; .state == "terminated" or .state == "shutting-down")'
 unserve
