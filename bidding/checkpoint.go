@@ -41,7 +41,11 @@ func CheckpointInterval(save, mttf time.Duration) time.Duration {
 func (p Checkpoint) Plan(s State) Plan {
 	if s.StepsOnly {
 		if f := fleetOf(s); len(f.holdings) == 1 && f.holdings[0].units >= s.Want.total() {
-			return Plan{SaveEvery: p.saveEvery(s, f.holdings[0])} // thousands of price changes end here
+			plan := Plan{SaveEvery: p.saveEvery(s, f.holdings[0])} // thousands of price changes end here
+			if s.Pools[f.holdings[0].candidate].OnDemand() {
+				plan.Settled = s.Now.Add(endless)
+			}
+			return plan
 		}
 	}
 	r := newGang(s, p.Bids)

@@ -178,6 +178,30 @@ func TestPaperCheckpointTakesTheCheapestMarket(t *testing.T) {
 	}
 }
 
+// A whole fleet on demand stays whatever prices do, so that no price is a reason to ask; one on spot machines saves by the latest prices.
+func TestCheckpointOnDemandIsSettled(t *testing.T) {
+	demand := pool("2xlarge")
+	demand.Pool.Class, demand.History = market.OnDemand, market.Constant(demand.Type.OnDemand)
+	s := state(8, demand, pool("2xlarge", 0, 0.4, 600, 0.01))
+	s.StepsOnly = true
+	s.Held = []Allocation{{Pool: demand.Pool, Count: 8, Ready: 8, Launch: start}}
+	until := Ask(Checkpoint{}, s).Settled
+	if until.Sub(s.Now) < 100*time.Hour {
+		t.Fatalf("settled until %s, at %s", until, s.Now)
+	}
+	for _, brief := range []bool{true, false} {
+		later := s
+		later.StepsOnly, later.Now = brief, start.Add(11*time.Hour)
+		if plan := Ask(Checkpoint{}, later); plan.steps() {
+			t.Errorf("settled until %s, and then: %+v", until, plan)
+		}
+	}
+	s.Held[0].Pool, s.Held[0].Bid = s.Pools[1].Pool, demand.Type.OnDemand
+	if plan := Ask(Checkpoint{}, s); !plan.Settled.IsZero() || plan.SaveEvery == 0 {
+		t.Errorf("on spot machines: %+v", plan)
+	}
+}
+
 // Flint (EuroSys 16, section 3) checkpoints every sqrt(2 x delta x MTTF): there is no better interval, to first order.
 func TestPaperFlintInterval(t *testing.T) {
 	const save, mttf = 2 * time.Minute, 50 * time.Hour

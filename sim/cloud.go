@@ -109,18 +109,18 @@ func (c *cloud) seat(m *machine) {
 }
 
 // followHazard takes machines back as the events say, one after the other.
-func (c *cloud) followHazard(events []hazard.Event) {
-	if len(events) == 0 {
+func (c *cloud) followHazard(events *hazard.Upcoming) {
+	e, more := events.Next()
+	if !more {
 		return
 	}
-	e := &events[0]
 	c.w.at(e.At, notices, func() {
 		for _, m := range c.places[e.Pool] {
 			if !m.gone && !m.warned && e.Takes(m.place, e.At.Sub(m.Launched)) {
 				c.evict(m)
 			}
 		}
-		c.followHazard(events[1:])
+		c.followHazard(events)
 	})
 }
 

@@ -32,7 +32,8 @@ func TestHazardTakesMachines(t *testing.T) {
 		}
 		cfg.Hazard = hazardOf(cfg, 0.3)
 		events := map[time.Time]bool{}
-		for _, e := range cfg.Hazard.Events(cfg.Start, cfg.Horizon) {
+		coming := cfg.Hazard.Events(cfg.Start, cfg.Horizon)
+		for e, more := coming.Next(); more; e, more = coming.Next() {
 			events[e.At] = true
 		}
 		r, entries := run(t, cfg)

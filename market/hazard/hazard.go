@@ -9,10 +9,10 @@ package hazard
 
 import (
 	"cmp"
+	"container/heap"
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/tierml/tierml/market"
@@ -94,40 +94,52 @@ func OfMonth(share float64) float64 { return -math.Log1p(-share) / monthHours }
 
 const monthHours = 730
 
-// Events returns those of a time, in order.
-func (h *Hazard) Events(start time.Time, length time.Duration) []Event {
-	if h == nil {
-		return nil
-	}
-	var out []Event
-	for i := range h.Pools {
-		out = h.pool(&h.Pools[i], start, length, out)
-	}
-	slices.SortStableFunc(out, func(a, b Event) int { return cmp.Or(a.At.Compare(b.At), a.Pool.Compare(b.Pool)) })
-	return out
+// Upcoming are the events of a time, in order. They are drawn one by one: most runs end before most have happened.
+type Upcoming struct {
+	start  time.Time
+	layers layers // the one with the next event first
 }
 
-// pool adds the events of a pool, of each kind from a stream of its own.
-func (h *Hazard) pool(p *Pool, start time.Time, length time.Duration, out []Event) []Event {
+// Events returns those of a time.
+func (h *Hazard) Events(start time.Time, length time.Duration) *Upcoming {
+	u := &Upcoming{start: start}
+	if h == nil {
+		return u
+	}
+	for i := range h.Pools {
+		h.pool(&h.Pools[i], start, length.Hours(), u)
+	}
+	heap.Init(&u.layers)
+	return u
+}
+
+// Next returns the next event; false: there is none.
+func (u *Upcoming) Next() (e Event, there bool) {
+	if len(u.layers) == 0 {
+		return e, false
+	}
+	first := u.layers[0]
+	if e = first.event(u.start); first.draw() {
+		heap.Fix(&u.layers, 0)
+	} else {
+		heap.Pop(&u.layers)
+	}
+	return e, true
+}
+
+// pool adds a pool, with each kind of event from a stream of its own.
+func (h *Hazard) pool(p *Pool, start time.Time, hours float64, u *Upcoming) {
 	young := p.Hazard(0)
 	if young <= 0 || p.Places <= 0 {
-		return out
+		return
 	}
 	zone := p.Pool
 	zone.Type = ""
 	own, all := h.stream(p.Pool, start), h.stream(zone, start)
 	events := (1 - Alone) * young / MeanShare
-	at := func(hours float64) time.Time { return start.Add(time.Duration(hours * float64(time.Hour))) }
-	height := func(seed uint64) float64 { return float64(mix(seed, 0)>>11) / (1 << 53) }
-	arrivals(own, Alone*young*float64(p.Places), length, func(hours, u float64, seed uint64) {
-		out = append(out, Event{At: at(hours), Pool: p.Pool, alone: true, place: int(u * float64(p.Places)), life: p.Life, height: height(seed)})
-	})
-	many := func(hours, u float64, seed uint64) {
-		out = append(out, Event{At: at(hours), Pool: p.Pool, share: u * u, seed: seed ^ own, life: p.Life, height: height(^seed)})
-	}
-	arrivals(mix(own, 0), (1-WholeZone)*events, length, many)
-	arrivals(all, WholeZone*events, length, many)
-	return out
+	u.arrivals(kind{pool: p, own: own, alone: true}, own, Alone*young*float64(p.Places), hours)
+	u.arrivals(kind{pool: p, own: own}, mix(own, 0), (1-WholeZone)*events, hours)
+	u.arrivals(kind{pool: p, own: own}, all, WholeZone*events, hours)
 }
 
 // stream returns a seed for a pool, or the pools of a zone, and a start.
@@ -152,18 +164,83 @@ func mix(x, n uint64) uint64 {
 // leastRate is the width of the lowest layer, in events per hour.
 const leastRate = 1e-3
 
-// arrivals calls each with the events of a Poisson process in a time: how many hours after its beginning, and two random numbers of
-// its own. The process is cut into layers of which each doubles the rate, drawn from its own seed: a higher rate adds events, and
-// changes none.
-func arrivals(stream uint64, rate float64, length time.Duration, each func(hours, u float64, seed uint64)) {
-	hours := length.Hours()
-	for layer, low, width := uint64(0), 0.0, leastRate; low < rate; layer, low, width = layer+1, low+width, low+width {
-		r := rand.New(rand.NewPCG(stream, mix(stream, layer)))
-		for at := r.ExpFloat64() / width; at <= hours; at += r.ExpFloat64() / width {
-			height, u, seed := low+width*r.Float64(), r.Float64(), r.Uint64()
-			if height < rate {
-				each(at, u, seed)
-			}
+// kind is one of a pool's kinds of events.
+type kind struct {
+	pool  *Pool
+	own   uint64 // the pool's stream
+	alone bool
+}
+
+// arrivals adds a Poisson process. It is cut into layers of which each doubles the rate, drawn from its own seed: a higher rate adds events,
+// and changes none.
+func (u *Upcoming) arrivals(k kind, stream uint64, rate, hours float64) {
+	for n, low, width := uint64(0), 0.0, leastRate; low < rate; n, low, width = n+1, low+width, low+width {
+		l := &layer{kind: k, order: u.layers.Len(), low: low, width: width, rate: rate, until: hours, random: rand.New(rand.NewPCG(stream, mix(stream, n)))}
+		if l.draw() {
+			u.layers = append(u.layers, l)
 		}
 	}
+}
+
+// layer is a part of a process.
+type layer struct {
+	kind
+	order      int // among those of the same pool
+	low, width float64
+	rate       float64 // of the process: what is drawn above it is left out
+	until      float64 // in hours
+	random     *rand.Rand
+
+	// The event that was drawn last, and two random numbers of its own.
+	hours float64
+	after time.Duration
+	u     float64
+	seed  uint64
+}
+
+// draw draws the next event; false: there is none.
+func (l *layer) draw() bool {
+	for {
+		if l.hours += l.random.ExpFloat64() / l.width; !(l.hours <= l.until) {
+			return false
+		}
+		height := l.low + l.width*l.random.Float64()
+		if l.u, l.seed = l.random.Float64(), l.random.Uint64(); height < l.rate {
+			l.after = time.Duration(l.hours * float64(time.Hour))
+			return true
+		}
+	}
+}
+
+// event returns the one that was drawn last.
+func (l *layer) event(start time.Time) Event {
+	height := func(seed uint64) float64 { return float64(mix(seed, 0)>>11) / (1 << 53) }
+	e := Event{At: start.Add(l.after), Pool: l.pool.Pool, life: l.pool.Life}
+	if l.alone {
+		e.alone, e.place, e.height = true, int(l.u*float64(l.pool.Places)), height(l.seed)
+	} else {
+		e.share, e.seed, e.height = l.u*l.u, l.seed^l.own, height(^l.seed)
+	}
+	return e
+}
+
+// layers are a heap.Interface.
+type layers []*layer
+
+func (ls layers) Len() int      { return len(ls) }
+func (ls layers) Swap(i, j int) { ls[i], ls[j] = ls[j], ls[i] }
+func (ls *layers) Push(x any)   { *ls = append(*ls, x.(*layer)) }
+func (ls layers) Less(i, j int) bool {
+	a, b := ls[i], ls[j]
+	if a.after != b.after {
+		return a.after < b.after
+	}
+	return cmp.Or(a.pool.Pool.Compare(b.pool.Pool), cmp.Compare(a.order, b.order)) < 0
+}
+
+func (ls *layers) Pop() any {
+	last := len(*ls) - 1
+	l := (*ls)[last]
+	*ls = (*ls)[:last]
+	return l
 }

@@ -22,7 +22,7 @@ func TestMachinesLiveAsAssumed(t *testing.T) {
 			for k := range launched {
 				launched[k] = start
 			}
-			events := (&Hazard{Seed: 9, Pools: []Pool{p}}).Events(start, length)
+			events := eventsOf(&Hazard{Seed: 9, Pools: []Pool{p}}, start, length)
 			for k := range events {
 				for place, since := range launched {
 					age := events[k].At.Sub(since)
