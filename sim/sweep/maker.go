@@ -179,8 +179,12 @@ func (m *Maker) countTraffic(made *Made) (err error) {
 	if made.Sim.Rules, err = made.Job.Rules(); err != nil {
 		return err
 	}
-	made.Counted = append(made.Counted, fmt.Sprintf("Counted of each machine outside %s: about %.3g GB an hour that cross zones, twice the model at each clock and shared by all, $%s an hour.",
-		home, gigabytes, made.Sim.Rules.Terms().Fees.TrafficPerHour("")))
+	shown := fmt.Sprintf("%.3g", gigabytes)
+	if gigabytes >= 1000 { // without an exponent
+		shown = fmt.Sprintf("%.0f", gigabytes)
+	}
+	made.Counted = append(made.Counted, fmt.Sprintf("Counted of each machine outside %s: about %s GB an hour that cross zones, twice the model at each clock and shared by all, $%s an hour.",
+		home, shown, made.Sim.Rules.Terms().Fees.TrafficPerHour("")))
 	return nil
 }
 

@@ -99,6 +99,7 @@ END
 grep -E '^budget: *[$]?5\b' ratings.yaml
 tr -s ' \n' ' ' <plan.txt >words.txt
 grep -q 'EC2 would launch machines' words.txt
+grep -Eq 'about [0-9.]+ GB an hour that cross zones' words.txt
 grep -q 'On-demand prices: AWS Price List of us-west-2, asked ' words.txt
 # The reliable tier that the plan chooses costs at most 2 % of the fleet on demand.
 tierml plan ratings.yaml -o json | jq -e '(.reliable[0].usd_per_hour | tonumber) * .on_demand.hours <= 0.02 * (.on_demand.usd | tonumber)'
