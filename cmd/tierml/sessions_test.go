@@ -25,7 +25,7 @@ import (
 //	#: TYPE x => y      y is typed where the page has x; the page must have it
 //	#: TABLES N         after the blocks, what the cells in column N of the page's tables (default 1) have in code style and calls the program
 //	#: ACCOUNT          machines run their user data (bash guest); $PROGRAM, $SUM, $BUCKET and $TUNNEL are the program's address and SHA-256,
-//	                    a bucket, and what takes the place of Session Manager's plugin
+//	                    a folder in a bucket, and what plays Session Manager's plugin: ID LOCAL-PORT PORT
 //	#: AFTER            what follows is run after the page's blocks: it checks their result
 func TestSessions(t *testing.T) {
 	if raced.Detector {

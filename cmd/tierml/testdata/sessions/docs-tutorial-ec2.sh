@@ -1,6 +1,5 @@
 #: NEEDS jq curl sha256sum
 #: ACCOUNT
-#: TYPE tierml doctor ratings.yaml => tierml doctor ratings.yaml || true
 #: TYPE tierml plan ratings.yaml => tierml plan ratings.yaml 2>&1 | tee plan.txt
 #: TYPE tierml run ratings.yaml => tierml run -y --plain ratings.yaml
 #: TYPE --hours 4 => --hours 4 --starts 5 --policy tierml,checkpoint
@@ -32,6 +31,7 @@ END
 } >prices.csv
 serve tierml fakecloud --prices prices.csv --catalog types.csv --rules ec2-now --start "$(date -u +%FT%TZ)" --speed 1 --boot 100ms --instance-command "bash guest"
 export endpoint=$(grep -oE 'http://[0-9.:]+' served.*.log | head -1)
+export image=$(curl --fail --silent "$endpoint" --data 'Action=DescribeImages&Version=2016-11-15' | grep -oE 'ami-[0-9a-f]+' | head -1)
 export AWS_EC2_METADATA_DISABLED=true port=$(free_port)
 mkdir -p terraform/aws
 # The module's machine is on the fake EC2, with the tags and the protection that it has there; its first script fetches the program.
@@ -60,7 +60,7 @@ case "$*" in
 *\ init) touch initialised ;;
 *\ apply | *\ apply\ -var\ delete_bucket_with_contents=true)
   test -e initialised
-  [ -e controller ] || ask Action=RunInstances ImageId=ami-0123456789abcdef0 InstanceType=t3.small MinCount=1 MaxCount=1 Placement.AvailabilityZone=us-west-2a \
+  [ -e controller ] || ask Action=RunInstances ImageId="$image" InstanceType=t3.small MinCount=1 MaxCount=1 Placement.AvailabilityZone=us-west-2a \
     DisableApiTermination=true UserData="$(base64 -w0 server.sh)" TagSpecification.1.ResourceType=instance TagSpecification.1.Tag.1.Key=tierml:controller-of \
     TagSpecification.1.Tag.1.Value=yours TagSpecification.1.Tag.2.Key=tierml:role TagSpecification.1.Tag.2.Value=controller | grep -oE 'i-[0-9a-f]+' | head -1 >controller ;;
 *\ destroy) ask Action=TerminateInstances InstanceId.1="$(cat controller)" >/dev/null ;;
@@ -69,7 +69,7 @@ case "$*" in
 "ec2":
   "checkpoints": "$BUCKET"
   "cluster": "yours"
-  "image": "ami-0123456789abcdef0"
+  "image": "$image"
   "program":
     "sha256": "$SUM"
     "url": "$PROGRAM"
