@@ -8,6 +8,7 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -53,57 +54,82 @@ func gone(err error) error {
 	return err
 }
 
-// list returns everything in the directory that may be saved, by path below it.
-func (p *pass) list() (map[string]fs.FileInfo, error) {
-	l := listing{all: make(map[string]fs.FileInfo, len(p.listed))}
+// listing is what is in the directory, sorted by path. Sorted lists of many files are compared several times faster than maps.
+type listing []found
+
+// found is something in the directory, by its path below it.
+type found struct {
+	name string
+	info fs.FileInfo
+}
+
+// next drops what comes before a name, and returns what has it; nil = nothing.
+func (l *listing) next(name string) fs.FileInfo {
+	for rest := *l; ; rest = rest[1:] {
+		if len(rest) == 0 || rest[0].name >= name {
+			*l = rest
+			break
+		}
+	}
+	if len(*l) == 0 || (*l)[0].name != name {
+		return nil
+	}
+	return (*l)[0].info
+}
+
+// has reports whether something has a name.
+func (l listing) has(name string) bool {
+	_, ok := slices.BinarySearchFunc(l, name, func(f found, name string) int { return strings.Compare(f.name, name) })
+	return ok
+}
+
+// list returns everything in the directory that may be saved.
+func (p *pass) list() (listing, error) {
 	if p.root == nil {
-		return l.all, nil
+		return nil, nil
 	}
 	info, err := p.root.Stat(".")
 	if err != nil {
 		return nil, err
 	}
-	l.walks.SetLimit(runtime.GOMAXPROCS(0))
-	err = p.walk(".", info, &l)
-	return l.all, errors.Join(err, l.walks.Wait())
+	w := walk{pass: p, all: make(listing, 0, len(p.listed))}
+	w.others.SetLimit(runtime.GOMAXPROCS(0))
+	if err := errors.Join(w.in(".", info), w.others.Wait()); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(w.all, func(a, b found) int { return strings.Compare(a.name, b.name) })
+	return w.all, nil
 }
 
-// listing is what walks through folders have found. There are several at a time: most of a walk is system calls.
-type listing struct {
-	walks errgroup.Group
-	mu    sync.Mutex
-	all   map[string]fs.FileInfo
+// walk goes through folders, several at a time: most of it is system calls.
+type walk struct {
+	*pass
+	others errgroup.Group
+	mu     sync.Mutex
+	all    listing
 }
 
-// walk adds what is in a folder. One that was replaced since it was listed is passed over: the next list shows what is there.
-func (p *pass) walk(dir string, listed fs.FileInfo, l *listing) error {
-	here, err := p.folder(dir, listed)
+// in adds what is in a folder. One that was replaced since it was listed is passed over: the next list shows what is there.
+func (w *walk) in(dir string, listed fs.FileInfo) error {
+	here, err := w.folder(dir, listed)
 	if err != nil {
 		return err
 	}
-	l.mu.Lock()
-	for _, f := range here {
-		l.all[f.name] = f.info
-	}
-	l.mu.Unlock()
+	w.mu.Lock()
+	w.all = append(w.all, here...)
+	w.mu.Unlock()
 	for _, f := range here {
 		if !f.info.IsDir() {
 			continue
 		}
-		within := func() error { return p.walk(f.name, f.info, l) }
-		if !l.walks.TryGo(within) {
+		within := func() error { return w.in(f.name, f.info) }
+		if !w.others.TryGo(within) {
 			if err := within(); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
-}
-
-// found is something in the directory, by its path below it.
-type found struct {
-	name string
-	info fs.FileInfo
 }
 
 // folder returns what is in a folder, without what is in its folders.
@@ -182,9 +208,9 @@ func (p *pass) ours(name string, info fs.FileInfo) bool {
 		return true
 	}
 	var names []string
-	for other, i := range p.listed {
-		if os.SameFile(i, info) {
-			names = append(names, other)
+	for _, f := range p.listed {
+		if os.SameFile(f.info, info) {
+			names = append(names, f.name)
 		}
 	}
 	same := uint64(len(names)) == n

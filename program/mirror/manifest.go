@@ -13,9 +13,12 @@ import (
 	"iter"
 	"path"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/tierml/tierml/internal/blob"
 	"github.com/tierml/tierml/internal/location"
@@ -125,12 +128,34 @@ func (m *Manifest) objects() iter.Seq[string] {
 	}
 }
 
-// encode returns the manifest's form in the store, and its digest.
+// encode returns the manifest's form in the store, and its digest. Encoding many entries takes a while, so parts are encoded at the same time.
 func (m *Manifest) encode() (text []byte, digest string, err error) {
-	text, err = json.Marshal(m)
+	const files = `"files":[` // once: in a name the quotes would be escaped
+	whole := *m
+	whole.Files = []Entry{}
+	text, err = json.Marshal(whole)
 	if err != nil {
 		return nil, "", err
 	}
+	before, after, _ := bytes.Cut(text, []byte(files))
+	parts := make([][]byte, runtime.GOMAXPROCS(0))
+	var group errgroup.Group
+	for i := range parts {
+		part := m.Files[i*len(m.Files)/len(parts) : (i+1)*len(m.Files)/len(parts)]
+		if len(part) == 0 {
+			continue
+		}
+		group.Go(func() error {
+			list, err := json.Marshal(part)
+			parts[i] = bytes.Trim(list, "[]")
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, "", err
+	}
+	parts = slices.DeleteFunc(parts, func(part []byte) bool { return len(part) == 0 })
+	text = slices.Concat(before, []byte(files), bytes.Join(parts, []byte(",")), after)
 	sum := sha256.Sum256(text)
 	return text, hex.EncodeToString(sum[:]), nil
 }

@@ -14,26 +14,27 @@ import (
 // the order in which the system reported the changes decides (order).
 
 // marked sorts the directories that hold the marker: complete ones, and those in which something is newer than it.
-func (p *pass) marked(all map[string]fs.FileInfo) (complete, torn []string) {
+func (p *pass) marked(all listing) (complete, torn []string) {
 	var dirs []string
-	late := map[string]bool{}
-	for name, info := range all {
-		if path.Base(name) == p.config.Marker && info.Mode().IsRegular() {
-			dirs = append(dirs, path.Dir(name))
-			late[path.Dir(name)] = p.written(name, info)
+	markers, late := map[string]fs.FileInfo{}, map[string]bool{} // by directory
+	for _, f := range all {
+		if path.Base(f.name) == p.config.Marker && f.info.Mode().IsRegular() {
+			dir := path.Dir(f.name)
+			dirs = append(dirs, dir)
+			markers[dir], late[dir] = f.info, p.written(f.name, f.info)
 		}
 	}
-	for name, info := range all {
-		dir, ok := nearest(dirs, name)
-		if !ok || !info.Mode().IsRegular() {
+	for _, f := range all {
+		dir, ok := nearest(dirs, f.name)
+		if !ok || !f.info.Mode().IsRegular() {
 			continue
 		}
-		marker := path.Join(dir, p.config.Marker)
-		switch info.ModTime().Compare(all[marker].ModTime()) {
+		switch f.info.ModTime().Compare(markers[dir].ModTime()) {
 		case 1:
 			late[dir] = true
 		case 0:
-			late[dir] = late[dir] || name != marker && (p.written(name, info) || !p.order.before(name, marker))
+			marker := path.Join(dir, p.config.Marker)
+			late[dir] = late[dir] || f.name != marker && (p.written(f.name, f.info) || !p.order.before(f.name, marker))
 		}
 	}
 	for _, dir := range dirs {
@@ -58,46 +59,50 @@ func nearest(dirs []string, name string) (found string, ok bool) {
 
 func within(dir, name string) bool { return dir == "." || strings.HasPrefix(name, dir+"/") }
 
-// onlyMarked removes what is in no complete directory.
-func (p *pass) onlyMarked(all map[string]fs.FileInfo) {
+// onlyMarked returns what is in complete directories.
+func (p *pass) onlyMarked(all listing) listing {
 	complete, torn := p.marked(all)
 	dirs := slices.Concat(complete, torn)
-	for name, info := range all {
-		dir, in := nearest(dirs, name)
-		leads := info.IsDir() && slices.ContainsFunc(complete, func(dir string) bool { return name == dir || within(name, dir) })
-		if !leads && (!in || slices.Contains(torn, dir)) {
-			delete(all, name)
-		}
-	}
+	return slices.DeleteFunc(slices.Clone(all), func(f found) bool {
+		dir, in := nearest(dirs, f.name)
+		leads := f.info.IsDir() && slices.ContainsFunc(complete, func(dir string) bool { return f.name == dir || within(f.name, dir) })
+		return !leads && (!in || slices.Contains(torn, dir))
+	})
 }
 
 // dirsOf returns the directories of what onlyMarked has left: all are complete, whatever has happened since.
-func (p *pass) dirsOf(wanted map[string]fs.FileInfo) (dirs []string) {
-	for name := range wanted {
-		if path.Base(name) == p.config.Marker {
-			dirs = append(dirs, path.Dir(name))
+func (p *pass) dirsOf(wanted listing) (dirs []string) {
+	for _, f := range wanted {
+		if path.Base(f.name) == p.config.Marker {
+			dirs = append(dirs, path.Dir(f.name))
 		}
 	}
 	return dirs
 }
 
 // changedDirs returns the marked directories in which something differs between two lists, or changed in between.
-func (p *pass) changedDirs(a, b map[string]fs.FileInfo, seen uint64) (changed []string) {
+func (p *pass) changedDirs(a, b listing, seen uint64) (changed []string) {
 	complete := p.dirsOf(a)
 	for _, dir := range complete {
 		if p.order.changed(seen, dir) {
 			changed = append(changed, dir)
 		}
 	}
-	for name, x := range a {
-		dir, in := nearest(complete, name)
-		if y, ok := b[name]; in && !slices.Contains(changed, dir) && (!ok || !x.IsDir() && !unchanged(x, y)) {
+	differs := func(name string) {
+		if dir, in := nearest(complete, name); in && !slices.Contains(changed, dir) {
 			changed = append(changed, dir)
 		}
 	}
-	for name := range b {
-		if dir, in := nearest(complete, name); in && a[name] == nil && !slices.Contains(changed, dir) {
-			changed = append(changed, dir)
+	rest := b
+	for _, x := range a {
+		if y := rest.next(x.name); y == nil || !x.info.IsDir() && !unchanged(x.info, y) {
+			differs(x.name)
+		}
+	}
+	rest = a
+	for _, y := range b {
+		if rest.next(y.name) == nil {
+			differs(y.name)
 		}
 	}
 	return changed
@@ -105,7 +110,7 @@ func (p *pass) changedDirs(a, b map[string]fs.FileInfo, seen uint64) (changed []
 
 // asBefore puts what the generation before has of directories that are not complete now in the place of their present ones. A directory that is gone
 // is gone.
-func (p *pass) asBefore(entries []Entry, now map[string]fs.FileInfo, changed []string) []Entry {
+func (p *pass) asBefore(entries []Entry, now listing, changed []string) []Entry {
 	if p.config.Marker == "" {
 		return entries
 	}

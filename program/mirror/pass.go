@@ -43,8 +43,8 @@ type pass struct {
 	left    []string
 	foreign []string
 	open    map[string]bool
-	listed  map[string]fs.FileInfo // everything, as it was when the pass began
-	seen    uint64                 // the last change before that
+	listed  listing // everything, as it was when the pass began
+	seen    uint64  // the last change before that
 }
 
 func (m *Mirror) pass(what Selection) *pass { return &pass{Mirror: m, what: what} }
@@ -94,7 +94,7 @@ func (p *pass) settle() {
 }
 
 // begin lists what is to be read.
-func (p *pass) begin() (map[string]fs.FileInfo, error) {
+func (p *pass) begin() (listing, error) {
 	p.look()
 	p.seen = p.order.now()
 	all, err := p.list()
@@ -105,23 +105,14 @@ func (p *pass) begin() (map[string]fs.FileInfo, error) {
 	if p.config.Marker == "" {
 		return all, nil
 	}
-	all = maps.Clone(all)
-	p.onlyMarked(all)
-	return all, nil
+	return p.onlyMarked(all), nil
 }
 
 // same reports whether nothing but appended files differs.
-func (p *pass) same(a, b map[string]fs.FileInfo) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for name, x := range a {
-		y, ok := b[name]
-		if !ok || x.IsDir() != y.IsDir() || !x.IsDir() && !p.appended(name) && !unchanged(x, y) {
-			return false
-		}
-	}
-	return true
+func (p *pass) same(a, b listing) bool {
+	return slices.EqualFunc(a, b, func(x, y found) bool {
+		return x.name == y.name && x.info.IsDir() == y.info.IsDir() && (x.info.IsDir() || p.appended(x.name) || unchanged(x.info, y.info))
+	})
 }
 
 func unchanged(a, b fs.FileInfo) bool {
@@ -129,38 +120,35 @@ func unchanged(a, b fs.FileInfo) bool {
 }
 
 // once reads each file once, and lists the directory again. Torn reports whether a file changed while it was read.
-func (p *pass) once(ctx context.Context, all map[string]fs.FileInfo) (entries []Entry, after map[string]fs.FileInfo, torn bool, err error) {
+func (p *pass) once(ctx context.Context, all listing) (entries []Entry, after listing, torn bool, err error) {
 	p.left, p.foreign = nil, nil
-	names := slices.Sorted(maps.Keys(all))
-	entries = make([]Entry, len(names)) // without a path: nothing is saved
-	infos, looks := make([]fs.FileInfo, len(names)), make([]*look, len(names))
-	var changed []string
+	entries = make([]Entry, len(all)) // without a path: nothing is saved
+	looks := make([]*look, len(all))
+	var changed []found
 	known := 0
-	for i, name := range names {
-		info := all[name]
-		infos[i] = info
+	for i, f := range all {
 		switch {
-		case info.IsDir():
-			entries[i] = Entry{Path: name, Mode: uint32(info.Mode().Perm()), Dir: true}
+		case f.info.IsDir():
+			entries[i] = Entry{Path: f.name, Mode: uint32(f.info.Mode().Perm()), Dir: true}
 			continue
-		case !info.Mode().IsRegular():
-			entries[i] = p.link(name)
+		case !f.info.Mode().IsRegular():
+			entries[i] = p.link(f.name)
 			continue
 		}
-		l := p.former(name)
+		l := p.former(f.name)
 		if l != nil {
 			known++
 		}
 		switch {
-		case p.incomplete(name, info):
-		case l != nil && p.good(l, info):
+		case p.incomplete(f.name, f.info):
+		case l != nil && p.good(l, f.info):
 			looks[i] = l
 		default:
-			changed = append(changed, name)
+			changed = append(changed, f)
 		}
 	}
 	p.forget(known, all)
-	read, err := p.readAll(ctx, changed, all)
+	read, err := p.readAll(ctx, changed)
 	if err != nil {
 		return nil, nil, false, err
 	}
@@ -168,11 +156,12 @@ func (p *pass) once(ctx context.Context, all map[string]fs.FileInfo) (entries []
 	if err != nil {
 		return nil, nil, false, err
 	}
-	foreign := setOf(p.foreign)
-	for i, name := range names {
-		l, now := cmp.Or(looks[i], read[name]), p.listed[name]
+	foreign, listed := setOf(p.foreign), p.listed
+	for i, f := range all {
+		name := f.name
+		l, now := cmp.Or(looks[i], read[name]), listed.next(name)
 		switch {
-		case !infos[i].Mode().IsRegular() || foreign[name]:
+		case !f.info.Mode().IsRegular() || foreign[name]:
 		case l == nil || now == nil || !p.appended(name) && !p.replaced(l, now) && (!unchanged(l.info, now) || p.incomplete(name, now)):
 			p.left, torn = append(p.left, name), torn || l != nil
 			entries[i] = p.Latest().entry(name)
@@ -218,20 +207,20 @@ func setOf(names []string) map[string]bool {
 func (p *pass) replace(hash string) bool { return hash != hole && !p.fresh(hash) }
 
 // readAll reads files, the small ones first: a large one must not delay many others.
-func (p *pass) readAll(ctx context.Context, names []string, all map[string]fs.FileInfo) (read map[string]*look, err error) {
+func (p *pass) readAll(ctx context.Context, files []found) (read map[string]*look, err error) {
 	read = map[string]*look{}
-	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(dataBytes(all[a]), dataBytes(all[b])) })
+	slices.SortStableFunc(files, func(a, b found) int { return cmp.Compare(dataBytes(a.info), dataBytes(b.info)) })
 	group, within := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
 	packer := &packer{pass: p, group: group, pending: map[string]bool{}}
-	for _, name := range names {
-		l, err := p.read(within, packer, name, all[name])
+	for _, f := range files {
+		l, err := p.read(within, packer, f.name, f.info)
 		if err != nil {
 			_ = group.Wait() // it has the same cause
 			return nil, err
 		}
 		if l != nil {
-			read[name] = l
+			read[f.name] = l
 		}
 	}
 	packer.flush(within)
@@ -392,13 +381,13 @@ func (m *Mirror) remember(name string, l *look) {
 }
 
 // forget drops files that are gone; this many are there.
-func (m *Mirror) forget(known int, all map[string]fs.FileInfo) {
+func (m *Mirror) forget(known int, all listing) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.looked) == known {
 		return
 	}
-	maps.DeleteFunc(m.looked, func(name string, _ *look) bool { return all[name] == nil })
+	maps.DeleteFunc(m.looked, func(name string, _ *look) bool { return !all.has(name) })
 }
 
 // Unsent is about how many bytes a save would have to send now: at most those of all files that changed since they were read. It may be called
@@ -413,12 +402,12 @@ func (m *Mirror) Unsent() (bytes int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	for name, info := range all {
-		if !info.Mode().IsRegular() {
+	for _, f := range all {
+		if !f.info.Mode().IsRegular() {
 			continue
 		}
-		if l := m.former(name); l == nil || !unchanged(l.info, info) || slices.ContainsFunc(l.entry.Chunks, m.lacks) {
-			bytes += dataBytes(info)
+		if l := m.former(f.name); l == nil || !unchanged(l.info, f.info) || slices.ContainsFunc(l.entry.Chunks, m.lacks) {
+			bytes += dataBytes(f.info)
 		}
 	}
 	return bytes, nil
