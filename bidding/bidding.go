@@ -53,6 +53,7 @@ type Job struct {
 	Saved    float64    // of Done, what is in the newest checkpoint, where the rest is lost with the machines
 	Budget   market.USD // that the run may cost; 0 = no limit. Ask keeps to it, unless the run Overspends
 	Spent    market.USD // what is due for all machines until now; set only with a Budget
+	Owed     market.USD // and until they can be gone
 	PerHour  market.USD // that all machines together may cost in an hour; 0 = no limit. Ask keeps to it
 	// Overspends: Budget is for the policy alone; the run continues above it.
 	Overspends bool

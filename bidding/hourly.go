@@ -38,7 +38,25 @@ func Ask(p Policy, s State) Plan {
 		h.trim()
 	}
 	plan.Spent = h.budget && len(plan.Acquire) == 0 && fleetOf(s).total() == 0
+	h.wait()
 	return plan
+}
+
+// wait puts purchases off that the budget does not pay for together with the hours that machines begin before they are gone: those that leave may
+// be gone before.
+func (h *hourly) wait() {
+	j := &h.Job
+	if j.Budget <= 0 || j.Overspends || len(h.Held) == 0 || len(h.plan.Acquire) == 0 {
+		return
+	}
+	room := j.pays(j.Owed) - j.Upkeep
+	for _, a := range h.plan.Acquire {
+		room -= market.USD(a.Count) * h.dearest(&a)
+	}
+	if room < 0 {
+		h.plan.Acquire, h.plan.Release, h.plan.Switch = nil, nil, nil
+		h.plan.Why += "; the budget does not pay for it and for the next hours of the machines that run"
+	}
 }
 
 // limited sets the room that the limits leave, and reports whether there are any.
@@ -50,21 +68,21 @@ func (h *hourly) limited() bool {
 	if j.Budget <= 0 || j.Overspends {
 		return j.PerHour > 0
 	}
-	if room := j.pays() - j.Upkeep; j.PerHour <= 0 || room < h.room {
+	if room := j.pays(j.Spent) - j.Upkeep; j.PerHour <= 0 || room < h.room {
 		h.room, h.limit, h.budget = room, "the budget, "+j.Budget.Cents(), true
 	}
 	return true
 }
 
-// pays returns what machines that start and end at once may cost an hour to be within the budget.
-func (j *Job) pays() market.USD {
+// pays returns what machines that start and end at once may cost an hour to be within the budget, when this much is due otherwise.
+func (j *Job) pays(due market.USD) market.USD {
 	least := max(j.Terms.Increment, j.Startup+2*j.Leave).Hours()
-	return market.USD(float64(j.Budget-j.Spent) / max(least, 1e-3))
+	return market.USD(float64(j.Budget-due) / max(least, 1e-3))
 }
 
 // Pays reports whether the budget has room for something that costs perHour.
 func Pays(s State, perHour market.USD) bool {
-	return s.Job.Budget <= 0 || s.Job.Overspends || perHour <= s.Job.pays()
+	return s.Job.Budget <= 0 || s.Job.Overspends || perHour <= s.Job.pays(s.Job.Spent)
 }
 
 // Room reports whether the hourly limit has room for something that costs perHour.

@@ -83,7 +83,7 @@ func (s *spending) over(at time.Time) bool {
 	until := f.cfg.StopTakes
 	switch {
 	case f.Stop == "":
-		until += f.cfg.Job.SaveTime + f.work.Progress().Clock
+		until = f.View.ending(f.work.Progress())
 	case f.tiers == nil || s.atCut:
 		until = f.cfg.DrainMargin / 4
 	}

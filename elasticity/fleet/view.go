@@ -112,12 +112,17 @@ func (v *view) jobState() bidding.Job {
 		j.Terms = v.cfg.Rules.Terms()
 	}
 	if j.Budget > 0 {
-		j.Spent = v.accounts.due(v.Now)
+		j.Spent, j.Owed = v.accounts.due(v.Now), v.accounts.due(v.Now.Add(v.ending(p)))
 	}
 	if j.PerHour > 0 || v.cfg.Reliable.Count == 0 && !v.cfg.Whole {
 		j.Reliable = v.reliableRate()
 	}
 	return j
+}
+
+// ending returns how long a run takes to end in order, at most.
+func (v *view) ending(p step.Progress) time.Duration {
+	return v.cfg.StopTakes + v.cfg.Job.SaveTime + p.Clock
 }
 
 // reliableRate returns what the reliable machines cost an hour now, with those on their way.

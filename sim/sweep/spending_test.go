@@ -79,3 +79,28 @@ func TestBudgetBeforeADearHour(t *testing.T) {
 		t.Errorf("%+v: %v", got, err)
 	}
 }
+
+// Four machines' next hour begins a second after sixteen others could be bought: the budget pays for that hour or the others, not both.
+func TestBudgetBeforeHoursThatBegin(t *testing.T) {
+	m := demoMaker(t, "ec2-pay-bid", 10*market.Dollar)
+	m.Job.Reliable.Type, m.Job.Reliable.Count = "c3.4xlarge", 2
+	base, err := m.Base()
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := m.By("deadline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := made.Sim
+	one.Start = time.Date(2014, 3, 26, 23, 40, 0, 0, time.UTC) // the four are outbid at 00:38, and their hour begins at 00:40:03
+	one.Horizon, one.MaxDuration, one.Deadline = 240*time.Hour, 0, one.Start.Add(Within(&base))
+	one.Timing.PriceLag, one.Budget = 0, 9872*market.Dollar/1000
+	got, err := sim.Run(one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Cost > one.Budget {
+		t.Errorf("$%s of $%s: %s", got.Cost, one.Budget, got.Why)
+	}
+}
