@@ -225,7 +225,7 @@ func (r *Region) ChangeTags(now time.Time, resources []string, change func(map[s
 	return nil
 }
 
-// SetGroups replaces the security groups of an instance, and SetProtected says whether Terminate refuses it: for Modify.
+// SetGroups, for Modify, replaces the security groups of an instance.
 func SetGroups(groups []string) func(*Instance) error {
 	return func(i *Instance) error {
 		i.Groups = slices.Clone(groups)
@@ -233,6 +233,7 @@ func SetGroups(groups []string) func(*Instance) error {
 	}
 }
 
+// SetProtected, for Modify, protects an instance against Terminate, or no longer. Spot machines cannot be protected.
 func SetProtected(protected bool) func(*Instance) error {
 	return func(i *Instance) error {
 		if i.Pool.Class == market.Spot {
