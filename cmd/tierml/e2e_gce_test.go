@@ -1,8 +1,6 @@
 package main
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"net"
 	"os"
@@ -87,15 +85,20 @@ func (s *site) computeEngine(store string, more ...string) (p *process, endpoint
 	s.t.Helper()
 	s.noRules()
 	s.env = append(s.env, "STORAGE_EMULATOR_HOST="+store)
-	s.write("guest", `#!/bin/bash
-export PATH="$PWD/tools:$PATH" STORAGE_EMULATOR_HOST=`+store+` TIERML_HOME="$PWD/machines/$$" TIERML_POWER_OFF=true
+	s.write("guest", gceGuest(store))
+	return s.cloudOf(append([]string{"--provider", "gce", "--prices", "prices.csv", "--catalog", "catalog.csv", "--start", time.Now().UTC().Format(time.RFC3339),
+		"--speed", "1", "--notice", "30s", "--boot", "100ms", "--flops-per-vcpu", "20000", "--log-dir", "cloudlogs", "--instance-command", "bash guest"}, more...)...)
+}
+
+// gceGuest returns what a machine of the fake Compute Engine runs when it has booted.
+func gceGuest(store string) string {
+	return `#!/bin/bash
+export PATH="$PWD/tools:$PATH" STORAGE_EMULATOR_HOST=` + store + ` TIERML_HOME="$PWD/machines/$$" TIERML_POWER_OFF=true
 mkdir -p "$TIERML_HOME"
 curl --fail --silent --show-error --header 'Metadata-Flavor: Google' --output "$TIERML_HOME/startup-script" \
   "http://$GCE_METADATA_HOST/computeMetadata/v1/instance/attributes/startup-script" || exit 1
 exec bash "$TIERML_HOME/startup-script"
-`)
-	return s.cloudOf(append([]string{"--provider", "gce", "--prices", "prices.csv", "--catalog", "catalog.csv", "--start", time.Now().UTC().Format(time.RFC3339),
-		"--speed", "1", "--notice", "30s", "--boot", "100ms", "--flops-per-vcpu", "20000", "--log-dir", "cloudlogs", "--instance-command", "bash guest"}, more...)...)
+`
 }
 
 // A job of cloud: gce, with everything as on Compute Engine but the machines' hosts: prices by the API, the program and the
@@ -111,11 +114,10 @@ func TestComputeEngine(t *testing.T) {
 	s := newSite(t)
 	s.write("catalog.csv", gceCatalog)
 	s.write("prices.csv", gcePrices)
-	program := []byte("#!/bin/bash\nexec " + builtBinary(t) + " \"$@\"\n")
+	program, sum := wrappedProgram(t)
 	store := googleStore(t, program)
 	cloud, endpoint := s.computeEngine(store)
-	sum := sha256.Sum256(program)
-	s.write("job.yaml", fmt.Sprintf(gceJob, hex.EncodeToString(sum[:]), endpoint))
+	s.write("job.yaml", fmt.Sprintf(gceJob, sum, endpoint))
 	s.replace("job.yaml", "  catalog: catalog.csv\n  prices: prices.csv\n", "") // the APIs are queried for them
 	printed := s.start("plan", "job.yaml").wait(0)
 	for _, words := range []string{"Compute Engine has the machine types of all", "On-demand prices: Cloud Billing Catalog of us-central1, asked ",

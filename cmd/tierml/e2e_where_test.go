@@ -161,7 +161,7 @@ func newAccount(t *testing.T) (*site, *account) {
 func (s *site) account() *account {
 	t := s.t
 	t.Helper()
-	program := []byte("#!/bin/bash\nexec " + builtBinary(t) + " \"$@\"\n")
+	program, sum := wrappedProgram(t)
 	downloads := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(program) }))
 	t.Cleanup(downloads.Close)
 	store := s3mem.New()
@@ -170,8 +170,14 @@ func (s *site) account() *account {
 	}
 	bucket := httptest.NewServer(gofakes3.New(store).Server())
 	t.Cleanup(bucket.Close)
-	sum := sha256.Sum256(program)
-	return &account{downloads.URL, hex.EncodeToString(sum[:]), program, store, bucket.URL}
+	return &account{downloads.URL, sum, program, store, bucket.URL}
+}
+
+// wrappedProgram returns what machines download as the program, with its SHA-256: a script that runs the built one.
+func wrappedProgram(t *testing.T) (text []byte, sum string) {
+	text = []byte("#!/bin/bash\nexec " + builtBinary(t) + " \"$@\"\n")
+	hash := sha256.Sum256(text)
+	return text, hex.EncodeToString(hash[:])
 }
 
 // at returns the place of an object in the bucket.

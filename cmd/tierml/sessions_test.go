@@ -24,8 +24,8 @@ import (
 //	#: NEEDS a b        programs besides bash; without them the session is skipped, in CI it fails
 //	#: TYPE x => y      y is typed where the page has x; the page must have it
 //	#: TABLES N         after the blocks, what the cells in column N of the page's tables (default 1) have in code style and calls the program
-//	#: ACCOUNT          machines run their user data (bash guest); $PROGRAM, $SUM, $BUCKET and $TUNNEL are the program's address and SHA-256,
-//	                    a folder in a bucket, and what plays Session Manager's plugin: ID LOCAL-PORT PORT
+//	#: ACCOUNT ec2|gce  machines run their first script (bash guest); $PROGRAM, $SUM, $BUCKET and $TUNNEL are the program's address and SHA-256,
+//	                    a folder in a bucket, and what plays the tunnel to a machine: ID LOCAL-PORT PORT
 //	#: AFTER            what follows is run after the page's blocks: it checks their result
 func TestSessions(t *testing.T) {
 	if raced.Detector {
@@ -52,8 +52,8 @@ type session struct {
 	needs         []string
 	instead       [][2]string
 	before, after string
-	tables        int // the column; 0 = none
-	account       bool
+	tables        int    // the column; 0 = none
+	account       string // the provider's name; "" = none
 }
 
 func readSession(t *testing.T, page string) (s session) {
@@ -86,7 +86,7 @@ func readSession(t *testing.T, page string) (s session) {
 				}
 			}
 		case what == "ACCOUNT":
-			s.account = true
+			s.account = argument
 		case what == "AFTER":
 			into = &s.after
 		default:
@@ -132,8 +132,8 @@ func typeSession(t *testing.T, page string, blocks []docstest.Block) {
 	cmd := exec.Command("bash", "-c", "source ./prelude.sh; source ./session.sh; finish")
 	cmd.Env = []string{"HOME=" + place.dir, "PATH=" + place.path("bin") + ":" + filepath.Dir(program) + ":" + os.Getenv("PATH"), "NO_COLOR=1",
 		"TMPDIR=" + t.TempDir(), "XDG_CONFIG_HOME=" + place.path(".config"), "LANG=C.UTF-8", "BASH_ENV="}
-	if s.account {
-		cmd.Env = append(cmd.Env, playAccount(t, place)...)
+	if s.account != "" {
+		cmd.Env = append(cmd.Env, playAccount(t, place, s.account)...)
 	}
 	cmd.Dir = place.dir
 	var out bytes.Buffer
@@ -153,8 +153,8 @@ func typeSession(t *testing.T, page string, blocks []docstest.Block) {
 	}
 }
 
-// playAccount makes what machines and laptops need of an account, and returns the environment that says where it is.
-func playAccount(t *testing.T, s *site) []string {
+// playAccount makes what machines and laptops need of a provider's account, and returns the environment that says where it is.
+func playAccount(t *testing.T, s *site, provider string) []string {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -162,9 +162,20 @@ func playAccount(t *testing.T, s *site) []string {
 	}
 	t.Cleanup(s.killBelow)
 	s.noRules()
-	s.write("guest", guest)
-	a := s.account()
-	return []string{"PROGRAM=" + a.program + "/tierml", "SUM=" + a.sum, "BUCKET=" + a.at("checkpoints"), "TUNNEL=" + self + " play-tunnel"}
+	tunnel := "TUNNEL=" + self + " play-tunnel"
+	switch provider {
+	case "ec2":
+		s.write("guest", guest)
+		a := s.account()
+		return []string{"PROGRAM=" + a.program + "/tierml", "SUM=" + a.sum, "BUCKET=" + a.at("checkpoints"), tunnel}
+	case "gce":
+		program, sum := wrappedProgram(t)
+		store := googleStore(t, program)
+		s.write("guest", gceGuest(store))
+		return []string{"PROGRAM=gs://bucket/program/tierml-1", "SUM=" + sum, "BUCKET=gs://bucket/checkpoints", "STORAGE_EMULATOR_HOST=" + store, tunnel}
+	}
+	t.Fatalf("no account of %q can be played", provider)
+	return nil
 }
 
 // prepareSession makes a folder as a clone of the repository is one: examples, with a demo that is done in seconds.

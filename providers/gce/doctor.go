@@ -20,15 +20,15 @@ import (
 type doctorAPI interface {
 	Zones(context.Context) ([]string, error)
 	Types(ctx context.Context, zone string) ([]market.InstanceType, error)
-	Granted(ctx context.Context, endpoint string, permissions []string) ([]string, error)
+	Granted(ctx context.Context, permissions []string) ([]string, error)
 	Quotas(context.Context) ([]provisioner.Quota, error)
 	ImageStatus(context.Context) (name, status string, err error)
 	SubnetworkRange(context.Context) (addresses string, private bool, err error)
 	PriceList(ctx context.Context, page func(skus []byte) (more bool, err error)) error
 	Holdings(context.Context) ([]provisioner.Holding, error)
-	MayActAs(ctx context.Context, endpoint string) (bool, error)
+	MayActAs(context.Context) (bool, error)
 	MayUseSubnetwork(context.Context) (missing []string, err error)
-	Services(ctx context.Context, endpoint string, names []string) (map[string]string, error)
+	Services(ctx context.Context, names []string) (map[string]string, error)
 }
 
 // Permissions that a job server needs; terraform/gcp gives them: those that look on the project, those that change something
@@ -44,8 +44,14 @@ var (
 	}
 )
 
-// services are those of Google's that a run asks.
-var services = []string{"compute.googleapis.com", "iam.googleapis.com", "storage.googleapis.com"}
+// services returns those of Google's that a run asks.
+func services(g *Block) []string {
+	names := []string{"compute.googleapis.com", "iam.googleapis.com", "storage.googleapis.com"}
+	if g.StoreTokens {
+		names = append(names, "sts.googleapis.com") // it narrows the job server's token
+	}
+	return names
+}
 
 const (
 	roleAdvice        = "give the service account the roles of terraform/gcp"
@@ -74,7 +80,7 @@ func checks(job *config.Job, connect func(context.Context) (doctorAPI, error)) [
 			}
 			return fmt.Sprintf("taken by Compute Engine; %s has %d zones", g.Region, len(zones)), nil
 		}},
-		with("APIs", func(ctx context.Context) (string, error) { return checkAPIs(ctx, project) }),
+		with("APIs", func(ctx context.Context) (string, error) { return checkAPIs(ctx, project, services(g)) }),
 		with("permissions", func(ctx context.Context) (string, error) { return granted(ctx, project) }),
 		with("service account", func(ctx context.Context) (string, error) { return checkServiceAccount(ctx, project, g) }),
 		with("machine types", func(ctx context.Context) (string, error) { return checkTypes(ctx, project, job, zones, known) }),
@@ -106,7 +112,7 @@ func checks(job *config.Job, connect func(context.Context) (doctorAPI, error)) [
 }
 
 func granted(ctx context.Context, project doctorAPI) (string, error) {
-	has, err := project.Granted(ctx, "", append(slices.Clone(looks), changes...))
+	has, err := project.Granted(ctx, append(slices.Clone(looks), changes...))
 	if err != nil {
 		return "", doctor.Warn("turn the Resource Manager's API on, or look by hand: gcloud services enable cloudresourcemanager.googleapis.com", "%v", err)
 	}
@@ -129,8 +135,8 @@ func granted(ctx context.Context, project doctorAPI) (string, error) {
 }
 
 // checkAPIs checks whether the services are on. Compute Engine's is, as it has answered.
-func checkAPIs(ctx context.Context, project doctorAPI) (string, error) {
-	states, err := project.Services(ctx, "", services)
+func checkAPIs(ctx context.Context, project doctorAPI, services []string) (string, error) {
+	states, err := project.Services(ctx, services)
 	if err != nil {
 		return "", doctor.Warn("let the service account do serviceusage.services.get, or look by hand: gcloud services list --enabled", "%v", err)
 	}
@@ -150,7 +156,7 @@ func checkServiceAccount(ctx context.Context, project doctorAPI, g *Block) (stri
 	if g.ServiceAccount == "" {
 		return "", doctor.Warn("write gce.service_account: machines read the program, splits and checkpoints as it", "none is named: machines act as nobody")
 	}
-	may, err := project.MayActAs(ctx, "")
+	may, err := project.MayActAs(ctx)
 	switch {
 	case errors.Is(err, provisioner.ErrNotFound):
 		return "", doctor.Wrong("write gce.service_account: NAME@"+g.Project+".iam.gserviceaccount.com; gcloud iam service-accounts list shows them", "there is no %s", g.ServiceAccount)

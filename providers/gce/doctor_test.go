@@ -30,7 +30,7 @@ func (p project) Types(context.Context, string) ([]market.InstanceType, error) {
 func (p project) PriceList(context.Context, func([]byte) (bool, error)) error {
 	return p.refused["skus"]
 }
-func (p project) Granted(context.Context, string, []string) ([]string, error) {
+func (p project) Granted(context.Context, []string) ([]string, error) {
 	return p.granted, p.refused["granted"]
 }
 func (p project) Quotas(context.Context) ([]provisioner.Quota, error) {
@@ -42,7 +42,7 @@ func (p project) ImageStatus(context.Context) (string, string, error) {
 func (p project) SubnetworkRange(context.Context) (string, bool, error) {
 	return "10.8.0.0/20", p.private, p.refused["subnetwork"]
 }
-func (p project) MayActAs(context.Context, string) (bool, error) {
+func (p project) MayActAs(context.Context) (bool, error) {
 	return p.refused["actAs"] == nil, map[bool]error{true: p.refused["account"]}[p.refused["account"] != nil]
 }
 func (p project) MayUseSubnetwork(context.Context) ([]string, error) {
@@ -51,13 +51,13 @@ func (p project) MayUseSubnetwork(context.Context) ([]string, error) {
 	}
 	return nil, nil
 }
-func (p project) Services(_ context.Context, _ string, names []string) (map[string]string, error) {
+func (p project) Services(_ context.Context, names []string) (map[string]string, error) {
 	states := map[string]string{}
 	for _, name := range names {
 		states[name] = "ENABLED"
 	}
 	if p.refused["storage"] != nil {
-		states["storage.googleapis.com"] = "DISABLED"
+		states["storage.googleapis.com"], states["sts.googleapis.com"] = "DISABLED", "DISABLED"
 	}
 	return states, p.refused["services"]
 }
@@ -80,6 +80,7 @@ func TestChecks(t *testing.T) {
 		"not granted":  {func(p *project, _ *config.Job) { p.granted = p.granted[1:] }, []doctortest.Expectation{doctortest.Want("permissions", doctor.Failed, "compute.instances.get")}},
 		"by names":     {func(p *project, _ *config.Job) { p.granted = looks }, []doctortest.Expectation{doctortest.Want("permissions", doctor.Warning, "compute.disks.create")}},
 		"off":          {func(p *project, _ *config.Job) { p.refused["storage"] = provisioner.ErrDenied }, []doctortest.Expectation{doctortest.Want("APIs", doctor.Failed, "gcloud services enable storage.googleapis.com")}},
+		"no tokens":    {func(p *project, j *config.Job) { p.refused["storage"], of(j).StoreTokens = provisioner.ErrDenied, true }, []doctortest.Expectation{doctortest.Want("APIs", doctor.Failed, "gcloud services enable storage.googleapis.com sts.googleapis.com")}},
 		"unseen":       {func(p *project, _ *config.Job) { p.refused["services"] = provisioner.ErrDenied }, []doctortest.Expectation{doctortest.Want("APIs", doctor.Warning, "serviceusage.services.get")}},
 		"not as":       {func(p *project, _ *config.Job) { p.refused["actAs"] = provisioner.ErrDenied }, []doctortest.Expectation{doctortest.Want("service account", doctor.Failed, "serviceAccountUser")}},
 		"no account":   {func(p *project, _ *config.Job) { p.refused["account"] = provisioner.ErrNotFound }, []doctortest.Expectation{doctortest.Want("service account", doctor.Failed, "gcloud iam service-accounts list")}},

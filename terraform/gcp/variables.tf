@@ -1,5 +1,5 @@
 variable "project" {
-  description = "Id of the project in which everything is made. The APIs compute, iam, storage and iap must be on."
+  description = "Id of the project in which everything is made. The APIs compute, iam, iap, cloudresourcemanager, storage, sts and cloudbilling must be on."
   type        = string
 }
 

@@ -15,6 +15,7 @@ type thing struct {
 	Region   string   `json:"region,omitempty"`
 	Network  string   `json:"network,omitempty"`
 	Range    string   `json:"ipCidrRange,omitempty"`
+	Private  bool     `json:"privateIpGoogleAccess,omitempty"`
 	Auto     *bool    `json:"autoCreateSubnetworks,omitempty"`
 	SizeGiB  string   `json:"sizeGb,omitempty"`
 	Type     string   `json:"type,omitempty"`
@@ -37,7 +38,7 @@ func networks(c *call) []thing {
 
 func subnetworks(c *call) []thing {
 	s := c.thing("subnetwork", "default", "regions", c.region.Name())
-	s.Region, s.Network, s.Range = c.link("regions", c.region.Name()), c.link("global", "networks", "default"), "10.128.0.0/20"
+	s.Region, s.Network, s.Range, s.Private = c.link("regions", c.region.Name()), c.link("global", "networks", "default"), "10.128.0.0/20", true
 	return []thing{s}
 }
 

@@ -349,14 +349,68 @@ func TestMachinesOnDemandStopAndStart(t *testing.T) {
 	}
 }
 
+func TestProtectedMachineIsNotDeleted(t *testing.T) {
+	h, _ := newHandler(t)
+	const protected = `"deletionProtection": true, `
+	if status, answer := ask(t, h, "POST", zone+"/instances", machine("m-1", protected+spot)); status != http.StatusBadRequest {
+		t.Errorf("a protected spot machine: %v", answer)
+	}
+	ask(t, h, "POST", zone+"/instances", machine("m-0", protected))
+	if _, m := ask(t, h, "GET", zone+"/instances/m-0", ""); m["deletionProtection"] != true {
+		t.Errorf("it reads back %v", m)
+	}
+	if status, answer := ask(t, h, "DELETE", zone+"/instances/m-0", ""); status != http.StatusBadRequest || reason(answer) != "invalidResourceUsage" {
+		t.Errorf("a protected machine is deleted: %v", answer)
+	}
+	if status, answer := ask(t, h, "POST", zone+"/instances/m-0/setDeletionProtection?deletionProtection=no", ""); status != http.StatusBadRequest {
+		t.Errorf("neither true nor false: %v", answer)
+	}
+	for _, path := range []string{"POST /setDeletionProtection?deletionProtection=false", "DELETE "} {
+		method, rest, _ := strings.Cut(path, " ")
+		if status, answer := ask(t, h, method, zone+"/instances/m-0"+rest, ""); status != http.StatusOK {
+			t.Errorf("%s: %v", path, answer)
+		}
+	}
+}
+
+func TestPermissions(t *testing.T) {
+	h, _ := newHandler(t)
+	for path, want := range map[string]int{"projects/p:testIamPermissions": 200, "projects/-/serviceAccounts/a@x:testIamPermissions": 200, "projects/p:undelete": 404, "projects/p/locations/q:testIamPermissions": 404} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("POST", "/v1/"+path, strings.NewReader(`{"permissions": ["a.b"]}`)))
+		if w.Code != want || want == 200 && !strings.Contains(w.Body.String(), `["a.b"]`) {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+	for name, want := range map[string]int{"default": 200, "other": 404} {
+		if status, answer := ask(t, h, "POST", "regions/us-central1/subnetworks/"+name+"/testIamPermissions", `{"permissions": ["a.b"]}`); status != want {
+			t.Errorf("%s: %d %v", name, status, answer)
+		}
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest("GET", "/v1/projects/p/services:batchGet?names=projects/p/services/sts.googleapis.com", nil))
+	if !strings.Contains(w.Body.String(), `"name":"projects/p/services/sts.googleapis.com","state":"ENABLED"`) {
+		t.Errorf("services: %s", w.Body)
+	}
+}
+
 func TestPlacesAndImages(t *testing.T) {
 	h, _ := newHandler(t)
+	for n, terms := range []string{"", spot, spot} {
+		ask(t, h, "POST", zone+"/instances", machine(fmt.Sprintf("m-%d", n), terms))
+	}
 	for path, kind := range map[string]string{
 		"regions": "compute#regionList", "regions/us-central1": "compute#region", zone: "compute#zone", "global/images/i": "compute#image",
 		"global/images/family/debian-12": "compute#image", "aggregated/machineTypes": "compute#machineTypeAggregatedList",
 	} {
 		if status, answer := ask(t, h, "GET", path, ""); status != http.StatusOK || answer["kind"] != kind {
 			t.Errorf("%s: %d %v", path, status, answer)
+		}
+	}
+	_, r := ask(t, h, "GET", "regions/us-central1", "")
+	for _, q := range r["quotas"].([]any) {
+		if q := q.(map[string]any); q["metric"] == "CPUS" && q["usage"] != 2.0 || q["metric"] == "PREEMPTIBLE_CPUS" && q["usage"] != 4.0 {
+			t.Errorf("in use of a quota: %v", q)
 		}
 	}
 	if status, _ := ask(t, h, "GET", "regions/mars", ""); status != http.StatusNotFound {

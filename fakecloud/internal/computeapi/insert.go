@@ -125,7 +125,8 @@ func (s scheduling) check() error {
 
 // instanceBody is the body of an insert.
 type instanceBody struct {
-	Name string `json:"name"`
+	Name      string `json:"name"`
+	Protected bool   `json:"deletionProtection"`
 	properties
 }
 
@@ -159,7 +160,10 @@ func insert(c *call) (any, error) {
 	if !ok || before != "" && !strings.HasSuffix(before, "/") {
 		return nil, invalid("resource.machineType", body.MachineType, "The URL is malformed.")
 	}
-	return c.launch("insert", kind, body.properties, []string{body.Name}, 1)
+	if body.Protected && body.Scheduling.spot() {
+		return nil, invalid("resource.deletionProtection", "true", "Not supported here with Spot machines.")
+	}
+	return c.launch("insert", kind, body.properties, []string{body.Name}, 1, body.Protected)
 }
 
 func bulkInsert(c *call) (any, error) {
@@ -191,7 +195,7 @@ func bulkInsert(c *call) (any, error) {
 	if strings.Contains(body.Properties.MachineType, "/") {
 		return nil, invalid("resource.instanceProperties.machineType", body.Properties.MachineType, "Must be a name, not a URL.")
 	}
-	return c.launch("bulkInsert", body.Properties.MachineType, body.Properties, names, least)
+	return c.launch("bulkInsert", body.Properties.MachineType, body.Properties, names, least, false)
 }
 
 var placeholder = pattern.Of(`^[^#]*(#+)[^#]*$`)
@@ -267,7 +271,7 @@ func (c *call) check(kind string, p properties, names []string) error {
 }
 
 // launch carries out both ways to make machines.
-func (c *call) launch(kind, machineType string, p properties, names []string, least int) (any, error) {
+func (c *call) launch(kind, machineType string, p properties, names []string, least int, protected bool) (any, error) {
 	request := c.URL.Query().Get("requestId")
 	if request != "" && !requestID().MatchString(request) {
 		return nil, invalid("requestId", request, "Must be a UUID.")
@@ -285,7 +289,7 @@ func (c *call) launch(kind, machineType string, p properties, names []string, le
 		}
 	}
 	made, err := c.region.Launch(c.now, region.LaunchRequest{Type: machineType, Zone: c.zone(), Image: p.Disks[0].Params.Image,
-		Spot: p.Scheduling.spot(), Min: least, Max: len(names), Tags: attributes(p.Metadata), Names: names, Terms: c.terms(p)})
+		Spot: p.Scheduling.spot(), Min: least, Max: len(names), Tags: attributes(p.Metadata), Names: names, Terms: c.terms(p), Shown: region.Shown{Protected: protected}})
 	for _, i := range made.Instances {
 		c.given[i.ID] = p
 	}

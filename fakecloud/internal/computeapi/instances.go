@@ -31,6 +31,7 @@ type instanceView struct {
 	Fingerprint   string            `json:"labelFingerprint"`
 	Metadata      metadata          `json:"metadata"`
 	Scheduling    scheduling        `json:"scheduling"`
+	Protected     bool              `json:"deletionProtection"`
 	SelfLink      string            `json:"selfLink"`
 	given
 }
@@ -58,7 +59,7 @@ func (c *call) instance(i region.Instance) instanceView {
 	v := instanceView{Kind: "compute#instance", ID: number(i.ID), Name: i.ID, Zone: c.zoneLink(i.Pool.Zone),
 		MachineType: c.link("zones", i.Pool.Zone, "machineTypes", i.Pool.Type), Status: c.status(i),
 		Created: stamp(i.Launched), Started: stamp(i.Launched), Stopped: stamp(i.Ended), Labels: i.Terms.Labels, Fingerprint: fingerprint(i.Terms.Labels),
-		Scheduling: c.schedulingOf(i), SelfLink: c.link("zones", i.Pool.Zone, "instances", i.ID), given: c.givenOf(i)}
+		Scheduling: c.schedulingOf(i), Protected: i.Protected, SelfLink: c.link("zones", i.Pool.Zone, "instances", i.ID), given: c.givenOf(i)}
 	for _, key := range slices.Sorted(maps.Keys(i.Tags)) {
 		v.Metadata.Items = append(v.Metadata.Items, metadataItem{key, i.Tags[key]})
 	}
@@ -175,6 +176,9 @@ func deleteInstance(c *call) (any, error) {
 	i, err := c.find()
 	if err != nil {
 		return nil, err
+	}
+	if i.Protected {
+		return nil, refusalf(http.StatusBadRequest, "invalidResourceUsage", "Invalid resource usage: 'Resource cannot be deleted if it's protected against deletion.'.")
 	}
 	if _, err := c.region.Terminate(c.now, []string{i.ID}); err != nil {
 		return nil, refusalf(http.StatusInternalServerError, "internalError", "%v", err)

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/tierml/tierml/fakecloud/internal/region"
+	"github.com/tierml/tierml/market"
 )
 
 // regionView is a region as clients see it.
@@ -34,13 +36,20 @@ func (c *call) regionView() regionView {
 	for _, zone := range c.region.Zones() {
 		v.Zones = append(v.Zones, c.zoneLink(zone))
 	}
+	vcpus := map[string]int{}
+	for _, t := range c.region.Types() {
+		vcpus[t.Name] = t.VCPU
+	}
 	alive := 0
+	inUse := map[market.Class]int{} // vCPUs
 	for _, i := range c.region.Instances(c.now) {
 		if i.State.Alive() {
 			alive++
+			inUse[i.Pool.Class] += vcpus[i.Pool.Type]
 		}
 	}
-	v.Quotas = []quota{{"INSTANCES", noLimit, float64(alive)}}
+	v.Quotas = []quota{{"INSTANCES", noLimit, float64(alive)}, {"CPUS", noLimit, float64(inUse[market.OnDemand])},
+		{"PREEMPTIBLE_CPUS", noLimit, float64(inUse[market.Spot])}}
 	return v
 }
 
@@ -122,6 +131,20 @@ func (c *call) changeState(kind string, change func(ids []string) ([]region.Chan
 		return nil, refusalf(http.StatusBadRequest, "resourceNotReady", "The resource 'projects/%s/zones/%s/instances/%s' is not ready: %v", c.project(), i.Pool.Zone, i.ID, err)
 	}
 	return c.view(c.begin(kind, request, i.ID, c.now.Add(c.lengths.Operation), nil)), nil
+}
+
+// setDeletionProtection protects a machine on demand from a delete, or no longer.
+func setDeletionProtection(c *call) (any, error) {
+	protected := true
+	if text := c.URL.Query().Get("deletionProtection"); text != "" {
+		var err error
+		if protected, err = strconv.ParseBool(text); err != nil {
+			return nil, invalid("deletionProtection", text, "Must be true or false.")
+		}
+	}
+	return c.changeState("setDeletionProtection", func(ids []string) ([]region.Change, error) {
+		return nil, c.region.Modify(c.now, ids[0], region.SetProtected(protected))
+	})
 }
 
 // aggregateTypes lists the machine types of all zones.

@@ -2,7 +2,6 @@ package api
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,15 +15,20 @@ import (
 	"cloud.google.com/go/compute/apiv1/computepb"
 
 	"github.com/tierml/tierml/provisioner"
+	"github.com/tierml/tierml/provisioner/adapter"
 )
 
-// managerAddress is where the Resource Manager's API is.
-const managerAddress = "https://cloudresourcemanager.googleapis.com"
+// at returns the address of another of Google's APIs: what speaks Compute Engine's protocol on this host answers for the others, too.
+func (p *Project) at(address string) string {
+	if local, _ := adapter.IsLocal(p.config.Endpoint); local {
+		return p.config.Endpoint
+	}
+	return address
+}
 
-// Granted asks which of some permissions these credentials have on the project (projects.testIamPermissions). Endpoint
-// replaces the Resource Manager's own; empty = Google's.
-func (p *Project) Granted(ctx context.Context, endpoint string, permissions []string) ([]string, error) {
-	return p.permitted(ctx, "asking what is permitted in "+p.config.Project, cmp.Or(endpoint, managerAddress)+"/v1/projects/"+p.config.Project, permissions)
+// Granted asks which of some permissions these credentials have on the project (projects.testIamPermissions).
+func (p *Project) Granted(ctx context.Context, permissions []string) ([]string, error) {
+	return p.permitted(ctx, "asking what is permitted in "+p.config.Project, p.at("https://cloudresourcemanager.googleapis.com")+"/v1/projects/"+p.config.Project, permissions)
 }
 
 // permitted asks which permissions these credentials have on a resource (its testIamPermissions).
@@ -70,20 +74,20 @@ func (p *Project) byHand(ctx context.Context, doing, method, address string, bod
 }
 
 // MayActAs asks whether these credentials may launch machines that act as the configured service account; without one there is
-// nothing to ask. Endpoint replaces IAM's own; empty = Google's.
-func (p *Project) MayActAs(ctx context.Context, endpoint string) (bool, error) {
+// nothing to ask.
+func (p *Project) MayActAs(ctx context.Context) (bool, error) {
 	account := p.config.ServiceAccount
 	if account == "" {
 		return true, nil
 	}
 	const actAs = "iam.serviceAccounts.actAs"
-	granted, err := p.permitted(ctx, "asking who may act as "+account, cmp.Or(endpoint, "https://iam.googleapis.com")+"/v1/projects/-/serviceAccounts/"+account, []string{actAs})
+	granted, err := p.permitted(ctx, "asking who may act as "+account, p.at("https://iam.googleapis.com")+"/v1/projects/-/serviceAccounts/"+account, []string{actAs})
 	return slices.Contains(granted, actAs), err
 }
 
 // Services returns the state of some of Google's services in the project, by name such as compute.googleapis.com: ENABLED or
-// DISABLED. Endpoint replaces that of the Service Usage API; empty = Google's.
-func (p *Project) Services(ctx context.Context, endpoint string, names []string) (map[string]string, error) {
+// DISABLED.
+func (p *Project) Services(ctx context.Context, names []string) (map[string]string, error) {
 	doing := "asking which services are on in " + p.config.Project
 	query := url.Values{}
 	for _, name := range names {
@@ -95,7 +99,7 @@ func (p *Project) Services(ctx context.Context, endpoint string, names []string)
 			State string `json:"state"`
 		} `json:"services"`
 	}
-	err := p.byHand(ctx, doing, http.MethodGet, cmp.Or(endpoint, "https://serviceusage.googleapis.com")+"/v1/projects/"+p.config.Project+"/services:batchGet?"+query.Encode(), nil, &answer)
+	err := p.byHand(ctx, doing, http.MethodGet, p.at("https://serviceusage.googleapis.com")+"/v1/projects/"+p.config.Project+"/services:batchGet?"+query.Encode(), nil, &answer)
 	if err != nil {
 		return nil, err
 	}

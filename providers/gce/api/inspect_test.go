@@ -33,7 +33,7 @@ func TestInspect(t *testing.T) {
 	})
 	cloud := s.cloud(func(c *gce.Config) { c.Subnetwork = "projects/my-project/regions/us-central1/subnetworks/tierml" })
 	ctx := t.Context()
-	if granted, err := cloud.Granted(ctx, s.url, []string{"compute.instances.list", "compute.instances.create"}); err != nil || len(granted) != 1 {
+	if granted, err := cloud.Granted(ctx, []string{"compute.instances.list", "compute.instances.create"}); err != nil || len(granted) != 1 {
 		t.Errorf("granted %v, %v", granted, err)
 	}
 	if quotas, err := cloud.Quotas(ctx); err != nil || len(quotas) != 2 || quotas[0].Name != "CPUS" || quotas[0].Limit != 72 || quotas[1].Used != 2 {
@@ -46,14 +46,14 @@ func TestInspect(t *testing.T) {
 		t.Errorf("subnetwork %s %v, %v", addresses, private, err)
 	}
 	for account, want := range map[string]bool{"": true, "machines@x": true, "other@x": false} {
-		if may, err := s.cloud(func(c *gce.Config) { c.ServiceAccount = account }).MayActAs(ctx, s.url); err != nil || may != want {
+		if may, err := s.cloud(func(c *gce.Config) { c.ServiceAccount = account }).MayActAs(ctx); err != nil || may != want {
 			t.Errorf("acting as %q: %v, %v", account, may, err)
 		}
 	}
-	if _, err := s.cloud(func(c *gce.Config) { c.ServiceAccount = "gone@x" }).MayActAs(ctx, s.url); !errors.Is(err, provisioner.ErrNotFound) {
+	if _, err := s.cloud(func(c *gce.Config) { c.ServiceAccount = "gone@x" }).MayActAs(ctx); !errors.Is(err, provisioner.ErrNotFound) {
 		t.Errorf("an account that is not there: %v", err)
 	}
-	states, err := cloud.Services(ctx, s.url, []string{"compute.googleapis.com", "iam.googleapis.com"})
+	states, err := cloud.Services(ctx, []string{"compute.googleapis.com", "iam.googleapis.com"})
 	if err != nil || states["compute.googleapis.com"] != "ENABLED" || states["iam.googleapis.com"] != "DISABLED" {
 		t.Errorf("services %v, %v", states, err)
 	}

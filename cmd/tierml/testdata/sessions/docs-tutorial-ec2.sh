@@ -1,5 +1,5 @@
 #: NEEDS jq curl sha256sum
-#: ACCOUNT
+#: ACCOUNT ec2
 #: TYPE tierml plan ratings.yaml => tierml plan ratings.yaml 2>&1 | tee plan.txt
 #: TYPE tierml run ratings.yaml => tierml run -y --plain ratings.yaml
 #: TYPE --hours 4 => --hours 4 --starts 5 --policy tierml,checkpoint
