@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
+	"time"
 )
 
 // However many entries are encoded at the same time, the text is that of the whole.
@@ -20,4 +21,23 @@ func TestEncode(t *testing.T) {
 		}
 		m.Files = append(m.Files, Entry{Path: fmt.Sprintf(`] "files":[ %d`, n), Size: 1, Chunks: []string{"c"}})
 	}
+}
+
+// An entry is encoded as json.Marshal does it, whatever it is and its name has.
+func FuzzEntry(f *testing.F) {
+	f.Add("a/b", uint32(0o644), int64(1_700_000_000_123_000_000), int64(12), "c", 1, int64(3), "", false)
+	f.Add("z", uint32(0), int64(0), int64(1), "", 0, int64(0), "", false)
+	f.Add("a<\"\\\x7f\xff\u2028é", uint32(0o755), int64(-1), int64(0), "c", 0, int64(0), "to", true)
+	f.Add("]&\n", uint32(7), int64(1), int64(5), "&", 2, int64(-1), "", false)
+	f.Fuzz(func(t *testing.T, path string, mode uint32, changed, size int64, chunk string, pack int, at int64, link string, dir bool) {
+		e := Entry{Path: path, Mode: mode, Changed: time.Unix(0, changed).UTC(), Size: size, Chunks: []string{chunk}, Pack: pack, At: at, Link: link, Dir: dir}
+		if changed == 0 {
+			e.Changed = time.Time{}
+		}
+		want, err := json.Marshal(e)
+		got, err2 := e.append(nil)
+		if string(got) != string(want) || (err == nil) != (err2 == nil) {
+			t.Errorf("%s, %v; want %s, %v", got, err2, want, err)
+		}
+	})
 }

@@ -60,11 +60,11 @@ type listing []found
 // found is something in the directory, by its path below it.
 type found struct {
 	name string
-	info fs.FileInfo
+	stat
 }
 
 // next drops what comes before a name, and returns what has it; nil = nothing.
-func (l *listing) next(name string) fs.FileInfo {
+func (l *listing) next(name string) *stat {
 	for rest := *l; ; rest = rest[1:] {
 		if len(rest) == 0 || rest[0].name >= name {
 			*l = rest
@@ -74,13 +74,7 @@ func (l *listing) next(name string) fs.FileInfo {
 	if len(*l) == 0 || (*l)[0].name != name {
 		return nil
 	}
-	return (*l)[0].info
-}
-
-// has reports whether something has a name.
-func (l listing) has(name string) bool {
-	_, ok := slices.BinarySearchFunc(l, name, func(f found, name string) int { return strings.Compare(f.name, name) })
-	return ok
+	return &(*l)[0].stat
 }
 
 // list returns everything in the directory that may be saved.
@@ -88,41 +82,36 @@ func (p *pass) list() (listing, error) {
 	if p.root == nil {
 		return nil, nil
 	}
-	info, err := p.root.Stat(".")
-	if err != nil {
-		return nil, err
-	}
-	w := walk{pass: p, all: make(listing, 0, len(p.listed))}
+	w := walk{pass: p, folders: map[string]listing{}}
 	w.others.SetLimit(runtime.GOMAXPROCS(0))
-	if err := errors.Join(w.in(".", info), w.others.Wait()); err != nil {
+	if err := errors.Join(w.in(".", nil), w.others.Wait()); err != nil {
 		return nil, err
 	}
-	slices.SortFunc(w.all, func(a, b found) int { return strings.Compare(a.name, b.name) })
-	return w.all, nil
+	return w.appendTo(make(listing, 0, len(p.listed)), "."), nil
 }
 
 // walk goes through folders, several at a time: most of it is system calls.
 type walk struct {
 	*pass
-	others errgroup.Group
-	mu     sync.Mutex
-	all    listing
+	others  errgroup.Group
+	mu      sync.Mutex
+	folders map[string]listing // what is in each, without what is in its folders
 }
 
-// in adds what is in a folder. One that was replaced since it was listed is passed over: the next list shows what is there.
-func (w *walk) in(dir string, listed fs.FileInfo) error {
+// in lists a folder and those in it. One that was replaced since it was listed is passed over: the next list shows what is there.
+func (w *walk) in(dir string, listed *stat) error {
 	here, err := w.folder(dir, listed)
 	if err != nil {
 		return err
 	}
 	w.mu.Lock()
-	w.all = append(w.all, here...)
+	w.folders[dir] = here
 	w.mu.Unlock()
-	for _, f := range here {
-		if !f.info.IsDir() {
+	for i := range here {
+		if !here[i].isDir() {
 			continue
 		}
-		within := func() error { return w.in(f.name, f.info) }
+		within := func() error { return w.in(here[i].name, &here[i].stat) }
 		if !w.others.TryGo(within) {
 			if err := within(); err != nil {
 				return err
@@ -132,44 +121,62 @@ func (w *walk) in(dir string, listed fs.FileInfo) error {
 	return nil
 }
 
-// folder returns what is in a folder, without what is in its folders.
-func (p *pass) folder(dir string, listed fs.FileInfo) ([]found, error) {
+// appendTo adds what is in a folder and below it.
+func (w *walk) appendTo(all listing, dir string) listing {
+	var later []string // folders whose contents are still to come: a-b sorts between a and a/b
+	for _, f := range w.folders[dir] {
+		for n := len(later); n > 0 && later[n-1]+"/" < f.name; n = len(later) {
+			all = w.appendTo(all, later[n-1])
+			later = later[:n-1]
+		}
+		all = append(all, f)
+		if f.isDir() {
+			later = append(later, f.name)
+		}
+	}
+	for _, dir := range slices.Backward(later) {
+		all = w.appendTo(all, dir)
+	}
+	return all
+}
+
+// folder returns what is in a folder, without what is in its folders, sorted.
+func (p *pass) folder(dir string, listed *stat) (listing, error) {
 	file, err := p.root.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, p.unlessReplaced(dir, listed, err)
 	}
 	defer file.Close()
-	if opened, err := file.Stat(); err != nil || !os.SameFile(opened, listed) {
+	if opened, err := statFile(file); err != nil || listed != nil && !opened.sameFile(*listed) {
 		return nil, err
 	}
-	entries, err := file.ReadDir(-1)
+	names, err := file.Readdirnames(-1)
 	if err != nil {
 		return nil, p.unlessReplaced(dir, listed, err)
 	}
-	here := make([]found, 0, len(entries))
-	for _, d := range entries {
-		if !filenames.Complete(d.Name()) {
+	slices.Sort(names)
+	here := make(listing, 0, len(names))
+	for _, name := range names {
+		if !filenames.Complete(name) {
 			continue
 		}
-		info, err := d.Info() // below the open folder, as it was opened in a Root
+		s, err := statAt(int(file.Fd()), name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return nil, &fs.PathError{Op: "lstat", Path: path.Join(p.config.Dir, dir, name), Err: err}
 		}
-		switch info.Mode().Type() {
-		case 0, fs.ModeSymlink, fs.ModeDir:
-			here = append(here, found{path.Join(dir, d.Name()), info})
+		if s.isRegular() || s.isLink() || s.isDir() { // sockets, pipes and devices are not state
+			here = append(here, found{path.Join(dir, name), s})
 		}
-		// Sockets, pipes and devices are not state.
 	}
 	return here, nil
 }
 
 // unlessReplaced returns the error of opening a file, unless something else has or had its name since it was listed. Inode numbers are used
 // again, so what the open met counts first: a plain file or folder gives none of these errors.
-func (p *pass) unlessReplaced(name string, listed fs.FileInfo, err error) error {
+func (p *pass) unlessReplaced(name string, listed *stat, err error) error {
 	for _, met := range []error{fs.ErrNotExist, syscall.ENOTDIR, syscall.ELOOP, syscall.ENXIO} {
 		if errors.Is(err, met) {
 			return nil
@@ -178,23 +185,23 @@ func (p *pass) unlessReplaced(name string, listed fs.FileInfo, err error) error 
 	if strings.Contains(err.Error(), "path escapes from parent") { // of os.Root, which has no name for it: a link out
 		return nil
 	}
-	if now, failed := p.root.Lstat(name); failed != nil || !os.SameFile(now, listed) {
+	if now, failed := p.lstat(name); failed != nil || listed != nil && !now.sameFile(*listed) {
 		return nil //nolint:nilerr // it is another file's
 	}
 	return err
 }
 
-// open opens a file to read. Nil = it is no regular file any more, or not the directory's alone.
-func (p *pass) openFile(name string, listed fs.FileInfo) (*os.File, fs.FileInfo, error) {
+// openFile opens a file to read. Nil = it is no regular file any more, or not the directory's alone.
+func (p *pass) openFile(name string, listed stat) (*os.File, stat, error) {
 	file, err := p.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
 	if err != nil {
-		return nil, nil, p.unlessReplaced(name, listed, err)
+		return nil, stat{}, p.unlessReplaced(name, &listed, err)
 	}
-	info, err := file.Stat()
-	if err != nil || !info.Mode().IsRegular() || !p.ours(name, info) {
-		return nil, nil, errors.Join(err, file.Close())
+	now, err := statFile(file)
+	if err != nil || !now.isRegular() || !p.ours(name, now) {
+		return nil, stat{}, errors.Join(err, file.Close())
 	}
-	return file, info, nil
+	return file, now, nil
 }
 
 // looks is how often the names of a file are compared: a program can move one name about, but not in step with all.
@@ -202,42 +209,25 @@ const looks = 3
 
 // ours reports whether all names of a file are in the directory: one that has another elsewhere is not the program's state. A link into the
 // directory must not bring in what is outside.
-func (p *pass) ours(name string, info fs.FileInfo) bool {
-	n := links(info)
-	if n <= 1 {
+func (p *pass) ours(name string, file stat) bool {
+	if file.links <= 1 {
 		return true
 	}
 	var names []string
 	for _, f := range p.listed {
-		if os.SameFile(f.info, info) {
+		if f.sameFile(file) {
 			names = append(names, f.name)
 		}
 	}
-	same := uint64(len(names)) == n
+	same := uint64(len(names)) == file.links
 	for range looks {
 		for _, other := range names {
-			now, err := p.root.Lstat(other)
-			same = same && err == nil && os.SameFile(now, info) && links(now) == n
+			now, err := p.lstat(other)
+			same = same && err == nil && now.sameFile(file) && now.links == file.links
 		}
 	}
 	if !same {
 		p.foreign = append(p.foreign, name)
 	}
 	return same
-}
-
-// links returns how many names a file has.
-func links(info fs.FileInfo) uint64 {
-	if s, ok := info.Sys().(*syscall.Stat_t); ok {
-		return uint64(s.Nlink)
-	}
-	return 1
-}
-
-// dataBytes is about how much of a file is not holes.
-func dataBytes(info fs.FileInfo) int64 {
-	if s, ok := info.Sys().(*syscall.Stat_t); ok {
-		return min(info.Size(), s.Blocks*512)
-	}
-	return info.Size()
 }

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -141,23 +142,62 @@ func (m *Manifest) encode() (text []byte, digest string, err error) {
 	parts := make([][]byte, runtime.GOMAXPROCS(0))
 	var group errgroup.Group
 	for i := range parts {
-		part := m.Files[i*len(m.Files)/len(parts) : (i+1)*len(m.Files)/len(parts)]
-		if len(part) == 0 {
-			continue
-		}
-		group.Go(func() error {
-			list, err := json.Marshal(part)
-			parts[i] = bytes.Trim(list, "[]")
+		group.Go(func() (err error) {
+			for n := i * len(m.Files) / len(parts); n < (i+1)*len(m.Files)/len(parts) && err == nil; n++ {
+				if n > 0 {
+					parts[i] = append(parts[i], ',')
+				}
+				parts[i], err = m.Files[n].append(parts[i])
+			}
 			return err
 		})
 	}
 	if err := group.Wait(); err != nil {
 		return nil, "", err
 	}
-	parts = slices.DeleteFunc(parts, func(part []byte) bool { return len(part) == 0 })
-	text = slices.Concat(before, []byte(files), bytes.Join(parts, []byte(",")), after)
+	text = slices.Concat(before, []byte(files), bytes.Join(parts, nil), after)
 	sum := sha256.Sum256(text)
 	return text, hex.EncodeToString(sum[:]), nil
+}
+
+// append adds an entry as json.Marshal writes it; for a file of one chunk, which most are, in a fraction of the time.
+func (e Entry) append(text []byte) ([]byte, error) {
+	if e.Size == 0 || len(e.Chunks) != 1 || e.Link != "" || e.Dir || !plain(e.Path) || !plain(e.Chunks[0]) {
+		entry, err := json.Marshal(e)
+		return append(text, entry...), err
+	}
+	text = append(text, `{"path":"`...)
+	text = append(text, e.Path...)
+	text = append(text, `","mode":`...)
+	text = strconv.AppendUint(text, uint64(e.Mode), 10)
+	if !e.Changed.IsZero() {
+		var err error
+		if text, err = e.Changed.AppendText(append(text, `,"changed":"`...)); err != nil {
+			return nil, err
+		}
+		text = append(text, '"')
+	}
+	text = strconv.AppendInt(append(text, `,"size":`...), e.Size, 10)
+	text = append(text, `,"chunks":["`...)
+	text = append(text, e.Chunks[0]...)
+	text = append(text, `"]`...)
+	if e.Pack != 0 {
+		text = strconv.AppendInt(append(text, `,"pack":`...), int64(e.Pack), 10)
+	}
+	if e.At != 0 {
+		text = strconv.AppendInt(append(text, `,"at":`...), e.At, 10)
+	}
+	return append(text, '}'), nil
+}
+
+// plain reports whether JSON has a string as it is.
+func plain(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' || strings.IndexByte(`"\<>&`, s[i]) >= 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // ErrDamaged is for a generation that cannot be restored as it was saved.

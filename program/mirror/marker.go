@@ -1,7 +1,7 @@
 package mirror
 
 import (
-	"io/fs"
+	"cmp"
 	"path"
 	"slices"
 	"strings"
@@ -16,25 +16,25 @@ import (
 // marked sorts the directories that hold the marker: complete ones, and those in which something is newer than it.
 func (p *pass) marked(all listing) (complete, torn []string) {
 	var dirs []string
-	markers, late := map[string]fs.FileInfo{}, map[string]bool{} // by directory
+	markers, late := map[string]stat{}, map[string]bool{} // by directory
 	for _, f := range all {
-		if path.Base(f.name) == p.config.Marker && f.info.Mode().IsRegular() {
+		if path.Base(f.name) == p.config.Marker && f.isRegular() {
 			dir := path.Dir(f.name)
 			dirs = append(dirs, dir)
-			markers[dir], late[dir] = f.info, p.written(f.name, f.info)
+			markers[dir], late[dir] = f.stat, p.written(f.name, f.stat)
 		}
 	}
 	for _, f := range all {
 		dir, ok := nearest(dirs, f.name)
-		if !ok || !f.info.Mode().IsRegular() {
+		if !ok || !f.isRegular() {
 			continue
 		}
-		switch f.info.ModTime().Compare(markers[dir].ModTime()) {
+		switch cmp.Compare(f.changed, markers[dir].changed) {
 		case 1:
 			late[dir] = true
 		case 0:
 			marker := path.Join(dir, p.config.Marker)
-			late[dir] = late[dir] || f.name != marker && (p.written(f.name, f.info) || !p.order.before(f.name, marker))
+			late[dir] = late[dir] || f.name != marker && (p.written(f.name, f.stat) || !p.order.before(f.name, marker))
 		}
 	}
 	for _, dir := range dirs {
@@ -65,7 +65,7 @@ func (p *pass) onlyMarked(all listing) listing {
 	dirs := slices.Concat(complete, torn)
 	return slices.DeleteFunc(slices.Clone(all), func(f found) bool {
 		dir, in := nearest(dirs, f.name)
-		leads := f.info.IsDir() && slices.ContainsFunc(complete, func(dir string) bool { return f.name == dir || within(f.name, dir) })
+		leads := f.isDir() && slices.ContainsFunc(complete, func(dir string) bool { return f.name == dir || within(f.name, dir) })
 		return !leads && (!in || slices.Contains(torn, dir))
 	})
 }
@@ -95,7 +95,7 @@ func (p *pass) changedDirs(a, b listing, seen uint64) (changed []string) {
 	}
 	rest := b
 	for _, x := range a {
-		if y := rest.next(x.name); y == nil || !x.info.IsDir() && !unchanged(x.info, y) {
+		if y := rest.next(x.name); y == nil || !x.isDir() && !unchanged(x.stat, *y) {
 			differs(x.name)
 		}
 	}
@@ -153,6 +153,6 @@ func (p *pass) isDir(name string) bool {
 	if p.root == nil {
 		return false
 	}
-	info, err := p.root.Lstat(name)
-	return err == nil && info.IsDir()
+	now, err := p.lstat(name)
+	return err == nil && now.isDir()
 }

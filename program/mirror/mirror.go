@@ -73,13 +73,13 @@ type Mirror struct {
 	stored map[string]int64 // sizes of the chunks and packs that the store has: those of kept, and what was sent since
 	places map[string]place // what is in the packs
 	stale  map[string]bool  // packs that are to be replaced
-	looked map[string]*look
-	order  *order // of changes, where a marker is used; nil = unknown
+	looked []*look          // sorted by path
+	order  *order           // of changes, where a marker is used; nil = unknown
 }
 
 // look is what a file was when it was read.
 type look struct {
-	info  fs.FileInfo
+	stat
 	at    time.Time
 	entry Entry
 	whole bool // the file did not change while it was read, whatever has its name by now
@@ -116,7 +116,7 @@ func (m *Mirror) Close() { m.order.close() }
 func (m *Mirror) Watch() { m.order.now() }
 
 func newMirror(config Config) *Mirror {
-	return &Mirror{config: config, writer: rand.Text(), stored: map[string]int64{}, places: map[string]place{}, looked: map[string]*look{}}
+	return &Mirror{config: config, writer: rand.Text(), stored: map[string]int64{}, places: map[string]place{}}
 }
 
 // claim checks that there is no newer writer. A claim of an older attempt is replaced: two that started at the same time may have

@@ -115,6 +115,10 @@ func (m *Mirror) findLocked(hash string) (at place, ok bool) {
 func (m *Mirror) fresh(hash string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.freshLocked(hash)
+}
+
+func (m *Mirror) freshLocked(hash string) bool {
 	at, ok := m.findLocked(hash)
 	return ok && !m.stale[at.pack]
 }

@@ -7,10 +7,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
-	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -111,43 +110,33 @@ func (p *pass) begin() (listing, error) {
 // same reports whether nothing but appended files differs.
 func (p *pass) same(a, b listing) bool {
 	return slices.EqualFunc(a, b, func(x, y found) bool {
-		return x.name == y.name && x.info.IsDir() == y.info.IsDir() && (x.info.IsDir() || p.appended(x.name) || unchanged(x.info, y.info))
+		return x.name == y.name && x.isDir() == y.isDir() && (x.isDir() || p.appended(x.name) || unchanged(x.stat, y.stat))
 	})
 }
 
-func unchanged(a, b fs.FileInfo) bool {
-	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()) && a.Mode() == b.Mode()
+func unchanged(a, b stat) bool {
+	return a.sameFile(b) && a.size == b.size && a.changed == b.changed && a.mode == b.mode
 }
 
 // once reads each file once, and lists the directory again. Torn reports whether a file changed while it was read.
 func (p *pass) once(ctx context.Context, all listing) (entries []Entry, after listing, torn bool, err error) {
 	p.left, p.foreign = nil, nil
 	entries = make([]Entry, len(all)) // without a path: nothing is saved
-	looks := make([]*look, len(all))
-	var changed []found
-	known := 0
+	former := p.former(all)
+	looks := p.good(all, former)
+	var changed listing
 	for i, f := range all {
 		switch {
-		case f.info.IsDir():
-			entries[i] = Entry{Path: f.name, Mode: uint32(f.info.Mode().Perm()), Dir: true}
-			continue
-		case !f.info.Mode().IsRegular():
+		case f.isDir():
+			entries[i] = Entry{Path: f.name, Mode: f.perm(), Dir: true}
+		case f.isLink():
 			entries[i] = p.link(f.name)
-			continue
-		}
-		l := p.former(f.name)
-		if l != nil {
-			known++
-		}
-		switch {
-		case p.incomplete(f.name, f.info):
-		case l != nil && p.good(l, f.info):
-			looks[i] = l
-		default:
+		case p.incomplete(f.name, f.stat):
+			looks[i] = nil
+		case looks[i] == nil:
 			changed = append(changed, f)
 		}
 	}
-	p.forget(known, all)
 	read, err := p.readAll(ctx, changed)
 	if err != nil {
 		return nil, nil, false, err
@@ -161,23 +150,38 @@ func (p *pass) once(ctx context.Context, all listing) (entries []Entry, after li
 		name := f.name
 		l, now := cmp.Or(looks[i], read[name]), listed.next(name)
 		switch {
-		case !f.info.Mode().IsRegular() || foreign[name]:
-		case l == nil || now == nil || !p.appended(name) && !p.replaced(l, now) && (!unchanged(l.info, now) || p.incomplete(name, now)):
+		case !f.isRegular() || foreign[name]:
+		case l == nil || now == nil || !p.appended(name) && !p.replaced(l, *now) && (!unchanged(l.stat, *now) || p.incomplete(name, *now)):
 			p.left, torn = append(p.left, name), torn || l != nil
 			entries[i] = p.Latest().entry(name)
-		case looks[i] == nil:
-			p.remember(name, l)
-			fallthrough
 		default:
-			entries[i] = l.entry
+			entries[i], former[i] = l.entry, l
 		}
 	}
+	p.remember(former)
 	return slices.DeleteFunc(entries, func(e Entry) bool { return e.Path == "" }), after, torn, nil
 }
 
-// good reports whether a file is as it was when it was read, and what it was is in the store.
-func (p *pass) good(l *look, now fs.FileInfo) bool {
-	return unchanged(l.info, now) && l.at.Sub(now.ModTime()) > granular && !slices.ContainsFunc(l.entry.Chunks, p.replace)
+// good returns the looks at files that are as they were, with all of what they were in the store; nil for the others.
+func (p *pass) good(all listing, former []*look) []*look {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	good := make([]*look, len(all))
+	var group errgroup.Group
+	parts := runtime.GOMAXPROCS(0)
+	for n := range parts {
+		group.Go(func() error {
+			for i := n * len(all) / parts; i < (n+1)*len(all)/parts; i++ {
+				l := former[i]
+				if l != nil && unchanged(l.stat, all[i].stat) && l.at.Sub(l.modTime()) > granular && !slices.ContainsFunc(l.entry.Chunks, p.replace) {
+					good[i] = l
+				}
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // none fails
+	return good
 }
 
 // link returns the entry of a link; none if it leads out of the directory.
@@ -203,18 +207,18 @@ func setOf(names []string) map[string]bool {
 	return set
 }
 
-// replace reports whether a chunk is in a pack that is to be replaced.
-func (p *pass) replace(hash string) bool { return hash != hole && !p.fresh(hash) }
+// replace reports whether a chunk is not in the store, or in a pack that is to be replaced. The caller holds the lock.
+func (p *pass) replace(hash string) bool { return hash != hole && !p.freshLocked(hash) }
 
 // readAll reads files, the small ones first: a large one must not delay many others.
-func (p *pass) readAll(ctx context.Context, files []found) (read map[string]*look, err error) {
+func (p *pass) readAll(ctx context.Context, files listing) (read map[string]*look, err error) {
 	read = map[string]*look{}
-	slices.SortStableFunc(files, func(a, b found) int { return cmp.Compare(dataBytes(a.info), dataBytes(b.info)) })
+	slices.SortStableFunc(files, func(a, b found) int { return cmp.Compare(a.data(), b.data()) })
 	group, within := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
 	packer := &packer{pass: p, group: group, pending: map[string]bool{}}
 	for _, f := range files {
-		l, err := p.read(within, packer, f.name, f.info)
+		l, err := p.read(within, packer, f)
 		if err != nil {
 			_ = group.Wait() // it has the same cause
 			return nil, err
@@ -229,8 +233,8 @@ func (p *pass) readAll(ctx context.Context, files []found) (read map[string]*loo
 
 // replaced reports whether another file has taken the place of one that was read, which is whole: programs write under another name,
 // and rename. One that renames faster than states travel would otherwise never have a new version saved.
-func (p *pass) replaced(l *look, now fs.FileInfo) bool {
-	return p.config.Marker == "" && l.whole && now.Mode().IsRegular() && !os.SameFile(l.info, now)
+func (p *pass) replaced(l *look, now stat) bool {
+	return p.config.Marker == "" && l.whole && now.isRegular() && !l.sameFile(now)
 }
 
 // look finds out which files are open for writing.
@@ -250,20 +254,20 @@ func (p *pass) look() {
 func (p *pass) appended(name string) bool { return p.open[name] }
 
 // incomplete reports whether a file is being written.
-func (p *pass) incomplete(name string, info fs.FileInfo) bool {
+func (p *pass) incomplete(name string, now stat) bool {
 	if p.config.Marker != "" {
 		return false // it is in a directory whose marker is newer
 	}
-	return p.written(name, info)
+	return p.written(name, now)
 }
 
 // written reports whether a program has a file open for writing, or had when it was stopped.
-func (p *pass) written(name string, info fs.FileInfo) bool {
+func (p *pass) written(name string, now stat) bool {
 	if p.what.Unfinished != nil && p.what.Unfinished(filepath.Join(p.config.Dir, filepath.FromSlash(name))) {
 		return true
 	}
 	appends, open := p.open[name]
-	return open && !appends && time.Since(info.ModTime()) < quiet
+	return open && !appends && time.Since(now.modTime()) < quiet
 }
 
 // buffers are of one chunk each.
@@ -271,17 +275,17 @@ var buffers = sync.Pool{New: func() any { b := make([]byte, chunkBytes); return 
 
 // read cuts a file into chunks, which the group hashes and sends. What is hashed is what is sent, whatever happens to the file. Nil = the file has
 // become shorter, is gone, or is not to be saved.
-func (p *pass) read(ctx context.Context, packer *packer, name string, info fs.FileInfo) (*look, error) {
+func (p *pass) read(ctx context.Context, packer *packer, f found) (*look, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	file, info, err := p.openFile(name, info)
+	file, now, err := p.openFile(f.name, f.stat)
 	if file == nil {
 		return nil, err
 	}
 	defer file.Close()
-	size := info.Size()
-	l := &look{info: info, at: time.Now(), entry: Entry{Path: name, Mode: uint32(info.Mode().Perm()), Changed: info.ModTime().UTC(), Size: size}}
+	size := now.size
+	l := &look{stat: now, at: time.Now(), entry: Entry{Path: f.name, Mode: now.perm(), Changed: now.modTime().UTC(), Size: size}}
 	whole := true
 	if size > 0 && size <= small {
 		var hash string
@@ -295,8 +299,8 @@ func (p *pass) read(ctx context.Context, packer *packer, name string, info fs.Fi
 	}
 	// A file is emptied some time before its time changes. This waits for the end of that: file systems lock the file for both.
 	_ = nextData(file, 0, size)
-	end, err := file.Stat()
-	l.whole = err == nil && unchanged(info, end)
+	end, err := statFile(file)
+	l.whole = err == nil && unchanged(now, end)
 	return l, nil
 }
 
@@ -367,27 +371,28 @@ func (p *pass) send(ctx context.Context, hash string, part []byte) error {
 	return nil
 }
 
-// former returns what a file was when it was read; nil if it never was.
-func (m *Mirror) former(name string) *look {
+// former returns what the files of a listing were when they were read, in its order; nil for those that never were.
+func (m *Mirror) former(all listing) []*look {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.looked[name]
-}
-
-func (m *Mirror) remember(name string, l *look) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.looked[name] = l
-}
-
-// forget drops files that are gone; this many are there.
-func (m *Mirror) forget(known int, all listing) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if len(m.looked) == known {
-		return
+	looked := m.looked
+	m.mu.Unlock()
+	former := make([]*look, len(all))
+	for i, f := range all {
+		for len(looked) > 0 && looked[0].entry.Path < f.name {
+			looked = looked[1:]
+		}
+		if len(looked) > 0 && looked[0].entry.Path == f.name {
+			former[i] = looked[0]
+		}
 	}
-	maps.DeleteFunc(m.looked, func(name string, _ *look) bool { return !all.has(name) })
+	return former
+}
+
+// remember keeps what was looked at, and forgets the rest.
+func (m *Mirror) remember(looks []*look) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.looked = slices.DeleteFunc(looks, func(l *look) bool { return l == nil })
 }
 
 // Unsent is about how many bytes a save would have to send now: at most those of all files that changed since they were read. It may be called
@@ -402,12 +407,10 @@ func (m *Mirror) Unsent() (bytes int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	for _, f := range all {
-		if !f.info.Mode().IsRegular() {
-			continue
-		}
-		if l := m.former(f.name); l == nil || !unchanged(l.info, f.info) || slices.ContainsFunc(l.entry.Chunks, m.lacks) {
-			bytes += dataBytes(f.info)
+	former := m.former(all)
+	for i, f := range all {
+		if l := former[i]; f.isRegular() && (l == nil || !unchanged(l.stat, f.stat) || slices.ContainsFunc(l.entry.Chunks, m.lacks)) {
+			bytes += f.data()
 		}
 	}
 	return bytes, nil

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
 
 	"github.com/tierml/tierml/internal/blob"
 )
@@ -54,6 +55,7 @@ func (m *Mirror) Restore(ctx context.Context, name, digest string) (*Manifest, e
 func (m *Mirror) adopt(manifest *Manifest) {
 	m.kept = []*Manifest{manifest}
 	now := time.Now()
+	m.looked = nil
 	for o := range manifest.objects() {
 		m.stored[o] = 0
 	}
@@ -63,8 +65,8 @@ func (m *Mirror) adopt(manifest *Manifest) {
 			m.places[e.Chunks[0]] = place{pack, e.At}
 			m.stored[pack] = max(m.stored[pack], e.At+e.Size)
 		}
-		if info, err := os.Lstat(filepath.Join(m.config.Dir, filepath.FromSlash(e.Path))); err == nil && info.Mode().IsRegular() {
-			m.looked[e.Path] = &look{info: info, at: now, entry: e}
+		if s, err := statAt(unix.AT_FDCWD, filepath.Join(m.config.Dir, filepath.FromSlash(e.Path))); err == nil && s.isRegular() {
+			m.looked = append(m.looked, &look{stat: s, at: now, entry: e})
 		}
 	}
 }
