@@ -44,14 +44,15 @@ func TestMain(m *testing.M) {
 // that is there), away (its store does not answer).
 func fakeTierml(args []string) int {
 	if args[0] == "plan" {
-		fmt.Println("a plan for", filepath.Base(args[1]))
+		text, _ := os.ReadFile(args[1])
+		fmt.Println("a plan for", filepath.Base(args[1]), string(text))
 		return 0
 	}
 	at := slices.IndexFunc(args, func(a string) bool { return a == "--into" || a == "--resume" })
 	dir := args[at+1]
 	there := func(name string) bool { _, err := os.Stat(filepath.Join(dir, name)); return err == nil }
 	if there("refuse") {
-		fmt.Fprintln(os.Stderr, "submitted.yaml:1:1: no")
+		fmt.Fprintln(os.Stderr, "submitted.yaml:1:1: no", os.Getenv(InputsVariable)+"/"+strings.Repeat("0", 64)+"/data.csv")
 		return 2
 	}
 	hold := rundir.Hold

@@ -1,6 +1,7 @@
 package jobmanager
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -370,7 +371,7 @@ func (m api) serveScale(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	stream := newStream(w, "application/x-ndjson")
+	stream := m.stream(w, "application/x-ndjson")
 	change := &pb.Change{Workers: s.Workers, Servers: s.Servers, Reliable: s.Reliable, Restore: s.Restore, Pause: s.Pause, Resume: s.Resume, Wait: s.Wait, By: s.By}
 	err = scaling.Ask(r.Context(), dir, change, func(t *pb.Standing) {
 		stream.json(call.Standing{Reached: t.Reached, Workers: t.Workers, Servers: t.Servers, Reliable: t.Reliable, WantedMachines: t.WantedMachines,
@@ -409,7 +410,7 @@ func (m api) serveEvents(w http.ResponseWriter, r *http.Request) error {
 	ctx, stop := context.WithCancelCause(r.Context())
 	defer stop(nil)
 	follow := r.FormValue("follow") != ""
-	stream := newStream(w, "application/x-ndjson")
+	stream := m.stream(w, "application/x-ndjson")
 	caught := func() {
 		stream.write([]byte("\n"))
 		stream.flush()
@@ -445,7 +446,7 @@ func (m api) serveLogs(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, stop := context.WithCancelCause(r.Context())
 	defer stop(nil)
-	stream := newStream(w, "text/plain; charset=utf-8")
+	stream := m.stream(w, "text/plain; charset=utf-8")
 	logs := runs.OpenLogs(dir, r.Form["name"])
 	err = logs.Follow(ctx, func() bool {
 		stream.flush()
@@ -478,37 +479,40 @@ func (m api) serveFile(w http.ResponseWriter, r *http.Request) error {
 		return fmt.Errorf("opening a file of %s: %w", j.Run, err)
 	}
 	defer file.Close()
-	from := io.Reader(file)
-	if name == submittedFile || name == rundir.JobFile {
-		text, err := io.ReadAll(file)
-		if err != nil {
-			return fmt.Errorf("reading a file of %s: %w", j.Run, err)
-		}
-		from = strings.NewReader(m.inputs.outOfPlace(string(text)))
-	}
 	w.Header().Set("Content-Type", "application/octet-stream")
-	_, _ = io.Copy(w, from) // the client may be gone
-	return nil
+	if name == rundir.ModelFile {
+		_, _ = io.Copy(w, file) // the client may be gone
+		return nil
+	}
+	return dashboard.CopyLines(w, file, m.inputs.outOfPlace)
 }
 
-// stream is an answer that comes in pieces. Its first error stays.
+// stream is an answer that comes in lines, as clients see them. Its first error stays.
 type stream struct {
 	w     http.ResponseWriter
 	kind  string
+	shown func(string) string
+	half  []byte // the beginning of a line
 	begun bool
 	err   error
 }
 
-func newStream(w http.ResponseWriter, kind string) *stream { return &stream{w: w, kind: kind} }
+func (m api) stream(w http.ResponseWriter, kind string) *stream {
+	return &stream{w: w, kind: kind, shown: m.inputs.outOfPlace}
+}
 
 func (s *stream) write(text []byte) {
+	s.half = append(s.half, text...)
+	whole := bytes.LastIndexByte(s.half, '\n') + 1
+	lines := string(s.half[:whole])
+	s.half = s.half[:copy(s.half, s.half[whole:])]
 	if !s.begun {
 		s.begun = true
 		s.w.Header().Set("Content-Type", s.kind)
 	}
 	if s.err == nil {
 		access.Answering(s.w)
-		_, s.err = s.w.Write(text)
+		_, s.err = io.WriteString(s.w, s.shown(lines))
 	}
 }
 

@@ -262,6 +262,9 @@ func (s space) inPlace(text []byte) (_ []byte, folders []string, err error) {
 
 // outOfPlace undoes inPlace in a text that is shown to clients: they see no path of this host's inputs.
 func (in *inputs) outOfPlace(text string) string {
+	if !strings.Contains(text, in.dir) {
+		return text
+	}
 	placed := regexp.MustCompile(regexp.QuoteMeta(in.dir) + `/(?:[0-9a-f]{64}/)?([0-9a-f]{64}/)`)
 	return placed.ReplaceAllString(text, call.Uploaded+"$1")
 }

@@ -145,6 +145,7 @@ func Open(cfg Config) (*Manager, error) {
 		return nil, err
 	}
 	m.board.ManagedBy(m.summary, api{m}.pageRights())
+	m.board.Shows(m.inputs.outOfPlace)
 	m.board.Offers(dashboard.Acts{Stop: func(ctx context.Context, dir string) error {
 		return m.Stop(ctx, filepath.Base(dir), "the dashboard", false)
 	}, Scaling: func(dir string, workers int32) error {

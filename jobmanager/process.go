@@ -216,7 +216,8 @@ func (m *Manager) wait(ctx context.Context, j *job, l *runProcess) (e ending, er
 		select {
 		case err := <-l.ended:
 			if coded, ok := errors.AsType[*exec.ExitError](err); ok {
-				e.refused, e.host = j.refusal(m.cfg, l, coded.ExitCode()), j.hostOf(l, coded.ExitCode())
+				e.refused = m.inputs.outOfPlace(j.refusal(m.cfg, l, coded.ExitCode()))
+				e.host = m.inputs.outOfPlace(j.hostOf(l, coded.ExitCode()))
 			}
 		case <-ctx.Done():
 			return e, ctx.Err()

@@ -146,7 +146,7 @@ func (m api) servePlan(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, _ = io.Copy(w, io.MultiReader(&out, &problems)) // the client may be gone
+	_, _ = io.WriteString(w, m.inputs.outOfPlace(out.String()+problems.String())) // the client may be gone
 	return found.WriteText(w)
 }
 

@@ -40,6 +40,7 @@ type Board struct {
 
 	manager func(*http.Request) Manager                           // nil where no job server keeps the runs
 	rights  func(r *http.Request, s Summary) (sees, changes bool) // nil = every client sees and changes everything
+	shown   func(text string) string                              // of runs' files and settings
 	acts    Acts
 	listed  kept
 	swept   kept
@@ -59,6 +60,9 @@ func (b *Board) ManagedBy(says func(*http.Request) Manager, rights func(r *http.
 	b.manager, b.rights = says, rights
 }
 
+// Shows has files and settings of runs appear as shown returns them. It is to be called before the board serves.
+func (b *Board) Shows(shown func(text string) string) { b.shown = shown }
+
 // may returns what a client sees and changes.
 func (b *Board) may(r *http.Request, s Summary) (sees, changes bool) {
 	if b.rights == nil {
@@ -69,7 +73,7 @@ func (b *Board) may(r *http.Request, s Summary) (sees, changes bool) {
 
 // New makes a board; Run fills it. Now is the wall clock.
 func New(root string, now func() time.Time, log *slog.Logger) *Board {
-	return &Board{root: root, log: log, now: now, places: make(chan struct{}, atOnce), runs: map[string]*run{}}
+	return &Board{root: root, log: log, now: now, shown: func(text string) string { return text }, places: make(chan struct{}, atOnce), runs: map[string]*run{}}
 }
 
 // run is one that is followed. It is reread when it continues after its end.

@@ -161,7 +161,7 @@ func (b *Board) compared(w http.ResponseWriter, request *http.Request) (named []
 			job = r.status.Start.Job
 		}
 		r.mu.Unlock()
-		named, jobs = append(named, cost.Named{Name: name, Report: report}), append(jobs, flatten(job))
+		named, jobs = append(named, cost.Named{Name: name, Report: report}), append(jobs, flatten(json.RawMessage(b.shown(string(job)))))
 	}
 	return named, jobs
 }

@@ -1,7 +1,9 @@
 package dashboard
 
 import (
+	"bufio"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -73,5 +75,22 @@ func (b *Board) file(w http.ResponseWriter, request *http.Request, models bool) 
 		defer z.Close()
 		out = z
 	}
-	_, _ = io.Copy(out, in) // the client may be gone
+	if runFiles[i].model {
+		_, _ = io.Copy(out, in) // the client may be gone
+		return
+	}
+	_ = CopyLines(out, in, b.shown)
+}
+
+// CopyLines copies each line as shown returns it. A client that is gone is no error.
+func CopyLines(to io.Writer, from io.Reader, shown func(line string) string) error {
+	for lines := bufio.NewReader(from); ; {
+		line, err := lines.ReadString('\n')
+		if _, gone := io.WriteString(to, shown(line)); gone != nil || errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("reading a file of a run: %w", err)
+		}
+	}
 }

@@ -158,16 +158,17 @@ func TestRunsAreCompared(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.Job = []byte(`{"name":"demo","train":{"rate":0.5}}`)
+	d.Job = []byte(`{"name":"demo","train":{"data":"/srv/inputs/x","rate":0.5}}`)
 	if other[0].Details, err = journal.Pack(d); err != nil {
 		t.Fatal(err)
 	}
 	write(t, root, "demo-2", other)
 	write(t, root, "rates-1", sweepStory(t, ""))
 	b, server := board(t, root)
+	b.Shows(func(text string) string { return strings.ReplaceAll(text, "/srv/inputs/x", "uploaded:x") })
 	await(t, b, 3)
 	page := get(t, server, "/compare?run=demo-1&run=demo-2", http.StatusOK)
-	for _, want := range []string{`<th scope="row"><code>train.rate</code></th><td></td><td>0.5</td>`, `<th scope="row">state</th><td>finished</td><td>finished</td>`, "RMSE over clocks", "RMSE over hours", "RMSE over dollars", `<i class="k0"></i>demo-1`, `<i class="k1"></i>demo-2`} {
+	for _, want := range []string{`<th scope="row"><code>train.rate</code></th><td></td><td>0.5</td>`, "<td>uploaded:x</td>", `<th scope="row">state</th><td>finished</td><td>finished</td>`, "RMSE over clocks", "RMSE over hours", "RMSE over dollars", `<i class="k0"></i>demo-1`, `<i class="k1"></i>demo-2`} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not have %q", want)
 		}

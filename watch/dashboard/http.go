@@ -150,7 +150,7 @@ func (b *Board) page(w http.ResponseWriter, request *http.Request, trusted bool)
 			live.Resume = "" // the job server's to do
 		}
 		if report.Programs != nil {
-			live.Output = r.output(report.Programs)
+			live.Output = r.output(report.Programs, b.shown)
 			if f := report.Failure; f != nil && f.Output == "" && live.Output != nil {
 				f.Output = live.Output.Text // older journals do not have it
 			}

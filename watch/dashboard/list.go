@@ -123,7 +123,7 @@ type Row struct {
 // listView is what list.html sees.
 type listView struct {
 	frame
-	Root      string
+	Root      string // empty = not shown
 	Manager   *Manager
 	Hosts     bool // there are shared hosts
 	Attention []attention
@@ -322,9 +322,10 @@ func (b *Board) list(w http.ResponseWriter, r *http.Request) {
 }
 
 func (b *Board) listView(r *http.Request) listView {
-	v := listView{frame: newFrame(true), Root: b.root}
+	v := listView{frame: newFrame(true)}
 	var all []Row
-	if b.manager != nil {
+	if v.Root = b.root; b.manager != nil {
+		v.Root = "" // of the job server's host
 		k := b.manager(r)
 		v.Manager, all = &k, k.Jobs
 	} else {

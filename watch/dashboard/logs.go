@@ -78,6 +78,7 @@ func (b *Board) logs(w http.ResponseWriter, request *http.Request) {
 			trouble(w, http.StatusServiceUnavailable, "Not now", fmt.Sprintf("The log of %s cannot be read: %v.", v.Of, err))
 			return
 		}
+		v.Text = b.shown(v.Text)
 	}
 	show(w, request, "logs.html", v)
 }
@@ -87,7 +88,7 @@ const outputShown = 20
 
 // output returns the last lines of a rank or task: of the first that failed, or else of the first that runs, or else of the best trial or
 // the first. It is nil where there are none, or none can be read.
-func (r *run) output(programs *cost.Programs) *page.Output {
+func (r *run) output(programs *cost.Programs, shown func(string) string) *page.Output {
 	members := programs.Members
 	if len(members) == 0 {
 		return nil
@@ -117,7 +118,7 @@ func (r *run) output(programs *cost.Programs) *page.Output {
 		return nil
 	}
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
-	return &page.Output{Of: name, Link: r.link() + "/logs?of=" + url.QueryEscape(name), Text: strings.Join(lines[max(0, len(lines)-outputShown):], "\n")}
+	return &page.Output{Of: name, Link: r.link() + "/logs?of=" + url.QueryEscape(name), Text: shown(strings.Join(lines[max(0, len(lines)-outputShown):], "\n"))}
 }
 
 // tail returns the whole lines in the last bytes of a file, and whether there is more before them.
