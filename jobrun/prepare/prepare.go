@@ -96,6 +96,7 @@ func TrainingWith(ctx context.Context, job *config.Job, on prices, bytes func() 
 	asked := *job // what is decided below is written into the job
 	m := &sweep.Maker{Job: &asked, Offers: p.Offers, Catalog: market.Catalog, Adjust: p.calibrated,
 		Content: sweep.Content{Work: work, Schema: &schema, Least: apps.LeastRows(p.Program), Data: bytes()}}
+	defer LittleGarbage()()
 	made, decision, err := p.decide(ctx, m)
 	if err != nil {
 		return nil, err
@@ -120,7 +121,6 @@ func TrainingWith(ctx context.Context, job *config.Job, on prices, bytes func() 
 	input.OnDemand = sweep.Baseline(&p.Sim)
 	input.SaveTime, input.RestartTime = p.Sim.Checkpoints.Times(p.Sim.Timing)
 	input.State = int64(p.Sim.Checkpoints.Model)
-	defer LittleGarbage()()
 	bar = progress.Start(ctx, "Simulating past starts", 0, progress.Things)
 	defer bar.Done()
 	if p.Plan, err = planner.Make(input, p.estimator(bar.Set)); err != nil {

@@ -61,6 +61,7 @@ func Program(ctx context.Context, job *config.Job) (*Job, error) {
 	}
 	asked := *job // what is decided below is written into the job
 	m := &sweep.Maker{Job: &asked, Offers: p.Offers, Catalog: prices.Catalog, Adjust: p.calibrated, Content: known.Content(job)}
+	defer LittleGarbage()()
 	made, decision, err := p.decide(ctx, m)
 	if err != nil {
 		return nil, err

@@ -90,6 +90,14 @@ func (b bundles) in(cfg sim.Config) sim.Config {
 		p.Availability = p.Availability.Map(func(count int) int { return count * m / n })
 	}
 	cfg.Pools, cfg.Capacity = pools, capacity
+	if cfg.Hazard.Draws() {
+		h := *cfg.Hazard
+		h.Pools = slices.Clone(h.Pools)
+		for i := range h.Pools {
+			h.Pools[i].Places = b.of(h.Pools[i].Places) // most events would meet no bundle otherwise
+		}
+		cfg.Hazard = &h
+	}
 	cfg.Want = bidding.Want{Machines: b.of(cfg.Want.Machines), VCPU: cfg.Want.VCPU * fineVCPU}
 	cfg.Job.Splits = b.of(cfg.Job.Splits)
 	cfg.Timing.Clock = time.Duration(float64(cfg.Timing.Clock) * b.size())

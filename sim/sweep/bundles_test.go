@@ -9,6 +9,7 @@ import (
 	"github.com/tierml/tierml/bidding"
 	"github.com/tierml/tierml/elasticity"
 	"github.com/tierml/tierml/market"
+	"github.com/tierml/tierml/market/hazard"
 	"github.com/tierml/tierml/sim"
 )
 
@@ -85,12 +86,16 @@ func TestBundlesLeaveTheSame(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg.Programs = &sim.Programs{Count: 1000, Tasks: 5000}
+	cfg.Hazard = &hazard.Hazard{Pools: []hazard.Pool{{Pool: pool, Life: hazard.Constant(0.1), Places: 2000}}}
 	thin, size := bundled(cfg)
 	if size != 25 || thin.Want != (bidding.Want{Machines: 40}) || thin.Job.Splits != 80 || thin.Capacity[pool] != 20 || thin.Timing.Clock != 25*time.Millisecond {
 		t.Errorf("bundles of %g: %+v", size, thin)
 	}
 	if p := thin.Programs; p.Count != 40 || p.Tasks != 200 || cfg.Programs.Tasks != 5000 {
 		t.Errorf("%+v", p)
+	}
+	if is, was := thin.Hazard.Pools[0].Places, cfg.Hazard.Pools[0].Places; is != 80 || was != 2000 {
+		t.Errorf("evictions of %d places, of %d before", is, was)
 	}
 	if thin.Stages.ThreeAbove != 15*2/25.0 || thin.Reliable.Count != 16 || thin.Equivalent.Count != 40 {
 		t.Errorf("stage 3 above %g, reliable %+v, on demand %+v", thin.Stages.ThreeAbove, thin.Reliable, thin.Equivalent)
