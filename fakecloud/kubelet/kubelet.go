@@ -230,14 +230,19 @@ func (k *Kubelet) attend(ctx context.Context, pod *corev1.Pod, r *running) {
 	r.ended = true
 }
 
-// report writes a pod's status, and keeps the conditions that others have given it.
+// report writes a pod's status, and keeps the conditions that others have given it. One that runs is ready.
 func (k *Kubelet) report(ctx context.Context, pod *corev1.Pod, status corev1.PodStatus) {
 	pods := k.config.Client.CoreV1().Pods(pod.Namespace)
 	for range 5 { // others change it, too
 		now, err := pods.Get(ctx, pod.Name, metav1.GetOptions{})
 		if err == nil && now.UID == pod.UID && now.Status.Phase != corev1.PodFailed {
 			s := status
-			s.Conditions = now.Status.Conditions
+			s.Conditions = slices.DeleteFunc(now.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady })
+			ready := corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.Now()}
+			if s.Phase == corev1.PodRunning { // which disruption budgets go by
+				ready.Status = corev1.ConditionTrue
+			}
+			s.Conditions = append(s.Conditions, ready)
 			if s.StartTime == nil {
 				s.StartTime = now.Status.StartTime
 			}

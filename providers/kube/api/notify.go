@@ -30,15 +30,21 @@ func (c *Cloud) Notify(ctx context.Context, f func(provisioner.Notice)) error {
 	})
 }
 
-// tellOf leaves an event of what the cluster does to a pod.
+// tellOf leaves an event of what the cluster does to a pod, on the run and on the pod.
 func (c *Cloud) tellOf(ctx context.Context, n provisioner.Notice) {
 	m := c.seen.of(n.ID)
+	reason, why := "", ""
 	switch {
 	case n.Kind == provisioner.Eviction:
-		c.tell(ctx, m.owned, corev1.EventTypeWarning, "Evicted", fmt.Sprintf("pod %s on node %s has notice: %s", n.ID, m.node, cmp.Or(m.disrupted, m.Reason, "its node goes, or it was deleted")))
+		reason, why = "Evicted", fmt.Sprintf("on node %s has notice: %s", m.node, cmp.Or(m.disrupted, m.Reason, "its node goes, or it was deleted"))
 	case n.Kind == provisioner.Ended && n.Instance.EndedBy == market.ByProvider:
-		c.tell(ctx, m.owned, corev1.EventTypeWarning, "Lost", fmt.Sprintf("pod %s: %s", n.ID, n.Instance.Reason))
+		reason, why = "Lost", "was lost: "+n.Instance.Reason
+	default:
+		return
 	}
+	text := fmt.Sprintf("pod %s %s", n.ID, why)
+	c.tell(ctx, m.owned, corev1.EventTypeWarning, reason, text)
+	c.tellOn(ctx, corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Name: string(n.ID), UID: m.uid}, corev1.EventTypeWarning, reason, text)
 }
 
 // watcher follows the run's pods, and nodes as far as that is allowed.

@@ -195,7 +195,7 @@ func TestGangsOfAQueue(t *testing.T) {
 	}
 }
 
-// What `kubectl describe configmap RUN` shows.
+// What `kubectl describe configmap RUN` shows, and of what happens to a pod that of the pod.
 func TestEventsOfARun(t *testing.T) {
 	client := newClientset()
 	startNodes(t, client, "")
@@ -212,11 +212,17 @@ func TestEventsOfARun(t *testing.T) {
 	}
 	until(t, "launch, notice and loss have events", func() bool {
 		events, err := client.CoreV1().Events(namespace).List(t.Context(), metav1.ListOptions{})
-		reasons := map[string]string{}
+		reasons, of := map[string]string{}, map[string]string{}
 		for _, e := range events.Items {
-			if e.InvolvedObject.Kind == "ConfigMap" && e.InvolvedObject.UID != "" {
+			switch about := e.InvolvedObject; {
+			case about.Kind == "ConfigMap" && about.UID != "":
 				reasons[e.Reason] = e.Message
+			case about.Kind == "Pod" && about.Name == pod.Name && about.UID == pod.UID:
+				of[e.Reason] = e.Message
 			}
+		}
+		if of["Evicted"] != reasons["Evicted"] || of["Lost"] != reasons["Lost"] {
+			return false
 		}
 		return err == nil && strings.HasPrefix(reasons["Launched"], "1 of 1 pods of kubernetes/us-central1") && strings.Contains(reasons["Evicted"], "EvictionByEvictionAPI") && reasons["Lost"] != ""
 	})

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/provisioner"
@@ -18,6 +19,7 @@ import (
 type machine struct {
 	provisioner.Instance
 	run, owner string
+	uid        types.UID
 	expires    time.Time
 	node       string                // that it is bound to; empty = it waits
 	deleted    time.Time             // by when it will be gone; zero = no deletion was requested
@@ -29,7 +31,7 @@ type machine struct {
 // read translates a pod. It is a pure function: what only earlier lists showed is in memory.
 func (c *Cloud) read(pod *corev1.Pod) machine {
 	n, pool := readNote(pod.Annotations[noteRequest])
-	m := machine{run: pod.Annotations[noteRun], owner: pod.Annotations[noteOwner], node: pod.Spec.NodeName, disrupted: disruption(pod),
+	m := machine{uid: pod.UID, run: pod.Annotations[noteRun], owner: pod.Annotations[noteOwner], node: pod.Spec.NodeName, disrupted: disruption(pod),
 		Instance: provisioner.Instance{ID: provisioner.InstanceID(pod.Name), Pool: pool, Token: n.Token, Tags: n.Tags,
 			Launched: wholeSeconds(pod.CreationTimestamp.Time), State: provisioner.Pending, Reason: waiting(pod)}}
 	m.expires, _ = time.Parse(time.RFC3339, pod.Annotations[noteExpires]) // zero where it was edited

@@ -37,20 +37,25 @@ func (c *Cloud) spread() []corev1.TopologySpreadConstraint {
 		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{labelRun: labelValue(c.config.Job), labelClass: string(market.OnDemand)}}}}
 }
 
-// tell leaves an event on the run's ConfigMap, for `kubectl describe`. The same event is left once while the API server remembers it. One
-// that cannot be made costs nothing but itself.
+// tell leaves an event on the run's ConfigMap, for `kubectl describe`.
 func (c *Cloud) tell(ctx context.Context, owner metav1.OwnerReference, kind, reason, message string) {
-	if owner.UID == "" {
+	c.tellOn(ctx, corev1.ObjectReference{APIVersion: owner.APIVersion, Kind: owner.Kind, Name: owner.Name, UID: owner.UID}, kind, reason, message)
+}
+
+// tellOn leaves an event on an object. The same event is left once while the API server remembers it. One that cannot be made costs nothing
+// but itself.
+func (c *Cloud) tellOn(ctx context.Context, about corev1.ObjectReference, kind, reason, message string) {
+	if about.UID == "" {
 		return
 	}
 	now := metav1.NewTime(time.Now())
-	m := c.ownerMeta(owner.Name + "." + cloudname.Digest(10, reason, message))
+	m := c.ownerMeta(about.Name + "." + cloudname.Digest(10, reason, message))
+	about.Namespace = m.Namespace
 	if len(message) > mostMessage {
 		message = message[:mostMessage]
 	}
-	_, err := c.config.Client.Events(c.config.Namespace).Create(ctx, &corev1.Event{ObjectMeta: m,
-		InvolvedObject: corev1.ObjectReference{APIVersion: owner.APIVersion, Kind: owner.Kind, Namespace: m.Namespace, Name: owner.Name, UID: owner.UID},
-		Type:           kind, Reason: reason, Message: message, Count: 1, FirstTimestamp: now, LastTimestamp: now, Source: corev1.EventSource{Component: "tierml"}}, metav1.CreateOptions{})
+	_, err := c.config.Client.Events(c.config.Namespace).Create(ctx, &corev1.Event{ObjectMeta: m, InvolvedObject: about,
+		Type: kind, Reason: reason, Message: message, Count: 1, FirstTimestamp: now, LastTimestamp: now, Source: corev1.EventSource{Component: "tierml"}}, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		c.config.Log.Debug("leaving an event", "reason", reason, "err", err)
 	}

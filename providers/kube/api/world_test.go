@@ -3,6 +3,7 @@ package api_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -98,10 +99,12 @@ func newClientset() *fake.Clientset {
 		}
 		u := a.(clientgo.UpdateAction).GetObject().(*corev1.Pod) // an API server takes its status only: a pod stays doomed
 		return true, u, change(a.GetNamespace(), u.Name, func(p *corev1.Pod) {
-			evicted := p.Status.Conditions // which the reader of an older version does not know
-			if p.Status = u.Status; len(u.Status.Conditions) < len(evicted) {
-				p.Status.Conditions = evicted
+			for _, c := range p.Status.Conditions { // which the reader of an older version does not know
+				if !slices.ContainsFunc(u.Status.Conditions, func(has corev1.PodCondition) bool { return has.Type == c.Type }) {
+					u.Status.Conditions = append(u.Status.Conditions, c)
+				}
 			}
+			p.Status = u.Status
 		})
 	})
 	client.PrependReactor("delete", "configmaps", func(a clientgo.Action) (bool, runtime.Object, error) { // the garbage collector
