@@ -27,8 +27,7 @@ func TestJSONSchema(t *testing.T) {
 		described[d.path] = d
 	}
 	root := schemaOf(described, "", reflect.ValueOf(&Job{}).Elem())
-	root["if"] = schemaNode{"required": []string{"hosts"}}
-	root["then"] = schemaNode{"properties": schemaNode{"cloud": schemaNode{"enum": hostClouds()}}}
+	root["type"] = "object"
 	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	root["title"] = "TierML job"
 	root["description"] = "A job file of TierML. docs/job.md describes the fields."
@@ -57,6 +56,7 @@ func schemaOf(described map[string]described, path string, of reflect.Value) sch
 		at := join(path, m.name)
 		d := described[at]
 		node := valueSchema(described, at, m)
+		valueRules(at, node)
 		node["description"] = plainText(d.text) + defaultOf(d.fallback)
 		properties[m.name] = node
 		if m.has("required") {
@@ -78,6 +78,9 @@ func schemaOf(described map[string]described, path string, of reflect.Value) sch
 	if len(required) > 0 {
 		node["required"] = required
 	}
+	if rules := rulesOf(path); len(rules) > 0 {
+		node["allOf"] = rules
+	}
 	return node
 }
 
@@ -98,7 +101,8 @@ func valueSchema(described map[string]described, path string, m member) schemaNo
 	t := m.value.Type()
 	switch {
 	case t == reflect.TypeFor[Choices]():
-		return schemaNode{"type": []string{"array", "string", "number"}, "items": schemaNode{"type": []string{"string", "number", "boolean"}}}
+		return schemaNode{"type": []string{"array", "string"}, "items": schemaNode{"type": []string{"string", "number", "boolean"}},
+			"minItems": 1, "pattern": `\.\.|\$\{`}
 	case t == reflect.TypeFor[Tuning]():
 		return anyOfSchemas(schemaNode{"type": "boolean"}, schemaNode{"type": "object", "additionalProperties": elementSchema(described, path, t)})
 	case t == reflect.TypeFor[Reliable]():
@@ -152,7 +156,7 @@ func scalarSchema(path string, f field, t reflect.Type) schemaNode {
 		node = text(`0|(`+number+`(ms|us|µs|ns|w|d|h|m|s))+|`+number+` *(`+strings.Join(units, "|")+`)`, "integer")
 		node["maximum"] = 0 // a number without a unit
 	case reflect.TypeFor[time.Time]():
-		node = text(`\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})`)
+		node = text(`(19[7-9]\d|20\d\d|21\d\d|2200)-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})`)
 	case reflect.TypeFor[market.USD]():
 		node = text(`\$?[0-9]+(\.[0-9]{1,9})?`, "number")
 		node["minimum"], node["maximum"] = 0, 1_000_000_000
@@ -207,6 +211,12 @@ func addLimits(node schemaNode, limit string) {
 	switch m := between.FindStringSubmatch(limit); {
 	case m != nil:
 		node["minimum"], node["maximum"] = bound(m[1]), bound(m[2])
+	case limit == "above $0":
+		delete(node, "minimum")
+		node["exclusiveMinimum"], node["not"] = 0, schemaNode{"type": "string", "pattern": `^\$?0+(\.0+)?$`}
+	case limit == "above 0s":
+		delete(node, "maximum")
+		node["type"], node["not"] = "string", schemaNode{"pattern": `^[0.]+ *[a-zµ]*$`}
 	case limit == "0 to below 1":
 		node["minimum"], node["exclusiveMaximum"] = 0, 1
 	default:

@@ -34,7 +34,7 @@ export endpoint=$(grep -oE 'http://[0-9.:]+' served.*.log | head -1)
 export image=$(curl --fail --silent "$endpoint" --data 'Action=DescribeImages&Version=2016-11-15' | grep -oE 'ami-[0-9a-f]+' | head -1)
 export AWS_EC2_METADATA_DISABLED=true port=$(free_port)
 mkdir -p terraform/aws
-# The module's machine is on the fake EC2, with the tags and the protection that it has there; its first script fetches the program.
+# The first script of the module's job server, which is a machine of the fake EC2 with the tags and the protection that the module gives it.
 cat >server.sh <<END
 set -e
 cd "\$TIERML_HOME"
@@ -47,28 +47,29 @@ END
 played terraform <<'END'
 set -euo pipefail
 grep -q bin/tierml terraform/aws/terraform.tfvars
-ask() {
+ask() { # PARAMETER=VALUE...: a call of EC2
   local one given=(--data Version=2016-11-15)
   for one; do given+=(--data-urlencode "$one"); done
   curl --fail --silent --show-error "$endpoint" "${given[@]}"
 }
+in=-chdir=terraform/aws
 case "$*" in
-"-chdir=terraform/aws "*) ;;
-*) echo "terraform $*: where?" >&2; exit 1 ;;
-esac
-case "$*" in
-*\ init) touch initialised ;;
-*\ apply | *\ apply\ -var\ delete_bucket_with_contents=true)
+"$in init") touch initialised ;;
+"$in apply" | "$in apply -var delete_bucket_with_contents=true")
   test -e initialised
+  [ "$*" = "$in apply" ] || touch bucket-may-go
   [ -e controller ] || ask Action=RunInstances ImageId="$image" InstanceType=t3.small MinCount=1 MaxCount=1 Placement.AvailabilityZone=us-west-2a \
     DisableApiTermination=true UserData="$(base64 -w0 server.sh)" TagSpecification.1.ResourceType=instance TagSpecification.1.Tag.1.Key=tierml:controller-of \
     TagSpecification.1.Tag.1.Value=yours TagSpecification.1.Tag.2.Key=tierml:role TagSpecification.1.Tag.2.Value=controller | grep -oE 'i-[0-9a-f]+' | head -1 >controller ;;
-*\ destroy) ask Action=TerminateInstances InstanceId.1="$(cat controller)" >/dev/null ;;
-*"output -raw controller") cat controller ;;
-*"output -raw settings") cat <<SETTINGS ;;
+"$in destroy")
+  test -e bucket-may-go # there is a model in it
+  ask Action=TerminateInstances InstanceId.1="$(cat controller)" >/dev/null ;;
+"$in output -raw controller") cat controller ;;
+"$in output -raw settings") cat <<SETTINGS ;;
 "ec2":
   "checkpoints": "$BUCKET"
   "cluster": "yours"
+  "owner": "you"
   "image": "$image"
   "program":
     "sha256": "$SUM"
@@ -81,7 +82,7 @@ SETTINGS
 *) echo "terraform $*: not played" >&2; exit 1 ;;
 esac
 END
-# Session Manager leads to this host, whatever machine is meant.
+# Session Manager connects to this host, whichever machine is named.
 played session-manager-plugin <<<true
 played aws <<'END'
 case "$*" in
@@ -103,7 +104,7 @@ grep -Eq 'about [0-9.]+ GB an hour that cross zones' words.txt
 grep -q 'On-demand prices: AWS Price List of us-west-2, asked ' words.txt
 # The reliable tier that the plan chooses costs at most 2 % of the fleet on demand.
 tierml plan ratings.yaml -o json | jq -e '(.reliable[0].usd_per_hour | tonumber) * .on_demand.hours <= 0.02 * (.on_demand.usd | tonumber)'
-# The model is here, and no machine is anywhere.
+# The model is here, and no machine is left.
 test -s runs/ratings-1/model.safetensors
 curl --fail --silent "$endpoint/_control/instances" | jq -e 'length > 2 and all(.[]; .state == "terminated" or .state == "shutting-down")'
 unserve

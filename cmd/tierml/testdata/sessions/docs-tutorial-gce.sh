@@ -22,7 +22,7 @@ serve tierml fakecloud --provider gce --prices prices.csv --catalog types.csv --
 export endpoint=$(grep -oE 'http://[0-9.:]+' served.*.log | head -1)
 export instances=$endpoint/compute/v1/projects/my-project-123/zones/us-central1-a/instances port=$(free_port)
 mkdir -p terraform/gcp
-# The module's machine is on the fake Compute Engine, with the labels and the protection that it has there; its first script fetches the program.
+# The first script of the module's job server, which is a machine of the fake Compute Engine with the labels and the protection that the module gives it.
 cat >server.sh <<END
 set -e
 cd "\$TIERML_HOME"
@@ -39,23 +39,23 @@ END
 played terraform <<'END'
 set -euo pipefail
 grep -q bin/tierml terraform/gcp/terraform.tfvars
+in=-chdir=terraform/gcp
 case "$*" in
-"-chdir=terraform/gcp "*) ;;
-*) echo "terraform $*: where?" >&2; exit 1 ;;
-esac
-case "$*" in
-*\ init) touch initialised ;;
-*\ apply | *\ apply\ -var\ delete_bucket_with_contents=true)
+"$in init") touch initialised ;;
+"$in apply" | "$in apply -var delete_bucket_with_contents=true")
   test -e initialised
+  [ "$*" = "$in apply" ] || touch bucket-may-go
   [ -e controller ] || jq --null-input --rawfile script server.sh '{name: "controller-of-yours", machineType: "zones/us-central1-a/machineTypes/e2-small",
       labels: {"tierml-controller-of": "yours", "tierml-role": "controller", "tierml-owner": "you"}, deletionProtection: true,
       disks: [{boot: true, autoDelete: true, initializeParams: {sourceImage: "projects/debian-cloud/global/images/family/debian-12"}}],
       networkInterfaces: [{}], metadata: {items: [{key: "startup-script", value: $script}]}}' |
     curl --fail-with-body --silent --show-error --output made --data @- "$instances"
   echo controller-of-yours >controller ;;
-*\ destroy) curl --fail-with-body --silent --show-error --request DELETE "$instances/$(cat controller)" ;;
-*"output -raw controller") cat controller ;;
-*"output -raw settings") cat <<SETTINGS ;;
+"$in destroy")
+  test -e bucket-may-go # there is a model in it
+  curl --fail-with-body --silent --show-error --request DELETE "$instances/$(cat controller)" ;;
+"$in output -raw controller") cat controller ;;
+"$in output -raw settings") cat <<SETTINGS ;;
 "gce":
   "checkpoints": "$BUCKET"
   "cluster": "yours"
@@ -74,13 +74,13 @@ SETTINGS
 *) echo "terraform $*: not played" >&2; exit 1 ;;
 esac
 END
-# Identity-Aware Proxy leads to this host, whatever machine is meant.
+# Identity-Aware Proxy connects to this host, whichever machine is named.
 played gcloud <<'END'
 set -euo pipefail
 machine="compute ssh controller-of-yours --project my-project-123 --zone us-central1-a --tunnel-through-iap --quiet"
 case "$*" in
 "auth application-default login") ;;
-"services enable "*) ;;
+"services enable compute.googleapis.com "*) ;;
 "$machine -- -N -o ExitOnForwardFailure=yes -o ServerAliveInterval=15 -L 127.0.0.1:"*)
   IFS=: read -r _ local _ port <<<"${*: -1}"
   exec $TUNNEL controller-of-yours "$local" "$port" ;;
@@ -95,7 +95,7 @@ grep -E '^budget: *[$]?5\b' ratings.yaml
 tr -s ' \n' ' ' <plan.txt >words.txt
 grep -q 'Compute Engine has the machine types of all' words.txt
 grep -q 'On-demand prices: Cloud Billing Catalog of us-central1, asked ' words.txt
-# The model is here, and no machine is anywhere.
+# The model is here, and no machine is left.
 test -s runs/ratings-1/model.safetensors
 curl --fail --silent "$endpoint/_control/instances" | jq -e 'length > 2 and all(.[]; .state == "terminated" or .state == "shutting-down")'
 unserve
