@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -165,7 +166,7 @@ func TestIsolatedGroups(t *testing.T) {
 		t.Errorf("a stranger with the header of a token: %d", code)
 	}
 
-	// The job server of a group is killed, and then all are ended: jobs outlive both.
+	// The job server of a group is killed, and then the front: jobs outlive both, and sockets go.
 	for _, pid := range s.ofUser(vision) {
 		if line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); bytes.Contains(line, []byte("\x00--behind\x00")) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
@@ -175,8 +176,8 @@ func TestIsolatedGroups(t *testing.T) {
 		code, text := askAs(t, tokens["vision"], address, http.MethodGet, "/api/v1/jobs/vision-1", "")
 		return code == http.StatusOK && strings.Contains(text, "running")
 	})
-	server.signal(os.Interrupt)
-	server.wait(0)
+	server.signal(syscall.SIGKILL)
+	<-server.ended
 	server = serve()
 	s.gate(160)
 	s.poll("the victim's end", func() bool {
@@ -186,6 +187,9 @@ func TestIsolatedGroups(t *testing.T) {
 	<-victim.ended
 	server.signal(os.Interrupt)
 	server.wait(0)
+	if _, err := os.Stat(s.path("served", "doors")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("sockets are left: %v", err)
+	}
 	s.poll("no process of the group", func() bool { return len(s.ofUser(vision)) == 0 })
 }
 

@@ -31,6 +31,7 @@ import (
 	"github.com/tierml/tierml/cmd/tierml/internal/cli"
 	"github.com/tierml/tierml/internal/access"
 	"github.com/tierml/tierml/internal/confine"
+	"github.com/tierml/tierml/internal/rundir"
 	"github.com/tierml/tierml/jobmanager"
 )
 
@@ -69,6 +70,14 @@ func serveGroups(ctx context.Context, o serverOptions, flags *pflag.FlagSet, out
 	if o.home, err = filepath.Abs(o.home); err != nil {
 		return err
 	}
+	if err := os.MkdirAll(o.home, 0o711); err != nil {
+		return err
+	}
+	release, err := rundir.HoldUntil(o.home)
+	if err != nil {
+		return fmt.Errorf("another job server has the directory %s: end it, or name another --directory", o.home)
+	}
+	defer release()
 	groups, err := openGroups(o)
 	if err != nil {
 		return cli.Usage(err)
@@ -80,11 +89,11 @@ func serveGroups(ctx context.Context, o serverOptions, flags *pflag.FlagSet, out
 	if err != nil {
 		return cli.Usage(err)
 	}
-	doors, err := os.MkdirTemp("", "tierml-doors-") // mode 0700
+	ways, err := openWays(o.home)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(doors)
+	defer ways.close()
 	listener, err := o.door.Listen()
 	if err != nil {
 		return fmt.Errorf("serving the job server: %w", err)
@@ -101,7 +110,7 @@ func serveGroups(ctx context.Context, o serverOptions, flags *pflag.FlagSet, out
 	to := map[string]http.Handler{}
 	var keeping sync.WaitGroup
 	for _, g := range groups {
-		path := filepath.Join(doors, g.name)
+		path := ways.to(g.name)
 		if g.door, err = net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"}); err != nil {
 			stop()
 			keeping.Wait()
@@ -116,6 +125,33 @@ func serveGroups(ctx context.Context, o serverOptions, flags *pflag.FlagSet, out
 	stop()
 	keeping.Wait()
 	return err
+}
+
+// waysDir holds the sockets at which the job servers of groups are reached. Only root can enter it. A start removes what a killed process left.
+const waysDir = "doors"
+
+// ways is that folder, open: sockets in it have short addresses, and those of the kernel have 107 bytes at most.
+type ways struct{ *os.File }
+
+func openWays(home string) (ways, error) {
+	dir := filepath.Join(home, waysDir)
+	err := os.RemoveAll(dir)
+	if err == nil {
+		err = os.Mkdir(dir, 0o700)
+	}
+	if err != nil {
+		return ways{}, fmt.Errorf("making a folder for the ways to groups' job servers: %w", err)
+	}
+	opened, err := os.Open(dir)
+	return ways{opened}, err
+}
+
+// to returns the address of a group's.
+func (w ways) to(group string) string { return fmt.Sprintf("/proc/self/fd/%d/%s", w.Fd(), group) }
+
+func (w ways) close() {
+	_ = os.RemoveAll(w.Name())
+	_ = w.Close()
 }
 
 // argsOf returns the flags that a group's job server gets.
