@@ -18,8 +18,8 @@ import (
 
 // This file alone knows the API server's reasons (metav1.StatusReason).
 
-// kindOf sorts a refusal; nil = unknown. A quota of the namespace, a missing service account and a namespace that is being
-// deleted are all reported as Forbidden.
+// kindOf sorts a refusal; nil = unknown. A quota of the namespace, a missing service account or priority class and a
+// namespace that is being deleted are all reported as Forbidden.
 func kindOf(err error) (hint string, kind error) {
 	text := err.Error()
 	switch {
@@ -27,6 +27,8 @@ func kindOf(err error) (hint string, kind error) {
 		return "the namespace's ResourceQuota is used up: kubectl describe resourcequota", provisioner.ErrLimit
 	case apierrors.IsForbidden(err) && strings.Contains(text, "serviceaccount") && strings.Contains(text, "not found"):
 		return "create the service account, or write another in kubernetes.service_account", provisioner.ErrNotFound
+	case apierrors.IsForbidden(err) && strings.Contains(text, "no PriorityClass with name"):
+		return "create the PriorityClass, or write another in kubernetes.priority_class or kubernetes.pod", provisioner.ErrNotFound
 	case apierrors.IsForbidden(err) && strings.Contains(text, "violates PodSecurity"):
 		return "the namespace's Pod Security Standard refuses the pod", provisioner.ErrInvalid
 	case apierrors.HasStatusCause(err, "NamespaceTerminating"):

@@ -324,6 +324,17 @@ func TestQuotaOfTheNamespace(t *testing.T) {
 	}
 }
 
+// A priority class that is not there is no refusal of rights.
+func TestNoPriorityClass(t *testing.T) {
+	client := newClientset()
+	client.PrependReactor("create", "pods", func(clientgo.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p", errors.New("no PriorityClass with name gold was found"))
+	})
+	if _, err := newCloud(t, client, "run").Launch(t.Context(), request(1)); !errors.Is(err, provisioner.ErrNotFound) || !strings.Contains(err.Error(), "create the PriorityClass") {
+		t.Errorf("%v", err)
+	}
+}
+
 // A taint that announces a node's end warns its pods before anybody deletes them; without the right to look at nodes all
 // continues.
 func TestTaintOfANode(t *testing.T) {
