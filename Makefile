@@ -236,6 +236,11 @@ isolation: # two users on shared hosts try to read what is the other's: memory, 
 network: # a controller in a network namespace of its own, cut off from its machines for 30 s (root on Linux; needs ip)
 	TIERML_TEST_NETWORK=1 $(GO) test ./cmd/tierml -count 1 -run TestNetworkIsCut -v
 
+.PHONY: refusals
+REFUSALS ?= .
+refusals: # a provider that refuses, breaks or hangs, for good and for a minute: each is reported in time (REFUSALS=names, a quiet computer)
+	TIERML_TEST_REFUSALS='$(REFUSALS)' $(GO) test ./cmd/tierml -count 1 -timeout 60m -run TestProviderRefusesInTime -v
+
 .PHONY: crowd
 CROWD ?= 96
 crowd: # many agents on this computer: they train, run programs, are evicted, and their controller is killed (CROWD=machines, a quiet computer)

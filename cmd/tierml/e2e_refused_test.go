@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -55,6 +56,7 @@ var refusals = map[string]func(http.ResponseWriter, *http.Request){
 	"429":     ec2Refusal(http.StatusTooManyRequests, "RequestLimitExceeded"),
 	"500":     ec2Refusal(http.StatusInternalServerError, "InternalError"),
 	"expired": ec2Refusal(http.StatusBadRequest, "RequestExpired"),
+	"closed":  func(w http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) },
 	"hang":    func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body); <-r.Context().Done() },
 	"html": func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
@@ -74,6 +76,7 @@ func ec2Refusal(status int, code string) func(http.ResponseWriter, *http.Request
 type refusedRun struct {
 	*site
 	name     string
+	start    func(*refusedRun)
 	answer   func(http.ResponseWriter, *http.Request)
 	passes   bool // the provider answers again before the run is stopped
 	store    string
@@ -94,6 +97,7 @@ func (r *refusedRun) begin(args ...string) *process {
 func (r *refusedRun) onEC2() {
 	job := r.programJob("run: sh count.sh", "envs: {UNTIL: '5', "+r.gate(3)+"}", oneMachine)
 	r.replace(job, "orphan_after: 1500ms", "orphan_after: 10m")
+	r.write("prices.csv", steadyPrices) // slow processes meet no price that rises
 	r.cloud, r.endpoint = r.site.cloud("60", "20000")
 	r.proxy = refuse(r.t, r.endpoint)
 	r.run = r.begin("run", "-y", "--plain", "--endpoint", r.proxy.URL, job)
@@ -123,20 +127,43 @@ func (r *refusedRun) onComputeEngine() {
 
 // The program is done, and from then on the provider refuses every call: the console and the journal say so, SIGTERM ends the run, whose error
 // names the machine that is still paid for, and a resumed run ends the machine once the provider answers again. A run that is not stopped until then ends
-// by itself. All answers are tried at once, as most of the time is waiting.
+// by itself. All answers are tried at once, as most of the time is waiting. How soon all that comes, TestProviderThatFailsIsReported has by its own clock.
 func TestProviderRefusesForGood(t *testing.T) {
 	t.Parallel()
-	var all []*refusedRun
-	for _, name := range slices.Sorted(maps.Keys(refusals)) {
-		all = append(all, &refusedRun{site: newSite(t), name: name, answer: refusals[name]})
+	refuseTogether(t, refusedRuns(t, func(name string, passes bool) bool {
+		return !passes && name != "Compute Engine, 429" || name == "500 for a while" || name == "Compute Engine, 429 for a while"
+	}), false)
+}
+
+// Each answer for good and for a minute, on both clouds, a few at a time: on a quiet computer each is reported in 30 s, and SIGTERM ends a run in 10 s.
+func TestProviderRefusesInTime(t *testing.T) {
+	only := os.Getenv("TIERML_TEST_REFUSALS")
+	if only == "" {
+		t.Skip("its times are those of a quiet computer: make refusals")
 	}
-	all = append(all, &refusedRun{site: newSite(t), name: "500 for a while", answer: refusals["500"], passes: true})
-	for _, r := range all {
-		r.write("prices.csv", steadyPrices) // slow processes meet no price that rises
-		r.onEC2()
+	runs := refusedRuns(t, func(name string, _ bool) bool { return regexp.MustCompile(only).MatchString(name) })
+	for some := range slices.Chunk(runs, 2) {
+		refuseTogether(t, some, true)
+	}
+}
+
+// refusedRuns returns those for each answer of each cloud, for good and for a while, that are chosen.
+func refusedRuns(t *testing.T, chosen func(name string, passes bool) bool) (all []*refusedRun) {
+	add := func(name string, answer func(http.ResponseWriter, *http.Request), start func(*refusedRun)) {
+		for _, passes := range []bool{false, true} {
+			if passes {
+				name += " for a while"
+			}
+			if chosen(name, passes) {
+				all = append(all, &refusedRun{site: newSite(t), name: name, answer: answer, passes: passes, start: start})
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(refusals)) {
+		add(name, refusals[name], (*refusedRun).onEC2)
 	}
 	if _, err := exec.LookPath("curl"); err == nil { // machines' first script runs it
-		answers := map[string]func(http.ResponseWriter, *http.Request){"hang": refusals["hang"], "html": refusals["html"]}
+		answers := map[string]func(http.ResponseWriter, *http.Request){"hang": refusals["hang"], "html": refusals["html"], "closed": refusals["closed"]}
 		for status, word := range map[int]string{401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 429: "RESOURCE_EXHAUSTED", 500: "INTERNAL"} {
 			answers[fmt.Sprint(status)] = func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", "application/json")
@@ -145,10 +172,16 @@ func TestProviderRefusesForGood(t *testing.T) {
 			}
 		}
 		for _, name := range slices.Sorted(maps.Keys(answers)) {
-			r := &refusedRun{site: newSite(t), name: "Compute Engine, " + name, answer: answers[name], passes: name == "429"}
-			r.onComputeEngine()
-			all = append(all, r)
+			add("Compute Engine, "+name, answers[name], (*refusedRun).onComputeEngine)
 		}
+	}
+	return all
+}
+
+// refuseTogether has the provider refuse all runs at once. In time: the bounds on wall-clock time are checked, and what passes takes a minute.
+func refuseTogether(t *testing.T, all []*refusedRun, inTime bool) {
+	for _, r := range all {
+		r.start(r)
 	}
 	for _, r := range all {
 		r.until(r.run, "own-1", "the program", has(journal.ProgramStart, 1))
@@ -158,14 +191,17 @@ func TestProviderRefusesForGood(t *testing.T) {
 	refused := time.Now()
 	for _, r := range all {
 		r.until(r.run, "own-1", r.name+": a line about the provider", has(journal.Provider, 1))
-		if r.passes {
-			r.proxy.answer.Store(nil)
-			continue
+		if after := time.Since(refused); inTime && after > 30*time.Second {
+			t.Errorf("%s: reported after %v", r.name, after)
 		}
-		r.run.signal(syscall.SIGTERM)
 	}
+	t.Logf("%d runs said within %v that their provider refuses", len(all), time.Since(refused))
 	stopped := time.Now()
-	t.Logf("%d runs said within %v that their provider refuses", len(all), stopped.Sub(refused))
+	for _, r := range all {
+		if !r.passes {
+			r.run.signal(syscall.SIGTERM)
+		}
+	}
 	for _, r := range all {
 		if r.passes {
 			continue
@@ -175,9 +211,17 @@ func TestProviderRefusesForGood(t *testing.T) {
 		if out := r.run.out.String(); len(machines) != 1 || !strings.Contains(out, "the provider refuses calls") || !strings.Contains(out, machines[0]) || !strings.Contains(out, "--resume") {
 			t.Errorf("%s: machines %v still cost; the run said:\n%s", r.name, machines, out)
 		}
-		r.proxy.answer.Store(nil)
+		if after := time.Since(stopped); inTime && after > 10*time.Second {
+			t.Errorf("%s: SIGTERM ended it after %v", r.name, after)
+		}
 	}
 	t.Logf("SIGTERM ended them within %v", time.Since(stopped))
+	if inTime && slices.ContainsFunc(all, func(r *refusedRun) bool { return r.passes }) {
+		time.Sleep(time.Until(refused.Add(time.Minute)))
+	}
+	for _, r := range all {
+		r.proxy.answer.Store(nil)
+	}
 	for _, r := range all {
 		if !r.passes {
 			r.run = r.begin("run", "-y", "--resume", "runs/own-1")
