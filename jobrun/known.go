@@ -117,7 +117,7 @@ func (r *session) writeRemembered() error {
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", file, err)
 	}
-	if err := atomicfile.Write(file, append(text, '\n'), 0o644); err != nil {
+	if err := atomicfile.Write(file, append(text, '\n'), 0o600); err != nil {
 		return fmt.Errorf("writing %s: %w", file, err)
 	}
 	return nil

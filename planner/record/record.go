@@ -59,7 +59,7 @@ func Append(path string, e Entry) error {
 	if err != nil {
 		return fmt.Errorf("keeping the plan's outcome: %w", err)
 	}
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("keeping the plan's outcome: %w", err)
 	}

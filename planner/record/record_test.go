@@ -83,3 +83,14 @@ func TestOf(t *testing.T) {
 }
 
 func second(_ Entry, ok bool) bool { return ok }
+
+// The folder of runs is open to other users of a host, and jobs are no business of theirs.
+func TestOfOneUser(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "record.jsonl")
+	if err := Append(path, entry("job-1", true, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+}
