@@ -11,7 +11,7 @@ import (
 	"github.com/tierml/tierml/internal/pattern"
 )
 
-// parametersOfLists are those that every list knows.
+// defaultPage is the most items that a page has, and how many it has without maxResults.
 const defaultPage = 500
 
 // list filters and cuts into pages. A page's token is the number of the items before it.
