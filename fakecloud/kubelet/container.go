@@ -22,6 +22,7 @@ import (
 // mounted; the user and group that they ask for, without privileges; mounts and process numbers of their own, so that all their processes
 // end with the first. They share this host's network, and nothing limits what they use.
 type Image struct {
+	Name   string // by which pods ask for it; pods with other images fail
 	Folder string // of its files, on the file system of Processes.Folder
 	Hosts  string // the file that pods have as /etc/hosts, in the place of a cluster's DNS
 	// API is how pods reach the API server with their service account's token. Only Host and CAData count.
@@ -48,6 +49,9 @@ exec setpriv --clear-groups --no-new-privs unshare --root="$root" --wd="$directo
 // contain makes a command that of a container.
 func (p Processes) contain(ctx context.Context, cmd *exec.Cmd, pod *corev1.Pod, folder string, mounted map[string]string) error {
 	c, root := pod.Spec.Containers[0], filepath.Join(folder, "rootfs")
+	if c.Image != p.Image.Name {
+		return fmt.Errorf("there is no image %s", c.Image)
+	}
 	if err := isolate(cmd.SysProcAttr); err != nil {
 		return err
 	}

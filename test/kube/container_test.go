@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"k8s.io/client-go/rest"
@@ -14,7 +16,23 @@ import (
 	"github.com/tierml/tierml/fakecloud/kubelet"
 )
 
-// newContainers makes a world whose pods are containers of the image that cmd/image makes of the program.
+// registry is where the release's image would be.
+const registry = "registry.example.com/tierml"
+
+// dist is the folder of the release.
+var dist = filepath.Join(os.TempDir(), fmt.Sprintf("release-of-test-kube-%d", os.Getpid()))
+
+// released makes a release for this machine, once for all tests, with make's flags: they have compiled everything already.
+var released = sync.OnceValue(func() error {
+	cmd := exec.Command("go", "-C", "../../tools/release", "run", ".", "-out", dist, "-version", "v0.1.0", "-image", registry, "linux/"+runtime.GOARCH)
+	cmd.Env = append(os.Environ(), "RELEASE_GOFLAGS="+os.Getenv("GOFLAGS"))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w\n%s", err, out)
+	}
+	return nil
+})
+
+// newContainers makes a world whose pods are containers of a release's image, and the only image there is.
 func newContainers(t *testing.T) *world {
 	t.Helper()
 	if needsServer(t); os.Geteuid() != 0 {
@@ -24,22 +42,25 @@ func newContainers(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := released(); err != nil {
+		t.Fatal(err)
+	}
 	w := newWorld(t, func(p *kubelet.Processes) {
 		p.Image = &kubelet.Image{Folder: filepath.Join(p.Folder, "image"), Hosts: filepath.Join(p.Folder, "hosts")}
 	})
 	w.runtime.Image.API = &rest.Config{Host: w.server, TLSClientConfig: rest.TLSClientConfig{CAData: authority}}
-	w.unpackImage(w.runtime.Image.Folder)
+	w.runtime.Image.Name = registry + "@" + w.unpackImage(w.runtime.Image.Folder)
 	w.resolve("")
 	return w
 }
 
-// unpackImage makes the image, and puts its files into a folder.
-func (w *world) unpackImage(folder string) {
+// unpackImage puts the files of the release's image into a folder, and returns its digest.
+func (w *world) unpackImage(folder string) string {
 	w.Helper()
-	layout := filepath.Join(w.TempDir(), "layout")
-	w.command("go", "run", "github.com/tierml/tierml/cmd/image", layout, "/etc/ssl/certs/ca-certificates.crt", "linux/"+runtime.GOARCH+"="+w.binary)
+	layout := w.TempDir()
+	w.command("tar", "--extract", "--gzip", "--file", filepath.Join(dist, "tierml_0.1.0_image.tar.gz"), "--directory", layout)
 	type object struct{ Digest string }
-	var index, manifest struct{ Manifests, Layers []object }
+	var top, index, manifest struct{ Manifests, Layers []object }
 	read := func(to any, path ...string) {
 		text, err := os.ReadFile(filepath.Join(append([]string{layout}, path...)...))
 		if err == nil {
@@ -52,13 +73,14 @@ func (w *world) unpackImage(folder string) {
 	blob := func(o object) string {
 		return filepath.Join("blobs", "sha256", strings.TrimPrefix(o.Digest, "sha256:"))
 	}
-	read(&index, "index.json")
-	read(&index, blob(index.Manifests[0]))
+	read(&top, "index.json")
+	read(&index, blob(top.Manifests[0]))
 	read(&manifest, blob(index.Manifests[0]))
 	if err := os.Mkdir(folder, 0o755); err != nil {
 		w.Fatal(err)
 	}
 	w.command("tar", "--extract", "--gzip", "--file", filepath.Join(layout, blob(manifest.Layers[0])), "--directory", folder)
+	return top.Manifests[0].Digest
 }
 
 // resolve has containers find names at an address.
@@ -77,14 +99,14 @@ func (w *world) resolve(address string, names ...string) {
 func TestRealImage(t *testing.T) {
 	w := newContainers(t)
 	for name, c := range map[string]struct{ command, phase, says string }{
-		"version":   {"[/tierml, version]", "Succeeded", "tierml "},
+		"version":   {"[/tierml, version]", "Succeeded", "tierml v0.1.0"},
 		"elsewhere": {"[/tierml, server, --directory=/work]", "Failed", "mkdir /work: read-only file system"},
 	} {
 		pod := filepath.Join(t.TempDir(), "pod.yaml")
 		if err := os.WriteFile(pod, fmt.Appendf(nil, `{apiVersion: v1, kind: Pod, metadata: {name: image-%s, namespace: tierml}, spec: {restartPolicy: Never, automountServiceAccountToken: false,
   securityContext: {runAsNonRoot: true, runAsUser: 65532, runAsGroup: 65532, seccompProfile: {type: RuntimeDefault}},
-  containers: [{name: it, image: registry.example.com/tierml:latest, command: %s,
-    securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}}}]}}`, name, c.command), 0o600); err != nil {
+  containers: [{name: it, image: '%s', command: %s,
+    securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}}}]}}`, name, w.runtime.Image.Name, c.command), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		w.kubectl("apply", "-f", pod)

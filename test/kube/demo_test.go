@@ -51,6 +51,7 @@ func TestMain(m *testing.M) {
 		if path, err := binary(); err == nil {
 			_ = os.Remove(path)
 		}
+		_ = os.RemoveAll(dist)
 	}
 	os.Exit(code)
 }

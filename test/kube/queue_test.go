@@ -1,6 +1,7 @@
 package kube_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,9 +47,10 @@ func TestRealQueue(t *testing.T) {
 	w.until("the policy counts", func() bool { // the API server takes a moment to compile it
 		return strings.Contains(w.kubectl("--namespace=default", "create", "--dry-run=server", "--output=yaml", "-f", trial), "kueue.x-k8s.io/admission")
 	})
-	dir := w.job("queued", "clocks: 60", "clocks: 4000", "  nodes: karpenter", "  queue: research\n  nodes: karpenter")
+	dir := w.job("queued", "clocks: 60", "clocks: 4000", "  nodes: karpenter", "  queue: research\n  gang: true\n  nodes: karpenter")
 	done := make(chan error, 1)
 	go func() { _, err := w.tierml(dir, "run", "-y", "--here", "job.yaml"); done <- err }()
+	groups := map[string]string{} // pods by the group that Kueue admits together
 	gated := func() (names []string) {
 		list, err := w.client.CoreV1().Pods(w.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "kueue.x-k8s.io/queue-name=research"})
 		if err != nil {
@@ -57,6 +59,7 @@ func TestRealQueue(t *testing.T) {
 		for _, p := range list.Items {
 			if len(p.Spec.SchedulingGates) > 0 {
 				names = append(names, p.Name)
+				groups[p.Name] = p.Labels["kueue.x-k8s.io/pod-group-name"] + " of " + p.Annotations["kueue.x-k8s.io/pod-group-total-count"]
 			}
 		}
 		return names
@@ -68,6 +71,9 @@ func TestRealQueue(t *testing.T) {
 			t.Errorf("without quota %v run", running)
 		}
 		for _, name := range waiting {
+			if of := groups[name]; of != groups[waiting[0]] || !strings.HasSuffix(of, fmt.Sprintf(" of %d", want)) || strings.HasPrefix(of, " ") {
+				t.Errorf("%s is in group %s, want one of %d", name, of, want)
+			}
 			w.kubectl("--namespace", w.namespace, "patch", "pod", name, "--type=json", "--patch", `[{"op": "remove", "path": "/spec/schedulingGates"}]`)
 		}
 	}

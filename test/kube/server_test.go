@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,9 +19,10 @@ import (
 	"github.com/tierml/tierml/jobrun"
 )
 
-// The job server as the chart deploys it: a pod of its StatefulSet, with the rights of its account and its volume, runs a job that keeps its
-// splits and checkpoints in an object store. Its node is drained, and the pod comes up on another one with another address and the same
-// name and volume: the job's pods work on for it, and the model is that of one process.
+// The job server as the release's chart deploys it, by the digest of the release's image: a pod of its StatefulSet, with the rights of its
+// account and its volume, runs a job that keeps its splits and checkpoints in an object store. The node of the job's spot pods is drained,
+// and others train on; kubectl says why. Then its own node is drained, and the pod comes up on another one with another address and the
+// same name and volume: the job's pods work on for it, and the model is that of one process.
 func TestRealServerOfTheChart(t *testing.T) {
 	w := newContainers(t)
 	w.namespace = "charted"
@@ -32,11 +34,12 @@ func TestRealServerOfTheChart(t *testing.T) {
 	token := rand.Text()
 	w.kubectl("--namespace", w.namespace, "create", "secret", "generic", "tierml-token", "--from-literal", "token="+token)
 	address := freeAddress(t)
-	if out, err := helm(t, "install", "tierml", chart, "--namespace", w.namespace, "--set=image=registry.example.com/tierml:latest,clusterObjects=false",
+	if out, err := helm(t, "install", "tierml", filepath.Join(dist, "tierml-chart-0.1.0.tgz"), "--namespace", w.namespace, "--set=clusterObjects=false",
 		fmt.Sprintf(`--set-json=controller.args=["--listen=%s","--allow=%s"]`, address, store())); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	dir := w.job("charted", "clocks: 60", "clocks: 12000", "namespace: tierml", "namespace: "+w.namespace, "  endpoint: "+w.server+"\n", "", "  listen: 127.0.0.1:0\n", "")
+	dir := w.job("charted", "clocks: 60", "clocks: 12000", "namespace: tierml", "namespace: "+w.namespace, "registry.example.com/tierml:latest", w.runtime.Image.Name+"\n  priority_class: tierml-reliable",
+		"  endpoint: "+w.server+"\n", "", "  listen: 127.0.0.1:0\n", "")
 	if err := os.WriteFile(filepath.Join(dir, "token"), []byte(token+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -49,6 +52,7 @@ func TestRealServerOfTheChart(t *testing.T) {
 	}
 	volume := w.runtime.Claim(w.namespace, "jobs-tierml-controller-0")
 	w.inTheMiddle("charted", volume)
+	w.drainSpot("charted-1", volume)
 	before, node := w.machines(), w.serversNode()
 	state, err := jobrun.ReadState(filepath.Join(volume, rundir.Root, "charted-1"))
 	if err != nil {
@@ -92,6 +96,37 @@ func TestRealServerOfTheChart(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	w.until("the job server has ended", func() bool { return w.serversNode() == "" })
+}
+
+// drainSpot drains the node of a run's spot pods in the middle of training, and waits until as many train on another.
+func (w *world) drainSpot(run, directory string) {
+	w.Helper()
+	before, joined := w.spotPods(run), w.lines(directory, run, journal.Join)
+	w.startNode("demo-spare", "spot")
+	w.Cleanup(func() {
+		w.nodes["demo-spare"]()
+		_ = exec.Command(os.Getenv("TIERML_KUBECTL"), "delete", "node", "demo-spare").Run()
+	})
+	w.Logf("%s", w.kubectl("drain", "demo-spot", "--force", "--delete-emptydir-data", "--pod-selector=tierml.dev/run="+run))
+	w.until("others train on the other node", func() bool {
+		now := w.spotPods(run)
+		return len(now) == len(before) && !slices.ContainsFunc(now, func(p string) bool { return slices.Contains(before, p) }) && w.lines(directory, run, journal.Join) >= joined+len(before)
+	})
+	w.kubectl("uncordon", "demo-spot")
+	described := w.kubectl("--namespace", w.namespace, "describe", "configmap", "--selector=tierml.dev/run="+run)
+	for _, pod := range before {
+		says := "pod " + pod + " on node demo-spot has notice: EvictionByEvictionAPI"
+		if events := w.kubectl("--namespace", w.namespace, "get", "events", "--field-selector=involvedObject.kind=Pod,involvedObject.name="+pod); !strings.Contains(described, says) || !strings.Contains(events, says) {
+			w.Errorf("not said: %s\n%s\n%s", says, described, events)
+		}
+	}
+	w.Logf("%s", described)
+	if images := w.kubectl("--namespace", w.namespace, "get", "pods", "--output=jsonpath={.items[*].spec.containers[*].image}"); strings.ReplaceAll(images, w.runtime.Image.Name, "") != "    " {
+		w.Errorf("pods have the images %s", images)
+	}
+	if priority := w.kubectl("--namespace", w.namespace, "get", "pods", "--selector=tierml.dev/class=on-demand", "--output=jsonpath={.items[*].spec.priority}"); priority != "1000" {
+		w.Errorf("the reliable pod has priority %s", priority)
+	}
 }
 
 // machines returns the pods of runs.

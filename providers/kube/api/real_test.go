@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/tierml/tierml/market"
 	"github.com/tierml/tierml/providers/kube/api"
 	"github.com/tierml/tierml/provisioner"
 	"github.com/tierml/tierml/provisioner/provisionertest"
@@ -173,6 +174,127 @@ func TestRealRights(t *testing.T) {
 		left, err := client.CoreV1().Secrets("tierml").List(t.Context(), metav1.ListOptions{})
 		return err == nil && len(left.Items) == 0
 	})
+}
+
+// What users of kubectl find: pods by labels; a node that is kept free by a taint has those that tolerate it and select it; classes decide
+// who goes first; requests are limits, which Kubernetes calls guaranteed; and describe says why a pod goes, and what its run has lost.
+func TestRealPodsForKubectl(t *testing.T) {
+	client := realClient(t)
+	startNodes(t, client, "users-")
+	run := freshRun()
+	of := "--selector=tierml.dev/run=" + run
+	see := func(arguments ...string) string {
+		return kubectl(t, append([]string{"--namespace", namespace}, arguments...)...)
+	}
+	until(t, "the node is there", func() bool { return strings.Contains(kubectl(t, "get", "nodes", "--output=name"), "node/users-spot") })
+	kubectl(t, "taint", "--overwrite", "node", "users-spot", "team=speech:NoSchedule")
+	kubectl(t, "label", "--overwrite", "node", "users-spot", "pool=ml")
+	kubectl(t, "create", "priorityclass", "users-low", "--value=7")
+	defer kubectl(t, "delete", "priorityclass", "users-low")
+	launch := func(token string, change func(*api.Config)) (*api.Cloud, string, error) {
+		c, r := config(client, run), request(1)
+		c.Notice, c.MemoryMiB = time.Minute, 512
+		change(&c)
+		cloud, err := api.New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Token = token
+		got, err := cloud.Launch(t.Context(), r)
+		if err != nil {
+			return cloud, "", err
+		}
+		return cloud, string(got[0].ID), nil
+	}
+	patch := func(class string) func(*api.Config) {
+		return func(c *api.Config) {
+			c.Patch = map[string]any{"metadata": map[string]any{"labels": map[string]any{"team": "speech"}}, "spec": map[string]any{
+				"tolerations": []any{map[string]any{"key": "team", "value": "speech"}}, "nodeSelector": map[string]any{"pool": "ml"},
+				"imagePullSecrets": []any{map[string]any{"name": "registry"}}, "priorityClassName": class}}
+		}
+	}
+	_, other, err := launch("other", func(*api.Config) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cloud, pod, err := launch("ours", patch("users-low"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := launch("nobody's", patch("nobody")); err == nil || !strings.Contains(err.Error(), "no PriorityClass with name nobody was found") {
+		t.Errorf("a class that is not there: %v", err)
+	}
+	until(t, "it runs", func() bool { return running(t, cloud) == 1 })
+	if node := see("get", "pod", other, "--output=jsonpath={.spec.nodeName}"); node != "" {
+		t.Errorf("the other is on %s, which is kept free", node)
+	}
+	if name := see("get", "pods", of+",tierml.dev/class=spot,app.kubernetes.io/managed-by=tierml,team=speech", "--output=name"); strings.TrimSpace(name) != "pod/"+pod {
+		t.Errorf("labels select %s, want %s", name, pod)
+	}
+	resources := "{.spec.containers[0].resources."
+	if requests, limits := see("get", "pod", pod, "--output=jsonpath="+resources+"requests}"), see("get", "pod", pod, "--output=jsonpath="+resources+"limits}"); requests != limits ||
+		requests != `{"cpu":"1","memory":"512Mi"}` {
+		t.Errorf("requests %s, limits %s", requests, limits)
+	}
+	if got := see("get", "pod", pod, "--output=jsonpath={.spec.priority} {.status.qosClass} {.spec.imagePullSecrets[0].name}"); got != "7 Guaranteed registry" {
+		t.Errorf("priority, quality of service and pull secret: %s", got)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- cloud.Notify(ctx, func(provisioner.Notice) {}) }()
+	if err := cloud.Preempt(t.Context(), provisioner.InstanceID(pod)); err != nil {
+		t.Fatal(err)
+	}
+	var described string
+	until(t, "describe says why it goes", func() bool {
+		described = see("describe", "pod", pod)
+		return strings.Contains(described, "has notice: EvictionByEvictionAPI")
+	})
+	for _, line := range []string{"Priority Class Name:  users-low", "QoS Class:                   Guaranteed", "Node-Selectors:              pool=ml", "team=speech", "Terminating (lasts"} {
+		if !strings.Contains(described, line) {
+			t.Errorf("describe lacks %q", line)
+		}
+	}
+	t.Log(described)
+	see("delete", "pod", pod, "--force", "--grace-period=0")
+	until(t, "the run says what it has lost", func() bool {
+		described = see("describe", "configmap", of)
+		return strings.Contains(described, "Launched") && strings.Contains(described, "pod "+pod+" on node users-spot has notice") && strings.Contains(described, "pod "+pod+" was lost")
+	})
+	t.Log(described)
+	if events := see("get", "events", "--field-selector=involvedObject.kind=Pod,involvedObject.name="+pod); !strings.Contains(events, "was lost: EvictionByEvictionAPI") {
+		t.Errorf("the pod's events are\n%s", events)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	see("delete", "configmap", of)
+}
+
+// A drain takes a run's reliable pods one at a time, and never the last.
+func TestRealDrain(t *testing.T) {
+	client := realClient(t)
+	startNodes(t, client, "drain-")
+	run := freshRun()
+	r := request(2)
+	r.Pool = pool(market.OnDemand)
+	cloud := newCloud(t, client, run)
+	if _, err := cloud.Launch(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	of := "tierml.dev/run=" + run
+	until(t, "the budget counts both", func() bool {
+		return kubectl(t, "--namespace", namespace, "get", "poddisruptionbudget", "--selector="+of, "--output=jsonpath={.items[*].status.currentHealthy} {.items[*].status.disruptionsAllowed}") == "2 1"
+	})
+	out, err := exec.CommandContext(t.Context(), os.Getenv("TIERML_KUBECTL"), "drain", "drain-on-demand", "--force", "--delete-emptydir-data", "--pod-selector="+of, "--timeout=4s").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "would violate the pod's disruption budget") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	until(t, "one is left", func() bool { return running(t, cloud) == 1 })
+	t.Logf("%s", out)
+	kubectl(t, "uncordon", "drain-on-demand")
+	kubectl(t, "--namespace", namespace, "delete", "configmap", "--selector="+of)
 }
 
 // The deletion of a run's owner leaves nothing of it, live pods included.
