@@ -247,10 +247,10 @@ func TestRealPodsForKubectl(t *testing.T) {
 	}
 	var described string
 	until(t, "describe says why it goes", func() bool {
-		described = see("describe", "pod", pod)
+		described = strings.Join(strings.Fields(see("describe", "pod", pod)), " ")
 		return strings.Contains(described, "has notice: EvictionByEvictionAPI")
 	})
-	for _, line := range []string{"Priority Class Name:  users-low", "QoS Class:                   Guaranteed", "Node-Selectors:              pool=ml", "team=speech", "Terminating (lasts"} {
+	for _, line := range []string{"Priority Class Name: users-low", "QoS Class: Guaranteed", "Node-Selectors: pool=ml", "team=speech", "Terminating (lasts"} {
 		if !strings.Contains(described, line) {
 			t.Errorf("describe lacks %q", line)
 		}
