@@ -201,7 +201,7 @@ func TestRealDemo(t *testing.T) {
 		args  []string
 		words string
 	}{
-		{[]string{"doctor", "job.yaml"}, "all 13 are granted in namespace tierml"},
+		{[]string{"doctor", "job.yaml"}, "all 14 are granted in namespace tierml"},
 		{[]string{"plan", "job.yaml"}, "The cluster admits pods of all 2 pools (dry run)."},
 		{[]string{"run", "-y", "--here", "job.yaml"}, "finished"},
 		{[]string{"leaks", "job.yaml"}, "No machine of cluster tierml in us-central1 is left."},

@@ -107,13 +107,13 @@ func (w *world) drainSpot(run, directory string) {
 		w.nodes["demo-spare"]()
 		_ = exec.Command(os.Getenv("TIERML_KUBECTL"), "delete", "node", "demo-spare").Run()
 	})
-	w.Logf("%s", w.kubectl("drain", "demo-spot", "--force", "--delete-emptydir-data", "--pod-selector=tierml.dev/run="+run))
+	w.Logf("%s", w.kubectl("drain", "demo-spot", "--force", "--delete-emptydir-data", "--pod-selector=tierml.dev/class=spot"))
 	w.until("others train on the other node", func() bool {
 		now := w.spotPods(run)
 		return len(now) == len(before) && !slices.ContainsFunc(now, func(p string) bool { return slices.Contains(before, p) }) && w.lines(directory, run, journal.Join) >= joined+len(before)
 	})
 	w.kubectl("uncordon", "demo-spot")
-	described := w.kubectl("--namespace", w.namespace, "describe", "configmap", "--selector=tierml.dev/run="+run)
+	described := w.kubectl("--namespace", w.namespace, "describe", "configmap", "--selector=app.kubernetes.io/managed-by=tierml")
 	for _, pod := range before {
 		says := "pod " + pod + " on node demo-spot has notice: EvictionByEvictionAPI"
 		if events := w.kubectl("--namespace", w.namespace, "get", "events", "--field-selector=involvedObject.kind=Pod,involvedObject.name="+pod); !strings.Contains(described, says) || !strings.Contains(events, says) {

@@ -107,7 +107,7 @@ func TestRealDeniedVerbs(t *testing.T) {
 		role.Rules = nil
 		for _, right := range api.Rights {
 			if right != c.right {
-				role.Rules = append(role.Rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{right.Resource}, Verbs: []string{right.Verb}})
+				role.Rules = append(role.Rules, rbacv1.PolicyRule{APIGroups: []string{"", "policy"}, Resources: []string{right.Resource}, Verbs: []string{right.Verb}})
 			}
 		}
 		if role, err = roles.Update(t.Context(), role, metav1.UpdateOptions{}); err != nil {
