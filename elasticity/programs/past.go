@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/tierml/tierml/internal/journal"
 )
@@ -26,6 +27,7 @@ type PastTuning struct {
 
 // PastProgram is a task, or the gang's program as number 0.
 type PastProgram struct {
+	Lost      time.Time // when an attempt was last given up, of which a copy may run on
 	Finished  bool
 	Resume    []string // manifests by rank; empty = none
 	Digests   []string
@@ -122,6 +124,9 @@ func ReadPast(entries []journal.Entry, least, most, tasks int, elastic bool) (*P
 			}
 		case journal.ProgramEnd:
 			delete(open, e.Program)
+			if e.Outcome == journal.Lost {
+				trial.Lost = e.T
+			}
 			if e.Outcome == journal.Cancelled {
 				cancelled[number] = true
 				break

@@ -115,6 +115,13 @@ func (w *Work) Begin() {
 		x.since = w.Awake.Now()
 		w.joins = max(w.joins, x.Joined)
 	}
+	if p := w.cfg.Past; p != nil { // the controller before may have waited for copies to end, and be killed meanwhile
+		for _, it := range w.items {
+			if w.Now.Sub(p.Programs[it.number].Lost) < w.cfg.Orphaned {
+				it.orphaned(w, nil)
+			}
+		}
+	}
 	if w.cfg.Past != nil && !w.takingOver {
 		adoption{w}.forget(func(PastAttempt) bool { return true })
 	}
