@@ -115,14 +115,16 @@ func (w *Work) Begin() {
 		x.since = w.Awake.Now()
 		w.joins = max(w.joins, x.Joined)
 	}
-	if p := w.cfg.Past; p != nil { // the controller before may have waited for copies to end, and be killed meanwhile
-		for _, it := range w.items {
-			if w.Now.Sub(p.Programs[it.number].Lost) < w.cfg.Orphaned {
-				it.orphaned(w, nil)
-			}
+	p := w.cfg.Past
+	if p == nil {
+		return
+	}
+	for _, it := range w.items { // the controller before may have waited for copies to end, and was killed meanwhile
+		if w.Now.Sub(p.Programs[it.number].Lost) < w.cfg.Orphaned {
+			it.orphaned(w, nil)
 		}
 	}
-	if w.cfg.Past != nil && !w.takingOver {
+	if !w.takingOver {
 		adoption{w}.forget(func(PastAttempt) bool { return true })
 	}
 }
