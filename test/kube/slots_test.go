@@ -77,7 +77,7 @@ func TestRealSlots(t *testing.T) {
 		})
 	}
 	first := start("drf")
-	dir := submit("first", "1000000")
+	dir := submit("first", "200000") // of more work it would have to keep within 1.5 times the price on demand, and buy that
 	have(map[string]int{"first": 4})
 	second := submit("second", "15000")
 	have(map[string]int{"first": 2, "second": 2})
