@@ -155,7 +155,10 @@ func (p *pass) folder(dir string, listed *stat) (listing, error) {
 		return nil, p.unlessReplaced(dir, listed, err)
 	}
 	slices.Sort(names)
-	here := make(listing, 0, len(names))
+	here, within := make(listing, 0, len(names)), ""
+	if dir != "." {
+		within = dir + "/"
+	}
 	for _, name := range names {
 		if !filenames.Complete(name) {
 			continue
@@ -168,7 +171,7 @@ func (p *pass) folder(dir string, listed *stat) (listing, error) {
 			return nil, &fs.PathError{Op: "lstat", Path: path.Join(p.config.Dir, dir, name), Err: err}
 		}
 		if s.isRegular() || s.isLink() || s.isDir() { // sockets, pipes and devices are not state
-			here = append(here, found{path.Join(dir, name), s})
+			here = append(here, found{within + name, s})
 		}
 	}
 	return here, nil

@@ -143,22 +143,28 @@ func (m *Manifest) encode() (text []byte, digest string, err error) {
 	var group errgroup.Group
 	for i := range parts {
 		group.Go(func() (err error) {
-			for n := i * len(m.Files) / len(parts); n < (i+1)*len(m.Files)/len(parts) && err == nil; n++ {
+			from, to := i*len(m.Files)/len(parts), (i+1)*len(m.Files)/len(parts)
+			part := make([]byte, 0, (to-from)*usualEntry)
+			for n := from; n < to && err == nil; n++ {
 				if n > 0 {
-					parts[i] = append(parts[i], ',')
+					part = append(part, ',')
 				}
-				parts[i], err = m.Files[n].append(parts[i])
+				part, err = m.Files[n].append(part)
 			}
+			parts[i] = part
 			return err
 		})
 	}
 	if err := group.Wait(); err != nil {
 		return nil, "", err
 	}
-	text = slices.Concat(before, []byte(files), bytes.Join(parts, nil), after)
+	text = bytes.Join(slices.Concat([][]byte{before, []byte(files)}, parts, [][]byte{after}), nil)
 	sum := sha256.Sum256(text)
 	return text, hex.EncodeToString(sum[:]), nil
 }
+
+// usualEntry is about how many bytes an entry has.
+const usualEntry = 256
 
 // append adds an entry as json.Marshal writes it; for a file of one chunk, which most are, in a fraction of the time.
 func (e Entry) append(text []byte) ([]byte, error) {
@@ -193,12 +199,20 @@ func (e Entry) append(text []byte) ([]byte, error) {
 // plain reports whether JSON has a string as it is.
 func plain(s string) bool {
 	for i := range len(s) {
-		if s[i] < ' ' || s[i] > '~' || strings.IndexByte(`"\<>&`, s[i]) >= 0 {
+		if !asItIs[s[i]] {
 			return false
 		}
 	}
 	return true
 }
+
+// asItIs are the characters that JSON does not escape.
+var asItIs = func() (is [256]bool) {
+	for c := ' '; c <= '~'; c++ {
+		is[c] = !strings.ContainsRune(`"\<>&`, c)
+	}
+	return is
+}()
 
 // ErrDamaged is for a generation that cannot be restored as it was saved.
 var ErrDamaged = errors.New("the saved state is damaged")
