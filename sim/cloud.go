@@ -108,20 +108,25 @@ func (c *cloud) seat(m *machine) {
 	all[m.place] = m
 }
 
-// followHazard takes machines back as the events say, one after the other.
+// followHazard takes machines back as the events say, one after the other. All events share a function: there are many, and most find no machine.
 func (c *cloud) followHazard(events *hazard.Upcoming) {
 	e, more := events.Next()
-	if !more {
-		return
+	var happen func()
+	next := func() {
+		if more {
+			c.w.at(e.At, notices, happen)
+		}
 	}
-	c.w.at(e.At, notices, func() {
+	happen = func() {
 		for _, m := range c.places[e.Pool] {
 			if !m.gone && !m.warned && e.Takes(m.place, e.At.Sub(m.Launched)) {
 				c.evict(m)
 			}
 		}
-		c.followHazard(events)
-	})
+		e, more = events.Next()
+		next()
+	}
+	next()
 }
 
 // takeBack evicts what a pool no longer gives.

@@ -186,11 +186,14 @@ func (ns *nodes) Members() []*Node { return ns.ordered((*Node).Member) }
 
 // members returns those members that some lists name, each once, in order: of a thousand machines a few serve.
 func (ns *nodes) members(lists ...[]ps.ServerID) (out []*Node) {
-	ids := slices.Concat(lists...)
-	slices.Sort(ids)
-	for _, id := range slices.Compact(ids) {
-		if m := ns.ByID[id]; m != nil && m.Member() {
-			out = append(out, m)
+	for _, ids := range lists {
+		for i, id := range ids {
+			if i > 0 && id == ids[i-1] {
+				continue
+			}
+			if m := ns.ByID[id]; m != nil && m.Member() && !slices.Contains(out, m) {
+				out = append(out, m)
+			}
 		}
 	}
 	slices.SortFunc(out, inOrder)
