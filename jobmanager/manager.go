@@ -125,7 +125,7 @@ func Open(cfg Config) (*Manager, error) {
 	}
 	cfg.Home = home
 	root := filepath.Join(home, rundir.Root)
-	if err := os.MkdirAll(root, 0o755); err != nil {
+	if err := os.MkdirAll(root, 0o700); err != nil {
 		return nil, fmt.Errorf("opening the job server's directory: %w", err)
 	}
 	release, err := rundir.HoldUntil(home)
